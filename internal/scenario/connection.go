@@ -1,0 +1,82 @@
+package scenario
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ConnectionMode says how the clients of one trial come by their connections.
+type ConnectionMode string
+
+// The connection modes.
+const (
+	Shared    ConnectionMode = "shared"     // one connection for all clients
+	PerWorker ConnectionMode = "per-worker" // one connection for each client
+	Pool      ConnectionMode = "pool"       // N connections for all clients
+)
+
+// Connection is a connection mode and its size. The zero value stands for the
+// stack's own default.
+type Connection struct {
+	Mode ConnectionMode
+	// Size is the N of pool:N. 0 stands for as many as there are clients,
+	// which is what an HTTP/1.1 connection pool grows to.
+	Size int
+}
+
+// ParseConnection reads `shared`, `per-worker`, `pool` or `pool:N`.
+func ParseConnection(text string) (Connection, error) {
+	mode, size, sized := strings.Cut(text, ":")
+	c := Connection{Mode: ConnectionMode(mode)}
+	switch {
+	case c.Mode == Pool && sized:
+		n, err := strconv.Atoi(size)
+		if err != nil || n < 1 {
+			return Connection{}, fmt.Errorf("connection %q: pool:N takes a whole number from 1, as in pool:4", text)
+		}
+		c.Size = n
+		return c, nil
+	case !sized && (c.Mode == Shared || c.Mode == PerWorker || c.Mode == Pool):
+		return c, nil
+	default:
+		return Connection{}, fmt.Errorf("connection %q: want shared, per-worker, pool (one a client) or pool:N", text)
+	}
+}
+
+// String is the one way to write the connection mode.
+func (c Connection) String() string {
+	if c.Size > 0 {
+		return string(c.Mode) + ":" + strconv.Itoa(c.Size)
+	}
+	return string(c.Mode)
+}
+
+// Want is how many connections this mode means for so many clients.
+func (c Connection) Want(clients int) int {
+	switch {
+	case c.Mode == Shared:
+		return 1
+	case c.Mode == Pool && c.Size > 0:
+		return c.Size
+	default:
+		return clients
+	}
+}
+
+// MarshalText writes the mode as String does.
+func (c Connection) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote; nothing stands for the default.
+func (c *Connection) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*c = Connection{}
+		return nil
+	}
+	parsed, err := ParseConnection(string(text))
+	if err != nil {
+		return err
+	}
+	*c = parsed
+	return nil
+}

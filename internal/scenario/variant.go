@@ -1,0 +1,114 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Variant is a stack with options, written `stack:key=value,key=value`. The
+// zero option set is the stack as commonly written. Variants with equal String
+// are equal.
+type Variant struct {
+	Stack   string
+	Options []Setting // sorted by key, each key once
+}
+
+// Setting is one option of a variant.
+type Setting struct{ Key, Value string }
+
+// ParseVariant reads `stack` or `stack:key=value,key=value`.
+func ParseVariant(text string) (Variant, error) {
+	name, options, given := strings.Cut(text, ":")
+	if !isWord(name) {
+		return Variant{}, fmt.Errorf("variant %q: a stack's name is lower-case letters, digits and dashes, as in `tcp` or `tcp:buffers=pooled`", text)
+	}
+	v := Variant{Stack: name}
+	if !given {
+		return v, nil
+	}
+	for option := range strings.SplitSeq(options, ",") {
+		key, value, ok := strings.Cut(option, "=")
+		if !ok || !isWord(key) || value == "" {
+			return Variant{}, fmt.Errorf("variant %q: %q is not of the form key=value", text, option)
+		}
+		if _, twice := v.Get(key); twice {
+			return Variant{}, fmt.Errorf("variant %q: %s is set twice", text, key)
+		}
+		v.Options = append(v.Options, Setting{key, value})
+	}
+	slices.SortFunc(v.Options, func(a, b Setting) int { return strings.Compare(a.Key, b.Key) })
+	return v, nil
+}
+
+// ParseVariants reads variants separated by commas. A part that is key=value
+// without a stack's name belongs to the variant before it, so that
+// `tcp:buffers=pooled,inflight=50,rest` is two variants.
+func ParseVariants(text string) ([]Variant, error) {
+	var texts []string
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		beforeEquals, _, isSetting := strings.Cut(part, "=")
+		if isSetting && !strings.Contains(beforeEquals, ":") && len(texts) > 0 {
+			texts[len(texts)-1] += "," + part
+			continue
+		}
+		texts = append(texts, part)
+	}
+	variants := make([]Variant, 0, len(texts))
+	for _, t := range texts {
+		v, err := ParseVariant(t)
+		if err != nil {
+			return nil, err
+		}
+		variants = append(variants, v)
+	}
+	return variants, nil
+}
+
+// String is the one way to write the variant.
+func (v Variant) String() string {
+	var b strings.Builder
+	b.WriteString(v.Stack)
+	separator := ":"
+	for _, s := range v.Options {
+		b.WriteString(separator + s.Key + "=" + s.Value)
+		separator = ","
+	}
+	return b.String()
+}
+
+// Get returns the value of an option, and whether it is set.
+func (v Variant) Get(key string) (string, bool) {
+	for _, s := range v.Options {
+		if s.Key == key {
+			return s.Value, true
+		}
+	}
+	return "", false
+}
+
+// MarshalText writes the variant as String does.
+func (v Variant) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (v *Variant) UnmarshalText(text []byte) error {
+	parsed, err := ParseVariant(string(text))
+	if err != nil {
+		return err
+	}
+	*v = parsed
+	return nil
+}
+
+func isWord(s string) bool {
+	if s == "" {
+		return false
+	}
+	for _, r := range s {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,75 @@
+package stack
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"google.golang.org/grpc"
+)
+
+// Method is one operation that a server carries.
+type Method struct {
+	FullName string // "/package.Service/Operation", as gRPC writes it
+	Kind     Kind
+	Unary    *grpc.MethodDesc // nil for the streaming kinds
+	Stream   *grpc.StreamDesc // nil for unary
+	Service  any              // the implementation that was registered
+}
+
+// Name is the operation without its service.
+func (m *Method) Name() string {
+	if m.Unary != nil {
+		return m.Unary.MethodName
+	}
+	return m.Stream.StreamName
+}
+
+// Methods is what has been registered with a server whose wire wirelab speaks
+// itself. It is filled before Listen and only read afterwards. The zero value
+// is empty and ready.
+type Methods struct {
+	byName map[string]*Method
+	order  []*Method
+	faults []error
+}
+
+// RegisterService satisfies grpc.ServiceRegistrar. That interface has no way to
+// report a mistake, so Err does.
+func (m *Methods) RegisterService(desc *grpc.ServiceDesc, service any) {
+	if want := reflect.TypeOf(desc.HandlerType).Elem(); service == nil || !reflect.TypeOf(service).Implements(want) {
+		m.faults = append(m.faults, fmt.Errorf("service %s: %T does not implement %s", desc.ServiceName, service, want))
+		return
+	}
+	for i := range desc.Methods {
+		m.add(desc.ServiceName, &Method{Kind: Unary, Unary: &desc.Methods[i], Service: service})
+	}
+	for i := range desc.Streams {
+		m.add(desc.ServiceName, &Method{Kind: KindOf(&desc.Streams[i]), Stream: &desc.Streams[i], Service: service})
+	}
+}
+
+func (m *Methods) add(service string, method *Method) {
+	method.FullName = "/" + service + "/" + method.Name()
+	if _, twice := m.byName[method.FullName]; twice {
+		m.faults = append(m.faults, fmt.Errorf("operation %s is registered twice", method.FullName))
+		return
+	}
+	if m.byName == nil {
+		m.byName = map[string]*Method{}
+	}
+	m.byName[method.FullName] = method
+	m.order = append(m.order, method)
+}
+
+// Err reports what was wrong with the registrations.
+func (m *Methods) Err() error { return errors.Join(m.faults...) }
+
+// Find returns the method of that full name, or nil.
+func (m *Methods) Find(fullName string) *Method { return m.byName[fullName] }
+
+// FindBytes is Find for a name still in a receive buffer. It does not allocate.
+func (m *Methods) FindBytes(fullName []byte) *Method { return m.byName[string(fullName)] }
+
+// All returns the methods in the order of their registration.
+func (m *Methods) All() []*Method { return m.order }
