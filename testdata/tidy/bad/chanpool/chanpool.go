@@ -1,0 +1,4 @@
+// Package chanpool is public, yet imports internal.
+package chanpool
+
+import _ "wirelab.dev/internal/clock"

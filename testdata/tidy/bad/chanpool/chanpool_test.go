@@ -1,0 +1,3 @@
+package chanpool_test
+
+import _ "wirelab.dev/internal/stats"

@@ -1,0 +1,4 @@
+// Command wirelab imports a package that has no room.
+package main
+
+import _ "wirelab.dev/internal/attic"

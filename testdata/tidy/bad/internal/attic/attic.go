@@ -1,0 +1,2 @@
+// Package attic is in no room.
+package attic

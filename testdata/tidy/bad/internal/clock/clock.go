@@ -1,0 +1,2 @@
+// Package clock has a comment.
+package clock

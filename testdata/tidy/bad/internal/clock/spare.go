@@ -1,0 +1,2 @@
+// Package clock has another.
+package clock

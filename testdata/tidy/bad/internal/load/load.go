@@ -1,0 +1,7 @@
+// Package load imports its neighbours.
+package load
+
+import (
+	_ "wirelab.dev/internal/stack"
+	_ "wirelab.dev/internal/stack/fake"
+)

@@ -1,0 +1,4 @@
+// Package stats imports a higher level.
+package stats
+
+import _ "wirelab.dev/internal/record"

@@ -1,0 +1,4 @@
+// Package common holds nobody knows what.
+package common
+
+import _ "wirelab.dev/internal/clock"

@@ -1,0 +1,7 @@
+// Command wirelab imports everything below it.
+package main
+
+import (
+	_ "wirelab.dev/internal/report"
+	_ "wirelab.dev/internal/stack/catalog"
+)

@@ -1,0 +1,2 @@
+// Package advice imports nothing here.
+package advice

@@ -1,0 +1,2 @@
+// Package clock is at the bottom.
+package clock

@@ -1,0 +1,4 @@
+// Package load imports a lower level.
+package load
+
+import _ "wirelab.dev/internal/clock"

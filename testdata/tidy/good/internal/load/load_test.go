@@ -1,0 +1,6 @@
+package load_test
+
+import (
+	_ "wirelab.dev/internal/load"
+	_ "wirelab.dev/internal/stack/fake"
+)

@@ -1,0 +1,2 @@
+// Package parquet is a part of record.
+package parquet

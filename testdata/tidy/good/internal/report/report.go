@@ -1,0 +1,7 @@
+// Package report reads the record and what was judged of it.
+package report
+
+import (
+	_ "wirelab.dev/internal/advice"
+	_ "wirelab.dev/internal/record"
+)

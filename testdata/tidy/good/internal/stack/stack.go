@@ -1,0 +1,2 @@
+// Package stack is a seam.
+package stack

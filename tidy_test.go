@@ -1,0 +1,121 @@
+// Package wirelab holds no code, only the test that keeps the tree in order.
+//
+// Every package lives in a room, every room has a level, and a package imports
+// lower levels only. The table below is the one in ARCHITECTURE.md as data; a
+// new room starts with a line here. The checks read imports with go/parser, so
+// they see every file whatever its build tags, and they are themselves proven
+// on two small trees in testdata/tidy.
+package wirelab
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const modulePath = "wirelab.dev"
+
+// room is a folder and all that lies below it.
+type room struct {
+	folder string
+	level  int
+
+	// seam says that the room's own package declares what its subfolders
+	// implement: they may know it, it may not know them, and only the
+	// subfolder "catalog" may know them all.
+	seam bool
+}
+
+var rooms = []room{
+	{folder: "cmd/wirelab", level: 6},
+	{folder: "internal/fleet", level: 5},
+	{folder: "internal/report", level: 5},
+	{folder: "internal/lab", level: 4},
+	{folder: "internal/advice", level: 4},
+	{folder: "internal/analysis", level: 3},
+	{folder: "internal/worker", level: 3},
+	{folder: "internal/load", level: 2},
+	{folder: "internal/stack", level: 2, seam: true},
+	{folder: "internal/workload", level: 2, seam: true},
+	{folder: "internal/probe", level: 2, seam: true},
+	{folder: "internal/link", level: 2},
+	{folder: "internal/scenario", level: 1},
+	{folder: "internal/record", level: 1},
+	{folder: "internal/stats", level: 0},
+	{folder: "internal/latency", level: 0},
+	{folder: "internal/host", level: 0},
+	{folder: "internal/clock", level: 0},
+	{folder: "fastgrpc", level: 0},
+	{folder: "chanpool", level: 0},
+	{folder: "creditrpc", level: 0},
+	{folder: "studies", level: 0},
+	{folder: "web", level: 0},
+	{folder: ".", level: 7}, // this package: tests of the whole
+}
+
+// public rooms are libraries that others import, each usable alone.
+var public = []string{"fastgrpc", "chanpool", "creditrpc"}
+
+// The record is the only door between measuring and judging: whatever their
+// levels, judging rooms import no measuring room.
+var (
+	judging   = []string{"internal/analysis", "internal/advice", "internal/report"}
+	measuring = []string{"internal/lab", "internal/load", "internal/stack", "internal/probe", "internal/fleet"}
+)
+
+// vague names say nothing about what a package holds.
+var vague = []string{"util", "utils", "common", "helper", "helpers", "types"}
+
+func TestTreeIsTidy(t *testing.T) {
+	breaches, err := inspect(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, breach := range breaches {
+		t.Error(breach)
+	}
+}
+
+func TestGoodTreeHasNoBreach(t *testing.T) {
+	breaches, err := inspect(os.DirFS("testdata/tidy/good"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(breaches) > 0 {
+		t.Errorf("breaches in a good tree:\n%s", strings.Join(breaches, "\n"))
+	}
+}
+
+func TestBadTreeIsReportedWhole(t *testing.T) {
+	want := []string{
+		"chanpool/chanpool.go: chanpool is public and must not import internal/clock",
+		"chanpool/chanpool_test.go: chanpool is public and must not import internal/stats",
+		"cmd/wirelab/main.go: cmd/wirelab must not import internal/attic, which is in no room",
+		"internal/attic: is in no room; add it to the table in tidy_test.go or move it",
+		"internal/clock: has 2 package comments, wants one (in clock.go, spare.go)",
+		"internal/latency: has no package comment",
+		"internal/load/load.go: internal/load (level 2) must not import its neighbour internal/stack (level 2)",
+		"internal/load/load.go: internal/load (level 2) must not import its neighbour internal/stack/fake (level 2)",
+		"internal/report/report.go: internal/report judges and must not import internal/lab, which measures",
+		"internal/stack/stack.go: internal/stack is a seam and must not import its own internal/stack/fake",
+		"internal/stack/tcp/tcp.go: internal/stack/tcp must not import its sibling internal/stack/fake",
+		"internal/stats/stats.go: internal/stats (level 0) must not import internal/record (level 1)",
+		"internal/stats/stats_test.go: internal/stats (level 0) must not import internal/load (level 2)",
+		"internal/workload/common: \"common\" does not say what the package holds",
+	}
+	got, err := inspect(os.DirFS("testdata/tidy/bad"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, breach := range got {
+		if !slices.Contains(want, breach) {
+			t.Errorf("unexpected: %s", breach)
+		}
+	}
+	for _, breach := range want {
+		if !slices.Contains(got, breach) {
+			t.Errorf("not reported: %s", breach)
+		}
+	}
+}
