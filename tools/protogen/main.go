@@ -53,17 +53,16 @@ func main() {
 	check := flag.Bool("check", false, "compare with the files on disk instead of writing them")
 	flag.Parse()
 
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, *root, *check); err != nil {
+	if err := run(*root, *check); err != nil {
 		fmt.Fprintln(os.Stderr, "protogen:", err)
-		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, root string, check bool) error {
-	sources, err := findProtos(root)
+func run(root string, check bool) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	sources, err := findFiles(root, ".proto")
 	if err != nil {
 		return fmt.Errorf("look for .proto files: %w", err)
 	}
@@ -77,10 +76,10 @@ func run(ctx context.Context, root string, check bool) error {
 	return write(root, generated)
 }
 
-// findProtos lists the .proto files below root, relative to it and with
-// slashes. It stays out of folders that the go command ignores and out of
-// nested modules, this one among them.
-func findProtos(root string) ([]string, error) {
+// findFiles lists the files below root whose names end in suffix, relative to
+// root and with slashes. It stays out of folders that the go command ignores and
+// out of nested modules, this one among them.
+func findFiles(root, suffix string) ([]string, error) {
 	var found []string
 	err := fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -89,7 +88,7 @@ func findProtos(root string) ([]string, error) {
 		if entry.IsDir() && path != "." && ignored(root, path) {
 			return fs.SkipDir
 		}
-		if !entry.IsDir() && strings.HasSuffix(path, ".proto") {
+		if !entry.IsDir() && strings.HasSuffix(path, suffix) {
 			found = append(found, path)
 		}
 		return nil
@@ -198,16 +197,24 @@ func write(root string, generated map[string][]byte) error {
 	return nil
 }
 
-// compare reports every generated file that is missing on disk or differs.
+// compare reports every generated file that is missing on disk, differs, or is
+// there without a source.
 func compare(root string, generated map[string][]byte) error {
-	var drifted []string
+	drifted, err := findFiles(root, ".pb.go")
+	if err != nil {
+		return fmt.Errorf("look for generated files: %w", err)
+	}
 	for name, content := range generated {
 		onDisk, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if !bytes.Equal(onDisk, content) {
+		i := slices.Index(drifted, name)
+		switch {
+		case i < 0:
 			drifted = append(drifted, name)
+		case bytes.Equal(onDisk, content):
+			drifted = slices.Delete(drifted, i, i+1)
 		}
 	}
 	if len(drifted) > 0 {

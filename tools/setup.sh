@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Installs what the tests need and the machine lacks, where apt-get may be used
+# without a question. What cannot be had is said and is no failure here: the
+# tests that miss it say so themselves.
+set -euo pipefail
+
+missing=()
+# The race detector links through the C compiler.
+command -v gcc >/dev/null || missing+=(gcc libc6-dev)
+# The report page is opened in a real browser.
+command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
+
+if [ "${#missing[@]}" -eq 0 ]; then
+  exit 0
+fi
+if ! command -v apt-get >/dev/null; then
+  echo "setup: missing ${missing[*]}, and there is no apt-get: install them by hand" >&2
+  exit 0
+fi
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! sudo -n true 2>/dev/null; then
+    echo "setup: missing ${missing[*]}, and not root: sudo apt-get install ${missing[*]}" >&2
+    exit 0
+  fi
+  as_root=(sudo)
+fi
+echo "setup: installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+if ! { "${as_root[@]}" apt-get update -qq && "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >/dev/null; then
+  echo "setup: apt-get could not install ${missing[*]}; the tests that need them will say so" >&2
+fi
