@@ -1,0 +1,91 @@
+package clock
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestNowNeverGoesBackwards(t *testing.T) {
+	previous := Now()
+	for range 100_000 {
+		now := Now()
+		if now < previous {
+			t.Fatalf("Now went from %d back to %d", previous, now)
+		}
+		previous = now
+	}
+}
+
+func TestUntilIsNeverEarly(t *testing.T) {
+	for _, wait := range []time.Duration{-time.Second, 0, 1, 700, 20 * time.Microsecond, time.Millisecond, 4 * time.Millisecond} {
+		start := Now()
+		instant := start + int64(wait)
+		Until(instant)
+		if now := Now(); now < instant {
+			t.Errorf("Until returned %v before an instant %v away", time.Duration(instant-now), wait)
+		}
+	}
+}
+
+func TestUntilDoesNotSpinAfterTheInstant(t *testing.T) {
+	if spun := Until(Now() - int64(time.Hour)); spun != 0 {
+		t.Errorf("Until spun for %v to reach the past", spun)
+	}
+}
+
+func TestUntilSleepsWhileTheInstantIsFar(t *testing.T) {
+	const wait = 40 * time.Millisecond
+	if spun := Until(Now() + int64(wait)); spun > sleepMargin {
+		t.Errorf("waiting %v spun for %v, more than the margin of %v", wait, spun, sleepMargin)
+	}
+}
+
+// In a bubble only sleeping moves the clock, and sleeps end exactly: Until must
+// neither hang nor be late.
+func TestUntilInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, wait := range []time.Duration{1, time.Microsecond, time.Millisecond, time.Minute} {
+			instant := Now() + int64(wait)
+			if spun := Until(instant); spun != 0 {
+				t.Errorf("fake time of %v cost %v of CPU", wait, spun)
+			}
+			if late := Now() - instant; late != 0 {
+				t.Errorf("late by %v of fake time after %v", time.Duration(late), wait)
+			}
+		}
+	})
+}
+
+// A goroutine that becomes ready must run while others spin, even where a
+// single thread runs them all.
+func TestSpinnersLetOthersRun(t *testing.T) {
+	const spinners = 8
+	const wait = 20 * time.Millisecond
+	ping, pong := make(chan struct{}), make(chan struct{})
+	go func() {
+		for range ping {
+			pong <- struct{}{}
+		}
+	}()
+	defer close(ping)
+
+	end := Now() + int64(wait)
+	var waiters sync.WaitGroup
+	for range spinners {
+		waiters.Go(func() { spin(end) })
+	}
+	rounds := 0
+	for Now() < end {
+		ping <- struct{}{}
+		<-pong
+		rounds++
+	}
+	waiters.Wait()
+	// Beside spinners that yield on every pass a round takes some microseconds;
+	// beside one that does not, the 10 ms of forced preemption.
+	if least := int(wait / (500 * time.Microsecond)); rounds < least {
+		t.Errorf("%d rounds beside %d spinners in %v, want at least %d", rounds, spinners, wait, least)
+	}
+}

@@ -1,0 +1,103 @@
+package clock
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// sleepMargin is how long before the instant sleeping gives way to spinning.
+	// The Go runtime hands its timers to epoll_wait in whole milliseconds, so a
+	// sleep ends up to 1 ms late, before the kernel's own delay in waking the
+	// thread.
+	sleepMargin = 1500 * time.Microsecond
+
+	// yieldInterval is the least time between two yields of the CPU by all
+	// spinning goroutines together. Shorter burns CPU in the kernel for nothing;
+	// longer makes the network poller's thread wait where it shares the CPU.
+	yieldInterval = 5 * time.Microsecond
+
+	// turnInterval is the same for turns passed to other goroutines while fewer
+	// goroutines spin than the Go scheduler has processors. It is much longer:
+	// another processor takes over what waits behind a spinner, while a Gosched
+	// beside an idle processor wakes a thread for nothing, some 5 µs a time.
+	turnInterval = 200 * time.Microsecond
+
+	// motionlessPasses is how many passes in a row may read the same instant
+	// before Until concludes that spinning cannot move this clock.
+	motionlessPasses = 16
+)
+
+// Until returns at the instant, or at once when it has passed: it sleeps while
+// the instant is far, then spins. It reports the CPU time that its own spinning
+// burned, so that a load generator can leave pacing out of what it says a
+// request cost; the figure errs on the low side, by a tenth alone and by more
+// where spinners crowd several CPUs. Any number of goroutines may wait at the
+// same time.
+//
+// Spinning never keeps others from running: it yields, every few microseconds,
+// to ready goroutines and to ready threads. The threads matter because the Go
+// scheduler asks the network poller only where no goroutine is ready, which a
+// spinning one always is; on a single CPU replies would lie unread until the
+// thread that polls for them gets it.
+//
+// Inside a testing/synctest bubble, where only sleeping moves the clock, it
+// sleeps to the instant.
+func Until(instant int64) (spun time.Duration) {
+	remaining := time.Duration(instant - Now())
+	if remaining <= 0 {
+		return 0
+	}
+	if remaining > sleepMargin {
+		time.Sleep(remaining - sleepMargin)
+	}
+	return spin(instant)
+}
+
+// spin passes the time to the instant and returns the CPU time that took.
+func spin(instant int64) (spun time.Duration) {
+	// As many spinners as processors: each passes its turn on at once, or the
+	// last in the queue would come too late.
+	processors := int64(runtime.GOMAXPROCS(0))
+	spinning.Add(1)
+	defer spinning.Add(-1)
+
+	motionless := 0
+	for now := Now(); now < instant; {
+		limit := costs.read
+		if spinning.Load() >= processors || claim(&lastTurn, now, turnInterval) {
+			runtime.Gosched()
+			limit = costs.turn
+		}
+		if claim(&lastYield, now, yieldInterval) {
+			yieldCPU()
+			limit += costs.yield
+		}
+		previous := now
+		now = Now()
+		// What a pass took beyond its own cost went to whoever ran meanwhile.
+		spun += min(time.Duration(now-previous), limit)
+		if now != previous {
+			motionless = 0
+		} else if motionless++; motionless == motionlessPasses {
+			time.Sleep(time.Duration(instant - now))
+			return spun
+		}
+	}
+	return spun
+}
+
+// What the spinning goroutines of the process share.
+var (
+	spinning  atomic.Int64 // how many there are
+	lastTurn  atomic.Int64 // instant at which one of them last rationed a Gosched
+	lastYield atomic.Int64 // instant at which one of them last yielded the CPU
+)
+
+// claim reports whether the caller is the one to do what was last done at least
+// an interval ago.
+func claim(last *atomic.Int64, now int64, interval time.Duration) bool {
+	done := last.Load()
+	return now-done >= int64(interval) && last.CompareAndSwap(done, now)
+}
