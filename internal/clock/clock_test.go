@@ -62,7 +62,7 @@ func TestUntilInABubble(t *testing.T) {
 // single thread runs them all.
 func TestSpinnersLetOthersRun(t *testing.T) {
 	const spinners = 8
-	const wait = 50 * time.Millisecond
+	const wait = 100 * time.Millisecond
 	ping, pong := make(chan struct{}), make(chan struct{})
 	go func() {
 		for range ping {
@@ -87,7 +87,7 @@ func TestSpinnersLetOthersRun(t *testing.T) {
 		<-pong
 	}
 	waiters.Wait()
-	if want := int(wait / time.Millisecond / 2); len(alive) < want {
+	if want := int(wait/time.Millisecond) * 6 / 10; len(alive) < want {
 		t.Errorf("others ran in %d of the %v beside %d spinners, want %d", len(alive), wait, spinners, want)
 	}
 }
