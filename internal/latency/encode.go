@@ -1,0 +1,113 @@
+package latency
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Encode returns the buckets in the interchange form of HdrHistogram: version
+// 2, compressed, base64. The exact totals are not part of that form; use
+// [Histogram.Distribution] to keep them.
+func (h *Histogram) Encode() (string, error) {
+	// The library writes this one version; for V2EncodingCookieBase, the
+	// uncompressed one, it returns an error and no bytes.
+	encoded, err := h.buckets.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	if err != nil {
+		return "", fmt.Errorf("latency: encoding a histogram: %w", err)
+	}
+	return string(encoded), nil
+}
+
+// Decode reads what Encode wrote here or what an HdrHistogram of another
+// language wrote with the same lowest value (1 ns) and digits (3). Sum, minimum
+// and maximum come out as exact as the buckets are.
+func Decode(encoded string) (*Histogram, error) {
+	foreign, err := hdrhistogram.Decode([]byte(encoded))
+	if err != nil {
+		return nil, fmt.Errorf("latency: decoding a histogram: %w", err)
+	}
+	if foreign.LowestTrackableValue() != lowestValue || foreign.SignificantFigures() != significantDigits {
+		return nil, fmt.Errorf("latency: decoding a histogram: it counts from %d with %d digits, want from %d ns with %d",
+			foreign.LowestTrackableValue(), foreign.SignificantFigures(), lowestValue, significantDigits)
+	}
+	h := NewHistogram()
+	if dropped := h.buckets.Merge(foreign); dropped != 0 {
+		return nil, fmt.Errorf("latency: decoding a histogram: %d values are above 60 s", dropped)
+	}
+	if h.buckets.TotalCount() == 0 {
+		return h, nil
+	}
+	sum := h.buckets.Mean() * float64(h.buckets.TotalCount())
+	if sum >= math.MaxInt64 {
+		return nil, errors.New("latency: decoding a histogram: its durations add up to more than 292 years")
+	}
+	h.totals = totals{
+		count: h.buckets.TotalCount(),
+		sum:   int64(sum),
+		min:   h.buckets.Min(),
+		max:   h.buckets.Max(),
+	}
+	return h, nil
+}
+
+// Distribution is a histogram as it stands in a record: the exact totals, and
+// the buckets as Encode gives them. Durations are nanoseconds.
+type Distribution struct {
+	Count     int64  `json:"count"`
+	Sum       int64  `json:"sum_ns"`
+	Min       int64  `json:"min_ns"`
+	Max       int64  `json:"max_ns"`
+	Clamped   int64  `json:"clamped,omitempty"` // above 60 s, in the highest bucket
+	Histogram string `json:"hdr"`
+}
+
+// Distribution returns the histogram in the form that records hold.
+func (h *Histogram) Distribution() (Distribution, error) {
+	encoded, err := h.Encode()
+	if err != nil {
+		return Distribution{}, err
+	}
+	return Distribution{
+		Count:     h.count,
+		Sum:       h.sum,
+		Min:       int64(h.Min()),
+		Max:       int64(h.Max()),
+		Clamped:   h.clamped,
+		Histogram: encoded,
+	}, nil
+}
+
+// Decode returns the histogram, or an error where the totals cannot be those of
+// the buckets.
+func (d Distribution) Decode() (*Histogram, error) {
+	h, err := Decode(d.Histogram)
+	if err != nil {
+		return nil, err
+	}
+	if h.count != d.Count {
+		return nil, fmt.Errorf("latency: a distribution says %d samples, its histogram holds %d", d.Count, h.count)
+	}
+	if d.Count == 0 {
+		return h, nil
+	}
+	mean := float64(d.Sum) / float64(d.Count)
+	switch {
+	case d.Clamped < 0 || d.Clamped > d.Count,
+		d.Min < 0 || d.Min > d.Max,
+		mean < float64(d.Min) || mean > float64(d.Max):
+		return nil, fmt.Errorf("latency: a distribution contradicts itself: %d samples (%d clamped) from %d to %d ns with a sum of %d ns",
+			d.Count, d.Clamped, d.Min, d.Max, d.Sum)
+	case !h.sameBucket(h.min, d.Min), !h.sameBucket(h.max, d.Max):
+		return nil, fmt.Errorf("latency: a distribution says %d to %d ns, its histogram holds %d to %d ns", d.Min, d.Max, h.min, h.max)
+	}
+	h.totals = totals{count: d.Count, sum: d.Sum, min: d.Min, max: d.Max, clamped: d.Clamped}
+	return h, nil
+}
+
+// sameBucket reports whether one bucket counts both values.
+func (h *Histogram) sameBucket(a, b int64) bool {
+	return bucketOf(min(a, highestValue)) == bucketOf(min(b, highestValue))
+}

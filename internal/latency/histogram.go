@@ -1,0 +1,116 @@
+package latency
+
+import (
+	"math"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Histogram is the distribution of the durations that any number of recorders
+// counted. Reading it concurrently is safe while nobody adds to it.
+//
+// hdrhistogram-go answers for quantiles and for the encoded form, so that they
+// are the ones that its sister libraries in other languages would give.
+type Histogram struct {
+	buckets *hdrhistogram.Histogram
+	totals
+}
+
+// NewHistogram returns a histogram of what the recorders hold.
+func NewHistogram(recorders ...*Recorder) *Histogram {
+	h := &Histogram{
+		buckets: hdrhistogram.New(lowestValue, highestValue, significantDigits),
+		totals:  noTotals(),
+	}
+	for _, r := range recorders {
+		h.Add(r)
+	}
+	return h
+}
+
+// Add counts in what a recorder holds, which keeps it.
+func (h *Histogram) Add(r *Recorder) {
+	for bucket, count := range r.counts {
+		if count == 0 {
+			continue
+		}
+		if err := h.buckets.RecordValues(lowestIn(bucket), count); err != nil {
+			panic("latency: recorder and histogram differ in layout: " + err.Error())
+		}
+	}
+	h.add(r.totals)
+}
+
+// Merge counts in what another histogram holds, which keeps it.
+func (h *Histogram) Merge(other *Histogram) {
+	if dropped := h.buckets.Merge(other.buckets); dropped != 0 {
+		panic("latency: histograms of one layout do not fit")
+	}
+	h.add(other.totals)
+}
+
+// Count returns how many durations it holds.
+func (h *Histogram) Count() int64 { return h.count }
+
+// Clamped returns how many of them were above 60 s, where the buckets end.
+// Quantiles that reach into these are too low; Mean and Max are not.
+func (h *Histogram) Clamped() int64 { return h.clamped }
+
+// Sum returns the sum of all durations: exact, unless the histogram came from
+// an encoded string alone, which does not hold it.
+func (h *Histogram) Sum() time.Duration { return time.Duration(h.sum) }
+
+// Mean returns the sum divided by the count, or 0 where it is empty.
+func (h *Histogram) Mean() time.Duration {
+	if h.count == 0 {
+		return 0
+	}
+	return time.Duration(math.Round(float64(h.sum) / float64(h.count)))
+}
+
+// Min returns the exact least duration, or 0 where it is empty.
+func (h *Histogram) Min() time.Duration {
+	if h.count == 0 {
+		return 0
+	}
+	return time.Duration(h.min)
+}
+
+// Max returns the exact greatest duration, or 0 where it is empty.
+func (h *Histogram) Max() time.Duration {
+	if h.count == 0 {
+		return 0
+	}
+	return time.Duration(h.max)
+}
+
+// Quantile returns the duration that a share q of all durations do not exceed,
+// to three significant digits: the upper end of its bucket, as HdrHistogram
+// defines it. At q = 0 and q = 1 it is the exact minimum and maximum. An empty
+// histogram gives 0.
+func (h *Histogram) Quantile(q float64) time.Duration {
+	return h.quantiles([]float64{q})[0]
+}
+
+// quantiles looks several up in one pass when they ascend.
+func (h *Histogram) quantiles(qs []float64) []time.Duration {
+	durations := make([]time.Duration, len(qs))
+	if h.count == 0 {
+		return durations
+	}
+	percentiles := make([]float64, len(qs))
+	for i, q := range qs {
+		percentiles[i] = q * 100
+	}
+	for i, value := range h.buckets.ValueAtPercentilesSlice(percentiles) {
+		switch {
+		case qs[i] <= 0:
+			value = h.min
+		case qs[i] >= 1:
+			value = h.max
+		}
+		durations[i] = time.Duration(min(max(value, h.min), h.max))
+	}
+	return durations
+}
