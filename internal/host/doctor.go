@@ -1,0 +1,71 @@
+package host
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// Status says how much of an ability the machine has.
+type Status string
+
+// The three grades of an ability.
+const (
+	OK      Status = "ok"
+	Limited Status = "limited"
+	Missing Status = "missing"
+)
+
+// Finding is one thing that this machine can measure or do, or cannot.
+type Finding struct {
+	Name   string `json:"name"`
+	Status Status `json:"status"`
+	// Detail says what was found, or why not.
+	Detail string `json:"detail"`
+	// Remedy says what would make it better; "" where nothing is wrong.
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// Doctor examines the machine by trying each ability, in under a second, and
+// leaves nothing changed. It stops early, with what it has, when ctx ends.
+func Doctor(ctx context.Context) []Finding {
+	patient := examination{root: os.DirFS("/"), info: Describe()}
+	findings := []Finding{}
+	for _, check := range []func(examination) Finding{
+		examination.placement,
+		examination.quota,
+		examination.priority,
+		examination.realTime,
+		examination.governor,
+		examination.clocksource,
+		examination.timers,
+		examination.noise,
+		examination.pressure,
+		examination.hardwareCounters,
+		examination.softwareCounters,
+		examination.tracepoints,
+		examination.bpf,
+		examination.userNamespaces,
+		examination.netem,
+		examination.descriptors,
+		examination.ports,
+	} {
+		if ctx.Err() != nil {
+			break
+		}
+		findings = append(findings, check(patient))
+	}
+	return findings
+}
+
+// examination is what the checks read: files, and the machine as described.
+type examination struct {
+	root fs.FS
+	info Info
+}
+
+const (
+	timerRounds = 100
+	spinTime    = 150 * time.Millisecond
+)

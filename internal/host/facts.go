@@ -1,0 +1,97 @@
+package host
+
+import (
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+)
+
+// facts reads small kernel files below a root and remembers what it could not
+// read, so that a description is never cut short by one absent file.
+type facts struct {
+	root    fs.FS
+	missing []string
+}
+
+// text returns the trimmed content of a file, or "" and a note.
+func (f *facts) text(path string) string {
+	content, err := readText(f.root, path)
+	if err != nil {
+		f.miss(path, err)
+		return ""
+	}
+	return content
+}
+
+// number returns the first integer of a file, or 0 and a note.
+func (f *facts) number(path string) int64 {
+	content := f.text(path)
+	if content == "" {
+		return 0
+	}
+	value, err := strconv.ParseInt(strings.Fields(content)[0], 10, 64)
+	if err != nil {
+		f.miss(path, err)
+		return 0
+	}
+	return value
+}
+
+func (f *facts) miss(what string, why error) {
+	f.missing = append(f.missing, fmt.Sprintf("%s: %s", what, cause(why)))
+}
+
+// cause drops the operation and path that fs errors repeat.
+func cause(err error) string {
+	if pathError, ok := err.(*fs.PathError); ok {
+		return pathError.Err.Error()
+	}
+	return err.Error()
+}
+
+func readText(root fs.FS, path string) (string, error) {
+	content, err := fs.ReadFile(root, path)
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(string(content)), nil
+}
+
+// chosen returns the bracketed word of a sysfs selector such as
+// "always [madvise] never".
+func chosen(selector string) string {
+	_, after, found := strings.Cut(selector, "[")
+	if !found {
+		return selector
+	}
+	word, _, _ := strings.Cut(after, "]")
+	return word
+}
+
+// parseCPUList reads the kernel's list notation, "0-3,8,10-11"
+// (Documentation/admin-guide/kernel-parameters, "cpu lists"). It refuses a
+// list that names more CPUs than Linux can have.
+func parseCPUList(list string) ([]int, error) {
+	const mostCPUs = 8192 // the largest NR_CPUS that any architecture allows
+	cpus := []int{}
+	list = strings.TrimSpace(list)
+	if list == "" {
+		return cpus, nil
+	}
+	for part := range strings.SplitSeq(list, ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		first, err := strconv.Atoi(low)
+		last := first
+		if err == nil && isRange {
+			last, err = strconv.Atoi(high)
+		}
+		if err != nil || first < 0 || last < first || last >= mostCPUs || len(cpus) >= mostCPUs {
+			return nil, fmt.Errorf("parse CPU list %q: bad part %q", list, part)
+		}
+		for cpu := first; cpu <= last; cpu++ {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
+}

@@ -1,0 +1,170 @@
+package host
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+// Info describes the machine in a run's manifest. A field that could not be
+// read keeps its zero value and is named in Missing.
+type Info struct {
+	OS             string            `json:"os"`
+	Arch           string            `json:"arch"`
+	Kernel         string            `json:"kernel,omitempty"`
+	CPUModel       string            `json:"cpu_model,omitempty"`
+	Cores          int               `json:"cores"`
+	Topology       Topology          `json:"topology"`
+	Governor       string            `json:"governor,omitempty"`
+	Mitigations    map[string]string `json:"mitigations,omitempty"`
+	Clocksource    string            `json:"clocksource,omitempty"`
+	Virtualisation string            `json:"virtualisation,omitempty"`
+	Containers     []string          `json:"containers,omitempty"`
+	MemoryBytes    int64             `json:"memory_bytes,omitempty"`
+	HugePages      string            `json:"transparent_huge_pages,omitempty"`
+	TimerHz        int               `json:"timer_hz,omitempty"`
+	PerfParanoid   *int              `json:"perf_event_paranoid,omitempty"`
+	UID            int               `json:"uid"`
+	FileLimit      FileLimit         `json:"file_limit"`
+	TCP            TCPInfo           `json:"tcp"`
+	Go             GoInfo            `json:"go"`
+	Missing        []string          `json:"missing,omitempty"`
+}
+
+// TCPInfo holds the kernel settings that a connection starts with.
+type TCPInfo struct {
+	CongestionControl string `json:"congestion_control,omitempty"`
+	// ReceiveMemory and SendMemory are "least default most", in bytes.
+	ReceiveMemory string `json:"receive_memory,omitempty"`
+	SendMemory    string `json:"send_memory,omitempty"`
+	ListenBacklog int    `json:"listen_backlog,omitempty"`
+	// FirstPort and LastPort bound the ports of outgoing connections.
+	FirstPort int `json:"first_port,omitempty"`
+	LastPort  int `json:"last_port,omitempty"`
+}
+
+// GoInfo holds what changes the behaviour of a Go program without its code.
+type GoInfo struct {
+	Version     string `json:"version"`
+	GOMAXPROCS  int    `json:"gomaxprocs"`
+	GOGC        string `json:"gogc,omitempty"`
+	MemoryLimit int64  `json:"memory_limit_bytes"`
+	GODEBUG     string `json:"godebug,omitempty"`
+	Experiment  string `json:"goexperiment,omitempty"`
+}
+
+// FileLimit is RLIMIT_NOFILE: descriptors, and so connections, a process.
+type FileLimit struct {
+	Soft uint64 `json:"soft"`
+	Hard uint64 `json:"hard"`
+}
+
+// Describe never fails: what cannot be read is left out and named in
+// Info.Missing. It changes nothing and takes a few milliseconds.
+func Describe() Info {
+	return describe(os.DirFS("/"))
+}
+
+func describe(root fs.FS) Info {
+	from := &facts{root: root}
+	info := Info{
+		OS:   runtime.GOOS,
+		Arch: runtime.GOARCH,
+		UID:  os.Getuid(),
+		Go:   describeGo(),
+	}
+	allowed, err := allowedCPUs()
+	if err != nil {
+		from.miss("CPU affinity", err)
+	}
+	if info.FileLimit, err = fileLimit(); err != nil {
+		from.miss("descriptor limit", err)
+	}
+	if _, err := fs.Stat(root, "proc/self"); err != nil {
+		// Naming every absent file would say this thirty times.
+		from.missing = append(from.missing, "everything under /proc and /sys: "+runtime.GOOS+" has no procfs here")
+		info.Topology = readTopology(&facts{root: root}, allowed)
+		info.Cores = info.Topology.Cores()
+		info.Missing = from.missing
+		return info
+	}
+	info.Topology = readTopology(from, allowed)
+	info.Topology.QuotaCPUs = readQuota(from)
+	info.Cores = info.Topology.Cores()
+	info.describeProcessor(from)
+	info.describeKernel(from)
+	info.TCP = describeTCP(from)
+	info.Missing = from.missing
+	return info
+}
+
+func (info *Info) describeProcessor(from *facts) {
+	info.CPUModel = cpuModel(from.text("proc/cpuinfo"))
+	if info.CPUModel == "" {
+		from.miss("CPU model", errors.New("not named in /proc/cpuinfo"))
+	}
+	info.Governor = from.text(cpuFolder + "/cpu0/cpufreq/scaling_governor")
+	info.Mitigations = mitigations(from.root)
+	info.Virtualisation = virtualisation(from.root)
+	info.Containers = containers(from.root)
+}
+
+func (info *Info) describeKernel(from *facts) {
+	info.Kernel = from.text("proc/sys/kernel/osrelease")
+	info.Clocksource = from.text("sys/devices/system/clocksource/clocksource0/current_clocksource")
+	info.MemoryBytes = memoryBytes(from.text("proc/meminfo"))
+	info.HugePages = chosen(from.text("sys/kernel/mm/transparent_hugepage/enabled"))
+	if content := from.text("proc/sys/kernel/perf_event_paranoid"); content != "" {
+		if level, err := strconv.Atoi(content); err == nil {
+			info.PerfParanoid = &level
+		}
+	}
+	hz, err := kernelOption(from.root, info.Kernel, "CONFIG_HZ")
+	if err != nil {
+		from.miss("timer HZ", err)
+		return
+	}
+	info.TimerHz, _ = strconv.Atoi(hz) // zero, "unknown", if the kernel's own file is odd
+}
+
+func describeTCP(from *facts) TCPInfo {
+	const ipv4 = "proc/sys/net/ipv4/"
+	tcp := TCPInfo{
+		CongestionControl: from.text(ipv4 + "tcp_congestion_control"),
+		ReceiveMemory:     strings.Join(strings.Fields(from.text(ipv4+"tcp_rmem")), " "),
+		SendMemory:        strings.Join(strings.Fields(from.text(ipv4+"tcp_wmem")), " "),
+		ListenBacklog:     int(from.number("proc/sys/net/core/somaxconn")),
+	}
+	if ports := strings.Fields(from.text(ipv4 + "ip_local_port_range")); len(ports) == 2 {
+		tcp.FirstPort, _ = strconv.Atoi(ports[0])
+		tcp.LastPort, _ = strconv.Atoi(ports[1])
+	}
+	return tcp
+}
+
+func describeGo() GoInfo {
+	return GoInfo{
+		Version:    runtime.Version(),
+		GOMAXPROCS: runtime.GOMAXPROCS(0),
+		GOGC:       os.Getenv("GOGC"),
+		// A negative limit only reports the one in force.
+		MemoryLimit: debug.SetMemoryLimit(-1),
+		GODEBUG:     os.Getenv("GODEBUG"),
+		Experiment:  os.Getenv("GOEXPERIMENT"),
+	}
+}
+
+// memoryBytes reads "MemTotal:  16384 kB" of /proc/meminfo.
+func memoryBytes(meminfo string) int64 {
+	for line := range strings.Lines(meminfo) {
+		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == "MemTotal:" {
+			kibibytes, _ := strconv.ParseInt(fields[1], 10, 64)
+			return kibibytes * 1024
+		}
+	}
+	return 0
+}

@@ -1,0 +1,127 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Activity is what all CPUs of the machine have done since it started. Two of
+// them bound a trial: see [Activity.Since].
+type Activity struct {
+	at time.Time
+	// busy, idle and stolen add up to the time of all CPUs. The kernel counts
+	// them in hundredths of a second, so that short trials come out coarse.
+	busy, idle, stolen time.Duration
+	// stalled is the time in which a runnable task, anywhere, had no CPU.
+	stalled     time.Duration
+	hasPressure bool
+}
+
+// Neighbour is what others did on this machine over a trial.
+type Neighbour struct {
+	Elapsed time.Duration `json:"elapsed_ns"`
+	// Stolen is time that the hypervisor took, summed over all CPUs, and
+	// StolenShare its part of their whole time, 0 to 1.
+	Stolen      time.Duration `json:"stolen_ns"`
+	StolenShare float64       `json:"stolen_share"`
+	// OthersBusy is the machine's CPU time less the caller's own. Interrupt
+	// work done for the caller's traffic counts as others'.
+	OthersBusy      time.Duration `json:"others_busy_ns"`
+	OthersBusyShare float64       `json:"others_busy_share"`
+	// PressureShare is the part of Elapsed in which some task, the caller's
+	// included, waited for a CPU; nil where the kernel does not count it.
+	PressureShare *float64 `json:"pressure_share,omitempty"`
+}
+
+// Snapshot reads the machine's CPU times (70 µs).
+func Snapshot() (Activity, error) {
+	return snapshot(os.DirFS("/"), time.Now())
+}
+
+func snapshot(root fs.FS, now time.Time) (Activity, error) {
+	stat, err := readText(root, "proc/stat")
+	if errors.Is(err, fs.ErrNotExist) {
+		return Activity{}, fmt.Errorf("read CPU times: %w: it takes /proc/stat, as on Linux", ErrUnsupported)
+	}
+	if err != nil {
+		return Activity{}, fmt.Errorf("read CPU times: %w", err)
+	}
+	activity, err := parseStat(stat)
+	if err != nil {
+		return Activity{}, err
+	}
+	activity.at = now
+	if pressure, err := readText(root, "proc/pressure/cpu"); err == nil {
+		activity.stalled, activity.hasPressure = parsePressure(pressure)
+	}
+	return activity, nil
+}
+
+// Since compares with an earlier snapshot. own is the CPU time that the
+// caller's processes used in between.
+func (a Activity) Since(earlier Activity, own time.Duration) Neighbour {
+	neighbour := Neighbour{
+		Elapsed:    a.at.Sub(earlier.at),
+		Stolen:     a.stolen - earlier.stolen,
+		OthersBusy: max(0, a.busy-earlier.busy-own),
+	}
+	if whole := a.whole() - earlier.whole(); whole > 0 {
+		neighbour.StolenShare = float64(neighbour.Stolen) / float64(whole)
+		neighbour.OthersBusyShare = float64(neighbour.OthersBusy) / float64(whole)
+	}
+	if a.hasPressure && earlier.hasPressure && neighbour.Elapsed > 0 {
+		share := float64(a.stalled-earlier.stalled) / float64(neighbour.Elapsed)
+		neighbour.PressureShare = &share
+	}
+	return neighbour
+}
+
+func (a Activity) whole() time.Duration { return a.busy + a.idle + a.stolen }
+
+// parseStat reads the first line of /proc/stat, proc_stat(5): user nice system
+// idle iowait irq softirq steal guest guest_nice, where user and nice include
+// both kinds of guest. The tick is 1/100 s (USER_HZ) wherever Go runs.
+func parseStat(stat string) (Activity, error) {
+	const tick = 10 * time.Millisecond
+	line, _, _ := strings.Cut(stat, "\n")
+	fields := strings.Fields(line)
+	if len(fields) < 9 || fields[0] != "cpu" {
+		return Activity{}, fmt.Errorf("read CPU times: /proc/stat begins %q, expected \"cpu\" and eight figures", line)
+	}
+	var activity Activity
+	for i, field := range fields[1:9] {
+		ticks, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return Activity{}, fmt.Errorf("read CPU times: field %d of /proc/stat: %w", i+1, err)
+		}
+		spent := time.Duration(ticks) * tick
+		switch i {
+		case 3, 4:
+			activity.idle += spent
+		case 7:
+			activity.stolen += spent
+		default:
+			activity.busy += spent
+		}
+	}
+	return activity, nil
+}
+
+// parsePressure reads "some avg10=… avg60=… avg300=… total=MICROSECONDS".
+func parsePressure(pressure string) (time.Duration, bool) {
+	line, _, _ := strings.Cut(pressure, "\n")
+	_, total, found := strings.Cut(line, "total=")
+	if !found || !strings.HasPrefix(line, "some ") {
+		return 0, false
+	}
+	microseconds, err := strconv.ParseInt(total, 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	return time.Duration(microseconds) * time.Microsecond, true
+}

@@ -1,0 +1,194 @@
+package host
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Want is how many CPUs each side is to have.
+type Want struct {
+	// Server is the number of CPUs of the server; 0 means one, as in the kernel
+	// study, so that the server is the limit and not the load.
+	Server int
+	// Client is the number of CPUs of the clients; 0 means all that are left.
+	Client int
+}
+
+// Placement gives each side its CPUs, in rising order, and says what could not
+// be had. Server and Client are disjoint except on a machine with one CPU.
+type Placement struct {
+	Server   []int    `json:"server"`
+	Client   []int    `json:"client"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Place splits the allowed CPUs between server and clients. It prefers, in
+// this order: fast cores, one package, whole cores for the server. The server
+// takes the highest-numbered cores, because CPU 0 serves most interrupts.
+func Place(topology Topology, want Want) Placement {
+	p := placing{want: Want{Server: max(1, want.Server), Client: max(0, want.Client)}}
+	p.candidates = p.fast(allowedCPUsOf(topology))
+	p.candidates = p.onePackage(p.candidates)
+	if len(p.candidates) == 0 {
+		p.warn("no CPU is known to be allowed: nothing can be pinned")
+		return p.placement
+	}
+	if len(p.candidates) == 1 {
+		only := p.candidates[0].ID
+		p.warn("server and clients share CPU %d, the only one allowed: each is measured in the other's way", only)
+		p.placement.Server, p.placement.Client = []int{only}, []int{only}
+	} else {
+		p.split()
+	}
+	p.checkQuota(topology.QuotaCPUs)
+	return p.placement
+}
+
+type placing struct {
+	want       Want
+	candidates []CPU
+	placement  Placement
+}
+
+func (p *placing) warn(format string, args ...any) {
+	p.placement.Warnings = append(p.placement.Warnings, fmt.Sprintf(format, args...))
+}
+
+func allowedCPUsOf(topology Topology) []CPU {
+	var cpus []CPU
+	for _, cpu := range topology.CPUs {
+		if slices.Contains(topology.Allowed, cpu.ID) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus
+}
+
+// fast leaves the efficiency cores out while two other CPUs remain.
+func (p *placing) fast(cpus []CPU) []CPU {
+	var fast []CPU
+	for _, cpu := range cpus {
+		if !cpu.Efficiency {
+			fast = append(fast, cpu)
+		}
+	}
+	if len(fast) >= 2 || len(fast) == len(cpus) {
+		return fast
+	}
+	p.warn("efficiency cores are used: %d fast CPUs are allowed", len(fast))
+	return cpus
+}
+
+// onePackage keeps both sides in the package with the most cores, so that a
+// trip between sockets is not part of what is measured.
+func (p *placing) onePackage(cpus []CPU) []CPU {
+	packages := map[int][]CPU{}
+	for _, cpu := range cpus {
+		packages[cpu.Package] = append(packages[cpu.Package], cpu)
+	}
+	if len(packages) < 2 {
+		return cpus
+	}
+	var largest []CPU
+	for _, members := range packages {
+		if c := cmp.Compare(countCores(members), countCores(largest)); c > 0 ||
+			c == 0 && members[0].Package < largest[0].Package {
+			largest = members
+		}
+	}
+	needed := max(1, p.want.Server) + max(1, p.want.Client)
+	if countCores(largest) >= needed {
+		return largest
+	}
+	p.warn("server and clients span %d packages: no single one has %d cores allowed", len(packages), needed)
+	return cpus
+}
+
+// split gives the server the highest cores and the clients the rest.
+func (p *placing) split() {
+	order := slices.Clone(p.candidates)
+	slices.SortFunc(order, servedLast)
+	serverCount := min(p.want.Server, len(order)-1)
+	if serverCount < p.want.Server {
+		p.warn("the server has %d CPUs, not %d: one is kept for the clients", serverCount, p.want.Server)
+	}
+	server := order[len(order)-serverCount:]
+	if countCores(order) > serverCount {
+		server = takeSpread(order, serverCount)
+	}
+	clients := without(order, server)
+	apart := notSiblings(clients, server)
+	if len(apart) >= max(1, p.want.Client) || len(apart) == len(clients) {
+		clients = apart
+	} else {
+		p.warn("server and clients share a physical core: too few other cores are allowed")
+	}
+	if p.want.Client > len(clients) {
+		p.warn("the clients have %d CPUs, not %d", len(clients), p.want.Client)
+	} else if p.want.Client > 0 {
+		clients = takeSpread(clients, p.want.Client)
+	}
+	p.placement.Server, p.placement.Client = ids(server), ids(clients)
+}
+
+// servedLast sorts CPUs so that the server is served from the end: fast cores
+// behind slow ones, then by core, the first thread of a core behind the others.
+func servedLast(a, b CPU) int {
+	if a.Efficiency != b.Efficiency {
+		if a.Efficiency {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(a.core(), b.core()), cmp.Compare(b.ID, a.ID))
+}
+
+func (p *placing) checkQuota(quotaCPUs float64) {
+	used := len(p.placement.Server)
+	if len(p.candidates) > 1 {
+		used += len(p.placement.Client)
+	}
+	if quotaCPUs > 0 && quotaCPUs < float64(used) {
+		p.warn("a quota grants %.3g CPUs to the %d placed: the kernel will stop both sides for part of every period", quotaCPUs, used)
+	}
+}
+
+// takeSpread takes count CPUs from the end, from a new core each time while
+// there are any.
+func takeSpread(order []CPU, count int) []CPU {
+	var taken []CPU
+	for len(taken) < count {
+		rest := without(order, taken)
+		if spread := notSiblings(rest, taken); len(spread) > 0 {
+			rest = spread
+		}
+		taken = append(taken, rest[len(rest)-1])
+	}
+	return taken
+}
+
+func without(cpus, excluded []CPU) []CPU {
+	return slices.DeleteFunc(slices.Clone(cpus), func(cpu CPU) bool {
+		return slices.ContainsFunc(excluded, func(other CPU) bool { return other.ID == cpu.ID })
+	})
+}
+
+func notSiblings(cpus, of []CPU) []CPU {
+	return slices.DeleteFunc(slices.Clone(cpus), func(cpu CPU) bool {
+		return slices.ContainsFunc(of, func(other CPU) bool { return other.core() == cpu.core() })
+	})
+}
+
+func countCores(cpus []CPU) int {
+	return Topology{CPUs: cpus}.Cores()
+}
+
+func ids(cpus []CPU) []int {
+	var list []int
+	for _, cpu := range cpus {
+		list = append(list, cpu.ID)
+	}
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,176 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// allowedCPUs asks for the calling thread, which in Go stands for the process
+// as long as only doomed threads are ever pinned.
+func allowedCPUs() ([]int, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil, fmt.Errorf("read CPU affinity: %w", err)
+	}
+	cpus := []int{}
+	for cpu := range len(set) * int(unsafe.Sizeof(set[0])) * 8 {
+		if set.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
+}
+
+func pinThread(cpus []int) error {
+	var set unix.CPUSet
+	for _, cpu := range cpus {
+		set.Set(cpu)
+	}
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("set CPU affinity: %w (the CPUs must be online and in this process's cpuset)", err)
+	}
+	return nil
+}
+
+// reniceThread changes one thread: Linux, unlike POSIX, keeps nice values by
+// thread (setpriority(2), "C library/kernel differences").
+func reniceThread(nice int) error {
+	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, nice); err != nil {
+		return fmt.Errorf("set priority: %w (%w): run as root, grant CAP_SYS_NICE, or raise RLIMIT_NICE to %d", err, ErrUnsupported, 20-nice)
+	}
+	return nil
+}
+
+// startTied starts a child that the kernel kills when the calling thread ends.
+func startTied(cmd *exec.Cmd) error {
+	attributes := syscall.SysProcAttr{}
+	if cmd.SysProcAttr != nil {
+		attributes = *cmd.SysProcAttr
+	}
+	attributes.Pdeathsig = unix.SIGKILL
+	cmd.SysProcAttr = &attributes
+	return cmd.Start()
+}
+
+// awaitExit returns when the child has exited, and leaves it to be reaped. A
+// child that was reaped already, ECHILD, has exited too.
+func awaitExit(pid int) {
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+}
+
+func fileLimit() (FileLimit, error) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return FileLimit{}, fmt.Errorf("read descriptor limit: %w", err)
+	}
+	return FileLimit{Soft: limit.Cur, Hard: limit.Max}, nil
+}
+
+// RaiseFileLimit raises the soft limit of descriptors to the hard one, for
+// this process and its children, and returns it. Go raises its own limit at
+// start, but hands the old one down; a worker in another language needs this.
+func RaiseFileLimit() (uint64, error) {
+	limit, err := fileLimit()
+	if err != nil {
+		return 0, err
+	}
+	// The syscall package, unlike a raw prlimit, tells Go not to restore the
+	// old limit in children.
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: limit.Hard, Max: limit.Hard}); err != nil {
+		return limit.Soft, fmt.Errorf("raise descriptor limit from %d to %d: %w", limit.Soft, limit.Hard, err)
+	}
+	return limit.Hard, nil
+}
+
+// tryRealTime asks for SCHED_FIFO on the calling thread.
+func tryRealTime() error {
+	attributes := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
+	return unix.SchedSetAttr(0, &attributes, 0)
+}
+
+// tryCounter opens and closes one perf event on the calling thread.
+func tryCounter(event counter) error {
+	attributes := unix.PerfEventAttr{
+		Size:   uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Type:   unix.PERF_TYPE_SOFTWARE,
+		Config: unix.PERF_COUNT_SW_CONTEXT_SWITCHES,
+		Bits:   unix.PerfBitDisabled,
+	}
+	switch event.kind {
+	case hardwareCounter:
+		attributes.Type, attributes.Config = unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES
+	case tracepointCounter:
+		attributes.Type, attributes.Config = unix.PERF_TYPE_TRACEPOINT, event.tracepoint
+	}
+	if event.userOnly {
+		attributes.Bits |= unix.PerfBitExcludeKernel
+	}
+	fd, err := unix.PerfEventOpen(&attributes, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
+
+// tryBPF loads, and drops at once, a program that returns zero, of the kind
+// that would count system calls.
+func tryBPF() error {
+	// struct bpf_insn of linux/bpf.h: "r0 = 0" (BPF_ALU64|BPF_MOV|BPF_K) and
+	// "exit" (BPF_JMP|BPF_EXIT), eight bytes each.
+	program := [2][8]byte{{0: 0xb7}, {0: 0x95}}
+	license := [4]byte{'G', 'P', 'L'}
+	var pinned runtime.Pinner
+	defer pinned.Unpin()
+	pinned.Pin(&program)
+	pinned.Pin(&license)
+	// The head of union bpf_attr for BPF_PROG_LOAD; the kernel reads the rest
+	// as zero.
+	request := struct {
+		programType, instructions     uint32
+		firstInstruction, licenseText uint64
+		logLevel, logSize             uint32
+		logBuffer                     uint64
+		kernelVersion, programFlags   uint32
+	}{
+		programType:      unix.BPF_PROG_TYPE_RAW_TRACEPOINT,
+		instructions:     uint32(len(program)),
+		firstInstruction: uint64(uintptr(unsafe.Pointer(&program))),
+		licenseText:      uint64(uintptr(unsafe.Pointer(&license))),
+	}
+	fd, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_LOAD,
+		uintptr(unsafe.Pointer(&request)), unsafe.Sizeof(request))
+	if errno != 0 {
+		return errno
+	}
+	return unix.Close(int(fd))
+}
+
+// tryUserNamespace asks for a child in a user and a network namespace of its
+// own. The child's program does not exist, so that nothing ever runs: an
+// answer of "no such file" means that the namespaces were granted.
+func tryUserNamespace() error {
+	self := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+	group := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+	pid, err := syscall.ForkExec("/proc/self/no-such-program", nil, &syscall.ProcAttr{
+		Sys: &syscall.SysProcAttr{
+			Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNET,
+			UidMappings: self,
+			GidMappings: group,
+		},
+	})
+	if err == nil {
+		return fmt.Errorf("a program that does not exist runs as %d", pid)
+	}
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}

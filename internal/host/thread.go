@@ -1,0 +1,63 @@
+package host
+
+import (
+	"fmt"
+	"os/exec"
+	"runtime"
+)
+
+// StartPinned starts a command on the given CPUs (none means any) and at the
+// given nice value. What is refused comes back as warnings; the command then
+// runs without it.
+//
+// CPUs and priority are inherited from the thread that forks: a thread of its
+// own is given both, forks, and is destroyed, so that the Go scheduler never
+// meets it. It lives until the child exits, because the kernel kills the child
+// (PR_SET_PDEATHSIG) when the thread that forked it ends, however it ends: a
+// parent killed with SIGKILL leaves no orphan. The caller must Wait for the
+// command, and must not set SysProcAttr.Pdeathsig.
+func StartPinned(cmd *exec.Cmd, cpus []int, nice int) (warnings []string, err error) {
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends here
+		warnings = settleThread(cpus, nice)
+		if err := startTied(cmd); err != nil {
+			started <- err
+			return
+		}
+		pid := cmd.Process.Pid
+		started <- nil // from here on, the command is the caller's
+		awaitExit(pid)
+	}()
+	if err := <-started; err != nil {
+		return warnings, fmt.Errorf("start %s pinned: %w", cmd.Path, err)
+	}
+	return warnings, nil
+}
+
+// settleThread moves the calling thread; it must not be used for other work
+// afterwards.
+func settleThread(cpus []int, nice int) (warnings []string) {
+	if len(cpus) > 0 {
+		if err := pinThread(cpus); err != nil {
+			warnings = append(warnings, fmt.Sprintf("not pinned to CPUs %v: %v", cpus, err))
+		}
+	}
+	if nice != 0 {
+		if err := reniceThread(nice); err != nil {
+			warnings = append(warnings, fmt.Sprintf("priority unchanged, nice %d refused: %v", nice, err))
+		}
+	}
+	return warnings
+}
+
+// onDoomedThread runs try on a thread that is destroyed afterwards, with all
+// that try changed about it.
+func onDoomedThread(try func() error) error {
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends here
+		result <- try()
+	}()
+	return <-result
+}
