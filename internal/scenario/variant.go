@@ -20,6 +20,9 @@ type Setting struct{ Key, Value string }
 // ParseVariant reads `stack` or `stack:key=value,key=value`.
 func ParseVariant(text string) (Variant, error) {
 	name, options, given := strings.Cut(text, ":")
+	if strings.Contains(name, "=") {
+		return Variant{}, fmt.Errorf("variant %q: an option without a stack before it; in a YAML list, put a variant that has commas into quotes", text)
+	}
 	if !isWord(name) {
 		return Variant{}, fmt.Errorf("variant %q: a stack's name is lower-case letters, digits and dashes, as in `tcp` or `tcp:buffers=pooled`", text)
 	}

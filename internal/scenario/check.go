@@ -1,0 +1,179 @@
+package scenario
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// The bounds of what one scenario may ask for: beyond them a number is a slip
+// of the finger, and would be found out hours later.
+const (
+	maxTrials   = 10_000
+	maxClients  = 100_000
+	maxRequests = 1_000_000_000 // a client
+)
+
+// checker says what is wrong with a scenario that could be read, and finds the
+// place in the tree that it was read from.
+type checker struct {
+	tree  *ast.MappingNode
+	words Vocabulary
+}
+
+// at is a place in a scenario: keys, and numbers of list elements.
+type at []any
+
+// problem is what is wrong at a place, or at the nearest one around it that the
+// file has.
+func (c *checker) problem(place at, format string, args ...any) *problem {
+	var node ast.Node = c.tree
+	for _, step := range place {
+		var next ast.Node
+		switch step := step.(type) {
+		case string:
+			if m, ok := node.(*ast.MappingNode); ok {
+				next = value(m, step)
+			}
+		case int:
+			if l, ok := node.(*ast.SequenceNode); ok && step < len(l.Values) {
+				next = l.Values[step]
+			}
+		}
+		if next == nil {
+			break
+		}
+		node = next
+	}
+	return problemf(node, format, args...)
+}
+
+func (c *checker) scenario(s *Scenario) *problem {
+	switch {
+	case !isWord(s.Name):
+		return c.problem(at{"name"}, "the scenario needs a name of lower-case letters, digits and dashes, found %q", s.Name)
+	case !(s.Reduction.Requests > 0 && s.Reduction.Requests <= 1):
+		return c.problem(at{"quick", "requests"}, "requests: want a share above 0 and up to 1, found %v", s.Reduction.Requests)
+	case s.Reduction.MaxClients < 1:
+		return c.problem(at{"quick", "max-clients"}, "max-clients: want 1 or more, found %d", s.Reduction.MaxClients)
+	case s.Reduction.Repeats < 1:
+		return c.problem(at{"quick", "repeats"}, "repeats: want 1 or more, found %d", s.Reduction.Repeats)
+	case len(s.Parts) == 0:
+		return c.problem(at{"parts"}, "there is nothing to measure: `parts` needs at least one part")
+	}
+	var names []string
+	trials := 0
+	for i, p := range s.Parts {
+		if problem := c.part(at{"parts", i}, p); problem != nil {
+			return problem
+		}
+		if slices.Contains(names, p.Name) {
+			return c.problem(at{"parts", i, "name"}, "a second part named %q: every part needs its own name", p.Name)
+		}
+		names = append(names, p.Name)
+		if trials += p.trials(); trials > maxTrials {
+			return c.problem(at{"parts", i}, "too large: up to part %s these are more than %d trials; use fewer sizes, clients, stacks or repeats", p.Name, maxTrials)
+		}
+	}
+	return nil
+}
+
+// trials is the number of a part's trials, or, beyond the bound, some number
+// beyond it.
+func (p Part) trials() int {
+	n := 1
+	for _, factor := range []int{len(p.Sizes), len(p.Clients), len(p.Stacks), p.Repeats} {
+		if n *= min(factor, maxTrials+1); n > maxTrials {
+			return maxTrials + 1
+		}
+	}
+	return n
+}
+
+func (c *checker) part(place at, p Part) *problem {
+	in := func(steps ...any) at { return append(slices.Clone(place), steps...) }
+	switch {
+	case !isWord(p.Name):
+		return c.problem(in("name"), "the part needs a name of lower-case letters, digits and dashes, found %q", p.Name)
+	case len(p.Stacks) == 0:
+		return c.problem(in("stacks"), "part %s has no stacks, so its matrix is empty: write for example `stacks: [tcp, grpc]`", p.Name)
+	case len(p.Sizes) == 0:
+		return c.problem(in("sizes"), "part %s has no sizes, so its matrix is empty: write for example `sizes: [64, 4KiB]`", p.Name)
+	case len(p.Clients) == 0:
+		return c.problem(in("clients"), "part %s has no clients, so its matrix is empty: write for example `clients: [1, 50]`", p.Name)
+	case p.Repeats < 1:
+		return c.problem(in("repeats"), "repeats: want 1 or more, found %d", p.Repeats)
+	case p.WarmUp.AtLeast < 0:
+		return c.problem(in("warm-up", "at-least"), "at-least: want 0s or more, found %v", p.WarmUp.AtLeast)
+	case p.WarmUp.AtMost < p.WarmUp.AtLeast:
+		return c.problem(in("warm-up"), "the longest warm-up, at-most (%v), is shorter than the shortest, at-least (%v)", p.WarmUp.AtMost, p.WarmUp.AtLeast)
+	}
+	if problem := c.axes(in, p); problem != nil {
+		return problem
+	}
+	return c.load(in, p.Load)
+}
+
+func (c *checker) axes(in func(...any) at, p Part) *problem {
+	seen := map[string]bool{}
+	twice := func(axis, text string) bool {
+		key := axis + " " + text
+		defer func() { seen[key] = true }()
+		return seen[key]
+	}
+	if err := c.words.CheckWorkload(p.Workload); err != nil {
+		return c.problem(in("workload"), "%v", err)
+	}
+	for i, v := range p.Stacks {
+		if err := c.words.CheckVariant(v); err != nil {
+			return c.problem(in("stacks", i), "%v", err)
+		}
+		if twice("stacks", v.String()) {
+			return c.problem(in("stacks", i), "stack %s is listed twice: for more measurements raise `repeats`", v)
+		}
+	}
+	for i, n := range p.Clients {
+		if n < 1 || n > maxClients {
+			return c.problem(in("clients", i), "clients: want 1 to %d, found %d", maxClients, n)
+		}
+		if twice("clients", strconv.Itoa(n)) {
+			return c.problem(in("clients", i), "%d clients are listed twice: for more measurements raise `repeats`", n)
+		}
+	}
+	for i, size := range p.Sizes {
+		if err := c.words.CheckPayload(p.Workload, size); err != nil {
+			return c.problem(in("sizes", i), "%v", err)
+		}
+		if twice("sizes", size.String()) {
+			return c.problem(in("sizes", i), "size %v is listed twice: for more measurements raise `repeats`", size)
+		}
+	}
+	return nil
+}
+
+func (c *checker) load(in func(...any) at, l Load) *problem {
+	switch {
+	case l.Model != Closed && l.Model != Open:
+		return c.problem(in("load", "model"), "load: want model: closed or open, found %q", l.Model)
+	case l.Requests < 0 || l.Requests > maxRequests:
+		return c.problem(in("load", "requests"), "requests: want 1 to %d a client, found %d", maxRequests, l.Requests)
+	case l.Duration < 0:
+		return c.problem(in("load", "duration"), "duration: want more than 0s, found %v", l.Duration)
+	case l.Model == Closed && (l.Requests > 0) == (l.Duration > 0):
+		return c.problem(in("load"), "a closed loop needs either requests (of each client) or a duration: write one of them, as in `{model: closed, requests: 1000}`")
+	case l.Model == Closed && (l.Rate != 0 || l.Arrivals != ""):
+		return c.problem(in("load"), "a closed loop has no rate and no arrivals: its clients wait for answers; `model: open` has both")
+	case l.Model == Closed:
+		return nil
+	case l.Requests != 0 || l.Duration == 0:
+		return c.problem(in("load"), "an open loop runs for a duration, not for a number of requests: write for example `{model: open, rate: 5000, duration: 5s}`")
+	case !(l.Rate > 0) || math.IsInf(l.Rate, 0) || l.Rate > maxRequests:
+		return c.problem(in("load", "rate"), "an open loop needs a rate above 0, in requests a second of all clients together, found %v", l.Rate)
+	case l.Arrivals != Constant && l.Arrivals != Poisson:
+		return c.problem(in("load", "arrivals"), "arrivals: want constant or poisson, found %q", l.Arrivals)
+	default:
+		return nil
+	}
+}

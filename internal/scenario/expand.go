@@ -1,0 +1,111 @@
+package scenario
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// Cell is one point of a part's matrix: all that a trial needs to know.
+type Cell struct {
+	Part          string
+	Variant       Variant
+	Workload      string
+	RequestBytes  Size
+	ResponseBytes Size
+	Clients       int
+	Connection    Connection // the zero value stands for the stack's default
+	Load          Load
+	WarmUp        WarmUp
+	Samples       bool
+}
+
+// Key names the cell, once in its scenario, as in
+// `matrix/tcp:buffers=pooled/echo/64B/c=50`. Cells are compared by it. Load,
+// connection and warm-up are not in it, being the same all over a part.
+func (c Cell) Key() string {
+	size := c.RequestBytes.key()
+	if c.ResponseBytes != c.RequestBytes {
+		size += "-" + c.ResponseBytes.key()
+	}
+	return fmt.Sprintf("%s/%s/%s/%s/c=%d", c.Part, c.Variant, c.Workload, size, c.Clients)
+}
+
+// Planned is a cell and which of its repeats is meant, from 1.
+type Planned struct {
+	Cell   Cell
+	Repeat int
+}
+
+// Expand lists every cell once, in the order of the file: part by part, and in
+// a part by size, then clients, then stack.
+func (s *Scenario) Expand() []Cell {
+	var cells []Cell
+	for _, p := range s.Parts {
+		cells = append(cells, p.cells()...)
+	}
+	return cells
+}
+
+func (p Part) cells() []Cell {
+	cells := make([]Cell, 0, len(p.Sizes)*len(p.Clients)*len(p.Stacks))
+	for _, size := range p.Sizes {
+		for _, clients := range p.Clients {
+			for _, variant := range p.Stacks {
+				cells = append(cells, Cell{
+					Part: p.Name, Variant: variant, Workload: p.Workload,
+					RequestBytes: size, ResponseBytes: size,
+					Clients: clients, Connection: p.Connection,
+					Load: p.Load, WarmUp: p.WarmUp, Samples: p.Samples,
+				})
+			}
+		}
+	}
+	return cells
+}
+
+// Plan puts all trials in the order in which they are measured: part by part,
+// each by Order. A part's order does not depend on what other parts there are.
+func (s *Scenario) Plan() []Planned {
+	var plan []Planned
+	for _, p := range s.Parts {
+		plan = append(plan, Order(s.Seed, p.cells(), p.Repeats)...)
+	}
+	return plan
+}
+
+// Order plans every cell repeats times. Each repeat is a block that holds all
+// cells, shuffled anew: what is compared is then measured close together, and
+// nothing that drifts, such as the machine's temperature, falls on one cell
+// alone. The same seed gives the same order, on every machine.
+func Order(seed uint64, cells []Cell, repeats int) []Planned {
+	plan := make([]Planned, 0, len(cells)*repeats)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for repeat := 1; repeat <= repeats; repeat++ {
+		block := slices.Clone(cells)
+		random.Shuffle(len(block), func(i, j int) { block[i], block[j] = block[j], block[i] })
+		for _, c := range block {
+			plan = append(plan, Planned{Cell: c, Repeat: repeat})
+		}
+	}
+	return plan
+}
+
+// Samples is how many requests the whole plan measures. Of a closed loop that
+// runs for a duration nobody knows beforehand: it counts nothing.
+func (s *Scenario) Samples() int64 {
+	var samples int64
+	for _, p := range s.Parts {
+		for _, c := range p.cells() {
+			samples += int64(p.Repeats) * c.requests()
+		}
+	}
+	return samples
+}
+
+func (c Cell) requests() int64 {
+	if c.Load.Model == Open {
+		return int64(c.Load.Rate * float64(c.Load.Duration) / 1e9)
+	}
+	return int64(c.Clients) * int64(c.Load.Requests)
+}

@@ -1,0 +1,182 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// Vocabulary is what there is to measure.
+type Vocabulary struct {
+	// CheckVariant says why there is no such variant.
+	CheckVariant func(Variant) error
+	// CheckWorkload says why there is no such workload.
+	CheckWorkload func(name string) error
+	// CheckPayload says why a workload cannot carry payloads of this size.
+	CheckPayload func(workload string, payload Size) error
+}
+
+// file is a scenario as it is written.
+type file struct {
+	Scenario
+	// What all parts have that do not say otherwise: the same keys as a
+	// part. A part's own key replaces the whole value.
+	Defaults Part `json:"defaults"`
+}
+
+// builtIn is what a file need not say, written as a file.
+const builtIn = `
+seed: 1
+quick: {requests: 0.1, max-clients: 100, repeats: 1}
+defaults:
+  workload: echo
+  load: {model: closed, requests: 1000}
+  warm-up: {at-least: 100ms, at-most: 3s}
+  repeats: 1
+`
+
+// maxFileBytes bounds what is read as a scenario.
+const maxFileBytes = 256 << 10
+
+// Parse reads a scenario file and checks it. What is wrong is an *Error, with
+// the place; name is the file's name in it.
+func Parse(name string, data []byte, words Vocabulary) (*Scenario, error) {
+	if len(data) > maxFileBytes {
+		return nil, fmt.Errorf("%s: %d bytes are too many for a scenario; the most is %d", name, len(data), maxFileBytes)
+	}
+	src := source{name, data}
+	tree, err := parseTree(src)
+	if err != nil {
+		return nil, err
+	}
+	// The version comes first: a newer file may have keys not known here.
+	// The file is then decoded as it is written, and once more
+	// with the defaults in the places that they are meant for: so a default
+	// that no part uses is checked too, and every value has a place.
+	if p := checkVersion(tree); p != nil {
+		return nil, src.locate(p)
+	}
+	var written file
+	if p := decode(tree, reflect.ValueOf(&written).Elem()); p != nil {
+		return nil, src.locate(p)
+	}
+	inheritDefaults(tree)
+	var full file
+	if p := decode(tree, reflect.ValueOf(&full).Elem()); p != nil {
+		return nil, src.locate(p)
+	}
+	s := full.Scenario
+	for i := range s.Parts {
+		if load := &s.Parts[i].Load; load.Model == Open && load.Arrivals == "" {
+			load.Arrivals = Poisson
+		}
+	}
+	c := checker{tree: tree, words: words}
+	if p := c.scenario(&s); p != nil {
+		return nil, src.locate(p)
+	}
+	return &s, nil
+}
+
+// parseTree reads YAML that is one mapping of plain values.
+func parseTree(src source) (*ast.MappingNode, error) {
+	parsed, err := parser.ParseBytes(src.data, 0)
+	if err != nil {
+		var positioned yaml.Error
+		if errors.As(err, &positioned) && positioned.GetToken() != nil {
+			at := positioned.GetToken().Position
+			return nil, src.errorAt(at.Line, at.Column, positioned.GetMessage())
+		}
+		return nil, fmt.Errorf("%s: %w", src.name, err)
+	}
+	if len(parsed.Docs) == 0 || parsed.Docs[0].Body == nil {
+		return nil, src.errorAt(1, 1, "the file is empty: `wirelab init` writes an example")
+	}
+	if len(parsed.Docs) > 1 {
+		return nil, src.locate(problemf(parsed.Docs[1].Body, "a second document: a scenario is one file"))
+	}
+	body := parsed.Docs[0].Body
+	var plain plainness
+	ast.Walk(&plain, body)
+	if plain.breach != nil {
+		return nil, src.locate(plain.breach)
+	}
+	mapping, ok := body.(*ast.MappingNode)
+	if !ok {
+		return nil, src.locate(problemf(body, "want keys and values, found %s", describe(body)))
+	}
+	return mapping, nil
+}
+
+func checkVersion(tree *ast.MappingNode) *problem {
+	version := value(tree, "version")
+	if version == nil {
+		return problemf(tree, "the version is missing: write `version: %d`", Version)
+	}
+	text, _ := scalar(version)
+	if text != strconv.Itoa(Version) {
+		return problemf(version, "version: this program reads version %d, found %s; a newer wirelab may read it", Version, describe(version))
+	}
+	return nil
+}
+
+// plainness looks for what a scenario does not need, and what can make a small
+// file unfold into a huge one.
+type plainness struct{ breach *problem }
+
+// Visit implements ast.Visitor.
+func (p *plainness) Visit(node ast.Node) ast.Visitor {
+	switch node.(type) {
+	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode:
+		p.breach = problemf(node, "anchors, aliases and merge keys are not read: `defaults` says what all parts share")
+	case *ast.TagNode:
+		p.breach = problemf(node, "YAML tags are not read: write the plain value")
+	}
+	if p.breach != nil {
+		return nil
+	}
+	return p
+}
+
+// inheritDefaults gives every part the keys that it leaves out.
+func inheritDefaults(tree *ast.MappingNode) {
+	parsed, err := parser.ParseBytes([]byte(builtIn), 0)
+	if err != nil {
+		panic("scenario: the built-in defaults are no YAML: " + err.Error())
+	}
+	builtIns := parsed.Docs[0].Body.(*ast.MappingNode)
+	inherit(tree, builtIns)
+	for _, key := range []string{"quick", "defaults"} {
+		inherit(value(tree, key), value(builtIns, key))
+	}
+	if parts, ok := value(tree, "parts").(*ast.SequenceNode); ok {
+		for _, part := range parts.Values {
+			inherit(part, value(tree, "defaults"))
+		}
+	}
+}
+
+// inherit adds to a mapping the keys of another one that it does not have.
+func inherit(to, from ast.Node) {
+	child, parent := to.(*ast.MappingNode), from.(*ast.MappingNode)
+	for _, entry := range parent.Values {
+		if value(child, keyOf(entry)) == nil {
+			child.Values = append(child.Values, entry)
+		}
+	}
+}
+
+// value is the value of a mapping's key, or nil.
+func value(mapping *ast.MappingNode, key string) ast.Node {
+	for _, entry := range mapping.Values {
+		if keyOf(entry) == key {
+			return entry.Value
+		}
+	}
+	return nil
+}

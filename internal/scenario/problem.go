@@ -1,0 +1,107 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Error is what is wrong with a scenario file, and where.
+type Error struct {
+	File         string
+	Line, Column int // from 1
+	Text         string
+	Excerpt      string // the line, its neighbours, and a mark below the place
+}
+
+// Error is FILE:LINE:COLUMN: text, and the excerpt below.
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s:%d:%d: %s\n%s", e.File, e.Line, e.Column, e.Text, e.Excerpt)
+}
+
+// problem is what is wrong with a node of the tree.
+type problem struct {
+	node ast.Node
+	text string
+}
+
+func (p *problem) Error() string { return p.text }
+
+func problemf(node ast.Node, format string, args ...any) *problem {
+	return &problem{node, fmt.Sprintf(format, args...)}
+}
+
+// source is a file that errors are shown in.
+type source struct {
+	name string
+	data []byte
+}
+
+func (s source) errorAt(line, column int, text string) *Error {
+	lines := strings.Split(strings.TrimSuffix(string(s.data), "\n"), "\n")
+	line = min(max(line, 1), len(lines))
+	column = max(column, 1)
+	var excerpt strings.Builder
+	for n := max(line-2, 1); n <= min(line+1, len(lines)); n++ {
+		fmt.Fprintf(&excerpt, "%5d | %s\n", n, strings.TrimRight(lines[n-1], "\r"))
+		if n == line {
+			fmt.Fprintf(&excerpt, "      | %s^\n", strings.Repeat(" ", column-1))
+		}
+	}
+	return &Error{s.name, line, column, text, strings.TrimSuffix(excerpt.String(), "\n")}
+}
+
+func (s source) locate(p *problem) *Error {
+	line, column := 1, 1
+	if p.node != nil && p.node.GetToken() != nil && p.node.GetToken().Position != nil {
+		line, column = start(p.node)
+	}
+	return s.errorAt(line, column, p.text)
+}
+
+// start is where a node begins. The parser says of a mapping where its first
+// colon is, which is not where a reader would look.
+func start(node ast.Node) (line, column int) {
+	token := node.GetToken()
+	if m, ok := node.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
+		token = m.Values[0].Key.GetToken()
+	}
+	return token.Position.Line, token.Position.Column
+}
+
+// didYouMean is `: did you mean "…"?` where one of the known words is near, and
+// otherwise nothing.
+func didYouMean(word string, known []string) string {
+	best, nearest := "", len(word)/3+2
+	for _, k := range known {
+		if d := distance(word, k); d < nearest {
+			best, nearest = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(": did you mean %q?", best)
+}
+
+// distance is how many single-byte edits lead from a to b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,183 @@
+// Package scenario says what to measure: pure data that is read from a file,
+// checked, and unfolded into cells.
+//
+// Data passes through like this: Parse reads the YAML of a file and checks it
+// against a Vocabulary, which says what stacks and workloads there are; Quick
+// and Only make a smaller scenario of it; Plan unfolds its parts into cells and
+// puts them, repeat by repeat, into the order in which they are measured.
+//
+// This package must not know any stack or workload by itself, nor how a cell is
+// measured.
+package scenario
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Version is the form of the scenario files that this program reads.
+const Version = 1
+
+// Scenario is a question and the measurements that answer it. Its JSON is
+// itself a scenario file, with every default written out.
+type Scenario struct {
+	// The form of the file: 1.
+	Version int `json:"version" jsonschema:"required,enum=1"`
+	// The name of the scenario: lower-case letters, digits and dashes.
+	Name string `json:"name" jsonschema:"required,pattern=^[a-z0-9-]+$"`
+	// The title, as a report prints it.
+	Title string `json:"title,omitempty"`
+	// The question that the measurements are to answer.
+	Question string `json:"question,omitempty"`
+	// What the order of the trials is shuffled from. If left out, 1.
+	Seed uint64 `json:"seed"`
+	// What --quick makes of the scenario.
+	Reduction Reduction `json:"quick"`
+	// The parts, in the order in which they are measured.
+	Parts []Part `json:"parts" jsonschema:"required,minItems=1"`
+}
+
+// Part is one matrix: every stack with every size and every number of clients.
+type Part struct {
+	// The name of the part: lower-case letters, digits and dashes.
+	Name string `json:"name" jsonschema:"pattern=^[a-z0-9-]+$"`
+	// The title, as a report prints it.
+	Title string `json:"title,omitempty"`
+	// The rows of a published study that this part answers.
+	Rows []string `json:"rows,omitempty"`
+	// The variants that are compared: a stack, with options behind a colon.
+	Stacks []Variant `json:"stacks"`
+	// The service that is called. If left out, echo.
+	Workload string `json:"workload"`
+	// How many bytes of payload a request and its response carry.
+	Sizes []Size `json:"sizes"`
+	// How many clients call at once; in an open loop, how many calls may be
+	// out at once.
+	Clients []int `json:"clients" jsonschema:"minimum=1"`
+	// How the clients come by their connections. If left out, each stack has
+	// its own default.
+	Connection Connection `json:"connection,omitzero"`
+	// When requests are sent. If left out, a closed loop of 1000 requests a
+	// client.
+	Load Load `json:"load"`
+	// What goes before the measured window. If left out, 100ms to 3s.
+	WarmUp WarmUp `json:"warm-up"`
+	// How often each cell is measured, each time with fresh processes. If
+	// left out, once.
+	Repeats int `json:"repeats" jsonschema:"minimum=1"`
+	// Whether every single sample is kept. If left out, no.
+	Samples bool `json:"samples"`
+}
+
+// LoadModel says what decides when the next request is sent.
+type LoadModel string
+
+// The load models.
+const (
+	// Closed is a loop of clients with one request in flight each.
+	Closed LoadModel = "closed"
+	// Open is a schedule of arrivals that does not wait for answers.
+	Open LoadModel = "open"
+)
+
+// Arrivals says how the instants of an open loop are spread.
+type Arrivals string
+
+// The kinds of arrivals.
+const (
+	Constant Arrivals = "constant"
+	Poisson  Arrivals = "poisson"
+)
+
+// Load is when requests are sent, and for how long.
+type Load struct {
+	// closed: each client sends its next request when the last is answered;
+	// open: requests are sent on a schedule, answered or not.
+	Model LoadModel `json:"model" jsonschema:"required,enum=closed,enum=open"`
+	// Closed loop: how many requests each client measures. Either this or a
+	// duration.
+	Requests int `json:"requests,omitempty" jsonschema:"minimum=1"`
+	// How long the measured window is.
+	Duration Duration `json:"duration,omitempty"`
+	// Open loop: requests a second, all clients together.
+	Rate float64 `json:"rate,omitempty" jsonschema:"exclusiveMinimum=0"`
+	// Open loop: how arrivals are spread. If left out, poisson.
+	Arrivals Arrivals `json:"arrivals,omitempty" jsonschema:"enum=constant,enum=poisson"`
+}
+
+// WarmUp bounds what goes before the measured window; it ends between the two
+// as soon as a steady state is seen. Where AtMost is zero there is none, and
+// the window begins with the first request.
+type WarmUp struct {
+	// The shortest warm-up.
+	AtLeast Duration `json:"at-least"`
+	// The longest warm-up: from then on the window is measured, steady or
+	// not. 0s for no warm-up at all.
+	AtMost Duration `json:"at-most" jsonschema:"required"`
+}
+
+// Reduction is what --quick makes of a scenario.
+type Reduction struct {
+	// The share of the requests, and of a window's duration, that is left.
+	// If left out, 0.1.
+	Requests float64 `json:"requests" jsonschema:"exclusiveMinimum=0,maximum=1"`
+	// More clients than this become this many. If left out, 100.
+	MaxClients int `json:"max-clients" jsonschema:"minimum=1"`
+	// More repeats than this become this many. If left out, 1.
+	Repeats int `json:"repeats" jsonschema:"minimum=1"`
+}
+
+// Quick returns a smaller scenario: fewer requests, clients and repeats, as the
+// Reduction says. Its title says that it is one.
+func (s *Scenario) Quick() *Scenario {
+	quick := *s
+	quick.Title = strings.TrimSpace(s.Title + " (quick)")
+	quick.Parts = make([]Part, len(s.Parts))
+	for i, p := range s.Parts {
+		quick.Parts[i] = s.Reduction.of(p)
+	}
+	return &quick
+}
+
+func (r Reduction) of(p Part) Part {
+	if p.Load.Requests > 0 {
+		p.Load.Requests = max(1, int(math.Round(float64(p.Load.Requests)*r.Requests)))
+	}
+	if p.Load.Duration > 0 {
+		p.Load.Duration = max(1, Duration(math.Round(float64(p.Load.Duration)*r.Requests)))
+	}
+	p.Repeats = min(p.Repeats, r.Repeats)
+	clients := make([]int, 0, len(p.Clients))
+	for _, c := range p.Clients {
+		if c = min(c, r.MaxClients); !slices.Contains(clients, c) {
+			clients = append(clients, c)
+		}
+	}
+	p.Clients = clients
+	return p
+}
+
+// Only returns the scenario with no other parts than these. Their order stays
+// that of the file.
+func (s *Scenario) Only(parts ...string) (*Scenario, error) {
+	names := make([]string, len(s.Parts))
+	for i, p := range s.Parts {
+		names[i] = p.Name
+	}
+	for _, wanted := range parts {
+		if !slices.Contains(names, wanted) {
+			return nil, fmt.Errorf("scenario %s has no part %q%s; it has %s",
+				s.Name, wanted, didYouMean(wanted, names), strings.Join(names, ", "))
+		}
+	}
+	only := *s
+	only.Parts = slices.DeleteFunc(slices.Clone(s.Parts), func(p Part) bool {
+		return !slices.Contains(parts, p.Name)
+	})
+	if len(only.Parts) == 0 {
+		return nil, fmt.Errorf("scenario %s: name at least one part of %s", s.Name, strings.Join(names, ", "))
+	}
+	return &only, nil
+}

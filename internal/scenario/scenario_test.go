@@ -1,0 +1,370 @@
+package scenario
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"wirelab.dev/studies"
+)
+
+// words knows three stacks and one workload, as the program's own lists do.
+var words = Vocabulary{
+	CheckVariant: func(v Variant) error {
+		stacks := []string{"tcp", "rest", "grpc"}
+		if !slices.Contains(stacks, v.Stack) {
+			return fmt.Errorf("no stack %q%s", v.Stack, didYouMean(v.Stack, stacks))
+		}
+		for _, o := range v.Options {
+			if o.Key != "inflight" && o.Key != "buffers" {
+				return fmt.Errorf("stack %s has no option %q", v.Stack, o.Key)
+			}
+		}
+		return nil
+	},
+	CheckWorkload: func(name string) error {
+		if name != "echo" {
+			return fmt.Errorf("no workload %q", name)
+		}
+		return nil
+	},
+	CheckPayload: func(_ string, payload Size) error {
+		if payload > 1<<24 {
+			return fmt.Errorf("echo carries up to 16 MiB, not %v", payload)
+		}
+		return nil
+	},
+}
+
+func parseStudy(t testing.TB, name string) *Scenario {
+	t.Helper()
+	data, err := fs.ReadFile(studies.FS, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Parse(name, data, words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestKernelStudyMatrixIsThePublishedOne(t *testing.T) {
+	matrix, err := parseStudy(t, "kernel-study.yaml").Only("matrix")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cells := len(matrix.Expand()); cells != 75 {
+		t.Errorf("%d cells, want 75", cells)
+	}
+	if samples := matrix.Samples(); samples != 9_915_000 {
+		t.Errorf("%d samples, want 9,915,000", samples)
+	}
+	for _, c := range matrix.Expand() {
+		if !c.Samples {
+			t.Fatalf("%s does not keep its samples", c.Key())
+		}
+	}
+}
+
+func TestKernelStudyParts(t *testing.T) {
+	s := parseStudy(t, "kernel-study.yaml")
+	var parts []string
+	for _, p := range s.Parts {
+		parts = append(parts, p.Name)
+	}
+	if want := []string{"matrix", "dense", "tail", "warm-up"}; !slices.Equal(parts, want) {
+		t.Fatalf("parts %v, want %v", parts, want)
+	}
+	if n := len(s.Parts[1].Sizes); n != 13 {
+		t.Errorf("the dense sweep has %d sizes, want 13", n)
+	}
+	if w := s.Parts[3].WarmUp; w != (WarmUp{}) {
+		t.Errorf("the cold start warms up: %+v", w)
+	}
+}
+
+func TestQuickIsATenthAndUpTo100Clients(t *testing.T) {
+	s := parseStudy(t, "kernel-study.yaml")
+	before, _ := json.Marshal(s)
+	quick := s.Quick()
+	if got := quick.Parts[0].Clients; !slices.Equal(got, []int{1, 10, 50, 100}) {
+		t.Errorf("matrix clients %v, want 1 10 50 100", got)
+	}
+	if got := quick.Parts[2].Clients; !slices.Equal(got, []int{100}) {
+		t.Errorf("tail clients %v, want 100: its 500 become 100", got)
+	}
+	for _, p := range quick.Parts {
+		if p.Repeats != 1 {
+			t.Errorf("part %s: %d repeats, want 1", p.Name, p.Repeats)
+		}
+	}
+	if got := quick.Parts[0].Load.Requests; got != 100 {
+		t.Errorf("%d requests, want 100", got)
+	}
+	if got := quick.Parts[3].Load.Duration.String(); got != "500ms" {
+		t.Errorf("duration %s, want 500ms", got)
+	}
+	if after, _ := json.Marshal(s); string(before) != string(after) {
+		t.Errorf("Quick changed the scenario it was called on:\n%s\n%s", before, after)
+	}
+	if !strings.HasSuffix(quick.Title, "(quick)") {
+		t.Errorf("title %q does not say that it is quick", quick.Title)
+	}
+}
+
+func TestOnly(t *testing.T) {
+	s := parseStudy(t, "kernel-study.yaml")
+	both, err := s.Only("tail", "matrix")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if both.Parts[0].Name != "matrix" || both.Parts[1].Name != "tail" || len(both.Parts) != 2 {
+		t.Errorf("parts %v, want matrix and tail in the file's order", both.Parts)
+	}
+	for _, wrong := range [][]string{{"tial"}, {}} {
+		if _, err := s.Only(wrong...); err == nil || !strings.Contains(err.Error(), "tail") {
+			t.Errorf("Only(%v): %v; want an error that names the parts", wrong, err)
+		}
+	}
+}
+
+func TestKeys(t *testing.T) {
+	s := parseStudy(t, "kernel-study.yaml")
+	seen := map[string]bool{}
+	for _, c := range s.Expand() {
+		if seen[c.Key()] {
+			t.Errorf("key %s is not unique", c.Key())
+		}
+		seen[c.Key()] = true
+	}
+	for _, want := range []string{
+		"matrix/tcp/echo/64B/c=50", "dense/grpc/echo/3KiB/c=1",
+		"tail/tcp:buffers=pooled,inflight=50/echo/64KiB/c=500",
+	} {
+		if !seen[want] {
+			t.Errorf("no key %s", want)
+		}
+	}
+	asymmetric := Cell{Part: "p", Variant: Variant{Stack: "tcp"}, Workload: "echo", ResponseBytes: 4096, Clients: 1}
+	if got := asymmetric.Key(); got != "p/tcp/echo/0B-4KiB/c=1" {
+		t.Errorf("key %s", got)
+	}
+}
+
+func TestOrderIsInBlocksAndFromTheSeed(t *testing.T) {
+	s := parseStudy(t, "kernel-study.yaml")
+	cells := s.Parts[1].cells()
+	plan := Order(7, cells, 3)
+	if len(plan) != 3*len(cells) {
+		t.Fatalf("%d trials, want %d", len(plan), 3*len(cells))
+	}
+	orders := map[string]bool{}
+	for repeat := range 3 {
+		block := plan[repeat*len(cells):][:len(cells)]
+		seen, order := map[string]bool{}, ""
+		for _, p := range block {
+			if p.Repeat != repeat+1 {
+				t.Fatalf("repeat %d in block %d", p.Repeat, repeat+1)
+			}
+			seen[p.Cell.Key()] = true
+			order += p.Cell.Key() + "\n"
+		}
+		if len(seen) != len(cells) {
+			t.Errorf("block %d holds %d of %d cells", repeat+1, len(seen), len(cells))
+		}
+		orders[order] = true
+	}
+	if len(orders) != 3 {
+		t.Errorf("the three blocks have %d orders, want 3", len(orders))
+	}
+	if !reflect.DeepEqual(plan, Order(7, cells, 3)) {
+		t.Error("the same seed gave another order")
+	}
+	if reflect.DeepEqual(plan, Order(8, cells, 3)) {
+		t.Error("another seed gave the same order")
+	}
+}
+
+// The order is part of what a run records: it must not change with the program.
+func TestOrderIsPinned(t *testing.T) {
+	var cells []Cell
+	for n := range 6 {
+		cells = append(cells, Cell{Clients: n})
+	}
+	var got []int
+	for _, p := range Order(1, cells, 2) {
+		got = append(got, p.Cell.Clients)
+	}
+	if want := []int{1, 5, 4, 2, 0, 3, 1, 2, 5, 0, 4, 3}; !slices.Equal(got, want) {
+		t.Errorf("order %v, want %v", got, want)
+	}
+}
+
+func TestPlanOfAPartDoesNotDependOnTheOthers(t *testing.T) {
+	s := parseStudy(t, "kernel-study.yaml")
+	tail, err := s.Only("tail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := slices.DeleteFunc(s.Plan(), func(p Planned) bool { return p.Cell.Part != "tail" })
+	if alone := tail.Plan(); !reflect.DeepEqual(whole, alone) {
+		t.Errorf("alone:\n%v\nas one of all:\n%v", alone, whole)
+	}
+}
+
+func TestStarterIsSmall(t *testing.T) {
+	s, err := Parse("starter.yaml", Starter(), words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// About a second a trial for starting and stopping, and up to a second
+	// of warm-up.
+	if trials := len(s.Plan()); trials > 25 {
+		t.Errorf("%d trials do not fit into a minute", trials)
+	}
+}
+
+func TestJSONIsAScenarioFile(t *testing.T) {
+	for name, s := range map[string]*Scenario{
+		"study": parseStudy(t, "kernel-study.yaml"),
+		"quick": parseStudy(t, "kernel-study.yaml").Quick(),
+	} {
+		data, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Parse("scenario.json", data, words)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !reflect.DeepEqual(s, again) {
+			t.Errorf("%s came back as\n%+v\nwant\n%+v", name, again, s)
+		}
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	s, err := Parse("f", []byte(`
+version: 1
+name: s
+defaults: {stacks: [tcp], sizes: [64], samples: true, load: {model: open, rate: 10, duration: 2s}}
+parts:
+  - {name: a, clients: [1], samples: false}
+  - {name: b, clients: [2], load: {model: closed, requests: 5}, repeats: 2, connection: "pool:3"}
+`), words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := s.Parts[0], s.Parts[1]
+	if a.Samples || !b.Samples {
+		t.Errorf("samples: a %v, b %v; want false and true", a.Samples, b.Samples)
+	}
+	if want := (Load{Model: Open, Rate: 10, Duration: 2e9, Arrivals: Poisson}); a.Load != want {
+		t.Errorf("a's load %+v, want %+v", a.Load, want)
+	}
+	if want := (Load{Model: Closed, Requests: 5}); b.Load != want {
+		t.Errorf("b's load %+v, want %+v: its own replaces the default whole", b.Load, want)
+	}
+	if a.Repeats != 1 || b.Repeats != 2 || a.Workload != "echo" || s.Seed != 1 {
+		t.Errorf("repeats %d and %d, workload %q, seed %d", a.Repeats, b.Repeats, a.Workload, s.Seed)
+	}
+	if want := (Connection{Mode: Pool, Size: 3}); b.Connection != want {
+		t.Errorf("connection %v, want %v", b.Connection, want)
+	}
+	if got := s.Samples(); got != 20+2*2*5 {
+		t.Errorf("%d samples, want 40", got)
+	}
+}
+
+// good is a file that each case below spoils in one place.
+const good = `version: 1
+name: s
+defaults:
+  stacks: [tcp, grpc]
+parts:
+  - name: a
+    sizes: [64]
+    clients: [1, 50]
+`
+
+func TestErrorsNameThePlaceAndTheCure(t *testing.T) {
+	if _, err := Parse("s.yaml", []byte(good), words); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ from, to, at, says string }{
+		{"    sizes", "    size", "7:5", `unknown key "size": did you mean "sizes"?`},
+		{"parts:", "pars:", "5:1", `unknown key "pars": did you mean "parts"?`},
+		{"defaults:", "clients:", "3:1", `unknown key "clients"`},
+		{"[tcp, grpc]", "[tcp, gprc]", "4:17", `no stack "gprc": did you mean "grpc"?`},
+		{"[tcp, grpc]", "[tcp, tcp]", "4:17", "listed twice"},
+		{"[tcp, grpc]", "[tcp:nagle=on]", "4:12", `no option "nagle"`},
+		{"[tcp, grpc]", "[tcp:buffers=pooled,inflight=50]", "4:31", "into quotes"},
+		{"[tcp, grpc]", "[Tcp]", "4:12", "lower-case"},
+		{"[tcp, grpc]", "tcp", "4:11", "want a list"},
+		{"[tcp, grpc]", "[]", "4:11", "matrix is empty"},
+		{"[64]", "[64, 4XB]", "7:17", "want whole bytes"},
+		{"[64]", "[1.5KiB]", "7:13", "want whole bytes"},
+		{"[64]", "[64MiB]", "7:13", "up to 16 MiB"},
+		{"[64]", "[64, 64B]", "7:17", "listed twice"},
+		{"[1, 50]", "[1, 0]", "8:18", "found 0"},
+		{"[1, 50]", "[1.5]", "8:15", `want a whole number, found "1.5"`},
+		{"[1, 50]", "[many]", "8:15", `want a number, found "many"`},
+		{"[1, 50]", "", "8:5", "clients has no value"},
+		{"    clients: [1, 50]\n", "", "6:5", "no clients"},
+		{"[1, 50]", "[1, 50]\n    repeats: 0", "9:14", "repeats: want 1 or more, found 0"},
+		{"[1, 50]", "[1, 50]\n    repeats: 5000", "6:5", "more than 10000 trials"},
+		{"[1, 50]", "[1, 50]\n    samples: 7", "9:14", "samples: want true or false"},
+		{"[1, 50]", "[1, 50]\n    connection: pool:0", "9:17", "whole number from 1"},
+		{"[1, 50]", "[1, 50]\n    workload: ehco", "9:15", `no workload "ehco"`},
+		{"[1, 50]", "[1, 50]\n    load: {model: closed}", "9:11", "either requests"},
+		{"[1, 50]", "[1, 50]\n    load: {model: closed, requests: 1, duration: 1s}", "9:11", "either requests"},
+		{"[1, 50]", "[1, 50]\n    load: {model: closed, requests: 1, rate: 9}", "9:11", "no rate"},
+		{"[1, 50]", "[1, 50]\n    load: {model: open, duration: 1s}", "9:11", "needs a rate"},
+		{"[1, 50]", "[1, 50]\n    load: {model: open, rate: 1, requests: 9}", "9:11", "runs for a duration"},
+		{"[1, 50]", "[1, 50]\n    load: {model: open, rate: 1, duration: 1}", "9:44", "number and its unit"},
+		{"[1, 50]", "[1, 50]\n    load: {model: open, rate: 1, duration: 1s, arrivals: bursty}", "9:58", "constant or poisson"},
+		{"[1, 50]", "[1, 50]\n    load: {model: half-open}", "9:19", "closed or open"},
+		{"[1, 50]", "[1, 50]\n    warm-up: {at-least: 5s}", "9:14", "shorter than the shortest"},
+		{"[1, 50]", "[1, 50]\n  - name: a\n    sizes: [1]\n    clients: [1]", "9:11", "second part named"},
+		{"[1, 50]", "[1, 50]\n    sizes: [1]", "9:5", "already defined"},
+		{"[1, 50]", "[1, 50", "8:", ""},
+		{"[1, 50]", "&x [1, 50]", "8:14", "anchors"},
+		{"[1, 50]", "!!seq [1, 50]", "8:14", "tags"},
+		{"version: 1", "version: 2", "1:10", "reads version 1, found \"2\""},
+		{"version: 1\n", "", "1:1", "version is missing"},
+		{"name: s", "name: My Study", "2:7", "lower-case"},
+		{"name: s", "name: s\nquick: {requests: 2}", "3:19", "share"},
+		{good, "", "1:1", "empty"},
+		{good, "- 1", "1:1", "want keys and values"},
+		{good, good + "---\n" + good, "10:1", "second document"},
+	} {
+		data := strings.Replace(good, test.from, test.to, 1)
+		_, err := Parse("s.yaml", []byte(data), words)
+		var located *Error
+		if !errors.As(err, &located) {
+			t.Errorf("%q for %q: %v is no *Error", test.to, test.from, err)
+			continue
+		}
+		if !strings.HasPrefix(err.Error(), "s.yaml:"+test.at) || !strings.Contains(located.Text, test.says) {
+			t.Errorf("%q for %q:\n%v\nwant s.yaml:%s and %q", test.to, test.from, err, test.at, test.says)
+		}
+	}
+}
+
+func TestErrorShowsAnExcerpt(t *testing.T) {
+	_, err := Parse("s.yaml", []byte(strings.Replace(good, "50", "0", 1)), words)
+	const want = `s.yaml:8:18: clients: want 1 to 100000, found 0
+    6 |   - name: a
+    7 |     sizes: [64]
+    8 |     clients: [1, 0]
+      |                  ^`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}

@@ -1,0 +1,131 @@
+package scenario
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"io/fs"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/invopop/jsonschema"
+	validator "github.com/santhosh-tekuri/jsonschema/v6"
+
+	"wirelab.dev/studies"
+)
+
+//go:generate go test -run ^TestSchema$ -update .
+
+var update = flag.Bool("update", false, "write docs/schema/scenario.schema.json")
+
+const (
+	schemaFile = "../../docs/schema/scenario.schema.json"
+	schemaID   = "https://wirelab.dev/schema/scenario.schema.json"
+)
+
+// reflectSchema describes a scenario file from the types that it is decoded
+// into, and their comments.
+func reflectSchema(t *testing.T) []byte {
+	t.Helper()
+	reflector := jsonschema.Reflector{
+		RequiredFromJSONSchemaTags: true,
+		ExpandedStruct:             true,
+		Namer: func(of reflect.Type) string {
+			return strings.ToLower(of.Name())
+		},
+		Mapper: func(of reflect.Type) *jsonschema.Schema {
+			switch of {
+			case reflect.TypeFor[Variant]():
+				return &jsonschema.Schema{Type: "string", Pattern: `^[a-z0-9-]+(:[a-z0-9-]+=[^,]+(,[a-z0-9-]+=[^,]+)*)?$`}
+			case reflect.TypeFor[Connection]():
+				return &jsonschema.Schema{Type: "string", Pattern: `^(shared|per-worker|pool(:[1-9][0-9]*)?)$`}
+			case reflect.TypeFor[Duration]():
+				return &jsonschema.Schema{Type: "string", Pattern: `^[0-9.]+(ns|us|µs|ms|s|m|h)([0-9.]+(ns|us|µs|ms|s|m|h))*$`}
+			case reflect.TypeFor[Size]():
+				return &jsonschema.Schema{OneOf: []*jsonschema.Schema{
+					{Type: "integer", Minimum: "0"},
+					{Type: "string", Pattern: `^[0-9]+ *(B|KiB|KB|MiB|MB)?$`},
+				}}
+			}
+			return nil
+		},
+	}
+	if err := reflector.AddGoComments("wirelab.dev/internal/scenario", "."); err != nil {
+		t.Fatal(err)
+	}
+	schema := reflector.Reflect(&file{})
+	schema.ID = schemaID
+	schema.Title = "A scenario of wirelab"
+	data, err := json.MarshalIndent(schema, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(data, '\n')
+}
+
+func TestSchema(t *testing.T) {
+	want := reflectSchema(t)
+	if *update {
+		if err := os.WriteFile(schemaFile, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(schemaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is not what the types say: run go generate ./internal/scenario", schemaFile)
+	}
+}
+
+// The schema must take what Parse takes, and refuse what is plainly wrong.
+func TestSchemaAgreesWithParse(t *testing.T) {
+	schema, err := validator.NewCompiler().Compile(schemaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	validate := func(data []byte) error {
+		text, err := yaml.YAMLToJSON(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, err := validator.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return schema.Validate(value)
+	}
+	resolved, err := json.Marshal(parseStudy(t, "kernel-study.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid := map[string][]byte{"the starter": Starter(), "a small one": []byte(good), "a study's JSON": resolved}
+	files, err := fs.Glob(studies.FS, "*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no studies", err)
+	}
+	for _, name := range files {
+		if valid[name], err = fs.ReadFile(studies.FS, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, data := range valid {
+		if err := validate(data); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, test := range []struct{ from, to string }{
+		{"sizes", "size"}, {"[64]", "[64XB]"}, {"[1, 50]", "[0]"}, {"[1, 50]", "[1.5]"},
+		{"[tcp, grpc]", "[Tcp]"}, {"version: 1", "version: 2"}, {"name: s\n", ""},
+		{"[64]", "[64]\n    connection: new"}, {"[64]", "[64]\n    load: {model: half}"},
+		{"[64]", "[64]\n    warm-up: {at-most: 3}"},
+	} {
+		if validate([]byte(strings.Replace(good, test.from, test.to, 1))) == nil {
+			t.Errorf("the schema takes %q for %q", test.to, test.from)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package scenario
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Size is a number of bytes, written as `64`, `512B`, `4KiB` or `1MiB`. KB and
+// MB are read as KiB and MiB, as in the published studies: in their figures
+// 64 KB is 65,536 bytes.
+type Size int
+
+// The units that sizes are printed in, the largest first.
+var sizeUnits = []struct {
+	name  string
+	bytes int
+}{{"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
+
+// ParseSize reads a whole number and, if given, its unit.
+func ParseSize(text string) (Size, error) {
+	digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
+	n, err := strconv.Atoi(text[:digits])
+	if err != nil {
+		return 0, sizeError(text)
+	}
+	factor := 1
+	switch strings.TrimLeft(text[digits:], " ") {
+	case "", "B":
+	case "KiB", "KB":
+		factor = 1 << 10
+	case "MiB", "MB":
+		factor = 1 << 20
+	default:
+		return 0, sizeError(text)
+	}
+	if n > math.MaxInt32/factor {
+		return 0, fmt.Errorf("size %q: the largest is just below 2 GiB", text)
+	}
+	return Size(n * factor), nil
+}
+
+func sizeError(text string) error {
+	return fmt.Errorf("size %q: want whole bytes, as in 64, 512B, 4KiB or 1MiB", text)
+}
+
+// String prints the size in the largest unit that it is a whole number of.
+func (s Size) String() string { return s.text(" ") }
+
+// key is String without the space.
+func (s Size) key() string { return s.text("") }
+
+func (s Size) text(separator string) string {
+	for _, unit := range sizeUnits {
+		if s != 0 && int(s)%unit.bytes == 0 {
+			return strconv.Itoa(int(s)/unit.bytes) + separator + unit.name
+		}
+	}
+	return "0" + separator + "B"
+}
+
+// MarshalText writes the size as String does.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads what ParseSize reads.
+func (s *Size) UnmarshalText(text []byte) error {
+	parsed, err := ParseSize(string(text))
+	if err != nil {
+		return err
+	}
+	*s = parsed
+	return nil
+}
+
+// Duration is a time.Duration that is written as Go writes one: `100ms`, `2s`.
+type Duration time.Duration
+
+// String writes the duration as Go does.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText writes the duration as String does.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads what time.ParseDuration reads.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("duration %q: want a number and its unit, as in 100ms, 2s or 1m", text)
+	}
+	*d = Duration(parsed)
+	return nil
+}
