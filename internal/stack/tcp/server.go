@@ -1,0 +1,240 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/stack"
+)
+
+// server has a goroutine for each connection. It ends with the connection; Close
+// waits for it unless a handler has it.
+type server struct {
+	settings settings
+	methods  stack.Methods
+	only     *stack.Method // answers plain calls; nil where there is not one unary operation
+	patrol   time.Duration
+
+	ctx      context.Context // of all handlers
+	cancel   context.CancelFunc
+	draining atomic.Bool
+	handlers sync.WaitGroup // those with a goroutine of their own
+
+	mu       sync.Mutex
+	listener net.Listener
+	conns    map[*serverConn]struct{}
+	closed   bool
+	served   chan struct{} // closed when Serve is over; nil before it begins
+}
+
+func newServer(set settings) *server {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &server{
+		settings: set, patrol: patrolEvery,
+		ctx: ctx, cancel: cancel,
+		conns: map[*serverConn]struct{}{},
+	}
+}
+
+// RegisterService satisfies grpc.ServiceRegistrar.
+func (s *server) RegisterService(desc *grpc.ServiceDesc, service any) {
+	s.methods.RegisterService(desc, service)
+}
+
+// Listen binds the address.
+func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
+	if err := s.methods.Err(); err != nil {
+		return nil, err
+	}
+	s.only = onlyUnary(s.methods.All())
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listener = listener
+	return listener.Addr(), nil
+}
+
+func onlyUnary(methods []*stack.Method) *stack.Method {
+	var only *stack.Method
+	for _, m := range methods {
+		if m.Kind != stack.Unary {
+			continue
+		}
+		if only != nil {
+			return nil
+		}
+		only = m
+	}
+	return only
+}
+
+// Serve takes connections until Shutdown or Close.
+func (s *server) Serve() error {
+	s.mu.Lock()
+	listener := s.listener
+	if listener == nil || s.closed {
+		s.mu.Unlock()
+		if listener == nil {
+			return errors.New("serve: the server does not listen")
+		}
+		return nil
+	}
+	s.served = make(chan struct{})
+	s.mu.Unlock()
+	defer close(s.served)
+
+	var patrol sync.WaitGroup
+	defer patrol.Wait()
+	over := make(chan struct{})
+	defer close(over)
+	patrol.Go(func() { s.patrolUntil(over) })
+	return s.acceptAll(listener)
+}
+
+func (s *server) acceptAll(listener net.Listener) error {
+	const leastPause, mostPause = 5 * time.Millisecond, time.Second
+	pause := leastPause
+	for {
+		raw, err := listener.Accept()
+		switch {
+		case err == nil:
+			pause = leastPause
+			s.adopt(raw)
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
+			// Out of file descriptors, until some connection ends.
+			select {
+			case <-time.After(pause):
+				pause = min(2*pause, mostPause)
+			case <-s.ctx.Done():
+			}
+		default:
+			return fmt.Errorf("accept: %w", err)
+		}
+	}
+}
+
+// adopt begins to serve a connection.
+func (s *server) adopt(raw net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.draining.Load() {
+		_ = raw.Close()
+		return
+	}
+	c := newServerConn(s, raw)
+	s.conns[c] = struct{}{}
+	go c.serve()
+}
+
+func (s *server) forget(c *serverConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+}
+
+// Shutdown lets the running calls end, until ctx does.
+func (s *server) Shutdown(ctx context.Context) error {
+	s.draining.Store(true)
+	conns := s.stopListening()
+	drained := make(chan struct{})
+	go func() { // ends with the last handler
+		for _, c := range conns {
+			<-c.done
+		}
+		s.handlers.Wait()
+		close(drained)
+	}()
+	for _, c := range conns {
+		if c.phase.CompareAndSwap(idle, closed) {
+			_ = c.raw.Close()
+		}
+	}
+	var cut error
+	select {
+	case <-drained:
+	case <-ctx.Done():
+		cut = fmt.Errorf("shutdown: calls were still running: %w", context.Cause(ctx))
+	}
+	return errors.Join(cut, s.Close())
+}
+
+// Close ends all connections, and then the handlers' contexts.
+func (s *server) Close() error {
+	conns := s.stopListening()
+	s.mu.Lock()
+	s.closed = true
+	served := s.served
+	s.mu.Unlock()
+	inHandler := map[*serverConn]bool{}
+	for _, c := range conns {
+		inHandler[c] = c.phase.Swap(closed) == handling
+		_ = c.raw.Close()
+	}
+	s.cancel()
+	for _, c := range conns {
+		if !inHandler[c] {
+			<-c.done
+		}
+	}
+	if served != nil {
+		<-served
+	}
+	return nil
+}
+
+// stopListening returns the connections there are, which become no more.
+func (s *server) stopListening() []*serverConn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listener != nil {
+		_ = s.listener.Close()
+	}
+	conns := make([]*serverConn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	return conns
+}
+
+// patrolUntil closes the connections whose peers do not go on with a frame.
+func (s *server) patrolUntil(over <-chan struct{}) {
+	ticker := time.NewTicker(s.patrol)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-ticker.C:
+		}
+		s.mu.Lock()
+		for c := range s.conns {
+			reading, writing := c.reading.lasts(), c.writing.lasts()
+			if reading || writing {
+				_ = c.raw.Close()
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// noSingle is the answer to a plain call that could mean several operations.
+func (s *server) noSingle() *status.Status {
+	return status.Newf(codes.Unimplemented, "a plain call does not name its operation, and this server serves %d: "+
+		"begin the call with the preamble (docs/wire-tcp.md), as tcp:framing=calls does", len(s.methods.All()))
+}

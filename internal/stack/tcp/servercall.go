@@ -1,0 +1,293 @@
+package tcp
+
+import (
+	"context"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/stack"
+)
+
+// call is one call in the calls framing, on the server. The connection's
+// goroutine brings what the client says; a handler's goroutine answers.
+type call struct {
+	conn   *serverConn
+	method *stack.Method // nil where there is none of the name
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	stop   func() // ends ctx and its timer
+
+	// The reader's alone.
+	request []byte // a unary call's, until its handler has it
+	asked   bool   // request has come
+	started bool   // a handler runs, or has
+
+	messages chan []byte   // a stream's, from reader to handler; closed by the client's end
+	answered chan struct{} // closed when the end frame was sent
+	over     chan struct{} // closed when the client's end was seen, too
+	halves   atomic.Int32  // how many of the two are missing
+
+	mu       sync.Mutex
+	header   metadata.MD
+	headSent bool
+	trailer  metadata.MD
+}
+
+func openCall(c *serverConn, opened callHead) *call {
+	k := &call{
+		conn: c, method: c.server.methods.Find(opened.method),
+		answered: make(chan struct{}), over: make(chan struct{}),
+	}
+	k.halves.Store(2)
+	k.ctx, k.cancel = context.WithCancelCause(c.ctx)
+	k.stop = func() { k.cancel(nil) }
+	if opened.timeout > 0 {
+		k.ctx, k.stop = limit(k.ctx, opened.timeout, k.stop)
+	}
+	if opened.metadata != nil {
+		k.ctx = metadata.NewIncomingContext(k.ctx, opened.metadata)
+	}
+	k.ctx = grpc.NewContextWithServerTransportStream(k.ctx, transportStream{k, opened.method})
+	switch {
+	case k.method == nil:
+		k.finish(nil, status.Newf(codes.Unimplemented, "this server has no operation %s", opened.method))
+	case k.method.Kind != stack.Unary:
+		k.messages = make(chan []byte, streamWindow)
+		k.start(k.answerStream)
+	}
+	return k
+}
+
+func limit(parent context.Context, timeout time.Duration, stopParent func()) (context.Context, func()) {
+	ctx, cancel := context.WithTimeout(parent, timeout)
+	return ctx, func() { cancel(); stopParent() }
+}
+
+func (k *call) start(answer func()) {
+	k.started = true
+	k.conn.server.handlers.Go(answer)
+}
+
+// deliver takes a message of the client. After the answer it is not wanted.
+func (k *call) deliver(body []byte) {
+	if k.isAnswered() {
+		k.conn.inbox.shelf.put(body)
+		return
+	}
+	switch {
+	case k.messages != nil:
+		select {
+		case k.messages <- body:
+		case <-k.answered:
+		case <-k.conn.ctx.Done():
+		}
+	case k.asked:
+		k.abort(status.New(codes.Internal, "a unary call has one message"))
+	default:
+		k.request, k.asked = body, true
+	}
+}
+
+// halfClose says that the client has said everything.
+func (k *call) halfClose() {
+	switch {
+	case k.messages != nil:
+		close(k.messages)
+	case k.isAnswered():
+	case !k.asked:
+		k.abort(status.New(codes.Internal, "a unary call has one message"))
+	default:
+		k.start(k.answerUnary)
+	}
+	k.half()
+}
+
+// abort fails the call because of what the client did. A handler that runs
+// finds why in its context.
+func (k *call) abort(why *status.Status) {
+	switch {
+	case k.isAnswered():
+	case k.started:
+		k.cancel(why.Err())
+	default:
+		k.finish(k.conn.inbox.shelf.take(), why)
+	}
+}
+
+func (k *call) isAnswered() bool {
+	select {
+	case <-k.answered:
+		return true
+	default:
+		return false
+	}
+}
+
+// half notes that one side has said everything. The connection is idle again
+// when both have.
+func (k *call) half() {
+	if k.halves.Add(-1) == 0 {
+		k.conn.endCall(busy)
+		close(k.over)
+	}
+}
+
+// finish ends the call. The frame holds what is sent before the end.
+func (k *call) finish(frame []byte, end *status.Status) {
+	k.stop()
+	k.mu.Lock()
+	trailer := k.trailer
+	k.mu.Unlock()
+	_ = k.conn.write(appendEnd(frame, end, trailer)) // the reader notices what is wrong
+	close(k.answered)
+	k.half()
+}
+
+// answerUnary runs on the handler's goroutine.
+func (k *call) answerUnary() {
+	decode := func(m any) error { return unmarshal(k.request, m) }
+	reply, err := k.method.Unary.Handler(k.method.Service, k.ctx, decode, nil)
+	shelf := k.conn.inbox.shelf
+	shelf.put(k.request)
+	k.request = nil
+
+	frame, headErr := k.appendHead(shelf.take(), ifAny)
+	if err == nil {
+		err = headErr
+	}
+	if err == nil {
+		frame, err = appendMessage(frame, reply)
+	}
+	k.finish(frame, statusOf(err))
+}
+
+// answerStream runs on the handler's goroutine.
+func (k *call) answerStream() {
+	err := k.method.Stream.Handler(k.method.Service, serverStream{k})
+	frame, headErr := k.appendHead(k.conn.inbox.shelf.take(), ifAny)
+	if err == nil {
+		err = headErr
+	}
+	k.finish(frame, statusOf(err))
+}
+
+// headRule says when a header is worth a frame.
+type headRule bool
+
+const (
+	ifAny  headRule = false // when there is metadata
+	always headRule = true  // because a client waits for it
+)
+
+// appendHead appends the head frame once, before whatever else is sent.
+func (k *call) appendHead(frame []byte, rule headRule) ([]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.headSent {
+		return frame, nil
+	}
+	k.headSent = true
+	if len(k.header) == 0 && rule == ifAny {
+		return frame, nil
+	}
+	return appendHead(frame, k.header)
+}
+
+func (k *call) setHeader(md metadata.MD) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.headSent {
+		return status.Error(codes.Internal, "the header was sent already")
+	}
+	k.header = metadata.Join(k.header, md)
+	return nil
+}
+
+func (k *call) sendHeader(md metadata.MD) error {
+	if err := k.setHeader(md); err != nil {
+		return err
+	}
+	frame, err := k.appendHead(k.conn.inbox.shelf.take(), always)
+	if err != nil {
+		return err
+	}
+	return k.send(frame)
+}
+
+func (k *call) setTrailer(md metadata.MD) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.trailer = metadata.Join(k.trailer, md)
+}
+
+func (k *call) send(frame []byte) error {
+	if err := k.conn.write(frame); err != nil {
+		return status.Errorf(codes.Unavailable, "send to %s: %v", k.conn.raw.RemoteAddr(), err)
+	}
+	return nil
+}
+
+// serverStream is the handler's end of a stream.
+type serverStream struct{ *call }
+
+var _ grpc.ServerStream = serverStream{}
+
+func (s serverStream) Context() context.Context        { return s.ctx }
+func (s serverStream) SetHeader(md metadata.MD) error  { return s.setHeader(md) }
+func (s serverStream) SendHeader(md metadata.MD) error { return s.sendHeader(md) }
+func (s serverStream) SetTrailer(md metadata.MD)       { s.setTrailer(md) }
+
+func (s serverStream) SendMsg(m any) error {
+	if s.ctx.Err() != nil {
+		return s.whyEnded()
+	}
+	frame, err := s.appendHead(s.conn.inbox.shelf.take(), ifAny)
+	if err != nil {
+		return err
+	}
+	if frame, err = appendMessage(frame, m); err != nil {
+		return err
+	}
+	return s.send(frame)
+}
+
+func (s serverStream) RecvMsg(m any) error {
+	select {
+	case body, more := <-s.messages:
+		if !more {
+			return io.EOF
+		}
+		defer s.conn.inbox.shelf.put(body)
+		return unmarshal(body, m)
+	case <-s.ctx.Done():
+		return s.whyEnded()
+	}
+}
+
+func (s serverStream) whyEnded() error { return statusOf(context.Cause(s.ctx)).Err() }
+
+// transportStream is what grpc.SetHeader and its kin find in a handler's
+// context.
+type transportStream struct {
+	*call
+	name string
+}
+
+var _ grpc.ServerTransportStream = transportStream{}
+
+func (t transportStream) Method() string                  { return t.name }
+func (t transportStream) SetHeader(md metadata.MD) error  { return t.setHeader(md) }
+func (t transportStream) SendHeader(md metadata.MD) error { return t.sendHeader(md) }
+
+func (t transportStream) SetTrailer(md metadata.MD) error {
+	t.setTrailer(md)
+	return nil
+}

@@ -1,0 +1,285 @@
+package tcp
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+
+	"wirelab.dev/internal/stack"
+)
+
+// The numbers of docs/wire-tcp.md.
+const (
+	lengthBytes    = 4
+	frameHeadBytes = 1 + lengthBytes
+
+	// preamble is "WLB1". Read as a length it is over 1.4 GB, which no
+	// message may have.
+	preamble = 0x57_4C_42_31
+	// failedBit marks the length of a plain answer that is a status.
+	failedBit = 1 << 31
+
+	kindHead    = 'H'
+	kindMessage = 'M'
+	kindEnd     = 'E'
+
+	// maxHeadBytes bounds head and end frames. What is read from one is held
+	// as a map, which takes several times the bytes that arrived.
+	maxHeadBytes = 1 << 20
+)
+
+var marshalling = proto.MarshalOptions{UseCachedSize: true}
+
+// appendPlain appends the frame of a message in the plain framing. On an error
+// dst holds nothing new.
+func appendPlain(dst []byte, message any) ([]byte, error) {
+	m, size, err := measure(message)
+	if err != nil {
+		return dst, err
+	}
+	frame := slices.Grow(dst, lengthBytes+size)
+	frame = binary.BigEndian.AppendUint32(frame, uint32(size))
+	return marshal(dst, frame, m)
+}
+
+// appendMessage appends the frame of a message in the calls framing. On an
+// error dst holds nothing new.
+func appendMessage(dst []byte, message any) ([]byte, error) {
+	m, size, err := measure(message)
+	if err != nil {
+		return dst, err
+	}
+	frame := slices.Grow(dst, frameHeadBytes+size)
+	frame = append(frame, kindMessage)
+	frame = binary.BigEndian.AppendUint32(frame, uint32(size))
+	return marshal(dst, frame, m)
+}
+
+func measure(message any) (m proto.Message, sizeBytes int, err error) {
+	m, ok := message.(proto.Message)
+	if !ok {
+		return nil, 0, status.Errorf(codes.Internal, "%T is not a protobuf message", message)
+	}
+	sizeBytes = proto.Size(m)
+	if sizeBytes > stack.MaxMessageBytes {
+		return nil, 0, status.Errorf(codes.ResourceExhausted, "message of %d bytes, %d are allowed", sizeBytes, stack.MaxMessageBytes)
+	}
+	return m, sizeBytes, nil
+}
+
+func marshal(before, frame []byte, m proto.Message) ([]byte, error) {
+	frame, err := marshalling.MarshalAppend(frame, m)
+	if err != nil {
+		return before, status.Errorf(codes.Internal, "marshal %T: %v", m, err)
+	}
+	return frame, nil
+}
+
+// unmarshal replaces what message holds. It copies, so body may be used again.
+func unmarshal(body []byte, message any) error {
+	m, ok := message.(proto.Message)
+	if !ok {
+		return status.Errorf(codes.Internal, "%T is not a protobuf message", message)
+	}
+	if err := proto.Unmarshal(body, m); err != nil {
+		return status.Errorf(codes.Internal, "unmarshal %T: %v", m, err)
+	}
+	return nil
+}
+
+// appendPlainFailure appends the plain answer of a call that failed.
+func appendPlainFailure(dst []byte, failure *status.Status) []byte {
+	encoded := encodeStatus(failure)
+	dst = binary.BigEndian.AppendUint32(dst, failedBit|uint32(len(encoded)))
+	return append(dst, encoded...)
+}
+
+// callHead is what a client says of a call before its messages.
+type callHead struct {
+	method   string
+	timeout  time.Duration // 0: none
+	metadata metadata.MD
+}
+
+// appendCall appends the preamble and the head frame that begin a call.
+func appendCall(dst []byte, head callHead) ([]byte, error) {
+	frame := binary.BigEndian.AppendUint32(dst, preamble)
+	frame, at := openFrame(frame, kindHead)
+	frame = binary.BigEndian.AppendUint64(frame, uint64(head.timeout))
+	frame = appendString(frame, head.method)
+	frame = appendMetadata(frame, head.metadata)
+	if size := closeFrame(frame, at); size > maxHeadBytes {
+		return dst, status.Errorf(codes.ResourceExhausted, "metadata of %d bytes, %d are allowed", size, maxHeadBytes)
+	}
+	return frame, nil
+}
+
+// parseCall reads the body of a client's head frame.
+func parseCall(body []byte) (callHead, error) {
+	if len(body) < 8 {
+		return callHead{}, errMalformed("a head frame of %d bytes", len(body))
+	}
+	timeout := binary.BigEndian.Uint64(body)
+	if timeout > math.MaxInt64 {
+		return callHead{}, errMalformed("a timeout of %d ns", timeout)
+	}
+	method, rest, err := cutString(body[8:])
+	if err != nil {
+		return callHead{}, err
+	}
+	md, err := parseMetadata(rest)
+	return callHead{method: method, timeout: time.Duration(timeout), metadata: md}, err
+}
+
+// appendHead appends the head frame of an answer.
+func appendHead(dst []byte, md metadata.MD) ([]byte, error) {
+	frame, at := openFrame(dst, kindHead)
+	frame = appendMetadata(frame, md)
+	if size := closeFrame(frame, at); size > maxHeadBytes {
+		return dst, status.Errorf(codes.ResourceExhausted, "header metadata of %d bytes, %d are allowed", size, maxHeadBytes)
+	}
+	return frame, nil
+}
+
+// appendHalfClose appends the end frame of a client.
+func appendHalfClose(dst []byte) []byte {
+	return append(dst, kindEnd, 0, 0, 0, 0)
+}
+
+// appendEnd appends the end frame of a server. A trailer that is too large is
+// left out, and the call fails for it.
+func appendEnd(dst []byte, end *status.Status, trailer metadata.MD) []byte {
+	frame, at := openFrame(dst, kindEnd)
+	var encoded []byte
+	if end.Code() != codes.OK {
+		encoded = encodeStatus(end)
+	}
+	frame = appendString(frame, encoded)
+	frame = appendMetadata(frame, trailer)
+	if size := closeFrame(frame, at); size > maxHeadBytes {
+		return appendEnd(dst, status.Newf(codes.ResourceExhausted, "end frame of %d bytes, %d are allowed", size, maxHeadBytes), nil)
+	}
+	return frame
+}
+
+// parseEnd reads the body of a server's end frame.
+func parseEnd(body []byte) (*status.Status, metadata.MD, error) {
+	encoded, rest, err := cutString(body)
+	if err != nil {
+		return nil, nil, err
+	}
+	trailer, err := parseMetadata(rest)
+	if err != nil {
+		return nil, nil, err
+	}
+	if encoded == "" {
+		return nil, trailer, nil
+	}
+	end, err := parseStatus([]byte(encoded))
+	return end, trailer, err
+}
+
+// encodeStatus never fails: a status that cannot be sent whole goes without
+// what is in the way.
+func encodeStatus(s *status.Status) []byte {
+	whole := s.Proto()
+	whole.Message = strings.ToValidUTF8(whole.GetMessage(), "\uFFFD")
+	encoded, err := proto.Marshal(whole)
+	if err == nil && len(encoded) <= maxHeadBytes/2 {
+		return encoded
+	}
+	const enough = 4 << 10
+	message := whole.GetMessage()
+	message = strings.ToValidUTF8(message[:min(len(message), enough)], "")
+	encoded, err = proto.Marshal(&statuspb.Status{Code: whole.GetCode(), Message: message})
+	if err != nil {
+		panic("tcp: a status of valid text did not marshal: " + err.Error())
+	}
+	return encoded
+}
+
+func parseStatus(encoded []byte) (*status.Status, error) {
+	var s statuspb.Status
+	if err := proto.Unmarshal(encoded, &s); err != nil {
+		return nil, errMalformed("a status that is none: %v", err)
+	}
+	if s.GetCode() == int32(codes.OK) {
+		return nil, errMalformed("a failure with the status OK")
+	}
+	return status.FromProto(&s), nil
+}
+
+// openFrame appends a frame's head without its length, which closeFrame sets.
+func openFrame(dst []byte, kind byte) (frame []byte, at int) {
+	return append(dst, kind, 0, 0, 0, 0), len(dst) + 1
+}
+
+func closeFrame(frame []byte, at int) (sizeBytes int) {
+	sizeBytes = len(frame) - at - lengthBytes
+	binary.BigEndian.PutUint32(frame[at:], uint32(sizeBytes))
+	return sizeBytes
+}
+
+func appendString[S string | []byte](dst []byte, s S) []byte {
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(s)))
+	return append(dst, s...)
+}
+
+func cutString(b []byte) (s string, rest []byte, err error) {
+	if len(b) < lengthBytes {
+		return "", nil, errMalformed("%d bytes where a string's length belongs", len(b))
+	}
+	size := binary.BigEndian.Uint32(b)
+	b = b[lengthBytes:]
+	if uint64(size) > uint64(len(b)) {
+		return "", nil, errMalformed("a string of %d bytes in a frame that has %d left", size, len(b))
+	}
+	return string(b[:size]), b[size:], nil
+}
+
+func appendMetadata(dst []byte, md metadata.MD) []byte {
+	for key, values := range md {
+		for _, value := range values {
+			dst = appendString(dst, key)
+			dst = appendString(dst, value)
+		}
+	}
+	return dst
+}
+
+// parseMetadata reads keys and values until nothing is left. No metadata is
+// nil.
+func parseMetadata(b []byte) (metadata.MD, error) {
+	var md metadata.MD
+	for len(b) > 0 {
+		key, rest, err := cutString(b)
+		if err != nil {
+			return nil, err
+		}
+		value, rest, err := cutString(rest)
+		if err != nil {
+			return nil, err
+		}
+		if md == nil {
+			md = metadata.MD{}
+		}
+		md.Append(key, value) // in lower case
+		b = rest
+	}
+	return md, nil
+}
+
+// errMalformed says that the peer does not keep to the page. The connection it
+// came on cannot be trusted any more.
+func errMalformed(format string, args ...any) error {
+	return status.Errorf(codes.Internal, "the peer broke the framing: "+format, args...)
+}
