@@ -1,0 +1,271 @@
+package probe
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// roleVariable makes this test binary play a foreign server.
+const roleVariable = "WIRELAB_PROBE_TEST_ROLE"
+
+const (
+	burnt     = 200 * time.Millisecond
+	touched   = 64 << 20
+	pageSize  = 4096
+	pageCount = touched / pageSize
+)
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleVariable) {
+	case "":
+		os.Exit(m.Run())
+	case "peak":
+		usage, err := Self()
+		fmt.Println(usage.MaxRSSBytes, err)
+	case "server":
+		serve()
+	}
+}
+
+// serve works once it is told to, and ends when it is told to.
+func serve() {
+	fmt.Println("ready")
+	input := bufio.NewReader(os.Stdin)
+	_, _ = input.ReadString('\n')
+	work := make(chan error)
+	go func() { // on a thread that has ended when the work is looked at
+		runtime.LockOSThread()
+		burn(burnt)
+		_, err := touch()
+		work <- err
+	}()
+	fmt.Println("done", <-work)
+	_, _ = input.ReadString('\n')
+}
+
+// burn uses the given processor time, however long that takes.
+func burn(d time.Duration) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var start, now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &start) // cannot fail for this clock
+	for now = start; now.Nano()-start.Nano() < int64(d); {
+		for range 50_000 { // some 15 µs, so that the clock's system time is small
+		}
+		_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now)
+	}
+}
+
+// touch maps 64 MiB of small pages and writes to each of them once.
+func touch() ([]byte, error) {
+	memory, err := unix.Mmap(-1, 0, touched, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return nil, err
+	}
+	_ = unix.Madvise(memory, unix.MADV_NOHUGEPAGE) // refused only where there are no huge pages
+	for page := range pageCount {
+		memory[page*pageSize] = 1
+	}
+	return memory, nil
+}
+
+func self(t *testing.T) Usage {
+	t.Helper()
+	usage, err := Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return usage
+}
+
+func within(t *testing.T, what string, got, want, share float64) {
+	t.Helper()
+	if math.Abs(got-want) > share*want {
+		t.Errorf("%s: %v, want %v within %v %%", what, got, want, 100*share)
+	}
+}
+
+func TestSelfSeesProcessorTime(t *testing.T) {
+	before := self(t)
+	burn(burnt)
+	usage := self(t).Since(before)
+	within(t, "processor time", usage.CPU().Seconds(), burnt.Seconds(), 0.1)
+	within(t, "user time", time.Duration(usage.UserNS).Seconds(), burnt.Seconds(), 0.15)
+
+	before = self(t)
+	for range 8 { // the kernel tells user from system by ticks, so give it some
+		pages, err := touch()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Munmap(pages); err != nil {
+			t.Fatal(err)
+		}
+	}
+	usage = self(t).Since(before)
+	if usage.SystemNS <= usage.UserNS {
+		t.Errorf("%d faults took %d ns in the system, %d ns outside", usage.MinorFaults, usage.SystemNS, usage.UserNS)
+	}
+}
+
+func TestSelfSeesMemory(t *testing.T) {
+	// Earlier tests had their own peak; 5 forgets it (proc_pid_clear_refs(5)).
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
+		t.Fatal(err)
+	}
+	before := self(t)
+	memory, err := touch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := self(t)
+	if err := unix.Munmap(memory); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "faults", float64(after.Since(before).MinorFaults), pageCount, 0.1)
+	within(t, "resident memory", float64(after.MaxRSSBytes-before.MaxRSSBytes), touched, 0.1)
+}
+
+// A worker is forked by a controller that may be larger than itself.
+func TestSelfForgetsItsParentsPeak(t *testing.T) {
+	memory, err := touch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(memory)
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), roleVariable+"=peak")
+	said, err := child.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var peak int64
+	if _, err := fmt.Sscanf(string(said), "%d <nil>", &peak); err != nil {
+		t.Fatalf("the child said %q: %v", said, err)
+	}
+	if peak < 1<<20 || peak >= touched {
+		t.Errorf("a small child of a process with %d bytes reports %d", touched, peak)
+	}
+}
+
+func TestSelfSeesSwitches(t *testing.T) {
+	const sleeps = 100
+	before := self(t)
+	for range sleeps {
+		pause := unix.NsecToTimespec(int64(50 * time.Microsecond))
+		if err := unix.Nanosleep(&pause, nil); err != nil && !errors.Is(err, unix.EINTR) {
+			t.Fatal(err)
+		}
+	}
+	if got := self(t).Since(before).VoluntarySwitches; got < sleeps || got > 5*sleeps {
+		t.Errorf("%d voluntary switches for %d sleeps", got, sleeps)
+	}
+
+	// Two threads that both want the one CPU must be made to share it.
+	var allowed, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
+		t.Fatal(err)
+	}
+	for cpu := 0; one.Count() == 0; cpu++ {
+		if allowed.IsSet(cpu) {
+			one.Set(cpu)
+		}
+	}
+	before = self(t)
+	var rivals sync.WaitGroup
+	for range 2 {
+		rivals.Go(func() {
+			runtime.LockOSThread() // and never unlocked: the thread ends pinned
+			if err := unix.SchedSetaffinity(0, &one); err != nil {
+				t.Errorf("pin: %v", err)
+			}
+			burn(60 * time.Millisecond)
+		})
+	}
+	rivals.Wait()
+	if got := self(t).Since(before).InvoluntarySwitches; got < 5 {
+		t.Errorf("%d involuntary switches of two rivals", got)
+	}
+}
+
+func TestSelfSeesTheRuntime(t *testing.T) {
+	const objects, objectBytes, parked = 1000, 1 << 16, 20
+	runtime.GC() // starts the collector's own goroutines
+	before := self(t)
+	kept := make([][]byte, objects)
+	for i := range kept {
+		kept[i] = make([]byte, objectBytes)
+	}
+	release := make(chan struct{})
+	var waiting sync.WaitGroup
+	for range parked {
+		waiting.Go(func() { <-release })
+	}
+	runtime.GC()
+	after := self(t)
+	close(release)
+	waiting.Wait()
+	usage := after.Since(before)
+	within(t, "allocated bytes", float64(usage.Go.AllocatedBytes), objects*objectBytes, 0.1)
+	if usage.Go.AllocatedObjects < objects {
+		t.Errorf("%d objects allocated, want %d and more", usage.Go.AllocatedObjects, objects)
+	}
+	if usage.Go.HeapLiveBytes < objects*objectBytes {
+		t.Errorf("%d bytes live, want %d and more", usage.Go.HeapLiveBytes, objects*objectBytes)
+	}
+	if got := after.Go.Goroutines - before.Go.Goroutines; got != parked {
+		t.Errorf("%d goroutines more, want %d", got, parked)
+	}
+	if usage.Go.GCCycles < 1 || usage.Go.GCNS <= 0 {
+		t.Errorf("%d collections took %d ns, want some", usage.Go.GCCycles, usage.Go.GCNS)
+	}
+	runtime.KeepAlive(kept)
+}
+
+// With one processor, whoever is ready waits for the one that burns.
+func TestSelfSeesGoroutinesWait(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const wait = 5 * time.Millisecond // less than a goroutine's turn of 10 ms
+	before := self(t)
+	var ready sync.WaitGroup
+	for range 200 { // the runtime times one in eight
+		ready.Go(func() {})
+	}
+	start := time.Now()
+	for time.Since(start) < wait {
+	}
+	ready.Wait()
+	usage := self(t).Since(before)
+	if median, ok := usage.Go.RunWait.Quantile(0.5); !ok || median < 3*time.Millisecond || median > 50*time.Millisecond {
+		t.Errorf("median wait %v of %d, want about %v", median, usage.Go.RunWait.Total(), wait)
+	}
+}
+
+func TestSelfDoesNotAllocate(t *testing.T) {
+	if allocations := testing.AllocsPerRun(100, func() {
+		if _, err := Self(); err != nil {
+			t.Fatal(err)
+		}
+	}); allocations != 0 {
+		t.Errorf("%v allocations a reading, want 0", allocations)
+	}
+}
+
+func BenchmarkSelf(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Self(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

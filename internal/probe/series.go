@@ -1,0 +1,130 @@
+package probe
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sort"
+)
+
+// Series is the readings of one process over its life, in order of time. It
+// travels as JSON: a list of differences a figure, figures that stay zero left
+// out, which is 150 KB for a full series of a busy process.
+type Series struct {
+	samples []Usage
+	// problem says why sampling ended early.
+	problem string
+}
+
+// Between returns what happened from one instant to another: counters by
+// linear interpolation between the readings around each end, gauges as of the
+// last reading within. It refuses a window that the series does not cover.
+func (s Series) Between(startNS, endNS int64) (Usage, error) {
+	if endNS < startNS {
+		return Usage{}, fmt.Errorf("cut usage: the window ends %d ns before it starts", startNS-endNS)
+	}
+	if len(s.samples) == 0 {
+		return Usage{}, fmt.Errorf("cut usage: no readings%s", s.because())
+	}
+	first, last := s.samples[0].AtNS, s.samples[len(s.samples)-1].AtNS
+	if startNS < first || endNS > last {
+		return Usage{}, fmt.Errorf("cut usage: readings run from %d to %d ns, the window from %d to %d%s",
+			first, last, startNS, endNS, s.because())
+	}
+	return s.at(endNS).Since(s.at(startNS)), nil
+}
+
+func (s Series) because() string {
+	if s.problem == "" {
+		return ""
+	}
+	return ": " + s.problem
+}
+
+// at estimates the reading at an instant that lies within the series.
+func (s Series) at(instantNS int64) Usage {
+	after := sort.Search(len(s.samples), func(i int) bool { return s.samples[i].AtNS > instantNS })
+	usage := s.samples[after-1]
+	if after < len(s.samples) {
+		next := &s.samples[after]
+		share := float64(instantNS-usage.AtNS) / float64(next.AtNS-usage.AtNS)
+		for _, column := range columns {
+			if !column.gauge {
+				here := column.of(&usage)
+				*here += int64(share * float64(*column.of(next)-*here))
+			}
+		}
+	}
+	usage.AtNS = instantNS
+	return usage
+}
+
+// wireSeries is a Series as JSON.
+type wireSeries struct {
+	AtNS    []int64            `json:"at_ns"`
+	Figures map[string][]int64 `json:"figures"`
+	Problem string             `json:"problem,omitempty"`
+}
+
+// MarshalJSON writes, of each figure, the first value and the differences.
+func (s Series) MarshalJSON() ([]byte, error) {
+	instant := func(u *Usage) *int64 { return &u.AtNS }
+	wire := wireSeries{AtNS: s.differences(instant), Figures: map[string][]int64{}, Problem: s.problem}
+	for _, column := range columns {
+		values := s.differences(column.of)
+		if slices.ContainsFunc(values, func(value int64) bool { return value != 0 }) {
+			wire.Figures[column.name] = values
+		}
+	}
+	return json.Marshal(wire)
+}
+
+func (s Series) differences(of func(*Usage) *int64) []int64 {
+	values := make([]int64, len(s.samples))
+	previous := int64(0)
+	for i := range s.samples {
+		value := *of(&s.samples[i])
+		values[i] = value - previous
+		previous = value
+	}
+	return values
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote. Figures that this version does
+// not know are passed over.
+func (s *Series) UnmarshalJSON(data []byte) error {
+	var wire wireSeries
+	if err := json.Unmarshal(data, &wire); err != nil {
+		return fmt.Errorf("read usage series: %w", err)
+	}
+	if len(wire.AtNS) > mostSamples {
+		return fmt.Errorf("read usage series: %d readings, at most %d are ever kept", len(wire.AtNS), mostSamples)
+	}
+	read := Series{samples: make([]Usage, len(wire.AtNS)), problem: wire.Problem}
+	read.accumulate(wire.AtNS, func(u *Usage) *int64 { return &u.AtNS })
+	for i := 1; i < len(read.samples); i++ {
+		if read.samples[i].AtNS <= read.samples[i-1].AtNS {
+			return fmt.Errorf("read usage series: reading %d is not later than the one before", i)
+		}
+	}
+	for _, column := range columns {
+		values, found := wire.Figures[column.name]
+		if !found {
+			continue
+		}
+		if len(values) != len(read.samples) {
+			return fmt.Errorf("read usage series: %d values of %s at %d instants", len(values), column.name, len(read.samples))
+		}
+		read.accumulate(values, column.of)
+	}
+	*s = read
+	return nil
+}
+
+func (s *Series) accumulate(differences []int64, of func(*Usage) *int64) {
+	sum := int64(0)
+	for i, difference := range differences {
+		sum += difference
+		*of(&s.samples[i]) = sum
+	}
+}

@@ -1,0 +1,257 @@
+package probe
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"wirelab.dev/internal/clock"
+)
+
+// steady is a process that uses half a CPU, faults once a microsecond, and has
+// as many goroutines as milliseconds have passed.
+func steady(start int64) Source {
+	return func() (Usage, error) {
+		now := clock.Now()
+		age := now - start
+		return Usage{
+			AtNS: now, UserNS: age / 2, MinorFaults: age / 1000,
+			Go: GoUsage{Goroutines: age / 1_000_000},
+		}, nil
+	}
+}
+
+func TestBetweenInterpolates(t *testing.T) {
+	series := Series{samples: []Usage{
+		{AtNS: 1000, UserNS: 0, MajorFaults: 5, MaxRSSBytes: 1},
+		{AtNS: 2000, UserNS: 500, MajorFaults: 5, MaxRSSBytes: 2},
+		{AtNS: 4000, UserNS: 2500, MajorFaults: 9, MaxRSSBytes: 3},
+	}}
+	for _, test := range []struct {
+		start, end int64
+		want       Usage
+	}{
+		{1000, 4000, Usage{AtNS: 4000, UserNS: 2500, MajorFaults: 4, MaxRSSBytes: 3}},
+		{1500, 3000, Usage{AtNS: 3000, UserNS: 1500 - 250, MajorFaults: 2, MaxRSSBytes: 2}},
+		{2000, 2000, Usage{AtNS: 2000, MaxRSSBytes: 2}},
+		{2500, 3500, Usage{AtNS: 3500, UserNS: 1000, MajorFaults: 2, MaxRSSBytes: 2}},
+	} {
+		got, err := series.Between(test.start, test.end)
+		if err != nil || got != test.want {
+			t.Errorf("Between(%d, %d) = %+v, %v; want %+v", test.start, test.end, got, err, test.want)
+		}
+	}
+}
+
+func TestBetweenRefuses(t *testing.T) {
+	series := Series{samples: []Usage{{AtNS: 1000}, {AtNS: 2000}}, problem: "the process ended"}
+	for _, window := range [][2]int64{{999, 1500}, {1500, 2001}, {1800, 1200}} {
+		if usage, err := series.Between(window[0], window[1]); err == nil {
+			t.Errorf("Between(%v) = %+v, want an error", window, usage)
+		}
+	}
+	if _, err := series.Between(1500, 3000); !strings.Contains(err.Error(), "the process ended") {
+		t.Errorf("error %q does not say why readings end", err)
+	}
+	if usage, err := (Series{}).Between(0, 0); err == nil {
+		t.Errorf("no readings, yet %+v", usage)
+	}
+}
+
+func TestSamplerCoversItsLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := clock.Now()
+		sampler := StartSampler(steady(start), 10*time.Millisecond)
+		time.Sleep(1005 * time.Millisecond)
+		series := sampler.Stop()
+		// At 0, 10, … 1000 ms, and at the end.
+		if got := len(series.samples); got != 102 {
+			t.Errorf("%d readings, want 102", got)
+		}
+		usage, err := series.Between(start+123_456_789, start+1_005_000_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := time.Duration(1_005_000_000-123_456_789) / 2; (usage.CPU() - want).Abs() > time.Microsecond {
+			t.Errorf("CPU %v, want %v", usage.CPU(), want)
+		}
+		if usage.Go.Goroutines != 1005 {
+			t.Errorf("%d goroutines at the end, want 1005", usage.Go.Goroutines)
+		}
+	})
+}
+
+func TestSamplerIsBoundedForAnyLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := clock.Now()
+		sampler := StartSampler(steady(start), 10*time.Millisecond)
+		const life = 100 * time.Second
+		time.Sleep(life)
+		series := sampler.Stop()
+		if got := len(series.samples); got > mostSamples || got < mostSamples/2 || cap(series.samples) != mostSamples {
+			t.Errorf("%d readings in room for %d, want 512 to 1024 in 1024", got, cap(series.samples))
+		}
+		for i, sample := range series.samples[1 : len(series.samples)-1] {
+			// 100 s at 10 ms would be 10,000: the period must have doubled to 160 ms.
+			if gap := sample.AtNS - series.samples[i].AtNS; gap != 160_000_000 {
+				t.Fatalf("reading %d comes after %v, want 160ms", i+1, time.Duration(gap))
+			}
+		}
+		usage, err := series.Between(start, start+int64(life))
+		if err != nil || usage.CPU() != life/2 || usage.MinorFaults != life.Microseconds() {
+			t.Errorf("whole life: CPU %v, %d faults, %v; want %v, %d", usage.CPU(), usage.MinorFaults, err, life/2, life.Microseconds())
+		}
+	})
+}
+
+// The last reading of a full series must still be its end.
+func TestSamplerStoppedWhenFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := clock.Now()
+		sampler := StartSampler(steady(start), time.Millisecond)
+		const life = (mostSamples-1)*time.Millisecond + 500*time.Microsecond
+		time.Sleep(life)
+		series := sampler.Stop()
+		if len(series.samples) != mostSamples {
+			t.Errorf("%d readings, want %d", len(series.samples), mostSamples)
+		}
+		if usage, err := series.Between(start, start+int64(life)); err != nil || usage.CPU() != life/2 {
+			t.Errorf("CPU %v, %v; want %v", usage.CPU(), err, life/2)
+		}
+	})
+}
+
+func TestSamplerKeepsWhatItHadWhenTheSourceFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := clock.Now()
+		healthy, calls := steady(start), 0
+		sampler := StartSampler(func() (Usage, error) {
+			if calls++; calls > 5 {
+				return Usage{}, errors.New("no such process")
+			}
+			return healthy()
+		}, 10*time.Millisecond)
+		time.Sleep(time.Second)
+		series := sampler.Stop()
+		if calls != 6 {
+			t.Errorf("the source was asked %d times, want no more after it failed", calls)
+		}
+		if usage, err := series.Between(start, start+40_000_000); err != nil || usage.CPU() != 20*time.Millisecond {
+			t.Errorf("CPU %v, %v; want 20ms", usage.CPU(), err)
+		}
+		if _, err := series.Between(start, start+50_000_000); err == nil || !strings.Contains(err.Error(), "no such process") {
+			t.Errorf("past the failure: %v", err)
+		}
+	})
+}
+
+func TestSeriesSurvivesJSON(t *testing.T) {
+	first, second := numbered(), numbered()
+	first.AtNS, second.AtNS = 5, 9
+	second.UserNS += 17
+	second.MaxRSSBytes = 1
+	series := Series{samples: []Usage{first, second, {AtNS: 12}}, problem: "ended"}
+	// By value, inside another value, as a worker's event would hold it.
+	encoded, err := json.Marshal(struct{ Usage Series }{series})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var decoded struct{ Usage Series }
+	if err := json.Unmarshal(encoded, &decoded); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(decoded.Usage, series) {
+		t.Errorf("read %+v\nwrote %+v", decoded.Usage, series)
+	}
+}
+
+func TestSeriesIsCompact(t *testing.T) {
+	series := busySeries()
+	encoded, err := json.Marshal(series)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d readings take %d bytes", len(series.samples), len(encoded))
+	if most := 160 * len(series.samples); len(encoded) > most {
+		t.Errorf("%d readings take %d bytes, more than %d", len(series.samples), len(encoded), most)
+	}
+}
+
+// busySeries is full, and grows as a loaded server's does.
+func busySeries() Series {
+	series := Series{samples: make([]Usage, mostSamples)}
+	for i := range series.samples {
+		n := int64(i)
+		usage := &series.samples[i]
+		usage.AtNS = 123_456_789_012_345 + n*40_012_345
+		usage.UserNS, usage.SystemNS = n*20_123_000, n*19_876_000
+		usage.MaxRSSBytes = 50 << 20
+		usage.VoluntarySwitches, usage.InvoluntarySwitches = n*2345, n*12
+		usage.MinorFaults = n * 123
+		usage.Go = GoUsage{Goroutines: 512, HeapLiveBytes: 4 << 20, AllocatedBytes: n * 12_345_678, AllocatedObjects: n * 98_765, GCCycles: n, GCNS: n * 1_234_567}
+		for bucket := range 20 {
+			usage.Go.RunWait[bucket] = n * 321
+		}
+	}
+	return series
+}
+
+func TestSeriesRefusesBadJSON(t *testing.T) {
+	for name, text := range map[string]string{
+		"not an object":    `[]`,
+		"time stands":      `{"at_ns":[5,0],"figures":{}}`,
+		"time goes back":   `{"at_ns":[5,-1],"figures":{}}`,
+		"uneven figures":   `{"at_ns":[5,1],"figures":{"user_ns":[1]}}`,
+		"too many":         `{"at_ns":[1` + strings.Repeat(",1", mostSamples) + `],"figures":{}}`,
+		"values not whole": `{"at_ns":[5],"figures":{"user_ns":[1.5]}}`,
+	} {
+		var series Series
+		if err := json.Unmarshal([]byte(text), &series); err == nil {
+			t.Errorf("%s: read as %+v", name, series)
+		}
+	}
+	var series Series
+	if err := json.Unmarshal([]byte(`{"at_ns":[5,1],"figures":{"of_the_future":[1,2]}}`), &series); err != nil {
+		t.Errorf("an unknown figure: %v", err)
+	}
+}
+
+func FuzzSeriesJSON(f *testing.F) {
+	seed, err := json.Marshal(Series{samples: []Usage{{AtNS: 1, UserNS: 2}, {AtNS: 3, UserNS: 9}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var series Series
+		if json.Unmarshal(data, &series) != nil || len(series.samples) == 0 {
+			return
+		}
+		first, last := series.samples[0].AtNS, series.samples[len(series.samples)-1].AtNS
+		if _, err := series.Between(first, last); err != nil {
+			t.Errorf("what was read cannot be cut: %v", err)
+		}
+		encoded, err := json.Marshal(series)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again Series
+		if err := json.Unmarshal(encoded, &again); err != nil || !reflect.DeepEqual(series, again) {
+			t.Errorf("read %+v, then %+v (%v)", series, again, err)
+		}
+	})
+}
+
+func BenchmarkBetween(b *testing.B) {
+	series := busySeries()
+	first := series.samples[0].AtNS
+	for b.Loop() {
+		if _, err := series.Between(first+123_456, first+9_876_543_210); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

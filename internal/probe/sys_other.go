@@ -1,0 +1,19 @@
+//go:build !linux
+
+package probe
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"wirelab.dev/internal/host"
+)
+
+func resourceUsage() (Usage, error) {
+	return Usage{}, fmt.Errorf("read own resource usage: %w: it takes Linux, this is %s", host.ErrUnsupported, runtime.GOOS)
+}
+
+func processorTime(pid int) (time.Duration, error) {
+	return 0, fmt.Errorf("read CPU clock of process %d: %w: it takes Linux, this is %s", pid, host.ErrUnsupported, runtime.GOOS)
+}

@@ -1,0 +1,76 @@
+package probe
+
+import "time"
+
+// Usage is one reading of a process, or, from [Usage.Since] and
+// [Series.Between], what happened between two: counters are then differences,
+// gauges are as at the end.
+type Usage struct {
+	// AtNS is the instant of the reading, of the end for a difference.
+	AtNS int64 `json:"at_ns"`
+	// UserNS and SystemNS are processor time, with that of ended threads.
+	UserNS   int64 `json:"user_ns"`
+	SystemNS int64 `json:"system_ns"`
+	// MaxRSSBytes, a gauge, is the most memory that was ever resident.
+	MaxRSSBytes         int64   `json:"max_rss_bytes"`
+	VoluntarySwitches   int64   `json:"voluntary_switches"`
+	InvoluntarySwitches int64   `json:"involuntary_switches"`
+	MinorFaults         int64   `json:"minor_faults"`
+	MajorFaults         int64   `json:"major_faults"`
+	Go                  GoUsage `json:"go,omitzero"`
+}
+
+// GoUsage is the Go runtime's own view, absent for other processes.
+type GoUsage struct {
+	// HeapLiveBytes, a gauge, is what the last collection found in use.
+	HeapLiveBytes int64 `json:"heap_live_bytes"`
+	// Goroutines is a gauge.
+	Goroutines int64 `json:"goroutines"`
+	// AllocatedBytes and AllocatedObjects count heap allocations. Those of
+	// small objects are added a span at a time.
+	AllocatedBytes   int64 `json:"allocated_bytes"`
+	AllocatedObjects int64 `json:"allocated_objects"`
+	GCCycles         int64 `json:"gc_cycles"`
+	// GCNS is the processor time of the collector, as the runtime estimates it
+	// at the end of each cycle.
+	GCNS int64 `json:"gc_ns"`
+	// RunWait is how long goroutines were runnable before they ran.
+	RunWait Waits `json:"run_wait"`
+}
+
+// CPU is the processor time, user and system together.
+func (u Usage) CPU() time.Duration { return time.Duration(u.UserNS + u.SystemNS) }
+
+// Since subtracts the counters of an earlier reading.
+func (u Usage) Since(earlier Usage) Usage {
+	for _, column := range columns {
+		if !column.gauge {
+			*column.of(&u) -= *column.of(&earlier)
+		}
+	}
+	return u
+}
+
+// column is one figure of a Usage besides its instant. Subtraction,
+// interpolation and the form on the wire all go by this one list.
+type column struct {
+	name  string
+	gauge bool
+	of    func(*Usage) *int64
+}
+
+var columns = append([]column{
+	{name: "user_ns", of: func(u *Usage) *int64 { return &u.UserNS }},
+	{name: "system_ns", of: func(u *Usage) *int64 { return &u.SystemNS }},
+	{name: "max_rss_bytes", gauge: true, of: func(u *Usage) *int64 { return &u.MaxRSSBytes }},
+	{name: "voluntary_switches", of: func(u *Usage) *int64 { return &u.VoluntarySwitches }},
+	{name: "involuntary_switches", of: func(u *Usage) *int64 { return &u.InvoluntarySwitches }},
+	{name: "minor_faults", of: func(u *Usage) *int64 { return &u.MinorFaults }},
+	{name: "major_faults", of: func(u *Usage) *int64 { return &u.MajorFaults }},
+	{name: "heap_live_bytes", gauge: true, of: func(u *Usage) *int64 { return &u.Go.HeapLiveBytes }},
+	{name: "goroutines", gauge: true, of: func(u *Usage) *int64 { return &u.Go.Goroutines }},
+	{name: "allocated_bytes", of: func(u *Usage) *int64 { return &u.Go.AllocatedBytes }},
+	{name: "allocated_objects", of: func(u *Usage) *int64 { return &u.Go.AllocatedObjects }},
+	{name: "gc_cycles", of: func(u *Usage) *int64 { return &u.Go.GCCycles }},
+	{name: "gc_ns", of: func(u *Usage) *int64 { return &u.Go.GCNS }},
+}, waitColumns()...)

@@ -1,0 +1,114 @@
+package probe
+
+import (
+	"math"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// numbered returns a Usage whose every figure differs.
+func numbered() Usage {
+	var usage Usage
+	for i, column := range columns {
+		*column.of(&usage) = int64(1000 + i)
+	}
+	return usage
+}
+
+// A figure that is added to Usage and forgotten in columns would silently
+// vanish from every series.
+func TestColumnsCoverEveryFigure(t *testing.T) {
+	usage := numbered()
+	var zero func(value reflect.Value, path string) int
+	zero = func(value reflect.Value, path string) int {
+		figures := 0
+		switch value.Kind() {
+		case reflect.Struct:
+			for i := range value.NumField() {
+				figures += zero(value.Field(i), path+"."+value.Type().Field(i).Name)
+			}
+		case reflect.Array:
+			for i := range value.Len() {
+				figures += zero(value.Index(i), path)
+			}
+		case reflect.Int64:
+			if path == "Usage.AtNS" {
+				return 0
+			}
+			if value.Int() == 0 {
+				t.Errorf("%s is in no column", path)
+			}
+			return 1
+		default:
+			t.Errorf("%s is a %s, which no column can hold", path, value.Kind())
+		}
+		return figures
+	}
+	if figures := zero(reflect.ValueOf(usage), "Usage"); figures != len(columns) {
+		t.Errorf("%d figures, %d columns", figures, len(columns))
+	}
+	names := map[string]bool{}
+	for _, column := range columns {
+		if names[column.name] {
+			t.Errorf("two columns %s", column.name)
+		}
+		names[column.name] = true
+	}
+}
+
+func TestSinceSubtractsCountersOnly(t *testing.T) {
+	earlier := Usage{AtNS: 10, UserNS: 100, SystemNS: 50, MaxRSSBytes: 7, MinorFaults: 3, Go: GoUsage{Goroutines: 9, GCCycles: 2}}
+	later := Usage{AtNS: 20, UserNS: 130, SystemNS: 70, MaxRSSBytes: 8, MinorFaults: 5, Go: GoUsage{Goroutines: 4, GCCycles: 5}}
+	want := Usage{AtNS: 20, UserNS: 30, SystemNS: 20, MaxRSSBytes: 8, MinorFaults: 2, Go: GoUsage{Goroutines: 4, GCCycles: 3}}
+	got := later.Since(earlier)
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got.CPU() != 50 {
+		t.Errorf("CPU %v, want 50ns", got.CPU())
+	}
+}
+
+func TestWaitBucketsTile(t *testing.T) {
+	for bucket := range waitBuckets {
+		low := waitBound(bucket)
+		if got := waitBucket(low); got != bucket {
+			t.Errorf("bound %v of bucket %d lies in %d", low, bucket, got)
+		}
+		if bucket > 0 && waitBucket(low-1) != bucket-1 {
+			t.Errorf("just under %v lies in %d, not in %d", low, waitBucket(low-1), bucket-1)
+		}
+	}
+	if got := waitBucket(math.MaxInt64); got != waitBuckets-1 {
+		t.Errorf("the longest wait lies in %d", got)
+	}
+	if low, high := waitBound(1), waitBound(waitBuckets-1); low != 256 || high != 256*(1<<24) {
+		t.Errorf("bounds run from %v to %v, want 256ns to 4.29s", low, high)
+	}
+}
+
+func TestWaitsQuantile(t *testing.T) {
+	var waits Waits
+	if _, ok := waits.Quantile(0.5); ok {
+		t.Error("a quantile of nothing")
+	}
+	waits[waitBucket(10*time.Microsecond)] = 98
+	waits[waitBucket(5*time.Millisecond)] = 2
+	for q, want := range map[float64]time.Duration{0.5: 10 * time.Microsecond, 0.99: 5 * time.Millisecond} {
+		got, ok := waits.Quantile(q)
+		if !ok || math.Abs(float64(got-want)) > 0.25*float64(want) {
+			t.Errorf("quantile %v = %v, %v; want %v within a quarter", q, got, ok, want)
+		}
+	}
+	if low, _ := waits.Quantile(0); low > 10*time.Microsecond {
+		t.Errorf("least wait %v", low)
+	}
+	waits[waitBuckets-1] = 100
+	if top, _ := waits.Quantile(1); top != waitBound(waitBuckets-1) {
+		t.Errorf("beyond the last bound: %v", top)
+	}
+	if waits.Total() != 200 {
+		t.Errorf("total %d, want 200", waits.Total())
+	}
+}
