@@ -1,0 +1,94 @@
+package stacktest
+
+import (
+	"crypto/tls"
+	"fmt"
+	"maps"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/stack/stacktest/testpb"
+)
+
+// commonGarbage is no answer and no question on any wire here. Each is sent
+// whole and then closed.
+func commonGarbage() map[string][]byte {
+	garbage := map[string][]byte{
+		"one byte":          {0x80},
+		"ones":              filled(0xff, 64),
+		"an old web answer": []byte("HTTP/1.0 418 I'm a teapot\r\n\r\nshort and stout"),
+		"TLS's greeting":    clientHello(),
+	}
+	for seed := range byte(5) {
+		// The first byte makes it an impossible length, frame and method.
+		garbage[fmt.Sprintf("random bytes %d", seed)] = append([]byte{0xf0 | seed}, filling(1000, seed)...)
+	}
+	return garbage
+}
+
+func filled(value byte, count int) []byte {
+	b := make([]byte, count)
+	for i := range b {
+		b[i] = value
+	}
+	return b
+}
+
+// clientHello is what a TLS client says first.
+func clientHello() []byte {
+	here, there := net.Pipe()
+	defer func() { _ = here.Close() }()
+	go func() {
+		_ = tls.Client(there, &tls.Config{ServerName: "wirelab.test"}).Handshake()
+		_ = there.Close()
+	}()
+	buffer := make([]byte, 4096)
+	n, _ := here.Read(buffer)
+	return buffer[:n]
+}
+
+// checkPeerSendsGarbage sends it to the server, beside a good client and a
+// connection that never says a word.
+func checkPeerSendsGarbage(t testing.TB, s Subject) {
+	r := start(t, s)
+	stub := r.stub()
+	expectEcho(t, stub, "before")
+	mute, err := net.Dial("tcp", r.address)
+	if err != nil {
+		t.Fatalf("dial: %v", err)
+	}
+	t.Cleanup(func() { _ = mute.Close() })
+	time.Sleep(10 * time.Millisecond) // the server has taken the mute one in
+	before := goroutines(s.label).count
+
+	garbage := commonGarbage()
+	maps.Copy(garbage, s.Garbage)
+	garbage["a web request"] = []byte("GET / HTTP/1.1\r\nHost: wirelab.test\r\n\r\n")
+	garbage["nothing"] = nil
+	for name, bytes := range garbage {
+		conn, err := net.Dial("tcp", r.address)
+		if err != nil {
+			t.Fatalf("%s: the server takes no connections any more: %v", name, err)
+		}
+		_, _ = conn.Write(bytes) // the server may have hung up already
+		if name == "nothing" || len(bytes)%2 == 0 {
+			_ = conn.(*net.TCPConn).SetLinger(0) // some peers leave with a reset
+		}
+		_ = conn.Close()
+	}
+	expectEcho(t, stub, "the same client")
+	fresh, err := s.Stack.NewClient(bounded(t), s.Variant, stack.Target{Address: r.address, Operations: operations})
+	if err != nil {
+		t.Fatalf("NewClient after the garbage: %v", err)
+	}
+	expectEcho(t, testpb.NewTestServiceClient(fresh), "a fresh client")
+	if err := fresh.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if after := settle(s.label, before); after > before {
+		t.Errorf("%d goroutines before the garbage, %d after it:\n%s", before, after, strings.Join(goroutines(s.label).stacks, "\n\n"))
+	}
+}

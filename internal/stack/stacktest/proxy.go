@@ -1,0 +1,133 @@
+package stacktest
+
+import (
+	"net"
+	"sync"
+	"testing"
+)
+
+// proxy stands between a client and its server and misbehaves on command. The
+// commands touch only what flows back to the client.
+type proxy struct {
+	listener net.Listener
+	target   string
+	workers  sync.WaitGroup
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	closed  bool
+	silent  bool
+	budget  int // bytes that may still pass before the connections are cut; negative: no limit
+	conns   map[net.Conn]bool
+}
+
+func newProxy(t testing.TB, target string) *proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("the proxy cannot listen: %v", err)
+	}
+	p := &proxy{listener: listener, target: target, budget: -1, conns: map[net.Conn]bool{}}
+	p.changed = sync.NewCond(&p.mu)
+	p.workers.Go(p.accept)
+	t.Cleanup(p.close)
+	return p
+}
+
+func (p *proxy) address() string { return p.listener.Addr().String() }
+
+// setSilent holds answers back, or lets them go on.
+func (p *proxy) setSilent(silent bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silent = silent
+	p.changed.Broadcast()
+}
+
+// cutAfter closes the connection that brings the n-th byte from now, once.
+func (p *proxy) cutAfter(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.budget = n
+}
+
+func (p *proxy) close() {
+	p.mu.Lock()
+	p.closed = true
+	for c := range p.conns {
+		_ = c.Close()
+	}
+	p.changed.Broadcast()
+	p.mu.Unlock()
+	_ = p.listener.Close()
+	p.workers.Wait()
+}
+
+func (p *proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.target)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		if !p.adopt(client, server) {
+			return
+		}
+		p.workers.Go(func() { p.pass(client, server, func(n int) int { return n }) })
+		p.workers.Go(func() { p.pass(server, client, p.permit) })
+	}
+}
+
+// adopt makes close responsible for the two connections.
+func (p *proxy) adopt(client, server net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		_ = client.Close()
+		_ = server.Close()
+		return false
+	}
+	p.conns[client], p.conns[server] = true, true
+	return true
+}
+
+// pass copies until one side ends or permit lets fewer bytes through than
+// there are. Then it closes both sides.
+func (p *proxy) pass(from, to net.Conn, permit func(int) int) {
+	defer func() {
+		_ = from.Close()
+		_ = to.Close()
+	}()
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		allowed := permit(n)
+		if _, failed := to.Write(buffer[:allowed]); failed != nil || err != nil || allowed < n {
+			return
+		}
+	}
+}
+
+// permit waits while the proxy is silent, and takes n bytes from the budget.
+func (p *proxy) permit(n int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.silent && !p.closed {
+		p.changed.Wait()
+	}
+	switch {
+	case p.budget < 0 || n == 0:
+		return n
+	case n < p.budget:
+		p.budget -= n
+		return n
+	default:
+		allowed := p.budget
+		p.budget = -1
+		return min(allowed, n-1)
+	}
+}

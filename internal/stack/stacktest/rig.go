@@ -1,0 +1,201 @@
+package stacktest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/stack/stacktest/testpb"
+)
+
+// patience bounds whatever a check waits for. Only a failing check comes near.
+const patience = 5 * time.Second
+
+// operations is how many testpb.TestService has.
+const operations = 4
+
+// rig is a server under test with what is behind it.
+type rig struct {
+	t       testing.TB
+	subject Subject
+	service *service // what is served, where it is the plain one
+	server  stack.Server
+	address string
+	served  chan error // what Serve returned
+}
+
+// start serves a fresh service on a loopback port of its own. The clean-up
+// closes the server and expects Serve to have ended well.
+func start(t testing.TB, s Subject) *rig {
+	t.Helper()
+	return startAt(t, s, "127.0.0.1:0")
+}
+
+// startAt is start on a given address.
+func startAt(t testing.TB, s Subject, address string) *rig {
+	t.Helper()
+	plain := newService()
+	r := launch(t, s, plain, address)
+	r.service = plain
+	return r
+}
+
+// launch serves any implementation.
+func launch(t testing.TB, s Subject, service testpb.TestServiceServer, address string) *rig {
+	t.Helper()
+	server, err := s.Stack.NewServer(s.Variant)
+	if err != nil {
+		t.Fatalf("NewServer: %v", err)
+	}
+	r := &rig{t: t, subject: s, server: server, served: make(chan error, 1)}
+	testpb.RegisterTestServiceServer(server, service)
+	bound, err := server.Listen(t.Context(), address)
+	if err != nil {
+		t.Fatalf("Listen: %v", err)
+	}
+	r.address = bound.String()
+	go func() { r.served <- server.Serve() }()
+	t.Cleanup(r.stop)
+	return r
+}
+
+// stop closes the server and waits for Serve. It may be called again.
+func (r *rig) stop() {
+	r.t.Helper()
+	if r.served == nil {
+		return
+	}
+	if err := r.server.Close(); err != nil {
+		r.t.Errorf("Close of the server: %v", err)
+	}
+	r.awaitServe()
+}
+
+func (r *rig) awaitServe() {
+	r.t.Helper()
+	select {
+	case err := <-r.served:
+		if err != nil {
+			r.t.Errorf("Serve returned %v, want nil after Shutdown or Close", err)
+		}
+	case <-time.After(patience):
+		r.t.Error("Serve did not return after Shutdown or Close")
+	}
+	r.served = nil
+}
+
+// dial makes a client of the rig's server.
+func (r *rig) dial() stack.Client {
+	r.t.Helper()
+	return dial(r.t, r.subject, stack.Target{Address: r.address})
+}
+
+// stub makes a client and returns the generated stub over it.
+func (r *rig) stub() testpb.TestServiceClient {
+	r.t.Helper()
+	return testpb.NewTestServiceClient(r.dial())
+}
+
+// awaitRunning waits until a handler has begun to pause.
+func (r *rig) awaitRunning() {
+	r.t.Helper()
+	select {
+	case <-r.service.running:
+	case <-time.After(patience):
+		r.t.Fatal("the call did not reach the handler")
+	}
+}
+
+// awaitEnded waits until the context of a handler has ended early.
+func (r *rig) awaitEnded() {
+	r.t.Helper()
+	select {
+	case <-r.service.ended:
+	case <-time.After(patience):
+		r.t.Error("the handler's context did not end")
+	}
+}
+
+// dial makes a client whose clean-up closes it.
+func dial(t testing.TB, s Subject, target stack.Target) stack.Client {
+	t.Helper()
+	target.Operations = operations
+	client, err := s.Stack.NewClient(bounded(t), s.Variant, target)
+	if err != nil {
+		t.Fatalf("NewClient: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Errorf("Close of the client: %v", err)
+		}
+	})
+	return client
+}
+
+// bounded is the context of a call that is expected to end by itself.
+func bounded(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// within is a context that ends so soon.
+func within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// expectCode fails the check unless the error has the code.
+func expectCode(t testing.TB, err error, want codes.Code) {
+	t.Helper()
+	if got := status.Code(err); got != want {
+		t.Errorf("the call ended with %v (%v), want %v", got, err, want)
+	}
+}
+
+// expectEcho makes a call and fails the check unless it is answered right.
+func expectEcho(t testing.TB, stub testpb.TestServiceClient, body string) {
+	t.Helper()
+	out, err := stub.Unary(bounded(t), &testpb.TestRequest{Body: []byte(body)})
+	if err != nil {
+		t.Errorf("a good call failed: %v", err)
+		return
+	}
+	if string(out.Body) != body {
+		t.Errorf("a good call was answered with %.40q, want %.40q", out.Body, body)
+	}
+}
+
+// expectRecovery fails the check unless calls are answered again before long.
+func expectRecovery(t testing.TB, stub testpb.TestServiceClient) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		_, err := stub.Unary(within(t, time.Second), &testpb.TestRequest{Body: []byte("again")})
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("the client did not recover: %v", err)
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// promptly fails the check where f takes anywhere near its bound.
+func promptly(t testing.TB, what string, f func()) {
+	t.Helper()
+	begin := time.Now()
+	f()
+	if took := time.Since(begin); took > patience/2 {
+		t.Errorf("%s took %v", what, took)
+	}
+}

@@ -1,0 +1,231 @@
+package stacktest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/stack/stacktest/testpb"
+)
+
+// expectEnd wants the stream to have ended well.
+func expectEnd[Answer any](t testing.TB, stream interface{ Recv() (*Answer, error) }) {
+	t.Helper()
+	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+		t.Errorf("the stream ended with %v, want io.EOF", err)
+	}
+}
+
+func checkClientStream(t testing.TB, s Subject) {
+	if !s.carries(t, stack.ClientStream) {
+		return
+	}
+	stub := start(t, s).stub()
+	for _, parts := range [][]string{{}, {"only"}, {"a", "", "bc", strings.Repeat("d", 1<<20)}} {
+		stream, err := stub.ClientStream(bounded(t))
+		if err != nil {
+			t.Fatalf("ClientStream: %v", err)
+		}
+		for _, part := range parts {
+			if err := stream.Send(&testpb.TestRequest{Body: []byte(part)}); err != nil {
+				t.Fatalf("Send: %v", err)
+			}
+		}
+		out, err := stream.CloseAndRecv()
+		if err != nil {
+			t.Fatalf("CloseAndRecv: %v", err)
+		}
+		if string(out.Body) != strings.Join(parts, "") || int(out.Index) != len(parts) {
+			t.Errorf("%d parts came out as %d with %d bytes", len(parts), out.Index, len(out.Body))
+		}
+	}
+}
+
+func checkServerStream(t testing.TB, s Subject) {
+	if !s.carries(t, stack.ServerStream) {
+		return
+	}
+	stub := start(t, s).stub()
+	for _, count := range []int32{0, 1, 500} {
+		stream, err := stub.ServerStream(bounded(t), &testpb.TestRequest{Count: count, Body: []byte("part")})
+		if err != nil {
+			t.Fatalf("ServerStream: %v", err)
+		}
+		for i := range count {
+			out, err := stream.Recv()
+			if err != nil {
+				t.Fatalf("Recv of %d/%d: %v", i, count, err)
+			}
+			if out.Index != i || string(out.Body) != "part" {
+				t.Fatalf("response %d/%d came as %v", i, count, out)
+			}
+		}
+		expectEnd(t, stream)
+	}
+}
+
+// checkBidi waits for each answer before it asks again, and reads on after it
+// has closed its own side.
+func checkBidi(t testing.TB, s Subject) {
+	if !s.carries(t, stack.Bidi) {
+		return
+	}
+	stream, err := start(t, s).stub().Bidi(bounded(t))
+	if err != nil {
+		t.Fatalf("Bidi: %v", err)
+	}
+	send := func(i int) {
+		t.Helper()
+		if err := stream.Send(&testpb.TestRequest{Body: filling(i*100, byte(i))}); err != nil {
+			t.Fatalf("Send of %d: %v", i, err)
+		}
+	}
+	receive := func(i int) {
+		t.Helper()
+		out, err := stream.Recv()
+		if err != nil {
+			t.Fatalf("Recv of %d: %v", i, err)
+		}
+		if int(out.Index) != i || string(out.Body) != string(filling(i*100, byte(i))) {
+			t.Fatalf("response %d came with index %d and %d bytes", i, out.Index, len(out.Body))
+		}
+	}
+	const pings, unread = 50, 5
+	for i := range pings {
+		send(i)
+		receive(i)
+	}
+	for i := range unread {
+		send(pings + i)
+	}
+	if err := stream.CloseSend(); err != nil {
+		t.Fatalf("CloseSend: %v", err)
+	}
+	for i := range unread {
+		receive(pings + i)
+	}
+	expectEnd(t, stream)
+}
+
+// checkEarlyEnd has the server end each kind of stream with an error while the
+// client still has something to say or to read.
+func checkEarlyEnd(t testing.TB, s Subject) {
+	stub := start(t, s).stub()
+	fail := &testpb.TestRequest{Code: int32(codes.Aborted), Message: "enough", Count: 3}
+	expect := func(kind stack.Kind, err error) {
+		t.Helper()
+		if got := status.Convert(err); got.Code() != codes.Aborted || got.Message() != "enough" {
+			t.Errorf("a %s that its handler aborts ended with %v", kind, err)
+		}
+	}
+	if s.carries(t, stack.ClientStream) {
+		stream, err := stub.ClientStream(bounded(t))
+		for err == nil {
+			err = stream.Send(fail)
+		}
+		if !errors.Is(err, io.EOF) {
+			t.Errorf("Send after the end returned %v, want io.EOF", err)
+		}
+		_, err = stream.CloseAndRecv()
+		expect(stack.ClientStream, err)
+	}
+	if s.carries(t, stack.ServerStream) {
+		stream, err := stub.ServerStream(bounded(t), fail)
+		for i := int32(0); err == nil && i <= fail.Count; i++ {
+			_, err = stream.Recv()
+		}
+		expect(stack.ServerStream, err)
+	}
+	if s.carries(t, stack.Bidi) {
+		stream, err := stub.Bidi(bounded(t))
+		if err == nil {
+			err = stream.Send(fail)
+		}
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		expect(stack.Bidi, err)
+	}
+	expectRecovery(t, stub)
+}
+
+func checkStreamCancel(t testing.TB, s Subject) {
+	if !s.carries(t, stack.Bidi) {
+		return
+	}
+	r := start(t, s)
+	stub := r.stub()
+	ctx, cancel := context.WithCancel(bounded(t))
+	stream, err := stub.Bidi(ctx)
+	if err != nil {
+		t.Fatalf("Bidi: %v", err)
+	}
+	if err := stream.Send(&testpb.TestRequest{Body: []byte("ping")}); err != nil {
+		t.Fatalf("Send: %v", err)
+	}
+	if _, err := stream.Recv(); err != nil {
+		t.Fatalf("Recv: %v", err)
+	}
+	cancel()
+	promptly(t, "Recv after cancel", func() {
+		_, err := stream.Recv()
+		expectCode(t, err, codes.Canceled)
+	})
+	if !s.lacks(t, Cancellation) {
+		r.awaitEnded()
+	}
+	expectRecovery(t, stub)
+}
+
+// checkUnsupportedKinds holds a stack to what it says it cannot carry: the
+// caller hears the same words, as Unimplemented.
+func checkUnsupportedKinds(t testing.TB, s Subject) {
+	stub := start(t, s).stub()
+	attempts := map[stack.Kind]func(context.Context) error{
+		stack.ClientStream: func(ctx context.Context) error {
+			stream, err := stub.ClientStream(ctx)
+			if err == nil {
+				_, err = stream.CloseAndRecv()
+			}
+			return err
+		},
+		stack.ServerStream: func(ctx context.Context) error {
+			stream, err := stub.ServerStream(ctx, &testpb.TestRequest{Count: 1})
+			return firstError(stream, err)
+		},
+		stack.Bidi: func(ctx context.Context) error {
+			stream, err := stub.Bidi(ctx)
+			return firstError(stream, err)
+		},
+	}
+	for kind, attempt := range attempts {
+		reason := stack.Lacks(s.Stack, s.Variant, kind)
+		if reason == nil {
+			continue
+		}
+		t.Logf("%s carries no %s: %v", s.Variant, kind, reason)
+		if !errors.Is(reason, stack.ErrUnsupported) {
+			t.Errorf("%s: %q does not wrap ErrUnsupported", kind, reason)
+		}
+		err := attempt(bounded(t))
+		expectCode(t, err, codes.Unimplemented)
+		if message := status.Convert(err).Message(); !strings.Contains(message, reason.Error()) {
+			t.Errorf("%s: the caller is told %q, want %q", kind, message, reason)
+		}
+	}
+	expectEcho(t, stub, "after")
+}
+
+func firstError(stream grpc.ServerStreamingClient[testpb.TestResponse], err error) error {
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	return err
+}

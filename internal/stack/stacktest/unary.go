@@ -1,0 +1,119 @@
+package stacktest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/stack/stacktest/testpb"
+)
+
+// filling is incompressible, and the same for the same seed.
+func filling(sizeBytes int, seed byte) []byte {
+	data := make([]byte, sizeBytes)
+	_, _ = rand.NewChaCha8([32]byte{seed}).Read(data) // never fails
+	return data
+}
+
+func checkSizes(t testing.TB, s Subject) {
+	stub := start(t, s).stub()
+	for i, sizeBytes := range []int{0, 1, 127, 128, 4 << 10, 64<<10 - 1, 1 << 20, 15 << 20, 0} {
+		body := filling(sizeBytes, byte(i))
+		out, err := stub.Unary(bounded(t), &testpb.TestRequest{Body: body})
+		if err != nil {
+			t.Errorf("%d bytes: %v", sizeBytes, err)
+			continue
+		}
+		if !bytes.Equal(out.Body, body) {
+			t.Errorf("%d bytes came back as %d bytes, not the same", sizeBytes, len(out.Body))
+		}
+	}
+}
+
+// checkAnswerReplaces holds a client to grpc-go's behaviour: the message that
+// the caller brings is filled anew, not merged into.
+func checkAnswerReplaces(t testing.TB, s Subject) {
+	client := start(t, s).dial()
+	out := &testpb.TestResponse{Index: 7, Metadata: map[string]string{"old": "value"}}
+	err := client.Invoke(bounded(t), testpb.TestService_Unary_FullMethodName, &testpb.TestRequest{Body: []byte("new")}, out)
+	if err != nil {
+		t.Fatalf("Invoke: %v", err)
+	}
+	if string(out.Body) != "new" || out.Index != 0 || len(out.Metadata) != 0 {
+		t.Errorf("the answer was merged into what the message held: %v", out)
+	}
+}
+
+func checkOversizeRequest(t testing.TB, s Subject) {
+	stub := start(t, s).stub()
+	expectEcho(t, stub, "before")
+	promptly(t, "refusing an oversize request", func() {
+		_, err := stub.Unary(bounded(t), &testpb.TestRequest{Body: make([]byte, stack.MaxMessageBytes+1)})
+		expectCode(t, err, codes.ResourceExhausted)
+	})
+	expectRecovery(t, stub)
+}
+
+func checkOversizeResponse(t testing.TB, s Subject) {
+	r := start(t, s)
+	r.service.unary = func(_ context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
+		if string(in.Body) == "grow" {
+			return &testpb.TestResponse{Body: make([]byte, stack.MaxMessageBytes+1)}, nil
+		}
+		return &testpb.TestResponse{Body: in.Body}, nil
+	}
+	stub := r.stub()
+	expectEcho(t, stub, "before")
+	promptly(t, "refusing an oversize response", func() {
+		_, err := stub.Unary(bounded(t), &testpb.TestRequest{Body: []byte("grow")})
+		expectCode(t, err, codes.ResourceExhausted)
+	})
+	expectRecovery(t, stub)
+}
+
+// checkConcurrent looks at the answers only when all have come, so that one
+// that still lies in a reused buffer is found.
+func checkConcurrent(t testing.TB, s Subject) {
+	const calls = 200
+	r := start(t, s)
+	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: r.address, Connections: 4}))
+	var (
+		all     sync.WaitGroup
+		answers [calls]*testpb.TestResponse
+		errs    [calls]error
+	)
+	ctx := bounded(t)
+	body := func(i int) string { return fmt.Sprintf("%d:%s", i, bytes.Repeat([]byte{byte(i)}, i*37)) }
+	for i := range calls {
+		all.Go(func() {
+			answers[i], errs[i] = stub.Unary(ctx, &testpb.TestRequest{Body: []byte(body(i))})
+		})
+	}
+	all.Wait()
+	for i := range calls {
+		if errs[i] != nil {
+			t.Errorf("call %d: %v", i, errs[i])
+		} else if got := string(answers[i].Body); got != body(i) {
+			t.Errorf("call %d was answered with %.20q", i, got)
+		}
+	}
+}
+
+func checkUnknownMethod(t testing.TB, s Subject) {
+	if s.lacks(t, OperationNames) {
+		return
+	}
+	r := start(t, s)
+	client := r.dial()
+	for _, method := range []string{"/wirelab.stacktest.v1.TestService/Nothing", "/wirelab.nobody.v1.Nothing/Unary"} {
+		err := client.Invoke(bounded(t), method, &testpb.TestRequest{Body: []byte("x")}, &testpb.TestResponse{})
+		expectCode(t, err, codes.Unimplemented)
+	}
+	expectRecovery(t, testpb.NewTestServiceClient(client))
+}
