@@ -1,0 +1,64 @@
+// Package grpcstack is the stack `grpc`: grpc-go over HTTP/2 without TLS, the
+// way its manual shows it.
+//
+// There is next to nothing here, and that is the point: the server is a
+// grpc.Server, the client a grpc.ClientConn, and what the stack measures is
+// grpc-go's own defaults. Only the message limit is raised, to the one of all
+// stacks. Reflection and health are served beside the registered services, so
+// that grpcurl and probes can talk to it.
+//
+// The package must not tune: a cure is an option with a name.
+package grpcstack
+
+import (
+	"context"
+
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack"
+)
+
+// Stack is grpc-go. The zero value is ready.
+type Stack struct{}
+
+var _ stack.Stack = Stack{}
+
+const connectionsKey = "conns"
+
+// Name is `grpc`.
+func (Stack) Name() string { return "grpc" }
+
+// Describe says what goes over the wire.
+func (Stack) Describe() string { return "gRPC by grpc-go: protobuf over HTTP/2, without TLS" }
+
+// Options lists what cures or changes it.
+func (Stack) Options() []stack.Option {
+	return []stack.Option{{
+		Key:  connectionsKey,
+		Help: "N: N connections for all clients, taken in turns; wins over the connection mode",
+	}}
+}
+
+// DefaultConnection is one connection for all: HTTP/2 was made for it.
+func (Stack) DefaultConnection() scenario.Connection {
+	return scenario.Connection{Mode: scenario.Shared}
+}
+
+// NewServer makes a grpc.Server.
+func (Stack) NewServer(v scenario.Variant) (stack.Server, error) {
+	if _, err := stack.Count(v, connectionsKey); err != nil {
+		return nil, err
+	}
+	return newServer(), nil
+}
+
+// NewClient opens its connections one after the other.
+func (Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
+	own, err := stack.Count(v, connectionsKey)
+	if err != nil {
+		return nil, err
+	}
+	if own > 0 {
+		target.Connections = own
+	}
+	return dial(ctx, target)
+}
