@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -163,16 +162,6 @@ func (e examination) ports() Finding {
 func isRefusal(err error) bool { return errors.Is(err, fs.ErrPermission) }
 
 func fileContains(root fs.FS, path, text string) bool {
-	file, err := root.Open(path)
-	if err != nil {
-		return false
-	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		if bytes.Contains(lines.Bytes(), []byte(text)) {
-			return true
-		}
-	}
-	return false
+	content, err := fs.ReadFile(root, path)
+	return err == nil && bytes.Contains(content, []byte(text))
 }

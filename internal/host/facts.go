@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"strconv"
@@ -44,7 +45,7 @@ func (f *facts) miss(what string, why error) {
 
 // cause drops the operation and path that fs errors repeat.
 func cause(err error) string {
-	if pathError, ok := err.(*fs.PathError); ok {
+	if pathError, found := errors.AsType[*fs.PathError](err); found {
 		return pathError.Err.Error()
 	}
 	return err.Error()

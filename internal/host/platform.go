@@ -121,8 +121,7 @@ func openKernelConfig(root fs.FS, release string) (io.ReadCloser, error) {
 	}
 	unpacked, err := gzip.NewReader(file)
 	if err != nil {
-		file.Close()
-		return nil, fmt.Errorf("unpack /proc/config.gz: %w", err)
+		return nil, errors.Join(fmt.Errorf("unpack /proc/config.gz: %w", err), file.Close())
 	}
 	return struct {
 		io.Reader

@@ -24,7 +24,7 @@ const patience = 20 * time.Second
 func TestMain(m *testing.M) {
 	switch role := os.Getenv(roleVariable); role {
 	case "":
-		os.Exit(m.Run())
+		m.Run() // whose result ends the process when TestMain returns
 	case "reader": // lives until its standard input ends
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	case "burner": // keeps a CPU busy
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		if _, err := StartPinned(child, nil, 1); err != nil {
 			panic(err)
 		}
-		fmt.Println("started")
+		fmt.Fprintln(os.Stdout, "started")
 		_ = child.Wait()
 	default:
 		panic("no role " + role)

@@ -2,9 +2,10 @@ package probe
 
 import "time"
 
-// DefaultPeriod is fine enough to cut a window of a second to within a
-// hundredth of its processor time.
-const DefaultPeriod = 10 * time.Millisecond
+// DefaultPeriod is fine enough to cut a window of two seconds to within a
+// hundredth of its processor time. A reading costs 10 µs in a busy process and
+// 80 µs, mostly of being woken, in an idle one: 0.05 to 0.4 % of a CPU.
+const DefaultPeriod = 20 * time.Millisecond
 
 // mostSamples bounds a series. When it is full, every other reading is dropped
 // and the period doubles, so that any life takes the same memory (500 KiB) and
@@ -72,11 +73,12 @@ func (s *Sampler) take() {
 		s.series.problem = err.Error()
 		return
 	}
-	samples := s.series.samples
-	if count := len(samples); count > 0 && (count == mostSamples || samples[count-1].AtNS >= usage.AtNS) {
-		samples = samples[:count-1]
+	last := len(s.series.samples) - 1
+	if last >= 0 && (last+1 == mostSamples || s.series.samples[last].AtNS >= usage.AtNS) {
+		s.series.samples[last] = usage
+		return
 	}
-	s.series.samples = append(samples, usage)
+	s.series.samples = append(s.series.samples, usage)
 }
 
 // thin keeps the first reading and every second one after it.
