@@ -1,0 +1,207 @@
+// Package analysis turns records into compared groups: cells with intervals,
+// ratios between stacks, knees, crossovers, the effect of a limit, the warm-up
+// that would have been enough.
+//
+// It reads records and nothing else, computes through package stats, and holds
+// no opinion: what a figure means to somebody who must choose is package
+// advice, how it is shown is package report.
+//
+// The unit of replication is the trial. A cell's figure is the median over its
+// valid trials; its interval, where there are at least three of them, is over
+// trials too, because samples within a trial are correlated. Trials that are
+// invalid are counted and named, never averaged in.
+package analysis
+
+import (
+	"time"
+
+	"wirelab.dev/internal/record"
+)
+
+// Summary is all that is known of a run.
+type Summary struct {
+	Name     string
+	Title    string
+	Question string
+	Started  time.Time
+	Status   record.Status
+	Seed     uint64
+	Planned  int // trials
+	Done     int
+	Invalid  int // trials that failed a check
+	Failed   int // trials without a measurement
+	Command  []string
+	Host     map[string]any // the manifest's, as it stands there
+	Warnings []string       // of the run, and those that all its trials share
+
+	Cells       []Cell
+	Comparisons []Comparison
+	Knees       []Knee
+	Crossovers  []Crossover
+	Limits      []LimitEffect
+	WarmUps     []WarmUpNeed
+}
+
+// Partial tells whether the run did less than it set out to.
+func (s *Summary) Partial() bool { return s.Done < s.Planned }
+
+// Figure is a number with its interval. The interval is nil where there are
+// too few trials for one.
+type Figure struct {
+	Value    float64
+	Interval *Interval
+}
+
+// Interval holds the true value at the stated confidence.
+type Interval struct {
+	Low, High  float64
+	Confidence float64
+}
+
+// Latencies are in microseconds.
+type Latencies struct {
+	Mean, P50, P90, P95, P99, P999, P9999, Max Figure
+}
+
+// Cell is one point of the matrix, over its repeats.
+type Cell struct {
+	record.Cell
+	Key     string
+	Trials  int // done
+	Valid   int // of them
+	Failure string
+
+	Requests   int64 // of the valid trials together
+	Errors     int64
+	ErrorKinds []record.ErrorCount
+
+	Throughput Figure // a second
+	Service    Latencies
+	Response   *Latencies // nil where it is the same as Service
+	Wait       *Latencies // nil without an in-flight limit
+	P99OverP50 Figure     // of Response where there is one
+	InFlight   Figure
+	ClientCPU  *Figure // microseconds a request; nil where not measured
+	ServerCPU  *Figure
+	ClientBusy *Figure // share of the CPUs it was given
+	ServerBusy *Figure
+	ServerPeak *Figure // bytes
+	ClientPeak *Figure
+	Opened     Figure // connections
+	Want       int
+
+	Curve    []CurvePoint // response time by percentile, valid trials together
+	Repeats  []Repeat
+	Findings []Finding // what the checks found, worst first
+	Warnings []string
+}
+
+// IsValid tells whether the cell has a trial that may be used.
+func (c *Cell) IsValid() bool { return c.Valid > 0 }
+
+// CurvePoint is one point of a percentile curve.
+type CurvePoint struct {
+	Quantile     float64
+	Microseconds float64
+}
+
+// Repeat is one trial of a cell, for showing the spread.
+type Repeat struct {
+	Trial      int
+	Valid      bool
+	Throughput float64
+	P50, P99   float64 // microseconds
+	MeanUS     float64
+}
+
+// Finding is a check that was not ok, over a cell's trials.
+type Finding struct {
+	Name   string
+	Level  record.Level
+	Trials int // how many
+	Detail string
+}
+
+// Verdict says whether a difference is real.
+type Verdict string
+
+// The verdicts of a comparison; faster and slower speak of A.
+const (
+	Faster     Verdict = "faster"
+	Slower     Verdict = "slower"
+	Equivalent Verdict = "equivalent"
+	Undecided  Verdict = "undecided"
+)
+
+// Comparison holds two variants against each other at the same point. Ratio is
+// A's mean response time over B's, paired by repeat.
+type Comparison struct {
+	Part         string
+	A, B         string // variants
+	Workload     string
+	RequestBytes int
+	Clients      int
+	Metric       string // what Ratio is of
+	Ratio        Figure
+	P            float64 // of the Mann-Whitney test, Holm-adjusted over the run; NaN where there are too few trials
+	Verdict      Verdict
+	Margin       float64 // within which they count as equivalent
+}
+
+// Knee is where more concurrency stops paying, for one variant and size. Found
+// is false where it is refused, for the Reason.
+type Knee struct {
+	Part         string
+	Variant      string
+	RequestBytes int
+	By           string // "throughput" or "tail": which curve bends
+	Found        bool
+	Clients      Figure
+	Reason       string
+}
+
+// Crossover is where one variant overtakes another as messages grow. Kind is
+// gradual, sharp, or indistinct where the noise covers it.
+type Crossover struct {
+	Part    string
+	A, B    string // A is faster below, B above
+	Clients int
+	Bytes   Figure
+	Kind    string
+	// Before and After are A's latency over B's at the sizes around it.
+	SizeBefore, SizeAfter int
+	Before, After         float64
+}
+
+// LimitEffect is what an in-flight limit did (K12), both ways of counting: the
+// study's, which leaves the wait for a permit out, and the caller's, which has
+// it in.
+type LimitEffect struct {
+	Part                     string
+	Without, With            string // variants
+	RequestBytes             int
+	Clients, Limit           int
+	ThroughputRatio          Figure  // with over without
+	MeanServiceRatio         Figure  // the study's figure
+	MeanResponseRatio        Figure  // the caller's
+	TailWithout              float64 // P99/P50
+	TailWithService          float64
+	TailWithResponse         float64
+	P50WithoutUS, P99Without float64 // microseconds
+	P50WithUS, P99WithUS     float64 // response
+}
+
+// WarmUpNeed is how much warm-up would have been enough (K20).
+type WarmUpNeed struct {
+	Part         string
+	Variant      string
+	RequestBytes int
+	Clients      int
+	Trials       int
+	Settled      int
+	Needed       Figure // milliseconds from the first request
+	NeededCalls  Figure // requests from the first one, all clients together
+	// FirstRequestsOver is how much slower the mean of the first tenth of a
+	// second was than the settled part.
+	FirstOver Figure
+}

@@ -1,0 +1,95 @@
+package lab
+
+import (
+	"syscall"
+	"time"
+
+	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/worker"
+)
+
+// fill takes over what the client measured.
+func fill(r *record.Record, c *worker.ClientResult) {
+	r.WindowNS = c.EndNS - c.BeginNS
+	r.Requests, r.Completed, r.Straddling = c.Requests, c.Completed, c.Straddling
+	r.InFlight, r.Active = c.InFlight, c.Active
+	r.Service, r.Response, r.Wait = c.Service, c.Response, c.Wait
+	for _, f := range c.Failures {
+		r.Errors = append(r.Errors, record.ErrorCount(f))
+	}
+	r.WarmUp = record.WarmUp(c.WarmUp)
+	for _, i := range c.Intervals {
+		r.Intervals = append(r.Intervals, record.Interval(i))
+	}
+	r.Connections = record.Connections{
+		Mode: c.Connections.Mode, Want: c.Connections.Want,
+		Opened: c.Connections.Total.Opened, Failed: c.Connections.Total.Failed, During: c.Connections.During,
+	}
+	if c.Pacing != nil {
+		pacing := record.Pacing(*c.Pacing)
+		r.Pacing = &pacing
+	}
+	r.Engine = record.Engine{BetweenNS: c.BetweenNS, OwnNS: c.EngineOwnNS}
+}
+
+// applyUsage takes over what a process cost in the window.
+func applyUsage(p *record.Process, u *probe.Usage, windowNS int64) {
+	if u == nil {
+		return
+	}
+	p.UserNS, p.SystemNS = &u.UserNS, &u.SystemNS
+	p.PeakBytes = &u.MaxRSSBytes
+	p.SwitchesVol, p.SwitchesInv = &u.VoluntarySwitches, &u.InvoluntarySwitches
+	p.MinorFaults, p.MajorFaults = &u.MinorFaults, &u.MajorFaults
+	p.GCCycles, p.GCCPUNS = &u.Go.GCCycles, &u.Go.GCNS
+	if median, ok := u.Go.RunWait.Quantile(0.5); ok {
+		p.SchedP50NS = (*int64)(&median)
+	}
+	if p99, ok := u.Go.RunWait.Quantile(0.99); ok {
+		p.SchedP99NS = (*int64)(&p99)
+	}
+	if cpus := len(p.CPUs); cpus > 0 && windowNS > 0 {
+		busy := float64(u.CPU()) / float64(windowNS) / float64(cpus)
+		p.Busy = &busy
+	}
+}
+
+// neighbourWatch is the machine before the trial.
+type neighbourWatch struct {
+	activity host.Activity
+	own      time.Duration
+	known    bool
+}
+
+func watchNeighbours() neighbourWatch {
+	activity, err := host.Snapshot()
+	return neighbourWatch{activity: activity, own: ownCPU(), known: err == nil}
+}
+
+// fill says what others did since the watch began, where the trial's workers
+// took the given CPU time.
+func (w neighbourWatch) fill(h *record.HostState, workers time.Duration) {
+	now, err := host.Snapshot()
+	if err != nil || !w.known {
+		return
+	}
+	n := now.Since(w.activity, workers+ownCPU()-w.own)
+	h.StolenShare, h.OthersShare, h.PressureShare = &n.StolenShare, &n.OthersBusyShare, n.PressureShare
+}
+
+// ownCPU is the processor time of wirelab itself, the workers left out.
+func ownCPU() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+func fillNoise(h *record.HostState, before, after host.Noise) {
+	h.LostBefore, h.LostAfter = &before.LostShare, &after.LostShare
+	gap := int64(max(before.LargestGap, after.LargestGap))
+	h.LargestGapNS = &gap
+}

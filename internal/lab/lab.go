@@ -1,0 +1,139 @@
+// Package lab carries out a plan: for each trial it places and starts a server
+// and a client process, waits for what they measured, judges whether the trial
+// may be believed, and appends one record.
+//
+//	scenario ── NewPlan ──> plan ── Lab.Run ──> trial, trial, … ──> records
+//
+// One trial runs at a time, and one stack is alive at a time. Compared cells
+// are interleaved: the plan's order is a shuffle, block by block, from the
+// recorded seed.
+//
+// This package must not compare cells, nor know how a record is shown.
+package lab
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+)
+
+// Plan is the trials of a scenario in the order of their execution.
+type Plan struct {
+	Trials []scenario.Planned
+}
+
+// NewPlan lays out the scenario's trials.
+func NewPlan(s *scenario.Scenario) Plan {
+	return Plan{Trials: s.Plan()}
+}
+
+// Manifested is the plan as a manifest holds it.
+func (p Plan) Manifested() []record.PlannedTrial {
+	order := make([]record.PlannedTrial, len(p.Trials))
+	for i, t := range p.Trials {
+		order[i] = record.PlannedTrial{Trial: i, Repeat: t.Repeat, Cell: t.Cell.Key()}
+	}
+	return order
+}
+
+// Lab is where trials are run.
+type Lab struct {
+	// Worker is the program, with its arguments, that reads a spec.
+	Worker []string
+	// Targets are servers that run already, by variant or stack; a trial of
+	// one starts no server of its own.
+	Targets   map[string]string
+	Placement host.Placement
+	Nice      int
+	Seed      uint64
+	Observer  Observer // nil: nobody looks
+}
+
+// Observer is told how a run goes. Its methods are called from one goroutine
+// at a time and must be quick: they run while a trial does.
+type Observer interface {
+	TrialBegins(number int, trial scenario.Planned)
+	TrialProgress(number int, p Progress)
+	TrialEnds(number int, r *record.Record)
+}
+
+// Progress is how far a trial has come.
+type Progress struct {
+	Warming  bool
+	Done     int64
+	Fraction float64
+}
+
+// priority asks for the highest that a worker may have.
+const priority = -20
+
+// New makes a lab on this machine whose workers are the given program.
+func New(worker []string) *Lab {
+	topology := host.Describe().Topology
+	return &Lab{Worker: worker, Placement: host.Place(topology, host.Want{}), Nice: priority}
+}
+
+// Run does the trials of the plan that are not done yet, appending a record as
+// each ends. When ctx ends, the running trial is abandoned and ctx's cause
+// returned: all that was measured before is in the run.
+func (l *Lab) Run(ctx context.Context, plan Plan, run *record.Run) error {
+	for number, trial := range plan.Trials {
+		if run.Done(number) {
+			continue
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		l.observe(func(o Observer) { o.TrialBegins(number, trial) })
+		r, err := l.trial(ctx, number, trial, run)
+		if err != nil {
+			return err
+		}
+		if err := run.Append(*r); err != nil {
+			return err
+		}
+		l.observe(func(o Observer) { o.TrialEnds(number, r) })
+	}
+	return nil
+}
+
+func (l *Lab) observe(tell func(Observer)) {
+	if l.Observer != nil {
+		tell(l.Observer)
+	}
+}
+
+// trial does one trial. What goes wrong with a worker is a record with a
+// failure; an error means that the run cannot go on.
+func (l *Lab) trial(ctx context.Context, number int, planned scenario.Planned, run *record.Run) (*record.Record, error) {
+	t := &trial{lab: l, number: number, planned: planned, directory: run.Dir}
+	if planned.Cell.Samples {
+		t.samplesFile = run.SamplesFile(number)
+	}
+	started := time.Now()
+	r := t.record(started)
+	err := t.measure(ctx, r)
+	if cause := context.Cause(ctx); cause != nil {
+		return nil, cause
+	}
+	if err != nil {
+		r.Failure = err.Error()
+		if errors.Is(err, errCannotGoOn) {
+			return nil, err
+		}
+	}
+	r.TookNS = int64(time.Since(started))
+	r.Checks = Judge(r)
+	return r, nil
+}
+
+// errCannotGoOn marks what would go wrong in every further trial.
+var errCannotGoOn = errors.New("the run cannot go on")
+
+// seed is what a trial's client draws from. It is the same for all cells of a
+// repeat, so that what is compared is asked the same things at the same times.
+func (l *Lab) seed(repeat int) uint64 { return l.Seed + uint64(repeat) }

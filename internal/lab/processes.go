@@ -1,0 +1,164 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/worker"
+)
+
+// server is the trial's server: a worker, or an address that was given.
+type server struct {
+	process *worker.Process // nil for a given address
+	address string
+}
+
+// startServer starts the server and waits until it listens.
+func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, error) {
+	if address := t.target(); address != "" {
+		return &server{address: address}, nil
+	}
+	process, err := worker.Start(worker.Launch{
+		Name:    "server " + r.Cell.Variant,
+		Command: t.lab.Worker,
+		Spec:    t.spec(worker.ServerRole, "127.0.0.1:0"),
+		CPUs:    t.lab.Placement.Server,
+		Nice:    t.lab.Nice,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errCannotGoOn, err)
+	}
+	r.Warnings = append(r.Warnings, process.Warnings...)
+	ctx, cancel := context.WithTimeoutCause(ctx, serverPatience, fmt.Errorf("it was not ready within %v", serverPatience))
+	defer cancel()
+	ready, err := process.Ready(ctx)
+	if err != nil {
+		process.Kill()
+		return nil, err
+	}
+	r.Server.Version, r.Server.GoMaxProcs = ready.Runtime, ready.GoMaxProcs
+	return &server{process: process, address: ready.Address}, nil
+}
+
+// stop ends the server and returns what it saw of itself. A server that died
+// during the trial is an error here.
+func (s *server) stop(ctx context.Context) (*probe.Series, error) {
+	if s.process == nil {
+		return nil, nil
+	}
+	if ctx.Err() != nil {
+		s.process.Kill()
+		return nil, context.Cause(ctx)
+	}
+	if err := s.process.Stop(); err != nil {
+		return nil, err
+	}
+	result, err := s.process.Result(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if result.Server == nil {
+		return nil, nil
+	}
+	return result.Server.Usage, nil
+}
+
+func (s *server) cpu() time.Duration {
+	if s.process == nil {
+		return 0
+	}
+	return s.process.CPU()
+}
+
+// runClient starts the client, waits for its result, and ends it.
+func (t *trial) runClient(ctx context.Context, r *record.Record, address string) (*worker.ClientResult, *worker.Process, error) {
+	spec := t.spec(worker.ClientRole, address)
+	spec.Client = t.clientSpec(r)
+	process, err := worker.Start(worker.Launch{
+		Name:    "client " + r.Cell.Variant,
+		Command: t.lab.Worker,
+		Spec:    spec,
+		CPUs:    t.lab.Placement.Client,
+		Nice:    t.lab.Nice,
+		Silence: clientSilence,
+		OnProgress: func(p worker.Progress) {
+			t.lab.observe(func(o Observer) { o.TrialProgress(t.number, Progress(p)) })
+		},
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", errCannotGoOn, err)
+	}
+	r.Warnings = append(r.Warnings, process.Warnings...)
+	result, err := process.Result(ctx)
+	if err != nil {
+		process.Kill()
+		return nil, process, err
+	}
+	if ready, err := process.Ready(ctx); err == nil {
+		r.Client.Version, r.Client.GoMaxProcs = ready.Runtime, ready.GoMaxProcs
+	}
+	if err := process.Stop(); err != nil {
+		return nil, process, err
+	}
+	if result.Client == nil {
+		return nil, process, fmt.Errorf("client %s: its result is not a client's", r.Cell.Variant)
+	}
+	return result.Client, process, nil
+}
+
+func (t *trial) spec(role worker.Role, address string) worker.Spec {
+	cell := t.planned.Cell
+	return worker.Spec{
+		Contract: worker.Contract,
+		Role:     role,
+		Stack:    cell.Variant.String(),
+		Workload: worker.Workload{
+			Name:          cell.Workload,
+			RequestBytes:  int(cell.RequestBytes),
+			ResponseBytes: int(cell.ResponseBytes),
+		},
+		Address: address,
+	}
+}
+
+func (t *trial) clientSpec(r *record.Record) *worker.ClientSpec {
+	cell, load := t.planned.Cell, r.Cell.Load
+	spec := &worker.ClientSpec{
+		Clients:    cell.Clients,
+		Connection: r.Cell.Connection,
+		Seed:       t.lab.seed(t.planned.Repeat),
+		Load: worker.Load{
+			Model:             load.Model,
+			RequestsPerClient: load.RequestsPerClient,
+			DurationNS:        load.DurationNS,
+			RatePerSecond:     load.RatePerSecond,
+			Arrivals:          load.Arrivals,
+			InFlightLimit:     load.InFlightLimit,
+			WarmUpAtLeastNS:   int64(cell.WarmUp.AtLeast),
+			WarmUpAtMostNS:    int64(cell.WarmUp.AtMost),
+			DrainNS:           int64(drainAtMost),
+		},
+	}
+	if t.samplesFile != "" {
+		spec.SamplesFile = filepath.Join(t.directory, t.samplesFile)
+	}
+	return spec
+}
+
+// recordedLoad is the cell's load; the in-flight limit is an option of every
+// variant, and carried out by the load engine.
+func recordedLoad(cell scenario.Cell, inFlight int) record.Load {
+	return record.Load{
+		Model:             string(cell.Load.Model),
+		RequestsPerClient: cell.Load.Requests,
+		DurationNS:        int64(cell.Load.Duration),
+		RatePerSecond:     cell.Load.Rate,
+		Arrivals:          string(cell.Load.Arrivals),
+		InFlightLimit:     inFlight,
+	}
+}

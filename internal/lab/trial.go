@@ -1,0 +1,138 @@
+package lab
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack/catalog"
+	"wirelab.dev/internal/worker"
+)
+
+const (
+	// calibration is how long the CPUs are spun, before and after a trial,
+	// to see what others take of them.
+	calibration = 10 * time.Millisecond
+	// serverPatience bounds a server's start.
+	serverPatience = 20 * time.Second
+	// clientSilence bounds the time between two events of a client.
+	clientSilence = 30 * time.Second
+	// drainAtMost bounds the wait for calls that outlast the window.
+	drainAtMost = 10 * time.Second
+)
+
+// trial is one trial while it runs.
+type trial struct {
+	lab         *Lab
+	number      int
+	planned     scenario.Planned
+	directory   string
+	samplesFile string // relative to directory; empty: not kept
+}
+
+// record begins the trial's record with its set-up.
+func (t *trial) record(started time.Time) *record.Record {
+	cell := t.planned.Cell
+	return &record.Record{
+		Version: record.Version,
+		Trial:   t.number,
+		Repeat:  t.planned.Repeat,
+		Started: started,
+		Cell: record.Cell{
+			Part:          cell.Part,
+			Stack:         cell.Variant.Stack,
+			Variant:       cell.Variant.String(),
+			Workload:      cell.Workload,
+			RequestBytes:  int(cell.RequestBytes),
+			ResponseBytes: int(cell.ResponseBytes),
+			Clients:       cell.Clients,
+			Connection:    t.connection().String(),
+			Load:          recordedLoad(cell, t.inFlight()),
+			Target:        t.target(),
+		},
+	}
+}
+
+// connection is the cell's mode, or its stack's own where it names none.
+func (t *trial) connection() scenario.Connection {
+	cell := t.planned.Cell
+	if cell.Connection != (scenario.Connection{}) {
+		return cell.Connection
+	}
+	if s, err := catalog.Find(cell.Variant.Stack); err == nil {
+		return s.DefaultConnection()
+	}
+	return cell.Connection
+}
+
+// target is the foreign server to use, if any.
+func (t *trial) target() string {
+	variant := t.planned.Cell.Variant
+	if address, ok := t.lab.Targets[variant.String()]; ok {
+		return address
+	}
+	return t.lab.Targets[variant.Stack]
+}
+
+// measure runs the two processes around one window and fills in the record.
+func (t *trial) measure(ctx context.Context, r *record.Record) error {
+	cpus := append(slices.Clone(t.lab.Placement.Server), t.lab.Placement.Client...)
+	before := host.Calibrate(cpus, calibration)
+	watch := watchNeighbours()
+
+	server, err := t.startServer(ctx, r)
+	if err != nil {
+		return err
+	}
+	result, client, clientErr := t.runClient(ctx, r, server.address)
+	usage, serverErr := server.stop(ctx)
+	switch {
+	case serverErr != nil: // the client then failed because of it
+		return serverErr
+	case clientErr != nil:
+		return clientErr
+	}
+
+	fill(r, result)
+	r.Client.CPUs = t.lab.Placement.Client
+	applyUsage(&r.Client, result.Usage, r.WindowNS)
+	if server.process != nil {
+		r.Server.CPUs = t.lab.Placement.Server
+		t.applyServer(r, usage, result)
+	} else {
+		r.Warnings = append(r.Warnings, "the server at "+server.address+" is not wirelab's: its cost is not known")
+	}
+	watch.fill(&r.Host, client.CPU()+server.cpu())
+	fillNoise(&r.Host, before, host.Calibrate(cpus, calibration))
+	switch {
+	case result.SamplesFailed != "":
+		r.Warnings = append(r.Warnings, "the samples were not kept: "+result.SamplesFailed)
+	default:
+		r.SamplesFile = t.samplesFile
+	}
+	return nil
+}
+
+// applyServer cuts the window out of what the server saw of itself.
+func (t *trial) applyServer(r *record.Record, usage *probe.Series, result *worker.ClientResult) {
+	if usage == nil {
+		r.Warnings = append(r.Warnings, "the server does not say what it cost")
+		return
+	}
+	window, err := usage.Between(result.BeginNS, result.EndNS)
+	if err != nil {
+		r.Warnings = append(r.Warnings, "the server's cost is not known: "+err.Error())
+		return
+	}
+	applyUsage(&r.Server, &window, r.WindowNS)
+}
+
+// inFlight is the variant's limit; the variant was checked with the scenario.
+func (t *trial) inFlight() int {
+	limit, _ := catalog.InFlight(t.planned.Cell.Variant)
+	return limit
+}

@@ -1,0 +1,168 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/load"
+	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/workload"
+)
+
+// warmUpMethod says in a record how the warm-up's end was found.
+const warmUpMethod = "MSER-5 over the throughput of 5 ms intervals"
+
+// runClient connects, loads, and says what it measured.
+func runClient(ctx context.Context, spec *Spec, events *emitter) error {
+	// A limit of descriptors that cannot be raised shows, if it matters, as
+	// connections that fail, and by its name.
+	_, _ = host.RaiseFileLimit()
+	if spec.Client.Load.Model == "open" {
+		// One thread more than CPUs: while a client spins towards its
+		// instant, the network poller has a thread that the kernel can wake.
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	}
+	own := load.OwnCost(ctx)
+	fleet, err := connect(ctx, spec)
+	if err != nil {
+		return err
+	}
+	defer fleet.close()
+	plan, err := spec.plan(fleet.callers, events)
+	if err != nil {
+		return err
+	}
+	if err := events.ready(spec.Address); err != nil {
+		return err
+	}
+	var before stack.ConnectionCounts
+	plan.OnOpen = func() { before = fleet.connections() }
+	sampler := probe.StartSampler(probe.Self, probe.DefaultPeriod)
+	measured, err := load.Run(ctx, plan)
+	usage := sampler.Stop()
+	if err != nil {
+		return err
+	}
+	defer measured.Close()
+	result, err := spec.result(measured, usage)
+	if err != nil {
+		return err
+	}
+	result.EngineOwnNS = own
+	after := fleet.connections()
+	result.Connections = Connections{
+		Mode: fleet.mode.String(), Want: fleet.mode.Want(spec.Client.Clients),
+		Total: after, During: after.Opened - before.Opened,
+	}
+	if spec.Client.SamplesFile != "" {
+		if err := latency.WriteParquet(spec.Client.SamplesFile, measured.Samples); err != nil {
+			result.SamplesFailed = err.Error()
+		}
+	}
+	return events.emit(Event{Event: "result", Result: &Result{Client: result}})
+}
+
+// plan is the load of the spec over the given callers.
+func (s *Spec) plan(callers []workload.Caller, events *emitter) (load.Plan, error) {
+	l := s.Client.Load
+	p := load.Plan{
+		Requests:    l.RequestsPerClient,
+		Duration:    time.Duration(l.DurationNS),
+		InFlight:    l.InFlightLimit,
+		WarmUp:      load.WarmUp{AtLeast: time.Duration(l.WarmUpAtLeastNS), AtMost: time.Duration(l.WarmUpAtMostNS)},
+		Drain:       time.Duration(l.DrainNS),
+		KeepSamples: s.Client.SamplesFile != "",
+		Classify:    classify,
+		Report: func(p load.Progress) {
+			progress := Progress(p)
+			// Where it cannot be printed, nobody reads it; the result's
+			// own line will say so.
+			_ = events.emit(Event{Event: "progress", Progress: &progress})
+		},
+	}
+	switch l.Model {
+	case "closed":
+	case "open":
+		p.Open = &load.Arrivals{RatePerSecond: l.RatePerSecond, Poisson: l.Arrivals != "constant", Seed: s.Client.Seed}
+	default:
+		return p, fmt.Errorf("worker spec: load model %q: want closed or open", l.Model)
+	}
+	for _, c := range callers {
+		p.Callers = append(p.Callers, c)
+	}
+	return p, nil
+}
+
+// classify names a failed call's class by its status code.
+func classify(err error) string {
+	if errors.Is(err, load.ErrWrongAnswer) {
+		return "WrongAnswer"
+	}
+	return status.Code(err).String()
+}
+
+// result puts what was measured into the contract's form.
+func (s *Spec) result(m *load.Result, usage probe.Series) (*ClientResult, error) {
+	r := &ClientResult{
+		BeginNS: m.Begin, EndNS: m.End,
+		Requests: m.Requests, Completed: m.Completed, Straddling: m.Straddling,
+		InFlight: m.InFlight, Active: m.Active, BetweenNS: int64(m.Between),
+		WarmUp: WarmUp{TookNS: int64(m.Warm.Took), Requests: m.Warm.Requests, Settled: m.Warm.Settled, Method: warmUpMethod},
+	}
+	if s.Client.Load.WarmUpAtMostNS <= 0 {
+		r.WarmUp.Method = "none"
+	}
+	if m.Warm.Known {
+		enough := int64(m.Warm.Enough)
+		r.WarmUp.EnoughNS, r.WarmUp.EnoughRequests = &enough, &m.Warm.EnoughRequests
+	}
+	for _, f := range m.Failures {
+		r.Failures = append(r.Failures, CallFailure{Code: f.Class, Count: f.Count, Example: f.Example})
+	}
+	for _, i := range m.Intervals {
+		r.Intervals = append(r.Intervals, Interval{
+			StartNS: i.Start - m.Begin, TookNS: int64(i.Took), Requests: i.Requests, SumNS: int64(i.Sum),
+		})
+	}
+	var err error
+	if r.Service, err = m.Service.Distribution(); err != nil {
+		return nil, err
+	}
+	if r.Response, err = distribution(m.Response); err != nil {
+		return nil, err
+	}
+	if r.Wait, err = distribution(m.Wait); err != nil {
+		return nil, err
+	}
+	if m.Late != nil {
+		late, err := m.Late.Distribution()
+		if err != nil {
+			return nil, err
+		}
+		r.Pacing = &Pacing{
+			Scheduled: m.Requests + m.Unsent, Late: late, Queued: m.Queued, Unsent: m.Unsent, SpunNS: int64(m.Spun),
+		}
+	}
+	if window, err := usage.Between(m.Begin, m.End); err == nil {
+		// What pacing burned is the instrument's, not the stack's.
+		window.UserNS -= min(window.UserNS, int64(m.Spun))
+		r.Usage = &window
+	}
+	return r, nil
+}
+
+func distribution(h *latency.Histogram) (*latency.Distribution, error) {
+	if h == nil {
+		return nil, nil
+	}
+	d, err := h.Distribution()
+	return &d, err
+}

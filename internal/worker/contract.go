@@ -1,0 +1,231 @@
+// Package worker is the process contract, both ends of it, and the bodies of
+// wirelab's own server and client workers.
+//
+// A worker is a process. It reads one JSON spec, a line, on standard input, and
+// prints JSON events, a line each, on standard output:
+//
+//	server:  ready ......................... result   (when its input ends)
+//	client:  ready  progress progress ...... result
+//	either:  ... error
+//
+// Standard input stays open while the worker is wanted; its end tells the
+// worker to stop, so that none outlives the process that started it. What a
+// worker has to say to a person goes to standard error. docs/worker-contract.md
+// is the contract in words; package workertest holds a peer against it.
+//
+// Server and client are always separate processes, so that each can be pinned,
+// probed, killed, or written in another language. This package must not know
+// the plan that a trial is part of, nor judge what it measured.
+package worker
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/stack"
+)
+
+// Contract is the version of the contract that this package speaks. A worker
+// refuses a spec of another one.
+const Contract = 1
+
+// Role says which end of the wire a worker is.
+type Role string
+
+// The roles.
+const (
+	ServerRole Role = "server"
+	ClientRole Role = "client"
+)
+
+// Spec tells a worker what to be.
+type Spec struct {
+	Contract int      `json:"contract"`
+	Role     Role     `json:"role"`
+	Stack    string   `json:"stack"` // the variant, as in tcp:buffers=pooled
+	Workload Workload `json:"workload"`
+	// Address is HOST:PORT: where a server listens (port 0: any), what a
+	// client dials.
+	Address string      `json:"address"`
+	Client  *ClientSpec `json:"client,omitempty"` // for clients only
+}
+
+// Workload names the service and its parameters.
+type Workload struct {
+	Name          string `json:"name"`
+	RequestBytes  int    `json:"request_bytes"`
+	ResponseBytes int    `json:"response_bytes"`
+}
+
+// ClientSpec is what a client does once it is connected.
+type ClientSpec struct {
+	Clients    int    `json:"clients"`
+	Connection string `json:"connection"` // a connection mode, as in pool:4
+	Load       Load   `json:"load"`
+	Seed       uint64 `json:"seed"`
+	// SamplesFile is where every sample goes, as Parquet. Empty: not kept.
+	SamplesFile string `json:"samples_file,omitempty"`
+}
+
+// Load is when requests are sent.
+type Load struct {
+	Model             string  `json:"model"` // closed or open
+	RequestsPerClient int     `json:"requests_per_client,omitempty"`
+	DurationNS        int64   `json:"duration_ns,omitempty"`
+	RatePerSecond     float64 `json:"rate_per_second,omitempty"`
+	Arrivals          string  `json:"arrivals,omitempty"` // constant or poisson
+	InFlightLimit     int     `json:"in_flight_limit,omitempty"`
+	WarmUpAtLeastNS   int64   `json:"warm_up_at_least_ns"`
+	WarmUpAtMostNS    int64   `json:"warm_up_at_most_ns"`
+	DrainNS           int64   `json:"drain_ns"`
+}
+
+// Event is one line of a worker's output. Exactly one of the pointers is set,
+// the one that Event names.
+type Event struct {
+	Event    string    `json:"event"` // ready, progress, result, error
+	Ready    *Ready    `json:"ready,omitempty"`
+	Progress *Progress `json:"progress,omitempty"`
+	Result   *Result   `json:"result,omitempty"`
+	Error    *Failure  `json:"error,omitempty"`
+}
+
+// Ready says that a server listens, or that a client is connected.
+type Ready struct {
+	Contract   int    `json:"contract"`
+	Address    string `json:"address"` // the server's own, with its real port
+	PID        int    `json:"pid"`
+	Runtime    string `json:"runtime"` // language and version
+	GoMaxProcs int    `json:"gomaxprocs,omitempty"`
+}
+
+// Progress is how far a client has come. A client prints one at least every
+// second, so that silence means that it hangs.
+type Progress struct {
+	Warming  bool    `json:"warming"`
+	Done     int64   `json:"done"`
+	Fraction float64 `json:"fraction"` // of the window
+}
+
+// Result is a worker's last event.
+type Result struct {
+	Server *ServerResult `json:"server,omitempty"`
+	Client *ClientResult `json:"client,omitempty"`
+}
+
+// ServerResult is what a server saw of itself, over its whole life: whoever
+// knows the window cuts it out.
+type ServerResult struct {
+	Usage *probe.Series `json:"usage,omitempty"`
+}
+
+// ClientResult is what a client measured. Instants are nanoseconds of
+// CLOCK_MONOTONIC, which all processes of one machine share.
+type ClientResult struct {
+	BeginNS       int64                 `json:"begin_ns"`
+	EndNS         int64                 `json:"end_ns"`
+	Requests      int64                 `json:"requests"`
+	Completed     int64                 `json:"completed"`
+	Straddling    int64                 `json:"straddling"`
+	InFlight      float64               `json:"in_flight"`
+	Active        float64               `json:"active"`
+	Service       latency.Distribution  `json:"service"`
+	Response      *latency.Distribution `json:"response,omitempty"`
+	Wait          *latency.Distribution `json:"wait,omitempty"`
+	Failures      []CallFailure         `json:"failures,omitempty"`
+	WarmUp        WarmUp                `json:"warm_up"`
+	Intervals     []Interval            `json:"intervals,omitempty"`
+	Pacing        *Pacing               `json:"pacing,omitempty"`
+	Connections   Connections           `json:"connections"`
+	Usage         *probe.Usage          `json:"usage,omitempty"` // of the window
+	EngineOwnNS   float64               `json:"engine_own_ns"`
+	BetweenNS     int64                 `json:"between_ns"`
+	SamplesFailed string                `json:"samples_failed,omitempty"` // why the samples were not kept
+}
+
+// CallFailure is one class of failed calls.
+type CallFailure struct {
+	Code    string `json:"code"`
+	Count   int64  `json:"count"`
+	Example string `json:"example"`
+}
+
+// WarmUp is what went before the window.
+type WarmUp struct {
+	TookNS         int64  `json:"took_ns"`
+	Requests       int64  `json:"requests"`
+	Settled        bool   `json:"settled"`
+	Method         string `json:"method"`
+	EnoughNS       *int64 `json:"enough_ns,omitempty"`
+	EnoughRequests *int64 `json:"enough_requests,omitempty"`
+}
+
+// Interval is one step of the course; StartNS is relative to the window.
+type Interval struct {
+	StartNS  int64 `json:"start_ns"`
+	TookNS   int64 `json:"took_ns"`
+	Requests int64 `json:"requests"`
+	SumNS    int64 `json:"sum_ns"`
+}
+
+// Pacing is how an open loop's schedule was kept.
+type Pacing struct {
+	Scheduled int64                `json:"scheduled"`
+	Late      latency.Distribution `json:"late"`
+	Queued    int64                `json:"queued"`
+	Unsent    int64                `json:"unsent"`
+	SpunNS    int64                `json:"spun_ns"`
+}
+
+// Connections is what the client asked for and what it got.
+type Connections struct {
+	Mode   string                 `json:"mode"`
+	Want   int                    `json:"want"`
+	Total  stack.ConnectionCounts `json:"total"`
+	During int64                  `json:"during"` // opened inside the window
+}
+
+// Failure is why a worker gives up.
+type Failure struct {
+	Message string `json:"message"`
+}
+
+// ParseSpec reads and checks a spec.
+func ParseSpec(line []byte) (*Spec, error) {
+	var s Spec
+	if err := json.Unmarshal(line, &s); err != nil {
+		return nil, fmt.Errorf("worker spec: %w", err)
+	}
+	switch {
+	case s.Contract != Contract:
+		return nil, fmt.Errorf("worker spec: contract %d, and this worker speaks %d", s.Contract, Contract)
+	case s.Role != ServerRole && s.Role != ClientRole:
+		return nil, fmt.Errorf("worker spec: role %q: want %q or %q", s.Role, ServerRole, ClientRole)
+	case s.Role == ClientRole && s.Client == nil:
+		return nil, fmt.Errorf("worker spec: a client needs the part %q", "client")
+	case s.Address == "":
+		return nil, fmt.Errorf("worker spec: no address")
+	}
+	return &s, nil
+}
+
+// parseEvent reads one line of a worker's output.
+func parseEvent(line []byte) (*Event, error) {
+	var e Event
+	if err := json.Unmarshal(line, &e); err != nil {
+		return nil, err
+	}
+	given := map[string]bool{
+		"ready": e.Ready != nil, "progress": e.Progress != nil, "result": e.Result != nil, "error": e.Error != nil,
+	}
+	has, known := given[e.Event]
+	if !known {
+		return nil, fmt.Errorf("event %q is none of ready, progress, result, error", e.Event)
+	}
+	if !has {
+		return nil, fmt.Errorf("event %q without its part", e.Event)
+	}
+	return &e, nil
+}

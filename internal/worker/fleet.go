@@ -1,0 +1,108 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/stack/catalog"
+	"wirelab.dev/internal/workload"
+	workloads "wirelab.dev/internal/workload/catalog"
+)
+
+// dialsAtOnce bounds the connections that are being opened at the same time:
+// few enough for a listen backlog of 128.
+const dialsAtOnce = 64
+
+// fleet is the stack clients of one worker, and the callers that use them.
+type fleet struct {
+	mode    scenario.Connection
+	clients []stack.Client
+	callers []workload.Caller
+}
+
+// connect opens the connections that the spec's mode means and makes a caller
+// for each client.
+func connect(ctx context.Context, spec *Spec) (*fleet, error) {
+	variant, err := scenario.ParseVariant(spec.Stack)
+	if err != nil {
+		return nil, err
+	}
+	s, err := catalog.Find(variant.Stack)
+	if err != nil {
+		return nil, err
+	}
+	service, err := workloads.Find(spec.Workload.Name)
+	if err != nil {
+		return nil, err
+	}
+	parameters := spec.Workload.parameters()
+	if err := service.Check(parameters); err != nil {
+		return nil, err
+	}
+	f := &fleet{mode: s.DefaultConnection()}
+	if spec.Client.Connection != "" {
+		if f.mode, err = scenario.ParseConnection(spec.Client.Connection); err != nil {
+			return nil, err
+		}
+	}
+	target := stack.Target{Address: spec.Address, Operations: service.Operations()}
+	dial := func() (stack.Client, error) { return s.NewClient(ctx, catalog.OwnOptions(variant), target) }
+	n := 1
+	if f.mode.Mode == scenario.PerWorker {
+		n = spec.Client.Clients
+	} else {
+		target.Connections = f.mode.Want(spec.Client.Clients)
+	}
+	if err := f.open(n, dial); err != nil {
+		f.close()
+		return nil, fmt.Errorf("connect to %s: %w", spec.Address, err)
+	}
+	for i := range spec.Client.Clients {
+		job := workload.Job{Parameters: parameters, Client: i, Seed: spec.Client.Seed}
+		f.callers = append(f.callers, service.NewCaller(f.clients[i%len(f.clients)], job))
+	}
+	return f, nil
+}
+
+// open makes n clients, some at a time.
+func (f *fleet) open(n int, dial func() (stack.Client, error)) error {
+	f.clients = make([]stack.Client, n)
+	errs := make([]error, n)
+	turns := make(chan struct{}, dialsAtOnce)
+	var dialing sync.WaitGroup
+	for i := range n {
+		turns <- struct{}{}
+		dialing.Go(func() {
+			f.clients[i], errs[i] = dial()
+			<-turns
+		})
+	}
+	dialing.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err // the first says what there is to say
+		}
+	}
+	return nil
+}
+
+func (f *fleet) connections() stack.ConnectionCounts {
+	var total stack.ConnectionCounts
+	for _, c := range f.clients {
+		total = total.Plus(c.Connections())
+	}
+	return total
+}
+
+// close ends all clients; what they have to say about it comes too late to
+// matter.
+func (f *fleet) close() {
+	for _, c := range f.clients {
+		if c != nil {
+			_ = c.Close()
+		}
+	}
+}

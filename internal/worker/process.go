@@ -1,0 +1,320 @@
+package worker
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"wirelab.dev/internal/host"
+)
+
+const (
+	// maxEventBytes bounds a line of a worker's output. A result with the
+	// histograms of a long trial is tens of kilobytes.
+	maxEventBytes = 16 << 20
+	// stopGrace is how long a worker may take to end after its input has.
+	stopGrace = 5 * time.Second
+)
+
+// Launch is a worker to be started.
+type Launch struct {
+	Name    string   // for errors, as in "server tcp"
+	Command []string // the worker's program and arguments
+	Spec    Spec
+	CPUs    []int // none: any
+	Nice    int
+	// Silence bounds the time between two events until the result; 0 means no
+	// bound. It applies to clients, which report progress.
+	Silence    time.Duration
+	OnProgress func(Progress) // may be nil; called from one goroutine
+}
+
+// Process is a worker that has been started. Stop or Kill must be called.
+type Process struct {
+	Warnings []string // what of its placing could not be had
+
+	name    string
+	command *exec.Cmd
+	input   io.WriteCloser
+	stderr  *tail
+	ready   chan Ready  // at most one
+	result  chan Result // at most one
+	ended   chan struct{}
+	failure error // set before ended is closed
+	kill    sync.Once
+	reason  error // why it was killed
+	guard   sync.Mutex
+}
+
+// Error is what went wrong with a worker, with what it last said.
+type Error struct {
+	Worker string
+	What   string
+	Stderr []string
+}
+
+// Error names the worker and quotes the last lines of its standard error.
+func (e *Error) Error() string {
+	text := e.Worker + ": " + e.What
+	if len(e.Stderr) > 0 {
+		text += "; its last words:\n  " + strings.Join(e.Stderr, "\n  ")
+	}
+	return text
+}
+
+// Start starts a worker and hands it its spec.
+func Start(l Launch) (*Process, error) {
+	spec, err := json.Marshal(l.Spec)
+	if err != nil {
+		return nil, fmt.Errorf("%s: encode the spec: %w", l.Name, err)
+	}
+	p := &Process{
+		name:    l.Name,
+		command: exec.Command(l.Command[0], l.Command[1:]...),
+		stderr:  &tail{},
+		ready:   make(chan Ready, 1),
+		result:  make(chan Result, 1),
+		ended:   make(chan struct{}),
+	}
+	p.command.Stderr = p.stderr
+	p.command.WaitDelay = time.Second // a grandchild that holds its output open must not hold us
+	// A group of its own, so that Kill reaches what the worker has started,
+	// and Ctrl-C at the terminal reaches only wirelab.
+	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if p.input, err = p.command.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("%s: %w", l.Name, err)
+	}
+	output, err := p.command.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.Name, err)
+	}
+	if p.Warnings, err = host.StartPinned(p.command, l.CPUs, l.Nice); err != nil {
+		return nil, fmt.Errorf("%s: %w", l.Name, err)
+	}
+	go p.follow(output, l) // ends when the worker's output does
+	if _, err := p.input.Write(append(spec, '\n')); err != nil {
+		p.killBecause("it did not take its spec: " + err.Error())
+	}
+	return p, nil
+}
+
+// follow reads the worker's events until its output ends, then reaps it.
+func (p *Process) follow(output io.Reader, l Launch) {
+	silence := newAlarm(l.Silence, func() {
+		p.killBecause(fmt.Sprintf("said nothing for %v and was killed", l.Silence))
+	})
+	finished := p.readEvents(output, l.OnProgress, silence)
+	silence.stop()
+	if finished != nil {
+		// It has given up; it may still take its leave.
+		_ = p.input.Close()
+		defer time.AfterFunc(stopGrace, func() { p.killBecause("did not end after its error") }).Stop()
+	}
+	_, _ = io.Copy(io.Discard, output)
+	err := p.command.Wait()
+
+	p.guard.Lock()
+	reason := p.reason
+	p.guard.Unlock()
+	switch {
+	case finished != nil:
+		p.failure = finished
+	case reason != nil:
+		p.failure = reason
+	case err != nil:
+		p.failure = p.fault("ended with " + err.Error())
+	}
+	close(p.ended)
+}
+
+// readEvents returns nil when the output ended as it may at any time, and what
+// was wrong otherwise.
+func (p *Process) readEvents(output io.Reader, onProgress func(Progress), silence *alarm) error {
+	lines := bufio.NewScanner(output)
+	lines.Buffer(make([]byte, 64<<10), maxEventBytes)
+	for lines.Scan() {
+		silence.reset()
+		event, err := parseEvent(lines.Bytes())
+		if err != nil {
+			p.killBecause(fmt.Sprintf("printed what is not an event of the contract (%v): %s", err, excerpt(lines.Text())))
+			return nil
+		}
+		switch {
+		case event.Ready != nil && event.Ready.Contract != Contract:
+			p.killBecause(fmt.Sprintf("speaks contract %d, and wirelab %d", event.Ready.Contract, Contract))
+			return nil
+		case event.Ready != nil:
+			offer(p.ready, *event.Ready)
+		case event.Progress != nil && onProgress != nil:
+			onProgress(*event.Progress)
+		case event.Result != nil:
+			silence.stop()
+			offer(p.result, *event.Result)
+		case event.Error != nil:
+			return p.fault(event.Error.Message)
+		}
+	}
+	if err := lines.Err(); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+		p.killBecause("its output cannot be read: " + err.Error())
+	}
+	return nil
+}
+
+// Ready waits until the worker is.
+func (p *Process) Ready(ctx context.Context) (Ready, error) {
+	return await(ctx, p, p.ready, "ready")
+}
+
+// Result waits for the worker's last event.
+func (p *Process) Result(ctx context.Context) (Result, error) {
+	return await(ctx, p, p.result, "result")
+}
+
+// PID is the worker's process number.
+func (p *Process) PID() int { return p.command.Process.Pid }
+
+// CPU is the processor time of the worker's whole life, once it has ended.
+func (p *Process) CPU() time.Duration {
+	return p.command.ProcessState.UserTime() + p.command.ProcessState.SystemTime()
+}
+
+// Stop ends the worker's input and waits until it has ended; one that does not
+// end is killed. It returns what was wrong with it, if anything.
+func (p *Process) Stop() error {
+	_ = p.input.Close()
+	select {
+	case <-p.ended:
+	case <-time.After(stopGrace):
+		p.killBecause(fmt.Sprintf("did not end within %v after its input had, and was killed", stopGrace))
+		<-p.ended
+	}
+	return p.failure
+}
+
+// Kill ends the worker and all that it has started, at once, and waits for it.
+func (p *Process) Kill() {
+	p.killBecause("was killed")
+	<-p.ended
+}
+
+func (p *Process) killBecause(what string) {
+	p.kill.Do(func() {
+		fault := p.fault(what)
+		p.guard.Lock()
+		p.reason = fault
+		p.guard.Unlock()
+		_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL)
+		_ = p.input.Close()
+	})
+}
+
+func (p *Process) fault(what string) error {
+	return &Error{Worker: p.name, What: what, Stderr: p.stderr.lines()}
+}
+
+func await[T any](ctx context.Context, p *Process, from <-chan T, what string) (T, error) {
+	select {
+	case got := <-from:
+		return got, nil
+	default:
+	}
+	var none T
+	select {
+	case got := <-from:
+		return got, nil
+	case <-p.ended:
+		select {
+		case got := <-from: // both were there
+			return got, nil
+		default:
+		}
+		if p.failure != nil {
+			return none, p.failure
+		}
+		return none, p.fault("ended without the event " + what)
+	case <-ctx.Done():
+		return none, p.fault(fmt.Sprintf("no event %s: %v", what, context.Cause(ctx)))
+	}
+}
+
+func offer[T any](to chan T, value T) {
+	select {
+	case to <- value:
+	default: // a second one is not asked for
+	}
+}
+
+// alarm calls its function when it has not been reset for a while.
+type alarm struct {
+	after time.Duration
+	timer *time.Timer
+}
+
+func newAlarm(after time.Duration, ring func()) *alarm {
+	a := &alarm{after: after}
+	if after > 0 {
+		a.timer = time.AfterFunc(after, ring)
+	}
+	return a
+}
+
+func (a *alarm) reset() {
+	if a.timer != nil {
+		a.timer.Reset(a.after)
+	}
+}
+
+func (a *alarm) stop() {
+	if a.timer != nil {
+		a.timer.Stop()
+		a.timer = nil
+	}
+}
+
+// tail keeps the last lines of what is written to it.
+type tail struct {
+	guard sync.Mutex
+	text  []byte
+}
+
+const (
+	tailBytes = 8 << 10
+	tailLines = 10
+)
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.guard.Lock()
+	defer t.guard.Unlock()
+	t.text = append(t.text, b...)
+	if extra := len(t.text) - tailBytes; extra > 0 {
+		t.text = append(t.text[:0], t.text[extra:]...)
+	}
+	return len(b), nil
+}
+
+func (t *tail) lines() []string {
+	t.guard.Lock()
+	defer t.guard.Unlock()
+	text := strings.TrimSpace(string(t.text))
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(text, "\n")
+	return lines[max(0, len(lines)-tailLines):]
+}
+
+func excerpt(line string) string {
+	const most = 200
+	if len(line) > most {
+		return fmt.Sprintf("%q … (%d bytes)", line[:most], len(line))
+	}
+	return fmt.Sprintf("%q", line)
+}

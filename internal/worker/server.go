@@ -1,0 +1,77 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/stack/catalog"
+	"wirelab.dev/internal/workload"
+	workloads "wirelab.dev/internal/workload/catalog"
+)
+
+// shutdownGrace is how long running calls may take when a server stops.
+const shutdownGrace = 2 * time.Second
+
+// NewServer makes the server of a variant with a workload's services on it.
+func NewServer(variant string, w Workload) (stack.Server, error) {
+	v, err := scenario.ParseVariant(variant)
+	if err != nil {
+		return nil, err
+	}
+	s, err := catalog.Find(v.Stack)
+	if err != nil {
+		return nil, err
+	}
+	service, err := workloads.Find(w.Name)
+	if err != nil {
+		return nil, err
+	}
+	if err := service.Check(w.parameters()); err != nil {
+		return nil, err
+	}
+	server, err := s.NewServer(catalog.OwnOptions(v))
+	if err != nil {
+		return nil, err
+	}
+	service.Register(server, w.parameters())
+	return server, nil
+}
+
+func (w Workload) parameters() workload.Parameters {
+	return workload.Parameters{RequestBytes: w.RequestBytes, ResponseBytes: w.ResponseBytes}
+}
+
+// runServer serves until ctx ends, and then says what it saw of itself.
+func runServer(ctx context.Context, spec *Spec, events *emitter) error {
+	sampler := probe.StartSampler(probe.Self, probe.DefaultPeriod)
+	server, err := NewServer(spec.Stack, spec.Workload)
+	if err != nil {
+		return err
+	}
+	address, err := server.Listen(ctx, spec.Address)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", spec.Address, err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve() }() // ends with the server
+	if err := events.ready(address.String()); err != nil {
+		return errors.Join(err, server.Close())
+	}
+	select {
+	case err := <-ended:
+		return fmt.Errorf("the server stopped by itself: %w", err)
+	case <-ctx.Done():
+	}
+	usage := sampler.Stop()
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("shut down: %w", err)
+	}
+	return events.emit(Event{Event: "result", Result: &Result{Server: &ServerResult{Usage: &usage}}})
+}
