@@ -1,0 +1,161 @@
+package echo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/workload"
+	"wirelab.dev/internal/workload/echo/echopb"
+)
+
+// noWire hands each call straight to the registered handler, and lets a test
+// spoil the answer on its way back.
+type noWire struct {
+	stack.Methods
+	sent  []*echopb.Payload
+	spoil func(*echopb.Payload)
+	fails error
+}
+
+func (w *noWire) Invoke(ctx context.Context, method string, args, reply any, _ ...grpc.CallOption) error {
+	if w.fails != nil {
+		return w.fails
+	}
+	request := proto.Clone(args.(proto.Message))
+	w.sent = append(w.sent, proto.Clone(request).(*echopb.Payload))
+	operation := w.Find(method)
+	answer, err := operation.Unary.Handler(operation.Service, ctx, func(in any) error {
+		proto.Merge(in.(proto.Message), request)
+		return nil
+	}, nil)
+	if err != nil {
+		return err
+	}
+	proto.Merge(reply.(proto.Message), answer.(proto.Message))
+	if w.spoil != nil {
+		w.spoil(reply.(*echopb.Payload))
+	}
+	return nil
+}
+
+func (*noWire) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, errors.New("echo has no streams")
+}
+
+func job(sizeBytes int) workload.Job {
+	return workload.Job{Parameters: workload.Parameters{RequestBytes: sizeBytes, ResponseBytes: sizeBytes}, Seed: 7}
+}
+
+func connect(t *testing.T, j workload.Job) (*noWire, *caller) {
+	t.Helper()
+	wire := &noWire{}
+	Workload{}.Register(wire, j.Parameters)
+	if err := wire.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if len(wire.All()) != (Workload{}).Operations() {
+		t.Fatalf("%d operations are registered, %d announced", len(wire.All()), Workload{}.Operations())
+	}
+	return wire, newCaller(wire, j)
+}
+
+func TestEcho(t *testing.T) {
+	for _, sizeBytes := range []int{0, 1, 64, 64 << 10} {
+		wire, c := connect(t, job(sizeBytes))
+		begin := time.Now().UnixNano()
+		for range 3 {
+			if err := c.Call(t.Context()); err != nil {
+				t.Fatalf("%d bytes: %v", sizeBytes, err)
+			}
+			if err := c.Check(); err != nil {
+				t.Fatalf("%d bytes: %v", sizeBytes, err)
+			}
+		}
+		for i, sent := range wire.sent {
+			if sent.Id != uint64(i+1) || len(sent.Data) != sizeBytes || sent.Timestamp < begin {
+				t.Errorf("call %d sent id %d, %d bytes, timestamp %d", i, sent.Id, len(sent.Data), sent.Timestamp)
+			}
+		}
+		if last := wire.sent[2]; c.answer.Timestamp < last.Timestamp {
+			t.Errorf("the handler left the client's timestamp %d: %d", last.Timestamp, c.answer.Timestamp)
+		}
+	}
+}
+
+func TestWrongAnswersAreNoticed(t *testing.T) {
+	for _, wrong := range []struct {
+		what  string
+		spoil func(*echopb.Payload)
+		says  string
+	}{
+		{"another id", func(p *echopb.Payload) { p.Id++ }, "the answer to id 1 has id 2"},
+		{"a byte too few", func(p *echopb.Payload) { p.Data = p.Data[1:] }, "64 bytes came back as 63"},
+		{"one bit", func(p *echopb.Payload) { p.Data[63] ^= 1 }, "changed, the first at 63"},
+		{"everything", func(p *echopb.Payload) { proto.Reset(p) }, "has id 0"},
+	} {
+		t.Run(wrong.what, func(t *testing.T) {
+			wire, c := connect(t, job(64))
+			wire.spoil = wrong.spoil
+			if err := c.Call(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Check(); err == nil || !strings.Contains(err.Error(), wrong.says) {
+				t.Errorf("Check says %v, want %q", err, wrong.says)
+			}
+		})
+	}
+}
+
+func TestFailedCall(t *testing.T) {
+	wire, c := connect(t, job(64))
+	wire.fails = errors.New("the wire is cut")
+	if err := c.Call(t.Context()); !errors.Is(err, wire.fails) {
+		t.Errorf("Call says %v, want %v", err, wire.fails)
+	}
+}
+
+func TestPayloadsFollowTheSeed(t *testing.T) {
+	same, other, client := job(4096), job(4096), job(4096)
+	other.Seed++
+	client.Client++
+	if !bytes.Equal(filling(job(4096)), filling(same)) {
+		t.Error("equal jobs send different payloads")
+	}
+	if bytes.Equal(filling(same), filling(other)) || bytes.Equal(filling(same), filling(client)) {
+		t.Error("another seed or another client sends the same payload")
+	}
+}
+
+func TestCheckParameters(t *testing.T) {
+	for _, p := range []workload.Parameters{{}, {RequestBytes: 64, ResponseBytes: 64}, {RequestBytes: MaxBytes, ResponseBytes: MaxBytes}} {
+		if err := (Workload{}).Check(p); err != nil {
+			t.Errorf("%+v: %v", p, err)
+		}
+	}
+	for _, p := range []workload.Parameters{
+		{RequestBytes: 64},
+		{RequestBytes: 64, ResponseBytes: 65},
+		{RequestBytes: -1, ResponseBytes: -1},
+		{RequestBytes: MaxBytes + 1, ResponseBytes: MaxBytes + 1},
+	} {
+		if (Workload{}).Check(p) == nil {
+			t.Errorf("%+v is taken for an echo", p)
+		}
+	}
+}
+
+// TestLargestPayloadFits keeps MaxBytes in step with what stacks take.
+func TestLargestPayloadFits(t *testing.T) {
+	largest := &echopb.Payload{Id: 1 << 63, Data: make([]byte, MaxBytes), Timestamp: 1 << 62}
+	if size := proto.Size(largest); size > stack.MaxMessageBytes {
+		t.Errorf("the largest payload makes a message of %d bytes, stacks take %d", size, stack.MaxMessageBytes)
+	}
+}

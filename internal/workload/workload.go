@@ -1,0 +1,57 @@
+// Package workload is the seam between what is asked and everything else: a
+// workload is a generated service with its handlers, and a maker of the calls
+// that clients send to it.
+//
+// Data passes through like this: the server's worker registers a workload with
+// whatever carries it; each client of a trial gets one Caller, made from the
+// trial's parameters and seed, which prepares what it sends before the window
+// opens and then makes one call after another over the generated stub.
+//
+// This package and the workloads must not know which stack carries them, when
+// calls are sent, or how long they took.
+package workload
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+)
+
+// Workload is a service under load.
+type Workload interface {
+	// Name is the word for it in scenarios and on the command line.
+	Name() string
+	// Describe says in one line what a call asks for.
+	Describe() string
+	// Operations is how many operations the service has.
+	Operations() int
+	// Check says what is wrong with the parameters, or nothing.
+	Check(Parameters) error
+	// Register hands the handlers to a server. The parameters have been checked.
+	Register(grpc.ServiceRegistrar, Parameters)
+	// NewCaller makes one client. The job's parameters have been checked.
+	NewCaller(grpc.ClientConnInterface, Job) Caller
+}
+
+// Parameters say how big a call is.
+type Parameters struct {
+	RequestBytes  int // of payload; a wire adds its own
+	ResponseBytes int
+}
+
+// Job is what one client of a trial has to do. Equal jobs send equal bytes.
+type Job struct {
+	Parameters
+	Client int // from 0
+	Seed   uint64
+}
+
+// Caller makes one call after another for one client. Only that client's
+// goroutine uses it.
+//
+// A Caller may have a second method, Check() error, that judges the answer of
+// the call which just ended well. Whoever takes the time calls it after the
+// clock has stopped; an error makes the call a failed one.
+type Caller interface {
+	Call(context.Context) error
+}
