@@ -1,0 +1,78 @@
+package tcp
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"wirelab.dev/internal/workload/echo/echopb"
+)
+
+// TestClaimsAreNotBelieved holds the memory that a peer gets to what it sent.
+func TestClaimsAreNotBelieved(t *testing.T) {
+	const claimed = 15 << 20
+	source := &doubting{t: t, rest: make([]byte, claimed/2)}
+	in := newInbox(source, &serverParser{frames{stage: atPlainBody, length: claimed}}, false)
+	if _, err := in.next(); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("half a message ended with %v", err)
+	}
+	if source.most < claimed/2 {
+		t.Errorf("at most %d bytes were read, of %d", source.most, claimed/2)
+	}
+}
+
+// doubting brings its bytes, and looks at the memory it is given for them.
+type doubting struct {
+	t       testing.TB
+	rest    []byte
+	arrived int
+	most    int
+}
+
+func (d *doubting) Read(p []byte) (int, error) {
+	d.most = max(d.most, d.arrived+cap(p))
+	if limit := max(firstClaimBytes, growth*d.arrived); d.arrived+cap(p) > limit {
+		d.t.Errorf("%d bytes have arrived and %d are allocated, more than %d", d.arrived, d.arrived+cap(p), limit)
+	}
+	if len(d.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, d.rest)
+	d.rest, d.arrived = d.rest[n:], d.arrived+n
+	return n, nil
+}
+
+func TestInboxJoinsPieces(t *testing.T) {
+	body := bytes.Repeat([]byte("0123456789abcdef"), firstClaimBytes/8)
+	want := &echopb.Payload{Data: body}
+	for _, pooled := range []bool{false, true} {
+		frame := must(appendPlain(nil, want))
+		in := newInbox(&slow{rest: append(frame, frame...)}, &serverParser{}, pooled)
+		for range 2 {
+			if said, err := in.next(); err != nil || said.what != callBegins {
+				t.Fatal(said, err)
+			}
+			said, err := in.next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got echopb.Payload
+			if err := unmarshal(said.body, &got); err != nil || !proto.Equal(&got, want) {
+				t.Errorf("pooled=%v: the pieces do not join: %v", pooled, err)
+			}
+			in.shelf.put(said.body)
+		}
+	}
+}
+
+// slow brings at most 1000 bytes a read.
+type slow struct{ rest []byte }
+
+func (s *slow) Read(p []byte) (int, error) {
+	n := copy(p[:min(len(p), 1000)], s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}
