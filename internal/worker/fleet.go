@@ -76,8 +76,13 @@ func (f *fleet) open(n int, dial func() (stack.Client, error)) error {
 	for i := range n {
 		turns <- struct{}{}
 		dialing.Go(func() {
-			f.clients[i], errs[i] = dial()
-			<-turns
+			defer func() { <-turns }()
+			client, err := dial()
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			f.clients[i] = client
 		})
 	}
 	dialing.Wait()

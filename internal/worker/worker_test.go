@@ -1,0 +1,206 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/worker"
+	"wirelab.dev/internal/worker/workertest"
+)
+
+// The test's own program plays every part that a test needs, by its first
+// argument.
+func TestMain(m *testing.M) {
+	if len(os.Args) < 2 {
+		os.Exit(m.Run())
+	}
+	switch os.Args[1] {
+	case "worker":
+		if err := worker.Main(context.Background(), os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	case "dies":
+		fmt.Fprintln(os.Stderr, "a last word")
+		os.Exit(7)
+	case "hangs":
+		fmt.Fprintln(os.Stderr, "thinking about it")
+		time.Sleep(time.Hour)
+	case "prints-garbage":
+		fmt.Println("Listening on port 80!")
+		time.Sleep(time.Hour)
+	case "has-children":
+		child := exec.Command("sleep", "3600")
+		if err := child.Start(); err != nil {
+			panic(err)
+		}
+		fmt.Fprintln(os.Stderr, "child", child.Process.Pid)
+		time.Sleep(time.Hour)
+	case "starts-a-worker": // a wirelab that is about to be killed
+		p, err := worker.Start(worker.Launch{Name: "child", Command: []string{os.Args[0], "hangs"}, Spec: worker.Spec{}})
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(p.PID())
+		time.Sleep(time.Hour)
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+func self(t *testing.T, part string) []string {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{program, part}
+}
+
+func TestOwnWorkersKeepTheContract(t *testing.T) {
+	for _, stack := range []string{"tcp", "tcp:buffers=pooled", "rest", "grpc"} {
+		t.Run(stack, func(t *testing.T) {
+			workertest.Run(t, workertest.Peer{
+				Command: self(t, "worker"), Reference: self(t, "worker"), Stack: stack, Server: true, Client: true,
+			})
+		})
+	}
+}
+
+// A worker that fails in any way is an error that names it and quotes its last
+// words.
+func TestWorkersThatFail(t *testing.T) {
+	for _, c := range []struct {
+		part string
+		want []string
+	}{
+		{"dies", []string{"server of the test", "exit status 7", "a last word"}},
+		{"hangs", []string{"server of the test", "said nothing for 300ms", "thinking about it"}},
+		{"prints-garbage", []string{"server of the test", "not an event of the contract", "Listening on port 80!"}},
+	} {
+		t.Run(c.part, func(t *testing.T) {
+			p, err := worker.Start(worker.Launch{
+				Name: "server of the test", Command: self(t, c.part), Spec: worker.Spec{}, Silence: 300 * time.Millisecond,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Kill()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			_, err = p.Ready(ctx)
+			for _, want := range c.want {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("the error does not say %q: %v", want, err)
+				}
+			}
+			p.Kill()
+			wantGone(t, p.PID())
+		})
+	}
+}
+
+func TestKillReachesWhatTheWorkerStarted(t *testing.T) {
+	p, err := worker.Start(worker.Launch{
+		Name: "parent", Command: self(t, "has-children"), Spec: worker.Spec{}, Silence: 500 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Kill()
+	_, err = p.Ready(t.Context())
+	var fault *worker.Error
+	if !errors.As(err, &fault) || len(fault.Stderr) != 1 {
+		t.Fatalf("want its last words, got %v", err)
+	}
+	child, err := strconv.Atoi(strings.TrimPrefix(fault.Stderr[0], "child "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantGone(t, child)
+}
+
+// Whoever starts workers may be killed at any time; nothing may stay behind.
+func TestNoWorkerOutlivesItsParent(t *testing.T) {
+	command := self(t, "starts-a-worker")
+	parent := exec.Command(command[0], command[1:]...)
+	output, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var line [16]byte
+	n, err := output.Read(line[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := strconv.Atoi(string(bytes.TrimSpace(line[:n])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = parent.Wait() // it was killed
+	wantGone(t, child)
+}
+
+func wantGone(t *testing.T, pid int) {
+	t.Helper()
+	for range 100 {
+		if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) || zombie(pid) {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("process %d still runs", pid)
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+}
+
+// zombie is a process that has ended and whose new parent has not looked yet.
+func zombie(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := bytes.Cut(stat, []byte(") "))
+	return bytes.HasPrefix(rest, []byte("Z"))
+}
+
+func TestBadSpecs(t *testing.T) {
+	for name, line := range map[string]string{
+		"nothing":          "",
+		"no JSON":          "serve, please\n",
+		"another contract": `{"contract":99,"role":"server","address":"127.0.0.1:0"}` + "\n",
+		"no client part":   `{"contract":1,"role":"client","stack":"tcp","address":"127.0.0.1:1"}` + "\n",
+		"no address":       `{"contract":1,"role":"server","stack":"tcp"}` + "\n",
+	} {
+		var output bytes.Buffer
+		if err := worker.Main(t.Context(), strings.NewReader(line), &output); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if !strings.Contains(output.String(), `"event":"error"`) {
+			t.Errorf("%s: no error event: %s", name, output.String())
+		}
+	}
+}
+
+func FuzzParseSpec(f *testing.F) {
+	f.Add([]byte(`{"contract":1,"role":"server","stack":"tcp","workload":{"name":"echo"},"address":"127.0.0.1:0"}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		if s, err := worker.ParseSpec(line); err == nil && (s.Contract != worker.Contract || s.Address == "") {
+			t.Errorf("accepted %+v", s)
+		}
+	})
+}

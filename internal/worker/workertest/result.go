@@ -1,0 +1,57 @@
+package workertest
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/worker"
+)
+
+// wantError wants an error event whose message has the word.
+func wantError(t *testing.T, err error, word string) {
+	t.Helper()
+	var fault *worker.Error
+	switch {
+	case err == nil:
+		t.Fatal("no error event")
+	case !errors.As(err, &fault):
+		t.Fatalf("not an error of the worker: %v", err)
+	case !strings.Contains(fault.What, word):
+		t.Errorf("the error does not name %q: %v", word, fault)
+	}
+}
+
+// checkResult wants a measurement that agrees with itself. requests is how many
+// there must be; 0 means some.
+func checkResult(t *testing.T, r *worker.ClientResult, requests int64) {
+	t.Helper()
+	if requests > 0 && r.Requests != requests || r.Requests <= 0 {
+		t.Errorf("%d requests, want %d", r.Requests, requests)
+	}
+	for _, f := range r.Failures {
+		t.Errorf("%d calls failed: %s: %s", f.Count, f.Code, f.Example)
+	}
+	if r.Service.Count != r.Requests {
+		t.Errorf("%d service times of %d requests", r.Service.Count, r.Requests)
+	}
+	if _, err := r.Service.Decode(); err != nil {
+		t.Errorf("the service times cannot be read: %v", err)
+	}
+	if r.EndNS <= r.BeginNS {
+		t.Fatalf("the window ends (%d) before it begins (%d)", r.EndNS, r.BeginNS)
+	}
+	if r.Connections.Total.Opened < 1 {
+		t.Error("no connection was opened, and yet there were answers")
+	}
+	if r.Usage == nil || r.Usage.CPU() < 0 {
+		t.Error("the client does not say what it cost")
+	}
+	// Little's law, loosely: the windows here are short.
+	mean := float64(r.Service.Sum) / float64(r.Service.Count)
+	product := float64(r.Completed) / float64(r.EndNS-r.BeginNS) * mean
+	if math.Abs(product-r.InFlight) > 0.25*r.InFlight {
+		t.Errorf("%.3f calls in flight, and throughput × service time gives %.3f", r.InFlight, product)
+	}
+}

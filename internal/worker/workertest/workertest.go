@@ -1,0 +1,226 @@
+// Package workertest holds a worker, in whatever language, against the process
+// contract of docs/worker-contract.md.
+//
+// A peer's own tests call Run with the command that starts it. The suite starts
+// it as the lab would, against a reference worker as the other end, and tells
+// what the contract says where the peer does otherwise.
+package workertest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/worker"
+)
+
+// Peer is a worker under test.
+type Peer struct {
+	// Command starts it.
+	Command []string
+	// Reference starts a worker that is known to keep the contract, as the
+	// other end.
+	Reference []string
+	// Stack is a variant that both speak.
+	Stack string
+	// Server and Client tell which roles the peer can play.
+	Server, Client bool
+}
+
+// patience bounds every wait of the suite.
+const patience = 20 * time.Second
+
+// Run holds the peer against the contract.
+func Run(t *testing.T, p Peer) {
+	t.Run("refuses another contract", p.refuses("contract", func(s *worker.Spec) { s.Contract = worker.Contract + 1 }))
+	t.Run("refuses an unknown role", p.refuses("role", func(s *worker.Spec) { s.Role = "bystander" }))
+	t.Run("refuses an unknown stack", p.refuses("no-such-stack", func(s *worker.Spec) { s.Stack = "no-such-stack" }))
+	t.Run("refuses an unknown workload", p.refuses("no-such-workload", func(s *worker.Spec) { s.Workload.Name = "no-such-workload" }))
+	if p.Server {
+		t.Run("server/life", p.serverLife)
+		t.Run("server/answers", p.serverAnswers)
+		t.Run("server/address taken", p.addressTaken)
+	}
+	if p.Client {
+		t.Run("client/requests", p.clientRequests)
+		t.Run("client/duration", p.clientDuration)
+		t.Run("client/open loop", p.clientOpenLoop)
+		t.Run("client/nobody listens", p.nobodyListens)
+		t.Run("client/input ends", p.clientInputEnds)
+	}
+}
+
+func (p Peer) spec(role worker.Role, address string) worker.Spec {
+	s := worker.Spec{
+		Contract: worker.Contract, Role: role, Stack: p.Stack, Address: address,
+		Workload: worker.Workload{Name: "echo", RequestBytes: 64, ResponseBytes: 64},
+	}
+	if role == worker.ClientRole {
+		s.Client = &worker.ClientSpec{
+			Clients: 3, Connection: "per-worker", Seed: 1,
+			Load: worker.Load{Model: "closed", RequestsPerClient: 50, DrainNS: int64(time.Second)},
+		}
+	}
+	return s
+}
+
+func (p Peer) start(t *testing.T, command []string, spec worker.Spec) *worker.Process {
+	t.Helper()
+	process, err := worker.Start(worker.Launch{Name: string(spec.Role), Command: command, Spec: spec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(process.Kill)
+	return process
+}
+
+func (p Peer) context(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, fmt.Errorf("within %v", patience))
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// server starts a server and returns its address.
+func (p Peer) server(t *testing.T, command []string) (*worker.Process, string) {
+	t.Helper()
+	server := p.start(t, command, p.spec(worker.ServerRole, "127.0.0.1:0"))
+	ready, err := server.Ready(p.context(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server, ready.Address
+}
+
+// refuses wants an error event that names what was wrong.
+func (p Peer) refuses(word string, spoil func(*worker.Spec)) func(*testing.T) {
+	return func(t *testing.T) {
+		spec := p.spec(worker.ServerRole, "127.0.0.1:0")
+		spoil(&spec)
+		process := p.start(t, p.Command, spec)
+		_, err := process.Ready(p.context(t))
+		wantError(t, err, word)
+		if err := process.Stop(); err == nil {
+			t.Error("the worker ended as if all were well")
+		}
+	}
+}
+
+func (p Peer) serverLife(t *testing.T) {
+	server, address := p.server(t, p.Command)
+	_, port, err := net.SplitHostPort(address)
+	if err != nil || port == "0" {
+		t.Fatalf("ready with address %q: want HOST:PORT with the real port", address)
+	}
+	conn, err := net.DialTimeout("tcp", address, patience)
+	if err != nil {
+		t.Fatalf("ready, and yet: %v", err)
+	}
+	conn.Close()
+	if err := server.Stop(); err != nil {
+		t.Fatalf("the end of its input is no error: %v", err)
+	}
+	result, err := server.Result(p.context(t))
+	if err != nil {
+		t.Fatalf("a server prints a result when its input ends: %v", err)
+	}
+	if result.Server == nil {
+		t.Error("the result has no part `server`")
+	}
+}
+
+func (p Peer) serverAnswers(t *testing.T) {
+	_, address := p.server(t, p.Command)
+	checkResult(t, p.measure(t, p.Reference, p.spec(worker.ClientRole, address)), 150)
+}
+
+func (p Peer) addressTaken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	server := p.start(t, p.Command, p.spec(worker.ServerRole, taken.Addr().String()))
+	_, err = server.Ready(p.context(t))
+	wantError(t, err, taken.Addr().String())
+}
+
+// measure runs a client to its end.
+func (p Peer) measure(t *testing.T, command []string, spec worker.Spec) *worker.ClientResult {
+	t.Helper()
+	client := p.start(t, command, spec)
+	result, err := client.Result(p.context(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Stop(); err != nil {
+		t.Fatalf("a client ends by itself after its result: %v", err)
+	}
+	if result.Client == nil {
+		t.Fatal("the result has no part `client`")
+	}
+	return result.Client
+}
+
+func (p Peer) clientRequests(t *testing.T) {
+	_, address := p.server(t, p.Reference)
+	checkResult(t, p.measure(t, p.Command, p.spec(worker.ClientRole, address)), 150)
+}
+
+func (p Peer) clientDuration(t *testing.T) {
+	_, address := p.server(t, p.Reference)
+	spec := p.spec(worker.ClientRole, address)
+	spec.Client.Load.RequestsPerClient = 0
+	spec.Client.Load.DurationNS = int64(300 * time.Millisecond)
+	result := p.measure(t, p.Command, spec)
+	checkResult(t, result, 0)
+	if window := result.EndNS - result.BeginNS; window != spec.Client.Load.DurationNS {
+		t.Errorf("the window is %v, and %v was asked for", time.Duration(window), time.Duration(spec.Client.Load.DurationNS))
+	}
+}
+
+func (p Peer) clientOpenLoop(t *testing.T) {
+	_, address := p.server(t, p.Reference)
+	spec := p.spec(worker.ClientRole, address)
+	spec.Client.Load = worker.Load{
+		Model: "open", RatePerSecond: 500, Arrivals: "constant",
+		DurationNS: int64(400 * time.Millisecond), DrainNS: int64(time.Second),
+	}
+	result := p.measure(t, p.Command, spec)
+	checkResult(t, result, 200)
+	if result.Response == nil || result.Pacing == nil {
+		t.Error("an open loop has response times and a pacing of its own")
+	}
+}
+
+func (p Peer) nobodyListens(t *testing.T) {
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := nobody.Addr().String()
+	nobody.Close()
+	client := p.start(t, p.Command, p.spec(worker.ClientRole, address))
+	_, err = client.Result(p.context(t))
+	wantError(t, err, address)
+}
+
+func (p Peer) clientInputEnds(t *testing.T) {
+	_, address := p.server(t, p.Reference)
+	spec := p.spec(worker.ClientRole, address)
+	spec.Client.Load.RequestsPerClient = 0
+	spec.Client.Load.DurationNS = int64(time.Hour)
+	client := p.start(t, p.Command, spec)
+	if _, err := client.Ready(p.context(t)); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	_ = client.Stop() // whether it calls that an error is its own affair
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("its input ended, and it went on for %v", took)
+	}
+	if result, err := client.Result(p.context(t)); err == nil {
+		t.Errorf("half a window is not a measurement, and yet it printed one: %+v", result.Client)
+	}
+}
