@@ -1,0 +1,72 @@
+package stats
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+)
+
+// Curve is a figure over what was varied, such as throughput over the number of
+// clients.
+type Curve struct {
+	X []float64   // ascending and positive
+	Y [][]float64 // the trials' figures at each X, at least one
+}
+
+func (c Curve) check() error {
+	if len(c.X) != len(c.Y) {
+		return fmt.Errorf("%w: %d X and %d Y", ErrUnusable, len(c.X), len(c.Y))
+	}
+	if err := checkFinite(c.X); err != nil {
+		return fmt.Errorf("X: %w", err)
+	}
+	for i, x := range c.X {
+		if x <= 0 || i > 0 && x <= c.X[i-1] {
+			return fmt.Errorf("%w: X is not positive and ascending at %v", ErrUnusable, x)
+		}
+		if len(c.Y[i]) == 0 {
+			return fmt.Errorf("%w: there is no trial at X = %v", ErrTooFew, x)
+		}
+		if err := checkFinite(c.Y[i]); err != nil {
+			return fmt.Errorf("at X = %v: %w", x, err)
+		}
+	}
+	return nil
+}
+
+// means returns the mean of the trials at each X.
+func (c Curve) means() []float64 {
+	means := make([]float64, len(c.Y))
+	for i, trials := range c.Y {
+		means[i] = stat.Mean(trials, nil)
+	}
+	return means
+}
+
+// leastRepeats returns the number of trials where there are fewest.
+func (c Curve) leastRepeats() int {
+	least := math.MaxInt
+	for _, trials := range c.Y {
+		least = min(least, len(trials))
+	}
+	return least
+}
+
+// rise returns the distance from the lowest to the highest mean.
+func (c Curve) rise() float64 {
+	means := c.means()
+	return slices.Max(means) - slices.Min(means)
+}
+
+// noise returns the usual standard error of a mean, from three trials up at each
+// X: the root of the mean square.
+func (c Curve) noise() float64 {
+	var squares float64
+	for _, trials := range c.Y {
+		_, standardError := meanAndError(trials)
+		squares += standardError * standardError
+	}
+	return math.Sqrt(squares / float64(len(c.Y)))
+}

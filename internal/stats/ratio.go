@@ -1,0 +1,102 @@
+package stats
+
+import (
+	"fmt"
+	"math"
+)
+
+// RatioInterval bounds the ratio of A to B, by Student's t over the logarithms
+// of the trials' figures, which must be positive.
+//
+// As many trials of A as of B are taken as pairs, in the order given: the i-th of
+// both ran next to each other, so what the machine did at the time drops out.
+// Trials that were no pairs lose some power by it, nothing else. Otherwise the
+// two are independent samples, whose variances may differ (Welch). Either way
+// the noise is assumed to be roughly log-normal: of a nominal 95 % it covers
+// 95 % at 3, 5 and 10 trials.
+func RatioInterval(a, b []float64, confidence float64) (Interval, error) {
+	difference, err := logDifference(a, b, confidence)
+	if err != nil {
+		return Interval{}, fmt.Errorf("stats: interval of a ratio: %w", err)
+	}
+	return difference.ratio(confidence), nil
+}
+
+// estimatedDifference is the mean of log(A) minus that of log(B).
+type estimatedDifference struct {
+	mean, standardError float64
+	degreesOfFreedom    float64
+}
+
+func logDifference(a, b []float64, confidence float64) (estimatedDifference, error) {
+	logA, err := logarithms(a, confidence)
+	if err != nil {
+		return estimatedDifference{}, fmt.Errorf("A: %w", err)
+	}
+	logB, err := logarithms(b, confidence)
+	if err != nil {
+		return estimatedDifference{}, fmt.Errorf("B: %w", err)
+	}
+	if len(logA) == len(logB) {
+		for i := range logA {
+			logA[i] -= logB[i]
+		}
+		mean, standardError := meanAndError(logA)
+		return estimatedDifference{mean, standardError, float64(len(logA) - 1)}, nil
+	}
+	return welch(logA, logB), nil
+}
+
+// welch is the difference of two independent samples of unequal variance, with
+// the degrees of freedom of Welch and Satterthwaite.
+func welch(a, b []float64) estimatedDifference {
+	meanA, errorA := meanAndError(a)
+	meanB, errorB := meanAndError(b)
+	squareA, squareB := errorA*errorA, errorB*errorB
+	d := estimatedDifference{
+		mean:             meanA - meanB,
+		standardError:    math.Sqrt(squareA + squareB),
+		degreesOfFreedom: float64(min(len(a), len(b)) - 1),
+	}
+	if d.standardError > 0 {
+		d.degreesOfFreedom = (squareA + squareB) * (squareA + squareB) /
+			(squareA*squareA/float64(len(a)-1) + squareB*squareB/float64(len(b)-1))
+	}
+	return d
+}
+
+func logarithms(values []float64, confidence float64) ([]float64, error) {
+	if err := checkTrials(values, confidence); err != nil {
+		return nil, err
+	}
+	logs := make([]float64, len(values))
+	for i, value := range values {
+		if value <= 0 {
+			return nil, fmt.Errorf("%w: value %d is %v, and only positive ones have a ratio", ErrUnusable, i, value)
+		}
+		logs[i] = math.Log(value)
+	}
+	return logs, nil
+}
+
+func (d estimatedDifference) ratio(confidence float64) Interval {
+	half := d.standardError * student(d.degreesOfFreedom).Quantile((1+confidence)/2)
+	return Interval{
+		Estimate:   math.Exp(d.mean),
+		Low:        math.Exp(d.mean - half),
+		High:       math.Exp(d.mean + half),
+		Confidence: confidence,
+	}
+}
+
+// probability returns that of a difference at least this great where there is
+// none.
+func (d estimatedDifference) probability() float64 {
+	if d.standardError == 0 {
+		if d.mean == 0 {
+			return 1
+		}
+		return 0
+	}
+	return 2 * student(d.degreesOfFreedom).CDF(-math.Abs(d.mean)/d.standardError)
+}
