@@ -25,13 +25,14 @@ func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 	if c.settings.framing == framingPlain {
 		return nil, plainLacks("no " + stack.KindOf(desc).String())
 	}
-	carried, _ := metadata.FromOutgoingContext(ctx)
-	begin, err := appendCall(nil, callHead{method: method, timeout: timeoutOf(ctx), metadata: carried})
+	conn, err := c.take(ctx)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := c.take(ctx)
+	carried, _ := metadata.FromOutgoingContext(ctx)
+	begin, err := appendCall(conn.inbox.shelf.take(), callHead{method: method, timeout: timeoutOf(ctx), metadata: carried})
 	if err != nil {
+		c.give(conn)
 		return nil, err
 	}
 	conn.reusable = false
@@ -41,15 +42,15 @@ func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 	}
 	conn.inbox.buffer()
 	conn.parser.expectFrames(s.wishes.maxAnswerBytes)
-	s.next = conn.inbox.next
 	if !desc.ClientStreams {
 		s.begin = begin // goes with the only message
+		s.next = conn.inbox.next
 	} else {
 		if err := conn.send(begin); err != nil {
 			c.give(conn)
 			return nil, c.explain(ctx, err)
 		}
-		s.readAhead()
+		s.next = s.readAhead()
 	}
 	s.release = context.AfterFunc(ctx, func() { _ = s.letGo(status.FromContextError(ctx.Err()).Err(), spoilt) })
 	return s, nil
@@ -81,43 +82,6 @@ type clientStream struct {
 }
 
 var _ grpc.ClientStream = (*clientStream)(nil)
-
-// readAhead has a goroutine read what the server says, so that SendMsg learns
-// that it has ended the stream. The goroutine ends with the stream.
-func (s *clientStream) readAhead() {
-	type reading struct {
-		said event
-		err  error
-	}
-	readings := make(chan reading, streamWindow)
-	go func() {
-		for {
-			said, err := s.conn.inbox.next()
-			over := err != nil || said.what == end
-			if over {
-				close(s.ended)
-			}
-			select {
-			case readings <- reading{said, err}:
-			case <-s.gone:
-				return
-			case <-s.client.closed:
-				return
-			}
-			if over {
-				return
-			}
-		}
-	}()
-	s.next = func() (event, error) {
-		select {
-		case r := <-readings:
-			return r.said, r.err
-		case <-s.gone:
-			return event{}, s.err
-		}
-	}
-}
 
 func (s *clientStream) Context() context.Context { return s.ctx }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/stacktest/testpb"
@@ -88,6 +90,81 @@ func TestStreamRunsAhead(t *testing.T) {
 	}
 }
 
+// deaf ends a stream without having read from it.
+type deaf struct {
+	testpb.UnimplementedTestServiceServer
+	release chan struct{}
+}
+
+func (d deaf) ClientStream(grpc.ClientStreamingServer[testpb.TestRequest, testpb.TestResponse]) error {
+	<-d.release
+	return status.Error(codes.Aborted, "not listening")
+}
+
+// What a handler left unread is not in the next call's way.
+func TestUnreadMessagesAreDropped(t *testing.T) {
+	service := deaf{release: make(chan struct{})}
+	server := newServer(settings{})
+	testpb.RegisterTestServiceServer(server, service)
+	client, err := Stack{}.NewClient(t.Context(), parse(t, "tcp"), stack.Target{Address: serve(t, server)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	for turn := range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		stream, err := testpb.NewTestServiceClient(client).ClientStream(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 5 * streamWindow {
+			_ = stream.Send(&testpb.TestRequest{Body: []byte("x")})
+		}
+		if turn == 0 {
+			time.Sleep(20 * time.Millisecond) // the server's reader waits for the handler by now
+			close(service.release)
+		}
+		if _, err := stream.CloseAndRecv(); status.Code(err) != codes.Aborted {
+			t.Errorf("stream %d ended with %v", turn, err)
+		}
+	}
+	if counts := client.Connections(); counts.Opened != 1 {
+		t.Errorf("%+v, want one connection for both streams", counts)
+	}
+}
+
+// A stream without a deadline ends with its client.
+func TestClientCloseEndsStreams(t *testing.T) {
+	server := newServer(settings{})
+	testpb.RegisterTestServiceServer(server, mirror{})
+	address := serve(t, server)
+	for range 50 { // the reader and the goroutine that reads ahead meet the end in either order
+		client, err := Stack{}.NewClient(t.Context(), parse(t, "tcp"), stack.Target{Address: address})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := testpb.NewTestServiceClient(client).Bidi(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() {
+			_, err := stream.Recv()
+			ended <- err
+		}()
+		client.Close()
+		select {
+		case err := <-ended:
+			if status.Code(err) != codes.Canceled {
+				t.Errorf("the stream of a closed client ended with %v, want Canceled", err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatal("the stream of a closed client goes on")
+		}
+	}
+}
+
 // stubborn does not end with its context.
 type stubborn struct {
 	echopb.UnimplementedEchoServiceServer
@@ -124,8 +201,8 @@ func TestShutdownWaitsForOrphans(t *testing.T) {
 	over := make(chan error, 1)
 	go func() { over <- s.Shutdown(context.Background()) }()
 	select {
-	case <-over:
-		t.Error("Shutdown returned while a handler was running")
+	case err := <-over:
+		t.Errorf("Shutdown returned %v while a handler was running", err)
 	case <-time.After(20 * time.Millisecond):
 	}
 	close(service.release)
