@@ -126,6 +126,9 @@ func decodeNumber(node ast.Node, into reflect.Value) *problem {
 			return nil
 		}
 	}
+	if into.CanUint() {
+		return problemf(node, "want a whole number from 0, found %s", describe(node))
+	}
 	return problemf(node, "want a whole number, found %s", describe(node))
 }
 

@@ -41,7 +41,7 @@ defaults:
 `
 
 // maxFileBytes bounds what is read as a scenario.
-const maxFileBytes = 256 << 10
+const maxFileBytes = 64 << 10
 
 // Parse reads a scenario file and checks it. What is wrong is an *Error, with
 // the place; name is the file's name in it.

@@ -313,6 +313,9 @@ func TestErrorsNameThePlaceAndTheCure(t *testing.T) {
 		{"[64]", "[64MiB]", "7:13", "up to 16 MiB"},
 		{"[64]", "[64, 64B]", "7:17", "listed twice"},
 		{"[1, 50]", "[1, 0]", "8:18", "found 0"},
+		{"[1, 50]", "[-2]", "8:15", "found -2"},
+		{"[1, 50]", "[9999999999999999999]", "8:15", "want a whole number"},
+		{"name: s", "name: s\nseed: -1", "3:7", "seed: want a whole number from 0"},
 		{"[1, 50]", "[1.5]", "8:15", `want a whole number, found "1.5"`},
 		{"[1, 50]", "[many]", "8:15", `want a number, found "many"`},
 		{"[1, 50]", "", "8:5", "clients has no value"},
@@ -354,6 +357,17 @@ func TestErrorsNameThePlaceAndTheCure(t *testing.T) {
 		if !strings.HasPrefix(err.Error(), "s.yaml:"+test.at) || !strings.Contains(located.Text, test.says) {
 			t.Errorf("%q for %q:\n%v\nwant s.yaml:%s and %q", test.to, test.from, err, test.at, test.says)
 		}
+	}
+}
+
+func TestCheckOfAScenarioWithoutAFile(t *testing.T) {
+	s := parseStudy(t, "kernel-study.yaml")
+	if err := s.Check(words); err != nil {
+		t.Error(err)
+	}
+	s.Parts[2].Clients = []int{0}
+	if err := s.Check(words); err == nil || err.Error() != "clients: want 1 to 100000, found 0" {
+		t.Errorf("0 clients: %v", err)
 	}
 }
 

@@ -1,0 +1,131 @@
+package record
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+)
+
+// maxLineBytes bounds what is read as one record.
+const maxLineBytes = 64 << 20
+
+// line is one record and where it stands.
+type line struct {
+	record Record
+	number int   // from 1
+	end    int64 // the offset behind it
+}
+
+// tornError is what a process that was killed while it appended leaves at the
+// end of a file: a line without its end.
+type tornError struct {
+	number int
+	bytes  int
+}
+
+func (e *tornError) Error() string {
+	return fmt.Sprintf("line %d is half written (%d bytes), as a killed process leaves it: that trial is not recorded", e.number, e.bytes)
+}
+
+// readLines yields the records of a file one by one, so that a run of any
+// length takes the memory of one record. It ends with the first error. A
+// *tornError is always the last thing in the file; any other error is damage,
+// names its line, and is never passed over.
+func readLines(from io.Reader) iter.Seq2[line, error] {
+	return func(yield func(line, error) bool) {
+		reader := bufio.NewReaderSize(from, 64<<10)
+		lineOf := map[int]int{} // the line of each trial
+		var offset int64
+		for number := 1; ; number++ {
+			text, err := readLine(reader)
+			offset += int64(len(text))
+			if err == io.EOF && len(text) == 0 {
+				return
+			}
+			l := line{number: number, end: offset}
+			switch {
+			case err == io.EOF:
+				err = &tornError{number, len(text)}
+			case err == nil:
+				l.record, err = decodeRecord(text)
+				if errors.Is(err, errNoJSON) && atEnd(reader) {
+					err = &tornError{number, len(text)}
+				}
+			}
+			if earlier, twice := lineOf[l.record.Trial]; err == nil && twice {
+				err = fmt.Errorf("holds trial %d, which line %d holds already", l.record.Trial, earlier)
+			}
+			lineOf[l.record.Trial] = number
+			var torn *tornError
+			if err != nil && !errors.As(err, &torn) {
+				err = fmt.Errorf("line %d: %w", number, err)
+			}
+			if !yield(l, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// readLine reads up to and with the next line end. At the end of the file it
+// returns what is left and io.EOF.
+func readLine(reader *bufio.Reader) ([]byte, error) {
+	var text []byte
+	for {
+		part, err := reader.ReadSlice('\n')
+		if len(text)+len(part) > maxLineBytes {
+			return nil, fmt.Errorf("is longer than %d MiB, which no record is", maxLineBytes>>20)
+		}
+		text = append(text, part...)
+		if err != bufio.ErrBufferFull {
+			return text, err
+		}
+	}
+}
+
+func atEnd(reader *bufio.Reader) bool {
+	_, err := reader.Peek(1)
+	return err == io.EOF
+}
+
+// errNoJSON marks a line that is not whole.
+var errNoJSON = errors.New("is no JSON")
+
+func decodeRecord(text []byte) (Record, error) {
+	// The version is read first: a newer record may differ in everything
+	// else.
+	var version struct {
+		Version int `json:"version"`
+	}
+	if !json.Valid(text) {
+		return Record{}, fmt.Errorf("%w: the file is damaged there; without that line the other trials can be read", errNoJSON)
+	}
+	if err := json.Unmarshal(text, &version); err != nil {
+		return Record{}, fmt.Errorf("is no record: %w", err)
+	}
+	if err := checkVersion(version.Version); err != nil {
+		return Record{}, err
+	}
+	var r Record
+	if err := json.Unmarshal(text, &r); err != nil {
+		return Record{}, fmt.Errorf("is no record: %w", err)
+	}
+	if r.Trial < 0 {
+		return Record{}, fmt.Errorf("holds trial %d: trials count from 0", r.Trial)
+	}
+	return r, nil
+}
+
+func checkVersion(version int) error {
+	switch {
+	case version > Version:
+		return fmt.Errorf("is of version %d, and this program reads versions up to %d: use a newer wirelab", version, Version)
+	case version < 1:
+		return fmt.Errorf("has no version, so nothing tells what its fields mean; this program writes version %d", Version)
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,14 @@
+//go:build !linux && !darwin && !freebsd && !netbsd && !openbsd
+
+package record
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+// lock says that this system has no lock that ends with its holder.
+func lock(file *os.File) error {
+	return fmt.Errorf("lock %s: this system has no flock: %w", file.Name(), errors.ErrUnsupported)
+}

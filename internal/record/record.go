@@ -1,0 +1,248 @@
+// Package record holds what one trial measured, and the directory that holds a
+// run's trials. It is the only door between measuring and judging: the lab
+// writes a record at once and whole when a trial ends; analysis and reports
+// read records, and never anything live, so that an old run can be judged again
+// by newer rules.
+//
+// A record is plain data. Its units are in its names: nanoseconds end in NS,
+// bytes in Bytes, shares are between 0 and 1. What could not be measured is
+// absent (a nil pointer), never zero.
+//
+// This package must not know how anything was measured, nor what it means.
+package record
+
+import (
+	"time"
+
+	"wirelab.dev/internal/latency"
+)
+
+// Version is the form of the records that this program writes. It reads all
+// from 1 to Version.
+const Version = 1
+
+// Record is one start-to-stop measurement of a cell.
+type Record struct {
+	Version int       `json:"version"`
+	Trial   int       `json:"trial"`  // its place in the plan, from 0; unique in a run
+	Repeat  int       `json:"repeat"` // from 1
+	Cell    Cell      `json:"cell"`
+	Started time.Time `json:"started"`
+	TookNS  int64     `json:"took_ns"` // the whole trial, processes and warm-up included
+
+	// Failure says why there is no measurement, in the words of the worker
+	// that failed. All of what follows is then absent or partial.
+	Failure string `json:"failure,omitempty"`
+
+	WindowNS   int64 `json:"window_ns"`
+	Requests   int64 `json:"requests"`  // measured, failed ones included
+	Completed  int64 `json:"completed"` // ended within the window, whenever they began
+	Straddling int64 `json:"straddling"`
+	// InFlight is the mean number of calls in flight over the window, from
+	// the time each client spent in calls, clipped to the window.
+	InFlight float64 `json:"in_flight"`
+	// Active is the mean number of clients at work: below all of them where
+	// some had made their requests before others.
+	Active float64      `json:"active"`
+	Errors []ErrorCount `json:"errors,omitempty"`
+
+	// Service is from the actual send; Response from the intended one, and
+	// absent in a closed loop without a limit, where they are the same. Wait
+	// is the time before a permit of the in-flight limit, part of Response.
+	Service  latency.Distribution  `json:"service"`
+	Response *latency.Distribution `json:"response,omitempty"`
+	Wait     *latency.Distribution `json:"wait,omitempty"`
+
+	WarmUp    WarmUp     `json:"warm_up"`
+	Intervals []Interval `json:"intervals,omitempty"` // from the first request on, warm-up included
+
+	Client      Process     `json:"client"`
+	Server      Process     `json:"server"`
+	Connections Connections `json:"connections"`
+	Pacing      *Pacing     `json:"pacing,omitempty"` // open loop only
+	Engine      Engine      `json:"engine"`
+	Host        HostState   `json:"host"`
+
+	Checks   []Check  `json:"checks"`             // the validity, check by check
+	Warnings []string `json:"warnings,omitempty"` // what could not be had, and else worth knowing
+
+	// SamplesFile names the Parquet file of every single sample, relative to
+	// the run directory.
+	SamplesFile string `json:"samples_file,omitempty"`
+}
+
+// Cell is the set-up of a trial: one point of a scenario's matrix. Cells that
+// are equal are repeats of one another.
+type Cell struct {
+	Part          string `json:"part"`  // of the scenario
+	Stack         string `json:"stack"` // the name alone
+	Variant       string `json:"variant"`
+	Workload      string `json:"workload"`
+	RequestBytes  int    `json:"request_bytes"`
+	ResponseBytes int    `json:"response_bytes"`
+	Clients       int    `json:"clients"`
+	Connection    string `json:"connection"`
+	Load          Load   `json:"load"`
+	Target        string `json:"target,omitempty"` // a server that wirelab did not start
+}
+
+// Load is how the cell was loaded.
+type Load struct {
+	Model             string  `json:"model"`                         // closed, open
+	RequestsPerClient int     `json:"requests_per_client,omitempty"` // or
+	DurationNS        int64   `json:"duration_ns,omitempty"`
+	RatePerSecond     float64 `json:"rate_per_second,omitempty"` // open: total
+	Arrivals          string  `json:"arrivals,omitempty"`        // open: constant, poisson
+	InFlightLimit     int     `json:"in_flight_limit,omitempty"`
+}
+
+// ErrorCount is one class of failure.
+type ErrorCount struct {
+	Code    string `json:"code"` // a gRPC status code, or "WrongAnswer"
+	Count   int64  `json:"count"`
+	Example string `json:"example"` // the first one, verbatim
+}
+
+// WarmUp is what went before the window.
+type WarmUp struct {
+	TookNS   int64 `json:"took_ns"`
+	Requests int64 `json:"requests"`
+	// Settled tells whether the detector saw a steady state before the
+	// longest warm-up was over.
+	Settled bool   `json:"settled"`
+	Method  string `json:"method"` // how it was detected
+	// EnoughNS and EnoughRequests are where, seen afterwards over warm-up
+	// and window together, the steady state had begun; absent where it had
+	// not.
+	EnoughNS       *int64 `json:"enough_ns,omitempty"`
+	EnoughRequests *int64 `json:"enough_requests,omitempty"`
+}
+
+// Interval is one step of the trial's course.
+type Interval struct {
+	StartNS  int64 `json:"start_ns"` // relative to the window's start: negative in warm-up
+	TookNS   int64 `json:"took_ns"`
+	Requests int64 `json:"requests"`
+	SumNS    int64 `json:"sum_ns"` // of their service times
+}
+
+// Process is what one end cost over the window.
+type Process struct {
+	CPUs        []int    `json:"cpus,omitempty"` // what it was pinned to
+	GoMaxProcs  int      `json:"gomaxprocs,omitempty"`
+	Version     string   `json:"version,omitempty"` // of the worker's runtime
+	UserNS      *int64   `json:"user_ns,omitempty"`
+	SystemNS    *int64   `json:"system_ns,omitempty"`
+	RSSBytes    *int64   `json:"rss_bytes,omitempty"`
+	PeakBytes   *int64   `json:"peak_bytes,omitempty"`
+	SwitchesVol *int64   `json:"switches_voluntary,omitempty"`
+	SwitchesInv *int64   `json:"switches_involuntary,omitempty"`
+	MinorFaults *int64   `json:"minor_faults,omitempty"`
+	MajorFaults *int64   `json:"major_faults,omitempty"`
+	GCCycles    *int64   `json:"gc_cycles,omitempty"`
+	GCCPUNS     *int64   `json:"gc_cpu_ns,omitempty"`
+	SchedP50NS  *int64   `json:"sched_p50_ns,omitempty"` // goroutines: ready to running
+	SchedP99NS  *int64   `json:"sched_p99_ns,omitempty"`
+	Busy        *float64 `json:"busy,omitempty"` // share of the CPUs it was given
+}
+
+// CPUNS is user and system time together.
+func (p Process) CPUNS() (int64, bool) {
+	if p.UserNS == nil || p.SystemNS == nil {
+		return 0, false
+	}
+	return *p.UserNS + *p.SystemNS, true
+}
+
+// Connections is what was asked for and what came of it.
+type Connections struct {
+	Mode   string `json:"mode"`
+	Want   int    `json:"want"`
+	Opened int64  `json:"opened"`
+	Failed int64  `json:"failed"`
+	// During is how many were opened inside the window.
+	During int64 `json:"during"`
+}
+
+// Pacing is how well an open loop's schedule was kept.
+type Pacing struct {
+	Scheduled int64 `json:"scheduled"` // arrivals that fell into the window
+	// Late is from the intended to the actual send, where a client was free;
+	// it is the generator's own lateness.
+	Late   latency.Distribution `json:"late"`
+	Queued int64                `json:"queued"`  // arrivals that found no free client
+	Unsent int64                `json:"unsent"`  // arrivals that never went out
+	SpunNS int64                `json:"spun_ns"` // CPU time that waiting for instants took
+}
+
+// Engine is the load engine's own cost in this trial.
+type Engine struct {
+	// BetweenNS is the time the clients spent between calls, outside of
+	// them: recording, checking answers, being off the CPU.
+	BetweenNS int64 `json:"between_ns"`
+	// OwnNS is what a request costs the engine on this machine, measured
+	// against a stack that answers at once.
+	OwnNS float64 `json:"own_ns"`
+}
+
+// HostState is the machine around the trial.
+type HostState struct {
+	StolenShare   *float64 `json:"stolen_share,omitempty"` // CPU time that the hypervisor gave to others
+	OthersShare   *float64 `json:"others_share,omitempty"` // CPU time that other processes took
+	LostBefore    *float64 `json:"lost_before,omitempty"`  // share of a spin calibration that the CPU was away
+	LostAfter     *float64 `json:"lost_after,omitempty"`
+	LargestGapNS  *int64   `json:"largest_gap_ns,omitempty"`
+	PressureShare *float64 `json:"pressure_share,omitempty"` // PSI: some task waited for a CPU
+
+}
+
+// Level is how much a check found wrong.
+type Level string
+
+// The levels of a check. A trial with an invalid check is never averaged in.
+const (
+	OK      Level = "ok"
+	Warning Level = "warning"
+	Invalid Level = "invalid"
+	Unknown Level = "unknown" // could not be judged; Detail says why
+)
+
+// Check is one verdict on the trial's validity, with the figure it rests on.
+type Check struct {
+	Name   string   `json:"name"`
+	Level  Level    `json:"level"`
+	Figure *float64 `json:"figure,omitempty"`
+	Limit  *float64 `json:"limit,omitempty"`
+	Unit   string   `json:"unit,omitempty"`
+	Detail string   `json:"detail"`
+}
+
+// Valid tells whether the trial may be used.
+func (r *Record) Valid() bool {
+	if r.Failure != "" {
+		return false
+	}
+	for _, c := range r.Checks {
+		if c.Level == Invalid {
+			return false
+		}
+	}
+	return true
+}
+
+// ThroughputPerSecond is the calls that ended well within the window, a second.
+func (r *Record) ThroughputPerSecond() float64 {
+	if r.WindowNS <= 0 {
+		return 0
+	}
+	return float64(r.Completed-r.Failed()) / (float64(r.WindowNS) / 1e9)
+}
+
+// Failed is the number of measured requests that failed.
+func (r *Record) Failed() int64 {
+	var n int64
+	for _, e := range r.Errors {
+		n += e.Count
+	}
+	return n
+}

@@ -1,0 +1,267 @@
+package record
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// The files of a run directory. docs/records.md describes them.
+const (
+	ManifestFile = "manifest.json"
+	RecordsFile  = "records.jsonl"
+	ReportFile   = "report.html"
+	CellsFile    = "cells.csv"
+	samplesDir   = "samples"
+)
+
+// errLocked says that another process holds the lock.
+var errLocked = errors.New("another process is writing this run: wait for it, or stop it")
+
+// errNoRun says that a directory lacks what Create puts there first.
+var errNoRun = errors.New("it is no run directory: it has no " + ManifestFile + " or no " + RecordsFile)
+
+// Run is a run directory. One that Create or Resume returned can be written,
+// by one goroutine at a time, and must be ended with Finish; one that Open
+// returned can be read.
+type Run struct {
+	Dir string
+	// Manifest is what the run set out to do. The writer may add to its
+	// Warnings until Finish.
+	Manifest Manifest
+	// Warnings is what was found amiss in the directory when it was opened,
+	// and could be worked around.
+	Warnings []string
+
+	file   *os.File // records.jsonl, locked; nil where the run is only read
+	end    int64    // of the last whole record
+	broken error    // why nothing more can be appended
+	done   map[int]bool
+}
+
+// Create begins a run in a directory that holds none yet, and makes the
+// directory if need be.
+func Create(dir string, m Manifest) (*Run, error) {
+	if err := os.MkdirAll(filepath.Join(dir, samplesDir), 0o755); err != nil {
+		return nil, fmt.Errorf("create a run: %w", err)
+	}
+	r := &Run{Dir: dir, Manifest: m, done: map[int]bool{}}
+	if err := r.openForWriting(os.O_RDWR | os.O_CREATE); err != nil {
+		return nil, fmt.Errorf("create a run: %w", err)
+	}
+	if err := r.begin(); err != nil {
+		return nil, errors.Join(fmt.Errorf("create a run: %w", err), r.file.Close())
+	}
+	return r, nil
+}
+
+func (r *Run) begin() error {
+	info, err := r.file.Stat()
+	if err != nil {
+		return err
+	}
+	_, err = os.Stat(r.path(ManifestFile))
+	if info.Size() > 0 || err == nil {
+		return fmt.Errorf("%s holds a run already: choose another directory, or go on with `wirelab run --resume %s`", r.Dir, r.Dir)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	r.Manifest.Status = Running
+	return r.writeManifest()
+}
+
+// Open reads a run, finished or not, and checks every line of it. Another
+// process may be writing it meanwhile.
+func Open(dir string) (*Run, error) {
+	r := &Run{Dir: dir, done: map[int]bool{}}
+	err := r.readManifest()
+	if err == nil {
+		err = r.scan()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open run %s: %w", dir, err)
+	}
+	return r, nil
+}
+
+// Resume opens a run to go on with it: to append the trials that are not Done.
+// What a killed process left of a half-written line is cut off.
+func Resume(dir string) (*Run, error) {
+	r := &Run{Dir: dir, done: map[int]bool{}}
+	if err := r.openForWriting(os.O_RDWR); err != nil {
+		return nil, fmt.Errorf("resume run %s: %w", dir, err)
+	}
+	err := r.readManifest()
+	if err == nil {
+		err = r.scan()
+	}
+	if err == nil {
+		err = r.file.Truncate(r.end)
+	}
+	if err == nil {
+		r.Manifest.Status, r.Manifest.Ended = Running, nil
+		err = r.writeManifest()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("resume run %s: %w", dir, err), r.file.Close())
+	}
+	return r, nil
+}
+
+// Done tells whether a trial has a record.
+func (r *Run) Done(trial int) bool { return r.done[trial] }
+
+// Remaining is the part of the plan that has no record, in order.
+func (r *Run) Remaining() []PlannedTrial {
+	var remaining []PlannedTrial
+	for _, planned := range r.Manifest.Order {
+		if !r.done[planned.Trial] {
+			remaining = append(remaining, planned)
+		}
+	}
+	return remaining
+}
+
+// SamplesFile names the file for a trial's samples, relative to the directory.
+func (r *Run) SamplesFile(trial int) string {
+	return filepath.ToSlash(filepath.Join(samplesDir, fmt.Sprintf("%05d.parquet", trial)))
+}
+
+// Records yields the records in the order in which the trials ended, one at a
+// time in memory. What is damaged ends them with an error.
+func (r *Run) Records() iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		file, err := os.Open(r.path(RecordsFile))
+		if err != nil {
+			yield(Record{}, fmt.Errorf("read records: %w", err))
+			return
+		}
+		defer file.Close() //nolint:errcheck // it was only read
+		for l, err := range readLines(file) {
+			var torn *tornError
+			if errors.As(err, &torn) {
+				return // Open has warned of it, or it is being written now
+			}
+			if err != nil {
+				err = fmt.Errorf("read records: %s: %w", file.Name(), err)
+			}
+			if !yield(l.record, err) {
+				return
+			}
+		}
+	}
+}
+
+// Append writes a record, whole and at once. When it returns nil the record is
+// on disk; when it returns an error the file is as it was before.
+func (r *Run) Append(record Record) error {
+	record.Version = Version
+	if err := r.append(record); err != nil {
+		return fmt.Errorf("append the record of trial %d: %w", record.Trial, err)
+	}
+	r.done[record.Trial] = true
+	return nil
+}
+
+func (r *Run) append(record Record) error {
+	switch {
+	case r.file == nil:
+		return fmt.Errorf("run %s is not open for writing", r.Dir)
+	case r.broken != nil:
+		return r.broken
+	case record.Trial < 0:
+		return errors.New("trials count from 0")
+	case r.done[record.Trial]:
+		return errors.New("it has a record already")
+	}
+	text, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	_, err = r.file.Write(text)
+	if err == nil {
+		err = r.file.Sync()
+	}
+	if err != nil {
+		// Half a line in the middle of the file would be damage.
+		if cut := r.file.Truncate(r.end); cut != nil {
+			r.broken = fmt.Errorf("the end of %s is half written and cannot be cut off: %w", r.file.Name(), cut)
+		}
+		return errors.Join(err, r.broken)
+	}
+	r.end += int64(len(text))
+	return nil
+}
+
+// Finish ends the writing of a run: it states how the run ended and lets go of
+// the directory.
+func (r *Run) Finish(status Status) error {
+	if r.file == nil {
+		return fmt.Errorf("finish run %s: it is not open for writing", r.Dir)
+	}
+	ended := time.Now()
+	r.Manifest.Status, r.Manifest.Ended = status, &ended
+	err := errors.Join(r.writeManifest(), r.file.Close())
+	r.file = nil
+	if err != nil {
+		return fmt.Errorf("finish run %s: %w", r.Dir, err)
+	}
+	return nil
+}
+
+func (r *Run) path(name string) string { return filepath.Join(r.Dir, name) }
+
+// openForWriting opens the records and locks them. Where there are no locks a
+// warning says so, and that no other process writes the run is taken on trust.
+func (r *Run) openForWriting(flags int) error {
+	file, err := os.OpenFile(r.path(RecordsFile), flags|os.O_APPEND, 0o644)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errNoRun
+	}
+	if err != nil {
+		return err
+	}
+	err = lock(file)
+	if errors.Is(err, errors.ErrUnsupported) {
+		r.Warnings = append(r.Warnings, err.Error())
+		err = nil
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("%s: %w", file.Name(), err), file.Close())
+	}
+	r.file = file
+	return nil
+}
+
+// scan reads all records to find what is done and where the whole lines end.
+func (r *Run) scan() error {
+	file, err := os.Open(r.path(RecordsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return errNoRun
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	r.end = 0
+	for l, err := range readLines(file) {
+		var torn *tornError
+		switch {
+		case errors.As(err, &torn):
+			r.Warnings = append(r.Warnings, RecordsFile+": "+torn.Error())
+		case err != nil:
+			return fmt.Errorf("%s: %w", file.Name(), err)
+		default:
+			r.done[l.record.Trial] = true
+			r.end = l.end
+		}
+	}
+	return nil
+}
