@@ -63,6 +63,9 @@ const (
 	// OperationNames: the name of the operation arrives. Without, the server
 	// cannot refuse one that it does not have.
 	OperationNames Ability = "operation names"
+	// ServiceNames: the name of the service arrives with it. Without, an
+	// operation of that name in any service is taken for the server's own.
+	ServiceNames Ability = "service names"
 )
 
 // check is one thing that must hold.

@@ -111,7 +111,11 @@ func checkUnknownMethod(t testing.TB, s Subject) {
 	}
 	r := start(t, s)
 	client := r.dial()
-	for _, method := range []string{"/wirelab.stacktest.v1.TestService/Nothing", "/wirelab.nobody.v1.Nothing/Unary"} {
+	unknown := []string{"/wirelab.stacktest.v1.TestService/Nothing", "/wirelab.nobody.v1.Nothing/Nothing"}
+	if !s.lacks(t, ServiceNames) {
+		unknown = append(unknown, "/wirelab.nobody.v1.Nothing/Unary")
+	}
+	for _, method := range unknown {
 		err := client.Invoke(bounded(t), method, &testpb.TestRequest{Body: []byte("x")}, &testpb.TestResponse{})
 		expectCode(t, err, codes.Unimplemented)
 	}
