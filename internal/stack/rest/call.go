@@ -1,0 +1,164 @@
+package rest
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/stack"
+)
+
+// call is one call at the server and the answer under way. It is what
+// grpc.SetHeader and grpc.SetTrailer find in the handler's context.
+type call struct {
+	method *stack.Method
+	w      http.ResponseWriter
+	r      *http.Request
+	stream bool // the answer is a stream
+
+	mu      sync.Mutex // a handler may set metadata from several goroutines
+	sent    bool       // the header is closed to changes
+	trailer metadata.MD
+}
+
+var _ grpc.ServerTransportStream = (*call)(nil)
+
+var errHeaderSent = errors.New("rest: the header has been sent")
+
+// Method implements grpc.ServerTransportStream.
+func (c *call) Method() string { return c.method.FullName }
+
+// SetHeader implements grpc.ServerTransportStream.
+func (c *call) SetHeader(md metadata.MD) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sent {
+		return errHeaderSent
+	}
+	if err := checkMetadata(md); err != nil {
+		return err
+	}
+	putMetadata(c.w.Header(), "", md)
+	return nil
+}
+
+// SendHeader implements grpc.ServerTransportStream. Where the answer is one
+// message, the header waits for its Content-Length.
+func (c *call) SendHeader(md metadata.MD) error {
+	if err := c.SetHeader(md); err != nil {
+		return err
+	}
+	if !c.closeHeader() || !c.stream {
+		return nil
+	}
+	c.beginStream()
+	return http.NewResponseController(c.w).Flush()
+}
+
+// SetTrailer implements grpc.ServerTransportStream.
+func (c *call) SetTrailer(md metadata.MD) error {
+	if err := checkMetadata(md); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trailer = metadata.Join(c.trailer, md)
+	return nil
+}
+
+// closeHeader tells whether the header was open until now.
+func (c *call) closeHeader() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first := !c.sent
+	c.sent = true
+	return first
+}
+
+// beginStream writes the header of an answer that is a stream. Only the one who
+// closed the header may call it.
+func (c *call) beginStream() {
+	c.w.Header().Set("Content-Type", streamType)
+	c.w.Header().Set("Trailer", codeTrailer) // without it net/http would give an empty stream a Content-Length and no trailers
+	c.w.WriteHeader(http.StatusOK)
+}
+
+// putTrailer writes the trailer into header fields whose names begin with
+// prefix.
+func (c *call) putTrailer(prefix string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	putMetadata(c.w.Header(), prefix, c.trailer)
+}
+
+// readRequest reads a request that is one message.
+func (c *call) readRequest() ([]byte, error) {
+	request, err := readWhole(c.w, c.r.Body)
+	if err != nil {
+		if _, is := status.FromError(err); is {
+			return nil, err
+		}
+		return nil, status.Errorf(codes.Canceled, "rest: the request broke off: %v", err)
+	}
+	return request, nil
+}
+
+// reply ends a call whose answer is one message.
+func (c *call) reply(message any) {
+	answer, err := marshal(message)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	c.closeHeader()
+	c.putTrailer(trailerPrefix)
+	header := c.w.Header()
+	header.Set("Content-Type", messageType)
+	header.Set("Content-Length", strconv.Itoa(len(answer)))
+	_, _ = c.w.Write(answer) // a client that has gone needs no answer
+}
+
+// fail ends a call of which nothing has been sent.
+func (c *call) fail(err error) {
+	c.closeHeader()
+	c.putTrailer(trailerPrefix)
+	st := statusOf(err)
+	refuse(c.w, c.r, httpStatusOf(st.Code()), st)
+}
+
+// refuse answers with an error: as a google.rpc.Status for programs, as text
+// for a human with curl.
+func refuse(w http.ResponseWriter, r *http.Request, httpStatus int, st *status.Status) {
+	body := encodeStatus(st)
+	contentType := statusType
+	if !wantsProtobuf(r) {
+		body = []byte(st.Code().String() + ": " + st.Message() + "\n")
+		contentType = "text/plain; charset=utf-8"
+	}
+	header := w.Header()
+	header.Set("Content-Type", contentType)
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(httpStatus)
+	_, _ = w.Write(body) // a client that has gone needs no answer
+}
+
+// wantsProtobuf follows Accept where it decides, and else assumes that who
+// speaks protobuf reads it.
+func wantsProtobuf(r *http.Request) bool {
+	accept := r.Header.Get("Accept")
+	switch {
+	case strings.Contains(accept, "protobuf"):
+		return true
+	case strings.Contains(accept, "text/"):
+		return false
+	default:
+		return strings.Contains(r.Header.Get("Content-Type"), "protobuf")
+	}
+}

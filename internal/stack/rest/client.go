@@ -1,0 +1,178 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/stack"
+)
+
+// client is an http.Client with a pool of its own.
+type client struct {
+	base        string // "http://HOST:PORT"
+	connections connections
+	http        http.Client
+	life        context.Context // ends with Close
+	endLife     context.CancelFunc
+}
+
+func newClient(target stack.Target) *client {
+	c := &client{base: "http://" + target.Address}
+	c.life, c.endLife = context.WithCancel(context.Background())
+	size := max(target.Connections, 1)
+	c.http = http.Client{
+		Transport: &http.Transport{
+			DialContext:         c.connections.dial,
+			MaxConnsPerHost:     size,
+			MaxIdleConnsPerHost: size,
+			DisableCompression:  true, // a body must cost what it weighs
+		},
+		// A redirect would turn the POST into a GET elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c
+}
+
+// Connections implements stack.Client.
+func (c *client) Connections() stack.ConnectionCounts { return c.connections.dialer.Counts() }
+
+// Close implements stack.Client. It ends the calls that are running.
+func (c *client) Close() error {
+	c.endLife()
+	c.connections.closeAll()
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
+	if err := checkOptions(options); err != nil {
+		return err
+	}
+	body, err := marshal(args)
+	if err != nil {
+		return err
+	}
+	request, err := c.newRequest(ctx, method, messageType, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	answer, err := c.exchange(request)
+	answer.report(options)
+	if err != nil {
+		return err
+	}
+	return unmarshal(answer.body, reply, codes.Internal)
+}
+
+// newRequest is the POST of a call, with the deadline and the metadata of ctx.
+func (c *client) newRequest(ctx context.Context, method, contentType string, body io.Reader) (*http.Request, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, status.FromContextError(err).Err()
+	}
+	path, err := pathOf(method)
+	if err != nil {
+		return nil, status.Error(codes.Internal, "rest: "+err.Error())
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, body)
+	if err != nil {
+		return nil, status.Error(codes.Internal, "rest: "+err.Error())
+	}
+	request.Header.Set("Content-Type", contentType)
+	if deadline, limited := ctx.Deadline(); limited {
+		left := time.Until(deadline)
+		if left <= 0 {
+			return nil, status.FromContextError(context.DeadlineExceeded).Err()
+		}
+		request.Header.Set(timeoutHeader, encodeTimeout(left))
+	}
+	if md, has := metadata.FromOutgoingContext(ctx); has {
+		if err := checkMetadata(md); err != nil {
+			return nil, status.Error(codes.Internal, err.Error())
+		}
+		putMetadata(request.Header, "", md)
+	}
+	return request, nil
+}
+
+// answer is what came back for a request that is answered by one message. Its
+// zero value came from nowhere.
+type answer struct {
+	header http.Header
+	body   []byte
+}
+
+// exchange makes a request and reads the answer whole. An answer that is an
+// error comes with its header.
+func (c *client) exchange(request *http.Request) (answer, error) {
+	response, err := c.http.Do(request)
+	if err != nil {
+		return answer{}, c.failure(request.Context(), err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	a := answer{header: response.Header}
+	a.body, err = readWhole(nil, response.Body)
+	if err != nil {
+		return a, c.failure(request.Context(), err)
+	}
+	return a, check(response, a.body, messageType)
+}
+
+// check turns an answer that is not the wanted one into an error.
+func check(response *http.Response, body []byte, wantMedia string) error {
+	if response.StatusCode != http.StatusOK {
+		return errorIn(response, body)
+	}
+	if contentType := response.Header.Get("Content-Type"); !isMedia(contentType, wantMedia) {
+		return status.Errorf(codes.Unknown, "rest: the server answered with %q and not with %s%s", contentType, wantMedia, excerpt(contentType, body))
+	}
+	return nil
+}
+
+// failure is the status of a call whose wire failed.
+func (c *client) failure(ctx context.Context, err error) error {
+	if ended := ctx.Err(); ended != nil {
+		return status.FromContextError(ended).Err()
+	}
+	if c.life.Err() != nil {
+		return status.Error(codes.Canceled, "rest: the client is closed")
+	}
+	var own interface{ GRPCStatus() *status.Status } // of readWhole
+	if errors.As(err, &own) {
+		return own.GRPCStatus().Err()
+	}
+	return status.Error(codes.Unavailable, "rest: "+err.Error())
+}
+
+// report fills in what grpc.Header and grpc.Trailer asked for.
+func (a *answer) report(options []grpc.CallOption) {
+	for _, option := range options {
+		switch o := option.(type) {
+		case grpc.HeaderCallOption:
+			*o.HeaderAddr = metadataIn(a.header, "")
+		case grpc.TrailerCallOption:
+			*o.TrailerAddr = metadataIn(a.header, trailerPrefix)
+		}
+	}
+}
+
+// checkOptions refuses what would be asked for in vain.
+func checkOptions(options []grpc.CallOption) error {
+	for _, option := range options {
+		switch option.(type) {
+		case grpc.HeaderCallOption, grpc.TrailerCallOption, grpc.StaticMethodCallOption, grpc.FailFastCallOption:
+		default:
+			return status.Errorf(codes.Unimplemented, "rest: the call option %T has no meaning on this wire", option)
+		}
+	}
+	return nil
+}

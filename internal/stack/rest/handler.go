@@ -1,0 +1,122 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/stack"
+)
+
+// newHandler serves each method at its short path and at its full name.
+func newHandler(methods []*stack.Method) (http.Handler, error) {
+	paths, err := shortPaths(methods)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	for path, method := range paths {
+		endpoint := endpointOf(method)
+		mux.Handle(path, endpoint)
+		mux.Handle(method.FullName, endpoint)
+	}
+	index := strings.Join(slices.Sorted(maps.Keys(paths)), "\n  POST ")
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, r, http.StatusNotFound, status.Newf(codes.Unimplemented, "rest: there is no operation at %q; there are\n  POST %s", r.URL.Path, index))
+	})
+	return mux, nil
+}
+
+// endpoint answers the calls of one method.
+type endpoint struct {
+	method  *stack.Method
+	accepts string // the media type of its requests
+	serve   func(context.Context, *call)
+}
+
+func endpointOf(method *stack.Method) *endpoint {
+	e := &endpoint{method: method, accepts: messageType}
+	switch method.Kind {
+	case stack.ClientStream:
+		e.accepts, e.serve = streamType, serveUpload
+	case stack.ServerStream:
+		e.serve = serveDownload
+	case stack.Bidi:
+		e.accepts, e.serve = streamType, func(_ context.Context, c *call) {
+			c.fail(status.Error(codes.Unimplemented, errBidi.Error()))
+		}
+	default:
+		e.serve = serveUnary
+	}
+	return e
+}
+
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		refuse(w, r, http.StatusMethodNotAllowed, status.Newf(codes.Unimplemented, "rest: %s takes POST, not %s; try\n  %s", r.URL.Path, r.Method, e.example(r)))
+		return
+	}
+	if contentType := r.Header.Get("Content-Type"); !isMedia(contentType, e.accepts) {
+		refuse(w, r, http.StatusUnsupportedMediaType, status.Newf(codes.Unimplemented, "rest: %s takes %s, not %q; try\n  %s", r.URL.Path, e.accepts, contentType, e.example(r)))
+		return
+	}
+	if r.ContentLength > stack.MaxMessageBytes && e.accepts == messageType {
+		refuse(w, r, http.StatusRequestEntityTooLarge, statusOf(errTooLarge(r.ContentLength)))
+		return
+	}
+	ctx, cancel, err := callContext(r)
+	if err != nil {
+		refuse(w, r, http.StatusBadRequest, status.New(codes.InvalidArgument, "rest: "+err.Error()))
+		return
+	}
+	defer cancel()
+	c := &call{method: e.method, w: w, r: r}
+	e.serve(grpc.NewContextWithServerTransportStream(ctx, c), c)
+}
+
+// example is the command line that would have worked.
+func (e *endpoint) example(r *http.Request) string {
+	return fmt.Sprintf("curl --data-binary @request.bin -H 'Content-Type: %s' http://%s%s", e.accepts, r.Host, shortPath(e.method.Name()))
+}
+
+// callContext is the handler's context: the request's, with the caller's
+// deadline and metadata. net/http ends it when the client hangs up.
+func callContext(r *http.Request) (context.Context, context.CancelFunc, error) {
+	ctx, cancel := r.Context(), context.CancelFunc(func() {})
+	if text := r.Header.Get(timeoutHeader); text != "" {
+		timeout, err := decodeTimeout(text)
+		if err != nil {
+			return nil, nil, err
+		}
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+	}
+	if md := metadataIn(r.Header, ""); md != nil {
+		ctx = metadata.NewIncomingContext(ctx, md)
+	}
+	return ctx, cancel, nil
+}
+
+// serveUnary reads a message, lets the handler run, and writes a message.
+func serveUnary(ctx context.Context, c *call) {
+	request, err := c.readRequest()
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	decode := func(message any) error { return unmarshal(request, message, codes.InvalidArgument) }
+	answer, err := c.method.Unary.Handler(c.method.Service, ctx, decode, nil)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	c.reply(answer)
+}

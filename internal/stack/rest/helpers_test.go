@@ -1,0 +1,79 @@
+package rest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/stack/stacktest/testpb"
+)
+
+// scripted is a service that a test fills in.
+type scripted struct {
+	testpb.UnimplementedTestServiceServer
+	unary        func(context.Context, *testpb.TestRequest) (*testpb.TestResponse, error)
+	clientStream func(grpc.ClientStreamingServer[testpb.TestRequest, testpb.TestResponse]) error
+	serverStream func(*testpb.TestRequest, grpc.ServerStreamingServer[testpb.TestResponse]) error
+}
+
+func (s *scripted) Unary(ctx context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
+	if s.unary == nil {
+		return &testpb.TestResponse{Body: in.Body}, nil
+	}
+	return s.unary(ctx, in)
+}
+
+func (s *scripted) ClientStream(stream grpc.ClientStreamingServer[testpb.TestRequest, testpb.TestResponse]) error {
+	return s.clientStream(stream)
+}
+
+func (s *scripted) ServerStream(in *testpb.TestRequest, stream grpc.ServerStreamingServer[testpb.TestResponse]) error {
+	return s.serverStream(in, stream)
+}
+
+// serve serves the service until the test ends.
+func serve(tb testing.TB, service testpb.TestServiceServer) (address string) {
+	tb.Helper()
+	server, err := Stack{}.NewServer(scenario.Variant{Stack: "rest"})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	testpb.RegisterTestServiceServer(server, service)
+	bound, err := server.Listen(context.Background(), "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve() }()
+	tb.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			tb.Error(err)
+		}
+		if err := <-served; err != nil {
+			tb.Error(err)
+		}
+	})
+	return bound.String()
+}
+
+// dial makes a client that is closed when the test ends.
+func dial(tb testing.TB, address string, connections int) stack.Client {
+	tb.Helper()
+	client, err := Stack{}.NewClient(bounded(tb), scenario.Variant{Stack: "rest"}, stack.Target{Address: address, Connections: connections})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func bounded(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	tb.Cleanup(cancel)
+	return ctx
+}

@@ -1,0 +1,155 @@
+package rest
+
+import (
+	"encoding/base64"
+	"fmt"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// The end of a stream, in HTTP trailers: the code as a number, and the whole
+// status where it is not OK.
+const (
+	codeTrailer   = "Grpc-Status"
+	statusTrailer = "Grpc-Status-Details-Bin"
+)
+
+// statusClientClosed is nginx's code for a client that went away; net/http has
+// no name for it.
+const statusClientClosed = 499
+
+// httpStatuses is the mapping that google/rpc/code.proto documents.
+var httpStatuses = [...]int{
+	codes.OK:                 http.StatusOK,
+	codes.Canceled:           statusClientClosed,
+	codes.Unknown:            http.StatusInternalServerError,
+	codes.InvalidArgument:    http.StatusBadRequest,
+	codes.DeadlineExceeded:   http.StatusGatewayTimeout,
+	codes.NotFound:           http.StatusNotFound,
+	codes.AlreadyExists:      http.StatusConflict,
+	codes.PermissionDenied:   http.StatusForbidden,
+	codes.ResourceExhausted:  http.StatusTooManyRequests,
+	codes.FailedPrecondition: http.StatusBadRequest,
+	codes.Aborted:            http.StatusConflict,
+	codes.OutOfRange:         http.StatusBadRequest,
+	codes.Unimplemented:      http.StatusNotImplemented,
+	codes.Internal:           http.StatusInternalServerError,
+	codes.Unavailable:        http.StatusServiceUnavailable,
+	codes.DataLoss:           http.StatusInternalServerError,
+	codes.Unauthenticated:    http.StatusUnauthorized,
+}
+
+func httpStatusOf(code codes.Code) int {
+	if int(code) < len(httpStatuses) {
+		return httpStatuses[code]
+	}
+	return http.StatusInternalServerError
+}
+
+// codeOf reads the status of a server that sends no google.rpc.Status.
+func codeOf(httpStatus int) codes.Code {
+	switch httpStatus {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return codes.InvalidArgument
+	case http.StatusUnauthorized:
+		return codes.Unauthenticated
+	case http.StatusForbidden:
+		return codes.PermissionDenied
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnsupportedMediaType, http.StatusNotImplemented:
+		return codes.Unimplemented // an answer of a server that does not know the call
+	case http.StatusConflict:
+		return codes.Aborted
+	case http.StatusPreconditionFailed:
+		return codes.FailedPrecondition
+	case http.StatusRequestEntityTooLarge, http.StatusRequestHeaderFieldsTooLarge, http.StatusTooManyRequests:
+		return codes.ResourceExhausted
+	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
+		return codes.DeadlineExceeded
+	case statusClientClosed:
+		return codes.Canceled
+	case http.StatusInternalServerError:
+		return codes.Internal
+	case http.StatusBadGateway, http.StatusServiceUnavailable:
+		return codes.Unavailable
+	default:
+		return codes.Unknown
+	}
+}
+
+// statusOf is the status of what a handler returned, as grpc-go has it.
+func statusOf(err error) *status.Status {
+	if st, is := status.FromError(err); is {
+		return st
+	}
+	return status.FromContextError(err)
+}
+
+// encodeStatus never fails: what protobuf refuses is text that is not UTF-8.
+func encodeStatus(st *status.Status) []byte {
+	encoded, err := proto.Marshal(st.Proto())
+	if err != nil {
+		encoded, _ = proto.Marshal(&spb.Status{Code: int32(st.Code()), Message: strings.ToValidUTF8(st.Message(), "\uFFFD")})
+	}
+	return encoded
+}
+
+// errorIn is the error that an answer other than 200 stands for.
+func errorIn(response *http.Response, body []byte) error {
+	contentType := response.Header.Get("Content-Type")
+	if media, parameters, err := mime.ParseMediaType(contentType); err == nil &&
+		media == messageType && parameters["messagetype"] == "google.rpc.Status" {
+		var st spb.Status
+		if err := proto.Unmarshal(body, &st); err == nil && st.Code != int32(codes.OK) {
+			return status.ErrorProto(&st)
+		}
+	}
+	return status.Errorf(codeOf(response.StatusCode), "rest: the server answered %s%s", response.Status, excerpt(contentType, body))
+}
+
+// excerpt is the beginning of a body that is text.
+func excerpt(contentType string, body []byte) string {
+	const enough = 200
+	if !strings.HasPrefix(contentType, "text/") || len(body) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": %.*q", enough, strings.TrimSpace(string(body)))
+}
+
+// putStatus writes the end of a stream into its trailers.
+func putStatus(header http.Header, st *status.Status) {
+	header.Set(http.TrailerPrefix+codeTrailer, strconv.Itoa(int(st.Code())))
+	if st.Code() == codes.OK {
+		return
+	}
+	// Go's client reads trailers through a buffer of 4 KiB and fails beyond.
+	const maxBytes = 2 << 10
+	encoded := encodeStatus(st)
+	if len(encoded) > maxBytes {
+		const letters = maxBytes / 8 // of at most four bytes each
+		encoded = encodeStatus(status.Newf(st.Code(), "%.*s (the rest of this status does not fit into an HTTP trailer)", letters, st.Message()))
+	}
+	header.Set(http.TrailerPrefix+statusTrailer, base64.RawStdEncoding.EncodeToString(encoded))
+}
+
+// statusIn reads the end of a stream from its trailers.
+func statusIn(trailer http.Header) *status.Status {
+	text := trailer.Get(codeTrailer)
+	code, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return status.Newf(codes.Unavailable, "rest: the stream ended without a status (%s: %q)", codeTrailer, text)
+	}
+	if encoded, err := base64.RawStdEncoding.DecodeString(trailer.Get(statusTrailer)); err == nil && len(encoded) > 0 {
+		var st spb.Status
+		if err := proto.Unmarshal(encoded, &st); err == nil && st.Code == int32(code) {
+			return status.FromProto(&st)
+		}
+	}
+	return status.New(codes.Code(code), "")
+}
