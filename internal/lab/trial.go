@@ -9,6 +9,7 @@ import (
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/worker"
 )
@@ -60,13 +61,11 @@ func (t *trial) record(started time.Time) *record.Record {
 // connection is the cell's mode, or its stack's own where it names none.
 func (t *trial) connection() scenario.Connection {
 	cell := t.planned.Cell
-	if cell.Connection != (scenario.Connection{}) {
-		return cell.Connection
+	s, err := catalog.Find(cell.Variant.Stack)
+	if err != nil {
+		return cell.Connection // the worker will say that there is no such stack
 	}
-	if s, err := catalog.Find(cell.Variant.Stack); err == nil {
-		return s.DefaultConnection()
-	}
-	return cell.Connection
+	return stack.ConnectionOf(s, cell.Variant, cell.Connection)
 }
 
 // target is the foreign server to use, if any.

@@ -159,6 +159,27 @@ type Limited interface {
 	Lacks(scenario.Variant, Kind) error
 }
 
+// Connecting is an optional ability of a Stack whose variants may say
+// themselves how many connections they make: what is in the variant's name
+// then holds, whatever mode is asked for beside it.
+type Connecting interface {
+	Connection(scenario.Variant) (mode scenario.Connection, said bool)
+}
+
+// ConnectionOf is the mode that a variant of s runs in where asked, which may
+// be the zero value, is what a person asked for.
+func ConnectionOf(s Stack, v scenario.Variant, asked scenario.Connection) scenario.Connection {
+	if c, ok := s.(Connecting); ok {
+		if mode, said := c.Connection(v); said {
+			return mode
+		}
+	}
+	if asked != (scenario.Connection{}) {
+		return asked
+	}
+	return s.DefaultConnection()
+}
+
 // Lacks asks s whether it can carry calls of this kind.
 func Lacks(s Stack, v scenario.Variant, k Kind) error {
 	if l, ok := s.(Limited); ok {

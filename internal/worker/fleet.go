@@ -42,12 +42,11 @@ func connect(ctx context.Context, spec *Spec) (*fleet, error) {
 	if err := service.Check(parameters); err != nil {
 		return nil, err
 	}
-	f := &fleet{mode: s.DefaultConnection()}
-	if spec.Client.Connection != "" {
-		if f.mode, err = scenario.ParseConnection(spec.Client.Connection); err != nil {
-			return nil, err
-		}
+	var asked scenario.Connection
+	if err := asked.UnmarshalText([]byte(spec.Client.Connection)); err != nil {
+		return nil, err
 	}
+	f := &fleet{mode: stack.ConnectionOf(s, variant, asked)}
 	target := stack.Target{Address: spec.Address, Operations: service.Operations()}
 	dial := func() (stack.Client, error) { return s.NewClient(ctx, catalog.OwnOptions(variant), target) }
 	n := 1

@@ -20,7 +20,10 @@ import (
 // Stack is grpc-go. The zero value is ready.
 type Stack struct{}
 
-var _ stack.Stack = Stack{}
+var (
+	_ stack.Stack      = Stack{}
+	_ stack.Connecting = Stack{}
+)
 
 const connectionsKey = "conns"
 
@@ -41,6 +44,15 @@ func (Stack) Options() []stack.Option {
 // DefaultConnection is one connection for all: HTTP/2 was made for it.
 func (Stack) DefaultConnection() scenario.Connection {
 	return scenario.Connection{Mode: scenario.Shared}
+}
+
+// Connection is the pool that the option conns asks for.
+func (Stack) Connection(v scenario.Variant) (scenario.Connection, bool) {
+	conns, err := stack.Count(v, connectionsKey)
+	if err != nil || conns == 0 {
+		return scenario.Connection{}, false
+	}
+	return scenario.Connection{Mode: scenario.Pool, Size: conns}, true
 }
 
 // NewServer makes a grpc.Server.
