@@ -1,7 +1,6 @@
 package clock
 
 import (
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,38 +55,4 @@ func TestUntilInABubble(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A goroutine that becomes ready must run while others spin, even where a
-// single thread runs them all.
-func TestSpinnersLetOthersRun(t *testing.T) {
-	const spinners = 8
-	const wait = 100 * time.Millisecond
-	ping, pong := make(chan struct{}), make(chan struct{})
-	go func() {
-		for range ping {
-			pong <- struct{}{}
-		}
-	}()
-	defer close(ping)
-
-	start := Now()
-	end := start + int64(wait)
-	var waiters sync.WaitGroup
-	for range spinners {
-		waiters.Go(func() { spin(end) })
-	}
-	// Two goroutines that talk to each other share what is left of a 10 ms time
-	// slice, so counting rounds would prove nothing; in how many of the
-	// milliseconds there was one at all does.
-	alive := make(map[int64]bool)
-	for now := start; now < end; now = Now() {
-		alive[(now-start)/int64(time.Millisecond)] = true
-		ping <- struct{}{}
-		<-pong
-	}
-	waiters.Wait()
-	if want := int(wait/time.Millisecond) * 6 / 10; len(alive) < want {
-		t.Errorf("others ran in %d of the %v beside %d spinners, want %d", len(alive), wait, spinners, want)
-	}
 }

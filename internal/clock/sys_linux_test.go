@@ -1,6 +1,7 @@
 package clock
 
 import (
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -35,25 +36,80 @@ func TestSpunAgreesWithTheKernel(t *testing.T) {
 		{"crowd", 8, 0.05, 1.25},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var waiters sync.WaitGroup
-			spuns := make([]time.Duration, test.spinners)
-			before := processCPU(t)
-			end := Now() + int64(60*time.Millisecond)
-			for i := range spuns {
-				waiters.Go(func() { spuns[i] = spin(end) })
+			// Beside busy processes each yield is a switch, which the kernel
+			// charges and Until leaves out, so the lower bound holds only where
+			// the process had a CPU to itself.
+			const attempts, ownCPU = 10, 0.9
+			best, had := 0.0, 0.0
+			for range attempts {
+				spun, charged, elapsed := spinTogether(t, test.spinners)
+				ratio := float64(spun) / float64(charged)
+				t.Logf("spun %v, charged %v in %v, ratio %.2f", spun, charged, elapsed, ratio)
+				if ratio > test.most {
+					t.Fatalf("the spinners say %v, the kernel %v: want a ratio of at most %v", spun, charged, test.most)
+				}
+				best, had = max(best, ratio), max(had, float64(charged)/float64(elapsed))
+				if best >= test.least {
+					return
+				}
 			}
-			waiters.Wait()
-			charged := processCPU(t) - before
-			var spun time.Duration
-			for _, s := range spuns {
-				spun += s
+			if had < ownCPU {
+				t.Skipf("lower bound not checked: this process never had more than %.0f %% of a CPU", 100*had)
 			}
-			ratio := float64(spun) / float64(charged)
-			t.Logf("spun %v, charged %v, ratio %.2f", spun, charged, ratio)
-			if ratio < test.least || ratio > test.most {
-				t.Errorf("the spinners say %v, the kernel %v: want a ratio from %v to %v", spun, charged, test.least, test.most)
-			}
+			t.Errorf("the spinners say at most %.2f of what the kernel says, want %v", best, test.least)
 		})
+	}
+}
+
+func spinTogether(t *testing.T, spinners int) (spun, charged, elapsed time.Duration) {
+	t.Helper()
+	var waiters sync.WaitGroup
+	spuns := make([]time.Duration, spinners)
+	start, before := Now(), processCPU(t)
+	end := start + int64(60*time.Millisecond)
+	for i := range spuns {
+		waiters.Go(func() { spuns[i] = spin(end) })
+	}
+	waiters.Wait()
+	for _, s := range spuns {
+		spun += s
+	}
+	return spun, processCPU(t) - before, time.Duration(Now() - start)
+}
+
+// A goroutine that becomes ready must run while others spin, even where a
+// single thread runs them all.
+func TestSpinnersLetOthersRun(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const spinners = 8
+	ping, pong := make(chan struct{}), make(chan struct{})
+	go func() {
+		for range ping {
+			pong <- struct{}{}
+		}
+	}()
+	defer close(ping)
+
+	end := Now() + int64(100*time.Millisecond)
+	start := processCPU(t)
+	var waiters sync.WaitGroup
+	for range spinners {
+		waiters.Go(func() { spin(end) })
+	}
+	// Two goroutines that talk to each other share what is left of a 10 ms time
+	// slice, so counting rounds would prove nothing; in how many of the
+	// milliseconds there was one at all does. They are milliseconds of this
+	// process, for in those of other processes nobody here runs.
+	alive := make(map[time.Duration]bool)
+	for Now() < end {
+		alive[(processCPU(t)-start)/time.Millisecond] = true
+		ping <- struct{}{}
+		<-pong
+	}
+	waiters.Wait()
+	ran := (processCPU(t) - start) / time.Millisecond
+	if want := int(ran) * 6 / 10; len(alive) < want {
+		t.Errorf("others ran in %d of %d ms beside %d spinners, want %d", len(alive), ran, spinners, want)
 	}
 }
 

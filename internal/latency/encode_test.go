@@ -62,7 +62,9 @@ func TestDecodeAloneIsTrueToThreeDigits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, pair := range [][2]time.Duration{
-		{back.Min(), histogram.Min()}, {back.Max(), histogram.Max()}, {back.Mean(), histogram.Mean()},
+		{back.Min(), histogram.Min()},
+		{back.Max(), histogram.Max()},
+		{back.Mean(), histogram.Mean()},
 		{back.Quantile(0.5), histogram.Quantile(0.5)},
 	} {
 		if got, want := float64(pair[0]), float64(pair[1]); got < want*0.998-1 || got > want*1.002+1 {

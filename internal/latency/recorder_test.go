@@ -29,7 +29,7 @@ func TestLayoutIsHdrHistograms(t *testing.T) {
 		}
 	}
 	// Asking the library takes a copy of all its buckets, so it is asked for one
-	// in 97, a prime that meets every position within a power of two.
+	// in 97, which is odd and so meets other positions in each power of two.
 	for bucket := 0; lowestIn(bucket) <= highestValue; bucket += 97 {
 		library.Reset()
 		if err := library.RecordValue(lowestIn(bucket)); err != nil {

@@ -31,8 +31,15 @@ func sampleLog(worker int32, samples, expected int) (*SampleLog, []Sample) {
 
 func TestSampleLogKeepsAllInOrder(t *testing.T) {
 	for _, test := range []struct{ samples, expected int }{
-		{0, 0}, {0, 10}, {1, 0}, {10, 10}, {11, 10}, {chunkSamples, 0},
-		{chunkSamples, chunkSamples}, {3*chunkSamples + 5, chunkSamples + 7}, {5, 4 * chunkSamples},
+		{0, 0},
+		{0, 10},
+		{1, 0},
+		{10, 10},
+		{11, 10},
+		{chunkSamples, 0},
+		{chunkSamples, chunkSamples},
+		{3*chunkSamples + 5, chunkSamples + 7},
+		{5, 4 * chunkSamples},
 	} {
 		t.Run(fmt.Sprintf("%d of %d", test.samples, test.expected), func(t *testing.T) {
 			log, want := sampleLog(1, test.samples, test.expected)

@@ -20,7 +20,7 @@ func (c Curve) check() error {
 		return fmt.Errorf("%w: %d X and %d Y", ErrUnusable, len(c.X), len(c.Y))
 	}
 	if err := checkFinite(c.X); err != nil {
-		return fmt.Errorf("X: %w", err)
+		return fmt.Errorf("of X: %w", err)
 	}
 	for i, x := range c.X {
 		if x <= 0 || i > 0 && x <= c.X[i-1] {

@@ -74,8 +74,11 @@ func TestCoverage(t *testing.T) {
 		centre float64 // the mean logarithm
 		least  float64
 	}{
-		{"normal", 3, normal, -0.0002, 0.94}, {"normal", 5, normal, -0.0002, 0.94}, {"normal", 10, normal, -0.0002, 0.94},
-		{"log-normal", 3, logNormal, -0.045, 0.92}, {"log-normal", 10, logNormal, -0.045, 0.92},
+		{"normal", 3, normal, -0.0002, 0.94},
+		{"normal", 5, normal, -0.0002, 0.94},
+		{"normal", 10, normal, -0.0002, 0.94},
+		{"log-normal", 3, logNormal, -0.045, 0.92},
+		{"log-normal", 10, logNormal, -0.045, 0.92},
 	} {
 		random := rand.New(rand.NewPCG(uint64(test.trials), 11))
 		means, ratios := 0, 0

@@ -32,8 +32,13 @@ func TestQuantileRanksRefuseWhatTheSampleCannotBound(t *testing.T) {
 		q, confidence float64
 		want          error
 	}{
-		{5, 0.5, 0.95, ErrTooFew}, {1000, 0.999, 0.95, ErrTooFew}, {0, 0.5, 0.95, ErrTooFew},
-		{100, 0, 0.95, ErrUnusable}, {100, 1, 0.95, ErrUnusable}, {100, math.NaN(), 0.95, ErrUnusable}, {100, 0.5, 0, ErrUnusable},
+		{5, 0.5, 0.95, ErrTooFew},
+		{1000, 0.999, 0.95, ErrTooFew},
+		{0, 0.5, 0.95, ErrTooFew},
+		{100, 0, 0.95, ErrUnusable},
+		{100, 1, 0.95, ErrUnusable},
+		{100, math.NaN(), 0.95, ErrUnusable},
+		{100, 0.5, 0, ErrUnusable},
 	} {
 		if low, high, err := QuantileRanks(test.n, test.q, test.confidence); !errors.Is(err, test.want) {
 			t.Errorf("%+v: ranks %d to %d, %v", test, low, high, err)

@@ -31,11 +31,11 @@ type estimatedDifference struct {
 func logDifference(a, b []float64, confidence float64) (estimatedDifference, error) {
 	logA, err := logarithms(a, confidence)
 	if err != nil {
-		return estimatedDifference{}, fmt.Errorf("A: %w", err)
+		return estimatedDifference{}, fmt.Errorf("of A: %w", err)
 	}
 	logB, err := logarithms(b, confidence)
 	if err != nil {
-		return estimatedDifference{}, fmt.Errorf("B: %w", err)
+		return estimatedDifference{}, fmt.Errorf("of B: %w", err)
 	}
 	if len(logA) == len(logB) {
 		for i := range logA {
