@@ -1,0 +1,119 @@
+package fake
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/stack"
+)
+
+type client struct {
+	script   script
+	scripted bool // whether the script says anything
+	calls    atomic.Int64
+	time     *timekeeper // nil where nothing waits
+	dialer   stack.Dialer
+	conns    []net.Conn
+	closed   chan struct{}
+	closing  sync.Once
+}
+
+var errClosed = status.Error(codes.Canceled, "fake: the client is closed")
+
+func newClient(s script) *client {
+	c := &client{script: s, scripted: s != script{}, closed: make(chan struct{})}
+	if s.waits() {
+		c.time = startTimekeeper()
+	}
+	return c
+}
+
+func (c *client) open(ctx context.Context, target stack.Target) error {
+	for range max(target.Connections, 1) {
+		conn, err := c.dialer.DialContext(ctx, "tcp", target.Address)
+		if err != nil {
+			return err
+		}
+		c.conns = append(c.conns, conn)
+	}
+	return nil
+}
+
+// Invoke answers a call.
+func (c *client) Invoke(ctx context.Context, method string, args, reply any, _ ...grpc.CallOption) error {
+	if c.scripted {
+		return c.perform(ctx, method, args, reply)
+	}
+	select {
+	case <-c.closed:
+		return errClosed
+	default:
+	}
+	if err := ctx.Err(); err != nil {
+		return status.FromContextError(err).Err()
+	}
+	return answer(method, args, reply)
+}
+
+// perform does to the call what the script says.
+func (c *client) perform(ctx context.Context, method string, args, reply any) error {
+	number := c.calls.Add(1)
+	var come <-chan struct{} // nil: never
+	switch {
+	case c.script.hangs(number):
+	case c.time != nil:
+		come = c.time.at(c.script.due(clock.Now()))
+	default:
+		come = now
+	}
+	select {
+	case <-come:
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	case <-c.closed:
+		return errClosed
+	}
+	if c.script.fails(number) {
+		return status.Error(codes.Unavailable, "scripted fault")
+	}
+	err := answer(method, args, reply)
+	if err == nil && c.script.corrupts(number) {
+		corrupt(reply)
+	}
+	return err
+}
+
+// now has always come.
+var now = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// NewStream refuses.
+func (c *client) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, status.Error(codes.Unimplemented, errStreams.Error())
+}
+
+func (c *client) Connections() stack.ConnectionCounts { return c.dialer.Counts() }
+
+// Close ends the calls that wait.
+func (c *client) Close() error {
+	c.closing.Do(func() {
+		close(c.closed)
+		if c.time != nil {
+			c.time.stop()
+		}
+		for _, conn := range c.conns {
+			_ = conn.Close()
+		}
+	})
+	return nil
+}
