@@ -10,7 +10,7 @@ import (
 
 // decode fills a struct from a tree, key by key as its json tags say. It takes
 // nothing for another thing: the YAML library's own decoder would read 1.5
-// clients as 1, and a key without a value as zero (docs/decisions/0004).
+// clients as 1, and pass over a key without a value (docs/decisions/0004).
 func decode(node ast.Node, into reflect.Value) *problem {
 	if into.CanAddr() {
 		if text, ok := into.Addr().Interface().(encoding.TextUnmarshaler); ok {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -227,6 +228,18 @@ func TestStarterIsSmall(t *testing.T) {
 	// of warm-up.
 	if trials := len(s.Plan()); trials > 25 {
 		t.Errorf("%d trials do not fit into a minute", trials)
+	}
+}
+
+func TestManualsExampleIsAScenarioFile(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/scenarios.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(manual), "```yaml\n")
+	example, _, _ = strings.Cut(example, "```")
+	if _, err := Parse("docs/scenarios.md", []byte(example), words); err != nil {
+		t.Error(err)
 	}
 }
 
