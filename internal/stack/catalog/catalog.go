@@ -5,10 +5,10 @@ package catalog
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/stack/fake"
 	"wirelab.dev/internal/stack/grpcstack"
 	"wirelab.dev/internal/stack/rest"
 	"wirelab.dev/internal/stack/tcp"
@@ -20,6 +20,7 @@ func Stacks() []stack.Stack {
 		tcp.Stack{},
 		rest.Stack{},
 		grpcstack.Stack{},
+		fake.Stack{},
 	}
 }
 
@@ -29,7 +30,7 @@ const inFlight = "inflight"
 // Common lists the options that every stack takes. The adapters never see them.
 func Common() []stack.Option {
 	return []stack.Option{
-		{Key: inFlight, Help: "calls in flight at most, held back by a semaphore in the client, as in inflight=50"},
+		{Key: inFlight, Help: "N: calls in flight at most, held back by a semaphore in the client, as in inflight=50"},
 	}
 }
 
@@ -42,31 +43,45 @@ func Find(name string) (stack.Stack, error) {
 		}
 		names = append(names, s.Name())
 	}
-	return nil, fmt.Errorf("stack %q: want one of %s", name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("stack %q: %s", name, suggest(name, names))
 }
 
-// Check says why there is no such variant.
+// Check says why there is no such variant, or nothing.
 func Check(v scenario.Variant) error {
 	s, err := Find(v.Stack)
 	if err != nil {
 		return err
 	}
-	options := append(s.Options(), Common()...)
+	options := slices.Concat(s.Options(), Common())
 	for _, set := range v.Options {
-		i := slices.IndexFunc(options, func(o stack.Option) bool { return o.Key == set.Key })
-		if i < 0 {
-			return fmt.Errorf("variant %s: %s has no option %q; it has %s", v, v.Stack, set.Key, keys(options))
-		}
-		if values := options[i].Values; len(values) > 0 && !slices.Contains(values, set.Value) {
-			return fmt.Errorf("variant %s: %s=%s: want one of %s", v, set.Key, set.Value, strings.Join(values, ", "))
+		if err := checkSetting(v.Stack, set, options); err != nil {
+			return fmt.Errorf("variant %s: %w", v, err)
 		}
 	}
 	if _, err := InFlight(v); err != nil {
 		return err
 	}
 	// What only the stack knows of its values, it says here.
-	_, err = s.NewServer(OwnOptions(v))
-	return err
+	server, err := s.NewServer(OwnOptions(v))
+	if err != nil {
+		return err
+	}
+	return server.Close()
+}
+
+func checkSetting(stackName string, set scenario.Setting, options []stack.Option) error {
+	var keys []string
+	for _, o := range options {
+		if o.Key != set.Key {
+			keys = append(keys, o.Key)
+			continue
+		}
+		if len(o.Values) > 0 && !slices.Contains(o.Values, set.Value) {
+			return fmt.Errorf("%s=%s: %s", set.Key, set.Value, suggest(set.Value, o.Values))
+		}
+		return nil
+	}
+	return fmt.Errorf("%s has no option %q; %s", stackName, set.Key, suggest(set.Key, keys))
 }
 
 // InFlight is the variant's limit of calls in flight; 0 means none.
@@ -79,12 +94,4 @@ func OwnOptions(v scenario.Variant) scenario.Variant {
 		return slices.ContainsFunc(Common(), func(o stack.Option) bool { return o.Key == s.Key })
 	})
 	return v
-}
-
-func keys(options []stack.Option) string {
-	var names []string
-	for _, o := range options {
-		names = append(names, o.Key)
-	}
-	return strings.Join(names, ", ")
 }

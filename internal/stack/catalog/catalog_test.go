@@ -1,0 +1,114 @@
+package catalog
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack"
+)
+
+func variant(t *testing.T, text string) scenario.Variant {
+	t.Helper()
+	v, err := scenario.ParseVariant(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestGoodVariants(t *testing.T) {
+	for _, text := range []string{
+		"tcp", "rest", "grpc", "fake",
+		"tcp:buffers=pooled", "tcp:buffers=fresh,inflight=50", "rest:inflight=1", "grpc:conns=4,inflight=50",
+		"fake:delay=5ms,fail-every=10",
+	} {
+		if err := Check(variant(t, text)); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestBadVariantsAreExplained(t *testing.T) {
+	for text, says := range map[string]string{
+		"gprc":                      "did you mean grpc?",
+		"htpp":                      "want one of tcp, rest, grpc, fake",
+		"tcp:bufers=pooled":         "did you mean buffers?",
+		"tcp:buffers=poled":         "did you mean pooled?",
+		"tcp:buffers=yes":           "want one of fresh, pooled",
+		"grpc:con=4":                "did you mean conns?",
+		"grpc:conns=four":           "whole number",
+		"rest:window=1":             "want one of inflight",
+		"rest:inflight=0":           "whole number",
+		"fake:stall=2s":             "fills the whole period",
+		"grpc:buffers=pooled":       "want one of conns, inflight",
+		"fake:fail-evry=2,delay=ms": "did you mean fail-every?",
+	} {
+		err := Check(variant(t, text))
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want an error that says %q", text, err, says)
+		}
+	}
+}
+
+func TestOwnOptions(t *testing.T) {
+	v := variant(t, "tcp:buffers=pooled,inflight=50")
+	if own := OwnOptions(v).String(); own != "tcp:buffers=pooled" {
+		t.Errorf("the adapter gets %s", own)
+	}
+	if limit, err := InFlight(v); limit != 50 || err != nil {
+		t.Errorf("the limit is %d, %v", limit, err)
+	}
+	if v.String() != "tcp:buffers=pooled,inflight=50" {
+		t.Errorf("the variant became %s", v)
+	}
+}
+
+// TestStacksDescribeThemselves keeps what `wirelab list` prints and variants
+// are checked by in order.
+func TestStacksDescribeThemselves(t *testing.T) {
+	var names []string
+	for _, s := range Stacks() {
+		names = append(names, s.Name())
+		if found, err := Find(s.Name()); err != nil || found != s {
+			t.Errorf("Find(%q) = %v, %v", s.Name(), found, err)
+		}
+		if s.Describe() == "" || strings.Contains(s.Describe(), "\n") {
+			t.Errorf("%s describes itself as %q", s.Name(), s.Describe())
+		}
+		if c, err := scenario.ParseConnection(s.DefaultConnection().String()); err != nil || c != s.DefaultConnection() {
+			t.Errorf("%s: its default connection is %q: %v", s.Name(), s.DefaultConnection(), err)
+		}
+		var keys []string
+		for _, o := range slices.Concat(s.Options(), Common()) {
+			keys = append(keys, o.Key)
+			checkOption(t, s, o)
+		}
+		if slices.Sort(keys); len(slices.Compact(keys)) != len(keys) {
+			t.Errorf("%s: an option is there twice: %v", s.Name(), keys)
+		}
+	}
+	if slices.Sort(names); len(slices.Compact(names)) != len(names) {
+		t.Errorf("a stack is there twice: %v", names)
+	}
+}
+
+func checkOption(t *testing.T, s stack.Stack, o stack.Option) {
+	t.Helper()
+	if o.Help == "" || strings.Contains(o.Help, "\n") {
+		t.Errorf("%s: %s is explained as %q", s.Name(), o.Key, o.Help)
+	}
+	if len(o.Values) > 0 && !slices.Contains(o.Values, o.Default) {
+		t.Errorf("%s: %s is %q by default, and takes %v", s.Name(), o.Key, o.Default, o.Values)
+	}
+	for _, value := range o.Values {
+		v := scenario.Variant{Stack: s.Name(), Options: []scenario.Setting{{Key: o.Key, Value: value}}}
+		if again, err := scenario.ParseVariant(v.String()); err != nil || again.String() != v.String() {
+			t.Errorf("%s cannot be written: %v", v, err)
+		}
+		if err := Check(v); err != nil {
+			t.Errorf("%s is offered and refused: %v", v, err)
+		}
+	}
+}
