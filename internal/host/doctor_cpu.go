@@ -49,9 +49,7 @@ func (e examination) priority() Finding {
 		return finding
 	}
 	if readInt(e.root, "proc/sys/kernel/sched_autogroup_enabled", 0) == 1 {
-		finding.Status = Limited
-		finding.Detail += ", but counts within a session only (autogroup)"
-		finding.Remedy = "sysctl kernel.sched_autogroup_enabled=0"
+		finding.Detail += "; it counts within a session only (autogroup), so each worker gets a session of its own at that priority"
 	}
 	return finding
 }
@@ -123,7 +121,7 @@ func (e examination) timers() Finding {
 func (e examination) noise() Finding {
 	finding := Finding{Name: "noise", Status: OK}
 	before, beforeErr := Snapshot()
-	noise := Calibrate(e.info.Topology.Allowed, spinTime)
+	noise := Calibrate(Spin{CPUs: e.info.Topology.Allowed, Time: spinTime})
 	after, afterErr := Snapshot()
 	if len(noise.CPUs) == 0 {
 		finding.Status, finding.Detail = Missing, strings.Join(noise.Warnings, "; ")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"syscall"
 	"unsafe"
 
@@ -55,8 +56,21 @@ func startTied(cmd *exec.Cmd) error {
 		attributes = *cmd.SysProcAttr
 	}
 	attributes.Pdeathsig = unix.SIGKILL
+	attributes.Setsid = true
 	cmd.SysProcAttr = &attributes
 	return cmd.Start()
+}
+
+// reniceSession gives the same nice value to the autogroup of a session's
+// leader: where the scheduler groups tasks by session (sched(7), "The autogroup
+// feature"), the nice value of a process counts only among those of its own
+// session. Where it does not, there is no such file and nothing to do.
+func reniceSession(pid, nice int) error {
+	err := os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", pid), []byte(strconv.Itoa(nice)), 0)
+	if err == nil || errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return fmt.Errorf("set the session's priority: %w (%w): run as root or grant CAP_SYS_NICE", err, ErrUnsupported)
 }
 
 // awaitExit returns when the child has exited, and leaves it to be reaped. A

@@ -18,6 +18,8 @@ func pinThread([]int) error { return unsupported("set CPU affinity") }
 
 func reniceThread(int) error { return unsupported("set priority") }
 
+func reniceSession(int, int) error { return nil } // there are none
+
 // startTied cannot tie here: a child outlives a parent that is killed, unless
 // it watches its standard input.
 func startTied(cmd *exec.Cmd) error { return cmd.Start() }

@@ -14,8 +14,10 @@ import (
 // own is given both, forks, and is destroyed, so that the Go scheduler never
 // meets it. It lives until the child exits, because the kernel kills the child
 // (PR_SET_PDEATHSIG) when the thread that forked it ends, however it ends: a
-// parent killed with SIGKILL leaves no orphan. The caller must Wait for the
-// command, and must not set SysProcAttr.Pdeathsig.
+// parent killed with SIGKILL leaves no orphan. The child leads a session of its
+// own, which Ctrl-C at the terminal does not reach, and whose priority counts
+// against other sessions. The caller must Wait for the command, and must not set
+// SysProcAttr.Pdeathsig, Setsid or Setpgid.
 func StartPinned(cmd *exec.Cmd, cpus []int, nice int) (warnings []string, err error) {
 	started := make(chan error, 1)
 	go func() {
@@ -26,6 +28,11 @@ func StartPinned(cmd *exec.Cmd, cpus []int, nice int) (warnings []string, err er
 			return
 		}
 		pid := cmd.Process.Pid
+		if nice != 0 {
+			if refused := reniceSession(pid, nice); refused != nil {
+				warnings = append(warnings, refused.Error())
+			}
+		}
 		started <- nil // from here on, the command is the caller's
 		awaitExit(pid)
 	}()

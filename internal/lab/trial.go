@@ -79,8 +79,12 @@ func (t *trial) target() string {
 
 // measure runs the two processes around one window and fills in the record.
 func (t *trial) measure(ctx context.Context, r *record.Record) error {
-	cpus := append(slices.Clone(t.lab.Placement.Server), t.lab.Placement.Client...)
-	before := host.Calibrate(cpus, calibration)
+	spin := host.Spin{
+		CPUs: slices.Concat(t.lab.Placement.Server, t.lab.Placement.Client),
+		Time: calibration,
+		Nice: t.lab.Nice,
+	}
+	before := host.Calibrate(spin)
 	watch := watchNeighbours()
 
 	server, err := t.startServer(ctx, r)
@@ -106,7 +110,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 		r.Warnings = append(r.Warnings, "the server at "+server.address+" is not wirelab's: its cost is not known")
 	}
 	watch.fill(&r.Host, client.CPU()+server.cpu())
-	fillNoise(&r.Host, before, host.Calibrate(cpus, calibration))
+	fillNoise(&r.Host, before, host.Calibrate(spin))
 	switch {
 	case result.SamplesFailed != "":
 		r.Warnings = append(r.Warnings, "the samples were not kept: "+result.SamplesFailed)

@@ -86,9 +86,6 @@ func Start(l Launch) (*Process, error) {
 	}
 	p.command.Stderr = p.stderr
 	p.command.WaitDelay = time.Second // a grandchild that holds its output open must not hold us
-	// A group of its own, so that Kill reaches what the worker has started,
-	// and Ctrl-C at the terminal reaches only wirelab.
-	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if p.input, err = p.command.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Name, err)
 	}
@@ -211,6 +208,8 @@ func (p *Process) killBecause(what string) {
 		p.guard.Lock()
 		p.reason = fault
 		p.guard.Unlock()
+		// The worker leads a session, and so a group, of its own: this
+		// reaches what it has started, too.
 		_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL)
 		_ = p.input.Close()
 	})
