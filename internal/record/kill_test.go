@@ -5,6 +5,7 @@ package record
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -21,15 +22,14 @@ const writerDir = "WIRELAB_TEST_WRITER_DIR"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(writerDir); dir != "" {
-		fmt.Fprintln(os.Stderr, writeForever(dir))
-		os.Exit(1)
+		fmt.Fprintln(os.Stderr, writeForever(dir, os.Stdout))
+		return
 	}
-	os.Exit(m.Run())
+	m.Run()
 }
 
-// writeForever appends records and, behind each, says on standard output that
-// it is on disk.
-func writeForever(dir string) error {
+// writeForever appends records and says, behind each, that it is on disk.
+func writeForever(dir string, acknowledge io.Writer) error {
 	r, err := Resume(dir)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func writeForever(dir string) error {
 		if err := r.Append(record); err != nil {
 			return err
 		}
-		if _, err := fmt.Println(trial); err != nil {
+		if _, err := fmt.Fprintln(acknowledge, trial); err != nil {
 			return err
 		}
 	}
@@ -57,7 +57,10 @@ func writeForever(dir string) error {
 // without damage, and goes on.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	const kills = 20
+	kills := 20
+	if testing.Short() {
+		kills = 3
+	}
 	w := begin(t, 0)
 	finish(t, w)
 	random := rand.New(rand.NewPCG(1, 0))

@@ -42,18 +42,17 @@ func readLines(from io.Reader) iter.Seq2[line, error] {
 		for number := 1; ; number++ {
 			text, err := readLine(reader)
 			offset += int64(len(text))
-			if err == io.EOF && len(text) == 0 {
+			ended := errors.Is(err, io.EOF)
+			if ended && len(text) == 0 {
 				return
 			}
 			l := line{number: number, end: offset}
-			switch {
-			case err == io.EOF:
-				err = &tornError{number, len(text)}
-			case err == nil:
+			if err == nil {
 				l.record, err = decodeRecord(text)
-				if errors.Is(err, errNoJSON) && atEnd(reader) {
-					err = &tornError{number, len(text)}
-				}
+				ended = errors.Is(err, errNoJSON) && atEnd(reader)
+			}
+			if ended {
+				err = &tornError{number, len(text)}
 			}
 			if earlier, twice := lineOf[l.record.Trial]; err == nil && twice {
 				err = fmt.Errorf("holds trial %d, which line %d holds already", l.record.Trial, earlier)
@@ -80,7 +79,7 @@ func readLine(reader *bufio.Reader) ([]byte, error) {
 			return nil, fmt.Errorf("is longer than %d MiB, which no record is", maxLineBytes>>20)
 		}
 		text = append(text, part...)
-		if err != bufio.ErrBufferFull {
+		if !errors.Is(err, bufio.ErrBufferFull) {
 			return text, err
 		}
 	}
@@ -88,7 +87,7 @@ func readLine(reader *bufio.Reader) ([]byte, error) {
 
 func atEnd(reader *bufio.Reader) bool {
 	_, err := reader.Peek(1)
-	return err == io.EOF
+	return errors.Is(err, io.EOF)
 }
 
 // errNoJSON marks a line that is not whole.
