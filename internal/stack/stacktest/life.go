@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/stacktest/testpb"
 )
@@ -155,10 +156,8 @@ func checkConnections(t testing.TB, s Subject) {
 			})
 		}
 		all.Wait()
-		most := int64(max(asked, 1))
-		if s.OwnConnections > 0 {
-			most = int64(s.OwnConnections)
-		}
+		mode := scenario.Connection{Mode: scenario.Pool, Size: max(asked, 1)}
+		most := int64(stack.ConnectionOf(s.Stack, s.Variant, mode).Size) // the variant's own figure wins
 		if counts := client.Connections(); counts.Opened < 1 || counts.Opened > most || counts.Open > counts.Opened || counts.Failed != 0 {
 			t.Errorf("asked for %d connections, the client counts %+v", asked, counts)
 		}

@@ -30,9 +30,6 @@ type Subject struct {
 	// Garbage is what the server must survive besides the bytes that are
 	// wrong on every wire: an oversize length, half a frame. The key names it.
 	Garbage map[string][]byte
-	// OwnConnections is the number of connections that the variant's own
-	// options ask for, where they win over the target's; else 0.
-	OwnConnections int
 
 	label string // marks the goroutines of one check
 }
