@@ -81,6 +81,7 @@ type Cell struct {
 	Wait       *Latencies // nil without an in-flight limit
 	P99OverP50 Figure     // of Response where there is one
 	InFlight   Figure
+	WarmUp     Figure  // milliseconds that went before the window; 0 where it began cold
 	ClientCPU  *Figure // microseconds a request; nil where not measured
 	ServerCPU  *Figure
 	ClientBusy *Figure // share of the CPUs it was given
@@ -133,28 +134,48 @@ const (
 	Undecided  Verdict = "undecided"
 )
 
+// The metrics of comparisons.
+const (
+	Mean       = "mean"       // response time
+	P99        = "p99"        // response time
+	Throughput = "throughput" // closed loops only: an open one sends what it is told to
+)
+
 // Comparison holds two variants against each other at the same point. Ratio is
-// A's mean response time over B's, paired by repeat.
+// A's figure over B's, paired by repeat.
 type Comparison struct {
-	Part         string
-	A, B         string // variants
-	Workload     string
-	RequestBytes int
-	Clients      int
-	Metric       string // what Ratio is of
-	Ratio        Figure
-	P            float64 // of the Mann-Whitney test, Holm-adjusted over the run; NaN where there are too few trials
-	Verdict      Verdict
-	Margin       float64 // within which they count as equivalent
+	Part          string
+	A, B          string // variants
+	Workload      string
+	RequestBytes  int
+	ResponseBytes int
+	Clients       int
+	Load          record.Load // without its in-flight limit, which is the variant's
+	Metric        string      // what Ratio is of
+	Pairs         int         // repeats in which both trials are valid
+	Ratio         Figure
+	// P is of a ratio this far from 1 where there is no difference, by
+	// Student's t over the logarithms, Holm-adjusted over all comparisons of
+	// this metric in the run. NaN where there are too few trials.
+	P       float64
+	Verdict Verdict
+	Margin  float64 // within which they count as equivalent
 }
+
+// The curves that may have a knee.
+const (
+	ByThroughput = "throughput" // where more clients stop paying
+	ByTail       = "tail"       // where P99/P50 begins to grow
+)
 
 // Knee is where more concurrency stops paying, for one variant and size. Found
 // is false where it is refused, for the Reason.
 type Knee struct {
 	Part         string
 	Variant      string
+	Connection   string
 	RequestBytes int
-	By           string // "throughput" or "tail": which curve bends
+	By           string // ByThroughput or ByTail: which curve bends
 	Found        bool
 	Clients      Figure
 	Reason       string
@@ -201,7 +222,7 @@ type WarmUpNeed struct {
 	Settled      int
 	Needed       Figure // milliseconds from the first request
 	NeededCalls  Figure // requests from the first one, all clients together
-	// FirstRequestsOver is how much slower the mean of the first tenth of a
+	// FirstOver is how many times slower the mean of the first tenth of a
 	// second was than the settled part.
 	FirstOver Figure
 }

@@ -1,0 +1,123 @@
+package analysis
+
+import (
+	"cmp"
+	"slices"
+
+	"wirelab.dev/internal/record"
+)
+
+// summarize describes a point. Without a valid trial its figures stay zero: a
+// figure that is not to be believed is not given, save as one of the Repeats.
+func (p *point) summarize(shared remarks) Cell {
+	valid := p.valid()
+	c := Cell{
+		Cell: p.cell, Key: p.cell.Key(),
+		Trials: len(p.trials), Valid: len(valid),
+		Findings: findings(p.trials, shared),
+		Warnings: warnings(p.trials, shared),
+	}
+	for _, t := range p.trials {
+		c.Failure = cmp.Or(c.Failure, t.Failure)
+		c.Repeats = append(c.Repeats, Repeat{
+			Trial: t.Repeat, Valid: t.valid,
+			Throughput: t.ThroughputPerSecond(),
+			P50:        t.response.p50, P99: t.response.p99, MeanUS: t.response.mean,
+		})
+	}
+	slices.SortFunc(c.Repeats, func(a, b Repeat) int { return cmp.Compare(a.Trial, b.Trial) })
+	if len(valid) == 0 {
+		return c
+	}
+	c.count(valid)
+	c.measure(valid)
+	for _, point := range p.merged.Percentiles() {
+		c.Curve = append(c.Curve, CurvePoint{Quantile: point.Quantile, Microseconds: float64(point.Value) / 1e3})
+	}
+	return c
+}
+
+// count adds up what the valid trials requested.
+func (c *Cell) count(valid []trial) {
+	for _, t := range valid {
+		c.Requests += t.Requests
+		c.Errors += t.Failed()
+		for _, e := range t.Errors {
+			i := slices.IndexFunc(c.ErrorKinds, func(k record.ErrorCount) bool { return k.Code == e.Code })
+			if i < 0 {
+				c.ErrorKinds = append(c.ErrorKinds, e)
+				continue
+			}
+			c.ErrorKinds[i].Count += e.Count
+		}
+	}
+	slices.SortStableFunc(c.ErrorKinds, func(a, b record.ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
+}
+
+func (c *Cell) measure(valid []trial) {
+	c.Throughput = over(valid, throughput)
+	c.Service = latencies(valid, func(t trial) times { return t.service })
+	if hasAll(valid, func(t trial) bool { return t.Response != nil }) {
+		response := latencies(valid, func(t trial) times { return t.response })
+		c.Response = &response
+	}
+	if hasAll(valid, func(t trial) bool { return t.Wait != nil }) {
+		wait := latencies(valid, func(t trial) times { return t.wait })
+		c.Wait = &wait
+	}
+	c.P99OverP50 = over(valid, tailResponse)
+	c.InFlight = over(valid, func(t trial) float64 { return t.InFlight })
+	c.WarmUp = over(valid, func(t trial) float64 { return float64(t.WarmUp.TookNS) / 1e6 })
+	c.Opened = Figure{Value: over(valid, func(t trial) float64 { return float64(t.Connections.Opened) }).Value}
+	c.Want = valid[0].Connections.Want
+
+	c.ClientCPU = known(valid, func(t trial) (float64, bool) { return cpuPerRequest(t, t.Client) })
+	c.ServerCPU = known(valid, func(t trial) (float64, bool) { return cpuPerRequest(t, t.Server) })
+	c.ClientBusy = known(valid, func(t trial) (float64, bool) { return pointed(t.Client.Busy) })
+	c.ServerBusy = known(valid, func(t trial) (float64, bool) { return pointed(t.Server.Busy) })
+	c.ClientPeak = known(valid, func(t trial) (float64, bool) { return pointed(t.Client.PeakBytes) })
+	c.ServerPeak = known(valid, func(t trial) (float64, bool) { return pointed(t.Server.PeakBytes) })
+}
+
+// latencies has no interval for the maximum: that of more trials is greater,
+// so there is no true value for it to hold.
+func latencies(trials []trial, of func(trial) times) Latencies {
+	by := func(pick func(times) float64) Figure {
+		return over(trials, func(t trial) float64 { return pick(of(t)) })
+	}
+	greatest := 0.0
+	for _, t := range trials {
+		greatest = max(greatest, of(t).max)
+	}
+	return Latencies{
+		Mean:  by(func(t times) float64 { return t.mean }),
+		P50:   by(func(t times) float64 { return t.p50 }),
+		P90:   by(func(t times) float64 { return t.p90 }),
+		P95:   by(func(t times) float64 { return t.p95 }),
+		P99:   by(func(t times) float64 { return t.p99 }),
+		P999:  by(func(t times) float64 { return t.p999 }),
+		P9999: by(func(t times) float64 { return t.p9999 }),
+		Max:   Figure{Value: greatest},
+	}
+}
+
+// cpuPerRequest is in microseconds. The window's CPU time is shared out over
+// the calls that ended in it.
+func cpuPerRequest(t trial, p record.Process) (float64, bool) {
+	ns, ok := p.CPUNS()
+	if !ok || t.Completed == 0 {
+		return 0, false
+	}
+	return float64(ns) / float64(t.Completed) / 1e3, true
+}
+
+func pointed[N int64 | float64](p *N) (float64, bool) {
+	if p == nil {
+		return 0, false
+	}
+	return float64(*p), true
+}
+
+func hasAll(trials []trial, has func(trial) bool) bool {
+	return !slices.ContainsFunc(trials, func(t trial) bool { return !has(t) })
+}

@@ -1,0 +1,102 @@
+package analysis
+
+import (
+	"cmp"
+	"slices"
+
+	"wirelab.dev/internal/stats"
+)
+
+const (
+	// crossoverSizes is the fewest sizes along which a crossover is sought.
+	crossoverSizes = 4
+	// crossoverConfidence is greater than that of other intervals, since a
+	// sweep asks at every size: at 95 % one in twelve sweeps of 13 sizes
+	// would find equal variants to cross, at 99 % one in 250.
+	crossoverConfidence = 0.99
+)
+
+// findCrossovers looks along the sizes, at every concurrency and between every
+// two variants.
+func findCrossovers(points []*point) []Crossover {
+	var crossovers []Crossover
+	atAnySize := func(p *point) contest {
+		c := p.contest()
+		c.requestBytes, c.responseBytes = 0, 0
+		return c
+	}
+	for _, rivals := range groupBy(points, atAnySize) {
+		sweeps := groupBy(rivals, func(p *point) string { return p.cell.Variant })
+		for i, a := range sweeps {
+			for _, b := range sweeps[i+1:] {
+				crossovers = append(crossovers, crossoversOf(a, b)...)
+			}
+		}
+	}
+	return crossovers
+}
+
+// sweep is two variants over the sizes at which both have enough trials.
+type sweep struct {
+	a, b stats.Curve
+}
+
+func crossoversOf(a, b []*point) []Crossover {
+	along := pairSweep(a, b)
+	if len(along.a.X) < crossoverSizes {
+		return nil
+	}
+	found, err := stats.FindCrossovers(along.a, along.b, stats.CrossoverRule{
+		Confidence: crossoverConfidence, SharpStep: 2, SharpJump: 0.1,
+	})
+	if err != nil {
+		return nil // a figure that is no positive number: there is nothing to hold against the other
+	}
+	crossovers := make([]Crossover, len(found))
+	for i, f := range found {
+		c := &crossovers[i]
+		*c = Crossover{
+			Part: a[0].cell.Part, A: a[0].cell.Variant, B: b[0].cell.Variant, Clients: a[0].cell.Clients,
+			Bytes: Figure{Value: f.X, Interval: &Interval{Low: f.Low, High: f.High, Confidence: crossoverConfidence}},
+			Kind:  string(f.Kind),
+		}
+		after := slices.IndexFunc(along.a.X, func(x float64) bool { return x >= f.X })
+		after = max(after, 1)
+		c.SizeBefore, c.SizeAfter = int(along.a.X[after-1]), int(along.a.X[after])
+		c.Before, c.After = along.ratio(after-1), along.ratio(after)
+		if f.Beyond == stats.Lower {
+			c.A, c.B = c.B, c.A
+			c.Before, c.After = 1/c.Before, 1/c.After
+		}
+	}
+	return crossovers
+}
+
+// pairSweep takes the sizes at which there are enough paired trials.
+func pairSweep(a, b []*point) sweep {
+	var along sweep
+	a = slices.Clone(a)
+	slices.SortFunc(a, func(x, y *point) int { return cmp.Compare(x.cell.RequestBytes, y.cell.RequestBytes) })
+	for _, p := range a {
+		i := slices.IndexFunc(b, func(q *point) bool { return q.contest() == p.contest() })
+		if i < 0 || p.cell.RequestBytes == 0 || p.cell.RequestBytes != p.cell.ResponseBytes {
+			continue
+		}
+		ofA, ofB := pairs(p, b[i], meanResponse)
+		if len(ofA) < leastTrials {
+			continue
+		}
+		size := float64(p.cell.RequestBytes)
+		along.a.X, along.a.Y = append(along.a.X, size), append(along.a.Y, ofA)
+		along.b.X, along.b.Y = append(along.b.X, size), append(along.b.Y, ofB)
+	}
+	return along
+}
+
+func (s sweep) ratio(i int) float64 {
+	interval, err := stats.RatioInterval(s.a.Y[i], s.b.Y[i], crossoverConfidence)
+	if err != nil {
+		panic("analysis: a sweep holds what FindCrossovers has refused: " + err.Error())
+	}
+	return interval.Estimate
+}

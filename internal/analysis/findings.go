@@ -1,0 +1,129 @@
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"wirelab.dev/internal/record"
+)
+
+// deepTailRequests is how many requests a P99.99 takes to be more than the
+// maximum.
+const deepTailRequests = 10_000
+
+const deepTailWarning = "P99.99 of fewer than 10,000 requests is the maximum"
+
+// remarks are what the trials of a run have in common: it is said once, not in
+// every cell. They keep the order in which they were first made.
+type remarks []remark
+
+type remark struct {
+	check string // the name of one that could not be made, or empty
+	text  string
+}
+
+func (r remarks) texts() []string {
+	texts := make([]string, len(r))
+	for i, one := range r {
+		texts[i] = one.text
+		if one.check != "" {
+			texts[i] = fmt.Sprintf("the check %q could not be made: %s", one.check, one.text)
+		}
+	}
+	return texts
+}
+
+// remarksOf are a trial's warnings, and the checks that could not be made.
+func remarksOf(r *record.Record) remarks {
+	var all remarks
+	for _, c := range r.Checks {
+		if c.Level == record.Unknown {
+			all = append(all, remark{c.Name, c.Detail})
+		}
+	}
+	for _, w := range r.Warnings {
+		all = append(all, remark{text: w})
+	}
+	if r.Service.Count < deepTailRequests {
+		all = append(all, remark{text: deepTailWarning})
+	}
+	return all
+}
+
+// sharedRemarks are those of every trial that was measured. One trial shares
+// nothing with others.
+func sharedRemarks(records []*record.Record) remarks {
+	var shared remarks
+	measured := 0
+	for _, r := range records {
+		if r.Failure != "" {
+			continue
+		}
+		own := remarksOf(r)
+		if measured++; measured == 1 {
+			shared = own
+			continue
+		}
+		shared = slices.DeleteFunc(shared, func(one remark) bool { return !slices.Contains(own, one) })
+	}
+	return shared
+}
+
+// warnings are the remarks without a check that are the cell's own, each once.
+func warnings(trials []trial, shared remarks) []string {
+	var texts []string
+	counts := map[string]int{}
+	measured := 0
+	for _, t := range trials {
+		if t.Failure != "" {
+			continue
+		}
+		measured++
+		for _, one := range remarksOf(t.Record) {
+			if one.check != "" || slices.Contains(shared, one) {
+				continue
+			}
+			if counts[one.text]++; counts[one.text] == 1 {
+				texts = append(texts, one.text)
+			}
+		}
+	}
+	for i, text := range texts {
+		if n := counts[text]; n < measured {
+			texts[i] = fmt.Sprintf("%s (%d of %d trials)", text, n, measured)
+		}
+	}
+	return texts
+}
+
+// findings are the checks that were not ok, worst first. A check that was so in
+// several trials keeps the words of the first of them. Trials without a
+// measurement have nothing to check: the cell's Failure speaks for them.
+func findings(trials []trial, shared remarks) []Finding {
+	var all []Finding
+	for _, t := range trials {
+		if t.Failure != "" {
+			continue
+		}
+		for _, c := range t.Checks {
+			if c.Level == record.OK || slices.Contains(shared, remark{c.Name, c.Detail}) {
+				continue
+			}
+			i := slices.IndexFunc(all, func(f Finding) bool { return f.Name == c.Name && f.Level == c.Level })
+			if i < 0 {
+				i = len(all)
+				all = append(all, Finding{Name: c.Name, Level: c.Level, Detail: c.Detail})
+			}
+			all[i].Trials++
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(severity(b.Level), severity(a.Level)), cmp.Compare(b.Trials, a.Trials))
+	})
+	return all
+}
+
+func severity(l record.Level) int {
+	return slices.Index([]record.Level{record.OK, record.Unknown, record.Warning, record.Invalid}, l)
+}

@@ -1,0 +1,91 @@
+package analysis
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/stats"
+)
+
+// findKnees looks along the concurrencies of everything that has at least two.
+func findKnees(points []*point, seed uint64) []Knee {
+	var knees []Knee
+	atAnyConcurrency := func(p *point) record.Cell {
+		cell := p.cell
+		cell.Clients = 0
+		return cell
+	}
+	for _, course := range groupBy(points, atAnyConcurrency) {
+		if len(course) < 2 {
+			continue
+		}
+		course = slices.Clone(course)
+		slices.SortFunc(course, func(a, b *point) int { return cmp.Compare(a.cell.Clients, b.cell.Clients) })
+		if course[0].cell.Load.Model == "closed" {
+			knees = append(knees, kneeOf(course, ByThroughput, seed))
+		}
+		knees = append(knees, kneeOf(course, ByTail, seed))
+	}
+	return knees
+}
+
+// kneeOf finds the knee of one curve. Throughput is proportional to the number
+// of clients until something is busy, so its distance is that of the numbers; a
+// tail grows over orders of magnitude, so its distance is that of their ratio.
+func kneeOf(course []*point, by string, seed uint64) Knee {
+	cell := course[0].cell
+	knee := Knee{Part: cell.Part, Variant: cell.Variant, Connection: cell.Connection, RequestBytes: cell.RequestBytes, By: by}
+	search := stats.KneeSearch{Bend: stats.Flattens, Resampling: stats.Resampling{Seed: seed, Confidence: confidence}}
+	of := throughput
+	if by == ByTail {
+		search.Bend, search.LogX, of = stats.Steepens, true, tailResponse
+	}
+	var curve stats.Curve
+	for _, p := range course {
+		if figures := values(p.valid(), of); len(figures) > 0 {
+			curve.X, curve.Y = append(curve.X, float64(p.cell.Clients)), append(curve.Y, figures)
+		}
+	}
+	found, err := stats.FindKnee(curve, search)
+	switch {
+	case errors.Is(err, stats.ErrTooFew):
+		knee.Reason = fmt.Sprintf("a knee is read off five concurrencies or more, and %d were validly measured", len(curve.X))
+	case err != nil:
+		knee.Reason = withoutKnee(curve, by)
+	default:
+		knee.Found = true
+		knee.Clients.Value = found.X
+		if found.Confidence > 0 {
+			knee.Clients.Interval = &Interval{Low: found.Low, High: found.High, Confidence: found.Confidence}
+		}
+	}
+	return knee
+}
+
+// withoutKnee says what a curve without a knee does instead.
+func withoutKnee(curve stats.Curve, by string) string {
+	last := len(curve.X) - 1
+	at := func(i int) float64 { return stats.Median(curve.Y[i]) }
+	greatest := 0
+	for i := range curve.X {
+		if at(i) > at(greatest) {
+			greatest = i
+		}
+	}
+	name := "throughput"
+	if by == ByTail {
+		name = "P99/P50"
+	}
+	switch {
+	case greatest == last && at(last) > (1+margin)*at(last-1) && by == ByThroughput:
+		return fmt.Sprintf("throughput still grows at %.0f clients, the most that were measured", curve.X[last])
+	case at(greatest) < (1+margin)*at(0):
+		return name + " does not grow with the number of clients"
+	case greatest < last && at(last) < at(0):
+		return fmt.Sprintf("%s is greatest at %.0f clients and falls to less than it was at %.0f", name, curve.X[greatest], curve.X[0])
+	}
+	return "no bend of " + name + " stands out of the differences between trials"
+}

@@ -1,0 +1,67 @@
+package analysis
+
+import (
+	"slices"
+	"strconv"
+
+	"wirelab.dev/internal/scenario"
+)
+
+// limitOption is the option that bounds the calls in flight, of any stack.
+const limitOption = "inflight"
+
+// limitEffects holds each variant with a limit against the one that differs in
+// nothing else.
+func limitEffects(points []*point) []LimitEffect {
+	var effects []LimitEffect
+	for _, rivals := range groupBy(points, (*point).contest) {
+		for _, with := range rivals {
+			unlimited, limit, limited := withoutLimit(with.cell.Variant)
+			if !limited {
+				continue
+			}
+			i := slices.IndexFunc(rivals, func(p *point) bool { return p.cell.Variant == unlimited })
+			if i < 0 || len(with.valid()) == 0 || len(rivals[i].valid()) == 0 {
+				continue
+			}
+			effects = append(effects, limitEffect(rivals[i], with, limit))
+		}
+	}
+	return effects
+}
+
+// withoutLimit takes the limit off a variant's name.
+func withoutLimit(name string) (rest string, limit int, limited bool) {
+	v, err := scenario.ParseVariant(name)
+	if err != nil {
+		return "", 0, false // a name from elsewhere: it has no options that we know
+	}
+	value, set := v.Get(limitOption)
+	if !set {
+		return "", 0, false
+	}
+	limit, err = strconv.Atoi(value)
+	if err != nil {
+		return "", 0, false
+	}
+	v.Options = slices.DeleteFunc(v.Options, func(s scenario.Setting) bool { return s.Key == limitOption })
+	return v.String(), limit, true
+}
+
+func limitEffect(without, with *point, limit int) LimitEffect {
+	before, after := without.valid(), with.valid()
+	return LimitEffect{
+		Part: with.cell.Part, Without: without.cell.Variant, With: with.cell.Variant,
+		RequestBytes: with.cell.RequestBytes, Clients: with.cell.Clients, Limit: limit,
+		ThroughputRatio:   ratio(with, without, throughput),
+		MeanServiceRatio:  ratio(with, without, func(t trial) float64 { return t.service.mean }),
+		MeanResponseRatio: ratio(with, without, meanResponse),
+		TailWithout:       over(before, tailResponse).Value,
+		TailWithService:   over(after, func(t trial) float64 { return t.service.tail() }).Value,
+		TailWithResponse:  over(after, tailResponse).Value,
+		P50WithoutUS:      over(before, func(t trial) float64 { return t.response.p50 }).Value,
+		P99Without:        over(before, p99Response).Value,
+		P50WithUS:         over(after, func(t trial) float64 { return t.response.p50 }).Value,
+		P99WithUS:         over(after, p99Response).Value,
+	}
+}

@@ -1,0 +1,153 @@
+package analysis
+
+import (
+	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/record"
+)
+
+// point is a cell with its trials, of which the rest of the package is a
+// reading.
+type point struct {
+	cell   record.Cell
+	trials []trial
+	// merged holds the response times of the valid trials together.
+	merged *latency.Histogram
+}
+
+// trial is a record with its histograms read. It keeps figures, not the
+// histograms: decoded they are 216 KiB each.
+type trial struct {
+	*record.Record
+	valid    bool
+	service  times
+	response times // the service times where the record has no others
+	wait     times
+}
+
+// times are the figures of one distribution, in microseconds.
+type times struct {
+	count                                      int64
+	mean, p50, p90, p95, p99, p999, p9999, max float64
+}
+
+func newPoint(cell record.Cell) *point {
+	return &point{cell: cell, merged: latency.NewHistogram()}
+}
+
+func (p *point) add(r *record.Record) error {
+	t := trial{Record: r, valid: r.Valid()}
+	defer func() { p.trials = append(p.trials, t) }()
+	if r.Failure != "" {
+		return nil
+	}
+	histogram, err := read(&r.Service, &t.service)
+	if err != nil {
+		return err
+	}
+	t.response = t.service
+	if r.Response != nil {
+		if histogram, err = read(r.Response, &t.response); err != nil {
+			return err
+		}
+	}
+	if r.Wait != nil {
+		if _, err := read(r.Wait, &t.wait); err != nil {
+			return err
+		}
+	}
+	if t.valid {
+		p.merged.Merge(histogram)
+	}
+	return nil
+}
+
+func read(from *latency.Distribution, into *times) (*latency.Histogram, error) {
+	if from.Count == 0 {
+		return latency.NewHistogram(), nil
+	}
+	h, err := from.Decode()
+	if err != nil {
+		return nil, err
+	}
+	at := func(q float64) float64 { return float64(h.Quantile(q)) / 1e3 }
+	*into = times{
+		count: h.Count(),
+		mean:  float64(h.Sum()) / float64(h.Count()) / 1e3,
+		p50:   at(0.5), p90: at(0.9), p95: at(0.95), p99: at(0.99), p999: at(0.999), p9999: at(0.9999),
+		max: float64(h.Max()) / 1e3,
+	}
+	return h, nil
+}
+
+// valid are the trials that may be used.
+func (p *point) valid() []trial {
+	var valid []trial
+	for _, t := range p.trials {
+		if t.valid {
+			valid = append(valid, t)
+		}
+	}
+	return valid
+}
+
+// tail is how many times longer the slowest hundredth takes than the median.
+func (t times) tail() float64 {
+	if t.p50 == 0 {
+		return 0
+	}
+	return t.p99 / t.p50
+}
+
+// metric is a figure of one trial.
+type metric func(trial) float64
+
+// The metrics that more than one reading uses.
+func meanResponse(t trial) float64 { return t.response.mean }
+func p99Response(t trial) float64  { return t.response.p99 }
+func tailResponse(t trial) float64 { return t.response.tail() }
+func throughput(t trial) float64   { return t.ThroughputPerSecond() }
+
+// values are a metric's figures, one a trial.
+func values(trials []trial, of metric) []float64 {
+	figures := make([]float64, len(trials))
+	for i, t := range trials {
+		figures[i] = of(t)
+	}
+	return figures
+}
+
+// contest is what must be equal for two points to be compared: all but the
+// variant, and what comes with it.
+type contest struct {
+	part, workload              string
+	requestBytes, responseBytes int
+	clients                     int
+	load                        record.Load
+}
+
+func (p *point) contest() contest {
+	c := contest{
+		part: p.cell.Part, workload: p.cell.Workload,
+		requestBytes: p.cell.RequestBytes, responseBytes: p.cell.ResponseBytes,
+		clients: p.cell.Clients, load: p.cell.Load,
+	}
+	c.load.InFlightLimit = 0 // an option of the variant
+	return c
+}
+
+// groupBy puts the points with equal keys together, in the order in which the
+// keys first appear.
+func groupBy[K comparable](points []*point, key func(*point) K) [][]*point {
+	place := map[K]int{}
+	var groups [][]*point
+	for _, p := range points {
+		i, seen := place[key(p)]
+		if !seen {
+			i = len(groups)
+			place[key(p)] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], p)
+	}
+	return groups
+}

@@ -1,0 +1,99 @@
+package analysis
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"wirelab.dev/internal/record"
+)
+
+// Summarize analyses the records of a run. They may be fewer than its manifest
+// plans, and in any order.
+func Summarize(m *record.Manifest, records []*record.Record) (*Summary, error) {
+	s := &Summary{
+		Name: m.Name, Title: m.Title, Question: m.Question,
+		Started: m.Started, Status: m.Status, Seed: m.Seed,
+		Planned: m.Trials, Done: len(records), Command: m.Command,
+		Warnings: slices.Clone(m.Warnings),
+	}
+	if len(m.Host) > 0 {
+		if err := json.Unmarshal(m.Host, &s.Host); err != nil {
+			return nil, fmt.Errorf("analysis: the manifest's host: %w", err)
+		}
+	}
+	for _, r := range records {
+		switch {
+		case r.Failure != "":
+			s.Failed++
+		case !r.Valid():
+			s.Invalid++
+		}
+	}
+	points, err := gather(m, records)
+	if err != nil {
+		return nil, fmt.Errorf("analysis: %w", err)
+	}
+	shared := sharedRemarks(records)
+	s.Warnings = append(s.Warnings, shared.texts()...)
+	for _, p := range points {
+		s.Cells = append(s.Cells, p.summarize(shared))
+	}
+	s.Comparisons = compareAll(points)
+	s.Knees = findKnees(points, m.Seed)
+	s.Crossovers = findCrossovers(points)
+	s.Limits = limitEffects(points)
+	s.WarmUps = warmUpNeeds(points)
+	return s, nil
+}
+
+// gather puts the trials of equal cells together. Points come in the order of
+// the plan, but those of one variant stand where the scenario has the variant,
+// since the plan is shuffled.
+func gather(m *record.Manifest, records []*record.Record) ([]*point, error) {
+	planned := slices.Clone(records)
+	slices.SortStableFunc(planned, func(a, b *record.Record) int { return cmp.Compare(a.Trial, b.Trial) })
+	var points []*point
+	at := map[record.Cell]*point{}
+	for _, r := range planned {
+		p := at[r.Cell]
+		if p == nil {
+			p = newPoint(r.Cell)
+			at[r.Cell] = p
+			points = append(points, p)
+		}
+		if err := p.add(r); err != nil {
+			return nil, fmt.Errorf("trial %d, %s: %w", r.Trial, r.Cell.Key(), err)
+		}
+	}
+	place, err := declared(m)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(points, func(a, b *point) int { return cmp.Compare(place[a.cell.Variant], place[b.cell.Variant]) })
+	return points, nil
+}
+
+// declared is where the scenario first has each variant.
+func declared(m *record.Manifest) (map[string]int, error) {
+	var scenario struct {
+		Parts []struct {
+			Stacks []string `json:"stacks"`
+		} `json:"parts"`
+	}
+	if len(m.Scenario) > 0 {
+		if err := json.Unmarshal(m.Scenario, &scenario); err != nil {
+			return nil, fmt.Errorf("the manifest's scenario: %w", err)
+		}
+	}
+	place := map[string]int{}
+	for _, part := range scenario.Parts {
+		for _, variant := range part.Stacks {
+			if _, seen := place[variant]; !seen {
+				place[variant] = len(place)
+			}
+		}
+	}
+	return place, nil
+}

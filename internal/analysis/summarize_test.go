@@ -1,0 +1,169 @@
+package analysis
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/record"
+)
+
+// truth is what a synthetic cell is made of.
+type truth struct {
+	part     string
+	variant  string
+	bytes    int
+	clients  int
+	mean     time.Duration
+	tail     float64 // P99 over P50; 0 for 1.4
+	wait     time.Duration
+	requests int
+}
+
+// synthetic is a run whose figures are known.
+type synthetic struct {
+	seed    uint64
+	noise   float64 // relative standard deviation between trials
+	repeats int
+	truths  []truth
+}
+
+// records makes a trial of every truth in every repeat.
+func (s synthetic) records(t testing.TB) []*record.Record {
+	t.Helper()
+	random := rand.New(rand.NewPCG(s.seed, 1))
+	var all []*record.Record
+	for repeat := 1; repeat <= s.repeats; repeat++ {
+		for _, truth := range s.truths {
+			factor := math.Exp(s.noise * random.NormFloat64())
+			r := truth.record(t, factor)
+			r.Trial, r.Repeat = len(all), repeat
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func (s synthetic) summarize(t testing.TB) *Summary {
+	t.Helper()
+	records := s.records(t)
+	return summarize(t, records)
+}
+
+func summarize(t testing.TB, records []*record.Record) *Summary {
+	t.Helper()
+	summary, err := Summarize(manifest(len(records)), records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return summary
+}
+
+func manifest(trials int) *record.Manifest {
+	return &record.Manifest{
+		Version: record.Version, Name: "synthetic", Seed: 1, Trials: trials,
+		Host:     json.RawMessage(`{"cpus":2}`),
+		Scenario: json.RawMessage(`{"parts":[{"stacks":["tcp","rest","grpc"]}]}`),
+	}
+}
+
+// record is a closed loop's, in which throughput is clients over latency.
+func (c truth) record(t testing.TB, factor float64) *record.Record {
+	t.Helper()
+	requests := c.requests
+	if requests == 0 {
+		requests = 200
+	}
+	service := c.distribution(t, requests, float64(c.mean)*factor)
+	span := float64(c.mean+c.wait) * factor * float64(requests) / float64(c.clients)
+	cpu := int64(float64(requests) * 10_000)
+	zero := int64(0)
+	r := &record.Record{
+		Version: record.Version,
+		Cell: record.Cell{
+			Part: c.part, Stack: c.variant, Variant: c.variant, Workload: "echo",
+			RequestBytes: c.bytes, ResponseBytes: c.bytes, Clients: c.clients,
+			Connection: "per-worker", Load: record.Load{Model: "closed", RequestsPerClient: requests},
+		},
+		WindowNS: int64(span), Requests: int64(requests), Completed: int64(requests),
+		Service: service,
+		Client:  record.Process{UserNS: &cpu, SystemNS: &zero},
+		Server:  record.Process{UserNS: &cpu, SystemNS: &cpu},
+		Checks:  []record.Check{{Name: "errors", Level: record.OK, Detail: "none"}},
+	}
+	if c.wait > 0 {
+		response := c.distribution(t, requests, float64(c.mean+c.wait)*factor)
+		wait := c.distribution(t, requests, float64(c.wait)*factor)
+		r.Response, r.Wait = &response, &wait
+	}
+	return r
+}
+
+// distribution has the given mean, and three in a hundred requests that take as
+// many times longer than the others as the tail says.
+func (c truth) distribution(t testing.TB, requests int, mean float64) latency.Distribution {
+	t.Helper()
+	tail := c.tail
+	if tail == 0 {
+		tail = 1.4
+	}
+	const slowShare = 0.03
+	usual := mean / (1 - slowShare + slowShare*tail)
+	recorder := latency.NewRecorder()
+	defer recorder.Close()
+	for i := range requests {
+		ns := usual
+		if float64(i) < slowShare*float64(requests) {
+			ns = usual * tail
+		}
+		recorder.Record(int64(ns))
+	}
+	d, err := latency.NewHistogram(recorder).Distribution()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func within(t *testing.T, what string, got, want, share float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= share*math.Abs(want)) {
+		t.Errorf("%s is %.5g, want %.5g within %.2g %%", what, got, want, 100*share)
+	}
+}
+
+func TestACellIsTheMedianOfItsTrials(t *testing.T) {
+	truth := truth{variant: "tcp", bytes: 64, clients: 4, mean: 100 * time.Microsecond, tail: 5}
+	var records []*record.Record
+	for i, factor := range []float64{0.98, 1.02, 1.3} {
+		r := truth.record(t, factor)
+		r.Trial, r.Repeat = i, i+1
+		records = append(records, r)
+	}
+	s := summarize(t, records)
+	if len(s.Cells) != 1 {
+		t.Fatalf("%d cells of one", len(s.Cells))
+	}
+	c := s.Cells[0]
+	within(t, "mean", c.Service.Mean.Value, 102, 0.002)
+	within(t, "P99/P50", c.P99OverP50.Value, 5, 0.005)
+	within(t, "throughput", c.Throughput.Value, 4/102e-6, 0.002)
+	within(t, "client CPU", c.ClientCPU.Value, 10, 0.001)
+	within(t, "server CPU", c.ServerCPU.Value, 20, 0.001)
+	within(t, "maximum", c.Service.Max.Value, float64(records[2].Service.Max)/1e3, 0.001)
+	if c.Requests != 600 || c.Trials != 3 || c.Valid != 3 || len(c.Repeats) != 3 {
+		t.Errorf("%d requests, %d trials, %d valid, %d repeats", c.Requests, c.Trials, c.Valid, len(c.Repeats))
+	}
+	if i := c.Service.Mean.Interval; i == nil || i.Low > 98 || i.High < 130 || i.Confidence != 0.95 {
+		t.Errorf("three trials of 98, 102 and 130 give the interval %v", i)
+	}
+	if c.Response != nil || c.Wait != nil || c.ClientBusy != nil {
+		t.Error("what was not measured has a figure")
+	}
+	if n := len(c.Curve); n == 0 || n > 74 || c.Curve[n-1].Quantile != 1 {
+		t.Errorf("the curve has %d points", n)
+	}
+}

@@ -1,0 +1,64 @@
+package analysis
+
+import (
+	"time"
+
+	"wirelab.dev/internal/record"
+)
+
+// firstMoments is the stretch after the first request whose slowness shows what
+// a measurement without warm-up would have in it.
+const firstMoments = 100 * time.Millisecond
+
+// warmUpNeeds reads off the course of each cell's trials when it had become
+// steady.
+func warmUpNeeds(points []*point) []WarmUpNeed {
+	var needs []WarmUpNeed
+	for _, p := range points {
+		need := WarmUpNeed{Part: p.cell.Part, Variant: p.cell.Variant, RequestBytes: p.cell.RequestBytes, Clients: p.cell.Clients}
+		var neededMS, neededCalls, firstOver []float64
+		for _, t := range p.valid() {
+			if len(t.Intervals) == 0 {
+				continue
+			}
+			need.Trials++
+			if t.WarmUp.EnoughNS == nil || t.WarmUp.EnoughRequests == nil {
+				continue
+			}
+			need.Settled++
+			neededMS = append(neededMS, float64(*t.WarmUp.EnoughNS)/1e6)
+			neededCalls = append(neededCalls, float64(*t.WarmUp.EnoughRequests))
+			if over, ok := firstOverSettled(t.Intervals, *t.WarmUp.EnoughNS); ok {
+				firstOver = append(firstOver, over)
+			}
+		}
+		if need.Trials == 0 {
+			continue
+		}
+		need.Needed, need.NeededCalls, need.FirstOver = figure(neededMS), figure(neededCalls), figure(firstOver)
+		needs = append(needs, need)
+	}
+	return needs
+}
+
+// firstOverSettled divides the mean service time of the first moments by that of
+// the steady state.
+func firstOverSettled(course []record.Interval, enoughNS int64) (float64, bool) {
+	begin := course[0].StartNS
+	var first, settled record.Interval
+	for _, i := range course {
+		if i.StartNS-begin < int64(firstMoments) {
+			first.Requests += i.Requests
+			first.SumNS += i.SumNS
+		}
+		if i.StartNS-begin >= enoughNS {
+			settled.Requests += i.Requests
+			settled.SumNS += i.SumNS
+		}
+	}
+	if first.Requests == 0 || settled.Requests == 0 || settled.SumNS == 0 {
+		return 0, false
+	}
+	mean := func(i record.Interval) float64 { return float64(i.SumNS) / float64(i.Requests) }
+	return mean(first) / mean(settled), true
+}
