@@ -11,7 +11,7 @@ import (
 )
 
 func (r *Run) readManifest() error {
-	name := r.path(ManifestFile)
+	name := r.path(manifestFile)
 	file, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return errNoRun
@@ -39,11 +39,11 @@ func (r *Run) writeManifest() error {
 	if err != nil {
 		return err
 	}
-	unfinished := r.path(ManifestFile + ".tmp")
+	unfinished := r.path(manifestFile + ".tmp")
 	if err := writeSynced(unfinished, append(data, '\n')); err != nil {
 		return err
 	}
-	if err := os.Rename(unfinished, r.path(ManifestFile)); err != nil {
+	if err := os.Rename(unfinished, r.path(manifestFile)); err != nil {
 		return err
 	}
 	return syncDir(r.Dir)

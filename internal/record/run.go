@@ -11,12 +11,10 @@ import (
 	"time"
 )
 
-// The files of a run directory. docs/records.md describes them.
+// What this package keeps in a run directory; docs/records.md has the rest.
 const (
-	ManifestFile = "manifest.json"
-	RecordsFile  = "records.jsonl"
-	ReportFile   = "report.html"
-	CellsFile    = "cells.csv"
+	manifestFile = "manifest.json"
+	recordsFile  = "records.jsonl"
 	samplesDir   = "samples"
 )
 
@@ -24,7 +22,7 @@ const (
 var errLocked = errors.New("another process is writing this run: wait for it, or stop it")
 
 // errNoRun says that a directory lacks what Create puts there first.
-var errNoRun = errors.New("it is no run directory: it has no " + ManifestFile + " or no " + RecordsFile)
+var errNoRun = errors.New("it is no run directory: it has no " + manifestFile + " or no " + recordsFile)
 
 // Run is a run directory. One that Create or Resume returned can be written,
 // by one goroutine at a time, and must be ended with Finish; one that Open
@@ -65,7 +63,7 @@ func (r *Run) begin() error {
 	if err != nil {
 		return err
 	}
-	_, err = os.Stat(r.path(ManifestFile))
+	_, err = os.Stat(r.path(manifestFile))
 	if info.Size() > 0 || err == nil {
 		return fmt.Errorf("%s holds a run already: choose another directory, or go on with `wirelab run --resume %s`", r.Dir, r.Dir)
 	}
@@ -137,7 +135,7 @@ func (r *Run) SamplesFile(trial int) string {
 // time in memory. What is damaged ends them with an error.
 func (r *Run) Records() iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		file, err := os.Open(r.path(RecordsFile))
+		file, err := os.Open(r.path(recordsFile))
 		if err != nil {
 			yield(Record{}, fmt.Errorf("read records: %w", err))
 			return
@@ -221,7 +219,7 @@ func (r *Run) path(name string) string { return filepath.Join(r.Dir, name) }
 // openForWriting opens the records and locks them. Where there are no locks a
 // warning says so, and that no other process writes the run is taken on trust.
 func (r *Run) openForWriting(flags int) error {
-	file, err := os.OpenFile(r.path(RecordsFile), flags|os.O_APPEND, 0o644)
+	file, err := os.OpenFile(r.path(recordsFile), flags|os.O_APPEND, 0o644)
 	if errors.Is(err, fs.ErrNotExist) {
 		return errNoRun
 	}
@@ -242,7 +240,7 @@ func (r *Run) openForWriting(flags int) error {
 
 // scan reads all records to find what is done and where the whole lines end.
 func (r *Run) scan() error {
-	file, err := os.Open(r.path(RecordsFile))
+	file, err := os.Open(r.path(recordsFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return errNoRun
 	}
@@ -255,7 +253,7 @@ func (r *Run) scan() error {
 		var torn *tornError
 		switch {
 		case errors.As(err, &torn):
-			r.Warnings = append(r.Warnings, RecordsFile+": "+torn.Error())
+			r.Warnings = append(r.Warnings, recordsFile+": "+torn.Error())
 		case err != nil:
 			return fmt.Errorf("%s: %w", file.Name(), err)
 		default:

@@ -191,7 +191,7 @@ func TestAppendRefuses(t *testing.T) {
 func TestAppendThatFailsLeavesTheFileAsItWas(t *testing.T) {
 	w := begin(t, 2)
 	whole := w.file
-	readOnly, err := os.Open(w.path(RecordsFile))
+	readOnly, err := os.Open(w.path(recordsFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestAppendThatFailsLeavesTheFileAsItWas(t *testing.T) {
 func TestEveryCutOfTheLastLine(t *testing.T) {
 	w := begin(t, 3)
 	finish(t, w)
-	records := w.path(RecordsFile)
+	records := w.path(recordsFile)
 	whole, err := os.ReadFile(records)
 	if err != nil {
 		t.Fatal(err)
@@ -309,7 +309,7 @@ func TestDamageNamesTheLine(t *testing.T) {
 		if _, err := Resume(w.Dir); err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: Resume: %v; want %q", name, err, test.says)
 		}
-		after, err := os.ReadFile(w.path(RecordsFile))
+		after, err := os.ReadFile(w.path(recordsFile))
 		if err != nil || string(after) != test.records {
 			t.Errorf("%s: a damaged file was changed: %v", name, err)
 		}
@@ -326,7 +326,7 @@ func TestManifestThatCannotBeRead(t *testing.T) {
 	} {
 		w := begin(t, 1)
 		finish(t, w)
-		if err := os.WriteFile(w.path(ManifestFile), []byte(test.manifest), 0o644); err != nil {
+		if err := os.WriteFile(w.path(manifestFile), []byte(test.manifest), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Open(w.Dir); err == nil || !strings.Contains(err.Error(), test.says) {
