@@ -1,0 +1,221 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack/catalog"
+	workloads "wirelab.dev/internal/workload/catalog"
+)
+
+// comparison is what the flags of compare say.
+type comparison struct {
+	stacks     []string
+	sizes      []string
+	clients    []int
+	requests   int
+	duration   time.Duration
+	rate       float64
+	arrivals   string
+	repeats    int
+	connection string
+	workload   string
+	warmUp     time.Duration
+	seed       uint64
+	samples    bool
+	targets    []string
+	output     outputFlags
+}
+
+// The comparison that is made where nothing is said: three stacks at two sizes
+// and six concurrencies (the fewest that a knee may be read from), each three
+// times (the fewest that an interval may be), in about two minutes.
+var usualClients = []int{1, 4, 16, 50, 100, 200}
+
+const (
+	usualRepeats  = 3
+	usualDuration = 500 * time.Millisecond
+	usualSeed     = 1
+)
+
+func (a *app) compareCommand() *cobra.Command {
+	var c comparison
+	cmd := &cobra.Command{
+		Use:   "compare",
+		Short: "Compare stacks on this machine: a table, a report, and what to choose",
+		Long: `Compare runs the same service over each stack, in processes of their own, and
+prints a line a cell and then, in words, who is fastest, where each knee lies,
+and who holds the tail. Without arguments it compares tcp, rest and grpc in
+about two minutes.
+
+A variant is a stack with options: tcp:buffers=pooled,inflight=50. wirelab list
+shows them all.`,
+		Example: `  wirelab compare
+  wirelab compare --stack tcp,rest,grpc --size 64,4KiB -c 1,50 -n 200 --repeat 2
+  wirelab compare --stack tcp,tcp:buffers=pooled --size 64KiB -c 100 -z 2s
+  wirelab compare --stack grpc --rps 5000 --arrivals poisson -z 5s
+  wirelab compare --stack tcp --target 127.0.0.1:9000 -c 10   # a server of your own`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := c.scenario()
+			if err != nil {
+				return usage(err)
+			}
+			targets, err := parseTargets(c.targets, s)
+			if err != nil {
+				return usage(err)
+			}
+			return a.execute(cmd.Context(), job{scenario: s, targets: targets, output: c.output})
+		},
+	}
+	c.register(cmd.Flags())
+	complete(cmd, "stack", stackNames())
+	complete(cmd, "conn", []string{"shared", "per-worker", "pool", "pool:4"})
+	complete(cmd, "arrivals", []string{"poisson", "constant"})
+	complete(cmd, "workload", workloadNames())
+	complete(cmd, "size", []string{"64", "256", "1KiB", "4KiB", "64KiB"})
+	return cmd
+}
+
+func (c *comparison) register(f *pflag.FlagSet) {
+	f.StringArrayVar(&c.stacks, "stack", []string{"tcp,rest,grpc"}, "`variants` to compare, as in tcp,grpc:conns=4 (also given several times)")
+	f.StringSliceVar(&c.sizes, "size", []string{"64", "4KiB"}, "payload `bytes` of request and response, as in 64,4KiB")
+	f.IntSliceVarP(&c.clients, "concurrency", "c", usualClients, "`clients` at once, each with one request in flight")
+	f.IntVarP(&c.requests, "requests", "n", 0, "`requests` that each client measures (instead of -z)")
+	f.DurationVarP(&c.duration, "duration", "z", usualDuration, "how long the measured `window` is")
+	f.Float64Var(&c.rate, "rps", 0, "open loop: total `requests` a second, sent on schedule whether answered or not")
+	f.StringVar(&c.arrivals, "arrivals", string(scenario.Poisson), "open loop: `spread` of the arrivals, poisson or constant")
+	f.IntVar(&c.repeats, "repeat", usualRepeats, "`times` that each cell is measured, each with fresh processes")
+	f.StringVar(&c.connection, "conn", "", "connection `mode`: shared, per-worker, pool or pool:N (default: each stack's own)")
+	f.StringVar(&c.workload, "workload", "echo", "`service` that is called")
+	f.DurationVar(&c.warmUp, "warm-up", 3*time.Second, "longest `time` to wait for a steady state before the window")
+	f.Uint64Var(&c.seed, "seed", usualSeed, "`number` that the order of the trials comes from")
+	f.BoolVar(&c.samples, "samples", false, "keep every single sample, as Parquet")
+	f.StringArrayVar(&c.targets, "target", nil, "use a server that runs already: `[STACK=]HOST:PORT`")
+	c.output.register(f)
+}
+
+// scenario turns the flags into the scenario they mean.
+func (c *comparison) scenario() (*scenario.Scenario, error) {
+	part := scenario.Part{
+		Name: "compare", Workload: c.workload, Clients: c.clients, Repeats: c.repeats, Samples: c.samples,
+		WarmUp: scenario.WarmUp{AtLeast: scenario.Duration(min(c.warmUp, 250*time.Millisecond)), AtMost: scenario.Duration(c.warmUp)},
+	}
+	for _, text := range c.stacks {
+		variants, err := scenario.ParseVariants(text)
+		if err != nil {
+			return nil, fmt.Errorf("--stack: %w", err)
+		}
+		part.Stacks = append(part.Stacks, variants...)
+	}
+	for _, v := range part.Stacks {
+		if err := catalog.Check(v); err != nil {
+			return nil, fmt.Errorf("--stack: %w", err)
+		}
+	}
+	for _, text := range c.sizes {
+		size, err := scenario.ParseSize(text)
+		if err != nil {
+			return nil, fmt.Errorf("--size: %w", err)
+		}
+		part.Sizes = append(part.Sizes, size)
+	}
+	if c.connection != "" {
+		connection, err := scenario.ParseConnection(c.connection)
+		if err != nil {
+			return nil, fmt.Errorf("--conn: %w", err)
+		}
+		part.Connection = connection
+	}
+	if _, err := workloads.Find(c.workload); err != nil {
+		return nil, fmt.Errorf("--workload: %w", err)
+	}
+	load, err := c.load()
+	if err != nil {
+		return nil, err
+	}
+	part.Load = load
+	s := &scenario.Scenario{
+		Version: scenario.Version, Name: "compare", Seed: c.seed,
+		Title:    "Comparison of " + joinVariants(part.Stacks),
+		Question: "Which of " + joinVariants(part.Stacks) + " is fastest here, and which holds its tail?",
+		Parts:    []scenario.Part{part},
+		// A scenario file has one; compare has no --quick.
+		Reduction: scenario.Reduction{Requests: 1, MaxClients: 1, Repeats: 1},
+	}
+	return s, s.Check(vocabulary())
+}
+
+func (c *comparison) load() (scenario.Load, error) {
+	switch {
+	case c.rate < 0:
+		return scenario.Load{}, fmt.Errorf("--rps: %v requests a second: want more than 0", c.rate)
+	case c.rate > 0 && c.requests > 0:
+		return scenario.Load{}, errors.New("-n: an open loop (--rps) is bounded by a duration: give -z instead of -n")
+	case c.rate > 0:
+		return scenario.Load{
+			Model: scenario.Open, Rate: c.rate, Duration: scenario.Duration(c.duration), Arrivals: scenario.Arrivals(c.arrivals),
+		}, nil
+	case c.requests > 0:
+		return scenario.Load{Model: scenario.Closed, Requests: c.requests}, nil
+	case c.requests < 0:
+		return scenario.Load{}, fmt.Errorf("-n: %d requests: want 1 or more", c.requests)
+	default:
+		return scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(c.duration)}, nil
+	}
+}
+
+// parseTargets reads [STACK=]HOST:PORT. Without a stack the scenario must have
+// just one.
+func parseTargets(texts []string, s *scenario.Scenario) (map[string]string, error) {
+	targets := map[string]string{}
+	variants := s.Parts[0].Stacks
+	for _, text := range texts {
+		i := strings.LastIndex(text, "=")
+		stack, address := "", text
+		if i >= 0 {
+			stack, address = text[:i], text[i+1:]
+		}
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return nil, fmt.Errorf("--target %s: want [STACK=]HOST:PORT, as in tcp=127.0.0.1:9000", text)
+		}
+		if stack == "" {
+			if len(variants) != 1 {
+				return nil, fmt.Errorf("--target %s: there are %d variants; say whose server it is, as in %s=%s", text, len(variants), variants[0], address)
+			}
+			stack = variants[0].String()
+		}
+		if !usesStack(variants, stack) {
+			return nil, fmt.Errorf("--target %s: no variant of this comparison is %s", text, stack)
+		}
+		targets[stack] = address
+	}
+	return targets, nil
+}
+
+func usesStack(variants []scenario.Variant, name string) bool {
+	for _, v := range variants {
+		if v.Stack == name || v.String() == name {
+			return true
+		}
+	}
+	return false
+}
+
+func joinVariants(variants []scenario.Variant) string {
+	names := make([]string, len(variants))
+	for i, v := range variants {
+		names[i] = v.String()
+	}
+	if n := len(names); n > 1 {
+		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
+	}
+	return strings.Join(names, "")
+}

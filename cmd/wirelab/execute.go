@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"wirelab.dev/internal/advice"
+	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/report"
+	"wirelab.dev/internal/scenario"
+)
+
+// outputFlags say where a run goes and how it is printed.
+type outputFlags struct {
+	directory string
+	json      bool
+}
+
+func (o *outputFlags) register(f *pflag.FlagSet) {
+	f.StringVarP(&o.directory, "output", "o", "", "`directory` for the run (default: wirelab-runs/NAME-DATE)")
+	f.BoolVar(&o.json, "json", false, "print one JSON object on standard output; words go to standard error")
+}
+
+// job is a scenario to be carried out.
+type job struct {
+	scenario *scenario.Scenario
+	targets  map[string]string
+	output   outputFlags
+	resume   bool
+}
+
+// runsDirectory is where runs go that are given no place.
+const runsDirectory = "wirelab-runs"
+
+// execute carries a job out: trials, then analysis, then whatever a person
+// or a program reads of it. An interrupted run is reported like any other.
+func (a *app) execute(ctx context.Context, j job) error {
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find wirelab's own program, to start workers: %w", err)
+	}
+	workshop := lab.New([]string{program, "worker"})
+	workshop.Targets, workshop.Seed = j.targets, j.scenario.Seed
+	plan := lab.NewPlan(j.scenario)
+	run, err := j.open(plan, workshop.Placement.Warnings)
+	if err != nil {
+		return err
+	}
+
+	progress := newProgress(a.stderr, j.scenario, plan)
+	workshop.Observer = progress
+	fmt.Fprintf(a.stderr, "%s: %d trials into %s\n", j.scenario.Title, len(plan.Trials), run.Dir)
+	labErr := workshop.Run(ctx, plan, run)
+	progress.close()
+
+	status := record.Done
+	switch {
+	case labErr != nil && ctx.Err() != nil:
+		status = record.Interrupted
+	case labErr != nil:
+		status = record.Failed
+	}
+	if err := run.Finish(status); err != nil {
+		return err
+	}
+	seen, err := a.publish(run.Dir, j.output.json)
+	switch {
+	case status == record.Failed:
+		return labErr
+	case err != nil:
+		return err
+	case status == record.Interrupted:
+		fmt.Fprintf(a.stderr, "interrupted: %d of %d trials are done; go on with `wirelab run --resume %s`\n", seen.Done, seen.Planned, run.Dir)
+		return exitError{code: exitInterrupted}
+	}
+	return verdict(seen)
+}
+
+// verdict is the exit code's: a cell without a valid trial leaves the
+// comparison with a hole.
+func verdict(s *analysis.Summary) error {
+	for _, c := range s.Cells {
+		if c.IsValid() {
+			continue
+		}
+		return exitError{exitInvalid, fmt.Errorf("the measurement is invalid: %s has no valid trial (see the table for the reason)", c.Key)}
+	}
+	return nil
+}
+
+// open makes the run's directory, or opens the one to be resumed.
+func (j *job) open(plan lab.Plan, warnings []string) (*record.Run, error) {
+	if j.resume {
+		return record.Resume(j.output.directory)
+	}
+	directory := j.output.directory
+	now := time.Now()
+	if directory == "" {
+		directory = filepath.Join(runsDirectory, j.scenario.Name+"-"+now.Format("20060102-150405"))
+	}
+	asWritten, err := json.Marshal(j.scenario)
+	if err != nil {
+		return nil, fmt.Errorf("encode the scenario: %w", err)
+	}
+	machine, err := json.Marshal(host.Describe())
+	if err != nil {
+		return nil, fmt.Errorf("encode the host's description: %w", err)
+	}
+	return record.Create(directory, record.Manifest{
+		Version: record.Version, Tool: version(), Command: commandLine(),
+		Name: j.scenario.Name, Title: j.scenario.Title, Question: j.scenario.Question,
+		Started: now, Status: record.Running, Seed: j.scenario.Seed,
+		Trials: len(plan.Trials), Order: plan.Manifested(),
+		Scenario: asWritten, Host: machine, Warnings: warnings,
+	})
+}
+
+// publish reads a run back from its directory, writes its report and its table
+// of cells beside it, and prints what it found.
+func (a *app) publish(directory string, asJSON bool) (*analysis.Summary, error) {
+	seen, err := readRun(directory)
+	if err != nil {
+		return nil, err
+	}
+	for name, write := range map[string]func(io.Writer, *report.Run) error{
+		"report.html": report.WriteHTML,
+		"cells.csv":   report.WriteCSV,
+	} {
+		if err := writeFile(filepath.Join(directory, name), seen, write); err != nil {
+			return nil, err
+		}
+	}
+	if asJSON {
+		return seen.Summary, report.WriteJSON(a.stdout, seen)
+	}
+	return seen.Summary, a.print(seen)
+}
+
+func (a *app) print(seen *report.Run) error {
+	terminal := terminalOf(a.stdout)
+	if err := report.WriteTable(a.stdout, seen.Summary, terminal); err != nil {
+		return err
+	}
+	if len(seen.Advice) > 0 {
+		fmt.Fprintln(a.stdout)
+	}
+	if err := report.WriteWords(a.stdout, seen.Advice, terminal); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(a.stdout, "\nReport: %s\n", filepath.Join(seen.Directory, "report.html"))
+	return err
+}
+
+// readRun reads a run and judges it anew.
+func readRun(directory string) (*report.Run, error) {
+	run, err := record.Open(directory)
+	if err != nil {
+		return nil, err
+	}
+	var records []*record.Record
+	for r, err := range run.Records() {
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, &r)
+	}
+	summary, err := analysis.Summarize(&run.Manifest, records)
+	if err != nil {
+		return nil, err
+	}
+	summary.Warnings = append(summary.Warnings, run.Warnings...)
+	return &report.Run{Summary: summary, Records: records, Advice: advice.Advise(summary), Directory: directory}, nil
+}
+
+// writeFile writes beside and renames, so that a report is never half there.
+func writeFile(path string, seen *report.Run, write func(io.Writer, *report.Run) error) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file.Name()))
+		}
+	}()
+	if err := errors.Join(write(file, seen), file.Chmod(0o644), file.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return os.Rename(file.Name(), path)
+}
+
+// terminalOf tells how wide and how colourful the writer is.
+func terminalOf(w io.Writer) report.Terminal {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return report.Terminal{}
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return report.Terminal{}
+	}
+	return report.Terminal{Width: width, Colour: os.Getenv("NO_COLOR") == ""}
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"wirelab.dev/internal/report"
+	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/stack/catalog"
+	workloads "wirelab.dev/internal/workload/catalog"
+)
+
+// listing is what there is to choose from.
+type listing struct {
+	Stacks    []listedStack  `json:"stacks"`
+	Common    []listedOption `json:"options_of_every_stack"`
+	Workloads []listedThing  `json:"workloads"`
+	Studies   []listedThing  `json:"studies"`
+	Formats   []listedThing  `json:"export_formats"`
+}
+
+type listedStack struct {
+	listedThing
+	Connection string         `json:"default_connection"`
+	Options    []listedOption `json:"options,omitempty"`
+}
+
+type listedThing struct {
+	Name string `json:"name"`
+	Help string `json:"help"`
+}
+
+type listedOption struct {
+	Key     string   `json:"key"`
+	Values  []string `json:"values,omitempty"`
+	Default string   `json:"default,omitempty"`
+	Help    string   `json:"help"`
+}
+
+func (a *app) listCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List stacks with their options, workloads, studies and export formats",
+		Example: `  wirelab list
+  wirelab list --json | jq -r '.stacks[].name'`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			l, err := newListing()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.printJSON(l)
+			}
+			return a.printListing(l)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+func newListing() (*listing, error) {
+	l := &listing{Common: listOptions(catalog.Common())}
+	for _, s := range catalog.Stacks() {
+		l.Stacks = append(l.Stacks, listedStack{
+			listedThing: listedThing{s.Name(), s.Describe()},
+			Connection:  s.DefaultConnection().String(),
+			Options:     listOptions(s.Options()),
+		})
+	}
+	for _, w := range workloads.Workloads() {
+		l.Workloads = append(l.Workloads, listedThing{w.Name(), w.Describe()})
+	}
+	for _, name := range studyNames() {
+		s, err := readScenario(name)
+		if err != nil {
+			return nil, err
+		}
+		var parts []string
+		for _, p := range s.Parts {
+			parts = append(parts, p.Name)
+		}
+		l.Studies = append(l.Studies, listedThing{name, s.Title + " (parts: " + strings.Join(parts, ", ") + ")"})
+	}
+	for _, f := range report.Formats() {
+		l.Formats = append(l.Formats, listedThing{f.Name, f.About})
+	}
+	return l, nil
+}
+
+func listOptions(options []stack.Option) []listedOption {
+	var listed []listedOption
+	for _, o := range options {
+		listed = append(listed, listedOption(o))
+	}
+	return listed
+}
+
+func (a *app) printListing(l *listing) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "STACKS")
+	for _, s := range l.Stacks {
+		fmt.Fprintf(w, "  %s\t%s; connections: %s\n", s.Name, s.Help, s.Connection)
+		printOptions(w, s.Options)
+	}
+	fmt.Fprintln(w, "  every stack\t")
+	printOptions(w, l.Common)
+	for _, group := range []struct {
+		title  string
+		things []listedThing
+	}{{"WORKLOADS", l.Workloads}, {"STUDIES", l.Studies}, {"EXPORT FORMATS", l.Formats}} {
+		fmt.Fprintf(w, "\n%s\n", group.title)
+		for _, t := range group.things {
+			fmt.Fprintf(w, "  %s\t%s\n", t.Name, t.Help)
+		}
+	}
+	return w.Flush()
+}
+
+func printOptions(w *tabwriter.Writer, options []listedOption) {
+	for _, o := range options {
+		values := strings.Join(o.Values, "|")
+		if values == "" {
+			values = "…"
+		}
+		help := o.Help
+		if o.Default != "" {
+			help += " (default " + o.Default + ")"
+		}
+		fmt.Fprintf(w, "    %s=%s\t%s\n", o.Key, values, help)
+	}
+}
+
+func (a *app) printJSON(v any) error {
+	encoder := json.NewEncoder(a.stdout)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
+}

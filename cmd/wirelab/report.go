@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"wirelab.dev/internal/report"
+)
+
+func (a *app) reportCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "report RUN",
+		Short: "Judge a run again, and write its report",
+		Long: `Report reads the records in a run's directory, judges them by this version's
+rules, prints the table, and writes report.html and cells.csv there.`,
+		Example: `  wirelab report wirelab-runs/compare-20260102-150405
+  wirelab report results --json | jq '.cells[0].service_us.p99'`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			_, err := a.publish(args[0], asJSON)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+func (a *app) exportCommand() *cobra.Command {
+	var format, output string
+	var names []string
+	for _, f := range report.Formats() {
+		names = append(names, f.Name)
+	}
+	cmd := &cobra.Command{
+		Use:   "export RUN --format FORMAT",
+		Short: "Write a run in a form that other tools read",
+		Example: `  wirelab export results --format csv -o cells.csv
+  wirelab export results --format benchstat > new.txt && benchstat old.txt new.txt
+  wirelab export results --format hlog -o results.hlog`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if format == "" {
+				return usage(fmt.Errorf("--format is missing: want one of %s", strings.Join(names, ", ")))
+			}
+			f, err := report.FindFormat(format)
+			if err != nil {
+				return usage(fmt.Errorf("--format: %w", err))
+			}
+			seen, err := readRun(args[0])
+			if err != nil {
+				return err
+			}
+			return a.writeTo(output, func(w io.Writer) error { return f.Write(w, seen) })
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "", "the `form`: "+strings.Join(names, ", "))
+	cmd.Flags().StringVarP(&output, "output", "o", "", "`file` to write (default: standard output)")
+	complete(cmd, "format", names)
+	return cmd
+}
+
+// writeTo writes to the named file, or to standard output.
+func (a *app) writeTo(path string, write func(io.Writer) error) error {
+	if path == "" {
+		return write(a.stdout)
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(file), file.Close())
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes, as `wirelab --help` lists them.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInvalid     = 4
+	exitInterrupted = 130 // 128 and the number of SIGINT, as shells have it
+)
+
+// app is what every subcommand writes to and reads from.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+}
+
+// exitError carries an exit code. Its error may be nil: what there was to say
+// has been said.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e exitError) Unwrap() error { return e.err }
+
+// usage marks an error as one of the command line or of a file it names.
+func usage(err error) error { return exitError{exitUsage, err} }
+
+// run is the whole program but for the process around it.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	// The first Ctrl-C ends what runs and reports it; a second one, when
+	// stop has restored the default, ends the program at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	var exit exitError
+	if !errors.As(err, &exit) {
+		exit = exitError{exitFailed, err}
+	}
+	if exit.err != nil {
+		fmt.Fprintf(stderr, "wirelab: %v\n", exit.err)
+	}
+	return exit.code
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "wirelab",
+		Short: "A laboratory for RPC wire protocols",
+		Long: `wirelab carries one service, byte for byte the same, over raw TCP, REST and
+gRPC, loads it, watches both ends, and says which differences are real.
+
+Exit codes: 0 done, 1 failed, 2 usage, 4 the measurement is invalid,
+130 interrupted (what was measured is kept and reported).`,
+		Example: `  wirelab compare                       # the usual stacks on this machine, two minutes
+  wirelab compare --stack tcp,grpc -c 50 --size 64,4KiB
+  wirelab run kernel-study --quick      # a published study
+  wirelab doctor                        # what this machine can measure`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version(),
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetVersionTemplate("wirelab {{.Version}}\n")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage(fmt.Errorf("%w (see `%s --help`)", err, cmd.CommandPath()))
+	})
+	root.AddCommand(
+		a.compareCommand(),
+		a.runCommand(),
+		a.reportCommand(),
+		a.exportCommand(),
+		a.serveCommand(),
+		a.doctorCommand(),
+		a.listCommand(),
+		a.initCommand(),
+		a.workerCommand(),
+	)
+	for _, cmd := range root.Commands() {
+		checkArgs(cmd)
+	}
+	return root
+}
+
+// checkArgs makes wrong arguments an error of usage, like wrong flags.
+func checkArgs(cmd *cobra.Command) {
+	check := cmd.Args
+	if check == nil {
+		return
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usage(fmt.Errorf("%w (see `%s --help`)", err, cmd.CommandPath()))
+		}
+		return nil
+	}
+}
+
+// commandLine is what was typed, for the manifest.
+func commandLine() []string {
+	line := append([]string{"wirelab"}, os.Args[1:]...)
+	for i, word := range line {
+		if strings.ContainsAny(word, " \t") {
+			line[i] = fmt.Sprintf("%q", word)
+		}
+	}
+	return line
+}

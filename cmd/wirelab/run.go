@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/studies"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var (
+		quick  bool
+		only   []string
+		resume string
+		output outputFlags
+	)
+	cmd := &cobra.Command{
+		Use:   "run STUDY|FILE",
+		Short: "Run a published study or a scenario file",
+		Long: `Run measures every cell of a scenario and reports it. STUDY is one that wirelab
+brings along (see wirelab list); FILE is a scenario of your own (see wirelab
+init). An interrupted run goes on with --resume, and loses no finished trial.`,
+		Example: `  wirelab run kernel-study --quick
+  wirelab run kernel-study --only tail
+  wirelab run my.yaml -o results
+  wirelab run --resume results`,
+		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return studyNames(), cobra.ShellCompDirectiveDefault
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if resume != "" {
+				return a.resume(cmd, resume, args, output)
+			}
+			if len(args) == 0 {
+				return usage(fmt.Errorf("name a study (%s) or a scenario file (see `wirelab run --help`)", strings.Join(studyNames(), ", ")))
+			}
+			s, err := readScenario(args[0])
+			if err != nil {
+				return usage(err)
+			}
+			if len(only) > 0 {
+				if s, err = s.Only(only...); err != nil {
+					return usage(fmt.Errorf("--only: %w", err))
+				}
+			}
+			if quick {
+				s = s.Quick()
+			}
+			return a.execute(cmd.Context(), job{scenario: s, output: output})
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&quick, "quick", false, "a smaller version of it, as the scenario defines")
+	f.StringSliceVar(&only, "only", nil, "the `parts` to run")
+	f.StringVar(&resume, "resume", "", "go on with the run in this `directory`")
+	output.register(f)
+	return cmd
+}
+
+// readScenario finds a study by its name, or reads a file.
+func readScenario(name string) (*scenario.Scenario, error) {
+	data, err := studies.FS.ReadFile(name + studyEnding)
+	if errors.Is(err, fs.ErrNotExist) {
+		data, err = os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s is neither a study (%s) nor a file", name, strings.Join(studyNames(), ", "))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return scenario.Parse(name, data, vocabulary())
+}
+
+// resume goes on with a run where it stopped. The scenario is the one that
+// stands in its manifest.
+func (a *app) resume(cmd *cobra.Command, directory string, args []string, output outputFlags) error {
+	if len(args) > 0 || cmd.Flags().Changed("quick") || cmd.Flags().Changed("only") || output.directory != "" {
+		return usage(errors.New("--resume goes on with the scenario of that run: give no study, --quick, --only or -o beside it"))
+	}
+	run, err := record.Open(directory)
+	if err != nil {
+		return usage(fmt.Errorf("--resume: %w", err))
+	}
+	s, err := scenario.Parse(directory+"/manifest.json", run.Manifest.Scenario, vocabulary())
+	if err != nil {
+		return usage(fmt.Errorf("--resume: %w", err))
+	}
+	output.directory = directory
+	return a.execute(cmd.Context(), job{scenario: s, output: output, resume: true})
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack/catalog"
+	"wirelab.dev/internal/worker"
+)
+
+// serveGrace is how long running calls may take after Ctrl-C.
+const serveGrace = 5 * time.Second
+
+func (a *app) serveCommand() *cobra.Command {
+	var variant, workload, address string
+	var asJSON, anywhere bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve a built-in service over a stack, for clients of your own",
+		Long: `Serve starts a server as a trial would and prints the address it listens on.
+It listens on loopback unless --anywhere allows another address, because none of
+the services asks who calls.`,
+		Example: `  wirelab serve --stack rest --addr 127.0.0.1:8080
+  curl --data-binary @payload.bin -H 'Content-Type: application/x-protobuf' http://127.0.0.1:8080/echo
+
+  wirelab serve --stack grpc --addr 127.0.0.1:0      # prints the port it got
+  grpcurl -plaintext -d '{"id": 1, "data": "aGk="}' 127.0.0.1:PORT wirelab.echo.v1.EchoService/Echo`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v, err := scenario.ParseVariant(variant)
+			if err == nil {
+				err = catalog.Check(v)
+			}
+			if err != nil {
+				return usage(fmt.Errorf("--stack: %w", err))
+			}
+			if err := vocabulary().CheckWorkload(workload); err != nil {
+				return usage(fmt.Errorf("--workload: %w", err))
+			}
+			if err := checkLoopback(address, anywhere); err != nil {
+				return usage(err)
+			}
+			return a.serve(cmd.Context(), served{variant, workload, address, asJSON})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&variant, "stack", "", "`variant` to serve, as in grpc or tcp:buffers=pooled")
+	f.StringVar(&workload, "workload", "echo", "`service` to serve")
+	f.StringVar(&address, "addr", "127.0.0.1:0", "`HOST:PORT` to listen on; port 0 takes a free one")
+	f.BoolVar(&anywhere, "anywhere", false, "allow an address that is not loopback")
+	f.BoolVar(&asJSON, "json", false, "print the address as a JSON object")
+	if err := cmd.MarkFlagRequired("stack"); err != nil {
+		panic(err) // the flag is not there: our own mistake
+	}
+	complete(cmd, "stack", stackNames())
+	complete(cmd, "workload", workloadNames())
+	return cmd
+}
+
+// served is what serve was asked for.
+type served struct {
+	variant, workload, address string
+	json                       bool
+}
+
+func checkLoopback(address string, anywhere bool) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("--addr %s: want HOST:PORT, as in 127.0.0.1:8080 (%w)", address, err)
+	}
+	ip := net.ParseIP(host)
+	if anywhere || host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("--addr %s: not a loopback address; --anywhere allows it, and then anyone who reaches this machine may call", address)
+}
+
+func (a *app) serve(ctx context.Context, s served) error {
+	server, err := worker.NewServer(s.variant, worker.Workload{Name: s.workload})
+	if err != nil {
+		return err
+	}
+	address, err := server.Listen(ctx, s.address)
+	if err != nil {
+		return fmt.Errorf("--addr %s: %w", s.address, err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve() }() // ends with the server
+	if s.json {
+		err = a.printJSON(map[string]string{"stack": s.variant, "workload": s.workload, "address": address.String()})
+	} else {
+		_, err = fmt.Fprintf(a.stdout, "%s over %s on %s; Ctrl-C stops it\n", s.workload, s.variant, address)
+	}
+	if err != nil {
+		return errors.Join(err, server.Close())
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), serveGrace)
+	defer cancel()
+	return server.Shutdown(grace)
+}
