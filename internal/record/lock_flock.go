@@ -6,14 +6,28 @@ import (
 	"errors"
 	"os"
 	"syscall"
+	"time"
+)
+
+// lockPatience is how long a lock may be held by a process that is no more: a
+// writer that was killed while it forked lives on in the child until that
+// becomes another program, and on a busy machine that takes a while.
+const (
+	lockPatience = 2 * time.Second
+	lockPause    = 20 * time.Millisecond
 )
 
 // lock keeps other processes from writing a run. The system lets go of it when
 // the file is closed, also by the death of the process.
 func lock(file *os.File) error {
-	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return errLocked
+	for waited := time.Duration(0); ; waited += lockPause {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case !errors.Is(err, syscall.EWOULDBLOCK):
+			return err
+		case waited >= lockPatience:
+			return errLocked
+		}
+		time.Sleep(lockPause)
 	}
-	return err
 }
