@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 
 	"wirelab.dev/internal/stats"
 )
@@ -29,18 +30,17 @@ var contended = []struct {
 func compareAll(points []*point) []Comparison {
 	var all []Comparison
 	for _, m := range contended {
-		var judged []stats.Comparison
-		var judgedAt []int
+		var family []judged
 		for _, rivals := range groupBy(points, (*point).contest) {
 			if m.name == Throughput && rivals[0].cell.Load.Model == "open" {
 				continue
 			}
 			for i, a := range rivals {
 				for _, b := range rivals[i+1:] {
-					c, verdict, err := compare(a, b, m.of)
+					c, enough := compare(a, b, m.of)
 					c.Metric = m.name
-					if err == nil {
-						judged, judgedAt = append(judged, verdict), append(judgedAt, len(all))
+					if enough != nil {
+						family = append(family, judged{sample: *enough, at: len(all)})
 					}
 					if c.Ratio.Value > 0 {
 						all = append(all, c)
@@ -48,20 +48,41 @@ func compareAll(points []*point) []Comparison {
 				}
 			}
 		}
-		for i, verdict := range stats.CorrectFamily(judged, rule) {
-			c := &all[judgedAt[i]]
-			c.P = verdict.P
-			c.Verdict = inTermsOfSpeed(verdict.Verdict, m.moreIsFaster)
-		}
+		decide(family, func(at int, verdict stats.Comparison) {
+			c := &all[at]
+			c.P, c.Verdict = verdict.P, inTermsOfSpeed(verdict.Verdict, m.moreIsFaster)
+			c.Ratio.Interval = &Interval{Low: verdict.Ratio.Low, High: verdict.Ratio.High, Confidence: confidence}
+		})
 	}
 	return all
 }
 
-// compare gives the ratio of A to B, and what the trials say of it before it is
-// seen as one of many. The error is that there are too few; the ratio then
-// stands without an interval, and is zero where one of the two has no valid
-// trial.
-func compare(a, b *point, of metric) (Comparison, stats.Comparison, error) {
+// judged is a comparison that has trials enough for a verdict.
+type judged struct {
+	sample
+	at int // among all comparisons
+}
+
+// decide gives the verdicts of one family.
+func decide(family []judged, tell func(at int, verdict stats.Comparison)) {
+	samples := make([]sample, len(family))
+	for i, j := range family {
+		samples[i] = j.sample
+	}
+	usual := estimateNoise(samples)
+	verdicts := make([]stats.Comparison, len(family))
+	for i, s := range samples {
+		verdicts[i] = usual.judge(s)
+	}
+	for i, verdict := range stats.CorrectFamily(verdicts, rule) {
+		tell(family[i].at, verdict)
+	}
+}
+
+// compare gives the ratio of A to B, and what a verdict on it can be built on,
+// or nil where there are too few trials for one. The ratio is zero where one of
+// the two has no valid trial.
+func compare(a, b *point, of metric) (Comparison, *sample) {
 	c := Comparison{
 		Part: a.cell.Part, A: a.cell.Variant, B: b.cell.Variant, Workload: a.cell.Workload,
 		RequestBytes: a.cell.RequestBytes, ResponseBytes: a.cell.ResponseBytes,
@@ -69,13 +90,16 @@ func compare(a, b *point, of metric) (Comparison, stats.Comparison, error) {
 		P: math.NaN(), Verdict: Undecided, Margin: margin,
 	}
 	if len(a.valid()) == 0 || len(b.valid()) == 0 {
-		return c, stats.Comparison{}, stats.ErrTooFew
+		return c, nil
 	}
 	c.Ratio = ratio(a, b, of)
 	ofA, ofB := pairs(a, b, of)
 	c.Pairs = len(ofA)
-	verdict, err := stats.Compare(ofA, ofB, rule)
-	return c, verdict, err
+	if c.Pairs < leastTrials || slices.Min(ofA) <= 0 || slices.Min(ofB) <= 0 {
+		return c, nil
+	}
+	s := newSample(ofA, ofB)
+	return c, &s
 }
 
 func inTermsOfSpeed(v stats.Verdict, moreIsFaster bool) Verdict {

@@ -155,8 +155,9 @@ type Comparison struct {
 	Pairs         int         // repeats in which both trials are valid
 	Ratio         Figure
 	// P is of a ratio this far from 1 where there is no difference, by
-	// Student's t over the logarithms, Holm-adjusted over all comparisons of
-	// this metric in the run. NaN where there are too few trials.
+	// Student's t over the logarithms with the noise that the run's
+	// comparisons of this metric have in common, Holm-adjusted over them.
+	// NaN where there are too few trials.
 	P       float64
 	Verdict Verdict
 	Margin  float64 // within which they count as equivalent
