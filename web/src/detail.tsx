@@ -1,0 +1,98 @@
+// What the figures of one cell rest on: its findings, its trials, its intervals.
+
+import type { Cell, Latencies } from "./data";
+import { micros, perSecond, plain } from "./format";
+import { clientCPU, latencyMetrics, serverCPU, tail, throughput, type Metric } from "./metrics";
+import { counted, loadText } from "./words";
+
+export function CellDetail({ cell }: { cell: Cell }) {
+  return (
+    <div class="detail">
+      <p class="note">
+        {cell.workload}, {loadText(cell.load)}. Connections: {cell.connection}{cell.valid && `, ${plain(cell.connections_opened)} opened`}. {cell.valid && `${counted(cell.requests, "request")} in ${counted(cell.valid_trials, "valid trial")}, ${plain(cell.in_flight)} in flight on average.`}
+      </p>
+      {cell.warnings.length > 0 && (
+        <ul class="findings">{cell.warnings.map((text) => <li key={text} class={/^(invalid|no measurement)/.test(text) ? "bad" : ""}>{text}</li>)}</ul>
+      )}
+      {cell.error_kinds.length > 0 && (
+        <ul class="findings">
+          {cell.error_kinds.map((kind) => <li key={kind.code}>{counted(kind.count, "request")} failed with {kind.code}, the first: <q>{kind.example}</q></li>)}
+        </ul>
+      )}
+      <div class="pair">
+        {cell.valid && <Intervals cell={cell} />}
+        {cell.repeats.length > 0 && <Repeats cell={cell} />}
+      </div>
+    </div>
+  );
+}
+
+function Intervals({ cell }: { cell: Cell }) {
+  const { wait_us: wait, response_apart: apart } = cell;
+  const service = latencyMetrics("service_us");
+  const row = (metric: Metric) => {
+    const interval = metric.interval(cell);
+    return (
+      <>
+        <th scope="row">{metric.label}</th>
+        <td class="number">{metric.show(metric.value(cell))}</td>
+        <td class="faint">{interval && `${metric.show(interval.low)} to ${metric.show(interval.high)}`}</td>
+      </>
+    );
+  };
+  return (
+    <table>
+      <caption>Its figures, with their intervals over the trials</caption>
+      {apart && (
+        <thead>
+          <tr>
+            <th />
+            <th scope="col" class="number" colSpan={2}>Response time</th>
+            <th scope="col" class="number">Service</th>
+            {wait && <th scope="col" class="number">Wait</th>}
+          </tr>
+        </thead>
+      )}
+      <tbody>
+        {[throughput, tail, clientCPU, serverCPU].map((metric) => <tr key={metric.id}>{row(metric)}</tr>)}
+        {latencyMetrics("response_us").map((metric, place) => (
+          <tr key={metric.id}>
+            {row(metric)}
+            {apart && <td class="number">{micros(service[place]!.value(cell))}</td>}
+            {wait && <td class="number">{micros(wait[metric.id as keyof Latencies])}</td>}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Repeats({ cell }: { cell: Cell }) {
+  return (
+    <table>
+      <caption>Its trials</caption>
+      <thead>
+        <tr>
+          <th scope="col">Trial</th>
+          <th scope="col" class="number">Throughput</th>
+          <th scope="col" class="number">Mean</th>
+          <th scope="col" class="number">P50</th>
+          <th scope="col" class="number">P99</th>
+          <th scope="col">Valid</th>
+        </tr>
+      </thead>
+      <tbody>
+        {cell.repeats.map((repeat) => (
+          <tr key={repeat.trial} class={repeat.valid ? "" : "faint"}>
+            <th scope="row">{repeat.trial}</th>
+            <td class="number">{perSecond(repeat.throughput_rps)}</td>
+            <td class="number">{micros(repeat.mean_us)}</td>
+            <td class="number">{micros(repeat.p50_us)}</td>
+            <td class="number">{micros(repeat.p99_us)}</td>
+            <td>{repeat.valid ? "yes" : "no"}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

@@ -1,0 +1,41 @@
+// How a stack looks, the same in every chart: its colour and the shape of its
+// points never change; its variants differ by their dashes. The colours are
+// style.css's, chosen to stay apart for colour-blind readers in both themes.
+
+export type Shape = "circle" | "square" | "triangle" | "diamond";
+
+export interface Look {
+  colour: string; // the name of a CSS variable
+  dash: number[];
+  shape: Shape;
+}
+
+const known = ["tcp", "rest", "grpc"];
+const colours = 8;
+const shapes: Shape[] = ["circle", "square", "triangle", "diamond"];
+const dashes = [[], [7, 4], [2, 3], [10, 3, 2, 3]];
+
+/** The look of each variant of a run. */
+export function looksOf(cells: { stack: string; variant: string }[]): Map<string, Look> {
+  const stacks = [...known, ...new Set(cells.map((cell) => cell.stack).filter((stack) => !known.includes(stack)))];
+  const variants = new Map<string, string[]>();
+  for (const { stack, variant } of cells) {
+    const seen = variants.get(stack) ?? [stack];
+    if (!seen.includes(variant)) seen.push(variant);
+    variants.set(stack, seen);
+  }
+  const looks = new Map<string, Look>();
+  for (const { stack, variant } of cells) {
+    const place = stacks.indexOf(stack);
+    looks.set(variant, {
+      colour: `--stack-${place % colours}`,
+      shape: shapes[place % shapes.length]!,
+      dash: dashOf(variants.get(stack)!.indexOf(variant)),
+    });
+  }
+  return looks;
+}
+
+export function dashOf(place: number): number[] {
+  return dashes[place % dashes.length]!;
+}

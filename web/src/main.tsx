@@ -1,0 +1,75 @@
+// The report of a run. The page is one file: this program, its style and the
+// run's figures lie in it, and nothing is asked of any server.
+
+import { render } from "preact";
+import { useMemo, useState } from "preact/hooks";
+import { readRun, type Cell, type Run } from "./data";
+import { looksOf } from "./look";
+import { clientCPU, serverCPU, tail, throughput } from "./metrics";
+import { Against } from "./sections/against";
+import { Cells } from "./sections/cells";
+import { Crossovers, effectsOf, Limits, WarmUps } from "./sections/effects";
+import { at, Percentiles } from "./sections/percentiles";
+import { Reproduce } from "./sections/reproduce";
+import { Tail } from "./sections/tail";
+import { Verdict } from "./sections/verdict";
+
+function App({ run }: { run: Run }) {
+  const looks = useMemo(() => looksOf(run.cells), []);
+  const [picked, setPicked] = useState(() => usualPick(run.cells));
+  const pick = (key: string) => {
+    const next = new Set(picked);
+    if (!next.delete(key)) next.add(key);
+    setPicked(next);
+  };
+  const further = useMemo(() => [throughput, tail, clientCPU, serverCPU], []);
+  const index: [string, string][] = [
+    ["cells", "Cells"], ["size", "Size"], ["concurrency", "Concurrency"], ["percentiles", "Percentiles"], ["tail", "Tail"],
+    ...effectsOf(run), ["reproduce", "Reproduce"],
+  ];
+  return (
+    <>
+      <Verdict run={run} />
+      <nav aria-label="Sections">
+        {index.map(([id, title]) => <a key={id} href={`#${id}`}>{title}</a>)}
+      </nav>
+      <main>
+        <Cells run={run} looks={looks} picked={picked} pick={pick} />
+        <section id="size">
+          <h2>Against message size</h2>
+          <Against title="Latency against size" across="request_bytes" cells={run.cells} looks={looks} further={further} />
+        </section>
+        <section id="concurrency">
+          <h2>Against concurrency</h2>
+          <Against title="Latency against concurrency" across="clients" cells={run.cells} looks={looks} further={further} />
+        </section>
+        <Percentiles cells={run.cells} looks={looks} picked={picked} setPicked={setPicked} />
+        <Tail run={run} looks={looks} />
+        <Limits limits={run.limits} />
+        <Crossovers crossovers={run.crossovers} />
+        <WarmUps warmUps={run.warm_ups} />
+        <Reproduce run={run} />
+      </main>
+    </>
+  );
+}
+
+/** All stacks where most is to be seen: the busiest point that most of them reached. */
+function usualPick(cells: Cell[]): Set<string> {
+  let best: Cell[] = [];
+  for (const cell of cells) {
+    const there = at(cells, cell.part, cell.request_bytes, cell.clients);
+    if (there.length > best.length || (there.length === best.length && there[0] && cell.clients > best[0]!.clients)) best = there;
+  }
+  return new Set(best.map((cell) => cell.key));
+}
+
+// The charts read the colours of the style sheet when they draw, so the print
+// colours must be in force before they draw for the printer: this listener is
+// the first.
+addEventListener("beforeprint", () => document.documentElement.classList.add("printing"));
+addEventListener("afterprint", () => document.documentElement.classList.remove("printing"));
+
+const root = document.getElementById("app")!;
+root.textContent = "";
+render(<App run={readRun()} />, root);

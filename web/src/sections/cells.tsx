@@ -1,0 +1,47 @@
+// All cells, and what of them is shown.
+
+import { useMemo, useState } from "preact/hooks";
+import { Choice, Filter } from "../controls";
+import { distinct, type Run } from "../data";
+import { bytes, plain } from "../format";
+import type { Look } from "../look";
+import type { Clock } from "../metrics";
+import { CellTable } from "../table";
+import { clockNames, counted } from "../words";
+
+interface Props {
+  run: Run;
+  looks: Map<string, Look>;
+  picked: Set<string>;
+  pick: (key: string) => void;
+}
+
+export function Cells({ run, looks, picked, pick }: Props) {
+  const [parts, setParts] = useState(new Set<string>());
+  const [variants, setVariants] = useState(new Set<string>());
+  const [sizes, setSizes] = useState(new Set<number>());
+  const [clients, setClients] = useState(new Set<number>());
+  const [clock, setClock] = useState<Clock>("response_us");
+  const shown = useMemo(
+    () => run.cells.filter((cell) => !parts.has(cell.part) && !variants.has(cell.variant) && !sizes.has(cell.request_bytes) && !clients.has(cell.clients)),
+    [parts, variants, sizes, clients],
+  );
+  const apart = run.cells.some((cell) => cell.response_apart);
+  return (
+    <section id="cells">
+      <h2>Cells</h2>
+      <p class="note">
+        A row a point of the matrix: the median over its valid trials. {apart ? "Response time is from the instant a request was meant to go out, service time from its actual send." : "Latency is from the send to the answer; in a closed loop that is the response time too."} Open a row for its trials, its intervals and what the checks found; tick it to see its percentiles.
+      </p>
+      <div class="choices">
+        <Filter label="Part" options={distinct(run.cells.map((cell) => cell.part))} left={parts} change={setParts} />
+        <Filter label="Stack" options={distinct(run.cells.map((cell) => cell.variant))} left={variants} change={setVariants} />
+        <Filter label="Size" options={distinct(run.cells.map((cell) => cell.request_bytes))} left={sizes} show={bytes} change={setSizes} />
+        <Filter label="Clients" options={distinct(run.cells.map((cell) => cell.clients))} left={clients} show={plain} change={setClients} />
+        {apart && <Choice label="Time" options={["response_us", "service_us"] as Clock[]} chosen={clock} show={(name) => clockNames[name]} choose={setClock} />}
+      </div>
+      <CellTable cells={shown} looks={looks} clock={clock} picked={picked} pick={pick} />
+      <p class="note">{shown.length === run.cells.length ? counted(shown.length, "cell") : `${shown.length} of ${counted(run.cells.length, "cell")}`}</p>
+    </section>
+  );
+}

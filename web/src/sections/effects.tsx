@@ -1,0 +1,148 @@
+// What else the run found: limits, crossovers, and how much warm-up is enough.
+// Each is there only where the scenario asked the question.
+
+import type { Crossover, Interval, Limit, Run, WarmUp } from "../data";
+import { bytes, micros, plain, times } from "../format";
+
+export function Limits({ limits }: { limits: Limit[] }) {
+  if (limits.length === 0) return null;
+  return (
+    <section id="limits">
+      <h2>A limit of requests in flight</h2>
+      <p class="note">Counted both ways. Service time leaves out the wait for a permit, as the published study did; response time is what the caller waits, with it.</p>
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col" rowSpan={2}>Stack</th>
+              <th scope="col" rowSpan={2} class="number">Size</th>
+              <th scope="col" rowSpan={2} class="number">Clients</th>
+              <th scope="col" colSpan={3} class="group">With it over without</th>
+              <th scope="col" colSpan={3} class="group">P99/P50</th>
+              <th scope="col" colSpan={2} class="group">P99</th>
+            </tr>
+            <tr>
+              <th scope="col" class="number">Throughput</th>
+              <th scope="col" class="number">Mean, service</th>
+              <th scope="col" class="number">Mean, response</th>
+              <th scope="col" class="number">Without</th>
+              <th scope="col" class="number">Service</th>
+              <th scope="col" class="number">Response</th>
+              <th scope="col" class="number">Without</th>
+              <th scope="col" class="number">Response</th>
+            </tr>
+          </thead>
+          <tbody>
+            {limits.map((limit) => (
+              <tr key={`${limit.part} ${limit.with} ${limit.request_bytes} ${limit.clients}`}>
+                <th scope="row">{limit.with} <small>over {limit.without}</small></th>
+                <td class="number">{bytes(limit.request_bytes)}</td>
+                <td class="number">{plain(limit.clients)}</td>
+                <Figure value={limit.throughput_ratio} interval={limit.intervals["throughput_ratio"]} show={times} />
+                <Figure value={limit.mean_service_ratio} interval={limit.intervals["mean_service_ratio"]} show={times} />
+                <Figure value={limit.mean_response_ratio} interval={limit.intervals["mean_response_ratio"]} show={times} />
+                <td class="number">{times(limit.tail_without)}</td>
+                <td class="number">{times(limit.tail_with_service)}</td>
+                <td class="number">{times(limit.tail_with_response)}</td>
+                <td class="number">{micros(limit.p99_without_us)}</td>
+                <td class="number">{micros(limit.p99_with_us)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+export function Crossovers({ crossovers }: { crossovers: Crossover[] }) {
+  if (crossovers.length === 0) return null;
+  return (
+    <section id="crossovers">
+      <h2>Crossovers</h2>
+      <p class="note">Where one stack overtakes another as messages grow. An indistinct crossover lies within the noise: do not choose by it.</p>
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Faster below</th>
+              <th scope="col">Faster above</th>
+              <th scope="col" class="number">Clients</th>
+              <th scope="col" class="number">At</th>
+              <th scope="col">Kind</th>
+              <th scope="col">First over second, around it</th>
+            </tr>
+          </thead>
+          <tbody>
+            {crossovers.map((crossover) => (
+              <tr key={`${crossover.part} ${crossover.a} ${crossover.b} ${crossover.clients} ${crossover.bytes}`}>
+                <th scope="row">{crossover.a}</th>
+                <td>{crossover.b}</td>
+                <td class="number">{plain(crossover.clients)}</td>
+                <Figure value={crossover.bytes} interval={crossover.intervals["bytes"]} show={(size) => (size === null ? "–" : bytes(size))} />
+                <td>{crossover.kind}</td>
+                <td>{times(crossover.before)} at {bytes(crossover.size_before)}, {times(crossover.after)} at {bytes(crossover.size_after)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+export function WarmUps({ warmUps }: { warmUps: WarmUp[] }) {
+  if (warmUps.length === 0) return null;
+  return (
+    <section id="warm-up">
+      <h2>How much warm-up is enough</h2>
+      <p class="note">Seen afterwards, over warm-up and window together: from when on the requests were as fast as they stayed.</p>
+      <div class="scroll tall">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Stack</th>
+              <th scope="col">Part</th>
+              <th scope="col" class="number">Size</th>
+              <th scope="col" class="number">Clients</th>
+              <th scope="col" class="number">Needed</th>
+              <th scope="col" class="number">Requests</th>
+              <th scope="col" class="number">First 0.1 s over settled</th>
+              <th scope="col" class="number">Trials settled</th>
+            </tr>
+          </thead>
+          <tbody>
+            {warmUps.map((need) => (
+              <tr key={`${need.part} ${need.variant} ${need.request_bytes} ${need.clients}`} class={need.settled === 0 ? "invalid" : ""}>
+                <th scope="row">{need.variant}</th>
+                <td>{need.part}</td>
+                <td class="number">{bytes(need.request_bytes)}</td>
+                <td class="number">{plain(need.clients)}</td>
+                <Figure value={need.needed_ms} interval={need.intervals["needed_ms"]} show={(ms) => (ms === null ? "never settled" : micros(ms * 1000))} />
+                <Figure value={need.needed_requests} interval={need.intervals["needed_requests"]} show={(count) => (count === null ? "–" : plain(Math.round(count)))} />
+                <Figure value={need.first_over_settled} interval={need.intervals["first_over_settled"]} show={times} />
+                <td class="number valid">{need.settled} of {need.trials}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+/** A figure in a table, with its interval beneath it. */
+function Figure({ value, interval, show }: { value: number | null; interval: Interval | undefined; show: (value: number | null) => string }) {
+  return (
+    <td class="number">
+      {show(value)}
+      {interval && value !== null && <small class="interval">{show(interval.low)} to {show(interval.high)}</small>}
+    </td>
+  );
+}
+
+/** The sections of this file that have something to show, for the page's index. */
+export function effectsOf(run: Run): [id: string, title: string][] {
+  const all: [string, string, unknown[]][] = [["limits", "Limit", run.limits], ["crossovers", "Crossovers", run.crossovers], ["warm-up", "Warm-up", run.warm_ups]];
+  return all.filter(([, , list]) => list.length > 0).map(([id, title]) => [id, title]);
+}

@@ -1,0 +1,82 @@
+// Latency by percentile, on an axis where every nine takes the same room.
+
+import { useMemo } from "preact/hooks";
+import { Chart, type Axis, type Line } from "../chart";
+import { Choice } from "../controls";
+import { distinct, namesOf, type Cell } from "../data";
+import { bytes, micros, plain, short, sizes } from "../format";
+import { dashOf, type Look } from "../look";
+import { conditions, loadText } from "../words";
+
+interface Props {
+  cells: Cell[];
+  looks: Map<string, Look>;
+  picked: Set<string>;
+  setPicked: (keys: Set<string>) => void;
+}
+
+/** The cells that stand at one point of the matrix. */
+export function at(cells: Cell[], part: string, size: number, clients: number): Cell[] {
+  return cells.filter((cell) => cell.part === part && cell.request_bytes === size && cell.clients === clients && cell.curve.length > 0);
+}
+
+const nines = (quantile: number) => -Math.log10(1 - quantile);
+const ticks = [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999];
+const percent = (place: number) => `P${short((100 * (1 - 10 ** -place)).toFixed(Math.max(1, Math.ceil(place))))}`;
+
+export function Percentiles({ cells, looks, picked, setPicked }: Props) {
+  const shown = cells.filter((cell) => picked.has(cell.key) && cell.curve.length > 0);
+  const first = shown[0] ?? cells.find((cell) => cell.curve.length > 0);
+  const chart = useMemo(() => {
+    const lines = linesOf(shown, looks);
+    const last = Math.max(0, ...lines.flatMap((line) => line.points.map((point) => point.x)));
+    const x: Axis = { label: "Percentile", log: false, ticks: ticks.map(nines).filter((tick) => tick <= last), show: percent };
+    const y: Axis = { label: "Response time", log: true, show: (value) => micros(value) };
+    return { x, y, lines };
+  }, [picked]);
+  if (!first) return null;
+
+  const go = (part: string, size: number, clients: number) => {
+    const inPart = cells.filter((cell) => cell.part === part && cell.curve.length > 0);
+    const ofSize = inPart.some((cell) => cell.request_bytes === size) ? size : inPart[0]!.request_bytes;
+    const ofClients = inPart.some((cell) => cell.request_bytes === ofSize && cell.clients === clients) ? clients : inPart.find((cell) => cell.request_bytes === ofSize)!.clients;
+    setPicked(new Set(at(cells, part, ofSize, ofClients).map((cell) => cell.key)));
+  };
+  const drawn = cells.filter((cell) => cell.curve.length > 0);
+  const inPart = drawn.filter((cell) => cell.part === first.part);
+  return (
+    <section id="percentiles">
+      <h2>Latency by percentile</h2>
+      <p class="note">Every nine takes the same room. The last point of a line is the slowest request of all. The choices below show all stacks at one point; ticks in the table of cells add others.</p>
+      <div class="choices">
+        <Choice label="Part" options={distinct(drawn.map((cell) => cell.part))} chosen={first.part} choose={(part) => go(part, first.request_bytes, first.clients)} />
+        <Choice label="Message size" options={distinct(inPart.map((cell) => cell.request_bytes))} chosen={first.request_bytes} show={bytes} choose={(size) => go(first.part, size, first.clients)} />
+        <Choice label="Clients" options={distinct(inPart.map((cell) => cell.clients))} chosen={first.clients} show={plain} choose={(clients) => go(first.part, first.request_bytes, clients)} />
+      </div>
+      {shown.length > 0
+        ? <Chart title={titleOf(shown)} note={conditions(shown)} x={chart.x} y={chart.y} lines={chart.lines} />
+        : <p class="note">No cell is ticked.</p>}
+    </section>
+  );
+}
+
+function titleOf(cells: Cell[]): string {
+  const points = new Set(cells.map((cell) => `${sizes(cell.request_bytes, cell.response_bytes)}, ${plain(cell.clients)} client${cell.clients === 1 ? "" : "s"}`));
+  return points.size === 1 ? `Latency by percentile, ${[...points][0]}` : "Latency by percentile";
+}
+
+function linesOf(cells: Cell[], looks: Map<string, Look>): Line[] {
+  const names = namesOf(cells, (cell) => [cell.part, sizes(cell.request_bytes, cell.response_bytes), `c=${cell.clients}`, cell.workload, cell.connection, loadText(cell.load)]);
+  const seen = new Map<string, number>();
+  return cells.map((cell) => {
+    const look = looks.get(cell.variant)!;
+    const place = seen.get(cell.variant) ?? 0;
+    seen.set(cell.variant, place + 1);
+    return {
+      name: names.get(cell)!,
+      look: place === 0 ? look : { ...look, dash: dashOf(look.dash.length === 0 ? place : place + 1) },
+      thin: true,
+      points: cell.curve.map(([quantile, us]) => ({ x: quantile < 1 ? nines(quantile) : Math.log10(Math.max(2, cell.requests)), y: us })),
+    };
+  });
+}

@@ -1,0 +1,59 @@
+// Who holds the tail, and where more clients stop paying.
+
+import type { Rule } from "../chart";
+import type { Knee, Run } from "../data";
+import { bytes, plain, withInterval } from "../format";
+import type { Look } from "../look";
+import { tail } from "../metrics";
+import { Against, type Point } from "./against";
+
+export function Tail({ run, looks }: { run: Run; looks: Map<string, Look> }) {
+  const rules = ({ part, fixed }: Point): Rule[] =>
+    run.knees.filter((knee) => knee.found && knee.by === "tail" && knee.part === part && knee.request_bytes === fixed && looks.has(knee.variant)).map((knee) => ({
+      at: knee.clients!,
+      low: knee.intervals["clients"]?.low,
+      high: knee.intervals["clients"]?.high,
+      look: looks.get(knee.variant)!,
+      text: `knee of ${knee.variant}`,
+    }));
+  return (
+    <section id="tail">
+      <h2>Tail and knee</h2>
+      <p class="note">P99 over P50: how much worse one request in a hundred fares than the usual one. A dashed line is the knee, where more clients begin to cost more than they bring, with the interval it is known to.</p>
+      <Against title="The tail against concurrency" across="clients" cells={run.cells} looks={looks} further={[tail]} onlyFurther rules={rules} />
+      {run.knees.length > 0 && <Knees knees={run.knees} />}
+    </section>
+  );
+}
+
+function Knees({ knees }: { knees: Knee[] }) {
+  return (
+    <details>
+      <summary>All knees, and why some were refused</summary>
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Stack</th>
+              <th scope="col">Part</th>
+              <th scope="col" class="number">Size</th>
+              <th scope="col">Of</th>
+              <th scope="col">Clients at the knee</th>
+            </tr>
+          </thead>
+          <tbody>
+            {knees.map((knee) => (
+              <tr key={`${knee.part} ${knee.variant} ${knee.request_bytes} ${knee.by}`}>
+                <th scope="row">{knee.variant}</th>
+                <td>{knee.part}</td>
+                <td class="number">{bytes(knee.request_bytes)}</td>
+                <td>{knee.by}</td>
+                <td class={knee.found ? "" : "faint prose"}>{knee.found ? withInterval(knee.clients, knee.intervals["clients"], plain) : knee.reason}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  );
+}

@@ -1,0 +1,46 @@
+// What came out, and whether to believe it: the first thing that is read.
+
+import type { Run } from "../data";
+import { counted } from "../words";
+
+export function Verdict({ run }: { run: Run }) {
+  const [answer, ...more] = run.advice;
+  const invalid = run.cells.filter((cell) => !cell.valid).length;
+  return (
+    <header class="verdict">
+      <p class="product">wirelab <span>{run.name}</span></p>
+      <h1>{run.title || run.name}</h1>
+      {run.question && <p class="question">{run.question}</p>}
+      {run.partial && (
+        <p class="banner" role="status">
+          <b>A partial run:</b> {run.trials.done} of {counted(run.trials.planned, "trial")} done{run.status !== "done" && `, ${run.status}`}. What is missing may change what is said here.
+        </p>
+      )}
+      {answer ? <p class="answer">{answer}</p> : <p class="answer">These trials support no conclusion.</p>}
+      {more.length > 0 && <ul class="advice">{more.map((text) => <li key={text}>{text}</li>)}</ul>}
+      <dl class="facts">
+        <Fact name="Trials" value={`${run.trials.done} of ${run.trials.planned}`} />
+        <Fact name="Cells" value={String(run.cells.length)} />
+        <Fact name="Invalid trials" value={String(run.trials.invalid)} bad={run.trials.invalid > 0} />
+        <Fact name="Failed trials" value={String(run.trials.failed)} bad={run.trials.failed > 0} />
+        <Fact name="Cells without a figure" value={String(invalid)} bad={invalid > 0} />
+      </dl>
+      <p class="machine">{run.machine}</p>
+      {run.warnings.length > 0 && (
+        <details class="warnings" open={run.warnings.length <= 3}>
+          <summary>{counted(run.warnings.length, "warning")} about the whole run</summary>
+          <ul>{run.warnings.map((text) => <li key={text}>{text}</li>)}</ul>
+        </details>
+      )}
+    </header>
+  );
+}
+
+function Fact({ name, value, bad = false }: { name: string; value: string; bad?: boolean }) {
+  return (
+    <div class={bad ? "bad" : ""}>
+      <dt>{name}</dt>
+      <dd>{value}</dd>
+    </div>
+  );
+}

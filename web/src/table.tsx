@@ -1,0 +1,122 @@
+// The table of cells: sorted by a click, narrowed by stack and size, each row
+// opening to what its figures rest on.
+
+import { Fragment } from "preact";
+import { useMemo, useState } from "preact/hooks";
+import type { Cell } from "./data";
+import { CellDetail } from "./detail";
+import { plain, sizes } from "./format";
+import type { Look } from "./look";
+import { clientCPU, latencyMetrics, serverCPU, tail, throughput, type Clock, type Metric } from "./metrics";
+import { Swatch } from "./swatch";
+import { loadText } from "./words";
+
+interface Column {
+  id: string;
+  title: string;
+  number: boolean;
+  value: (cell: Cell) => number | string | null;
+  show: (cell: Cell) => string;
+}
+
+interface Sort {
+  id: string;
+  down: boolean;
+}
+
+interface Props {
+  cells: Cell[];
+  looks: Map<string, Look>;
+  clock: Clock;
+  picked: Set<string>;
+  pick: (key: string) => void;
+}
+
+export function CellTable({ cells, looks, clock, picked, pick }: Props) {
+  const [sort, setSort] = useState<Sort | null>(null);
+  const [open, setOpen] = useState<string | null>(null);
+  const columns = useMemo(() => columnsFor(cells, clock), [cells, clock]);
+  const rows = useMemo(() => sorted(cells, columns, sort), [cells, columns, sort]);
+  const order = (id: string) => (sort?.id !== id ? "none" : sort.down ? "descending" : "ascending");
+  const turn = (id: string) => setSort(sort?.id !== id ? { id, down: false } : sort.down ? null : { id, down: true });
+  return (
+    <div class="scroll tall" tabIndex={0} role="region" aria-label="Cells">
+      <table class="cells">
+        <thead>
+          <tr>
+            <th scope="col" class="pick"><span class="hidden">In the percentile curves</span></th>
+            {columns.map((column) => (
+              <th scope="col" key={column.id} class={column.number ? "number" : ""} aria-sort={order(column.id)}>
+                <button type="button" onClick={() => turn(column.id)}>
+                  {column.title}<i aria-hidden="true">{{ none: "", ascending: " ↑", descending: " ↓" }[order(column.id)]}</i>
+                </button>
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((cell) => (
+            <Fragment key={cell.key}>
+              <tr class={cell.valid ? "" : "invalid"}>
+                <td class="pick">
+                  <input type="checkbox" aria-label={`${cell.key} in the percentile curves`} disabled={!cell.valid} checked={picked.has(cell.key)} onChange={() => pick(cell.key)} />
+                </td>
+                {columns.map((column, i) => (i === 0 ? (
+                  <th scope="row" key={column.id}>
+                    <button type="button" class="opener" aria-expanded={open === cell.key} onClick={() => setOpen(open === cell.key ? null : cell.key)}>
+                      <Swatch look={looks.get(cell.variant)!} /> {column.show(cell)}
+                      {!cell.valid && <b class="badge">invalid</b>}
+                    </button>
+                  </th>
+                ) : (
+                  <td key={column.id} class={column.number ? "number" : column.id}>{column.show(cell)}</td>
+                )))}
+              </tr>
+              {open === cell.key && (
+                <tr class="opened">
+                  <td colSpan={columns.length + 1}><CellDetail cell={cell} /></td>
+                </tr>
+              )}
+            </Fragment>
+          ))}
+        </tbody>
+      </table>
+      {rows.length === 0 && <p class="note">No cell matches the filters.</p>}
+    </div>
+  );
+}
+
+function columnsFor(cells: Cell[], clock: Clock): Column[] {
+  const text = (id: string, title: string, show: (cell: Cell) => string): Column => ({ id, title, number: false, value: show, show });
+  const whole = (id: string, title: string, value: (cell: Cell) => number, show: (cell: Cell) => string): Column => ({ id, title, number: true, value, show });
+  const metric = (of: Metric): Column => ({ id: of.id, title: of.label, number: true, value: of.value, show: (cell) => of.show(of.value(cell)) });
+  const varying = (column: Column) => (new Set(cells.map(column.show)).size > 1 ? [column] : []);
+  return [
+    text("variant", "Stack", (cell) => cell.variant),
+    ...varying(text("part", "Part", (cell) => cell.part)),
+    ...varying(text("workload", "Workload", (cell) => cell.workload)),
+    whole("size", "Size", (cell) => cell.request_bytes, (cell) => sizes(cell.request_bytes, cell.response_bytes)),
+    whole("clients", "Clients", (cell) => cell.clients, (cell) => plain(cell.clients)),
+    metric(throughput),
+    ...latencyMetrics(clock).filter(({ id }) => id !== "p95").map(metric),
+    metric(tail),
+    whole("errors", "Errors", (cell) => cell.errors, (cell) => plain(cell.errors)),
+    metric(clientCPU),
+    metric(serverCPU),
+    { id: "valid", title: "Valid", number: false, value: (cell) => cell.valid_trials, show: (cell) => (cell.valid ? `${cell.valid_trials}/${cell.trials}` : "invalid") },
+    text("connection", "Connection", (cell) => cell.connection),
+    ...varying(text("load", "Load", (cell) => loadText(cell.load))),
+  ];
+}
+
+/** What has no figure stands last, whichever way the rest is sorted. */
+function sorted(cells: Cell[], columns: Column[], sort: Sort | null): Cell[] {
+  const column = columns.find(({ id }) => id === sort?.id);
+  if (!column || !sort) return cells;
+  return cells.toSorted((a, b) => {
+    const [left, right] = [column.value(a), column.value(b)];
+    if (left === null || right === null) return Number(left === null) - Number(right === null);
+    const rank = typeof left === "number" ? left - (right as number) : left.localeCompare(right as string);
+    return sort.down ? -rank : rank;
+  });
+}
