@@ -1,0 +1,129 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/record"
+)
+
+// WriteBenchstat prints a line a valid trial in the Go benchmark format
+// (golang.org/design/14313-benchmark-format), so that benchstat sees the unit
+// of replication and can compare for itself, as in
+//
+//	benchstat -col /stack run.txt
+//
+// ns/op is the mean response time of a request, not the window over the number
+// of requests: with many clients the two differ.
+func WriteBenchstat(w io.Writer, run *Run) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, "run: %s\nseed: %d\n", run.Summary.Name, run.Summary.Seed)
+	for _, unit := range []string{"ns/op better=lower", "req/s better=higher", "p50-ns better=lower", "p90-ns better=lower", "p99-ns better=lower", "p999-ns better=lower"} {
+		fmt.Fprintf(&out, "Unit %s\n", unit)
+	}
+	ambiguous := ambiguousNames(run.Records)
+	part := ""
+	for _, r := range run.Records {
+		if r.Cell.Part != part {
+			part = r.Cell.Part
+			fmt.Fprintf(&out, "part: %s\n", part)
+		}
+		if !r.Valid() {
+			fmt.Fprintf(&out, "# left out, trial %d of %s is not valid: %s\n", r.Trial, benchmarkName(&r.Cell), oneLine(whyInvalid(r)))
+			continue
+		}
+		name := benchmarkName(&r.Cell)
+		if ambiguous[part+" "+name] {
+			name += fmt.Sprintf("/connection=%s/load=%s", r.Cell.Connection, loadKey(r.Cell.Load))
+		}
+		if r.Client.GoMaxProcs > 0 {
+			name += "-" + strconv.Itoa(r.Client.GoMaxProcs)
+		}
+		line, err := benchmarkLine(name, r)
+		if err != nil {
+			return fmt.Errorf("report: trial %d: %w", r.Trial, err)
+		}
+		out.WriteString(line)
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func benchmarkLine(name string, r *record.Record) (string, error) {
+	times, err := responseTimes(r).Decode()
+	if err != nil {
+		return "", err
+	}
+	ns := func(quantile float64) int64 { return int64(times.Quantile(quantile)) }
+	return fmt.Sprintf("%s %d %d ns/op %g req/s %d p50-ns %d p90-ns %d p99-ns %d p999-ns\n",
+		name, r.Requests, int64(times.Mean()), r.ThroughputPerSecond(), ns(0.5), ns(0.9), ns(0.99), ns(0.999)), nil
+}
+
+// benchmarkName leaves out how the stack was connected and loaded: each has a
+// usual way of its own, and a name with it would keep benchstat from putting
+// one stack beside another.
+func benchmarkName(c *record.Cell) string {
+	workload := []rune(c.Workload)
+	if len(workload) > 0 {
+		workload[0] = unicode.ToUpper(workload[0])
+	}
+	name := fmt.Sprintf("Benchmark%s/stack=%s/size=%d", string(workload), c.Variant, c.RequestBytes)
+	if c.ResponseBytes != c.RequestBytes {
+		name += fmt.Sprintf("/answer=%d", c.ResponseBytes)
+	}
+	return name + fmt.Sprintf("/clients=%d", c.Clients)
+}
+
+// ambiguousNames finds the names that cells of one part share, which would mix
+// them up.
+func ambiguousNames(records []*record.Record) map[string]bool {
+	first := make(map[string]record.Cell)
+	ambiguous := make(map[string]bool)
+	for _, r := range records {
+		key := r.Cell.Part + " " + benchmarkName(&r.Cell)
+		if known, seen := first[key]; seen && known != r.Cell {
+			ambiguous[key] = true
+		}
+		first[key] = r.Cell
+	}
+	return ambiguous
+}
+
+// loadKey is the load as part of a name, which holds no blank and no slash.
+func loadKey(l record.Load) string {
+	key := l.Model
+	if l.RatePerSecond > 0 {
+		key += fmt.Sprintf(":%s:%g", l.Arrivals, l.RatePerSecond)
+	}
+	if l.InFlightLimit > 0 {
+		key += fmt.Sprintf(":limit=%d", l.InFlightLimit)
+	}
+	return key
+}
+
+// responseTimes is the time from the intended send, which is the service time
+// where the two are the same.
+func responseTimes(r *record.Record) latency.Distribution {
+	if r.Response != nil {
+		return *r.Response
+	}
+	return r.Service
+}
+
+func whyInvalid(r *record.Record) string {
+	if r.Failure != "" {
+		return r.Failure
+	}
+	for _, check := range r.Checks {
+		if check.Level == record.Invalid {
+			return check.Name + ": " + check.Detail
+		}
+	}
+	return ""
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -1,0 +1,134 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// The page is opened as its reader opens it: from a file, in a real browser.
+// With WIRELAB_SCREENSHOTS set to a folder, pictures of it are left there.
+func TestPageInBrowser(t *testing.T) {
+	browser := startBrowser(t)
+	path := filepath.Join(t.TempDir(), "report of a run.html")
+	var content bytes.Buffer
+	if err := WriteHTML(&content, fixtureRun(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address := "file://" + strings.ReplaceAll(path, " ", "%20")
+
+	t.Run("holds all sections", func(t *testing.T) {
+		tab := openTab(t, browser, address)
+		for _, id := range []string{"cells", "size", "concurrency", "percentiles", "tail", "limits", "crossovers", "warm-up", "reproduce"} {
+			tab.want("headings of section "+id, fmt.Sprintf(`document.querySelectorAll("section#%s h2").length`, id), "1")
+		}
+		tab.want("rows of cells", `document.querySelectorAll("table.cells tbody tr").length`, "116")
+		tab.want("charts drawn", `[...document.querySelectorAll(".plot canvas")].filter(c => c.width > 300).length`, "4")
+		tab.want("charts with a name", `[...document.querySelectorAll(".plot")].filter(p => /tcp, rest, grpc/.test(p.ariaLabel)).length`, "4")
+		tab.want("the seed to the last digit", `document.querySelector("#reproduce dd").textContent`, "18446744073709551557")
+		tab.want("the machine", `document.querySelector(".machine").textContent`,
+			"AMD EPYC 9V74 <80-Core> · 2 cores · 7.64GiB memory · linux 6.18.2 amd64 · kvm · go1.26.8")
+		tab.screenshot("light")
+	})
+
+	t.Run("sorts, last what has no figure", func(t *testing.T) {
+		tab := openTab(t, browser, address)
+		column := `[...document.querySelectorAll("table.cells thead th")].findIndex(th => th.textContent.startsWith("P99/P50"))`
+		cell := func(row string) string {
+			return fmt.Sprintf(`[...document.querySelectorAll("table.cells tbody tr")].at(%s).children[%s].textContent`, row, column)
+		}
+		sort := `[...document.querySelectorAll("table.cells thead button")].find(b => b.textContent.startsWith("P99/P50"))`
+		tab.click(sort)
+		tab.want("smallest first", cell("0"), "1.88")
+		tab.want("no figure last", cell("-1"), "–")
+		tab.click(sort)
+		tab.want("largest first", cell("0"), "53.0")
+		tab.want("no figure last either way", cell("-1"), "–")
+		tab.want("told to assistive tools", `document.querySelector("th[aria-sort=descending]").textContent`, "P99/P50 ↓")
+	})
+
+	t.Run("narrows by stack and size", func(t *testing.T) {
+		tab := openTab(t, browser, address)
+		tab.click(`[...document.querySelectorAll("#cells .choice label")].find(l => l.textContent == "rest").firstChild`)
+		tab.click(`[...document.querySelectorAll("#cells .choice label")].find(l => l.textContent == "64 KiB").firstChild`)
+		tab.want("what is left", `document.querySelectorAll("table.cells tbody tr").length`, "64")
+		tab.want("stacks left", `[...new Set([...document.querySelectorAll("table.cells tbody th")].map(th => th.textContent.trim()))].join()`, "tcp,grpc")
+	})
+
+	t.Run("says why a cell is invalid", func(t *testing.T) {
+		tab := openTab(t, browser, address)
+		tab.want("invalid rows", `document.querySelectorAll("table.cells tr.invalid").length`, "2")
+		tab.click(`document.querySelector("table.cells tr.invalid .opener")`)
+		tab.want("the reason", `document.querySelector(".findings .bad").textContent.includes("99 % of the CPU")`, "true")
+		tab.screenshotOf("invalid", ".opened")
+	})
+
+	t.Run("draws the cells that are ticked", func(t *testing.T) {
+		tab := openTab(t, browser, address)
+		legend := `[...document.querySelectorAll("#percentiles .legend li")].map(li => li.textContent.trim()).join("; ")`
+		tab.want("one point first", legend, "tcp; rest; grpc")
+		tab.click(`document.querySelector("table.cells .pick input")`)
+		tab.want("a cell more", legend, "tcp · c=1; tcp · c=500; rest; grpc")
+	})
+
+	t.Run("shows values to the keyboard", func(t *testing.T) {
+		tab := openTab(t, browser, address)
+		tab.run(chromedp.Focus(chromedp.CSS("#size .plot")), chromedp.KeyEvent(kb.ArrowRight))
+		tab.want("the first point", `document.querySelector("#size .tip b").textContent`, "Message size 64 B")
+		tab.screenshotOf("size", "#size")
+		tab.screenshotOf("tail", "#tail")
+		tab.screenshotOf("percentiles", "#percentiles")
+	})
+
+	for _, theme := range []string{"light", "dark"} {
+		for _, width := range []int64{360, 768, 1280} {
+			t.Run(fmt.Sprintf("fits %d pixels, %s", width, theme), func(t *testing.T) {
+				tab := openTab(t, browser, address, chromedp.EmulateViewport(width, 800), prefer(theme))
+				tab.want("width of the page", "document.documentElement.scrollWidth", fmt.Sprint(width))
+				tab.want("dark ground", `parseInt(getComputedStyle(document.body).backgroundColor.slice(4)) < 64`, fmt.Sprint(theme == "dark"))
+				tab.screenshot(fmt.Sprintf("%s-%d", theme, width))
+			})
+		}
+	}
+
+	t.Run("prints light from a dark screen", func(t *testing.T) {
+		tab := openTab(t, browser, address, prefer("dark"))
+		// The canvases are drawn anew when the browser says that it will print.
+		inks := `(() => {
+			const canvas = document.querySelector("#size canvas");
+			const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+			const seen = new Set();
+			for (let i = 0; i < data.length; i += 4) if (data[i + 3] == 255) seen.add([data[i], data[i + 1], data[i + 2]].join());
+			return [seen.has("98,174,242") && "the dark theme's tcp", seen.has("11,102,184") && "the light theme's tcp"].filter(Boolean).join();
+		})()`
+		tab.want("on the screen", inks, "the dark theme's tcp")
+		tab.run(chromedp.Evaluate[chromedp.Void](`dispatchEvent(new Event("beforeprint"))`))
+		tab.want("to the printer", inks, "the light theme's tcp")
+		tab.run(chromedp.Evaluate[chromedp.Void](`dispatchEvent(new Event("afterprint"))`))
+		tab.want("afterwards", inks, "the dark theme's tcp")
+		if printed := ask(tab, chromedp.PrintToPDF()); !bytes.HasPrefix(printed, []byte("%PDF-")) {
+			t.Errorf("printing gave %d bytes that are no PDF", len(printed))
+		}
+	})
+
+	t.Run("is read without JavaScript", func(t *testing.T) {
+		tab := openTab(t, browser, address, withoutScripts)
+		rows := ask(tab, chromedp.Evaluate[[]string](`[...document.querySelectorAll("noscript tbody tr")].map(tr => tr.textContent)`))
+		notes := ask(tab, chromedp.Evaluate[[]string](`[...document.querySelectorAll("noscript p")].map(p => p.textContent)`))
+		if len(rows) != 118 || !strings.Contains(rows[0], "95.3µs") {
+			t.Errorf("%d rows without JavaScript, want 118 (116 cells, one of them with 3 lines)", len(rows))
+		}
+		if all := strings.Join(notes, "\n"); !strings.Contains(all, "out of memory <at mmap> & gave up") {
+			t.Errorf("the reasons are missing: %s", all)
+		}
+	})
+}

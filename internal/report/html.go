@@ -1,0 +1,90 @@
+package report
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+
+	"wirelab.dev/internal/analysis"
+	"wirelab.dev/web"
+)
+
+//go:embed page.html
+var pageText string
+
+// WriteHTML writes the report as one page that needs nothing else: no server,
+// no network, and to be read at all, no JavaScript.
+func WriteHTML(w io.Writer, run *Run) error {
+	page, err := template.New("page").Parse(pageText)
+	if err != nil {
+		return fmt.Errorf("report: reading the page's template: %w", err)
+	}
+	// Marshal writes <, > and & as escapes, so that no text in the data can
+	// end the element that it stands in.
+	data, err := json.Marshal(newPageData(run))
+	if err != nil {
+		return fmt.Errorf("report: encoding the page's data: %w", err)
+	}
+	// The style and the program are ours, and the data is escaped.
+	err = page.Execute(w, pageContent{
+		Title:   titleOf(run.Summary),
+		Style:   template.CSS(web.Style),
+		Program: template.JS(web.Program),
+		Data:    template.JS(data),
+		Advice:  run.Advice,
+		Table:   newPlainTable(run.Summary),
+	})
+	if err != nil {
+		return fmt.Errorf("report: writing the page: %w", err)
+	}
+	return nil
+}
+
+type pageContent struct {
+	Title   string
+	Style   template.CSS
+	Program template.JS
+	Data    template.JS
+	Advice  []string
+	Table   plainTable
+}
+
+// plainTable is the terminal's table, for a reader without JavaScript.
+type plainTable struct {
+	Titles []string
+	Rows   [][]string
+	Notes  []string
+}
+
+func newPlainTable(summary *analysis.Summary) plainTable {
+	cells := ordered(summary.Cells)
+	if len(cells) == 0 {
+		return plainTable{}
+	}
+	notes := newNotes(cells)
+	shown := columns(cells)
+	var table plainTable
+	for _, c := range shown {
+		table.Titles = append(table.Titles, c.title)
+	}
+	for _, l := range tableLines(cells, notes) {
+		row := make([]string, len(shown))
+		for i, c := range shown {
+			row[i] = c.value(l)
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	for i, note := range notes.list {
+		table.Notes = append(table.Notes, note.text(i))
+	}
+	return table
+}
+
+func titleOf(s *analysis.Summary) string {
+	if s.Title != "" {
+		return s.Title
+	}
+	return s.Name
+}

@@ -1,0 +1,152 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/record"
+)
+
+// notes explain marks in the table. Cells with the same trouble share a note,
+// told once in the words of the first of them, so that the reasons can be read
+// beneath seventy-five lines.
+type notes struct {
+	list []*note
+}
+
+type note struct {
+	name   string
+	level  record.Level
+	detail string
+	cells  []*analysis.Cell
+}
+
+// failed is the name of the note on trials that gave no measurement.
+const failed = "failed"
+
+func newNotes(cells []*analysis.Cell) *notes {
+	n := &notes{}
+	for _, cell := range cells {
+		if cell.Failure != "" {
+			n.add(cell, note{name: failed, level: record.Invalid, detail: cell.Failure})
+		}
+		for _, finding := range cell.Findings {
+			n.add(cell, note{name: finding.Name, level: finding.Level, detail: finding.Detail})
+		}
+		if cell.Errors > 0 && len(cell.ErrorKinds) > 0 {
+			n.add(cell, note{name: "errors", level: record.Warning, detail: errorKinds(cell.ErrorKinds)})
+		}
+	}
+	return n
+}
+
+func (n *notes) add(cell *analysis.Cell, found note) {
+	for _, known := range n.list {
+		if known.name == found.name && known.level == found.level {
+			if !slices.Contains(known.cells, cell) {
+				known.cells = append(known.cells, cell)
+			}
+			return
+		}
+	}
+	found.cells = []*analysis.Cell{cell}
+	n.list = append(n.list, &found)
+}
+
+// marks refer to the notes that speak of the cell.
+func (n *notes) marks(cell *analysis.Cell) string {
+	var marks []string
+	for i, note := range n.list {
+		if slices.Contains(note.cells, cell) {
+			marks = append(marks, fmt.Sprint(i+1))
+		}
+	}
+	if len(marks) == 0 {
+		return ""
+	}
+	return "[" + strings.Join(marks, ",") + "]"
+}
+
+func (n *notes) print(out *strings.Builder, terminal Terminal) {
+	paint := painter(terminal.Colour)
+	for i, note := range n.list {
+		style := usual
+		if note.level == record.Invalid {
+			style = refused
+		}
+		wrap(out, note.text(i), layout{width: terminal.Width, hang: 4, paint: func(s string) string { return paint(style, s) }})
+	}
+}
+
+// text is the note as it stands beneath the table, with the mark that refers
+// to it.
+func (n *note) text(place int) string {
+	return fmt.Sprintf("[%d] %s: %s (%s)", place+1, n.headline(), strings.TrimSuffix(n.detail, "."), n.where())
+}
+
+func (n *note) headline() string {
+	switch n.level {
+	case record.Invalid:
+		if n.name == failed {
+			return "no measurement"
+		}
+		return "invalid, " + n.name
+	case record.Unknown:
+		return "not known, " + n.name
+	default:
+		return n.name
+	}
+}
+
+// where names the first cell, whose detail is told, and counts the rest.
+func (n *note) where() string {
+	first := n.cells[0]
+	text := fmt.Sprintf("%s, %s, c=%d", first.Variant, sizes(first.RequestBytes, first.ResponseBytes), first.Clients)
+	switch more := len(n.cells) - 1; more {
+	case 0:
+		return text
+	case 1:
+		return text + " and one more cell"
+	default:
+		return fmt.Sprintf("%s and %d more cells", text, more)
+	}
+}
+
+func errorKinds(kinds []record.ErrorCount) string {
+	texts := make([]string, len(kinds))
+	for i, kind := range kinds {
+		texts[i] = fmt.Sprintf("%s %s, first: %q", thousands(kind.Count), kind.Code, kind.Example)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// legend says what the table cannot: what its times are, and over which
+// connections each stack was measured.
+func legend(cells []*analysis.Cell, lines []line, left []string) []string {
+	times := "Times are service times, from the send to the answer; in a closed loop they are response times too."
+	if len(lines) > len(cells) {
+		times = "Times are response times, from the instant a request was meant to go out; a line below gives the service time where that differs."
+	}
+	texts := []string{
+		times + " client, server: CPU time a request. c: concurrent clients.",
+		"Connections: " + connections(cells) + ".",
+	}
+	if len(left) > 0 {
+		texts = append(texts, "Left out for want of width: "+strings.Join(left, ", ")+". All figures are in --json and in the report.")
+	}
+	return texts
+}
+
+// connections lists the mode of each stack, and of each variant apart where
+// they differ.
+func connections(cells []*analysis.Cell) string {
+	var texts []string
+	for _, cell := range cells {
+		if text := cell.Variant + " " + cell.Connection; !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, "; ")
+}

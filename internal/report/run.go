@@ -1,0 +1,52 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+
+	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/record"
+)
+
+// Run is all that there is to show of a run.
+type Run struct {
+	Summary *analysis.Summary
+	// Records are the trials, in the order of the plan. Only the formats with
+	// a line a trial need them.
+	Records []*record.Record
+	// Advice is what package advice says of the summary, most important first.
+	Advice []string
+	// Directory is where the run lies; empty where it is not on disk.
+	Directory string
+}
+
+// ordered returns the cells as they are read: what is compared stands
+// together, from small to large. Parts keep the order of the scenario.
+func ordered(cells []analysis.Cell) []*analysis.Cell {
+	place := make(map[string]int)
+	sorted := make([]*analysis.Cell, len(cells))
+	for i := range cells {
+		sorted[i] = &cells[i]
+		if _, seen := place[cells[i].Part]; !seen {
+			place[cells[i].Part] = len(place)
+		}
+	}
+	slices.SortStableFunc(sorted, func(a, b *analysis.Cell) int {
+		return cmp.Or(
+			cmp.Compare(place[a.Part], place[b.Part]),
+			cmp.Compare(a.Workload, b.Workload),
+			cmp.Compare(a.RequestBytes, b.RequestBytes),
+			cmp.Compare(a.ResponseBytes, b.ResponseBytes),
+			cmp.Compare(a.Clients, b.Clients),
+			cmp.Compare(a.Load.RatePerSecond, b.Load.RatePerSecond),
+		)
+	})
+	return sorted
+}
+
+// compared tells whether two cells stand in the same group: the same work,
+// done in different ways.
+func compared(a, b *analysis.Cell) bool {
+	return a.Part == b.Part && a.Workload == b.Workload && a.Clients == b.Clients &&
+		a.RequestBytes == b.RequestBytes && a.ResponseBytes == b.ResponseBytes
+}
