@@ -98,16 +98,19 @@ func (c *call) putTrailer(prefix string) {
 	putMetadata(c.w.Header(), prefix, c.trailer)
 }
 
-// readRequest reads a request that is one message.
-func (c *call) readRequest() ([]byte, error) {
+// readRequest reads a request that is one message. Where it cannot, it has
+// answered the call.
+func (c *call) readRequest() (request []byte, ok bool) {
 	request, err := readWhole(c.w, c.r.Body)
-	if err != nil {
-		if _, is := status.FromError(err); is {
-			return nil, err
-		}
-		return nil, status.Errorf(codes.Canceled, "rest: the request broke off: %v", err)
+	switch {
+	case err == nil:
+		return request, true
+	case status.Code(err) == codes.ResourceExhausted:
+		refuse(c.w, c.r, http.StatusRequestEntityTooLarge, statusOf(err))
+	default:
+		c.fail(status.Errorf(codes.Canceled, "rest: the request broke off: %v", err))
 	}
-	return request, nil
+	return nil, false
 }
 
 // reply ends a call whose answer is one message.

@@ -160,7 +160,7 @@ func (s *receiving) abandon(err error) error {
 
 // begin makes the request and looks at how it is answered.
 func (s *receiving) begin(request *http.Request) {
-	response, err := s.client.http.Do(request)
+	response, err := s.client.http.Do(request) //nolint:bodyclose // end closes it
 	if err != nil {
 		s.err = s.client.failure(s.ctx, err)
 		return
@@ -176,7 +176,7 @@ func (s *receiving) begin(request *http.Request) {
 	} else {
 		err = check(response, body, streamType)
 	}
-	s.end(err, metadataIn(response.Header, trailerPrefix))
+	_ = s.end(err, metadataIn(response.Header, trailerPrefix)) // RecvMsg returns it
 }
 
 // CloseSend implements grpc.ClientStream. The request was complete before.

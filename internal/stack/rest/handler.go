@@ -107,9 +107,8 @@ func callContext(r *http.Request) (context.Context, context.CancelFunc, error) {
 
 // serveUnary reads a message, lets the handler run, and writes a message.
 func serveUnary(ctx context.Context, c *call) {
-	request, err := c.readRequest()
-	if err != nil {
-		c.fail(err)
+	request, ok := c.readRequest()
+	if !ok {
 		return
 	}
 	decode := func(message any) error { return unmarshal(request, message, codes.InvalidArgument) }

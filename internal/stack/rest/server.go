@@ -40,7 +40,7 @@ func newServer() *server {
 	s.http = http.Server{
 		ReadHeaderTimeout: readHeaderTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          log.New(&boundedLog{to: os.Stderr, lines: maxLogLines}, "rest: ", 0),
+		ErrorLog:          log.New(&boundedLog{to: os.Stderr, lines: maxLogLines}, "rest: ", 0), //nolint:forbidigo // net/http has no other way to say that a handler panicked
 		ConnState:         s.resident.connState,
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			return peer.NewContext(ctx, &peer.Peer{Addr: conn.RemoteAddr(), LocalAddr: conn.LocalAddr()})

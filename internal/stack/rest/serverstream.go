@@ -106,15 +106,14 @@ func serveDownload(ctx context.Context, c *call) {
 		refuse(c.w, c.r, http.StatusHTTPVersionNotSupported, status.New(codes.Unimplemented, "rest: a stream of answers needs HTTP/1.1"))
 		return
 	}
-	request, err := c.readRequest()
-	if err != nil {
-		c.fail(err)
+	request, ok := c.readRequest()
+	if !ok {
 		return
 	}
 	c.stream = true
 	s := &download{streamCall: newStreamCall(ctx, c), request: request}
 	defer s.cancel()
-	err = c.method.Stream.Handler(c.method.Service, s)
+	err := c.method.Stream.Handler(c.method.Service, s)
 	begun := !c.closeHeader()
 	if err != nil && !begun {
 		c.fail(err)

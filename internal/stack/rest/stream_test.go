@@ -82,11 +82,8 @@ func TestStreamMetadata(t *testing.T) {
 			}
 			received++
 		}
-		want := error(io.EOF)
-		if in.Code != 0 {
-			want = status.Error(codes.Code(in.Code), "")
-		}
-		if received != in.Count || errors.Is(err, io.EOF) != (in.Code == 0) || !errors.Is(err, io.EOF) && status.Code(err) != status.Code(want) {
+		ended := errors.Is(err, io.EOF) && in.Code == 0 || status.Code(err) == codes.Code(in.Code)
+		if received != in.Count || !ended {
 			t.Errorf("%v: %d messages, then %v", in, received, err)
 		}
 		expect(header, trailer)
