@@ -44,7 +44,8 @@ func (p *proxy) setSilent(silent bool) {
 	p.changed.Broadcast()
 }
 
-// cutAfter closes the connection that brings the n-th byte from now, once.
+// cutAfter closes all connections at the n-th byte from now, whichever brings
+// it: where a client has several, the others talk too.
 func (p *proxy) cutAfter(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,13 +55,29 @@ func (p *proxy) cutAfter(n int) {
 func (p *proxy) close() {
 	p.mu.Lock()
 	p.closed = true
-	for c := range p.conns {
-		_ = c.Close()
-	}
+	p.closeConns()
 	p.changed.Broadcast()
 	p.mu.Unlock()
 	_ = p.listener.Close()
 	p.workers.Wait()
+}
+
+// cut closes all connections where the budget is used up, once.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.budget == 0 {
+		p.budget = -1
+		p.closeConns()
+	}
+}
+
+// closeConns needs the lock.
+func (p *proxy) closeConns() {
+	for c := range p.conns {
+		_ = c.Close()
+	}
+	clear(p.conns)
 }
 
 func (p *proxy) accept() {
@@ -106,7 +123,11 @@ func (p *proxy) pass(from, to net.Conn, permit func(int) int) {
 	for {
 		n, err := from.Read(buffer)
 		allowed := permit(n)
-		if _, failed := to.Write(buffer[:allowed]); failed != nil || err != nil || allowed < n {
+		_, failed := to.Write(buffer[:allowed])
+		if allowed < n {
+			p.cut()
+		}
+		if failed != nil || err != nil || allowed < n {
 			return
 		}
 	}
@@ -126,8 +147,8 @@ func (p *proxy) permit(n int) int {
 		p.budget -= n
 		return n
 	default:
-		allowed := p.budget
-		p.budget = -1
-		return min(allowed, n-1)
+		allowed := min(p.budget, n-1)
+		p.budget = 0 // until cut, nothing passes any more
+		return allowed
 	}
 }
