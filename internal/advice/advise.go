@@ -3,26 +3,52 @@
 // what a limit did, who pays, and what must not be believed.
 //
 // It reads an analysis and nothing else, and never says more than its verdicts
-// allow: a difference that is not beyond doubt is called undecided, a figure of
-// a single trial is said to be one.
+// allow. A difference that is not beyond doubt is called so, a figure without
+// repeats has no winner, and what is invalid comes first where a reader would
+// otherwise look for it in vain. Equal statements about several sizes are one
+// sentence.
+//
+// A part of a scenario is a [field]: variants at every size and concurrency.
+// Each file knows one question, and answers it with sentences or not at all.
 package advice
 
 import (
-	"fmt"
+	"slices"
 
 	"wirelab.dev/internal/analysis"
 )
 
 // Advise returns sentences in plain words, the most important first.
 func Advise(s *analysis.Summary) []string {
-	var sentences []string
-	if s.Partial() {
-		sentences = append(sentences, fmt.Sprintf("This run is partial: %d of %d trials were done, and all that follows rests on them alone.", s.Done, s.Planned))
+	fields := fieldsOf(s)
+	if len(fields) == 0 {
+		return partial(s)
 	}
-	for _, c := range s.Comparisons {
-		if c.Metric == analysis.Mean && (c.Verdict == analysis.Faster || c.Verdict == analysis.Slower) {
-			sentences = append(sentences, fmt.Sprintf("%s is %s than %s at %d B with %d clients.", c.A, c.Verdict, c.B, c.RequestBytes, c.Clients))
+	main := slices.MaxFunc(fields, func(a, b *field) int { return len(a.cells) - len(b.cells) })
+	doubts := invalid(s)
+	if len(main.sizes) == 0 {
+		return append(partial(s), doubts...)
+	}
+	sentences := partial(s)
+	if missesEnds(main) {
+		sentences, doubts = append(sentences, doubts...), nil
+	}
+	sentences = append(sentences, fastest(main)...)
+	sentences = append(sentences, choice(main)...)
+	sentences = append(sentences, highestThroughput(main)...)
+	sentences = append(sentences, knees(s, analysis.ByThroughput)...)
+	sentences = append(sentences, tail(main)...)
+	sentences = append(sentences, knees(s, analysis.ByTail)...)
+	sentences = append(sentences, tooFewForKnees(s)...)
+	for _, f := range fields {
+		if f != main && !f.cold() && !f.variantsOf(main) {
+			sentences = append(sentences, fastest(f)...)
 		}
 	}
-	return sentences
+	sentences = append(sentences, crossovers(s, fields)...)
+	sentences = append(sentences, limits(s)...)
+	sentences = append(sentences, cost(main)...)
+	sentences = append(sentences, warmUp(s)...)
+	sentences = append(sentences, doubts...)
+	return append(sentences, caution(s)...)
 }

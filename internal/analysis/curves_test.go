@@ -53,7 +53,7 @@ func TestKneesAreRefused(t *testing.T) {
 		by      string
 		reason  string
 	}{
-		{[]int{1, 10, 50, 100}, ByThroughput, "five"},
+		{[]int{1, 10, 50, 100}, ByThroughput, "5 concurrencies"},
 		{[]int{10, 20, 30, 40, 50}, ByThroughput, "still grows at 50 clients"},
 		{[]int{50, 100, 150, 200, 250}, ByThroughput, "does not grow"},
 		{[]int{1, 10, 20, 30, 40, 50}, ByTail, "does not grow"},

@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -49,10 +48,13 @@ func kneeOf(course []*point, by string, seed uint64) Knee {
 			curve.X, curve.Y = append(curve.X, float64(p.cell.Clients)), append(curve.Y, figures)
 		}
 	}
+	knee.Points = len(curve.X)
+	if knee.Points < KneePoints {
+		knee.Reason = fmt.Sprintf("a knee is read off %d concurrencies or more, and %d were validly measured", KneePoints, knee.Points)
+		return knee
+	}
 	found, err := stats.FindKnee(curve, search)
 	switch {
-	case errors.Is(err, stats.ErrTooFew):
-		knee.Reason = fmt.Sprintf("a knee is read off five concurrencies or more, and %d were validly measured", len(curve.X))
 	case err != nil:
 		knee.Reason = withoutKnee(curve, by)
 	default:

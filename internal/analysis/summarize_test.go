@@ -167,3 +167,21 @@ func TestACellIsTheMedianOfItsTrials(t *testing.T) {
 		t.Errorf("the curve has %d points", n)
 	}
 }
+
+// A run as large as the study's 117 trials, with the histograms of as many
+// requests as a trial's. The whole matrix must take seconds.
+func BenchmarkSummarize(b *testing.B) {
+	s := synthetic{seed: 1, noise: 0.02, repeats: 3}
+	for bytes := range 13 {
+		for _, variant := range []string{"tcp", "rest", "grpc"} {
+			s.truths = append(s.truths, truth{variant: variant, bytes: 1 << bytes, clients: 1, mean: time.Millisecond, requests: 10_000})
+		}
+	}
+	records := s.records(b)
+	b.ResetTimer()
+	for b.Loop() {
+		if _, err := Summarize(manifest(len(records)), records); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

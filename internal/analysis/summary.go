@@ -177,10 +177,14 @@ type Knee struct {
 	Connection   string
 	RequestBytes int
 	By           string // ByThroughput or ByTail: which curve bends
+	Points       int    // concurrencies that were validly measured
 	Found        bool
 	Clients      Figure
 	Reason       string
 }
+
+// KneePoints is the fewest concurrencies that show a knee.
+const KneePoints = 5
 
 // Crossover is where one variant overtakes another as messages grow. Kind is
 // gradual, sharp, or indistinct where the noise covers it.

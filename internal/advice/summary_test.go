@@ -1,0 +1,128 @@
+package advice
+
+import (
+	"math"
+
+	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/record"
+)
+
+// story is a run as a test tells it: what each variant's figures are.
+type story struct {
+	part     string
+	sizes    []int
+	clients  []int
+	variants []string
+	trials   int
+	model    string
+	// mean and p99 are in microseconds.
+	mean, p99 func(variant string, at spot) float64
+	warmUpMS  float64
+}
+
+// spread is the half width of a figure's interval where there are three trials.
+const spread = 0.02
+
+func (y story) figure(value float64) analysis.Figure {
+	f := analysis.Figure{Value: value}
+	if y.trials >= 3 {
+		f.Interval = &analysis.Interval{Low: value * (1 - spread), High: value * (1 + spread), Confidence: 0.95}
+	}
+	return f
+}
+
+// tell adds the story to a summary.
+func (y story) tell(s *analysis.Summary) {
+	s.Planned += y.trials * len(y.sizes) * len(y.clients) * len(y.variants)
+	s.Done = s.Planned
+	for _, bytes := range y.sizes {
+		for _, n := range y.clients {
+			at := spot{bytes, n}
+			for _, v := range y.variants {
+				s.Cells = append(s.Cells, y.cell(v, at))
+			}
+			for i, a := range y.variants {
+				for _, b := range y.variants[i+1:] {
+					s.Comparisons = append(s.Comparisons,
+						y.compare(analysis.Mean, y.mean, a, b, at), y.compare(analysis.P99, y.p99, a, b, at))
+				}
+			}
+		}
+	}
+}
+
+func (y story) cell(variant string, at spot) analysis.Cell {
+	mean, p99 := y.mean(variant, at), y.p99(variant, at)
+	cpu := y.figure(mean / float64(at.clients) / 4)
+	c := analysis.Cell{
+		Cell: record.Cell{
+			Part: y.part, Variant: variant, RequestBytes: at.bytes, ResponseBytes: at.bytes, Clients: at.clients,
+			Load: record.Load{Model: y.model},
+		},
+		Trials: y.trials, Valid: y.trials,
+		Throughput: y.figure(float64(at.clients) / mean * 1e6),
+		P99OverP50: y.figure(p99 / (0.9 * mean)),
+		WarmUp:     y.figure(y.warmUpMS),
+		ClientCPU:  &cpu, ServerCPU: &cpu,
+	}
+	c.Service.Mean, c.Service.P50, c.Service.P99 = y.figure(mean), y.figure(0.9*mean), y.figure(p99)
+	for repeat := range y.trials {
+		c.Repeats = append(c.Repeats, analysis.Repeat{Trial: repeat + 1, Valid: true, MeanUS: mean})
+	}
+	return c
+}
+
+// compare calls equal what differs by less than a hundredth, undecided what
+// differs by less than a tenth, and the rest a difference.
+func (y story) compare(metric string, of func(string, spot) float64, a, b string, at spot) analysis.Comparison {
+	ratio := of(a, at) / of(b, at)
+	c := analysis.Comparison{
+		Part: y.part, A: a, B: b, RequestBytes: at.bytes, ResponseBytes: at.bytes, Clients: at.clients,
+		Metric: metric, Ratio: y.figure(ratio), Verdict: analysis.Undecided, Margin: 0.05, Pairs: y.trials,
+	}
+	switch apart := math.Abs(math.Log(ratio)); {
+	case y.trials < 3:
+	case apart < 0.01:
+		c.Verdict = analysis.Equivalent
+	case apart > 0.1 && ratio < 1:
+		c.Verdict = analysis.Faster
+	case apart > 0.1:
+		c.Verdict = analysis.Slower
+	}
+	return c
+}
+
+// usual is what compare measures when it is told nothing: tcp is fast and loses
+// its tail with large messages from many clients, grpc is slow and steady.
+func usual() story {
+	factor := map[string]float64{"tcp": 1, "rest": 1.3, "grpc": 1.6}
+	return story{
+		part: "compare", sizes: []int{64, 4096}, clients: []int{1, 4, 16, 50, 100, 200},
+		variants: []string{"tcp", "rest", "grpc"}, trials: 3, model: "closed", warmUpMS: 250,
+		mean: func(variant string, at spot) float64 {
+			if variant == "rest" && at.clients == 1 && at.bytes == 4096 {
+				return 50.2
+			}
+			return 50 * factor[variant] * float64(max(at.clients, 16)) / 16
+		},
+		p99: func(variant string, at spot) float64 {
+			mean := 50 * factor[variant] * float64(max(at.clients, 16)) / 16
+			switch {
+			case variant == "grpc":
+				return 1.4 * mean
+			case variant == "tcp" && at.bytes == 4096 && at.clients == 200:
+				return 3 * mean
+			default:
+				return 2 * mean
+			}
+		},
+	}
+}
+
+func knee(variant string, bytes int, by string, clients float64, reason string) analysis.Knee {
+	k := analysis.Knee{Part: "compare", Variant: variant, RequestBytes: bytes, By: by, Points: 6, Found: clients > 0, Reason: reason}
+	if k.Found {
+		k.Clients = analysis.Figure{Value: clients, Interval: &analysis.Interval{Low: clients / 4, High: 50, Confidence: 0.95}}
+	}
+	return k
+}

@@ -1,0 +1,108 @@
+package advice
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"wirelab.dev/internal/analysis"
+)
+
+// number has three significant digits, and its thousands apart.
+func number(v float64) string {
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	scale := math.Pow10(int(math.Floor(math.Log10(math.Abs(v)))) - 2)
+	v = math.Round(v/scale) * scale
+	if v < 1000 {
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
+	digits := strconv.FormatFloat(v, 'f', 0, 64)
+	var apart strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			apart.WriteByte(',')
+		}
+		apart.WriteRune(d)
+	}
+	return apart.String()
+}
+
+// micros is a time in the unit that suits it.
+func micros(us float64) string {
+	switch {
+	case us >= 999_500:
+		return number(us/1e6) + " s"
+	case us >= 999.5:
+		return number(us/1e3) + " ms"
+	default:
+		return number(us) + " µs"
+	}
+}
+
+func millis(ms float64) string { return micros(ms * 1e3) }
+
+func size(bytes float64) string {
+	switch {
+	case bytes >= 1<<20:
+		return number(bytes/(1<<20)) + " MiB"
+	case bytes >= 1<<10:
+		return number(bytes/(1<<10)) + " KiB"
+	default:
+		return number(bytes) + " B"
+	}
+}
+
+func rate(perSecond float64) string { return number(perSecond) + "/s" }
+
+func clients(n int) string {
+	if n == 1 {
+		return "1 client"
+	}
+	return fmt.Sprintf("%d clients", n)
+}
+
+// between adds the interval, if there is one.
+func between(f analysis.Figure, show func(float64) string) string {
+	if f.Interval == nil {
+		return show(f.Value)
+	}
+	return fmt.Sprintf("%s (%s to %s)", show(f.Value), show(f.Interval.Low), show(f.Interval.High))
+}
+
+// list is a, b and c.
+func list(items []string) string { return joined(items, "and") }
+
+func joined(items []string, last string) string {
+	if n := len(items); n > 1 {
+		return strings.Join(items[:n-1], ", ") + " " + last + " " + items[n-1]
+	}
+	return strings.Join(items, "")
+}
+
+// sizesOf says at which of a field's sizes something holds.
+func (f *field) sizesOf(some []int) string {
+	if len(some) == len(f.sizes) && len(some) > 1 {
+		if len(some) == 2 {
+			return "at both sizes"
+		}
+		return "at every size"
+	}
+	named := make([]string, len(some))
+	for i, bytes := range some {
+		named[i] = size(float64(bytes))
+	}
+	return "at " + list(named)
+}
+
+// count is a number with its noun in the right form.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+func capital(sentence string) string { return strings.ToUpper(sentence[:1]) + sentence[1:] }
