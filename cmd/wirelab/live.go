@@ -120,7 +120,9 @@ func (v *liveView) View() tea.View {
 	lines := []string{
 		v.bold(v.title),
 		fmt.Sprintf("%s %d of %d trials%s, %s", v.bar(), v.done, v.trials, v.refused(), v.left()),
-		"now   " + v.cell + v.state(),
+	}
+	if v.done < v.trials {
+		lines = append(lines, "now   "+v.cell+v.state())
 	}
 	if v.last != "" {
 		lines = append(lines, v.faint("last  "+v.last))
