@@ -27,8 +27,8 @@ func TestPageInBrowser(t *testing.T) {
 	address := "file://" + strings.ReplaceAll(path, " ", "%20")
 
 	t.Run("holds all sections", func(t *testing.T) {
-		tab := openTab(t, browser, address)
-		for _, id := range []string{"cells", "size", "concurrency", "percentiles", "tail", "limits", "crossovers", "warm-up", "reproduce"} {
+		tab := browser.open(t, address)
+		for _, id := range []string{"cells", "size", "concurrency", "percentiles", "tail", "comparisons", "limits", "crossovers", "warm-up", "reproduce"} {
 			tab.want("headings of section "+id, fmt.Sprintf(`document.querySelectorAll("section#%s h2").length`, id), "1")
 		}
 		tab.want("rows of cells", `document.querySelectorAll("table.cells tbody tr").length`, "116")
@@ -41,7 +41,7 @@ func TestPageInBrowser(t *testing.T) {
 	})
 
 	t.Run("sorts, last what has no figure", func(t *testing.T) {
-		tab := openTab(t, browser, address)
+		tab := browser.open(t, address)
 		column := `[...document.querySelectorAll("table.cells thead th")].findIndex(th => th.textContent.startsWith("P99/P50"))`
 		cell := func(row string) string {
 			return fmt.Sprintf(`[...document.querySelectorAll("table.cells tbody tr")].at(%s).children[%s].textContent`, row, column)
@@ -57,7 +57,7 @@ func TestPageInBrowser(t *testing.T) {
 	})
 
 	t.Run("narrows by stack and size", func(t *testing.T) {
-		tab := openTab(t, browser, address)
+		tab := browser.open(t, address)
 		tab.click(`[...document.querySelectorAll("#cells .choice label")].find(l => l.textContent == "rest").firstChild`)
 		tab.click(`[...document.querySelectorAll("#cells .choice label")].find(l => l.textContent == "64 KiB").firstChild`)
 		tab.want("what is left", `document.querySelectorAll("table.cells tbody tr").length`, "64")
@@ -65,7 +65,7 @@ func TestPageInBrowser(t *testing.T) {
 	})
 
 	t.Run("says why a cell is invalid", func(t *testing.T) {
-		tab := openTab(t, browser, address)
+		tab := browser.open(t, address)
 		tab.want("invalid rows", `document.querySelectorAll("table.cells tr.invalid").length`, "2")
 		tab.click(`document.querySelector("table.cells tr.invalid .opener")`)
 		tab.want("the reason", `document.querySelector(".findings .bad").textContent.includes("99 % of the CPU")`, "true")
@@ -73,7 +73,7 @@ func TestPageInBrowser(t *testing.T) {
 	})
 
 	t.Run("draws the cells that are ticked", func(t *testing.T) {
-		tab := openTab(t, browser, address)
+		tab := browser.open(t, address)
 		legend := `[...document.querySelectorAll("#percentiles .legend li")].map(li => li.textContent.trim()).join("; ")`
 		tab.want("one point first", legend, "tcp; rest; grpc")
 		tab.click(`document.querySelector("table.cells .pick input")`)
@@ -81,7 +81,7 @@ func TestPageInBrowser(t *testing.T) {
 	})
 
 	t.Run("shows values to the keyboard", func(t *testing.T) {
-		tab := openTab(t, browser, address)
+		tab := browser.open(t, address)
 		tab.run(chromedp.Focus(chromedp.CSS("#size .plot")), chromedp.KeyEvent(kb.ArrowRight))
 		tab.want("the first point", `document.querySelector("#size .tip b").textContent`, "Message size 64 B")
 		tab.screenshotOf("size", "#size")
@@ -92,7 +92,7 @@ func TestPageInBrowser(t *testing.T) {
 	for _, theme := range []string{"light", "dark"} {
 		for _, width := range []int64{360, 768, 1280} {
 			t.Run(fmt.Sprintf("fits %d pixels, %s", width, theme), func(t *testing.T) {
-				tab := openTab(t, browser, address, chromedp.EmulateViewport(width, 800), prefer(theme))
+				tab := browser.open(t, address, chromedp.EmulateViewport(width, 800), prefer(theme))
 				tab.want("width of the page", "document.documentElement.scrollWidth", fmt.Sprint(width))
 				tab.want("dark ground", `parseInt(getComputedStyle(document.body).backgroundColor.slice(4)) < 64`, fmt.Sprint(theme == "dark"))
 				tab.screenshot(fmt.Sprintf("%s-%d", theme, width))
@@ -101,7 +101,7 @@ func TestPageInBrowser(t *testing.T) {
 	}
 
 	t.Run("prints light from a dark screen", func(t *testing.T) {
-		tab := openTab(t, browser, address, prefer("dark"))
+		tab := browser.open(t, address, prefer("dark"))
 		// The canvases are drawn anew when the browser says that it will print.
 		inks := `(() => {
 			const canvas = document.querySelector("#size canvas");
@@ -121,7 +121,7 @@ func TestPageInBrowser(t *testing.T) {
 	})
 
 	t.Run("is read without JavaScript", func(t *testing.T) {
-		tab := openTab(t, browser, address, withoutScripts)
+		tab := browser.open(t, address, withoutScripts)
 		rows := ask(tab, chromedp.Evaluate[[]string](`[...document.querySelectorAll("noscript tbody tr")].map(tr => tr.textContent)`))
 		notes := ask(tab, chromedp.Evaluate[[]string](`[...document.querySelectorAll("noscript p")].map(p => p.textContent)`))
 		if len(rows) != 118 || !strings.Contains(rows[0], "95.3µs") {

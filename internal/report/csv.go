@@ -68,6 +68,7 @@ func csvColumns() []csvColumn {
 	columns = append(columns, csvFigure("client_cpu_us", func(c *analysis.Cell) *analysis.Figure { return c.ClientCPU })...)
 	columns = append(columns, csvFigure("server_cpu_us", func(c *analysis.Cell) *analysis.Figure { return c.ServerCPU })...)
 	columns = append(columns, csvFigure("in_flight", func(c *analysis.Cell) *analysis.Figure { return &c.InFlight })...)
+	columns = append(columns, csvFigure("warm_up_ms", func(c *analysis.Cell) *analysis.Figure { return &c.WarmUp })...)
 	return append(columns, csvFigure("connections_opened", func(c *analysis.Cell) *analysis.Figure { return &c.Opened })...)
 }
 

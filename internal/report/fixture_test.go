@@ -80,6 +80,8 @@ func fixtureHost() map[string]any {
 	}
 }
 
+var fixtureConnections = map[string]string{"tcp": "per-worker", "rest": "pool", "grpc": "shared"}
+
 // fixtureCost is how a stack behaves: a call at rest, a byte, and from how many
 // clients on it queues.
 var fixtureCost = map[string]struct{ base, perByte, knee, tail float64 }{
@@ -106,7 +108,7 @@ func fixtureCell(part, variant string, bytes, clients int) analysis.Cell {
 		Cell: record.Cell{
 			Part: part, Stack: stack, Variant: variant, Workload: "echo",
 			RequestBytes: bytes, ResponseBytes: bytes, Clients: clients,
-			Connection: map[string]string{"tcp": "per-worker", "rest": "pool", "grpc": "shared"}[stack],
+			Connection: fixtureConnections[stack],
 			Load:       record.Load{Model: "closed", RequestsPerClient: 1000},
 		},
 		Trials: 3, Valid: 3,
@@ -115,6 +117,7 @@ func fixtureCell(part, variant string, bytes, clients int) analysis.Cell {
 		Service:    fixtureLatencies(mean/(1+tail/20), tail),
 		P99OverP50: fixtureFigure(tail),
 		InFlight:   fixtureFigure(float64(clients) * 0.98),
+		WarmUp:     fixtureFigure(250),
 		ClientCPU:  &client, ServerCPU: &server,
 		Opened: analysis.Figure{Value: float64(clients)}, Want: clients,
 	}
@@ -122,7 +125,7 @@ func fixtureCell(part, variant string, bytes, clients int) analysis.Cell {
 	for trial := range 3 {
 		wobble := 1 + 0.03*float64(trial-1)
 		cell.Repeats = append(cell.Repeats, analysis.Repeat{
-			Trial: trial, Valid: true, Throughput: cell.Throughput.Value * wobble,
+			Trial: trial + 1, Valid: true, Throughput: cell.Throughput.Value * wobble,
 			P50: cell.Service.P50.Value / wobble, P99: cell.Service.P99.Value / wobble, MeanUS: cell.Service.Mean.Value / wobble,
 		})
 	}
@@ -158,7 +161,7 @@ func spoil(cells []analysis.Cell) {
 		return &cells[slices.IndexFunc(cells, func(c analysis.Cell) bool { return c.Key == key })]
 	}
 	invalid := find("matrix/rest/echo/64KiB/c=500")
-	invalid.Valid = 0
+	invalid.Valid, invalid.Requests = 0, 0
 	for i := range invalid.Repeats {
 		invalid.Repeats[i].Valid = false
 	}
@@ -190,7 +193,7 @@ func spoil(cells []analysis.Cell) {
 // blankFigures is what analysis leaves of a cell without a valid trial; the NaN
 // is there to see that it does not reach JSON.
 func blankFigures(c *analysis.Cell) {
-	c.Throughput, c.InFlight, c.Opened = analysis.Figure{}, analysis.Figure{}, analysis.Figure{}
+	c.Throughput, c.InFlight, c.WarmUp, c.Opened = analysis.Figure{}, analysis.Figure{}, analysis.Figure{}, analysis.Figure{}
 	c.Service = analysis.Latencies{}
 	c.P99OverP50 = analysis.Figure{Value: math.NaN()}
 	c.Curve = nil
@@ -199,19 +202,20 @@ func blankFigures(c *analysis.Cell) {
 func fixtureJudgements(s *analysis.Summary) {
 	for _, bytes := range []int{64, 256, 1 << 10, 4 << 10, 64 << 10} {
 		for _, variant := range []string{"tcp", "rest", "grpc"} {
-			knee := analysis.Knee{Part: "matrix", Variant: variant, RequestBytes: bytes, By: "throughput", Found: true, Clients: analysis.Figure{
+			knee := analysis.Knee{Part: "matrix", Variant: variant, Connection: fixtureConnections[variant], RequestBytes: bytes, By: "throughput", Found: true, Clients: analysis.Figure{
 				Value: fixtureCost[variant].knee, Interval: &analysis.Interval{Low: 6, High: 18, Confidence: 0.95},
 			}}
-			tail := analysis.Knee{Part: "matrix", Variant: variant, RequestBytes: bytes, By: "tail", Reason: "P99/P50 grows evenly with the concurrency: no bend stands out of its noise"}
+			tail := analysis.Knee{Part: "matrix", Variant: variant, Connection: fixtureConnections[variant], RequestBytes: bytes, By: "tail", Reason: "P99/P50 grows evenly with the concurrency: no bend stands out of its noise"}
 			if variant == "tcp" {
-				tail = analysis.Knee{Part: "matrix", Variant: variant, RequestBytes: bytes, By: "tail", Found: true, Clients: analysis.Figure{
+				tail = analysis.Knee{Part: "matrix", Variant: variant, Connection: fixtureConnections[variant], RequestBytes: bytes, By: "tail", Found: true, Clients: analysis.Figure{
 					Value: 73, Interval: &analysis.Interval{Low: 50, High: 100, Confidence: 0.95},
 				}}
 			}
 			s.Knees = append(s.Knees, knee, tail)
 			if variant != "tcp" {
 				s.Comparisons = append(s.Comparisons, analysis.Comparison{
-					Part: "matrix", A: "tcp", B: variant, Workload: "echo", RequestBytes: bytes, Clients: 1, Metric: "mean",
+					Part: "matrix", A: "tcp", B: variant, Workload: "echo", RequestBytes: bytes, ResponseBytes: bytes, Clients: 1,
+					Load: record.Load{Model: "closed", RequestsPerClient: 1000}, Metric: analysis.Mean, Pairs: 3,
 					Ratio: fixtureFigure(0.55), P: math.NaN(), Verdict: analysis.Faster, Margin: 0.05,
 				})
 			}
@@ -233,7 +237,7 @@ func fixtureJudgements(s *analysis.Summary) {
 			Needed: fixtureFigure(140), NeededCalls: fixtureFigure(4100), FirstOver: fixtureFigure(1.6),
 		}
 		if variant == "grpc" {
-			need.Settled, need.Needed, need.NeededCalls = 0, analysis.Figure{Value: math.NaN()}, analysis.Figure{Value: math.NaN()}
+			need.Settled, need.Needed, need.NeededCalls, need.FirstOver = 0, analysis.Figure{}, analysis.Figure{}, analysis.Figure{}
 		}
 		s.WarmUps = append(s.WarmUps, need)
 	}

@@ -90,7 +90,7 @@ func (n *note) headline() string {
 	switch n.level {
 	case record.Invalid:
 		if n.name == failed {
-			return "no measurement"
+			return failureHeadline(n.cells[0])
 		}
 		return "invalid, " + n.name
 	case record.Unknown:
@@ -127,7 +127,7 @@ func errorKinds(kinds []record.ErrorCount) string {
 func legend(cells []*analysis.Cell, lines []line, left []string) []string {
 	times := "Times are service times, from the send to the answer; in a closed loop they are response times too."
 	if len(lines) > len(cells) {
-		times = "Times are response times, from the instant a request was meant to go out; a line below gives the service time where that differs."
+		times = "Times are response times, from the instant a request was meant to go out; the lines below give the service time, from the actual send, and the wait for a permit of an in-flight limit."
 	}
 	texts := []string{
 		times + " client, server: CPU time a request. c: concurrent clients.",

@@ -17,11 +17,11 @@ const ObjectVersion = 1
 // is documented in docs/json.md, and docs/schema/compare.schema.json is made
 // from it.
 type Object struct {
-	Version     int                `json:"version"` // of this form
-	Name        string             `json:"name"`    // of the scenario
-	Status      record.Status      `json:"status"`  // how far the run has come
-	Partial     bool               `json:"partial"` // fewer trials were done than planned
-	Seed        uint64             `json:"seed"`    // what the order of the trials was shuffled from
+	Version     int                `json:"version"`                                                                 // of this form
+	Name        string             `json:"name"`                                                                    // of the scenario
+	Status      record.Status      `json:"status" jsonschema:"enum=running,enum=done,enum=interrupted,enum=failed"` // how far the run has come
+	Partial     bool               `json:"partial"`                                                                 // fewer trials were done than planned
+	Seed        uint64             `json:"seed"`                                                                    // what the order of the trials was shuffled from
 	Trials      TrialCounts        `json:"trials"`
 	Cells       []CellObject       `json:"cells"`
 	Comparisons []ComparisonObject `json:"comparisons"`
@@ -67,6 +67,7 @@ type CellObject struct {
 	ClientCPU     *Number          `json:"client_cpu_us"`     // CPU time a request; null where it was not measured
 	ServerCPU     *Number          `json:"server_cpu_us"`     // CPU time a request; null where it was not measured
 	InFlight      Number           `json:"in_flight"`         // calls, mean over the window
+	WarmUpMS      Number           `json:"warm_up_ms"`        // that went before the window
 	Opened        Number           `json:"connections_opened"`
 	Valid         bool             `json:"valid"`        // at least one trial is valid
 	Trials        int              `json:"trials"`       // done
@@ -100,28 +101,32 @@ type IntervalObject struct {
 
 // ComparisonObject holds two variants against each other at one point.
 type ComparisonObject struct {
-	Part         string           `json:"part"`
-	A            string           `json:"a"` // a variant
-	B            string           `json:"b"` // a variant
-	Workload     string           `json:"workload"`
-	RequestBytes int              `json:"request_bytes"`
-	Clients      int              `json:"clients"`
-	Metric       string           `json:"metric"`  // what the ratio is of
-	Ratio        Number           `json:"ratio"`   // A's over B's
-	P            Number           `json:"p"`       // Mann-Whitney, Holm-adjusted over the run; null with too few trials
-	Verdict      analysis.Verdict `json:"verdict"` // faster or slower speak of A
-	Margin       Number           `json:"margin"`  // within it they count as equivalent; 0.05 for 5 %
-	Intervals    IntervalsByField `json:"intervals"`
+	Part          string           `json:"part"`
+	A             string           `json:"a"` // a variant
+	B             string           `json:"b"` // a variant
+	Workload      string           `json:"workload"`
+	RequestBytes  int              `json:"request_bytes"`
+	ResponseBytes int              `json:"response_bytes"`
+	Clients       int              `json:"clients"`
+	Load          record.Load      `json:"load"`                                                                        // without an in-flight limit, which is the variant's
+	Metric        string           `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput"`                      // what the ratio is of: mean, p99 or throughput
+	Pairs         int              `json:"pairs"`                                                                       // repeats in which both trials are valid
+	Ratio         Number           `json:"ratio"`                                                                       // A's over B's, paired by repeat
+	P             Number           `json:"p"`                                                                           // of a ratio this far from 1 where there is no difference, Holm-adjusted; null with too few trials
+	Verdict       analysis.Verdict `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=equivalent,enum=undecided"` // faster, slower, equivalent or undecided; the first two speak of A
+	Margin        Number           `json:"margin"`                                                                      // within it they count as equivalent; 0.05 for 5 %
+	Intervals     IntervalsByField `json:"intervals"`
 }
 
 // KneeObject is where more concurrency stops paying.
 type KneeObject struct {
 	Part         string           `json:"part"`
 	Variant      string           `json:"variant"`
+	Connection   string           `json:"connection"`
 	RequestBytes int              `json:"request_bytes"`
-	By           string           `json:"by"`      // throughput or tail
-	Found        bool             `json:"found"`   // false: refused, see reason
-	Clients      Number           `json:"clients"` // null where not found
+	By           string           `json:"by" jsonschema:"enum=throughput,enum=tail"` // which curve bends: throughput or tail
+	Found        bool             `json:"found"`                                     // false: refused, see reason
+	Clients      Number           `json:"clients"`                                   // null where not found
 	Reason       string           `json:"reason"`
 	Intervals    IntervalsByField `json:"intervals"`
 }
@@ -133,11 +138,11 @@ type CrossoverObject struct {
 	B          string           `json:"b"` // faster above
 	Clients    int              `json:"clients"`
 	Bytes      Number           `json:"bytes"`
-	Kind       string           `json:"kind"`        // gradual, sharp or indistinct
-	SizeBefore int              `json:"size_before"` // the measured size below
-	SizeAfter  int              `json:"size_after"`  // the measured size above
-	Before     Number           `json:"before"`      // A's latency over B's at size_before
-	After      Number           `json:"after"`       // A's latency over B's at size_after
+	Kind       string           `json:"kind" jsonschema:"enum=gradual,enum=sharp,enum=indistinct"` // gradual, sharp or indistinct
+	SizeBefore int              `json:"size_before"`                                               // the measured size below
+	SizeAfter  int              `json:"size_after"`                                                // the measured size above
+	Before     Number           `json:"before"`                                                    // A's latency over B's at size_before
+	After      Number           `json:"after"`                                                     // A's latency over B's at size_after
 	Intervals  IntervalsByField `json:"intervals"`
 }
 

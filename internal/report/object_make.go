@@ -88,6 +88,7 @@ func cellObject(c *analysis.Cell) CellObject {
 		Response:      latencies("response_us", response(c)),
 		P99OverP50:    figure("p99_over_p50", c.P99OverP50),
 		InFlight:      figure("in_flight", c.InFlight),
+		WarmUpMS:      figure("warm_up_ms", c.WarmUp),
 		Opened:        figure("connections_opened", c.Opened),
 		Valid:         c.IsValid(),
 		Trials:        c.Trials,
@@ -135,12 +136,20 @@ func (i IntervalsByField) take(path string, f analysis.Figure) Number {
 func warnings(c *analysis.Cell) []string {
 	var texts []string
 	if c.Failure != "" {
-		texts = append(texts, "no measurement: "+c.Failure)
+		texts = append(texts, failureHeadline(c)+": "+c.Failure)
 	}
 	for _, finding := range c.Findings {
 		texts = append(texts, findingText(finding, c.Trials))
 	}
 	return listed(append(texts, c.Warnings...))
+}
+
+// failureHeadline tells whether what failed were all trials of the cell.
+func failureHeadline(c *analysis.Cell) string {
+	if c.IsValid() {
+		return "a trial gave no measurement"
+	}
+	return "no measurement"
 }
 
 func findingText(f analysis.Finding, trials int) string {
@@ -163,8 +172,10 @@ func comparisonObject(c *analysis.Comparison) ComparisonObject {
 	intervals := IntervalsByField{}
 	return ComparisonObject{
 		Part: c.Part, A: c.A, B: c.B,
-		Workload: c.Workload, RequestBytes: c.RequestBytes, Clients: c.Clients,
+		Workload: c.Workload, RequestBytes: c.RequestBytes, ResponseBytes: c.ResponseBytes,
+		Clients: c.Clients, Load: c.Load,
 		Metric:    c.Metric,
+		Pairs:     c.Pairs,
 		Ratio:     intervals.take("ratio", c.Ratio),
 		P:         Number(c.P),
 		Verdict:   c.Verdict,
@@ -180,7 +191,7 @@ func kneeObject(k *analysis.Knee) KneeObject {
 		clients = none
 	}
 	return KneeObject{
-		Part: k.Part, Variant: k.Variant, RequestBytes: k.RequestBytes,
+		Part: k.Part, Variant: k.Variant, Connection: k.Connection, RequestBytes: k.RequestBytes,
 		By:        k.By,
 		Found:     k.Found,
 		Clients:   intervals.take("clients", clients),
@@ -220,12 +231,19 @@ func limitObject(l *analysis.LimitEffect) LimitObject {
 
 func warmUpObject(w *analysis.WarmUpNeed) WarmUpObject {
 	intervals := IntervalsByField{}
+	needed, calls, first := w.Needed, w.NeededCalls, w.FirstOver
+	if w.Settled == 0 {
+		needed, calls = none, none
+	}
+	if first.Value == 0 { // no ratio is 0: there was nothing to divide by
+		first = none
+	}
 	return WarmUpObject{
 		Part: w.Part, Variant: w.Variant, RequestBytes: w.RequestBytes, Clients: w.Clients,
 		Trials: w.Trials, Settled: w.Settled,
-		NeededMS:       intervals.take("needed_ms", w.Needed),
-		NeededRequests: intervals.take("needed_requests", w.NeededCalls),
-		FirstOver:      intervals.take("first_over_settled", w.FirstOver),
+		NeededMS:       intervals.take("needed_ms", needed),
+		NeededRequests: intervals.take("needed_requests", calls),
+		FirstOver:      intervals.take("first_over_settled", first),
 		Intervals:      intervals,
 	}
 }

@@ -29,8 +29,12 @@ type tab struct {
 	troubles []string
 }
 
-// startBrowser returns the context of a browser that ends with the test.
-func startBrowser(t *testing.T) context.Context {
+// browser is a process that ends with the test that started it.
+type browser struct {
+	ctx context.Context
+}
+
+func startBrowser(t *testing.T) browser {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("opens a browser, which takes seconds: left out of the short tests")
@@ -61,12 +65,13 @@ func startBrowser(t *testing.T) context.Context {
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("start %s: %v", program, err)
 	}
-	return ctx
+	return browser{ctx}
 }
 
-func openTab(t *testing.T, browser context.Context, address string, before ...chromedp.Action[chromedp.Void]) *tab {
+// open shows the address in a tab of its own, once it has done what comes before.
+func (b browser) open(t *testing.T, address string, before ...chromedp.Action[chromedp.Void]) *tab {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(browser)
+	ctx, cancel := chromedp.NewContext(b.ctx)
 	t.Cleanup(cancel)
 	opened := &tab{t: t, ctx: ctx}
 	err := chromedp.Listen(ctx, func(event any) {

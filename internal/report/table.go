@@ -77,9 +77,9 @@ func tableLines(cells []*analysis.Cell, notes *notes) []line {
 		}
 		lines = append(lines,
 			line{cell: cell, latencies: cell.Response, marks: notes.marks(cell)},
-			line{cell: cell, latencies: &cell.Service, subordinate: "└ service time"})
+			line{cell: cell, latencies: &cell.Service, subordinate: "└ service"})
 		if cell.Wait != nil {
-			lines = append(lines, line{cell: cell, latencies: cell.Wait, subordinate: "└ wait for a permit"})
+			lines = append(lines, line{cell: cell, latencies: cell.Wait, subordinate: "└ wait"})
 		}
 	}
 	return lines

@@ -10,7 +10,7 @@ import (
 func WriteWords(w io.Writer, sentences []string, terminal Terminal) error {
 	var out strings.Builder
 	for _, sentence := range sentences {
-		wrap(&out, "• "+sentence, layout{width: terminal.Width, hang: 2})
+		wrap(&out, sentence, layout{width: terminal.Width, lead: "• ", hang: 2})
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
@@ -18,30 +18,32 @@ func WriteWords(w io.Writer, sentences []string, terminal Terminal) error {
 
 // layout is how a paragraph is set.
 type layout struct {
-	width int // 0: never wrapped
-	hang  int // by how much the lines after the first are indented
+	width int    // 0: never wrapped
+	lead  string // what the first line begins with
+	hang  int    // by how much the other lines are indented
 	paint func(string) string
 }
 
-// wrap breaks a text between words. A word wider than the line stands alone.
+// wrap breaks a text between words. A word wider than the line is let out over
+// its end.
 func wrap(out *strings.Builder, text string, as layout) {
 	if as.paint == nil {
 		as.paint = func(s string) string { return s }
 	}
-	indent := strings.Repeat(" ", as.hang)
-	current := ""
+	line, words := as.lead, 0
 	for word := range strings.FieldsSeq(text) {
 		switch {
-		case strings.TrimSpace(current) == "":
-			current += word
-		case as.width > 0 && utf8.RuneCountInString(current)+1+utf8.RuneCountInString(word) > as.width:
-			out.WriteString(as.paint(current) + "\n")
-			current = indent + word
+		case words == 0:
+			line += word
+		case as.width > 0 && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > as.width:
+			out.WriteString(as.paint(line) + "\n")
+			line, words = strings.Repeat(" ", as.hang)+word, 0
 		default:
-			current += " " + word
+			line += " " + word
 		}
+		words++
 	}
-	out.WriteString(as.paint(current) + "\n")
+	out.WriteString(as.paint(line) + "\n")
 }
 
 // style is an ANSI SGR sequence (ECMA-48 8.3.117).

@@ -69,6 +69,7 @@ export interface Cell {
   client_cpu_us: number | null;
   server_cpu_us: number | null;
   in_flight: number | null;
+  warm_up_ms: number | null;
   connections_opened: number | null;
   valid: boolean;
   trials: number;
@@ -81,9 +82,28 @@ export interface Cell {
   curve: [quantile: number, us: number][]; // of response time
 }
 
+export interface Comparison {
+  part: string;
+  a: string;
+  b: string;
+  workload: string;
+  request_bytes: number;
+  response_bytes: number;
+  clients: number;
+  load: Load;
+  metric: string;
+  pairs: number;
+  ratio: number | null;
+  p: number | null;
+  verdict: "faster" | "slower" | "equivalent" | "undecided";
+  margin: number | null;
+  intervals: Intervals;
+}
+
 export interface Knee {
   part: string;
   variant: string;
+  connection: string;
   request_bytes: number;
   by: string;
   found: boolean;
@@ -153,6 +173,7 @@ export interface Run {
   directory: string;
   trials: { planned: number; done: number; invalid: number; failed: number };
   cells: Cell[];
+  comparisons: Comparison[];
   knees: Knee[];
   crossovers: Crossover[];
   limits: Limit[];

@@ -8,7 +8,7 @@ import { looksOf } from "./look";
 import { clientCPU, serverCPU, tail, throughput } from "./metrics";
 import { Against } from "./sections/against";
 import { Cells } from "./sections/cells";
-import { Crossovers, effectsOf, Limits, WarmUps } from "./sections/effects";
+import { Comparisons, Crossovers, effectsOf, Limits, WarmUps } from "./sections/effects";
 import { at, Percentiles } from "./sections/percentiles";
 import { Reproduce } from "./sections/reproduce";
 import { Tail } from "./sections/tail";
@@ -45,6 +45,7 @@ function App({ run }: { run: Run }) {
         </section>
         <Percentiles cells={run.cells} looks={looks} picked={picked} setPicked={setPicked} />
         <Tail run={run} looks={looks} />
+        <Comparisons comparisons={run.comparisons} />
         <Limits limits={run.limits} />
         <Crossovers crossovers={run.crossovers} />
         <WarmUps warmUps={run.warm_ups} />

@@ -1,8 +1,57 @@
-// What else the run found: limits, crossovers, and how much warm-up is enough.
+// What else the run found: differences, limits, crossovers, and how much warm-up is enough.
 // Each is there only where the scenario asked the question.
 
-import type { Crossover, Interval, Limit, Run, WarmUp } from "../data";
-import { bytes, micros, plain, times } from "../format";
+import type { Comparison, Crossover, Interval, Limit, Run, WarmUp } from "../data";
+import { bytes, micros, plain, short, sizes, times } from "../format";
+import { loadText } from "../words";
+
+export function Comparisons({ comparisons }: { comparisons: Comparison[] }) {
+  if (comparisons.length === 0) return null;
+  const metrics: Record<string, string> = { mean: "mean", p99: "P99", throughput: "throughput" };
+  const loads = new Set(comparisons.map(({ load }) => loadText(load))).size > 1;
+  return (
+    <section id="comparisons">
+      <h2>Differences</h2>
+      <p class="note">Each pair at each point, repeat by repeat. A verdict takes the interval of the ratio and the number of comparisons into account; equivalent means within {short(plain((comparisons[0]!.margin ?? 0) * 100))} % of 1.</p>
+      <div class="scroll tall">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">First</th>
+              <th scope="col">Is</th>
+              <th scope="col">Second</th>
+              <th scope="col">By</th>
+              <th scope="col" class="number">First over second</th>
+              <th scope="col" class="number">p</th>
+              <th scope="col" class="number">Pairs</th>
+              <th scope="col" class="number">Size</th>
+              <th scope="col" class="number">Clients</th>
+              <th scope="col">Part</th>
+              {loads && <th scope="col">Load</th>}
+            </tr>
+          </thead>
+          <tbody>
+            {comparisons.map((pair, place) => (
+              <tr key={place} class={pair.verdict === "undecided" ? "faint" : ""}>
+                <th scope="row">{pair.a}</th>
+                <td>{pair.verdict}</td>
+                <td>{pair.b}</td>
+                <td>{metrics[pair.metric] ?? pair.metric}</td>
+                <Figure value={pair.ratio} interval={pair.intervals["ratio"]} show={times} />
+                <td class="number">{pair.p === null ? "–" : pair.p < 0.001 ? "< 0.001" : pair.p.toFixed(3)}</td>
+                <td class="number">{pair.pairs}</td>
+                <td class="number">{sizes(pair.request_bytes, pair.response_bytes)}</td>
+                <td class="number">{plain(pair.clients)}</td>
+                <td>{pair.part}</td>
+                {loads && <td>{loadText(pair.load)}</td>}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
 
 export function Limits({ limits }: { limits: Limit[] }) {
   if (limits.length === 0) return null;
@@ -143,6 +192,6 @@ function Figure({ value, interval, show }: { value: number | null; interval: Int
 
 /** The sections of this file that have something to show, for the page's index. */
 export function effectsOf(run: Run): [id: string, title: string][] {
-  const all: [string, string, unknown[]][] = [["limits", "Limit", run.limits], ["crossovers", "Crossovers", run.crossovers], ["warm-up", "Warm-up", run.warm_ups]];
+  const all: [string, string, unknown[]][] = [["comparisons", "Differences", run.comparisons], ["limits", "Limit", run.limits], ["crossovers", "Crossovers", run.crossovers], ["warm-up", "Warm-up", run.warm_ups]];
   return all.filter(([, , list]) => list.length > 0).map(([id, title]) => [id, title]);
 }

@@ -36,6 +36,7 @@ function Knees({ knees }: { knees: Knee[] }) {
             <tr>
               <th scope="col">Stack</th>
               <th scope="col">Part</th>
+              <th scope="col">Connection</th>
               <th scope="col" class="number">Size</th>
               <th scope="col">Of</th>
               <th scope="col">Clients at the knee</th>
@@ -43,9 +44,10 @@ function Knees({ knees }: { knees: Knee[] }) {
           </thead>
           <tbody>
             {knees.map((knee) => (
-              <tr key={`${knee.part} ${knee.variant} ${knee.request_bytes} ${knee.by}`}>
+              <tr key={`${knee.part} ${knee.variant} ${knee.connection} ${knee.request_bytes} ${knee.by}`}>
                 <th scope="row">{knee.variant}</th>
                 <td>{knee.part}</td>
+                <td>{knee.connection}</td>
                 <td class="number">{bytes(knee.request_bytes)}</td>
                 <td>{knee.by}</td>
                 <td class={knee.found ? "" : "faint prose"}>{knee.found ? withInterval(knee.clients, knee.intervals["clients"], plain) : knee.reason}</td>

@@ -1,0 +1,193 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/perf/benchfmt"
+)
+
+func TestEveryFormatIsFoundAndWrites(t *testing.T) {
+	run := fixtureRun(t)
+	for _, format := range Formats() {
+		found, err := FindFormat(format.Name)
+		if err != nil || found.File != format.File {
+			t.Errorf("%s: found %+v, %v", format.Name, found, err)
+		}
+		var out bytes.Buffer
+		if err := format.Write(&out, run); err != nil || out.Len() == 0 {
+			t.Errorf("%s: wrote %d bytes, %v", format.Name, out.Len(), err)
+		}
+	}
+	if _, err := FindFormat("xml"); err == nil || !strings.Contains(err.Error(), "csv, json, benchstat, hlog") {
+		t.Errorf("unknown format: %v", err)
+	}
+}
+
+func TestCSV(t *testing.T) {
+	var out bytes.Buffer
+	if err := WriteCSV(&out, fixtureRun(t)); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&out).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 1+116 {
+		t.Fatalf("%d rows, want a head and 116 cells", len(rows))
+	}
+	get := func(want map[string]string, column string) string {
+		for _, row := range rows[1:] {
+			matches := true
+			for i, title := range rows[0] {
+				if text, asked := want[title]; asked && row[i] != text {
+					matches = false
+				}
+			}
+			if !matches {
+				continue
+			}
+			for i, title := range rows[0] {
+				if title == column {
+					return row[i]
+				}
+			}
+		}
+		t.Fatalf("no row %v with column %s", want, column)
+		return ""
+	}
+	plain := map[string]string{"part": "matrix", "variant": "tcp", "request_bytes": "64", "clients": "1"}
+	limited := map[string]string{"variant": "tcp:inflight=50"}
+	invalid := map[string]string{"variant": "rest", "request_bytes": "65536", "clients": "500"}
+	for _, c := range []struct {
+		row          map[string]string
+		column, want string
+	}{
+		{plain, "service_p50_us", get(plain, "response_p50_us")},
+		{plain, "wait_p50_us", ""},
+		{plain, "valid_trials", "3"},
+		{limited, "service_p50_us", "2900"},
+		{limited, "response_p50_us", "44000"},
+		{limited, "response_p50_us_low", "41360"},
+		{limited, "in_flight_limit", "50"},
+		{limited, "response_max_us_low", ""},
+		{invalid, "valid_trials", "0"},
+		{invalid, "throughput_rps", ""},
+		{invalid, "p99_over_p50", ""},
+	} {
+		if got := get(c.row, c.column); got != c.want {
+			t.Errorf("%v %s: %q, want %q", c.row, c.column, got, c.want)
+		}
+	}
+}
+
+// What benchstat reads is what it will compare: a line a valid trial, in units
+// that it knows.
+func TestBenchstatIsReadBack(t *testing.T) {
+	var out bytes.Buffer
+	if err := WriteBenchstat(&out, fixtureRun(t)); err != nil {
+		t.Fatal(err)
+	}
+	type trial struct {
+		name string
+		mean float64 // seconds
+	}
+	var got []trial
+	reader := benchfmt.NewReader(bytes.NewReader(out.Bytes()), "run")
+	for reader.Scan() {
+		switch r := reader.Result().(type) {
+		case *benchfmt.SyntaxError:
+			t.Error(r)
+		case *benchfmt.Result:
+			mean, _ := r.Value("sec/op")
+			got = append(got, trial{r.Name.String(), mean})
+			for _, unit := range []string{"req/s", "p50-sec", "p90-sec", "p99-sec", "p999-sec"} {
+				if value, there := r.Value(unit); !there || value <= 0 {
+					t.Errorf("%s: %s is %v", r.Name, unit, value)
+				}
+			}
+			if r.Iters != 1000 || r.GetConfig("part") != "matrix" || r.GetConfig("run") != "kernel-study" {
+				t.Errorf("%s: %d iterations, part %s, run %s", r.Name, r.Iters, r.GetConfig("part"), r.GetConfig("run"))
+			}
+		}
+	}
+	if err := reader.Err(); err != nil {
+		t.Fatal(err)
+	}
+	want := []trial{
+		{"Echo/stack=tcp/size=64/clients=50-1", 100.1e-6},
+		{"Echo/stack=grpc/size=64/clients=50-1", 101.1e-6},
+		{"Echo/stack=tcp/size=64/clients=50-1", 102.1e-6},
+		{"Echo/stack=tcp:buffers=pooled,inflight=50/size=64/clients=50-1", 400.4e-6},
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d trials, want %d; trial 3 is invalid:\n%s", len(got), len(want), out.String())
+	}
+	for i := range want {
+		if got[i].name != want[i].name || math.Abs(got[i].mean/want[i].mean-1) > 0.001 {
+			t.Errorf("trial %d: %v, want %v", i, got[i], want[i])
+		}
+	}
+	if units := reader.Units(); units.GetBetter("req/s") != 1 || units.GetBetter("sec/op") != -1 {
+		t.Errorf("better: req/s %d, sec/op %d; want 1 and -1", units.GetBetter("req/s"), units.GetBetter("sec/op"))
+	}
+}
+
+// Cells that differ in their connections alone must not come out as repeats of
+// one another.
+func TestBenchstatTellsCellsApart(t *testing.T) {
+	run := fixtureRun(t)
+	run.Records = run.Records[:3]
+	run.Records[2].Cell.Connection = "shared"
+	var out bytes.Buffer
+	if err := WriteBenchstat(&out, run); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{
+		"BenchmarkEcho/stack=tcp/size=64/clients=50/connection=per-worker/load=closed-1 ",
+		"BenchmarkEcho/stack=tcp/size=64/clients=50/connection=shared/load=closed-1 ",
+		"BenchmarkEcho/stack=grpc/size=64/clients=50-1 ",
+	} {
+		if strings.Count(out.String(), name) != 1 {
+			t.Errorf("no line %s:\n%s", name, out.String())
+		}
+	}
+}
+
+func TestHistogramLogIsReadBack(t *testing.T) {
+	var out bytes.Buffer
+	if err := WriteHistogramLog(&out, fixtureRun(t)); err != nil {
+		t.Fatal(err)
+	}
+	const key = "matrix/tcp:buffers=pooled+inflight=50/echo/64B/c=50/per-worker/closed:limit=50/"
+	want := []struct {
+		tag    string
+		median time.Duration
+	}{
+		{"matrix/tcp/echo/64B/c=50/per-worker/closed/service", 100 * time.Microsecond},
+		{"matrix/grpc/echo/64B/c=50/per-worker/closed/service", 101 * time.Microsecond},
+		{"matrix/tcp/echo/64B/c=50/per-worker/closed/service", 102 * time.Microsecond},
+		{key + "service", 104 * time.Microsecond},
+		{key + "response", 400 * time.Microsecond},
+		{key + "wait", 300 * time.Microsecond},
+	}
+	reader := hdrhistogram.NewHistogramLogReader(&out)
+	for i, w := range want {
+		histogram, err := reader.NextIntervalHistogram()
+		if err != nil || histogram == nil {
+			t.Fatalf("histogram %d: %v", i, err)
+		}
+		median := float64(histogram.ValueAtQuantile(50))
+		if histogram.Tag() != w.tag || histogram.TotalCount() != 1000 || math.Abs(median/float64(w.median)-1) > 0.002 {
+			t.Errorf("histogram %d: %s, %d samples, median %v ns; want %s, 1000, %v", i, histogram.Tag(), histogram.TotalCount(), median, w.tag, w.median)
+		}
+	}
+	if more, err := reader.NextIntervalHistogram(); more != nil {
+		t.Errorf("an invalid trial in the log: %s, %v", more.Tag(), err)
+	}
+}

@@ -1,0 +1,221 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"maps"
+	"math"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/invopop/jsonschema"
+	validator "github.com/santhosh-tekuri/jsonschema/v6"
+
+	"wirelab.dev/internal/analysis"
+)
+
+//go:generate go test -run ^TestSchema$ -update .
+
+var update = flag.Bool("update", false, "write docs/schema/compare.schema.json and the files in testdata")
+
+const (
+	schemaFile = "../../docs/schema/compare.schema.json"
+	schemaID   = "https://wirelab.dev/schema/compare.schema.json"
+)
+
+// reflectSchema describes the object from its types and their comments.
+func reflectSchema(t *testing.T) []byte {
+	t.Helper()
+	reflector := jsonschema.Reflector{
+		ExpandedStruct: true,
+		// Names may be added without a new version.
+		AllowAdditionalProperties: true,
+		Namer: func(of reflect.Type) string {
+			return strings.ToLower(strings.TrimSuffix(of.Name(), "Object"))
+		},
+		Mapper: func(of reflect.Type) *jsonschema.Schema {
+			if of == reflect.TypeFor[Number]() {
+				return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "number"}, {Type: "null"}}}
+			}
+			return nil
+		},
+	}
+	for path, folder := range map[string]string{"wirelab.dev/internal/report": ".", "wirelab.dev/internal/record": "../record"} {
+		if err := reflector.AddGoComments(path, folder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	schema := reflector.Reflect(&Object{})
+	schema.ID = schemaID
+	schema.Title = "What wirelab compare --json and run --json print"
+	data, err := json.MarshalIndent(schema, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(data, '\n')
+}
+
+func TestSchema(t *testing.T) {
+	checkGolden(t, schemaFile, reflectSchema(t))
+}
+
+// Every name in the object is explained.
+func TestManualNamesEveryField(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/json.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties map[string]any `json:"properties"`
+		Defs       map[string]struct {
+			Properties map[string]any `json:"properties"`
+		} `json:"$defs"`
+	}
+	if err := json.Unmarshal(reflectSchema(t), &schema); err != nil {
+		t.Fatal(err)
+	}
+	names := slices.Collect(maps.Keys(schema.Properties))
+	for _, def := range schema.Defs {
+		names = slices.AppendSeq(names, maps.Keys(def.Properties))
+	}
+	for _, name := range names {
+		if !bytes.Contains(manual, []byte("`"+name+"`")) {
+			t.Errorf("docs/json.md does not explain `%s`", name)
+		}
+	}
+}
+
+// checkGolden holds a text against a file, or writes the file with -update.
+func checkGolden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is not what is written now: see what differs, then run go test ./internal/report -update\n%s", file, got)
+	}
+}
+
+func TestObjectFollowsItsSchema(t *testing.T) {
+	schema, err := validator.NewCompiler().Compile(schemaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, run := range map[string]*Run{
+		"a full run": fixtureRun(t),
+		"no trial":   {Summary: &analysis.Summary{Name: "empty", Status: "running", Planned: 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := WriteJSON(&out, run); err != nil {
+				t.Fatal(err)
+			}
+			value, err := validator.UnmarshalJSON(bytes.NewReader(out.Bytes()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := schema.Validate(value); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The schema is worth something only if it refuses what is wrong.
+func TestSchemaRefuses(t *testing.T) {
+	schema, err := validator.NewCompiler().Compile(schemaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(object map[string]any){
+		"a cell without throughput": func(o map[string]any) { delete(o["cells"].([]any)[0].(map[string]any), "throughput_rps") },
+		"a latency as text":         func(o map[string]any) { o["cells"].([]any)[0].(map[string]any)["service_us"] = "1 ms" },
+		"a list that is null":       func(o map[string]any) { o["knees"] = nil },
+		"a status of its own":       func(o map[string]any) { o["status"] = "paused" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := decoded(t, fixtureRun(t))
+			spoil(object)
+			if schema.Validate(object) == nil {
+				t.Error("was let pass")
+			}
+		})
+	}
+}
+
+func TestObjectKeepsWhatIsKnown(t *testing.T) {
+	object := decoded(t, fixtureRun(t))
+	cells := object["cells"].([]any)
+	find := func(variant string, bytes, clients float64) map[string]any {
+		for _, cell := range cells {
+			c := cell.(map[string]any)
+			if c["variant"] == variant && c["request_bytes"] == bytes && c["clients"] == clients {
+				return c
+			}
+		}
+		t.Fatalf("no cell %s %v %v", variant, bytes, clients)
+		return nil
+	}
+	plain := find("tcp", 64, 1)
+	if got, want := plain["service_us"], plain["response_us"]; !reflect.DeepEqual(got, want) {
+		t.Errorf("a closed loop's service time %v is not its response time %v", got, want)
+	}
+	if _, there := plain["wait_us"]; there {
+		t.Error("a wait without a limit")
+	}
+	interval := plain["intervals"].(map[string]any)["service_us.p99"].(map[string]any)
+	if low, high := interval["low"].(float64), interval["high"].(float64); low >= high || interval["confidence"] != 0.95 {
+		t.Errorf("interval of service_us.p99: %v", interval)
+	}
+
+	limited := find("tcp:inflight=50", 64<<10, 500)
+	if service, response := limited["service_us"].(map[string]any)["p50"], limited["response_us"].(map[string]any)["p50"]; service != 2900.0 || response != 44000.0 {
+		t.Errorf("service and response time with a limit: %v and %v, want 2900 and 44000", service, response)
+	}
+	if limited["wait_us"] == nil {
+		t.Error("no wait with a limit")
+	}
+
+	invalid := find("rest", 64<<10, 500)
+	for _, field := range []string{"throughput_rps", "p99_over_p50", "client_cpu_us"} {
+		if invalid[field] != nil {
+			t.Errorf("an invalid cell's %s is %v, want null", field, invalid[field])
+		}
+	}
+	if warning := invalid["warnings"].([]any)[0].(string); !strings.HasPrefix(warning, "invalid, generator-bound (3 of 3 trials): ") {
+		t.Errorf("first warning of an invalid cell: %s", warning)
+	}
+	if unmeasured := find("rest", 64, 1); unmeasured["server_cpu_us"] != nil || unmeasured["throughput_rps"] == nil {
+		t.Errorf("CPU time that was not measured is %v, throughput %v", unmeasured["server_cpu_us"], unmeasured["throughput_rps"])
+	}
+}
+
+func TestNumbersThatAreNone(t *testing.T) {
+	got, err := json.Marshal([]Number{Number(math.NaN()), Number(math.Inf(1)), Number(math.Inf(-1)), 1.5})
+	if err != nil || string(got) != "[null,null,null,1.5]" {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+func decoded(t *testing.T, run *Run) map[string]any {
+	t.Helper()
+	var out bytes.Buffer
+	if err := WriteJSON(&out, run); err != nil {
+		t.Fatal(err)
+	}
+	var object map[string]any
+	if err := json.Unmarshal(out.Bytes(), &object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
