@@ -15,8 +15,9 @@ setup: ## install what the tests need besides Go (a C compiler for -race, Chromi
 build: ## bin/wirelab, static
 	CGO_ENABLED=0 go build -trimpath -o bin/wirelab ./cmd/wirelab
 
-generate: ## write the code that comes from .proto files
+generate: ## write the code that comes from .proto files, and the report page (this one needs npm)
 	go -C tools run ./protogen
+	go -C tools run ./webbuild
 
 fmt: ## format all Go files
 	$(tool) gofumpt -w .
@@ -31,6 +32,7 @@ lint: ## formatting, vet, the linters of .golangci.yml
 
 drift: ## committed generated code is what generate would write
 	go -C tools run ./protogen -check
+	go -C tools run ./webbuild -check
 
 short: # the fast tests, watched for races
 	go test -race -short ./...
