@@ -30,21 +30,17 @@ type CPUNoise struct {
 // lie some 50 ns apart, and a timer interrupt takes 1 to 3 µs.
 const gapThreshold = 2 * time.Microsecond
 
-// Spin is a calibration: on which CPUs, for how long, and at which priority,
-// which should be that of the processes it speaks for. A priority that is
-// refused is left alone.
-type Spin struct {
-	CPUs []int
-	Time time.Duration
-	Nice int
-}
-
-// Calibrate spins on each CPU and sums the gaps above 2 µs. CPUs run side by
-// side, at most GOMAXPROCS of them; the others follow, as long each. The process
-// should be idle otherwise, as its own threads and collector count as noise.
-func Calibrate(s Spin) Noise {
+// Calibrate spins for d on each of the CPUs, nil for all that the process may
+// use, and sums the gaps above 2 µs. CPUs run side by side, at most GOMAXPROCS
+// of them; the others follow, d each. The process should be idle otherwise, as
+// its own threads and collector count as noise; and what others take depends on
+// its priority.
+func Calibrate(cpus []int, d time.Duration) Noise {
+	if cpus == nil {
+		cpus, _ = allowedCPUs() // where they are not known none can be pinned to either
+	}
 	var noise Noise
-	for batch := range slices.Chunk(s.CPUs, runtime.GOMAXPROCS(0)) {
+	for batch := range slices.Chunk(cpus, runtime.GOMAXPROCS(0)) {
 		results := make([]CPUNoise, len(batch))
 		refusals := make([]error, len(batch))
 		var spinning sync.WaitGroup
@@ -54,10 +50,7 @@ func Calibrate(s Spin) Noise {
 					if err := pinThread([]int{cpu}); err != nil {
 						return err
 					}
-					if s.Nice != 0 {
-						_ = reniceThread(s.Nice)
-					}
-					results[i] = spin(s.Time)
+					results[i] = spin(d)
 					results[i].CPU = cpu
 					return nil
 				})

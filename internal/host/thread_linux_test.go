@@ -185,7 +185,7 @@ func TestCalibrateSeesANeighbour(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	noise := Calibrate(Spin{CPUs: []int{cpu}, Time: 300 * time.Millisecond})
+	noise := Calibrate([]int{cpu}, 300*time.Millisecond)
 	after, err := Snapshot()
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func TestCalibrateSeesANeighbour(t *testing.T) {
 }
 
 func TestCalibrateWithoutTheCPU(t *testing.T) {
-	noise := Calibrate(Spin{CPUs: []int{1023}, Time: time.Millisecond})
+	noise := Calibrate([]int{1023}, time.Millisecond)
 	if len(noise.CPUs) != 0 || len(noise.Warnings) != 1 || noise.LostShare != 0 {
 		t.Errorf("got %+v, want a warning and no figure", noise)
 	}

@@ -88,8 +88,21 @@ func ownCPU() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-func fillNoise(h *record.HostState, before, after host.Noise) {
-	h.LostBefore, h.LostAfter = &before.LostShare, &after.LostShare
-	gap := int64(max(before.LargestGap, after.LargestGap))
-	h.LargestGapNS = &gap
+// fillNoise takes the worse of the two ends, which each spun on its own CPUs.
+func fillNoise(h *record.HostState, ends ...*worker.Noise) {
+	for _, n := range ends {
+		if n == nil {
+			continue
+		}
+		h.LostBefore = greater(h.LostBefore, n.LostBefore)
+		h.LostAfter = greater(h.LostAfter, n.LostAfter)
+		h.LargestGapNS = greater(h.LargestGapNS, n.LargestGapNS)
+	}
+}
+
+func greater[T int64 | float64](known *T, value T) *T {
+	if known != nil && *known >= value {
+		return known
+	}
+	return &value
 }

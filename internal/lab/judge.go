@@ -30,9 +30,9 @@ const (
 	stolenWarning          = 0.02
 	stolenInvalid          = 0.10
 	othersWarning          = 0.05
-	othersInvalid          = 0.25
-	lostWarning            = 0.05
-	lostInvalid            = 0.25
+	othersInvalid          = 0.50
+	lostWarning            = 0.02
+	lostInvalid            = 0.10
 	unevenWarning          = 0.90
 )
 
@@ -52,7 +52,7 @@ func Judge(r *record.Record) []record.Check {
 		settled(r),
 		share("stolen-cpu", "the hypervisor gave %s of the CPU time to others", r.Host.StolenShare, stolenWarning, stolenInvalid),
 		share("neighbours", "other processes took %s of the CPU time", r.Host.OthersShare, othersWarning, othersInvalid),
-		share("noise", "a spinning thread lost %s of its CPU before or after the trial", worse(r.Host.LostBefore, r.Host.LostAfter), lostWarning, lostInvalid),
+		share("noise", "a worker that only spun, before or after, lost %s of its CPU to others", worse(r.Host.LostBefore, r.Host.LostAfter), lostWarning, lostInvalid),
 	}
 	return checks
 }

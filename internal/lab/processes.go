@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/worker"
@@ -45,27 +44,26 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 	return &server{process: process, address: ready.Address}, nil
 }
 
-// stop ends the server and returns what it saw of itself. A server that died
-// during the trial is an error here.
-func (s *server) stop(ctx context.Context) (*probe.Series, error) {
+// stop ends the server and returns what it saw of itself, which is nothing
+// where it is not wirelab's. A server that died during the trial is an error
+// here.
+func (s *server) stop(ctx context.Context) (worker.ServerResult, error) {
+	var nothing worker.ServerResult
 	if s.process == nil {
-		return nil, nil
+		return nothing, nil
 	}
 	if ctx.Err() != nil {
 		s.process.Kill()
-		return nil, context.Cause(ctx)
+		return nothing, context.Cause(ctx)
 	}
 	if err := s.process.Stop(); err != nil {
-		return nil, err
+		return nothing, err
 	}
 	result, err := s.process.Result(ctx)
-	if err != nil {
-		return nil, err
+	if err != nil || result.Server == nil {
+		return nothing, err
 	}
-	if result.Server == nil {
-		return nil, nil
-	}
-	return result.Server.Usage, nil
+	return *result.Server, nil
 }
 
 func (s *server) cpu() time.Duration {

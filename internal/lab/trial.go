@@ -2,10 +2,8 @@ package lab
 
 import (
 	"context"
-	"slices"
 	"time"
 
-	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
@@ -15,9 +13,6 @@ import (
 )
 
 const (
-	// calibration is how long the CPUs are spun, before and after a trial,
-	// to see what others take of them.
-	calibration = 10 * time.Millisecond
 	// serverPatience bounds a server's start.
 	serverPatience = 20 * time.Second
 	// clientSilence bounds the time between two events of a client.
@@ -79,12 +74,6 @@ func (t *trial) target() string {
 
 // measure runs the two processes around one window and fills in the record.
 func (t *trial) measure(ctx context.Context, r *record.Record) error {
-	spin := host.Spin{
-		CPUs: slices.Concat(t.lab.Placement.Server, t.lab.Placement.Client),
-		Time: calibration,
-		Nice: t.lab.Nice,
-	}
-	before := host.Calibrate(spin)
 	watch := watchNeighbours()
 
 	server, err := t.startServer(ctx, r)
@@ -92,7 +81,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 		return err
 	}
 	result, client, clientErr := t.runClient(ctx, r, server.address)
-	usage, serverErr := server.stop(ctx)
+	serverResult, serverErr := server.stop(ctx)
 	switch {
 	case serverErr != nil: // the client then failed because of it
 		return serverErr
@@ -105,12 +94,12 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	applyUsage(&r.Client, result.Usage, r.WindowNS)
 	if server.process != nil {
 		r.Server.CPUs = t.lab.Placement.Server
-		t.applyServer(r, usage, result)
+		t.applyServer(r, serverResult.Usage, result)
 	} else {
 		r.Warnings = append(r.Warnings, "the server at "+server.address+" is not wirelab's: its cost is not known")
 	}
 	watch.fill(&r.Host, client.CPU()+server.cpu())
-	fillNoise(&r.Host, before, host.Calibrate(spin))
+	fillNoise(&r.Host, serverResult.Noise, result.Noise)
 	switch {
 	case result.SamplesFailed != "":
 		r.Warnings = append(r.Warnings, "the samples were not kept: "+result.SamplesFailed)

@@ -30,6 +30,7 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 		// instant, the network poller has a thread that the kernel can wake.
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
 	}
+	noise := spinBefore()
 	own := load.OwnCost(ctx)
 	fleet, err := connect(ctx, spec)
 	if err != nil {
@@ -56,7 +57,8 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	if err != nil {
 		return err
 	}
-	result.EngineOwnNS = own
+	noise.spinAfter()
+	result.EngineOwnNS, result.Noise = own, noise
 	after := fleet.connections()
 	result.Connections = Connections{
 		Mode: fleet.mode.String(), Want: fleet.mode.Want(spec.Client.Clients),

@@ -119,6 +119,7 @@ type Result struct {
 // knows the window cuts it out.
 type ServerResult struct {
 	Usage *probe.Series `json:"usage,omitempty"`
+	Noise *Noise        `json:"noise,omitempty"`
 }
 
 // ClientResult is what a client measured. Instants are nanoseconds of
@@ -140,6 +141,7 @@ type ClientResult struct {
 	Pacing        *Pacing               `json:"pacing,omitempty"`
 	Connections   Connections           `json:"connections"`
 	Usage         *probe.Usage          `json:"usage,omitempty"` // of the window
+	Noise         *Noise                `json:"noise,omitempty"`
 	EngineOwnNS   float64               `json:"engine_own_ns"`
 	BetweenNS     int64                 `json:"between_ns"`
 	SamplesFailed string                `json:"samples_failed,omitempty"` // why the samples were not kept

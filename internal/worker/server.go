@@ -48,6 +48,7 @@ func (w Workload) parameters() workload.Parameters {
 
 // runServer serves until ctx ends, and then says what it saw of itself.
 func runServer(ctx context.Context, spec *Spec, events *emitter) error {
+	noise := spinBefore()
 	sampler := probe.StartSampler(probe.Self, probe.DefaultPeriod)
 	server, err := NewServer(spec.Stack, spec.Workload)
 	if err != nil {
@@ -68,10 +69,11 @@ func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 	case <-ctx.Done():
 	}
 	usage := sampler.Stop()
+	noise.spinAfter()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("shut down: %w", err)
 	}
-	return events.emit(Event{Event: "result", Result: &Result{Server: &ServerResult{Usage: &usage}}})
+	return events.emit(Event{Event: "result", Result: &Result{Server: &ServerResult{Usage: &usage, Noise: noise}}})
 }
