@@ -104,5 +104,3 @@ func count(n int, noun string) string {
 	}
 	return strconv.Itoa(n) + " " + noun + "s"
 }
-
-func capital(sentence string) string { return strings.ToUpper(sentence[:1]) + sentence[1:] }

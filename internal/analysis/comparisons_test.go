@@ -45,11 +45,22 @@ func TestATenthIsFound(t *testing.T) {
 	}
 }
 
+func TestTheSlowerOneIsCalledSlower(t *testing.T) {
+	for _, c := range versus(1, 5, 0.7, 1).summarize(t).Comparisons {
+		if c.A != "tcp" || c.Verdict != Slower {
+			t.Errorf("%s: %s is %s", c.Metric, c.A, c.Verdict)
+		}
+	}
+}
+
 func TestAAgainstA(t *testing.T) {
-	const seeds = 20
+	seeds := 20
+	if testing.Short() {
+		seeds = 5
+	}
 	with, intervals, holding := 0, 0, 0
-	for seed := range uint64(seeds) {
-		s := versus(seed, 5, 1, 1, 4, 16, 50, 100, 200).summarize(t)
+	for seed := range seeds {
+		s := versus(uint64(seed), 3, 1, 1, 2, 4, 8, 16, 25, 50, 100, 200, 500).summarize(t)
 		for _, c := range s.Comparisons {
 			intervals++
 			if c.Ratio.Interval.Low <= 1 && 1 <= c.Ratio.Interval.High {
@@ -76,12 +87,14 @@ func TestRepeatsArePaired(t *testing.T) {
 	s := versus(3, 5, 1.1, 1)
 	records := s.records(t)
 	for i, r := range records {
-		spoilt := s.truths[i%2].record(t, 1+float64(r.Repeat))
+		spoilt := s.truths[i%2].record(t, 1+5*float64(r.Repeat%2))
 		spoilt.Trial, spoilt.Repeat = r.Trial, r.Repeat
 		records[i] = spoilt
 	}
+	// Without one trial the others still find their own.
+	records[2].Failure = "the server died"
 	for _, c := range summarize(t, records).Comparisons {
-		if c.Verdict != Faster {
+		if c.Verdict != Faster || c.Pairs != 4 {
 			t.Errorf("%s: %s, %v to %v", c.Metric, c.Verdict, c.Ratio.Interval.Low, c.Ratio.Interval.High)
 		}
 	}

@@ -48,7 +48,7 @@ func even(deviation float64) func(*rand.Rand) float64 {
 func uneven(random *rand.Rand) float64 { return 0.015 * math.Pow(10, random.Float64()) }
 
 func TestNoDifferenceIsFoundWhereThereIsNone(t *testing.T) {
-	const experiments = 1000
+	const experiments = 500
 	for _, c := range []struct {
 		name string
 		experiment
@@ -84,7 +84,7 @@ func TestDifferencesAreFound(t *testing.T) {
 		{"50 % at uneven noise, 3 repeats", experiment{12, 3, 1.5, uneven}, 0.85},
 		{"50 % at uneven noise, 5 repeats", experiment{12, 5, 1.5, uneven}, 0.95},
 	} {
-		const experiments = 200
+		const experiments = 100
 		share := 0.0
 		for seed := range uint64(experiments) {
 			share += c.run(seed) / experiments
