@@ -10,21 +10,16 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/record"
 )
 
 // The page is opened as its reader opens it: from a file, in a real browser.
 // With WIRELAB_SCREENSHOTS set to a folder, pictures of it are left there.
 func TestPageInBrowser(t *testing.T) {
 	browser := startBrowser(t)
-	path := filepath.Join(t.TempDir(), "report of a run.html")
-	var content bytes.Buffer
-	if err := WriteHTML(&content, fixtureRun(t)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, content.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	address := "file://" + strings.ReplaceAll(path, " ", "%20")
+	address := writePage(t, fixtureRun(t))
 
 	t.Run("holds all sections", func(t *testing.T) {
 		tab := browser.open(t, address)
@@ -85,6 +80,7 @@ func TestPageInBrowser(t *testing.T) {
 		tab.run(chromedp.Focus(chromedp.CSS("#size .plot")), chromedp.KeyEvent(kb.ArrowRight))
 		tab.want("the first point", `document.querySelector("#size .tip b").textContent`, "Message size 64 B")
 		tab.screenshotOf("size", "#size")
+		tab.screenshotOf("comparisons", "#comparisons")
 		tab.screenshotOf("tail", "#tail")
 		tab.screenshotOf("percentiles", "#percentiles")
 	})
@@ -120,6 +116,24 @@ func TestPageInBrowser(t *testing.T) {
 		}
 	})
 
+	t.Run("says what is missing of a run that had hardly begun", func(t *testing.T) {
+		run := fixtureRun(t)
+		run.Summary.Cells, run.Advice = run.Summary.Cells[:1], nil
+		run.Summary.Knees, run.Summary.Crossovers, run.Summary.Limits, run.Summary.WarmUps, run.Summary.Comparisons = nil, nil, nil, nil, nil
+		run.Summary.Status, run.Summary.Done = record.Interrupted, 1
+		tab := browser.open(t, writePage(t, run))
+		tab.want("the banner", `document.querySelector(".banner").textContent.startsWith("A partial run: 1 of 276 trials done, interrupted.")`, "true")
+		tab.want("charts, the percentiles only", `document.querySelectorAll(".chart").length`, "1")
+		tab.want("why there are no others", `[...document.querySelectorAll("#size .note, #concurrency .note, #tail .note")].filter(p => p.textContent.includes("needs more than one")).length`, "3")
+		tab.screenshotOf("hardly", "#app")
+	})
+
+	t.Run("opens for a run without a trial", func(t *testing.T) {
+		tab := browser.open(t, writePage(t, &Run{Summary: &analysis.Summary{Name: "empty", Status: record.Running, Planned: 3}}))
+		tab.want("rows", `document.querySelectorAll("table.cells tbody tr").length`, "0")
+		tab.want("sections that the index names", `[...document.querySelectorAll("nav a")].every(a => document.querySelector(a.hash))`, "true")
+	})
+
 	t.Run("is read without JavaScript", func(t *testing.T) {
 		tab := browser.open(t, address, withoutScripts)
 		rows := ask(tab, chromedp.Evaluate[[]string](`[...document.querySelectorAll("noscript tbody tr")].map(tr => tr.textContent)`))
@@ -131,4 +145,19 @@ func TestPageInBrowser(t *testing.T) {
 			t.Errorf("the reasons are missing: %s", all)
 		}
 	})
+}
+
+// writePage writes the report into a file whose name needs escaping, and
+// returns its address.
+func writePage(t *testing.T, run *Run) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "report of a run.html")
+	var content bytes.Buffer
+	if err := WriteHTML(&content, run); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return "file://" + strings.ReplaceAll(path, " ", "%20")
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
 )
 
 // pageData is what web/src/data.ts reads: the object of --json, and what only
@@ -24,19 +23,10 @@ type pageData struct {
 
 type pageCell struct {
 	CellObject
-	Key           string        `json:"key"`
-	Failure       string        `json:"failure"`
-	ResponseApart bool          `json:"response_apart"` // response_us is not service_us
-	Findings      []pageFinding `json:"findings"`
-	Repeats       []pageRepeat  `json:"repeats"`
-	Curve         [][2]Number   `json:"curve"` // quantile, microseconds
-}
-
-type pageFinding struct {
-	Name   string       `json:"name"`
-	Level  record.Level `json:"level"`
-	Trials int          `json:"trials"`
-	Detail string       `json:"detail"`
+	Key           string       `json:"key"`
+	ResponseApart bool         `json:"response_apart"` // response_us is not service_us
+	Repeats       []pageRepeat `json:"repeats"`
+	Curve         [][2]Number  `json:"curve"` // quantile, microseconds
 }
 
 type pageRepeat struct {
@@ -71,11 +61,7 @@ func newPageCell(c *analysis.Cell) pageCell {
 	return pageCell{
 		CellObject:    cellObject(c),
 		Key:           c.Key,
-		Failure:       c.Failure,
 		ResponseApart: c.Response != nil,
-		Findings: each(c.Findings, func(f *analysis.Finding) pageFinding {
-			return pageFinding{Name: f.Name, Level: f.Level, Trials: f.Trials, Detail: f.Detail}
-		}),
 		Repeats: each(c.Repeats, func(r *analysis.Repeat) pageRepeat {
 			return pageRepeat{
 				Trial: r.Trial, Valid: r.Valid,

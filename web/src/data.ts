@@ -39,13 +39,6 @@ export interface Repeat {
   p99_us: number | null;
 }
 
-export interface Finding {
-  name: string;
-  level: "ok" | "warning" | "invalid" | "unknown";
-  trials: number;
-  detail: string;
-}
-
 export interface Cell {
   key: string;
   part: string;
@@ -76,8 +69,6 @@ export interface Cell {
   valid_trials: number;
   warnings: string[];
   intervals: Intervals;
-  failure: string;
-  findings: Finding[];
   repeats: Repeat[];
   curve: [quantile: number, us: number][]; // of response time
 }

@@ -24,8 +24,9 @@ function App({ run }: { run: Run }) {
   };
   const further = useMemo(() => [throughput, tail, clientCPU, serverCPU], []);
   const index: [string, string][] = [
-    ["cells", "Cells"], ["size", "Size"], ["concurrency", "Concurrency"], ["percentiles", "Percentiles"], ["tail", "Tail"],
-    ...effectsOf(run), ["reproduce", "Reproduce"],
+    ["cells", "Cells"], ["size", "Size"], ["concurrency", "Concurrency"],
+    ...(run.cells.some((cell) => cell.curve.length > 0) ? [["percentiles", "Percentiles"] as [string, string]] : []),
+    ["tail", "Tail"], ...effectsOf(run), ["reproduce", "Reproduce"],
   ];
   return (
     <>
