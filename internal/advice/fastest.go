@@ -2,6 +2,7 @@ package advice
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"wirelab.dev/internal/analysis"
@@ -106,5 +107,9 @@ func alone(f *field) []string {
 			}
 		}
 	}
-	return []string{fmt.Sprintf("There is nothing to compare %s with; in the mean, a call takes: %s.", f.variants[0], strings.Join(clauses, "; "))}
+	opening := "There is nothing to compare " + f.variants[0] + " with"
+	if slices.ContainsFunc(f.cells, func(c *analysis.Cell) bool { return c.Variant != f.variants[0] }) {
+		opening = "Only " + f.variants[0] + " has valid trials"
+	}
+	return []string{fmt.Sprintf("%s; in the mean, a call takes: %s.", opening, strings.Join(clauses, "; "))}
 }

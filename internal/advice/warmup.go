@@ -24,7 +24,7 @@ func warmUp(s *analysis.Summary) []string {
 	}
 	needs = slices.DeleteFunc(needs, func(n analysis.WarmUpNeed) bool { return n.Settled == 0 })
 	if len(needs) == 0 {
-		return []string{fmt.Sprintf("None of %s became steady: the figures may still have been on their way.", count(trials, "trial"))}
+		return []string{"No trial became steady: the figures may still have been on their way."}
 	}
 	slices.SortStableFunc(needs, func(a, b analysis.WarmUpNeed) int { return cmp.Compare(a.Needed.Value, b.Needed.Value) })
 	middle, last := needs[len(needs)/2], needs[len(needs)-1]
