@@ -2,10 +2,23 @@ package load
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"sort"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"wirelab.dev/internal/clock"
 )
+
+// patience is the longest that a client sleeps towards an instant without
+// looking whether it is still wanted.
+const patience = 50 * time.Millisecond
+
+// handover is how long before its instant a client lets the next one take its
+// place: waking it can cost 10 µs, which would otherwise make each send late.
+const handover = 20 * time.Microsecond
 
 // maxArrivals bounds a schedule's memory: 8 bytes an arrival.
 const maxArrivals = 50_000_000
@@ -19,11 +32,17 @@ type schedule struct {
 	offsets []int64 // from zero; nil where the gaps are equal
 	count   int64
 	next    atomic.Int64
+
+	// The head of the line: the client that waits for the next arrival.
+	guard    sync.Mutex
+	occupied bool
+	line     sync.Cond
 }
 
 // newSchedule lays out the arrivals of the given length of time.
 func newSchedule(a Arrivals, length time.Duration) (*schedule, error) {
 	s := &schedule{gap: 1e9 / a.RatePerSecond}
+	s.line.L = &s.guard
 	expected := length.Seconds() * a.RatePerSecond
 	if expected > maxArrivals {
 		return nil, fmt.Errorf("load: %.0f arrivals (%.0f a second for %v): at most %d; shorten the window or lower the rate",
@@ -42,13 +61,53 @@ func newSchedule(a Arrivals, length time.Duration) (*schedule, error) {
 	return s, nil
 }
 
-// take hands out the next arrival, or false when the schedule is over.
-func (s *schedule) take() (instant int64, ok bool) {
-	i := s.next.Add(1) - 1
-	if i >= s.count {
-		return 0, false
+// await takes the next arrival and returns at its instant, with the CPU time
+// that waiting burned. It is false when the schedule is over or w is.
+//
+// One client at a time waits, the others stand in line behind it. If each of
+// them waited, all would spin for the last stretch, and the runtime asks the
+// network poller only where no goroutine is ready: answers to calls in flight
+// would lie unread for milliseconds, and be measured late. This lock is held
+// between calls, never during one.
+func (s *schedule) await(w *window) (intended, spun int64, ok bool) {
+	s.stepForward()
+	if i := s.next.Add(1) - 1; i < s.count {
+		intended = s.at(i)
+		spun, ok = sleepUntil(intended-int64(handover), w)
 	}
-	return s.at(i), true
+	s.stepAside()
+	if ok {
+		spun += int64(clock.Until(intended))
+	}
+	return intended, spun, ok
+}
+
+func (s *schedule) stepForward() {
+	s.guard.Lock()
+	for s.occupied {
+		s.line.Wait()
+	}
+	s.occupied = true
+	s.guard.Unlock()
+}
+
+func (s *schedule) stepAside() {
+	s.guard.Lock()
+	s.occupied = false
+	s.guard.Unlock()
+	s.line.Signal()
+}
+
+// sleepUntil is false where w is over before the instant has come near: what is
+// due is sent in any case, since it counts as taken.
+func sleepUntil(instant int64, w *window) (spun int64, wanted bool) {
+	for instant-clock.Now() > int64(patience) {
+		if w.over.Load() {
+			return 0, false
+		}
+		time.Sleep(patience / 2)
+	}
+	return int64(clock.Until(instant)), true
 }
 
 func (s *schedule) at(i int64) int64 {
@@ -58,18 +117,14 @@ func (s *schedule) at(i int64) int64 {
 	return s.zero + int64(float64(i)*s.gap)
 }
 
-// between counts the arrivals in [from, to).
-func (s *schedule) between(from, to int64) int64 {
-	first := func(instant int64) int64 {
-		low, high := int64(0), s.count
-		for low < high {
-			if middle := (low + high) / 2; s.at(middle) < instant {
-				low = middle + 1
-			} else {
-				high = middle
-			}
-		}
-		return low
-	}
-	return first(to) - first(from)
+// before counts the arrivals that are due before the instant.
+func (s *schedule) before(instant int64) int64 {
+	return int64(sort.Search(int(s.count), func(i int) bool { return s.at(int64(i)) >= instant }))
+}
+
+// abandon ends the schedule early and returns how many arrivals of [begin, end)
+// nobody had taken.
+func (s *schedule) abandon(begin, end int64) int64 {
+	taken := s.next.Swap(math.MaxInt64 / 2)
+	return max(0, s.before(end)-max(taken, s.before(begin)))
 }

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"runtime"
 	"testing"
 	"time"
 )
@@ -31,5 +32,39 @@ func BenchmarkOpenLoop(b *testing.B) {
 		b.ReportMetric(float64(r.Late.Quantile(0.5)), "late-p50-ns")
 		b.ReportMetric(float64(r.Late.Quantile(0.99)), "late-p99-ns")
 		b.ReportMetric(float64(r.Queued)/float64(r.Requests), "queued")
+	}
+}
+
+// The engine allocates for a trial, never for a request. (testing.AllocsPerRun
+// would leave one processor to two clients that spin.)
+func TestRequestsDoNotAllocate(t *testing.T) {
+	for name, plan := range map[string]func(requests int) Plan{
+		"closed loop": func(n int) Plan { return Plan{Callers: callers(2, atOnce{}), Requests: n} },
+		"in-flight limit": func(n int) Plan {
+			return Plan{Callers: callers(2, atOnce{}), Requests: n, InFlight: 1}
+		},
+		"open loop": func(n int) Plan {
+			const rate = 50_000
+			return Plan{
+				Callers: callers(2, atOnce{}), Drain: time.Second, Open: &Arrivals{RatePerSecond: rate},
+				Duration: time.Duration(n) * time.Second / rate,
+			}
+		},
+	} {
+		allocations := func(requests int) uint64 {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			r, err := Run(t.Context(), plan(requests))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Close()
+			runtime.ReadMemStats(&after)
+			return after.Mallocs - before.Mallocs
+		}
+		const more = 5000
+		if few, many := allocations(100), allocations(100+more); many > few+more/10 {
+			t.Errorf("%s: %v allocations for 100 requests, %v for %d more", name, few, many, more)
+		}
 	}
 }

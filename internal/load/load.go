@@ -2,9 +2,11 @@
 //
 // A Plan names the callers, one a client, and the load model. Run starts a
 // goroutine for each client, warms up until the throughput is steady, opens the
-// window, and closes it. Inside the window the clients share nothing that any
-// of them writes: each has its own recorders, and what they have in common (the
-// window's bounds, the schedule) is read only. Merging is done afterwards.
+// window, and closes it. Inside the window a client of a closed loop shares
+// nothing that any other writes: each has its own recorders, and the window's
+// bounds are read only. Those of an open loop share one counter, by which each
+// takes the next arrival of the schedule; those under an in-flight limit share
+// its semaphore, which is what is then measured. Merging is done afterwards.
 //
 // Glossary:
 //
@@ -14,7 +16,12 @@
 //	service    from sent to the answer
 //	wait       the time before a permit of the in-flight limit
 //	response   from intended to the answer: lateness, wait and service
-//	straddling calls that cross an edge of the window
+//	late       the generator's own part of the response: from intended, or from
+//	           the end of its client's last call where that came later, to the
+//	           moment when its client was ready to send
+//	queued     calls whose client was still in its last one when they should
+//	           have gone out, which is the server's part
+//	straddling calls that are in flight at an edge of the window
 //
 // Which calls count: latency is recorded for calls that begin in the window,
 // however long they take, because dropping those that outlast it would drop the
@@ -63,13 +70,16 @@ type Plan struct {
 	InFlight int
 	WarmUp   WarmUp
 	// Drain bounds the wait, after the window, for the calls that began in
-	// it. Those that have not ended by then are cancelled and have failed.
+	// it; in a window bounded by requests, the wait for a call of any client
+	// to end. What is in flight by then is cancelled and has failed, and
+	// what was not made stays so. 0: no bound.
 	Drain       time.Duration
 	KeepSamples bool
 	// Classify names the class of a failed call.
 	Classify func(error) string
-	// OnOpen, if not nil, is called just before the window opens.
-	OnOpen func()
+	// OnOpen and OnClose, if not nil, are called just before the window
+	// opens and just after it closes, from one goroutine.
+	OnOpen, OnClose func()
 	// Report, if not nil, is called a few times a second from one goroutine.
 	Report func(Progress)
 }
@@ -94,17 +104,18 @@ type Result struct {
 	Requests   int64 // measured: began in the window
 	Completed  int64 // ended in the window
 	Straddling int64
-	Unsent     int64 // open loop: arrivals of the window that never went out
+	Straddled  time.Duration // what the straddling calls took, all of it
+	Unsent     int64         // open loop: arrivals of the window that never went out
 	InFlight   float64
-	Active     float64 // mean number of clients at work: falls below all where some finish early
-	Between    time.Duration
+	Active     float64       // mean number of clients at work: falls below all where some finish early
+	Between    time.Duration // closed loop: what the clients spent in the window outside of calls
 
 	Service  *latency.Histogram
 	Response *latency.Histogram // nil where it is the same as Service
 	Wait     *latency.Histogram // nil without an in-flight limit
 	Late     *latency.Histogram // nil in a closed loop
 	Queued   int64              // open loop: arrivals that found no free client
-	Spun     time.Duration      // CPU time spent in waiting for instants
+	Spun     time.Duration      // CPU time spent in waiting for the window's arrivals
 
 	Failures  []Failure
 	Warm      WarmUpResult
@@ -137,6 +148,15 @@ func (r *Result) Close() {
 // maxClients bounds a plan: beyond it the clients' own memory is what would be
 // measured.
 const maxClients = 100_000
+
+// expectedSamples is how many samples a client will about keep, where that is
+// known: memory taken in the window costs time in it.
+func (p *Plan) expectedSamples() int {
+	if p.Open != nil {
+		return int(p.Open.RatePerSecond*p.Duration.Seconds()) / len(p.Callers)
+	}
+	return p.Requests
+}
 
 func (p *Plan) validate() error {
 	switch {

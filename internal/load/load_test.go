@@ -20,6 +20,7 @@ type server struct {
 	zero          int64
 	calls         atomic.Int64
 	failEvery     int64
+	hangAfter     int64
 }
 
 func (s *server) Call(ctx context.Context) error {
@@ -29,6 +30,10 @@ func (s *server) Call(ctx context.Context) error {
 		if into := (clock.Now() - s.zero) % int64(s.period); into < int64(s.stall) {
 			until = clock.Now() - into + int64(s.stall)
 		}
+	}
+	if s.hangAfter > 0 && n > s.hangAfter {
+		<-ctx.Done()
+		return ctx.Err()
 	}
 	if until > clock.Now() {
 		select {
@@ -177,18 +182,6 @@ func TestCallsThatOutlastTheWindowAreMeasured(t *testing.T) {
 	})
 }
 
-func TestAHangEndsWithTheDrain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := mustRun(t, Plan{
-			Callers: callers(3, &server{delay: time.Hour}), Duration: time.Second, Drain: time.Second,
-			Classify: func(err error) string { return err.Error() },
-		})
-		if len(r.Failures) != 1 || r.Failures[0].Count != 3 || r.Failures[0].Class != context.Canceled.Error() {
-			t.Errorf("failures %+v, want 3 cancelled calls", r.Failures)
-		}
-	})
-}
-
 func TestFailuresAreCountedByClass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := mustRun(t, Plan{Callers: callers(1, &server{delay: time.Millisecond, failEvery: 10}), Requests: 1000})
@@ -212,13 +205,22 @@ func TestAnOverloadIsUnsent(t *testing.T) {
 }
 
 func TestInterruption(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := Run(ctx, Plan{Callers: callers(2, &server{delay: time.Hour}), Requests: 1}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v, want the context's end", err)
-		}
-	})
+	for name, p := range map[string]Plan{
+		"a call that hangs":        {Callers: callers(2, &server{delay: time.Hour}), Requests: 1},
+		"an arrival far in future": {Callers: callers(2, &server{}), Duration: time.Hour, Open: &Arrivals{RatePerSecond: 0.01}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			began := time.Now()
+			if _, err := Run(ctx, p); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: got %v, want the context's end", name, err)
+			}
+			if took := time.Since(began); took > 1100*time.Millisecond {
+				t.Errorf("%s: interrupted after 1 s, it ended after %v", name, took)
+			}
+		})
+	}
 }
 
 func TestBadPlans(t *testing.T) {

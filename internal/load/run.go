@@ -2,9 +2,6 @@ package load
 
 import (
 	"context"
-	"maps"
-	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,9 +15,6 @@ const notice = 2 * time.Millisecond
 
 // reportEvery is the time between two progress reports.
 const reportEvery = 250 * time.Millisecond
-
-// maxIntervals bounds the course that a result keeps.
-const maxIntervals = 240
 
 // Run drives the plan to its end. When ctx ends first it returns ctx's error
 // and nothing else: half a window is not a measurement.
@@ -47,7 +41,7 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 		c.closeSamples()
 		return nil, err
 	}
-	return c.result()
+	return c.result(), nil
 }
 
 // conductor leads the clients through warm-up, window and drain.
@@ -58,12 +52,16 @@ type conductor struct {
 	clients  []*client
 	running  sync.WaitGroup
 
-	began  int64 // the first request
-	course []Interval
-	warm   WarmUpResult
-	unsent int64
+	began   int64 // the first request
+	course  []Interval
+	settled bool
+	closed  bool // the window's end was seen
+	unsent  int64
 
-	lastTick, lastDone, lastSum, lastReport int64
+	lastTick, lastDone, lastSum int64
+	lastEnded                   int64 // when a call of any client was last seen to have ended
+	lastReport                  int64
+	doneBefore                  int64 // calls ended when the window opened
 }
 
 func newConductor(p Plan) (*conductor, error) {
@@ -88,6 +86,7 @@ func newConductor(p Plan) (*conductor, error) {
 
 func (c *conductor) newClient(caller Caller) *client {
 	one := &client{caller: caller, window: c.window, quota: int64(c.plan.Requests), classify: c.plan.Classify}
+	one.finish = never
 	one.checker, _ = caller.(Checker)
 	if one.classify == nil {
 		one.classify = func(error) string { return "error" }
@@ -106,7 +105,7 @@ func (c *conductor) newClient(caller Caller) *client {
 		}
 	}
 	if c.plan.KeepSamples {
-		one.samples = latency.NewSampleLog(int32(len(c.clients)), c.plan.Requests)
+		one.samples = latency.NewSampleLog(int32(len(c.clients)), c.plan.expectedSamples())
 	}
 	return one
 }
@@ -115,12 +114,13 @@ func (c *conductor) newClient(caller Caller) *client {
 // latest when ctx, which their calls run under, is cancelled.
 func (c *conductor) start(ctx context.Context) {
 	c.began = clock.Now()
-	c.lastTick, c.lastReport = c.began, c.began
+	if c.plan.WarmUp.AtMost <= 0 {
+		c.open(0)
+		c.began = c.window.begin.Load()
+	}
+	c.lastTick, c.lastReport, c.lastEnded = c.began, c.began, c.began
 	if c.schedule != nil {
 		c.schedule.zero = c.began
-	}
-	if c.plan.WarmUp.AtMost <= 0 {
-		c.open(c.began)
 	}
 	for _, one := range c.clients {
 		c.running.Go(func() {
@@ -137,24 +137,26 @@ func (c *conductor) start(ctx context.Context) {
 	}
 }
 
-// open sets the window's bounds.
-func (c *conductor) open(begin int64) {
+// open announces the window. Nothing may come between reading the clock and
+// announcing: a client that hears of the window after it began has taken calls
+// of it for warm-up.
+func (c *conductor) open(ahead time.Duration) {
 	if c.plan.OnOpen != nil {
 		c.plan.OnOpen()
 	}
+	c.doneBefore = c.lastDone
+	begin := clock.Now() + int64(ahead)
 	if c.plan.Duration > 0 {
 		c.window.end.Store(begin + int64(c.plan.Duration))
 	}
 	c.window.begin.Store(begin)
-	c.warm.Took = time.Duration(begin - c.began)
 }
 
 // conduct waits through the trial, tick by tick.
 func (c *conductor) conduct(ctx context.Context, cancelCalls func()) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	cancelled := false
-	for c.window.past.Load() < int64(len(c.clients)) {
+	for !c.ended() {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -164,14 +166,27 @@ func (c *conductor) conduct(ctx context.Context, cancelCalls func()) error {
 		if c.window.begin.Load() == notYet {
 			c.considerOpening(now)
 		}
-		if end := c.window.end.Load(); !cancelled && end != notYet && now > end+int64(c.plan.Drain) {
-			cancelled = true
+		if now >= c.window.end.Load() {
+			c.close()
+		}
+		if c.hopeless(now) {
 			c.abandon(cancelCalls)
+			break
 		}
 		c.report(now)
 	}
 	c.observe()
+	c.close()
 	return nil
+}
+
+// ended tells whether all calls that began in the window have ended.
+func (c *conductor) ended() bool {
+	if c.schedule == nil {
+		return c.window.past.Load() == int64(len(c.clients))
+	}
+	end := c.window.end.Load()
+	return end != notYet && c.lastDone >= c.schedule.before(end)
 }
 
 // considerOpening opens the window when the warm-up has done its work, or has
@@ -181,20 +196,39 @@ func (c *conductor) considerOpening(now int64) {
 	if took < c.plan.WarmUp.AtLeast {
 		return
 	}
-	c.warm.Settled = steady(c.course, len(c.clients))
-	if c.warm.Settled || took >= c.plan.WarmUp.AtMost {
-		c.open(now + int64(notice))
+	c.settled = steady(c.course, len(c.clients))
+	if c.settled || took >= c.plan.WarmUp.AtMost {
+		c.open(notice)
 	}
 }
 
+// close tells that the window is over. The clients know its end themselves.
+func (c *conductor) close() {
+	if !c.closed && c.plan.OnClose != nil {
+		c.plan.OnClose()
+	}
+	c.closed = true
+}
+
+// hopeless tells whether what is in flight has had its time.
+func (c *conductor) hopeless(now int64) bool {
+	if c.plan.Drain <= 0 || c.window.begin.Load() == notYet {
+		return false
+	}
+	since := c.window.end.Load()
+	if since == notYet {
+		since = max(c.lastEnded, c.window.begin.Load())
+	}
+	return now-since > int64(c.plan.Drain)
+}
+
 // abandon ends a drain that has lasted too long: what is in flight is
-// cancelled, and what was not sent stays unsent.
+// cancelled, and what was not sent stays unsent. A stack whose calls do not end
+// although they are cancelled then shows as silence: nothing is reported any
+// more.
 func (c *conductor) abandon(cancelCalls func()) {
 	if c.schedule != nil {
-		taken := min(c.schedule.next.Swap(math.MaxInt64/2), c.schedule.count)
-		if end := c.window.end.Load(); taken < c.schedule.count {
-			c.unsent = c.schedule.between(c.schedule.at(taken), end)
-		}
+		c.unsent = c.schedule.abandon(c.window.begin.Load(), c.window.end.Load())
 	}
 	c.window.over.Store(true)
 	cancelCalls()
@@ -211,15 +245,15 @@ func (c *conductor) observe() (now int64) {
 	if now == c.lastTick {
 		return now
 	}
+	if done != c.lastDone {
+		c.lastEnded = now
+	}
 	c.course = append(c.course, Interval{
 		Start:    c.lastTick,
 		Took:     time.Duration(now - c.lastTick),
 		Requests: done - c.lastDone,
 		Sum:      time.Duration(sum - c.lastSum),
 	})
-	if c.window.begin.Load() >= now {
-		c.warm.Requests = done
-	}
 	c.lastTick, c.lastDone, c.lastSum = now, done, sum
 	return now
 }
@@ -236,77 +270,10 @@ func (c *conductor) report(now int64) {
 	case c.plan.Duration > 0:
 		progress.Fraction = float64(now-begin) / float64(c.plan.Duration)
 	default:
-		var counted int64
-		for _, one := range c.clients {
-			counted += one.counted.Load()
-		}
-		progress.Fraction = float64(counted) / float64(c.plan.Requests*len(c.clients))
+		progress.Fraction = float64(c.lastDone-c.doneBefore) / float64(c.plan.Requests*len(c.clients))
 	}
 	progress.Fraction = min(1, max(0, progress.Fraction))
 	c.plan.Report(progress)
-}
-
-// result merges what the clients kept. They have all ended.
-func (c *conductor) result() (*Result, error) {
-	r := &Result{Begin: c.window.begin.Load(), End: c.window.end.Load(), Warm: c.warm, Unsent: c.unsent}
-	if r.End == notYet {
-		r.End = r.Begin + 1
-		for _, one := range c.clients {
-			r.End = max(r.End, one.finish)
-		}
-	}
-	var busy, active, occupied int64
-	failures := map[string]*Failure{}
-	for _, one := range c.clients {
-		r.Requests += one.counted.Load()
-		r.Completed += one.completed
-		r.Straddling += one.straddling
-		r.Queued += one.queued
-		r.Spun += time.Duration(one.spun)
-		busy += one.busy
-		occupied += one.occupied
-		active += int64(one.span(r.Begin, r.End))
-		mergeFailures(failures, one.failures)
-		if one.samples != nil {
-			r.Samples = append(r.Samples, one.samples)
-		}
-	}
-	length := float64(r.End - r.Begin)
-	r.InFlight, r.Active = float64(busy)/length, float64(active)/length
-	if c.schedule == nil {
-		r.Between = time.Duration(max(0, active-occupied))
-	}
-	for _, class := range slices.Sorted(maps.Keys(failures)) {
-		r.Failures = append(r.Failures, *failures[class])
-	}
-	r.Warm.Enough, r.Warm.EnoughRequests, r.Warm.Known = enough(c.course)
-	r.Intervals = condense(c.course, maxIntervals)
-	r.Service = c.merged(func(one *client) *latency.Recorder { return one.service })
-	r.Response = c.merged(func(one *client) *latency.Recorder { return one.response })
-	r.Wait = c.merged(func(one *client) *latency.Recorder { return one.wait })
-	r.Late = c.merged(func(one *client) *latency.Recorder { return one.late })
-	return r, nil
-}
-
-func (c *conductor) merged(of func(*client) *latency.Recorder) *latency.Histogram {
-	if of(c.clients[0]) == nil {
-		return nil
-	}
-	h := latency.NewHistogram()
-	for _, one := range c.clients {
-		h.Add(of(one))
-	}
-	return h
-}
-
-func mergeFailures(into, from map[string]*Failure) {
-	for class, f := range from {
-		if known := into[class]; known != nil {
-			known.Count += f.Count
-		} else {
-			into[class] = f
-		}
-	}
 }
 
 // release gives back the recorders' memory; samples outlive it in the result.

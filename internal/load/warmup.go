@@ -1,6 +1,7 @@
 package load
 
 import (
+	"sort"
 	"time"
 
 	"wirelab.dev/internal/stats"
@@ -48,7 +49,14 @@ func steady(course []Interval, clients int) bool {
 	return settled
 }
 
-// enough finds where the steady state began in the whole course.
+// until is the part of the course that ended by the instant: what comes after
+// the window, when clients stop one by one, is not the load that was asked for.
+func until(course []Interval, instant int64) []Interval {
+	n := sort.Search(len(course), func(i int) bool { return course[i].Start+int64(course[i].Took) > instant })
+	return course[:n]
+}
+
+// enough finds where the steady state began in the course.
 func enough(course []Interval) (took time.Duration, requests int64, known bool) {
 	cut, settled := stats.MSER5(throughputs(course))
 	if !settled {
