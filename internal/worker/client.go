@@ -44,8 +44,9 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	if err := events.ready(spec.Address); err != nil {
 		return err
 	}
-	var before stack.ConnectionCounts
-	plan.OnOpen = func() { before = fleet.connections() }
+	var opened, closed stack.ConnectionCounts
+	plan.OnOpen = func() { opened = fleet.connections() }
+	plan.OnClose = func() { closed = fleet.connections() } // what ends with the drain is not the window's
 	sampler := probe.StartSampler(probe.Self, probe.DefaultPeriod)
 	measured, err := load.Run(ctx, plan)
 	usage := sampler.Stop()
@@ -59,10 +60,9 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	}
 	noise.spinAfter()
 	result.EngineOwnNS, result.Noise = own, noise
-	after := fleet.connections()
 	result.Connections = Connections{
 		Mode: fleet.mode.String(), Want: fleet.mode.Want(spec.Client.Clients),
-		Total: after, During: after.Opened - before.Opened,
+		Total: closed, During: closed.Opened - opened.Opened,
 	}
 	if spec.Client.SamplesFile != "" {
 		if err := latency.WriteParquet(spec.Client.SamplesFile, measured.Samples); err != nil {
@@ -90,12 +90,14 @@ func (s *Spec) plan(callers []workload.Caller, events *emitter) (load.Plan, erro
 			_ = events.emit(Event{Event: "progress", Progress: &progress})
 		},
 	}
-	switch l.Model {
-	case "closed":
-	case "open":
-		p.Open = &load.Arrivals{RatePerSecond: l.RatePerSecond, Poisson: l.Arrivals != "constant", Seed: s.Client.Seed}
-	default:
+	switch {
+	case l.Model == "closed":
+	case l.Model != "open":
 		return p, fmt.Errorf("worker spec: load model %q: want closed or open", l.Model)
+	case l.Arrivals != "constant" && l.Arrivals != "poisson":
+		return p, fmt.Errorf("worker spec: arrivals %q: want constant or poisson", l.Arrivals)
+	default:
+		p.Open = &load.Arrivals{RatePerSecond: l.RatePerSecond, Poisson: l.Arrivals == "poisson", Seed: s.Client.Seed}
 	}
 	for _, c := range callers {
 		p.Callers = append(p.Callers, c)
@@ -115,7 +117,7 @@ func classify(err error) string {
 func (s *Spec) result(m *load.Result, usage probe.Series) (*ClientResult, error) {
 	r := &ClientResult{
 		BeginNS: m.Begin, EndNS: m.End,
-		Requests: m.Requests, Completed: m.Completed, Straddling: m.Straddling,
+		Requests: m.Requests, Completed: m.Completed, Straddling: m.Straddling, StraddlingNS: int64(m.Straddled),
 		InFlight: m.InFlight, Active: m.Active, BetweenNS: int64(m.Between),
 		WarmUp: WarmUp{TookNS: int64(m.Warm.Took), Requests: m.Warm.Requests, Settled: m.Warm.Settled, Method: warmUpMethod},
 	}
@@ -154,11 +156,19 @@ func (s *Spec) result(m *load.Result, usage probe.Series) (*ClientResult, error)
 		}
 	}
 	if window, err := usage.Between(m.Begin, m.End); err == nil {
-		// What pacing burned is the instrument's, not the stack's.
-		window.UserNS -= min(window.UserNS, int64(m.Spun))
-		r.Usage = &window
+		r.Usage = withoutPacing(window, m.Spun)
 	}
 	return r, nil
+}
+
+// withoutPacing leaves out what waiting for instants burned: that is the
+// instrument's cost, not the stack's. It is mostly user time; the kernel's part,
+// yielding the CPU, is not known apart.
+func withoutPacing(u probe.Usage, spun time.Duration) *probe.Usage {
+	user := min(u.UserNS, int64(spun))
+	u.UserNS -= user
+	u.SystemNS -= min(u.SystemNS, int64(spun)-user)
+	return &u
 }
 
 func distribution(h *latency.Histogram) (*latency.Distribution, error) {

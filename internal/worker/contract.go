@@ -130,6 +130,7 @@ type ClientResult struct {
 	Requests      int64                 `json:"requests"`
 	Completed     int64                 `json:"completed"`
 	Straddling    int64                 `json:"straddling"`
+	StraddlingNS  int64                 `json:"straddling_ns"`
 	InFlight      float64               `json:"in_flight"`
 	Active        float64               `json:"active"`
 	Service       latency.Distribution  `json:"service"`
@@ -207,6 +208,8 @@ func ParseSpec(line []byte) (*Spec, error) {
 		return nil, fmt.Errorf("worker spec: role %q: want %q or %q", s.Role, ServerRole, ClientRole)
 	case s.Role == ClientRole && s.Client == nil:
 		return nil, fmt.Errorf("worker spec: a client needs the part %q", "client")
+	case s.Role == ClientRole && s.Client.Clients < 1:
+		return nil, fmt.Errorf("worker spec: %d clients: want at least 1", s.Client.Clients)
 	case s.Address == "":
 		return nil, fmt.Errorf("worker spec: no address")
 	}

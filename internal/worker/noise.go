@@ -20,13 +20,20 @@ type Noise struct {
 	LargestGapNS int64   `json:"largest_gap_ns"`
 }
 
-// spinBefore begins a noise; spinAfter completes it.
+// spinBefore begins a noise; spinAfter completes it. It is nil, and not zero,
+// where no CPU could be spun.
 func spinBefore() *Noise {
 	spun := host.Calibrate(nil, spinTime)
+	if len(spun.CPUs) == 0 {
+		return nil
+	}
 	return &Noise{LostBefore: spun.LostShare, LargestGapNS: int64(spun.LargestGap)}
 }
 
 func (n *Noise) spinAfter() {
+	if n == nil {
+		return
+	}
 	spun := host.Calibrate(nil, spinTime)
 	n.LostAfter = spun.LostShare
 	n.LargestGapNS = max(n.LargestGapNS, int64(spun.LargestGap))

@@ -184,6 +184,7 @@ func TestBadSpecs(t *testing.T) {
 		"no JSON":          "serve, please\n",
 		"another contract": `{"contract":99,"role":"server","address":"127.0.0.1:0"}` + "\n",
 		"no client part":   `{"contract":1,"role":"client","stack":"tcp","address":"127.0.0.1:1"}` + "\n",
+		"no clients":       `{"contract":1,"role":"client","stack":"tcp","address":"127.0.0.1:1","client":{}}` + "\n",
 		"no address":       `{"contract":1,"role":"server","stack":"tcp"}` + "\n",
 	} {
 		var output bytes.Buffer
