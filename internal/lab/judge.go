@@ -31,8 +31,8 @@ const (
 	stolenInvalid          = 0.10
 	othersWarning          = 0.05
 	othersInvalid          = 0.50
-	lostWarning            = 0.02
-	lostInvalid            = 0.10
+	lostWarning            = 0.05
+	lostInvalid            = 0.25
 	unevenWarning          = 0.90
 )
 
