@@ -13,7 +13,8 @@ import (
 // fill takes over what the client measured.
 func fill(r *record.Record, c *worker.ClientResult) {
 	r.WindowNS = c.EndNS - c.BeginNS
-	r.Requests, r.Completed, r.Straddling = c.Requests, c.Completed, c.Straddling
+	r.Requests, r.Completed = c.Requests, c.Completed
+	r.Straddling, r.StraddlingNS = c.Straddling, c.StraddlingNS
 	r.InFlight, r.Active = c.InFlight, c.Active
 	r.Service, r.Response, r.Wait = c.Service, c.Response, c.Wait
 	for _, f := range c.Failures {

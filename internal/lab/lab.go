@@ -51,6 +51,8 @@ type Lab struct {
 	Nice      int
 	Seed      uint64
 	Observer  Observer // nil: nobody looks
+
+	drain time.Duration // bounds the wait for calls that outlast the window
 }
 
 // Observer is told how a run goes. Its methods are called from one goroutine
@@ -74,7 +76,7 @@ const priority = -20
 // New makes a lab on this machine whose workers are the given program.
 func New(worker []string) *Lab {
 	topology := host.Describe().Topology
-	return &Lab{Worker: worker, Placement: host.Place(topology, host.Want{}), Nice: priority}
+	return &Lab{Worker: worker, Placement: host.Place(topology, host.Want{}), Nice: priority, drain: drainAtMost}
 }
 
 // Run does the trials of the plan that are not done yet, appending a record as

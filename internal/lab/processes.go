@@ -139,7 +139,7 @@ func (t *trial) clientSpec(r *record.Record) *worker.ClientSpec {
 			InFlightLimit:     load.InFlightLimit,
 			WarmUpAtLeastNS:   int64(cell.WarmUp.AtLeast),
 			WarmUpAtMostNS:    int64(cell.WarmUp.AtMost),
-			DrainNS:           int64(drainAtMost),
+			DrainNS:           int64(t.lab.drain),
 		},
 	}
 	if t.samplesFile != "" {

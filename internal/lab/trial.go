@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"wirelab.dev/internal/probe"
@@ -82,11 +83,8 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	}
 	result, client, clientErr := t.runClient(ctx, r, server.address)
 	serverResult, serverErr := server.stop(ctx)
-	switch {
-	case serverErr != nil: // the client then failed because of it
-		return serverErr
-	case clientErr != nil:
-		return clientErr
+	if err := errors.Join(serverErr, clientErr); err != nil {
+		return err
 	}
 
 	fill(r, result)

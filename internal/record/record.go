@@ -35,9 +35,11 @@ type Record struct {
 	Failure string `json:"failure,omitempty"`
 
 	WindowNS   int64 `json:"window_ns"`
-	Requests   int64 `json:"requests"`  // measured, failed ones included
-	Completed  int64 `json:"completed"` // ended within the window, whenever they began
-	Straddling int64 `json:"straddling"`
+	Requests   int64 `json:"requests"`   // measured, failed ones included
+	Completed  int64 `json:"completed"`  // ended within the window, whenever they began
+	Straddling int64 `json:"straddling"` // in flight at an edge of the window
+	// StraddlingNS is how long the straddling calls took, all of it.
+	StraddlingNS int64 `json:"straddling_ns,omitempty"`
 	// InFlight is the mean number of calls in flight over the window, from
 	// the time each client spent in calls, clipped to the window.
 	InFlight float64 `json:"in_flight"`
@@ -167,8 +169,9 @@ type Connections struct {
 // Pacing is how well an open loop's schedule was kept.
 type Pacing struct {
 	Scheduled int64 `json:"scheduled"` // arrivals that fell into the window
-	// Late is from the intended to the actual send, where a client was free;
-	// it is the generator's own lateness.
+	// Late is the generator's own lateness: from the intended instant, or the
+	// end of the client's last call where that came later, until the client
+	// was ready to send.
 	Late   latency.Distribution `json:"late"`
 	Queued int64                `json:"queued"`  // arrivals that found no free client
 	Unsent int64                `json:"unsent"`  // arrivals that never went out
@@ -193,7 +196,6 @@ type HostState struct {
 	LostAfter     *float64 `json:"lost_after,omitempty"`
 	LargestGapNS  *int64   `json:"largest_gap_ns,omitempty"`
 	PressureShare *float64 `json:"pressure_share,omitempty"` // PSI: some task waited for a CPU
-
 }
 
 // Level is how much a check found wrong.
@@ -235,7 +237,7 @@ func (r *Record) ThroughputPerSecond() float64 {
 	if r.WindowNS <= 0 {
 		return 0
 	}
-	return float64(r.Completed-r.Failed()) / (float64(r.WindowNS) / 1e9)
+	return float64(max(0, r.Completed-r.Failed())) / (float64(r.WindowNS) / 1e9)
 }
 
 // Failed is the number of measured requests that failed.

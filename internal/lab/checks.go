@@ -1,0 +1,204 @@
+package lab
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/record"
+)
+
+// generatorBound asks whether the figure is the load generator's own.
+func generatorBound(r *record.Record) record.Check {
+	c := record.Check{Name: "generator-bound", Level: record.OK, Unit: "share"}
+	between := 0.0
+	if span := r.Active * float64(r.WindowNS); span > 0 && r.Cell.Load.Model == "closed" {
+		between = float64(r.Engine.BetweenNS) / span
+	}
+	outside := func() {
+		c.Level = level(between, betweenWarning, betweenInvalid)
+		c.Figure, c.Limit = &between, pointer(betweenInvalid)
+		c.Detail = fmt.Sprintf("the clients spent %s of their time outside of calls, in the load engine or off the CPU", percent(between))
+	}
+	if between > betweenInvalid {
+		outside()
+		return c
+	}
+	client, server := r.Client.Busy, r.Server.Busy
+	c.Figure, c.Limit = client, pointer(saturated)
+	switch {
+	case client != nil && *client >= saturated && server == nil:
+		c.Level = record.Warning
+		c.Detail = fmt.Sprintf("the client had %s of its CPUs busy, and what the server had is not known: the figure may be the client's", percent(*client))
+	case client != nil && *client >= saturated && *server < idle:
+		c.Level = record.Invalid
+		c.Detail = fmt.Sprintf("the client had %s of its CPUs busy and the server %s: the figure is the client's, not the server's", percent(*client), percent(*server))
+	case client != nil && *client >= saturated:
+		c.Level = record.Warning
+		c.Detail = fmt.Sprintf("the client's stack had all of its CPUs busy (%s; the server %s): both ends share in this figure", percent(*client), percent(*server))
+	case between > betweenWarning:
+		outside()
+	case client == nil:
+		c.Level = record.Unknown
+		c.Detail = "the client's CPU time is not known"
+	default:
+		c.Detail = fmt.Sprintf("the client had %s of its CPUs busy", percent(*client))
+	}
+	return c
+}
+
+// schedule asks whether an open loop sent what it should have, when it should
+// have.
+func schedule(r *record.Record) record.Check {
+	c := record.Check{Name: "schedule", Level: record.OK, Unit: "share"}
+	p := r.Pacing
+	if p == nil {
+		c.Detail = "a closed loop keeps none"
+		return c
+	}
+	if p.Scheduled == 0 {
+		c.Level, c.Detail = record.Invalid, "no arrival fell into the window"
+		return c
+	}
+	// What was neither answered nor in flight when the window closed, beyond
+	// what it had inherited when it opened.
+	waiting := max(0, float64(p.Scheduled-r.Completed)-r.InFlight)
+	behind, queued := waiting/float64(p.Scheduled), float64(p.Queued)/float64(p.Scheduled)
+	c.Figure, c.Limit = &behind, pointer(behindInvalid)
+	late, service, response := quantiles(p.Late), quantiles(r.Service), quantiles(*cmp.Or(r.Response, &r.Service))
+	lateLimit := func(of float64) float64 { return max(lateFloorNS, lateShare*of) }
+	tooLate := func(level record.Level, late, of float64) {
+		c.Level, c.Unit = level, "us"
+		c.Figure, c.Limit = pointer(late/1e3), pointer(lateLimit(of)/1e3)
+	}
+	switch {
+	case behind > behindInvalid:
+		c.Level = record.Invalid
+		c.Detail = fmt.Sprintf("%.0f of %d arrivals still waited to be sent when the window closed: the rate is beyond what server and clients can do, and response times only tell how long it lasted", waiting, p.Scheduled)
+	case late.p50 > lateLimit(service.p50):
+		tooLate(record.Invalid, late.p50, service.p50)
+		c.Detail = fmt.Sprintf("the generator sent late by %.0f µs in the median, where a request takes %.0f µs", late.p50/1e3, service.p50/1e3)
+	case late.p99 > lateLimit(response.p99):
+		tooLate(record.Warning, late.p99, response.p99)
+		c.Detail = fmt.Sprintf("the generator sent late by %.0f µs at P99: the tail of the response time, %.0f µs, is partly its own", late.p99/1e3, response.p99/1e3)
+	case queued > queuedWarning:
+		c.Level = record.Warning
+		c.Figure, c.Limit = &queued, pointer(queuedWarning)
+		c.Detail = fmt.Sprintf("%s of the arrivals found all %d clients busy and waited: response time has it, service time has not; more clients would send them", percent(queued), r.Cell.Clients)
+	default:
+		c.Detail = fmt.Sprintf("all %d arrivals were sent, late by %.1f µs in the median", p.Scheduled, late.p50/1e3)
+	}
+	return c
+}
+
+// littlesLaw holds three things that were measured apart against each other:
+// the calls in flight, those that ended, and how long they took. A straddling
+// call may count fully in one and not at all in another; the limit leaves room
+// for that.
+func littlesLaw(r *record.Record) record.Check {
+	c := record.Check{Name: "littles-law", Level: record.Invalid, Unit: "share"}
+	if r.Service.Count != r.Requests {
+		c.Detail = fmt.Sprintf("the record contradicts itself: %d requests, and %d service times", r.Requests, r.Service.Count)
+		return c
+	}
+	if _, err := r.Service.Decode(); err != nil {
+		c.Detail = "the service times cannot be read: " + err.Error()
+		return c
+	}
+	busy := r.InFlight * float64(r.WindowNS)
+	if r.Service.Count == 0 || r.Completed == 0 || busy <= 0 {
+		c.Detail = "no call ended in the window"
+		return c
+	}
+	mean := float64(r.Service.Sum) / float64(r.Service.Count)
+	product := float64(r.Completed) * mean
+	straddled := float64(r.StraddlingNS)
+	if straddled == 0 { // not told: at most this
+		straddled = float64(r.Straddling) * float64(r.Service.Max)
+	}
+	off := math.Abs(product-busy) / busy
+	limit := littleLimit + (float64(r.Straddling)*mean+straddled)/busy
+	c.Figure, c.Limit = &off, &limit
+	c.Detail = fmt.Sprintf("%.4g calls were in flight; throughput × mean service time gives %.4g (%d of %d calls straddle the window's edges)",
+		r.InFlight, product/float64(r.WindowNS), r.Straddling, r.Completed)
+	if off <= limit {
+		c.Level = record.OK
+	}
+	return c
+}
+
+// evenness tells where some clients had made their requests long before others.
+func evenness(r *record.Record) record.Check {
+	c := record.Check{Name: "evenness", Level: record.OK, Unit: "share"}
+	share := r.Active / float64(r.Cell.Clients)
+	c.Figure, c.Limit = &share, pointer(unevenWarning)
+	c.Detail = fmt.Sprintf("%.4g of %d clients were at work in the mean", r.Active, r.Cell.Clients)
+	if share < unevenWarning {
+		c.Level = record.Warning
+		c.Detail += ": some had made all their requests long before others"
+	}
+	return c
+}
+
+// connections asks whether the mode was achieved. A pool grows as far as it is
+// needed; what was replaced before the window did no harm in it.
+func connections(r *record.Record) record.Check {
+	c := record.Check{Name: "connections", Level: record.OK, Unit: "connections"}
+	made := r.Connections
+	opened, want := float64(made.Opened), float64(made.Want)
+	c.Figure, c.Limit = &opened, &want
+	c.Detail = fmt.Sprintf("%s: %d wanted, %d opened, %d of them in the window; %d attempts failed", made.Mode, made.Want, made.Opened, made.During, made.Failed)
+	growing := strings.HasPrefix(made.Mode, "pool") && opened <= want
+	switch {
+	case !growing && (opened < want || made.During > 0):
+		c.Level = record.Invalid
+	case opened != want || made.During > 0 || made.Failed > 0:
+		c.Level = record.Warning
+	}
+	return c
+}
+
+func failures(r *record.Record) record.Check {
+	c := record.Check{Name: "errors", Level: record.OK, Unit: "share", Detail: "none"}
+	failed := r.Failed()
+	share := float64(failed) / float64(max(1, r.Requests))
+	c.Figure, c.Limit = &share, pointer(errorsInvalid)
+	if failed > 0 {
+		most := slices.MaxFunc(r.Errors, func(a, b record.ErrorCount) int { return cmp.Compare(a.Count, b.Count) })
+		c.Level = level(share, 0, errorsInvalid)
+		c.Detail = fmt.Sprintf("%d of %d requests failed; the most of them with %s: %s", failed, r.Requests, most.Code, most.Example)
+	}
+	if asked := int64(r.Cell.Clients) * int64(r.Cell.Load.RequestsPerClient); r.Requests < asked {
+		c.Level = record.Invalid
+		c.Detail = fmt.Sprintf("%d of %d requests were never made, since no call ended any more; failed: %s", asked-r.Requests, asked, c.Detail)
+	}
+	return c
+}
+
+func settled(r *record.Record) record.Check {
+	c := record.Check{Name: "settled", Level: record.OK}
+	if r.WarmUp.Method == "none" {
+		c.Detail = "the scenario asks for no warm-up"
+		return c
+	}
+	c.Detail = fmt.Sprintf("steady after %.0f ms and %d requests", float64(r.WarmUp.TookNS)/1e6, r.WarmUp.Requests)
+	if !r.WarmUp.Settled {
+		c.Level = record.Warning
+		c.Detail = fmt.Sprintf("the throughput had not settled after %.0f ms and %d requests, the longest warm-up allowed", float64(r.WarmUp.TookNS)/1e6, r.WarmUp.Requests)
+	}
+	return c
+}
+
+// points are quantiles in nanoseconds; zero where there is nothing readable.
+type points struct{ p50, p99 float64 }
+
+func quantiles(d latency.Distribution) points {
+	h, err := d.Decode()
+	if err != nil {
+		return points{}
+	}
+	return points{float64(h.Quantile(0.5)), float64(h.Quantile(0.99))}
+}
