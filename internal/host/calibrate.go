@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// Noise is what a spinning thread, which never gives its CPU up, lost of it.
+// Noise is what spinning threads, which never give their CPUs up, lost of them.
 type Noise struct {
-	// LostShare is the mean over the CPUs, 0 to 1.
+	// LostShare is the mean over the CPUs, 0 to 1, of the time that went to
+	// other processes: what the process's own threads took is left out.
 	LostShare float64 `json:"lost_share"`
 	// LargestGap is the longest that any CPU was away.
 	LargestGap time.Duration `json:"largest_gap_ns"`
@@ -18,12 +19,15 @@ type Noise struct {
 	Warnings   []string      `json:"warnings,omitempty"`
 }
 
-// CPUNoise is the noise of one CPU over Elapsed.
+// CPUNoise is the noise of one CPU over Elapsed, as its spinning thread saw it:
+// the gaps in which it did not run, whoever did.
 type CPUNoise struct {
 	CPU        int           `json:"cpu"`
 	Elapsed    time.Duration `json:"elapsed_ns"`
 	Lost       time.Duration `json:"lost_ns"`
 	LargestGap time.Duration `json:"largest_gap_ns"`
+
+	away time.Duration // Elapsed less the thread's CPU time
 }
 
 // gapThreshold separates a CPU taken away from a slow clock read: two reads
@@ -31,15 +35,19 @@ type CPUNoise struct {
 const gapThreshold = 2 * time.Microsecond
 
 // Calibrate spins for d on each of the CPUs, nil for all that the process may
-// use, and sums the gaps above 2 µs. CPUs run side by side, at most GOMAXPROCS
-// of them; the others follow, d each. The process should be idle otherwise, as
-// its own threads and collector count as noise; and what others take depends on
-// its priority.
+// use. CPUs run side by side, at most GOMAXPROCS of them; the others follow, d
+// each. What others take depends on the process's priority.
+//
+// A gap tells that the thread was away, not who ran: in a young process with one
+// CPU Go's own monitor thread takes a tenth of it. The lost share therefore comes
+// from CPU times: that of the process less that of its spinning threads is its
+// own affair.
 func Calibrate(cpus []int, d time.Duration) Noise {
 	if cpus == nil {
 		cpus, _ = allowedCPUs() // where they are not known none can be pinned to either
 	}
 	var noise Noise
+	own := processCPU()
 	for batch := range slices.Chunk(cpus, runtime.GOMAXPROCS(0)) {
 		results := make([]CPUNoise, len(batch))
 		refusals := make([]error, len(batch))
@@ -50,7 +58,9 @@ func Calibrate(cpus []int, d time.Duration) Noise {
 					if err := pinThread([]int{cpu}); err != nil {
 						return err
 					}
+					before := threadCPU()
 					results[i] = spin(d)
+					results[i].away = results[i].Elapsed - (threadCPU() - before)
 					results[i].CPU = cpu
 					return nil
 				})
@@ -65,14 +75,22 @@ func Calibrate(cpus []int, d time.Duration) Noise {
 			noise.CPUs = append(noise.CPUs, results[i])
 		}
 	}
-	noise.summarise()
+	noise.summarise(processCPU() - own)
 	return noise
 }
 
-func (n *Noise) summarise() {
+// summarise knows the CPU time that the whole process used meanwhile.
+func (n *Noise) summarise(process time.Duration) {
+	var elapsed, away, spun time.Duration
 	for _, cpu := range n.CPUs {
-		n.LostShare += float64(cpu.Lost) / float64(cpu.Elapsed) / float64(len(n.CPUs))
+		elapsed += cpu.Elapsed
+		away += cpu.away
+		spun += cpu.Elapsed - cpu.away
 		n.LargestGap = max(n.LargestGap, cpu.LargestGap)
+	}
+	if elapsed > 0 {
+		others := max(0, away-max(0, process-spun))
+		n.LostShare = float64(others) / float64(elapsed)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -47,6 +48,20 @@ func reniceThread(nice int) error {
 		return fmt.Errorf("set priority: %w (%w): run as root, grant CAP_SYS_NICE, or raise RLIMIT_NICE to %d", err, ErrUnsupported, 20-nice)
 	}
 	return nil
+}
+
+// threadCPU and processCPU are exact to the moment, unlike getrusage, which
+// leaves out what a running thread has used since the last timer tick.
+func threadCPU() time.Duration { return cpuClock(unix.CLOCK_THREAD_CPUTIME_ID) }
+
+func processCPU() time.Duration { return cpuClock(unix.CLOCK_PROCESS_CPUTIME_ID) }
+
+func cpuClock(id int32) time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(id, &t); err != nil {
+		return 0 // Linux has had both since 2.6.12
+	}
+	return time.Duration(t.Nano())
 }
 
 // startTied starts a child that the kernel kills when the calling thread ends.

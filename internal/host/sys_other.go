@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"time"
 )
 
 func unsupported(what string) error {
@@ -17,6 +18,10 @@ func allowedCPUs() ([]int, error) { return nil, unsupported("read CPU affinity")
 func pinThread([]int) error { return unsupported("set CPU affinity") }
 
 func reniceThread(int) error { return unsupported("set priority") }
+
+// Nothing can be pinned here, and so nothing is calibrated.
+func threadCPU() time.Duration  { return 0 }
+func processCPU() time.Duration { return 0 }
 
 func reniceSession(int, int) error { return nil } // there are none
 
