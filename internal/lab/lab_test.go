@@ -1,13 +1,18 @@
 package lab
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/worker"
@@ -16,14 +21,48 @@ import (
 // TestMain makes the test's program a worker too: the lab starts real
 // processes.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "worker" {
-		if err := worker.Main(context.Background(), os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
+	if len(os.Args) < 2 {
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
+	var err error
+	switch os.Args[1] {
+	case "worker":
+		err = worker.Main(context.Background(), os.Stdin, os.Stdout)
+	case "mortal-worker":
+		err = mortalWorker(worker.Role(os.Args[2]), os.Args[3], os.Args[4])
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// mortalWorker is a worker that dies, in that role and of that variant, as soon
+// as there is a file of the given name.
+func mortalWorker(role worker.Role, variant, file string) error {
+	input := bufio.NewReader(os.Stdin)
+	line, err := input.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	spec, err := worker.ParseSpec(line)
+	if err != nil {
+		return err
+	}
+	if spec.Role == role && spec.Stack == variant {
+		go func() { // ends the process
+			for {
+				if _, err := os.Stat(file); err == nil {
+					fmt.Fprintln(os.Stderr, "the cellar is flooded")
+					os.Exit(7)
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		}()
+	}
+	return worker.Main(context.Background(), io.MultiReader(bytes.NewReader(line), input), os.Stdout)
 }
 
 func newLab(t *testing.T) *Lab {
@@ -35,6 +74,7 @@ func newLab(t *testing.T) *Lab {
 	return New([]string{program, "worker"})
 }
 
+// oneCell is a scenario of one part: four clients that make 100 requests each.
 func oneCell(t *testing.T, stacks string) *scenario.Scenario {
 	t.Helper()
 	variants, err := scenario.ParseVariants(stacks)
@@ -51,21 +91,31 @@ func oneCell(t *testing.T, stacks string) *scenario.Scenario {
 	}
 }
 
-// runAll carries the scenario out in a directory of its own and returns the
-// records.
-func runAll(t *testing.T, l *Lab, s *scenario.Scenario) []record.Record {
+// openCell is oneCell under an open loop of so many clients.
+func openCell(t *testing.T, stacks string, clients int, rate float64, window time.Duration) *scenario.Scenario {
+	t.Helper()
+	s := oneCell(t, stacks)
+	s.Parts[0].Clients = []int{clients}
+	s.Parts[0].Load = scenario.Load{Model: scenario.Open, Rate: rate, Arrivals: scenario.Constant, Duration: scenario.Duration(window)}
+	return s
+}
+
+// create makes a run for the scenario in a directory of its own.
+func create(t *testing.T, s *scenario.Scenario) *record.Run {
 	t.Helper()
 	plan := NewPlan(s)
-	run, err := record.Create(t.TempDir(), record.Manifest{
+	run, err := record.Create(filepath.Join(t.TempDir(), "run"), record.Manifest{
 		Version: record.Version, Name: s.Name, Status: record.Running, Seed: s.Seed, Started: time.Now(),
 		Trials: len(plan.Trials), Order: plan.Manifested(), Scenario: json.RawMessage(`{}`), Host: json.RawMessage(`{}`),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Run(t.Context(), plan, run); err != nil {
-		t.Fatal(err)
-	}
+	return run
+}
+
+func recordsOf(t *testing.T, run *record.Run) []record.Record {
+	t.Helper()
 	var records []record.Record
 	for r, err := range run.Records() {
 		if err != nil {
@@ -74,6 +124,48 @@ func runAll(t *testing.T, l *Lab, s *scenario.Scenario) []record.Record {
 		records = append(records, r)
 	}
 	return records
+}
+
+// runAll carries the scenario out and returns the records.
+func runAll(t *testing.T, l *Lab, s *scenario.Scenario) []record.Record {
+	t.Helper()
+	run := create(t, s)
+	if err := l.Run(t.Context(), NewPlan(s), run); err != nil {
+		t.Fatal(err)
+	}
+	return recordsOf(t, run)
+}
+
+// runOne carries out a scenario of one trial, which must measure something.
+func runOne(t *testing.T, l *Lab, s *scenario.Scenario) *record.Record {
+	t.Helper()
+	r := runAll(t, l, s)[0]
+	if r.Failure != "" {
+		t.Fatal(r.Failure)
+	}
+	return &r
+}
+
+func histogram(t *testing.T, d latency.Distribution) *latency.Histogram {
+	t.Helper()
+	h, err := d.Decode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func wantCheck(t *testing.T, r *record.Record, name string, want record.Level) {
+	t.Helper()
+	for _, c := range r.Checks {
+		if c.Name == name {
+			if c.Level != want {
+				t.Errorf("%s is %s, want %s: %s", name, c.Level, want, c.Detail)
+			}
+			return
+		}
+	}
+	t.Errorf("no check %s", name)
 }
 
 func TestATrialOverEachStack(t *testing.T) {
@@ -85,9 +177,8 @@ func TestATrialOverEachStack(t *testing.T) {
 		if r.Requests != 400 || r.Failed() != 0 {
 			t.Errorf("%s: %d requests, %v failed; want 400 and none", r.Cell.Key(), r.Requests, r.Errors)
 		}
-		if os.Getenv("WIRELAB_SHOW") != "" {
-			text, _ := json.MarshalIndent(r, "", " ")
-			t.Logf("%s", text)
-		}
+		wantCheck(t, &r, "littles-law", record.OK)
+		wantCheck(t, &r, "connections", record.OK)
+		wantCheck(t, &r, "errors", record.OK)
 	}
 }

@@ -1,0 +1,223 @@
+package lab
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/record"
+)
+
+// distributed is count durations of the same length.
+func distributed(t *testing.T, count int, each time.Duration) latency.Distribution {
+	t.Helper()
+	r := latency.NewRecorder()
+	defer r.Close()
+	for range count {
+		r.Record(int64(each))
+	}
+	d, err := latency.NewHistogram(r).Distribution()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// sound is a closed loop that nothing can be said against: four clients whose
+// requests take 100 µs each, for a second.
+func sound(t *testing.T) *record.Record {
+	t.Helper()
+	return &record.Record{
+		Cell:     record.Cell{Clients: 4, Load: record.Load{Model: "closed", RequestsPerClient: 10_000}},
+		WindowNS: 1e9, Requests: 40_000, Completed: 40_000, Straddling: 4, StraddlingNS: 4e5, InFlight: 4, Active: 4,
+		Service:     distributed(t, 40_000, 100*time.Microsecond),
+		WarmUp:      record.WarmUp{Settled: true, Method: "MSER-5"},
+		Client:      record.Process{Busy: pointer(0.6)},
+		Server:      record.Process{Busy: pointer(0.9)},
+		Connections: record.Connections{Mode: "per-worker", Want: 4, Opened: 4},
+		Host: record.HostState{
+			StolenShare: pointer(0), OthersShare: pointer(0), LostBefore: pointer(0), LostAfter: pointer(0),
+		},
+	}
+}
+
+// soundOpen is an open loop of 10,000 a second, without fault too.
+func soundOpen(t *testing.T) *record.Record {
+	t.Helper()
+	r := sound(t)
+	r.Cell.Load = record.Load{Model: "open", DurationNS: 1e9, RatePerSecond: 10_000}
+	r.Requests, r.Completed, r.InFlight = 10_000, 10_000, 1
+	r.Service = distributed(t, 10_000, 100*time.Microsecond)
+	response := distributed(t, 10_000, 101*time.Microsecond)
+	r.Response = &response
+	r.Pacing = &record.Pacing{Scheduled: 10_000, Late: distributed(t, 10_000, time.Microsecond)}
+	return r
+}
+
+func TestNothingIsSaidAgainstASoundRecord(t *testing.T) {
+	for name, r := range map[string]*record.Record{"closed": sound(t), "open": soundOpen(t)} {
+		for _, c := range Judge(r) {
+			if c.Level != record.OK || c.Detail == "" {
+				t.Errorf("%s: %s is %s: %s", name, c.Name, c.Level, c.Detail)
+			}
+		}
+	}
+}
+
+// One fault a row. The check that it is for must see it, and no other may.
+func TestEachFaultIsSeen(t *testing.T) {
+	type fault func(*record.Record)
+	for _, c := range []struct {
+		name  string
+		fault fault
+		check string
+		level record.Level
+		says  string
+	}{
+		{"half of the time between calls", func(r *record.Record) { r.Engine.BetweenNS = 2e9 }, "generator-bound", record.Invalid, "50 % of their time outside"},
+		{"a tenth of it", func(r *record.Record) { r.Engine.BetweenNS = 4e8 }, "generator-bound", record.Warning, "10 % of their time outside"},
+		{"client full, server idle", func(r *record.Record) { busy(r, 0.99, 0.2) }, "generator-bound", record.Invalid, "the client's, not the server's"},
+		{"client full, server busy", func(r *record.Record) { busy(r, 0.99, 0.8) }, "generator-bound", record.Warning, "both ends share"},
+		{"client full, server unknown", func(r *record.Record) { busy(r, 0.99, 0); r.Server.Busy = nil }, "generator-bound", record.Warning, "may be the client's"},
+		{"client full, server idle, a tenth between", func(r *record.Record) { busy(r, 0.99, 0.2); r.Engine.BetweenNS = 4e8 }, "generator-bound", record.Invalid, "the client's, not the server's"},
+		{"client unknown", func(r *record.Record) { r.Client.Busy = nil }, "generator-bound", record.Unknown, "not known"},
+
+		{"law broken", func(r *record.Record) { r.InFlight = 3.9 }, "littles-law", record.Invalid, "3.9 calls were in flight"},
+		{"more ended than can have", func(r *record.Record) { r.Completed = 41_000 }, "littles-law", record.Invalid, "gives 4.1"},
+		{"fewer service times than requests", func(r *record.Record) { r.Requests++ }, "littles-law", record.Invalid, "contradicts itself"},
+		{"histogram lost", func(r *record.Record) { r.Service.Histogram = "" }, "littles-law", record.Invalid, "cannot be read"},
+		{"nothing ended", func(r *record.Record) { r.Completed = 0 }, "littles-law", record.Invalid, "no call ended"},
+		{"no window", func(r *record.Record) { r.WindowNS = 0 }, "littles-law", record.Invalid, "no call ended"},
+
+		{"some done long before others", func(r *record.Record) { r.Active = 3.5 }, "evenness", record.Warning, "long before others"},
+
+		{"connections not made", func(r *record.Record) { r.Connections.Opened = 3 }, "connections", record.Invalid, "4 wanted, 3 opened"},
+		{"a connection replaced in the window", func(r *record.Record) { r.Connections.Opened, r.Connections.During = 5, 1 }, "connections", record.Invalid, "1 of them in the window"},
+		{"one replaced before it", func(r *record.Record) { r.Connections.Opened = 5 }, "connections", record.Warning, "5 opened"},
+		{"an attempt failed", func(r *record.Record) { r.Connections.Failed = 1 }, "connections", record.Warning, "1 attempts failed"},
+		{"a pool that needed fewer", func(r *record.Record) { r.Connections.Mode, r.Connections.Opened = "pool:4", 3 }, "connections", record.Warning, "pool:4"},
+		{"a pool that grew in the window", func(r *record.Record) { r.Connections.Mode, r.Connections.During = "pool", 1 }, "connections", record.Warning, "pool"},
+		{"a pool that churns", func(r *record.Record) {
+			r.Connections.Mode, r.Connections.Opened, r.Connections.During = "pool", 9, 5
+		}, "connections", record.Invalid, "9 opened, 5 of them"},
+
+		{"a few errors", func(r *record.Record) { fails(r, 400) }, "errors", record.Warning, "400 of 40000"},
+		{"many errors", func(r *record.Record) { fails(r, 401) }, "errors", record.Invalid, "Unavailable: gone"},
+		{"requests never made", func(r *record.Record) {
+			r.Cell.Load.RequestsPerClient = 10_001
+		}, "errors", record.Invalid, "4 of 40004 requests were never made"},
+
+		{"not settled", func(r *record.Record) { r.WarmUp.Settled = false }, "settled", record.Warning, "had not settled"},
+
+		{"stolen", func(r *record.Record) { r.Host.StolenShare = pointer(0.2) }, "stolen-cpu", record.Invalid, "20 %"},
+		{"a little stolen", func(r *record.Record) { r.Host.StolenShare = pointer(0.05) }, "stolen-cpu", record.Warning, "5 %"},
+		{"nobody knows what is stolen", func(r *record.Record) { r.Host.StolenShare = nil }, "stolen-cpu", record.Unknown, "not known"},
+		{"loud neighbours", func(r *record.Record) { r.Host.OthersShare = pointer(0.6) }, "neighbours", record.Invalid, "60 %"},
+		{"neighbours", func(r *record.Record) { r.Host.OthersShare = pointer(0.1) }, "neighbours", record.Warning, "10 %"},
+		{"a foreign server is a neighbour", func(r *record.Record) { r.Host.OthersShare, r.Cell.Target = pointer(0.6), "127.0.0.1:9" }, "neighbours", record.Unknown, "127.0.0.1:9"},
+		{"noise before", func(r *record.Record) { r.Host.LostBefore = pointer(0.3) }, "noise", record.Invalid, "30 %"},
+		{"noise after", func(r *record.Record) { r.Host.LostAfter = pointer(0.1) }, "noise", record.Warning, "10 %"},
+	} {
+		r := sound(t)
+		c.fault(r)
+		wantOnly(t, c.name, r, c.check, c.level, c.says)
+	}
+}
+
+func TestEachFaultOfAScheduleIsSeen(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault func(*record.Record)
+		level record.Level
+		says  string
+	}{
+		{"no arrival", func(r *record.Record) { r.Pacing.Scheduled = 0 }, record.Invalid, "no arrival"},
+		{"beyond capacity", func(r *record.Record) { r.Pacing.Scheduled = 20_000 }, record.Invalid, "9999 of 20000 arrivals still waited"},
+		{"calls in flight are none that wait", func(r *record.Record) {
+			// 10 % of the window's arrivals, but all of them under way.
+			r.Pacing.Scheduled, r.InFlight, r.StraddlingNS = 11_000, 1000, 1e12
+		}, record.OK, "11000 arrivals were sent"},
+		{"generator late", func(r *record.Record) { r.Pacing.Late = distributed(t, 10_000, 30*time.Microsecond) }, record.Invalid, "late by 30 µs in the median"},
+		{"late beside a slow server", func(r *record.Record) {
+			r.Pacing.Late = distributed(t, 10_000, 30*time.Microsecond)
+			r.Service = distributed(t, 10_000, time.Millisecond)
+			response := distributed(t, 10_000, time.Millisecond)
+			r.Response, r.InFlight = &response, 10
+		}, record.OK, "30.0 µs in the median"},
+		{"generator late in the tail", func(r *record.Record) {
+			r.Pacing.Late = tailed(t, time.Microsecond, 60*time.Microsecond)
+		}, record.Warning, "late by 60 µs at P99"},
+		{"too few clients", func(r *record.Record) { r.Pacing.Queued = 500 }, record.Warning, "5 % of the arrivals found all 4 clients busy"},
+	} {
+		r := soundOpen(t)
+		c.fault(r)
+		wantOnly(t, c.name, r, "schedule", c.level, c.says)
+	}
+}
+
+// A record that does not tell how long its straddling calls took gets the
+// benefit of the doubt, up to the longest call.
+func TestLittlesLawLeavesRoomForStraddlingCalls(t *testing.T) {
+	r := sound(t)
+	r.InFlight, r.Straddling, r.StraddlingNS = 3.5, 4000, 4e8
+	wantOnly(t, "straddling", r, "littles-law", record.OK, "4000 of 40000 calls straddle")
+	r.StraddlingNS = 0
+	wantOnly(t, "straddling, time not told", r, "littles-law", record.OK, "4000")
+	r.Straddling = 0
+	wantOnly(t, "no straddling", r, "littles-law", record.Invalid, "3.5 calls")
+}
+
+func TestAFailureIsInvalid(t *testing.T) {
+	r := &record.Record{Failure: "server tcp: ended with signal: killed"}
+	r.Checks = Judge(r)
+	if r.Valid() || len(r.Checks) != 1 || !strings.Contains(r.Checks[0].Detail, "signal: killed") {
+		t.Errorf("checks %+v", r.Checks)
+	}
+}
+
+func busy(r *record.Record, client, server float64) {
+	r.Client.Busy, r.Server.Busy = &client, &server
+}
+
+// fails lets so many requests fail, most of them as Unavailable.
+func fails(r *record.Record, count int64) {
+	r.Errors = []record.ErrorCount{{Code: "Aborted", Count: 1, Example: "once"}, {Code: "Unavailable", Count: count - 1, Example: "gone"}}
+}
+
+// tailed is 10,000 durations of which one in fifty is longer.
+func tailed(t *testing.T, most, some time.Duration) latency.Distribution {
+	t.Helper()
+	r := latency.NewRecorder()
+	defer r.Close()
+	for i := range 10_000 {
+		if i%50 == 0 {
+			r.Record(int64(some))
+		} else {
+			r.Record(int64(most))
+		}
+	}
+	d, err := latency.NewHistogram(r).Distribution()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// wantOnly wants the check at that level, with those words, and all others OK.
+func wantOnly(t *testing.T, name string, r *record.Record, check string, level record.Level, says string) {
+	t.Helper()
+	checks := Judge(r)
+	if !slices.ContainsFunc(checks, func(c record.Check) bool { return c.Name == check }) {
+		t.Fatalf("there is no check %q", check)
+	}
+	for _, c := range checks {
+		switch {
+		case c.Name != check && c.Level != record.OK:
+			t.Errorf("%s: %s is %s too: %s", name, c.Name, c.Level, c.Detail)
+		case c.Name == check && (c.Level != level || !strings.Contains(c.Detail, says)):
+			t.Errorf("%s: %s is %s: %s\nwant %s: …%s…", name, c.Name, c.Level, c.Detail, level, says)
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+)
+
+// These tests put a known truth into a server or a client and want it back out
+// of the record, through real processes.
+
+// despiteNoise lets a busy machine spoil two measurements of three: a fault of
+// the instrument is there every time.
+func despiteNoise(t *testing.T, measure func() error) {
+	t.Helper()
+	var err error
+	for range 3 {
+		if err = measure(); err == nil {
+			return
+		}
+		t.Log(err)
+	}
+	t.Error("three times:", err)
+}
+
+func near(what string, got, want time.Duration, tolerance float64) error {
+	if math.Abs(float64(got-want)) > tolerance*float64(want) {
+		return fmt.Errorf("%s is %v, want %v within %v %%", what, got, want, 100*tolerance)
+	}
+	return nil
+}
+
+func atMost(what string, got, limit time.Duration) error {
+	if got > limit {
+		return fmt.Errorf("%s is %v, want at most %v", what, got, limit)
+	}
+	return nil
+}
+
+func TestADelayComesOut(t *testing.T) {
+	const delay = 5 * time.Millisecond
+	loops := map[string]*scenario.Scenario{"closed": oneCell(t, "fake:delay=5ms")}
+	if !testing.Short() {
+		loops["open"] = openCell(t, "fake:delay=5ms", 8, 200, time.Second)
+	}
+	for name, s := range loops {
+		despiteNoise(t, func() error {
+			r := runOne(t, newLab(t), s)
+			service := histogram(t, r.Service)
+			return errors.Join(
+				near(name+": the mean", service.Mean(), delay, 0.02),
+				near(name+": P50", service.Quantile(0.5), delay, 0.02),
+			)
+		})
+	}
+}
+
+// Closed-loop clients would wait a stall out and hardly see it. Arrivals on a
+// schedule meet it evenly: a tenth of them, with a thousandth of all waiting
+// for more than 99 ms. Two of 5,000 calls a second meet it in service.
+func TestAStallShowsInResponseTimeOnly(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes five seconds")
+	}
+	despiteNoise(t, func() error {
+		r := runOne(t, newLab(t), openCell(t, "fake:stall=100ms", 2, 5000, 3*time.Second))
+		service, response := histogram(t, r.Service), histogram(t, *r.Response)
+		return errors.Join(
+			near("response P99.9", response.Quantile(0.999), 99*time.Millisecond, 0.03),
+			near("response P95", response.Quantile(0.95), 50*time.Millisecond, 0.1),
+			atMost("service P99.9", service.Quantile(0.999), 30*time.Millisecond),
+			atMost("the generator's own lateness, P50", histogram(t, r.Pacing.Late).Quantile(0.5), 20*time.Microsecond),
+		)
+	})
+}
+
+func TestFaultsAreCounted(t *testing.T) {
+	for variant, want := range map[string]struct {
+		code  string
+		count int64
+		level record.Level
+	}{
+		"fake:fail-every=50":    {"Unavailable", 8, record.Invalid},
+		"fake:fail-every=200":   {"Unavailable", 2, record.Warning},
+		"fake:corrupt-every=50": {"WrongAnswer", 8, record.Invalid},
+	} {
+		s := oneCell(t, variant)
+		s.Parts[0].WarmUp = scenario.WarmUp{}
+		r := runOne(t, newLab(t), s)
+		if len(r.Errors) != 1 || r.Errors[0].Code != want.code || r.Errors[0].Count != want.count {
+			t.Errorf("%s: errors %+v, want %d × %s", variant, r.Errors, want.count, want.code)
+		}
+		if r.Requests != 400 {
+			t.Errorf("%s: %d requests, want 400", variant, r.Requests)
+		}
+		wantCheck(t, r, "errors", want.level)
+	}
+}
+
+// A stack that costs nothing leaves the generator's own time.
+func TestAGeneratorBoundTrialIsInvalid(t *testing.T) {
+	s := oneCell(t, "fake")
+	s.Parts[0].Load.Requests = 50_000
+	wantCheck(t, runOne(t, newLab(t), s), "generator-bound", record.Invalid)
+}
+
+// Two clients with 5 ms a request make 400 a second at most.
+func TestARateBeyondCapacityIsInvalid(t *testing.T) {
+	for name, drain := range map[string]time.Duration{"drained": 10 * time.Second, "cut short": 200 * time.Millisecond} {
+		l := newLab(t)
+		l.drain = drain
+		r := runOne(t, l, openCell(t, "fake:delay=5ms", 2, 1000, 500*time.Millisecond))
+		wantCheck(t, r, "schedule", record.Invalid)
+		if r.Pacing.Scheduled != 500 || (r.Pacing.Unsent > 0) != (name == "cut short") {
+			t.Errorf("%s: %d scheduled, %d unsent", name, r.Pacing.Scheduled, r.Pacing.Unsent)
+		}
+	}
+}
+
+// Eight clients through two permits wait three turns of four.
+func TestTheWaitForAPermitIsToldApart(t *testing.T) {
+	s := oneCell(t, "fake:delay=5ms,inflight=2")
+	s.Parts[0].Clients = []int{8}
+	despiteNoise(t, func() error {
+		r := runOne(t, newLab(t), s)
+		if math.Abs(r.InFlight-2) > 0.05 {
+			return fmt.Errorf("%v calls in flight, want 2", r.InFlight)
+		}
+		return errors.Join(
+			near("service", histogram(t, r.Service).Mean(), 5*time.Millisecond, 0.05),
+			near("the wait", histogram(t, *r.Wait).Mean(), 15*time.Millisecond, 0.05),
+			near("response", histogram(t, *r.Response).Mean(), 20*time.Millisecond, 0.05),
+		)
+	})
+}
+
+// Clients that wait for their instants must not keep answers from being read.
+// Where each of twenty spun for itself, P50 over tcp was 20 times the truth.
+func TestPacingDoesNotDelayAnswers(t *testing.T) {
+	closed := oneCell(t, "tcp")
+	closed.Parts[0].Clients = []int{1}
+	closed.Parts[0].Load.Requests = 2000
+	despiteNoise(t, func() error {
+		alone := histogram(t, runOne(t, newLab(t), closed).Service).Quantile(0.5)
+		r := runOne(t, newLab(t), openCell(t, "tcp", 20, 3000, 700*time.Millisecond))
+		if cpus := len(r.Client.CPUs); r.Client.GoMaxProcs != cpus+1 {
+			t.Errorf("an open loop on %d CPUs has GOMAXPROCS %d, want one more", cpus, r.Client.GoMaxProcs)
+		}
+		return atMost("service P50 of an open loop", histogram(t, r.Service).Quantile(0.5), 5*alone)
+	})
+}
+
+func TestSamplesAreWhatWasMeasured(t *testing.T) {
+	s := oneCell(t, "tcp")
+	s.Parts[0].Samples = true
+	run := create(t, s)
+	if err := newLab(t).Run(t.Context(), NewPlan(s), run); err != nil {
+		t.Fatal(err)
+	}
+	r := recordsOf(t, run)[0]
+	var services []int64
+	for row, err := range latency.ReadParquet(filepath.Join(run.Dir, r.SamplesFile)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		services = append(services, row.Service)
+		if row.Start < 0 || row.Start >= r.WindowNS || row.Response != row.Wait+row.Service {
+			t.Errorf("sample %+v of a window of %d ns", row, r.WindowNS)
+		}
+	}
+	if int64(len(services)) != r.Requests {
+		t.Fatalf("%d samples of %d requests", len(services), r.Requests)
+	}
+	slices.Sort(services)
+	h := histogram(t, r.Service)
+	for _, q := range []float64{0.01, 0.5, 0.9, 0.99, 1} {
+		at := services[int(math.Ceil(q*float64(len(services))))-1]
+		if err := near(fmt.Sprintf("quantile %v of the samples", q), time.Duration(at), h.Quantile(q), 0.001); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A against A, in as many processes: no difference that matters.
+func TestAAgainstA(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes five seconds")
+	}
+	s := oneCell(t, "fake:delay=1ms")
+	s.Parts[0].Repeats = 3
+	again := s.Parts[0]
+	again.Name = "again"
+	s.Parts = append(s.Parts, again)
+	despiteNoise(t, func() error {
+		medians := map[string][]time.Duration{}
+		for _, r := range runAll(t, newLab(t), s) {
+			medians[r.Cell.Part] = append(medians[r.Cell.Part], histogram(t, r.Service).Quantile(0.5))
+		}
+		for _, m := range medians {
+			slices.Sort(m)
+		}
+		return near("the middle P50 of the second", medians["again"][1], medians["part"][1], 0.03)
+	})
+}
