@@ -7,8 +7,7 @@ import (
 	"wirelab.dev/internal/record"
 )
 
-// summarize describes a point. Without a valid trial its figures stay zero: a
-// figure that is not to be believed is not given, save as one of the Repeats.
+// summarize describes a point.
 func (p *point) summarize(shared remarks) Cell {
 	valid := p.valid()
 	c := Cell{
@@ -27,6 +26,12 @@ func (p *point) summarize(shared remarks) Cell {
 	}
 	slices.SortFunc(c.Repeats, func(a, b Repeat) int { return cmp.Compare(a.Trial, b.Trial) })
 	if len(valid) == 0 {
+		if refused := p.measured(); len(refused) > 0 {
+			c.Refused = len(refused)
+			c.count(refused)
+			c.measure(refused)
+			c.forgetIntervals()
+		}
 		return c
 	}
 	c.count(valid)
@@ -37,9 +42,26 @@ func (p *point) summarize(shared remarks) Cell {
 	return c
 }
 
-// count adds up what the valid trials requested.
-func (c *Cell) count(valid []trial) {
-	for _, t := range valid {
+// forgetIntervals takes the intervals from the figures of a cell that is not
+// valid: they would say how sure we are of what we do not believe.
+func (c *Cell) forgetIntervals() {
+	figures := []*Figure{&c.Throughput, &c.P99OverP50, &c.InFlight, &c.WarmUp, &c.Opened,
+		c.ClientCPU, c.ServerCPU, c.ClientBusy, c.ServerBusy, c.ClientPeak, c.ServerPeak}
+	for _, l := range []*Latencies{&c.Service, c.Response, c.Wait} {
+		if l != nil {
+			figures = append(figures, &l.Mean, &l.P50, &l.P90, &l.P95, &l.P99, &l.P999, &l.P9999, &l.Max)
+		}
+	}
+	for _, f := range figures {
+		if f != nil {
+			f.Interval = nil
+		}
+	}
+}
+
+// count adds up what the trials requested.
+func (c *Cell) count(trials []trial) {
+	for _, t := range trials {
 		c.Requests += t.Requests
 		c.Errors += t.Failed()
 		for _, e := range t.Errors {
@@ -54,29 +76,29 @@ func (c *Cell) count(valid []trial) {
 	slices.SortStableFunc(c.ErrorKinds, func(a, b record.ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
 }
 
-func (c *Cell) measure(valid []trial) {
-	c.Throughput = over(valid, throughput)
-	c.Service = latencies(valid, func(t trial) times { return t.service })
-	if hasAll(valid, func(t trial) bool { return t.Response != nil }) {
-		response := latencies(valid, func(t trial) times { return t.response })
+func (c *Cell) measure(trials []trial) {
+	c.Throughput = over(trials, throughput)
+	c.Service = latencies(trials, func(t trial) times { return t.service })
+	if hasAll(trials, func(t trial) bool { return t.Response != nil }) {
+		response := latencies(trials, func(t trial) times { return t.response })
 		c.Response = &response
 	}
-	if hasAll(valid, func(t trial) bool { return t.Wait != nil }) {
-		wait := latencies(valid, func(t trial) times { return t.wait })
+	if hasAll(trials, func(t trial) bool { return t.Wait != nil }) {
+		wait := latencies(trials, func(t trial) times { return t.wait })
 		c.Wait = &wait
 	}
-	c.P99OverP50 = over(valid, tailResponse)
-	c.InFlight = over(valid, func(t trial) float64 { return t.InFlight })
-	c.WarmUp = over(valid, func(t trial) float64 { return float64(t.WarmUp.TookNS) / 1e6 })
-	c.Opened = Figure{Value: over(valid, func(t trial) float64 { return float64(t.Connections.Opened) }).Value}
-	c.Want = valid[0].Connections.Want
+	c.P99OverP50 = over(trials, tailResponse)
+	c.InFlight = over(trials, func(t trial) float64 { return t.InFlight })
+	c.WarmUp = over(trials, func(t trial) float64 { return float64(t.WarmUp.TookNS) / 1e6 })
+	c.Opened = Figure{Value: over(trials, func(t trial) float64 { return float64(t.Connections.Opened) }).Value}
+	c.Want = trials[0].Connections.Want
 
-	c.ClientCPU = known(valid, func(t trial) (float64, bool) { return cpuPerRequest(t, t.Client) })
-	c.ServerCPU = known(valid, func(t trial) (float64, bool) { return cpuPerRequest(t, t.Server) })
-	c.ClientBusy = known(valid, func(t trial) (float64, bool) { return pointed(t.Client.Busy) })
-	c.ServerBusy = known(valid, func(t trial) (float64, bool) { return pointed(t.Server.Busy) })
-	c.ClientPeak = known(valid, func(t trial) (float64, bool) { return pointed(t.Client.PeakBytes) })
-	c.ServerPeak = known(valid, func(t trial) (float64, bool) { return pointed(t.Server.PeakBytes) })
+	c.ClientCPU = known(trials, func(t trial) (float64, bool) { return cpuPerRequest(t, t.Client) })
+	c.ServerCPU = known(trials, func(t trial) (float64, bool) { return cpuPerRequest(t, t.Server) })
+	c.ClientBusy = known(trials, func(t trial) (float64, bool) { return pointed(t.Client.Busy) })
+	c.ServerBusy = known(trials, func(t trial) (float64, bool) { return pointed(t.Server.Busy) })
+	c.ClientPeak = known(trials, func(t trial) (float64, bool) { return pointed(t.Client.PeakBytes) })
+	c.ServerPeak = known(trials, func(t trial) (float64, bool) { return pointed(t.Server.PeakBytes) })
 }
 
 // latencies has no interval for the maximum: that of more trials is greater,

@@ -142,7 +142,7 @@ func TestInvalidTrialsAreNotAveragedIn(t *testing.T) {
 	}
 }
 
-func TestACellWithoutAValidTrialHasNoFigures(t *testing.T) {
+func TestACellWithoutAValidTrialShowsWhatWasRefused(t *testing.T) {
 	records := versus(1, 3, 1.1, 1).records(t)
 	for _, r := range records {
 		if r.Cell.Variant == "tcp" {
@@ -151,7 +151,7 @@ func TestACellWithoutAValidTrialHasNoFigures(t *testing.T) {
 	}
 	s := summarize(t, records)
 	c := s.Cells[0]
-	if c.IsValid() || c.Throughput != (Figure{}) || c.Service.Mean != (Figure{}) || c.Curve != nil || len(c.Repeats) != 3 {
+	if c.IsValid() || c.Refused != 3 || c.Throughput.Value == 0 || c.Throughput.Interval != nil || c.Service.Mean.Interval != nil || c.Curve != nil || len(c.Repeats) != 3 {
 		t.Errorf("%+v", c)
 	}
 	if len(s.Comparisons) != 0 || len(s.WarmUps) != 0 {

@@ -90,6 +90,17 @@ func (p *point) valid() []trial {
 	return valid
 }
 
+// measured are the trials that came to a measurement, believed or not.
+func (p *point) measured() []trial {
+	var measured []trial
+	for _, t := range p.trials {
+		if t.Failure == "" && t.service.count > 0 {
+			measured = append(measured, t)
+		}
+	}
+	return measured
+}
+
 // tail is how many times longer the slowest hundredth takes than the median.
 func (t times) tail() float64 {
 	if t.p50 == 0 {

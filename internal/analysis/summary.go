@@ -63,12 +63,15 @@ type Latencies struct {
 	Mean, P50, P90, P95, P99, P999, P9999, Max Figure
 }
 
-// Cell is one point of the matrix, over its repeats.
+// Cell is one point of the matrix, over its repeats. Its figures are of its
+// valid trials. Where it has none they are of those that were invalid, so that a
+// reader may see what was refused: without intervals, and used for nothing else.
 type Cell struct {
 	record.Cell
 	Key     string
 	Trials  int // done
 	Valid   int // of them
+	Refused int // that the figures are of where none is valid
 	Failure string
 
 	Requests   int64 // of the valid trials together
@@ -99,6 +102,9 @@ type Cell struct {
 
 // IsValid tells whether the cell has a trial that may be used.
 func (c *Cell) IsValid() bool { return c.Valid > 0 }
+
+// HasFigures tells whether there is anything to show, valid or not.
+func (c *Cell) HasFigures() bool { return c.Valid > 0 || c.Refused > 0 }
 
 // CurvePoint is one point of a percentile curve.
 type CurvePoint struct {

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"fmt"
 	"syscall"
 	"time"
 
@@ -54,6 +55,17 @@ func applyUsage(p *record.Process, u *probe.Usage, windowNS int64) {
 	if cpus := len(p.CPUs); cpus > 0 && windowNS > 0 {
 		busy := float64(u.CPU()) / float64(windowNS) / float64(cpus)
 		p.Busy = &busy
+	}
+}
+
+// warnOfMemory tells where the limit of a worker's memory took part in the
+// figure.
+func warnOfMemory(r *record.Record) {
+	for side, p := range map[string]record.Process{"client": r.Client, "server": r.Server} {
+		if p.PeakBytes != nil && *p.PeakBytes >= worker.MemoryLimit {
+			r.Warnings = append(r.Warnings, fmt.Sprintf(
+				"the %s reached the memory limit of %d MiB that wirelab sets its workers: its collector ran more often than by default", side, worker.MemoryLimit>>20))
+		}
 	}
 }
 

@@ -96,6 +96,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	} else {
 		r.Warnings = append(r.Warnings, "the server at "+server.address+" is not wirelab's: its cost is not known")
 	}
+	warnOfMemory(r)
 	watch.fill(&r.Host, client.CPU()+server.cpu())
 	fillNoise(&r.Host, serverResult.Noise, result.Noise)
 	switch {

@@ -77,7 +77,7 @@ func csvFigure(title string, of func(*analysis.Cell) *analysis.Figure) []csvColu
 	show := func(part func(*analysis.Figure) (float64, bool)) func(*analysis.Cell) string {
 		return func(c *analysis.Cell) string {
 			f := of(c)
-			if f == nil || !c.IsValid() {
+			if f == nil || !c.HasFigures() {
 				return ""
 			}
 			value, known := part(f)

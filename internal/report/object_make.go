@@ -53,7 +53,7 @@ func listed[T any](list []T) []T {
 func cellObject(c *analysis.Cell) CellObject {
 	intervals := IntervalsByField{}
 	figure := func(path string, f analysis.Figure) Number {
-		if !c.IsValid() {
+		if !c.HasFigures() {
 			f = none
 		}
 		return intervals.take(path, f)

@@ -143,7 +143,7 @@ func ofCell(show func(*analysis.Cell) string) func(line) string {
 
 func measured(show func(*analysis.Cell) string) func(line) string {
 	return ofCell(func(c *analysis.Cell) string {
-		if !c.IsValid() {
+		if !c.HasFigures() {
 			return absent
 		}
 		return show(c)
@@ -152,7 +152,7 @@ func measured(show func(*analysis.Cell) string) func(line) string {
 
 func timed(figure func(*analysis.Latencies) analysis.Figure) func(line) string {
 	return func(l line) string {
-		if !l.cell.IsValid() {
+		if !l.cell.HasFigures() {
 			return absent
 		}
 		return micros(figure(l.latencies).Value)

@@ -37,6 +37,7 @@ func serveSpec(ctx context.Context, input io.Reader, events *emitter) error {
 	if err != nil {
 		return err
 	}
+	limitMemory()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() { // ends with the input, or with the process

@@ -52,11 +52,11 @@ export function Against({ title, across, cells, looks, further, onlyFurther = fa
 
   const chart = useMemo(() => {
     const used = cells.filter((cell) => cell.part === at.part && cell[other] === at.fixed);
-    const known = used.filter((cell) => metric.value(cell) !== null);
+    const known = used.filter((cell) => cell.valid && metric.value(cell) !== null);
     const ticks = distinct(known.map((cell) => cell[across]));
     const x: Axis = { label: word.label, log: ticks[0]! > 0, ticks, show: word.show };
     const y: Axis = { label: metric.label, log: metric.log, show: metric.show };
-    const missing = used.filter((cell) => metric.value(cell) === null).map((cell) => `${cell.variant} at ${word.show(cell[across])}`);
+    const missing = used.filter((cell) => !cell.valid || metric.value(cell) === null).map((cell) => `${cell.variant} at ${word.show(cell[across])}`);
     return { x, y, used: known, missing, lines: linesOf(known, across, metric, looks), rules: rules(at) };
   }, [cells, at.part, at.fixed, metric]);
 
