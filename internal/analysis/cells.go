@@ -45,8 +45,10 @@ func (p *point) summarize(shared remarks) Cell {
 // forgetIntervals takes the intervals from the figures of a cell that is not
 // valid: they would say how sure we are of what we do not believe.
 func (c *Cell) forgetIntervals() {
-	figures := []*Figure{&c.Throughput, &c.P99OverP50, &c.InFlight, &c.WarmUp, &c.Opened,
-		c.ClientCPU, c.ServerCPU, c.ClientBusy, c.ServerBusy, c.ClientPeak, c.ServerPeak}
+	figures := []*Figure{
+		&c.Throughput, &c.P99OverP50, &c.InFlight, &c.WarmUp, &c.Opened,
+		c.ClientCPU, c.ServerCPU, c.ClientBusy, c.ServerBusy, c.ClientPeak, c.ServerPeak,
+	}
 	for _, l := range []*Latencies{&c.Service, c.Response, c.Wait} {
 		if l != nil {
 			figures = append(figures, &l.Mean, &l.P50, &l.P90, &l.P95, &l.P99, &l.P999, &l.P9999, &l.Max)

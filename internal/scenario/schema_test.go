@@ -119,9 +119,15 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 		}
 	}
 	for _, test := range []struct{ from, to string }{
-		{"sizes", "size"}, {"[64]", "[64XB]"}, {"[1, 50]", "[0]"}, {"[1, 50]", "[1.5]"},
-		{"[tcp, grpc]", "[Tcp]"}, {"version: 1", "version: 2"}, {"name: s\n", ""},
-		{"[64]", "[64]\n    connection: new"}, {"[64]", "[64]\n    load: {model: half}"},
+		{"sizes", "size"},
+		{"[64]", "[64XB]"},
+		{"[1, 50]", "[0]"},
+		{"[1, 50]", "[1.5]"},
+		{"[tcp, grpc]", "[Tcp]"},
+		{"version: 1", "version: 2"},
+		{"name: s\n", ""},
+		{"[64]", "[64]\n    connection: new"},
+		{"[64]", "[64]\n    load: {model: half}"},
 		{"[64]", "[64]\n    warm-up: {at-most: 3}"},
 	} {
 		if validate([]byte(strings.Replace(good, test.from, test.to, 1))) == nil {
