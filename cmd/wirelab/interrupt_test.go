@@ -99,6 +99,9 @@ func (s *started) waitFor(t *testing.T, trial int) {
 }
 
 func TestCtrlCKeepsAndReportsWhatWasMeasured(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs trials for some seconds (-short)")
+	}
 	directory := filepath.Join(t.TempDir(), "out")
 	s := start(t, "compare", "--stack", "tcp", "--size", "64", "-c", "1", "-z", "100ms", "--warm-up", "20ms", "--repeat", "200", "-o", directory)
 	s.waitFor(t, 2)
@@ -128,6 +131,9 @@ func TestCtrlCKeepsAndReportsWhatWasMeasured(t *testing.T) {
 // Killed at any instant, a run loses at most the running trial: every trial
 // that was said to be done is on disk, and the run can be resumed to its end.
 func TestAKillLosesAtMostTheRunningTrial(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs trials for some seconds (-short)")
+	}
 	directory := filepath.Join(t.TempDir(), "out")
 	const trials, kills = 30, 6
 	args := []string{"compare", "--stack", "tcp,rest", "--size", "64", "-c", "1", "-n", "20", "--warm-up", "0s", "--repeat", strconv.Itoa(trials / 2), "-o", directory}

@@ -19,8 +19,21 @@ func TestMain(m *testing.M) {
 
 // TestScripts drives every command as a user would.
 func TestScripts(t *testing.T) {
+	folders := []string{"commandline", "measuring"}
+	if testing.Short() {
+		t.Log("the scripts that measure are left out (-short)")
+		folders = folders[:1]
+	}
+	var files []string
+	for _, folder := range folders {
+		found, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no scripts in %s: %v", folder, err)
+		}
+		files = append(files, found...)
+	}
 	testscript.Run(t, testscript.Params{
-		Dir: filepath.Join("testdata", "script"),
+		Files: files,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
 			return nil

@@ -52,6 +52,7 @@ func (whenMeasuring) TrialEnds(int, *record.Record) {}
 // A worker that dies in the middle of the window is named, with its last words,
 // and the run goes on.
 func TestAWorkerThatDies(t *testing.T) {
+	takesSeconds(t)
 	for _, role := range []string{"server", "client"} {
 		t.Run(role, func(t *testing.T) {
 			const doomed = "tcp:buffers=pooled"
@@ -87,6 +88,7 @@ func TestAWorkerThatDies(t *testing.T) {
 // A server that stops answering ends the trial with the drain, and not with the
 // user's patience.
 func TestAServerThatStopsAnswering(t *testing.T) {
+	takesSeconds(t)
 	for name, load := range map[string]scenario.Load{
 		"bounded by requests": {Model: scenario.Closed, Requests: 100},
 		"bounded by time":     {Model: scenario.Closed, Duration: scenario.Duration(300 * time.Millisecond)},
@@ -146,6 +148,7 @@ func plainServer(t *testing.T) (address string) {
 }
 
 func TestAForeignServer(t *testing.T) {
+	takesSeconds(t)
 	l := newLab(t)
 	address := plainServer(t)
 	l.Targets = map[string]string{"tcp": address}
@@ -178,6 +181,7 @@ func TestAMissingWorkerEndsTheRun(t *testing.T) {
 }
 
 func TestSamplesThatCannotBeWritten(t *testing.T) {
+	takesSeconds(t)
 	s := oneCell(t, "tcp")
 	s.Parts[0].Samples = true
 	run := create(t, s)
@@ -214,6 +218,7 @@ func TestARecordThatCannotBeWrittenEndsTheRun(t *testing.T) {
 
 // A run that is interrupted keeps what it has and leaves no process.
 func TestAnInterruptedRun(t *testing.T) {
+	takesSeconds(t)
 	l := newLab(t)
 	ctx, interrupt := context.WithCancelCause(t.Context())
 	defer interrupt(nil)

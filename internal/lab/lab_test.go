@@ -65,6 +65,14 @@ func mortalWorker(role worker.Role, variant, file string) error {
 	return worker.Main(context.Background(), io.MultiReader(bytes.NewReader(line), input), os.Stdout)
 }
 
+// takesSeconds leaves a test that runs real processes out of the fast check.
+func takesSeconds(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("measures for seconds with real processes; TestADelayComesOut stands for it with -short")
+	}
+}
+
 func newLab(t *testing.T) *Lab {
 	t.Helper()
 	program, err := os.Executable()
@@ -169,6 +177,7 @@ func wantCheck(t *testing.T, r *record.Record, name string, want record.Level) {
 }
 
 func TestATrialOverEachStack(t *testing.T) {
+	takesSeconds(t)
 	for _, r := range runAll(t, newLab(t), oneCell(t, "tcp,rest,grpc")) {
 		if r.Failure != "" {
 			t.Errorf("%s: %s", r.Cell.Key(), r.Failure)

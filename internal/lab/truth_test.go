@@ -67,9 +67,7 @@ func TestADelayComesOut(t *testing.T) {
 // schedule meet it evenly: a tenth of them, with a thousandth of all waiting
 // for more than 99 ms. Two of 5,000 calls a second meet it in service.
 func TestAStallShowsInResponseTimeOnly(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes five seconds")
-	}
+	takesSeconds(t)
 	despiteNoise(t, func() error {
 		r := runOne(t, newLab(t), openCell(t, "fake:stall=100ms", 2, 5000, 3*time.Second))
 		service, response := histogram(t, r.Service), histogram(t, *r.Response)
@@ -83,6 +81,7 @@ func TestAStallShowsInResponseTimeOnly(t *testing.T) {
 }
 
 func TestFaultsAreCounted(t *testing.T) {
+	takesSeconds(t)
 	for variant, want := range map[string]struct {
 		code  string
 		count int64
@@ -107,6 +106,7 @@ func TestFaultsAreCounted(t *testing.T) {
 
 // A stack that costs nothing leaves the generator's own time.
 func TestAGeneratorBoundTrialIsInvalid(t *testing.T) {
+	takesSeconds(t)
 	s := oneCell(t, "fake")
 	s.Parts[0].Load.Requests = 50_000
 	r := runOne(t, newLab(t), s)
@@ -121,6 +121,7 @@ func TestAGeneratorBoundTrialIsInvalid(t *testing.T) {
 
 // Two clients with 5 ms a request make 400 a second at most.
 func TestARateBeyondCapacityIsInvalid(t *testing.T) {
+	takesSeconds(t)
 	for name, drain := range map[string]time.Duration{"drained": 10 * time.Second, "cut short": 200 * time.Millisecond} {
 		l := newLab(t)
 		l.drain = drain
@@ -134,6 +135,7 @@ func TestARateBeyondCapacityIsInvalid(t *testing.T) {
 
 // Eight clients through two permits wait three turns of four.
 func TestTheWaitForAPermitIsToldApart(t *testing.T) {
+	takesSeconds(t)
 	s := oneCell(t, "fake:delay=5ms,inflight=2")
 	s.Parts[0].Clients = []int{8}
 	despiteNoise(t, func() error {
@@ -152,6 +154,7 @@ func TestTheWaitForAPermitIsToldApart(t *testing.T) {
 // Clients that wait for their instants must not keep answers from being read.
 // Where each of twenty spun for itself, P50 over tcp was 20 times the truth.
 func TestPacingDoesNotDelayAnswers(t *testing.T) {
+	takesSeconds(t)
 	closed := oneCell(t, "tcp")
 	closed.Parts[0].Clients = []int{1}
 	closed.Parts[0].Load.Requests = 2000
@@ -166,6 +169,7 @@ func TestPacingDoesNotDelayAnswers(t *testing.T) {
 }
 
 func TestSamplesAreWhatWasMeasured(t *testing.T) {
+	takesSeconds(t)
 	s := oneCell(t, "tcp")
 	s.Parts[0].Samples = true
 	run := create(t, s)
@@ -198,9 +202,7 @@ func TestSamplesAreWhatWasMeasured(t *testing.T) {
 
 // A against A, in as many processes: no difference that matters.
 func TestAAgainstA(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes five seconds")
-	}
+	takesSeconds(t)
 	s := oneCell(t, "fake:delay=1ms")
 	s.Parts[0].Repeats = 3
 	again := s.Parts[0]

@@ -100,7 +100,10 @@ func TestSelfSeesProcessorTime(t *testing.T) {
 	burn(burnt)
 	usage := self(t).Since(before)
 	within(t, "processor time", usage.CPU().Seconds(), burnt.Seconds(), 0.1)
-	within(t, "user time", time.Duration(usage.UserNS).Seconds(), burnt.Seconds(), 0.15)
+	// The kernel tells user from system by ticks: a busy machine blurs it.
+	if usage.UserNS < 2*usage.SystemNS {
+		t.Errorf("%v of user time beside %v of system time, though only Go code ran", time.Duration(usage.UserNS), time.Duration(usage.SystemNS))
+	}
 
 	before = self(t)
 	for range 8 { // the kernel tells user from system by ticks, so give it some

@@ -45,7 +45,7 @@ type Run struct {
 // Create begins a run in a directory that holds none yet, and makes the
 // directory if need be.
 func Create(dir string, m Manifest) (*Run, error) {
-	if err := os.MkdirAll(filepath.Join(dir, samplesDir), 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("create a run: %w", err)
 	}
 	r := &Run{Dir: dir, Manifest: m, done: map[int]bool{}}
@@ -127,6 +127,7 @@ func (r *Run) Remaining() []PlannedTrial {
 }
 
 // SamplesFile names the file for a trial's samples, relative to the directory.
+// Whoever writes it makes its folder.
 func (r *Run) SamplesFile(trial int) string {
 	return filepath.ToSlash(filepath.Join(samplesDir, fmt.Sprintf("%05d.parquet", trial)))
 }

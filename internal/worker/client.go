@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"time"
 
@@ -64,10 +66,8 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 		Mode: fleet.mode.String(), Want: fleet.mode.Want(spec.Client.Clients),
 		Total: closed, During: closed.Opened - opened.Opened,
 	}
-	if spec.Client.SamplesFile != "" {
-		if err := latency.WriteParquet(spec.Client.SamplesFile, measured.Samples); err != nil {
-			result.SamplesFailed = err.Error()
-		}
+	if err := keepSamples(spec.Client.SamplesFile, measured.Samples); err != nil {
+		result.SamplesFailed = err.Error()
 	}
 	return events.emit(Event{Event: "result", Result: &Result{Client: result}})
 }
@@ -103,6 +103,18 @@ func (s *Spec) plan(callers []workload.Caller, events *emitter) (load.Plan, erro
 		p.Callers = append(p.Callers, c)
 	}
 	return p, nil
+}
+
+// keepSamples writes the samples, and the folder that they go into; with no
+// path nobody asked for them.
+func keepSamples(path string, samples []*latency.SampleLog) error {
+	if path == "" {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return latency.WriteParquet(path, samples)
 }
 
 // classify names a failed call's class by its status code.
