@@ -72,6 +72,21 @@ func TestAHangEndsWithTheDrain(t *testing.T) {
 	}
 }
 
+// Clients that wait for a permit when the drain is over are cancelled too, and
+// none waits for a permit for ever.
+func TestAHangBehindAnInFlightLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := mustRun(t, Plan{
+			Callers:  callers(5, &server{delay: time.Millisecond, hangAfter: 20}),
+			Requests: 100, InFlight: 2, Drain: time.Second,
+		})
+		if r.Requests != 25 || len(r.Failures) != 1 || r.Failures[0].Count != 5 {
+			t.Errorf("%d requests, failures %+v; want 20 that ended and 5 that were cancelled", r.Requests, r.Failures)
+		}
+		within(t, "the longest wait for a permit", r.Wait.Max().Seconds(), 1, 0.01)
+	})
+}
+
 // A client that hangs from the warm-up on measures nothing, and must not be
 // taken for one that has finished.
 func TestAHangFromTheWarmUpOn(t *testing.T) {
