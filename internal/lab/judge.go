@@ -57,6 +57,23 @@ func Judge(r *record.Record) []record.Check {
 	}
 }
 
+// spoiledByMachine tells whether a trial is invalid for what others did on the
+// machine meanwhile, and for nothing else, and what that was.
+func spoiledByMachine(r *record.Record) (why string, spoiled bool) {
+	for _, c := range r.Checks {
+		if c.Level != record.Invalid {
+			continue
+		}
+		switch c.Name {
+		case "neighbours", "stolen-cpu", "noise":
+			why, spoiled = c.Detail, true
+		default:
+			return "", false
+		}
+	}
+	return why, spoiled
+}
+
 // neighbours asks what other processes took of the machine.
 func neighbours(r *record.Record) record.Check {
 	c := share("neighbours", "other processes took %s of the CPU time", r.Host.OthersShare, othersWarning, othersInvalid)

@@ -169,6 +169,28 @@ func TestLittlesLawLeavesRoomForStraddlingCalls(t *testing.T) {
 	wantOnly(t, "no straddling", r, "littles-law", record.Invalid, "3.5 calls")
 }
 
+func TestOnlyTheMachineGivesASecondTry(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*record.Record)
+		want  bool
+	}{
+		"sound":          {func(*record.Record) {}, false},
+		"noise":          {func(r *record.Record) { r.Host.LostAfter = pointer(0.6) }, true},
+		"neighbours":     {func(r *record.Record) { r.Host.OthersShare = pointer(0.7) }, true},
+		"a warning":      {func(r *record.Record) { r.Host.OthersShare = pointer(0.2) }, false},
+		"errors":         {func(r *record.Record) { fails(r, 500) }, false},
+		"noise, errors":  {func(r *record.Record) { r.Host.LostAfter = pointer(0.6); fails(r, 500) }, false},
+		"no measurement": {func(r *record.Record) { r.Failure = "it died" }, false},
+	} {
+		r := sound(t)
+		c.spoil(r)
+		r.Checks = Judge(r)
+		if why, got := spoiledByMachine(r); got != c.want || got != (why != "") {
+			t.Errorf("%s: spoiled by the machine: %v (%q), want %v", name, got, why, c.want)
+		}
+	}
+}
+
 func TestAFailureIsInvalid(t *testing.T) {
 	r := &record.Record{Failure: "server tcp: ended with signal: killed"}
 	r.Checks = Judge(r)
