@@ -1,0 +1,110 @@
+package fastgrpc
+
+import (
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// callInfo is what the options of one call say.
+type callInfo struct {
+	maxReceive, maxSend int
+	waitForReady        bool
+	alias               bool
+	codec               codec
+	subtype             string
+	authority           string
+	compressor          encoding.Compressor
+	creds               []credentials.PerRPCCredentials
+	header, trailer     *metadata.MD
+	peer                *peer.Peer
+	onFinish            []func(error)
+	observer            *observer
+}
+
+// callInfo reads options of grpc-go's own types. Other types are the program's,
+// meant for its interceptors.
+func (c *Client) callInfo(opts []grpc.CallOption) (callInfo, error) {
+	info := callInfo{
+		maxReceive: c.opts.maxReceive, maxSend: c.opts.maxSend,
+		codec: c.codec, creds: c.opts.perRPC,
+	}
+	for _, o := range c.opts.callOptions {
+		if err := info.apply(o); err != nil {
+			return info, err
+		}
+	}
+	for _, o := range opts {
+		if err := info.apply(o); err != nil {
+			return info, err
+		}
+	}
+	return info, nil
+}
+
+func (i *callInfo) apply(option grpc.CallOption) error {
+	switch o := option.(type) {
+	case grpc.StaticMethodCallOption:
+	case grpc.HeaderCallOption:
+		i.header = o.HeaderAddr
+	case grpc.TrailerCallOption:
+		i.trailer = o.TrailerAddr
+	case grpc.PeerCallOption:
+		i.peer = o.PeerAddr
+	case grpc.FailFastCallOption:
+		i.waitForReady = !o.FailFast
+	case grpc.OnFinishCallOption:
+		i.onFinish = append(i.onFinish, o.OnFinish)
+	case grpc.MaxRecvMsgSizeCallOption:
+		i.maxReceive = o.MaxRecvMsgSize
+	case grpc.MaxSendMsgSizeCallOption:
+		i.maxSend = o.MaxSendMsgSize
+	case grpc.PerRPCCredsCallOption:
+		i.creds = append(i.creds[:len(i.creds):len(i.creds)], o.Creds)
+	case grpc.AuthorityOverrideCallOption:
+		i.authority = o.Authority
+	case grpc.CompressorCallOption:
+		return i.setCompressor(o.CompressorType)
+	case grpc.ContentSubtypeCallOption:
+		return i.setSubtype(o.ContentSubtype)
+	case grpc.ForceCodecCallOption:
+		i.setCodec(codecV1{o.Codec})
+	case grpc.ForceCodecV2CallOption:
+		i.setCodec(codecV2{o.CodecV2})
+	case grpc.CustomCodecCallOption:
+		return status.Error(codes.Internal, "fastgrpc: CallCustomCodec is not supported; use ForceCodec")
+	}
+	return nil
+}
+
+func (i *callInfo) setCodec(c codec) {
+	i.codec = c
+	if i.subtype == "" {
+		i.subtype = c.name()
+	}
+}
+
+func (i *callInfo) setSubtype(subtype string) error {
+	i.subtype = subtype
+	if i.codec = codecFor(subtype); i.codec == nil {
+		return status.Errorf(codes.Internal, "fastgrpc: no codec is registered for content-subtype %s", subtype)
+	}
+	return nil
+}
+
+func (i *callInfo) setCompressor(name string) error {
+	if name == "" || name == encoding.Identity {
+		i.compressor = nil
+		return nil
+	}
+	if i.compressor = encoding.GetCompressor(name); i.compressor == nil {
+		return status.Error(codes.Internal, fmt.Sprintf("fastgrpc: compressor %q is not registered", name))
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+package fastgrpc
+
+import (
+	"fmt"
+	"reflect"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	grpcproto "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/runtime/protoiface"
+)
+
+// codec turns messages into prefixed buffers and back.
+type codec interface {
+	// marshal returns a buffer that begins with room for the prefix.
+	marshal(v any) (*buffer, error)
+	// unmarshal reads a message; alias lets its bytes fields point into data.
+	unmarshal(data []byte, v any, alias bool) error
+	name() string
+}
+
+// sizedMarshaler is what vtprotobuf generates for marshalling into given memory.
+type sizedMarshaler interface {
+	SizeVT() int
+	MarshalToSizedBufferVT([]byte) (int, error)
+}
+
+// vtUnmarshaler and vtAliasUnmarshaler are vtprotobuf's two ways of reading.
+type (
+	vtUnmarshaler      interface{ UnmarshalVT([]byte) error }
+	vtAliasUnmarshaler interface{ UnmarshalVTUnsafe([]byte) error }
+)
+
+// protoCodec is standard protobuf, and vtprotobuf's methods where a message has
+// them, marshalled straight into the buffer that will be written.
+type protoCodec struct{}
+
+func (protoCodec) name() string { return grpcproto.Name }
+
+func (protoCodec) marshal(v any) (*buffer, error) {
+	if m, ok := v.(sizedMarshaler); ok {
+		b := newBuffer(prefixLen + m.SizeVT())
+		if _, err := m.MarshalToSizedBufferVT(b.data[prefixLen:]); err != nil {
+			b.Release()
+			return nil, fmt.Errorf("marshal %T: %w", v, err)
+		}
+		return b, nil
+	}
+	m, err := protoMessage(v)
+	if err != nil {
+		return nil, err
+	}
+	b := newBuffer(prefixLen + proto.Size(m))
+	data, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b.data[:prefixLen], m)
+	if err != nil {
+		b.Release()
+		return nil, fmt.Errorf("marshal %T: %w", v, err)
+	}
+	b.adopt(data)
+	return b, nil
+}
+
+func (protoCodec) unmarshal(data []byte, v any, alias bool) error {
+	if m, ok := v.(vtAliasUnmarshaler); ok && alias {
+		return m.UnmarshalVTUnsafe(data)
+	}
+	if m, ok := v.(vtUnmarshaler); ok {
+		if r, ok := v.(interface{ Reset() }); ok {
+			r.Reset()
+		}
+		return m.UnmarshalVT(data)
+	}
+	m, err := protoMessage(v)
+	if err != nil {
+		return err
+	}
+	if alias {
+		return unmarshalAliased(data, m)
+	}
+	return proto.Unmarshal(data, m)
+}
+
+// unmarshalAliased reads m so that its bytes fields point into data, which
+// proto.Unmarshal has no option for although every generated message can do it.
+func unmarshalAliased(data []byte, m proto.Message) error {
+	reflected := m.ProtoReflect()
+	methods := reflected.ProtoMethods()
+	if methods == nil || methods.Unmarshal == nil {
+		return proto.Unmarshal(data, m)
+	}
+	proto.Reset(m)
+	out, err := methods.Unmarshal(protoiface.UnmarshalInput{
+		Message: reflected,
+		Buf:     data,
+		Flags:   protoiface.UnmarshalAliasBuffer,
+		Depth:   maxMessageDepth,
+	})
+	if err != nil {
+		return err
+	}
+	if out.Flags&protoiface.UnmarshalInitialized == 0 {
+		return proto.CheckInitialized(m)
+	}
+	return nil
+}
+
+// maxMessageDepth is proto.Unmarshal's default limit on nesting.
+const maxMessageDepth = 10000
+
+func protoMessage(v any) (proto.Message, error) {
+	switch v := v.(type) {
+	case proto.Message:
+		return v, nil
+	case protoadapt.MessageV1:
+		return protoadapt.MessageV2Of(v), nil
+	}
+	return nil, fmt.Errorf("message is %T, want proto.Message", v)
+}
+
+// codecV2 adapts a registered or forced codec of grpc-go's second interface.
+type codecV2 struct{ encoding.CodecV2 }
+
+func (c codecV2) name() string { return c.Name() }
+
+func (c codecV2) marshal(v any) (*buffer, error) {
+	parts, err := c.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	b := newBuffer(prefixLen + parts.Len())
+	parts.CopyTo(b.data[prefixLen:])
+	parts.Free()
+	return b, nil
+}
+
+func (c codecV2) unmarshal(data []byte, v any, alias bool) error {
+	if alias {
+		return c.Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, v)
+	}
+	// The codec may keep a reference, and data goes back to its pool.
+	copied := mem.BufferSlice{mem.Copy(data, mem.DefaultBufferPool())}
+	defer copied.Free()
+	return c.Unmarshal(copied, v)
+}
+
+// codecV1 adapts a codec of grpc-go's first interface.
+type codecV1 struct{ encoding.Codec }
+
+func (c codecV1) name() string { return c.Name() }
+
+func (c codecV1) marshal(v any) (*buffer, error) {
+	data, err := c.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	b := newBuffer(prefixLen + len(data))
+	copy(b.data[prefixLen:], data)
+	return b, nil
+}
+
+func (c codecV1) unmarshal(data []byte, v any, alias bool) error {
+	if !alias {
+		data = append([]byte(nil), data...)
+	}
+	return c.Unmarshal(data, v)
+}
+
+// codecFor finds the codec for a content-subtype; "" is proto. A codec that the
+// program has registered in place of grpc-go's own proto codec is respected.
+func codecFor(subtype string) codec {
+	if subtype == "" {
+		subtype = grpcproto.Name
+	}
+	if v2 := encoding.GetCodecV2(subtype); v2 != nil {
+		if subtype == grpcproto.Name && reflect.TypeOf(v2).Elem().PkgPath() == standardProtoPackage {
+			return protoCodec{}
+		}
+		return codecV2{v2}
+	}
+	if v1 := encoding.GetCodec(subtype); v1 != nil {
+		return codecV1{v1}
+	}
+	return nil
+}
+
+const standardProtoPackage = "google.golang.org/grpc/encoding/proto"
+
+// encodeMessage marshals v, compresses it where asked, and fills in the prefix.
+func encodeMessage(c codec, compressor encoding.Compressor, v any, limit int) (*buffer, error) {
+	b, err := c.marshal(v)
+	if err != nil {
+		return nil, status.Errorf(codes.Internal, "fastgrpc: %v", err)
+	}
+	compressed := compressor != nil && len(b.data) > prefixLen
+	if compressed {
+		packed, err := compress(compressor, b.data[prefixLen:])
+		b.Release()
+		if err != nil {
+			return nil, status.Errorf(codes.Internal, "fastgrpc: compress: %v", err)
+		}
+		b = packed
+	}
+	if size := len(b.data) - prefixLen; size > limit {
+		b.Release()
+		return nil, tooLarge("trying to send message", size, limit)
+	}
+	putPrefix(b.data, compressed)
+	return b, nil
+}
+
+// decodeMessage unmarshals m into v, decompressing it first where it is
+// compressed. With alias, v's bytes fields may point into the returned buffer,
+// which the caller releases when v is no longer used; else it is nil.
+func decodeMessage(c codec, compressor encoding.Compressor, m *message, v any, opts decodeOptions) (*buffer, error) {
+	if m.compressed {
+		if compressor == nil {
+			m.release()
+			return nil, status.Error(codes.Internal, "fastgrpc: compressed message without a known grpc-encoding")
+		}
+		unpacked, err := decompress(compressor, m.data, opts.limit)
+		credit := m.credit
+		m.release()
+		if err != nil {
+			return nil, err
+		}
+		*m = message{data: unpacked.data, owner: unpacked, credit: credit}
+	}
+	if err := c.unmarshal(m.data, v, opts.alias); err != nil {
+		m.release()
+		return nil, status.Errorf(codes.Internal, "fastgrpc: unmarshal: %v", err)
+	}
+	owner := m.owner
+	if opts.alias {
+		return owner, nil
+	}
+	if owner != nil {
+		owner.Release()
+	}
+	return nil, nil
+}
+
+type decodeOptions struct {
+	limit int
+	alias bool
+}

@@ -1,0 +1,2 @@
+// Package fastgrpc is a gRPC transport.
+package fastgrpc

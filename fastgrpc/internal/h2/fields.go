@@ -1,0 +1,135 @@
+package h2
+
+import (
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http2/hpack"
+)
+
+// fieldCheck finds malformed requests and responses, RFC 9113 section 8.2 and 8.3,
+// one field at a time, so that the verdict on a remembered run can be resumed.
+type fieldCheck struct {
+	regular       bool // a regular field has been seen
+	seen          pseudoFields
+	informational bool // :status 1xx
+	malformed     string
+	contentLength int64 // one more than declared; 0 where none was
+}
+
+type pseudoFields uint8
+
+const (
+	pseudoMethod pseudoFields = 1 << iota
+	pseudoScheme
+	pseudoPath
+	pseudoAuthority
+	pseudoStatus
+)
+
+func (c *fieldCheck) add(f hpack.HeaderField) {
+	if c.malformed == "" {
+		c.malformed = c.judge(f)
+	}
+}
+
+func (c *fieldCheck) judge(f hpack.HeaderField) string {
+	if !f.IsPseudo() {
+		c.regular = true
+		return c.judgeRegular(f)
+	}
+	if c.regular {
+		return "pseudo-header after a regular field"
+	}
+	kind := pseudoKind(f.Name)
+	switch {
+	case kind == 0:
+		return "unknown pseudo-header"
+	case c.seen&kind != 0:
+		return "repeated pseudo-header"
+	case kind == pseudoPath && f.Value == "":
+		return "empty path"
+	}
+	c.seen |= kind
+	c.informational = kind == pseudoStatus && strings.HasPrefix(f.Value, "1")
+	return ""
+}
+
+func (c *fieldCheck) judgeRegular(f hpack.HeaderField) string {
+	if f.Name == "" {
+		return "empty field name"
+	}
+	for i := range len(f.Name) {
+		if b := f.Name[i]; b <= ' ' || b >= 0x7f || b == ':' || 'A' <= b && b <= 'Z' {
+			return "field name with a forbidden character"
+		}
+	}
+	if strings.ContainsAny(f.Value, "\x00\r\n") {
+		return "field value with a forbidden character"
+	}
+	switch f.Name {
+	case "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade":
+		return "connection-specific field"
+	case "te":
+		if f.Value != "trailers" {
+			return "te other than trailers"
+		}
+	case "content-length":
+		n, err := strconv.ParseUint(f.Value, 10, 62)
+		if err != nil || c.contentLength != 0 && c.contentLength != int64(n)+1 {
+			return "bad content-length"
+		}
+		c.contentLength = int64(n) + 1
+	}
+	return ""
+}
+
+func pseudoKind(name string) pseudoFields {
+	switch name {
+	case ":method":
+		return pseudoMethod
+	case ":scheme":
+		return pseudoScheme
+	case ":path":
+		return pseudoPath
+	case ":authority":
+		return pseudoAuthority
+	case ":status":
+		return pseudoStatus
+	}
+	return 0
+}
+
+// request returns why a block cannot open a request, or "".
+func (c *fieldCheck) request() string {
+	const required = pseudoMethod | pseudoScheme | pseudoPath
+	switch {
+	case c.malformed != "":
+		return c.malformed
+	case c.seen&required != required || c.seen&pseudoStatus != 0:
+		return "wrong set of request pseudo-headers"
+	}
+	return ""
+}
+
+// response returns why a block cannot open a response, or "".
+func (c *fieldCheck) response() string {
+	switch {
+	case c.malformed != "":
+		return c.malformed
+	case c.seen != pseudoStatus:
+		return "wrong set of response pseudo-headers"
+	}
+	return ""
+}
+
+// trailers returns why a block cannot be trailers, or "".
+func (c *fieldCheck) trailers() string {
+	switch {
+	case c.malformed != "":
+		return c.malformed
+	case c.seen != 0:
+		return "pseudo-header in trailers"
+	}
+	return ""
+}

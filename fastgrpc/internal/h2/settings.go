@@ -1,0 +1,98 @@
+package h2
+
+import "encoding/binary"
+
+// sendFirstSettings offers what the Config says, and widens the connection window.
+func (c *Conn) sendFirstSettings() {
+	settings := []struct {
+		id    SettingID
+		value int
+	}{
+		{SettingInitialWindowSize, c.cfg.StreamWindow},
+		{SettingMaxFrameSize, c.cfg.MaxFrameSize},
+		{SettingMaxHeaderListSize, c.cfg.MaxHeaderList},
+	}
+	if c.cfg.Client {
+		settings = append(settings, struct {
+			id    SettingID
+			value int
+		}{SettingEnablePush, 0})
+	} else {
+		settings = append(settings, struct {
+			id    SettingID
+			value int
+		}{SettingMaxConcurrentStreams, c.cfg.MaxStreams})
+	}
+	payload := make([]byte, 0, 6*len(settings))
+	for _, s := range settings {
+		payload = binary.BigEndian.AppendUint16(payload, uint16(s.id))
+		payload = binary.BigEndian.AppendUint32(payload, uint32(s.value))
+	}
+	c.appendFrame(FrameHeader{Length: len(payload), Type: FrameSettings}, payload)
+	if more := c.cfg.ConnWindow - defaultWindow; more > 0 {
+		c.appendUint32(FrameHeader{Length: 4, Type: FrameWindowUpdate}, uint32(more))
+	}
+}
+
+func (c *Conn) onSettings(h FrameHeader, p []byte) error {
+	switch {
+	case h.StreamID != 0:
+		return c.fail(CodeProtocol, "SETTINGS on a stream")
+	case h.Has(FlagAck) && len(p) != 0, len(p)%6 != 0:
+		return c.fail(CodeFrameSize, "SETTINGS of the wrong length")
+	case h.Has(FlagAck):
+		return c.spend("settings")
+	}
+	for ; len(p) > 0; p = p[6:] {
+		if err := c.onSetting(SettingID(binary.BigEndian.Uint16(p)), binary.BigEndian.Uint32(p[2:])); err != nil {
+			return err
+		}
+	}
+	c.settled = true
+	c.appendFrame(FrameHeader{Type: FrameSettings, Flags: FlagAck}, nil)
+	if !c.budget.reply() {
+		return c.fail(CodeEnhanceYourCalm, "answers are not read")
+	}
+	c.pump()
+	return c.spend("settings")
+}
+
+func (c *Conn) onSetting(id SettingID, v uint32) error {
+	switch id {
+	case SettingHeaderTableSize:
+		c.enc.setTableLimit(v)
+	case SettingEnablePush:
+		if v > 1 || c.cfg.Client && v != 0 {
+			return c.fail(CodeProtocol, "bad ENABLE_PUSH")
+		}
+	case SettingMaxConcurrentStreams:
+		c.peer.maxStreams = v
+	case SettingInitialWindowSize:
+		return c.onInitialWindow(int64(v))
+	case SettingMaxFrameSize:
+		if v < minMaxFrameSize || v > maxMaxFrameSize {
+			return c.fail(CodeProtocol, "bad MAX_FRAME_SIZE")
+		}
+		c.peer.maxFrame = int(v)
+	case SettingMaxHeaderListSize:
+		c.peer.maxHeaderList = uint64(v)
+	}
+	return nil // unknown settings are to be ignored, section 6.5.2
+}
+
+// onInitialWindow shifts every stream's window, perhaps below zero (section 6.9.2).
+func (c *Conn) onInitialWindow(v int64) error {
+	if v > maxWindow {
+		return c.fail(CodeFlowControl, "INITIAL_WINDOW_SIZE too large")
+	}
+	delta := v - c.peer.initialWindow
+	c.peer.initialWindow = v
+	for _, s := range c.streams {
+		s.sendWindow += delta
+		if s.sendWindow > maxWindow {
+			return c.fail(CodeFlowControl, "INITIAL_WINDOW_SIZE overflows a stream's window")
+		}
+		c.unpark(s)
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package fastgrpc
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"google.golang.org/grpc/keepalive"
+
+	"wirelab.dev/fastgrpc/internal/h2"
+)
+
+// Grpc-go's defaults and limits, so that either end may be exchanged for it.
+const (
+	forever              = time.Duration(math.MaxInt64)
+	defaultServerPing    = 2 * time.Hour
+	defaultPingTimeout   = 20 * time.Second
+	defaultPingMinTime   = 5 * time.Minute
+	idlePingMinTime      = 2 * time.Hour // where pings without streams are not permitted
+	leastClientPing      = 10 * time.Second
+	leastServerPing      = time.Second
+	maxPingStrikes       = 2
+	longestDrainPingWait = 5 * time.Second
+)
+
+var (
+	keepalivePing = [8]byte{'k', 'e', 'e', 'p'}
+	drainPing     = [8]byte{'d', 'r', 'a', 'i', 'n'}
+)
+
+var (
+	errPingTimeout = errors.New("fastgrpc: keepalive ping was not answered in time")
+	errConnIdle    = errors.New("fastgrpc: connection idle")
+	errConnAge     = errors.New("fastgrpc: connection reached its greatest age")
+	errNoPreface   = errors.New("fastgrpc: peer did not begin HTTP/2 in time")
+)
+
+func setServerKeepaliveDefaults(p *keepalive.ServerParameters, e *keepalive.EnforcementPolicy) {
+	orForever := func(d *time.Duration) {
+		if *d == 0 {
+			*d = forever
+		}
+	}
+	orForever(&p.MaxConnectionIdle)
+	orForever(&p.MaxConnectionAge)
+	orForever(&p.MaxConnectionAgeGrace)
+	if p.Time == 0 {
+		p.Time = defaultServerPing
+	}
+	p.Time = max(p.Time, leastServerPing)
+	if p.Timeout == 0 {
+		p.Timeout = defaultPingTimeout
+	}
+	if e.MinTime == 0 {
+		e.MinTime = defaultPingMinTime
+	}
+}
+
+// pinger sends keepalive pings and notices when they are not answered.
+type pinger struct {
+	every, timeout time.Duration
+	asked          time.Duration // when a ping went out; 0 while none is
+}
+
+// check is given the present and when something was last read. It returns how long
+// to wait before the next check, whether to ping, and whether the peer is dead.
+func (p *pinger) check(now, lastRead time.Duration) (next time.Duration, ping, dead bool) {
+	if p.asked > 0 && lastRead < p.asked {
+		if left := p.asked + p.timeout - now; left > 0 {
+			return left, false, false
+		}
+		return 0, false, true
+	}
+	p.asked = 0
+	if left := lastRead + p.every - now; left > 0 {
+		return left, false, false
+	}
+	p.asked = now
+	return p.timeout, true, false
+}
+
+// serverKeepalive watches one connection of a server. It is guarded by the
+// connection's lock, except that its timer fires outside.
+type serverKeepalive struct {
+	conn      *serverConn
+	timer     *time.Timer
+	pinger    pinger
+	began     time.Duration
+	idleSince time.Duration // 0 while calls are open
+	drainAt   time.Duration // when the drain began
+	drained   bool          // the final GOAWAY is out
+
+	pinged       bool // the client has pinged before
+	lastPing     time.Duration
+	lastActivity uint64
+	strikes      int
+}
+
+func (k *serverKeepalive) start(c *serverConn) {
+	p := &c.server.opts.keepalive
+	k.conn = c
+	k.pinger = pinger{every: p.Time, timeout: p.Timeout}
+	k.began = time.Since(epoch)
+	k.idleSince = k.began
+	k.timer = time.AfterFunc(c.server.opts.handshakeTimeout, k.check)
+}
+
+func (k *serverKeepalive) stop() { k.timer.Stop() }
+func (k *serverKeepalive) busy() { k.idleSince = 0 }
+
+func (k *serverKeepalive) free() { k.idleSince = time.Since(epoch) }
+
+func (k *serverKeepalive) onPong(data [8]byte) bool {
+	if data != drainPing || k.drained {
+		return false
+	}
+	k.drained = true
+	return true
+}
+
+// check acts on whatever is due and sets the timer for what is due next.
+func (k *serverKeepalive) check() {
+	c := k.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return
+	}
+	p := &c.server.opts.keepalive
+	now := time.Since(epoch)
+	if !c.h2.Settled() {
+		c.closeLocked(errNoPreface)
+		return
+	}
+	next, ping, dead := k.pinger.check(now, time.Duration(c.lastRead.Load()))
+	if dead {
+		c.closeLocked(errPingTimeout)
+		return
+	}
+	if ping {
+		c.h2.Ping(keepalivePing)
+	}
+	due := func(since, after time.Duration) bool {
+		if after == forever {
+			return false
+		}
+		left := since + after - now
+		if left > 0 {
+			next = min(next, left)
+		}
+		return left <= 0
+	}
+	if k.drainAt == 0 {
+		if due(k.began, p.MaxConnectionAge) || k.idleSince > 0 && due(k.idleSince, p.MaxConnectionIdle) {
+			k.beginDrain(now)
+			next = min(next, longestDrainPingWait)
+		}
+	} else {
+		if due(k.drainAt, longestDrainPingWait) && k.onPong(drainPing) {
+			c.h2.GoAway(h2.CodeNo, "")
+		}
+		if p.MaxConnectionAgeGrace != forever && due(k.drainAt, p.MaxConnectionAgeGrace) {
+			c.closeLocked(errConnAge)
+			return
+		}
+		c.closeIfDrained()
+	}
+	c.flush()
+	k.timer.Reset(max(next, time.Millisecond))
+}
+
+func (k *serverKeepalive) beginDrain(now time.Duration) {
+	k.drainAt = now
+	k.conn.h2.GoAwaySoon()
+	k.conn.h2.Ping(drainPing)
+}
+
+// onPing is the enforcement policy, as grpc-go has it: pings are free while
+// answers flow, else they must keep their distance.
+func (k *serverKeepalive) onPing(now time.Duration, activity uint64, streams int) *h2.ConnError {
+	policy := &k.conn.server.opts.policy
+	since, first := now-k.lastPing, !k.pinged
+	k.lastPing, k.pinged = now, true
+	if activity != k.lastActivity {
+		k.lastActivity = activity
+		k.strikes = 0
+		return nil
+	}
+	least := policy.MinTime
+	if streams == 0 && !policy.PermitWithoutStream {
+		least = idlePingMinTime
+	}
+	if !first && since < least {
+		k.strikes++
+	}
+	if k.strikes > maxPingStrikes {
+		return &h2.ConnError{Code: h2.CodeEnhanceYourCalm, Reason: "too_many_pings"}
+	}
+	return nil
+}

@@ -1,0 +1,309 @@
+package fastgrpc
+
+import (
+	"context"
+	"math"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/stats"
+
+	"wirelab.dev/fastgrpc/internal/h2"
+)
+
+// Defaults that both ends share. Message sizes are grpc-go's.
+const (
+	defaultMaxReceive  = 4 << 20
+	defaultMaxSend     = math.MaxInt32
+	defaultMaxStreams  = 1000
+	defaultHeaderList  = 64 << 10
+	defaultStreamWin   = 2 << 20
+	defaultConnWin     = 8 << 20
+	defaultUnread      = 64 << 20
+	defaultMaxFrame    = 128 << 10
+	defaultOutputLimit = 256 << 10
+	defaultHandshake   = 20 * time.Second
+	defaultIdle        = 30 * time.Minute
+)
+
+// limits are the options that both ends have.
+type limits struct {
+	maxReceive, maxSend   int
+	streamWindow, connWin int
+	maxHeaderList         int
+	codec                 codec
+	alias                 bool
+	handshakeTimeout      time.Duration
+	stats                 stats.Handler
+	statsHandlers         []stats.Handler
+}
+
+func defaultLimits() limits {
+	return limits{
+		maxReceive: defaultMaxReceive, maxSend: defaultMaxSend,
+		streamWindow: defaultStreamWin, connWin: defaultConnWin,
+		maxHeaderList:    defaultHeaderList,
+		handshakeTimeout: defaultHandshake,
+	}
+}
+
+func (l *limits) h2Config() h2.Config {
+	return h2.Config{
+		StreamWindow: l.streamWindow, ConnWindow: l.connWin, UnreadLimit: max(defaultUnread, l.connWin),
+		MaxFrameSize: defaultMaxFrame, MaxHeaderList: l.maxHeaderList,
+		OutputLimit: defaultOutputLimit,
+	}
+}
+
+func (l *limits) finish() {
+	switch len(l.statsHandlers) {
+	case 0:
+	case 1:
+		l.stats = l.statsHandlers[0]
+	default:
+		l.stats = statsChain(l.statsHandlers)
+	}
+}
+
+// codecFor is the forced codec or the one for the content-subtype.
+func (l *limits) codecFor(subtype string) codec {
+	if l.codec != nil {
+		return l.codec
+	}
+	return codecFor(subtype)
+}
+
+// ServerOption sets something about a server.
+type ServerOption func(*serverOptions)
+
+type serverOptions struct {
+	limits
+	creds              credentials.TransportCredentials
+	maxStreams         int
+	unaryInterceptor   grpc.UnaryServerInterceptor
+	streamInterceptor  grpc.StreamServerInterceptor
+	unaryInterceptors  []grpc.UnaryServerInterceptor
+	streamInterceptors []grpc.StreamServerInterceptor
+	unknown            grpc.StreamHandler
+	keepalive          keepalive.ServerParameters
+	policy             keepalive.EnforcementPolicy
+}
+
+func defaultServerOptions() serverOptions {
+	return serverOptions{limits: defaultLimits(), maxStreams: defaultMaxStreams}
+}
+
+func (o *serverOptions) finish() {
+	o.limits.finish()
+	o.unaryInterceptor = chainUnaryServer(o.unaryInterceptors)
+	o.streamInterceptor = chainStreamServer(o.streamInterceptors)
+	setServerKeepaliveDefaults(&o.keepalive, &o.policy)
+}
+
+func (o *serverOptions) h2Config() h2.Config {
+	cfg := o.limits.h2Config()
+	cfg.MaxStreams = o.maxStreams
+	return cfg
+}
+
+// Creds secures the server's connections; without it they are cleartext.
+func Creds(c credentials.TransportCredentials) ServerOption {
+	return func(o *serverOptions) {
+		if c.Info().SecurityProtocol != "insecure" {
+			o.creds = c
+		}
+	}
+}
+
+// MaxConcurrentStreams is how many calls a connection may have at once, 1000 unless
+// set. A call counts until its handler has returned and its answer has been sent.
+func MaxConcurrentStreams(n int) ServerOption { return func(o *serverOptions) { o.maxStreams = n } }
+
+// UnaryInterceptor adds interceptors of unary calls; the first is the outermost.
+func UnaryInterceptor(in ...grpc.UnaryServerInterceptor) ServerOption {
+	return func(o *serverOptions) { o.unaryInterceptors = append(o.unaryInterceptors, in...) }
+}
+
+// StreamInterceptor adds interceptors of streaming calls; the first is the outermost.
+func StreamInterceptor(in ...grpc.StreamServerInterceptor) ServerOption {
+	return func(o *serverOptions) { o.streamInterceptors = append(o.streamInterceptors, in...) }
+}
+
+// UnknownServiceHandler answers calls of methods that are not registered.
+func UnknownServiceHandler(h grpc.StreamHandler) ServerOption {
+	return func(o *serverOptions) { o.unknown = h }
+}
+
+// MaxRecvMsgSize bounds received messages, 4 MiB unless set.
+func MaxRecvMsgSize(bytes int) ServerOption { return func(o *serverOptions) { o.maxReceive = bytes } }
+
+// MaxSendMsgSize bounds sent messages.
+func MaxSendMsgSize(bytes int) ServerOption { return func(o *serverOptions) { o.maxSend = bytes } }
+
+// MaxHeaderListSize bounds a request's metadata, 64 KiB unless set.
+func MaxHeaderListSize(bytes int) ServerOption {
+	return func(o *serverOptions) { o.maxHeaderList = bytes }
+}
+
+// Windows sets how many bytes a client may have under way, a stream and in all.
+// Values below 65535 count as that.
+func Windows(stream, connection int) ServerOption {
+	return func(o *serverOptions) { o.setWindows(stream, connection) }
+}
+
+func (l *limits) setWindows(stream, connection int) {
+	const least, most = 65535, 1<<31 - 1
+	l.streamWindow = min(max(stream, least), most)
+	l.connWin = min(max(connection, least), most)
+}
+
+// KeepaliveParams sets the server's pings, its connections' ages and their idleness.
+func KeepaliveParams(p keepalive.ServerParameters) ServerOption {
+	return func(o *serverOptions) { o.keepalive = p }
+}
+
+// KeepaliveEnforcementPolicy says which pings of clients are too many.
+func KeepaliveEnforcementPolicy(p keepalive.EnforcementPolicy) ServerOption {
+	return func(o *serverOptions) { o.policy = p }
+}
+
+// StatsHandler adds an observer, such as OpenTelemetry's.
+func StatsHandler(h stats.Handler) ServerOption {
+	return func(o *serverOptions) { o.statsHandlers = append(o.statsHandlers, h) }
+}
+
+// ForceServerCodecV2 uses one codec for every call.
+func ForceServerCodecV2(c encoding.CodecV2) ServerOption {
+	return func(o *serverOptions) { o.codec = codecV2{c} }
+}
+
+// AliasRequests lets bytes fields of requests point into the receive buffer. They
+// are valid until the next RecvMsg of the stream, and in a unary call until its
+// handler returns: a handler that keeps one must copy it.
+func AliasRequests() ServerOption { return func(o *serverOptions) { o.alias = true } }
+
+// HandshakeTimeout bounds the TLS handshake, 20 seconds unless set.
+func HandshakeTimeout(d time.Duration) ServerOption {
+	return func(o *serverOptions) { o.handshakeTimeout = d }
+}
+
+// ClientOption sets something about a client.
+type ClientOption func(*clientOptions)
+
+type clientOptions struct {
+	limits
+	creds              credentials.TransportCredentials
+	perRPC             []credentials.PerRPCCredentials
+	authority          string
+	userAgent          string
+	dialer             func(context.Context, string) (net.Conn, error)
+	unaryInterceptors  []grpc.UnaryClientInterceptor
+	streamInterceptors []grpc.StreamClientInterceptor
+	callOptions        []grpc.CallOption
+	keepalive          keepalive.ClientParameters
+	backoff            backoff.Config
+	connectTimeout     time.Duration
+	idleTimeout        time.Duration
+	policy             string
+}
+
+func defaultClientOptions() clientOptions {
+	return clientOptions{
+		limits: defaultLimits(), backoff: backoff.DefaultConfig,
+		connectTimeout: defaultHandshake, idleTimeout: defaultIdle, policy: PickFirst,
+	}
+}
+
+func (o *clientOptions) h2Config() h2.Config {
+	cfg := o.limits.h2Config()
+	cfg.Client = true
+	return cfg
+}
+
+// WithTransportCredentials secures the client's connections. It is required, as in
+// grpc-go: cleartext is asked for with package credentials/insecure.
+func WithTransportCredentials(c credentials.TransportCredentials) ClientOption {
+	return func(o *clientOptions) { o.creds = c }
+}
+
+// WithPerRPCCredentials adds credentials to every call.
+func WithPerRPCCredentials(c credentials.PerRPCCredentials) ClientOption {
+	return func(o *clientOptions) { o.perRPC = append(o.perRPC, c) }
+}
+
+// WithAuthority sets the :authority of calls and the name that TLS verifies.
+func WithAuthority(a string) ClientOption { return func(o *clientOptions) { o.authority = a } }
+
+// WithUserAgent puts s before the library's own user-agent.
+func WithUserAgent(s string) ClientOption { return func(o *clientOptions) { o.userAgent = s + " " } }
+
+// WithContextDialer replaces the way connections are made.
+func WithContextDialer(d func(context.Context, string) (net.Conn, error)) ClientOption {
+	return func(o *clientOptions) { o.dialer = d }
+}
+
+// WithUnaryInterceptor adds interceptors of unary calls; the first is the outermost.
+// They are given a nil *grpc.ClientConn, as there is none.
+func WithUnaryInterceptor(in ...grpc.UnaryClientInterceptor) ClientOption {
+	return func(o *clientOptions) { o.unaryInterceptors = append(o.unaryInterceptors, in...) }
+}
+
+// WithStreamInterceptor adds interceptors of streaming calls, under the same terms.
+func WithStreamInterceptor(in ...grpc.StreamClientInterceptor) ClientOption {
+	return func(o *clientOptions) { o.streamInterceptors = append(o.streamInterceptors, in...) }
+}
+
+// WithDefaultCallOptions adds options to every call, before the call's own.
+func WithDefaultCallOptions(opts ...grpc.CallOption) ClientOption {
+	return func(o *clientOptions) { o.callOptions = append(o.callOptions, opts...) }
+}
+
+// WithKeepaliveParams sets when idle connections are probed.
+func WithKeepaliveParams(p keepalive.ClientParameters) ClientOption {
+	return func(o *clientOptions) { o.keepalive = p }
+}
+
+// WithConnectParams sets the pauses between attempts to connect and the time for each.
+func WithConnectParams(p grpc.ConnectParams) ClientOption {
+	return func(o *clientOptions) { o.backoff, o.connectTimeout = p.Backoff, p.MinConnectTimeout }
+}
+
+// WithIdleTimeout closes connections that have had no call for d; 0 keeps them.
+func WithIdleTimeout(d time.Duration) ClientOption {
+	return func(o *clientOptions) { o.idleTimeout = d }
+}
+
+// WithWindows sets how many bytes the server may have under way, a stream and in all.
+func WithWindows(stream, connection int) ClientOption {
+	return func(o *clientOptions) { o.setWindows(stream, connection) }
+}
+
+// WithMaxHeaderListSize bounds a response's metadata, 64 KiB unless set.
+func WithMaxHeaderListSize(bytes int) ClientOption {
+	return func(o *clientOptions) { o.maxHeaderList = bytes }
+}
+
+// WithStatsHandler adds an observer, such as OpenTelemetry's.
+func WithStatsHandler(h stats.Handler) ClientOption {
+	return func(o *clientOptions) { o.statsHandlers = append(o.statsHandlers, h) }
+}
+
+// WithAliasedResponses lets bytes fields of streamed responses point into the
+// receive buffer: they are valid until the next RecvMsg of the stream. Responses
+// of unary calls are never aliased.
+func WithAliasedResponses() ClientOption { return func(o *clientOptions) { o.alias = true } }
+
+// The balancing policies there are.
+const (
+	PickFirst  = "pick_first"
+	RoundRobin = "round_robin"
+)
+
+// WithBalancer chooses PickFirst, the default, or RoundRobin. NewClient refuses
+// any other.
+func WithBalancer(policy string) ClientOption { return func(o *clientOptions) { o.policy = policy } }

@@ -1,0 +1,261 @@
+package fastgrpc
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/fastgrpc/internal/h2"
+)
+
+// serve runs the call's handler and ends the response; on a worker.
+func (s *serverStream) serve() {
+	if s.method.unary != nil {
+		s.serveUnary()
+	} else {
+		s.serveStream()
+	}
+	s.cancel(context.Canceled)
+}
+
+func (s *serverStream) serveUnary() {
+	opts := &s.conn.server.opts
+	ctx := context.Context(&s.callContext)
+	if opts.stats != nil {
+		ctx = s.statsBegin(opts.stats)
+	}
+	if err := s.Err(); err != nil {
+		// Cancelled or too late before it began.
+		s.finishCall(ctx, nil, err)
+		return
+	}
+	reply, err := s.method.unary.Handler(s.method.impl, ctx, s.decodeRequest, opts.unaryInterceptor)
+	if err != nil {
+		s.finishCall(ctx, nil, err)
+		return
+	}
+	b, err := encodeMessage(s.codec, s.sent, reply, opts.maxSend)
+	if opts.stats != nil && err == nil {
+		s.statsPayloadOut(ctx, reply, b)
+	}
+	s.finishCall(ctx, b, err)
+}
+
+// decodeRequest reads the one message of a unary call.
+func (s *serverStream) decodeRequest(v any) error {
+	if s.fault != nil {
+		return s.fault
+	}
+	m := s.queue[0]
+	s.queue[0] = message{}
+	opts := &s.conn.server.opts
+	size := len(m.data)
+	owner, err := decodeMessage(s.codec, s.received, &m, v, decodeOptions{limit: opts.maxReceive, alias: opts.alias})
+	if opts.alias && owner != nil {
+		s.alias = owner // until the handler has returned and the reply is encoded
+	}
+	if err == nil && opts.stats != nil {
+		s.statsPayloadIn(v, size)
+	}
+	return err
+}
+
+// finishCall sends the reply, where there is one, and the status in one go.
+func (s *serverStream) finishCall(ctx context.Context, reply *buffer, err error) {
+	st := statusOf(err)
+	c := s.conn
+	c.mu.Lock()
+	if s.h2.Open() {
+		if reply != nil {
+			s.sendHeaderLocked(nil)
+			c.h2.SendData(&s.h2, h2.Payload{Data: reply.data, Owner: reply}, false)
+			reply = nil
+		}
+		s.sendStatusLocked(st)
+	}
+	c.release(s)
+	c.counters.ended(st.Code())
+	c.flush()
+	c.mu.Unlock()
+	if reply != nil {
+		reply.Release()
+	}
+	if h := c.server.opts.stats; h != nil {
+		s.statsEnd(ctx, h, st)
+	}
+}
+
+func (s *serverStream) serveStream() {
+	opts := &s.conn.server.opts
+	ctx := context.Context(&s.callContext)
+	s.callContext.mu.Lock()
+	s.startTimer() // a stream that waits must wake at its deadline
+	s.callContext.mu.Unlock()
+	if opts.stats != nil {
+		ctx = s.statsBegin(opts.stats)
+	}
+	api := &serverStreamAPI{s: s, ctx: ctx}
+	var err error
+	if opts.streamInterceptor != nil {
+		err = opts.streamInterceptor(s.method.impl, api, &s.method.sInfo, s.method.stream.Handler)
+	} else {
+		err = s.method.stream.Handler(s.method.impl, api)
+	}
+	s.finishCall(ctx, nil, err)
+}
+
+// transportStream is the call as grpc.SetHeader, SendHeader and SetTrailer see it.
+type transportStream serverStream
+
+var _ grpc.ServerTransportStream = (*transportStream)(nil)
+
+// Method is the full name of the method.
+func (t *transportStream) Method() string { return t.method.name }
+
+// SetHeader adds to the metadata that opens the response.
+func (t *transportStream) SetHeader(md metadata.MD) error {
+	return (*serverStream)(t).setHeader(md, false)
+}
+
+// SendHeader opens the response.
+func (t *transportStream) SendHeader(md metadata.MD) error {
+	return (*serverStream)(t).setHeader(md, true)
+}
+
+// SetTrailer adds to the metadata that ends the response.
+func (t *transportStream) SetTrailer(md metadata.MD) error {
+	t.conn.mu.Lock()
+	defer t.conn.mu.Unlock()
+	t.trailer = metadata.Join(t.trailer, md)
+	return nil
+}
+
+func (s *serverStream) setHeader(md metadata.MD, send bool) error {
+	if err := validateMetadata(md); err != nil {
+		return status.Error(codes.Internal, err.Error())
+	}
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case s.headerSent:
+		return status.Error(codes.Internal, "fastgrpc: the header has been sent")
+	case send && !s.h2.Open():
+		return s.goneError()
+	case send:
+		s.sendHeaderLocked(md)
+		c.flush()
+	default:
+		s.header = metadata.Join(s.header, md)
+	}
+	return nil
+}
+
+// serverStreamAPI is a streaming call as its handler sees it.
+type serverStreamAPI struct {
+	s   *serverStream
+	ctx context.Context
+}
+
+var _ grpc.ServerStream = (*serverStreamAPI)(nil)
+
+// Context ends when the call does.
+func (a *serverStreamAPI) Context() context.Context { return a.ctx }
+
+// SetHeader adds to the metadata that opens the response.
+func (a *serverStreamAPI) SetHeader(md metadata.MD) error { return a.s.setHeader(md, false) }
+
+// SendHeader opens the response.
+func (a *serverStreamAPI) SendHeader(md metadata.MD) error { return a.s.setHeader(md, true) }
+
+// SetTrailer adds to the metadata that ends the response.
+func (a *serverStreamAPI) SetTrailer(md metadata.MD) {
+	_ = (*transportStream)(a.s).SetTrailer(md) // it has no way to fail
+}
+
+// SendMsg sends a message; m may be used again when it returns.
+func (a *serverStreamAPI) SendMsg(m any) error {
+	s := a.s
+	opts := &s.conn.server.opts
+	b, err := encodeMessage(s.codec, s.sent, m, opts.maxSend)
+	if err != nil {
+		return err
+	}
+	if opts.stats != nil {
+		s.statsPayloadOut(a.ctx, m, b)
+	}
+	return s.sendMessage(b)
+}
+
+// RecvMsg receives a message, or io.EOF when the client has sent all.
+func (a *serverStreamAPI) RecvMsg(v any) error {
+	s := a.s
+	opts := &s.conn.server.opts
+	if s.alias != nil {
+		s.alias.Release()
+		s.alias = nil
+	}
+	m, err := s.nextMessage()
+	if err != nil {
+		if err == io.EOF && !s.method.stream.ClientStreams {
+			return status.Error(codes.Internal, "fastgrpc: request without a message")
+		}
+		return err
+	}
+	size := len(m.data)
+	s.alias, err = decodeMessage(s.codec, s.received, &m, v, decodeOptions{limit: opts.maxReceive, alias: opts.alias})
+	if err == nil && opts.stats != nil {
+		s.statsPayloadIn(v, size)
+	}
+	return err
+}
+
+// The stats hooks below cost nothing where no handler is set: nobody calls them.
+
+func (s *serverStream) statsBegin(h stats.Handler) context.Context {
+	c := s.conn
+	ctx := h.TagRPC(&s.callContext, &stats.RPCTagInfo{FullMethodName: s.method.name})
+	begin := &stats.Begin{BeginTime: time.Now()}
+	if d := s.method.stream; d != nil {
+		begin.IsClientStream, begin.IsServerStream = d.ClientStreams, d.ServerStreams
+	}
+	h.HandleRPC(ctx, begin)
+	h.HandleRPC(ctx, &stats.InHeader{
+		FullMethod: s.method.name, RemoteAddr: c.peer.Addr, LocalAddr: c.peer.LocalAddr,
+		Compression: compressorName(s.received), Header: s.incoming(),
+	})
+	s.statsCtx, s.began = ctx, begin.BeginTime
+	return ctx
+}
+
+func compressorName(c encoding.Compressor) string {
+	if c == nil {
+		return ""
+	}
+	return c.Name()
+}
+
+func (s *serverStream) statsPayloadIn(v any, size int) {
+	s.conn.server.opts.stats.HandleRPC(s.statsCtx, &stats.InPayload{
+		Payload: v, Length: size, CompressedLength: size, WireLength: size + prefixLen, RecvTime: time.Now(),
+	})
+}
+
+func (s *serverStream) statsPayloadOut(ctx context.Context, v any, b *buffer) {
+	size := len(b.data) - prefixLen
+	s.conn.server.opts.stats.HandleRPC(ctx, &stats.OutPayload{
+		Payload: v, Length: size, CompressedLength: size, WireLength: len(b.data), SentTime: time.Now(),
+	})
+}
+
+func (s *serverStream) statsEnd(ctx context.Context, h stats.Handler, st *status.Status) {
+	h.HandleRPC(ctx, &stats.OutTrailer{Trailer: s.trailer})
+	h.HandleRPC(ctx, &stats.End{BeginTime: s.began, EndTime: time.Now(), Error: st.Err()})
+}

@@ -1,0 +1,297 @@
+package fastgrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+)
+
+// ErrServerStopped is what Serve returns after Stop or GracefulStop.
+var ErrServerStopped = errors.New("fastgrpc: the server has been stopped")
+
+// Server serves registered services over any number of listeners. Its methods may
+// be called concurrently, but services are registered before Serve.
+type Server struct {
+	opts     serverOptions
+	methods  map[string]*method // by full name, "/service/method"
+	services map[string]grpc.ServiceInfo
+	workers  workers
+
+	mu        sync.Mutex
+	serving   bool
+	stopped   bool // no new connections
+	listeners map[net.Listener]struct{}
+	conns     map[*serverConn]struct{}
+	idle      *sync.Cond     // a connection has gone
+	accepting sync.WaitGroup // Serve calls and handshakes
+	totals    serverTotals
+}
+
+var _ grpc.ServiceRegistrar = (*Server)(nil)
+
+// method is one method of a registered service.
+type method struct {
+	name   string
+	impl   any
+	unary  *grpc.MethodDesc // one of the two is set
+	stream *grpc.StreamDesc
+	uInfo  grpc.UnaryServerInfo
+	sInfo  grpc.StreamServerInfo
+}
+
+// NewServer returns a server with no services and no listeners.
+func NewServer(opts ...ServerOption) *Server {
+	s := &Server{
+		opts:      defaultServerOptions(),
+		methods:   make(map[string]*method),
+		services:  make(map[string]grpc.ServiceInfo),
+		listeners: make(map[net.Listener]struct{}),
+		conns:     make(map[*serverConn]struct{}),
+	}
+	s.idle = sync.NewCond(&s.mu)
+	for _, o := range opts {
+		o(&s.opts)
+	}
+	s.opts.finish()
+	return s
+}
+
+// RegisterService is called by generated code. Like grpc-go's it panics where the
+// implementation is not one, the service is registered twice, or Serve has begun:
+// each is a mistake in the program.
+func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	if impl != nil {
+		want := reflect.TypeOf(desc.HandlerType).Elem()
+		if got := reflect.TypeOf(impl); !got.Implements(want) {
+			panic(fmt.Sprintf("fastgrpc: RegisterService: %v does not implement %v", got, want))
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.serving {
+		panic("fastgrpc: RegisterService after Serve: " + desc.ServiceName)
+	}
+	if _, ok := s.services[desc.ServiceName]; ok {
+		panic("fastgrpc: RegisterService twice: " + desc.ServiceName)
+	}
+	info := grpc.ServiceInfo{Metadata: desc.Metadata}
+	for i := range desc.Methods {
+		d := &desc.Methods[i]
+		name := "/" + desc.ServiceName + "/" + d.MethodName
+		s.methods[name] = &method{
+			name: name, impl: impl, unary: d,
+			uInfo: grpc.UnaryServerInfo{Server: impl, FullMethod: name},
+		}
+		info.Methods = append(info.Methods, grpc.MethodInfo{Name: d.MethodName})
+	}
+	for i := range desc.Streams {
+		d := &desc.Streams[i]
+		name := "/" + desc.ServiceName + "/" + d.StreamName
+		s.methods[name] = newStreamMethod(name, impl, d)
+		info.Methods = append(info.Methods, grpc.MethodInfo{
+			Name: d.StreamName, IsClientStream: d.ClientStreams, IsServerStream: d.ServerStreams,
+		})
+	}
+	s.services[desc.ServiceName] = info
+}
+
+func newStreamMethod(name string, impl any, d *grpc.StreamDesc) *method {
+	return &method{
+		name: name, impl: impl, stream: d,
+		sInfo: grpc.StreamServerInfo{
+			FullMethod: name, IsClientStream: d.ClientStreams, IsServerStream: d.ServerStreams,
+		},
+	}
+}
+
+// GetServiceInfo lists the registered services; reflection is served from it.
+func (s *Server) GetServiceInfo() map[string]grpc.ServiceInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[string]grpc.ServiceInfo, len(s.services))
+	for name, info := range s.services {
+		out[name] = info
+	}
+	return out
+}
+
+// lookup finds a method, or nil and why not.
+func (s *Server) lookup(path string) (*method, string) {
+	if m := s.methods[path]; m != nil {
+		return m, ""
+	}
+	if h := s.opts.unknown; h != nil {
+		return newStreamMethod(path, nil, &grpc.StreamDesc{
+			StreamName: path, Handler: h, ClientStreams: true, ServerStreams: true,
+		}), ""
+	}
+	service, name, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	if !ok || !strings.HasPrefix(path, "/") {
+		return nil, fmt.Sprintf("malformed method name: %q", path)
+	}
+	if _, known := s.services[service]; !known {
+		return nil, "unknown service " + service
+	}
+	return nil, fmt.Sprintf("unknown method %s for service %s", name, service)
+}
+
+// Serve accepts connections until the server stops or the listener fails. It
+// closes the listener.
+func (s *Server) Serve(lis net.Listener) error {
+	s.mu.Lock()
+	if s.stopped {
+		s.mu.Unlock()
+		_ = lis.Close()
+		return ErrServerStopped
+	}
+	s.serving = true
+	s.listeners[lis] = struct{}{}
+	s.accepting.Add(1)
+	s.mu.Unlock()
+	defer s.accepting.Done()
+	defer func() {
+		s.mu.Lock()
+		delete(s.listeners, lis)
+		s.mu.Unlock()
+		_ = lis.Close()
+	}()
+	return s.accept(lis)
+}
+
+func (s *Server) accept(lis net.Listener) error {
+	const longestPause = time.Second
+	pause := 5 * time.Millisecond
+	for {
+		nc, err := lis.Accept()
+		if err == nil {
+			pause = 5 * time.Millisecond
+			s.handshake(nc)
+			continue
+		}
+		s.mu.Lock()
+		stopped := s.stopped
+		s.mu.Unlock()
+		if stopped {
+			return ErrServerStopped
+		}
+		if temporary, ok := err.(interface{ Temporary() bool }); !ok || !temporary.Temporary() {
+			return fmt.Errorf("fastgrpc: accept on %v: %w", lis.Addr(), err)
+		}
+		// Out of file descriptors, say: others may be given back.
+		time.Sleep(pause)
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// handshake makes nc a connection on a goroutine of its own.
+func (s *Server) handshake(nc net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		_ = nc.Close()
+		return
+	}
+	s.accepting.Add(1)
+	go func() {
+		defer s.accepting.Done()
+		if err := s.ServeConn(nc); err != nil {
+			s.totals.handshakesFailed.Add(1)
+		}
+	}()
+}
+
+// ServeConn serves one connection that the caller has accepted; it returns after
+// the handshake and the connection goes on.
+func (s *Server) ServeConn(nc net.Conn) error {
+	var auth credentials.AuthInfo
+	if s.opts.creds != nil {
+		_ = nc.SetDeadline(time.Now().Add(s.opts.handshakeTimeout))
+		secured, info, err := s.opts.creds.ServerHandshake(nc)
+		if err != nil {
+			_ = nc.Close()
+			return fmt.Errorf("fastgrpc: handshake with %v: %w", nc.RemoteAddr(), err)
+		}
+		_ = secured.SetDeadline(time.Time{})
+		nc, auth = secured, info
+	}
+	p := &peer.Peer{Addr: nc.RemoteAddr(), LocalAddr: nc.LocalAddr(), AuthInfo: auth}
+	c := newServerConn(s, nc, p)
+	s.mu.Lock()
+	if s.stopped {
+		s.mu.Unlock()
+		_ = nc.Close()
+		return ErrServerStopped
+	}
+	s.serving = true
+	s.conns[c] = struct{}{}
+	s.mu.Unlock()
+	s.totals.connections.Add(1)
+	c.start()
+	return nil
+}
+
+func (s *Server) forget(c *serverConn) {
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.idle.Broadcast()
+	s.mu.Unlock()
+}
+
+// stopAccepting closes the listeners and returns the connections there are.
+func (s *Server) stopAccepting() []*serverConn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	for lis := range s.listeners {
+		_ = lis.Close()
+	}
+	conns := make([]*serverConn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	return conns
+}
+
+// waitGone returns when no connection is left.
+func (s *Server) waitGone() {
+	s.mu.Lock()
+	for len(s.conns) > 0 {
+		s.idle.Wait()
+	}
+	s.mu.Unlock()
+}
+
+// Stop closes everything at once: calls under way are cancelled and their clients
+// see Unavailable. It does not wait for handlers that ignore their context.
+func (s *Server) Stop() {
+	for _, c := range s.stopAccepting() {
+		c.close(errServerStopping)
+	}
+	s.waitGone()
+	s.workers.close()
+}
+
+// GracefulStop takes no new calls and returns when those under way have ended.
+func (s *Server) GracefulStop() {
+	for _, c := range s.stopAccepting() {
+		c.drain()
+	}
+	s.waitGone()
+	s.accepting.Wait()
+	s.workers.close()
+	s.workers.active.Wait()
+}
+
+var errServerStopping = errors.New("fastgrpc: server is stopping")
+
+// baseContext is the context that the calls of a connection derive from.
+func (s *Server) baseContext() context.Context { return context.Background() }

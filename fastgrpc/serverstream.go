@@ -1,0 +1,420 @@
+package fastgrpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/fastgrpc/internal/h2"
+)
+
+// serverStream is one call on a server, unary or streaming. It is one allocation
+// and never reused: a handler may leave its context behind.
+type serverStream struct {
+	callContext
+	h2     h2.Stream
+	conn   *serverConn
+	method *method
+	codec  codec
+	alias  *buffer // what the last message read may point into
+
+	// The request's fields: those that came as a remembered run, and the others.
+	fixed *h2.FieldSet
+	rest  []hpack.HeaderField
+
+	received   encoding.Compressor // of the request's messages
+	sent       encoding.Compressor // of the response's messages
+	subtype    string
+	assembler  assembler
+	queue      []message
+	first      [1]message
+	heldCredit int
+	fault      error // in the request's messages
+	ended      bool  // the client has sent all
+
+	signal  chan struct{} // something was received; streaming calls only
+	drained chan struct{} // what was sent is on its way
+
+	headerSent bool
+	header     metadata.MD
+	trailer    metadata.MD
+
+	statsCtx context.Context // with a stats handler only
+	began    time.Time
+}
+
+// requestHead is what a request's fields say.
+type requestHead struct {
+	path        string
+	method      *method
+	unknown     string // why there is no method
+	httpMethod  string
+	contentType string
+	encoding    string
+	timeout     time.Duration // one more than sent, 0 where none was
+	bad         string
+}
+
+func (h *requestHead) add(f hpack.HeaderField) {
+	switch f.Name {
+	case ":method":
+		h.httpMethod = f.Value
+	case ":path":
+		h.path = f.Value
+	case fieldContentType:
+		h.contentType = f.Value
+	case fieldEncoding:
+		h.encoding = f.Value
+	case fieldTimeout:
+		d, err := decodeTimeout(f.Value)
+		if err != nil {
+			h.bad = err.Error()
+		}
+		h.timeout = min(d, 1<<62) + 1
+	}
+}
+
+// begin reads the request's fields; false means that it has been answered.
+func (s *serverStream) begin(block *h2.Block) bool {
+	c := s.conn
+	var head requestHead
+	if block.Fixed != nil {
+		head = c.server.fixedHead(block.Fixed)
+		s.fixed = block.Fixed
+	}
+	own := 0
+	for _, f := range block.Rest {
+		head.add(f)
+		if !reserved(f.Name) {
+			own++
+		}
+	}
+	if head.method == nil && head.path != "" {
+		head.method, head.unknown = c.server.lookup(head.path)
+	}
+	subtype, isGRPC := contentSubtype(head.contentType)
+	switch {
+	case block.TooLarge():
+		c.refuseHTTP(s, "431", "header list too large\n")
+	case head.httpMethod != "POST":
+		c.refuseHTTP(s, "405", "gRPC calls are POST requests\n")
+	case !isGRPC:
+		c.refuseHTTP(s, "415", "content-type is not application/grpc\n")
+	case head.bad != "":
+		c.refuse(s, codes.Internal, head.bad)
+	case head.method == nil:
+		c.refuse(s, codes.Unimplemented, head.unknown)
+	default:
+		if own > 0 {
+			s.rest = append(make([]hpack.HeaderField, 0, len(block.Rest)), block.Rest...)
+		}
+		return s.accept(&head, subtype)
+	}
+	return false
+}
+
+func (s *serverStream) accept(head *requestHead, subtype string) bool {
+	opts := &s.conn.server.opts
+	if s.codec = opts.codecFor(subtype); s.codec == nil {
+		s.conn.refuse(s, codes.Unimplemented, "no codec for content-subtype "+subtype)
+		return false
+	}
+	s.subtype = subtype
+	if head.encoding != "" && head.encoding != encoding.Identity {
+		if s.received = encoding.GetCompressor(head.encoding); s.received == nil {
+			s.conn.refuse(s, codes.Unimplemented, "grpc-encoding "+head.encoding+" is not supported")
+			return false
+		}
+		// The client reads what it writes.
+		s.sent = s.received
+	}
+	if head.timeout > 0 {
+		s.deadline = time.Now().Add(head.timeout - 1)
+	}
+	s.method = head.method
+	s.assembler.limit = opts.maxReceive
+	s.queue = s.first[:0]
+	return true
+}
+
+// fixedHead reads a remembered run of fields once a connection.
+func (s *Server) fixedHead(set *h2.FieldSet) requestHead {
+	if head, ok := set.Memo.(*requestHead); ok {
+		return *head
+	}
+	head := new(requestHead)
+	for _, f := range set.Fields {
+		head.add(f)
+	}
+	if head.path != "" {
+		head.method, head.unknown = s.lookup(head.path)
+	}
+	set.Memo = head
+	return *head
+}
+
+// contentSubtype takes "proto" from "application/grpc+proto;x=y".
+func contentSubtype(contentType string) (string, bool) {
+	rest, ok := strings.CutPrefix(contentType, contentTypePrefix)
+	if !ok || rest == "" {
+		return "", ok
+	}
+	switch rest[0] {
+	case '+', ';':
+		subtype, _, _ := strings.Cut(rest[1:], ";")
+		if rest[0] == ';' {
+			subtype = ""
+		}
+		return strings.ToLower(subtype), true
+	}
+	return "", false
+}
+
+// incoming builds the call's metadata for whoever asks.
+func (s *serverStream) incoming() metadata.MD {
+	md := make(metadata.MD, 4)
+	if s.fixed != nil {
+		s.addIncoming(md, s.fixed.Fields)
+	}
+	s.addIncoming(md, s.rest)
+	return md
+}
+
+func (s *serverStream) addIncoming(md metadata.MD, fields []hpack.HeaderField) {
+	for _, f := range fields {
+		if f.Name == ":authority" {
+			md[f.Name] = []string{f.Value}
+			continue
+		}
+		// A value that is no base64 is left out: the call does not depend on it.
+		_ = addField(md, f)
+	}
+}
+
+// receive cuts content into messages, with the lock held.
+func (s *serverStream) receive(data []byte) {
+	c := s.conn
+	chunk := c.retainable()
+	for len(data) > 0 && s.fault == nil {
+		m, rest, done, err := s.assembler.next(data, chunk)
+		m.credit = len(data) - len(rest)
+		data = rest
+		switch {
+		case err != nil:
+			s.fault = err
+			c.h2.Consume(&s.h2, m.credit)
+		case !done && (s.signal == nil || len(s.queue) == 0):
+			// Nothing is unread, so the message under way may grow to its limit.
+			c.h2.Consume(&s.h2, m.credit)
+		case !done:
+			s.heldCredit += m.credit
+		case s.signal == nil:
+			c.h2.Consume(&s.h2, m.credit)
+			s.queue = append(s.queue, m)
+			if len(s.queue) > 1 {
+				s.fault = status.Error(codes.Internal, "fastgrpc: more than one message in a unary request")
+			}
+		default:
+			m.credit += s.heldCredit
+			s.heldCredit = 0
+			s.queue = append(s.queue, m)
+		}
+	}
+	if len(data) > 0 {
+		c.h2.Consume(&s.h2, len(data))
+	}
+	if s.signal != nil {
+		wakeOne(s.signal)
+	} else if s.fault != nil {
+		s.requestEnded()
+	}
+}
+
+// requestEnded: the client has sent all, with the lock held.
+func (s *serverStream) requestEnded() {
+	if s.ended {
+		return
+	}
+	s.ended = true
+	if s.signal != nil {
+		wakeOne(s.signal)
+		return
+	}
+	if s.fault == nil && (len(s.queue) == 0 || s.assembler.have > 0) {
+		s.fault = status.Error(codes.Internal, "fastgrpc: request ended within a message")
+	}
+	s.conn.ready = append(s.conn.ready, s)
+}
+
+// abort ends the call from outside, with the lock held.
+func (s *serverStream) abort(err error) {
+	if s.method == nil {
+		return
+	}
+	if s.signal == nil && !s.ended {
+		// A unary call that never became ready: nobody else will release it.
+		s.ended = true
+		s.conn.release(s)
+	}
+	s.cancel(err)
+}
+
+func (s *serverStream) wakeBoth() {
+	if s.signal != nil {
+		wakeOne(s.signal)
+		wakeOne(s.drained)
+	}
+}
+
+func (s *serverStream) dropMessages() {
+	for i := range s.queue {
+		s.queue[i].release()
+	}
+	s.queue = nil
+	s.assembler.drop()
+	if s.alias != nil {
+		s.alias.Release()
+		s.alias = nil
+	}
+}
+
+// nextMessage waits for a message of a streaming call.
+func (s *serverStream) nextMessage() (message, error) {
+	c := s.conn
+	for {
+		c.mu.Lock()
+		if len(s.queue) > 0 {
+			m := s.queue[0]
+			s.queue[0] = message{}
+			s.queue = s.queue[1:]
+			credit := m.credit
+			if len(s.queue) == 0 {
+				s.queue = s.first[:0]
+				credit += s.heldCredit
+				s.heldCredit = 0
+			}
+			c.h2.Consume(&s.h2, credit)
+			c.flush()
+			c.mu.Unlock()
+			return m, nil
+		}
+		fault, ended := s.fault, s.ended
+		unfinished := s.assembler.have > 0
+		c.mu.Unlock()
+		if err := s.Err(); err != nil {
+			return message{}, status.FromContextError(err).Err()
+		}
+		switch {
+		case fault != nil:
+			return message{}, fault
+		case ended && unfinished:
+			return message{}, status.Error(codes.Internal, "fastgrpc: request ended within a message")
+		case ended:
+			return message{}, io.EOF
+		}
+		<-s.signal
+	}
+}
+
+// sendMessage queues a message of a streaming call and waits until it is on its
+// way, which is what slows a fast sender down.
+func (s *serverStream) sendMessage(b *buffer) error {
+	c := s.conn
+	c.mu.Lock()
+	if !s.h2.Open() {
+		c.mu.Unlock()
+		b.Release()
+		return s.goneError()
+	}
+	s.sendHeaderLocked(nil)
+	c.h2.SendData(&s.h2, h2.Payload{Data: b.data, Owner: b}, false)
+	for s.h2.Queued() {
+		c.flush()
+		c.mu.Unlock()
+		if err := s.Err(); err != nil {
+			return status.FromContextError(err).Err()
+		}
+		<-s.drained
+		c.mu.Lock()
+	}
+	open := s.h2.Open()
+	c.flush()
+	c.mu.Unlock()
+	if !open {
+		return s.goneError()
+	}
+	return nil
+}
+
+func (s *serverStream) goneError() error {
+	if err := s.Err(); err != nil {
+		return status.FromContextError(err).Err()
+	}
+	return status.Error(codes.Unavailable, "fastgrpc: the stream has ended")
+}
+
+// sendHeaderLocked opens the response unless it is open.
+func (s *serverStream) sendHeaderLocked(md metadata.MD) {
+	if s.headerSent {
+		return
+	}
+	s.headerSent = true
+	if md != nil {
+		s.header = metadata.Join(s.header, md)
+	}
+	if s.sent == nil && len(s.header) == 0 && s.subtype == "" {
+		s.conn.h2.SendHeaders(&s.h2, okHeaders, nil)
+		return
+	}
+	s.conn.h2.SendHeaders(&s.h2, noFields, s.headerFields())
+}
+
+func (s *serverStream) headerFields() []hpack.HeaderField {
+	contentType := contentTypePrefix
+	if s.subtype != "" {
+		contentType += "+" + s.subtype
+	}
+	fields := []hpack.HeaderField{{Name: ":status", Value: "200"}, {Name: fieldContentType, Value: contentType}}
+	if s.sent != nil {
+		fields = append(fields, hpack.HeaderField{Name: fieldEncoding, Value: s.sent.Name()})
+	}
+	return appendMetadata(fields, s.header)
+}
+
+// sendStatusLocked ends the response.
+func (s *serverStream) sendStatusLocked(st *status.Status) {
+	if s.headerSent && len(s.trailer) == 0 && st.Code() == codes.OK && st.Message() == "" {
+		s.conn.h2.SendTrailers(&s.h2, okTrailers, nil)
+		return
+	}
+	var fields []hpack.HeaderField
+	if !s.headerSent {
+		s.headerSent = true
+		fields = s.headerFields()
+	}
+	fields = append(fields, statusFields(st)...)
+	s.conn.h2.SendTrailers(&s.h2, noFields, appendMetadata(fields, s.trailer))
+}
+
+// statusOf is the status that a handler's error stands for.
+func statusOf(err error) *status.Status {
+	if err == nil {
+		return status.New(codes.OK, "")
+	}
+	st, ok := status.FromError(err)
+	if ok {
+		return st
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return status.FromContextError(err)
+	}
+	return status.New(codes.Unknown, err.Error())
+}

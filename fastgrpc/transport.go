@@ -1,0 +1,266 @@
+package fastgrpc
+
+import (
+	"errors"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"wirelab.dev/fastgrpc/internal/h2"
+)
+
+// transport is the thin shell around an h2.Conn: a socket, the lock that guards the
+// state machine, one goroutine that reads and one that writes.
+//
+// Callers put frames into the machine's output under the lock; the writer takes
+// what many of them queued and writes it at once. Before it takes, it yields, so
+// that every goroutine that is about to queue something does: of all measures this
+// one gained most.
+type transport struct {
+	mu     sync.Mutex
+	h2     *h2.Conn
+	nc     net.Conn
+	side   side
+	vector bool // the socket has writev
+
+	wake       chan struct{} // to the writer, once for each time it parked
+	parked     bool
+	err        error // why the connection ended; set once
+	loops      sync.WaitGroup
+	onTeardown func()
+
+	// The reader's own.
+	chunk    *buffer
+	from, to int
+	grow     bool
+	pinned   atomic.Int32
+	buffers  net.Buffers // the writer's own
+
+	lastRead atomic.Int64 // nanoseconds since epoch
+	counters connCounters
+}
+
+// side is what a client's and a server's connection do differently. All methods of
+// h2.Handler, fed and lost are called with the lock held, settle without it.
+type side interface {
+	h2.Handler
+	// fed and then settle act on the events that Feed delivered.
+	fed()
+	settle()
+	// lost ends every stream because the connection has ended.
+	lost(err error)
+}
+
+const (
+	// framesAtOnce bounds how long the reader holds the lock.
+	framesAtOnce = 64
+	firstChunk   = 32 << 10
+	fullChunk    = 256 << 10
+	// smallestRead is the room below which a chunk is given up for a new one.
+	smallestRead = 4 << 10
+	// maxPinnedChunks bounds the chunks that unread messages keep; beyond it
+	// messages are copied.
+	maxPinnedChunks = 64
+	// lastWrite bounds the time to write a final GOAWAY.
+	lastWrite = time.Second
+)
+
+// epoch is where the monotonic readings given to the state machine begin.
+var epoch = time.Now()
+
+func (t *transport) init(nc net.Conn, s side, cfg h2.Config) {
+	t.nc, t.side, t.wake = nc, s, make(chan struct{}, 1)
+	switch nc.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		t.vector = true
+		cfg.ReferenceFrom = referenceFrom
+	}
+	t.h2 = h2.NewConn(cfg, s)
+}
+
+// referenceFrom is the payload length from which an iovec costs less than a copy.
+const referenceFrom = 8 << 10
+
+// start runs the two loops; wait returns when both have ended.
+func (t *transport) start() {
+	t.lastRead.Store(int64(time.Since(epoch)))
+	t.loops.Add(2)
+	go t.write()
+	go t.read()
+}
+
+func (t *transport) wait() { t.loops.Wait() }
+
+// flush, called with the lock held, sees to it that queued frames get written.
+func (t *transport) flush() {
+	if t.parked && (t.h2.Pending() > 0 || t.err != nil) {
+		t.parked = false
+		t.wake <- struct{}{}
+	}
+}
+
+// close ends the connection: what is queued is still written, within a moment.
+func (t *transport) close(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closeLocked(err)
+}
+
+func (t *transport) closeLocked(err error) {
+	if t.err != nil {
+		return
+	}
+	t.err = err
+	_ = t.nc.SetWriteDeadline(time.Now().Add(lastWrite))
+	t.side.lost(err)
+	t.flush()
+}
+
+// write is the writer's loop. It ends after the connection has.
+func (t *transport) write() {
+	defer t.loops.Done()
+	var written *h2.Output
+	t.mu.Lock()
+	for {
+		if t.h2.Pending() == 0 {
+			if t.err != nil {
+				break
+			}
+			t.parked = true
+			t.mu.Unlock()
+			<-t.wake
+			runtime.Gosched()
+			t.mu.Lock()
+			continue
+		}
+		batch := t.h2.TakeOutput(written)
+		t.side.fed() // streams may have ended with what was taken
+		t.mu.Unlock()
+		err := t.writeBatch(batch)
+		batch.Recycle()
+		written = batch
+		t.mu.Lock()
+		if err != nil {
+			t.closeLocked(err)
+			break
+		}
+	}
+	t.h2.Close()
+	t.mu.Unlock()
+	_ = t.nc.Close()
+	if t.onTeardown != nil {
+		t.onTeardown()
+	}
+}
+
+func (t *transport) writeBatch(batch *h2.Output) error {
+	t.counters.bytesOut.Add(uint64(batch.Len()))
+	t.counters.writes.Add(1)
+	segments := batch.Segments()
+	if t.vector && len(segments) > 1 {
+		t.buffers = segments
+		_, err := t.buffers.WriteTo(t.nc)
+		return err
+	}
+	for _, segment := range segments {
+		if _, err := t.nc.Write(segment); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read is the reader's loop. It ends with the socket or at the peer's first
+// unforgivable fault.
+func (t *transport) read() {
+	defer t.loops.Done()
+	t.chunk = newBuffer(firstChunk)
+	var err error
+	for err == nil {
+		t.makeRoom()
+		var n int
+		n, err = t.nc.Read(t.chunk.data[t.to:])
+		if n == 0 {
+			continue
+		}
+		t.to += n
+		t.grow = t.to == len(t.chunk.data)
+		t.counters.bytesIn.Add(uint64(n))
+		t.counters.reads.Add(1)
+		if fault := t.feed(); fault != nil {
+			err = fault
+		}
+	}
+	t.close(err)
+	t.chunk.Release()
+	t.chunk = nil
+}
+
+var errClosed = errors.New("fastgrpc: connection closed")
+
+// feed gives the machine all whole frames of the chunk.
+func (t *transport) feed() error {
+	now := time.Since(epoch)
+	t.lastRead.Store(int64(now))
+	for t.from < t.to {
+		t.mu.Lock()
+		if t.err != nil {
+			t.mu.Unlock()
+			return errClosed
+		}
+		n, err := t.h2.Feed(now, t.chunk.data[t.from:t.to], framesAtOnce)
+		t.side.fed()
+		t.flush()
+		t.mu.Unlock()
+		t.from += n
+		t.side.settle()
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			break
+		}
+	}
+	return nil
+}
+
+// retainable is the chunk that a message may keep, or nil where it must copy.
+func (t *transport) retainable() *buffer {
+	if t.pinned.Load() >= maxPinnedChunks {
+		return nil
+	}
+	return t.chunk
+}
+
+// makeRoom readies the chunk for the next read. Messages may lie in it still; then
+// only its unused end may be written.
+func (t *transport) makeRoom() {
+	size := len(t.chunk.data)
+	left := t.to - t.from
+	if left == 0 && !t.chunk.shared() && (!t.grow || size >= fullChunk) {
+		t.from, t.to = 0, 0
+		return
+	}
+	need := 0
+	if left > 0 {
+		need = h2.Need(t.chunk.data[t.from:t.to])
+	}
+	if t.from+need <= size && size-t.to >= smallestRead && !t.grow {
+		return
+	}
+	if t.grow {
+		size = fullChunk
+	}
+	next := newBuffer(max(size, need+smallestRead))
+	copy(next.data, t.chunk.data[t.from:t.to])
+	if t.chunk.shared() {
+		// The last of its messages may go at this moment; then the count is one
+		// too high until the chunk's own release below.
+		t.chunk.pins = &t.pinned
+		t.pinned.Add(1)
+	}
+	t.chunk.Release()
+	t.chunk, t.from, t.to, t.grow = next, 0, left, false
+}
