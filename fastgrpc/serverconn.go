@@ -76,11 +76,15 @@ func (c *serverConn) OnOpen() *h2.Stream {
 // OnHeaders begins a call, or ends its request where they are trailers.
 func (c *serverConn) OnHeaders(hs *h2.Stream, block *h2.Block, end bool) {
 	s := hs.Owner.(*serverStream)
-	if s.method != nil {
+	if s.begun {
 		s.requestEnded()
 		return
 	}
+	s.begun = true
 	if !s.begin(block) {
+		if end {
+			s.requestEnded()
+		}
 		return
 	}
 	if s.method.stream != nil {
@@ -98,9 +102,9 @@ func (c *serverConn) OnData(hs *h2.Stream, data []byte, end bool) {
 	s := hs.Owner.(*serverStream)
 	if s.method == nil {
 		c.h2.Consume(hs, len(data))
-		return
+	} else {
+		s.receive(data)
 	}
-	s.receive(data)
 	if end {
 		s.requestEnded()
 	}
@@ -183,13 +187,15 @@ func (c *serverConn) refuse(s *serverStream, code codes.Code, text string) {
 	c.release(s)
 }
 
-// refuseHTTP answers what is not gRPC at all.
-func (c *serverConn) refuseHTTP(s *serverStream, code, text string) {
+// httpAnswer is what a request that is not gRPC at all is answered, when it ends.
+type httpAnswer struct{ status, text string }
+
+func (c *serverConn) answerHTTP(s *serverStream) {
 	c.h2.SendHeaders(&s.h2, noFields, []hpack.HeaderField{
-		{Name: ":status", Value: code},
+		{Name: ":status", Value: s.http.status},
 		{Name: fieldContentType, Value: "text/plain; charset=utf-8"},
 	})
-	c.h2.SendData(&s.h2, h2.Payload{Data: []byte(text)}, true)
+	c.h2.SendData(&s.h2, h2.Payload{Data: []byte(s.http.text)}, true)
 	c.release(s)
 }
 

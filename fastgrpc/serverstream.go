@@ -38,7 +38,9 @@ type serverStream struct {
 	first      [1]message
 	heldCredit int
 	fault      error // in the request's messages
+	begun      bool  // the request's header has come
 	ended      bool  // the client has sent all
+	http       *httpAnswer
 
 	signal  chan struct{} // something was received; streaming calls only
 	drained chan struct{} // what was sent is on its way
@@ -82,7 +84,7 @@ func (h *requestHead) add(f hpack.HeaderField) {
 	}
 }
 
-// begin reads the request's fields; false means that it has been answered.
+// begin reads the request's fields; false means that no call comes of it.
 func (s *serverStream) begin(block *h2.Block) bool {
 	c := s.conn
 	var head requestHead
@@ -103,11 +105,11 @@ func (s *serverStream) begin(block *h2.Block) bool {
 	subtype, isGRPC := contentSubtype(head.contentType)
 	switch {
 	case block.TooLarge():
-		c.refuseHTTP(s, "431", "header list too large\n")
+		s.http = &httpAnswer{"431", "header list too large\n"}
 	case head.httpMethod != "POST":
-		c.refuseHTTP(s, "405", "gRPC calls are POST requests\n")
+		s.http = &httpAnswer{"405", "gRPC calls are POST requests\n"}
 	case !isGRPC:
-		c.refuseHTTP(s, "415", "content-type is not application/grpc\n")
+		s.http = &httpAnswer{"415", "content-type is not application/grpc\n"}
 	case head.bad != "":
 		c.refuse(s, codes.Internal, head.bad)
 	case head.method == nil:
@@ -244,6 +246,12 @@ func (s *serverStream) requestEnded() {
 		return
 	}
 	s.ended = true
+	if s.method == nil {
+		if s.http != nil {
+			s.conn.answerHTTP(s)
+		}
+		return
+	}
 	if s.signal != nil {
 		wakeOne(s.signal)
 		return
@@ -256,8 +264,8 @@ func (s *serverStream) requestEnded() {
 
 // abort ends the call from outside, with the lock held.
 func (s *serverStream) abort(err error) {
-	if s.method == nil {
-		return
+	if s.method == nil && s.http == nil {
+		return // answered, and released, at once
 	}
 	if s.signal == nil && !s.ended {
 		// A unary call that never became ready: nobody else will release it.

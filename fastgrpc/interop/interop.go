@@ -1,0 +1,177 @@
+// Package interop is gRPC's interoperability test over fastgrpc: the test service,
+// and the client's cases under the names that every gRPC implementation uses. The
+// programs in client and server give them grpc-go's flags, so that any
+// implementation's client can be run against our server and our client against any
+// server.
+//
+// The cases are described in grpc/doc/interop-test-descriptions.md. Those that need
+// Google's cloud, ALTS or ORCA's load reports are left out.
+package interop
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// The metadata that the service echoes.
+const (
+	initialKey  = "x-grpc-test-echo-initial"
+	trailingKey = "x-grpc-test-echo-trailing-bin"
+)
+
+// NewService returns the test service.
+func NewService() testgrpc.TestServiceServer { return service{} }
+
+type service struct {
+	testgrpc.UnimplementedTestServiceServer
+}
+
+func (service) EmptyCall(context.Context, *testgrpc.Empty) (*testgrpc.Empty, error) {
+	return &testgrpc.Empty{}, nil
+}
+
+func (service) UnaryCall(ctx context.Context, in *testgrpc.SimpleRequest) (*testgrpc.SimpleResponse, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	if v := md[initialKey]; len(v) > 0 {
+		if err := grpc.SendHeader(ctx, metadata.Pairs(initialKey, v[0])); err != nil {
+			return nil, err
+		}
+	}
+	if v := md[trailingKey]; len(v) > 0 {
+		if err := grpc.SetTrailer(ctx, metadata.Pairs(trailingKey, v[0])); err != nil {
+			return nil, err
+		}
+	}
+	if err := wanted(in.GetResponseStatus()); err != nil {
+		return nil, err
+	}
+	p, err := payload(in.GetResponseType(), in.GetResponseSize())
+	if err != nil {
+		return nil, err
+	}
+	out := &testgrpc.SimpleResponse{Payload: p}
+	if in.GetFillServerId() {
+		if out.ServerId, err = os.Hostname(); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// wanted is the status that a request asks for.
+func wanted(st *testgrpc.EchoStatus) error {
+	if st.GetCode() == 0 {
+		return nil
+	}
+	return status.Error(codes.Code(st.GetCode()), st.GetMessage())
+}
+
+func payload(kind testgrpc.PayloadType, size int32) (*testgrpc.Payload, error) {
+	if size < 0 || kind != testgrpc.PayloadType_COMPRESSABLE {
+		return nil, status.Errorf(codes.InvalidArgument, "payload of type %v and size %d", kind, size)
+	}
+	return &testgrpc.Payload{Type: kind, Body: make([]byte, size)}, nil
+}
+
+type outputSender interface {
+	Send(*testgrpc.StreamingOutputCallResponse) error
+	Context() context.Context
+}
+
+func sendAll(in *testgrpc.StreamingOutputCallRequest, out outputSender) error {
+	for _, p := range in.GetResponseParameters() {
+		if us := p.GetIntervalUs(); us > 0 {
+			select {
+			case <-time.After(time.Duration(us) * time.Microsecond):
+			case <-out.Context().Done():
+				return out.Context().Err()
+			}
+		}
+		body, err := payload(in.GetResponseType(), p.GetSize())
+		if err != nil {
+			return err
+		}
+		if err := out.Send(&testgrpc.StreamingOutputCallResponse{Payload: body}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (service) StreamingOutputCall(in *testgrpc.StreamingOutputCallRequest, out grpc.ServerStreamingServer[testgrpc.StreamingOutputCallResponse]) error {
+	return sendAll(in, out)
+}
+
+func (service) StreamingInputCall(in grpc.ClientStreamingServer[testgrpc.StreamingInputCallRequest, testgrpc.StreamingInputCallResponse]) error {
+	sum := 0
+	for {
+		m, err := in.Recv()
+		if err == io.EOF {
+			return in.SendAndClose(&testgrpc.StreamingInputCallResponse{AggregatedPayloadSize: int32(sum)})
+		}
+		if err != nil {
+			return err
+		}
+		sum += len(m.GetPayload().GetBody())
+	}
+}
+
+func (service) FullDuplexCall(s grpc.BidiStreamingServer[testgrpc.StreamingOutputCallRequest, testgrpc.StreamingOutputCallResponse]) error {
+	if md, ok := metadata.FromIncomingContext(s.Context()); ok {
+		if v := md[initialKey]; len(v) > 0 {
+			if err := s.SendHeader(metadata.Pairs(initialKey, v[0])); err != nil {
+				return err
+			}
+		}
+		if v := md[trailingKey]; len(v) > 0 {
+			s.SetTrailer(metadata.Pairs(trailingKey, v[0]))
+		}
+	}
+	for {
+		in, err := s.Recv()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := wanted(in.GetResponseStatus()); err != nil {
+			return err
+		}
+		if err := sendAll(in, s); err != nil {
+			return err
+		}
+	}
+}
+
+func (service) HalfDuplexCall(s grpc.BidiStreamingServer[testgrpc.StreamingOutputCallRequest, testgrpc.StreamingOutputCallResponse]) error {
+	var all []*testgrpc.StreamingOutputCallRequest
+	for {
+		in, err := s.Recv()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if len(all) == 1000 {
+			return fmt.Errorf("more than %d requests before the half-close", len(all))
+		}
+		all = append(all, in)
+	}
+	for _, in := range all {
+		if err := sendAll(in, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}

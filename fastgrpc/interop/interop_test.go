@@ -1,0 +1,199 @@
+package interop
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/credentials/insecure"
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+
+	"wirelab.dev/fastgrpc"
+)
+
+// TestCases runs every case in process: quick, and under the race detector.
+func TestCases(t *testing.T) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := fastgrpc.NewServer()
+	testgrpc.RegisterTestServiceServer(server, NewService())
+	go func() { _ = server.Serve(lis) }()
+	t.Cleanup(server.Stop)
+	cc, err := fastgrpc.NewClient(lis.Addr().String(), fastgrpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cc.Close() })
+	for _, name := range Names() {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			if err := Cases[name](ctx, cc); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// programs builds both libraries' interop programs and the other tools, once.
+var programs = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "fastgrpc-peers")
+	if err != nil {
+		return "", err
+	}
+	for _, build := range []*exec.Cmd{
+		exec.Command("go", "build", "-C", "../peers", "-o", dir+"/theirs/", "tool"),
+		exec.Command("go", "build", "-o", dir+"/ours/", "./client", "./server"),
+	} {
+		if out, err := build.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%s: %w\n%s", strings.Join(build.Args, " "), err, out)
+		}
+	}
+	return dir, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if !testing.Short() {
+		if dir, err := programs(); err == nil {
+			_ = os.RemoveAll(dir)
+		}
+	}
+	os.Exit(code)
+}
+
+func program(t *testing.T, name string) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: running the programs of others takes a while")
+	}
+	dir, err := programs()
+	if err != nil {
+		t.Skipf("the programs of others cannot be built here: %v", err)
+	}
+	return filepath.Join(dir, name)
+}
+
+// startServer runs a server program and returns its port.
+func startServer(t *testing.T, name string, secure bool) string {
+	t.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(lis.Addr().String())
+	_ = lis.Close()
+	cmd := exec.Command(program(t, name), "-port", port, fmt.Sprintf("-use_tls=%v", secure))
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() && log.Len() > 0 {
+			t.Logf("%s said:\n%s", name, log.String())
+		}
+	})
+	for range 100 {
+		c, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			_ = c.Close()
+			return port
+		}
+		time.Sleep(20 * time.Millisecond) // for another program to begin listening
+	}
+	t.Fatalf("%s does not listen", name)
+	return ""
+}
+
+func runProgram(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, program(t, name), args...).CombinedOutput()
+	if err != nil {
+		t.Errorf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// TestPrograms runs grpc-go's programs against ours, both ways, with and without TLS.
+func TestPrograms(t *testing.T) {
+	cases := append(Names(), "rpc_soak", "channel_soak")
+	for _, secure := range []bool{false, true} {
+		for _, pair := range [][2]string{{"theirs/client", "ours/server"}, {"ours/client", "theirs/server"}} {
+			t.Run(fmt.Sprintf("%s to %s tls=%v", pair[0], pair[1], secure), func(t *testing.T) {
+				port := startServer(t, pair[1], secure)
+				for _, name := range cases {
+					args := []string{"-server_port", port, "-test_case", name}
+					if secure {
+						args = append(args, "-use_tls", "-use_test_ca", "-server_host_override", "foo.test.google.fr")
+					}
+					t.Run(name, func(t *testing.T) { runProgram(t, pair[0], args...) })
+				}
+			})
+		}
+	}
+}
+
+// TestConformance runs h2spec's generic, http2 and hpack suites. There are no
+// exceptions. The header length is raised so that its overlong HEADERS frame is
+// longer than the frames that the server accepts.
+func TestConformance(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		t.Run(fmt.Sprintf("tls=%v", secure), func(t *testing.T) {
+			args := []string{"-h", "127.0.0.1", "-p", startServer(t, "ours/server", secure), "--timeout", "2", "--max-header-length", "30000"}
+			if secure {
+				args = append(args, "-t", "-k")
+			}
+			out := runProgram(t, "theirs/h2spec", args...)
+			if !strings.Contains(out, " 0 skipped, 0 failed") {
+				t.Errorf("h2spec:\n%s", out[strings.LastIndex(out, "Failures:")+1:])
+			}
+		})
+	}
+}
+
+// TestGrpcurl uses reflection, health and a call, as an operator would.
+func TestGrpcurl(t *testing.T) {
+	address := "127.0.0.1:" + startServer(t, "ours/server", false)
+	if out := runProgram(t, "theirs/grpcurl", "-plaintext", address, "list"); !strings.Contains(out, "grpc.testing.TestService") {
+		t.Errorf("list: %s", out)
+	}
+	if out := runProgram(t, "theirs/grpcurl", "-plaintext", address, "grpc.health.v1.Health/Check"); !strings.Contains(out, "SERVING") {
+		t.Errorf("health: %s", out)
+	}
+	if out := runProgram(t, "theirs/grpcurl", "-plaintext", "-d", `{"response_size":3}`, address, "grpc.testing.TestService/UnaryCall"); !strings.Contains(out, "AAAA") {
+		t.Errorf("call: %s", out)
+	}
+}
+
+// TestCore runs a client of gRPC's C core, by way of Python, against our server.
+func TestCore(t *testing.T) {
+	port := startServer(t, "ours/server", false)
+	venv := filepath.Join(t.TempDir(), "venv")
+	for _, args := range [][]string{
+		{"python3", "-m", "venv", venv},
+		{venv + "/bin/pip", "install", "-q", "grpcio==1.85.1"},
+	} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("Python's grpcio cannot be had here: %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	out, err := exec.Command(venv+"/bin/python", "testdata/core_client.py", "127.0.0.1:"+port).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
