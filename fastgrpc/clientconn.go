@@ -259,8 +259,13 @@ func (cc *clientConn) lost(err error) {
 // cancel ends a call because its context has ended.
 func (cc *clientConn) cancel(c *call, err error) {
 	cc.mu.Lock()
-	c.fail(h2.CodeCancel, status.FromContextError(err))
-	c.drop()
+	st := status.FromContextError(err)
+	c.fail(h2.CodeCancel, st)
+	if c.streaming && len(c.queue) > 0 {
+		// What was not read is given up, even if the call had ended well.
+		c.status = st
+		c.drop()
+	}
 	cc.afterEnd()
 	cc.flush()
 	cc.mu.Unlock()

@@ -15,7 +15,9 @@ type Config struct {
 	MaxFrameSize int
 	// MaxHeaderList bounds a header block, compressed and decompressed.
 	MaxHeaderList int
-	// MaxStreams is how many streams the peer may have open; servers only.
+	// MaxStreams is how many streams the peer may have open; servers only. As many
+	// again may be gone but not yet released, because their handlers still run:
+	// a peer that cancels calls is not refused at once, one that does so rapidly is.
 	MaxStreams int
 	// OutputLimit is how many bytes of DATA wait in the output before streams line
 	// up: the length of the queue between the senders and the socket.
@@ -71,7 +73,7 @@ type Conn struct {
 	streams    map[uint32]*Stream
 	nextID     uint32 // the next stream this end opens
 	lastPeerID uint32 // the highest stream the peer opened
-	occupied   int    // slots of MaxStreams in use, see Release
+	occupied   int    // streams of the peer's not both gone and released
 	line       []*Stream
 	resetIDs   recentIDs
 

@@ -193,7 +193,7 @@ func (c *Conn) onRequest(id uint32, block *Block, end bool) error {
 	}
 	refuse := CodeNo
 	switch {
-	case c.occupied >= c.cfg.MaxStreams:
+	case len(c.streams) >= c.cfg.MaxStreams, c.occupied >= 2*c.cfg.MaxStreams:
 		refuse = CodeRefusedStream
 	case block.tooLarge:
 	case block.check.request() != "", end && block.check.contentLength > 1:

@@ -1,0 +1,258 @@
+package fastgrpc
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/status"
+)
+
+// chaosTime is how long TestNothingLost mistreats the pair; FASTGRPC_CHAOS sets it.
+const chaosTime = 3 * time.Second
+
+// auditBuffers checks at the test's end that each pooled buffer has been released,
+// and that the goroutines there were before are all that is left.
+func auditBuffers(t *testing.T) {
+	before := runtime.NumGoroutine()
+	out := new(atomic.Int64)
+	buffersOut.Store(out)
+	t.Cleanup(func() {
+		deadline := time.Now().Add(5 * time.Second)
+		for (out.Load() != 0 || runtime.NumGoroutine() > before) && time.Now().Before(deadline) {
+			time.Sleep(5 * time.Millisecond) // for goroutines that are on their way out
+		}
+		buffersOut.Store(nil)
+		if n := out.Load(); n != 0 {
+			t.Errorf("%d buffers were not released", n)
+		}
+		if n := runtime.NumGoroutine(); n > before {
+			stacks := make([]byte, 1<<20)
+			t.Errorf("%d goroutines, %d before:\n%s", n, before, stacks[:runtime.Stack(stacks, true)])
+		}
+	})
+}
+
+// TestNothingLost makes calls of all kinds while connections are cut, servers
+// drain, deadlines pass and callers give up. Each call must end, once, with its own
+// answer or with a status that says why not.
+func TestNothingLost(t *testing.T) {
+	auditBuffers(t)
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers := &turnover{lis: &cutListener{Listener: lis}}
+	servers.next()
+	c, err := fastClient("passthrough:///"+lis.Addr().String(), WithConnectParams(quickConnect))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := testgrpc.NewTestServiceClient(c)
+	ctx, cancel := context.WithTimeout(context.Background(), chaosTime)
+	var tally sync.Map
+	var callers sync.WaitGroup
+	for i := range 32 {
+		callers.Add(1)
+		go func() {
+			defer callers.Done()
+			random := rand.New(rand.NewPCG(1, uint64(i)))
+			for ctx.Err() == nil {
+				kind, err := chaosCall(client, random)
+				n, _ := tally.LoadOrStore(kind+" "+status.Code(err).String(), new(atomic.Int64))
+				n.(*atomic.Int64).Add(1)
+				if !allowedInChaos(err) {
+					t.Errorf("%s ended with %v", kind, err)
+					return
+				}
+			}
+		}()
+	}
+	mistreat(ctx, servers)
+	cancel()
+	callers.Wait()
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	servers.stop()
+	succeeded := int64(0)
+	tally.Range(func(k, v any) bool {
+		t.Logf("%s: %d", k, v.(*atomic.Int64).Load())
+		if strings.HasSuffix(k.(string), " OK") {
+			succeeded += v.(*atomic.Int64).Load()
+		}
+		return true
+	})
+	if succeeded < 100 {
+		t.Errorf("only %d calls succeeded", succeeded)
+	}
+}
+
+func allowedInChaos(err error) bool {
+	switch status.Code(err) {
+	case codes.OK, codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
+		return true
+	}
+	return false
+}
+
+var quickConnect = grpc.ConnectParams{MinConnectTimeout: time.Second}
+
+// mistreat cuts connections and replaces servers until ctx ends.
+func mistreat(ctx context.Context, servers *turnover) {
+	random := rand.New(rand.NewPCG(2, 2))
+	for ctx.Err() == nil {
+		time.Sleep(time.Duration(random.IntN(60)) * time.Millisecond)
+		switch random.IntN(3) {
+		case 0:
+			servers.lis.cut()
+		case 1:
+			servers.next()
+		}
+	}
+}
+
+// turnover replaces a draining server by a fresh one on the same listener.
+type turnover struct {
+	lis     *cutListener
+	current *Server
+	old     sync.WaitGroup
+}
+
+func (s *turnover) next() {
+	old := s.current
+	s.current = NewServer(MaxConcurrentStreams(20))
+	testgrpc.RegisterTestServiceServer(s.current, echo{})
+	if old != nil {
+		s.old.Add(1)
+		go func() {
+			defer s.old.Done()
+			old.GracefulStop()
+		}()
+	}
+	s.lis.serve(s.current)
+}
+
+func (s *turnover) stop() {
+	s.current.Stop()
+	_ = s.lis.Close()
+	s.old.Wait()
+}
+
+// cutListener gives connections to the current server and can cut them all.
+type cutListener struct {
+	net.Listener
+	begin  sync.Once
+	mu     sync.Mutex
+	server *Server
+	conns  []net.Conn
+}
+
+func (l *cutListener) serve(s *Server) {
+	l.mu.Lock()
+	l.server = s
+	l.mu.Unlock()
+	l.begin.Do(func() {
+		go func() {
+			for {
+				nc, err := l.Accept()
+				if err != nil {
+					return
+				}
+				l.mu.Lock()
+				l.conns = append(l.conns, nc)
+				server := l.server
+				l.mu.Unlock()
+				_ = server.ServeConn(nc)
+			}
+		}()
+	})
+}
+
+func (l *cutListener) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, nc := range l.conns {
+		_ = nc.Close()
+	}
+	l.conns = nil
+}
+
+// chaosCall makes one call and checks that what comes back is its own.
+func chaosCall(c testgrpc.TestServiceClient, random *rand.Rand) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	switch random.IntN(4) {
+	case 0:
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(random.IntN(2000))*time.Microsecond)
+		defer cancel()
+	case 1:
+		stop := time.AfterFunc(time.Duration(random.IntN(2000))*time.Microsecond, cancel)
+		defer stop.Stop()
+	}
+	id := random.Uint64()
+	body := bytes.Repeat(binary.BigEndian.AppendUint64(nil, id), 1+random.IntN(1+random.IntN(5000)))
+	opts := []grpc.CallOption{grpc.WaitForReady(random.IntN(2) == 0)}
+	if random.IntN(2) == 0 {
+		return "unary", chaosUnary(ctx, c, body, opts)
+	}
+	return "stream", chaosStream(ctx, c, body, opts)
+}
+
+var errWrong = fmt.Errorf("another call's answer")
+
+func chaosUnary(ctx context.Context, c testgrpc.TestServiceClient, body []byte, opts []grpc.CallOption) error {
+	out, err := c.UnaryCall(ctx, request(body), opts...)
+	if err == nil && !bytes.Equal(out.GetPayload().GetBody(), body) {
+		return errWrong
+	}
+	return err
+}
+
+func chaosStream(ctx context.Context, c testgrpc.TestServiceClient, body []byte, opts []grpc.CallOption) error {
+	// A stream that is left before its end is ended by its context, which the
+	// caller of this function cancels.
+	s, err := c.FullDuplexCall(ctx, opts...)
+	if err != nil {
+		return err
+	}
+	for range 3 {
+		if err := s.Send(&testgrpc.StreamingOutputCallRequest{Payload: &testgrpc.Payload{Body: body}}); err != nil {
+			if err != io.EOF {
+				return err
+			}
+			_, err := s.Recv()
+			return err
+		}
+		out, err := s.Recv()
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(out.GetPayload().GetBody(), body) {
+			return errWrong
+		}
+	}
+	if err := s.CloseSend(); err != nil {
+		return err
+	}
+	if _, err := s.Recv(); err != io.EOF {
+		if err == nil {
+			return errWrong
+		}
+		return err
+	}
+	return nil
+}
