@@ -74,8 +74,6 @@ func (c *Conn) onData(h FrameHeader, p []byte) error {
 		if err := c.spend("empty DATA frames"); err != nil {
 			return err
 		}
-	} else {
-		c.budget.earn(1)
 	}
 	s := c.streams[h.StreamID]
 	if s == nil {
@@ -99,6 +97,9 @@ func (c *Conn) onData(h FrameHeader, p []byte) error {
 }
 
 func (c *Conn) deliver(s *Stream, data []byte, length int64, end bool) {
+	if len(data) > 0 || end {
+		c.budget.earn(1)
+	}
 	s.recvWindow -= length
 	s.owed += length - int64(len(data)) // padding is consumed at once
 	s.unread += int64(len(data))
@@ -114,10 +115,9 @@ func (c *Conn) deliver(s *Stream, data []byte, length int64, end bool) {
 // end's own reset are expected, others are not (section 5.1).
 func (c *Conn) dataOnClosed(id uint32) error {
 	defer c.creditConn()
-	if c.resetIDs.has(id) {
-		return nil
+	if !c.resetIDs.has(id) {
+		c.appendReset(id, CodeStreamClosed)
 	}
-	c.appendReset(id, CodeStreamClosed)
 	return c.spend("frames on closed streams")
 }
 

@@ -1,0 +1,198 @@
+package h2
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2/hpack"
+)
+
+// flood is an attack: what is sent before, and what over and over.
+type flood struct {
+	name   string
+	before []byte
+	repeat func(i int) []byte
+	code   ErrCode
+}
+
+func settingsFrame(id SettingID, v uint32) []byte {
+	p := binary.BigEndian.AppendUint16(nil, uint16(id))
+	return frame(FrameSettings, 0, 0, binary.BigEndian.AppendUint32(p, v)...)
+}
+
+var floods = []flood{
+	{"pings", nil, func(int) []byte { return frame(FramePing, 0, 0, make([]byte, 8)...) }, CodeEnhanceYourCalm},
+	{"pongs", nil, func(int) []byte { return frame(FramePing, FlagAck, 0, make([]byte, 8)...) }, CodeEnhanceYourCalm},
+	{"settings", nil, func(int) []byte { return settingsFrame(SettingInitialWindowSize, 65535) }, CodeEnhanceYourCalm},
+	{"settings acks", nil, func(int) []byte { return frame(FrameSettings, FlagAck, 0) }, CodeEnhanceYourCalm},
+	{"empty data", open(1, 0), func(int) []byte { return frame(FrameData, 0, 1) }, CodeEnhanceYourCalm},
+	{"padding only", open(1, 0), func(int) []byte { return frame(FrameData, FlagPadded, 1, 3, 0, 0, 0) }, CodeEnhanceYourCalm},
+	{"priorities", nil, func(int) []byte { return frame(FramePriority, 0, 1, 0, 0, 0, 3, 0) }, CodeEnhanceYourCalm},
+	{"unknown frames", nil, func(int) []byte { return frame(0xff, 0, 0, 1, 2, 3) }, CodeEnhanceYourCalm},
+	{"window updates", open(1, 0), func(int) []byte { return frame(FrameWindowUpdate, 0, 1, 0, 0, 0, 1) }, CodeEnhanceYourCalm},
+	{"rapid reset", nil, func(i int) []byte {
+		id := uint32(2*i + 1)
+		return append(open(id, FlagEndStream), frame(FrameRSTStream, 0, id, 0, 0, 0, byte(CodeCancel))...)
+	}, CodeEnhanceYourCalm},
+	{"data on closed streams", append(open(1, FlagEndStream), frame(FrameRSTStream, 0, 1, 0, 0, 0, 8)...),
+		func(int) []byte { return frame(FrameData, 0, 1, 1) }, CodeEnhanceYourCalm},
+	{"empty continuations", frame(FrameHeaders, 0, 1, requestBlock()...),
+		func(int) []byte { return frame(FrameContinuation, 0, 1) }, CodeEnhanceYourCalm},
+	{"long continuations", frame(FrameHeaders, 0, 1, requestBlock()...),
+		func(int) []byte { return frame(FrameContinuation, 0, 1, make([]byte, 1<<14)...) }, CodeEnhanceYourCalm},
+	{"data beyond the window", open(1, 0),
+		func(int) []byte { return frame(FrameData, 0, 1, make([]byte, 1<<14)...) }, CodeNo},
+}
+
+// TestFloods sends each flood without ever reading an answer, and at a pace that
+// gives no credit for time. The connection must end with the right code, and must
+// not have grown.
+func TestFloods(t *testing.T) {
+	for _, f := range floods {
+		t.Run(f.name, func(t *testing.T) {
+			r := begun(t, testConfig)
+			r.hold = true
+			if _, err := r.conn.Feed(0, f.before, 10); err != nil {
+				t.Fatal(err)
+			}
+			var memory runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&memory)
+			before := memory.HeapAlloc
+			err := f.run(r)
+			runtime.GC()
+			runtime.ReadMemStats(&memory)
+			if grown := int64(memory.HeapAlloc) - int64(before); grown > 4<<20 {
+				t.Errorf("the heap grew by %d bytes", grown)
+			}
+			if n := r.conn.Occupied(); n > 2*testConfig.MaxStreams {
+				t.Errorf("%d streams are held", n)
+			}
+			var fault *ConnError
+			switch {
+			case f.code == CodeNo:
+				if err != nil {
+					t.Errorf("the connection ended with %v", err)
+				}
+			case !errors.As(err, &fault) || fault.Code != f.code:
+				t.Errorf("the connection ended with %v, want %s", err, f.code)
+			}
+			runtime.KeepAlive(r)
+		})
+	}
+}
+
+func (f flood) run(r *recorder) error {
+	const frames = 100_000
+	for i := range frames {
+		if _, err := r.conn.Feed(0, f.repeat(i), 10); err != nil {
+			return err
+		}
+		if f.code == CodeNo && r.ends[1] > 0 {
+			return nil // the stream has been reset, as it should
+		}
+	}
+	return nil
+}
+
+// TestWorkEarnsCredit: a peer that pings and updates windows as it is served is no
+// attacker, however long it goes on.
+func TestWorkEarnsCredit(t *testing.T) {
+	r := begun(t, testConfig)
+	for i := range 50_000 {
+		id := uint32(2*i + 1)
+		in := open(id, FlagEndStream)
+		in = append(in, frame(FramePing, 0, 0, make([]byte, 8)...)...)
+		in = append(in, frame(FrameWindowUpdate, 0, 0, 0, 0, 0, 1)...)
+		if _, err := r.conn.Feed(0, in, 10); err != nil {
+			t.Fatalf("call %d: %v", i, err)
+		}
+		s := r.streams[len(r.streams)-1]
+		r.conn.SendHeaders(s, responseRun, nil)
+		r.conn.SendData(s, Payload{Data: []byte{1}}, false)
+		r.conn.SendTrailers(s, trailerRun, nil)
+		r.conn.Release(s)
+		r.streams = r.streams[:0]
+		r.take()
+	}
+	if n := r.conn.Occupied(); n != 0 {
+		t.Errorf("%d slots are still held", n)
+	}
+}
+
+// TestTimeEarnsCredit: pings at a sane pace are free for ever.
+func TestTimeEarnsCredit(t *testing.T) {
+	r := begun(t, testConfig)
+	for i := range 50_000 {
+		if _, err := r.conn.Feed(time.Duration(i)*time.Millisecond, frame(FramePing, 0, 0, make([]byte, 8)...), 1); err != nil {
+			t.Fatal(err)
+		}
+		r.take()
+	}
+}
+
+// TestHeaderBomb sends a block that refers over and over to one long field.
+func TestHeaderBomb(t *testing.T) {
+	r := begun(t, testConfig)
+	var packed bytes.Buffer
+	enc := hpack.NewEncoder(&packed)
+	for _, f := range requestRun.Fields {
+		_ = enc.WriteField(f)
+	}
+	bomb := hpack.HeaderField{Name: "x", Value: string(make([]byte, 0)) + string(bytes.Repeat([]byte{'a'}, 3500))}
+	for range 1000 {
+		_ = enc.WriteField(bomb)
+	}
+	in := frame(FrameHeaders, FlagEndHeaders|FlagEndStream, 1, packed.Bytes()...)
+	if _, err := r.conn.Feed(0, in, 1); err != nil {
+		t.Fatal(err)
+	}
+	if !r.conn.dec.block.TooLarge() || len(r.conn.dec.block.Rest) > 10 {
+		t.Errorf("the block was delivered with %d fields", len(r.conn.dec.block.Rest))
+	}
+	// The table is still in step: the next request decodes.
+	packed.Reset()
+	for _, f := range requestRun.Fields {
+		_ = enc.WriteField(f)
+	}
+	in = frame(FrameHeaders, FlagEndHeaders|FlagEndStream, 3, packed.Bytes()...)
+	if _, err := r.conn.Feed(0, in, 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.events[len(r.events)-1]; got != "headers 3 4 fields end=true" {
+		t.Errorf("after the bomb: %s", got)
+	}
+}
+
+// TestUnreadOutput: a peer that reads nothing makes at most OutputLimit and one
+// payload wait in the output; the rest stays with its streams.
+func TestUnreadOutput(t *testing.T) {
+	r := begun(t, testConfig)
+	in := frame(FrameWindowUpdate, 0, 0, 0x7f, 0, 0, 0)
+	in = append(in, settingsFrame(SettingInitialWindowSize, maxWindow)...)
+	in = append(in, open(1, FlagEndStream)...)
+	if _, err := r.conn.Feed(0, in, 10); err != nil {
+		t.Fatal(err)
+	}
+	s := r.streams[0]
+	r.conn.SendHeaders(s, responseRun, nil)
+	for range 100 {
+		r.conn.SendData(s, Payload{Data: make([]byte, 10_000)}, false)
+	}
+	if n := r.conn.Pending(); n > testConfig.OutputLimit+20_000 {
+		t.Errorf("%d bytes wait in the output", n)
+	}
+	if !s.Queued() {
+		t.Error("nothing is held back")
+	}
+	for total := 0; s.Queued(); {
+		n := len(r.take())
+		if total += n; n == 0 {
+			t.Fatalf("stuck after %d bytes", total)
+		}
+	}
+}
