@@ -394,7 +394,7 @@ func (o *observer) received(m any, size int) {
 }
 
 func (o *observer) ended(c *call) {
-	if c.gotHeader {
+	if len(c.header) > 0 {
 		o.handler.HandleRPC(o.ctx, &stats.InHeader{Client: true, Header: toMetadata(c.header)})
 	}
 	o.handler.HandleRPC(o.ctx, &stats.InTrailer{Client: true, Trailer: toMetadata(c.trailer)})

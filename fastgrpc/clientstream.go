@@ -42,7 +42,8 @@ func (c *Client) streamWith(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.
 	if err != nil {
 		return nil, err
 	}
-	info.alias = c.opts.alias
+	// The one message of a response has no next read to be valid until.
+	info.alias = c.opts.alias && desc.ServerStreams
 	if c.opts.stats != nil {
 		ctx = c.observe(ctx, method, &info, &stats.Begin{IsClientStream: desc.ClientStreams, IsServerStream: desc.ServerStreams})
 	}

@@ -1,6 +1,7 @@
 package fastgrpc
 
 import (
+	"net"
 	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
@@ -9,9 +10,8 @@ import (
 // connCounters are what one connection has done. They are written by the
 // connection's own goroutines or under its lock, so they cost no contention.
 type connCounters struct {
-	reads, writes, bytesIn, bytesOut            atomic.Uint64
-	callsStarted, callsSucceeded, callsFailed   atomic.Uint64
-	messagesSent, messagesReceived, resetsCount atomic.Uint64
+	reads, writes, bytesIn, bytesOut          atomic.Uint64
+	callsStarted, callsSucceeded, callsFailed atomic.Uint64
 }
 
 func (c *connCounters) ended(code codes.Code) {
@@ -22,6 +22,96 @@ func (c *connCounters) ended(code codes.Code) {
 	}
 }
 
-type serverTotals struct {
-	connections, handshakesFailed atomic.Uint64
+// Counters are what a connection, or all connections of a server or client, have
+// done since they began.
+type Counters struct {
+	CallsStarted, CallsSucceeded, CallsFailed uint64
+	BytesIn, BytesOut                         uint64
+	// Reads and Writes are system calls: calls divided by writes tell how well
+	// frames are batched.
+	Reads, Writes uint64
+}
+
+func (c *connCounters) snapshot() Counters {
+	return Counters{
+		CallsStarted: c.callsStarted.Load(), CallsSucceeded: c.callsSucceeded.Load(), CallsFailed: c.callsFailed.Load(),
+		BytesIn: c.bytesIn.Load(), BytesOut: c.bytesOut.Load(),
+		Reads: c.reads.Load(), Writes: c.writes.Load(),
+	}
+}
+
+func (c *Counters) add(o Counters) {
+	c.CallsStarted += o.CallsStarted
+	c.CallsSucceeded += o.CallsSucceeded
+	c.CallsFailed += o.CallsFailed
+	c.BytesIn += o.BytesIn
+	c.BytesOut += o.BytesOut
+	c.Reads += o.Reads
+	c.Writes += o.Writes
+}
+
+// ConnInfo describes a connection that is open.
+type ConnInfo struct {
+	Local, Remote net.Addr
+	OpenCalls     int
+	Counters      Counters
+}
+
+func (t *transport) info(local, remote net.Addr) ConnInfo {
+	t.mu.Lock()
+	open := t.h2.OpenStreams()
+	t.mu.Unlock()
+	return ConnInfo{Local: local, Remote: remote, OpenCalls: open, Counters: t.counters.snapshot()}
+}
+
+// Conns describes the server's open connections, in no order.
+func (s *Server) Conns() []ConnInfo {
+	s.mu.Lock()
+	conns := make([]*serverConn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	s.mu.Unlock()
+	infos := make([]ConnInfo, len(conns))
+	for i, c := range conns {
+		infos[i] = c.info(c.peer.LocalAddr, c.peer.Addr)
+	}
+	return infos
+}
+
+// Counters are the sums over all connections, open and gone.
+func (s *Server) Counters() Counters {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	total := s.gone
+	for c := range s.conns {
+		total.add(c.counters.snapshot())
+	}
+	return total
+}
+
+// Conns describes the client's open connections, in no order.
+func (c *Client) Conns() []ConnInfo {
+	c.pool.mu.Lock()
+	conns := make([]*clientConn, 0, len(c.pool.conns))
+	for cc := range c.pool.conns {
+		conns = append(conns, cc)
+	}
+	c.pool.mu.Unlock()
+	infos := make([]ConnInfo, len(conns))
+	for i, cc := range conns {
+		infos[i] = cc.info(cc.peer.LocalAddr, cc.peer.Addr)
+	}
+	return infos
+}
+
+// Counters are the sums over all connections, open and gone.
+func (c *Client) Counters() Counters {
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	total := c.pool.gone
+	for cc := range c.pool.conns {
+		total.add(cc.counters.snapshot())
+	}
+	return total
 }

@@ -102,7 +102,8 @@ func (k *serverKeepalive) start(c *serverConn) {
 	k.pinger = pinger{every: p.Time, timeout: p.Timeout}
 	k.began = time.Since(epoch)
 	k.idleSince = k.began
-	k.timer = time.AfterFunc(c.server.opts.handshakeTimeout, k.check)
+	first := min(c.server.opts.handshakeTimeout, p.Time, p.MaxConnectionAge, p.MaxConnectionIdle)
+	k.timer = time.AfterFunc(first, k.check)
 }
 
 func (k *serverKeepalive) stop() { k.timer.Stop() }
@@ -128,8 +129,12 @@ func (k *serverKeepalive) check() {
 	}
 	p := &c.server.opts.keepalive
 	now := time.Since(epoch)
-	if !c.h2.Settled() {
-		c.closeLocked(errNoPreface)
+	if wait := c.server.opts.handshakeTimeout; !c.h2.Settled() {
+		if left := k.began + wait - now; left > 0 {
+			k.timer.Reset(left)
+		} else {
+			c.closeLocked(errNoPreface)
+		}
 		return
 	}
 	next, ping, dead := k.pinger.check(now, time.Duration(c.lastRead.Load()))

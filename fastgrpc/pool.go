@@ -37,6 +37,7 @@ type pool struct {
 	resolveErr error
 	endpoints  []*endpoint
 	conns      map[*clientConn]struct{}
+	gone       Counters // of connections that are gone
 }
 
 // picker is an immutable choice of connections. changed is closed when another
@@ -324,6 +325,7 @@ func (p *pool) exclude(cc *clientConn) {
 func (p *pool) forget(cc *clientConn) {
 	p.mu.Lock()
 	delete(p.conns, cc)
+	p.gone.add(cc.counters.snapshot())
 	p.mu.Unlock()
 }
 

@@ -33,7 +33,7 @@ type Server struct {
 	conns     map[*serverConn]struct{}
 	idle      *sync.Cond     // a connection has gone
 	accepting sync.WaitGroup // Serve calls and handshakes
-	totals    serverTotals
+	gone      Counters       // of connections that are gone
 }
 
 var _ grpc.ServiceRegistrar = (*Server)(nil)
@@ -203,9 +203,8 @@ func (s *Server) handshake(nc net.Conn) {
 	s.accepting.Add(1)
 	go func() {
 		defer s.accepting.Done()
-		if err := s.ServeConn(nc); err != nil {
-			s.totals.handshakesFailed.Add(1)
-		}
+		// A failed handshake is the client's affair; it has been told by the close.
+		_ = s.ServeConn(nc)
 	}()
 }
 
@@ -234,7 +233,6 @@ func (s *Server) ServeConn(nc net.Conn) error {
 	s.serving = true
 	s.conns[c] = struct{}{}
 	s.mu.Unlock()
-	s.totals.connections.Add(1)
 	c.start()
 	return nil
 }
@@ -242,6 +240,7 @@ func (s *Server) ServeConn(nc net.Conn) error {
 func (s *Server) forget(c *serverConn) {
 	s.mu.Lock()
 	delete(s.conns, c)
+	s.gone.add(c.counters.snapshot())
 	s.idle.Broadcast()
 	s.mu.Unlock()
 }

@@ -1,0 +1,446 @@
+package fastgrpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/testdata"
+)
+
+func dialFast(t testing.TB, target string, opts ...ClientOption) *Client {
+	t.Helper()
+	c, err := fastClient(target, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c.(*Client)
+}
+
+func startFast(t testing.TB, opts ...ServerOption) (*Server, string) {
+	s := NewServer(opts...)
+	return s, serve(t, s)
+}
+
+func ping(ctx context.Context, c *Client, opts ...grpc.CallOption) error {
+	_, err := testgrpc.NewTestServiceClient(c).EmptyCall(ctx, &testgrpc.Empty{}, opts...)
+	return err
+}
+
+func TestTLS(t *testing.T) {
+	serverCreds, err := credentials.NewServerTLSFromFile(testdata.Path("server1.pem"), testdata.Path("server1.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clientCreds, err := credentials.NewClientTLSFromFile(testdata.Path("ca.pem"), "foo.test.google.fr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, target := startFast(t, Creds(serverCreds))
+	c := dialFast(t, target, WithTransportCredentials(clientCreds))
+	client := testgrpc.NewTestServiceClient(c)
+	var p peer.Peer
+	if _, err := client.UnaryCall(testContext(t), request(make([]byte, 100_000)), grpc.Peer(&p)); err != nil {
+		t.Fatal(err)
+	}
+	if info, ok := p.AuthInfo.(credentials.TLSInfo); !ok || info.State.NegotiatedProtocol != "h2" {
+		t.Errorf("peer is %+v", p)
+	}
+	checkDuplex(testContext(t), t, client)
+	plain := dialFast(t, target)
+	if err := ping(testContext(t), plain); status.Code(err) != codes.Unavailable {
+		t.Errorf("cleartext to a TLS server: %v", err)
+	}
+}
+
+func TestUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	lis, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewServer()
+	testgrpc.RegisterTestServiceServer(s, echo{})
+	go func() { _ = s.Serve(lis) }()
+	t.Cleanup(s.Stop)
+	if err := ping(testContext(t), dialFast(t, "unix:"+path)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRefusedTargets(t *testing.T) {
+	for _, c := range []struct {
+		target string
+		opts   []ClientOption
+		want   string
+	}{
+		{"localhost:1", nil, "without transport credentials"},
+		{"xds:///service", []ClientOption{WithTransportCredentials(insecure.NewCredentials())}, "xds: not supported"},
+		{"localhost:1", []ClientOption{WithTransportCredentials(insecure.NewCredentials()), WithBalancer("ring_hash")}, "not supported"},
+		{"unix://host/path", []ClientOption{WithTransportCredentials(insecure.NewCredentials())}, "unix:path"},
+	} {
+		if _, err := NewClient(c.target, c.opts...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("NewClient(%q): %v, want %q", c.target, err, c.want)
+		}
+	}
+}
+
+func TestGracefulStopFinishesCalls(t *testing.T) {
+	auditBuffers(t)
+	s := NewServer()
+	entered := make(chan struct{})
+	gate := make(chan struct{})
+	testgrpc.RegisterTestServiceServer(s, gated{entered: entered, gate: gate})
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = s.Serve(lis) }()
+	c := dialFast(t, lis.Addr().String())
+	done := make(chan error, 1)
+	go func() { done <- ping(testContext(t), c) }()
+	<-entered
+	stopped := make(chan struct{})
+	go func() {
+		s.GracefulStop()
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+		t.Error("stopped before the call ended")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(gate)
+	if err := <-done; err != nil {
+		t.Errorf("the call under way ended with %v", err)
+	}
+	<-stopped
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// gated is a service whose calls wait.
+type gated struct {
+	testgrpc.UnimplementedTestServiceServer
+	entered, gate chan struct{}
+	running       *atomic.Int32
+}
+
+func (g gated) EmptyCall(ctx context.Context, _ *testgrpc.Empty) (*testgrpc.Empty, error) {
+	if g.running != nil {
+		g.running.Add(1)
+		defer g.running.Add(-1)
+	}
+	g.entered <- struct{}{}
+	select {
+	case <-g.gate:
+	case <-ctx.Done():
+	}
+	return &testgrpc.Empty{}, nil
+}
+
+func (gated) UnaryCall(context.Context, *testgrpc.SimpleRequest) (*testgrpc.SimpleResponse, error) {
+	return &testgrpc.SimpleResponse{}, nil
+}
+
+// TestSlowHandlers: calls that wait hold up nobody on their connection, however
+// many there are.
+func TestSlowHandlers(t *testing.T) {
+	s := NewServer()
+	g := gated{entered: make(chan struct{}, 1000), gate: make(chan struct{})}
+	testgrpc.RegisterTestServiceServer(s, g)
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = s.Serve(lis) }()
+	t.Cleanup(s.Stop)
+	c := dialFast(t, lis.Addr().String())
+	var slow sync.WaitGroup
+	for range 200 {
+		slow.Add(1)
+		go func() {
+			defer slow.Done()
+			if err := ping(testContext(t), c); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	for range 200 {
+		<-g.entered // all of them run at once
+	}
+	began := time.Now()
+	for range 100 {
+		if _, err := testgrpc.NewTestServiceClient(c).UnaryCall(testContext(t), request(nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("100 quick calls took %v beside slow ones", took)
+	}
+	close(g.gate)
+	slow.Wait()
+}
+
+// TestQueueing: more calls than the server takes at once wait their turn.
+func TestQueueing(t *testing.T) {
+	s := NewServer(MaxConcurrentStreams(3))
+	running := new(atomic.Int32)
+	g := gated{entered: make(chan struct{}, 100), gate: make(chan struct{}), running: running}
+	testgrpc.RegisterTestServiceServer(s, g)
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = s.Serve(lis) }()
+	t.Cleanup(s.Stop)
+	c := dialFast(t, lis.Addr().String())
+	ctx, cancel := context.WithCancel(testContext(t))
+	var given sync.WaitGroup
+	results := make(chan error, 20)
+	for i := range 20 {
+		given.Add(1)
+		go func() {
+			defer given.Done()
+			if i < 10 {
+				results <- ping(testContext(t), c)
+			} else if err := ping(ctx, c); err != nil && status.Code(err) != codes.Canceled {
+				t.Error(err)
+			}
+		}()
+	}
+	for range 3 {
+		<-g.entered
+	}
+	time.Sleep(20 * time.Millisecond) // for the others to queue
+	if n := running.Load(); n != 3 {
+		t.Errorf("%d calls run at once", n)
+	}
+	cancel() // those that wait give up, and their places go to others
+	close(g.gate)
+	given.Wait()
+	for range 10 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestReconnect(t *testing.T) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := lis.Addr().String()
+	c := dialFast(t, address, WithConnectParams(quickConnect))
+	for i := range 3 {
+		s := NewServer()
+		testgrpc.RegisterTestServiceServer(s, echo{})
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			_ = s.Serve(lis)
+		}()
+		if err := ping(testContext(t), c, grpc.WaitForReady(true)); err != nil {
+			t.Fatalf("server %d: %v", i, err)
+		}
+		s.Stop()
+		<-served
+		if err := ping(testContext(t), c); status.Code(err) != codes.Unavailable {
+			t.Errorf("without server %d: %v", i, err)
+		}
+		for lis, err = net.Listen("tcp", address); err != nil; lis, err = net.Listen("tcp", address) {
+			time.Sleep(time.Millisecond) // for the kernel to let go of the port
+		}
+	}
+	_ = lis.Close()
+}
+
+func TestRoundRobin(t *testing.T) {
+	r := manual.NewBuilderWithScheme("several")
+	resolver.Register(r)
+	var addrs []resolver.Address
+	var servers []*Server
+	for range 3 {
+		s, target := startFast(t)
+		servers = append(servers, s)
+		addrs = append(addrs, resolver.Address{Addr: strings.TrimPrefix(target, "passthrough:///")})
+	}
+	r.InitialState(resolver.State{Addresses: addrs})
+	c := dialFast(t, "several:///any", WithBalancer(RoundRobin))
+	for range 300 {
+		if err := ping(testContext(t), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, s := range servers {
+		if n := s.Counters().CallsSucceeded; n < 50 {
+			t.Errorf("server %d had %d of 300 calls", i, n)
+		}
+	}
+	r.UpdateState(resolver.State{Addresses: addrs[:1]})
+	before := servers[0].Counters().CallsSucceeded
+	for range 50 {
+		if err := ping(testContext(t), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := servers[0].Counters().CallsSucceeded - before; n != 50 {
+		t.Errorf("the one server left had %d of 50 calls", n)
+	}
+}
+
+// TestDeadPeer: a server that falls silent is given up after the keepalive's time.
+func TestDeadPeer(t *testing.T) {
+	_, target := startFast(t)
+	silence := new(atomic.Bool)
+	c := dialFast(t, target,
+		WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+			return &mutedConn{nc, silence}, err
+		}),
+		WithKeepaliveParams(keepalive.ClientParameters{Time: time.Second, Timeout: 50 * time.Millisecond}))
+	c.pingTime.Store(int64(50 * time.Millisecond)) // below what the option allows
+	s, err := testgrpc.NewTestServiceClient(c).FullDuplexCall(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	silence.Store(true)
+	if _, err := s.Recv(); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "ping") {
+		t.Errorf("stream to a silent server: %v", err)
+	}
+}
+
+// mutedConn swallows what is written while it is silenced.
+type mutedConn struct {
+	net.Conn
+	silence *atomic.Bool
+}
+
+func (m *mutedConn) Write(p []byte) (int, error) {
+	if m.silence.Load() {
+		return len(p), nil
+	}
+	return m.Conn.Write(p)
+}
+
+func TestTooManyPings(t *testing.T) {
+	_, target := startFast(t)
+	c := dialFast(t, target, WithKeepaliveParams(keepalive.ClientParameters{Time: time.Second}))
+	c.pingTime.Store(int64(10 * time.Millisecond))
+	s, err := testgrpc.NewTestServiceClient(c).FullDuplexCall(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("stream of a client that pings too much: %v", err)
+	}
+	if d := time.Duration(c.pingTime.Load()); d != 20*time.Millisecond {
+		t.Errorf("the client pings every %v afterwards", d)
+	}
+}
+
+func TestConnectionAge(t *testing.T) {
+	s, target := startFast(t, KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 30 * time.Millisecond}))
+	c := dialFast(t, target)
+	deadline := time.Now().Add(300 * time.Millisecond)
+	for time.Now().Before(deadline) {
+		if err := ping(testContext(t), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.mu.Lock()
+	gone := s.gone.CallsSucceeded
+	s.mu.Unlock()
+	if gone == 0 {
+		t.Error("no connection was replaced")
+	}
+}
+
+func TestIdleClient(t *testing.T) {
+	_, target := startFast(t)
+	c := dialFast(t, target, WithIdleTimeout(20*time.Millisecond))
+	for range 2 {
+		if err := ping(testContext(t), c); err != nil {
+			t.Fatal(err)
+		}
+		if !c.WaitForStateChange(testContext(t), connectivity.Ready) {
+			t.Fatal("the connection stays although nobody calls")
+		}
+	}
+}
+
+func TestClosedClient(t *testing.T) {
+	_, target := startFast(t)
+	c := dialFast(t, target)
+	s, err := testgrpc.NewTestServiceClient(c).FullDuplexCall(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Recv(); status.Code(err) != codes.Canceled {
+		t.Errorf("stream of a closed client: %v", err)
+	}
+	if err := ping(testContext(t), c); status.Code(err) != codes.Canceled {
+		t.Errorf("call on a closed client: %v", err)
+	}
+	if err := c.Close(); !errors.Is(err, ErrClientClosed) {
+		t.Errorf("second Close: %v", err)
+	}
+}
+
+// TestSlowReader: a client that does not read its stream slows down that stream,
+// and no other.
+func TestSlowReader(t *testing.T) {
+	_, target := startFast(t)
+	c := dialFast(t, target)
+	client := testgrpc.NewTestServiceClient(c)
+	in := &testgrpc.StreamingOutputCallRequest{}
+	for range 100 {
+		in.ResponseParameters = append(in.ResponseParameters, &testgrpc.ResponseParameters{Size: 1 << 20})
+	}
+	slow, err := client.StreamingOutputCall(testContext(t), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond) // for the windows to fill
+	held := c.Conns()[0].Counters.BytesIn
+	if held > 2*defaultStreamWin {
+		t.Errorf("%d bytes have come that nobody reads", held)
+	}
+	for range 20 {
+		if _, err := client.UnaryCall(testContext(t), request(make([]byte, 100_000))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 100 {
+		if _, err := slow.Recv(); err != nil {
+			t.Fatalf("message %d: %v", i, err)
+		}
+	}
+	if _, err := slow.Recv(); err != io.EOF {
+		t.Errorf("the slow stream ended with %v", err)
+	}
+}
