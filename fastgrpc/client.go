@@ -33,7 +33,7 @@ type Client struct {
 	unary     grpc.UnaryInvoker // the interceptors, or nil
 	stream    grpc.Streamer
 
-	runs     atomic.Pointer[map[runKey]*h2.FixedFields]
+	runs     atomic.Pointer[map[string]*h2.FixedFields]
 	runsLock sync.Mutex
 	pick     atomic.Pointer[picker]
 	pool     pool
@@ -75,7 +75,7 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 		c.opts.keepalive.Timeout = defaultPingTimeout
 	}
 	c.pingTime.Store(int64(max(c.opts.keepalive.Time, leastClientPing)))
-	c.runs.Store(&map[runKey]*h2.FixedFields{})
+	c.runs.Store(&map[string]*h2.FixedFields{})
 	if in := c.opts.unaryInterceptors; len(in) > 0 {
 		c.unary = chainUnaryClient(in, c.invokeWith)
 	}
@@ -235,29 +235,26 @@ func (c *Client) openOnAny(ctx context.Context, u *call, method string, info *ca
 	}
 }
 
-// runKey tells apart the runs of fields that requests begin with.
-type runKey struct{ method, authority, subtype, encoding string }
-
 // maxRuns bounds the memory of a client whose method names never repeat.
 const maxRuns = 1024
 
 // run returns the fields that each request of a method begins with.
 func (c *Client) run(method string, info *callInfo) *h2.FixedFields {
-	key := runKey{method: method, authority: info.authority, subtype: info.subtype}
-	if info.compressor != nil {
-		key.encoding = info.compressor.Name()
+	key := method // almost always
+	if info.authority != "" || info.subtype != "" || info.compressor != nil {
+		key = strings.Join([]string{method, info.authority, info.subtype, compressorName(info.compressor)}, "\x00")
 	}
 	if fixed := (*c.runs.Load())[key]; fixed != nil {
 		return fixed
 	}
-	fixed := c.newRun(key)
+	fixed := c.newRun(method, info)
 	c.runsLock.Lock()
 	defer c.runsLock.Unlock()
 	old := *c.runs.Load()
 	if len(old) >= maxRuns {
 		return fixed
 	}
-	next := make(map[runKey]*h2.FixedFields, len(old)+1)
+	next := make(map[string]*h2.FixedFields, len(old)+1)
 	for k, v := range old {
 		next[k] = v
 	}
@@ -266,16 +263,15 @@ func (c *Client) run(method string, info *callInfo) *h2.FixedFields {
 	return fixed
 }
 
-func (c *Client) newRun(key runKey) *h2.FixedFields {
+func (c *Client) newRun(path string, info *callInfo) *h2.FixedFields {
 	authority := c.authority
-	if key.authority != "" {
-		authority = key.authority
+	if info.authority != "" {
+		authority = info.authority
 	}
 	contentType := contentTypePrefix
-	if key.subtype != "" {
-		contentType += "+" + key.subtype
+	if info.subtype != "" {
+		contentType += "+" + info.subtype
 	}
-	path := key.method
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
 	}
@@ -288,13 +284,13 @@ func (c *Client) newRun(key runKey) *h2.FixedFields {
 		{Name: fieldUserAgent, Value: c.opts.userAgent + userAgent},
 		{Name: "te", Value: "trailers"},
 	}
-	if key.encoding != "" {
-		fields = append(fields, hpack.HeaderField{Name: fieldEncoding, Value: key.encoding})
+	if info.compressor != nil {
+		fields = append(fields, hpack.HeaderField{Name: fieldEncoding, Value: info.compressor.Name()})
 	}
 	if names := registeredCompressors(); names != "" {
 		fields = append(fields, hpack.HeaderField{Name: fieldAcceptEncoding, Value: names})
 	}
-	return &h2.FixedFields{Fields: fields}
+	return h2.NewFixedFields(fields...)
 }
 
 // callFields are the fields of one call's own: its deadline, metadata, credentials.

@@ -93,17 +93,14 @@ func (cc *clientConn) open(ctx context.Context, c *call, fixed *h2.FixedFields, 
 	c.conn = cc
 	cc.h2.Open(&c.h2)
 	cc.h2.SendHeaders(&c.h2, fixed, extra)
-	cc.counters.callsStarted.Add(1)
+	cc.counters.callsStarted++
 	cc.keep.busy()
 	return nil
 }
 
 // listSize is a header list's size as RFC 9113 section 6.5.2 counts it.
 func listSize(fixed *h2.FixedFields, extra []hpack.HeaderField) uint64 {
-	size := uint64(0)
-	for _, f := range fixed.Fields {
-		size += uint64(f.Size())
-	}
+	size := fixed.Size()
 	for _, f := range extra {
 		size += uint64(f.Size())
 	}
@@ -357,4 +354,8 @@ func (cc *clientConn) endError() error {
 }
 
 // sawCalls reports whether the connection was of any use.
-func (cc *clientConn) sawCalls() bool { return cc.counters.callsStarted.Load() > 0 }
+func (cc *clientConn) sawCalls() bool {
+	cc.mu.Lock()
+	defer cc.mu.Unlock()
+	return cc.counters.callsStarted > 0
+}

@@ -7,18 +7,18 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// connCounters are what one connection has done. They are written by the
-// connection's own goroutines or under its lock, so they cost no contention.
+// connCounters are what one connection has done. Those of calls are guarded by its
+// lock; the others are written by its own two goroutines, once a system call.
 type connCounters struct {
 	reads, writes, bytesIn, bytesOut          atomic.Uint64
-	callsStarted, callsSucceeded, callsFailed atomic.Uint64
+	callsStarted, callsSucceeded, callsFailed uint64
 }
 
 func (c *connCounters) ended(code codes.Code) {
 	if code == codes.OK {
-		c.callsSucceeded.Add(1)
+		c.callsSucceeded++
 	} else {
-		c.callsFailed.Add(1)
+		c.callsFailed++
 	}
 }
 
@@ -32,9 +32,12 @@ type Counters struct {
 	Reads, Writes uint64
 }
 
-func (c *connCounters) snapshot() Counters {
+func (t *transport) snapshot() Counters {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := &t.counters
 	return Counters{
-		CallsStarted: c.callsStarted.Load(), CallsSucceeded: c.callsSucceeded.Load(), CallsFailed: c.callsFailed.Load(),
+		CallsStarted: c.callsStarted, CallsSucceeded: c.callsSucceeded, CallsFailed: c.callsFailed,
 		BytesIn: c.bytesIn.Load(), BytesOut: c.bytesOut.Load(),
 		Reads: c.reads.Load(), Writes: c.writes.Load(),
 	}
@@ -61,7 +64,7 @@ func (t *transport) info(local, remote net.Addr) ConnInfo {
 	t.mu.Lock()
 	open := t.h2.OpenStreams()
 	t.mu.Unlock()
-	return ConnInfo{Local: local, Remote: remote, OpenCalls: open, Counters: t.counters.snapshot()}
+	return ConnInfo{Local: local, Remote: remote, OpenCalls: open, Counters: t.snapshot()}
 }
 
 // Conns describes the server's open connections, in no order.
@@ -85,7 +88,7 @@ func (s *Server) Counters() Counters {
 	defer s.mu.Unlock()
 	total := s.gone
 	for c := range s.conns {
-		total.add(c.counters.snapshot())
+		total.add(c.snapshot())
 	}
 	return total
 }
@@ -111,7 +114,7 @@ func (c *Client) Counters() Counters {
 	defer c.pool.mu.Unlock()
 	total := c.pool.gone
 	for cc := range c.pool.conns {
-		total.add(cc.counters.snapshot())
+		total.add(cc.snapshot())
 	}
 	return total
 }

@@ -325,7 +325,7 @@ func (p *pool) exclude(cc *clientConn) {
 func (p *pool) forget(cc *clientConn) {
 	p.mu.Lock()
 	delete(p.conns, cc)
-	p.gone.add(cc.counters.snapshot())
+	p.gone.add(cc.snapshot())
 	p.mu.Unlock()
 }
 

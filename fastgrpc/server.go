@@ -240,7 +240,7 @@ func (s *Server) ServeConn(nc net.Conn) error {
 func (s *Server) forget(c *serverConn) {
 	s.mu.Lock()
 	delete(s.conns, c)
-	s.gone.add(c.counters.snapshot())
+	s.gone.add(c.snapshot())
 	s.idle.Broadcast()
 	s.mu.Unlock()
 }

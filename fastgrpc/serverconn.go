@@ -56,11 +56,11 @@ func (c *serverConn) teardown() {
 
 // okHeaders opens a response and okTrailers ends it: the same few bytes each time.
 var (
-	okHeaders = &h2.FixedFields{Fields: []hpack.HeaderField{
-		{Name: ":status", Value: "200"}, {Name: fieldContentType, Value: contentTypePrefix},
-	}}
-	okTrailers = &h2.FixedFields{Fields: []hpack.HeaderField{{Name: fieldStatus, Value: "0"}}}
-	noFields   = &h2.FixedFields{}
+	okHeaders = h2.NewFixedFields(
+		hpack.HeaderField{Name: ":status", Value: "200"},
+		hpack.HeaderField{Name: fieldContentType, Value: contentTypePrefix})
+	okTrailers = h2.NewFixedFields(hpack.HeaderField{Name: fieldStatus, Value: "0"})
+	noFields   = h2.NewFixedFields()
 )
 
 // OnOpen makes the stream of a new request.
@@ -68,7 +68,7 @@ func (c *serverConn) OnOpen() *h2.Stream {
 	s := &serverStream{conn: c}
 	s.callContext.stream = s
 	s.h2.Owner = s
-	c.counters.callsStarted.Add(1)
+	c.counters.callsStarted++
 	c.keep.busy()
 	return &s.h2
 }

@@ -70,7 +70,7 @@ type Conn struct {
 	enc     *encoder
 	dec     *decoder
 
-	streams    map[uint32]*Stream
+	streams    table
 	nextID     uint32 // the next stream this end opens
 	lastPeerID uint32 // the highest stream the peer opened
 	occupied   int    // streams of the peer's not both gone and released
@@ -113,10 +113,9 @@ func NewConn(cfg Config, h Handler) *Conn {
 	c := &Conn{
 		cfg: cfg, handler: h,
 		out: new(Output), spare: new(Output),
-		enc:     newEncoder(),
-		dec:     newDecoder(uint32(cfg.MaxHeaderList)),
-		streams: make(map[uint32]*Stream),
-		nextID:  2, prefaced: cfg.Client,
+		enc:    newEncoder(),
+		dec:    newDecoder(uint32(cfg.MaxHeaderList)),
+		nextID: 2, prefaced: cfg.Client,
 		peer: peerSettings{
 			initialWindow: defaultWindow, maxFrame: minMaxFrameSize,
 			maxStreams: maxWindow, maxHeaderList: 1 << 62,
@@ -134,7 +133,7 @@ func NewConn(cfg Config, h Handler) *Conn {
 }
 
 // OpenStreams is how many streams are open.
-func (c *Conn) OpenStreams() int { return len(c.streams) }
+func (c *Conn) OpenStreams() int { return c.streams.n }
 
 // Occupied is how many of the peer's streams are open or not yet released.
 func (c *Conn) Occupied() int { return c.occupied }
@@ -150,7 +149,7 @@ func (c *Conn) Slots() int {
 	if !c.Usable() {
 		return 0
 	}
-	return int(min(c.peer.maxStreams, maxWindow)) - len(c.streams)
+	return int(min(c.peer.maxStreams, maxWindow)) - c.streams.n
 }
 
 // Usable reports whether streams can still be opened, now or later.
@@ -160,10 +159,10 @@ func (c *Conn) Usable() bool {
 
 // DropStreams removes every stream, calling f for each.
 func (c *Conn) DropStreams(f func(*Stream)) {
-	for _, s := range c.streams {
+	c.streams.each(func(s *Stream) {
 		c.remove(s)
 		f(s)
-	}
+	})
 }
 
 // Pending is the number of bytes that wait to be written.

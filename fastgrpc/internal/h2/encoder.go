@@ -11,7 +11,20 @@ import (
 // still, so a repeated request costs a copy of a few bytes.
 type FixedFields struct {
 	Fields []hpack.HeaderField
+	size   uint64
 }
+
+// NewFixedFields returns a run of fields, which must not change afterwards.
+func NewFixedFields(fields ...hpack.HeaderField) *FixedFields {
+	f := &FixedFields{Fields: fields}
+	for _, field := range fields {
+		f.size += uint64(field.Size())
+	}
+	return f
+}
+
+// Size is the run's size as SETTINGS_MAX_HEADER_LIST_SIZE counts it.
+func (f *FixedFields) Size() uint64 { return f.size }
 
 // encoder writes header blocks. Fixed fields enter the dynamic table; the others
 // are literals that leave it alone, which is what keeps the cache valid.

@@ -75,7 +75,7 @@ func (c *Conn) onData(h FrameHeader, p []byte) error {
 			return err
 		}
 	}
-	s := c.streams[h.StreamID]
+	s := c.streams.get(h.StreamID)
 	if s == nil {
 		return c.dataOnClosed(h.StreamID)
 	}
@@ -173,7 +173,7 @@ func (c *Conn) onBlock(id uint32, flags uint8, compressed []byte) error {
 		return c.fail(CodeCompression, err.Error())
 	}
 	end := flags&FlagEndStream != 0
-	if s := c.streams[id]; s != nil {
+	if s := c.streams.get(id); s != nil {
 		return c.onStreamBlock(s, block, end)
 	}
 	if !c.idle(id) {
@@ -193,7 +193,7 @@ func (c *Conn) onRequest(id uint32, block *Block, end bool) error {
 	}
 	refuse := CodeNo
 	switch {
-	case len(c.streams) >= c.cfg.MaxStreams, c.occupied >= 2*c.cfg.MaxStreams:
+	case c.streams.n >= c.cfg.MaxStreams, c.occupied >= 2*c.cfg.MaxStreams:
 		refuse = CodeRefusedStream
 	case block.tooLarge:
 	case block.check.request() != "", end && block.check.contentLength > 1:
@@ -277,7 +277,7 @@ func (c *Conn) onRSTStream(h FrameHeader, p []byte) error {
 	case h.StreamID == 0 || c.idle(h.StreamID):
 		return c.fail(CodeProtocol, "RST_STREAM on an idle stream")
 	}
-	if s := c.streams[h.StreamID]; s != nil {
+	if s := c.streams.get(h.StreamID); s != nil {
 		code := ErrCode(binary.BigEndian.Uint32(p))
 		c.remove(s)
 		c.handler.OnReset(s, Reset{Code: code, Unprocessed: code == CodeRefusedStream})
@@ -316,12 +316,12 @@ func (c *Conn) onGoAway(h FrameHeader, p []byte) error {
 	code := ErrCode(binary.BigEndian.Uint32(p[4:]))
 	c.goAwayGot = true
 	if c.cfg.Client {
-		for id, s := range c.streams {
-			if id > last {
+		c.streams.each(func(s *Stream) {
+			if s.id > last {
 				c.remove(s)
 				c.handler.OnReset(s, Reset{Code: CodeRefusedStream, Reason: "connection going away", Unprocessed: true})
 			}
-		}
+		})
 	}
 	c.handler.OnGoAway(code, p[8:])
 	return c.spend("GOAWAYs")
@@ -337,7 +337,7 @@ func (c *Conn) onWindowUpdate(h FrameHeader, p []byte) error {
 		if n == 0 || c.sendWindow > maxWindow {
 			return c.fail(windowFault(n), "bad connection WINDOW_UPDATE")
 		}
-	} else if s := c.streams[h.StreamID]; s != nil {
+	} else if s := c.streams.get(h.StreamID); s != nil {
 		s.sendWindow += n
 		if n == 0 || s.sendWindow > maxWindow {
 			c.streamError(s, windowFault(n), "bad WINDOW_UPDATE")

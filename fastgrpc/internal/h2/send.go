@@ -18,7 +18,7 @@ func (c *Conn) enter(s *Stream, id uint32) {
 	s.open = true
 	s.sendWindow = c.peer.initialWindow
 	s.recvWindow = int64(c.cfg.StreamWindow)
-	c.streams[id] = s
+	c.streams.put(s)
 }
 
 // remove takes a stream out of the table; its owner keeps what it received.
@@ -27,7 +27,7 @@ func (c *Conn) remove(s *Stream) {
 		return
 	}
 	s.open = false
-	delete(c.streams, s.id)
+	c.streams.remove(s)
 	if c.peerStream(s.id) && !s.held {
 		c.occupied--
 	}

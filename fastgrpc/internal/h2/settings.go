@@ -87,12 +87,14 @@ func (c *Conn) onInitialWindow(v int64) error {
 	}
 	delta := v - c.peer.initialWindow
 	c.peer.initialWindow = v
-	for _, s := range c.streams {
+	overflow := false
+	c.streams.each(func(s *Stream) {
 		s.sendWindow += delta
-		if s.sendWindow > maxWindow {
-			return c.fail(CodeFlowControl, "INITIAL_WINDOW_SIZE overflows a stream's window")
-		}
+		overflow = overflow || s.sendWindow > maxWindow
 		c.unpark(s)
+	})
+	if overflow {
+		return c.fail(CodeFlowControl, "INITIAL_WINDOW_SIZE overflows a stream's window")
 	}
 	return nil
 }
