@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
-	"google.golang.org/protobuf/runtime/protoiface"
 )
 
 // codec turns messages into prefixed buffers and back.
@@ -83,33 +82,6 @@ func (protoCodec) unmarshal(data []byte, v any, alias bool) error {
 	}
 	return proto.Unmarshal(data, m)
 }
-
-// unmarshalAliased reads m so that its bytes fields point into data, which
-// proto.Unmarshal has no option for although every generated message can do it.
-func unmarshalAliased(data []byte, m proto.Message) error {
-	reflected := m.ProtoReflect()
-	methods := reflected.ProtoMethods()
-	if methods == nil || methods.Unmarshal == nil {
-		return proto.Unmarshal(data, m)
-	}
-	proto.Reset(m)
-	out, err := methods.Unmarshal(protoiface.UnmarshalInput{
-		Message: reflected,
-		Buf:     data,
-		Flags:   protoiface.UnmarshalAliasBuffer,
-		Depth:   maxMessageDepth,
-	})
-	if err != nil {
-		return err
-	}
-	if out.Flags&protoiface.UnmarshalInitialized == 0 {
-		return proto.CheckInitialized(m)
-	}
-	return nil
-}
-
-// maxMessageDepth is proto.Unmarshal's default limit on nesting.
-const maxMessageDepth = 10000
 
 func protoMessage(v any) (proto.Message, error) {
 	switch v := v.(type) {

@@ -47,7 +47,7 @@ func main() {
 	role := flag.String("role", "", "server or client: one end of a cell, described on standard input")
 	repeats := flag.Int("repeats", 3, "how often each cell runs")
 	window := flag.Duration("window", time.Second, "how long each cell is measured")
-	only := flag.String("cells", ".", "regular expression of the cells to run")
+	only := flag.String("cells", ".", "regular expression of the cells and ends to run, such as \"64B.* fast-fast\"")
 	serverCPU := flag.String("server-cpu", "1", "CPUs of the server, as taskset takes them")
 	clientCPU := flag.String("client-cpu", "0", "CPUs of the client")
 	flag.Parse()
@@ -66,7 +66,7 @@ func main() {
 	if err != nil {
 		log.Fatalf("-cells: %v", err)
 	}
-	cells := slices.DeleteFunc(allCells(), func(s spec) bool { return !pattern.MatchString(s.Cell) })
+	cells := slices.DeleteFunc(allCells(), func(s spec) bool { return !pattern.MatchString(s.key()) })
 	for i := range *repeats {
 		for _, cell := range cells {
 			fmt.Fprintf(os.Stderr, "repeat %d: %s %s-%s\n", i+1, cell.Cell, cell.Client, cell.Server)
