@@ -71,12 +71,17 @@ func TestHostilePeers(t *testing.T) {
 	block := headerBlock("/grpc.testing.TestService/FullDuplexCall")
 	id := uint32(1)
 	attacks := map[string]func(nc net.Conn, fr *http2.Framer) error{
-		"rapid reset": func(_ net.Conn, fr *http2.Framer) error {
-			id += 2
-			if err := fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndHeaders: true}); err != nil {
-				return err
+		"rapid reset": func(nc net.Conn, _ *http2.Framer) error {
+			var many bytes.Buffer
+			fr := http2.NewFramer(&many, nil)
+			for range 500 {
+				id += 2
+				// Neither fails: they write to memory.
+				_ = fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndHeaders: true})
+				_ = fr.WriteRSTStream(id, http2.ErrCodeCancel)
 			}
-			return fr.WriteRSTStream(id, http2.ErrCodeCancel)
+			_, err := nc.Write(many.Bytes())
+			return err
 		},
 		"pings":         func(_ net.Conn, fr *http2.Framer) error { return fr.WritePing(false, [8]byte{}) },
 		"settings":      func(_ net.Conn, fr *http2.Framer) error { return fr.WriteSettings() },
@@ -104,7 +109,8 @@ func TestHostilePeers(t *testing.T) {
 				select {
 				case code := <-ended:
 					done = true
-					if code == int(http2.ErrCodeInternal) || code == int(http2.ErrCodeNo) {
+					// A reset may overtake the GOAWAY, which then counts as a close.
+					if code >= 0 && code != int(http2.ErrCodeEnhanceYourCalm) && code != int(http2.ErrCodeProtocol) {
 						t.Errorf("the connection ended with %v", http2.ErrCode(code))
 					}
 				default:

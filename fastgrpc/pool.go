@@ -5,20 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/resolver"
-	"google.golang.org/grpc/serviceconfig"
 	"google.golang.org/grpc/status"
 )
 
@@ -50,22 +43,6 @@ type picker struct {
 	changed chan struct{}
 }
 
-// endpoint is a server, or for pick-first the whole list of addresses to try, and
-// at most one connection that takes new calls.
-type endpoint struct {
-	pool  *pool
-	addrs []resolver.Address
-	key   string
-	want  chan struct{} // a call asks for a connection
-	stop  context.CancelFunc
-	ctx   context.Context
-
-	// Guarded by pool.mu.
-	state connectivity.State
-	conn  *clientConn
-	err   error
-}
-
 // ErrClientClosed is the reason that calls on a closed client fail with.
 var ErrClientClosed = errors.New("fastgrpc: the client is closed")
 
@@ -91,99 +68,6 @@ func (p *pool) init(c *Client) error {
 		return fmt.Errorf("fastgrpc: resolver for %q: %w", c.target, err)
 	}
 	return nil
-}
-
-// parseTarget reads a target as grpc.NewClient does: without a known scheme it is
-// a name for DNS.
-func parseTarget(s string) (resolver.Target, string, error) {
-	if u, err := url.Parse(s); err == nil {
-		switch u.Scheme {
-		case "unix", "unix-abstract":
-			return unixTarget(u)
-		case "xds", "google-c2p", "grpclb":
-			return resolver.Target{}, "", fmt.Errorf("fastgrpc: target %q: scheme %s: %w", s, u.Scheme, ErrUnsupported)
-		}
-		if resolver.Get(u.Scheme) != nil {
-			return resolver.Target{URL: *u}, "tcp", nil
-		}
-	}
-	u, err := url.Parse("dns:///" + s)
-	if err != nil {
-		return resolver.Target{}, "", fmt.Errorf("fastgrpc: target %q: %w", s, err)
-	}
-	return resolver.Target{URL: *u}, "tcp", nil
-}
-
-func unixTarget(u *url.URL) (resolver.Target, string, error) {
-	path := u.Path
-	if path == "" {
-		path = u.Opaque
-	}
-	if path == "" || u.Host != "" {
-		return resolver.Target{}, "", fmt.Errorf("fastgrpc: target %q: want unix:path or unix:///absolute/path", u)
-	}
-	if u.Scheme == "unix-abstract" {
-		path = "@" + path
-	}
-	return resolver.Target{URL: url.URL{Scheme: "unix", Path: "/" + path}}, "unix", nil
-}
-
-func authorityOf(o *clientOptions, t resolver.Target) string {
-	switch name := o.creds.Info().ServerName; {
-	case o.authority != "":
-		return o.authority
-	case name != "":
-		return name
-	case t.URL.Scheme == "unix":
-		return "localhost"
-	case strings.HasPrefix(t.Endpoint(), ":"):
-		return "localhost" + t.Endpoint()
-	}
-	return t.Endpoint()
-}
-
-// resolverConn is the pool as a resolver sees it.
-type resolverConn pool
-
-var _ resolver.ClientConn = (*resolverConn)(nil)
-
-// UpdateState takes new addresses.
-func (r *resolverConn) UpdateState(s resolver.State) error {
-	addrs := s.Addresses
-	if len(s.Endpoints) > 0 {
-		addrs = nil
-		for _, e := range s.Endpoints {
-			addrs = append(addrs, e.Addresses...)
-		}
-	}
-	if len(addrs) == 0 {
-		err := errors.New("fastgrpc: the resolver found no addresses")
-		r.ReportError(err)
-		return err
-	}
-	(*pool)(r).update(addrs, (*pool)(r).client.opts.policy)
-	return nil
-}
-
-// ReportError matters only while there are no addresses.
-func (r *resolverConn) ReportError(err error) {
-	p := (*pool)(r)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.resolved {
-		p.resolveErr = err
-		p.publish()
-	}
-}
-
-// NewAddress is the old form of UpdateState.
-func (r *resolverConn) NewAddress(addrs []resolver.Address) {
-	_ = r.UpdateState(resolver.State{Addresses: addrs})
-}
-
-// ParseServiceConfig refuses: service configs are left out.
-func (r *resolverConn) ParseServiceConfig(string) *serviceconfig.ParseResult {
-	return &serviceconfig.ParseResult{Err: fmt.Errorf("fastgrpc: service config: %w", ErrUnsupported)}
 }
 
 // update makes the endpoints those of addrs, keeping the ones that go on.
@@ -227,14 +111,6 @@ func groupKey(group []resolver.Address) string {
 		key.WriteString(a.Addr + "|" + a.ServerName + "\n")
 	}
 	return key.String()
-}
-
-func (p *pool) newEndpoint(addrs []resolver.Address, key string) *endpoint {
-	e := &endpoint{pool: p, addrs: addrs, key: key, want: make(chan struct{}, 1), state: connectivity.Idle}
-	e.ctx, e.stop = context.WithCancel(p.ctx)
-	p.running.Add(1)
-	go e.run()
-	return e
 }
 
 // publish makes a picker of the present state, with the lock held.
@@ -353,153 +229,9 @@ func (p *pool) close() error {
 	return nil
 }
 
-// set changes the endpoint's state; false means that it is to end.
-func (e *endpoint) set(state connectivity.State, cc *clientConn, err error) {
-	p := e.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	e.state, e.conn, e.err = state, cc, err
-	if !p.closed {
-		p.publish()
-	}
-}
-
-// flapping is the life below which a connection that was lost before any call
-// counts as a failed attempt: else a server that accepts and closes at once would
-// be connected to without a pause.
-const flapping = time.Second
-
-// run connects when a call asks, and again when the connection is lost.
-func (e *endpoint) run() {
-	defer e.pool.running.Done()
-	failures := 0
-	for {
-		if failures == 0 {
-			select {
-			case <-e.want:
-			case <-e.ctx.Done():
-				return
-			}
-		}
-		e.set(connectivity.Connecting, nil, nil)
-		cc, err := e.connect()
-		if err != nil {
-			e.set(connectivity.TransientFailure, nil, err)
-			e.pool.resolveNow()
-			if !e.pause(failures) {
-				return
-			}
-			failures++
-			continue
-		}
-		began := time.Now()
-		e.set(connectivity.Ready, cc, nil)
-		if !e.wait(cc) {
-			return
-		}
-		e.set(connectivity.Idle, nil, nil)
-		e.pool.resolveNow()
-		if time.Since(began) >= flapping || cc.sawCalls() {
-			failures = 0
-			continue
-		}
-		if !e.pause(failures) {
-			return
-		}
-		failures++
-	}
-}
-
-// wait returns when the connection takes no more calls; false means for good.
-func (e *endpoint) wait(cc *clientConn) bool {
-	select {
-	case <-cc.leaving:
-		return e.ctx.Err() == nil
-	case <-e.ctx.Done():
-		cc.mu.Lock()
-		cc.leave()
-		cc.afterEnd()
-		cc.flush()
-		cc.mu.Unlock()
-		return false
-	}
-}
-
 func (p *pool) resolveNow() {
 	if p.resolver != nil {
 		p.resolver.ResolveNow(resolver.ResolveNowOptions{})
-	}
-}
-
-// pause waits between attempts; false means that the endpoint is to end.
-func (e *endpoint) pause(failures int) bool {
-	timer := time.NewTimer(backoffFor(&e.pool.client.opts.backoff, failures))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-e.ctx.Done():
-		return false
-	}
-}
-
-// backoffFor is gRPC's connection backoff: exponential, bounded, jittered.
-func backoffFor(b *backoff.Config, failures int) time.Duration {
-	d, most := float64(b.BaseDelay), float64(b.MaxDelay)
-	for ; failures > 0 && d < most; failures-- {
-		d *= b.Multiplier
-	}
-	d = min(d, most)
-	d *= 1 + b.Jitter*(2*rand.Float64()-1)
-	return time.Duration(max(d, 0))
-}
-
-// connect tries the addresses in turn.
-func (e *endpoint) connect() (*clientConn, error) {
-	var last error
-	for _, addr := range e.addrs {
-		cc, err := e.dial(addr)
-		if err == nil {
-			return cc, nil
-		}
-		if last = err; e.ctx.Err() != nil {
-			break
-		}
-	}
-	return nil, last
-}
-
-func (e *endpoint) dial(addr resolver.Address) (*clientConn, error) {
-	c := e.pool.client
-	ctx, cancel := context.WithTimeout(e.ctx, max(c.opts.connectTimeout, time.Second))
-	defer cancel()
-	nc, err := c.dialSocket(ctx, addr.Addr)
-	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", addr.Addr, err)
-	}
-	authority := c.authority
-	if addr.ServerName != "" {
-		authority = addr.ServerName
-	}
-	var auth credentials.AuthInfo
-	secured, auth, err := c.opts.creds.ClientHandshake(ctx, authority, nc)
-	if err != nil {
-		_ = nc.Close()
-		return nil, fmt.Errorf("handshake with %s: %w", addr.Addr, err)
-	}
-	cc := newClientConn(c, secured, &peer.Peer{Addr: secured.RemoteAddr(), LocalAddr: secured.LocalAddr(), AuthInfo: auth})
-	if err := e.pool.adopt(cc); err != nil {
-		_ = secured.Close()
-		return nil, err
-	}
-	select {
-	case <-cc.settled:
-		return cc, nil
-	case <-cc.leaving:
-		return nil, fmt.Errorf("connect to %s: %w", addr.Addr, cc.endError())
-	case <-ctx.Done():
-		cc.close(errNoPreface)
-		return nil, fmt.Errorf("connect to %s: %w", addr.Addr, errNoPreface)
 	}
 }
 
@@ -518,18 +250,6 @@ func (p *pool) adopt(cc *clientConn) error {
 		cc.transport.wait()
 	}()
 	return nil
-}
-
-func (c *Client) dialSocket(ctx context.Context, addr string) (net.Conn, error) {
-	if c.opts.dialer != nil {
-		return c.opts.dialer(ctx, addr)
-	}
-	network := "tcp"
-	if strings.HasPrefix(c.target, "unix") {
-		network = "unix"
-	}
-	var d net.Dialer
-	return d.DialContext(ctx, network, addr)
 }
 
 // State is the client's connectivity, in grpc-go's terms.

@@ -1,0 +1,196 @@
+package fastgrpc
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/resolver"
+)
+
+// endpoint is a server, or for pick-first the whole list of addresses to try, and
+// at most one connection that takes new calls.
+type endpoint struct {
+	pool  *pool
+	addrs []resolver.Address
+	key   string
+	want  chan struct{} // a call asks for a connection
+	stop  context.CancelFunc
+	ctx   context.Context
+
+	// Guarded by pool.mu.
+	state connectivity.State
+	conn  *clientConn
+	err   error
+}
+
+func (p *pool) newEndpoint(addrs []resolver.Address, key string) *endpoint {
+	e := &endpoint{pool: p, addrs: addrs, key: key, want: make(chan struct{}, 1), state: connectivity.Idle}
+	e.ctx, e.stop = context.WithCancel(p.ctx)
+	p.running.Add(1)
+	go e.run()
+	return e
+}
+
+// set changes the endpoint's state; false means that it is to end.
+func (e *endpoint) set(state connectivity.State, cc *clientConn, err error) {
+	p := e.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e.state, e.conn, e.err = state, cc, err
+	if !p.closed {
+		p.publish()
+	}
+}
+
+// flapping is the life below which a connection that was lost before any call
+// counts as a failed attempt: else a server that accepts and closes at once would
+// be connected to without a pause.
+const flapping = time.Second
+
+// run connects when a call asks, and again when the connection is lost.
+func (e *endpoint) run() {
+	defer e.pool.running.Done()
+	failures := 0
+	for {
+		if failures == 0 {
+			select {
+			case <-e.want:
+			case <-e.ctx.Done():
+				return
+			}
+		}
+		e.set(connectivity.Connecting, nil, nil)
+		cc, err := e.connect()
+		if err != nil {
+			e.set(connectivity.TransientFailure, nil, err)
+			e.pool.resolveNow()
+			if !e.pause(failures) {
+				return
+			}
+			failures++
+			continue
+		}
+		began := time.Now()
+		e.set(connectivity.Ready, cc, nil)
+		if !e.wait(cc) {
+			return
+		}
+		e.set(connectivity.Idle, nil, nil)
+		e.pool.resolveNow()
+		if time.Since(began) >= flapping || cc.sawCalls() {
+			failures = 0
+			continue
+		}
+		if !e.pause(failures) {
+			return
+		}
+		failures++
+	}
+}
+
+// wait returns when the connection takes no more calls; false means for good.
+func (e *endpoint) wait(cc *clientConn) bool {
+	select {
+	case <-cc.leaving:
+		return e.ctx.Err() == nil
+	case <-e.ctx.Done():
+		cc.mu.Lock()
+		cc.leave()
+		cc.afterEnd()
+		cc.flush()
+		cc.mu.Unlock()
+		return false
+	}
+}
+
+// pause waits between attempts; false means that the endpoint is to end.
+func (e *endpoint) pause(failures int) bool {
+	timer := time.NewTimer(backoffFor(&e.pool.client.opts.backoff, failures))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-e.ctx.Done():
+		return false
+	}
+}
+
+// backoffFor is gRPC's connection backoff: exponential, bounded, jittered.
+func backoffFor(b *backoff.Config, failures int) time.Duration {
+	d, most := float64(b.BaseDelay), float64(b.MaxDelay)
+	for ; failures > 0 && d < most; failures-- {
+		d *= b.Multiplier
+	}
+	d = min(d, most)
+	d *= 1 + b.Jitter*(2*rand.Float64()-1)
+	return time.Duration(max(d, 0))
+}
+
+// connect tries the addresses in turn.
+func (e *endpoint) connect() (*clientConn, error) {
+	var last error
+	for _, addr := range e.addrs {
+		cc, err := e.dial(addr)
+		if err == nil {
+			return cc, nil
+		}
+		if last = err; e.ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, last
+}
+
+func (e *endpoint) dial(addr resolver.Address) (*clientConn, error) {
+	c := e.pool.client
+	ctx, cancel := context.WithTimeout(e.ctx, max(c.opts.connectTimeout, time.Second))
+	defer cancel()
+	nc, err := c.dialSocket(ctx, addr.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", addr.Addr, err)
+	}
+	authority := c.authority
+	if addr.ServerName != "" {
+		authority = addr.ServerName
+	}
+	var auth credentials.AuthInfo
+	secured, auth, err := c.opts.creds.ClientHandshake(ctx, authority, nc)
+	if err != nil {
+		_ = nc.Close()
+		return nil, fmt.Errorf("handshake with %s: %w", addr.Addr, err)
+	}
+	cc := newClientConn(c, secured, &peer.Peer{Addr: secured.RemoteAddr(), LocalAddr: secured.LocalAddr(), AuthInfo: auth})
+	if err := e.pool.adopt(cc); err != nil {
+		_ = secured.Close()
+		return nil, err
+	}
+	select {
+	case <-cc.settled:
+		return cc, nil
+	case <-cc.leaving:
+		return nil, fmt.Errorf("connect to %s: %w", addr.Addr, cc.endError())
+	case <-ctx.Done():
+		cc.close(errNoPreface)
+		return nil, fmt.Errorf("connect to %s: %w", addr.Addr, errNoPreface)
+	}
+}
+
+func (c *Client) dialSocket(ctx context.Context, addr string) (net.Conn, error) {
+	if c.opts.dialer != nil {
+		return c.opts.dialer(ctx, addr)
+	}
+	network := "tcp"
+	if strings.HasPrefix(c.target, "unix") {
+		network = "unix"
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, network, addr)
+}
