@@ -72,12 +72,20 @@ var epoch = time.Now()
 
 func (t *transport) init(nc net.Conn, s side, cfg h2.Config) {
 	t.nc, t.side, t.wake = nc, s, make(chan struct{}, 1)
-	switch nc.(type) {
-	case *net.TCPConn, *net.UnixConn:
-		t.vector = true
+	if t.vector = isPlainSocket(nc); t.vector {
 		cfg.ReferenceFrom = referenceFrom
 	}
 	t.h2 = h2.NewConn(cfg, s)
+}
+
+// isPlainSocket reports whether what is written to nc goes to a socket as it is.
+// Connections that wrap one, for TLS say, may pretend to be one.
+func isPlainSocket(nc net.Conn) bool {
+	switch nc.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		return true
+	}
+	return false
 }
 
 // referenceFrom is the payload length from which an iovec costs less than a copy.
@@ -177,11 +185,12 @@ func (t *transport) writeBatch(batch *h2.Output) error {
 func (t *transport) read() {
 	defer t.loops.Done()
 	t.chunk = newBuffer(firstChunk)
+	socket := newSocketReader(t.nc)
 	var err error
 	for err == nil {
 		t.makeRoom()
 		var n int
-		n, err = t.nc.Read(t.chunk.data[t.to:])
+		n, err = socket.Read(t.chunk.data[t.to:])
 		if n == 0 {
 			continue
 		}
