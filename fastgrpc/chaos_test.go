@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -21,8 +22,19 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// chaosTime is how long TestNothingLost mistreats the pair; FASTGRPC_CHAOS sets it.
-const chaosTime = 3 * time.Second
+// chaosTime is how long TestNothingLost mistreats the pair; FASTGRPC_CHAOS, such as
+// "10m", sets it.
+func chaosTime(t *testing.T) time.Duration {
+	text := os.Getenv("FASTGRPC_CHAOS")
+	if text == "" {
+		return 3 * time.Second
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("FASTGRPC_CHAOS: %v", err)
+	}
+	return d
+}
 
 // auditBuffers checks at the test's end that each pooled buffer has been released,
 // and that the goroutines there were before are all that is left.
@@ -62,7 +74,7 @@ func TestNothingLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := testgrpc.NewTestServiceClient(c)
-	ctx, cancel := context.WithTimeout(context.Background(), chaosTime)
+	ctx, cancel := context.WithTimeout(context.Background(), chaosTime(t))
 	var tally sync.Map
 	var callers sync.WaitGroup
 	for i := range 32 {

@@ -35,6 +35,7 @@ type transport struct {
 	chunk    *buffer
 	from, to int
 	grow     bool
+	small    int // reads in a row that a first chunk would have held
 	pinned   atomic.Int32
 	buffers  net.Buffers // the writer's own
 
@@ -60,6 +61,8 @@ const (
 	fullChunk    = 256 << 10
 	// smallestRead is the room below which a chunk is given up for a new one.
 	smallestRead = 4 << 10
+	// shrinkAfter is how many small reads make a connection give a large chunk back.
+	shrinkAfter = 256
 	// maxPinnedChunks bounds the chunks that unread messages keep; beyond it
 	// messages are copied.
 	maxPinnedChunks = 64
@@ -196,6 +199,9 @@ func (t *transport) read() {
 		}
 		t.to += n
 		t.grow = t.to == len(t.chunk.data)
+		if t.small++; t.to > firstChunk {
+			t.small = 0
+		}
 		t.counters.bytesIn.Add(uint64(n))
 		t.counters.reads.Add(1)
 		if fault := t.feed(); fault != nil {
@@ -248,6 +254,11 @@ func (t *transport) retainable() *buffer {
 func (t *transport) makeRoom() {
 	size := len(t.chunk.data)
 	left := t.to - t.from
+	if left == 0 && t.small >= shrinkAfter && size > firstChunk {
+		t.chunk.Release()
+		t.chunk, t.from, t.to, t.small = newBuffer(firstChunk), 0, 0, 0
+		return
+	}
 	if left == 0 && !t.chunk.shared() && (!t.grow || size >= fullChunk) {
 		t.from, t.to = 0, 0
 		return

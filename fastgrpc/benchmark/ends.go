@@ -91,6 +91,9 @@ func runClient(s spec) error {
 	if err != nil {
 		return err
 	}
+	if units == 0 {
+		return fmt.Errorf("nothing ended within %v; use a longer -window", s.Window)
+	}
 	r := result{
 		PerSecond: units / elapsed.Seconds(),
 		ClientCPU: (after[0] - before[0]) / units,

@@ -47,6 +47,18 @@ func (c *conversation) move(from, to *recorder, n int) {
 		c.t.Fatalf("legal frames were refused: %v", err)
 	}
 	c.wire[to] = c.wire[to][used:]
+	for _, s := range c.server.streams {
+		if !s.Open() {
+			c.server.conn.Release(s) // else the server refuses new ones in time
+		}
+	}
+	for _, r := range []*recorder{from, to} {
+		for _, s := range r.conn.line {
+			if s != nil && !s.Open() {
+				c.t.Fatalf("stream %d is gone and still in line; its owner may use it again", s.ID())
+			}
+		}
+	}
 }
 
 // settle delivers everything.

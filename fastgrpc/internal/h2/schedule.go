@@ -33,6 +33,20 @@ func (c *Conn) standInLine(s *Stream) {
 	}
 }
 
+// leaveLine forgets a stream that is gone, which its owner may use again.
+func (c *Conn) leaveLine(s *Stream) {
+	if !s.inLine {
+		return
+	}
+	s.inLine = false
+	for i, other := range c.line {
+		if other == s {
+			c.line[i] = nil
+			return
+		}
+	}
+}
+
 // unpark puts a stream back in line unless its own window keeps it back.
 func (c *Conn) unpark(s *Stream) {
 	if len(s.queue) > 0 && (s.sendWindow > 0 || len(s.queue[0].payload.Data) == 0) {
@@ -48,8 +62,11 @@ func (c *Conn) pump() {
 		s := c.line[n]
 		c.line[n] = nil
 		n++
+		if s == nil {
+			continue // it left the line
+		}
 		s.inLine = false
-		if !s.open || c.turn(s) {
+		if c.turn(s) {
 			continue
 		}
 		if c.sendWindow <= 0 && s.sendWindow > 0 {

@@ -38,6 +38,7 @@ func (c *Conn) remove(s *Stream) {
 		}
 	}
 	s.queue = nil
+	c.leaveLine(s)
 }
 
 // finish removes a stream whose two sides are closed. A server that has answered
