@@ -9,8 +9,9 @@ import "sync"
 // A slow handler never holds up another call: whoever takes a call while more wait
 // makes sure that one more worker is on its way, as the Go scheduler does with its
 // threads. That worker usually comes too late to find anything, which costs little
-// for a whole batch of calls. Running cheap handlers on the reading goroutine was
-// measured too: it saves the one wake-up a batch, and needs a watchdog.
+// for a whole batch of calls. Running handlers on the reading goroutine instead, even
+// without the watchdog that it would need, was measured in the same run: no gain with
+// 50 callers, at 64 B or 4 KiB, and some 6 % of a call's CPU with one.
 type workers struct {
 	mu     sync.Mutex
 	queue  []*serverStream
