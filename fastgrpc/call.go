@@ -105,12 +105,12 @@ func (c *call) openHeader() {
 	}
 }
 
-// fail ends the call from this side and tells the server, with the lock held.
-func (c *call) fail(code h2.ErrCode, st *status.Status) {
+// fail ends the call from this side and cancels it on the server, with the lock held.
+func (c *call) fail(st *status.Status) {
 	if c.ended {
 		return
 	}
-	c.conn.h2.Reset(&c.h2, code)
+	c.conn.h2.Reset(&c.h2, h2.CodeCancel)
 	c.finish(st)
 }
 
@@ -159,13 +159,13 @@ func readResponse(block *h2.Block) responseHead {
 // onHeaders takes the header of the response, its trailers, or both in one.
 func (c *call) onHeaders(block *h2.Block, end bool) {
 	if block.TooLarge() {
-		c.fail(h2.CodeCancel, status.New(codes.Internal, "fastgrpc: response header list too large"))
+		c.fail(status.New(codes.Internal, "fastgrpc: response header list too large"))
 		return
 	}
 	head := readResponse(block)
 	if !c.gotHeader {
 		if st := c.checkHeader(&head, end); st != nil {
-			c.fail(h2.CodeCancel, st)
+			c.fail(st)
 			return
 		}
 		c.gotHeader = true
@@ -281,7 +281,7 @@ func (c *call) onData(data []byte, end bool) {
 		switch {
 		case err != nil:
 			conn.h2.Consume(&c.h2, m.credit)
-			c.fail(h2.CodeCancel, status.Convert(err))
+			c.fail(status.Convert(err))
 		case !done && (!c.streaming || len(c.queue) == 0):
 			// Nothing is unread, so the message under way may grow to its limit.
 			conn.h2.Consume(&c.h2, m.credit)
@@ -291,7 +291,7 @@ func (c *call) onData(data []byte, end bool) {
 			conn.h2.Consume(&c.h2, m.credit)
 			c.queue = append(c.queue, m)
 			if len(c.queue) > 1 {
-				c.fail(h2.CodeCancel, status.New(codes.Internal, "fastgrpc: more than one message in a unary response"))
+				c.fail(status.New(codes.Internal, "fastgrpc: more than one message in a unary response"))
 			}
 		default:
 			m.credit += c.heldCredit

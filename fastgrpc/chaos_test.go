@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -243,7 +244,7 @@ func chaosStream(ctx context.Context, c testgrpc.TestServiceClient, body []byte,
 	}
 	for range 3 {
 		if err := s.Send(&testgrpc.StreamingOutputCallRequest{Payload: &testgrpc.Payload{Body: body}}); err != nil {
-			if err != io.EOF {
+			if !errors.Is(err, io.EOF) {
 				return err
 			}
 			_, err := s.Recv()
@@ -260,7 +261,7 @@ func chaosStream(ctx context.Context, c testgrpc.TestServiceClient, body []byte,
 	if err := s.CloseSend(); err != nil {
 		return err
 	}
-	if _, err := s.Recv(); err != io.EOF {
+	if _, err := s.Recv(); !errors.Is(err, io.EOF) {
 		if err == nil {
 			return errWrong
 		}

@@ -77,7 +77,9 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	c.pingTime.Store(int64(max(c.opts.keepalive.Time, leastClientPing)))
 	c.runs.Store(&map[string]*h2.FixedFields{})
 	if in := c.opts.unaryInterceptors; len(in) > 0 {
-		c.unary = chainUnaryClient(in, c.invokeWith)
+		c.unary = chainUnaryClient(in, func(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, opts ...grpc.CallOption) error {
+			return c.invokeWith(ctx, method, req, reply, opts)
+		})
 	}
 	if in := c.opts.streamInterceptors; len(in) > 0 {
 		c.stream = chainStreamClient(in, c.streamWith)
@@ -115,10 +117,10 @@ func (c *Client) Invoke(ctx context.Context, method string, req, reply any, opts
 	if c.unary != nil {
 		return c.unary(ctx, method, req, reply, nil, opts...)
 	}
-	return c.invokeWith(ctx, method, req, reply, nil, opts...)
+	return c.invokeWith(ctx, method, req, reply, opts)
 }
 
-func (c *Client) invokeWith(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, opts ...grpc.CallOption) error {
+func (c *Client) invokeWith(ctx context.Context, method string, req, reply any, opts []grpc.CallOption) error {
 	info, err := c.callInfo(opts)
 	if err != nil {
 		return err
@@ -141,23 +143,33 @@ func (c *Client) invoke(ctx context.Context, method string, req, reply any, info
 	if err != nil {
 		return err
 	}
+	in := invocation{method: method, req: req, reply: reply, info: info, fields: fields}
 	for retries := 0; ; retries++ {
-		again, err := c.attempt(ctx, method, req, reply, info, fields)
+		again, err := c.attempt(ctx, &in)
 		if !again || retries == maxTransparentRetries {
 			return err
 		}
 	}
 }
 
+// invocation is a unary call as every attempt at it sees it.
+type invocation struct {
+	method     string
+	req, reply any
+	info       *callInfo
+	fields     []hpack.HeaderField // of the request, the call's own
+}
+
 // attempt makes a unary call on one connection. again means that the server did
 // nothing for it.
-func (c *Client) attempt(ctx context.Context, method string, req, reply any, info *callInfo, fields []hpack.HeaderField) (again bool, err error) {
-	b, err := encodeMessage(info.codec, info.compressor, req, info.maxSend)
+func (c *Client) attempt(ctx context.Context, in *invocation) (again bool, err error) {
+	info := in.info
+	b, err := encodeMessage(info.codec, info.compressor, in.req, info.maxSend)
 	if err != nil {
 		return false, err
 	}
 	u := newUnaryCall(info)
-	cc, err := c.openOnAny(ctx, u, method, info, fields)
+	cc, err := c.openOnAny(ctx, u, in.method, info, in.fields)
 	if err != nil {
 		b.Release()
 		u.recycle()
@@ -168,7 +180,7 @@ func (c *Client) attempt(ctx context.Context, method string, req, reply any, inf
 	cc.flush()
 	cc.mu.Unlock()
 	if info.observer != nil {
-		info.observer.sent(cc, fields, req, size)
+		info.observer.sent(cc, in.fields, in.req, size)
 	}
 	if done := ctx.Done(); done == nil {
 		<-u.signal
@@ -180,7 +192,7 @@ func (c *Client) attempt(ctx context.Context, method string, req, reply any, inf
 			<-u.signal
 		}
 	}
-	return u.unprocessed && ctx.Err() == nil, c.conclude(u, reply, info)
+	return u.unprocessed && ctx.Err() == nil, c.conclude(u, in.reply, info)
 }
 
 // conclude reads the answer of a unary call that has ended.

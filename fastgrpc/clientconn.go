@@ -257,7 +257,7 @@ func (cc *clientConn) lost(err error) {
 func (cc *clientConn) cancel(c *call, err error) {
 	cc.mu.Lock()
 	st := status.FromContextError(err)
-	c.fail(h2.CodeCancel, st)
+	c.fail(st)
 	if c.streaming && len(c.queue) > 0 {
 		// What was not read is given up, even if the call had ended well.
 		c.status = st

@@ -2,6 +2,7 @@ package fastgrpc
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync"
 
@@ -98,7 +99,7 @@ func (s *clientStream) finished(err error) {
 			}
 			s.fillOptions()
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = nil
 		}
 		for _, f := range s.info.onFinish {
@@ -188,7 +189,7 @@ func (s *clientStream) SendMsg(m any) error {
 	b, err := encodeMessage(s.info.codec, s.info.compressor, m, s.info.maxSend)
 	if err != nil {
 		cc.mu.Lock()
-		s.call.fail(h2.CodeCancel, status.Convert(err))
+		s.call.fail(status.Convert(err))
 		cc.afterEnd()
 		cc.flush()
 		cc.mu.Unlock()
@@ -235,7 +236,7 @@ func (s *clientStream) receive(v any) error {
 	}
 	m, err := s.next()
 	if err != nil {
-		if err == io.EOF && !s.desc.ServerStreams && !s.read {
+		if errors.Is(err, io.EOF) && !s.desc.ServerStreams && !s.read {
 			return status.Error(codes.Internal, "fastgrpc: response without a message")
 		}
 		return err
@@ -246,7 +247,7 @@ func (s *clientStream) receive(v any) error {
 	if err != nil {
 		cc := s.call.conn
 		cc.mu.Lock()
-		s.call.fail(h2.CodeCancel, status.Convert(err))
+		s.call.fail(status.Convert(err))
 		cc.afterEnd()
 		cc.flush()
 		cc.mu.Unlock()
@@ -262,7 +263,7 @@ func (s *clientStream) receive(v any) error {
 func (s *clientStream) expectEnd() error {
 	m, err := s.next()
 	switch {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		s.finished(nil)
 		return nil
 	case err != nil:

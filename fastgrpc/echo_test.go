@@ -3,6 +3,7 @@ package fastgrpc
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -56,7 +57,7 @@ func (echo) StreamingInputCall(in grpc.ClientStreamingServer[testgrpc.StreamingI
 	sum := 0
 	for {
 		m, err := in.Recv()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return in.SendAndClose(&testgrpc.StreamingInputCallResponse{AggregatedPayloadSize: int32(sum)})
 		}
 		if err != nil {
@@ -69,7 +70,7 @@ func (echo) StreamingInputCall(in grpc.ClientStreamingServer[testgrpc.StreamingI
 func (echo) FullDuplexCall(s grpc.BidiStreamingServer[testgrpc.StreamingOutputCallRequest, testgrpc.StreamingOutputCallResponse]) error {
 	for {
 		m, err := s.Recv()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
@@ -246,7 +247,7 @@ func TestStreams(t *testing.T) {
 			if err := s.CloseSend(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Recv(); err != io.EOF {
+			if _, err := s.Recv(); !errors.Is(err, io.EOF) {
 				t.Fatalf("empty stream ended with %v", err)
 			}
 		})
@@ -272,7 +273,7 @@ func checkOutput(ctx context.Context, t *testing.T, c testgrpc.TestServiceClient
 			t.Fatalf("message %d has %d bytes, want %d", i, got, size)
 		}
 	}
-	if _, err := s.Recv(); err != io.EOF {
+	if _, err := s.Recv(); !errors.Is(err, io.EOF) {
 		t.Fatalf("stream ended with %v", err)
 	}
 }
@@ -325,7 +326,7 @@ func checkDuplex(ctx context.Context, t *testing.T, c testgrpc.TestServiceClient
 			t.Fatalf("message %d differs", i)
 		}
 	}
-	if _, err := s.Recv(); err != io.EOF {
+	if _, err := s.Recv(); !errors.Is(err, io.EOF) {
 		t.Fatalf("stream ended with %v", err)
 	}
 	if err := <-sent; err != nil {

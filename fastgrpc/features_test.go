@@ -3,6 +3,7 @@ package fastgrpc
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -189,7 +190,7 @@ func TestStatsHandler(t *testing.T) {
 	if err := stream.CloseSend(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stream.Recv(); err != io.EOF {
+	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
 	if got, want := client.take(), "Begin OutHeader InTrailer End"; got != want {
@@ -292,7 +293,7 @@ func TestOnFinish(t *testing.T) {
 	}
 	_ = s.CloseSend()
 	for range 3 {
-		if _, err := s.Recv(); err != io.EOF {
+		if _, err := s.Recv(); !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
 	}

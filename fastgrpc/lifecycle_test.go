@@ -440,7 +440,7 @@ func TestSlowReader(t *testing.T) {
 			t.Fatalf("message %d: %v", i, err)
 		}
 	}
-	if _, err := slow.Recv(); err != io.EOF {
+	if _, err := slow.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("the slow stream ended with %v", err)
 	}
 }

@@ -53,14 +53,6 @@ const aliasFrom = 2 << 10
 // firstBody bounds what a length that a peer merely claims can make us allocate.
 const firstBody = 64 << 10
 
-// underway is how many bytes of an unfinished message have come.
-func (a *assembler) underway() int {
-	if a.body != nil {
-		return a.have + len(a.body.data)
-	}
-	return a.have
-}
-
 // next takes a message from the front of data, which lies in chunk; chunk is nil
 // where it must not be kept. It returns the rest of data; done tells whether there
 // was a whole message.

@@ -118,8 +118,12 @@ var timeoutUnits = [...]struct {
 	unit   time.Duration
 	letter byte
 }{
-	{time.Nanosecond, 'n'}, {time.Microsecond, 'u'}, {time.Millisecond, 'm'},
-	{time.Second, 'S'}, {time.Minute, 'M'}, {time.Hour, 'H'},
+	{time.Nanosecond, 'n'},
+	{time.Microsecond, 'u'},
+	{time.Millisecond, 'm'},
+	{time.Second, 'S'},
+	{time.Minute, 'M'},
+	{time.Hour, 'H'},
 }
 
 // maxTimeoutValue: at most eight digits.

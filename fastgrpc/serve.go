@@ -2,6 +2,7 @@ package fastgrpc
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -204,7 +205,7 @@ func (a *serverStreamAPI) RecvMsg(v any) error {
 	}
 	m, err := s.nextMessage()
 	if err != nil {
-		if err == io.EOF && !s.method.stream.ClientStreams {
+		if errors.Is(err, io.EOF) && !s.method.stream.ClientStreams {
 			return status.Error(codes.Internal, "fastgrpc: request without a message")
 		}
 		return err

@@ -70,7 +70,7 @@ func (s *spinner) Read(p []byte) (int, error) {
 		case s.err == nil:
 			s.misses = 0
 			return s.n, nil
-		case s.err != syscall.EAGAIN && s.err != syscall.EINTR:
+		case s.err != syscall.EAGAIN && s.err != syscall.EINTR: //nolint:errorlint // the bare errno of the read above, looked at once a spin
 			return 0, s.err
 		case began.IsZero():
 			began = time.Now()

@@ -46,7 +46,7 @@ func unixTarget(u *url.URL) (resolver.Target, string, error) {
 }
 
 func authorityOf(o *clientOptions, t resolver.Target) string {
-	switch name := o.creds.Info().ServerName; {
+	switch name := o.creds.Info().ServerName; { //nolint:staticcheck // deprecated, but grpc-go still takes the authority from it
 	case o.authority != "":
 		return o.authority
 	case name != "":

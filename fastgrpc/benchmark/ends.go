@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -43,10 +44,16 @@ func runServer(s spec) error {
 	if err := json.NewEncoder(os.Stdout).Encode(lis.Addr().String()); err != nil {
 		return err
 	}
+	ended := make(chan error, 2)
+	go func() { ended <- serve(lis, s) }()
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
+		_, err := io.Copy(io.Discard, os.Stdin)
+		ended <- err
 	}()
+	return <-ended
+}
+
+func serve(lis net.Listener, s spec) error {
 	switch s.Server {
 	case "grpc":
 		server := grpc.NewServer()
@@ -176,7 +183,7 @@ func get(ctx context.Context, c stub, size int) error {
 	total := 0
 	m := new(wrapperspb.BytesValue)
 	for {
-		if err := s.RecvMsg(m); err == io.EOF {
+		if err := s.RecvMsg(m); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			return err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 
 	"google.golang.org/grpc"
@@ -67,7 +68,7 @@ func (benchService) Put(s grpc.ServerStream) error {
 	total := uint64(0)
 	m := new(wrapperspb.BytesValue)
 	for {
-		if err := s.RecvMsg(m); err == io.EOF {
+		if err := s.RecvMsg(m); errors.Is(err, io.EOF) {
 			return s.SendMsg(wrapperspb.Bytes(binary.BigEndian.AppendUint64(nil, total)))
 		} else if err != nil {
 			return err

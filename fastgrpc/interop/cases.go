@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -67,7 +68,7 @@ func zeros(n int) *testgrpc.Payload { return &testgrpc.Payload{Body: make([]byte
 // wantCode returns an error unless err has the code.
 func wantCode(err error, code codes.Code) error {
 	if status.Code(err) != code {
-		return fmt.Errorf("got %v, want code %s", err, code)
+		return fmt.Errorf("got %v, want code %s", status.Convert(err), code)
 	}
 	return nil
 }
@@ -139,10 +140,13 @@ func expect(s outputReceiver, size int32) error {
 }
 
 func expectEnd(s outputReceiver) error {
-	if _, err := s.Recv(); err != io.EOF {
-		return fmt.Errorf("stream ended with %v", err)
+	switch _, err := s.Recv(); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return fmt.Errorf("stream ended with: %w", err)
 	}
-	return nil
+	return errors.New("stream has more messages than asked for")
 }
 
 func serverStreaming(ctx context.Context, cc grpc.ClientConnInterface) error {
@@ -197,7 +201,7 @@ func timeoutOnSleepingServer(ctx context.Context, cc grpc.ClientConnInterface) e
 	if err != nil {
 		return wantCode(err, codes.DeadlineExceeded)
 	}
-	if err := s.Send(&testgrpc.StreamingOutputCallRequest{Payload: zeros(requestSizes[0])}); err != nil && err != io.EOF {
+	if err := s.Send(&testgrpc.StreamingOutputCallRequest{Payload: zeros(requestSizes[0])}); err != nil && !errors.Is(err, io.EOF) {
 		return wantCode(err, codes.DeadlineExceeded)
 	}
 	_, err = s.Recv()
@@ -240,7 +244,7 @@ func echoedStatus(ctx context.Context, cc grpc.ClientConnInterface, text string,
 	st := &testgrpc.EchoStatus{Code: int32(codes.Unknown), Message: text}
 	_, err := client(cc).UnaryCall(ctx, &testgrpc.SimpleRequest{ResponseStatus: st})
 	if got := status.Convert(err); got.Code() != codes.Unknown || got.Message() != text {
-		return fmt.Errorf("unary status %v, want Unknown %q", err, text)
+		return fmt.Errorf("unary: got %v, want Unknown %q", got, text)
 	}
 	if !stream {
 		return nil
@@ -257,7 +261,7 @@ func echoedStatus(ctx context.Context, cc grpc.ClientConnInterface, text string,
 	}
 	_, err = s.Recv()
 	if got := status.Convert(err); got.Code() != codes.Unknown || got.Message() != text {
-		return fmt.Errorf("stream status %v, want Unknown %q", err, text)
+		return fmt.Errorf("stream: got %v, want Unknown %q", got, text)
 	}
 	return nil
 }

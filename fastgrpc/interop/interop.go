@@ -10,6 +10,7 @@ package interop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -115,7 +116,7 @@ func (service) StreamingInputCall(in grpc.ClientStreamingServer[testgrpc.Streami
 	sum := 0
 	for {
 		m, err := in.Recv()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return in.SendAndClose(&testgrpc.StreamingInputCallResponse{AggregatedPayloadSize: int32(sum)})
 		}
 		if err != nil {
@@ -138,7 +139,7 @@ func (service) FullDuplexCall(s grpc.BidiStreamingServer[testgrpc.StreamingOutpu
 	}
 	for {
 		in, err := s.Recv()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
@@ -157,7 +158,7 @@ func (service) HalfDuplexCall(s grpc.BidiStreamingServer[testgrpc.StreamingOutpu
 	var all []*testgrpc.StreamingOutputCallRequest
 	for {
 		in, err := s.Recv()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -151,7 +151,8 @@ var errShortBlock = errors.New("http2: truncated header block")
 // scanBlock walks a block's representations (RFC 7541 section 6) without decoding.
 func scanBlock(p []byte) (kinds fieldKinds, err error) {
 	for len(p) > 0 {
-		prefix, index := uint8(0), 0
+		var prefix uint8
+		var index int
 		switch b := p[0]; {
 		case b&0x80 != 0:
 			prefix = 7
@@ -176,7 +177,7 @@ func scanBlock(p []byte) (kinds fieldKinds, err error) {
 			strings = 2
 		}
 		for ; strings > 0; strings-- {
-			n := 0
+			var n int
 			if n, p, err = scanInt(p, 7); err != nil {
 				return kinds, err
 			}

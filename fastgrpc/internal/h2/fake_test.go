@@ -105,8 +105,10 @@ func frames(t testing.TB, p []byte) []FrameHeader {
 }
 
 var requestRun = &FixedFields{Fields: []hpack.HeaderField{
-	{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"},
-	{Name: ":path", Value: "/a/b"}, {Name: ":authority", Value: "x"},
+	{Name: ":method", Value: "POST"},
+	{Name: ":scheme", Value: "http"},
+	{Name: ":path", Value: "/a/b"},
+	{Name: ":authority", Value: "x"},
 }}
 
 var responseRun = &FixedFields{Fields: []hpack.HeaderField{{Name: ":status", Value: "200"}}}

@@ -30,7 +30,7 @@ func FuzzFeed(f *testing.F) {
 				t.Fatalf("%d streams are open", got)
 			}
 			if err != nil {
-				if r.conn.Fail(CodeInternal, "") != err {
+				if r.conn.Fail(CodeInternal, "") != err { //nolint:errorlint // the very same error, not one that wraps it
 					t.Fatal("the first failure was forgotten")
 				}
 				return

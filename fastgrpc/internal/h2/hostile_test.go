@@ -38,14 +38,22 @@ var floods = []flood{
 		id := uint32(2*i + 1)
 		return append(open(id, FlagEndStream), frame(FrameRSTStream, 0, id, 0, 0, 0, byte(CodeCancel))...)
 	}, CodeEnhanceYourCalm},
-	{"data on closed streams", append(open(1, FlagEndStream), frame(FrameRSTStream, 0, 1, 0, 0, 0, 8)...),
-		func(int) []byte { return frame(FrameData, 0, 1, 1) }, CodeEnhanceYourCalm},
-	{"empty continuations", frame(FrameHeaders, 0, 1, requestBlock()...),
-		func(int) []byte { return frame(FrameContinuation, 0, 1) }, CodeEnhanceYourCalm},
-	{"long continuations", frame(FrameHeaders, 0, 1, requestBlock()...),
-		func(int) []byte { return frame(FrameContinuation, 0, 1, make([]byte, 1<<14)...) }, CodeEnhanceYourCalm},
-	{"data beyond the window", open(1, 0),
-		func(int) []byte { return frame(FrameData, 0, 1, make([]byte, 1<<14)...) }, CodeNo},
+	{
+		"data on closed streams", append(open(1, FlagEndStream), frame(FrameRSTStream, 0, 1, 0, 0, 0, 8)...),
+		func(int) []byte { return frame(FrameData, 0, 1, 1) }, CodeEnhanceYourCalm,
+	},
+	{
+		"empty continuations", frame(FrameHeaders, 0, 1, requestBlock()...),
+		func(int) []byte { return frame(FrameContinuation, 0, 1) }, CodeEnhanceYourCalm,
+	},
+	{
+		"long continuations", frame(FrameHeaders, 0, 1, requestBlock()...),
+		func(int) []byte { return frame(FrameContinuation, 0, 1, make([]byte, 1<<14)...) }, CodeEnhanceYourCalm,
+	},
+	{
+		"data beyond the window", open(1, 0),
+		func(int) []byte { return frame(FrameData, 0, 1, make([]byte, 1<<14)...) }, CodeNo,
+	},
 }
 
 // TestFloods sends each flood without ever reading an answer, and at a pace that
