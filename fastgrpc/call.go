@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
@@ -20,6 +21,7 @@ type call struct {
 	h2        h2.Stream
 	conn      *clientConn
 	streaming bool
+	deadline  time.Time     // zero if there is none
 	signal    chan struct{} // the end of a unary call; anything new on a stream
 	drained   chan struct{} // what was sent is on its way; streams only
 	headers   chan struct{} // closed with the response's header; streams only
@@ -220,12 +222,16 @@ func codeOfHTTP(s string) codes.Code {
 	return codes.Unknown
 }
 
-// codeOfReset is gRPC's mapping of RST_STREAM codes.
-func codeOfReset(code h2.ErrCode) codes.Code {
+// codeOfReset is gRPC's mapping of RST_STREAM codes. A server cancels a call whose
+// deadline has passed, and may be heard before the caller's own timer is.
+func codeOfReset(code h2.ErrCode, deadline time.Time) codes.Code {
 	switch code {
 	case h2.CodeRefusedStream:
 		return codes.Unavailable
 	case h2.CodeCancel:
+		if !deadline.IsZero() && !time.Now().Before(deadline) {
+			return codes.DeadlineExceeded
+		}
 		return codes.Canceled
 	case h2.CodeEnhanceYourCalm:
 		return codes.ResourceExhausted

@@ -91,6 +91,7 @@ func (cc *clientConn) open(ctx context.Context, c *call, fixed *h2.FixedFields, 
 		return status.Errorf(codes.Internal, "fastgrpc: header list is larger than the server's limit of %d bytes", limit)
 	}
 	c.conn = cc
+	c.deadline, _ = ctx.Deadline()
 	cc.h2.Open(&c.h2)
 	cc.h2.SendHeaders(&c.h2, fixed, extra)
 	cc.counters.callsStarted++
@@ -191,7 +192,7 @@ func (cc *clientConn) OnReset(s *h2.Stream, why h2.Reset) {
 	if why.Reason != "" {
 		text += ": " + why.Reason
 	}
-	c.finish(status.New(codeOfReset(why.Code), text))
+	c.finish(status.New(codeOfReset(why.Code, c.deadline), text))
 }
 
 // OnDrained lets a stream's sender go on.

@@ -17,6 +17,8 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"wirelab.dev/fastgrpc/internal/h2"
 )
 
 // echo is the service of the tests: what comes in goes out.
@@ -331,6 +333,25 @@ func checkDuplex(ctx context.Context, t *testing.T, c testgrpc.TestServiceClient
 	}
 	if err := <-sent; err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestResetCodes(t *testing.T) {
+	past, future := time.Now().Add(-time.Second), time.Now().Add(time.Hour)
+	for _, c := range []struct {
+		reset    h2.ErrCode
+		deadline time.Time
+		want     codes.Code
+	}{
+		{h2.CodeCancel, time.Time{}, codes.Canceled},
+		{h2.CodeCancel, future, codes.Canceled},
+		{h2.CodeCancel, past, codes.DeadlineExceeded},
+		{h2.CodeRefusedStream, past, codes.Unavailable},
+		{h2.CodeInternal, past, codes.Internal},
+	} {
+		if got := codeOfReset(c.reset, c.deadline); got != c.want {
+			t.Errorf("reset with %s, deadline %v: got %s, want %s", c.reset, c.deadline, got, c.want)
+		}
 	}
 }
 
