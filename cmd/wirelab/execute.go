@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -88,9 +89,12 @@ func (a *app) execute(ctx context.Context, j job) error {
 	return verdict(seen)
 }
 
-// verdict is the exit code's: a cell without a valid trial leaves the
-// comparison with a hole.
+// verdict is the exit code's: a run that measured nothing has failed; a cell
+// without a valid trial leaves the comparison with a hole.
 func verdict(s *analysis.Summary) error {
+	if !slices.ContainsFunc(s.Cells, func(c analysis.Cell) bool { return c.HasFigures() }) {
+		return fmt.Errorf("nothing was measured: %s", s.Cells[0].Failure)
+	}
 	for _, c := range s.Cells {
 		if c.IsValid() {
 			continue

@@ -4,9 +4,10 @@
 // goroutine for each client, warms up until the throughput is steady, opens the
 // window, and closes it. Inside the window a client of a closed loop shares
 // nothing that any other writes: each has its own recorders, and the window's
-// bounds are read only. Those of an open loop share one counter, by which each
-// takes the next arrival of the schedule; those under an in-flight limit share
-// its semaphore, which is what is then measured. Merging is done afterwards.
+// bounds are read only. Those of an open loop take turns, between their calls, at
+// waiting for the next arrival of the schedule; those under an in-flight limit
+// share its semaphore, which is what is then measured. Merging is done
+// afterwards.
 //
 // Glossary:
 //
