@@ -46,6 +46,8 @@ var rooms = []room{
 	{folder: "internal/latency", level: 0},
 	{folder: "internal/host", level: 0},
 	{folder: "internal/clock", level: 0},
+	{folder: "internal/secure", level: 0},
+	{folder: "internal/failure", level: 0},
 	{folder: "fastgrpc", level: 0},
 	{folder: "chanpool", level: 0},
 	{folder: "creditrpc", level: 0},

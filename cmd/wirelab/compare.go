@@ -17,21 +17,22 @@ import (
 
 // comparison is what the flags of compare say.
 type comparison struct {
-	stacks     []string
-	sizes      []string
-	clients    []int
-	requests   int
-	duration   time.Duration
-	rate       float64
-	arrivals   string
-	repeats    int
-	connection string
-	workload   string
-	warmUp     time.Duration
-	seed       uint64
-	samples    bool
-	targets    []string
-	output     outputFlags
+	stacks      []string
+	sizes       []string
+	clients     []int
+	requests    int
+	duration    time.Duration
+	rate        float64
+	arrivals    string
+	repeats     int
+	connections []string
+	tls         bool
+	workload    string
+	warmUp      time.Duration
+	seed        uint64
+	samples     bool
+	targets     []string
+	output      outputFlags
 }
 
 // The comparison that is made where nothing is said: three stacks at two sizes
@@ -60,6 +61,7 @@ shows them all.`,
 		Example: `  wirelab compare
   wirelab compare --stack tcp,rest,grpc --size 64,4KiB -c 1,50 -n 200 --repeat 2
   wirelab compare --stack tcp,tcp:buffers=pooled --size 64KiB -c 100 -z 2s
+  wirelab compare --stack h1,h2,h3,grpc,grpc-h3 --tls --conn new --size 256 -c 200 -n 10
   wirelab compare --stack grpc --rps 5000 --arrivals poisson -z 5s
   wirelab compare --stack tcp --target 127.0.0.1:9000 -c 10   # a server of your own`,
 		Args: cobra.NoArgs,
@@ -77,7 +79,7 @@ shows them all.`,
 	}
 	c.register(cmd.Flags())
 	complete(cmd, "stack", stackNames())
-	complete(cmd, "conn", []string{"shared", "per-worker", "pool", "pool:4"})
+	complete(cmd, "conn", scenario.ConnectionModes())
 	complete(cmd, "arrivals", []string{"poisson", "constant"})
 	complete(cmd, "workload", workloadNames())
 	complete(cmd, "size", []string{"64", "256", "1KiB", "4KiB", "64KiB"})
@@ -93,7 +95,8 @@ func (c *comparison) register(f *pflag.FlagSet) {
 	f.Float64Var(&c.rate, "rps", 0, "open loop: total `requests` a second, sent on schedule whether answered or not")
 	f.StringVar(&c.arrivals, "arrivals", string(scenario.Poisson), "open loop: `spread` of the arrivals, poisson or constant")
 	f.IntVar(&c.repeats, "repeat", usualRepeats, "`times` that each cell is measured, each with fresh processes")
-	f.StringVar(&c.connection, "conn", "", "connection `mode`: shared, per-worker, pool or pool:N (default: each stack's own)")
+	f.StringSliceVar(&c.connections, "conn", nil, "connection `modes`: shared, per-worker, pool, pool:N, new, resumed or 0rtt (default: each stack's own)")
+	f.BoolVar(&c.tls, "tls", false, "TLS 1.3 on every stack that also has a cleartext form: the same as tls=on in each")
 	f.StringVar(&c.workload, "workload", "echo", "`service` that is called")
 	f.DurationVar(&c.warmUp, "warm-up", 3*time.Second, "longest `time` to wait for a steady state before the window")
 	f.Uint64Var(&c.seed, "seed", usualSeed, "`number` that the order of the trials comes from")
@@ -115,10 +118,16 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 		}
 		part.Stacks = append(part.Stacks, variants...)
 	}
-	for _, v := range part.Stacks {
+	for i, v := range part.Stacks {
 		if err := catalog.Check(v); err != nil {
 			return nil, fmt.Errorf("--stack: %w", err)
 		}
+		if c.tls {
+			part.Stacks[i] = catalog.Secure(v)
+		}
+	}
+	if err := c.connect(&part); err != nil {
+		return nil, fmt.Errorf("--conn: %w", err)
 	}
 	for _, text := range c.sizes {
 		size, err := scenario.ParseSize(text)
@@ -126,13 +135,6 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 			return nil, fmt.Errorf("--size: %w", err)
 		}
 		part.Sizes = append(part.Sizes, size)
-	}
-	if c.connection != "" {
-		connection, err := scenario.ParseConnection(c.connection)
-		if err != nil {
-			return nil, fmt.Errorf("--conn: %w", err)
-		}
-		part.Connection = connection
 	}
 	if _, err := workloads.Find(c.workload); err != nil {
 		return nil, fmt.Errorf("--workload: %w", err)
@@ -151,6 +153,37 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 		Reduction: scenario.Reduction{Requests: 1, MaxClients: 1, Repeats: 1},
 	}
 	return s, s.Check(vocabulary())
+}
+
+// connect sets the connection mode. Several are compared as variants: each stack
+// in each.
+func (c *comparison) connect(part *scenario.Part) error {
+	var modes []scenario.Connection
+	for _, text := range c.connections {
+		mode, err := scenario.ParseConnection(text)
+		if err != nil {
+			return err
+		}
+		modes = append(modes, mode)
+	}
+	if len(modes) == 1 {
+		part.Connection = modes[0]
+	}
+	if len(modes) > 1 {
+		stacks := part.Stacks
+		part.Stacks = nil
+		for _, v := range stacks {
+			for _, mode := range modes {
+				part.Stacks = append(part.Stacks, v.With("conn", mode.String()))
+			}
+		}
+	}
+	for _, v := range part.Stacks {
+		if err := catalog.CheckConnection(v, part.Connection); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *comparison) load() (scenario.Load, error) {

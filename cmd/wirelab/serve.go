@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/worker"
 )
@@ -19,7 +21,8 @@ const serveGrace = 5 * time.Second
 
 func (a *app) serveCommand() *cobra.Command {
 	var variant, workload, address string
-	var asJSON, anywhere bool
+	var asJSON, anywhere, overTLS bool
+	var rootFile string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve a built-in service over a stack, for clients of your own",
@@ -28,6 +31,9 @@ It listens on loopback unless --anywhere allows another address, because none of
 the services asks who calls.`,
 		Example: `  wirelab serve --stack rest --addr 127.0.0.1:8080
   curl --data-binary @payload.bin -H 'Content-Type: application/x-protobuf' http://127.0.0.1:8080/echo
+
+  wirelab serve --stack h1 --tls --ca root.pem --addr 127.0.0.1:8443
+  curl --cacert root.pem --data-binary @payload.bin -H 'Content-Type: application/x-protobuf' https://127.0.0.1:8443/echo
 
   wirelab serve --stack grpc --addr 127.0.0.1:0      # prints the port it got
   grpcurl -plaintext -d '{"id": 1, "data": "aGk="}' 127.0.0.1:PORT wirelab.echo.v1.EchoService/Echo`,
@@ -40,13 +46,16 @@ the services asks who calls.`,
 			if err != nil {
 				return usage(fmt.Errorf("--stack: %w", err))
 			}
+			if overTLS {
+				v = catalog.Secure(v)
+			}
 			if err := vocabulary().CheckWorkload(workload); err != nil {
 				return usage(fmt.Errorf("--workload: %w", err))
 			}
 			if err := checkLoopback(address, anywhere); err != nil {
 				return usage(err)
 			}
-			return a.serve(cmd.Context(), served{variant, workload, address, asJSON})
+			return a.serve(cmd.Context(), served{v.String(), workload, address, rootFile, asJSON})
 		},
 	}
 	f := cmd.Flags()
@@ -54,6 +63,8 @@ the services asks who calls.`,
 	f.StringVar(&workload, "workload", "echo", "`service` to serve")
 	f.StringVar(&address, "addr", "127.0.0.1:0", "`HOST:PORT` to listen on; port 0 takes a free one")
 	f.BoolVar(&anywhere, "anywhere", false, "allow an address that is not loopback")
+	f.BoolVar(&overTLS, "tls", false, "serve over TLS 1.3 with a certificate made now: the same as tls=on in the variant")
+	f.StringVar(&rootFile, "ca", "", "write the root certificate that clients must trust to this `file`")
 	f.BoolVar(&asJSON, "json", false, "print the address as a JSON object")
 	if err := cmd.MarkFlagRequired("stack"); err != nil {
 		panic(err) // the flag is not there: our own mistake
@@ -66,7 +77,23 @@ the services asks who calls.`,
 // served is what serve was asked for.
 type served struct {
 	variant, workload, address string
+	rootFile                   string
 	json                       bool
+}
+
+// writeRoot writes what clients must trust.
+func (s served) writeRoot(server stack.Server) error {
+	if s.rootFile == "" {
+		return nil
+	}
+	secured, ok := server.(stack.Secured)
+	if !ok || secured.RootPEM() == nil {
+		return usage(fmt.Errorf("--ca: %s is not served over TLS; --tls does that", s.variant))
+	}
+	if err := os.WriteFile(s.rootFile, secured.RootPEM(), 0o644); err != nil {
+		return fmt.Errorf("--ca: %w", err)
+	}
+	return nil
 }
 
 func checkLoopback(address string, anywhere bool) error {
@@ -89,6 +116,9 @@ func (a *app) serve(ctx context.Context, s served) error {
 	address, err := server.Listen(ctx, s.address)
 	if err != nil {
 		return fmt.Errorf("--addr %s: %w", s.address, err)
+	}
+	if err := s.writeRoot(server); err != nil {
+		return errors.Join(err, server.Close())
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve() }() // ends with the server

@@ -16,7 +16,9 @@ import (
 // vocabulary is what a scenario may name.
 func vocabulary() scenario.Vocabulary {
 	return scenario.Vocabulary{
-		CheckVariant: catalog.Check,
+		CheckVariant:    catalog.Check,
+		CheckConnection: catalog.CheckConnection,
+		Secure:          catalog.Secure,
 		CheckWorkload: func(name string) error {
 			_, err := workloads.Find(name)
 			return err

@@ -28,6 +28,10 @@ func fill(r *record.Record, c *worker.ClientResult) {
 	r.Connections = record.Connections{
 		Mode: c.Connections.Mode, Want: c.Connections.Want,
 		Opened: c.Connections.Total.Opened, Failed: c.Connections.Total.Failed, During: c.Connections.During,
+		Full: c.Connections.Window.Full, Resumed: c.Connections.Window.Resumed,
+		Early: c.Connections.Window.Early, EarlyRefused: c.Connections.Window.EarlyRefused,
+		HandshakeFailed: c.Connections.Window.HandshakeFail,
+		Connect:         c.Connections.Connect, Handshake: c.Connections.Handshake, FirstByte: c.Connections.FirstByte,
 	}
 	if c.Pacing != nil {
 		pacing := record.Pacing(*c.Pacing)

@@ -15,6 +15,7 @@ import (
 type server struct {
 	process *worker.Process // nil for a given address
 	address string
+	rootPEM string // what its clients must trust
 }
 
 // startServer starts the server and waits until it listens.
@@ -41,7 +42,7 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 		return nil, err
 	}
 	r.Server.Version, r.Server.GoMaxProcs = ready.Runtime, ready.GoMaxProcs
-	return &server{process: process, address: ready.Address}, nil
+	return &server{process: process, address: ready.Address, rootPEM: ready.RootPEM}, nil
 }
 
 // stop ends the server and returns what it saw of itself, which is nothing
@@ -74,9 +75,10 @@ func (s *server) cpu() time.Duration {
 }
 
 // runClient starts the client, waits for its result, and ends it.
-func (t *trial) runClient(ctx context.Context, r *record.Record, address string) (*worker.ClientResult, *worker.Process, error) {
-	spec := t.spec(worker.ClientRole, address)
+func (t *trial) runClient(ctx context.Context, r *record.Record, server *server) (*worker.ClientResult, *worker.Process, error) {
+	spec := t.spec(worker.ClientRole, server.address)
 	spec.Client = t.clientSpec(r)
+	spec.Client.RootPEM = server.rootPEM
 	process, err := worker.Start(worker.Launch{
 		Name:    "client " + r.Cell.Variant,
 		Command: t.lab.Worker,

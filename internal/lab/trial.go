@@ -8,7 +8,6 @@ import (
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
-	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/worker"
 )
@@ -61,7 +60,7 @@ func (t *trial) connection() scenario.Connection {
 	if err != nil {
 		return cell.Connection // the worker will say that there is no such stack
 	}
-	return stack.ConnectionOf(s, cell.Variant, cell.Connection)
+	return catalog.ConnectionOf(s, cell.Variant, cell.Connection)
 }
 
 // target is the foreign server to use, if any.
@@ -81,7 +80,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	if err != nil {
 		return err
 	}
-	result, client, clientErr := t.runClient(ctx, r, server.address)
+	result, client, clientErr := t.runClient(ctx, r, server)
 	serverResult, serverErr := server.stop(ctx)
 	if err := errors.Join(serverErr, clientErr); err != nil {
 		return err

@@ -58,12 +58,20 @@ type Record struct {
 	WarmUp    WarmUp     `json:"warm_up"`
 	Intervals []Interval `json:"intervals,omitempty"` // from the first request on, warm-up included
 
+	// Settings are those that are not the libraries' defaults, each with its
+	// reason.
+	Settings []Setting `json:"settings,omitempty"`
+
 	Client      Process     `json:"client"`
 	Server      Process     `json:"server"`
 	Connections Connections `json:"connections"`
 	Pacing      *Pacing     `json:"pacing,omitempty"` // open loop only
 	Engine      Engine      `json:"engine"`
 	Host        HostState   `json:"host"`
+	// Traffic is what the client saw go over its connections in the window.
+	Traffic *Traffic `json:"traffic,omitempty"`
+	// Limits are those of the machine that the trial could have run into.
+	Limits []Limit `json:"limits,omitempty"`
 
 	Checks   []Check  `json:"checks"`             // the validity, check by check
 	Warnings []string `json:"warnings,omitempty"` // what could not be had, and else worth knowing
@@ -100,6 +108,9 @@ type Load struct {
 
 // ErrorCount is one class of failure.
 type ErrorCount struct {
+	// Class is what the call met, as package failure names it: "refused",
+	// "port-exhaustion", "tls-alert: bad certificate".
+	Class   string `json:"class,omitempty"`
 	Code    string `json:"code"` // a gRPC status code, or "WrongAnswer"
 	Count   int64  `json:"count"`
 	Example string `json:"example"` // the first one, verbatim
@@ -130,13 +141,18 @@ type Interval struct {
 
 // Process is what one end cost over the window.
 type Process struct {
-	CPUs        []int    `json:"cpus,omitempty"` // what it was pinned to
-	GoMaxProcs  int      `json:"gomaxprocs,omitempty"`
-	Version     string   `json:"version,omitempty"` // of the worker's runtime
-	UserNS      *int64   `json:"user_ns,omitempty"`
-	SystemNS    *int64   `json:"system_ns,omitempty"`
-	RSSBytes    *int64   `json:"rss_bytes,omitempty"`
-	PeakBytes   *int64   `json:"peak_bytes,omitempty"`
+	CPUs       []int  `json:"cpus,omitempty"` // what it was pinned to
+	GoMaxProcs int    `json:"gomaxprocs,omitempty"`
+	Version    string `json:"version,omitempty"` // of the worker's runtime
+	UserNS     *int64 `json:"user_ns,omitempty"`
+	SystemNS   *int64 `json:"system_ns,omitempty"`
+	RSSBytes   *int64 `json:"rss_bytes,omitempty"`
+	PeakBytes  *int64 `json:"peak_bytes,omitempty"`
+	// The most that was seen in the window.
+	Threads     *int64   `json:"threads,omitempty"`
+	Sockets     *int64   `json:"sockets,omitempty"`
+	Goroutines  *int64   `json:"goroutines,omitempty"`
+	HeapBytes   *int64   `json:"heap_bytes,omitempty"`
 	SwitchesVol *int64   `json:"switches_voluntary,omitempty"`
 	SwitchesInv *int64   `json:"switches_involuntary,omitempty"`
 	MinorFaults *int64   `json:"minor_faults,omitempty"`
@@ -164,6 +180,68 @@ type Connections struct {
 	Failed int64  `json:"failed"`
 	// During is how many were opened inside the window.
 	During int64 `json:"during"`
+
+	// What was achieved inside the window, counted from the TLS and QUIC
+	// state itself. All zero on a wire without TLS.
+	Full            int64 `json:"full,omitempty"`             // handshakes with a certificate
+	Resumed         int64 `json:"resumed,omitempty"`          // handshakes that resumed a session
+	Early           int64 `json:"early,omitempty"`            // of those, with early data that the server took
+	EarlyRefused    int64 `json:"early_refused,omitempty"`    // with early data that it did not
+	HandshakeFailed int64 `json:"handshake_failed,omitempty"` // connections that got no further
+
+	// How long the beginnings of those took that were opened in the window.
+	Connect   *latency.Distribution `json:"connect,omitempty"`    // TCP: SYN to established
+	Handshake *latency.Distribution `json:"handshake,omitempty"`  // TLS or QUIC
+	FirstByte *latency.Distribution `json:"first_byte,omitempty"` // call's begin, on its own connection, to the answer's first byte
+}
+
+// Setting is one value that is not a library's default.
+type Setting struct {
+	Side    string `json:"side"` // server, client or both
+	Name    string `json:"name"`
+	Value   string `json:"value"`
+	Default string `json:"default"`
+	Why     string `json:"why"`
+}
+
+// Traffic is what went over a client's connections in the window, below TLS.
+type Traffic struct {
+	Transport     string `json:"transport"` // tcp or udp
+	SentBytes     int64  `json:"sent_bytes"`
+	ReceivedBytes int64  `json:"received_bytes"` // payload of TCP segments or UDP datagrams
+	// Packets are TCP segments or UDP datagrams, those without payload
+	// included.
+	SentPackets     *int64 `json:"sent_packets,omitempty"`
+	ReceivedPackets *int64 `json:"received_packets,omitempty"`
+	// PureAcks are the segments sent that carried nothing: TCP only.
+	SentPureAcks     *int64 `json:"sent_pure_acks,omitempty"`
+	ReceivedPureAcks *int64 `json:"received_pure_acks,omitempty"`
+	// Plain is what TLS was given to carry; absent where the wire is
+	// cleartext or the layer does not tell.
+	PlainSentBytes     *int64 `json:"plain_sent_bytes,omitempty"`
+	PlainReceivedBytes *int64 `json:"plain_received_bytes,omitempty"`
+	// HandshakeBytes are those of the bytes above that went before the first
+	// byte of a call.
+	HandshakeSentBytes     *int64 `json:"handshake_sent_bytes,omitempty"`
+	HandshakeReceivedBytes *int64 `json:"handshake_received_bytes,omitempty"`
+	// Message bytes are the encoded messages alone.
+	MessageSentBytes     *int64 `json:"message_sent_bytes,omitempty"`
+	MessageReceivedBytes *int64 `json:"message_received_bytes,omitempty"`
+	Retransmits          *int64 `json:"retransmits,omitempty"` // segments sent again, or packets lost
+	RTTNS                *int64 `json:"rtt_ns,omitempty"`      // smoothed, mean over connections
+	MinRTTNS             *int64 `json:"min_rtt_ns,omitempty"`
+	SendCalls            *int64 `json:"send_calls,omitempty"` // system calls that sent packets: UDP only
+	ReceiveCalls         *int64 `json:"receive_calls,omitempty"`
+	Offload              string `json:"offload,omitempty"` // gso, none
+}
+
+// Limit is one of the machine's that a trial could run into.
+type Limit struct {
+	Name string `json:"name"` // file-descriptors, ports, backlog, udp-buffer …
+	Need int64  `json:"need"`
+	Have int64  `json:"have"`
+	// How it was met, or what would raise it.
+	Note string `json:"note,omitempty"`
 }
 
 // Pacing is how well an open loop's schedule was kept.

@@ -130,6 +130,9 @@ func (c *checker) axes(in func(...any) at, p Part) *problem {
 		if err := c.words.CheckVariant(v); err != nil {
 			return c.problem(in("stacks", i), "%v", err)
 		}
+		if err := c.words.CheckConnection(v, p.Connection); err != nil {
+			return c.problem(in("stacks", i), "%v", err)
+		}
 		if twice("stacks", v.String()) {
 			return c.problem(in("stacks", i), "stack %s is listed twice: for more measurements raise `repeats`", v)
 		}

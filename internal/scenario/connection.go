@@ -14,7 +14,18 @@ const (
 	Shared    ConnectionMode = "shared"     // one connection for all clients
 	PerWorker ConnectionMode = "per-worker" // one connection for each client
 	Pool      ConnectionMode = "pool"       // N connections for all clients
+	New       ConnectionMode = "new"        // one for each request, with a full handshake
+	Resumed   ConnectionMode = "resumed"    // one for each request, resuming a TLS session
+	Early     ConnectionMode = "0rtt"       // the same, with the request in QUIC's first flight
 )
+
+// ConnectionModes lists them as they are written.
+func ConnectionModes() []string {
+	return []string{string(Shared), string(PerWorker), string(Pool), "pool:4", string(New), string(Resumed), string(Early)}
+}
+
+// PerRequest tells whether every request opens a connection of its own.
+func (m ConnectionMode) PerRequest() bool { return m == New || m == Resumed || m == Early }
 
 // Connection is a connection mode and its size. The zero value stands for the
 // stack's own default.
@@ -25,7 +36,8 @@ type Connection struct {
 	Size int
 }
 
-// ParseConnection reads `shared`, `per-worker`, `pool` or `pool:N`.
+// ParseConnection reads `shared`, `per-worker`, `pool`, `pool:N`, `new`,
+// `resumed` or `0rtt`.
 func ParseConnection(text string) (Connection, error) {
 	mode, size, sized := strings.Cut(text, ":")
 	c := Connection{Mode: ConnectionMode(mode)}
@@ -37,10 +49,10 @@ func ParseConnection(text string) (Connection, error) {
 		}
 		c.Size = n
 		return c, nil
-	case !sized && (c.Mode == Shared || c.Mode == PerWorker || c.Mode == Pool):
+	case !sized && (c.Mode == Shared || c.Mode == PerWorker || c.Mode == Pool || c.Mode.PerRequest()):
 		return c, nil
 	default:
-		return Connection{}, fmt.Errorf("connection %q: want shared, per-worker, pool (one a client) or pool:N", text)
+		return Connection{}, fmt.Errorf("connection %q: want shared, per-worker, pool (one a client), pool:N, new, resumed or 0rtt", text)
 	}
 }
 
@@ -52,7 +64,8 @@ func (c Connection) String() string {
 	return string(c.Mode)
 }
 
-// Want is how many connections this mode means for so many clients.
+// Want is how many connections this mode means for so many clients. Where every
+// request has its own it is how many there may be at once.
 func (c Connection) Want(clients int) int {
 	switch {
 	case c.Mode == Shared:

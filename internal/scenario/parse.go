@@ -15,6 +15,10 @@ import (
 type Vocabulary struct {
 	// CheckVariant says why there is no such variant.
 	CheckVariant func(Variant) error
+	// Secure is the variant over TLS: itself where it has no other form.
+	Secure func(Variant) Variant
+	// CheckConnection says why a variant cannot run in a connection mode.
+	CheckConnection func(Variant, Connection) error
 	// CheckWorkload says why there is no such workload.
 	CheckWorkload func(name string) error
 	// CheckPayload says why a workload cannot carry payloads of this size.
@@ -72,8 +76,14 @@ func Parse(name string, data []byte, words Vocabulary) (*Scenario, error) {
 	}
 	s := full.Scenario
 	for i := range s.Parts {
-		if load := &s.Parts[i].Load; load.Model == Open && load.Arrivals == "" {
-			load.Arrivals = Poisson
+		part := &s.Parts[i]
+		if part.Load.Model == Open && part.Load.Arrivals == "" {
+			part.Load.Arrivals = Poisson
+		}
+		for j, v := range part.Stacks {
+			if part.TLS {
+				part.Stacks[j] = words.Secure(v)
+			}
 		}
 	}
 	c := checker{tree: tree, words: words}

@@ -56,9 +56,13 @@ type Part struct {
 	// How many clients call at once; in an open loop, how many calls may be
 	// out at once.
 	Clients []int `json:"clients" jsonschema:"minimum=1"`
-	// How the clients come by their connections. If left out, each stack has
-	// its own default.
+	// How the clients come by their connections: shared, per-worker, pool,
+	// pool:N, new, resumed or 0rtt. If left out, each stack has its own
+	// default. A variant that says conn= keeps its own.
 	Connection Connection `json:"connection,omitzero"`
+	// Whether every stack that has a cleartext form goes over TLS 1.3: the
+	// same as tls=on in each variant. If left out, no.
+	TLS bool `json:"tls,omitempty"`
 	// When requests are sent. If left out, a closed loop of 1000 requests a
 	// client.
 	Load Load `json:"load"`

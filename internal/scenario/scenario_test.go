@@ -16,6 +16,8 @@ import (
 
 // words knows three stacks and one workload, as the program's own lists do.
 var words = Vocabulary{
+	Secure:          func(v Variant) Variant { return v.With("tls", "on") },
+	CheckConnection: func(Variant, Connection) error { return nil },
 	CheckVariant: func(v Variant) error {
 		stacks := []string{"tcp", "rest", "grpc"}
 		if !slices.Contains(stacks, v.Stack) {

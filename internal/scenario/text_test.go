@@ -80,7 +80,7 @@ func TestConnection(t *testing.T) {
 			t.Errorf("%s wants %d connections for 10 clients, want %d", test.text, got, test.of10)
 		}
 	}
-	for _, text := range []string{"", "pool:0", "pool:", "pool:-1", "pool:x", "shared:2", "new"} {
+	for _, text := range []string{"", "pool:0", "pool:", "pool:-1", "pool:x", "shared:2", "new:2", "fresh"} {
 		if c, err := ParseConnection(text); err == nil {
 			t.Errorf("ParseConnection(%q) = %v, want an error", text, c)
 		}

@@ -91,6 +91,14 @@ func (v Variant) Get(key string) (string, bool) {
 	return "", false
 }
 
+// With is the variant with one more option set, or set otherwise.
+func (v Variant) With(key, value string) Variant {
+	options := slices.DeleteFunc(slices.Clone(v.Options), func(s Setting) bool { return s.Key == key })
+	v.Options = append(options, Setting{key, value})
+	slices.SortFunc(v.Options, func(a, b Setting) int { return strings.Compare(a.Key, b.Key) })
+	return v
+}
+
 // MarshalText writes the variant as String does.
 func (v Variant) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 

@@ -2,45 +2,189 @@ package stack
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
+	"sync"
 	"sync/atomic"
+	"time"
+
+	"wirelab.dev/internal/latency"
 )
 
-// Dialer opens TCP connections and counts them. Every stack over TCP dials
-// through one, so that "connections achieved" means the same for all.
-type Dialer struct {
-	opened, failed, open atomic.Int64
+// ConnectionCounts is what a client achieved, counted where connections are
+// made and not from what was asked.
+type ConnectionCounts struct {
+	Opened int64 `json:"opened"` // since the dialer was made
+	Failed int64 `json:"failed"` // attempts that did not become a connection
+	Open   int64 `json:"open"`   // now
+
+	Full          int64 `json:"full,omitempty"`           // TLS handshakes with a certificate
+	Resumed       int64 `json:"resumed,omitempty"`        // TLS handshakes that resumed a session
+	Early         int64 `json:"early,omitempty"`          // of those, with early data that the server took
+	EarlyRefused  int64 `json:"early_refused,omitempty"`  // with early data that it did not
+	HandshakeFail int64 `json:"handshake_fail,omitempty"` // connections whose handshake failed
 }
 
-// DialContext has the form that net/http and grpc-go ask for.
+// Since is what happened after an earlier count; Open is as it is now.
+func (c ConnectionCounts) Since(earlier ConnectionCounts) ConnectionCounts {
+	c.Opened -= earlier.Opened
+	c.Failed -= earlier.Failed
+	c.Full -= earlier.Full
+	c.Resumed -= earlier.Resumed
+	c.Early -= earlier.Early
+	c.EarlyRefused -= earlier.EarlyRefused
+	c.HandshakeFail -= earlier.HandshakeFail
+	return c
+}
+
+// Dialer opens connections, counts them, and takes the time of what happens on
+// the way to the first byte. Every client's connections come from one, so that
+// "connections achieved" means the same for all. Any goroutine may use it; the
+// zero value is ready.
+type Dialer struct {
+	opened, failed, open                              atomic.Int64
+	full, resumed, early, earlyRefused, handshakeFail atomic.Int64
+
+	mu    sync.Mutex
+	times ConnectionTimes
+}
+
+// ConnectionTimes are the distributions of a connection's beginnings. An absent
+// one never happened. Whoever takes them closes the recorders.
+type ConnectionTimes struct {
+	Connect   *latency.Recorder // TCP: from the SYN to the established connection
+	Handshake *latency.Recorder // TLS or QUIC: until it was done at the client
+	FirstByte *latency.Recorder // from the beginning of a call on a connection of its own to its answer's first byte
+}
+
+// Close gives back the recorders' memory.
+func (t ConnectionTimes) Close() {
+	for _, r := range []*latency.Recorder{t.Connect, t.Handshake, t.FirstByte} {
+		if r != nil {
+			r.Close()
+		}
+	}
+}
+
+// DialContext opens a TCP connection. It has the form that net/http and grpc-go
+// ask for.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	var dialer net.Dialer
+	begin := time.Now()
 	conn, err := dialer.DialContext(ctx, network, address)
 	if err != nil {
-		d.failed.Add(1)
+		d.Failed()
 		return nil, err
 	}
-	d.opened.Add(1)
-	d.open.Add(1)
-	return &countedConn{TCPConn: conn.(*net.TCPConn), dialer: d}, nil
+	d.observe(func(t *ConnectionTimes) **latency.Recorder { return &t.Connect }, time.Since(begin))
+	return &countedConn{TCPConn: conn.(*net.TCPConn), closed: d.Opened()}, nil
 }
 
-// Counts returns what was achieved so far. Any goroutine may ask.
+// DialTLS opens a TCP connection and shakes hands on it.
+func (d *Dialer) DialTLS(ctx context.Context, address string, config *tls.Config) (*tls.Conn, error) {
+	raw, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	conn := tls.Client(raw, config)
+	begin := time.Now()
+	if err := conn.HandshakeContext(ctx); err != nil {
+		d.HandshakeFailed()
+		_ = raw.Close()
+		return nil, err
+	}
+	d.Handshake(Handshake{Took: time.Since(begin), Resumed: conn.ConnectionState().DidResume})
+	return conn, nil
+}
+
+// Opened counts a connection that was made otherwise than by DialContext. The
+// function that it returns says that the connection is closed; it may be called
+// again.
+func (d *Dialer) Opened() (closed func()) {
+	d.opened.Add(1)
+	d.open.Add(1)
+	return sync.OnceFunc(func() { d.open.Add(-1) })
+}
+
+// Failed counts an attempt that did not become a connection.
+func (d *Dialer) Failed() { d.failed.Add(1) }
+
+// HandshakeFailed counts a connection that got no further than its handshake.
+func (d *Dialer) HandshakeFailed() { d.handshakeFail.Add(1) }
+
+// Handshake is one that was done.
+type Handshake struct {
+	Took         time.Duration
+	Resumed      bool // a TLS session
+	Early        bool // with early data that the server took
+	EarlyRefused bool // with early data that it did not
+}
+
+// Handshake counts one.
+func (d *Dialer) Handshake(h Handshake) {
+	if h.Resumed {
+		d.resumed.Add(1)
+	} else {
+		d.full.Add(1)
+	}
+	if h.Early {
+		d.early.Add(1)
+	}
+	if h.EarlyRefused {
+		d.earlyRefused.Add(1)
+	}
+	d.observe(func(t *ConnectionTimes) **latency.Recorder { return &t.Handshake }, h.Took)
+}
+
+// FirstByte takes the time of a call on a connection of its own.
+func (d *Dialer) FirstByte(took time.Duration) {
+	d.observe(func(t *ConnectionTimes) **latency.Recorder { return &t.FirstByte }, took)
+}
+
+func (d *Dialer) observe(which func(*ConnectionTimes) **latency.Recorder, took time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := which(&d.times)
+	if *h == nil {
+		*h = latency.NewRecorder()
+	}
+	(*h).Record(int64(took))
+}
+
+// Counts returns what was achieved so far.
 func (d *Dialer) Counts() ConnectionCounts {
-	return ConnectionCounts{Opened: d.opened.Load(), Failed: d.failed.Load(), Open: d.open.Load()}
+	return ConnectionCounts{
+		Opened: d.opened.Load(), Failed: d.failed.Load(), Open: d.open.Load(),
+		Full: d.full.Load(), Resumed: d.resumed.Load(),
+		Early: d.early.Load(), EarlyRefused: d.earlyRefused.Load(), HandshakeFail: d.handshakeFail.Load(),
+	}
+}
+
+// TakeTimes returns what was timed since it was last called.
+func (d *Dialer) TakeTimes() ConnectionTimes {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := d.times
+	d.times = ConnectionTimes{}
+	return t
+}
+
+// DialerOf is the target's dialer, or a new one.
+func DialerOf(t Target) *Dialer {
+	if t.Dialer != nil {
+		return t.Dialer
+	}
+	return &Dialer{}
 }
 
 // countedConn embeds the concrete type, so that writev, sendfile and
 // SyscallConn stay within reach of whoever looks for them.
 type countedConn struct {
 	*net.TCPConn
-	dialer *Dialer
-	closed atomic.Bool
+	closed func()
 }
 
 func (c *countedConn) Close() error {
-	if c.closed.CompareAndSwap(false, true) {
-		c.dialer.open.Add(-1)
-	}
+	c.closed()
 	return c.TCPConn.Close()
 }

@@ -18,12 +18,14 @@ package stack
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 
 	"google.golang.org/grpc"
 
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/secure"
 )
 
 // ErrUnsupported marks what a wire cannot carry. An error that wraps it says
@@ -89,27 +91,53 @@ type Target struct {
 	// stack whose wire need not name the operation where there is only one
 	// looks here. 0 means not known.
 	Operations int
+	// Lifecycle says what becomes of connections. Where it is not Kept, every
+	// call opens one of its own and closes it when it ends, and Connections
+	// is without meaning.
+	Lifecycle Lifecycle
+	// Trust is what a client over TLS believes of the server.
+	Trust secure.Trust
+	// Dialer opens and counts the client's connections. Clients may share
+	// one. Nil: the client makes its own.
+	Dialer *Dialer
+}
+
+// Lifecycle says whether connections outlive calls, and how a new one begins.
+type Lifecycle int
+
+// The lifecycles.
+const (
+	Kept    Lifecycle = iota // opened once, used by call after call
+	Fresh                    // one a call, with a full handshake where there is one
+	Resumed                  // one a call, resuming a TLS session that the client got before its first call
+	Early                    // the same, with the request as QUIC's early data (RFC 9001, section 4.6)
+)
+
+// LifecycleOf is what a connection mode asks of a client.
+func LifecycleOf(mode scenario.ConnectionMode) Lifecycle {
+	switch mode {
+	case scenario.New:
+		return Fresh
+	case scenario.Resumed:
+		return Resumed
+	case scenario.Early:
+		return Early
+	default:
+		return Kept
+	}
 }
 
 // Client makes calls, from any number of goroutines.
 type Client interface {
 	grpc.ClientConnInterface
 	io.Closer
-	// Connections counts what the client has really done.
-	Connections() ConnectionCounts
 }
 
-// ConnectionCounts is what a client achieved, counted where connections are
-// made and not from what was asked.
-type ConnectionCounts struct {
-	Opened int64 `json:"opened"` // since the client was made
-	Failed int64 `json:"failed"` // attempts that did not become a connection
-	Open   int64 `json:"open"`   // now
-}
-
-// Plus adds the counts of another client.
-func (c ConnectionCounts) Plus(d ConnectionCounts) ConnectionCounts {
-	return ConnectionCounts{Opened: c.Opened + d.Opened, Failed: c.Failed + d.Failed, Open: c.Open + d.Open}
+// Secured is an optional ability of a Server: it serves over TLS.
+type Secured interface {
+	// RootPEM is what its clients must trust; nil where the variant is
+	// without TLS. It is known once the server listens.
+	RootPEM() []byte
 }
 
 // Kind is one of the four kinds of call.
@@ -159,6 +187,29 @@ type Limited interface {
 	Lacks(scenario.Variant, Kind) error
 }
 
+// Lasting is an optional ability of a Stack that has more lifecycles than Kept
+// and Fresh, which all have.
+type Lasting interface {
+	// LacksLifecycle returns an error that wraps ErrUnsupported where a
+	// variant has no such connections, and nil where it has.
+	LacksLifecycle(scenario.Variant, Lifecycle) error
+}
+
+// Tuned is an optional ability of a Stack some of whose settings are not its
+// library's defaults.
+type Tuned interface {
+	Settings(scenario.Variant) []Setting
+}
+
+// Setting is one value that is not a library's default.
+type Setting struct {
+	Side    string `json:"side"` // server, client or both
+	Name    string `json:"name"` // as the library spells it
+	Value   string `json:"value"`
+	Default string `json:"default"`
+	Why     string `json:"why"`
+}
+
 // Connecting is an optional ability of a Stack whose variants may say
 // themselves how many connections they make: what is in the variant's name
 // then holds, whatever mode is asked for beside it.
@@ -178,6 +229,17 @@ func ConnectionOf(s Stack, v scenario.Variant, asked scenario.Connection) scenar
 		return asked
 	}
 	return s.DefaultConnection()
+}
+
+// LacksLifecycle asks s whether its connections can live like this.
+func LacksLifecycle(s Stack, v scenario.Variant, l Lifecycle) error {
+	if l == Kept || l == Fresh {
+		return nil
+	}
+	if lasting, ok := s.(Lasting); ok {
+		return lasting.LacksLifecycle(v, l)
+	}
+	return fmt.Errorf("%s has no TLS session to resume: %w", v, ErrUnsupported)
 }
 
 // Lacks asks s whether it can carry calls of this kind.

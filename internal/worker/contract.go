@@ -67,6 +67,10 @@ type ClientSpec struct {
 	Seed       uint64 `json:"seed"`
 	// SamplesFile is where every sample goes, as Parquet. Empty: not kept.
 	SamplesFile string `json:"samples_file,omitempty"`
+	// RootPEM is what a client over TLS trusts: what its server said when it
+	// was ready. Empty: the roots of the system.
+	RootPEM    string `json:"root_pem,omitempty"`
+	SkipVerify bool   `json:"skip_verify,omitempty"` // trust whatever is shown
 }
 
 // Load is when requests are sent.
@@ -99,6 +103,7 @@ type Ready struct {
 	PID        int    `json:"pid"`
 	Runtime    string `json:"runtime"` // language and version
 	GoMaxProcs int    `json:"gomaxprocs,omitempty"`
+	RootPEM    string `json:"root_pem,omitempty"` // a server over TLS: what its clients must trust
 }
 
 // Progress is how far a client has come. A client prints one at least every
@@ -150,6 +155,7 @@ type ClientResult struct {
 
 // CallFailure is one class of failed calls.
 type CallFailure struct {
+	Class   string `json:"class,omitempty"` // what it met, as package failure names it
 	Code    string `json:"code"`
 	Count   int64  `json:"count"`
 	Example string `json:"example"`
@@ -188,6 +194,13 @@ type Connections struct {
 	Want   int                    `json:"want"`
 	Total  stack.ConnectionCounts `json:"total"`
 	During int64                  `json:"during"` // opened inside the window
+	// Window is all that was counted inside the window.
+	Window stack.ConnectionCounts `json:"window"`
+	// How long the beginnings of those took that were opened in the window;
+	// absent where there were none.
+	Connect   *latency.Distribution `json:"connect,omitempty"`
+	Handshake *latency.Distribution `json:"handshake,omitempty"`
+	FirstByte *latency.Distribution `json:"first_byte,omitempty"`
 }
 
 // Failure is why a worker gives up.

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/workload"
@@ -19,6 +20,7 @@ const dialsAtOnce = 64
 // fleet is the stack clients of one worker, and the callers that use them.
 type fleet struct {
 	mode    scenario.Connection
+	dialer  *stack.Dialer
 	clients []stack.Client
 	callers []workload.Caller
 }
@@ -46,8 +48,16 @@ func connect(ctx context.Context, spec *Spec) (*fleet, error) {
 	if err := asked.UnmarshalText([]byte(spec.Client.Connection)); err != nil {
 		return nil, err
 	}
-	f := &fleet{mode: stack.ConnectionOf(s, variant, asked)}
-	target := stack.Target{Address: spec.Address, Operations: service.Operations()}
+	f := &fleet{mode: catalog.ConnectionOf(s, variant, asked), dialer: &stack.Dialer{}}
+	target := stack.Target{
+		Address: spec.Address, Operations: service.Operations(),
+		Lifecycle: stack.LifecycleOf(f.mode.Mode),
+		Trust:     secure.Trust{RootPEM: []byte(spec.Client.RootPEM), SkipVerify: spec.Client.SkipVerify},
+		Dialer:    f.dialer,
+	}
+	if err := stack.LacksLifecycle(s, variant, target.Lifecycle); err != nil {
+		return nil, err
+	}
 	dial := func() (stack.Client, error) { return s.NewClient(ctx, catalog.OwnOptions(variant), target) }
 	n := 1
 	if f.mode.Mode == scenario.PerWorker {
@@ -91,14 +101,6 @@ func (f *fleet) open(n int, dial func() (stack.Client, error)) error {
 		}
 	}
 	return nil
-}
-
-func (f *fleet) connections() stack.ConnectionCounts {
-	var total stack.ConnectionCounts
-	for _, c := range f.clients {
-		total = total.Plus(c.Connections())
-	}
-	return total
 }
 
 // close ends all clients; what they have to say about it comes too late to

@@ -62,12 +62,8 @@ func (e *emitter) emit(event Event) error {
 	return e.encoder.Encode(event)
 }
 
-func (e *emitter) ready(address string) error {
-	return e.emit(Event{Event: "ready", Ready: &Ready{
-		Contract:   Contract,
-		Address:    address,
-		PID:        os.Getpid(),
-		Runtime:    runtime.Version(),
-		GoMaxProcs: runtime.GOMAXPROCS(0),
-	}})
+func (e *emitter) ready(r Ready) error {
+	r.Contract, r.PID = Contract, os.Getpid()
+	r.Runtime, r.GoMaxProcs = runtime.Version(), runtime.GOMAXPROCS(0)
+	return e.emit(Event{Event: "ready", Ready: &r})
 }

@@ -60,7 +60,11 @@ func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve() }() // ends with the server
-	if err := events.ready(address.String()); err != nil {
+	ready := Ready{Address: address.String()}
+	if secured, ok := server.(stack.Secured); ok {
+		ready.RootPEM = string(secured.RootPEM())
+	}
+	if err := events.ready(ready); err != nil {
 		return errors.Join(err, server.Close())
 	}
 	select {

@@ -24,13 +24,17 @@ func Stacks() []stack.Stack {
 	}
 }
 
-// inFlight is the option of every stack that the load engine carries out.
-const inFlight = "inflight"
+// The options of every stack: the load engine and the worker carry them out.
+const (
+	inFlight   = "inflight"
+	connection = "conn"
+)
 
 // Common lists the options that every stack takes. The adapters never see them.
 func Common() []stack.Option {
 	return []stack.Option{
 		{Key: inFlight, Help: "N: calls in flight at most, held back by a semaphore in the client, as in inflight=50"},
+		{Key: connection, Help: "MODE: how clients come by connections: shared, per-worker, pool, pool:N, new, resumed, 0rtt; wins over what is asked for beside it"},
 	}
 }
 
@@ -61,6 +65,9 @@ func Check(v scenario.Variant) error {
 	if _, err := InFlight(v); err != nil {
 		return err
 	}
+	if err := CheckConnection(v, scenario.Connection{}); err != nil {
+		return err
+	}
 	// What only the stack knows of its values, it says here.
 	server, err := s.NewServer(OwnOptions(v))
 	if err != nil {
@@ -86,6 +93,42 @@ func checkSetting(stackName string, set scenario.Setting, options []stack.Option
 
 // InFlight is the variant's limit of calls in flight; 0 means none.
 func InFlight(v scenario.Variant) (int, error) { return stack.Count(v, inFlight) }
+
+// ConnectionOf is the mode that a variant of s runs in where asked, which may
+// be the zero value, is what a person asked for.
+func ConnectionOf(s stack.Stack, v scenario.Variant, asked scenario.Connection) scenario.Connection {
+	if text, set := v.Get(connection); set {
+		if mode, err := scenario.ParseConnection(text); err == nil { // Check has seen it
+			return mode
+		}
+	}
+	return stack.ConnectionOf(s, v, asked)
+}
+
+// CheckConnection says why a variant cannot run in the mode that is asked for,
+// or nothing.
+func CheckConnection(v scenario.Variant, asked scenario.Connection) error {
+	s, err := Find(v.Stack)
+	if err != nil {
+		return err
+	}
+	if text, set := v.Get(connection); set {
+		if _, err := scenario.ParseConnection(text); err != nil {
+			return fmt.Errorf("variant %s: %w", v, err)
+		}
+	}
+	return stack.LacksLifecycle(s, v, stack.LifecycleOf(ConnectionOf(s, v, asked).Mode))
+}
+
+// Secure is the variant over TLS: itself where its stack has no other form or
+// no TLS.
+func Secure(v scenario.Variant) scenario.Variant {
+	s, err := Find(v.Stack)
+	if err != nil {
+		return v
+	}
+	return stack.Secure(s, v)
+}
 
 // OwnOptions is the variant without the options of every stack: what its
 // adapter is made from.

@@ -37,12 +37,12 @@ func TestBadVariantsAreExplained(t *testing.T) {
 		"tcp:bufers=pooled":         "did you mean buffers?",
 		"tcp:buffers=poled":         "did you mean pooled?",
 		"tcp:buffers=yes":           "want one of fresh, pooled",
-		"grpc:con=4":                "did you mean conns?",
+		"grpc:cnns=4":               "did you mean conns?",
 		"grpc:conns=four":           "whole number",
-		"rest:window=1":             "want one of inflight",
+		"rest:window=1":             "want one of inflight, conn",
 		"rest:inflight=0":           "whole number",
 		"fake:stall=2s":             "fills the whole period",
-		"grpc:buffers=pooled":       "want one of conns, inflight",
+		"grpc:buffers=pooled":       "want one of conns, inflight, conn",
 		"fake:fail-evry=2,delay=ms": "did you mean fail-every?",
 	} {
 		err := Check(variant(t, text))

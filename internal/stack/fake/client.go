@@ -19,7 +19,7 @@ type client struct {
 	scripted bool // whether the script says anything
 	calls    atomic.Int64
 	time     *timekeeper // nil where nothing waits
-	dialer   stack.Dialer
+	dialer   *stack.Dialer
 	conns    []net.Conn
 	closed   chan struct{}
 	closing  sync.Once
@@ -27,8 +27,8 @@ type client struct {
 
 var errClosed = status.Error(codes.Canceled, "fake: the client is closed")
 
-func newClient(s script) *client {
-	c := &client{script: s, scripted: s != script{}, closed: make(chan struct{})}
+func newClient(s script, dialer *stack.Dialer) *client {
+	c := &client{dialer: dialer, script: s, scripted: s != script{}, closed: make(chan struct{})}
 	if s.waits() {
 		c.time = startTimekeeper()
 	}
@@ -101,8 +101,6 @@ var now = func() <-chan struct{} {
 func (c *client) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, status.Error(codes.Unimplemented, errStreams.Error())
 }
-
-func (c *client) Connections() stack.ConnectionCounts { return c.dialer.Counts() }
 
 // Close ends the calls that wait.
 func (c *client) Close() error {

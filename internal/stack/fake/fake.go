@@ -60,7 +60,7 @@ func (Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Tar
 	if err != nil {
 		return nil, err
 	}
-	c := newClient(s)
+	c := newClient(s, stack.DialerOf(target))
 	if err := c.open(ctx, target); err != nil {
 		_ = c.Close()
 		return nil, fmt.Errorf("fake: %w", err)

@@ -38,7 +38,7 @@ func scripted(t testing.TB, text string) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newClient(s)
+	c := newClient(s, &stack.Dialer{})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

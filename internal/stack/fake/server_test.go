@@ -23,11 +23,12 @@ func TestBothEnds(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve() }()
 
-	client, err := Stack{}.NewClient(t.Context(), variant(t, "fake"), stack.Target{Address: address.String(), Connections: 3})
+	dialer := &stack.Dialer{}
+	client, err := Stack{}.NewClient(t.Context(), variant(t, "fake"), stack.Target{Address: address.String(), Connections: 3, Dialer: dialer})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if counts := client.Connections(); counts != (stack.ConnectionCounts{Opened: 3, Open: 3}) {
+	if counts := dialer.Counts(); counts != (stack.ConnectionCounts{Opened: 3, Open: 3}) {
 		t.Errorf("of 3 connections: %+v", counts)
 	}
 	if err := (echo.Workload{}).NewCaller(client, workload.Job{}).Call(t.Context()); err != nil {
@@ -36,7 +37,7 @@ func TestBothEnds(t *testing.T) {
 	if err := client.Close(); err != nil {
 		t.Error(err)
 	}
-	if counts := client.Connections(); counts.Open != 0 {
+	if counts := dialer.Counts(); counts.Open != 0 {
 		t.Errorf("a closed client: %+v", counts)
 	}
 

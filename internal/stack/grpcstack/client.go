@@ -20,14 +20,14 @@ import (
 type client struct {
 	conns  []*grpc.ClientConn
 	turn   atomic.Uint64
-	dialer stack.Dialer
+	dialer *stack.Dialer
 
 	mu     sync.Mutex
 	reason error // why the last attempt to connect failed
 }
 
 func dial(ctx context.Context, target stack.Target) (*client, error) {
-	c := &client{}
+	c := &client{dialer: stack.DialerOf(target)}
 	for range max(target.Connections, 1) {
 		conn, err := grpc.NewClient(target.Address,
 			grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -94,8 +94,6 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	return c.next().NewStream(ctx, desc, method, opts...)
 }
-
-func (c *client) Connections() stack.ConnectionCounts { return c.dialer.Counts() }
 
 func (c *client) Close() error {
 	var errs []error

@@ -101,8 +101,9 @@ func TestConnectionsTakeTurns(t *testing.T) {
 		{"grpc:conns=2", 5, 2}, // the option wins
 	} {
 		service := &whoAsks{calls: map[string]int{}}
-		client := dialTest(t, c.variant, stack.Target{Address: serve(t, service), Connections: c.asked})
-		if counts := client.Connections(); counts.Open != int64(c.want) {
+		dialer := &stack.Dialer{}
+		client := dialTest(t, c.variant, stack.Target{Address: serve(t, service), Connections: c.asked, Dialer: dialer})
+		if counts := dialer.Counts(); counts.Open != int64(c.want) {
 			t.Errorf("%s, asked for %d: %+v before the first call, want %d open", c.variant, c.asked, counts, c.want)
 		}
 		stub := echopb.NewEchoServiceClient(client)

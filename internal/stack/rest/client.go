@@ -26,7 +26,7 @@ type client struct {
 }
 
 func newClient(target stack.Target) *client {
-	c := &client{base: "http://" + target.Address}
+	c := &client{base: "http://" + target.Address, connections: connections{dialer: stack.DialerOf(target)}}
 	c.life, c.endLife = context.WithCancel(context.Background())
 	size := max(target.Connections, 1)
 	c.http = http.Client{
@@ -41,9 +41,6 @@ func newClient(target stack.Target) *client {
 	}
 	return c
 }
-
-// Connections implements stack.Client.
-func (c *client) Connections() stack.ConnectionCounts { return c.connections.dialer.Counts() }
 
 // Close implements stack.Client. It ends the calls that are running.
 func (c *client) Close() error {

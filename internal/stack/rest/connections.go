@@ -19,7 +19,7 @@ import (
 // connections are those that the client has open. net/http can close those that
 // are idle; a client that is closed ends those at work as well.
 type connections struct {
-	dialer stack.Dialer
+	dialer *stack.Dialer
 
 	mu     sync.Mutex
 	open   map[*connection]bool

@@ -32,9 +32,9 @@ func TestPoolIsWarm(t *testing.T) {
 		}
 		return &testpb.TestResponse{}, nil
 	}})
-	client := dial(t, address, size)
+	client, dialer := dialCounted(t, address, size)
 	want := stack.ConnectionCounts{Opened: size, Open: size}
-	if got := client.Connections(); got != want {
+	if got := dialer.Counts(); got != want {
 		t.Errorf("before the first call: %+v, want %+v", got, want)
 	}
 	stub := testpb.NewTestServiceClient(client)
@@ -50,7 +50,7 @@ func TestPoolIsWarm(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	if got := client.Connections(); got != want {
+	if got := dialer.Counts(); got != want {
 		t.Errorf("after the calls: %+v, want %+v", got, want)
 	}
 }

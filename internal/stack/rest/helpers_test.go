@@ -63,12 +63,21 @@ func serve(tb testing.TB, service testpb.TestServiceServer) (address string) {
 // dial makes a client that is closed when the test ends.
 func dial(tb testing.TB, address string, connections int) stack.Client {
 	tb.Helper()
-	client, err := Stack{}.NewClient(bounded(tb), scenario.Variant{Stack: "rest"}, stack.Target{Address: address, Connections: connections})
+	client, _ := dialCounted(tb, address, connections)
+	return client
+}
+
+// dialCounted is dial with the dialer that counts its connections.
+func dialCounted(tb testing.TB, address string, connections int) (stack.Client, *stack.Dialer) {
+	tb.Helper()
+	dialer := &stack.Dialer{}
+	target := stack.Target{Address: address, Connections: connections, Dialer: dialer}
+	client, err := Stack{}.NewClient(bounded(tb), scenario.Variant{Stack: "rest"}, target)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = client.Close() })
-	return client
+	return client, dialer
 }
 
 func bounded(tb testing.TB) context.Context {

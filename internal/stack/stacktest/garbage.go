@@ -80,7 +80,7 @@ func checkPeerSendsGarbage(t testing.TB, s Subject) {
 		_ = conn.Close()
 	}
 	expectEcho(t, stub, "the same client")
-	fresh, err := s.Stack.NewClient(bounded(t), s.Variant, stack.Target{Address: r.address, Operations: operations})
+	fresh, err := s.Stack.NewClient(bounded(t), s.Variant, s.target(stack.Target{Address: r.address}))
 	if err != nil {
 		t.Fatalf("NewClient after the garbage: %v", err)
 	}

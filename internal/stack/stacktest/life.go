@@ -115,7 +115,8 @@ func checkClose(t testing.TB, s Subject) {
 
 func checkClientClose(t testing.TB, s Subject) {
 	r := start(t, s)
-	client, err := s.Stack.NewClient(bounded(t), s.Variant, stack.Target{Address: r.address, Operations: operations})
+	dialer := &stack.Dialer{}
+	client, err := s.Stack.NewClient(bounded(t), s.Variant, s.target(stack.Target{Address: r.address, Dialer: dialer}))
 	if err != nil {
 		t.Fatalf("NewClient: %v", err)
 	}
@@ -129,7 +130,7 @@ func checkClientClose(t testing.TB, s Subject) {
 		_, err := stub.Unary(context.Background(), &testpb.TestRequest{Body: []byte("late")})
 		expectClosed(t, err)
 	})
-	if counts := client.Connections(); counts.Open != 0 {
+	if counts := dialer.Counts(); counts.Open != 0 {
 		t.Errorf("a closed client has %d connections open", counts.Open)
 	}
 }
@@ -144,11 +145,13 @@ func expectClosed(t testing.TB, err error) {
 
 func checkConnections(t testing.TB, s Subject) {
 	r := start(t, s)
+	const calls = 20
 	for _, asked := range []int{0, 1, 4} {
-		client := dial(t, s, stack.Target{Address: r.address, Connections: asked})
+		dialer := &stack.Dialer{}
+		client := dial(t, s, stack.Target{Address: r.address, Connections: asked, Dialer: dialer})
 		stub := testpb.NewTestServiceClient(client)
 		var all sync.WaitGroup
-		for range 20 {
+		for range calls {
 			all.Go(func() {
 				if _, err := stub.Unary(bounded(t), &testpb.TestRequest{SleepNs: int64(time.Millisecond)}); err != nil {
 					t.Errorf("Unary: %v", err)
@@ -156,10 +159,41 @@ func checkConnections(t testing.TB, s Subject) {
 			})
 		}
 		all.Wait()
+		counts := dialer.Counts()
+		if s.Lifecycle != stack.Kept {
+			expectOnePerCall(t, s, counts, calls)
+			continue
+		}
 		mode := scenario.Connection{Mode: scenario.Pool, Size: max(asked, 1)}
 		most := int64(stack.ConnectionOf(s.Stack, s.Variant, mode).Size) // the variant's own figure wins
-		if counts := client.Connections(); counts.Opened < 1 || counts.Opened > most || counts.Open > counts.Opened || counts.Failed != 0 {
+		if counts.Opened < 1 || counts.Opened > most || counts.Open > counts.Opened || counts.Failed != 0 {
 			t.Errorf("asked for %d connections, the client counts %+v", asked, counts)
+		}
+	}
+}
+
+// expectOnePerCall wants a connection for every call, each begun as the
+// lifecycle says. The one that a client opens to get its TLS session, or to see
+// that there is a server, is not a call's.
+func expectOnePerCall(t testing.TB, s Subject, counts stack.ConnectionCounts, calls int64) {
+	t.Helper()
+	const first = 1
+	if counts.Opened < calls || counts.Opened > calls+first || counts.Failed != 0 {
+		t.Errorf("%d calls, each with a connection of its own, and the dialer counts %+v", calls, counts)
+	}
+	switch s.Lifecycle {
+	case stack.Fresh:
+		if counts.Resumed != 0 || counts.Full != 0 && counts.Full != counts.Opened {
+			t.Errorf("fresh connections resumed a session: %+v", counts)
+		}
+	case stack.Early:
+		if counts.Early < calls {
+			t.Errorf("%d calls, and early data was taken %d times: %+v", calls, counts.Early, counts)
+		}
+		fallthrough
+	case stack.Resumed:
+		if counts.Resumed < calls || counts.Full > first {
+			t.Errorf("%d calls, each to resume a session, and the dialer counts %+v", calls, counts)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func rawPeer(t testing.TB, serve func(net.Conn)) (address string) {
 // whose wire begins with a greeting notices in NewClient, others in the call.
 func callBadPeer(t testing.TB, s Subject, address string, limit time.Duration) error {
 	t.Helper()
-	client, err := s.Stack.NewClient(within(t, limit), s.Variant, stack.Target{Address: address, Operations: operations})
+	client, err := s.Stack.NewClient(within(t, limit), s.Variant, s.target(stack.Target{Address: address}))
 	if err != nil {
 		return err
 	}
@@ -124,10 +124,10 @@ func checkPeerClosesMidResponse(t testing.TB, s Subject) {
 // checkPeerRestarts takes the server away and brings it back at its address.
 func checkPeerRestarts(t testing.TB, s Subject) {
 	r := start(t, s)
-	client := r.dial()
-	stub := testpb.NewTestServiceClient(client)
+	dialer := &stack.Dialer{}
+	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: r.address, Dialer: dialer}))
 	expectEcho(t, stub, "before")
-	before := client.Connections()
+	before := dialer.Counts()
 	r.stop()
 	promptly(t, "a call to a server that is gone", func() {
 		_, err := stub.Unary(bounded(t), &testpb.TestRequest{Body: []byte("lost")})
@@ -135,7 +135,7 @@ func checkPeerRestarts(t testing.TB, s Subject) {
 	})
 	startAt(t, s, r.address)
 	expectRecovery(t, stub)
-	if after := client.Connections(); after.Opened <= before.Opened {
+	if after := dialer.Counts(); after.Opened <= before.Opened {
 		t.Errorf("%d connections opened before the restart and %d after it", before.Opened, after.Opened)
 	}
 }
@@ -165,7 +165,7 @@ func checkPeerAbsent(t testing.TB, s Subject) {
 	address := listener.Addr().String()
 	_ = listener.Close()
 	promptly(t, "dialling a port that nobody listens on", func() {
-		client, err := s.Stack.NewClient(within(t, time.Second), s.Variant, stack.Target{Address: address})
+		client, err := s.Stack.NewClient(within(t, time.Second), s.Variant, s.target(stack.Target{Address: address}))
 		if err == nil {
 			_ = client.Close()
 			t.Error("NewClient made a client of a server that is not there")

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/stacktest/testpb"
 )
@@ -123,8 +124,7 @@ func (r *rig) awaitEnded() {
 // dial makes a client whose clean-up closes it.
 func dial(t testing.TB, s Subject, target stack.Target) stack.Client {
 	t.Helper()
-	target.Operations = operations
-	client, err := s.Stack.NewClient(bounded(t), s.Variant, target)
+	client, err := s.Stack.NewClient(bounded(t), s.Variant, s.target(target))
 	if err != nil {
 		t.Fatalf("NewClient: %v", err)
 	}
@@ -134,6 +134,16 @@ func dial(t testing.TB, s Subject, target stack.Target) stack.Client {
 		}
 	})
 	return client
+}
+
+// target is what a client of the subject dials. It takes any certificate: what
+// is shown to a stranger is not this suite's affair, and a server that comes
+// back has made itself a new one.
+func (s Subject) target(t stack.Target) stack.Target {
+	t.Operations = operations
+	t.Lifecycle = s.Lifecycle
+	t.Trust = secure.Trust{SkipVerify: true}
+	return t
 }
 
 // bounded is the context of a call that is expected to end by itself.

@@ -30,6 +30,8 @@ type Subject struct {
 	// Garbage is what the server must survive besides the bytes that are
 	// wrong on every wire: an oversize length, half a frame. The key names it.
 	Garbage map[string][]byte
+	// Lifecycle is that of every client's connections.
+	Lifecycle stack.Lifecycle
 
 	label string // marks the goroutines of one check
 }

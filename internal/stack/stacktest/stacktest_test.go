@@ -178,6 +178,11 @@ func (f faulty) NewClient(ctx context.Context, v scenario.Variant, target stack.
 	if err != nil {
 		return nil, err
 	}
+	for range 20 {
+		if f.miscount && target.Dialer != nil {
+			target.Dialer.Opened()
+		}
+	}
 	return faultyClient{client, f}, nil
 }
 
@@ -219,14 +224,6 @@ func (c faultyClient) NewStream(ctx context.Context, desc *grpc.StreamDesc, meth
 		stream = cheerful{stream}
 	}
 	return stream, err
-}
-
-func (c faultyClient) Connections() stack.ConnectionCounts {
-	counts := c.Client.Connections()
-	if c.fault.miscount {
-		counts.Opened = 20
-	}
-	return counts
 }
 
 func (c faultyClient) Close() error {

@@ -20,7 +20,7 @@ import (
 type client struct {
 	settings settings
 	target   stack.Target
-	dialer   stack.Dialer
+	dialer   *stack.Dialer
 
 	// turns holds a value for each connection that no call holds: the
 	// connection, or nil where there is none and the call may open one.
@@ -33,7 +33,7 @@ type client struct {
 
 func newClient(set settings, target stack.Target) *client {
 	c := &client{
-		settings: set, target: target,
+		settings: set, target: target, dialer: stack.DialerOf(target),
 		turns:  make(chan *clientConn, max(target.Connections, 1)),
 		closed: make(chan struct{}),
 		open:   map[*clientConn]struct{}{},
@@ -78,9 +78,6 @@ func (c *client) isClosed() bool {
 		return false
 	}
 }
-
-// Connections counts what was really opened.
-func (c *client) Connections() stack.ConnectionCounts { return c.dialer.Counts() }
 
 var errClientClosed = status.Error(codes.Canceled, "the client is closed")
 

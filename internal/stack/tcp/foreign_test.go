@@ -133,7 +133,8 @@ func TestOversizeIsRefusedWithReason(t *testing.T) {
 // Calls of both framings take turns on one connection.
 func TestFramingsShareAConnection(t *testing.T) {
 	for _, variant := range []string{"tcp", "tcp:buffers=pooled"} {
-		target := stack.Target{Address: startEcho(t, variant), Operations: 1}
+		dialer := &stack.Dialer{}
+		target := stack.Target{Address: startEcho(t, variant), Operations: 1, Dialer: dialer}
 		client, err := Stack{}.NewClient(t.Context(), parse(t, variant), target)
 		if err != nil {
 			t.Fatal(err)
@@ -151,7 +152,7 @@ func TestFramingsShareAConnection(t *testing.T) {
 				t.Errorf("%s: for a header: %v", variant, err)
 			}
 		}
-		if counts := client.Connections(); counts.Opened != 1 {
+		if counts := dialer.Counts(); counts.Opened != 1 {
 			t.Errorf("%s: %+v, want one connection", variant, counts)
 		}
 	}

@@ -48,7 +48,8 @@ func TestStreamRunsAhead(t *testing.T) {
 			t.Fatal(err)
 		}
 		testpb.RegisterTestServiceServer(server, mirror{})
-		client, err := Stack{}.NewClient(t.Context(), parse(t, variant), stack.Target{Address: serve(t, server)})
+		dialer := &stack.Dialer{}
+		client, err := Stack{}.NewClient(t.Context(), parse(t, variant), stack.Target{Address: serve(t, server), Dialer: dialer})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +85,7 @@ func TestStreamRunsAhead(t *testing.T) {
 				t.Errorf("%s: Send: %v", variant, err)
 			}
 		}
-		if counts := client.Connections(); counts.Opened != 1 {
+		if counts := dialer.Counts(); counts.Opened != 1 {
 			t.Errorf("%s: %+v, want one connection for stream after stream", variant, counts)
 		}
 	}
@@ -106,7 +107,8 @@ func TestUnreadMessagesAreDropped(t *testing.T) {
 	service := deaf{release: make(chan struct{})}
 	server := newServer(settings{})
 	testpb.RegisterTestServiceServer(server, service)
-	client, err := Stack{}.NewClient(t.Context(), parse(t, "tcp"), stack.Target{Address: serve(t, server)})
+	dialer := &stack.Dialer{}
+	client, err := Stack{}.NewClient(t.Context(), parse(t, "tcp"), stack.Target{Address: serve(t, server), Dialer: dialer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +131,7 @@ func TestUnreadMessagesAreDropped(t *testing.T) {
 			t.Errorf("stream %d ended with %v", turn, err)
 		}
 	}
-	if counts := client.Connections(); counts.Opened != 1 {
+	if counts := dialer.Counts(); counts.Opened != 1 {
 		t.Errorf("%+v, want one connection for both streams", counts)
 	}
 }

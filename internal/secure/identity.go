@@ -1,0 +1,123 @@
+package secure
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"time"
+)
+
+// Names that a leaf is valid for unless a Flaw says otherwise.
+var (
+	dnsNames    = []string{"localhost"}
+	ipAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+)
+
+// Lifetimes. Clocks of two machines differ; a run does not take a day.
+const (
+	backdated = time.Hour
+	lifetime  = 24 * time.Hour
+)
+
+// Flaw is what is wrong with a leaf, on purpose: how a wire tells of it is
+// something to be tested.
+type Flaw int
+
+// The flaws.
+const (
+	NoFlaw    Flaw = iota
+	Expired        // an hour ago
+	WrongName      // for another host
+)
+
+// Identity is a server's certificate with its key, and the root that it was
+// issued by.
+type Identity struct {
+	choice Choice
+	leaf   tls.Certificate
+	root   []byte // DER
+}
+
+// Issue makes an identity. The root's key is forgotten at once.
+func Issue(choice Choice, flaw Flaw) (*Identity, error) {
+	if err := choice.Check(); err != nil {
+		return nil, err
+	}
+	rootKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make the root's key: %w", err)
+	}
+	root := template("wirelab root", 1)
+	root.IsCA, root.BasicConstraintsValid, root.KeyUsage = true, true, x509.KeyUsageCertSign
+	rootDER, err := x509.CreateCertificate(rand.Reader, root, root, rootKey.Public(), rootKey)
+	if err != nil {
+		return nil, fmt.Errorf("make the root: %w", err)
+	}
+	key, err := newKey(choice.Certificate)
+	if err != nil {
+		return nil, fmt.Errorf("make the server's key: %w", err)
+	}
+	leaf := template("wirelab server", 2)
+	leaf.KeyUsage, leaf.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	leaf.DNSNames, leaf.IPAddresses = dnsNames, ipAddresses
+	switch flaw {
+	case Expired:
+		leaf.NotBefore, leaf.NotAfter = leaf.NotBefore.Add(-backdated), leaf.NotBefore
+	case WrongName:
+		leaf.DNSNames, leaf.IPAddresses = []string{"elsewhere.invalid"}, nil
+	}
+	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, root, key.Public(), rootKey)
+	if err != nil {
+		return nil, fmt.Errorf("make the server's certificate: %w", err)
+	}
+	parsed, err := x509.ParseCertificate(leafDER)
+	if err != nil {
+		return nil, fmt.Errorf("read the server's certificate: %w", err)
+	}
+	return &Identity{
+		choice: choice,
+		leaf:   tls.Certificate{Certificate: [][]byte{leafDER}, PrivateKey: key, Leaf: parsed},
+		root:   rootDER,
+	}, nil
+}
+
+func template(name string, serial int64) *x509.Certificate {
+	now := time.Now()
+	return &x509.Certificate{
+		SerialNumber: big.NewInt(serial),
+		Subject:      pkix.Name{CommonName: name},
+		NotBefore:    now.Add(-backdated),
+		NotAfter:     now.Add(lifetime),
+	}
+}
+
+const rsaBits = 2048
+
+func newKey(kind Certificate) (crypto.Signer, error) {
+	if kind == RSA {
+		return rsa.GenerateKey(rand.Reader, rsaBits)
+	}
+	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+}
+
+// RootPEM is what a client must trust to call the identity's server.
+func (i *Identity) RootPEM() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.root})
+}
+
+// ServerConfig is a server's end, offering these application protocols (RFC
+// 7301). The caller owns it.
+func (i *Identity) ServerConfig(protocols ...string) *tls.Config {
+	config := &tls.Config{Certificates: []tls.Certificate{i.leaf}, NextProtos: protocols}
+	i.choice.apply(config)
+	return config
+}

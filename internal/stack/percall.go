@@ -1,0 +1,116 @@
+package stack
+
+import (
+	"context"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// PerCall is a Client that has a connection for every call: opened when the
+// call begins, closed when it ends.
+type PerCall struct {
+	open func(context.Context) (Client, error)
+
+	mu     sync.Mutex
+	alive  map[Client]struct{}
+	closed bool
+}
+
+// NewPerCall makes a client whose connections come from open. What open returns
+// carries one call and is then closed.
+func NewPerCall(open func(context.Context) (Client, error)) *PerCall {
+	return &PerCall{open: open, alive: map[Client]struct{}{}}
+}
+
+var errPerCallClosed = status.Error(codes.Canceled, "the client is closed")
+
+// Invoke opens, calls, and closes.
+func (p *PerCall) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
+	one, err := p.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.end(one)
+	return one.Invoke(ctx, method, args, reply, options...)
+}
+
+// NewStream opens; the connection is closed when the stream ends.
+func (p *PerCall) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	one, err := p.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := one.NewStream(ctx, desc, method, options...)
+	if err != nil {
+		p.end(one)
+		return nil, err
+	}
+	end := sync.OnceFunc(func() { p.end(one) })
+	context.AfterFunc(ctx, end) // a caller may leave a stream by ending its context
+	return &lastStream{ClientStream: stream, single: !desc.ServerStreams, end: end}, nil
+}
+
+func (p *PerCall) begin(ctx context.Context) (Client, error) {
+	if p.isClosed() {
+		return nil, errPerCallClosed
+	}
+	one, err := p.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		_ = one.Close()
+		return nil, errPerCallClosed
+	}
+	p.alive[one] = struct{}{}
+	return one, nil
+}
+
+func (p *PerCall) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
+}
+
+func (p *PerCall) end(one Client) {
+	p.mu.Lock()
+	delete(p.alive, one)
+	p.mu.Unlock()
+	_ = one.Close() // the call has said what there is to say
+}
+
+// Close ends the calls that are running.
+func (p *PerCall) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	alive := p.alive
+	p.alive = map[Client]struct{}{}
+	p.mu.Unlock()
+	for one := range alive {
+		_ = one.Close()
+	}
+	return nil
+}
+
+// lastStream tells when the one call of a connection is over.
+type lastStream struct {
+	grpc.ClientStream
+	single bool // the server sends one message
+	end    func()
+}
+
+var _ Client = (*PerCall)(nil)
+
+// RecvMsg ends the connection with the last message.
+func (s *lastStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if err != nil || s.single {
+		s.end()
+	}
+	return err
+}
