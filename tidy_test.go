@@ -47,6 +47,7 @@ var rooms = []room{
 	{folder: "internal/host", level: 0},
 	{folder: "internal/clock", level: 0},
 	{folder: "internal/secure", level: 0},
+	{folder: "internal/httpwire", level: 0},
 	{folder: "internal/failure", level: 0},
 	{folder: "fastgrpc", level: 0},
 	{folder: "chanpool", level: 0},

@@ -136,6 +136,11 @@ func (d *Dialer) Handshake(h Handshake) {
 	d.observe(func(t *ConnectionTimes) **latency.Recorder { return &t.Handshake }, h.Took)
 }
 
+// Shaken is Handshake for who does not know its type.
+func (d *Dialer) Shaken(took time.Duration, resumed, early, earlyRefused bool) {
+	d.Handshake(Handshake{Took: took, Resumed: resumed, Early: early, EarlyRefused: earlyRefused})
+}
+
 // FirstByte takes the time of a call on a connection of its own.
 func (d *Dialer) FirstByte(took time.Duration) {
 	d.observe(func(t *ConnectionTimes) **latency.Recorder { return &t.FirstByte }, took)

@@ -1,0 +1,88 @@
+// Package httpwire carries HTTP requests over HTTP/1.1, HTTP/2 and HTTP/3, with
+// connections that live as they are told to: kept and shared, or one a request,
+// begun afresh, by resuming a TLS session, or with QUIC's early data.
+//
+// A ClientPlan makes a Client, whose Do is that of an http.Client; a ServerPlan
+// makes a Server around an http.Handler. Everything that says HTTP on top of it
+// (REST, Connect, gRPC over HTTP/3) is made the same way on all three versions,
+// so that what differs between two measurements is the version and nothing else.
+//
+// HTTP/1.1 and HTTP/2 are net/http's; HTTP/3 is quic-go's. Connections are opened
+// through the plan's Dialer, which counts and times them.
+//
+// This package must not know what the requests mean, nor that anything is
+// measured.
+package httpwire
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Version is a version of HTTP.
+type Version int
+
+// The versions.
+const (
+	HTTP1 Version = 1
+	HTTP2 Version = 2
+	HTTP3 Version = 3
+)
+
+// Protocols are the version's names in the TLS handshake (RFC 7301).
+func (v Version) Protocols() []string {
+	switch v {
+	case HTTP2:
+		return []string{"h2"}
+	case HTTP3:
+		return []string{"h3"}
+	default:
+		return []string{"http/1.1"}
+	}
+}
+
+// Lifecycle says whether connections outlive requests, and how a new one begins.
+// Its values are those of stack.Lifecycle.
+type Lifecycle int
+
+// The lifecycles.
+const (
+	Kept Lifecycle = iota
+	Fresh
+	Resumed
+	Early
+)
+
+// Dialer opens connections, counts them and takes their times.
+type Dialer interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+	DialTLS(ctx context.Context, address string, config *tls.Config) (*tls.Conn, error)
+	// For connections that are not made by the two above: see stack.Dialer.
+	Opened() (closed func())
+	Failed()
+	HandshakeFailed()
+	Shaken(took time.Duration, resumed, early, earlyRefused bool)
+	FirstByte(took time.Duration)
+}
+
+// ClientPlan is what a client is made from.
+type ClientPlan struct {
+	Version     Version
+	Address     string      // HOST:PORT
+	TLS         *tls.Config // nil: cleartext, which HTTP/3 has not; the client owns it
+	Connections int         // Kept: how many, at most
+	Lifecycle   Lifecycle
+	Dialer      Dialer
+}
+
+// ServerPlan is what a server is made from.
+type ServerPlan struct {
+	Version Version
+	TLS     *tls.Config // nil: cleartext; the server owns it
+	Handler http.Handler
+	// Handshakes bounds those in progress. 0: no bound.
+	Handshakes int
+}
