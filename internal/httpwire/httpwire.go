@@ -17,6 +17,7 @@ package httpwire
 import (
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -85,4 +86,29 @@ type ServerPlan struct {
 	Handler http.Handler
 	// Handshakes bounds those in progress. 0: no bound.
 	Handshakes int
+	// Connected, where it is set, adds to the context of a connection's
+	// requests.
+	Connected func(ctx context.Context, remote, local net.Addr) context.Context
+}
+
+// Server answers requests. Its methods are called in the order Listen, Serve,
+// and then Shutdown or Close from any goroutine.
+type Server interface {
+	// Listen binds HOST:PORT and returns the address it got.
+	Listen(ctx context.Context, address string) (net.Addr, error)
+	// Serve answers requests until Shutdown or Close, and then returns nil.
+	Serve() error
+	// Shutdown takes no more requests, and waits for the running ones until
+	// ctx ends; then it closes.
+	Shutdown(ctx context.Context) error
+	// Close ends everything at once. It waits for the server's goroutines,
+	// handlers excepted.
+	io.Closer
+}
+
+// carrier is what a version of HTTP makes of a ClientPlan.
+type carrier interface {
+	http.RoundTripper
+	// Close ends the requests that are running, and every connection.
+	io.Closer
 }
