@@ -43,22 +43,48 @@ type schedule struct {
 func newSchedule(a Arrivals, length time.Duration) (*schedule, error) {
 	s := &schedule{gap: 1e9 / a.RatePerSecond}
 	s.line.L = &s.guard
-	expected := length.Seconds() * a.RatePerSecond
+	expected := a.expected(length)
 	if expected > maxArrivals {
 		return nil, fmt.Errorf("load: %.0f arrivals (%.0f a second for %v): at most %d; shorten the window or lower the rate",
 			expected, a.RatePerSecond, length, maxArrivals)
 	}
-	if !a.Poisson {
+	switch {
+	case a.Burst > 0:
+		s.gap, s.count = 0, int64(a.Burst)
+		return s, nil
+	case !a.Poisson && a.RampTo == 0:
 		s.count = max(1, int64(expected))
 		return s, nil
 	}
-	random := rand.New(rand.NewPCG(a.Seed, 0x6f70656e)) // the second word only keeps it apart from other uses of the seed
+	step := func() float64 { return 1 }
+	if a.Poisson {
+		random := rand.New(rand.NewPCG(a.Seed, 0x6f70656e)) // the second word only keeps it apart from other uses of the seed
+		step = random.ExpFloat64
+	}
 	s.offsets = make([]int64, 0, int(expected)+64)
-	for at := random.ExpFloat64() * s.gap; at < float64(length); at += random.ExpFloat64() * s.gap {
+	for arrived := step(); ; arrived += step() {
+		at := a.instant(arrived, length)
+		if !(at < float64(length)) {
+			break
+		}
 		s.offsets = append(s.offsets, int64(at))
 	}
 	s.count = int64(len(s.offsets))
 	return s, nil
+}
+
+// instant is when, in nanoseconds from the first, that many arrivals are
+// expected to have come. In a ramp they are a·t + (b−a)·t²/2T.
+func (a *Arrivals) instant(arrived float64, length time.Duration) float64 {
+	if a.RampTo == 0 {
+		return arrived * 1e9 / a.RatePerSecond
+	}
+	slope := (a.RampTo - a.RatePerSecond) / length.Seconds()
+	if slope == 0 {
+		return arrived * 1e9 / a.RatePerSecond
+	}
+	// The root that is 0 for none; NaN beyond a falling ramp's last arrival.
+	return 1e9 * 2 * arrived / (a.RatePerSecond + math.Sqrt(a.RatePerSecond*a.RatePerSecond+2*slope*arrived))
 }
 
 // await takes the next arrival and returns at its instant, with the CPU time

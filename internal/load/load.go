@@ -37,6 +37,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"wirelab.dev/internal/latency"
@@ -85,11 +86,17 @@ type Plan struct {
 	Report func(Progress)
 }
 
-// Arrivals is the schedule of an open loop.
+// Arrivals is the schedule of an open loop: either a rate, or a burst.
 type Arrivals struct {
 	RatePerSecond float64 // of all clients together
-	Poisson       bool    // exponential gaps; otherwise equal ones
-	Seed          uint64
+	// RampTo is the rate at the window's end, where it is not the same: it
+	// changes evenly from the first arrival on. A ramp has no warm-up.
+	RampTo  float64
+	Poisson bool // exponential gaps; otherwise equal ones
+	Seed    uint64
+	// Burst is how many requests are due at once, when the window opens. It
+	// has no warm-up either, and the window ends with the last answer.
+	Burst int
 }
 
 // Progress is how far Run has come.
@@ -154,7 +161,7 @@ const maxClients = 100_000
 // known: memory taken in the window costs time in it.
 func (p *Plan) expectedSamples() int {
 	if p.Open != nil {
-		return int(p.Open.RatePerSecond*p.Duration.Seconds()) / len(p.Callers)
+		return int(p.Open.expected(p.Duration)) / len(p.Callers)
 	}
 	return p.Requests
 }
@@ -167,10 +174,40 @@ func (p *Plan) validate() error {
 		return errors.New("load: give either requests a client or a duration")
 	case p.Open != nil && p.Duration <= 0:
 		return errors.New("load: an open loop needs a duration")
-	case p.Open != nil && !(p.Open.RatePerSecond > 0):
-		return fmt.Errorf("load: an open loop needs a rate above 0, not %v", p.Open.RatePerSecond)
 	case p.InFlight < 0:
 		return fmt.Errorf("load: an in-flight limit of %d", p.InFlight)
+	case p.Open != nil:
+		return p.Open.validate(p.WarmUp)
 	}
 	return nil
+}
+
+func (a *Arrivals) validate(w WarmUp) error {
+	switch {
+	case a.Burst > 0 && (a.RatePerSecond != 0 || a.RampTo != 0):
+		return errors.New("load: a burst has no rate")
+	case a.Burst > maxArrivals:
+		return fmt.Errorf("load: a burst of %d: at most %d", a.Burst, maxArrivals)
+	case (a.Burst > 0 || a.RampTo > 0) && w.AtMost > 0:
+		return errors.New("load: bursts and ramps begin with the window: warm up in a run before")
+	case a.Burst > 0:
+		return nil
+	case !(a.RatePerSecond > 0):
+		return fmt.Errorf("load: an open loop needs a rate above 0, not %v", a.RatePerSecond)
+	case a.RampTo < 0 || math.IsNaN(a.RampTo):
+		return fmt.Errorf("load: a ramp to %v a second", a.RampTo)
+	}
+	return nil
+}
+
+// expected is about how many arrivals there are in the given time.
+func (a *Arrivals) expected(length time.Duration) float64 {
+	switch {
+	case a.Burst > 0:
+		return float64(a.Burst)
+	case a.RampTo > 0:
+		return length.Seconds() * (a.RatePerSecond + a.RampTo) / 2
+	default:
+		return length.Seconds() * a.RatePerSecond
+	}
 }

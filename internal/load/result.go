@@ -20,7 +20,7 @@ func (c *conductor) result() *Result {
 		mergeFailures(failures, one.failures)
 	}
 	begin, end := c.window.begin.Load(), c.window.end.Load()
-	if end == notYet {
+	if end == notYet || c.plan.Open != nil && c.plan.Open.Burst > 0 {
 		end = max(all.finish, begin+1)
 	}
 	r := &Result{

@@ -72,7 +72,11 @@ func newConductor(p Plan) (*conductor, error) {
 		c.window.limit = make(chan struct{}, p.InFlight)
 	}
 	if p.Open != nil {
-		s, err := newSchedule(*p.Open, p.WarmUp.AtMost+p.Duration+p.Drain+2*notice)
+		length := p.Duration
+		if p.Open.RampTo == 0 { // what comes after the window keeps its load up
+			length += p.WarmUp.AtMost + p.Drain + 2*notice
+		}
+		s, err := newSchedule(*p.Open, length)
 		if err != nil {
 			return nil, err
 		}

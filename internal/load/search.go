@@ -1,0 +1,264 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"wirelab.dev/internal/latency"
+)
+
+// Goal is what a rate must keep to count as sustained: a quantile of the
+// response time below a limit, no arrival left unsent, and next to no failure.
+type Goal struct {
+	Quantile float64       // as in 0.99
+	Limit    time.Duration // of the response time at that quantile
+}
+
+// goalFailures is the share of failed requests above which no rate is kept.
+const goalFailures = 0.001
+
+// SearchPlan looks for the highest constant rate that keeps a goal.
+type SearchPlan struct {
+	// Plan is the load of one step; Duration is a step's window. Its Open and
+	// WarmUp are the search's own affair.
+	Plan
+	Goal Goal
+	// Precision is how close, as a share, the highest rate kept and the lowest
+	// rate missed must come. 0: 1 %.
+	Precision float64
+}
+
+// Step is one rate that was tried.
+type Step struct {
+	Rate     float64 // offered, a second
+	Achieved float64 // answered well, a second
+	Figure   time.Duration
+	Kept     bool
+	Why      string // what was missed
+}
+
+// SearchResult is what a search found. Best is the measurement at the rate Kept.
+type SearchResult struct {
+	// Kept is the highest rate that held twice, Missed the lowest above it
+	// that failed twice: the capacity lies between.
+	Kept, Missed float64
+	Steps        []Step
+	Best         *Result
+	// Why says what ended the search before the precision was reached.
+	Why string
+}
+
+// ErrNoRate is wrapped where not even the lowest rate kept the goal.
+var ErrNoRate = errors.New("no rate keeps the goal")
+
+const (
+	defaultPrecision = 0.01
+	// The search begins with a closed loop: what all clients together get
+	// answered is about the most there is.
+	probeDuration = 500 * time.Millisecond
+	// Below this share of it, or with fewer requests in a step, a search
+	// gives up.
+	leastShare, leastRequests = 1.0 / 100, 10
+	// A bound on the steps, whatever the noise.
+	mostSteps = 60
+)
+
+// Search finds the rate. It doubles the distance from a rate that is kept until
+// one is missed, and then halves what lies between. A miss counts when a second
+// try misses too, since a busy machine only ever makes things worse.
+func Search(ctx context.Context, p SearchPlan) (*SearchResult, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	s := &searcher{plan: p}
+	err := s.run(ctx)
+	if err != nil {
+		if s.result.Best != nil {
+			s.result.Best.Close()
+		}
+		return nil, err
+	}
+	return &s.result, nil
+}
+
+func (p *SearchPlan) check() error {
+	switch {
+	case !(p.Goal.Quantile > 0 && p.Goal.Quantile < 1):
+		return fmt.Errorf("load: a goal at quantile %v: want one between 0 and 1", p.Goal.Quantile)
+	case p.Goal.Limit <= 0:
+		return fmt.Errorf("load: a goal of %v: want a time above zero", p.Goal.Limit)
+	case p.Duration <= 0:
+		return errors.New("load: a search needs the duration of its steps")
+	case p.Precision < 0 || p.Precision >= 1:
+		return fmt.Errorf("load: a precision of %v: want a share", p.Precision)
+	}
+	return nil
+}
+
+type searcher struct {
+	plan   SearchPlan
+	result SearchResult
+}
+
+func (s *searcher) run(ctx context.Context) error {
+	most, err := s.probe(ctx)
+	if err != nil {
+		return err
+	}
+	low, high, err := s.bracket(ctx, most)
+	if err != nil {
+		return err
+	}
+	precision := s.plan.Precision
+	if precision == 0 {
+		precision = defaultPrecision
+	}
+	for high/low-1 > precision {
+		if len(s.result.Steps) >= mostSteps {
+			s.result.Why = fmt.Sprintf("after %d steps the rate kept and the rate missed were still %.1f %% apart", mostSteps, 100*(high/low-1))
+			break
+		}
+		middle := math.Sqrt(low * high)
+		kept, err := s.decide(ctx, middle)
+		if err != nil {
+			return err
+		}
+		if kept {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	s.result.Kept, s.result.Missed = low, high
+	return nil
+}
+
+// probe is what a closed loop of all clients gets answered, a second.
+func (s *searcher) probe(ctx context.Context) (float64, error) {
+	plan := s.plan.Plan
+	plan.Duration, plan.KeepSamples = probeDuration, false
+	plan.OnOpen, plan.OnClose = nil, nil
+	plan.WarmUp = WarmUp{AtLeast: probeDuration / 2, AtMost: 2 * probeDuration}
+	r, err := Run(ctx, plan)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	most := float64(r.Completed) / time.Duration(r.End-r.Begin).Seconds()
+	if most <= 0 {
+		return 0, fmt.Errorf("%w: a closed loop got no answer within %v", ErrNoRate, probeDuration)
+	}
+	return most, nil
+}
+
+// bracket finds a rate that is kept and a higher one that is not.
+func (s *searcher) bracket(ctx context.Context, most float64) (low, high float64, err error) {
+	const stride = 1.25
+	rate := 0.8 * most
+	kept, err := s.decide(ctx, rate)
+	if err != nil {
+		return 0, 0, err
+	}
+	for first := kept; kept == first; {
+		if kept {
+			low, rate = rate, rate*stride
+		} else {
+			high, rate = rate, rate/stride
+		}
+		if rate < most*leastShare || rate*s.plan.Duration.Seconds() < leastRequests {
+			return 0, 0, fmt.Errorf("%w: at %.4g a second, %s", ErrNoRate, high, s.last().Why)
+		}
+		if kept, err = s.decide(ctx, rate); err != nil {
+			return 0, 0, err
+		}
+	}
+	if kept {
+		return rate, high, nil
+	}
+	return low, rate, nil
+}
+
+func (s *searcher) last() Step { return s.result.Steps[len(s.result.Steps)-1] }
+
+// decide tries a rate until two tries of up to three agree.
+func (s *searcher) decide(ctx context.Context, rate float64) (bool, error) {
+	votes := map[bool]int{}
+	for votes[true] < 2 && votes[false] < 2 {
+		kept, err := s.try(ctx, rate)
+		if err != nil {
+			return false, err
+		}
+		votes[kept]++
+	}
+	return votes[true] == 2, nil
+}
+
+// try does one step, and keeps the best one's measurement.
+func (s *searcher) try(ctx context.Context, rate float64) (bool, error) {
+	plan := s.plan.Plan
+	plan.Open = &Arrivals{RatePerSecond: rate}
+	settle := min(plan.Duration/4, 200*time.Millisecond)
+	plan.WarmUp = WarmUp{AtLeast: settle, AtMost: settle}
+	r, err := Run(ctx, plan)
+	if err != nil {
+		return false, err
+	}
+	step := s.plan.Goal.judge(rate, r)
+	s.result.Steps = append(s.result.Steps, step)
+	if best := s.result.Best; step.Kept && (best == nil || rate >= s.bestRate()) {
+		if best != nil {
+			best.Close()
+		}
+		s.result.Best = r
+	} else {
+		r.Close()
+	}
+	return step.Kept, nil
+}
+
+// bestRate is the highest that was kept before the last step.
+func (s *searcher) bestRate() float64 {
+	best := 0.0
+	for _, step := range s.result.Steps[:len(s.result.Steps)-1] {
+		if step.Kept {
+			best = max(best, step.Rate)
+		}
+	}
+	return best
+}
+
+// judge holds one step against the goal.
+func (g Goal) judge(rate float64, r *Result) Step {
+	var failed int64
+	for _, f := range r.Failures {
+		failed += f.Count
+	}
+	step := Step{
+		Rate:     rate,
+		Achieved: float64(r.Completed-min(failed, r.Completed)) / time.Duration(r.End-r.Begin).Seconds(),
+		Figure:   g.figure(r.Response),
+	}
+	switch {
+	case r.Requests == 0:
+		step.Why = "nothing was answered"
+	case r.Unsent > 0:
+		step.Why = fmt.Sprintf("%d arrivals were never sent", r.Unsent)
+	case float64(failed) > goalFailures*float64(r.Requests):
+		step.Why = fmt.Sprintf("%d of %d requests failed", failed, r.Requests)
+	case step.Figure > g.Limit:
+		step.Why = fmt.Sprintf("P%g of the response time was %v, above %v", 100*g.Quantile, step.Figure.Round(time.Microsecond), g.Limit)
+	default:
+		step.Kept = true
+	}
+	return step
+}
+
+func (g Goal) figure(response *latency.Histogram) time.Duration {
+	if response == nil || response.Count() == 0 {
+		return 0
+	}
+	return response.Quantile(g.Quantile)
+}

@@ -1,0 +1,56 @@
+package load
+
+import (
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A burst is due at once, and loses none: a server that takes 1 ms answers 4
+// clients' 1,000 requests in 250 ms.
+func TestBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := mustRun(t, Plan{
+			Callers: callers(4, &server{delay: time.Millisecond}), Duration: time.Minute, Drain: time.Second,
+			Open: &Arrivals{Burst: 1000},
+		})
+		if r.Requests != 1000 || r.Completed != 1000 || r.Unsent != 0 {
+			t.Errorf("of 1,000 at once, %d were made and %d answered, %d unsent", r.Requests, r.Completed, r.Unsent)
+		}
+		within(t, "time to drain", time.Duration(r.End-r.Begin).Seconds(), 0.250, 0.01)
+		within(t, "response of the one in the middle", r.Response.Quantile(0.5).Seconds(), 0.125, 0.02)
+		within(t, "service time", r.Service.Quantile(0.5).Seconds(), 0.001, 0.01)
+		within(t, "calls in flight", r.InFlight, 4, 0.01)
+	})
+}
+
+func TestRamp(t *testing.T) {
+	for name, poisson := range map[string]bool{"constant": false, "poisson": true} {
+		t.Run(name, func(t *testing.T) {
+			s, err := newSchedule(Arrivals{RatePerSecond: 1000, RampTo: 9000, Poisson: poisson}, 10*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tolerance := 4 / math.Sqrt(float64(s.count))
+			within(t, "arrivals", float64(s.count), 50_000, tolerance)
+			first := s.before(int64(5 * time.Second))
+			within(t, "arrivals of the first half", float64(first), 15_000, tolerance*2)
+		})
+	}
+	falling, err := newSchedule(Arrivals{RatePerSecond: 1000, RampTo: 100}, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	within(t, "arrivals of a falling ramp", float64(falling.count), 5500, 0.001)
+}
+
+func TestRampRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := mustRun(t, Plan{
+			Callers: callers(50, &server{delay: time.Millisecond}), Duration: 2 * time.Second, Drain: time.Second,
+			Open: &Arrivals{RatePerSecond: 100, RampTo: 1900},
+		})
+		within(t, "requests", float64(r.Requests), 2000, 0.002)
+	})
+}
