@@ -22,6 +22,10 @@ type client struct {
 	dialer   *stack.Dialer
 	conns    []net.Conn
 	closed   chan struct{}
+
+	desk  sync.Mutex
+	desks []int64 // when each is free; nil: any number of calls at a time
+	next  int
 	closing  sync.Once
 }
 
@@ -31,6 +35,9 @@ func newClient(s script, dialer *stack.Dialer) *client {
 	c := &client{dialer: dialer, script: s, scripted: s != script{}, closed: make(chan struct{})}
 	if s.waits() {
 		c.time = startTimekeeper()
+	}
+	if s.parallel > 0 {
+		c.desks = make([]int64, s.parallel)
 	}
 	return c
 }
@@ -69,7 +76,7 @@ func (c *client) perform(ctx context.Context, method string, args, reply any) er
 	switch {
 	case c.script.hangs(number):
 	case c.time != nil:
-		come = c.time.at(c.script.due(clock.Now()))
+		come = c.time.at(c.due())
 	default:
 		come = now
 	}
@@ -88,6 +95,20 @@ func (c *client) perform(ctx context.Context, method string, args, reply any) er
 		corrupt(reply)
 	}
 	return err
+}
+
+// due is when the call that begins now may be answered: by the script, and not
+// before a desk is free where there are only so many.
+func (c *client) due() int64 {
+	if c.desks == nil {
+		return c.script.due(clock.Now())
+	}
+	c.desk.Lock()
+	defer c.desk.Unlock()
+	due := c.script.due(max(clock.Now(), c.desks[c.next]))
+	c.desks[c.next] = due
+	c.next = (c.next + 1) % len(c.desks) // every call takes as long, so the desks become free in turn
+	return due
 }
 
 // now has always come.

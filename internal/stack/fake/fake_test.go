@@ -302,3 +302,27 @@ func sleepers(t *testing.T, clients int) []time.Duration {
 	all.Wait()
 	return slices.Sorted(slices.Values(slices.Concat(took...)))
 }
+
+// So many calls at a time are a capacity: 400 calls of 1 ms, 4 at a time, take
+// 100 ms, however many callers there are.
+func TestParallelIsACapacity(t *testing.T) {
+	c := scripted(t, "fake:delay=1ms,parallel=4")
+	begin := time.Now()
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			for range 20 {
+				if err := caller(c).Call(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(begin); took < 99*time.Millisecond {
+		t.Errorf("400 calls of 1 ms, 4 at a time, took %v", took)
+	}
+	if _, err := parseScript(variant(t, "fake:parallel=4")); err == nil {
+		t.Error("a bound on calls that take no time was accepted")
+	}
+}

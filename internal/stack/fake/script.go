@@ -11,6 +11,7 @@ import (
 
 var options = []stack.Option{
 	{Key: "delay", Help: "DURATION: each call takes this long, as in delay=5ms"},
+	{Key: "parallel", Help: "N: so many calls take their delay at a time, further ones wait: a capacity of N a delay, exactly"},
 	{Key: "stall", Help: "DURATION: calls that begin this early in a period wait until it is over, as in stall=100ms"},
 	{Key: "every", Default: defaultPeriod.String(), Help: "DURATION: the period of stall, counted on the machine's monotonic clock"},
 	{Key: "fail-every", Help: "N: each Nth call fails with Unavailable"},
@@ -23,6 +24,7 @@ const defaultPeriod = time.Second
 // script is what happens to calls. The zero value does nothing to them.
 type script struct {
 	delay         time.Duration
+	parallel      int64
 	stall, period time.Duration
 	failEvery     int64
 	hangAfter     int64
@@ -42,11 +44,14 @@ func parseScript(v scenario.Variant) (script, error) {
 		return int64(n)
 	}
 	s := script{
-		delay: span("delay"), stall: span("stall"), period: span("every"),
+		delay: span("delay"), parallel: count("parallel"), stall: span("stall"), period: span("every"),
 		failEvery: count("fail-every"), hangAfter: count("hang-after"), corruptEvery: count("corrupt-every"),
 	}
 	if err := errors.Join(errs...); err != nil {
 		return script{}, err
+	}
+	if s.parallel > 0 && s.delay == 0 {
+		return script{}, fmt.Errorf("variant %s: parallel bounds the calls that take their delay, and there is no delay", v)
 	}
 	if s.stall == 0 && s.period > 0 {
 		return script{}, fmt.Errorf("variant %s: every is the period of a stall, and there is no stall", v)
