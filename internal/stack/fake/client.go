@@ -23,10 +23,10 @@ type client struct {
 	conns    []net.Conn
 	closed   chan struct{}
 
-	desk  sync.Mutex
-	desks []int64 // when each is free; nil: any number of calls at a time
-	next  int
-	closing  sync.Once
+	desk    sync.Mutex
+	desks   []int64 // when each is free; nil: any number of calls at a time
+	next    int
+	closing sync.Once
 }
 
 var errClosed = status.Error(codes.Canceled, "fake: the client is closed")
