@@ -1,0 +1,154 @@
+package stats
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/optimize"
+	"gonum.org/v1/gonum/stat"
+)
+
+// uslLeastLoads is how many loads a scalability law is fitted to at least: it
+// has three parameters.
+const uslLeastLoads = 5
+
+// uslDraws is fewer than other bootstraps make: each draw is a fit.
+const uslDraws = 400
+
+// Scalability is the universal scalability law (Gunther, 1993) fitted to a curve
+// of throughput X over the load N:
+//
+//	X(N) = λN / (1 + σ(N−1) + κN(N−1))
+//
+// σ is the share of the work that is done by one at a time, κ what it costs to
+// keep each pair in agreement. Ideal is λ: what one would do alone.
+type Scalability struct {
+	Ideal      Interval `json:"ideal"`
+	Contention Interval `json:"contention"` // σ
+	Coherency  Interval `json:"coherency"`  // κ
+	// Peak is the load beyond which throughput falls, √((1−σ)/κ); absent where
+	// it lies beyond twice the largest load, which nobody has looked at.
+	Peak *Interval `json:"peak,omitempty"`
+	// Misfit is the mean error of the fit, as a share of the throughput.
+	Misfit float64 `json:"misfit"`
+}
+
+// At is the throughput that the law gives at a load.
+func (s Scalability) At(load float64) float64 {
+	return usl{s.Ideal.Estimate, s.Contention.Estimate, s.Coherency.Estimate}.at(load)
+}
+
+type usl struct{ ideal, contention, coherency float64 }
+
+func (u usl) at(n float64) float64 {
+	return u.ideal * n / (1 + u.contention*(n-1) + u.coherency*n*(n-1))
+}
+
+func (u usl) peak() float64 {
+	if u.coherency <= 0 || u.contention >= 1 {
+		return math.Inf(1)
+	}
+	return math.Sqrt((1 - u.contention) / u.coherency)
+}
+
+// FitScalability fits the law to a curve whose positions are loads and whose
+// figures are throughputs. The fit is by least squares of the logarithms, so
+// that each load weighs the same; the intervals come from drawing each load's
+// trials anew; of a curve with a single trial at some load they are the
+// estimate alone, with a confidence of 0.
+func FitScalability(curve Curve, how Resampling) (Scalability, error) {
+	if err := curve.check(); err != nil {
+		return Scalability{}, fmt.Errorf("stats: scalability: %w", err)
+	}
+	if n := len(curve.X); n < uslLeastLoads {
+		return Scalability{}, fmt.Errorf("stats: scalability: %d loads, and at least %d are needed: %w", n, uslLeastLoads, ErrTooFew)
+	}
+	loads, means := curve.X, curve.means()
+	for i, load := range loads {
+		if !(load >= 1) || !(means[i] > 0) {
+			return Scalability{}, fmt.Errorf("stats: scalability: throughput %v at load %v: %w", means[i], load, ErrUnusable)
+		}
+	}
+	best, misfit, err := fitUSL(loads, means)
+	if err != nil {
+		return Scalability{}, err
+	}
+	s := Scalability{Misfit: misfit}
+	draws := drawUSL(curve, how.source())
+	interval := func(of func(usl) float64) Interval {
+		values := make([]float64, 0, len(draws))
+		for _, d := range draws {
+			if v := of(d); !math.IsInf(v, 0) && !math.IsNaN(v) {
+				values = append(values, v)
+			}
+		}
+		i := Interval{Estimate: of(best), Low: of(best), High: of(best), Confidence: how.Confidence}
+		if len(values) == 0 {
+			i.Confidence = 0
+		} else {
+			slices.Sort(values)
+			tail := (1 - how.Confidence) / 2
+			i.Low = min(i.Estimate, stat.Quantile(tail, stat.Empirical, values, nil))
+			i.High = max(i.Estimate, stat.Quantile(1-tail, stat.Empirical, values, nil))
+		}
+		return i
+	}
+	s.Ideal = interval(func(u usl) float64 { return u.ideal })
+	s.Contention = interval(func(u usl) float64 { return u.contention })
+	s.Coherency = interval(func(u usl) float64 { return u.coherency })
+	if best.peak() <= 2*slices.Max(loads) {
+		peak := interval(usl.peak)
+		s.Peak = &peak
+	}
+	return s, nil
+}
+
+func drawUSL(curve Curve, random *rand.Rand) []usl {
+	if curve.leastRepeats() < 2 {
+		return nil
+	}
+	var draws []usl
+	drawn := make([]float64, len(curve.X))
+	for range uslDraws {
+		for i, trials := range curve.Y {
+			drawn[i] = drawnMean(trials, random)
+		}
+		if u, _, err := fitUSL(curve.X, drawn); err == nil {
+			draws = append(draws, u)
+		}
+	}
+	return draws
+}
+
+// fitUSL searches over the logarithms of the parameters, which keeps them
+// positive.
+func fitUSL(loads, throughputs []float64) (best usl, misfit float64, err error) {
+	of := func(x []float64) usl { return usl{math.Exp(x[0]), math.Exp(x[1]), math.Exp(x[2])} }
+	squares := func(x []float64) float64 {
+		u, sum := of(x), 0.0
+		for i, n := range loads {
+			off := math.Log(throughputs[i] / u.at(n))
+			sum += off * off
+		}
+		return sum
+	}
+	// Several starts, since the valley is long and curved.
+	least := math.Inf(1)
+	for _, start := range [][]float64{{0.3, 1e-4}, {0.03, 1e-3}, {0.003, 1e-6}} {
+		begin := []float64{math.Log(throughputs[0] / loads[0]), math.Log(start[0]), math.Log(start[1])}
+		found, failed := optimize.Minimize(optimize.Problem{Func: squares}, begin, nil, &optimize.NelderMead{})
+		if found == nil || failed != nil && found.F >= least {
+			err = failed
+			continue
+		}
+		if found.F < least {
+			least, best = found.F, of(found.X)
+		}
+	}
+	if math.IsInf(least, 1) {
+		return usl{}, 0, fmt.Errorf("stats: scalability: no fit: %w", err)
+	}
+	return best, math.Sqrt(least / float64(len(loads))), nil
+}
