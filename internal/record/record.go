@@ -70,6 +70,8 @@ type Record struct {
 	Host        HostState   `json:"host"`
 	// Traffic is what the client saw go over its connections in the window.
 	Traffic *Traffic `json:"traffic,omitempty"`
+	// Wire is what one call puts on the wire, layer by layer.
+	Wire *Wire `json:"wire,omitempty"`
 	// Limits are those of the machine that the trial could have run into.
 	Limits []Limit `json:"limits,omitempty"`
 
@@ -146,8 +148,11 @@ type Process struct {
 	Version    string `json:"version,omitempty"` // of the worker's runtime
 	UserNS     *int64 `json:"user_ns,omitempty"`
 	SystemNS   *int64 `json:"system_ns,omitempty"`
-	RSSBytes   *int64 `json:"rss_bytes,omitempty"`
-	PeakBytes  *int64 `json:"peak_bytes,omitempty"`
+	// RSSBytes is the resident memory at the window's end, PeakBytes the most
+	// in the window: the kernel's own peak where it rose in the window, and
+	// otherwise the most that was seen in it.
+	RSSBytes  *int64 `json:"rss_bytes,omitempty"`
+	PeakBytes *int64 `json:"peak_bytes,omitempty"`
 	// The most that was seen in the window.
 	Threads     *int64   `json:"threads,omitempty"`
 	Sockets     *int64   `json:"sockets,omitempty"`
@@ -204,11 +209,16 @@ type Setting struct {
 	Why     string `json:"why"`
 }
 
-// Traffic is what went over a client's connections in the window, below TLS.
+// Traffic is what went over a client's connections in the window, below TLS,
+// as the kernel or the QUIC connection counted it. Wire tells its layers apart.
 type Traffic struct {
-	Transport     string `json:"transport"` // tcp or udp
-	SentBytes     int64  `json:"sent_bytes"`
-	ReceivedBytes int64  `json:"received_bytes"` // payload of TCP segments or UDP datagrams
+	Transport string `json:"transport"` // tcp or udp
+	// SpanNS is the time from the first reading to the last: the window, to a
+	// few milliseconds at each edge, so that a figure a request is
+	// bytes/SpanNS over the window's completed/WindowNS.
+	SpanNS        int64 `json:"span_ns"`
+	SentBytes     int64 `json:"sent_bytes"`
+	ReceivedBytes int64 `json:"received_bytes"` // payload of TCP segments or UDP datagrams
 	// Packets are TCP segments or UDP datagrams, those without payload
 	// included.
 	SentPackets     *int64 `json:"sent_packets,omitempty"`
@@ -216,23 +226,12 @@ type Traffic struct {
 	// PureAcks are the segments sent that carried nothing: TCP only.
 	SentPureAcks     *int64 `json:"sent_pure_acks,omitempty"`
 	ReceivedPureAcks *int64 `json:"received_pure_acks,omitempty"`
-	// Plain is what TLS was given to carry; absent where the wire is
-	// cleartext or the layer does not tell.
-	PlainSentBytes     *int64 `json:"plain_sent_bytes,omitempty"`
-	PlainReceivedBytes *int64 `json:"plain_received_bytes,omitempty"`
-	// HandshakeBytes are those of the bytes above that went before the first
-	// byte of a call.
-	HandshakeSentBytes     *int64 `json:"handshake_sent_bytes,omitempty"`
-	HandshakeReceivedBytes *int64 `json:"handshake_received_bytes,omitempty"`
-	// Message bytes are the encoded messages alone.
-	MessageSentBytes     *int64 `json:"message_sent_bytes,omitempty"`
-	MessageReceivedBytes *int64 `json:"message_received_bytes,omitempty"`
-	Retransmits          *int64 `json:"retransmits,omitempty"` // segments sent again, or packets lost
-	RTTNS                *int64 `json:"rtt_ns,omitempty"`      // smoothed, mean over connections
-	MinRTTNS             *int64 `json:"min_rtt_ns,omitempty"`
-	SendCalls            *int64 `json:"send_calls,omitempty"` // system calls that sent packets: UDP only
-	ReceiveCalls         *int64 `json:"receive_calls,omitempty"`
-	Offload              string `json:"offload,omitempty"` // gso, none
+	Retransmits      *int64 `json:"retransmits,omitempty"` // segments sent again, or packets lost
+	RTTNS            *int64 `json:"rtt_ns,omitempty"`      // smoothed, mean over connections
+	MinRTTNS         *int64 `json:"min_rtt_ns,omitempty"`
+	SendCalls        *int64 `json:"send_calls,omitempty"` // system calls that sent packets: UDP only
+	ReceiveCalls     *int64 `json:"receive_calls,omitempty"`
+	Offload          string `json:"offload,omitempty"` // gso, none
 }
 
 // Limit is one of the machine's that a trial could run into.
