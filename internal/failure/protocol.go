@@ -1,0 +1,82 @@
+package failure
+
+import (
+	"errors"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+	"golang.org/x/net/http2"
+)
+
+// ofProtocol reads the error types of HTTP/2, HTTP/3 and QUIC. net/http's own
+// HTTP/2 gives its stream errors in the form of golang.org/x/net/http2.
+func ofProtocol(err error) Class {
+	if stream, ok := errors.AsType[http2.StreamError](err); ok {
+		return ofHTTP2(stream.Code)
+	}
+	if _, ok := errors.AsType[http2.GoAwayError](err); ok {
+		return GoAway
+	}
+	if connection, ok := errors.AsType[http2.ConnectionError](err); ok && http2.ErrCode(connection) == http2.ErrCodeFlowControl {
+		return FlowControl
+	}
+	if answer, ok := errors.AsType[*http3.Error](err); ok {
+		return ofHTTP3(answer)
+	}
+	return ofQUIC(err)
+}
+
+// ofHTTP2 reads the code of a broken-off stream (RFC 9113, section 7).
+func ofHTTP2(code http2.ErrCode) Class {
+	switch code {
+	case http2.ErrCodeRefusedStream:
+		return StreamRefused
+	case http2.ErrCodeFlowControl:
+		return FlowControl
+	default:
+		return StreamReset.with(code.String())
+	}
+}
+
+// ofHTTP3 reads the codes of RFC 9114, section 8.1.
+func ofHTTP3(err *http3.Error) Class {
+	_, connection := errors.AsType[*quic.ApplicationError](err)
+	switch {
+	case err.ErrorCode == http3.ErrCodeRequestRejected:
+		return StreamRefused
+	case connection && err.ErrorCode == http3.ErrCodeNoError:
+		return GoAway
+	case connection:
+		return Closed
+	default:
+		return StreamReset.with(err.ErrorCode.String())
+	}
+}
+
+func ofQUIC(err error) Class {
+	if transport, ok := errors.AsType[*quic.TransportError](err); ok {
+		switch transport.ErrorCode {
+		case quic.ConnectionRefused:
+			return Refused
+		case quic.FlowControlError:
+			return FlowControl
+		case quic.StreamLimitError:
+			return StreamRefused
+		default:
+			return Closed
+		}
+	}
+	if _, ok := errors.AsType[*quic.StreamLimitReachedError](err); ok {
+		return StreamRefused
+	}
+	if _, ok := errors.AsType[*quic.StatelessResetError](err); ok {
+		return Reset
+	}
+	if _, ok := errors.AsType[*quic.IdleTimeoutError](err); ok {
+		return Silent
+	}
+	if _, ok := errors.AsType[*quic.ApplicationError](err); ok {
+		return Closed
+	}
+	return ""
+}

@@ -1,0 +1,89 @@
+package failure
+
+import (
+	"strings"
+	"syscall"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// A phrase stands in the text of an error whose type says less.
+type phrase struct {
+	text  string
+	class Class
+}
+
+// ofText reads what libraries have flattened.
+func ofText(err error) Class {
+	if err == nil {
+		return ""
+	}
+	if class := find(webPhrases, err.Error()); class != "" {
+		return class
+	}
+	st, is := status.FromError(err)
+	if !is {
+		return ""
+	}
+	// grpc-go gives a call that its stream did not survive the code that
+	// belongs to the stream's, and one that its connection did not survive
+	// Unavailable.
+	if _, code, broken := strings.Cut(st.Message(), "stream terminated by RST_STREAM with error code: "); broken {
+		return ofStreamCode(code, st.Code())
+	}
+	if st.Code() == codes.Unavailable {
+		return find(grpcPhrases, st.Message())
+	}
+	return ""
+}
+
+func find(phrases []phrase, in string) Class {
+	for _, p := range phrases {
+		if strings.Contains(in, p.text) {
+			return p.class
+		}
+	}
+	return ""
+}
+
+// webPhrases are those of net/http.
+var webPhrases = []phrase{
+	{"net/http: TLS handshake timeout", HandshakeTimeout},
+	{"Client sent an HTTP request to an HTTPS server", PlaintextPeer},
+	{`malformed HTTP response "\x15\x03`, PlaintextPeer}, // a TLS record
+	{"http2: server sent GOAWAY", GoAway},
+}
+
+// grpcPhrases are those of grpc-go's internal/transport. A GOAWAY explains the
+// end of the connection that follows it, hence the order.
+var grpcPhrases = []phrase{
+	{"received prior goaway: code: ", GoAway},
+	{"received goaway and there are no active streams", GoAway},
+	{"no active streams left to process while draining", GoAway},
+	{"the stream is rejected because server is draining the connection", GoAway},
+	{"the connection is draining", GoAway},
+	{"keepalive ping failed to receive ACK within timeout", Silent},
+	{": " + syscall.ECONNRESET.Error(), Reset},
+	{": " + syscall.EPIPE.Error(), Reset},
+	{"error reading from server: EOF", Closed},
+	{"error reading from server: unexpected EOF", Closed},
+	{"error reading server preface: EOF", Closed},
+	{"transport is closing", Closed},
+}
+
+// ofStreamCode reads the code of RST_STREAM by its name. A server breaks a
+// stream off when the call's deadline has passed; then that is what it met.
+func ofStreamCode(name string, code codes.Code) Class {
+	name, _, _ = strings.Cut(name, ";")
+	switch {
+	case name == "REFUSED_STREAM":
+		return StreamRefused
+	case name == "FLOW_CONTROL_ERROR":
+		return FlowControl
+	case code == codes.DeadlineExceeded:
+		return Deadline
+	default:
+		return StreamReset.with(name)
+	}
+}
