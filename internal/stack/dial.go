@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"wirelab.dev/internal/failure"
 	"wirelab.dev/internal/latency"
 )
 
@@ -91,7 +92,7 @@ func (d *Dialer) DialTLS(ctx context.Context, address string, config *tls.Config
 	if err := conn.HandshakeContext(ctx); err != nil {
 		d.HandshakeFailed()
 		_ = raw.Close()
-		return nil, err
+		return nil, failure.InHandshake(err)
 	}
 	d.Handshake(Handshake{Took: time.Since(begin), Resumed: conn.ConnectionState().DidResume})
 	return conn, nil

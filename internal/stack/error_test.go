@@ -1,0 +1,37 @@
+package stack_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/stack"
+)
+
+func TestCausesStayWithinReach(t *testing.T) {
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	reset := fmt.Errorf("read: %w", syscall.ECONNRESET)
+	for name, c := range map[string]struct {
+		err  error
+		code codes.Code
+	}{
+		"plain":             {stack.Fail(codes.Internal, reset), codes.Internal},
+		"while nothing is":  {stack.FailContext(t.Context(), reset), codes.Unavailable},
+		"while cancelled":   {stack.FailContext(cancelled, reset), codes.Canceled},
+		"a dialer's notice": {stack.FailContext(t.Context(), errors.Join(reset, context.DeadlineExceeded)), codes.DeadlineExceeded},
+		"found afterwards":  {stack.Because(status.Error(codes.Unavailable, "gone"), reset), codes.Unavailable},
+	} {
+		if st, is := status.FromError(c.err); !is || st.Code() != c.code || !errors.Is(c.err, syscall.ECONNRESET) {
+			t.Errorf("%s: %v is a status: %v, its code %v; does it wrap its cause? %v", name, c.err, is, st.Code(), errors.Is(c.err, syscall.ECONNRESET))
+		}
+		if want := status.Convert(c.err).Err().Error(); c.err.Error() != want {
+			t.Errorf("%s reads %q, want %q", name, c.err, want)
+		}
+	}
+}
