@@ -1,0 +1,188 @@
+package httpwire
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// h3Tally is a Dialer that counts what HTTP/3 reports.
+type h3Tally struct {
+	opened, open, failed, handshakeFailed, shaken, resumed, early, refused, firstByte atomic.Int64
+}
+
+func (t *h3Tally) DialContext(context.Context, string, string) (net.Conn, error) {
+	panic("HTTP/3 opens no TCP connection")
+}
+
+func (t *h3Tally) DialTLS(context.Context, string, *tls.Config) (*tls.Conn, error) {
+	panic("HTTP/3 opens no TCP connection")
+}
+
+func (t *h3Tally) Opened() func() {
+	t.opened.Add(1)
+	t.open.Add(1)
+	return sync.OnceFunc(func() { t.open.Add(-1) })
+}
+func (t *h3Tally) Failed()                      { t.failed.Add(1) }
+func (t *h3Tally) HandshakeFailed()             { t.handshakeFailed.Add(1) }
+func (t *h3Tally) FirstByte(took time.Duration) { t.firstByte.Add(1) }
+func (t *h3Tally) Shaken(_ time.Duration, resumed, early, refused bool) {
+	t.shaken.Add(1)
+	for counter, happened := range map[*atomic.Int64]bool{&t.resumed: resumed, &t.early: early, &t.refused: refused} {
+		if happened {
+			counter.Add(1)
+		}
+	}
+}
+
+// h3EchoServer answers with the request's body.
+func h3EchoServer(t testing.TB, identity *tls.Config, handshakes int) (address string, server Server) {
+	t.Helper()
+	server, err := NewServer(ServerPlan{
+		Version: HTTP3, TLS: identity, Handshakes: handshakes,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound, err := server.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve() }()
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Errorf("Close of the server: %v", err)
+		}
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return bound.String(), server
+}
+
+func newH3EchoClient(t testing.TB, address string, lifecycle Lifecycle, connections int) (*Client, *h3Tally) {
+	t.Helper()
+	counts := &h3Tally{}
+	client, err := NewClient(t.Context(), ClientPlan{
+		Version: HTTP3, Address: address, Lifecycle: lifecycle, Connections: connections, Dialer: counts,
+		TLS: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13, ServerName: "localhost"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Errorf("Close of the client: %v", err)
+		}
+		if open := counts.open.Load(); open != 0 {
+			t.Errorf("a closed client has %d connections open", open)
+		}
+	})
+	return client, counts
+}
+
+// echo makes a request and looks at the answer.
+func h3Echo(t testing.TB, client *Client, address, body string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+address+"/echo", bytes.NewReader([]byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Errorf("Do: %v", err)
+		return
+	}
+	defer func() { _ = response.Body.Close() }()
+	if got, err := io.ReadAll(response.Body); err != nil || string(got) != body {
+		t.Errorf("answered with %.40q, %v; want %.40q", got, err, body)
+	}
+}
+
+// h3Identity is a server's end with a certificate of its own signing.
+func h3Identity(t testing.TB) *tls.Config {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, leaf, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS13}
+}
+
+func TestH3Kept(t *testing.T) {
+	address, _ := h3EchoServer(t, h3Identity(t), 0)
+	client, counts := newH3EchoClient(t, address, Kept, 3)
+	if counts.open.Load() != 3 {
+		t.Errorf("%d connections before the first request, want 3", counts.open.Load())
+	}
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() { h3Echo(t, client, address, "hello") })
+	}
+	all.Wait()
+	if counts.opened.Load() != 3 || counts.shaken.Load() != 3 || counts.resumed.Load() != 0 {
+		t.Errorf("opened %d, shaken %d, resumed %d", counts.opened.Load(), counts.shaken.Load(), counts.resumed.Load())
+	}
+	traffic, known := client.Traffic()
+	t.Logf("%+v", traffic)
+	if !known || traffic.PacketsSent == 0 || traffic.DatagramsSent == 0 || traffic.DatagramsReceived < traffic.ReceiveCalls || traffic.MinRTT == 0 {
+		t.Errorf("traffic %+v", traffic)
+	}
+}
+
+func TestH3OnePerRequest(t *testing.T) {
+	address, _ := h3EchoServer(t, h3Identity(t), 0)
+	for name, lifecycle := range map[string]Lifecycle{"fresh": Fresh, "resumed": Resumed} {
+		t.Run(name, func(t *testing.T) {
+			client, counts := newH3EchoClient(t, address, lifecycle, 0)
+			before := counts.opened.Load()
+			var all sync.WaitGroup
+			for range 50 {
+				all.Go(func() { h3Echo(t, client, address, "hello") })
+			}
+			all.Wait()
+			want := map[Lifecycle]int64{Fresh: 0, Resumed: 50}[lifecycle]
+			if opened := counts.opened.Load() - before; opened != 50 || counts.resumed.Load() != want || counts.open.Load() != 0 || counts.firstByte.Load() != 50 {
+				t.Errorf("opened %d, resumed %d, still open %d", opened, counts.resumed.Load(), counts.open.Load())
+			}
+		})
+	}
+}
+
+func TestH3RefusedAtOnce(t *testing.T) {
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := conn.LocalAddr().String()
+	_ = conn.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	counts := &h3Tally{}
+	_, err = NewClient(ctx, ClientPlan{Version: HTTP3, Address: address, Dialer: counts, TLS: &tls.Config{InsecureSkipVerify: true}})
+	if !errors.Is(err, syscall.ECONNREFUSED) || counts.failed.Load() != 1 {
+		t.Errorf("a port that nobody listens on: %v, %d failed", err, counts.failed.Load())
+	}
+}

@@ -1,0 +1,24 @@
+package httpwire
+
+import (
+	"encoding/binary"
+
+	"golang.org/x/sys/unix"
+)
+
+// datagramsIn is how many datagrams the kernel makes of b.
+func datagramsIn(b, control []byte) int64 {
+	for len(control) > 0 {
+		header, data, rest, err := unix.ParseOneSocketControlMessage(control)
+		if err != nil {
+			break
+		}
+		if header.Level == unix.SOL_UDP && header.Type == unix.UDP_SEGMENT && len(data) >= 2 {
+			if size := int(binary.NativeEndian.Uint16(data)); size > 0 {
+				return int64((len(b) + size - 1) / size)
+			}
+		}
+		control = rest
+	}
+	return 1
+}

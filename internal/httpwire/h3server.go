@@ -1,0 +1,98 @@
+package httpwire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+)
+
+// h3Server is an http3.Server on a socket of its own.
+type h3Server struct {
+	plan    ServerPlan
+	http    http3.Server
+	socket  *udpSocket
+	quic    *quic.Transport
+	serving sync.WaitGroup // Serve
+
+	mu       sync.Mutex
+	listener *quic.EarlyListener
+	closed   bool
+}
+
+// newH3Server makes HTTP/3's server.
+func newH3Server(plan ServerPlan) (Server, error) {
+	if plan.TLS == nil {
+		return nil, errors.New("httpwire: HTTP/3 has no cleartext form")
+	}
+	s := &h3Server{plan: plan}
+	s.http = http3.Server{
+		Handler:        plan.Handler,
+		MaxHeaderBytes: h3HeaderBytes,
+		Logger:         slog.New(slog.DiscardHandler),
+	}
+	if plan.Connected != nil {
+		s.http.ConnContext = func(ctx context.Context, conn *quic.Conn) context.Context {
+			return plan.Connected(ctx, conn.RemoteAddr(), conn.LocalAddr())
+		}
+	}
+	return s, nil
+}
+
+// Listen implements Server.
+func (s *h3Server) Listen(ctx context.Context, address string) (net.Addr, error) {
+	var config net.ListenConfig
+	conn, err := config.ListenPacket(ctx, "udp", address)
+	if err != nil {
+		return nil, fmt.Errorf("httpwire: HTTP/3: %w", err)
+	}
+	s.socket = newUDPSocket(conn.(*net.UDPConn))
+	s.quic = &quic.Transport{Conn: s.socket}
+	listener, err := s.quic.ListenEarly(http3.ConfigureTLSConfig(s.plan.TLS.Clone()), h3ServerConfig())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("httpwire: HTTP/3: %w", err), conn.Close())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listener = listener
+	s.serving.Add(1) // here and not in Serve, where it would race with Close
+	return conn.LocalAddr(), nil
+}
+
+// Serve implements Server.
+func (s *h3Server) Serve() error {
+	defer s.serving.Done()
+	if err := s.http.ServeListener(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("httpwire: HTTP/3: %w", err)
+	}
+	return nil
+}
+
+// Shutdown implements Server. A client is told by GOAWAY (RFC 9114, section
+// 5.2), and closes its connection when its last request is answered.
+func (s *h3Server) Shutdown(ctx context.Context) error {
+	if err := s.http.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("httpwire: HTTP/3: requests were still running: %w", err), s.Close())
+	}
+	return s.Close()
+}
+
+// Close implements Server.
+func (s *h3Server) Close() error {
+	err := s.http.Close() // ends the connections, and waits for them
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listener == nil || s.closed {
+		return err
+	}
+	s.closed = true
+	_ = s.listener.Close() // waits for handshakes in progress
+	s.serving.Wait()
+	return errors.Join(err, s.quic.Close(), s.socket.Close())
+}
