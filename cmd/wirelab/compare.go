@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +39,10 @@ type comparison struct {
 // The comparison that is made where nothing is said: three stacks at two sizes
 // and six concurrencies (the fewest that a knee may be read from), each three
 // times (the fewest that an interval may be), in about two minutes.
-var usualClients = []int{1, 4, 16, 50, 100, 200}
+var (
+	usualClients = []int{1, 4, 16, 50, 100, 200}
+	usualSizes   = []string{"64", "4KiB"}
+)
 
 const (
 	usualRepeats  = 3
@@ -81,14 +85,14 @@ shows them all.`,
 	complete(cmd, "stack", stackNames())
 	complete(cmd, "conn", scenario.ConnectionModes())
 	complete(cmd, "arrivals", []string{"poisson", "constant"})
-	complete(cmd, "workload", workloadNames())
-	complete(cmd, "size", []string{"64", "256", "1KiB", "4KiB", "64KiB"})
+	complete(cmd, "workload", workloadWords())
+	complete(cmd, "size", []string{"64", "256", "1KiB", "4KiB", "64KiB", "64/4KiB", "4KiB/64"})
 	return cmd
 }
 
 func (c *comparison) register(f *pflag.FlagSet) {
 	f.StringArrayVar(&c.stacks, "stack", []string{"tcp,rest,grpc"}, "`variants` to compare, as in tcp,grpc:conns=4 (also given several times)")
-	f.StringSliceVar(&c.sizes, "size", []string{"64", "4KiB"}, "payload `bytes` of request and response, as in 64,4KiB")
+	f.StringSliceVar(&c.sizes, "size", usualSizes, "payload `bytes` of request and response, as in 64,4KiB, or of each apart, as in 64/4KiB")
 	f.IntSliceVarP(&c.clients, "concurrency", "c", usualClients, "`clients` at once, each with one request in flight")
 	f.IntVarP(&c.requests, "requests", "n", 0, "`requests` that each client measures (instead of -z)")
 	f.DurationVarP(&c.duration, "duration", "z", usualDuration, "how long the measured `window` is")
@@ -97,7 +101,7 @@ func (c *comparison) register(f *pflag.FlagSet) {
 	f.IntVar(&c.repeats, "repeat", usualRepeats, "`times` that each cell is measured, each with fresh processes")
 	f.StringSliceVar(&c.connections, "conn", nil, "connection `modes`: shared, per-worker, pool, pool:N, new, resumed or 0rtt (default: each stack's own)")
 	f.BoolVar(&c.tls, "tls", false, "TLS 1.3 on every stack that also has a cleartext form: the same as tls=on in each")
-	f.StringVar(&c.workload, "workload", "echo", "`service` that is called")
+	f.StringVar(&c.workload, "workload", "echo", "`service` that is called, as in users:op=get-user,work=0s")
 	f.DurationVar(&c.warmUp, "warm-up", 3*time.Second, "longest `time` to wait for a steady state before the window")
 	f.Uint64Var(&c.seed, "seed", usualSeed, "`number` that the order of the trials comes from")
 	f.BoolVar(&c.samples, "samples", false, "keep every single sample, as Parquet")
@@ -129,15 +133,8 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 	if err := c.connect(&part); err != nil {
 		return nil, fmt.Errorf("--conn: %w", err)
 	}
-	for _, text := range c.sizes {
-		size, err := scenario.ParseSize(text)
-		if err != nil {
-			return nil, fmt.Errorf("--size: %w", err)
-		}
-		part.Sizes = append(part.Sizes, size)
-	}
-	if _, err := workloads.Find(c.workload); err != nil {
-		return nil, fmt.Errorf("--workload: %w", err)
+	if err := c.call(&part); err != nil {
+		return nil, err
 	}
 	load, err := c.load()
 	if err != nil {
@@ -153,6 +150,36 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 		Reduction: scenario.Reduction{Requests: 1, MaxClients: 1, Repeats: 1},
 	}
 	return s, s.Check(vocabulary())
+}
+
+// call sets the workload and its sizes. The usual ones are not for a workload
+// that has none.
+func (c *comparison) call(part *scenario.Part) error {
+	if _, _, err := workloads.Find(c.workload); err != nil {
+		return fmt.Errorf("--workload: %w", err)
+	}
+	written, err := scenario.ParseWorkload(c.workload)
+	if err != nil {
+		return fmt.Errorf("--workload: %w", err)
+	}
+	part.Workload = written.String()
+	for _, v := range part.Stacks {
+		if err := checkCarries(v, part.Workload); err != nil {
+			return fmt.Errorf("--workload: %w", err)
+		}
+	}
+	if !sized(part.Workload) && slices.Equal(c.sizes, usualSizes) {
+		part.Sizes = []scenario.Payload{{}}
+		return nil
+	}
+	for _, text := range c.sizes {
+		size, err := scenario.ParsePayload(text)
+		if err != nil {
+			return fmt.Errorf("--size: %w", err)
+		}
+		part.Sizes = append(part.Sizes, size)
+	}
+	return nil
 }
 
 // connect sets the connection mode. Several are compared as variants: each stack

@@ -18,9 +18,15 @@ import (
 type listing struct {
 	Stacks    []listedStack  `json:"stacks"`
 	Common    []listedOption `json:"options_of_every_stack"`
-	Workloads []listedThing  `json:"workloads"`
+	Workloads []listedWork   `json:"workloads"`
 	Studies   []listedThing  `json:"studies"`
 	Formats   []listedThing  `json:"export_formats"`
+}
+
+type listedWork struct {
+	listedThing
+	Sized   bool           `json:"takes_sizes"`
+	Options []listedOption `json:"options,omitempty"`
 }
 
 type listedStack struct {
@@ -74,7 +80,11 @@ func newListing() (*listing, error) {
 		})
 	}
 	for _, w := range workloads.Workloads() {
-		l.Workloads = append(l.Workloads, listedThing{w.Name(), w.Describe()})
+		listed := listedWork{listedThing: listedThing{w.Name(), w.Describe()}, Sized: w.Sized()}
+		for _, o := range w.Options() {
+			listed.Options = append(listed.Options, listedOption(o))
+		}
+		l.Workloads = append(l.Workloads, listed)
 	}
 	for _, name := range studyNames() {
 		s, err := readScenario(name)
@@ -110,10 +120,15 @@ func (a *app) printListing(l *listing) error {
 	}
 	fmt.Fprintln(w, "  every stack\t")
 	printOptions(w, l.Common)
+	fmt.Fprint(w, "\nWORKLOADS\n")
+	for _, work := range l.Workloads {
+		fmt.Fprintf(w, "  %s\t%s\n", work.Name, work.Help)
+		printOptions(w, work.Options)
+	}
 	for _, group := range []struct {
 		title  string
 		things []listedThing
-	}{{"WORKLOADS", l.Workloads}, {"STUDIES", l.Studies}, {"EXPORT FORMATS", l.Formats}} {
+	}{{"STUDIES", l.Studies}, {"EXPORT FORMATS", l.Formats}} {
 		fmt.Fprintf(w, "\n%s\n", group.title)
 		for _, t := range group.things {
 			fmt.Fprintf(w, "  %s\t%s\n", t.Name, t.Help)

@@ -60,7 +60,7 @@ the services asks who calls.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&variant, "stack", "", "`variant` to serve, as in grpc or tcp:buffers=pooled")
-	f.StringVar(&workload, "workload", "echo", "`service` to serve")
+	f.StringVar(&workload, "workload", "echo", "`service` to serve, as in users:work=0s")
 	f.StringVar(&address, "addr", "127.0.0.1:0", "`HOST:PORT` to listen on; port 0 takes a free one")
 	f.BoolVar(&anywhere, "anywhere", false, "allow an address that is not loopback")
 	f.BoolVar(&overTLS, "tls", false, "serve over TLS 1.3 with a certificate made now: the same as tls=on in the variant")
@@ -70,7 +70,7 @@ the services asks who calls.`,
 		panic(err) // the flag is not there: our own mistake
 	}
 	complete(cmd, "stack", stackNames())
-	complete(cmd, "workload", workloadNames())
+	complete(cmd, "workload", workloadWords())
 	return cmd
 }
 

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/workload"
 	workloads "wirelab.dev/internal/workload/catalog"
@@ -19,18 +21,54 @@ func vocabulary() scenario.Vocabulary {
 		CheckVariant:    catalog.Check,
 		CheckConnection: catalog.CheckConnection,
 		Secure:          catalog.Secure,
-		CheckWorkload: func(name string) error {
-			_, err := workloads.Find(name)
+		CheckWorkload: func(text string) error {
+			_, _, err := workloads.Find(text)
 			return err
 		},
-		CheckPayload: func(name string, payload scenario.Size) error {
-			w, err := workloads.Find(name)
-			if err != nil {
-				return err
-			}
-			return w.Check(workload.Parameters{RequestBytes: int(payload), ResponseBytes: int(payload)})
-		},
+		Sized:        sized,
+		CheckPayload: checkPayload,
+		CheckCarries: checkCarries,
 	}
+}
+
+// sized is true of a workload that there is not: what is wrong with it is said
+// elsewhere.
+func sized(text string) bool {
+	w, _, err := workloads.Find(text)
+	return err != nil || w.Sized()
+}
+
+func checkPayload(text string, payload scenario.Payload) error {
+	w, settings, err := workloads.Find(text)
+	if err != nil {
+		return err
+	}
+	return w.Check(workload.Parameters{
+		RequestBytes: int(payload.Request), ResponseBytes: int(payload.Response), Settings: settings,
+	})
+}
+
+// checkCarries holds the kinds of call that a workload makes against those that
+// a stack has.
+func checkCarries(v scenario.Variant, text string) error {
+	s, err := catalog.Find(v.Stack)
+	if err != nil {
+		return err
+	}
+	w, settings, err := workloads.Find(text)
+	if err != nil {
+		return err
+	}
+	streaming, ok := w.(workload.Streaming)
+	if !ok {
+		return stack.Lacks(s, v, stack.Unary)
+	}
+	for _, desc := range streaming.Streams(workload.Parameters{Settings: settings}) {
+		if err := stack.Lacks(s, v, stack.KindOf(desc)); err != nil {
+			return fmt.Errorf("%s calls by %s: %w", text, stack.KindOf(desc), err)
+		}
+	}
+	return nil
 }
 
 // studyEnding is what a study's file has behind its name.
@@ -56,12 +94,19 @@ func stackNames() []string {
 	return names
 }
 
-func workloadNames() []string {
-	var names []string
+// workloadWords are the workloads, and each with each of the words that its
+// options take.
+func workloadWords() []string {
+	var words []string
 	for _, w := range workloads.Workloads() {
-		names = append(names, w.Name())
+		words = append(words, w.Name())
+		for _, o := range w.Options() {
+			for _, value := range o.Values {
+				words = append(words, w.Name()+":"+o.Key+"="+value)
+			}
+		}
 	}
-	return names
+	return words
 }
 
 // complete offers the words to the shell's completion of a flag.

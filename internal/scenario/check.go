@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"math"
 	"slices"
 	"strconv"
 
@@ -133,6 +132,9 @@ func (c *checker) axes(in func(...any) at, p Part) *problem {
 		if err := c.words.CheckConnection(v, p.Connection); err != nil {
 			return c.problem(in("stacks", i), "%v", err)
 		}
+		if err := c.words.CheckCarries(v, p.Workload); err != nil {
+			return c.problem(in("stacks", i), "%v", err)
+		}
 		if twice("stacks", v.String()) {
 			return c.problem(in("stacks", i), "stack %s is listed twice: for more measurements raise `repeats`", v)
 		}
@@ -154,29 +156,4 @@ func (c *checker) axes(in func(...any) at, p Part) *problem {
 		}
 	}
 	return nil
-}
-
-func (c *checker) load(in func(...any) at, l Load) *problem {
-	switch {
-	case l.Model != Closed && l.Model != Open:
-		return c.problem(in("load", "model"), "load: want model: closed or open, found %q", l.Model)
-	case l.Requests < 0 || l.Requests > maxRequests:
-		return c.problem(in("load", "requests"), "requests: want 1 to %d a client, found %d", maxRequests, l.Requests)
-	case l.Duration < 0:
-		return c.problem(in("load", "duration"), "duration: want more than 0s, found %v", l.Duration)
-	case l.Model == Closed && (l.Requests > 0) == (l.Duration > 0):
-		return c.problem(in("load"), "a closed loop needs either requests (of each client) or a duration: write one of them, as in `{model: closed, requests: 1000}`")
-	case l.Model == Closed && (l.Rate != 0 || l.Arrivals != ""):
-		return c.problem(in("load"), "a closed loop has no rate and no arrivals: its clients wait for answers; `model: open` has both")
-	case l.Model == Closed:
-		return nil
-	case l.Requests != 0 || l.Duration == 0:
-		return c.problem(in("load"), "an open loop runs for a duration, not for a number of requests: write for example `{model: open, rate: 5000, duration: 5s}`")
-	case !(l.Rate > 0) || math.IsInf(l.Rate, 0) || l.Rate > maxRequests:
-		return c.problem(in("load", "rate"), "an open loop needs a rate above 0, in requests a second of all clients together, found %v", l.Rate)
-	case l.Arrivals != Constant && l.Arrivals != Poisson:
-		return c.problem(in("load", "arrivals"), "arrivals: want constant or poisson, found %q", l.Arrivals)
-	default:
-		return nil
-	}
 }

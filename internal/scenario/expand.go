@@ -24,10 +24,7 @@ type Cell struct {
 // `matrix/tcp:buffers=pooled/echo/64B/c=50`. Cells are compared by it. Load,
 // connection and warm-up are not in it, being the same all over a part.
 func (c Cell) Key() string {
-	size := c.RequestBytes.key()
-	if c.ResponseBytes != c.RequestBytes {
-		size += "-" + c.ResponseBytes.key()
-	}
+	size := Payload{c.RequestBytes, c.ResponseBytes}.key()
 	return fmt.Sprintf("%s/%s/%s/%s/c=%d", c.Part, c.Variant, c.Workload, size, c.Clients)
 }
 
@@ -54,7 +51,7 @@ func (p Part) cells() []Cell {
 			for _, variant := range p.Stacks {
 				cells = append(cells, Cell{
 					Part: p.Name, Variant: variant, Workload: p.Workload,
-					RequestBytes: size, ResponseBytes: size,
+					RequestBytes: size.Request, ResponseBytes: size.Response,
 					Clients: clients, Connection: p.Connection,
 					Load: p.Load, WarmUp: p.WarmUp, Samples: p.Samples,
 				})
@@ -104,8 +101,14 @@ func (s *Scenario) Samples() int64 {
 }
 
 func (c Cell) requests() int64 {
-	if c.Load.Model == Open {
-		return int64(c.Load.Rate * float64(c.Load.Duration) / 1e9)
+	seconds := float64(c.Load.Duration) / 1e9
+	switch c.Load.Model {
+	case Open, Sustained:
+		return int64(c.Load.Rate * seconds)
+	case Ramp:
+		return int64((c.Load.Rate + c.Load.To) / 2 * seconds)
+	case Burst:
+		return int64(c.Load.Requests)
 	}
 	return int64(c.Clients) * int64(c.Load.Requests)
 }

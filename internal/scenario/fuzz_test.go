@@ -94,19 +94,20 @@ func FuzzParseConnection(f *testing.F) {
 	})
 }
 
-func FuzzParseSize(f *testing.F) {
-	for _, text := range []string{"64", "512B", "4 KiB", "64KB", "1MiB"} {
+func FuzzParsePayload(f *testing.F) {
+	for _, text := range []string{"64", "512B", "4 KiB", "64KB", "1MiB", "64/4KiB"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		size, err := ParseSize(text)
+		payload, err := ParsePayload(text)
 		if err != nil {
 			return
 		}
-		for _, printed := range []string{size.String(), size.key()} {
-			if again, err := ParseSize(printed); err != nil || again != size || size < 0 {
-				t.Errorf("%q: %s came back as %s, %v", text, size, again, err)
-			}
+		if again, err := ParsePayload(payload.String()); err != nil || again != payload || payload.Request < 0 || payload.Response < 0 {
+			t.Errorf("%q: %s came back as %s, %v", text, payload, again, err)
+		}
+		if again, err := ParseSize(payload.Request.key()); err != nil || again != payload.Request {
+			t.Errorf("%q: %s came back as %s, %v", text, payload.Request, again, err)
 		}
 	})
 }

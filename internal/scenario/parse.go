@@ -20,9 +20,14 @@ type Vocabulary struct {
 	// CheckConnection says why a variant cannot run in a connection mode.
 	CheckConnection func(Variant, Connection) error
 	// CheckWorkload says why there is no such workload.
-	CheckWorkload func(name string) error
-	// CheckPayload says why a workload cannot carry payloads of this size.
-	CheckPayload func(workload string, payload Size) error
+	CheckWorkload func(workload string) error
+	// Sized tells whether a workload has its payload from the scenario, and
+	// not from its own options.
+	Sized func(workload string) bool
+	// CheckPayload says why a workload cannot have payloads of this size.
+	CheckPayload func(workload string, payload Payload) error
+	// CheckCarries says why a variant cannot carry the calls of a workload.
+	CheckCarries func(v Variant, workload string) error
 }
 
 // file is a scenario as it is written.
@@ -77,8 +82,12 @@ func Parse(name string, data []byte, words Vocabulary) (*Scenario, error) {
 	s := full.Scenario
 	for i := range s.Parts {
 		part := &s.Parts[i]
-		if part.Load.Model == Open && part.Load.Arrivals == "" {
-			part.Load.Arrivals = Poisson
+		part.Load.defaultArrivals()
+		if w, err := ParseWorkload(part.Workload); err == nil {
+			part.Workload = w.String() // one text for all ways to write it
+		}
+		if len(part.Sizes) == 0 && !words.Sized(part.Workload) {
+			part.Sizes = []Payload{{}}
 		}
 		for j, v := range part.Stacks {
 			if part.TLS {

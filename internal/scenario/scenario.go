@@ -49,10 +49,13 @@ type Part struct {
 	Rows []string `json:"rows,omitempty"`
 	// The variants that are compared: a stack, with options behind a colon.
 	Stacks []Variant `json:"stacks"`
-	// The service that is called. If left out, echo.
+	// The service that is called, with options behind a colon. If left out,
+	// echo.
 	Workload string `json:"workload"`
-	// How many bytes of payload a request and its response carry.
-	Sizes []Size `json:"sizes"`
+	// How many bytes of payload a request and its response carry: one size
+	// for both, or two as in 64/4KiB. Left out for a workload whose options
+	// decide it.
+	Sizes []Payload `json:"sizes"`
 	// How many clients call at once; in an open loop, how many calls may be
 	// out at once.
 	Clients []int `json:"clients" jsonschema:"minimum=1"`
@@ -84,7 +87,19 @@ const (
 	Closed LoadModel = "closed"
 	// Open is a schedule of arrivals that does not wait for answers.
 	Open LoadModel = "open"
+	// Sustained is an open loop at a constant rate, of whose requests not one
+	// may be lost.
+	Sustained LoadModel = "sustained"
+	// Burst is many requests at one instant.
+	Burst LoadModel = "burst"
+	// Ramp is an open loop whose rate changes evenly.
+	Ramp LoadModel = "ramp"
+	// Search looks for the highest rate that keeps a goal.
+	Search LoadModel = "search"
 )
+
+// LoadModels lists them.
+func LoadModels() []LoadModel { return []LoadModel{Closed, Open, Sustained, Burst, Ramp, Search} }
 
 // Arrivals says how the instants of an open loop are spread.
 type Arrivals string
@@ -98,15 +113,23 @@ const (
 // Load is when requests are sent, and for how long.
 type Load struct {
 	// closed: each client sends its next request when the last is answered;
-	// open: requests are sent on a schedule, answered or not.
-	Model LoadModel `json:"model" jsonschema:"required,enum=closed,enum=open"`
+	// open: requests are sent on a schedule, answered or not; sustained: the
+	// same at a constant rate; burst: all requests at once; ramp: an open loop
+	// whose rate changes evenly; search: the highest rate that keeps a goal.
+	Model LoadModel `json:"model" jsonschema:"required,enum=closed,enum=open,enum=sustained,enum=burst,enum=ramp,enum=search"`
 	// Closed loop: how many requests each client measures. Either this or a
-	// duration.
+	// duration. Burst: how many are sent at once, by all clients together.
 	Requests int `json:"requests,omitempty" jsonschema:"minimum=1"`
-	// How long the measured window is.
+	// How long the measured window is; in a search, that of each step.
 	Duration Duration `json:"duration,omitempty"`
-	// Open loop: requests a second, all clients together.
+	// Open loop: requests a second, all clients together. Ramp: those that it
+	// begins with.
 	Rate float64 `json:"rate,omitempty" jsonschema:"exclusiveMinimum=0"`
+	// Ramp: requests a second that it ends with.
+	To float64 `json:"to,omitempty" jsonschema:"exclusiveMinimum=0"`
+	// Search: what a rate must keep, as in p99<10ms: a percentile of the
+	// response time, and its limit.
+	Goal Goal `json:"goal,omitzero"`
 	// Open loop: how arrivals are spread. If left out, poisson.
 	Arrivals Arrivals `json:"arrivals,omitempty" jsonschema:"enum=constant,enum=poisson"`
 }
@@ -149,7 +172,7 @@ func (r Reduction) of(p Part) Part {
 	if p.Load.Requests > 0 {
 		p.Load.Requests = max(1, int(math.Round(float64(p.Load.Requests)*r.Requests)))
 	}
-	if p.Load.Duration > 0 {
+	if p.Load.Duration > 0 && p.Load.Model != Search { // a shorter step would only be a worse one
 		p.Load.Duration = max(1, Duration(math.Round(float64(p.Load.Duration)*r.Requests)))
 	}
 	p.Repeats = min(p.Repeats, r.Repeats)

@@ -31,14 +31,21 @@ var words = Vocabulary{
 		return nil
 	},
 	CheckWorkload: func(name string) error {
-		if name != "echo" {
+		if name != "echo" && name != "talk" && !strings.HasPrefix(name, "users") {
 			return fmt.Errorf("no workload %q", name)
 		}
 		return nil
 	},
-	CheckPayload: func(_ string, payload Size) error {
-		if payload > 1<<24 {
-			return fmt.Errorf("echo carries up to 16 MiB, not %v", payload)
+	Sized: func(name string) bool { return name == "echo" },
+	CheckPayload: func(name string, payload Payload) error {
+		if name == "echo" && payload.Request <= 1<<24 || payload == (Payload{}) {
+			return nil
+		}
+		return fmt.Errorf("%s carries up to 16 MiB if anything, not %v", name, payload)
+	},
+	CheckCarries: func(v Variant, name string) error {
+		if v.Stack == "rest" && name == "talk" {
+			return errors.New("rest has no bidirectional streams")
 		}
 		return nil
 	},
@@ -297,6 +304,28 @@ parts:
 	}
 }
 
+func TestWorkloadsAndTheirSizes(t *testing.T) {
+	s, err := Parse("f", []byte(`
+version: 1
+name: s
+defaults: {stacks: [tcp], clients: [1]}
+parts:
+  - {name: a, sizes: [64/4KiB, 64]}
+  - {name: b, workload: "users:work=0s,op=get-user"}
+`), words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, c := range s.Expand() {
+		keys = append(keys, c.Key())
+	}
+	want := []string{"a/tcp/echo/64B-4KiB/c=1", "a/tcp/echo/64B/c=1", "b/tcp/users:op=get-user,work=0s/0B/c=1"}
+	if !slices.Equal(keys, want) {
+		t.Errorf("cells %v, want %v", keys, want)
+	}
+}
+
 // good is a file that each case below spoils in one place.
 const good = `version: 1
 name: s
@@ -327,6 +356,10 @@ func TestErrorsNameThePlaceAndTheCure(t *testing.T) {
 		{"[64]", "[1.5KiB]", "7:13", "want whole bytes"},
 		{"[64]", "[64MiB]", "7:13", "up to 16 MiB"},
 		{"[64]", "[64, 64B]", "7:17", "listed twice"},
+		{"[64]", "[64/4KiB, 64/4096]", "7:22", "listed twice"},
+		{"[64]", "[64/]", "7:13", "want whole bytes"},
+		{"[1, 50]", "[1, 50]\n    workload: users", "7:13", "users carries up to"},
+		{"[tcp, grpc]", "[tcp, rest]\n  workload: talk\n  sizes: [0]", "4:17", "no bidirectional"},
 		{"[1, 50]", "[1, 0]", "8:18", "found 0"},
 		{"[1, 50]", "[-2]", "8:15", "found -2"},
 		{"[1, 50]", "[9999999999999999999]", "8:15", "want a whole number"},
@@ -342,12 +375,18 @@ func TestErrorsNameThePlaceAndTheCure(t *testing.T) {
 		{"[1, 50]", "[1, 50]\n    workload: ehco", "9:15", `no workload "ehco"`},
 		{"[1, 50]", "[1, 50]\n    load: {model: closed}", "9:11", "either requests"},
 		{"[1, 50]", "[1, 50]\n    load: {model: closed, requests: 1, duration: 1s}", "9:11", "either requests"},
-		{"[1, 50]", "[1, 50]\n    load: {model: closed, requests: 1, rate: 9}", "9:11", "no rate"},
-		{"[1, 50]", "[1, 50]\n    load: {model: open, duration: 1s}", "9:11", "needs a rate"},
-		{"[1, 50]", "[1, 50]\n    load: {model: open, rate: 1, requests: 9}", "9:11", "runs for a duration"},
+		{"[1, 50]", "[1, 50]\n    load: {model: closed, requests: 1, rate: 9}", "9:46", "has no rate"},
+		{"[1, 50]", "[1, 50]\n    load: {model: open, duration: 1s}", "9:11", "needs rate"},
+		{"[1, 50]", "[1, 50]\n    load: {model: open, rate: 1, requests: 9}", "9:44", "an open loop has no requests"},
 		{"[1, 50]", "[1, 50]\n    load: {model: open, rate: 1, duration: 1}", "9:44", "number and its unit"},
 		{"[1, 50]", "[1, 50]\n    load: {model: open, rate: 1, duration: 1s, arrivals: bursty}", "9:58", "constant or poisson"},
-		{"[1, 50]", "[1, 50]\n    load: {model: half-open}", "9:19", "closed or open"},
+		{"[1, 50]", "[1, 50]\n    load: {model: half-open}", "9:19", "want model: closed, open, "},
+		{"[1, 50]", "[1, 50]\n    load: {model: burst}", "9:11", "a burst needs requests"},
+		{"[1, 50]", "[1, 50]\n    load: {model: burst, requests: 5, duration: 1s}", "9:49", "a burst has no duration"},
+		{"[1, 50]", "[1, 50]\n    load: {model: ramp, rate: 5, duration: 1s}", "9:11", "a ramp needs to"},
+		{"[1, 50]", "[1, 50]\n    load: {model: ramp, rate: 5, to: -1, duration: 1s}", "9:38", "above 0"},
+		{"[1, 50]", "[1, 50]\n    load: {model: search, goal: fast, duration: 1s}", "9:33", "as in p99<10ms"},
+		{"[1, 50]", "[1, 50]\n    load: {model: sustained, duration: 1s}", "9:11", "needs rate"},
 		{"[1, 50]", "[1, 50]\n    warm-up: {at-least: 5s}", "9:14", "shorter than the shortest"},
 		{"[1, 50]", "[1, 50]\n  - name: a\n    sizes: [1]\n    clients: [1]", "9:11", "second part named"},
 		{"[1, 50]", "[1, 50]\n    sizes: [1]", "9:5", "already defined"},

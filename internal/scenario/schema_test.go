@@ -41,13 +41,15 @@ func reflectSchema(t *testing.T) []byte {
 			case reflect.TypeFor[Variant]():
 				return &jsonschema.Schema{Type: "string", Pattern: `^[a-z0-9-]+(:[a-z0-9-]+=[^,]+(,[a-z0-9-]+=[^,]+)*)?$`}
 			case reflect.TypeFor[Connection]():
-				return &jsonschema.Schema{Type: "string", Pattern: `^(shared|per-worker|pool(:[1-9][0-9]*)?)$`}
+				return &jsonschema.Schema{Type: "string", Pattern: `^(shared|per-worker|pool(:[1-9][0-9]*)?|new|resumed|0rtt)$`}
+			case reflect.TypeFor[Goal]():
+				return &jsonschema.Schema{Type: "string", Pattern: `^[pP][0-9.]+ *< *[0-9.]+(ns|us|µs|ms|s|m)$`}
 			case reflect.TypeFor[Duration]():
 				return &jsonschema.Schema{Type: "string", Pattern: `^[0-9.]+(ns|us|µs|ms|s|m|h)([0-9.]+(ns|us|µs|ms|s|m|h))*$`}
-			case reflect.TypeFor[Size]():
+			case reflect.TypeFor[Payload]():
 				return &jsonschema.Schema{OneOf: []*jsonschema.Schema{
 					{Type: "integer", Minimum: "0"},
-					{Type: "string", Pattern: `^[0-9]+ *(B|KiB|KB|MiB|MB)?$`},
+					{Type: "string", Pattern: `^[0-9]+ *(B|KiB|KB|MiB|MB)?(/[0-9]+ *(B|KiB|KB|MiB|MB)?)?$`},
 				}}
 			}
 			return nil
@@ -126,7 +128,7 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 		{"[tcp, grpc]", "[Tcp]"},
 		{"version: 1", "version: 2"},
 		{"name: s\n", ""},
-		{"[64]", "[64]\n    connection: new"},
+		{"[64]", "[64]\n    connection: fresh"},
 		{"[64]", "[64]\n    load: {model: half}"},
 		{"[64]", "[64]\n    warm-up: {at-most: 3}"},
 	} {

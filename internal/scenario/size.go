@@ -74,6 +74,57 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Payload is how many bytes of payload a request and its response carry, written
+// as one size where they are the same and else as `64/4KiB`.
+type Payload struct{ Request, Response Size }
+
+// ParsePayload reads a size, or two with a slash between them.
+func ParsePayload(text string) (Payload, error) {
+	request, response, apart := strings.Cut(text, "/")
+	if !apart {
+		response = request
+	}
+	var p Payload
+	var err error
+	if p.Request, err = ParseSize(strings.TrimSpace(request)); err != nil {
+		return Payload{}, err
+	}
+	if p.Response, err = ParseSize(strings.TrimSpace(response)); err != nil {
+		return Payload{}, err
+	}
+	return p, nil
+}
+
+// String is the one way to write the payload.
+func (p Payload) String() string {
+	if p.Request == p.Response {
+		return p.Request.String()
+	}
+	return p.Request.String() + "/" + p.Response.String()
+}
+
+// key is String without spaces, and without the slash that divides the parts of
+// a cell's key.
+func (p Payload) key() string {
+	if p.Request == p.Response {
+		return p.Request.key()
+	}
+	return p.Request.key() + "-" + p.Response.key()
+}
+
+// MarshalText writes the payload as String does.
+func (p Payload) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads what ParsePayload reads.
+func (p *Payload) UnmarshalText(text []byte) error {
+	parsed, err := ParsePayload(string(text))
+	if err != nil {
+		return err
+	}
+	*p = parsed
+	return nil
+}
+
 // Duration is a time.Duration that is written as Go writes one: `100ms`, `2s`.
 type Duration time.Duration
 

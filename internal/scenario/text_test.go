@@ -22,6 +22,32 @@ func TestParseSize(t *testing.T) {
 	}
 }
 
+func TestParsePayload(t *testing.T) {
+	for text, want := range map[string]string{
+		"64": "64 B", "64/64B": "64 B", "64/4KiB": "64 B/4 KiB", "1MiB / 0": "1 MiB/0 B", "4KB/64": "4 KiB/64 B",
+	} {
+		p, err := ParsePayload(text)
+		if err != nil || p.String() != want {
+			t.Errorf("ParsePayload(%q) = %v, %v; want %s", text, p, err, want)
+		}
+	}
+	for _, text := range []string{"", "/", "64/", "/64", "64/64/64", "64-4KiB", "64/x"} {
+		if p, err := ParsePayload(text); err == nil {
+			t.Errorf("ParsePayload(%q) = %v, want an error", text, p)
+		}
+	}
+}
+
+func TestParseWorkload(t *testing.T) {
+	w, err := ParseWorkload("users:work=0s,mix=get-user*8+create-small*1")
+	if err != nil || w.String() != "users:mix=get-user*8+create-small*1,work=0s" {
+		t.Errorf("%v, %v", w, err)
+	}
+	if _, err := ParseWorkload("Users"); err == nil || !strings.Contains(err.Error(), `workload "Users": a workload's name`) {
+		t.Errorf("the error for Users: %v", err)
+	}
+}
+
 func TestParseVariant(t *testing.T) {
 	for text, want := range map[string]string{
 		"tcp":                         "tcp",

@@ -19,12 +19,25 @@ type Setting struct{ Key, Value string }
 
 // ParseVariant reads `stack` or `stack:key=value,key=value`.
 func ParseVariant(text string) (Variant, error) {
+	return parseNamed(text, grammar{what: "variant", of: "stack", examples: "`tcp` or `tcp:buffers=pooled`"})
+}
+
+// ParseWorkload reads a workload and its options, which are written like those
+// of a variant: `users:op=get-user,work=10ms`.
+func ParseWorkload(text string) (Variant, error) {
+	return parseNamed(text, grammar{what: "workload", of: "workload", examples: "`echo` or `users:op=get-user,work=0s`"})
+}
+
+// grammar is what an error calls the text that it is about.
+type grammar struct{ what, of, examples string }
+
+func parseNamed(text string, g grammar) (Variant, error) {
 	name, options, given := strings.Cut(text, ":")
 	if strings.Contains(name, "=") {
-		return Variant{}, fmt.Errorf("variant %q: an option without a stack before it; in a YAML list, put a variant that has commas into quotes", text)
+		return Variant{}, fmt.Errorf("%s %q: an option without a %s before it; in a YAML list, put a %s that has commas into quotes", g.what, text, g.of, g.what)
 	}
 	if !isWord(name) {
-		return Variant{}, fmt.Errorf("variant %q: a stack's name is lower-case letters, digits and dashes, as in `tcp` or `tcp:buffers=pooled`", text)
+		return Variant{}, fmt.Errorf("%s %q: a %s's name is lower-case letters, digits and dashes, as in %s", g.what, text, g.of, g.examples)
 	}
 	v := Variant{Stack: name}
 	if !given {
@@ -33,10 +46,10 @@ func ParseVariant(text string) (Variant, error) {
 	for option := range strings.SplitSeq(options, ",") {
 		key, value, ok := strings.Cut(option, "=")
 		if !ok || !isWord(key) || value == "" {
-			return Variant{}, fmt.Errorf("variant %q: %q is not of the form key=value", text, option)
+			return Variant{}, fmt.Errorf("%s %q: %q is not of the form key=value", g.what, text, option)
 		}
 		if _, twice := v.Get(key); twice {
-			return Variant{}, fmt.Errorf("variant %q: %s is set twice", text, key)
+			return Variant{}, fmt.Errorf("%s %q: %s is set twice", g.what, text, key)
 		}
 		v.Options = append(v.Options, Setting{key, value})
 	}

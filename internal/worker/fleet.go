@@ -10,7 +10,6 @@ import (
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/workload"
-	workloads "wirelab.dev/internal/workload/catalog"
 )
 
 // dialsAtOnce bounds the connections that are being opened at the same time:
@@ -36,12 +35,8 @@ func connect(ctx context.Context, spec *Spec) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	service, err := workloads.Find(spec.Workload.Name)
+	service, parameters, err := spec.Workload.find()
 	if err != nil {
-		return nil, err
-	}
-	parameters := spec.Workload.parameters()
-	if err := service.Check(parameters); err != nil {
 		return nil, err
 	}
 	var asked scenario.Connection

@@ -27,23 +27,26 @@ func NewServer(variant string, w Workload) (stack.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	service, err := workloads.Find(w.Name)
+	service, parameters, err := w.find()
 	if err != nil {
-		return nil, err
-	}
-	if err := service.Check(w.parameters()); err != nil {
 		return nil, err
 	}
 	server, err := s.NewServer(catalog.OwnOptions(v))
 	if err != nil {
 		return nil, err
 	}
-	service.Register(server, w.parameters())
+	service.Register(server, parameters)
 	return server, nil
 }
 
-func (w Workload) parameters() workload.Parameters {
-	return workload.Parameters{RequestBytes: w.RequestBytes, ResponseBytes: w.ResponseBytes}
+// find is the workload that is meant, and its parameters, checked.
+func (w Workload) find() (workload.Workload, workload.Parameters, error) {
+	service, settings, err := workloads.Find(w.Name)
+	if err != nil {
+		return nil, workload.Parameters{}, err
+	}
+	p := workload.Parameters{RequestBytes: w.RequestBytes, ResponseBytes: w.ResponseBytes, Settings: settings}
+	return service, p, service.Check(p)
 }
 
 // runServer serves until ctx ends, and then says what it saw of itself.

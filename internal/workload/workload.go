@@ -13,8 +13,11 @@ package workload
 
 import (
 	"context"
+	"fmt"
 
 	"google.golang.org/grpc"
+
+	"wirelab.dev/internal/scenario"
 )
 
 // Workload is a service under load.
@@ -23,6 +26,11 @@ type Workload interface {
 	Name() string
 	// Describe says in one line what a call asks for.
 	Describe() string
+	// Options lists what a scenario may set behind the workload's name.
+	Options() []Option
+	// Sized tells whether the scenario's sizes say how big a call is. If not,
+	// the options do.
+	Sized() bool
 	// Operations is how many operations the service has.
 	Operations() int
 	// Check says what is wrong with the parameters, or nothing.
@@ -33,10 +41,25 @@ type Workload interface {
 	NewCaller(grpc.ClientConnInterface, Job) Caller
 }
 
-// Parameters say how big a call is.
+// Streaming is an optional ability of a Workload whose calls are not all unary.
+type Streaming interface {
+	// Streams describes those that callers with these parameters open.
+	Streams(Parameters) []*grpc.StreamDesc
+}
+
+// Parameters say what a call is.
 type Parameters struct {
 	RequestBytes  int // of payload; a wire adds its own
 	ResponseBytes int
+	Settings      []scenario.Setting // the options that are set
+}
+
+// Unsized says why sizes are wrong where options decide how big a call is.
+func (p Parameters) Unsized(name string) error {
+	if p.RequestBytes != 0 || p.ResponseBytes != 0 {
+		return fmt.Errorf("%s takes no sizes: its options say how big a call is; leave sizes out", name)
+	}
+	return nil
 }
 
 // Job is what one client of a trial has to do. Equal jobs send equal bytes.
@@ -47,7 +70,8 @@ type Job struct {
 }
 
 // Caller makes one call after another for one client. Only that client's
-// goroutine uses it.
+// goroutine uses it. The context of its first call outlives all of its calls,
+// so that a stream may be opened under it and kept.
 //
 // A Caller may have a second method, Check() error, that judges the answer of
 // the call which just ended well. Whoever takes the time calls it after the

@@ -47,7 +47,7 @@ func Find(name string) (stack.Stack, error) {
 		}
 		names = append(names, s.Name())
 	}
-	return nil, fmt.Errorf("stack %q: %s", name, suggest(name, names))
+	return nil, fmt.Errorf("stack %q: %s", name, scenario.Suggest(name, names))
 }
 
 // Check says why there is no such variant, or nothing.
@@ -84,11 +84,11 @@ func checkSetting(stackName string, set scenario.Setting, options []stack.Option
 			continue
 		}
 		if len(o.Values) > 0 && !slices.Contains(o.Values, set.Value) {
-			return fmt.Errorf("%s=%s: %s", set.Key, set.Value, suggest(set.Value, o.Values))
+			return fmt.Errorf("%s=%s: %s", set.Key, set.Value, scenario.Suggest(set.Value, o.Values))
 		}
 		return nil
 	}
-	return fmt.Errorf("%s has no option %q; %s", stackName, set.Key, suggest(set.Key, keys))
+	return fmt.Errorf("%s has no option %q; %s", stackName, set.Key, scenario.Suggest(set.Key, keys))
 }
 
 // InFlight is the variant's limit of calls in flight; 0 means none.

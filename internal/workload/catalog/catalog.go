@@ -1,30 +1,37 @@
-// Package catalog is the one list of workloads. A new workload is a folder of
-// its own and a line here.
+// Package catalog is the one list of workloads, and the judge of their texts. A
+// new workload is a folder of its own and a line here.
 package catalog
 
 import (
 	"fmt"
-	"strings"
 
+	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/workload"
 	"wirelab.dev/internal/workload/echo"
+	"wirelab.dev/internal/workload/ping"
 )
 
 // Workloads returns all workloads, the usual one first.
 func Workloads() []workload.Workload {
 	return []workload.Workload{
 		echo.Workload{},
+		ping.Workload{},
 	}
 }
 
-// Find returns the workload of that name.
-func Find(name string) (workload.Workload, error) {
+// Find returns the workload that a text names, and what the text sets:
+// `users:op=get-user,work=0s`.
+func Find(text string) (workload.Workload, []scenario.Setting, error) {
+	parsed, err := scenario.ParseWorkload(text)
+	if err != nil {
+		return nil, nil, err
+	}
 	var names []string
 	for _, w := range Workloads() {
-		if w.Name() == name {
-			return w, nil
+		if w.Name() == parsed.Stack {
+			return w, parsed.Options, w.Check(workload.Parameters{Settings: parsed.Options})
 		}
 		names = append(names, w.Name())
 	}
-	return nil, fmt.Errorf("workload %q: there is none of that name; there is %s", name, strings.Join(names, ", "))
+	return nil, nil, fmt.Errorf("workload %q: %s", parsed.Stack, scenario.Suggest(parsed.Stack, names))
 }

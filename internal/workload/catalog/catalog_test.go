@@ -1,21 +1,66 @@
 package catalog
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/workload"
 )
 
-func TestFind(t *testing.T) {
+func TestWorkloadsDescribeThemselves(t *testing.T) {
 	for _, w := range Workloads() {
-		found, err := Find(w.Name())
-		if err != nil || found != w {
-			t.Errorf("Find(%q) = %v, %v", w.Name(), found, err)
+		found, settings, err := Find(w.Name())
+		if err != nil || found != w || len(settings) != 0 {
+			t.Errorf("Find(%q) = %v, %v, %v", w.Name(), found, settings, err)
 		}
-		if w.Describe() == "" || w.Operations() < 1 {
+		if w.Describe() == "" || strings.Contains(w.Describe(), "\n") || w.Operations() < 1 {
 			t.Errorf("%s says of itself %q and has %d operations", w.Name(), w.Describe(), w.Operations())
 		}
+		var keys []string
+		for _, o := range w.Options() {
+			keys = append(keys, o.Key)
+			checkOption(t, w, o)
+		}
+		if slices.Sort(keys); len(slices.Compact(keys)) != len(keys) {
+			t.Errorf("%s: an option is there twice: %v", w.Name(), keys)
+		}
+		if err := w.Check(workload.Parameters{RequestBytes: 64, ResponseBytes: 4096}); (err == nil) != w.Sized() {
+			t.Errorf("%s: sized: %v; with sizes: %v", w.Name(), w.Sized(), err)
+		}
 	}
-	if _, err := Find("ehco"); err == nil || !strings.Contains(err.Error(), "echo") {
-		t.Errorf("the error for ehco does not say what there is: %v", err)
+}
+
+func checkOption(t *testing.T, w workload.Workload, o workload.Option) {
+	t.Helper()
+	if o.Help == "" || strings.Contains(o.Help, "\n") {
+		t.Errorf("%s: %s is explained as %q", w.Name(), o.Key, o.Help)
+	}
+	if len(o.Values) > 0 && !slices.Contains(o.Values, o.Default) {
+		t.Errorf("%s: %s is %q by default, and takes %v", w.Name(), o.Key, o.Default, o.Values)
+	}
+	for _, value := range o.Values {
+		text := scenario.Variant{Stack: w.Name(), Options: []scenario.Setting{{Key: o.Key, Value: value}}}.String()
+		if _, _, err := Find(text); err != nil {
+			t.Errorf("%s is offered and refused: %v", text, err)
+		}
+	}
+}
+
+func TestBadTextsAreExplained(t *testing.T) {
+	for text, says := range map[string]string{
+		"ehco":                   "did you mean echo?",
+		"nothing-like-it":        "want one of echo, ping",
+		"echo:stal=5ms":          "did you mean stall?",
+		"echo:stall=5":           "as in stall=5ms",
+		"echo:every=9":           "means nothing without stall",
+		"ping:stall=1ms,every=0": "whole number from 1",
+		"Echo":                   "lower-case",
+		"echo:stall":             "key=value",
+	} {
+		if _, _, err := Find(text); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want an error that says %q", text, err, says)
+		}
 	}
 }

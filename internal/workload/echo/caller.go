@@ -3,12 +3,11 @@ package echo
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"wirelab.dev/internal/workload"
 	"wirelab.dev/internal/workload/echo/echopb"
@@ -23,21 +22,14 @@ type caller struct {
 }
 
 func newCaller(conn grpc.ClientConnInterface, job workload.Job) *caller {
-	return &caller{
+	c := &caller{
 		stub:    echopb.NewEchoServiceClient(conn),
-		request: &echopb.Payload{Data: filling(job)},
+		request: &echopb.Payload{Data: job.Filling()},
 	}
-}
-
-// filling does not compress, and differs from client to client, so that an
-// answer to someone else's call is noticed.
-func filling(job workload.Job) []byte {
-	var seed [32]byte
-	binary.LittleEndian.PutUint64(seed[:], job.Seed)
-	binary.LittleEndian.PutUint64(seed[8:], uint64(job.Client))
-	data := make([]byte, job.RequestBytes)
-	_, _ = rand.NewChaCha8(seed).Read(data) // never fails
-	return data
+	if job.ResponseBytes != job.RequestBytes {
+		c.request.AnswerBytes = proto.Uint32(uint32(job.ResponseBytes))
+	}
+	return c
 }
 
 // Call sends the payload under its next id, beginning with 1.
@@ -49,15 +41,20 @@ func (c *caller) Call(ctx context.Context) error {
 	return err
 }
 
-// Check wants the payload of the last call back.
+// Check wants the data that the last call asked for.
 func (c *caller) Check() error {
-	switch sent, got := c.request, c.answer; {
+	sent, got := c.request, c.answer
+	want := sent.Data
+	if sent.AnswerBytes != nil {
+		want = workload.Pattern(sent.Id, int(*sent.AnswerBytes))
+	}
+	switch {
 	case got.GetId() != sent.Id:
 		return fmt.Errorf("echo: the answer to id %d has id %d", sent.Id, got.GetId())
-	case len(got.Data) != len(sent.Data):
-		return fmt.Errorf("echo: %d bytes came back as %d", len(sent.Data), len(got.Data))
-	case !bytes.Equal(got.Data, sent.Data):
-		return fmt.Errorf("echo: %d bytes came back changed, the first at %d", len(sent.Data), firstDifference(sent.Data, got.Data))
+	case len(got.Data) != len(want):
+		return fmt.Errorf("echo: %d bytes came back as %d", len(want), len(got.Data))
+	case !bytes.Equal(got.Data, want):
+		return fmt.Errorf("echo: %d bytes came back changed, the first at %d", len(want), firstDifference(want, got.Data))
 	}
 	return nil
 }

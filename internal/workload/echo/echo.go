@@ -4,6 +4,10 @@
 // and over with a new id. The handler changes nothing but the timestamp, so
 // that a trial measures the wire and not the work behind it; and since the
 // client knows every byte that must come back, no wrong answer is ever counted.
+//
+// Where the answer is to have another size, the request says which, and both
+// ends know its bytes from the id. The request is then three to five bytes longer
+// than the symmetric one.
 package echo
 
 import (
@@ -12,6 +16,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/workload"
 	"wirelab.dev/internal/workload/echo/echopb"
@@ -30,25 +36,34 @@ var _ workload.Workload = Workload{}
 func (Workload) Name() string { return "echo" }
 
 // Describe says what a call asks for.
-func (Workload) Describe() string { return "the same payload back, with a new timestamp" }
+func (Workload) Describe() string {
+	return "the same payload back, with a new timestamp; or, with sizes like 64/4KiB, as many bytes as asked for"
+}
+
+// Options lists what may be set.
+func (Workload) Options() []workload.Option { return workload.StallOptions() }
+
+// Sized is true: sizes are what echo is about.
+func (Workload) Sized() bool { return true }
 
 // Operations is one.
 func (Workload) Operations() int { return len(echopb.EchoService_ServiceDesc.Methods) }
 
-// Check wants one size for both directions: an echo has no other.
-func (Workload) Check(p workload.Parameters) error {
-	if p.RequestBytes < 0 || p.RequestBytes > MaxBytes {
-		return fmt.Errorf("echo: a payload of %d bytes: want 0 to %d", p.RequestBytes, MaxBytes)
+// Check wants sizes that every stack carries.
+func (w Workload) Check(p workload.Parameters) error {
+	for _, sizeBytes := range []int{p.RequestBytes, p.ResponseBytes} {
+		if sizeBytes < 0 || sizeBytes > MaxBytes {
+			return fmt.Errorf("echo: a payload of %d bytes: want 0 to %d", sizeBytes, MaxBytes)
+		}
 	}
-	if p.ResponseBytes != p.RequestBytes {
-		return fmt.Errorf("echo: %d bytes cannot come back as %d: give both directions one size", p.RequestBytes, p.ResponseBytes)
-	}
-	return nil
+	settings := workload.Read(w, p)
+	workload.ReadStall(settings)
+	return settings.Err()
 }
 
 // Register hands the handler to a server.
-func (Workload) Register(to grpc.ServiceRegistrar, _ workload.Parameters) {
-	echopb.RegisterEchoServiceServer(to, handler{})
+func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
+	echopb.RegisterEchoServiceServer(to, &handler{stall: workload.ReadStall(workload.Read(w, p))})
 }
 
 // NewCaller makes one client with a payload of its own.
@@ -58,10 +73,20 @@ func (Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workl
 
 type handler struct {
 	echopb.UnimplementedEchoServiceServer
+	stall *workload.Stall
 }
 
 // Echo answers with the very message that came: a handler owns its request.
-func (handler) Echo(_ context.Context, in *echopb.Payload) (*echopb.Payload, error) {
+func (h *handler) Echo(ctx context.Context, in *echopb.Payload) (*echopb.Payload, error) {
+	if err := h.stall.Hold(ctx); err != nil {
+		return nil, err
+	}
+	if in.AnswerBytes != nil {
+		if *in.AnswerBytes > MaxBytes {
+			return nil, status.Errorf(codes.InvalidArgument, "echo: an answer of %d bytes: want 0 to %d", *in.AnswerBytes, MaxBytes)
+		}
+		in.Data, in.AnswerBytes = workload.Pattern(in.Id, int(*in.AnswerBytes)), nil
+	}
 	in.Timestamp = time.Now().UnixNano()
 	return in, nil
 }

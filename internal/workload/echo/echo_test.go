@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/workload"
 	"wirelab.dev/internal/workload/echo/echopb"
@@ -90,6 +91,64 @@ func TestEcho(t *testing.T) {
 	}
 }
 
+// settings are written as key=value.
+func settings(texts ...string) []scenario.Setting {
+	var all []scenario.Setting
+	for _, text := range texts {
+		key, value, _ := strings.Cut(text, "=")
+		all = append(all, scenario.Setting{Key: key, Value: value})
+	}
+	return all
+}
+
+// TestSymmetricRequestIsThePublishedOne keeps the three fields of the published
+// study, and nothing else, on the wire.
+func TestSymmetricRequestIsThePublishedOne(t *testing.T) {
+	wire, c := connect(t, job(64))
+	if err := c.Call(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const tags, idBytes, lengthByte, timestampBytes = 3, 1, 1, 9
+	if size := proto.Size(wire.sent[0]); size != 64+tags+idBytes+lengthByte+timestampBytes {
+		t.Errorf("the request takes %d bytes: %v", size, wire.sent[0])
+	}
+}
+
+func TestAnswerOfAnotherSize(t *testing.T) {
+	for _, sizes := range [][2]int{{64, 4096}, {4096, 64}, {64, 0}, {0, 1 << 20}} {
+		j := job(sizes[0])
+		j.ResponseBytes = sizes[1]
+		wire, c := connect(t, j)
+		var last []byte
+		for range 3 {
+			if err := c.Call(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Check(); err != nil {
+				t.Errorf("%v: %v", sizes, err)
+			}
+			if len(c.answer.Data) != sizes[1] || len(c.request.Data) != sizes[0] {
+				t.Errorf("%v: %d bytes out, %d back", sizes, len(c.request.Data), len(c.answer.Data))
+			}
+			if sizes[1] > 0 && bytes.Equal(c.answer.Data, last) {
+				t.Errorf("%v: two ids are answered with the same bytes", sizes)
+			}
+			last = c.answer.Data
+		}
+		wire.spoil = func(p *echopb.Payload) { p.Data = workload.Pattern(p.Id+1, sizes[1]) }
+		if err := c.Call(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Check(); sizes[1] > 0 && err == nil {
+			t.Errorf("%v: the answer to another id is taken", sizes)
+		}
+	}
+	greedy := &echopb.Payload{AnswerBytes: proto.Uint32(MaxBytes + 1)}
+	if _, err := (&handler{}).Echo(t.Context(), greedy); err == nil {
+		t.Error("the handler takes any size")
+	}
+}
+
 func TestWrongAnswersAreNoticed(t *testing.T) {
 	for _, wrong := range []struct {
 		what  string
@@ -126,23 +185,33 @@ func TestPayloadsFollowTheSeed(t *testing.T) {
 	same, other, client := job(4096), job(4096), job(4096)
 	other.Seed++
 	client.Client++
-	if !bytes.Equal(filling(job(4096)), filling(same)) {
+	if !bytes.Equal(job(4096).Filling(), same.Filling()) {
 		t.Error("equal jobs send different payloads")
 	}
-	if bytes.Equal(filling(same), filling(other)) || bytes.Equal(filling(same), filling(client)) {
+	if bytes.Equal(same.Filling(), other.Filling()) || bytes.Equal(same.Filling(), client.Filling()) {
 		t.Error("another seed or another client sends the same payload")
 	}
 }
 
 func TestCheckParameters(t *testing.T) {
-	for _, p := range []workload.Parameters{{}, {RequestBytes: 64, ResponseBytes: 64}, {RequestBytes: MaxBytes, ResponseBytes: MaxBytes}} {
+	for _, p := range []workload.Parameters{
+		{},
+		{RequestBytes: 64, ResponseBytes: 64},
+		{RequestBytes: MaxBytes, ResponseBytes: MaxBytes},
+		{RequestBytes: 64},
+		{ResponseBytes: MaxBytes},
+		{Settings: settings("stall=5ms", "every=7")},
+	} {
 		if err := (Workload{}).Check(p); err != nil {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}
 	for _, p := range []workload.Parameters{
-		{RequestBytes: 64},
-		{RequestBytes: 64, ResponseBytes: 65},
+		{RequestBytes: 64, ResponseBytes: -1},
+		{Settings: settings("stall=5")},
+		{Settings: settings("every=7")},
+		{Settings: settings("stall=5ms", "every=0")},
+		{Settings: settings("work=5ms")},
 		{RequestBytes: -1, ResponseBytes: -1},
 		{RequestBytes: MaxBytes + 1, ResponseBytes: MaxBytes + 1},
 	} {

@@ -36,7 +36,11 @@ type Payload struct {
 	Data []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
 	// timestamp is the sender's clock in nanoseconds. It is carried and never
 	// judged: latency is taken on the client's side of the stub.
-	Timestamp     int64 `protobuf:"varint,3,opt,name=timestamp,proto3" json:"timestamp,omitempty"`
+	Timestamp int64 `protobuf:"varint,3,opt,name=timestamp,proto3" json:"timestamp,omitempty"`
+	// answer_bytes asks for an answer whose data has this length and follows
+	// from the id. Absent, the data itself comes back, and on the wire the message
+	// is the published one.
+	AnswerBytes   *uint32 `protobuf:"varint,4,opt,name=answer_bytes,json=answerBytes,proto3,oneof" json:"answer_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -92,15 +96,24 @@ func (x *Payload) GetTimestamp() int64 {
 	return 0
 }
 
+func (x *Payload) GetAnswerBytes() uint32 {
+	if x != nil && x.AnswerBytes != nil {
+		return *x.AnswerBytes
+	}
+	return 0
+}
+
 var File_internal_workload_echo_echo_proto protoreflect.FileDescriptor
 
 const file_internal_workload_echo_echo_proto_rawDesc = "" +
 	"\n" +
-	"!internal/workload/echo/echo.proto\x12\x0fwirelab.echo.v1\"K\n" +
+	"!internal/workload/echo/echo.proto\x12\x0fwirelab.echo.v1\"\x84\x01\n" +
 	"\aPayload\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\x12\x1c\n" +
-	"\ttimestamp\x18\x03 \x01(\x03R\ttimestamp2I\n" +
+	"\ttimestamp\x18\x03 \x01(\x03R\ttimestamp\x12&\n" +
+	"\fanswer_bytes\x18\x04 \x01(\rH\x00R\vanswerBytes\x88\x01\x01B\x0f\n" +
+	"\r_answer_bytes2I\n" +
 	"\vEchoService\x12:\n" +
 	"\x04Echo\x12\x18.wirelab.echo.v1.Payload\x1a\x18.wirelab.echo.v1.PayloadB2Z0wirelab.dev/internal/workload/echo/echopb;echopbb\x06proto3"
 
@@ -135,6 +148,7 @@ func file_internal_workload_echo_echo_proto_init() {
 	if File_internal_workload_echo_echo_proto != nil {
 		return
 	}
+	file_internal_workload_echo_echo_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -31,9 +31,11 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// EchoService answers every payload with the same payload.
+// EchoService answers every payload with the same payload, or with as many
+// bytes as it asks for.
 type EchoServiceClient interface {
-	// Echo returns its request with a timestamp of its own.
+	// Echo returns its request with a timestamp of its own, and where it asks for
+	// an answer of another size, with other data.
 	Echo(ctx context.Context, in *Payload, opts ...grpc.CallOption) (*Payload, error)
 }
 
@@ -59,9 +61,11 @@ func (c *echoServiceClient) Echo(ctx context.Context, in *Payload, opts ...grpc.
 // All implementations must embed UnimplementedEchoServiceServer
 // for forward compatibility.
 //
-// EchoService answers every payload with the same payload.
+// EchoService answers every payload with the same payload, or with as many
+// bytes as it asks for.
 type EchoServiceServer interface {
-	// Echo returns its request with a timestamp of its own.
+	// Echo returns its request with a timestamp of its own, and where it asks for
+	// an answer of another size, with other data.
 	Echo(context.Context, *Payload) (*Payload, error)
 	mustEmbedUnimplementedEchoServiceServer()
 }

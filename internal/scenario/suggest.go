@@ -1,10 +1,10 @@
-package catalog
+package scenario
 
 import "strings"
 
-// suggest ends an error about a word that is not among those there are: with
+// Suggest ends an error about a word that is not among those there are: with
 // the one that was meant, as far as that can be told, and else with all.
-func suggest(word string, among []string) string {
+func Suggest(word string, among []string) string {
 	for slips := 1; slips <= 2; slips++ {
 		for _, candidate := range among {
 			// Two slips in three letters leave too little to go by.
