@@ -54,8 +54,8 @@ func (a *admission) work() {
 		}
 		next := arrival{err: err}
 		if err == nil {
-			conn, failed := Shake(a.ctx, raw, a.config)
-			if failed != nil {
+			conn := tls.Server(raw, a.config)
+			if Shake(a.ctx, conn) != nil {
 				continue // the peer knows why
 			}
 			next.conn = conn
@@ -88,22 +88,22 @@ func (a *admission) Close() error {
 	return err
 }
 
-// Shake is the server's side of a handshake, bounded in time. Where it fails
-// raw is closed, and a peer that does not speak TLS at all has been told so.
-func Shake(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn, error) {
+// Shake is the server's side of a handshake, bounded in time. Where it fails the
+// connection is closed, and a peer that does not speak TLS at all has been told
+// so. A connection that has shaken hands already is left as it is.
+func Shake(ctx context.Context, conn *tls.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	conn := tls.Server(raw, config)
 	err := conn.HandshakeContext(ctx)
 	if err == nil {
-		return conn, nil
+		return nil
 	}
 	var header tls.RecordHeaderError
 	if errors.As(err, &header) && header.Conn != nil {
-		_, _ = raw.Write(notTLS) // it may have gone already
+		_, _ = header.Conn.Write(notTLS) // it may have gone already
 	}
-	_ = raw.Close()
-	return nil, failure.InHandshake(err)
+	_ = conn.NetConn().Close()
+	return failure.InHandshake(err)
 }
 
 // notTLS is the alert unexpected_message as a fatal one (RFC 8446, sections 5.1

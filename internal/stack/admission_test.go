@@ -148,7 +148,7 @@ func TestShakeGivesUp(t *testing.T) {
 		here, there := net.Pipe()
 		defer func() { _ = here.Close() }()
 		begin := time.Now()
-		_, err := stack.Shake(context.Background(), there, server)
+		err := stack.Shake(context.Background(), tls.Server(there, server))
 		if took := time.Since(begin); failure.Of(err) != failure.HandshakeTimeout || took != 10*time.Second {
 			t.Errorf("a peer that says nothing: %v (%s) after %v", err, failure.Of(err), took)
 		}

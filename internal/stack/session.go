@@ -1,0 +1,68 @@
+package stack
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"sync"
+)
+
+// Prime gives the configuration a session to resume: it makes a connection to
+// the address and closes it when the server's ticket has come (RFC 8446, section
+// 4.6.1). Connections that are made from the configuration afterwards resume,
+// and renew the session as they do.
+func Prime(ctx context.Context, dialer *Dialer, address string, config *tls.Config) error {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	sessions := &sessions{ClientSessionCache: tls.NewLRUClientSessionCache(1), come: make(chan struct{})}
+	config.ClientSessionCache = sessions
+	conn, err := dialer.DialTLS(ctx, address, config)
+	if err != nil {
+		return err
+	}
+	// A ticket is read by whoever waits for the server's next word.
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	defer func() { _ = conn.Close() }()
+	ended := make(chan error, 1)
+	reading.Go(func() {
+		_, err := conn.Read(make([]byte, 1))
+		ended <- err
+	})
+	select {
+	case <-sessions.come:
+		return nil
+	case err := <-ended:
+		if sessions.any() {
+			return nil
+		}
+		return errors.Join(errNoSession, err)
+	case <-ctx.Done():
+		return errors.Join(errNoSession, ctx.Err())
+	}
+}
+
+var errNoSession = errors.New("the server gave no TLS session to resume")
+
+// sessions tells when there is the first.
+type sessions struct {
+	tls.ClientSessionCache
+	first sync.Once
+	come  chan struct{}
+}
+
+func (s *sessions) Put(key string, session *tls.ClientSessionState) {
+	s.ClientSessionCache.Put(key, session)
+	if session != nil { // nil takes one away
+		s.first.Do(func() { close(s.come) })
+	}
+}
+
+func (s *sessions) any() bool {
+	select {
+	case <-s.come:
+		return true
+	default:
+		return false
+	}
+}
