@@ -3,8 +3,6 @@ package analysis
 import (
 	"cmp"
 	"slices"
-
-	"wirelab.dev/internal/record"
 )
 
 // summarize describes a point.
@@ -25,6 +23,7 @@ func (p *point) summarize(shared remarks) Cell {
 		})
 	}
 	slices.SortFunc(c.Repeats, func(a, b Repeat) int { return cmp.Compare(a.Trial, b.Trial) })
+	c.Survival = survivalOf(p.measured())
 	if len(valid) == 0 {
 		if refused := p.measured(); len(refused) > 0 {
 			c.Refused = len(refused)
@@ -45,9 +44,15 @@ func (p *point) summarize(shared remarks) Cell {
 // forgetIntervals takes the intervals from the figures of a cell that is not
 // valid: they would say how sure we are of what we do not believe.
 func (c *Cell) forgetIntervals() {
-	figures := []*Figure{
-		&c.Throughput, &c.P99OverP50, &c.InFlight, &c.WarmUp, &c.Opened,
-		c.ClientCPU, c.ServerCPU, c.ClientBusy, c.ServerBusy, c.ClientPeak, c.ServerPeak,
+	figures := []*Figure{&c.Throughput, &c.P99OverP50, &c.InFlight, &c.WarmUp}
+	figures = append(figures, c.Client.figures()...)
+	figures = append(figures, c.Server.figures()...)
+	figures = append(figures, c.Connections.figures()...)
+	if c.Traffic != nil {
+		figures = append(figures, c.Traffic.figures()...)
+	}
+	if c.Wire != nil {
+		figures = append(figures, c.Wire.figures()...)
 	}
 	for _, l := range []*Latencies{&c.Service, c.Response, c.Wait} {
 		if l != nil {
@@ -66,16 +71,8 @@ func (c *Cell) count(trials []trial) {
 	for _, t := range trials {
 		c.Requests += t.Requests
 		c.Errors += t.Failed()
-		for _, e := range t.Errors {
-			i := slices.IndexFunc(c.ErrorKinds, func(k record.ErrorCount) bool { return k.Code == e.Code })
-			if i < 0 {
-				c.ErrorKinds = append(c.ErrorKinds, e)
-				continue
-			}
-			c.ErrorKinds[i].Count += e.Count
-		}
+		c.ErrorKinds = addFailures(c.ErrorKinds, t.Errors)
 	}
-	slices.SortStableFunc(c.ErrorKinds, func(a, b record.ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
 }
 
 func (c *Cell) measure(trials []trial) {
@@ -92,15 +89,12 @@ func (c *Cell) measure(trials []trial) {
 	c.P99OverP50 = over(trials, tailResponse)
 	c.InFlight = over(trials, func(t trial) float64 { return t.InFlight })
 	c.WarmUp = over(trials, func(t trial) float64 { return float64(t.WarmUp.TookNS) / 1e6 })
-	c.Opened = Figure{Value: over(trials, func(t trial) float64 { return float64(t.Connections.Opened) }).Value}
-	c.Want = trials[0].Connections.Want
-
-	c.ClientCPU = known(trials, func(t trial) (float64, bool) { return cpuPerRequest(t, t.Client) })
-	c.ServerCPU = known(trials, func(t trial) (float64, bool) { return cpuPerRequest(t, t.Server) })
-	c.ClientBusy = known(trials, func(t trial) (float64, bool) { return pointed(t.Client.Busy) })
-	c.ServerBusy = known(trials, func(t trial) (float64, bool) { return pointed(t.Server.Busy) })
-	c.ClientPeak = known(trials, func(t trial) (float64, bool) { return pointed(t.Client.PeakBytes) })
-	c.ServerPeak = known(trials, func(t trial) (float64, bool) { return pointed(t.Server.PeakBytes) })
+	c.Client = endOf(trials, clientOf, serverOf)
+	c.Server = endOf(trials, serverOf, clientOf)
+	c.Bound = c.bound()
+	c.Connections = connectionsOf(c.Cell, trials)
+	c.Traffic = trafficOf(trials)
+	c.Wire = wireOf(trials)
 }
 
 // latencies has no interval for the maximum: that of more trials is greater,
@@ -123,16 +117,6 @@ func latencies(trials []trial, of func(trial) times) Latencies {
 		P9999: by(func(t times) float64 { return t.p9999 }),
 		Max:   Figure{Value: greatest},
 	}
-}
-
-// cpuPerRequest is in microseconds. The window's CPU time is shared out over
-// the calls that ended in it.
-func cpuPerRequest(t trial, p record.Process) (float64, bool) {
-	ns, ok := p.CPUNS()
-	if !ok || t.Completed == 0 {
-		return 0, false
-	}
-	return float64(ns) / float64(t.Completed) / 1e3, true
 }
 
 func pointed[N int64 | float64](p *N) (float64, bool) {

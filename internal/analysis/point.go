@@ -22,6 +22,8 @@ type trial struct {
 	service  times
 	response times // the service times where the record has no others
 	wait     times
+	// What the connections of the window waited for.
+	connect, handshake, firstByte times
 }
 
 // times are the figures of one distribution, in microseconds.
@@ -50,8 +52,19 @@ func (p *point) add(r *record.Record) error {
 			return err
 		}
 	}
-	if r.Wait != nil {
-		if _, err := read(r.Wait, &t.wait); err != nil {
+	for _, further := range []struct {
+		from *latency.Distribution
+		into *times
+	}{
+		{r.Wait, &t.wait},
+		{r.Connections.Connect, &t.connect},
+		{r.Connections.Handshake, &t.handshake},
+		{r.Connections.FirstByte, &t.firstByte},
+	} {
+		if further.from == nil {
+			continue
+		}
+		if _, err := read(further.from, further.into); err != nil {
 			return err
 		}
 	}

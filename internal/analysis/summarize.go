@@ -45,6 +45,9 @@ func Summarize(m *record.Manifest, records []*record.Record) (*Summary, error) {
 	s.Crossovers = findCrossovers(points)
 	s.Limits = limitEffects(points)
 	s.WarmUps = warmUpNeeds(points)
+	s.Contrasts = findContrasts(points)
+	s.Settings = settings(points)
+	s.Machine = machineLimits(points)
 	return s, nil
 }
 

@@ -40,6 +40,10 @@ type Summary struct {
 	Crossovers  []Crossover
 	Limits      []LimitEffect
 	WarmUps     []WarmUpNeed
+	Contrasts   []Contrast
+
+	Settings []Setting
+	Machine  []MachineLimit
 }
 
 // Partial tells whether the run did less than it set out to.
@@ -84,15 +88,14 @@ type Cell struct {
 	Wait       *Latencies // nil without an in-flight limit
 	P99OverP50 Figure     // of Response where there is one
 	InFlight   Figure
-	WarmUp     Figure  // milliseconds that went before the window; 0 where it began cold
-	ClientCPU  *Figure // microseconds a request; nil where not measured
-	ServerCPU  *Figure
-	ClientBusy *Figure // share of the CPUs it was given
-	ServerBusy *Figure
-	ServerPeak *Figure // bytes
-	ClientPeak *Figure
-	Opened     Figure // connections
-	Want       int
+	WarmUp     Figure // milliseconds that went before the window; 0 where it began cold
+
+	Client, Server End
+	Bound          Bound
+	Survival       Survival
+	Connections    Connections
+	Traffic        *Traffic // nil where not measured
+	Wire           *Wire    // nil where not measured
 
 	Curve    []CurvePoint // response time by percentile, valid trials together
 	Repeats  []Repeat

@@ -65,11 +65,11 @@ func csvColumns() []csvColumn {
 	columns = append(columns, csvLatencies("response", response)...)
 	columns = append(columns, csvLatencies("wait", func(c *analysis.Cell) *analysis.Latencies { return c.Wait })...)
 	columns = append(columns, csvFigure("p99_over_p50", func(c *analysis.Cell) *analysis.Figure { return &c.P99OverP50 })...)
-	columns = append(columns, csvFigure("client_cpu_us", func(c *analysis.Cell) *analysis.Figure { return c.ClientCPU })...)
-	columns = append(columns, csvFigure("server_cpu_us", func(c *analysis.Cell) *analysis.Figure { return c.ServerCPU })...)
+	columns = append(columns, csvFigure("client_cpu_us", func(c *analysis.Cell) *analysis.Figure { return c.Client.CPU })...)
+	columns = append(columns, csvFigure("server_cpu_us", func(c *analysis.Cell) *analysis.Figure { return c.Server.CPU })...)
 	columns = append(columns, csvFigure("in_flight", func(c *analysis.Cell) *analysis.Figure { return &c.InFlight })...)
 	columns = append(columns, csvFigure("warm_up_ms", func(c *analysis.Cell) *analysis.Figure { return &c.WarmUp })...)
-	return append(columns, csvFigure("connections_opened", func(c *analysis.Cell) *analysis.Figure { return &c.Opened })...)
+	return append(columns, csvFigure("connections_opened", func(c *analysis.Cell) *analysis.Figure { return &c.Connections.Opened })...)
 }
 
 // csvFigure is a figure and the ends of its interval.

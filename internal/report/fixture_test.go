@@ -118,8 +118,8 @@ func fixtureCell(part, variant string, bytes, clients int) analysis.Cell {
 		P99OverP50: fixtureFigure(tail),
 		InFlight:   fixtureFigure(float64(clients) * 0.98),
 		WarmUp:     fixtureFigure(250),
-		ClientCPU:  &client, ServerCPU: &server,
-		Opened: analysis.Figure{Value: float64(clients)}, Want: clients,
+		Client:     analysis.End{CPU: &client}, Server: analysis.End{CPU: &server},
+		Connections: analysis.Connections{Opened: analysis.Figure{Value: float64(clients)}, Want: clients},
 	}
 	cell.Key = cell.Cell.Key()
 	for trial := range 3 {
@@ -175,7 +175,7 @@ func spoil(cells []analysis.Cell) {
 	failed := find("matrix/grpc/echo/64KiB/c=500")
 	failed.Valid, failed.Requests, failed.Repeats = 0, 0, nil
 	failed.Failure = "server worker grpc died: exit status 2; it said last: fatal error: runtime: out of memory <at mmap> & gave up"
-	failed.ClientCPU, failed.ServerCPU = nil, nil
+	failed.Client.CPU, failed.Server.CPU = nil, nil
 	blankFigures(failed)
 
 	partly := find("matrix/tcp/echo/1KiB/c=100")
@@ -186,14 +186,14 @@ func spoil(cells []analysis.Cell) {
 	partly.ErrorKinds = []record.ErrorCount{{Code: "DeadlineExceeded", Count: 17, Example: "context deadline exceeded after 10s"}}
 
 	unmeasured := find("matrix/rest/echo/64B/c=1")
-	unmeasured.ClientCPU, unmeasured.ServerCPU = nil, nil
+	unmeasured.Client.CPU, unmeasured.Server.CPU = nil, nil
 	unmeasured.P99OverP50.Interval = nil
 }
 
 // blankFigures is what analysis leaves of a cell without a valid trial; the NaN
 // is there to see that it does not reach JSON.
 func blankFigures(c *analysis.Cell) {
-	c.Throughput, c.InFlight, c.WarmUp, c.Opened = analysis.Figure{}, analysis.Figure{}, analysis.Figure{}, analysis.Figure{}
+	c.Throughput, c.InFlight, c.WarmUp, c.Connections.Opened = analysis.Figure{}, analysis.Figure{}, analysis.Figure{}, analysis.Figure{}
 	c.Service = analysis.Latencies{}
 	c.P99OverP50 = analysis.Figure{Value: math.NaN()}
 	c.Curve = nil

@@ -29,9 +29,12 @@ type Object struct {
 	Crossovers  []CrossoverObject  `json:"crossovers"`
 	Limits      []LimitObject      `json:"limits"`
 	WarmUps     []WarmUpObject     `json:"warm_ups"`
-	Advice      []string           `json:"advice"`    // in words, most important first
-	Warnings    []string           `json:"warnings"`  // of the whole run
-	Directory   string             `json:"directory"` // where the run lies
+	Contrasts   []ContrastObject   `json:"contrasts"`
+	Settings    []SettingObject    `json:"settings"`       // that are not a library's default
+	Machine     []MachineObject    `json:"machine_limits"` // those of the machine that a trial could have run into
+	Advice      []string           `json:"advice"`         // in words, most important first
+	Warnings    []string           `json:"warnings"`       // of the whole run
+	Directory   string             `json:"directory"`      // where the run lies
 }
 
 // TrialCounts says how many trials there were.
@@ -59,21 +62,30 @@ type CellObject struct {
 	Errors     int64               `json:"errors"`
 	ErrorKinds []record.ErrorCount `json:"error_kinds"`
 
-	ThroughputRPS Number           `json:"throughput_rps"`    // successful answers a second
-	Service       LatencyObject    `json:"service_us"`        // from the actual send
-	Response      LatencyObject    `json:"response_us"`       // from the intended send; the same as service_us in a closed loop without a limit
-	Wait          *LatencyObject   `json:"wait_us,omitempty"` // for a permit of the in-flight limit, part of response_us; absent without a limit
-	P99OverP50    Number           `json:"p99_over_p50"`      // of response_us
-	ClientCPU     *Number          `json:"client_cpu_us"`     // CPU time a request; null where it was not measured
-	ServerCPU     *Number          `json:"server_cpu_us"`     // CPU time a request; null where it was not measured
-	InFlight      Number           `json:"in_flight"`         // calls, mean over the window
-	WarmUpMS      Number           `json:"warm_up_ms"`        // that went before the window
-	Opened        Number           `json:"connections_opened"`
-	Valid         bool             `json:"valid"`        // at least one trial is valid
-	Trials        int              `json:"trials"`       // done
-	ValidTrials   int              `json:"valid_trials"` // of them
-	Warnings      []string         `json:"warnings"`     // what the checks found, worst first, then what else is worth knowing
-	Intervals     IntervalsByField `json:"intervals"`
+	ThroughputRPS Number         `json:"throughput_rps"`    // successful answers a second
+	Service       LatencyObject  `json:"service_us"`        // from the actual send
+	Response      LatencyObject  `json:"response_us"`       // from the intended send; the same as service_us in a closed loop without a limit
+	Wait          *LatencyObject `json:"wait_us,omitempty"` // for a permit of the in-flight limit, part of response_us; absent without a limit
+	P99OverP50    Number         `json:"p99_over_p50"`      // of response_us
+	ClientCPU     Number         `json:"client_cpu_us"`     // CPU time a request; null where it was not measured
+	ServerCPU     Number         `json:"server_cpu_us"`     // CPU time a request; null where it was not measured
+	InFlight      Number         `json:"in_flight"`         // calls, mean over the window
+	WarmUpMS      Number         `json:"warm_up_ms"`        // that went before the window
+	Opened        Number         `json:"connections_opened"`
+
+	Client      EndObject         `json:"client"`
+	Server      EndObject         `json:"server"`
+	Bound       analysis.Bound    `json:"bound" jsonschema:"enum=server-cpu,enum=client-cpu,enum=waiting,enum="` // what kept a closed loop from going faster; empty where neither is plain
+	Survival    SurvivalObject    `json:"survival"`
+	Connections ConnectionsObject `json:"connections"`
+	Traffic     *TrafficObject    `json:"traffic,omitempty"` // absent where it was not measured
+	Wire        *WireObject       `json:"wire,omitempty"`    // absent where it was not measured
+
+	Valid       bool             `json:"valid"`        // at least one trial is valid
+	Trials      int              `json:"trials"`       // done
+	ValidTrials int              `json:"valid_trials"` // of them
+	Warnings    []string         `json:"warnings"`     // what the checks found, worst first, then what else is worth knowing
+	Intervals   IntervalsByField `json:"intervals"`
 }
 
 // LatencyObject is a distribution of times, in microseconds.

@@ -29,6 +29,9 @@ func NewObject(run *Run) *Object {
 		Crossovers:  each(s.Crossovers, crossoverObject),
 		Limits:      each(s.Limits, limitObject),
 		WarmUps:     each(s.WarmUps, warmUpObject),
+		Contrasts:   each(s.Contrasts, contrastObject),
+		Settings:    each(s.Settings, settingObject),
+		Machine:     each(s.Machine, machineObject),
 		Advice:      listed(run.Advice),
 		Warnings:    listed(s.Warnings),
 		Directory:   run.Directory,
@@ -51,23 +54,17 @@ func listed[T any](list []T) []T {
 }
 
 func cellObject(c *analysis.Cell) CellObject {
-	intervals := IntervalsByField{}
-	figure := func(path string, f analysis.Figure) Number {
-		if !c.HasFigures() {
-			f = none
-		}
-		return intervals.take(path, f)
-	}
+	f := figures{cell: c, intervals: IntervalsByField{}}
 	latencies := func(path string, l *analysis.Latencies) LatencyObject {
 		return LatencyObject{
-			Mean:  figure(path+".mean", l.Mean),
-			P50:   figure(path+".p50", l.P50),
-			P90:   figure(path+".p90", l.P90),
-			P95:   figure(path+".p95", l.P95),
-			P99:   figure(path+".p99", l.P99),
-			P999:  figure(path+".p999", l.P999),
-			P9999: figure(path+".p9999", l.P9999),
-			Max:   figure(path+".max", l.Max),
+			Mean:  f.take(path+".mean", &l.Mean),
+			P50:   f.take(path+".p50", &l.P50),
+			P90:   f.take(path+".p90", &l.P90),
+			P95:   f.take(path+".p95", &l.P95),
+			P99:   f.take(path+".p99", &l.P99),
+			P999:  f.take(path+".p999", &l.P999),
+			P9999: f.take(path+".p9999", &l.P9999),
+			Max:   f.take(path+".max", &l.Max),
 		}
 	}
 	object := CellObject{
@@ -83,30 +80,31 @@ func cellObject(c *analysis.Cell) CellObject {
 		Requests:      c.Requests,
 		Errors:        c.Errors,
 		ErrorKinds:    listed(c.ErrorKinds),
-		ThroughputRPS: figure("throughput_rps", c.Throughput),
+		ThroughputRPS: f.take("throughput_rps", &c.Throughput),
 		Service:       latencies("service_us", &c.Service),
 		Response:      latencies("response_us", response(c)),
-		P99OverP50:    figure("p99_over_p50", c.P99OverP50),
-		InFlight:      figure("in_flight", c.InFlight),
-		WarmUpMS:      figure("warm_up_ms", c.WarmUp),
-		Opened:        figure("connections_opened", c.Opened),
+		P99OverP50:    f.take("p99_over_p50", &c.P99OverP50),
+		ClientCPU:     f.take("client_cpu_us", c.Client.CPU),
+		ServerCPU:     f.take("server_cpu_us", c.Server.CPU),
+		InFlight:      f.take("in_flight", &c.InFlight),
+		WarmUpMS:      f.take("warm_up_ms", &c.WarmUp),
+		Opened:        f.take("connections_opened", &c.Connections.Opened),
+		Client:        f.end("client", &c.Client),
+		Server:        f.end("server", &c.Server),
+		Bound:         c.Bound,
+		Survival:      survivalObject(&c.Survival),
+		Connections:   f.connections(&c.Connections),
+		Traffic:       f.traffic(c.Traffic),
+		Wire:          f.wire(c.Wire),
 		Valid:         c.IsValid(),
 		Trials:        c.Trials,
 		ValidTrials:   c.Valid,
 		Warnings:      warnings(c),
-		Intervals:     intervals,
+		Intervals:     f.intervals,
 	}
 	if c.Wait != nil {
 		wait := latencies("wait_us", c.Wait)
 		object.Wait = &wait
-	}
-	if c.ClientCPU != nil {
-		cpu := figure("client_cpu_us", *c.ClientCPU)
-		object.ClientCPU = &cpu
-	}
-	if c.ServerCPU != nil {
-		cpu := figure("server_cpu_us", *c.ServerCPU)
-		object.ServerCPU = &cpu
 	}
 	return object
 }

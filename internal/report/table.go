@@ -117,8 +117,8 @@ func columns(cells []*analysis.Cell) []column {
 		{title: "max", patience: 5, value: timed(func(l *analysis.Latencies) analysis.Figure { return l.Max })},
 		{title: "P99/P50", value: measured(func(c *analysis.Cell) string { return plain(c.P99OverP50.Value) })},
 		{title: "err", value: ofCell(func(c *analysis.Cell) string { return thousands(c.Errors) })},
-		{title: "client", patience: 4, value: measured(func(c *analysis.Cell) string { return maybeMicros(c.ClientCPU) })},
-		{title: "server", patience: 4, value: measured(func(c *analysis.Cell) string { return maybeMicros(c.ServerCPU) })},
+		{title: "client", patience: 4, value: measured(func(c *analysis.Cell) string { return maybeMicros(c.Client.CPU) })},
+		{title: "server", patience: 4, value: measured(func(c *analysis.Cell) string { return maybeMicros(c.Server.CPU) })},
 		{title: "valid", left: true, value: validity},
 	}
 	return slices.DeleteFunc(all, func(c column) bool {

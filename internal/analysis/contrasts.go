@@ -1,0 +1,228 @@
+package analysis
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/secure"
+	"wirelab.dev/internal/stats"
+)
+
+// The options whose choice is contrasted.
+const (
+	ByConnection  = "conn" // the mode, from the option or from the part
+	ByCertificate = "cert"
+	ByGroup       = "group"
+	ByTLS         = "tls"
+	ByAdmission   = "handshakes"
+)
+
+// The figures of a contrast, besides Throughput and P99.
+const (
+	CPU        = "cpu"         // time a request, both ends together
+	Handshake  = "handshake"   // the median's time
+	ServerPeak = "server-peak" // memory
+)
+
+// The verdicts of a contrast, besides Equivalent and Undecided: the changed
+// variant's figure is more than the base's, or less.
+const (
+	More Verdict = "more"
+	Less Verdict = "less"
+)
+
+// Contrast is what one choice changes: two variants of one stack that differ in
+// one option of their connections, at the same point.
+type Contrast struct {
+	Part          string
+	Stack         string
+	Option        string // which differs
+	Base, Changed string // variants
+	From, To      string // the option's values
+	Workload      string
+	RequestBytes  int
+	ResponseBytes int
+	Clients       int
+	Load          record.Load // without its in-flight limit, which is the variant's
+	Pairs         int         // repeats in which both trials are valid
+	Effects       []Effect
+}
+
+// Effect is one figure of the changed variant over the base's.
+type Effect struct {
+	Metric  string
+	Ratio   Figure
+	P       float64 // as a comparison's; NaN where there are too few trials
+	Verdict Verdict
+}
+
+// Of returns the effect on a metric.
+func (c *Contrast) Of(metric string) (Effect, bool) {
+	for _, e := range c.Effects {
+		if e.Metric == metric {
+			return e, true
+		}
+	}
+	return Effect{}, false
+}
+
+// choices are the options that are contrasted, with the value of a variant that
+// does not set them.
+var choices = []struct{ key, usual string }{
+	{ByConnection, ""}, // a point always has a mode
+	{ByCertificate, secure.Certificates()[0]},
+	{ByGroup, secure.Groups()[0]},
+	{ByTLS, "off"},
+	{ByAdmission, "unbounded"},
+}
+
+// modesFrom ranks the connection modes that a contrast may start from: what
+// each saves is told against the one before it.
+var modesFrom = []string{string(scenario.New), string(scenario.Resumed)}
+
+// felt is what a choice may change.
+var felt = []struct {
+	name string
+	of   metric
+}{
+	{CPU, cpuOfBoth},
+	{Throughput, throughput},
+	{P99, p99Response},
+	{Handshake, func(t trial) float64 { return t.handshake.p50 }},
+	{ServerPeak, peakOfServer},
+}
+
+func peakOfServer(t trial) float64 {
+	peak, _ := pointed(t.Server.PeakBytes)
+	return peak
+}
+
+// chosen is a point with what it chose.
+type chosen struct {
+	point  *point
+	values []string // as choices has them
+	rest   string   // all other options
+}
+
+// findContrasts holds every choice against the default, wherever two variants
+// of a stack differ in nothing else.
+func findContrasts(points []*point) []Contrast {
+	var all []Contrast
+	var bases, changed []*point
+	for _, rivals := range groupBy(points, (*point).contest) {
+		var sides []chosen
+		for _, p := range rivals {
+			if c, ok := choiceOf(p); ok && len(p.valid()) > 0 {
+				sides = append(sides, c)
+			}
+		}
+		for i, choice := range choices {
+			for _, to := range sides {
+				from, ok := baseOf(sides, to, i)
+				if !ok {
+					continue
+				}
+				all = append(all, newContrast(from, to, i, choice.key))
+				bases, changed = append(bases, from.point), append(changed, to.point)
+			}
+		}
+	}
+	for _, f := range felt {
+		var family []judged
+		for i := range all {
+			ofChanged, ofBase := pairs(changed[i], bases[i], f.of)
+			if len(ofChanged) == 0 || slices.Min(ofChanged) <= 0 || slices.Min(ofBase) <= 0 {
+				continue // not measured at both
+			}
+			if len(ofChanged) >= leastTrials {
+				family = append(family, judged{sample: newSample(ofChanged, ofBase), at: i})
+			}
+			all[i].Effects = append(all[i].Effects, Effect{
+				Metric: f.name, Ratio: ratio(changed[i], bases[i], f.of), P: math.NaN(), Verdict: Undecided,
+			})
+		}
+		decide(family, func(at int, verdict stats.Comparison) {
+			e := &all[at].Effects[len(all[at].Effects)-1]
+			e.P, e.Verdict = verdict.P, inTermsOfSize(verdict.Verdict)
+			e.Ratio = Figure{
+				Value:    verdict.Ratio.Estimate,
+				Interval: &Interval{Low: verdict.Ratio.Low, High: verdict.Ratio.High, Confidence: confidence},
+			}
+		})
+	}
+	return slices.DeleteFunc(all, func(c Contrast) bool { return len(c.Effects) == 0 })
+}
+
+func choiceOf(p *point) (chosen, bool) {
+	v, err := scenario.ParseVariant(p.cell.Variant)
+	if err != nil {
+		return chosen{}, false // a name from elsewhere: it has no options that we know
+	}
+	c := chosen{point: p}
+	for _, choice := range choices {
+		value, _ := v.Get(choice.key)
+		if choice.key == ByConnection {
+			value = p.cell.Connection
+		}
+		c.values = append(c.values, cmp.Or(value, choice.usual))
+		v.Options = slices.DeleteFunc(v.Options, func(s scenario.Setting) bool { return s.Key == choice.key })
+	}
+	c.rest = v.String()
+	return c, true
+}
+
+// baseOf is the point that to is held against for one of the choices.
+func baseOf(sides []chosen, to chosen, place int) (chosen, bool) {
+	candidates := []string{choices[place].usual}
+	if choices[place].key == ByConnection {
+		candidates = modesFrom
+	}
+	for _, value := range candidates {
+		if to.values[place] == value {
+			return chosen{}, false // it is the base itself
+		}
+		for _, from := range sides {
+			if from.rest == to.rest && from.values[place] == value && sameBut(place, from.values, to.values) {
+				return from, true
+			}
+		}
+	}
+	return chosen{}, false
+}
+
+func sameBut(place int, a, b []string) bool {
+	for i := range a {
+		if i != place && a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func newContrast(from, to chosen, place int, key string) Contrast {
+	cell := to.point.cell
+	ofBase, _ := pairs(from.point, to.point, throughput)
+	return Contrast{
+		Part: cell.Part, Stack: cell.Stack, Option: key,
+		Base: from.point.cell.Variant, Changed: cell.Variant,
+		From: from.values[place], To: to.values[place],
+		Workload: cell.Workload, RequestBytes: cell.RequestBytes, ResponseBytes: cell.ResponseBytes,
+		Clients: cell.Clients, Load: to.point.contest().load,
+		Pairs: len(ofBase),
+	}
+}
+
+func inTermsOfSize(v stats.Verdict) Verdict {
+	switch v {
+	case stats.Equivalent:
+		return Equivalent
+	case stats.Higher:
+		return More
+	case stats.Lower:
+		return Less
+	}
+	return Undecided
+}

@@ -1,0 +1,110 @@
+package analysis
+
+import "wirelab.dev/internal/record"
+
+// End is what one end cost over the window. A nil figure was not measured.
+type End struct {
+	CPU             *Figure // microseconds a request
+	Share           *Figure // of the CPU time of both ends
+	Busy            *Figure // share of the CPUs it was given
+	RSS, Peak, Heap *Figure // bytes
+	// The most that were seen at once.
+	Threads, Sockets, Goroutines *Figure
+}
+
+// endOf is the cost of one end; of picks it, and other the one that it shares
+// the work with.
+func endOf(trials []trial, of, other func(trial) record.Process) End {
+	count := func(field func(record.Process) *int64) *Figure {
+		return known(trials, func(t trial) (float64, bool) { return pointed(field(of(t))) })
+	}
+	return End{
+		CPU:        known(trials, func(t trial) (float64, bool) { return cpuPerRequest(t, of(t)) }),
+		Share:      known(trials, func(t trial) (float64, bool) { return cpuShare(of(t), other(t)) }),
+		Busy:       known(trials, func(t trial) (float64, bool) { return pointed(of(t).Busy) }),
+		RSS:        count(func(p record.Process) *int64 { return p.RSSBytes }),
+		Peak:       count(func(p record.Process) *int64 { return p.PeakBytes }),
+		Heap:       count(func(p record.Process) *int64 { return p.HeapBytes }),
+		Threads:    count(func(p record.Process) *int64 { return p.Threads }),
+		Sockets:    count(func(p record.Process) *int64 { return p.Sockets }),
+		Goroutines: count(func(p record.Process) *int64 { return p.Goroutines }),
+	}
+}
+
+func (e *End) figures() []*Figure {
+	return []*Figure{e.CPU, e.Share, e.Busy, e.RSS, e.Peak, e.Heap, e.Threads, e.Sockets, e.Goroutines}
+}
+
+func clientOf(t trial) record.Process { return t.Client }
+func serverOf(t trial) record.Process { return t.Server }
+
+// cpuPerRequest is in microseconds. The window's CPU time is shared out over
+// the calls that ended in it.
+func cpuPerRequest(t trial, p record.Process) (float64, bool) {
+	ns, ok := p.CPUNS()
+	if !ok || t.Completed == 0 {
+		return 0, false
+	}
+	return float64(ns) / float64(t.Completed) / 1e3, true
+}
+
+func cpuShare(one, other record.Process) (float64, bool) {
+	own, known := one.CPUNS()
+	others, both := other.CPUNS()
+	if !known || !both || own+others == 0 {
+		return 0, false
+	}
+	return float64(own) / float64(own+others), true
+}
+
+// cpuOfBoth is what a request costs both ends together, in microseconds; 0
+// where it was not measured.
+func cpuOfBoth(t trial) float64 {
+	client, known := cpuPerRequest(t, t.Client)
+	server, both := cpuPerRequest(t, t.Server)
+	if !known || !both {
+		return 0
+	}
+	return client + server
+}
+
+// Bound is what kept a closed loop from going faster.
+type Bound string
+
+// What a closed loop may be bound by.
+const (
+	ByServerCPU Bound = "server-cpu"
+	ByClientCPU Bound = "client-cpu"
+	ByWaiting   Bound = "waiting" // for what takes no CPU: a sleep, a link, a lock
+	Unbound     Bound = ""        // an open loop, or neither is plain
+)
+
+const (
+	// boundBusy is the share of its CPUs from which an end is as busy as it
+	// gets: the rest goes to what the scheduler and its neighbours take.
+	boundBusy = 0.9
+	// boundIdle is the share below which neither end can be what limits, even
+	// if its work came in bursts.
+	boundIdle = 0.6
+	// boundInCalls is the share of their time that clients must spend in
+	// calls for their number over the latency to be the throughput.
+	boundInCalls = 0.9
+)
+
+// bound tells what limited a cell. A closed loop's throughput is its clients
+// over the latency (Little's law), so one that computes little and yet is
+// always in calls is limited by what the calls wait for.
+func (c *Cell) bound() Bound {
+	client, server := c.Client.Busy, c.Server.Busy
+	switch {
+	case c.Load.Model != "closed" || client == nil || server == nil:
+		return Unbound
+	case server.Value >= boundBusy && server.Value >= client.Value:
+		return ByServerCPU
+	case client.Value >= boundBusy:
+		return ByClientCPU
+	case client.Value < boundIdle && server.Value < boundIdle && c.InFlight.Value >= boundInCalls*float64(c.Clients):
+		return ByWaiting
+	}
+	return Unbound
+}

@@ -1,0 +1,63 @@
+package analysis
+
+import (
+	"slices"
+
+	"wirelab.dev/internal/record"
+)
+
+// Setting is one value that is not a library's default, with the variants of
+// one stack that have it.
+type Setting struct {
+	Stack    string
+	Variants []string
+	record.Setting
+}
+
+// settings are those of all trials, each once a stack, in the order of the
+// stacks.
+func settings(points []*point) []Setting {
+	var all []Setting
+	for _, p := range points {
+		for _, t := range p.trials {
+			for _, s := range t.Settings {
+				i := slices.IndexFunc(all, func(known Setting) bool { return known.Stack == p.cell.Stack && known.Setting == s })
+				if i < 0 {
+					i = len(all)
+					all = append(all, Setting{Stack: p.cell.Stack, Setting: s})
+				}
+				if !slices.Contains(all[i].Variants, p.cell.Variant) {
+					all[i].Variants = append(all[i].Variants, p.cell.Variant)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// MachineLimit is one of the machine's, where the run came nearest to it.
+type MachineLimit struct {
+	record.Limit
+	Cell  string // its key
+	Short bool   // less was to be had than was needed
+}
+
+// machineLimits keeps each limit's trial with the least to spare.
+func machineLimits(points []*point) []MachineLimit {
+	var all []MachineLimit
+	for _, p := range points {
+		for _, t := range p.trials {
+			for _, l := range t.Limits {
+				found := MachineLimit{Limit: l, Cell: p.cell.Key(), Short: l.Need > l.Have}
+				i := slices.IndexFunc(all, func(known MachineLimit) bool { return known.Name == l.Name })
+				switch {
+				case i < 0:
+					all = append(all, found)
+				case l.Have-l.Need < all[i].Have-all[i].Need:
+					all[i] = found
+				}
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,95 @@
+package analysis
+
+import "wirelab.dev/internal/record"
+
+// Traffic is what went over a cell's connections in the window, below TLS, by
+// the request.
+type Traffic struct {
+	Transport      string
+	Offload        string // gso or none; empty where it is not known
+	Sent, Received Direction
+	Retransmits    *Figure // a thousand requests
+	RTT, MinRTT    *Figure // microseconds
+}
+
+// Direction is one way of the traffic. A nil figure was not measured.
+type Direction struct {
+	Bytes     Figure  // a request
+	Plain     *Figure // bytes a request that TLS was given
+	Handshake *Figure // bytes a request that went before a call's first byte
+	Message   *Figure // bytes a request of the messages alone
+	Packets   *Figure // a request
+	PureAcks  *Figure // segments a request that carried nothing
+	PerCall   *Figure // packets a system call
+}
+
+// trafficOf is nil where it was not measured in every trial.
+func trafficOf(trials []trial) *Traffic {
+	if !hasAll(trials, func(t trial) bool { return t.Traffic != nil && t.Completed > 0 }) {
+		return nil
+	}
+	one := trials[0].Traffic
+	of := func(field func(*record.Traffic) *int64, scale float64) *Figure {
+		return known(trials, func(t trial) (float64, bool) {
+			v, ok := pointed(field(t.Traffic))
+			return scale * v / requestsSeen(t), ok
+		})
+	}
+	alone := func(field func(*record.Traffic) *int64) *Figure {
+		return known(trials, func(t trial) (float64, bool) {
+			v, ok := pointed(field(t.Traffic))
+			return v / 1e3, ok
+		})
+	}
+	return &Traffic{
+		Transport: one.Transport, Offload: one.Offload,
+		Sent: Direction{
+			Bytes:     over(trials, func(t trial) float64 { return float64(t.Traffic.SentBytes) / requestsSeen(t) }),
+			Plain:     of(func(t *record.Traffic) *int64 { return t.PlainSentBytes }, 1),
+			Handshake: of(func(t *record.Traffic) *int64 { return t.HandshakeSentBytes }, 1),
+			Message:   of(func(t *record.Traffic) *int64 { return t.MessageSentBytes }, 1),
+			Packets:   of(func(t *record.Traffic) *int64 { return t.SentPackets }, 1),
+			PureAcks:  of(func(t *record.Traffic) *int64 { return t.SentPureAcks }, 1),
+			PerCall:   perCall(trials, func(t *record.Traffic) (packets, calls *int64) { return t.SentPackets, t.SendCalls }),
+		},
+		Received: Direction{
+			Bytes:     over(trials, func(t trial) float64 { return float64(t.Traffic.ReceivedBytes) / requestsSeen(t) }),
+			Plain:     of(func(t *record.Traffic) *int64 { return t.PlainReceivedBytes }, 1),
+			Handshake: of(func(t *record.Traffic) *int64 { return t.HandshakeReceivedBytes }, 1),
+			Message:   of(func(t *record.Traffic) *int64 { return t.MessageReceivedBytes }, 1),
+			Packets:   of(func(t *record.Traffic) *int64 { return t.ReceivedPackets }, 1),
+			PureAcks:  of(func(t *record.Traffic) *int64 { return t.ReceivedPureAcks }, 1),
+			PerCall:   perCall(trials, func(t *record.Traffic) (packets, calls *int64) { return t.ReceivedPackets, t.ReceiveCalls }),
+		},
+		Retransmits: of(func(t *record.Traffic) *int64 { return t.Retransmits }, 1000),
+		RTT:         alone(func(t *record.Traffic) *int64 { return t.RTTNS }),
+		MinRTT:      alone(func(t *record.Traffic) *int64 { return t.MinRTTNS }),
+	}
+}
+
+// requestsSeen is how many requests ended while the traffic was watched, which
+// is a little more or less than the window.
+func requestsSeen(t trial) float64 {
+	if t.Traffic.SpanNS == 0 || t.WindowNS == 0 {
+		return float64(t.Completed)
+	}
+	return float64(t.Completed) * float64(t.Traffic.SpanNS) / float64(t.WindowNS)
+}
+
+func perCall(trials []trial, of func(*record.Traffic) (packets, calls *int64)) *Figure {
+	return known(trials, func(t trial) (float64, bool) {
+		packets, calls := of(t.Traffic)
+		if packets == nil || calls == nil || *calls == 0 {
+			return 0, false
+		}
+		return float64(*packets) / float64(*calls), true
+	})
+}
+
+func (t *Traffic) figures() []*Figure {
+	figures := []*Figure{t.Retransmits, t.RTT, t.MinRTT}
+	for _, d := range []*Direction{&t.Sent, &t.Received} {
+		figures = append(figures, &d.Bytes, d.Plain, d.Handshake, d.Message, d.Packets, d.PureAcks, d.PerCall)
+	}
+	return figures
+}

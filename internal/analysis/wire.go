@@ -1,0 +1,65 @@
+package analysis
+
+import "wirelab.dev/internal/record"
+
+// Wire is what one call puts on the wire, in bytes, layer by layer.
+type Wire struct {
+	Request, Response WireBytes
+	// What a connection costs besides its calls, and what its first call
+	// sends and receives.
+	FirstSent, FirstReceived         Figure
+	HandshakeSent, HandshakeReceived Figure
+}
+
+// WireBytes is one direction of a call. A nil layer could not be told apart.
+type WireBytes struct {
+	Message, Protocol         Figure
+	Security, Transport, Acks *Figure
+	Total                     Figure
+}
+
+// wireOf is nil where no trial looked.
+func wireOf(trials []trial) *Wire {
+	var looked []trial
+	for _, t := range trials {
+		if t.Wire != nil {
+			looked = append(looked, t)
+		}
+	}
+	if len(looked) == 0 {
+		return nil
+	}
+	of := func(field func(*record.Wire) float64) Figure {
+		return over(looked, func(t trial) float64 { return field(t.Wire) })
+	}
+	return &Wire{
+		Request:           wireBytesOf(looked, func(w *record.Wire) record.WireBytes { return w.Request }),
+		Response:          wireBytesOf(looked, func(w *record.Wire) record.WireBytes { return w.Response }),
+		FirstSent:         of(func(w *record.Wire) float64 { return w.FirstSentBytes }),
+		FirstReceived:     of(func(w *record.Wire) float64 { return w.FirstReceivedBytes }),
+		HandshakeSent:     of(func(w *record.Wire) float64 { return w.HandshakeSentBytes }),
+		HandshakeReceived: of(func(w *record.Wire) float64 { return w.HandshakeReceivedBytes }),
+	}
+}
+
+func wireBytesOf(trials []trial, side func(*record.Wire) record.WireBytes) WireBytes {
+	layer := func(field func(record.WireBytes) *float64) *Figure {
+		return known(trials, func(t trial) (float64, bool) { return pointed(field(side(t.Wire))) })
+	}
+	return WireBytes{
+		Message:   over(trials, func(t trial) float64 { return side(t.Wire).MessageBytes }),
+		Protocol:  over(trials, func(t trial) float64 { return side(t.Wire).ProtocolBytes }),
+		Security:  layer(func(b record.WireBytes) *float64 { return b.SecurityBytes }),
+		Transport: layer(func(b record.WireBytes) *float64 { return b.TransportBytes }),
+		Acks:      layer(func(b record.WireBytes) *float64 { return b.AckBytes }),
+		Total:     over(trials, func(t trial) float64 { return side(t.Wire).TotalBytes() }),
+	}
+}
+
+func (w *Wire) figures() []*Figure {
+	figures := []*Figure{&w.FirstSent, &w.FirstReceived, &w.HandshakeSent, &w.HandshakeReceived}
+	for _, b := range []*WireBytes{&w.Request, &w.Response} {
+		figures = append(figures, &b.Message, &b.Protocol, b.Security, b.Transport, b.Acks, &b.Total)
+	}
+	return figures
+}
