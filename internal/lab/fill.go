@@ -41,12 +41,14 @@ func fill(r *record.Record, c *worker.ClientResult) {
 }
 
 // applyUsage takes over what a process cost in the window.
-func applyUsage(p *record.Process, u *probe.Usage, windowNS int64) {
+func applyUsage(p *record.Process, u *probe.Window, windowNS int64) {
 	if u == nil {
 		return
 	}
 	p.UserNS, p.SystemNS = &u.UserNS, &u.SystemNS
-	p.PeakBytes = &u.MaxRSSBytes
+	p.RSSBytes, p.PeakBytes = measured(u.RSSBytes), measured(u.Most.RSSBytes)
+	p.Threads, p.Sockets = measured(u.Most.Threads), measured(u.Most.Sockets)
+	p.Goroutines, p.HeapBytes = measured(u.Most.Goroutines), measured(u.Most.HeapLiveBytes)
 	p.SwitchesVol, p.SwitchesInv = &u.VoluntarySwitches, &u.InvoluntarySwitches
 	p.MinorFaults, p.MajorFaults = &u.MinorFaults, &u.MajorFaults
 	p.GCCycles, p.GCCPUNS = &u.Go.GCCycles, &u.Go.GCNS
@@ -60,6 +62,14 @@ func applyUsage(p *record.Process, u *probe.Usage, windowNS int64) {
 		busy := float64(u.CPU()) / float64(windowNS) / float64(cpus)
 		p.Busy = &busy
 	}
+}
+
+// measured is absent where a gauge is zero, which none is that was read.
+func measured(gauge int64) *int64 {
+	if gauge == 0 {
+		return nil
+	}
+	return &gauge
 }
 
 // warnOfMemory tells where the limit of a worker's memory took part in the

@@ -49,9 +49,7 @@ func readProcess(proc fs.FS, pid int) (Usage, error) {
 	if err != nil {
 		return Usage{}, err
 	}
-	// A process that has ended and was not reaped has no memory.
-	peak, _ := statusFigure(status, "\nVmHWM:")
-	usage.MaxRSSBytes = peak * 1024
+	usage.readMemory(status)
 	threads, err := fs.ReadDir(proc, folder+"/task")
 	if err != nil {
 		return Usage{}, err
@@ -106,6 +104,16 @@ func parseStat(stat string) (Usage, error) {
 	usage.UserNS *= int64(tick)
 	usage.SystemNS *= int64(tick)
 	return usage, nil
+}
+
+// readMemory reads what /proc/PID/status says of memory and threads. A process
+// that has ended and was not reaped has no memory.
+func (u *Usage) readMemory(status []byte) {
+	const kibibyte = 1024
+	resident, _ := statusFigure(status, "\nVmRSS:")
+	peak, _ := statusFigure(status, "\nVmHWM:")
+	u.RSSBytes, u.MaxRSSBytes = resident*kibibyte, peak*kibibyte
+	u.Threads, _ = statusFigure(status, "\nThreads:")
 }
 
 // statusFigure finds the number behind a label of /proc/PID/status. The label

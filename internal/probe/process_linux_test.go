@@ -88,7 +88,7 @@ func TestReadProcess(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	proc := fstest.MapFS{
 		"7/stat":          file("7 (odd ) (name) S 1 7 7 0 -1 4194560 1234 0 5 0 42 17 0 0 20 0 4 0 100 1 1\n"),
-		"7/status":        file("Name:\tx\nVmHWM:\t    2048 kB\n"),
+		"7/status":        file("Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nThreads:\t2\n"),
 		"7/task/7/status": file("Name:\tx\nvoluntary_ctxt_switches:\t10\nnonvoluntary_ctxt_switches:\t3\n"),
 		"7/task/8/status": file("Name:\tx\nvoluntary_ctxt_switches:\t20\nnonvoluntary_ctxt_switches:\t4\n"),
 		"7/task/9/comm":   file("ended between listing and reading"),
@@ -101,7 +101,7 @@ func TestReadProcess(t *testing.T) {
 	got, err := readProcess(proc, 7)
 	want := Usage{
 		UserNS: 420_000_000, SystemNS: 170_000_000, MinorFaults: 1234, MajorFaults: 5,
-		MaxRSSBytes: 2 << 20, VoluntarySwitches: 30, InvoluntarySwitches: 7,
+		RSSBytes: 1 << 20, MaxRSSBytes: 2 << 20, Threads: 2, VoluntarySwitches: 30, InvoluntarySwitches: 7,
 	}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)

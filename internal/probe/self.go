@@ -44,6 +44,11 @@ type selfReader struct {
 	// status stays open: reading it again costs 9 µs, opening it 30 more.
 	status *os.File
 	text   [16 << 10]byte
+
+	descriptors *os.File
+	readings    int
+	// others are the open descriptors that are no sockets.
+	others int64
 }
 
 // The order of the samples.
@@ -81,17 +86,20 @@ func newSelfReader() *selfReader {
 func (r *selfReader) read(usage *Usage) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.readPeak(usage); err != nil {
+	if err := r.readMemory(usage); err != nil {
+		return err
+	}
+	if err := r.readSockets(usage); err != nil {
 		return err
 	}
 	r.readRuntime(&usage.Go)
 	return nil
 }
 
-// readPeak takes the peak from procfs, not from getrusage: ru_maxrss of a
+// readMemory takes the peak from procfs, not from getrusage: ru_maxrss of a
 // process also holds what its parent had resident when it forked (the memory
 // is shared until exec), so that a worker would report its controller's peak.
-func (r *selfReader) readPeak(usage *Usage) error {
+func (r *selfReader) readMemory(usage *Usage) error {
 	if r.status == nil {
 		status, err := os.Open("/proc/self/status")
 		if err != nil {
@@ -103,11 +111,10 @@ func (r *selfReader) readPeak(usage *Usage) error {
 	if err != nil && err != io.EOF {
 		return err
 	}
-	kibibytes, found := statusFigure(r.text[:count], "\nVmHWM:")
-	if !found {
+	usage.readMemory(r.text[:count])
+	if usage.MaxRSSBytes == 0 {
 		return errors.New("no VmHWM in /proc/self/status")
 	}
-	usage.MaxRSSBytes = kibibytes * 1024
 	return nil
 }
 

@@ -135,6 +135,11 @@ func TestSelfSeesMemory(t *testing.T) {
 	if err := unix.Munmap(memory); err != nil {
 		t.Fatal(err)
 	}
+	freed := self(t)
+	within(t, "memory held", float64(after.RSSBytes-before.RSSBytes), touched, 0.1)
+	within(t, "memory given back", float64(after.RSSBytes-freed.RSSBytes), touched, 0.1)
+	// The kernel counts pages a CPU at a time and adds them up roughly.
+	within(t, "peak after giving back", float64(freed.MaxRSSBytes), float64(after.MaxRSSBytes), 0.02)
 	within(t, "faults", float64(after.Since(before).MinorFaults), pageCount, 0.1)
 	within(t, "resident memory", float64(after.MaxRSSBytes-before.MaxRSSBytes), touched, 0.1)
 }
@@ -264,11 +269,108 @@ func TestSelfDoesNotAllocate(t *testing.T) {
 	}
 }
 
+func TestSelfSeesThreads(t *testing.T) {
+	const parked = 20
+	before := self(t)
+	if before.Threads < 1 {
+		t.Fatalf("%d threads", before.Threads)
+	}
+	var ready, ended sync.WaitGroup
+	release := make(chan struct{})
+	ready.Add(parked)
+	for range parked {
+		ended.Go(func() {
+			runtime.LockOSThread() // and never unlocked: the thread ends with it
+			ready.Done()
+			<-release
+		})
+	}
+	ready.Wait()
+	during := self(t)
+	close(release)
+	ended.Wait()
+	// Some of them may have been idle threads before.
+	if during.Threads < parked+1 {
+		t.Errorf("%d threads with %d goroutines that each hold one, %d before", during.Threads, parked, before.Threads)
+	}
+}
+
+func TestSelfSeesSockets(t *testing.T) {
+	const sockets, files = 300, 40
+	readings := func() int64 { // a recount is among so many
+		var last int64
+		for range recountEvery {
+			last = self(t).Sockets
+		}
+		return last
+	}
+	before := self(t).Sockets
+	var pairs [][2]int
+	for range sockets / 2 {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pairs = append(pairs, pair)
+	}
+	if got := self(t).Sockets - before; got != sockets {
+		if info, err := os.Stat("/proc/self/fd"); err == nil && info.Size() == 0 {
+			t.Skip("this kernel is older than 6.2 and does not tell how many descriptors are open")
+		}
+		t.Errorf("%d sockets more, want %d", got, sockets)
+	}
+	var opened []*os.File
+	for range files {
+		file, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened = append(opened, file)
+	}
+	if got := readings() - before; got != sockets {
+		t.Errorf("%d sockets more with %d files beside them, want %d", got, files, sockets)
+	}
+	for _, file := range opened {
+		_ = file.Close()
+	}
+	for _, pair := range pairs {
+		_, _ = unix.Close(pair[0]), unix.Close(pair[1])
+	}
+	if got := readings(); got != before {
+		t.Errorf("%d sockets in the end, %d at first", got, before)
+	}
+}
+
+// The cost of a reading is that of the sampler: one each DefaultPeriod.
 func BenchmarkSelf(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Self(); err != nil {
+	for _, sockets := range []int{0, 1000} {
+		b.Run(fmt.Sprintf("sockets=%d", sockets), func(b *testing.B) {
+			for range sockets / 2 {
+				pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer func() { _, _ = unix.Close(pair[0]), unix.Close(pair[1]) }()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Self(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkRecount(b *testing.B) {
+	for range 500 {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
 			b.Fatal(err)
 		}
+		defer func() { _, _ = unix.Close(pair[0]), unix.Close(pair[1]) }()
+	}
+	for b.Loop() {
+		otherDescriptors(1000)
 	}
 }

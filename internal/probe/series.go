@@ -18,20 +18,38 @@ type Series struct {
 
 // Between returns what happened from one instant to another: counters by
 // linear interpolation between the readings around each end, gauges as of the
-// last reading within. It refuses a window that the series does not cover.
-func (s Series) Between(startNS, endNS int64) (Usage, error) {
+// last reading within, and the most that gauges were from edge to edge. It
+// refuses a window that the series does not cover.
+func (s Series) Between(startNS, endNS int64) (Window, error) {
 	if endNS < startNS {
-		return Usage{}, fmt.Errorf("cut usage: the window ends %d ns before it starts", startNS-endNS)
+		return Window{}, fmt.Errorf("cut usage: the window ends %d ns before it starts", startNS-endNS)
 	}
 	if len(s.samples) == 0 {
-		return Usage{}, fmt.Errorf("cut usage: no readings%s", s.because())
+		return Window{}, fmt.Errorf("cut usage: no readings%s", s.because())
 	}
 	first, last := s.samples[0].AtNS, s.samples[len(s.samples)-1].AtNS
 	if startNS < first || endNS > last {
-		return Usage{}, fmt.Errorf("cut usage: readings run from %d to %d ns, the window from %d to %d%s",
+		return Window{}, fmt.Errorf("cut usage: readings run from %d to %d ns, the window from %d to %d%s",
 			first, last, startNS, endNS, s.because())
 	}
-	return s.at(endNS).Since(s.at(startNS)), nil
+	start, end := s.at(startNS), s.at(endNS)
+	window := Window{Usage: end.Since(start), Most: s.most(startNS, endNS)}
+	if end.MaxRSSBytes > start.MaxRSSBytes {
+		window.Most.RSSBytes = end.MaxRSSBytes
+	}
+	return window, nil
+}
+
+// most is what gauges were at most at the window's start and since.
+func (s Series) most(startNS, endNS int64) Held {
+	usage := s.at(startNS)
+	most := heldBy(&usage)
+	for i := range s.samples {
+		if at := s.samples[i].AtNS; startNS <= at && at <= endNS {
+			most = most.greatest(heldBy(&s.samples[i]))
+		}
+	}
+	return most
 }
 
 func (s Series) because() string {

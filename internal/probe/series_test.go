@@ -41,8 +41,31 @@ func TestBetweenInterpolates(t *testing.T) {
 		{2500, 3500, Usage{AtNS: 3500, UserNS: 1000, MajorFaults: 2, MaxRSSBytes: 2}},
 	} {
 		got, err := series.Between(test.start, test.end)
-		if err != nil || got != test.want {
+		if err != nil || got.Usage != test.want {
 			t.Errorf("Between(%d, %d) = %+v, %v; want %+v", test.start, test.end, got, err, test.want)
+		}
+	}
+}
+
+func TestBetweenKeepsTheMost(t *testing.T) {
+	series := Series{samples: []Usage{
+		{AtNS: 1000, Threads: 90, Sockets: 9, RSSBytes: 40, MaxRSSBytes: 70},
+		{AtNS: 2000, Threads: 10, Sockets: 1, RSSBytes: 60, MaxRSSBytes: 70},
+		{AtNS: 3000, Threads: 30, Sockets: 3, RSSBytes: 50, MaxRSSBytes: 70, Go: GoUsage{Goroutines: 7, HeapLiveBytes: 8}},
+		{AtNS: 4000, Threads: 20, Sockets: 2, RSSBytes: 55, MaxRSSBytes: 80},
+		{AtNS: 5000, Threads: 80, Sockets: 8, RSSBytes: 90, MaxRSSBytes: 95},
+	}}
+	for _, test := range []struct {
+		name       string
+		start, end int64
+		want       Held
+	}{
+		{"the greatest reading", 2000, 3500, Held{RSSBytes: 60, Threads: 30, Sockets: 3, Goroutines: 7, HeapLiveBytes: 8}},
+		{"what was held when it opened", 1500, 1700, Held{RSSBytes: 40, Threads: 90, Sockets: 9}},
+		{"a peak between two readings", 2000, 4000, Held{RSSBytes: 80, Threads: 30, Sockets: 3, Goroutines: 7, HeapLiveBytes: 8}},
+	} {
+		if got, err := series.Between(test.start, test.end); err != nil || got.Most != test.want {
+			t.Errorf("%s: %+v, %v; want %+v", test.name, got.Most, err, test.want)
 		}
 	}
 }

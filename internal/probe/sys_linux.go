@@ -8,7 +8,7 @@ import (
 )
 
 // resourceUsage reads the kernel's account of the calling process, but for its
-// memory: see selfReader.readPeak.
+// memory: see selfReader.readMemory.
 func resourceUsage() (Usage, error) {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
@@ -36,4 +36,32 @@ func processorTime(pid int) (time.Duration, error) {
 		return 0, fmt.Errorf("read CPU clock of process %d: %w", pid, err)
 	}
 	return time.Duration(now.Nano()), nil
+}
+
+// descriptorCount is how many descriptors the calling process has open, seen
+// through one that is /proc/self/fd. A kernel that does not tell says 0.
+func descriptorCount(folder int) (int64, error) {
+	var stat unix.Stat_t
+	if err := unix.Fstat(folder, &stat); err != nil {
+		return 0, fmt.Errorf("count descriptors: %w", err)
+	}
+	return stat.Size, nil
+}
+
+// otherDescriptors counts, of that many open descriptors, those that are no
+// sockets. The kernel gives out the lowest number that is free, so they lie
+// close together; where many were closed since, the search ends all the same.
+func otherDescriptors(open int64) int64 {
+	var stat unix.Stat_t
+	var found, others int64
+	for descriptor := 0; found < open && int64(descriptor) < 2*open+1024; descriptor++ {
+		if unix.Fstat(descriptor, &stat) != nil {
+			continue // not open
+		}
+		found++
+		if stat.Mode&unix.S_IFMT != unix.S_IFSOCK {
+			others++
+		}
+	}
+	return others
 }

@@ -17,3 +17,8 @@ func resourceUsage() (Usage, error) {
 func processorTime(pid int) (time.Duration, error) {
 	return 0, fmt.Errorf("read CPU clock of process %d: %w: it takes Linux, this is %s", pid, host.ErrUnsupported, runtime.GOOS)
 }
+
+// descriptorCount is not known.
+func descriptorCount(int) (int64, error) { return 0, nil }
+
+func otherDescriptors(int64) int64 { return 0 }

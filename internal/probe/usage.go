@@ -11,13 +11,38 @@ type Usage struct {
 	// UserNS and SystemNS are processor time, with that of ended threads.
 	UserNS   int64 `json:"user_ns"`
 	SystemNS int64 `json:"system_ns"`
+	// RSSBytes, a gauge, is the resident memory.
+	RSSBytes int64 `json:"rss_bytes"`
 	// MaxRSSBytes, a gauge, is the most memory that was ever resident.
-	MaxRSSBytes         int64   `json:"max_rss_bytes"`
+	MaxRSSBytes int64 `json:"max_rss_bytes"`
+	// Threads is a gauge.
+	Threads int64 `json:"threads"`
+	// Sockets, a gauge, is how many are open, listening ones included. 0: not
+	// known, which is so for other processes and before Linux 6.2.
+	Sockets             int64   `json:"sockets"`
 	VoluntarySwitches   int64   `json:"voluntary_switches"`
 	InvoluntarySwitches int64   `json:"involuntary_switches"`
 	MinorFaults         int64   `json:"minor_faults"`
 	MajorFaults         int64   `json:"major_faults"`
 	Go                  GoUsage `json:"go,omitzero"`
+}
+
+// Window is what happened between two instants, and the most that was held.
+type Window struct {
+	Usage
+	// Most is, of each gauge, the greatest reading from edge to edge.
+	Most Held `json:"most"`
+}
+
+// Held are a process's gauges.
+type Held struct {
+	// RSSBytes is exact where the process's peak rose within the window, and
+	// otherwise the greatest of its readings.
+	RSSBytes      int64 `json:"rss_bytes"`
+	Threads       int64 `json:"threads"`
+	Sockets       int64 `json:"sockets"`
+	Goroutines    int64 `json:"goroutines"`
+	HeapLiveBytes int64 `json:"heap_live_bytes"`
 }
 
 // GoUsage is the Go runtime's own view, absent for other processes.
@@ -51,6 +76,23 @@ func (u Usage) Since(earlier Usage) Usage {
 	return u
 }
 
+// heldBy are the gauges of a reading.
+func heldBy(u *Usage) Held {
+	return Held{
+		RSSBytes: u.RSSBytes, Threads: u.Threads, Sockets: u.Sockets,
+		Goroutines: u.Go.Goroutines, HeapLiveBytes: u.Go.HeapLiveBytes,
+	}
+}
+
+// greatest is, of each gauge, the greater one.
+func (h Held) greatest(other Held) Held {
+	return Held{
+		RSSBytes: max(h.RSSBytes, other.RSSBytes), Threads: max(h.Threads, other.Threads),
+		Sockets: max(h.Sockets, other.Sockets), Goroutines: max(h.Goroutines, other.Goroutines),
+		HeapLiveBytes: max(h.HeapLiveBytes, other.HeapLiveBytes),
+	}
+}
+
 // column is one figure of a Usage besides its instant. Subtraction,
 // interpolation and the form on the wire all go by this one list.
 type column struct {
@@ -62,6 +104,9 @@ type column struct {
 var columns = append([]column{
 	{name: "user_ns", of: func(u *Usage) *int64 { return &u.UserNS }},
 	{name: "system_ns", of: func(u *Usage) *int64 { return &u.SystemNS }},
+	{name: "rss_bytes", gauge: true, of: func(u *Usage) *int64 { return &u.RSSBytes }},
+	{name: "threads", gauge: true, of: func(u *Usage) *int64 { return &u.Threads }},
+	{name: "sockets", gauge: true, of: func(u *Usage) *int64 { return &u.Sockets }},
 	{name: "max_rss_bytes", gauge: true, of: func(u *Usage) *int64 { return &u.MaxRSSBytes }},
 	{name: "voluntary_switches", of: func(u *Usage) *int64 { return &u.VoluntarySwitches }},
 	{name: "involuntary_switches", of: func(u *Usage) *int64 { return &u.InvoluntarySwitches }},

@@ -204,7 +204,7 @@ func (s *Spec) result(m *load.Result, usage probe.Series) (*ClientResult, error)
 // withoutPacing leaves out what waiting for instants burned: that is the
 // instrument's cost, not the stack's. It is mostly user time; the kernel's part,
 // yielding the CPU, is not known apart.
-func withoutPacing(u probe.Usage, spun time.Duration) *probe.Usage {
+func withoutPacing(u probe.Window, spun time.Duration) *probe.Window {
 	user := min(u.UserNS, int64(spun))
 	u.UserNS -= user
 	u.SystemNS -= min(u.SystemNS, int64(spun)-user)

@@ -18,7 +18,7 @@ func TestPacingIsNotTheStacksCost(t *testing.T) {
 		{user: 80 * ms, system: 20 * ms, spun: 90 * ms, want: 10 * time.Millisecond}, // the kernel's part of it
 		{user: 80 * ms, system: 20 * ms, spun: 101 * ms, want: 0},
 	} {
-		u := withoutPacing(probe.Usage{UserNS: c.user, SystemNS: c.system}, time.Duration(c.spun))
+		u := withoutPacing(probe.Window{Usage: probe.Usage{UserNS: c.user, SystemNS: c.system}}, time.Duration(c.spun))
 		if u.CPU() != c.want || u.UserNS < 0 || u.SystemNS < 0 {
 			t.Errorf("%+v: %d and %d ns are left", c, u.UserNS, u.SystemNS)
 		}

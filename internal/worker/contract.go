@@ -146,7 +146,7 @@ type ClientResult struct {
 	Intervals     []Interval            `json:"intervals,omitempty"`
 	Pacing        *Pacing               `json:"pacing,omitempty"`
 	Connections   Connections           `json:"connections"`
-	Usage         *probe.Usage          `json:"usage,omitempty"` // of the window
+	Usage         *probe.Window         `json:"usage,omitempty"` // of the window
 	Noise         *Noise                `json:"noise,omitempty"`
 	EngineOwnNS   float64               `json:"engine_own_ns"`
 	BetweenNS     int64                 `json:"between_ns"`

@@ -1,0 +1,34 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+)
+
+// recountEvery is how many readings share one count of the descriptors that are
+// no sockets. Looking at each costs 0.4 µs, and their number hardly changes: a
+// reading takes 13 µs without and 19 µs with 1000 sockets, recounts shared out.
+const recountEvery = 64
+
+// readSockets counts the open sockets: all descriptors, whose number the kernel
+// gives as the size of /proc/self/fd (proc_pid_fd(5), since Linux 6.2), without
+// those that are something else.
+func (r *selfReader) readSockets(usage *Usage) error {
+	if r.descriptors == nil {
+		folder, err := os.Open("/proc/self/fd")
+		if err != nil {
+			return fmt.Errorf("count sockets: %w", err)
+		}
+		r.descriptors = folder
+	}
+	open, err := descriptorCount(int(r.descriptors.Fd()))
+	if err != nil || open == 0 {
+		return err
+	}
+	if r.readings%recountEvery == 0 {
+		r.others = otherDescriptors(open)
+	}
+	r.readings++
+	usage.Sockets = max(0, open-r.others)
+	return nil
+}
