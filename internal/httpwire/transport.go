@@ -1,0 +1,60 @@
+package httpwire
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+)
+
+// newTransport is net/http's, speaking one version, over connections that the
+// plan's dialer opens.
+func (p ClientPlan) newTransport() *http.Transport {
+	return &http.Transport{
+		Protocols:          p.Version.only(p.TLS != nil),
+		DialContext:        p.Dialer.DialContext,
+		DialTLSContext:     p.dialTLS,
+		DisableCompression: true, // a body must cost what it weighs
+	}
+}
+
+// only is net/http's name for this version and no other.
+func (v Version) only(secure bool) *http.Protocols {
+	protocols := new(http.Protocols)
+	switch {
+	case v == HTTP1:
+		protocols.SetHTTP1(true)
+	case secure:
+		protocols.SetHTTP2(true)
+	default:
+		protocols.SetUnencryptedHTTP2(true)
+	}
+	return protocols
+}
+
+func (p ClientPlan) dialTLS(ctx context.Context, _, address string) (net.Conn, error) {
+	conn, err := p.Dialer.DialTLS(ctx, address, p.TLS)
+	if err != nil {
+		return nil, err
+	}
+	// A server that knows no ALPN chooses nothing, and speaks HTTP/1.1.
+	if got := conn.ConnectionState().NegotiatedProtocol; p.Version == HTTP2 && !slices.Contains(p.Version.Protocols(), got) {
+		_ = conn.Close()
+		return nil, fmt.Errorf("the server at %s does not speak HTTP/2: it chose the protocol %q", address, got)
+	}
+	return conn, nil
+}
+
+// dial opens one of net/http's connections, of which its caller disposes.
+// life bounds it as ctx does.
+func (p ClientPlan) dial(ctx, life context.Context, transport *http.Transport) (*http.ClientConn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(life, cancel)()
+	conn, err := transport.NewClientConn(ctx, p.Scheme(), p.Address)
+	if err != nil && life.Err() != nil {
+		return nil, errClosed
+	}
+	return conn, err
+}
