@@ -1,0 +1,42 @@
+package stack
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+)
+
+// Sources says from how many addresses connections must come so that none meets
+// a port that is still taken. The zero value is one connection from wherever
+// the kernel likes.
+type Sources struct {
+	// Connections is how many hold a port at once: those that are open, and
+	// those that were closed too recently (TIME_WAIT).
+	Connections int
+	// Ports is how many of them one address has.
+	Ports int
+}
+
+// Count is how many addresses that takes. It leaves half of an address's ports
+// free: the kernel looks for a free one from a random place on (connect(2) of a
+// socket without a port, inet_hash_connect), and the fuller the range, the
+// longer it looks.
+func (s Sources) Count() int {
+	share := max(1, s.Ports/2)
+	return max(1, (s.Connections+share-1)/share)
+}
+
+// sourceOf is the nth source address for connections to the given one, and
+// whether there is such a choice: all of 127.0.0.0/8 is this machine (RFC 1122,
+// section 3.2.1.3), every other address has ports of its own only.
+func sourceOf(n uint32, address string) (net.IP, bool) {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil || !to.Addr().Is4() || !to.Addr().IsLoopback() {
+		return nil, false
+	}
+	var ip [4]byte
+	// The first and the last address of the block are not a host's.
+	const hosts = 1<<24 - 2
+	binary.BigEndian.PutUint32(ip[:], 127<<24+1+n%hosts)
+	return net.IP(ip[:]), true
+}
