@@ -47,9 +47,13 @@ func Doctor(ctx context.Context) []Finding {
 		examination.tracepoints,
 		examination.bpf,
 		examination.userNamespaces,
+		examination.networkNamespaces,
 		examination.netem,
 		examination.descriptors,
 		examination.ports,
+		examination.closedPorts,
+		examination.backlog,
+		examination.udpBuffer,
 	} {
 		if ctx.Err() != nil {
 			break

@@ -182,6 +182,33 @@ func tryBPF() error {
 	return unix.Close(int(fd))
 }
 
+// tryNetworkNamespace moves the calling thread, which must be a doomed one, into
+// a network namespace of its own.
+func tryNetworkNamespace() error {
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("make a network namespace: %w", err)
+	}
+	return nil
+}
+
+// tryUDPReceive returns the receive buffer that a socket gets which asks for so
+// many bytes in every way that it may. The kernel doubles what is asked for, for
+// its own bookkeeping (socket(7), SO_RCVBUF).
+func tryUDPReceive(bytes int) (int, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, fmt.Errorf("open a UDP socket: %w", err)
+	}
+	defer unix.Close(fd)
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bytes)
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, bytes) // takes CAP_NET_ADMIN
+	got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	if err != nil {
+		return 0, fmt.Errorf("read a UDP socket's receive buffer: %w", err)
+	}
+	return got / 2, nil
+}
+
 // tryUserNamespace asks for a child in a user and a network namespace of its
 // own. The child's program does not exist, so that nothing ever runs: an
 // answer of "no such file" means that the namespaces were granted.

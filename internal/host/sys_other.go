@@ -44,3 +44,7 @@ func tryCounter(counter) error { return unsupported("performance counters") }
 func tryBPF() error { return unsupported("BPF") }
 
 func tryUserNamespace() error { return unsupported("user namespaces") }
+
+func tryNetworkNamespace() error { return unsupported("network namespaces") }
+
+func tryUDPReceive(int) (int, error) { return 0, unsupported("UDP receive buffer") }

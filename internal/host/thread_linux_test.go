@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), roleVariable+"=burner")
 		child.Stdout = os.Stdout
-		if _, err := StartPinned(child, nil, 1); err != nil {
+		if _, err := StartPinned(child, Surroundings{Nice: 1}); err != nil {
 			panic(err)
 		}
 		fmt.Fprintln(os.Stdout, "started")
@@ -62,7 +62,7 @@ func TestStartPinned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	warnings, err := StartPinned(cmd, []int{cpu}, 19) // 19, the lowest, is granted to all
+	warnings, err := StartPinned(cmd, Surroundings{CPUs: []int{cpu}, Nice: 19}) // 19, the lowest, is granted to all
 	if err != nil || len(warnings) != 0 {
 		t.Fatalf("StartPinned: %v, warnings %q", err, warnings)
 	}
@@ -99,7 +99,7 @@ func TestStartPinned(t *testing.T) {
 func TestStartPinnedReportsRefusals(t *testing.T) {
 	cmd := playing(t, "reader") // reads /dev/null, so ends at once
 	const noSuchCPU = 1023
-	warnings, err := StartPinned(cmd, []int{noSuchCPU}, 0)
+	warnings, err := StartPinned(cmd, Surroundings{CPUs: []int{noSuchCPU}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,11 @@ func TestStartPinnedReportsRefusals(t *testing.T) {
 	if len(warnings) != 1 || !strings.Contains(warnings[0], "not pinned to CPUs [1023]") {
 		t.Errorf("warnings %q, want one on CPU 1023", warnings)
 	}
-	if _, err := StartPinned(exec.Command("/no/such/program"), nil, 0); !errors.Is(err, os.ErrNotExist) {
+	noEntry := errors.New("no entry")
+	if _, err := StartPinned(exec.Command("/bin/true"), Surroundings{Enter: func() error { return noEntry }}); !errors.Is(err, noEntry) {
+		t.Errorf("start where there is no entry: %v", err)
+	}
+	if _, err := StartPinned(exec.Command("/no/such/program"), Surroundings{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("start of no program: %v", err)
 	}
 }
@@ -174,7 +178,7 @@ func TestCalibrateSeesANeighbour(t *testing.T) {
 	}
 	cpu := allowed[0]
 	burner := playing(t, "burner")
-	if _, err := StartPinned(burner, []int{cpu}, 0); err != nil {
+	if _, err := StartPinned(burner, Surroundings{CPUs: []int{cpu}}); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {

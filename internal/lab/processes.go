@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/worker"
@@ -27,8 +28,7 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 		Name:    "server " + r.Cell.Variant,
 		Command: t.lab.Worker,
 		Spec:    t.spec(worker.ServerRole, "127.0.0.1:0"),
-		CPUs:    t.lab.Placement.Server,
-		Nice:    t.lab.Nice,
+		In:      host.Surroundings{CPUs: t.lab.Placement.Server, Nice: t.lab.Nice},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errCannotGoOn, err)
@@ -83,8 +83,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 		Name:    "client " + r.Cell.Variant,
 		Command: t.lab.Worker,
 		Spec:    spec,
-		CPUs:    t.lab.Placement.Client,
-		Nice:    t.lab.Nice,
+		In:      host.Surroundings{CPUs: t.lab.Placement.Client, Nice: t.lab.Nice},
 		Silence: clientSilence,
 		OnProgress: func(p worker.Progress) {
 			t.lab.observe(func(o Observer) { o.TrialProgress(t.number, Progress(p)) })

@@ -29,8 +29,7 @@ type Launch struct {
 	Name    string   // for errors, as in "server tcp"
 	Command []string // the worker's program and arguments
 	Spec    Spec
-	CPUs    []int // none: any
-	Nice    int
+	In      host.Surroundings
 	// Silence bounds the time between two events until the result; 0 means no
 	// bound. It applies to clients, which report progress.
 	Silence    time.Duration
@@ -93,7 +92,7 @@ func Start(l Launch) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Name, err)
 	}
-	if p.Warnings, err = host.StartPinned(p.command, l.CPUs, l.Nice); err != nil {
+	if p.Warnings, err = host.StartPinned(p.command, l.In); err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Name, err)
 	}
 	go p.follow(output, l) // ends when the worker's output does

@@ -1,0 +1,119 @@
+package host
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Limits are what connections run into when a machine has too little of it.
+// They are those of the calling thread's network namespace. One that could not
+// be read is zero.
+type Limits struct {
+	Files   int64 // descriptors a process
+	Ports   int64 // of one local address, for connections to one server
+	Backlog int64 // connections that a server need not have accepted yet
+	// TimeWait is how long a connection on loopback keeps its ports after it
+	// was closed.
+	TimeWait time.Duration
+	// UDPReceive is what a UDP socket really gets, in bytes, that asks for
+	// WantUDPReceive.
+	UDPReceive int64
+}
+
+// WantUDPReceive is the receive buffer that quic-go asks for, and that its
+// users are told to grant.
+const WantUDPReceive = 7 << 20
+
+// How long a closed connection keeps its ports.
+const (
+	timeWaitFull   = time.Minute // TCP_TIMEWAIT_LEN of include/net/tcp.h
+	timeWaitReused = time.Second // tcp_tw_reuse_delay of ip-sysctl, which older kernels have built in
+)
+
+// ReadLimits reads them as they are now.
+func ReadLimits() Limits { return readLimits(os.DirFS("/")) }
+
+func readLimits(root fs.FS) Limits {
+	from := &facts{root: root}
+	tcp := describeTCP(from)
+	limits := Limits{Backlog: int64(tcp.ListenBacklog), TimeWait: timeWait(from)}
+	if tcp.LastPort > 0 {
+		limits.Ports = int64(tcp.LastPort - tcp.FirstPort + 1)
+	}
+	if files, err := fileLimit(); err == nil {
+		// Go raises its own limit at start, and a lab that of its workers.
+		limits.Files = int64(min(files.Hard, 1<<62))
+	}
+	if bytes, err := tryUDPReceive(WantUDPReceive); err == nil {
+		limits.UDPReceive = int64(bytes)
+	}
+	return limits
+}
+
+// timeWait asks whether a new connection may take over the ports of one in
+// TIME_WAIT (ip-sysctl, tcp_tw_reuse: 1 everywhere, 2 on loopback), which takes
+// timestamps.
+func timeWait(from *facts) time.Duration {
+	const ipv4 = "proc/sys/net/ipv4/"
+	if from.number(ipv4+"tcp_tw_reuse") > 0 && from.number(ipv4+"tcp_timestamps") > 0 {
+		return timeWaitReused
+	}
+	return timeWaitFull
+}
+
+// Drops counts what the kernel threw away because a queue was full, since a
+// network namespace began.
+type Drops struct {
+	Accept int64 // connections that found a listening socket's backlog full
+	UDP    int64 // datagrams that found a socket's receive buffer full
+}
+
+// Since is what was dropped after an earlier count.
+func (d Drops) Since(earlier Drops) Drops {
+	return Drops{Accept: d.Accept - earlier.Accept, UDP: d.UDP - earlier.UDP}
+}
+
+// ReadDrops reads the counts of the network namespace that a process is in.
+func ReadDrops(pid int) (Drops, error) {
+	return readDrops(os.DirFS("/"), pid)
+}
+
+func readDrops(root fs.FS, pid int) (Drops, error) {
+	folder := fmt.Sprintf("proc/%d/net/", pid)
+	accept, err := protocolCounter(root, folder+"netstat", "TcpExt", "ListenOverflows")
+	if err != nil {
+		return Drops{}, err
+	}
+	udp, err := protocolCounter(root, folder+"snmp", "Udp", "RcvbufErrors")
+	return Drops{Accept: accept, UDP: udp}, err
+}
+
+// protocolCounter finds one counter of proc_pid_net(5)'s snmp and netstat: a
+// line of names, then a line of values, each after the protocol's name.
+func protocolCounter(root fs.FS, file, protocol, name string) (int64, error) {
+	text, err := readText(root, file)
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", name, err)
+	}
+	var names []string
+	for line := range strings.Lines(text) {
+		rest, found := strings.CutPrefix(line, protocol+": ")
+		if !found {
+			continue
+		}
+		if names == nil {
+			names = strings.Fields(rest)
+			continue
+		}
+		for i, value := range strings.Fields(rest) {
+			if i < len(names) && names[i] == name {
+				return strconv.ParseInt(value, 10, 64)
+			}
+		}
+	}
+	return 0, fmt.Errorf("read %s: /%s has no such counter of %s", name, file, protocol)
+}
