@@ -1,0 +1,101 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"wirelab.dev/internal/host"
+)
+
+// namespace is a network namespace that lives as long as this, or a process in
+// it, does.
+type namespace struct{ file *os.File }
+
+// newNamespace makes one, with its loopback up and its sysctls set.
+func newNamespace(s Settings) (*namespace, error) {
+	n := &namespace{}
+	err := onDoomedThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return refusal("make a network namespace", err)
+		}
+		// "self" would be the process's first thread, which has not moved.
+		file, err := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
+		if err != nil {
+			return fmt.Errorf("open the network namespace: %w", err)
+		}
+		n.file = file
+		return s.apply()
+	})
+	if err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	return n, nil
+}
+
+// firstPort is where Linux's own range of local ports begins.
+const firstPort = 32768
+
+// apply sets the calling thread's namespace up: /proc/sys/net shows a thread its
+// own.
+func (s Settings) apply() error {
+	loopback, err := netlink.LinkByName("lo")
+	if err == nil {
+		err = netlink.LinkSetUp(loopback)
+	}
+	if err != nil {
+		return refusal("bring the loopback up", err)
+	}
+	reuse := "0"
+	if s.TimeWaitReuse {
+		reuse = "2" // on loopback, which is Linux's default
+	}
+	values := map[string]string{"tcp_tw_reuse": reuse}
+	if s.Ports > 0 {
+		values["ip_local_port_range"] = fmt.Sprintf("%d %d", firstPort, firstPort+s.Ports-1)
+	}
+	for name, value := range values {
+		if err := os.WriteFile("/proc/sys/net/ipv4/"+name, []byte(value), 0); err != nil {
+			return refusal("set net.ipv4."+name+" to "+value, err)
+		}
+	}
+	return nil
+}
+
+func (n *namespace) enter() error {
+	if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
+		return refusal("enter the network namespace", err)
+	}
+	return nil
+}
+
+func (n *namespace) close() error {
+	if n.file == nil {
+		return nil
+	}
+	return n.file.Close()
+}
+
+// refusal says what would allow what the kernel did not.
+func refusal(what string, err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%s: %w (%w): run as root, or grant CAP_SYS_ADMIN and CAP_NET_ADMIN; in a container, the host must allow it and /proc/sys must be writable", what, err, host.ErrUnsupported)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// onDoomedThread runs try on a thread that is destroyed afterwards, with all
+// that try changed about it.
+func onDoomedThread(try func() error) error {
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends here
+		result <- try()
+	}()
+	return <-result
+}

@@ -1,0 +1,21 @@
+//go:build !linux
+
+package link
+
+import (
+	"fmt"
+	"runtime"
+
+	"wirelab.dev/internal/host"
+)
+
+type namespace struct{}
+
+func newNamespace(Settings) (*namespace, error) {
+	return nil, fmt.Errorf("make a network namespace: %w: it takes Linux, this is %s", host.ErrUnsupported, runtime.GOOS)
+}
+
+func (*namespace) enter() error { return nil }
+func (*namespace) close() error { return nil }
+
+func onDoomedThread(try func() error) error { return try() }
