@@ -2,7 +2,6 @@ package tcp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -18,9 +17,7 @@ import (
 // client shares its connections among its calls: a call holds one for as long
 // as it runs, and further calls wait in the order they came.
 type client struct {
-	settings settings
-	target   stack.Target
-	dialer   *stack.Dialer
+	line
 
 	// turns holds a value for each connection that no call holds: the
 	// connection, or nil where there is none and the call may open one.
@@ -31,10 +28,10 @@ type client struct {
 	open map[*clientConn]struct{}
 }
 
-func newClient(set settings, target stack.Target) *client {
+func newClient(l line, connections int) *client {
 	c := &client{
-		settings: set, target: target, dialer: stack.DialerOf(target),
-		turns:  make(chan *clientConn, max(target.Connections, 1)),
+		line:   l,
+		turns:  make(chan *clientConn, max(connections, 1)),
 		closed: make(chan struct{}),
 		open:   map[*clientConn]struct{}{},
 	}
@@ -113,7 +110,7 @@ func (c *client) dial(ctx context.Context) (*clientConn, error) {
 	if c.isClosed() {
 		return nil, errClientClosed
 	}
-	raw, err := c.dialer.DialContext(ctx, "tcp", c.target.Address)
+	raw, err := c.line.dial(ctx)
 	if err != nil {
 		return nil, c.explain(ctx, err)
 	}
@@ -146,17 +143,10 @@ func (c *client) explain(ctx context.Context, err error) error {
 	if _, is := status.FromError(err); is {
 		return err
 	}
-	if ctx.Err() != nil {
-		return status.FromContextError(ctx.Err()).Err()
-	}
-	// A dialer takes over the context's deadline and may notice it first.
-	if errors.Is(err, context.DeadlineExceeded) {
-		return status.Error(codes.DeadlineExceeded, err.Error())
-	}
-	if c.isClosed() {
+	if ctx.Err() == nil && c.isClosed() {
 		return errClientClosed
 	}
-	return status.Error(codes.Unavailable, fmt.Sprintf("call %s: %v", c.target.Address, err))
+	return stack.FailContext(ctx, fmt.Errorf("call %s: %w", c.target.Address, err))
 }
 
 // wishes are the call options that mean something on this wire. The others

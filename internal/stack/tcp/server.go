@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 )
 
@@ -21,6 +23,8 @@ import (
 // waits for it unless a handler has it.
 type server struct {
 	settings settings
+	rootPEM  []byte      // nil: cleartext
+	tls      *tls.Config // nil where connections come without TLS, or with the handshake done
 	methods  stack.Methods
 	only     *stack.Method // answers plain calls; nil where there is not one unary operation
 	patrol   time.Duration
@@ -36,6 +40,8 @@ type server struct {
 	closed   bool
 	served   chan struct{} // closed when Serve is over; nil before it begins
 }
+
+var _ stack.Secured = (*server)(nil)
 
 func newServer(set settings) *server {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -62,11 +68,35 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.settings.security.On {
+		if listener, err = s.secure(listener); err != nil {
+			return nil, err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listener = listener
 	return listener.Addr(), nil
 }
+
+// secure makes the server's identity. Where handshakes are bounded, the
+// listener performs them; else each connection's own goroutine does.
+func (s *server) secure(listener net.Listener) (net.Listener, error) {
+	security := s.settings.security
+	identity, err := secure.Issue(security.Choice, secure.NoFlaw)
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	s.rootPEM = identity.RootPEM()
+	if security.Handshakes > 0 {
+		return stack.Admit(listener, identity.ServerConfig(), security.Handshakes), nil
+	}
+	s.tls = identity.ServerConfig()
+	return listener, nil
+}
+
+// RootPEM is what clients must trust.
+func (s *server) RootPEM() []byte { return s.rootPEM }
 
 func onlyUnary(methods []*stack.Method) *stack.Method {
 	var only *stack.Method
@@ -136,6 +166,9 @@ func (s *server) adopt(raw net.Conn) {
 	if s.closed || s.draining.Load() {
 		_ = raw.Close()
 		return
+	}
+	if s.tls != nil {
+		raw = tls.Server(raw, s.tls)
 	}
 	c := newServerConn(s, raw)
 	s.conns[c] = struct{}{}

@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"sync/atomic"
@@ -11,6 +12,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/stack"
 )
 
 // The phases of a server's connection, which Shutdown and Close go by.
@@ -71,6 +74,9 @@ func (c *serverConn) serve() {
 	defer c.server.forget(c)
 	defer c.cancel()
 	defer func() { _ = c.raw.Close() }()
+	if conn, is := c.raw.(*tls.Conn); is && stack.Shake(c.ctx, conn) != nil {
+		return // the peer has been told why
+	}
 	for {
 		said, err := c.inbox.next()
 		if err != nil {
@@ -190,7 +196,7 @@ func (c *serverConn) refuse(err error) {
 	c.lastWord(why)
 	// Closing with bytes unread would reset the connection, and the peer
 	// might never see the answer.
-	_ = c.raw.(*net.TCPConn).CloseWrite()
+	_ = c.raw.(interface{ CloseWrite() error }).CloseWrite() // TCP and TLS have it
 	_ = c.raw.SetReadDeadline(time.Now().Add(farewell))
 	_, _ = io.Copy(io.Discard, c.raw)
 }

@@ -1,5 +1,5 @@
-// Package tcp carries calls in length-prefixed protobuf over persistent TCP
-// connections. It is the wire with the least on it, against which the others
+// Package tcp carries calls in length-prefixed protobuf over TCP
+// connections, with or without TLS. It is the wire with the least on it, against which the others
 // are held.
 //
 // There are two framings, written down in docs/wire-tcp.md. In the plain one a
@@ -36,6 +36,7 @@ type Stack struct{}
 var (
 	_ stack.Stack   = Stack{}
 	_ stack.Limited = Stack{}
+	_ stack.Lasting = Stack{}
 )
 
 // The values of the options.
@@ -53,11 +54,15 @@ func (Stack) Name() string { return "tcp" }
 
 // Describe says in one line what goes over the wire.
 func (Stack) Describe() string {
-	return "4-byte length and protobuf message on a persistent TCP connection, one call at a time on each"
+	return "4-byte length and protobuf message on a TCP connection, one call at a time on each"
 }
 
 // Options lists what a variant may set.
 func (Stack) Options() []stack.Option {
+	return append(framingOptions(), stack.TLSOptions(stack.OptionalTLS)...)
+}
+
+func framingOptions() []stack.Option {
 	return []stack.Option{
 		{
 			Key: "buffers", Values: []string{buffersFresh, buffersPooled}, Default: buffersFresh,
@@ -85,18 +90,35 @@ func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	return newServer(set), nil
 }
 
-// NewClient makes a client and opens all its connections.
+// NewClient makes a client and opens all the connections that are kept.
 func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
 	set, err := s.settings(v)
 	if err != nil {
 		return nil, err
 	}
-	c := newClient(set, target)
-	if err := c.openAll(ctx); err != nil {
-		_ = c.Close()
+	if err := s.LacksLifecycle(v, target.Lifecycle); err != nil {
 		return nil, err
 	}
-	return c, nil
+	l, err := newLine(set, target)
+	if err != nil {
+		return nil, err
+	}
+	if target.Lifecycle == stack.Kept {
+		return l.pool(ctx, target.Connections)
+	}
+	if err := l.rehearse(ctx); err != nil {
+		return nil, stack.FailContext(ctx, fmt.Errorf("call %s: %w", target.Address, err))
+	}
+	return stack.NewPerCall(l.single), nil
+}
+
+// LacksLifecycle says what TCP has not.
+func (s Stack) LacksLifecycle(v scenario.Variant, l stack.Lifecycle) error {
+	security, err := stack.SecurityOf(v, stack.OptionalTLS)
+	if err != nil {
+		return err
+	}
+	return security.LacksOverTLS(v, l)
 }
 
 // Lacks says that the plain framing has no streams.
@@ -109,13 +131,14 @@ func (Stack) Lacks(v scenario.Variant, kind stack.Kind) error {
 
 // settings is a variant's options, read.
 type settings struct {
-	framing string
-	pooled  bool
+	framing  string
+	pooled   bool
+	security stack.Security
 }
 
-func (s Stack) settings(v scenario.Variant) (settings, error) {
+func (Stack) settings(v scenario.Variant) (settings, error) {
 	chosen := map[string]string{}
-	for _, option := range s.Options() {
+	for _, option := range framingOptions() {
 		value, set := v.Get(option.Key)
 		if !set {
 			value = option.Default
@@ -125,7 +148,8 @@ func (s Stack) settings(v scenario.Variant) (settings, error) {
 		}
 		chosen[option.Key] = value
 	}
-	return settings{framing: chosen["framing"], pooled: chosen["buffers"] == buffersPooled}, nil
+	security, err := stack.SecurityOf(v, stack.OptionalTLS)
+	return settings{framing: chosen["framing"], pooled: chosen["buffers"] == buffersPooled, security: security}, err
 }
 
 // lack is a refusal that a caller of gRPC understands as Unimplemented, and one

@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"encoding/binary"
+	"fmt"
 	"testing"
 
 	"wirelab.dev/internal/scenario"
@@ -10,17 +11,27 @@ import (
 )
 
 func TestSuite(t *testing.T) {
-	plain := "the plain framing has no room for it"
-	for text, lacks := range map[string]map[stacktest.Ability]string{
-		"tcp":                              nil,
-		"tcp:buffers=pooled":               nil,
-		"tcp:framing=calls":                nil,
-		"tcp:buffers=pooled,framing=calls": nil,
-		"tcp:framing=plain":                plainLack(plain),
-		"tcp:buffers=pooled,framing=plain": plainLack(plain),
+	plain := plainLack("the plain framing has no room for it")
+	for _, c := range []struct {
+		variant   string
+		lifecycle stack.Lifecycle
+		lacks     map[stacktest.Ability]string
+	}{
+		{"tcp", stack.Kept, nil},
+		{"tcp:buffers=pooled", stack.Kept, nil},
+		{"tcp:framing=calls", stack.Kept, nil},
+		{"tcp:buffers=pooled,framing=calls", stack.Kept, nil},
+		{"tcp:framing=plain", stack.Kept, plain},
+		{"tcp:buffers=pooled,framing=plain", stack.Kept, plain},
+		{"tcp", stack.Fresh, nil},
+		{"tcp:tls=on", stack.Kept, nil},
+		{"tcp:tls=on,handshakes=2", stack.Fresh, nil},
+		{"tcp:tls=on,buffers=pooled", stack.Resumed, nil},
 	} {
-		t.Run(text, func(t *testing.T) {
-			stacktest.Run(t, stacktest.Subject{Stack: Stack{}, Variant: parse(t, text), Lacks: lacks, Garbage: garbage()})
+		t.Run(fmt.Sprintf("%s/%d", c.variant, c.lifecycle), func(t *testing.T) {
+			stacktest.Run(t, stacktest.Subject{
+				Stack: Stack{}, Variant: parse(t, c.variant), Lifecycle: c.lifecycle, Lacks: c.lacks, Garbage: garbage(),
+			})
 		})
 	}
 }
