@@ -71,6 +71,9 @@ type ClientSpec struct {
 	// was ready. Empty: the roots of the system.
 	RootPEM    string `json:"root_pem,omitempty"`
 	SkipVerify bool   `json:"skip_verify,omitempty"` // trust whatever is shown
+	// Sources is how many addresses of IPv4 loopback its connections come
+	// from, in turn. 0 or 1: the one that the kernel chooses.
+	Sources int `json:"sources,omitempty"`
 }
 
 // Load is when requests are sent.

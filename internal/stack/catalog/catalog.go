@@ -28,6 +28,13 @@ func Stacks() []stack.Stack {
 const (
 	inFlight   = "inflight"
 	connection = "conn"
+	client     = "client"
+)
+
+// The kinds of client.
+const (
+	sized = "sized"
+	naive = "naive"
 )
 
 // Common lists the options that every stack takes. The adapters never see them.
@@ -35,6 +42,7 @@ func Common() []stack.Option {
 	return []stack.Option{
 		{Key: inFlight, Help: "N: calls in flight at most, held back by a semaphore in the client, as in inflight=50"},
 		{Key: connection, Help: "MODE: how clients come by connections: shared, per-worker, pool, pool:N, new, resumed, 0rtt; wins over what is asked for beside it"},
+		{Key: client, Values: []string{sized, naive}, Default: sized, Help: "sized: keeps clear of the machine's limits, as with sources spread over 127.0.0.0/8; naive: gives them no thought"},
 	}
 }
 
@@ -93,6 +101,13 @@ func checkSetting(stackName string, set scenario.Setting, options []stack.Option
 
 // InFlight is the variant's limit of calls in flight; 0 means none.
 func InFlight(v scenario.Variant) (int, error) { return stack.Count(v, inFlight) }
+
+// Naive tells whether the variant's client gives the machine's limits no
+// thought: that it runs into them is then its result.
+func Naive(v scenario.Variant) bool {
+	kind, _ := v.Get(client)
+	return kind == naive
+}
 
 // ConnectionOf is the mode that a variant of s runs in where asked, which may
 // be the zero value, is what a person asked for.
