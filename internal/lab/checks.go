@@ -100,6 +100,10 @@ func schedule(r *record.Record) record.Check {
 // for that.
 func littlesLaw(r *record.Record) record.Check {
 	c := record.Check{Name: "littles-law", Level: record.Invalid, Unit: "share"}
+	if m := r.Cell.Load.Model; m == "burst" || m == "ramp" {
+		c.Level, c.Detail = record.OK, "does not apply: a "+m+" is never steady"
+		return c
+	}
 	if r.Service.Count != r.Requests {
 		c.Detail = fmt.Sprintf("the record contradicts itself: %d requests, and %d service times", r.Requests, r.Service.Count)
 		return c

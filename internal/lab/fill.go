@@ -33,6 +33,12 @@ func fill(r *record.Record, c *worker.ClientResult) {
 		HandshakeFailed: c.Connections.Window.HandshakeFail,
 		Connect:         c.Connections.Connect, Handshake: c.Connections.Handshake, FirstByte: c.Connections.FirstByte,
 	}
+	if c.Search != nil {
+		r.Search = &record.Search{KeptPerSecond: c.Search.KeptPerSecond, MissedPerSecond: c.Search.MissedPerSecond, Why: c.Search.Why}
+		for _, step := range c.Search.Steps {
+			r.Search.Steps = append(r.Search.Steps, record.Step(step))
+		}
+	}
 	if c.Pacing != nil {
 		pacing := record.Pacing(*c.Pacing)
 		r.Pacing = &pacing

@@ -132,11 +132,15 @@ func (t *trial) clientSpec(r *record.Record) *worker.ClientSpec {
 		Connection: r.Cell.Connection,
 		Seed:       t.lab.seed(t.planned.Repeat),
 		Load: worker.Load{
-			Model:             load.Model,
+			Model:             workerModel(cell.Load.Model),
 			RequestsPerClient: load.RequestsPerClient,
+			RampTo:            load.RampTo,
+			Burst:             load.Burst,
+			GoalQuantile:      cell.Load.Goal.Percentile / 100,
+			GoalNS:            int64(cell.Load.Goal.Limit),
 			DurationNS:        load.DurationNS,
 			RatePerSecond:     load.RatePerSecond,
-			Arrivals:          load.Arrivals,
+			Arrivals:          workerArrivals(cell.Load),
 			InFlightLimit:     load.InFlightLimit,
 			WarmUpAtLeastNS:   int64(cell.WarmUp.AtLeast),
 			WarmUpAtMostNS:    int64(cell.WarmUp.AtMost),
@@ -149,15 +153,41 @@ func (t *trial) clientSpec(r *record.Record) *worker.ClientSpec {
 	return spec
 }
 
+// workerModel is how a worker carries the model out: to it, a sustained load is
+// an open loop.
+func workerModel(m scenario.LoadModel) string {
+	if m == scenario.Sustained {
+		m = scenario.Open
+	}
+	return string(m)
+}
+
+func workerArrivals(l scenario.Load) string {
+	if l.Model == scenario.Sustained {
+		return string(scenario.Constant)
+	}
+	return string(l.Arrivals)
+}
+
 // recordedLoad is the cell's load; the in-flight limit is an option of every
 // variant, and carried out by the load engine.
 func recordedLoad(cell scenario.Cell, inFlight int) record.Load {
-	return record.Load{
-		Model:             string(cell.Load.Model),
-		RequestsPerClient: cell.Load.Requests,
-		DurationNS:        int64(cell.Load.Duration),
-		RatePerSecond:     cell.Load.Rate,
-		Arrivals:          string(cell.Load.Arrivals),
-		InFlightLimit:     inFlight,
+	l := cell.Load
+	recorded := record.Load{
+		Model:         string(l.Model),
+		DurationNS:    int64(l.Duration),
+		RatePerSecond: l.Rate,
+		RampTo:        l.To,
+		Arrivals:      string(l.Arrivals),
+		InFlightLimit: inFlight,
 	}
+	switch l.Model {
+	case scenario.Burst:
+		recorded.Burst = l.Requests
+	case scenario.Search:
+		recorded.Goal = l.Goal.String()
+	default:
+		recorded.RequestsPerClient = l.Requests
+	}
+	return recorded
 }

@@ -66,6 +66,7 @@ type Record struct {
 	Server      Process     `json:"server"`
 	Connections Connections `json:"connections"`
 	Pacing      *Pacing     `json:"pacing,omitempty"` // open loop only
+	Search      *Search     `json:"search,omitempty"` // load model search only
 	Engine      Engine      `json:"engine"`
 	Host        HostState   `json:"host"`
 	// Traffic is what the client saw go over its connections in the window.
@@ -100,10 +101,13 @@ type Cell struct {
 
 // Load is how the cell was loaded.
 type Load struct {
-	Model             string  `json:"model"`                         // closed, open
+	Model             string  `json:"model"`                         // closed, open, sustained, burst, ramp, search
 	RequestsPerClient int     `json:"requests_per_client,omitempty"` // or
 	DurationNS        int64   `json:"duration_ns,omitempty"`
-	RatePerSecond     float64 `json:"rate_per_second,omitempty"` // open: total
+	RatePerSecond     float64 `json:"rate_per_second,omitempty"` // open: total; ramp: at its beginning
+	RampTo            float64 `json:"ramp_to,omitempty"`         // ramp: the rate at its end
+	Burst             int     `json:"burst,omitempty"`           // requests at one instant
+	Goal              string  `json:"goal,omitempty"`            // search: as in p99<10ms
 	Arrivals          string  `json:"arrivals,omitempty"`        // open: constant, poisson
 	InFlightLimit     int     `json:"in_flight_limit,omitempty"`
 }
@@ -264,6 +268,24 @@ type Pacing struct {
 	Queued int64                `json:"queued"`  // arrivals that found no free client
 	Unsent int64                `json:"unsent"`  // arrivals that never went out
 	SpunNS int64                `json:"spun_ns"` // CPU time that waiting for instants took
+}
+
+// Search is what a search for the highest rate found. The record's other
+// figures are those of the highest rate that was kept.
+type Search struct {
+	KeptPerSecond   float64 `json:"kept_per_second"`   // the highest rate that kept the goal
+	MissedPerSecond float64 `json:"missed_per_second"` // the lowest above it that did not: the capacity lies between
+	Steps           []Step  `json:"steps"`
+	Why             string  `json:"why,omitempty"` // what ended it before the two came close
+}
+
+// Step is one rate that a search tried.
+type Step struct {
+	RatePerSecond     float64 `json:"rate_per_second"`
+	AchievedPerSecond float64 `json:"achieved_per_second"`
+	FigureNS          int64   `json:"figure_ns"` // of the goal's percentile
+	Kept              bool    `json:"kept"`
+	Why               string  `json:"why,omitempty"`
 }
 
 // Engine is the load engine's own cost in this trial.

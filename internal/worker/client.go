@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -27,7 +26,7 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	// A limit of descriptors that cannot be raised shows, if it matters, as
 	// connections that fail, and by its name.
 	_, _ = host.RaiseFileLimit()
-	if spec.Client.Load.Model == "open" {
+	if spec.Client.Load.Model != closedLoop {
 		// One thread more than CPUs: while a client spins towards its
 		// instant, the network poller has a thread that the kernel can wake.
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
@@ -56,7 +55,7 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 		closed, times = fleet.dialer.Counts(), fleet.dialer.TakeTimes()
 	}
 	sampler := probe.StartSampler(probe.Self, probe.DefaultPeriod)
-	measured, err := load.Run(ctx, plan)
+	measured, found, err := spec.load(ctx, plan)
 	usage := sampler.Stop()
 	if err != nil {
 		return err
@@ -67,7 +66,7 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 		return err
 	}
 	noise.spinAfter()
-	result.EngineOwnNS, result.Noise = own, noise
+	result.EngineOwnNS, result.Noise, result.Search = own, noise, found
 	result.Connections = Connections{
 		Mode: fleet.mode.String(), Want: fleet.mode.Want(spec.Client.Clients),
 		Total: closed, During: closed.Opened - opened.Opened, Window: closed.Since(opened),
@@ -118,19 +117,12 @@ func (s *Spec) plan(callers []workload.Caller, events *emitter) (load.Plan, erro
 			_ = events.emit(Event{Event: "progress", Progress: &progress})
 		},
 	}
-	switch {
-	case l.Model == "closed":
-	case l.Model != "open":
-		return p, fmt.Errorf("worker spec: load model %q: want closed or open", l.Model)
-	case l.Arrivals != "constant" && l.Arrivals != "poisson":
-		return p, fmt.Errorf("worker spec: arrivals %q: want constant or poisson", l.Arrivals)
-	default:
-		p.Open = &load.Arrivals{RatePerSecond: l.RatePerSecond, Poisson: l.Arrivals == "poisson", Seed: s.Client.Seed}
-	}
 	for _, c := range callers {
 		p.Callers = append(p.Callers, c)
 	}
-	return p, nil
+	var err error
+	p.Open, err = s.arrivals()
+	return p, err
 }
 
 // keepSamples writes the samples, and the folder that they go into; with no

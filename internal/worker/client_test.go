@@ -28,7 +28,7 @@ func TestPacingIsNotTheStacksCost(t *testing.T) {
 func TestBadLoads(t *testing.T) {
 	for name, l := range map[string]Load{
 		"no model":       {},
-		"no such model":  {Model: "burst"},
+		"no such model":  {Model: "poisson"},
 		"no arrivals":    {Model: "open", RatePerSecond: 1},
 		"other arrivals": {Model: "open", RatePerSecond: 1, Arrivals: "uniform"},
 	} {

@@ -78,10 +78,14 @@ type ClientSpec struct {
 
 // Load is when requests are sent.
 type Load struct {
-	Model             string  `json:"model"` // closed or open
+	Model             string  `json:"model"` // closed, open, burst, ramp, search
 	RequestsPerClient int     `json:"requests_per_client,omitempty"`
 	DurationNS        int64   `json:"duration_ns,omitempty"`
 	RatePerSecond     float64 `json:"rate_per_second,omitempty"`
+	RampTo            float64 `json:"ramp_to,omitempty"`
+	Burst             int     `json:"burst,omitempty"`
+	GoalQuantile      float64 `json:"goal_quantile,omitempty"` // search: as in 0.99
+	GoalNS            int64   `json:"goal_ns,omitempty"`
 	Arrivals          string  `json:"arrivals,omitempty"` // constant or poisson
 	InFlightLimit     int     `json:"in_flight_limit,omitempty"`
 	WarmUpAtLeastNS   int64   `json:"warm_up_at_least_ns"`
@@ -148,6 +152,7 @@ type ClientResult struct {
 	WarmUp        WarmUp                `json:"warm_up"`
 	Intervals     []Interval            `json:"intervals,omitempty"`
 	Pacing        *Pacing               `json:"pacing,omitempty"`
+	Search        *Search               `json:"search,omitempty"`
 	Connections   Connections           `json:"connections"`
 	Usage         *probe.Window         `json:"usage,omitempty"` // of the window
 	Noise         *Noise                `json:"noise,omitempty"`
@@ -189,6 +194,24 @@ type Pacing struct {
 	Queued    int64                `json:"queued"`
 	Unsent    int64                `json:"unsent"`
 	SpunNS    int64                `json:"spun_ns"`
+}
+
+// Search is what a search found; the result's other figures are those of the
+// highest rate that was kept.
+type Search struct {
+	KeptPerSecond   float64 `json:"kept_per_second"`
+	MissedPerSecond float64 `json:"missed_per_second"`
+	Steps           []Step  `json:"steps"`
+	Why             string  `json:"why,omitempty"`
+}
+
+// Step is one rate that was tried.
+type Step struct {
+	RatePerSecond     float64 `json:"rate_per_second"`
+	AchievedPerSecond float64 `json:"achieved_per_second"`
+	FigureNS          int64   `json:"figure_ns"`
+	Kept              bool    `json:"kept"`
+	Why               string  `json:"why,omitempty"`
 }
 
 // Connections is what the client asked for and what it got.

@@ -1,0 +1,107 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"wirelab.dev/internal/load"
+)
+
+// The load models of the contract.
+const (
+	closedLoop = "closed"
+	openLoop   = "open"
+	burst      = "burst"
+	ramp       = "ramp"
+	search     = "search"
+)
+
+// burstAtMost bounds the time until a burst's last answer; it ends with that.
+const burstAtMost = time.Minute
+
+// warmUpCallers is how many callers warm up what a burst or a ramp then loads:
+// enough to open connections and grow stacks, not so many as to be a burst.
+const warmUpCallers = 64
+
+// arrivals is the schedule of the spec's load; nil for a loop that is closed,
+// and for a search, which makes its own.
+func (s *Spec) arrivals() (*load.Arrivals, error) {
+	l := s.Client.Load
+	poisson := l.Arrivals == "poisson"
+	if (l.Model == openLoop || l.Model == ramp) && l.Arrivals != "constant" && !poisson {
+		return nil, fmt.Errorf("worker spec: arrivals %q: want constant or poisson", l.Arrivals)
+	}
+	switch l.Model {
+	case closedLoop, search:
+		return nil, nil
+	case openLoop:
+		return &load.Arrivals{RatePerSecond: l.RatePerSecond, Poisson: poisson, Seed: s.Client.Seed}, nil
+	case ramp:
+		return &load.Arrivals{RatePerSecond: l.RatePerSecond, RampTo: l.RampTo, Poisson: poisson, Seed: s.Client.Seed}, nil
+	case burst:
+		return &load.Arrivals{Burst: l.Burst}, nil
+	default:
+		return nil, fmt.Errorf("worker spec: load model %q: want closed, open, burst, ramp or search", l.Model)
+	}
+}
+
+// load carries the plan out as its model wants it.
+func (s *Spec) load(ctx context.Context, plan load.Plan) (*load.Result, *Search, error) {
+	switch l := s.Client.Load; l.Model {
+	case burst, ramp:
+		warm, err := warmUp(ctx, plan)
+		if err != nil {
+			return nil, nil, err
+		}
+		if l.Model == burst {
+			plan.Duration = burstAtMost
+		}
+		plan.WarmUp = load.WarmUp{}
+		measured, err := load.Run(ctx, plan)
+		if err == nil {
+			measured.Warm = warm
+		}
+		return measured, nil, err
+	case search:
+		found, err := load.Search(ctx, load.SearchPlan{
+			Plan: plan,
+			Goal: load.Goal{Quantile: l.GoalQuantile, Limit: time.Duration(l.GoalNS)},
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		return found.Best, searched(found), nil
+	default:
+		measured, err := load.Run(ctx, plan)
+		return measured, nil, err
+	}
+}
+
+// warmUp is a closed loop of some of the callers before a load that has no
+// warm-up of its own.
+func warmUp(ctx context.Context, plan load.Plan) (load.WarmUpResult, error) {
+	if plan.WarmUp.AtMost <= 0 {
+		return load.WarmUpResult{}, nil
+	}
+	callers := plan.Callers[:min(len(plan.Callers), warmUpCallers)]
+	warm, err := load.Run(ctx, load.Plan{
+		Callers: callers, WarmUp: plan.WarmUp, Duration: time.Millisecond, Drain: plan.Drain,
+		Classify: plan.Classify, Report: plan.Report,
+	})
+	if err != nil {
+		return load.WarmUpResult{}, err
+	}
+	defer warm.Close()
+	return warm.Warm, nil
+}
+
+func searched(found *load.SearchResult) *Search {
+	s := &Search{KeptPerSecond: found.Kept, MissedPerSecond: found.Missed, Why: found.Why}
+	for _, step := range found.Steps {
+		s.Steps = append(s.Steps, Step{
+			RatePerSecond: step.Rate, AchievedPerSecond: step.Achieved, FigureNS: int64(step.Figure), Kept: step.Kept, Why: step.Why,
+		})
+	}
+	return s
+}
