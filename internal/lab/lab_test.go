@@ -92,7 +92,7 @@ func oneCell(t *testing.T, stacks string) *scenario.Scenario {
 	return &scenario.Scenario{
 		Version: scenario.Version, Name: "test", Seed: 1,
 		Parts: []scenario.Part{{
-			Name: "part", Stacks: variants, Workload: "echo", Sizes: []scenario.Size{64}, Clients: []int{4}, Repeats: 1,
+			Name: "part", Stacks: variants, Workload: "echo", Sizes: []scenario.Payload{{Request: 64, Response: 64}}, Clients: []int{4}, Repeats: 1,
 			Load:   scenario.Load{Model: scenario.Closed, Requests: 100},
 			WarmUp: scenario.WarmUp{AtMost: scenario.Duration(200 * time.Millisecond)},
 		}},
