@@ -54,6 +54,9 @@ func csvColumns() []csvColumn {
 		{"connection", func(c *analysis.Cell) string { return c.Connection }},
 		{"load", func(c *analysis.Cell) string { return c.Load.Model }},
 		{"rate_rps", func(c *analysis.Cell) string { return positive(c.Load.RatePerSecond) }},
+		{"ramp_to_rps", func(c *analysis.Cell) string { return positive(c.Load.RampTo) }},
+		{"burst", func(c *analysis.Cell) string { return positive(float64(c.Load.Burst)) }},
+		{"goal", func(c *analysis.Cell) string { return c.Load.Goal }},
 		{"in_flight_limit", func(c *analysis.Cell) string { return positive(float64(c.Load.InFlightLimit)) }},
 		{"trials", func(c *analysis.Cell) string { return strconv.Itoa(c.Trials) }},
 		{"valid_trials", func(c *analysis.Cell) string { return strconv.Itoa(c.Valid) }},
@@ -69,7 +72,12 @@ func csvColumns() []csvColumn {
 	columns = append(columns, csvFigure("server_cpu_us", func(c *analysis.Cell) *analysis.Figure { return c.Server.CPU })...)
 	columns = append(columns, csvFigure("in_flight", func(c *analysis.Cell) *analysis.Figure { return &c.InFlight })...)
 	columns = append(columns, csvFigure("warm_up_ms", func(c *analysis.Cell) *analysis.Figure { return &c.WarmUp })...)
-	return append(columns, csvFigure("connections_opened", func(c *analysis.Cell) *analysis.Figure { return &c.Connections.Opened })...)
+	columns = append(columns, csvFigure("connections_opened", func(c *analysis.Cell) *analysis.Figure { return &c.Connections.Opened })...)
+	columns = append(columns, csvConnections()...)
+	columns = append(columns, csvEnd("client", func(c *analysis.Cell) *analysis.End { return &c.Client })...)
+	columns = append(columns, csvEnd("server", func(c *analysis.Cell) *analysis.End { return &c.Server })...)
+	columns = append(columns, csvColumn{"bound", func(c *analysis.Cell) string { return string(c.Bound) }})
+	return append(columns, csvBytes()...)
 }
 
 // csvFigure is a figure and the ends of its interval.

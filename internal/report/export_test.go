@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,46 @@ func TestCSV(t *testing.T) {
 	} {
 		if got := get(c.row, c.column); got != c.want {
 			t.Errorf("%v %s: %q, want %q", c.row, c.column, got, c.want)
+		}
+	}
+}
+
+func TestCSVOfLifecycles(t *testing.T) {
+	run := fixtureLifecycle(t)
+	var out bytes.Buffer
+	if err := WriteCSV(&out, run); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&out).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(variant, clients, column string) string {
+		at := func(title string) int { return slices.Index(rows[0], title) }
+		for _, row := range rows[1:] {
+			if row[at("variant")] == variant && row[at("clients")] == clients {
+				return row[at(column)]
+			}
+		}
+		t.Fatalf("no row of %s with %s clients", variant, clients)
+		return ""
+	}
+	for _, c := range []struct{ variant, clients, column, want string }{
+		{"h3:conn=resumed", "500", "connection", "resumed"},
+		{"h3:conn=resumed", "500", "handshakes_full", "2100"},
+		{"h3:conn=resumed", "500", "connections_achieved_share", "0.86"},
+		{"h3:conn=0rtt", "10", "handshakes_early", "15000"},
+		{"h3:conn=0rtt", "10", "sent_packets_per_call", "3.1"},
+		{"h3:conn=0rtt", "10", "bound", "server-cpu"},
+		{"h1:conn=new,tls=on", "10", "handshake_p50_us", "775"},
+		{"h1:conn=new,tls=on", "10", "server_cpu_share", "0.58"},
+		{"h1:conn=new,tls=on", "10", "sent_packets_per_call", ""},
+		{"h1:conn=new,tls=on", "10", "wire_request_bytes", "472"},
+		{"tcp:conn=new,naive=on", "500", "survival_share", "0.41"},
+		{"tcp:conn=new,naive=on", "500", "handshake_p50_us", ""},
+	} {
+		if got := get(c.variant, c.clients, c.column); got != c.want {
+			t.Errorf("%s with %s clients, %s: %q, want %q", c.variant, c.clients, c.column, got, c.want)
 		}
 	}
 }

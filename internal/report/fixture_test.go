@@ -184,6 +184,7 @@ func spoil(cells []analysis.Cell) {
 	partly.Findings = []analysis.Finding{{Name: "noisy-neighbour", Level: record.Warning, Trials: 1, Detail: "other processes took 6 % of the CPU time in the window (limit 5 %)"}}
 	partly.Errors = 17
 	partly.ErrorKinds = []record.ErrorCount{{Code: "DeadlineExceeded", Count: 17, Example: "context deadline exceeded after 10s"}}
+	partly.Survival = analysis.Survival{Trials: 3, Requests: partly.Requests, Succeeded: partly.Requests - 17, Failures: partly.ErrorKinds}
 
 	unmeasured := find("matrix/rest/echo/64B/c=1")
 	unmeasured.Client.CPU, unmeasured.Server.CPU = nil, nil

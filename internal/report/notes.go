@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,8 +36,11 @@ func newNotes(cells []*analysis.Cell) *notes {
 		for _, finding := range cell.Findings {
 			n.add(cell, note{name: finding.Name, level: finding.Level, detail: finding.Detail})
 		}
-		if cell.Errors > 0 && len(cell.ErrorKinds) > 0 {
-			n.add(cell, note{name: "errors", level: record.Warning, detail: errorKinds(cell.ErrorKinds)})
+		if text, differs := unachieved(cell); differs {
+			n.add(cell, note{name: connectionsNote, level: record.Warning, detail: text})
+		}
+		for _, failure := range cell.Survival.Failures {
+			n.add(cell, note{name: failureName(failure), level: record.Warning, detail: failureText(failure)})
 		}
 	}
 	return n
@@ -114,12 +118,36 @@ func (n *note) where() string {
 	}
 }
 
-func errorKinds(kinds []record.ErrorCount) string {
-	texts := make([]string, len(kinds))
-	for i, kind := range kinds {
-		texts[i] = fmt.Sprintf("%s %s, first: %q", thousands(kind.Count), kind.Code, kind.Example)
+// failureName is the class of a failure, or the code of one that has none.
+func failureName(failure record.ErrorCount) string {
+	return "failed, " + cmp.Or(failure.Class, failure.Code)
+}
+
+func failureText(failure record.ErrorCount) string {
+	code := ""
+	if failure.Class != "" {
+		code = " (" + failure.Code + ")"
 	}
-	return strings.Join(texts, "; ")
+	return fmt.Sprintf("%s requests%s, first: %q", thousands(failure.Count), code, failure.Example)
+}
+
+// connectionsNote is the name of the check, and of the note, on connections
+// that were not as asked for.
+const connectionsNote = "connections"
+
+// unachieved says what came of a connection mode that was not achieved, unless
+// a check of the trials has said so already.
+func unachieved(c *analysis.Cell) (text string, differs bool) {
+	made := &c.Connections
+	if !made.Differs || slices.ContainsFunc(c.Findings, func(f analysis.Finding) bool { return f.Name == connectionsNote }) {
+		return "", false
+	}
+	if made.Achieved == nil {
+		return fmt.Sprintf("asked for %s, %d at once: %s opened from the start on, %s of them in the window",
+			c.Connection, made.Want, plain(made.Opened.Value), thousands(made.During)), true
+	}
+	return fmt.Sprintf("asked for %s, achieved for %s of the connections: %s opened, %s full handshakes, %s resumed, %s with early data",
+		c.Connection, percent(*made.Achieved), thousands(made.During), thousands(made.Full), thousands(made.Resumed), thousands(made.Early)), true
 }
 
 // legend says what the table cannot: what its times are, and over which
@@ -129,8 +157,12 @@ func legend(cells []*analysis.Cell, lines []line, left []string) []string {
 	if len(lines) > len(cells) {
 		times = "Times are response times, from the instant a request was meant to go out; the lines below give the service time, from the actual send, and the wait for a permit of an in-flight limit."
 	}
+	times += " client, server: CPU time a request. c: concurrent clients."
+	if slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Connections.PerRequest }) {
+		times += " ok: requests answered, of all trials that were measured. hs: handshake."
+	}
 	texts := []string{
-		times + " client, server: CPU time a request. c: concurrent clients.",
+		times,
 		"Connections: " + connections(cells) + ".",
 	}
 	if len(left) > 0 {
@@ -139,14 +171,19 @@ func legend(cells []*analysis.Cell, lines []line, left []string) []string {
 	return texts
 }
 
-// connections lists the mode of each stack, and of each variant apart where
-// they differ.
+// connections lists the mode of each variant that does not say its own.
 func connections(cells []*analysis.Cell) string {
 	var texts []string
 	for _, cell := range cells {
+		if strings.Contains(cell.Variant, "conn=") {
+			continue
+		}
 		if text := cell.Variant + " " + cell.Connection; !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}
+	}
+	if len(texts) == 0 {
+		return "as each variant's conn says"
 	}
 	return strings.Join(texts, "; ")
 }

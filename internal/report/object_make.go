@@ -139,6 +139,9 @@ func warnings(c *analysis.Cell) []string {
 	for _, finding := range c.Findings {
 		texts = append(texts, findingText(finding, c.Trials))
 	}
+	if text, differs := unachieved(c); differs {
+		texts = append(texts, connectionsNote+": "+text)
+	}
 	return listed(append(texts, c.Warnings...))
 }
 

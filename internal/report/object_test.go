@@ -113,6 +113,7 @@ func TestObjectFollowsItsSchema(t *testing.T) {
 	}
 	for name, run := range map[string]*Run{
 		"a full run": fixtureRun(t),
+		"lifecycles": fixtureLifecycle(t),
 		"no trial":   {Summary: &analysis.Summary{Name: "empty", Status: "running", Planned: 3}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -115,18 +115,30 @@ func columns(cells []*analysis.Cell) []column {
 		{title: "P99.9", patience: 3, value: timed(func(l *analysis.Latencies) analysis.Figure { return l.P999 })},
 		{title: "P99.99", patience: 1, value: timed(func(l *analysis.Latencies) analysis.Figure { return l.P9999 })},
 		{title: "max", patience: 5, value: timed(func(l *analysis.Latencies) analysis.Figure { return l.Max })},
-		{title: "P99/P50", value: measured(func(c *analysis.Cell) string { return plain(c.P99OverP50.Value) })},
+		{title: "P99/P50", patience: 7, value: measured(func(c *analysis.Cell) string { return plain(c.P99OverP50.Value) })},
+		{title: "conn", left: true, value: ofCell(func(c *analysis.Cell) string { return c.Connection })},
+		{title: "ok", value: ofCell(survived)},
+		{title: "hs P50", patience: 8, value: measured(func(c *analysis.Cell) string { return handshake(c) })},
 		{title: "err", value: ofCell(func(c *analysis.Cell) string { return thousands(c.Errors) })},
 		{title: "client", patience: 4, value: measured(func(c *analysis.Cell) string { return maybeMicros(c.Client.CPU) })},
 		{title: "server", patience: 4, value: measured(func(c *analysis.Cell) string { return maybeMicros(c.Server.CPU) })},
 		{title: "valid", left: true, value: validity},
 	}
+	perRequest := slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Connections.PerRequest })
 	return slices.DeleteFunc(all, func(c column) bool {
 		switch c.title {
 		case "workload":
 			return !varies(cells, func(c *analysis.Cell) string { return c.Workload })
 		case "load":
 			return !varies(cells, load)
+		case "conn":
+			return !slices.ContainsFunc(cells, hidesItsMode)
+		case "ok":
+			return !perRequest
+		case "err":
+			return perRequest
+		case "hs P50":
+			return !perRequest || !slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Connections.Handshake != nil })
 		}
 		return false
 	})
@@ -185,12 +197,43 @@ func sizes(request, response int) string {
 	return byteSize(request) + "→" + byteSize(response)
 }
 
+// hidesItsMode tells whether a cell opens a connection a request, and its
+// variant does not say so.
+func hidesItsMode(c *analysis.Cell) bool {
+	return c.Connections.PerRequest && !strings.Contains(c.Variant, "conn=")
+}
+
+// survived is the share of requests that were answered. It is known of a cell
+// that is not valid too.
+func survived(c *analysis.Cell) string {
+	share, known := c.Survival.Share()
+	if !known {
+		return absent
+	}
+	return percent(share)
+}
+
+func handshake(c *analysis.Cell) string {
+	if c.Connections.Handshake == nil {
+		return absent
+	}
+	return micros(c.Connections.Handshake.P50.Value)
+}
+
 // load says in short how the cell was loaded. A limit is in the variant's name.
 func load(c *analysis.Cell) string {
-	if c.Load.RatePerSecond > 0 {
-		return strings.TrimSpace(c.Load.Arrivals + " " + perSecond(c.Load.RatePerSecond) + "/s")
+	switch l := c.Load; {
+	case l.Burst > 0:
+		return "burst of " + thousands(int64(l.Burst))
+	case l.RampTo > 0:
+		return "ramp " + perSecond(l.RatePerSecond) + " to " + perSecond(l.RampTo) + "/s"
+	case l.RatePerSecond > 0:
+		return strings.TrimSpace(l.Arrivals + " " + perSecond(l.RatePerSecond) + "/s")
+	case l.Goal != "":
+		return l.Model + " " + l.Goal
+	default:
+		return l.Model
 	}
-	return c.Load.Model
 }
 
 func varies(cells []*analysis.Cell, of func(*analysis.Cell) string) bool {

@@ -44,6 +44,22 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// A storm of reconnections shows who survives, within a usual terminal.
+func TestTableOfLifecycles(t *testing.T) {
+	summary := fixtureLifecycle(t).Summary
+	summary.Cells = slices.DeleteFunc(summary.Cells, func(c analysis.Cell) bool { return c.Clients != 10 && c.Clients != 500 })
+	var out bytes.Buffer
+	if err := WriteTable(&out, summary, Terminal{Width: 100}); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 100 {
+			t.Errorf("%d columns of 100: %s", n, line)
+		}
+	}
+	checkGolden(t, filepath.Join("testdata", "table-lifecycle.txt"), out.Bytes())
+}
+
 // The usual comparison fits a terminal of 120 columns with all its figures, and
 // no width but an absurd one is overrun.
 func TestTableFits(t *testing.T) {
@@ -103,6 +119,9 @@ func TestUnits(t *testing.T) {
 		{byteSize(1536), "1.5KiB"},
 		{byteSize(64 << 10), "64KiB"},
 		{byteSize(20_800), "20.3KiB"},
+		{percent(1), "100%"},
+		{percent(0.99999), "99.99%"},
+		{percent(0.41), "41%"},
 		{perSecond(0.5), "0.50"},
 		{perSecond(99.96), "100"},
 		{perSecond(1234567.4), "1,234,567"},

@@ -56,6 +56,15 @@ func perSecond(rate float64) string {
 	}
 }
 
+// percent shows a share. It is cut and not rounded, so that 100% is all of them.
+func percent(share float64) string {
+	if !finite(share) {
+		return absent
+	}
+	cut := math.Floor(share*10_000) / 100
+	return strconv.FormatFloat(cut, 'f', -1, 64) + "%"
+}
+
 // plain shows a number without a unit.
 func plain(value float64) string {
 	if !finite(value) {
