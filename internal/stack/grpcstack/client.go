@@ -3,102 +3,52 @@ package grpcstack
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
-	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"wirelab.dev/internal/stack"
 )
 
-// client shares its calls out over connections, in turns. Each is a
-// grpc.ClientConn of its own, since one holds one connection to one address.
+// client shares its calls out over connections, in turns.
 type client struct {
-	conns  []*grpc.ClientConn
-	turn   atomic.Uint64
-	dialer *stack.Dialer
-
-	mu     sync.Mutex
-	reason error // why the last attempt to connect failed
+	conns []*conn
+	turn  atomic.Uint64
 }
 
-func dial(ctx context.Context, target stack.Target) (*client, error) {
-	c := &client{dialer: stack.DialerOf(target)}
-	for range max(target.Connections, 1) {
-		conn, err := grpc.NewClient(target.Address,
-			grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithNoProxy(), // what is measured is this wire, whatever the environment says
-			grpc.WithContextDialer(c.dial),
-			grpc.WithDefaultCallOptions(
-				grpc.MaxCallRecvMsgSize(stack.MaxMessageBytes),
-				grpc.MaxCallSendMsgSize(stack.MaxMessageBytes),
-			),
-		)
-		if err == nil {
-			c.conns = append(c.conns, conn)
-			err = c.connect(ctx, conn)
-		}
+// pool opens the connections one after the other. They are grpc-go's own in
+// every setting.
+func (l *line) pool(ctx context.Context) (stack.Client, error) {
+	c := &client{}
+	for range max(l.target.Connections, 1) {
+		one, err := l.connect(ctx, l.target.Address)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("grpc client of %s: %w", target.Address, err), c.Close())
+			return nil, errors.Join(err, c.Close())
 		}
+		c.conns = append(c.conns, one)
 	}
 	return c, nil
 }
 
-func (c *client) dial(ctx context.Context, address string) (net.Conn, error) {
-	conn, err := c.dialer.DialContext(ctx, "tcp", address)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.reason = err
-	return conn, err
-}
-
-// connect waits until the connection can take calls. grpc-go would go on
-// trying; the first failure is enough here.
-func (c *client) connect(ctx context.Context, conn *grpc.ClientConn) error {
-	conn.Connect()
-	for {
-		state := conn.GetState()
-		switch state {
-		case connectivity.Ready:
-			return nil
-		case connectivity.TransientFailure, connectivity.Shutdown:
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if c.reason != nil {
-				return c.reason
-			}
-			return errors.New("the peer does not speak HTTP/2")
-		}
-		if !conn.WaitForStateChange(ctx, state) {
-			return fmt.Errorf("wait for the connection: %w", ctx.Err())
-		}
-	}
-}
-
-func (c *client) next() *grpc.ClientConn {
+func (c *client) next() *conn {
 	if len(c.conns) == 1 {
 		return c.conns[0]
 	}
 	return c.conns[c.turn.Add(1)%uint64(len(c.conns))]
 }
 
-func (c *client) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	return c.next().Invoke(ctx, method, args, reply, opts...)
+func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
+	return c.next().Invoke(ctx, method, args, reply, options...)
 }
 
-func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	return c.next().NewStream(ctx, desc, method, opts...)
+func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	return c.next().NewStream(ctx, desc, method, options...)
 }
 
 func (c *client) Close() error {
 	var errs []error
-	for _, conn := range c.conns {
-		errs = append(errs, conn.Close())
+	for _, one := range c.conns {
+		errs = append(errs, one.Close())
 	}
 	return errors.Join(errs...)
 }

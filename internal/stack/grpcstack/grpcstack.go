@@ -1,4 +1,4 @@
-// Package grpcstack is the stack `grpc`: grpc-go over HTTP/2 without TLS, the
+// Package grpcstack is the stack `grpc`: grpc-go over HTTP/2, with or without TLS, the
 // way its manual shows it.
 //
 // There is next to nothing here, and that is the point: the server is a
@@ -23,6 +23,7 @@ type Stack struct{}
 var (
 	_ stack.Stack      = Stack{}
 	_ stack.Connecting = Stack{}
+	_ stack.Lasting    = Stack{}
 )
 
 const connectionsKey = "conns"
@@ -31,14 +32,14 @@ const connectionsKey = "conns"
 func (Stack) Name() string { return "grpc" }
 
 // Describe says what goes over the wire.
-func (Stack) Describe() string { return "gRPC by grpc-go: protobuf over HTTP/2, without TLS" }
+func (Stack) Describe() string { return "gRPC by grpc-go: protobuf over HTTP/2" }
 
 // Options lists what cures or changes it.
 func (Stack) Options() []stack.Option {
-	return []stack.Option{{
+	return append([]stack.Option{{
 		Key:  connectionsKey,
 		Help: "N: N connections for all clients, taken in turns; wins over the connection mode",
-	}}
+	}}, stack.TLSOptions(stack.OptionalTLS)...)
 }
 
 // DefaultConnection is one connection for all: HTTP/2 was made for it.
@@ -60,11 +61,15 @@ func (Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	if _, err := stack.Count(v, connectionsKey); err != nil {
 		return nil, err
 	}
-	return newServer(), nil
+	security, err := stack.SecurityOf(v, stack.OptionalTLS)
+	if err != nil {
+		return nil, err
+	}
+	return newServer(security), nil
 }
 
-// NewClient opens its connections one after the other.
-func (Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
+// NewClient opens the connections that are kept, one after the other.
+func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
 	own, err := stack.Count(v, connectionsKey)
 	if err != nil {
 		return nil, err
@@ -72,5 +77,27 @@ func (Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Tar
 	if own > 0 {
 		target.Connections = own
 	}
-	return dial(ctx, target)
+	if err := s.LacksLifecycle(v, target.Lifecycle); err != nil {
+		return nil, err
+	}
+	l, err := newLine(v, target)
+	if err != nil {
+		return nil, err
+	}
+	if target.Lifecycle == stack.Kept {
+		return l.pool(ctx)
+	}
+	if err := l.rehearse(ctx); err != nil {
+		return nil, l.explain(ctx, err)
+	}
+	return stack.NewPerCall(l.single), nil
+}
+
+// LacksLifecycle says what TCP has not.
+func (Stack) LacksLifecycle(v scenario.Variant, l stack.Lifecycle) error {
+	security, err := stack.SecurityOf(v, stack.OptionalTLS)
+	if err != nil {
+		return err
+	}
+	return security.LacksOverTLS(v, l)
 }

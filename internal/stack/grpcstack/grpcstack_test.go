@@ -2,6 +2,7 @@ package grpcstack
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -29,9 +30,19 @@ var frames = map[string][]byte{
 }
 
 func TestSuite(t *testing.T) {
-	for _, text := range []string{"grpc", "grpc:conns=3"} {
-		t.Run(text, func(t *testing.T) {
-			stacktest.Run(t, stacktest.Subject{Stack: Stack{}, Variant: parse(t, text), Garbage: frames})
+	for _, c := range []struct {
+		variant   string
+		lifecycle stack.Lifecycle
+	}{
+		{"grpc", stack.Kept},
+		{"grpc:conns=3", stack.Kept},
+		{"grpc", stack.Fresh},
+		{"grpc:tls=on", stack.Kept},
+		{"grpc:tls=on,handshakes=2", stack.Fresh},
+		{"grpc:tls=on", stack.Resumed},
+	} {
+		t.Run(fmt.Sprintf("%s/%d", c.variant, c.lifecycle), func(t *testing.T) {
+			stacktest.Run(t, stacktest.Subject{Stack: Stack{}, Variant: parse(t, c.variant), Lifecycle: c.lifecycle, Garbage: frames})
 		})
 	}
 }

@@ -11,11 +11,18 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
+	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 )
 
 type server struct {
-	grpc     *grpc.Server
+	grpc     *grpc.Server // made by Listen
+	security stack.Security
+	rootPEM  []byte // nil: cleartext
+
+	ctx    context.Context // of handshakes
+	cancel context.CancelFunc
+
 	methods  stack.Methods // grpc.Server ends the process at a mistake; this reports it
 	services []service
 	listener net.Listener
@@ -26,11 +33,12 @@ type service struct {
 	implementation any
 }
 
-func newServer() *server {
-	return &server{grpc: grpc.NewServer(
-		grpc.MaxRecvMsgSize(stack.MaxMessageBytes),
-		grpc.MaxSendMsgSize(stack.MaxMessageBytes),
-	)}
+var _ stack.Secured = (*server)(nil)
+
+func newServer(security stack.Security) *server {
+	s := &server{security: security}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
 }
 
 func (s *server) RegisterService(desc *grpc.ServiceDesc, implementation any) {
@@ -42,18 +50,37 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 	if err := s.methods.Err(); err != nil {
 		return nil, fmt.Errorf("grpc server: %w", err)
 	}
-	for _, each := range s.services {
-		s.grpc.RegisterService(each.desc, each.implementation)
-	}
-	s.describeItself()
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("grpc server: %w", err)
 	}
-	s.listener = listener
+	options := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(stack.MaxMessageBytes),
+		grpc.MaxSendMsgSize(stack.MaxMessageBytes),
+	}
+	if s.security.On {
+		identity, err := secure.Issue(s.security.Choice, secure.NoFlaw)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("grpc server: %w", err), listener.Close())
+		}
+		s.rootPEM = identity.RootPEM()
+		over := identity.ServerConfig(protocol)
+		options = append(options, grpc.Creds(serverCredentials{ctx: s.ctx, config: over}))
+		if bound := s.security.Handshakes; bound > 0 {
+			listener = stack.Admit(listener, over, bound)
+		}
+	}
+	s.listener, s.grpc = listener, grpc.NewServer(options...)
+	for _, each := range s.services {
+		s.grpc.RegisterService(each.desc, each.implementation)
+	}
+	s.describeItself()
 	return listener.Addr(), nil
 }
+
+// RootPEM is what clients must trust.
+func (s *server) RootPEM() []byte { return s.rootPEM }
 
 // describeItself adds what foreign clients ask for: is it up, what has it got.
 func (s *server) describeItself() {
@@ -74,6 +101,7 @@ func (s *server) Serve() error {
 }
 
 func (s *server) Shutdown(ctx context.Context) error {
+	s.cancel() // grpc-go would wait for handshakes that may never end
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
@@ -90,8 +118,9 @@ func (s *server) Shutdown(ctx context.Context) error {
 }
 
 func (s *server) Close() error {
-	s.grpc.Stop()
+	s.cancel()
 	if s.listener != nil {
+		s.grpc.Stop()
 		_ = s.listener.Close() // where Serve was never called; else closed already
 	}
 	return nil
