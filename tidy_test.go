@@ -46,6 +46,7 @@ var rooms = []room{
 	{folder: "internal/latency", level: 0},
 	{folder: "internal/host", level: 0},
 	{folder: "internal/clock", level: 0},
+	{folder: "internal/route", level: 0},
 	{folder: "internal/secure", level: 0},
 	{folder: "internal/httpwire", level: 0},
 	{folder: "internal/failure", level: 0},

@@ -9,6 +9,7 @@ import (
 	"wirelab.dev/internal/workload"
 	"wirelab.dev/internal/workload/echo"
 	"wirelab.dev/internal/workload/ping"
+	"wirelab.dev/internal/workload/users"
 )
 
 // Workloads returns all workloads, the usual one first.
@@ -16,6 +17,7 @@ func Workloads() []workload.Workload {
 	return []workload.Workload{
 		echo.Workload{},
 		ping.Workload{},
+		users.Workload{},
 	}
 }
 

@@ -50,14 +50,20 @@ func checkOption(t *testing.T, w workload.Workload, o workload.Option) {
 
 func TestBadTextsAreExplained(t *testing.T) {
 	for text, says := range map[string]string{
-		"ehco":                   "did you mean echo?",
-		"nothing-like-it":        "want one of echo, ping",
-		"echo:stal=5ms":          "did you mean stall?",
-		"echo:stall=5":           "as in stall=5ms",
-		"echo:every=9":           "means nothing without stall",
-		"ping:stall=1ms,every=0": "whole number from 1",
-		"Echo":                   "lower-case",
-		"echo:stall":             "key=value",
+		"ehco":                              "did you mean echo?",
+		"nothing-like-it":                   "want one of echo, ping, users",
+		"echo:stal=5ms":                     "did you mean stall?",
+		"echo:stall=5":                      "as in stall=5ms",
+		"echo:every=9":                      "means nothing without stall",
+		"ping:stall=1ms,every=0":            "whole number from 1",
+		"users:op=getuser":                  "did you mean get-user?",
+		"users:mix=get-user*0":              "whole number from 1",
+		"users:mix=get-usr*2":               "did you mean get-user?",
+		"users:mix=get-user+get-user":       "is there twice",
+		"users:op=get-user,mix=get-users*2": "exclude each other",
+		"users:work=10":                     "takes a time",
+		"Echo":                              "lower-case",
+		"echo:stall":                        "key=value",
 	} {
 		if _, _, err := Find(text); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want an error that says %q", text, err, says)

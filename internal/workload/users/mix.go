@@ -1,0 +1,95 @@
+package users
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+
+	"wirelab.dev/internal/scenario"
+)
+
+// operation is something that a call can do.
+type operation int
+
+const (
+	getUser operation = iota
+	getUsers
+	createSmall
+	createLarge
+)
+
+var operationNames = [...]string{getUser: "get-user", getUsers: "get-users", createSmall: "create-small", createLarge: "create-large"}
+
+// mix is operations with their weights.
+type mix []weighted
+
+type weighted struct {
+	operation operation
+	weight    int
+}
+
+// maxWeight keeps the sum of all weights far from overflowing.
+const maxWeight = 1_000_000
+
+// parseMix reads OP*WEIGHT+OP*WEIGHT. A weight that is left out is 1.
+func parseMix(text string) (mix, error) {
+	var m mix
+	for part := range strings.SplitSeq(text, "+") {
+		name, times, given := strings.Cut(part, "*")
+		one := weighted{weight: 1}
+		var err error
+		if one.operation, err = parseOperation(name); err != nil {
+			return nil, err
+		}
+		if given {
+			one.weight, err = strconv.Atoi(times)
+			if err != nil || one.weight < 1 || one.weight > maxWeight {
+				return nil, fmt.Errorf("%q: the weight is a whole number from 1 to %d, as in get-user*8", part, maxWeight)
+			}
+		}
+		for _, other := range m {
+			if other.operation == one.operation {
+				return nil, fmt.Errorf("%s is there twice", name)
+			}
+		}
+		m = append(m, one)
+	}
+	return m, nil
+}
+
+func parseOperation(name string) (operation, error) {
+	for o, known := range operationNames {
+		if name == known {
+			return operation(o), nil
+		}
+	}
+	return 0, fmt.Errorf("%q: %s", name, scenario.Suggest(name, operationNames[:]))
+}
+
+// String is the one way to write the mix.
+func (m mix) String() string {
+	parts := make([]string, len(m))
+	for i, one := range m {
+		parts[i] = fmt.Sprintf("%s*%d", operationNames[one.operation], one.weight)
+	}
+	return strings.Join(parts, "+")
+}
+
+// draw picks an operation by weight.
+func (m mix) draw(random *rand.Rand) operation {
+	if len(m) == 1 {
+		return m[0].operation
+	}
+	total := 0
+	for _, one := range m {
+		total += one.weight
+	}
+	at := random.IntN(total)
+	for _, one := range m {
+		if at -= one.weight; at < 0 {
+			return one.operation
+		}
+	}
+	panic("users: the weights do not add up")
+}

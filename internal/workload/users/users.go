@@ -1,0 +1,110 @@
+// Package users is the workload `users`: a back end that looks users up, lists
+// them and takes in new ones, with the rules, the errors and the waiting that
+// real ones have.
+//
+// Data passes through like this: the handler (handler.go) checks what it is
+// asked against the rules (rules.go), simulates work by sleeping, and reads or
+// writes the book of users (book.go). A caller (caller.go) picks its operations
+// by weight (mix.go), sends requests that were made from its seed before the
+// window opened (maker.go), and holds every answer against what it must be.
+//
+// This is the only place with the service's logic: every stack carries this
+// handler, and what a stack makes of its errors is the stack's own convention.
+package users
+
+import (
+	"time"
+
+	"google.golang.org/grpc"
+
+	"wirelab.dev/internal/workload"
+	"wirelab.dev/internal/workload/users/userspb"
+)
+
+// Workload is users. The zero value is ready.
+type Workload struct{}
+
+var _ workload.Workload = Workload{}
+
+// Name is `users`.
+func (Workload) Name() string { return "users" }
+
+// Describe says what a call asks for.
+func (Workload) Describe() string {
+	return "a users API: look up, list, create; 10 ms of simulated work"
+}
+
+// The keys of the options.
+const (
+	operationKey = "op"
+	mixKey       = "mix"
+	workKey      = "work"
+	usersKey     = "users"
+	limitKey     = "limit"
+)
+
+// Options lists what may be set.
+func (Workload) Options() []workload.Option {
+	return []workload.Option{
+		{Key: operationKey, Values: operationNames[:], Default: operationNames[getUser], Help: "what each call does; a small user is 0.2 KB, a large one 12.6 KB"},
+		{Key: mixKey, Help: "OP*WEIGHT+OP*WEIGHT: several operations, drawn by weight, as in mix=get-user*8+create-small*2"},
+		{Key: workKey, Default: "10ms", Help: "TIME: how long the handler sleeps, in place of a database"},
+		{Key: usersKey, Default: "1000", Help: "N: how many users there are from the beginning"},
+		{Key: limitKey, Default: "20", Help: "N: how many users a get-users asks for"},
+	}
+}
+
+// Sized is false: the operation decides.
+func (Workload) Sized() bool { return false }
+
+// Operations is three.
+func (Workload) Operations() int { return len(userspb.UserService_ServiceDesc.Methods) }
+
+// plan is the options, read.
+type plan struct {
+	mix   mix
+	work  time.Duration
+	users int
+	limit int
+}
+
+func (w Workload) read(p workload.Parameters) (plan, error) {
+	const most = 1_000_000
+	settings := workload.Read(w, p)
+	settings.Apart(operationKey, mixKey)
+	read := plan{
+		work:  settings.Duration(workKey),
+		users: settings.Count(usersKey, 1, most),
+		limit: settings.Count(limitKey, 1, maxLimit),
+	}
+	key := operationKey // one operation is a mix of one
+	if settings.Has(mixKey) {
+		key = mixKey
+	}
+	settings.Parse(key, func(text string) (err error) {
+		read.mix, err = parseMix(text)
+		return err
+	})
+	return read, settings.Err()
+}
+
+// Check wants no sizes.
+func (w Workload) Check(p workload.Parameters) error {
+	if err := p.Unsized(w.Name()); err != nil {
+		return err
+	}
+	_, err := w.read(p)
+	return err
+}
+
+// Register hands the handler to a server, with a book of its own.
+func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
+	read, _ := w.read(p) // has been checked
+	userspb.RegisterUserServiceServer(to, &handler{work: read.work, book: newBook(residents(read.users))})
+}
+
+// NewCaller makes one client.
+func (w Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workload.Caller {
+	read, _ := w.read(job.Parameters) // has been checked
+	return newCaller(conn, job, read)
+}
