@@ -56,7 +56,7 @@ func checkPeerSendsGarbage(t testing.TB, s Subject) {
 	r := start(t, s)
 	stub := r.stub()
 	expectEcho(t, stub, "before")
-	mute, err := net.Dial("tcp", r.address)
+	mute, err := net.Dial(s.network(), r.address)
 	if err != nil {
 		t.Fatalf("dial: %v", err)
 	}
@@ -69,13 +69,15 @@ func checkPeerSendsGarbage(t testing.TB, s Subject) {
 	garbage["a web request"] = []byte("GET / HTTP/1.1\r\nHost: wirelab.test\r\n\r\n")
 	garbage["nothing"] = nil
 	for name, bytes := range garbage {
-		conn, err := net.Dial("tcp", r.address)
+		conn, err := net.Dial(s.network(), r.address)
 		if err != nil {
 			t.Fatalf("%s: the server takes no connections any more: %v", name, err)
 		}
 		_, _ = conn.Write(bytes) // the server may have hung up already
 		if name == "nothing" || len(bytes)%2 == 0 {
-			_ = conn.(*net.TCPConn).SetLinger(0) // some peers leave with a reset
+			if tcp, is := conn.(*net.TCPConn); is {
+				_ = tcp.SetLinger(0) // some peers leave with a reset
+			}
 		}
 		_ = conn.Close()
 	}

@@ -14,9 +14,13 @@ import (
 	"wirelab.dev/internal/stack/stacktest/testpb"
 )
 
-// rawPeer listens, and hands each connection to serve until the check ends.
-func rawPeer(t testing.TB, serve func(net.Conn)) (address string) {
+// rawPeer answers whatever it is asked with these bytes, and hangs up. Without
+// any it only listens. It returns its address; its clean-up closes it.
+func rawPeer(t testing.TB, s Subject, answer []byte) string {
 	t.Helper()
+	if s.Datagrams {
+		return rawDatagramPeer(t, answer)
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("the peer cannot listen: %v", err)
@@ -39,7 +43,9 @@ func rawPeer(t testing.TB, serve func(net.Conn)) (address string) {
 				_ = conn.Close()
 			}
 			mu.Unlock()
-			workers.Go(func() { serve(conn) })
+			if answer != nil {
+				workers.Go(func() { answerOnce(conn, answer) })
+			}
 		}
 	})
 	t.Cleanup(func() {
@@ -53,6 +59,13 @@ func rawPeer(t testing.TB, serve func(net.Conn)) (address string) {
 		workers.Wait()
 	})
 	return listener.Addr().String()
+}
+
+func answerOnce(conn net.Conn, answer []byte) {
+	buffer := make([]byte, 4096)
+	_, _ = conn.Read(buffer)
+	_, _ = conn.Write(answer)
+	_ = conn.Close()
 }
 
 // callBadPeer dials a peer that is none, and returns how that ended: a stack
@@ -69,7 +82,7 @@ func callBadPeer(t testing.TB, s Subject, address string, limit time.Duration) e
 }
 
 func checkPeerNeverAnswers(t testing.TB, s Subject) {
-	address := rawPeer(t, func(net.Conn) {})
+	address := rawPeer(t, s, nil)
 	promptly(t, "a call to a peer that never answers", func() {
 		err := callBadPeer(t, s, address, 100*time.Millisecond)
 		expectCode(t, asStatus(err), codes.DeadlineExceeded)
@@ -85,7 +98,7 @@ func asStatus(err error) error {
 }
 
 func checkPeerFallsSilent(t testing.TB, s Subject) {
-	p := newProxy(t, start(t, s).address)
+	p := newProxy(t, s, start(t, s).address)
 	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: p.address()}))
 	expectEcho(t, stub, "before")
 	p.setSilent(true)
@@ -102,7 +115,7 @@ func checkPeerFallsSilent(t testing.TB, s Subject) {
 // cut cannot fall before the call.
 func checkPeerClosesMidResponse(t testing.TB, s Subject) {
 	r := start(t, s)
-	p := newProxy(t, r.address)
+	p := newProxy(t, s, r.address)
 	r.service.unary = func(_ context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
 		if in.Count > 0 {
 			p.cutAfter(int(in.Count))
@@ -113,12 +126,26 @@ func checkPeerClosesMidResponse(t testing.TB, s Subject) {
 	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: p.address()}))
 	for _, cut := range []int32{1, 3, 70_000} {
 		promptly(t, "a call whose answer is cut off", func() {
-			_, err := stub.Unary(bounded(t), &testpb.TestRequest{Count: cut})
-			expectCode(t, err, codes.Unavailable)
+			_, err := stub.Unary(s.untilCutNoticed(t), &testpb.TestRequest{Count: cut})
+			if code := status.Code(err); !s.Datagrams || code != codes.DeadlineExceeded {
+				expectCode(t, err, codes.Unavailable)
+			}
 		})
+		p.heal()
 		expectRecovery(t, stub)
 	}
 	expectEcho(t, stub, "after")
+}
+
+// untilCutNoticed is the context of a call that is cut off. A stream's end is
+// noticed; that datagrams come no longer is known when an idle timeout or the
+// call's own deadline says so, whichever is first.
+func (s Subject) untilCutNoticed(t testing.TB) context.Context {
+	t.Helper()
+	if s.Datagrams {
+		return within(t, 500*time.Millisecond)
+	}
+	return bounded(t)
 }
 
 // checkPeerRestarts takes the server away and brings it back at its address.
@@ -142,12 +169,7 @@ func checkPeerRestarts(t testing.TB, s Subject) {
 
 func checkPeerAnswersGarbage(t testing.TB, s Subject) {
 	for name, garbage := range commonGarbage() {
-		address := rawPeer(t, func(conn net.Conn) {
-			buffer := make([]byte, 4096)
-			_, _ = conn.Read(buffer)
-			_, _ = conn.Write(garbage)
-			_ = conn.Close()
-		})
+		address := rawPeer(t, s, garbage)
 		promptly(t, "a call that is answered with "+name, func() {
 			if callBadPeer(t, s, address, time.Second) == nil {
 				t.Errorf("%s was taken for an answer", name)
@@ -158,12 +180,7 @@ func checkPeerAnswersGarbage(t testing.TB, s Subject) {
 
 // checkPeerAbsent dials a port that nobody listens on.
 func checkPeerAbsent(t testing.TB, s Subject) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("Listen: %v", err)
-	}
-	address := listener.Addr().String()
-	_ = listener.Close()
+	address := s.freeAddress(t)
 	promptly(t, "dialling a port that nobody listens on", func() {
 		client, err := s.Stack.NewClient(within(t, time.Second), s.Variant, s.target(stack.Target{Address: address}))
 		if err == nil {
@@ -171,4 +188,23 @@ func checkPeerAbsent(t testing.TB, s Subject) {
 			t.Error("NewClient made a client of a server that is not there")
 		}
 	})
+}
+
+// freeAddress is one of the subject's kind that nobody listens on.
+func (s Subject) freeAddress(t testing.TB) string {
+	t.Helper()
+	if s.Datagrams {
+		conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatalf("ListenPacket: %v", err)
+		}
+		defer func() { _ = conn.Close() }()
+		return conn.LocalAddr().String()
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("Listen: %v", err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
 }

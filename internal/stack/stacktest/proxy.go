@@ -8,7 +8,31 @@ import (
 
 // proxy stands between a client and its server and misbehaves on command. The
 // commands touch only what flows back to the client.
-type proxy struct {
+type proxy interface {
+	address() string
+	// setSilent keeps answers from the client, or lets them go on. A stream
+	// holds them back, datagrams are lost.
+	setSilent(bool)
+	// cutAfter ends all connections at the n-th byte from now, whichever
+	// brings it: where a client has several, the others talk too. Nothing but
+	// its peer can end a connection made of datagrams: there nothing passes
+	// any more, either way.
+	cutAfter(n int)
+	// heal lets new connections through after a cut.
+	heal()
+}
+
+// newProxy makes the subject's kind of proxy. Its clean-up closes it.
+func newProxy(t testing.TB, s Subject, target string) proxy {
+	t.Helper()
+	if s.Datagrams {
+		return newDatagramProxy(t, target)
+	}
+	return newStreamProxy(t, target)
+}
+
+// streamProxy is a proxy of TCP.
+type streamProxy struct {
 	listener net.Listener
 	target   string
 	workers  sync.WaitGroup
@@ -21,38 +45,38 @@ type proxy struct {
 	conns   map[net.Conn]bool
 }
 
-func newProxy(t testing.TB, target string) *proxy {
+func newStreamProxy(t testing.TB, target string) *streamProxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("the proxy cannot listen: %v", err)
 	}
-	p := &proxy{listener: listener, target: target, budget: -1, conns: map[net.Conn]bool{}}
+	p := &streamProxy{listener: listener, target: target, budget: -1, conns: map[net.Conn]bool{}}
 	p.changed = sync.NewCond(&p.mu)
 	p.workers.Go(p.accept)
 	t.Cleanup(p.close)
 	return p
 }
 
-func (p *proxy) address() string { return p.listener.Addr().String() }
+func (p *streamProxy) address() string { return p.listener.Addr().String() }
 
-// setSilent holds answers back, or lets them go on.
-func (p *proxy) setSilent(silent bool) {
+func (p *streamProxy) setSilent(silent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.silent = silent
 	p.changed.Broadcast()
 }
 
-// cutAfter closes all connections at the n-th byte from now, whichever brings
-// it: where a client has several, the others talk too.
-func (p *proxy) cutAfter(n int) {
+func (p *streamProxy) cutAfter(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.budget = n
 }
 
-func (p *proxy) close() {
+// heal has nothing to do: a new connection knows nothing of the cut.
+func (p *streamProxy) heal() {}
+
+func (p *streamProxy) close() {
 	p.mu.Lock()
 	p.closed = true
 	p.closeConns()
@@ -63,7 +87,7 @@ func (p *proxy) close() {
 }
 
 // cut closes all connections where the budget is used up, once.
-func (p *proxy) cut() {
+func (p *streamProxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.budget == 0 {
@@ -73,14 +97,14 @@ func (p *proxy) cut() {
 }
 
 // closeConns needs the lock.
-func (p *proxy) closeConns() {
+func (p *streamProxy) closeConns() {
 	for c := range p.conns {
 		_ = c.Close()
 	}
 	clear(p.conns)
 }
 
-func (p *proxy) accept() {
+func (p *streamProxy) accept() {
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
@@ -100,7 +124,7 @@ func (p *proxy) accept() {
 }
 
 // adopt makes close responsible for the two connections.
-func (p *proxy) adopt(client, server net.Conn) bool {
+func (p *streamProxy) adopt(client, server net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -114,7 +138,7 @@ func (p *proxy) adopt(client, server net.Conn) bool {
 
 // pass copies until one side ends or permit lets fewer bytes through than
 // there are. Then it closes both sides.
-func (p *proxy) pass(from, to net.Conn, permit func(int) int) {
+func (p *streamProxy) pass(from, to net.Conn, permit func(int) int) {
 	defer func() {
 		_ = from.Close()
 		_ = to.Close()
@@ -134,7 +158,7 @@ func (p *proxy) pass(from, to net.Conn, permit func(int) int) {
 }
 
 // permit waits while the proxy is silent, and takes n bytes from the budget.
-func (p *proxy) permit(n int) int {
+func (p *streamProxy) permit(n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.silent && !p.closed {

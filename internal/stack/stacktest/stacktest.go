@@ -5,7 +5,7 @@
 // A test of a stack hands a Subject to Run. Each check starts a server of the
 // stack on loopback with a scripted service behind it (package testpb), dials
 // it, and looks at what the generated stubs see; where a peer must misbehave, a
-// small TCP proxy stands between the two or raw bytes are sent. Every check
+// small proxy stands between the two or raw bytes are sent. Every check
 // ends with the question whether a goroutine was left behind.
 //
 // The suite must not know how any stack frames its bytes. What is wrong on one
@@ -32,6 +32,8 @@ type Subject struct {
 	Garbage map[string][]byte
 	// Lifecycle is that of every client's connections.
 	Lifecycle stack.Lifecycle
+	// Datagrams says that the wire is on UDP.
+	Datagrams bool
 
 	label string // marks the goroutines of one check
 }
@@ -144,4 +146,12 @@ func (s Subject) carries(t testing.TB, k stack.Kind) bool {
 		t.Logf("%s carries no %s: %v", s.Variant, k, err)
 	}
 	return err == nil
+}
+
+// network is the transport below the wire, as package net names it.
+func (s Subject) network() string {
+	if s.Datagrams {
+		return "udp"
+	}
+	return "tcp"
 }
