@@ -1,6 +1,7 @@
 package httpwire
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -13,7 +14,8 @@ import (
 // All connections of a client go through one UDP socket, told apart by their
 // connection IDs: a new connection takes no port.
 
-// Settings that are not quic-go's defaults. H3Settings gives the reasons.
+// Settings that are not quic-go's defaults. HTTP3Settings gives the
+// reasons.
 const (
 	// streamsInFlight is what a client may have open on one connection.
 	streamsInFlight = 10_000
@@ -21,8 +23,6 @@ const (
 	handshakePatience = 30 * time.Second
 	// keepAlive is the period of http3's own default configuration.
 	keepAlive = 10 * time.Second
-	// maxHeaderBytes bounds what a stranger may send before a handler runs.
-	h3HeaderBytes = 64 << 10
 )
 
 func h3ClientConfig(lifecycle Lifecycle) *quic.Config {
@@ -42,5 +42,21 @@ func h3ServerConfig() *quic.Config {
 	return &quic.Config{
 		MaxIncomingStreams: streamsInFlight,
 		Allow0RTT:          true,
+	}
+}
+
+// Setting is a value that is not a library's default. It has the form of
+// stack.Setting.
+type Setting struct {
+	Side, Name, Value, Default, Why string
+}
+
+// HTTP3Settings lists what is not quic-go's default, with the reasons.
+func HTTP3Settings() []Setting {
+	return []Setting{
+		{"server", "quic.Config.MaxIncomingStreams", fmt.Sprint(streamsInFlight), "100", "one shared connection carries a whole trial's requests: at 100 the others would wait for a stream, and the wait be measured as the wire's latency"},
+		{"client", "quic.Config.HandshakeIdleTimeout", handshakePatience.String(), "5s", "a server that admits few handshakes at a time answers late; the call's own deadline bounds the wait"},
+		{"client", "quic.Config.DisablePathMTUDiscovery", "true on connections of one request", "false", "a connection that is closed at once has no use for what its probes find"},
+		{"client", "UDP socket", "one for all connections, connected", "one a host, not connected", "a new connection takes no port, and hears at once when nobody listens"},
 	}
 }

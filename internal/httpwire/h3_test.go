@@ -157,7 +157,7 @@ func TestH3OnePerRequest(t *testing.T) {
 	for name, lifecycle := range map[string]Lifecycle{"fresh": Fresh, "resumed": Resumed} {
 		t.Run(name, func(t *testing.T) {
 			client, counts := newH3EchoClient(t, address, lifecycle, 0)
-			before := counts.opened.Load()
+			before := counts.opened.Load() // one that was tried, or gave the session
 			var all sync.WaitGroup
 			for range 50 {
 				all.Go(func() { h3Echo(t, client, address, "hello") })

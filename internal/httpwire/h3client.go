@@ -40,8 +40,7 @@ type h3Client struct {
 }
 
 var (
-	errClientClosed = errors.New("httpwire: the client is closed")
-	errRefused      = fmt.Errorf("the host answers that nobody listens there: %w", syscall.ECONNREFUSED)
+	errRefused = fmt.Errorf("the host answers that nobody listens there: %w", syscall.ECONNREFUSED)
 )
 
 // newH3Client opens HTTP/3's connections.
@@ -62,7 +61,7 @@ func newH3Client(ctx context.Context, plan ClientPlan) (carrier, error) {
 		config:   h3ClientConfig(plan.Lifecycle),
 		remote:   remote,
 		socket:   newUDPSocket(conn),
-		http:     http3.Transport{DisableCompression: true, MaxResponseHeaderBytes: h3HeaderBytes},
+		http:     http3.Transport{DisableCompression: true, MaxResponseHeaderBytes: maxHeaderBytes},
 		attempts: map[*context.CancelCauseFunc]struct{}{},
 		open:     map[*h3Conn]struct{}{},
 	}
@@ -106,43 +105,14 @@ func (c *h3Client) prepare(ctx context.Context) error {
 		return nil
 	case Fresh:
 		c.tls.ClientSessionCache = nil
+		conn, err := c.dial(ctx) // an absent server is no client's
+		if err != nil {
+			return err
+		}
+		conn.close()
 		return nil
 	default:
 		return c.obtainSession(ctx)
-	}
-}
-
-// obtainSession makes a connection for the sake of its session ticket, which
-// comes after the handshake (RFC 8446, section 4.6.1).
-func (c *h3Client) obtainSession(ctx context.Context) error {
-	cache := &sessionCache{ClientSessionCache: tls.NewLRUClientSessionCache(1), filled: make(chan struct{})}
-	c.tls.ClientSessionCache = cache
-	conn, err := c.dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.close()
-	select {
-	case <-cache.filled:
-		return nil
-	case <-conn.quic.Context().Done():
-		return fmt.Errorf("wait for a session ticket: %w", context.Cause(conn.quic.Context()))
-	case <-ctx.Done():
-		return fmt.Errorf("wait for a session ticket: %w", ctx.Err())
-	}
-}
-
-// sessionCache tells when it holds a session.
-type sessionCache struct {
-	tls.ClientSessionCache
-	once   sync.Once
-	filled chan struct{}
-}
-
-func (s *sessionCache) Put(key string, session *tls.ClientSessionState) {
-	s.ClientSessionCache.Put(key, session)
-	if session != nil {
-		s.once.Do(func() { close(s.filled) })
 	}
 }
 
@@ -223,7 +193,7 @@ func (c *h3Client) attempt(ctx context.Context) (context.Context, func(), error)
 	defer c.mu.Unlock()
 	if c.life.Err() != nil {
 		cancel(nil)
-		return nil, nil, errClientClosed
+		return nil, nil, errClosed
 	}
 	c.workers.Add(1)
 	c.attempts[&cancel] = struct{}{}
@@ -253,7 +223,7 @@ func (c *h3Client) Close() error {
 	c.mu.Lock()
 	c.endLife()
 	c.mu.Unlock()
-	c.endAttempts(errClientClosed)
+	c.endAttempts(errClosed)
 	c.mu.Lock()
 	open := make([]*h3Conn, 0, len(c.open))
 	for conn := range c.open {

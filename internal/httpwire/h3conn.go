@@ -13,11 +13,12 @@ import (
 type h3Conn struct {
 	quic *quic.Conn
 	http *http3.ClientConn
+	gone chan struct{} // closed when it has ended and is accounted for
 }
 
 // adopt makes the client responsible for a connection, and counts it.
 func (c *h3Client) adopt(conn *quic.Conn) *h3Conn {
-	opened := &h3Conn{quic: conn, http: c.http.NewClientConn(conn)}
+	opened := &h3Conn{quic: conn, http: c.http.NewClientConn(conn), gone: make(chan struct{})}
 	closed := c.plan.Dialer.Opened()
 	c.mu.Lock()
 	c.open[opened] = struct{}{}
@@ -25,6 +26,7 @@ func (c *h3Client) adopt(conn *quic.Conn) *h3Conn {
 	c.mu.Unlock()
 	context.AfterFunc(conn.Context(), func() {
 		defer c.workers.Done()
+		defer close(opened.gone)
 		closed()
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -43,6 +45,7 @@ func (c *h3Conn) alive() bool { return c.quic.Context().Err() == nil }
 // close says goodbye and waits for the connection's end. It may be called again.
 func (c *h3Conn) close() {
 	_ = c.quic.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "")
+	<-c.gone
 }
 
 // closeWith is a response's body with which the connection ends, and with which

@@ -34,7 +34,7 @@ func newH3Server(plan ServerPlan) (Server, error) {
 	s := &h3Server{plan: plan}
 	s.http = http3.Server{
 		Handler:        plan.Handler,
-		MaxHeaderBytes: h3HeaderBytes,
+		MaxHeaderBytes: maxHeaderBytes,
 		Logger:         slog.New(slog.DiscardHandler),
 	}
 	if plan.Connected != nil {
