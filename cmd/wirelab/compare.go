@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -23,8 +22,7 @@ type comparison struct {
 	clients     []int
 	requests    int
 	duration    time.Duration
-	rate        float64
-	arrivals    string
+	shape       shapeFlags
 	repeats     int
 	connections []string
 	tls         bool
@@ -67,6 +65,8 @@ shows them all.`,
   wirelab compare --stack tcp,tcp:buffers=pooled --size 64KiB -c 100 -z 2s
   wirelab compare --stack h1,h2,h3,grpc,grpc-h3 --tls --conn new --size 256 -c 200 -n 10
   wirelab compare --stack grpc --rps 5000 --arrivals poisson -z 5s
+  wirelab compare --stack grpc,rest --burst 1000 -c 200        # 1,000 at once: time to drain
+  wirelab compare --stack grpc --goal 'p99<10ms' -c 100        # the highest rate that keeps it
   wirelab compare --stack tcp --target 127.0.0.1:9000 -c 10   # a server of your own`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -96,8 +96,7 @@ func (c *comparison) register(f *pflag.FlagSet) {
 	f.IntSliceVarP(&c.clients, "concurrency", "c", usualClients, "`clients` at once, each with one request in flight")
 	f.IntVarP(&c.requests, "requests", "n", 0, "`requests` that each client measures (instead of -z)")
 	f.DurationVarP(&c.duration, "duration", "z", usualDuration, "how long the measured `window` is")
-	f.Float64Var(&c.rate, "rps", 0, "open loop: total `requests` a second, sent on schedule whether answered or not")
-	f.StringVar(&c.arrivals, "arrivals", string(scenario.Poisson), "open loop: `spread` of the arrivals, poisson or constant")
+	c.shape.register(f)
 	f.IntVar(&c.repeats, "repeat", usualRepeats, "`times` that each cell is measured, each with fresh processes")
 	f.StringSliceVar(&c.connections, "conn", nil, "connection `modes`: shared, per-worker, pool, pool:N, new, resumed or 0rtt (default: each stack's own)")
 	f.BoolVar(&c.tls, "tls", false, "TLS 1.3 on every stack that also has a cleartext form: the same as tls=on in each")
@@ -136,7 +135,7 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 	if err := c.call(&part); err != nil {
 		return nil, err
 	}
-	load, err := c.load()
+	load, err := c.shape.load(c.requests, c.duration)
 	if err != nil {
 		return nil, err
 	}
@@ -211,25 +210,6 @@ func (c *comparison) connect(part *scenario.Part) error {
 		}
 	}
 	return nil
-}
-
-func (c *comparison) load() (scenario.Load, error) {
-	switch {
-	case c.rate < 0:
-		return scenario.Load{}, fmt.Errorf("--rps: %v requests a second: want more than 0", c.rate)
-	case c.rate > 0 && c.requests > 0:
-		return scenario.Load{}, errors.New("-n: an open loop (--rps) is bounded by a duration: give -z instead of -n")
-	case c.rate > 0:
-		return scenario.Load{
-			Model: scenario.Open, Rate: c.rate, Duration: scenario.Duration(c.duration), Arrivals: scenario.Arrivals(c.arrivals),
-		}, nil
-	case c.requests > 0:
-		return scenario.Load{Model: scenario.Closed, Requests: c.requests}, nil
-	case c.requests < 0:
-		return scenario.Load{}, fmt.Errorf("-n: %d requests: want 1 or more", c.requests)
-	default:
-		return scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(c.duration)}, nil
-	}
 }
 
 // parseTargets reads [STACK=]HOST:PORT. Without a stack the scenario must have

@@ -99,6 +99,15 @@ func loadKey(l record.Load) string {
 	if l.RatePerSecond > 0 {
 		key += fmt.Sprintf(":%s:%g", l.Arrivals, l.RatePerSecond)
 	}
+	if l.RampTo > 0 {
+		key += fmt.Sprintf("-%g", l.RampTo)
+	}
+	if l.Burst > 0 {
+		key += fmt.Sprintf(":%d", l.Burst)
+	}
+	if l.Goal != "" {
+		key += ":" + l.Goal
+	}
 	if l.InFlightLimit > 0 {
 		key += fmt.Sprintf(":limit=%d", l.InFlightLimit)
 	}

@@ -153,8 +153,11 @@ func (s *Spec) result(m *load.Result, usage probe.Series) (*ClientResult, error)
 		InFlight: m.InFlight, Active: m.Active, BetweenNS: int64(m.Between),
 		WarmUp: WarmUp{TookNS: int64(m.Warm.Took), Requests: m.Warm.Requests, Settled: m.Warm.Settled, Method: warmUpMethod},
 	}
-	if s.Client.Load.WarmUpAtMostNS <= 0 {
+	switch {
+	case s.Client.Load.WarmUpAtMostNS <= 0:
 		r.WarmUp.Method = "none"
+	case s.Client.Load.Model == search:
+		r.WarmUp.Method = "fixed" // a step is short, and follows another
 	}
 	if m.Warm.Known {
 		enough := int64(m.Warm.Enough)
