@@ -7,8 +7,10 @@ import (
 
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/workload"
+	"wirelab.dev/internal/workload/chat"
 	"wirelab.dev/internal/workload/echo"
 	"wirelab.dev/internal/workload/ping"
+	"wirelab.dev/internal/workload/store"
 	"wirelab.dev/internal/workload/users"
 )
 
@@ -18,6 +20,8 @@ func Workloads() []workload.Workload {
 		echo.Workload{},
 		ping.Workload{},
 		users.Workload{},
+		store.Workload{},
+		chat.Workload{},
 	}
 }
 

@@ -51,7 +51,7 @@ func checkOption(t *testing.T, w workload.Workload, o workload.Option) {
 func TestBadTextsAreExplained(t *testing.T) {
 	for text, says := range map[string]string{
 		"ehco":                              "did you mean echo?",
-		"nothing-like-it":                   "want one of echo, ping, users",
+		"nothing-like-it":                   "want one of echo, ping, users, store, chat",
 		"echo:stal=5ms":                     "did you mean stall?",
 		"echo:stall=5":                      "as in stall=5ms",
 		"echo:every=9":                      "means nothing without stall",

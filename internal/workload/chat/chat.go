@@ -1,0 +1,174 @@
+// Package chat is the workload `chat`: a message and its answer, to and fro on a
+// bidirectional stream that stays open.
+//
+// A call is one message's way there and back. Whoever decides when calls are
+// made decides it for messages too, so that in an open loop a message's latency
+// counts from the instant at which it was to go out, and one that is late because
+// the one before it is, counts as late. With empty messages this is a ping over
+// a stream.
+package chat
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"wirelab.dev/internal/workload"
+	"wirelab.dev/internal/workload/chat/chatpb"
+)
+
+// MaxBytes is the largest message's data. With its other fields it stays below
+// the message limit of every stack.
+const MaxBytes = 16<<20 - 64
+
+// Workload is chat. The zero value is ready.
+type Workload struct{}
+
+var (
+	_ workload.Workload  = Workload{}
+	_ workload.Streaming = Workload{}
+)
+
+// Name is `chat`.
+func (Workload) Name() string { return "chat" }
+
+// Describe says what a call asks for.
+func (Workload) Describe() string {
+	return "a message and its answer on a bidirectional stream that each client keeps open"
+}
+
+// Options lists what may be set.
+func (Workload) Options() []workload.Option { return workload.StallOptions() }
+
+// Sized is true: sizes are those of the messages.
+func (Workload) Sized() bool { return true }
+
+// Operations is one.
+func (Workload) Operations() int { return len(chatpb.ChatService_ServiceDesc.Streams) }
+
+// Check wants sizes that every stack carries.
+func (w Workload) Check(p workload.Parameters) error {
+	for _, sizeBytes := range []int{p.RequestBytes, p.ResponseBytes} {
+		if sizeBytes < 0 || sizeBytes > MaxBytes {
+			return fmt.Errorf("chat: a message of %d bytes: want 0 to %d", sizeBytes, MaxBytes)
+		}
+	}
+	settings := workload.Read(w, p)
+	workload.ReadStall(settings)
+	return settings.Err()
+}
+
+// Streams is the one that there is.
+func (Workload) Streams(workload.Parameters) []*grpc.StreamDesc {
+	return []*grpc.StreamDesc{&chatpb.ChatService_ServiceDesc.Streams[0]}
+}
+
+// Register hands the handler to a server.
+func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
+	chatpb.RegisterChatServiceServer(to, &handler{stall: workload.ReadStall(workload.Read(w, p))})
+}
+
+// NewCaller makes one client.
+func (Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workload.Caller {
+	c := &caller{stub: chatpb.NewChatServiceClient(conn), message: chatpb.Message{Data: job.Filling()}}
+	if job.ResponseBytes != job.RequestBytes {
+		c.message.AnswerBytes = proto.Uint32(uint32(job.ResponseBytes))
+	}
+	return c
+}
+
+type handler struct {
+	chatpb.UnimplementedChatServiceServer
+	stall *workload.Stall
+}
+
+// Chat answers until the client has no more to say.
+func (h *handler) Chat(stream grpc.BidiStreamingServer[chatpb.Message, chatpb.Message]) error {
+	for {
+		message, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := h.stall.Hold(stream.Context()); err != nil {
+			return err
+		}
+		if message.AnswerBytes != nil {
+			if *message.AnswerBytes > MaxBytes {
+				return status.Errorf(codes.InvalidArgument, "chat: an answer of %d bytes: want 0 to %d", *message.AnswerBytes, MaxBytes)
+			}
+			message.Data, message.AnswerBytes = workload.Pattern(message.Number, int(*message.AnswerBytes)), nil
+		}
+		if err := stream.Send(message); err != nil {
+			return err
+		}
+	}
+}
+
+// caller is one client and its stream, which lasts until a message fails or the
+// context of the first call ends.
+type caller struct {
+	stub    chatpb.ChatServiceClient
+	stream  grpc.BidiStreamingClient[chatpb.Message, chatpb.Message]
+	leave   context.CancelFunc // ends the stream
+	message chatpb.Message
+	answer  *chatpb.Message // of the last call
+}
+
+// Call says something and waits for the answer. After a failure the next call
+// opens a stream of its own.
+func (c *caller) Call(ctx context.Context) error {
+	err := c.talk(ctx)
+	if err != nil && c.stream != nil {
+		c.leave()
+		c.stream = nil
+	}
+	return err
+}
+
+func (c *caller) talk(ctx context.Context) error {
+	if c.stream == nil {
+		ctx, leave := context.WithCancel(ctx)
+		stream, err := c.stub.Chat(ctx)
+		if err != nil {
+			leave()
+			return err
+		}
+		c.stream, c.leave = stream, leave
+	}
+	c.message.Number++
+	err := c.stream.Send(&c.message)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	// Where sending met the stream's end, receiving says what ended it.
+	c.answer, err = c.stream.Recv()
+	if errors.Is(err, io.EOF) {
+		return status.Error(codes.Unavailable, "chat: the server ended the stream")
+	}
+	return err
+}
+
+// Check wants the answer to the last message.
+func (c *caller) Check() error {
+	want := c.message.Data
+	if c.message.AnswerBytes != nil {
+		want = workload.Pattern(c.message.Number, int(*c.message.AnswerBytes))
+	}
+	switch got := c.answer; {
+	case got.GetNumber() != c.message.Number:
+		return fmt.Errorf("chat: message %d was answered as %d", c.message.Number, got.GetNumber())
+	case !bytes.Equal(got.Data, want):
+		return fmt.Errorf("chat: message %d was answered with %d bytes that are not the %d meant", c.message.Number, len(got.Data), len(want))
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+// Package store is the workload `store`: transfers of many chunks, up in a client
+// stream or down in a server stream.
+//
+// A call is one whole transfer. Both ends know every chunk from its place in it
+// (workload.Pattern) and take a checksum of what arrives, so that a chunk that is
+// lost, changed or out of order makes the call a failed one. The checksum is
+// CRC-32C, which CPUs have an instruction for; the server keeps nothing.
+package store
+
+import (
+	"fmt"
+	"hash/crc32"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/workload"
+	"wirelab.dev/internal/workload/store/storepb"
+)
+
+// Workload is store. The zero value is ready.
+type Workload struct{}
+
+var (
+	_ workload.Workload  = Workload{}
+	_ workload.Streaming = Workload{}
+)
+
+// Name is `store`.
+func (Workload) Name() string { return "store" }
+
+// Describe says what a call asks for.
+func (Workload) Describe() string {
+	return "a transfer in chunks, up (put) or down (get): 16 KiB × 1,024 in a call"
+}
+
+const (
+	operationKey = "op"
+	chunkKey     = "chunk"
+	chunksKey    = "chunks"
+
+	put = "put"
+	get = "get"
+)
+
+// Bounds of a transfer. A chunk stays below the message limit of every stack.
+const (
+	maxChunkBytes = 16<<20 - 64
+	maxChunks     = 1 << 20
+)
+
+// Options lists what may be set.
+func (Workload) Options() []workload.Option {
+	return []workload.Option{
+		{Key: operationKey, Values: []string{put, get}, Default: put, Help: "put: the client streams; get: the server does"},
+		{Key: chunkKey, Default: "16KiB", Help: "SIZE: bytes of data in a chunk"},
+		{Key: chunksKey, Default: "1024", Help: "N: chunks in a transfer"},
+	}
+}
+
+// Sized is false: the options say how much is transferred.
+func (Workload) Sized() bool { return false }
+
+// Operations is two.
+func (Workload) Operations() int { return len(storepb.StoreService_ServiceDesc.Streams) }
+
+// transfer is what one call moves.
+type transfer struct {
+	operation  string
+	chunkBytes int
+	chunks     int
+}
+
+func (w Workload) read(p workload.Parameters) (transfer, error) {
+	settings := workload.Read(w, p)
+	return transfer{
+		operation:  settings.Text(operationKey),
+		chunkBytes: settings.Bytes(chunkKey, maxChunkBytes),
+		chunks:     settings.Count(chunksKey, 1, maxChunks),
+	}, settings.Err()
+}
+
+// Check wants no sizes.
+func (w Workload) Check(p workload.Parameters) error {
+	if err := p.Unsized(w.Name()); err != nil {
+		return err
+	}
+	_, err := w.read(p)
+	return err
+}
+
+// Streams is the one that the operation opens.
+func (w Workload) Streams(p workload.Parameters) []*grpc.StreamDesc {
+	t, _ := w.read(p)
+	for i, desc := range storepb.StoreService_ServiceDesc.Streams {
+		if desc.ClientStreams == (t.operation == put) {
+			return []*grpc.StreamDesc{&storepb.StoreService_ServiceDesc.Streams[i]}
+		}
+	}
+	return nil
+}
+
+// Register hands the handlers to a server.
+func (Workload) Register(to grpc.ServiceRegistrar, _ workload.Parameters) {
+	storepb.RegisterStoreServiceServer(to, handler{})
+}
+
+// NewCaller makes one client.
+func (w Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workload.Caller {
+	t, _ := w.read(job.Parameters) // has been checked
+	return newCaller(conn, t)
+}
+
+// chunk is the data at a place of any transfer.
+func chunk(place, sizeBytes int) []byte { return workload.Pattern(uint64(place), sizeBytes) }
+
+// tally is what has passed by.
+type tally struct {
+	bytes uint64
+	crc   uint32
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func (t *tally) add(data []byte) {
+	t.bytes += uint64(len(data))
+	t.crc = crc32.Update(t.crc, castagnoli, data)
+}
+
+// tally is that of a transfer of which nothing is lost.
+func (t transfer) tally() tally {
+	var all tally
+	for place := range t.chunks {
+		all.add(chunk(place, t.chunkBytes))
+	}
+	return all
+}
+
+// differsFrom says in what a transfer that arrived is not the one meant.
+func (t tally) differsFrom(want tally) error {
+	switch {
+	case t.bytes != want.bytes:
+		return fmt.Errorf("store: %d bytes arrived of %d", t.bytes, want.bytes)
+	case t.crc != want.crc:
+		return fmt.Errorf("store: %d bytes arrived changed: their checksum is %08x, want %08x", t.bytes, t.crc, want.crc)
+	}
+	return nil
+}
+
+type handler struct {
+	storepb.UnimplementedStoreServiceServer
+}
+
+// checkSizes bounds what a stranger may ask for.
+func checkSizes(in *storepb.GetRequest) error {
+	if in.Chunks > maxChunks || in.ChunkBytes > maxChunkBytes {
+		return status.Errorf(codes.InvalidArgument, "%d chunks of %d bytes: the most is %d of %d", in.Chunks, in.ChunkBytes, maxChunks, maxChunkBytes)
+	}
+	return nil
+}

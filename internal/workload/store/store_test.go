@@ -1,0 +1,85 @@
+package store
+
+import (
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"wirelab.dev/internal/workload"
+	"wirelab.dev/internal/workload/store/storepb"
+	"wirelab.dev/internal/workload/workloadtest"
+)
+
+func parameters(t testing.TB, text string) workload.Parameters {
+	t.Helper()
+	return workload.Parameters{Settings: workloadtest.Settings(t, text)}
+}
+
+func TestTransfers(t *testing.T) {
+	for _, text := range []string{
+		"op=put", "op=get", "op=put,chunk=1,chunks=1", "op=get,chunk=1,chunks=3", "op=put,chunk=1MiB,chunks=3", "op=get,chunk=1MiB,chunks=3",
+	} {
+		p := parameters(t, text)
+		c := Workload{}.NewCaller(workloadtest.Connect(t, Workload{}, p), workload.Job{Parameters: p})
+		for range 2 {
+			workloadtest.Expect(t, text, workloadtest.Checked(t, c), "")
+		}
+	}
+}
+
+// TestWhatIsLostIsNoticed spoils chunks on their way down, and the server's
+// account on its way back.
+func TestWhatIsLostIsNoticed(t *testing.T) {
+	seen := 0
+	swap := func(m any) { // the second chunk comes twice
+		if seen++; seen == 3 {
+			m.(*storepb.Chunk).Data = chunk(1, 1024)
+		}
+	}
+	for _, test := range []struct {
+		text  string
+		spoil func(any)
+		says  string
+	}{
+		{"op=get,chunk=1KiB,chunks=5", func(m any) { m.(*storepb.Chunk).Data[7] ^= 1 }, "arrived changed"},
+		{"op=get,chunk=1KiB,chunks=5", func(m any) { m.(*storepb.Chunk).Data = nil }, "0 bytes arrived of 5120"},
+		{"op=get,chunk=1KiB,chunks=5", swap, "arrived changed"},
+		{"op=put,chunk=1KiB,chunks=5", func(m any) { m.(*storepb.PutResponse).Bytes-- }, "5119 bytes arrived of 5120"},
+		{"op=put,chunk=1KiB,chunks=5", func(m any) { m.(*storepb.PutResponse).Crc32C++ }, "arrived changed"},
+	} {
+		p := parameters(t, test.text)
+		conn := &workloadtest.Spoiled{ClientConnInterface: workloadtest.Connect(t, Workload{}, p), Answer: test.spoil}
+		c := Workload{}.NewCaller(conn, workload.Job{Parameters: p})
+		workloadtest.Expect(t, test.text, workloadtest.Checked(t, c), test.says)
+	}
+}
+
+func TestStreams(t *testing.T) {
+	for text, want := range map[string]string{"op=put": "Put", "op=get": "Get", "": "Put"} {
+		streams := Workload{}.Streams(parameters(t, text))
+		if len(streams) != 1 || streams[0].StreamName != want {
+			t.Errorf("%q opens %v, want %s", text, streams, want)
+		}
+	}
+}
+
+func TestStrangersAreBounded(t *testing.T) {
+	conn := workloadtest.Connect(t, Workload{}, workload.Parameters{})
+	stub := storepb.NewStoreServiceClient(conn)
+	for _, request := range []*storepb.GetRequest{{Chunks: maxChunks + 1, ChunkBytes: 1}, {Chunks: 1, ChunkBytes: maxChunkBytes + 1}} {
+		stream, err := stub.Get(t.Context(), request, grpc.WaitForReady(true))
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		workloadtest.Expect(t, request.String(), err, "the most is")
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for text, says := range map[string]string{
+		"chunk=4KiB,chunks=7": "", "op=get,chunk=16KiB": "",
+		"chunk=0": "want 1 B to", "chunk=16MiB": "want 1 B to", "chunks=0": "whole number from 1", "chunk=x": "whole bytes",
+	} {
+		workloadtest.Expect(t, text, Workload{}.Check(parameters(t, text)), says)
+	}
+}
