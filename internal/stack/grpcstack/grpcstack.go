@@ -12,6 +12,7 @@ package grpcstack
 
 import (
 	"context"
+	"strconv"
 
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
@@ -24,6 +25,7 @@ var (
 	_ stack.Stack      = Stack{}
 	_ stack.Connecting = Stack{}
 	_ stack.Lasting    = Stack{}
+	_ stack.Tuned      = Stack{}
 )
 
 const connectionsKey = "conns"
@@ -100,4 +102,17 @@ func (Stack) LacksLifecycle(v scenario.Variant, l stack.Lifecycle) error {
 		return err
 	}
 	return security.LacksOverTLS(v, l)
+}
+
+// Settings lists the few things that are not grpc-go's defaults. A connection a
+// call was measured with smaller buffers, without a resolver, retries, health
+// checks and idle timer, too: nothing of that could be told from chance.
+func (Stack) Settings(scenario.Variant) []stack.Setting {
+	limit := strconv.Itoa(stack.MaxMessageBytes)
+	const same = "one limit for all stacks"
+	return []stack.Setting{
+		{Side: "both", Name: "MaxRecvMsgSize", Value: limit, Default: "4194304", Why: same},
+		{Side: "both", Name: "MaxSendMsgSize", Value: limit, Default: "2147483647", Why: same},
+		{Side: "client", Name: "WithNoProxy", Value: "set", Default: "the environment's proxy", Why: "a proxy would be measured in place of the wire"},
+	}
 }

@@ -8,11 +8,15 @@ import (
 	"sync"
 	"testing"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/stacktest"
 	"wirelab.dev/internal/workload/echo/echopb"
@@ -47,7 +51,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-func parse(t *testing.T, text string) scenario.Variant {
+func parse(t testing.TB, text string) scenario.Variant {
 	t.Helper()
 	v, err := scenario.ParseVariant(text)
 	if err != nil {
@@ -71,10 +75,10 @@ func (w *whoAsks) Echo(ctx context.Context, in *echopb.Payload) (*echopb.Payload
 	return in, nil
 }
 
-// serve starts a server of echo and returns its address.
-func serve(t *testing.T, service echopb.EchoServiceServer) string {
+// serve starts a server of echo and returns what its clients dial.
+func serve(t testing.TB, variant string, service echopb.EchoServiceServer) stack.Target {
 	t.Helper()
-	server, err := Stack{}.NewServer(parse(t, "grpc"))
+	server, err := Stack{}.NewServer(parse(t, variant))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,10 +89,10 @@ func serve(t *testing.T, service echopb.EchoServiceServer) string {
 	}
 	go func() { _ = server.Serve() }() // ends with Close; the suite looks at what it returns
 	t.Cleanup(func() { _ = server.Close() })
-	return address.String()
+	return stack.Target{Address: address.String(), Trust: secure.Trust{RootPEM: server.(stack.Secured).RootPEM()}}
 }
 
-func dialTest(t *testing.T, variant string, target stack.Target) stack.Client {
+func dialTest(t testing.TB, variant string, target stack.Target) stack.Client {
 	t.Helper()
 	client, err := Stack{}.NewClient(t.Context(), parse(t, variant), target)
 	if err != nil {
@@ -113,7 +117,9 @@ func TestConnectionsTakeTurns(t *testing.T) {
 	} {
 		service := &whoAsks{calls: map[string]int{}}
 		dialer := &stack.Dialer{}
-		client := dialTest(t, c.variant, stack.Target{Address: serve(t, service), Connections: c.asked, Dialer: dialer})
+		target := serve(t, "grpc", service)
+		target.Connections, target.Dialer = c.asked, dialer
+		client := dialTest(t, c.variant, target)
 		if counts := dialer.Counts(); counts.Open != int64(c.want) {
 			t.Errorf("%s, asked for %d: %+v before the first call, want %d open", c.variant, c.asked, counts, c.want)
 		}
@@ -147,8 +153,29 @@ func TestWrongOptions(t *testing.T) {
 
 // TestForeignClientsFindTheirWay asks what grpcurl asks before its first call.
 func TestForeignClientsFindTheirWay(t *testing.T) {
-	client := dialTest(t, "grpc", stack.Target{Address: serve(t, &whoAsks{calls: map[string]int{}})})
+	for _, variant := range []string{"grpc", "grpc:tls=on"} {
+		t.Run(variant, func(t *testing.T) {
+			target := serve(t, variant, &whoAsks{calls: map[string]int{}})
+			over := insecure.NewCredentials()
+			if target.Trust.RootPEM != nil {
+				config, err := secure.Choice{}.ClientConfig(target.Address, target.Trust)
+				if err != nil {
+					t.Fatal(err)
+				}
+				over = credentials.NewTLS(config)
+			}
+			client, err := grpc.NewClient(target.Address, grpc.WithTransportCredentials(over))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = client.Close() })
+			expectDescribed(t, client)
+		})
+	}
+}
 
+func expectDescribed(t *testing.T, client grpc.ClientConnInterface) {
+	t.Helper()
 	const service = "wirelab.echo.v1.EchoService"
 	for _, name := range []string{"", service} {
 		health, err := grpc_health_v1.NewHealthClient(client).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: name})
