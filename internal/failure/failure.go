@@ -64,7 +64,7 @@ func Of(err error) Class {
 	if own, ok := errors.AsType[classed](err); ok {
 		return Class(own.FailureClass())
 	}
-	for _, look := range []func(error) Class{ofHandshake, ofKernel, ofProtocol, ofText, ofEnd} {
+	for _, look := range []func(error) Class{ofHandshake, ofText, ofKernel, ofProtocol, ofEnd} {
 		if class := look(err); class != "" {
 			return class
 		}

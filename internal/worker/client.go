@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/failure"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/load"
@@ -137,12 +139,23 @@ func keepSamples(path string, samples []*latency.SampleLog) error {
 	return latency.WriteParquet(path, samples)
 }
 
-// classify names a failed call's class by its status code.
-func classify(err error) string {
+// classify tells failed calls apart by code and class. The engine counts under
+// one key.
+func classify(err error) (key string) {
+	code, class := status.Code(err).String(), failure.Of(err)
 	if errors.Is(err, load.ErrWrongAnswer) {
-		return "WrongAnswer"
+		code, class = "WrongAnswer", failure.WrongAnswer
 	}
-	return status.Code(err).String()
+	return code + keySeparator + string(class)
+}
+
+// keySeparator is in no code's name.
+const keySeparator = " "
+
+// callFailure is what the engine counted under a key of classify.
+func callFailure(f load.Failure) CallFailure {
+	code, class, _ := strings.Cut(f.Class, keySeparator)
+	return CallFailure{Class: class, Code: code, Count: f.Count, Example: f.Example}
 }
 
 // result puts what was measured into the contract's form.
@@ -164,7 +177,7 @@ func (s *Spec) result(m *load.Result, usage probe.Series) (*ClientResult, error)
 		r.WarmUp.EnoughNS, r.WarmUp.EnoughRequests = &enough, &m.Warm.EnoughRequests
 	}
 	for _, f := range m.Failures {
-		r.Failures = append(r.Failures, CallFailure{Code: f.Class, Count: f.Count, Example: f.Example})
+		r.Failures = append(r.Failures, callFailure(f))
 	}
 	for _, i := range m.Intervals {
 		r.Intervals = append(r.Intervals, Interval{

@@ -1,10 +1,18 @@
 package worker
 
 import (
+	"crypto/x509"
+	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/stack"
 )
 
 func TestPacingIsNotTheStacksCost(t *testing.T) {
@@ -35,6 +43,29 @@ func TestBadLoads(t *testing.T) {
 		s := Spec{Client: &ClientSpec{Clients: 1, Load: l}}
 		if _, err := s.plan(nil, nil); err == nil {
 			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// TestFailuresAreToldApart has the same code with two classes, and the same
+// class with two codes.
+func TestFailuresAreToldApart(t *testing.T) {
+	reset := fmt.Errorf("read: %w", syscall.ECONNRESET)
+	for _, c := range []struct {
+		err         error
+		code, class string
+	}{
+		{stack.Fail(codes.Unavailable, reset), "Unavailable", "reset"},
+		{stack.Fail(codes.Unavailable, syscall.EADDRNOTAVAIL), "Unavailable", "port-exhaustion"},
+		{stack.Fail(codes.DeadlineExceeded, reset), "DeadlineExceeded", "reset"},
+		{status.Error(codes.Unavailable, "closed for lunch"), "Unavailable", "application"},
+		{status.Error(codes.Code(99), "who knows"), "Code(99)", "application"},
+		{fmt.Errorf("%w: one bit", load.ErrWrongAnswer), "WrongAnswer", "wrong-answer"},
+		{stack.Fail(codes.Unavailable, x509.UnknownAuthorityError{}), "Unavailable", "certificate: unknown authority"},
+	} {
+		got := callFailure(load.Failure{Class: classify(c.err), Count: 3, Example: c.err.Error()})
+		if want := (CallFailure{Class: c.class, Code: c.code, Count: 3, Example: c.err.Error()}); got != want {
+			t.Errorf("%v is counted as %+v, want %+v", c.err, got, want)
 		}
 	}
 }
