@@ -54,6 +54,9 @@ type Dialer struct {
 	// instead, after which nobody keeps anything. 0 or 1: neither is done. Set
 	// it before the first connection.
 	Sources int
+	// Records counts the records of every connection, which then must go over
+	// TLS. Nil: nothing is counted. Set it before the first connection.
+	Records *Records
 
 	next atomic.Uint32 // source
 
@@ -62,6 +65,8 @@ type Dialer struct {
 
 	mu    sync.Mutex
 	times ConnectionTimes
+
+	traffic dialTraffic
 }
 
 // ConnectionTimes are the distributions of a connection's beginnings. An absent
@@ -95,7 +100,12 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 		_ = conn.(*net.TCPConn).SetLinger(0) // refused, it closes as others do
 	}
 	d.observe(func(t *ConnectionTimes) **latency.Recorder { return &t.Connect }, time.Since(begin))
-	return &countedConn{TCPConn: conn.(*net.TCPConn), closed: d.Opened()}, nil
+	counted := &countedConn{TCPConn: conn.(*net.TCPConn), closed: d.Opened(), traffic: &d.traffic}
+	d.traffic.enter(counted)
+	if d.Records != nil {
+		return &recordConn{Conn: counted, home: d.Records}, nil
+	}
+	return counted, nil
 }
 
 // dialerTo chooses the next connection's source. Where there is nothing to
@@ -125,7 +135,9 @@ func (d *Dialer) DialTLS(ctx context.Context, address string, config *tls.Config
 		_ = raw.Close()
 		return nil, failure.InHandshake(err)
 	}
-	d.Handshake(Handshake{Took: time.Since(begin), Resumed: conn.ConnectionState().DidResume})
+	took := time.Since(begin)
+	d.traffic.shaken(raw)
+	d.Handshake(Handshake{Took: took, Resumed: conn.ConnectionState().DidResume})
 	return conn, nil
 }
 
@@ -218,10 +230,12 @@ func DialerOf(t Target) *Dialer {
 // SyscallConn stay within reach of whoever looks for them.
 type countedConn struct {
 	*net.TCPConn
-	closed func()
+	closed  func()
+	traffic *dialTraffic
 }
 
 func (c *countedConn) Close() error {
 	c.closed()
+	c.traffic.leave(c)
 	return c.TCPConn.Close()
 }

@@ -16,7 +16,6 @@ import (
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/workload"
 )
 
@@ -47,15 +46,8 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	if err := events.ready(Ready{Address: spec.Address}); err != nil {
 		return err
 	}
-	var opened, closed stack.ConnectionCounts
-	var times stack.ConnectionTimes
-	plan.OnOpen = func() {
-		opened = fleet.dialer.Counts()
-		fleet.dialer.TakeTimes().Close() // those of the warm-up
-	}
-	plan.OnClose = func() { // what ends with the drain is not the window's
-		closed, times = fleet.dialer.Counts(), fleet.dialer.TakeTimes()
-	}
+	window := edges{fleet: fleet}
+	window.watch(&plan)
 	sampler := probe.StartSampler(probe.Self, probe.DefaultPeriod)
 	measured, found, err := spec.load(ctx, plan)
 	usage := sampler.Stop()
@@ -69,36 +61,13 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	}
 	noise.spinAfter()
 	result.EngineOwnNS, result.Noise, result.Search = own, noise, found
-	result.Connections = Connections{
-		Mode: fleet.mode.String(), Want: fleet.mode.Want(spec.Client.Clients),
-		Total: closed, During: closed.Opened - opened.Opened, Window: closed.Since(opened),
-	}
-	if err := result.Connections.time(times); err != nil {
+	if err := window.fill(result, spec.Client.Clients); err != nil {
 		return err
 	}
 	if err := keepSamples(spec.Client.SamplesFile, measured.Samples); err != nil {
 		result.SamplesFailed = err.Error()
 	}
 	return events.emit(Event{Event: "result", Result: &Result{Client: result}})
-}
-
-// time takes over how long the connections' beginnings took.
-func (c *Connections) time(t stack.ConnectionTimes) error {
-	defer t.Close()
-	for _, one := range []struct {
-		to   **latency.Distribution
-		from *latency.Recorder
-	}{{&c.Connect, t.Connect}, {&c.Handshake, t.Handshake}, {&c.FirstByte, t.FirstByte}} {
-		if one.from == nil {
-			continue
-		}
-		taken, err := distribution(latency.NewHistogram(one.from))
-		if err != nil {
-			return err
-		}
-		*one.to = taken
-	}
-	return nil
 }
 
 // plan is the load of the spec over the given callers.

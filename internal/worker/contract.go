@@ -154,7 +154,8 @@ type ClientResult struct {
 	Pacing        *Pacing               `json:"pacing,omitempty"`
 	Search        *Search               `json:"search,omitempty"`
 	Connections   Connections           `json:"connections"`
-	Usage         *probe.Window         `json:"usage,omitempty"` // of the window
+	Usage         *probe.Window         `json:"usage,omitempty"`   // of the window
+	Traffic       *Traffic              `json:"traffic,omitempty"` // in the window
 	Noise         *Noise                `json:"noise,omitempty"`
 	EngineOwnNS   float64               `json:"engine_own_ns"`
 	BetweenNS     int64                 `json:"between_ns"`
@@ -227,6 +228,13 @@ type Connections struct {
 	Connect   *latency.Distribution `json:"connect,omitempty"`
 	Handshake *latency.Distribution `json:"handshake,omitempty"`
 	FirstByte *latency.Distribution `json:"first_byte,omitempty"`
+}
+
+// Traffic is what went over the client's connections in the window, to a few
+// milliseconds at each edge: SpanNS is the time between the two readings.
+type Traffic struct {
+	SpanNS int64 `json:"span_ns"`
+	stack.Traffic
 }
 
 // Failure is why a worker gives up.

@@ -98,6 +98,19 @@ func (f *fleet) open(n int, dial func() (stack.Client, error)) error {
 	return nil
 }
 
+// traffic is what went over the fleet's connections so far.
+func (f *fleet) traffic() stack.Traffic {
+	sum := f.dialer.Traffic()
+	for _, c := range f.clients {
+		if own, tells := c.(stack.Trafficked); tells {
+			if one, known := own.Traffic(); known {
+				sum = sum.Plus(one)
+			}
+		}
+	}
+	return sum
+}
+
 // close ends all clients; what they have to say about it comes too late to
 // matter.
 func (f *fleet) close() {

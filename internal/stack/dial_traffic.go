@@ -1,0 +1,92 @@
+package stack
+
+import (
+	"net"
+	"sync"
+)
+
+// dialTraffic adds up what went over a dialer's TCP connections. The kernel
+// counts while they live; it is asked when one closes and when somebody wants to
+// know, so that a call never pays for it.
+type dialTraffic struct {
+	mu     sync.Mutex
+	open   map[*countedConn]struct{}
+	closed Traffic // of the connections that are
+}
+
+// Traffic is that of all TCP connections so far. Reading it costs some 2 µs an
+// open connection.
+func (d *Dialer) Traffic() Traffic {
+	d.traffic.mu.Lock()
+	defer d.traffic.mu.Unlock()
+	sum := d.traffic.closed
+	for conn := range d.traffic.open {
+		if one, known := tcpTraffic(conn.TCPConn); known {
+			sum = sum.Plus(one)
+		}
+	}
+	return sum
+}
+
+func (t *dialTraffic) enter(conn *countedConn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == nil {
+		t.open = map[*countedConn]struct{}{}
+	}
+	t.open[conn] = struct{}{}
+}
+
+// leave is called before the connection is closed, which may be more than once.
+func (t *dialTraffic) leave(conn *countedConn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, open := t.open[conn]; !open {
+		return
+	}
+	delete(t.open, conn)
+	if one, known := tcpTraffic(conn.TCPConn); known {
+		one.ClosedRTT, one.OpenRTT = one.OpenRTT, MeanRTT{}
+		t.closed = t.closed.Plus(one)
+	}
+}
+
+// shaken takes what went over a connection so far for its TLS handshake.
+func (t *dialTraffic) shaken(conn net.Conn) {
+	counted, is := conn.(*countedConn)
+	if !is {
+		return
+	}
+	one, known := tcpTraffic(counted.TCPConn)
+	if !known {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed.Handshakes++
+	t.closed.HandshakeSentBytes += one.SentBytes
+	t.closed.HandshakeReceivedBytes += one.ReceivedBytes
+}
+
+// tcpTraffic asks the kernel about a connection.
+func tcpTraffic(conn *net.TCPConn) (t Traffic, known bool) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return Traffic{}, false
+	}
+	err = raw.Control(func(descriptor uintptr) { t, known = socketTraffic(int(descriptor)) })
+	if err != nil || !known {
+		return Traffic{}, false
+	}
+	if remote, is := conn.RemoteAddr().(*net.TCPAddr); is && remote.IP.To4() == nil {
+		t.HeaderBytes += ipv6HeaderBytes - ipv4HeaderBytes
+	}
+	return t, true
+}
+
+// Header sizes without options: RFC 791, RFC 8200, RFC 9293.
+const (
+	ipv4HeaderBytes = 20
+	ipv6HeaderBytes = 40
+	tcpHeaderBytes  = 20
+)

@@ -1,0 +1,38 @@
+package stack
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// socketTraffic reads TCP_INFO (include/uapi/linux/tcp.h).
+func socketTraffic(descriptor int) (Traffic, bool) {
+	info, err := unix.GetsockoptTCPInfo(descriptor, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return Traffic{}, false
+	}
+	t := Traffic{
+		Transport: "tcp",
+		SentBytes: int64(info.Bytes_sent), ReceivedBytes: int64(info.Bytes_received),
+		SentPackets: int64(info.Segs_out), ReceivedPackets: int64(info.Segs_in),
+		SentPureAcks:     int64(info.Segs_out - info.Data_segs_out),
+		ReceivedPureAcks: int64(info.Segs_in - info.Data_segs_in),
+		Retransmits:      int64(info.Total_retrans),
+		HeaderBytes:      ipv4HeaderBytes + tcpHeaderBytes,
+		MinRTT:           time.Duration(info.Min_rtt) * time.Microsecond,
+		OpenRTT:          MeanRTT{Sum: time.Duration(info.Rtt) * time.Microsecond, Count: 1},
+	}
+	const (
+		timestamps     = 1  // TCPI_OPT_TIMESTAMPS
+		timestampBytes = 12 // RFC 7323, section 3.2, with its padding
+		noSample       = ^uint32(0)
+	)
+	if info.Options&timestamps != 0 {
+		t.HeaderBytes += timestampBytes
+	}
+	if info.Min_rtt == noSample || info.Rtt == 0 {
+		t.MinRTT, t.OpenRTT = 0, MeanRTT{}
+	}
+	return t, true
+}

@@ -1,0 +1,120 @@
+package stack
+
+import (
+	"time"
+
+	"wirelab.dev/internal/httpwire"
+)
+
+// Traffic is what went over connections, counted where the transport itself
+// keeps account: below TLS by the kernel, or by QUIC.
+type Traffic struct {
+	Transport string `json:"transport"` // tcp or udp; empty where there was none
+
+	// Payload of TCP segments, those sent again included, or of UDP datagrams.
+	SentBytes     int64 `json:"sent_bytes"`
+	ReceivedBytes int64 `json:"received_bytes"`
+	// TCP segments, or UDP datagrams.
+	SentPackets     int64 `json:"sent_packets"`
+	ReceivedPackets int64 `json:"received_packets"`
+	// Of those, segments without payload: TCP only.
+	SentPureAcks     int64 `json:"sent_pure_acks,omitempty"`
+	ReceivedPureAcks int64 `json:"received_pure_acks,omitempty"`
+	// Of the payload, TLS handshakes: TCP only, as far as Handshakes were read.
+	Handshakes             int64 `json:"handshakes,omitempty"`
+	HandshakeSentBytes     int64 `json:"handshake_sent_bytes,omitempty"`
+	HandshakeReceivedBytes int64 `json:"handshake_received_bytes,omitempty"`
+
+	Retransmits int64 `json:"retransmits"` // segments sent again, or packets lost
+	// HeaderBytes are those of one packet with payload: IP and TCP, with the
+	// options in use, or IP and UDP. By the standards, not counted.
+	HeaderBytes int64         `json:"header_bytes"`
+	MinRTT      time.Duration `json:"min_rtt_ns"` // of all connections so far
+	// The smoothed RTTs of connections that were closed, and of those open.
+	ClosedRTT MeanRTT `json:"closed_rtt,omitzero"`
+	OpenRTT   MeanRTT `json:"open_rtt,omitzero"`
+
+	// UDP only: system calls that carried packets, and whether several packets
+	// may leave in one.
+	SendCalls    int64 `json:"send_calls,omitempty"`
+	ReceiveCalls int64 `json:"receive_calls,omitempty"`
+	GSO          bool  `json:"gso,omitempty"`
+}
+
+// MeanRTT is a mean that can be added to.
+type MeanRTT struct {
+	Sum   time.Duration `json:"sum_ns"`
+	Count int64         `json:"count"`
+}
+
+// Trafficked is an optional ability of a Client that itself knows what went over
+// its connections. Those of the Dialer's making are its to tell.
+type Trafficked interface {
+	// Traffic is that of all connections so far, closed ones included.
+	Traffic() (traffic Traffic, known bool)
+}
+
+// RTT is the mean over connections; 0 where none has measured one.
+func (t Traffic) RTT() time.Duration {
+	count := t.ClosedRTT.Count + t.OpenRTT.Count
+	if count == 0 {
+		return 0
+	}
+	return (t.ClosedRTT.Sum + t.OpenRTT.Sum) / time.Duration(count)
+}
+
+// counters are the figures that only grow.
+func (t *Traffic) counters() []*int64 {
+	return []*int64{
+		&t.SentBytes, &t.ReceivedBytes, &t.SentPackets, &t.ReceivedPackets, &t.SentPureAcks, &t.ReceivedPureAcks,
+		&t.Handshakes, &t.HandshakeSentBytes, &t.HandshakeReceivedBytes,
+		&t.Retransmits, &t.SendCalls, &t.ReceiveCalls, (*int64)(&t.ClosedRTT.Sum), &t.ClosedRTT.Count,
+	}
+}
+
+// Since is what went after an earlier reading.
+func (t Traffic) Since(earlier Traffic) Traffic {
+	before := earlier.counters()
+	for i, counter := range t.counters() {
+		*counter -= *before[i]
+	}
+	return t
+}
+
+// Plus adds other connections.
+func (t Traffic) Plus(other Traffic) Traffic {
+	if other.Transport == "" {
+		return t
+	}
+	more := other.counters()
+	for i, counter := range t.counters() {
+		*counter += *more[i]
+	}
+	t.OpenRTT.Sum += other.OpenRTT.Sum
+	t.OpenRTT.Count += other.OpenRTT.Count
+	if t.MinRTT == 0 || other.MinRTT != 0 && other.MinRTT < t.MinRTT {
+		t.MinRTT = other.MinRTT
+	}
+	t.Transport, t.HeaderBytes = other.Transport, other.HeaderBytes
+	t.GSO = t.GSO || other.GSO
+	return t
+}
+
+// TrafficOf is what an HTTP client's QUIC connections saw.
+func TrafficOf(client *httpwire.Client) (traffic Traffic, known bool) {
+	quic, known := client.Traffic()
+	if !known {
+		return Traffic{}, false
+	}
+	return Traffic{
+		Transport: "udp",
+		SentBytes: quic.BytesSent, ReceivedBytes: quic.BytesReceived,
+		SentPackets: quic.DatagramsSent, ReceivedPackets: quic.DatagramsReceived,
+		Retransmits: quic.PacketsLost, HeaderBytes: udpHeaderBytes,
+		MinRTT: quic.MinRTT, OpenRTT: MeanRTT{Sum: quic.SmoothedRTT, Count: 1},
+		SendCalls: quic.SendCalls, ReceiveCalls: quic.ReceiveCalls, GSO: quic.GSO,
+	}, true
+}
+
+// udpHeaderBytes are those of UDP (RFC 768) over IPv4.
+const udpHeaderBytes = 8 + ipv4HeaderBytes

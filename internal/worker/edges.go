@@ -1,0 +1,68 @@
+package worker
+
+import (
+	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/load"
+	"wirelab.dev/internal/stack"
+)
+
+// edges are a fleet's counters at both edges of the window. What happens in the
+// warm-up or ends with the drain is not the window's.
+type edges struct {
+	fleet          *fleet
+	opened, closed reading
+	times          stack.ConnectionTimes
+}
+
+// reading is one of the fleet's counters.
+type reading struct {
+	atNS    int64
+	counts  stack.ConnectionCounts
+	traffic stack.Traffic
+}
+
+func (e *edges) read() reading {
+	return reading{atNS: clock.Now(), counts: e.fleet.dialer.Counts(), traffic: e.fleet.traffic()}
+}
+
+// watch has the plan read the counters.
+func (e *edges) watch(p *load.Plan) {
+	p.OnOpen = func() {
+		e.fleet.dialer.TakeTimes().Close() // those of the warm-up
+		e.opened = e.read()
+	}
+	p.OnClose = func() { e.closed, e.times = e.read(), e.fleet.dialer.TakeTimes() }
+}
+
+// fill says what happened between the edges. It is called once.
+func (e *edges) fill(r *ClientResult, clients int) error {
+	r.Connections = Connections{
+		Mode: e.fleet.mode.String(), Want: e.fleet.mode.Want(clients),
+		Total: e.closed.counts, Window: e.closed.counts.Since(e.opened.counts),
+	}
+	r.Connections.During = r.Connections.Window.Opened
+	if e.closed.traffic.Transport != "" {
+		r.Traffic = &Traffic{SpanNS: e.closed.atNS - e.opened.atNS, Traffic: e.closed.traffic.Since(e.opened.traffic)}
+	}
+	return r.Connections.time(e.times)
+}
+
+// time takes over how long the connections' beginnings took.
+func (c *Connections) time(t stack.ConnectionTimes) error {
+	defer t.Close()
+	for _, one := range []struct {
+		to   **latency.Distribution
+		from *latency.Recorder
+	}{{&c.Connect, t.Connect}, {&c.Handshake, t.Handshake}, {&c.FirstByte, t.FirstByte}} {
+		if one.from == nil {
+			continue
+		}
+		taken, err := distribution(latency.NewHistogram(one.from))
+		if err != nil {
+			return err
+		}
+		*one.to = taken
+	}
+	return nil
+}
