@@ -84,11 +84,11 @@ type ServerPlan struct {
 	Version Version
 	TLS     *tls.Config // nil: cleartext; the server owns it
 	Handler http.Handler
-	// Handshakes bounds those in progress of HTTP/3. 0: no bound.
+	// Handshakes bounds those in progress. 0: no bound.
 	Handshakes int
-	// Admit, where it is set, makes a listener of TLS connections, and does
-	// for HTTP/1.1 and HTTP/2 what Handshakes does for HTTP/3.
-	Admit func(net.Listener, *tls.Config) net.Listener
+	// Admit makes the listener of TLS connections that keeps to the bound,
+	// which HTTP/3 does itself.
+	Admit func(listener net.Listener, config *tls.Config, bound int) net.Listener
 	// Connected, where it is set, adds to the context of a connection's
 	// requests.
 	Connected func(ctx context.Context, remote, local net.Addr) context.Context

@@ -30,6 +30,9 @@ func NewServer(plan ServerPlan) (Server, error) {
 	if plan.Version == HTTP3 {
 		return newH3Server(plan)
 	}
+	if plan.Handshakes > 0 && plan.Admit == nil {
+		return nil, errors.New("a bound of handshakes over TCP without a listener that keeps to it")
+	}
 	return newTCPServer(plan), nil
 }
 
@@ -50,7 +53,7 @@ func newTCPServer(plan ServerPlan) *tcpServer {
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ReadHeaderTimeout: readHeaderTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          log.New(&boundedLog{to: os.Stderr}, "http: ", 0), //nolint:forbidigo // net/http has no other way to say that a handler panicked
+		ErrorLog:          log.New(&boundedLog{to: os.Stderr}, "", 0), //nolint:forbidigo // net/http has no other way to say that a handler panicked
 		ConnState:         s.resident.connState,
 	}
 	if plan.Version == HTTP1 { // with HTTP/2, handlers have goroutines of their own
@@ -74,8 +77,8 @@ func (s *tcpServer) Listen(ctx context.Context, address string) (net.Addr, error
 	switch {
 	case s.plan.TLS == nil:
 		s.listener = listener
-	case s.plan.Admit != nil:
-		s.listener = s.plan.Admit(listener, s.plan.TLS)
+	case s.plan.Handshakes > 0:
+		s.listener = s.plan.Admit(listener, s.plan.TLS, s.plan.Handshakes)
 	default:
 		s.listener = tls.NewListener(listener, s.plan.TLS)
 	}

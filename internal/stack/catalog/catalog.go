@@ -18,7 +18,9 @@ import (
 func Stacks() []stack.Stack {
 	return []stack.Stack{
 		tcp.Stack{},
-		rest.Stack{},
+		rest.REST,
+		rest.H1,
+		rest.H2,
 		grpcstack.Stack{},
 		fake.Stack{},
 	}

@@ -22,7 +22,7 @@ func TestGoodVariants(t *testing.T) {
 	for _, text := range []string{
 		"tcp", "rest", "grpc", "fake",
 		"tcp:buffers=pooled", "tcp:buffers=fresh,inflight=50", "rest:inflight=1", "grpc:conns=4,inflight=50",
-		"fake:delay=5ms,fail-every=10",
+		"h1:codec=json", "h2:tls=on,cert=rsa,conn=resumed", "fake:delay=5ms,fail-every=10",
 	} {
 		if err := Check(variant(t, text)); err != nil {
 			t.Errorf("%s: %v", text, err)
@@ -33,7 +33,7 @@ func TestGoodVariants(t *testing.T) {
 func TestBadVariantsAreExplained(t *testing.T) {
 	for text, says := range map[string]string{
 		"gprc":                      "did you mean grpc?",
-		"htpp":                      "want one of tcp, rest, grpc, fake",
+		"htpp":                      "want one of tcp, rest, h1, h2",
 		"tcp:bufers=pooled":         "did you mean buffers?",
 		"tcp:buffers=poled":         "did you mean pooled?",
 		"tcp:buffers=yes":           "want one of fresh, pooled",
@@ -42,7 +42,10 @@ func TestBadVariantsAreExplained(t *testing.T) {
 		"rest:window=1":             "want one of inflight, conn",
 		"rest:inflight=0":           "whole number",
 		"fake:stall=2s":             "fills the whole period",
-		"grpc:buffers=pooled":       "want one of conns, inflight, conn",
+		"grpc:buffers=pooled":       "want one of conns, tls",
+		"h1:codec=xml":              "want one of protobuf, json",
+		"h2:conn=resumed":           "set tls=on",
+		"h2:tls=on,conn=0rtt":       "h3 and grpc-h3 have it",
 		"fake:fail-evry=2,delay=ms": "did you mean fail-every?",
 	} {
 		err := Check(variant(t, text))
@@ -107,7 +110,7 @@ func checkOption(t *testing.T, s stack.Stack, o stack.Option) {
 		if again, err := scenario.ParseVariant(v.String()); err != nil || again.String() != v.String() {
 			t.Errorf("%s cannot be written: %v", v, err)
 		}
-		if err := Check(v); err != nil {
+		if err := Check(v); err != nil && Check(Secure(v)) != nil { // some are TLS's alone
 			t.Errorf("%s is offered and refused: %v", v, err)
 		}
 	}

@@ -101,7 +101,7 @@ func serveBare(b *testing.B) (address string) {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		w.Header().Set("Content-Type", messageType)
+		w.Header().Set("Content-Type", protobuf.message)
 		w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
 		_, _ = w.Write(answer)
 	})
@@ -109,7 +109,7 @@ func serveBare(b *testing.B) (address string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: readHeaderTimeout}
+	server := &http.Server{Handler: mux}
 	ended := make(chan struct{})
 	go func() { _ = server.Serve(listener); close(ended) }()
 	b.Cleanup(func() { _ = server.Close(); <-ended })
@@ -128,7 +128,7 @@ func bareClient(address string) func(context.Context, *testpb.TestRequest) (*tes
 		if err != nil {
 			return nil, err
 		}
-		request.Header.Set("Content-Type", messageType)
+		request.Header.Set("Content-Type", protobuf.message)
 		response, err := client.Do(request)
 		if err != nil {
 			return nil, err

@@ -19,6 +19,7 @@ import (
 // grpc.SetHeader and grpc.SetTrailer find in the handler's context.
 type call struct {
 	method *stack.Method
+	codec  *codec
 	w      http.ResponseWriter
 	r      *http.Request
 	stream bool // the answer is a stream
@@ -85,7 +86,7 @@ func (c *call) closeHeader() bool {
 // beginStream writes the header of an answer that is a stream. Only the one who
 // closed the header may call it.
 func (c *call) beginStream() {
-	c.w.Header().Set("Content-Type", streamType)
+	c.w.Header().Set("Content-Type", c.codec.stream)
 	c.w.Header().Set("Trailer", codeTrailer) // without it net/http would give an empty stream a Content-Length and no trailers
 	c.w.WriteHeader(http.StatusOK)
 }
@@ -101,7 +102,7 @@ func (c *call) putTrailer(prefix string) {
 // readRequest reads a request that is one message. Where it cannot, it has
 // answered the call.
 func (c *call) readRequest() (request []byte, ok bool) {
-	request, err := readWhole(c.w, c.r.Body)
+	request, err := c.codec.readWhole(c.w, c.r.Body)
 	switch {
 	case err == nil:
 		return request, true
@@ -115,7 +116,7 @@ func (c *call) readRequest() (request []byte, ok bool) {
 
 // reply ends a call whose answer is one message.
 func (c *call) reply(message any) {
-	answer, err := marshal(message)
+	answer, err := c.codec.marshal(message)
 	if err != nil {
 		c.fail(err)
 		return
@@ -123,7 +124,7 @@ func (c *call) reply(message any) {
 	c.closeHeader()
 	c.putTrailer(trailerPrefix)
 	header := c.w.Header()
-	header.Set("Content-Type", messageType)
+	header.Set("Content-Type", c.codec.message)
 	header.Set("Content-Length", strconv.Itoa(len(answer)))
 	_, _ = c.w.Write(answer) // a client that has gone needs no answer
 }
@@ -139,11 +140,9 @@ func (c *call) fail(err error) {
 // refuse answers with an error: as a google.rpc.Status for programs, as text
 // for a human with curl.
 func refuse(w http.ResponseWriter, r *http.Request, httpStatus int, st *status.Status) {
-	body := encodeStatus(st)
-	contentType := statusType
-	if !wantsProtobuf(r) {
-		body = []byte(st.Code().String() + ": " + st.Message() + "\n")
-		contentType = "text/plain; charset=utf-8"
+	contentType, body := "text/plain; charset=utf-8", []byte(st.Code().String()+": "+st.Message()+"\n")
+	if codec := codecForErrors(r); codec != nil {
+		contentType, body = codec.status, codec.encodeStatus(st)
 	}
 	header := w.Header()
 	header.Set("Content-Type", contentType)
@@ -152,16 +151,18 @@ func refuse(w http.ResponseWriter, r *http.Request, httpStatus int, st *status.S
 	_, _ = w.Write(body) // a client that has gone needs no answer
 }
 
-// wantsProtobuf follows Accept where it decides, and else assumes that who
-// speaks protobuf reads it.
-func wantsProtobuf(r *http.Request) bool {
-	accept := r.Header.Get("Accept")
-	switch {
-	case strings.Contains(accept, "protobuf"):
-		return true
-	case strings.Contains(accept, "text/"):
-		return false
-	default:
-		return strings.Contains(r.Header.Get("Content-Type"), "protobuf")
+// codecForErrors follows Accept where it decides, and else assumes that who
+// speaks a form reads it. nil is text.
+func codecForErrors(r *http.Request) *codec {
+	for _, names := range []string{r.Header.Get("Accept"), r.Header.Get("Content-Type")} {
+		switch {
+		case strings.Contains(names, protobuf.name):
+			return protobuf
+		case strings.Contains(names, json.name):
+			return json
+		case strings.Contains(names, "text/"):
+			return nil
+		}
 	}
+	return nil
 }

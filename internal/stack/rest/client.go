@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -13,41 +14,30 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/stack"
 )
 
-// client is an http.Client with a pool of its own.
+// client makes calls over an HTTP client.
 type client struct {
-	base        string // "http://HOST:PORT"
-	connections connections
-	http        http.Client
-	life        context.Context // ends with Close
-	endLife     context.CancelFunc
+	base    string // "http://HOST:PORT"
+	codec   *codec
+	duplex  bool // an answer may come during its request
+	wire    *httpwire.Client
+	life    context.Context // ends with Close
+	endLife context.CancelFunc
 }
 
-func newClient(target stack.Target) *client {
-	c := &client{base: "http://" + target.Address, connections: connections{dialer: stack.DialerOf(target)}}
+func newClient(wire *httpwire.Client, plan httpwire.ClientPlan, codec *codec) *client {
+	c := &client{base: plan.Scheme() + "://" + plan.Address, codec: codec, duplex: plan.Version != httpwire.HTTP1, wire: wire}
 	c.life, c.endLife = context.WithCancel(context.Background())
-	size := max(target.Connections, 1)
-	c.http = http.Client{
-		Transport: &http.Transport{
-			DialContext:         c.connections.dial,
-			MaxConnsPerHost:     size,
-			MaxIdleConnsPerHost: size,
-			DisableCompression:  true, // a body must cost what it weighs
-		},
-		// A redirect would turn the POST into a GET elsewhere.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 	return c
 }
 
 // Close implements stack.Client. It ends the calls that are running.
 func (c *client) Close() error {
 	c.endLife()
-	c.connections.closeAll()
-	c.http.CloseIdleConnections()
-	return nil
+	return c.wire.Close()
 }
 
 // Invoke implements grpc.ClientConnInterface.
@@ -55,11 +45,11 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	if err := checkOptions(options); err != nil {
 		return err
 	}
-	body, err := marshal(args)
+	body, err := c.codec.marshal(args)
 	if err != nil {
 		return err
 	}
-	request, err := c.newRequest(ctx, method, messageType, bytes.NewReader(body))
+	request, err := c.newRequest(ctx, method, c.codec.message, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -68,7 +58,7 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	if err != nil {
 		return err
 	}
-	return unmarshal(answer.body, reply, codes.Internal)
+	return c.codec.unmarshal(answer.body, reply, codes.Internal)
 }
 
 // newRequest is the POST of a call, with the deadline and the metadata of ctx.
@@ -111,17 +101,17 @@ type answer struct {
 // exchange makes a request and reads the answer whole. An answer that is an
 // error comes with its header.
 func (c *client) exchange(request *http.Request) (answer, error) {
-	response, err := c.http.Do(request)
+	response, err := c.wire.Do(request)
 	if err != nil {
 		return answer{}, c.failure(request.Context(), err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	a := answer{header: response.Header}
-	a.body, err = readWhole(nil, response.Body)
+	a.body, err = c.codec.readWhole(nil, response.Body)
 	if err != nil {
 		return a, c.failure(request.Context(), err)
 	}
-	return a, check(response, a.body, messageType)
+	return a, check(response, a.body, c.codec.message)
 }
 
 // check turns an answer that is not the wanted one into an error.
@@ -137,17 +127,15 @@ func check(response *http.Response, body []byte, wantMedia string) error {
 
 // failure is the status of a call whose wire failed.
 func (c *client) failure(ctx context.Context, err error) error {
-	if ended := ctx.Err(); ended != nil {
-		return status.FromContextError(ended).Err()
-	}
-	if c.life.Err() != nil {
-		return status.Error(codes.Canceled, "rest: the client is closed")
-	}
 	var own interface{ GRPCStatus() *status.Status } // of readWhole
-	if errors.As(err, &own) {
+	switch {
+	case ctx.Err() == nil && c.life.Err() != nil:
+		return stack.Fail(codes.Canceled, fmt.Errorf("rest: the client is closed: %w", err))
+	case ctx.Err() == nil && errors.As(err, &own):
 		return own.GRPCStatus().Err()
+	default:
+		return stack.FailContext(ctx, fmt.Errorf("rest: %w", err))
 	}
-	return status.Error(codes.Unavailable, "rest: "+err.Error())
 }
 
 // report fills in what grpc.Header and grpc.Trailer asked for.

@@ -64,7 +64,7 @@ func TestOpenIsBounded(t *testing.T) {
 	defer listener.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	_, err = Stack{}.NewClient(ctx, scenario.Variant{Stack: "rest"}, stack.Target{Address: listener.Addr().String(), Connections: 3})
+	_, err = REST.NewClient(ctx, scenario.Variant{Stack: "rest"}, stack.Target{Address: listener.Addr().String(), Connections: 3})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("NewClient returned %v", err)
 	}

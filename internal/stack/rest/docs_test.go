@@ -21,9 +21,9 @@ import (
 	"wirelab.dev/internal/scenario"
 )
 
-// TestDocumentedExchanges plays what docs/wire-rest.md shows.
+// TestDocumentedExchanges plays what docs/wire-http.md shows.
 func TestDocumentedExchanges(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/wire-rest.md")
+	page, err := os.ReadFile("../../../docs/wire-http.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func converse(t *testing.T, address, request string, sizeBytes int) string {
 // type without fields, which keeps all bytes it does not know.
 func serveDocumented(t *testing.T) (address string) {
 	t.Helper()
-	server, err := Stack{}.NewServer(scenario.Variant{Stack: "rest"})
+	server, err := REST.NewServer(scenario.Variant{Stack: "rest"})
 	if err != nil {
 		t.Fatal(err)
 	}

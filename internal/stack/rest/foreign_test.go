@@ -38,10 +38,10 @@ func TestForeignServers(t *testing.T) {
 		want    codes.Code
 		says    string
 	}{
-		"right":             {answer(200, messageType, string(message)), codes.OK, ""},
+		"right":             {answer(200, protobuf.message, string(message)), codes.OK, ""},
 		"right, other name": {answer(200, "application/protobuf", string(message)), codes.OK, ""},
 		"a page":            {answer(200, "text/html", "<h1>Welcome</h1>"), codes.Unknown, "Welcome"},
-		"not protobuf":      {answer(200, messageType, "\xff\xff"), codes.Internal, "TestResponse"},
+		"not protobuf":      {answer(200, protobuf.message, "\xff\xff"), codes.Internal, "TestResponse"},
 		"bad request":       {answer(400, "text/plain", "no"), codes.InvalidArgument, "400 Bad Request"},
 		"who are you":       {answer(401, "text/plain", ""), codes.Unauthenticated, "401"},
 		"not found":         {answer(404, "text/plain", "404 page not found\n"), codes.Unimplemented, "page not found"},
@@ -50,7 +50,7 @@ func TestForeignServers(t *testing.T) {
 		"gateway":           {answer(504, "application/json", "{}"), codes.DeadlineExceeded, "504"},
 		"teapot":            {answer(418, "text/plain", "short and stout"), codes.Unknown, "stout"},
 		"elsewhere":         {http.RedirectHandler("/elsewhere", http.StatusFound).ServeHTTP, codes.Unknown, "302"},
-		"a false OK":        {answer(500, statusType, ""), codes.Internal, "500"},
+		"a false OK":        {answer(500, protobuf.status, ""), codes.Internal, "500"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(foreign.handler)
@@ -67,7 +67,7 @@ func TestForeignServers(t *testing.T) {
 	}
 }
 
-// TestCurl drives the server as docs/wire-rest.md says.
+// TestCurl drives the server as docs/wire-http.md says.
 func TestCurl(t *testing.T) {
 	curl, err := exec.LookPath("curl")
 	if err != nil {

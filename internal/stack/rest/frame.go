@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-
-	"wirelab.dev/internal/stack"
 )
 
 // A side of a call that is a stream is a sequence of frames: the length of a
@@ -14,8 +12,8 @@ import (
 const frameHeaderBytes = 4
 
 // frameOf marshals a message into a frame.
-func frameOf(message any) ([]byte, error) {
-	encoded, err := marshal(message)
+func (c *codec) frameOf(message any) ([]byte, error) {
+	encoded, err := c.marshal(message)
 	if err != nil {
 		return nil, err
 	}
@@ -27,14 +25,14 @@ func frameOf(message any) ([]byte, error) {
 // readFrame returns the next message. It returns io.EOF only at the end of a
 // frame, and io.ErrUnexpectedEOF within one. What it allocates follows what
 // arrives, not what the length promises.
-func readFrame(r io.Reader) ([]byte, error) {
+func (c *codec) readFrame(r io.Reader) ([]byte, error) {
 	var header [frameHeaderBytes]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
 		return nil, err
 	}
 	length := int64(binary.BigEndian.Uint32(header[:]))
-	if length > stack.MaxMessageBytes {
-		return nil, errTooLarge(length)
+	if length > c.most {
+		return nil, c.errTooLarge(length)
 	}
 	var message bytes.Buffer
 	if _, err := io.CopyN(&message, r, length); err != nil {

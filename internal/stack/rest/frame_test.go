@@ -19,7 +19,7 @@ func FuzzReadFrame(f *testing.F) {
 	for _, bodies := range [][]string{{}, {""}, {"one"}, {"", "two", "three"}} {
 		stream := []byte{}
 		for _, body := range bodies {
-			frame, err := frameOf(&testpb.TestRequest{Body: []byte(body)})
+			frame, err := protobuf.frameOf(&testpb.TestRequest{Body: []byte(body)})
 			if err != nil {
 				f.Fatal(err)
 			}
@@ -33,7 +33,7 @@ func FuzzReadFrame(f *testing.F) {
 		r := bytes.NewReader(stream)
 		rest := stream
 		for {
-			message, err := readFrame(r)
+			message, err := protobuf.readFrame(r)
 			if err != nil {
 				if errors.Is(err, io.EOF) != (len(rest) == 0) {
 					t.Fatalf("%v with %d bytes left", err, len(rest))
@@ -51,11 +51,11 @@ func FuzzReadFrame(f *testing.F) {
 
 func TestFrame(t *testing.T) {
 	want := &testpb.TestRequest{Body: []byte("ab")}
-	frame, err := frameOf(want)
+	frame, err := protobuf.frameOf(want)
 	if err != nil || !bytes.Equal(frame, []byte{0, 0, 0, 4, 1<<3 | 2, 2, 'a', 'b'}) {
 		t.Fatalf("the frame is %v, %v", frame, err)
 	}
-	message, err := readFrame(bytes.NewReader(frame))
+	message, err := protobuf.readFrame(bytes.NewReader(frame))
 	var got testpb.TestRequest
 	if err != nil || proto.Unmarshal(message, &got) != nil || !proto.Equal(&got, want) {
 		t.Errorf("%v came back as %v, %v", want, &got, err)
@@ -66,7 +66,7 @@ func TestReadFrameAllocatesWhatArrives(t *testing.T) {
 	claim := []byte{0x00, 0xff, 0xff, 0xff, 'a', 'b'} // 16 MiB less one
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := readFrame(bytes.NewReader(claim))
+	_, err := protobuf.readFrame(bytes.NewReader(claim))
 	runtime.ReadMemStats(&after)
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("got %v", err)
@@ -75,7 +75,7 @@ func TestReadFrameAllocatesWhatArrives(t *testing.T) {
 	if spent := after.TotalAlloc - before.TotalAlloc; spent > plenty {
 		t.Errorf("two bytes of sixteen million made it allocate %d", spent)
 	}
-	if _, err := readFrame(bytes.NewReader([]byte{0xff, 0, 0, 0})); status.Code(err) != codes.ResourceExhausted {
+	if _, err := protobuf.readFrame(bytes.NewReader([]byte{0xff, 0, 0, 0})); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("an oversize length was answered with %v", err)
 	}
 }

@@ -2,11 +2,7 @@ package rest
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"net/http"
-	"slices"
-	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -28,31 +24,30 @@ func newHandler(methods []*stack.Method) (http.Handler, error) {
 		mux.Handle(path, endpoint)
 		mux.Handle(method.FullName, endpoint)
 	}
-	index := strings.Join(slices.Sorted(maps.Keys(paths)), "\n  POST ")
+	list := index(methods)
+	mux.HandleFunc("GET /{$}", welcome(list, methods))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, r, http.StatusNotFound, status.Newf(codes.Unimplemented, "rest: there is no operation at %q; there are\n  POST %s", r.URL.Path, index))
+		refuse(w, r, http.StatusNotFound, status.Newf(codes.Unimplemented, "rest: there is no operation at %q; there are\n%s", r.URL.Path, list))
 	})
 	return mux, nil
 }
 
 // endpoint answers the calls of one method.
 type endpoint struct {
-	method  *stack.Method
-	accepts string // the media type of its requests
-	serve   func(context.Context, *call)
+	method *stack.Method
+	stream bool // of requests
+	serve  func(context.Context, *call)
 }
 
 func endpointOf(method *stack.Method) *endpoint {
-	e := &endpoint{method: method, accepts: messageType}
+	e := &endpoint{method: method}
 	switch method.Kind {
 	case stack.ClientStream:
-		e.accepts, e.serve = streamType, serveUpload
+		e.stream, e.serve = true, serveUpload
 	case stack.ServerStream:
 		e.serve = serveDownload
 	case stack.Bidi:
-		e.accepts, e.serve = streamType, func(_ context.Context, c *call) {
-			c.fail(status.Error(codes.Unimplemented, errBidi.Error()))
-		}
+		e.stream, e.serve = true, serveConversation
 	default:
 		e.serve = serveUnary
 	}
@@ -62,15 +57,18 @@ func endpointOf(method *stack.Method) *endpoint {
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		refuse(w, r, http.StatusMethodNotAllowed, status.Newf(codes.Unimplemented, "rest: %s takes POST, not %s; try\n  %s", r.URL.Path, r.Method, e.example(r)))
+		refuse(w, r, http.StatusMethodNotAllowed, status.Newf(codes.Unimplemented, "rest: %s takes POST, not %s; try\n  %s", r.URL.Path, r.Method, curlTo(r, e.method, protobuf)))
 		return
 	}
-	if contentType := r.Header.Get("Content-Type"); !isMedia(contentType, e.accepts) {
-		refuse(w, r, http.StatusUnsupportedMediaType, status.Newf(codes.Unimplemented, "rest: %s takes %s, not %q; try\n  %s", r.URL.Path, e.accepts, contentType, e.example(r)))
+	contentType := r.Header.Get("Content-Type")
+	codec := codecOf(contentType, e.stream)
+	if codec == nil {
+		refuse(w, r, http.StatusUnsupportedMediaType, status.Newf(codes.Unimplemented, "rest: %s takes %s or %s, not %q; try\n  %s",
+			r.URL.Path, protobuf.body(e.stream), json.body(e.stream), contentType, curlTo(r, e.method, protobuf)))
 		return
 	}
-	if r.ContentLength > stack.MaxMessageBytes && e.accepts == messageType {
-		refuse(w, r, http.StatusRequestEntityTooLarge, statusOf(errTooLarge(r.ContentLength)))
+	if r.ContentLength > codec.most && !e.stream {
+		refuse(w, r, http.StatusRequestEntityTooLarge, statusOf(codec.errTooLarge(r.ContentLength)))
 		return
 	}
 	ctx, cancel, err := callContext(r)
@@ -79,13 +77,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer cancel()
-	c := &call{method: e.method, w: w, r: r}
+	c := &call{method: e.method, codec: codec, w: w, r: r}
 	e.serve(grpc.NewContextWithServerTransportStream(ctx, c), c)
-}
-
-// example is the command line that would have worked.
-func (e *endpoint) example(r *http.Request) string {
-	return fmt.Sprintf("curl --data-binary @request.bin -H 'Content-Type: %s' http://%s%s", e.accepts, r.Host, shortPath(e.method.Name()))
 }
 
 // callContext is the handler's context: the request's, with the caller's
@@ -111,7 +104,7 @@ func serveUnary(ctx context.Context, c *call) {
 	if !ok {
 		return
 	}
-	decode := func(message any) error { return unmarshal(request, message, codes.InvalidArgument) }
+	decode := func(message any) error { return c.codec.unmarshal(request, message, codes.InvalidArgument) }
 	answer, err := c.method.Unary.Handler(c.method.Service, ctx, decode, nil)
 	if err != nil {
 		c.fail(err)

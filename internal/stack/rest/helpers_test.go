@@ -38,7 +38,31 @@ func (s *scripted) ServerStream(in *testpb.TestRequest, stream grpc.ServerStream
 // serve serves the service until the test ends.
 func serve(tb testing.TB, service testpb.TestServiceServer) (address string) {
 	tb.Helper()
-	server, err := Stack{}.NewServer(scenario.Variant{Stack: "rest"})
+	address, _ = serveOn(tb, "rest", service)
+	return address
+}
+
+// variantOf reads a variant of this package's stacks.
+func variantOf(tb testing.TB, text string) (Stack, scenario.Variant) {
+	tb.Helper()
+	v, err := scenario.ParseVariant(text)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, s := range []Stack{REST, H1, H2, H3} {
+		if s.Name() == v.Stack {
+			return s, v
+		}
+	}
+	tb.Fatalf("%s is not of this package", text)
+	return 0, v
+}
+
+// serveOn is serve on a variant, with the root that a client must trust.
+func serveOn(tb testing.TB, variant string, service testpb.TestServiceServer) (address string, rootPEM []byte) {
+	tb.Helper()
+	s, v := variantOf(tb, variant)
+	server, err := s.NewServer(v)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -57,7 +81,7 @@ func serve(tb testing.TB, service testpb.TestServiceServer) (address string) {
 			tb.Error(err)
 		}
 	})
-	return bound.String()
+	return bound.String(), server.(stack.Secured).RootPEM()
 }
 
 // dial makes a client that is closed when the test ends.
@@ -71,13 +95,19 @@ func dial(tb testing.TB, address string, connections int) stack.Client {
 func dialCounted(tb testing.TB, address string, connections int) (stack.Client, *stack.Dialer) {
 	tb.Helper()
 	dialer := &stack.Dialer{}
-	target := stack.Target{Address: address, Connections: connections, Dialer: dialer}
-	client, err := Stack{}.NewClient(bounded(tb), scenario.Variant{Stack: "rest"}, target)
+	return dialOn(tb, "rest", stack.Target{Address: address, Connections: connections, Dialer: dialer}), dialer
+}
+
+// dialOn is dial on a variant.
+func dialOn(tb testing.TB, variant string, target stack.Target) stack.Client {
+	tb.Helper()
+	s, v := variantOf(tb, variant)
+	client, err := s.NewClient(bounded(tb), v, target)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = client.Close() })
-	return client, dialer
+	return client
 }
 
 func bounded(tb testing.TB) context.Context {

@@ -39,7 +39,7 @@ func TestPathOf(t *testing.T) {
 }
 
 func TestListenNamesBothOperationsOfOnePath(t *testing.T) {
-	server, err := Stack{}.NewServer(scenario.Variant{Stack: "rest"})
+	server, err := REST.NewServer(scenario.Variant{Stack: "rest"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,14 +1,16 @@
-// Package rest carries a service over HTTP/1.1 the way most services on the web
-// are written: net/http at both ends, one POST a call, a path that names the
-// operation, a body that is the message in binary protobuf.
+// Package rest carries a service over HTTP the way most services on the web are
+// written: net/http at both ends, one POST a call, a path that names the
+// operation, a body that is the message. Its stacks differ in the version of
+// HTTP and in nothing else: one room for what a request means, three ways to
+// carry it (package httpwire).
 //
 // A call passes through like this. The client marshals the request, POSTs it on
-// a connection of net/http's pool, and reads the answer whole. The server finds
-// the operation by its path, reads the body whole, lets the registered handler
-// run, and answers 200 with a message or another status with a google.rpc.Status.
-// A side of a call that is one message is a plain body with its Content-Length;
-// a side that is a stream is a chunked body of frames (frame.go). What curl must
-// send to take part is in docs/wire-rest.md.
+// a connection, and reads the answer whole. The server finds the operation by
+// its path, reads the body whole, lets the registered handler run, and answers
+// 200 with a message or another status with a google.rpc.Status. A side of a
+// call that is one message is a plain body with its Content-Length; a side that
+// is a stream is a body of frames (frame.go). Messages are binary protobuf or
+// JSON (codec.go). What curl must send to take part is in docs/wire-http.md.
 //
 // The code is plain on purpose: bodies are read with io.ReadAll and nothing is
 // reused between calls, because that is what the published studies measured.
@@ -21,55 +23,146 @@ import (
 	"context"
 	"fmt"
 
+	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 )
 
-// Stack is REST over HTTP/1.1. The zero value is ready.
-type Stack struct{}
+// Stack is one of this package's.
+type Stack int
+
+// The stacks. The zero value is what the published studies call REST.
+const (
+	REST Stack = iota // HTTP/1.1 in cleartext, with binary protobuf
+	H1
+	H2
+	H3
+)
 
 var (
-	_ stack.Stack   = Stack{}
-	_ stack.Limited = Stack{}
+	_ stack.Stack   = REST
+	_ stack.Limited = REST
+	_ stack.Lasting = REST
+	_ stack.Tuned   = REST
 )
 
 // Name implements stack.Stack.
-func (Stack) Name() string { return "rest" }
+func (s Stack) Name() string { return [...]string{"rest", "h1", "h2", "h3"}[s] }
 
 // Describe implements stack.Stack.
-func (Stack) Describe() string {
-	return "REST over HTTP/1.1 on net/http: POST /operation, the body is binary protobuf, a pool of connections"
+func (s Stack) Describe() string {
+	return [...]string{
+		"REST over HTTP/1.1 on net/http: POST /operation, the body is binary protobuf, a pool of connections",
+		"REST over HTTP/1.1 on net/http, with TLS and JSON where asked for; a pool of connections",
+		"REST over HTTP/2 on net/http: h1's requests as streams of one shared connection",
+		"REST over HTTP/3 on quic-go: h1's requests as streams of one shared QUIC connection",
+	}[s]
 }
 
-// Options implements stack.Stack. There are none yet.
-func (Stack) Options() []stack.Option { return nil }
+// Options implements stack.Stack.
+func (s Stack) Options() []stack.Option {
+	if s == REST {
+		return nil
+	}
+	codecs := stack.Option{Key: codecKey, Values: []string{protobuf.name, json.name}, Default: protobuf.name, Help: "the form of messages; a server takes all and answers in kind"}
+	return append([]stack.Option{codecs}, stack.TLSOptions(s.encryption())...)
+}
 
-// DefaultConnection is net/http's pool, which grows to one connection a client
-// since HTTP/1.1 carries one call a connection at a time.
-func (Stack) DefaultConnection() scenario.Connection {
-	return scenario.Connection{Mode: scenario.Pool}
+// DefaultConnection is net/http's pool for HTTP/1.1, which grows to one
+// connection a client since it carries one call a connection at a time; what
+// came later was made to share one.
+func (s Stack) DefaultConnection() scenario.Connection {
+	if s.version() == httpwire.HTTP1 {
+		return scenario.Connection{Mode: scenario.Pool}
+	}
+	return scenario.Connection{Mode: scenario.Shared}
+}
+
+func (s Stack) version() httpwire.Version {
+	return [...]httpwire.Version{httpwire.HTTP1, httpwire.HTTP1, httpwire.HTTP2, httpwire.HTTP3}[s]
+}
+
+func (s Stack) encryption() stack.Encryption {
+	if s == H3 {
+		return stack.AlwaysTLS
+	}
+	return stack.OptionalTLS
 }
 
 // NewServer implements stack.Stack.
-func (Stack) NewServer(scenario.Variant) (stack.Server, error) { return newServer(), nil }
+func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
+	security, err := stack.SecurityOf(v, s.encryption())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := codecIn(v); err != nil {
+		return nil, err
+	}
+	return &server{version: s.version(), security: security}, nil
+}
 
 // NewClient implements stack.Stack.
-func (Stack) NewClient(ctx context.Context, _ scenario.Variant, target stack.Target) (stack.Client, error) {
-	c := newClient(target)
-	if err := c.open(ctx, max(target.Connections, 1)); err != nil {
-		_ = c.Close()
-		return nil, fmt.Errorf("rest: open connections to %s: %w", target.Address, err)
+func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
+	security, err := stack.SecurityOf(v, s.encryption())
+	if err != nil {
+		return nil, err
 	}
-	return c, nil
+	codec, err := codecIn(v)
+	if err != nil {
+		return nil, err
+	}
+	plan := httpwire.ClientPlan{
+		Version:     s.version(),
+		Address:     target.Address,
+		Connections: target.Connections,
+		Lifecycle:   httpwire.Lifecycle(target.Lifecycle),
+		Dialer:      stack.DialerOf(target),
+	}
+	if security.On {
+		plan.TLS, err = security.ClientConfig(target.Address, target.Trust, plan.Version.Protocols()...)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name(), err)
+		}
+	}
+	wire, err := httpwire.NewClient(ctx, plan)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Name(), err)
+	}
+	return newClient(wire, plan, codec), nil
 }
 
 // errBidi is what both ends say about bidirectional streams.
-var errBidi = fmt.Errorf("rest: HTTP/1.1 as deployed answers after the request, not during it, so it has no bidirectional streams; tcp and grpc have: %w", stack.ErrUnsupported)
+var errBidi = fmt.Errorf("rest: HTTP/1.1 as deployed answers after the request, not during it, so it has no bidirectional streams; h2, h3, tcp and grpc have: %w", stack.ErrUnsupported)
 
 // Lacks implements stack.Limited.
-func (Stack) Lacks(_ scenario.Variant, kind stack.Kind) error {
-	if kind == stack.Bidi {
+func (s Stack) Lacks(_ scenario.Variant, kind stack.Kind) error {
+	if kind == stack.Bidi && s.version() == httpwire.HTTP1 {
 		return errBidi
 	}
 	return nil
+}
+
+// LacksLifecycle implements stack.Lasting.
+func (s Stack) LacksLifecycle(v scenario.Variant, l stack.Lifecycle) error {
+	if s == H3 {
+		return nil
+	}
+	security, err := stack.SecurityOf(v, s.encryption())
+	if err != nil {
+		return err
+	}
+	return security.LacksOverTLS(v, l)
+}
+
+// Settings implements stack.Tuned.
+func (s Stack) Settings(scenario.Variant) []stack.Setting {
+	tuned := httpwire.TCPSettings(s.version())
+	if s == H3 {
+		tuned = httpwire.HTTP3Settings()
+	}
+	settings := make([]stack.Setting, 0, len(tuned))
+	for _, setting := range tuned {
+		settings = append(settings, stack.Setting(setting))
+	}
+	return settings
 }

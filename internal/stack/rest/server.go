@@ -2,52 +2,30 @@ package rest
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
-	"net/http"
-	"os"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/peer"
 
+	"wirelab.dev/internal/httpwire"
+	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 )
 
-// Bounds on what a stranger may cost the server before a handler runs.
-const (
-	readHeaderTimeout = 10 * time.Second
-	maxHeaderBytes    = 64 << 10
-	maxLogLines       = 100
-)
-
-// server is an http.Server whose goroutines can be waited for.
+// server is an HTTP server of one version with the registered services on it.
 type server struct {
+	version  httpwire.Version
+	security stack.Security
 	methods  stack.Methods
-	http     http.Server
-	listener net.Listener
-	serving  sync.WaitGroup // Serve
-	resident residents
+	root     []byte
+	wire     httpwire.Server // nil until Listen
 }
 
-func newServer() *server {
-	s := &server{resident: residents{left: make(chan struct{}, 1)}}
-	s.http = http.Server{
-		ReadHeaderTimeout: readHeaderTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          log.New(&boundedLog{to: os.Stderr, lines: maxLogLines}, "rest: ", 0), //nolint:forbidigo // net/http has no other way to say that a handler panicked
-		ConnState:         s.resident.connState,
-		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
-			return peer.NewContext(ctx, &peer.Peer{Addr: conn.RemoteAddr(), LocalAddr: conn.LocalAddr()})
-		},
-	}
-	return s
-}
+var (
+	_ stack.Server  = (*server)(nil)
+	_ stack.Secured = (*server)(nil)
+)
 
 // RegisterService implements grpc.ServiceRegistrar.
 func (s *server) RegisterService(desc *grpc.ServiceDesc, service any) {
@@ -56,115 +34,78 @@ func (s *server) RegisterService(desc *grpc.ServiceDesc, service any) {
 
 // Listen implements stack.Server.
 func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
-	if err := s.methods.Err(); err != nil {
-		return nil, fmt.Errorf("rest: listen: %w", err)
-	}
-	handler, err := newHandler(s.methods.All())
+	plan, err := s.plan()
 	if err != nil {
 		return nil, fmt.Errorf("rest: listen: %w", err)
 	}
-	s.http.Handler = s.resident.exceptIn(handler)
-	var config net.ListenConfig
-	s.listener, err = config.Listen(ctx, "tcp", address)
+	wire, err := httpwire.NewServer(plan)
 	if err != nil {
 		return nil, fmt.Errorf("rest: listen: %w", err)
 	}
-	s.serving.Add(1) // here and not in Serve, where it would race with Close
-	return s.listener.Addr(), nil
+	bound, err := wire.Listen(ctx, address)
+	if err != nil {
+		return nil, fmt.Errorf("rest: %w", err)
+	}
+	s.wire = wire
+	return bound, nil
 }
+
+func (s *server) plan() (httpwire.ServerPlan, error) {
+	plan := httpwire.ServerPlan{
+		Version:    s.version,
+		Handshakes: s.security.Handshakes,
+		Admit:      stack.Admit,
+		Connected: func(ctx context.Context, remote, local net.Addr) context.Context {
+			return peer.NewContext(ctx, &peer.Peer{Addr: remote, LocalAddr: local})
+		},
+	}
+	if err := s.methods.Err(); err != nil {
+		return plan, err
+	}
+	var err error
+	if plan.Handler, err = newHandler(s.methods.All()); err != nil {
+		return plan, err
+	}
+	if !s.security.On {
+		return plan, nil
+	}
+	identity, err := secure.Issue(s.security.Choice, secure.NoFlaw)
+	if err != nil {
+		return plan, err
+	}
+	plan.TLS, s.root = identity.ServerConfig(s.version.Protocols()...), identity.RootPEM()
+	return plan, nil
+}
+
+// RootPEM implements stack.Secured.
+func (s *server) RootPEM() []byte { return s.root }
 
 // Serve implements stack.Server.
 func (s *server) Serve() error {
-	defer s.serving.Done()
-	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("rest: serve: %w", err)
+	if err := s.wire.Serve(); err != nil {
+		return fmt.Errorf("rest: %w", err)
 	}
 	return nil
 }
 
 // Shutdown implements stack.Server.
 func (s *server) Shutdown(ctx context.Context) error {
-	if err := s.http.Shutdown(ctx); err != nil {
-		return errors.Join(fmt.Errorf("rest: shut down: %w", err), s.Close())
+	if s.wire == nil {
+		return nil
 	}
-	return s.Close()
-}
-
-// Close implements stack.Server.
-func (s *server) Close() error {
-	err := s.http.Close()
-	if s.listener != nil {
-		_ = s.listener.Close() // closed before, unless Serve was never called
-		s.serving.Wait()
-		_ = s.http.Close() // once more: Serve may have let a last connection in
-	}
-	s.resident.wait()
-	if err != nil && !errors.Is(err, net.ErrClosed) {
-		return fmt.Errorf("rest: close: %w", err)
+	if err := s.wire.Shutdown(ctx); err != nil {
+		return fmt.Errorf("rest: %w", err)
 	}
 	return nil
 }
 
-// residents counts the goroutines of the server's connections that are not in
-// a handler, so that Close can wait for them; net/http's own Close does not.
-// The count is atomic since it changes with every request.
-type residents struct {
-	count   atomic.Int64
-	waiting atomic.Bool
-	left    chan struct{} // wakes wait when the count falls to zero
-}
-
-func (r *residents) connState(_ net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		r.count.Add(1)
-	case http.StateClosed:
-		r.leave()
+// Close implements stack.Server.
+func (s *server) Close() error {
+	if s.wire == nil {
+		return nil
 	}
-}
-
-// exceptIn does not count those who are in the handler.
-func (r *residents) exceptIn(handler http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		r.leave()
-		defer r.count.Add(1)
-		handler.ServeHTTP(w, request)
-	})
-}
-
-func (r *residents) leave() {
-	if r.count.Add(-1) == 0 && r.waiting.Load() {
-		select {
-		case r.left <- struct{}{}:
-		default:
-		}
+	if err := s.wire.Close(); err != nil {
+		return fmt.Errorf("rest: %w", err)
 	}
-}
-
-// wait returns when none are left. Only Close calls it, when the listener and
-// the connections are closed.
-func (r *residents) wait() {
-	r.waiting.Store(true)
-	for r.count.Load() > 0 {
-		<-r.left
-	}
-}
-
-// boundedLog passes on the first lines, so that a fault which repeats with
-// every call cannot fill a disk.
-type boundedLog struct {
-	to    io.Writer
-	lines int64
-	seen  atomic.Int64
-}
-
-func (l *boundedLog) Write(line []byte) (int, error) {
-	switch n := l.seen.Add(1); {
-	case n < l.lines:
-		return l.to.Write(line)
-	case n == l.lines:
-		return fmt.Fprintf(l.to, "%srest: that was line %d of this log; there will be no more\n", line, n)
-	default:
-		return len(line), nil
-	}
+	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// streamCall is what both kinds of server-side stream have in common.
+// streamCall is what the kinds of server-side stream have in common.
 type streamCall struct {
 	*call
 	ctx    context.Context
@@ -36,6 +36,53 @@ func (s *streamCall) broken(err error) error {
 	}
 	s.cancel()
 	return status.Errorf(codes.Canceled, "rest: the client went away: %v", err)
+}
+
+// receive reads a frame of the request.
+func (s *streamCall) receive(message any) error {
+	request, err := s.codec.readFrame(s.r.Body)
+	if errors.Is(err, io.EOF) {
+		return io.EOF
+	}
+	if err != nil {
+		if _, is := status.FromError(err); is {
+			return err
+		}
+		return s.broken(err)
+	}
+	return s.codec.unmarshal(request, message, codes.InvalidArgument)
+}
+
+// send writes a frame of the answer, which leaves at once.
+func (s *streamCall) send(message any) error {
+	frame, err := s.codec.frameOf(message)
+	if err != nil {
+		return err
+	}
+	if s.closeHeader() {
+		s.beginStream()
+	}
+	if _, err := s.w.Write(frame); err != nil {
+		return s.broken(err)
+	}
+	if err := http.NewResponseController(s.w).Flush(); err != nil {
+		return s.broken(err)
+	}
+	return nil
+}
+
+// finish ends an answer that is a stream, with what the handler returned.
+func (s *streamCall) finish(err error) {
+	begun := !s.closeHeader()
+	if err != nil && !begun {
+		s.fail(err)
+		return
+	}
+	if !begun {
+		s.beginStream()
+	}
+	s.putTrailer(http.TrailerPrefix)
+	putStatus(s.w.Header(), statusOf(err))
 }
 
 // upload is a client stream at the server: many requests, one answer.
@@ -68,19 +115,7 @@ func serveUpload(ctx context.Context, c *call) {
 }
 
 // RecvMsg implements grpc.ServerStream.
-func (s *upload) RecvMsg(message any) error {
-	request, err := readFrame(s.r.Body)
-	if errors.Is(err, io.EOF) {
-		return io.EOF
-	}
-	if err != nil {
-		if _, is := status.FromError(err); is {
-			return err
-		}
-		return s.broken(err)
-	}
-	return unmarshal(request, message, codes.InvalidArgument)
-}
+func (s *upload) RecvMsg(message any) error { return s.receive(message) }
 
 // SendMsg implements grpc.ServerStream. The answer leaves when the handler
 // returns, since only then is it known to be one.
@@ -113,17 +148,7 @@ func serveDownload(ctx context.Context, c *call) {
 	c.stream = true
 	s := &download{streamCall: newStreamCall(ctx, c), request: request}
 	defer s.cancel()
-	err := c.method.Stream.Handler(c.method.Service, s)
-	begun := !c.closeHeader()
-	if err != nil && !begun {
-		c.fail(err)
-		return
-	}
-	if !begun {
-		c.beginStream()
-	}
-	c.putTrailer(http.TrailerPrefix)
-	putStatus(c.w.Header(), statusOf(err))
+	s.finish(c.method.Stream.Handler(c.method.Service, s))
 }
 
 // RecvMsg implements grpc.ServerStream.
@@ -132,23 +157,31 @@ func (s *download) RecvMsg(message any) error {
 		return io.EOF
 	}
 	s.taken = true
-	return unmarshal(s.request, message, codes.InvalidArgument)
+	return s.codec.unmarshal(s.request, message, codes.InvalidArgument)
 }
 
-// SendMsg implements grpc.ServerStream. Each message leaves at once.
-func (s *download) SendMsg(message any) error {
-	frame, err := frameOf(message)
-	if err != nil {
-		return err
+// SendMsg implements grpc.ServerStream.
+func (s *download) SendMsg(message any) error { return s.send(message) }
+
+// conversation is a bidirectional stream at the server. HTTP/2 and HTTP/3 carry
+// it as it is: a request and its answer may be under way at once.
+type conversation struct{ streamCall }
+
+var _ grpc.ServerStream = (*conversation)(nil)
+
+func serveConversation(ctx context.Context, c *call) {
+	if !c.r.ProtoAtLeast(2, 0) {
+		c.fail(status.Error(codes.Unimplemented, errBidi.Error()))
+		return
 	}
-	if s.closeHeader() {
-		s.beginStream()
-	}
-	if _, err := s.w.Write(frame); err != nil {
-		return s.broken(err)
-	}
-	if err := http.NewResponseController(s.w).Flush(); err != nil {
-		return s.broken(err)
-	}
-	return nil
+	c.stream = true
+	s := &conversation{newStreamCall(ctx, c)}
+	defer s.cancel()
+	s.finish(c.method.Stream.Handler(c.method.Service, s))
 }
+
+// RecvMsg implements grpc.ServerStream.
+func (s *conversation) RecvMsg(message any) error { return s.receive(message) }
+
+// SendMsg implements grpc.ServerStream.
+func (s *conversation) SendMsg(message any) error { return s.send(message) }

@@ -91,11 +91,12 @@ func statusOf(err error) *status.Status {
 	return status.FromContextError(err)
 }
 
-// encodeStatus never fails: what protobuf refuses is text that is not UTF-8.
-func encodeStatus(st *status.Status) []byte {
-	encoded, err := proto.Marshal(st.Proto())
+// encodeStatus never fails: what a codec refuses is text that is not UTF-8, or,
+// for JSON, details of a type that this program does not know.
+func (c *codec) encodeStatus(st *status.Status) []byte {
+	encoded, err := c.encode(st.Proto())
 	if err != nil {
-		encoded, _ = proto.Marshal(&spb.Status{Code: int32(st.Code()), Message: strings.ToValidUTF8(st.Message(), "\uFFFD")})
+		encoded, _ = c.encode(&spb.Status{Code: int32(st.Code()), Message: strings.ToValidUTF8(st.Message(), "\uFFFD")})
 	}
 	return encoded
 }
@@ -103,10 +104,10 @@ func encodeStatus(st *status.Status) []byte {
 // errorIn is the error that an answer other than 200 stands for.
 func errorIn(response *http.Response, body []byte) error {
 	contentType := response.Header.Get("Content-Type")
-	if media, parameters, err := mime.ParseMediaType(contentType); err == nil &&
-		media == messageType && parameters["messagetype"] == "google.rpc.Status" {
+	media, parameters, err := mime.ParseMediaType(contentType)
+	if codec := codecOf(media, false); err == nil && codec != nil && parameters["messagetype"] == "google.rpc.Status" {
 		var st spb.Status
-		if err := proto.Unmarshal(body, &st); err == nil && st.Code != int32(codes.OK) {
+		if err := codec.decode(body, &st); err == nil && st.Code != int32(codes.OK) {
 			return status.ErrorProto(&st)
 		}
 	}
@@ -130,10 +131,10 @@ func putStatus(header http.Header, st *status.Status) {
 	}
 	// Go's client reads trailers through a buffer of 4 KiB and fails beyond.
 	const maxBytes = 2 << 10
-	encoded := encodeStatus(st)
+	encoded := protobuf.encodeStatus(st)
 	if len(encoded) > maxBytes {
 		const letters = maxBytes / 8 // of at most four bytes each
-		encoded = encodeStatus(status.Newf(st.Code(), "%.*s (the rest of this status does not fit into an HTTP trailer)", letters, st.Message()))
+		encoded = protobuf.encodeStatus(status.Newf(st.Code(), "%.*s (the rest of this status does not fit into an HTTP trailer)", letters, st.Message()))
 	}
 	header.Set(http.TrailerPrefix+statusTrailer, base64.RawStdEncoding.EncodeToString(encoded))
 }

@@ -62,8 +62,8 @@ func throughTrailers(st *status.Status) *status.Status {
 }
 
 func TestStatusWhoseMessageIsNoUTF8(t *testing.T) {
-	response := &http.Response{Header: http.Header{"Content-Type": {statusType}}}
-	err := errorIn(response, encodeStatus(status.New(codes.DataLoss, "bad \xff byte")))
+	response := &http.Response{Header: http.Header{"Content-Type": {protobuf.status}}}
+	err := errorIn(response, protobuf.encodeStatus(status.New(codes.DataLoss, "bad \xff byte")))
 	if got := status.Convert(err); got.Code() != codes.DataLoss || got.Message() != "bad \uFFFD byte" {
 		t.Errorf("it arrived as %v", got)
 	}

@@ -3,18 +3,63 @@ package rest
 import (
 	"testing"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/stacktest"
 )
 
 func TestSuite(t *testing.T) {
-	stacktest.Run(t, stacktest.Subject{
-		Stack:   Stack{},
-		Variant: scenario.Variant{Stack: "rest"},
-		Lacks: map[stacktest.Ability]string{
-			stacktest.ServiceNames: "the path is the operation alone, as curl users type it",
-		},
-		Garbage: map[string][]byte{
+	for _, c := range []struct {
+		variant   string
+		lifecycle stack.Lifecycle
+	}{
+		{"rest", stack.Kept},
+		{"rest", stack.Fresh},
+		{"h1", stack.Kept},
+		{"h1:codec=json", stack.Kept},
+		{"h1:tls=on", stack.Kept},
+		{"h1:tls=on,handshakes=2", stack.Fresh},
+		{"h1:tls=on", stack.Resumed},
+		{"h2", stack.Kept},
+		{"h2:codec=json", stack.Fresh},
+		{"h2:tls=on", stack.Kept},
+		{"h2:tls=on,handshakes=2", stack.Fresh},
+		{"h2:tls=on", stack.Resumed},
+	} {
+		t.Run(c.variant+"/"+lifecycles[c.lifecycle], func(t *testing.T) {
+			s, v := variantOf(t, c.variant)
+			stacktest.Run(t, stacktest.Subject{
+				Stack:     s,
+				Variant:   v,
+				Lifecycle: c.lifecycle,
+				Lacks: map[stacktest.Ability]string{
+					stacktest.ServiceNames: "the path is the operation alone, as curl users type it",
+				},
+				Garbage: garbage(s),
+			})
+		})
+	}
+}
+
+var lifecycles = map[stack.Lifecycle]string{stack.Kept: "kept", stack.Fresh: "fresh", stack.Resumed: "resumed", stack.Early: "early"}
+
+// garbage is what looks right at first.
+func garbage(s Stack) map[string][]byte {
+	switch s {
+	case H3:
+		return nil // its first byte would have to be encrypted
+	case H2:
+		const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+		const settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+		return map[string][]byte{
+			"half a preface":         []byte(preface[:10]),
+			"a preface and ones":     append([]byte(preface), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff),
+			"half a frame":           []byte(preface + settings + "\x00\x00\x10\x01\x05"),
+			"data without a stream":  []byte(preface + settings + "\x00\x00\x01\x00\x00\x00\x00\x00\x01x"),
+			"headers that are none":  []byte(preface + settings + "\x00\x00\x04\x01\x05\x00\x00\x00\x01\xff\xff\xff\xff"),
+			"settings of odd length": []byte(preface + "\x00\x00\x05\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
+		}
+	default:
+		return map[string][]byte{
 			"half a request line":        []byte("POST /un"),
 			"half a header":              []byte("POST /unary HTTP/1.1\r\nHost: wirelab.test\r\nContent-Ty"),
 			"half a body":                []byte("POST /unary HTTP/1.1\r\nHost: wirelab.test\r\nContent-Type: application/x-protobuf\r\nContent-Length: 100\r\n\r\nshort"),
@@ -25,6 +70,6 @@ func TestSuite(t *testing.T) {
 			"half a frame":               []byte("POST /client-stream HTTP/1.1\r\nHost: wirelab.test\r\nContent-Type: application/x-protobuf-stream\r\nTransfer-Encoding: chunked\r\n\r\n6\r\n\x00\x00\x01\x00ab\r\n0\r\n\r\n"),
 			"a header without an end":    append([]byte("POST /unary HTTP/1.1\r\nX: "), make([]byte, 1<<17)...),
 			"a body that is no protobuf": []byte("POST /unary HTTP/1.1\r\nHost: wirelab.test\r\nContent-Type: application/x-protobuf\r\nContent-Length: 3\r\n\r\n\xff\xff\xff"),
-		},
-	})
+		}
+	}
 }

@@ -1,0 +1,53 @@
+package rest
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"wirelab.dev/internal/stack"
+)
+
+// index lists what is served.
+func index(methods []*stack.Method) string {
+	var list strings.Builder
+	last := ""
+	for _, method := range methods {
+		service := strings.TrimPrefix(strings.TrimSuffix(method.FullName, "/"+method.Name()), "/")
+		if service != last {
+			fmt.Fprintf(&list, "\n%s\n", service)
+			last = service
+		}
+		fmt.Fprintf(&list, "  POST %-20s %s\n", shortPath(method.Name()), method.Kind)
+	}
+	return list.String()
+}
+
+// welcome answers a browser, or curl without a path.
+func welcome(list string, methods []*stack.Method) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		fmt.Fprintf(w, "wirelab, over %s\n%s", r.Proto, list)
+		if len(methods) > 0 {
+			fmt.Fprintf(w, "\nMessages are protobuf or JSON, as the Content-Type says. Try\n  %s\n", curlTo(r, methods[0], json))
+		}
+	}
+}
+
+// curlTo is the command line that calls a method, on the connection's version
+// of HTTP.
+func curlTo(r *http.Request, method *stack.Method, c *codec) string {
+	stream := method.Kind == stack.ClientStream || method.Kind == stack.Bidi
+	data := "--data-binary @request.bin"
+	if c == json && !stream {
+		data = "--data '{}'"
+	}
+	command, scheme := "curl", "http"
+	switch {
+	case r.TLS != nil:
+		command, scheme = "curl --cacert root.pem", "https"
+	case r.ProtoMajor == 2:
+		command = "curl --http2-prior-knowledge"
+	}
+	return fmt.Sprintf("%s %s -H 'Content-Type: %s' %s://%s%s", command, data, c.body(stream), scheme, r.Host, shortPath(method.Name()))
+}
