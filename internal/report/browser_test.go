@@ -123,7 +123,7 @@ func TestPageInBrowser(t *testing.T) {
 		run.Summary.Status, run.Summary.Done = record.Interrupted, 1
 		tab := browser.open(t, writePage(t, run))
 		tab.want("the banner", `document.querySelector(".banner").textContent.startsWith("A partial run: 1 of 276 trials done, interrupted.")`, "true")
-		tab.want("charts, the percentiles only", `document.querySelectorAll(".chart").length`, "1")
+		tab.want("charts: the percentiles, and both ends", `document.querySelectorAll(".chart").length`, "2")
 		tab.want("why there are no others", `[...document.querySelectorAll("#size .note, #concurrency .note, #tail .note")].filter(p => p.textContent.includes("needs more than one")).length`, "3")
 		tab.screenshotOf("hardly", "#app")
 	})
@@ -144,6 +144,69 @@ func TestPageInBrowser(t *testing.T) {
 		if all := strings.Join(notes, "\n"); !strings.Contains(all, "out of memory <at mmap> & gave up") {
 			t.Errorf("the reasons are missing: %s", all)
 		}
+	})
+}
+
+// A run about connections shows who survives, what resumption buys, and what
+// was asked for and not achieved.
+func TestLifecyclePageInBrowser(t *testing.T) {
+	browser := startBrowser(t)
+	address := writePage(t, fixtureLifecycle(t))
+
+	t.Run("shows who survives", func(t *testing.T) {
+		tab := browser.open(t, address)
+		for _, id := range []string{"connections", "failures", "ends", "bytes", "setup"} {
+			tab.want("headings of section "+id, fmt.Sprintf(`document.querySelectorAll("section#%s h2").length`, id), "1")
+			tab.want("in the index "+id, fmt.Sprintf(`document.querySelectorAll('nav a[href="#%s"]').length`, id), "1")
+		}
+		row := func(variant string) string {
+			return fmt.Sprintf(`[...document.querySelectorAll(".storm tbody tr")].find(tr => tr.firstChild.textContent.includes(%q))`, variant)
+		}
+		column := func(title string) string {
+			return fmt.Sprintf(`[...document.querySelectorAll(".storm thead th")].findIndex(th => th.textContent == %q)`, title)
+		}
+		cell := func(variant, title string) string {
+			return fmt.Sprintf("%s.children[%s].textContent", row(variant), column(title))
+		}
+		tab.want("variants with the most clients", `document.querySelectorAll(".storm tbody tr").length`, "10")
+		tab.want("who answers all", cell("h1:conn=new,tls=on", "Answered"), "100 %")
+		tab.want("who does not, though invalid", cell("naive", "Answered"), "41 %")
+		tab.want("said to be invalid", row("naive")+".className", "invalid")
+		tab.want("what was asked for and not achieved", cell("h3:conn=resumed", "As asked"), "86 %resumed")
+		tab.want("how it came", cell("h3:conn=resumed", "Opened"), "15,0002,100 full, 12,900 resumed")
+		tab.want("early data taken", cell("h3:conn=0rtt", "Opened"), "15,00015,000 resumed, 15,000 early")
+		tab.want("the invalid one in the chart of survival", `document.querySelector("#connections .chart table tbody tr:last-child").textContent.includes("41 %")`, "true")
+		tab.want("the failures by class", `[...document.querySelectorAll("#failures tbody th")].map(th => th.textContent).join()`, "port-exhaustion,reset,port-exhaustion,reset")
+		tab.want("the first verbatim", `[...document.querySelectorAll("#failures q")].at(-1).textContent`, "read tcp 127.0.0.1:41213: connection reset by peer <RST>")
+		tab.want("what resumption buys", `document.querySelector(".contrasts tbody tr").textContent`, "h1resumedover new, connection0.58×0.55× to 0.63×0.61×0.58× to 0.66×1.70×1.59× to 1.83×0.59×0.55× to 0.64×1×0.94× to 1.08×")
+		tab.want("a limit that binds", `document.querySelector("#setup tr.invalid th").textContent`, "ports")
+		tab.want("bars of a call's layers", `document.querySelectorAll("#bytes .bar svg").length`, "18")
+		tab.screenshot("lifecycle")
+		for _, id := range []string{"connections", "failures", "ends", "bytes", "setup"} {
+			tab.screenshotOf("lifecycle-"+id, "#"+id)
+		}
+	})
+
+	t.Run("shows another point", func(t *testing.T) {
+		tab := browser.open(t, address)
+		tab.click(`[...document.querySelectorAll("#connections .choice label")].find(l => l.textContent == "10").firstChild`)
+		tab.want("all survive", `[...new Set([...document.querySelectorAll(".answered")].map(a => a.textContent))].join()`, "100 %")
+	})
+
+	for _, theme := range []string{"light", "dark"} {
+		t.Run("fits a telephone, "+theme, func(t *testing.T) {
+			tab := browser.open(t, address, chromedp.EmulateViewport(360, 800), prefer(theme))
+			tab.want("width of the page", "document.documentElement.scrollWidth", "360")
+			for _, id := range []string{"connections", "ends", "bytes", "setup"} {
+				tab.screenshotOf("lifecycle-"+theme+"-360-"+id, "#"+id)
+			}
+		})
+	}
+	t.Run("dark", func(t *testing.T) {
+		tab := browser.open(t, address, prefer("dark"))
+		tab.want("sections about connections", `document.querySelectorAll("#connections").length`, "1")
+		tab.screenshotOf("lifecycle-dark-connections", "#connections")
+		tab.screenshotOf("lifecycle-dark-bytes", "#bytes")
 	})
 }
 

@@ -25,6 +25,7 @@ export interface Line {
 export interface Axis {
   label: string;
   log: boolean;
+  range?: [low: number, high: number]; // around the values unless it is said
   ticks?: number[]; // where there is something to read; round values else
   show: (value: number) => string;
 }

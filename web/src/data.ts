@@ -21,12 +21,106 @@ export interface Latencies {
   max: number | null;
 }
 
+/** What one end cost over the window. */
+export interface End {
+  cpu_share: number | null;
+  busy: number | null;
+  rss_bytes: number | null;
+  peak_bytes: number | null;
+  heap_bytes: number | null;
+  threads: number | null;
+  sockets: number | null;
+  goroutines: number | null;
+}
+
+export interface Failure {
+  class?: string;
+  code: string;
+  count: number;
+  example: string;
+}
+
+/** Over all trials that were measured, refused ones included. */
+export interface Survival {
+  trials: number;
+  requests: number;
+  succeeded: number;
+  share: number | null;
+  failures: Failure[];
+}
+
+export interface Times {
+  mean: number | null;
+  p50: number | null;
+  p99: number | null;
+}
+
+export interface Connections {
+  per_request: boolean;
+  secure: boolean;
+  want: number;
+  during: number;
+  failed: number;
+  full: number;
+  resumed: number;
+  early: number;
+  early_refused: number;
+  handshake_failed: number;
+  achieved: number | null;
+  differs: boolean;
+  connect_us: Times;
+  handshake_us: Times;
+  first_byte_us: Times;
+}
+
+/** One way of the traffic, by the request. */
+export interface Direction {
+  bytes: number | null;
+  plain: number | null;
+  handshake: number | null;
+  message: number | null;
+  packets: number | null;
+  pure_acks: number | null;
+  packets_per_call: number | null;
+}
+
+export interface Traffic {
+  transport: string;
+  offload: string;
+  sent: Direction;
+  received: Direction;
+  retransmits_per_thousand: number | null;
+  rtt_us: number | null;
+  min_rtt_us: number | null;
+}
+
+export interface WireBytes {
+  message_bytes: number | null;
+  protocol_bytes: number | null;
+  security_bytes: number | null;
+  transport_bytes: number | null;
+  ack_bytes: number | null;
+  total_bytes: number | null;
+}
+
+export interface Wire {
+  request: WireBytes;
+  response: WireBytes;
+  first_sent_bytes: number | null;
+  first_received_bytes: number | null;
+  handshake_sent_bytes: number | null;
+  handshake_received_bytes: number | null;
+}
+
 export interface Load {
   model: string;
   requests_per_client?: number;
   duration_ns?: number;
   rate_per_second?: number;
   arrivals?: string;
+  ramp_to?: number;
+  burst?: number;
+  goal?: string;
   in_flight_limit?: number;
 }
 
@@ -52,7 +146,7 @@ export interface Cell {
   load: Load;
   requests: number;
   errors: number;
-  error_kinds: { code: string; count: number; example: string }[];
+  error_kinds: Failure[];
   throughput_rps: number | null;
   service_us: Latencies;
   response_us: Latencies;
@@ -64,6 +158,13 @@ export interface Cell {
   in_flight: number | null;
   warm_up_ms: number | null;
   connections_opened: number | null;
+  client: End;
+  server: End;
+  bound: "server-cpu" | "client-cpu" | "waiting" | "";
+  survival: Survival;
+  connections: Connections;
+  traffic?: Traffic;
+  wire?: Wire;
   valid: boolean;
   trials: number;
   valid_trials: number;
@@ -150,6 +251,51 @@ export interface WarmUp {
   intervals: Intervals;
 }
 
+/** What one choice changes: two variants that differ in one option of their connections. */
+export interface Contrast {
+  part: string;
+  stack: string;
+  option: string;
+  base: string;
+  changed: string;
+  from: string;
+  to: string;
+  request_bytes: number;
+  response_bytes: number;
+  clients: number;
+  pairs: number;
+  effects: Effect[];
+}
+
+export interface Effect {
+  metric: string;
+  ratio: number | null;
+  p: number | null;
+  verdict: "more" | "less" | "equivalent" | "undecided";
+  intervals: Intervals;
+}
+
+/** One value that is not a library's default. */
+export interface Setting {
+  stack: string;
+  variants: string[];
+  side: string;
+  name: string;
+  value: string;
+  default: string;
+  why: string;
+}
+
+/** One of the machine's limits, where the run came nearest to it. */
+export interface MachineLimit {
+  name: string;
+  need: number;
+  have: number;
+  short: boolean;
+  note: string;
+  cell: string;
+}
+
 export interface Run {
   name: string;
   title: string;
@@ -169,6 +315,9 @@ export interface Run {
   crossovers: Crossover[];
   limits: Limit[];
   warm_ups: WarmUp[];
+  contrasts: Contrast[];
+  settings: Setting[];
+  machine_limits: MachineLimit[];
   advice: string[];
   warnings: string[];
 }

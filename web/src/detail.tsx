@@ -16,7 +16,7 @@ export function CellDetail({ cell }: { cell: Cell }) {
       )}
       {cell.error_kinds.length > 0 && (
         <ul class="findings">
-          {cell.error_kinds.map((kind) => <li key={kind.code}>{counted(kind.count, "request")} failed with {kind.code}, the first: <q>{kind.example}</q></li>)}
+          {cell.error_kinds.map((kind) => <li key={`${kind.class} ${kind.code}`}>{counted(kind.count, "request")} failed with {kind.class && `${kind.class}, `}{kind.code}, the first: <q>{kind.example}</q></li>)}
         </ul>
       )}
       <div class="pair">

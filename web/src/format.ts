@@ -25,7 +25,8 @@ export function micros(us: number | null | undefined): string {
   return `${significant(us / size)} ${name}`;
 }
 
-export function bytes(count: number): string {
+export function bytes(count: number | null | undefined): string {
+  if (count == null) return absent;
   const [size, name] = suiting(count, byteUnits);
   return `${short(significant(count / size))} ${name}`;
 }
@@ -45,6 +46,11 @@ export function plain(value: number | null | undefined): string {
 
 export function times(value: number | null): string {
   return value == null ? absent : `${plain(value)}×`;
+}
+
+/** A share, cut and not rounded, so that 100 % is all of them. */
+export function percent(share: number | null | undefined): string {
+  return share == null ? absent : `${Math.floor(share * 10_000 + 1e-9) / 100} %`;
 }
 
 /** A figure and, where it has one, its interval. */

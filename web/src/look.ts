@@ -10,7 +10,7 @@ export interface Look {
   shape: Shape;
 }
 
-const known = ["tcp", "rest", "grpc"];
+const known = ["tcp", "rest", "grpc", "h1", "h2", "h3", "connect", "grpc-h3"];
 const colours = 8;
 const shapes: Shape[] = ["circle", "square", "triangle", "diamond"];
 const dashes = [[], [7, 4], [2, 3], [10, 3, 2, 3]];
@@ -27,10 +27,13 @@ export function looksOf(cells: { stack: string; variant: string }[]): Map<string
   const looks = new Map<string, Look>();
   for (const { stack, variant } of cells) {
     const place = stacks.indexOf(stack);
+    const variation = variants.get(stack)!.indexOf(variant);
+    // What comes round to a colour or a dash again has another shape.
+    const round = Math.floor(place / colours) + Math.floor(variation / dashes.length);
     looks.set(variant, {
       colour: `--stack-${place % colours}`,
-      shape: shapes[place % shapes.length]!,
-      dash: dashOf(variants.get(stack)!.indexOf(variant)),
+      shape: shapes[(place + round) % shapes.length]!,
+      dash: dashOf(variation),
     });
   }
   return looks;

@@ -8,9 +8,12 @@ import { looksOf } from "./look";
 import { clientCPU, serverCPU, tail, throughput } from "./metrics";
 import { Against } from "./sections/against";
 import { Cells } from "./sections/cells";
+import { Connections, hasConnections } from "./sections/connections";
+import { Bytes, Ends, hasBytes, hasEnds } from "./sections/costs";
 import { Comparisons, Crossovers, effectsOf, Limits, WarmUps } from "./sections/effects";
 import { at, Percentiles } from "./sections/percentiles";
 import { Reproduce } from "./sections/reproduce";
+import { Failures, Setup } from "./sections/setup";
 import { Tail } from "./sections/tail";
 import { Verdict } from "./sections/verdict";
 
@@ -23,19 +26,31 @@ function App({ run }: { run: Run }) {
     setPicked(next);
   };
   const further = useMemo(() => [throughput, tail, clientCPU, serverCPU], []);
-  const index: [string, string][] = [
-    ["cells", "Cells"], ["size", "Size"], ["concurrency", "Concurrency"],
-    ...(run.cells.some((cell) => cell.curve.length > 0) ? [["percentiles", "Percentiles"] as [string, string]] : []),
-    ["tail", "Tail"], ...effectsOf(run), ["reproduce", "Reproduce"],
+  const failed = run.cells.some((cell) => cell.survival.failures.length > 0);
+  const all: [id: string, title: string, shown: boolean][] = [
+    ["connections", "Connections", hasConnections(run)],
+    ["cells", "Cells", true],
+    ["failures", "Failures", failed],
+    ["size", "Size", true],
+    ["concurrency", "Concurrency", true],
+    ["percentiles", "Percentiles", run.cells.some((cell) => cell.curve.length > 0)],
+    ["tail", "Tail", true],
+    ["ends", "Both ends", hasEnds(run)],
+    ["bytes", "On the wire", hasBytes(run)],
+    ...effectsOf(run),
+    ["setup", "Set-up", run.settings.length + run.machine_limits.length > 0],
+    ["reproduce", "Reproduce", true],
   ];
   return (
     <>
       <Verdict run={run} />
       <nav aria-label="Sections">
-        {index.map(([id, title]) => <a key={id} href={`#${id}`}>{title}</a>)}
+        {all.filter(([, , shown]) => shown).map(([id, title]) => <a key={id} href={`#${id}`}>{title}</a>)}
       </nav>
       <main>
+        <Connections run={run} looks={looks} />
         <Cells run={run} looks={looks} picked={picked} pick={pick} />
+        <Failures run={run} />
         <section id="size">
           <h2>Against message size</h2>
           <Against title="Latency against size" across="request_bytes" cells={run.cells} looks={looks} further={further} />
@@ -46,10 +61,13 @@ function App({ run }: { run: Run }) {
         </section>
         <Percentiles cells={run.cells} looks={looks} picked={picked} setPicked={setPicked} />
         <Tail run={run} looks={looks} />
+        <Ends run={run} looks={looks} />
+        <Bytes run={run} looks={looks} />
         <Comparisons comparisons={run.comparisons} />
         <Limits limits={run.limits} />
         <Crossovers crossovers={run.crossovers} />
         <WarmUps warmUps={run.warm_ups} />
+        <Setup run={run} />
         <Reproduce run={run} />
       </main>
     </>

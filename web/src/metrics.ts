@@ -2,7 +2,7 @@
 // which its interval lies.
 
 import type { Cell, Interval, Latencies } from "./data";
-import { micros, perSecond, plain } from "./format";
+import { bytes, micros, percent, perSecond, plain } from "./format";
 
 export interface Metric {
   id: string;
@@ -11,6 +11,8 @@ export interface Metric {
   value: (cell: Cell) => number | null;
   interval: (cell: Cell) => Interval | undefined;
   log: boolean; // read on a logarithmic scale
+  range?: [low: number, high: number]; // that the scale always has
+  counted?: boolean; // known of a cell that is not valid too
 }
 
 export type Clock = "response_us" | "service_us";
@@ -40,3 +42,43 @@ export const throughput = fieldMetric("throughput_rps", "Throughput", perSecond,
 export const tail = fieldMetric("p99_over_p50", "P99/P50", plain, true);
 export const clientCPU = fieldMetric("client_cpu_us", "Client CPU", micros, true);
 export const serverCPU = fieldMetric("server_cpu_us", "Server CPU", micros, true);
+
+/** How many requests were answered, of all trials that were measured. */
+export const survival: Metric = {
+  id: "survival",
+  label: "Answered",
+  show: percent,
+  value: (cell) => cell.survival.share,
+  interval: () => undefined,
+  log: false,
+  range: [0, 1.04],
+  counted: true,
+};
+
+function handshake(id: "p50" | "p99", label: string): Metric {
+  return {
+    id: `handshake_${id}`,
+    label,
+    show: micros,
+    value: (cell) => cell.connections.handshake_us[id],
+    interval: (cell) => cell.intervals[`connections.handshake_us.${id}`],
+    log: true,
+  };
+}
+
+export const handshakeP50 = handshake("p50", "Handshake P50");
+export const handshakeP99 = handshake("p99", "Handshake P99");
+
+export const serverPeak: Metric = {
+  id: "server_peak",
+  label: "Server memory",
+  show: bytes,
+  value: (cell) => cell.server.peak_bytes,
+  interval: (cell) => cell.intervals["server.peak_bytes"],
+  log: true,
+};
+
+/** Whether a cell has a figure that may be shown. */
+export function shows(cell: Cell, metric: Metric): boolean {
+  return (cell.valid || metric.counted === true) && metric.value(cell) !== null;
+}

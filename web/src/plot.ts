@@ -62,7 +62,7 @@ function draw(holder: HTMLElement, content: Content, hover: Hover): uPlot {
   const colour = (name: string) => css.getPropertyValue(name).trim();
   const points = lines.flatMap((line) => line.points);
   const xRange = around([...xs, ...rules.map((rule) => rule.at)], x.log);
-  const yRange = around(points.flatMap((point) => [point.y, point.low ?? point.y, point.high ?? point.y]).filter((value) => !y.log || value > 0), y.log);
+  const yRange = y.range ?? around(points.flatMap((point) => [point.y, point.low ?? point.y, point.high ?? point.y]).filter((value) => !y.log || value > 0), y.log);
   const font = `12px ${css.fontFamily}`;
   const axis = (of: Axis, range: Range): uPlot.Axis => ({
     font,

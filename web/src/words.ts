@@ -7,15 +7,23 @@ import type { Clock } from "./metrics";
 export const clockNames: Record<Clock, string> = { response_us: "Response time", service_us: "Service time" };
 
 export function loadText(load: Load): string {
-  const parts = [load.model + " loop"];
-  if (load.rate_per_second) parts.push(`${plain(load.rate_per_second)}/s ${load.arrivals ?? ""}`.trim());
+  const parts = [load.model === "closed" || load.model === "open" ? `${load.model} loop` : load.model];
+  if (load.burst) parts.push(`${plain(load.burst)} at once`);
+  if (load.goal) parts.push(load.goal);
+  if (load.ramp_to) parts.push(`${plain(load.rate_per_second)} to ${plain(load.ramp_to)}/s`);
+  else if (load.rate_per_second) parts.push(`${plain(load.rate_per_second)}/s ${load.arrivals ?? ""}`.trim());
   if (load.in_flight_limit) parts.push(`at most ${load.in_flight_limit} in flight`);
   return parts.join(", ");
 }
 
+/** The connection mode, for beside a variant that does not say it itself. */
+export function modeBeside(cell: Cell): string {
+  return cell.variant.includes("conn=") ? "" : cell.connection;
+}
+
 /** Over which connections, and under which load, cells were measured. */
 export function conditions(cells: Cell[]): string {
-  const connections = [...new Set(cells.map((cell) => `${cell.variant} ${cell.connection}`))];
+  const connections = [...new Set(cells.map((cell) => (modeBeside(cell) ? `${cell.variant} ${cell.connection}` : "as each variant's conn says")))];
   const loads = [...new Set(cells.map((cell) => loadText(cell.load)))];
   return `Connections: ${connections.join(", ")}. Load: ${loads.join("; ")}.`;
 }

@@ -7,7 +7,7 @@ import { Choice } from "../controls";
 import { distinct, namesOf, type Cell } from "../data";
 import { bytes, plain } from "../format";
 import type { Look } from "../look";
-import { latencyMetrics, type Clock, type Metric } from "../metrics";
+import { latencyMetrics, shows, throughput, type Clock, type Metric } from "../metrics";
 import { clockNames, conditions, loadText } from "../words";
 
 type Across = "request_bytes" | "clients";
@@ -38,7 +38,7 @@ const noRules = () => [];
 
 export function Against({ title, across, cells, looks, further, onlyFurther = false, rules = noRules }: Props) {
   const other: Across = across === "clients" ? "request_bytes" : "clients";
-  const points = useMemo(() => drawable(cells, across, other), [cells]);
+  const points = useMemo(() => drawable(cells, across, onlyFurther ? further : [throughput]), [cells]);
   const [part, setPart] = useState(points[0]?.part ?? "");
   const [fixed, setFixed] = useState(points[0]?.fixed ?? 0);
   const [clock, setClock] = useState<Clock>("response_us");
@@ -52,11 +52,11 @@ export function Against({ title, across, cells, looks, further, onlyFurther = fa
 
   const chart = useMemo(() => {
     const used = cells.filter((cell) => cell.part === at.part && cell[other] === at.fixed);
-    const known = used.filter((cell) => cell.valid && metric.value(cell) !== null);
+    const known = used.filter((cell) => shows(cell, metric));
     const ticks = distinct(known.map((cell) => cell[across]));
     const x: Axis = { label: word.label, log: ticks[0]! > 0, ticks, show: word.show };
-    const y: Axis = { label: metric.label, log: metric.log, show: metric.show };
-    const missing = used.filter((cell) => !cell.valid || metric.value(cell) === null).map((cell) => `${cell.variant} at ${word.show(cell[across])}`);
+    const y: Axis = { label: metric.label, log: metric.log, show: metric.show, range: metric.range };
+    const missing = used.filter((cell) => !shows(cell, metric)).map((cell) => `${cell.variant} at ${word.show(cell[across])}`);
     return { x, y, used: known, missing, lines: linesOf(known, across, metric, looks), rules: rules(at) };
   }, [cells, at.part, at.fixed, metric]);
 
@@ -74,7 +74,7 @@ export function Against({ title, across, cells, looks, further, onlyFurther = fa
       </div>
       <Chart
         title={`${metric.label} against ${word.label.toLowerCase()}, ${across === "clients" ? `${bytes(at.fixed)} messages` : `${plain(at.fixed)} client${at.fixed === 1 ? "" : "s"}`}`}
-        note={[conditions(chart.used), intervalNote(chart.lines), chart.missing.length > 0 && `Without a valid figure: ${chart.missing.join(", ")}.`].filter(Boolean).join(" ")}
+        note={[conditions(chart.used), !metric.counted && intervalNote(chart.lines), chart.missing.length > 0 && `Without a valid figure: ${chart.missing.join(", ")}.`].filter(Boolean).join(" ")}
         x={chart.x} y={chart.y} lines={chart.lines} rules={chart.rules}
       />
     </>
@@ -82,10 +82,11 @@ export function Against({ title, across, cells, looks, further, onlyFurther = fa
 }
 
 /** The points at which there is something to draw, in the order of the cells. */
-function drawable(cells: Cell[], across: Across, other: Across): Point[] {
+function drawable(cells: Cell[], across: Across, metrics: Metric[]): Point[] {
+  const other = across === "clients" ? "request_bytes" : "clients";
   const points: Point[] = [];
   for (const part of distinct(cells.map((cell) => cell.part))) {
-    const valid = cells.filter((cell) => cell.part === part && cell.valid);
+    const valid = cells.filter((cell) => cell.part === part && metrics.some((metric) => shows(cell, metric)));
     for (const fixed of distinct(valid.map((cell) => cell[other]))) {
       const there = distinct(valid.filter((cell) => cell[other] === fixed).map((cell) => cell[across]));
       if (there.length > 1) points.push({ part, fixed });

@@ -1,7 +1,8 @@
 // What else the run found: differences, limits, crossovers, and how much warm-up is enough.
 // Each is there only where the scenario asked the question.
 
-import type { Comparison, Crossover, Interval, Limit, Run, WarmUp } from "../data";
+import type { Comparison, Crossover, Limit, Run, WarmUp } from "../data";
+import { Figure } from "../figure";
 import { bytes, micros, plain, short, sizes, times } from "../format";
 import { loadText } from "../words";
 
@@ -180,18 +181,8 @@ export function WarmUps({ warmUps }: { warmUps: WarmUp[] }) {
   );
 }
 
-/** A figure in a table, with its interval beneath it. */
-function Figure({ value, interval, show }: { value: number | null; interval: Interval | undefined; show: (value: number | null) => string }) {
-  return (
-    <td class="number">
-      {show(value)}
-      {interval && value !== null && <small class="interval">{show(interval.low)} to {show(interval.high)}</small>}
-    </td>
-  );
-}
-
-/** The sections of this file that have something to show, for the page's index. */
-export function effectsOf(run: Run): [id: string, title: string][] {
+/** The sections of this file, for the page's index. */
+export function effectsOf(run: Run): [id: string, title: string, shown: boolean][] {
   const all: [string, string, unknown[]][] = [["comparisons", "Differences", run.comparisons], ["limits", "Limit", run.limits], ["crossovers", "Crossovers", run.crossovers], ["warm-up", "Warm-up", run.warm_ups]];
-  return all.filter(([, , list]) => list.length > 0).map(([id, title]) => [id, title]);
+  return all.map(([id, title, list]) => [id, title, list.length > 0]);
 }

@@ -1,0 +1,14 @@
+import type { Cell } from "./data";
+import type { Look } from "./look";
+import { Swatch } from "./swatch";
+import { modeBeside } from "./words";
+
+/** The head of a cell's row: its variant, over which connections, and whether it may be believed. */
+export function Name({ cell, looks }: { cell: Cell; looks: Map<string, Look> }) {
+  return (
+    <th scope="row">
+      <Swatch look={looks.get(cell.variant)!} /> {cell.variant} <small>{modeBeside(cell)}</small>
+      {!cell.valid && <b class="badge">invalid</b>}
+    </th>
+  );
+}

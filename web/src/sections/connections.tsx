@@ -1,0 +1,163 @@
+// How connections lived: who survives when everybody reconnects, at what price,
+// and what resumption and each choice of TLS buy.
+
+import { useMemo } from "preact/hooks";
+import type { Cell, Contrast, Effect, Run } from "../data";
+import { micros, percent, plain, times } from "../format";
+import type { Look } from "../look";
+import { clientCPU, handshakeP50, latencyMetrics, serverCPU, serverPeak, survival, throughput, type Metric } from "../metrics";
+import { Name } from "../name";
+import { usePoint } from "../points";
+import { Against } from "./against";
+
+interface Props {
+  run: Run;
+  looks: Map<string, Look>;
+}
+
+const lives = (cell: Cell) => cell.connections.per_request || cell.connections.secure;
+
+/** Whether the run asked about connections at all. */
+export function hasConnections(run: Run): boolean {
+  return run.cells.some(lives);
+}
+
+export function Connections({ run, looks }: Props) {
+  const cells = useMemo(() => run.cells.filter(lives), []);
+  const point = usePoint(cells);
+  const p99 = useMemo(() => latencyMetrics("response_us").find(({ id }) => id === "p99")!, []);
+  const further = useMemo(() => [survival, throughput, p99, handshakeP50, clientCPU, serverCPU, serverPeak], []);
+  if (cells.length === 0) return null;
+  const there = run.contrasts.filter((contrast) => point.cells.some((cell) => cell.part === contrast.part && cell.variant === contrast.changed && cell.clients === contrast.clients && cell.request_bytes === contrast.request_bytes && cell.response_bytes === contrast.response_bytes));
+  const reused = there.filter(({ option }) => option === "conn");
+  const chosen = there.filter(({ option }) => option !== "conn");
+  return (
+    <section id="connections">
+      <h2>Connections</h2>
+      <p class="note">Who answers when requests open connections of their own, and at what price. Answered counts every trial that was measured, refused ones too; handshakes were counted in the window from the state of TLS and QUIC.</p>
+      {point.choices}
+      <Storm cells={point.cells} looks={looks} p99={p99} />
+      <p class="note">With {point.text}. CPU is a request's, of each end; memory the server's at its peak. Opened: connections, and how their handshakes went, early those with early data that the server took. As asked: the share of them that began as their mode says. Intervals are in the table of cells.</p>
+      <Against title="Answered requests against concurrency" across="clients" cells={cells} looks={looks} further={further} onlyFurther />
+      {reused.length > 0 && (
+        <>
+          <h3>What resumption buys</h3>
+          <p class="note">The same stack with {point.text}, repeat by repeat: the figure of one mode over that of another. CPU is of both ends together.</p>
+          <Contrasts contrasts={reused} />
+        </>
+      )}
+      {chosen.length > 0 && (
+        <>
+          <h3>What each choice costs</h3>
+          <p class="note">Variants that differ in this choice and nothing else, over the default, with {point.text}.</p>
+          <Contrasts contrasts={chosen} />
+        </>
+      )}
+    </section>
+  );
+}
+
+function Storm({ cells, looks, p99 }: { cells: Cell[]; looks: Map<string, Look>; p99: Metric }) {
+  const figures = [throughput, p99, clientCPU, serverCPU, serverPeak];
+  return (
+    <div class="scroll">
+      <table class="storm">
+        <thead>
+          <tr>
+            <th scope="col">Stack</th>
+            <th scope="col" class="number">Answered</th>
+            <th scope="col" class="number">As asked</th>
+            {figures.map((metric) => <th scope="col" class="number" key={metric.id}>{metric.label}</th>)}
+            <th scope="col" class="number">Handshake</th>
+            <th scope="col" class="number">Opened</th>
+          </tr>
+        </thead>
+        <tbody>
+          {cells.map((cell) => (
+            <tr key={cell.key} class={cell.valid ? "" : "invalid"}>
+              <Name cell={cell} looks={looks} />
+              <td class="number"><Answered cell={cell} /></td>
+              <td class={`number ${cell.connections.differs ? "differs" : ""}`}>
+                {cell.connections.achieved === null ? (cell.connections.differs ? "no" : "–") : percent(cell.connections.achieved)}
+                {cell.connections.differs && <small class="interval">{cell.connection}</small>}
+              </td>
+              {figures.map((metric) => {
+                const interval = metric.interval(cell);
+                return <td class="number" key={metric.id} title={interval && `${metric.show(interval.low)} to ${metric.show(interval.high)}`}>{metric.show(metric.value(cell))}</td>;
+              })}
+              <td class="number">
+                {micros(cell.connections.handshake_us.p50)}
+                {cell.connections.handshake_us.p99 !== null && <small class="interval">P99 {micros(cell.connections.handshake_us.p99)}</small>}
+              </td>
+              <td class="number">
+                {plain(cell.connections.during)}
+                <small class="interval">{handshakes(cell)}</small>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** What the handshakes were, as far as there were any. */
+function handshakes({ connections: made }: Cell): string {
+  const kinds: [number, string][] = [[made.full, "full"], [made.resumed, "resumed"], [made.early, "early"], [made.early_refused, "refused"], [made.handshake_failed, "failed"]];
+  return kinds.filter(([count]) => count > 0).map(([count, kind]) => `${plain(count)} ${kind}`).join(", ");
+}
+
+/** The share, with a bar behind it that is red where something is missing. */
+function Answered({ cell }: { cell: Cell }) {
+  const { share, succeeded, requests } = cell.survival;
+  return (
+    <div class={`answered ${share !== null && share < 1 ? "lost" : ""}`} title={`${plain(succeeded)} of ${plain(requests)} requests`}>
+      {percent(share)}
+      <svg viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true"><rect width="100" height="4" /><rect class="share" width={100 * (share ?? 0)} height="4" /></svg>
+    </div>
+  );
+}
+
+const effectNames: [string, string][] = [["cpu", "CPU"], ["handshake", "Handshake"], ["throughput", "Throughput"], ["p99", "P99"], ["server-peak", "Server memory"]];
+const optionNames: Record<string, string> = { conn: "connection", cert: "certificate", group: "key exchange", tls: "TLS", handshakes: "handshakes at once" };
+
+function Contrasts({ contrasts }: { contrasts: Contrast[] }) {
+  const shown = effectNames.filter(([metric]) => contrasts.some(({ effects }) => effects.some((effect) => effect.metric === metric)));
+  return (
+    <div class="scroll tall">
+      <table class="contrasts">
+        <thead>
+          <tr>
+            <th scope="col">Stack</th>
+            <th scope="col">Choice</th>
+            {shown.map(([metric, title]) => <th scope="col" class="number" key={metric}>{title}</th>)}
+          </tr>
+        </thead>
+        <tbody>
+          {contrasts.map((contrast) => (
+            <tr key={`${contrast.base} ${contrast.changed}`}>
+              <th scope="row" title={`${contrast.changed} over ${contrast.base}`}>{contrast.stack}{contrast.option !== "conn" && <small class="interval">{modeOf(contrast)}</small>}</th>
+              <td>{contrast.to}<small class="interval">over {contrast.from}, {optionNames[contrast.option]}</small></td>
+              {shown.map(([metric]) => <EffectCell key={metric} effect={contrast.effects.find((effect) => effect.metric === metric)} />)}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** What else the base is set to. */
+function modeOf({ base, stack }: Contrast): string {
+  return base.slice(stack.length + 1);
+}
+
+function EffectCell({ effect }: { effect: Effect | undefined }) {
+  if (!effect) return <td class="number faint">–</td>;
+  return (
+    <td class={`number ${effect.verdict === "undecided" || effect.verdict === "equivalent" ? "faint" : ""}`} title={effect.verdict}>
+      {times(effect.ratio)}
+      {effect.intervals["ratio"] && <small class="interval">{times(effect.intervals["ratio"].low)} to {times(effect.intervals["ratio"].high)}</small>}
+    </td>
+  );
+}

@@ -1,0 +1,206 @@
+// What a request takes: of both ends, and of the network.
+
+import { useMemo } from "preact/hooks";
+import { Bars, type Bar } from "../bars";
+import type { Cell, Direction, End, Run, WireBytes } from "../data";
+import { bytes, micros, plain } from "../format";
+import type { Look } from "../look";
+import { Name } from "../name";
+import { usePoint } from "../points";
+import { modeBeside } from "../words";
+
+interface Props {
+  run: Run;
+  looks: Map<string, Look>;
+}
+
+const measuredEnds = (cell: Cell) => cell.valid && (cell.client_cpu_us !== null || cell.server_cpu_us !== null || cell.server.peak_bytes !== null);
+
+export function hasEnds(run: Run): boolean {
+  return run.cells.some(measuredEnds);
+}
+
+const bounds = { "server-cpu": "server CPU", "client-cpu": "client CPU", waiting: "waiting", "": "–" };
+
+/** The figures of an end, each beside the other end's. */
+const endFigures: [title: string, of: (end: End) => number | null, show: (value: number | null) => string][] = [
+  ["Share of CPU", (end) => end.cpu_share, percentRound],
+  ["Busy", (end) => end.busy, percentRound],
+  ["Memory", (end) => end.rss_bytes, bytes],
+  ["At its peak", (end) => end.peak_bytes, bytes],
+  ["Heap", (end) => end.heap_bytes, bytes],
+  ["Threads", (end) => end.threads, whole],
+  ["Sockets", (end) => end.sockets, whole],
+  ["Goroutines", (end) => end.goroutines, whole],
+];
+
+export function Ends({ run, looks }: Props) {
+  const cells = useMemo(() => run.cells.filter(measuredEnds), []);
+  const point = usePoint(cells);
+  if (cells.length === 0) return null;
+  const shown = endFigures.filter(([, of]) => point.cells.some((cell) => of(cell.client) !== null || of(cell.server) !== null));
+  return (
+    <section id="ends">
+      <h2>Both ends</h2>
+      <p class="note">What a request costs the client and the server. Memory is that at the window's end; threads, sockets and goroutines are the most at once. A closed loop is bound by the CPU of an end, or by waiting where both have CPU to spare and the clients are always in calls.</p>
+      {point.choices}
+      <Bars
+        title={`CPU time a request, ${point.text}`}
+        bars={point.cells.map((cell) => ({
+          name: cell.variant, note: modeBeside(cell), total: `${micros(cell.client_cpu_us)} + ${micros(cell.server_cpu_us)}`,
+          segments: [{ name: "Client", value: cell.client_cpu_us, colour: "--layer-1" }, { name: "Server", value: cell.server_cpu_us, colour: "--layer-0" }],
+        }))}
+        show={micros}
+      />
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col" rowSpan={2}>Stack</th>
+              <th scope="col" rowSpan={2}>Bound by</th>
+              {shown.map(([title]) => <th scope="col" colSpan={2} class="group" key={title}>{title}</th>)}
+            </tr>
+            <tr>{shown.map(([title]) => <><th scope="col" class="number" key={title}>Client</th><th scope="col" class="number">Server</th></>)}</tr>
+          </thead>
+          <tbody>
+            {point.cells.map((cell) => (
+              <tr key={cell.key}>
+                <Name cell={cell} looks={looks} />
+                <td>{bounds[cell.bound]}</td>
+                {shown.map(([title, of, show]) => <><td class="number" key={title}>{show(of(cell.client))}</td><td class="number">{show(of(cell.server))}</td></>)}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+function percentRound(share: number | null): string {
+  return share === null ? "–" : `${Math.round(100 * share)} %`;
+}
+
+function whole(count: number | null): string {
+  return count === null ? "–" : plain(Math.round(count));
+}
+
+export function hasBytes(run: Run): boolean {
+  return run.cells.some((cell) => cell.valid && (cell.traffic || cell.wire));
+}
+
+const layers: [name: string, of: (wire: WireBytes) => number | null, colour: string][] = [
+  ["Message", (wire) => wire.message_bytes, "--layer-0"],
+  ["Headers, framing", (wire) => wire.protocol_bytes, "--layer-1"],
+  ["TLS or QUIC", (wire) => wire.security_bytes, "--layer-2"],
+  ["TCP or UDP, IP", (wire) => wire.transport_bytes, "--layer-3"],
+  ["Acknowledgements", (wire) => wire.ack_bytes, "--layer-4"],
+];
+
+export function Bytes({ run, looks }: Props) {
+  const cells = useMemo(() => run.cells.filter((cell) => cell.valid && (cell.traffic || cell.wire)), []);
+  const point = usePoint(cells);
+  if (cells.length === 0) return null;
+  const bars = point.cells.filter(({ wire }) => wire).flatMap((cell) => [barOf(cell, "request", cell.wire!.request), barOf(cell, "response", cell.wire!.response)]);
+  return (
+    <section id="bytes">
+      <h2>On the wire</h2>
+      {point.choices}
+      {bars.length > 0 && (
+        <Bars title={`One call, layer by layer, ${point.size} messages`}
+          note="Calls made one at a time after the window. A layer that could not be told apart is in the one above it. What a connection costs besides its calls is in the table."
+          bars={bars} show={bytes} />
+      )}
+      <Traffic cells={point.cells.filter(({ traffic }) => traffic)} looks={looks} />
+      <Opening cells={point.cells.filter(({ wire }) => wire)} looks={looks} />
+    </section>
+  );
+}
+
+function barOf(cell: Cell, note: string, wire: WireBytes): Bar {
+  return {
+    name: cell.variant, note: [modeBeside(cell), note].filter(Boolean).join(", "), total: bytes(wire.total_bytes),
+    segments: layers.map(([name, of, colour]) => ({ name, value: of(wire), colour })),
+  };
+}
+
+function Traffic({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) {
+  if (cells.length === 0) return null;
+  const ways: ["sent" | "received", string][] = [["sent", "Sent"], ["received", "Received"]];
+  const figures: [string, (way: Direction) => number | null, (value: number | null) => string][] = [
+    ["Bytes", (way) => way.bytes, bytes],
+    ["Handshake", (way) => way.handshake, bytes],
+    ["Packets", (way) => way.packets, plain],
+    ["A system call", (way) => way.packets_per_call, plain],
+  ];
+  const shown = figures.filter(([, of]) => cells.some(({ traffic }) => of(traffic!.sent) !== null || of(traffic!.received) !== null));
+  return (
+    <>
+      <p class="note">By the request, over the connections in the window, below TLS: bytes and packets, how many packets a system call moved, losses in a thousand requests, and the round trip as the transport sees it.</p>
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col" rowSpan={2}>Stack</th>
+              {ways.map(([, title]) => <th scope="col" colSpan={shown.length} class="group" key={title}>{title} by the client</th>)}
+              <th scope="col" rowSpan={2} class="number">Lost</th>
+              <th scope="col" rowSpan={2} class="number">RTT</th>
+              <th scope="col" rowSpan={2} class="number">Least RTT</th>
+              <th scope="col" rowSpan={2}>Offload</th>
+            </tr>
+            <tr>{ways.map(([way]) => shown.map(([title]) => <th scope="col" class="number" key={way + title}>{title}</th>))}</tr>
+          </thead>
+          <tbody>
+            {cells.map((cell) => {
+              const traffic = cell.traffic!;
+              return (
+                <tr key={cell.key}>
+                  <Name cell={cell} looks={looks} />
+                  {ways.map(([way]) => shown.map(([title, of, show]) => <td class="number" key={way + title}>{show(of(traffic[way]))}</td>))}
+                  <td class="number">{plain(traffic.retransmits_per_thousand)}</td>
+                  <td class="number">{micros(traffic.rtt_us)}</td>
+                  <td class="number">{micros(traffic.min_rtt_us)}</td>
+                  <td>{[traffic.transport, traffic.offload].filter(Boolean).join(", ")}</td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+/** What a connection costs besides its calls. */
+function Opening({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) {
+  if (cells.length === 0) return null;
+  return (
+    <>
+      <p class="note">What a connection costs besides its calls, and what its first call takes.</p>
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Stack</th>
+              <th scope="col" class="number">Handshake, sent</th>
+              <th scope="col" class="number">Received</th>
+              <th scope="col" class="number">First call, sent</th>
+              <th scope="col" class="number">Received</th>
+            </tr>
+          </thead>
+          <tbody>
+            {cells.map((cell) => (
+              <tr key={cell.key}>
+                <Name cell={cell} looks={looks} />
+                <td class="number">{bytes(cell.wire!.handshake_sent_bytes)}</td>
+                <td class="number">{bytes(cell.wire!.handshake_received_bytes)}</td>
+                <td class="number">{bytes(cell.wire!.first_sent_bytes)}</td>
+                <td class="number">{bytes(cell.wire!.first_received_bytes)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,118 @@
+// What went wrong, and what was set otherwise than a library or the machine
+// has it.
+
+import type { Run } from "../data";
+import { plain, sizes } from "../format";
+
+export function Failures({ run }: { run: Run }) {
+  const rows = run.cells.flatMap((cell) => cell.survival.failures.map((failure) => ({ cell, failure })));
+  if (rows.length === 0) return null;
+  return (
+    <section id="failures">
+      <h2>Failures</h2>
+      <p class="note">What failed requests met, by class, over every trial that was measured; the first of each, verbatim.</p>
+      <div class="scroll tall">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Class</th>
+              <th scope="col">Code</th>
+              <th scope="col" class="number">Requests</th>
+              <th scope="col" class="number">Of</th>
+              <th scope="col">Stack</th>
+              <th scope="col">Connection</th>
+              <th scope="col" class="number">Clients</th>
+              <th scope="col" class="number">Size</th>
+              <th scope="col">First</th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map(({ cell, failure }) => (
+              <tr key={`${cell.key} ${failure.class} ${failure.code}`}>
+                <th scope="row">{failure.class || "–"}</th>
+                <td>{failure.code}</td>
+                <td class="number">{plain(failure.count)}</td>
+                <td class="number">{plain(cell.survival.requests)}</td>
+                <td>{cell.variant}</td>
+                <td>{cell.connection}</td>
+                <td class="number">{plain(cell.clients)}</td>
+                <td class="number">{sizes(cell.request_bytes, cell.response_bytes)}</td>
+                <td class="prose"><q>{failure.example}</q></td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+export function Setup({ run }: { run: Run }) {
+  const { settings, machine_limits: limits } = run;
+  if (settings.length + limits.length === 0) return null;
+  return (
+    <section id="setup">
+      <h2>Set-up</h2>
+      {settings.length > 0 && (
+        <>
+          <p class="note">Every setting that is not its library's default, and why.</p>
+          <div class="scroll tall">
+            <table>
+              <thead>
+                <tr>
+                  <th scope="col">Stack</th>
+                  <th scope="col">Side</th>
+                  <th scope="col">Setting</th>
+                  <th scope="col">Value</th>
+                  <th scope="col">Default</th>
+                  <th scope="col">Why</th>
+                </tr>
+              </thead>
+              <tbody>
+                {settings.map((setting) => (
+                  <tr key={`${setting.stack} ${setting.side} ${setting.name} ${setting.value}`}>
+                    <th scope="row" title={setting.variants.join("\n")}>{setting.stack}</th>
+                    <td>{setting.side}</td>
+                    <td><code>{setting.name}</code></td>
+                    <td>{setting.value}</td>
+                    <td>{setting.default}</td>
+                    <td class="prose">{setting.why}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </>
+      )}
+      {limits.length > 0 && (
+        <>
+          <p class="note">The machine's limits, each where a trial came nearest to it.</p>
+          <div class="scroll">
+            <table>
+              <thead>
+                <tr>
+                  <th scope="col">Limit</th>
+                  <th scope="col" class="number">Needed</th>
+                  <th scope="col" class="number">There</th>
+                  <th scope="col">Note</th>
+                  <th scope="col">Nearest</th>
+                </tr>
+              </thead>
+              <tbody>
+                {limits.map((limit) => (
+                  <tr key={limit.name} class={limit.short ? "invalid" : ""}>
+                    <th scope="row">{limit.name}</th>
+                    <td class="number valid">{plain(limit.need)}</td>
+                    <td class="number">{plain(limit.have)}</td>
+                    <td class="prose">{limit.note}</td>
+                    <td>{limit.cell}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </>
+      )}
+    </section>
+  );
+}
