@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -50,17 +51,31 @@ func (t *h3Tally) Shaken(_ time.Duration, resumed, early, refused bool) {
 	}
 }
 
+// earlySeen counts requests that were there before their handshake was done. The
+// tests that look at it do not run in parallel.
+var earlySeen atomic.Int64
+
 // h3EchoServer answers with the request's body.
 func h3EchoServer(t testing.TB, identity *tls.Config, handshakes int) (address string, server Server) {
 	t.Helper()
+	return h3EchoServerAt(t, identity, handshakes, "127.0.0.1:0")
+}
+
+func h3EchoServerAt(t testing.TB, identity *tls.Config, handshakes int, at string) (address string, server Server) {
+	t.Helper()
 	server, err := NewServer(ServerPlan{
 		Version: HTTP3, TLS: identity, Handshakes: handshakes,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !r.TLS.HandshakeComplete {
+				earlySeen.Add(1)
+			}
+			_, _ = io.Copy(w, r.Body)
+		}),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	bound, err := server.Listen(t.Context(), "127.0.0.1:0")
+	bound, err := server.Listen(t.Context(), at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,4 +200,58 @@ func TestH3RefusedAtOnce(t *testing.T) {
 	if !errors.Is(err, syscall.ECONNREFUSED) || counts.failed.Load() != 1 {
 		t.Errorf("a port that nobody listens on: %v, %d failed", err, counts.failed.Load())
 	}
+}
+
+// TestH3Early looks at both ends: the client says that early data was taken, the
+// server that the request was there before the handshake's end.
+func TestH3Early(t *testing.T) {
+	identity := h3Identity(t)
+	address, server := h3EchoServer(t, identity, 0)
+	client, counts := newH3EchoClient(t, address, Early, 0)
+	const requests = 50
+	before := earlySeen.Load()
+	var all sync.WaitGroup
+	for i := range requests {
+		all.Go(func() { h3Echo(t, client, address, strings.Repeat("x", i*1000)) })
+	}
+	all.Wait()
+	if early := counts.early.Load(); early != requests || counts.resumed.Load() != requests || counts.refused.Load() != 0 {
+		t.Errorf("%d early, %d resumed, %d refused", early, counts.resumed.Load(), counts.refused.Load())
+	}
+	if seen := earlySeen.Load() - before; seen == 0 {
+		t.Error("no request reached the handler before its handshake was done")
+	} else {
+		t.Logf("%d of %d requests reached the handler before their handshake was done", seen, requests)
+	}
+	// Another server at the address cannot read the session ticket.
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	identity = h3Identity(t)
+	h3EchoServerAt(t, identity, 0, address)
+	h3Echo(t, client, address, "again")
+	if counts.refused.Load() != 1 || counts.early.Load() != requests {
+		t.Errorf("early data for a stranger: %d refused, %d early", counts.refused.Load(), counts.early.Load())
+	}
+}
+
+func FuzzH3Response(f *testing.F) {
+	valid := bytes.NewBuffer(nil)
+	for _, frame := range [][]byte{{0x1, 0x3, 0, 0, 0xd9}, {0x0, 0x2, 'h', 'i'}, {0x21, 1, 7}, {0x1, 0x2, 0, 0}} {
+		valid.Write(frame)
+		f.Add(bytes.Clone(valid.Bytes()))
+	}
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		response, err := readResponse(bytes.NewReader(stream))
+		if err != nil {
+			return
+		}
+		if response.StatusCode < http.StatusOK {
+			t.Errorf("status %d", response.StatusCode)
+		}
+		body, _ := io.ReadAll(response.Body)
+		if len(body) > len(stream) {
+			t.Errorf("a body of %d bytes in a stream of %d", len(body), len(stream))
+		}
+	})
 }

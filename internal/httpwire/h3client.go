@@ -126,7 +126,11 @@ func (c *h3Client) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 func (c *h3Client) roundTrip(request *http.Request) (*http.Response, error) {
-	if c.plan.Lifecycle != Kept {
+	switch c.plan.Lifecycle {
+	case Kept:
+	case Early:
+		return c.roundTripEarly(request)
+	default:
 		return c.roundTripAlone(request)
 	}
 	slot := &c.slots[c.turn.Add(1)%uint64(len(c.slots))]
@@ -170,6 +174,7 @@ func (c *h3Client) dial(ctx context.Context) (*h3Conn, error) {
 	}
 	took := time.Since(begin)
 	opened := c.adopt(conn)
+	opened.http = c.http.NewClientConn(conn)
 	c.plan.Dialer.Shaken(took, conn.ConnectionState().TLS.DidResume, false, false)
 	return opened, nil
 }

@@ -12,13 +12,16 @@ import (
 // h3Conn is a connection of a client.
 type h3Conn struct {
 	quic *quic.Conn
-	http *http3.ClientConn
+	http *http3.ClientConn // nil where the one exchange is spoken here
 	gone chan struct{} // closed when it has ended and is accounted for
+	// shaken is closed when its handshake is done and counted; of connections
+	// with early data.
+	shaken chan struct{}
 }
 
 // adopt makes the client responsible for a connection, and counts it.
 func (c *h3Client) adopt(conn *quic.Conn) *h3Conn {
-	opened := &h3Conn{quic: conn, http: c.http.NewClientConn(conn), gone: make(chan struct{})}
+	opened := &h3Conn{quic: conn, gone: make(chan struct{})}
 	closed := c.plan.Dialer.Opened()
 	c.mu.Lock()
 	c.open[opened] = struct{}{}
