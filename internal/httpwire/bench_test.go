@@ -196,6 +196,10 @@ func (d *plainDialer) DialTLS(ctx context.Context, address string, config *tls.C
 	if err != nil {
 		return nil, err
 	}
+	return d.ShakeHands(ctx, raw, config)
+}
+
+func (*plainDialer) ShakeHands(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn, error) {
 	conn := tls.Client(raw, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		_ = raw.Close()

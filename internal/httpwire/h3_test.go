@@ -34,6 +34,10 @@ func (t *h3Tally) DialTLS(context.Context, string, *tls.Config) (*tls.Conn, erro
 	panic("HTTP/3 opens no TCP connection")
 }
 
+func (t *h3Tally) ShakeHands(context.Context, net.Conn, *tls.Config) (*tls.Conn, error) {
+	panic("HTTP/3 opens no TCP connection")
+}
+
 func (t *h3Tally) Opened() func() {
 	t.opened.Add(1)
 	t.open.Add(1)

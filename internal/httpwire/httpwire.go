@@ -61,7 +61,9 @@ const (
 type Dialer interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 	DialTLS(ctx context.Context, address string, config *tls.Config) (*tls.Conn, error)
-	// For connections that are not made by the two above: see stack.Dialer.
+	// ShakeHands is DialTLS on a connection that DialContext has opened.
+	ShakeHands(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn, error)
+	// For connections that are not made by those above: see stack.Dialer.
 	Opened() (closed func())
 	Failed()
 	HandshakeFailed()

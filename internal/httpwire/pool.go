@@ -2,14 +2,12 @@ package httpwire
 
 import (
 	"context"
-	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -26,15 +24,10 @@ type pool struct {
 	closed bool
 }
 
-// pooled keeps io.ReaderFrom, which net/http looks for.
+// pooled is a connection on the list.
 type pooled struct {
-	tcpConn
-	home *pool
-}
-
-type tcpConn interface {
 	net.Conn
-	io.ReaderFrom
+	home *pool
 }
 
 func newPool(ctx context.Context, plan ClientPlan) (*pool, error) {
@@ -54,7 +47,7 @@ func (p *pool) dial(ctx context.Context, network, address string) (net.Conn, err
 	if err != nil {
 		return nil, err
 	}
-	opened := &pooled{tcpConn: conn.(tcpConn), home: p}
+	opened := &pooled{Conn: conn, home: p}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -65,28 +58,34 @@ func (p *pool) dial(ctx context.Context, network, address string) (net.Conn, err
 	return opened, nil
 }
 
-// dialTLS is the dialer's own DialTLS on a connection of the list.
 func (p *pool) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
 	raw, err := p.dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	conn := tls.Client(raw, p.plan.TLS)
-	begin := time.Now()
-	if err := conn.HandshakeContext(ctx); err != nil {
-		p.plan.Dialer.HandshakeFailed()
-		_ = raw.Close()
-		return nil, err
+	conn, err := p.plan.Dialer.ShakeHands(ctx, raw, p.plan.TLS)
+	if err != nil {
+		return nil, err // and not a nil *tls.Conn
 	}
-	p.plan.Dialer.Shaken(time.Since(begin), conn.ConnectionState().DidResume, false, false)
 	return conn, nil
+}
+
+// NetConn is what the dialer opened.
+func (c *pooled) NetConn() net.Conn { return c.Conn }
+
+// ReadFrom is for net/http, which looks for it: TCP has short cuts there.
+func (c *pooled) ReadFrom(r io.Reader) (int64, error) {
+	if short, has := c.Conn.(io.ReaderFrom); has {
+		return short.ReadFrom(r)
+	}
+	return io.Copy(struct{ io.Writer }{c.Conn}, r)
 }
 
 func (c *pooled) Close() error {
 	c.home.mu.Lock()
 	delete(c.home.open, c)
 	c.home.mu.Unlock()
-	return c.tcpConn.Close()
+	return c.Conn.Close()
 }
 
 // Close closes what is open, and whatever will yet be opened.
@@ -94,7 +93,7 @@ func (p *pool) Close() error {
 	p.mu.Lock()
 	p.closed = true
 	for conn := range p.open {
-		_ = conn.tcpConn.Close()
+		_ = conn.Conn.Close()
 	}
 	clear(p.open)
 	p.mu.Unlock()

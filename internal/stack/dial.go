@@ -128,6 +128,13 @@ func (d *Dialer) DialTLS(ctx context.Context, address string, config *tls.Config
 	if err != nil {
 		return nil, err
 	}
+	return d.ShakeHands(ctx, raw, config)
+}
+
+// ShakeHands is DialTLS on a connection that DialContext has opened. What is
+// wrapped around that has a method NetConn, as a tls.Conn has. Where the
+// handshake fails it is closed.
+func (d *Dialer) ShakeHands(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn, error) {
 	conn := tls.Client(raw, config)
 	begin := time.Now()
 	if err := conn.HandshakeContext(ctx); err != nil {

@@ -53,6 +53,13 @@ func (t *dialTraffic) leave(conn *countedConn) {
 
 // shaken takes what went over a connection so far for its TLS handshake.
 func (t *dialTraffic) shaken(conn net.Conn) {
+	for {
+		wrapped, is := conn.(interface{ NetConn() net.Conn })
+		if !is {
+			break
+		}
+		conn = wrapped.NetConn()
+	}
 	counted, is := conn.(*countedConn)
 	if !is {
 		return
