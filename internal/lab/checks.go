@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
@@ -143,41 +141,6 @@ func evenness(r *record.Record) record.Check {
 	if share < unevenWarning {
 		c.Level = record.Warning
 		c.Detail += ": some had made all their requests long before others"
-	}
-	return c
-}
-
-// connections asks whether the mode was achieved. A pool grows as far as it is
-// needed; what was replaced before the window did no harm in it.
-func connections(r *record.Record) record.Check {
-	c := record.Check{Name: "connections", Level: record.OK, Unit: "connections"}
-	made := r.Connections
-	opened, want := float64(made.Opened), float64(made.Want)
-	c.Figure, c.Limit = &opened, &want
-	c.Detail = fmt.Sprintf("%s: %d wanted, %d opened, %d of them in the window; %d attempts failed", made.Mode, made.Want, made.Opened, made.During, made.Failed)
-	growing := strings.HasPrefix(made.Mode, "pool") && opened <= want
-	switch {
-	case !growing && (opened < want || made.During > 0):
-		c.Level = record.Invalid
-	case opened != want || made.During > 0 || made.Failed > 0:
-		c.Level = record.Warning
-	}
-	return c
-}
-
-func failures(r *record.Record) record.Check {
-	c := record.Check{Name: "errors", Level: record.OK, Unit: "share", Detail: "none"}
-	failed := r.Failed()
-	share := float64(failed) / float64(max(1, r.Requests))
-	c.Figure, c.Limit = &share, pointer(errorsInvalid)
-	if failed > 0 {
-		most := slices.MaxFunc(r.Errors, func(a, b record.ErrorCount) int { return cmp.Compare(a.Count, b.Count) })
-		c.Level = level(share, 0, errorsInvalid)
-		c.Detail = fmt.Sprintf("%d of %d requests failed; the most of them with %s: %s", failed, r.Requests, most.Code, most.Example)
-	}
-	if asked := int64(r.Cell.Clients) * int64(r.Cell.Load.RequestsPerClient); r.Requests < asked {
-		c.Level = record.Invalid
-		c.Detail = fmt.Sprintf("%d of %d requests were never made, since no call ended any more; failed: %s", asked-r.Requests, asked, c.Detail)
 	}
 	return c
 }

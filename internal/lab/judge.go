@@ -35,6 +35,14 @@ const (
 	lostWarning            = 0.05
 	lostInvalid            = 0.25
 	unevenWarning          = 0.90
+	// The share of the requests whose connection may lie on the other side of
+	// an edge of the window.
+	edgeShare = 0.02
+	// The share of the handshakes that may be of another kind than asked for.
+	handshakesInvalid = 0.01
+	// Connections and datagrams that the kernel dropped, a request: one costs
+	// a second, or a round trip, and so shows in the tail first.
+	dropsInvalid = 0.01
 )
 
 // Judge checks whether a trial may be believed. It is a pure function of the
@@ -49,6 +57,7 @@ func Judge(r *record.Record) []record.Check {
 		littlesLaw(r),
 		evenness(r),
 		connections(r),
+		limits(r),
 		failures(r),
 		settled(r),
 		neighbours(r),

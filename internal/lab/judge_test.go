@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/failure"
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 )
@@ -103,11 +104,23 @@ func TestEachFaultIsSeen(t *testing.T) {
 			r.Connections.Mode, r.Connections.Opened, r.Connections.During = "pool", 9, 5
 		}, "connections", record.Invalid, "9 opened, 5 of them"},
 
+		{"no port left", func(r *record.Record) { meets(r, failure.PortExhaustion, 100) }, "limits", record.Invalid, "100 of 40000 requests failed at a limit of the machine, not of the protocol; the most of them at port-exhaustion"},
+		{"one descriptor too few", func(r *record.Record) { meets(r, failure.DescriptorLimit, 1) }, "limits", record.Invalid, "descriptor-limit"},
+		{"no room before accept", func(r *record.Record) { meets(r, failure.Backlog, 1) }, "limits", record.Invalid, "backlog"},
+		{"refused is nobody's limit", func(r *record.Record) { meets(r, failure.Refused, 1) }, "limits", record.OK, "none was met"},
+		{"connections dropped", func(r *record.Record) { r.Host.AcceptDrops = drops(1) }, "limits", record.Invalid, "backlog: 1 of 0 connections"},
+		{"datagrams dropped", func(r *record.Record) { r.Host.UDPDrops, r.Traffic = drops(401), overQUIC }, "limits", record.Invalid, "udp-buffer: the kernel dropped 401"},
+		{"few datagrams dropped", func(r *record.Record) { r.Host.UDPDrops, r.Traffic = drops(400), overQUIC }, "limits", record.Warning, "udp-buffer"},
+		{"datagrams of others dropped", func(r *record.Record) { r.Host.UDPDrops = drops(401) }, "limits", record.OK, "none was met"},
+
 		{"a few errors", func(r *record.Record) { fails(r, 400) }, "errors", record.Warning, "400 of 40000"},
 		{"many errors", func(r *record.Record) { fails(r, 401) }, "errors", record.Invalid, "Unavailable: gone"},
 		{"requests never made", func(r *record.Record) {
 			r.Cell.Load.RequestsPerClient = 10_001
 		}, "errors", record.Invalid, "4 of 40004 requests were never made"},
+		{"requests of a total never made", func(r *record.Record) {
+			r.Cell.Load = record.Load{Model: "closed", TotalRequests: 40_003}
+		}, "errors", record.Invalid, "3 of 40003 requests were never made"},
 
 		{"not settled", func(r *record.Record) { r.WarmUp.Settled = false }, "settled", record.Warning, "had not settled"},
 
@@ -122,6 +135,10 @@ func TestEachFaultIsSeen(t *testing.T) {
 	} {
 		r := sound(t)
 		c.fault(r)
+		if c.check == "limits" {
+			wantCheckSays(t, c.name, r, c.check, c.level, c.says)
+			continue
+		}
 		wantOnly(t, c.name, r, c.check, c.level, c.says)
 	}
 }
@@ -207,6 +224,16 @@ func busy(r *record.Record, client, server float64) {
 func fails(r *record.Record, count int64) {
 	r.Errors = []record.ErrorCount{{Code: "Aborted", Count: 1, Example: "once"}, {Code: "Unavailable", Count: count - 1, Example: "gone"}}
 }
+
+// meets lets so many requests fail at what that class means. The warning about
+// errors that goes with it is another check's.
+func meets(r *record.Record, class failure.Class, count int64) {
+	r.Errors = []record.ErrorCount{{Class: string(class), Code: "Unavailable", Count: count, Example: "no more"}}
+}
+
+func drops(count int64) *int64 { return &count }
+
+var overQUIC = &record.Traffic{Transport: "udp"}
 
 // tailed is 10,000 durations of which one in fifty is longer.
 func tailed(t *testing.T, most, some time.Duration) latency.Distribution {

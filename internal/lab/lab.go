@@ -75,6 +75,9 @@ const priority = -20
 
 // New makes a lab on this machine whose workers are the given program.
 func New(worker []string) *Lab {
+	// Workers inherit it. One that cannot be raised shows, if it matters, as
+	// connections that fail, and by its name.
+	_, _ = host.RaiseFileLimit()
 	topology := host.Describe().Topology
 	return &Lab{Worker: worker, Placement: host.Place(topology, host.Want{}), Nice: priority, drain: drainAtMost}
 }

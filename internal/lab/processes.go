@@ -3,10 +3,10 @@ package lab
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
-	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/worker"
@@ -27,8 +27,8 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 	process, err := worker.Start(worker.Launch{
 		Name:    "server " + r.Cell.Variant,
 		Command: t.lab.Worker,
-		Spec:    t.spec(worker.ServerRole, "127.0.0.1:0"),
-		In:      host.Surroundings{CPUs: t.lab.Placement.Server, Nice: t.lab.Nice},
+		Spec:    t.spec(worker.ServerRole, t.in.listenAddress()),
+		In:      t.in.server(t.lab),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errCannotGoOn, err)
@@ -67,6 +67,15 @@ func (s *server) stop(ctx context.Context) (worker.ServerResult, error) {
 	return *result.Server, nil
 }
 
+// pid is the server's process number, or wirelab's own, which is in the same
+// network as a server that was given.
+func (s *server) pid() int {
+	if s.process == nil {
+		return os.Getpid()
+	}
+	return s.process.PID()
+}
+
 func (s *server) cpu() time.Duration {
 	if s.process == nil {
 		return 0
@@ -83,7 +92,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 		Name:    "client " + r.Cell.Variant,
 		Command: t.lab.Worker,
 		Spec:    spec,
-		In:      host.Surroundings{CPUs: t.lab.Placement.Client, Nice: t.lab.Nice},
+		In:      t.in.client(t.lab),
 		Silence: clientSilence,
 		OnProgress: func(p worker.Progress) {
 			t.lab.observe(func(o Observer) { o.TrialProgress(t.number, Progress(p)) })
@@ -131,9 +140,11 @@ func (t *trial) clientSpec(r *record.Record) *worker.ClientSpec {
 		Clients:    cell.Clients,
 		Connection: r.Cell.Connection,
 		Seed:       t.lab.seed(t.planned.Repeat),
+		Sources:    t.demand().sources(t.in.have),
 		Load: worker.Load{
 			Model:             workerModel(cell.Load.Model),
-			RequestsPerClient: load.RequestsPerClient,
+			RequestsPerClient: load.RequestsPerClient + load.TotalRequests/cell.Clients,
+			ExtraRequests:     load.TotalRequests % cell.Clients,
 			RampTo:            load.RampTo,
 			Burst:             load.Burst,
 			GoalQuantile:      cell.Load.Goal.Percentile / 100,
@@ -187,7 +198,7 @@ func recordedLoad(cell scenario.Cell, inFlight int) record.Load {
 	case scenario.Search:
 		recorded.Goal = l.Goal.String()
 	default:
-		recorded.RequestsPerClient = l.Requests
+		recorded.RequestsPerClient, recorded.TotalRequests = l.Requests, l.Total
 	}
 	return recorded
 }

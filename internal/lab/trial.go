@@ -28,6 +28,7 @@ type trial struct {
 	planned     scenario.Planned
 	directory   string
 	samplesFile string // relative to directory; empty: not kept
+	in          *surroundings
 }
 
 // record begins the trial's record with its set-up.
@@ -49,6 +50,7 @@ func (t *trial) record(started time.Time) *record.Record {
 			Connection:    t.connection().String(),
 			Load:          recordedLoad(cell, t.inFlight()),
 			Target:        t.target(),
+			Network:       recordedNetwork(cell.Network),
 		},
 	}
 }
@@ -76,11 +78,19 @@ func (t *trial) target() string {
 func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	watch := watchNeighbours()
 
+	var err error
+	if t.in, err = t.surround(); err != nil {
+		return err
+	}
+	defer func() { _ = t.in.close() }() // what it has to say comes too late to matter
+	r.Limits = t.demand().limits(t.in.have)
 	server, err := t.startServer(ctx, r)
 	if err != nil {
 		return err
 	}
+	drops := countDrops(server.pid())
 	result, client, clientErr := t.runClient(ctx, r, server)
+	drops(&r.Host)
 	serverResult, serverErr := server.stop(ctx)
 	if err := errors.Join(serverErr, clientErr); err != nil {
 		return err

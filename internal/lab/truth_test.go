@@ -6,9 +6,11 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
@@ -218,4 +220,38 @@ func TestAAgainstA(t *testing.T) {
 		}
 		return near("the middle P50 of the second", medians["again"][1], medians["part"][1], 0.03)
 	})
+}
+
+// The truth that is put in: 200 ports, held for a minute, and 1,000 connections.
+// A naive client must run out of them, and be told so; a sized one must not.
+func TestANaiveClientRunsOutOfPortsAndASizedOneDoesNot(t *testing.T) {
+	takesSeconds(t)
+	s := oneCell(t, "tcp:client=naive,tcp")
+	part := &s.Parts[0]
+	part.Network = scenario.Network{Ports: 200}
+	part.Connection = scenario.Connection{Mode: scenario.New}
+	part.Load, part.WarmUp = scenario.Load{Model: scenario.Closed, Total: 1001}, scenario.WarmUp{}
+	for _, r := range runAll(t, newLab(t), s) {
+		if strings.Contains(r.Failure, host.ErrUnsupported.Error()) {
+			t.Skip(r.Failure)
+		}
+		if r.Requests != 1001 {
+			t.Errorf("%s: %d requests, want 1001; %s", r.Cell.Variant, r.Requests, r.Failure)
+		}
+		switch failed := r.Failed(); r.Cell.Variant {
+		case "tcp":
+			if failed != 0 || r.Connections.During < 990 {
+				t.Errorf("sized: %d failed and %d connections were opened: %+v", failed, r.Connections.During, r.Errors)
+			}
+			wantCheck(t, &r, "limits", record.OK)
+			wantCheck(t, &r, "connections", record.OK)
+		default:
+			// The server's own port is one of the range.
+			if opened := r.Requests - failed; opened < 190 || opened > 200 {
+				t.Errorf("naive: %d of 1,001 were answered over 200 ports: %+v", opened, r.Errors)
+			}
+			wantCheck(t, &r, "limits", record.Warning)
+			wantCheck(t, &r, "errors", record.Warning)
+		}
+	}
 }

@@ -65,6 +65,7 @@ var ErrWrongAnswer = errors.New("wrong answer")
 type Plan struct {
 	Callers  []Caller
 	Requests int           // each client's measured requests
+	Extra    int           // so many of the first clients measure one more
 	Duration time.Duration // the window
 	Open     *Arrivals     // nil: a closed loop, each client one request at a time
 	// InFlight bounds the calls in flight by a semaphore that the clients
@@ -172,6 +173,8 @@ func (p *Plan) validate() error {
 		return fmt.Errorf("load: %d clients: want 1 to %d", len(p.Callers), maxClients)
 	case (p.Requests > 0) == (p.Duration > 0):
 		return errors.New("load: give either requests a client or a duration")
+	case p.Extra < 0 || p.Extra > 0 && (p.Requests == 0 || p.Extra >= len(p.Callers)):
+		return fmt.Errorf("load: %d clients of %d with more than %d requests", p.Extra, len(p.Callers), p.Requests)
 	case p.Open != nil && p.Duration <= 0:
 		return errors.New("load: an open loop needs a duration")
 	case p.InFlight < 0:

@@ -82,8 +82,12 @@ func newConductor(p Plan) (*conductor, error) {
 		}
 		c.schedule = s
 	}
-	for _, caller := range p.Callers {
-		c.clients = append(c.clients, c.newClient(caller))
+	for i, caller := range p.Callers {
+		one := c.newClient(caller)
+		if i < p.Extra {
+			one.quota++
+		}
+		c.clients = append(c.clients, one)
 	}
 	return c, nil
 }
@@ -274,7 +278,7 @@ func (c *conductor) report(now int64) {
 	case c.plan.Duration > 0:
 		progress.Fraction = float64(now-begin) / float64(c.plan.Duration)
 	default:
-		progress.Fraction = float64(c.lastDone-c.doneBefore) / float64(c.plan.Requests*len(c.clients))
+		progress.Fraction = float64(c.lastDone-c.doneBefore) / float64(c.plan.Requests*len(c.clients)+c.plan.Extra)
 	}
 	progress.Fraction = min(1, max(0, progress.Fraction))
 	c.plan.Report(progress)

@@ -54,3 +54,31 @@ func TestRampRuns(t *testing.T) {
 		within(t, "requests", float64(r.Requests), 2000, 0.002)
 	})
 }
+
+// Ten requests of four clients: three for the first two, two for the others.
+func TestExtraRequestsAreTheFirstClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var clients []Caller
+		var servers []*server
+		for range 4 {
+			s := &server{delay: time.Millisecond}
+			servers = append(servers, s)
+			clients = append(clients, s)
+		}
+		r := mustRun(t, Plan{Callers: clients, Requests: 2, Extra: 2, Drain: time.Second})
+		if r.Requests != 10 {
+			t.Errorf("%d requests, want 10", r.Requests)
+		}
+		for i, s := range servers {
+			if got, want := s.calls.Load(), int64(2); got != want && (i >= 2 || got != want+1) {
+				t.Errorf("client %d made %d calls", i, got)
+			}
+		}
+	})
+	for _, wrong := range []Plan{{Requests: 2, Extra: 1}, {Requests: 2, Extra: -1}, {Duration: time.Second, Extra: 1}} {
+		wrong.Callers = callers(1, &server{})
+		if _, err := Run(t.Context(), wrong); err == nil {
+			t.Errorf("%d requests and %d extra were taken", wrong.Requests, wrong.Extra)
+		}
+	}
+}

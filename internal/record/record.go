@@ -97,12 +97,22 @@ type Cell struct {
 	Connection    string `json:"connection"`
 	Load          Load   `json:"load"`
 	Target        string `json:"target,omitempty"` // a server that wirelab did not start
+	// Network is the trial's own; the zero value is the machine's loopback.
+	Network Network `json:"network,omitzero"`
+}
+
+// Network is a network namespace of a trial's own.
+type Network struct {
+	Ports         int   `json:"ports,omitempty"` // 0: as the kernel has it
+	TimeWaitReuse bool  `json:"time_wait_reuse,omitempty"`
+	DelayNS       int64 `json:"delay_ns,omitempty"` // each way
 }
 
 // Load is how the cell was loaded.
 type Load struct {
 	Model             string  `json:"model"`                         // closed, open, sustained, burst, ramp, search
 	RequestsPerClient int     `json:"requests_per_client,omitempty"` // or
+	TotalRequests     int     `json:"total_requests,omitempty"`      // of all clients together, or
 	DurationNS        int64   `json:"duration_ns,omitempty"`
 	RatePerSecond     float64 `json:"rate_per_second,omitempty"` // open: total; ramp: at its beginning
 	RampTo            float64 `json:"ramp_to,omitempty"`         // ramp: the rate at its end
@@ -306,6 +316,10 @@ type HostState struct {
 	LostAfter     *float64 `json:"lost_after,omitempty"`
 	LargestGapNS  *int64   `json:"largest_gap_ns,omitempty"`
 	PressureShare *float64 `json:"pressure_share,omitempty"` // PSI: some task waited for a CPU
+	// What the kernel dropped in the trial's network, from the client's start
+	// to its end.
+	AcceptDrops *int64 `json:"accept_drops,omitempty"` // connections that found a listen backlog full
+	UDPDrops    *int64 `json:"udp_drops,omitempty"`    // datagrams that found a receive buffer full
 }
 
 // Level is how much a check found wrong.

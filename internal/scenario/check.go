@@ -109,10 +109,12 @@ func (c *checker) part(place at, p Part) *problem {
 	case p.WarmUp.AtMost < p.WarmUp.AtLeast:
 		return c.problem(in("warm-up"), "the longest warm-up, at-most (%v), is shorter than the shortest, at-least (%v)", p.WarmUp.AtMost, p.WarmUp.AtLeast)
 	}
-	if problem := c.axes(in, p); problem != nil {
-		return problem
+	for _, check := range []func(func(...any) at, Part) *problem{c.axes, c.network, c.load, c.total} {
+		if problem := check(in, p); problem != nil {
+			return problem
+		}
 	}
-	return c.load(in, p.Load)
+	return nil
 }
 
 func (c *checker) axes(in func(...any) at, p Part) *problem {

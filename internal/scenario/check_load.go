@@ -14,7 +14,7 @@ var shapes = map[LoadModel]struct {
 	what       string
 	example    string
 }{
-	Closed:    {may: []string{"requests", "duration"}, what: "a closed loop", example: "{model: closed, requests: 1000}"},
+	Closed:    {may: []string{"requests", "total-requests", "duration"}, what: "a closed loop", example: "{model: closed, requests: 1000}"},
 	Open:      {needs: []string{"rate", "duration"}, may: []string{"arrivals"}, what: "an open loop", example: "{model: open, rate: 5000, duration: 5s}"},
 	Sustained: {needs: []string{"rate", "duration"}, what: "a sustained load", example: "{model: sustained, rate: 50, duration: 60s}"},
 	Burst:     {needs: []string{"requests"}, what: "a burst", example: "{model: burst, requests: 1000}"},
@@ -29,7 +29,7 @@ func (l Load) given() []string {
 		key string
 		set bool
 	}{
-		{"requests", l.Requests != 0}, {"duration", l.Duration != 0}, {"rate", l.Rate != 0}, {"to", l.To != 0},
+		{"requests", l.Requests != 0}, {"total-requests", l.Total != 0}, {"duration", l.Duration != 0}, {"rate", l.Rate != 0}, {"to", l.To != 0},
 		{"goal", l.Goal != Goal{}}, {"arrivals", l.Arrivals != ""},
 	} {
 		if k.set {
@@ -39,7 +39,8 @@ func (l Load) given() []string {
 	return keys
 }
 
-func (c *checker) load(in func(...any) at, l Load) *problem {
+func (c *checker) load(in func(...any) at, p Part) *problem {
+	l := p.Load
 	shape, known := shapes[l.Model]
 	if !known {
 		var names []string
@@ -62,8 +63,8 @@ func (c *checker) load(in func(...any) at, l Load) *problem {
 			return c.problem(in("load"), "%s needs %s: write for example `%s`", shape.what, key, shape.example)
 		}
 	}
-	if l.Model == Closed && (l.Requests > 0) == (l.Duration > 0) {
-		return c.problem(in("load"), "a closed loop needs either requests (of each client) or a duration: write one of them, as in `%s`", shape.example)
+	if l.Model == Closed && len(given) != 1 {
+		return c.problem(in("load"), "a closed loop needs one of requests (of each client), total-requests (of all together) and duration: write one of them, as in `%s`", shape.example)
 	}
 	return nil
 }
@@ -79,6 +80,8 @@ func (c *checker) loadFigures(in func(...any) at, l Load) *problem {
 	switch {
 	case l.Requests < 0 || l.Requests > maxRequests:
 		return c.problem(in("load", "requests"), "requests: want 1 to %d, found %d", maxRequests, l.Requests)
+	case l.Total < 0 || l.Total > maxRequests:
+		return c.problem(in("load", "total-requests"), "total-requests: want 1 to %d, found %d", maxRequests, l.Total)
 	case l.Duration < 0:
 		return c.problem(in("load", "duration"), "duration: want more than 0s, found %v", l.Duration)
 	case l.Arrivals != "" && l.Arrivals != Constant && l.Arrivals != Poisson:

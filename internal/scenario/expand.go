@@ -15,6 +15,7 @@ type Cell struct {
 	ResponseBytes Size
 	Clients       int
 	Connection    Connection // the zero value stands for the stack's default
+	Network       Network    // the zero value stands for the machine's loopback
 	Load          Load
 	WarmUp        WarmUp
 	Samples       bool
@@ -52,7 +53,7 @@ func (p Part) cells() []Cell {
 				cells = append(cells, Cell{
 					Part: p.Name, Variant: variant, Workload: p.Workload,
 					RequestBytes: size.Request, ResponseBytes: size.Response,
-					Clients: clients, Connection: p.Connection,
+					Clients: clients, Connection: p.Connection, Network: p.Network,
 					Load: p.Load, WarmUp: p.WarmUp, Samples: p.Samples,
 				})
 			}
@@ -109,6 +110,9 @@ func (c Cell) requests() int64 {
 		return int64((c.Load.Rate + c.Load.To) / 2 * seconds)
 	case Burst:
 		return int64(c.Load.Requests)
+	}
+	if c.Load.Total > 0 {
+		return int64(c.Load.Total)
 	}
 	return int64(c.Clients) * int64(c.Load.Requests)
 }

@@ -63,6 +63,8 @@ type Part struct {
 	// pool:N, new, resumed or 0rtt. If left out, each stack has its own
 	// default. A variant that says conn= keeps its own.
 	Connection Connection `json:"connection,omitzero"`
+	// A network of the trial's own, instead of the machine's loopback.
+	Network Network `json:"network,omitzero"`
 	// Whether every stack that has a cleartext form goes over TLS 1.3: the
 	// same as tls=on in each variant. If left out, no.
 	TLS bool `json:"tls,omitempty"`
@@ -120,6 +122,10 @@ type Load struct {
 	// Closed loop: how many requests each client measures. Either this or a
 	// duration. Burst: how many are sent at once, by all clients together.
 	Requests int `json:"requests,omitempty" jsonschema:"minimum=1"`
+	// Closed loop: how many requests all clients together measure, instead of
+	// so many each. They are shared out evenly; the first clients take what
+	// remains.
+	Total int `json:"total-requests,omitempty" jsonschema:"minimum=1"`
 	// How long the measured window is; in a search, that of each step.
 	Duration Duration `json:"duration,omitempty"`
 	// Open loop: requests a second, all clients together. Ramp: those that it
@@ -169,13 +175,6 @@ func (s *Scenario) Quick() *Scenario {
 }
 
 func (r Reduction) of(p Part) Part {
-	if p.Load.Requests > 0 {
-		p.Load.Requests = max(1, int(math.Round(float64(p.Load.Requests)*r.Requests)))
-	}
-	if p.Load.Duration > 0 && p.Load.Model != Search { // a shorter step would only be a worse one
-		p.Load.Duration = max(1, Duration(math.Round(float64(p.Load.Duration)*r.Requests)))
-	}
-	p.Repeats = min(p.Repeats, r.Repeats)
 	clients := make([]int, 0, len(p.Clients))
 	for _, c := range p.Clients {
 		if c = min(c, r.MaxClients); !slices.Contains(clients, c) {
@@ -183,6 +182,16 @@ func (r Reduction) of(p Part) Part {
 		}
 	}
 	p.Clients = clients
+	if p.Load.Requests > 0 {
+		p.Load.Requests = max(1, int(math.Round(float64(p.Load.Requests)*r.Requests)))
+	}
+	if p.Load.Total > 0 { // no client may be left without a request
+		p.Load.Total = max(slices.Max(clients), int(math.Round(float64(p.Load.Total)*r.Requests)))
+	}
+	if p.Load.Duration > 0 && p.Load.Model != Search { // a shorter step would only be a worse one
+		p.Load.Duration = max(1, Duration(math.Round(float64(p.Load.Duration)*r.Requests)))
+	}
+	p.Repeats = min(p.Repeats, r.Repeats)
 	return p
 }
 

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/failure"
-	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/probe"
@@ -24,9 +23,6 @@ const warmUpMethod = "MSER-5 over the throughput of 5 ms intervals"
 
 // runClient connects, loads, and says what it measured.
 func runClient(ctx context.Context, spec *Spec, events *emitter) error {
-	// A limit of descriptors that cannot be raised shows, if it matters, as
-	// connections that fail, and by its name.
-	_, _ = host.RaiseFileLimit()
 	if spec.Client.Load.Model != closedLoop {
 		// One thread more than CPUs: while a client spins towards its
 		// instant, the network poller has a thread that the kernel can wake.
@@ -75,6 +71,7 @@ func (s *Spec) plan(callers []workload.Caller, events *emitter) (load.Plan, erro
 	l := s.Client.Load
 	p := load.Plan{
 		Requests:    l.RequestsPerClient,
+		Extra:       l.ExtraRequests,
 		Duration:    time.Duration(l.DurationNS),
 		InFlight:    l.InFlightLimit,
 		WarmUp:      load.WarmUp{AtLeast: time.Duration(l.WarmUpAtLeastNS), AtMost: time.Duration(l.WarmUpAtMostNS)},

@@ -80,6 +80,7 @@ type ClientSpec struct {
 type Load struct {
 	Model             string  `json:"model"` // closed, open, burst, ramp, search
 	RequestsPerClient int     `json:"requests_per_client,omitempty"`
+	ExtraRequests     int     `json:"extra_requests,omitempty"` // so many of the first clients measure one more
 	DurationNS        int64   `json:"duration_ns,omitempty"`
 	RatePerSecond     float64 `json:"rate_per_second,omitempty"`
 	RampTo            float64 `json:"ramp_to,omitempty"`

@@ -1,0 +1,110 @@
+package lab
+
+import (
+	"fmt"
+	"time"
+
+	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/stack/catalog"
+)
+
+// fastestOpening is more connections a second than any client opens on
+// loopback: a bare TCP loop on two CPUs makes 13,000.
+const fastestOpening = 20_000
+
+// demand is what a trial asks of the machine.
+type demand struct {
+	clients    int
+	connection scenario.Connection
+	load       scenario.Load
+	warmUp     time.Duration
+	naive      bool
+}
+
+func (t *trial) demand() demand {
+	cell := t.planned.Cell
+	return demand{
+		clients: cell.Clients, connection: t.connection(), load: cell.Load,
+		warmUp: time.Duration(cell.WarmUp.AtMost), naive: catalog.Naive(cell.Variant),
+	}
+}
+
+// ports is how many the connections hold at most, where a closed one keeps its
+// own for so long.
+func (d demand) ports(timeWait time.Duration) int {
+	open := d.connection.Want(d.clients)
+	if !d.connection.Mode.PerRequest() {
+		return open
+	}
+	perSecond := float64(fastestOpening)
+	if rate := max(d.load.Rate, d.load.To); rate > 0 {
+		perSecond = rate
+	}
+	opened := perSecond * timeWait.Seconds()
+	known := float64(max(d.load.Total, d.load.Requests*d.clients)) // in the window
+	if d.load.Duration > 0 {
+		known = perSecond * time.Duration(d.load.Duration).Seconds()
+	}
+	if d.load.Model != scenario.Search { // nobody knows how many steps it takes
+		opened = min(opened, known+perSecond*d.warmUp.Seconds())
+	}
+	return open + int(opened)
+}
+
+// sources is how many addresses the client's connections come from. It counts
+// with ports that are held for the full minute even where the kernel gives them
+// free earlier: they are in the way of its search for a free one until then.
+func (d demand) sources(have host.Limits) int {
+	if d.naive || have.Ports == 0 {
+		return 1
+	}
+	return stack.Sources{Connections: d.ports(time.Minute), Ports: int(have.Ports)}.Count()
+}
+
+// limits holds what the trial asks for against what there is.
+func (d demand) limits(have host.Limits) []record.Limit {
+	sources := d.sources(have)
+	ports := record.Limit{
+		Name: "ports", Need: int64(d.ports(have.TimeWait)), Have: have.Ports * int64(sources),
+		Note: fmt.Sprintf("%d of each of %d addresses; a closed connection keeps its own for %v", have.Ports, sources, have.TimeWait),
+	}
+	if d.naive {
+		ports.Note = fmt.Sprintf("the client is naive: one address; a closed connection keeps its port for %v", have.TimeWait)
+	}
+	const others = 64 // descriptors of a worker that are no connections
+	return []record.Limit{
+		{
+			Name: "descriptors", Need: int64(d.clients + others), Have: have.Files,
+			Note: "of each worker; raise it with ulimit -Hn, LimitNOFILE= or limits.conf",
+		},
+		ports,
+		{
+			Name: "backlog", Need: int64(d.clients), Have: have.Backlog,
+			Note: "connections that the server has not accepted yet; raise it with sysctl net.core.somaxconn",
+		},
+		{
+			Name: "udp-buffer", Need: host.WantUDPReceive, Have: have.UDPReceive,
+			Note: "bytes, for QUIC; raise it with sysctl net.core.rmem_max",
+		},
+	}
+}
+
+// countDrops tells what the kernel has thrown away in the server's network
+// since it was last asked.
+func countDrops(pid int) (since func(*record.HostState)) {
+	before, err := host.ReadDrops(pid)
+	if err != nil {
+		return func(*record.HostState) {}
+	}
+	return func(h *record.HostState) {
+		now, err := host.ReadDrops(pid)
+		if err != nil {
+			return
+		}
+		drops := now.Since(before)
+		h.AcceptDrops, h.UDPDrops = &drops.Accept, &drops.UDP
+	}
+}

@@ -1,0 +1,75 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/link"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+)
+
+// surroundings are the network that a trial runs in, and its limits.
+type surroundings struct {
+	network *link.Network // nil: the machine's own
+	have    host.Limits
+}
+
+// surround makes the network that the cell asks for.
+func (t *trial) surround() (*surroundings, error) {
+	asked := t.planned.Cell.Network
+	if asked == (scenario.Network{}) {
+		return &surroundings{have: host.ReadLimits()}, nil
+	}
+	if address := t.target(); address != "" {
+		return nil, fmt.Errorf("the server at %s cannot be in a network of the trial's own", address)
+	}
+	network, err := link.New(link.Settings{Ports: asked.Ports, TimeWaitReuse: asked.TimeWaitReuse})
+	if err != nil {
+		return nil, fmt.Errorf("make the trial's network: %w", err)
+	}
+	s := &surroundings{network: network}
+	if err := network.InClient(func() { s.have = host.ReadLimits() }); err != nil {
+		return nil, errors.Join(err, network.Close())
+	}
+	return s, nil
+}
+
+// listenAddress is where the trial's server listens.
+func (s *surroundings) listenAddress() string {
+	if s.network == nil {
+		return "127.0.0.1:0"
+	}
+	return s.network.Address + ":0"
+}
+
+// server and client are what the trial's processes are started in.
+func (s *surroundings) server(l *Lab) host.Surroundings {
+	in := host.Surroundings{CPUs: l.Placement.Server, Nice: l.Nice}
+	if s.network != nil {
+		in.Enter = s.network.EnterServer
+	}
+	return in
+}
+
+func (s *surroundings) client(l *Lab) host.Surroundings {
+	in := host.Surroundings{CPUs: l.Placement.Client, Nice: l.Nice}
+	if s.network != nil {
+		in.Enter = s.network.EnterClient
+	}
+	return in
+}
+
+func (s *surroundings) close() error {
+	if s.network == nil {
+		return nil
+	}
+	return s.network.Close()
+}
+
+// recordedNetwork is the cell's network as a record has it.
+func recordedNetwork(n scenario.Network) record.Network {
+	return record.Network{Ports: n.Ports, TimeWaitReuse: n.TimeWaitReuse, DelayNS: int64(time.Duration(n.Delay))}
+}
