@@ -1,0 +1,104 @@
+package stacktest
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/stack/stacktest/testpb"
+)
+
+// RunLeaks makes calls in every lifecycle that the variant has, and looks for
+// what a closed client leaves behind: goroutines and file descriptors, at both
+// ends. Descriptors are the whole process's, so that nothing may run beside it.
+func RunLeaks(t *testing.T, s Subject) {
+	t.Helper()
+	for _, l := range []struct {
+		name      string
+		lifecycle stack.Lifecycle
+	}{{"kept", stack.Kept}, {"fresh", stack.Fresh}, {"resumed", stack.Resumed}, {"early", stack.Early}} {
+		t.Run(l.name, func(t *testing.T) {
+			if err := stack.LacksLifecycle(s.Stack, s.Variant, l.lifecycle); err != nil {
+				t.Logf("not there: %v", err)
+				return
+			}
+			s.Lifecycle = l.lifecycle
+			runGuarded(t, s, check{l.name, checkLeaks})
+		})
+	}
+}
+
+func checkLeaks(t testing.TB, s Subject) {
+	const calls, atOnce = 50, 5
+	r := start(t, s)
+	useAndClose(r, atOnce, atOnce) // what is made once and kept, by the runtime and by libraries
+	goroutinesBefore := steady(func() int { return goroutines(s.label).count })
+	descriptorsBefore := steady(func() int { return descriptors(t) })
+	useAndClose(r, calls, atOnce)
+	if after := settle(s.label, goroutinesBefore); after > goroutinesBefore {
+		t.Errorf("%d goroutines before %d calls and Close, %d after:\n%s",
+			goroutinesBefore, calls, after, strings.Join(goroutines(s.label).stacks, "\n\n"))
+	}
+	for wait := time.Millisecond; descriptors(t) > descriptorsBefore; wait *= 2 {
+		if wait > time.Second {
+			t.Errorf("%d file descriptors before %d calls and Close, %d after", descriptorsBefore, calls, descriptors(t))
+			return
+		}
+		time.Sleep(wait)
+	}
+}
+
+// steady is a count that has not changed for a while.
+func steady(count func() int) int {
+	const looks, apart = 5, 10 * time.Millisecond
+	last := count()
+	for same := 0; same < looks; same++ {
+		time.Sleep(apart)
+		if now := count(); now != last {
+			same, last = 0, now
+		}
+	}
+	return last
+}
+
+// useAndClose makes calls, some at once, some of which their callers give up.
+func useAndClose(r *rig, calls, atOnce int) {
+	r.t.Helper()
+	client, err := r.subject.Stack.NewClient(bounded(r.t), r.subject.Variant, r.subject.target(stack.Target{Address: r.address, Connections: 2}))
+	if err != nil {
+		r.t.Fatalf("NewClient: %v", err)
+	}
+	stub := testpb.NewTestServiceClient(client)
+	var all sync.WaitGroup
+	for i := range atOnce {
+		all.Go(func() {
+			for range calls / atOnce {
+				if i == 0 {
+					_, _ = stub.Unary(within(r.t, time.Millisecond), &testpb.TestRequest{SleepNs: int64(10 * time.Millisecond)})
+					continue
+				}
+				if _, err := stub.Unary(bounded(r.t), &testpb.TestRequest{Body: []byte("x")}); err != nil {
+					r.t.Errorf("Unary: %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := client.Close(); err != nil {
+		r.t.Errorf("Close: %v", err)
+	}
+}
+
+// descriptors counts this process's. Where there is no such folder, there is
+// none to be seen leaking.
+func descriptors(t testing.TB) int {
+	t.Helper()
+	open, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		t.Logf("file descriptors cannot be counted here: %v", err)
+	}
+	return len(open)
+}
