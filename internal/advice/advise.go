@@ -1,6 +1,7 @@
 // Package advice says in words what a run's figures mean to somebody who must
 // choose: who is fastest, where more clients stop paying, who holds the tail,
-// what a limit did, who pays, and what must not be believed.
+// what a limit did, who survives reconnections and what resuming saves, who
+// pays, and what must not be believed.
 //
 // It reads an analysis and nothing else, and never says more than its verdicts
 // allow. A difference that is not beyond doubt is called so, a figure without
@@ -26,13 +27,20 @@ func Advise(s *analysis.Summary) []string {
 	}
 	main := slices.MaxFunc(fields, func(a, b *field) int { return len(a.cells) - len(b.cells) })
 	doubts := invalid(s)
+	var storms []string
+	for _, f := range fields {
+		storms = append(storms, storm(f)...)
+	}
 	if len(main.sizes) == 0 {
-		return append(partial(s), doubts...)
+		return slices.Concat(partial(s), doubts, storms)
 	}
 	sentences := partial(s)
 	if missesEnds(main) {
 		sentences, doubts = append(sentences, doubts...), nil
 	}
+	sentences = append(sentences, storms...)
+	sentences = append(sentences, contrasts(s)...)
+	sentences = append(sentences, unachieved(s)...)
 	sentences = append(sentences, fastest(main)...)
 	sentences = append(sentences, choice(main)...)
 	sentences = append(sentences, highestThroughput(main)...)
@@ -48,6 +56,7 @@ func Advise(s *analysis.Summary) []string {
 	sentences = append(sentences, crossovers(s, fields)...)
 	sentences = append(sentences, limits(s)...)
 	sentences = append(sentences, cost(main)...)
+	sentences = append(sentences, bound(main)...)
 	sentences = append(sentences, warmUp(s)...)
 	sentences = append(sentences, doubts...)
 	return append(sentences, caution(s)...)

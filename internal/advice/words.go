@@ -55,6 +55,16 @@ func size(bytes float64) string {
 	}
 }
 
+// percent shows a share in whole percents, or in hundredths of them where it is
+// nearly all: it is cut and not rounded, so that 100 % is all.
+func percent(share float64) string {
+	scale := 1.0
+	if share > 0.99 {
+		scale = 100
+	}
+	return strconv.FormatFloat(math.Floor(share*100*scale+1e-9)/scale, 'f', -1, 64) + " %"
+}
+
 func rate(perSecond float64) string { return number(perSecond) + "/s" }
 
 func clients(n int) string {
