@@ -4,7 +4,7 @@
 // It is said in the .proto file, beside the operation, as an option in the
 // manner of google.api.http. Of reads it for a method's full name, so that a
 // stack finds it without knowing the service. An operation without the option
-// has no route; what is done with it then is the stack's convention.
+// is called by POST at its short path: /echo for Echo.
 package route
 
 import (
@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -36,24 +37,62 @@ type Segment struct {
 	In   protoreflect.FieldDescriptor // the field that stands there
 }
 
-// Of returns the route of a method, "/package.Service/Operation", or false
-// where it has none. An error says what is wrong with the one it has.
-func Of(fullMethod string) (Route, bool, error) {
+// Of returns the route of a method, "/package.Service/Operation". An error says
+// what is wrong with the one that its .proto has.
+func Of(fullMethod string) (Route, error) {
 	service, operation, _ := strings.Cut(strings.TrimPrefix(fullMethod, "/"), "/")
+	short := Route{Verb: http.MethodPost, InBody: true, Success: http.StatusOK, Path: []Segment{{Text: shortName(operation)}}}
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service + "." + operation))
 	if err != nil {
-		return Route{}, false, nil // not linked in: nothing is known of it
+		return short, nil // not linked in: nothing is known of it
 	}
 	method, ok := found.(protoreflect.MethodDescriptor)
 	if !ok || !proto.HasExtension(method.Options(), routepb.E_Http) {
-		return Route{}, false, nil
+		return short, nil
 	}
 	written := proto.GetExtension(method.Options(), routepb.E_Http).(*routepb.Route)
 	r, err := read(written, method.Input())
 	if err != nil {
-		return Route{}, false, fmt.Errorf("route of %s: %w", fullMethod, err)
+		return Route{}, fmt.Errorf("route of %s: %w", fullMethod, err)
 	}
-	return r, true, nil
+	return r, nil
+}
+
+// Template is the path with each field between two marks, as in /users/{id}.
+func (r Route) Template(before, behind string) string {
+	var path strings.Builder
+	for _, segment := range r.Path {
+		path.WriteByte('/')
+		if segment.In == nil {
+			path.WriteString(segment.Text)
+			continue
+		}
+		path.WriteString(before + string(segment.In.Name()) + behind)
+	}
+	return path.String()
+}
+
+// Takes tells whether a field stands in the path.
+func (r Route) Takes(field protoreflect.FieldDescriptor) bool {
+	return slices.ContainsFunc(r.Path, func(s Segment) bool { return s.In != nil && s.In.Number() == field.Number() })
+}
+
+// shortName is an operation as a user of curl types it: echo for Echo, get-user
+// for GetUser, get-http-info for GetHTTPInfo.
+func shortName(operation string) string {
+	var name strings.Builder
+	letters := []rune(operation)
+	for i, letter := range letters {
+		if unicode.IsUpper(letter) && i > 0 {
+			previous := letters[i-1]
+			endsAcronym := unicode.IsUpper(previous) && i+1 < len(letters) && unicode.IsLower(letters[i+1])
+			if unicode.IsLower(previous) || unicode.IsDigit(previous) || endsAcronym {
+				name.WriteByte('-')
+			}
+		}
+		name.WriteRune(unicode.ToLower(letter))
+	}
+	return name.String()
 }
 
 var verbs = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}

@@ -41,10 +41,18 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestUnknownMethodsHaveNone(t *testing.T) {
-	for _, method := range []string{"", "/", "/nobody.v1.Nothing/Nothing", "nonsense", "/google.protobuf.Method/name"} {
-		if r, ok, err := Of(method); ok || err != nil {
-			t.Errorf("%q has %+v, %v", method, r, err)
+func TestOperationsWithoutARouteHaveTheShortOne(t *testing.T) {
+	for method, want := range map[string]string{
+		"/nobody.v1.Nothing/Nothing":     "/nothing",
+		"/nobody.v1.Nothing/GetHTTPInfo": "/get-http-info",
+		"/nobody.v1.Nothing/GetUser":     "/get-user",
+		"/google.protobuf.Method/name":   "/name",
+		"nonsense":                       "/",
+		"":                               "/",
+	} {
+		r, err := Of(method)
+		if got := r.Template("{", "}"); err != nil || got != want || r.Verb != "POST" || !r.InBody {
+			t.Errorf("%q is called by %s %s, %v; want %s", method, r.Verb, got, err, want)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"wirelab.dev/internal/stack/fake"
 	"wirelab.dev/internal/stack/grpcstack"
 	"wirelab.dev/internal/stack/rest"
+	"wirelab.dev/internal/stack/restjson"
 	"wirelab.dev/internal/stack/tcp"
 )
 
@@ -21,6 +22,7 @@ func Stacks() []stack.Stack {
 		rest.REST,
 		rest.H1,
 		rest.H2,
+		restjson.Stack{},
 		grpcstack.Stack{},
 		fake.Stack{},
 	}

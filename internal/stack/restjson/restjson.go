@@ -1,0 +1,171 @@
+// Package restjson is the stack `rest-json`: REST as most people write it, on Gin,
+// with resources for paths, JSON for bodies and HTTP's own status codes.
+//
+// A service says in its .proto how its operations are called (package route):
+// GET /users/{id}, POST /users. A call passes through like this. The client puts
+// the request's fields into the path, the query or a JSON body, and makes an HTTP
+// request of them. Gin finds the route; the server puts the fields back into the
+// very message that the generated handler takes, lets it run, and writes its
+// answer as JSON, or its error as a status code with a JSON body that has code,
+// message and details (status.go). What comes in is read strictly: a field that
+// there is not is an error, and not a field that is silently lost.
+//
+// Gin is used without its logger, which would write a line a request. Metadata
+// and deadlines are not carried: REST as people write it has no place for them.
+//
+// The package must not know what the messages mean or that it is measured.
+package restjson
+
+import (
+	"context"
+	"fmt"
+
+	"wirelab.dev/internal/httpwire"
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/secure"
+	"wirelab.dev/internal/stack"
+)
+
+// Stack is rest-json. The zero value is ready.
+type Stack struct{}
+
+var (
+	_ stack.Stack   = Stack{}
+	_ stack.Limited = Stack{}
+	_ stack.Lasting = Stack{}
+	_ stack.Tuned   = Stack{}
+)
+
+const (
+	versionKey = "http"
+	codecKey   = "json"
+)
+
+// Name implements stack.Stack.
+func (Stack) Name() string { return "rest-json" }
+
+// Describe implements stack.Stack.
+func (Stack) Describe() string {
+	return "REST on Gin: resource paths, JSON bodies, HTTP status codes; over HTTP/1.1 or HTTP/2"
+}
+
+// Options implements stack.Stack.
+func (Stack) Options() []stack.Option {
+	return append([]stack.Option{
+		{Key: versionKey, Values: []string{"1", "2"}, Default: "1", Help: "version of HTTP"},
+		{Key: codecKey, Values: []string{std.name, protoJSON.name}, Default: std.name, Help: "std: encoding/json on the Go structs, as a service without protobuf would; protojson: the mapping of protobuf's own"},
+	}, stack.TLSOptions(stack.OptionalTLS)...)
+}
+
+// DefaultConnection is net/http's pool: over HTTP/1.1 it grows to one connection
+// a client. A variant over HTTP/2 is asked in the mode that suits it with conn=.
+func (Stack) DefaultConnection() scenario.Connection {
+	return scenario.Connection{Mode: scenario.Pool}
+}
+
+// settings is a variant's options, read.
+type settings struct {
+	version  httpwire.Version
+	codec    codec
+	security stack.Security
+}
+
+func read(v scenario.Variant) (settings, error) {
+	s := settings{version: httpwire.HTTP1, codec: std}
+	switch text, set := v.Get(versionKey); {
+	case text == "2":
+		s.version = httpwire.HTTP2
+	case set && text != "1":
+		return s, fmt.Errorf("variant %s: %s=%s: want 1 or 2", v, versionKey, text)
+	}
+	switch text, set := v.Get(codecKey); {
+	case text == protoJSON.name:
+		s.codec = protoJSON
+	case set && text != std.name:
+		return s, fmt.Errorf("variant %s: %s=%s: want %s or %s", v, codecKey, text, std.name, protoJSON.name)
+	}
+	var err error
+	s.security, err = stack.SecurityOf(v, stack.OptionalTLS)
+	return s, err
+}
+
+// NewServer implements stack.Stack.
+func (Stack) NewServer(v scenario.Variant) (stack.Server, error) {
+	set, err := read(v)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{
+		codec: set.codec,
+		plan:  httpwire.ServerPlan{Version: set.version, Handshakes: set.security.Handshakes, Admit: stack.Admit},
+	}
+	if set.security.On {
+		identity, err := secure.Issue(set.security.Choice, secure.NoFlaw)
+		if err != nil {
+			return nil, fmt.Errorf("rest-json: %w", err)
+		}
+		s.plan.TLS, s.root = identity.ServerConfig(set.version.Protocols()...), identity.RootPEM()
+	}
+	return s, nil
+}
+
+// NewClient implements stack.Stack.
+func (Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
+	set, err := read(v)
+	if err != nil {
+		return nil, err
+	}
+	plan := httpwire.ClientPlan{
+		Version:     set.version,
+		Address:     target.Address,
+		Connections: max(target.Connections, 1),
+		Lifecycle:   httpwire.Lifecycle(target.Lifecycle),
+		Dialer:      stack.DialerOf(target),
+	}
+	if set.security.On {
+		plan.TLS, err = set.security.ClientConfig(target.Address, target.Trust, set.version.Protocols()...)
+		if err != nil {
+			return nil, fmt.Errorf("rest-json: %w", err)
+		}
+	}
+	wire, err := httpwire.NewClient(ctx, plan)
+	if err != nil {
+		return nil, fmt.Errorf("rest-json: %w", err)
+	}
+	return newClient(wire, plan.Scheme()+"://"+target.Address, set.codec), nil
+}
+
+// errStreams is what both ends say about streams.
+var errStreams = fmt.Errorf("rest-json: a resource is asked for and answered, so there are no streams; h1, h2, grpc and tcp have: %w", stack.ErrUnsupported)
+
+// Lacks implements stack.Limited.
+func (Stack) Lacks(_ scenario.Variant, kind stack.Kind) error {
+	if kind != stack.Unary {
+		return errStreams
+	}
+	return nil
+}
+
+// LacksLifecycle implements stack.Lasting.
+func (Stack) LacksLifecycle(v scenario.Variant, l stack.Lifecycle) error {
+	set, err := read(v)
+	if err != nil {
+		return err
+	}
+	return set.security.LacksOverTLS(v, l)
+}
+
+// Settings implements stack.Tuned.
+func (Stack) Settings(v scenario.Variant) []stack.Setting {
+	all := []stack.Setting{
+		{Side: "server", Name: "gin.Logger", Value: "none", Default: "one line a request, in gin.Default", Why: "what is measured is the wire, and not a terminal"},
+	}
+	set, err := read(v)
+	if err != nil {
+		return all
+	}
+	for _, setting := range httpwire.TCPSettings(set.version) {
+		all = append(all, stack.Setting(setting))
+	}
+	return all
+}
