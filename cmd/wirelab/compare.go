@@ -31,6 +31,7 @@ type comparison struct {
 	seed        uint64
 	samples     bool
 	targets     []string
+	trust       trustFlags
 	output      outputFlags
 }
 
@@ -67,7 +68,8 @@ shows them all.`,
   wirelab compare --stack grpc --rps 5000 --arrivals poisson -z 5s
   wirelab compare --stack grpc,rest --burst 1000 -c 200        # 1,000 at once: time to drain
   wirelab compare --stack grpc --goal 'p99<10ms' -c 100        # the highest rate that keeps it
-  wirelab compare --stack tcp --target 127.0.0.1:9000 -c 10   # a server of your own`,
+  wirelab compare --stack tcp --target 127.0.0.1:9000 -c 10   # a server of your own
+  wirelab compare --stack h2 --tls --target 127.0.0.1:8443 --cacert root.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := c.scenario()
@@ -78,7 +80,11 @@ shows them all.`,
 			if err != nil {
 				return usage(err)
 			}
-			return a.execute(cmd.Context(), job{scenario: s, targets: targets, output: c.output})
+			trust, err := c.trust.read(targets)
+			if err != nil {
+				return usage(err)
+			}
+			return a.execute(cmd.Context(), job{scenario: s, targets: targets, trust: trust, output: c.output})
 		},
 	}
 	c.register(cmd.Flags())
@@ -105,6 +111,7 @@ func (c *comparison) register(f *pflag.FlagSet) {
 	f.Uint64Var(&c.seed, "seed", usualSeed, "`number` that the order of the trials comes from")
 	f.BoolVar(&c.samples, "samples", false, "keep every single sample, as Parquet")
 	f.StringArrayVar(&c.targets, "target", nil, "use a server that runs already: `[STACK=]HOST:PORT`")
+	c.trust.register(f)
 	c.output.register(f)
 }
 

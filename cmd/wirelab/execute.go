@@ -21,6 +21,7 @@ import (
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/report"
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/secure"
 )
 
 // outputFlags say where a run goes and how it is printed.
@@ -38,6 +39,7 @@ func (o *outputFlags) register(f *pflag.FlagSet) {
 type job struct {
 	scenario *scenario.Scenario
 	targets  map[string]string
+	trust    secure.Trust // of the targets
 	output   outputFlags
 	resume   bool
 }
@@ -53,7 +55,7 @@ func (a *app) execute(ctx context.Context, j job) error {
 		return fmt.Errorf("find wirelab's own program, to start workers: %w", err)
 	}
 	workshop := lab.New([]string{program, "worker"})
-	workshop.Targets, workshop.Seed = j.targets, j.scenario.Seed
+	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed
 	plan := lab.NewPlan(j.scenario)
 	run, err := j.open(plan, workshop.Placement.Warnings)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/secure"
 )
 
 // Plan is the trials of a scenario in the order of their execution.
@@ -46,7 +47,9 @@ type Lab struct {
 	Worker []string
 	// Targets are servers that run already, by variant or stack; a trial of
 	// one starts no server of its own.
-	Targets   map[string]string
+	Targets map[string]string
+	// Trust is what clients over TLS believe of the servers at Targets.
+	Trust     secure.Trust
 	Placement host.Placement
 	Nice      int
 	Seed      uint64

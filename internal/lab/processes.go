@@ -9,6 +9,7 @@ import (
 
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/worker"
 )
 
@@ -16,13 +17,13 @@ import (
 type server struct {
 	process *worker.Process // nil for a given address
 	address string
-	rootPEM string // what its clients must trust
+	trust   secure.Trust
 }
 
 // startServer starts the server and waits until it listens.
 func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, error) {
 	if address := t.target(); address != "" {
-		return &server{address: address}, nil
+		return &server{address: address, trust: t.lab.Trust}, nil
 	}
 	process, err := worker.Start(worker.Launch{
 		Name:    "server " + r.Cell.Variant,
@@ -42,7 +43,7 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 		return nil, err
 	}
 	r.Server.Version, r.Server.GoMaxProcs = ready.Runtime, ready.GoMaxProcs
-	return &server{process: process, address: ready.Address, rootPEM: ready.RootPEM}, nil
+	return &server{process: process, address: ready.Address, trust: secure.Trust{RootPEM: []byte(ready.RootPEM)}}, nil
 }
 
 // stop ends the server and returns what it saw of itself, which is nothing
@@ -87,7 +88,7 @@ func (s *server) cpu() time.Duration {
 func (t *trial) runClient(ctx context.Context, r *record.Record, server *server) (*worker.ClientResult, *worker.Process, error) {
 	spec := t.spec(worker.ClientRole, server.address)
 	spec.Client = t.clientSpec(r)
-	spec.Client.RootPEM = server.rootPEM
+	spec.Client.RootPEM, spec.Client.SkipVerify = string(server.trust.RootPEM), server.trust.SkipVerify
 	process, err := worker.Start(worker.Launch{
 		Name:    "client " + r.Cell.Variant,
 		Command: t.lab.Worker,
