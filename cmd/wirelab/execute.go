@@ -156,7 +156,11 @@ func (a *app) publish(directory string, asJSON bool) (*analysis.Summary, error) 
 
 func (a *app) print(seen *report.Run) error {
 	terminal := terminalOf(a.stdout)
-	if err := report.WriteTable(a.stdout, seen.Summary, terminal); err != nil {
+	table := func() error { return report.WriteTable(a.stdout, seen.Summary, terminal) }
+	if seen.Summary.IsSweep() {
+		table = func() error { return report.WriteScaling(a.stdout, seen.Summary) }
+	}
+	if err := table(); err != nil {
 		return err
 	}
 	if len(seen.Advice) > 0 {

@@ -100,6 +100,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 4 the measurement is invalid,
 	})
 	root.AddCommand(
 		a.compareCommand(),
+		a.pingCommand(),
 		a.runCommand(),
 		a.reportCommand(),
 		a.exportCommand(),

@@ -35,6 +35,9 @@ func Advise(s *analysis.Summary) []string {
 		return slices.Concat(partial(s), doubts, storms)
 	}
 	sentences := partial(s)
+	if s.IsSweep() {
+		return append(append(append(sentences, bottlenecks(s)...), doubts...), caution(s)...)
+	}
 	if missesEnds(main) {
 		sentences, doubts = append(sentences, doubts...), nil
 	}

@@ -46,6 +46,7 @@ func Summarize(m *record.Manifest, records []*record.Record) (*Summary, error) {
 	s.Limits = limitEffects(points)
 	s.WarmUps = warmUpNeeds(points)
 	s.Contrasts = findContrasts(points)
+	s.Scalings = scalings(points, m.Seed)
 	s.Settings = settings(points)
 	s.Machine = machineLimits(points)
 	return s, nil

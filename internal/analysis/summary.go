@@ -41,6 +41,7 @@ type Summary struct {
 	Limits      []LimitEffect
 	WarmUps     []WarmUpNeed
 	Contrasts   []Contrast
+	Scalings    []Scaling
 
 	Settings []Setting
 	Machine  []MachineLimit

@@ -254,9 +254,15 @@ type Traffic struct {
 	Retransmits          *int64 `json:"retransmits,omitempty"` // segments sent again, or packets lost
 	RTTNS                *int64 `json:"rtt_ns,omitempty"`      // smoothed, mean over connections
 	MinRTTNS             *int64 `json:"min_rtt_ns,omitempty"`
-	SendCalls            *int64 `json:"send_calls,omitempty"` // system calls that sent packets: UDP only
+	SendCalls            *int64 `json:"send_calls,omitempty"` // system calls that sent: over UDP those of its sockets, over TCP all writes of the process
 	ReceiveCalls         *int64 `json:"receive_calls,omitempty"`
 	Offload              string `json:"offload,omitempty"` // gso, none
+	// BusyNS is how long the connections had something sent and not yet
+	// acknowledged, all of them together; BlockedNS how long of it the peer's
+	// window or the send buffer held them back. TCP only, as the kernel keeps
+	// count (TCP_INFO).
+	BusyNS    *int64 `json:"busy_ns,omitempty"`
+	BlockedNS *int64 `json:"blocked_ns,omitempty"`
 }
 
 // Limit is one of the machine's that a trial could run into.

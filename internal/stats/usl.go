@@ -71,12 +71,14 @@ func FitScalability(curve Curve, how Resampling) (Scalability, error) {
 			return Scalability{}, fmt.Errorf("stats: scalability: throughput %v at load %v: %w", means[i], load, ErrUnusable)
 		}
 	}
-	best, misfit, err := fitUSL(loads, means)
+	alone := means[0] / loads[0]
+	// Several starts, since the valley is long and curved.
+	best, misfit, err := fitUSL(loads, means, usl{alone, 0.3, 1e-4}, usl{alone, 0.03, 1e-3}, usl{alone, 0.003, 1e-6})
 	if err != nil {
 		return Scalability{}, err
 	}
 	s := Scalability{Misfit: misfit}
-	draws := drawUSL(curve, how.source())
+	draws := drawUSL(curve, best, how.source())
 	interval := func(of func(usl) float64) Interval {
 		values := make([]float64, 0, len(draws))
 		for _, d := range draws {
@@ -105,7 +107,7 @@ func FitScalability(curve Curve, how Resampling) (Scalability, error) {
 	return s, nil
 }
 
-func drawUSL(curve Curve, random *rand.Rand) []usl {
+func drawUSL(curve Curve, near usl, random *rand.Rand) []usl {
 	if curve.leastRepeats() < 2 {
 		return nil
 	}
@@ -115,7 +117,7 @@ func drawUSL(curve Curve, random *rand.Rand) []usl {
 		for i, trials := range curve.Y {
 			drawn[i] = drawnMean(trials, random)
 		}
-		if u, _, err := fitUSL(curve.X, drawn); err == nil {
+		if u, _, err := fitUSL(curve.X, drawn, near); err == nil {
 			draws = append(draws, u)
 		}
 	}
@@ -123,8 +125,8 @@ func drawUSL(curve Curve, random *rand.Rand) []usl {
 }
 
 // fitUSL searches over the logarithms of the parameters, which keeps them
-// positive.
-func fitUSL(loads, throughputs []float64) (best usl, misfit float64, err error) {
+// positive, from each of the starts.
+func fitUSL(loads, throughputs []float64, starts ...usl) (best usl, misfit float64, err error) {
 	of := func(x []float64) usl { return usl{math.Exp(x[0]), math.Exp(x[1]), math.Exp(x[2])} }
 	squares := func(x []float64) float64 {
 		u, sum := of(x), 0.0
@@ -134,10 +136,9 @@ func fitUSL(loads, throughputs []float64) (best usl, misfit float64, err error) 
 		}
 		return sum
 	}
-	// Several starts, since the valley is long and curved.
 	least := math.Inf(1)
-	for _, start := range [][]float64{{0.3, 1e-4}, {0.03, 1e-3}, {0.003, 1e-6}} {
-		begin := []float64{math.Log(throughputs[0] / loads[0]), math.Log(start[0]), math.Log(start[1])}
+	for _, start := range starts {
+		begin := []float64{math.Log(start.ideal), math.Log(start.contention), math.Log(start.coherency)}
 		found, failed := optimize.Minimize(optimize.Problem{Func: squares}, begin, nil, &optimize.NelderMead{})
 		if found == nil || failed != nil && found.F >= least {
 			err = failed

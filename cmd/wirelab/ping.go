@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"wirelab.dev/internal/scenario"
+)
+
+// pinging is what the flags of ping say.
+type pinging struct {
+	comparison
+	inFlight string
+	stream   bool
+}
+
+// The sweep that the published study made, from 1 to 48 calls in flight, with
+// the points that a fit takes.
+const (
+	usualInFlight   = "1..48"
+	usualPing       = time.Second
+	pingRepeats     = 3
+	mostSweepPoints = 12
+)
+
+func (a *app) pingCommand() *cobra.Command {
+	var p pinging
+	cmd := &cobra.Command{
+		Use:   "ping",
+		Short: "Sweep the calls in flight, and name what keeps throughput from following",
+		Long: `Ping calls with an empty message, with more and more calls in flight, over each
+connection mode. It prints throughput and latency beside the ideal line, which is
+what one call alone does times their number, and beside the universal scalability
+law fitted to what was measured. Then it says in a sentence what the bottleneck
+is, or that there is none, and with what figures.`,
+		Example: `  wirelab ping --stack grpc --inflight 1..48 --conns shared,per-worker,pool:4
+  wirelab ping --stack tcp,h2 --inflight 1,2,4,8,16 --conns shared,pool:4 -z 2s
+  wirelab ping --stack grpc --stream`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := p.scenario()
+			if err != nil {
+				return usage(err)
+			}
+			targets, err := parseTargets(p.targets, s)
+			if err != nil {
+				return usage(err)
+			}
+			return a.execute(cmd.Context(), job{scenario: s, targets: targets, output: p.output})
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&p.stacks, "stack", []string{"grpc"}, "`variants` to ping")
+	f.StringVar(&p.inFlight, "inflight", usualInFlight, "calls in `flight`: FIRST..LAST, or a list")
+	f.StringSliceVar(&p.connections, "conns", []string{"shared", "per-worker", "pool:4"}, "connection `modes`, each swept")
+	f.BoolVar(&p.stream, "stream", false, "send each ping as a message of a stream that stays open")
+	f.BoolVar(&p.tls, "tls", false, "TLS 1.3 on every stack that also has a cleartext form")
+	f.DurationVarP(&p.duration, "duration", "z", usualPing, "how long each measured `window` is")
+	f.IntVar(&p.repeats, "repeat", pingRepeats, "`times` that each point is measured, each with fresh processes")
+	f.DurationVar(&p.warmUp, "warm-up", 3*time.Second, "longest `time` to wait for a steady state before the window")
+	f.Uint64Var(&p.seed, "seed", usualSeed, "`number` that the order of the trials comes from")
+	f.StringArrayVar(&p.targets, "target", nil, "use a server that runs already: `[STACK=]HOST:PORT`")
+	p.output.register(f)
+	complete(cmd, "stack", stackNames())
+	complete(cmd, "conns", scenario.ConnectionModes())
+	return cmd
+}
+
+func (p *pinging) scenario() (*scenario.Scenario, error) {
+	var err error
+	if p.clients, err = parseInFlight(p.inFlight); err != nil {
+		return nil, fmt.Errorf("--inflight: %w", err)
+	}
+	p.workload, p.sizes = "ping", []string{"0"}
+	if p.stream {
+		p.workload = "chat"
+	}
+	s, err := p.comparison.scenario()
+	if err != nil {
+		return nil, err
+	}
+	s.Name = "ping"
+	s.Title = "Ping over " + joinVariants(s.Parts[0].Stacks)
+	s.Question = "What keeps throughput from following the calls in flight?"
+	s.Parts[0].Name = "ping"
+	return s, nil
+}
+
+// parseInFlight reads FIRST..LAST, as points about evenly spaced by ratio with
+// both ends among them, or a list.
+func parseInFlight(text string) ([]int, error) {
+	if first, last, isRange := strings.Cut(text, ".."); isRange {
+		a, errA := strconv.Atoi(strings.TrimSpace(first))
+		b, errB := strconv.Atoi(strings.TrimSpace(last))
+		if errA != nil || errB != nil || a < 1 || b < a {
+			return nil, fmt.Errorf("%q: want FIRST..LAST, as in 1..48", text)
+		}
+		return sweep(a, b), nil
+	}
+	var points []int
+	for one := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(one))
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%q: want calls in flight from 1, as in 1..48 or 1,4,16", text)
+		}
+		if !slices.Contains(points, n) {
+			points = append(points, n)
+		}
+	}
+	slices.Sort(points)
+	return points, nil
+}
+
+// sweep doubles from first to last, with the midpoints of the last doublings,
+// where curves bend.
+func sweep(first, last int) []int {
+	points := []int{first}
+	for n := first; n < last; n *= 2 {
+		points = append(points, n)
+		if half := n + n/2; n >= 8 && half < last {
+			points = append(points, half)
+		}
+	}
+	points = append(points, last)
+	slices.Sort(points)
+	points = slices.Compact(points)
+	for len(points) > mostSweepPoints {
+		points = slices.Delete(points, 1, 2)
+	}
+	return points
+}

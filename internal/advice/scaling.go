@@ -1,0 +1,105 @@
+package advice
+
+import (
+	"fmt"
+	"strings"
+
+	"wirelab.dev/internal/analysis"
+)
+
+// bottlenecks says of every curve, in a sentence each, what keeps it from its
+// ideal line.
+func bottlenecks(s *analysis.Summary) []string {
+	var sentences []string
+	for _, scaling := range s.Scalings {
+		sentences = append(sentences, bottleneck(scaling))
+	}
+	return sentences
+}
+
+func bottleneck(s analysis.Scaling) string {
+	d := s.Diagnosis
+	name := fmt.Sprintf("%s (%s)", s.Variant, s.Connection)
+	evidence := evidenceOf(d)
+	switch d.Bottleneck {
+	case analysis.OnConnection:
+		return fmt.Sprintf("%s: %s %s: use %s, which carries %s as much; %s.",
+			name, connectionsOf(d), serialises(d), d.Better, times(*d.Gain), evidence)
+	case analysis.MaybeConnection:
+		return fmt.Sprintf("%s: %s may hold %d callers, who get %s of the ideal throughput while neither end's CPU is busy; measure conn=pool:4 beside it to be sure; %s.",
+			name, connectionsOf(d), d.Clients, share(d.Share), evidence)
+	case analysis.OnClientCPU, analysis.OnServerCPU:
+		end, busy := "client", d.Client
+		if d.Bottleneck == analysis.OnServerCPU {
+			end, busy = "server", d.Server
+		}
+		return fmt.Sprintf("%s: no bottleneck found in its connections; the %s's CPU is the limit, %s busy with %d in flight%s; %s.",
+			name, end, share(busy.Value), d.Clients, moreDidNotHelp(d), evidence)
+	case analysis.OnBothCPUs:
+		return fmt.Sprintf("%s: no bottleneck found in its connections; the CPUs are mostly busy with %d in flight%s; %s.",
+			name, d.Clients, moreDidNotHelp(d), evidence)
+	case analysis.NoBottleneck:
+		return fmt.Sprintf("%s: no bottleneck found with %d in flight, at %s of the ideal throughput%s; %s.",
+			name, d.Clients, share(d.Share), moreDidNotHelp(d), evidence)
+	default:
+		return fmt.Sprintf("%s: what holds it is not told, because one call in flight alone was not measured; %s.", name, evidence)
+	}
+}
+
+// serialises says how callers wait for a connection: each for the call before
+// it, where a request is on the way at a time, or for their turn to be written.
+func serialises(d analysis.Diagnosis) string {
+	verb := "serialises"
+	if d.Connections.Value > 1 {
+		verb = "serialise"
+	}
+	if d.PerWrite != nil && d.PerWrite.Value > 1.5 {
+		return fmt.Sprintf("%s %d callers in the client's writer", verb, d.Clients)
+	}
+	return fmt.Sprintf("%s %d callers, each waiting for calls before it", verb, d.Clients)
+}
+
+func connectionsOf(d analysis.Diagnosis) string {
+	if d.Connections.Value == 1 {
+		return "one connection"
+	}
+	return fmt.Sprintf("%s connections", number(d.Connections.Value))
+}
+
+func moreDidNotHelp(d analysis.Diagnosis) string {
+	if d.Gain == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%s carries %s as much)", d.Better, times(*d.Gain))
+}
+
+// evidenceOf lists the figures behind a diagnosis, and what they rule out.
+func evidenceOf(d analysis.Diagnosis) string {
+	var parts []string
+	add := func(f *analysis.Figure, format string, show func(float64) string) {
+		if f != nil {
+			parts = append(parts, fmt.Sprintf(format, show(f.Value)))
+		}
+	}
+	parts = append(parts, fmt.Sprintf("%s used, %s calls in flight in the mean", count(int(d.Connections.Value), "connection"), number(d.InFlight.Value)))
+	add(d.PerWrite, "%s requests a write", number)
+	add(d.PerSegment, "%s a segment", number)
+	add(d.Idle, "nothing on the way for %s of the time", share)
+	add(d.Client, "client's CPU %s busy", share)
+	add(d.Server, "server's %s", share)
+	if d.Retransmits == nil && d.Idle != nil {
+		parts = append(parts, "no retransmission")
+	}
+	add(d.Retransmits, "%s retransmissions a thousand requests", number)
+	if d.Blocked == nil && d.Idle != nil {
+		parts = append(parts, "never held back by a window or a full buffer")
+	}
+	add(d.Blocked, "held back by a window or a full buffer for %s of the time", share)
+	return strings.Join(parts, ", ")
+}
+
+func share(v float64) string { return number(100*v) + " %" }
+
+func times(f analysis.Figure) string {
+	return between(f, number) + " times"
+}

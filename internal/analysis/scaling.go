@@ -1,0 +1,287 @@
+package analysis
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stats"
+)
+
+// Scaling is how the throughput of one variant follows the calls in flight, and
+// what keeps it from following further.
+type Scaling struct {
+	Part         string
+	Variant      string
+	Connection   string
+	Workload     string
+	RequestBytes int
+	Points       []ScalingPoint
+	// Law is the universal scalability law's fit; nil where it is refused, for
+	// the Reason.
+	Law       *ScalabilityLaw
+	Reason    string
+	Diagnosis Diagnosis
+}
+
+// sweepers are the workloads whose calls ask for nothing: whoever sends them
+// asks how far a wire scales.
+var sweepers = []string{"ping", "chat"}
+
+// IsSweep tells whether the run asks how throughput follows the calls in
+// flight, and nothing else.
+func (s *Summary) IsSweep() bool {
+	if len(s.Scalings) == 0 {
+		return false
+	}
+	for _, c := range s.Cells {
+		if !isSweeper(c.Workload) {
+			return false
+		}
+	}
+	return true
+}
+
+func isSweeper(workload string) bool {
+	name, _, _ := strings.Cut(workload, ":")
+	return slices.Contains(sweepers, name)
+}
+
+// ScalingPoint is one number of calls in flight.
+type ScalingPoint struct {
+	Clients    int
+	Throughput Figure
+	// Ideal is what one client alone does, times their number. Zero where one
+	// client alone was not measured.
+	Ideal float64
+	Share float64 // of the ideal
+	Law   float64 // what the fitted law gives; zero without one
+}
+
+// ScalabilityLaw is X(N) = λN / (1 + σ(N−1) + κN(N−1)).
+type ScalabilityLaw struct {
+	Ideal, Contention, Coherency Figure  // λ, σ, κ
+	Peak                         *Figure // calls in flight beyond which throughput falls; nil where that lies far beyond what was measured
+	Misfit                       float64 // mean error, as a share
+}
+
+// Bottleneck names what keeps a curve from following its ideal line.
+type Bottleneck string
+
+// The bottlenecks.
+const (
+	NoBottleneck     Bottleneck = "none"       // it follows, or nothing that was looked at holds it
+	OnConnection     Bottleneck = "connection" // more connections were measured to carry more
+	MaybeConnection  Bottleneck = "connection?"
+	OnClientCPU      Bottleneck = "client-cpu"
+	OnServerCPU      Bottleneck = "server-cpu"
+	OnBothCPUs       Bottleneck = "cpus"    // neither is quite busy, and both are mostly
+	BottleneckUnsure Bottleneck = "unknown" // too little was measured
+)
+
+// Diagnosis is what holds a variant at the most calls in flight, with the
+// figures that say so. A nil figure was not measured.
+type Diagnosis struct {
+	Bottleneck  Bottleneck
+	Clients     int     // calls in flight
+	Share       float64 // of the ideal throughput; zero where there is no ideal
+	Connections Figure  // really opened
+	InFlight    Figure  // mean calls in flight
+	Client      *Figure // share of its CPUs that the client had busy
+	Server      *Figure
+	PerWrite    *Figure // requests a system call that wrote
+	PerSegment  *Figure // requests a segment with payload
+	Idle        *Figure // share of the time in which a connection had nothing on the way
+	Retransmits *Figure // a thousand requests
+	Blocked     *Figure // share of the time in which the peer's window or the send buffer held a connection back
+	// Better is the variant with more connections that carries most, and
+	// Gain its throughput over this one's.
+	Better            string
+	BetterConnections int
+	Gain              *Figure
+	// Rivals is how many variants with more connections were measured.
+	Rivals int
+}
+
+const (
+	// follows is the share of the ideal from which a curve follows its line.
+	follows = 0.7
+	// gains is by how much more connections must carry more, at the lower end
+	// of the interval, for the connection to be what holds.
+	gains = 1.1
+)
+
+// scalings reads every curve of a closed loop over at least two concurrencies
+// whose calls ask for nothing. For others a fit would take time that nobody has
+// asked to spend: it is made some hundred times for its interval.
+func scalings(points []*point, seed uint64) []Scaling {
+	var all []Scaling
+	atAnyConcurrency := func(p *point) record.Cell {
+		cell := p.cell
+		cell.Clients = 0
+		return cell
+	}
+	for _, course := range groupBy(points, atAnyConcurrency) {
+		course = slices.DeleteFunc(slices.Clone(course), func(p *point) bool { return len(p.valid()) == 0 })
+		if len(course) < 2 || course[0].cell.Load.Model != "closed" || !isSweeper(course[0].cell.Workload) {
+			continue
+		}
+		slices.SortFunc(course, func(a, b *point) int { return cmp.Compare(a.cell.Clients, b.cell.Clients) })
+		all = append(all, scalingOf(course, points, seed))
+	}
+	return all
+}
+
+func scalingOf(course, points []*point, seed uint64) Scaling {
+	cell := course[0].cell
+	s := Scaling{
+		Part: cell.Part, Variant: cell.Variant, Connection: cell.Connection,
+		Workload: cell.Workload, RequestBytes: cell.RequestBytes,
+	}
+	var curve stats.Curve
+	alone := 0.0
+	for _, p := range course {
+		x := ScalingPoint{Clients: p.cell.Clients, Throughput: over(p.valid(), throughput)}
+		if x.Clients == 1 {
+			alone = x.Throughput.Value
+		}
+		if x.Ideal = alone * float64(x.Clients); x.Ideal > 0 {
+			x.Share = x.Throughput.Value / x.Ideal
+		}
+		s.Points = append(s.Points, x)
+		curve.X, curve.Y = append(curve.X, float64(x.Clients)), append(curve.Y, values(p.valid(), throughput))
+	}
+	law, err := stats.FitScalability(curve, stats.Resampling{Seed: seed, Confidence: confidence})
+	if err != nil {
+		s.Reason = err.Error()
+	} else {
+		s.Law = lawOf(law)
+		for i := range s.Points {
+			s.Points[i].Law = law.At(float64(s.Points[i].Clients))
+		}
+	}
+	s.Diagnosis = diagnose(course[len(course)-1], s.Points[len(s.Points)-1].Share, points)
+	return s
+}
+
+func lawOf(law stats.Scalability) *ScalabilityLaw {
+	figure := func(i stats.Interval) Figure {
+		f := Figure{Value: i.Estimate}
+		if i.Confidence > 0 {
+			f.Interval = &Interval{Low: i.Low, High: i.High, Confidence: i.Confidence}
+		}
+		return f
+	}
+	l := &ScalabilityLaw{Ideal: figure(law.Ideal), Contention: figure(law.Contention), Coherency: figure(law.Coherency), Misfit: law.Misfit}
+	if law.Peak != nil {
+		peak := figure(*law.Peak)
+		l.Peak = &peak
+	}
+	return l
+}
+
+// diagnose says what holds the point, which has the most calls in flight of its
+// curve. That more connections carry more is believed only where it was
+// measured beside; without, the most that is said is maybe.
+func diagnose(p *point, share float64, points []*point) Diagnosis {
+	trials := p.valid()
+	d := Diagnosis{
+		Clients: p.cell.Clients, Share: share,
+		Connections: over(trials, opened),
+		InFlight:    over(trials, func(t trial) float64 { return t.InFlight }),
+		Client:      known(trials, func(t trial) (float64, bool) { return pointed(t.Client.Busy) }),
+		Server:      known(trials, func(t trial) (float64, bool) { return pointed(t.Server.Busy) }),
+	}
+	d.wire(trials)
+	d.rivals(p, points)
+	busy := func(f *Figure, limit float64) bool { return f != nil && f.Value >= limit }
+	few := d.Connections.Value < float64(p.cell.Clients)
+	switch {
+	case d.Gain != nil && atLeast(*d.Gain, gains):
+		d.Bottleneck = OnConnection
+	case busy(d.Server, boundBusy) && (d.Client == nil || d.Server.Value >= d.Client.Value):
+		d.Bottleneck = OnServerCPU
+	case busy(d.Client, boundBusy):
+		d.Bottleneck = OnClientCPU
+	case share == 0:
+		d.Bottleneck = BottleneckUnsure
+	case share < follows && busy(d.Client, boundIdle) && busy(d.Server, boundIdle):
+		d.Bottleneck = OnBothCPUs
+	case share < follows && few && d.Rivals == 0 && !busy(d.Client, boundIdle) && !busy(d.Server, boundIdle):
+		d.Bottleneck = MaybeConnection
+	default:
+		d.Bottleneck = NoBottleneck
+	}
+	return d
+}
+
+// atLeast tells whether a figure is beyond doubt as great; without an interval
+// it must be so by a wide margin.
+func atLeast(f Figure, limit float64) bool {
+	if f.Interval != nil {
+		return f.Interval.Low >= limit
+	}
+	return f.Value >= limit*limit
+}
+
+func opened(t trial) float64 {
+	if t.Connections.Want > 0 {
+		return min(float64(t.Connections.Opened), float64(t.Connections.Want))
+	}
+	return float64(t.Connections.Opened)
+}
+
+// wire takes over how requests went onto the connections.
+func (d *Diagnosis) wire(trials []trial) {
+	of := func(field func(*record.Traffic) *int64, figure func(t trial, v float64) float64) *Figure {
+		return known(trials, func(t trial) (float64, bool) {
+			if t.Traffic == nil || t.Completed == 0 {
+				return 0, false
+			}
+			v, ok := pointed(field(t.Traffic))
+			return figure(t, v), ok && v > 0
+		})
+	}
+	share := func(t trial, v float64) float64 {
+		return min(1, v/float64(cmp.Or(t.Traffic.SpanNS, t.WindowNS))/max(1, opened(t)))
+	}
+	d.PerWrite = of(func(t *record.Traffic) *int64 { return t.SendCalls }, func(t trial, v float64) float64 { return requestsSeen(t) / v })
+	d.PerSegment = of(func(t *record.Traffic) *int64 { return t.SentPackets }, func(t trial, v float64) float64 {
+		acks, _ := pointed(t.Traffic.SentPureAcks)
+		return requestsSeen(t) / max(1, v-acks)
+	})
+	d.Idle = of(func(t *record.Traffic) *int64 { return t.BusyNS }, func(t trial, v float64) float64 { return 1 - share(t, v) })
+	d.Blocked = of(func(t *record.Traffic) *int64 { return t.BlockedNS }, share)
+	d.Retransmits = of(func(t *record.Traffic) *int64 { return t.Retransmits }, func(t trial, v float64) float64 { return 1000 * v / requestsSeen(t) })
+}
+
+// rivals looks for variants that differ in nothing but their connections, and
+// have more of them.
+func (d *Diagnosis) rivals(p *point, points []*point) {
+	own := withoutConnection(p.cell.Variant)
+	for _, rival := range points {
+		if rival == p || rival.contest() != p.contest() || withoutConnection(rival.cell.Variant) != own || len(rival.valid()) == 0 {
+			continue
+		}
+		connections := over(rival.valid(), opened).Value
+		if connections <= d.Connections.Value {
+			continue
+		}
+		d.Rivals++
+		if gain := ratio(rival, p, throughput); d.Gain == nil || gain.Value > d.Gain.Value {
+			d.Gain, d.Better, d.BetterConnections = &gain, rival.cell.Variant, int(connections)
+		}
+	}
+}
+
+// withoutConnection is a variant's name without what it says of connections.
+func withoutConnection(name string) string {
+	v, err := scenario.ParseVariant(name)
+	if err != nil {
+		return name
+	}
+	v.Options = slices.DeleteFunc(slices.Clone(v.Options), func(s scenario.Setting) bool { return s.Key == "conn" || s.Key == "conns" })
+	return v.String()
+}
