@@ -53,6 +53,7 @@ var webPhrases = []phrase{
 	{"Client sent an HTTP request to an HTTPS server", PlaintextPeer},
 	{`malformed HTTP response "\x15\x03`, PlaintextPeer}, // a TLS record
 	{"http2: server sent GOAWAY", GoAway},
+	{"; REFUSED_STREAM; received from peer", StreamRefused}, // of a request that cannot be sent again
 }
 
 // grpcPhrases are those of grpc-go's internal/transport. A GOAWAY explains the
