@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,19 +24,9 @@ import (
 
 // h3Tally is a Dialer that counts what HTTP/3 reports.
 type h3Tally struct {
+	Dialer // nil: HTTP/3 opens no TCP connection
+
 	opened, open, failed, handshakeFailed, shaken, resumed, early, refused, firstByte atomic.Int64
-}
-
-func (t *h3Tally) DialContext(context.Context, string, string) (net.Conn, error) {
-	panic("HTTP/3 opens no TCP connection")
-}
-
-func (t *h3Tally) DialTLS(context.Context, string, *tls.Config) (*tls.Conn, error) {
-	panic("HTTP/3 opens no TCP connection")
-}
-
-func (t *h3Tally) ShakeHands(context.Context, net.Conn, *tls.Config) (*tls.Conn, error) {
-	panic("HTTP/3 opens no TCP connection")
 }
 
 func (t *h3Tally) Opened() func() {
@@ -258,4 +249,24 @@ func FuzzH3Response(f *testing.F) {
 			t.Errorf("a body of %d bytes in a stream of %d", len(body), len(stream))
 		}
 	})
+}
+
+// TestH3Admission has many clients begin at once where few may shake hands: all
+// get in, in the end. 32 is where quic-go would refuse them without the gate.
+func TestH3Admission(t *testing.T) {
+	for _, handshakes := range []int{0, 1, 4} {
+		t.Run(strconv.Itoa(handshakes), func(t *testing.T) {
+			address, _ := h3EchoServer(t, h3Identity(t), handshakes)
+			client, counts := newH3EchoClient(t, address, Fresh, 0)
+			const requests = 200
+			var all sync.WaitGroup
+			for range requests {
+				all.Go(func() { h3Echo(t, client, address, "hello") })
+			}
+			all.Wait()
+			if opened := counts.opened.Load(); opened != requests+1 || counts.failed.Load() != 0 || counts.handshakeFailed.Load() != 0 {
+				t.Errorf("%d connections, %d failed, %d failed to shake hands", opened, counts.failed.Load(), counts.handshakeFailed.Load())
+			}
+		})
+	}
 }

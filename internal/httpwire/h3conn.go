@@ -13,7 +13,7 @@ import (
 type h3Conn struct {
 	quic *quic.Conn
 	http *http3.ClientConn // nil where the one exchange is spoken here
-	gone chan struct{} // closed when it has ended and is accounted for
+	gone chan struct{}     // closed when it has ended and is accounted for
 	// shaken is closed when its handshake is done and counted; of connections
 	// with early data.
 	shaken chan struct{}

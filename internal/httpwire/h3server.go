@@ -22,7 +22,7 @@ type h3Server struct {
 	serving sync.WaitGroup // Serve
 
 	mu       sync.Mutex
-	listener *quic.EarlyListener
+	listener *doorListener
 	closed   bool
 }
 
@@ -53,14 +53,17 @@ func (s *h3Server) Listen(ctx context.Context, address string) (net.Addr, error)
 		return nil, fmt.Errorf("httpwire: HTTP/3: %w", err)
 	}
 	s.socket = newUDPSocket(conn.(*net.UDPConn))
-	s.quic = &quic.Transport{Conn: s.socket}
-	listener, err := s.quic.ListenEarly(http3.ConfigureTLSConfig(s.plan.TLS.Clone()), h3ServerConfig())
+	door := newDoor(s.socket, s.plan.Handshakes)
+	s.quic = &quic.Transport{Conn: s.socket, ConnContext: door.greet}
+	quicConfig := h3ServerConfig()
+	quicConfig.Tracer = door.know
+	listener, err := s.quic.ListenEarly(http3.ConfigureTLSConfig(s.plan.TLS.Clone()), quicConfig)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("httpwire: HTTP/3: %w", err), conn.Close())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listener = listener
+	s.listener = &doorListener{EarlyListener: listener, door: door}
 	s.serving.Add(1) // here and not in Serve, where it would race with Close
 	return conn.LocalAddr(), nil
 }

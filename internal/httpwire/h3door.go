@@ -1,0 +1,94 @@
+package httpwire
+
+import (
+	"context"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/qlogwriter"
+)
+
+// acceptQueue is how many connections may wait for Accept in quic-go, which
+// refuses more (MaxAcceptQueueSize in its internal/protocol).
+const acceptQueue = 32
+
+// longestHandshake gives a place behind the gate back whatever became of the
+// connection: it is twice quic-go's idle timeout of a handshake, which is its
+// own longest.
+const longestHandshake = 10 * time.Second
+
+// door tells a server's gate what becomes of the connections that it let in. A
+// connection keeps its place until it is accepted, so that quic-go's queue
+// cannot overflow; where handshakes are bounded, until it has shaken hands.
+type door struct {
+	gate    *gate
+	bounded bool
+}
+
+func newDoor(socket *udpSocket, handshakes int) *door {
+	room := acceptQueue
+	if handshakes > 0 {
+		room = min(room, handshakes)
+	}
+	socket.gate = newGate(room, socket.wake)
+	return &door{gate: socket.gate, bounded: handshakes > 0}
+}
+
+// visit is what a connection's context knows of its way in.
+type visit struct {
+	id      string // by which the gate knows it
+	longest *time.Timer
+}
+
+type visitKey struct{}
+
+// greet is called for a new connection, and before know.
+func (*door) greet(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
+	return context.WithValue(ctx, visitKey{}, &visit{}), nil
+}
+
+// know learns the connection ID that the client invented: only tracers are told.
+// It traces nothing.
+func (d *door) know(ctx context.Context, _ bool, id quic.ConnectionID) qlogwriter.Trace {
+	v := ctx.Value(visitKey{}).(*visit)
+	v.id = string(id.Bytes())
+	v.longest = time.AfterFunc(longestHandshake, func() { d.gate.leave(v.id) })
+	context.AfterFunc(ctx, func() {
+		v.longest.Stop()
+		d.gate.end(v.id)
+	})
+	return nil
+}
+
+// accepted gives the place back, now or when hands are shaken.
+func (d *door) accepted(conn *quic.Conn) {
+	v := conn.Context().Value(visitKey{}).(*visit)
+	if !d.bounded {
+		d.gate.leave(v.id)
+		return
+	}
+	// The goroutine ends with the handshake, or with the connection, which the
+	// server's Close ends. There are as many as handshakes in progress.
+	go func() {
+		select {
+		case <-conn.HandshakeComplete():
+			d.gate.leave(v.id)
+		case <-conn.Context().Done():
+		}
+	}()
+}
+
+// doorListener tells the door who was accepted.
+type doorListener struct {
+	*quic.EarlyListener
+	door *door
+}
+
+// Accept implements http3.QUICListener.
+func (l *doorListener) Accept(ctx context.Context) (*quic.Conn, error) {
+	conn, err := l.EarlyListener.Accept(ctx)
+	if err == nil {
+		l.door.accepted(conn)
+	}
+	return conn, err
+}
