@@ -8,6 +8,7 @@ import (
 
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/stack/connectstack"
 	"wirelab.dev/internal/stack/fake"
 	"wirelab.dev/internal/stack/grpcstack"
 	"wirelab.dev/internal/stack/rest"
@@ -24,6 +25,8 @@ func Stacks() []stack.Stack {
 		rest.H2,
 		restjson.Stack{},
 		grpcstack.Stack{},
+		connectstack.GRPC3,
+		connectstack.Connect,
 		fake.Stack{},
 	}
 }

@@ -1,0 +1,151 @@
+// Package connectstack is two stacks on connect-go: `connect`, the Connect
+// protocol over HTTP/2, and `grpc-h3`, the gRPC protocol over HTTP/3.
+//
+// connect-go is written for generated code that knows every message's type.
+// Here any registered service is carried: a unary message travels through
+// connect-go in an envelope (codec.go) and meets its type at either end, a
+// stream's message is handed to connect-go's connection directly. Both stacks
+// run the same code; they differ in one option of connect-go's client and in
+// the version of HTTP underneath (package httpwire).
+//
+// A call passes through like this. The client puts deadline and metadata into
+// an HTTP request (metadata.go) and posts it to the operation's full name; the
+// server finds the operation's handler, which lets the registered implementation
+// run and turns its error into one of connect-go's (status.go).
+//
+// The package must not know what the messages mean or that it is measured.
+package connectstack
+
+import (
+	"context"
+	"fmt"
+
+	"connectrpc.com/connect"
+
+	"wirelab.dev/internal/httpwire"
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/secure"
+	"wirelab.dev/internal/stack"
+)
+
+// Stack is one of the two.
+type Stack int
+
+// The stacks.
+const (
+	Connect Stack = iota // the Connect protocol over HTTP/2
+	GRPC3                // the gRPC protocol over HTTP/3
+)
+
+var (
+	_ stack.Stack   = Connect
+	_ stack.Lasting = Connect
+	_ stack.Tuned   = Connect
+)
+
+// Name implements stack.Stack.
+func (s Stack) Name() string { return [...]string{"connect", "grpc-h3"}[s] }
+
+// Describe implements stack.Stack.
+func (s Stack) Describe() string {
+	return [...]string{
+		"the Connect protocol by connect-go: binary protobuf over HTTP/2",
+		"the gRPC protocol by connect-go, over HTTP/3 by quic-go",
+	}[s]
+}
+
+func (s Stack) version() httpwire.Version {
+	return [...]httpwire.Version{httpwire.HTTP2, httpwire.HTTP3}[s]
+}
+
+func (s Stack) encryption() stack.Encryption {
+	return [...]stack.Encryption{stack.OptionalTLS, stack.AlwaysTLS}[s]
+}
+
+// protocol is what connect-go's client is told beside its defaults.
+func (s Stack) protocol() []connect.ClientOption {
+	if s == GRPC3 {
+		return []connect.ClientOption{connect.WithGRPC()}
+	}
+	return nil
+}
+
+// Options implements stack.Stack.
+func (s Stack) Options() []stack.Option { return stack.TLSOptions(s.encryption()) }
+
+// DefaultConnection is one for all: HTTP/2 and HTTP/3 were made for it.
+func (Stack) DefaultConnection() scenario.Connection {
+	return scenario.Connection{Mode: scenario.Shared}
+}
+
+// LacksLifecycle implements stack.Lasting.
+func (s Stack) LacksLifecycle(v scenario.Variant, l stack.Lifecycle) error {
+	if s.version() == httpwire.HTTP3 {
+		return nil
+	}
+	security, err := stack.SecurityOf(v, s.encryption())
+	if err != nil {
+		return err
+	}
+	return security.LacksOverTLS(v, l)
+}
+
+// Settings implements stack.Tuned.
+func (s Stack) Settings(scenario.Variant) []stack.Setting {
+	settings := []stack.Setting{
+		{Side: "both", Name: "connect.WithReadMaxBytes, WithSendMaxBytes", Value: fmt.Sprint(stack.MaxMessageBytes), Default: "none", Why: "one message limit for all stacks"},
+		{Side: "client", Name: "connect.WithAcceptCompression(gzip)", Value: "none", Default: "gzip", Why: "an answer must cost what it weighs, as on the other stacks"},
+	}
+	carried := httpwire.TCPSettings(s.version())
+	if s.version() == httpwire.HTTP3 {
+		carried = httpwire.HTTP3Settings()
+	}
+	for _, setting := range carried {
+		settings = append(settings, stack.Setting(setting))
+	}
+	return settings
+}
+
+// NewServer implements stack.Stack.
+func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
+	security, err := stack.SecurityOf(v, s.encryption())
+	if err != nil {
+		return nil, err
+	}
+	plan := httpwire.ServerPlan{Version: s.version(), Handshakes: security.Handshakes, Admit: stack.Admit}
+	server := &server{name: s.Name()}
+	if security.On {
+		identity, err := secure.Issue(security.Choice, secure.NoFlaw)
+		if err != nil {
+			return nil, fmt.Errorf("%s server: %w", s.Name(), err)
+		}
+		plan.TLS, server.root = identity.ServerConfig(s.version().Protocols()...), identity.RootPEM()
+	}
+	return server, server.on(plan)
+}
+
+// NewClient implements stack.Stack.
+func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
+	security, err := stack.SecurityOf(v, s.encryption())
+	if err != nil {
+		return nil, err
+	}
+	plan := httpwire.ClientPlan{
+		Version:     s.version(),
+		Address:     target.Address,
+		Connections: max(target.Connections, 1),
+		Lifecycle:   httpwire.Lifecycle(target.Lifecycle),
+		Dialer:      stack.DialerOf(target),
+	}
+	if security.On {
+		plan.TLS, err = security.ClientConfig(target.Address, target.Trust, s.version().Protocols()...)
+		if err != nil {
+			return nil, fmt.Errorf("%s client: %w", s.Name(), err)
+		}
+	}
+	wire, err := httpwire.NewClient(ctx, plan)
+	if err != nil {
+		return nil, fmt.Errorf("%s client: %w", s.Name(), err)
+	}
+	return &client{wire: wire, base: plan.Scheme() + "://" + target.Address, options: s.protocol()}, nil
+}

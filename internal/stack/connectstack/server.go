@@ -1,0 +1,94 @@
+package connectstack
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
+
+	"wirelab.dev/internal/httpwire"
+	"wirelab.dev/internal/stack"
+)
+
+// server has a connect.Handler for every registered operation.
+type server struct {
+	name     string
+	methods  stack.Methods
+	handlers map[string]http.Handler // by path, which is the full name
+	root     []byte
+	wire     httpwire.Server
+}
+
+var (
+	_ stack.Server  = (*server)(nil)
+	_ stack.Secured = (*server)(nil)
+)
+
+// on gives the server its wire.
+func (s *server) on(plan httpwire.ServerPlan) (err error) {
+	plan.Handler = http.HandlerFunc(s.dispatch)
+	plan.Connected = func(ctx context.Context, remote, local net.Addr) context.Context {
+		return peer.NewContext(ctx, &peer.Peer{Addr: remote, LocalAddr: local})
+	}
+	s.wire, err = httpwire.NewServer(plan)
+	return err
+}
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (s *server) RegisterService(desc *grpc.ServiceDesc, service any) {
+	s.methods.RegisterService(desc, service)
+}
+
+// RootPEM implements stack.Secured.
+func (s *server) RootPEM() []byte { return s.root }
+
+// Listen implements stack.Server.
+func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
+	if err := s.methods.Err(); err != nil {
+		return nil, fmt.Errorf("%s server: %w", s.name, err)
+	}
+	s.handlers = map[string]http.Handler{}
+	for _, method := range s.methods.All() {
+		s.handlers[method.FullName] = newHandler(method)
+	}
+	bound, err := s.wire.Listen(ctx, address)
+	if err != nil {
+		return nil, fmt.Errorf("%s server: %w", s.name, err)
+	}
+	return bound, nil
+}
+
+// dispatch finds the operation. Both protocols read 404 as Unimplemented.
+func (s *server) dispatch(w http.ResponseWriter, r *http.Request) {
+	handler, has := s.handlers[r.URL.Path]
+	if !has {
+		http.NotFound(w, r)
+		return
+	}
+	handler.ServeHTTP(w, r)
+}
+
+// Serve implements stack.Server.
+func (s *server) Serve() error { return s.wire.Serve() }
+
+// Shutdown implements stack.Server.
+func (s *server) Shutdown(ctx context.Context) error { return s.wire.Shutdown(ctx) }
+
+// Close implements stack.Server.
+func (s *server) Close() error { return s.wire.Close() }
+
+func newHandler(method *stack.Method) http.Handler {
+	options := []connect.HandlerOption{
+		connect.WithCodec(codec{}),
+		connect.WithReadMaxBytes(stack.MaxMessageBytes),
+		connect.WithSendMaxBytes(stack.MaxMessageBytes),
+	}
+	if method.Unary != nil {
+		return connect.NewUnaryHandler(method.FullName, serveUnary(method), options...)
+	}
+	return connect.NewBidiStreamHandler(method.FullName, serveStream(method), options...)
+}

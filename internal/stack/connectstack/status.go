@@ -1,0 +1,73 @@
+package connectstack
+
+import (
+	"context"
+	"errors"
+	"io"
+	"syscall"
+
+	"connectrpc.com/connect"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"wirelab.dev/internal/stack"
+)
+
+// Connect's codes are gRPC's, number for number.
+
+// toConnect is a handler's error as connect-go sends it.
+func toConnect(err error) error {
+	if err == nil {
+		return nil
+	}
+	failed, is := status.FromError(err)
+	if !is {
+		failed = status.FromContextError(err)
+	}
+	answer := connect.NewError(connect.Code(failed.Code()), errors.New(failed.Message()))
+	for _, detail := range failed.Proto().GetDetails() {
+		if packed, err := connect.NewErrorDetail(detail); err == nil {
+			answer.AddDetail(packed)
+		}
+	}
+	return answer
+}
+
+// toStatus is connect-go's error as gRPC's callers read it.
+func toStatus(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	failed, is := errors.AsType[*connect.Error](err)
+	switch {
+	case !is:
+		return stack.FailContext(ctx, err)
+	case connect.IsWireError(err):
+		return answered(failed)
+	case ctx.Err() != nil || failed.Code() == connect.CodeDeadlineExceeded:
+		return stack.FailContext(ctx, err)
+	case lostPeer(failed):
+		return stack.Fail(codes.Unavailable, err)
+	default:
+		return stack.Because(status.Error(codes.Code(failed.Code()), failed.Message()), err)
+	}
+}
+
+// answered is what the server said.
+func answered(failed *connect.Error) error {
+	said := &spb.Status{Code: int32(failed.Code()), Message: failed.Message()}
+	for _, detail := range failed.Details() {
+		said.Details = append(said.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + detail.Type(), Value: detail.Bytes()})
+	}
+	return stack.Because(status.ErrorProto(said), failed)
+}
+
+// lostPeer tells a connection that broke from what connect-go makes of it: of an
+// answer that was cut off a wrong one, of a write that failed a caller who gave
+// up, which is right for its server alone.
+func lostPeer(failed *connect.Error) bool {
+	cause := failed.Unwrap()
+	return errors.Is(cause, io.ErrUnexpectedEOF) || errors.Is(cause, syscall.EPIPE) || errors.Is(cause, syscall.ECONNRESET)
+}
