@@ -46,3 +46,63 @@ func TestBothEndsCostsAreRecorded(t *testing.T) {
 		t.Errorf("%.2f packets with payload a request, want one", packets)
 	}
 }
+
+// A payload of 64 bytes is a message of 78: two tags and lengths, an id of one
+// byte, a time of nine.
+const echoBytes = 78
+
+// layersOf measures a variant once and returns what a call put on the wire.
+func layersOf(t *testing.T, variant string) *record.Wire {
+	t.Helper()
+	r := runOne(t, newLab(t), oneCell(t, variant))
+	if r.Wire == nil {
+		t.Fatalf("%s: the wire is not known: %q", variant, r.Warnings)
+	}
+	return r.Wire
+}
+
+func TestLayersOfPlainFraming(t *testing.T) {
+	takesSeconds(t)
+	w := layersOf(t, "tcp")
+	for way, b := range map[string]record.WireBytes{"request": w.Request, "response": w.Response} {
+		const frame, packet = 4, 52 // IPv4, TCP, timestamps
+		if b.MessageBytes != echoBytes || b.ProtocolBytes != frame || *b.SecurityBytes != 0 || *b.TransportBytes != packet {
+			t.Errorf("the %s: %v of message, %v of framing, %v of security, %v of packets; want %d, %d, 0, %d",
+				way, b.MessageBytes, b.ProtocolBytes, *b.SecurityBytes, *b.TransportBytes, echoBytes, frame, packet)
+		}
+		if *b.AckBytes > packet/2 {
+			t.Errorf("the %s's acknowledgements took %v bytes, though answers carry them", way, *b.AckBytes)
+		}
+	}
+	if w.HandshakeSentBytes != 0 || w.FirstSentBytes != w.Request.PayloadBytes() {
+		t.Errorf("%v bytes of handshakes, %v of a first call, on a wire without either", w.HandshakeSentBytes, w.FirstSentBytes)
+	}
+}
+
+func TestLayersOverTLS(t *testing.T) {
+	takesSeconds(t)
+	full, resumed := layersOf(t, "tcp:tls=on,conn=new"), layersOf(t, "tcp:tls=on,conn=resumed")
+	for way, b := range map[string]record.WireBytes{"request": full.Request, "response": full.Response} {
+		if b.MessageBytes != echoBytes || b.ProtocolBytes != 4 || *b.SecurityBytes != 22 {
+			t.Errorf("the %s: %v of message, %v of framing, %v of TLS; want %d, 4, 22", way, b.MessageBytes, b.ProtocolBytes, *b.SecurityBytes, echoBytes)
+		}
+	}
+	// A resumed handshake shows no certificate, and sends the ticket instead.
+	if full.HandshakeReceivedBytes < resumed.HandshakeReceivedBytes+200 || resumed.HandshakeSentBytes < full.HandshakeSentBytes+100 {
+		t.Errorf("a full handshake sends %v and receives %v, a resumed one %v and %v",
+			full.HandshakeSentBytes, full.HandshakeReceivedBytes, resumed.HandshakeSentBytes, resumed.HandshakeReceivedBytes)
+	}
+}
+
+func TestLayersOfHeaders(t *testing.T) {
+	takesSeconds(t)
+	w := layersOf(t, "grpc:tls=on")
+	// Two frames and gRPC's prefix are 23 bytes; HPACK leaves little of the
+	// fields once it has learnt them.
+	if p := w.Request.ProtocolBytes; w.Request.MessageBytes != echoBytes || p < 23 || p > 120 {
+		t.Errorf("%v bytes of message, %v of headers and framing", w.Request.MessageBytes, p)
+	}
+	if w.FirstSentBytes < w.Request.PayloadBytes()+10 {
+		t.Errorf("a first request of %v bytes, later ones of %v: HPACK learnt nothing", w.FirstSentBytes, w.Request.PayloadBytes())
+	}
+}

@@ -39,41 +39,15 @@ func fill(r *record.Record, c *worker.ClientResult) {
 			r.Search.Steps = append(r.Search.Steps, record.Step(step))
 		}
 	}
-	r.Traffic = traffic(c.Traffic)
+	r.Traffic, r.Wire = traffic(c.Traffic), wire(c.Census)
+	if c.CensusFailed != "" {
+		r.Warnings = append(r.Warnings, "what a call puts on the wire is not known: "+c.CensusFailed)
+	}
 	if c.Pacing != nil {
 		pacing := record.Pacing(*c.Pacing)
 		r.Pacing = &pacing
 	}
 	r.Engine = record.Engine{BetweenNS: c.BetweenNS, OwnNS: c.EngineOwnNS}
-}
-
-// traffic is what the client says of its connections; what its transport cannot
-// tell is absent.
-func traffic(t *worker.Traffic) *record.Traffic {
-	if t == nil {
-		return nil
-	}
-	r := &record.Traffic{
-		Transport: t.Transport, SpanNS: t.SpanNS,
-		SentBytes: t.SentBytes, ReceivedBytes: t.ReceivedBytes,
-		SentPackets: &t.SentPackets, ReceivedPackets: &t.ReceivedPackets,
-		Retransmits: &t.Retransmits,
-	}
-	if rtt := t.RTT(); rtt > 0 {
-		r.RTTNS, r.MinRTTNS = (*int64)(&rtt), measured(int64(t.MinRTT))
-	}
-	if t.Handshakes > 0 {
-		r.HandshakeSentBytes, r.HandshakeReceivedBytes = &t.HandshakeSentBytes, &t.HandshakeReceivedBytes
-	}
-	if t.Transport == "tcp" {
-		r.SentPureAcks, r.ReceivedPureAcks = &t.SentPureAcks, &t.ReceivedPureAcks
-		return r
-	}
-	r.SendCalls, r.ReceiveCalls, r.Offload = &t.SendCalls, &t.ReceiveCalls, "none"
-	if t.GSO {
-		r.Offload = "gso"
-	}
-	return r
 }
 
 // applyUsage takes over what a process cost in the window.

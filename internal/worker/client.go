@@ -60,6 +60,12 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	if err := window.fill(result, spec.Client.Clients); err != nil {
 		return err
 	}
+	alive := func() {
+		_ = events.emit(Event{Event: "progress", Progress: &Progress{Done: result.Requests, Fraction: 1}})
+	}
+	if result.Census, err = fleet.census(ctx, alive); err != nil {
+		result.CensusFailed = err.Error()
+	}
 	if err := keepSamples(spec.Client.SamplesFile, measured.Samples); err != nil {
 		result.SamplesFailed = err.Error()
 	}

@@ -157,6 +157,8 @@ type ClientResult struct {
 	Connections   Connections           `json:"connections"`
 	Usage         *probe.Window         `json:"usage,omitempty"`   // of the window
 	Traffic       *Traffic              `json:"traffic,omitempty"` // in the window
+	Census        *Census               `json:"census,omitempty"`
+	CensusFailed  string                `json:"census_failed,omitempty"` // why there is none
 	Noise         *Noise                `json:"noise,omitempty"`
 	EngineOwnNS   float64               `json:"engine_own_ns"`
 	BetweenNS     int64                 `json:"between_ns"`

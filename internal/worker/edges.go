@@ -23,7 +23,7 @@ type reading struct {
 }
 
 func (e *edges) read() reading {
-	return reading{atNS: clock.Now(), counts: e.fleet.dialer.Counts(), traffic: e.fleet.traffic()}
+	return reading{atNS: clock.Now(), counts: e.fleet.dialer.Counts(), traffic: trafficOf(e.fleet.dialer, e.fleet.clients...)}
 }
 
 // watch has the plan read the counters.

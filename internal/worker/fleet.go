@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	"google.golang.org/grpc"
+
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
@@ -22,6 +24,10 @@ type fleet struct {
 	dialer  *stack.Dialer
 	clients []stack.Client
 	callers []workload.Caller
+
+	target    stack.Target
+	dial      func(context.Context, stack.Target) (stack.Client, error)
+	newCaller func(conn grpc.ClientConnInterface, client int) workload.Caller
 }
 
 // connect opens the connections that the spec's mode means and makes a caller
@@ -53,26 +59,31 @@ func connect(ctx context.Context, spec *Spec) (*fleet, error) {
 	if err := stack.LacksLifecycle(s, variant, target.Lifecycle); err != nil {
 		return nil, err
 	}
-	dial := func() (stack.Client, error) { return s.NewClient(ctx, catalog.OwnOptions(variant), target) }
+	f.dial = func(ctx context.Context, target stack.Target) (stack.Client, error) {
+		return s.NewClient(ctx, catalog.OwnOptions(variant), target)
+	}
+	f.newCaller = func(conn grpc.ClientConnInterface, client int) workload.Caller {
+		return service.NewCaller(conn, workload.Job{Parameters: parameters, Client: client, Seed: spec.Client.Seed})
+	}
 	n := 1
 	if f.mode.Mode == scenario.PerWorker {
 		n = spec.Client.Clients
 	} else {
 		target.Connections = f.mode.Want(spec.Client.Clients)
 	}
-	if err := f.open(n, dial); err != nil {
+	f.target = target
+	if err := f.open(ctx, n); err != nil {
 		f.close()
 		return nil, fmt.Errorf("connect to %s: %w", spec.Address, err)
 	}
 	for i := range spec.Client.Clients {
-		job := workload.Job{Parameters: parameters, Client: i, Seed: spec.Client.Seed}
-		f.callers = append(f.callers, service.NewCaller(f.clients[i%len(f.clients)], job))
+		f.callers = append(f.callers, f.newCaller(f.clients[i%len(f.clients)], i))
 	}
 	return f, nil
 }
 
 // open makes n clients, some at a time.
-func (f *fleet) open(n int, dial func() (stack.Client, error)) error {
+func (f *fleet) open(ctx context.Context, n int) error {
 	f.clients = make([]stack.Client, n)
 	errs := make([]error, n)
 	turns := make(chan struct{}, dialsAtOnce)
@@ -81,7 +92,7 @@ func (f *fleet) open(n int, dial func() (stack.Client, error)) error {
 		turns <- struct{}{}
 		dialing.Go(func() {
 			defer func() { <-turns }()
-			client, err := dial()
+			client, err := f.dial(ctx, f.target)
 			if err != nil {
 				errs[i] = err
 				return
@@ -98,10 +109,10 @@ func (f *fleet) open(n int, dial func() (stack.Client, error)) error {
 	return nil
 }
 
-// traffic is what went over the fleet's connections so far.
-func (f *fleet) traffic() stack.Traffic {
-	sum := f.dialer.Traffic()
-	for _, c := range f.clients {
+// trafficOf is what went over the connections of a dialer's clients so far.
+func trafficOf(dialer *stack.Dialer, clients ...stack.Client) stack.Traffic {
+	sum := dialer.Traffic()
+	for _, c := range clients {
 		if own, tells := c.(stack.Trafficked); tells {
 			if one, known := own.Traffic(); known {
 				sum = sum.Plus(one)

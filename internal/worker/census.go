@@ -1,0 +1,186 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"wirelab.dev/internal/stack"
+)
+
+const (
+	censusCalls   = 10              // behind a connection's first
+	censusResumed = 3               // connections that resume a session
+	censusAtMost  = 2 * time.Second // for all calls
+	// quiet is time enough for what follows a call: Linux delays an
+	// acknowledgement by 40 ms, QUIC by 25 ms.
+	quiet = 60 * time.Millisecond
+)
+
+// Census is what single calls put on the wire: sums, from which each layer's
+// part follows. They are made one at a time, over a connection of their own and
+// after the window, where counting disturbs nothing.
+type Census struct {
+	First stack.Traffic `json:"first"` // of the connection's first call
+	Calls int64         `json:"calls"` // behind it; all that follows is theirs
+	// Sent and received: encoded messages, and TLS records where Secured.
+	MessageSentBytes     int64         `json:"message_sent_bytes"`
+	MessageReceivedBytes int64         `json:"message_received_bytes"`
+	Secured              bool          `json:"secured,omitempty"` // with TLS over TCP
+	RecordsSent          int64         `json:"records_sent,omitempty"`
+	RecordsReceived      int64         `json:"records_received,omitempty"`
+	Traffic              stack.Traffic `json:"traffic"`
+	Handshakes           Handshakes    `json:"handshakes,omitzero"` // of connections as the trial's mode begins them
+}
+
+// Handshakes are what went over connections besides calls: with TLS over TCP,
+// until the client's Finished; with QUIC, before the first call, and in the
+// modes that resume all that a connection has beside its call.
+type Handshakes struct {
+	Count         int64 `json:"count"`
+	SentBytes     int64 `json:"sent_bytes"`
+	ReceivedBytes int64 `json:"received_bytes"`
+}
+
+// counter makes clients whose every byte is counted, and one caller's calls.
+type counter struct {
+	dialer   stack.Dialer
+	client   stack.Client
+	messages *messages
+	call     func(context.Context) error
+}
+
+// counted is a state of all counters.
+type counted struct {
+	traffic        stack.Traffic
+	records        stack.RecordCounts
+	sent, received int64 // message bytes
+}
+
+// census counts. A fleet that shook hands goes over TLS, or QUIC.
+func (f *fleet) census(ctx context.Context, alive func()) (*Census, error) {
+	ctx, cancel := context.WithTimeout(ctx, censusAtMost)
+	defer cancel()
+	counts := f.dialer.Counts()
+	secured := counts.Full+counts.Resumed > 0
+	c, err := f.count(ctx, stack.Kept, secured)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	if err := settle(ctx); err != nil {
+		return nil, err
+	}
+	begun := c.read()
+	if err := c.calls(ctx, 1, alive); err != nil {
+		return nil, err
+	}
+	first := c.read()
+	if err := c.calls(ctx, censusCalls, alive); err != nil {
+		return nil, err
+	}
+	if err := settle(ctx); err != nil {
+		return nil, err
+	}
+	last := c.read()
+	records := last.records.Since(first.records)
+	result := &Census{
+		First: first.traffic.Since(begun.traffic), Calls: censusCalls,
+		MessageSentBytes: last.sent - first.sent, MessageReceivedBytes: last.received - first.received,
+		Secured: secured && last.traffic.Transport == "tcp", RecordsSent: records.Sent, RecordsReceived: records.Received,
+		Traffic: last.traffic.Since(first.traffic),
+	}
+	switch {
+	case f.target.Lifecycle == stack.Resumed || f.target.Lifecycle == stack.Early:
+		result.Handshakes, err = f.countResumed(ctx, result.First, alive)
+	case result.Secured:
+		result.Handshakes = handshakes(last.records)
+	case secured:
+		result.Handshakes = Handshakes{Count: 1, SentBytes: begun.traffic.SentBytes, ReceivedBytes: begun.traffic.ReceivedBytes}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// countResumed counts connections that are one call's each. call is what a call
+// sends and receives as a connection's first.
+func (f *fleet) countResumed(ctx context.Context, call stack.Traffic, alive func()) (Handshakes, error) {
+	c, err := f.count(ctx, f.target.Lifecycle, true)
+	if err != nil {
+		return Handshakes{}, err
+	}
+	defer c.close()
+	if err := settle(ctx); err != nil {
+		return Handshakes{}, err
+	}
+	begun := c.read() // with the connection that the session is from
+	if err := c.calls(ctx, censusResumed, alive); err != nil {
+		return Handshakes{}, err
+	}
+	if err := settle(ctx); err != nil {
+		return Handshakes{}, err
+	}
+	last := c.read()
+	if last.traffic.Transport == "tcp" {
+		return handshakes(last.records.Since(begun.records)), nil
+	}
+	all := last.traffic.Since(begun.traffic)
+	return Handshakes{
+		Count:         censusResumed,
+		SentBytes:     max(0, all.SentBytes-censusResumed*call.SentBytes),
+		ReceivedBytes: max(0, all.ReceivedBytes-censusResumed*call.ReceivedBytes),
+	}, nil
+}
+
+func handshakes(r stack.RecordCounts) Handshakes {
+	return Handshakes{Count: r.Handshakes, SentBytes: r.HandshakeSentBytes, ReceivedBytes: r.HandshakeReceivedBytes}
+}
+
+// count makes a client with one connection, or one a call.
+func (f *fleet) count(ctx context.Context, lifecycle stack.Lifecycle, secured bool) (*counter, error) {
+	c := &counter{}
+	if secured {
+		c.dialer.Records = &stack.Records{}
+	}
+	target := f.target
+	target.Connections, target.Lifecycle, target.Dialer = 1, lifecycle, &c.dialer
+	var err error
+	if c.client, err = f.dial(ctx, target); err != nil {
+		return nil, fmt.Errorf("open a connection to count on: %w", err)
+	}
+	c.messages = &messages{conn: c.client}
+	c.call = f.newCaller(c.messages, 0).Call
+	return c, nil
+}
+
+func (c *counter) read() counted {
+	state := counted{traffic: trafficOf(&c.dialer, c.client), sent: c.messages.sent.Load(), received: c.messages.received.Load()}
+	if c.dialer.Records != nil {
+		state.records = c.dialer.Records.Counts()
+	}
+	return state
+}
+
+func (c *counter) calls(ctx context.Context, n int, alive func()) error {
+	for range n {
+		if err := c.call(ctx); err != nil {
+			return fmt.Errorf("a call that was to be counted failed: %w", err)
+		}
+		alive()
+	}
+	return nil
+}
+
+func (c *counter) close() { _ = c.client.Close() }
+
+// settle waits until nothing more follows a call.
+func settle(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(quiet):
+		return nil
+	}
+}
