@@ -23,6 +23,7 @@ func Stacks() []stack.Stack {
 		rest.REST,
 		rest.H1,
 		rest.H2,
+		rest.H3,
 		restjson.Stack{},
 		grpcstack.Stack{},
 		connectstack.GRPC3,

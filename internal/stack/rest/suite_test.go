@@ -24,6 +24,10 @@ func TestSuite(t *testing.T) {
 		{"h2:tls=on", stack.Kept},
 		{"h2:tls=on,handshakes=2", stack.Fresh},
 		{"h2:tls=on", stack.Resumed},
+		{"h3", stack.Kept},
+		{"h3:codec=json", stack.Fresh},
+		{"h3:handshakes=2", stack.Resumed},
+		{"h3", stack.Early},
 	} {
 		t.Run(c.variant+"/"+lifecycles[c.lifecycle], func(t *testing.T) {
 			s, v := variantOf(t, c.variant)
@@ -31,6 +35,7 @@ func TestSuite(t *testing.T) {
 				Stack:     s,
 				Variant:   v,
 				Lifecycle: c.lifecycle,
+				Datagrams: s == H3,
 				Lacks: map[stacktest.Ability]string{
 					stacktest.ServiceNames: "the path is the operation alone, as curl users type it",
 				},
