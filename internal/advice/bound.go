@@ -14,10 +14,11 @@ func bound(f *field) []string {
 	if len(f.sizes) == 0 || !f.closed() {
 		return nil
 	}
-	by := map[analysis.Bound][]*analysis.Cell{}
+	by, all := map[analysis.Bound][]*analysis.Cell{}, 0
 	for _, v := range f.variants {
 		if c := f.cell(v, spot{f.sizes[0], f.most()}); c != nil {
 			by[c.Bound] = append(by[c.Bound], c)
+			all++
 		}
 	}
 	var clauses []string
@@ -32,13 +33,13 @@ func bound(f *field) []string {
 			waits += " to " + micros(longest)
 		}
 		clauses = append(clauses, fmt.Sprintf("waiting for %s, whose ends are at most %s busy: throughput is the clients over the %s that a call waits, not what the wire can carry",
-			list(names(waiting)), percent(busiest), waits))
+			names(waiting, all), percent(busiest), waits))
 	}
 	if busy := by[analysis.ByServerCPU]; len(busy) > 0 {
-		clauses = append(clauses, "the server's CPU for "+list(names(busy)))
+		clauses = append(clauses, "the server's CPU for "+names(busy, all))
 	}
 	if busy := by[analysis.ByClientCPU]; len(busy) > 0 {
-		clauses = append(clauses, "the client's CPU for "+list(names(busy)))
+		clauses = append(clauses, "the client's CPU for "+names(busy, all))
 	}
 	if len(clauses) == 0 {
 		return nil
@@ -46,10 +47,14 @@ func bound(f *field) []string {
 	return []string{fmt.Sprintf("What limits with %s is %s.", clients(f.most()), strings.Join(clauses, "; "))}
 }
 
-func names(cells []*analysis.Cell) []string {
+// names lists the variants of the cells, or says that they are all.
+func names(cells []*analysis.Cell, all int) string {
+	if len(cells) == all && all > shownRivals {
+		return fmt.Sprintf("all %d variants", all)
+	}
 	texts := make([]string, len(cells))
 	for i, c := range cells {
 		texts[i] = c.Variant
 	}
-	return texts
+	return list(texts)
 }

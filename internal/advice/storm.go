@@ -44,7 +44,7 @@ func storm(f *field) []string {
 	}
 	var clauses []string
 	if len(whole) > 0 {
-		clauses = append(clauses, fmt.Sprintf("%s without losing one of %s requests", survive(whole), number(float64(f.asked(survivors, whole)))))
+		clauses = append(clauses, fmt.Sprintf("%s without losing one of %s requests", survive(whole, len(survivors)), number(float64(f.asked(survivors, whole)))))
 	}
 	if len(partly) > 0 {
 		clauses = append(clauses, list(partly))
@@ -53,8 +53,12 @@ func storm(f *field) []string {
 	return append([]string{sentence}, f.price(most)...)
 }
 
-func survive(variants []string) string {
-	if len(variants) == 1 {
+// survive names those that do, of so many that were asked to.
+func survive(variants []string, of int) string {
+	switch {
+	case len(variants) == of && of > shownRivals:
+		return fmt.Sprintf("all %d variants survive", of)
+	case len(variants) == 1:
 		return variants[0] + " survives"
 	}
 	return list(variants) + " survive"

@@ -128,6 +128,14 @@ func TestPageInBrowser(t *testing.T) {
 		tab.screenshotOf("hardly", "#app")
 	})
 
+	t.Run("keeps the advice to one look", func(t *testing.T) {
+		run := fixtureRun(t)
+		run.Advice = strings.Split("first,2,3,4,5,6,7,8,9", ",")
+		tab := browser.open(t, writePage(t, run))
+		tab.want("in sight", `[document.querySelector(".answer"), ...document.querySelectorAll(".verdict > .advice li")].map(e => e.textContent).join()`, "first,2,3,4,5,6")
+		tab.want("a click away", `document.querySelector(".further summary").textContent + ": " + [...document.querySelectorAll(".further li")].map(e => e.textContent).join()`, "3 further sentences: 7,8,9")
+	})
+
 	t.Run("opens for a run without a trial", func(t *testing.T) {
 		tab := browser.open(t, writePage(t, &Run{Summary: &analysis.Summary{Name: "empty", Status: record.Running, Planned: 3}}))
 		tab.want("rows", `document.querySelectorAll("table.cells tbody tr").length`, "0")
