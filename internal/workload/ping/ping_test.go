@@ -21,11 +21,11 @@ func TestPing(t *testing.T) {
 // engine find it again: in every 100th request, and in no others.
 func TestInjectedStallIsFound(t *testing.T) {
 	const (
-		stall    = 20 * time.Millisecond
+		stall    = 200 * time.Millisecond // far above what a busy machine does to a call
 		requests = 1000
 		clients  = 4
 	)
-	p := workload.Parameters{Settings: workloadtest.Settings(t, "stall=20ms,every=100")}
+	p := workload.Parameters{Settings: workloadtest.Settings(t, "stall=200ms,every=100")}
 	conn := workloadtest.Connect(t, Workload{}, p)
 	plan := load.Plan{Requests: requests / clients, Classify: func(err error) string { return err.Error() }}
 	for client := range clients {
