@@ -20,7 +20,8 @@ type client struct {
 	calls    atomic.Int64
 	time     *timekeeper // nil where nothing waits
 	dialer   *stack.Dialer
-	conns    []net.Conn
+	conns    []net.Conn // kept
+	perCall  string     // where each call opens a connection of its own to; else empty
 	closed   chan struct{}
 
 	desk    sync.Mutex
@@ -42,7 +43,13 @@ func newClient(s script, dialer *stack.Dialer) *client {
 	return c
 }
 
+// open makes the connections that are kept. Where none is, it looks whether
+// there is a server.
 func (c *client) open(ctx context.Context, target stack.Target) error {
+	if target.Lifecycle != stack.Kept {
+		c.perCall = target.Address
+		return c.touch(ctx)
+	}
 	for range max(target.Connections, 1) {
 		conn, err := c.dialer.DialContext(ctx, "tcp", target.Address)
 		if err != nil {
@@ -51,6 +58,15 @@ func (c *client) open(ctx context.Context, target stack.Target) error {
 		c.conns = append(c.conns, conn)
 	}
 	return nil
+}
+
+// touch opens a connection and closes it.
+func (c *client) touch(ctx context.Context) error {
+	conn, err := c.dialer.DialContext(ctx, "tcp", c.perCall)
+	if err != nil {
+		return stack.FailContext(ctx, err)
+	}
+	return conn.Close()
 }
 
 // Invoke answers a call.
@@ -65,6 +81,11 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, _ .
 	}
 	if err := ctx.Err(); err != nil {
 		return status.FromContextError(err).Err()
+	}
+	if c.perCall != "" {
+		if err := c.touch(ctx); err != nil {
+			return err
+		}
 	}
 	return answer(method, args, reply)
 }
@@ -86,6 +107,11 @@ func (c *client) perform(ctx context.Context, method string, args, reply any) er
 		return status.FromContextError(ctx.Err()).Err()
 	case <-c.closed:
 		return errClosed
+	}
+	if c.perCall != "" {
+		if err := c.touch(ctx); err != nil {
+			return err
+		}
 	}
 	if c.script.fails(number) {
 		return status.Error(codes.Unavailable, "scripted fault")

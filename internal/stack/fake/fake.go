@@ -8,7 +8,7 @@
 // Data passes through like this: the client answers each call in its own
 // process, with the request as the response. The server only listens and takes
 // the connections that clients open and never use, so that worker processes,
-// addresses and connection counts work as with any stack.
+// addresses, connection modes and counts work as with any stack.
 //
 // The package must not know what the messages mean. A method whose response is
 // of another type than its request it cannot answer.

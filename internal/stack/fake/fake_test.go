@@ -257,26 +257,48 @@ func TestEndedCallsAreRefused(t *testing.T) {
 	}
 }
 
-// TestDelayIsExact recovers an injected 5 ms within 2 % on the real clock. The
-// machine may be busy with something else for a moment, hence the tries.
+// TestDelayIsExact recovers an injected 5 ms within 2 % on the real clock. What
+// else the machine does makes some calls late; what is wrong with the timekeeper
+// makes all of them so, and the lower decile with them. (That not even some are,
+// TestDelayInTheBubble sees.) A machine that has no CPU for a bare wait either
+// cannot tell, and says so.
 func TestDelayIsExact(t *testing.T) {
 	const delay, tries = 5 * time.Millisecond, 5
+	const limit = delay + delay/50
 	for _, clients := range []int{1, 20} {
+		busy := false
 		for try := 1; ; try++ {
-			took := sleepers(t, clients)
-			least, median, most := took[0], took[len(took)/2], took[len(took)-1]
-			t.Logf("%d clients: least %v, median %v, most %v", clients, least, median, most)
-			if least < delay {
-				t.Fatalf("%d clients: a delay of 5 ms was over after %v", clients, least)
+			took, bare := sleepers(t, clients), waits(delay)
+			decile := took[len(took)/10]
+			t.Logf("%d clients: least %v, decile %v, median %v; of bare waits, decile %v",
+				clients, took[0], decile, took[len(took)/2], bare[len(bare)/10])
+			if took[0] < delay {
+				t.Fatalf("%d clients: a delay of 5 ms was over after %v", clients, took[0])
 			}
-			if median <= delay+delay/50 {
+			if decile <= limit {
 				break
 			}
+			busy = busy || bare[len(bare)/10] > limit
+			if try == tries && busy {
+				t.Skipf("the machine is too busy to wait 5 ms and no longer, with or without the fake")
+			}
 			if try == tries {
-				t.Fatalf("%d clients: a delay of 5 ms came out as %v in the middle", clients, median)
+				t.Fatalf("%d clients: a delay of 5 ms came out as %v and more in nine calls of ten", clients, decile)
 			}
 		}
 	}
+}
+
+// waits is how long bare waits take, sorted.
+func waits(delay time.Duration) []time.Duration {
+	took := make([]time.Duration, 40)
+	for i := range took {
+		start := clock.Now()
+		clock.Until(start + int64(delay))
+		took[i] = time.Duration(clock.Now() - start)
+	}
+	slices.Sort(took)
+	return took
 }
 
 // sleepers has so many clients make calls of 5 ms, and returns their times,

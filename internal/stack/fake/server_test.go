@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/failure"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/workload"
 	"wirelab.dev/internal/workload/echo"
@@ -54,6 +55,52 @@ func TestBothEnds(t *testing.T) {
 	}
 	if _, err := (Stack{}).NewClient(t.Context(), variant(t, "fake"), stack.Target{Address: address.String()}); err == nil {
 		t.Error("a client connected to a server that is gone")
+	}
+}
+
+// TestConnectionsOfTheirOwn counts one a call, and the one that looked for the
+// server.
+func TestConnectionsOfTheirOwn(t *testing.T) {
+	const calls = 7
+	for _, text := range []string{"fake", "fake:fail-every=2"} {
+		server := newServer()
+		address, err := server.Listen(t.Context(), "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan error, 1)
+		go func() { served <- server.Serve() }()
+		dialer := &stack.Dialer{}
+		target := stack.Target{Address: address.String(), Lifecycle: stack.Fresh, Dialer: dialer}
+		client, err := Stack{}.NewClient(t.Context(), variant(t, text), target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		caller := (echo.Workload{}).NewCaller(client, workload.Job{})
+		failed := 0
+		for range calls {
+			if caller.Call(t.Context()) != nil {
+				failed++
+			}
+		}
+		if want := map[string]int{"fake": 0, "fake:fail-every=2": calls / 2}[text]; failed != want {
+			t.Errorf("%s: %d of %d calls failed, want %d", text, failed, calls, want)
+		}
+		if counts := dialer.Counts(); counts != (stack.ConnectionCounts{Opened: calls + 1}) {
+			t.Errorf("%s: %d calls, each with a connection of its own: %+v", text, calls, counts)
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		if err := caller.Call(t.Context()); failure.Of(err) != failure.Refused {
+			t.Errorf("%s: a call to a server that is gone ended with %v", text, err)
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
