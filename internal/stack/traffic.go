@@ -106,14 +106,17 @@ func TrafficOf(client *httpwire.Client) (traffic Traffic, known bool) {
 	if !known {
 		return Traffic{}, false
 	}
-	return Traffic{
+	traffic = Traffic{
 		Transport: "udp",
 		SentBytes: quic.BytesSent, ReceivedBytes: quic.BytesReceived,
 		SentPackets: quic.DatagramsSent, ReceivedPackets: quic.DatagramsReceived,
 		Retransmits: quic.PacketsLost, HeaderBytes: udpHeaderBytes,
-		MinRTT: quic.MinRTT, OpenRTT: MeanRTT{Sum: quic.SmoothedRTT, Count: 1},
-		SendCalls: quic.SendCalls, ReceiveCalls: quic.ReceiveCalls, GSO: quic.GSO,
-	}, true
+		MinRTT: quic.MinRTT, SendCalls: quic.SendCalls, ReceiveCalls: quic.ReceiveCalls, GSO: quic.GSO,
+	}
+	if quic.SmoothedRTT > 0 {
+		traffic.OpenRTT = MeanRTT{Sum: quic.SmoothedRTT, Count: 1}
+	}
+	return traffic, true
 }
 
 // udpHeaderBytes are those of UDP (RFC 768) over IPv4.

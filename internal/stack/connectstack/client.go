@@ -44,6 +44,9 @@ func (c *client) caller(method string) *caller {
 	return made.(*caller)
 }
 
+// Traffic implements stack.Trafficked.
+func (c *client) Traffic() (stack.Traffic, bool) { return stack.TrafficOf(c.wire) }
+
 // Invoke implements grpc.ClientConnInterface.
 func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	if err := checkCall(ctx, options); err != nil {

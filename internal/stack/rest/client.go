@@ -40,6 +40,9 @@ func (c *client) Close() error {
 	return c.wire.Close()
 }
 
+// Traffic implements stack.Trafficked.
+func (c *client) Traffic() (stack.Traffic, bool) { return stack.TrafficOf(c.wire) }
+
 // Invoke implements grpc.ClientConnInterface.
 func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	if err := checkOptions(options); err != nil {

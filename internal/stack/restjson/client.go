@@ -48,6 +48,9 @@ func (*client) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Call
 	return nil, stack.Fail(codes.Unimplemented, errStreams)
 }
 
+// Traffic implements stack.Trafficked.
+func (c *client) Traffic() (stack.Traffic, bool) { return stack.TrafficOf(c.wire) }
+
 // Invoke implements grpc.ClientConnInterface.
 func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	if err := checkCall(ctx, options); err != nil {
