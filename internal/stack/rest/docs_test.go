@@ -29,7 +29,7 @@ func TestDocumentedExchanges(t *testing.T) {
 	}
 	address := serveDocumented(t)
 	exchanges := regexp.MustCompile("(?s)```http\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	if len(exchanges) != 5 {
+	if len(exchanges) != 6 {
 		t.Fatalf("the page shows %d exchanges", len(exchanges))
 	}
 	for _, exchange := range exchanges {
