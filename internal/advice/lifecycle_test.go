@@ -11,10 +11,10 @@ import (
 // reconnecting is a study with a connection a request: h1 and h3 survive, the
 // naive client does not, and h3 resumes less than it was asked to.
 func reconnecting() *analysis.Summary {
-	cpu := map[string]float64{"h1:conn=new,tls=on": 500, "h1:conn=resumed,tls=on": 290, "h3:conn=new": 1080, "h3:conn=resumed": 780, "tcp:conn=new,naive=on": 65}
+	cpu := map[string]float64{"h1:conn=new,tls=on": 500, "h1:conn=resumed,tls=on": 290, "h3:conn=new": 1080, "h3:conn=resumed": 780, "tcp:client=naive,conn=new": 65}
 	y := story{
 		part: "storm", sizes: []int{256}, clients: []int{10, 500}, trials: 3, model: "closed", warmUpMS: 300,
-		variants: []string{"h1:conn=new,tls=on", "h1:conn=resumed,tls=on", "h3:conn=new", "h3:conn=resumed", "tcp:conn=new,naive=on"},
+		variants: []string{"h1:conn=new,tls=on", "h1:conn=resumed,tls=on", "h3:conn=new", "h3:conn=resumed", "tcp:client=naive,conn=new"},
 		mean:     func(v string, at spot) float64 { return cpu[v] * float64(at.clients) / 2 },
 		p99:      func(v string, at spot) float64 { return 2 * cpu[v] * float64(at.clients) / 2 },
 	}

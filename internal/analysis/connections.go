@@ -109,8 +109,8 @@ func connectionsOf(cell record.Cell, trials []trial) Connections {
 }
 
 // achieved is the share of the connections that began as the mode asks. A
-// request that failed has no connection to count, and one that was in flight at
-// an edge of the window may have opened its own outside.
+// request that failed has no connection to count, and at either edge of the
+// window each client may have opened one for a request on its other side.
 func (c *Connections) achieved(mode scenario.ConnectionMode, trials []trial) *float64 {
 	asWanted, begun := c.During, c.During
 	if c.Full+c.Resumed > 0 {
@@ -119,7 +119,7 @@ func (c *Connections) achieved(mode scenario.ConnectionMode, trials []trial) *fl
 	}
 	least := int64(0)
 	for _, t := range trials {
-		least += max(0, t.Requests-t.Failed()-t.Straddling)
+		least += max(0, t.Requests-t.Failed()-2*int64(t.Cell.Clients))
 	}
 	of := max(begun, least)
 	if of == 0 {

@@ -118,8 +118,8 @@ func TestCSVOfLifecycles(t *testing.T) {
 		{"h1:conn=new,tls=on", "10", "server_cpu_share", "0.58"},
 		{"h1:conn=new,tls=on", "10", "sent_packets_per_call", ""},
 		{"h1:conn=new,tls=on", "10", "wire_request_bytes", "472"},
-		{"tcp:conn=new,naive=on", "500", "survival_share", "0.41"},
-		{"tcp:conn=new,naive=on", "500", "handshake_p50_us", ""},
+		{"tcp:client=naive,conn=new", "500", "survival_share", "0.41"},
+		{"tcp:client=naive,conn=new", "500", "handshake_p50_us", ""},
 	} {
 		if got := get(c.variant, c.clients, c.column); got != c.want {
 			t.Errorf("%s with %s clients, %s: %q, want %q", c.variant, c.clients, c.column, got, c.want)

@@ -30,7 +30,7 @@ var reconnects = []reconnect{
 	{"h3:conn=resumed", 330, 450, 700, 31 << 20, true},
 	{"h3:conn=0rtt", 340, 470, 710, 31 << 20, true},
 	{"grpc-h3:conn=new", 460, 700, 930, 33 << 20, true},
-	{"tcp:conn=new,naive=on", 30, 35, 0, 9 << 20, false},
+	{"tcp:client=naive,conn=new", 30, 35, 0, 9 << 20, false},
 }
 
 // fixtureLifecycle is a run such as the connection study gives: every variant
@@ -73,7 +73,7 @@ func fixtureLifecycle(t *testing.T) *Run {
 	}
 	summary.Machine = []analysis.MachineLimit{
 		{Limit: record.Limit{Name: "file-descriptors", Need: 1064, Have: 524288}, Cell: "storm/h1:conn=new,tls=on/echo/256B/c=500"},
-		{Limit: record.Limit{Name: "ports", Need: 5000, Have: 2000, Note: "one source address, as the naive client has it; spread sources over 127.0.0.0/8"}, Cell: "storm/tcp:conn=new,naive=on/echo/256B/c=500", Short: true},
+		{Limit: record.Limit{Name: "ports", Need: 5000, Have: 2000, Note: "one source address, as the naive client has it; spread sources over 127.0.0.0/8"}, Cell: "storm/tcp:client=naive,conn=new/echo/256B/c=500", Short: true},
 	}
 	return &Run{
 		Summary:   summary,

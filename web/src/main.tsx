@@ -63,10 +63,10 @@ function App({ run }: { run: Run }) {
         <Tail run={run} looks={looks} />
         <Ends run={run} looks={looks} />
         <Bytes run={run} looks={looks} />
-        <Comparisons comparisons={run.comparisons} />
-        <Limits limits={run.limits} />
-        <Crossovers crossovers={run.crossovers} />
-        <WarmUps warmUps={run.warm_ups} />
+        <Comparisons run={run} />
+        <Limits run={run} />
+        <Crossovers run={run} />
+        <WarmUps run={run} />
         <Setup run={run} />
         <Reproduce run={run} />
       </main>

@@ -12,3 +12,16 @@ export function Name({ cell, looks }: { cell: Cell; looks: Map<string, Look> }) 
     </th>
   );
 }
+
+interface VariantProps {
+  cells: Cell[];
+  part: string;
+  name: string;
+}
+
+/** A variant, with the connection mode that it had in its part where it does not say it itself. */
+export function Variant({ cells, part, name }: VariantProps) {
+  const cell = cells.find((candidate) => candidate.part === part && candidate.variant === name);
+  const mode = cell && modeBeside(cell);
+  return <>{name}{mode && <small> {mode}</small>}</>;
+}

@@ -1,12 +1,13 @@
 // What else the run found: differences, limits, crossovers, and how much warm-up is enough.
 // Each is there only where the scenario asked the question.
 
-import type { Comparison, Crossover, Limit, Run, WarmUp } from "../data";
+import type { Run } from "../data";
 import { Figure } from "../figure";
 import { bytes, micros, plain, short, sizes, times } from "../format";
+import { Variant } from "../name";
 import { loadText } from "../words";
 
-export function Comparisons({ comparisons }: { comparisons: Comparison[] }) {
+export function Comparisons({ run: { cells, comparisons } }: { run: Run }) {
   if (comparisons.length === 0) return null;
   const metrics: Record<string, string> = { mean: "mean", p99: "P99", throughput: "throughput" };
   const loads = new Set(comparisons.map(({ load }) => loadText(load))).size > 1;
@@ -34,9 +35,9 @@ export function Comparisons({ comparisons }: { comparisons: Comparison[] }) {
           <tbody>
             {comparisons.map((pair, place) => (
               <tr key={place} class={pair.verdict === "undecided" ? "faint" : ""}>
-                <th scope="row">{pair.a}</th>
+                <th scope="row"><Variant cells={cells} part={pair.part} name={pair.a} /></th>
                 <td>{pair.verdict}</td>
-                <td>{pair.b}</td>
+                <td><Variant cells={cells} part={pair.part} name={pair.b} /></td>
                 <td>{metrics[pair.metric] ?? pair.metric}</td>
                 <Figure value={pair.ratio} interval={pair.intervals["ratio"]} show={times} />
                 <td class="number">{pair.p === null ? "–" : pair.p < 0.001 ? "< 0.001" : pair.p.toFixed(3)}</td>
@@ -54,7 +55,7 @@ export function Comparisons({ comparisons }: { comparisons: Comparison[] }) {
   );
 }
 
-export function Limits({ limits }: { limits: Limit[] }) {
+export function Limits({ run: { cells, limits } }: { run: Run }) {
   if (limits.length === 0) return null;
   return (
     <section id="limits">
@@ -85,7 +86,7 @@ export function Limits({ limits }: { limits: Limit[] }) {
           <tbody>
             {limits.map((limit) => (
               <tr key={`${limit.part} ${limit.with} ${limit.request_bytes} ${limit.clients}`}>
-                <th scope="row">{limit.with} <small>over {limit.without}</small></th>
+                <th scope="row"><Variant cells={cells} part={limit.part} name={limit.with} /> <small>over {limit.without}</small></th>
                 <td class="number">{bytes(limit.request_bytes)}</td>
                 <td class="number">{plain(limit.clients)}</td>
                 <Figure value={limit.throughput_ratio} interval={limit.intervals["throughput_ratio"]} show={times} />
@@ -105,7 +106,7 @@ export function Limits({ limits }: { limits: Limit[] }) {
   );
 }
 
-export function Crossovers({ crossovers }: { crossovers: Crossover[] }) {
+export function Crossovers({ run: { cells, crossovers } }: { run: Run }) {
   if (crossovers.length === 0) return null;
   return (
     <section id="crossovers">
@@ -126,8 +127,8 @@ export function Crossovers({ crossovers }: { crossovers: Crossover[] }) {
           <tbody>
             {crossovers.map((crossover) => (
               <tr key={`${crossover.part} ${crossover.a} ${crossover.b} ${crossover.clients} ${crossover.bytes}`}>
-                <th scope="row">{crossover.a}</th>
-                <td>{crossover.b}</td>
+                <th scope="row"><Variant cells={cells} part={crossover.part} name={crossover.a} /></th>
+                <td><Variant cells={cells} part={crossover.part} name={crossover.b} /></td>
                 <td class="number">{plain(crossover.clients)}</td>
                 <Figure value={crossover.bytes} interval={crossover.intervals["bytes"]} show={(size) => (size === null ? "–" : bytes(size))} />
                 <td>{crossover.kind}</td>
@@ -141,7 +142,7 @@ export function Crossovers({ crossovers }: { crossovers: Crossover[] }) {
   );
 }
 
-export function WarmUps({ warmUps }: { warmUps: WarmUp[] }) {
+export function WarmUps({ run: { cells, warm_ups: warmUps } }: { run: Run }) {
   if (warmUps.length === 0) return null;
   return (
     <section id="warm-up">
@@ -164,7 +165,7 @@ export function WarmUps({ warmUps }: { warmUps: WarmUp[] }) {
           <tbody>
             {warmUps.map((need) => (
               <tr key={`${need.part} ${need.variant} ${need.request_bytes} ${need.clients}`} class={need.settled === 0 ? "invalid" : ""}>
-                <th scope="row">{need.variant}</th>
+                <th scope="row"><Variant cells={cells} part={need.part} name={need.variant} /></th>
                 <td>{need.part}</td>
                 <td class="number">{bytes(need.request_bytes)}</td>
                 <td class="number">{plain(need.clients)}</td>
