@@ -142,6 +142,25 @@ func limits(r *record.Record) record.Check {
 	return c
 }
 
+// emulation asks whether an emulated link did what it was asked to.
+func emulation(r *record.Record) record.Check {
+	c := record.Check{Name: "link", Level: record.OK, Unit: "share", Detail: "none is emulated"}
+	l := r.Link
+	if l == nil || r.Cell.Network.DelayNS == 0 {
+		return c
+	}
+	late := float64(l.LateP99NS) / float64(r.Cell.Network.DelayNS)
+	c.Figure, c.Limit = &late, pointer(linkInvalid)
+	c.Level = level(late, linkWarning, linkInvalid)
+	c.Detail = fmt.Sprintf("%d frames were sent late by %.0f µs in the median and %.0f µs at P99, of a delay of %.4g ms",
+		l.Frames, float64(l.LateP50NS)/1e3, float64(l.LateP99NS)/1e3, float64(r.Cell.Network.DelayNS)/1e6)
+	if l.Dropped > 0 {
+		c.Level = record.Invalid
+		c.Detail = fmt.Sprintf("%d of %d frames were dropped for want of room: the emulation is the limit, not the link", l.Dropped, l.Frames)
+	}
+	return c
+}
+
 // overUDP is what was dropped of UDP, where the trial's requests go over it.
 func overUDP(r *record.Record) *int64 {
 	if r.Traffic == nil || r.Traffic.Transport != "udp" {

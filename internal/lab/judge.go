@@ -43,6 +43,8 @@ const (
 	// Connections and datagrams that the kernel dropped, a request: one costs
 	// a second, or a round trip, and so shows in the tail first.
 	dropsInvalid = 0.01
+	// An emulated link's own lateness, as a share of its delay.
+	linkWarning, linkInvalid = 0.05, 0.10
 )
 
 // Judge checks whether a trial may be believed. It is a pure function of the
@@ -58,6 +60,7 @@ func Judge(r *record.Record) []record.Check {
 		evenness(r),
 		connections(r),
 		limits(r),
+		emulation(r),
 		failures(r),
 		settled(r),
 		neighbours(r),

@@ -113,6 +113,11 @@ func TestEachFaultIsSeen(t *testing.T) {
 		{"few datagrams dropped", func(r *record.Record) { r.Host.UDPDrops, r.Traffic = drops(400), overQUIC }, "limits", record.Warning, "udp-buffer"},
 		{"datagrams of others dropped", func(r *record.Record) { r.Host.UDPDrops = drops(401) }, "limits", record.OK, "none was met"},
 
+		{"a link that is late", func(r *record.Record) { delayed(r, 600_000, 0) }, "link", record.Invalid, "600 µs at P99, of a delay of 5 ms"},
+		{"a link that is late a little", func(r *record.Record) { delayed(r, 300_000, 0) }, "link", record.Warning, "300 µs at P99"},
+		{"a link that is in time", func(r *record.Record) { delayed(r, 200_000, 0) }, "link", record.OK, "1000 frames"},
+		{"a link that drops", func(r *record.Record) { delayed(r, 0, 1) }, "link", record.Invalid, "1 of 1000 frames were dropped"},
+
 		{"a few errors", func(r *record.Record) { fails(r, 400) }, "errors", record.Warning, "400 of 40000"},
 		{"many errors", func(r *record.Record) { fails(r, 401) }, "errors", record.Invalid, "Unavailable: gone"},
 		{"requests never made", func(r *record.Record) {
@@ -229,6 +234,12 @@ func fails(r *record.Record, count int64) {
 // errors that goes with it is another check's.
 func meets(r *record.Record, class failure.Class, count int64) {
 	r.Errors = []record.ErrorCount{{Class: string(class), Code: "Unavailable", Count: count, Example: "no more"}}
+}
+
+// delayed puts an emulated link of 5 ms between the ends.
+func delayed(r *record.Record, lateNS, dropped int64) {
+	r.Cell.Network.DelayNS = 5e6
+	r.Link = &record.Link{Frames: 1000, Dropped: dropped, LateP50NS: lateNS / 2, LateP99NS: lateNS}
 }
 
 func drops(count int64) *int64 { return &count }

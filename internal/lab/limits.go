@@ -21,6 +21,7 @@ type demand struct {
 	connection scenario.Connection
 	load       scenario.Load
 	warmUp     time.Duration
+	delay      time.Duration
 	naive      bool
 }
 
@@ -28,7 +29,7 @@ func (t *trial) demand() demand {
 	cell := t.planned.Cell
 	return demand{
 		clients: cell.Clients, connection: t.connection(), load: cell.Load,
-		warmUp: time.Duration(cell.WarmUp.AtMost), naive: catalog.Naive(cell.Variant),
+		warmUp: time.Duration(cell.WarmUp.AtMost), delay: time.Duration(cell.Network.Delay), naive: catalog.Naive(cell.Variant),
 	}
 }
 
@@ -42,6 +43,9 @@ func (d demand) ports(timeWait time.Duration) int {
 	perSecond := float64(fastestOpening)
 	if rate := max(d.load.Rate, d.load.To); rate > 0 {
 		perSecond = rate
+	}
+	if d.delay > 0 { // a connection is a round trip at least
+		perSecond = min(perSecond, float64(d.clients)/(2*d.delay).Seconds())
 	}
 	opened := perSecond * timeWait.Seconds()
 	known := float64(max(d.load.Total, d.load.Requests*d.clients)) // in the window

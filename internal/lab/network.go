@@ -26,7 +26,9 @@ func (t *trial) surround() (*surroundings, error) {
 	if address := t.target(); address != "" {
 		return nil, fmt.Errorf("the server at %s cannot be in a network of the trial's own", address)
 	}
-	network, err := link.New(link.Settings{Ports: asked.Ports, TimeWaitReuse: asked.TimeWaitReuse})
+	network, err := link.New(link.Settings{
+		Ports: asked.Ports, TimeWaitReuse: asked.TimeWaitReuse, Delay: time.Duration(asked.Delay),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("make the trial's network: %w", err)
 	}
@@ -60,6 +62,21 @@ func (s *surroundings) client(l *Lab) host.Surroundings {
 		in.Enter = s.network.EnterClient
 	}
 	return in
+}
+
+// linked stops the link and tells what it did; nil where there is none.
+func (s *surroundings) linked() *record.Link {
+	if s.network == nil {
+		return nil
+	}
+	said, delayed := s.network.Stop()
+	if !delayed {
+		return nil
+	}
+	return &record.Link{
+		Frames: said.Frames, Dropped: said.Dropped,
+		LateP50NS: int64(said.LateP50), LateP99NS: int64(said.LateP99),
+	}
 }
 
 func (s *surroundings) close() error {

@@ -91,6 +91,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	drops := countDrops(server.pid())
 	result, client, clientErr := t.runClient(ctx, r, server)
 	drops(&r.Host)
+	r.Link = t.in.linked()
 	serverResult, serverErr := server.stop(ctx)
 	if err := errors.Join(serverErr, clientErr); err != nil {
 		return err

@@ -255,3 +255,32 @@ func TestANaiveClientRunsOutOfPortsAndASizedOneDoesNot(t *testing.T) {
 		}
 	}
 }
+
+// The truth that is put in: 5 ms each way. A request on a connection of its own
+// over TCP and TLS 1.3 takes three round trips: TCP's, the handshake's, its own.
+func TestALinksDelayComesOut(t *testing.T) {
+	takesSeconds(t)
+	const trip = 10 * time.Millisecond
+	s := oneCell(t, "tcp:conn=per-worker,tls=on,tcp:conn=new,tls=on")
+	part := &s.Parts[0]
+	part.Network = scenario.Network{Delay: scenario.Duration(trip / 2)}
+	part.Clients = []int{1}
+	part.Load = scenario.Load{Model: scenario.Closed, Requests: 30}
+	despiteNoise(t, func() error {
+		var wrong []error
+		for _, r := range runAll(t, newLab(t), s) {
+			if strings.Contains(r.Failure, host.ErrUnsupported.Error()) {
+				t.Skip(r.Failure)
+			}
+			if r.Failure != "" || r.Failed() > 0 || r.Link == nil {
+				return fmt.Errorf("%s: %s, %+v", r.Cell.Variant, r.Failure, r.Errors)
+			}
+			want := trip
+			if strings.Contains(r.Cell.Variant, "new") {
+				want = 3 * trip
+			}
+			wrong = append(wrong, near(r.Cell.Variant+": P50", histogram(t, r.Service).Quantile(0.5), want, 0.15))
+		}
+		return errors.Join(wrong...)
+	})
+}

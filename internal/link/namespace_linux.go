@@ -75,7 +75,7 @@ func (n *namespace) enter() error {
 }
 
 func (n *namespace) close() error {
-	if n.file == nil {
+	if n == nil || n.file == nil {
 		return nil
 	}
 	return n.file.Close()

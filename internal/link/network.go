@@ -1,6 +1,9 @@
 package link
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // Settings say what is special about a network. A value that is zero is left as
 // the kernel has it in a fresh namespace, unless it says otherwise.
@@ -11,6 +14,9 @@ type Settings struct {
 	// the ports of one that was closed: as Linux has it. Without it, they are
 	// held for a minute.
 	TimeWaitReuse bool
+	// Delay is how long a packet takes from one end to the other, each way. 0:
+	// both ends are on the same loopback.
+	Delay time.Duration
 }
 
 // Network is where a server and its client run. Its methods may be called from
@@ -20,10 +26,14 @@ type Network struct {
 	Address string
 
 	server, client *namespace // the same one where there is no link
+	forwarder      *forwarder // nil where there is none
 }
 
 // New makes a network. What the machine refuses wraps host.ErrUnsupported.
 func New(s Settings) (*Network, error) {
+	if s.Delay > 0 {
+		return newDelayed(s)
+	}
 	only, err := newNamespace(s)
 	if err != nil {
 		return nil, err
@@ -49,9 +59,28 @@ func (n *Network) InClient(do func()) error {
 	})
 }
 
+// Forwarded is what a link with a delay did.
+type Forwarded struct {
+	Frames           int64
+	LateP50, LateP99 time.Duration // how much later than due they were sent
+	Dropped          int64         // for want of room
+}
+
+// Stop ends the link and says what it did. Without a delay there is nothing to
+// say.
+func (n *Network) Stop() (said Forwarded, delayed bool) {
+	if n.forwarder == nil {
+		return Forwarded{}, false
+	}
+	return n.forwarder.stop(), true
+}
+
 // Close gives the network up. It lives on until the processes in it have ended.
 func (n *Network) Close() error {
 	var errs []error
+	if n.forwarder != nil {
+		errs = append(errs, n.forwarder.close())
+	}
 	errs = append(errs, n.server.close())
 	if n.client != n.server {
 		errs = append(errs, n.client.close())

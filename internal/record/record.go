@@ -69,6 +69,8 @@ type Record struct {
 	Search      *Search     `json:"search,omitempty"` // load model search only
 	Engine      Engine      `json:"engine"`
 	Host        HostState   `json:"host"`
+	// Link is what an emulated link did; absent where there is none.
+	Link *Link `json:"link,omitempty"`
 	// Traffic is what the client saw go over its connections in the window.
 	Traffic *Traffic `json:"traffic,omitempty"`
 	// Wire is what one call puts on the wire, layer by layer.
@@ -263,6 +265,15 @@ type Traffic struct {
 	// count (TCP_INFO).
 	BusyNS    *int64 `json:"busy_ns,omitempty"`
 	BlockedNS *int64 `json:"blocked_ns,omitempty"`
+}
+
+// Link is what an emulated link did, both ways together, from the server's start
+// to the client's end.
+type Link struct {
+	Frames    int64 `json:"frames"`
+	Dropped   int64 `json:"dropped"`     // for want of room
+	LateP50NS int64 `json:"late_p50_ns"` // how much later than due they were sent
+	LateP99NS int64 `json:"late_p99_ns"`
 }
 
 // Limit is one of the machine's that a trial could run into.

@@ -1,0 +1,159 @@
+package link
+
+import (
+	"context"
+	"io"
+	"net"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// listenAt listens at the server's end: a socket stays in the namespace that it
+// was made in.
+func listenAt(t *testing.T, n *Network) net.Listener {
+	t.Helper()
+	var listener net.Listener
+	err := onDoomedThread(func() error {
+		if err := n.EnterServer(); err != nil {
+			return err
+		}
+		var err error
+		listener, err = net.Listen("tcp4", n.Address+":0")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	return listener
+}
+
+// echo answers one connection with what it sends.
+func echo(listener net.Listener) {
+	conn, err := listener.Accept()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	_, _ = io.Copy(conn, conn)
+}
+
+// dialFrom connects from the client's end.
+func dialFrom(t *testing.T, n *Network, address string) net.Conn {
+	t.Helper()
+	var conn net.Conn
+	err := onDoomedThread(func() error {
+		if err := n.EnterClient(); err != nil {
+			return err
+		}
+		to, err := net.ResolveTCPAddr("tcp4", address)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		var d net.Dialer
+		conn, err = d.DialContext(ctx, "tcp4", to.String())
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// The truth that is put in: 5 ms each way. What must come out: a connection
+// takes 10 ms, and an echo another 10.
+func TestADelayIsARoundTripOfTwice(t *testing.T) {
+	const delay = 5 * time.Millisecond
+	n := newNetwork(t, Settings{Delay: delay})
+	listener := listenAt(t, n)
+	go echo(listener) // ends with the connection or the listener
+
+	dialFrom(t, n, listenAt(t, n).Addr().String()) // ARP has a round trip of its own
+	begin := time.Now()
+	conn := dialFrom(t, n, listener.Addr().String())
+	connected := time.Since(begin)
+
+	message := make([]byte, 100)
+	shortest := time.Hour
+	for range 20 {
+		begin := time.Now()
+		if _, err := conn.Write(message); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(conn, message); err != nil {
+			t.Fatal(err)
+		}
+		shortest = min(shortest, time.Since(begin))
+	}
+	said, delayed := n.Stop()
+	t.Logf("connected in %v, echoed in %v at best; %+v", connected, shortest, said)
+	if connected < 2*delay || shortest < 2*delay {
+		t.Errorf("a round trip took %v and %v, less than two delays of %v", connected, shortest, delay)
+	}
+	if shortest > 2*delay+2*delay/5 {
+		t.Errorf("the shortest round trip took %v, want little over %v", shortest, 2*delay)
+	}
+	if !delayed || said.Frames < 40 || said.Dropped != 0 {
+		t.Errorf("%+v, %v: want the frames of 20 echoes and none dropped", said, delayed)
+	}
+}
+
+// Frames are carried in the order they came and whole: a stream arrives as it
+// was sent.
+func TestAStreamArrivesWhole(t *testing.T) {
+	n := newNetwork(t, Settings{Delay: time.Millisecond})
+	listener := listenAt(t, n)
+	go echo(listener) // ends with the connection or the listener
+	conn := dialFrom(t, n, listener.Addr().String())
+	sent := make([]byte, 1<<20)
+	for i := range sent {
+		sent[i] = byte(i * 7 >> 3)
+	}
+	go func() { _, _ = conn.Write(sent) }() // ends with the connection
+	if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(sent))
+	if _, err := io.ReadFull(conn, got); err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(sent) {
+		t.Error("what arrived is not what was sent")
+	}
+}
+
+func TestANetworkLeavesNothingBehind(t *testing.T) {
+	threads, descriptors := runtime.NumGoroutine(), openDescriptors(t)
+	for range 3 {
+		n, err := New(Settings{Delay: time.Millisecond})
+		if err != nil {
+			t.Skip(err)
+		}
+		if err := n.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now := openDescriptors(t); now > descriptors {
+		t.Errorf("%d descriptors, and %d before", now, descriptors)
+	}
+	if now := runtime.NumGoroutine(); now > threads+1 {
+		t.Errorf("%d goroutines, and %d before", now, threads)
+	}
+}
+
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	open := 0
+	for fd := range 1024 {
+		var status syscall.Stat_t
+		if syscall.Fstat(fd, &status) == nil {
+			open++
+		}
+	}
+	return open
+}

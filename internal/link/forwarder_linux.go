@@ -1,0 +1,164 @@
+package link
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/latency"
+)
+
+const (
+	// frameBytes is the longest frame: an MTU of 1,500 with its Ethernet and
+	// VLAN headers, and some room.
+	frameBytes = 2048
+	// heldFrames is how many a direction holds back at most: at 10 ms, some
+	// 10 Gbit/s. What comes beyond is dropped, and counted.
+	heldFrames = 8192
+	// longestWait bounds how long a direction does not look whether it is to
+	// end.
+	longestWait = 20 * time.Millisecond
+)
+
+// forwarder carries frames between two sockets, each held back for the delay.
+type forwarder struct {
+	sockets    [2]int
+	directions [2]*direction
+	over       atomic.Bool
+	running    sync.WaitGroup
+}
+
+// forward begins to. close ends it.
+func forward(sockets [2]int, delay time.Duration) *forwarder {
+	f := &forwarder{sockets: sockets}
+	for i := range sockets {
+		d := &direction{
+			from: sockets[i], to: sockets[1-i], delay: int64(delay),
+			frames: make([]frame, heldFrames), late: latency.NewRecorder(),
+		}
+		f.directions[i] = d
+		f.running.Go(func() { d.run(&f.over) }) // ends with f.over
+	}
+	return f
+}
+
+// close ends both directions, and then the sockets.
+func (f *forwarder) close() error {
+	f.over.Store(true)
+	f.running.Wait()
+	for _, d := range f.directions {
+		d.late.Close()
+	}
+	return errors.Join(unix.Close(f.sockets[0]), unix.Close(f.sockets[1]))
+}
+
+// stop ends both directions and says what they did.
+func (f *forwarder) stop() Forwarded {
+	f.over.Store(true)
+	f.running.Wait()
+	late := latency.NewHistogram(f.directions[0].late, f.directions[1].late)
+	said := Forwarded{LateP50: late.Quantile(0.5), LateP99: late.Quantile(0.99)}
+	for _, d := range f.directions {
+		said.Frames += d.sent
+		said.Dropped += d.dropped + d.overflown()
+	}
+	return said
+}
+
+// direction is one way of a link. Only its own thread touches it while it runs.
+type direction struct {
+	from, to int
+	delay    int64
+	frames   []frame // a ring
+	head     int     // the oldest
+	held     int
+	late     *latency.Recorder
+	sent     int64
+	dropped  int64
+}
+
+// frame is one that is held back.
+type frame struct {
+	due   int64 // on the clock of package clock
+	size  int
+	bytes [frameBytes]byte
+}
+
+// run forwards until it is over.
+func (d *direction) run(over *atomic.Bool) {
+	runtime.LockOSThread() // and never unlocked: the thread ends here
+	// A thread that waits in turn behind the workers, which have the highest
+	// priority, would be late by their time slices. Refused, it shows in how
+	// late it was.
+	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+	for !over.Load() {
+		d.receive()
+		d.release()
+		d.wait()
+	}
+}
+
+// receive takes in all frames that have come.
+func (d *direction) receive() {
+	for d.held < len(d.frames) {
+		next := &d.frames[(d.head+d.held)%len(d.frames)]
+		size, _, err := unix.Recvfrom(d.from, next.bytes[:], unix.MSG_TRUNC)
+		if err != nil {
+			return // EAGAIN: no more; any other error shows as frames that do not arrive
+		}
+		if size > frameBytes {
+			d.dropped++
+			continue
+		}
+		next.due, next.size = clock.Now()+d.delay, size
+		d.held++
+	}
+}
+
+// release sends all frames that are due. What the other side has no room for is
+// lost, as on any wire.
+func (d *direction) release() {
+	for now := clock.Now(); d.held > 0 && d.frames[d.head].due <= now; now = clock.Now() {
+		f := &d.frames[d.head]
+		if err := unix.Send(d.to, f.bytes[:f.size], 0); err != nil {
+			d.dropped++
+		} else {
+			d.sent++
+			d.late.Record(now - f.due)
+		}
+		d.head = (d.head + 1) % len(d.frames)
+		d.held--
+	}
+}
+
+// wait returns when a frame comes or the next is due.
+func (d *direction) wait() {
+	patience := int64(longestWait)
+	if d.held > 0 {
+		patience = min(patience, d.frames[d.head].due-clock.Now())
+	}
+	if patience <= 0 {
+		return
+	}
+	timeout := unix.NsecToTimespec(patience)
+	events := int16(unix.POLLIN)
+	if d.held == len(d.frames) {
+		events = 0 // there is no room for another one
+	}
+	_, _ = unix.Ppoll([]unix.PollFd{{Fd: int32(d.from), Events: events}}, &timeout, nil)
+}
+
+// overflown is how many frames found the socket's buffer full.
+func (d *direction) overflown() int64 {
+	statistics, err := unix.GetsockoptTpacketStats(d.from, unix.SOL_PACKET, unix.PACKET_STATISTICS)
+	if err != nil {
+		return 0
+	}
+	return int64(statistics.Drops)
+}
