@@ -1,7 +1,6 @@
 package grpcstack
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/workload/echo/echopb"
@@ -142,45 +140,4 @@ func compare(b *testing.B, clients int, ours, bare func() error) {
 func median(values []float64) float64 {
 	slices.Sort(values)
 	return values[len(values)/2]
-}
-
-// slow answers after a known time.
-type slow struct {
-	echopb.UnimplementedEchoServiceServer
-}
-
-const slowness = 20 * time.Millisecond
-
-func (slow) Echo(_ context.Context, in *echopb.Payload) (*echopb.Payload, error) {
-	time.Sleep(slowness)
-	return in, nil
-}
-
-// TestFirstByte recovers the slowness of a handler, once a call: what HTTP/2
-// says before the answer is no first byte.
-func TestFirstByte(t *testing.T) {
-	const calls = 3
-	for _, variant := range []string{"grpc", "grpc:tls=on"} {
-		var dialer stack.Dialer
-		target := serve(t, variant, slow{})
-		target.Lifecycle, target.Dialer = stack.Fresh, &dialer
-		stub := echopb.NewEchoServiceClient(dialTest(t, variant, target))
-		begin := time.Now()
-		for range calls {
-			if _, err := stub.Echo(t.Context(), &echopb.Payload{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		took := time.Since(begin)
-		times := dialer.TakeTimes()
-		if times.FirstByte == nil {
-			t.Fatalf("%s: no time to first byte", variant)
-		}
-		seen := latency.NewHistogram(times.FirstByte)
-		if seen.Count() != calls || seen.Min() < slowness || seen.Max() > took {
-			t.Errorf("%s: %d calls in %v, each at least %v long: %d times to first byte from %v to %v",
-				variant, calls, took, slowness, seen.Count(), seen.Min(), seen.Max())
-		}
-		times.Close()
-	}
 }

@@ -125,6 +125,7 @@ func checks() []check {
 		{"life/close", checkClose},
 		{"life/client-close", checkClientClose},
 		{"life/connections", checkConnections},
+		{"life/first-byte", checkFirstByte},
 	}
 }
 
