@@ -65,6 +65,7 @@ func newH3Client(ctx context.Context, plan ClientPlan) (carrier, error) {
 		attempts: map[*context.CancelCauseFunc]struct{}{},
 		open:     map[*h3Conn]struct{}{},
 	}
+	watch(c.config, plan.Dialer)
 	c.tls.NextProtos = HTTP3.Protocols()
 	c.socket.refused = c.refuse
 	c.quic = &quic.Transport{Conn: c.socket}

@@ -106,3 +106,21 @@ func TestLayersOfHeaders(t *testing.T) {
 		t.Errorf("a first request of %v bytes, later ones of %v: HPACK learnt nothing", w.FirstSentBytes, w.Request.PayloadBytes())
 	}
 }
+
+func TestLayersOverQUIC(t *testing.T) {
+	takesSeconds(t)
+	full, resumed := layersOf(t, "h3"), layersOf(t, "h3:conn=resumed")
+	for way, b := range map[string]record.WireBytes{"request": full.Request, "response": full.Response} {
+		// Of QUIC, a packet has a header of some 8 bytes, a tag of 16, and the
+		// heads of its frames.
+		if b.MessageBytes != echoBytes || b.ProtocolBytes < 20 || b.ProtocolBytes > 200 || *b.SecurityBytes < 20 || *b.SecurityBytes > 100 {
+			t.Errorf("the %s: %v of message, %v of headers and framing, %v of QUIC", way, b.MessageBytes, b.ProtocolBytes, *b.SecurityBytes)
+		}
+	}
+	if full.Request.ProtocolBytes != resumed.Request.ProtocolBytes {
+		t.Errorf("headers and framing of %v bytes, and of %v where the session was resumed", full.Request.ProtocolBytes, resumed.Request.ProtocolBytes)
+	}
+	if resumed.HandshakeReceivedBytes > full.HandshakeReceivedBytes-200 {
+		t.Errorf("a full handshake receives %v bytes, a resumed one %v: no certificate was saved", full.HandshakeReceivedBytes, resumed.HandshakeReceivedBytes)
+	}
+}

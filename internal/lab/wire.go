@@ -44,13 +44,13 @@ func wire(c *worker.Census) *record.Wire {
 	w := &record.Wire{
 		Calls: c.Calls,
 		Request: layers{
-			calls: c.Calls, messages: c.MessageSentBytes, payload: t.SentBytes, records: c.RecordsSent,
-			packets: t.SentPackets - t.SentPureAcks, acks: t.SentPureAcks,
-		}.share(t),
+			messages: c.MessageSentBytes, payload: t.SentBytes, records: c.RecordsSent, streams: c.StreamSentBytes,
+			packets: t.SentPackets - t.SentPureAcks, acks: t.SentPureAcks, ackBytes: c.AckSentBytes,
+		}.share(c),
 		Response: layers{
-			calls: c.Calls, messages: c.MessageReceivedBytes, payload: t.ReceivedBytes, records: c.RecordsReceived,
-			packets: t.ReceivedPackets - t.ReceivedPureAcks, acks: t.ReceivedPureAcks,
-		}.share(t),
+			messages: c.MessageReceivedBytes, payload: t.ReceivedBytes, records: c.RecordsReceived, streams: c.StreamReceivedBytes,
+			packets: t.ReceivedPackets - t.ReceivedPureAcks, acks: t.ReceivedPureAcks, ackBytes: c.AckReceivedBytes,
+		}.share(c),
 		FirstSentBytes: float64(c.First.SentBytes), FirstReceivedBytes: float64(c.First.ReceivedBytes),
 	}
 	if h := c.Handshakes; h.Count > 0 {
@@ -62,25 +62,27 @@ func wire(c *worker.Census) *record.Wire {
 
 // layers are one direction's sums.
 type layers struct {
-	calls                                     int64
-	messages, payload, records, packets, acks int64
+	messages, payload int64
+	records           int64 // TLS over TCP
+	streams, ackBytes int64 // QUIC: of its streams, of packets that only acknowledge
+	packets, acks     int64 // with payload, and without
 }
 
-// share is a call's part of each layer. QUIC does not tell its own part of a
-// datagram from what it carries.
-func (l layers) share(t stack.Traffic) record.WireBytes {
+// share is a call's part of each layer.
+func (l layers) share(c *worker.Census) record.WireBytes {
 	each := func(sum int64) *float64 {
-		mean := float64(sum) / float64(l.calls)
+		mean := float64(sum) / float64(c.Calls)
 		return &mean
 	}
 	security := l.records * stack.RecordBytes
-	b := record.WireBytes{
+	if c.Traffic.Transport == "udp" {
+		security = l.payload - l.ackBytes - l.streams
+	}
+	return record.WireBytes{
 		MessageBytes:   *each(l.messages),
-		ProtocolBytes:  *each(l.payload - l.messages - security),
-		TransportBytes: each(l.packets * t.HeaderBytes),
+		ProtocolBytes:  *each(l.payload - l.ackBytes - security - l.messages),
+		SecurityBytes:  each(security),
+		TransportBytes: each(l.packets * c.Traffic.HeaderBytes),
+		AckBytes:       each(l.ackBytes + l.acks*c.Traffic.HeaderBytes),
 	}
-	if t.Transport == "tcp" {
-		b.SecurityBytes, b.AckBytes = each(security), each(l.acks*t.HeaderBytes)
-	}
-	return b
 }

@@ -3,7 +3,7 @@ package record
 // Wire is what a call puts on the wire, layer by layer: the mean of calls that
 // the client made one at a time, over a connection of its own, after the
 // window. The first call of a connection, whose headers are not compressed yet,
-// is told apart.
+// is told apart; QUIC's probes for larger packets are left out.
 type Wire struct {
 	Calls    int64     `json:"calls"`    // that the means are over
 	Request  WireBytes `json:"request"`  // from the client to the server
@@ -32,21 +32,22 @@ type WireBytes struct {
 	ProtocolBytes float64 `json:"protocol_bytes"`
 	// SecurityBytes are what TLS added: its records were counted, and each
 	// adds 22 bytes (RFC 8446, section 5.2: header, type, tag). For QUIC, what
-	// its packets added to the streams' bytes.
+	// its packets added to the content of their STREAM frames, which was counted.
 	SecurityBytes *float64 `json:"security_bytes,omitempty"`
 	// TransportBytes are the headers of TCP and IP, or UDP and IP, on packets
 	// with payload: the packets were counted, the size of a header is the
 	// standards' and the connection's options'. A link with smaller packets
 	// than this one's has more of them.
 	TransportBytes *float64 `json:"transport_bytes,omitempty"`
-	// AckBytes are the segments without payload that went in this direction,
-	// headers and all, counted as TransportBytes are. QUIC's acknowledgements
-	// travel in packets and are in SecurityBytes.
+	// AckBytes are the segments without payload that went in this direction, or
+	// QUIC's packets of nothing but acknowledgements, headers and all, counted
+	// as TransportBytes are. Acknowledgements that travel with data are in its
+	// headers.
 	AckBytes *float64 `json:"ack_bytes,omitempty"`
 }
 
-// PayloadBytes are those of segments or datagrams: all but the headers of the
-// transport.
+// PayloadBytes are all but the headers of the transport, and acknowledgements
+// that travel alone.
 func (b WireBytes) PayloadBytes() float64 {
 	return b.MessageBytes + b.ProtocolBytes + known(b.SecurityBytes)
 }

@@ -5,14 +5,17 @@ import (
 	"io"
 	"net"
 	"sync"
+
+	"wirelab.dev/internal/httpwire"
 )
 
 // Records counts the TLS records of a dialer's connections, as they lie on the
-// wire. That costs every read and write, so it is for calls that are looked at
-// and not for those that are timed.
+// wire, and the frames of QUIC's. That costs every read and write, so it is for
+// calls that are looked at and not for those that are timed.
 type Records struct {
 	mu     sync.Mutex
 	counts RecordCounts
+	frames httpwire.Frames
 }
 
 // RecordCounts are records of TLS 1.3.
@@ -29,6 +32,17 @@ type RecordCounts struct {
 // RecordBytes is what TLS 1.3 adds to the content of a record: header, content
 // type and the AEAD's tag (RFC 8446, section 5.2). crypto/tls does not pad.
 const RecordBytes = 5 + 1 + 16
+
+// Frames is where an HTTP/3 client counts the frames of its connections; nil
+// where nothing is to be counted.
+func (d *Dialer) Frames() *httpwire.Frames {
+	if d.Records == nil {
+		return nil
+	}
+	return &d.Records.frames
+}
+
+var _ httpwire.FrameWatcher = (*Dialer)(nil)
 
 // Counts returns what was counted so far.
 func (r *Records) Counts() RecordCounts {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/stack"
 )
 
@@ -24,13 +25,20 @@ type Census struct {
 	First stack.Traffic `json:"first"` // of the connection's first call
 	Calls int64         `json:"calls"` // behind it; all that follows is theirs
 	// Sent and received: encoded messages, and TLS records where Secured.
-	MessageSentBytes     int64         `json:"message_sent_bytes"`
-	MessageReceivedBytes int64         `json:"message_received_bytes"`
-	Secured              bool          `json:"secured,omitempty"` // with TLS over TCP
-	RecordsSent          int64         `json:"records_sent,omitempty"`
-	RecordsReceived      int64         `json:"records_received,omitempty"`
-	Traffic              stack.Traffic `json:"traffic"`
-	Handshakes           Handshakes    `json:"handshakes,omitzero"` // of connections as the trial's mode begins them
+	MessageSentBytes     int64 `json:"message_sent_bytes"`
+	MessageReceivedBytes int64 `json:"message_received_bytes"`
+	Secured              bool  `json:"secured,omitempty"` // with TLS over TCP
+	RecordsSent          int64 `json:"records_sent,omitempty"`
+	RecordsReceived      int64 `json:"records_received,omitempty"`
+	// QUIC: the content of its streams, and the packets of nothing but
+	// acknowledgements, which are then the traffic's pure ones. Its probes for
+	// larger packets, which come in a connection's first calls, are left out.
+	StreamSentBytes     int64         `json:"stream_sent_bytes,omitempty"`
+	StreamReceivedBytes int64         `json:"stream_received_bytes,omitempty"`
+	AckSentBytes        int64         `json:"ack_sent_bytes,omitempty"`
+	AckReceivedBytes    int64         `json:"ack_received_bytes,omitempty"`
+	Traffic             stack.Traffic `json:"traffic"`
+	Handshakes          Handshakes    `json:"handshakes,omitzero"` // of connections as the trial's mode begins them
 }
 
 // Handshakes are what went over connections besides calls: with TLS over TCP,
@@ -54,6 +62,7 @@ type counter struct {
 type counted struct {
 	traffic        stack.Traffic
 	records        stack.RecordCounts
+	frames         httpwire.FrameCounts
 	sent, received int64 // message bytes
 }
 
@@ -88,7 +97,11 @@ func (f *fleet) census(ctx context.Context, alive func()) (*Census, error) {
 		First: first.traffic.Since(begun.traffic), Calls: censusCalls,
 		MessageSentBytes: last.sent - first.sent, MessageReceivedBytes: last.received - first.received,
 		Secured: secured && last.traffic.Transport == "tcp", RecordsSent: records.Sent, RecordsReceived: records.Received,
-		Traffic: last.traffic.Since(first.traffic),
+		StreamSentBytes:     last.frames.Sent.Stream - first.frames.Sent.Stream,
+		StreamReceivedBytes: last.frames.Received.Stream - first.frames.Received.Stream,
+		AckSentBytes:        last.frames.Sent.Acks - first.frames.Sent.Acks,
+		AckReceivedBytes:    last.frames.Received.Acks - first.frames.Received.Acks,
+		Traffic:             last.traffic.Since(first.traffic),
 	}
 	switch {
 	case f.target.Lifecycle == stack.Resumed || f.target.Lifecycle == stack.Early:
@@ -158,7 +171,12 @@ func (f *fleet) count(ctx context.Context, lifecycle stack.Lifecycle, secured bo
 func (c *counter) read() counted {
 	state := counted{traffic: trafficOf(&c.dialer, c.client), sent: c.messages.sent.Load(), received: c.messages.received.Load()}
 	if c.dialer.Records != nil {
-		state.records = c.dialer.Records.Counts()
+		state.records, state.frames = c.dialer.Records.Counts(), c.dialer.Frames().Counts()
+	}
+	if t := &state.traffic; t.Transport == "udp" {
+		sent, received := state.frames.Sent, state.frames.Received
+		t.SentBytes, t.SentPackets, t.SentPureAcks = t.SentBytes-sent.Probes, t.SentPackets-sent.ProbePackets, sent.AckPackets
+		t.ReceivedBytes, t.ReceivedPackets, t.ReceivedPureAcks = t.ReceivedBytes-received.Probes, t.ReceivedPackets-received.ProbePackets, received.AckPackets
 	}
 	return state
 }
