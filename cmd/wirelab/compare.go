@@ -27,6 +27,8 @@ type comparison struct {
 	connections []string
 	tls         bool
 	workload    string
+	message     messageFlags
+	described   string // the message, in a sentence
 	warmUp      time.Duration
 	seed        uint64
 	samples     bool
@@ -68,6 +70,7 @@ shows them all.`,
   wirelab compare --stack grpc --rps 5000 --arrivals poisson -z 5s
   wirelab compare --stack grpc,rest --burst 1000 -c 200        # 1,000 at once: time to drain
   wirelab compare --stack grpc --goal 'p99<10ms' -c 100        # the highest rate that keeps it
+  wirelab compare --proto shop.proto --call shop.v1.Shop/PlaceOrder --data order.json
   wirelab compare --stack tcp --target 127.0.0.1:9000 -c 10   # a server of your own
   wirelab compare --stack h2 --tls --target 127.0.0.1:8443 --cacert root.pem`,
 		Args: cobra.NoArgs,
@@ -83,6 +86,9 @@ shows them all.`,
 			trust, err := c.trust.read(targets)
 			if err != nil {
 				return usage(err)
+			}
+			if c.described != "" {
+				fmt.Fprintln(a.stderr, strings.TrimSpace(c.described))
 			}
 			return a.execute(cmd.Context(), job{scenario: s, targets: targets, trust: trust, output: c.output})
 		},
@@ -107,6 +113,7 @@ func (c *comparison) register(f *pflag.FlagSet) {
 	f.StringSliceVar(&c.connections, "conn", nil, "connection `modes`: shared, per-worker, pool, pool:N, new, resumed or 0rtt (default: each stack's own)")
 	f.BoolVar(&c.tls, "tls", false, "TLS 1.3 on every stack that also has a cleartext form: the same as tls=on in each")
 	f.StringVar(&c.workload, "workload", "echo", "`service` that is called, as in users:op=get-user,work=0s")
+	c.message.register(f)
 	f.DurationVar(&c.warmUp, "warm-up", 3*time.Second, "longest `time` to wait for a steady state before the window")
 	f.Uint64Var(&c.seed, "seed", usualSeed, "`number` that the order of the trials comes from")
 	f.BoolVar(&c.samples, "samples", false, "keep every single sample, as Parquet")
@@ -139,7 +146,12 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 	if err := c.connect(&part); err != nil {
 		return nil, fmt.Errorf("--conn: %w", err)
 	}
-	if err := c.call(&part); err != nil {
+	var err error
+	c.described, err = c.message.define(&part, c.workload)
+	if err == nil && c.described == "" {
+		err = c.call(&part)
+	}
+	if err != nil {
 		return nil, err
 	}
 	load, err := c.shape.load(c.requests, c.duration)
@@ -150,7 +162,7 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 	s := &scenario.Scenario{
 		Version: scenario.Version, Name: "compare", Seed: c.seed,
 		Title:    "Comparison of " + joinVariants(part.Stacks),
-		Question: "Which of " + joinVariants(part.Stacks) + " is fastest here, and which holds its tail?",
+		Question: "Which of " + joinVariants(part.Stacks) + " is fastest here, and which holds its tail?" + c.described,
 		Parts:    []scenario.Part{part},
 		// A scenario file has one; compare has no --quick.
 		Reduction: scenario.Reduction{Requests: 1, MaxClients: 1, Repeats: 1},

@@ -38,13 +38,13 @@ func sized(text string) bool {
 	return err != nil || w.Sized()
 }
 
-func checkPayload(text string, payload scenario.Payload) error {
-	w, settings, err := workloads.Find(text)
+func checkPayload(p scenario.Part, payload scenario.Payload) error {
+	w, settings, err := workloads.Find(p.Workload)
 	if err != nil {
 		return err
 	}
 	return w.Check(workload.Parameters{
-		RequestBytes: int(payload.Request), ResponseBytes: int(payload.Response), Settings: settings,
+		RequestBytes: int(payload.Request), ResponseBytes: int(payload.Response), Settings: settings, Definition: p.Definition,
 	})
 }
 

@@ -130,6 +130,7 @@ func (t *trial) spec(role worker.Role, address string) worker.Spec {
 			Name:          cell.Workload,
 			RequestBytes:  int(cell.RequestBytes),
 			ResponseBytes: int(cell.ResponseBytes),
+			Definition:    cell.Definition,
 		},
 		Address: address,
 	}

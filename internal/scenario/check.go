@@ -150,7 +150,7 @@ func (c *checker) axes(in func(...any) at, p Part) *problem {
 		}
 	}
 	for i, size := range p.Sizes {
-		if err := c.words.CheckPayload(p.Workload, size); err != nil {
+		if err := c.words.CheckPayload(p, size); err != nil {
 			return c.problem(in("sizes", i), "%v", err)
 		}
 		if twice("sizes", size.String()) {

@@ -19,6 +19,7 @@ type Cell struct {
 	Load          Load
 	WarmUp        WarmUp
 	Samples       bool
+	Definition    string // what the workload needs that no option holds
 }
 
 // Key names the cell, once in its scenario, as in
@@ -54,7 +55,7 @@ func (p Part) cells() []Cell {
 					Part: p.Name, Variant: variant, Workload: p.Workload,
 					RequestBytes: size.Request, ResponseBytes: size.Response,
 					Clients: clients, Connection: p.Connection, Network: p.Network,
-					Load: p.Load, WarmUp: p.WarmUp, Samples: p.Samples,
+					Load: p.Load, WarmUp: p.WarmUp, Samples: p.Samples, Definition: p.Definition,
 				})
 			}
 		}

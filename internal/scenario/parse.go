@@ -25,7 +25,7 @@ type Vocabulary struct {
 	// not from its own options.
 	Sized func(workload string) bool
 	// CheckPayload says why a workload cannot have payloads of this size.
-	CheckPayload func(workload string, payload Payload) error
+	CheckPayload func(part Part, payload Payload) error
 	// CheckCarries says why a variant cannot carry the calls of a workload.
 	CheckCarries func(v Variant, workload string) error
 }

@@ -59,6 +59,10 @@ type Part struct {
 	// How many clients call at once; in an open loop, how many calls may be
 	// out at once.
 	Clients []int `json:"clients" jsonschema:"minimum=1"`
+	// What the workload needs that no option holds: the form is the
+	// workload's own. That of the workload message is what compare --proto
+	// makes.
+	Definition string `json:"definition,omitempty"`
 	// How the clients come by their connections: shared, per-worker, pool,
 	// pool:N, new, resumed or 0rtt. If left out, each stack has its own
 	// default. A variant that says conn= keeps its own.

@@ -37,7 +37,8 @@ var words = Vocabulary{
 		return nil
 	},
 	Sized: func(name string) bool { return name == "echo" },
-	CheckPayload: func(name string, payload Payload) error {
+	CheckPayload: func(p Part, payload Payload) error {
+		name := p.Workload
 		if name == "echo" && payload.Request <= 1<<24 || payload == (Payload{}) {
 			return nil
 		}

@@ -57,6 +57,8 @@ type Workload struct {
 	Name          string `json:"name"`
 	RequestBytes  int    `json:"request_bytes"`
 	ResponseBytes int    `json:"response_bytes"`
+	// Definition is what the workload needs that no option holds.
+	Definition string `json:"definition,omitempty"`
 }
 
 // ClientSpec is what a client does once it is connected.

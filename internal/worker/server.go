@@ -45,7 +45,7 @@ func (w Workload) find() (workload.Workload, workload.Parameters, error) {
 	if err != nil {
 		return nil, workload.Parameters{}, err
 	}
-	p := workload.Parameters{RequestBytes: w.RequestBytes, ResponseBytes: w.ResponseBytes, Settings: settings}
+	p := workload.Parameters{RequestBytes: w.RequestBytes, ResponseBytes: w.ResponseBytes, Settings: settings, Definition: w.Definition}
 	return service, p, service.Check(p)
 }
 

@@ -52,6 +52,9 @@ type Parameters struct {
 	RequestBytes  int // of payload; a wire adds its own
 	ResponseBytes int
 	Settings      []scenario.Setting // the options that are set
+	// Definition is what a workload needs that no option holds; its form is
+	// the workload's own.
+	Definition string
 }
 
 // Unsized says why sizes are wrong where options decide how big a call is.

@@ -9,6 +9,7 @@ import (
 	"wirelab.dev/internal/workload"
 	"wirelab.dev/internal/workload/chat"
 	"wirelab.dev/internal/workload/echo"
+	"wirelab.dev/internal/workload/message"
 	"wirelab.dev/internal/workload/ping"
 	"wirelab.dev/internal/workload/store"
 	"wirelab.dev/internal/workload/users"
@@ -22,6 +23,7 @@ func Workloads() []workload.Workload {
 		users.Workload{},
 		store.Workload{},
 		chat.Workload{},
+		message.Workload{},
 	}
 }
 

@@ -1,0 +1,176 @@
+// Package message is the workload `message`: a user's own unary method, with a
+// message of theirs.
+//
+// Compile reads .proto files and the messages as JSON, and makes a Definition of
+// them that needs no file any more. Both ends build the service from it: the
+// server answers every request with the same response, or, where both are of one
+// type and no response was given, with the request itself; the client holds each
+// answer against what must come.
+//
+// The messages are dynamic, as no code was generated from them. That costs both
+// ends more than generated code would, the same on every stack.
+package message
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"wirelab.dev/internal/workload"
+)
+
+// Workload is message. The zero value is ready.
+type Workload struct{}
+
+var _ workload.Workload = Workload{}
+
+// Name is `message`.
+func (Workload) Name() string { return "message" }
+
+// Describe says what a call asks for.
+func (Workload) Describe() string {
+	return "a unary method of your own, with your own message: compare --proto FILE --call pkg.Service/Method --data FILE"
+}
+
+// Options lists none: a method and its messages are more than an option holds.
+func (Workload) Options() []workload.Option {
+	return []workload.Option{{Key: "call", Help: "PKG.SERVICE/METHOD: as --call says; needs --proto beside it"}}
+}
+
+// Sized is true: the sizes are those of the encoded messages.
+func (Workload) Sized() bool { return true }
+
+// Operations is one.
+func (Workload) Operations() int { return 1 }
+
+var errNoDefinition = errors.New("message: there is no message; compare brings one with --proto FILE --call pkg.Service/Method --data FILE")
+
+// Check wants a definition, and sizes that are those of its messages. Of the
+// name alone nothing can be said yet.
+func (w Workload) Check(p workload.Parameters) error {
+	if err := workload.Read(w, p).Err(); err != nil {
+		return err
+	}
+	if len(p.Definition) == 0 {
+		if p.RequestBytes != 0 || p.ResponseBytes != 0 {
+			return errNoDefinition
+		}
+		return nil
+	}
+	m, err := parse(p.Definition)
+	if err != nil {
+		return err
+	}
+	request, response := proto.Size(m.request), proto.Size(m.response)
+	if p.RequestBytes != request || p.ResponseBytes != response {
+		return fmt.Errorf("message: %d and %d bytes are not the messages' sizes, which are %d and %d", p.RequestBytes, p.ResponseBytes, request, response)
+	}
+	return nil
+}
+
+// Register hands the method to a server. Without a definition there is none,
+// which the server tells when it is to listen: nothing implements this service.
+func (Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
+	m, err := parse(p.Definition)
+	if err != nil {
+		to.RegisterService(&grpc.ServiceDesc{ServiceName: errNoDefinition.Error(), HandlerType: (*error)(nil)}, struct{}{})
+		return
+	}
+	to.RegisterService(m.service(), struct{}{})
+}
+
+// NewCaller makes one client.
+func (Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workload.Caller {
+	m, err := parse(job.Definition)
+	return &caller{conn: conn, method: m, broken: err}
+}
+
+// method is a definition, read.
+type method struct {
+	descriptor        protoreflect.MethodDescriptor
+	request, response *dynamicpb.Message
+	echoes            bool // the response is the request
+}
+
+func (m *method) fullName() string {
+	return fmt.Sprintf("/%s/%s", m.descriptor.Parent().FullName(), m.descriptor.Name())
+}
+
+// service is what protoc-gen-go-grpc would have generated.
+func (m *method) service() *grpc.ServiceDesc {
+	answer := func(_ context.Context, in any) (any, error) {
+		if m.echoes {
+			return in, nil
+		}
+		return m.response, nil // read by many, changed by none
+	}
+	return &grpc.ServiceDesc{
+		ServiceName: string(m.descriptor.Parent().FullName()),
+		HandlerType: (*any)(nil),
+		Methods: []grpc.MethodDesc{{
+			MethodName: string(m.descriptor.Name()),
+			Handler: func(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+				in := dynamicpb.NewMessage(m.descriptor.Input())
+				if err := decode(in); err != nil {
+					return nil, err
+				}
+				if interceptor == nil {
+					return answer(ctx, in)
+				}
+				return interceptor(ctx, in, &grpc.UnaryServerInfo{Server: srv, FullMethod: m.fullName()}, answer)
+			},
+		}},
+	}
+}
+
+type caller struct {
+	conn   grpc.ClientConnInterface
+	method *method
+	broken error
+	reply  *dynamicpb.Message
+}
+
+// Call sends the message.
+func (c *caller) Call(ctx context.Context) error {
+	if c.broken != nil {
+		return status.Error(codes.Internal, c.broken.Error())
+	}
+	c.reply = dynamicpb.NewMessage(c.method.descriptor.Output())
+	return c.conn.Invoke(ctx, c.method.fullName(), c.method.request, c.reply)
+}
+
+// Check holds the answer against what must come.
+func (c *caller) Check() error {
+	if !proto.Equal(c.reply, c.method.response) {
+		return fmt.Errorf("message: the answer is not the response of %s that was defined", c.method.fullName())
+	}
+	return nil
+}
+
+// Sizes are those of a definition's messages, in bytes.
+type Sizes struct {
+	Request, Response         int // encoded in protobuf
+	RequestJSON, ResponseJSON int
+	RequestGzip, ResponseGzip int // the encoded ones, compressed
+}
+
+// SizesOf measures a definition.
+func SizesOf(definition string) (Sizes, error) {
+	m, err := parse(definition)
+	if err != nil {
+		return Sizes{}, err
+	}
+	var s Sizes
+	if s.Request, s.RequestJSON, s.RequestGzip, err = weigh(m.request); err != nil {
+		return Sizes{}, err
+	}
+	s.Response, s.ResponseJSON, s.ResponseGzip, err = weigh(m.response)
+	return s, err
+}
