@@ -67,23 +67,30 @@ func tellable(all []analysis.Contrast) []*analysis.Contrast {
 	return told
 }
 
-// effectsOf says what changed of the CPU time, the handshake and the throughput,
-// or, where a bound on handshakes is what differs, of the memory and the tail.
+// worded is a metric and how a sentence calls it.
+type worded struct{ metric, words string }
+
+// effectsOf says what changed of the CPU time, the handshake and the throughput.
+// Early data goes before the handshake's end, so what it shortens is the time to
+// the first byte; a bound on handshakes is there for the memory and the tail.
 func effectsOf(c *analysis.Contrast) string {
-	metrics := []struct{ name, words string }{{analysis.CPU, "the CPU time"}, {analysis.Handshake, "the handshake's time"}, {analysis.Throughput, "the throughput"}}
-	if c.Option == analysis.ByAdmission {
-		metrics = []struct{ name, words string }{{analysis.ServerPeak, "the server's memory"}, {analysis.P99, "the P99"}, {analysis.Throughput, "the throughput"}}
+	metrics := []worded{{analysis.CPU, "the CPU time"}, {analysis.Handshake, "the handshake's time"}, {analysis.Throughput, "the throughput"}}
+	switch {
+	case c.Option == analysis.ByConnection && c.To == "0rtt":
+		metrics[1] = worded{analysis.FirstByte, "the time to the first byte"}
+	case c.Option == analysis.ByAdmission:
+		metrics = []worded{{analysis.ServerPeak, "the server's memory"}, {analysis.P99, "the P99"}, {analysis.Throughput, "the throughput"}}
 	}
 	var saved, changed, alike, open []string
 	for _, m := range metrics {
-		e, measured := c.Of(m.name)
+		e, measured := c.Of(m.metric)
 		switch {
 		case !measured:
 		case e.Verdict == analysis.Equivalent:
 			alike = append(alike, m.words)
 		case e.Verdict == analysis.Undecided:
 			open = append(open, m.words)
-		case e.Verdict == analysis.Less && m.name != analysis.Throughput:
+		case e.Verdict == analysis.Less && m.metric != analysis.Throughput:
 			saved = append(saved, between(saving(e.Ratio), percent)+" of "+m.words)
 		default:
 			changed = append(changed, between(e.Ratio, number)+" times "+m.words)

@@ -54,6 +54,8 @@ func reconnecting() *analysis.Summary {
 			effect(analysis.CPU, 0.58, analysis.Less), effect(analysis.Handshake, 0.61, analysis.Less), effect(analysis.Throughput, 1.72, analysis.More)),
 		contrast(analysis.ByConnection, "h3:conn=new", "new", "resumed",
 			effect(analysis.CPU, 0.72, analysis.Less), effect(analysis.Throughput, 1.1, analysis.Undecided)),
+		contrast(analysis.ByConnection, "h3:conn=new", "new", "0rtt",
+			effect(analysis.CPU, 0.75, analysis.Less), effect(analysis.Handshake, 1.01, analysis.Equivalent), effect(analysis.FirstByte, 0.5, analysis.Less)),
 		contrast(analysis.ByCertificate, "h1:conn=new,tls=on", "ecdsa", "rsa",
 			effect(analysis.CPU, 2.2, analysis.More), effect(analysis.Throughput, 0.45, analysis.Less)),
 		contrast(analysis.ByCertificate, "h1:conn=new,group=x25519,tls=on", "ecdsa", "rsa", effect(analysis.CPU, 3, analysis.More)),

@@ -24,6 +24,7 @@ const (
 const (
 	CPU        = "cpu"         // time a request, both ends together
 	Handshake  = "handshake"   // the median's time
+	FirstByte  = "first-byte"  // the median's time, from the call's beginning: what early data shortens
 	ServerPeak = "server-peak" // memory
 )
 
@@ -92,6 +93,7 @@ var felt = []struct {
 	{Throughput, throughput},
 	{P99, p99Response},
 	{Handshake, func(t trial) float64 { return t.handshake.p50 }},
+	{FirstByte, func(t trial) float64 { return t.firstByte.p50 }},
 	{ServerPeak, peakOfServer},
 }
 

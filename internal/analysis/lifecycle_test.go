@@ -20,7 +20,8 @@ func lifecycle(t testing.TB, variant, mode string, factor float64) *record.Recor
 	r.Client = record.Process{UserNS: &cpu, SystemNS: &none}
 	r.Server = record.Process{UserNS: &cpu, SystemNS: &none}
 	handshake := truth{}.distribution(t, 1000, 40_000*factor)
-	r.Connections = record.Connections{Mode: mode, Want: 4, Opened: 1000, During: 1000, Handshake: &handshake}
+	firstByte := truth{}.distribution(t, 1000, 90_000*factor)
+	r.Connections = record.Connections{Mode: mode, Want: 4, Opened: 1000, During: 1000, Handshake: &handshake, FirstByte: &firstByte}
 	if mode == "resumed" {
 		r.Connections.Resumed = 1000
 	} else {
@@ -67,7 +68,7 @@ func TestContrastsFindWhatOneChoiceCosts(t *testing.T) {
 			continue
 		}
 		delete(want, name)
-		for metric, ratio := range map[string]float64{CPU: ratio, Handshake: ratio, Throughput: 1 / ratio, P99: ratio} {
+		for metric, ratio := range map[string]float64{CPU: ratio, Handshake: ratio, FirstByte: ratio, Throughput: 1 / ratio, P99: ratio} {
 			e, ok := c.Of(metric)
 			if !ok {
 				t.Errorf("%s: nothing of %s", name, metric)

@@ -187,7 +187,7 @@ func TestLifecyclePageInBrowser(t *testing.T) {
 		tab.want("the invalid one in the chart of survival", `document.querySelector("#connections .chart table tbody tr:last-child").textContent.includes("41 %")`, "true")
 		tab.want("the failures by class", `[...document.querySelectorAll("#failures tbody th")].map(th => th.textContent).join()`, "port-exhaustion,reset,port-exhaustion,reset")
 		tab.want("the first verbatim", `[...document.querySelectorAll("#failures q")].at(-1).textContent`, "read tcp 127.0.0.1:41213: connection reset by peer <RST>")
-		tab.want("what resumption buys", `document.querySelector(".contrasts tbody tr").textContent`, "h1resumedover new, connection0.58×0.55× to 0.63×0.61×0.58× to 0.66×1.70×1.59× to 1.83×0.59×0.55× to 0.64×1×0.94× to 1.08×")
+		tab.want("what resumption buys", `document.querySelector(".contrasts tbody tr").textContent`, "h1resumedover new, connection0.58×0.55× to 0.63×0.61×0.58× to 0.66×0.59×0.55× to 0.64×1.70×1.59× to 1.83×0.59×0.55× to 0.64×1×0.94× to 1.08×")
 		tab.want("a limit that binds", `document.querySelector("#setup tr.invalid th").textContent`, "ports")
 		tab.want("bars of a call's layers", `document.querySelectorAll("#bytes .bar svg").length`, "18")
 		tab.screenshot("lifecycle")

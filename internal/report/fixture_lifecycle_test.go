@@ -192,7 +192,7 @@ func fixtureContrast(from, to reconnect, option string, values [2]string, client
 		Workload: "echo", RequestBytes: 256, ResponseBytes: 256, Clients: clients, Load: a.Load, Pairs: 3,
 		Effects: []analysis.Effect{
 			effect(analysis.CPU, cpu), effect(analysis.Throughput, b.Throughput.Value/a.Throughput.Value), effect(analysis.P99, b.Service.P99.Value/a.Service.P99.Value),
-			effect(analysis.Handshake, to.handshake/from.handshake), effect(analysis.ServerPeak, to.memory/from.memory),
+			effect(analysis.Handshake, to.handshake/from.handshake), effect(analysis.FirstByte, b.Connections.FirstByte.P50.Value/a.Connections.FirstByte.P50.Value), effect(analysis.ServerPeak, to.memory/from.memory),
 		},
 	}
 }

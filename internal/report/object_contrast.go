@@ -26,7 +26,7 @@ type ContrastObject struct {
 
 // EffectObject is one figure of the changed variant over the base's.
 type EffectObject struct {
-	Metric    string           `json:"metric" jsonschema:"enum=cpu,enum=throughput,enum=p99,enum=handshake,enum=server-peak"`
+	Metric    string           `json:"metric" jsonschema:"enum=cpu,enum=throughput,enum=p99,enum=handshake,enum=first-byte,enum=server-peak"`
 	Ratio     Number           `json:"ratio"`
 	P         Number           `json:"p"`                                                                       // as a comparison's
 	Verdict   analysis.Verdict `json:"verdict" jsonschema:"enum=more,enum=less,enum=equivalent,enum=undecided"` // more, less, equivalent or undecided

@@ -118,7 +118,7 @@ function Answered({ cell }: { cell: Cell }) {
   );
 }
 
-const effectNames: [string, string][] = [["cpu", "CPU"], ["handshake", "Handshake"], ["throughput", "Throughput"], ["p99", "P99"], ["server-peak", "Server memory"]];
+const effectNames: [string, string][] = [["cpu", "CPU"], ["handshake", "Handshake"], ["first-byte", "First byte"], ["throughput", "Throughput"], ["p99", "P99"], ["server-peak", "Server memory"]];
 const optionNames: Record<string, string> = { conn: "connection", cert: "certificate", group: "key exchange", tls: "TLS", handshakes: "handshakes at once" };
 
 function Contrasts({ contrasts }: { contrasts: Contrast[] }) {
