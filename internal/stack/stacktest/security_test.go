@@ -80,7 +80,7 @@ func TestLeaksAreSeen(t *testing.T) {
 		t.Errorf("the unbroken stack leaks: %v", failures)
 	}
 	failures := recordSecurity(t, leak, insecure{leaks: true})
-	if !slices.ContainsFunc(failures, func(f string) bool { return strings.Contains(f, "file descriptors before") }) {
+	if !slices.ContainsFunc(failures, func(f string) bool { return strings.Contains(f, "file descriptors before the calls") }) {
 		t.Errorf("a file is left open with every client, and the check finds %q", failures)
 	}
 }
