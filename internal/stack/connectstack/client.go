@@ -35,7 +35,7 @@ func (c *client) caller(method string) *caller {
 		return known.(*caller)
 	}
 	options := append([]connect.ClientOption{
-		connect.WithCodec(codec{}),
+		connect.WithCodec(binary),
 		connect.WithReadMaxBytes(stack.MaxMessageBytes),
 		connect.WithSendMaxBytes(stack.MaxMessageBytes),
 		connect.WithAcceptCompression("gzip", nil, nil),
@@ -67,7 +67,7 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	if err != nil {
 		return toStatus(ctx, err)
 	}
-	if err := decode(response.Msg.raw, reply); err != nil {
+	if err := response.Msg.open(reply); err != nil {
 		return status.Errorf(codes.Internal, "connect: decode the answer: %v", err)
 	}
 	return nil

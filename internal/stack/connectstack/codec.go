@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -14,45 +15,65 @@ import (
 type envelope struct {
 	message any
 	raw     []byte
+	form    codec // of raw
 }
 
-// codec is connect-go's binary protobuf, which sees into envelopes. What it
-// costs beside that is one copy of an incoming unary message: connect-go reuses
-// the buffer that it decodes from.
-type codec struct{}
+// open decodes what came.
+func (e *envelope) open(message any) error { return e.form.decode(e.raw, message) }
 
-var _ connect.Codec = codec{}
+// codec is one of connect-go's own forms of messages, seeing into envelopes.
+// What it costs beside that is one copy of an incoming unary message: connect-go
+// reuses the buffer that it decodes from.
+type codec int
+
+// The codecs. wirelab's clients speak the first; curl prefers the second.
+const (
+	binary codec = iota
+	json
+)
+
+var _ connect.Codec = binary
 
 // Name is that of connect-go's own, so that the media types are the same.
-func (codec) Name() string { return "proto" }
+func (c codec) Name() string { return [...]string{"proto", "json"}[c] }
 
-func (codec) Marshal(message any) ([]byte, error) { return codec{}.MarshalAppend(nil, message) }
+// Marshal implements connect.Codec.
+func (c codec) Marshal(message any) ([]byte, error) { return c.MarshalAppend(nil, message) }
 
 // MarshalAppend is looked for by connect-go, which then marshals into a buffer
 // of its own.
-func (codec) MarshalAppend(to []byte, message any) ([]byte, error) {
+func (c codec) MarshalAppend(to []byte, message any) ([]byte, error) {
 	if e, wrapped := message.(*envelope); wrapped {
 		message = e.message
 	}
 	m, is := message.(proto.Message)
-	if !is {
+	switch {
+	case !is:
 		return nil, fmt.Errorf("%T is no protobuf message", message)
+	case c == json:
+		return protojson.MarshalOptions{}.MarshalAppend(to, m)
+	default:
+		return proto.MarshalOptions{}.MarshalAppend(to, m)
 	}
-	return proto.MarshalOptions{}.MarshalAppend(to, m)
 }
 
-func (codec) Unmarshal(data []byte, message any) error {
+// Unmarshal implements connect.Codec.
+func (c codec) Unmarshal(data []byte, message any) error {
 	if e, wrapped := message.(*envelope); wrapped {
-		e.raw = bytes.Clone(data)
+		e.raw, e.form = bytes.Clone(data), c
 		return nil
 	}
-	return decode(data, message)
+	return c.decode(data, message)
 }
 
-func decode(data []byte, message any) error {
+func (c codec) decode(data []byte, message any) error {
 	m, is := message.(proto.Message)
-	if !is {
+	switch {
+	case !is:
 		return fmt.Errorf("%T is no protobuf message", message)
+	case c == json:
+		return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, m)
+	default:
+		return proto.Unmarshal(data, m)
 	}
-	return proto.Unmarshal(data, m)
 }

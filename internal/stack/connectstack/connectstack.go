@@ -21,6 +21,7 @@ import (
 	"fmt"
 
 	"connectrpc.com/connect"
+	"google.golang.org/grpc"
 
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/scenario"
@@ -113,7 +114,7 @@ func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 		return nil, err
 	}
 	plan := httpwire.ServerPlan{Version: s.version(), Handshakes: security.Handshakes, Admit: stack.Admit}
-	server := &server{name: s.Name()}
+	server := &server{name: s.Name(), services: map[string]grpc.ServiceInfo{}}
 	if security.On {
 		identity, err := secure.Issue(security.Choice, secure.NoFlaw)
 		if err != nil {

@@ -8,7 +8,10 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/reflection"
 
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/stack"
@@ -18,6 +21,7 @@ import (
 type server struct {
 	name     string
 	methods  stack.Methods
+	services map[string]grpc.ServiceInfo
 	handlers map[string]http.Handler // by path, which is the full name
 	root     []byte
 	wire     httpwire.Server
@@ -41,6 +45,7 @@ func (s *server) on(plan httpwire.ServerPlan) (err error) {
 // RegisterService implements grpc.ServiceRegistrar.
 func (s *server) RegisterService(desc *grpc.ServiceDesc, service any) {
 	s.methods.RegisterService(desc, service)
+	s.services[desc.ServiceName] = grpc.ServiceInfo{Metadata: desc.Metadata}
 }
 
 // RootPEM implements stack.Secured.
@@ -52,6 +57,7 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 		return nil, fmt.Errorf("%s server: %w", s.name, err)
 	}
 	s.handlers = map[string]http.Handler{}
+	s.describeItself()
 	for _, method := range s.methods.All() {
 		s.handlers[method.FullName] = newHandler(method)
 	}
@@ -61,6 +67,20 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 	}
 	return bound, nil
 }
+
+// describeItself adds what foreign clients ask for: is it up, what has it got.
+func (s *server) describeItself() {
+	up := health.NewServer()
+	for name := range s.services {
+		up.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
+	}
+	grpc_health_v1.RegisterHealthServer(s, up)
+	reflection.RegisterV1(s)
+}
+
+// GetServiceInfo implements reflection.ServiceInfoProvider, which asks for the
+// names alone.
+func (s *server) GetServiceInfo() map[string]grpc.ServiceInfo { return s.services }
 
 // dispatch finds the operation. Both protocols read 404 as Unimplemented.
 func (s *server) dispatch(w http.ResponseWriter, r *http.Request) {
@@ -83,7 +103,8 @@ func (s *server) Close() error { return s.wire.Close() }
 
 func newHandler(method *stack.Method) http.Handler {
 	options := []connect.HandlerOption{
-		connect.WithCodec(codec{}),
+		connect.WithCodec(binary),
+		connect.WithCodec(json),
 		connect.WithReadMaxBytes(stack.MaxMessageBytes),
 		connect.WithSendMaxBytes(stack.MaxMessageBytes),
 	}

@@ -20,7 +20,7 @@ func serveUnary(method *stack.Method) func(context.Context, *connect.Request[env
 	return func(ctx context.Context, request *connect.Request[envelope]) (*connect.Response[envelope], error) {
 		call := &unaryCall{method: method.FullName}
 		decodeInto := func(message any) error {
-			if err := decode(request.Msg.raw, message); err != nil {
+			if err := request.Msg.open(message); err != nil {
 				return status.Errorf(codes.InvalidArgument, "connect: decode the request: %v", err)
 			}
 			return nil
