@@ -23,7 +23,7 @@ import (
 // BenchmarkNewConnections opens a TLS connection for every request, with a full
 // handshake, and says how near HTTP comes to what the cryptography allows: to a
 // bare loop of crypto/tls that dials, shakes hands, echoes and closes. Both ends
-// of all are in this process, as many requests are in flight, and the three take
+// of all are in this process, as many requests are in flight, and they take
 // turns, so that a noisy machine is noisy for all of them.
 func BenchmarkNewConnections(b *testing.B) {
 	const (
@@ -42,6 +42,7 @@ func BenchmarkNewConnections(b *testing.B) {
 				bareExchange(b, identity, lifecycle, body),
 				httpExchange(b, identity, httpwire.HTTP1, lifecycle, body),
 				httpExchange(b, identity, httpwire.HTTP2, lifecycle, body),
+				httpExchange(b, identity, httpwire.HTTP3, lifecycle, body),
 			}
 			took := make([]time.Duration, len(exchanges))
 			for b.Loop() {
@@ -56,6 +57,7 @@ func BenchmarkNewConnections(b *testing.B) {
 			b.ReportMetric(rate(0), "bare/s")
 			b.ReportMetric(rate(1)/rate(0), "h1-of-bare")
 			b.ReportMetric(rate(2)/rate(0), "h2-of-bare")
+			b.ReportMetric(rate(3)/rate(0), "h3-of-bare")
 		})
 	}
 }

@@ -237,7 +237,7 @@ func FuzzH3Response(f *testing.F) {
 		f.Add(bytes.Clone(valid.Bytes()))
 	}
 	f.Fuzz(func(t *testing.T, stream []byte) {
-		response, err := readResponse(bytes.NewReader(stream))
+		response, err := readResponse(bytes.NewReader(stream)) //nolint:bodyclose // it holds nothing
 		if err != nil {
 			return
 		}

@@ -86,7 +86,8 @@ func (s *h3Server) Shutdown(ctx context.Context) error {
 	return s.Close()
 }
 
-// Close implements Server.
+// Close implements Server. It waits for handlers as well, whose contexts have
+// ended: http3.Server.Close does, and Serve with it.
 func (s *h3Server) Close() error {
 	err := s.http.Close() // ends the connections, and waits for them
 	s.mu.Lock()
