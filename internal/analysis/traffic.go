@@ -15,9 +15,7 @@ type Traffic struct {
 // Direction is one way of the traffic. A nil figure was not measured.
 type Direction struct {
 	Bytes     Figure  // a request
-	Plain     *Figure // bytes a request that TLS was given
 	Handshake *Figure // bytes a request that went before a call's first byte
-	Message   *Figure // bytes a request of the messages alone
 	Packets   *Figure // a request
 	PureAcks  *Figure // segments a request that carried nothing
 	PerCall   *Figure // packets a system call
@@ -45,18 +43,14 @@ func trafficOf(trials []trial) *Traffic {
 		Transport: one.Transport, Offload: one.Offload,
 		Sent: Direction{
 			Bytes:     over(trials, func(t trial) float64 { return float64(t.Traffic.SentBytes) / requestsSeen(t) }),
-			Plain:     of(func(t *record.Traffic) *int64 { return t.PlainSentBytes }, 1),
 			Handshake: of(func(t *record.Traffic) *int64 { return t.HandshakeSentBytes }, 1),
-			Message:   of(func(t *record.Traffic) *int64 { return t.MessageSentBytes }, 1),
 			Packets:   of(func(t *record.Traffic) *int64 { return t.SentPackets }, 1),
 			PureAcks:  of(func(t *record.Traffic) *int64 { return t.SentPureAcks }, 1),
 			PerCall:   perCall(trials, func(t *record.Traffic) (packets, calls *int64) { return t.SentPackets, t.SendCalls }),
 		},
 		Received: Direction{
 			Bytes:     over(trials, func(t trial) float64 { return float64(t.Traffic.ReceivedBytes) / requestsSeen(t) }),
-			Plain:     of(func(t *record.Traffic) *int64 { return t.PlainReceivedBytes }, 1),
 			Handshake: of(func(t *record.Traffic) *int64 { return t.HandshakeReceivedBytes }, 1),
-			Message:   of(func(t *record.Traffic) *int64 { return t.MessageReceivedBytes }, 1),
 			Packets:   of(func(t *record.Traffic) *int64 { return t.ReceivedPackets }, 1),
 			PureAcks:  of(func(t *record.Traffic) *int64 { return t.ReceivedPureAcks }, 1),
 			PerCall:   perCall(trials, func(t *record.Traffic) (packets, calls *int64) { return t.ReceivedPackets, t.ReceiveCalls }),
@@ -89,7 +83,7 @@ func perCall(trials []trial, of func(*record.Traffic) (packets, calls *int64)) *
 func (t *Traffic) figures() []*Figure {
 	figures := []*Figure{t.Retransmits, t.RTT, t.MinRTT}
 	for _, d := range []*Direction{&t.Sent, &t.Received} {
-		figures = append(figures, &d.Bytes, d.Plain, d.Handshake, d.Message, d.Packets, d.PureAcks, d.PerCall)
+		figures = append(figures, &d.Bytes, d.Handshake, d.Packets, d.PureAcks, d.PerCall)
 	}
 	return figures
 }

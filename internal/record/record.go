@@ -242,23 +242,16 @@ type Traffic struct {
 	// PureAcks are the segments sent that carried nothing: TCP only.
 	SentPureAcks     *int64 `json:"sent_pure_acks,omitempty"`
 	ReceivedPureAcks *int64 `json:"received_pure_acks,omitempty"`
-	// Plain is what TLS was given to carry; absent where the wire is
-	// cleartext or the layer does not tell.
-	PlainSentBytes     *int64 `json:"plain_sent_bytes,omitempty"`
-	PlainReceivedBytes *int64 `json:"plain_received_bytes,omitempty"`
 	// HandshakeBytes are those of the bytes above that went before the first
 	// byte of a call, on connections that shook hands in the window.
 	HandshakeSentBytes     *int64 `json:"handshake_sent_bytes,omitempty"`
 	HandshakeReceivedBytes *int64 `json:"handshake_received_bytes,omitempty"`
-	// Message bytes are the encoded messages alone.
-	MessageSentBytes     *int64 `json:"message_sent_bytes,omitempty"`
-	MessageReceivedBytes *int64 `json:"message_received_bytes,omitempty"`
-	Retransmits          *int64 `json:"retransmits,omitempty"` // segments sent again, or packets lost
-	RTTNS                *int64 `json:"rtt_ns,omitempty"`      // smoothed, mean over connections
-	MinRTTNS             *int64 `json:"min_rtt_ns,omitempty"`
-	SendCalls            *int64 `json:"send_calls,omitempty"` // system calls that sent: over UDP those of its sockets, over TCP all writes of the process
-	ReceiveCalls         *int64 `json:"receive_calls,omitempty"`
-	Offload              string `json:"offload,omitempty"` // gso, none
+	Retransmits            *int64 `json:"retransmits,omitempty"` // segments sent again, or packets lost
+	RTTNS                  *int64 `json:"rtt_ns,omitempty"`      // smoothed, mean over connections
+	MinRTTNS               *int64 `json:"min_rtt_ns,omitempty"`
+	SendCalls              *int64 `json:"send_calls,omitempty"` // system calls that sent: over UDP those of its sockets, over TCP all writes of the process
+	ReceiveCalls           *int64 `json:"receive_calls,omitempty"`
+	Offload                string `json:"offload,omitempty"` // gso, none
 	// BusyNS is how long the connections had something sent and not yet
 	// acknowledged, all of them together; BlockedNS how long of it the peer's
 	// window or the send buffer held them back. TCP only, as the kernel keeps

@@ -71,9 +71,7 @@ type TrafficObject struct {
 // where they were not measured; of these, bytes alone has an interval.
 type DirectionObject struct {
 	Bytes     Number `json:"bytes"`     // payload of segments or datagrams
-	Plain     Number `json:"plain"`     // bytes that TLS was given
 	Handshake Number `json:"handshake"` // bytes before a call's first
-	Message   Number `json:"message"`   // bytes of the encoded messages
 	Packets   Number `json:"packets"`
 	PureAcks  Number `json:"pure_acks"`        // segments without payload
 	PerCall   Number `json:"packets_per_call"` // of the system
@@ -177,9 +175,9 @@ func (f figures) traffic(t *analysis.Traffic) *TrafficObject {
 	}
 	direction := func(path string, d *analysis.Direction) DirectionObject {
 		return DirectionObject{
-			Bytes: f.take(path+".bytes", &d.Bytes),
-			Plain: f.bare(d.Plain), Handshake: f.bare(d.Handshake), Message: f.bare(d.Message),
-			Packets: f.bare(d.Packets), PureAcks: f.bare(d.PureAcks), PerCall: f.bare(d.PerCall),
+			Bytes:     f.take(path+".bytes", &d.Bytes),
+			Handshake: f.bare(d.Handshake),
+			Packets:   f.bare(d.Packets), PureAcks: f.bare(d.PureAcks), PerCall: f.bare(d.PerCall),
 		}
 	}
 	return &TrafficObject{

@@ -76,9 +76,7 @@ export interface Connections {
 /** One way of the traffic, by the request. */
 export interface Direction {
   bytes: number | null;
-  plain: number | null;
   handshake: number | null;
-  message: number | null;
   packets: number | null;
   pure_acks: number | null;
   packets_per_call: number | null;
