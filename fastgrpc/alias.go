@@ -14,6 +14,9 @@ const aliasField = 1 << 10
 // package proto has no option. It sets those fields by reflection, also in nested
 // messages, and leaves the runs of other fields between them to package proto.
 func unmarshalAliased(data []byte, m proto.Message) error {
+	if len(data) < aliasField {
+		return proto.Unmarshal(data, m)
+	}
 	proto.Reset(m)
 	if err := mergeAliased(data, m.ProtoReflect()); err != nil {
 		return err

@@ -139,23 +139,36 @@ func (h *responseHead) add(f hpack.HeaderField) {
 	}
 }
 
-func readResponse(block *h2.Block) responseHead {
-	var head responseHead
-	if set := block.Fixed; set != nil {
-		if memo, ok := set.Memo.(*responseHead); ok {
-			head = *memo
-		} else {
-			for _, f := range set.Fields {
-				head.add(f)
-			}
-			memo := head
-			set.Memo = &memo
-		}
+// readResponse returns what a block says. The result may be the memo of the block's
+// remembered run, so it must not be changed.
+func readResponse(block *h2.Block) *responseHead {
+	known := &noResponse
+	if block.Fixed != nil {
+		known = readFixedResponse(block.Fixed)
 	}
+	if len(block.Rest) == 0 {
+		return known
+	}
+	head := *known
 	for _, f := range block.Rest {
 		head.add(f)
 	}
-	return head
+	return &head
+}
+
+// noResponse is what a block says that has no remembered run, before it is read.
+var noResponse responseHead
+
+func readFixedResponse(set *h2.FieldSet) *responseHead {
+	if known, ok := set.Memo.(*responseHead); ok {
+		return known
+	}
+	known := new(responseHead)
+	for _, f := range set.Fields {
+		known.add(f)
+	}
+	set.Memo = known
+	return known
 }
 
 // onHeaders takes the header of the response, its trailers, or both in one.
@@ -166,7 +179,7 @@ func (c *call) onHeaders(block *h2.Block, end bool) {
 	}
 	head := readResponse(block)
 	if !c.gotHeader {
-		if st := c.checkHeader(&head, end); st != nil {
+		if st := c.checkHeader(head, end); st != nil {
 			c.fail(st)
 			return
 		}
@@ -180,7 +193,7 @@ func (c *call) onHeaders(block *h2.Block, end bool) {
 	}
 	if end {
 		c.trailer = c.kept(block)
-		c.end(&head)
+		c.end(head)
 	}
 }
 

@@ -28,24 +28,22 @@ type callInfo struct {
 	observer            *observer
 }
 
-// callInfo reads options of grpc-go's own types. Other types are the program's,
-// meant for its interceptors.
-func (c *Client) callInfo(opts []grpc.CallOption) (callInfo, error) {
-	info := callInfo{
-		maxReceive: c.opts.maxReceive, maxSend: c.opts.maxSend,
-		codec: c.codec, creds: c.opts.perRPC,
-	}
+// readOptions fills in a zero callInfo from options of grpc-go's own types. Other
+// types are the program's, meant for its interceptors.
+func (i *callInfo) readOptions(c *Client, opts []grpc.CallOption) error {
+	i.maxReceive, i.maxSend = c.opts.maxReceive, c.opts.maxSend
+	i.codec, i.creds = c.codec, c.opts.perRPC
 	for _, o := range c.opts.callOptions {
-		if err := info.apply(o); err != nil {
-			return info, err
+		if err := i.apply(o); err != nil {
+			return err
 		}
 	}
 	for _, o := range opts {
-		if err := info.apply(o); err != nil {
-			return info, err
+		if err := i.apply(o); err != nil {
+			return err
 		}
 	}
-	return info, nil
+	return nil
 }
 
 func (i *callInfo) apply(option grpc.CallOption) error {

@@ -121,8 +121,8 @@ func (c *Client) Invoke(ctx context.Context, method string, req, reply any, opts
 }
 
 func (c *Client) invokeWith(ctx context.Context, method string, req, reply any, opts []grpc.CallOption) error {
-	info, err := c.callInfo(opts)
-	if err != nil {
+	var info callInfo
+	if err := info.readOptions(c, opts); err != nil {
 		return err
 	}
 	if c.opts.stats != nil {

@@ -39,8 +39,8 @@ func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 }
 
 func (c *Client) streamWith(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.ClientConn, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	info, err := c.callInfo(opts)
-	if err != nil {
+	var info callInfo
+	if err := info.readOptions(c, opts); err != nil {
 		return nil, err
 	}
 	// The one message of a response has no next read to be valid until.

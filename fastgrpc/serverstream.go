@@ -412,10 +412,10 @@ func (s *serverStream) sendStatusLocked(st *status.Status) {
 	s.conn.h2.SendTrailers(&s.h2, noFields, appendMetadata(fields, s.trailer))
 }
 
-// statusOf is the status that a handler's error stands for.
+// statusOf is the status that a handler's error stands for; nil is OK.
 func statusOf(err error) *status.Status {
 	if err == nil {
-		return status.New(codes.OK, "")
+		return nil
 	}
 	st, ok := status.FromError(err)
 	if ok {
