@@ -31,12 +31,12 @@ func (echo) EmptyCall(context.Context, *testgrpc.Empty) (*testgrpc.Empty, error)
 }
 
 func (echo) UnaryCall(ctx context.Context, in *testgrpc.SimpleRequest) (*testgrpc.SimpleResponse, error) {
-	if st := in.ResponseStatus; st != nil {
-		return nil, status.Error(codes.Code(st.Code), st.Message)
-	}
 	if md, _ := metadata.FromIncomingContext(ctx); len(md["echo"]) > 0 {
 		_ = grpc.SetHeader(ctx, metadata.Pairs("echo", md["echo"][0]))
 		_ = grpc.SetTrailer(ctx, metadata.Pairs("echo-bin", md["echo"][0]))
+	}
+	if st := in.ResponseStatus; st != nil {
+		return nil, status.Error(codes.Code(st.Code), st.Message)
 	}
 	if in.ResponseSize < 0 { // wait for the end of the call
 		<-ctx.Done()

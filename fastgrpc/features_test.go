@@ -48,6 +48,23 @@ func TestCompression(t *testing.T) {
 	})
 }
 
+// TestMetadataOfFailedCall: what a handler set before it failed arrives, and the
+// header apart from the trailer.
+func TestMetadataOfFailedCall(t *testing.T) {
+	eachPair(t, func(t *testing.T, c testgrpc.TestServiceClient) {
+		ctx := metadata.AppendToOutgoingContext(testContext(t), "echo", "yes")
+		in := &testgrpc.SimpleRequest{ResponseStatus: &testgrpc.EchoStatus{Code: int32(codes.NotFound)}}
+		var header, trailer metadata.MD
+		_, err := c.UnaryCall(ctx, in, grpc.Header(&header), grpc.Trailer(&trailer))
+		if status.Code(err) != codes.NotFound {
+			t.Fatal(err)
+		}
+		if len(header["echo"]) != 1 || len(trailer["echo-bin"]) != 1 || len(trailer["echo"]) != 0 {
+			t.Errorf("header %v, trailer %v", header, trailer)
+		}
+	})
+}
+
 // TestCompressionSavesBytes makes sure that TestCompression tests anything.
 func TestCompressionSavesBytes(t *testing.T) {
 	s, target := startFast(t)

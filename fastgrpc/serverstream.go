@@ -403,6 +403,9 @@ func (s *serverStream) sendStatusLocked(st *status.Status) {
 		s.conn.h2.SendTrailers(&s.h2, okTrailers, nil)
 		return
 	}
+	if len(s.header) > 0 {
+		s.sendHeaderLocked(nil) // readers tell it from the trailers by its frame
+	}
 	var fields []hpack.HeaderField
 	if !s.headerSent {
 		s.headerSent = true
