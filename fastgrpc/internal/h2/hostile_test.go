@@ -132,6 +132,23 @@ func TestWorkEarnsCredit(t *testing.T) {
 	}
 }
 
+// TestLateDataIsForgiven: a client that streams short messages learns late that the
+// server has answered.
+func TestLateDataIsForgiven(t *testing.T) {
+	r := begun(t, testConfig)
+	if _, err := r.conn.Feed(0, open(1, 0), 1); err != nil {
+		t.Fatal(err)
+	}
+	r.conn.SendTrailers(r.streams[0], trailerRun, nil)
+	r.conn.Release(r.streams[0])
+	for i := range 50_000 {
+		if _, err := r.conn.Feed(0, frame(FrameData, 0, 1, 1), 1); err != nil {
+			t.Fatalf("frame %d: %v", i, err)
+		}
+		r.take()
+	}
+}
+
 // TestTimeEarnsCredit: pings at a sane pace are free for ever.
 func TestTimeEarnsCredit(t *testing.T) {
 	r := begun(t, testConfig)

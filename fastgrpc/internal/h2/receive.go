@@ -77,7 +77,7 @@ func (c *Conn) onData(h FrameHeader, p []byte) error {
 	}
 	s := c.streams.get(h.StreamID)
 	if s == nil {
-		return c.dataOnClosed(h.StreamID)
+		return c.dataOnClosed(h.StreamID, len(data))
 	}
 	s.received += int64(len(data))
 	switch {
@@ -112,10 +112,16 @@ func (c *Conn) deliver(s *Stream, data []byte, length int64, end bool) {
 }
 
 // dataOnClosed answers DATA for a stream that is gone: late frames after this
-// end's own reset are expected, others are not (section 5.1).
-func (c *Conn) dataOnClosed(id uint32) error {
+// end's own reset are expected, others are not (section 5.1). A peer that was
+// streaming may have a window of short ones under way, which cost no more than on an
+// open stream.
+func (c *Conn) dataOnClosed(id uint32, length int) error {
 	defer c.creditConn()
-	if !c.resetIDs.has(id) {
+	late := c.resetIDs.has(id)
+	if late && length > 0 {
+		return nil
+	}
+	if !late {
 		c.appendReset(id, CodeStreamClosed)
 	}
 	return c.spend("frames on closed streams")
