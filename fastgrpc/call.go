@@ -39,6 +39,7 @@ type call struct {
 
 	ended       bool
 	status      *status.Status // nil is OK
+	cause       error          // what the connection met, where that ended the call
 	unprocessed bool           // the server promises that it did nothing
 }
 
@@ -66,6 +67,9 @@ func (c *call) recycle() {
 	c.h2.Owner = c
 	calls.Put(c)
 }
+
+// err is what the call ended with.
+func (c *call) err() error { return withCause(c.status, c.cause) }
 
 func (c *call) drop() {
 	for i := range c.queue {

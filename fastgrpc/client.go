@@ -211,7 +211,7 @@ func (c *Client) conclude(u *call, reply any, info *callInfo) error {
 		info.observer.ended(u)
 	}
 	if u.status != nil {
-		return u.status.Err()
+		return u.err()
 	}
 	if len(u.queue) == 0 {
 		return status.Error(codes.Internal, "fastgrpc: response without a message")

@@ -188,9 +188,10 @@ func (cc *clientConn) OnData(s *h2.Stream, data []byte, end bool) {
 func (cc *clientConn) OnReset(s *h2.Stream, why h2.Reset) {
 	c := s.Owner.(*call)
 	c.unprocessed = why.Unprocessed
-	text := fmt.Sprintf("fastgrpc: stream reset with %s", why.Code)
+	// In grpc-go's words, for those who look for them.
+	text := fmt.Sprintf("fastgrpc: stream terminated by RST_STREAM with error code: %s", why.Code)
 	if why.Reason != "" {
-		text += ": " + why.Reason
+		text += "; " + why.Reason
 	}
 	c.finish(status.New(codeOfReset(why.Code, c.deadline), text))
 }
@@ -250,7 +251,11 @@ func (cc *clientConn) lost(err error) {
 	cc.keep.stop()
 	cc.leave()
 	st := status.Newf(codes.Unavailable, "fastgrpc: connection to %v lost: %v", cc.peer.Addr, err)
-	cc.h2.DropStreams(func(s *h2.Stream) { s.Owner.(*call).finish(st) })
+	cc.h2.DropStreams(func(s *h2.Stream) {
+		c := s.Owner.(*call)
+		c.cause = err
+		c.finish(st)
+	})
 	cc.afterEnd()
 }
 

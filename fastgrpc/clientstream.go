@@ -134,7 +134,7 @@ func (s *clientStream) result() error {
 	if s.call.status == nil {
 		return io.EOF
 	}
-	return s.call.status.Err()
+	return s.call.err()
 }
 
 // Context is the call's context.
@@ -147,7 +147,7 @@ func (s *clientStream) Header() (metadata.MD, error) {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
 	if s.call.header == nil && s.call.status != nil {
-		return nil, s.call.status.Err()
+		return nil, s.call.err()
 	}
 	return toMetadata(s.call.header), nil
 }
@@ -301,7 +301,7 @@ func (s *clientStream) next() (message, error) {
 			if c.status == nil {
 				return message{}, io.EOF
 			}
-			return message{}, c.status.Err()
+			return message{}, c.err()
 		}
 		cc.mu.Unlock()
 		<-c.signal

@@ -242,7 +242,8 @@ func WithAuthority(a string) ClientOption { return func(o *clientOptions) { o.au
 // WithUserAgent puts s before the library's own user-agent.
 func WithUserAgent(s string) ClientOption { return func(o *clientOptions) { o.userAgent = s + " " } }
 
-// WithContextDialer replaces the way connections are made.
+// WithContextDialer replaces the way connections are made. See Transparent about
+// connections that wrap others.
 func WithContextDialer(d func(context.Context, string) (net.Conn, error)) ClientOption {
 	return func(o *clientOptions) { o.dialer = d }
 }

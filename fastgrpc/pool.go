@@ -162,7 +162,7 @@ func (c *Client) choose(ctx context.Context, waitForReady bool) (*clientConn, er
 			return nil, status.Error(codes.Canceled, ErrClientClosed.Error())
 		}
 		if p.err != nil && !waitForReady {
-			return nil, status.Errorf(codes.Unavailable, "fastgrpc: no connection: %v", p.err)
+			return nil, withCause(status.Newf(codes.Unavailable, "fastgrpc: no connection: %v", p.err), p.err)
 		}
 		c.pool.wake()
 		select {
@@ -257,6 +257,13 @@ func (c *Client) State() connectivity.State { return c.pick.Load().state }
 
 // Connect asks for a connection without a call.
 func (c *Client) Connect() { c.pool.wake() }
+
+// WaitReady connects, and returns when a call would be sent at once. Unlike a call that
+// waits for readiness it returns the first failure.
+func (c *Client) WaitReady(ctx context.Context) error {
+	_, err := c.choose(ctx, false)
+	return err
+}
 
 // WaitForStateChange returns true when the state is no longer last, false when ctx
 // ends first.

@@ -32,11 +32,11 @@ const (
 	skipAfter   = 64
 )
 
-// newSocketReader returns what the reader reads from. Only a plain socket may be
-// read behind its connection's back: one under TLS holds ciphertext.
+// newSocketReader returns what the reader reads from. Only a socket may be read
+// behind its connection's back: one under TLS holds ciphertext.
 func newSocketReader(nc net.Conn) io.Reader {
 	socket, ok := nc.(syscall.Conn)
-	if !ok || !isPlainSocket(nc) {
+	if !ok {
 		return nc
 	}
 	raw, err := socket.SyscallConn()

@@ -2,6 +2,7 @@ package fastgrpc
 
 import (
 	"errors"
+	"io"
 	"net"
 	"runtime"
 	"sync"
@@ -22,8 +23,8 @@ type transport struct {
 	mu     sync.Mutex
 	h2     *h2.Conn
 	nc     net.Conn
+	socket net.Conn // has writev and a descriptor to read from; nil where nc is no socket
 	side   side
-	vector bool // the socket has writev
 
 	wake       chan struct{} // to the writer, once for each time it parked
 	parked     bool
@@ -75,20 +76,10 @@ var epoch = time.Now()
 
 func (t *transport) init(nc net.Conn, s side, cfg h2.Config) {
 	t.nc, t.side, t.wake = nc, s, make(chan struct{}, 1)
-	if t.vector = isPlainSocket(nc); t.vector {
+	if t.socket = socketOf(nc); t.socket != nil {
 		cfg.ReferenceFrom = referenceFrom
 	}
 	t.h2 = h2.NewConn(cfg, s)
-}
-
-// isPlainSocket reports whether what is written to nc goes to a socket as it is.
-// Connections that wrap one, for TLS say, may pretend to be one.
-func isPlainSocket(nc net.Conn) bool {
-	switch nc.(type) {
-	case *net.TCPConn, *net.UnixConn:
-		return true
-	}
-	return false
 }
 
 // referenceFrom is the payload length from which an iovec costs less than a copy.
@@ -170,9 +161,9 @@ func (t *transport) writeBatch(batch *h2.Output) error {
 	t.counters.bytesOut.Add(uint64(batch.Len()))
 	t.counters.writes.Add(1)
 	segments := batch.Segments()
-	if t.vector && len(segments) > 1 {
+	if t.socket != nil && len(segments) > 1 {
 		t.buffers = segments
-		_, err := t.buffers.WriteTo(t.nc)
+		_, err := t.buffers.WriteTo(t.socket)
 		return err
 	}
 	for _, segment := range segments {
@@ -188,15 +179,19 @@ func (t *transport) writeBatch(batch *h2.Output) error {
 func (t *transport) read() {
 	defer t.loops.Done()
 	t.chunk = newBuffer(firstChunk)
-	socket := newSocketReader(t.nc)
+	source, heard := io.Reader(t.nc), false
 	var err error
 	for err == nil {
 		t.makeRoom()
 		var n int
-		n, err = socket.Read(t.chunk.data[t.to:])
+		n, err = source.Read(t.chunk.data[t.to:])
 		if n == 0 {
 			continue
 		}
+		if t.socket != nil && !heard {
+			source = newSocketReader(t.socket)
+		}
+		heard = true
 		t.to += n
 		t.grow = t.to == len(t.chunk.data)
 		if t.small++; t.to > firstChunk {

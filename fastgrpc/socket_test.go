@@ -1,0 +1,99 @@
+package fastgrpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+)
+
+// watchedConn counts what still goes through it.
+type watchedConn struct {
+	net.Conn
+	reads, writes atomic.Int64
+}
+
+func (w *watchedConn) Read(p []byte) (int, error) {
+	w.reads.Add(1)
+	return w.Conn.Read(p)
+}
+
+func (w *watchedConn) Write(p []byte) (int, error) {
+	w.writes.Add(1)
+	return w.Conn.Write(p)
+}
+
+// openConn lets its socket be used in its place.
+type openConn struct{ *watchedConn }
+
+func (o openConn) Socket() net.Conn { return o.Conn }
+
+// TestTransparentConnection: a wrapper that says so sees the first read and no long
+// write; one that does not sees all.
+func TestTransparentConnection(t *testing.T) {
+	_, target := startFast(t)
+	for _, transparent := range []bool{true, false} {
+		watched := &watchedConn{}
+		c := dialFast(t, target, WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+			watched.Conn = nc
+			if transparent {
+				return openConn{watched}, err
+			}
+			return watched, err
+		}))
+		stub := testgrpc.NewTestServiceClient(c)
+		const calls = 10
+		in := request(bytes.Repeat([]byte{7}, 100<<10))
+		for range calls {
+			out, err := stub.UnaryCall(testContext(t), in)
+			if err != nil || !bytes.Equal(out.Payload.Body, in.Payload.Body) {
+				t.Fatalf("transparent %v: %v", transparent, err)
+			}
+		}
+		reads, writes := watched.reads.Load(), watched.writes.Load()
+		if transparent && (reads != 1 || writes >= calls) {
+			t.Errorf("a transparent wrapper saw %d reads, want 1, and %d writes in %d long calls", reads, writes, calls)
+		}
+		if !transparent && (reads <= calls || writes <= calls) {
+			t.Errorf("a wrapper saw %d reads and %d writes in %d calls, want all", reads, writes, calls)
+		}
+	}
+}
+
+// TestCauses: what a connection met can be found in the errors of its calls.
+func TestCauses(t *testing.T) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := lis.Addr().String()
+	server := NewServer()
+	testgrpc.RegisterTestServiceServer(server, echo{})
+	go func() { _ = server.Serve(lis) }()
+	c := dialFast(t, address)
+	stream, err := testgrpc.NewTestServiceClient(c).FullDuplexCall(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Stop()
+	if _, err := stream.Recv(); status.Code(err) != codes.Unavailable || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("a stream whose server went ended with %v (%T), want io.EOF or ECONNRESET within", err, err)
+	}
+	for refused := false; !refused; {
+		_, err := testgrpc.NewTestServiceClient(c).UnaryCall(testContext(t), request(nil))
+		if status.Code(err) != codes.Unavailable {
+			t.Fatalf("a call to nobody: %v", err)
+		}
+		refused = errors.Is(err, syscall.ECONNREFUSED) // the first may find the old connection leaving
+	}
+}
