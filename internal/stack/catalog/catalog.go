@@ -10,6 +10,7 @@ import (
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/connectstack"
 	"wirelab.dev/internal/stack/fake"
+	"wirelab.dev/internal/stack/faststack"
 	"wirelab.dev/internal/stack/grpcstack"
 	"wirelab.dev/internal/stack/rest"
 	"wirelab.dev/internal/stack/restjson"
@@ -26,6 +27,7 @@ func Stacks() []stack.Stack {
 		rest.H3,
 		restjson.Stack{},
 		grpcstack.Stack{},
+		faststack.Stack{Other: grpcstack.Stack{}},
 		connectstack.GRPC3,
 		connectstack.Connect,
 		fake.Stack{},

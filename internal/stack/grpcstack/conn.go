@@ -39,7 +39,7 @@ func (l *line) connect(ctx context.Context, target string, options ...grpc.DialO
 	c := &conn{line: l, first: first}
 	credentials := insecure.NewCredentials()
 	if l.tls != nil {
-		credentials = clientCredentials{}
+		credentials = stack.ClientCredentials()
 	}
 	c.ClientConn, err = grpc.NewClient(target, append(options,
 		grpc.WithTransportCredentials(credentials),
@@ -157,3 +157,6 @@ func (w *watched) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// NetConn is where credentials look for TLS.
+func (w *watched) NetConn() net.Conn { return w.Conn }

@@ -66,7 +66,7 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 		}
 		s.rootPEM = identity.RootPEM()
 		over := identity.ServerConfig(protocol)
-		options = append(options, grpc.Creds(serverCredentials{ctx: s.ctx, config: over}))
+		options = append(options, grpc.Creds(stack.ServerCredentials(s.ctx, over)))
 		if bound := s.security.Handshakes; bound > 0 {
 			listener = stack.Admit(listener, over, bound)
 		}

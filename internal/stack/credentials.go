@@ -1,4 +1,4 @@
-package grpcstack
+package stack
 
 import (
 	"context"
@@ -7,9 +7,18 @@ import (
 	"net"
 
 	"google.golang.org/grpc/credentials"
-
-	"wirelab.dev/internal/stack"
 )
+
+// ClientCredentials take connections on which the handshake is done: the Dialer
+// does it, which counts and times it as for every stack.
+func ClientCredentials() credentials.TransportCredentials { return clientCredentials{} }
+
+// ServerCredentials shake hands on the connection's own goroutine, unless Admit
+// has done so. ctx ends handshakes in progress: gRPC's libraries would wait for a
+// mute peer.
+func ServerCredentials(ctx context.Context, config *tls.Config) credentials.TransportCredentials {
+	return serverCredentials{ctx: ctx, config: config}
+}
 
 // secured is what both ends' credentials say of themselves.
 type secured struct{}
@@ -30,14 +39,18 @@ func infoOf(conn *tls.Conn) credentials.TLSInfo {
 	}
 }
 
-// clientCredentials take connections on which the handshake is done: the Dialer
-// does it, which counts and times it as for every stack.
 type clientCredentials struct{ secured }
 
-var _ credentials.TransportCredentials = clientCredentials{}
-
 func (clientCredentials) ClientHandshake(_ context.Context, _ string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return raw, infoOf(raw.(*watched).Conn.(*tls.Conn)), nil
+	conn, ok := raw.(*tls.Conn)
+	for inner := raw; !ok; conn, ok = inner.(*tls.Conn) {
+		outer, wraps := inner.(interface{ NetConn() net.Conn })
+		if !wraps {
+			return nil, nil, errors.New("the connection is not TLS")
+		}
+		inner = outer.NetConn()
+	}
+	return raw, infoOf(conn), nil
 }
 
 func (clientCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -46,22 +59,18 @@ func (clientCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthIn
 
 func (c clientCredentials) Clone() credentials.TransportCredentials { return c }
 
-// serverCredentials shake hands on the connection's own goroutine, unless the
-// listener has done so.
 type serverCredentials struct {
 	secured
-	ctx    context.Context // ends with the server: grpc-go would wait for a mute peer
+	ctx    context.Context
 	config *tls.Config
 }
-
-var _ credentials.TransportCredentials = serverCredentials{}
 
 func (s serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, admitted := raw.(*tls.Conn)
 	if !admitted {
 		conn = tls.Server(raw, s.config)
 	}
-	if err := stack.Shake(s.ctx, conn); err != nil {
+	if err := Shake(s.ctx, conn); err != nil {
 		return nil, nil, err
 	}
 	return conn, infoOf(conn), nil

@@ -1,0 +1,147 @@
+// Package faststack is the stack `fastgrpc`: the library wirelab.dev/fastgrpc at one
+// end or at both, over HTTP/2, with or without TLS.
+//
+// The wire is gRPC's own, byte for byte what the stack `grpc` understands, so that
+// either end may be grpc-go instead: what an end costs can then be told from what
+// its peer costs it. The library runs on its defaults; only the message limit is
+// raised, to the one of all stacks. Reflection and health are served as by `grpc`.
+//
+// The package must not know how the other library is driven: it is handed that
+// stack, and asks it for an end.
+package faststack
+
+import (
+	"context"
+	"fmt"
+
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack"
+)
+
+// Stack is fastgrpc.
+type Stack struct {
+	// Other is the stack of the end that is not fastgrpc, where the option
+	// ends asks for one: `grpc`.
+	Other stack.Stack
+}
+
+var (
+	_ stack.Stack   = Stack{}
+	_ stack.Lasting = Stack{}
+)
+
+// The options.
+const (
+	endsKey  = "ends"
+	aliasKey = "alias"
+)
+
+// The ends that may be fastgrpc.
+const (
+	both       = "both"
+	clientOnly = "client"
+	serverOnly = "server"
+)
+
+// Name is `fastgrpc`.
+func (Stack) Name() string { return "fastgrpc" }
+
+// Describe says what goes over the wire.
+func (Stack) Describe() string {
+	return "gRPC by wirelab's own library: protobuf over HTTP/2, the same bytes as grpc"
+}
+
+// Options lists what changes it.
+func (Stack) Options() []stack.Option {
+	return append([]stack.Option{
+		{Key: endsKey, Values: []string{both, clientOnly, serverOnly}, Default: both, Help: "which ends are fastgrpc; the other one is grpc-go"},
+		{Key: aliasKey, Values: []string{"off", "on"}, Default: "off", Help: "long bytes fields point into the receive buffer instead of being copied: in requests, and in the answers of streams"},
+	}, stack.TLSOptions(stack.OptionalTLS)...)
+}
+
+// DefaultConnection is one connection for all: HTTP/2 was made for it.
+func (Stack) DefaultConnection() scenario.Connection {
+	return scenario.Connection{Mode: scenario.Shared}
+}
+
+// settings are a variant's options.
+type settings struct {
+	ends     string
+	alias    bool
+	security stack.Security
+}
+
+func read(v scenario.Variant) (settings, error) {
+	s := settings{ends: both}
+	if ends, set := v.Get(endsKey); set {
+		s.ends = ends
+	}
+	switch s.ends {
+	case both, clientOnly, serverOnly:
+	default:
+		return s, fmt.Errorf("variant %s: %s=%s: %s", v, endsKey, s.ends, scenario.Suggest(s.ends, []string{both, clientOnly, serverOnly}))
+	}
+	alias, _ := v.Get(aliasKey)
+	s.alias = alias == "on"
+	var err error
+	s.security, err = stack.SecurityOf(v, stack.OptionalTLS)
+	return s, err
+}
+
+// others is the variant of the other stack at the end that is not fastgrpc: all that
+// both ends must agree on.
+func (s Stack) others(v scenario.Variant) scenario.Variant {
+	own := scenario.Variant{Stack: s.Other.Name()}
+	for _, o := range stack.TLSOptions(stack.OptionalTLS) {
+		if value, set := v.Get(o.Key); set {
+			own = own.With(o.Key, value)
+		}
+	}
+	return own
+}
+
+// NewServer makes a server of the library that the variant has at this end.
+func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
+	own, err := read(v)
+	if err != nil {
+		return nil, err
+	}
+	if own.ends == clientOnly {
+		return s.Other.NewServer(s.others(v))
+	}
+	return newServer(own), nil
+}
+
+// NewClient opens the connections that are kept, one after the other.
+func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
+	own, err := read(v)
+	if err != nil {
+		return nil, err
+	}
+	if own.ends == serverOnly {
+		return s.Other.NewClient(ctx, s.others(v), target)
+	}
+	if err := s.LacksLifecycle(v, target.Lifecycle); err != nil {
+		return nil, err
+	}
+	l, err := newLine(own, target)
+	if err != nil {
+		return nil, err
+	}
+	if target.Lifecycle == stack.Kept {
+		return l.pool(ctx)
+	}
+	if err := l.rehearse(ctx); err != nil {
+		return nil, l.explain(ctx, err)
+	}
+	return stack.NewPerCall(l.single), nil
+}
+
+// LacksLifecycle says what TCP has not.
+func (Stack) LacksLifecycle(v scenario.Variant, l stack.Lifecycle) error {
+	security, err := stack.SecurityOf(v, stack.OptionalTLS)
+	if err != nil {
+		return err
+	}
+	return security.LacksOverTLS(v, l)
+}
