@@ -153,7 +153,7 @@ func (p pair) start(t testing.TB) testgrpc.TestServiceClient {
 }
 
 func testContext(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // a busy machine under -race may take long
 	t.Cleanup(cancel)
 	return ctx
 }

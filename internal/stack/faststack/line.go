@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -66,7 +67,7 @@ func (s socket) Socket() net.Conn { return s.counted }
 // connect makes a client of one connection and waits until it can take calls. The
 // library would go on trying; the first failure is enough here.
 func (l *line) connect(ctx context.Context, more ...fastgrpc.ClientOption) (*fastgrpc.Client, error) {
-	options := append(more,
+	options := append(slices.Clip(more),
 		fastgrpc.WithTransportCredentials(insecure.NewCredentials()),
 		fastgrpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.open(ctx) }),
 		fastgrpc.WithDefaultCallOptions(
