@@ -32,6 +32,9 @@ the services asks who calls.`,
 		Example: `  wirelab serve --stack rest --addr 127.0.0.1:8080
   curl --data-binary @payload.bin -H 'Content-Type: application/x-protobuf' http://127.0.0.1:8080/echo
 
+  wirelab serve --stack rest-json --workload users --addr 127.0.0.1:8080
+  curl 'http://127.0.0.1:8080/users?limit=2'
+
   wirelab serve --stack h1 --tls --ca root.pem --addr 127.0.0.1:8443
   curl --cacert root.pem --data-binary @payload.bin -H 'Content-Type: application/x-protobuf' https://127.0.0.1:8443/echo
 

@@ -87,6 +87,30 @@ func TestCurlCanTalkToRest(t *testing.T) {
 	wantEcho(t, sent, answer)
 }
 
+// The lines that docs/wire-rest-json.md has for people.
+func TestCurlCanTalkToRESTInJSON(t *testing.T) {
+	curl, err := exec.LookPath("curl")
+	if err != nil {
+		t.Skip("curl is not on this machine")
+	}
+	users := "http://" + serving(t, "--stack", "rest-json", "--workload", "users:work=0s") + "/users"
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{users + "/user-0000042"}, `"email":"user-0000042@example.com"`},
+		{[]string{users + "?limit=2&offset=10"}, `"id":"user-0000011"`},
+		{[]string{users, "-H", "Content-Type: application/json", "-d", `{"id": "ada-1", "name": "Ada", "email": "ada@example.com"}`}, `"id":"ada-1"`},
+		{[]string{users + "/nobody", "-w", " %{http_code}"}, `"code":"NOT_FOUND"`},
+		{[]string{users + "/nobody", "-w", " %{http_code}"}, ` 404`},
+	} {
+		answer, err := exec.Command(curl, append([]string{"-sS"}, test.args...)...).CombinedOutput()
+		if err != nil || !bytes.Contains(answer, []byte(test.want)) {
+			t.Errorf("curl %q: %s %v, want %s", test.args, answer, err, test.want)
+		}
+	}
+}
+
 // A plain grpc-go client stands for grpcurl, which asks by reflection first.
 func TestGRPCClientsCanTalkToGRPC(t *testing.T) {
 	address := serving(t, "--stack", "grpc")

@@ -42,10 +42,8 @@ type Segment struct {
 func Of(fullMethod string) (Route, error) {
 	service, operation, _ := strings.Cut(strings.TrimPrefix(fullMethod, "/"), "/")
 	short := Route{Verb: http.MethodPost, InBody: true, Success: http.StatusOK, Path: []Segment{{Text: shortName(operation)}}}
-	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service + "." + operation))
-	if err != nil {
-		return short, nil // not linked in: nothing is known of it
-	}
+	// What is not linked in is not found, and nothing is known of it.
+	found, _ := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service + "." + operation))
 	method, ok := found.(protoreflect.MethodDescriptor)
 	if !ok || !proto.HasExtension(method.Options(), routepb.E_Http) {
 		return short, nil

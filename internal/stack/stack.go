@@ -217,6 +217,12 @@ type Connecting interface {
 	Connection(scenario.Variant) (mode scenario.Connection, said bool)
 }
 
+// Diverse is an optional ability of a Stack whose variants do not all have its
+// default connection.
+type Diverse interface {
+	DefaultConnectionOf(scenario.Variant) scenario.Connection
+}
+
 // ConnectionOf is the mode that a variant of s runs in where asked, which may
 // be the zero value, is what a person asked for.
 func ConnectionOf(s Stack, v scenario.Variant, asked scenario.Connection) scenario.Connection {
@@ -227,6 +233,9 @@ func ConnectionOf(s Stack, v scenario.Variant, asked scenario.Connection) scenar
 	}
 	if asked != (scenario.Connection{}) {
 		return asked
+	}
+	if d, ok := s.(Diverse); ok {
+		return d.DefaultConnectionOf(v)
 	}
 	return s.DefaultConnection()
 }

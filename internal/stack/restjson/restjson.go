@@ -34,6 +34,7 @@ var (
 	_ stack.Limited = Stack{}
 	_ stack.Lasting = Stack{}
 	_ stack.Tuned   = Stack{}
+	_ stack.Diverse = Stack{}
 )
 
 const (
@@ -57,10 +58,17 @@ func (Stack) Options() []stack.Option {
 	}, stack.TLSOptions(stack.OptionalTLS)...)
 }
 
-// DefaultConnection is net/http's pool: over HTTP/1.1 it grows to one connection
-// a client. A variant over HTTP/2 is asked in the mode that suits it with conn=.
+// DefaultConnection is net/http's pool, which grows to one connection a client.
 func (Stack) DefaultConnection() scenario.Connection {
 	return scenario.Connection{Mode: scenario.Pool}
+}
+
+// DefaultConnectionOf is one for all over HTTP/2, which was made for it.
+func (s Stack) DefaultConnectionOf(v scenario.Variant) scenario.Connection {
+	if set, err := read(v); err == nil && set.version == httpwire.HTTP2 {
+		return scenario.Connection{Mode: scenario.Shared}
+	}
+	return s.DefaultConnection()
 }
 
 // settings is a variant's options, read.

@@ -165,7 +165,7 @@ func TestRESTAsPeopleWriteIt(t *testing.T) {
 		{"empty", request{"POST", "/users", inJSON, ""}, 400, "INVALID_ARGUMENT", "it is empty"},
 		{"two objects", request{"POST", "/users", inJSON, `{} {}`}, 400, "INVALID_ARGUMENT", "more behind the object"},
 		{"a list", request{"POST", "/users", inJSON, `[]`}, 400, "INVALID_ARGUMENT", "want an object"},
-		{"unknown field", request{"POST", "/users", inJSON, `{"nmae":"Ada"}`}, 400, "INVALID_ARGUMENT", "did you mean name?"},
+		{"unknown field", request{"POST", "/users", inJSON, `{"nam":"Ada"}`}, 400, "INVALID_ARGUMENT", "did you mean name?"},
 		{"wrong type", request{"POST", "/users", inJSON, `{"age":"old"}`}, 400, "INVALID_ARGUMENT", "age: want int32, found a JSON string"},
 		{"unknown query", request{"GET", "/users?limt=3", "", ""}, 400, "INVALID_ARGUMENT", "did you mean limit?"},
 		{"no number", request{"GET", "/users?limit=many", "", ""}, 400, "INVALID_ARGUMENT", "want a whole number"},
