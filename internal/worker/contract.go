@@ -54,6 +54,7 @@ type Spec struct {
 
 // Workload names the service and its parameters.
 type Workload struct {
+	// Name may have options behind it, as in users:op=get-user,work=0s.
 	Name          string `json:"name"`
 	RequestBytes  int    `json:"request_bytes"`
 	ResponseBytes int    `json:"response_bytes"`
