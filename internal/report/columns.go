@@ -1,0 +1,166 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"wirelab.dev/internal/analysis"
+)
+
+// column is one figure of every line. Those with a patience are left out where
+// the terminal is too narrow, the least patient first.
+type column struct {
+	title    string
+	left     bool
+	patience int // 0: never left out
+	value    func(line) string
+	width    int
+}
+
+func columns(cells []*analysis.Cell) []column {
+	all := []column{
+		{title: "stack", left: true, value: func(l line) string {
+			if l.subordinate != "" {
+				return l.subordinate
+			}
+			return l.cell.Variant
+		}},
+		{title: "workload", left: true, value: ofCell(func(c *analysis.Cell) string { return c.Workload })},
+		{title: "size", value: ofCell(func(c *analysis.Cell) string { return sizes(c.RequestBytes, c.ResponseBytes) })},
+		{title: "c", value: ofCell(func(c *analysis.Cell) string { return strconv.Itoa(c.Clients) })},
+		{title: "load", left: true, value: ofCell(load)},
+		{title: "req/s", value: measured(func(c *analysis.Cell) string { return perSecond(c.Throughput.Value) })},
+		{title: "mean", patience: 6, value: timed(func(l *analysis.Latencies) analysis.Figure { return l.Mean })},
+		{title: "P50", value: timed(func(l *analysis.Latencies) analysis.Figure { return l.P50 })},
+		{title: "P90", patience: 2, value: timed(func(l *analysis.Latencies) analysis.Figure { return l.P90 })},
+		{title: "P99", value: timed(func(l *analysis.Latencies) analysis.Figure { return l.P99 })},
+		{title: "P99.9", patience: 3, value: timed(func(l *analysis.Latencies) analysis.Figure { return l.P999 })},
+		{title: "P99.99", patience: 1, value: timed(func(l *analysis.Latencies) analysis.Figure { return l.P9999 })},
+		{title: "max", patience: 5, value: timed(func(l *analysis.Latencies) analysis.Figure { return l.Max })},
+		{title: "P99/P50", patience: 7, value: measured(func(c *analysis.Cell) string { return plain(c.P99OverP50.Value) })},
+		{title: "conn", left: true, value: ofCell(func(c *analysis.Cell) string { return c.Connection })},
+		{title: "ok", value: ofCell(survived)},
+		{title: "hs P50", patience: 8, value: measured(func(c *analysis.Cell) string { return handshake(c) })},
+		{title: "err", value: ofCell(func(c *analysis.Cell) string { return thousands(c.Errors) })},
+		{title: "client", patience: 4, value: measured(func(c *analysis.Cell) string { return maybeMicros(c.Client.CPU) })},
+		{title: "server", patience: 4, value: measured(func(c *analysis.Cell) string { return maybeMicros(c.Server.CPU) })},
+		{title: "valid", left: true, value: validity},
+	}
+	perRequest := slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Connections.PerRequest })
+	return slices.DeleteFunc(all, func(c column) bool {
+		switch c.title {
+		case "workload":
+			return !varies(cells, func(c *analysis.Cell) string { return c.Workload })
+		case "load":
+			return !varies(cells, load)
+		case "conn":
+			return !slices.ContainsFunc(cells, hidesItsMode)
+		case "ok":
+			return !perRequest
+		case "err":
+			return perRequest
+		case "hs P50":
+			return !perRequest || !slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Connections.Handshake != nil })
+		}
+		return false
+	})
+}
+
+func ofCell(show func(*analysis.Cell) string) func(line) string {
+	return func(l line) string {
+		if l.subordinate != "" {
+			return ""
+		}
+		return show(l.cell)
+	}
+}
+
+func measured(show func(*analysis.Cell) string) func(line) string {
+	return ofCell(func(c *analysis.Cell) string {
+		if !c.HasFigures() {
+			return absent
+		}
+		return show(c)
+	})
+}
+
+func timed(figure func(*analysis.Latencies) analysis.Figure) func(line) string {
+	return func(l line) string {
+		if !l.cell.HasFigures() {
+			return absent
+		}
+		return micros(figure(l.latencies).Value)
+	}
+}
+
+func validity(l line) string {
+	if l.subordinate != "" {
+		return ""
+	}
+	text := fmt.Sprintf("%d/%d", l.cell.Valid, l.cell.Trials)
+	if !l.cell.IsValid() {
+		text = "INVALID"
+	}
+	return strings.TrimSpace(text + " " + l.marks)
+}
+
+func maybeMicros(f *analysis.Figure) string {
+	if f == nil {
+		return absent
+	}
+	return micros(f.Value)
+}
+
+// sizes shows the size of the messages, and both where they differ.
+func sizes(request, response int) string {
+	if request == response {
+		return byteSize(request)
+	}
+	return byteSize(request) + "→" + byteSize(response)
+}
+
+// hidesItsMode tells whether a cell opens a connection a request, and its
+// variant does not say so.
+func hidesItsMode(c *analysis.Cell) bool {
+	return c.Connections.PerRequest && !strings.Contains(c.Variant, "conn=")
+}
+
+// survived is the share of requests that were answered. It is known of a cell
+// that is not valid too.
+func survived(c *analysis.Cell) string {
+	share, known := c.Survival.Share()
+	if !known {
+		return absent
+	}
+	return percent(share)
+}
+
+func handshake(c *analysis.Cell) string {
+	if c.Connections.Handshake == nil {
+		return absent
+	}
+	return micros(c.Connections.Handshake.P50.Value)
+}
+
+// load says in short how the cell was loaded. A limit is in the variant's name.
+func load(c *analysis.Cell) string {
+	switch l := c.Load; {
+	case l.Burst > 0:
+		return "burst of " + thousands(int64(l.Burst))
+	case l.RampTo > 0:
+		return "ramp " + perSecond(l.RatePerSecond) + " to " + perSecond(l.RampTo) + "/s"
+	case l.RatePerSecond > 0:
+		return strings.TrimSpace(l.Arrivals + " " + perSecond(l.RatePerSecond) + "/s")
+	case l.Goal != "":
+		return l.Model + " " + l.Goal
+	default:
+		return l.Model
+	}
+}
+
+func varies(cells []*analysis.Cell, of func(*analysis.Cell) string) bool {
+	return slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return of(c) != of(cells[0]) })
+}
+
