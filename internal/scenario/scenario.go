@@ -179,6 +179,10 @@ func (s *Scenario) Quick() *Scenario {
 }
 
 func (r Reduction) of(p Part) Part {
+	p.Repeats = min(p.Repeats, r.Repeats)
+	if p.Load.Model == Burst { // it is over in a moment, and a smaller one is another question
+		return p
+	}
 	clients := make([]int, 0, len(p.Clients))
 	for _, c := range p.Clients {
 		if c = min(c, r.MaxClients); !slices.Contains(clients, c) {
@@ -195,7 +199,6 @@ func (r Reduction) of(p Part) Part {
 	if p.Load.Duration > 0 && p.Load.Model != Search { // a shorter step would only be a worse one
 		p.Load.Duration = max(1, Duration(math.Round(float64(p.Load.Duration)*r.Requests)))
 	}
-	p.Repeats = min(p.Repeats, r.Repeats)
 	return p
 }
 
