@@ -8,8 +8,8 @@ import (
 
 // ofKernel reads the error numbers (errno(3)).
 func ofKernel(err error) Class {
-	is := func(any ...syscall.Errno) bool {
-		for _, number := range any {
+	is := func(numbers ...syscall.Errno) bool {
+		for _, number := range numbers {
 			if errors.Is(err, number) {
 				return true
 			}

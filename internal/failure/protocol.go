@@ -14,9 +14,6 @@ func ofProtocol(err error) Class {
 	if stream, ok := errors.AsType[http2.StreamError](err); ok {
 		return ofHTTP2(stream.Code)
 	}
-	if _, ok := errors.AsType[http2.GoAwayError](err); ok {
-		return GoAway
-	}
 	if connection, ok := errors.AsType[http2.ConnectionError](err); ok && http2.ErrCode(connection) == http2.ErrCodeFlowControl {
 		return FlowControl
 	}

@@ -19,8 +19,8 @@ import (
 	"wirelab.dev/internal/stack/stacktest/testpb"
 )
 
-// Plaintext: where one end speaks TLS and the other does not, the caller is told
-// so. Without, the connection ends, and the call with it.
+// Plaintext is the ability to tell a caller that one end speaks TLS and the
+// other does not. Without, the connection ends, and the call with it.
 const Plaintext Ability = "plaintext noticed"
 
 // RunSecurity runs the checks of a variant over TLS: whom a client trusts, and
