@@ -21,7 +21,7 @@ type Client struct {
 func NewClient(ctx context.Context, plan ClientPlan) (*Client, error) {
 	carrier, err := newCarrier(ctx, plan)
 	if err != nil {
-		return nil, fmt.Errorf("open connections to %s: %w", plan.Address, err)
+		return nil, fmt.Errorf("open connections to %s: %w", plan.Address, plan.explain(ctx, err))
 	}
 	return &Client{carrier: carrier, http: http.Client{
 		Transport: carrier,

@@ -17,7 +17,8 @@ import (
 // those at work as well.
 type pool struct {
 	*http.Transport
-	plan ClientPlan
+	plan   ClientPlan
+	opened chan net.Conn // for net/http to take
 
 	mu     sync.Mutex
 	open   map[*pooled]bool
@@ -32,14 +33,29 @@ type pooled struct {
 
 func newPool(ctx context.Context, plan ClientPlan) (*pool, error) {
 	size := max(plan.Connections, 1)
-	p := &pool{Transport: plan.newTransport(), plan: plan, open: map[*pooled]bool{}}
+	p := &pool{Transport: plan.newTransport(), plan: plan, opened: make(chan net.Conn, size), open: map[*pooled]bool{}}
 	p.MaxConnsPerHost, p.MaxIdleConnsPerHost = size, size
-	p.DialContext, p.DialTLSContext = p.dial, p.dialTLS
+	p.DialContext, p.DialTLSContext = p.takeOr(p.dial), p.takeOr(p.dialTLS)
 	if err := p.fill(ctx, size); err != nil {
 		_ = p.Close()
 		return nil, err
 	}
 	return p, nil
+}
+
+// dialFunc is what net/http opens a connection by.
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// takeOr prefers what is open already.
+func (p *pool) takeOr(dial dialFunc) dialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		select {
+		case conn := <-p.opened:
+			return conn, nil
+		default:
+			return dial(ctx, network, address)
+		}
+	}
 }
 
 func (p *pool) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -101,10 +117,33 @@ func (p *pool) Close() error {
 	return nil
 }
 
-// fill opens n connections and leaves them idle. Each is opened by a request of
-// its own, and none of these is sent before all have theirs: so none can take
-// over the connection of another that is already done.
+// fill opens n connections and leaves them idle. They are opened here, since
+// net/http would report only that ctx has ended and not what was met until then.
 func (p *pool) fill(ctx context.Context, n int) error {
+	dial := p.dial
+	if p.plan.TLS != nil {
+		dial = p.dialTLS
+	}
+	opening, dialCtx := errgroup.WithContext(ctx)
+	for range n {
+		opening.Go(func() error {
+			conn, err := dial(dialCtx, "tcp", p.plan.Address)
+			if err == nil {
+				p.opened <- conn
+			}
+			return err
+		})
+	}
+	if err := opening.Wait(); err != nil {
+		return err
+	}
+	return p.hand(ctx, n)
+}
+
+// hand gives net/http the connections, each by a request of its own. None of
+// these is sent before all have theirs: so none can take over the connection of
+// another that is already done.
+func (p *pool) hand(ctx context.Context, n int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var missing atomic.Int64
 	missing.Store(int64(n))

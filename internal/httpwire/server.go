@@ -56,8 +56,12 @@ func newTCPServer(plan ServerPlan) *tcpServer {
 		ErrorLog:          log.New(&boundedLog{to: os.Stderr}, "", 0), //nolint:forbidigo // net/http has no other way to say that a handler panicked
 		ConnState:         s.resident.connState,
 	}
-	if plan.Version == HTTP1 { // with HTTP/2, handlers have goroutines of their own
+	switch {
+	case plan.Version == HTTP1: // with HTTP/2, handlers have goroutines of their own
 		s.http.Handler = s.resident.exceptIn(plan.Handler)
+	case plan.TLS == nil:
+		s.http.Protocols.SetHTTP1(true)
+		s.http.Handler = onlyHTTP2(plan.Handler)
 	}
 	if plan.Connected != nil {
 		s.http.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {

@@ -114,10 +114,10 @@ func errorIn(response *http.Response, body []byte) error {
 	return status.Errorf(codeOf(response.StatusCode), "rest: the server answered %s%s", response.Status, excerpt(contentType, body))
 }
 
-// excerpt is the beginning of a body that is text.
+// excerpt is the beginning of a body that is text, or does not say what it is.
 func excerpt(contentType string, body []byte) string {
 	const enough = 200
-	if !strings.HasPrefix(contentType, "text/") || len(body) == 0 {
+	if contentType != "" && !strings.HasPrefix(contentType, "text/") || len(body) == 0 {
 		return ""
 	}
 	return fmt.Sprintf(": %.*q", enough, strings.TrimSpace(string(body)))

@@ -20,12 +20,12 @@ func TestSuite(t *testing.T) {
 		{"h1:tls=on,handshakes=2", stack.Fresh},
 		{"h1:tls=on", stack.Resumed},
 		{"h2", stack.Kept},
-		{"h2:codec=json", stack.Fresh},
+		{"h2", stack.Fresh},
 		{"h2:tls=on", stack.Kept},
 		{"h2:tls=on,handshakes=2", stack.Fresh},
 		{"h2:tls=on", stack.Resumed},
 		{"h3", stack.Kept},
-		{"h3:codec=json", stack.Fresh},
+		{"h3", stack.Fresh},
 		{"h3:handshakes=2", stack.Resumed},
 		{"h3", stack.Early},
 	} {
@@ -41,6 +41,24 @@ func TestSuite(t *testing.T) {
 				},
 				Garbage: garbage(s),
 			})
+		})
+	}
+}
+
+func TestSecurity(t *testing.T) {
+	for _, variant := range []string{"h1:tls=on", "h1:tls=on,handshakes=2", "h2:tls=on", "h2:tls=on,handshakes=2"} {
+		t.Run(variant, func(t *testing.T) {
+			s, v := variantOf(t, variant)
+			stacktest.RunSecurity(t, stacktest.Subject{Stack: s, Variant: v, Datagrams: s == H3})
+		})
+	}
+}
+
+func TestNothingLeaks(t *testing.T) {
+	for _, variant := range []string{"rest", "h1:tls=on", "h2", "h2:tls=on"} {
+		t.Run(variant, func(t *testing.T) {
+			s, v := variantOf(t, variant)
+			stacktest.RunLeaks(t, stacktest.Subject{Stack: s, Variant: v, Datagrams: s == H3})
 		})
 	}
 }
