@@ -40,7 +40,7 @@ func listen(t testing.TB, answer func(net.Conn)) (address string) {
 // tenfold answers each request of so many bytes with ten times as many.
 func tenfold(requestBytes int) func(net.Conn) {
 	return func(conn net.Conn) {
-		defer conn.Close() //nolint:errcheck // the test is over
+		defer conn.Close()
 		request := make([]byte, requestBytes)
 		for {
 			if _, err := io.ReadFull(conn, request); err != nil {
@@ -107,7 +107,7 @@ func TestTrafficOfHTTP(t *testing.T) {
 	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 	read := make(chan int, 1)
 	address := listen(t, func(conn net.Conn) {
-		defer conn.Close() //nolint:errcheck // the test is over
+		defer conn.Close()
 		var raw bytes.Buffer
 		in := bufio.NewReader(io.TeeReader(conn, &raw))
 		request, err := http.ReadRequest(in)
@@ -258,7 +258,7 @@ func BenchmarkTraffic(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer conn.Close() //nolint:errcheck // the benchmark is over
+		defer conn.Close()
 	}
 	for b.Loop() {
 		d.Traffic()
