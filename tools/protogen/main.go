@@ -40,12 +40,22 @@ const module = "wirelab.dev"
 var plugins = []plugin{
 	{tool: "protoc-gen-go"},
 	{tool: "protoc-gen-go-grpc"},
+	{
+		tool: "protoc-gen-go-vtproto", options: []string{"features=marshal+unmarshal+size"},
+		// What the codecs under test are to carry.
+		only: []string{
+			"internal/workload/echo/echo.proto",
+			"internal/workload/store/store.proto",
+			"internal/workload/users/users.proto",
+		},
+	},
 }
 
 // plugin is a protoc plugin and the options it is given besides the module.
 type plugin struct {
 	tool    string
 	options []string
+	only    []string // the files it is for; empty: all
 }
 
 func main() {
@@ -162,6 +172,10 @@ func (o *fileOrder) add(file protoreflect.FileDescriptor) {
 // ask runs the plugin once: the request on its standard input, the response on
 // its standard output.
 func (p plugin) ask(ctx context.Context, request *pluginpb.CodeGeneratorRequest) (*pluginpb.CodeGeneratorResponse, error) {
+	request = proto.CloneOf(request)
+	if len(p.only) > 0 {
+		request.FileToGenerate = slices.DeleteFunc(request.FileToGenerate, func(name string) bool { return !slices.Contains(p.only, name) })
+	}
 	request.Parameter = proto.String(strings.Join(append([]string{"module=" + module}, p.options...), ","))
 	input, err := proto.Marshal(request)
 	if err != nil {
