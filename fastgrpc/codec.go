@@ -36,12 +36,14 @@ type (
 
 // protoCodec is standard protobuf, and vtprotobuf's methods where a message has
 // them, marshalled straight into the buffer that will be written.
-type protoCodec struct{}
+type protoCodec struct {
+	plain bool // package proto alone
+}
 
 func (protoCodec) name() string { return grpcproto.Name }
 
-func (protoCodec) marshal(v any) (*buffer, error) {
-	if m, ok := v.(sizedMarshaler); ok {
+func (c protoCodec) marshal(v any) (*buffer, error) {
+	if m, ok := v.(sizedMarshaler); ok && !c.plain {
 		b := newBuffer(prefixLen + m.SizeVT())
 		if _, err := m.MarshalToSizedBufferVT(b.data[prefixLen:]); err != nil {
 			b.Release()
@@ -63,11 +65,11 @@ func (protoCodec) marshal(v any) (*buffer, error) {
 	return b, nil
 }
 
-func (protoCodec) unmarshal(data []byte, v any, alias bool) error {
-	if m, ok := v.(vtAliasUnmarshaler); ok && alias {
+func (c protoCodec) unmarshal(data []byte, v any, alias bool) error {
+	if m, ok := v.(vtAliasUnmarshaler); ok && alias && !c.plain {
 		return m.UnmarshalVTUnsafe(data)
 	}
-	if m, ok := v.(vtUnmarshaler); ok {
+	if m, ok := v.(vtUnmarshaler); ok && !c.plain {
 		if r, ok := v.(interface{ Reset() }); ok {
 			r.Reset()
 		}

@@ -182,6 +182,10 @@ func ForceServerCodecV2(c encoding.CodecV2) ServerOption {
 	return func(o *serverOptions) { o.codec = codecV2{c} }
 }
 
+// PlainProto has package proto read and write every message, also those that have
+// vtprotobuf's methods, which are used otherwise.
+func PlainProto() ServerOption { return func(o *serverOptions) { o.codec = protoCodec{plain: true} } }
+
 // AliasRequests lets bytes fields of requests point into the receive buffer. They
 // are valid until the next RecvMsg of the stream, and in a unary call until its
 // handler returns: a handler that keeps one must copy it.
@@ -292,6 +296,12 @@ func WithMaxHeaderListSize(bytes int) ClientOption {
 // WithStatsHandler adds an observer, such as OpenTelemetry's.
 func WithStatsHandler(h stats.Handler) ClientOption {
 	return func(o *clientOptions) { o.statsHandlers = append(o.statsHandlers, h) }
+}
+
+// WithPlainProto has package proto read and write every message, also those that have
+// vtprotobuf's methods, which are used otherwise.
+func WithPlainProto() ClientOption {
+	return func(o *clientOptions) { o.codec = protoCodec{plain: true} }
 }
 
 // WithAliasedResponses lets bytes fields of streamed responses point into the
