@@ -42,7 +42,7 @@ func TestBadVariantsAreExplained(t *testing.T) {
 		"rest:window=1":             "want one of inflight, conn",
 		"rest:inflight=0":           "whole number",
 		"fake:stall=2s":             "fills the whole period",
-		"grpc:buffers=pooled":       "want one of conns, tls",
+		"grpc:buffers=pooled":       "buffers=pooled",
 		"h1:codec=xml":              "want one of protobuf, json",
 		"h2:conn=resumed":           "set tls=on",
 		"h2:tls=on,conn=0rtt":       "h3 and grpc-h3 have it",

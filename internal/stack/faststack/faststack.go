@@ -34,6 +34,7 @@ var (
 const (
 	endsKey  = "ends"
 	aliasKey = "alias"
+	codecKey = "codec"
 )
 
 // The ends that may be fastgrpc.
@@ -41,6 +42,12 @@ const (
 	both       = "both"
 	clientOnly = "client"
 	serverOnly = "server"
+)
+
+// The codecs. The bytes on the wire are the same.
+const (
+	codecProto = "proto"
+	codecVT    = "vt"
 )
 
 // Name is `fastgrpc`.
@@ -55,6 +62,7 @@ func (Stack) Describe() string {
 func (Stack) Options() []stack.Option {
 	return append([]stack.Option{
 		{Key: endsKey, Values: []string{both, clientOnly, serverOnly}, Default: both, Help: "which ends are fastgrpc; the other one is grpc-go"},
+		{Key: codecKey, Values: []string{codecProto, codecVT}, Default: codecProto, Help: "proto: package proto; vt: vtprotobuf, for messages that have its methods"},
 		{Key: aliasKey, Values: []string{"off", "on"}, Default: "off", Help: "long bytes fields point into the receive buffer instead of being copied: in requests, and in the answers of streams"},
 	}, stack.TLSOptions(stack.OptionalTLS)...)
 }
@@ -67,6 +75,7 @@ func (Stack) DefaultConnection() scenario.Connection {
 // settings are a variant's options.
 type settings struct {
 	ends     string
+	codec    string
 	alias    bool
 	security stack.Security
 }
@@ -81,6 +90,7 @@ func read(v scenario.Variant) (settings, error) {
 	default:
 		return s, fmt.Errorf("variant %s: %s=%s: %s", v, endsKey, s.ends, scenario.Suggest(s.ends, []string{both, clientOnly, serverOnly}))
 	}
+	s.codec, _ = v.Get(codecKey)
 	alias, _ := v.Get(aliasKey)
 	s.alias = alias == "on"
 	var err error
@@ -88,14 +98,17 @@ func read(v scenario.Variant) (settings, error) {
 	return s, err
 }
 
-// others is the variant of the other stack at the end that is not fastgrpc: all that
-// both ends must agree on.
+// others is the variant of the other stack at the end that is not fastgrpc: what both
+// ends must agree on, and its codec nearest to the library's.
 func (s Stack) others(v scenario.Variant) scenario.Variant {
 	own := scenario.Variant{Stack: s.Other.Name()}
 	for _, o := range stack.TLSOptions(stack.OptionalTLS) {
 		if value, set := v.Get(o.Key); set {
 			own = own.With(o.Key, value)
 		}
+	}
+	if codec, _ := v.Get(codecKey); codec == codecVT {
+		own = own.With(codecKey, "vt2")
 	}
 	return own
 }

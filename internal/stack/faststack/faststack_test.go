@@ -30,11 +30,11 @@ func TestSuite(t *testing.T) {
 	}{
 		{"fastgrpc", stack.Kept},
 		{"fastgrpc", stack.Fresh},
-		{"fastgrpc:alias=on", stack.Kept},
+		{"fastgrpc:alias=on,codec=vt", stack.Kept},
 		{"fastgrpc:tls=on", stack.Kept},
 		{"fastgrpc:tls=on,handshakes=2", stack.Fresh},
 		{"fastgrpc:tls=on", stack.Resumed},
-		{"fastgrpc:ends=client", stack.Kept},
+		{"fastgrpc:ends=client,codec=vt", stack.Kept},
 		{"fastgrpc:ends=client,tls=on", stack.Resumed},
 		{"fastgrpc:ends=server", stack.Kept},
 		{"fastgrpc:ends=server,tls=on", stack.Fresh},

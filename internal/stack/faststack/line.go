@@ -78,6 +78,9 @@ func (l *line) connect(ctx context.Context, more ...fastgrpc.ClientOption) (*fas
 	if l.tls != nil {
 		options = append(options, fastgrpc.WithTransportCredentials(stack.ClientCredentials()))
 	}
+	if l.codec != codecVT {
+		options = append(options, fastgrpc.WithPlainProto())
+	}
 	if l.alias {
 		options = append(options, fastgrpc.WithAliasedResponses())
 	}

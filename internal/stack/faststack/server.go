@@ -60,6 +60,9 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 		fastgrpc.MaxRecvMsgSize(stack.MaxMessageBytes),
 		fastgrpc.MaxSendMsgSize(stack.MaxMessageBytes),
 	}
+	if s.codec != codecVT {
+		options = append(options, fastgrpc.PlainProto())
+	}
 	if s.alias {
 		options = append(options, fastgrpc.AliasRequests())
 	}

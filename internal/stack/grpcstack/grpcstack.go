@@ -12,6 +12,7 @@ package grpcstack
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"wirelab.dev/internal/scenario"
@@ -38,10 +39,10 @@ func (Stack) Describe() string { return "gRPC by grpc-go: protobuf over HTTP/2" 
 
 // Options lists what cures or changes it.
 func (Stack) Options() []stack.Option {
-	return append([]stack.Option{{
+	return slices.Concat([]stack.Option{{
 		Key:  connectionsKey,
 		Help: "N: N connections for all clients, taken in turns; wins over the connection mode",
-	}}, stack.TLSOptions(stack.OptionalTLS)...)
+	}}, leverOptions(), stack.TLSOptions(stack.OptionalTLS))
 }
 
 // DefaultConnection is one connection for all: HTTP/2 was made for it.
@@ -67,7 +68,11 @@ func (Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newServer(security), nil
+	levers, err := readLevers(v)
+	if err != nil {
+		return nil, err
+	}
+	return newServer(security, levers), nil
 }
 
 // NewClient opens the connections that are kept, one after the other.

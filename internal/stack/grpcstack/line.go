@@ -17,12 +17,17 @@ const protocol = "h2"
 // line is what a client's connections are made from.
 type line struct {
 	target stack.Target
+	levers levers
 	dialer *stack.Dialer
 	tls    *tls.Config // nil: cleartext
 }
 
 func newLine(v scenario.Variant, target stack.Target) (*line, error) {
 	l := &line{target: target, dialer: stack.DialerOf(target)}
+	var err error
+	if l.levers, err = readLevers(v); err != nil {
+		return nil, err
+	}
 	security, err := stack.SecurityOf(v, stack.OptionalTLS)
 	if err == nil && security.On {
 		l.tls, err = security.ClientConfig(target.Address, target.Trust, protocol)

@@ -18,6 +18,7 @@ import (
 type server struct {
 	grpc     *grpc.Server // made by Listen
 	security stack.Security
+	levers   levers
 	rootPEM  []byte // nil: cleartext
 
 	ctx    context.Context // of handshakes
@@ -35,8 +36,8 @@ type service struct {
 
 var _ stack.Secured = (*server)(nil)
 
-func newServer(security stack.Security) *server {
-	s := &server{security: security}
+func newServer(security stack.Security, levers levers) *server {
+	s := &server{security: security, levers: levers}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -55,10 +56,10 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("grpc server: %w", err)
 	}
-	options := []grpc.ServerOption{
+	options := append(s.levers.serverOptions(),
 		grpc.MaxRecvMsgSize(stack.MaxMessageBytes),
 		grpc.MaxSendMsgSize(stack.MaxMessageBytes),
-	}
+	)
 	if s.security.On {
 		identity, err := secure.Issue(s.security.Choice, secure.NoFlaw)
 		if err != nil {
