@@ -19,7 +19,7 @@ import (
 const (
 	// streamsInFlight is what a client may have open on one connection.
 	streamsInFlight = 10_000
-	// handshakePatience is how long a client waits for the first sign of a server.
+	// handshakePatience is how long an end waits for a sign of the other.
 	handshakePatience = 30 * time.Second
 	// keepAlive is the period of http3's own default configuration.
 	keepAlive = 10 * time.Second
@@ -42,8 +42,9 @@ func h3ClientConfig(lifecycle Lifecycle) *quic.Config {
 
 func h3ServerConfig() *quic.Config {
 	return &quic.Config{
-		MaxIncomingStreams: streamsInFlight,
-		Allow0RTT:          true,
+		MaxIncomingStreams:   streamsInFlight,
+		HandshakeIdleTimeout: handshakePatience,
+		Allow0RTT:            true,
 	}
 }
 
@@ -57,7 +58,8 @@ type Setting struct {
 func HTTP3Settings() []Setting {
 	return []Setting{
 		{"server", "quic.Config.MaxIncomingStreams", fmt.Sprint(streamsInFlight), "100", "one shared connection carries a whole trial's requests: at 100 the others would wait for a stream, and the wait be measured as the wire's latency"},
-		{"client", "quic.Config.HandshakeIdleTimeout", handshakePatience.String(), "5s", "a server that admits few handshakes at a time answers late; the call's own deadline bounds the wait"},
+		{"both", "quic.Config.HandshakeIdleTimeout", handshakePatience.String(), "5s", "in a storm of new connections both ends answer late; the call's own deadline bounds the wait"},
+		{"server", "quic.Config.Allow0RTT", "true", "false", "0rtt is a connection mode"},
 		{"client", "UDP socket", "one for all connections, connected", "one a host, not connected", "a new connection takes no port, and hears at once when nobody listens"},
 		{"server", "new connections", fmt.Sprintf("%d on their way to be accepted, or as many as handshakes says; further ones wait", acceptQueue), fmt.Sprintf("no bound, and beyond %d that wait to be accepted they are refused", acceptQueue), "in a storm of new connections a refusal would be measured as the wire's failure"},
 		{"server", "http3.Server.MaxHeaderBytes", fmt.Sprint(maxHeaderBytes), "1048576", "what a stranger may cost before a handler runs"},

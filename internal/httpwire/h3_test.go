@@ -200,6 +200,9 @@ func TestH3RefusedAtOnce(t *testing.T) {
 // TestH3Early looks at both ends: the client says that early data was taken, the
 // server that the request was there before the handshake's end.
 func TestH3Early(t *testing.T) {
+	if raceDetector {
+		t.Skip("quic-go has a race of its own when a stream is opened in early data (quic-go issue 4303)")
+	}
 	identity := h3Identity(t)
 	address, server := h3EchoServer(t, identity, 0)
 	client, counts := newH3EchoClient(t, address, Early, 0)

@@ -39,9 +39,7 @@ type h3Client struct {
 	past     quicSums // of closed connections
 }
 
-var (
-	errRefused = fmt.Errorf("the host answers that nobody listens there: %w", syscall.ECONNREFUSED)
-)
+var errRefused = fmt.Errorf("the host answers that nobody listens there: %w", syscall.ECONNREFUSED)
 
 // newH3Client opens HTTP/3's connections.
 func newH3Client(ctx context.Context, plan ClientPlan) (carrier, error) {

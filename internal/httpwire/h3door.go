@@ -2,6 +2,7 @@ package httpwire
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -12,10 +13,9 @@ import (
 // refuses more (MaxAcceptQueueSize in its internal/protocol).
 const acceptQueue = 32
 
-// longestHandshake gives a place behind the gate back whatever became of the
-// connection: it is twice quic-go's idle timeout of a handshake, which is its
-// own longest.
-const longestHandshake = 10 * time.Second
+// longestHandshake is how long a connection may keep its place: its client may
+// have given up while it waited, and nobody answer any more.
+const longestHandshake = 5 * time.Second
 
 // door tells a server's gate what becomes of the connections that it let in. A
 // connection keeps its place until it is accepted, so that quic-go's queue
@@ -38,6 +38,21 @@ func newDoor(socket *udpSocket, handshakes int) *door {
 type visit struct {
 	id      string // by which the gate knows it
 	longest *time.Timer
+	conn    atomic.Pointer[quic.Conn] // once it was accepted
+}
+
+// shaken tells whether the connection got as far.
+func (v *visit) shaken() bool {
+	conn := v.conn.Load()
+	if conn == nil {
+		return false
+	}
+	select {
+	case <-conn.HandshakeComplete():
+		return true
+	default:
+		return false
+	}
 }
 
 type visitKey struct{}
@@ -55,7 +70,7 @@ func (d *door) know(ctx context.Context, _ bool, id quic.ConnectionID) qlogwrite
 	v.longest = time.AfterFunc(longestHandshake, func() { d.gate.leave(v.id) })
 	context.AfterFunc(ctx, func() {
 		v.longest.Stop()
-		d.gate.end(v.id)
+		d.gate.end(v.id, v.shaken())
 	})
 	return nil
 }
@@ -63,6 +78,7 @@ func (d *door) know(ctx context.Context, _ bool, id quic.ConnectionID) qlogwrite
 // accepted gives the place back, now or when hands are shaken.
 func (d *door) accepted(conn *quic.Conn) {
 	v := conn.Context().Value(visitKey{}).(*visit)
+	v.conn.Store(conn)
 	if !d.bounded {
 		d.gate.leave(v.id)
 		return

@@ -130,14 +130,17 @@ func (g *gate) leave(id string) {
 	}
 }
 
-// end forgets a connection that is over, but for what may still come of it.
-func (g *gate) end(id string) {
+// end forgets a connection that is over. What may still come of one that had
+// shaken hands is dropped; the client of another may begin it again.
+func (g *gate) end(id string, shaken bool) {
 	g.leave(id)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if _, known := g.known[id]; known {
 		delete(g.known, id)
-		g.past[0][id] = struct{}{}
+		if shaken {
+			g.past[0][id] = struct{}{}
+		}
 	}
 }
 

@@ -67,7 +67,7 @@ func TestGateLetsInInOrder(t *testing.T) {
 	v.expectTaken(second, second)
 	v.gate.leave(first) // again
 	v.expectTaken()
-	v.gate.end(second)
+	v.gate.end(second, true)
 	v.expectTaken(third)
 	if v.woken != 2 {
 		t.Errorf("woken %d times, want 2", v.woken)
@@ -79,7 +79,7 @@ func TestGateLetsInInOrder(t *testing.T) {
 func TestGateDropsWhatIsOver(t *testing.T) {
 	v := newVisitor(t, 1)
 	v.sends(opening(initial1, first), true)
-	v.gate.end(first)
+	v.gate.end(first, true)
 	v.sends(opening(initial1, first), false)
 	v.sends(opening(early1, first), false)
 	v.now = v.now.Add(rememberPast)
@@ -91,6 +91,17 @@ func TestGateDropsWhatIsOver(t *testing.T) {
 	if held := len(v.gate.past[0]) + len(v.gate.past[1]); held != 0 {
 		t.Errorf("%d connections are still remembered", held)
 	}
+}
+
+func TestGateLetsAFailureTryAgain(t *testing.T) {
+	v := newVisitor(t, 1)
+	v.sends(opening(initial1, first), true)
+	v.sends(opening(initial1, second), false)
+	v.gate.end(first, false)
+	v.expectTaken(second)
+	v.sends(opening(initial1, first), false)
+	v.gate.leave(second)
+	v.expectTaken(first)
 }
 
 func TestGateIsBounded(t *testing.T) {
