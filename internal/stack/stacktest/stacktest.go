@@ -78,6 +78,9 @@ type check struct {
 // Run runs every check as a parallel subtest.
 func Run(t *testing.T, s Subject) {
 	t.Helper()
+	if s.Lifecycle == stack.Early && raceDetector {
+		t.Skip("quic-go reads the server's transport parameters unlocked when it opens a stream before they have come: a race of its own (quic-go issue 4303)")
+	}
 	for _, c := range checks() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

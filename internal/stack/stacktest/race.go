@@ -1,0 +1,5 @@
+//go:build race
+
+package stacktest
+
+const raceDetector = true
