@@ -11,7 +11,7 @@ import (
 
 const (
 	censusCalls   = 10              // behind a connection's first
-	censusResumed = 3               // connections that resume a session
+	censusSingles = 3               // connections of one call each
 	censusAtMost  = 2 * time.Second // for all calls
 	// quiet is time enough for what follows a call: Linux delays an
 	// acknowledgement by 40 ms, QUIC by 25 ms.
@@ -42,8 +42,8 @@ type Census struct {
 }
 
 // Handshakes are what went over connections besides calls: with TLS over TCP,
-// until the client's Finished; with QUIC, before the first call, and in the
-// modes that resume all that a connection has beside its call.
+// until the client's Finished; with QUIC, before the first call, and in modes
+// that open a connection a call all that it has beside its call.
 type Handshakes struct {
 	Count         int64 `json:"count"`
 	SentBytes     int64 `json:"sent_bytes"`
@@ -104,8 +104,8 @@ func (f *fleet) census(ctx context.Context, alive func()) (*Census, error) {
 		Traffic:             last.traffic.Since(first.traffic),
 	}
 	switch {
-	case f.target.Lifecycle == stack.Resumed || f.target.Lifecycle == stack.Early:
-		result.Handshakes, err = f.countResumed(ctx, result.First, alive)
+	case secured && f.target.Lifecycle != stack.Kept:
+		result.Handshakes, err = f.countSingles(ctx, result.First, alive)
 	case result.Secured:
 		result.Handshakes = handshakes(last.records)
 	case secured:
@@ -117,9 +117,9 @@ func (f *fleet) census(ctx context.Context, alive func()) (*Census, error) {
 	return result, nil
 }
 
-// countResumed counts connections that are one call's each. call is what a call
+// countSingles counts connections that are one call's each. call is what a call
 // sends and receives as a connection's first.
-func (f *fleet) countResumed(ctx context.Context, call stack.Traffic, alive func()) (Handshakes, error) {
+func (f *fleet) countSingles(ctx context.Context, call stack.Traffic, alive func()) (Handshakes, error) {
 	c, err := f.count(ctx, f.target.Lifecycle, true)
 	if err != nil {
 		return Handshakes{}, err
@@ -128,8 +128,8 @@ func (f *fleet) countResumed(ctx context.Context, call stack.Traffic, alive func
 	if err := settle(ctx); err != nil {
 		return Handshakes{}, err
 	}
-	begun := c.read() // with the connection that the session is from
-	if err := c.calls(ctx, censusResumed, alive); err != nil {
+	begun := c.read() // after what a client opens to begin with
+	if err := c.calls(ctx, censusSingles, alive); err != nil {
 		return Handshakes{}, err
 	}
 	if err := settle(ctx); err != nil {
@@ -141,9 +141,9 @@ func (f *fleet) countResumed(ctx context.Context, call stack.Traffic, alive func
 	}
 	all := last.traffic.Since(begun.traffic)
 	return Handshakes{
-		Count:         censusResumed,
-		SentBytes:     max(0, all.SentBytes-censusResumed*call.SentBytes),
-		ReceivedBytes: max(0, all.ReceivedBytes-censusResumed*call.ReceivedBytes),
+		Count:         censusSingles,
+		SentBytes:     max(0, all.SentBytes-censusSingles*call.SentBytes),
+		ReceivedBytes: max(0, all.ReceivedBytes-censusSingles*call.ReceivedBytes),
 	}, nil
 }
 
