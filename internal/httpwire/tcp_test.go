@@ -1,0 +1,390 @@
+package httpwire
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// tcpTally is a Dialer that counts.
+type tcpTally struct {
+	h3Tally
+}
+
+func (t *tcpTally) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, network, address)
+	if err != nil {
+		t.Failed()
+		return nil, err
+	}
+	return &tallied{conn, t.Opened()}, nil
+}
+
+func (t *tcpTally) DialTLS(ctx context.Context, address string, config *tls.Config) (*tls.Conn, error) {
+	raw, err := t.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return t.ShakeHands(ctx, raw, config)
+}
+
+func (t *tcpTally) ShakeHands(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn, error) {
+	conn := tls.Client(raw, config)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		t.HandshakeFailed()
+		_ = raw.Close()
+		return nil, err
+	}
+	t.Shaken(0, conn.ConnectionState().DidResume, false, false)
+	return conn, nil
+}
+
+type tallied struct {
+	net.Conn
+	closed func()
+}
+
+func (t *tallied) Close() error {
+	t.closed()
+	return t.Conn.Close()
+}
+
+// serveTCP serves the handler until the test ends.
+func serveTCP(t *testing.T, plan ServerPlan) (address string) {
+	t.Helper()
+	server, err := NewServer(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound, err := server.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve() }()
+	t.Cleanup(func() {
+		if err := errors.Join(server.Close(), <-served); err != nil {
+			t.Error(err)
+		}
+	})
+	return bound.String()
+}
+
+// keys is a server's end of TLS; httptest has a certificate ready.
+func keys(t *testing.T, protocols ...string) *tls.Config {
+	t.Helper()
+	unstarted := httptest.NewUnstartedServer(nil)
+	unstarted.StartTLS()
+	defer unstarted.Close()
+	return &tls.Config{Certificates: unstarted.TLS.Certificates, NextProtos: protocols, MinVersion: tls.VersionTLS13}
+}
+
+func trustAll(v Version) *tls.Config {
+	return &tls.Config{InsecureSkipVerify: true, ServerName: "localhost", NextProtos: v.Protocols(), MinVersion: tls.VersionTLS13}
+}
+
+func clientOf(t *testing.T, plan ClientPlan) *Client {
+	t.Helper()
+	client, err := NewClient(t.Context(), plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return client
+}
+
+// post sends a body and returns what comes back.
+func post(ctx context.Context, client *Client, plan ClientPlan, body string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, plan.Scheme()+"://"+plan.Address+"/", strings.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	return string(answer), err
+}
+
+// TestLifecycles makes requests in each and looks at what was achieved.
+func TestLifecycles(t *testing.T) {
+	const requests, kept = 12, 3
+	for _, version := range []Version{HTTP1, HTTP2} {
+		for _, secure := range []bool{false, true} {
+			for _, lifecycle := range []Lifecycle{Kept, Fresh, Resumed} {
+				if lifecycle == Resumed && !secure {
+					continue
+				}
+				server := ServerPlan{Version: version, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })}
+				counts := &tcpTally{}
+				plan := ClientPlan{Version: version, Connections: kept, Lifecycle: lifecycle, Dialer: counts}
+				if secure {
+					server.TLS, plan.TLS = keys(t, version.Protocols()...), trustAll(version)
+				}
+				plan.Address = serveTCP(t, server)
+				client := clientOf(t, plan)
+				var all sync.WaitGroup
+				for range requests {
+					all.Go(func() {
+						if answer, err := post(t.Context(), client, plan, "hello"); err != nil || answer != "hello" {
+							t.Errorf("%q, %v", answer, err)
+						}
+					})
+				}
+				all.Wait()
+				want := map[Lifecycle]struct{ opened, resumed, firstByte int64 }{
+					Kept: {kept, 0, 0}, Fresh: {requests + 1, 0, requests + 1}, Resumed: {requests + 1, requests, requests + 1},
+				}[lifecycle]
+				if counts.opened.Load() != want.opened || counts.resumed.Load() != want.resumed || counts.firstByte.Load() != want.firstByte ||
+					secure && counts.shaken.Load() != want.opened {
+					t.Errorf("HTTP/%d, TLS %v, lifecycle %d: %d opened, %d shaken, %d resumed, %d first bytes; want %+v", version, secure, lifecycle,
+						counts.opened.Load(), counts.shaken.Load(), counts.resumed.Load(), counts.firstByte.Load(), want)
+				}
+				if err := client.Close(); err != nil || counts.open.Load() != 0 {
+					t.Errorf("Close: %v, and %d connections are open", err, counts.open.Load())
+				}
+				if _, err := post(t.Context(), client, plan, "late"); err == nil {
+					t.Error("a closed client made a request")
+				}
+			}
+		}
+	}
+}
+
+// TestRequestsTakeTurns wants as many on each connection.
+func TestRequestsTakeTurns(t *testing.T) {
+	const connections, each = 3, 4
+	var mu sync.Mutex
+	seen := map[string]int{}
+	counts := &tcpTally{}
+	plan := ClientPlan{Version: HTTP2, Connections: connections, Dialer: counts, Address: serveTCP(t, ServerPlan{
+		Version: HTTP2,
+		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen[r.RemoteAddr]++
+		}),
+	})}
+	client := clientOf(t, plan)
+	for range connections * each {
+		if _, err := post(t.Context(), client, plan, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for from, requests := range seen {
+		if len(seen) != connections || requests != each {
+			t.Errorf("%d connections carried requests, %s carried %d", len(seen), from, requests)
+		}
+	}
+}
+
+// TestAnUnreadAnswerIsGivenUp leaves a body open and ends the context.
+func TestAnUnreadAnswerIsGivenUp(t *testing.T) {
+	for _, version := range []Version{HTTP1, HTTP2} {
+		over := make(chan struct{})
+		counts := &tcpTally{}
+		plan := ClientPlan{Version: version, Lifecycle: Fresh, Dialer: counts, Address: serveTCP(t, ServerPlan{
+			Version: version,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+				close(over)
+			}),
+		})}
+		client := clientOf(t, plan)
+		ctx, cancel := context.WithCancel(t.Context())
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+plan.Address+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		select {
+		case <-over:
+		case <-time.After(5 * time.Second):
+			t.Fatalf("HTTP/%d: the connection stayed", version)
+		}
+		response.Body.Close()
+		if open := counts.open.Load(); open != 0 {
+			t.Errorf("HTTP/%d: %d connections are open", version, open)
+		}
+	}
+}
+
+func TestWhatCannotBe(t *testing.T) {
+	noTickets := keys(t, "h2")
+	noTickets.SessionTicketsDisabled = true
+	ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	for name, c := range map[string]struct {
+		server ServerPlan
+		client ClientPlan
+		says   string
+	}{
+		"a server without tickets": {
+			ServerPlan{Version: HTTP2, TLS: noTickets, Handler: ok},
+			ClientPlan{Version: HTTP2, TLS: trustAll(HTTP2), Lifecycle: Resumed}, "no ticket",
+		},
+		"a server that has not heard of HTTP/2": {
+			ServerPlan{Version: HTTP1, TLS: keys(t), Handler: ok},
+			ClientPlan{Version: HTTP2, TLS: trustAll(HTTP2)}, "does not speak HTTP/2",
+		},
+		"TLS where none is expected": {
+			ServerPlan{Version: HTTP2, TLS: keys(t, "h2"), Handler: ok},
+			ClientPlan{Version: HTTP2}, "the server speaks TLS",
+		},
+		"early data on TCP": {
+			ServerPlan{Version: HTTP1, TLS: keys(t), Handler: ok},
+			ClientPlan{Version: HTTP1, TLS: trustAll(HTTP1), Lifecycle: Early}, "QUIC",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			counts := &tcpTally{}
+			c.client.Dialer, c.client.Address = counts, serveTCP(t, c.server)
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			if _, err := NewClient(ctx, c.client); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("NewClient returned %v, want an error that says %q", err, c.says)
+			}
+			if open := counts.open.Load(); open != 0 {
+				t.Errorf("%d connections are open", open)
+			}
+		})
+	}
+	if _, err := NewServer(ServerPlan{Version: HTTP1, TLS: keys(t), Handler: ok, Handshakes: 1}); err == nil {
+		t.Error("a bound was taken that nobody keeps to")
+	}
+}
+
+// TestCleartextHTTP2NamesItself asks it in HTTP/1.1.
+func TestCleartextHTTP2NamesItself(t *testing.T) {
+	address := serveTCP(t, ServerPlan{Version: HTTP2, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("HTTP/1.1 came to the handler")
+	})})
+	response, err := http.Get("http://" + address + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if body, err := io.ReadAll(response.Body); err != nil || response.StatusCode != http.StatusHTTPVersionNotSupported || !strings.Contains(string(body), "--http2-prior-knowledge") {
+		t.Errorf("HTTP %d, %q, %v", response.StatusCode, body, err)
+	}
+}
+
+// TestCloseWaitsForConnectionsNotHandlers has many idle connections, and one
+// request whose handler ends long after Close.
+func TestCloseWaitsForConnectionsNotHandlers(t *testing.T) {
+	const connections = 200
+	running, release := make(chan struct{}), make(chan struct{})
+	s := newTCPServer(ServerPlan{Version: HTTP1, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(running)
+		<-release
+	})})
+	defer close(release)
+	bound, err := s.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served, ended := make(chan error, 1), make(chan error, 1)
+	go func() { served <- s.Serve() }()
+	plan := ClientPlan{Version: HTTP1, Address: bound.String(), Connections: connections, Dialer: &tcpTally{}}
+	client := clientOf(t, plan)
+	go func() {
+		_, err := post(context.Background(), client, plan, "")
+		ended <- err
+	}()
+	<-running
+	if left := s.resident.count.Load(); left != connections-1 {
+		t.Errorf("%d of %d connections are not in a handler, want all but one", left, connections)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := s.resident.count.Load(); left != 0 {
+		t.Errorf("Close left %d connections behind", left)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("the request ended well")
+	}
+}
+
+func TestBoundedLog(t *testing.T) {
+	var out bytes.Buffer
+	l := &boundedLog{to: &out}
+	for range maxOtherLines + maxHandshakeLines {
+		for _, line := range []string{"http: TLS handshake error from 127.0.0.1:1: EOF\n", "http: panic serving 127.0.0.1:1\n"} {
+			if n, err := l.Write([]byte(line)); err != nil || n < len(line) {
+				t.Fatalf("Write returned %d, %v", n, err)
+			}
+		}
+	}
+	for text, want := range map[string]int{"EOF": maxHandshakeLines, "panic": maxOtherLines, "no more": 2} {
+		if got := strings.Count(out.String(), text); got != want {
+			t.Errorf("%q is there %d times, want %d", text, got, want)
+		}
+	}
+}
+
+// TestResidentsOfHTTP2 has handlers running that Close must not wait for.
+func TestResidentsOfHTTP2(t *testing.T) {
+	var running atomic.Int64
+	begun, release := make(chan struct{}, 3), make(chan struct{})
+	server, err := NewServer(ServerPlan{Version: HTTP2, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		running.Add(1)
+		defer running.Add(-1)
+		begun <- struct{}{}
+		<-release
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound, err := server.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve() }()
+	plan := ClientPlan{Version: HTTP2, Address: bound.String(), Dialer: &tcpTally{}}
+	client := clientOf(t, plan)
+	var requests sync.WaitGroup
+	for range 3 {
+		requests.Go(func() {
+			if _, err := post(context.Background(), client, plan, ""); err == nil {
+				t.Error("a request ended well")
+			}
+		})
+	}
+	for range 3 {
+		<-begun
+	}
+	if err := errors.Join(server.Close(), <-served); err != nil {
+		t.Error(err)
+	}
+	requests.Wait()
+	if running.Load() != 3 {
+		t.Errorf("%d handlers are running", running.Load())
+	}
+	close(release)
+}
