@@ -105,6 +105,15 @@ func naive(r *record.Record) bool {
 	return err == nil && catalog.Naive(v)
 }
 
+// excuseCollapse makes a warning of what a naive client's collapse brings with it:
+// calls that fail at once keep a client busy and a server idle.
+func excuseCollapse(r *record.Record, c record.Check) record.Check {
+	if met, _ := limited(r); c.Level == record.Invalid && met > 0 && naive(r) {
+		c.Level = record.Warning
+	}
+	return c
+}
+
 // limits asks whether a limit of the machine bound the trial.
 func limits(r *record.Record) record.Check {
 	c := record.Check{Name: "limits", Level: record.OK, Unit: "requests", Detail: "none was met"}

@@ -66,10 +66,12 @@ func TestANaiveClientsCollapseIsItsResult(t *testing.T) {
 	r := sound(t)
 	r.Cell.Variant = "tcp:client=naive"
 	meets(r, failure.PortExhaustion, 30_000)
+	busy(r, 0.99, 0.1) // with calls that fail at once
 	r.Checks = Judge(r)
 	if !r.Valid() {
 		t.Errorf("invalid: %+v", r.Checks)
 	}
+	wantCheckSays(t, "naive", r, "generator-bound", record.Warning, "the client's, not the server's")
 	wantCheckSays(t, "naive", r, "limits", record.Warning, "port-exhaustion: no more; the client is naive")
 	wantCheckSays(t, "naive", r, "errors", record.Warning, "30000 of 40000")
 

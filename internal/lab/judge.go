@@ -54,7 +54,7 @@ func Judge(r *record.Record) []record.Check {
 		return []record.Check{{Name: "measured", Level: record.Invalid, Detail: r.Failure}}
 	}
 	return []record.Check{
-		generatorBound(r),
+		excuseCollapse(r, generatorBound(r)),
 		schedule(r),
 		littlesLaw(r),
 		evenness(r),

@@ -34,7 +34,12 @@ type forwarder struct {
 }
 
 // forward begins to. close ends it.
+//
+// A thread that comes back from the kernel needs one of Go's processors. With two
+// more of them there always is one that no thread holds which the workers, which
+// have the CPUs, keep from running.
 func forward(sockets [2]int, delay time.Duration) *forwarder {
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + len(sockets))
 	f := &forwarder{sockets: sockets}
 	for i := range sockets {
 		d := &direction{
@@ -51,6 +56,7 @@ func forward(sockets [2]int, delay time.Duration) *forwarder {
 func (f *forwarder) close() error {
 	f.over.Store(true)
 	f.running.Wait()
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) - len(f.sockets))
 	for _, d := range f.directions {
 		d.late.Close()
 	}
