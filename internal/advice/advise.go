@@ -42,17 +42,22 @@ func Advise(s *analysis.Summary) []string {
 		sentences, doubts = append(sentences, doubts...), nil
 	}
 	sentences = append(sentences, storms...)
+	sentences = append(sentences, searches(s)...)
+	sentences = append(sentences, bursts(s)...)
+	sentences = append(sentences, sustained(s)...)
 	sentences = append(sentences, contrasts(s)...)
 	sentences = append(sentences, unachieved(s)...)
-	sentences = append(sentences, fastest(main)...)
-	sentences = append(sentences, choice(main)...)
+	if !main.searched() { // each variant has another rate there: what a call takes cannot be compared
+		sentences = append(sentences, fastest(main)...)
+		sentences = append(sentences, choice(main)...)
+	}
 	sentences = append(sentences, highestThroughput(main)...)
 	sentences = append(sentences, knees(s, analysis.ByThroughput)...)
 	sentences = append(sentences, tail(main)...)
 	sentences = append(sentences, knees(s, analysis.ByTail)...)
 	sentences = append(sentences, tooFewForKnees(s)...)
 	for _, f := range fields {
-		if f != main && !f.cold() && !f.variantsOf(main) {
+		if f != main && !f.cold() && !f.searched() && !f.variantsOf(main) {
 			sentences = append(sentences, fastest(f)...)
 		}
 	}

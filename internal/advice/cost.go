@@ -27,7 +27,7 @@ func cost(f *field) []string {
 		if len(texts) == 0 {
 			continue
 		}
-		clause := fmt.Sprintf("at %s %s", size(float64(bytes)), list(texts))
+		clause := atSize(bytes) + list(texts)
 		if len(texts) > 1 {
 			clause += ", so " + least + " costs least"
 		}

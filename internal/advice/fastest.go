@@ -43,7 +43,7 @@ func (f *field) claim(group []standing) string {
 	default:
 		text = first.best + " has the lowest mean"
 	}
-	text += " " + f.sizesOf(bytesOf(group)) + first.reserve() + ": " + f.figures(first, len(group) > 1)
+	text += f.sizesOf(bytesOf(group)) + first.reserve() + ": " + f.figures(first, len(group) > 1)
 	if len(group) > 1 {
 		text += "; " + strings.TrimPrefix(f.figures(group[len(group)-1], true), "a call of ")
 	}

@@ -96,6 +96,9 @@ func (f *field) cold() bool {
 // closed tells whether clients wait for their answers before they ask again.
 func (f *field) closed() bool { return f.cells[0].Load.Model == "closed" }
 
+// searched tells whether the rate of each cell was searched for.
+func (f *field) searched() bool { return f.cells[0].Load.Model == "search" }
+
 func (f *field) variantsOf(other *field) bool {
 	return !slices.ContainsFunc(f.variants, func(v string) bool { return !slices.Contains(other.variants, v) })
 }

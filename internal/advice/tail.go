@@ -17,7 +17,7 @@ func tail(f *field) []string {
 	for _, bytes := range f.endSizes() {
 		lowest, ok := f.stand(analysis.P99, spot{bytes, f.most()})
 		if ok && len(lowest.others) > 0 {
-			clauses = append(clauses, fmt.Sprintf("at %s %s", size(float64(bytes)), f.tailAt(lowest)))
+			clauses = append(clauses, atSize(bytes)+f.tailAt(lowest))
 		}
 	}
 	if len(clauses) == 0 {

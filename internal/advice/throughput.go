@@ -27,8 +27,8 @@ func highestThroughput(f *field) []string {
 		for i, c := range rest {
 			others[i] = fmt.Sprintf("%s's %s with %d", c.Variant, rate(c.Throughput.Value), c.Clients)
 		}
-		clause := fmt.Sprintf("at %s %s's, %s with %s, against %s",
-			size(float64(bytes)), first.Variant, between(first.Throughput, rate), clients(first.Clients), list(others))
+		clause := fmt.Sprintf("%s%s's, %s with %s, against %s",
+			atSize(bytes), first.Variant, between(first.Throughput, rate), clients(first.Clients), list(others))
 		if !apart(first.Throughput, rest[0].Throughput) {
 			clause += fmt.Sprintf(" (its lead over %s is not beyond doubt)", rest[0].Variant)
 		}

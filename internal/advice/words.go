@@ -19,7 +19,13 @@ func number(v float64) string {
 	if v < 1000 {
 		return strconv.FormatFloat(v, 'g', 3, 64)
 	}
-	digits := strconv.FormatFloat(v, 'f', 0, 64)
+	return apartByThousands(strconv.FormatFloat(v, 'f', 0, 64))
+}
+
+// whole is a count to its last digit.
+func whole(n int64) string { return apartByThousands(strconv.FormatInt(n, 10)) }
+
+func apartByThousands(digits string) string {
 	var apart strings.Builder
 	for i, d := range digits {
 		if i > 0 && (len(digits)-i)%3 == 0 {
@@ -96,15 +102,27 @@ func joined(items []string, last string) string {
 func (f *field) sizesOf(some []int) string {
 	if len(some) == len(f.sizes) && len(some) > 1 {
 		if len(some) == 2 {
-			return "at both sizes"
+			return " at both sizes"
 		}
-		return "at every size"
+		return " at every size"
+	}
+	if len(f.sizes) == 1 && f.sizes[0] == 0 {
+		return "" // the workload decides
 	}
 	named := make([]string, len(some))
 	for i, bytes := range some {
 		named[i] = size(float64(bytes))
 	}
-	return "at " + list(named)
+	return " at " + list(named)
+}
+
+// atSize begins a clause about a size. A workload that decides on its sizes has
+// none to be named.
+func atSize(bytes int) string {
+	if bytes == 0 {
+		return ""
+	}
+	return "at " + size(float64(bytes)) + " "
 }
 
 // count is a number with its noun in the right form.

@@ -6,7 +6,7 @@ import (
 )
 
 // summarize describes a point.
-func (p *point) summarize(shared remarks) Cell {
+func (p *point) summarize(shared remarks, seed uint64) Cell {
 	valid := p.valid()
 	c := Cell{
 		Cell: p.cell, Key: p.cell.Key(),
@@ -28,13 +28,13 @@ func (p *point) summarize(shared remarks) Cell {
 		if refused := p.measured(); len(refused) > 0 {
 			c.Refused = len(refused)
 			c.count(refused)
-			c.measure(refused)
+			c.measure(refused, seed)
 			c.forgetIntervals()
 		}
 		return c
 	}
 	c.count(valid)
-	c.measure(valid)
+	c.measure(valid, seed)
 	for _, point := range p.merged.Percentiles() {
 		c.Curve = append(c.Curve, CurvePoint{Quantile: point.Quantile, Microseconds: float64(point.Value) / 1e3})
 	}
@@ -44,7 +44,7 @@ func (p *point) summarize(shared remarks) Cell {
 // forgetIntervals takes the intervals from the figures of a cell that is not
 // valid: they would say how sure we are of what we do not believe.
 func (c *Cell) forgetIntervals() {
-	figures := []*Figure{&c.Throughput, &c.P99OverP50, &c.InFlight, &c.WarmUp}
+	figures := []*Figure{&c.Throughput, &c.P99OverP50, &c.InFlight, &c.WarmUp, c.Drain}
 	figures = append(figures, c.Client.figures()...)
 	figures = append(figures, c.Server.figures()...)
 	figures = append(figures, c.Connections.figures()...)
@@ -53,6 +53,9 @@ func (c *Cell) forgetIntervals() {
 	}
 	if c.Wire != nil {
 		figures = append(figures, c.Wire.figures()...)
+	}
+	if c.Search != nil {
+		figures = append(figures, &c.Search.Kept, &c.Search.Missed)
 	}
 	for _, l := range []*Latencies{&c.Service, c.Response, c.Wait} {
 		if l != nil {
@@ -75,7 +78,7 @@ func (c *Cell) count(trials []trial) {
 	}
 }
 
-func (c *Cell) measure(trials []trial) {
+func (c *Cell) measure(trials []trial, seed uint64) {
 	c.Throughput = over(trials, throughput)
 	c.Service = latencies(trials, func(t trial) times { return t.service })
 	if hasAll(trials, func(t trial) bool { return t.Response != nil }) {
@@ -95,6 +98,9 @@ func (c *Cell) measure(trials []trial) {
 	c.Connections = connectionsOf(c.Cell, trials)
 	c.Traffic = trafficOf(trials)
 	c.Wire = wireOf(trials)
+	c.Drain = drainOf(c.Cell, trials)
+	c.Course = courseOf(c.Cell, trials)
+	c.Search = searchOf(c.Cell, trials, seed)
 }
 
 // latencies has no interval for the maximum: that of more trials is greater,

@@ -32,7 +32,7 @@ func compareAll(points []*point) []Comparison {
 	for _, m := range contended {
 		var family []judged
 		for _, rivals := range groupBy(points, (*point).contest) {
-			if m.name == Throughput && rivals[0].cell.Load.Model == "open" {
+			if !tells(rivals[0].cell.Load.Model, m.name) {
 				continue
 			}
 			for i, a := range rivals {
@@ -55,6 +55,19 @@ func compareAll(points []*point) []Comparison {
 		})
 	}
 	return all
+}
+
+// tells tells whether a metric says something of a variant under a load. A
+// schedule sends what it is told to, whoever answers; a search ends at another
+// rate for each variant, and what it is after is that rate.
+func tells(model, metric string) bool {
+	switch model {
+	case "open", "sustained", "ramp":
+		return metric != Throughput
+	case "search":
+		return metric == Throughput
+	}
+	return true
 }
 
 // judged is a comparison that has trials enough for a verdict.

@@ -26,7 +26,9 @@ func findKnees(points []*point, seed uint64) []Knee {
 		if course[0].cell.Load.Model == "closed" {
 			knees = append(knees, kneeOf(course, ByThroughput, seed))
 		}
-		knees = append(knees, kneeOf(course, ByTail, seed))
+		if tells(course[0].cell.Load.Model, P99) {
+			knees = append(knees, kneeOf(course, ByTail, seed))
+		}
 	}
 	return knees
 }

@@ -38,7 +38,7 @@ func Summarize(m *record.Manifest, records []*record.Record) (*Summary, error) {
 	shared := sharedRemarks(records)
 	s.Warnings = append(s.Warnings, shared.texts()...)
 	for _, p := range points {
-		s.Cells = append(s.Cells, p.summarize(shared))
+		s.Cells = append(s.Cells, p.summarize(shared, m.Seed))
 	}
 	s.Comparisons = compareAll(points)
 	s.Knees = findKnees(points, m.Seed)

@@ -98,6 +98,10 @@ type Cell struct {
 	Traffic        *Traffic // nil where not measured
 	Wire           *Wire    // nil where not measured
 
+	Drain  *Figure       // microseconds until a burst's last answer; nil for other loads
+	Course []CoursePoint // of a ramp or a sustained load
+	Search *Search       // nil where no rate was searched for
+
 	Curve    []CurvePoint // response time by percentile, valid trials together
 	Repeats  []Repeat
 	Findings []Finding // what the checks found, worst first
@@ -148,7 +152,7 @@ const (
 const (
 	Mean       = "mean"       // response time
 	P99        = "p99"        // response time
-	Throughput = "throughput" // closed loops only: an open one sends what it is told to
+	Throughput = "throughput" // not of a load on a schedule, which sends what it is told to
 )
 
 // Comparison holds two variants against each other at the same point. Ratio is

@@ -15,6 +15,10 @@ const firstMoments = 100 * time.Millisecond
 func warmUpNeeds(points []*point) []WarmUpNeed {
 	var needs []WarmUpNeed
 	for _, p := range points {
+		switch p.cell.Load.Model {
+		case "burst", "ramp", "search":
+			continue // there is no steady state in what is never the same
+		}
 		need := WarmUpNeed{Part: p.cell.Part, Variant: p.cell.Variant, RequestBytes: p.cell.RequestBytes, Clients: p.cell.Clients}
 		var neededMS, neededCalls, firstOver []float64
 		for _, t := range p.valid() {

@@ -1,0 +1,188 @@
+package advice
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/analysis"
+)
+
+// cellsUnder are the cells of a load model that a sentence can be said of.
+func cellsUnder(s *analysis.Summary, model string, can func(*analysis.Cell) bool) []*analysis.Cell {
+	var cells []*analysis.Cell
+	for i := range s.Cells {
+		if c := &s.Cells[i]; c.Load.Model == model && can(c) {
+			cells = append(cells, c)
+		}
+	}
+	return cells
+}
+
+// searches says of every search between which rates the highest one lies that
+// keeps the goal, and who keeps more than the one before it.
+func searches(s *analysis.Summary) []string {
+	cells := cellsUnder(s, "search", func(c *analysis.Cell) bool { return c.IsValid() && c.Search != nil })
+	slices.SortStableFunc(cells, func(a, b *analysis.Cell) int {
+		return cmp.Or(cmp.Compare(a.Part, b.Part), cmp.Compare(a.RequestBytes, b.RequestBytes), cmp.Compare(a.Clients, b.Clients),
+			cmp.Compare(b.Search.Kept.Value, a.Search.Kept.Value))
+	})
+	fields := fieldsOf(s)
+	var sentences []string
+	for i, c := range cells {
+		text := highestRate(c)
+		if i > 0 && sameSpot(cells[i-1], c) {
+			at := slices.IndexFunc(fields, func(f *field) bool { return f.part == c.Part })
+			if lead, ok := fields[at].against(c.Variant, cells[i-1].Variant, analysis.Throughput, spot{c.RequestBytes, c.Clients}); ok {
+				text += fmt.Sprintf("; %s keeps %s as much%s", cells[i-1].Variant, times(lead.times), rateDoubt(lead))
+			}
+		}
+		sentences = append(sentences, text+".")
+	}
+	return sentences
+}
+
+func sameSpot(a, b *analysis.Cell) bool {
+	return a.Part == b.Part && a.RequestBytes == b.RequestBytes && a.Clients == b.Clients
+}
+
+// rateDoubt is what keeps a ratio of rates from being a verdict.
+func rateDoubt(s seen) string {
+	switch {
+	case s.times.Interval == nil:
+		return ", in too few trials to be sure"
+	case s.verdict == analysis.Equivalent:
+		return ", which is the same within 5 %"
+	case s.verdict == analysis.Undecided:
+		return ", though not beyond doubt"
+	}
+	return ""
+}
+
+func highestRate(c *analysis.Cell) string {
+	found := c.Search
+	text := fmt.Sprintf("%s with %s: the highest rate that keeps %s is %s to %s",
+		c.Variant, clients(c.Clients), c.Load.Goal, number(found.Kept.Value), rate(found.Missed.Value))
+	if i := found.Kept.Interval; i != nil {
+		text += fmt.Sprintf(" (over %d searches, %s to %s)", c.Valid, number(i.Low), rate(i.High))
+	}
+	if found.Why != "" {
+		text += ", no closer because " + found.Why
+	}
+	knee := found.Knee
+	switch {
+	case !knee.Found:
+		text += fmt.Sprintf("; where P%g begins to grow is not told: %s", found.Percentile, knee.Reason)
+	case knee.Confidence > 0:
+		text += fmt.Sprintf("; P%g begins to grow at %s (%s to %s)", found.Percentile, rate(knee.Rate), number(knee.Low), rate(knee.High))
+	default:
+		text += fmt.Sprintf("; P%g begins to grow at about %s, between the rates tried beside it (%s and %s)",
+			found.Percentile, rate(knee.Rate), number(knee.Low), rate(knee.High))
+	}
+	return text
+}
+
+// shownLoads is up to how many cells each gets a sentence of its own.
+const shownLoads = 4
+
+// bursts says how long what came at once took, and whether it all came through.
+func bursts(s *analysis.Summary) []string {
+	cells := cellsUnder(s, "burst", func(c *analysis.Cell) bool { return c.HasFigures() && c.Drain != nil })
+	drained := slices.DeleteFunc(slices.Clone(cells), func(c *analysis.Cell) bool { return !c.IsValid() })
+	if len(drained) == 0 {
+		return nil
+	}
+	var sentences []string
+	if len(drained) <= shownLoads {
+		for _, c := range drained {
+			sentences = append(sentences, fmt.Sprintf("%s: %s at once drained in %s; the one in the middle had its answer after %s; %s.",
+				under(c, drained), number(float64(c.Load.Burst)), between(*c.Drain, micros), micros(latencies(c).P50.Value), lost(c)))
+		}
+		return sentences
+	}
+	slices.SortStableFunc(drained, func(a, b *analysis.Cell) int { return cmp.Compare(a.Drain.Value, b.Drain.Value) })
+	first, last := drained[0], drained[len(drained)-1]
+	text := fmt.Sprintf("Of %d bursts, %s of %s drained first, in %s, and %s of %s last, in %s; %s.",
+		len(drained), number(float64(first.Load.Burst)), under(first, drained), micros(first.Drain.Value),
+		number(float64(last.Load.Burst)), under(last, drained), micros(last.Drain.Value), lostOf(cells))
+	return append(sentences, text)
+}
+
+// under names a cell by what it does not share with the others.
+func under(c *analysis.Cell, others []*analysis.Cell) string {
+	text := c.Variant
+	differs := func(of func(*analysis.Cell) any) bool {
+		return slices.ContainsFunc(others, func(o *analysis.Cell) bool { return of(o) != of(c) })
+	}
+	if differs(func(c *analysis.Cell) any { return c.Workload }) {
+		text += " " + c.Workload
+	}
+	if differs(func(c *analysis.Cell) any { return c.RequestBytes }) {
+		text += " at " + size(float64(c.RequestBytes))
+	}
+	if differs(func(c *analysis.Cell) any { return c.Clients }) {
+		text += " with " + clients(c.Clients)
+	}
+	return text
+}
+
+func lost(c *analysis.Cell) string {
+	missing := c.Survival.Requests - c.Survival.Succeeded
+	if missing == 0 {
+		return "none was lost"
+	}
+	verb := "were"
+	if missing == 1 {
+		verb = "was"
+	}
+	text := fmt.Sprintf("%s of %s %s lost", whole(missing), whole(c.Survival.Requests), verb)
+	if len(c.Survival.Failures) > 0 {
+		worst := c.Survival.Failures[0]
+		text += " (" + cmp.Or(worst.Class, worst.Code) + ")"
+	}
+	return text
+}
+
+func lostOf(cells []*analysis.Cell) string {
+	var texts []string
+	for _, c := range cells {
+		if c.Survival.Succeeded < c.Survival.Requests {
+			texts = append(texts, under(c, cells)+": "+lost(c))
+		}
+	}
+	if len(texts) == 0 {
+		return "none was lost"
+	}
+	return strings.Join(texts, ", ")
+}
+
+// sustained says whether every request of a load that may lose none was
+// answered.
+func sustained(s *analysis.Summary) []string {
+	cells := cellsUnder(s, "sustained", func(c *analysis.Cell) bool { return c.Survival.Requests > 0 })
+	if len(cells) == 0 {
+		return nil
+	}
+	some := slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Survival.Succeeded < c.Survival.Requests })
+	if !some && len(cells) > shownLoads {
+		return []string{fmt.Sprintf("Sustained load: every request was answered in all %d cells, %s.", len(cells), answered(cells[0]))}
+	}
+	var texts []string
+	for _, c := range cells {
+		failures := c.Survival.Failures
+		if len(cells) > shownLoads && len(failures) == 0 {
+			continue // the sentence is of those that lost some
+		}
+		text := under(c, cells) + " " + answered(c)
+		if len(failures) > 0 {
+			text += " (" + cmp.Or(failures[0].Class, failures[0].Code) + ")"
+		}
+		texts = append(texts, text)
+	}
+	return []string{"Sustained load, answered: " + strings.Join(texts, "; ") + "."}
+}
+
+func answered(c *analysis.Cell) string {
+	return fmt.Sprintf("%s of %s at %s", whole(c.Survival.Succeeded), whole(c.Survival.Requests), rate(c.Load.RatePerSecond))
+}

@@ -1,0 +1,103 @@
+package analysis
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stats"
+)
+
+// Search is what looking for the highest rate that keeps a goal found. The
+// other figures of its cell are those of that rate.
+type Search struct {
+	Percentile float64 // of the response time, that the goal is about
+	LimitUS    float64 // microseconds
+	Kept       Figure  // requests a second: the highest rate that kept the goal
+	Missed     Figure  // the lowest above it that did not
+	Steps      []SearchStep
+	Knee       RateKnee
+	Why        string // what ended a search before the two came close
+}
+
+// SearchStep is one try of a rate.
+type SearchStep struct {
+	Repeat            int
+	Offered, Achieved float64 // a second
+	Microseconds      float64 // of the goal's percentile; 0 where nothing was answered
+	Kept              bool
+	Why               string
+}
+
+// RateKnee is the rate at which the percentile begins to grow. Found is false
+// where it is refused, for the Reason.
+type RateKnee struct {
+	Found      bool
+	Rate       float64
+	Low, High  float64 // what it lies between
+	Confidence float64 // of Low and High; 0 where they are no more than the rates tried next to it
+	Reason     string
+}
+
+// searchOf is nil where the cell was not searched for a rate.
+func searchOf(cell record.Cell, trials []trial, seed uint64) *Search {
+	searched := slices.DeleteFunc(slices.Clone(trials), func(t trial) bool { return t.Search == nil })
+	if len(searched) == 0 {
+		return nil
+	}
+	s := &Search{
+		Kept:   over(searched, func(t trial) float64 { return t.Search.KeptPerSecond }),
+		Missed: over(searched, func(t trial) float64 { return t.Search.MissedPerSecond }),
+	}
+	if goal, err := scenario.ParseGoal(cell.Load.Goal); err == nil {
+		s.Percentile, s.LimitUS = goal.Percentile, float64(goal.Limit)/1e3
+	}
+	for _, t := range searched {
+		s.Why = cmp.Or(s.Why, t.Search.Why)
+		for _, step := range t.Search.Steps {
+			s.Steps = append(s.Steps, SearchStep{
+				Repeat: t.Repeat, Offered: step.RatePerSecond, Achieved: step.AchievedPerSecond,
+				Microseconds: float64(step.FigureNS) / 1e3, Kept: step.Kept, Why: step.Why,
+			})
+		}
+	}
+	slices.SortStableFunc(s.Steps, func(a, b SearchStep) int { return cmp.Compare(a.Offered, b.Offered) })
+	s.Knee = rateKnee(s.Steps, seed)
+	return s
+}
+
+// rateKnee reads the knee off the rates that were tried, each of them two or
+// three times a search.
+func rateKnee(steps []SearchStep, seed uint64) RateKnee {
+	var curve stats.Curve
+	for _, step := range steps {
+		if step.Microseconds <= 0 {
+			continue
+		}
+		last := len(curve.X) - 1
+		if last < 0 || curve.X[last] != step.Offered {
+			curve.X, curve.Y = append(curve.X, step.Offered), append(curve.Y, nil)
+			last++
+		}
+		curve.Y[last] = append(curve.Y[last], step.Microseconds)
+	}
+	if len(curve.X) < KneePoints {
+		return RateKnee{Reason: fmt.Sprintf("a knee is read off %d rates or more, and %d were tried", KneePoints, len(curve.X))}
+	}
+	found, err := stats.FindKnee(curve, stats.KneeSearch{Bend: stats.Steepens, Resampling: stats.Resampling{Seed: seed, Confidence: confidence}})
+	switch {
+	case errors.Is(err, stats.ErrNoKnee):
+		return RateKnee{Reason: "no bend stands out of what tries of one rate differ by"}
+	case err != nil:
+		return RateKnee{Reason: err.Error()}
+	}
+	knee := RateKnee{Found: true, Rate: found.X, Low: found.Low, High: found.High, Confidence: found.Confidence}
+	if found.Confidence == 0 { // too few tries of a rate: what is sure is that between two rates nothing was tried
+		at := slices.Index(curve.X, found.X)
+		knee.Low, knee.High = curve.X[max(at-1, 0)], curve.X[min(at+1, len(curve.X)-1)]
+	}
+	return knee
+}

@@ -1,0 +1,132 @@
+package analysis
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/record"
+)
+
+// searching is a search in a server that answers within 1 ms up to a capacity,
+// and ever later above it; each rate is tried so often.
+func searching(t *testing.T, capacity float64, tries int, rates ...float64) *record.Record {
+	t.Helper()
+	r := truth{variant: "fake", bytes: 64, clients: 100, mean: time.Millisecond}.record(t, 1)
+	r.Cell.Load = record.Load{Model: "search", Goal: "p99<10ms", DurationNS: int64(time.Second)}
+	r.Search = &record.Search{}
+	for try := range tries {
+		for _, rate := range rates {
+			step := record.Step{RatePerSecond: rate, AchievedPerSecond: min(rate, capacity), FigureNS: int64(1e6 * (1 + 0.01*float64(try))), Kept: true}
+			if rate > capacity {
+				step.FigureNS += int64(1e9 * (rate - capacity) / capacity)
+				step.Kept, step.Why = false, "P99 of the response time was above 10ms"
+			}
+			r.Search.Steps = append(r.Search.Steps, step)
+		}
+	}
+	return r
+}
+
+func TestASearchIsReadBetweenItsRates(t *testing.T) {
+	r := searching(t, 4000, 3, 2000, 2800, 3400, 3900, 4100, 4800, 5600)
+	r.Search.KeptPerSecond, r.Search.MissedPerSecond = 3900, 4100
+	s := summarize(t, []*record.Record{r}).Cells[0].Search
+	if s == nil || s.Kept.Value != 3900 || s.Missed.Value != 4100 || s.Percentile != 99 || s.LimitUS != 10_000 {
+		t.Fatalf("a search of p99<10ms that kept 3,900 and missed 4,100 gives %+v", s)
+	}
+	if len(s.Steps) != 21 || s.Steps[0].Offered != 2000 || s.Steps[20].Kept || s.Steps[20].Achieved != 4000 {
+		t.Errorf("21 steps from 2,000 to 5,600 are %+v", s.Steps)
+	}
+	if k := s.Knee; !k.Found || k.Rate < 3400 || k.Rate > 4100 || !(k.Low < 4000) || !(k.High >= 3900) || k.Confidence != confidence {
+		t.Errorf("the capacity is 4,000/s, and the knee %+v", k)
+	}
+}
+
+func TestAKneeOfFewTriesLiesBetweenRates(t *testing.T) {
+	r := searching(t, 4000, 2, 2000, 2800, 3400, 3900, 4100, 4800, 5600)
+	k := summarize(t, []*record.Record{r}).Cells[0].Search.Knee
+	if !k.Found || k.Confidence != 0 || !(k.Low < k.Rate) || !(k.Rate < k.High) {
+		t.Errorf("two tries of a rate give %+v, want the rates around the knee and no confidence", k)
+	}
+}
+
+func TestTheKneeOfASearchIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		rates  []float64
+		reason string
+	}{
+		"four rates":        {[]float64{2000, 3900, 4100, 5600}, "5 rates or more, and 4 were tried"},
+		"below the knee":    {[]float64{1000, 1400, 1800, 2200, 2600, 3000}, "no bend"},
+		"nothing was tried": {nil, "0 were tried"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := summarize(t, []*record.Record{searching(t, 4000, 3, c.rates...)}).Cells[0].Search.Knee
+			if k.Found || !strings.Contains(k.Reason, c.reason) {
+				t.Errorf("%+v, want it refused with %q", k, c.reason)
+			}
+		})
+	}
+}
+
+// What is after a rate has no latency to be compared, and what is sent on a
+// schedule no throughput.
+func TestALoadIsComparedByWhatItTells(t *testing.T) {
+	for model, want := range map[string][]string{
+		"closed": {Mean, P99, Throughput}, "burst": {Mean, P99, Throughput},
+		"open": {Mean, P99}, "sustained": {Mean, P99}, "ramp": {Mean, P99}, "search": {Throughput},
+	} {
+		run := synthetic{seed: 1, noise: 0.01, repeats: 3, truths: []truth{
+			{variant: "tcp", bytes: 64, clients: 1, mean: time.Millisecond}, {variant: "grpc", bytes: 64, clients: 1, mean: time.Millisecond},
+		}}
+		records := run.records(t)
+		for _, r := range records {
+			r.Cell.Load = record.Load{Model: model}
+		}
+		var got []string
+		for _, c := range summarize(t, records).Comparisons {
+			got = append(got, c.Metric)
+		}
+		if strings.Join(got, " ") != strings.Join(want, " ") {
+			t.Errorf("%s is compared by %v, want %v", model, got, want)
+		}
+	}
+}
+
+func TestABurstDrains(t *testing.T) {
+	run := synthetic{seed: 1, noise: 0.02, repeats: 3, truths: []truth{{variant: "tcp", bytes: 64, clients: 50, mean: time.Millisecond}}}
+	records := run.records(t)
+	for _, r := range records {
+		r.Cell.Load, r.WindowNS = record.Load{Model: "burst", Burst: 200}, int64(125*time.Millisecond)
+	}
+	cell := summarize(t, records).Cells[0]
+	if cell.Drain == nil || cell.Drain.Value != 125_000 || cell.Drain.Interval == nil {
+		t.Errorf("a burst with a window of 125 ms drains in %+v µs", cell.Drain)
+	}
+	if closed := run.summarize(t).Cells[0]; closed.Drain != nil || closed.Course != nil || closed.Search != nil {
+		t.Errorf("a closed loop has %+v, %+v, %+v", closed.Drain, closed.Course, closed.Search)
+	}
+}
+
+func TestARampIsFollowed(t *testing.T) {
+	r := truth{variant: "tcp", bytes: 64, clients: 50, mean: time.Millisecond}.record(t, 1)
+	r.Cell.Load = record.Load{Model: "ramp", RatePerSecond: 100, RampTo: 1100, DurationNS: int64(6 * time.Second)}
+	r.Intervals = append(r.Intervals, record.Interval{StartNS: -1e8, TookNS: 1e8, Requests: 1e6, SumNS: 1e15}) // warm-up
+	for i := range 61 {                                                                                        // the last one is after the schedule's end
+		offered := 100 + 1000*(float64(i)+0.5)/60
+		answered := int64(math.Round(min(offered, 800) / 10)) // in a tenth of a second
+		r.Intervals = append(r.Intervals, record.Interval{StartNS: int64(i) * 1e8, TookNS: 1e8, Requests: answered, SumNS: answered * 2e6})
+	}
+	course := summarize(t, []*record.Record{r, r}).Cells[0].Course
+	if len(course) != stretches {
+		t.Fatalf("%d stretches, want %d", len(course), stretches)
+	}
+	for i, p := range course {
+		offered := 100 + 1000*(float64(i)+0.5)/60
+		within(t, "the rate offered", p.Offered, offered, 0.001)
+		within(t, "the rate answered", p.Throughput, min(offered, 800), 0.05)
+		within(t, "the time of a call", p.MeanUS, 2000, 0.001)
+		within(t, "the second", p.Seconds, (float64(i)+0.5)/10, 0.001)
+	}
+}
