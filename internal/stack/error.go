@@ -3,6 +3,7 @@ package stack
 import (
 	"context"
 	"errors"
+	"os"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -25,11 +26,13 @@ func Fail(code codes.Code, cause error) error {
 // while it ended counts as that end.
 func FailContext(ctx context.Context, cause error) error {
 	ended := ctx.Err()
+	_, limited := ctx.Deadline()
 	switch {
 	case errors.Is(ended, context.Canceled):
 		return Fail(codes.Canceled, cause)
-	// A dialer takes over the context's deadline and may notice it first.
-	case ended != nil, errors.Is(cause, context.DeadlineExceeded):
+	// A dialer takes over the context's deadline and may notice it first: by
+	// the context, or by its socket.
+	case ended != nil, errors.Is(cause, context.DeadlineExceeded), limited && errors.Is(cause, os.ErrDeadlineExceeded):
 		return Fail(codes.DeadlineExceeded, cause)
 	default:
 		return Fail(codes.Unavailable, cause)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -16,6 +18,8 @@ import (
 func TestCausesStayWithinReach(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
+	limited, cancelLimited := context.WithTimeout(t.Context(), time.Hour)
+	defer cancelLimited()
 	reset := fmt.Errorf("read: %w", syscall.ECONNRESET)
 	for name, c := range map[string]struct {
 		err  error
@@ -25,6 +29,8 @@ func TestCausesStayWithinReach(t *testing.T) {
 		"while nothing is":  {stack.FailContext(t.Context(), reset), codes.Unavailable},
 		"while cancelled":   {stack.FailContext(cancelled, reset), codes.Canceled},
 		"a dialer's notice": {stack.FailContext(t.Context(), errors.Join(reset, context.DeadlineExceeded)), codes.DeadlineExceeded},
+		"its socket's":      {stack.FailContext(limited, errors.Join(reset, os.ErrDeadlineExceeded)), codes.DeadlineExceeded},
+		"a socket's own":    {stack.FailContext(t.Context(), errors.Join(reset, os.ErrDeadlineExceeded)), codes.Unavailable},
 		"found afterwards":  {stack.Because(status.Error(codes.Unavailable, "gone"), reset), codes.Unavailable},
 	} {
 		if st, is := status.FromError(c.err); !is || st.Code() != c.code || !errors.Is(c.err, syscall.ECONNRESET) {
