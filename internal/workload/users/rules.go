@@ -95,8 +95,10 @@ func checkNewcomer(in *userspb.CreateUserRequest) error {
 		}
 	}
 	for _, line := range []struct{ field, text string }{
-		{"street", in.GetAddress().GetStreet()}, {"city", in.GetAddress().GetCity()},
-		{"postcode", in.GetAddress().GetPostcode()}, {"country", in.GetAddress().GetCountry()},
+		{"street", in.GetAddress().GetStreet()},
+		{"city", in.GetAddress().GetCity()},
+		{"postcode", in.GetAddress().GetPostcode()},
+		{"country", in.GetAddress().GetCountry()},
 	} {
 		if n := utf8.RuneCountInString(line.text); n > maxAddressRunes {
 			f.add("address."+line.field, "has %d characters; the most is %d", n, maxAddressRunes)
