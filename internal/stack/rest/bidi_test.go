@@ -82,7 +82,9 @@ func TestConversation(t *testing.T) {
 			if _, err := stream.Recv(); status.Code(err) != codes.Aborted {
 				t.Errorf("aborted by the server, it ended with %v", err)
 			}
-			<-service.ended
+			if err := <-service.ended; status.Code(err) != codes.Aborted {
+				t.Errorf("aborted by the server, the handler met %v", err)
+			}
 			for { // the client is told, sooner or later
 				if err := stream.Send(&testpb.TestRequest{}); err != nil {
 					break
