@@ -40,11 +40,11 @@ func expectMetadata(t testing.TB, where string, got, want metadata.MD) {
 func checkRequestMetadata(t testing.TB, s Subject) {
 	r := start(t, s)
 	seen := make(chan metadata.MD, 1)
-	r.service.unary = func(ctx context.Context, _ *testpb.TestRequest) (*testpb.TestResponse, error) {
+	r.service.answerWith(func(ctx context.Context, _ *testpb.TestRequest) (*testpb.TestResponse, error) {
 		md, _ := metadata.FromIncomingContext(ctx)
 		seen <- md
 		return &testpb.TestResponse{}, nil
-	}
+	})
 	_, err := r.stub().Unary(metadata.NewOutgoingContext(bounded(t), sample("x-")), &testpb.TestRequest{Body: []byte("x")})
 	if s.lacks(t, RequestMetadata) {
 		expectCode(t, err, codes.Unimplemented)
@@ -59,7 +59,7 @@ func checkRequestMetadata(t testing.TB, s Subject) {
 func checkResponseMetadata(t testing.TB, s Subject) {
 	without := s.lacks(t, ResponseMetadata)
 	r := start(t, s)
-	r.service.unary = func(ctx context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
+	r.service.answerWith(func(ctx context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
 		inHeader, inTrailer := grpc.SetHeader(ctx, sample("h-")), grpc.SetTrailer(ctx, sample("t-"))
 		if (inHeader != nil) != without || (inTrailer != nil) != without {
 			t.Errorf("SetHeader: %v, SetTrailer: %v; is the wire said to lack them? %v", inHeader, inTrailer, without)
@@ -68,7 +68,7 @@ func checkResponseMetadata(t testing.TB, s Subject) {
 			return nil, status.Error(codes.Code(in.Code), in.Message)
 		}
 		return &testpb.TestResponse{}, nil
-	}
+	})
 	stub := r.stub()
 	for _, code := range []codes.Code{codes.OK, codes.NotFound} {
 		var header, trailer metadata.MD

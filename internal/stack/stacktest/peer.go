@@ -116,13 +116,13 @@ func checkPeerFallsSilent(t testing.TB, s Subject) {
 func checkPeerClosesMidResponse(t testing.TB, s Subject) {
 	r := start(t, s)
 	p := newProxy(t, s, r.address)
-	r.service.unary = func(_ context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
+	r.service.answerWith(func(_ context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
 		if in.Count > 0 {
 			p.cutAfter(int(in.Count))
 			return &testpb.TestResponse{Body: filling(1<<20, 1)}, nil
 		}
 		return &testpb.TestResponse{Body: in.Body}, nil
-	}
+	})
 	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: p.address()}))
 	for _, cut := range []int32{1, 3, 70_000} {
 		promptly(t, "a call whose answer is cut off", func() {

@@ -13,9 +13,6 @@ import (
 	"wirelab.dev/internal/stack/stacktest/testpb"
 )
 
-// patience bounds whatever a check waits for. Only a failing check comes near.
-const patience = 5 * time.Second
-
 // operations is how many testpb.TestService has.
 const operations = 4
 

@@ -68,9 +68,9 @@ func checkStatusDetails(t testing.TB, s Subject) {
 // checkPlainError returns what is no status: grpc-go calls it Unknown.
 func checkPlainError(t testing.TB, s Subject) {
 	r := start(t, s)
-	r.service.unary = func(context.Context, *testpb.TestRequest) (*testpb.TestResponse, error) {
+	r.service.answerWith(func(context.Context, *testpb.TestRequest) (*testpb.TestResponse, error) {
 		return nil, errors.New("the disk is full")
-	}
+	})
 	_, err := r.stub().Unary(bounded(t), &testpb.TestRequest{Body: []byte("x")})
 	if s.lacks(t, StatusCodes) {
 		if err == nil {

@@ -62,12 +62,12 @@ func checkOversizeRequest(t testing.TB, s Subject) {
 
 func checkOversizeResponse(t testing.TB, s Subject) {
 	r := start(t, s)
-	r.service.unary = func(_ context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
+	r.service.answerWith(func(_ context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
 		if string(in.Body) == "grow" {
 			return &testpb.TestResponse{Body: make([]byte, stack.MaxMessageBytes+1)}, nil
 		}
 		return &testpb.TestResponse{Body: in.Body}, nil
-	}
+	})
 	stub := r.stub()
 	expectEcho(t, stub, "before")
 	promptly(t, "refusing an oversize response", func() {
