@@ -12,12 +12,13 @@ import (
 func bottlenecks(s *analysis.Summary) []string {
 	var sentences []string
 	for _, scaling := range s.Scalings {
-		sentences = append(sentences, bottleneck(scaling))
+		sentences = append(sentences, Bottleneck(scaling))
 	}
 	return sentences
 }
 
-func bottleneck(s analysis.Scaling) string {
+// Bottleneck says what keeps one curve from its ideal line, with the figures.
+func Bottleneck(s analysis.Scaling) string {
 	d := s.Diagnosis
 	name := fmt.Sprintf("%s (%s)", s.Variant, s.Connection)
 	evidence := evidenceOf(d)

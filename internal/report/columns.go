@@ -31,6 +31,8 @@ func columns(cells []*analysis.Cell) []column {
 		{title: "size", value: ofCell(func(c *analysis.Cell) string { return sizes(c.RequestBytes, c.ResponseBytes) })},
 		{title: "c", value: ofCell(func(c *analysis.Cell) string { return strconv.Itoa(c.Clients) })},
 		{title: "load", left: true, value: ofCell(load)},
+		{title: "kept", value: searched(func(s *analysis.Search) string { return perSecond(s.Kept.Value) })},
+		{title: "missed", value: searched(func(s *analysis.Search) string { return perSecond(s.Missed.Value) })},
 		{title: "req/s", value: measured(func(c *analysis.Cell) string { return perSecond(c.Throughput.Value) })},
 		{title: "mean", patience: 6, value: timed(func(l *analysis.Latencies) analysis.Figure { return l.Mean })},
 		{title: "P50", value: timed(func(l *analysis.Latencies) analysis.Figure { return l.P50 })},
@@ -40,6 +42,8 @@ func columns(cells []*analysis.Cell) []column {
 		{title: "P99.99", patience: 1, value: timed(func(l *analysis.Latencies) analysis.Figure { return l.P9999 })},
 		{title: "max", patience: 5, value: timed(func(l *analysis.Latencies) analysis.Figure { return l.Max })},
 		{title: "P99/P50", patience: 7, value: measured(func(c *analysis.Cell) string { return plain(c.P99OverP50.Value) })},
+		{title: "drain", value: ofCell(func(c *analysis.Cell) string { return maybeMicros(c.Drain) })},
+		{title: "answered", value: ofCell(answered)},
 		{title: "conn", left: true, value: ofCell(func(c *analysis.Cell) string { return c.Connection })},
 		{title: "ok", value: ofCell(survived)},
 		{title: "hs P50", patience: 8, value: measured(func(c *analysis.Cell) string { return handshake(c) })},
@@ -48,23 +52,52 @@ func columns(cells []*analysis.Cell) []column {
 		{title: "server", patience: 4, value: measured(func(c *analysis.Cell) string { return maybeMicros(c.Server.CPU) })},
 		{title: "valid", left: true, value: validity},
 	}
+	return slices.DeleteFunc(all, func(c column) bool { return !says(c.title, cells) })
+}
+
+// says tells whether a column says something of some of the cells.
+func says(title string, cells []*analysis.Cell) bool {
 	perRequest := slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Connections.PerRequest })
-	return slices.DeleteFunc(all, func(c column) bool {
-		switch c.title {
-		case "workload":
-			return !varies(cells, func(c *analysis.Cell) string { return c.Workload })
-		case "load":
-			return !varies(cells, load)
-		case "conn":
-			return !slices.ContainsFunc(cells, hidesItsMode)
-		case "ok":
-			return !perRequest
-		case "err":
-			return perRequest
-		case "hs P50":
-			return !perRequest || !slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Connections.Handshake != nil })
+	some := func(has func(*analysis.Cell) bool) bool { return slices.ContainsFunc(cells, has) }
+	switch title {
+	case "workload":
+		return varies(cells, func(c *analysis.Cell) string { return c.Workload })
+	case "load":
+		return varies(cells, load)
+	case "kept", "missed":
+		return some(func(c *analysis.Cell) bool { return c.Search != nil })
+	case "drain":
+		return some(func(c *analysis.Cell) bool { return c.Drain != nil })
+	case "answered":
+		return some(losesNone)
+	case "conn":
+		return some(hidesItsMode)
+	case "ok":
+		return perRequest
+	case "err":
+		return !perRequest
+	case "hs P50":
+		return perRequest && some(func(c *analysis.Cell) bool { return c.Connections.Handshake != nil })
+	}
+	return true
+}
+
+// losesNone tells whether the load is one of which no request may be lost.
+func losesNone(c *analysis.Cell) bool { return c.Load.Model == "sustained" || c.Load.Burst > 0 }
+
+func answered(c *analysis.Cell) string {
+	if !losesNone(c) || c.Survival.Requests == 0 {
+		return absent
+	}
+	return thousands(c.Survival.Succeeded) + " of " + thousands(c.Survival.Requests)
+}
+
+func searched(show func(*analysis.Search) string) func(line) string {
+	return measured(func(c *analysis.Cell) string {
+		if c.Search == nil {
+			return absent
 		}
-		return false
+		return show(c.Search)
 	})
 }
 
@@ -163,4 +196,3 @@ func load(c *analysis.Cell) string {
 func varies(cells []*analysis.Cell, of func(*analysis.Cell) string) bool {
 	return slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return of(c) != of(cells[0]) })
 }
-

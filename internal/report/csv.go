@@ -73,6 +73,7 @@ func csvColumns() []csvColumn {
 	columns = append(columns, csvFigure("in_flight", func(c *analysis.Cell) *analysis.Figure { return &c.InFlight })...)
 	columns = append(columns, csvFigure("warm_up_ms", func(c *analysis.Cell) *analysis.Figure { return &c.WarmUp })...)
 	columns = append(columns, csvFigure("connections_opened", func(c *analysis.Cell) *analysis.Figure { return &c.Connections.Opened })...)
+	columns = append(columns, csvLoads()...)
 	columns = append(columns, csvConnections()...)
 	columns = append(columns, csvEnd("client", func(c *analysis.Cell) *analysis.End { return &c.Client })...)
 	columns = append(columns, csvEnd("server", func(c *analysis.Cell) *analysis.End { return &c.Server })...)

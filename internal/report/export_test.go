@@ -127,6 +127,33 @@ func TestCSVOfLifecycles(t *testing.T) {
 	}
 }
 
+func TestCSVOfLoads(t *testing.T) {
+	var out bytes.Buffer
+	if err := WriteCSV(&out, fixtureLoads(t)); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&out).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ part, variant, column, want string }{
+		{"search", "grpc", "kept_rps", "4000"},
+		{"search", "grpc", "kept_rps_high", "4320"},
+		{"search", "grpc", "missed_rps", "4040"},
+		{"search", "grpc", "knee_rps_high", "4080"},
+		{"search", "rest-json", "knee_rps", ""},
+		{"search", "grpc", "drain_us", ""},
+		{"burst", "grpc", "drain_us", "250000"},
+		{"burst", "grpc", "kept_rps", ""},
+	} {
+		at := func(title string) int { return slices.Index(rows[0], title) }
+		i := slices.IndexFunc(rows, func(row []string) bool { return row[at("part")] == c.part && row[at("variant")] == c.variant })
+		if got := rows[i][at(c.column)]; got != c.want {
+			t.Errorf("%s of %s, %s: %q, want %q", c.part, c.variant, c.column, got, c.want)
+		}
+	}
+}
+
 // What benchstat reads is what it will compare: a line a valid trial, in units
 // that it knows.
 func TestBenchstatIsReadBack(t *testing.T) {

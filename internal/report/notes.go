@@ -161,6 +161,12 @@ func legend(cells []*analysis.Cell, lines []line, left []string) []string {
 	if slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Connections.PerRequest }) {
 		times += " ok: requests answered, of all trials that were measured. hs: handshake."
 	}
+	if slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Search != nil }) {
+		times += " kept, missed: rates a second, between which the highest lies that keeps the goal; the other figures are of the one that was kept."
+	}
+	if slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Drain != nil }) {
+		times += " drain: from the burst to its last answer."
+	}
 	texts := []string{
 		times,
 		"Connections: " + connections(cells) + ".",

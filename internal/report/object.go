@@ -30,6 +30,7 @@ type Object struct {
 	Limits      []LimitObject      `json:"limits"`
 	WarmUps     []WarmUpObject     `json:"warm_ups"`
 	Contrasts   []ContrastObject   `json:"contrasts"`
+	Scalings    []ScalingObject    `json:"scalings"`       // how throughput follows the calls in flight
 	Settings    []SettingObject    `json:"settings"`       // that are not a library's default
 	Machine     []MachineObject    `json:"machine_limits"` // those of the machine that a trial could have run into
 	Advice      []string           `json:"advice"`         // in words, most important first
@@ -72,6 +73,9 @@ type CellObject struct {
 	InFlight      Number         `json:"in_flight"`         // calls, mean over the window
 	WarmUpMS      Number         `json:"warm_up_ms"`        // that went before the window
 	Opened        Number         `json:"connections_opened"`
+
+	Drain  Number        `json:"drain_us"`         // until a burst's last answer; null for other loads
+	Search *SearchObject `json:"search,omitempty"` // absent where no rate was searched for
 
 	Client      EndObject         `json:"client"`
 	Server      EndObject         `json:"server"`

@@ -114,6 +114,7 @@ func TestObjectFollowsItsSchema(t *testing.T) {
 	for name, run := range map[string]*Run{
 		"a full run": fixtureRun(t),
 		"lifecycles": fixtureLifecycle(t),
+		"loads":      fixtureLoads(t),
 		"no trial":   {Summary: &analysis.Summary{Name: "empty", Status: "running", Planned: 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,6 +199,47 @@ func TestObjectKeepsWhatIsKnown(t *testing.T) {
 	}
 	if unmeasured := find("rest", 64, 1); unmeasured["server_cpu_us"] != nil || unmeasured["throughput_rps"] == nil {
 		t.Errorf("CPU time that was not measured is %v, throughput %v", unmeasured["server_cpu_us"], unmeasured["throughput_rps"])
+	}
+}
+
+func TestObjectOfLoads(t *testing.T) {
+	object := decoded(t, fixtureLoads(t))
+	scalings := object["scalings"].([]any)
+	shared, pool := scalings[0].(map[string]any), scalings[1].(map[string]any)
+	at := func(o map[string]any, path ...string) any {
+		for _, name := range path[:len(path)-1] {
+			o = o[name].(map[string]any)
+		}
+		return o[path[len(path)-1]]
+	}
+	byModel := map[string]map[string]any{}
+	for _, c := range object["cells"].([]any) {
+		if cell := c.(map[string]any); cell["variant"] == "grpc" {
+			byModel[at(cell, "load", "model").(string)] = cell
+		}
+	}
+	search := byModel["search"]
+	for what, c := range map[string]struct{ got, want any }{
+		"one connection is named":            {at(shared, "diagnosis", "bottleneck"), "connection"},
+		"the better one":                     {at(shared, "diagnosis", "better"), "grpc:conn=pool:4"},
+		"in a sentence":                      {strings.Contains(at(shared, "diagnosis", "text").(string), "one connection serialises 48 callers in the client's writer: use grpc:conn=pool:4"), true},
+		"what was not measured":              {at(shared, "diagnosis", "blocked_share"), nil},
+		"the law's peak":                     {at(shared, "law", "peak"), 31.0},
+		"no law":                             {pool["law"], nil},
+		"a point without a law":              {pool["points"].([]any)[0].(map[string]any)["law_rps"], nil},
+		"the ideal":                          {pool["points"].([]any)[1].(map[string]any)["ideal_rps"], 22_000.0},
+		"the rate that was kept":             {at(search, "search", "kept_rps"), 4000.0},
+		"its interval":                       {at(search, "intervals", "search.kept_rps", "low"), 3760.0},
+		"the knee":                           {at(search, "search", "knee", "low_rps"), 4000.0},
+		"a knee between rates":               {at(search, "search", "knee", "confidence"), nil},
+		"a step that missed":                 {at(search, "search", "steps").([]any)[13].(map[string]any)["kept"], false},
+		"a burst's drain":                    {byModel["burst"]["drain_us"], 250_000.0},
+		"the drain of what is not a burst":   {search["drain_us"], nil},
+		"the search of what is not a search": {byModel["burst"]["search"], nil},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %v, want %v", what, c.got, c.want)
+		}
 	}
 }
 

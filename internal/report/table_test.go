@@ -44,6 +44,17 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// Each load shows what it alone has, and nothing of the others.
+func TestTableOfLoads(t *testing.T) {
+	summary := fixtureLoads(t).Summary
+	summary.Cells = slices.DeleteFunc(summary.Cells, func(c analysis.Cell) bool { return c.Part == "ping" })
+	var out bytes.Buffer
+	if err := WriteTable(&out, summary, Terminal{Width: 160}); err != nil {
+		t.Fatal(err)
+	}
+	checkGolden(t, filepath.Join("testdata", "table-loads.txt"), out.Bytes())
+}
+
 // A storm of reconnections shows who survives, within a usual terminal.
 func TestTableOfLifecycles(t *testing.T) {
 	summary := fixtureLifecycle(t).Summary

@@ -1,0 +1,109 @@
+package report
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/record"
+)
+
+// fixtureLoads is a run with every load that is not a plain closed loop: a sweep
+// over the calls in flight, searches, bursts, a sustained load and a ramp.
+func fixtureLoads(t *testing.T) *Run {
+	t.Helper()
+	s := &analysis.Summary{
+		Name: "loads", Title: "What is said and when?", Question: "How do the loads look?",
+		Started: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC),
+		Status:  record.Done, Seed: 5, Planned: 90, Done: 90,
+		Command: []string{"wirelab", "run", "loads"}, Host: fixtureHost(),
+	}
+	fixtureSweep(s, "grpc:conn=shared", 4)
+	fixtureSweep(s, "grpc:conn=pool:4", 14)
+	s.Scalings[0].Diagnosis = analysis.Diagnosis{
+		Bottleneck: analysis.OnConnection, Clients: 48, Share: 0.09, Connections: analysis.Figure{Value: 1}, InFlight: analysis.Figure{Value: 48},
+		PerWrite: &analysis.Figure{Value: 9.5}, Better: "grpc:conn=pool:4", BetterConnections: 4, Gain: &analysis.Figure{Value: 3.1}, Rivals: 1,
+	}
+	s.Scalings[1].Law, s.Scalings[1].Reason = nil, "the trials do not agree on a law"
+	s.Scalings[1].Diagnosis = analysis.Diagnosis{Bottleneck: analysis.NoBottleneck, Clients: 48, Share: 0.29, Connections: analysis.Figure{Value: 4}, InFlight: analysis.Figure{Value: 48}}
+	for i := range s.Scalings[1].Points {
+		s.Scalings[1].Points[i].Law = 0
+	}
+	for _, variant := range []string{"grpc", "rest-json"} {
+		s.Cells = append(s.Cells,
+			fixtureLoaded(variant, record.Load{Model: "search", Goal: "p99<10ms", DurationNS: 1e9}),
+			fixtureLoaded(variant, record.Load{Model: "burst", Burst: 1000}),
+			fixtureLoaded(variant, record.Load{Model: "sustained", RatePerSecond: 50, DurationNS: 60e9}),
+			fixtureLoaded(variant, record.Load{Model: "ramp", RatePerSecond: 100, RampTo: 4000, DurationNS: 30e9, Arrivals: "constant"}))
+	}
+	return &Run{Summary: s, Advice: []string{"grpc keeps p99<10ms at 4,000 to 4,040/s."}, Directory: "results/loads"}
+}
+
+// fixtureSweep adds a variant whose throughput follows the calls in flight up to
+// a number of them.
+func fixtureSweep(s *analysis.Summary, variant string, upTo float64) {
+	sweep := analysis.Scaling{Part: "ping", Variant: variant, Connection: variant[len("grpc:conn="):], Workload: "ping", Law: &analysis.ScalabilityLaw{
+		Ideal: fixtureFigure(11_000), Contention: fixtureFigure(0.2), Coherency: analysis.Figure{Value: 0.001}, Misfit: 0.03, Peak: &analysis.Figure{Value: 31},
+	}}
+	for _, clients := range []int{1, 2, 4, 8, 12, 16, 24, 32, 48} {
+		n := float64(clients)
+		cell := fixtureCell("ping", "grpc", 0, clients)
+		cell.Variant, cell.Workload, cell.Connection = variant, "ping", sweep.Connection
+		cell.Throughput = fixtureFigure(11_000 * n / (1 + n/upTo))
+		cell.Key = cell.Cell.Key()
+		s.Cells = append(s.Cells, cell)
+		sweep.Points = append(sweep.Points, analysis.ScalingPoint{
+			Clients: clients, Throughput: cell.Throughput, Ideal: 11_000 * n, Share: 1 / (1 + n/upTo), Law: 11_000 * n / (1 + n/upTo) * 1.02,
+		})
+	}
+	s.Scalings = append(s.Scalings, sweep)
+}
+
+// fixtureLoaded is a cell under a load, with what that load alone has.
+func fixtureLoaded(variant string, load record.Load) analysis.Cell {
+	capacity := map[string]float64{"grpc": 4000, "rest-json": 2500}[variant]
+	c := fixtureCell(load.Model, "grpc", 0, 100)
+	c.Stack, c.Variant, c.Workload, c.Load = variant, variant, "users", load
+	c.Key = c.Cell.Key()
+	c.Survival = analysis.Survival{Trials: 3, Requests: 3000, Succeeded: 3000}
+	response := c.Service
+	c.Response = &response
+	switch load.Model {
+	case "search":
+		c.Search = &analysis.Search{
+			Percentile: 99, LimitUS: 10_000, Kept: fixtureFigure(capacity), Missed: fixtureFigure(1.01 * capacity),
+			Knee: analysis.RateKnee{Found: true, Rate: 1.01 * capacity, Low: capacity, High: 1.02 * capacity},
+		}
+		if variant == "rest-json" {
+			c.Search.Knee = analysis.RateKnee{Reason: "a knee is read off 5 rates or more, and 4 were tried"}
+		}
+		for _, share := range []float64{0.8, 1, 1.01, 1.02, 1.06, 1.12, 1.25} {
+			for try := range 2 {
+				us := 7000 + 1000*float64(try) + 1.2e6*math.Max(0, share-1)
+				c.Search.Steps = append(c.Search.Steps, analysis.SearchStep{Repeat: 1, Offered: share * capacity, Achieved: math.Min(share, 1) * capacity, Microseconds: us, Kept: us < 10_000})
+			}
+		}
+	case "burst":
+		drain := fixtureFigure(1000 / capacity * 1e6)
+		c.Drain = &drain
+		for i := range c.Curve {
+			c.Curve[i].Microseconds = 10_000 + c.Curve[i].Quantile*drain.Value
+		}
+	case "sustained":
+		if variant == "rest-json" {
+			c.Survival.Succeeded = 2998
+		}
+		fallthrough
+	case "ramp":
+		for place := range 60 {
+			share := (float64(place) + 0.5) / 60
+			offered := load.RatePerSecond + share*math.Max(0, load.RampTo-load.RatePerSecond)
+			c.Course = append(c.Course, analysis.CoursePoint{
+				Seconds: share * float64(load.DurationNS) / 1e9, Offered: offered, Throughput: math.Min(offered, capacity),
+				MeanUS: 10_400 + math.Max(0, offered-capacity)*40,
+			})
+		}
+	}
+	return c
+}
