@@ -29,8 +29,13 @@ func (l Load) given() []string {
 		key string
 		set bool
 	}{
-		{"requests", l.Requests != 0}, {"total-requests", l.Total != 0}, {"duration", l.Duration != 0}, {"rate", l.Rate != 0}, {"to", l.To != 0},
-		{"goal", l.Goal != Goal{}}, {"arrivals", l.Arrivals != ""},
+		{"requests", l.Requests != 0},
+		{"total-requests", l.Total != 0},
+		{"duration", l.Duration != 0},
+		{"rate", l.Rate != 0},
+		{"to", l.To != 0},
+		{"goal", l.Goal != Goal{}},
+		{"arrivals", l.Arrivals != ""},
 	} {
 		if k.set {
 			keys = append(keys, k.key)
