@@ -26,6 +26,8 @@ func traffic(t *worker.Traffic) *record.Traffic {
 	}
 	if t.Transport == "tcp" {
 		r.SentPureAcks, r.ReceivedPureAcks = &t.SentPureAcks, &t.ReceivedPureAcks
+		r.BusyNS, r.BlockedNS = (*int64)(&t.Busy), (*int64)(&t.Blocked)
+		r.SendCalls = measured(t.SendCalls)
 		return r
 	}
 	r.SendCalls, r.ReceiveCalls, r.Offload = &t.SendCalls, &t.ReceiveCalls, "none"

@@ -14,12 +14,14 @@ func socketTraffic(descriptor int) (Traffic, bool) {
 	}
 	t := Traffic{
 		Transport: "tcp",
-		SentBytes: int64(info.Bytes_sent), ReceivedBytes: int64(info.Bytes_received),
+		SentBytes: int64(info.Bytes_sent - info.Bytes_retrans), ReceivedBytes: int64(info.Bytes_received),
 		SentPackets: int64(info.Segs_out), ReceivedPackets: int64(info.Segs_in),
 		SentPureAcks:     int64(info.Segs_out - info.Data_segs_out),
 		ReceivedPureAcks: int64(info.Segs_in - info.Data_segs_in),
 		Retransmits:      int64(info.Total_retrans),
 		HeaderBytes:      ipv4HeaderBytes + tcpHeaderBytes,
+		Busy:             time.Duration(info.Busy_time) * time.Microsecond,
+		Blocked:          time.Duration(info.Rwnd_limited+info.Sndbuf_limited) * time.Microsecond,
 		MinRTT:           time.Duration(info.Min_rtt) * time.Microsecond,
 		OpenRTT:          MeanRTT{Sum: time.Duration(info.Rtt) * time.Microsecond, Count: 1},
 	}

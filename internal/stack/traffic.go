@@ -11,7 +11,8 @@ import (
 type Traffic struct {
 	Transport string `json:"transport"` // tcp or udp; empty where there was none
 
-	// Payload of TCP segments, those sent again included, or of UDP datagrams.
+	// Payload of TCP segments, each byte once however often it was sent, or of
+	// UDP datagrams.
 	SentBytes     int64 `json:"sent_bytes"`
 	ReceivedBytes int64 `json:"received_bytes"`
 	// TCP segments, or UDP datagrams.
@@ -34,8 +35,15 @@ type Traffic struct {
 	ClosedRTT MeanRTT `json:"closed_rtt,omitzero"`
 	OpenRTT   MeanRTT `json:"open_rtt,omitzero"`
 
-	// UDP only: system calls that carried packets, and whether several packets
-	// may leave in one.
+	// TCP only, all connections together: how long they had something on the
+	// way that was not acknowledged, and how long of it the peer's window or
+	// their own send buffer held them back.
+	Busy    time.Duration `json:"busy_ns,omitempty"`
+	Blocked time.Duration `json:"blocked_ns,omitempty"`
+
+	// System calls that carried packets: over UDP those of the sockets, over
+	// TCP, where the worker fills them in, all writes of the process. GSO is
+	// whether several packets may leave in one: UDP only.
 	SendCalls    int64 `json:"send_calls,omitempty"`
 	ReceiveCalls int64 `json:"receive_calls,omitempty"`
 	GSO          bool  `json:"gso,omitempty"`
@@ -69,6 +77,7 @@ func (t *Traffic) counters() []*int64 {
 		&t.SentBytes, &t.ReceivedBytes, &t.SentPackets, &t.ReceivedPackets, &t.SentPureAcks, &t.ReceivedPureAcks,
 		&t.Handshakes, &t.HandshakeSentBytes, &t.HandshakeReceivedBytes,
 		&t.Retransmits, &t.SendCalls, &t.ReceiveCalls, (*int64)(&t.ClosedRTT.Sum), &t.ClosedRTT.Count,
+		(*int64)(&t.Busy), (*int64)(&t.Blocked),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"wirelab.dev/internal/clock"
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/load"
+	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/stack"
 )
 
@@ -23,7 +24,14 @@ type reading struct {
 }
 
 func (e *edges) read() reading {
-	return reading{atNS: clock.Now(), counts: e.fleet.dialer.Counts(), traffic: trafficOf(e.fleet.dialer, e.fleet.clients...)}
+	r := reading{atNS: clock.Now(), counts: e.fleet.dialer.Counts(), traffic: trafficOf(e.fleet.dialer, e.fleet.clients...)}
+	if r.traffic.Transport == "tcp" {
+		// Not one of its libraries tells how often it writes; in the window a
+		// client's process writes to its connections and to next to nothing
+		// else.
+		r.traffic.SendCalls = probe.Writes()
+	}
+	return r
 }
 
 // watch has the plan read the counters.
