@@ -56,7 +56,8 @@ func TestBottlenecksAreNamed(t *testing.T) {
 		"one connection, and four carry more": {[]held{{"grpc:conn=shared", 1, 4, idle, idle}, {"grpc:conn=pool:4", 4, 16, idle, idle}}, OnConnection, "grpc:conn=pool:4"},
 		"one connection, and nothing beside":  {[]held{{"grpc", 1, 4, idle, idle}}, MaybeConnection, ""},
 		"four carry no more, the client is busy": {
-			[]held{{"grpc:conn=shared", 1, 4, 0.97, 0.5}, {"grpc:conn=pool:4", 4, 4, 0.97, 0.5}}, OnClientCPU, "grpc:conn=pool:4"},
+			[]held{{"grpc:conn=shared", 1, 4, 0.97, 0.5}, {"grpc:conn=pool:4", 4, 4, 0.97, 0.5}}, OnClientCPU, "grpc:conn=pool:4",
+		},
 		"the server is busy":          {[]held{{"grpc", 1, 4, 0.7, 0.97}}, OnServerCPU, ""},
 		"both are mostly":             {[]held{{"grpc", 1, 4, 0.7, 0.8}}, OnBothCPUs, ""},
 		"it follows":                  {[]held{{"grpc", 1, 32, idle, idle}}, NoBottleneck, ""},
