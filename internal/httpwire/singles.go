@@ -2,7 +2,6 @@ package httpwire
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,14 +23,14 @@ type singles struct {
 }
 
 func newSingles(ctx context.Context, plan ClientPlan) (*singles, error) {
-	var tickets *ticketed
+	var sessions *sessionCache
 	if plan.Lifecycle == Resumed {
-		tickets = newTicketed()
-		plan.TLS.ClientSessionCache = tickets
+		sessions = &sessionCache{filled: make(chan struct{})}
+		plan.TLS.ClientSessionCache = sessions
 	}
 	s := &singles{plan: plan, transport: plan.newTransport(), open: map[*http.ClientConn]struct{}{}}
 	s.life, s.endLife = context.WithCancel(context.Background())
-	if err := s.try(ctx, tickets); err != nil {
+	if err := s.try(ctx, sessions); err != nil {
 		_ = s.Close()
 		return nil, err
 	}
@@ -41,17 +40,17 @@ func newSingles(ctx context.Context, plan ClientPlan) (*singles, error) {
 // try sees whether there is a server, and gets the session that is to be
 // resumed. A ticket comes behind the handshake (RFC 8446, section 4.6.1), so
 // that the connection is read from until it is there.
-func (s *singles) try(ctx context.Context, tickets *ticketed) error {
+func (s *singles) try(ctx context.Context, sessions *sessionCache) error {
 	response, err := s.plan.ping(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	if tickets == nil {
+	if sessions == nil {
 		return nil
 	}
 	select {
-	case <-tickets.first:
+	case <-sessions.filled:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("the server sent no ticket for a TLS session: %w", ctx.Err())
@@ -126,26 +125,4 @@ func (b *soleBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.end()
 	return err
-}
-
-// ticketed is a session cache that tells when the first ticket has come.
-type ticketed struct {
-	tls.ClientSessionCache
-	first  chan struct{}
-	arrive func()
-}
-
-func newTicketed() *ticketed {
-	const servers = 1
-	t := &ticketed{ClientSessionCache: tls.NewLRUClientSessionCache(servers), first: make(chan struct{})}
-	t.arrive = sync.OnceFunc(func() { close(t.first) })
-	return t
-}
-
-// Put implements tls.ClientSessionCache.
-func (t *ticketed) Put(key string, session *tls.ClientSessionState) {
-	t.ClientSessionCache.Put(key, session)
-	if session != nil {
-		t.arrive()
-	}
 }
