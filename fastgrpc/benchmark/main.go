@@ -26,7 +26,7 @@ import (
 type spec struct {
 	Cell    string
 	Work    string // unary, put or get
-	Client  string // grpc, fast or tcp
+	Client  string // grpc, fast or tcp, or a yardstick
 	Server  string
 	Size    int
 	Callers int
@@ -48,6 +48,7 @@ func main() {
 	repeats := flag.Int("repeats", 3, "how often each cell runs")
 	window := flag.Duration("window", time.Second, "how long each cell is measured")
 	only := flag.String("cells", ".", "regular expression of the cells and ends to run, such as \"64B.* fast-fast\"")
+	others := flag.Bool("yardsticks", false, "hold h2load, ghz and Caddy against the libraries too, where they are installed")
 	serverCPU := flag.String("server-cpu", "1", "CPUs of the server, as taskset takes them")
 	clientCPU := flag.String("client-cpu", "0", "CPUs of the client")
 	flag.Parse()
@@ -66,7 +67,20 @@ func main() {
 	if err != nil {
 		log.Fatalf("-cells: %v", err)
 	}
-	cells := slices.DeleteFunc(allCells(), func(s spec) bool { return !pattern.MatchString(s.key()) })
+	cells := allCells()
+	if *others {
+		cells = append(cells, yardsticks()...)
+	}
+	cells = slices.DeleteFunc(cells, func(s spec) bool {
+		if !pattern.MatchString(s.key()) {
+			return true
+		}
+		program := s.missing()
+		if program != "" {
+			fmt.Fprintf(os.Stderr, "%s is left out: there is no %s in PATH\n", s.key(), program)
+		}
+		return program != ""
+	})
 	for i := range *repeats {
 		for _, cell := range cells {
 			fmt.Fprintf(os.Stderr, "repeat %d: %s %s-%s\n", i+1, cell.Cell, cell.Client, cell.Server)
@@ -125,15 +139,17 @@ func (r *run) measure(s spec) error {
 	if s.Callers*s.Size > manyBytes {
 		s.Window *= 4 // one of grpc-go's calls may take seconds
 	}
-	server, err := r.start("server", r.serverCPU, s)
+	server, err := r.startServer(&s)
 	if err != nil {
 		return err
 	}
 	defer server.stop()
-	if err := json.NewDecoder(server.out).Decode(&s.Address); err != nil {
-		return fmt.Errorf("server did not begin: %w", err)
-	}
 	s.PID = server.cmd.Process.Pid
+	if s.foreignClient() {
+		res, err := r.measureForeign(s)
+		r.results[s.key()] = append(r.results[s.key()], res)
+		return err
+	}
 	client, err := r.start("client", r.clientCPU, s)
 	if err != nil {
 		return err
