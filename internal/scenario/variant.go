@@ -106,8 +106,8 @@ func (v Variant) Get(key string) (string, bool) {
 
 // With is the variant with one more option set, or set otherwise.
 func (v Variant) With(key, value string) Variant {
-	options := slices.DeleteFunc(slices.Clone(v.Options), func(s Setting) bool { return s.Key == key })
-	v.Options = append(options, Setting{key, value})
+	v.Options = slices.DeleteFunc(slices.Clone(v.Options), func(s Setting) bool { return s.Key == key })
+	v.Options = append(v.Options, Setting{key, value})
 	slices.SortFunc(v.Options, func(a, b Setting) int { return strings.Compare(a.Key, b.Key) })
 	return v
 }

@@ -105,12 +105,6 @@ func (m *method) fullName() string {
 
 // service is what protoc-gen-go-grpc would have generated.
 func (m *method) service() *grpc.ServiceDesc {
-	answer := func(_ context.Context, in any) (any, error) {
-		if m.echoes {
-			return in, nil
-		}
-		return m.response, nil // read by many, changed by none
-	}
 	return &grpc.ServiceDesc{
 		ServiceName: string(m.descriptor.Parent().FullName()),
 		HandlerType: (*any)(nil),
@@ -122,12 +116,21 @@ func (m *method) service() *grpc.ServiceDesc {
 					return nil, err
 				}
 				if interceptor == nil {
-					return answer(ctx, in)
+					return m.answer(in), nil
 				}
-				return interceptor(ctx, in, &grpc.UnaryServerInfo{Server: srv, FullMethod: m.fullName()}, answer)
+				return interceptor(ctx, in, &grpc.UnaryServerInfo{Server: srv, FullMethod: m.fullName()},
+					func(_ context.Context, in any) (any, error) { return m.answer(in), nil })
 			},
 		}},
 	}
+}
+
+// answer is the response, which many read and nobody changes.
+func (m *method) answer(request any) any {
+	if m.echoes {
+		return request
+	}
+	return m.response
 }
 
 type caller struct {
