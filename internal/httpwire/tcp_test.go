@@ -224,10 +224,13 @@ func TestAnUnreadAnswerIsGivenUp(t *testing.T) {
 		case <-time.After(5 * time.Second):
 			t.Fatalf("HTTP/%d: the connection stayed", version)
 		}
-		response.Body.Close()
+		for wait := time.Millisecond; counts.open.Load() > 0 && wait < time.Second; wait *= 2 {
+			time.Sleep(wait)
+		}
 		if open := counts.open.Load(); open != 0 {
 			t.Errorf("HTTP/%d: %d connections are open", version, open)
 		}
+		response.Body.Close()
 	}
 }
 
@@ -242,19 +245,23 @@ func TestWhatCannotBe(t *testing.T) {
 	}{
 		"a server without tickets": {
 			ServerPlan{Version: HTTP2, TLS: noTickets, Handler: ok},
-			ClientPlan{Version: HTTP2, TLS: trustAll(HTTP2), Lifecycle: Resumed}, "no ticket",
+			ClientPlan{Version: HTTP2, TLS: trustAll(HTTP2), Lifecycle: Resumed},
+			"no ticket",
 		},
 		"a server that has not heard of HTTP/2": {
 			ServerPlan{Version: HTTP1, TLS: keys(t), Handler: ok},
-			ClientPlan{Version: HTTP2, TLS: trustAll(HTTP2)}, "does not speak HTTP/2",
+			ClientPlan{Version: HTTP2, TLS: trustAll(HTTP2)},
+			"does not speak HTTP/2",
 		},
 		"TLS where none is expected": {
 			ServerPlan{Version: HTTP2, TLS: keys(t, "h2"), Handler: ok},
-			ClientPlan{Version: HTTP2}, "the server speaks TLS",
+			ClientPlan{Version: HTTP2},
+			"the server speaks TLS",
 		},
 		"early data on TCP": {
 			ServerPlan{Version: HTTP1, TLS: keys(t), Handler: ok},
-			ClientPlan{Version: HTTP1, TLS: trustAll(HTTP1), Lifecycle: Early}, "QUIC",
+			ClientPlan{Version: HTTP1, TLS: trustAll(HTTP1), Lifecycle: Early},
+			"QUIC",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

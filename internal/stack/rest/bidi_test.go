@@ -71,6 +71,9 @@ func TestConversation(t *testing.T) {
 			if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 				t.Errorf("closed by the client, it ended with %v", err)
 			}
+			if stream.Context().Err() == nil {
+				t.Error("what belongs to the stream outlives it")
+			}
 			if err := <-service.ended; err != nil {
 				t.Errorf("closed by the client, the handler met %v", err)
 			}
