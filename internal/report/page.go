@@ -27,6 +27,7 @@ type pageCell struct {
 	ResponseApart bool         `json:"response_apart"` // response_us is not service_us
 	Repeats       []pageRepeat `json:"repeats"`
 	Curve         [][2]Number  `json:"curve"` // quantile, microseconds
+	Course        []pageCourse `json:"course"`
 }
 
 type pageRepeat struct {
@@ -36,6 +37,14 @@ type pageRepeat struct {
 	Mean          Number `json:"mean_us"`
 	P50           Number `json:"p50_us"`
 	P99           Number `json:"p99_us"`
+}
+
+// pageCourse is a stretch of a load on a schedule.
+type pageCourse struct {
+	Seconds       Number `json:"seconds"`
+	OfferedRPS    Number `json:"offered_rps"`
+	ThroughputRPS Number `json:"throughput_rps"`
+	Mean          Number `json:"mean_us"` // null where nothing ended
 }
 
 func newPageData(run *Run) *pageData {
@@ -70,6 +79,13 @@ func newPageCell(c *analysis.Cell) pageCell {
 		}),
 		Curve: each(c.Curve, func(p *analysis.CurvePoint) [2]Number {
 			return [2]Number{Number(p.Quantile), Number(p.Microseconds)}
+		}),
+		Course: each(c.Course, func(p *analysis.CoursePoint) pageCourse {
+			mean := p.MeanUS
+			if mean == 0 {
+				mean = none.Value
+			}
+			return pageCourse{Seconds: Number(p.Seconds), OfferedRPS: Number(p.Offered), ThroughputRPS: Number(p.Throughput), Mean: Number(mean)}
 		}),
 	}
 }

@@ -19,7 +19,9 @@ export interface Line {
   name: string;
   look: Look;
   points: Point[];
-  thin?: boolean; // many points: a line without marks
+  thin?: boolean; // a line without marks
+  apart?: boolean; // marks without a line
+  beside?: boolean; // to hold others against: the note explains it, not the legend
 }
 
 export interface Axis {
@@ -75,9 +77,9 @@ export function Chart({ title, note, x, y, lines, rules = [] }: Props) {
         {note && <p class="note">{note}</p>}
       </figcaption>
       <ul class="legend">
-        {lines.map((line) => (
+        {lines.filter((line) => !line.beside).map((line) => (
           <li key={line.name}>
-            <Swatch look={line.look} /> {line.name}
+            <Swatch look={line.look} apart={line.apart} /> {line.name}
           </li>
         ))}
       </ul>
@@ -103,7 +105,7 @@ function Tip({ x, y, lines, at, left }: { x: Axis; y: Axis; lines: Line[]; at: n
     <div class="tip" style={{ left: `clamp(7rem, ${left}px, 100% - 7rem)` }}>
       <b>{x.label} {x.show(at)}</b>
       {known.map(({ line, point }) => (
-        <div key={line.name}>
+        <div key={`${line.name} ${point.y}`}>
           <Swatch look={line.look} /> <span>{line.name}</span> <em>{y.show(point.y)}</em>
         </div>
       ))}
@@ -125,11 +127,11 @@ function Figures({ x, y, lines, xs }: { x: Axis; y: Axis; lines: Line[]; xs: num
           <tr key={at}>
             <th scope="row">{x.show(at)}</th>
             {lines.map((line) => {
-              const point = line.points.find((candidate) => candidate.x === at);
+              const points = line.points.filter((candidate) => candidate.x === at);
               return (
                 <td key={line.name} class="number">
-                  {point ? y.show(point.y) : "–"}
-                  {point?.low !== undefined && <small> {y.show(point.low)} to {y.show(point.high!)}</small>}
+                  {points.map((point) => y.show(point.y)).join(", ") || "–"}
+                  {points[0]?.low !== undefined && <small> {y.show(points[0].low)} to {y.show(points[0].high!)}</small>}
                 </td>
               );
             })}

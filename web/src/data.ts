@@ -131,6 +131,34 @@ export interface Repeat {
   p99_us: number | null;
 }
 
+/** A stretch of a load on a schedule. */
+export interface Course {
+  seconds: number;
+  offered_rps: number;
+  throughput_rps: number;
+  mean_us: number | null;
+}
+
+/** What looking for the highest rate that keeps a goal found. */
+export interface Search {
+  percentile: number;
+  limit_us: number;
+  kept_rps: number | null;
+  missed_rps: number | null;
+  steps: Step[];
+  knee: { found: boolean; rate_rps: number | null; low_rps: number | null; high_rps: number | null; confidence: number | null; reason: string };
+  why: string;
+}
+
+export interface Step {
+  repeat: number;
+  offered_rps: number;
+  achieved_rps: number;
+  figure_us: number | null;
+  kept: boolean;
+  why: string;
+}
+
 export interface Cell {
   key: string;
   part: string;
@@ -156,6 +184,8 @@ export interface Cell {
   in_flight: number | null;
   warm_up_ms: number | null;
   connections_opened: number | null;
+  drain_us: number | null; // of a burst
+  search?: Search;
   client: End;
   server: End;
   bound: "server-cpu" | "client-cpu" | "waiting" | "";
@@ -170,6 +200,7 @@ export interface Cell {
   intervals: Intervals;
   repeats: Repeat[];
   curve: [quantile: number, us: number][]; // of response time
+  course: Course[]; // of a ramp or a sustained load
 }
 
 export interface Comparison {
@@ -273,6 +304,37 @@ export interface Effect {
   intervals: Intervals;
 }
 
+/** How throughput follows the calls in flight. */
+export interface Scaling {
+  part: string;
+  variant: string;
+  connection: string;
+  workload: string;
+  request_bytes: number;
+  points: {
+    clients: number;
+    throughput_rps: number | null;
+    ideal_rps: number | null;
+    share_of_ideal: number | null;
+    law_rps: number | null;
+    intervals: Intervals;
+  }[];
+  law?: { contention: number | null; coherency: number | null; peak: number | null; intervals: Intervals };
+  reason: string;
+  diagnosis: {
+    text: string;
+    connections: number | null;
+    in_flight: number | null;
+    client_busy: number | null;
+    server_busy: number | null;
+    requests_per_write: number | null;
+    requests_per_segment: number | null;
+    idle_share: number | null;
+    blocked_share: number | null;
+    retransmits_per_thousand: number | null;
+  };
+}
+
 /** One value that is not a library's default. */
 export interface Setting {
   stack: string;
@@ -314,6 +376,7 @@ export interface Run {
   limits: Limit[];
   warm_ups: WarmUp[];
   contrasts: Contrast[];
+  scalings: Scaling[];
   settings: Setting[];
   machine_limits: MachineLimit[];
   advice: string[];

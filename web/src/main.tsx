@@ -8,11 +8,14 @@ import { looksOf } from "./look";
 import { clientCPU, serverCPU, tail, throughput } from "./metrics";
 import { Against } from "./sections/against";
 import { Cells } from "./sections/cells";
+import { Bursts, bursts, Courses, scheduled } from "./sections/loads";
 import { Connections, hasConnections } from "./sections/connections";
 import { Bytes, Ends, hasBytes, hasEnds } from "./sections/costs";
 import { Comparisons, Crossovers, effectsOf, Limits, WarmUps } from "./sections/effects";
 import { at, Percentiles } from "./sections/percentiles";
 import { Reproduce } from "./sections/reproduce";
+import { Scalings } from "./sections/scaling";
+import { searched, Searches } from "./sections/search";
 import { Failures, Setup } from "./sections/setup";
 import { Tail } from "./sections/tail";
 import { Verdict } from "./sections/verdict";
@@ -28,6 +31,10 @@ function App({ run }: { run: Run }) {
   const further = useMemo(() => [throughput, tail, clientCPU, serverCPU], []);
   const failed = run.cells.some((cell) => cell.survival.failures.length > 0);
   const all: [id: string, title: string, shown: boolean][] = [
+    ["scaling", "In flight", run.scalings.length > 0],
+    ["search", "Search", searched(run).length > 0],
+    ["bursts", "Bursts", bursts(run).length > 0],
+    ["course", "Over time", scheduled(run).length > 0],
     ["connections", "Connections", hasConnections(run)],
     ["cells", "Cells", true],
     ["failures", "Failures", failed],
@@ -48,6 +55,10 @@ function App({ run }: { run: Run }) {
         {all.filter(([, , shown]) => shown).map(([id, title]) => <a key={id} href={`#${id}`}>{title}</a>)}
       </nav>
       <main>
+        <Scalings run={run} />
+        <Searches run={run} />
+        <Bursts run={run} looks={looks} />
+        <Courses run={run} looks={looks} />
         <Connections run={run} looks={looks} />
         <Cells run={run} looks={looks} picked={picked} pick={pick} />
         <Failures run={run} />

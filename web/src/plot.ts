@@ -72,7 +72,7 @@ function draw(holder: HTMLElement, content: Content, hover: Hover): uPlot {
     ticks: { show: false },
     filter: (_, splits) => splits,
     values: (_, splits) => splits.map((value) => short(of.show(value))),
-    splits: (u) => ticksOf(of, range, of === x ? u.width : height),
+    splits: (u) => (of === x ? ticksOf(of, range, { pixels: u.width, apart: of.ticks ? 46 : 72 }) : ticksOf(of, range, { pixels: height, apart: 34 })),
   });
   const plot = new uPlot({
     width: holder.clientWidth,
@@ -90,7 +90,7 @@ function draw(holder: HTMLElement, content: Content, hover: Hover): uPlot {
     ],
     series: [{}, ...lines.map((line) => ({
       stroke: colour(line.look.colour),
-      width: 2,
+      width: line.apart ? 0 : line.beside ? 1.25 : 2,
       dash: line.look.dash,
       spanGaps: true,
       points: { show: false },
@@ -112,8 +112,8 @@ function draw(holder: HTMLElement, content: Content, hover: Hover): uPlot {
   return plot;
 }
 
-function ticksOf(axis: Axis, range: Range, pixels: number): number[] {
-  const apart = axis.ticks ? 46 : 34;
+/** Where there is a value to be read, so many pixels apart or more. */
+function ticksOf(axis: Axis, range: Range, { pixels, apart }: { pixels: number; apart: number }): number[] {
   if (axis.ticks) {
     const scale = (value: number) => (axis.log ? Math.log(value) : value);
     const across = scale(range[1]) - scale(range[0]);

@@ -1,0 +1,130 @@
+// Loads that are not a closed loop: all at once, and on a schedule.
+
+import { useMemo } from "preact/hooks";
+import { Chart, type Line } from "../chart";
+import type { Cell, Course, Run } from "../data";
+import { Figure } from "../figure";
+import { micros, percent, perSecond, plain } from "../format";
+import { dashOf, type Look } from "../look";
+import { latencyMetrics } from "../metrics";
+import { Name } from "../name";
+import { usePoint } from "../points";
+import { conditions } from "../words";
+
+interface Props {
+  run: Run;
+  looks: Map<string, Look>;
+}
+
+export const bursts = (run: Run) => run.cells.filter((cell) => cell.load.burst && cell.drain_us !== null);
+
+const waits = latencyMetrics("response_us").filter(({ id }) => ["p50", "p90", "p99", "max"].includes(id));
+
+export function Bursts({ run, looks }: Props) {
+  const cells = useMemo(() => bursts(run), []);
+  const point = usePoint(cells);
+  const lines = useMemo(() => point.cells.filter((cell) => cell.curve.length > 0).map((cell): Line => ({
+    name: cell.variant, look: looks.get(cell.variant)!, thin: true, points: cell.curve.map(([quantile, us]) => ({ x: quantile, y: us })),
+  })), [point.cells.map((cell) => cell.key).join()]);
+  const size = point.cells[0]?.load.burst ?? 0;
+  const axes = useMemo(() => ({
+    x: { label: "Place in the order of answers", log: false, ticks: [0, 0.25, 0.5, 0.75, 1], show: (quantile: number) => plain(Math.max(1, Math.round(quantile * size))) },
+    y: { label: "Time until the answer", log: false, show: micros },
+  }), [size]);
+  if (cells.length === 0) return null;
+  return (
+    <section id="bursts">
+      <h2>Bursts</h2>
+      <p class="note">{plain(size)} requests at one instant. The burst has drained with its last answer. The first half had their answers by P50; who stands at the end of the queue waits for all before.</p>
+      {point.choices}
+      <Answers cells={point.cells} looks={looks} />
+      {lines.length > 0 && <Chart title={`Answers by their place, ${plain(size)} at once`} note={conditions(point.cells)} x={axes.x} y={axes.y} lines={lines} />}
+    </section>
+  );
+}
+
+/** What was answered, and after how long. */
+function Answers({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) {
+  const drained = cells.some((cell) => cell.drain_us !== null);
+  return (
+    <div class="scroll">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Stack</th>
+            <th scope="col" class="number">Answered</th>
+            {drained && <th scope="col" class="number">Drained in</th>}
+            {waits.map((metric) => <th scope="col" class="number" key={metric.id}>{metric.label}</th>)}
+          </tr>
+        </thead>
+        <tbody>
+          {cells.map((cell) => {
+            const { share, succeeded, requests } = cell.survival;
+            return (
+              <tr key={cell.key} class={cell.valid ? "" : "invalid"}>
+                <Name cell={cell} looks={looks} />
+                <td class={`number ${share !== null && share < 1 ? "differs" : ""}`}>
+                  {plain(succeeded)} of {plain(requests)}
+                  {share !== null && share < 1 && <small class="interval">{percent(share)}</small>}
+                </td>
+                {drained && <Figure value={cell.drain_us} interval={cell.intervals["drain_us"]} show={micros} />}
+                {waits.map((metric) => <Figure key={metric.id} value={metric.value(cell)} interval={metric.interval(cell)} show={metric.show} />)}
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+export const scheduled = (run: Run) => run.cells.filter((cell) => cell.course.length > 0);
+
+export function Courses({ run, looks }: Props) {
+  const cells = useMemo(() => scheduled(run), []);
+  const point = usePoint(cells);
+  const charts = useMemo(() => ({
+    answered: [...linesOf(point.cells, looks, (stretch) => stretch.throughput_rps), offered(point.cells[0])],
+    took: linesOf(point.cells, looks, (stretch) => stretch.mean_us),
+  }), [point.cells.map((cell) => cell.key).join()]);
+  if (cells.length === 0) return null;
+  const x = { label: "Second", log: false, show: plain };
+  return (
+    <section id="course">
+      <h2>Over time</h2>
+      <p class="note">Requests on a schedule, answered or not: what was answered as time went by, and how long a call took. {conditions(point.cells)}</p>
+      {point.choices}
+      <Answers cells={point.cells} looks={looks} />
+      <Timed title="Throughput over time" note="Dashed: the rate that was offered." x={x} label="Throughput" show={perSecond} lines={charts.answered} />
+      <Timed title="Service time over time" note="The mean of each stretch of the window." x={x} label="Mean service time" show={micros} lines={charts.took} />
+    </section>
+  );
+}
+
+interface TimedProps {
+  title: string;
+  note: string;
+  x: { label: string; log: boolean; show: (value: number) => string };
+  label: string;
+  show: (value: number) => string;
+  lines: Line[];
+}
+
+function Timed({ title, note, x, label, show, lines }: TimedProps) {
+  const axes = useMemo(() => ({ x, y: { label, log: false, show } }), []);
+  return <Chart title={title} note={note} x={axes.x} y={axes.y} lines={lines} />;
+}
+
+function linesOf(cells: Cell[], looks: Map<string, Look>, of: (stretch: Course) => number | null): Line[] {
+  return cells.map((cell) => ({
+    name: cell.variant, look: looks.get(cell.variant)!, thin: true,
+    points: cell.course.filter((stretch) => of(stretch) !== null).map((stretch) => ({ x: stretch.seconds, y: of(stretch)! })),
+  }));
+}
+
+function offered(cell: Cell | undefined): Line {
+  return {
+    name: "offered", look: { colour: "--muted", dash: dashOf(1), shape: "circle" }, thin: true, beside: true,
+    points: (cell?.course ?? []).map((stretch) => ({ x: stretch.seconds, y: stretch.offered_rps })),
+  };
+}

@@ -1,0 +1,126 @@
+// How throughput follows the calls in flight, what it would be if each call ran
+// as it does alone, and what keeps it from that.
+
+import { useMemo } from "preact/hooks";
+import { around } from "../axis";
+import { Chart, type Axis, type Line } from "../chart";
+import type { Run, Scaling } from "../data";
+import { perSecond, plain, sizes, withInterval } from "../format";
+import type { Look, Shape } from "../look";
+
+export function Scalings({ run }: { run: Run }) {
+  if (run.scalings.length === 0) return null;
+  const groups = [...Map.groupBy(run.scalings, (scaling) => [scaling.part, scaling.workload, scaling.request_bytes].join("\n")).values()];
+  return (
+    <section id="scaling">
+      <h2>Calls in flight</h2>
+      {groups.map((group) => <Group key={group[0]!.part + group[0]!.workload} scalings={group} />)}
+    </section>
+  );
+}
+
+const nameOf = (scaling: Scaling) => (scaling.variant.includes("conn=") ? scaling.variant : `${scaling.variant} ${scaling.connection}`);
+
+function Group({ scalings }: { scalings: Scaling[] }) {
+  const { workload, request_bytes: size } = scalings[0]!;
+  const what = size > 0 ? `${workload}, ${sizes(size, size)} messages` : workload;
+  const chart = useMemo(() => chartOf(scalings), []);
+  return (
+    <>
+      <ul class="findings">{scalings.map((scaling) => <li key={scaling.variant}>{scaling.diagnosis.text}</li>)}</ul>
+      <Chart
+        title={`Throughput against calls in flight, ${what}`}
+        note="Dashed: the ideal, what one call alone does times their number; it leaves the picture at the top. Dotted: the fitted scalability law. Bars are intervals over the trials."
+        x={chart.x} y={chart.y} lines={chart.lines}
+      />
+      <Grounds scalings={scalings} />
+    </>
+  );
+}
+
+const shapes: Shape[] = ["circle", "square", "triangle", "diamond"];
+const headroom = 2; // above what was measured, for the ideal to be seen leaving
+
+function chartOf(scalings: Scaling[]): { x: Axis; y: Axis; lines: Line[] } {
+  const lines = scalings.flatMap((scaling, place): Line[] => {
+    const look: Look = { colour: `--stack-${place % 8}`, dash: [], shape: shapes[place % shapes.length]! };
+    const name = nameOf(scaling);
+    const through = (of: "ideal_rps" | "law_rps") => scaling.points.filter((point) => point[of] !== null).map((point) => ({ x: point.clients, y: point[of]! }));
+    return [
+      {
+        name, look,
+        points: scaling.points.filter((point) => point.throughput_rps !== null).map((point) => ({
+          x: point.clients, y: point.throughput_rps!, low: point.intervals["throughput_rps"]?.low, high: point.intervals["throughput_rps"]?.high,
+        })),
+      },
+      { name: `${name}, law`, look: { ...look, dash: [2, 3] }, points: through("law_rps"), thin: true, beside: true },
+      { name: `${name}, ideal`, look: { ...look, dash: [7, 4] }, points: through("ideal_rps"), thin: true, beside: true },
+    ].filter((line) => line.points.length > 0);
+  });
+  const ticks = [...new Set(scalings.flatMap((scaling) => scaling.points.map((point) => point.clients)))].sort((a, b) => a - b);
+  const measured = lines.filter((line) => !line.beside).flatMap((line) => line.points.flatMap((point) => [point.y, point.high ?? point.y]));
+  const [low, high] = around(measured, true);
+  return {
+    lines,
+    x: { label: "Calls in flight", log: true, ticks, show: plain },
+    y: { label: "Throughput", log: true, range: [low, high * headroom], show: perSecond },
+  };
+}
+
+/** The figures that the diagnoses rest on, and the fitted law's. */
+function Grounds({ scalings }: { scalings: Scaling[] }) {
+  const share = (value: number | null) => (value === null ? "–" : `${Math.round(100 * value)} %`);
+  return (
+    <>
+      <p class="note">What the sentences rest on, with the most calls in flight: connections really opened, requests that went out in a system call and in a segment, and the share of the time in which a connection had nothing on its way, or was held back by the other side's window or a full buffer.</p>
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Stack</th>
+              <th scope="col" class="number">Opened</th>
+              <th scope="col" class="number">In flight</th>
+              <th scope="col" class="number">Of the ideal</th>
+              <th scope="col" class="number">A write</th>
+              <th scope="col" class="number">A segment</th>
+              <th scope="col" class="number">Nothing on its way</th>
+              <th scope="col" class="number">Held back</th>
+              <th scope="col" class="number">Client busy</th>
+              <th scope="col" class="number">Server busy</th>
+              <th scope="col">Law: contention σ, coherency κ, peak</th>
+            </tr>
+          </thead>
+          <tbody>
+            {scalings.map((scaling) => {
+              const { diagnosis: seen, law } = scaling;
+              return (
+                <tr key={scaling.variant + scaling.connection}>
+                  <th scope="row">{nameOf(scaling)}</th>
+                  <td class="number">{plain(seen.connections)}</td>
+                  <td class="number">{plain(seen.in_flight)}</td>
+                  <td class="number">{share(scaling.points.at(-1)!.share_of_ideal)}</td>
+                  <td class="number">{plain(seen.requests_per_write)}</td>
+                  <td class="number">{plain(seen.requests_per_segment)}</td>
+                  <td class="number">{share(seen.idle_share)}</td>
+                  <td class="number">{share(seen.blocked_share)}</td>
+                  <td class="number">{share(seen.client_busy)}</td>
+                  <td class="number">{share(seen.server_busy)}</td>
+                  <td class="prose">
+                    {law
+                      ? `${withInterval(law.contention, law.intervals["contention"], small)}, ${withInterval(law.coherency, law.intervals["coherency"], small)}, ${law.peak === null ? "no peak in reach" : withInterval(law.peak, law.intervals["peak"], plain)}`
+                      : `none: ${scaling.reason}`}
+                  </td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+/** A coefficient, which is far below one. */
+function small(value: number | null): string {
+  return value === null ? "–" : String(Number(value.toPrecision(3)));
+}

@@ -1,0 +1,84 @@
+// Between which rates the highest one lies that keeps the goal, and every rate
+// that was tried on the way there.
+
+import { useMemo, useState } from "preact/hooks";
+import { Chart, type Axis, type Line, type Rule } from "../chart";
+import { Choice } from "../controls";
+import { namesOf, type Cell, type Run, type Search } from "../data";
+import { micros, perSecond, plain, sizes, withInterval } from "../format";
+import { modeBeside } from "../words";
+
+export const searched = (run: Run) => run.cells.filter((cell) => cell.search);
+
+export function Searches({ run }: { run: Run }) {
+  const cells = useMemo(() => searched(run), []);
+  const names = useMemo(() => namesOf(cells, (cell) => [cell.part, modeBeside(cell), sizes(cell.request_bytes, cell.response_bytes), `${plain(cell.clients)} clients`, cell.load.goal ?? ""]), []);
+  const [chosen, choose] = useState(cells[0]?.key);
+  const cell = cells.find(({ key }) => key === chosen);
+  const chart = useMemo(() => cell && chartOf(cell.search!), [cell]);
+  if (!cell || !chart) return null;
+  return (
+    <section id="search">
+      <h2>The highest rate that keeps the goal</h2>
+      <p class="note">It lies between the rate that was kept and the one that was missed. Each rate was tried two or three times: what two tries said, holds.</p>
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Stack</th>
+              <th scope="col">Goal</th>
+              <th scope="col" class="number">Kept</th>
+              <th scope="col" class="number">Missed</th>
+              <th scope="col">The knee</th>
+            </tr>
+          </thead>
+          <tbody>
+            {cells.map((one) => (
+              <tr key={one.key} class={one.valid ? "" : "invalid"}>
+                <th scope="row">{names.get(one)}{!one.valid && <b class="badge">invalid</b>}</th>
+                <td>{one.load.goal}</td>
+                <td class="number">{withInterval(one.search!.kept_rps, one.intervals["search.kept_rps"], perSecond)}</td>
+                <td class="number">{withInterval(one.search!.missed_rps, one.intervals["search.missed_rps"], perSecond)}</td>
+                <td class="prose">{kneeText(one.search!)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <div class="choices">
+        <Choice label="Of" options={cells.map(({ key }) => key)} chosen={cell.key} show={(key) => names.get(cells.find((one) => one.key === key)!)!} choose={choose} />
+      </div>
+      <Chart title={`P${cell.search!.percentile} against the rate that was offered, ${names.get(cell)}`} note={noteOf(cell)} x={chart.x} y={chart.y} lines={chart.lines} rules={chart.rules} />
+    </section>
+  );
+}
+
+function kneeText({ knee }: Search): string {
+  if (!knee.found) return `refused: ${knee.reason}`;
+  const between = `${plain(knee.low_rps)} to ${perSecond(knee.high_rps)}`;
+  return `${perSecond(knee.rate_rps)} (${knee.confidence === null ? `between the rates tried beside it, ${between}` : between})`;
+}
+
+function noteOf({ search }: Cell): string {
+  const texts = ["Dashed: the limit, and the knee."];
+  if (search!.why) texts.push(`The search ended before the two came close: ${search!.why}.`);
+  return texts.join(" ");
+}
+
+function chartOf(search: Search): { x: Axis; y: Axis; lines: Line[]; rules: Rule[] } {
+  const tried = search.steps.filter((step) => step.figure_us !== null);
+  const rates = tried.map((step) => step.offered_rps);
+  const points = (kept: boolean) => tried.filter((step) => step.kept === kept).map((step) => ({ x: step.offered_rps, y: step.figure_us! }));
+  const lines: Line[] = [
+    { name: "kept", look: { colour: "--layer-2", dash: [], shape: "circle" }, points: points(true), apart: true },
+    { name: "missed", look: { colour: "--bad", dash: [], shape: "triangle" }, points: points(false), apart: true },
+    { name: "limit", look: { colour: "--muted", dash: [7, 4], shape: "square" }, points: [Math.min(...rates), Math.max(...rates)].map((x) => ({ x, y: search.limit_us })), thin: true, beside: true },
+  ];
+  const { knee } = search;
+  return {
+    lines,
+    rules: knee.found ? [{ at: knee.rate_rps!, low: knee.low_rps!, high: knee.high_rps!, look: { colour: "--muted", dash: [], shape: "circle" }, text: "knee" }] : [],
+    x: { label: "Rate offered", log: false, show: perSecond },
+    y: { label: `P${search.percentile} of response time`, log: true, show: micros },
+  };
+}
