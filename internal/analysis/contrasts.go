@@ -97,7 +97,12 @@ var felt = []struct {
 	{ServerPeak, peakOfServer},
 }
 
+// peakOfServer is of the memory that the server's process has alone: the pages
+// of the program's file are the same whatever it does.
 func peakOfServer(t trial) float64 {
+	if own, known := pointed(t.Server.OwnBytes); known {
+		return own
+	}
 	peak, _ := pointed(t.Server.PeakBytes)
 	return peak
 }

@@ -8,6 +8,7 @@ type End struct {
 	Share           *Figure // of the CPU time of both ends
 	Busy            *Figure // share of the CPUs it was given
 	RSS, Peak, Heap *Figure // bytes
+	Own             *Figure // bytes at most, without the pages of files, which all that run the program share
 	// The most that were seen at once.
 	Threads, Sockets, Goroutines *Figure
 }
@@ -25,6 +26,7 @@ func endOf(trials []trial, of, other func(trial) record.Process) End {
 		RSS:        count(func(p record.Process) *int64 { return p.RSSBytes }),
 		Peak:       count(func(p record.Process) *int64 { return p.PeakBytes }),
 		Heap:       count(func(p record.Process) *int64 { return p.HeapBytes }),
+		Own:        count(func(p record.Process) *int64 { return p.OwnBytes }),
 		Threads:    count(func(p record.Process) *int64 { return p.Threads }),
 		Sockets:    count(func(p record.Process) *int64 { return p.Sockets }),
 		Goroutines: count(func(p record.Process) *int64 { return p.Goroutines }),
@@ -32,7 +34,7 @@ func endOf(trials []trial, of, other func(trial) record.Process) End {
 }
 
 func (e *End) figures() []*Figure {
-	return []*Figure{e.CPU, e.Share, e.Busy, e.RSS, e.Peak, e.Heap, e.Threads, e.Sockets, e.Goroutines}
+	return []*Figure{e.CPU, e.Share, e.Busy, e.RSS, e.Peak, e.Heap, e.Own, e.Threads, e.Sockets, e.Goroutines}
 }
 
 func clientOf(t trial) record.Process { return t.Client }

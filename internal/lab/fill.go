@@ -57,6 +57,7 @@ func applyUsage(p *record.Process, u *probe.Window, windowNS int64) {
 	}
 	p.UserNS, p.SystemNS = &u.UserNS, &u.SystemNS
 	p.RSSBytes, p.PeakBytes = measured(u.RSSBytes), measured(u.Most.RSSBytes)
+	p.OwnBytes = measured(u.Most.AnonBytes)
 	p.Threads, p.Sockets = measured(u.Most.Threads), measured(u.Most.Sockets)
 	p.Goroutines, p.HeapBytes = measured(u.Most.Goroutines), measured(u.Most.HeapLiveBytes)
 	p.SwitchesVol, p.SwitchesInv = &u.VoluntarySwitches, &u.InvoluntarySwitches

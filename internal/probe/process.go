@@ -112,7 +112,8 @@ func (u *Usage) readMemory(status []byte) {
 	const kibibyte = 1024
 	resident, _ := statusFigure(status, "\nVmRSS:")
 	peak, _ := statusFigure(status, "\nVmHWM:")
-	u.RSSBytes, u.MaxRSSBytes = resident*kibibyte, peak*kibibyte
+	anonymous, _ := statusFigure(status, "\nRssAnon:")
+	u.RSSBytes, u.AnonBytes, u.MaxRSSBytes = resident*kibibyte, anonymous*kibibyte, peak*kibibyte
 	u.Threads, _ = statusFigure(status, "\nThreads:")
 }
 

@@ -13,6 +13,10 @@ type Usage struct {
 	SystemNS int64 `json:"system_ns"`
 	// RSSBytes, a gauge, is the resident memory.
 	RSSBytes int64 `json:"rss_bytes"`
+	// AnonBytes, a gauge, is what of it is the process's own: without the
+	// pages of files, of which a program's own text is the most, and shared
+	// with whoever else runs it.
+	AnonBytes int64 `json:"anon_bytes"`
 	// MaxRSSBytes, a gauge, is the most memory that was ever resident.
 	MaxRSSBytes int64 `json:"max_rss_bytes"`
 	// Threads is a gauge.
@@ -39,6 +43,7 @@ type Held struct {
 	// RSSBytes is exact where the process's peak rose within the window, and
 	// otherwise the greatest of its readings.
 	RSSBytes      int64 `json:"rss_bytes"`
+	AnonBytes     int64 `json:"anon_bytes"`
 	Threads       int64 `json:"threads"`
 	Sockets       int64 `json:"sockets"`
 	Goroutines    int64 `json:"goroutines"`
@@ -79,7 +84,7 @@ func (u Usage) Since(earlier Usage) Usage {
 // heldBy are the gauges of a reading.
 func heldBy(u *Usage) Held {
 	return Held{
-		RSSBytes: u.RSSBytes, Threads: u.Threads, Sockets: u.Sockets,
+		RSSBytes: u.RSSBytes, AnonBytes: u.AnonBytes, Threads: u.Threads, Sockets: u.Sockets,
 		Goroutines: u.Go.Goroutines, HeapLiveBytes: u.Go.HeapLiveBytes,
 	}
 }
@@ -87,7 +92,7 @@ func heldBy(u *Usage) Held {
 // greatest is, of each gauge, the greater one.
 func (h Held) greatest(other Held) Held {
 	return Held{
-		RSSBytes: max(h.RSSBytes, other.RSSBytes), Threads: max(h.Threads, other.Threads),
+		RSSBytes: max(h.RSSBytes, other.RSSBytes), AnonBytes: max(h.AnonBytes, other.AnonBytes), Threads: max(h.Threads, other.Threads),
 		Sockets: max(h.Sockets, other.Sockets), Goroutines: max(h.Goroutines, other.Goroutines),
 		HeapLiveBytes: max(h.HeapLiveBytes, other.HeapLiveBytes),
 	}
@@ -105,6 +110,7 @@ var columns = append([]column{
 	{name: "user_ns", of: func(u *Usage) *int64 { return &u.UserNS }},
 	{name: "system_ns", of: func(u *Usage) *int64 { return &u.SystemNS }},
 	{name: "rss_bytes", gauge: true, of: func(u *Usage) *int64 { return &u.RSSBytes }},
+	{name: "anon_bytes", gauge: true, of: func(u *Usage) *int64 { return &u.AnonBytes }},
 	{name: "threads", gauge: true, of: func(u *Usage) *int64 { return &u.Threads }},
 	{name: "sockets", gauge: true, of: func(u *Usage) *int64 { return &u.Sockets }},
 	{name: "max_rss_bytes", gauge: true, of: func(u *Usage) *int64 { return &u.MaxRSSBytes }},

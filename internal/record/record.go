@@ -169,6 +169,10 @@ type Process struct {
 	// otherwise the most that was seen in it.
 	RSSBytes  *int64 `json:"rss_bytes,omitempty"`
 	PeakBytes *int64 `json:"peak_bytes,omitempty"`
+	// OwnBytes is the most in the window of the memory that is the process's
+	// own: without the pages of files, of which wirelab's program has some 34
+	// MB, whatever it carries.
+	OwnBytes *int64 `json:"own_bytes,omitempty"`
 	// The most that was seen in the window.
 	Threads     *int64   `json:"threads,omitempty"`
 	Sockets     *int64   `json:"sockets,omitempty"`

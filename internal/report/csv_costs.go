@@ -71,6 +71,7 @@ func csvEnd(name string, of func(*analysis.Cell) *analysis.End) []csvColumn {
 		{"_busy_share", func(e *analysis.End) *analysis.Figure { return e.Busy }},
 		{"_rss_bytes", func(e *analysis.End) *analysis.Figure { return e.RSS }},
 		{"_peak_bytes", func(e *analysis.End) *analysis.Figure { return e.Peak }},
+		{"_own_bytes", func(e *analysis.End) *analysis.Figure { return e.Own }},
 		{"_heap_bytes", func(e *analysis.End) *analysis.Figure { return e.Heap }},
 		{"_threads", func(e *analysis.End) *analysis.Figure { return e.Threads }},
 		{"_sockets", func(e *analysis.End) *analysis.Figure { return e.Sockets }},

@@ -12,6 +12,7 @@ type EndObject struct {
 	Busy       Number `json:"busy"`       // share of the CPUs it was given
 	RSS        Number `json:"rss_bytes"`  // at the window's end
 	Peak       Number `json:"peak_bytes"` // the most in the window
+	Own        Number `json:"own_bytes"`  // the most without the pages of files
 	Heap       Number `json:"heap_bytes"`
 	Threads    Number `json:"threads"` // the most at once, as the next two
 	Sockets    Number `json:"sockets"`
@@ -125,7 +126,7 @@ func (f figures) bare(figure *analysis.Figure) Number {
 func (f figures) end(path string, e *analysis.End) EndObject {
 	return EndObject{
 		Share: f.bare(e.Share), Busy: f.bare(e.Busy),
-		RSS: f.bare(e.RSS), Peak: f.take(path+".peak_bytes", e.Peak), Heap: f.bare(e.Heap),
+		RSS: f.bare(e.RSS), Peak: f.take(path+".peak_bytes", e.Peak), Own: f.bare(e.Own), Heap: f.bare(e.Heap),
 		Threads: f.bare(e.Threads), Sockets: f.bare(e.Sockets), Goroutines: f.bare(e.Goroutines),
 	}
 }

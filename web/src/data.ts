@@ -27,6 +27,7 @@ export interface End {
   busy: number | null;
   rss_bytes: number | null;
   peak_bytes: number | null;
+  own_bytes: number | null;
   heap_bytes: number | null;
   threads: number | null;
   sockets: number | null;

@@ -28,6 +28,7 @@ const endFigures: [title: string, of: (end: End) => number | null, show: (value:
   ["Busy", (end) => end.busy, percentRound],
   ["Memory", (end) => end.rss_bytes, bytes],
   ["At its peak", (end) => end.peak_bytes, bytes],
+  ["Its own", (end) => end.own_bytes, bytes],
   ["Heap", (end) => end.heap_bytes, bytes],
   ["Threads", (end) => end.threads, whole],
   ["Sockets", (end) => end.sockets, whole],
@@ -42,7 +43,7 @@ export function Ends({ run, looks }: Props) {
   return (
     <section id="ends">
       <h2>Both ends</h2>
-      <p class="note">What a request costs the client and the server. Memory is that at the window's end; threads, sockets and goroutines are the most at once. A closed loop is bound by the CPU of an end, or by waiting where both have CPU to spare and the clients are always in calls.</p>
+      <p class="note">What a request costs the client and the server. Memory is that at the window's end; its own is the most without the pages of files, which is mostly the program; threads, sockets and goroutines are the most at once. A closed loop is bound by the CPU of an end, or by waiting where both have CPU to spare and the clients are always in calls.</p>
       {point.choices}
       <Bars
         title={`CPU time a request, ${point.text}`}
