@@ -21,6 +21,13 @@ const (
 	streamsInFlight = 10_000
 	// handshakePatience is how long an end waits for a sign of the other.
 	handshakePatience = 30 * time.Second
+	// connectionIDBytes is the length of what a socket tells its connections
+	// apart by. quic-go does not look whether an ID is taken: of two connections
+	// with the same, one never hears an answer. With 4 bytes a storm of
+	// connections, each with four IDs that outlast it, came to that in one of
+	// some thirty trials. A byte more, and the gate could take a server's ID for
+	// one that a client has invented.
+	connectionIDBytes = minInventedBytes - 1
 	// keepAlive is the period of http3's own default configuration.
 	keepAlive = 10 * time.Second
 )
@@ -59,6 +66,7 @@ func HTTP3Settings() []Setting {
 	return []Setting{
 		{"server", "quic.Config.MaxIncomingStreams", fmt.Sprint(streamsInFlight), "100", "one shared connection carries a whole trial's requests: at 100 the others would wait for a stream, and the wait be measured as the wire's latency"},
 		{"both", "quic.Config.HandshakeIdleTimeout", handshakePatience.String(), "5s", "in a storm of new connections both ends answer late; the call's own deadline bounds the wait"},
+		{"both", "quic.Transport.ConnectionIDLength", fmt.Sprint(connectionIDBytes), "4", "of the thousands of IDs that a storm of new connections uses on one socket, two of 4 bytes were sometimes the same, and a call hung"},
 		{"server", "quic.Config.Allow0RTT", "true", "false", "0rtt is a connection mode"},
 		{"client", "UDP socket", "one for all connections, connected", "one a host, not connected", "a new connection takes no port, and hears at once when nobody listens"},
 		{"server", "new connections", fmt.Sprintf("%d on their way to be accepted, or as many as handshakes says; further ones wait", acceptQueue), fmt.Sprintf("no bound, and beyond %d that wait to be accepted they are refused", acceptQueue), "in a storm of new connections a refusal would be measured as the wire's failure"},

@@ -66,7 +66,7 @@ func newH3Client(ctx context.Context, plan ClientPlan) (carrier, error) {
 	watch(c.config, plan.Dialer)
 	c.tls.NextProtos = HTTP3.Protocols()
 	c.socket.refused = c.refuse
-	c.quic = &quic.Transport{Conn: c.socket}
+	c.quic = &quic.Transport{Conn: c.socket, ConnectionIDLength: connectionIDBytes}
 	c.life, c.endLife = context.WithCancel(context.Background())
 	if err := c.prepare(ctx); err != nil {
 		_ = c.Close()

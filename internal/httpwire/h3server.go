@@ -54,7 +54,7 @@ func (s *h3Server) Listen(ctx context.Context, address string) (net.Addr, error)
 	}
 	s.socket = newUDPSocket(conn.(*net.UDPConn))
 	door := newDoor(s.socket, s.plan.Handshakes)
-	s.quic = &quic.Transport{Conn: s.socket, ConnContext: door.greet}
+	s.quic = &quic.Transport{Conn: s.socket, ConnectionIDLength: connectionIDBytes, ConnContext: door.greet}
 	quicConfig := h3ServerConfig()
 	quicConfig.Tracer = door.know
 	listener, err := s.quic.ListenEarly(http3.ConfigureTLSConfig(s.plan.TLS.Clone()), quicConfig)
