@@ -25,8 +25,12 @@ func newHandler(methods []*stack.Method) (http.Handler, error) {
 		mux.Handle(method.FullName, endpoint)
 	}
 	list := index(methods)
-	mux.HandleFunc("GET /{$}", welcome(list, methods))
+	// "GET /{$}" would cost every call a look at its method.
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" && r.Method == http.MethodGet {
+			welcome(w, r, list, methods)
+			return
+		}
 		refuse(w, r, http.StatusNotFound, status.Newf(codes.Unimplemented, "rest: there is no operation at %q; there are\n%s", r.URL.Path, list))
 	})
 	return mux, nil

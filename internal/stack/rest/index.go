@@ -24,13 +24,11 @@ func index(methods []*stack.Method) string {
 }
 
 // welcome answers a browser, or curl without a path.
-func welcome(list string, methods []*stack.Method) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		fmt.Fprintf(w, "wirelab, over %s\n%s", r.Proto, list)
-		if len(methods) > 0 {
-			fmt.Fprintf(w, "\nMessages are protobuf or JSON, as the Content-Type says. Try\n  %s\n", curlTo(r, methods[0], json))
-		}
+func welcome(w http.ResponseWriter, r *http.Request, list string, methods []*stack.Method) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	fmt.Fprintf(w, "wirelab, over %s\n%s", r.Proto, list)
+	if len(methods) > 0 {
+		fmt.Fprintf(w, "\nMessages are protobuf or JSON, as the Content-Type says. Try\n  %s\n", curlTo(r, methods[0], json))
 	}
 }
 
