@@ -50,6 +50,17 @@ func (t *tcpTally) ShakeHands(ctx context.Context, raw net.Conn, config *tls.Con
 	return conn, nil
 }
 
+// expectNoneOpen gives a connection that is being closed a moment.
+func (t *tcpTally) expectNoneOpen(tb testing.TB) {
+	tb.Helper()
+	for wait := time.Millisecond; t.open.Load() > 0 && wait < time.Second; wait *= 2 {
+		time.Sleep(wait)
+	}
+	if open := t.open.Load(); open != 0 {
+		tb.Errorf("%d connections are open", open)
+	}
+}
+
 type tallied struct {
 	net.Conn
 	closed func()
@@ -224,12 +235,7 @@ func TestAnUnreadAnswerIsGivenUp(t *testing.T) {
 		case <-time.After(5 * time.Second):
 			t.Fatalf("HTTP/%d: the connection stayed", version)
 		}
-		for wait := time.Millisecond; counts.open.Load() > 0 && wait < time.Second; wait *= 2 {
-			time.Sleep(wait)
-		}
-		if open := counts.open.Load(); open != 0 {
-			t.Errorf("HTTP/%d: %d connections are open", version, open)
-		}
+		counts.expectNoneOpen(t)
 		response.Body.Close()
 	}
 }
@@ -272,9 +278,7 @@ func TestWhatCannotBe(t *testing.T) {
 			if _, err := NewClient(ctx, c.client); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("NewClient returned %v, want an error that says %q", err, c.says)
 			}
-			if open := counts.open.Load(); open != 0 {
-				t.Errorf("%d connections are open", open)
-			}
+			counts.expectNoneOpen(t)
 		})
 	}
 	if _, err := NewServer(ServerPlan{Version: HTTP1, TLS: keys(t), Handler: ok, Handshakes: 1}); err == nil {
