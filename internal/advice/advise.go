@@ -27,6 +27,9 @@ func Advise(s *analysis.Summary) []string {
 	}
 	main := slices.MaxFunc(fields, func(a, b *field) int { return len(a.cells) - len(b.cells) })
 	doubts := invalid(s)
+	if isScenarios(s, fields) {
+		return slices.Concat(partial(s), scenarios(s), doubts, caution(s))
+	}
 	var storms []string
 	for _, f := range fields {
 		storms = append(storms, storm(f)...)
@@ -65,6 +68,7 @@ func Advise(s *analysis.Summary) []string {
 	sentences = append(sentences, limits(s)...)
 	sentences = append(sentences, cost(main)...)
 	sentences = append(sentences, bound(main)...)
+	sentences = append(sentences, shares(s)...)
 	sentences = append(sentences, warmUp(s)...)
 	sentences = append(sentences, doubts...)
 	return append(sentences, caution(s)...)

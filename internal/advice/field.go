@@ -119,20 +119,12 @@ func (f *field) against(one, other, metric string, at spot) (seen, bool) {
 		}
 		switch {
 		case c.A == one && c.B == other:
-			return seen{other: other, times: inverse(c.Ratio), verdict: c.Verdict, pairs: c.Pairs}, true
+			return seen{other: other, times: c.Ratio.Inverse(), verdict: c.Verdict, pairs: c.Pairs}, true
 		case c.A == other && c.B == one:
 			return seen{other: other, times: c.Ratio, verdict: opposite(c.Verdict), pairs: c.Pairs}, true
 		}
 	}
 	return seen{}, false
-}
-
-func inverse(f analysis.Figure) analysis.Figure {
-	inverted := analysis.Figure{Value: 1 / f.Value}
-	if i := f.Interval; i != nil {
-		inverted.Interval = &analysis.Interval{Low: 1 / i.High, High: 1 / i.Low, Confidence: i.Confidence}
-	}
-	return inverted
 }
 
 func opposite(v analysis.Verdict) analysis.Verdict {

@@ -125,6 +125,9 @@ func atSize(bytes int) string {
 	return "at " + size(float64(bytes)) + " "
 }
 
+// upper begins a sentence.
+func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+
 // count is a number with its noun in the right form.
 func count(n int, noun string) string {
 	if n == 1 {

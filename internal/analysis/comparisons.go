@@ -126,3 +126,33 @@ func inTermsOfSpeed(v stats.Verdict, moreIsFaster bool) Verdict {
 	}
 	return Undecided
 }
+
+// Against is a metric of a cell over that of another variant at the same point;
+// nil where the two were not compared by it.
+func (s *Summary) Against(c *Cell, other, metric string) *Figure {
+	load := c.Load
+	load.InFlightLimit = 0
+	for _, found := range s.Comparisons {
+		if found.Metric != metric || found.Part != c.Part || found.Workload != c.Workload || found.Clients != c.Clients || found.Load != load ||
+			found.RequestBytes != c.RequestBytes || found.ResponseBytes != c.ResponseBytes {
+			continue
+		}
+		switch {
+		case found.A == c.Variant && found.B == other:
+			return &found.Ratio
+		case found.B == c.Variant && found.A == other:
+			ratio := found.Ratio.Inverse()
+			return &ratio
+		}
+	}
+	return nil
+}
+
+// Inverse is the ratio seen from the other side.
+func (f Figure) Inverse() Figure {
+	inverted := Figure{Value: 1 / f.Value}
+	if i := f.Interval; i != nil {
+		inverted.Interval = &Interval{Low: 1 / i.High, High: 1 / i.Low, Confidence: i.Confidence}
+	}
+	return inverted
+}

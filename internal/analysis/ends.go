@@ -7,6 +7,7 @@ type End struct {
 	CPU             *Figure // microseconds a request
 	Share           *Figure // of the CPU time of both ends
 	Busy            *Figure // share of the CPUs it was given
+	Cores           *Figure // of them in use: CPU time by time
 	RSS, Peak, Heap *Figure // bytes
 	Own             *Figure // bytes at most, without the pages of files, which all that run the program share
 	// The most that were seen at once.
@@ -23,6 +24,7 @@ func endOf(trials []trial, of, other func(trial) record.Process) End {
 		CPU:        known(trials, func(t trial) (float64, bool) { return cpuPerRequest(t, of(t)) }),
 		Share:      known(trials, func(t trial) (float64, bool) { return cpuShare(of(t), other(t)) }),
 		Busy:       known(trials, func(t trial) (float64, bool) { return pointed(of(t).Busy) }),
+		Cores:      known(trials, func(t trial) (float64, bool) { return coresInUse(t, of(t)) }),
 		RSS:        count(func(p record.Process) *int64 { return p.RSSBytes }),
 		Peak:       count(func(p record.Process) *int64 { return p.PeakBytes }),
 		Heap:       count(func(p record.Process) *int64 { return p.HeapBytes }),
@@ -34,7 +36,7 @@ func endOf(trials []trial, of, other func(trial) record.Process) End {
 }
 
 func (e *End) figures() []*Figure {
-	return []*Figure{e.CPU, e.Share, e.Busy, e.RSS, e.Peak, e.Heap, e.Own, e.Threads, e.Sockets, e.Goroutines}
+	return []*Figure{e.CPU, e.Share, e.Busy, e.Cores, e.RSS, e.Peak, e.Heap, e.Own, e.Threads, e.Sockets, e.Goroutines}
 }
 
 func clientOf(t trial) record.Process { return t.Client }
@@ -48,6 +50,14 @@ func cpuPerRequest(t trial, p record.Process) (float64, bool) {
 		return 0, false
 	}
 	return float64(ns) / float64(t.Completed) / 1e3, true
+}
+
+func coresInUse(t trial, p record.Process) (float64, bool) {
+	ns, ok := p.CPUNS()
+	if !ok || t.WindowNS <= 0 {
+		return 0, false
+	}
+	return float64(ns) / float64(t.WindowNS), true
 }
 
 func cpuShare(one, other record.Process) (float64, bool) {

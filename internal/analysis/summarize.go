@@ -47,6 +47,7 @@ func Summarize(m *record.Manifest, records []*record.Record) (*Summary, error) {
 	s.WarmUps = warmUpNeeds(points)
 	s.Contrasts = findContrasts(points)
 	s.Scalings = scalings(points, m.Seed)
+	s.Shares = findShares(points)
 	s.Settings = settings(points)
 	s.Machine = machineLimits(points)
 	return s, nil

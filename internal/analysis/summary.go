@@ -13,6 +13,7 @@
 package analysis
 
 import (
+	"strings"
 	"time"
 
 	"wirelab.dev/internal/record"
@@ -42,6 +43,7 @@ type Summary struct {
 	WarmUps     []WarmUpNeed
 	Contrasts   []Contrast
 	Scalings    []Scaling
+	Shares      []Shares
 
 	Settings []Setting
 	Machine  []MachineLimit
@@ -49,6 +51,16 @@ type Summary struct {
 
 // Partial tells whether the run did less than it set out to.
 func (s *Summary) Partial() bool { return s.Done < s.Planned }
+
+// IsUsersAPI tells whether the run is of the users API and nothing else.
+func (s *Summary) IsUsersAPI() bool {
+	for _, c := range s.Cells {
+		if name, _, _ := strings.Cut(c.Workload, ":"); name != "users" {
+			return false
+		}
+	}
+	return len(s.Cells) > 0
+}
 
 // Figure is a number with its interval. The interval is nil where there are
 // too few trials for one.
