@@ -140,10 +140,14 @@ func (a *app) publish(directory string, asJSON bool) (*analysis.Summary, error) 
 	if err != nil {
 		return nil, err
 	}
-	for name, write := range map[string]func(io.Writer, *report.Run) error{
+	files := map[string]func(io.Writer, *report.Run) error{
 		"report.html": report.WriteHTML,
 		"cells.csv":   report.WriteCSV,
-	} {
+	}
+	if name, has := report.ScenariosFile(seen.Summary); has {
+		files[name] = report.WriteScenarios
+	}
+	for name, write := range files {
 		if err := writeFile(filepath.Join(directory, name), seen, write); err != nil {
 			return nil, err
 		}
@@ -169,8 +173,11 @@ func (a *app) print(seen *report.Run) error {
 	if err := report.WriteWords(a.stdout, seen.Advice, terminal); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(a.stdout, "\nReport: %s\n", filepath.Join(seen.Directory, "report.html"))
-	return err
+	fmt.Fprintf(a.stdout, "\nReport: %s\n", filepath.Join(seen.Directory, "report.html"))
+	if name, has := report.ScenariosFile(seen.Summary); has {
+		fmt.Fprintf(a.stdout, "Scenarios: %s\n", filepath.Join(seen.Directory, name))
+	}
+	return nil
 }
 
 // readRun reads a run and judges it anew.
