@@ -147,7 +147,7 @@ func (s spec) checkForeign(out string) error {
 		done = ghzDone
 	}
 	found := done.FindStringSubmatch(out)
-	if found == nil || found[1] != strconv.Itoa(s.units()) {
+	if len(found) < 2 || found[1] != strconv.Itoa(s.units()) {
 		return fmt.Errorf("%s did not have all %d requests answered:\n%s", s.Client, s.units(), out)
 	}
 	return nil
