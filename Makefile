@@ -34,8 +34,10 @@ drift: ## committed generated code is what generate would write
 	go -C tools run ./protogen -check
 	go -C tools run ./webbuild -check
 
+# One package after another: the workers that some start have priority over all
+# else, and would starve the tests beside them.
 short: # the fast tests, watched for races
-	go test -race -short ./...
+	go test -race -short -p=1 ./...
 
 bench-once: # every benchmark a single time, so that none can rot
 	go test -short -run='^$$' -bench=. -benchtime=1x ./...

@@ -48,6 +48,9 @@ func even(deviation float64) func(*rand.Rand) float64 {
 func uneven(random *rand.Rand) float64 { return 0.015 * math.Pow(10, random.Float64()) }
 
 func TestNoDifferenceIsFoundWhereThereIsNone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: thousands of experiments, for a share of a few in a hundred")
+	}
 	const experiments = 500
 	for _, c := range []struct {
 		name string

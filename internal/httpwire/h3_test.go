@@ -261,7 +261,10 @@ func TestH3Admission(t *testing.T) {
 		t.Run(strconv.Itoa(handshakes), func(t *testing.T) {
 			address, _ := h3EchoServer(t, h3Identity(t), handshakes)
 			client, counts := newH3EchoClient(t, address, Fresh, 0)
-			const requests = 200
+			requests := int64(200)
+			if testing.Short() {
+				requests = 50
+			}
 			var all sync.WaitGroup
 			for range requests {
 				all.Go(func() { h3Echo(t, client, address, "hello") })

@@ -15,7 +15,7 @@ import (
 const uslLeastLoads = 5
 
 // uslDraws is fewer than other bootstraps make: each draw is a fit.
-const uslDraws = 400
+const uslDraws = 200
 
 // Scalability is the universal scalability law (Gunther, 1993) fitted to a curve
 // of throughput X over the load N:

@@ -13,6 +13,7 @@
 package stacktest
 
 import (
+	"slices"
 	"testing"
 
 	"wirelab.dev/internal/scenario"
@@ -82,12 +83,22 @@ func Run(t *testing.T, s Subject) {
 		t.Skip("quic-go reads the server's transport parameters unlocked when it opens a stream before they have come: a race of its own (quic-go issue 4303)")
 	}
 	for _, c := range checks() {
+		if testing.Short() && s.Lifecycle != stack.Kept && !slices.Contains(brief, c.name) {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			runGuarded(t, s, c)
 		})
 	}
+	if testing.Short() && s.Lifecycle != stack.Kept {
+		t.Logf("short: of the checks on connections that carry one call only %v, since each call shakes hands; the full tests have all", brief)
+	}
 }
+
+// brief are the checks that short tests make of connections which carry one
+// call: those that look at the connections themselves.
+var brief = []string{"unary/concurrent", "peer/absent", "life/shutdown", "life/client-close", "life/connections"}
 
 func checks() []check {
 	return []check{
