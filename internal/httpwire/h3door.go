@@ -13,10 +13,6 @@ import (
 // refuses more (MaxAcceptQueueSize in its internal/protocol).
 const acceptQueue = 32
 
-// longestHandshake is how long a connection may keep its place: its client may
-// have given up while it waited, and nobody answer any more.
-const longestHandshake = 5 * time.Second
-
 // door tells a server's gate what becomes of the connections that it let in. A
 // connection keeps its place until it is accepted, so that quic-go's queue
 // cannot overflow; where handshakes are bounded, until it has shaken hands.
@@ -36,9 +32,8 @@ func newDoor(socket *udpSocket, handshakes int) *door {
 
 // visit is what a connection's context knows of its way in.
 type visit struct {
-	id      string // by which the gate knows it
-	longest *time.Timer
-	conn    atomic.Pointer[quic.Conn] // once it was accepted
+	id   string                    // by which the gate knows it
+	conn atomic.Pointer[quic.Conn] // once it was accepted
 }
 
 // shaken tells whether the connection got as far.
@@ -67,11 +62,7 @@ func (*door) greet(ctx context.Context, _ *quic.ClientInfo) (context.Context, er
 func (d *door) know(ctx context.Context, _ bool, id quic.ConnectionID) qlogwriter.Trace {
 	v := ctx.Value(visitKey{}).(*visit)
 	v.id = string(id.Bytes())
-	v.longest = time.AfterFunc(longestHandshake, func() { d.gate.leave(v.id) })
-	context.AfterFunc(ctx, func() {
-		v.longest.Stop()
-		d.gate.end(v.id, v.shaken())
-	})
+	context.AfterFunc(ctx, func() { d.gate.end(v.id, v.shaken(), time.Now()) })
 	return nil
 }
 
@@ -80,7 +71,7 @@ func (d *door) accepted(conn *quic.Conn) {
 	v := conn.Context().Value(visitKey{}).(*visit)
 	v.conn.Store(conn)
 	if !d.bounded {
-		d.gate.leave(v.id)
+		d.gate.leave(v.id, time.Now())
 		return
 	}
 	// The goroutine ends with the handshake, or with the connection, which the
@@ -88,7 +79,7 @@ func (d *door) accepted(conn *quic.Conn) {
 	go func() {
 		select {
 		case <-conn.HandshakeComplete():
-			d.gate.leave(v.id)
+			d.gate.leave(v.id, time.Now())
 		case <-conn.Context().Done():
 		}
 	}()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -25,9 +26,9 @@ type gate struct {
 	wake func() // something is ready to be taken
 
 	mu      sync.Mutex
-	inside  int // connections that hold a place
 	known   map[string]*entrant
 	waiting []*entrant
+	places  []*entrant // those that hold one, the longest first
 	ready   []datagram
 	past    [2]map[string]struct{} // connections that are over: recently, and before
 	turned  time.Time              // when past was
@@ -35,10 +36,16 @@ type gate struct {
 
 // entrant is a connection before or behind the gate.
 type entrant struct {
-	id     string
-	kept   []datagram
-	inside bool
-	place  bool // still counts among those inside
+	id          string
+	kept        []datagram
+	first, last time.Time // it was heard, while it waits
+	entered     time.Time // zero: it waits
+}
+
+// silent tells a client that has given up from one that is about to ask again:
+// each of its waits is twice the one before (RFC 9002, section 6.2.1).
+func (e *entrant) silent(now time.Time) bool {
+	return now.Sub(e.last) > 2*(e.last.Sub(e.first)+firstRetry)
 }
 
 // datagram is one that was kept.
@@ -52,6 +59,15 @@ const (
 	maxWaiting   = 4096            // connections; clients of others try again
 	maxKept      = 4               // datagrams of each: a hybrid key share takes two, early data more
 	rememberPast = 5 * time.Second // a client has sent its last Initial long before
+)
+
+const (
+	// longestHandshake is how long a connection may keep its place: its client
+	// may have given up, or its first datagram have come to nothing.
+	longestHandshake = 5 * time.Second
+	// firstRetry is when a client without an answer asks again, at the latest
+	// (RFC 9002, section 6.2.2: three times an RTT of 333 ms).
+	firstRetry = time.Second
 )
 
 func newGate(room int, wake func()) *gate {
@@ -70,22 +86,24 @@ func (g *gate) arrive(d datagram, now time.Time) (pass bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.turn(now)
+	g.fill(now)
 	e, known := g.known[string(id)]
 	switch {
-	case known && e.inside:
+	case known && !e.entered.IsZero():
 		return true
 	case known:
+		e.last = now
 		e.keep(d)
 		return false
-	case g.isPast(id):
+	case g.isPast(string(id)):
 		return false
 	case kind == earlyPacket: // it overtook its connection's first
 		return true
 	}
-	e = &entrant{id: string(id)}
-	if g.inside < g.room && len(g.waiting) == 0 {
+	e = &entrant{id: string(id), first: now, last: now}
+	if len(g.places) < g.room && len(g.waiting) == 0 {
 		g.known[e.id] = e
-		g.admit(e)
+		g.admit(e, now)
 		return true
 	}
 	if len(g.waiting) < maxWaiting {
@@ -103,26 +121,37 @@ func (e *entrant) keep(d datagram) {
 	}
 }
 
-func (g *gate) admit(e *entrant) {
-	e.inside, e.place = true, true
-	g.inside++
+func (g *gate) admit(e *entrant, now time.Time) {
+	e.entered = now
+	g.places = append(g.places, e)
 	g.ready = append(g.ready, e.kept...)
 	e.kept = nil
 }
 
-// leave gives a connection's place to the next. It may be called again.
-func (g *gate) leave(id string) {
-	g.mu.Lock()
-	e, known := g.known[id]
-	if known && e.place {
-		e.place = false
-		g.inside--
+// fill gives the places that are free to those who wait, and takes them from
+// those who have had theirs too long: these are forgotten, and a client that is
+// there after all comes anew.
+func (g *gate) fill(now time.Time) {
+	for len(g.places) > 0 && now.Sub(g.places[0].entered) > longestHandshake {
+		delete(g.known, g.places[0].id)
+		g.places = g.places[1:]
 	}
-	for g.inside < g.room && len(g.waiting) > 0 {
+	for len(g.places) < g.room && len(g.waiting) > 0 {
 		next := g.waiting[0]
 		g.waiting = g.waiting[1:]
-		g.admit(next)
+		if next.silent(now) || g.isPast(next.id) {
+			delete(g.known, next.id)
+			continue
+		}
+		g.admit(next, now)
 	}
+}
+
+// leave gives a connection's place to the next. It may be called again.
+func (g *gate) leave(id string, now time.Time) {
+	g.mu.Lock()
+	g.places = slices.DeleteFunc(g.places, func(e *entrant) bool { return e.id == id })
+	g.fill(now)
 	some := len(g.ready) > 0
 	g.mu.Unlock()
 	if some {
@@ -132,15 +161,13 @@ func (g *gate) leave(id string) {
 
 // end forgets a connection that is over. What may still come of one that had
 // shaken hands is dropped; the client of another may begin it again.
-func (g *gate) end(id string, shaken bool) {
-	g.leave(id)
+func (g *gate) end(id string, shaken bool, now time.Time) {
+	g.leave(id, now)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if _, known := g.known[id]; known {
-		delete(g.known, id)
-		if shaken {
-			g.past[0][id] = struct{}{}
-		}
+	delete(g.known, id)
+	if shaken {
+		g.past[0][id] = struct{}{}
 	}
 }
 
@@ -154,9 +181,9 @@ func (g *gate) take(most int) []datagram {
 	return taken
 }
 
-func (g *gate) isPast(id []byte) bool {
-	_, recent := g.past[0][string(id)]
-	_, before := g.past[1][string(id)]
+func (g *gate) isPast(id string) bool {
+	_, recent := g.past[0][id]
+	_, before := g.past[1][id]
 	return recent || before
 }
 

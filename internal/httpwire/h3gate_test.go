@@ -63,11 +63,11 @@ func TestGateLetsInInOrder(t *testing.T) {
 	v.sends(opening(initial1, third), false)
 	v.sends(opening(early1, second), false)
 	v.expectTaken()
-	v.gate.leave(first)
+	v.gate.leave(first, v.now)
 	v.expectTaken(second, second)
-	v.gate.leave(first) // again
+	v.gate.leave(first, v.now) // again
 	v.expectTaken()
-	v.gate.end(second, true)
+	v.gate.end(second, true, v.now)
 	v.expectTaken(third)
 	if v.woken != 2 {
 		t.Errorf("woken %d times, want 2", v.woken)
@@ -79,7 +79,7 @@ func TestGateLetsInInOrder(t *testing.T) {
 func TestGateDropsWhatIsOver(t *testing.T) {
 	v := newVisitor(t, 1)
 	v.sends(opening(initial1, first), true)
-	v.gate.end(first, true)
+	v.gate.end(first, true, v.now)
 	v.sends(opening(initial1, first), false)
 	v.sends(opening(early1, first), false)
 	v.now = v.now.Add(rememberPast)
@@ -97,11 +97,46 @@ func TestGateLetsAFailureTryAgain(t *testing.T) {
 	v := newVisitor(t, 1)
 	v.sends(opening(initial1, first), true)
 	v.sends(opening(initial1, second), false)
-	v.gate.end(first, false)
+	v.gate.end(first, false, v.now)
 	v.expectTaken(second)
 	v.sends(opening(initial1, first), false)
-	v.gate.leave(second)
+	v.gate.leave(second, v.now)
 	v.expectTaken(first)
+}
+
+func TestGateForgetsWhoGaveUp(t *testing.T) {
+	v := newVisitor(t, 1)
+	v.sends(opening(initial1, first), true)
+	v.sends(opening(initial1, second), false)
+	v.sends(opening(initial1, third), false)
+	v.now = v.now.Add(firstRetry)
+	v.sends(opening(initial1, third), false)
+	v.now = v.now.Add(2 * firstRetry)
+	v.gate.leave(first, v.now)
+	v.expectTaken(third, third)
+	v.sends(opening(initial1, second), false) // it had not: it comes anew
+	v.gate.leave(third, v.now)
+	v.expectTaken(second)
+}
+
+func TestGateTakesBackWhatIsNotUsed(t *testing.T) {
+	v := newVisitor(t, 1)
+	v.sends(opening(initial1, first), true) // and no connection comes of it
+	v.now = v.now.Add(longestHandshake)
+	v.sends(opening(initial1, second), false)
+	v.now = v.now.Add(1)
+	v.sends(opening(initial1, third), false)
+	v.expectTaken(second)
+	if _, known := v.gate.known[first]; known {
+		t.Error("who has lost its place is still known")
+	}
+	v.sends(opening(initial1, first), false) // it comes anew
+	v.gate.leave(second, v.now)
+	v.expectTaken(third)
+	v.gate.end(first, true, v.now) // it had shaken hands, late
+	v.gate.leave(third, v.now)
+	v.expectTaken()
+	v.sends(opening(initial1, first), false)
 }
 
 func TestGateIsBounded(t *testing.T) {
@@ -116,7 +151,7 @@ func TestGateIsBounded(t *testing.T) {
 	if len(v.gate.waiting) != maxWaiting || len(v.gate.known) != maxWaiting+1 {
 		t.Errorf("%d wait, %d are known", len(v.gate.waiting), len(v.gate.known))
 	}
-	v.gate.leave(first)
+	v.gate.leave(first, v.now)
 	if taken := len(v.gate.take(100)); taken != maxKept {
 		t.Errorf("%d datagrams of one connection were kept, want %d", taken, maxKept)
 	}

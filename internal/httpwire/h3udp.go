@@ -44,6 +44,9 @@ func (s *udpSocket) ReadBatch(messages []ipv4.Message, flags int) (int, error) {
 			continue
 		case errors.Is(err, os.ErrDeadlineExceeded) && !s.closing.Load(): // woken by wake
 			_ = s.UDPConn.SetReadDeadline(time.Time{}) // a closed socket says so in the next read
+			if s.closing.Load() {
+				s.wake() // and one that is told to end just now must not sleep
+			}
 			continue
 		case err != nil:
 			return n, err
