@@ -72,17 +72,27 @@ func TestLoadsInWords(t *testing.T) {
 		summary *analysis.Summary
 		want    string
 	}{
-		"a burst": {loaded(burst, 0, 17),
+		"a burst": {
+			loaded(burst, 0, 17),
 			"grpc: 1,000 at once drained in 125 ms; the one in the middle had its answer after 60 ms; none was lost.\n" +
-				"rest-json: 1,000 at once drained in 126 ms; the one in the middle had its answer after 61 ms; 17 of 3,000 were lost (refused)."},
-		"many bursts": {loaded(burst, 0, 0, 0, 0, 17, 0),
-			"Of 6 bursts, 1,000 of grpc with 200 clients drained first, in 125 ms, and 1,000 of rest-json with 202 clients last, in 130 ms; grpc with 202 clients: 17 of 3,000 were lost (refused)."},
-		"a sustained load": {loaded(steady, 0, 1),
-			"Sustained load, answered: grpc 3,000 of 3,000 at 50/s; rest-json 2,999 of 3,000 at 50/s (refused)."},
-		"many sustained loads": {loaded(steady, 0, 0, 0, 0, 0, 0),
-			"Sustained load: every request was answered in all 6 cells, 3,000 of 3,000 at 50/s."},
-		"many of which one lost": {loaded(steady, 0, 0, 0, 0, 0, 2),
-			"Sustained load, answered: rest-json with 202 clients 2,998 of 3,000 at 50/s (refused)."},
+				"rest-json: 1,000 at once drained in 126 ms; the one in the middle had its answer after 61 ms; 17 of 3,000 were lost (refused).",
+		},
+		"many bursts": {
+			loaded(burst, 0, 0, 0, 0, 17, 0),
+			"Of 6 bursts, 1,000 of grpc with 200 clients drained first, in 125 ms, and 1,000 of rest-json with 202 clients last, in 130 ms; grpc with 202 clients: 17 of 3,000 were lost (refused).",
+		},
+		"a sustained load": {
+			loaded(steady, 0, 1),
+			"Sustained load, answered: grpc 3,000 of 3,000 at 50/s; rest-json 2,999 of 3,000 at 50/s (refused).",
+		},
+		"many sustained loads": {
+			loaded(steady, 0, 0, 0, 0, 0, 0),
+			"Sustained load: every request was answered in all 6 cells, 3,000 of 3,000 at 50/s.",
+		},
+		"many of which one lost": {
+			loaded(steady, 0, 0, 0, 0, 0, 2),
+			"Sustained load, answered: rest-json with 202 clients 2,998 of 3,000 at 50/s (refused).",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if text := strings.Join(Advise(c.summary), "\n"); !strings.Contains(text, c.want) {
