@@ -19,20 +19,35 @@ func TestMain(m *testing.M) {
 
 // TestScripts drives every command as a user would.
 func TestScripts(t *testing.T) {
-	folders := []string{"commandline", "measuring"}
+	testscript.Run(t, scripts(t, "commandline"))
+}
+
+// TestMeasuringScripts runs those that measure, one after the other: side by
+// side they would be each other's noise.
+func TestMeasuringScripts(t *testing.T) {
 	if testing.Short() {
-		t.Log("the scripts that measure are left out (-short)")
-		folders = folders[:1]
+		t.Skip("short: the scripts that measure take their time")
 	}
-	var files []string
-	for _, folder := range folders {
-		found, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
-		if err != nil || len(found) == 0 {
-			t.Fatalf("no scripts in %s: %v", folder, err)
-		}
-		files = append(files, found...)
+	testscript.RunT(inTurn{t}, scripts(t, "measuring"))
+}
+
+// inTurn is a test whose scripts do not run in parallel.
+type inTurn struct{ *testing.T }
+
+func (inTurn) Parallel()     {}
+func (inTurn) Verbose() bool { return testing.Verbose() }
+
+func (t inTurn) Run(name string, f func(testscript.T)) {
+	t.T.Run(name, func(t *testing.T) { f(inTurn{t}) })
+}
+
+func scripts(t *testing.T, folder string) testscript.Params {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts in %s: %v", folder, err)
 	}
-	testscript.Run(t, testscript.Params{
+	return testscript.Params{
 		Files: files,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
@@ -54,7 +69,7 @@ func TestScripts(t *testing.T) {
 			"records": countRecords,
 			"schema":  checkSchema,
 		},
-	})
+	}
 }
 
 // measure runs wirelab, and takes it for done where the machine was too noisy
