@@ -32,7 +32,7 @@ func Advise(s *analysis.Summary) []string {
 	}
 	var storms []string
 	for _, f := range fields {
-		storms = append(storms, storm(f)...)
+		storms = append(storms, f.among(fields, storm(f))...)
 	}
 	if len(main.sizes) == 0 {
 		return slices.Concat(partial(s), doubts, storms)
@@ -51,7 +51,7 @@ func Advise(s *analysis.Summary) []string {
 	sentences = append(sentences, contrasts(s)...)
 	sentences = append(sentences, unachieved(s)...)
 	if !main.searched() { // each variant has another rate there: what a call takes cannot be compared
-		sentences = append(sentences, fastest(main)...)
+		sentences = append(sentences, main.among(fields, fastest(main))...)
 		sentences = append(sentences, choice(main)...)
 	}
 	sentences = append(sentences, highestThroughput(main)...)
@@ -61,7 +61,7 @@ func Advise(s *analysis.Summary) []string {
 	sentences = append(sentences, tooFewForKnees(s)...)
 	for _, f := range fields {
 		if f != main && !f.cold() && !f.searched() && !f.variantsOf(main) {
-			sentences = append(sentences, fastest(f)...)
+			sentences = append(sentences, f.among(fields, fastest(f))...)
 		}
 	}
 	sentences = append(sentences, crossovers(s, fields)...)

@@ -2,6 +2,7 @@ package advice
 
 import (
 	"slices"
+	"strings"
 
 	"wirelab.dev/internal/analysis"
 )
@@ -143,4 +144,17 @@ func latencies(c *analysis.Cell) *analysis.Latencies {
 		return c.Response
 	}
 	return &c.Service
+}
+
+// among puts the part's name before sentences where there are several parts of
+// which the same could be said.
+func (f *field) among(fields []*field, sentences []string) []string {
+	if len(fields) < 2 || f.part == "" {
+		return sentences
+	}
+	named := make([]string, len(sentences))
+	for i, sentence := range sentences {
+		named[i] = f.part + ": " + strings.ToLower(sentence[:1]) + sentence[1:]
+	}
+	return named
 }

@@ -13,13 +13,13 @@ export interface AtPoint {
 }
 
 /** The cells of one point, and the choices that lead to others. It begins where most is asked of a stack. */
-export function usePoint(cells: Cell[]): AtPoint {
+export function usePoint(cells: Cell[], usualPart?: string): AtPoint {
   const sizeOf = (cell: Cell) => sizes(cell.request_bytes, cell.response_bytes);
   const [wanted, setWanted] = useState<{ part?: string; size?: string; clients?: number }>({});
   const oneOf = <T,>(options: T[], choice: T | undefined, usual: T | undefined) => (choice !== undefined && options.includes(choice) ? choice : usual);
 
   const parts = distinct(cells.map((cell) => cell.part));
-  const part = oneOf(parts, wanted.part, parts[0]);
+  const part = oneOf(parts, wanted.part, oneOf(parts, usualPart, parts[0]));
   const inPart = cells.filter((cell) => cell.part === part);
   const all = distinct(inPart.map(sizeOf));
   const size = oneOf(all, wanted.size, all[0]);

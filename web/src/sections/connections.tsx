@@ -22,9 +22,13 @@ export function hasConnections(run: Run): boolean {
   return run.cells.some(lives);
 }
 
+const perRequest = ["new", "resumed", "0rtt"];
+
 export function Connections({ run, looks }: Props) {
   const cells = useMemo(() => run.cells.filter(lives), []);
-  const point = usePoint(cells);
+  // What is asked first is who survives a storm, and what resuming buys.
+  const storm = run.contrasts.find((contrast) => contrast.option === "conn")?.part ?? cells.find((cell) => perRequest.includes(cell.connection))?.part;
+  const point = usePoint(cells, storm);
   const p99 = useMemo(() => latencyMetrics("response_us").find(({ id }) => id === "p99")!, []);
   const further = useMemo(() => [survival, throughput, p99, handshakeP50, clientCPU, serverCPU, serverPeak], []);
   if (cells.length === 0) return null;
