@@ -87,7 +87,7 @@ func (c *client) closedLoop(ctx context.Context) {
 // openLoop sends requests at the schedule's instants, whichever this client
 // gets hold of.
 func (c *client) openLoop(ctx context.Context, s *schedule) {
-	for freed := clock.Now(); !c.window.over.Load(); {
+	for freed := int64(never); !c.window.over.Load(); {
 		intended, spun, ok := s.await(c.window)
 		if !ok {
 			return
