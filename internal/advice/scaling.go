@@ -20,7 +20,10 @@ func bottlenecks(s *analysis.Summary) []string {
 // Bottleneck says what keeps one curve from its ideal line, with the figures.
 func Bottleneck(s analysis.Scaling) string {
 	d := s.Diagnosis
-	name := fmt.Sprintf("%s (%s)", s.Variant, s.Connection)
+	name := s.Variant
+	if !strings.Contains(name, "conn=") {
+		name += " (" + s.Connection + ")"
+	}
 	evidence := evidenceOf(d)
 	switch d.Bottleneck {
 	case analysis.OnConnection:
