@@ -136,11 +136,12 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 		part.Stacks = append(part.Stacks, variants...)
 	}
 	for i, v := range part.Stacks {
+		if c.tls {
+			v = catalog.Secure(v)
+			part.Stacks[i] = v
+		}
 		if err := catalog.Check(v); err != nil {
 			return nil, fmt.Errorf("--stack: %w", err)
-		}
-		if c.tls {
-			part.Stacks[i] = catalog.Secure(v)
 		}
 	}
 	if err := c.connect(&part); err != nil {

@@ -43,14 +43,14 @@ the services asks who calls.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v, err := scenario.ParseVariant(variant)
+			if overTLS {
+				v = catalog.Secure(v)
+			}
 			if err == nil {
 				err = catalog.Check(v)
 			}
 			if err != nil {
 				return usage(fmt.Errorf("--stack: %w", err))
-			}
-			if overTLS {
-				v = catalog.Secure(v)
 			}
 			if err := vocabulary().CheckWorkload(workload); err != nil {
 				return usage(fmt.Errorf("--workload: %w", err))

@@ -73,15 +73,19 @@ func SecurityOf(v scenario.Variant, e Encryption) (Security, error) {
 	return s, err
 }
 
-// Secure is the variant over TLS: the same where s has no cleartext form or no
-// TLS at all.
+// Secure is the variant over TLS: the same where s has no cleartext form. Where
+// s has no TLS it is a variant that there is not, and the check of variants says
+// so: nobody who asks for TLS may be given cleartext.
 func Secure(s Stack, v scenario.Variant) scenario.Variant {
 	for _, o := range s.Options() {
-		if _, set := v.Get(tlsKey); o.Key == tlsKey && o.Default == "off" && !set {
-			return v.With(tlsKey, "on")
+		if o.Key == tlsKey && o.Default == "on" {
+			return v
 		}
 	}
-	return v
+	if _, set := v.Get(tlsKey); set {
+		return v
+	}
+	return v.With(tlsKey, "on")
 }
 
 // LacksOverTLS is LacksLifecycle of a stack on TCP: it can resume where it has

@@ -145,8 +145,8 @@ func CheckConnection(v scenario.Variant, asked scenario.Connection) error {
 	return stack.LacksLifecycle(s, v, stack.LifecycleOf(ConnectionOf(s, v, asked).Mode))
 }
 
-// Secure is the variant over TLS: itself where its stack has no other form or
-// no TLS.
+// Secure is the variant over TLS: itself where its stack has no other form, and
+// one that Check refuses where it has no TLS.
 func Secure(v scenario.Variant) scenario.Variant {
 	s, err := Find(v.Stack)
 	if err != nil {
