@@ -40,7 +40,7 @@ func (c *client) caller(method string) *caller {
 		connect.WithSendMaxBytes(stack.MaxMessageBytes),
 		connect.WithAcceptCompression("gzip", nil, nil),
 	}, c.options...)
-	made, _ := c.callers.LoadOrStore(method, connect.NewClient[envelope, envelope](c.wire, c.base+method, options...))
+	made, _ := c.callers.LoadOrStore(method, connect.NewClient[envelope, envelope](resetting{c.wire}, c.base+method, options...))
 	return made.(*caller)
 }
 
