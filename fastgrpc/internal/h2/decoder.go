@@ -38,7 +38,12 @@ type decoder struct {
 	block   Block
 }
 
-const maxKeptSets = 256
+// What is remembered is bounded in number and length: honest prefixes are a dozen
+// fields.
+const (
+	maxKeptSets   = 256
+	maxKeptPrefix = 64
+)
 
 func newDecoder(maxList uint32) *decoder {
 	d := &decoder{maxList: maxList, sets: make(map[string]*FieldSet)}
@@ -97,7 +102,7 @@ func (d *decoder) fixedSet(prefix []byte) (*FieldSet, error) {
 		check:  d.block.check,
 		size:   d.block.size,
 	}
-	if len(d.sets) < maxKeptSets && !d.block.tooLarge {
+	if len(d.sets) < maxKeptSets && len(prefix) <= maxKeptPrefix && !d.block.tooLarge {
 		d.sets[string(prefix)] = set
 	}
 	return set, nil

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,15 +55,91 @@ var floods = []flood{
 		"data beyond the window", open(1, 0),
 		func(int) []byte { return frame(FrameData, 0, 1, make([]byte, 1<<14)...) }, CodeNo,
 	},
+	// The next three make the server itself reset streams whose handlers have begun
+	// (CVE-2025-8671).
+	{"data behind the end", nil, func(i int) []byte {
+		id := uint32(2*i + 1)
+		return append(open(id, FlagEndStream), frame(FrameData, 0, id, 1)...)
+	}, CodeEnhanceYourCalm},
+	{"headers behind the end", nil, func(i int) []byte {
+		id := uint32(2*i + 1)
+		return append(open(id, FlagEndStream), open(id, FlagEndStream)...)
+	}, CodeEnhanceYourCalm},
+	{"window updates of nothing", nil, func(i int) []byte {
+		id := uint32(2*i + 1)
+		return append(open(id, 0), frame(FrameWindowUpdate, 0, id, 0, 0, 0, 0)...)
+	}, CodeEnhanceYourCalm},
+	{"connection window overflow", nil, func(int) []byte {
+		return frame(FrameWindowUpdate, 0, 0, 0x7f, 0xff, 0xff, 0xff)
+	}, CodeFlowControl},
+	{"stream window overflow", open(1, 0), func(int) []byte {
+		return frame(FrameWindowUpdate, 0, 1, 0x7f, 0xff, 0xff, 0xff)
+	}, CodeNo},
+}
+
+// answered opens a response on the client's only stream.
+var answered = frame(FrameHeaders, FlagEndHeaders, 1, appendLiteral(nil, responseRun.Fields[0])...)
+
+// clientFloods are what a server may do to its client, whose stream 1 is open.
+var clientFloods = []flood{
+	{"pings", nil, func(int) []byte { return frame(FramePing, 0, 0, make([]byte, 8)...) }, CodeEnhanceYourCalm},
+	{"settings", nil, func(int) []byte { return settingsFrame(SettingInitialWindowSize, 65535) }, CodeEnhanceYourCalm},
+	{"settings acks", nil, func(int) []byte { return frame(FrameSettings, FlagAck, 0) }, CodeEnhanceYourCalm},
+	{"GOAWAYs", nil, func(int) []byte { return frame(FrameGoAway, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0) }, CodeEnhanceYourCalm},
+	{"pushes", nil, func(int) []byte { return frame(FramePushPromise, FlagEndHeaders, 1, 0, 0, 0, 2) }, CodeProtocol},
+	{"empty data", answered, func(int) []byte { return frame(FrameData, 0, 1) }, CodeEnhanceYourCalm},
+	{"window updates", nil, func(int) []byte { return frame(FrameWindowUpdate, 0, 1, 0, 0, 0, 1) }, CodeEnhanceYourCalm},
+	{"informational responses", nil, func(int) []byte {
+		return frame(FrameHeaders, FlagEndHeaders, 1, appendLiteral(nil, hpack.HeaderField{Name: ":status", Value: "103"})...)
+	}, CodeEnhanceYourCalm},
+	{"headers on a closed stream", append(answered, frame(FrameRSTStream, 0, 1, 0, 0, 0, 8)...), func(int) []byte {
+		return answered
+	}, CodeEnhanceYourCalm},
+	{"headers on an idle stream", nil, func(int) []byte {
+		return frame(FrameHeaders, FlagEndHeaders, 3, answered[FrameHeaderLen:]...)
+	}, CodeProtocol},
+	{"empty continuations", frame(FrameHeaders, 0, 1), func(int) []byte { return frame(FrameContinuation, 0, 1) }, CodeEnhanceYourCalm},
+	{"connection window overflow", nil, func(int) []byte {
+		return frame(FrameWindowUpdate, 0, 0, 0x7f, 0xff, 0xff, 0xff)
+	}, CodeFlowControl},
+	{"data before headers", nil, func(int) []byte { return frame(FrameData, 0, 1, 1) }, CodeNo},
+	{"data beyond the window", answered, func(int) []byte {
+		return frame(FrameData, 0, 1, make([]byte, 1<<14)...)
+	}, CodeNo},
+	{"trailers without an end", answered, func(int) []byte { return answered }, CodeNo},
+}
+
+// begunClient returns a client whose stream 1 is open.
+func begunClient(t *testing.T) *recorder {
+	cfg := testConfig
+	cfg.Client = true
+	r := newRecorder(cfg)
+	if _, err := r.conn.Feed(0, AppendFrameHeader(nil, FrameHeader{Type: FrameSettings}), 10); err != nil {
+		t.Fatal(err)
+	}
+	s := new(Stream)
+	r.conn.Open(s)
+	r.conn.SendHeaders(s, requestRun, nil)
+	r.take()
+	return r
 }
 
 // TestFloods sends each flood without ever reading an answer, and at a pace that
 // gives no credit for time. The connection must end with the right code, and must
 // not have grown.
 func TestFloods(t *testing.T) {
+	t.Run("server", func(t *testing.T) {
+		checkFloods(t, floods, func() *recorder { return begun(t, testConfig) })
+	})
+	t.Run("client", func(t *testing.T) {
+		checkFloods(t, clientFloods, func() *recorder { return begunClient(t) })
+	})
+}
+
+func checkFloods(t *testing.T, floods []flood, begin func() *recorder) {
 	for _, f := range floods {
 		t.Run(f.name, func(t *testing.T) {
-			r := begun(t, testConfig)
+			r := begin()
 			r.hold = true
 			if _, err := r.conn.Feed(0, f.before, 10); err != nil {
 				t.Fatal(err)
@@ -103,6 +180,12 @@ func (f flood) run(r *recorder) error {
 		if f.code == CodeNo && r.ends[1] > 0 {
 			return nil // the stream has been reset, as it should
 		}
+		for _, s := range r.streams {
+			if !s.Open() {
+				r.conn.Release(s) // its handler gives up at once
+			}
+		}
+		r.streams = slices.DeleteFunc(r.streams, func(s *Stream) bool { return !s.Open() })
 	}
 	return nil
 }
@@ -190,6 +273,49 @@ func TestHeaderBomb(t *testing.T) {
 	}
 	if got := r.events[len(r.events)-1]; got != "headers 3 4 fields end=true" {
 		t.Errorf("after the bomb: %s", got)
+	}
+}
+
+// TestManySettings: one frame of settings that shift every window costs what as many
+// frames would, so that a kilobyte cannot keep a core busy.
+func TestManySettings(t *testing.T) {
+	r := begun(t, testConfig)
+	var many []byte
+	for i := range 2000 {
+		many = binary.BigEndian.AppendUint16(many, uint16(SettingInitialWindowSize))
+		many = binary.BigEndian.AppendUint32(many, uint32(i))
+	}
+	taken := 0
+	var err error
+	for err == nil && taken < 100 {
+		_, err = r.conn.Feed(0, frame(FrameSettings, 0, 0, many...), 1)
+		taken++
+	}
+	var fault *ConnError
+	if !errors.As(err, &fault) || fault.Code != CodeEnhanceYourCalm || taken > 10 {
+		t.Errorf("%d frames of 2000 settings were taken, and then: %v", taken, err)
+	}
+}
+
+// TestRememberedBlocks: whatever blocks a peer sends, what is remembered of them
+// stays small.
+func TestRememberedBlocks(t *testing.T) {
+	cfg := testConfig
+	cfg.MaxHeaderList, cfg.MaxFrameSize = 64<<10, 128<<10
+	d := newDecoder(uint32(cfg.MaxHeaderList))
+	for i := range 1000 {
+		block := bytes.Repeat([]byte{0x84}, 1500) // ":path /", over and over
+		block[i] = 0x85
+		if _, err := d.decode(block); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fields := 0
+	for _, set := range d.sets {
+		fields += len(set.Fields)
+	}
+	if fields > 20_000 {
+		t.Errorf("%d fields are remembered in %d sets", fields, len(d.sets))
 	}
 }
 

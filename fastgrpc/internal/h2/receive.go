@@ -80,19 +80,18 @@ func (c *Conn) onData(h FrameHeader, p []byte) error {
 		return c.dataOnClosed(h.StreamID, len(data))
 	}
 	s.received += int64(len(data))
+	defer c.creditConn()
 	switch {
 	case s.remoteClosed:
-		c.streamError(s, CodeStreamClosed, "DATA after END_STREAM")
+		return c.streamError(s, CodeStreamClosed, "DATA after END_STREAM")
 	case c.cfg.Client && !s.gotHeaders:
-		c.streamError(s, CodeProtocol, "DATA before response headers")
+		return c.streamError(s, CodeProtocol, "DATA before response headers")
 	case length > s.recvWindow:
-		c.streamError(s, CodeFlowControl, "DATA beyond the stream window")
+		return c.streamError(s, CodeFlowControl, "DATA beyond the stream window")
 	case s.declared > 0 && (s.received >= s.declared || end && s.received != s.declared-1):
-		c.streamError(s, CodeProtocol, "DATA does not match content-length")
-	default:
-		c.deliver(s, data, length, end)
+		return c.streamError(s, CodeProtocol, "DATA does not match content-length")
 	}
-	c.creditConn()
+	c.deliver(s, data, length, end)
 	return nil
 }
 
@@ -227,8 +226,7 @@ func (c *Conn) onRequest(id uint32, block *Block, end bool) error {
 // onStreamBlock takes a response, an informational response or trailers.
 func (c *Conn) onStreamBlock(s *Stream, block *Block, end bool) error {
 	if s.remoteClosed {
-		c.streamError(s, CodeStreamClosed, "HEADERS after END_STREAM")
-		return nil
+		return c.streamError(s, CodeStreamClosed, "HEADERS after END_STREAM")
 	}
 	fault := ""
 	switch {
@@ -248,8 +246,7 @@ func (c *Conn) onStreamBlock(s *Stream, block *Block, end bool) error {
 		fault = "informational response with END_STREAM"
 	}
 	if fault != "" {
-		c.streamError(s, CodeProtocol, fault)
-		return nil
+		return c.streamError(s, CodeProtocol, fault)
 	}
 	if !s.gotHeaders && block.check.informational {
 		return c.spend("informational responses")
@@ -346,8 +343,7 @@ func (c *Conn) onWindowUpdate(h FrameHeader, p []byte) error {
 	} else if s := c.streams.get(h.StreamID); s != nil {
 		s.sendWindow += n
 		if n == 0 || s.sendWindow > maxWindow {
-			c.streamError(s, windowFault(n), "bad WINDOW_UPDATE")
-			return c.spend("bad window updates")
+			return c.streamError(s, windowFault(n), "bad WINDOW_UPDATE")
 		}
 		c.unpark(s)
 	} else if c.idle(h.StreamID) {

@@ -119,9 +119,12 @@ func (c *Conn) Reset(s *Stream, code ErrCode) {
 	}
 }
 
-func (c *Conn) streamError(s *Stream, code ErrCode, reason string) {
+// streamError resets a stream for a fault of the peer's. It is charged like a reset
+// of the peer's own: either has this end begin work and throw it away.
+func (c *Conn) streamError(s *Stream, code ErrCode, reason string) error {
 	c.Reset(s, code)
 	c.handler.OnReset(s, Reset{Code: code, Reason: reason})
+	return c.spend("stream errors")
 }
 
 // Consume gives back n received bytes of a stream, so that the peer may send more.

@@ -47,6 +47,10 @@ func (c *Conn) onSettings(h FrameHeader, p []byte) error {
 		if err := c.onSetting(SettingID(binary.BigEndian.Uint16(p)), binary.BigEndian.Uint32(p[2:])); err != nil {
 			return err
 		}
+		// Each may touch every stream, and thousands fit into a frame.
+		if err := c.spend("settings"); err != nil {
+			return err
+		}
 	}
 	c.settled = true
 	c.appendFrame(FrameHeader{Type: FrameSettings, Flags: FlagAck}, nil)
