@@ -59,6 +59,9 @@ func checkCarries(v scenario.Variant, text string) error {
 	if err != nil {
 		return err
 	}
+	if _, pools := w.(workload.Pooling); catalog.PoolsMessages(v) && !pools {
+		return fmt.Errorf("variant %s: %s has no messages to use again: leave messages=pooled to workloads that stream bulk, as store does", v, w.Name())
+	}
 	streaming, ok := w.(workload.Streaming)
 	if !ok {
 		return stack.Lacks(s, v, stack.Unary)

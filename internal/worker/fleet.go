@@ -41,7 +41,7 @@ func connect(ctx context.Context, spec *Spec) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	service, parameters, err := spec.Workload.find()
+	service, parameters, err := spec.Workload.find(variant)
 	if err != nil {
 		return nil, err
 	}

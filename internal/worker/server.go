@@ -27,7 +27,7 @@ func NewServer(variant string, w Workload) (stack.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	service, parameters, err := w.find()
+	service, parameters, err := w.find(v)
 	if err != nil {
 		return nil, err
 	}
@@ -39,13 +39,17 @@ func NewServer(variant string, w Workload) (stack.Server, error) {
 	return server, nil
 }
 
-// find is the workload that is meant, and its parameters, checked.
-func (w Workload) find() (workload.Workload, workload.Parameters, error) {
+// find is the workload that is meant, and its parameters, checked; v is the variant
+// that carries it.
+func (w Workload) find(v scenario.Variant) (workload.Workload, workload.Parameters, error) {
 	service, settings, err := workloads.Find(w.Name)
 	if err != nil {
 		return nil, workload.Parameters{}, err
 	}
-	p := workload.Parameters{RequestBytes: w.RequestBytes, ResponseBytes: w.ResponseBytes, Settings: settings, Definition: w.Definition}
+	p := workload.Parameters{
+		RequestBytes: w.RequestBytes, ResponseBytes: w.ResponseBytes, Settings: settings, Definition: w.Definition,
+		PooledMessages: catalog.PoolsMessages(v),
+	}
 	return service, p, service.Check(p)
 }
 

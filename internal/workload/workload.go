@@ -47,6 +47,13 @@ type Streaming interface {
 	Streams(Parameters) []*grpc.StreamDesc
 }
 
+// Pooling is an optional ability of a Workload: where the parameters ask for it, who
+// receives a stream owns the message that it receives into, and uses it again for
+// the next one. Others receive each into a new one, as generated code does.
+type Pooling interface {
+	PoolsMessages()
+}
+
 // Parameters say what a call is.
 type Parameters struct {
 	RequestBytes  int // of payload; a wire adds its own
@@ -55,6 +62,8 @@ type Parameters struct {
 	// Definition is what a workload needs that no option holds; its form is
 	// the workload's own.
 	Definition string
+	// PooledMessages is asked of workloads with the ability Pooling.
+	PooledMessages bool
 }
 
 // Unsized says why sizes are wrong where options decide how big a call is.

@@ -41,7 +41,11 @@ var plugins = []plugin{
 	{tool: "protoc-gen-go"},
 	{tool: "protoc-gen-go-grpc"},
 	{
-		tool: "protoc-gen-go-vtproto", options: []string{"features=marshal+unmarshal+size"},
+		tool: "protoc-gen-go-vtproto",
+		options: []string{
+			"features=marshal+unmarshal+size+pool",
+			"pool=wirelab.dev/internal/workload/store/storepb.Chunk", // of messages=pooled
+		},
 		// What the codecs under test are to carry.
 		only: []string{
 			"internal/workload/echo/echo.proto",

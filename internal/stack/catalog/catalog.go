@@ -39,6 +39,7 @@ const (
 	inFlight   = "inflight"
 	connection = "conn"
 	client     = "client"
+	messages   = "messages"
 )
 
 // The kinds of client.
@@ -47,12 +48,19 @@ const (
 	naive = "naive"
 )
 
+// Where received messages lie.
+const (
+	fresh  = "fresh"
+	pooled = "pooled"
+)
+
 // Common lists the options that every stack takes. The adapters never see them.
 func Common() []stack.Option {
 	return []stack.Option{
 		{Key: inFlight, Help: "N: calls in flight at most, held back by a semaphore in the client, as in inflight=50"},
 		{Key: connection, Help: "MODE: how clients come by connections: shared, per-worker, pool, pool:N, new, resumed, 0rtt; wins over what is asked for beside it"},
 		{Key: client, Values: []string{sized, naive}, Default: sized, Help: "sized: keeps clear of the machine's limits, as with sources spread over 127.0.0.0/8; naive: gives them no thought"},
+		{Key: messages, Values: []string{fresh, pooled}, Default: fresh, Help: "pooled: who receives a stream receives every message into the same one, in the workloads that can; codecs with vtprotobuf then use its memory again"},
 	}
 }
 
@@ -117,6 +125,12 @@ func InFlight(v scenario.Variant) (int, error) { return stack.Count(v, inFlight)
 func Naive(v scenario.Variant) bool {
 	kind, _ := v.Get(client)
 	return kind == naive
+}
+
+// PoolsMessages tells whether received messages are used again.
+func PoolsMessages(v scenario.Variant) bool {
+	where, _ := v.Get(messages)
+	return where == pooled
 }
 
 // ConnectionOf is the mode that a variant of s runs in where asked, which may

@@ -21,7 +21,7 @@ func variant(t *testing.T, text string) scenario.Variant {
 func TestGoodVariants(t *testing.T) {
 	for _, text := range []string{
 		"tcp", "rest", "grpc", "fake",
-		"tcp:buffers=pooled", "tcp:buffers=fresh,inflight=50", "rest:inflight=1", "grpc:conns=4,inflight=50",
+		"tcp:buffers=pooled", "tcp:buffers=fresh,inflight=50", "rest:inflight=1", "grpc:conns=4,inflight=50", "grpc:codec=vt2,messages=pooled",
 		"h1:codec=json", "h2:tls=on,cert=rsa,conn=resumed", "fake:delay=5ms,fail-every=10",
 	} {
 		if err := Check(variant(t, text)); err != nil {

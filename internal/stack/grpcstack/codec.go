@@ -137,6 +137,17 @@ type fastMessage interface {
 	Reset()
 }
 
+// empty makes a message new that may have been used before. Where vtprotobuf
+// generated a pool for its kind, the message keeps its memory for what is read next:
+// who receives into a message again has let go of what was in it.
+func empty(m fastMessage) {
+	if pooled, is := m.(interface{ ResetVT() }); is {
+		pooled.ResetVT()
+		return
+	}
+	m.Reset()
+}
+
 // firstCodec is vtprotobuf as its manual shows it.
 type firstCodec struct{}
 
@@ -160,7 +171,7 @@ func (firstCodec) Marshal(v any) ([]byte, error) {
 func (firstCodec) Unmarshal(data []byte, v any) error {
 	switch m := v.(type) {
 	case fastMessage:
-		m.Reset()
+		empty(m)
 		return m.UnmarshalVT(data)
 	case proto.Message:
 		return proto.Unmarshal(data, m)
@@ -208,6 +219,6 @@ func (c secondCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	whole := data.MaterializeToBuffer(c.pool)
 	defer whole.Free()
-	m.Reset()
+	empty(m)
 	return m.UnmarshalVT(whole.ReadOnlyData())
 }

@@ -95,6 +95,30 @@ func TestCodecsUseVT(t *testing.T) {
 	}
 }
 
+// TestUsedMessagesKeepTheirMemory reads into a message that has been read into.
+func TestUsedMessagesKeepTheirMemory(t *testing.T) {
+	for name, codec := range codecs {
+		m := &storepb.Chunk{}
+		read := func(payload string) {
+			t.Helper()
+			data, err := codec.Marshal(&storepb.Chunk{Data: []byte(payload)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := codec.Unmarshal(data, m); err != nil || string(m.Data) != payload {
+				t.Errorf("%s: %q came as %q: %v", name, payload, m.Data, err)
+			}
+		}
+		read("the first and longest")
+		first := &m.Data[0]
+		read("the second")
+		if &m.Data[0] != first {
+			t.Errorf("%s: a second message lies in other memory than the first", name)
+		}
+		read("")
+	}
+}
+
 // TestLeversCarryCalls pulls each lever, and all.
 func TestLeversCarryCalls(t *testing.T) {
 	for _, variant := range []string{

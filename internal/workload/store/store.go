@@ -25,6 +25,7 @@ type Workload struct{}
 var (
 	_ workload.Workload  = Workload{}
 	_ workload.Streaming = Workload{}
+	_ workload.Pooling   = Workload{}
 )
 
 // Name is `store`.
@@ -70,6 +71,7 @@ type transfer struct {
 	operation  string
 	chunkBytes int
 	chunks     int
+	pooled     bool // chunks are received into one and the same
 }
 
 func (w Workload) read(p workload.Parameters) (transfer, error) {
@@ -78,6 +80,7 @@ func (w Workload) read(p workload.Parameters) (transfer, error) {
 		operation:  settings.Text(operationKey),
 		chunkBytes: settings.Bytes(chunkKey, maxChunkBytes),
 		chunks:     settings.Count(chunksKey, 1, maxChunks),
+		pooled:     p.PooledMessages,
 	}, settings.Err()
 }
 
@@ -101,9 +104,12 @@ func (w Workload) Streams(p workload.Parameters) []*grpc.StreamDesc {
 	return nil
 }
 
+// PoolsMessages is of the chunks: of each nothing is kept but its part in the tally.
+func (Workload) PoolsMessages() {}
+
 // Register hands the handlers to a server.
-func (Workload) Register(to grpc.ServiceRegistrar, _ workload.Parameters) {
-	storepb.RegisterStoreServiceServer(to, handler{})
+func (Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
+	storepb.RegisterStoreServiceServer(to, &handler{pooled: p.PooledMessages})
 }
 
 // NewCaller makes one client.
@@ -146,10 +152,6 @@ func (t tally) differsFrom(want tally) error {
 		return fmt.Errorf("store: %d bytes arrived changed: their checksum is %08x, want %08x", t.bytes, t.crc, want.crc)
 	}
 	return nil
-}
-
-type handler struct {
-	storepb.UnimplementedStoreServiceServer
 }
 
 // checkSizes bounds what a stranger may ask for.

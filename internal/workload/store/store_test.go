@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -19,10 +20,51 @@ func TestTransfers(t *testing.T) {
 	for _, text := range []string{
 		"op=put", "op=get", "op=put,chunk=1,chunks=1", "op=get,chunk=1,chunks=3", "op=put,chunk=1MiB,chunks=3", "op=get,chunk=1MiB,chunks=3",
 	} {
-		p := parameters(t, text)
-		c := Workload{}.NewCaller(workloadtest.Connect(t, Workload{}, p), workload.Job{Parameters: p})
+		for _, pooled := range []bool{false, true} {
+			p := parameters(t, text)
+			p.PooledMessages = pooled
+			c := Workload{}.NewCaller(workloadtest.Connect(t, Workload{}, p), workload.Job{Parameters: p})
+			for range 2 {
+				workloadtest.Expect(t, text, workloadtest.Checked(t, c), "")
+			}
+		}
+	}
+}
+
+// received is a stream that notes into which messages it was asked to receive.
+type received struct {
+	grpc.ClientStream
+	into map[any]bool
+}
+
+func (r *received) RecvMsg(m any) error {
+	r.into[m] = true
+	return r.ClientStream.RecvMsg(m)
+}
+
+// noting is a connection whose streams are received.
+type noting struct {
+	grpc.ClientConnInterface
+	into map[any]bool
+}
+
+func (n noting) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	stream, err := n.ClientConnInterface.NewStream(ctx, desc, method, options...)
+	return &received{stream, n.into}, err
+}
+
+// TestPooledMessages counts the messages that transfers are received into.
+func TestPooledMessages(t *testing.T) {
+	for pooled, want := range map[bool]int{false: 2 * (5 + 1), true: 1} { // the last of a stream is its end
+		p := parameters(t, "op=get,chunk=1KiB,chunks=5")
+		p.PooledMessages = pooled
+		conn := noting{workloadtest.Connect(t, Workload{}, p), map[any]bool{}}
+		c := Workload{}.NewCaller(conn, workload.Job{Parameters: p})
 		for range 2 {
-			workloadtest.Expect(t, text, workloadtest.Checked(t, c), "")
+			workloadtest.Expect(t, "get", workloadtest.Checked(t, c), "")
+		}
+		if len(conn.into) != want {
+			t.Errorf("pooled %v: two transfers of 5 chunks were received into %d messages, want %d", pooled, len(conn.into), want)
 		}
 	}
 }

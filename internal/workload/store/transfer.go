@@ -4,29 +4,63 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 
 	"google.golang.org/grpc"
 
 	"wirelab.dev/internal/workload/store/storepb"
 )
 
+type handler struct {
+	storepb.UnimplementedStoreServiceServer
+	pooled bool
+	// chunks are of transfers that are over. The pool is the handler's own, and not
+	// the one that vtprotobuf generates, because what a chunk keeps of its memory is
+	// safe only with the codec that it came from: one may point into a transport's
+	// buffer, where another's next message would be written.
+	chunks sync.Pool
+}
+
 // Put takes a transfer and says what arrived.
-func (handler) Put(stream grpc.ClientStreamingServer[storepb.Chunk, storepb.PutResponse]) error {
+func (h *handler) Put(stream grpc.ClientStreamingServer[storepb.Chunk, storepb.PutResponse]) error {
+	receive := stream.Recv
+	if h.pooled {
+		in, _ := h.chunks.Get().(*storepb.Chunk)
+		if in == nil {
+			in = &storepb.Chunk{}
+		}
+		defer h.chunks.Put(in)
+		receive = receiveInto(in, stream.RecvMsg)
+	}
+	arrived, err := tallyOf(receive)
+	if err != nil {
+		return err
+	}
+	return stream.SendAndClose(&storepb.PutResponse{Bytes: arrived.bytes, Crc32C: arrived.crc})
+}
+
+// receiveInto is a stream's Recv that receives every chunk into the same one.
+func receiveInto(in *storepb.Chunk, receive func(any) error) func() (*storepb.Chunk, error) {
+	return func() (*storepb.Chunk, error) { return in, receive(in) }
+}
+
+// tallyOf takes in all chunks, and holds on to none of them.
+func tallyOf(receive func() (*storepb.Chunk, error)) (tally, error) {
 	var arrived tally
 	for {
-		in, err := stream.Recv()
+		in, err := receive()
 		if errors.Is(err, io.EOF) {
-			return stream.SendAndClose(&storepb.PutResponse{Bytes: arrived.bytes, Crc32C: arrived.crc})
+			return arrived, nil
 		}
 		if err != nil {
-			return err
+			return arrived, err
 		}
 		arrived.add(in.Data)
 	}
 }
 
 // Get gives a transfer.
-func (handler) Get(in *storepb.GetRequest, stream grpc.ServerStreamingServer[storepb.Chunk]) error {
+func (*handler) Get(in *storepb.GetRequest, stream grpc.ServerStreamingServer[storepb.Chunk]) error {
 	if err := checkSizes(in); err != nil {
 		return err
 	}
@@ -46,7 +80,8 @@ type caller struct {
 	transfer transfer
 	want     tally
 	request  storepb.GetRequest
-	arrived  tally // in the last call
+	chunk    storepb.Chunk // where they are pooled, all that arrive
+	arrived  tally         // in the last call
 }
 
 func newCaller(conn grpc.ClientConnInterface, t transfer) *caller {
@@ -97,14 +132,10 @@ func (c *caller) get(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for {
-		in, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		c.arrived.add(in.Data)
+	receive := stream.Recv
+	if c.transfer.pooled {
+		receive = receiveInto(&c.chunk, stream.RecvMsg)
 	}
+	c.arrived, err = tallyOf(receive)
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	protohelpers "github.com/planetscale/vtprotobuf/protohelpers"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	io "io"
+	sync "sync"
 )
 
 const (
@@ -146,6 +147,28 @@ func (m *GetRequest) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
+var vtprotoPool_Chunk = sync.Pool{
+	New: func() interface{} {
+		return &Chunk{}
+	},
+}
+
+func (m *Chunk) ResetVT() {
+	if m != nil {
+		f0 := m.Data[:0]
+		m.Reset()
+		m.Data = f0
+	}
+}
+func (m *Chunk) ReturnToVTPool() {
+	if m != nil {
+		m.ResetVT()
+		vtprotoPool_Chunk.Put(m)
+	}
+}
+func ChunkFromVTPool() *Chunk {
+	return vtprotoPool_Chunk.Get().(*Chunk)
+}
 func (m *Chunk) SizeVT() (n int) {
 	if m == nil {
 		return 0
