@@ -177,7 +177,7 @@ func (c *Client) attempt(ctx context.Context, in *invocation) (again bool, err e
 	}
 	size := len(b.data) - prefixLen
 	cc.h2.SendData(&u.h2, h2.Payload{Data: b.data, Owner: b}, true)
-	cc.flush()
+	cc.send()
 	cc.mu.Unlock()
 	if info.observer != nil {
 		info.observer.sent(cc, in.fields, in.req, size)

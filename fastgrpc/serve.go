@@ -83,7 +83,7 @@ func (s *serverStream) finishCall(ctx context.Context, reply *buffer, err error)
 	}
 	c.release(s)
 	c.counters.ended(st.Code())
-	c.flush()
+	c.send()
 	c.mu.Unlock()
 	if reply != nil {
 		reply.Release()

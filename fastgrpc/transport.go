@@ -18,7 +18,9 @@ import (
 // Callers put frames into the machine's output under the lock; the writer takes
 // what many of them queued and writes it at once. Before it takes, it yields, so
 // that every goroutine that is about to queue something does: of all measures this
-// one gained most.
+// one gained most. A batch that is full does not wait for the writer: whoever filled
+// it writes it (see send), so that the peer works on one batch while the next one
+// gathers here.
 type transport struct {
 	mu     sync.Mutex
 	h2     *h2.Conn
@@ -28,7 +30,11 @@ type transport struct {
 
 	wake       chan struct{} // to the writer, once for each time it parked
 	parked     bool
-	err        error // why the connection ended; set once
+	writing    bool       // somebody is at the socket
+	written    *h2.Output // the last one written, to be filled again
+	direct     *prompt    // writes without waiting; nil where the socket cannot
+	rest       *h2.Output // what direct began to write and the writer is to end
+	err        error      // why the connection ended; set once
 	loops      sync.WaitGroup
 	onTeardown func()
 
@@ -78,6 +84,7 @@ func (t *transport) init(nc net.Conn, s side, cfg h2.Config) {
 	t.nc, t.side, t.wake = nc, s, make(chan struct{}, 1)
 	if t.socket = socketOf(nc); t.socket != nil {
 		cfg.ReferenceFrom = referenceFrom
+		t.direct = newPrompt(t.socket)
 	}
 	t.h2 = h2.NewConn(cfg, s)
 }
@@ -97,9 +104,64 @@ func (t *transport) wait() { t.loops.Wait() }
 
 // flush, called with the lock held, sees to it that queued frames get written.
 func (t *transport) flush() {
-	if t.parked && (t.h2.Pending() > 0 || t.err != nil) {
+	due := t.h2.Pending() > 0 || t.err != nil
+	if t.parked && (t.rest != nil || due && !t.writing) {
 		t.parked = false
 		t.wake <- struct{}{}
+	}
+}
+
+// send is flush for one who has just queued a unary call or an answer. A batch that
+// has grown to half of the calls that are open is written at once: while the peer is
+// at it, the other half gathers. Waiting for them all, as the writer does when it
+// yields, makes the two ends take turns: with 50 callers on one connection and a CPU
+// an end, that was measured to cost two fifths of the throughput.
+func (t *transport) send() {
+	if t.direct != nil && !t.writing && t.err == nil && t.h2.Ending() >= max(leastBatch, t.h2.OpenStreams()/2) {
+		t.writeDirectly()
+	}
+	t.flush()
+}
+
+// leastBatch is how many calls are worth a write of their own.
+const leastBatch = 8
+
+// writeDirectly writes what waits, as far as the socket takes it without waiting.
+func (t *transport) writeDirectly() {
+	batch := t.take()
+	t.mu.Unlock()
+	var err error
+	if segments := batch.Segments(); len(segments) == 1 {
+		var n int
+		n, err = t.direct.write(segments[0])
+		t.counters.writes.Add(1)
+		t.counters.bytesOut.Add(uint64(n))
+		batch.Written(n)
+	}
+	if err == nil && batch.Len() > 0 {
+		t.mu.Lock()
+		t.rest = batch
+		return
+	}
+	batch.Recycle()
+	t.mu.Lock()
+	t.wrote(batch, err)
+}
+
+// take begins a write of what waits. The lock is held by callers of this and of
+// wrote, which ends the write.
+func (t *transport) take() *h2.Output {
+	t.writing = true
+	batch := t.h2.TakeOutput(t.written)
+	t.written = nil
+	t.side.fed() // streams may have ended with what was taken
+	return batch
+}
+
+func (t *transport) wrote(batch *h2.Output, err error) {
+	t.written, t.writing = batch, false
+	if err != nil {
+		t.closeLocked(err)
 	}
 }
 
@@ -123,37 +185,35 @@ func (t *transport) closeLocked(err error) {
 // write is the writer's loop. It ends after the connection has.
 func (t *transport) write() {
 	defer t.loops.Done()
-	var written *h2.Output
 	t.mu.Lock()
 	for {
-		if t.h2.Pending() == 0 {
-			if t.err != nil {
-				break
-			}
+		batch := t.rest
+		switch {
+		case batch != nil:
+			t.rest = nil
+		case t.writing, t.h2.Pending() == 0 && t.err == nil:
 			t.parked = true
 			t.mu.Unlock()
 			<-t.wake
 			runtime.Gosched()
 			t.mu.Lock()
 			continue
+		case t.h2.Pending() > 0:
+			batch = t.take()
+		default:
+			t.h2.Close()
+			t.mu.Unlock()
+			_ = t.nc.Close()
+			if t.onTeardown != nil {
+				t.onTeardown()
+			}
+			return
 		}
-		batch := t.h2.TakeOutput(written)
-		t.side.fed() // streams may have ended with what was taken
 		t.mu.Unlock()
 		err := t.writeBatch(batch)
 		batch.Recycle()
-		written = batch
 		t.mu.Lock()
-		if err != nil {
-			t.closeLocked(err)
-			break
-		}
-	}
-	t.h2.Close()
-	t.mu.Unlock()
-	_ = t.nc.Close()
-	if t.onTeardown != nil {
-		t.onTeardown()
+		t.wrote(batch, err)
 	}
 }
 

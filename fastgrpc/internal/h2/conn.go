@@ -74,6 +74,7 @@ type Conn struct {
 	nextID     uint32 // the next stream this end opens
 	lastPeerID uint32 // the highest stream the peer opened
 	occupied   int    // streams of the peer's not both gone and released
+	ending     int    // see Ending
 	line       []*Stream
 	resetIDs   recentIDs
 
@@ -168,6 +169,10 @@ func (c *Conn) DropStreams(f func(*Stream)) {
 // Pending is the number of bytes that wait to be written.
 func (c *Conn) Pending() int { return c.out.size }
 
+// Ending is the number of streams whose last frame is among what waits: on a client
+// unary calls, on a server answers.
+func (c *Conn) Ending() int { return c.ending }
+
 // TakeOutput hands over all that waits. The caller writes it, calls its Recycle
 // and gives it back with the next call; until then the Conn fills another.
 func (c *Conn) TakeOutput(written *Output) *Output {
@@ -175,6 +180,7 @@ func (c *Conn) TakeOutput(written *Output) *Output {
 		c.spare = written
 	}
 	taken := c.out
+	c.ending = 0
 	if c.spare == nil {
 		c.spare = new(Output)
 	}

@@ -54,6 +54,12 @@ func (o *Output) Segments() [][]byte {
 	return o.segments
 }
 
+// Written drops the first n bytes, which must be of the first segment.
+func (o *Output) Written(n int) {
+	o.segments[0] = o.segments[0][n:]
+	o.size -= n
+}
+
 // Recycle empties the output and releases its payloads; its buffers serve again.
 func (o *Output) Recycle() {
 	for i, owner := range o.owners {

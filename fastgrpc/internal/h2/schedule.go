@@ -137,6 +137,7 @@ func (c *Conn) writeData(s *Stream, p *Payload, n int, end bool) {
 		p.Owner = nil
 	}
 	if end {
+		c.ending++
 		s.localClosed = true
 		c.finish(s)
 	}
@@ -145,6 +146,7 @@ func (c *Conn) writeData(s *Stream, p *Payload, n int, end bool) {
 func (c *Conn) writeTrailers(s *Stream, fixed *FixedFields, extra []hpack.HeaderField) {
 	s.sentHeaders = true
 	s.localClosed = true
+	c.ending++
 	c.appendBlock(s.id, fixed, extra, FlagEndStream)
 	c.finish(s)
 }

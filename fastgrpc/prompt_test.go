@@ -1,0 +1,93 @@
+//go:build unix
+
+package fastgrpc
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+)
+
+// TestFullSocketHoldsNobody: a batch that its caller writes meets a server that
+// stops reading. No caller waits longer than its deadline, and what was begun is
+// written to its end in good order when the server reads again.
+func TestFullSocketHoldsNobody(t *testing.T) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lis.Close() }()
+	c := dialFast(t, lis.Addr().String(), WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+		nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		if err == nil {
+			err = nc.(*net.TCPConn).SetWriteBuffer(8 << 10)
+		}
+		return nc, err
+	}))
+	stub := testgrpc.NewTestServiceClient(c)
+
+	const callers, patience = 200, 500 * time.Millisecond
+	var calling sync.WaitGroup
+	in := request(make([]byte, referenceFrom-1000))
+	began := time.Now()
+	for range callers {
+		calling.Go(func() {
+			ctx, cancel := context.WithTimeout(testContext(t), patience)
+			defer cancel()
+			if _, err := stub.UnaryCall(ctx, in); status.Code(err) != codes.DeadlineExceeded {
+				t.Errorf("a call that is never answered ended with %v", err)
+			}
+		})
+	}
+	nc, err := lis.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = nc.Close() }()
+	if err := nc.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
+		t.Fatal(err)
+	}
+	fr := http2.NewFramer(nc, nc)
+	fr.SetMaxReadFrameSize(1 << 20)
+	if err := fr.WriteSettings(); err != nil {
+		t.Fatal(err)
+	}
+	if err := fr.WriteWindowUpdate(0, 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	calling.Wait()
+	if took := time.Since(began); took > 10*patience {
+		t.Errorf("calls with a deadline of %v took %v", patience, took)
+	}
+
+	// Whatever was queued arrives as whole frames: some calls, and the resets of all.
+	_ = nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.ReadFull(nc, make([]byte, len(http2.ClientPreface))); err != nil {
+		t.Fatal(err)
+	}
+	opened, resets := 0, 0
+	for opened == 0 || resets < opened {
+		frame, err := fr.ReadFrame()
+		if err != nil {
+			t.Fatalf("after %d requests and %d resets: %v", opened, resets, err)
+		}
+		switch frame.(type) {
+		case *http2.HeadersFrame:
+			opened++
+		case *http2.RSTStreamFrame:
+			resets++
+		}
+	}
+	if opened < callers/2 {
+		t.Errorf("%d of %d calls reached the wire", opened, callers)
+	}
+}
