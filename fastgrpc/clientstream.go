@@ -188,11 +188,7 @@ func (s *clientStream) SendMsg(m any) error {
 	}
 	b, err := encodeMessage(s.info.codec, s.info.compressor, m, s.info.maxSend)
 	if err != nil {
-		cc.mu.Lock()
-		s.call.fail(status.Convert(err))
-		cc.afterEnd()
-		cc.flush()
-		cc.mu.Unlock()
+		s.giveUp(err)
 		s.finished(err)
 		return err
 	}
@@ -245,12 +241,7 @@ func (s *clientStream) receive(v any) error {
 	size := len(m.data)
 	s.alias, err = decodeMessage(s.info.codec, s.call.received, &m, v, decodeOptions{limit: s.info.maxReceive, alias: s.info.alias})
 	if err != nil {
-		cc := s.call.conn
-		cc.mu.Lock()
-		s.call.fail(status.Convert(err))
-		cc.afterEnd()
-		cc.flush()
-		cc.mu.Unlock()
+		s.giveUp(err)
 		return err
 	}
 	if s.info.observer != nil {
@@ -270,7 +261,20 @@ func (s *clientStream) expectEnd() error {
 		return err
 	}
 	m.release()
-	return status.Error(codes.Internal, "fastgrpc: more than one message in a unary response")
+	err = status.Error(codes.Internal, "fastgrpc: more than one message in a unary response")
+	s.giveUp(err)
+	return err
+}
+
+// giveUp ends the call from this side, and what was received and not read with it.
+func (s *clientStream) giveUp(err error) {
+	cc := s.call.conn
+	cc.mu.Lock()
+	defer cc.mu.Unlock()
+	s.call.fail(status.Convert(err))
+	s.call.drop()
+	cc.afterEnd()
+	cc.flush()
 }
 
 // next waits for a message, or for the end of the call.

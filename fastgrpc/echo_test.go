@@ -336,6 +336,34 @@ func checkDuplex(ctx context.Context, t *testing.T, c testgrpc.TestServiceClient
 	}
 }
 
+// TestOneAnswerTooMany: a call that expects one message and gets many is ended on
+// the server too, and nothing is kept of it.
+func TestOneAnswerTooMany(t *testing.T) {
+	auditBuffers(t)
+	gone := make(chan struct{})
+	_, target := startFast(t, UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
+		defer close(gone)
+		for {
+			if err := s.SendMsg(request(make([]byte, 1000))); err != nil {
+				return err
+			}
+		}
+	}))
+	c := dialFast(t, target)
+	s, err := c.NewStream(testContext(t), &grpc.StreamDesc{ClientStreams: true}, "/one/answer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RecvMsg(new(testgrpc.SimpleRequest)); status.Code(err) != codes.Internal {
+		t.Errorf("many answers to one call: %v", err)
+	}
+	select {
+	case <-gone:
+	case <-time.After(5 * time.Second):
+		t.Error("the handler goes on")
+	}
+}
+
 func TestResetCodes(t *testing.T) {
 	past, future := time.Now().Add(-time.Second), time.Now().Add(time.Hour)
 	for _, c := range []struct {
