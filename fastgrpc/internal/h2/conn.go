@@ -169,9 +169,15 @@ func (c *Conn) DropStreams(f func(*Stream)) {
 // Pending is the number of bytes that wait to be written.
 func (c *Conn) Pending() int { return c.out.size }
 
-// Ending is the number of streams whose last frame is among what waits: on a client
-// unary calls, on a server answers.
-func (c *Conn) Ending() int { return c.ending }
+// Ending is the number of streams whose last frame of this end's is among what waits,
+// which are unary calls on a client and answers on a server, and how many streams
+// were open with them.
+func (c *Conn) Ending() (waiting, open int) {
+	if c.cfg.Client {
+		return c.ending, c.streams.n
+	}
+	return c.ending, c.streams.n + c.ending // what is answered is gone
+}
 
 // TakeOutput hands over all that waits. The caller writes it, calls its Recycle
 // and gives it back with the next call; until then the Conn fills another.
