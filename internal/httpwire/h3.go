@@ -19,8 +19,11 @@ import (
 const (
 	// streamsInFlight is what a client may have open on one connection.
 	streamsInFlight = 10_000
-	// handshakePatience is how long an end waits for a sign of the other.
-	handshakePatience = 30 * time.Second
+	// How long an end waits for a sign of the other while they shake hands. A
+	// server's patience is that with TCP; a client's is there for calls that
+	// have no deadline.
+	serverPatience = readHeaderTimeout
+	clientPatience = 30 * time.Second
 	// connectionIDBytes is the length of what a socket tells its connections
 	// apart by. quic-go does not look whether an ID is taken: of two connections
 	// with the same, one never hears an answer. With 4 bytes a storm of
@@ -39,7 +42,7 @@ const (
 func h3ClientConfig(lifecycle Lifecycle) *quic.Config {
 	config := &quic.Config{
 		MaxIncomingStreams:   -1, // a server opens none (RFC 9114, section 6.1)
-		HandshakeIdleTimeout: handshakePatience,
+		HandshakeIdleTimeout: clientPatience,
 	}
 	if lifecycle == Kept {
 		config.KeepAlivePeriod = keepAlive
@@ -50,7 +53,7 @@ func h3ClientConfig(lifecycle Lifecycle) *quic.Config {
 func h3ServerConfig() *quic.Config {
 	return &quic.Config{
 		MaxIncomingStreams:   streamsInFlight,
-		HandshakeIdleTimeout: handshakePatience,
+		HandshakeIdleTimeout: serverPatience,
 		Allow0RTT:            true,
 	}
 }
@@ -65,7 +68,9 @@ type Setting struct {
 func HTTP3Settings() []Setting {
 	return []Setting{
 		{"server", "quic.Config.MaxIncomingStreams", fmt.Sprint(streamsInFlight), "100", "one shared connection carries a whole trial's requests: at 100 the others would wait for a stream, and the wait be measured as the wire's latency"},
-		{"both", "quic.Config.HandshakeIdleTimeout", handshakePatience.String(), "5s", "in a storm of new connections both ends answer late; the call's own deadline bounds the wait"},
+		{"client", "quic.Config.HandshakeIdleTimeout", clientPatience.String(), "5s", "in a storm of new connections servers answer late; the call's own deadline bounds the wait, as with TCP"},
+		{"server", "quic.Config.HandshakeIdleTimeout", serverPatience.String(), "5s", "in a storm of new connections clients answer late; as long as with TCP"},
+		{"client", "a handshake that its call has given up", fmt.Sprintf("goes on for at most %v, to be closed properly", farewell), "is dropped without a word", "the server would keep its half, and the half's place among the handshakes it has room for, until its own patience ends; TCP's is told by the kernel"},
 		{"both", "quic.Transport.ConnectionIDLength", fmt.Sprint(connectionIDBytes), "4", "of the thousands of IDs that a storm of new connections uses on one socket, two of 4 bytes were sometimes the same, and a call hung"},
 		{"server", "quic.Config.Allow0RTT", "true", "false", "0rtt is a connection mode"},
 		{"client", "UDP socket", "one for all connections, connected", "one a host, not connected", "a new connection takes no port, and hears at once when nobody listens"},

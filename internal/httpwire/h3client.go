@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -38,8 +37,6 @@ type h3Client struct {
 	open     map[*h3Conn]struct{}
 	past     quicSums // of closed connections
 }
-
-var errRefused = fmt.Errorf("the host answers that nobody listens there: %w", syscall.ECONNREFUSED)
 
 // newH3Client opens HTTP/3's connections.
 func newH3Client(ctx context.Context, plan ClientPlan) (carrier, error) {
@@ -158,71 +155,8 @@ func (c *h3Client) roundTripAlone(request *http.Request) (*http.Response, error)
 	return response, nil
 }
 
-// dial opens a connection and shakes hands on it.
-func (c *h3Client) dial(ctx context.Context) (*h3Conn, error) {
-	ctx, cancel, err := c.attempt(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer cancel()
-	begin := time.Now()
-	conn, err := c.quic.Dial(ctx, c.remote, c.tls, c.config)
-	if err != nil {
-		c.account(err)
-		return nil, fmt.Errorf("open a QUIC connection: %w", err)
-	}
-	took := time.Since(begin)
-	opened := c.adopt(conn)
-	opened.http = c.http.NewClientConn(conn)
-	c.plan.Dialer.Shaken(took, conn.ConnectionState().TLS.DidResume, false, false)
-	return opened, nil
-}
-
-// account counts a connection that did not come about: one that was answered
-// got as far as its handshake.
-func (c *h3Client) account(err error) {
-	var transport *quic.TransportError
-	var version *quic.VersionNegotiationError
-	if errors.As(err, &transport) || errors.As(err, &version) {
-		c.plan.Dialer.HandshakeFailed()
-		return
-	}
-	c.plan.Dialer.Failed()
-}
-
-// attempt is the context of a connection on its way.
-func (c *h3Client) attempt(ctx context.Context) (context.Context, func(), error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.life.Err() != nil {
-		cancel(nil)
-		return nil, nil, errClosed
-	}
-	c.workers.Add(1)
-	c.attempts[&cancel] = struct{}{}
-	return ctx, func() {
-		c.mu.Lock()
-		delete(c.attempts, &cancel)
-		c.mu.Unlock()
-		cancel(nil)
-		c.workers.Done()
-	}, nil
-}
-
-// refuse ends the attempts: TCP would have told them as much. A connection that
-// stands is not ended by what anybody can forge (RFC 9000, section 14.2.1).
-func (c *h3Client) refuse() { c.endAttempts(errRefused) }
-
-func (c *h3Client) endAttempts(why error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for cancel := range c.attempts {
-		(*cancel)(why)
-	}
-}
-
-// Close implements carrier.
+// Close implements carrier. It takes up to a farewell where connections are on
+// their way.
 func (c *h3Client) Close() error {
 	c.mu.Lock()
 	c.endLife()

@@ -2,6 +2,7 @@ package httpwire
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"sync"
 
@@ -45,9 +46,19 @@ func (c *h3Client) adopt(conn *quic.Conn) *h3Conn {
 // alive tells whether the connection takes requests.
 func (c *h3Conn) alive() bool { return c.quic.Context().Err() == nil }
 
+// hasShaken tells whether the handshake was done, of a connection with early data.
+func (c *h3Conn) hasShaken() bool {
+	select {
+	case <-c.shaken:
+		return true
+	default:
+		return false
+	}
+}
+
 // close says goodbye and waits for the connection's end. It may be called again.
 func (c *h3Conn) close() {
-	_ = c.quic.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "")
+	sayGoodbye(c.quic)
 	<-c.gone
 }
 
@@ -120,7 +131,7 @@ func (s *h3Slot) conn(ctx context.Context, c *h3Client) (*h3Conn, error) {
 	case <-arrival.done:
 		return arrival.conn, arrival.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, fmt.Errorf("wait for a QUIC connection: %w", inHandshake(ctx.Err()))
 	}
 }
 

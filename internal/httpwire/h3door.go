@@ -2,6 +2,7 @@ package httpwire
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -62,8 +63,16 @@ func (*door) greet(ctx context.Context, _ *quic.ClientInfo) (context.Context, er
 func (d *door) know(ctx context.Context, _ bool, id quic.ConnectionID) qlogwriter.Trace {
 	v := ctx.Value(visitKey{}).(*visit)
 	v.id = string(id.Bytes())
-	context.AfterFunc(ctx, func() { d.gate.end(v.id, v.shaken(), time.Now()) })
+	context.AfterFunc(ctx, func() { d.gate.end(v.id, v.shaken() || endedByPeer(context.Cause(ctx)), time.Now()) })
 	return nil
+}
+
+// endedByPeer tells whether a connection was closed by a client that has no more
+// to say but that it is closed.
+func endedByPeer(cause error) bool {
+	var application *quic.ApplicationError
+	var transport *quic.TransportError
+	return errors.As(cause, &application) && application.Remote || errors.As(cause, &transport) && transport.Remote
 }
 
 // accepted gives the place back, now or when hands are shaken.

@@ -39,6 +39,9 @@ func (c *h3Client) roundTripEarly(request *http.Request) (*http.Response, error)
 		return c.again(request)
 	}
 	if err != nil {
+		if !conn.hasShaken() {
+			err = inHandshake(err)
+		}
 		conn.close()
 		return nil, err
 	}
@@ -74,11 +77,10 @@ func (c *h3Client) dialEarly(ctx context.Context) (*h3Conn, error) {
 		return nil, err
 	}
 	begin := time.Now()
-	conn, err := c.quic.DialEarly(ctx, c.remote, c.tls, c.config)
+	conn, err := c.begin(ctx, c.quic.DialEarly)
 	if err != nil {
 		done()
-		c.account(err)
-		return nil, fmt.Errorf("open a QUIC connection: %w", err)
+		return nil, err
 	}
 	opened := c.adopt(conn)
 	opened.shaken = make(chan struct{})

@@ -159,14 +159,15 @@ func (g *gate) leave(id string, now time.Time) {
 	}
 }
 
-// end forgets a connection that is over. What may still come of one that had
-// shaken hands is dropped; the client of another may begin it again.
-func (g *gate) end(id string, shaken bool, now time.Time) {
+// end forgets a connection that has ended. What may still come of one that is
+// over for its client too is dropped; the client of another, whose handshake
+// failed, may begin it again.
+func (g *gate) end(id string, over bool, now time.Time) {
 	g.leave(id, now)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.known, id)
-	if shaken {
+	if over {
 		g.past[0][id] = struct{}{}
 	}
 }

@@ -1,0 +1,126 @@
+package httpwire
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// giveUpAfter makes a call with so little patience that it may end anywhere in the
+// handshake.
+func giveUpAfter(t testing.TB, client *Client, address string, patience time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+"/echo", strings.NewReader("anyone?"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response, err := client.Do(request); err == nil {
+		_ = response.Body.Close()
+	}
+}
+
+// TestH3ServerIsToldOfDepartures has many calls given up in the middle of their
+// handshakes, beside good ones, which must not wait for a place that nobody uses.
+func TestH3ServerIsToldOfDepartures(t *testing.T) {
+	for name, lifecycle := range map[string]Lifecycle{"fresh": Fresh, "resumed": Resumed, "early": Early} {
+		for _, handshakes := range []int{0, 2} {
+			t.Run(fmt.Sprintf("%s/%d", name, handshakes), func(t *testing.T) {
+				if lifecycle == Early && raceDetector {
+					t.Skip("quic-go has a race of its own when a stream is opened in early data (quic-go issue 4303)")
+				}
+				address, server := h3EchoServer(t, h3Identity(t), handshakes)
+				client, _ := newH3EchoClient(t, address, lifecycle, 0)
+				begin := time.Now()
+				var all sync.WaitGroup
+				for i := range 4 {
+					all.Go(func() {
+						for j := range 10 {
+							giveUpAfter(t, client, address, time.Duration(300*(1+i+j))*time.Microsecond)
+							h3Echo(t, client, address, "hello")
+						}
+					})
+				}
+				all.Wait()
+				if took := time.Since(begin); took > longestHandshake {
+					t.Errorf("good calls beside those given up took %v", took)
+				}
+				if err := client.Close(); err != nil {
+					t.Errorf("Close: %v", err)
+				}
+				expectNobodyKnown(t, server)
+			})
+		}
+	}
+}
+
+// expectNobodyKnown waits for the server to have no connection any more.
+func expectNobodyKnown(t testing.TB, server Server) {
+	t.Helper()
+	const prompt = time.Second // a tenth of the server's own patience
+	gate := server.(*h3Server).socket.gate
+	known := func() int {
+		gate.mu.Lock()
+		defer gate.mu.Unlock()
+		return len(gate.known)
+	}
+	for begin := time.Now(); known() > 0; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > prompt {
+			t.Errorf("%v after its client was closed, the server has %d connections", prompt, known())
+			return
+		}
+	}
+}
+
+// muteSocket takes datagrams and says nothing.
+func muteSocket(t testing.TB) (address string) {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn.LocalAddr().String()
+}
+
+// expectHandshakeTimeout wants what package failure looks for.
+func expectHandshakeTimeout(t testing.TB, err error) {
+	t.Helper()
+	var classed interface{ FailureClass() string }
+	if !errors.As(err, &classed) || classed.FailureClass() != "handshake-timeout" {
+		t.Errorf("a handshake that nobody answers ended with %v", err)
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v does not say whose patience ended", err)
+	}
+}
+
+func TestH3NeverAnswered(t *testing.T) {
+	for name, lifecycle := range map[string]Lifecycle{"kept": Kept, "fresh": Fresh, "resumed": Resumed, "early": Early} {
+		t.Run(name, func(t *testing.T) {
+			const patience = 100 * time.Millisecond
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			counts := &h3Tally{}
+			begin := time.Now()
+			_, err := NewClient(ctx, ClientPlan{
+				Version: HTTP3, Address: muteSocket(t), Lifecycle: lifecycle, Dialer: counts, TLS: &tls.Config{InsecureSkipVerify: true},
+			})
+			expectHandshakeTimeout(t, err)
+			if counts.failed.Load() != 1 || counts.opened.Load() != 0 {
+				t.Errorf("%d failed, %d opened", counts.failed.Load(), counts.opened.Load())
+			}
+			if took := time.Since(begin); took > patience+farewell {
+				t.Errorf("it took %v; nobody is there to take leave of", took)
+			}
+		})
+	}
+}
