@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,8 @@ import (
 	"google.golang.org/grpc/codes"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
+
+	"wirelab.dev/fastgrpc/internal/h2"
 )
 
 // chaosTime is how long TestNothingLost mistreats the pair; FASTGRPC_CHAOS, such as
@@ -77,6 +80,8 @@ func TestNothingLost(t *testing.T) {
 	client := testgrpc.NewTestServiceClient(c)
 	ctx, cancel := context.WithTimeout(context.Background(), chaosTime(t))
 	var tally sync.Map
+	var begun, ended atomic.Int64
+	count := grpc.OnFinish(func(error) { ended.Add(1) })
 	var callers sync.WaitGroup
 	for i := range 32 {
 		callers.Add(1)
@@ -84,7 +89,8 @@ func TestNothingLost(t *testing.T) {
 			defer callers.Done()
 			random := rand.New(rand.NewPCG(1, uint64(i)))
 			for ctx.Err() == nil {
-				kind, err := chaosCall(client, random)
+				begun.Add(1)
+				kind, err := chaosCall(client, random, count)
 				n, _ := tally.LoadOrStore(kind+" "+status.Code(err).String(), new(atomic.Int64))
 				n.(*atomic.Int64).Add(1)
 				if !allowedInChaos(err) {
@@ -101,6 +107,15 @@ func TestNothingLost(t *testing.T) {
 		t.Error(err)
 	}
 	servers.stop()
+	for range 500 {
+		if ended.Load() == begun.Load() {
+			break
+		}
+		time.Sleep(10 * time.Millisecond) // for streams that were left to their contexts
+	}
+	if begun, ended := begun.Load(), ended.Load(); begun != ended {
+		t.Errorf("%d calls began and %d ended", begun, ended)
+	}
 	succeeded := int64(0)
 	tally.Range(func(k, v any) bool {
 		t.Logf("%s: %d", k, v.(*atomic.Int64).Load())
@@ -188,6 +203,9 @@ func (l *cutListener) serve(s *Server) {
 				l.mu.Lock()
 				l.conns = append(l.conns, nc)
 				server := l.server
+				if len(l.conns)%2 == 0 {
+					nc = &resettingConn{Conn: nc, random: rand.New(rand.NewPCG(3, rand.Uint64()))}
+				}
 				l.mu.Unlock()
 				_ = server.ServeConn(nc)
 			}
@@ -204,8 +222,33 @@ func (l *cutListener) cut() {
 	l.conns = nil
 }
 
+// resettingConn is a server's connection on which streams are reset behind its back,
+// as a proxy would: before they are answered, within, or after.
+type resettingConn struct {
+	net.Conn
+	random *rand.Rand
+}
+
+// Write is given whole frames.
+func (r *resettingConn) Write(p []byte) (int, error) {
+	h := h2.ParseFrameHeader(p)
+	if h.StreamID == 0 || r.random.IntN(50) > 0 {
+		return r.Conn.Write(p)
+	}
+	code := []h2.ErrCode{h2.CodeCancel, h2.CodeRefusedStream}[r.random.IntN(2)]
+	reset := h2.AppendFrameHeader(nil, h2.FrameHeader{Length: 4, Type: h2.FrameRSTStream, StreamID: h.StreamID})
+	reset = binary.BigEndian.AppendUint32(reset, uint32(code))
+	if r.random.IntN(2) == 0 {
+		_, err := r.Conn.Write(append(reset, p...))
+		return len(p), err
+	}
+	n := h2.FrameHeaderLen + h.Length
+	_, err := r.Conn.Write(slices.Concat(p[:n], reset, p[n:]))
+	return len(p), err
+}
+
 // chaosCall makes one call and checks that what comes back is its own.
-func chaosCall(c testgrpc.TestServiceClient, random *rand.Rand) (string, error) {
+func chaosCall(c testgrpc.TestServiceClient, random *rand.Rand, count grpc.CallOption) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	switch random.IntN(4) {
@@ -218,7 +261,7 @@ func chaosCall(c testgrpc.TestServiceClient, random *rand.Rand) (string, error) 
 	}
 	id := random.Uint64()
 	body := bytes.Repeat(binary.BigEndian.AppendUint64(nil, id), 1+random.IntN(1+random.IntN(5000)))
-	opts := []grpc.CallOption{grpc.WaitForReady(random.IntN(2) == 0)}
+	opts := []grpc.CallOption{count, grpc.WaitForReady(random.IntN(2) == 0)}
 	if random.IntN(2) == 0 {
 		return "unary", chaosUnary(ctx, c, body, opts)
 	}

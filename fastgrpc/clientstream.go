@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -15,17 +16,28 @@ import (
 	"wirelab.dev/fastgrpc/internal/h2"
 )
 
-// clientStream is a streaming call as its caller sees it.
+// clientStream is a streaming call as its caller sees it. Behind it are one or, where
+// servers refuse it before they have begun, several attempts.
 type clientStream struct {
-	call
+	client   *Client
+	method   string
 	ctx      context.Context
-	stop     func() bool // ends the watch over ctx
 	desc     *grpc.StreamDesc
 	info     callInfo
 	alias    *buffer // what the last message read may point into
-	sentAll  bool    // guarded by the connection's lock
 	read     bool    // the one message of a client-streaming call has come
 	conclude sync.Once
+
+	initial call                 // the first attempt
+	current atomic.Pointer[call] // the attempt that counts
+	again   sync.Mutex           // held while another attempt takes its place
+	retries int                  // guarded by again
+	stop    func() bool          // ends the watch over ctx; guarded by again
+
+	// Guarded by the lock of the current attempt's connection, and only changed
+	// while that attempt goes on.
+	sentAll bool
+	sent    replay
 }
 
 var _ grpc.ClientStream = (*clientStream)(nil)
@@ -48,56 +60,73 @@ func (c *Client) streamWith(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.
 	if c.opts.stats != nil {
 		ctx = c.observe(ctx, method, &info, &stats.Begin{IsClientStream: desc.ClientStreams, IsServerStream: desc.ServerStreams})
 	}
-	s := &clientStream{ctx: ctx, desc: desc, info: info}
-	s.call = call{
-		streaming: true, keepFields: true,
-		signal: make(chan struct{}, 1), drained: make(chan struct{}, 1), headers: make(chan struct{}),
-		assembler: assembler{limit: info.maxReceive},
-	}
-	s.call.h2.Owner = &s.call
-	s.call.queue = s.call.first[:0]
-	if err := s.open(c, method); err != nil {
+	s := &clientStream{client: c, method: method, ctx: ctx, desc: desc, info: info}
+	s.initial.beStream(&s.info)
+	s.current.Store(&s.initial)
+	if err := s.begin(&s.initial); err != nil {
 		s.finished(err)
 		return nil, err
 	}
+	s.watch()
 	return s, nil
 }
 
-func (s *clientStream) open(c *Client, method string) error {
-	fields, err := c.callFields(s.ctx, method, &s.info)
+// beStream readies a zero call to be one attempt at a stream.
+func (c *call) beStream(info *callInfo) {
+	c.streaming, c.keepFields = true, true
+	c.signal, c.drained, c.headers = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
+	c.assembler.limit = info.maxReceive
+	c.h2.Owner = c
+	c.queue = c.first[:0]
+}
+
+// begin opens an attempt, and sends again what earlier ones had sent.
+func (s *clientStream) begin(c *call) error {
+	fields, err := s.client.callFields(s.ctx, s.method, &s.info)
 	if err != nil {
 		return err
 	}
-	cc, err := c.openOnAny(s.ctx, &s.call, method, &s.info, fields)
+	cc, err := s.client.openOnAny(s.ctx, c, s.method, &s.info, fields)
 	if err != nil {
 		return err
 	}
+	s.resend(cc, c)
+	s.current.Store(c)
 	cc.flush()
 	cc.mu.Unlock()
 	if s.info.observer != nil {
 		s.info.observer.opened(cc, fields)
 	}
-	stop := context.AfterFunc(s.ctx, func() {
-		cc.cancel(&s.call, s.ctx.Err())
+	return nil
+}
+
+// watch ends the call when its context does.
+func (s *clientStream) watch() {
+	s.again.Lock()
+	defer s.again.Unlock()
+	s.stop = context.AfterFunc(s.ctx, func() {
+		s.again.Lock()
+		c := s.current.Load()
+		s.again.Unlock()
+		c.conn.cancel(c, s.ctx.Err())
 		s.finished(s.result())
 	})
-	cc.mu.Lock()
-	s.stop = stop
-	cc.mu.Unlock()
-	return nil
 }
 
 // finished does, once, what follows the end of the call.
 func (s *clientStream) finished(err error) {
 	s.conclude.Do(func() {
-		if s.call.conn != nil {
-			s.call.conn.mu.Lock()
-			stop := s.stop
-			s.call.conn.mu.Unlock()
-			if stop != nil {
-				stop()
-			}
-			s.fillOptions()
+		s.again.Lock()
+		c, stop := s.current.Load(), s.stop
+		s.again.Unlock()
+		if stop != nil {
+			stop()
+		}
+		if c.conn != nil {
+			c.conn.mu.Lock()
+			s.sent.drop()
+			c.conn.mu.Unlock()
+			s.fillOptions(c)
 		}
 		if errors.Is(err, io.EOF) {
 			err = nil
@@ -106,35 +135,35 @@ func (s *clientStream) finished(err error) {
 			f(err)
 		}
 		if o := s.info.observer; o != nil {
-			if s.call.conn != nil {
-				o.ended(&s.call)
+			if c.conn != nil {
+				o.ended(c)
 			}
 			o.finish(err)
 		}
 	})
 }
 
-func (s *clientStream) fillOptions() {
+func (s *clientStream) fillOptions(c *call) {
 	if s.info.peer != nil {
-		*s.info.peer = *s.call.conn.peer
+		*s.info.peer = *c.conn.peer
 	}
 	if s.info.header != nil {
-		*s.info.header = toMetadata(s.call.header)
+		*s.info.header = toMetadata(c.header)
 	}
 	if s.info.trailer != nil {
-		*s.info.trailer = toMetadata(s.call.trailer)
+		*s.info.trailer = toMetadata(c.trailer)
 	}
 }
 
 // result is the error that an ended call stands for: io.EOF where all went well.
 func (s *clientStream) result() error {
-	cc := s.call.conn
-	cc.mu.Lock()
-	defer cc.mu.Unlock()
-	if s.call.status == nil {
+	c := s.current.Load()
+	c.conn.mu.Lock()
+	defer c.conn.mu.Unlock()
+	if c.status == nil {
 		return io.EOF
 	}
-	return s.call.err()
+	return c.err()
 }
 
 // Context is the call's context.
@@ -142,44 +171,63 @@ func (s *clientStream) Context() context.Context { return s.ctx }
 
 // Header waits for the metadata that opens the response.
 func (s *clientStream) Header() (metadata.MD, error) {
-	<-s.call.headers
-	cc := s.call.conn
-	cc.mu.Lock()
-	defer cc.mu.Unlock()
-	if s.call.header == nil && s.call.status != nil {
-		return nil, s.call.err()
+	for {
+		c := s.current.Load()
+		<-c.headers
+		md, err := c.responseHeader()
+		if !errors.Is(err, errRefused) {
+			return md, err
+		}
+		s.retry(c)
 	}
-	return toMetadata(s.call.header), nil
+}
+
+func (c *call) responseHeader() (metadata.MD, error) {
+	c.conn.mu.Lock()
+	defer c.conn.mu.Unlock()
+	switch {
+	case c.refused():
+		return nil, errRefused
+	case c.header == nil && c.status != nil:
+		return nil, c.err()
+	}
+	return toMetadata(c.header), nil
 }
 
 // Trailer is the metadata that ended the response; empty before its end.
 func (s *clientStream) Trailer() metadata.MD {
-	cc := s.call.conn
-	cc.mu.Lock()
-	defer cc.mu.Unlock()
-	return toMetadata(s.call.trailer)
+	c := s.current.Load()
+	c.conn.mu.Lock()
+	defer c.conn.mu.Unlock()
+	return toMetadata(c.trailer)
 }
 
 // CloseSend tells the server that no more messages follow.
 func (s *clientStream) CloseSend() error {
-	cc := s.call.conn
-	cc.mu.Lock()
-	defer cc.mu.Unlock()
-	if !s.sentAll && !s.call.ended {
-		s.sentAll = true
-		cc.h2.CloseSend(&s.call.h2)
-		cc.flush()
+	for {
+		c := s.current.Load()
+		cc := c.conn
+		cc.mu.Lock()
+		if !c.ended && !s.sentAll {
+			s.sentAll = true
+			cc.h2.CloseSend(&c.h2)
+			cc.flush()
+		}
+		refused := c.refused()
+		cc.mu.Unlock()
+		if !refused || !s.retry(c) {
+			return nil
+		}
 	}
-	return nil
 }
 
 // SendMsg sends a message and waits until it is on its way; m may be used again
 // when it returns. It returns io.EOF when the call has ended: RecvMsg says why.
 func (s *clientStream) SendMsg(m any) error {
-	cc := s.call.conn
-	cc.mu.Lock()
-	ended, sentAll := s.call.ended, s.sentAll
-	cc.mu.Unlock()
+	c := s.current.Load()
+	c.conn.mu.Lock()
+	ended, sentAll := c.ended && !c.refused(), s.sentAll
+	c.conn.mu.Unlock()
 	switch {
 	case ended:
 		return io.EOF
@@ -195,18 +243,36 @@ func (s *clientStream) SendMsg(m any) error {
 	if s.info.observer != nil {
 		s.info.observer.payload(m, len(b.data)-prefixLen)
 	}
+	for {
+		c := s.current.Load()
+		c.conn.mu.Lock()
+		if !c.ended {
+			return s.send(c, b)
+		}
+		c.conn.mu.Unlock()
+		if !s.retry(c) {
+			b.Release()
+			return io.EOF
+		}
+	}
+}
+
+// send is called with the lock of the attempt's connection held, and gives it back.
+func (s *clientStream) send(c *call, b *buffer) error {
+	cc := c.conn
 	last := !s.desc.ClientStreams
-	cc.mu.Lock()
-	defer cc.mu.Unlock()
 	s.sentAll = s.sentAll || last
-	cc.h2.SendData(&s.call.h2, h2.Payload{Data: b.data, Owner: b}, last)
+	s.sent.keep(c, b)
+	cc.h2.SendData(&c.h2, h2.Payload{Data: b.data, Owner: b}, last)
 	cc.flush()
-	for s.call.h2.Queued() && !s.call.ended {
+	for c.h2.Queued() && !c.ended {
 		cc.mu.Unlock()
-		<-s.call.drained
+		<-c.drained
 		cc.mu.Lock()
 	}
-	if s.call.ended && !last {
+	ended, refused := c.ended, c.refused()
+	cc.mu.Unlock()
+	if ended && !last && !(refused && s.retry(c)) {
 		return io.EOF
 	}
 	return nil
@@ -239,7 +305,7 @@ func (s *clientStream) receive(v any) error {
 	}
 	s.read = true
 	size := len(m.data)
-	s.alias, err = decodeMessage(s.info.codec, s.call.received, &m, v, decodeOptions{limit: s.info.maxReceive, alias: s.info.alias})
+	s.alias, err = decodeMessage(s.info.codec, s.current.Load().received, &m, v, decodeOptions{limit: s.info.maxReceive, alias: s.info.alias})
 	if err != nil {
 		s.giveUp(err)
 		return err
@@ -268,23 +334,38 @@ func (s *clientStream) expectEnd() error {
 
 // giveUp ends the call from this side, and what was received and not read with it.
 func (s *clientStream) giveUp(err error) {
-	cc := s.call.conn
+	s.again.Lock()
+	defer s.again.Unlock()
+	c := s.current.Load()
+	cc := c.conn
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
-	s.call.fail(status.Convert(err))
-	s.call.drop()
+	c.unprocessed = false // no more attempts
+	c.fail(status.Convert(err))
+	c.drop()
 	cc.afterEnd()
 	cc.flush()
 }
 
 // next waits for a message, or for the end of the call.
 func (s *clientStream) next() (message, error) {
-	cc := s.call.conn
-	c := &s.call
+	for {
+		c := s.current.Load()
+		m, err := s.nextOf(c)
+		if !errors.Is(err, errRefused) {
+			return m, err
+		}
+		s.retry(c)
+	}
+}
+
+func (s *clientStream) nextOf(c *call) (message, error) {
+	cc := c.conn
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
 	for {
 		if len(c.queue) > 0 {
+			s.sent.drop()
 			m := c.queue[0]
 			c.queue[0] = message{}
 			c.queue = c.queue[1:]
@@ -300,11 +381,14 @@ func (s *clientStream) next() (message, error) {
 			}
 			return m, nil
 		}
-		if c.ended {
+		switch {
+		case c.refused():
+			return message{}, errRefused
+		case c.ended && c.status == nil:
 			c.assembler.drop()
-			if c.status == nil {
-				return message{}, io.EOF
-			}
+			return message{}, io.EOF
+		case c.ended:
+			c.assembler.drop()
 			return message{}, c.err()
 		}
 		cc.mu.Unlock()

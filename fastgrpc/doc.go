@@ -42,7 +42,8 @@
 //	balancers other than pick_first  NewClient returns ErrUnsupported
 //	  and round_robin
 //	service config, retry policies,  ignored: options that are not there; calls that a server
-//	  hedging                        promises not to have begun are repeated, if they are unary
+//	  hedging                        promises not to have begun are repeated, streams until
+//	                                 they have sent 256 KiB
 //	ALTS                             works as credentials, untested
 //	HTTP proxies                     ignored; dial through WithContextDialer
 //	grpc.CallCustomCodec             an error; use grpc.ForceCodec

@@ -1,0 +1,237 @@
+package fastgrpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/status"
+)
+
+// refuser is a server's first connection: it takes streams until they have sent so
+// many bytes and then refuses them, the first by RST_STREAM and the last, with all
+// that follow, by GOAWAY. The next connection is served.
+type refuser struct {
+	net.Listener
+	server *Server
+	// after is how much a stream sends before it is refused.
+	after int
+	// resets is how many streams are refused one by one.
+	resets int
+
+	mu      sync.Mutex
+	refused int
+}
+
+func (r *refuser) accept(t *testing.T) {
+	nc, err := r.Accept()
+	if err != nil {
+		return
+	}
+	defer func() { _ = nc.Close() }()
+	_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for {
+			nc, err := r.Accept()
+			if err != nil {
+				return
+			}
+			_ = r.server.ServeConn(nc)
+		}
+	}()
+	if err := r.refuse(nc); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+		t.Logf("the refuser's connection: %v", err)
+	}
+	<-served
+}
+
+func (r *refuser) refuse(nc net.Conn) error {
+	fr := http2.NewFramer(nc, nc)
+	if _, err := io.ReadFull(nc, make([]byte, len(http2.ClientPreface))); err != nil {
+		return err
+	}
+	if err := fr.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20}); err != nil {
+		return err
+	}
+	if err := fr.WriteWindowUpdate(0, 1<<30); err != nil {
+		return err
+	}
+	got := map[uint32]int{}
+	for {
+		frame, err := fr.ReadFrame()
+		if err != nil {
+			return err
+		}
+		id := frame.Header().StreamID
+		if _, refused := got[id]; id == 0 || refused && got[id] < 0 {
+			continue
+		}
+		if data, ok := frame.(*http2.DataFrame); ok {
+			got[id] += len(data.Data())
+		}
+		if got[id] < r.after {
+			continue
+		}
+		got[id] = -1
+		r.mu.Lock()
+		r.refused++
+		last := r.refused > r.resets
+		r.mu.Unlock()
+		if last {
+			err = fr.WriteGoAway(0, http2.ErrCodeNo, nil)
+		} else {
+			err = fr.WriteRSTStream(id, http2.ErrCodeRefusedStream)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// dialRefuser returns a client of a server that refuses first.
+func dialRefuser(t *testing.T, r *refuser) testgrpc.TestServiceClient {
+	var err error
+	if r.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	r.server = NewServer()
+	testgrpc.RegisterTestServiceServer(r.server, echo{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.accept(t)
+	}()
+	c := dialFast(t, "passthrough:///"+r.Addr().String())
+	t.Cleanup(func() {
+		_ = c.Close()
+		_ = r.Close()
+		r.server.Stop()
+		<-done
+	})
+	return testgrpc.NewTestServiceClient(c)
+}
+
+// TestRefusedStreams: a stream that the server promises not to have begun is made
+// again, with all that was sent on it.
+func TestRefusedStreams(t *testing.T) {
+	for name, r := range map[string]*refuser{
+		"at once":         {},
+		"after a message": {after: 900},
+		"after all":       {after: 3000},
+		"again and again": {after: 900, resets: maxTransparentRetries - 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			auditBuffers(t)
+			c := dialRefuser(t, r)
+			s, err := c.FullDuplexCall(testContext(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 3 {
+				if err := s.Send(duplexRequest(byte(i), 1000)); err != nil {
+					t.Fatalf("send %d: %v", i, err)
+				}
+			}
+			if err := s.CloseSend(); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 3 {
+				m, err := s.Recv()
+				if err != nil || !bytes.Equal(m.GetPayload().GetBody(), bytes.Repeat([]byte{byte(i)}, 1000)) {
+					t.Fatalf("message %d: %v", i, err)
+				}
+			}
+			if _, err := s.Recv(); !errors.Is(err, io.EOF) {
+				t.Errorf("the stream ended with %v", err)
+			}
+			if r.refused != r.resets+1 {
+				t.Errorf("%d streams were refused, want %d", r.refused, r.resets+1)
+			}
+		})
+	}
+}
+
+func duplexRequest(fill byte, size int) *testgrpc.StreamingOutputCallRequest {
+	return &testgrpc.StreamingOutputCallRequest{Payload: &testgrpc.Payload{Body: bytes.Repeat([]byte{fill}, size)}}
+}
+
+// TestRefusedOtherKinds: the other kinds of call, and the header, survive a refusal.
+func TestRefusedOtherKinds(t *testing.T) {
+	auditBuffers(t)
+	t.Run("output", func(t *testing.T) { checkOutput(testContext(t), t, dialRefuser(t, &refuser{after: 1, resets: 1})) })
+	t.Run("unary", func(t *testing.T) {
+		if _, err := dialRefuser(t, &refuser{after: 1, resets: 1}).UnaryCall(testContext(t), request(nil)); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("header", func(t *testing.T) {
+		s, err := dialRefuser(t, &refuser{resets: 1}).StreamingOutputCall(testContext(t), &testgrpc.StreamingOutputCallRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Header(); err != nil {
+			t.Errorf("header: %v", err)
+		}
+		if _, err := s.Recv(); !errors.Is(err, io.EOF) {
+			t.Errorf("the stream ended with %v", err)
+		}
+	})
+}
+
+// TestRefusedForGood: what cannot be made again ends once, with the right status.
+func TestRefusedForGood(t *testing.T) {
+	auditBuffers(t)
+	t.Run("too many refusals", func(t *testing.T) {
+		r := &refuser{resets: 1000}
+		s, err := dialRefuser(t, r).FullDuplexCall(testContext(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Recv(); status.Code(err) != codes.Unavailable {
+			t.Errorf("the stream ended with %v", err)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.refused != maxTransparentRetries+1 {
+			t.Errorf("%d attempts were made", r.refused)
+		}
+	})
+	t.Run("too much sent", func(t *testing.T) {
+		ends := 0
+		s, err := dialRefuser(t, &refuser{after: maxReplay + 100_000}).FullDuplexCall(testContext(t), grpc.OnFinish(func(error) { ends++ }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for err == nil {
+			err = s.Send(duplexRequest(1, 50_000))
+		}
+		if _, err := s.Recv(); status.Code(err) != codes.Unavailable || ends != 1 {
+			t.Errorf("the stream ended %d times, with %v", ends, err)
+		}
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(testContext(t))
+		s, err := dialRefuser(t, &refuser{after: 1 << 30}).FullDuplexCall(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Send(duplexRequest(1, 1000)); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if _, err := s.Recv(); status.Code(err) != codes.Canceled {
+			t.Errorf("the stream ended with %v", err)
+		}
+	})
+}
