@@ -38,6 +38,7 @@ func (o *outputFlags) register(f *pflag.FlagSet) {
 // job is a scenario to be carried out.
 type job struct {
 	scenario *scenario.Scenario
+	warnings []string // of what could not be had for it
 	targets  map[string]string
 	trust    secure.Trust // of the targets
 	output   outputFlags
@@ -57,7 +58,7 @@ func (a *app) execute(ctx context.Context, j job) error {
 	workshop := lab.New([]string{program, "worker"})
 	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed
 	plan := lab.NewPlan(j.scenario)
-	run, err := j.open(plan, workshop.Placement.Warnings)
+	run, err := j.open(plan, slices.Concat(j.warnings, workshop.Placement.Warnings))
 	if err != nil {
 		return err
 	}

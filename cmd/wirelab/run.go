@@ -16,10 +16,11 @@ import (
 
 func (a *app) runCommand() *cobra.Command {
 	var (
-		quick  bool
-		only   []string
-		resume string
-		output outputFlags
+		quick    bool
+		only     []string
+		programs []string
+		resume   string
+		output   outputFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "run STUDY|FILE",
@@ -29,6 +30,7 @@ brings along (see wirelab list); FILE is a scenario of your own (see wirelab
 init). An interrupted run goes on with --resume, and loses no finished trial.`,
 		Example: `  wirelab run kernel-study --quick
   wirelab run kernel-study --only tail
+  wirelab run fast-grpc --yardstick caddy       # fetches and builds it, the first time
   wirelab run my.yaml -o results
   wirelab run --resume results`,
 		Args: cobra.MaximumNArgs(1),
@@ -51,17 +53,23 @@ init). An interrupted run goes on with --resume, and loses no finished trial.`,
 					return usage(fmt.Errorf("--only: %w", err))
 				}
 			}
+			if err := checkYardsticks(s, programs); err != nil {
+				return usage(err)
+			}
 			if quick {
 				s = s.Quick()
 			}
-			return a.execute(cmd.Context(), job{scenario: s, output: output})
+			s, warnings := a.withYardsticks(cmd.Context(), s, programs)
+			return a.execute(cmd.Context(), job{scenario: s, warnings: warnings, output: output})
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&quick, "quick", false, "a smaller version of it, as the scenario defines")
 	f.StringSliceVar(&only, "only", nil, "the `parts` to run")
+	f.StringSliceVar(&programs, "yardstick", nil, "`programs` of others to hold it against, where it has parts that do: "+strings.Join(yardstickNames(), ", "))
 	f.StringVar(&resume, "resume", "", "go on with the run in this `directory`")
 	output.register(f)
+	complete(cmd, "yardstick", yardstickNames())
 	return cmd
 }
 
@@ -83,8 +91,9 @@ func readScenario(name string) (*scenario.Scenario, error) {
 // resume goes on with a run where it stopped. The scenario is the one that
 // stands in its manifest.
 func (a *app) resume(cmd *cobra.Command, directory string, args []string, output outputFlags) error {
-	if len(args) > 0 || cmd.Flags().Changed("quick") || cmd.Flags().Changed("only") || output.directory != "" {
-		return usage(errors.New("--resume goes on with the scenario of that run: give no study, --quick, --only or -o beside it"))
+	changed := cmd.Flags().Changed
+	if len(args) > 0 || changed("quick") || changed("only") || changed("yardstick") || output.directory != "" {
+		return usage(errors.New("--resume goes on with the scenario of that run: give no study, --quick, --only, --yardstick or -o beside it"))
 	}
 	run, err := record.Open(directory)
 	if err != nil {

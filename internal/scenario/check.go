@@ -127,18 +127,17 @@ func (c *checker) axes(in func(...any) at, p Part) *problem {
 	if err := c.words.CheckWorkload(p.Workload); err != nil {
 		return c.problem(in("workload"), "%v", err)
 	}
-	for i, v := range p.Stacks {
-		if err := c.words.CheckVariant(v); err != nil {
-			return c.problem(in("stacks", i), "%v", err)
-		}
-		if err := c.words.CheckConnection(v, p.Connection); err != nil {
-			return c.problem(in("stacks", i), "%v", err)
-		}
-		if err := c.words.CheckCarries(v, p.Workload); err != nil {
-			return c.problem(in("stacks", i), "%v", err)
-		}
-		if twice("stacks", v.String()) {
-			return c.problem(in("stacks", i), "stack %s is listed twice: for more measurements raise `repeats`", v)
+	for _, list := range []struct {
+		key      string
+		variants []Variant
+	}{{"stacks", p.Stacks}, {"yardsticks", p.Yardsticks}} {
+		for i, v := range list.variants {
+			if err := c.variant(v, p); err != nil {
+				return c.problem(in(list.key, i), "%v", err)
+			}
+			if twice("stacks", v.String()) {
+				return c.problem(in(list.key, i), "stack %s is listed twice: for more measurements raise `repeats`", v)
+			}
 		}
 	}
 	for i, n := range p.Clients {
@@ -158,4 +157,15 @@ func (c *checker) axes(in func(...any) at, p Part) *problem {
 		}
 	}
 	return nil
+}
+
+// variant says why a part cannot be measured over a variant.
+func (c *checker) variant(v Variant, p Part) error {
+	if err := c.words.CheckVariant(v); err != nil {
+		return err
+	}
+	if err := c.words.CheckConnection(v, p.Connection); err != nil {
+		return err
+	}
+	return c.words.CheckCarries(v, p.Workload)
 }

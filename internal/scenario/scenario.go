@@ -49,6 +49,9 @@ type Part struct {
 	Rows []string `json:"rows,omitempty"`
 	// The variants that are compared: a stack, with options behind a colon.
 	Stacks []Variant `json:"stacks"`
+	// Variants that need a program of somebody else, to hold the stacks
+	// against. They are measured where run --yardstick names the program.
+	Yardsticks []Variant `json:"yardsticks,omitempty"`
 	// The service that is called, with options behind a colon. If left out,
 	// echo.
 	Workload string `json:"workload"`
@@ -223,4 +226,29 @@ func (s *Scenario) Only(parts ...string) (*Scenario, error) {
 		return nil, fmt.Errorf("scenario %s: name at least one part of %s", s.Name, strings.Join(names, ", "))
 	}
 	return &only, nil
+}
+
+// With returns the scenario with those of its yardsticks among the stacks that are
+// wanted, behind the others. Of the rest nothing is left.
+func (s *Scenario) With(wanted func(yardstick Variant) bool) *Scenario {
+	with := *s
+	with.Parts = slices.Clone(s.Parts)
+	for i, p := range s.Parts {
+		stacks := slices.Clone(p.Stacks)
+		for _, v := range p.Yardsticks {
+			if wanted(v) && !slices.Contains(texts(stacks), v.String()) {
+				stacks = append(stacks, v)
+			}
+		}
+		with.Parts[i].Stacks, with.Parts[i].Yardsticks = stacks, nil
+	}
+	return &with
+}
+
+func texts(variants []Variant) []string {
+	all := make([]string, len(variants))
+	for i, v := range variants {
+		all[i] = v.String()
+	}
+	return all
 }

@@ -140,6 +140,12 @@ type Secured interface {
 	RootPEM() []byte
 }
 
+// Hosted is an optional ability of a Server: another process does its work.
+type Hosted interface {
+	// PID is that process's number, once the server listens.
+	PID() int
+}
+
 // Kind is one of the four kinds of call.
 type Kind int
 

@@ -39,6 +39,18 @@ func NewServer(variant string, w Workload) (stack.Server, error) {
 	return server, nil
 }
 
+// startSampler watches the process that serves, which is mostly this one.
+func startSampler(server stack.Server) *probe.Sampler {
+	hosted, elsewhere := server.(stack.Hosted)
+	if !elsewhere {
+		return probe.StartSampler(probe.Self, probe.DefaultPeriod)
+	}
+	return probe.StartSampler(func() (probe.Usage, error) { return probe.OfProcess(hosted.PID()) }, otherPeriod)
+}
+
+// otherPeriod is between two readings of another process, which cost more.
+const otherPeriod = 5 * probe.DefaultPeriod
+
 // find is the workload that is meant, and its parameters, checked; v is the variant
 // that carries it.
 func (w Workload) find(v scenario.Variant) (workload.Workload, workload.Parameters, error) {
@@ -56,7 +68,6 @@ func (w Workload) find(v scenario.Variant) (workload.Workload, workload.Paramete
 // runServer serves until ctx ends, and then says what it saw of itself.
 func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 	noise := spinBefore()
-	sampler := probe.StartSampler(probe.Self, probe.DefaultPeriod)
 	server, err := NewServer(spec.Stack, spec.Workload)
 	if err != nil {
 		return err
@@ -65,6 +76,7 @@ func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", spec.Address, err)
 	}
+	sampler := startSampler(server)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve() }() // ends with the server
 	ready := Ready{Address: address.String()}

@@ -11,6 +11,7 @@ import (
 	"wirelab.dev/internal/stack/connectstack"
 	"wirelab.dev/internal/stack/fake"
 	"wirelab.dev/internal/stack/faststack"
+	"wirelab.dev/internal/stack/filestack"
 	"wirelab.dev/internal/stack/grpcstack"
 	"wirelab.dev/internal/stack/rest"
 	"wirelab.dev/internal/stack/restjson"
@@ -30,6 +31,7 @@ func Stacks() []stack.Stack {
 		faststack.Stack{Other: grpcstack.Stack{}},
 		connectstack.GRPC3,
 		connectstack.Connect,
+		filestack.Stack{},
 		fake.Stack{},
 	}
 }

@@ -1,0 +1,203 @@
+package filestack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"wirelab.dev/internal/stack"
+)
+
+// caddy is Caddy's file server, as a process of its own that ends with this one's
+// group. Files that it has not got it asks this process for.
+type caddy struct {
+	base
+	process *exec.Cmd // nil until Listen
+	words   tail      // of the process
+	maker   http.Server
+	making  sync.WaitGroup
+	closing atomic.Bool
+	ended   chan struct{} // closed when the process has ended, with failure
+	failure error
+}
+
+var (
+	_ stack.Server = (*caddy)(nil)
+	_ stack.Hosted = (*caddy)(nil)
+)
+
+// caddyfile is Caddy's configuration. Its listening socket is handed to it as
+// descriptor 3, so that no other process can take the port in between.
+const caddyfile = `{
+	admin off
+	auto_https off
+	persist_config off
+	servers {
+		protocols h1 h2c
+	}
+}
+http:// {
+	bind fd/3
+	root * %q
+	@new not file
+	reverse_proxy @new %q
+	file_server
+}
+`
+
+// Listen implements stack.Server. It returns when Caddy answers.
+func (c *caddy) Listen(ctx context.Context, address string) (net.Addr, error) {
+	program, err := findCaddy()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.settle(); err != nil {
+		return nil, err
+	}
+	bound, err := c.start(ctx, program, address)
+	if err == nil {
+		err = c.await(ctx, bound)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("file: caddy: %w", err), c.Close())
+	}
+	return bound, nil
+}
+
+func (c *caddy) start(ctx context.Context, program, address string) (net.Addr, error) {
+	files, socket, config := filepath.Join(c.home, "files"), filepath.Join(c.home, "make.sock"), filepath.Join(c.home, "Caddyfile")
+	err := errors.Join(
+		os.Mkdir(files, 0o700),
+		os.WriteFile(config, fmt.Appendf(nil, caddyfile, files, "unix/"+socket), 0o600),
+	)
+	if err != nil {
+		return nil, err
+	}
+	var listening net.ListenConfig
+	from, err := listening.Listen(ctx, "unix", socket)
+	if err != nil {
+		return nil, err
+	}
+	c.maker = http.Server{Handler: &folder{path: files, methods: &c.methods}, ReadHeaderTimeout: awaitAtMost}
+	c.making.Go(func() { _ = c.maker.Serve(from) }) // ends with Close
+
+	listener, err := listening.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = listener.Close() }() // Caddy has its own descriptor of it
+	descriptor, err := listener.(*net.TCPListener).File()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = descriptor.Close() }()
+	process := exec.Command(program, "run", "--config", config, "--adapter", "caddyfile")
+	process.Env = append(os.Environ(), "HOME="+c.home, "XDG_CONFIG_HOME="+c.home, "XDG_DATA_HOME="+c.home)
+	process.ExtraFiles = []*os.File{descriptor}
+	process.Stdout, process.Stderr = &c.words, &c.words
+	if err := process.Start(); err != nil {
+		return nil, err
+	}
+	c.process, c.ended = process, make(chan struct{})
+	go func() { // ends with the process
+		c.failure = process.Wait()
+		close(c.ended)
+	}()
+	return listener.Addr(), nil
+}
+
+// awaitAtMost bounds the wait for Caddy's first answer.
+const awaitAtMost = 10 * time.Second
+
+// await asks for something, whatever the answer.
+func (c *caddy) await(ctx context.Context, bound net.Addr) error {
+	ctx, cancel := context.WithTimeout(ctx, awaitAtMost)
+	defer cancel()
+	go func() { // ends with ctx
+		select {
+		case <-c.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+bound.String()+"/", http.NoBody)
+	if err != nil {
+		return err
+	}
+	once := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := once.Do(request)
+	if err != nil {
+		return fmt.Errorf("it does not answer: %w; its last words: %s", err, c.words.String())
+	}
+	return response.Body.Close()
+}
+
+// PID implements stack.Hosted.
+func (c *caddy) PID() int { return c.process.Process.Pid }
+
+// Serve implements stack.Server.
+func (c *caddy) Serve() error {
+	<-c.ended
+	if c.closing.Load() {
+		return nil
+	}
+	return fmt.Errorf("file: caddy ended by itself: %w; its last words: %s", c.failure, c.words.String())
+}
+
+// Shutdown implements stack.Server.
+func (c *caddy) Shutdown(ctx context.Context) error {
+	c.closing.Store(true)
+	if c.process != nil {
+		_ = c.process.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-c.ended:
+		case <-ctx.Done():
+		}
+	}
+	return c.Close()
+}
+
+// Close implements stack.Server.
+func (c *caddy) Close() error {
+	c.closing.Store(true)
+	if c.process != nil {
+		_ = c.process.Process.Kill() // where it has not ended
+		<-c.ended
+	}
+	err := c.maker.Close()
+	c.making.Wait()
+	return errors.Join(err, c.leave())
+}
+
+// tail keeps the last of what a process said. It may be used concurrently.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// tailBytes is enough for an error and its place.
+const tailBytes = 1 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	t.text = t.text[max(0, len(t.text)-tailBytes):]
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.text))
+}

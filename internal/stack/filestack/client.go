@@ -1,0 +1,162 @@
+package filestack
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"wirelab.dev/internal/httpwire"
+	"wirelab.dev/internal/stack"
+)
+
+// client asks for files.
+type client struct {
+	base string // "http://HOST:PORT"
+	wire *httpwire.Client
+}
+
+var _ stack.Client = (*client)(nil)
+
+// Close implements stack.Client.
+func (c *client) Close() error { return c.wire.Close() }
+
+// Invoke implements grpc.ClientConnInterface.
+func (*client) Invoke(context.Context, string, any, any, ...grpc.CallOption) error {
+	return status.Error(codes.Unimplemented, errOnlySends.Error())
+}
+
+// NewStream implements grpc.ClientConnInterface.
+func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+	if stack.KindOf(desc) != stack.ServerStream {
+		return nil, status.Error(codes.Unimplemented, errOnlySends.Error())
+	}
+	return &download{client: c, ctx: ctx, method: method}, nil
+}
+
+// readAhead is as much as HTTP/2 sends in a frame by default (RFC 9113, section
+// 6.5.2), several times.
+const readAhead = 64 << 10
+
+// download is a server stream at the client: the messages of one file.
+type download struct {
+	client *client
+	ctx    context.Context
+	method string
+	body   io.ReadCloser // nil until it is asked for
+	from   *bufio.Reader
+	data   []byte // of the last message
+	err    error  // how it ended
+}
+
+var _ grpc.ClientStream = (*download)(nil)
+
+func (d *download) Context() context.Context     { return d.ctx }
+func (d *download) CloseSend() error             { return nil } // a GET has nothing behind it
+func (d *download) Header() (metadata.MD, error) { return metadata.MD{}, nil }
+func (d *download) Trailer() metadata.MD         { return metadata.MD{} }
+
+// SendMsg implements grpc.ClientStream: it asks, and waits until the answer begins.
+func (d *download) SendMsg(m any) error {
+	message, err := protobuf(m)
+	if err != nil {
+		return err
+	}
+	if d.body != nil || d.err != nil {
+		return status.Error(codes.Internal, "file: a server stream has one request")
+	}
+	request, err := proto.Marshal(message)
+	if err != nil {
+		return status.Errorf(codes.Internal, "file: %v", err)
+	}
+	if err := checkLength(request); err != nil {
+		return err
+	}
+	ask, err := http.NewRequestWithContext(d.ctx, http.MethodGet, d.client.base+pathOf(d.method, request), http.NoBody)
+	if err != nil {
+		return status.Errorf(codes.Internal, "file: %v", err)
+	}
+	response, err := d.client.wire.Do(ask) //nolint:bodyclose // end closes it
+	if err != nil {
+		return d.end(stack.FailContext(d.ctx, fmt.Errorf("file: %w", err)))
+	}
+	d.body = response.Body
+	if response.StatusCode != http.StatusOK {
+		return d.end(refusal(response))
+	}
+	d.from = bufio.NewReaderSize(response.Body, readAhead)
+	return nil
+}
+
+// refusal is why there is no file.
+func refusal(response *http.Response) error {
+	const most = 1 << 10
+	words, _ := io.ReadAll(io.LimitReader(response.Body, most))
+	code, err := strconv.Atoi(response.Header.Get(statusHeader))
+	if err != nil || code <= int(codes.OK) || code > int(codes.Unauthenticated) {
+		return status.Errorf(codes.Unknown, "file: the server answered %s: %s", response.Status, words)
+	}
+	return status.Error(codes.Code(code), strings.TrimSpace(string(words)))
+}
+
+// RecvMsg implements grpc.ClientStream.
+func (d *download) RecvMsg(m any) error {
+	message, err := protobuf(m)
+	switch {
+	case err != nil:
+		return err
+	case d.err != nil:
+		return d.err
+	case d.from == nil:
+		return status.Error(codes.Internal, "file: nothing was asked for")
+	}
+	if err := d.read(); err != nil {
+		return d.end(err)
+	}
+	if err := proto.Unmarshal(d.data, message); err != nil {
+		return d.end(status.Errorf(codes.Internal, "file: %v", err))
+	}
+	return nil
+}
+
+// read takes the next message out of the body.
+func (d *download) read() error {
+	var prefix [prefixBytes]byte
+	if _, err := io.ReadFull(d.from, prefix[:]); errors.Is(err, io.EOF) {
+		return io.EOF
+	} else if err != nil {
+		return stack.FailContext(d.ctx, fmt.Errorf("file: %w", err))
+	}
+	size := binary.BigEndian.Uint32(prefix[1:])
+	if size > stack.MaxMessageBytes {
+		return status.Errorf(codes.ResourceExhausted, "file: a message of %d bytes, and the most is %d", size, stack.MaxMessageBytes)
+	}
+	if int(size) > cap(d.data) {
+		d.data = make([]byte, size)
+	}
+	d.data = d.data[:size]
+	if _, err := io.ReadFull(d.from, d.data); err != nil {
+		return stack.FailContext(d.ctx, fmt.Errorf("file: %w", err))
+	}
+	return nil
+}
+
+// end gives the stream back and keeps how it ended.
+func (d *download) end(err error) error {
+	if d.body != nil {
+		_ = d.body.Close()
+	}
+	d.err = err
+	return err
+}

@@ -1,0 +1,99 @@
+// Package filestack is the stack `file`: what a server stream answers, as a file that
+// an HTTP/2 file server hands out. It is the yardstick for how cheaply bytes can be
+// sent, and carries nothing but server streams.
+//
+// A call passes through like this. The client GETs /SERVICE/METHOD/x and its request,
+// encoded, in hexadecimal. The first time nobody has that file: it is made (folder.go)
+// by letting the registered handler answer once, its messages framed as gRPC frames
+// them. From then on the file server sends it, and no handler runs. The client takes
+// the messages out of the answer's body.
+//
+// The file server is Go's own, in the worker's process, or Caddy as a process of its
+// own (caddy.go), in the version that build.go pins, fetches and builds.
+//
+// The package must not know what the messages mean or that it is measured.
+package filestack
+
+import (
+	"context"
+	"fmt"
+
+	"wirelab.dev/internal/httpwire"
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack"
+)
+
+// Stack is a file server. The zero value is ready.
+type Stack struct{}
+
+var (
+	_ stack.Stack   = Stack{}
+	_ stack.Limited = Stack{}
+)
+
+const serverKey = "server"
+
+// The file servers.
+const (
+	goServer = "go"
+	// Caddy is both the option's value and the program's name.
+	Caddy = "caddy"
+)
+
+// Name is `file`.
+func (Stack) Name() string { return "file" }
+
+// Describe says what goes over the wire.
+func (Stack) Describe() string {
+	return "a server stream's answer as a file over cleartext HTTP/2: the yardstick for sending bytes"
+}
+
+// Options lists whose server it is.
+func (Stack) Options() []stack.Option {
+	return []stack.Option{
+		{Key: serverKey, Values: []string{goServer, Caddy}, Default: goServer, Help: "go: net/http; caddy: " + caddyModule + " " + CaddyVersion + ", which `run --yardstick caddy` fetches and builds"},
+	}
+}
+
+// DefaultConnection is one connection for all: HTTP/2 was made for it.
+func (Stack) DefaultConnection() scenario.Connection {
+	return scenario.Connection{Mode: scenario.Shared}
+}
+
+// Program is the program of somebody else that a variant needs; there is none where
+// wirelab is enough.
+func Program(v scenario.Variant) (name string, foreign bool) {
+	server, _ := v.Get(serverKey)
+	return server, v.Stack == Stack{}.Name() && server == Caddy
+}
+
+// NewServer makes a file server without files.
+func (Stack) NewServer(v scenario.Variant) (stack.Server, error) {
+	if _, foreign := Program(v); foreign {
+		return &caddy{}, nil
+	}
+	return &server{}, nil
+}
+
+// NewClient opens its connections.
+func (Stack) NewClient(ctx context.Context, _ scenario.Variant, target stack.Target) (stack.Client, error) {
+	wire, err := httpwire.NewClient(ctx, httpwire.ClientPlan{
+		Version: httpwire.HTTP2, Address: target.Address, Connections: target.Connections,
+		Lifecycle: httpwire.Lifecycle(target.Lifecycle), Dialer: stack.DialerOf(target),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("file: %w", err)
+	}
+	return &client{base: "http://" + target.Address, wire: wire}, nil
+}
+
+// errOnlySends is what both ends say about calls that are not server streams.
+var errOnlySends = fmt.Errorf("file: a file server only sends, so it carries server streams alone; every other stack has the other kinds: %w", stack.ErrUnsupported)
+
+// Lacks is all but server streams.
+func (Stack) Lacks(_ scenario.Variant, kind stack.Kind) error {
+	if kind == stack.ServerStream {
+		return nil
+	}
+	return errOnlySends
+}
