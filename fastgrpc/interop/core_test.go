@@ -1,0 +1,217 @@
+package interop
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding/gzip"
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/testdata"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"wirelab.dev/fastgrpc"
+)
+
+// Gotten once: a Python with grpcio, which is gRPC's C core; the machine's own where
+// it has one, else a fresh environment in dir.
+var python struct {
+	sync.Once
+	dir, path, missing string
+}
+
+func pythonWithCore(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: running Python takes a while")
+	}
+	python.Do(func() {
+		if exec.Command("python3", "-c", "import grpc").Run() == nil {
+			python.path = "python3"
+			return
+		}
+		python.dir, _ = os.MkdirTemp("", "fastgrpc-core")
+		venv := filepath.Join(python.dir, "venv")
+		python.path = filepath.Join(venv, "bin", "python")
+		for _, args := range [][]string{
+			{"python3", "-m", "venv", venv},
+			{python.path, "-m", "pip", "install", "-q", "--retries", "1", "--timeout", "10", "grpcio==1.85.1"},
+		} {
+			if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+				python.missing = fmt.Sprintf("%s: %v\n%s", strings.Join(args, " "), err, out)
+				return
+			}
+		}
+	})
+	if python.missing != "" {
+		t.Skipf("Python's grpcio cannot be had here: %s", python.missing)
+	}
+	return python.path
+}
+
+// TestCoreClient runs a client of gRPC's C core, by way of Python, against our server.
+func TestCoreClient(t *testing.T) {
+	path := pythonWithCore(t)
+	secure, err := credentials.NewServerTLSFromFile(testdata.Path("server1.pem"), testdata.Path("server1.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		opts []fastgrpc.ServerOption
+		args []string
+	}{
+		{"cleartext", nil, nil},
+		{"TLS", []fastgrpc.ServerOption{fastgrpc.Creds(secure)}, []string{testdata.Path("ca.pem"), "foo.test.google.fr"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			lis, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := fastgrpc.NewServer(append(c.opts, fastgrpc.UnknownServiceHandler(detailed))...)
+			testgrpc.RegisterTestServiceServer(s, NewService())
+			go func() { _ = s.Serve(lis) }()
+			t.Cleanup(s.Stop)
+			args := append([]string{"testdata/core_client.py", lis.Addr().String()}, c.args...)
+			if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// wantedStatus is an error with details, as either side sends it.
+func wantedStatus() *status.Status {
+	st, err := status.New(codes.FailedPrecondition, "not now").WithDetails(
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)},
+		&errdetails.ErrorInfo{Reason: "TEST", Domain: "example.com"})
+	if err != nil {
+		panic(err) // both messages are well-formed
+	}
+	return st
+}
+
+// detailed is a service beside the test's: it fails calls with details, or lets them
+// wait for their end.
+func detailed(_ any, s grpc.ServerStream) error {
+	switch name, _ := grpc.MethodFromServerStream(s); name {
+	case "/test.Details/Fail":
+		return wantedStatus().Err()
+	case "/test.Details/Wait":
+		<-s.Context().Done()
+		return s.Context().Err()
+	}
+	return status.Error(codes.Unimplemented, "neither Fail nor Wait")
+}
+
+// TestCoreServer runs every case of ours, and calls with compression and with details,
+// against a server of gRPC's C core.
+func TestCoreServer(t *testing.T) {
+	path := pythonWithCore(t)
+	secure, err := credentials.NewClientTLSFromFile(testdata.Path("ca.pem"), "foo.test.google.fr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		creds credentials.TransportCredentials
+		args  []string
+	}{
+		{"cleartext", insecure.NewCredentials(), nil},
+		{"TLS", secure, []string{testdata.Path("server1.pem"), testdata.Path("server1.key")}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			port := startCore(t, path, c.args)
+			cc, err := fastgrpc.NewClient("127.0.0.1:"+port, fastgrpc.WithTransportCredentials(c.creds))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = cc.Close() })
+			checkCore(t, cc)
+		})
+	}
+}
+
+func startCore(t *testing.T, path string, args []string) (port string) {
+	cmd := exec.Command(path, append([]string{"testdata/core_server.py"}, args...)...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close() // which ends the server
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the server does not say its port: %v", err)
+	}
+	return strings.TrimSpace(line)
+}
+
+func checkCore(t *testing.T, cc *fastgrpc.Client) {
+	for _, name := range Names() {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			if err := Cases[name](ctx, cc); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	t.Run("gzip", func(t *testing.T) {
+		if err := LargeUnary(ctx, cc, largeRequest, largeResponse, grpc.UseCompressor(gzip.Name)); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("details", func(t *testing.T) {
+		packed, err := proto.Marshal(wantedStatus().Proto())
+		if err != nil {
+			t.Fatal(err)
+		}
+		asking := metadata.AppendToOutgoingContext(ctx, "want-details-bin", string(packed))
+		in := &testgrpc.SimpleRequest{ResponseStatus: &testgrpc.EchoStatus{Code: int32(codes.FailedPrecondition), Message: "not now"}}
+		_, err = testgrpc.NewTestServiceClient(cc).UnaryCall(asking, in)
+		if got := status.Convert(err); !proto.Equal(got.Proto(), wantedStatus().Proto()) {
+			t.Errorf("got %v with details %v", got, got.Details())
+		}
+	})
+	t.Run("deadline", func(t *testing.T) {
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		s, err := testgrpc.NewTestServiceClient(cc).FullDuplexCall(short)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Recv(); status.Code(err) != codes.DeadlineExceeded {
+			t.Errorf("got %v", err)
+		}
+	})
+}
