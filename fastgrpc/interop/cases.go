@@ -47,6 +47,8 @@ var Cases = map[string]Case{
 	"unimplemented_method":        unimplementedMethod,
 	"unimplemented_service":       unimplementedService,
 	"pick_first_unary":            pickFirstUnary,
+	"orca_per_rpc":                orcaPerRPC,
+	"orca_oob":                    orcaOutOfBand,
 }
 
 // Names lists the cases in order.

@@ -5,7 +5,9 @@
 // server.
 //
 // The cases are described in grpc/doc/interop-test-descriptions.md. Those that need
-// Google's cloud, ALTS or ORCA's load reports are left out.
+// credentials of Google's cloud are left out, as nobody else can run them:
+// compute_engine_creds, service_account_creds, jwt_token_creds, per_rpc_creds,
+// oauth2_auth_token, google_default_credentials, compute_engine_channel_credentials.
 package interop
 
 import (
@@ -29,11 +31,16 @@ const (
 	trailingKey = "x-grpc-test-echo-trailing-bin"
 )
 
-// NewService returns the test service.
-func NewService() testgrpc.TestServiceServer { return service{} }
+// Register registers the test service, and the one that reports its load.
+func Register(s grpc.ServiceRegistrar) {
+	l := new(load)
+	testgrpc.RegisterTestServiceServer(s, service{load: l})
+	s.RegisterService(l.desc(), l)
+}
 
 type service struct {
 	testgrpc.UnimplementedTestServiceServer
+	load *load
 }
 
 func (service) EmptyCall(context.Context, *testgrpc.Empty) (*testgrpc.Empty, error) {
@@ -58,6 +65,11 @@ func (service) UnaryCall(ctx context.Context, in *testgrpc.SimpleRequest) (*test
 	p, err := payload(in.GetResponseType(), in.GetResponseSize())
 	if err != nil {
 		return nil, err
+	}
+	if r := in.GetOrcaPerQueryReport(); r != nil {
+		if err := grpc.SetTrailer(ctx, metadata.Pairs(loadReportKey, string(loadReport(r)))); err != nil {
+			return nil, err
+		}
 	}
 	out := &testgrpc.SimpleResponse{Payload: p}
 	if in.GetFillServerId() {
@@ -126,7 +138,7 @@ func (service) StreamingInputCall(in grpc.ClientStreamingServer[testgrpc.Streami
 	}
 }
 
-func (service) FullDuplexCall(s grpc.BidiStreamingServer[testgrpc.StreamingOutputCallRequest, testgrpc.StreamingOutputCallResponse]) error {
+func (v service) FullDuplexCall(s grpc.BidiStreamingServer[testgrpc.StreamingOutputCallRequest, testgrpc.StreamingOutputCallResponse]) error {
 	if md, ok := metadata.FromIncomingContext(s.Context()); ok {
 		if v := md[initialKey]; len(v) > 0 {
 			if err := s.SendHeader(metadata.Pairs(initialKey, v[0])); err != nil {
@@ -137,6 +149,7 @@ func (service) FullDuplexCall(s grpc.BidiStreamingServer[testgrpc.StreamingOutpu
 			s.SetTrailer(metadata.Pairs(trailingKey, v[0]))
 		}
 	}
+	reporting := false
 	for {
 		in, err := s.Recv()
 		if errors.Is(err, io.EOF) {
@@ -147,6 +160,14 @@ func (service) FullDuplexCall(s grpc.BidiStreamingServer[testgrpc.StreamingOutpu
 		}
 		if err := wanted(in.GetResponseStatus()); err != nil {
 			return err
+		}
+		if r := in.GetOrcaOobReport(); r != nil {
+			if !reporting {
+				reporting = true
+				v.load.setting.Lock() // as long as the stream lasts: what it set stands
+				defer v.load.setting.Unlock()
+			}
+			v.load.set(r)
 		}
 		if err := sendAll(in, s); err != nil {
 			return err

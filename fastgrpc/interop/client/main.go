@@ -1,6 +1,6 @@
 // Command client is the interoperability test's client over fastgrpc. Its flags and
-// test cases are those of grpc-go's google.golang.org/grpc/interop/client, without
-// those for credentials that only Google's cloud gives.
+// test cases are those of grpc-go's google.golang.org/grpc/interop/client; those for
+// credentials that only Google's cloud gives are refused with a word.
 package main
 
 import (
@@ -12,6 +12,7 @@ import (
 	"log"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,7 +45,40 @@ var (
 	soakRequest    = flag.Int("soak_request_size", 271828, "The request size of a soak call")
 	soakResponse   = flag.Int("soak_response_size", 314159, "The response size of a soak call")
 	soakThreads    = flag.Int("soak_num_threads", 1, "The number of concurrent callers of a soak test")
+	serviceConfig  = flag.String("service_config_json", "", "The service config; the only one known is that of the orca cases")
 )
+
+// orcaBalancer is the balancing policy that grpc-go's client reads load reports
+// through. Ours reads them from the call.
+const orcaBalancer = "test_backend_metrics_load_balancer"
+
+// Flags and cases that take Google's cloud.
+var (
+	cloudFlags = []string{
+		"use_alts", "custom_credentials_type", "alts_handshaker_service_address", "service_account_key_file",
+		"oauth_scope", "default_service_account", "google_c2p_universe_domain",
+	}
+	cloudCases = []string{
+		"compute_engine_creds", "service_account_creds", "jwt_token_creds", "per_rpc_creds", "oauth2_auth_token",
+		"google_default_credentials", "compute_engine_channel_credentials",
+	}
+)
+
+func init() {
+	for _, name := range cloudFlags {
+		refuse := func(value string) error {
+			if value == "" || value == "false" {
+				return nil
+			}
+			return fmt.Errorf("credentials of Google's cloud: %w", fastgrpc.ErrUnsupported)
+		}
+		if name == "use_alts" {
+			flag.BoolFunc(name, "Not supported", refuse)
+		} else {
+			flag.Func(name, "Not supported", refuse)
+		}
+	}
+}
 
 func main() {
 	flag.Parse()
@@ -54,6 +88,12 @@ func main() {
 }
 
 func run(ctx context.Context) error {
+	switch {
+	case slices.Contains(cloudCases, *testCase):
+		return fmt.Errorf("-test_case %s: credentials of Google's cloud: %w", *testCase, fastgrpc.ErrUnsupported)
+	case *serviceConfig != "" && !strings.Contains(*serviceConfig, orcaBalancer):
+		return fmt.Errorf("-service_config_json: %w", fastgrpc.ErrUnsupported)
+	}
 	opts, err := options()
 	if err != nil {
 		return err

@@ -12,7 +12,6 @@ import (
 	_ "google.golang.org/grpc/encoding/gzip" // clients may ask for it
 	"google.golang.org/grpc/health"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
-	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/testdata"
 
@@ -23,6 +22,7 @@ import (
 func main() {
 	useTLS := flag.Bool("use_tls", false, "Connection uses TLS if true, else plain TCP")
 	useALTS := flag.Bool("use_alts", false, "ALTS is not supported")
+	flag.String("alts_handshaker_service_address", "", "ALTS is not supported")
 	certFile := flag.String("tls_cert_file", "", "The TLS cert file")
 	keyFile := flag.String("tls_key_file", "", "The TLS key file")
 	port := flag.Int("port", 10000, "The server port")
@@ -49,7 +49,7 @@ func main() {
 		opts = append(opts, fastgrpc.Creds(creds))
 	}
 	server := fastgrpc.NewServer(opts...)
-	testgrpc.RegisterTestServiceServer(server, interop.NewService())
+	interop.Register(server)
 	healthgrpc.RegisterHealthServer(server, health.NewServer())
 	reflection.Register(server)
 	log.Fatal(server.Serve(lis))
