@@ -40,7 +40,7 @@ func (c *client) caller(method string) *caller {
 		connect.WithSendMaxBytes(stack.MaxMessageBytes),
 		connect.WithAcceptCompression("gzip", nil, nil),
 	}, c.options...)
-	made, _ := c.callers.LoadOrStore(method, connect.NewClient[envelope, envelope](resetting{c.wire}, c.base+method, options...))
+	made, _ := c.callers.LoadOrStore(method, connect.NewClient[envelope, envelope](remembering{resetting{c.wire}}, c.base+method, options...))
 	return made.(*caller)
 }
 
@@ -56,13 +56,17 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	if md, has := metadata.FromOutgoingContext(ctx); has {
 		putMetadata(request.Header(), md)
 	}
-	calling, info := ctx, connect.CallInfo(nil)
+	calling, met := remember(ctx)
+	var info connect.CallInfo
 	if len(options) > 0 {
-		calling, info = connect.NewClientContext(ctx)
+		calling, info = connect.NewClientContext(calling)
 	}
 	response, err := c.caller(method).CallUnary(calling, request)
 	if info != nil {
 		report(options, info)
+	}
+	if ctx.Err() != nil && *met != nil {
+		return stack.FailContext(ctx, *met)
 	}
 	if err != nil {
 		return toStatus(ctx, err)
