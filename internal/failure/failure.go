@@ -37,6 +37,13 @@ const (
 	Closed          Class = "closed"           // the peer ended the connection in the middle of a call
 	Silent          Class = "silent"           // the peer answered no probe: keep-alive, QUIC's idle timeout
 
+	// HandshakeTimeout is a connection whose handshake was not done when
+	// patience ended. On every wire a client's is its call's deadline, and none
+	// besides but a QUIC library's of 30 s; a server's is 10 s. QUIC begins with
+	// the handshake: a peer that never answers is one of these, where over TCP
+	// it is a ConnectTimeout. Where a connection that was lost is opened again
+	// behind the calls' backs (net/http for HTTP/1.1, grpc-go), they see a
+	// Deadline.
 	HandshakeTimeout Class = "handshake-timeout"
 	TLSAlert         Class = "tls-alert"      // which one, behind the colon
 	Certificate      Class = "certificate"    // what is wrong with it, behind the colon

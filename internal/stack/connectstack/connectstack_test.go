@@ -10,23 +10,39 @@ import (
 )
 
 func TestSuite(t *testing.T) {
-	for text, s := range map[string]connectstack.Stack{
-		"grpc-h3":        connectstack.GRPC3,
-		"connect":        connectstack.Connect,
-		"connect:tls=on": connectstack.Connect,
-	} {
+	for _, text := range []string{"grpc-h3", "connect", "connect:tls=on"} {
 		for name, lifecycle := range map[string]stack.Lifecycle{"kept": stack.Kept, "fresh": stack.Fresh, "resumed": stack.Resumed, "0rtt": stack.Early} {
-			variant, err := scenario.ParseVariant(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := stack.LacksLifecycle(s, variant, lifecycle); err != nil {
+			subject := subjectOf(t, text)
+			if err := stack.LacksLifecycle(subject.Stack, subject.Variant, lifecycle); err != nil {
 				t.Logf("%s %s: %v", text, name, err)
 				continue
 			}
-			t.Run(text+"/"+name, func(t *testing.T) {
-				stacktest.Run(t, stacktest.Subject{Stack: s, Variant: variant, Lifecycle: lifecycle, Datagrams: s.Name() == "grpc-h3"})
-			})
+			subject.Lifecycle = lifecycle
+			t.Run(text+"/"+name, func(t *testing.T) { stacktest.Run(t, subject) })
 		}
 	}
+}
+
+func TestSecurity(t *testing.T) {
+	for _, text := range []string{"grpc-h3", "grpc-h3:handshakes=2", "connect:tls=on", "connect:tls=on,handshakes=2"} {
+		t.Run(text, func(t *testing.T) { stacktest.RunSecurity(t, subjectOf(t, text)) })
+	}
+}
+
+func TestNothingLeaks(t *testing.T) {
+	for _, text := range []string{"grpc-h3", "grpc-h3:handshakes=2", "connect", "connect:tls=on"} {
+		t.Run(text, func(t *testing.T) { stacktest.RunLeaks(t, subjectOf(t, text)) })
+	}
+}
+
+func subjectOf(t *testing.T, text string) stacktest.Subject {
+	t.Helper()
+	variant, err := scenario.ParseVariant(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if variant.Stack == connectstack.GRPC3.Name() {
+		return stacktest.Subject{Stack: connectstack.GRPC3, Variant: variant, Datagrams: true}
+	}
+	return stacktest.Subject{Stack: connectstack.Connect, Variant: variant}
 }

@@ -46,7 +46,7 @@ func TestSuite(t *testing.T) {
 }
 
 func TestSecurity(t *testing.T) {
-	for _, variant := range []string{"h1:tls=on", "h1:tls=on,handshakes=2", "h2:tls=on", "h2:tls=on,handshakes=2"} {
+	for _, variant := range []string{"h1:tls=on", "h1:tls=on,handshakes=2", "h2:tls=on", "h2:tls=on,handshakes=2", "h3", "h3:handshakes=2"} {
 		t.Run(variant, func(t *testing.T) {
 			s, v := variantOf(t, variant)
 			stacktest.RunSecurity(t, stacktest.Subject{Stack: s, Variant: v, Datagrams: s == H3})
@@ -55,7 +55,7 @@ func TestSecurity(t *testing.T) {
 }
 
 func TestNothingLeaks(t *testing.T) {
-	for _, variant := range []string{"rest", "h1:tls=on", "h2", "h2:tls=on"} {
+	for _, variant := range []string{"rest", "h1:tls=on", "h2", "h2:tls=on", "h3", "h3:handshakes=2"} {
 		t.Run(variant, func(t *testing.T) {
 			s, v := variantOf(t, variant)
 			stacktest.RunLeaks(t, stacktest.Subject{Stack: s, Variant: v, Datagrams: s == H3})

@@ -16,22 +16,12 @@ import (
 // ends. Descriptors are the whole process's, so that nothing may run beside it.
 func RunLeaks(t *testing.T, s Subject) {
 	t.Helper()
-	for _, l := range []struct {
-		name      string
-		lifecycle stack.Lifecycle
-	}{{"kept", stack.Kept}, {"fresh", stack.Fresh}, {"resumed", stack.Resumed}, {"early", stack.Early}} {
-		t.Run(l.name, func(t *testing.T) {
-			if err := stack.LacksLifecycle(s.Stack, s.Variant, l.lifecycle); err != nil {
-				t.Logf("not there: %v", err)
-				return
-			}
-			if testing.Short() && l.lifecycle == stack.Resumed {
-				t.Skip("short: a resumed connection is closed as a fresh one is")
-			}
-			s.Lifecycle = l.lifecycle
-			runGuarded(t, s, check{l.name, checkLeaks})
-		})
-	}
+	s.inEveryLifecycle(t, func(t *testing.T, s Subject) {
+		if testing.Short() && s.Lifecycle == stack.Resumed {
+			t.Skip("short: a resumed connection is closed as a fresh one is")
+		}
+		runGuarded(t, s, check{"leak", checkLeaks})
+	})
 }
 
 func checkLeaks(t testing.TB, s Subject) {
@@ -41,22 +31,17 @@ func checkLeaks(t testing.TB, s Subject) {
 	goroutinesBefore := steady(func() int { return goroutines(s.label).count })
 	descriptorsBefore := steady(func() int { return descriptors(t) })
 	useAndClose(r, calls, atOnce)
-	expectAtMost(t, s, "goroutines", goroutinesBefore, func() int { return goroutines(s.label).count })
-	expectAtMost(t, s, "file descriptors", descriptorsBefore, func() int { return descriptors(t) })
+	expectAtMost(t, "goroutines", goroutinesBefore, func() int { return goroutines(s.label).count })
+	expectAtMost(t, "file descriptors", descriptorsBefore, func() int { return descriptors(t) })
 	if t.Failed() {
 		t.Logf("the goroutines:\n%s", strings.Join(goroutines(s.label).stacks, "\n\n"))
 	}
 }
 
-// expectAtMost waits for a count to come down. On UDP nothing tells a server
-// that a client is gone which gave up in the middle of its handshake: that is
-// over when the server's patience is.
-func expectAtMost(t testing.TB, s Subject, what string, before int, count func() int) {
+// expectAtMost waits for a count to come down.
+func expectAtMost(t testing.TB, what string, before int, count func() int) {
 	t.Helper()
-	limit := 2 * time.Second
-	if s.Datagrams {
-		limit = 20 * time.Second
-	}
+	const limit = 2 * time.Second
 	for begin := time.Now(); count() > before; time.Sleep(5 * time.Millisecond) {
 		if time.Since(begin) > limit {
 			t.Errorf("%d %s before the calls and Close, %d after", before, what, count())

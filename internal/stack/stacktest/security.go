@@ -23,17 +23,19 @@ import (
 // other does not. Without, the connection ends, and the call with it.
 const Plaintext Ability = "plaintext noticed"
 
-// RunSecurity runs the checks of a variant over TLS: whom a client trusts, and
-// what it says of the rest. The variant's cleartext form, where it has one, is
-// the other end of the misunderstandings.
+// RunSecurity runs the checks of a variant over TLS, in every lifecycle that it
+// has: whom a client trusts, and what it says of the rest. The variant's
+// cleartext form, where it has one, is the other end of the misunderstandings.
 func RunSecurity(t *testing.T, s Subject) {
 	t.Helper()
-	for _, c := range securityChecks() {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			runGuarded(t, s, c)
-		})
-	}
+	s.inEveryLifecycle(t, func(t *testing.T, s Subject) {
+		for _, c := range securityChecks() {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				runGuarded(t, s, c)
+			})
+		}
+	})
 }
 
 func securityChecks() []check {
@@ -43,6 +45,7 @@ func securityChecks() []check {
 		{"certificate/expired", checkFlaw(secure.Expired, "expired")},
 		{"certificate/wrong-name", checkFlaw(secure.WrongName, "wrong name")},
 		{"handshake/never-answered", checkHandshakeUnanswered},
+		{"handshake/answered-no-longer", checkHandshakeLost},
 		{"handshake/mute-client", checkMuteClient},
 		{"plaintext/client", checkPlaintextClient},
 		{"plaintext/server", checkPlaintextServer},
@@ -111,6 +114,26 @@ func checkHandshakeUnanswered(t testing.TB, s Subject) {
 		of: "a peer that never shakes hands", address: rawPeer(t, s, nil),
 		limit: 100 * time.Millisecond, class: failure.HandshakeTimeout,
 	})
+}
+
+// checkHandshakeLost has the peer go when a client knows it already.
+func checkHandshakeLost(t testing.TB, s Subject) {
+	if s.Lifecycle == stack.Kept {
+		t.Logf("%s: a connection that is kept has shaken hands when a call begins", s.Variant)
+		return
+	}
+	p := newProxy(t, s, start(t, s).address)
+	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: p.address()}))
+	expectEcho(t, stub, "before")
+	p.setSilent(true)
+	promptly(t, "a call whose handshake is not answered", func() {
+		_, err := stub.Unary(within(t, 100*time.Millisecond), &testpb.TestRequest{Body: []byte("lost")})
+		if class := failure.Of(err); class != failure.HandshakeTimeout {
+			t.Errorf("a handshake that is not answered ended with %v, which is of class %q, want %q", err, class, failure.HandshakeTimeout)
+		}
+	})
+	p.setSilent(false)
+	expectRecovery(t, stub)
 }
 
 // checkMuteClient has a client that never begins its handshake, which must hold

@@ -79,9 +79,7 @@ type check struct {
 // Run runs every check as a parallel subtest.
 func Run(t *testing.T, s Subject) {
 	t.Helper()
-	if s.Lifecycle == stack.Early && raceDetector {
-		t.Skip("quic-go reads the server's transport parameters unlocked when it opens a stream before they have come: a race of its own (quic-go issue 4303)")
-	}
+	s.skipForeignRaces(t)
 	for _, c := range checks() {
 		if testing.Short() && s.Lifecycle != stack.Kept && !slices.Contains(brief, c.name) {
 			continue
@@ -93,6 +91,33 @@ func Run(t *testing.T, s Subject) {
 	}
 	if testing.Short() && s.Lifecycle != stack.Kept {
 		t.Logf("short: of the checks on connections that carry one call only %v, since each call shakes hands; the full tests have all", brief)
+	}
+}
+
+// inEveryLifecycle runs tests of the subject in each that its variant has.
+func (s Subject) inEveryLifecycle(t *testing.T, test func(*testing.T, Subject)) {
+	t.Helper()
+	for _, l := range []struct {
+		name      string
+		lifecycle stack.Lifecycle
+	}{{"kept", stack.Kept}, {"fresh", stack.Fresh}, {"resumed", stack.Resumed}, {"early", stack.Early}} {
+		t.Run(l.name, func(t *testing.T) {
+			if err := stack.LacksLifecycle(s.Stack, s.Variant, l.lifecycle); err != nil {
+				t.Logf("not there: %v", err)
+				return
+			}
+			s.Lifecycle = l.lifecycle
+			s.skipForeignRaces(t)
+			test(t, s)
+		})
+	}
+}
+
+// skipForeignRaces skips what the race detector finds in libraries.
+func (s Subject) skipForeignRaces(t *testing.T) {
+	t.Helper()
+	if s.Lifecycle == stack.Early && raceDetector {
+		t.Skip("quic-go reads the server's transport parameters unlocked when it opens a stream before they have come: a race of its own (quic-go issue 4303)")
 	}
 }
 
