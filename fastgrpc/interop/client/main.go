@@ -64,7 +64,8 @@ var (
 	}
 )
 
-func init() {
+// defineCloudFlags has the flags refuse any value but the default.
+func defineCloudFlags() {
 	for _, name := range cloudFlags {
 		refuse := func(value string) error {
 			if value == "" || value == "false" {
@@ -81,6 +82,7 @@ func init() {
 }
 
 func main() {
+	defineCloudFlags()
 	flag.Parse()
 	if err := run(context.Background()); err != nil {
 		log.Fatalf("%s: %v", *testCase, err)
