@@ -184,6 +184,7 @@ func (c *h3Client) Traffic() QUICTraffic {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	sums := c.past
+	sums.IPv6 = c.remote.IP.To4() == nil
 	for conn := range c.open {
 		sums.add(conn.quic)
 	}

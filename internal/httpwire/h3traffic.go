@@ -18,6 +18,7 @@ type QUICTraffic struct {
 	SendCalls, ReceiveCalls          int64 // sendmsg and recvmmsg that carried something
 	DatagramsSent, DatagramsReceived int64
 	GSO                              bool // several datagrams may leave in one call
+	IPv6                             bool // carries the datagrams, and not IPv4
 }
 
 // Traffic is what the client's connections saw so far. Only HTTP/3 can tell.

@@ -91,9 +91,10 @@ func tcpTraffic(conn *net.TCPConn) (t Traffic, known bool) {
 	return t, true
 }
 
-// Header sizes without options: RFC 791, RFC 8200, RFC 9293.
+// Header sizes without options: RFC 791, RFC 8200, RFC 9293, RFC 768.
 const (
 	ipv4HeaderBytes = 20
 	ipv6HeaderBytes = 40
 	tcpHeaderBytes  = 20
+	udpHeaderBytes  = 8
 )

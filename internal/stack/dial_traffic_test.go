@@ -12,8 +12,6 @@ import (
 	"net"
 	"net/http"
 	"testing"
-
-	"wirelab.dev/internal/secure"
 )
 
 // listen serves every connection with answer, which closes it, until the test
@@ -132,20 +130,6 @@ func TestTrafficOfHTTP(t *testing.T) {
 	if want := int64(<-read); got.SentBytes != want || got.ReceivedBytes != int64(len(answer)) {
 		t.Errorf("%d bytes sent, %d received; want %d and %d", got.SentBytes, got.ReceivedBytes, want, len(answer))
 	}
-}
-
-// identity makes both ends' configurations.
-func identity(t testing.TB) (server, client *tls.Config) {
-	t.Helper()
-	made, err := secure.Issue(secure.Choice{}, secure.NoFlaw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err = secure.Choice{}.ClientConfig("127.0.0.1:1", secure.Trust{RootPEM: made.RootPEM()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return made.ServerConfig(), client
 }
 
 func TestRecordsTellWhatTLSAdds(t *testing.T) {

@@ -119,14 +119,14 @@ func TrafficOf(client *httpwire.Client) (traffic Traffic, known bool) {
 		Transport: "udp",
 		SentBytes: quic.BytesSent, ReceivedBytes: quic.BytesReceived,
 		SentPackets: quic.DatagramsSent, ReceivedPackets: quic.DatagramsReceived,
-		Retransmits: quic.PacketsLost, HeaderBytes: udpHeaderBytes,
+		Retransmits: quic.PacketsLost, HeaderBytes: udpHeaderBytes + ipv4HeaderBytes,
 		MinRTT: quic.MinRTT, SendCalls: quic.SendCalls, ReceiveCalls: quic.ReceiveCalls, GSO: quic.GSO,
+	}
+	if quic.IPv6 {
+		traffic.HeaderBytes = udpHeaderBytes + ipv6HeaderBytes
 	}
 	if quic.SmoothedRTT > 0 {
 		traffic.OpenRTT = MeanRTT{Sum: quic.SmoothedRTT, Count: 1}
 	}
 	return traffic, true
 }
-
-// udpHeaderBytes are those of UDP (RFC 768) over IPv4.
-const udpHeaderBytes = 8 + ipv4HeaderBytes
