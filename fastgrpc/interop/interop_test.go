@@ -202,3 +202,16 @@ func TestGrpcurl(t *testing.T) {
 		t.Errorf("call: %s", out)
 	}
 }
+
+// TestTelemetry runs the tests with OpenTelemetry, which are a module of their own.
+func TestTelemetry(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: building OpenTelemetry takes a while")
+	}
+	if out, err := exec.Command("go", "test", "-C", "../telemetry", "-run", "^$", ".").CombinedOutput(); err != nil {
+		t.Skipf("OpenTelemetry cannot be built here: %v\n%s", err, out)
+	}
+	if out, err := exec.Command("go", "test", "-C", "../telemetry", "-count=1", ".").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
