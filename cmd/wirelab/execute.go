@@ -95,6 +95,9 @@ func (a *app) execute(ctx context.Context, j job) error {
 // verdict is the exit code's: a run that measured nothing has failed; a cell
 // without a valid trial leaves the comparison with a hole.
 func verdict(s *analysis.Summary) error {
+	if len(s.Cells) == 0 {
+		return nil // nothing was to be measured: all was profiled
+	}
 	if !slices.ContainsFunc(s.Cells, func(c analysis.Cell) bool { return c.HasFigures() }) {
 		return fmt.Errorf("nothing was measured: %s", s.Cells[0].Failure)
 	}
@@ -168,6 +171,9 @@ func (a *app) print(seen *report.Run) error {
 	if err := table(); err != nil {
 		return err
 	}
+	if err := report.WriteAllocators(a.stdout, seen.Summary); err != nil {
+		return err
+	}
 	if len(seen.Advice) > 0 {
 		fmt.Fprintln(a.stdout)
 	}
@@ -199,7 +205,8 @@ func readRun(directory string) (*report.Run, error) {
 		return nil, err
 	}
 	summary.Warnings = append(summary.Warnings, run.Warnings...)
-	return &report.Run{Summary: summary, Records: records, Advice: advice.Advise(summary), Directory: directory}, nil
+	measured := slices.DeleteFunc(records, func(r *record.Record) bool { return r.Profile != "" })
+	return &report.Run{Summary: summary, Records: measured, Advice: advice.Advise(summary), Directory: directory}, nil
 }
 
 // writeFile writes beside and renames, so that a report is never half there.

@@ -23,7 +23,7 @@ import (
 func Advise(s *analysis.Summary) []string {
 	fields := fieldsOf(s)
 	if len(fields) == 0 {
-		return partial(s)
+		return append(partial(s), allocations(s)...)
 	}
 	main := slices.MaxFunc(fields, func(a, b *field) int { return len(a.cells) - len(b.cells) })
 	doubts := invalid(s)
@@ -69,6 +69,7 @@ func Advise(s *analysis.Summary) []string {
 	sentences = append(sentences, cost(main)...)
 	sentences = append(sentences, bound(main)...)
 	sentences = append(sentences, shares(s)...)
+	sentences = append(sentences, allocations(s)...)
 	sentences = append(sentences, warmUp(s)...)
 	sentences = append(sentences, doubts...)
 	return append(sentences, caution(s)...)

@@ -27,11 +27,16 @@ func Summarize(m *record.Manifest, records []*record.Record) (*Summary, error) {
 		switch {
 		case r.Failure != "":
 			s.Failed++
-		case !r.Valid():
+		case !r.Valid() && r.Profile == "":
 			s.Invalid++
 		}
 	}
-	points, err := gather(m, records)
+	records, profiled := apart(records)
+	place, err := declared(m)
+	if err != nil {
+		return nil, fmt.Errorf("analysis: %w", err)
+	}
+	points, err := gather(place, records)
 	if err != nil {
 		return nil, fmt.Errorf("analysis: %w", err)
 	}
@@ -48,15 +53,29 @@ func Summarize(m *record.Manifest, records []*record.Record) (*Summary, error) {
 	s.Contrasts = findContrasts(points)
 	s.Scalings = scalings(points, m.Seed)
 	s.Shares = findShares(points)
+	s.Allocations = findAllocations(place, profiled)
 	s.Settings = settings(points)
 	s.Machine = machineLimits(points)
 	return s, nil
 }
 
+// apart tells trials that were measured from those that were profiled, of which no
+// figure may be used. One that failed is told among the measured, with its reason.
+func apart(records []*record.Record) (measured, profiled []*record.Record) {
+	for _, r := range records {
+		if r.Profile != "" && r.Failure == "" {
+			profiled = append(profiled, r)
+		} else {
+			measured = append(measured, r)
+		}
+	}
+	return measured, profiled
+}
+
 // gather puts the trials of equal cells together. Points come in the order of
 // the plan, but those of one variant stand where the scenario has the variant,
-// since the plan is shuffled.
-func gather(m *record.Manifest, records []*record.Record) ([]*point, error) {
+// its place, since the plan is shuffled.
+func gather(place map[string]int, records []*record.Record) ([]*point, error) {
 	planned := slices.Clone(records)
 	slices.SortStableFunc(planned, func(a, b *record.Record) int { return cmp.Compare(a.Trial, b.Trial) })
 	var points []*point
@@ -71,10 +90,6 @@ func gather(m *record.Manifest, records []*record.Record) ([]*point, error) {
 		if err := p.add(r); err != nil {
 			return nil, fmt.Errorf("trial %d, %s: %w", r.Trial, r.Cell.Key(), err)
 		}
-	}
-	place, err := declared(m)
-	if err != nil {
-		return nil, err
 	}
 	slices.SortStableFunc(points, func(a, b *point) int { return cmp.Compare(place[a.cell.Variant], place[b.cell.Variant]) })
 	return points, nil

@@ -44,6 +44,7 @@ type Summary struct {
 	Contrasts   []Contrast
 	Scalings    []Scaling
 	Shares      []Shares
+	Allocations []Allocation
 
 	Settings []Setting
 	Machine  []MachineLimit

@@ -75,6 +75,17 @@ func applyUsage(p *record.Process, u *probe.Window, windowNS int64) {
 	}
 }
 
+func allocations(a *probe.Allocations) *record.Allocations {
+	if a == nil {
+		return nil
+	}
+	r := &record.Allocations{Bytes: a.Bytes, Objects: a.Objects}
+	for _, s := range a.Stacks {
+		r.Stacks = append(r.Stacks, record.AllocationStack(s))
+	}
+	return r
+}
+
 // measured is absent where a gauge is zero, which none is that was read.
 func measured(gauge int64) *int64 {
 	if gauge == 0 {

@@ -133,6 +133,7 @@ func (t *trial) spec(role worker.Role, address string) worker.Spec {
 			Definition:    cell.Definition,
 		},
 		Address: address,
+		Profile: string(cell.Profile),
 	}
 }
 

@@ -39,6 +39,7 @@ func (t *trial) record(started time.Time) *record.Record {
 		Trial:   t.number,
 		Repeat:  t.planned.Repeat,
 		Started: started,
+		Profile: string(t.planned.Cell.Profile),
 		Cell: record.Cell{
 			Part:          cell.Part,
 			Stack:         cell.Variant.Stack,
@@ -99,6 +100,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 
 	fill(r, result)
 	r.Client.CPUs = t.lab.Placement.Client
+	r.Client.Allocations, r.Server.Allocations = allocations(result.Allocations), allocations(serverResult.Allocations)
 	applyUsage(&r.Client, result.Usage, r.WindowNS)
 	if server.process != nil {
 		r.Server.CPUs = t.lab.Placement.Server

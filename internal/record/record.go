@@ -81,6 +81,10 @@ type Record struct {
 	Checks   []Check  `json:"checks"`             // the validity, check by check
 	Warnings []string `json:"warnings,omitempty"` // what could not be had, and else worth knowing
 
+	// Profile is what the trial was profiled for: "allocations", or nothing. What
+	// is profiled is slowed down, so that no other figure of it means anything.
+	Profile string `json:"profile,omitempty"`
+
 	// SamplesFile names the Parquet file of every single sample, relative to
 	// the run directory.
 	SamplesFile string `json:"samples_file,omitempty"`
@@ -187,6 +191,9 @@ type Process struct {
 	SchedP50NS  *int64   `json:"sched_p50_ns,omitempty"` // goroutines: ready to running
 	SchedP99NS  *int64   `json:"sched_p99_ns,omitempty"`
 	Busy        *float64 `json:"busy,omitempty"` // share of the CPUs it was given
+	// Allocations are those of all calls, warm-up included; there only where the
+	// trial was profiled for them, and the process's runtime tells.
+	Allocations *Allocations `json:"allocations,omitempty"`
 }
 
 // CPUNS is user and system time together.

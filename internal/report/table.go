@@ -22,6 +22,9 @@ type Terminal struct {
 // narrow it leaves columns out, and says which.
 func WriteTable(w io.Writer, summary *analysis.Summary, terminal Terminal) error {
 	cells := ordered(summary.Cells)
+	if len(cells) == 0 && len(summary.Allocations) > 0 {
+		return nil // nothing was to be measured
+	}
 	if len(cells) == 0 {
 		_, err := fmt.Fprintln(w, "No trial has ended yet: there is nothing to show.")
 		return err

@@ -104,6 +104,8 @@ func (c *checker) part(place at, p Part) *problem {
 		return c.problem(in("clients"), "part %s has no clients, so its matrix is empty: write for example `clients: [1, 50]`", p.Name)
 	case p.Repeats < 1:
 		return c.problem(in("repeats"), "repeats: want 1 or more, found %d", p.Repeats)
+	case p.Profile != "" && p.Profile != Allocations:
+		return c.problem(in("profile"), "profile: %s", Suggest(string(p.Profile), []string{string(Allocations)}))
 	case p.WarmUp.AtLeast < 0:
 		return c.problem(in("warm-up", "at-least"), "at-least: want 0s or more, found %v", p.WarmUp.AtLeast)
 	case p.WarmUp.AtMost < p.WarmUp.AtLeast:

@@ -19,6 +19,7 @@ type Cell struct {
 	Load          Load
 	WarmUp        WarmUp
 	Samples       bool
+	Profile       Profile
 	Definition    string // what the workload needs that no option holds
 }
 
@@ -55,7 +56,7 @@ func (p Part) cells() []Cell {
 					Part: p.Name, Variant: variant, Workload: p.Workload,
 					RequestBytes: size.Request, ResponseBytes: size.Response,
 					Clients: clients, Connection: p.Connection, Network: p.Network,
-					Load: p.Load, WarmUp: p.WarmUp, Samples: p.Samples, Definition: p.Definition,
+					Load: p.Load, WarmUp: p.WarmUp, Samples: p.Samples, Profile: p.Profile, Definition: p.Definition,
 				})
 			}
 		}

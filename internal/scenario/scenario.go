@@ -85,7 +85,17 @@ type Part struct {
 	Repeats int `json:"repeats" jsonschema:"minimum=1"`
 	// Whether every single sample is kept. If left out, no.
 	Samples bool `json:"samples"`
+	// What the trials are profiled for, instead of being measured: allocations,
+	// which says where both ends' heap allocations come from. Profiling slows
+	// them down, so that no figure of theirs is used. If left out, nothing.
+	Profile Profile `json:"profile,omitempty" jsonschema:"enum=allocations"`
 }
+
+// Profile is what a trial may be profiled for.
+type Profile string
+
+// Allocations is the profile of heap allocations.
+const Allocations Profile = "allocations"
 
 // LoadModel says what decides when the next request is sent.
 type LoadModel string

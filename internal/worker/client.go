@@ -45,8 +45,9 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	window := edges{fleet: fleet}
 	window.watch(&plan)
 	sampler := probe.StartSampler(probe.Self, probe.DefaultPeriod)
+	allocations := spec.watchAllocations()
 	measured, found, err := spec.load(ctx, plan)
-	usage := sampler.Stop()
+	allocated, usage := allocations(), sampler.Stop()
 	if err != nil {
 		return err
 	}
@@ -56,15 +57,17 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 		return err
 	}
 	noise.spinAfter()
-	result.EngineOwnNS, result.Noise, result.Search = own, noise, found
+	result.EngineOwnNS, result.Noise, result.Search, result.Allocations = own, noise, found, allocated
 	if err := window.fill(result, spec.Client.Clients); err != nil {
 		return err
 	}
 	alive := func() {
 		_ = events.emit(Event{Event: "progress", Progress: &Progress{Done: result.Requests, Fraction: 1}})
 	}
-	if result.Census, err = fleet.census(ctx, alive); err != nil {
-		result.CensusFailed = err.Error()
+	if allocated == nil { // else its calls would be counted at the server, and not here
+		if result.Census, err = fleet.census(ctx, alive); err != nil {
+			result.CensusFailed = err.Error()
+		}
 	}
 	if err := keepSamples(spec.Client.SamplesFile, measured.Samples); err != nil {
 		result.SamplesFailed = err.Error()

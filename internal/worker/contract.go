@@ -50,6 +50,8 @@ type Spec struct {
 	// client dials.
 	Address string      `json:"address"`
 	Client  *ClientSpec `json:"client,omitempty"` // for clients only
+	// Profile is what to look for besides: "allocations", or nothing.
+	Profile string `json:"profile,omitempty"`
 }
 
 // Workload names the service and its parameters.
@@ -136,6 +138,8 @@ type Result struct {
 type ServerResult struct {
 	Usage *probe.Series `json:"usage,omitempty"`
 	Noise *Noise        `json:"noise,omitempty"`
+	// Allocations are those since it was ready, where they were asked for.
+	Allocations *probe.Allocations `json:"allocations,omitempty"`
 }
 
 // ClientResult is what a client measured. Instants are nanoseconds of
@@ -166,6 +170,7 @@ type ClientResult struct {
 	EngineOwnNS   float64               `json:"engine_own_ns"`
 	BetweenNS     int64                 `json:"between_ns"`
 	SamplesFailed string                `json:"samples_failed,omitempty"` // why the samples were not kept
+	Allocations   *probe.Allocations    `json:"allocations,omitempty"`    // of all calls, where they were asked for
 }
 
 // CallFailure is one class of failed calls.

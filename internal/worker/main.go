@@ -10,6 +10,8 @@ import (
 	"os"
 	"runtime"
 	"sync"
+
+	"wirelab.dev/internal/probe"
 )
 
 // errInputEnded is why a worker stops that is no longer wanted.
@@ -38,6 +40,7 @@ func serveSpec(ctx context.Context, input io.Reader, events *emitter) error {
 		return err
 	}
 	limitMemory()
+	probe.SampleAllocations(spec.Profile == profileAllocations)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() { // ends with the input, or with the process
@@ -48,6 +51,18 @@ func serveSpec(ctx context.Context, input io.Reader, events *emitter) error {
 		return runServer(ctx, spec, events)
 	}
 	return runClient(ctx, spec, events)
+}
+
+// profileAllocations is what a spec's profile may be.
+const profileAllocations = "allocations"
+
+// watchAllocations counts where they are asked for. The counting is ended by calling
+// what is returned, which returns nil where there is none.
+func (s *Spec) watchAllocations() (stop func() *probe.Allocations) {
+	if s.Profile != profileAllocations {
+		return func() *probe.Allocations { return nil }
+	}
+	return probe.WatchAllocations().Stop
 }
 
 // emitter prints events, whole lines each.

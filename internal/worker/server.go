@@ -76,7 +76,7 @@ func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", spec.Address, err)
 	}
-	sampler := startSampler(server)
+	sampler, allocations := startSampler(server), spec.watchAllocations()
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve() }() // ends with the server
 	ready := Ready{Address: address.String()}
@@ -91,12 +91,14 @@ func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 		return fmt.Errorf("the server stopped by itself: %w", err)
 	case <-ctx.Done():
 	}
+	result := &ServerResult{Noise: noise, Allocations: allocations()}
 	usage := sampler.Stop()
+	result.Usage = &usage
 	noise.spinAfter()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("shut down: %w", err)
 	}
-	return events.emit(Event{Event: "result", Result: &Result{Server: &ServerResult{Usage: &usage, Noise: noise}}})
+	return events.emit(Event{Event: "result", Result: &Result{Server: result}})
 }

@@ -1,0 +1,78 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"wirelab.dev/internal/analysis"
+)
+
+// shownAllocators is how many functions of an end a terminal is told.
+const shownAllocators = 2
+
+// WriteAllocators prints a line an end that was profiled: what it allocates, and who
+// allocates most of it. There may be none.
+func WriteAllocators(w io.Writer, s *analysis.Summary) error {
+	if len(s.Allocations) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w, "Heap allocations a call, and who allocates most of the bytes, in trials that were profiled and not measured:")
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	part := ""
+	for i := range s.Allocations {
+		a := &s.Allocations[i]
+		if a.Part != part {
+			part = a.Part
+			fmt.Fprintf(table, "%s\tend\tbytes\tobjects\tby\n", part)
+		}
+		most := make([]string, 0, shownAllocators)
+		for _, f := range a.Functions[:min(len(a.Functions), shownAllocators)] {
+			most = append(most, fmt.Sprintf("%s %.0f%%", shortFunction(f.Function), 100*f.Bytes))
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", a.Variant, a.End, byteSize(int(a.Bytes)), plain(a.Objects), strings.Join(most, ", "))
+	}
+	return table.Flush()
+}
+
+// WriteAllocationTrees prints the call trees of each end that was profiled, each
+// function beneath who calls it.
+func WriteAllocationTrees(w io.Writer, run *Run) error {
+	var out strings.Builder
+	if len(run.Summary.Allocations) == 0 {
+		out.WriteString("No trial was profiled for allocations.\n")
+	}
+	for i := range run.Summary.Allocations {
+		a := &run.Summary.Allocations[i]
+		if i > 0 {
+			out.WriteByte('\n')
+		}
+		out.WriteString(allocationTitle(a) + "\n")
+		writeBranches(&out, a.Tree, "")
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func writeBranches(out *strings.Builder, branches []analysis.Branch, indent string) {
+	for _, b := range branches {
+		names := make([]string, len(b.Functions))
+		for i, name := range b.Functions {
+			names[i] = shortFunction(name)
+		}
+		out.WriteString(allocationLine(b.Bytes, b.Objects, indent+strings.Join(names, " → ")) + "\n")
+		writeBranches(out, b.Calls, indent+"  ")
+	}
+}
+
+func allocationTitle(a *analysis.Allocation) string {
+	return fmt.Sprintf("%s, %s, the %s: %s in %s objects a call", a.Part, a.Variant, a.End, byteSize(int(a.Bytes)), plain(a.Objects))
+}
+
+func allocationLine(bytes, objects float64, text string) string {
+	return fmt.Sprintf("%5.1f%% %5.1f%%  %s", 100*bytes, 100*objects, text)
+}
+
+// shortFunction is a function's name without the path of its package.
+func shortFunction(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
