@@ -17,7 +17,7 @@ type buffer struct {
 
 // bufferSizes leave room above a power of two for the prefix and field tags of a
 // message whose content is one.
-var bufferSizes = [...]int{512, 4<<10 + 128, 16<<10 + 128, 32<<10 + 128, 64<<10 + 128, 256<<10 + 128, 1<<20 + 128, 4<<20 + 128}
+var bufferSizes = [...]int{512, 4<<10 + 128, 16<<10 + 128, 32<<10 + 128, 64<<10 + 128, 256<<10 + 128, 512<<10 + 128, 1<<20 + 128, 4<<20 + 128}
 
 var bufferPools [len(bufferSizes)]sync.Pool
 

@@ -179,6 +179,9 @@ func (c *Conn) Ending() (waiting, open int) {
 	return c.ending, c.streams.n + c.ending // what is answered is gone
 }
 
+// SetOutputLimit changes Config's.
+func (c *Conn) SetOutputLimit(n int) { c.cfg.OutputLimit = n }
+
 // TakeOutput hands over all that waits. The caller writes it, calls its Recycle
 // and gives it back with the next call; until then the Conn fills another.
 func (c *Conn) TakeOutput(written *Output) *Output {
