@@ -3,7 +3,6 @@ package fastgrpc
 import (
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"golang.org/x/net/http2/hpack"
@@ -43,29 +42,28 @@ type call struct {
 	unprocessed bool           // the server promises that it did nothing
 }
 
-var calls = sync.Pool{New: func() any {
-	c := &call{signal: make(chan struct{}, 1)}
-	c.h2.Owner = c
-	return c
-}}
-
-// newUnaryCall takes a call from the pool.
-func newUnaryCall(info *callInfo) *call {
-	c := calls.Get().(*call)
-	c.assembler.limit = info.maxReceive
-	c.queue = c.first[:0]
-	c.keepFields = info.header != nil || info.trailer != nil || info.observer != nil
-	return c
+// newUnaryCall takes a call from the client's pool: a pool of its own, because calls
+// hold channels, which must not leave a test's bubble (testing/synctest).
+func (c *Client) newUnaryCall(info *callInfo) *call {
+	u, _ := c.calls.Get().(*call)
+	if u == nil {
+		u = &call{signal: make(chan struct{}, 1)}
+		u.h2.Owner = u
+	}
+	u.assembler.limit = info.maxReceive
+	u.queue = u.first[:0]
+	u.keepFields = info.header != nil || info.trailer != nil || info.observer != nil
+	return u
 }
 
 // recycle puts a call back whose end its caller has been signalled, or that never
 // began.
-func (c *call) recycle() {
-	c.drop()
-	signal := c.signal
-	*c = call{signal: signal}
-	c.h2.Owner = c
-	calls.Put(c)
+func (c *Client) recycle(u *call) {
+	u.drop()
+	signal := u.signal
+	*u = call{signal: signal}
+	u.h2.Owner = u
+	c.calls.Put(u)
 }
 
 // err is what the call ended with.

@@ -37,6 +37,7 @@ type Client struct {
 	runsLock sync.Mutex
 	pick     atomic.Pointer[picker]
 	pool     pool
+	calls    sync.Pool    // of *call, the unary ones
 	pingTime atomic.Int64 // keepalive time in force
 }
 
@@ -168,11 +169,11 @@ func (c *Client) attempt(ctx context.Context, in *invocation) (again bool, err e
 	if err != nil {
 		return false, err
 	}
-	u := newUnaryCall(info)
+	u := c.newUnaryCall(info)
 	cc, err := c.openOnAny(ctx, u, in.method, info, in.fields)
 	if err != nil {
 		b.Release()
-		u.recycle()
+		c.recycle(u)
 		return false, err
 	}
 	size := len(b.data) - prefixLen
@@ -197,7 +198,7 @@ func (c *Client) attempt(ctx context.Context, in *invocation) (again bool, err e
 
 // conclude reads the answer of a unary call that has ended.
 func (c *Client) conclude(u *call, reply any, info *callInfo) error {
-	defer u.recycle()
+	defer c.recycle(u)
 	if info.peer != nil {
 		*info.peer = *u.conn.peer
 	}
