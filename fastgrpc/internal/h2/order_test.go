@@ -1,0 +1,291 @@
+package h2
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"testing"
+)
+
+// The model: what RFC 9113 says of a server's streams, told a second time and as simply
+// as can be, to be compared with the machine.
+
+// streamState is a stream's state as its client sees it, RFC 9113 section 5.1.
+type streamState int
+
+const (
+	stateIdle streamState = iota
+	stateOpen
+	stateHalfClosed // the client has ended its side
+	stateEnded      // by the client, or by both
+	stateReset      // by the server, which forgives what comes late
+)
+
+// verdict is what a frame must lead to: the connection's end or the stream's with one of
+// some codes, or neither.
+type verdict struct {
+	connection, stream []ErrCode
+}
+
+var fine = verdict{}
+
+func endsConnection(codes ...ErrCode) verdict { return verdict{connection: codes} }
+func endsStream(code ErrCode) verdict         { return verdict{stream: []ErrCode{code}} }
+
+type model struct {
+	streams map[uint32]streamState
+	last    uint32 // the highest the client opened
+	block   struct {
+		id  uint32 // 0 while no block is under way
+		end bool
+	}
+}
+
+func (m *model) state(id uint32) streamState {
+	s := m.streams[id]
+	if s == stateIdle && id%2 == 1 && id <= m.last {
+		return stateEnded // opening one closes all below it, section 5.1.1
+	}
+	return s
+}
+
+func (m *model) open() int {
+	n := 0
+	for _, s := range m.streams {
+		if s == stateOpen || s == stateHalfClosed {
+			n++
+		}
+	}
+	return n
+}
+
+// judge says what a frame leads to, and follows it.
+func (m *model) judge(h FrameHeader, payload []byte) verdict {
+	if m.block.id != 0 && (h.Type != FrameContinuation || h.StreamID != m.block.id) {
+		return endsConnection(CodeProtocol)
+	}
+	lengths := map[FrameType]int{FramePriority: 5, FrameRSTStream: 4, FramePing: 8, FrameWindowUpdate: 4}
+	if want, fixed := lengths[h.Type]; fixed && len(payload) != want {
+		return endsConnection(CodeFrameSize, CodeProtocol) // where it is on the wrong stream as well
+	}
+	switch h.Type {
+	case FrameSettings, FramePing, FrameGoAway:
+		if h.StreamID != 0 {
+			return endsConnection(CodeProtocol)
+		}
+	case FramePushPromise:
+		return endsConnection(CodeProtocol)
+	case FrameHeaders:
+		if h.StreamID%2 == 0 {
+			return endsConnection(CodeProtocol)
+		}
+		m.block.id, m.block.end = h.StreamID, h.Has(FlagEndStream)
+		return m.judgeBlock(h)
+	case FrameContinuation:
+		if m.block.id == 0 {
+			return endsConnection(CodeProtocol)
+		}
+		return m.judgeBlock(h)
+	case FrameData, FrameRSTStream, FrameWindowUpdate, FramePriority:
+		return m.judgeStream(h, payload)
+	}
+	return fine
+}
+
+// judgeBlock follows a request's block, which on an open stream is no trailers.
+func (m *model) judgeBlock(h FrameHeader) verdict {
+	if !h.Has(FlagEndHeaders) {
+		return fine
+	}
+	id := m.block.id
+	m.block.id = 0
+	switch m.state(id) {
+	case stateIdle:
+		m.last = id
+		if m.open() == orderStreams {
+			m.streams[id] = stateReset
+			return endsStream(CodeRefusedStream)
+		}
+		m.streams[id] = stateOpen
+		if m.block.end {
+			m.streams[id] = stateHalfClosed
+		}
+	case stateOpen:
+		m.streams[id] = stateReset
+		return endsStream(CodeProtocol)
+	case stateHalfClosed:
+		m.streams[id] = stateReset
+		return endsStream(CodeStreamClosed)
+	case stateEnded:
+		return endsConnection(CodeStreamClosed, CodeProtocol)
+	case stateReset:
+	}
+	return fine
+}
+
+func (m *model) judgeStream(h FrameHeader, payload []byte) verdict {
+	zero := h.Type == FrameWindowUpdate && binary.BigEndian.Uint32(payload) == 0
+	state := m.state(h.StreamID)
+	switch {
+	case h.StreamID == 0 && h.Type == FrameWindowUpdate && !zero:
+		return fine
+	case h.StreamID == 0:
+		return endsConnection(CodeProtocol)
+	case h.Type == FramePriority:
+		return fine
+	case state == stateIdle:
+		return endsConnection(CodeProtocol)
+	case state == stateReset:
+		return fine
+	case h.Type == FrameData && state == stateEnded:
+		return endsStream(CodeStreamClosed)
+	case state == stateEnded:
+		return fine
+	case h.Type == FrameRSTStream:
+		m.streams[h.StreamID] = stateEnded
+	case zero:
+		m.streams[h.StreamID] = stateReset
+		return endsStream(CodeProtocol)
+	case h.Type == FrameData && state == stateHalfClosed:
+		m.streams[h.StreamID] = stateReset
+		return endsStream(CodeStreamClosed)
+	case h.Type == FrameData && h.Has(FlagEndStream):
+		m.streams[h.StreamID] = stateHalfClosed
+	}
+	return fine
+}
+
+// answered follows the server's own whole answer, or its reset.
+func (m *model) answered(id uint32, reset bool) {
+	switch {
+	case reset, m.streams[id] == stateOpen:
+		m.streams[id] = stateReset // an early answer ends with a reset, section 8.1
+	default:
+		m.streams[id] = stateEnded
+	}
+}
+
+// play reads a step's frame from three bytes; false is the server's own turn.
+func (m *model) play(kind, arg, flags byte) (h FrameHeader, payload []byte, client bool) {
+	h = FrameHeader{Type: FrameType(kind % 12), StreamID: uint32(arg % 28)}
+	switch h.Type {
+	case FrameData:
+		payload, h.Flags = []byte("data"), flags&FlagEndStream
+	case FrameHeaders:
+		h.Flags = flags & (FlagEndStream | FlagEndHeaders)
+		if payload = requestBlock(); !h.Has(FlagEndHeaders) {
+			payload = payload[:5]
+		}
+	case FrameContinuation:
+		if h.Flags = flags & FlagEndHeaders; h.Flags != 0 {
+			payload = requestBlock()[5:]
+		}
+	case FramePriority:
+		payload = binary.BigEndian.AppendUint32(nil, h.StreamID+1)
+		payload = append(payload, 1)
+	case FrameRSTStream:
+		payload = []byte{0, 0, 0, byte(CodeCancel)}
+	case FrameWindowUpdate:
+		payload = []byte{0, 0, 0, flags & 1}
+	case FramePing, FrameGoAway:
+		payload = make([]byte, 8)
+	case FramePushPromise:
+		payload, h.Flags = append([]byte{0, 0, 0, 2}, requestBlock()...), FlagEndHeaders
+	case 11:
+		return h, nil, false
+	}
+	if flags&0x40 != 0 && h.Type != FrameSettings && h.Type != FrameGoAway && h.Type != FrameData && len(payload) > 0 &&
+		h.Type != FrameHeaders && h.Type != FrameContinuation && h.Type != FramePushPromise {
+		payload = payload[1:] // of the wrong length
+	}
+	h.Length = len(payload)
+	return h, payload, true
+}
+
+// orderStreams is how many streams the server has room for.
+const orderStreams = 3
+
+// FuzzOrder plays legal and illegal orders of frames to a server, which must take each
+// frame as the model does.
+func FuzzOrder(f *testing.F) {
+	const both = FlagEndStream | FlagEndHeaders
+	f.Add([]byte{1, 1, FlagEndHeaders, 0, 1, 0, 0, 1, FlagEndStream, 11, 1, 0, 0, 1, 0})
+	f.Add([]byte{1, 5, both, 1, 3, both})
+	f.Add([]byte{1, 1, 0, 9, 1, 0, 9, 1, FlagEndHeaders, 3, 1, 0, 8, 1, 0, 0, 1, 0})
+	f.Add([]byte{1, 1, both, 11, 1, 1, 0, 1, 0, 8, 1, 0, 1, 1, both})
+	f.Add([]byte{1, 1, FlagEndHeaders, 1, 1, both, 8, 0, 1, 6, 0, 0x40})
+	f.Fuzz(func(t *testing.T, script []byte) {
+		cfg := testConfig
+		cfg.MaxStreams = orderStreams
+		r := begun(t, cfg)
+		m := &model{streams: map[uint32]streamState{}}
+		for ; len(script) >= 3 && r.conn.FramesIn < 60; script = script[3:] {
+			h, payload, client := m.play(script[0], script[1], script[2])
+			if !client {
+				answer(r, m, h.StreamID, script[2]&1 != 0)
+				continue
+			}
+			want := m.judge(h, payload)
+			_, err := r.conn.Feed(0, append(AppendFrameHeader(nil, h), payload...), 10)
+			if !check(t, r, m, h, want, err) {
+				return
+			}
+		}
+	})
+}
+
+// answer is the server's turn on a stream, where it has one.
+func answer(r *recorder, m *model, id uint32, reset bool) {
+	for _, s := range r.streams {
+		if s.ID() != id || !s.Open() {
+			continue
+		}
+		if reset {
+			r.conn.Reset(s, CodeInternal)
+		} else {
+			r.conn.SendHeaders(s, responseRun, nil)
+			r.conn.SendTrailers(s, trailerRun, nil)
+		}
+		r.conn.Release(s)
+		m.answered(id, reset)
+	}
+	r.take()
+}
+
+// check compares what the machine did with the verdict; false ends the play.
+func check(t *testing.T, r *recorder, m *model, h FrameHeader, want verdict, err error) bool {
+	t.Helper()
+	var fault *ConnError
+	if errors.As(err, &fault) != (len(want.connection) > 0) || fault != nil && !slices.Contains(want.connection, fault.Code) {
+		t.Fatalf("%+v: the connection ended with %v, want %v", h, err, want.connection)
+	}
+	out := r.take()
+	var resets []ErrCode
+	goAway := false
+	for at := 0; at < len(out); {
+		answer := ParseFrameHeader(out[at:])
+		body := out[at+FrameHeaderLen:]
+		switch answer.Type {
+		case FrameRSTStream:
+			resets = append(resets, ErrCode(binary.BigEndian.Uint32(body)))
+		case FrameGoAway:
+			goAway = true
+			if last := binary.BigEndian.Uint32(body); last != m.last {
+				t.Fatalf("%+v: GOAWAY names stream %d, want %d", h, last, m.last)
+			}
+		}
+		at += FrameHeaderLen + answer.Length
+	}
+	if goAway != (fault != nil) || !slices.Equal(resets, want.stream) {
+		t.Fatalf("%+v: GOAWAY %v, resets %v, want %+v", h, goAway, resets, want)
+	}
+	if got := r.conn.OpenStreams(); got != m.open() {
+		t.Fatalf("%+v: %d streams are open, want %d", h, got, m.open())
+	}
+	for _, s := range r.streams {
+		if !s.Open() {
+			r.conn.Release(s)
+		}
+	}
+	return fault == nil
+}
