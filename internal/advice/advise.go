@@ -28,7 +28,7 @@ func Advise(s *analysis.Summary) []string {
 	main := slices.MaxFunc(fields, func(a, b *field) int { return len(a.cells) - len(b.cells) })
 	doubts := invalid(s)
 	if isScenarios(s, fields) {
-		return slices.Concat(partial(s), scenarios(s), doubts, caution(s))
+		return slices.Concat(partial(s), claims(s), scenarios(s), doubts, caution(s))
 	}
 	var storms []string
 	for _, f := range fields {
@@ -37,7 +37,7 @@ func Advise(s *analysis.Summary) []string {
 	if len(main.sizes) == 0 {
 		return slices.Concat(partial(s), doubts, storms)
 	}
-	sentences := partial(s)
+	sentences := append(partial(s), claims(s)...)
 	if s.IsSweep() {
 		return append(append(append(sentences, bottlenecks(s)...), doubts...), caution(s)...)
 	}
@@ -67,6 +67,9 @@ func Advise(s *analysis.Summary) []string {
 	sentences = append(sentences, crossovers(s, fields)...)
 	sentences = append(sentences, limits(s)...)
 	sentences = append(sentences, cost(main)...)
+	for _, f := range fields {
+		sentences = append(sentences, bulk(f)...)
+	}
 	sentences = append(sentences, bound(main)...)
 	sentences = append(sentences, shares(s)...)
 	sentences = append(sentences, allocations(s)...)

@@ -54,6 +54,9 @@ func Summarize(m *record.Manifest, records []*record.Record) (*Summary, error) {
 	s.Scalings = scalings(points, m.Seed)
 	s.Shares = findShares(points)
 	s.Allocations = findAllocations(place, profiled)
+	if s.Claims, err = judgeClaims(m, points); err != nil {
+		return nil, fmt.Errorf("analysis: %w", err)
+	}
 	s.Settings = settings(points)
 	s.Machine = machineLimits(points)
 	return s, nil

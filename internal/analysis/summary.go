@@ -45,6 +45,7 @@ type Summary struct {
 	Scalings    []Scaling
 	Shares      []Shares
 	Allocations []Allocation
+	Claims      []Claim
 
 	Settings []Setting
 	Machine  []MachineLimit

@@ -31,6 +31,7 @@ type Object struct {
 	WarmUps     []WarmUpObject     `json:"warm_ups"`
 	Contrasts   []ContrastObject   `json:"contrasts"`
 	Scalings    []ScalingObject    `json:"scalings"`       // how throughput follows the calls in flight
+	Claims      []ClaimObject      `json:"claims"`         // of the scenario, and whether they hold here
 	Allocations []AllocationObject `json:"allocations"`    // where an end's heap allocations come from
 	Settings    []SettingObject    `json:"settings"`       // that are not a library's default
 	Machine     []MachineObject    `json:"machine_limits"` // those of the machine that a trial could have run into

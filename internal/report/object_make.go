@@ -31,6 +31,7 @@ func NewObject(run *Run) *Object {
 		WarmUps:     each(s.WarmUps, warmUpObject),
 		Contrasts:   each(s.Contrasts, contrastObject),
 		Scalings:    each(s.Scalings, scalingObject),
+		Claims:      each(s.Claims, claimObject),
 		Allocations: each(s.Allocations, allocationObject),
 		Settings:    each(s.Settings, settingObject),
 		Machine:     each(s.Machine, machineObject),

@@ -76,6 +76,11 @@ func (c *checker) scenario(s *Scenario) *problem {
 			return c.problem(at{"parts", i}, "too large: up to part %s these are more than %d trials; use fewer sizes, clients, stacks or repeats", p.Name, maxTrials)
 		}
 	}
+	for i, claim := range s.Claims {
+		if err := s.claim(claim); err != nil {
+			return c.problem(at{"claims", i}, "%v", err)
+		}
+	}
 	return nil
 }
 

@@ -37,6 +37,8 @@ type Scenario struct {
 	Reduction Reduction `json:"quick"`
 	// The parts, in the order in which they are measured.
 	Parts []Part `json:"parts" jsonschema:"required,minItems=1"`
+	// What is claimed elsewhere, and is to be judged by what is measured here.
+	Claims []Claim `json:"claims,omitempty"`
 }
 
 // Part is one matrix: every stack with every size and every number of clients.
@@ -232,6 +234,7 @@ func (s *Scenario) Only(parts ...string) (*Scenario, error) {
 	only.Parts = slices.DeleteFunc(slices.Clone(s.Parts), func(p Part) bool {
 		return !slices.Contains(parts, p.Name)
 	})
+	only.Claims = slices.DeleteFunc(slices.Clone(s.Claims), func(c Claim) bool { return !c.about(only.Parts) })
 	if len(only.Parts) == 0 {
 		return nil, fmt.Errorf("scenario %s: name at least one part of %s", s.Name, strings.Join(names, ", "))
 	}
@@ -239,18 +242,21 @@ func (s *Scenario) Only(parts ...string) (*Scenario, error) {
 }
 
 // With returns the scenario with those of its yardsticks among the stacks that are
-// wanted, behind the others. Of the rest nothing is left.
+// wanted, behind the others.
 func (s *Scenario) With(wanted func(yardstick Variant) bool) *Scenario {
 	with := *s
 	with.Parts = slices.Clone(s.Parts)
 	for i, p := range s.Parts {
+		var left []Variant
 		stacks := slices.Clone(p.Stacks)
 		for _, v := range p.Yardsticks {
-			if wanted(v) && !slices.Contains(texts(stacks), v.String()) {
+			if wanted(v) {
 				stacks = append(stacks, v)
+			} else {
+				left = append(left, v)
 			}
 		}
-		with.Parts[i].Stacks, with.Parts[i].Yardsticks = stacks, nil
+		with.Parts[i].Stacks, with.Parts[i].Yardsticks = stacks, left
 	}
 	return &with
 }

@@ -1,0 +1,150 @@
+package analysis
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+)
+
+// Claim is a claim of the scenario and what the run says to it.
+type Claim struct {
+	scenario.Claim
+	Clients int // that it was judged with; 0 where it was not
+	Pairs   int // repeats in which all that it is about has a valid trial
+	// OfFigure and AgainstFigure are the two figures, in microseconds or a
+	// second; absent where they were not measured.
+	OfFigure, AgainstFigure *Figure
+	// Ratio is of the two, or, of a claim that one part's ratio is below another's,
+	// of the two ratios.
+	Ratio   Figure
+	Outcome Outcome
+}
+
+// Outcome is what a run says to a claim.
+type Outcome string
+
+// The outcomes.
+const (
+	Holds      Outcome = "holds"         // as much as is claimed, or more
+	HoldsLess  Outcome = "holds less"    // there is a difference in that direction, and it is smaller
+	HoldsNot   Outcome = "does not hold" // there is none, or not one as large
+	Open       Outcome = "undecided"     // these trials cannot tell
+	Unmeasured Outcome = "not measured"
+)
+
+// claimed are the figures that claims are about.
+var claimed = map[scenario.Figure]metric{
+	scenario.MeanTime:   meanResponse,
+	scenario.CPU:        cpuOfBoth,
+	scenario.ClientCPU:  cpuOf(clientOf),
+	scenario.ServerCPU:  cpuOf(serverOf),
+	scenario.Throughput: throughput,
+}
+
+// cpuOf is what a request costs one end, in microseconds; 0 where it was not measured.
+func cpuOf(end func(trial) record.Process) metric {
+	return func(t trial) float64 {
+		cost, _ := cpuPerRequest(t, end(t))
+		return cost
+	}
+}
+
+// judgeClaims judges those that the manifest's scenario has.
+func judgeClaims(m *record.Manifest, points []*point) ([]Claim, error) {
+	var written struct {
+		Claims []scenario.Claim `json:"claims"`
+	}
+	if len(m.Scenario) > 0 {
+		if err := json.Unmarshal(m.Scenario, &written); err != nil {
+			return nil, fmt.Errorf("the claims of the manifest's scenario: %w", err)
+		}
+	}
+	var all []Claim
+	for _, c := range written.Claims {
+		all = append(all, judgeClaim(c, points))
+	}
+	return all, nil
+}
+
+func judgeClaim(c scenario.Claim, points []*point) Claim {
+	judged := Claim{Claim: c, Outcome: Unmeasured}
+	of, known := claimed[c.Figure]
+	sides := pairOf(c.Part, c, points)
+	if !known || sides == nil {
+		return judged
+	}
+	judged.Clients = sides[0].cell.Clients
+	judged.OfFigure, judged.AgainstFigure = medianOf(sides[0], of), medianOf(sides[1], of)
+	if c.Below != "" {
+		beside := pairOf(c.Below, c, points)
+		if beside == nil {
+			return judged
+		}
+		sides = append(sides, beside...)
+	}
+	logs := logsOf(sides, of)
+	ratios := differences(logs[0], logs[1])
+	if c.Below != "" {
+		ratios = differences(ratios, differences(logs[2], logs[3]))
+	}
+	if judged.Pairs = len(ratios); judged.Pairs == 0 {
+		return judged
+	}
+	judged.Ratio, _ = ratioOf(ratios)
+	judged.Outcome = outcome(judged.Ratio, c.Ratio)
+	return judged
+}
+
+// pairOf are the points of the claim's two variants in a part, with the fewest clients
+// and the smallest size that it has; nil where one is missing.
+func pairOf(part string, c scenario.Claim, points []*point) []*point {
+	least := func(variant string) *point {
+		var found *point
+		for _, p := range points {
+			if p.cell.Part != part || p.cell.Variant != variant {
+				continue
+			}
+			if found == nil || p.cell.Clients < found.cell.Clients ||
+				p.cell.Clients == found.cell.Clients && p.cell.RequestBytes < found.cell.RequestBytes {
+				found = p
+			}
+		}
+		return found
+	}
+	a, b := least(c.Of.String()), least(c.Against.String())
+	if a == nil || b == nil || a.contest() != b.contest() {
+		return nil
+	}
+	return []*point{a, b}
+}
+
+func medianOf(p *point, of metric) *Figure {
+	return known(p.valid(), func(t trial) (float64, bool) { return of(t), of(t) > 0 })
+}
+
+// outcome holds a ratio against what is claimed of it; 0 claims that it is below 1.
+func outcome(ratio Figure, claim float64) Outcome {
+	if ratio.Interval == nil {
+		return Open
+	}
+	low, high := math.Log(ratio.Interval.Low), math.Log(ratio.Interval.High)
+	want := math.Log(claim)
+	switch {
+	case claim == 0:
+		want = 0
+	case claim > 1: // more is claimed: seen from the other side, less is
+		low, high, want = -high, -low, -want
+	}
+	switch {
+	case high < 0 && low <= want:
+		return Holds
+	case high < 0:
+		return HoldsLess
+	case low > 0, low > want:
+		return HoldsNot
+	}
+	return Open
+}

@@ -1,0 +1,85 @@
+package scenario
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Claim is what somebody has published, or says here, put so that the scenario's own
+// cells can answer it: how one variant compares with another. It is judged with the
+// fewest clients and the smallest size of a part.
+type Claim struct {
+	// The row of a published study that says so.
+	Row string `json:"row,omitempty"`
+	// What is claimed, as a clause.
+	Says string `json:"says" jsonschema:"required"`
+	// The part whose cells answer it.
+	Part string `json:"part" jsonschema:"required"`
+	// The variant that the claim is about.
+	Of Variant `json:"of" jsonschema:"required"`
+	// The variant that it is compared with.
+	Against Variant `json:"against" jsonschema:"required"`
+	// What of: the mean response time, a request's CPU time at an end or at
+	// both (cpu), or the throughput.
+	Figure Figure `json:"figure" jsonschema:"required,enum=mean,enum=cpu,enum=client-cpu,enum=server-cpu,enum=throughput"`
+	// How many times the other's figure is claimed, at most where it is below 1
+	// and at least where it is above. If left out, less than the other's.
+	Ratio float64 `json:"ratio,omitempty" jsonschema:"exclusiveMinimum=0"`
+	// Another part with the same two variants: the claim is then that the ratio
+	// is lower here than there.
+	Below string `json:"below,omitempty"`
+}
+
+// Figure is what a claim is about.
+type Figure string
+
+// The figures.
+const (
+	MeanTime   Figure = "mean"
+	CPU        Figure = "cpu"
+	ClientCPU  Figure = "client-cpu"
+	ServerCPU  Figure = "server-cpu"
+	Throughput Figure = "throughput"
+)
+
+var claimable = []string{string(MeanTime), string(CPU), string(ClientCPU), string(ServerCPU), string(Throughput)}
+
+// claim says what is wrong with one.
+func (s *Scenario) claim(c Claim) error {
+	switch {
+	case c.Says == "":
+		return errors.New("a claim needs `says`: what is claimed")
+	case !slices.Contains(claimable, string(c.Figure)):
+		return fmt.Errorf("figure: %s", Suggest(string(c.Figure), claimable))
+	case c.Ratio < 0:
+		return fmt.Errorf("ratio: want more than 0, found %v", c.Ratio)
+	case c.Ratio > 0 && c.Below != "":
+		return errors.New("ratio and below are different claims: give one of them")
+	}
+	for _, name := range []string{c.Part, cmp.Or(c.Below, c.Part)} {
+		i := slices.IndexFunc(s.Parts, func(p Part) bool { return p.Name == name })
+		if i < 0 {
+			return fmt.Errorf("the claim is about part %q, which there is not", name)
+		}
+		if s.Parts[i].Profile != "" {
+			return fmt.Errorf("part %s is profiled, and not measured: a claim needs figures", name)
+		}
+		measurable := slices.Concat(texts(s.Parts[i].Stacks), texts(s.Parts[i].Yardsticks))
+		for _, v := range []Variant{c.Of, c.Against} {
+			if !slices.Contains(measurable, v.String()) {
+				return fmt.Errorf("the claim is about %s, which is none of the stacks of part %s", v, name)
+			}
+		}
+	}
+	return nil
+}
+
+// about tells whether the claim can be judged by these parts.
+func (c Claim) about(parts []Part) bool {
+	has := func(name string) bool {
+		return name == "" || slices.ContainsFunc(parts, func(p Part) bool { return p.Name == name })
+	}
+	return has(c.Part) && has(c.Below)
+}
