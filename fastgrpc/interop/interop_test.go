@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/testdata"
 
 	"wirelab.dev/fastgrpc"
 )
@@ -171,9 +172,8 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// TestConformance runs h2spec's generic, http2 and hpack suites. There are no
-// exceptions. The header length is raised so that its overlong HEADERS frame is
-// longer than the frames that the server accepts.
+// TestConformance runs h2spec's generic, http2 and hpack suites; see the package's
+// comment for the header length.
 func TestConformance(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(fmt.Sprintf("tls=%v", secure), func(t *testing.T) {
@@ -189,17 +189,44 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestGrpcurl uses reflection, health and a call, as an operator would.
+// TestGrpcurl does what an operator would: looks around by reflection, asks for health,
+// and makes each kind of call, with metadata, a failure and a deadline.
 func TestGrpcurl(t *testing.T) {
 	address := "127.0.0.1:" + startServer(t, "ours/server", false)
-	if out := runProgram(t, "theirs/grpcurl", "-plaintext", address, "list"); !strings.Contains(out, "grpc.testing.TestService") {
-		t.Errorf("list: %s", out)
+	const service = "grpc.testing.TestService/"
+	for _, c := range []struct {
+		name string
+		args []string
+		want string
+		exit int // 64 more than the code
+	}{
+		{"list", []string{address, "list"}, "grpc.testing.TestService", 0},
+		{"describe", []string{address, "describe", "grpc.testing.SimpleRequest"}, "response_size", 0},
+		{"health", []string{address, "grpc.health.v1.Health/Check"}, "SERVING", 0},
+		{"unary", []string{"-d", `{"response_size":3}`, address, service + "UnaryCall"}, `"AAAA"`, 0},
+		{"output", []string{"-d", `{"response_parameters":[{"size":1},{"size":2}]}`, address, service + "StreamingOutputCall"}, `"AAA="`, 0},
+		{"input", []string{"-d", `{"payload":{"body":"AAAA"}} {"payload":{"body":"AAAA"}}`, address, service + "StreamingInputCall"}, `"aggregatedPayloadSize": 6`, 0},
+		{"duplex", []string{"-d", `{"response_parameters":[{"size":1}]} {"response_parameters":[{"size":2}]}`, address, service + "FullDuplexCall"}, `"AAA="`, 0},
+		{"header", []string{"-v", "-H", initialKey + ": hello", address, service + "UnaryCall"}, initialKey + ": hello", 0},
+		{"trailer", []string{"-v", "-H", trailingKey + ": q83v", address, service + "UnaryCall"}, trailingKey + ": q83v", 0},
+		{"failure", []string{"-d", `{"response_status":{"code":9,"message":"not now"}}`, address, service + "UnaryCall"}, "not now", 64 + 9},
+		{"deadline", []string{"-max-time", "0.2", "-d", `{"response_parameters":[{"interval_us":9000000}]}`, address, service + "StreamingOutputCall"}, "DeadlineExceeded", 64 + 4},
+	} {
+		t.Run(c.name, func(t *testing.T) { checkGrpcurl(t, append([]string{"-plaintext"}, c.args...), c.want, c.exit) })
 	}
-	if out := runProgram(t, "theirs/grpcurl", "-plaintext", address, "grpc.health.v1.Health/Check"); !strings.Contains(out, "SERVING") {
-		t.Errorf("health: %s", out)
-	}
-	if out := runProgram(t, "theirs/grpcurl", "-plaintext", "-d", `{"response_size":3}`, address, "grpc.testing.TestService/UnaryCall"); !strings.Contains(out, "AAAA") {
-		t.Errorf("call: %s", out)
+	t.Run("TLS", func(t *testing.T) {
+		address := "127.0.0.1:" + startServer(t, "ours/server", true)
+		args := []string{"-cacert", testdata.Path("ca.pem"), "-servername", "foo.test.google.fr", "-d", `{"response_size":3}`, address, service + "UnaryCall"}
+		checkGrpcurl(t, args, `"AAAA"`, 0)
+	})
+}
+
+func checkGrpcurl(t *testing.T, args []string, want string, exit int) {
+	t.Helper()
+	cmd := exec.Command(program(t, "theirs/grpcurl"), args...)
+	out, _ := cmd.CombinedOutput() // the exit code says more
+	if got := cmd.ProcessState.ExitCode(); got != exit || !strings.Contains(string(out), want) {
+		t.Errorf("exit code %d, want %d and %q in:\n%s", got, exit, want, out)
 	}
 }
 
