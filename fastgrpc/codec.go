@@ -150,7 +150,7 @@ func codecFor(subtype string) codec {
 		subtype = grpcproto.Name
 	}
 	if v2 := encoding.GetCodecV2(subtype); v2 != nil {
-		if subtype == grpcproto.Name && reflect.TypeOf(v2).Elem().PkgPath() == standardProtoPackage {
+		if subtype == grpcproto.Name && isStandard(v2) {
 			return protoCodec{}
 		}
 		return codecV2{v2}
@@ -161,7 +161,12 @@ func codecFor(subtype string) codec {
 	return nil
 }
 
-const standardProtoPackage = "google.golang.org/grpc/encoding/proto"
+// isStandard tells grpc-go's proto codec, a pointer, from a program's, which may be
+// anything.
+func isStandard(c encoding.CodecV2) bool {
+	t := reflect.TypeOf(c)
+	return t.Kind() == reflect.Pointer && t.Elem().PkgPath() == "google.golang.org/grpc/encoding/proto"
+}
 
 // encodeMessage marshals v, compresses it where asked, and fills in the prefix.
 func encodeMessage(c codec, compressor encoding.Compressor, v any, limit int) (*buffer, error) {

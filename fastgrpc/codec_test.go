@@ -1,8 +1,12 @@
 package fastgrpc
 
 import (
+	"sync/atomic"
 	"testing"
 
+	"google.golang.org/grpc/encoding"
+	grpcproto "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
@@ -41,5 +45,33 @@ func TestVTMethods(t *testing.T) {
 			t.Errorf("%+v: vtprotobuf wrote %d times and read %d times, want %d", codec, v.written, v.read, uses)
 		}
 		b.Release()
+	}
+}
+
+// counted is a codec as programs register one in place of grpc-go's own: a value, not
+// a pointer.
+type counted struct {
+	encoding.CodecV2
+	n *atomic.Int32
+}
+
+func (c counted) Marshal(v any) (mem.BufferSlice, error) {
+	c.n.Add(1)
+	return c.CodecV2.Marshal(v)
+}
+
+// TestReplacedProtoCodec: a codec that the program registers under the name of
+// grpc-go's own is used.
+func TestReplacedProtoCodec(t *testing.T) {
+	own := encoding.GetCodecV2(grpcproto.Name)
+	t.Cleanup(func() { encoding.RegisterCodecV2(own) })
+	replaced := counted{own, new(atomic.Int32)}
+	encoding.RegisterCodecV2(replaced)
+	_, target := startFast(t)
+	if err := ping(testContext(t), dialFast(t, target)); err != nil {
+		t.Fatal(err)
+	}
+	if n := replaced.n.Load(); n != 2 {
+		t.Errorf("the codec wrote %d messages, want the request and the response", n)
 	}
 }
