@@ -327,32 +327,6 @@ func (c *Client) callFields(ctx context.Context, method string, info *callInfo) 
 	return fields, nil
 }
 
-func (c *Client) appendCredentials(ctx context.Context, fields []hpack.HeaderField, method string, info *callInfo) ([]hpack.HeaderField, error) {
-	service := method
-	if i := strings.LastIndexByte(method, '/'); i > 0 {
-		service = method[:i]
-	}
-	uri := "https://" + strings.TrimSuffix(c.authority, ":443") + service
-	for _, creds := range info.creds {
-		if creds.RequireTransportSecurity() && c.scheme != "https" {
-			return nil, status.Error(codes.Unauthenticated, "fastgrpc: per-call credentials require transport security")
-		}
-		values, err := creds.GetRequestMetadata(ctx, uri)
-		if err != nil {
-			if st, ok := status.FromError(err); ok {
-				return nil, st.Err()
-			}
-			return nil, status.Errorf(codes.Unauthenticated, "fastgrpc: per-call credentials: %v", err)
-		}
-		md := metadata.New(values)
-		if err := validateMetadata(md); err != nil {
-			return nil, status.Error(codes.Internal, err.Error())
-		}
-		fields = appendMetadata(fields, md)
-	}
-	return fields, nil
-}
-
 // observer reports one call to a stats handler. A call has none where no handler
 // is set, and pays nothing.
 type observer struct {
