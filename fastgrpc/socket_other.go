@@ -10,9 +10,11 @@ import (
 // newSocketReader returns what the reader reads from: here it does not spin.
 func newSocketReader(nc net.Conn) io.Reader { return nc }
 
-// prompt does not exist here: only the writer writes.
-type prompt struct{}
+// socketWriter does not exist here: connections are written to as they are.
+type socketWriter struct{}
 
-func newPrompt(net.Conn) *prompt { return nil }
+func newSocketWriter(net.Conn) *socketWriter { return nil }
 
-func (*prompt) write([]byte) (int, error) { return 0, nil }
+func (*socketWriter) writeNow([]byte) (int, error) { return 0, nil }
+
+func (*socketWriter) writeAll([]byte) error { return nil }

@@ -16,10 +16,10 @@ import (
 // quarter the latency and to halve the CPU time. It gives up the habit for a while
 // when it does not pay, so a connection with rare calls spends next to nothing.
 type spinner struct {
-	nc     net.Conn
 	raw    syscall.RawConn
 	try    func(fd uintptr) bool
 	buf    []byte
+	wait   bool // for something to read
 	n      int
 	err    error
 	misses int // spins in a row that found nothing
@@ -43,43 +43,58 @@ func newSocketReader(nc net.Conn) io.Reader {
 	if err != nil {
 		return nc
 	}
-	s := &spinner{nc: nc, raw: raw}
-	s.try = func(fd uintptr) bool {
-		s.n, s.err = syscall.Read(int(fd), s.buf)
-		return true // never wait
-	}
+	s := &spinner{raw: raw}
+	s.try = s.tryOnce
 	return s
+}
+
+// tryOnce reads what is there; false asks to be called again when something is.
+func (s *spinner) tryOnce(fd uintptr) (done bool) {
+	for {
+		s.n, s.err = readSocket(int(fd), s.buf)
+		if s.err != syscall.EINTR { //nolint:errorlint // a bare errno, looked at once a spin
+			return s.err != syscall.EAGAIN || !s.wait //nolint:errorlint // likewise
+		}
+	}
 }
 
 // Read returns what is there, or what comes within a moment, or waits.
 func (s *spinner) Read(p []byte) (int, error) {
-	if s.skip > 0 {
-		s.skip--
-		return s.nc.Read(p)
-	}
 	s.buf = p
 	defer func() { s.buf = nil }()
+	if s.skip > 0 {
+		s.skip--
+		return s.read(true)
+	}
 	began := time.Time{}
 	for {
-		if err := s.raw.Read(s.try); err != nil {
-			return 0, err
-		}
+		n, err := s.read(false)
 		switch {
-		case s.err == nil && s.n == 0:
-			return 0, io.EOF
-		case s.err == nil:
+		case err != syscall.EAGAIN: //nolint:errorlint // a bare errno, looked at once a spin
 			s.misses = 0
-			return s.n, nil
-		case s.err != syscall.EAGAIN && s.err != syscall.EINTR: //nolint:errorlint // the bare errno of the read above, looked at once a spin
-			return 0, s.err
+			return n, err
 		case began.IsZero():
 			began = time.Now()
 		case time.Since(began) > longestSpin:
 			if s.misses++; s.misses >= mostMisses {
 				s.misses, s.skip = 0, skipAfter
 			}
-			return s.nc.Read(p)
+			return s.read(true)
 		}
 		runtime.Gosched()
 	}
+}
+
+// read reads once; where it may not wait, EAGAIN says that nothing was there.
+func (s *spinner) read(wait bool) (int, error) {
+	s.wait = wait
+	switch err := s.raw.Read(s.try); {
+	case err != nil:
+		return 0, err
+	case s.err != nil:
+		return 0, s.err
+	case s.n == 0:
+		return 0, io.EOF
+	}
+	return s.n, nil
 }

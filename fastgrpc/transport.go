@@ -30,12 +30,12 @@ type transport struct {
 
 	wake       chan struct{} // to the writer, once for each time it parked
 	parked     bool
-	writing    bool       // somebody is at the socket
-	written    *h2.Output // the last one written, to be filled again
-	pace       float64    // bytes a second that the socket takes, in long writes
-	direct     *prompt    // writes without waiting; nil where the socket cannot
-	rest       *h2.Output // what direct began to write and the writer is to end
-	err        error      // why the connection ended; set once
+	writing    bool          // somebody is at the socket
+	written    *h2.Output    // the last one written, to be filled again
+	pace       float64       // bytes a second that the socket takes, in long writes
+	out        *socketWriter // nil where the connection must do it
+	rest       *h2.Output    // what a sender began to write and the writer is to end
+	err        error         // why the connection ended; set once
 	loops      sync.WaitGroup
 	onTeardown func()
 
@@ -89,7 +89,7 @@ func (t *transport) init(nc net.Conn, s side, cfg h2.Config) {
 	t.nc, t.side, t.wake = nc, s, make(chan struct{}, 1)
 	if t.socket = socketOf(nc); t.socket != nil {
 		cfg.ReferenceFrom = referenceFrom
-		t.direct = newPrompt(t.socket)
+		t.out = newSocketWriter(t.socket)
 	}
 	t.h2 = h2.NewConn(cfg, s)
 }
@@ -122,7 +122,7 @@ func (t *transport) flush() {
 // yields, makes the two ends take turns: with 50 callers on one connection and a CPU
 // an end, that was measured to cost two fifths of the throughput.
 func (t *transport) send() {
-	if t.direct != nil && !t.writing && t.err == nil {
+	if t.out != nil && !t.writing && t.err == nil {
 		if ending, open := t.h2.Ending(); ending >= max(leastBatch, open/2) {
 			t.writeDirectly()
 		}
@@ -140,7 +140,7 @@ func (t *transport) writeDirectly() {
 	var err error
 	if segments := batch.Segments(); len(segments) == 1 {
 		var n int
-		n, err = t.direct.write(segments[0])
+		n, err = t.out.writeNow(segments[0])
 		t.counters.writes.Add(1)
 		t.counters.bytesOut.Add(uint64(n))
 		batch.Written(n)
@@ -247,6 +247,9 @@ func (t *transport) writeBatch(batch *h2.Output) error {
 		t.buffers = segments
 		_, err := t.buffers.WriteTo(t.socket)
 		return err
+	}
+	if t.out != nil && len(segments) == 1 {
+		return t.out.writeAll(segments[0])
 	}
 	for _, segment := range segments {
 		if _, err := t.nc.Write(segment); err != nil {
