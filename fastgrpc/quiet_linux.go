@@ -14,7 +14,7 @@ import (
 // but slower peer idles between any two batches, so the monitor was woken for every
 // one of them: with 50 callers it took a quarter of the CPU time of a client of
 // grpc-go's server, and of a server of its client. Reads and writes that neither wait
-// nor take long are therefore made quietly.
+// nor take long are therefore made quietly (docs/decisions/0014).
 //
 // The monitor is needed all the same, to preempt a handler that computes for long.
 // It never sleeps beyond the next timer, so a timer that beats while there is quiet
