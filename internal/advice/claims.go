@@ -9,11 +9,27 @@ import (
 
 // claims says of each claim of the scenario whether it holds here, and by what.
 func claims(s *analysis.Summary) []string {
-	var sentences []string
+	var sentences, unmeasured []string
 	for i := range s.Claims {
-		sentences = append(sentences, claimSentence(&s.Claims[i]))
+		c := &s.Claims[i]
+		if c.Outcome == analysis.Unmeasured {
+			unmeasured = append(unmeasured, fmt.Sprintf("%s (%s and %s in %s)", quoted(c), c.Of, c.Against, c.Part))
+		} else {
+			sentences = append(sentences, claimSentence(c))
+		}
+	}
+	if len(unmeasured) > 0 {
+		sentences = append(sentences, "For want of valid trials nothing can be said here to "+list(unmeasured)+".")
 	}
 	return sentences
+}
+
+func quoted(c *analysis.Claim) string {
+	text := "“" + c.Says + "”"
+	if c.Row != "" {
+		text = c.Row + ", " + text
+	}
+	return text
 }
 
 var claimFigures = map[scenario.Figure]string{
@@ -25,23 +41,15 @@ var claimFigures = map[scenario.Figure]string{
 }
 
 var outcomes = map[analysis.Outcome]string{
-	analysis.Holds:      "holds here",
-	analysis.HoldsLess:  "holds here, but for less than is claimed",
-	analysis.HoldsNot:   "does not hold here",
-	analysis.Open:       "undecided here",
-	analysis.Unmeasured: "not measured here",
+	analysis.Holds:     "holds here",
+	analysis.HoldsLess: "holds here, but for less than is claimed",
+	analysis.HoldsNot:  "does not hold here",
+	analysis.Open:      "undecided here",
 }
 
 func claimSentence(c *analysis.Claim) string {
-	lead := "“" + c.Says + "”"
-	if c.Row != "" {
-		lead = c.Row + ", " + lead
-	}
-	sentence := lead + ": " + outcomes[c.Outcome]
-	switch {
-	case c.Outcome == analysis.Unmeasured:
-		return fmt.Sprintf("%s, for want of valid trials of %s and %s in %s.", sentence, c.Of, c.Against, c.Part)
-	case c.Below != "":
+	sentence := quoted(c) + ": " + outcomes[c.Outcome]
+	if c.Below != "" {
 		return fmt.Sprintf("%s: %s's %s over %s's is in %s %s what it is in %s.", sentence, c.Of, claimFigures[c.Figure], c.Against, c.Part, times(c.Ratio), c.Below)
 	}
 	sentence += fmt.Sprintf(": %s has %s %s's %s in %s", c.Of, times(c.Ratio), c.Against, claimFigures[c.Figure], c.Part)

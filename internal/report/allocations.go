@@ -18,7 +18,7 @@ func WriteAllocators(w io.Writer, s *analysis.Summary) error {
 	if len(s.Allocations) == 0 {
 		return nil
 	}
-	fmt.Fprintln(w, "Heap allocations a call, and who allocates most of the bytes, in trials that were profiled and not measured:")
+	fmt.Fprintln(w, "\nHeap allocations a call, and who allocates most of the bytes, in trials that were profiled and not measured:")
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	part := ""
 	for i := range s.Allocations {

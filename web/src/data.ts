@@ -357,6 +357,54 @@ export interface MachineLimit {
   cell: string;
 }
 
+/** A claim of the scenario, and what the run says to it. */
+export interface Claim {
+  row: string;
+  says: string;
+  part: string;
+  clients: number;
+  of: string;
+  against: string;
+  figure: string;
+  claimed_ratio: number | null;
+  below: string;
+  outcome: "holds" | "holds less" | "does not hold" | "undecided" | "not measured";
+  of_figure: number | null;
+  against_figure: number | null;
+  ratio: number | null;
+  pairs: number;
+  intervals: Intervals;
+}
+
+/** Where the heap allocations of one end come from, by trials that were not measured. */
+export interface Allocation {
+  part: string;
+  variant: string;
+  workload: string;
+  clients: number;
+  end: "client" | "server";
+  trials: number;
+  calls: number;
+  bytes_per_call: number;
+  objects_per_call: number;
+  functions: Allocator[];
+  tree: Branch[];
+}
+
+export interface Allocator {
+  function: string;
+  bytes_share: number;
+  objects_share: number;
+}
+
+/** Functions that call one another in a row, and what the last one calls. */
+export interface Branch {
+  functions: string[];
+  bytes_share: number;
+  objects_share: number;
+  calls: Branch[];
+}
+
 export interface Run {
   name: string;
   title: string;
@@ -378,6 +426,8 @@ export interface Run {
   warm_ups: WarmUp[];
   contrasts: Contrast[];
   scalings: Scaling[];
+  claims: Claim[];
+  allocations: Allocation[];
   settings: Setting[];
   machine_limits: MachineLimit[];
   advice: string[];

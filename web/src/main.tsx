@@ -6,7 +6,9 @@ import { useMemo, useState } from "preact/hooks";
 import { readRun, type Cell, type Run } from "./data";
 import { looksOf } from "./look";
 import { clientCPU, serverCPU, tail, throughput } from "./metrics";
+import { Allocations } from "./sections/allocations";
 import { Against } from "./sections/against";
+import { Claims } from "./sections/claims";
 import { Cells } from "./sections/cells";
 import { Bursts, bursts, Courses, scheduled } from "./sections/loads";
 import { Connections, hasConnections } from "./sections/connections";
@@ -31,6 +33,7 @@ function App({ run }: { run: Run }) {
   const further = useMemo(() => [throughput, tail, clientCPU, serverCPU], []);
   const failed = run.cells.some((cell) => cell.survival.failures.length > 0);
   const all: [id: string, title: string, shown: boolean][] = [
+    ["claims", "Claims", run.claims.length > 0],
     ["scaling", "In flight", run.scalings.length > 0],
     ["search", "Search", searched(run).length > 0],
     ["bursts", "Bursts", bursts(run).length > 0],
@@ -44,6 +47,7 @@ function App({ run }: { run: Run }) {
     ["tail", "Tail", true],
     ["ends", "Both ends", hasEnds(run)],
     ["bytes", "On the wire", hasBytes(run)],
+    ["allocations", "Allocations", run.allocations.length > 0],
     ...effectsOf(run),
     ["setup", "Set-up", run.settings.length + run.machine_limits.length > 0],
     ["reproduce", "Reproduce", true],
@@ -55,6 +59,7 @@ function App({ run }: { run: Run }) {
         {all.filter(([, , shown]) => shown).map(([id, title]) => <a key={id} href={`#${id}`}>{title}</a>)}
       </nav>
       <main>
+        <Claims run={run} />
         <Scalings run={run} />
         <Searches run={run} />
         <Bursts run={run} looks={looks} />
@@ -74,6 +79,7 @@ function App({ run }: { run: Run }) {
         <Tail run={run} looks={looks} />
         <Ends run={run} looks={looks} />
         <Bytes run={run} looks={looks} />
+        <Allocations run={run} />
         <Comparisons run={run} />
         <Limits run={run} />
         <Crossovers run={run} />

@@ -1,0 +1,52 @@
+package report
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+)
+
+// TestClaimsAndAllocationsInBrowser shows what the study of gRPC in Go asks for.
+func TestClaimsAndAllocationsInBrowser(t *testing.T) {
+	browser := startBrowser(t)
+	run := fixtureRun(t)
+	of, against := fixtureFigure(16), fixtureFigure(20)
+	run.Summary.Claims = []analysis.Claim{
+		{
+			Claim:   scenario.Claim{Row: "F1", Says: "a codec halves it", Part: "matrix", Of: scenario.Variant{Stack: "tcp"}, Against: scenario.Variant{Stack: "grpc"}, Figure: scenario.ServerCPU, Ratio: 0.5},
+			Clients: 1, Pairs: 3, OfFigure: &of, AgainstFigure: &against, Ratio: fixtureFigure(0.8), Outcome: analysis.HoldsLess,
+		},
+		{Claim: scenario.Claim{Says: "nobody looked", Part: "matrix", Figure: scenario.MeanTime}, Outcome: analysis.Unmeasured},
+	}
+	long := []string{"a.com/rpc.serve", "a.com/rpc.handle", "b.Handler", "b.read", "a.com/rpc.Recv", "c.Unmarshal"}
+	allocation := func(variant, end string, bytes float64) analysis.Allocation {
+		return analysis.Allocation{
+			Cell: record.Cell{Part: "allocations", Variant: variant}, End: end, Trials: 1, Calls: 1000, Bytes: bytes, Objects: 12,
+			Functions: []analysis.Allocator{{Function: "a.com/codec.Copy", Bytes: 0.9, Objects: 0.4}},
+			Tree:      []analysis.Branch{{Functions: long, Bytes: 0.95, Objects: 0.5, Calls: []analysis.Branch{{Functions: []string{"a.com/codec.Copy"}, Bytes: 0.9, Objects: 0.4}}}},
+		}
+	}
+	run.Summary.Allocations = []analysis.Allocation{
+		allocation("grpc", analysis.ServerEnd, 2<<20), allocation("grpc", analysis.ClientEnd, 2048), allocation("tcp", analysis.ServerEnd, 64),
+	}
+	address := writePage(t, run)
+	tab := browser.open(t, address)
+	tab.want("a claim's outcome", `document.querySelector("#claims tbody .outcome").textContent`, "holds less")
+	tab.want("what is claimed", `document.querySelector("#claims tbody td.number").textContent`, "≤ 0.5×")
+	tab.want("what was not measured", `[...document.querySelectorAll("#claims tr.faint td")].map(td => td.textContent).includes("–")`, "true")
+	tab.want("the bytes of each", `[...document.querySelectorAll("#allocations table")][0].querySelector("tbody td").textContent`, "2 MiB")
+	path := `document.querySelector("#allocations .path").textContent`
+	tab.want("a long way, shortened", path, "rpc.serve → 3 more → rpc.Recv → c.Unmarshal")
+	tab.click(`document.querySelector("#allocations .path button")`)
+	tab.want("the whole way", path, "rpc.serve → rpc.handle → b.Handler → b.read → rpc.Recv → c.Unmarshal")
+	tab.want("what is called, further in", `document.querySelectorAll("#allocations .path")[1].textContent`, "codec.Copy")
+	tab.click(`[...document.querySelectorAll("#allocations .choice label")].find(l => l.textContent == "tcp").firstChild`)
+	tab.want("an end that there is", `[...document.querySelectorAll("#allocations .note")][1].textContent`, "Functions that allocate by themselves, at the server of tcp: 1,000 calls.")
+
+	narrow := browser.open(t, address, chromedp.EmulateViewport(360, 800))
+	narrow.want("width of the page", "document.documentElement.scrollWidth", "360")
+}

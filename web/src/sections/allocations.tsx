@@ -1,0 +1,144 @@
+// Where heap allocations come from: by function, and by call tree.
+
+import { useState } from "preact/hooks";
+import { Choice } from "../controls";
+import { distinct, type Allocation, type Branch, type Run } from "../data";
+import { bytes, plain } from "../format";
+
+export function Allocations({ run: { allocations } }: { run: Run }) {
+  const [part, setPart] = useState(allocations[0]?.part ?? "");
+  const [wanted, setVariant] = useState("");
+  const [end, setEnd] = useState("server");
+  if (allocations.length === 0) return null;
+  const inPart = allocations.filter((allocation) => allocation.part === part);
+  const variants = distinct(inPart.map(({ variant }) => variant));
+  const variant = variants.includes(wanted) ? wanted : variants[0]!;
+  const ends = inPart.filter((allocation) => allocation.variant === variant);
+  const chosen = ends.find((allocation) => allocation.end === end) ?? ends[0]!;
+  return (
+    <section id="allocations">
+      <h2>Allocations</h2>
+      <p class="note">What a call makes each end allocate on its heap. These trials were profiled and not measured, so that none of their speeds is anywhere in this report; about one allocation in 4 KiB was sampled.</p>
+      <div class="choices">
+        <Choice label="Part" options={distinct(allocations.map((allocation) => allocation.part))} chosen={part} choose={setPart} />
+      </div>
+      <Totals allocations={inPart} />
+      <h3>By function</h3>
+      <div class="choices">
+        <Choice label="Stack" options={variants} chosen={variant} choose={setVariant} />
+        <Choice label="End" options={ends.map((allocation) => allocation.end)} chosen={chosen.end} choose={setEnd} />
+      </div>
+      <p class="note">Functions that allocate by themselves, at the {chosen.end} of {chosen.variant}: {plain(chosen.calls)} calls.</p>
+      <div class="scroll">
+        <table class="allocators">
+          <Head title="Function" />
+          <tbody>
+            {chosen.functions.map(({ function: name, bytes_share, objects_share }) => (
+              <tr key={name}>
+                <Share value={bytes_share} />
+                <Share value={objects_share} />
+                <th scope="row" title={name}><code>{shortened(name)}</code></th>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <h3>By call tree</h3>
+      <p class="note">Each line has what is allocated beneath it. Functions in a row do nothing but call the next; what has less than 2 % of bytes and objects is left out.</p>
+      <div class="scroll tall">
+        <table class="allocators tree">
+          <Head title="Calls" />
+          <tbody><Branches branches={chosen.tree} depth={0} /></tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+function Totals({ allocations }: { allocations: Allocation[] }) {
+  const of = (variant: string, end: string) => allocations.find((allocation) => allocation.variant === variant && allocation.end === end);
+  return (
+    <div class="scroll">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col" rowSpan={2}>Stack</th>
+            <th scope="col" colSpan={3} class="group">Server, a call</th>
+            <th scope="col" colSpan={3} class="group">Client, a call</th>
+          </tr>
+          <tr>
+            {["server", "client"].map((end) => [
+              <th scope="col" class="number" key={`${end} bytes`}>Bytes</th>,
+              <th scope="col" class="number" key={`${end} objects`}>Objects</th>,
+              <th scope="col" key={`${end} most`}>Most bytes by</th>,
+            ])}
+          </tr>
+        </thead>
+        <tbody>
+          {distinct(allocations.map(({ variant }) => variant)).map((variant) => (
+            <tr key={variant}>
+              <th scope="row">{variant}</th>
+              {["server", "client"].map((end) => {
+                const allocation = of(variant, end);
+                const most = allocation?.functions[0];
+                return [
+                  <td class="number" key={`${end} bytes`}>{bytes(allocation && Math.round(allocation.bytes_per_call))}</td>,
+                  <td class="number" key={`${end} objects`}>{plain(allocation?.objects_per_call)}</td>,
+                  <td key={`${end} most`}>{most ? <><code>{shortened(most.function)}</code> <small>{share(most.bytes_share)}</small></> : "–"}</td>,
+                ];
+              })}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Head({ title }: { title: string }) {
+  return (
+    <thead>
+      <tr>
+        <th scope="col" class="number">Bytes</th>
+        <th scope="col" class="number">Objects</th>
+        <th scope="col">{title}</th>
+      </tr>
+    </thead>
+  );
+}
+
+function Branches({ branches, depth }: { branches: Branch[]; depth: number }) {
+  return (
+    <>
+      {branches.map((branch) => [
+        <tr key={branch.functions.join()}>
+          <Share value={branch.bytes_share} />
+          <Share value={branch.objects_share} />
+          <th scope="row" class="path" style={{ paddingLeft: `${0.6 + 1.1 * depth}rem` }}><Path functions={branch.functions} /></th>
+        </tr>,
+        <Branches branches={branch.calls} depth={depth + 1} />,
+      ])}
+    </>
+  );
+}
+
+/** Functions in a row; of many, the first and the last two until they are asked for. */
+function Path({ functions }: { functions: string[] }) {
+  const [whole, setWhole] = useState(false);
+  const between = functions.length - 3;
+  if (whole || between < 2) return <code>{functions.map(shortened).join(" → ")}</code>;
+  return (
+    <code>
+      {shortened(functions[0]!)} → <button type="button" onClick={() => setWhole(true)} title="Show them">{between} more</button> → {functions.slice(-2).map(shortened).join(" → ")}
+    </code>
+  );
+}
+
+function Share({ value }: { value: number }) {
+  return <td class="number share" style={{ "--share": value }}>{share(value)}</td>;
+}
+
+const share = (value: number) => `${(100 * value).toFixed(1)} %`;
+
+/** A function without the path of its package. */
+const shortened = (name: string) => name.slice(name.lastIndexOf("/") + 1);
