@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -18,16 +20,17 @@ import (
 //	benchstat -col /stack run.txt
 //
 // ns/op is the mean response time of a request, not the window over the number
-// of requests: with many clients the two differ.
+// of requests: with many clients the two differ. In each part the variants come in
+// the order of the scenario, since benchstat compares with the first that it meets.
 func WriteBenchstat(w io.Writer, run *Run) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "run: %s\nseed: %d\n", run.Summary.Name, run.Summary.Seed)
-	for _, unit := range []string{"ns/op better=lower", "req/s better=higher", "p50-ns better=lower", "p90-ns better=lower", "p99-ns better=lower", "p999-ns better=lower"} {
+	for _, unit := range []string{"ns/op better=lower", "req/s better=higher", "p50-ns better=lower", "p90-ns better=lower", "p99-ns better=lower", "p999-ns better=lower", "client-cpu-ns better=lower", "server-cpu-ns better=lower"} {
 		fmt.Fprintf(&out, "Unit %s\n", unit)
 	}
 	ambiguous := ambiguousNames(run.Records)
 	part := ""
-	for _, r := range run.Records {
+	for _, r := range byVariant(run) {
 		if r.Cell.Part != part {
 			part = r.Cell.Part
 			fmt.Fprintf(&out, "part: %s\n", part)
@@ -59,8 +62,36 @@ func benchmarkLine(name string, r *record.Record) (string, error) {
 		return "", err
 	}
 	ns := func(quantile float64) int64 { return int64(times.Quantile(quantile)) }
-	return fmt.Sprintf("%s %d %d ns/op %g req/s %d p50-ns %d p90-ns %d p99-ns %d p999-ns\n",
-		name, r.Requests, int64(times.Mean()), r.ThroughputPerSecond(), ns(0.5), ns(0.9), ns(0.99), ns(0.999)), nil
+	line := fmt.Sprintf("%s %d %d ns/op %g req/s %d p50-ns %d p90-ns %d p99-ns %d p999-ns",
+		name, r.Requests, int64(times.Mean()), r.ThroughputPerSecond(), ns(0.5), ns(0.9), ns(0.99), ns(0.999))
+	for _, end := range []struct {
+		unit string
+		cost record.Process
+	}{{"client-cpu-ns", r.Client}, {"server-cpu-ns", r.Server}} {
+		if cost, known := end.cost.CPUNS(); known && r.Completed > 0 {
+			line += fmt.Sprintf(" %d %s", cost/r.Completed, end.unit)
+		}
+	}
+	return line + "\n", nil
+}
+
+// byVariant are the trials in the order of the plan's parts, and in a part by where
+// the scenario has their variants.
+func byVariant(run *Run) []*record.Record {
+	parts, variants := map[string]int{}, map[string]int{}
+	for _, r := range run.Records {
+		if _, seen := parts[r.Cell.Part]; !seen {
+			parts[r.Cell.Part] = len(parts)
+		}
+	}
+	for i, c := range run.Summary.Cells {
+		if _, seen := variants[c.Variant]; !seen {
+			variants[c.Variant] = i
+		}
+	}
+	return slices.SortedStableFunc(slices.Values(run.Records), func(a, b *record.Record) int {
+		return cmp.Or(cmp.Compare(parts[a.Cell.Part], parts[b.Cell.Part]), cmp.Compare(variants[a.Cell.Variant], variants[b.Cell.Variant]))
+	})
 }
 
 // benchmarkName leaves out how the stack was connected and loaded: each has a

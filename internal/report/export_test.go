@@ -188,10 +188,10 @@ func TestBenchstatIsReadBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []trial{
-		{"Echo/stack=tcp/size=64/clients=50-1", 100.1e-6},
-		{"Echo/stack=grpc/size=64/clients=50-1", 101.1e-6},
+		{"Echo/stack=tcp/size=64/clients=50-1", 100.1e-6}, // the scenario has tcp first
 		{"Echo/stack=tcp/size=64/clients=50-1", 102.1e-6},
 		{"Echo/stack=tcp:buffers=pooled,inflight=50/size=64/clients=50-1", 400.4e-6},
+		{"Echo/stack=grpc/size=64/clients=50-1", 101.1e-6},
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%d trials, want %d; trial 3 is invalid:\n%s", len(got), len(want), out.String())
@@ -203,6 +203,20 @@ func TestBenchstatIsReadBack(t *testing.T) {
 	}
 	if units := reader.Units(); units.GetBetter("req/s") != 1 || units.GetBetter("sec/op") != -1 {
 		t.Errorf("better: req/s %d, sec/op %d; want 1 and -1", units.GetBetter("req/s"), units.GetBetter("sec/op"))
+	}
+}
+
+func TestBenchstatTellsTheCPUTimeThatIsKnown(t *testing.T) {
+	run := fixtureRun(t)
+	run.Records = run.Records[:1]
+	user, system := int64(3_000_000), int64(2_000_000) // of 1,000 requests
+	run.Records[0].Server.UserNS, run.Records[0].Server.SystemNS = &user, &system
+	var out bytes.Buffer
+	if err := WriteBenchstat(&out, run); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), " 5000 server-cpu-ns\n") || strings.Contains(out.String(), " client-cpu-ns\n") {
+		t.Errorf("the server took 5 µs a request, and of the client nothing is known:\n%s", out.String())
 	}
 }
 
