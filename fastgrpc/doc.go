@@ -32,8 +32,8 @@
 // [MaxHeaderListSize]. Calls on a connection: 1000, see [MaxConcurrentStreams]; more
 // wait at a client and are refused by a server. Unread bytes: a window a stream, and
 // 64 MiB a connection, see [Windows]. Frames that bring nothing, such as pings, empty
-// DATA or resets: 10000 at once and as many a second, beyond which the connection ends
-// with ENHANCE_YOUR_CALM.
+// DATA or resets: 10000 at once and 1000 a second, and more with each frame of an
+// answer; beyond that the connection ends with ENHANCE_YOUR_CALM.
 //
 // # What it leaves out
 //

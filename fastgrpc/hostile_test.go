@@ -21,14 +21,14 @@ func requestTo(method string) []byte {
 }
 
 // callFlood writes the header of call after call, each followed by what then sends.
-func callFlood(method string, end bool, then func(fr *http2.Framer, id uint32)) func(*attacker) error {
+func callFlood(method string, then func(fr *http2.Framer, id uint32)) func(*attacker) error {
 	id := uint32(1)
 	head := requestTo(method)
 	return func(a *attacker) error {
 		_, err := a.nc.Write(inMemory(func(fr *http2.Framer) {
 			for range 500 {
 				// None fails: they write to memory.
-				_ = fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: head, EndHeaders: true, EndStream: end})
+				_ = fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: head, EndHeaders: true})
 				then(fr, id)
 				id += 2
 			}
@@ -66,13 +66,14 @@ func serverAssaults() []assault {
 		}
 	}
 	return []assault{
-		{name: "rapid reset", ends: calm, step: callFlood("FullDuplexCall", false, func(fr *http2.Framer, id uint32) {
+		{name: "rapid reset", ends: calm, step: callFlood("FullDuplexCall", func(fr *http2.Framer, id uint32) {
 			_ = fr.WriteRSTStream(id, http2.ErrCodeCancel)
 		})},
-		{name: "resets provoked by updates", ends: calm, step: callFlood("FullDuplexCall", false, func(fr *http2.Framer, id uint32) {
+		{name: "resets provoked by updates", ends: calm, step: callFlood("FullDuplexCall", func(fr *http2.Framer, id uint32) {
 			_ = fr.WriteRawFrame(http2.FrameWindowUpdate, 0, id, make([]byte, 4))
 		})},
-		{name: "resets provoked by late data", ends: calm, step: callFlood("EmptyCall", true, func(fr *http2.Framer, id uint32) {
+		{name: "resets provoked by late data", ends: calm, step: callFlood("UnaryCall", func(fr *http2.Framer, id uint32) {
+			_ = fr.WriteData(id, true, endless)
 			_ = fr.WriteData(id, false, make([]byte, 1))
 		})},
 		{name: "pings", ends: calm, step: flood(inMemory(func(fr *http2.Framer) { _ = fr.WritePing(false, [8]byte{}) }))},
@@ -111,6 +112,15 @@ func serverAssaults() []assault {
 		}},
 	}
 }
+
+// endless is the request of a call that waits for its end.
+var endless = func() []byte {
+	data, err := proto.Marshal(&testgrpc.SimpleRequest{ResponseSize: -1})
+	if err != nil {
+		panic(err) // it is well-formed
+	}
+	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(data))), data...)
+}()
 
 // echoed is a StreamingOutputCallRequest of n bytes, for FullDuplexCall to send back.
 func echoed(n int) []byte {

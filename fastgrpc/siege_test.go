@@ -98,11 +98,7 @@ func (s *assault) run(t *testing.T, a *attacker) {
 		t.Errorf("the flood was never stopped")
 	}
 	if errors.Is(err, errRetreat) {
-		// Time for the victim to answer what it will.
-		select {
-		case <-a.over:
-		case <-time.After(300 * time.Millisecond):
-		}
+		s.linger(a)
 		_ = a.nc.Close()
 	}
 	if s.deaf {
@@ -127,6 +123,25 @@ func (s *assault) run(t *testing.T, a *attacker) {
 	}
 }
 
+// linger gives the victim time to do what it is to do, and where that is nothing, to do
+// something wrong.
+func (s *assault) linger(a *attacker) {
+	if s.reset == 0 && s.status == "" && len(s.ends) == 0 {
+		time.Sleep(300 * time.Millisecond)
+		return
+	}
+	for done := false; !done; {
+		select {
+		case <-a.over:
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+		a.mu.Lock()
+		done = s.reset != 0 && a.resets[s.reset] > 0 || s.status != "" && a.statuses[s.status] > 0
+		a.mu.Unlock()
+	}
+}
+
 func contains(codes []http2.ErrCode, code http2.ErrCode) bool {
 	for _, c := range codes {
 		if c == code {
@@ -141,7 +156,7 @@ func contains(codes []http2.ErrCode, code http2.ErrCode) bool {
 // attacker has time for.
 const (
 	siegeMemory = 48 << 20
-	siegeCPU    = 8 * time.Second
+	siegeCPU    = 20 * time.Second
 )
 
 // besiege runs an attack while somebody else is served, and bounds its cost.

@@ -13,8 +13,10 @@ type budget struct {
 }
 
 const (
-	budgetMax       = 10000
-	budgetPerSecond = 10000
+	budgetMax = 10000
+	// budgetPerSecond is what a connection may go on with for ever: so little that it
+	// is no burden, even where each frame begins a call and ends it.
+	budgetPerSecond = 1000
 	// sentFrameCredit lets a peer answer each HEADERS or DATA frame with window
 	// updates and pings, as bandwidth estimators do.
 	sentFrameCredit = 4

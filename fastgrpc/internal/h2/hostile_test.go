@@ -39,6 +39,11 @@ var floods = []flood{
 		id := uint32(2*i + 1)
 		return append(open(id, FlagEndStream), frame(FrameRSTStream, 0, id, 0, 0, 0, byte(CodeCancel))...)
 	}, CodeEnhanceYourCalm},
+	{"rapid reset with data", nil, func(i int) []byte {
+		id := uint32(2*i + 1)
+		in := append(open(id, 0), frame(FrameData, 0, id, 1)...)
+		return append(in, frame(FrameRSTStream, 0, id, 0, 0, 0, byte(CodeCancel))...)
+	}, CodeEnhanceYourCalm},
 	{
 		"data on closed streams", append(open(1, FlagEndStream), frame(FrameRSTStream, 0, 1, 0, 0, 0, 8)...),
 		func(int) []byte { return frame(FrameData, 0, 1, 1) }, CodeEnhanceYourCalm,

@@ -96,9 +96,6 @@ func (c *Conn) onData(h FrameHeader, p []byte) error {
 }
 
 func (c *Conn) deliver(s *Stream, data []byte, length int64, end bool) {
-	if len(data) > 0 || end {
-		c.budget.earn(1)
-	}
 	s.recvWindow -= length
 	s.owed += length - int64(len(data)) // padding is consumed at once
 	s.unread += int64(len(data))
