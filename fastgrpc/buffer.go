@@ -10,6 +10,7 @@ import (
 type buffer struct {
 	data  []byte
 	class int8 // index into bufferSizes, or -1: left to the garbage collector
+	plain int  // the length of an encoded message before it was compressed
 	refs  atomic.Int32
 	// pins, where set, counts the buffers of this kind that are in use.
 	pins *atomic.Int32

@@ -176,7 +176,7 @@ func (c *Client) attempt(ctx context.Context, in *invocation) (again bool, err e
 		c.recycle(u)
 		return false, err
 	}
-	size := len(b.data) - prefixLen
+	size := b.sizes()
 	cc.h2.SendData(&u.h2, h2.Payload{Data: b.data, Owner: b}, true)
 	cc.send()
 	cc.mu.Unlock()
@@ -219,10 +219,10 @@ func (c *Client) conclude(u *call, reply any, info *callInfo) error {
 	}
 	m := u.queue[0]
 	u.queue[0] = message{}
-	size := len(m.data)
+	packed := len(m.data)
 	_, err := decodeMessage(info.codec, u.received, &m, reply, decodeOptions{limit: info.maxReceive})
 	if err == nil && info.observer != nil {
-		info.observer.received(reply, size)
+		info.observer.received(reply, sizes{len(m.data), packed})
 	}
 	return err
 }
@@ -334,6 +334,7 @@ type observer struct {
 	ctx     context.Context
 	method  string
 	began   time.Time
+	header  sync.Once // the response's is reported
 }
 
 func (c *Client) observe(ctx context.Context, method string, info *callInfo, begin *stats.Begin) context.Context {
@@ -359,27 +360,34 @@ func (o *observer) opened(cc *clientConn, fields []hpack.HeaderField) {
 	})
 }
 
-func (o *observer) sent(cc *clientConn, fields []hpack.HeaderField, m any, size int) {
+func (o *observer) sent(cc *clientConn, fields []hpack.HeaderField, m any, size sizes) {
 	o.opened(cc, fields)
 	o.payload(m, size)
 }
 
-func (o *observer) payload(m any, size int) {
+func (o *observer) payload(m any, size sizes) {
 	o.handler.HandleRPC(o.ctx, &stats.OutPayload{
-		Client: true, Payload: m, Length: size, CompressedLength: size, WireLength: size + prefixLen, SentTime: time.Now(),
+		Client: true, Payload: m, Length: size.plain, CompressedLength: size.packed, WireLength: size.packed + prefixLen, SentTime: time.Now(),
 	})
 }
 
-func (o *observer) received(m any, size int) {
+func (o *observer) received(m any, size sizes) {
 	o.handler.HandleRPC(o.ctx, &stats.InPayload{
-		Client: true, Payload: m, Length: size, CompressedLength: size, WireLength: size + prefixLen, RecvTime: time.Now(),
+		Client: true, Payload: m, Length: size.plain, CompressedLength: size.packed, WireLength: size.packed + prefixLen, RecvTime: time.Now(),
+	})
+}
+
+// answered reports the response's header, if there was one.
+func (o *observer) answered(c *call) {
+	o.header.Do(func() {
+		if len(c.header) > 0 {
+			o.handler.HandleRPC(o.ctx, &stats.InHeader{Client: true, Compression: compressorName(c.received), Header: toMetadata(c.header)})
+		}
 	})
 }
 
 func (o *observer) ended(c *call) {
-	if len(c.header) > 0 {
-		o.handler.HandleRPC(o.ctx, &stats.InHeader{Client: true, Header: toMetadata(c.header)})
-	}
+	o.answered(c)
 	o.handler.HandleRPC(o.ctx, &stats.InTrailer{Client: true, Trailer: toMetadata(c.trailer)})
 }
 

@@ -241,7 +241,7 @@ func (s *clientStream) SendMsg(m any) error {
 		return err
 	}
 	if s.info.observer != nil {
-		s.info.observer.payload(m, len(b.data)-prefixLen)
+		s.info.observer.payload(m, b.sizes())
 	}
 	for {
 		c := s.current.Load()
@@ -304,14 +304,17 @@ func (s *clientStream) receive(v any) error {
 		return err
 	}
 	s.read = true
-	size := len(m.data)
-	s.alias, err = decodeMessage(s.info.codec, s.current.Load().received, &m, v, decodeOptions{limit: s.info.maxReceive, alias: s.info.alias})
+	c, packed := s.current.Load(), len(m.data)
+	if s.info.observer != nil {
+		s.info.observer.answered(c)
+	}
+	s.alias, err = decodeMessage(s.info.codec, c.received, &m, v, decodeOptions{limit: s.info.maxReceive, alias: s.info.alias})
 	if err != nil {
 		s.giveUp(err)
 		return err
 	}
 	if s.info.observer != nil {
-		s.info.observer.received(v, size)
+		s.info.observer.received(v, sizes{len(m.data), packed})
 	}
 	return nil
 }

@@ -174,7 +174,8 @@ func encodeMessage(c codec, compressor encoding.Compressor, v any, limit int) (*
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "fastgrpc: %v", err)
 	}
-	compressed := compressor != nil && len(b.data) > prefixLen
+	plain := len(b.data) - prefixLen
+	compressed := compressor != nil && plain > 0
 	if compressed {
 		packed, err := compress(compressor, b.data[prefixLen:])
 		b.Release()
@@ -188,12 +189,20 @@ func encodeMessage(c codec, compressor encoding.Compressor, v any, limit int) (*
 		return nil, tooLarge("trying to send message", size, limit)
 	}
 	putPrefix(b.data, compressed)
+	b.plain = plain
 	return b, nil
 }
 
+// sizes are a message's lengths without and with compression.
+type sizes struct{ plain, packed int }
+
+// sizes are those of an encoded message.
+func (b *buffer) sizes() sizes { return sizes{b.plain, len(b.data) - prefixLen} }
+
 // decodeMessage unmarshals m into v, decompressing it first where it is
 // compressed. With alias, v's bytes fields may point into the returned buffer,
-// which the caller releases when v is no longer used; else it is nil.
+// which the caller releases when v is no longer used; else it is nil. Afterwards m has
+// the message's plain length.
 func decodeMessage(c codec, compressor encoding.Compressor, m *message, v any, opts decodeOptions) (*buffer, error) {
 	if m.compressed {
 		if compressor == nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 )
@@ -162,61 +160,6 @@ func TestInterceptors(t *testing.T) {
 	}
 	if !slices.Equal(order, want) {
 		t.Errorf("order was %q", order)
-	}
-}
-
-// statsLog notes the kinds of events.
-type statsLog struct {
-	mu     sync.Mutex
-	events []string
-}
-
-func (l *statsLog) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
-
-func (l *statsLog) HandleRPC(_ context.Context, s stats.RPCStats) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.events = append(l.events, strings.TrimPrefix(fmt.Sprintf("%T", s), "*stats."))
-}
-
-func (l *statsLog) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
-func (l *statsLog) HandleConn(context.Context, stats.ConnStats)                       {}
-
-func (l *statsLog) take() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := strings.Join(l.events, " ")
-	l.events = nil
-	return s
-}
-
-func TestStatsHandler(t *testing.T) {
-	server, client := new(statsLog), new(statsLog)
-	s, target := startFast(t, StatsHandler(server))
-	c := testgrpc.NewTestServiceClient(dialFast(t, target, WithStatsHandler(client)))
-	if _, err := c.UnaryCall(testContext(t), request(nil)); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := client.take(), "Begin OutHeader OutPayload InHeader InTrailer InPayload End"; got != want {
-		t.Errorf("client's events: %s", got)
-	}
-	stream, err := c.FullDuplexCall(testContext(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.CloseSend(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
-		t.Fatal(err)
-	}
-	if got, want := client.take(), "Begin OutHeader InTrailer End"; got != want {
-		t.Errorf("client's events of a stream: %s", got)
-	}
-	s.GracefulStop()
-	want := "Begin InHeader InPayload OutPayload OutTrailer End Begin InHeader OutTrailer End"
-	if got := server.take(); got != want {
-		t.Errorf("server's events: %s", got)
 	}
 }
 

@@ -57,13 +57,13 @@ func (s *serverStream) decodeRequest(v any) error {
 	m := s.queue[0]
 	s.queue[0] = message{}
 	opts := &s.conn.server.opts
-	size := len(m.data)
+	packed := len(m.data)
 	owner, err := decodeMessage(s.codec, s.received, &m, v, decodeOptions{limit: opts.maxReceive, alias: opts.alias})
 	if opts.alias && owner != nil {
 		s.alias = owner // until the handler has returned and the reply is encoded
 	}
 	if err == nil && opts.stats != nil {
-		s.statsPayloadIn(v, size)
+		s.statsPayloadIn(v, sizes{len(m.data), packed})
 	}
 	return err
 }
@@ -142,6 +142,14 @@ func (s *serverStream) setHeader(md metadata.MD, send bool) error {
 	if err := validateMetadata(md); err != nil {
 		return status.Error(codes.Internal, err.Error())
 	}
+	err := s.putHeader(md, send)
+	if err == nil && send && s.conn.server.opts.stats != nil {
+		s.statsHeaderOut()
+	}
+	return err
+}
+
+func (s *serverStream) putHeader(md metadata.MD, send bool) error {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -210,10 +218,10 @@ func (a *serverStreamAPI) RecvMsg(v any) error {
 		}
 		return err
 	}
-	size := len(m.data)
+	packed := len(m.data)
 	s.alias, err = decodeMessage(s.codec, s.received, &m, v, decodeOptions{limit: opts.maxReceive, alias: opts.alias})
 	if err == nil && opts.stats != nil {
-		s.statsPayloadIn(v, size)
+		s.statsPayloadIn(v, sizes{len(m.data), packed})
 	}
 	return err
 }
@@ -227,11 +235,11 @@ func (s *serverStream) statsBegin(h stats.Handler) context.Context {
 	if d := s.method.stream; d != nil {
 		begin.IsClientStream, begin.IsServerStream = d.ClientStreams, d.ServerStreams
 	}
-	h.HandleRPC(ctx, begin)
 	h.HandleRPC(ctx, &stats.InHeader{
 		FullMethod: s.method.name, RemoteAddr: c.peer.Addr, LocalAddr: c.peer.LocalAddr,
 		Compression: compressorName(s.received), Header: s.incoming(),
 	})
+	h.HandleRPC(ctx, begin)
 	s.statsCtx, s.began = ctx, begin.BeginTime
 	return ctx
 }
@@ -243,20 +251,35 @@ func compressorName(c encoding.Compressor) string {
 	return c.Name()
 }
 
-func (s *serverStream) statsPayloadIn(v any, size int) {
+func (s *serverStream) statsPayloadIn(v any, size sizes) {
 	s.conn.server.opts.stats.HandleRPC(s.statsCtx, &stats.InPayload{
-		Payload: v, Length: size, CompressedLength: size, WireLength: size + prefixLen, RecvTime: time.Now(),
+		Payload: v, Length: size.plain, CompressedLength: size.packed, WireLength: size.packed + prefixLen, RecvTime: time.Now(),
 	})
 }
 
+// statsHeaderOut reports the header that opens the response, once.
+func (s *serverStream) statsHeaderOut() {
+	s.conn.mu.Lock()
+	reported, md := s.headerReported, s.header.Copy()
+	s.headerReported = true
+	s.conn.mu.Unlock()
+	if !reported {
+		s.conn.server.opts.stats.HandleRPC(s.statsCtx, &stats.OutHeader{Header: md, Compression: compressorName(s.sent)})
+	}
+}
+
 func (s *serverStream) statsPayloadOut(ctx context.Context, v any, b *buffer) {
-	size := len(b.data) - prefixLen
+	s.statsHeaderOut()
+	size := b.sizes()
 	s.conn.server.opts.stats.HandleRPC(ctx, &stats.OutPayload{
-		Payload: v, Length: size, CompressedLength: size, WireLength: len(b.data), SentTime: time.Now(),
+		Payload: v, Length: size.plain, CompressedLength: size.packed, WireLength: len(b.data), SentTime: time.Now(),
 	})
 }
 
 func (s *serverStream) statsEnd(ctx context.Context, h stats.Handler, st *status.Status) {
+	if len(s.header) > 0 {
+		s.statsHeaderOut()
+	}
 	h.HandleRPC(ctx, &stats.OutTrailer{Trailer: s.trailer})
 	h.HandleRPC(ctx, &stats.End{BeginTime: s.began, EndTime: time.Now(), Error: st.Err()})
 }

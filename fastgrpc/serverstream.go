@@ -49,8 +49,9 @@ type serverStream struct {
 	header     metadata.MD
 	trailer    metadata.MD
 
-	statsCtx context.Context // with a stats handler only
-	began    time.Time
+	statsCtx       context.Context // with a stats handler only, as the two below
+	began          time.Time
+	headerReported bool
 }
 
 // requestHead is what a request's fields say.
