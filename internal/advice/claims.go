@@ -9,14 +9,20 @@ import (
 
 // claims says of each claim of the scenario whether it holds here, and by what.
 func claims(s *analysis.Summary) []string {
-	var sentences, unmeasured []string
+	var sentences, unmeasured, unasked []string
 	for i := range s.Claims {
 		c := &s.Claims[i]
-		if c.Outcome == analysis.Unmeasured {
+		switch {
+		case c.Unasked:
+			unasked = append(unasked, quoted(c))
+		case c.Outcome == analysis.Unmeasured:
 			unmeasured = append(unmeasured, fmt.Sprintf("%s (%s and %s in %s)", quoted(c), c.Of, c.Against, c.Part))
-		} else {
+		default:
 			sentences = append(sentences, claimSentence(c))
 		}
+	}
+	if len(unasked) > 0 {
+		sentences = append(sentences, "Without its yardstick, which is measured where `run --yardstick` asks for it, nothing can be said here to "+list(unasked)+".")
 	}
 	if len(unmeasured) > 0 {
 		sentences = append(sentences, "For want of valid trials nothing can be said here to "+list(unmeasured)+".")

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
@@ -21,6 +22,9 @@ type Claim struct {
 	// of the two ratios.
 	Ratio   Figure
 	Outcome Outcome
+	// Unasked tells of a claim that was not measured that it is about a yardstick
+	// which the run left out.
+	Unasked bool
 }
 
 // Outcome is what a run says to a claim.
@@ -56,6 +60,9 @@ func cpuOf(end func(trial) record.Process) metric {
 func judgeClaims(m *record.Manifest, points []*point) ([]Claim, error) {
 	var written struct {
 		Claims []scenario.Claim `json:"claims"`
+		Parts  []struct {
+			Yardsticks []string `json:"yardsticks"` // those that were left out
+		} `json:"parts"`
 	}
 	if len(m.Scenario) > 0 {
 		if err := json.Unmarshal(m.Scenario, &written); err != nil {
@@ -64,7 +71,12 @@ func judgeClaims(m *record.Manifest, points []*point) ([]Claim, error) {
 	}
 	var all []Claim
 	for _, c := range written.Claims {
-		all = append(all, judgeClaim(c, points))
+		judged := judgeClaim(c, points)
+		for _, p := range written.Parts {
+			judged.Unasked = judged.Unasked || judged.Outcome == Unmeasured &&
+				(slices.Contains(p.Yardsticks, c.Of.String()) || slices.Contains(p.Yardsticks, c.Against.String()))
+		}
+		all = append(all, judged)
 	}
 	return all, nil
 }

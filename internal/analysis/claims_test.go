@@ -58,8 +58,9 @@ func TestClaimsAreJudged(t *testing.T) {
 		{"says":"it grows","part":"large","below":"small","of":"grpc:codec=vt1","against":"grpc","figure":"mean"},
 		{"says":"it shrinks","part":"small","below":"large","of":"grpc:codec=vt1","against":"grpc","figure":"mean"},
 		{"says":"less CPU","part":"small","of":"grpc:codec=vt1","against":"grpc","figure":"server-cpu","ratio":0.5},
-		{"says":"nobody looked","part":"small","of":"tcp","against":"grpc","figure":"mean"}
-	]}`)
+		{"says":"nobody looked","part":"small","of":"tcp","against":"grpc","figure":"mean"},
+		{"says":"nobody asked","part":"small","of":"file:server=caddy","against":"grpc","figure":"mean"}
+	],"parts":[{"stacks":["grpc"],"yardsticks":["file:server=caddy"]}]}`)
 	s, err := Summarize(m, records)
 	if err != nil {
 		t.Fatal(err)
@@ -67,10 +68,13 @@ func TestClaimsAreJudged(t *testing.T) {
 	want := []struct {
 		outcome Outcome
 		ratio   float64
-	}{{Holds, 0.9}, {HoldsLess, 0.9}, {Holds, 4.0 / 3}, {Holds, 0.75 / 0.9}, {HoldsNot, 0.9 / 0.75}, {HoldsNot, 1}, {Unmeasured, 0}}
+	}{{Holds, 0.9}, {HoldsLess, 0.9}, {Holds, 4.0 / 3}, {Holds, 0.75 / 0.9}, {HoldsNot, 0.9 / 0.75}, {HoldsNot, 1}, {Unmeasured, 0}, {Unmeasured, 0}}
 	for i, c := range s.Claims {
 		if c.Outcome != want[i].outcome {
 			t.Errorf("%q %s, want %s: %+v", c.Says, c.Outcome, want[i].outcome, c.Ratio.Interval)
+		}
+		if c.Unasked != (c.Says == "nobody asked") {
+			t.Errorf("%q is about a yardstick: %v", c.Says, c.Unasked)
 		}
 		within(t, c.Says, c.Ratio.Value, want[i].ratio, 0.03)
 		if c.Outcome != Unmeasured && (c.Pairs != 6 || c.Clients != 1 || c.OfFigure == nil) {

@@ -1,0 +1,92 @@
+package advice
+
+import (
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+)
+
+func variant(t *testing.T, text string) scenario.Variant {
+	t.Helper()
+	v, err := scenario.ParseVariant(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestClaimsInWords(t *testing.T) {
+	claim := scenario.Claim{Row: "F1", Says: "a codec takes a tenth off", Part: "unary", Of: variant(t, "grpc:codec=vt1"), Against: variant(t, "grpc"), Figure: scenario.MeanTime, Ratio: 0.9}
+	grows := claim
+	grows.Says, grows.Part, grows.Below, grows.Ratio = "it grows", "large", "unary", 0
+	ratio := analysis.Figure{Value: 0.95, Interval: &analysis.Interval{Low: 0.94, High: 0.96}}
+	s := &analysis.Summary{Claims: []analysis.Claim{
+		{Claim: claim, Ratio: ratio, Outcome: analysis.HoldsLess},
+		{Claim: grows, Ratio: ratio, Outcome: analysis.Holds},
+		{Claim: claim, Ratio: analysis.Figure{Value: 0.8}, Outcome: analysis.Open},
+		{Claim: claim, Outcome: analysis.Unmeasured},
+		{Claim: scenario.Claim{Says: "a file server is cheaper"}, Outcome: analysis.Unmeasured, Unasked: true},
+	}}
+	want := []string{
+		"F1, “a codec takes a tenth off”: holds here, but for less than is claimed: grpc:codec=vt1 has 0.95 (0.94 to 0.96) times grpc's mean time in unary; claimed are 0.9 times.",
+		"F1, “it grows”: holds here: grpc:codec=vt1's mean time over grpc's is in large 0.95 (0.94 to 0.96) times what it is in unary.",
+		"F1, “a codec takes a tenth off”: undecided here: grpc:codec=vt1 has 0.8 times grpc's mean time in unary, in too few trials to be sure; claimed are 0.9 times.",
+		"Without its yardstick, which is measured where `run --yardstick` asks for it, nothing can be said here to “a file server is cheaper”.",
+		"For want of valid trials nothing can be said here to F1, “a codec takes a tenth off” (grpc:codec=vt1 and grpc in unary).",
+	}
+	got := claims(s)
+	if len(got) != len(want) {
+		t.Fatalf("%d sentences, want %d", len(got), len(want))
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("got  %s\nwant %s", got[i], want[i])
+		}
+	}
+}
+
+// TestBulkIsToldByTheGigabyte has a server that takes 10 ms for 10 MB.
+func TestBulkIsToldByTheGigabyte(t *testing.T) {
+	cell := func(variant string, serverUS float64) *analysis.Cell {
+		cpu := analysis.Figure{Value: serverUS}
+		c := &analysis.Cell{
+			Cell: record.Cell{Part: "get", Variant: variant, Clients: 1, Load: record.Load{Model: "closed"}}, Trials: 3, Valid: 3,
+			Throughput: analysis.Figure{Value: 100}, Wire: &analysis.Wire{},
+		}
+		c.Server.CPU, c.Wire.Response.Message.Value = &cpu, 10e6
+		return c
+	}
+	f := &field{
+		part: "get", variants: []string{"grpc", "file"}, sizes: []int{0}, clients: []int{1},
+		cells: []*analysis.Cell{cell("grpc", 10_000), cell("file", 2_500)},
+	}
+	const want = "CPU time of the server for a GB in get, with 1 client: grpc 1 s at 1 GB/s; file 0.25 s (0.25 times) at 1 GB/s."
+	if got := bulk(f); len(got) != 1 || got[0] != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, c := range f.cells {
+		c.Wire.Response.Message.Value = 1000
+	}
+	if got := bulk(f); got != nil {
+		t.Errorf("of calls that carry little: %q", got)
+	}
+}
+
+func TestAllocationsInWords(t *testing.T) {
+	of := func(variant, end string, bytes float64) analysis.Allocation {
+		return analysis.Allocation{
+			Cell: record.Cell{Part: "p", Variant: variant}, End: end, Bytes: bytes, Objects: 3,
+			Functions: []analysis.Allocator{{Function: "example.com/codec.Copy", Bytes: 0.75}},
+		}
+	}
+	got := allocations(&analysis.Summary{Allocations: []analysis.Allocation{
+		of("grpc", analysis.ServerEnd, 2048), of("grpc", analysis.ClientEnd, 100), of("tcp", analysis.ServerEnd, 64),
+	}})
+	const want = "What a call of p makes the server allocate: grpc 2 KiB in 3 objects (75 % of the bytes by codec.Copy); tcp 64 B in 3 objects (75 % of the bytes by codec.Copy)."
+	if strings.Join(got, "\n") != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
