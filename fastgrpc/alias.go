@@ -1,6 +1,8 @@
 package fastgrpc
 
 import (
+	"errors"
+
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -18,15 +20,21 @@ func unmarshalAliased(data []byte, m proto.Message) error {
 		return proto.Unmarshal(data, m)
 	}
 	proto.Reset(m)
-	if err := mergeAliased(data, m.ProtoReflect()); err != nil {
+	if err := mergeAliased(data, m.ProtoReflect(), protowire.DefaultRecursionLimit); err != nil {
 		return err
 	}
 	return proto.CheckInitialized(m)
 }
 
-var mergeOptions = proto.UnmarshalOptions{Merge: true, AllowPartial: true}
+var errTooDeep = errors.New("messages lie too deep within one another")
 
-func mergeAliased(data []byte, m protoreflect.Message) error {
+// mergeAliased reads at most depth messages within one another, as package proto does:
+// a short one with very many would else take a stack of any size.
+func mergeAliased(data []byte, m protoreflect.Message, depth int) error {
+	if depth <= 0 {
+		return errTooDeep
+	}
+	options := proto.UnmarshalOptions{Merge: true, AllowPartial: true, RecursionLimit: depth}
 	fields := m.Descriptor().Fields()
 	others := 0 // data[others:at] is a run of fields for package proto
 	for at := 0; at < len(data); {
@@ -53,15 +61,15 @@ func mergeAliased(data []byte, m protoreflect.Message) error {
 		default:
 			continue
 		}
-		if err := mergeOptions.Unmarshal(data[others:begin], m.Interface()); err != nil {
+		if err := options.Unmarshal(data[others:begin], m.Interface()); err != nil {
 			return err
 		}
 		others = at
 		if field.Kind() == protoreflect.BytesKind {
 			m.Set(field, protoreflect.ValueOfBytes(value[:len(value):len(value)]))
-		} else if err := mergeAliased(value, m.Mutable(field).Message()); err != nil {
+		} else if err := mergeAliased(value, m.Mutable(field).Message(), depth-1); err != nil {
 			return err
 		}
 	}
-	return mergeOptions.Unmarshal(data[others:], m.Interface())
+	return options.Unmarshal(data[others:], m.Interface())
 }
