@@ -28,7 +28,7 @@ type endpoint struct {
 	// Guarded by pool.mu.
 	state connectivity.State
 	conn  *clientConn
-	err   error
+	err   error // of the last attempt, until one succeeds
 }
 
 func (p *pool) newEndpoint(addrs []resolver.Address, key string) *endpoint {
@@ -59,6 +59,7 @@ const flapping = time.Second
 func (e *endpoint) run() {
 	defer e.pool.running.Done()
 	failures := 0
+	var failure error // of the attempts since there was a connection
 	for {
 		if failures == 0 {
 			select {
@@ -67,8 +68,9 @@ func (e *endpoint) run() {
 				return
 			}
 		}
-		e.set(connectivity.Connecting, nil, nil)
+		e.set(connectivity.Connecting, nil, failure)
 		cc, err := e.connect()
+		failure = err
 		if err != nil {
 			e.set(connectivity.TransientFailure, nil, err)
 			e.pool.resolveNow()

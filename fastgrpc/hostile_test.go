@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"google.golang.org/grpc/credentials"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/testdata"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -180,16 +182,24 @@ func TestHostileClients(t *testing.T) {
 	}
 }
 
-// TestSilentPeer: a connection that never begins HTTP/2 is closed in time.
+// TestSilentPeer: a connection that never begins HTTP/2, or TLS, is closed in time.
 func TestSilentPeer(t *testing.T) {
-	_, target := startFast(t, HandshakeTimeout(50*time.Millisecond))
-	nc, err := net.Dial("tcp", strings.TrimPrefix(target, "passthrough:///"))
+	secure, err := credentials.NewServerTLSFromFile(testdata.Path("server1.pem"), testdata.Path("server1.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = nc.Close() }()
-	_ = nc.SetDeadline(time.Now().Add(5 * time.Second))
-	if _, err := io.Copy(io.Discard, nc); err != nil {
-		t.Errorf("the server does not close: %v", err)
+	for name, opts := range map[string][]ServerOption{"cleartext": nil, "TLS": {Creds(secure)}} {
+		t.Run(name, func(t *testing.T) {
+			_, target := startFast(t, append(opts, HandshakeTimeout(50*time.Millisecond))...)
+			nc, err := net.Dial("tcp", strings.TrimPrefix(target, "passthrough:///"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = nc.Close() }()
+			_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
+			if _, err := io.Copy(io.Discard, nc); err != nil {
+				t.Errorf("the server does not close: %v", err)
+			}
+		})
 	}
 }

@@ -119,13 +119,15 @@ func (p *pool) publish() {
 	failures := 0
 	connecting := false
 	for _, e := range p.endpoints {
-		switch e.state {
-		case connectivity.Ready:
+		switch {
+		case e.state == connectivity.Ready:
 			next.ready = append(next.ready, e.conn)
-		case connectivity.TransientFailure:
+		case e.err != nil:
+			// Also while it tries again: calls that do not wait must not hang on each
+			// attempt (gRFC A62).
 			failures++
 			next.err = e.err
-		case connectivity.Connecting:
+		case e.state == connectivity.Connecting:
 			connecting = true
 		}
 	}

@@ -14,8 +14,11 @@ import (
 
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/testdata"
 )
 
 // rogue is a server that attacks the one connection it accepts, once a call has come.
@@ -181,4 +184,29 @@ func callRogue(c *Client, i int, over <-chan struct{}) error {
 		_, err = s.Recv()
 	}
 	return err
+}
+
+// TestSilentServer: a server that accepts and says nothing is given up in time, and the
+// call fails with the reason.
+func TestSilentServer(t *testing.T) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = lis.Close() })
+	secure, err := credentials.NewClientTLSFromFile(testdata.Path("ca.pem"), "foo.test.google.fr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, creds := range map[string]credentials.TransportCredentials{"cleartext": insecure.NewCredentials(), "TLS": secure} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := dialFast(t, "passthrough:///"+lis.Addr().String(), WithConnectParams(quickConnect), WithTransportCredentials(creds))
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			defer cancel()
+			if err := ping(ctx, c); status.Code(err) != codes.Unavailable || ctx.Err() != nil {
+				t.Errorf("a call to a silent server: %v", err)
+			}
+		})
+	}
 }
