@@ -138,6 +138,9 @@ func (d *download) read() error {
 	} else if err != nil {
 		return stack.FailContext(d.ctx, fmt.Errorf("file: %w", err))
 	}
+	if prefix[0] != 0 { // a compressed message, which nobody writes
+		return status.Errorf(codes.Internal, "file: a message with the flag %#x", prefix[0])
+	}
 	size := binary.BigEndian.Uint32(prefix[1:])
 	if size > stack.MaxMessageBytes {
 		return status.Errorf(codes.ResourceExhausted, "file: a message of %d bytes, and the most is %d", size, stack.MaxMessageBytes)
@@ -147,6 +150,9 @@ func (d *download) read() error {
 	}
 	d.data = d.data[:size]
 	if _, err := io.ReadFull(d.from, d.data); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF // the stream's own end is another
+		}
 		return stack.FailContext(d.ctx, fmt.Errorf("file: %w", err))
 	}
 	return nil
