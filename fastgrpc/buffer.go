@@ -12,6 +12,7 @@ type buffer struct {
 	class int8 // index into bufferSizes, or -1: left to the garbage collector
 	plain int  // the length of an encoded message before it was compressed
 	refs  atomic.Int32
+	audit *atomic.Int64 // what counts the buffer while it is in use, or nil
 	// pins, where set, counts the buffers of this kind that are in use.
 	pins *atomic.Int32
 }
@@ -27,7 +28,8 @@ var buffersOut atomic.Pointer[atomic.Int64]
 
 // newBuffer returns a buffer of length n, held once.
 func newBuffer(n int) *buffer {
-	if audit := buffersOut.Load(); audit != nil {
+	audit := buffersOut.Load()
+	if audit != nil {
 		audit.Add(1)
 	}
 	for class, size := range bufferSizes {
@@ -38,11 +40,11 @@ func newBuffer(n int) *buffer {
 		if b == nil {
 			b = &buffer{data: make([]byte, size), class: int8(class)}
 		}
-		b.data = b.data[:n]
+		b.data, b.audit = b.data[:n], audit
 		b.refs.Store(1)
 		return b
 	}
-	b := &buffer{data: make([]byte, n), class: -1}
+	b := &buffer{data: make([]byte, n), class: -1, audit: audit}
 	b.refs.Store(1)
 	return b
 }
@@ -61,8 +63,9 @@ func (b *buffer) Release() {
 	case n < 0:
 		panic("fastgrpc: buffer released twice")
 	}
-	if audit := buffersOut.Load(); audit != nil {
-		audit.Add(-1)
+	if b.audit != nil {
+		b.audit.Add(-1)
+		b.audit = nil
 	}
 	if b.pins != nil {
 		b.pins.Add(-1)

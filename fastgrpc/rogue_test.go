@@ -145,44 +145,59 @@ func TestHostileServers(t *testing.T) {
 			}
 			c := dialFast(t, "passthrough:///"+lis.Addr().String())
 			besiege(t, bystander, func() {
-				var calls sync.WaitGroup
-				over := make(chan struct{})
-				for i := range 10 {
-					calls.Add(1)
-					go func() {
-						defer calls.Done()
-						if err := callRogue(c, i, over); !slices.Contains(a.codes, status.Code(err)) {
-							t.Errorf("a call ended with %v", err)
-						}
-					}()
-				}
+				calls := &victims{codes: a.codes, begun: make(chan struct{}), over: make(chan struct{})}
+				calls.start(t, testgrpc.NewTestServiceClient(c))
 				(&rogue{lis, &a.assault}).serve(t)
-				close(over)
-				calls.Wait()
+				close(calls.over)
+				calls.running.Wait()
 			})
 		})
 	}
 }
 
-// callRogue makes calls of either kind: the first is the one that is attacked, and
-// its answer is not read until the attack is over.
-func callRogue(c *Client, i int, over <-chan struct{}) error {
+// victims are the calls on an attacked connection.
+type victims struct {
+	codes   []codes.Code  // that they may end with
+	begun   chan struct{} // stream 1 is open
+	over    chan struct{} // the attack is
+	running sync.WaitGroup
+}
+
+func (v *victims) start(t *testing.T, c testgrpc.TestServiceClient) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	client := testgrpc.NewTestServiceClient(c)
-	if i > 0 {
-		time.Sleep(5 * time.Millisecond) // so that the stream below is the first
-		_, err := client.UnaryCall(ctx, request(make([]byte, 1<<20)))
-		return err
+	t.Cleanup(cancel)
+	for i := range 10 {
+		v.running.Add(1)
+		go func() {
+			defer v.running.Done()
+			call := v.unary
+			if i == 0 {
+				call = v.stream
+			}
+			if err := call(ctx, c); !slices.Contains(v.codes, status.Code(err)) {
+				t.Errorf("a call ended with %v", err)
+			}
+		}()
 	}
-	s, err := client.FullDuplexCall(ctx)
+}
+
+// stream is the call that is attacked. Its answer is not read until the attack is over.
+func (v *victims) stream(ctx context.Context, c testgrpc.TestServiceClient) error {
+	s, err := c.FullDuplexCall(ctx)
+	close(v.begun)
 	if err != nil {
 		return err
 	}
-	<-over
+	<-v.over
 	for err == nil {
 		_, err = s.Recv()
 	}
+	return err
+}
+
+func (v *victims) unary(ctx context.Context, c testgrpc.TestServiceClient) error {
+	<-v.begun
+	_, err := c.UnaryCall(ctx, request(make([]byte, 1<<20)))
 	return err
 }
 
