@@ -24,12 +24,14 @@ type spinner struct {
 	err    error
 	misses int // spins in a row that found nothing
 	skip   int // reads to come that do not spin
+	pause  int // as many as were skipped last: twice as many each time that it did not pay
 }
 
 const (
 	longestSpin = 50 * time.Microsecond
 	mostMisses  = 4
-	skipAfter   = 64
+	leastPause  = 64
+	mostPause   = 4096
 )
 
 // newSocketReader returns what the reader reads from. Only a socket may be read
@@ -71,13 +73,17 @@ func (s *spinner) Read(p []byte) (int, error) {
 		n, err := s.read(false)
 		switch {
 		case err != syscall.EAGAIN: //nolint:errorlint // a bare errno, looked at once a spin
-			s.misses = 0
+			if !began.IsZero() {
+				s.misses, s.pause = 0, s.pause/2
+			}
 			return n, err
 		case began.IsZero():
 			began = time.Now()
 		case time.Since(began) > longestSpin:
 			if s.misses++; s.misses >= mostMisses {
-				s.misses, s.skip = 0, skipAfter
+				s.misses = 0
+				s.pause = min(max(leastPause, 2*s.pause), mostPause)
+				s.skip = s.pause
 			}
 			return s.read(true)
 		}
