@@ -144,6 +144,8 @@ type Secured interface {
 type Hosted interface {
 	// PID is that process's number, once the server listens.
 	PID() int
+	// Program names it, with its version.
+	Program() string
 }
 
 // Kind is one of the four kinds of call.

@@ -79,6 +79,8 @@ func (e *emitter) emit(event Event) error {
 
 func (e *emitter) ready(r Ready) error {
 	r.Contract, r.PID = Contract, os.Getpid()
-	r.Runtime, r.GoMaxProcs = runtime.Version(), runtime.GOMAXPROCS(0)
+	if r.Runtime == "" { // else it is another program that serves
+		r.Runtime, r.GoMaxProcs = runtime.Version(), runtime.GOMAXPROCS(0)
+	}
 	return e.emit(Event{Event: "ready", Ready: &r})
 }

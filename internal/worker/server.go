@@ -83,6 +83,9 @@ func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 	if secured, ok := server.(stack.Secured); ok {
 		ready.RootPEM = string(secured.RootPEM())
 	}
+	if hosted, elsewhere := server.(stack.Hosted); elsewhere {
+		ready.Runtime = hosted.Program()
+	}
 	if err := events.ready(ready); err != nil {
 		return errors.Join(err, server.Close())
 	}

@@ -145,6 +145,9 @@ func (c *caddy) await(ctx context.Context, bound net.Addr) error {
 // PID implements stack.Hosted.
 func (c *caddy) PID() int { return c.process.Process.Pid }
 
+// Program implements stack.Hosted.
+func (*caddy) Program() string { return Caddy + " " + CaddyVersion }
+
 // Serve implements stack.Server.
 func (c *caddy) Serve() error {
 	<-c.ended
