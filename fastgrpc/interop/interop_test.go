@@ -45,12 +45,15 @@ func TestCases(t *testing.T) {
 	}
 }
 
+var programsDir string // "" until programs has made it
+
 // programs builds both libraries' interop programs and the other tools, once.
 var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "fastgrpc-peers")
 	if err != nil {
 		return "", err
 	}
+	programsDir = dir
 	for _, build := range []*exec.Cmd{
 		exec.Command("go", "build", "-C", "../peers", "-o", dir+"/theirs/", "tool"),
 		exec.Command("go", "build", "-o", dir+"/ours/", "./client", "./server"),
@@ -64,11 +67,8 @@ var programs = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if !testing.Short() {
-		if dir, err := programs(); err == nil {
-			_ = os.RemoveAll(dir)
-		}
-		_ = os.RemoveAll(python.dir)
+	for _, dir := range []string{programsDir, python.dir} {
+		_ = os.RemoveAll(dir) // "" is nothing
 	}
 	os.Exit(code)
 }
