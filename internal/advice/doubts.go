@@ -40,7 +40,11 @@ func invalid(s *analysis.Summary) []string {
 	var names []string
 	for i := range s.Cells {
 		if c := &s.Cells[i]; !c.IsValid() {
-			names = append(names, fmt.Sprintf("%s at %s with %s", c.Variant, size(float64(c.RequestBytes)), clients(c.Clients)))
+			name := c.Variant
+			if c.RequestBytes > 0 || c.ResponseBytes > 0 { // else the workload has no sizes
+				name += " at " + size(float64(c.RequestBytes))
+			}
+			names = append(names, name+" with "+clients(c.Clients))
 		}
 	}
 	out := s.Invalid + s.Failed

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"wirelab.dev/internal/analysis"
 )
@@ -28,9 +29,13 @@ func warmUp(s *analysis.Summary) []string {
 	}
 	slices.SortStableFunc(needs, func(a, b analysis.WarmUpNeed) int { return cmp.Compare(a.Needed.Value, b.Needed.Value) })
 	middle, last := needs[len(needs)/2], needs[len(needs)-1]
-	text := fmt.Sprintf("A warm-up of %s and %s requests would have been enough in the median cell, and of %s and %s in the slowest (%s, %s, %s)",
+	slowest := []string{last.Variant}
+	if last.RequestBytes > 0 { // else the workload has no sizes
+		slowest = append(slowest, size(float64(last.RequestBytes)))
+	}
+	text := fmt.Sprintf("A warm-up of %s and %s requests would have been enough in the median cell, and of %s and %s in the slowest (%s, %s)",
 		millis(middle.Needed.Value), number(middle.NeededCalls.Value), millis(last.Needed.Value), number(last.NeededCalls.Value),
-		last.Variant, size(float64(last.RequestBytes)), clients(last.Clients))
+		strings.Join(slowest, ", "), clients(last.Clients))
 	if settled < trials {
 		text += fmt.Sprintf("; %d of %d trials never became steady", trials-settled, trials)
 	}

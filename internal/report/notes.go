@@ -107,7 +107,11 @@ func (n *note) headline() string {
 // where names the first cell, whose detail is told, and counts the rest.
 func (n *note) where() string {
 	first := n.cells[0]
-	text := fmt.Sprintf("%s, %s, c=%d", first.Variant, sizes(first.RequestBytes, first.ResponseBytes), first.Clients)
+	text := first.Variant
+	if first.RequestBytes > 0 || first.ResponseBytes > 0 { // else the workload has no sizes
+		text += ", " + sizes(first.RequestBytes, first.ResponseBytes)
+	}
+	text += fmt.Sprintf(", c=%d", first.Clients)
 	switch more := len(n.cells) - 1; more {
 	case 0:
 		return text
