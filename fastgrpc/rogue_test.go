@@ -113,7 +113,10 @@ func clientAssaults() []clientAssault {
 		{assault{name: "claimed length", reset: http2.ErrCodeCancel, step: once(answer(func(fr *http2.Framer) {
 			_ = fr.WriteData(1, false, []byte{0, 0xff, 0xff, 0xff, 0xff})
 		}))}, []codes.Code{codes.ResourceExhausted, codes.Unavailable}},
-		{assault{name: "connection window overflow", ends: flow, step: once(inMemory(func(fr *http2.Framer) { _ = fr.WriteWindowUpdate(0, 1<<31-1) }))}, lost},
+		{assault{name: "connection window overflow", ends: flow, step: once(inMemory(func(fr *http2.Framer) {
+			_ = fr.WriteWindowUpdate(0, 1<<31-1) // which fits, where the window has been used up
+			_ = fr.WriteWindowUpdate(0, 1<<31-1)
+		}))}, lost},
 		{assault{name: "stream window overflow", reset: http2.ErrCodeFlowControl, step: once(inMemory(func(fr *http2.Framer) { _ = fr.WriteWindowUpdate(1, 1<<31-1) }))}, []codes.Code{codes.Internal, codes.Unavailable}},
 		{assault{name: "data beyond the window", reset: http2.ErrCodeFlowControl, step: once(answer(func(fr *http2.Framer) {
 			for range 1000 { // of a stream that nobody reads
