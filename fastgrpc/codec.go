@@ -67,12 +67,11 @@ func (c protoCodec) marshal(v any) (*buffer, error) {
 
 func (c protoCodec) unmarshal(data []byte, v any, alias bool) error {
 	if m, ok := v.(vtAliasUnmarshaler); ok && alias && !c.plain {
+		reset(v)
 		return m.UnmarshalVTUnsafe(data)
 	}
 	if m, ok := v.(vtUnmarshaler); ok && !c.plain {
-		if r, ok := v.(interface{ Reset() }); ok {
-			r.Reset()
-		}
+		reset(v)
 		return m.UnmarshalVT(data)
 	}
 	m, err := protoMessage(v)
@@ -83,6 +82,14 @@ func (c protoCodec) unmarshal(data []byte, v any, alias bool) error {
 		return unmarshalAliased(data, m)
 	}
 	return proto.Unmarshal(data, m)
+}
+
+// reset empties a message that is used again. vtprotobuf's ResetVT would keep its
+// memory, to which the program may still hold.
+func reset(v any) {
+	if r, ok := v.(interface{ Reset() }); ok {
+		r.Reset()
+	}
 }
 
 func protoMessage(v any) (proto.Message, error) {

@@ -48,6 +48,33 @@ func TestVTMethods(t *testing.T) {
 	}
 }
 
+// vtAliased has vtprotobuf's way of reading that points into what is read, and like
+// it adds to what is there.
+type vtAliased struct{ *wrapperspb.BytesValue }
+
+func (v vtAliased) UnmarshalVTUnsafe(p []byte) error {
+	return proto.UnmarshalOptions{Merge: true}.Unmarshal(p, v.BytesValue)
+}
+
+// TestUsedAgain: nothing of its last content is left in a message that is read again.
+func TestUsedAgain(t *testing.T) {
+	empty, err := encodeMessage(protoCodec{}, nil, wrapperspb.Bytes(nil), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer empty.Release()
+	for _, v := range []proto.Message{wrapperspb.Bytes([]byte("old")), &vtValue{BytesValue: wrapperspb.Bytes([]byte("old"))}, vtAliased{wrapperspb.Bytes([]byte("old"))}} {
+		for _, alias := range []bool{false, true} {
+			if err := (protoCodec{}).unmarshal(empty.data[prefixLen:], v, alias); err != nil {
+				t.Fatal(err)
+			}
+			if n := proto.Size(v); n != 0 {
+				t.Errorf("%T, aliased %v: %d bytes are left", v, alias, n)
+			}
+		}
+	}
+}
+
 // counted is a codec as programs register one in place of grpc-go's own: a value, not
 // a pointer.
 type counted struct {

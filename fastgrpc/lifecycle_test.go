@@ -449,3 +449,11 @@ func TestSlowReader(t *testing.T) {
 		t.Errorf("the slow stream ended with %v", err)
 	}
 }
+
+// TestUnboundedStreams: a server without a limit answers.
+func TestUnboundedStreams(t *testing.T) {
+	_, target := startFast(t, MaxConcurrentStreams(0))
+	if err := ping(testContext(t), dialFast(t, target)); err != nil {
+		t.Error(err)
+	}
+}

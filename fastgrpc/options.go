@@ -121,8 +121,14 @@ func Creds(c credentials.TransportCredentials) ServerOption {
 }
 
 // MaxConcurrentStreams is how many calls a connection may have at once, 1000 unless
-// set. A call counts until its handler has returned and its answer has been sent.
-func MaxConcurrentStreams(n int) ServerOption { return func(o *serverOptions) { o.maxStreams = n } }
+// set; 0 is as many as the protocol can number. A call counts until its handler has
+// returned and its answer has been sent.
+func MaxConcurrentStreams(n int) ServerOption {
+	if n == 0 {
+		n = math.MaxInt32
+	}
+	return func(o *serverOptions) { o.maxStreams = n }
+}
 
 // UnaryInterceptor adds interceptors of unary calls; the first is the outermost.
 func UnaryInterceptor(in ...grpc.UnaryServerInterceptor) ServerOption {

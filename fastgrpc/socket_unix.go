@@ -3,6 +3,7 @@
 package fastgrpc
 
 import (
+	"errors"
 	"net"
 	"syscall"
 )
@@ -37,13 +38,12 @@ func newSocketWriter(nc net.Conn) *socketWriter {
 func (w *socketWriter) tryOnce(fd uintptr) (done bool) {
 	for len(w.buf) > 0 && w.err == nil {
 		n, err := writeSocket(int(fd), w.buf)
-		switch err { //nolint:errorlint // a bare errno
-		case nil:
+		switch {
+		case err == nil:
 			w.buf = w.buf[n:]
-		case syscall.EAGAIN:
+		case errors.Is(err, syscall.EAGAIN):
 			return !w.wait
-		case syscall.EINTR:
-		default:
+		case !errors.Is(err, syscall.EINTR):
 			w.err = err
 		}
 	}
