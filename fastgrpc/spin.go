@@ -25,13 +25,18 @@ type spinner struct {
 	misses int // spins in a row that found nothing
 	skip   int // reads to come that do not spin
 	pause  int // as many as were skipped last: twice as many each time that it did not pay
+	short  int // reads in a row that brought little
 }
 
 const (
 	longestSpin = 50 * time.Microsecond
 	mostMisses  = 4
-	leastPause  = 64
+	leastPause  = 16
 	mostPause   = 4096
+	// A connection with a few small calls gains most, but only if both ends spin: there
+	// the pauses stay short, or the ends would not meet.
+	fewCalls = 512 // bytes
+	fewReads = 8
 )
 
 // newSocketReader returns what the reader reads from. Only a socket may be read
@@ -63,7 +68,18 @@ func (s *spinner) tryOnce(fd uintptr) (done bool) {
 // Read returns what is there, or what comes within a moment, or waits.
 func (s *spinner) Read(p []byte) (int, error) {
 	s.buf = p
-	defer func() { s.buf = nil }()
+	n, err := s.spin()
+	s.buf = nil
+	if s.short++; n > fewCalls {
+		s.short = 0
+	}
+	if s.short >= fewReads {
+		s.pause, s.skip = min(s.pause, leastPause), min(s.skip, leastPause)
+	}
+	return n, err
+}
+
+func (s *spinner) spin() (int, error) {
 	if s.skip > 0 {
 		s.skip--
 		return s.read(true)
