@@ -21,7 +21,12 @@ type Client struct {
 func NewClient(ctx context.Context, plan ClientPlan) (*Client, error) {
 	carrier, err := newCarrier(ctx, plan)
 	if err != nil {
-		return nil, fmt.Errorf("open connections to %s: %w", plan.Address, plan.explain(ctx, err))
+		err = fmt.Errorf("open connections to %s: %w", plan.Address, plan.explain(ctx, err))
+		if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+			// Its end closed a connection, and net/http heard of that first.
+			err = fmt.Errorf("%w: %w", err, ended)
+		}
+		return nil, err
 	}
 	return &Client{carrier: carrier, http: http.Client{
 		Transport: carrier,
