@@ -14,7 +14,6 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/testdata"
 )
 
 // token is per-call credentials that look at the connection, as package oauth's do.
@@ -38,14 +37,7 @@ func (k token) RequireTransportSecurity() bool { return k.secret }
 // TestCallCredentials: credentials of calls learn what they are sent over, and do not
 // go over what is not secure enough for them.
 func TestCallCredentials(t *testing.T) {
-	serverCreds, err := credentials.NewServerTLSFromFile(testdata.Path("server1.pem"), testdata.Path("server1.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	clientCreds, err := credentials.NewClientTLSFromFile(testdata.Path("ca.pem"), "foo.test.google.fr")
-	if err != nil {
-		t.Fatal(err)
-	}
+	serverCreds, clientCreds := tlsForTests(t)
 	_, overTLS := startFast(t, Creds(serverCreds))
 	_, overTCP := startFast(t, Creds(local.NewCredentials()))
 	path := filepath.Join(t.TempDir(), "s")

@@ -13,10 +13,12 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/testdata"
 
 	"wirelab.dev/fastgrpc/internal/h2"
 )
@@ -156,6 +158,20 @@ func testContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // a busy machine under -race may take long
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// tlsForTests is the TLS of two ends that trust each other.
+func tlsForTests(t testing.TB) (server, client credentials.TransportCredentials) {
+	t.Helper()
+	server, err := credentials.NewServerTLSFromFile(testdata.Path("server1.pem"), testdata.Path("server1.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err = credentials.NewClientTLSFromFile(testdata.Path("ca.pem"), "foo.test.google.fr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server, client
 }
 
 func request(body []byte) *testgrpc.SimpleRequest {

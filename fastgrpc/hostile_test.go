@@ -11,9 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
-	"google.golang.org/grpc/credentials"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
-	"google.golang.org/grpc/testdata"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -184,10 +182,7 @@ func TestHostileClients(t *testing.T) {
 
 // TestSilentPeer: a connection that never begins HTTP/2, or TLS, is closed in time.
 func TestSilentPeer(t *testing.T) {
-	secure, err := credentials.NewServerTLSFromFile(testdata.Path("server1.pem"), testdata.Path("server1.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	secure, _ := tlsForTests(t)
 	for name, opts := range map[string][]ServerOption{"cleartext": nil, "TLS": {Creds(secure)}} {
 		t.Run(name, func(t *testing.T) {
 			_, target := startFast(t, append(opts, HandshakeTimeout(50*time.Millisecond))...)

@@ -23,7 +23,6 @@ import (
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/testdata"
 )
 
 func dialFast(t testing.TB, target string, opts ...ClientOption) *Client {
@@ -47,14 +46,7 @@ func ping(ctx context.Context, c *Client, opts ...grpc.CallOption) error {
 }
 
 func TestTLS(t *testing.T) {
-	serverCreds, err := credentials.NewServerTLSFromFile(testdata.Path("server1.pem"), testdata.Path("server1.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	clientCreds, err := credentials.NewClientTLSFromFile(testdata.Path("ca.pem"), "foo.test.google.fr")
-	if err != nil {
-		t.Fatal(err)
-	}
+	serverCreds, clientCreds := tlsForTests(t)
 	_, target := startFast(t, Creds(serverCreds))
 	c := dialFast(t, target, WithTransportCredentials(clientCreds))
 	client := testgrpc.NewTestServiceClient(c)

@@ -18,7 +18,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/testdata"
 )
 
 // rogue is a server that attacks the one connection it accepts, once a call has come.
@@ -212,10 +211,7 @@ func TestSilentServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = lis.Close() })
-	secure, err := credentials.NewClientTLSFromFile(testdata.Path("ca.pem"), "foo.test.google.fr")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, secure := tlsForTests(t)
 	for name, creds := range map[string]credentials.TransportCredentials{"cleartext": insecure.NewCredentials(), "TLS": secure} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
