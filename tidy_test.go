@@ -40,6 +40,7 @@ var rooms = []room{
 	{folder: "internal/workload", level: 2, seam: true},
 	{folder: "internal/probe", level: 2, seam: true},
 	{folder: "internal/link", level: 2},
+	{folder: "internal/judge", level: 2},
 	{folder: "internal/scenario", level: 1},
 	{folder: "internal/record", level: 1},
 	{folder: "internal/stats", level: 0},
@@ -64,7 +65,7 @@ var public = []string{"fastgrpc", "chanpool", "creditrpc"}
 // The record is the only door between measuring and judging: whatever their
 // levels, judging rooms import no measuring room.
 var (
-	judging   = []string{"internal/analysis", "internal/advice", "internal/report"}
+	judging   = []string{"internal/judge", "internal/analysis", "internal/advice", "internal/report"}
 	measuring = []string{"internal/lab", "internal/load", "internal/stack", "internal/probe", "internal/fleet"}
 )
 

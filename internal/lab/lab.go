@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/judge"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
@@ -123,7 +124,7 @@ func (l *Lab) trialOrTwo(ctx context.Context, number int, planned scenario.Plann
 	if err != nil {
 		return nil, err
 	}
-	why, spoiled := spoiledByMachine(r)
+	why, spoiled := judge.SpoiledByMachine(r.Checks)
 	if !spoiled || r.Profile != "" { // a profile does not depend on how fast things went
 		return r, nil
 	}
@@ -155,7 +156,7 @@ func (l *Lab) trial(ctx context.Context, number int, planned scenario.Planned, r
 		}
 	}
 	r.TookNS = int64(time.Since(started))
-	r.Checks = Judge(r)
+	r.Checks = judge.Judge(r, judge.Default())
 	return r, nil
 }
 

@@ -1,4 +1,4 @@
-package lab
+package judge
 
 import (
 	"slices"
@@ -13,7 +13,7 @@ import (
 // others say.
 func wantCheckSays(t *testing.T, name string, r *record.Record, check string, level record.Level, says string) {
 	t.Helper()
-	checks := Judge(r)
+	checks := Judge(r, Default())
 	i := slices.IndexFunc(checks, func(c record.Check) bool { return c.Name == check })
 	if i < 0 {
 		t.Fatalf("there is no check %q", check)
@@ -67,7 +67,7 @@ func TestANaiveClientsCollapseIsItsResult(t *testing.T) {
 	r.Cell.Variant = "tcp:client=naive"
 	meets(r, failure.PortExhaustion, 30_000)
 	busy(r, 0.99, 0.1) // with calls that fail at once
-	r.Checks = Judge(r)
+	r.Checks = Judge(r, Default())
 	if !r.Valid() {
 		t.Errorf("invalid: %+v", r.Checks)
 	}

@@ -1,4 +1,4 @@
-package lab
+package judge
 
 import (
 	"slices"
@@ -59,7 +59,7 @@ func soundOpen(t *testing.T) *record.Record {
 
 func TestNothingIsSaidAgainstASoundRecord(t *testing.T) {
 	for name, r := range map[string]*record.Record{"closed": sound(t), "open": soundOpen(t)} {
-		for _, c := range Judge(r) {
+		for _, c := range Judge(r, Default()) {
 			if c.Level != record.OK || c.Detail == "" {
 				t.Errorf("%s: %s is %s: %s", name, c.Name, c.Level, c.Detail)
 			}
@@ -207,8 +207,8 @@ func TestOnlyTheMachineGivesASecondTry(t *testing.T) {
 	} {
 		r := sound(t)
 		c.spoil(r)
-		r.Checks = Judge(r)
-		if why, got := spoiledByMachine(r); got != c.want || got != (why != "") {
+		r.Checks = Judge(r, Default())
+		if why, got := SpoiledByMachine(r.Checks); got != c.want || got != (why != "") {
 			t.Errorf("%s: spoiled by the machine: %v (%q), want %v", name, got, why, c.want)
 		}
 	}
@@ -216,7 +216,7 @@ func TestOnlyTheMachineGivesASecondTry(t *testing.T) {
 
 func TestAFailureIsInvalid(t *testing.T) {
 	r := &record.Record{Failure: "server tcp: ended with signal: killed"}
-	r.Checks = Judge(r)
+	r.Checks = Judge(r, Default())
 	if r.Valid() || len(r.Checks) != 1 || !strings.Contains(r.Checks[0].Detail, "signal: killed") {
 		t.Errorf("checks %+v", r.Checks)
 	}
@@ -269,7 +269,7 @@ func tailed(t *testing.T, most, some time.Duration) latency.Distribution {
 // wantOnly wants the check at that level, with those words, and all others OK.
 func wantOnly(t *testing.T, name string, r *record.Record, check string, level record.Level, says string) {
 	t.Helper()
-	checks := Judge(r)
+	checks := Judge(r, Default())
 	if !slices.ContainsFunc(checks, func(c record.Check) bool { return c.Name == check }) {
 		t.Fatalf("there is no check %q", check)
 	}

@@ -1,4 +1,4 @@
-package lab
+package judge
 
 import (
 	"cmp"
@@ -10,34 +10,44 @@ import (
 )
 
 // generatorBound asks whether the figure is the load generator's own.
-func generatorBound(r *record.Record) record.Check {
-	c := record.Check{Name: "generator-bound", Level: record.OK, Unit: "share"}
+func (t trial) generatorBound() record.Check {
+	c := t.loadGenerator()
+	// Calls of a naive client that fail at once, at a limit of the machine, keep
+	// the client busy and the server idle. That collapse is its result.
+	if met, _ := t.limited(); c.Level == record.Invalid && met > 0 && t.naive() {
+		c.Level = record.Warning
+	}
+	return c
+}
+
+func (t trial) loadGenerator() record.Check {
+	c := record.Check{Level: record.OK, Unit: "share"}
 	between := 0.0
-	if span := r.Active * float64(r.WindowNS); span > 0 && r.Cell.Load.Model == "closed" {
-		between = float64(r.Engine.BetweenNS) / span
+	if span := t.Active * float64(t.WindowNS); span > 0 && t.Cell.Load.Model == "closed" {
+		between = float64(t.Engine.BetweenNS) / span
 	}
 	outside := func() {
-		c.Level = level(between, betweenWarning, betweenInvalid)
-		c.Figure, c.Limit = &between, pointer(betweenInvalid)
+		c.Level = t.limits.Between.level(between)
+		c.Figure, c.Limit = &between, pointer(t.limits.Between.Invalid)
 		c.Detail = fmt.Sprintf("the clients spent %s of their time outside of calls, in the load engine or off the CPU", percent(between))
 	}
-	if between > betweenInvalid {
+	if between > t.limits.Between.Invalid {
 		outside()
 		return c
 	}
-	client, server := r.Client.Busy, r.Server.Busy
-	c.Figure, c.Limit = client, pointer(saturated)
+	client, server := t.Client.Busy, t.Server.Busy
+	c.Figure, c.Limit = client, pointer(t.limits.Saturated)
 	switch {
-	case client != nil && *client >= saturated && server == nil:
+	case client != nil && *client >= t.limits.Saturated && server == nil:
 		c.Level = record.Warning
 		c.Detail = fmt.Sprintf("the client had %s of its CPUs busy, and what the server had is not known: the figure may be the client's", percent(*client))
-	case client != nil && *client >= saturated && *server < idle && r.Cell.Load.Model != burst:
+	case client != nil && *client >= t.limits.Saturated && *server < t.limits.Idle && t.Cell.Load.Model != burst:
 		c.Level = record.Invalid
 		c.Detail = fmt.Sprintf("the client had %s of its CPUs busy and the server %s: the figure is the client's, not the server's", percent(*client), percent(*server))
-	case client != nil && *client >= saturated:
+	case client != nil && *client >= t.limits.Saturated:
 		c.Level = record.Warning
 		c.Detail = fmt.Sprintf("the client's stack had all of its CPUs busy (%s; the server %s): both ends share in this figure", percent(*client), percent(*server))
-	case between > betweenWarning:
+	case between > t.limits.Between.Warning:
 		outside()
 	case client == nil:
 		c.Level = record.Unknown
@@ -53,9 +63,9 @@ const burst = "burst"
 
 // schedule asks whether an open loop sent what it should have, when it should
 // have.
-func schedule(r *record.Record) record.Check {
-	c := record.Check{Name: "schedule", Level: record.OK, Unit: "share"}
-	p := r.Pacing
+func (t trial) schedule() record.Check {
+	c := record.Check{Level: record.OK, Unit: "share"}
+	p := t.Pacing
 	if p == nil {
 		c.Detail = "a closed loop keeps none"
 		return c
@@ -66,33 +76,33 @@ func schedule(r *record.Record) record.Check {
 	}
 	// What was neither answered nor in flight when the window closed, beyond
 	// what it had inherited when it opened.
-	waiting := max(0, float64(p.Scheduled-r.Completed)-r.InFlight)
+	waiting := max(0, float64(p.Scheduled-t.Completed)-t.InFlight)
 	behind, queued := waiting/float64(p.Scheduled), float64(p.Queued)/float64(p.Scheduled)
-	c.Figure, c.Limit = &behind, pointer(behindInvalid)
-	late, service, response := quantiles(p.Late), quantiles(r.Service), quantiles(*cmp.Or(r.Response, &r.Service))
-	lateLimit := func(of float64) float64 { return max(lateFloorNS, lateShare*of) }
+	c.Figure, c.Limit = &behind, pointer(t.limits.Behind)
+	late, service, response := quantiles(p.Late), quantiles(t.Service), quantiles(*cmp.Or(t.Response, &t.Service))
+	lateLimit := func(of float64) float64 { return max(t.limits.LateFloorNS, t.limits.LateShare*of) }
 	tooLate := func(level record.Level, late, of float64) {
 		c.Level, c.Unit = level, "us"
 		c.Figure, c.Limit = pointer(late/1e3), pointer(lateLimit(of)/1e3)
 	}
 	switch {
-	case behind > behindInvalid:
+	case behind > t.limits.Behind:
 		c.Level = record.Invalid
 		c.Detail = fmt.Sprintf("%.0f of %d arrivals still waited to be sent when the window closed: the rate is beyond what server and clients can do, and response times only tell how long it lasted", waiting, p.Scheduled)
 	case late.p50 > lateLimit(service.p50):
 		// A burst leaves one request after the other; how long that takes is
 		// part of it, and said.
-		if tooLate(record.Invalid, late.p50, service.p50); r.Cell.Load.Model == burst {
+		if tooLate(record.Invalid, late.p50, service.p50); t.Cell.Load.Model == burst {
 			c.Level = record.Warning
 		}
 		c.Detail = fmt.Sprintf("the generator sent late by %.0f µs in the median, where a request takes %.0f µs", late.p50/1e3, service.p50/1e3)
 	case late.p99 > lateLimit(response.p99):
 		tooLate(record.Warning, late.p99, response.p99)
 		c.Detail = fmt.Sprintf("the generator sent late by %.0f µs at P99: the tail of the response time, %.0f µs, is partly its own", late.p99/1e3, response.p99/1e3)
-	case queued > queuedWarning:
+	case queued > t.limits.Queued:
 		c.Level = record.Warning
-		c.Figure, c.Limit = &queued, pointer(queuedWarning)
-		c.Detail = fmt.Sprintf("%s of the arrivals found all %d clients busy and waited: response time has it, service time has not; more clients would send them", percent(queued), r.Cell.Clients)
+		c.Figure, c.Limit = &queued, pointer(t.limits.Queued)
+		c.Detail = fmt.Sprintf("%s of the arrivals found all %d clients busy and waited: response time has it, service time has not; more clients would send them", percent(queued), t.Cell.Clients)
 	default:
 		c.Detail = fmt.Sprintf("all %d arrivals were sent, late by %.1f µs in the median", p.Scheduled, late.p50/1e3)
 	}
@@ -103,36 +113,36 @@ func schedule(r *record.Record) record.Check {
 // the calls in flight, those that ended, and how long they took. A straddling
 // call may count fully in one and not at all in another; the limit leaves room
 // for that.
-func littlesLaw(r *record.Record) record.Check {
-	c := record.Check{Name: "littles-law", Level: record.Invalid, Unit: "share"}
-	if m := r.Cell.Load.Model; m == burst || m == "ramp" {
+func (t trial) littlesLaw() record.Check {
+	c := record.Check{Level: record.Invalid, Unit: "share"}
+	if m := t.Cell.Load.Model; m == burst || m == "ramp" {
 		c.Level, c.Detail = record.OK, "does not apply: a "+m+" is never steady"
 		return c
 	}
-	if r.Service.Count != r.Requests {
-		c.Detail = fmt.Sprintf("the record contradicts itself: %d requests, and %d service times", r.Requests, r.Service.Count)
+	if t.Service.Count != t.Requests {
+		c.Detail = fmt.Sprintf("the record contradicts itself: %d requests, and %d service times", t.Requests, t.Service.Count)
 		return c
 	}
-	if _, err := r.Service.Decode(); err != nil {
+	if _, err := t.Service.Decode(); err != nil {
 		c.Detail = "the service times cannot be read: " + err.Error()
 		return c
 	}
-	busy := r.InFlight * float64(r.WindowNS)
-	if r.Service.Count == 0 || r.Completed == 0 || busy <= 0 {
+	busy := t.InFlight * float64(t.WindowNS)
+	if t.Service.Count == 0 || t.Completed == 0 || busy <= 0 {
 		c.Detail = "no call ended in the window"
 		return c
 	}
-	mean := float64(r.Service.Sum) / float64(r.Service.Count)
-	product := float64(r.Completed) * mean
-	straddled := float64(r.StraddlingNS)
+	mean := float64(t.Service.Sum) / float64(t.Service.Count)
+	product := float64(t.Completed) * mean
+	straddled := float64(t.StraddlingNS)
 	if straddled == 0 { // not told: at most this
-		straddled = float64(r.Straddling) * float64(r.Service.Max)
+		straddled = float64(t.Straddling) * float64(t.Service.Max)
 	}
 	off := math.Abs(product-busy) / busy
-	limit := littleLimit + (float64(r.Straddling)*mean+straddled)/busy
+	limit := t.limits.Little + (float64(t.Straddling)*mean+straddled)/busy
 	c.Figure, c.Limit = &off, &limit
 	c.Detail = fmt.Sprintf("%.4g calls were in flight; throughput × mean service time gives %.4g (%d of %d calls straddle the window's edges)",
-		r.InFlight, product/float64(r.WindowNS), r.Straddling, r.Completed)
+		t.InFlight, product/float64(t.WindowNS), t.Straddling, t.Completed)
 	if off <= limit {
 		c.Level = record.OK
 	}
@@ -140,21 +150,21 @@ func littlesLaw(r *record.Record) record.Check {
 }
 
 // evenness tells where some clients had made their requests long before others.
-func evenness(r *record.Record) record.Check {
-	c := record.Check{Name: "evenness", Level: record.OK, Unit: "share"}
-	share := r.Active / float64(r.Cell.Clients)
-	c.Figure, c.Limit = &share, pointer(unevenWarning)
-	c.Detail = fmt.Sprintf("%.4g of %d clients were at work in the mean", r.Active, r.Cell.Clients)
-	if share < unevenWarning {
+func (t trial) evenness() record.Check {
+	c := record.Check{Level: record.OK, Unit: "share"}
+	share := t.Active / float64(t.Cell.Clients)
+	c.Figure, c.Limit = &share, pointer(t.limits.Active)
+	c.Detail = fmt.Sprintf("%.4g of %d clients were at work in the mean", t.Active, t.Cell.Clients)
+	if share < t.limits.Active {
 		c.Level = record.Warning
 		c.Detail += ": some had made all their requests long before others"
 	}
 	return c
 }
 
-func settled(r *record.Record) record.Check {
-	c := record.Check{Name: "settled", Level: record.OK}
-	switch r.WarmUp.Method {
+func (t trial) settled() record.Check {
+	c := record.Check{Level: record.OK}
+	switch t.WarmUp.Method {
 	case "none":
 		c.Detail = "the scenario asks for no warm-up"
 		return c
@@ -162,10 +172,10 @@ func settled(r *record.Record) record.Check {
 		c.Detail = "each step of a search has a warm-up of its own"
 		return c
 	}
-	c.Detail = fmt.Sprintf("steady after %.0f ms and %d requests", float64(r.WarmUp.TookNS)/1e6, r.WarmUp.Requests)
-	if !r.WarmUp.Settled {
+	c.Detail = fmt.Sprintf("steady after %.0f ms and %d requests", float64(t.WarmUp.TookNS)/1e6, t.WarmUp.Requests)
+	if !t.WarmUp.Settled {
 		c.Level = record.Warning
-		c.Detail = fmt.Sprintf("the throughput had not settled after %.0f ms and %d requests, the longest warm-up allowed", float64(r.WarmUp.TookNS)/1e6, r.WarmUp.Requests)
+		c.Detail = fmt.Sprintf("the throughput had not settled after %.0f ms and %d requests, the longest warm-up allowed", float64(t.WarmUp.TookNS)/1e6, t.WarmUp.Requests)
 	}
 	return c
 }

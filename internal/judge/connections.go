@@ -1,0 +1,97 @@
+package judge
+
+import (
+	"fmt"
+	"strings"
+
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+)
+
+// connections asks whether the mode was achieved. A pool grows as far as it is
+// needed; what was replaced before the window did no harm in it.
+func (t trial) connections() record.Check {
+	made := t.Connections
+	if mode, err := scenario.ParseConnection(made.Mode); err == nil && mode.Mode.PerRequest() {
+		return t.perRequest(mode.Mode)
+	}
+	c := record.Check{Level: record.OK, Unit: "connections"}
+	opened, want := float64(made.Opened), float64(made.Want)
+	c.Figure, c.Limit = &opened, &want
+	c.Detail = fmt.Sprintf("%s: %d wanted, %d opened, %d of them in the window; %d attempts failed", made.Mode, made.Want, made.Opened, made.During, made.Failed)
+	growing := strings.HasPrefix(made.Mode, "pool") && opened <= want
+	switch {
+	case !growing && (opened < want || made.During > 0):
+		c.Level = record.Invalid
+	case opened != want || made.During > 0 || made.Failed > 0:
+		c.Level = record.Warning
+	}
+	return c
+}
+
+// perRequest asks whether every request that was answered had opened a
+// connection, and whether those began as the mode has it. What is opened just
+// before an edge of the window may belong to a request on its other side.
+func (t trial) perRequest(mode scenario.ConnectionMode) record.Check {
+	c := record.Check{Level: record.OK, Unit: "connections"}
+	made := t.Connections
+	opened, answered := float64(made.During), float64(t.Requests-t.Failed())
+	c.Figure, c.Limit = &opened, &answered
+	c.Detail = fmt.Sprintf("%s: %d connections for %.0f answers", mode, made.During, answered)
+	edges := 2*float64(t.Cell.Clients) + t.limits.Edge*float64(t.Requests)
+	switch {
+	case opened < answered-edges:
+		c.Level = record.Invalid
+		c.Detail += ": requests shared connections"
+		return c
+	case opened > float64(t.Requests)+edges:
+		c.Level = record.Warning
+		c.Detail += ": some were opened in vain"
+	}
+	shaken, wrong, what := handshakes(made, mode)
+	if shaken == 0 {
+		if mode != scenario.New {
+			c.Level = record.Invalid
+			c.Detail += ", and no TLS session was resumed"
+		}
+		return c
+	}
+	c.Detail += fmt.Sprintf("; %d handshakes, %d of them %s", shaken, wrong, what)
+	if otherwise := anyUpTo(t.limits.Handshakes).level(float64(wrong) / float64(shaken)); otherwise != record.OK {
+		c.Level = otherwise
+	}
+	return c
+}
+
+// handshakes tells how many there were, and how many of them were not what the
+// mode asks for.
+func handshakes(made record.Connections, mode scenario.ConnectionMode) (all, wrong int64, what string) {
+	all = made.Full + made.Resumed
+	switch mode {
+	case scenario.Resumed:
+		return all, made.Full, "full"
+	case scenario.Early:
+		return all, all - made.Early, "without early data that the server took"
+	default:
+		return all, made.Resumed, "resumed"
+	}
+}
+
+// link asks whether an emulated link did what it was asked to.
+func (t trial) link() record.Check {
+	c := record.Check{Level: record.OK, Unit: "share", Detail: "none is emulated"}
+	l := t.Link
+	if l == nil || t.Cell.Network.DelayNS == 0 {
+		return c
+	}
+	late := float64(l.LateP99NS) / float64(t.Cell.Network.DelayNS)
+	c.Figure, c.Limit = &late, pointer(t.limits.Link.Invalid)
+	c.Level = t.limits.Link.level(late)
+	c.Detail = fmt.Sprintf("%d frames were sent late by %.0f µs in the median and %.0f µs at P99, of a delay of %.4g ms",
+		l.Frames, float64(l.LateP50NS)/1e3, float64(l.LateP99NS)/1e3, float64(t.Cell.Network.DelayNS)/1e6)
+	if l.Dropped > 0 {
+		c.Level = record.Invalid
+		c.Detail = fmt.Sprintf("%d of %d frames were dropped for want of room: the emulation is the limit, not the link", l.Dropped, l.Frames)
+	}
+	return c
+}

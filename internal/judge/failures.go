@@ -1,0 +1,102 @@
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+)
+
+// limited tells which of the machine's limits failed requests ran into, and how
+// many.
+func (t trial) limited() (requests int64, most record.ErrorCount) {
+	for _, e := range t.Errors {
+		switch failure.Class(e.Class) {
+		case failure.PortExhaustion, failure.DescriptorLimit, failure.Backlog:
+			requests += e.Count
+			if e.Count > most.Count {
+				most = e
+			}
+		}
+	}
+	return requests, most
+}
+
+// naive tells whether the record's client takes no care of the machine's limits,
+// so that running into them is what it shows.
+func (t trial) naive() bool {
+	v, err := scenario.ParseVariant(t.Cell.Variant)
+	kind, _ := v.Get("client")
+	return err == nil && kind == "naive"
+}
+
+// machineLimits asks whether a limit of the machine bound the trial.
+func (t trial) machineLimits() record.Check {
+	c := record.Check{Level: record.OK, Unit: "requests", Detail: "none was met"}
+	failed, most := t.limited()
+	c.Figure, c.Limit = pointer(float64(failed)), pointer(0)
+	if failed > 0 {
+		c.Level = record.Invalid
+		c.Detail = fmt.Sprintf("%d of %d requests failed at a limit of the machine, not of the protocol; the most of them at %s: %s",
+			failed, t.Requests, most.Class, most.Example)
+		if t.naive() {
+			c.Level = record.Warning
+			c.Detail += "; the client is naive, and this is what comes of it"
+		}
+		return c
+	}
+	for _, full := range []struct {
+		dropped *int64
+		of      int64
+		words   string
+	}{
+		{t.Host.AcceptDrops, t.Connections.During, "backlog: %d of %d connections found it full, and were tried again a second later"},
+		{t.udpDrops(), t.Requests, "udp-buffer: the kernel dropped %d datagrams, of %d requests, that found a receive buffer full"},
+	} {
+		// The kernel counts for the whole machine: what a trial did not use
+		// was not dropped from it.
+		if full.dropped == nil || *full.dropped == 0 || full.of == 0 {
+			continue
+		}
+		c.Figure, c.Unit = pointer(float64(*full.dropped)), "drops"
+		c.Level = anyUpTo(t.limits.Drops).level(float64(*full.dropped) / float64(full.of))
+		if t.naive() {
+			c.Level = record.Warning
+		}
+		c.Detail = fmt.Sprintf(full.words, *full.dropped, full.of)
+		return c
+	}
+	return c
+}
+
+// udpDrops is what was dropped of UDP, where the trial's requests go over it.
+func (t trial) udpDrops() *int64 {
+	if t.Traffic == nil || t.Traffic.Transport != "udp" {
+		return nil
+	}
+	return t.Host.UDPDrops
+}
+
+func (t trial) failures() record.Check {
+	c := record.Check{Level: record.OK, Unit: "share", Detail: "none"}
+	failed := t.Failed()
+	share := float64(failed) / float64(max(1, t.Requests))
+	c.Figure, c.Limit = &share, pointer(t.limits.Errors)
+	if failed > 0 {
+		most := slices.MaxFunc(t.Errors, func(a, b record.ErrorCount) int { return cmp.Compare(a.Count, b.Count) })
+		c.Level = anyUpTo(t.limits.Errors).level(share)
+		c.Detail = fmt.Sprintf("%d of %d requests failed; the most of them with %s: %s", failed, t.Requests, most.Code, most.Example)
+		if own, _ := t.limited(); t.naive() && float64(failed-own) <= t.limits.Errors*float64(t.Requests) {
+			c.Level = record.Warning // the limits say why
+		}
+	}
+	asked := int64(t.Cell.Clients) * int64(t.Cell.Load.RequestsPerClient)
+	if asked = max(asked, int64(t.Cell.Load.TotalRequests)); t.Requests < asked {
+		c.Level = record.Invalid
+		c.Detail = fmt.Sprintf("%d of %d requests were never made, since no call ended any more; failed: %s", asked-t.Requests, asked, c.Detail)
+	}
+	return c
+}

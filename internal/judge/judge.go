@@ -1,0 +1,88 @@
+// Package judge decides whether a trial may be believed. It is a pure function:
+// a record and limits go in, checks come out.
+//
+//	record, Limits ── Judge ──> a record.Check a rule, each with its level,
+//	                            its figure, its limit and the reason in words
+//
+// The lab judges a trial as it ends and stores the checks in its record. Who
+// reads the run later judges it again, by the rules of that day (Again).
+//
+// A new check is a method of trial and a line in checks. One whose record does
+// not tell what it asks for answers record.Unknown and says what is missing, so
+// that the records of older versions stay readable.
+//
+// This package must not know how anything was measured, nor compare trials.
+package judge
+
+import (
+	"fmt"
+	"slices"
+
+	"wirelab.dev/internal/record"
+)
+
+// checks are what a trial is held to, in the order in which they are told.
+var checks = []check{
+	{name: "generator-bound", judge: trial.generatorBound},
+	{name: "schedule", judge: trial.schedule},
+	{name: "littles-law", judge: trial.littlesLaw},
+	{name: "evenness", judge: trial.evenness},
+	{name: "connections", judge: trial.connections},
+	{name: "limits", judge: trial.machineLimits},
+	{name: "link", judge: trial.link},
+	{name: "errors", judge: trial.failures},
+	{name: "settled", judge: trial.settled},
+	{name: "neighbours", judge: trial.neighbours, machine: true},
+	{name: "stolen-cpu", judge: trial.stolenCPU, machine: true},
+	{name: "noise", judge: trial.noise, machine: true},
+}
+
+// check is one rule. Its judge returns all but the name; the detail is a
+// sentence that is understood without the rest.
+type check struct {
+	name  string
+	judge func(trial) record.Check
+	// machine marks what others did on the machine, whatever was measured.
+	machine bool
+}
+
+// measured is the only check of a trial that came to no measurement.
+const measured = "measured"
+
+// trial is a record before its judge.
+type trial struct {
+	*record.Record
+	limits Limits
+}
+
+// Judge holds a trial to every check.
+func Judge(r *record.Record, limits Limits) []record.Check {
+	if r.Failure != "" {
+		return []record.Check{{Name: measured, Level: record.Invalid, Detail: r.Failure}}
+	}
+	verdicts := make([]record.Check, len(checks))
+	for i, c := range checks {
+		verdicts[i] = c.judge(trial{r, limits})
+		verdicts[i].Name = c.name
+	}
+	return verdicts
+}
+
+// SpoiledByMachine tells whether a trial is invalid for what others did on the
+// machine meanwhile, and for nothing else, and what that was.
+func SpoiledByMachine(verdicts []record.Check) (why string, spoiled bool) {
+	for _, verdict := range verdicts {
+		if verdict.Level != record.Invalid {
+			continue
+		}
+		if !slices.ContainsFunc(checks, func(c check) bool { return c.machine && c.name == verdict.Name }) {
+			return "", false
+		}
+		why, spoiled = verdict.Detail, true
+	}
+	return why, spoiled
+}
+
+func pointer(v float64) *float64 { return &v }
+
+func percent(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }

@@ -1,0 +1,89 @@
+package judge
+
+import "wirelab.dev/internal/record"
+
+// Limits is where the checks draw their lines; docs/decisions/0006 says why
+// there. Each check's figure and limit stand in the record beside its verdict.
+type Limits struct {
+	// Saturated is the share of its CPUs from which a client cannot go faster.
+	Saturated float64
+	// Idle is the share of its CPUs below which a server under a saturated
+	// client was idle for most of the time: the figure is then the client's.
+	Idle float64
+	// Between is the share of their time that closed-loop clients may spend
+	// outside of calls, in the engine or off the CPU.
+	Between Bounds
+	// Behind is the share of the window's arrivals that may still wait to be
+	// sent when it closes.
+	Behind float64
+	// Queued is the share of arrivals that may find no free client without a
+	// word.
+	Queued float64
+	// LateShare is the generator's own lateness, as a share of the time that it
+	// is part of; LateFloorNS is the lateness that never matters.
+	LateShare, LateFloorNS float64
+	// Little is how far Little's law may be off, beside what straddling calls
+	// explain.
+	Little float64
+	// Active is the share of the clients that should be at work in the mean.
+	Active float64
+	// Errors is the share of the requests that may fail.
+	Errors float64
+	// Edge is the share of the requests whose connection may lie on the other
+	// side of an edge of the window.
+	Edge float64
+	// Handshakes is the share of the handshakes that may be of another kind
+	// than was asked for.
+	Handshakes float64
+	// Drops is how many connections or datagrams the kernel may drop, a request.
+	// One costs a second, or a round trip, and so shows in the tail first.
+	Drops float64
+	// Link is an emulated link's own lateness, as a share of its delay.
+	Link Bounds
+	// Stolen is the share of the machine's CPU time that the hypervisor gave to
+	// others, Others what other processes took of it.
+	Stolen, Others Bounds
+	// Lost is the share of its own CPUs that a worker lost while it only spun.
+	Lost Bounds
+}
+
+// Bounds are two lines: a figure above Warning has a share in the result, a
+// figure above Invalid makes the result one of something else.
+type Bounds struct{ Warning, Invalid float64 }
+
+// Default is this version's limits.
+func Default() Limits {
+	return Limits{
+		Saturated:   0.95,
+		Idle:        0.5,
+		Between:     Bounds{Warning: 0.05, Invalid: 0.20},
+		Behind:      0.05,
+		Queued:      0.01,
+		LateShare:   0.10,
+		LateFloorNS: 20_000,
+		Little:      0.02,
+		Active:      0.90,
+		Errors:      0.01,
+		Edge:        0.02,
+		Handshakes:  0.01,
+		Drops:       0.01,
+		Link:        Bounds{Warning: 0.05, Invalid: 0.10},
+		Stolen:      Bounds{Warning: 0.02, Invalid: 0.10},
+		Others:      Bounds{Warning: 0.05, Invalid: 0.50},
+		Lost:        Bounds{Warning: 0.05, Invalid: 0.25},
+	}
+}
+
+func (b Bounds) level(figure float64) record.Level {
+	switch {
+	case figure > b.Invalid:
+		return record.Invalid
+	case figure > b.Warning:
+		return record.Warning
+	default:
+		return record.OK
+	}
+}
+
+// anyUpTo are the bounds of what should not occur at all.
+func anyUpTo(invalid float64) Bounds { return Bounds{Invalid: invalid} }
