@@ -32,7 +32,9 @@ type stream struct {
 	id   uint32
 }
 
-// framesPeer speaks HTTP/2, and does with each call as it is told.
+// framesPeer speaks HTTP/2, and does with each call as it is told once the whole
+// request has come. Done earlier, grpc-go would sometimes end the call with io.EOF
+// and no status, see grpcstack's TestRefusedTwice.
 func framesPeer(t *testing.T, then func(stream)) (address string) {
 	t.Helper()
 	return peer(t, func(conn *net.TCPConn) {
@@ -46,8 +48,8 @@ func framesPeer(t *testing.T, then func(stream)) (address string) {
 			if err != nil {
 				return
 			}
-			if frame.Header().Type == http2.FrameHeaders {
-				then(stream{framer, conn, frame.Header().StreamID})
+			if data, is := frame.(*http2.DataFrame); is && data.StreamEnded() {
+				then(stream{framer, conn, data.StreamID})
 			}
 		}
 	})

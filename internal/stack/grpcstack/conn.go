@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -111,8 +112,28 @@ func (c *conn) await(ctx context.Context) error {
 
 // Invoke adds the cause to the error, where it is known.
 func (c *conn) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
-	return c.explain(c.ClientConn.Invoke(ctx, method, args, reply, options...))
+	return c.explain(c.call(ctx, method, args, reply, options...))
 }
+
+// call is grpc.ClientConn.Invoke, but for one case: grpc-go tries again what a
+// peer refused, and where the second attempt is refused before its request is
+// written, Invoke returns io.EOF (since v1.84). Receiving once more returns the
+// status.
+func (c *conn) call(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
+	stream, err := c.ClientConn.NewStream(ctx, &unary, method, options...)
+	if err != nil {
+		return err
+	}
+	if err := stream.SendMsg(args); err != nil {
+		return err
+	}
+	if err = stream.RecvMsg(reply); errors.Is(err, io.EOF) {
+		return stream.RecvMsg(reply)
+	}
+	return err
+}
+
+var unary grpc.StreamDesc
 
 // NewStream does so too for the stream's beginning; what ends it later has only
 // grpc-go's words.

@@ -3,9 +3,16 @@ package grpcstack
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
 
 	"wirelab.dev/internal/failure"
 	"wirelab.dev/internal/stack"
@@ -43,3 +50,88 @@ func TestCausesOutliveGRPCGo(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedTwice has a peer that refuses a call, and then the attempt that
+// grpc-go makes in its place, before grpc-go has written its request.
+func TestRefusedTwice(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	again := &secondHeader{refused: make(chan struct{})}
+	go func() { // ends with the listener
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go refuseCalls(conn, again.refused) // ends with the connection
+		}
+	}()
+	l, err := newLine(parse(t, "grpc"), stack.Target{Address: listener.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := l.connect(t.Context(), l.target.Address, grpc.WithStatsHandler(again))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	_, err = echopb.NewEchoServiceClient(client).Echo(t.Context(), &echopb.Payload{})
+	if got := failure.Of(err); got != failure.StreamRefused {
+		t.Errorf("a call that was refused twice ended with %v, of class %q", err, got)
+	}
+}
+
+// refuseCalls refuses the first call once all of it has come, and the others
+// at their headers. refused is closed when the client has read the second refusal.
+func refuseCalls(conn net.Conn, refused chan struct{}) {
+	defer func() { _ = conn.Close() }()
+	if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
+		return
+	}
+	framer := http2.NewFramer(conn, conn)
+	_ = framer.WriteSettings()
+	for calls := 0; ; {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			return
+		}
+		switch frame := frame.(type) {
+		case *http2.HeadersFrame:
+			if calls++; calls == 2 {
+				_ = framer.WriteRSTStream(frame.StreamID, http2.ErrCodeRefusedStream)
+				_ = framer.WritePing(false, [8]byte{'r'}) // answered after the refusal is read
+			}
+		case *http2.DataFrame:
+			if calls == 1 && frame.StreamEnded() {
+				_ = framer.WriteRSTStream(frame.StreamID, http2.ErrCodeRefusedStream)
+			}
+		case *http2.PingFrame:
+			if frame.IsAck() && frame.Data == [8]byte{'r'} {
+				close(refused)
+			}
+		}
+	}
+}
+
+// secondHeader holds the second attempt between its headers and its request,
+// until its refusal has been read.
+type secondHeader struct {
+	attempts atomic.Int32
+	refused  chan struct{}
+}
+
+var _ stats.Handler = (*secondHeader)(nil)
+
+func (s *secondHeader) HandleRPC(_ context.Context, what stats.RPCStats) {
+	if _, is := what.(*stats.OutHeader); is && s.attempts.Add(1) == 2 {
+		<-s.refused
+	}
+}
+
+func (*secondHeader) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+
+func (*secondHeader) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (*secondHeader) HandleConn(context.Context, stats.ConnStats)                       {}
