@@ -83,7 +83,7 @@ func study() *analysis.Summary {
 	s.Limits = []analysis.LimitEffect{{
 		Part: "tail", Without: "tcp", With: "tcp:inflight=50", RequestBytes: 65536, Clients: 500, Limit: 50,
 		ThroughputRatio: figure(0.98), MeanServiceRatio: figure(0.11), MeanResponseRatio: figure(1.02),
-		TailWithout: 37.9, TailWithService: 11.6, TailWithResponse: 1.81, P99Without: 1_040_000, P99WithUS: 211_000,
+		TailWithout: 37.9, TailWithService: 11.6, TailWithResponse: 1.81, P99WithoutUS: 1_040_000, P99WithUS: 211_000,
 	}}
 	return s
 }

@@ -22,14 +22,14 @@ func bulk(f *field) []string {
 	var first float64
 	for _, v := range f.variants {
 		c := f.cell(v, spot{f.sizes[0], f.clients[0]})
-		if c == nil || c.Server.CPU == nil || c.Wire == nil {
+		if c == nil || c.ServerCPU == nil || c.Wire == nil {
 			continue
 		}
 		carried := c.Wire.Request.Message.Value + c.Wire.Response.Message.Value
 		if carried < bulkBytes {
 			return nil
 		}
-		seconds := c.Server.CPU.Value / 1e6 / carried * gigabyte
+		seconds := c.ServerCPU.Value / 1e6 / carried * gigabyte
 		text := fmt.Sprintf("%s %s s", v, number(seconds))
 		if first == 0 {
 			first = seconds

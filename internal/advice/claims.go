@@ -62,8 +62,8 @@ func claimSentence(c *analysis.Claim) string {
 	if c.Ratio.Interval == nil {
 		sentence += ", in too few trials to be sure"
 	}
-	if c.Claim.Ratio > 0 {
-		sentence += fmt.Sprintf("; claimed are %s times", number(c.Claim.Ratio))
+	if c.ClaimedRatio > 0 {
+		sentence += fmt.Sprintf("; claimed are %s times", number(c.ClaimedRatio))
 	}
 	return sentence + "."
 }

@@ -19,16 +19,14 @@ func variant(t *testing.T, text string) scenario.Variant {
 }
 
 func TestClaimsInWords(t *testing.T) {
-	claim := scenario.Claim{Row: "F1", Says: "a codec takes a tenth off", Part: "unary", Of: variant(t, "grpc:codec=vt1"), Against: variant(t, "grpc"), Figure: scenario.MeanTime, Ratio: 0.9}
-	grows := claim
-	grows.Says, grows.Part, grows.Below, grows.Ratio = "it grows", "large", "unary", 0
-	ratio := analysis.Figure{Value: 0.95, Interval: &analysis.Interval{Low: 0.94, High: 0.96}}
+	claim := analysis.Claim{Row: "F1", Says: "a codec takes a tenth off", Part: "unary", Of: variant(t, "grpc:codec=vt1"), Against: variant(t, "grpc"), Figure: scenario.MeanTime, ClaimedRatio: 0.9, Ratio: analysis.Figure{Value: 0.95, Interval: &analysis.Interval{Low: 0.94, High: 0.96}}, Outcome: analysis.HoldsLess}
+	grows, open, unmeasured := claim, claim, claim
+	grows.Says, grows.Part, grows.Below, grows.ClaimedRatio, grows.Outcome = "it grows", "large", "unary", 0, analysis.Holds
+	open.Ratio, open.Outcome = analysis.Figure{Value: 0.8}, analysis.Open
+	unmeasured.Ratio, unmeasured.Outcome = analysis.Figure{}, analysis.Unmeasured
 	s := &analysis.Summary{Claims: []analysis.Claim{
-		{Claim: claim, Ratio: ratio, Outcome: analysis.HoldsLess},
-		{Claim: grows, Ratio: ratio, Outcome: analysis.Holds},
-		{Claim: claim, Ratio: analysis.Figure{Value: 0.8}, Outcome: analysis.Open},
-		{Claim: claim, Outcome: analysis.Unmeasured},
-		{Claim: scenario.Claim{Says: "a file server is cheaper"}, Outcome: analysis.Unmeasured, Unasked: true},
+		claim, grows, open, unmeasured,
+		{Says: "a file server is cheaper", Outcome: analysis.Unmeasured, Unasked: true},
 	}}
 	want := []string{
 		"F1, “a codec takes a tenth off”: holds here, but for less than is claimed: grpc:codec=vt1 has 0.95 (0.94 to 0.96) times grpc's mean time in unary; claimed are 0.9 times.",
@@ -56,7 +54,7 @@ func TestBulkIsToldByTheGigabyte(t *testing.T) {
 			Cell: record.Cell{Part: "get", Variant: variant, Clients: 1, Load: record.Load{Model: "closed"}}, Trials: 3, Valid: 3,
 			Throughput: analysis.Figure{Value: 100}, Wire: &analysis.Wire{},
 		}
-		c.Server.CPU, c.Wire.Response.Message.Value = &cpu, 10e6
+		c.ServerCPU, c.Wire.Response.Message.Value = &cpu, 10e6
 		return c
 	}
 	f := &field{
@@ -78,7 +76,7 @@ func TestBulkIsToldByTheGigabyte(t *testing.T) {
 func TestAllocationsInWords(t *testing.T) {
 	of := func(variant, end string, bytes float64) analysis.Allocation {
 		return analysis.Allocation{
-			Cell: record.Cell{Part: "p", Variant: variant}, End: end, Bytes: bytes, Objects: 3,
+			Part: "p", Variant: variant, End: end, Bytes: bytes, Objects: 3,
 			Functions: []analysis.Allocator{{Function: "example.com/codec.Copy", Bytes: 0.75}},
 		}
 	}

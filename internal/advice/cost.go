@@ -16,13 +16,13 @@ func cost(f *field) []string {
 		least, leastSum := "", 0.0
 		for _, v := range f.variants {
 			c := f.cell(v, spot{bytes, f.most()})
-			if c == nil || c.Client.CPU == nil || c.Server.CPU == nil {
+			if c == nil || c.ClientCPU == nil || c.ServerCPU == nil {
 				continue
 			}
 			if sum := sumCPU(c); least == "" || sum < leastSum {
 				least, leastSum = v, sum
 			}
-			texts = append(texts, fmt.Sprintf("%s %s + %s", v, micros(c.Client.CPU.Value), micros(c.Server.CPU.Value)))
+			texts = append(texts, fmt.Sprintf("%s %s + %s", v, micros(c.ClientCPU.Value), micros(c.ServerCPU.Value)))
 		}
 		if len(texts) == 0 {
 			continue
@@ -39,4 +39,4 @@ func cost(f *field) []string {
 	return []string{fmt.Sprintf("CPU time a request, client + server, with %s: %s.", clients(f.most()), strings.Join(clauses, "; "))}
 }
 
-func sumCPU(c *analysis.Cell) float64 { return c.Client.CPU.Value + c.Server.CPU.Value }
+func sumCPU(c *analysis.Cell) float64 { return c.ClientCPU.Value + c.ServerCPU.Value }

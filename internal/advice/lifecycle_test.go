@@ -27,7 +27,7 @@ func reconnecting() *analysis.Summary {
 		c.Connections.PerRequest = true
 		c.Survival = analysis.Survival{Trials: 3, Requests: 15_000, Succeeded: 15_000}
 		half := y.figure(cpu[c.Variant] / 2)
-		c.Client.CPU, c.Server.CPU = &half, &half
+		c.ClientCPU, c.ServerCPU = &half, &half
 		busy := y.figure(0.97)
 		c.Client.Busy, c.Server.Busy, c.Bound = &busy, &busy, analysis.ByServerCPU
 		if c.Variant == "h3:conn=resumed" && c.Clients == 500 {

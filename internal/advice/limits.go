@@ -16,7 +16,7 @@ func limits(s *analysis.Summary) []string {
 				" P99/P50 is %s and P99 %s instead of %s; throughput is %s times that without.",
 			l.Limit, l.Without, size(float64(l.RequestBytes)), clients(l.Clients),
 			between(l.MeanServiceRatio, number), number(l.TailWithService), number(l.TailWithout),
-			between(l.MeanResponseRatio, number), number(l.TailWithResponse), micros(l.P99WithUS), micros(l.P99Without),
+			between(l.MeanResponseRatio, number), number(l.TailWithResponse), micros(l.P99WithUS), micros(l.P99WithoutUS),
 			between(l.ThroughputRatio, number)))
 	}
 	if n := len(s.Limits); n > 0 {

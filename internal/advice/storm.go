@@ -105,7 +105,7 @@ func (f *field) price(clients int) []string {
 	var costs []*analysis.Cell
 	for _, v := range f.variants {
 		c := f.cell(v, spot{f.sizes[0], clients})
-		if c != nil && c.Connection == "new" && c.Client.CPU != nil && c.Server.CPU != nil {
+		if c != nil && c.Connection == "new" && c.ClientCPU != nil && c.ServerCPU != nil {
 			costs = append(costs, c)
 		}
 	}

@@ -63,7 +63,7 @@ func (y story) cell(variant string, at spot) analysis.Cell {
 		Throughput: y.figure(float64(at.clients) / mean * 1e6),
 		P99OverP50: y.figure(p99 / (0.9 * mean)),
 		WarmUp:     y.figure(y.warmUpMS),
-		Client:     analysis.End{CPU: &cpu}, Server: analysis.End{CPU: &cpu},
+		ClientCPU:  &cpu, ServerCPU: &cpu,
 	}
 	c.Service.Mean, c.Service.P50, c.Service.P99 = y.figure(mean), y.figure(0.9*mean), y.figure(p99)
 	for repeat := range y.trials {

@@ -13,34 +13,40 @@ const (
 	ServerEnd = "server"
 )
 
-// Allocation is where the heap allocations of one end come from, by the trials of a
-// cell that were profiled for it.
+// Allocation is where the heap allocations of one end come from, by trials that
+// were profiled for it and measured for nothing else. Shares are of all that this
+// end allocates. The tree leaves out what has less than a fiftieth of the bytes
+// and of the objects.
 type Allocation struct {
-	record.Cell
-	End     string // ClientEnd or ServerEnd
-	Trials  int
-	Calls   int64
-	Bytes   float64 // a call
-	Objects float64 // a call
-	// Functions are those that allocate, those of the most bytes first.
-	Functions []Allocator
-	// Tree are the call trees that allocate, those of the most bytes first. What
-	// has less than a fiftieth of the bytes and of the objects is left out.
-	Tree []Branch
+	Part          string      `json:"part"`
+	Variant       string      `json:"variant"`
+	Workload      string      `json:"workload"`
+	RequestBytes  int         `json:"request_bytes"`
+	ResponseBytes int         `json:"response_bytes"`
+	Clients       int         `json:"clients"`
+	End           string      `json:"end" jsonschema:"enum=client,enum=server"` // client or server
+	Trials        int         `json:"trials"`
+	Calls         int64       `json:"calls"` // of all trials
+	Bytes         float64     `json:"bytes_per_call"`
+	Objects       float64     `json:"objects_per_call"`
+	Functions     []Allocator `json:"functions"` // that allocate by themselves, those of the most bytes first
+	Tree          []Branch    `json:"tree"`      // the call trees that allocate, those of the most bytes first
 }
 
-// Allocator is a function that allocates by itself, and its shares of all.
+// Allocator is a function that allocates by itself.
 type Allocator struct {
-	Function       string
-	Bytes, Objects float64
+	Function string  `json:"function"` // with its package's path
+	Bytes    float64 `json:"bytes_share"`
+	Objects  float64 `json:"objects_share"`
 }
 
-// Branch is functions of which each calls the next and, as far as allocations go,
-// nothing else; what the last one calls; and the shares that all of it has.
+// Branch is functions of which each calls the next and, as far as allocations
+// go, nothing else.
 type Branch struct {
-	Functions      []string
-	Bytes, Objects float64
-	Calls          []Branch
+	Functions []string `json:"functions"`
+	Bytes     float64  `json:"bytes_share"` // with all that is called
+	Objects   float64  `json:"objects_share"`
+	Calls     []Branch `json:"calls"` // by the last of the functions
 }
 
 const (
@@ -90,7 +96,8 @@ func findAllocations(places map[string]int, records []*record.Record) []Allocati
 	for _, at := range spots {
 		if sum := sums[at]; sum.bytes > 0 && sum.objects > 0 {
 			a := sum.summarize()
-			a.Cell, a.End = at.cell, at.end
+			a.Part, a.Variant, a.Workload, a.End = at.cell.Part, at.cell.Variant, at.cell.Workload, at.end
+			a.RequestBytes, a.ResponseBytes, a.Clients = at.cell.RequestBytes, at.cell.ResponseBytes, at.cell.Clients
 			all = append(all, a)
 		}
 	}

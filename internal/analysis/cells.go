@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 )
 
@@ -29,42 +30,31 @@ func (p *point) summarize(shared remarks, seed uint64) Cell {
 			c.Refused = len(refused)
 			c.count(refused)
 			c.measure(refused, seed)
-			c.forgetIntervals()
+			forgetIntervals(reflect.ValueOf(&c).Elem())
 		}
 		return c
 	}
 	c.count(valid)
 	c.measure(valid, seed)
 	for _, point := range p.merged.Percentiles() {
-		c.Curve = append(c.Curve, CurvePoint{Quantile: point.Quantile, Microseconds: float64(point.Value) / 1e3})
+		c.Curve = append(c.Curve, CurvePoint{point.Quantile, float64(point.Value) / 1e3})
 	}
 	return c
 }
 
 // forgetIntervals takes the intervals from the figures of a cell that is not
 // valid: they would say how sure we are of what we do not believe.
-func (c *Cell) forgetIntervals() {
-	figures := []*Figure{&c.Throughput, &c.P99OverP50, &c.InFlight, &c.WarmUp, c.Drain}
-	figures = append(figures, c.Client.figures()...)
-	figures = append(figures, c.Server.figures()...)
-	figures = append(figures, c.Connections.figures()...)
-	if c.Traffic != nil {
-		figures = append(figures, c.Traffic.figures()...)
+func forgetIntervals(v reflect.Value) {
+	if figure, is := v.Addr().Interface().(*Figure); is {
+		figure.Interval = nil
+		return
 	}
-	if c.Wire != nil {
-		figures = append(figures, c.Wire.figures()...)
-	}
-	if c.Search != nil {
-		figures = append(figures, &c.Search.Kept, &c.Search.Missed)
-	}
-	for _, l := range []*Latencies{&c.Service, c.Response, c.Wait} {
-		if l != nil {
-			figures = append(figures, &l.Mean, &l.P50, &l.P90, &l.P95, &l.P99, &l.P999, &l.P9999, &l.Max)
+	for _, member := range v.Fields() {
+		if member.Kind() == reflect.Pointer {
+			member = member.Elem()
 		}
-	}
-	for _, f := range figures {
-		if f != nil {
-			f.Interval = nil
+		if member.Kind() == reflect.Struct {
+			forgetIntervals(member)
 		}
 	}
 }
@@ -92,6 +82,10 @@ func (c *Cell) measure(trials []trial, seed uint64) {
 	c.P99OverP50 = over(trials, tailResponse)
 	c.InFlight = over(trials, func(t trial) float64 { return t.InFlight })
 	c.WarmUp = over(trials, func(t trial) float64 { return float64(t.WarmUp.TookNS) / 1e6 })
+	c.ClientCPU = known(trials, func(t trial) (float64, bool) { return cpuPerRequest(t, t.Client) })
+	c.ServerCPU = known(trials, func(t trial) (float64, bool) { return cpuPerRequest(t, t.Server) })
+	// The connections that a client opened are counted, not measured.
+	c.Opened = Figure{Value: over(trials, func(t trial) float64 { return float64(t.Connections.Opened) }).Value}
 	c.Client = endOf(trials, clientOf, serverOf)
 	c.Server = endOf(trials, serverOf, clientOf)
 	c.Bound = c.bound()

@@ -10,21 +10,25 @@ import (
 	"wirelab.dev/internal/scenario"
 )
 
-// Claim is a claim of the scenario and what the run says to it.
+// Claim is a claim of the scenario, and what the run says to it.
 type Claim struct {
-	scenario.Claim
-	Clients int // that it was judged with; 0 where it was not
-	Pairs   int // repeats in which all that it is about has a valid trial
-	// OfFigure and AgainstFigure are the two figures, in microseconds or a
-	// second; absent where they were not measured.
-	OfFigure, AgainstFigure *Figure
-	// Ratio is of the two, or, of a claim that one part's ratio is below another's,
-	// of the two ratios.
-	Ratio   Figure
-	Outcome Outcome
+	Row           string           `json:"row"`  // of a published study; may be empty
+	Says          string           `json:"says"` // what is claimed
+	Part          string           `json:"part"`
+	Clients       int              `json:"clients"` // that it was judged with; 0 where it was not
+	Of            scenario.Variant `json:"of"`      // a variant
+	Against       scenario.Variant `json:"against"` // a variant
+	Figure        scenario.Figure  `json:"figure" jsonschema:"enum=mean,enum=cpu,enum=client-cpu,enum=server-cpu,enum=throughput"`
+	ClaimedRatio  float64          `json:"claimed_ratio" jsonschema:"nullable" unknown:"0"` // null where the claim is only that there is less
+	Below         string           `json:"below"`                                           // the part whose ratio is to be higher; may be empty
+	Outcome       Outcome          `json:"outcome" jsonschema:"enum=holds,enum=holds less,enum=does not hold,enum=undecided,enum=not measured"`
+	OfFigure      *Figure          `json:"of_figure"` // in microseconds; of throughput, a second; null where it was not measured
+	AgainstFigure *Figure          `json:"against_figure"`
+	Ratio         Figure           `json:"ratio" unknown:"0"` // of the two; with below, of the two parts' ratios
+	Pairs         int              `json:"pairs"`             // repeats that it rests on
 	// Unasked tells of a claim that was not measured that it is about a yardstick
 	// which the run left out.
-	Unasked bool
+	Unasked bool `json:"-"`
 }
 
 // Outcome is what a run says to a claim.
@@ -82,7 +86,10 @@ func judgeClaims(m *record.Manifest, points []*point) ([]Claim, error) {
 }
 
 func judgeClaim(c scenario.Claim, points []*point) Claim {
-	judged := Claim{Claim: c, Outcome: Unmeasured}
+	judged := Claim{
+		Row: c.Row, Says: c.Says, Part: c.Part, Of: c.Of, Against: c.Against,
+		Figure: c.Figure, ClaimedRatio: c.Ratio, Below: c.Below, Outcome: Unmeasured,
+	}
 	of, known := claimed[c.Figure]
 	sides := pairOf(c.Part, c, points)
 	if !known || sides == nil {

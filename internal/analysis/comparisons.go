@@ -4,8 +4,47 @@ import (
 	"math"
 	"slices"
 
+	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/stats"
 )
+
+// Verdict says whether a difference is real.
+type Verdict string
+
+// The verdicts of a comparison; faster and slower speak of A.
+const (
+	Faster     Verdict = "faster"
+	Slower     Verdict = "slower"
+	Equivalent Verdict = "equivalent"
+	Undecided  Verdict = "undecided"
+)
+
+// The metrics of comparisons.
+const (
+	Mean       = "mean"       // response time
+	P99        = "p99"        // response time
+	Throughput = "throughput" // not of a load on a schedule, which sends what it is told to
+)
+
+// Comparison holds two variants against each other at one point. P is by
+// Student's t over the logarithms, with the noise that the run's comparisons of
+// this metric have in common, Holm-adjusted over them.
+type Comparison struct {
+	Part          string      `json:"part"`
+	A             string      `json:"a"` // a variant
+	B             string      `json:"b"` // a variant
+	Workload      string      `json:"workload"`
+	RequestBytes  int         `json:"request_bytes"`
+	ResponseBytes int         `json:"response_bytes"`
+	Clients       int         `json:"clients"`
+	Load          record.Load `json:"load"`                                                                        // without an in-flight limit, which is the variant's
+	Metric        string      `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput"`                      // what the ratio is of: mean, p99 or throughput
+	Pairs         int         `json:"pairs"`                                                                       // repeats in which both trials are valid
+	Ratio         Figure      `json:"ratio"`                                                                       // A's over B's, paired by repeat
+	P             float64     `json:"p" jsonschema:"nullable"`                                                     // of a ratio this far from 1 where there is no difference, Holm-adjusted; null with too few trials
+	Verdict       Verdict     `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=equivalent,enum=undecided"` // faster, slower, equivalent or undecided; the first two speak of A
+	Margin        float64     `json:"margin"`                                                                      // within it they count as equivalent; 0.05 for 5 %
+}
 
 // margin is the relative difference that does not matter: below it the choice
 // between two wires is made by other things.

@@ -126,7 +126,7 @@ func TestInvalidTrialsAreNotAveragedIn(t *testing.T) {
 	if tcp.Service.Max.Value > 1000 {
 		t.Errorf("the maximum, %v, is that of the invalid trial", tcp.Service.Max.Value)
 	}
-	if last := tcp.Curve[len(tcp.Curve)-1].Microseconds; last > 1000 {
+	if last := tcp.Curve[len(tcp.Curve)-1][1]; last > 1000 {
 		t.Errorf("the curve ends at %v, which is the invalid trial's", last)
 	}
 	for _, c := range s.Comparisons {

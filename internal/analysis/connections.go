@@ -12,18 +12,11 @@ import (
 // measurement. Those that a check refused count too: what made them invalid may
 // be the very failures, and to leave them out would count the survivors alone.
 type Survival struct {
-	Trials    int
-	Requests  int64
-	Succeeded int64
-	Failures  []record.ErrorCount // most frequent first; class and code each once
-}
-
-// Share is between 0 and 1; false where nothing was requested.
-func (s Survival) Share() (float64, bool) {
-	if s.Requests == 0 {
-		return 0, false
-	}
-	return float64(s.Succeeded) / float64(s.Requests), true
+	Trials    int                 `json:"trials"`
+	Requests  int64               `json:"requests"`
+	Succeeded int64               `json:"succeeded"`
+	Share     *float64            `json:"share" jsonschema:"nullable"` // null where nothing was requested
+	Failures  []record.ErrorCount `json:"failures"`                    // by class and code, most frequent first
 }
 
 func survivalOf(trials []trial) Survival {
@@ -32,6 +25,10 @@ func survivalOf(trials []trial) Survival {
 		s.Requests += t.Requests
 		s.Succeeded += max(0, t.Requests-t.Failed())
 		s.Failures = addFailures(s.Failures, t.Errors)
+	}
+	if s.Requests > 0 {
+		share := float64(s.Succeeded) / float64(s.Requests)
+		s.Share = &share
 	}
 	return s
 }
@@ -51,26 +48,33 @@ func addFailures(all, more []record.ErrorCount) []record.ErrorCount {
 	return all
 }
 
-// Connections is what was asked for and what came of it. The counts are of the
-// window, and of all trials that the cell's figures are of.
+// Connections is what was asked for and what came of it in the window, over the
+// trials that the cell's figures are of.
 type Connections struct {
-	PerRequest bool // every request asks for a connection of its own
-	Secure     bool // TLS or QUIC handshakes were seen, or the variant has TLS
-
-	Want   int    // at once
-	Opened Figure // since the clients began, a trial
-
-	During, Failed                int64
-	Full, Resumed, Early          int64
-	EarlyRefused, HandshakeFailed int64
-	Connect, Handshake, FirstByte *Times
-	Achieved                      *float64 // share of the connections that began as asked; nil where the mode keeps its connections
-	Differs                       bool     // what was achieved is not what was asked for
+	PerRequest      bool     `json:"per_request"` // every request asks for a connection of its own
+	Secure          bool     `json:"secure"`      // over TLS or QUIC
+	Want            int      `json:"want"`        // at once
+	During          int64    `json:"during"`      // opened in the window
+	Failed          int64    `json:"failed"`      // attempts
+	Full            int64    `json:"full"`        // handshakes with a certificate
+	Resumed         int64    `json:"resumed"`     // handshakes that resumed a session
+	Early           int64    `json:"early"`       // of those, with early data that the server took
+	EarlyRefused    int64    `json:"early_refused"`
+	HandshakeFailed int64    `json:"handshake_failed"`
+	Achieved        *float64 `json:"achieved" jsonschema:"nullable"` // share of the connections that began as asked; null in modes that keep theirs
+	Differs         bool     `json:"differs"`                        // what was achieved is not what was asked for
+	Connect         *Times   `json:"connect_us"`                     // TCP: SYN to established
+	Handshake       *Times   `json:"handshake_us"`                   // TLS or QUIC
+	FirstByte       *Times   `json:"first_byte_us"`                  // from a call's beginning, on its own connection, to its answer's first byte
 }
 
-// Times are those of something that a connection or a call waits for, in
-// microseconds.
-type Times struct{ Mean, P50, P99 Figure }
+// Times is a short distribution of times, in microseconds; null where nothing
+// was timed.
+type Times struct {
+	Mean Figure `json:"mean"`
+	P50  Figure `json:"p50"`
+	P99  Figure `json:"p99"`
+}
 
 // leastAchieved is the share of connections that must have begun as asked. The
 // first of a client cannot resume anything.
@@ -79,7 +83,6 @@ const leastAchieved = 0.99
 func connectionsOf(cell record.Cell, trials []trial) Connections {
 	c := Connections{
 		Want:      trials[0].Connections.Want,
-		Opened:    Figure{Value: over(trials, func(t trial) float64 { return float64(t.Connections.Opened) }).Value},
 		Connect:   timesOf(trials, func(t trial) times { return t.connect }),
 		Handshake: timesOf(trials, func(t trial) times { return t.handshake }),
 		FirstByte: timesOf(trials, func(t trial) times { return t.firstByte }),
@@ -159,14 +162,4 @@ func timesOf(trials []trial, of func(trial) times) *Times {
 		P50:  *by(func(t times) float64 { return t.p50 }),
 		P99:  *by(func(t times) float64 { return t.p99 }),
 	}
-}
-
-func (c *Connections) figures() []*Figure {
-	figures := []*Figure{&c.Opened}
-	for _, t := range []*Times{c.Connect, c.Handshake, c.FirstByte} {
-		if t != nil {
-			figures = append(figures, &t.Mean, &t.P50, &t.P99)
-		}
-	}
-	return figures
 }

@@ -38,26 +38,28 @@ const (
 // Contrast is what one choice changes: two variants of one stack that differ in
 // one option of their connections, at the same point.
 type Contrast struct {
-	Part          string
-	Stack         string
-	Option        string // which differs
-	Base, Changed string // variants
-	From, To      string // the option's values
-	Workload      string
-	RequestBytes  int
-	ResponseBytes int
-	Clients       int
-	Load          record.Load // without its in-flight limit, which is the variant's
-	Pairs         int         // repeats in which both trials are valid
-	Effects       []Effect
+	Part          string      `json:"part"`
+	Stack         string      `json:"stack"`
+	Option        string      `json:"option" jsonschema:"enum=conn,enum=cert,enum=group,enum=tls,enum=handshakes"` // which differs
+	Base          string      `json:"base"`                                                                        // a variant
+	Changed       string      `json:"changed"`                                                                     // a variant
+	From          string      `json:"from"`                                                                        // the base's value of the option
+	To            string      `json:"to"`                                                                          // the changed one's
+	Workload      string      `json:"workload"`
+	RequestBytes  int         `json:"request_bytes"`
+	ResponseBytes int         `json:"response_bytes"`
+	Clients       int         `json:"clients"`
+	Load          record.Load `json:"load"`  // without an in-flight limit, which is the variant's
+	Pairs         int         `json:"pairs"` // repeats in which both trials are valid
+	Effects       []Effect    `json:"effects"`
 }
 
 // Effect is one figure of the changed variant over the base's.
 type Effect struct {
-	Metric  string
-	Ratio   Figure
-	P       float64 // as a comparison's; NaN where there are too few trials
-	Verdict Verdict
+	Metric  string  `json:"metric" jsonschema:"enum=cpu,enum=throughput,enum=p99,enum=handshake,enum=first-byte,enum=server-peak"`
+	Ratio   Figure  `json:"ratio"`
+	P       float64 `json:"p" jsonschema:"nullable"`                                                 // as a comparison's
+	Verdict Verdict `json:"verdict" jsonschema:"enum=more,enum=less,enum=equivalent,enum=undecided"` // more, less, equivalent or undecided
 }
 
 // Of returns the effect on a metric.

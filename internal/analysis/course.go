@@ -9,10 +9,10 @@ import (
 // CoursePoint is a stretch of the window of a load on a schedule, over all
 // valid trials.
 type CoursePoint struct {
-	Seconds    float64 // its middle, from the window's beginning
-	Offered    float64 // requests a second that the schedule has there
-	Throughput float64 // a second
-	MeanUS     float64 // service time; 0 where nothing ended
+	Seconds    float64 `json:"seconds"`     // its middle, from the window's beginning
+	Offered    float64 `json:"offered_rps"` // that the schedule has there
+	Throughput float64 `json:"throughput_rps"`
+	MeanUS     float64 `json:"mean_us" jsonschema:"nullable" unknown:"0"` // service time; null where nothing ended
 }
 
 // stretches is how many a course has at most: enough to see a bend, each long

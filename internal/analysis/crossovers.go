@@ -7,6 +7,20 @@ import (
 	"wirelab.dev/internal/stats"
 )
 
+// Crossover is where one variant overtakes another as messages grow.
+type Crossover struct {
+	Part       string  `json:"part"`
+	A          string  `json:"a"` // faster below
+	B          string  `json:"b"` // faster above
+	Clients    int     `json:"clients"`
+	Bytes      Figure  `json:"bytes"`
+	Kind       string  `json:"kind" jsonschema:"enum=gradual,enum=sharp,enum=indistinct"` // gradual, sharp or indistinct, where the noise covers it
+	SizeBefore int     `json:"size_before"`                                               // the measured size below
+	SizeAfter  int     `json:"size_after"`                                                // the measured size above
+	Before     float64 `json:"before" jsonschema:"nullable"`                              // A's latency over B's at size_before
+	After      float64 `json:"after" jsonschema:"nullable"`                               // A's latency over B's at size_after
+}
+
 const (
 	// crossoverSizes is the fewest sizes along which a crossover is sought.
 	crossoverSizes = 4

@@ -2,16 +2,20 @@ package analysis
 
 import "wirelab.dev/internal/record"
 
-// End is what one end cost over the window. A nil figure was not measured.
+// End is what one end cost over the window, besides its CPU time a request.
+// Figures are null where they were not measured; of these, peak_bytes alone has
+// an interval.
 type End struct {
-	CPU             *Figure // microseconds a request
-	Share           *Figure // of the CPU time of both ends
-	Busy            *Figure // share of the CPUs it was given
-	Cores           *Figure // of them in use: CPU time by time
-	RSS, Peak, Heap *Figure // bytes
-	Own             *Figure // bytes at most, without the pages of files, which all that run the program share
-	// The most that were seen at once.
-	Threads, Sockets, Goroutines *Figure
+	Share      *Figure `json:"cpu_share" interval:"-"` // of the CPU time of both ends
+	Busy       *Figure `json:"busy" interval:"-"`      // share of the CPUs it was given
+	Cores      *Figure `json:"-"`                      // of them in use: CPU time by time
+	RSS        *Figure `json:"rss_bytes" interval:"-"` // at the window's end
+	Peak       *Figure `json:"peak_bytes"`             // the most in the window
+	Own        *Figure `json:"own_bytes" interval:"-"` // the most without the pages of files, which all that run the program share
+	Heap       *Figure `json:"heap_bytes" interval:"-"`
+	Threads    *Figure `json:"threads" interval:"-"` // the most at once, as the next two
+	Sockets    *Figure `json:"sockets" interval:"-"`
+	Goroutines *Figure `json:"goroutines" interval:"-"`
 }
 
 // endOf is the cost of one end; of picks it, and other the one that it shares
@@ -21,7 +25,6 @@ func endOf(trials []trial, of, other func(trial) record.Process) End {
 		return known(trials, func(t trial) (float64, bool) { return pointed(field(of(t))) })
 	}
 	return End{
-		CPU:        known(trials, func(t trial) (float64, bool) { return cpuPerRequest(t, of(t)) }),
 		Share:      known(trials, func(t trial) (float64, bool) { return cpuShare(of(t), other(t)) }),
 		Busy:       known(trials, func(t trial) (float64, bool) { return pointed(of(t).Busy) }),
 		Cores:      known(trials, func(t trial) (float64, bool) { return coresInUse(t, of(t)) }),
@@ -33,10 +36,6 @@ func endOf(trials []trial, of, other func(trial) record.Process) End {
 		Sockets:    count(func(p record.Process) *int64 { return p.Sockets }),
 		Goroutines: count(func(p record.Process) *int64 { return p.Goroutines }),
 	}
-}
-
-func (e *End) figures() []*Figure {
-	return []*Figure{e.CPU, e.Share, e.Busy, e.Cores, e.RSS, e.Peak, e.Heap, e.Own, e.Threads, e.Sockets, e.Goroutines}
 }
 
 func clientOf(t trial) record.Process { return t.Client }

@@ -9,6 +9,28 @@ import (
 	"wirelab.dev/internal/stats"
 )
 
+// The curves that may have a knee.
+const (
+	ByThroughput = "throughput" // where more clients stop paying
+	ByTail       = "tail"       // where P99/P50 begins to grow
+)
+
+// Knee is where more concurrency stops paying, for one variant and size.
+type Knee struct {
+	Part         string `json:"part"`
+	Variant      string `json:"variant"`
+	Connection   string `json:"connection"`
+	RequestBytes int    `json:"request_bytes"`
+	By           string `json:"by" jsonschema:"enum=throughput,enum=tail"` // which curve bends: throughput or tail
+	Points       int    `json:"-"`                                         // concurrencies that were validly measured
+	Found        bool   `json:"found"`                                     // false: refused, see reason
+	Clients      Figure `json:"clients" unknown:"0"`                       // null where not found
+	Reason       string `json:"reason"`
+}
+
+// KneePoints is the fewest concurrencies that show a knee.
+const KneePoints = 5
+
 // findKnees looks along the concurrencies of everything that has at least two.
 func findKnees(points []*point, seed uint64) []Knee {
 	var knees []Knee

@@ -7,6 +7,27 @@ import (
 	"wirelab.dev/internal/scenario"
 )
 
+// LimitEffect is what an in-flight limit did, counted both ways: service leaves
+// the wait for a permit out, response has it in.
+type LimitEffect struct {
+	Part              string  `json:"part"`
+	Without           string  `json:"without"` // a variant
+	With              string  `json:"with"`    // a variant
+	RequestBytes      int     `json:"request_bytes"`
+	Clients           int     `json:"clients"`
+	Limit             int     `json:"limit"`
+	ThroughputRatio   Figure  `json:"throughput_ratio"`                         // with over without
+	MeanServiceRatio  Figure  `json:"mean_service_ratio"`                       // with over without
+	MeanResponseRatio Figure  `json:"mean_response_ratio"`                      // with over without
+	TailWithout       float64 `json:"tail_without" jsonschema:"nullable"`       // P99 over P50
+	TailWithService   float64 `json:"tail_with_service" jsonschema:"nullable"`  // P99 over P50
+	TailWithResponse  float64 `json:"tail_with_response" jsonschema:"nullable"` // P99 over P50
+	P50WithoutUS      float64 `json:"p50_without_us" jsonschema:"nullable"`
+	P99WithoutUS      float64 `json:"p99_without_us" jsonschema:"nullable"`
+	P50WithUS         float64 `json:"p50_with_us" jsonschema:"nullable"` // of response time
+	P99WithUS         float64 `json:"p99_with_us" jsonschema:"nullable"` // of response time
+}
+
 // limitOption is the option that bounds the calls in flight, of any stack.
 const limitOption = "inflight"
 
@@ -60,7 +81,7 @@ func limitEffect(without, with *point, limit int) LimitEffect {
 		TailWithService:   over(after, func(t trial) float64 { return t.service.tail() }).Value,
 		TailWithResponse:  over(after, tailResponse).Value,
 		P50WithoutUS:      over(before, func(t trial) float64 { return t.response.p50 }).Value,
-		P99Without:        over(before, p99Response).Value,
+		P99WithoutUS:      over(before, p99Response).Value,
 		P50WithUS:         over(after, func(t trial) float64 { return t.response.p50 }).Value,
 		P99WithUS:         over(after, p99Response).Value,
 	}

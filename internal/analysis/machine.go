@@ -9,8 +9,8 @@ import (
 // Setting is one value that is not a library's default, with the variants of
 // one stack that have it.
 type Setting struct {
-	Stack    string
-	Variants []string
+	Stack    string   `json:"stack"`
+	Variants []string `json:"variants"` // that have it
 	record.Setting
 }
 
@@ -35,11 +35,15 @@ func settings(points []*point) []Setting {
 	return all
 }
 
-// MachineLimit is one of the machine's, where the run came nearest to it.
+// MachineLimit is one of the machine's limits, where the run came nearest to
+// it.
 type MachineLimit struct {
-	record.Limit
-	Cell  string // its key
-	Short bool   // less was to be had than was needed
+	Name  string `json:"name"`
+	Need  int64  `json:"need"`
+	Have  int64  `json:"have"`
+	Short bool   `json:"short"` // less was to be had than was needed
+	Note  string `json:"note"`
+	Cell  string `json:"cell"` // which came nearest
 }
 
 // machineLimits keeps each limit's trial with the least to spare.
@@ -48,7 +52,7 @@ func machineLimits(points []*point) []MachineLimit {
 	for _, p := range points {
 		for _, t := range p.trials {
 			for _, l := range t.Limits {
-				found := MachineLimit{Limit: l, Cell: p.cell.Key(), Short: l.Need > l.Have}
+				found := MachineLimit{Name: l.Name, Need: l.Need, Have: l.Have, Note: l.Note, Cell: p.cell.Key(), Short: l.Need > l.Have}
 				i := slices.IndexFunc(all, func(known MachineLimit) bool { return known.Name == l.Name })
 				switch {
 				case i < 0:

@@ -13,17 +13,15 @@ import (
 // Scaling is how the throughput of one variant follows the calls in flight, and
 // what keeps it from following further.
 type Scaling struct {
-	Part         string
-	Variant      string
-	Connection   string
-	Workload     string
-	RequestBytes int
-	Points       []ScalingPoint
-	// Law is the universal scalability law's fit; nil where it is refused, for
-	// the Reason.
-	Law       *ScalabilityLaw
-	Reason    string
-	Diagnosis Diagnosis
+	Part         string          `json:"part"`
+	Variant      string          `json:"variant"`
+	Connection   string          `json:"connection"`
+	Workload     string          `json:"workload"`
+	RequestBytes int             `json:"request_bytes"`
+	Points       []ScalingPoint  `json:"points"`
+	Law          *ScalabilityLaw `json:"law,omitempty"` // the fitted universal scalability law; absent where it is refused
+	Reason       string          `json:"reason"`        // why there is no law
+	Diagnosis    Diagnosis       `json:"diagnosis"`
 }
 
 // sweepers are the workloads whose calls ask for nothing: whoever sends them
@@ -51,20 +49,20 @@ func isSweeper(workload string) bool {
 
 // ScalingPoint is one number of calls in flight.
 type ScalingPoint struct {
-	Clients    int
-	Throughput Figure
-	// Ideal is what one client alone does, times their number. Zero where one
-	// client alone was not measured.
-	Ideal float64
-	Share float64 // of the ideal
-	Law   float64 // what the fitted law gives; zero without one
+	Clients    int     `json:"clients"`
+	Throughput Figure  `json:"throughput_rps"`
+	Ideal      float64 `json:"ideal_rps" jsonschema:"nullable" unknown:"0"`      // what one call alone does, times their number; null where that was not measured
+	Share      float64 `json:"share_of_ideal" jsonschema:"nullable" unknown:"0"` // null with ideal_rps
+	Law        float64 `json:"law_rps" jsonschema:"nullable" unknown:"0"`        // what the law gives; null without one
 }
 
 // ScalabilityLaw is X(N) = λN / (1 + σ(N−1) + κN(N−1)).
 type ScalabilityLaw struct {
-	Ideal, Contention, Coherency Figure  // λ, σ, κ
-	Peak                         *Figure // calls in flight beyond which throughput falls; nil where that lies far beyond what was measured
-	Misfit                       float64 // mean error, as a share
+	Ideal      Figure  `json:"ideal_rps"`  // λ
+	Contention Figure  `json:"contention"` // σ
+	Coherency  Figure  `json:"coherency"`  // κ
+	Peak       *Figure `json:"peak"`       // calls in flight beyond which throughput falls; null where that is far beyond what was measured
+	Misfit     float64 `json:"misfit"`     // mean error, as a share
 }
 
 // Bottleneck names what keeps a curve from following its ideal line.
@@ -82,27 +80,25 @@ const (
 )
 
 // Diagnosis is what holds a variant at the most calls in flight, with the
-// figures that say so. A nil figure was not measured.
+// figures that say so, null where they were not measured.
 type Diagnosis struct {
-	Bottleneck  Bottleneck
-	Clients     int     // calls in flight
-	Share       float64 // of the ideal throughput; zero where there is no ideal
-	Connections Figure  // really opened
-	InFlight    Figure  // mean calls in flight
-	Client      *Figure // share of its CPUs that the client had busy
-	Server      *Figure
-	PerWrite    *Figure // requests a system call that wrote
-	PerSegment  *Figure // requests a segment with payload
-	Idle        *Figure // share of the time in which a connection had nothing on the way
-	Retransmits *Figure // a thousand requests
-	Blocked     *Figure // share of the time in which the peer's window or the send buffer held a connection back
-	// Better is the variant with more connections that carries most, and
-	// Gain its throughput over this one's.
-	Better            string
-	BetterConnections int
-	Gain              *Figure
-	// Rivals is how many variants with more connections were measured.
-	Rivals int
+	Text              string     `json:"text"` // in a sentence, which package advice writes
+	Bottleneck        Bottleneck `json:"bottleneck" jsonschema:"enum=none,enum=connection,enum=connection?,enum=client-cpu,enum=server-cpu,enum=cpus,enum=unknown"`
+	Clients           int        `json:"clients"` // calls in flight
+	Share             float64    `json:"share_of_ideal" jsonschema:"nullable" unknown:"0"`
+	Connections       Figure     `json:"connections"` // really opened
+	InFlight          Figure     `json:"in_flight"`   // mean
+	Client            *Figure    `json:"client_busy"` // share of its CPUs
+	Server            *Figure    `json:"server_busy"`
+	PerWrite          *Figure    `json:"requests_per_write"`       // a system call
+	PerSegment        *Figure    `json:"requests_per_segment"`     // with payload
+	Idle              *Figure    `json:"idle_share"`               // of the time, in which a connection had nothing on the way
+	Blocked           *Figure    `json:"blocked_share"`            // of the time, in which a window or a full buffer held a connection back
+	Retransmits       *Figure    `json:"retransmits_per_thousand"` // requests
+	Better            string     `json:"better"`                   // the variant with more connections that carries most; empty where none was measured
+	BetterConnections int        `json:"better_connections"`
+	Gain              *Figure    `json:"gain"`   // its throughput over this one's
+	Rivals            int        `json:"rivals"` // variants with more connections
 }
 
 const (

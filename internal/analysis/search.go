@@ -14,32 +14,33 @@ import (
 // Search is what looking for the highest rate that keeps a goal found. The
 // other figures of its cell are those of that rate.
 type Search struct {
-	Percentile float64 // of the response time, that the goal is about
-	LimitUS    float64 // microseconds
-	Kept       Figure  // requests a second: the highest rate that kept the goal
-	Missed     Figure  // the lowest above it that did not
-	Steps      []SearchStep
-	Knee       RateKnee
-	Why        string // what ended a search before the two came close
+	Percentile float64      `json:"percentile"` // of the response time, that the goal is about
+	LimitUS    float64      `json:"limit_us"`
+	Kept       Figure       `json:"kept_rps"`   // the highest rate that kept the goal
+	Missed     Figure       `json:"missed_rps"` // the lowest above it that did not
+	Steps      []SearchStep `json:"steps"`      // by rate
+	Knee       RateKnee     `json:"knee"`
+	Why        string       `json:"why"` // what ended a search before the two came close
 }
 
 // SearchStep is one try of a rate.
 type SearchStep struct {
-	Repeat            int
-	Offered, Achieved float64 // a second
-	Microseconds      float64 // of the goal's percentile; 0 where nothing was answered
-	Kept              bool
-	Why               string
+	Repeat       int     `json:"repeat"`
+	Offered      float64 `json:"offered_rps"`
+	Achieved     float64 `json:"achieved_rps"`
+	Microseconds float64 `json:"figure_us" jsonschema:"nullable" unknown:"0"` // of the percentile; null where nothing was answered
+	Kept         bool    `json:"kept"`
+	Why          string  `json:"why"` // it was not kept
 }
 
-// RateKnee is the rate at which the percentile begins to grow. Found is false
-// where it is refused, for the Reason.
+// RateKnee is the rate at which the percentile begins to grow.
 type RateKnee struct {
-	Found      bool
-	Rate       float64
-	Low, High  float64 // what it lies between
-	Confidence float64 // of Low and High; 0 where they are no more than the rates tried next to it
-	Reason     string
+	Found      bool    `json:"found"`                                        // false: refused, see reason
+	Rate       float64 `json:"rate_rps" jsonschema:"nullable" unknown:"0"`   // null where not found, as the next three
+	Low        float64 `json:"low_rps" jsonschema:"nullable" unknown:"0"`    // it lies above
+	High       float64 `json:"high_rps" jsonschema:"nullable" unknown:"0"`   // it lies below
+	Confidence float64 `json:"confidence" jsonschema:"nullable" unknown:"0"` // of the two; null where they are no more than the rates tried beside it
+	Reason     string  `json:"reason"`
 }
 
 // searchOf is nil where the cell was not searched for a rate.

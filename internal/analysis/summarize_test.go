@@ -151,8 +151,8 @@ func TestACellIsTheMedianOfItsTrials(t *testing.T) {
 	within(t, "mean", c.Service.Mean.Value, 102, 0.002)
 	within(t, "P99/P50", c.P99OverP50.Value, 5, 0.005)
 	within(t, "throughput", c.Throughput.Value, 4/102e-6, 0.002)
-	within(t, "client CPU", c.Client.CPU.Value, 10, 0.001)
-	within(t, "server CPU", c.Server.CPU.Value, 20, 0.001)
+	within(t, "client CPU", c.ClientCPU.Value, 10, 0.001)
+	within(t, "server CPU", c.ServerCPU.Value, 20, 0.001)
 	within(t, "maximum", c.Service.Max.Value, float64(records[2].Service.Max)/1e3, 0.001)
 	if c.Requests != 600 || c.Trials != 3 || c.Valid != 3 || len(c.Repeats) != 3 {
 		t.Errorf("%d requests, %d trials, %d valid, %d repeats", c.Requests, c.Trials, c.Valid, len(c.Repeats))
@@ -163,7 +163,7 @@ func TestACellIsTheMedianOfItsTrials(t *testing.T) {
 	if c.Response != nil || c.Wait != nil || c.Client.Busy != nil {
 		t.Error("what was not measured has a figure")
 	}
-	if n := len(c.Curve); n == 0 || n > 74 || c.Curve[n-1].Quantile != 1 {
+	if n := len(c.Curve); n == 0 || n > 74 || c.Curve[n-1][0] != 1 {
 		t.Errorf("the curve has %d points", n)
 	}
 }

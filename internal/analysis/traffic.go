@@ -2,23 +2,25 @@ package analysis
 
 import "wirelab.dev/internal/record"
 
-// Traffic is what went over a cell's connections in the window, below TLS, by
-// the request.
+// Traffic is what went over the connections in the window, below TLS.
 type Traffic struct {
-	Transport      string
-	Offload        string // gso or none; empty where it is not known
-	Sent, Received Direction
-	Retransmits    *Figure // a thousand requests
-	RTT, MinRTT    *Figure // microseconds
+	Transport   string    `json:"transport"` // tcp or udp
+	Offload     string    `json:"offload"`   // gso or none; empty where it is not known
+	Sent        Direction `json:"sent"`      // by the client
+	Received    Direction `json:"received"`
+	Retransmits *Figure   `json:"retransmits_per_thousand" interval:"-"` // requests
+	RTT         *Figure   `json:"rtt_us" interval:"-"`
+	MinRTT      *Figure   `json:"min_rtt_us" interval:"-"`
 }
 
-// Direction is one way of the traffic. A nil figure was not measured.
+// Direction is one way of the traffic, by the request. Figures are null where
+// they were not measured; of these, bytes alone has an interval.
 type Direction struct {
-	Bytes     Figure  // a request
-	Handshake *Figure // bytes a request that went before a call's first byte
-	Packets   *Figure // a request
-	PureAcks  *Figure // segments a request that carried nothing
-	PerCall   *Figure // packets a system call
+	Bytes     Figure  `json:"bytes"`                  // payload of segments or datagrams
+	Handshake *Figure `json:"handshake" interval:"-"` // bytes before a call's first
+	Packets   *Figure `json:"packets" interval:"-"`
+	PureAcks  *Figure `json:"pure_acks" interval:"-"`        // segments without payload
+	PerCall   *Figure `json:"packets_per_call" interval:"-"` // of the system
 }
 
 // trafficOf is nil where it was not measured in every trial.
@@ -78,12 +80,4 @@ func perCall(trials []trial, of func(*record.Traffic) (packets, calls *int64)) *
 		}
 		return float64(*packets) / float64(*calls), true
 	})
-}
-
-func (t *Traffic) figures() []*Figure {
-	figures := []*Figure{t.Retransmits, t.RTT, t.MinRTT}
-	for _, d := range []*Direction{&t.Sent, &t.Received} {
-		figures = append(figures, &d.Bytes, d.Handshake, d.Packets, d.PureAcks, d.PerCall)
-	}
-	return figures
 }

@@ -1,10 +1,24 @@
 package analysis
 
 import (
+	"math"
 	"time"
 
 	"wirelab.dev/internal/record"
 )
+
+// WarmUpNeed is how much warm-up would have been enough.
+type WarmUpNeed struct {
+	Part         string `json:"part"`
+	Variant      string `json:"variant"`
+	RequestBytes int    `json:"request_bytes"`
+	Clients      int    `json:"clients"`
+	Trials       int    `json:"trials"`
+	Settled      int    `json:"settled"`                        // of them
+	Needed       Figure `json:"needed_ms"`                      // from the first request; null where none settled
+	NeededCalls  Figure `json:"needed_requests"`                // of all clients together
+	FirstOver    Figure `json:"first_over_settled" unknown:"0"` // mean of the first tenth of a second over the settled one
+}
 
 // firstMoments is the stretch after the first request whose slowness shows what
 // a measurement without warm-up would have in it.
@@ -40,6 +54,9 @@ func warmUpNeeds(points []*point) []WarmUpNeed {
 			continue
 		}
 		need.Needed, need.NeededCalls, need.FirstOver = figure(neededMS), figure(neededCalls), figure(firstOver)
+		if need.Settled == 0 {
+			need.Needed.Value, need.NeededCalls.Value = math.NaN(), math.NaN()
+		}
 		needs = append(needs, need)
 	}
 	return needs

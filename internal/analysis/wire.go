@@ -4,18 +4,23 @@ import "wirelab.dev/internal/record"
 
 // Wire is what one call puts on the wire, in bytes, layer by layer.
 type Wire struct {
-	Request, Response WireBytes
-	// What a connection costs besides its calls, and what its first call
-	// sends and receives.
-	FirstSent, FirstReceived         Figure
-	HandshakeSent, HandshakeReceived Figure
+	Request           WireBytes `json:"request"`
+	Response          WireBytes `json:"response"`
+	FirstSent         Figure    `json:"first_sent_bytes" interval:"-"` // by a connection's first call
+	FirstReceived     Figure    `json:"first_received_bytes" interval:"-"`
+	HandshakeSent     Figure    `json:"handshake_sent_bytes" interval:"-"` // besides a connection's calls
+	HandshakeReceived Figure    `json:"handshake_received_bytes" interval:"-"`
 }
 
-// WireBytes is one direction of a call. A nil layer could not be told apart.
+// WireBytes is one direction of a call. A layer is null where it could not be
+// told apart.
 type WireBytes struct {
-	Message, Protocol         Figure
-	Security, Transport, Acks *Figure
-	Total                     Figure
+	Message   Figure  `json:"message_bytes" interval:"-"`
+	Protocol  Figure  `json:"protocol_bytes" interval:"-"`
+	Security  *Figure `json:"security_bytes" interval:"-"`
+	Transport *Figure `json:"transport_bytes" interval:"-"`
+	Acks      *Figure `json:"ack_bytes" interval:"-"`
+	Total     Figure  `json:"total_bytes" interval:"-"`
 }
 
 // wireOf is nil where no trial looked.
@@ -54,12 +59,4 @@ func wireBytesOf(trials []trial, side func(*record.Wire) record.WireBytes) WireB
 		Acks:      layer(func(b record.WireBytes) *float64 { return b.AckBytes }),
 		Total:     over(trials, func(t trial) float64 { return side(t.Wire).TotalBytes() }),
 	}
-}
-
-func (w *Wire) figures() []*Figure {
-	figures := []*Figure{&w.FirstSent, &w.FirstReceived, &w.HandshakeSent, &w.HandshakeReceived}
-	for _, b := range []*WireBytes{&w.Request, &w.Response} {
-		figures = append(figures, &b.Message, &b.Protocol, b.Security, b.Transport, b.Acks, &b.Total)
-	}
-	return figures
 }

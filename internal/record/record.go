@@ -93,14 +93,14 @@ type Record struct {
 // Cell is the set-up of a trial: one point of a scenario's matrix. Cells that
 // are equal are repeats of one another.
 type Cell struct {
-	Part          string `json:"part"`  // of the scenario
-	Stack         string `json:"stack"` // the name alone
-	Variant       string `json:"variant"`
-	Workload      string `json:"workload"`
-	RequestBytes  int    `json:"request_bytes"`
-	ResponseBytes int    `json:"response_bytes"`
-	Clients       int    `json:"clients"`
-	Connection    string `json:"connection"`
+	Part          string `json:"part"`           // of the scenario
+	Stack         string `json:"stack"`          // the name alone
+	Variant       string `json:"variant"`        // the stack with its options
+	Workload      string `json:"workload"`       // the service that was called
+	RequestBytes  int    `json:"request_bytes"`  // of payload
+	ResponseBytes int    `json:"response_bytes"` // of payload
+	Clients       int    `json:"clients"`        // concurrent ones
+	Connection    string `json:"connection"`     // shared, per-worker, pool or pool:N
 	Load          Load   `json:"load"`
 	Target        string `json:"target,omitempty"` // a server that wirelab did not start
 	// Network is the trial's own; the zero value is the machine's loopback.

@@ -6,7 +6,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 )
 
@@ -17,15 +16,15 @@ func TestClaimsAndAllocationsInBrowser(t *testing.T) {
 	of, against := fixtureFigure(16), fixtureFigure(20)
 	run.Summary.Claims = []analysis.Claim{
 		{
-			Claim:   scenario.Claim{Row: "F1", Says: "a codec halves it", Part: "matrix", Of: scenario.Variant{Stack: "tcp"}, Against: scenario.Variant{Stack: "grpc"}, Figure: scenario.ServerCPU, Ratio: 0.5},
+			Row: "F1", Says: "a codec halves it", Part: "matrix", Of: scenario.Variant{Stack: "tcp"}, Against: scenario.Variant{Stack: "grpc"}, Figure: scenario.ServerCPU, ClaimedRatio: 0.5,
 			Clients: 1, Pairs: 3, OfFigure: &of, AgainstFigure: &against, Ratio: fixtureFigure(0.8), Outcome: analysis.HoldsLess,
 		},
-		{Claim: scenario.Claim{Says: "nobody looked", Part: "matrix", Figure: scenario.MeanTime}, Outcome: analysis.Unmeasured},
+		{Says: "nobody looked", Part: "matrix", Figure: scenario.MeanTime, Outcome: analysis.Unmeasured},
 	}
 	long := []string{"a.com/rpc.serve", "a.com/rpc.handle", "b.Handler", "b.read", "a.com/rpc.Recv", "c.Unmarshal"}
 	allocation := func(variant, end string, bytes float64) analysis.Allocation {
 		return analysis.Allocation{
-			Cell: record.Cell{Part: "allocations", Variant: variant}, End: end, Trials: 1, Calls: 1000, Bytes: bytes, Objects: 12,
+			Part: "allocations", Variant: variant, End: end, Trials: 1, Calls: 1000, Bytes: bytes, Objects: 12,
 			Functions: []analysis.Allocator{{Function: "a.com/codec.Copy", Bytes: 0.9, Objects: 0.4}},
 			Tree:      []analysis.Branch{{Functions: long, Bytes: 0.95, Objects: 0.5, Calls: []analysis.Branch{{Functions: []string{"a.com/codec.Copy"}, Bytes: 0.9, Objects: 0.4}}}},
 		}

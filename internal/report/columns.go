@@ -48,8 +48,8 @@ func columns(cells []*analysis.Cell) []column {
 		{title: "ok", value: ofCell(survived)},
 		{title: "hs P50", patience: 8, value: measured(func(c *analysis.Cell) string { return handshake(c) })},
 		{title: "err", value: ofCell(func(c *analysis.Cell) string { return thousands(c.Errors) })},
-		{title: "client", patience: 4, value: measured(func(c *analysis.Cell) string { return maybeMicros(c.Client.CPU) })},
-		{title: "server", patience: 4, value: measured(func(c *analysis.Cell) string { return maybeMicros(c.Server.CPU) })},
+		{title: "client", patience: 4, value: measured(func(c *analysis.Cell) string { return maybeMicros(c.ClientCPU) })},
+		{title: "server", patience: 4, value: measured(func(c *analysis.Cell) string { return maybeMicros(c.ServerCPU) })},
 		{title: "valid", left: true, value: validity},
 	}
 	return slices.DeleteFunc(all, func(c column) bool { return !says(c.title, cells) })
@@ -163,11 +163,10 @@ func hidesItsMode(c *analysis.Cell) bool {
 // survived is the share of requests that were answered. It is known of a cell
 // that is not valid too.
 func survived(c *analysis.Cell) string {
-	share, known := c.Survival.Share()
-	if !known {
+	if c.Survival.Share == nil {
 		return absent
 	}
-	return percent(share)
+	return percent(*c.Survival.Share)
 }
 
 func handshake(c *analysis.Cell) string {

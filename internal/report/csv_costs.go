@@ -18,11 +18,10 @@ func csvConnections() []csvColumn {
 	}
 	columns := []csvColumn{
 		{"survival_share", func(c *analysis.Cell) string {
-			share, known := c.Survival.Share()
-			if !known {
+			if c.Survival.Share == nil {
 				return ""
 			}
-			return strconv.FormatFloat(share, 'g', -1, 64)
+			return strconv.FormatFloat(*c.Survival.Share, 'g', -1, 64)
 		}},
 		count("connections_during", func(c *analysis.Connections) int64 { return c.During }),
 		count("connections_failed", func(c *analysis.Connections) int64 { return c.Failed }),

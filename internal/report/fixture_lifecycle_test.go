@@ -72,8 +72,8 @@ func fixtureLifecycle(t *testing.T) *Run {
 		{Stack: "h1", Variants: []string{"h1:conn=new,tls=on"}, Setting: record.Setting{Side: "client", Name: "SO_LINGER", Value: "0", Default: "unset", Why: "the client keeps no TIME_WAIT, of which it would run out of ports"}},
 	}
 	summary.Machine = []analysis.MachineLimit{
-		{Limit: record.Limit{Name: "file-descriptors", Need: 1064, Have: 524288}, Cell: "storm/h1:conn=new,tls=on/echo/256B/c=500"},
-		{Limit: record.Limit{Name: "ports", Need: 5000, Have: 2000, Note: "one source address, as the naive client has it; spread sources over 127.0.0.0/8"}, Cell: "storm/tcp:client=naive,conn=new/echo/256B/c=500", Short: true},
+		{Name: "file-descriptors", Need: 1064, Have: 524288, Cell: "storm/h1:conn=new,tls=on/echo/256B/c=500"},
+		{Name: "ports", Need: 5000, Have: 2000, Note: "one source address, as the naive client has it; spread sources over 127.0.0.0/8", Cell: "storm/tcp:client=naive,conn=new/echo/256B/c=500", Short: true},
 	}
 	return &Run{
 		Summary:   summary,
@@ -101,11 +101,12 @@ func (r reconnect) cell(clients int) analysis.Cell {
 		Throughput: fixtureFigure(float64(clients) / mean * 1e6),
 		Service:    fixtureLatencies(mean*0.9, 2.4), P99OverP50: fixtureFigure(2.4),
 		InFlight: fixtureFigure(float64(clients)), WarmUp: fixtureFigure(300), Bound: analysis.ByServerCPU,
-		Survival: analysis.Survival{Trials: 3, Requests: 15000, Succeeded: 15000},
-		Client:   fixtureEnd(r.client, r.client/(r.client+r.server), 11<<20+float64(clients)*6e3, clients),
-		Server:   fixtureEnd(r.server, r.server/(r.client+r.server), r.memory+float64(clients)*r.memory/200, clients),
+		Survival:  fixtureSurvival(15000, 15000),
+		ClientCPU: fixturePointer(r.client), ServerCPU: fixturePointer(r.server), Opened: analysis.Figure{Value: 5500},
+		Client: fixtureEnd(r.client/(r.client+r.server), 11<<20+float64(clients)*6e3, clients),
+		Server: fixtureEnd(r.server/(r.client+r.server), r.memory+float64(clients)*r.memory/200, clients),
 		Connections: analysis.Connections{
-			PerRequest: true, Secure: r.handshake > 0, Want: clients, Opened: analysis.Figure{Value: 5500}, During: 15000,
+			PerRequest: true, Secure: r.handshake > 0, Want: clients, During: 15000,
 			Connect: fixtureTimes(40 * crowd), Handshake: fixtureTimes(r.handshake * crowd), FirstByte: fixtureTimes(mean * 0.8),
 		},
 		Wire: fixtureWire(r),
@@ -135,7 +136,7 @@ func (r reconnect) cell(clients int) analysis.Cell {
 	}
 	if strings.Contains(r.variant, "naive") && clients >= 200 {
 		c.Valid, c.Refused, c.Errors = 0, 3, 8850
-		c.Survival.Succeeded = 6150
+		c.Survival = fixtureSurvival(15000, 6150)
 		c.Survival.Failures = []record.ErrorCount{
 			{Class: "port-exhaustion", Code: "Unavailable", Count: 8841, Example: "dial tcp 127.0.0.1:41213: connect: cannot assign requested address"},
 			{Class: "reset", Code: "Unavailable", Count: 9, Example: "read tcp 127.0.0.1:41213: connection reset by peer <RST>"},
@@ -146,10 +147,15 @@ func (r reconnect) cell(clients int) analysis.Cell {
 	return c
 }
 
-func fixtureEnd(cpu, share, memory float64, clients int) analysis.End {
-	figure := func(v float64) *analysis.Figure { f := fixtureFigure(v); return &f }
+func fixturePointer(value float64) *analysis.Figure {
+	f := fixtureFigure(value)
+	return &f
+}
+
+func fixtureEnd(share, memory float64, clients int) analysis.End {
+	figure := fixturePointer
 	return analysis.End{
-		CPU: figure(cpu), Share: figure(share), Busy: figure(0.93), RSS: figure(memory * 0.9), Peak: figure(memory), Heap: figure(memory / 3),
+		Share: figure(share), Busy: figure(0.93), RSS: figure(memory * 0.9), Peak: figure(memory), Heap: figure(memory / 3),
 		Threads: figure(9), Sockets: figure(float64(clients + 3)), Goroutines: figure(float64(2*clients + 11)),
 	}
 }

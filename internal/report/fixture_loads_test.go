@@ -66,7 +66,7 @@ func fixtureLoaded(variant string, load record.Load) analysis.Cell {
 	c := fixtureCell(load.Model, "grpc", 0, 100)
 	c.Stack, c.Variant, c.Workload, c.Load = variant, variant, "users", load
 	c.Key = c.Cell.Key()
-	c.Survival = analysis.Survival{Trials: 3, Requests: 3000, Succeeded: 3000}
+	c.Survival = fixtureSurvival(3000, 3000)
 	response := c.Service
 	c.Response = &response
 	switch load.Model {
@@ -88,11 +88,11 @@ func fixtureLoaded(variant string, load record.Load) analysis.Cell {
 		drain := fixtureFigure(1000 / capacity * 1e6)
 		c.Drain = &drain
 		for i := range c.Curve {
-			c.Curve[i].Microseconds = 10_000 + c.Curve[i].Quantile*drain.Value
+			c.Curve[i][1] = 10_000 + c.Curve[i][0]*drain.Value
 		}
 	case "sustained":
 		if variant == "rest-json" {
-			c.Survival.Succeeded = 2998
+			c.Survival = fixtureSurvival(3000, 2998)
 		}
 		fallthrough
 	case "ramp":

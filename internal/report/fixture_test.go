@@ -118,8 +118,8 @@ func fixtureCell(part, variant string, bytes, clients int) analysis.Cell {
 		P99OverP50: fixtureFigure(tail),
 		InFlight:   fixtureFigure(float64(clients) * 0.98),
 		WarmUp:     fixtureFigure(250),
-		Client:     analysis.End{CPU: &client}, Server: analysis.End{CPU: &server},
-		Connections: analysis.Connections{Opened: analysis.Figure{Value: float64(clients)}, Want: clients},
+		ClientCPU:  &client, ServerCPU: &server, Opened: analysis.Figure{Value: float64(clients)},
+		Connections: analysis.Connections{Want: clients},
 	}
 	cell.Key = cell.Cell.Key()
 	for trial := range 3 {
@@ -130,13 +130,18 @@ func fixtureCell(part, variant string, bytes, clients int) analysis.Cell {
 		})
 	}
 	for _, quantile := range []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.92, 0.95, 0.97, 0.99, 0.995, 0.998, 0.999, 1} {
-		cell.Curve = append(cell.Curve, analysis.CurvePoint{Quantile: quantile, Microseconds: fixtureQuantile(cell.Service.P50.Value, tail, quantile)})
+		cell.Curve = append(cell.Curve, analysis.CurvePoint{quantile, fixtureQuantile(cell.Service.P50.Value, tail, quantile)})
 	}
 	return cell
 }
 
 func fixtureFigure(value float64) analysis.Figure {
 	return analysis.Figure{Value: value, Interval: &analysis.Interval{Low: value * 0.94, High: value * 1.08, Confidence: 0.95}}
+}
+
+func fixtureSurvival(requests, succeeded int64) analysis.Survival {
+	share := float64(succeeded) / float64(requests)
+	return analysis.Survival{Trials: 3, Requests: requests, Succeeded: succeeded, Share: &share}
 }
 
 func fixtureLatencies(p50, tail float64) analysis.Latencies {
@@ -175,7 +180,7 @@ func spoil(cells []analysis.Cell) {
 	failed := find("matrix/grpc/echo/64KiB/c=500")
 	failed.Valid, failed.Requests, failed.Repeats = 0, 0, nil
 	failed.Failure = "server worker grpc died: exit status 2; it said last: fatal error: runtime: out of memory <at mmap> & gave up"
-	failed.Client.CPU, failed.Server.CPU = nil, nil
+	failed.ClientCPU, failed.ServerCPU = nil, nil
 	blankFigures(failed)
 
 	partly := find("matrix/tcp/echo/1KiB/c=100")
@@ -184,17 +189,18 @@ func spoil(cells []analysis.Cell) {
 	partly.Findings = []analysis.Finding{{Name: "noisy-neighbour", Level: record.Warning, Trials: 1, Detail: "other processes took 6 % of the CPU time in the window (limit 5 %)"}}
 	partly.Errors = 17
 	partly.ErrorKinds = []record.ErrorCount{{Code: "DeadlineExceeded", Count: 17, Example: "context deadline exceeded after 10s"}}
-	partly.Survival = analysis.Survival{Trials: 3, Requests: partly.Requests, Succeeded: partly.Requests - 17, Failures: partly.ErrorKinds}
+	partly.Survival = fixtureSurvival(partly.Requests, partly.Requests-17)
+	partly.Survival.Failures = partly.ErrorKinds
 
 	unmeasured := find("matrix/rest/echo/64B/c=1")
-	unmeasured.Client.CPU, unmeasured.Server.CPU = nil, nil
+	unmeasured.ClientCPU, unmeasured.ServerCPU = nil, nil
 	unmeasured.P99OverP50.Interval = nil
 }
 
 // blankFigures is what analysis leaves of a cell without a valid trial; the NaN
 // is there to see that it does not reach JSON.
 func blankFigures(c *analysis.Cell) {
-	c.Throughput, c.InFlight, c.WarmUp, c.Connections.Opened = analysis.Figure{}, analysis.Figure{}, analysis.Figure{}, analysis.Figure{}
+	c.Throughput, c.InFlight, c.WarmUp, c.Opened = analysis.Figure{}, analysis.Figure{}, analysis.Figure{}, analysis.Figure{}
 	c.Service = analysis.Latencies{}
 	c.P99OverP50 = analysis.Figure{Value: math.NaN()}
 	c.Curve = nil
@@ -230,7 +236,7 @@ func fixtureJudgements(s *analysis.Summary) {
 		Part: "tail", Without: "tcp", With: "tcp:inflight=50", RequestBytes: 64 << 10, Clients: 500, Limit: 50,
 		ThroughputRatio: fixtureFigure(0.96), MeanServiceRatio: fixtureFigure(0.11), MeanResponseRatio: fixtureFigure(1.02),
 		TailWithout: 53, TailWithService: 14, TailWithResponse: 1.9,
-		P50WithoutUS: 8500, P99Without: 451000, P50WithUS: 44000, P99WithUS: 83600,
+		P50WithoutUS: 8500, P99WithoutUS: 451000, P50WithUS: 44000, P99WithUS: 83600,
 	}}
 	for _, variant := range []string{"tcp", "rest", "grpc"} {
 		need := analysis.WarmUpNeed{
@@ -238,7 +244,8 @@ func fixtureJudgements(s *analysis.Summary) {
 			Needed: fixtureFigure(140), NeededCalls: fixtureFigure(4100), FirstOver: fixtureFigure(1.6),
 		}
 		if variant == "grpc" {
-			need.Settled, need.Needed, need.NeededCalls, need.FirstOver = 0, analysis.Figure{}, analysis.Figure{}, analysis.Figure{}
+			unknown := analysis.Figure{Value: math.NaN()}
+			need.Settled, need.Needed, need.NeededCalls, need.FirstOver = 0, unknown, unknown, analysis.Figure{}
 		}
 		s.WarmUps = append(s.WarmUps, need)
 	}

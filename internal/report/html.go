@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -21,18 +22,20 @@ func WriteHTML(w io.Writer, run *Run) error {
 	if err != nil {
 		return fmt.Errorf("report: reading the page's template: %w", err)
 	}
-	// Marshal writes <, > and & as escapes, so that no text in the data can
-	// end the element that it stands in.
-	data, err := json.Marshal(newPageData(run))
+	encoded, err := encode(newPageData(run), forPage)
 	if err != nil {
 		return fmt.Errorf("report: encoding the page's data: %w", err)
 	}
+	// With <, > and & as escapes no text in the data can end the element that
+	// it stands in.
+	var data bytes.Buffer
+	json.HTMLEscape(&data, encoded)
 	// The style and the program are ours, and the data is escaped.
 	err = page.Execute(w, pageContent{
 		Title:   titleOf(run.Summary),
 		Style:   template.CSS(web.Style),
 		Program: template.JS(web.Program),
-		Data:    template.JS(data),
+		Data:    template.JS(data.String()),
 		Advice:  run.Advice,
 		Table:   newPlainTable(run.Summary),
 	})

@@ -44,7 +44,7 @@ func TestPageDataHasNoNumberThatIsNone(t *testing.T) {
 			cell.Repeats[j].P99 = math.Inf(1)
 		}
 		for j := range cell.Curve {
-			cell.Curve[j].Microseconds = math.NaN()
+			cell.Curve[j][1] = math.NaN()
 		}
 	}
 	var out bytes.Buffer

@@ -148,7 +148,7 @@ func unachieved(c *analysis.Cell) (text string, differs bool) {
 	}
 	if made.Achieved == nil {
 		return fmt.Sprintf("asked for %s, %d at once: %s opened from the start on, %s of them in the window",
-			c.Connection, made.Want, plain(made.Opened.Value), thousands(made.During)), true
+			c.Connection, made.Want, plain(c.Opened.Value), thousands(made.During)), true
 	}
 	return fmt.Sprintf("asked for %s, achieved for %s of the connections: %s opened, %s full handshakes, %s resumed, %s with early data",
 		c.Connection, percent(*made.Achieved), thousands(made.During), thousands(made.Full), thousands(made.Resumed), thousands(made.Early)), true

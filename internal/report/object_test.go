@@ -27,40 +27,78 @@ const (
 	schemaID   = "https://wirelab.dev/schema/compare.schema.json"
 )
 
-// reflectSchema describes the object from its types and their comments.
-func reflectSchema(t *testing.T) []byte {
+// reflectSchema describes an object from its types, their tags and their
+// comments, as a reader sees it.
+func reflectSchema(t *testing.T, object any, as reader) *jsonschema.Schema {
 	t.Helper()
 	reflector := jsonschema.Reflector{
 		ExpandedStruct: true,
 		// Names may be added without a new version.
 		AllowAdditionalProperties: true,
-		Namer: func(of reflect.Type) string {
-			return strings.ToLower(strings.TrimSuffix(of.Name(), "Object"))
-		},
+		Namer:                     func(of reflect.Type) string { return strings.ToLower(of.Name()) },
 		Mapper: func(of reflect.Type) *jsonschema.Schema {
-			if of == reflect.TypeFor[Number]() {
+			switch {
+			case of == figureType:
 				return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "number"}, {Type: "null"}}}
+			case of.Implements(textType):
+				return &jsonschema.Schema{Type: "string"}
 			}
 			return nil
 		},
+		AdditionalFields: func(of reflect.Type) []reflect.StructField { return furtherFields(of, as) },
 	}
-	for path, folder := range map[string]string{"wirelab.dev/internal/report": ".", "wirelab.dev/internal/record": "../record"} {
-		if err := reflector.AddGoComments(path, folder); err != nil {
+	for _, room := range []string{"report", "analysis", "record", "scenario"} {
+		if err := reflector.AddGoComments("wirelab.dev/internal/"+room, "../"+room); err != nil {
 			t.Fatal(err)
 		}
 	}
-	schema := reflector.Reflect(&Object{})
+	schema := reflector.Reflect(object)
+	for _, of := range schema.Definitions {
+		for property := of.Properties.Oldest(); property != nil; property = property.Next() {
+			if either := property.Value.OneOf; len(either) > 0 && either[0].Description != "" {
+				property.Value.Description, either[0].Description = either[0].Description, "" // of a nullable field
+			}
+		}
+	}
+	return schema
+}
+
+// within are the structs with figures that are part of larger ones, which have
+// their intervals.
+var within = []reflect.Type{
+	reflect.TypeFor[analysis.Latencies](), reflect.TypeFor[analysis.End](), reflect.TypeFor[analysis.Times](),
+	reflect.TypeFor[analysis.Traffic](), reflect.TypeFor[analysis.Direction](), reflect.TypeFor[analysis.Wire](),
+	reflect.TypeFor[analysis.WireBytes](), reflect.TypeFor[analysis.Search](),
+}
+
+// furtherFields are what the JSON of a struct has besides the fields with a name
+// in JSON: those for the page, and the intervals.
+func furtherFields(of reflect.Type, as reader) []reflect.StructField {
+	var further []reflect.StructField
+	for i := range of.NumField() {
+		field := of.Field(i)
+		if name := field.Tag.Get("page"); name != "" && as == forPage {
+			field.Tag = reflect.StructTag(`json:"` + name + `"`)
+			further = append(further, field)
+		}
+	}
+	if holdsFigures(membersOf(of, as)) && !slices.Contains(within, of) {
+		further = append(further, reflect.StructField{
+			Name: "Intervals", Type: reflect.TypeFor[intervalsByField](), Tag: `json:"intervals"`,
+		})
+	}
+	return further
+}
+
+func TestSchema(t *testing.T) {
+	schema := reflectSchema(t, &Object{}, forPrograms)
 	schema.ID = schemaID
 	schema.Title = "What wirelab compare --json and run --json print"
 	data, err := json.MarshalIndent(schema, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(data, '\n')
-}
-
-func TestSchema(t *testing.T) {
-	checkGolden(t, schemaFile, reflectSchema(t))
+	checkGolden(t, schemaFile, append(data, '\n'))
 }
 
 // Every name in the object is explained.
@@ -69,18 +107,12 @@ func TestManualNamesEveryField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var schema struct {
-		Properties map[string]any `json:"properties"`
-		Defs       map[string]struct {
-			Properties map[string]any `json:"properties"`
-		} `json:"$defs"`
-	}
-	if err := json.Unmarshal(reflectSchema(t), &schema); err != nil {
-		t.Fatal(err)
-	}
-	names := slices.Collect(maps.Keys(schema.Properties))
-	for _, def := range schema.Defs {
-		names = slices.AppendSeq(names, maps.Keys(def.Properties))
+	var names []string
+	schema := reflectSchema(t, &Object{}, forPrograms)
+	for _, of := range append(slices.Collect(maps.Values(schema.Definitions)), schema) {
+		for property := of.Properties.Oldest(); property != nil; property = property.Next() {
+			names = append(names, property.Key)
+		}
 	}
 	for _, name := range names {
 		if !bytes.Contains(manual, []byte("`"+name+"`")) {
@@ -244,8 +276,16 @@ func TestObjectOfLoads(t *testing.T) {
 }
 
 func TestNumbersThatAreNone(t *testing.T) {
-	got, err := json.Marshal([]Number{Number(math.NaN()), Number(math.Inf(1)), Number(math.Inf(-1)), 1.5})
-	if err != nil || string(got) != "[null,null,null,1.5]" {
+	got, err := encode([]float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, 1.5}, forPrograms)
+	if err != nil || string(got) != "[null,null,null,0,1.5]" {
+		t.Errorf("%s, %v", got, err)
+	}
+	zeroes := struct {
+		Known   float64         `json:"known"`
+		Unknown analysis.Figure `json:"unknown" unknown:"0"`
+	}{}
+	got, err = encode(&zeroes, forPrograms)
+	if err != nil || string(got) != `{"known":0,"unknown":null,"intervals":{}}` {
 		t.Errorf("%s, %v", got, err)
 	}
 }

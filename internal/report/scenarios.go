@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 
@@ -87,11 +88,10 @@ func scenarioColumns() []scenarioColumn {
 		count("succeeded", func(c *analysis.Cell) int64 { return c.Survival.Succeeded }),
 		count("failed", func(c *analysis.Cell) int64 { return c.Survival.Requests - c.Survival.Succeeded }),
 		text("error_rate", func(c *analysis.Cell) string {
-			share, known := c.Survival.Share()
-			if !known {
+			if c.Survival.Share == nil {
 				return ""
 			}
-			return rounded(1 - share)
+			return rounded(1 - *c.Survival.Share)
 		}),
 	}
 	columns = append(columns, scenarioFigures()...)
@@ -128,8 +128,8 @@ func scenarioFigures() []scenarioColumn {
 		{"p95_ms", milli, func(c *analysis.Cell) *analysis.Figure { return &response(c).P95 }},
 		{"request_wire_bytes", 1, wire(func(w *analysis.Wire) *analysis.Figure { return &w.Request.Total })},
 		{"response_wire_bytes", 1, wire(func(w *analysis.Wire) *analysis.Figure { return &w.Response.Total })},
-		{"client_cpu_us", 1, func(c *analysis.Cell) *analysis.Figure { return c.Client.CPU }},
-		{"server_cpu_us", 1, func(c *analysis.Cell) *analysis.Figure { return c.Server.CPU }},
+		{"client_cpu_us", 1, func(c *analysis.Cell) *analysis.Figure { return c.ClientCPU }},
+		{"server_cpu_us", 1, func(c *analysis.Cell) *analysis.Figure { return c.ServerCPU }},
 		{"server_cpu_percent_of_core", percent, func(c *analysis.Cell) *analysis.Figure { return c.Server.Cores }},
 		{"server_rss_mb", mega, func(c *analysis.Cell) *analysis.Figure { return c.Server.RSS }},
 		{"server_peak_mb", mega, func(c *analysis.Cell) *analysis.Figure { return c.Server.Peak }},
@@ -158,7 +158,7 @@ func scenarioRatio(title string, of func(scenarioRow) *analysis.Figure) []scenar
 	bound := func(pick func(*analysis.Interval) float64) func(*analysis.Figure) float64 {
 		return func(f *analysis.Figure) float64 {
 			if f.Interval == nil {
-				return none.Value
+				return math.NaN()
 			}
 			return pick(f.Interval)
 		}

@@ -32,7 +32,7 @@ func fixtureUsers(t *testing.T) *Run {
 		}
 	}
 	s.Cells[1].Bound = analysis.ByServerCPU
-	s.Cells[4].Survival.Succeeded = 2700
+	s.Cells[4].Survival = fixtureSurvival(3000, 2700)
 	s.Cells[5].Valid = 0
 	for _, metric := range []string{analysis.Mean, analysis.Throughput} {
 		c := s.Cells[1]

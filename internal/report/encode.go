@@ -1,0 +1,225 @@
+package report
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"wirelab.dev/internal/analysis"
+)
+
+// encode writes a value of this package's and of analysis's types as JSON. It
+// differs from [json.Marshal] in what figures and lists are:
+//
+//   - A figure is its value. Its interval goes to `intervals`, a member of the
+//     object that the figure is in or, where that is part of a larger object with
+//     figures, of the largest such one; its key is the path from there. A field
+//     tagged `interval:"-"` leaves it out: a page with an interval for everything
+//     would be twice as large.
+//   - What is not known is null: a nil figure or number, one that is not finite,
+//     a zero in a field tagged `unknown:"0"`, every figure of a cell that has
+//     none, and those of a nil struct.
+//   - A list is never null.
+//
+// Characters that mean something in HTML stay as they are.
+func encode(value any, reader reader) ([]byte, error) {
+	e := encoder{reader: reader}
+	e.value(reflect.ValueOf(value), place{})
+	return e.out.Bytes(), e.err
+}
+
+// reader is who the JSON is for. A field tagged `page` is for the page alone.
+type reader string
+
+const (
+	forPrograms reader = "json"
+	forPage     reader = "page"
+)
+
+// intervalsByField holds the interval of each figure that has one, by the path
+// of its field, as in "throughput_rps" or "service_us.p99".
+type intervalsByField map[string]analysis.Interval
+
+type encoder struct {
+	reader reader
+	out    bytes.Buffer
+	err    error
+}
+
+// place is where a value stands.
+type place struct {
+	path      string           // from the object that has the intervals, with a dot at its end
+	intervals intervalsByField // nil outside of objects with figures
+	unknown   bool             // every figure is null
+	member    member
+}
+
+var (
+	figureType    = reflect.TypeFor[analysis.Figure]()
+	intervalsType = reflect.TypeFor[intervalsByField]()
+	textType      = reflect.TypeFor[encoding.TextMarshaler]()
+)
+
+func (e *encoder) value(v reflect.Value, at place) {
+	switch {
+	case v.Type() == figureType:
+		e.figure(v.Interface().(analysis.Figure), at)
+	case v.Type().Implements(textType):
+		e.leaf(v)
+	case v.Kind() == reflect.Float64:
+		e.number(v.Float(), at)
+	case v.Kind() == reflect.Pointer:
+		e.pointer(v, at)
+	case v.Kind() == reflect.Struct:
+		e.object(v, at)
+	case v.Kind() == reflect.Slice || v.Kind() == reflect.Array:
+		for i := range v.Len() {
+			e.separate('[', i)
+			e.value(v.Index(i), place{})
+		}
+		if v.Len() == 0 {
+			e.out.WriteByte('[')
+		}
+		e.out.WriteByte(']')
+	case v.Type() == intervalsType:
+		e.intervals(v.Interface().(intervalsByField))
+	default:
+		e.leaf(v)
+	}
+}
+
+func (e *encoder) intervals(byPath intervalsByField) {
+	e.out.WriteByte('{')
+	for i, path := range slices.Sorted(maps.Keys(byPath)) {
+		if i > 0 {
+			e.out.WriteByte(',')
+		}
+		e.out.WriteString(strconv.Quote(path) + ":")
+		e.value(reflect.ValueOf(byPath[path]), place{})
+	}
+	e.out.WriteByte('}')
+}
+
+func (e *encoder) pointer(v reflect.Value, at place) {
+	switch elem := v.Type().Elem(); {
+	case !v.IsNil():
+		e.value(v.Elem(), at)
+	case elem != figureType && elem.Kind() == reflect.Struct:
+		at.unknown = true
+		e.object(reflect.New(elem).Elem(), at)
+	default:
+		e.out.WriteString("null")
+	}
+}
+
+func (e *encoder) object(v reflect.Value, at place) {
+	members := membersOf(v.Type(), e.reader)
+	begins := at.intervals == nil && holdsFigures(members)
+	if begins {
+		at.intervals = intervalsByField{}
+	}
+	if v.CanAddr() {
+		if c, is := v.Addr().Interface().(interface{ HasFigures() bool }); is {
+			at.unknown = !c.HasFigures()
+		}
+	}
+	count := 0
+	for _, m := range members {
+		value := v.FieldByIndex(m.Index)
+		if m.optional && value.IsZero() {
+			continue
+		}
+		e.separate('{', count)
+		e.out.WriteString(strconv.Quote(m.name) + ":")
+		e.value(value, place{path: at.path + m.name + ".", intervals: at.intervals, unknown: at.unknown, member: m})
+		count++
+	}
+	if begins {
+		e.separate('{', count)
+		e.out.WriteString(`"intervals":`)
+		e.value(reflect.ValueOf(at.intervals), place{})
+		count++
+	}
+	if count == 0 {
+		e.out.WriteByte('{')
+	}
+	e.out.WriteByte('}')
+}
+
+func (e *encoder) figure(f analysis.Figure, at place) {
+	if at.unknown {
+		f = analysis.Figure{Value: math.NaN()}
+	}
+	if f.Interval != nil && at.member.Tag.Get("interval") != "-" {
+		at.intervals[strings.TrimSuffix(at.path, ".")] = *f.Interval
+	}
+	e.number(f.Value, at)
+}
+
+func (e *encoder) number(value float64, at place) {
+	if !finite(value) || value == 0 && at.member.Tag.Get("unknown") == "0" {
+		e.out.WriteString("null")
+		return
+	}
+	e.leaf(reflect.ValueOf(value))
+}
+
+// leaf writes what has no figures in it.
+func (e *encoder) leaf(v reflect.Value) {
+	encoder := json.NewEncoder(&e.out)
+	encoder.SetEscapeHTML(false) // "a → b" and "<" are read by people too
+	if err := encoder.Encode(v.Interface()); err != nil && e.err == nil {
+		e.err = fmt.Errorf("%s: %w", v.Type(), err)
+	}
+	e.out.Truncate(max(0, e.out.Len()-1)) // the line's end
+}
+
+// separate writes what stands before a member or an element.
+func (e *encoder) separate(open byte, count int) {
+	if count > 0 {
+		open = ','
+	}
+	e.out.WriteByte(open)
+}
+
+// member is one field of a struct as the JSON has it.
+type member struct {
+	reflect.StructField
+	name     string
+	optional bool // left out where it is zero
+}
+
+// membersOf lists the fields that have a name for the reader, those of embedded
+// structs in their place, in the order in which they stand. A field hides one of
+// the same name that is embedded, as in Go.
+func membersOf(t reflect.Type, reader reader) []member {
+	var all []member
+	for _, field := range reflect.VisibleFields(t) {
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if page := field.Tag.Get("page"); page != "" && reader == forPage {
+			name = page
+		}
+		if field.Anonymous || name == "" || name == "-" {
+			continue
+		}
+		all = append(all, member{StructField: field, name: name, optional: strings.HasPrefix(options, "omit")})
+	}
+	return all
+}
+
+// holdsFigures tells whether one of the members is a figure.
+func holdsFigures(members []member) bool {
+	for _, m := range members {
+		if m.Type == figureType || m.Type == reflect.PointerTo(figureType) {
+			return true
+		}
+	}
+	return false
+}
