@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/report"
-	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack/catalog"
 	workloads "wirelab.dev/internal/workload/catalog"
 )
@@ -73,18 +73,18 @@ func (a *app) listCommand() *cobra.Command {
 func newListing() (*listing, error) {
 	l := &listing{Common: listOptions(catalog.Common())}
 	for _, s := range catalog.Stacks() {
+		info := s.Info()
 		l.Stacks = append(l.Stacks, listedStack{
-			listedThing: listedThing{s.Name(), s.Describe()},
-			Connection:  s.DefaultConnection().String(),
-			Options:     listOptions(s.Options()),
+			listedThing: listedThing{info.Name, info.Summary},
+			Connection:  info.Connection.String(),
+			Options:     listOptions(info.Options),
 		})
 	}
 	for _, w := range workloads.Workloads() {
-		listed := listedWork{listedThing: listedThing{w.Name(), w.Describe()}, Sized: w.Sized()}
-		for _, o := range w.Options() {
-			listed.Options = append(listed.Options, listedOption(o))
-		}
-		l.Workloads = append(l.Workloads, listed)
+		info := w.Info()
+		l.Workloads = append(l.Workloads, listedWork{
+			listedThing: listedThing{info.Name, info.Summary}, Sized: info.Sized, Options: listOptions(info.Options),
+		})
 	}
 	for _, name := range studyNames() {
 		s, err := readScenario(name)
@@ -103,10 +103,10 @@ func newListing() (*listing, error) {
 	return l, nil
 }
 
-func listOptions(options []stack.Option) []listedOption {
+func listOptions(options []scenario.Option) []listedOption {
 	var listed []listedOption
 	for _, o := range options {
-		listed = append(listed, listedOption(o))
+		listed = append(listed, listedOption{o.Key, o.Values, o.Default, o.Help})
 	}
 	return listed
 }

@@ -89,7 +89,7 @@ func (s served) writeRoot(server stack.Server) error {
 	if s.rootFile == "" {
 		return nil
 	}
-	secured, ok := server.(stack.Secured)
+	secured, ok := server.(stack.TLSServer)
 	if !ok || secured.RootPEM() == nil {
 		return usage(fmt.Errorf("--ca: %s is not served over TLS; --tls does that", s.variant))
 	}

@@ -35,7 +35,7 @@ func vocabulary() scenario.Vocabulary {
 // elsewhere.
 func sized(text string) bool {
 	w, _, err := workloads.Find(text)
-	return err != nil || w.Sized()
+	return err != nil || w.Info().Sized
 }
 
 func checkPayload(p scenario.Part, payload scenario.Payload) error {
@@ -60,14 +60,14 @@ func checkCarries(v scenario.Variant, text string) error {
 		return err
 	}
 	if _, pools := w.(workload.Pooling); catalog.PoolsMessages(v) && !pools {
-		return fmt.Errorf("variant %s: %s has no messages to use again: leave messages=pooled to workloads that stream bulk, as store does", v, w.Name())
+		return fmt.Errorf("variant %s: %s has no messages to use again: leave messages=pooled to workloads that stream bulk, as store does", v, w.Info().Name)
 	}
 	streaming, ok := w.(workload.Streaming)
 	if !ok {
-		return stack.Lacks(s, v, stack.Unary)
+		return stack.CheckKind(s, v, stack.Unary)
 	}
 	for _, desc := range streaming.Streams(workload.Parameters{Settings: settings}) {
-		if err := stack.Lacks(s, v, stack.KindOf(desc)); err != nil {
+		if err := stack.CheckKind(s, v, stack.KindOf(desc)); err != nil {
 			return fmt.Errorf("%s calls by %s: %w", text, stack.KindOf(desc), err)
 		}
 	}
@@ -92,7 +92,7 @@ func studyNames() []string {
 func stackNames() []string {
 	var names []string
 	for _, s := range catalog.Stacks() {
-		names = append(names, s.Name())
+		names = append(names, s.Info().Name)
 	}
 	return names
 }
@@ -102,10 +102,11 @@ func stackNames() []string {
 func workloadWords() []string {
 	var words []string
 	for _, w := range workloads.Workloads() {
-		words = append(words, w.Name())
-		for _, o := range w.Options() {
+		info := w.Info()
+		words = append(words, info.Name)
+		for _, o := range info.Options {
 			for _, value := range o.Values {
-				words = append(words, w.Name()+":"+o.Key+"="+value)
+				words = append(words, info.Name+":"+o.Key+"="+value)
 			}
 		}
 	}

@@ -7,7 +7,7 @@
 // measured cells is a difference of stacks, visible in the variant's name.
 //
 // Data passes through like this: a Variant (the stack's name and its options)
-// is checked against the stack's Options; NewServer and NewClient turn it into
+// is checked against the options of the stack's Info; NewServer and NewClient turn it into
 // the two ends; the worker process registers the services, listens, and serves,
 // or dials, and calls.
 //
@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 
 	"google.golang.org/grpc"
 
@@ -37,17 +38,12 @@ var ErrUnsupported = errors.New("the wire cannot carry it")
 // difference between two stacks.
 const MaxMessageBytes = 16 << 20
 
-// Stack is a wire with its client and its server.
+// Stack is a wire with its client and its server. What only some stacks have to
+// say is in the optional abilities KindLimiter, ConnectionChooser and
+// SettingsReporter, which are found by assertion.
 type Stack interface {
-	// Name is the word before the colon of a variant.
-	Name() string
-	// Describe says in one line what goes over the wire.
-	Describe() string
-	// Options lists the keys that a variant of this stack may set.
-	Options() []Option
-	// DefaultConnection is the connection mode of the stack as it is
-	// commonly written, and as the published studies ran it.
-	DefaultConnection() scenario.Connection
+	// Info says what is known before either end is made.
+	Info() Info
 	// NewServer makes a server that has not begun to listen.
 	NewServer(scenario.Variant) (Server, error)
 	// NewClient makes a client. It opens its connections before it returns,
@@ -55,12 +51,22 @@ type Stack interface {
 	NewClient(context.Context, scenario.Variant, Target) (Client, error)
 }
 
-// Option is one key of a variant.
-type Option struct {
-	Key     string
-	Values  []string // the values it takes; empty where any value of the form that Help tells is taken
-	Default string
-	Help    string // one line, for `wirelab list`
+// Info describes a stack.
+type Info struct {
+	Name    string            // the word before the colon of a variant
+	Summary string            // one line: what goes over the wire
+	Options []scenario.Option // what a variant may set
+	// Connection is the connection mode of the stack as it is commonly
+	// written, and as the published studies ran it.
+	Connection scenario.Connection
+	// QUIC says that the wire is on QUIC, which has a connection in every
+	// Lifecycle. A wire on TCP can resume where it has TLS.
+	QUIC bool
+}
+
+// ReadOptions reads what v sets of the options of s.
+func ReadOptions(s Stack, v scenario.Variant) *scenario.Options {
+	return scenario.ReadOptions("variant", v, s.Info().Options)
 }
 
 // Server carries registered services. Its methods are called in the order
@@ -133,15 +139,16 @@ type Client interface {
 	io.Closer
 }
 
-// Secured is an optional ability of a Server: it serves over TLS.
-type Secured interface {
+// TLSServer is an optional ability of a Server: it can serve over TLS.
+type TLSServer interface {
 	// RootPEM is what its clients must trust; nil where the variant is
 	// without TLS. It is known once the server listens.
 	RootPEM() []byte
 }
 
-// Hosted is an optional ability of a Server: another process does its work.
-type Hosted interface {
+// ExternalServer is an optional ability of a Server: another process does its
+// work.
+type ExternalServer interface {
 	// PID is that process's number, once the server listens.
 	PID() int
 	// Program names it, with its version.
@@ -187,25 +194,17 @@ func KindOf(desc *grpc.StreamDesc) Kind {
 	}
 }
 
-// Limited is an optional ability of a Stack: it says what a variant of it
-// cannot carry. A stack without it carries everything.
-type Limited interface {
-	// Lacks returns an error that wraps ErrUnsupported where calls of this
+// KindLimiter is an optional ability of a Stack that cannot carry every kind of
+// call.
+type KindLimiter interface {
+	// CheckKind returns an error that wraps ErrUnsupported where calls of this
 	// kind cannot be carried, and nil where they can.
-	Lacks(scenario.Variant, Kind) error
+	CheckKind(scenario.Variant, Kind) error
 }
 
-// Lasting is an optional ability of a Stack that has more lifecycles than Kept
-// and Fresh, which all have.
-type Lasting interface {
-	// LacksLifecycle returns an error that wraps ErrUnsupported where a
-	// variant has no such connections, and nil where it has.
-	LacksLifecycle(scenario.Variant, Lifecycle) error
-}
-
-// Tuned is an optional ability of a Stack some of whose settings are not its
-// library's defaults.
-type Tuned interface {
+// SettingsReporter is an optional ability of a Stack some of whose settings are
+// not its library's defaults.
+type SettingsReporter interface {
 	Settings(scenario.Variant) []Setting
 }
 
@@ -218,51 +217,51 @@ type Setting struct {
 	Why     string `json:"why"`
 }
 
-// Connecting is an optional ability of a Stack whose variants may say
-// themselves how many connections they make: what is in the variant's name
-// then holds, whatever mode is asked for beside it.
-type Connecting interface {
-	Connection(scenario.Variant) (mode scenario.Connection, said bool)
-}
-
-// Diverse is an optional ability of a Stack whose variants do not all have its
-// default connection.
-type Diverse interface {
-	DefaultConnectionOf(scenario.Variant) scenario.Connection
+// ConnectionChooser is an optional ability of a Stack whose variants do not all
+// run in the connection mode of its Info.
+type ConnectionChooser interface {
+	// ConnectionFor is the variant's mode. It is fixed where an option of the
+	// variant says so: it then holds, whatever mode is asked for beside it.
+	ConnectionFor(scenario.Variant) (mode scenario.Connection, fixed bool)
 }
 
 // ConnectionOf is the mode that a variant of s runs in where asked, which may
 // be the zero value, is what a person asked for.
 func ConnectionOf(s Stack, v scenario.Variant, asked scenario.Connection) scenario.Connection {
-	if c, ok := s.(Connecting); ok {
-		if mode, said := c.Connection(v); said {
-			return mode
-		}
+	mode, fixed := s.Info().Connection, false
+	if chooser, ok := s.(ConnectionChooser); ok {
+		mode, fixed = chooser.ConnectionFor(v)
 	}
-	if asked != (scenario.Connection{}) {
+	if !fixed && asked != (scenario.Connection{}) {
 		return asked
 	}
-	if d, ok := s.(Diverse); ok {
-		return d.DefaultConnectionOf(v)
-	}
-	return s.DefaultConnection()
+	return mode
 }
 
-// LacksLifecycle asks s whether its connections can live like this.
-func LacksLifecycle(s Stack, v scenario.Variant, l Lifecycle) error {
-	if l == Kept || l == Fresh {
+// CheckLifecycle returns an error that wraps ErrUnsupported where connections of
+// the variant cannot live like this, and nil where they can.
+func CheckLifecycle(s Stack, v scenario.Variant, l Lifecycle) error {
+	info := s.Info()
+	hasTLS := slices.ContainsFunc(info.Options, func(o scenario.Option) bool { return o.Key == tlsKey })
+	on, _ := v.Get(tlsKey)
+	switch {
+	case l == Kept || l == Fresh || info.QUIC:
+		return nil
+	case !hasTLS:
+		return fmt.Errorf("%s has no TLS session to resume: %w", v, ErrUnsupported)
+	case l == Early:
+		return fmt.Errorf("%s: 0rtt is QUIC's, and this wire is on TCP; h3 and grpc-h3 have it: %w", v, ErrUnsupported)
+	case on != "on":
+		return fmt.Errorf("%s: without TLS there is no session to resume; set tls=on: %w", v, ErrUnsupported)
+	default:
 		return nil
 	}
-	if lasting, ok := s.(Lasting); ok {
-		return lasting.LacksLifecycle(v, l)
-	}
-	return fmt.Errorf("%s has no TLS session to resume: %w", v, ErrUnsupported)
 }
 
-// Lacks asks s whether it can carry calls of this kind.
-func Lacks(s Stack, v scenario.Variant, k Kind) error {
-	if l, ok := s.(Limited); ok {
-		return l.Lacks(v, k)
+// CheckKind asks s whether it can carry calls of this kind.
+func CheckKind(s Stack, v scenario.Variant, k Kind) error {
+	if limiter, ok := s.(KindLimiter); ok {
+		return limiter.CheckKind(v, k)
 	}
 	return nil
 }

@@ -33,51 +33,41 @@ const (
 	AlwaysTLS                     // the wire has no cleartext form
 )
 
-// TLSOptions lists the options that SecurityOf reads.
-func TLSOptions(e Encryption) []Option {
-	on := Option{Key: tlsKey, Values: []string{"off", "on"}, Default: "off", Help: "TLS 1.3, with a certificate made at run time"}
+// TLSOptions declares the options that SecurityOf reads.
+func TLSOptions(e Encryption) []scenario.Option {
+	on := scenario.Option{Key: tlsKey, Values: []string{"off", "on"}, Default: "off", Help: "TLS 1.3, with a certificate made at run time"}
 	if e == AlwaysTLS {
-		on = Option{Key: tlsKey, Values: []string{"on"}, Default: "on", Help: "TLS 1.3: this wire has no other form"}
+		on = scenario.Option{Key: tlsKey, Values: []string{"on"}, Default: "on", Help: "TLS 1.3: this wire has no other form"}
 	}
-	return []Option{
+	return []scenario.Option{
 		on,
 		{Key: certificateKey, Values: secure.Certificates(), Default: secure.Certificates()[0], Help: "TLS: kind of the server's certificate"},
 		{Key: groupKey, Values: secure.Groups(), Default: secure.Groups()[0], Help: "TLS: key exchange"},
-		{Key: admissionKey, Help: "TLS: N: handshakes that a server has in progress at most; further connections wait"},
+		{Key: admissionKey, Parse: scenario.Count, Help: "TLS: N: handshakes that a server has in progress at most; further connections wait"},
 	}
 }
 
-// SecurityOf reads a variant's TLS options. One of them without TLS is an
-// error: it would be believed and do nothing.
-func SecurityOf(v scenario.Variant, e Encryption) (Security, error) {
-	s := Security{On: e == AlwaysTLS}
-	switch on, set := v.Get(tlsKey); {
-	case on == "on":
-		s.On = true
-	case set && on != "off" || set && e == AlwaysTLS:
-		return s, fmt.Errorf("variant %s: tls=%s: want on%s", v, on, map[Encryption]string{OptionalTLS: " or off", AlwaysTLS: ""}[e])
-	}
+// SecurityOf is what the TLS options say. One of them without TLS is an error: it
+// would be believed and do nothing.
+func SecurityOf(o *scenario.Options) Security {
+	s := Security{On: o.On(tlsKey), Handshakes: scenario.Value[int](o, admissionKey)}
 	for _, key := range []string{certificateKey, groupKey, admissionKey} {
-		if _, set := v.Get(key); set && !s.On {
-			return s, fmt.Errorf("variant %s: %s means nothing without tls=on", v, key)
+		if o.Has(key) && !s.On {
+			o.Fail(fmt.Errorf("%s means nothing without tls=on", key))
 		}
 	}
-	certificate, _ := v.Get(certificateKey)
-	group, _ := v.Get(groupKey)
-	s.Choice = secure.Choice{Certificate: secure.Certificate(certificate), Group: secure.Group(group)}
-	if err := s.Check(); err != nil {
-		return s, fmt.Errorf("variant %s: %w", v, err)
+	s.Certificate = secure.Certificate(o.Text(certificateKey))
+	if o.Has(groupKey) { // else it is left to Go, whose default this is
+		s.Group = secure.Group(o.Text(groupKey))
 	}
-	var err error
-	s.Handshakes, err = Count(v, admissionKey)
-	return s, err
+	return s
 }
 
 // Secure is the variant over TLS: the same where s has no cleartext form. Where
 // s has no TLS it is a variant that there is not, and the check of variants says
 // so: nobody who asks for TLS may be given cleartext.
 func Secure(s Stack, v scenario.Variant) scenario.Variant {
-	for _, o := range s.Options() {
+	for _, o := range s.Info().Options {
 		if o.Key == tlsKey && o.Default == "on" {
 			return v
 		}
@@ -86,17 +76,4 @@ func Secure(s Stack, v scenario.Variant) scenario.Variant {
 		return v
 	}
 	return v.With(tlsKey, "on")
-}
-
-// LacksOverTLS is LacksLifecycle of a stack on TCP: it can resume where it has
-// TLS, and has no early data.
-func (s Security) LacksOverTLS(v scenario.Variant, l Lifecycle) error {
-	switch {
-	case l == Early:
-		return fmt.Errorf("%s: 0rtt is QUIC's, and this wire is on TCP; h3 and grpc-h3 have it: %w", v, ErrUnsupported)
-	case l == Resumed && !s.On:
-		return fmt.Errorf("%s: without TLS there is no session to resume; set tls=on: %w", v, ErrUnsupported)
-	default:
-		return nil
-	}
 }

@@ -55,9 +55,9 @@ type MeanRTT struct {
 	Count int64         `json:"count"`
 }
 
-// Trafficked is an optional ability of a Client that itself knows what went over
-// its connections. Those of the Dialer's making are its to tell.
-type Trafficked interface {
+// TrafficReporter is an optional ability of a Client that itself knows what went
+// over its connections. Those that the Dialer made, the Dialer reports.
+type TrafficReporter interface {
 	// Traffic is that of all connections so far, closed ones included.
 	Traffic() (traffic Traffic, known bool)
 }

@@ -51,12 +51,12 @@ func connect(ctx context.Context, spec *Spec) (*fleet, error) {
 	}
 	f := &fleet{mode: catalog.ConnectionOf(s, variant, asked), dialer: &stack.Dialer{Sources: spec.Client.Sources}}
 	target := stack.Target{
-		Address: spec.Address, Operations: service.Operations(),
+		Address: spec.Address, Operations: service.Info().Operations,
 		Lifecycle: stack.LifecycleOf(f.mode.Mode),
 		Trust:     secure.Trust{RootPEM: []byte(spec.Client.RootPEM), SkipVerify: spec.Client.SkipVerify},
 		Dialer:    f.dialer,
 	}
-	if err := stack.LacksLifecycle(s, variant, target.Lifecycle); err != nil {
+	if err := stack.CheckLifecycle(s, variant, target.Lifecycle); err != nil {
 		return nil, err
 	}
 	f.dial = func(ctx context.Context, target stack.Target) (stack.Client, error) {
@@ -113,7 +113,7 @@ func (f *fleet) open(ctx context.Context, n int) error {
 func trafficOf(dialer *stack.Dialer, clients ...stack.Client) stack.Traffic {
 	sum := dialer.Traffic()
 	for _, c := range clients {
-		if own, tells := c.(stack.Trafficked); tells {
+		if own, tells := c.(stack.TrafficReporter); tells {
 			if one, known := own.Traffic(); known {
 				sum = sum.Plus(one)
 			}

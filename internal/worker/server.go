@@ -41,7 +41,7 @@ func NewServer(variant string, w Workload) (stack.Server, error) {
 
 // startSampler watches the process that serves, which is mostly this one.
 func startSampler(server stack.Server) *probe.Sampler {
-	hosted, elsewhere := server.(stack.Hosted)
+	hosted, elsewhere := server.(stack.ExternalServer)
 	if !elsewhere {
 		return probe.StartSampler(probe.Self, probe.DefaultPeriod)
 	}
@@ -80,10 +80,10 @@ func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve() }() // ends with the server
 	ready := Ready{Address: address.String()}
-	if secured, ok := server.(stack.Secured); ok {
+	if secured, ok := server.(stack.TLSServer); ok {
 		ready.RootPEM = string(secured.RootPEM())
 	}
-	if hosted, elsewhere := server.(stack.Hosted); elsewhere {
+	if hosted, elsewhere := server.(stack.ExternalServer); elsewhere {
 		ready.Runtime = hosted.Program()
 	}
 	if err := events.ready(ready); err != nil {

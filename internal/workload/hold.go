@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/scenario"
 )
 
 // Pause lasts as long as it is told, or until the context ends; then it returns
@@ -33,10 +35,10 @@ const (
 
 // StallOptions lists what ReadStall reads. A stall is a truth to be found: a
 // laboratory that does not see it cannot be trusted with what it sees.
-func StallOptions() []Option {
-	return []Option{
-		{Key: stallKey, Default: "0s", Help: "TIME: how long the handler sleeps in every Nth request"},
-		{Key: everyKey, Default: "100", Help: "N: which requests stall is for"},
+func StallOptions() []scenario.Option {
+	return []scenario.Option{
+		{Key: stallKey, Default: "0s", Parse: scenario.Time, Help: "TIME: how long the handler sleeps in every Nth request"},
+		{Key: everyKey, Default: "100", Parse: scenario.IntBetween(1, 1_000_000_000), Help: "N: which requests stall is for"},
 	}
 }
 
@@ -49,11 +51,11 @@ type Stall struct {
 }
 
 // ReadStall reads a workload's StallOptions.
-func ReadStall(s *Settings) *Stall {
-	stall := &Stall{pause: s.Duration(stallKey), every: uint64(max(1, s.Count(everyKey, 1, 1_000_000_000)))}
+func ReadStall(o *scenario.Options) *Stall {
+	stall := &Stall{pause: scenario.Value[time.Duration](o, stallKey), every: uint64(max(1, scenario.Value[int](o, everyKey)))}
 	if stall.pause == 0 {
-		if s.Has(everyKey) {
-			s.fail(fmt.Errorf("%s means nothing without %s", everyKey, stallKey))
+		if o.Has(everyKey) {
+			o.Fail(fmt.Errorf("%s means nothing without %s", everyKey, stallKey))
 		}
 		return nil
 	}

@@ -22,23 +22,31 @@ import (
 
 // Workload is a service under load.
 type Workload interface {
-	// Name is the word for it in scenarios and on the command line.
-	Name() string
-	// Describe says in one line what a call asks for.
-	Describe() string
-	// Options lists what a scenario may set behind the workload's name.
-	Options() []Option
-	// Sized tells whether the scenario's sizes say how big a call is. If not,
-	// the options do.
-	Sized() bool
-	// Operations is how many operations the service has.
-	Operations() int
+	// Info says what is known before a call is made.
+	Info() Info
 	// Check says what is wrong with the parameters, or nothing.
 	Check(Parameters) error
 	// Register hands the handlers to a server. The parameters have been checked.
 	Register(grpc.ServiceRegistrar, Parameters)
 	// NewCaller makes one client. The job's parameters have been checked.
 	NewCaller(grpc.ClientConnInterface, Job) Caller
+}
+
+// Info describes a workload.
+type Info struct {
+	Name    string            // the word for it in scenarios and on the command line
+	Summary string            // one line: what a call asks for
+	Options []scenario.Option // what may be set behind the name
+	// Sized reports whether the scenario's sizes say how big a call is. If not,
+	// the options do.
+	Sized      bool
+	Operations int // of the service
+}
+
+// ReadOptions reads the options that the parameters set.
+func ReadOptions(w Workload, p Parameters) *scenario.Options {
+	info := w.Info()
+	return scenario.ReadOptions("workload", scenario.Variant{Stack: info.Name, Options: p.Settings}, info.Options)
 }
 
 // Streaming is an optional ability of a Workload whose calls are not all unary.
@@ -66,10 +74,16 @@ type Parameters struct {
 	PooledMessages bool
 }
 
-// Unsized says why sizes are wrong where options decide how big a call is.
-func (p Parameters) Unsized(name string) error {
-	if p.RequestBytes != 0 || p.ResponseBytes != 0 {
-		return fmt.Errorf("%s takes no sizes: its options say how big a call is; leave sizes out", name)
+// CheckSizes says what is wrong with the sizes: where options decide how big a
+// call is, that there are any, and else that one is above most.
+func (p Parameters) CheckSizes(info Info, most int) error {
+	for _, sizeBytes := range []int{p.RequestBytes, p.ResponseBytes} {
+		switch {
+		case !info.Sized && sizeBytes != 0:
+			return fmt.Errorf("%s takes no sizes: its options say how big a call is; leave sizes out", info.Name)
+		case sizeBytes < 0 || info.Sized && sizeBytes > most:
+			return fmt.Errorf("%s: a payload of %d bytes: want 0 to %d", info.Name, sizeBytes, most)
+		}
 	}
 	return nil
 }

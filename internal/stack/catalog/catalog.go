@@ -57,10 +57,10 @@ const (
 )
 
 // Common lists the options that every stack takes. The adapters never see them.
-func Common() []stack.Option {
-	return []stack.Option{
-		{Key: inFlight, Help: "N: calls in flight at most, held back by a semaphore in the client, as in inflight=50"},
-		{Key: connection, Help: "MODE: how clients come by connections: shared, per-worker, pool, pool:N, new, resumed, 0rtt; wins over what is asked for beside it"},
+func Common() []scenario.Option {
+	return []scenario.Option{
+		{Key: inFlight, Parse: scenario.Count, Help: "N: calls in flight at most, held back by a semaphore in the client, as in inflight=50"},
+		{Key: connection, Parse: scenario.Parser(scenario.ParseConnection), Help: "MODE: how clients come by connections: shared, per-worker, pool, pool:N, new, resumed, 0rtt; wins over what is asked for beside it"},
 		{Key: client, Values: []string{sized, naive}, Default: sized, Help: "sized: keeps clear of the machine's limits, as with sources spread over 127.0.0.0/8; naive: gives them no thought"},
 		{Key: messages, Values: []string{fresh, pooled}, Default: fresh, Help: "pooled: who receives a stream receives every message into the same one, in the workloads that can; codecs with vtprotobuf then use its memory again"},
 	}
@@ -70,10 +70,11 @@ func Common() []stack.Option {
 func Find(name string) (stack.Stack, error) {
 	var names []string
 	for _, s := range Stacks() {
-		if s.Name() == name {
+		own := s.Info().Name
+		if own == name {
 			return s, nil
 		}
-		names = append(names, s.Name())
+		names = append(names, own)
 	}
 	return nil, fmt.Errorf("stack %q: %s", name, scenario.Suggest(name, names))
 }
@@ -84,13 +85,7 @@ func Check(v scenario.Variant) error {
 	if err != nil {
 		return err
 	}
-	options := slices.Concat(s.Options(), Common())
-	for _, set := range v.Options {
-		if err := checkSetting(v.Stack, set, options); err != nil {
-			return fmt.Errorf("variant %s: %w", v, err)
-		}
-	}
-	if _, err := InFlight(v); err != nil {
+	if err := scenario.ReadOptions("variant", v, slices.Concat(s.Info().Options, Common())).Err(); err != nil {
 		return err
 	}
 	if err := CheckConnection(v, scenario.Connection{}); err != nil {
@@ -104,44 +99,34 @@ func Check(v scenario.Variant) error {
 	return server.Close()
 }
 
-func checkSetting(stackName string, set scenario.Setting, options []stack.Option) error {
-	var keys []string
-	for _, o := range options {
-		if o.Key != set.Key {
-			keys = append(keys, o.Key)
-			continue
-		}
-		if len(o.Values) > 0 && !slices.Contains(o.Values, set.Value) {
-			return fmt.Errorf("%s=%s: %s", set.Key, set.Value, scenario.Suggest(set.Value, o.Values))
-		}
-		return nil
-	}
-	return fmt.Errorf("%s has no option %q; %s", stackName, set.Key, scenario.Suggest(set.Key, keys))
-}
-
 // InFlight is the variant's limit of calls in flight; 0 means none.
-func InFlight(v scenario.Variant) (int, error) { return stack.Count(v, inFlight) }
-
-// Naive tells whether the variant's client gives the machine's limits no
-// thought: that it runs into them is then its result.
-func Naive(v scenario.Variant) bool {
-	kind, _ := v.Get(client)
-	return kind == naive
+func InFlight(v scenario.Variant) (int, error) {
+	o := readCommon(v)
+	return scenario.Value[int](o, inFlight), o.Err()
 }
 
-// PoolsMessages tells whether received messages are used again.
-func PoolsMessages(v scenario.Variant) bool {
-	where, _ := v.Get(messages)
-	return where == pooled
+// Naive reports whether the variant's client gives the machine's limits no
+// thought: that it runs into them is then its result.
+func Naive(v scenario.Variant) bool { return readCommon(v).Text(client) == naive }
+
+// PoolsMessages reports whether received messages are used again.
+func PoolsMessages(v scenario.Variant) bool { return readCommon(v).Text(messages) == pooled }
+
+// readCommon reads the options of every stack.
+func readCommon(v scenario.Variant) *scenario.Options {
+	v.Options = slices.DeleteFunc(slices.Clone(v.Options), func(s scenario.Setting) bool { return !isCommon(s) })
+	return scenario.ReadOptions("variant", v, Common())
+}
+
+func isCommon(s scenario.Setting) bool {
+	return slices.ContainsFunc(Common(), func(o scenario.Option) bool { return o.Key == s.Key })
 }
 
 // ConnectionOf is the mode that a variant of s runs in where asked, which may
 // be the zero value, is what a person asked for.
 func ConnectionOf(s stack.Stack, v scenario.Variant, asked scenario.Connection) scenario.Connection {
-	if text, set := v.Get(connection); set {
-		if mode, err := scenario.ParseConnection(text); err == nil { // Check has seen it
-			return mode
-		}
+	if mode := scenario.Value[scenario.Connection](readCommon(v), connection); mode != (scenario.Connection{}) {
+		return mode
 	}
 	return stack.ConnectionOf(s, v, asked)
 }
@@ -153,12 +138,10 @@ func CheckConnection(v scenario.Variant, asked scenario.Connection) error {
 	if err != nil {
 		return err
 	}
-	if text, set := v.Get(connection); set {
-		if _, err := scenario.ParseConnection(text); err != nil {
-			return fmt.Errorf("variant %s: %w", v, err)
-		}
+	if err := readCommon(v).Err(); err != nil {
+		return err
 	}
-	return stack.LacksLifecycle(s, v, stack.LifecycleOf(ConnectionOf(s, v, asked).Mode))
+	return stack.CheckLifecycle(s, v, stack.LifecycleOf(ConnectionOf(s, v, asked).Mode))
 }
 
 // Secure is the variant over TLS: itself where its stack has no other form, and
@@ -174,8 +157,6 @@ func Secure(v scenario.Variant) scenario.Variant {
 // OwnOptions is the variant without the options of every stack: what its
 // adapter is made from.
 func OwnOptions(v scenario.Variant) scenario.Variant {
-	v.Options = slices.DeleteFunc(slices.Clone(v.Options), func(s scenario.Setting) bool {
-		return slices.ContainsFunc(Common(), func(o stack.Option) bool { return o.Key == s.Key })
-	})
+	v.Options = slices.DeleteFunc(slices.Clone(v.Options), isCommon)
 	return v
 }

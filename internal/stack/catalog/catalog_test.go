@@ -73,23 +73,23 @@ func TestOwnOptions(t *testing.T) {
 func TestStacksDescribeThemselves(t *testing.T) {
 	var names []string
 	for _, s := range Stacks() {
-		names = append(names, s.Name())
-		if found, err := Find(s.Name()); err != nil || found != s {
-			t.Errorf("Find(%q) = %v, %v", s.Name(), found, err)
+		names = append(names, s.Info().Name)
+		if found, err := Find(s.Info().Name); err != nil || found != s {
+			t.Errorf("Find(%q) = %v, %v", s.Info().Name, found, err)
 		}
-		if s.Describe() == "" || strings.Contains(s.Describe(), "\n") {
-			t.Errorf("%s describes itself as %q", s.Name(), s.Describe())
+		if s.Info().Summary == "" || strings.Contains(s.Info().Summary, "\n") {
+			t.Errorf("%s describes itself as %q", s.Info().Name, s.Info().Summary)
 		}
-		if c, err := scenario.ParseConnection(s.DefaultConnection().String()); err != nil || c != s.DefaultConnection() {
-			t.Errorf("%s: its default connection is %q: %v", s.Name(), s.DefaultConnection(), err)
+		if c, err := scenario.ParseConnection(s.Info().Connection.String()); err != nil || c != s.Info().Connection {
+			t.Errorf("%s: its default connection is %q: %v", s.Info().Name, s.Info().Connection, err)
 		}
 		var keys []string
-		for _, o := range slices.Concat(s.Options(), Common()) {
+		for _, o := range slices.Concat(s.Info().Options, Common()) {
 			keys = append(keys, o.Key)
 			checkOption(t, s, o)
 		}
 		if slices.Sort(keys); len(slices.Compact(keys)) != len(keys) {
-			t.Errorf("%s: an option is there twice: %v", s.Name(), keys)
+			t.Errorf("%s: an option is there twice: %v", s.Info().Name, keys)
 		}
 	}
 	if slices.Sort(names); len(slices.Compact(names)) != len(names) {
@@ -97,16 +97,16 @@ func TestStacksDescribeThemselves(t *testing.T) {
 	}
 }
 
-func checkOption(t *testing.T, s stack.Stack, o stack.Option) {
+func checkOption(t *testing.T, s stack.Stack, o scenario.Option) {
 	t.Helper()
 	if o.Help == "" || strings.Contains(o.Help, "\n") {
-		t.Errorf("%s: %s is explained as %q", s.Name(), o.Key, o.Help)
+		t.Errorf("%s: %s is explained as %q", s.Info().Name, o.Key, o.Help)
 	}
 	if len(o.Values) > 0 && !slices.Contains(o.Values, o.Default) {
-		t.Errorf("%s: %s is %q by default, and takes %v", s.Name(), o.Key, o.Default, o.Values)
+		t.Errorf("%s: %s is %q by default, and takes %v", s.Info().Name, o.Key, o.Default, o.Values)
 	}
 	for _, value := range o.Values {
-		v := scenario.Variant{Stack: s.Name(), Options: []scenario.Setting{{Key: o.Key, Value: value}}}
+		v := scenario.Variant{Stack: s.Info().Name, Options: []scenario.Setting{{Key: o.Key, Value: value}}}
 		if again, err := scenario.ParseVariant(v.String()); err != nil || again.String() != v.String() {
 			t.Errorf("%s cannot be written: %v", v, err)
 		}

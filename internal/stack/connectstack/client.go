@@ -44,7 +44,7 @@ func (c *client) caller(method string) *caller {
 	return made.(*caller)
 }
 
-// Traffic implements stack.Trafficked.
+// Traffic implements stack.TrafficReporter.
 func (c *client) Traffic() (stack.Traffic, bool) { return stack.TrafficOf(c.wire) }
 
 // Invoke implements grpc.ClientConnInterface.

@@ -39,28 +39,26 @@ const (
 )
 
 var (
-	_ stack.Stack   = Connect
-	_ stack.Lasting = Connect
-	_ stack.Tuned   = Connect
+	_ stack.Stack            = Connect
+	_ stack.SettingsReporter = Connect
 )
 
-// Name implements stack.Stack.
-func (s Stack) Name() string { return [...]string{"connect", "grpc-h3"}[s] }
-
-// Describe implements stack.Stack.
-func (s Stack) Describe() string {
-	return [...]string{
-		"the Connect protocol by connect-go: binary protobuf over HTTP/2",
-		"the gRPC protocol by connect-go, over HTTP/3 by quic-go",
-	}[s]
+// Info implements stack.Stack. HTTP/2 and HTTP/3 were made for one connection for
+// all.
+func (s Stack) Info() stack.Info {
+	info := stack.Info{
+		Name: "connect", Summary: "the Connect protocol by connect-go: binary protobuf over HTTP/2",
+		Options: stack.TLSOptions(stack.OptionalTLS), Connection: scenario.Connection{Mode: scenario.Shared},
+	}
+	if s == GRPC3 {
+		info.Name, info.Summary = "grpc-h3", "the gRPC protocol by connect-go, over HTTP/3 by quic-go"
+		info.Options, info.QUIC = stack.TLSOptions(stack.AlwaysTLS), true
+	}
+	return info
 }
 
 func (s Stack) version() httpwire.Version {
 	return [...]httpwire.Version{httpwire.HTTP2, httpwire.HTTP3}[s]
-}
-
-func (s Stack) encryption() stack.Encryption {
-	return [...]stack.Encryption{stack.OptionalTLS, stack.AlwaysTLS}[s]
 }
 
 // protocol is what connect-go's client is told beside its defaults.
@@ -71,27 +69,7 @@ func (s Stack) protocol() []connect.ClientOption {
 	return nil
 }
 
-// Options implements stack.Stack.
-func (s Stack) Options() []stack.Option { return stack.TLSOptions(s.encryption()) }
-
-// DefaultConnection is one for all: HTTP/2 and HTTP/3 were made for it.
-func (Stack) DefaultConnection() scenario.Connection {
-	return scenario.Connection{Mode: scenario.Shared}
-}
-
-// LacksLifecycle implements stack.Lasting.
-func (s Stack) LacksLifecycle(v scenario.Variant, l stack.Lifecycle) error {
-	if s.version() == httpwire.HTTP3 {
-		return nil
-	}
-	security, err := stack.SecurityOf(v, s.encryption())
-	if err != nil {
-		return err
-	}
-	return security.LacksOverTLS(v, l)
-}
-
-// Settings implements stack.Tuned.
+// Settings implements stack.SettingsReporter.
 func (s Stack) Settings(scenario.Variant) []stack.Setting {
 	settings := []stack.Setting{
 		{Side: "both", Name: "connect.WithReadMaxBytes, WithSendMaxBytes", Value: fmt.Sprint(stack.MaxMessageBytes), Default: "none", Why: "one message limit for all stacks"},
@@ -109,16 +87,17 @@ func (s Stack) Settings(scenario.Variant) []stack.Setting {
 
 // NewServer implements stack.Stack.
 func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
-	security, err := stack.SecurityOf(v, s.encryption())
-	if err != nil {
+	o := stack.ReadOptions(s, v)
+	security := stack.SecurityOf(o)
+	if err := o.Err(); err != nil {
 		return nil, err
 	}
 	plan := httpwire.ServerPlan{Version: s.version(), Handshakes: security.Handshakes, Admit: stack.Admit}
-	server := &server{name: s.Name(), services: map[string]grpc.ServiceInfo{}}
+	server := &server{name: s.Info().Name, services: map[string]grpc.ServiceInfo{}}
 	if security.On {
 		identity, err := secure.Issue(security.Choice, secure.NoFlaw)
 		if err != nil {
-			return nil, fmt.Errorf("%s server: %w", s.Name(), err)
+			return nil, fmt.Errorf("%s server: %w", s.Info().Name, err)
 		}
 		plan.TLS, server.root = identity.ServerConfig(s.version().Protocols()...), identity.RootPEM()
 	}
@@ -127,8 +106,9 @@ func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 
 // NewClient implements stack.Stack.
 func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
-	security, err := stack.SecurityOf(v, s.encryption())
-	if err != nil {
+	o := stack.ReadOptions(s, v)
+	security := stack.SecurityOf(o)
+	if err := o.Err(); err != nil {
 		return nil, err
 	}
 	plan := httpwire.ClientPlan{
@@ -139,14 +119,15 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 		Dialer:      stack.DialerOf(target),
 	}
 	if security.On {
+		var err error
 		plan.TLS, err = security.ClientConfig(target.Address, target.Trust, s.version().Protocols()...)
 		if err != nil {
-			return nil, fmt.Errorf("%s client: %w", s.Name(), err)
+			return nil, fmt.Errorf("%s client: %w", s.Info().Name, err)
 		}
 	}
 	wire, err := httpwire.NewClient(ctx, plan)
 	if err != nil {
-		return nil, fmt.Errorf("%s client: %w", s.Name(), err)
+		return nil, fmt.Errorf("%s client: %w", s.Info().Name, err)
 	}
 	return &client{wire: wire, base: plan.Scheme() + "://" + target.Address, options: s.protocol()}, nil
 }

@@ -13,7 +13,7 @@ func TestSuite(t *testing.T) {
 	for _, text := range []string{"grpc-h3", "connect", "connect:tls=on"} {
 		for name, lifecycle := range map[string]stack.Lifecycle{"kept": stack.Kept, "fresh": stack.Fresh, "resumed": stack.Resumed, "0rtt": stack.Early} {
 			subject := subjectOf(t, text)
-			if err := stack.LacksLifecycle(subject.Stack, subject.Variant, lifecycle); err != nil {
+			if err := stack.CheckLifecycle(subject.Stack, subject.Variant, lifecycle); err != nil {
 				t.Logf("%s %s: %v", text, name, err)
 				continue
 			}
@@ -41,7 +41,7 @@ func subjectOf(t *testing.T, text string) stacktest.Subject {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if variant.Stack == connectstack.GRPC3.Name() {
+	if variant.Stack == connectstack.GRPC3.Info().Name {
 		return stacktest.Subject{Stack: connectstack.GRPC3, Variant: variant, Datagrams: true}
 	}
 	return stacktest.Subject{Stack: connectstack.Connect, Variant: variant}

@@ -35,7 +35,7 @@ func (echo) Unary(_ context.Context, in *testpb.TestRequest) (*testpb.TestRespon
 // serve starts a server of echo. Its clean-up closes it.
 func serve(t *testing.T, s connectstack.Stack) (address string, trust secure.Trust) {
 	t.Helper()
-	server, err := s.NewServer(scenario.Variant{Stack: s.Name()})
+	server, err := s.NewServer(scenario.Variant{Stack: s.Info().Name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func serve(t *testing.T, s connectstack.Stack) (address string, trust secure.Tru
 	}
 	go func() { _ = server.Serve() }() // ends with Close; the suite looks at what it returns
 	t.Cleanup(func() { _ = server.Close() })
-	return bound.String(), secure.Trust{RootPEM: server.(stack.Secured).RootPEM()}
+	return bound.String(), secure.Trust{RootPEM: server.(stack.TLSServer).RootPEM()}
 }
 
 // TestCurl speaks Connect in JSON, as its manual shows.

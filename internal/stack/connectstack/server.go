@@ -28,8 +28,8 @@ type server struct {
 }
 
 var (
-	_ stack.Server  = (*server)(nil)
-	_ stack.Secured = (*server)(nil)
+	_ stack.Server    = (*server)(nil)
+	_ stack.TLSServer = (*server)(nil)
 )
 
 // on gives the server its wire.
@@ -48,7 +48,7 @@ func (s *server) RegisterService(desc *grpc.ServiceDesc, service any) {
 	s.services[desc.ServiceName] = grpc.ServiceInfo{Metadata: desc.Metadata}
 }
 
-// RootPEM implements stack.Secured.
+// RootPEM implements stack.TLSServer.
 func (s *server) RootPEM() []byte { return s.root }
 
 // Listen implements stack.Server.

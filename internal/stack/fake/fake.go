@@ -26,24 +26,16 @@ import (
 type Stack struct{}
 
 var (
-	_ stack.Stack   = Stack{}
-	_ stack.Limited = Stack{}
+	_ stack.Stack       = Stack{}
+	_ stack.KindLimiter = Stack{}
 )
 
-// Name is `fake`.
-func (Stack) Name() string { return "fake" }
-
-// Describe says what goes over the wire.
-func (Stack) Describe() string {
-	return "no wire: the client answers itself, after a script; for testing wirelab"
-}
-
-// Options lists what the script can say.
-func (Stack) Options() []stack.Option { return options }
-
-// DefaultConnection is one client for all: it keeps the time for all calls.
-func (Stack) DefaultConnection() scenario.Connection {
-	return scenario.Connection{Mode: scenario.Shared}
+// Info describes the stack. One client for all keeps the time for all calls.
+func (Stack) Info() stack.Info {
+	return stack.Info{
+		Name: "fake", Summary: "no wire: the client answers itself, after a script; for testing wirelab",
+		Options: options, Connection: scenario.Connection{Mode: scenario.Shared},
+	}
 }
 
 // NewServer makes a server that listens and says nothing.
@@ -70,8 +62,8 @@ func (Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Tar
 
 var errStreams = fmt.Errorf("fake: it answers unary calls only; tcp and grpc have streams: %w", stack.ErrUnsupported)
 
-// Lacks all streams.
-func (Stack) Lacks(_ scenario.Variant, kind stack.Kind) error {
+// CheckKind refuses all streams.
+func (Stack) CheckKind(_ scenario.Variant, kind stack.Kind) error {
 	if kind == stack.Unary {
 		return nil
 	}

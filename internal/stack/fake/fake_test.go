@@ -84,7 +84,7 @@ func TestScriptDue(t *testing.T) {
 
 func TestScriptRefuses(t *testing.T) {
 	for text, says := range map[string]string{
-		"fake:delay=5":                 "delay=5ms",
+		"fake:delay=5":                 "as in 5ms",
 		"fake:every=2s":                "there is no stall",
 		"fake:stall=1s":                "fills the whole period",
 		"fake:fail-every=0":            "whole number from 1",
@@ -155,7 +155,7 @@ func TestOtherTypesAreRefused(t *testing.T) {
 	if _, err := stub.Bidi(t.Context()); status.Code(err) != codes.Unimplemented {
 		t.Errorf("Bidi: %v, want Unimplemented", err)
 	}
-	if err := stack.Lacks(Stack{}, scenario.Variant{}, stack.Bidi); !errors.Is(err, stack.ErrUnsupported) {
+	if err := stack.CheckKind(Stack{}, scenario.Variant{}, stack.Bidi); !errors.Is(err, stack.ErrUnsupported) {
 		t.Errorf("Lacks says %v", err)
 	}
 }

@@ -9,17 +9,15 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-var options = []stack.Option{
-	{Key: "delay", Help: "DURATION: each call takes this long, as in delay=5ms"},
-	{Key: "parallel", Help: "N: so many calls take their delay at a time, further ones wait: a capacity of N a delay, exactly"},
-	{Key: "stall", Help: "DURATION: calls that begin this early in a period wait until it is over, as in stall=100ms"},
-	{Key: "every", Default: defaultPeriod.String(), Help: "DURATION: the period of stall, counted on the machine's monotonic clock"},
-	{Key: "fail-every", Help: "N: each Nth call fails with Unavailable"},
-	{Key: "hang-after", Help: "N: calls after the Nth end only when their caller gives up"},
-	{Key: "corrupt-every", Help: "N: each Nth answer is wrong by one bit"},
+var options = []scenario.Option{
+	{Key: "delay", Parse: scenario.PositiveTime, Help: "DURATION: each call takes this long, as in delay=5ms"},
+	{Key: "parallel", Parse: scenario.Count, Help: "N: so many calls take their delay at a time, further ones wait: a capacity of N a delay, exactly"},
+	{Key: "stall", Parse: scenario.PositiveTime, Help: "DURATION: calls that begin this early in a period wait until it is over, as in stall=100ms"},
+	{Key: "every", Default: "1s", Parse: scenario.PositiveTime, Help: "DURATION: the period of stall, counted on the machine's monotonic clock"},
+	{Key: "fail-every", Parse: scenario.Count, Help: "N: each Nth call fails with Unavailable"},
+	{Key: "hang-after", Parse: scenario.Count, Help: "N: calls after the Nth end only when their caller gives up"},
+	{Key: "corrupt-every", Parse: scenario.Count, Help: "N: each Nth answer is wrong by one bit"},
 }
-
-const defaultPeriod = time.Second
 
 // script is what happens to calls. The zero value does nothing to them.
 type script struct {
@@ -32,35 +30,25 @@ type script struct {
 }
 
 func parseScript(v scenario.Variant) (script, error) {
-	var errs []error
-	span := func(key string) time.Duration {
-		d, err := stack.Span(v, key)
-		errs = append(errs, err)
-		return d
-	}
-	count := func(key string) int64 {
-		n, err := stack.Count(v, key)
-		errs = append(errs, err)
-		return int64(n)
-	}
+	o := stack.ReadOptions(Stack{}, v)
+	count := func(key string) int64 { return int64(scenario.Value[int](o, key)) }
 	s := script{
-		delay: span("delay"), parallel: count("parallel"), stall: span("stall"), period: span("every"),
+		delay: scenario.Value[time.Duration](o, "delay"), parallel: count("parallel"),
+		stall: scenario.Value[time.Duration](o, "stall"), period: scenario.Value[time.Duration](o, "every"),
 		failEvery: count("fail-every"), hangAfter: count("hang-after"), corruptEvery: count("corrupt-every"),
 	}
-	if err := errors.Join(errs...); err != nil {
-		return script{}, err
+	switch {
+	case s.parallel > 0 && s.delay == 0:
+		o.Fail(errors.New("parallel bounds the calls that take their delay, and there is no delay"))
+	case s.stall == 0 && o.Has("every"):
+		o.Fail(errors.New("every is the period of a stall, and there is no stall"))
+	case s.stall == 0:
+		s.period = 0
+	case s.stall >= s.period:
+		o.Fail(fmt.Errorf("a stall of %v fills the whole period of %v", s.stall, s.period))
 	}
-	if s.parallel > 0 && s.delay == 0 {
-		return script{}, fmt.Errorf("variant %s: parallel bounds the calls that take their delay, and there is no delay", v)
-	}
-	if s.stall == 0 && s.period > 0 {
-		return script{}, fmt.Errorf("variant %s: every is the period of a stall, and there is no stall", v)
-	}
-	if s.stall > 0 && s.period == 0 {
-		s.period = defaultPeriod
-	}
-	if s.stall >= s.period && s.stall > 0 {
-		return script{}, fmt.Errorf("variant %s: a stall of %v fills the whole period of %v", v, s.stall, s.period)
+	if o.Err() != nil {
+		return script{}, o.Err()
 	}
 	return s, nil
 }

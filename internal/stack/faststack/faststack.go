@@ -12,7 +12,6 @@ package faststack
 
 import (
 	"context"
-	"fmt"
 
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
@@ -25,10 +24,7 @@ type Stack struct {
 	Other stack.Stack
 }
 
-var (
-	_ stack.Stack   = Stack{}
-	_ stack.Lasting = Stack{}
-)
+var _ stack.Stack = Stack{}
 
 // The options.
 const (
@@ -50,26 +46,17 @@ const (
 	codecVT    = "vt"
 )
 
-// Name is `fastgrpc`.
-func (Stack) Name() string { return "fastgrpc" }
-
-// Describe says what goes over the wire.
-func (Stack) Describe() string {
-	return "gRPC by wirelab's own library: protobuf over HTTP/2, the same bytes as grpc"
-}
-
-// Options lists what changes it.
-func (Stack) Options() []stack.Option {
-	return append([]stack.Option{
-		{Key: endsKey, Values: []string{both, clientOnly, serverOnly}, Default: both, Help: "which ends are fastgrpc; the other one is grpc-go"},
-		{Key: codecKey, Values: []string{codecProto, codecVT}, Default: codecProto, Help: "proto: package proto; vt: vtprotobuf, for messages that have its methods"},
-		{Key: aliasKey, Values: []string{"off", "on"}, Default: "off", Help: "long bytes fields point into the receive buffer instead of being copied: in requests, and in the answers of streams"},
-	}, stack.TLSOptions(stack.OptionalTLS)...)
-}
-
-// DefaultConnection is one connection for all: HTTP/2 was made for it.
-func (Stack) DefaultConnection() scenario.Connection {
-	return scenario.Connection{Mode: scenario.Shared}
+// Info describes the stack. HTTP/2 was made for one connection for all.
+func (Stack) Info() stack.Info {
+	return stack.Info{
+		Name: "fastgrpc", Summary: "gRPC by wirelab's own library: protobuf over HTTP/2, the same bytes as grpc",
+		Options: append([]scenario.Option{
+			{Key: endsKey, Values: []string{both, clientOnly, serverOnly}, Default: both, Help: "which ends are fastgrpc; the other one is grpc-go"},
+			{Key: codecKey, Values: []string{codecProto, codecVT}, Default: codecProto, Help: "proto: package proto; vt: vtprotobuf, for messages that have its methods"},
+			{Key: aliasKey, Values: []string{"off", "on"}, Default: "off", Help: "long bytes fields point into the receive buffer instead of being copied: in requests, and in the answers of streams"},
+		}, stack.TLSOptions(stack.OptionalTLS)...),
+		Connection: scenario.Connection{Mode: scenario.Shared},
+	}
 }
 
 // settings are a variant's options.
@@ -80,28 +67,17 @@ type settings struct {
 	security stack.Security
 }
 
-func read(v scenario.Variant) (settings, error) {
-	s := settings{ends: both}
-	if ends, set := v.Get(endsKey); set {
-		s.ends = ends
-	}
-	switch s.ends {
-	case both, clientOnly, serverOnly:
-	default:
-		return s, fmt.Errorf("variant %s: %s=%s: %s", v, endsKey, s.ends, scenario.Suggest(s.ends, []string{both, clientOnly, serverOnly}))
-	}
-	s.codec, _ = v.Get(codecKey)
-	alias, _ := v.Get(aliasKey)
-	s.alias = alias == "on"
-	var err error
-	s.security, err = stack.SecurityOf(v, stack.OptionalTLS)
-	return s, err
+func (s Stack) read(v scenario.Variant) (settings, error) {
+	o := stack.ReadOptions(s, v)
+	return settings{
+		ends: o.Text(endsKey), codec: o.Text(codecKey), alias: o.On(aliasKey), security: stack.SecurityOf(o),
+	}, o.Err()
 }
 
 // others is the variant of the other stack at the end that is not fastgrpc: what both
 // ends must agree on, and its codec nearest to the library's.
 func (s Stack) others(v scenario.Variant) scenario.Variant {
-	own := scenario.Variant{Stack: s.Other.Name()}
+	own := scenario.Variant{Stack: s.Other.Info().Name}
 	for _, o := range stack.TLSOptions(stack.OptionalTLS) {
 		if value, set := v.Get(o.Key); set {
 			own = own.With(o.Key, value)
@@ -115,7 +91,7 @@ func (s Stack) others(v scenario.Variant) scenario.Variant {
 
 // NewServer makes a server of the library that the variant has at this end.
 func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
-	own, err := read(v)
+	own, err := s.read(v)
 	if err != nil {
 		return nil, err
 	}
@@ -127,14 +103,14 @@ func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 
 // NewClient opens the connections that are kept, one after the other.
 func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
-	own, err := read(v)
+	own, err := s.read(v)
 	if err != nil {
 		return nil, err
 	}
 	if own.ends == serverOnly {
 		return s.Other.NewClient(ctx, s.others(v), target)
 	}
-	if err := s.LacksLifecycle(v, target.Lifecycle); err != nil {
+	if err := stack.CheckLifecycle(s, v, target.Lifecycle); err != nil {
 		return nil, err
 	}
 	l, err := newLine(own, target)
@@ -148,13 +124,4 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 		return nil, l.explain(ctx, err)
 	}
 	return stack.NewPerCall(l.single), nil
-}
-
-// LacksLifecycle says what TCP has not.
-func (Stack) LacksLifecycle(v scenario.Variant, l stack.Lifecycle) error {
-	security, err := stack.SecurityOf(v, stack.OptionalTLS)
-	if err != nil {
-		return err
-	}
-	return security.LacksOverTLS(v, l)
 }

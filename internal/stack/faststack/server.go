@@ -34,7 +34,7 @@ type service struct {
 	implementation any
 }
 
-var _ stack.Secured = (*server)(nil)
+var _ stack.TLSServer = (*server)(nil)
 
 func newServer(own settings) *server {
 	s := &server{settings: own}

@@ -32,8 +32,8 @@ type caddy struct {
 }
 
 var (
-	_ stack.Server = (*caddy)(nil)
-	_ stack.Hosted = (*caddy)(nil)
+	_ stack.Server         = (*caddy)(nil)
+	_ stack.ExternalServer = (*caddy)(nil)
 )
 
 // caddyfile is Caddy's configuration. Its listening socket is handed to it as
@@ -142,10 +142,10 @@ func (c *caddy) await(ctx context.Context, bound net.Addr) error {
 	return response.Body.Close()
 }
 
-// PID implements stack.Hosted.
+// PID implements stack.ExternalServer.
 func (c *caddy) PID() int { return c.process.Process.Pid }
 
-// Program implements stack.Hosted.
+// Program implements stack.ExternalServer.
 func (*caddy) Program() string { return Caddy + " " + CaddyVersion }
 
 // Serve implements stack.Server.

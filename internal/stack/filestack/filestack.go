@@ -27,11 +27,14 @@ import (
 type Stack struct{}
 
 var (
-	_ stack.Stack   = Stack{}
-	_ stack.Limited = Stack{}
+	_ stack.Stack       = Stack{}
+	_ stack.KindLimiter = Stack{}
 )
 
-const serverKey = "server"
+const (
+	name      = "file"
+	serverKey = "server"
+)
 
 // The file servers.
 const (
@@ -40,35 +43,29 @@ const (
 	Caddy = "caddy"
 )
 
-// Name is `file`.
-func (Stack) Name() string { return "file" }
-
-// Describe says what goes over the wire.
-func (Stack) Describe() string {
-	return "a server stream's answer as a file over cleartext HTTP/2: the yardstick for sending bytes"
-}
-
-// Options lists whose server it is.
-func (Stack) Options() []stack.Option {
-	return []stack.Option{
-		{Key: serverKey, Values: []string{goServer, Caddy}, Default: goServer, Help: "go: net/http; caddy: " + caddyModule + " " + CaddyVersion + ", which `run --yardstick caddy` fetches and builds"},
+// Info describes the stack. HTTP/2 was made for one connection for all.
+func (Stack) Info() stack.Info {
+	return stack.Info{
+		Name: name, Summary: "a server stream's answer as a file over cleartext HTTP/2: the yardstick for sending bytes",
+		Options: []scenario.Option{
+			{Key: serverKey, Values: []string{goServer, Caddy}, Default: goServer, Help: "go: net/http; caddy: " + caddyModule + " " + CaddyVersion + ", which `run --yardstick caddy` fetches and builds"},
+		},
+		Connection: scenario.Connection{Mode: scenario.Shared},
 	}
-}
-
-// DefaultConnection is one connection for all: HTTP/2 was made for it.
-func (Stack) DefaultConnection() scenario.Connection {
-	return scenario.Connection{Mode: scenario.Shared}
 }
 
 // Program is the program of somebody else that a variant needs; there is none where
 // wirelab is enough.
-func Program(v scenario.Variant) (name string, foreign bool) {
+func Program(v scenario.Variant) (program string, foreign bool) {
 	server, _ := v.Get(serverKey)
-	return server, v.Stack == Stack{}.Name() && server == Caddy
+	return server, v.Stack == name && server == Caddy
 }
 
 // NewServer makes a file server without files.
-func (Stack) NewServer(v scenario.Variant) (stack.Server, error) {
+func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
+	if err := stack.ReadOptions(s, v).Err(); err != nil {
+		return nil, err
+	}
 	if _, foreign := Program(v); foreign {
 		return &caddy{}, nil
 	}
@@ -90,8 +87,8 @@ func (Stack) NewClient(ctx context.Context, _ scenario.Variant, target stack.Tar
 // errOnlySends is what both ends say about calls that are not server streams.
 var errOnlySends = fmt.Errorf("file: a file server only sends, so it carries server streams alone; every other stack has the other kinds: %w", stack.ErrUnsupported)
 
-// Lacks is all but server streams.
-func (Stack) Lacks(_ scenario.Variant, kind stack.Kind) error {
+// CheckKind refuses all but server streams.
+func (Stack) CheckKind(_ scenario.Variant, kind stack.Kind) error {
 	if kind == stack.ServerStream {
 		return nil
 	}

@@ -11,11 +11,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"wirelab.dev/internal/scenario"
-	"wirelab.dev/internal/stack"
 )
 
-// The levers: what grpc-go's users may pull without leaving it. They hold at both
-// ends, and none is pulled unless its option says so.
+// What grpc-go's users may tune without leaving it, at both ends. Nothing is tuned
+// unless its option says so.
 const (
 	codecKey   = "codec"
 	poolKey    = "recv-pool"
@@ -37,57 +36,29 @@ const (
 	maxBufferBytes = 16 << 20
 )
 
-func leverOptions() []stack.Option {
-	return []stack.Option{
+func tuningOptions() []scenario.Option {
+	return []scenario.Option{
 		{Key: codecKey, Values: []string{codecProto, codecVT1, codecVT2}, Default: codecProto, Help: "proto: package proto; vt1, vt2: vtprotobuf through the first or the second codec interface, for messages that have its methods"},
 		{Key: poolKey, Values: []string{"on", "off"}, Default: "on", Help: "off: what is received lies in fresh memory, as before grpc-go 1.66"},
-		{Key: windowKey, Help: "SIZE: flow-control windows of a stream and of a connection, as in 16MiB, in place of estimated ones"},
-		{Key: buffersKey, Help: "SIZE: buffers of reads and writes, as in 256KiB"},
+		{Key: windowKey, Parse: scenario.BytesUpTo(maxWindowBytes), Help: "SIZE: flow-control windows of a stream and of a connection, as in 16MiB, in place of estimated ones"},
+		{Key: buffersKey, Parse: scenario.BytesUpTo(maxBufferBytes), Help: "SIZE: buffers of reads and writes, as in 256KiB"},
 	}
 }
 
-type levers struct {
+type tuning struct {
 	codec           string
 	freshMemory     bool
 	window, buffers int // 0: grpc-go's own
 }
 
-func readLevers(v scenario.Variant) (levers, error) {
-	l := levers{codec: codecProto}
-	if codec, set := v.Get(codecKey); set {
-		l.codec = codec
+func readTuning(o *scenario.Options) tuning {
+	return tuning{
+		codec: o.Text(codecKey), freshMemory: !o.On(poolKey),
+		window: scenario.Value[int](o, windowKey), buffers: scenario.Value[int](o, buffersKey),
 	}
-	switch l.codec {
-	case codecProto, codecVT1, codecVT2:
-	default:
-		return l, fmt.Errorf("variant %s: %s=%s: %s", v, codecKey, l.codec, scenario.Suggest(l.codec, []string{codecProto, codecVT1, codecVT2}))
-	}
-	pool, _ := v.Get(poolKey)
-	l.freshMemory = pool == "off"
-	var err error
-	if l.window, err = leverBytes(v, windowKey, maxWindowBytes); err != nil {
-		return l, err
-	}
-	l.buffers, err = leverBytes(v, buffersKey, maxBufferBytes)
-	return l, err
 }
 
-func leverBytes(v scenario.Variant, key string, most scenario.Size) (int, error) {
-	text, set := v.Get(key)
-	if !set {
-		return 0, nil
-	}
-	size, err := scenario.ParseSize(text)
-	if err == nil && (size < 1 || size > most) {
-		err = fmt.Errorf("want 1 B to %v", most)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("variant %s: %s=%s: %w", v, key, text, err)
-	}
-	return int(size), nil
-}
-
-func (l levers) serverOptions() []grpc.ServerOption {
+func (l tuning) serverOptions() []grpc.ServerOption {
 	var options []grpc.ServerOption
 	switch l.codec {
 	case codecVT1:
@@ -107,7 +78,7 @@ func (l levers) serverOptions() []grpc.ServerOption {
 	return options
 }
 
-func (l levers) dialOptions() []grpc.DialOption {
+func (l tuning) dialOptions() []grpc.DialOption {
 	var options []grpc.DialOption
 	switch l.codec {
 	case codecVT1:

@@ -42,7 +42,7 @@ func (l *line) connect(ctx context.Context, target string, options ...grpc.DialO
 	if l.tls != nil {
 		credentials = stack.ClientCredentials()
 	}
-	c.ClientConn, err = grpc.NewClient(target, append(append(options, l.levers.dialOptions()...),
+	c.ClientConn, err = grpc.NewClient(target, append(append(options, l.dialOptions()...),
 		grpc.WithTransportCredentials(credentials),
 		grpc.WithNoProxy(), // what is measured is this wire, whatever the environment says
 		grpc.WithContextDialer(c.dial),

@@ -69,7 +69,7 @@ func TestRefusedTwice(t *testing.T) {
 			go refuseCalls(conn, again.refused) // ends with the connection
 		}
 	}()
-	l, err := newLine(parse(t, "grpc"), stack.Target{Address: listener.Addr().String()})
+	l, err := newLine(options{}, stack.Target{Address: listener.Addr().String()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,71 +23,68 @@ import (
 type Stack struct{}
 
 var (
-	_ stack.Stack      = Stack{}
-	_ stack.Connecting = Stack{}
-	_ stack.Lasting    = Stack{}
-	_ stack.Tuned      = Stack{}
+	_ stack.Stack             = Stack{}
+	_ stack.ConnectionChooser = Stack{}
+	_ stack.SettingsReporter  = Stack{}
 )
 
 const connectionsKey = "conns"
 
-// Name is `grpc`.
-func (Stack) Name() string { return "grpc" }
-
-// Describe says what goes over the wire.
-func (Stack) Describe() string { return "gRPC by grpc-go: protobuf over HTTP/2" }
-
-// Options lists what cures or changes it.
-func (Stack) Options() []stack.Option {
-	return slices.Concat([]stack.Option{{
-		Key:  connectionsKey,
-		Help: "N: N connections for all clients, taken in turns; wins over the connection mode",
-	}}, leverOptions(), stack.TLSOptions(stack.OptionalTLS))
-}
-
-// DefaultConnection is one connection for all: HTTP/2 was made for it.
-func (Stack) DefaultConnection() scenario.Connection {
-	return scenario.Connection{Mode: scenario.Shared}
-}
-
-// Connection is the pool that the option conns asks for.
-func (Stack) Connection(v scenario.Variant) (scenario.Connection, bool) {
-	conns, err := stack.Count(v, connectionsKey)
-	if err != nil || conns == 0 {
-		return scenario.Connection{}, false
+// Info describes the stack. HTTP/2 was made for one connection for all.
+func (Stack) Info() stack.Info {
+	return stack.Info{
+		Name: "grpc", Summary: "gRPC by grpc-go: protobuf over HTTP/2",
+		Options: slices.Concat([]scenario.Option{{
+			Key: connectionsKey, Parse: scenario.Count,
+			Help: "N: N connections for all clients, taken in turns; wins over the connection mode",
+		}}, tuningOptions(), stack.TLSOptions(stack.OptionalTLS)),
+		Connection: scenario.Connection{Mode: scenario.Shared},
 	}
-	return scenario.Connection{Mode: scenario.Pool, Size: conns}, true
+}
+
+// ConnectionFor is the pool that the option conns asks for.
+func (s Stack) ConnectionFor(v scenario.Variant) (mode scenario.Connection, fixed bool) {
+	if conns := scenario.Value[int](stack.ReadOptions(s, v), connectionsKey); conns > 0 {
+		return scenario.Connection{Mode: scenario.Pool, Size: conns}, true
+	}
+	return s.Info().Connection, false
+}
+
+// options are a variant's, read.
+type options struct {
+	tuning
+	connections int // 0: as many as the target says
+	security    stack.Security
+}
+
+func (s Stack) read(v scenario.Variant) (options, error) {
+	o := stack.ReadOptions(s, v)
+	read := options{tuning: readTuning(o), connections: scenario.Value[int](o, connectionsKey), security: stack.SecurityOf(o)}
+	return read, o.Err()
 }
 
 // NewServer makes a grpc.Server.
-func (Stack) NewServer(v scenario.Variant) (stack.Server, error) {
-	if _, err := stack.Count(v, connectionsKey); err != nil {
-		return nil, err
-	}
-	security, err := stack.SecurityOf(v, stack.OptionalTLS)
+func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
+	read, err := s.read(v)
 	if err != nil {
 		return nil, err
 	}
-	levers, err := readLevers(v)
-	if err != nil {
-		return nil, err
-	}
-	return newServer(security, levers), nil
+	return newServer(read), nil
 }
 
 // NewClient opens the connections that are kept, one after the other.
 func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
-	own, err := stack.Count(v, connectionsKey)
+	read, err := s.read(v)
 	if err != nil {
 		return nil, err
 	}
-	if own > 0 {
-		target.Connections = own
+	if read.connections > 0 {
+		target.Connections = read.connections
 	}
-	if err := s.LacksLifecycle(v, target.Lifecycle); err != nil {
+	if err := stack.CheckLifecycle(s, v, target.Lifecycle); err != nil {
 		return nil, err
 	}
-	l, err := newLine(v, target)
+	l, err := newLine(read, target)
 	if err != nil {
 		return nil, err
 	}
@@ -98,15 +95,6 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 		return nil, l.explain(ctx, err)
 	}
 	return stack.NewPerCall(l.single), nil
-}
-
-// LacksLifecycle says what TCP has not.
-func (Stack) LacksLifecycle(v scenario.Variant, l stack.Lifecycle) error {
-	security, err := stack.SecurityOf(v, stack.OptionalTLS)
-	if err != nil {
-		return err
-	}
-	return security.LacksOverTLS(v, l)
 }
 
 // Settings lists the few things that are not grpc-go's defaults. A connection a

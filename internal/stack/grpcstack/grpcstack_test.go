@@ -105,7 +105,7 @@ func serve(t testing.TB, variant string, service echopb.EchoServiceServer) stack
 	}
 	go func() { _ = server.Serve() }() // ends with Close; the suite looks at what it returns
 	t.Cleanup(func() { _ = server.Close() })
-	return stack.Target{Address: address.String(), Trust: secure.Trust{RootPEM: server.(stack.Secured).RootPEM()}}
+	return stack.Target{Address: address.String(), Trust: secure.Trust{RootPEM: server.(stack.TLSServer).RootPEM()}}
 }
 
 func dialTest(t testing.TB, variant string, target stack.Target) stack.Client {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 )
 
@@ -17,20 +16,16 @@ const protocol = "h2"
 // line is what a client's connections are made from.
 type line struct {
 	target stack.Target
-	levers levers
+	options
 	dialer *stack.Dialer
 	tls    *tls.Config // nil: cleartext
 }
 
-func newLine(v scenario.Variant, target stack.Target) (*line, error) {
-	l := &line{target: target, dialer: stack.DialerOf(target)}
+func newLine(read options, target stack.Target) (*line, error) {
+	l := &line{options: read, target: target, dialer: stack.DialerOf(target)}
 	var err error
-	if l.levers, err = readLevers(v); err != nil {
-		return nil, err
-	}
-	security, err := stack.SecurityOf(v, stack.OptionalTLS)
-	if err == nil && security.On {
-		l.tls, err = security.ClientConfig(target.Address, target.Trust, protocol)
+	if l.security.On {
+		l.tls, err = l.security.ClientConfig(target.Address, target.Trust, protocol)
 	}
 	return l, err
 }

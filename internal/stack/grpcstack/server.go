@@ -16,10 +16,9 @@ import (
 )
 
 type server struct {
-	grpc     *grpc.Server // made by Listen
-	security stack.Security
-	levers   levers
-	rootPEM  []byte // nil: cleartext
+	grpc *grpc.Server // made by Listen
+	options
+	rootPEM []byte // nil: cleartext
 
 	ctx    context.Context // of handshakes
 	cancel context.CancelFunc
@@ -34,10 +33,10 @@ type service struct {
 	implementation any
 }
 
-var _ stack.Secured = (*server)(nil)
+var _ stack.TLSServer = (*server)(nil)
 
-func newServer(security stack.Security, levers levers) *server {
-	s := &server{security: security, levers: levers}
+func newServer(read options) *server {
+	s := &server{options: read}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -56,7 +55,7 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("grpc server: %w", err)
 	}
-	options := append(s.levers.serverOptions(),
+	options := append(s.serverOptions(),
 		grpc.MaxRecvMsgSize(stack.MaxMessageBytes),
 		grpc.MaxSendMsgSize(stack.MaxMessageBytes),
 	)

@@ -40,7 +40,7 @@ func (c *client) Close() error {
 	return c.wire.Close()
 }
 
-// Traffic implements stack.Trafficked.
+// Traffic implements stack.TrafficReporter.
 func (c *client) Traffic() (stack.Traffic, bool) { return stack.TrafficOf(c.wire) }
 
 // Invoke implements grpc.ClientConnInterface.

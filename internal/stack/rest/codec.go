@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"fmt"
 	"mime"
 	"strings"
 
@@ -10,7 +9,6 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 )
 
@@ -52,17 +50,6 @@ var (
 
 // codecKey is the option that chooses the client's.
 const codecKey = "codec"
-
-func codecIn(v scenario.Variant) (*codec, error) {
-	switch name, set := v.Get(codecKey); {
-	case !set, name == protobuf.name:
-		return protobuf, nil
-	case name == json.name:
-		return json, nil
-	default:
-		return nil, fmt.Errorf("variant %s: codec=%s: want %s or %s", v, name, protobuf.name, json.name)
-	}
-}
 
 // codecOf is the codec of a body with this Content-Type; nil where it is none
 // of the wanted shape.

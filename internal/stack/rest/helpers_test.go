@@ -50,7 +50,7 @@ func variantOf(tb testing.TB, text string) (Stack, scenario.Variant) {
 		tb.Fatal(err)
 	}
 	for _, s := range []Stack{REST, H1, H2, H3} {
-		if s.Name() == v.Stack {
+		if s.Info().Name == v.Stack {
 			return s, v
 		}
 	}
@@ -81,7 +81,7 @@ func serveOn(tb testing.TB, variant string, service testpb.TestServiceServer) (a
 			tb.Error(err)
 		}
 	})
-	return bound.String(), server.(stack.Secured).RootPEM()
+	return bound.String(), server.(stack.TLSServer).RootPEM()
 }
 
 // dial makes a client that is closed when the test ends.

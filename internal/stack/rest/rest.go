@@ -40,62 +40,61 @@ const (
 )
 
 var (
-	_ stack.Stack   = REST
-	_ stack.Limited = REST
-	_ stack.Lasting = REST
-	_ stack.Tuned   = REST
+	_ stack.Stack            = REST
+	_ stack.KindLimiter      = REST
+	_ stack.SettingsReporter = REST
 )
 
-// Name implements stack.Stack.
-func (s Stack) Name() string { return [...]string{"rest", "h1", "h2", "h3"}[s] }
-
-// Describe implements stack.Stack.
-func (s Stack) Describe() string {
-	return [...]string{
-		"REST over HTTP/1.1 on net/http: POST /operation, the body is binary protobuf, a pool of connections",
-		"REST over HTTP/1.1 on net/http, with TLS and JSON where asked for; a pool of connections",
-		"REST over HTTP/2 on net/http: h1's requests as streams of one shared connection",
-		"REST over HTTP/3 on quic-go: h1's requests as streams of one shared QUIC connection",
-	}[s]
-}
-
-// Options implements stack.Stack.
-func (s Stack) Options() []stack.Option {
-	if s == REST {
-		return nil
+// Info implements stack.Stack. Over HTTP/1.1 the connections are net/http's pool,
+// which grows to one a client since each carries one call at a time; what came
+// later was made to share one.
+func (s Stack) Info() stack.Info {
+	info := stack.Info{
+		Name: [...]string{"rest", "h1", "h2", "h3"}[s],
+		Summary: [...]string{
+			"REST over HTTP/1.1 on net/http: POST /operation, the body is binary protobuf, a pool of connections",
+			"REST over HTTP/1.1 on net/http, with TLS and JSON where asked for; a pool of connections",
+			"REST over HTTP/2 on net/http: h1's requests as streams of one shared connection",
+			"REST over HTTP/3 on quic-go: h1's requests as streams of one shared QUIC connection",
+		}[s],
+		Connection: scenario.Connection{Mode: scenario.Shared}, QUIC: s == H3,
 	}
-	codecs := stack.Option{Key: codecKey, Values: []string{protobuf.name, json.name}, Default: protobuf.name, Help: "the form of messages; a server takes all and answers in kind"}
-	return append([]stack.Option{codecs}, stack.TLSOptions(s.encryption())...)
-}
-
-// DefaultConnection is net/http's pool for HTTP/1.1, which grows to one
-// connection a client since it carries one call a connection at a time; what
-// came later was made to share one.
-func (s Stack) DefaultConnection() scenario.Connection {
 	if s.version() == httpwire.HTTP1 {
-		return scenario.Connection{Mode: scenario.Pool}
+		info.Connection.Mode = scenario.Pool
 	}
-	return scenario.Connection{Mode: scenario.Shared}
+	if s == REST {
+		return info
+	}
+	encryption := stack.OptionalTLS
+	if s == H3 {
+		encryption = stack.AlwaysTLS
+	}
+	codecs := scenario.Option{Key: codecKey, Values: []string{protobuf.name, json.name}, Default: protobuf.name, Help: "the form of messages; a server takes all and answers in kind"}
+	info.Options = append([]scenario.Option{codecs}, stack.TLSOptions(encryption)...)
+	return info
+}
+
+// read reads a variant's options, of which REST has none.
+func (s Stack) read(v scenario.Variant) (security stack.Security, c *codec, err error) {
+	o := stack.ReadOptions(s, v)
+	c = protobuf
+	if s != REST {
+		security = stack.SecurityOf(o)
+		if o.Text(codecKey) == json.name {
+			c = json
+		}
+	}
+	return security, c, o.Err()
 }
 
 func (s Stack) version() httpwire.Version {
 	return [...]httpwire.Version{httpwire.HTTP1, httpwire.HTTP1, httpwire.HTTP2, httpwire.HTTP3}[s]
 }
 
-func (s Stack) encryption() stack.Encryption {
-	if s == H3 {
-		return stack.AlwaysTLS
-	}
-	return stack.OptionalTLS
-}
-
 // NewServer implements stack.Stack.
 func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
-	security, err := stack.SecurityOf(v, s.encryption())
+	security, _, err := s.read(v)
 	if err != nil {
-		return nil, err
-	}
-	if _, err := codecIn(v); err != nil {
 		return nil, err
 	}
 	return &server{version: s.version(), security: security}, nil
@@ -103,11 +102,7 @@ func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 
 // NewClient implements stack.Stack.
 func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
-	security, err := stack.SecurityOf(v, s.encryption())
-	if err != nil {
-		return nil, err
-	}
-	codec, err := codecIn(v)
+	security, codec, err := s.read(v)
 	if err != nil {
 		return nil, err
 	}
@@ -121,12 +116,12 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 	if security.On {
 		plan.TLS, err = security.ClientConfig(target.Address, target.Trust, plan.Version.Protocols()...)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.Name(), err)
+			return nil, fmt.Errorf("%s: %w", s.Info().Name, err)
 		}
 	}
 	wire, err := httpwire.NewClient(ctx, plan)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.Name(), err)
+		return nil, fmt.Errorf("%s: %w", s.Info().Name, err)
 	}
 	return newClient(wire, plan, codec), nil
 }
@@ -134,27 +129,15 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 // errBidi is what both ends say about bidirectional streams.
 var errBidi = fmt.Errorf("rest: HTTP/1.1 as deployed answers after the request, not during it, so it has no bidirectional streams; h2, h3, tcp and grpc have: %w", stack.ErrUnsupported)
 
-// Lacks implements stack.Limited.
-func (s Stack) Lacks(_ scenario.Variant, kind stack.Kind) error {
+// CheckKind implements stack.KindLimiter.
+func (s Stack) CheckKind(_ scenario.Variant, kind stack.Kind) error {
 	if kind == stack.Bidi && s.version() == httpwire.HTTP1 {
 		return errBidi
 	}
 	return nil
 }
 
-// LacksLifecycle implements stack.Lasting.
-func (s Stack) LacksLifecycle(v scenario.Variant, l stack.Lifecycle) error {
-	if s == H3 {
-		return nil
-	}
-	security, err := stack.SecurityOf(v, s.encryption())
-	if err != nil {
-		return err
-	}
-	return security.LacksOverTLS(v, l)
-}
-
-// Settings implements stack.Tuned.
+// Settings implements stack.SettingsReporter.
 func (s Stack) Settings(scenario.Variant) []stack.Setting {
 	tuned := httpwire.TCPSettings(s.version())
 	if s == H3 {

@@ -23,8 +23,8 @@ type server struct {
 }
 
 var (
-	_ stack.Server  = (*server)(nil)
-	_ stack.Secured = (*server)(nil)
+	_ stack.Server    = (*server)(nil)
+	_ stack.TLSServer = (*server)(nil)
 )
 
 // RegisterService implements grpc.ServiceRegistrar.
@@ -77,7 +77,7 @@ func (s *server) plan() (httpwire.ServerPlan, error) {
 	return plan, nil
 }
 
-// RootPEM implements stack.Secured.
+// RootPEM implements stack.TLSServer.
 func (s *server) RootPEM() []byte { return s.root }
 
 // Serve implements stack.Server.

@@ -48,7 +48,7 @@ func (*client) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Call
 	return nil, stack.Fail(codes.Unimplemented, errStreams)
 }
 
-// Traffic implements stack.Trafficked.
+// Traffic implements stack.TrafficReporter.
 func (c *client) Traffic() (stack.Traffic, bool) { return stack.TrafficOf(c.wire) }
 
 // Invoke implements grpc.ClientConnInterface.

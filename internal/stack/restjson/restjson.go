@@ -30,11 +30,10 @@ import (
 type Stack struct{}
 
 var (
-	_ stack.Stack   = Stack{}
-	_ stack.Limited = Stack{}
-	_ stack.Lasting = Stack{}
-	_ stack.Tuned   = Stack{}
-	_ stack.Diverse = Stack{}
+	_ stack.Stack             = Stack{}
+	_ stack.KindLimiter       = Stack{}
+	_ stack.SettingsReporter  = Stack{}
+	_ stack.ConnectionChooser = Stack{}
 )
 
 const (
@@ -42,33 +41,25 @@ const (
 	codecKey   = "json"
 )
 
-// Name implements stack.Stack.
-func (Stack) Name() string { return "rest-json" }
-
-// Describe implements stack.Stack.
-func (Stack) Describe() string {
-	return "REST on Gin: resource paths, JSON bodies, HTTP status codes; over HTTP/1.1 or HTTP/2"
-}
-
-// Options implements stack.Stack.
-func (Stack) Options() []stack.Option {
-	return append([]stack.Option{
-		{Key: versionKey, Values: []string{"1", "2"}, Default: "1", Help: "version of HTTP"},
-		{Key: codecKey, Values: []string{std.name, protoJSON.name}, Default: std.name, Help: "std: encoding/json on the Go structs, as a service without protobuf would; protojson: the mapping of protobuf's own"},
-	}, stack.TLSOptions(stack.OptionalTLS)...)
-}
-
-// DefaultConnection is net/http's pool, which grows to one connection a client.
-func (Stack) DefaultConnection() scenario.Connection {
-	return scenario.Connection{Mode: scenario.Pool}
-}
-
-// DefaultConnectionOf is one for all over HTTP/2, which was made for it.
-func (s Stack) DefaultConnectionOf(v scenario.Variant) scenario.Connection {
-	if set, err := read(v); err == nil && set.version == httpwire.HTTP2 {
-		return scenario.Connection{Mode: scenario.Shared}
+// Info implements stack.Stack. The connections are net/http's pool, which grows to
+// one a client.
+func (Stack) Info() stack.Info {
+	return stack.Info{
+		Name: "rest-json", Summary: "REST on Gin: resource paths, JSON bodies, HTTP status codes; over HTTP/1.1 or HTTP/2",
+		Options: append([]scenario.Option{
+			{Key: versionKey, Values: []string{"1", "2"}, Default: "1", Help: "version of HTTP"},
+			{Key: codecKey, Values: []string{std.name, protoJSON.name}, Default: std.name, Help: "std: encoding/json on the Go structs, as a service without protobuf would; protojson: the mapping of protobuf's own"},
+		}, stack.TLSOptions(stack.OptionalTLS)...),
+		Connection: scenario.Connection{Mode: scenario.Pool},
 	}
-	return s.DefaultConnection()
+}
+
+// ConnectionFor is one for all over HTTP/2, which was made for it.
+func (s Stack) ConnectionFor(v scenario.Variant) (mode scenario.Connection, fixed bool) {
+	if set, err := s.read(v); err == nil && set.version == httpwire.HTTP2 {
+		return scenario.Connection{Mode: scenario.Shared}, false
+	}
+	return s.Info().Connection, false
 }
 
 // settings is a variant's options, read.
@@ -78,32 +69,25 @@ type settings struct {
 	security stack.Security
 }
 
-func read(v scenario.Variant) (settings, error) {
-	s := settings{version: httpwire.HTTP1, codec: std}
-	switch text, set := v.Get(versionKey); {
-	case text == "2":
-		s.version = httpwire.HTTP2
-	case set && text != "1":
-		return s, fmt.Errorf("variant %s: %s=%s: want 1 or 2", v, versionKey, text)
+func (s Stack) read(v scenario.Variant) (settings, error) {
+	o := stack.ReadOptions(s, v)
+	set := settings{version: httpwire.HTTP1, codec: std, security: stack.SecurityOf(o)}
+	if o.Text(versionKey) == "2" {
+		set.version = httpwire.HTTP2
 	}
-	switch text, set := v.Get(codecKey); {
-	case text == protoJSON.name:
-		s.codec = protoJSON
-	case set && text != std.name:
-		return s, fmt.Errorf("variant %s: %s=%s: want %s or %s", v, codecKey, text, std.name, protoJSON.name)
+	if o.Text(codecKey) == protoJSON.name {
+		set.codec = protoJSON
 	}
-	var err error
-	s.security, err = stack.SecurityOf(v, stack.OptionalTLS)
-	return s, err
+	return set, o.Err()
 }
 
 // NewServer implements stack.Stack.
-func (Stack) NewServer(v scenario.Variant) (stack.Server, error) {
-	set, err := read(v)
+func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
+	set, err := s.read(v)
 	if err != nil {
 		return nil, err
 	}
-	s := &server{
+	made := &server{
 		codec: set.codec,
 		plan:  httpwire.ServerPlan{Version: set.version, Handshakes: set.security.Handshakes, Admit: stack.Admit},
 	}
@@ -112,14 +96,14 @@ func (Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 		if err != nil {
 			return nil, fmt.Errorf("rest-json: %w", err)
 		}
-		s.plan.TLS, s.root = identity.ServerConfig(set.version.Protocols()...), identity.RootPEM()
+		made.plan.TLS, made.root = identity.ServerConfig(set.version.Protocols()...), identity.RootPEM()
 	}
-	return s, nil
+	return made, nil
 }
 
 // NewClient implements stack.Stack.
-func (Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
-	set, err := read(v)
+func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
+	set, err := s.read(v)
 	if err != nil {
 		return nil, err
 	}
@@ -146,29 +130,20 @@ func (Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Tar
 // errStreams is what both ends say about streams.
 var errStreams = fmt.Errorf("rest-json: a resource is asked for and answered, so there are no streams; h1, h2, grpc and tcp have: %w", stack.ErrUnsupported)
 
-// Lacks implements stack.Limited.
-func (Stack) Lacks(_ scenario.Variant, kind stack.Kind) error {
+// CheckKind implements stack.KindLimiter.
+func (Stack) CheckKind(_ scenario.Variant, kind stack.Kind) error {
 	if kind != stack.Unary {
 		return errStreams
 	}
 	return nil
 }
 
-// LacksLifecycle implements stack.Lasting.
-func (Stack) LacksLifecycle(v scenario.Variant, l stack.Lifecycle) error {
-	set, err := read(v)
-	if err != nil {
-		return err
-	}
-	return set.security.LacksOverTLS(v, l)
-}
-
-// Settings implements stack.Tuned.
-func (Stack) Settings(v scenario.Variant) []stack.Setting {
+// Settings implements stack.SettingsReporter.
+func (s Stack) Settings(v scenario.Variant) []stack.Setting {
 	all := []stack.Setting{
 		{Side: "server", Name: "gin.Logger", Value: "none", Default: "one line a request, in gin.Default", Why: "what is measured is the wire, and not a terminal"},
 	}
-	set, err := read(v)
+	set, err := s.read(v)
 	if err != nil {
 		return all
 	}

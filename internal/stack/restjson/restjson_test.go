@@ -25,11 +25,11 @@ func TestVariants(t *testing.T) {
 		"rest-json:http=1,json=std":       {httpwire.HTTP1, "std", "pool"},
 		"rest-json:http=2,json=protojson": {httpwire.HTTP2, "protojson", "shared"},
 	} {
-		set, err := read(parse(t, text))
+		set, err := (Stack{}).read(parse(t, text))
 		if err != nil || set.version != want.version || set.codec.name != want.codec {
 			t.Errorf("%s is read as %+v, %v", text, set, err)
 		}
-		if mode := (Stack{}).DefaultConnectionOf(parse(t, text)).String(); mode != want.mode {
+		if mode, _ := (Stack{}).ConnectionFor(parse(t, text)); mode.String() != want.mode {
 			t.Errorf("%s: connections are %s by default, want %s", text, mode, want.mode)
 		}
 	}
@@ -39,7 +39,7 @@ func TestVariants(t *testing.T) {
 		}
 	}
 	for _, kind := range []stack.Kind{stack.ClientStream, stack.ServerStream, stack.Bidi} {
-		if err := stack.Lacks(Stack{}, parse(t, "rest-json"), kind); err == nil {
+		if err := stack.CheckKind(Stack{}, parse(t, "rest-json"), kind); err == nil {
 			t.Errorf("%s is said to be carried", kind)
 		}
 	}

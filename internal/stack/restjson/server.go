@@ -23,8 +23,8 @@ type server struct {
 }
 
 var (
-	_ stack.Server  = (*server)(nil)
-	_ stack.Secured = (*server)(nil)
+	_ stack.Server    = (*server)(nil)
+	_ stack.TLSServer = (*server)(nil)
 )
 
 // RegisterService implements grpc.ServiceRegistrar.
@@ -32,7 +32,7 @@ func (s *server) RegisterService(desc *grpc.ServiceDesc, service any) {
 	s.methods.RegisterService(desc, service)
 }
 
-// RootPEM implements stack.Secured.
+// RootPEM implements stack.TLSServer.
 func (s *server) RootPEM() []byte { return s.root }
 
 // Listen implements stack.Server.

@@ -73,7 +73,7 @@ func checkTrusted(t testing.TB, s Subject) {
 // rootPEM is what the rig's clients must trust.
 func (r *rig) rootPEM() []byte {
 	r.t.Helper()
-	secured, is := r.server.(stack.Secured)
+	secured, is := r.server.(stack.TLSServer)
 	if !is || len(secured.RootPEM()) == 0 {
 		r.t.Fatalf("a server of %s does not say whom its clients must trust", r.subject.Variant)
 	}
@@ -180,13 +180,13 @@ func checkPlaintextServer(t testing.TB, s Subject) {
 func (s Subject) cleartext(t testing.TB) (plain Subject, has bool) {
 	t.Helper()
 	own := stack.TLSOptions(stack.OptionalTLS)
-	optional := slices.ContainsFunc(s.Stack.Options(), func(o stack.Option) bool { return o.Key == own[0].Key && o.Default == own[0].Default })
+	optional := slices.ContainsFunc(s.Stack.Info().Options, func(o scenario.Option) bool { return o.Key == own[0].Key && o.Default == own[0].Default })
 	if !optional {
 		t.Logf("%s has no cleartext form", s.Variant)
 		return s, false
 	}
 	s.Variant.Options = slices.DeleteFunc(slices.Clone(s.Variant.Options), func(set scenario.Setting) bool {
-		return slices.ContainsFunc(own, func(o stack.Option) bool { return o.Key == set.Key })
+		return slices.ContainsFunc(own, func(o scenario.Option) bool { return o.Key == set.Key })
 	})
 	s.Lifecycle = stack.Kept // without TLS there is nothing to resume
 	return s, true

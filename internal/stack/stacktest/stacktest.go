@@ -25,7 +25,7 @@ type Subject struct {
 	Stack   stack.Stack
 	Variant scenario.Variant
 	// Lacks says what this wire cannot carry, and why. The kinds of call are
-	// not listed here: stack.Limited tells them. For each lack the suite
+	// not listed here: stack.KindLimiter tells them. For each lack the suite
 	// checks that the caller is told, or that the call goes on without.
 	Lacks map[Ability]string
 	// Garbage is what the server must survive besides the bytes that are
@@ -102,7 +102,7 @@ func (s Subject) inEveryLifecycle(t *testing.T, test func(*testing.T, Subject)) 
 		lifecycle stack.Lifecycle
 	}{{"kept", stack.Kept}, {"fresh", stack.Fresh}, {"resumed", stack.Resumed}, {"early", stack.Early}} {
 		t.Run(l.name, func(t *testing.T) {
-			if err := stack.LacksLifecycle(s.Stack, s.Variant, l.lifecycle); err != nil {
+			if err := stack.CheckLifecycle(s.Stack, s.Variant, l.lifecycle); err != nil {
 				t.Logf("not there: %v", err)
 				return
 			}
@@ -181,7 +181,7 @@ func (s Subject) lacks(t testing.TB, a Ability) bool {
 // carries tells whether the subject has this kind of call, and logs why not.
 func (s Subject) carries(t testing.TB, k stack.Kind) bool {
 	t.Helper()
-	err := stack.Lacks(s.Stack, s.Variant, k)
+	err := stack.CheckKind(s.Stack, s.Variant, k)
 	if err != nil {
 		t.Logf("%s carries no %s: %v", s.Variant, k, err)
 	}

@@ -206,7 +206,7 @@ func checkUnsupportedKinds(t testing.TB, s Subject) {
 		},
 	}
 	for kind, attempt := range attempts {
-		reason := stack.Lacks(s.Stack, s.Variant, kind)
+		reason := stack.CheckKind(s.Stack, s.Variant, kind)
 		if reason == nil {
 			continue
 		}

@@ -41,7 +41,7 @@ type server struct {
 	served   chan struct{} // closed when Serve is over; nil before it begins
 }
 
-var _ stack.Secured = (*server)(nil)
+var _ stack.TLSServer = (*server)(nil)
 
 func newServer(set settings) *server {
 	ctx, cancel := context.WithCancel(context.Background())

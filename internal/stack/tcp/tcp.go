@@ -21,7 +21,6 @@ package tcp
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -34,13 +33,15 @@ import (
 type Stack struct{}
 
 var (
-	_ stack.Stack   = Stack{}
-	_ stack.Limited = Stack{}
-	_ stack.Lasting = Stack{}
+	_ stack.Stack       = Stack{}
+	_ stack.KindLimiter = Stack{}
 )
 
-// The values of the options.
+// The options and their values.
 const (
+	framingKey = "framing"
+	buffersKey = "buffers"
+
 	framingAuto  = "auto"
 	framingPlain = "plain"
 	framingCalls = "calls"
@@ -49,35 +50,23 @@ const (
 	buffersPooled = "pooled"
 )
 
-// Name is the word before the colon of a variant.
-func (Stack) Name() string { return "tcp" }
-
-// Describe says in one line what goes over the wire.
-func (Stack) Describe() string {
-	return "4-byte length and protobuf message on a TCP connection, one call at a time on each"
-}
-
-// Options lists what a variant may set.
-func (Stack) Options() []stack.Option {
-	return append(framingOptions(), stack.TLSOptions(stack.OptionalTLS)...)
-}
-
-func framingOptions() []stack.Option {
-	return []stack.Option{
-		{
-			Key: "buffers", Values: []string{buffersFresh, buffersPooled}, Default: buffersFresh,
-			Help: "memory of a frame: allocated for each one, or kept by the connection and used again",
-		},
-		{
-			Key: "framing", Values: []string{framingAuto, framingPlain, framingCalls}, Default: framingAuto,
-			Help: "what a client puts on the wire: plain where the call allows it, always plain, or always calls (docs/wire-tcp.md)",
-		},
+// Info describes the stack. One connection a client is how the kernel study ran
+// it.
+func (Stack) Info() stack.Info {
+	return stack.Info{
+		Name: "tcp", Summary: "4-byte length and protobuf message on a TCP connection, one call at a time on each",
+		Options: append([]scenario.Option{
+			{
+				Key: buffersKey, Values: []string{buffersFresh, buffersPooled}, Default: buffersFresh,
+				Help: "memory of a frame: allocated for each one, or kept by the connection and used again",
+			},
+			{
+				Key: framingKey, Values: []string{framingAuto, framingPlain, framingCalls}, Default: framingAuto,
+				Help: "what a client puts on the wire: plain where the call allows it, always plain, or always calls (docs/wire-tcp.md)",
+			},
+		}, stack.TLSOptions(stack.OptionalTLS)...),
+		Connection: scenario.Connection{Mode: scenario.PerWorker},
 	}
-}
-
-// DefaultConnection is one connection a client, as the kernel study ran it.
-func (Stack) DefaultConnection() scenario.Connection {
-	return scenario.Connection{Mode: scenario.PerWorker}
 }
 
 // NewServer makes a server that understands both framings, whatever the
@@ -96,7 +85,7 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 	if err != nil {
 		return nil, err
 	}
-	if err := s.LacksLifecycle(v, target.Lifecycle); err != nil {
+	if err := stack.CheckLifecycle(s, v, target.Lifecycle); err != nil {
 		return nil, err
 	}
 	l, err := newLine(set, target)
@@ -112,18 +101,9 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 	return stack.NewPerCall(l.single), nil
 }
 
-// LacksLifecycle says what TCP has not.
-func (s Stack) LacksLifecycle(v scenario.Variant, l stack.Lifecycle) error {
-	security, err := stack.SecurityOf(v, stack.OptionalTLS)
-	if err != nil {
-		return err
-	}
-	return security.LacksOverTLS(v, l)
-}
-
-// Lacks says that the plain framing has no streams.
-func (Stack) Lacks(v scenario.Variant, kind stack.Kind) error {
-	if framing, _ := v.Get("framing"); framing == framingPlain && kind != stack.Unary {
+// CheckKind says that the plain framing has no streams.
+func (Stack) CheckKind(v scenario.Variant, kind stack.Kind) error {
+	if framing, _ := v.Get(framingKey); framing == framingPlain && kind != stack.Unary {
 		return plainLacks("no " + kind.String())
 	}
 	return nil
@@ -136,20 +116,11 @@ type settings struct {
 	security stack.Security
 }
 
-func (Stack) settings(v scenario.Variant) (settings, error) {
-	chosen := map[string]string{}
-	for _, option := range framingOptions() {
-		value, set := v.Get(option.Key)
-		if !set {
-			value = option.Default
-		}
-		if !slices.Contains(option.Values, value) {
-			return settings{}, fmt.Errorf("variant %s: %s=%s: want one of %v", v, option.Key, value, option.Values)
-		}
-		chosen[option.Key] = value
-	}
-	security, err := stack.SecurityOf(v, stack.OptionalTLS)
-	return settings{framing: chosen["framing"], pooled: chosen["buffers"] == buffersPooled, security: security}, err
+func (s Stack) settings(v scenario.Variant) (settings, error) {
+	o := stack.ReadOptions(s, v)
+	return settings{
+		framing: o.Text(framingKey), pooled: o.Text(buffersKey) == buffersPooled, security: stack.SecurityOf(o),
+	}, o.Err()
 }
 
 // lack is a refusal that a caller of gRPC understands as Unimplemented, and one

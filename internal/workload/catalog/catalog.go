@@ -36,10 +36,11 @@ func Find(text string) (workload.Workload, []scenario.Setting, error) {
 	}
 	var names []string
 	for _, w := range Workloads() {
-		if w.Name() == parsed.Stack {
+		name := w.Info().Name
+		if name == parsed.Stack {
 			return w, parsed.Options, w.Check(workload.Parameters{Settings: parsed.Options})
 		}
-		names = append(names, w.Name())
+		names = append(names, name)
 	}
 	return nil, nil, fmt.Errorf("workload %q: %s", parsed.Stack, scenario.Suggest(parsed.Stack, names))
 }

@@ -11,38 +11,40 @@ import (
 
 func TestWorkloadsDescribeThemselves(t *testing.T) {
 	for _, w := range Workloads() {
-		found, settings, err := Find(w.Name())
+		info := w.Info()
+		found, settings, err := Find(info.Name)
 		if err != nil || found != w || len(settings) != 0 {
-			t.Errorf("Find(%q) = %v, %v, %v", w.Name(), found, settings, err)
+			t.Errorf("Find(%q) = %v, %v, %v", info.Name, found, settings, err)
 		}
-		if w.Describe() == "" || strings.Contains(w.Describe(), "\n") || w.Operations() < 1 {
-			t.Errorf("%s says of itself %q and has %d operations", w.Name(), w.Describe(), w.Operations())
+		if info.Summary == "" || strings.Contains(info.Summary, "\n") || info.Operations < 1 {
+			t.Errorf("%s says of itself %q and has %d operations", info.Name, info.Summary, info.Operations)
 		}
 		var keys []string
-		for _, o := range w.Options() {
+		for _, o := range info.Options {
 			keys = append(keys, o.Key)
 			checkOption(t, w, o)
 		}
 		if slices.Sort(keys); len(slices.Compact(keys)) != len(keys) {
-			t.Errorf("%s: an option is there twice: %v", w.Name(), keys)
+			t.Errorf("%s: an option is there twice: %v", info.Name, keys)
 		}
 		// The sizes of a message of one's own are that message's.
-		if err := w.Check(workload.Parameters{RequestBytes: 64, ResponseBytes: 4096}); (err == nil) != w.Sized() && w.Name() != "message" {
-			t.Errorf("%s: sized: %v; with sizes: %v", w.Name(), w.Sized(), err)
+		if err := w.Check(workload.Parameters{RequestBytes: 64, ResponseBytes: 4096}); (err == nil) != info.Sized && info.Name != "message" {
+			t.Errorf("%s: sized: %v; with sizes: %v", info.Name, info.Sized, err)
 		}
 	}
 }
 
-func checkOption(t *testing.T, w workload.Workload, o workload.Option) {
+func checkOption(t *testing.T, w workload.Workload, o scenario.Option) {
 	t.Helper()
+	info := w.Info()
 	if o.Help == "" || strings.Contains(o.Help, "\n") {
-		t.Errorf("%s: %s is explained as %q", w.Name(), o.Key, o.Help)
+		t.Errorf("%s: %s is explained as %q", info.Name, o.Key, o.Help)
 	}
 	if len(o.Values) > 0 && !slices.Contains(o.Values, o.Default) {
-		t.Errorf("%s: %s is %q by default, and takes %v", w.Name(), o.Key, o.Default, o.Values)
+		t.Errorf("%s: %s is %q by default, and takes %v", info.Name, o.Key, o.Default, o.Values)
 	}
 	for _, value := range o.Values {
-		text := scenario.Variant{Stack: w.Name(), Options: []scenario.Setting{{Key: o.Key, Value: value}}}.String()
+		text := scenario.Variant{Stack: info.Name, Options: []scenario.Setting{{Key: o.Key, Value: value}}}.String()
 		if _, _, err := Find(text); err != nil {
 			t.Errorf("%s is offered and refused: %v", text, err)
 		}
@@ -54,7 +56,7 @@ func TestBadTextsAreExplained(t *testing.T) {
 		"ehco":                              "did you mean echo?",
 		"nothing-like-it":                   "want one of echo, ping, users, store, chat",
 		"echo:stal=5ms":                     "did you mean stall?",
-		"echo:stall=5":                      "as in stall=5ms",
+		"echo:stall=5":                      "stall=5: want a time, as in 5ms",
 		"echo:every=9":                      "means nothing without stall",
 		"ping:stall=1ms,every=0":            "whole number from 1",
 		"users:op=getuser":                  "did you mean get-user?",
@@ -62,7 +64,7 @@ func TestBadTextsAreExplained(t *testing.T) {
 		"users:mix=get-usr*2":               "did you mean get-user?",
 		"users:mix=get-user+get-user":       "is there twice",
 		"users:op=get-user,mix=get-users*2": "exclude each other",
-		"users:work=10":                     "takes a time",
+		"users:work=10":                     "want a time",
 		"Echo":                              "lower-case",
 		"echo:stall":                        "key=value",
 	} {

@@ -36,33 +36,22 @@ var (
 	_ workload.Streaming = Workload{}
 )
 
-// Name is `chat`.
-func (Workload) Name() string { return "chat" }
-
-// Describe says what a call asks for.
-func (Workload) Describe() string {
-	return "a message and its answer on a bidirectional stream that each client keeps open"
+// Info describes chat. Sizes are those of the messages.
+func (Workload) Info() workload.Info {
+	return workload.Info{
+		Name: "chat", Summary: "a message and its answer on a bidirectional stream that each client keeps open",
+		Options: workload.StallOptions(), Sized: true, Operations: len(chatpb.ChatService_ServiceDesc.Streams),
+	}
 }
-
-// Options lists what may be set.
-func (Workload) Options() []workload.Option { return workload.StallOptions() }
-
-// Sized is true: sizes are those of the messages.
-func (Workload) Sized() bool { return true }
-
-// Operations is one.
-func (Workload) Operations() int { return len(chatpb.ChatService_ServiceDesc.Streams) }
 
 // Check wants sizes that every stack carries.
 func (w Workload) Check(p workload.Parameters) error {
-	for _, sizeBytes := range []int{p.RequestBytes, p.ResponseBytes} {
-		if sizeBytes < 0 || sizeBytes > MaxBytes {
-			return fmt.Errorf("chat: a message of %d bytes: want 0 to %d", sizeBytes, MaxBytes)
-		}
+	if err := p.CheckSizes(w.Info(), MaxBytes); err != nil {
+		return err
 	}
-	settings := workload.Read(w, p)
-	workload.ReadStall(settings)
-	return settings.Err()
+	options := workload.ReadOptions(w, p)
+	workload.ReadStall(options)
+	return options.Err()
 }
 
 // Streams is the one that there is.
@@ -72,7 +61,7 @@ func (Workload) Streams(workload.Parameters) []*grpc.StreamDesc {
 
 // Register hands the handler to a server.
 func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
-	chatpb.RegisterChatServiceServer(to, &handler{stall: workload.ReadStall(workload.Read(w, p))})
+	chatpb.RegisterChatServiceServer(to, &handler{stall: workload.ReadStall(workload.ReadOptions(w, p))})
 }
 
 // NewCaller makes one client.

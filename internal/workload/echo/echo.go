@@ -12,7 +12,6 @@ package echo
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"google.golang.org/grpc"
@@ -32,38 +31,28 @@ type Workload struct{}
 
 var _ workload.Workload = Workload{}
 
-// Name is `echo`.
-func (Workload) Name() string { return "echo" }
-
-// Describe says what a call asks for.
-func (Workload) Describe() string {
-	return "the same payload back, with a new timestamp; or, with sizes like 64/4KiB, as many bytes as asked for"
+// Info describes echo. Sizes are what it is about.
+func (Workload) Info() workload.Info {
+	return workload.Info{
+		Name:    "echo",
+		Summary: "the same payload back, with a new timestamp; or, with sizes like 64/4KiB, as many bytes as asked for",
+		Options: workload.StallOptions(), Sized: true, Operations: len(echopb.EchoService_ServiceDesc.Methods),
+	}
 }
-
-// Options lists what may be set.
-func (Workload) Options() []workload.Option { return workload.StallOptions() }
-
-// Sized is true: sizes are what echo is about.
-func (Workload) Sized() bool { return true }
-
-// Operations is one.
-func (Workload) Operations() int { return len(echopb.EchoService_ServiceDesc.Methods) }
 
 // Check wants sizes that every stack carries.
 func (w Workload) Check(p workload.Parameters) error {
-	for _, sizeBytes := range []int{p.RequestBytes, p.ResponseBytes} {
-		if sizeBytes < 0 || sizeBytes > MaxBytes {
-			return fmt.Errorf("echo: a payload of %d bytes: want 0 to %d", sizeBytes, MaxBytes)
-		}
+	if err := p.CheckSizes(w.Info(), MaxBytes); err != nil {
+		return err
 	}
-	settings := workload.Read(w, p)
-	workload.ReadStall(settings)
-	return settings.Err()
+	options := workload.ReadOptions(w, p)
+	workload.ReadStall(options)
+	return options.Err()
 }
 
 // Register hands the handler to a server.
 func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
-	echopb.RegisterEchoServiceServer(to, &handler{stall: workload.ReadStall(workload.Read(w, p))})
+	echopb.RegisterEchoServiceServer(to, &handler{stall: workload.ReadStall(workload.ReadOptions(w, p))})
 }
 
 // NewCaller makes one client with a payload of its own.

@@ -62,8 +62,8 @@ func connect(t *testing.T, j workload.Job) (*noWire, *caller) {
 	if err := wire.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if len(wire.All()) != (Workload{}).Operations() {
-		t.Fatalf("%d operations are registered, %d announced", len(wire.All()), Workload{}.Operations())
+	if len(wire.All()) != (Workload{}).Info().Operations {
+		t.Fatalf("%d operations are registered, %d announced", len(wire.All()), Workload{}.Info().Operations)
 	}
 	return wire, newCaller(wire, j)
 }

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/workload"
 )
 
@@ -31,31 +32,23 @@ type Workload struct{}
 
 var _ workload.Workload = Workload{}
 
-// Name is `message`.
-func (Workload) Name() string { return "message" }
-
-// Describe says what a call asks for.
-func (Workload) Describe() string {
-	return "a unary method of your own, with your own message: compare --proto FILE --call pkg.Service/Method --data FILE"
+// Info describes message. The sizes are those of the encoded messages; a method
+// and its messages are more than an option holds.
+func (Workload) Info() workload.Info {
+	return workload.Info{
+		Name:    "message",
+		Summary: "a unary method of your own, with your own message: compare --proto FILE --call pkg.Service/Method --data FILE",
+		Options: []scenario.Option{{Key: "call", Help: "PKG.SERVICE/METHOD: as --call says; needs --proto beside it"}},
+		Sized:   true, Operations: 1,
+	}
 }
-
-// Options lists none: a method and its messages are more than an option holds.
-func (Workload) Options() []workload.Option {
-	return []workload.Option{{Key: "call", Help: "PKG.SERVICE/METHOD: as --call says; needs --proto beside it"}}
-}
-
-// Sized is true: the sizes are those of the encoded messages.
-func (Workload) Sized() bool { return true }
-
-// Operations is one.
-func (Workload) Operations() int { return 1 }
 
 var errNoDefinition = errors.New("message: there is no message; compare brings one with --proto FILE --call pkg.Service/Method --data FILE")
 
 // Check wants a definition, and sizes that are those of its messages. Of the
 // name alone nothing can be said yet.
 func (w Workload) Check(p workload.Parameters) error {
-	if err := workload.Read(w, p).Err(); err != nil {
+	if err := workload.ReadOptions(w, p).Err(); err != nil {
 		return err
 	}
 	if len(p.Definition) == 0 {

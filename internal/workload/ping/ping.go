@@ -18,34 +18,27 @@ type Workload struct{}
 
 var _ workload.Workload = Workload{}
 
-// Name is `ping`.
-func (Workload) Name() string { return "ping" }
-
-// Describe says what a call asks for.
-func (Workload) Describe() string { return "nothing, with nothing: empty messages" }
-
-// Options lists what may be set.
-func (Workload) Options() []workload.Option { return workload.StallOptions() }
-
-// Sized is false: an empty message has one size.
-func (Workload) Sized() bool { return false }
-
-// Operations is one.
-func (Workload) Operations() int { return len(pingpb.PingService_ServiceDesc.Methods) }
+// Info describes ping. An empty message has one size.
+func (Workload) Info() workload.Info {
+	return workload.Info{
+		Name: "ping", Summary: "nothing, with nothing: empty messages",
+		Options: workload.StallOptions(), Operations: len(pingpb.PingService_ServiceDesc.Methods),
+	}
+}
 
 // Check wants no sizes.
 func (w Workload) Check(p workload.Parameters) error {
-	if err := p.Unsized(w.Name()); err != nil {
+	if err := p.CheckSizes(w.Info(), 0); err != nil {
 		return err
 	}
-	settings := workload.Read(w, p)
-	workload.ReadStall(settings)
-	return settings.Err()
+	options := workload.ReadOptions(w, p)
+	workload.ReadStall(options)
+	return options.Err()
 }
 
 // Register hands the handler to a server.
 func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
-	pingpb.RegisterPingServiceServer(to, &handler{stall: workload.ReadStall(workload.Read(w, p))})
+	pingpb.RegisterPingServiceServer(to, &handler{stall: workload.ReadStall(workload.ReadOptions(w, p))})
 }
 
 // NewCaller makes one client.

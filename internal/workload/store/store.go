@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/workload"
 	"wirelab.dev/internal/workload/store/storepb"
 )
@@ -27,14 +28,6 @@ var (
 	_ workload.Streaming = Workload{}
 	_ workload.Pooling   = Workload{}
 )
-
-// Name is `store`.
-func (Workload) Name() string { return "store" }
-
-// Describe says what a call asks for.
-func (Workload) Describe() string {
-	return "a transfer in chunks, up (put) or down (get): 16 KiB × 1,024 in a call"
-}
 
 const (
 	operationKey = "op"
@@ -51,20 +44,18 @@ const (
 	maxChunks     = 1 << 20
 )
 
-// Options lists what may be set.
-func (Workload) Options() []workload.Option {
-	return []workload.Option{
-		{Key: operationKey, Values: []string{put, get}, Default: put, Help: "put: the client streams; get: the server does"},
-		{Key: chunkKey, Default: "16KiB", Help: "SIZE: bytes of data in a chunk"},
-		{Key: chunksKey, Default: "1024", Help: "N: chunks in a transfer"},
+// Info describes store. The options say how much is transferred.
+func (Workload) Info() workload.Info {
+	return workload.Info{
+		Name: "store", Summary: "a transfer in chunks, up (put) or down (get): 16 KiB × 1,024 in a call",
+		Options: []scenario.Option{
+			{Key: operationKey, Values: []string{put, get}, Default: put, Help: "put: the client streams; get: the server does"},
+			{Key: chunkKey, Default: "16KiB", Parse: scenario.BytesUpTo(maxChunkBytes), Help: "SIZE: bytes of data in a chunk"},
+			{Key: chunksKey, Default: "1024", Parse: scenario.IntBetween(1, maxChunks), Help: "N: chunks in a transfer"},
+		},
+		Operations: len(storepb.StoreService_ServiceDesc.Streams),
 	}
 }
-
-// Sized is false: the options say how much is transferred.
-func (Workload) Sized() bool { return false }
-
-// Operations is two.
-func (Workload) Operations() int { return len(storepb.StoreService_ServiceDesc.Streams) }
 
 // transfer is what one call moves.
 type transfer struct {
@@ -75,18 +66,18 @@ type transfer struct {
 }
 
 func (w Workload) read(p workload.Parameters) (transfer, error) {
-	settings := workload.Read(w, p)
+	options := workload.ReadOptions(w, p)
 	return transfer{
-		operation:  settings.Text(operationKey),
-		chunkBytes: settings.Bytes(chunkKey, maxChunkBytes),
-		chunks:     settings.Count(chunksKey, 1, maxChunks),
+		operation:  options.Text(operationKey),
+		chunkBytes: scenario.Value[int](options, chunkKey),
+		chunks:     scenario.Value[int](options, chunksKey),
 		pooled:     p.PooledMessages,
-	}, settings.Err()
+	}, options.Err()
 }
 
 // Check wants no sizes.
 func (w Workload) Check(p workload.Parameters) error {
-	if err := p.Unsized(w.Name()); err != nil {
+	if err := p.CheckSizes(w.Info(), 0); err != nil {
 		return err
 	}
 	_, err := w.read(p)

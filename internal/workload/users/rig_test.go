@@ -51,7 +51,7 @@ func start(t *testing.T, text string, through func(grpc.ServiceRegistrar) grpc.S
 	go func() { _ = server.Serve() }() // ends with Close
 	t.Cleanup(func() { _ = server.Close() })
 	client, err := s.NewClient(t.Context(), variant, stack.Target{
-		Address: address.String(), Operations: users.Workload{}.Operations(), Trust: secure.Trust{SkipVerify: true},
+		Address: address.String(), Operations: users.Workload{}.Info().Operations, Trust: secure.Trust{SkipVerify: true},
 	})
 	if err != nil {
 		t.Fatal(err)

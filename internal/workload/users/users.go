@@ -13,10 +13,12 @@
 package users
 
 import (
+	"fmt"
 	"time"
 
 	"google.golang.org/grpc"
 
+	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/workload"
 	"wirelab.dev/internal/workload/users/userspb"
 )
@@ -25,14 +27,6 @@ import (
 type Workload struct{}
 
 var _ workload.Workload = Workload{}
-
-// Name is `users`.
-func (Workload) Name() string { return "users" }
-
-// Describe says what a call asks for.
-func (Workload) Describe() string {
-	return "a users API: look up, list, create; 10 ms of simulated work"
-}
 
 // The keys of the options.
 const (
@@ -43,22 +37,21 @@ const (
 	limitKey     = "limit"
 )
 
-// Options lists what may be set.
-func (Workload) Options() []workload.Option {
-	return []workload.Option{
-		{Key: operationKey, Values: operationNames[:], Default: operationNames[getUser], Help: "what each call does; a small user is 0.2 KB, a large one 12.6 KB"},
-		{Key: mixKey, Help: "OP*WEIGHT+OP*WEIGHT: several operations, drawn by weight, as in mix=get-user*8+create-small*2"},
-		{Key: workKey, Default: "10ms", Help: "TIME: how long the handler sleeps, in place of a database"},
-		{Key: usersKey, Default: "1000", Help: "N: how many users there are from the beginning"},
-		{Key: limitKey, Default: "20", Help: "N: how many users a get-users asks for"},
+// Info describes users. The operation decides how big a call is.
+func (Workload) Info() workload.Info {
+	const most = 1_000_000
+	return workload.Info{
+		Name: "users", Summary: "a users API: look up, list, create; 10 ms of simulated work",
+		Options: []scenario.Option{
+			{Key: operationKey, Values: operationNames[:], Default: operationNames[getUser], Parse: scenario.Parser(parseMix), Help: "what each call does; a small user is 0.2 KB, a large one 12.6 KB"},
+			{Key: mixKey, Parse: scenario.Parser(parseMix), Help: "OP*WEIGHT+OP*WEIGHT: several operations, drawn by weight, as in mix=get-user*8+create-small*2"},
+			{Key: workKey, Default: "10ms", Parse: scenario.Time, Help: "TIME: how long the handler sleeps, in place of a database"},
+			{Key: usersKey, Default: "1000", Parse: scenario.IntBetween(1, most), Help: "N: how many users there are from the beginning"},
+			{Key: limitKey, Default: "20", Parse: scenario.IntBetween(1, maxLimit), Help: "N: how many users a get-users asks for"},
+		},
+		Operations: len(userspb.UserService_ServiceDesc.Methods),
 	}
 }
-
-// Sized is false: the operation decides.
-func (Workload) Sized() bool { return false }
-
-// Operations is three.
-func (Workload) Operations() int { return len(userspb.UserService_ServiceDesc.Methods) }
 
 // plan is the options, read.
 type plan struct {
@@ -69,28 +62,25 @@ type plan struct {
 }
 
 func (w Workload) read(p workload.Parameters) (plan, error) {
-	const most = 1_000_000
-	settings := workload.Read(w, p)
-	settings.Apart(operationKey, mixKey)
+	options := workload.ReadOptions(w, p)
 	read := plan{
-		work:  settings.Duration(workKey),
-		users: settings.Count(usersKey, 1, most),
-		limit: settings.Count(limitKey, 1, maxLimit),
+		mix:   scenario.Value[mix](options, operationKey), // one operation is a mix of one
+		work:  scenario.Value[time.Duration](options, workKey),
+		users: scenario.Value[int](options, usersKey),
+		limit: scenario.Value[int](options, limitKey),
 	}
-	key := operationKey // one operation is a mix of one
-	if settings.Has(mixKey) {
-		key = mixKey
+	if options.Has(mixKey) {
+		read.mix = scenario.Value[mix](options, mixKey)
+		if options.Has(operationKey) {
+			options.Fail(fmt.Errorf("%s and %s exclude each other", operationKey, mixKey))
+		}
 	}
-	settings.Parse(key, func(text string) (err error) {
-		read.mix, err = parseMix(text)
-		return err
-	})
-	return read, settings.Err()
+	return read, options.Err()
 }
 
 // Check wants no sizes.
 func (w Workload) Check(p workload.Parameters) error {
-	if err := p.Unsized(w.Name()); err != nil {
+	if err := p.CheckSizes(w.Info(), 0); err != nil {
 		return err
 	}
 	_, err := w.read(p)

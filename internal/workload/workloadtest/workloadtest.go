@@ -42,8 +42,8 @@ func Connect(t testing.TB, w workload.Workload, p workload.Parameters) grpc.Clie
 	for _, service := range server.GetServiceInfo() {
 		operations += len(service.Methods)
 	}
-	if operations != w.Operations() {
-		t.Errorf("%s: %d operations are registered, %d announced", w.Name(), operations, w.Operations())
+	if info := w.Info(); operations != info.Operations {
+		t.Errorf("%s: %d operations are registered, %d announced", info.Name, operations, info.Operations)
 	}
 	listener := bufconn.Listen(1 << 20)
 	go func() { _ = server.Serve(listener) }() // ends with Stop

@@ -1,0 +1,167 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Option is one key that may be set behind the name of a stack or a workload.
+// It is declared once; help texts, checks and typed reading follow from it.
+type Option struct {
+	Key     string
+	Values  []string // the values it takes; empty where Parse decides
+	Default string   // empty: an option that is not set has no value
+	Help    string   // one line, for `wirelab list`
+	// Parse turns a value into what Value returns, or says which values are
+	// wanted. Nil: the value is its text.
+	Parse func(text string) (any, error)
+}
+
+func (o Option) parse(text string) (any, error) {
+	if len(o.Values) > 0 && !slices.Contains(o.Values, text) {
+		return nil, fmt.Errorf("%s=%s: %s", o.Key, text, Suggest(text, o.Values))
+	}
+	if o.Parse == nil {
+		return text, nil
+	}
+	value, err := o.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s=%s: %w", o.Key, text, err)
+	}
+	return value, nil
+}
+
+// Parser is parse as an Option takes it.
+func Parser[T any](parse func(string) (T, error)) func(string) (any, error) {
+	return func(text string) (any, error) { return parse(text) }
+}
+
+// IntBetween parses whole numbers within bounds, as int.
+func IntBetween(least, most int) func(string) (any, error) {
+	return func(text string) (any, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < least || n > most {
+			return nil, fmt.Errorf("want a whole number from %d to %d", least, most)
+		}
+		return n, nil
+	}
+}
+
+// Count parses whole numbers from 1, as int.
+func Count(text string) (any, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return nil, errors.New("want a whole number from 1")
+	}
+	return n, nil
+}
+
+// Time parses times from 0, as time.Duration.
+func Time(text string) (any, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return nil, errors.New("want a time, as in 5ms")
+	}
+	return d, nil
+}
+
+// PositiveTime parses times above 0, as time.Duration.
+func PositiveTime(text string) (any, error) {
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return d, nil
+	}
+	return nil, errors.New("want a time above zero, as in 5ms")
+}
+
+// BytesUpTo parses sizes from 1 byte, as int.
+func BytesUpTo(most int) func(string) (any, error) {
+	return func(text string) (any, error) {
+		size, err := ParseSize(text)
+		if err != nil {
+			return nil, err
+		}
+		if size < 1 || int(size) > most {
+			return nil, fmt.Errorf("want 1 B to %v", Size(most))
+		}
+		return int(size), nil
+	}
+}
+
+// Options are the values of declared options. Reading them never fails; what was
+// wrong with them is kept for Err.
+type Options struct {
+	what   string // "variant" or "workload"
+	of     Variant
+	values map[string]any
+	err    error
+}
+
+// ReadOptions reads what v sets. What it does not set has its default.
+func ReadOptions(what string, v Variant, declared []Option) *Options {
+	o := &Options{what: what, of: v, values: make(map[string]any, len(declared))}
+	keys := make([]string, 0, len(declared))
+	for _, option := range declared {
+		keys = append(keys, option.Key)
+	}
+	for _, set := range v.Options {
+		switch {
+		case len(keys) == 0:
+			o.Fail(fmt.Errorf("%s has no options", v.Stack))
+		case !slices.Contains(keys, set.Key):
+			o.Fail(fmt.Errorf("%s has no option %q; %s", v.Stack, set.Key, Suggest(set.Key, keys)))
+		}
+	}
+	for _, option := range declared {
+		text, set := v.Get(option.Key)
+		if !set {
+			text = option.Default
+		}
+		o.values[option.Key] = nil
+		if text != "" {
+			value, err := option.parse(text)
+			o.values[option.Key] = value
+			o.Fail(err)
+		}
+	}
+	return o
+}
+
+// Fail notes that the options are wrong. The first error is kept; nil is none.
+func (o *Options) Fail(err error) {
+	if o.err == nil && err != nil {
+		o.err = fmt.Errorf("%s %s: %w", o.what, o.of, err)
+	}
+}
+
+// Err is the first thing that was wrong.
+func (o *Options) Err() error { return o.err }
+
+// Has reports whether the key is set.
+func (o *Options) Has(key string) bool {
+	_, set := o.of.Get(key)
+	return set
+}
+
+// Value is what the key's Parse returned, or its zero value where the key has no
+// value or a wrong one. A key that is not declared, or has another type, is a
+// mistake in the program.
+func Value[T any](o *Options, key string) T {
+	value, declared := o.values[key]
+	if !declared {
+		panic(fmt.Sprintf("scenario: option %s of %s is read and not declared", key, o.of.Stack))
+	}
+	if value == nil {
+		var none T
+		return none
+	}
+	return value.(T)
+}
+
+// Text is the value of an option without Parse.
+func (o *Options) Text(key string) string { return Value[string](o, key) }
+
+// On reports whether an option of the values off and on is on.
+func (o *Options) On(key string) bool { return o.Text(key) == "on" }
