@@ -140,7 +140,7 @@ func (j *job) open(plan lab.Plan, warnings []string) (*record.Run, error) {
 // publish reads a run back from its directory, writes its report and its table
 // of cells beside it, and prints what it found.
 func (a *app) publish(directory string, asJSON bool) (*analysis.Summary, error) {
-	seen, err := readRun(directory)
+	seen, err := a.readRun(directory)
 	if err != nil {
 		return nil, err
 	}
@@ -187,8 +187,8 @@ func (a *app) print(seen *report.Run) error {
 	return nil
 }
 
-// readRun reads a run and judges it anew.
-func readRun(directory string) (*report.Run, error) {
+// readRun reads a run and judges its trials again.
+func (a *app) readRun(directory string) (*report.Run, error) {
 	run, err := record.Open(directory)
 	if err != nil {
 		return nil, err
@@ -200,12 +200,13 @@ func readRun(directory string) (*report.Run, error) {
 		}
 		records = append(records, &r)
 	}
-	summary, err := analysis.Summarize(&run.Manifest, records)
+	judged := analysis.Judge(records, a.limits)
+	summary, err := analysis.Summarize(&run.Manifest, judged)
 	if err != nil {
 		return nil, err
 	}
 	summary.Warnings = append(summary.Warnings, run.Warnings...)
-	measured := slices.DeleteFunc(records, func(r *record.Record) bool { return r.Profile != "" })
+	measured := slices.DeleteFunc(judged.Records, func(r *record.Record) bool { return r.Profile != "" })
 	return &report.Run{Summary: summary, Records: measured, Advice: advice.Advise(summary), Directory: directory}, nil
 }
 

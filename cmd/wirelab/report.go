@@ -18,7 +18,9 @@ func (a *app) reportCommand() *cobra.Command {
 		Use:   "report RUN",
 		Short: "Judge a run again, and write its report",
 		Long: `Report reads the records in a run's directory, judges them by this version's
-rules, prints the table, and writes report.html and cells.csv there.`,
+rules, prints the table, and writes report.html and cells.csv there. Where a
+trial is now judged otherwise than when it was measured, it says so. The records
+stay as they are.`,
 		Example: `  wirelab report wirelab-runs/compare-20260102-150405
   wirelab report results --json | jq '.cells[0].service_us.p99'`,
 		Args: cobra.ExactArgs(1),
@@ -52,7 +54,7 @@ func (a *app) exportCommand() *cobra.Command {
 			if err != nil {
 				return usage(fmt.Errorf("--format: %w", err))
 			}
-			seen, err := readRun(args[0])
+			seen, err := a.readRun(args[0])
 			if err != nil {
 				return err
 			}

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"wirelab.dev/internal/judge"
 )
 
 // The exit codes, as `wirelab --help` lists them.
@@ -26,6 +28,7 @@ const (
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	limits         judge.Limits // that runs are judged by again
 }
 
 // exitError carries an exit code. Its error may be nil: what there was to say
@@ -55,7 +58,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, limits: judge.Default()}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(stdin)

@@ -19,8 +19,15 @@ import (
 	"wirelab.dev/internal/analysis"
 )
 
-// Advise returns sentences in plain words, the most important first.
+// Advise returns sentences in plain words, the most important first. Where a
+// trial is judged otherwise than when it was measured, that comes second: the
+// answer may rest on it.
 func Advise(s *analysis.Summary) []string {
+	sentences := answers(s)
+	return slices.Insert(sentences, min(1, len(sentences)), rejudged(s)...)
+}
+
+func answers(s *analysis.Summary) []string {
 	fields := fieldsOf(s)
 	if len(fields) == 0 {
 		return append(partial(s), allocations(s)...)

@@ -65,7 +65,7 @@ func TestProfiledTrialsAreNoCells(t *testing.T) {
 	r := profiled(0, "grpc", stackOf(1, 1, "f"))
 	r.Checks = []record.Check{{Name: "noise", Level: record.Invalid}}
 	failed := &record.Record{Trial: 1, Profile: "allocations", Failure: "it broke", Cell: record.Cell{Part: "p", Variant: "tcp"}}
-	s, err := Summarize(&record.Manifest{Trials: 2}, []*record.Record{r, failed})
+	s, err := Summarize(&record.Manifest{Trials: 2}, Judged{Records: []*record.Record{r, failed}})
 	if err != nil {
 		t.Fatal(err)
 	}

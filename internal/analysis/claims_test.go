@@ -61,7 +61,7 @@ func TestClaimsAreJudged(t *testing.T) {
 		{"says":"nobody looked","part":"small","of":"tcp","against":"grpc","figure":"mean"},
 		{"says":"nobody asked","part":"small","of":"file:server=caddy","against":"grpc","figure":"mean"}
 	],"parts":[{"stacks":["grpc"],"yardsticks":["file:server=caddy"]}]}`)
-	s, err := Summarize(m, records)
+	s, err := Summarize(m, Judged{Records: records})
 	if err != nil {
 		t.Fatal(err)
 	}

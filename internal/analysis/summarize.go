@@ -9,14 +9,15 @@ import (
 	"wirelab.dev/internal/record"
 )
 
-// Summarize analyses the records of a run. They may be fewer than its manifest
+// Summarize analyses the trials of a run. They may be fewer than its manifest
 // plans, and in any order.
-func Summarize(m *record.Manifest, records []*record.Record) (*Summary, error) {
+func Summarize(m *record.Manifest, judged Judged) (*Summary, error) {
+	records := judged.Records
 	s := &Summary{
 		Name: m.Name, Title: m.Title, Question: m.Question,
 		Started: m.Started, Status: m.Status, Seed: m.Seed,
 		Planned: m.Trials, Done: len(records), Command: m.Command,
-		Warnings: slices.Clone(m.Warnings),
+		Warnings: slices.Clone(m.Warnings), Rejudged: judged.Rejudged,
 	}
 	if len(m.Host) > 0 {
 		if err := json.Unmarshal(m.Host, &s.Host); err != nil {

@@ -55,7 +55,7 @@ func (s synthetic) summarize(t testing.TB) *Summary {
 
 func summarize(t testing.TB, records []*record.Record) *Summary {
 	t.Helper()
-	summary, err := Summarize(manifest(len(records)), records)
+	summary, err := Summarize(manifest(len(records)), Judged{Records: records})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func BenchmarkSummarize(b *testing.B) {
 	records := s.records(b)
 	b.ResetTimer()
 	for b.Loop() {
-		if _, err := Summarize(manifest(len(records)), records); err != nil {
+		if _, err := Summarize(manifest(len(records)), Judged{Records: records}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -34,6 +34,7 @@ type Summary struct {
 	Command  []string
 	Host     map[string]any // the manifest's, as it stands there
 	Warnings []string       // of the run, and those that all its trials share
+	Rejudged *Rejudged      // where this version judges otherwise; nil: nowhere
 
 	Cells       []Cell
 	Comparisons []Comparison

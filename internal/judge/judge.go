@@ -68,6 +68,35 @@ func Judge(r *record.Record, limits Limits) []record.Check {
 	return verdicts
 }
 
+// Judgement is what a trial's checks come to when it is judged again.
+type Judgement struct {
+	Checks []record.Check
+	// Kept names those that stand as they were stored: the record lacks what
+	// this version's check reads, or this version has no such check.
+	Kept []string
+}
+
+// Again judges a trial whose record holds the checks of an earlier judge.
+func Again(r *record.Record, limits Limits) Judgement {
+	j := Judgement{Checks: Judge(r, limits)}
+	if r.Failure != "" {
+		return j
+	}
+	for _, stored := range r.Checks {
+		i := slices.IndexFunc(j.Checks, func(c record.Check) bool { return c.Name == stored.Name })
+		switch {
+		case i < 0:
+			j.Checks = append(j.Checks, stored)
+		case j.Checks[i].Level == record.Unknown && stored.Level != record.Unknown:
+			j.Checks[i] = stored
+		default:
+			continue
+		}
+		j.Kept = append(j.Kept, stored.Name)
+	}
+	return j
+}
+
 // SpoiledByMachine tells whether a trial is invalid for what others did on the
 // machine meanwhile, and for nothing else, and what that was.
 func SpoiledByMachine(verdicts []record.Check) (why string, spoiled bool) {

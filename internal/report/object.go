@@ -42,6 +42,8 @@ type Object struct {
 	Advice      []string                `json:"advice"`         // in words, most important first
 	Warnings    []string                `json:"warnings"`       // of the whole run
 	Directory   string                  `json:"directory"`      // where the run lies
+
+	Rejudged *analysis.Rejudged `json:"rejudged,omitempty"` // absent where every trial is judged as when it was measured
 }
 
 // TrialCounts says how many trials there were.
@@ -85,6 +87,7 @@ func NewObject(run *Run) *Object {
 		Advice:      run.Advice,
 		Warnings:    s.Warnings,
 		Directory:   run.Directory,
+		Rejudged:    s.Rejudged,
 	}
 	for i := range s.Cells {
 		object.Cells = append(object.Cells, newCell(&s.Cells[i]))

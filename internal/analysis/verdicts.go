@@ -1,0 +1,113 @@
+package analysis
+
+import (
+	"slices"
+
+	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/record"
+)
+
+// Judged are the trials of a run with the checks of this version.
+type Judged struct {
+	Records  []*record.Record
+	Rejudged *Rejudged // nil where nothing differs from the stored checks
+}
+
+// Rejudged is where trials are judged otherwise than when they were measured.
+// Trials that were profiled or that failed are left out: they have no figure.
+type Rejudged struct {
+	NowInvalid int           `json:"now_invalid"` // trials that were valid when measured
+	NowValid   int           `json:"now_valid"`   // trials that were invalid when measured
+	Changes    []CheckChange `json:"changes"`
+	Kept       []KeptCheck   `json:"kept"`
+}
+
+// CheckChange is a check that comes to another level than was stored.
+type CheckChange struct {
+	Check  string       `json:"check"`
+	Stored record.Level `json:"stored"` // ok, warning, invalid or unknown; empty where the check was not made
+	Level  record.Level `json:"level" jsonschema:"enum=ok,enum=warning,enum=invalid,enum=unknown"`
+	// ChangesValidity tells whether these trials became invalid, or valid again.
+	// Others are so for other checks, or were not invalid at all.
+	ChangesValidity bool   `json:"changes_validity"`
+	Trials          int    `json:"trials"`
+	Detail          string `json:"detail"` // the worse level's reason, in the first of the trials
+}
+
+// KeptCheck is a check that stands as it was stored, since the record does not
+// tell what this version's check reads, or there is no such check any more.
+type KeptCheck struct {
+	Check  string `json:"check"`
+	Trials int    `json:"trials"`
+}
+
+// Judge judges the trials of a run again. The given records keep their stored
+// checks.
+func Judge(records []*record.Record, limits judge.Limits) Judged {
+	var judged Judged
+	differs := &Rejudged{}
+	for _, stored := range records {
+		again := judge.Again(stored, limits)
+		r := *stored
+		r.Checks = again.Checks
+		judged.Records = append(judged.Records, &r)
+		if r.Profile == "" && r.Failure == "" {
+			differs.compare(stored, &r)
+			differs.keep(again.Kept)
+		}
+	}
+	if len(differs.Changes)+len(differs.Kept) > 0 {
+		judged.Rejudged = differs
+	}
+	return judged
+}
+
+// compare notes where the checks of a trial differ from the stored ones. A
+// check that was not made then, and has nothing to say now, is no difference.
+func (d *Rejudged) compare(stored, now *record.Record) {
+	was, is := stored.Valid(), now.Valid()
+	switch {
+	case was && !is:
+		d.NowInvalid++
+	case is && !was:
+		d.NowValid++
+	}
+	for _, c := range now.Checks {
+		var before record.Check
+		if i := slices.IndexFunc(stored.Checks, func(s record.Check) bool { return s.Name == c.Name }); i >= 0 {
+			before = stored.Checks[i]
+		}
+		quiet := c.Level == record.OK || c.Level == record.Unknown
+		if c.Level == before.Level || before.Name == "" && quiet {
+			continue
+		}
+		change := CheckChange{Check: c.Name, Stored: before.Level, Level: c.Level, Detail: c.Detail}
+		change.ChangesValidity = was != is && (c.Level == record.Invalid || before.Level == record.Invalid)
+		if severity(c.Level) < severity(before.Level) {
+			change.Detail = before.Detail
+		}
+		d.add(change)
+	}
+}
+
+func (d *Rejudged) add(change CheckChange) {
+	i := slices.IndexFunc(d.Changes, func(c CheckChange) bool {
+		return c.Check == change.Check && c.Stored == change.Stored && c.Level == change.Level && c.ChangesValidity == change.ChangesValidity
+	})
+	if i < 0 {
+		i = len(d.Changes)
+		d.Changes = append(d.Changes, change)
+	}
+	d.Changes[i].Trials++
+}
+
+func (d *Rejudged) keep(names []string) {
+	for _, name := range names {
+		i := slices.IndexFunc(d.Kept, func(k KeptCheck) bool { return k.Check == name })
+		if i < 0 {
+			i = len(d.Kept)
+			d.Kept = append(d.Kept, KeptCheck{Check: name})
+		}
+		d.Kept[i].Trials++
+	}
+}
