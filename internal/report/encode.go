@@ -43,9 +43,9 @@ const (
 	forPage     reader = "page"
 )
 
-// intervalsByField holds the interval of each figure that has one, by the path
+// IntervalsByField holds the interval of each figure that has one, by the path
 // of its field, as in "throughput_rps" or "service_us.p99".
-type intervalsByField map[string]analysis.Interval
+type IntervalsByField map[string]analysis.Interval
 
 type encoder struct {
 	reader reader
@@ -56,14 +56,14 @@ type encoder struct {
 // place is where a value stands.
 type place struct {
 	path      string           // from the object that has the intervals, with a dot at its end
-	intervals intervalsByField // nil outside of objects with figures
+	intervals IntervalsByField // nil outside of objects with figures
 	unknown   bool             // every figure is null
 	member    member
 }
 
 var (
 	figureType    = reflect.TypeFor[analysis.Figure]()
-	intervalsType = reflect.TypeFor[intervalsByField]()
+	intervalsType = reflect.TypeFor[IntervalsByField]()
 	textType      = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
@@ -89,13 +89,13 @@ func (e *encoder) value(v reflect.Value, at place) {
 		}
 		e.out.WriteByte(']')
 	case v.Type() == intervalsType:
-		e.intervals(v.Interface().(intervalsByField))
+		e.intervals(v.Interface().(IntervalsByField))
 	default:
 		e.leaf(v)
 	}
 }
 
-func (e *encoder) intervals(byPath intervalsByField) {
+func (e *encoder) intervals(byPath IntervalsByField) {
 	e.out.WriteByte('{')
 	for i, path := range slices.Sorted(maps.Keys(byPath)) {
 		if i > 0 {
@@ -123,7 +123,7 @@ func (e *encoder) object(v reflect.Value, at place) {
 	members := membersOf(v.Type(), e.reader)
 	begins := at.intervals == nil && holdsFigures(members)
 	if begins {
-		at.intervals = intervalsByField{}
+		at.intervals = IntervalsByField{}
 	}
 	if v.CanAddr() {
 		if c, is := v.Addr().Interface().(interface{ HasFigures() bool }); is {

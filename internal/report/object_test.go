@@ -18,9 +18,9 @@ import (
 	"wirelab.dev/internal/analysis"
 )
 
-//go:generate go test -run ^TestSchema$ -update .
+//go:generate go test -run ^(TestSchema|TestPageTypes)$ -update .
 
-var update = flag.Bool("update", false, "write docs/schema/compare.schema.json and the files in testdata")
+var update = flag.Bool("update", false, "write docs/schema/compare.schema.json, web/src/run.ts and the files in testdata")
 
 const (
 	schemaFile = "../../docs/schema/compare.schema.json"
@@ -35,7 +35,12 @@ func reflectSchema(t *testing.T, object any, as reader) *jsonschema.Schema {
 		ExpandedStruct: true,
 		// Names may be added without a new version.
 		AllowAdditionalProperties: true,
-		Namer:                     func(of reflect.Type) string { return strings.ToLower(of.Name()) },
+		Namer: func(of reflect.Type) string {
+			if as == forPage {
+				return of.Name()
+			}
+			return strings.ToLower(of.Name())
+		},
 		Mapper: func(of reflect.Type) *jsonschema.Schema {
 			switch {
 			case of == figureType:
@@ -84,7 +89,7 @@ func furtherFields(of reflect.Type, as reader) []reflect.StructField {
 	}
 	if holdsFigures(membersOf(of, as)) && !slices.Contains(within, of) {
 		further = append(further, reflect.StructField{
-			Name: "Intervals", Type: reflect.TypeFor[intervalsByField](), Tag: `json:"intervals"`,
+			Name: "Intervals", Type: reflect.TypeFor[IntervalsByField](), Tag: `json:"intervals"`,
 		})
 	}
 	return further

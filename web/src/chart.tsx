@@ -4,42 +4,10 @@
 // its figures as a table.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Look } from "./look";
-import { paint, type Painted } from "./plot";
+import { paint, type Axis, type Line, type Painted, type Point, type Rule } from "./plot";
 import { Swatch } from "./swatch";
 
-export interface Point {
-  x: number;
-  y: number;
-  low?: number;
-  high?: number;
-}
-
-export interface Line {
-  name: string;
-  look: Look;
-  points: Point[];
-  thin?: boolean; // a line without marks
-  apart?: boolean; // marks without a line
-  beside?: boolean; // to hold others against: the note explains it, not the legend
-}
-
-export interface Axis {
-  label: string;
-  log: boolean;
-  range?: [low: number, high: number]; // around the values unless it is said
-  ticks?: number[]; // where there is something to read; round values else
-  show: (value: number) => string;
-}
-
-/** Something that lies at one x, with the interval it is known to. */
-export interface Rule {
-  at: number;
-  low?: number;
-  high?: number;
-  look: Look;
-  text: string;
-}
+export type { Axis, Line, Point, Rule };
 
 interface Props {
   title: string;

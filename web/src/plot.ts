@@ -4,9 +4,41 @@
 
 import uPlot from "uplot";
 import { around, linearTicks, logTicks, spaced, type Range } from "./axis";
-import type { Axis, Line, Rule } from "./chart";
 import { short } from "./format";
-import type { Shape } from "./look";
+import type { Look, Shape } from "./look";
+
+export interface Point {
+  x: number;
+  y: number;
+  low?: number;
+  high?: number;
+}
+
+export interface Line {
+  name: string;
+  look: Look;
+  points: Point[];
+  thin?: boolean; // a line without marks
+  apart?: boolean; // marks without a line
+  beside?: boolean; // to hold others against: the note explains it, not the legend
+}
+
+export interface Axis {
+  label: string;
+  log: boolean;
+  range?: [low: number, high: number]; // around the values unless it is said
+  ticks?: number[]; // where there is something to read; round values else
+  show: (value: number) => string;
+}
+
+/** Something that lies at one x, with the interval it is known to. */
+export interface Rule {
+  at: number;
+  low?: number;
+  high?: number;
+  look: Look;
+  text: string;
+}
 
 export interface Content {
   x: Axis;

@@ -2,7 +2,7 @@
 
 import { useMemo } from "preact/hooks";
 import { Chart, type Line } from "../chart";
-import type { Cell, Course, Run } from "../data";
+import type { Cell, CoursePoint, Run } from "../data";
 import { Figure } from "../figure";
 import { micros, percent, perSecond, plain } from "../format";
 import { dashOf, type Look } from "../look";
@@ -115,7 +115,7 @@ function Timed({ title, note, x, label, show, lines }: TimedProps) {
   return <Chart title={title} note={note} x={axes.x} y={axes.y} lines={lines} />;
 }
 
-function linesOf(cells: Cell[], looks: Map<string, Look>, of: (stretch: Course) => number | null): Line[] {
+function linesOf(cells: Cell[], looks: Map<string, Look>, of: (stretch: CoursePoint) => number | null): Line[] {
   return cells.map((cell) => ({
     name: cell.variant, look: looks.get(cell.variant)!, thin: true,
     points: cell.course.filter((stretch) => of(stretch) !== null).map((stretch) => ({ x: stretch.seconds, y: of(stretch)! })),
