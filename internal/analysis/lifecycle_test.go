@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/tuning"
 )
 
 // lifecycle is a trial of a variant whose connections live as its mode says,
@@ -233,7 +234,7 @@ func TestTheMachineIsToldWhereItWasNearest(t *testing.T) {
 	many.Cell.Clients = 500
 	few.Limits = []record.Limit{{Name: "ports", Need: 100, Have: 28_000}, {Name: "backlog", Need: 4, Have: 4096}}
 	many.Limits = []record.Limit{{Name: "ports", Need: 30_000, Have: 28_000, Note: "eight addresses"}}
-	few.Settings = []record.Setting{{Side: "both", Name: "buffer", Value: "64 KiB", Default: "4 KiB", Why: "fewer reads"}}
+	few.Settings = []tuning.Setting{{Side: "both", Name: "buffer", Value: "64 KiB", Default: "4 KiB", Why: "fewer reads"}}
 	many.Settings = few.Settings
 	s := summarize(t, []*record.Record{few, many})
 	if len(s.Machine) != 2 || s.Machine[0].Need != 30_000 || !s.Machine[0].Short || s.Machine[0].Cell != many.Cell.Key() || s.Machine[1].Short {

@@ -3,7 +3,7 @@ package analysis
 import (
 	"slices"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/tuning"
 )
 
 // Setting is one value that is not a library's default, with the variants of
@@ -11,7 +11,7 @@ import (
 type Setting struct {
 	Stack    string   `json:"stack"`
 	Variants []string `json:"variants"` // that have it
-	record.Setting
+	tuning.Setting
 }
 
 // settings are those of all trials, each once a stack, in the order of the

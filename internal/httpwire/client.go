@@ -11,7 +11,7 @@ import (
 
 // Client makes requests, from any number of goroutines.
 type Client struct {
-	http    http.Client
+	http    *http.Client
 	carrier carrier
 }
 
@@ -28,11 +28,14 @@ func NewClient(ctx context.Context, plan ClientPlan) (*Client, error) {
 		}
 		return nil, err
 	}
-	return &Client{carrier: carrier, http: http.Client{
-		Transport: carrier,
-		// A redirect would turn a POST into a GET elsewhere.
+	return &Client{carrier: carrier, http: newHTTPClient(carrier)}, nil
+}
+
+func newHTTPClient(through http.RoundTripper) *http.Client {
+	return &http.Client{
+		Transport:     through,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
+	}
 }
 
 func newCarrier(ctx context.Context, plan ClientPlan) (carrier, error) {
@@ -77,7 +80,11 @@ func (p ClientPlan) ping(ctx context.Context, through http.RoundTripper) (*http.
 		URL:    &url.URL{Scheme: p.Scheme(), Host: p.Address, Path: "*"},
 		Header: http.Header{},
 	}
-	return through.RoundTrip(request.WithContext(ctx))
+	response, err := through.RoundTrip(request.WithContext(ctx))
+	if err == nil {
+		p.Dialer.Spoke(fmt.Sprintf("h%d", response.ProtoMajor))
+	}
+	return response, err
 }
 
 // pingOnce is ping with nothing left open. What it reads is bounded.

@@ -1,7 +1,6 @@
 package httpwire
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -14,8 +13,7 @@ import (
 // All connections of a client go through one UDP socket, told apart by their
 // connection IDs: a new connection takes no port.
 
-// Settings that are not quic-go's defaults. HTTP3Settings gives the
-// reasons.
+// Settings that are not quic-go's defaults. settings.go gives the reasons.
 const (
 	// streamsInFlight is what a client may have open on one connection.
 	streamsInFlight = 10_000
@@ -55,28 +53,5 @@ func h3ServerConfig() *quic.Config {
 		MaxIncomingStreams:   streamsInFlight,
 		HandshakeIdleTimeout: serverPatience,
 		Allow0RTT:            true,
-	}
-}
-
-// Setting is a value that is not a library's default. It has the form of
-// stack.Setting.
-type Setting struct {
-	Side, Name, Value, Default, Why string
-}
-
-// HTTP3Settings lists what is not quic-go's default, with the reasons.
-func HTTP3Settings() []Setting {
-	return []Setting{
-		{"server", "quic.Config.MaxIncomingStreams", fmt.Sprint(streamsInFlight), "100", "one shared connection carries a whole trial's requests: at 100 the others would wait for a stream, and the wait be measured as the wire's latency"},
-		{"client", "quic.Config.HandshakeIdleTimeout", clientPatience.String(), "5s", "in a storm of new connections servers answer late; the call's own deadline bounds the wait, as with TCP"},
-		{"server", "quic.Config.HandshakeIdleTimeout", serverPatience.String(), "5s", "in a storm of new connections clients answer late; as long as with TCP"},
-		{"client", "a handshake that its call has given up", fmt.Sprintf("goes on for at most %v, to be closed properly", farewell), "is dropped without a word", "the server would keep its half, and the half's place among the handshakes it has room for, until its own patience ends; TCP's is told by the kernel"},
-		{"both", "quic.Transport.ConnectionIDLength", fmt.Sprint(connectionIDBytes), "4", "of the thousands of IDs that a storm of new connections uses on one socket, two of 4 bytes were sometimes the same, and a call hung"},
-		{"server", "quic.Config.Allow0RTT", "true", "false", "0rtt is a connection mode"},
-		{"client", "UDP socket", "one for all connections, connected", "one a host, not connected", "a new connection takes no port, and hears at once when nobody listens"},
-		{"server", "new connections", fmt.Sprintf("%d on their way to be accepted, or as many as handshakes says; further ones wait", acceptQueue), fmt.Sprintf("no bound, and beyond %d that wait to be accepted they are refused", acceptQueue), "in a storm of new connections a refusal would be measured as the wire's failure"},
-		{"server", "http3.Server.MaxHeaderBytes", fmt.Sprint(maxHeaderBytes), "1048576", "what a stranger may cost before a handler runs"},
-		{"client", "http3.Transport.DisableCompression", "true", "false", "a body must cost what it weighs"},
-		{"client", "http3.Transport", "one connection for each asked for, in turns; or one a request", "one connection a host", "connections are as many as were asked for"},
 	}
 }

@@ -37,9 +37,10 @@ func (t *h3Tally) Opened() func() {
 func (t *h3Tally) Failed()                      { t.failed.Add(1) }
 func (t *h3Tally) HandshakeFailed()             { t.handshakeFailed.Add(1) }
 func (t *h3Tally) FirstByte(took time.Duration) { t.firstByte.Add(1) }
-func (t *h3Tally) Shaken(_ time.Duration, resumed, early, refused bool) {
+func (t *h3Tally) Spoke(string)                 {}
+func (t *h3Tally) Handshake(h Handshake) {
 	t.shaken.Add(1)
-	for counter, happened := range map[*atomic.Int64]bool{&t.resumed: resumed, &t.early: early, &t.refused: refused} {
+	for counter, happened := range map[*atomic.Int64]bool{&t.resumed: h.State.DidResume, &t.early: h.Early, &t.refused: h.EarlyRefused} {
 		if happened {
 			counter.Add(1)
 		}

@@ -23,7 +23,7 @@ type h3Client struct {
 	remote *net.UDPAddr
 	socket *udpSocket
 	quic   *quic.Transport
-	http   http3.Transport // makes http3.ClientConns; it never dials
+	http   *http3.Transport // makes http3.ClientConns; it never dials
 
 	slots []h3Slot // Kept
 	turn  atomic.Uint64
@@ -56,7 +56,7 @@ func newH3Client(ctx context.Context, plan ClientPlan) (carrier, error) {
 		config:   h3ClientConfig(plan.Lifecycle),
 		remote:   remote,
 		socket:   newUDPSocket(conn),
-		http:     http3.Transport{DisableCompression: true, MaxResponseHeaderBytes: maxHeaderBytes},
+		http:     newHTTP3Transport(),
 		attempts: map[*context.CancelCauseFunc]struct{}{},
 		open:     map[*h3Conn]struct{}{},
 	}
@@ -70,6 +70,10 @@ func newH3Client(ctx context.Context, plan ClientPlan) (carrier, error) {
 		return nil, fmt.Errorf("httpwire: HTTP/3 to %s: %w", plan.Address, err)
 	}
 	return c, nil
+}
+
+func newHTTP3Transport() *http3.Transport {
+	return &http3.Transport{DisableCompression: true, MaxResponseHeaderBytes: maxHeaderBytes}
 }
 
 func resolveUDP(ctx context.Context, address string) (*net.UDPAddr, error) {

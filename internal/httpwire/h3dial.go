@@ -43,7 +43,8 @@ func (c *h3Client) dial(ctx context.Context) (*h3Conn, error) {
 	took := time.Since(begin)
 	opened := c.adopt(conn)
 	opened.http = c.http.NewClientConn(conn)
-	c.plan.Dialer.Shaken(took, conn.ConnectionState().TLS.DidResume, false, false)
+	c.plan.Dialer.Handshake(Handshake{Took: took, State: conn.ConnectionState().TLS})
+	c.plan.Dialer.Spoke("h3")
 	return opened, nil
 }
 

@@ -22,12 +22,16 @@ type door struct {
 	bounded bool
 }
 
-func newDoor(socket *udpSocket, handshakes int) *door {
-	room := acceptQueue
+// roomFor is how many connections may be on their way to be accepted.
+func roomFor(handshakes int) int {
 	if handshakes > 0 {
-		room = min(room, handshakes)
+		return min(acceptQueue, handshakes)
 	}
-	socket.gate = newGate(room, socket.wake)
+	return acceptQueue
+}
+
+func newDoor(socket *udpSocket, handshakes int) *door {
+	socket.gate = newGate(roomFor(handshakes), socket.wake)
 	return &door{gate: socket.gate, bounded: handshakes > 0}
 }
 

@@ -16,7 +16,7 @@ import (
 // h3Server is an http3.Server on a socket of its own.
 type h3Server struct {
 	plan    ServerPlan
-	http    http3.Server
+	http    *http3.Server
 	socket  *udpSocket
 	quic    *quic.Transport
 	serving sync.WaitGroup // Serve
@@ -31,18 +31,21 @@ func newH3Server(plan ServerPlan) (Server, error) {
 	if plan.TLS == nil {
 		return nil, errors.New("httpwire: HTTP/3 has no cleartext form")
 	}
-	s := &h3Server{plan: plan}
-	s.http = http3.Server{
+	return &h3Server{plan: plan, http: newHTTP3Server(plan)}, nil
+}
+
+func newHTTP3Server(plan ServerPlan) *http3.Server {
+	s := &http3.Server{
 		Handler:        plan.Handler,
 		MaxHeaderBytes: maxHeaderBytes,
 		Logger:         slog.New(slog.DiscardHandler),
 	}
 	if plan.Connected != nil {
-		s.http.ConnContext = func(ctx context.Context, conn *quic.Conn) context.Context {
+		s.ConnContext = func(ctx context.Context, conn *quic.Conn) context.Context {
 			return plan.Connected(ctx, conn.RemoteAddr(), conn.LocalAddr())
 		}
 	}
-	return s, nil
+	return s
 }
 
 // Listen implements Server.

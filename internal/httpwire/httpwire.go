@@ -67,8 +67,18 @@ type Dialer interface {
 	Opened() (closed func())
 	Failed()
 	HandshakeFailed()
-	Shaken(took time.Duration, resumed, early, earlyRefused bool)
+	Handshake(h Handshake)
+	// Spoke says which protocol a connection's peer has answered in: h1, h2, h3.
+	Spoke(protocol string)
 	FirstByte(took time.Duration)
+}
+
+// Handshake is one of TLS or QUIC that was done.
+type Handshake struct {
+	Took         time.Duration
+	State        tls.ConnectionState
+	Early        bool // with early data that the server took
+	EarlyRefused bool // with early data that it did not
 }
 
 // ClientPlan is what a client is made from.

@@ -34,7 +34,6 @@ type pooled struct {
 func newPool(ctx context.Context, plan ClientPlan) (*pool, error) {
 	size := max(plan.Connections, 1)
 	p := &pool{Transport: plan.newTransport(), plan: plan, opened: make(chan net.Conn, size), open: map[*pooled]bool{}}
-	p.MaxConnsPerHost, p.MaxIdleConnsPerHost = size, size
 	p.DialContext, p.DialTLSContext = p.takeOr(p.dial), p.takeOr(p.dialTLS)
 	if err := p.fill(ctx, size); err != nil {
 		_ = p.Close()

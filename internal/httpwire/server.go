@@ -21,8 +21,6 @@ const (
 )
 
 // maxStreams is what a client may have in flight on one HTTP/2 connection.
-// net/http's default is 250: a queue before the 251st would be measured as the
-// wire's latency.
 const maxStreams = 10_000
 
 // NewServer makes a server that has not begun to listen.
@@ -50,11 +48,13 @@ func newTCPServer(plan ServerPlan) *tcpServer {
 	s.http = http.Server{
 		Protocols:         plan.Version.only(plan.TLS != nil),
 		Handler:           plan.Handler,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ReadHeaderTimeout: readHeaderTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          log.New(&boundedLog{to: os.Stderr}, "", 0), //nolint:forbidigo // net/http has no other way to say that a handler panicked
 		ConnState:         s.resident.connState,
+	}
+	if plan.Version == HTTP2 {
+		s.http.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams}
 	}
 	switch {
 	case plan.Version == HTTP1: // with HTTP/2, handlers have goroutines of their own

@@ -1,23 +1,126 @@
 package httpwire
 
-import "fmt"
+import (
+	"fmt"
+	"net/http"
 
-// TCPSettings lists what is not net/http's default in HTTP/1.1 or HTTP/2, with
-// the reasons.
-func TCPSettings(v Version) []Setting {
-	settings := []Setting{
-		{"client", "http.Transport.DisableCompression", "true", "false", "a body must cost what it weighs"},
-		{"server", "http.Server.ReadHeaderTimeout", readHeaderTimeout.String(), "none", "it bounds TLS handshakes too: a mute peer must not stay for ever"},
-		{"server", "http.Server.MaxHeaderBytes", fmt.Sprint(maxHeaderBytes), "1048576", "what a stranger may cost before a handler runs"},
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+
+	"wirelab.dev/internal/tuning"
+)
+
+// Settings lists what is not the libraries' default in the two ends that the plans
+// make. It compares the very structs that the ends are made from.
+func Settings(server ServerPlan, client ClientPlan) []tuning.Setting {
+	settings := tuning.Differences(tuning.Client, "http.Client", newHTTPClient(nil), &http.Client{}, tuning.Reasons{
+		"CheckRedirect": {Value: "none is followed", Default: "up to 10", Why: "a redirect would turn a POST into a GET elsewhere"},
+	})
+	if server.Version == HTTP3 {
+		return append(settings, h3Settings(server, client)...)
 	}
-	if v == HTTP1 {
-		return append(settings,
-			Setting{"client", "http.Transport.MaxConnsPerHost", "as many as the mode allows", "no limit", "further calls wait, and connections are as many as were asked for"},
-			Setting{"client", "http.Transport.MaxIdleConnsPerHost", "the same", "2", "a connection that was opened is kept"},
-		)
+	made := newTCPServer(server)
+	settings = append(settings, tuning.Differences(tuning.Server, "http.Server", &made.http, &http.Server{}, tuning.Reasons{
+		"Handler": tuning.Unlisted, "ConnContext": tuning.Unlisted,
+		"HTTP2":             tuning.Unlisted, // its fields follow
+		"Protocols":         {Default: "HTTP/1.1, and HTTP/2 over TLS", Why: "a variant speaks one version and never falls back; HTTP/1.1 beside cleartext HTTP/2 is there only to refuse it in words"},
+		"ReadHeaderTimeout": {Default: "none", Why: "it bounds TLS handshakes too: a mute peer must not stay for ever"},
+		"MaxHeaderBytes":    {Default: fmt.Sprint(http.DefaultMaxHeaderBytes), Why: strangerReason},
+		"ErrorLog":          {Value: "to standard error, bounded", Default: "to standard error", Why: "a storm of failed handshakes must not cost more to tell than to serve"},
+		"ConnState":         {Value: "counts connections", Default: "none", Why: "Close waits for their goroutines"},
+	})...)
+	if made.http.HTTP2 != nil {
+		settings = append(settings, tuning.Differences(tuning.Server, "http.HTTP2Config", made.http.HTTP2, &http.HTTP2Config{}, tuning.Reasons{
+			"MaxConcurrentStreams": {Default: "250", Why: streamsReason},
+		})...)
+	}
+	return append(settings, transportSettings(client)...)
+}
+
+const (
+	strangerReason = "what a stranger may cost before a handler runs"
+	streamsReason  = "one shared connection carries a whole trial's requests: with fewer the others would wait for a stream, and the wait be measured as the wire's latency"
+	bodyReason     = "a body must cost what it weighs"
+	asManyReason   = "connections are as many as were asked for"
+	deadlineReason = "the call's own deadline bounds the wait, as on every stack"
+	keptReason     = "a connection that was opened is kept"
+	proxyReason    = "a proxy would be measured in place of the wire"
+	none           = "none"
+)
+
+// transportSettings are those of the client over TCP. What it is compared with is
+// what a program gets that sets nothing: http.DefaultTransport.
+func transportSettings(plan ClientPlan) []tuning.Setting {
+	used := plan.newTransport()
+	settings := tuning.Differences(tuning.Client, "http.Transport", used, http.DefaultTransport.(*http.Transport), tuning.Reasons{
+		"Proxy":                 {Value: none, Default: "the environment's", Why: proxyReason},
+		"Protocols":             {Default: "HTTP/1.1, and HTTP/2 over TLS", Why: "a variant speaks one version and never falls back"},
+		"ForceAttemptHTTP2":     tuning.Unlisted, // Protocols says which version
+		"DialContext":           {Value: "the laboratory's: net.Dialer without a timeout", Default: "net.Dialer with a timeout of 30s and a keepalive of 30s", Why: "connections of all stacks are opened, counted and timed alike; " + deadlineReason},
+		"DialTLSContext":        {Value: "the laboratory's", Default: none, Why: "handshakes of all stacks are counted and timed alike"},
+		"DisableCompression":    {Why: bodyReason},
+		"MaxConnsPerHost":       {Default: "no limit", Why: "further calls wait, and " + asManyReason},
+		"MaxIdleConnsPerHost":   {Default: fmt.Sprint(http.DefaultMaxIdleConnsPerHost), Why: keptReason},
+		"MaxIdleConns":          {Value: "no limit", Why: keptReason},
+		"IdleConnTimeout":       {Value: none, Why: keptReason},
+		"TLSHandshakeTimeout":   {Value: none, Why: deadlineReason},
+		"ExpectContinueTimeout": {Value: none, Why: "no request asks for it"},
+	})
+	switch {
+	case plan.Lifecycle != Kept:
+		settings = append(settings, tuning.Setting{
+			Side: tuning.Client, Name: "http.ClientConn", Value: "one a request, closed with its answer",
+			Default: "http.Transport's pool", Why: "the connection mode asks for it",
+		})
+	case plan.Version == HTTP2:
+		settings = append(settings, tuning.Setting{
+			Side: tuning.Client, Name: "http.ClientConn", Value: fmt.Sprintf("%d, in turns", max(plan.Connections, 1)),
+			Default: "http.Transport's pool, which adds one when streams run out", Why: asManyReason,
+		})
+	}
+	return settings
+}
+
+// http3Client is what http3.Transport gives quic-go where nothing is said.
+var http3Client = &quic.Config{MaxIncomingStreams: -1, KeepAlivePeriod: keepAlive}
+
+// http3Server is the same of http3.Server.
+var http3Server = &quic.Config{Allow0RTT: true}
+
+const quicConfig, quicTransport = "quic.Config", "quic.Transport"
+
+func h3Settings(server ServerPlan, client ClientPlan) []tuning.Setting {
+	patience := func(default5s string) tuning.Reason {
+		return tuning.Reason{Default: "5s", Why: default5s}
+	}
+	settings := tuning.Differences(tuning.Server, quicConfig, h3ServerConfig(), http3Server, tuning.Reasons{
+		"MaxIncomingStreams":   {Default: "100", Why: streamsReason},
+		"HandshakeIdleTimeout": patience("in a storm of new connections clients answer late; as long as with TCP"),
+	})
+	settings = append(settings, tuning.Differences(tuning.Client, quicConfig, h3ClientConfig(client.Lifecycle), http3Client, tuning.Reasons{
+		"HandshakeIdleTimeout": patience("in a storm of new connections servers answer late; the call's own deadline bounds the wait, as with TCP"),
+		"KeepAlivePeriod":      {Value: none, Why: "a connection lasts one request"},
+	})...)
+	settings = append(settings, tuning.Differences(tuning.Server, "http3.Server", newHTTP3Server(server), &http3.Server{}, tuning.Reasons{
+		"Handler": tuning.Unlisted, "ConnContext": tuning.Unlisted,
+		"Logger":         tuning.Unlisted, // its default writes nothing either
+		"MaxHeaderBytes": {Default: fmt.Sprint(http.DefaultMaxHeaderBytes), Why: strangerReason},
+	})...)
+	settings = append(settings, tuning.Differences(tuning.Client, "http3.Transport", newHTTP3Transport(), &http3.Transport{}, tuning.Reasons{
+		"DisableCompression":     {Why: bodyReason},
+		"MaxResponseHeaderBytes": {Default: fmt.Sprint(10 << 20), Why: strangerReason},
+	})...)
+	connections := fmt.Sprintf("%d, in turns", max(client.Connections, 1))
+	if client.Lifecycle != Kept {
+		connections = "one a request, closed with its answer"
+	}
+	for _, end := range []string{tuning.Server, tuning.Client} {
+		settings = append(settings, tuning.Setting{Side: end, Name: quicTransport + ".ConnectionIDLength", Value: fmt.Sprint(connectionIDBytes), Default: "4", Why: "of the thousands of IDs that a storm of new connections uses on one socket, two of 4 bytes were sometimes the same, and a call hung"})
 	}
 	return append(settings,
-		Setting{"server", "http.HTTP2Config.MaxConcurrentStreams", fmt.Sprint(maxStreams), "250", "one shared connection carries a whole trial's requests: at 250 the others would wait for a stream, and the wait be measured as the wire's latency"},
-		Setting{"client", "http.ClientConn", "one for each connection asked for, in turns", "http.Transport's pool, which adds one when streams run out", "connections are as many as were asked for"},
+		tuning.Setting{Side: tuning.Server, Name: quicTransport + ", new connections", Value: fmt.Sprintf("%d on their way to be accepted; further ones wait", roomFor(server.Handshakes)), Default: fmt.Sprintf("no bound, and beyond %d that wait to be accepted they are refused", acceptQueue), Why: "in a storm of new connections a refusal would be measured as the wire's failure"},
+		tuning.Setting{Side: tuning.Client, Name: quicTransport + ".Conn", Value: "one UDP socket for all connections, connected", Default: "one a host, not connected", Why: "a new connection takes no port, and hears at once when nobody listens"},
+		tuning.Setting{Side: tuning.Client, Name: "a handshake that its call has given up", Value: fmt.Sprintf("goes on for at most %v, to be closed properly", farewell), Default: "is dropped without a word", Why: "the server would keep its half, and the half's place among the handshakes it has room for, until its own patience ends; TCP's is told by the kernel"},
+		tuning.Setting{Side: tuning.Client, Name: "http3.Transport, connections", Value: connections, Default: "one a host", Why: asManyReason},
 	)
 }

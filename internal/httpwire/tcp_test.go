@@ -46,7 +46,7 @@ func (t *tcpTally) ShakeHands(ctx context.Context, raw net.Conn, config *tls.Con
 		_ = raw.Close()
 		return nil, err
 	}
-	t.Shaken(0, conn.ConnectionState().DidResume, false, false)
+	t.h3Tally.Handshake(Handshake{State: conn.ConnectionState()})
 	return conn, nil
 }
 

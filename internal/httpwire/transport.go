@@ -11,12 +11,17 @@ import (
 // newTransport is net/http's, speaking one version, over connections that the
 // plan's dialer opens.
 func (p ClientPlan) newTransport() *http.Transport {
-	return &http.Transport{
+	made := &http.Transport{
 		Protocols:          p.Version.only(p.TLS != nil),
 		DialContext:        p.Dialer.DialContext,
 		DialTLSContext:     p.dialTLS,
-		DisableCompression: true, // a body must cost what it weighs
+		DisableCompression: true,
 	}
+	if p.Version == HTTP1 && p.Lifecycle == Kept {
+		made.MaxConnsPerHost = max(p.Connections, 1)
+		made.MaxIdleConnsPerHost = made.MaxConnsPerHost
+	}
+	return made
 }
 
 // only is net/http's name for this version and no other.

@@ -33,6 +33,12 @@ func fill(r *record.Record, c *worker.ClientResult) {
 		HandshakeFailed: c.Connections.Window.HandshakeFail,
 		Connect:         c.Connections.Connect, Handshake: c.Connections.Handshake, FirstByte: c.Connections.FirstByte,
 	}
+	if c.Negotiated != nil {
+		r.Negotiated = &record.Negotiated{Protocol: c.Negotiated.Protocol}
+		for _, s := range c.Negotiated.Sessions {
+			r.Negotiated.Sessions = append(r.Negotiated.Sessions, record.Session(s))
+		}
+	}
 	if c.Search != nil {
 		r.Search = &record.Search{KeptPerSecond: c.Search.KeptPerSecond, MissedPerSecond: c.Search.MissedPerSecond, Why: c.Search.Why}
 		for _, step := range c.Search.Steps {

@@ -10,6 +10,7 @@ import (
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
+	"wirelab.dev/internal/tuning"
 	"wirelab.dev/internal/worker"
 )
 
@@ -43,6 +44,7 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 		return nil, err
 	}
 	r.Server.Version, r.Server.GoMaxProcs = ready.Runtime, ready.GoMaxProcs
+	r.Settings = tuning.At(tuning.Server, ready.Settings)
 	return &server{process: process, address: ready.Address, trust: secure.Trust{RootPEM: []byte(ready.RootPEM)}}, nil
 }
 
@@ -110,6 +112,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 	}
 	if ready, err := process.Ready(ctx); err == nil {
 		r.Client.Version, r.Client.GoMaxProcs = ready.Runtime, ready.GoMaxProcs
+		r.Settings = tuning.Join(r.Settings, tuning.At(tuning.Client, ready.Settings))
 	}
 	if err := process.Stop(); err != nil {
 		return nil, process, err

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/tuning"
 )
 
 // Version is the form of the records that this program writes. It reads all
@@ -59,8 +60,11 @@ type Record struct {
 	Intervals []Interval `json:"intervals,omitempty"` // from the first request on, warm-up included
 
 	// Settings are those that are not the libraries' defaults, each with its
-	// reason.
-	Settings []Setting `json:"settings,omitempty"`
+	// reason, as both ends told them. Absent where they did not.
+	Settings []tuning.Setting `json:"settings,omitempty"`
+	// Negotiated is what the client's connections and their peers agreed on.
+	// Absent in records that are older than it.
+	Negotiated *Negotiated `json:"negotiated,omitempty"`
 
 	Client      Process     `json:"client"`
 	Server      Process     `json:"server"`
@@ -227,13 +231,23 @@ type Connections struct {
 	FirstByte *latency.Distribution `json:"first_byte,omitempty"` // call's begin, on its own connection, to the answer's first byte
 }
 
-// Setting is one value that is not a library's default.
-type Setting struct {
-	Side    string `json:"side"` // server, client or both
-	Name    string `json:"name"`
-	Value   string `json:"value"`
-	Default string `json:"default"`
-	Why     string `json:"why"`
+// Negotiated is what was agreed on, taken from the connections themselves.
+type Negotiated struct {
+	// Protocol is what the server answered in: h1, h2, h3, tcp-plain, tcp-calls;
+	// with commas where they were several, empty where nothing answered.
+	Protocol string `json:"protocol,omitempty"`
+	// Sessions are the kinds of TLS sessions; none where all was cleartext.
+	Sessions []Session `json:"sessions,omitempty"`
+}
+
+// Session is one kind of TLS session.
+type Session struct {
+	Version     string `json:"version"` // as in TLS 1.3
+	Cipher      string `json:"cipher"`
+	Group       string `json:"group"` // of the key exchange; empty: there was none
+	ALPN        string `json:"alpn,omitempty"`
+	Resumed     bool   `json:"resumed,omitempty"`
+	Connections int64  `json:"connections"` // since the client began
 }
 
 // Traffic is what went over a client's connections in the window, below TLS,

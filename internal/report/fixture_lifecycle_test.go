@@ -8,6 +8,7 @@ import (
 
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/tuning"
 )
 
 // reconnect is how a variant of the fixture fares with a connection a request.
@@ -68,8 +69,8 @@ func fixtureLifecycle(t *testing.T) *Run {
 			fixtureContrast(reconnects[0], reconnects[3], analysis.ByGroup, [2]string{"x25519mlkem768", "x25519"}, clients))
 	}
 	summary.Settings = []analysis.Setting{
-		{Stack: "h3", Variants: []string{"h3:conn=new", "h3:conn=resumed", "h3:conn=0rtt"}, Setting: record.Setting{Side: "server", Name: "InitialPacketSize", Value: "1350", Default: "1280", Why: "the loopback carries it, and there is no path discovery in a short connection"}},
-		{Stack: "h1", Variants: []string{"h1:conn=new,tls=on"}, Setting: record.Setting{Side: "client", Name: "SO_LINGER", Value: "0", Default: "unset", Why: "the client keeps no TIME_WAIT, of which it would run out of ports"}},
+		{Stack: "h3", Variants: []string{"h3:conn=new", "h3:conn=resumed", "h3:conn=0rtt"}, Setting: tuning.Setting{Side: "server", Name: "InitialPacketSize", Value: "1350", Default: "1280", Why: "the loopback carries it, and there is no path discovery in a short connection"}},
+		{Stack: "h1", Variants: []string{"h1:conn=new,tls=on"}, Setting: tuning.Setting{Side: "client", Name: "SO_LINGER", Value: "0", Default: "unset", Why: "the client keeps no TIME_WAIT, of which it would run out of ports"}},
 	}
 	summary.Machine = []analysis.MachineLimit{
 		{Name: "file-descriptors", Need: 1064, Have: 524288, Cell: "storm/h1:conn=new,tls=on/echo/256B/c=500"},

@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"fmt"
 	"strings"
+
+	"wirelab.dev/internal/tuning"
 )
 
 // Certificate is the kind of a server's key.
@@ -64,4 +66,14 @@ func (c Choice) apply(to *tls.Config) {
 	if c.Group != "" {
 		to.CurvePreferences = []tls.CurveID{curves[c.Group]}
 	}
+}
+
+// Settings lists what is not crypto/tls's default in the configurations of both ends.
+func (c Choice) Settings() []tuning.Setting {
+	var config tls.Config
+	c.apply(&config)
+	return tuning.Differences(tuning.Both, "tls.Config", &config, &tls.Config{}, tuning.Reasons{
+		"MinVersion":       {Value: tls.VersionName(config.MinVersion), Default: "TLS 1.2", Why: "every variant shakes hands alike, and QUIC has no other version"},
+		"CurvePreferences": {Default: "all that crypto/tls has, X25519MLKEM768 first", Why: "the variant's option group"},
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/latency"
 )
 
@@ -63,8 +64,9 @@ type Dialer struct {
 	opened, failed, open                              atomic.Int64
 	full, resumed, early, earlyRefused, handshakeFail atomic.Int64
 
-	mu    sync.Mutex
-	times ConnectionTimes
+	mu         sync.Mutex
+	times      ConnectionTimes
+	negotiated Negotiated
 
 	traffic dialTraffic
 }
@@ -144,7 +146,7 @@ func (d *Dialer) ShakeHands(ctx context.Context, raw net.Conn, config *tls.Confi
 	}
 	took := time.Since(begin)
 	d.traffic.shaken(raw)
-	d.Handshake(Handshake{Took: took, Resumed: conn.ConnectionState().DidResume})
+	d.Handshake(Handshake{Took: took, State: conn.ConnectionState()})
 	return conn, nil
 }
 
@@ -164,16 +166,12 @@ func (d *Dialer) Failed() { d.failed.Add(1) }
 func (d *Dialer) HandshakeFailed() { d.handshakeFail.Add(1) }
 
 // Handshake is one that was done.
-type Handshake struct {
-	Took         time.Duration
-	Resumed      bool // a TLS session
-	Early        bool // with early data that the server took
-	EarlyRefused bool // with early data that it did not
-}
+type Handshake = httpwire.Handshake
 
-// Handshake counts one.
+// Handshake counts one, and keeps what it agreed on.
 func (d *Dialer) Handshake(h Handshake) {
-	if h.Resumed {
+	d.agreed(h.State)
+	if h.State.DidResume {
 		d.resumed.Add(1)
 	} else {
 		d.full.Add(1)
@@ -185,11 +183,6 @@ func (d *Dialer) Handshake(h Handshake) {
 		d.earlyRefused.Add(1)
 	}
 	d.observe(func(t *ConnectionTimes) **latency.Recorder { return &t.Handshake }, h.Took)
-}
-
-// Shaken is Handshake for who does not know its type.
-func (d *Dialer) Shaken(took time.Duration, resumed, early, earlyRefused bool) {
-	d.Handshake(Handshake{Took: took, Resumed: resumed, Early: early, EarlyRefused: earlyRefused})
 }
 
 // FirstByte takes the time of a call on a connection of its own.

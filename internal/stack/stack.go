@@ -202,21 +202,6 @@ type KindLimiter interface {
 	CheckKind(scenario.Variant, Kind) error
 }
 
-// SettingsReporter is an optional ability of a Stack some of whose settings are
-// not its library's defaults.
-type SettingsReporter interface {
-	Settings(scenario.Variant) []Setting
-}
-
-// Setting is one value that is not a library's default.
-type Setting struct {
-	Side    string `json:"side"` // server, client or both
-	Name    string `json:"name"` // as the library spells it
-	Value   string `json:"value"`
-	Default string `json:"default"`
-	Why     string `json:"why"`
-}
-
 // ConnectionChooser is an optional ability of a Stack whose variants do not all
 // run in the connection mode of its Info.
 type ConnectionChooser interface {

@@ -24,9 +24,7 @@ const warmUpMethod = "MSER-5 over the throughput of 5 ms intervals"
 // runClient connects, loads, and says what it measured.
 func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	if spec.Client.Load.Model != closedLoop {
-		// One thread more than CPUs: while a client spins towards its
-		// instant, the network poller has a thread that the kernel can wake.
-		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spinningThread)
 	}
 	noise := spinBefore()
 	own := load.OwnCost(ctx)
@@ -39,7 +37,7 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	if err != nil {
 		return err
 	}
-	if err := events.ready(Ready{Address: spec.Address}); err != nil {
+	if err := events.ready(Ready{Address: spec.Address, Settings: fleet.settings}); err != nil {
 		return err
 	}
 	window := edges{fleet: fleet}
@@ -57,6 +55,8 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 		return err
 	}
 	noise.spinAfter()
+	negotiated := fleet.dialer.Negotiated()
+	result.Negotiated = &negotiated
 	result.EngineOwnNS, result.Noise, result.Search, result.Allocations = own, noise, found, allocated
 	if err := window.fill(result, spec.Client.Clients); err != nil {
 		return err

@@ -25,6 +25,7 @@ import (
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/tuning"
 )
 
 // Contract is the version of the contract that this package speaks. A worker
@@ -117,6 +118,8 @@ type Ready struct {
 	Runtime    string `json:"runtime"` // language and version
 	GoMaxProcs int    `json:"gomaxprocs,omitempty"`
 	RootPEM    string `json:"root_pem,omitempty"` // a server over TLS: what its clients must trust
+	// Settings are this end's own that are not a library's default.
+	Settings []tuning.Setting `json:"settings,omitempty"`
 }
 
 // Progress is how far a client has come. A client prints one at least every
@@ -162,8 +165,9 @@ type ClientResult struct {
 	Pacing        *Pacing               `json:"pacing,omitempty"`
 	Search        *Search               `json:"search,omitempty"`
 	Connections   Connections           `json:"connections"`
-	Usage         *probe.Window         `json:"usage,omitempty"`   // of the window
-	Traffic       *Traffic              `json:"traffic,omitempty"` // in the window
+	Negotiated    *stack.Negotiated     `json:"negotiated,omitempty"` // absent: not known
+	Usage         *probe.Window         `json:"usage,omitempty"`      // of the window
+	Traffic       *Traffic              `json:"traffic,omitempty"`    // in the window
 	Census        *Census               `json:"census,omitempty"`
 	CensusFailed  string                `json:"census_failed,omitempty"` // why there is none
 	Noise         *Noise                `json:"noise,omitempty"`

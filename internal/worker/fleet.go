@@ -11,6 +11,7 @@ import (
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
+	"wirelab.dev/internal/tuning"
 	"wirelab.dev/internal/workload"
 )
 
@@ -24,6 +25,8 @@ type fleet struct {
 	dialer  *stack.Dialer
 	clients []stack.Client
 	callers []workload.Caller
+	// settings are those that are not a library's default.
+	settings []tuning.Setting
 
 	target    stack.Target
 	dial      func(context.Context, stack.Target) (stack.Client, error)
@@ -33,11 +36,7 @@ type fleet struct {
 // connect opens the connections that the spec's mode means and makes a caller
 // for each client.
 func connect(ctx context.Context, spec *Spec) (*fleet, error) {
-	variant, err := scenario.ParseVariant(spec.Stack)
-	if err != nil {
-		return nil, err
-	}
-	s, err := catalog.Find(variant.Stack)
+	variant, s, err := find(spec.Stack)
 	if err != nil {
 		return nil, err
 	}
@@ -59,17 +58,20 @@ func connect(ctx context.Context, spec *Spec) (*fleet, error) {
 	if err := stack.CheckLifecycle(s, variant, target.Lifecycle); err != nil {
 		return nil, err
 	}
-	f.dial = func(ctx context.Context, target stack.Target) (stack.Client, error) {
-		return s.NewClient(ctx, catalog.OwnOptions(variant), target)
-	}
-	f.newCaller = func(conn grpc.ClientConnInterface, client int) workload.Caller {
-		return service.NewCaller(conn, workload.Job{Parameters: parameters, Client: client, Seed: spec.Client.Seed})
-	}
 	n := 1
 	if f.mode.Mode == scenario.PerWorker {
 		n = spec.Client.Clients
 	} else {
 		target.Connections = f.mode.Want(spec.Client.Clients)
+	}
+	if f.settings, err = clientSettings(s, variant, spec.Client, target); err != nil {
+		return nil, err
+	}
+	f.dial = func(ctx context.Context, target stack.Target) (stack.Client, error) {
+		return s.NewClient(ctx, catalog.OwnOptions(variant), target)
+	}
+	f.newCaller = func(conn grpc.ClientConnInterface, client int) workload.Caller {
+		return service.NewCaller(conn, workload.Job{Parameters: parameters, Client: client, Seed: spec.Client.Seed})
 	}
 	f.target = target
 	if err := f.open(ctx, n); err != nil {

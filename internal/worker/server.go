@@ -19,11 +19,7 @@ const shutdownGrace = 2 * time.Second
 
 // NewServer makes the server of a variant with a workload's services on it.
 func NewServer(variant string, w Workload) (stack.Server, error) {
-	v, err := scenario.ParseVariant(variant)
-	if err != nil {
-		return nil, err
-	}
-	s, err := catalog.Find(v.Stack)
+	v, s, err := find(variant)
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +76,9 @@ func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve() }() // ends with the server
 	ready := Ready{Address: address.String()}
+	if ready.Settings, err = spec.serverSettings(server); err != nil {
+		return errors.Join(err, server.Close())
+	}
 	if secured, ok := server.(stack.TLSServer); ok {
 		ready.RootPEM = string(secured.RootPEM())
 	}

@@ -34,13 +34,7 @@ func (c *client) caller(method string) *caller {
 	if known, has := c.callers.Load(method); has {
 		return known.(*caller)
 	}
-	options := append([]connect.ClientOption{
-		connect.WithCodec(binary),
-		connect.WithReadMaxBytes(stack.MaxMessageBytes),
-		connect.WithSendMaxBytes(stack.MaxMessageBytes),
-		connect.WithAcceptCompression("gzip", nil, nil),
-	}, c.options...)
-	made, _ := c.callers.LoadOrStore(method, connect.NewClient[envelope, envelope](remembering{resetting{c.wire}}, c.base+method, options...))
+	made, _ := c.callers.LoadOrStore(method, connect.NewClient[envelope, envelope](remembering{resetting{c.wire}}, c.base+method, c.options...))
 	return made.(*caller)
 }
 

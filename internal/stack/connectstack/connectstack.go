@@ -19,6 +19,7 @@ package connectstack
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
@@ -27,6 +28,7 @@ import (
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/tuning"
 )
 
 // Stack is one of the two.
@@ -61,28 +63,50 @@ func (s Stack) version() httpwire.Version {
 	return [...]httpwire.Version{httpwire.HTTP2, httpwire.HTTP3}[s]
 }
 
-// protocol is what connect-go's client is told beside its defaults.
-func (s Stack) protocol() []connect.ClientOption {
-	if s == GRPC3 {
-		return []connect.ClientOption{connect.WithGRPC()}
+// Settings implements stack.SettingsReporter.
+func (s Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, error) {
+	o := stack.ReadOptions(s, v)
+	security := stack.SecurityOf(o)
+	if err := o.Err(); err != nil {
+		return nil, err
 	}
-	return nil
+	all := append(serverTuning().Settings(), s.clientTuning().Settings()...)
+	return append(all, httpwire.Settings(
+		httpwire.ServerPlan{Version: s.version(), Handshakes: security.Handshakes, TLS: security.Configured()},
+		httpwire.ClientPlan{Version: s.version(), Connections: t.Connections, Lifecycle: httpwire.Lifecycle(t.Lifecycle), TLS: security.Configured(), Dialer: stack.DialerOf(t)},
+	)...), nil
 }
 
-// Settings implements stack.SettingsReporter.
-func (s Stack) Settings(scenario.Variant) []stack.Setting {
-	settings := []stack.Setting{
-		{Side: "both", Name: "connect.WithReadMaxBytes, WithSendMaxBytes", Value: fmt.Sprint(stack.MaxMessageBytes), Default: "none", Why: "one message limit for all stacks"},
-		{Side: "client", Name: "connect.WithAcceptCompression(gzip)", Value: "none", Default: "gzip", Why: "an answer must cost what it weighs, as on the other stacks"},
+// serverTuning lists what is not connect-go's default in a handler, with the options
+// that make it so.
+func serverTuning() tuning.List[connect.HandlerOption] {
+	var all tuning.List[connect.HandlerOption]
+	shared(tuning.Server, func(s tuning.Setting, apply connect.Option) { all.Add(s, apply) })
+	all.Add(tuning.Setting{Side: tuning.Server, Name: "connect.WithCodec(json)", Value: "package protojson, in an envelope", Default: "package protojson", Why: envelopeReason}, connect.WithCodec(json))
+	return all
+}
+
+// clientTuning is the same of a client.
+func (s Stack) clientTuning() tuning.List[connect.ClientOption] {
+	var all tuning.List[connect.ClientOption]
+	shared(tuning.Client, func(s tuning.Setting, apply connect.Option) { all.Add(s, apply) })
+	all.Add(tuning.Setting{Side: tuning.Client, Name: "connect.WithAcceptCompression(gzip)", Value: "none", Default: "gzip", Why: "an answer must cost what it weighs, as on the other stacks"},
+		connect.WithAcceptCompression("gzip", nil, nil))
+	if s == GRPC3 {
+		all.Add(tuning.Setting{Side: tuning.Client, Name: "connect.WithGRPC", Value: "set", Default: "the Connect protocol", Why: "it is what this stack is"}, connect.WithGRPC())
 	}
-	carried := httpwire.TCPSettings(s.version())
-	if s.version() == httpwire.HTTP3 {
-		carried = httpwire.HTTP3Settings()
-	}
-	for _, setting := range carried {
-		settings = append(settings, stack.Setting(setting))
-	}
-	return settings
+	return all
+}
+
+const envelopeReason = "connect-go is written for generated code; here one handler carries any message"
+
+// shared is what both ends set.
+func shared(end string, add func(tuning.Setting, connect.Option)) {
+	const oneLimit = "one message limit for all stacks"
+	limit := strconv.Itoa(stack.MaxMessageBytes)
+	add(tuning.Setting{Side: end, Name: "connect.WithReadMaxBytes", Value: limit, Default: "none", Why: oneLimit}, connect.WithReadMaxBytes(stack.MaxMessageBytes))
+	add(tuning.Setting{Side: end, Name: "connect.WithSendMaxBytes", Value: limit, Default: "none", Why: oneLimit}, connect.WithSendMaxBytes(stack.MaxMessageBytes))
+	add(tuning.Setting{Side: end, Name: "connect.WithCodec(proto)", Value: "package proto, in an envelope", Default: "package proto", Why: envelopeReason}, connect.WithCodec(binary))
 }
 
 // NewServer implements stack.Stack.
@@ -129,5 +153,5 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 	if err != nil {
 		return nil, fmt.Errorf("%s client: %w", s.Info().Name, err)
 	}
-	return &client{wire: wire, base: plan.Scheme() + "://" + target.Address, options: s.protocol()}, nil
+	return &client{wire: wire, base: plan.Scheme() + "://" + target.Address, options: s.clientTuning().Options()}, nil
 }

@@ -102,12 +102,7 @@ func (s *server) Shutdown(ctx context.Context) error { return s.wire.Shutdown(ct
 func (s *server) Close() error { return s.wire.Close() }
 
 func newHandler(method *stack.Method) http.Handler {
-	options := []connect.HandlerOption{
-		connect.WithCodec(binary),
-		connect.WithCodec(json),
-		connect.WithReadMaxBytes(stack.MaxMessageBytes),
-		connect.WithSendMaxBytes(stack.MaxMessageBytes),
-	}
+	options := serverTuning().Options()
 	if method.Unary != nil {
 		return connect.NewUnaryHandler(method.FullName, serveUnary(method), options...)
 	}

@@ -24,7 +24,10 @@ type Stack struct {
 	Other stack.Stack
 }
 
-var _ stack.Stack = Stack{}
+var (
+	_ stack.Stack            = Stack{}
+	_ stack.SettingsReporter = Stack{}
+)
 
 // The options.
 const (

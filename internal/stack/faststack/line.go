@@ -8,7 +8,6 @@ import (
 	"net"
 	"slices"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"wirelab.dev/fastgrpc"
@@ -70,19 +69,10 @@ func (l *line) connect(ctx context.Context, more ...fastgrpc.ClientOption) (*fas
 	options := append(slices.Clip(more),
 		fastgrpc.WithTransportCredentials(insecure.NewCredentials()),
 		fastgrpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.open(ctx) }),
-		fastgrpc.WithDefaultCallOptions(
-			grpc.MaxCallRecvMsgSize(stack.MaxMessageBytes),
-			grpc.MaxCallSendMsgSize(stack.MaxMessageBytes),
-		),
 	)
+	options = append(options, l.clientTuning().Options()...)
 	if l.tls != nil {
 		options = append(options, fastgrpc.WithTransportCredentials(stack.ClientCredentials()))
-	}
-	if l.codec != codecVT {
-		options = append(options, fastgrpc.WithPlainProto())
-	}
-	if l.alias {
-		options = append(options, fastgrpc.WithAliasedResponses())
 	}
 	c, err := fastgrpc.NewClient("passthrough:///"+l.target.Address, options...)
 	if err != nil {
@@ -92,6 +82,7 @@ func (l *line) connect(ctx context.Context, more ...fastgrpc.ClientOption) (*fas
 		_ = c.Close() // err says what there is to say
 		return nil, l.explain(ctx, err)
 	}
+	l.dialer.Spoke(protocol)
 	return c, nil
 }
 

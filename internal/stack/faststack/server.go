@@ -56,16 +56,7 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fastgrpc server: %w", err)
 	}
-	options := []fastgrpc.ServerOption{
-		fastgrpc.MaxRecvMsgSize(stack.MaxMessageBytes),
-		fastgrpc.MaxSendMsgSize(stack.MaxMessageBytes),
-	}
-	if s.codec != codecVT {
-		options = append(options, fastgrpc.PlainProto())
-	}
-	if s.alias {
-		options = append(options, fastgrpc.AliasRequests())
-	}
+	options := s.serverTuning().Options()
 	if s.security.On {
 		identity, err := secure.Issue(s.security.Choice, secure.NoFlaw)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/tuning"
 )
 
 // caddy is Caddy's file server, as a process of its own that ends with this one's
@@ -54,6 +55,15 @@ http:// {
 	file_server
 }
 `
+
+// caddySettings are the differences of caddyfile from what Caddy does by itself.
+var caddySettings = []tuning.Setting{
+	{Side: tuning.Server, Name: "admin", Value: "off", Default: "localhost:2019", Why: "several servers may run at a time, and nobody changes them"},
+	{Side: tuning.Server, Name: "auto_https", Value: "off", Default: "on", Why: "the yardstick is cleartext"},
+	{Side: tuning.Server, Name: "persist_config", Value: "off", Default: "on", Why: "a trial leaves nothing behind"},
+	{Side: tuning.Server, Name: "servers.protocols", Value: "h1 h2c", Default: "h1 h2 h3", Why: "HTTP/2 in cleartext"},
+	{Side: tuning.Server, Name: "bind", Value: "a socket that it is handed", Default: "the address", Why: "no other process can take the port in between"},
+}
 
 // Listen implements stack.Server. It returns when Caddy answers.
 func (c *caddy) Listen(ctx context.Context, address string) (net.Addr, error) {

@@ -17,18 +17,21 @@ package filestack
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/tuning"
 )
 
 // Stack is a file server. The zero value is ready.
 type Stack struct{}
 
 var (
-	_ stack.Stack       = Stack{}
-	_ stack.KindLimiter = Stack{}
+	_ stack.Stack            = Stack{}
+	_ stack.KindLimiter      = Stack{}
+	_ stack.SettingsReporter = Stack{}
 )
 
 const (
@@ -82,6 +85,20 @@ func (Stack) NewClient(ctx context.Context, _ scenario.Variant, target stack.Tar
 		return nil, fmt.Errorf("file: %w", err)
 	}
 	return &client{base: "http://" + target.Address, wire: wire}, nil
+}
+
+// Settings implements stack.SettingsReporter.
+func (Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, error) {
+	all := append(stack.MessageLimit(stack.MaxMessageBytes), tuning.Setting{
+		Side: tuning.Client, Name: "bufio.NewReaderSize", Value: strconv.Itoa(readAhead), Default: "4096", Why: "several of HTTP/2's frames a read",
+	})
+	wire := httpwire.Settings(httpwire.ServerPlan{Version: httpwire.HTTP2}, httpwire.ClientPlan{
+		Version: httpwire.HTTP2, Connections: t.Connections, Lifecycle: httpwire.Lifecycle(t.Lifecycle), Dialer: stack.DialerOf(t),
+	})
+	if _, foreign := Program(v); foreign {
+		return append(append(all, caddySettings...), tuning.At(tuning.Client, wire)...), nil
+	}
+	return append(all, wire...), nil
 }
 
 // errOnlySends is what both ends say about calls that are not server streams.

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/tuning"
 )
 
 // What grpc-go's users may tune without leaving it, at both ends. Nothing is tuned
@@ -45,57 +47,95 @@ func tuningOptions() []scenario.Option {
 	}
 }
 
-type tuning struct {
+// changes are what a variant sets of it.
+type changes struct {
 	codec           string
 	freshMemory     bool
 	window, buffers int // 0: grpc-go's own
 }
 
-func readTuning(o *scenario.Options) tuning {
-	return tuning{
+func readChanges(o *scenario.Options) changes {
+	return changes{
 		codec: o.Text(codecKey), freshMemory: !o.On(poolKey),
 		window: scenario.Value[int](o, windowKey), buffers: scenario.Value[int](o, buffersKey),
 	}
 }
 
-func (l tuning) serverOptions() []grpc.ServerOption {
-	var options []grpc.ServerOption
-	switch l.codec {
+// Reasons, and what they have in common.
+const (
+	oneLimit   = "one message limit for all stacks"
+	unlimited  = "2147483647"
+	whyCodec   = "the variant's option codec"
+	whyPool    = "the variant's option recv-pool"
+	whyWindow  = "the variant's option window"
+	whyBuffers = "the variant's option buffers"
+)
+
+// server lists what is not grpc-go's default in a server, with the options that
+// make it so.
+func (c changes) serverTuning() tuning.List[grpc.ServerOption] {
+	var all tuning.List[grpc.ServerOption]
+	add := func(name string, value any, library, why string, apply grpc.ServerOption) {
+		all.Add(tuning.Setting{Side: tuning.Server, Name: "grpc." + name, Value: fmt.Sprint(value), Default: library, Why: why}, apply)
+	}
+	add("MaxRecvMsgSize", stack.MaxMessageBytes, "4194304", oneLimit, grpc.MaxRecvMsgSize(stack.MaxMessageBytes))
+	add("MaxSendMsgSize", stack.MaxMessageBytes, unlimited, oneLimit, grpc.MaxSendMsgSize(stack.MaxMessageBytes))
+	switch c.codec {
 	case codecVT1:
-		options = append(options, grpc.ForceServerCodec(firstCodec{}))
+		add("ForceServerCodec", "vtprotobuf", "package proto", whyCodec, grpc.ForceServerCodec(firstCodec{}))
 	case codecVT2:
-		options = append(options, grpc.ForceServerCodecV2(newSecondCodec()))
+		add("ForceServerCodecV2", "vtprotobuf", "package proto", whyCodec, grpc.ForceServerCodecV2(newSecondCodec()))
 	}
-	if l.freshMemory {
-		options = append(options, experimental.BufferPool(mem.NopBufferPool{}))
+	if c.freshMemory {
+		add("experimental.BufferPool", "none", "mem.DefaultBufferPool", whyPool, experimental.BufferPool(mem.NopBufferPool{}))
 	}
-	if l.window > 0 {
-		options = append(options, grpc.StaticStreamWindowSize(int32(l.window)), grpc.StaticConnWindowSize(int32(l.window)))
+	if c.window > 0 {
+		add("StaticStreamWindowSize", c.window, estimated, whyWindow, grpc.StaticStreamWindowSize(int32(c.window)))
+		add("StaticConnWindowSize", c.window, estimated, whyWindow, grpc.StaticConnWindowSize(int32(c.window)))
 	}
-	if l.buffers > 0 {
-		options = append(options, grpc.ReadBufferSize(l.buffers), grpc.WriteBufferSize(l.buffers))
+	if c.buffers > 0 {
+		add("ReadBufferSize", c.buffers, ioBuffer, whyBuffers, grpc.ReadBufferSize(c.buffers))
+		add("WriteBufferSize", c.buffers, ioBuffer, whyBuffers, grpc.WriteBufferSize(c.buffers))
 	}
-	return options
+	return all
 }
 
-func (l tuning) dialOptions() []grpc.DialOption {
-	var options []grpc.DialOption
-	switch l.codec {
+// Defaults of grpc-go, in its own words.
+const (
+	estimated = "65535, then as the bandwidth-delay product is estimated"
+	ioBuffer  = "32768"
+)
+
+// client is the same of a client.
+func (c changes) clientTuning() tuning.List[grpc.DialOption] {
+	var all tuning.List[grpc.DialOption]
+	add := func(name string, value any, library, why string, apply grpc.DialOption) {
+		all.Add(tuning.Setting{Side: tuning.Client, Name: "grpc." + name, Value: fmt.Sprint(value), Default: library, Why: why}, apply)
+	}
+	call := func(name string, value any, library, why string, apply grpc.CallOption) {
+		add(name, value, library, why, grpc.WithDefaultCallOptions(apply))
+	}
+	add("WithNoProxy", "set", "the environment's proxy", "a proxy would be measured in place of the wire", grpc.WithNoProxy())
+	call("MaxCallRecvMsgSize", stack.MaxMessageBytes, "4194304", oneLimit, grpc.MaxCallRecvMsgSize(stack.MaxMessageBytes))
+	call("MaxCallSendMsgSize", stack.MaxMessageBytes, unlimited, oneLimit, grpc.MaxCallSendMsgSize(stack.MaxMessageBytes))
+	switch c.codec {
 	case codecVT1:
-		options = append(options, grpc.WithDefaultCallOptions(grpc.ForceCodec(firstCodec{})))
+		call("ForceCodec", "vtprotobuf", "package proto", whyCodec, grpc.ForceCodec(firstCodec{}))
 	case codecVT2:
-		options = append(options, grpc.WithDefaultCallOptions(grpc.ForceCodecV2(newSecondCodec())))
+		call("ForceCodecV2", "vtprotobuf", "package proto", whyCodec, grpc.ForceCodecV2(newSecondCodec()))
 	}
-	if l.freshMemory {
-		options = append(options, experimental.WithBufferPool(mem.NopBufferPool{}))
+	if c.freshMemory {
+		add("experimental.WithBufferPool", "none", "mem.DefaultBufferPool", whyPool, experimental.WithBufferPool(mem.NopBufferPool{}))
 	}
-	if l.window > 0 {
-		options = append(options, grpc.WithStaticStreamWindowSize(int32(l.window)), grpc.WithStaticConnWindowSize(int32(l.window)))
+	if c.window > 0 {
+		add("WithStaticStreamWindowSize", c.window, estimated, whyWindow, grpc.WithStaticStreamWindowSize(int32(c.window)))
+		add("WithStaticConnWindowSize", c.window, estimated, whyWindow, grpc.WithStaticConnWindowSize(int32(c.window)))
 	}
-	if l.buffers > 0 {
-		options = append(options, grpc.WithReadBufferSize(l.buffers), grpc.WithWriteBufferSize(l.buffers))
+	if c.buffers > 0 {
+		add("WithReadBufferSize", c.buffers, ioBuffer, whyBuffers, grpc.WithReadBufferSize(c.buffers))
+		add("WithWriteBufferSize", c.buffers, ioBuffer, whyBuffers, grpc.WithWriteBufferSize(c.buffers))
 	}
-	return options
+	return all
 }
 
 // fastMessage is what vtprotobuf generates. Messages without it, such as those of

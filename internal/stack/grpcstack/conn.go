@@ -42,14 +42,9 @@ func (l *line) connect(ctx context.Context, target string, options ...grpc.DialO
 	if l.tls != nil {
 		credentials = stack.ClientCredentials()
 	}
-	c.ClientConn, err = grpc.NewClient(target, append(append(options, l.dialOptions()...),
+	c.ClientConn, err = grpc.NewClient(target, append(append(options, l.clientTuning().Options()...),
 		grpc.WithTransportCredentials(credentials),
-		grpc.WithNoProxy(), // what is measured is this wire, whatever the environment says
 		grpc.WithContextDialer(c.dial),
-		grpc.WithDefaultCallOptions(
-			grpc.MaxCallRecvMsgSize(stack.MaxMessageBytes),
-			grpc.MaxCallSendMsgSize(stack.MaxMessageBytes),
-		),
 	)...)
 	if err != nil {
 		return nil, errors.Join(l.explain(ctx, err), first.Close())
@@ -100,6 +95,7 @@ func (c *conn) await(ctx context.Context) error {
 		state := c.GetState()
 		switch state {
 		case connectivity.Ready:
+			c.line.dialer.Spoke(protocol)
 			return nil
 		case connectivity.TransientFailure, connectivity.Shutdown:
 			return errors.Join(errors.New("the peer does not speak HTTP/2"), c.why())

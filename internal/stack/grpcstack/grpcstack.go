@@ -13,10 +13,10 @@ package grpcstack
 import (
 	"context"
 	"slices"
-	"strconv"
 
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/tuning"
 )
 
 // Stack is grpc-go. The zero value is ready.
@@ -52,14 +52,14 @@ func (s Stack) ConnectionFor(v scenario.Variant) (mode scenario.Connection, fixe
 
 // options are a variant's, read.
 type options struct {
-	tuning
+	changes
 	connections int // 0: as many as the target says
 	security    stack.Security
 }
 
 func (s Stack) read(v scenario.Variant) (options, error) {
 	o := stack.ReadOptions(s, v)
-	read := options{tuning: readTuning(o), connections: scenario.Value[int](o, connectionsKey), security: stack.SecurityOf(o)}
+	read := options{changes: readChanges(o), connections: scenario.Value[int](o, connectionsKey), security: stack.SecurityOf(o)}
 	return read, o.Err()
 }
 
@@ -97,15 +97,23 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 	return stack.NewPerCall(l.single), nil
 }
 
-// Settings lists the few things that are not grpc-go's defaults. A connection a
-// call was measured with smaller buffers, without a resolver, retries, health
-// checks and idle timer, too: nothing of that could be told from chance.
-func (Stack) Settings(scenario.Variant) []stack.Setting {
-	limit := strconv.Itoa(stack.MaxMessageBytes)
-	const same = "one limit for all stacks"
-	return []stack.Setting{
-		{Side: "both", Name: "MaxRecvMsgSize", Value: limit, Default: "4194304", Why: same},
-		{Side: "both", Name: "MaxSendMsgSize", Value: limit, Default: "2147483647", Why: same},
-		{Side: "client", Name: "WithNoProxy", Value: "set", Default: "the environment's proxy", Why: "a proxy would be measured in place of the wire"},
+// Settings lists what is not grpc-go's default. A connection a call was measured
+// with smaller buffers, without a resolver, retries, health checks and idle timer,
+// too: nothing of that could be told from chance.
+func (s Stack) Settings(v scenario.Variant, _ stack.Target) ([]tuning.Setting, error) {
+	read, err := s.read(v)
+	if err != nil {
+		return nil, err
 	}
+	all := append(read.serverTuning().Settings(), read.clientTuning().Settings()...)
+	if read.security.On {
+		all = append(all, stack.HandshakeSetting("grpc.ConnectionTimeout", "2m0s"))
+	}
+	return append(all, dialerSetting), nil
+}
+
+// dialerSetting is what conn.go does with connections.
+var dialerSetting = tuning.Setting{
+	Side: tuning.Client, Name: "grpc.WithContextDialer", Value: "the laboratory's: net.Dialer, with TCP keepalive after 15s",
+	Default: "net.Dialer, with TCP keepalive as the system has it", Why: "connections of all stacks are opened, counted and timed alike",
 }

@@ -55,10 +55,7 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("grpc server: %w", err)
 	}
-	options := append(s.serverOptions(),
-		grpc.MaxRecvMsgSize(stack.MaxMessageBytes),
-		grpc.MaxSendMsgSize(stack.MaxMessageBytes),
-	)
+	options := s.serverTuning().Options()
 	if s.security.On {
 		identity, err := secure.Issue(s.security.Choice, secure.NoFlaw)
 		if err != nil {

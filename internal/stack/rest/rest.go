@@ -26,6 +26,7 @@ import (
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/tuning"
 )
 
 // Stack is one of this package's.
@@ -138,14 +139,14 @@ func (s Stack) CheckKind(_ scenario.Variant, kind stack.Kind) error {
 }
 
 // Settings implements stack.SettingsReporter.
-func (s Stack) Settings(scenario.Variant) []stack.Setting {
-	tuned := httpwire.TCPSettings(s.version())
-	if s == H3 {
-		tuned = httpwire.HTTP3Settings()
+func (s Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, error) {
+	security, codec, err := s.read(v)
+	if err != nil {
+		return nil, err
 	}
-	settings := make([]stack.Setting, 0, len(tuned))
-	for _, setting := range tuned {
-		settings = append(settings, stack.Setting(setting))
-	}
-	return settings
+	all := stack.MessageLimit(int(codec.most))
+	return append(all, httpwire.Settings(
+		httpwire.ServerPlan{Version: s.version(), Handshakes: security.Handshakes, TLS: security.Configured()},
+		httpwire.ClientPlan{Version: s.version(), Connections: t.Connections, Lifecycle: httpwire.Lifecycle(t.Lifecycle), TLS: security.Configured(), Dialer: stack.DialerOf(t)},
+	)...), nil
 }

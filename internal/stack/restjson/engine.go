@@ -14,18 +14,39 @@ import (
 
 	"wirelab.dev/internal/route"
 	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/tuning"
 )
 
 // quiet keeps Gin from printing its routes, once for the whole process: it has
 // no other switch.
 var quiet = sync.OnceFunc(func() { gin.SetMode(gin.ReleaseMode) })
 
-// newEngine is Gin with a route for each unary method.
-func newEngine(methods []*stack.Method, c codec) (http.Handler, error) {
+// bareEngine is Gin without routes.
+func bareEngine() *gin.Engine {
 	quiet()
 	engine := gin.New()
 	engine.HandleMethodNotAllowed = true
-	engine.UseRawPath = true // a slash in an id is the id's
+	engine.UseRawPath = true
+	return engine
+}
+
+// engineSettings lists what is not Gin's default.
+func engineSettings() []tuning.Setting {
+	used, library := bareEngine(), gin.New()
+	all := []tuning.Setting{
+		{Side: tuning.Server, Name: "gin.SetMode", Value: gin.Mode(), Default: gin.DebugMode, Why: "the debug mode prints every route"},
+		{Side: tuning.Server, Name: "gin.Logger, gin.Recovery", Value: "none", Default: "both, in gin.Default", Why: "what is measured is the wire, and not a terminal"},
+	}
+	return append(all, tuning.Differences(tuning.Server, "gin.Engine", used, library, tuning.Reasons{
+		"RouterGroup":            tuning.Unlisted,
+		"HandleMethodNotAllowed": {Why: "a wrong verb is told from a wrong path"},
+		"UseRawPath":             {Why: "a slash in an id is the id's"},
+	})...)
+}
+
+// newEngine is Gin with a route for each unary method.
+func newEngine(methods []*stack.Method, c codec) (http.Handler, error) {
+	engine := bareEngine()
 	var index []string
 	for _, method := range methods {
 		if method.Kind != stack.Unary {

@@ -19,11 +19,13 @@ package restjson
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/tuning"
 )
 
 // Stack is rest-json. The zero value is ready.
@@ -139,16 +141,15 @@ func (Stack) CheckKind(_ scenario.Variant, kind stack.Kind) error {
 }
 
 // Settings implements stack.SettingsReporter.
-func (s Stack) Settings(v scenario.Variant) []stack.Setting {
-	all := []stack.Setting{
-		{Side: "server", Name: "gin.Logger", Value: "none", Default: "one line a request, in gin.Default", Why: "what is measured is the wire, and not a terminal"},
-	}
+func (s Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, error) {
 	set, err := s.read(v)
 	if err != nil {
-		return all
+		return nil, err
 	}
-	for _, setting := range httpwire.TCPSettings(set.version) {
-		all = append(all, stack.Setting(setting))
-	}
-	return all
+	all := append(engineSettings(), stack.MessageLimit(stack.MaxMessageBytes)...)
+	all = append(all, tuning.Setting{Side: tuning.Both, Name: "HTTP body limit", Value: strconv.Itoa(maxBodyBytes), Default: "no limit", Why: "what the largest message takes as JSON, whose bytes are in base64"})
+	return append(all, httpwire.Settings(
+		httpwire.ServerPlan{Version: set.version, Handshakes: set.security.Handshakes, TLS: set.security.Configured()},
+		httpwire.ClientPlan{Version: set.version, Connections: t.Connections, Lifecycle: httpwire.Lifecycle(t.Lifecycle), TLS: set.security.Configured(), Dialer: stack.DialerOf(t)},
+	)...), nil
 }

@@ -128,6 +128,7 @@ func (c *client) dial(ctx context.Context) (*clientConn, error) {
 // give ends a call's turn.
 func (c *client) give(conn *clientConn) {
 	if conn.reusable {
+		conn.tell(c.dialer)
 		c.turns <- conn
 		return
 	}
@@ -200,7 +201,9 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	if ctx.Done() != nil {
 		release = context.AfterFunc(ctx, conn.interrupt)
 	}
+	conn.framing = spokenCalls
 	if plain {
+		conn.framing = spokenPlain
 		err = conn.callPlain(args, reply, wishes.maxAnswerBytes)
 	} else {
 		err = conn.call(callHead{method: method, timeout: timeoutOf(ctx), metadata: carried}, args, reply, wishes)

@@ -6,6 +6,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/stack"
 )
 
 // clientConn is one connection of a client. The call that holds it is the only
@@ -19,6 +21,8 @@ type clientConn struct {
 	interrupt func()
 	// reusable says that the last call ended where the next can begin.
 	reusable bool
+	// framing is that of the last call, and told that which the dialer knows of.
+	framing, told string
 }
 
 func newClientConn(raw net.Conn, pooled bool) *clientConn {
@@ -33,6 +37,20 @@ func (c *clientConn) send(frame []byte) error {
 	_, err := c.Write(frame)
 	c.inbox.shelf.put(frame)
 	return err
+}
+
+// The framings' names as protocols.
+const (
+	spokenPlain = "tcp-plain"
+	spokenCalls = "tcp-calls"
+)
+
+// tell tells the dialer of the framing that the peer has answered in, once.
+func (c *clientConn) tell(dialer *stack.Dialer) {
+	if c.framing != c.told {
+		c.told = c.framing
+		dialer.Spoke(c.framing)
+	}
 }
 
 // callPlain makes a call in the plain framing.

@@ -35,7 +35,7 @@ func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 		c.give(conn)
 		return nil, err
 	}
-	conn.reusable = false
+	conn.reusable, conn.framing = false, spokenCalls
 	s := &clientStream{
 		client: c, conn: conn, ctx: ctx, desc: desc, wishes: wishesOf(options),
 		ended: make(chan struct{}), gone: make(chan struct{}),

@@ -33,8 +33,9 @@ import (
 type Stack struct{}
 
 var (
-	_ stack.Stack       = Stack{}
-	_ stack.KindLimiter = Stack{}
+	_ stack.Stack            = Stack{}
+	_ stack.KindLimiter      = Stack{}
+	_ stack.SettingsReporter = Stack{}
 )
 
 // The options and their values.

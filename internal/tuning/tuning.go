@@ -1,0 +1,150 @@
+// Package tuning holds the settings of a stack that are not its library's
+// defaults, each with its reason.
+//
+// A setting is declared where it is applied, in one of two ways. Where a library
+// takes a struct, Differences compares the struct in use with the library's own:
+// what somebody sets is listed whether or not he remembers to declare it, and
+// only the reasons stand in a table. Where a library takes options, a List pairs
+// each option with its setting, and the options are taken from the list.
+//
+// This package must not know the libraries whose settings it compares.
+package tuning
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+)
+
+// The ends that a setting is of.
+const (
+	Server = "server"
+	Client = "client"
+	Both   = "both"
+)
+
+// Setting is one value that is not a library's default.
+type Setting struct {
+	Side    string `json:"side"` // server, client or both
+	Name    string `json:"name"` // as the library spells it
+	Value   string `json:"value"`
+	Default string `json:"default"`
+	Why     string `json:"why"`
+}
+
+// At is the settings of one end: server or client.
+func At(end string, all []Setting) []Setting {
+	var own []Setting
+	for _, s := range all {
+		if s.Side == end || s.Side == Both {
+			s.Side = end
+			own = append(own, s)
+		}
+	}
+	return own
+}
+
+// Join puts the settings of the two ends together. What both have is listed
+// once, as of both.
+func Join(server, client []Setting) []Setting {
+	all := slices.Clone(server)
+	for _, s := range client {
+		twin := s
+		twin.Side = Server
+		if i := slices.Index(all, twin); i >= 0 {
+			all[i].Side = Both
+			continue
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// List is settings, each with the options of a library that apply it.
+type List[O any] []struct {
+	Setting
+	Apply []O
+}
+
+// Add puts a setting on the list. Why is the reason.
+func (l *List[O]) Add(s Setting, apply ...O) {
+	*l = append(*l, struct {
+		Setting
+		Apply []O
+	}{s, apply})
+}
+
+// Options apply the settings.
+func (l List[O]) Options() []O {
+	var options []O
+	for _, entry := range l {
+		options = append(options, entry.Apply...)
+	}
+	return options
+}
+
+// Settings are those that the options apply.
+func (l List[O]) Settings() []Setting {
+	settings := make([]Setting, 0, len(l))
+	for _, entry := range l {
+		settings = append(settings, entry.Setting)
+	}
+	return settings
+}
+
+// Reason explains a field that is not as the library has it.
+type Reason struct {
+	Why string
+	// Value and Default, where they are set, say in words what a field cannot
+	// say of itself: what a function does, or what zero means to the library.
+	Value, Default string
+}
+
+// Unlisted is the reason of a field that sets nothing: it is what the struct is
+// about, as a server's handler, or only watches.
+var Unlisted = Reason{}
+
+// Reasons are those of a struct's fields, by name.
+type Reasons map[string]Reason
+
+// Differences lists the exported fields of used whose values are not those of
+// library, in the struct's order. A field without a reason is listed without one.
+func Differences[T any](end, name string, used, library *T, reasons Reasons) []Setting {
+	var settings []Setting
+	a, b := reflect.ValueOf(used).Elem(), reflect.ValueOf(library).Elem()
+	for i := range a.NumField() {
+		field := a.Type().Field(i)
+		reason, known := reasons[field.Name]
+		if !field.IsExported() || known && reason == Unlisted || same(a.Field(i), b.Field(i)) {
+			continue
+		}
+		s := Setting{Side: end, Name: name + "." + field.Name, Value: reason.Value, Default: reason.Default, Why: reason.Why}
+		if s.Value == "" {
+			s.Value = text(a.Field(i))
+		}
+		if s.Default == "" {
+			s.Default = text(b.Field(i))
+		}
+		settings = append(settings, s)
+	}
+	return settings
+}
+
+// same compares functions by where they begin, and everything else deeply.
+func same(a, b reflect.Value) bool {
+	if a.Kind() == reflect.Func {
+		return a.Pointer() == b.Pointer()
+	}
+	return reflect.DeepEqual(a.Interface(), b.Interface())
+}
+
+func text(v reflect.Value) string {
+	switch {
+	case v.Kind() == reflect.Func && v.IsNil(), v.Kind() == reflect.Pointer && v.IsNil(), v.Kind() == reflect.Interface && v.IsNil():
+		return "none"
+	case v.Kind() == reflect.Func:
+		return "set"
+	default:
+		return fmt.Sprint(v.Interface())
+	}
+}

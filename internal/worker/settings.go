@@ -1,0 +1,87 @@
+package worker
+
+import (
+	"math"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"strconv"
+
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/stack/catalog"
+	"wirelab.dev/internal/tuning"
+)
+
+// find is a variant and its stack.
+func find(variant string) (scenario.Variant, stack.Stack, error) {
+	v, err := scenario.ParseVariant(variant)
+	if err != nil {
+		return v, nil, err
+	}
+	s, err := catalog.Find(v.Stack)
+	return v, s, err
+}
+
+// serverSettings are those of the server that runs. Another program's process has
+// none of this one's.
+func (s *Spec) serverSettings(server stack.Server) ([]tuning.Setting, error) {
+	v, own, err := find(s.Stack)
+	if err != nil {
+		return nil, err
+	}
+	all, err := stack.SettingsOf(own, catalog.OwnOptions(v), stack.Target{})
+	all = tuning.At(tuning.Server, all)
+	if _, elsewhere := server.(stack.ExternalServer); !elsewhere {
+		all = append(all, processSettings(tuning.Server)...)
+	}
+	return all, err
+}
+
+// clientSettings are those of a client towards the target.
+func clientSettings(s stack.Stack, v scenario.Variant, spec *ClientSpec, t stack.Target) ([]tuning.Setting, error) {
+	all, err := stack.SettingsOf(s, catalog.OwnOptions(v), t)
+	all = append(tuning.At(tuning.Client, all), processSettings(tuning.Client)...)
+	if spec.Load.Model != closedLoop {
+		threads := runtime.GOMAXPROCS(0)
+		all = append(all, tuning.Setting{
+			Side: tuning.Client, Name: "GOMAXPROCS", Value: strconv.Itoa(threads), Default: strconv.Itoa(threads - spinningThread),
+			Why: "one more than CPUs: while a client spins towards its instant, the network poller has a thread that the kernel can wake",
+		})
+	}
+	return all, err
+}
+
+// spinningThread is what a client that waits for instants adds to GOMAXPROCS.
+const spinningThread = 1
+
+// Defaults of Go's runtime (package runtime, GOGC and MemProfileRate).
+const (
+	defaultGOGC       = 100
+	defaultMemProfile = 512 << 10
+)
+
+// processSettings are those of this process's runtime, as the runtime itself tells
+// them.
+func processSettings(end string) []tuning.Setting {
+	var all []tuning.Setting
+	add := func(name, value, library, why string) {
+		all = append(all, tuning.Setting{Side: end, Name: name, Value: value, Default: library, Why: why})
+	}
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+		add("GOMEMLIMIT", strconv.FormatInt(limit, 10), "no limit", "large calls in flight must not take the machine down")
+	}
+	gogc := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(gogc)
+	if percent := gogc[0].Value; percent.Kind() == metrics.KindUint64 && percent.Uint64() != defaultGOGC {
+		text := strconv.FormatUint(percent.Uint64(), 10)
+		if percent.Uint64() == math.MaxUint64 {
+			text = "off"
+		}
+		add("GOGC", text, strconv.Itoa(defaultGOGC), "the environment of wirelab sets it")
+	}
+	if rate := runtime.MemProfileRate; rate != defaultMemProfile {
+		add("runtime.MemProfileRate", strconv.Itoa(rate), strconv.Itoa(defaultMemProfile), "allocations are sampled only where they are asked for, and then all")
+	}
+	return all
+}
