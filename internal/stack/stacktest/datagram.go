@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -27,12 +28,14 @@ type datagramProxy struct {
 	front   *net.UDPConn
 	target  *net.UDPAddr
 	workers sync.WaitGroup
+	packets atomic.Int64 // from clients
 
 	mu     sync.Mutex
 	closed bool
 	silent bool
 	cut    bool                            // nothing passes either way
 	budget int                             // bytes that may still pass before the cut; negative: no limit
+	report func()                          // is told of the cut
 	backs  map[netip.AddrPort]*net.UDPConn // by client: what the server sees it as
 }
 
@@ -42,13 +45,14 @@ func newDatagramProxy(t testing.TB, target string) *datagramProxy {
 	if err != nil {
 		t.Fatalf("the proxy has no target: %v", err)
 	}
-	p := &datagramProxy{front: listenDatagrams(t), target: to, budget: -1, backs: map[netip.AddrPort]*net.UDPConn{}}
+	p := &datagramProxy{front: listenDatagrams(t), target: to, budget: -1, report: func() {}, backs: map[netip.AddrPort]*net.UDPConn{}}
 	p.workers.Go(p.forward)
 	t.Cleanup(p.close)
 	return p
 }
 
 func (p *datagramProxy) address() string { return p.front.LocalAddr().String() }
+func (p *datagramProxy) asked() int64    { return p.packets.Load() }
 
 func (p *datagramProxy) setSilent(silent bool) {
 	p.mu.Lock()
@@ -60,6 +64,13 @@ func (p *datagramProxy) cutAfter(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.budget = n
+}
+
+// whenCut has the next cut reported.
+func (p *datagramProxy) whenCut(report func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.report = report
 }
 
 func (p *datagramProxy) heal() {
@@ -87,6 +98,7 @@ func (p *datagramProxy) forward() {
 		if err != nil {
 			return
 		}
+		p.packets.Add(1)
 		if back := p.backOf(client); back != nil {
 			_, _ = back.Write(buffer[:n]) // datagrams may be lost
 		}
@@ -142,14 +154,16 @@ func (p *datagramProxy) permits(n int) bool {
 		return true
 	default:
 		p.cut = true
+		p.report()
 		return false
 	}
 }
 
 // rawDatagramPeer is rawPeer on UDP, where there is nothing to hang up.
-func rawDatagramPeer(t testing.TB, answer []byte) string {
+func rawDatagramPeer(t testing.TB, answer []byte) *peer {
 	t.Helper()
 	conn := listenDatagrams(t)
+	p := &peer{address: conn.LocalAddr().String()}
 	var worker sync.WaitGroup
 	worker.Go(func() {
 		buffer := make([]byte, largestDatagram)
@@ -161,11 +175,12 @@ func rawDatagramPeer(t testing.TB, answer []byte) string {
 			if answer != nil {
 				_, _ = conn.WriteToUDPAddrPort(answer, from)
 			}
+			p.asked.Add(1)
 		}
 	})
 	t.Cleanup(func() {
 		_ = conn.Close()
 		worker.Wait()
 	})
-	return conn.LocalAddr().String()
+	return p
 }

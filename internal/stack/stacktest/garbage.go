@@ -7,7 +7,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/stacktest/testpb"
@@ -61,8 +60,8 @@ func checkPeerSendsGarbage(t testing.TB, s Subject) {
 		t.Fatalf("dial: %v", err)
 	}
 	t.Cleanup(func() { _ = mute.Close() })
-	time.Sleep(10 * time.Millisecond) // the server has taken the mute one in
-	before := goroutines(s.label).count
+	expectFreshEcho(t, r, "after the mute one") // which the server has taken in before it
+	before := steady(func() int { return goroutines(s.label).count })
 
 	garbage := commonGarbage()
 	maps.Copy(garbage, s.Garbage)
@@ -82,15 +81,21 @@ func checkPeerSendsGarbage(t testing.TB, s Subject) {
 		_ = conn.Close()
 	}
 	expectEcho(t, stub, "the same client")
-	fresh, err := s.Stack.NewClient(bounded(t), s.Variant, s.target(stack.Target{Address: r.address}))
-	if err != nil {
-		t.Fatalf("NewClient after the garbage: %v", err)
-	}
-	expectEcho(t, testpb.NewTestServiceClient(fresh), "a fresh client")
-	if err := fresh.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
-	if after := settle(s.label, before); after > before {
+	expectFreshEcho(t, r, "a fresh client")
+	if after := settle(t, s.label, before); after > before {
 		t.Errorf("%d goroutines before the garbage, %d after it:\n%s", before, after, strings.Join(goroutines(s.label).stacks, "\n\n"))
+	}
+}
+
+// expectFreshEcho makes a call with a client of its own.
+func expectFreshEcho(t testing.TB, r *rig, body string) {
+	t.Helper()
+	client, err := r.subject.Stack.NewClient(bounded(t), r.subject.Variant, r.subject.target(stack.Target{Address: r.address}))
+	if err != nil {
+		t.Fatalf("NewClient: %v", err)
+	}
+	expectEcho(t, testpb.NewTestServiceClient(client), body)
+	if err := client.Close(); err != nil {
+		t.Errorf("Close: %v", err)
 	}
 }

@@ -29,7 +29,7 @@ func runGuarded(t testing.TB, s Subject, c check) {
 	t.Cleanup(func() {
 		defer pprof.SetGoroutineLabels(context.Background())
 		const self = 1
-		if left := settle(s.label, self); left > self {
+		if left := settle(t, s.label, self); left > self {
 			t.Errorf("%d goroutines were left behind:\n%s", left-self, strings.Join(goroutines(s.label).stacks, "\n\n"))
 		}
 	})
@@ -38,10 +38,13 @@ func runGuarded(t testing.TB, s Subject, c check) {
 
 // settle waits until no more than want goroutines carry the label, and returns
 // how many there are in the end.
-func settle(label string, want int) int {
-	for wait := time.Millisecond; ; wait *= 2 {
+func settle(t testing.TB, label string, want int) int {
+	t.Helper()
+	const longest = 50 * time.Millisecond
+	begin := time.Now()
+	for wait := time.Millisecond; ; wait = min(2*wait, longest) {
 		count := goroutines(label).count
-		if count <= want || wait > time.Second {
+		if count <= want || time.Since(begin) > patienceOf(t) {
 			return count
 		}
 		time.Sleep(wait)

@@ -31,8 +31,8 @@ func checkLeaks(t testing.TB, s Subject) {
 	goroutinesBefore := steady(func() int { return goroutines(s.label).count })
 	descriptorsBefore := steady(func() int { return descriptors(t) })
 	useAndClose(r, calls, atOnce)
-	expectAtMost(t, s, "goroutines", goroutinesBefore, func() int { return goroutines(s.label).count })
-	expectAtMost(t, s, "file descriptors", descriptorsBefore, func() int { return descriptors(t) })
+	expectAtMost(t, "goroutines", goroutinesBefore, func() int { return goroutines(s.label).count })
+	expectAtMost(t, "file descriptors", descriptorsBefore, func() int { return descriptors(t) })
 	if t.Failed() {
 		t.Logf("the goroutines:\n%s", strings.Join(goroutines(s.label).stacks, "\n\n"))
 	}
@@ -40,16 +40,12 @@ func checkLeaks(t testing.TB, s Subject) {
 
 // expectAtMost waits for a count to come down. On UDP a server may not hear of a
 // client that gave up in the middle of its handshake, where the machine is so
-// starved that it does not come to answer: then that is over when its patience
-// of ten seconds is.
-func expectAtMost(t testing.TB, s Subject, what string, before int, count func() int) {
+// starved that it does not come to answer: then the server drops it after ten
+// seconds.
+func expectAtMost(t testing.TB, what string, before int, count func() int) {
 	t.Helper()
-	limit := 2 * time.Second
-	if s.Datagrams {
-		limit = 12 * time.Second
-	}
 	for begin := time.Now(); count() > before; time.Sleep(5 * time.Millisecond) {
-		if time.Since(begin) > limit {
+		if time.Since(begin) > patienceOf(t) {
 			t.Errorf("%d %s before the calls and Close, %d after", before, what, count())
 			return
 		}

@@ -81,7 +81,7 @@ func checkShutdown(t testing.TB, s Subject) {
 	}
 	r.awaitServe()
 	promptly(t, "a call after Shutdown", func() {
-		_, err := stub.Unary(within(t, time.Second), &testpb.TestRequest{Body: []byte("late")})
+		_, err := stub.Unary(bounded(t), &testpb.TestRequest{Body: []byte("late")})
 		expectCode(t, err, codes.Unavailable)
 	})
 	if err := r.server.Close(); err != nil {

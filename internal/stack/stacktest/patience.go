@@ -3,30 +3,45 @@ package stacktest
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
 
-	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/stacktest/testpb"
 )
+
+// patience bounds whatever a check waits for. Only a failing check comes near it;
+// it is long because a starved machine must not fail a good stack.
+const patience = time.Minute
 
 // forever is longer than any check waits, and no longer, for the sake of a
 // stack that really waits for it.
 const forever = 2 * patience
 
+// patienceOf is patience, or less where the test knows that the stack is broken.
+func patienceOf(t testing.TB) time.Duration {
+	if impatient, is := t.(interface{ patience() time.Duration }); is {
+		return impatient.patience()
+	}
+	return patience
+}
+
+// checkDeadline doubles the deadline until it falls while the handler runs: on a
+// busy machine the first may pass before that.
 func checkDeadline(t testing.TB, s Subject) {
 	r := start(t, s)
 	stub := r.stub()
-	limit := 50 * time.Millisecond
-	if s.Lifecycle != stack.Kept {
-		limit *= 10 // a busy machine may take that long to open a connection
+	for limit := 50 * time.Millisecond; len(r.service.running) == 0; limit *= 2 {
+		if limit > patienceOf(t) {
+			t.Fatalf("a call with a deadline of %v did not reach the handler", limit/2)
+		}
+		promptly(t, fmt.Sprintf("a call with a deadline of %v", limit), func() {
+			_, err := stub.Unary(within(t, limit), &testpb.TestRequest{SleepNs: int64(forever)})
+			expectCode(t, err, codes.DeadlineExceeded)
+		})
 	}
-	promptly(t, fmt.Sprintf("a call with a deadline of %v", limit), func() {
-		_, err := stub.Unary(within(t, limit), &testpb.TestRequest{SleepNs: int64(forever)})
-		expectCode(t, err, codes.DeadlineExceeded)
-	})
 	if !s.lacks(t, Cancellation) || s.Lacks[Deadlines] == "" {
 		r.awaitEnded()
 	}
@@ -45,12 +60,12 @@ func checkDeadlineOnTheWire(t testing.TB, s Subject) {
 		left <- time.Until(deadline)
 		return &testpb.TestResponse{}, nil
 	})
-	if _, err := r.stub().Unary(within(t, time.Minute), &testpb.TestRequest{Body: []byte("x")}); err != nil {
-		t.Fatalf("a call with a deadline of a minute: %v", err)
+	if _, err := r.stub().Unary(within(t, time.Hour), &testpb.TestRequest{Body: []byte("x")}); err != nil {
+		t.Fatalf("a call with a deadline of an hour: %v", err)
 	}
 	got := <-left
-	if arrived := got > 50*time.Second && got <= time.Minute; arrived == without {
-		t.Errorf("the handler of a call with a deadline of a minute had %v left; is the wire said to lack deadlines? %v", got, without)
+	if arrived := got > 50*time.Minute && got <= time.Hour; arrived == without {
+		t.Errorf("the handler of a call with a deadline of an hour had %v left; is the wire said to lack deadlines? %v", got, without)
 	}
 }
 
@@ -87,15 +102,37 @@ func checkEndedBefore(t testing.TB, s Subject) {
 }
 
 // checkLateAnswer gives calls up before their answers come. A client that reads
-// on where it left off would hand such an answer to the next call.
+// on where it left off would hand such an answer to the next call. The handler
+// holds its answer back until the caller has given up; a caller that did so
+// before its call had reached the handler tries again with more time.
 func checkLateAnswer(t testing.TB, s Subject) {
-	const short, late = 10 * time.Millisecond, 100 * time.Millisecond // far enough apart for a busy machine
-	stub := start(t, s).stub()
-	for range 3 {
-		_, err := stub.Unary(within(t, short), &testpb.TestRequest{Body: []byte("late"), SleepNs: int64(late)})
+	const answers = 3
+	r := start(t, s)
+	var (
+		held atomic.Int64
+		gate atomic.Pointer[chan struct{}]
+	)
+	r.service.answerWith(func(_ context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
+		if string(in.Body) == "late" {
+			held.Add(1)
+			<-*gate.Load()
+		}
+		return &testpb.TestResponse{Body: in.Body}, nil
+	})
+	stub := r.stub()
+	for limit := 10 * time.Millisecond; held.Load() < answers; {
+		if limit > patienceOf(t) {
+			t.Fatalf("calls with deadlines of up to %v do not reach the handler", limit/2)
+		}
+		before, given := held.Load(), make(chan struct{})
+		gate.Store(&given)
+		_, err := stub.Unary(within(t, limit), &testpb.TestRequest{Body: []byte("late")})
 		expectCode(t, err, codes.DeadlineExceeded)
+		close(given)
 		expectEcho(t, stub, "mine")
+		if held.Load() == before {
+			limit *= 2
+		}
 	}
-	time.Sleep(late) // the last answer has come by now, if it ever does
 	expectEcho(t, stub, "mine")
 }

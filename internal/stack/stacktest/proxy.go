@@ -3,6 +3,7 @@ package stacktest
 import (
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -10,6 +11,8 @@ import (
 // commands touch only what flows back to the client.
 type proxy interface {
 	address() string
+	// asked is how often something came from a client.
+	asked() int64
 	// setSilent keeps answers from the client, or lets them go on. A stream
 	// holds them back, datagrams are lost.
 	setSilent(bool)
@@ -36,6 +39,7 @@ type streamProxy struct {
 	listener net.Listener
 	target   string
 	workers  sync.WaitGroup
+	requests atomic.Int64 // reads of something that a client sent
 
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -59,6 +63,7 @@ func newStreamProxy(t testing.TB, target string) *streamProxy {
 }
 
 func (p *streamProxy) address() string { return p.listener.Addr().String() }
+func (p *streamProxy) asked() int64    { return p.requests.Load() }
 
 func (p *streamProxy) setSilent(silent bool) {
 	p.mu.Lock()
@@ -118,7 +123,7 @@ func (p *streamProxy) accept() {
 		if !p.adopt(client, server) {
 			return
 		}
-		p.workers.Go(func() { p.pass(client, server, func(n int) int { return n }) })
+		p.workers.Go(func() { p.pass(client, server, p.count) })
 		p.workers.Go(func() { p.pass(server, client, p.permit) })
 	}
 }
@@ -155,6 +160,14 @@ func (p *streamProxy) pass(from, to net.Conn, permit func(int) int) {
 			return
 		}
 	}
+}
+
+// count lets n bytes of a client through.
+func (p *streamProxy) count(n int) int {
+	if n > 0 {
+		p.requests.Add(1)
+	}
+	return n
 }
 
 // permit waits while the proxy is silent, and takes n bytes from the budget.

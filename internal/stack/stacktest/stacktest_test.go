@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +36,7 @@ func TestSuiteBites(t *testing.T) {
 		says  string
 	}{
 		{"the deadline is ignored", "patience/deadline", faulty{invoke: ignoreDeadline}, "want DeadlineExceeded"},
+		{"a late answer goes to the next call", "patience/late-answer", faulty{invoke: readOnWhereLeft()}, `was answered with "late"`},
 		{"two answers are swapped", "unary/concurrent", faulty{invoke: answerTheCallBefore()}, "was answered with"},
 		{"an answer is merged", "unary/answer-replaces", faulty{invoke: mergeAnswer}, "merged"},
 		{"an answer stays in a reused buffer", "unary/concurrent", faulty{invoke: reuseBuffer()}, "was answered with"},
@@ -84,7 +87,7 @@ func TestSuiteHoldsALackToItsWord(t *testing.T) {
 // record runs one check on a stack and returns what it found.
 func record(t *testing.T, name string, s stack.Stack) []string {
 	t.Helper()
-	r := &recorder{TB: t}
+	r := &recorder{TB: t, known: !reflect.ValueOf(s).IsZero()}
 	r.run(func() {
 		runGuarded(r, Subject{Stack: s, Variant: scenario.Variant{Stack: "grpc"}}, check{name, checkNamed(t, name)})
 	})
@@ -104,9 +107,17 @@ func checkNamed(t *testing.T, name string) func(testing.TB, Subject) {
 // recorder is a testing.TB that keeps failures instead of failing.
 type recorder struct {
 	testing.TB
+	known    bool // that the stack is broken: what never comes need not be waited for
 	mu       sync.Mutex
 	failures []string
 	cleanups []func()
+}
+
+func (r *recorder) patience() time.Duration {
+	if r.known {
+		return time.Second
+	}
+	return patience
 }
 
 // run ends when f returns or fails for good, and its clean-ups have run.
@@ -251,6 +262,33 @@ func ignoreDeadline(client stack.Client, c call) error {
 		return status.Error(codes.Unavailable, err.Error())
 	}
 	return nil
+}
+
+// readOnWhereLeft gives a call the answer that the one before it did not wait for.
+func readOnWhereLeft() invoker {
+	type answer struct {
+		reply *testpb.TestResponse
+		err   error
+	}
+	var left atomic.Pointer[chan answer]
+	return func(client stack.Client, c call) error {
+		mine := make(chan answer, 1)
+		before := left.Load()
+		if before == nil {
+			before = &mine
+			theirs := call{context.WithoutCancel(c.ctx), c.method, c.args, &testpb.TestResponse{}, nil}
+			go func() { mine <- answer{theirs.reply.(*testpb.TestResponse), theirs.on(client)} }()
+		}
+		select {
+		case got := <-*before:
+			left.Store(nil)
+			proto.Merge(c.reply.(proto.Message), got.reply)
+			return got.err
+		case <-c.ctx.Done():
+			left.Store(before)
+			return status.FromContextError(c.ctx.Err()).Err()
+		}
+	}
 }
 
 func answerTheCallBefore() invoker {
