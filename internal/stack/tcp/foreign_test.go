@@ -31,7 +31,7 @@ func dialRaw(t testing.TB, address string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	conn.SetDeadline(time.Now().Add(patience))
 	return conn
 }
 

@@ -27,7 +27,6 @@ type server struct {
 	tls      *tls.Config // nil where connections come without TLS, or with the handshake done
 	methods  stack.Methods
 	only     *stack.Method // answers plain calls; nil where there is not one unary operation
-	patrol   time.Duration
 
 	ctx      context.Context // of all handlers
 	cancel   context.CancelFunc
@@ -46,8 +45,8 @@ var _ stack.TLSServer = (*server)(nil)
 func newServer(set settings) *server {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &server{
-		settings: set, patrol: patrolEvery,
-		ctx: ctx, cancel: cancel,
+		settings: set,
+		ctx:      ctx, cancel: cancel,
 		conns: map[*serverConn]struct{}{},
 	}
 }
@@ -245,24 +244,30 @@ func (s *server) stopListening() []*serverConn {
 	return conns
 }
 
-// patrolUntil closes the connections whose peers do not go on with a frame.
+// patrolUntil makes a round every so often.
 func (s *server) patrolUntil(over <-chan struct{}) {
-	ticker := time.NewTicker(s.patrol)
+	ticker := time.NewTicker(patrolEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-over:
 			return
 		case <-ticker.C:
+			s.round()
 		}
-		s.mu.Lock()
-		for c := range s.conns {
-			reading, writing := c.reading.lasts(), c.writing.lasts()
-			if reading || writing {
-				_ = c.raw.Close()
-			}
+	}
+}
+
+// round closes the connections whose peers have not gone on with a frame since
+// the last round.
+func (s *server) round() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		reading, writing := c.reading.lasts(), c.writing.lasts()
+		if reading || writing {
+			_ = c.raw.Close()
 		}
-		s.mu.Unlock()
 	}
 }
 

@@ -114,7 +114,7 @@ func TestUnreadMessagesAreDropped(t *testing.T) {
 	}
 	t.Cleanup(func() { client.Close() })
 	for turn := range 2 {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		stream, err := testpb.NewTestServiceClient(client).ClientStream(ctx)
 		if err != nil {
@@ -161,7 +161,7 @@ func TestClientCloseEndsStreams(t *testing.T) {
 			if status.Code(err) != codes.Canceled {
 				t.Errorf("the stream of a closed client ended with %v, want Canceled", err)
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(patience):
 			t.Fatal("the stream of a closed client goes on")
 		}
 	}
