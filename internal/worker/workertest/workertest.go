@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,8 +30,12 @@ type Peer struct {
 	Server, Client bool
 }
 
-// patience bounds every wait of the suite.
-const patience = 20 * time.Second
+// patience bounds every wait of the suite, and how long a client waits for its
+// last answers. Only a failing peer comes near it.
+const patience = time.Minute
+
+// clients is how many callers the suite's clients have.
+const clients = 3
 
 // Run holds the peer against the contract.
 func Run(t *testing.T, p Peer) {
@@ -59,8 +64,8 @@ func (p Peer) spec(role worker.Role, address string) worker.Spec {
 	}
 	if role == worker.ClientRole {
 		s.Client = &worker.ClientSpec{
-			Clients: 3, Connection: "per-worker", Seed: 1,
-			Load: worker.Load{Model: "closed", RequestsPerClient: 50, DrainNS: int64(time.Second)},
+			Clients: clients, Connection: "per-worker", Seed: 1,
+			Load: worker.Load{Model: "closed", RequestsPerClient: 50, DrainNS: int64(patience)},
 		}
 	}
 	return s
@@ -185,7 +190,7 @@ func (p Peer) clientOpenLoop(t *testing.T) {
 	spec := p.spec(worker.ClientRole, address)
 	spec.Client.Load = worker.Load{
 		Model: "open", RatePerSecond: 500, Arrivals: "constant",
-		DurationNS: int64(400 * time.Millisecond), DrainNS: int64(time.Second),
+		DurationNS: int64(400 * time.Millisecond), DrainNS: int64(patience),
 	}
 	result := p.measure(t, p.Command, spec)
 	checkResult(t, result, 200)
@@ -215,10 +220,9 @@ func (p Peer) clientInputEnds(t *testing.T) {
 	if _, err := client.Ready(p.context(t)); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
-	_ = client.Stop() // whether it calls that an error is its own affair
-	if took := time.Since(began); took > 3*time.Second {
-		t.Errorf("its input ended, and it went on for %v", took)
+	// Whether it calls that an error is its own affair.
+	if err := client.Stop(); err != nil && strings.Contains(err.Error(), "and was killed") {
+		t.Errorf("its input ended, and it went on: %v", err)
 	}
 	if result, err := client.Result(p.context(t)); err == nil {
 		t.Errorf("half a window is not a measurement, and yet it printed one: %+v", result.Client)
