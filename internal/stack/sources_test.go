@@ -58,7 +58,7 @@ func visits(t *testing.T, d *Dialer, address string, n int) (sources map[string]
 	defer listener.Close()
 	sources = map[string]int{}
 	for range n {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		conn, err := d.DialContext(ctx, "tcp", listener.Addr().String())
 		cancel()
 		if err != nil {

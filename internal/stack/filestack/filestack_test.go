@@ -62,7 +62,7 @@ func start(t *testing.T, text string) *rig {
 		t.Fatal(err)
 	}
 	testpb.RegisterTestServiceServer(r.server, r.handler)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	address, err := r.server.Listen(ctx, "127.0.0.1:0")
 	if errors.Is(err, stack.ErrUnsupported) {
@@ -74,7 +74,7 @@ func start(t *testing.T, text string) *rig {
 	served := make(chan error, 1)
 	go func() { served <- r.server.Serve() }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := errors.Join(r.server.Shutdown(ctx), <-served); err != nil {
 			t.Errorf("the server ended with %v", err)

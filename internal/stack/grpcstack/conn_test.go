@@ -40,7 +40,7 @@ func TestCausesOutliveGRPCGo(t *testing.T) {
 		if err := server.Close(); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		for failure.Of(err) != failure.Refused && ctx.Err() == nil { // the first may meet the connection's end
 			_, err = stub.Echo(ctx, &echopb.Payload{})

@@ -112,7 +112,7 @@ func dialOn(tb testing.TB, variant string, target stack.Target) stack.Client {
 
 func bounded(tb testing.TB) context.Context {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	tb.Cleanup(cancel)
 	return ctx
 }

@@ -127,7 +127,7 @@ func TestAnswerBeforeTheRequestEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	request := "POST /client-stream HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf-stream\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n\x00\x00\x00\x00\r\n0\r\n\r\n"
@@ -152,7 +152,7 @@ func exchangeRaw(t *testing.T, address, request string) string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, request); err != nil {
