@@ -124,6 +124,10 @@ func (j *job) open(plan lab.Plan, warnings []string) (*record.Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the scenario: %w", err)
 	}
+	declared, err := json.Marshal(declarations(j.scenario.Parts))
+	if err != nil {
+		return nil, fmt.Errorf("encode what stacks and workloads declare: %w", err)
+	}
 	machine, err := json.Marshal(host.Describe())
 	if err != nil {
 		return nil, fmt.Errorf("encode the host's description: %w", err)
@@ -133,7 +137,7 @@ func (j *job) open(plan lab.Plan, warnings []string) (*record.Run, error) {
 		Name: j.scenario.Name, Title: j.scenario.Title, Question: j.scenario.Question,
 		Started: now, Status: record.Running, Seed: j.scenario.Seed,
 		Trials: len(plan.Trials), Order: plan.Manifested(),
-		Scenario: asWritten, Host: machine, Warnings: warnings,
+		Scenario: asWritten, Declarations: declared, Host: machine, Warnings: warnings,
 	})
 }
 
@@ -148,8 +152,8 @@ func (a *app) publish(directory string, asJSON bool) (*analysis.Summary, error) 
 		"report.html": report.WriteHTML,
 		"cells.csv":   report.WriteCSV,
 	}
-	if name, has := report.ScenariosFile(seen.Summary); has {
-		files[name] = report.WriteScenarios
+	if name, has := report.StudyTableFile(seen.Summary); has {
+		files[name] = report.WriteStudyTable
 	}
 	for name, write := range files {
 		if err := writeFile(filepath.Join(directory, name), seen, write); err != nil {
@@ -181,7 +185,7 @@ func (a *app) print(seen *report.Run) error {
 		return err
 	}
 	fmt.Fprintf(a.stdout, "\nReport: %s\n", filepath.Join(seen.Directory, "report.html"))
-	if name, has := report.ScenariosFile(seen.Summary); has {
+	if name, has := report.StudyTableFile(seen.Summary); has {
 		fmt.Fprintf(a.stdout, "Scenarios: %s\n", filepath.Join(seen.Directory, name))
 	}
 	return nil
@@ -199,6 +203,9 @@ func (a *app) readRun(directory string) (*report.Run, error) {
 			return nil, err
 		}
 		records = append(records, &r)
+	}
+	if err := declareMissing(&run.Manifest); err != nil {
+		return nil, err
 	}
 	judged := analysis.Judge(records, a.limits)
 	summary, err := analysis.Summarize(&run.Manifest, judged)

@@ -11,7 +11,6 @@ import (
 
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
-	"wirelab.dev/studies"
 )
 
 func (a *app) runCommand() *cobra.Command {
@@ -75,12 +74,13 @@ init). An interrupted run goes on with --resume, and loses no finished trial.`,
 
 // readScenario finds a study by its name, or reads a file.
 func readScenario(name string) (*scenario.Scenario, error) {
-	data, err := studies.FS.ReadFile(name + studyEnding)
+	study, err := readStudy(name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return study, err
+	}
+	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		data, err = os.ReadFile(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s is neither a study (%s) nor a file", name, strings.Join(studyNames(), ", "))
-		}
+		return nil, fmt.Errorf("%s is neither a study (%s) nor a file", name, strings.Join(studyNames(), ", "))
 	}
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/report"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
@@ -28,6 +29,7 @@ func vocabulary() scenario.Vocabulary {
 		Sized:        sized,
 		CheckPayload: checkPayload,
 		CheckCarries: checkCarries,
+		CheckColumn:  report.CheckStudyColumn,
 	}
 }
 
@@ -76,6 +78,15 @@ func checkCarries(v scenario.Variant, text string) error {
 
 // studyEnding is what a study's file has behind its name.
 const studyEnding = ".yaml"
+
+// readStudy reads one of the program's own.
+func readStudy(name string) (*scenario.Scenario, error) {
+	data, err := studies.FS.ReadFile(name + studyEnding)
+	if err != nil {
+		return nil, err
+	}
+	return scenario.Parse(name, data, vocabulary())
+}
 
 func studyNames() []string {
 	files, err := studies.FS.ReadDir(".")

@@ -34,8 +34,8 @@ func answers(s *analysis.Summary) []string {
 	}
 	main := slices.MaxFunc(fields, func(a, b *field) int { return len(a.cells) - len(b.cells) })
 	doubts := invalid(s)
-	if isScenarios(s, fields) {
-		return slices.Concat(partial(s), claims(s), scenarios(s), doubts, caution(s))
+	if s.Report.Cases && len(fields) > 1 {
+		return slices.Concat(partial(s), claims(s), cases(s), doubts, caution(s))
 	}
 	var storms []string
 	for _, f := range fields {

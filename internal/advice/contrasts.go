@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/scenario"
 )
 
 // contrasts says what resumption buys, and then what each other choice of a
@@ -15,7 +16,7 @@ func contrasts(s *analysis.Summary) []string {
 	told := tellable(s.Contrasts)
 	var bought, cost []string
 	for _, c := range told {
-		effects := effectsOf(c)
+		effects := effectsOf(c, s.Declared.Stack(c.Stack).Option(c.Option).Contrast)
 		if effects == "" {
 			continue
 		}
@@ -67,33 +68,40 @@ func tellable(all []analysis.Contrast) []*analysis.Contrast {
 	return told
 }
 
-// worded is a metric and how a sentence calls it.
-type worded struct{ metric, words string }
+// metricWords are how a sentence calls what a contrast may change.
+var metricWords = map[string]string{
+	analysis.CPU:        "the CPU time",
+	analysis.Handshake:  "the handshake's time",
+	analysis.FirstByte:  "the time to the first byte",
+	analysis.Throughput: "the throughput",
+	analysis.P99:        "the P99",
+	analysis.ServerPeak: "the server's memory",
+}
 
-// effectsOf says what changed of the CPU time, the handshake and the throughput.
-// Early data goes before the handshake's end, so what it shortens is the time to
-// the first byte; a bound on handshakes is there for the memory and the tail.
-func effectsOf(c *analysis.Contrast) string {
-	metrics := []worded{{analysis.CPU, "the CPU time"}, {analysis.Handshake, "the handshake's time"}, {analysis.Throughput, "the throughput"}}
+// effectsOf says what changed: of the metrics that the option's stack declares, or
+// else of the CPU time, the handshake and the throughput. Early data goes before
+// the handshake's end, so what it shortens is the time to the first byte.
+func effectsOf(c *analysis.Contrast, declared *scenario.Contrast) string {
+	metrics := []string{analysis.CPU, analysis.Handshake, analysis.Throughput}
 	switch {
-	case c.Option == analysis.ByConnection && c.To == "0rtt":
-		metrics[1] = worded{analysis.FirstByte, "the time to the first byte"}
-	case c.Option == analysis.ByAdmission:
-		metrics = []worded{{analysis.ServerPeak, "the server's memory"}, {analysis.P99, "the P99"}, {analysis.Throughput, "the throughput"}}
+	case c.Option == analysis.ByConnection && c.To == string(scenario.Early):
+		metrics = []string{analysis.CPU, analysis.FirstByte, analysis.Throughput}
+	case declared != nil && len(declared.Metrics) > 0:
+		metrics = declared.Metrics
 	}
 	var saved, changed, alike, open []string
 	for _, m := range metrics {
-		e, measured := c.Of(m.metric)
+		e, measured := c.Of(m)
 		switch {
 		case !measured:
 		case e.Verdict == analysis.Equivalent:
-			alike = append(alike, m.words)
+			alike = append(alike, metricWords[m])
 		case e.Verdict == analysis.Undecided:
-			open = append(open, m.words)
-		case e.Verdict == analysis.Less && m.metric != analysis.Throughput:
-			saved = append(saved, between(saving(e.Ratio), percent)+" of "+m.words)
+			open = append(open, metricWords[m])
+		case e.Verdict == analysis.Less && m != analysis.Throughput:
+			saved = append(saved, between(saving(e.Ratio), percent)+" of "+metricWords[m])
 		default:
-			changed = append(changed, between(e.Ratio, number)+" times "+m.words)
+			changed = append(changed, between(e.Ratio, number)+" times "+metricWords[m])
 		}
 	}
 	var parts []string

@@ -6,6 +6,7 @@ import (
 
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
 )
 
 // reconnecting is a study with a connection a request: h1 and h3 survive, the
@@ -49,6 +50,9 @@ func reconnecting() *analysis.Summary {
 		stack, _, _ := strings.Cut(base, ":")
 		return analysis.Contrast{Part: "storm", Stack: stack, Option: option, Base: base, From: from, To: to, RequestBytes: 256, Clients: 500, Pairs: 3, Effects: effects}
 	}
+	s.Declared.Stacks = []scenario.Declaration{{Name: "h3", Options: []scenario.Option{
+		{Key: "handshakes", Contrast: &scenario.Contrast{Metrics: []string{analysis.ServerPeak, analysis.P99, analysis.Throughput}}},
+	}}}
 	s.Contrasts = []analysis.Contrast{
 		contrast(analysis.ByConnection, "h1:conn=new,tls=on", "new", "resumed",
 			effect(analysis.CPU, 0.58, analysis.Less), effect(analysis.Handshake, 0.61, analysis.Less), effect(analysis.Throughput, 1.72, analysis.More)),
@@ -56,11 +60,11 @@ func reconnecting() *analysis.Summary {
 			effect(analysis.CPU, 0.72, analysis.Less), effect(analysis.Throughput, 1.1, analysis.Undecided)),
 		contrast(analysis.ByConnection, "h3:conn=new", "new", "0rtt",
 			effect(analysis.CPU, 0.75, analysis.Less), effect(analysis.Handshake, 1.01, analysis.Equivalent), effect(analysis.FirstByte, 0.5, analysis.Less)),
-		contrast(analysis.ByCertificate, "h1:conn=new,tls=on", "ecdsa", "rsa",
+		contrast("cert", "h1:conn=new,tls=on", "ecdsa", "rsa",
 			effect(analysis.CPU, 2.2, analysis.More), effect(analysis.Throughput, 0.45, analysis.Less)),
-		contrast(analysis.ByCertificate, "h1:conn=new,group=x25519,tls=on", "ecdsa", "rsa", effect(analysis.CPU, 3, analysis.More)),
-		contrast(analysis.ByGroup, "h1:conn=new,tls=on", "x25519mlkem768", "x25519", effect(analysis.CPU, 1, analysis.Equivalent)),
-		contrast(analysis.ByAdmission, "h3:conn=new", "unbounded", "64",
+		contrast("cert", "h1:conn=new,group=x25519,tls=on", "ecdsa", "rsa", effect(analysis.CPU, 3, analysis.More)),
+		contrast("group", "h1:conn=new,tls=on", "x25519mlkem768", "x25519", effect(analysis.CPU, 1, analysis.Equivalent)),
+		contrast("handshakes", "h3:conn=new", "unbounded", "64",
 			effect(analysis.ServerPeak, 0.33, analysis.Less), effect(analysis.P99, 0.7, analysis.Less), effect(analysis.CPU, 0.5, analysis.Less)),
 	}
 	few := s.Contrasts[0]

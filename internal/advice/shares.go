@@ -7,21 +7,13 @@ import (
 	"wirelab.dev/internal/analysis"
 )
 
-// layerNames say what is exchanged for what.
-var layerNames = map[analysis.Layer]string{
-	analysis.Library:   "the library (net/http's requests for gRPC's, both over HTTP/2)",
-	analysis.Encoding:  "the encoding (JSON for protobuf)",
-	analysis.HTTP:      "the wire (HTTP/1.1 for HTTP/2)",
-	analysis.Framework: "the framework (Gin, resource paths and encoding/json)",
-}
-
 var shareNames = map[string]string{
 	analysis.CPU:        "CPU time a request, of both ends,",
 	analysis.Throughput: "throughput",
 	analysis.Mean:       "the mean time of a call",
 }
 
-// shares says how the difference between gRPC and REST as people write it comes
+// shares says how the difference between a part's first variant and its last comes
 // about: by CPU time, and by throughput and time as far as these differ at all.
 func shares(s *analysis.Summary) []string {
 	var sentences []string
@@ -56,7 +48,7 @@ func shareSentence(d analysis.Shares) string {
 	}
 	texts := make([]string, len(d.Steps))
 	for i, step := range d.Steps {
-		texts[i] = layerNames[step.Layer] + " "
+		texts[i] = step.Change + " "
 		switch {
 		case step.Share.Interval == nil || !step.Decided:
 			texts[i] += fmt.Sprintf("undecided, %s", between(step.Share, share))

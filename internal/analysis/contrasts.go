@@ -7,18 +7,13 @@ import (
 
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
-	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stats"
 )
 
-// The options whose choice is contrasted.
-const (
-	ByConnection  = "conn" // the mode, from the option or from the part
-	ByCertificate = "cert"
-	ByGroup       = "group"
-	ByTLS         = "tls"
-	ByAdmission   = "handshakes"
-)
+// ByConnection is the contrast of connection modes, which every stack has: the
+// mode comes from the option or from the part. Further contrasts are of the
+// options of which a stack declares it.
+const ByConnection = scenario.ConnectionOption
 
 // The figures of a contrast, besides Throughput and P99.
 const (
@@ -40,11 +35,11 @@ const (
 type Contrast struct {
 	Part          string      `json:"part"`
 	Stack         string      `json:"stack"`
-	Option        string      `json:"option" jsonschema:"enum=conn,enum=cert,enum=group,enum=tls,enum=handshakes"` // which differs
-	Base          string      `json:"base"`                                                                        // a variant
-	Changed       string      `json:"changed"`                                                                     // a variant
-	From          string      `json:"from"`                                                                        // the base's value of the option
-	To            string      `json:"to"`                                                                          // the changed one's
+	Option        string      `json:"option"`  // which differs
+	Base          string      `json:"base"`    // a variant
+	Changed       string      `json:"changed"` // a variant
+	From          string      `json:"from"`    // the base's value of the option
+	To            string      `json:"to"`      // the changed one's
 	Workload      string      `json:"workload"`
 	RequestBytes  int         `json:"request_bytes"`
 	ResponseBytes int         `json:"response_bytes"`
@@ -70,16 +65,6 @@ func (c *Contrast) Of(metric string) (Effect, bool) {
 		}
 	}
 	return Effect{}, false
-}
-
-// choices are the options that are contrasted, with the value of a variant that
-// does not set them.
-var choices = []struct{ key, usual string }{
-	{ByConnection, ""}, // a point always has a mode
-	{ByCertificate, secure.Certificates()[0]},
-	{ByGroup, secure.Groups()[0]},
-	{ByTLS, "off"},
-	{ByAdmission, "unbounded"},
 }
 
 // modesFrom ranks the connection modes that a contrast may start from: what
@@ -112,29 +97,31 @@ func peakOfServer(t trial) float64 {
 // chosen is a point with what it chose.
 type chosen struct {
 	point  *point
-	values []string // as choices has them
-	rest   string   // all other options
+	values map[string]string // by option
+	usual  map[string]string
+	rest   string // all other options
 }
 
 // findContrasts holds every choice against the default, wherever two variants
 // of a stack differ in nothing else.
-func findContrasts(points []*point) []Contrast {
+func findContrasts(s *study, points []*point) []Contrast {
 	var all []Contrast
 	var bases, changed []*point
+	options := s.contrasted()
 	for _, rivals := range groupBy(points, (*point).contest) {
 		var sides []chosen
 		for _, p := range rivals {
-			if c, ok := choiceOf(p); ok && len(p.valid()) > 0 {
+			if c, ok := s.choiceOf(p); ok && len(p.valid()) > 0 {
 				sides = append(sides, c)
 			}
 		}
-		for i, choice := range choices {
+		for _, option := range options {
 			for _, to := range sides {
-				from, ok := baseOf(sides, to, i)
+				from, ok := baseOf(sides, to, option)
 				if !ok {
 					continue
 				}
-				all = append(all, newContrast(from, to, i, choice.key))
+				all = append(all, newContrast(from, to, option))
 				bases, changed = append(bases, from.point), append(changed, to.point)
 			}
 		}
@@ -165,36 +152,53 @@ func findContrasts(points []*point) []Contrast {
 	return slices.DeleteFunc(all, func(c Contrast) bool { return len(c.Effects) == 0 })
 }
 
-func choiceOf(p *point) (chosen, bool) {
+// contrasted are the options that some stack contrasts, each once.
+func (s *study) contrasted() []string {
+	keys := []string{ByConnection}
+	for _, stack := range s.Stacks {
+		for _, option := range stack.Options {
+			if option.Contrast != nil && !slices.Contains(keys, option.Key) {
+				keys = append(keys, option.Key)
+			}
+		}
+	}
+	return keys
+}
+
+func (s *study) choiceOf(p *point) (chosen, bool) {
 	v, err := scenario.ParseVariant(p.cell.Variant)
 	if err != nil {
 		return chosen{}, false // a name from elsewhere: it has no options that we know
 	}
-	c := chosen{point: p}
-	for _, choice := range choices {
-		value, _ := v.Get(choice.key)
-		if choice.key == ByConnection {
-			value = p.cell.Connection
+	c := chosen{point: p, values: map[string]string{ByConnection: p.cell.Connection}, usual: map[string]string{}}
+	for _, option := range s.Stack(v.Stack).Options {
+		if option.Contrast == nil {
+			continue
 		}
-		c.values = append(c.values, cmp.Or(value, choice.usual))
-		v.Options = slices.DeleteFunc(v.Options, func(s scenario.Setting) bool { return s.Key == choice.key })
+		value, _ := v.Get(option.Key)
+		c.usual[option.Key] = cmp.Or(option.Contrast.Unset, option.Default)
+		c.values[option.Key] = cmp.Or(value, c.usual[option.Key])
 	}
+	v.Options = slices.DeleteFunc(v.Options, func(set scenario.Setting) bool {
+		_, contrasted := c.values[set.Key]
+		return contrasted
+	})
 	c.rest = v.String()
 	return c, true
 }
 
-// baseOf is the point that to is held against for one of the choices.
-func baseOf(sides []chosen, to chosen, place int) (chosen, bool) {
-	candidates := []string{choices[place].usual}
-	if choices[place].key == ByConnection {
+// baseOf is the point that to is held against for one of its options.
+func baseOf(sides []chosen, to chosen, option string) (chosen, bool) {
+	candidates := []string{to.usual[option]}
+	if option == ByConnection {
 		candidates = modesFrom
 	}
 	for _, value := range candidates {
-		if to.values[place] == value {
-			return chosen{}, false // it is the base itself
+		if to.values[option] == value {
+			return chosen{}, false // it is the base itself, or its stack has no such option
 		}
 		for _, from := range sides {
-			if from.rest == to.rest && from.values[place] == value && sameBut(place, from.values, to.values) {
+			if from.rest == to.rest && from.values[option] == value && sameBut(option, from.values, to.values) {
 				return from, true
 			}
 		}
@@ -202,22 +206,22 @@ func baseOf(sides []chosen, to chosen, place int) (chosen, bool) {
 	return chosen{}, false
 }
 
-func sameBut(place int, a, b []string) bool {
-	for i := range a {
-		if i != place && a[i] != b[i] {
+func sameBut(option string, a, b map[string]string) bool {
+	for key, value := range a {
+		if key != option && b[key] != value {
 			return false
 		}
 	}
 	return true
 }
 
-func newContrast(from, to chosen, place int, key string) Contrast {
+func newContrast(from, to chosen, option string) Contrast {
 	cell := to.point.cell
 	ofBase, _ := pairs(from.point, to.point, throughput)
 	return Contrast{
-		Part: cell.Part, Stack: cell.Stack, Option: key,
+		Part: cell.Part, Stack: cell.Stack, Option: option,
 		Base: from.point.cell.Variant, Changed: cell.Variant,
-		From: from.values[place], To: to.values[place],
+		From: from.values[option], To: to.values[option],
 		Workload: cell.Workload, RequestBytes: cell.RequestBytes, ResponseBytes: cell.ResponseBytes,
 		Clients: cell.Clients, Load: to.point.contest().load,
 		Pairs: len(ofBase),

@@ -28,9 +28,6 @@ type LimitEffect struct {
 	P99WithUS         float64 `json:"p99_with_us" jsonschema:"nullable"` // of response time
 }
 
-// limitOption is the option that bounds the calls in flight, of any stack.
-const limitOption = "inflight"
-
 // limitEffects holds each variant with a limit against the one that differs in
 // nothing else.
 func limitEffects(points []*point) []LimitEffect {
@@ -57,7 +54,7 @@ func withoutLimit(name string) (rest string, limit int, limited bool) {
 	if err != nil {
 		return "", 0, false // a name from elsewhere: it has no options that we know
 	}
-	value, set := v.Get(limitOption)
+	value, set := v.Get(scenario.InFlightOption)
 	if !set {
 		return "", 0, false
 	}
@@ -65,7 +62,7 @@ func withoutLimit(name string) (rest string, limit int, limited bool) {
 	if err != nil {
 		return "", 0, false
 	}
-	v.Options = slices.DeleteFunc(v.Options, func(s scenario.Setting) bool { return s.Key == limitOption })
+	v.Options = slices.DeleteFunc(v.Options, func(s scenario.Setting) bool { return s.Key == scenario.InFlightOption })
 	return v.String(), limit, true
 }
 

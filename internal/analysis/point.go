@@ -8,7 +8,10 @@ import (
 // point is a cell with its trials, of which the rest of the package is a
 // reading.
 type point struct {
-	cell   record.Cell
+	cell record.Cell
+	// withoutConnections is the variant without what it says of connections.
+	withoutConnections string
+
 	trials []trial
 	// merged holds the response times of the valid trials together.
 	merged *latency.Histogram

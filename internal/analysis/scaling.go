@@ -3,10 +3,8 @@ package analysis
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stats"
 )
 
@@ -24,10 +22,6 @@ type Scaling struct {
 	Diagnosis    Diagnosis       `json:"diagnosis"`
 }
 
-// sweepers are the workloads whose calls ask for nothing: whoever sends them
-// asks how far a wire scales.
-var sweepers = []string{"ping", "chat"}
-
 // IsSweep tells whether the run asks how throughput follows the calls in
 // flight, and nothing else.
 func (s *Summary) IsSweep() bool {
@@ -35,16 +29,11 @@ func (s *Summary) IsSweep() bool {
 		return false
 	}
 	for _, c := range s.Cells {
-		if !isSweeper(c.Workload) {
+		if !s.Declared.Workload(c.Workload).Sweep {
 			return false
 		}
 	}
 	return true
-}
-
-func isSweeper(workload string) bool {
-	name, _, _ := strings.Cut(workload, ":")
-	return slices.Contains(sweepers, name)
 }
 
 // ScalingPoint is one number of calls in flight.
@@ -112,7 +101,7 @@ const (
 // scalings reads every curve of a closed loop over at least two concurrencies
 // whose calls ask for nothing. For others a fit would take time that nobody has
 // asked to spend: it is made some hundred times for its interval.
-func scalings(points []*point, seed uint64) []Scaling {
+func scalings(s *study, points []*point, seed uint64) []Scaling {
 	var all []Scaling
 	atAnyConcurrency := func(p *point) record.Cell {
 		cell := p.cell
@@ -121,7 +110,7 @@ func scalings(points []*point, seed uint64) []Scaling {
 	}
 	for _, course := range groupBy(points, atAnyConcurrency) {
 		course = slices.DeleteFunc(slices.Clone(course), func(p *point) bool { return len(p.valid()) == 0 })
-		if len(course) < 2 || course[0].cell.Load.Model != "closed" || !isSweeper(course[0].cell.Workload) {
+		if len(course) < 2 || course[0].cell.Load.Model != "closed" || !s.Workload(course[0].cell.Workload).Sweep {
 			continue
 		}
 		slices.SortFunc(course, func(a, b *point) int { return cmp.Compare(a.cell.Clients, b.cell.Clients) })
@@ -256,9 +245,8 @@ func (d *Diagnosis) wire(trials []trial) {
 // rivals looks for variants that differ in nothing but their connections, and
 // have more of them.
 func (d *Diagnosis) rivals(p *point, points []*point) {
-	own := withoutConnection(p.cell.Variant)
 	for _, rival := range points {
-		if rival == p || rival.contest() != p.contest() || withoutConnection(rival.cell.Variant) != own || len(rival.valid()) == 0 {
+		if rival == p || rival.contest() != p.contest() || rival.withoutConnections != p.withoutConnections || len(rival.valid()) == 0 {
 			continue
 		}
 		connections := over(rival.valid(), opened).Value
@@ -270,14 +258,4 @@ func (d *Diagnosis) rivals(p *point, points []*point) {
 			d.Gain, d.Better, d.BetterConnections = &gain, rival.cell.Variant, int(connections)
 		}
 	}
-}
-
-// withoutConnection is a variant's name without what it says of connections.
-func withoutConnection(name string) string {
-	v, err := scenario.ParseVariant(name)
-	if err != nil {
-		return name
-	}
-	v.Options = slices.DeleteFunc(slices.Clone(v.Options), func(s scenario.Setting) bool { return s.Key == "conn" || s.Key == "conns" })
-	return v.String()
 }

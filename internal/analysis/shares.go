@@ -4,37 +4,12 @@ import (
 	"math"
 	"slices"
 
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stats"
 )
 
-// Layer is one of the things in which REST with JSON on a framework differs
-// from gRPC.
-type Layer string
-
-// The layers, in the order in which they are exchanged.
-const (
-	Library   Layer = "library"   // gRPC's by plain HTTP requests, both over HTTP/2
-	Encoding  Layer = "encoding"  // protobuf by JSON
-	HTTP      Layer = "http"      // HTTP/2 by HTTP/1.1
-	Framework Layer = "framework" // plain handlers by a framework, with resource paths and its own JSON
-)
-
-// rungs are the variants on the way from gRPC to REST as people write it: from
-// one to the next a single layer is exchanged.
-var rungs = []struct {
-	stack, codec string
-	layer        Layer // that was exchanged to come here
-}{
-	{"grpc", "", ""},
-	{"h2", "", Library},
-	{"h2", "json", Encoding},
-	{"h1", "json", HTTP},
-	{"rest-json", "", Framework},
-}
-
-// Shares tells how a difference between two variants comes about, layer by
-// layer. Ratios multiply, so the shares are of the logarithm of the ratio.
+// Shares says how the difference between a part's first variant and its last
+// comes about, change by change. Ratios multiply, so the shares are of the
+// logarithm of the ratio.
 type Shares struct {
 	Part         string
 	Workload     string
@@ -50,13 +25,13 @@ type Shares struct {
 	Steps   []ShareStep
 }
 
-// ShareStep is one layer's part.
+// ShareStep is one change's part.
 type ShareStep struct {
-	Layer    Layer
+	Change   string // as the scenario says
 	From, To string // variants
 	Ratio    Figure
 	Decided  bool   // the ratio is beyond doubt not 1
-	Share    Figure // below zero where the layer makes up for others
+	Share    Figure // below zero where the change makes up for others
 }
 
 // shared are the figures whose differences are shared out.
@@ -69,20 +44,24 @@ var shared = []struct {
 	{Mean, meanResponse},
 }
 
-// findShares looks for all rungs side by side at one point.
-func findShares(points []*point) []Shares {
+// findShares looks for all variants of a part with changes, side by side at one
+// point.
+func findShares(s *study, points []*point) []Shares {
 	var all []Shares
 	for _, rivals := range groupBy(points, (*point).contest) {
-		for _, first := range rivals {
-			ladder := ladderFrom(first, rivals)
-			if ladder == nil {
+		for _, c := range s.changes {
+			if c.part != rivals[0].cell.Part {
+				continue
+			}
+			measured := c.measured(rivals)
+			if measured == nil {
 				continue
 			}
 			for _, f := range shared {
-				if !tells(first.cell.Load.Model, f.name) {
+				if !tells(rivals[0].cell.Load.Model, f.name) {
 					continue
 				}
-				if s, ok := sharesOf(ladder, f.of); ok {
+				if s, ok := sharesOf(measured, c.texts, f.of); ok {
 					s.Metric = f.name
 					all = append(all, s)
 				}
@@ -92,55 +71,35 @@ func findShares(points []*point) []Shares {
 	return all
 }
 
-// ladderFrom is nil where first is not the lowest rung, or another is missing.
-// All must be set to the same in what is not exchanged.
-func ladderFrom(first *point, rivals []*point) []*point {
-	var ladder []*point
-	_, _, common := rungOf(first)
-	for _, rung := range rungs {
-		i := slices.IndexFunc(rivals, func(p *point) bool {
-			stack, codec, rest := rungOf(p)
-			return stack == rung.stack && codec == rung.codec && rest == common && len(p.valid()) > 0
-		})
+// measured are the points of the variants, in their order; nil where one has no
+// valid trial.
+func (c *changes) measured(rivals []*point) []*point {
+	var found []*point
+	for _, variant := range c.variants {
+		i := slices.IndexFunc(rivals, func(p *point) bool { return p.cell.Variant == variant && len(p.valid()) > 0 })
 		if i < 0 {
 			return nil
 		}
-		ladder = append(ladder, rivals[i])
+		found = append(found, rivals[i])
 	}
-	if ladder[0] != first {
-		return nil
-	}
-	return ladder
+	return found
 }
 
-// rungOf takes a variant apart into what is exchanged and the rest.
-func rungOf(p *point) (stack, codec, rest string) {
-	v, err := scenario.ParseVariant(p.cell.Variant)
-	if err != nil {
-		return "", "", "" // a name from elsewhere stands on no ladder
-	}
-	stack = v.Stack
-	codec, _ = v.Get("codec")
-	v.Stack = ""
-	v.Options = slices.DeleteFunc(v.Options, func(s scenario.Setting) bool { return s.Key == "codec" })
-	return stack, codec, v.String()
-}
-
-// sharesOf is false where the figure was not measured on every rung.
-func sharesOf(ladder []*point, of metric) (Shares, bool) {
-	logs := logsOf(ladder, of)
+// sharesOf is false where the figure was not measured of every variant.
+func sharesOf(variants []*point, changes []string, of metric) (Shares, bool) {
+	logs := logsOf(variants, of)
 	if len(logs[0]) == 0 {
 		return Shares{}, false
 	}
-	first, last := ladder[0], ladder[len(ladder)-1]
+	first, last := variants[0], variants[len(variants)-1]
 	total := differences(logs[len(logs)-1], logs[0])
 	s := Shares{
 		Part: first.cell.Part, Workload: first.cell.Workload, RequestBytes: first.cell.RequestBytes, Clients: first.cell.Clients,
 		From: first.cell.Variant, To: last.cell.Variant, Pairs: len(total),
 	}
 	s.Ratio, s.Decided = ratioOf(total)
-	for i := 1; i < len(ladder); i++ {
-		step := ShareStep{Layer: rungs[i].layer, From: ladder[i-1].cell.Variant, To: ladder[i].cell.Variant}
+	for i := 1; i < len(variants); i++ {
+		step := ShareStep{Change: changes[i-1], From: variants[i-1].cell.Variant, To: variants[i].cell.Variant}
 		own := differences(logs[i], logs[i-1])
 		step.Ratio, step.Decided = ratioOf(own)
 		if s.Decided {
@@ -151,13 +110,13 @@ func sharesOf(ladder []*point, of metric) (Shares, bool) {
 	return s, true
 }
 
-// logsOf are the logarithms of a figure, by rung and repeat, of the repeats in
-// which every rung has it.
-func logsOf(ladder []*point, of metric) [][]float64 {
-	logs := make([][]float64, len(ladder))
-	for _, t := range ladder[0].valid() {
+// logsOf are the logarithms of a figure, by variant and repeat, of the repeats in
+// which every variant has it.
+func logsOf(variants []*point, of metric) [][]float64 {
+	logs := make([][]float64, len(variants))
+	for _, t := range variants[0].valid() {
 		var row []float64
-		for _, p := range ladder {
+		for _, p := range variants {
 			valid := p.valid()
 			i := slices.IndexFunc(valid, func(other trial) bool { return other.Repeat == t.Repeat })
 			if i < 0 || !(of(valid[i]) > 0) {
@@ -165,7 +124,7 @@ func logsOf(ladder []*point, of metric) [][]float64 {
 			}
 			row = append(row, math.Log(of(valid[i])))
 		}
-		if len(row) < len(ladder) {
+		if len(row) < len(variants) {
 			continue
 		}
 		for i, log := range row {
@@ -199,7 +158,7 @@ func ratioOf(logs []float64) (Figure, bool) {
 // farthestShare bounds where the ends of a share's interval are looked for.
 const farthestShare = 100
 
-// shareOf is the share that one layer's logarithms have in the total's. Its
+// shareOf is the share that one change's logarithms have in the total's. Its
 // interval holds every share r for which own − r·total may be zero (Fieller
 // 1954); that is a stretch around the estimate wherever the total is beyond
 // doubt not zero.

@@ -1,20 +1,48 @@
 package analysis
 
 import (
+	"encoding/json"
 	"math"
+	"slices"
 	"testing"
 	"time"
+
+	"wirelab.dev/internal/record"
 )
 
 // ladderOf is the way from gRPC to REST with JSON, with the given mean times in
 // microseconds.
 func ladderOf(noise float64, repeats int, means ...int) synthetic {
 	s := synthetic{seed: 11, noise: noise, repeats: repeats}
-	for i, variant := range []string{"grpc", "h2", "h2:codec=json", "h1:codec=json", "rest-json"}[:len(means)] {
+	for i, variant := range ladder[:len(means)] {
 		s.truths = append(s.truths, truth{part: "shares", variant: variant, bytes: 0, clients: 50, mean: time.Duration(means[i]) * time.Microsecond})
 	}
 	return s
 }
+
+// changing is a manifest whose scenario says what changes on the way.
+func changing(t *testing.T, variants ...string) *record.Manifest {
+	t.Helper()
+	part := map[string]any{"name": "shares", "stacks": variants, "changes": []string{"library", "encoding", "http", "framework"}}
+	text, err := json.Marshal(map[string]any{"parts": []any{part}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := manifest(1)
+	m.Scenario = text
+	return m
+}
+
+func (s synthetic) shares(t *testing.T, variants ...string) *Summary {
+	t.Helper()
+	summary, err := Summarize(changing(t, variants...), Judged{Records: s.records(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return summary
+}
+
+var ladder = []string{"grpc", "h2", "h2:codec=json", "h1:codec=json", "rest-json"}
 
 func sharesBy(t *testing.T, s *Summary, metric string) Shares {
 	t.Helper()
@@ -29,7 +57,7 @@ func sharesBy(t *testing.T, s *Summary, metric string) Shares {
 
 func TestSharesAreRecovered(t *testing.T) {
 	means := []int{100, 150, 180, 160, 200}
-	s := sharesBy(t, ladderOf(0.01, 5, means...).summarize(t), Mean)
+	s := sharesBy(t, ladderOf(0.01, 5, means...).shares(t, ladder...), Mean)
 	within(t, "the whole ratio", s.Ratio.Value, 2, 0.03)
 	if !s.Decided || s.From != "grpc" || s.To != "rest-json" || s.Pairs != 5 || len(s.Steps) != 4 {
 		t.Fatalf("%+v", s)
@@ -37,10 +65,10 @@ func TestSharesAreRecovered(t *testing.T) {
 	sum := 0.0
 	for i, step := range s.Steps {
 		ratio := float64(means[i+1]) / float64(means[i])
-		within(t, string(step.Layer)+"'s ratio", step.Ratio.Value, ratio, 0.03)
+		within(t, step.Change+"'s ratio", step.Ratio.Value, ratio, 0.03)
 		want := math.Log(ratio) / math.Log(2)
 		if in := step.Share.Interval; in == nil || want < in.Low || want > in.High || in.High-in.Low > 0.25 || !step.Decided {
-			t.Errorf("%s has %.2f of the difference, told is %+v %+v", step.Layer, want, step.Share, in)
+			t.Errorf("%s has %.2f of the difference, told is %+v %+v", step.Change, want, step.Share, in)
 		}
 		sum += step.Share.Value
 	}
@@ -48,36 +76,32 @@ func TestSharesAreRecovered(t *testing.T) {
 }
 
 func TestALayerWithoutAPartIsUndecided(t *testing.T) {
-	s := sharesBy(t, ladderOf(0.01, 5, 100, 150, 150, 160, 200).summarize(t), Mean)
+	s := sharesBy(t, ladderOf(0.01, 5, 100, 150, 150, 160, 200).shares(t, ladder...), Mean)
 	step := s.Steps[1]
-	if step.Layer != Encoding || step.Decided || step.Share.Interval == nil || step.Share.Interval.Low > 0 || step.Share.Interval.High < 0 {
+	if step.Change != "encoding" || step.Decided || step.Share.Interval == nil || step.Share.Interval.Low > 0 || step.Share.Interval.High < 0 {
 		t.Errorf("an encoding that costs nothing is told as %+v", step)
 	}
 }
 
 func TestNoDifferenceIsNotShared(t *testing.T) {
-	s := sharesBy(t, ladderOf(0.01, 5, 100, 150, 180, 160, 100).summarize(t), Mean)
+	s := sharesBy(t, ladderOf(0.01, 5, 100, 150, 180, 160, 100).shares(t, ladder...), Mean)
 	if s.Decided || s.Steps[0].Share.Value != 0 {
 		t.Errorf("no difference is shared out: %+v", s)
 	}
-	if once := sharesBy(t, ladderOf(0.01, 1, 100, 150, 180, 160, 200).summarize(t), Mean); once.Decided || once.Ratio.Interval != nil {
+	if once := sharesBy(t, ladderOf(0.01, 1, 100, 150, 180, 160, 200).shares(t, ladder...), Mean); once.Decided || once.Ratio.Interval != nil {
 		t.Errorf("one trial decides: %+v", once)
 	}
 }
 
-func TestALadderNeedsEveryRung(t *testing.T) {
-	if s := ladderOf(0.01, 3, 100, 150, 180, 160).summarize(t); s.Shares != nil {
-		t.Errorf("without the last rung: %+v", s.Shares)
+func TestSharesNeedEveryVariant(t *testing.T) {
+	if s := ladderOf(0.01, 3, 100, 150, 180, 160).shares(t, ladder...); s.Shares != nil {
+		t.Errorf("without the last variant: %+v", s.Shares)
 	}
-	mixed := ladderOf(0.01, 3, 100, 150, 180, 160, 200)
-	mixed.truths[1].variant = "h2:tls=on" // all else is in the clear
-	if s := mixed.summarize(t); s.Shares != nil {
-		t.Errorf("with one rung over TLS: %+v", s.Shares)
+	if s := ladderOf(0.01, 3, 100, 150, 180, 160, 200).summarize(t); s.Shares != nil {
+		t.Errorf("of a scenario that names no changes: %+v", s.Shares)
 	}
-	for i := range mixed.truths {
-		mixed.truths[i].variant = []string{"grpc:tls=on", "h2:tls=on", "h2:codec=json,tls=on", "h1:codec=json,tls=on", "rest-json:tls=on"}[i]
-	}
-	if s := mixed.summarize(t); len(s.Shares) != 3 {
-		t.Errorf("with all rungs over TLS: %+v", s.Shares)
+	yardstick := append(slices.Clone(ladder), "file")
+	if s := ladderOf(0.01, 3, 100, 150, 180, 160, 200).shares(t, yardstick...); len(s.Shares) != 3 {
+		t.Errorf("with a yardstick behind: %+v", s.Shares)
 	}
 }

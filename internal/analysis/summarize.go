@@ -33,11 +33,12 @@ func Summarize(m *record.Manifest, judged Judged) (*Summary, error) {
 		}
 	}
 	records, profiled := apart(records)
-	place, err := declared(m)
+	study, err := readStudy(m)
 	if err != nil {
 		return nil, fmt.Errorf("analysis: %w", err)
 	}
-	points, err := gather(place, records)
+	s.Report, s.Declared = study.report, study.Declarations
+	points, err := gather(study, records)
 	if err != nil {
 		return nil, fmt.Errorf("analysis: %w", err)
 	}
@@ -51,10 +52,10 @@ func Summarize(m *record.Manifest, judged Judged) (*Summary, error) {
 	s.Crossovers = findCrossovers(points)
 	s.Limits = limitEffects(points)
 	s.WarmUps = warmUpNeeds(points)
-	s.Contrasts = findContrasts(points)
-	s.Scalings = scalings(points, m.Seed)
-	s.Shares = findShares(points)
-	s.Allocations = findAllocations(place, profiled)
+	s.Contrasts = findContrasts(study, points)
+	s.Scalings = scalings(study, points, m.Seed)
+	s.Shares = findShares(study, points)
+	s.Allocations = findAllocations(study.place, profiled)
 	if s.Claims, err = judgeClaims(m, points); err != nil {
 		return nil, fmt.Errorf("analysis: %w", err)
 	}
@@ -78,8 +79,8 @@ func apart(records []*record.Record) (measured, profiled []*record.Record) {
 
 // gather puts the trials of equal cells together. Points come in the order of
 // the plan, but those of one variant stand where the scenario has the variant,
-// its place, since the plan is shuffled.
-func gather(place map[string]int, records []*record.Record) ([]*point, error) {
+// since the plan is shuffled.
+func gather(s *study, records []*record.Record) ([]*point, error) {
 	planned := slices.Clone(records)
 	slices.SortStableFunc(planned, func(a, b *record.Record) int { return cmp.Compare(a.Trial, b.Trial) })
 	var points []*point
@@ -88,6 +89,7 @@ func gather(place map[string]int, records []*record.Record) ([]*point, error) {
 		p := at[r.Cell]
 		if p == nil {
 			p = newPoint(r.Cell)
+			p.withoutConnections = s.withoutConnections(r.Cell.Variant)
 			at[r.Cell] = p
 			points = append(points, p)
 		}
@@ -95,29 +97,6 @@ func gather(place map[string]int, records []*record.Record) ([]*point, error) {
 			return nil, fmt.Errorf("trial %d, %s: %w", r.Trial, r.Cell.Key(), err)
 		}
 	}
-	slices.SortStableFunc(points, func(a, b *point) int { return cmp.Compare(place[a.cell.Variant], place[b.cell.Variant]) })
+	slices.SortStableFunc(points, func(a, b *point) int { return cmp.Compare(s.place[a.cell.Variant], s.place[b.cell.Variant]) })
 	return points, nil
-}
-
-// declared is where the scenario first has each variant.
-func declared(m *record.Manifest) (map[string]int, error) {
-	var scenario struct {
-		Parts []struct {
-			Stacks []string `json:"stacks"`
-		} `json:"parts"`
-	}
-	if len(m.Scenario) > 0 {
-		if err := json.Unmarshal(m.Scenario, &scenario); err != nil {
-			return nil, fmt.Errorf("the manifest's scenario: %w", err)
-		}
-	}
-	place := map[string]int{}
-	for _, part := range scenario.Parts {
-		for _, variant := range part.Stacks {
-			if _, seen := place[variant]; !seen {
-				place[variant] = len(place)
-			}
-		}
-	}
-	return place, nil
 }

@@ -65,10 +65,27 @@ func summarize(t testing.TB, records []*record.Record) *Summary {
 func manifest(trials int) *record.Manifest {
 	return &record.Manifest{
 		Version: record.Version, Name: "synthetic", Seed: 1, Trials: trials,
-		Host:     json.RawMessage(`{"cpus":2}`),
-		Scenario: json.RawMessage(`{"parts":[{"stacks":["tcp","rest","grpc"]}]}`),
+		Host:         json.RawMessage(`{"cpus":2}`),
+		Scenario:     json.RawMessage(`{"parts":[{"stacks":["tcp","rest","grpc"]}]}`),
+		Declarations: json.RawMessage(declared),
 	}
 }
+
+// declared is what the program's stacks and workloads would say of themselves, as
+// far as it matters here.
+const declared = `{
+	"stacks": [
+		{"name": "h1", "options": [
+			{"key": "tls", "default": "off", "contrast": {}},
+			{"key": "cert", "default": "ecdsa", "contrast": {}},
+			{"key": "group", "default": "x25519mlkem768", "contrast": {}},
+			{"key": "handshakes", "contrast": {"unset": "unbounded"}}
+		]},
+		{"name": "h3", "options": [{"key": "handshakes", "contrast": {"unset": "unbounded"}}]},
+		{"name": "grpc", "options": [{"key": "conns", "role": "connections"}]}
+	],
+	"workloads": [{"name": "ping", "sweep": true}, {"name": "echo"}]
+}`
 
 // record is a closed loop's, in which throughput is clients over latency.
 func (c truth) record(t testing.TB, factor float64) *record.Record {

@@ -13,10 +13,10 @@
 package analysis
 
 import (
-	"strings"
 	"time"
 
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
 )
 
 // Summary is all that is known of a run.
@@ -50,20 +50,13 @@ type Summary struct {
 
 	Settings []Setting
 	Machine  []MachineLimit
+
+	Report   scenario.Report       // what the scenario asks of its report
+	Declared scenario.Declarations // what stacks and workloads say of themselves
 }
 
 // Partial tells whether the run did less than it set out to.
 func (s *Summary) Partial() bool { return s.Done < s.Planned }
-
-// IsUsersAPI tells whether the run is of the users API and nothing else.
-func (s *Summary) IsUsersAPI() bool {
-	for _, c := range s.Cells {
-		if name, _, _ := strings.Cut(c.Workload, ":"); name != "users" {
-			return false
-		}
-	}
-	return len(s.Cells) > 0
-}
 
 // Figure is a number with its interval. The interval is nil where there are
 // too few trials for one.

@@ -33,6 +33,18 @@ const (
 	HTTP3 Version = 3
 )
 
+// String is the version's name.
+func (v Version) String() string {
+	switch v {
+	case HTTP2:
+		return "HTTP/2"
+	case HTTP3:
+		return "HTTP/3"
+	default:
+		return "HTTP/1.1"
+	}
+}
+
 // Protocols are the version's names in the TLS handshake (RFC 7301).
 func (v Version) Protocols() []string {
 	switch v {

@@ -21,8 +21,11 @@ type Manifest struct {
 	Trials   int             `json:"trials"` // planned
 	Order    []PlannedTrial  `json:"order"`  // in the order of execution
 	Scenario json.RawMessage `json:"scenario"`
-	Host     json.RawMessage `json:"host"` // host.Info
-	Warnings []string        `json:"warnings,omitempty"`
+	// Declarations are what stacks and workloads say of themselves for the
+	// report: scenario.Declarations. Runs of older versions have none.
+	Declarations json.RawMessage `json:"declarations,omitempty"`
+	Host         json.RawMessage `json:"host"` // host.Info
+	Warnings     []string        `json:"warnings,omitempty"`
 }
 
 // PlannedTrial is a line of the plan.

@@ -20,7 +20,7 @@ func Formats() []Format {
 		{Name: "csv", File: "cells.csv", About: "a row a cell, the unit in the column's name", Write: WriteCSV},
 		{Name: "json", File: "compare.json", About: "the documented object of --json", Write: WriteJSON},
 		{Name: "benchstat", File: "benchstat.txt", About: "Go benchmark text, a line a trial", Write: WriteBenchstat},
-		{Name: "scenarios", File: "benchmark.csv", About: "a row a scenario of the users API, in the units of its published study", Write: WriteScenarios},
+		{Name: "scenarios", File: "benchmark.csv", About: "a row a cell beside its part's first, with the columns that the study asks for", Write: WriteStudyTable},
 		{Name: "allocations", File: "allocations.txt", About: "the call trees that allocate, of trials that were profiled for it", Write: WriteAllocationTrees},
 		{Name: "hlog", File: "latency.hlog", About: "HdrHistogram log, a histogram a trial", Write: WriteHistogramLog},
 	}

@@ -65,8 +65,8 @@ func fixtureLifecycle(t *testing.T) *Run {
 			fixtureContrast(reconnects[0], reconnects[1], analysis.ByConnection, [2]string{"new", "resumed"}, clients),
 			fixtureContrast(reconnects[5], reconnects[6], analysis.ByConnection, [2]string{"new", "resumed"}, clients),
 			fixtureContrast(reconnects[5], reconnects[7], analysis.ByConnection, [2]string{"new", "0rtt"}, clients),
-			fixtureContrast(reconnects[0], reconnects[2], analysis.ByCertificate, [2]string{"ecdsa", "rsa"}, clients),
-			fixtureContrast(reconnects[0], reconnects[3], analysis.ByGroup, [2]string{"x25519mlkem768", "x25519"}, clients))
+			fixtureContrast(reconnects[0], reconnects[2], "cert", [2]string{"ecdsa", "rsa"}, clients),
+			fixtureContrast(reconnects[0], reconnects[3], "group", [2]string{"x25519mlkem768", "x25519"}, clients))
 	}
 	summary.Settings = []analysis.Setting{
 		{Stack: "h3", Variants: []string{"h3:conn=new", "h3:conn=resumed", "h3:conn=0rtt"}, Setting: tuning.Setting{Side: "server", Name: "InitialPacketSize", Value: "1350", Default: "1280", Why: "the loopback carries it, and there is no path discovery in a short connection"}},

@@ -81,7 +81,7 @@ func (c *checker) scenario(s *Scenario) *problem {
 			return c.problem(at{"claims", i}, "%v", err)
 		}
 	}
-	return nil
+	return c.report(s.Report)
 }
 
 // trials is the number of a part's trials, or, beyond the bound, some number
@@ -109,6 +109,8 @@ func (c *checker) part(place at, p Part) *problem {
 		return c.problem(in("clients"), "part %s has no clients, so its matrix is empty: write for example `clients: [1, 50]`", p.Name)
 	case p.Repeats < 1:
 		return c.problem(in("repeats"), "repeats: want 1 or more, found %d", p.Repeats)
+	case len(p.Changes) >= len(p.Stacks):
+		return c.problem(in("changes"), "part %s has %d changes, which need %d stacks; found %d", p.Name, len(p.Changes), len(p.Changes)+1, len(p.Stacks))
 	case p.Profile != "" && p.Profile != Allocations:
 		return c.problem(in("profile"), "profile: %s", Suggest(string(p.Profile), []string{string(Allocations)}))
 	case p.WarmUp.AtLeast < 0:

@@ -19,6 +19,12 @@ const (
 	Early     ConnectionMode = "0rtt"       // the same, with the request in QUIC's first flight
 )
 
+// The options of every variant that the load engine carries out.
+const (
+	ConnectionOption = "conn"     // the connection mode
+	InFlightOption   = "inflight" // how many calls may be in flight
+)
+
 // ConnectionModes lists them as they are written.
 func ConnectionModes() []string {
 	return []string{string(Shared), string(PerWorker), string(Pool), "pool:4", string(New), string(Resumed), string(Early)}

@@ -11,13 +11,41 @@ import (
 // Option is one key that may be set behind the name of a stack or a workload.
 // It is declared once; help texts, checks and typed reading follow from it.
 type Option struct {
-	Key     string
-	Values  []string // the values it takes; empty where Parse decides
-	Default string   // empty: an option that is not set has no value
-	Help    string   // one line, for `wirelab list`
+	Key     string   `json:"key"`
+	Values  []string `json:"-"`                 // the values it takes; empty where Parse decides
+	Default string   `json:"default,omitempty"` // empty: an option that is not set has no value
+	Help    string   `json:"-"`                 // one line, for `wirelab list`
 	// Parse turns a value into what Value returns, or says which values are
 	// wanted. Nil: the value is its text.
-	Parse func(text string) (any, error)
+	Parse func(text string) (any, error) `json:"-"`
+	// Role is what the option decides, as far as a report must know.
+	Role Role `json:"role,omitempty"`
+	// Contrast asks the report to tell what the option changes. Nil: it does not.
+	Contrast *Contrast `json:"contrast,omitempty"`
+}
+
+// Role is what an option decides.
+type Role string
+
+// The roles that a report knows.
+const (
+	NoRole            Role = ""
+	ConnectionsRole   Role = "connections"    // of a stack: how many connections there are
+	OperationRole     Role = "operation"      // of a workload: what a call does
+	SimulatedWorkRole Role = "simulated-work" // of a workload: how long handlers sleep in place of work
+)
+
+// Contrast says how a report tells what an option changes: wherever two variants
+// differ in it alone, their figures are held against each other.
+type Contrast struct {
+	// Name is what the report calls the option, as in "key exchange".
+	Name string `json:"name"`
+	// Unset is what the report calls the value of a variant that does not set
+	// the option. Empty: the default.
+	Unset string `json:"unset,omitempty"`
+	// Metrics are those that the advice tells of: cpu, handshake, first-byte,
+	// throughput, p99, server-peak. Empty: cpu, handshake and throughput.
+	Metrics []string `json:"metrics,omitempty"`
 }
 
 func (o Option) parse(text string) (any, error) {

@@ -28,6 +28,8 @@ type Vocabulary struct {
 	CheckPayload func(part Part, payload Payload) error
 	// CheckCarries says why a variant cannot carry the calls of a workload.
 	CheckCarries func(v Variant, workload string) error
+	// CheckColumn says why a scenario's table cannot have a column.
+	CheckColumn func(name string) error
 }
 
 // file is a scenario as it is written.

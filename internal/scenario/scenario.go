@@ -39,6 +39,8 @@ type Scenario struct {
 	Parts []Part `json:"parts" jsonschema:"required,minItems=1"`
 	// What is claimed elsewhere, and is to be judged by what is measured here.
 	Claims []Claim `json:"claims,omitempty"`
+	// What the report is to tell beyond what every report tells.
+	Report Report `json:"report,omitzero"`
 }
 
 // Part is one matrix: every stack with every size and every number of clients.
@@ -51,6 +53,10 @@ type Part struct {
 	Rows []string `json:"rows,omitempty"`
 	// The variants that are compared: a stack, with options behind a colon.
 	Stacks []Variant `json:"stacks"`
+	// What changes from each of the stacks to the next, as clauses: the report
+	// then says which share each has in the difference between the first and the
+	// last. Stacks behind the last change have no part in it.
+	Changes []string `json:"changes,omitempty"`
 	// Variants that need a program of somebody else, to hold the stacks
 	// against. They are measured where run --yardstick names the program.
 	Yardsticks []Variant `json:"yardsticks,omitempty"`

@@ -39,8 +39,8 @@ var ErrUnsupported = errors.New("the wire cannot carry it")
 const MaxMessageBytes = 16 << 20
 
 // Stack is a wire with its client and its server. What only some stacks have to
-// say is in the optional abilities KindLimiter, ConnectionChooser and
-// SettingsReporter, which are found by assertion.
+// say is in the optional abilities KindLimiter, ConnectionChooser,
+// ProtocolChooser and SettingsReporter, which are found by assertion.
 type Stack interface {
 	// Info says what is known before either end is made.
 	Info() Info
@@ -59,6 +59,8 @@ type Info struct {
 	// Connection is the connection mode of the stack as it is commonly
 	// written, and as the published studies ran it.
 	Connection scenario.Connection
+	// Protocol is what is under the calls, as in "HTTP/2". See ProtocolChooser.
+	Protocol string
 	// QUIC says that the wire is on QUIC, which has a connection in every
 	// Lifecycle. A wire on TCP can resume where it has TLS.
 	QUIC bool
@@ -208,6 +210,20 @@ type ConnectionChooser interface {
 	// ConnectionFor is the variant's mode. It is fixed where an option of the
 	// variant says so: it then holds, whatever mode is asked for beside it.
 	ConnectionFor(scenario.Variant) (mode scenario.Connection, fixed bool)
+}
+
+// ProtocolChooser is an optional ability of a Stack whose variants do not all
+// speak the protocol of its Info.
+type ProtocolChooser interface {
+	ProtocolFor(scenario.Variant) string
+}
+
+// ProtocolFor is what a variant of s speaks.
+func ProtocolFor(s Stack, v scenario.Variant) string {
+	if chooser, ok := s.(ProtocolChooser); ok {
+		return chooser.ProtocolFor(v)
+	}
+	return s.Info().Protocol
 }
 
 // ConnectionOf is the mode that a variant of s runs in where asked, which may

@@ -35,15 +35,28 @@ const (
 
 // TLSOptions declares the options that SecurityOf reads.
 func TLSOptions(e Encryption) []scenario.Option {
-	on := scenario.Option{Key: tlsKey, Values: []string{"off", "on"}, Default: "off", Help: "TLS 1.3, with a certificate made at run time"}
+	on := scenario.Option{
+		Key: tlsKey, Values: []string{"off", "on"}, Default: "off", Help: "TLS 1.3, with a certificate made at run time",
+		Contrast: &scenario.Contrast{Name: "TLS"},
+	}
 	if e == AlwaysTLS {
 		on = scenario.Option{Key: tlsKey, Values: []string{"on"}, Default: "on", Help: "TLS 1.3: this wire has no other form"}
 	}
 	return []scenario.Option{
 		on,
-		{Key: certificateKey, Values: secure.Certificates(), Default: secure.Certificates()[0], Help: "TLS: kind of the server's certificate"},
-		{Key: groupKey, Values: secure.Groups(), Default: secure.Groups()[0], Help: "TLS: key exchange"},
-		{Key: admissionKey, Parse: scenario.Count, Help: "TLS: N: handshakes that a server has in progress at most; further connections wait"},
+		{
+			Key: certificateKey, Values: secure.Certificates(), Default: secure.Certificates()[0], Help: "TLS: kind of the server's certificate",
+			Contrast: &scenario.Contrast{Name: "certificate"},
+		},
+		{
+			Key: groupKey, Values: secure.Groups(), Default: secure.Groups()[0], Help: "TLS: key exchange",
+			Contrast: &scenario.Contrast{Name: "key exchange"},
+		},
+		{
+			Key: admissionKey, Parse: scenario.Count, Help: "TLS: N: handshakes that a server has in progress at most; further connections wait",
+			// A bound is there for the memory and the tail.
+			Contrast: &scenario.Contrast{Name: "handshakes at once", Unset: "unbounded", Metrics: []string{"server-peak", "p99", "throughput"}},
+		},
 	}
 }
 

@@ -41,6 +41,9 @@ type Info struct {
 	// the options do.
 	Sized      bool
 	Operations int // of the service
+	// Sweep says that calls ask for nothing: a run asks how throughput follows
+	// the calls in flight, and its report answers that.
+	Sweep bool
 }
 
 // ReadOptions reads the options that the parameters set.

@@ -22,6 +22,7 @@ export interface Run {
   advice: string[]; // in words, most important first
   warnings: string[]; // of the whole run
   directory: string; // where the run lies
+  rejudged?: Rejudged; // absent where every trial is judged as when it was measured
   title: string;
   question: string;
   started: string;
@@ -109,6 +110,16 @@ export interface Cell {
   response_apart: boolean; // response_us is not service_us
 }
 
+/** CheckChange is a check that comes to another level than was stored. */
+export interface CheckChange {
+  check: string;
+  stored: string; // ok, warning, invalid or unknown; empty where the check was not made
+  level: "ok" | "warning" | "invalid" | "unknown";
+  changes_validity: boolean; // ChangesValidity tells whether these trials became invalid, or valid again. Others are so for other checks, or were not invalid at all.
+  trials: number;
+  detail: string; // the worse level's reason, in the first of the trials
+}
+
 /** Claim is a claim of the scenario, and what the run says to it. */
 export interface Claim {
   row: string; // of a published study; may be empty
@@ -170,7 +181,7 @@ export interface Connections {
 export interface Contrast {
   part: string;
   stack: string;
-  option: "conn" | "cert" | "group" | "tls" | "handshakes"; // which differs
+  option: string; // which differs
   base: string; // a variant
   changed: string; // a variant
   from: string; // the base's value of the option
@@ -279,6 +290,12 @@ export interface Interval {
 
 export type IntervalsByField = Record<string, Interval>;
 
+/** KeptCheck is a check that stands as it was stored, since the record does not tell what this version's check reads, or there is no such check any more. */
+export interface KeptCheck {
+  check: string;
+  trials: number;
+}
+
 /** Knee is where more concurrency stops paying, for one variant and size. */
 export interface Knee {
   part: string;
@@ -364,6 +381,14 @@ export interface RateKnee {
   high_rps: number | null; // it lies below
   confidence: number | null; // of the two; null where they are no more than the rates tried beside it
   reason: string;
+}
+
+/** Rejudged is where trials are judged otherwise than when they were measured. */
+export interface Rejudged {
+  now_invalid: number; // trials that were valid when measured
+  now_valid: number; // trials that were invalid when measured
+  changes: CheckChange[];
+  kept: KeptCheck[];
 }
 
 /** Repeat is one trial of a cell, for showing the spread. */

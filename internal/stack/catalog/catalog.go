@@ -38,8 +38,8 @@ func Stacks() []stack.Stack {
 
 // The options of every stack: the load engine and the worker carry them out.
 const (
-	inFlight   = "inflight"
-	connection = "conn"
+	inFlight   = scenario.InFlightOption
+	connection = scenario.ConnectionOption
 	client     = "client"
 	messages   = "messages"
 )

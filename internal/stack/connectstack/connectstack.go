@@ -51,6 +51,7 @@ func (s Stack) Info() stack.Info {
 	info := stack.Info{
 		Name: "connect", Summary: "the Connect protocol by connect-go: binary protobuf over HTTP/2",
 		Options: stack.TLSOptions(stack.OptionalTLS), Connection: scenario.Connection{Mode: scenario.Shared},
+		Protocol: s.version().String(),
 	}
 	if s == GRPC3 {
 		info.Name, info.Summary = "grpc-h3", "the gRPC protocol by connect-go, over HTTP/3 by quic-go"

@@ -58,7 +58,7 @@ func (Stack) Info() stack.Info {
 			{Key: codecKey, Values: []string{codecProto, codecVT}, Default: codecProto, Help: "proto: package proto; vt: vtprotobuf, for messages that have its methods"},
 			{Key: aliasKey, Values: []string{"off", "on"}, Default: "off", Help: "long bytes fields point into the receive buffer instead of being copied: in requests, and in the answers of streams"},
 		}, stack.TLSOptions(stack.OptionalTLS)...),
-		Connection: scenario.Connection{Mode: scenario.Shared},
+		Connection: scenario.Connection{Mode: scenario.Shared}, Protocol: "HTTP/2",
 	}
 }
 

@@ -53,7 +53,7 @@ func (Stack) Info() stack.Info {
 		Options: []scenario.Option{
 			{Key: serverKey, Values: []string{goServer, Caddy}, Default: goServer, Help: "go: net/http; caddy: " + caddyModule + " " + CaddyVersion + ", which `run --yardstick caddy` fetches and builds"},
 		},
-		Connection: scenario.Connection{Mode: scenario.Shared},
+		Connection: scenario.Connection{Mode: scenario.Shared}, Protocol: "HTTP/2",
 	}
 }
 

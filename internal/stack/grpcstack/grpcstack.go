@@ -35,10 +35,10 @@ func (Stack) Info() stack.Info {
 	return stack.Info{
 		Name: "grpc", Summary: "gRPC by grpc-go: protobuf over HTTP/2",
 		Options: slices.Concat([]scenario.Option{{
-			Key: connectionsKey, Parse: scenario.Count,
+			Key: connectionsKey, Parse: scenario.Count, Role: scenario.ConnectionsRole,
 			Help: "N: N connections for all clients, taken in turns; wins over the connection mode",
 		}}, tuningOptions(), stack.TLSOptions(stack.OptionalTLS)),
-		Connection: scenario.Connection{Mode: scenario.Shared},
+		Connection: scenario.Connection{Mode: scenario.Shared}, Protocol: "HTTP/2",
 	}
 }
 

@@ -58,7 +58,7 @@ func (s Stack) Info() stack.Info {
 			"REST over HTTP/2 on net/http: h1's requests as streams of one shared connection",
 			"REST over HTTP/3 on quic-go: h1's requests as streams of one shared QUIC connection",
 		}[s],
-		Connection: scenario.Connection{Mode: scenario.Shared}, QUIC: s == H3,
+		Connection: scenario.Connection{Mode: scenario.Shared}, QUIC: s == H3, Protocol: s.version().String(),
 	}
 	if s.version() == httpwire.HTTP1 {
 		info.Connection.Mode = scenario.Pool

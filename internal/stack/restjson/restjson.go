@@ -36,6 +36,7 @@ var (
 	_ stack.KindLimiter       = Stack{}
 	_ stack.SettingsReporter  = Stack{}
 	_ stack.ConnectionChooser = Stack{}
+	_ stack.ProtocolChooser   = Stack{}
 )
 
 const (
@@ -52,7 +53,7 @@ func (Stack) Info() stack.Info {
 			{Key: versionKey, Values: []string{"1", "2"}, Default: "1", Help: "version of HTTP"},
 			{Key: codecKey, Values: []string{std.name, protoJSON.name}, Default: std.name, Help: "std: encoding/json on the Go structs, as a service without protobuf would; protojson: the mapping of protobuf's own"},
 		}, stack.TLSOptions(stack.OptionalTLS)...),
-		Connection: scenario.Connection{Mode: scenario.Pool},
+		Connection: scenario.Connection{Mode: scenario.Pool}, Protocol: httpwire.HTTP1.String(),
 	}
 }
 
@@ -62,6 +63,12 @@ func (s Stack) ConnectionFor(v scenario.Variant) (mode scenario.Connection, fixe
 		return scenario.Connection{Mode: scenario.Shared}, false
 	}
 	return s.Info().Connection, false
+}
+
+// ProtocolFor implements stack.ProtocolChooser.
+func (s Stack) ProtocolFor(v scenario.Variant) string {
+	set, _ := s.read(v)
+	return set.version.String()
 }
 
 // settings is a variant's options, read.

@@ -66,7 +66,7 @@ func (Stack) Info() stack.Info {
 				Help: "what a client puts on the wire: plain where the call allows it, always plain, or always calls (docs/wire-tcp.md)",
 			},
 		}, stack.TLSOptions(stack.OptionalTLS)...),
-		Connection: scenario.Connection{Mode: scenario.PerWorker},
+		Connection: scenario.Connection{Mode: scenario.PerWorker}, Protocol: "TCP",
 	}
 }
 

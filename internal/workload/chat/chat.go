@@ -40,7 +40,7 @@ var (
 func (Workload) Info() workload.Info {
 	return workload.Info{
 		Name: "chat", Summary: "a message and its answer on a bidirectional stream that each client keeps open",
-		Options: workload.StallOptions(), Sized: true, Operations: len(chatpb.ChatService_ServiceDesc.Streams),
+		Options: workload.StallOptions(), Sized: true, Operations: len(chatpb.ChatService_ServiceDesc.Streams), Sweep: true,
 	}
 }
 

@@ -22,7 +22,7 @@ var _ workload.Workload = Workload{}
 func (Workload) Info() workload.Info {
 	return workload.Info{
 		Name: "ping", Summary: "nothing, with nothing: empty messages",
-		Options: workload.StallOptions(), Operations: len(pingpb.PingService_ServiceDesc.Methods),
+		Options: workload.StallOptions(), Operations: len(pingpb.PingService_ServiceDesc.Methods), Sweep: true,
 	}
 }
 

@@ -49,7 +49,7 @@ func (Workload) Info() workload.Info {
 	return workload.Info{
 		Name: "store", Summary: "a transfer in chunks, up (put) or down (get): 16 KiB × 1,024 in a call",
 		Options: []scenario.Option{
-			{Key: operationKey, Values: []string{put, get}, Default: put, Help: "put: the client streams; get: the server does"},
+			{Key: operationKey, Role: scenario.OperationRole, Values: []string{put, get}, Default: put, Help: "put: the client streams; get: the server does"},
 			{Key: chunkKey, Default: "16KiB", Parse: scenario.BytesUpTo(maxChunkBytes), Help: "SIZE: bytes of data in a chunk"},
 			{Key: chunksKey, Default: "1024", Parse: scenario.IntBetween(1, maxChunks), Help: "N: chunks in a transfer"},
 		},

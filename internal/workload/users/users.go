@@ -43,9 +43,9 @@ func (Workload) Info() workload.Info {
 	return workload.Info{
 		Name: "users", Summary: "a users API: look up, list, create; 10 ms of simulated work",
 		Options: []scenario.Option{
-			{Key: operationKey, Values: operationNames[:], Default: operationNames[getUser], Parse: scenario.Parser(parseMix), Help: "what each call does; a small user is 0.2 KB, a large one 12.6 KB"},
-			{Key: mixKey, Parse: scenario.Parser(parseMix), Help: "OP*WEIGHT+OP*WEIGHT: several operations, drawn by weight, as in mix=get-user*8+create-small*2"},
-			{Key: workKey, Default: "10ms", Parse: scenario.Time, Help: "TIME: how long the handler sleeps, in place of a database"},
+			{Key: operationKey, Role: scenario.OperationRole, Values: operationNames[:], Default: operationNames[getUser], Parse: scenario.Parser(parseMix), Help: "what each call does; a small user is 0.2 KB, a large one 12.6 KB"},
+			{Key: mixKey, Role: scenario.OperationRole, Parse: scenario.Parser(parseMix), Help: "OP*WEIGHT+OP*WEIGHT: several operations, drawn by weight, as in mix=get-user*8+create-small*2"},
+			{Key: workKey, Role: scenario.SimulatedWorkRole, Default: "10ms", Parse: scenario.Time, Help: "TIME: how long the handler sleeps, in place of a database"},
 			{Key: usersKey, Default: "1000", Parse: scenario.IntBetween(1, most), Help: "N: how many users there are from the beginning"},
 			{Key: limitKey, Default: "20", Parse: scenario.IntBetween(1, maxLimit), Help: "N: how many users a get-users asks for"},
 		},

@@ -7,12 +7,16 @@ import (
 
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
 )
 
 // usersAPI is a small study of the users API: closed loops that wait, one that
 // does not, bursts, a sustained load, and the ladder from gRPC to REST.
 func usersAPI(trials int) *analysis.Summary {
-	s := &analysis.Summary{}
+	s := &analysis.Summary{
+		Report:   scenario.Report{Cases: true},
+		Declared: scenario.Declarations{Workloads: []scenario.Declaration{{Name: "users", Options: []scenario.Option{{Key: "work", Role: scenario.SimulatedWorkRole}}}}},
+	}
 	for _, part := range []struct {
 		name   string
 		slower float64
@@ -51,9 +55,12 @@ func ladder(trials int) analysis.Shares {
 		Part: "shares", Workload: "users:op=get-users,work=0s", Clients: 50, Metric: analysis.CPU, From: "grpc", To: "rest-json",
 		Ratio: story.figure(2), Decided: trials >= 3,
 	}
-	for i, layer := range []analysis.Layer{analysis.Library, analysis.Encoding, analysis.HTTP, analysis.Framework} {
+	for i, change := range []string{
+		"the library (net/http's requests for gRPC's, both over HTTP/2)", "the encoding (JSON for protobuf)",
+		"the wire (HTTP/1.1 for HTTP/2)", "the framework (Gin, resource paths and encoding/json)",
+	} {
 		share := []float64{0.4, 0.7, -0.12, 0.02}[i]
-		step := analysis.ShareStep{Layer: layer, Ratio: story.figure(math.Pow(2, share)), Decided: d.Decided && i < 3}
+		step := analysis.ShareStep{Change: change, Ratio: story.figure(math.Pow(2, share)), Decided: d.Decided && i < 3}
 		if d.Decided {
 			step.Share = analysis.Figure{Value: share, Interval: &analysis.Interval{Low: share - 0.03, High: share + 0.03, Confidence: 0.95}}
 		}

@@ -13,74 +13,87 @@ import (
 	"wirelab.dev/internal/scenario"
 )
 
-// ScenariosFile is the name that the table of scenarios has beside a run of the
-// users API: that of the minute in which the run began. Other runs have none.
-func ScenariosFile(s *analysis.Summary) (name string, has bool) {
-	return "benchmark_" + s.Started.Format("20060102_1504") + ".csv", s.IsUsersAPI()
+// StudyTableFile is the name that a study's own table has beside the run: what
+// the study calls it, and the minute in which the run began. Most have none.
+func StudyTableFile(s *analysis.Summary) (name string, has bool) {
+	file := s.Report.Table.File
+	return file + "_" + s.Started.Format("20060102_1504") + ".csv", file != ""
 }
 
-// scenarioRow is a cell with the one of the first stack at the same point.
-type scenarioRow struct {
+// CheckStudyColumn says why a study's table cannot have a column.
+func CheckStudyColumn(name string) error {
+	var names []string
+	for _, c := range studyColumns() {
+		names = append(names, c.title)
+	}
+	if slices.Contains(names, name) {
+		return nil
+	}
+	return fmt.Errorf("column %q: %s", name, scenario.Suggest(name, names))
+}
+
+// studyRow is a cell with the one of the first stack at the same point.
+type studyRow struct {
 	*analysis.Cell
+	declared *scenario.Declarations
 	// The cell's figures over the first's; nil where it is the first, or where
 	// they may not be compared.
 	throughput, mean *analysis.Figure
 }
 
-// WriteScenarios prints a row a cell in the units of the users API's published
-// study, with what the run says of each beside the part's first stack. What was
-// not measured is empty, as are all figures of a cell without a valid trial,
-// but for what became of its requests.
-func WriteScenarios(w io.Writer, run *Run) error {
-	table := csv.NewWriter(w)
-	columns := scenarioColumns()
-	row := make([]string, len(columns))
-	for i, c := range columns {
-		row[i] = c.title
+// WriteStudyTable prints a row a cell, with the columns that the study asks for, or
+// else all. What was not measured is empty, as are all figures of a cell without a valid
+// trial, but for what became of its requests.
+func WriteStudyTable(w io.Writer, run *Run) error {
+	columns := studyColumns()
+	if asked := run.Summary.Report.Table.Columns; len(asked) > 0 {
+		columns = slices.DeleteFunc(columns, func(c studyColumn) bool { return !slices.Contains(asked, c.title) })
+		slices.SortFunc(columns, func(a, b studyColumn) int {
+			return cmp.Compare(slices.Index(asked, a.title), slices.Index(asked, b.title))
+		})
 	}
-	if err := table.Write(row); err != nil {
-		return fmt.Errorf("report: writing the scenarios: %w", err)
+	rows := [][]string{make([]string, len(columns))}
+	for i, c := range columns {
+		rows[0][i] = c.title
 	}
 	for i := range run.Summary.Cells {
-		r := newScenarioRow(run.Summary, &run.Summary.Cells[i])
+		cell := newStudyRow(run.Summary, &run.Summary.Cells[i])
+		row := make([]string, len(columns))
 		for i, c := range columns {
-			row[i] = c.value(r)
+			row[i] = c.value(cell)
 		}
-		if err := table.Write(row); err != nil {
-			return fmt.Errorf("report: writing the scenarios: %w", err)
-		}
+		rows = append(rows, row)
 	}
-	table.Flush()
-	if err := table.Error(); err != nil {
-		return fmt.Errorf("report: writing the scenarios: %w", err)
+	if err := csv.NewWriter(w).WriteAll(rows); err != nil {
+		return fmt.Errorf("report: writing the study's table: %w", err)
 	}
 	return nil
 }
 
-func newScenarioRow(s *analysis.Summary, c *analysis.Cell) scenarioRow {
-	r := scenarioRow{Cell: c}
+func newStudyRow(s *analysis.Summary, c *analysis.Cell) studyRow {
+	r := studyRow{Cell: c, declared: &s.Declared}
 	first := s.Cells[slices.IndexFunc(s.Cells, func(other analysis.Cell) bool { return other.Part == c.Part })].Variant
 	r.throughput, r.mean = s.Against(c, first, analysis.Throughput), s.Against(c, first, analysis.Mean)
 	return r
 }
 
-type scenarioColumn struct {
+type studyColumn struct {
 	title string
-	value func(scenarioRow) string
+	value func(studyRow) string
 }
 
-func scenarioColumns() []scenarioColumn {
-	text := func(title string, of func(*analysis.Cell) string) scenarioColumn {
-		return scenarioColumn{title, func(r scenarioRow) string { return of(r.Cell) }}
+func studyColumns() []studyColumn {
+	text := func(title string, of func(*analysis.Cell) string) studyColumn {
+		return studyColumn{title, func(r studyRow) string { return of(r.Cell) }}
 	}
-	count := func(title string, of func(*analysis.Cell) int64) scenarioColumn {
+	count := func(title string, of func(*analysis.Cell) int64) studyColumn {
 		return text(title, func(c *analysis.Cell) string { return strconv.FormatInt(of(c), 10) })
 	}
-	columns := []scenarioColumn{
+	columns := []studyColumn{
 		text("scenario", func(c *analysis.Cell) string { return c.Part }),
-		text("operation", operation),
+		{"operation", func(r studyRow) string { return r.declared.Operation(r.Workload) }},
 		text("stack", func(c *analysis.Cell) string { return c.Variant }),
-		text("protocol", protocol),
+		{"protocol", func(r studyRow) string { return r.declared.Protocols[r.Variant] }},
 		text("load", load),
 		count("users", func(c *analysis.Cell) int64 { return int64(cmp.Or(c.Load.Burst, c.Clients)) }),
 		text("valid", func(c *analysis.Cell) string { return fmt.Sprintf("%d/%d", c.Valid, c.Trials) }),
@@ -94,16 +107,16 @@ func scenarioColumns() []scenarioColumn {
 			return rounded(1 - *c.Survival.Share)
 		}),
 	}
-	columns = append(columns, scenarioFigures()...)
+	columns = append(columns, studyFigures()...)
 	columns = append(columns, text("limit", func(c *analysis.Cell) string { return limits[c.Bound] }))
-	columns = append(columns, scenarioRatio("throughput_ratio", func(r scenarioRow) *analysis.Figure { return r.throughput })...)
-	return append(columns, scenarioRatio("mean_ratio", func(r scenarioRow) *analysis.Figure { return r.mean })...)
+	columns = append(columns, studyRatio("throughput_ratio", func(r studyRow) *analysis.Figure { return r.throughput })...)
+	return append(columns, studyRatio("mean_ratio", func(r studyRow) *analysis.Figure { return r.mean })...)
 }
 
 // limits are in the study's terms: its question was whether the CPU was one.
 var limits = map[analysis.Bound]string{analysis.ByServerCPU: "cpu", analysis.ByClientCPU: "cpu", analysis.ByWaiting: "waiting"}
 
-func scenarioFigures() []scenarioColumn {
+func studyFigures() []studyColumn {
 	const (
 		milli   = 1e-3 // of a microsecond
 		mega    = 1e-6 // of a byte
@@ -117,7 +130,7 @@ func scenarioFigures() []scenarioColumn {
 			return pick(c.Wire)
 		}
 	}
-	var columns []scenarioColumn
+	var columns []studyColumn
 	for _, f := range []struct {
 		title string
 		unit  float64
@@ -134,7 +147,7 @@ func scenarioFigures() []scenarioColumn {
 		{"server_rss_mb", mega, func(c *analysis.Cell) *analysis.Figure { return c.Server.RSS }},
 		{"server_peak_mb", mega, func(c *analysis.Cell) *analysis.Figure { return c.Server.Peak }},
 	} {
-		columns = append(columns, scenarioColumn{f.title, func(r scenarioRow) string {
+		columns = append(columns, studyColumn{f.title, func(r studyRow) string {
 			figure := f.of(r.Cell)
 			if figure == nil || !r.IsValid() {
 				return ""
@@ -145,9 +158,9 @@ func scenarioFigures() []scenarioColumn {
 	return columns
 }
 
-func scenarioRatio(title string, of func(scenarioRow) *analysis.Figure) []scenarioColumn {
-	column := func(title string, pick func(*analysis.Figure) float64) scenarioColumn {
-		return scenarioColumn{title, func(r scenarioRow) string {
+func studyRatio(title string, of func(studyRow) *analysis.Figure) []studyColumn {
+	column := func(title string, pick func(*analysis.Figure) float64) studyColumn {
+		return studyColumn{title, func(r studyRow) string {
 			figure := of(r)
 			if figure == nil {
 				return ""
@@ -163,7 +176,7 @@ func scenarioRatio(title string, of func(scenarioRow) *analysis.Figure) []scenar
 			return pick(f.Interval)
 		}
 	}
-	return []scenarioColumn{
+	return []studyColumn{
 		column(title, func(f *analysis.Figure) float64 { return f.Value }),
 		column(title+"_low", bound(func(i *analysis.Interval) float64 { return i.Low })),
 		column(title+"_high", bound(func(i *analysis.Interval) float64 { return i.High })),
@@ -179,40 +192,4 @@ func rounded(value float64) string {
 		return ""
 	}
 	return strconv.FormatFloat(value, 'g', digits, 64)
-}
-
-// usualOperation is what the users workload does where nothing is said.
-const usualOperation = "get-user"
-
-func operation(c *analysis.Cell) string {
-	w, err := scenario.ParseWorkload(c.Workload)
-	if err != nil {
-		return c.Workload
-	}
-	op, _ := w.Get("op")
-	mix, _ := w.Get("mix")
-	return cmp.Or(mix, op, usualOperation)
-}
-
-// versions are the HTTP that a stack speaks, whatever its options: none of them
-// goes over another one where that cannot be had.
-var versions = map[string]string{
-	"rest": "HTTP/1.1", "h1": "HTTP/1.1",
-	"h2": "HTTP/2", "grpc": "HTTP/2", "fastgrpc": "HTTP/2", "connect": "HTTP/2",
-	"h3": "HTTP/3", "grpc-h3": "HTTP/3",
-	"tcp": "TCP",
-}
-
-func protocol(c *analysis.Cell) string {
-	if c.Stack != "rest-json" {
-		return versions[c.Stack]
-	}
-	v, err := scenario.ParseVariant(c.Variant)
-	if err != nil {
-		return ""
-	}
-	if version, _ := v.Get("http"); version == "2" {
-		return "HTTP/2"
-	}
-	return "HTTP/1.1"
 }

@@ -4,19 +4,26 @@ import (
 	"bytes"
 	"encoding/csv"
 	"slices"
+	"strings"
 	"testing"
 
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
 )
 
-// fixtureUsers is a study of the users API: closed loops, a burst in which one
+// fixtureUsers is a study with a table of its own: closed loops, a burst in which one
 // stack loses some, and a cell that is not valid.
 func fixtureUsers(t *testing.T) *Run {
 	t.Helper()
 	run := fixtureLoads(t)
 	s := run.Summary
 	s.Cells = nil
+	s.Report.Table.File = "benchmark"
+	s.Declared = scenario.Declarations{
+		Workloads: []scenario.Declaration{{Name: "users"}},
+		Protocols: map[string]string{"grpc": "HTTP/2", "rest-json": "HTTP/1.1"},
+	}
 	for _, load := range []record.Load{{Model: "closed", DurationNS: 1e9}, {Model: "burst", Burst: 1000}} {
 		for _, variant := range []string{"grpc", "rest-json", "rest-json:http=2"} {
 			c := fixtureLoaded("grpc", load)
@@ -44,9 +51,9 @@ func fixtureUsers(t *testing.T) *Run {
 	return run
 }
 
-func TestScenarios(t *testing.T) {
+func TestStudyTable(t *testing.T) {
 	var out bytes.Buffer
-	if err := WriteScenarios(&out, fixtureUsers(t)); err != nil {
+	if err := WriteStudyTable(&out, fixtureUsers(t)); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := csv.NewReader(&out).ReadAll()
@@ -65,7 +72,7 @@ func TestScenarios(t *testing.T) {
 		{grpc, "users", "100"},
 		{grpc, "protocol", "HTTP/2"},
 		{rest, "protocol", "HTTP/1.1"},
-		{rest2, "protocol", "HTTP/2"},
+		{rest2, "protocol", ""},
 		{grpc, "throughput_rps", "75268.8"},
 		{grpc, "mean_ms", "1.32857"},
 		{grpc, "p95_ms", "2.50506"},
@@ -109,23 +116,31 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-func TestOnlyTheUsersAPIHasADatedTable(t *testing.T) {
+func TestOnlyAStudyThatAsksForATableHasOne(t *testing.T) {
 	run := fixtureUsers(t)
-	if name, has := ScenariosFile(run.Summary); !has || name != "benchmark_20261121_0900.csv" {
+	if name, has := StudyTableFile(run.Summary); !has || name != "benchmark_20261121_0900.csv" {
 		t.Errorf("%s, %v", name, has)
 	}
-	run.Summary.Cells[2].Workload = "echo"
-	if _, has := ScenariosFile(run.Summary); has {
-		t.Error("a run with an echo has one too")
+	run.Summary.Report.Table.File = ""
+	if _, has := StudyTableFile(run.Summary); has {
+		t.Error("one that does not has one too")
 	}
 }
 
-func TestOperationsAreNamed(t *testing.T) {
-	for workload, want := range map[string]string{
-		"users": "get-user", "users:op=create-large,work=0s": "create-large", "users:mix=get-user*8+create-small*2": "get-user*8+create-small*2",
-	} {
-		if got := operation(&analysis.Cell{Cell: record.Cell{Workload: workload}}); got != want {
-			t.Errorf("%s: %s, want %s", workload, got, want)
-		}
+func TestAStudyChoosesItsColumns(t *testing.T) {
+	run := fixtureUsers(t)
+	run.Summary.Report.Table.Columns = []string{"mean_ms", "scenario"}
+	var out strings.Builder
+	if err := WriteStudyTable(&out, run); err != nil {
+		t.Fatal(err)
+	}
+	if want := "mean_ms,scenario\n1.32857,get-users-closed\n"; !strings.HasPrefix(out.String(), want) {
+		t.Errorf("%s\nwant %s", out.String(), want)
+	}
+	if err := CheckStudyColumn("mean_ms"); err != nil {
+		t.Error(err)
+	}
+	if err := CheckStudyColumn("maen_ms"); err == nil || !strings.Contains(err.Error(), "did you mean mean_ms?") {
+		t.Error(err)
 	}
 }

@@ -8,18 +8,16 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/scenario"
 )
 
-// scenarios is the advice on a study of the users API: many small scenarios, of
-// which no single one is the main thing.
-func scenarios(s *analysis.Summary) []string {
-	return slices.Concat(scenarioVerdicts(s), usersLimits(s), shares(s), bursts(s), sustained(s))
+// cases is the advice on a study of many small cases, of which no single one is
+// the main thing.
+func cases(s *analysis.Summary) []string {
+	return slices.Concat(caseVerdicts(s), caseLimits(s), shares(s), bursts(s), sustained(s))
 }
 
-// isScenarios tells whether the run is such a study.
-func isScenarios(s *analysis.Summary, fields []*field) bool { return s.IsUsersAPI() && len(fields) > 1 }
-
-// tally is how one variant does against the first, over all scenarios.
+// tally is how one variant does against the first, over all cases.
 type tally struct {
 	first, other string
 	of           map[analysis.Verdict]int // of the other; undecided ones too
@@ -28,12 +26,12 @@ type tally struct {
 	least, most  *analysis.Comparison
 }
 
-// scenarioVerdicts counts by mean response time, which every load has.
-func scenarioVerdicts(s *analysis.Summary) []string {
+// caseVerdicts counts by mean response time, which every load has.
+func caseVerdicts(s *analysis.Summary) []string {
 	var tallies []*tally
 	for i := range s.Comparisons {
 		c := &s.Comparisons[i]
-		if c.Metric != analysis.Mean || onLadder(s, c.Part) {
+		if c.Metric != analysis.Mean || sharesOut(s, c.Part) {
 			continue
 		}
 		at := slices.IndexFunc(tallies, func(t *tally) bool { return t.first == c.A && t.other == c.B })
@@ -51,9 +49,9 @@ func scenarioVerdicts(s *analysis.Summary) []string {
 	return sentences
 }
 
-// onLadder tells whether a part is there to share a difference out, not to be
-// one of the scenarios.
-func onLadder(s *analysis.Summary, part string) bool {
+// sharesOut tells whether a part is there to share a difference out, and is not
+// one of the cases.
+func sharesOut(s *analysis.Summary, part string) bool {
 	return slices.ContainsFunc(s.Shares, func(d analysis.Shares) bool { return d.Part == part })
 }
 
@@ -93,18 +91,17 @@ func (t *tally) sentence() string {
 		verdicts += fmt.Sprintf(" (%d were measured too seldom for a verdict)", t.once)
 	}
 	return fmt.Sprintf("Of %d scenarios, by mean response time %s; it takes %s as long as %s in %s, and %s in %s.", t.all, verdicts,
-		times(t.least.Ratio.Inverse()), t.first, scenarioName(t.least), times(t.most.Ratio.Inverse()), scenarioName(t.most))
+		times(t.least.Ratio.Inverse()), t.first, caseName(t.least), times(t.most.Ratio.Inverse()), caseName(t.most))
 }
 
-func scenarioName(c *analysis.Comparison) string {
+func caseName(c *analysis.Comparison) string {
 	return fmt.Sprintf("%s with %s", c.Part, clients(c.Clients))
 }
 
-// usersLimits says over all closed loops whether the CPU was the limit or the
-// work that the handler only simulates: a throughput that is the users over a
-// sleep is no wire's.
-func usersLimits(s *analysis.Summary) []string {
-	cells := cellsUnder(s, "closed", func(c *analysis.Cell) bool { return c.IsValid() && !onLadder(s, c.Part) })
+// caseLimits says over all closed loops whether the CPU was the limit, or what
+// calls wait for: a throughput that is the callers over a sleep is no wire's.
+func caseLimits(s *analysis.Summary) []string {
+	cells := cellsUnder(s, "closed", func(c *analysis.Cell) bool { return c.IsValid() && !sharesOut(s, c.Part) })
 	if len(cells) == 0 {
 		return nil
 	}
@@ -118,8 +115,8 @@ func usersLimits(s *analysis.Summary) []string {
 		for _, c := range waiting {
 			least, longest = min(least, latencies(c).Mean.Value), max(longest, latencies(c).Mean.Value)
 		}
-		clauses = append(clauses, fmt.Sprintf("the simulated work in %d: throughput there is the users over the %s to %s that a call waits, not what the wire can carry",
-			len(waiting), micros(least), micros(longest)))
+		clauses = append(clauses, fmt.Sprintf("%s in %d: throughput there is the users over the %s to %s that a call waits, not what the wire can carry",
+			waitedFor(s, waiting), len(waiting), micros(least), micros(longest)))
 	}
 	for _, end := range []struct {
 		bound analysis.Bound
@@ -145,4 +142,14 @@ func partsOf(cells []*analysis.Cell) string {
 		texts = append(texts, fmt.Sprintf("%d more", more))
 	}
 	return list(texts)
+}
+
+// waitedFor is the simulated work where all of the cells' handlers have some.
+func waitedFor(s *analysis.Summary, cells []*analysis.Cell) string {
+	for _, c := range cells {
+		if !s.Declared.Workload(c.Workload).Has(scenario.SimulatedWorkRole) {
+			return "waiting"
+		}
+	}
+	return "the simulated work"
 }

@@ -1,0 +1,73 @@
+package analysis
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+)
+
+// study is what a run's manifest says of its scenario and of what was measured.
+type study struct {
+	scenario.Declarations
+	report  scenario.Report
+	changes []changes
+	place   map[string]int // where the scenario first has each variant
+}
+
+// changes are a part's variants, and what changes from each to the next.
+type changes struct {
+	part     string
+	variants []string // one more than texts
+	texts    []string
+}
+
+// readStudy takes no more from the scenario than it needs, so that a newer
+// one can be read.
+func readStudy(m *record.Manifest) (*study, error) {
+	var written struct {
+		Parts []struct {
+			Name    string   `json:"name"`
+			Stacks  []string `json:"stacks"`
+			Changes []string `json:"changes"`
+		} `json:"parts"`
+		Report scenario.Report `json:"report"`
+	}
+	s := &study{place: map[string]int{}}
+	if len(m.Scenario) > 0 {
+		if err := json.Unmarshal(m.Scenario, &written); err != nil {
+			return nil, fmt.Errorf("the manifest's scenario: %w", err)
+		}
+	}
+	if len(m.Declarations) > 0 {
+		if err := json.Unmarshal(m.Declarations, &s.Declarations); err != nil {
+			return nil, fmt.Errorf("the manifest's declarations: %w", err)
+		}
+	}
+	s.report = written.Report
+	for _, part := range written.Parts {
+		for _, variant := range part.Stacks {
+			if _, seen := s.place[variant]; !seen {
+				s.place[variant] = len(s.place)
+			}
+		}
+		if n := len(part.Changes); n > 0 && n < len(part.Stacks) { // yardsticks may stand behind
+			s.changes = append(s.changes, changes{part.Name, part.Stacks[:n+1], part.Changes})
+		}
+	}
+	return s, nil
+}
+
+// withoutConnections is a variant's name without what it says of connections.
+func (s *study) withoutConnections(name string) string {
+	v, err := scenario.ParseVariant(name)
+	if err != nil {
+		return name
+	}
+	v.Options = slices.DeleteFunc(v.Options, func(set scenario.Setting) bool {
+		return set.Key == scenario.ConnectionOption || s.Stack(v.Stack).Option(set.Key).Role == scenario.ConnectionsRole
+	})
+	return v.String()
+}
