@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build generate fmt lint drift short bench-once check test bench
+.PHONY: help setup build generate fmt lint drift short bench-once check test stress bench
 
 # Tools are pinned apart from the product, in tools/go.mod.
 tool := go tool -modfile=tools/go.mod
@@ -38,6 +38,7 @@ drift: ## committed generated code is what generate would write
 # else, and would starve the tests beside them.
 short: # the fast tests, watched for races
 	go test -race -short -p=1 ./...
+	go -C tools test -race ./...
 
 bench-once: # every benchmark a single time, so that none can rot
 	go test -short -run='^$$' -bench=. -benchtime=1x ./...
@@ -48,6 +49,12 @@ check: lint drift short bench-once ## what to run before a commit
 # they measure, and must not measure the detector or each other.
 test: setup check ## everything
 	go test -p=1 -timeout=20m ./...
+
+# What fails here and not in `make test` fails there too one day.
+stress: ## find tests that fail sometimes; RUNS=20 PKG=./folder/... RUN=regexp SHORT=off ONLY='race GOMAXPROCS=1' choose
+	@mkdir -p bin
+	@go -C tools build -o ../bin/stress-tests ./stress
+	@bin/stress-tests -runs='$(or $(RUNS),20)' -pkg='$(or $(PKG),./...)' -run='$(RUN)' -short='$(or $(SHORT),on)' -only='$(ONLY)'
 
 bench: ## benchmarks, six times, summed up by benchstat; BENCH=regexp PKG=./folder/... choose
 	@mkdir -p bin

@@ -1,0 +1,172 @@
+// Command stress finds tests that fail only sometimes. It runs every test
+// package many times: with and without the race detector, at GOMAXPROCS 1, 2 and
+// 4, with two goroutines beside it that do nothing but use CPU, and without.
+//
+//  1. main.go lists the packages and the combinations, and runs each package in
+//     each combination;
+//  2. run.go compiles a test binary, runs it, and finds in its output which tests
+//     failed;
+//  3. findings.go counts the failures and prints them.
+//
+// It judges nothing but the tests' own results. Tests run with -short unless they
+// are asked for in full: the full ones measure, and what they measure is not true
+// of a machine that is kept busy.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "stress:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	var p plan
+	flag.IntVar(&p.runs, "runs", 20, "how often each package runs in each combination")
+	flag.StringVar(&p.packages, "pkg", "./...", "the packages, as go list takes them")
+	flag.StringVar(&p.tests, "run", "", "only tests that match this regular expression")
+	short := flag.String("short", "on", "on or off: whether tests run with -short")
+	only := flag.String("only", "", `only combinations whose name matches this regular expression, as "race GOMAXPROCS=1"`)
+	flag.Parse()
+	p.short, p.logs, p.out = *short != "off", filepath.Join("bin", "stress", time.Now().Format("20060102-150405")), os.Stdout
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var err error
+	if p.only, err = regexp.Compile(*only); err != nil {
+		return err
+	}
+	return p.execute(ctx)
+}
+
+// plan is what to run. It runs in the current folder's module.
+type plan struct {
+	runs     int
+	packages string
+	tests    string
+	short    bool
+	only     *regexp.Regexp
+	logs     string // the folder for the output of runs that fail
+	out      io.Writer
+}
+
+// combination is the conditions of a run.
+type combination struct {
+	race           bool
+	procs, burners int
+}
+
+func (c combination) String() string {
+	text := fmt.Sprintf("GOMAXPROCS=%d", c.procs)
+	if c.race {
+		text = "race " + text
+	}
+	if c.burners > 0 {
+		text += fmt.Sprintf(" burners=%d", c.burners)
+	}
+	return text
+}
+
+func (p *plan) combinations() []combination {
+	var chosen []combination
+	for _, race := range []bool{false, true} {
+		for _, procs := range []int{1, 2, 4} {
+			for _, burners := range []int{0, 2} {
+				if c := (combination{race, procs, burners}); p.only.MatchString(c.String()) {
+					chosen = append(chosen, c)
+				}
+			}
+		}
+	}
+	return chosen
+}
+
+// testPackage is a package with tests.
+type testPackage struct{ path, folder string }
+
+func (p *plan) list(ctx context.Context) ([]testPackage, error) {
+	const format = "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}\t{{.Dir}}{{end}}"
+	command := exec.CommandContext(ctx, "go", append([]string{"list", "-f", format}, strings.Fields(p.packages)...)...)
+	command.Stderr = os.Stderr
+	listed, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the packages %s: %w", p.packages, err)
+	}
+	var packages []testPackage
+	for line := range strings.Lines(string(listed)) {
+		if path, folder, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok {
+			packages = append(packages, testPackage{path, folder})
+		}
+	}
+	return packages, nil
+}
+
+// execute runs the plan. Its error says that a test failed, or why it ended early.
+func (p *plan) execute(ctx context.Context) error {
+	packages, err := p.list(ctx)
+	if err != nil {
+		return err
+	}
+	combinations := p.combinations()
+	if len(packages) == 0 || len(combinations) == 0 {
+		return fmt.Errorf("nothing to run: %d packages with tests, %d combinations", len(packages), len(combinations))
+	}
+	binaries, err := os.MkdirTemp("", "stress")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(binaries) }()
+	began, found := time.Now(), &findings{}
+	_, _ = fmt.Fprintf(p.out, "%d packages, %d combinations, %d runs in each; output of runs that fail goes to %s\n", len(packages), len(combinations), p.runs, p.logs)
+	for i, one := range packages {
+		r := runner{plan: p, pkg: one, binaries: binaries, found: found, label: fmt.Sprintf("%d/%d %s", i+1, len(packages), one.path)}
+		for _, c := range combinations {
+			if err := r.repeat(ctx, c); err != nil {
+				return err
+			}
+		}
+		r.remove()
+	}
+	found.print(p.out)
+	_, _ = fmt.Fprintf(p.out, "%d runs in %v\n", found.runs, time.Since(began).Round(time.Second))
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("interrupted after %d runs", found.runs)
+	case len(found.failures) > 0:
+		return fmt.Errorf("tests that failed: %d; their output is in %s", len(found.failures), p.logs)
+	}
+	return nil
+}
+
+// burn keeps n CPUs busy until stop is called. The goroutines end with the
+// process in any case.
+func burn(n int) (stop func()) {
+	var ended atomic.Bool
+	before := runtime.GOMAXPROCS(runtime.NumCPU() + n)
+	for range n {
+		go func() {
+			for !ended.Load() {
+			}
+		}()
+	}
+	return func() {
+		ended.Store(true)
+		runtime.GOMAXPROCS(before)
+	}
+}
