@@ -12,7 +12,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -47,10 +46,7 @@ func auditBuffers(t *testing.T) {
 	out := new(atomic.Int64)
 	buffersOut.Store(out)
 	t.Cleanup(func() {
-		deadline := time.Now().Add(5 * time.Second)
-		for (out.Load() != 0 || runtime.NumGoroutine() > before) && time.Now().Before(deadline) {
-			time.Sleep(5 * time.Millisecond) // for goroutines that are on their way out
-		}
+		eventually(t, "for buffers and goroutines to go", func() bool { return out.Load() == 0 && runtime.NumGoroutine() <= before })
 		buffersOut.Store(nil)
 		if n := out.Load(); n != 0 {
 			t.Errorf("%d buffers were not released", n)
@@ -80,7 +76,8 @@ func TestNothingLost(t *testing.T) {
 	client := testgrpc.NewTestServiceClient(c)
 	ctx, cancel := context.WithTimeout(context.Background(), chaosTime(t))
 	var tally sync.Map
-	var begun, ended atomic.Int64
+	var begun, ended, succeeded atomic.Int64
+	most := testContext(t)
 	count := grpc.OnFinish(func(error) { ended.Add(1) })
 	var callers sync.WaitGroup
 	for i := range 32 {
@@ -88,9 +85,12 @@ func TestNothingLost(t *testing.T) {
 		go func() {
 			defer callers.Done()
 			random := rand.New(rand.NewPCG(1, uint64(i)))
-			for ctx.Err() == nil {
+			for ctx.Err() == nil || succeeded.Load() < 100 && most.Err() == nil { // a slow machine succeeds afterwards
 				begun.Add(1)
 				kind, err := chaosCall(client, random, count)
+				if err == nil {
+					succeeded.Add(1)
+				}
 				n, _ := tally.LoadOrStore(kind+" "+status.Code(err).String(), new(atomic.Int64))
 				n.(*atomic.Int64).Add(1)
 				if !allowedInChaos(err) {
@@ -107,25 +107,16 @@ func TestNothingLost(t *testing.T) {
 		t.Error(err)
 	}
 	servers.stop()
-	for range 500 {
-		if ended.Load() == begun.Load() {
-			break
-		}
-		time.Sleep(10 * time.Millisecond) // for streams that were left to their contexts
-	}
+	eventually(t, "for streams that were left to their contexts", func() bool { return ended.Load() == begun.Load() })
 	if begun, ended := begun.Load(), ended.Load(); begun != ended {
 		t.Errorf("%d calls began and %d ended", begun, ended)
 	}
-	succeeded := int64(0)
 	tally.Range(func(k, v any) bool {
 		t.Logf("%s: %d", k, v.(*atomic.Int64).Load())
-		if strings.HasSuffix(k.(string), " OK") {
-			succeeded += v.(*atomic.Int64).Load()
-		}
 		return true
 	})
-	if succeeded < 100 {
-		t.Errorf("only %d calls succeeded", succeeded)
+	if n := succeeded.Load(); n < 100 {
+		t.Errorf("only %d calls succeeded", n)
 	}
 }
 

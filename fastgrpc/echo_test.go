@@ -3,9 +3,13 @@ package fastgrpc
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"sync"
 	"testing"
@@ -18,7 +22,6 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/testdata"
 
 	"wirelab.dev/fastgrpc/internal/h2"
 )
@@ -160,18 +163,37 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
+// eventually waits for what takes any machine a moment; after a minute it has failed.
+func eventually(t testing.TB, what string, happened func() bool) {
+	t.Helper()
+	for ctx := testContext(t); !happened(); time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Errorf("waited a minute in vain: %s", what)
+			return
+		}
+	}
+}
+
 // tlsForTests is the TLS of two ends that trust each other.
 func tlsForTests(t testing.TB) (server, client credentials.TransportCredentials) {
 	t.Helper()
-	server, err := credentials.NewServerTLSFromFile(testdata.Path("server1.pem"), testdata.Path("server1.key"))
+	const name = "server.test"
+	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err = credentials.NewClientTLSFromFile(testdata.Path("ca.pem"), "foo.test.google.fr")
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{name}, IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(nil, leaf, leaf, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server, client
+	if leaf, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(leaf)
+	server = credentials.NewServerTLSFromCert(&tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key})
+	return server, credentials.NewClientTLSFromCert(roots, name)
 }
 
 func request(body []byte) *testgrpc.SimpleRequest {
@@ -375,7 +397,7 @@ func TestOneAnswerTooMany(t *testing.T) {
 	}
 	select {
 	case <-gone:
-	case <-time.After(5 * time.Second):
+	case <-testContext(t).Done():
 		t.Error("the handler goes on")
 	}
 }

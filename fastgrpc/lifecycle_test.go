@@ -181,14 +181,10 @@ func TestSlowHandlers(t *testing.T) {
 	for range 200 {
 		<-g.entered // all of them run at once
 	}
-	began := time.Now()
-	for range 100 {
+	for range 100 { // within testContext, while the others wait
 		if _, err := testgrpc.NewTestServiceClient(c).UnaryCall(testContext(t), request(nil)); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("100 quick calls took %v beside slow ones", took)
 	}
 	close(g.gate)
 	slow.Wait()
@@ -360,17 +356,18 @@ func TestTooManyPings(t *testing.T) {
 func TestConnectionAge(t *testing.T) {
 	s, target := startFast(t, KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 30 * time.Millisecond}))
 	c := dialFast(t, target)
-	deadline := time.Now().Add(300 * time.Millisecond)
-	for time.Now().Before(deadline) {
+	eventually(t, "for a connection to be replaced", func() bool {
 		if err := ping(testContext(t), c); err != nil {
 			t.Fatal(err)
 		}
-	}
-	s.mu.Lock()
-	gone := s.gone.CallsSucceeded
-	s.mu.Unlock()
-	if gone == 0 {
-		t.Error("no connection was replaced")
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.gone.CallsSucceeded > 0
+	})
+	for range 100 { // beside further replacements
+		if err := ping(testContext(t), c); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ func (r *refuser) accept(t *testing.T) {
 		return
 	}
 	defer func() { _ = nc.Close() }()
-	_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = nc.SetDeadline(time.Now().Add(time.Minute))
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

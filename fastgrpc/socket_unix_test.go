@@ -18,7 +18,7 @@ import (
 )
 
 // TestFullSocketHoldsNobody: a batch that its caller writes meets a server that
-// stops reading. No caller waits longer than its deadline, and what was begun is
+// stops reading. No caller waits longer than its context, and what was begun is
 // written to its end in good order when the server reads again.
 func TestFullSocketHoldsNobody(t *testing.T) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
@@ -35,15 +35,13 @@ func TestFullSocketHoldsNobody(t *testing.T) {
 	}))
 	stub := testgrpc.NewTestServiceClient(c)
 
-	const callers, patience = 200, 500 * time.Millisecond
+	const callers = 200
+	ctx, cancel := context.WithCancel(testContext(t))
 	var calling sync.WaitGroup
 	in := request(make([]byte, referenceFrom-1000))
-	began := time.Now()
 	for range callers {
 		calling.Go(func() {
-			ctx, cancel := context.WithTimeout(testContext(t), patience)
-			defer cancel()
-			if _, err := stub.UnaryCall(ctx, in); status.Code(err) != codes.DeadlineExceeded {
+			if _, err := stub.UnaryCall(ctx, in); status.Code(err) != codes.Canceled {
 				t.Errorf("a call that is never answered ended with %v", err)
 			}
 		})
@@ -64,13 +62,15 @@ func TestFullSocketHoldsNobody(t *testing.T) {
 	if err := fr.WriteWindowUpdate(0, 1<<30); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "for the calls to begin", func() bool {
+		conns := c.Conns()
+		return len(conns) == 1 && conns[0].Counters.CallsStarted == callers
+	})
+	cancel()
 	calling.Wait()
-	if took := time.Since(began); took > 10*patience {
-		t.Errorf("calls with a deadline of %v took %v", patience, took)
-	}
 
 	// Whatever was queued arrives as whole frames: some calls, and the resets of all.
-	_ = nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = nc.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := io.ReadFull(nc, make([]byte, len(http2.ClientPreface))); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func TestServed(t *testing.T) {
 	channelz.Register(s, []channelz.Server{s}, []channelz.Client{c})
 	go func() { _ = s.Serve(lis) }()
 	t.Cleanup(s.Stop)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for range 5 {
 		if _, err := healthgrpc.NewHealthClient(c).Check(ctx, &healthgrpc.HealthCheckRequest{}); err != nil {

@@ -180,14 +180,14 @@ func checkCore(t *testing.T, cc *fastgrpc.Client) {
 			continue // the server of the test does not report its load
 		}
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
 			if err := Cases[name](ctx, cc); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	t.Run("gzip", func(t *testing.T) {
 		if err := LargeUnary(ctx, cc, largeRequest, largeResponse, grpc.UseCompressor(gzip.Name)); err != nil {
@@ -210,10 +210,10 @@ func checkCore(t *testing.T, cc *fastgrpc.Client) {
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
 		s, err := testgrpc.NewTestServiceClient(cc).FullDuplexCall(short)
-		if err != nil {
-			t.Fatal(err)
+		if err == nil {
+			_, err = s.Recv()
 		}
-		if _, err := s.Recv(); status.Code(err) != codes.DeadlineExceeded {
+		if status.Code(err) != codes.DeadlineExceeded {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -36,7 +36,7 @@ func TestCases(t *testing.T) {
 	t.Cleanup(func() { _ = cc.Close() })
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
 			if err := Cases[name](ctx, cc); err != nil {
 				t.Error(err)

@@ -21,7 +21,7 @@ import (
 // connection to close; what the server has of it would stay there until the
 // server's patience ends. So the handshake is brought to its end, and the
 // connection closed, where the server answers soon.
-const farewell = time.Second
+var farewell = time.Second // tests, which no pause of the machine may break, take longer
 
 var errRefused = fmt.Errorf("the host answers that nobody listens there: %w", syscall.ECONNREFUSED)
 

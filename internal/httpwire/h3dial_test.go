@@ -13,6 +13,11 @@ import (
 	"time"
 )
 
+func TestMain(m *testing.M) {
+	farewell = time.Minute // one that ran out would leave the server connections that it was not told of
+	m.Run()
+}
+
 // giveUpAfter makes a call with so little patience that it may end anywhere in the
 // handshake.
 func giveUpAfter(t testing.TB, client *Client, address string, patience time.Duration) {
@@ -51,30 +56,31 @@ func TestH3ServerIsToldOfDepartures(t *testing.T) {
 					})
 				}
 				all.Wait()
-				if took := time.Since(begin); took > 3*longestHandshake {
+				// If each that was given up kept its place, they would wait for twice as long.
+				if took := time.Since(begin); handshakes > 0 && took > clients*calls/time.Duration(2*handshakes)*longestHandshake {
 					t.Errorf("good calls beside those given up took %v", took)
 				}
 				if err := client.Close(); err != nil {
 					t.Errorf("Close: %v", err)
 				}
-				// On a starved machine a farewell may run out.
-				expectAtMost(t, server, clients*calls/10)
+				expectNoneKnown(t, server)
 			})
 		}
 	}
 }
 
-// expectAtMost waits for the server to have no more connections than these.
-func expectAtMost(t testing.TB, server Server, most int) {
+// expectNoneKnown waits for the server to have no connections. Those that it was
+// not told of would stay for all its patience.
+func expectNoneKnown(t testing.TB, server Server) {
 	t.Helper()
-	const prompt = serverPatience / 5
+	const prompt = serverPatience / 2
 	gate := server.(*h3Server).socket.gate
 	known := func() int {
 		gate.mu.Lock()
 		defer gate.mu.Unlock()
 		return len(gate.known)
 	}
-	for begin := time.Now(); known() > most; time.Sleep(time.Millisecond) {
+	for begin := time.Now(); known() > 0; time.Sleep(time.Millisecond) {
 		if time.Since(begin) > prompt {
 			t.Errorf("%v after its client was closed, the server has %d connections", prompt, known())
 			return

@@ -53,7 +53,7 @@ func (t *tcpTally) ShakeHands(ctx context.Context, raw net.Conn, config *tls.Con
 // expectNoneOpen gives a connection that is being closed a moment.
 func (t *tcpTally) expectNoneOpen(tb testing.TB) {
 	tb.Helper()
-	for wait := time.Millisecond; t.open.Load() > 0 && wait < time.Second; wait *= 2 {
+	for wait := time.Millisecond; t.open.Load() > 0 && wait < time.Minute; wait *= 2 {
 		time.Sleep(wait)
 	}
 	if open := t.open.Load(); open != 0 {
@@ -232,7 +232,7 @@ func TestAnUnreadAnswerIsGivenUp(t *testing.T) {
 		cancel()
 		select {
 		case <-over:
-		case <-time.After(5 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("HTTP/%d: the connection stayed", version)
 		}
 		counts.expectNoneOpen(t)
@@ -273,9 +273,14 @@ func TestWhatCannotBe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			counts := &tcpTally{}
 			c.client.Dialer, c.client.Address = counts, serveTCP(t, c.server)
-			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-			defer cancel()
-			if _, err := NewClient(ctx, c.client); err == nil || !strings.Contains(err.Error(), c.says) {
+			err := context.DeadlineExceeded
+			// A slow machine may need more time before it knows what to say.
+			for patience := 100 * time.Millisecond; errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), c.says) && patience < time.Minute; patience *= 2 {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				_, err = NewClient(ctx, c.client)
+				cancel()
+			}
+			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("NewClient returned %v, want an error that says %q", err, c.says)
 			}
 			counts.expectNoneOpen(t)
