@@ -79,7 +79,11 @@ func (c *caddy) Listen(ctx context.Context, address string) (net.Addr, error) {
 		err = c.await(ctx, bound)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("file: caddy: %w", err), c.Close())
+		closed := c.Close() // then all that Caddy said has come
+		if words := c.words.String(); words != "" {
+			err = fmt.Errorf("%w; its last words: %s", err, words)
+		}
+		return nil, errors.Join(fmt.Errorf("file: caddy: %w", err), closed)
 	}
 	return bound, nil
 }
@@ -147,7 +151,7 @@ func (c *caddy) await(ctx context.Context, bound net.Addr) error {
 	once := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := once.Do(request)
 	if err != nil {
-		return fmt.Errorf("it does not answer: %w; its last words: %s", err, c.words.String())
+		return fmt.Errorf("it does not answer: %w", err)
 	}
 	return response.Body.Close()
 }
