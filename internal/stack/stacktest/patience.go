@@ -14,7 +14,7 @@ import (
 
 // patience bounds whatever a check waits for. Only a failing check comes near it;
 // it is long because a starved machine must not fail a good stack.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // forever is longer than any check waits, and no longer, for the sake of a
 // stack that really waits for it.
