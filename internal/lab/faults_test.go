@@ -55,38 +55,55 @@ func TestAWorkerThatDies(t *testing.T) {
 	takesSeconds(t)
 	for _, role := range []string{"server", "client"} {
 		t.Run(role, func(t *testing.T) {
-			const doomed = "tcp:buffers=pooled"
-			l := newLab(t)
-			omen := filepath.Join(t.TempDir(), "omen")
-			l.Worker = []string{l.Worker[0], "mortal-worker", role, doomed, omen}
-			l.Observer = whenMeasuring{func() { _ = os.WriteFile(omen, nil, 0o600) }}
-			s := oneCell(t, "tcp,"+doomed)
-			s.Parts[0].Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(600 * time.Millisecond)}
-			records := runAll(t, l, s)
-			if len(records) != 2 {
-				t.Fatalf("%d records, want 2", len(records))
-			}
-			for _, r := range records {
-				if r.Cell.Variant != doomed {
-					if r.Failure != "" || r.Completed == 0 {
-						t.Errorf("the other trial: %s", r.Failure)
-					}
-					continue
+			// On a busy machine the worker may come to its death after the window:
+			// then the next has more time.
+			for window := 600 * time.Millisecond; !wantDeath(t, role, window); window *= 2 {
+				if window > time.Minute {
+					t.Fatalf("the %s did not die within %v", role, window)
 				}
-				for _, want := range []string{role + " " + doomed, "exit status 7", "the cellar is flooded"} {
-					if !strings.Contains(r.Failure, want) {
-						t.Errorf("the failure does not say %q: %s", want, r.Failure)
-					}
-				}
-				wantCheck(t, &r, "measured", record.Invalid)
 			}
 			wantNoWorkers(t)
 		})
 	}
 }
 
+// wantDeath measures two variants, of one of which a worker dies, and tells
+// whether that was in the window.
+func wantDeath(t *testing.T, role string, window time.Duration) (died bool) {
+	t.Helper()
+	const doomed = "tcp:buffers=pooled"
+	l := newLab(t)
+	omen := filepath.Join(t.TempDir(), "omen")
+	l.Worker = []string{l.Worker[0], "mortal-worker", role, doomed, omen}
+	l.Observer = whenMeasuring{func() { _ = os.WriteFile(omen, nil, 0o600) }}
+	s := oneCell(t, "tcp,"+doomed)
+	s.Parts[0].Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(window)}
+	records := runAll(t, l, s)
+	if len(records) != 2 {
+		t.Fatalf("%d records, want 2", len(records))
+	}
+	for _, r := range records {
+		if r.Cell.Variant != doomed {
+			if r.Failure != "" || r.Completed == 0 {
+				t.Errorf("the other trial: %s", r.Failure)
+			}
+			continue
+		}
+		if r.Failure == "" {
+			return false
+		}
+		for _, want := range []string{role + " " + doomed, "exit status 7", "the cellar is flooded"} {
+			if !strings.Contains(r.Failure, want) {
+				t.Errorf("the failure does not say %q: %s", want, r.Failure)
+			}
+		}
+		wantCheck(t, &r, "measured", record.Invalid)
+	}
+	return true
+}
+
 // A server that stops answering ends the trial with the drain, and not with the
-// user's patience.
+// user's patience: without the drain this test would not end.
 func TestAServerThatStopsAnswering(t *testing.T) {
 	takesSeconds(t)
 	for name, load := range map[string]scenario.Load{
@@ -100,9 +117,6 @@ func TestAServerThatStopsAnswering(t *testing.T) {
 			s := oneCell(t, "fake:hang-after=100")
 			s.Parts[0].Load, s.Parts[0].WarmUp = load, scenario.WarmUp{}
 			r := runOne(t, l, s)
-			if took := time.Duration(r.TookNS); took > 5*time.Second {
-				t.Errorf("the trial took %v", took)
-			}
 			if len(r.Errors) != 1 || r.Errors[0].Code != "Canceled" || r.Errors[0].Count > 4 {
 				t.Errorf("errors %+v, want the last calls of at most 4 clients", r.Errors)
 			}
@@ -224,15 +238,11 @@ func TestAnInterruptedRun(t *testing.T) {
 	defer interrupt(nil)
 	stopped := errors.New("Ctrl-C")
 	s := oneCell(t, "tcp,grpc")
-	s.Parts[0].Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(time.Minute)}
+	s.Parts[0].Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(time.Hour)}
 	l.Observer = whenMeasuring{func() { interrupt(stopped) }}
 	run := create(t, s)
-	began := time.Now()
 	if err := l.Run(ctx, NewPlan(s), run); !errors.Is(err, stopped) {
 		t.Errorf("got %v, want its cause", err)
-	}
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("interrupted, it went on for %v", took)
 	}
 	if n := len(recordsOf(t, run)); n != 0 {
 		t.Errorf("%d records of trials that did not end", n)

