@@ -39,6 +39,9 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// patience bounds what must happen at last. Only a failing test comes near it.
+const patience = 2 * time.Minute
+
 // started is a wirelab that runs, and the trials that it said are done.
 type started struct {
 	*exec.Cmd
@@ -82,7 +85,7 @@ func (w testWriter) Write(b []byte) (int, error) {
 // waitFor waits until the trial of that number has ended.
 func (s *started) waitFor(t *testing.T, trial int) {
 	t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(patience)
 	for {
 		select {
 		case n, ok := <-s.said:
@@ -93,7 +96,7 @@ func (s *started) waitFor(t *testing.T, trial int) {
 				return
 			}
 		case <-deadline:
-			t.Fatalf("trial %d has not ended within a minute", trial)
+			t.Fatalf("trial %d has not ended within %v", trial, patience)
 		}
 	}
 }
@@ -135,7 +138,7 @@ func TestAKillLosesAtMostTheRunningTrial(t *testing.T) {
 		t.Skip("it runs trials for some seconds (-short)")
 	}
 	directory := filepath.Join(t.TempDir(), "out")
-	const trials, kills = 30, 6
+	const trials, kills = 16, 4
 	args := []string{"compare", "--stack", "tcp,rest", "--size", "64", "-c", "1", "-n", "20", "--warm-up", "0s", "--repeat", strconv.Itoa(trials / 2), "-o", directory}
 	most := 0
 	for range kills {
@@ -196,11 +199,10 @@ func TestAKillLosesAtMostTheRunningTrial(t *testing.T) {
 // noWorkers wants no worker of this test's to be alive, soon.
 func noWorkers(t *testing.T) {
 	t.Helper()
-	for range 100 {
+	for begin := time.Now(); time.Since(begin) < patience; time.Sleep(20 * time.Millisecond) {
 		if len(orphans()) == 0 {
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	for _, pid := range orphans() {
 		t.Errorf("worker %d is still there", pid)
