@@ -1,10 +1,33 @@
 package analysis
 
-import "wirelab.dev/internal/record"
+import (
+	"reflect"
+	"strconv"
+
+	"wirelab.dev/internal/record"
+)
 
 // Cell is one point of the matrix, over its repeats. Its figures are of its
 // valid trials. Where it has none they are of those that were invalid, so that a
 // reader may see what was refused: without intervals, and used for nothing else.
+//
+// A figure is declared once, as a field here or in one of the structs below, and
+// the outputs follow from its tags:
+//
+//   - json: the name in --json, in its schema and in the page's types; its end
+//     is the unit (_us, _rps, _bytes, _share). The comment is the description.
+//   - page: the name in the page's data, of what only the page has.
+//   - interval:"-" leaves the interval out of the JSON.
+//   - unknown:"0" says that 0 stands for what is not known, which is null.
+//   - csv: the title of its column in CSV; of a struct, the pattern of its
+//     fields' titles, with a star for theirs. Without it there is no column.
+//   - label: what the page calls it. Figures of the cell itself are then in the
+//     menus of the charts, those of an end in the table of both ends. A struct
+//     whose fields have labels has an empty one. unit says the unit where the
+//     name does not.
+//   - quantile, column, benchstat: of a latency, which quantile it is, the title
+//     of its column on a terminal with a priority (the lowest is dropped first;
+//     none stays), and its unit in benchstat's text.
 type Cell struct {
 	record.Cell
 	Key string `json:"-" page:"key"` // names the cell within its run
@@ -13,27 +36,27 @@ type Cell struct {
 	Errors     int64               `json:"errors"`
 	ErrorKinds []record.ErrorCount `json:"error_kinds"`
 
-	Throughput Figure     `json:"throughput_rps"`    // successful answers a second
-	Service    Latencies  `json:"service_us"`        // from the actual send
-	Response   *Latencies `json:"response_us"`       // from the intended send; the same as service_us in a closed loop without a limit, where it is nil
-	Wait       *Latencies `json:"wait_us,omitempty"` // for a permit of the in-flight limit, part of response_us; absent without a limit
-	P99OverP50 Figure     `json:"p99_over_p50"`      // of response_us
-	ClientCPU  *Figure    `json:"client_cpu_us"`     // CPU time a request; null where it was not measured
-	ServerCPU  *Figure    `json:"server_cpu_us"`     // CPU time a request; null where it was not measured
-	InFlight   Figure     `json:"in_flight"`         // calls, mean over the window
-	WarmUp     Figure     `json:"warm_up_ms"`        // that went before the window; 0 where it began cold
-	Opened     Figure     `json:"connections_opened"`
+	Throughput Figure     `json:"throughput_rps" csv:"throughput_rps" label:"Throughput"` // successful answers a second
+	Service    Latencies  `json:"service_us" csv:"service_*_us" label:""`                 // from the actual send
+	Response   *Latencies `json:"response_us" csv:"response_*_us" label:""`               // from the intended send; the same as service_us in a closed loop without a limit, where it is nil
+	Wait       *Latencies `json:"wait_us,omitempty" csv:"wait_*_us"`                      // for a permit of the in-flight limit, part of response_us; absent without a limit
+	P99OverP50 Figure     `json:"p99_over_p50" csv:"p99_over_p50" label:"P99/P50"`        // of response_us
+	ClientCPU  *Figure    `json:"client_cpu_us" csv:"client_cpu_us" label:"Client CPU"`   // CPU time a request; null where it was not measured
+	ServerCPU  *Figure    `json:"server_cpu_us" csv:"server_cpu_us" label:"Server CPU"`   // CPU time a request; null where it was not measured
+	InFlight   Figure     `json:"in_flight" csv:"in_flight"`                              // calls, mean over the window
+	WarmUp     Figure     `json:"warm_up_ms" csv:"warm_up_ms"`                            // that went before the window; 0 where it began cold
+	Opened     Figure     `json:"connections_opened" csv:"connections_opened"`
 
-	Drain  *Figure `json:"drain_us"`         // until a burst's last answer; null for other loads
-	Search *Search `json:"search,omitempty"` // absent where no rate was searched for
+	Drain  *Figure `json:"drain_us" csv:"drain_us"`  // until a burst's last answer; null for other loads
+	Search *Search `json:"search,omitempty" csv:"*"` // absent where no rate was searched for
 
-	Client      End         `json:"client"`
-	Server      End         `json:"server"`
-	Bound       Bound       `json:"bound" jsonschema:"enum=server-cpu,enum=client-cpu,enum=waiting,enum="` // what kept a closed loop from going faster; empty where neither is plain
-	Survival    Survival    `json:"survival"`
-	Connections Connections `json:"connections"`
-	Traffic     *Traffic    `json:"traffic,omitempty"` // absent where it was not measured
-	Wire        *Wire       `json:"wire,omitempty"`    // absent where it was not measured
+	Survival    Survival    `json:"survival" csv:"survival_*"`
+	Connections Connections `json:"connections" csv:"*" label:""`
+	Client      End         `json:"client" csv:"client_*" label:""`
+	Server      End         `json:"server" csv:"server_*" label:""`
+	Bound       Bound       `json:"bound" csv:"bound" jsonschema:"enum=server-cpu,enum=client-cpu,enum=waiting,enum="` // what kept a closed loop from going faster; empty where neither is plain
+	Traffic     *Traffic    `json:"traffic,omitempty" csv:"*"`                                                         // absent where it was not measured
+	Wire        *Wire       `json:"wire,omitempty" csv:"wire_*"`                                                       // absent where it was not measured
 
 	Trials  int `json:"trials"`       // done
 	Valid   int `json:"valid_trials"` // of them
@@ -56,15 +79,32 @@ func (c *Cell) HasFigures() bool { return c.Valid > 0 || c.Refused > 0 }
 
 // Latencies is a distribution of times, in microseconds.
 type Latencies struct {
-	Mean  Figure `json:"mean"`
-	P50   Figure `json:"p50"`
-	P90   Figure `json:"p90"`
-	P95   Figure `json:"p95"`
-	P99   Figure `json:"p99"`
-	P999  Figure `json:"p999"`
-	P9999 Figure `json:"p9999"`
-	Max   Figure `json:"max"`
+	Mean  Figure `json:"mean" csv:"mean" label:"Mean" column:"mean,6"`
+	P50   Figure `json:"p50" csv:"p50" quantile:"0.5" label:"P50" column:"P50" benchstat:"p50-ns"`
+	P90   Figure `json:"p90" csv:"p90" quantile:"0.9" label:"P90" column:"P90,2" benchstat:"p90-ns"`
+	P95   Figure `json:"p95" csv:"p95" quantile:"0.95" label:"P95"`
+	P99   Figure `json:"p99" csv:"p99" quantile:"0.99" label:"P99" column:"P99" benchstat:"p99-ns"`
+	P999  Figure `json:"p999" csv:"p999" quantile:"0.999" label:"P99.9" column:"P99.9,3" benchstat:"p999-ns"`
+	P9999 Figure `json:"p9999" csv:"p9999" quantile:"0.9999" label:"P99.99" column:"P99.99,1"`
+	Max   Figure `json:"max" csv:"max" label:"Max" column:"max,5"`
 }
+
+// Quantile is a field of [Latencies] that is one.
+type Quantile struct {
+	reflect.StructField
+	At float64
+}
+
+// Quantiles lists the fields of [Latencies] that are one, by their tags.
+var Quantiles = func() []Quantile {
+	var all []Quantile
+	for field := range reflect.TypeFor[Latencies]().Fields() {
+		if at, err := strconv.ParseFloat(field.Tag.Get("quantile"), 64); err == nil {
+			all = append(all, Quantile{StructField: field, At: at})
+		}
+	}
+	return all
+}()
 
 // CurvePoint is one point of a percentile curve: the quantile, and the
 // microseconds at it.
@@ -74,7 +114,7 @@ type CurvePoint [2]float64
 type Repeat struct {
 	Trial      int     `json:"trial"`
 	Valid      bool    `json:"valid"`
-	Throughput float64 `json:"throughput_rps"`
+	Throughput float64 `json:"throughput_rps" csv:"throughput_rps" label:"Throughput"`
 	MeanUS     float64 `json:"mean_us"`
 	P50        float64 `json:"p50_us"`
 	P99        float64 `json:"p99_us"`

@@ -20,7 +20,7 @@ func (p *point) summarize(shared remarks, seed uint64) Cell {
 		c.Repeats = append(c.Repeats, Repeat{
 			Trial: t.Repeat, Valid: t.valid,
 			Throughput: t.ThroughputPerSecond(),
-			P50:        t.response.p50, P99: t.response.p99, MeanUS: t.response.mean,
+			P50:        t.response.P50.Value, P99: t.response.P99.Value, MeanUS: t.response.Mean.Value,
 		})
 	}
 	slices.SortFunc(c.Repeats, func(a, b Repeat) int { return cmp.Compare(a.Trial, b.Trial) })
@@ -100,23 +100,18 @@ func (c *Cell) measure(trials []trial, seed uint64) {
 // latencies has no interval for the maximum: that of more trials is greater,
 // so there is no true value for it to hold.
 func latencies(trials []trial, of func(trial) times) Latencies {
-	by := func(pick func(times) float64) Figure {
-		return over(trials, func(t trial) float64 { return pick(of(t)) })
+	var all Latencies
+	into := reflect.ValueOf(&all).Elem()
+	for i := range into.NumField() {
+		into.Field(i).Set(reflect.ValueOf(over(trials, func(t trial) float64 {
+			return reflect.ValueOf(of(t).Latencies).Field(i).Interface().(Figure).Value
+		})))
 	}
-	greatest := 0.0
+	all.Max = Figure{}
 	for _, t := range trials {
-		greatest = max(greatest, of(t).max)
+		all.Max.Value = max(all.Max.Value, of(t).Max.Value)
 	}
-	return Latencies{
-		Mean:  by(func(t times) float64 { return t.mean }),
-		P50:   by(func(t times) float64 { return t.p50 }),
-		P90:   by(func(t times) float64 { return t.p90 }),
-		P95:   by(func(t times) float64 { return t.p95 }),
-		P99:   by(func(t times) float64 { return t.p99 }),
-		P999:  by(func(t times) float64 { return t.p999 }),
-		P9999: by(func(t times) float64 { return t.p9999 }),
-		Max:   Figure{Value: greatest},
-	}
+	return all
 }
 
 func pointed[N int64 | float64](p *N) (float64, bool) {

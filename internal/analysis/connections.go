@@ -15,8 +15,8 @@ type Survival struct {
 	Trials    int                 `json:"trials"`
 	Requests  int64               `json:"requests"`
 	Succeeded int64               `json:"succeeded"`
-	Share     *float64            `json:"share" jsonschema:"nullable"` // null where nothing was requested
-	Failures  []record.ErrorCount `json:"failures"`                    // by class and code, most frequent first
+	Share     *float64            `json:"share" csv:"share" jsonschema:"nullable"` // null where nothing was requested
+	Failures  []record.ErrorCount `json:"failures"`                                // by class and code, most frequent first
 }
 
 func survivalOf(trials []trial) Survival {
@@ -51,29 +51,29 @@ func addFailures(all, more []record.ErrorCount) []record.ErrorCount {
 // Connections is what was asked for and what came of it in the window, over the
 // trials that the cell's figures are of.
 type Connections struct {
-	PerRequest      bool     `json:"per_request"` // every request asks for a connection of its own
-	Secure          bool     `json:"secure"`      // over TLS or QUIC
-	Want            int      `json:"want"`        // at once
-	During          int64    `json:"during"`      // opened in the window
-	Failed          int64    `json:"failed"`      // attempts
-	Full            int64    `json:"full"`        // handshakes with a certificate
-	Resumed         int64    `json:"resumed"`     // handshakes that resumed a session
-	Early           int64    `json:"early"`       // of those, with early data that the server took
-	EarlyRefused    int64    `json:"early_refused"`
-	HandshakeFailed int64    `json:"handshake_failed"`
-	Achieved        *float64 `json:"achieved" jsonschema:"nullable"` // share of the connections that began as asked; null in modes that keep theirs
-	Differs         bool     `json:"differs"`                        // what was achieved is not what was asked for
-	Connect         *Times   `json:"connect_us"`                     // TCP: SYN to established
-	Handshake       *Times   `json:"handshake_us"`                   // TLS or QUIC
-	FirstByte       *Times   `json:"first_byte_us"`                  // from a call's beginning, on its own connection, to its answer's first byte
+	PerRequest      bool     `json:"per_request"`                      // every request asks for a connection of its own
+	Secure          bool     `json:"secure"`                           // over TLS or QUIC
+	Want            int      `json:"want"`                             // at once
+	During          int64    `json:"during" csv:"connections_during"`  // opened in the window
+	Failed          int64    `json:"failed" csv:"connections_failed"`  // attempts
+	Full            int64    `json:"full" csv:"handshakes_full"`       // handshakes with a certificate
+	Resumed         int64    `json:"resumed" csv:"handshakes_resumed"` // handshakes that resumed a session
+	Early           int64    `json:"early" csv:"handshakes_early"`     // of those, with early data that the server took
+	EarlyRefused    int64    `json:"early_refused" csv:"handshakes_early_refused"`
+	HandshakeFailed int64    `json:"handshake_failed" csv:"handshakes_failed"`
+	Achieved        *float64 `json:"achieved" csv:"connections_achieved_share" jsonschema:"nullable"` // share of the connections that began as asked; null in modes that keep theirs
+	Differs         bool     `json:"differs"`                                                         // what was achieved is not what was asked for
+	Connect         *Times   `json:"connect_us" csv:"connect_*_us"`                                   // TCP: SYN to established
+	Handshake       *Times   `json:"handshake_us" csv:"handshake_*_us" label:""`                      // TLS or QUIC
+	FirstByte       *Times   `json:"first_byte_us" csv:"first_byte_*_us"`                             // from a call's beginning, on its own connection, to its answer's first byte
 }
 
 // Times is a short distribution of times, in microseconds; null where nothing
 // was timed.
 type Times struct {
 	Mean Figure `json:"mean"`
-	P50  Figure `json:"p50"`
-	P99  Figure `json:"p99"`
+	P50  Figure `json:"p50" csv:"p50" label:"P50"`
+	P99  Figure `json:"p99" csv:"p99" label:"P99"`
 }
 
 // leastAchieved is the share of connections that must have begun as asked. The
@@ -153,13 +153,13 @@ func timesOf(trials []trial, of func(trial) times) *Times {
 	by := func(pick func(times) float64) *Figure {
 		return known(trials, func(t trial) (float64, bool) { return pick(of(t)), of(t).count > 0 })
 	}
-	mean := by(func(t times) float64 { return t.mean })
+	mean := by(func(t times) float64 { return t.Mean.Value })
 	if mean == nil {
 		return nil
 	}
 	return &Times{
 		Mean: *mean,
-		P50:  *by(func(t times) float64 { return t.p50 }),
-		P99:  *by(func(t times) float64 { return t.p99 }),
+		P50:  *by(func(t times) float64 { return t.P50.Value }),
+		P99:  *by(func(t times) float64 { return t.P99.Value }),
 	}
 }

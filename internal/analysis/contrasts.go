@@ -79,8 +79,8 @@ var felt = []struct {
 	{CPU, cpuOfBoth},
 	{Throughput, throughput},
 	{P99, p99Response},
-	{Handshake, func(t trial) float64 { return t.handshake.p50 }},
-	{FirstByte, func(t trial) float64 { return t.firstByte.p50 }},
+	{Handshake, func(t trial) float64 { return t.handshake.P50.Value }},
+	{FirstByte, func(t trial) float64 { return t.firstByte.P50.Value }},
 	{ServerPeak, peakOfServer},
 }
 

@@ -6,16 +6,16 @@ import "wirelab.dev/internal/record"
 // Figures are null where they were not measured; of these, peak_bytes alone has
 // an interval.
 type End struct {
-	Share      *Figure `json:"cpu_share" interval:"-"` // of the CPU time of both ends
-	Busy       *Figure `json:"busy" interval:"-"`      // share of the CPUs it was given
-	Cores      *Figure `json:"-"`                      // of them in use: CPU time by time
-	RSS        *Figure `json:"rss_bytes" interval:"-"` // at the window's end
-	Peak       *Figure `json:"peak_bytes"`             // the most in the window
-	Own        *Figure `json:"own_bytes" interval:"-"` // the most without the pages of files, which all that run the program share
-	Heap       *Figure `json:"heap_bytes" interval:"-"`
-	Threads    *Figure `json:"threads" interval:"-"` // the most at once, as the next two
-	Sockets    *Figure `json:"sockets" interval:"-"`
-	Goroutines *Figure `json:"goroutines" interval:"-"`
+	Share      *Figure `json:"cpu_share" csv:"cpu_share" label:"Share of CPU" interval:"-"`  // of the CPU time of both ends
+	Busy       *Figure `json:"busy" csv:"busy_share" label:"Busy" unit:"share" interval:"-"` // share of the CPUs it was given
+	Cores      *Figure `json:"-"`                                                            // of them in use: CPU time by time
+	RSS        *Figure `json:"rss_bytes" csv:"rss_bytes" label:"Memory" interval:"-"`        // at the window's end
+	Peak       *Figure `json:"peak_bytes" csv:"peak_bytes" label:"At its peak"`              // the most in the window
+	Own        *Figure `json:"own_bytes" csv:"own_bytes" label:"Its own" interval:"-"`       // the most without the pages of files, which all that run the program share
+	Heap       *Figure `json:"heap_bytes" csv:"heap_bytes" label:"Heap" interval:"-"`
+	Threads    *Figure `json:"threads" csv:"threads" label:"Threads" interval:"-"` // the most at once, as the next two
+	Sockets    *Figure `json:"sockets" csv:"sockets" label:"Sockets" interval:"-"`
+	Goroutines *Figure `json:"goroutines" csv:"goroutines" label:"Goroutines" interval:"-"`
 }
 
 // endOf is the cost of one end; of picks it, and other the one that it shares

@@ -72,14 +72,14 @@ func limitEffect(without, with *point, limit int) LimitEffect {
 		Part: with.cell.Part, Without: without.cell.Variant, With: with.cell.Variant,
 		RequestBytes: with.cell.RequestBytes, Clients: with.cell.Clients, Limit: limit,
 		ThroughputRatio:   ratio(with, without, throughput),
-		MeanServiceRatio:  ratio(with, without, func(t trial) float64 { return t.service.mean }),
+		MeanServiceRatio:  ratio(with, without, func(t trial) float64 { return t.service.Mean.Value }),
 		MeanResponseRatio: ratio(with, without, meanResponse),
 		TailWithout:       over(before, tailResponse).Value,
 		TailWithService:   over(after, func(t trial) float64 { return t.service.tail() }).Value,
 		TailWithResponse:  over(after, tailResponse).Value,
-		P50WithoutUS:      over(before, func(t trial) float64 { return t.response.p50 }).Value,
+		P50WithoutUS:      over(before, func(t trial) float64 { return t.response.P50.Value }).Value,
 		P99WithoutUS:      over(before, p99Response).Value,
-		P50WithUS:         over(after, func(t trial) float64 { return t.response.p50 }).Value,
+		P50WithUS:         over(after, func(t trial) float64 { return t.response.P50.Value }).Value,
 		P99WithUS:         over(after, p99Response).Value,
 	}
 }

@@ -1,6 +1,8 @@
 package analysis
 
 import (
+	"reflect"
+
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 )
@@ -29,10 +31,10 @@ type trial struct {
 	connect, handshake, firstByte times
 }
 
-// times are the figures of one distribution, in microseconds.
+// times are the figures of one trial's distribution, without intervals.
 type times struct {
-	count                                      int64
-	mean, p50, p90, p95, p99, p999, p9999, max float64
+	count int64
+	Latencies
 }
 
 func newPoint(cell record.Cell) *point {
@@ -85,12 +87,12 @@ func read(from *latency.Distribution, into *times) (*latency.Histogram, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := func(q float64) float64 { return float64(h.Quantile(q)) / 1e3 }
-	*into = times{
-		count: h.Count(),
-		mean:  float64(h.Sum()) / float64(h.Count()) / 1e3,
-		p50:   at(0.5), p90: at(0.9), p95: at(0.95), p99: at(0.99), p999: at(0.999), p9999: at(0.9999),
-		max: float64(h.Max()) / 1e3,
+	into.count = h.Count()
+	into.Mean.Value = float64(h.Sum()) / float64(h.Count()) / 1e3
+	into.Max.Value = float64(h.Max()) / 1e3
+	figures := reflect.ValueOf(&into.Latencies).Elem()
+	for _, q := range Quantiles {
+		figures.FieldByIndex(q.Index).Set(reflect.ValueOf(Figure{Value: float64(h.Quantile(q.At)) / 1e3}))
 	}
 	return h, nil
 }
@@ -119,18 +121,18 @@ func (p *point) measured() []trial {
 
 // tail is how many times longer the slowest hundredth takes than the median.
 func (t times) tail() float64 {
-	if t.p50 == 0 {
+	if t.P50.Value == 0 {
 		return 0
 	}
-	return t.p99 / t.p50
+	return t.P99.Value / t.P50.Value
 }
 
 // metric is a figure of one trial.
 type metric func(trial) float64
 
 // The metrics that more than one reading uses.
-func meanResponse(t trial) float64 { return t.response.mean }
-func p99Response(t trial) float64  { return t.response.p99 }
+func meanResponse(t trial) float64 { return t.response.Mean.Value }
+func p99Response(t trial) float64  { return t.response.P99.Value }
 func tailResponse(t trial) float64 { return t.response.tail() }
 func throughput(t trial) float64   { return t.ThroughputPerSecond() }
 

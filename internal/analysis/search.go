@@ -16,10 +16,10 @@ import (
 type Search struct {
 	Percentile float64      `json:"percentile"` // of the response time, that the goal is about
 	LimitUS    float64      `json:"limit_us"`
-	Kept       Figure       `json:"kept_rps"`   // the highest rate that kept the goal
-	Missed     Figure       `json:"missed_rps"` // the lowest above it that did not
-	Steps      []SearchStep `json:"steps"`      // by rate
-	Knee       RateKnee     `json:"knee"`
+	Kept       Figure       `json:"kept_rps" csv:"kept_rps"`     // the highest rate that kept the goal
+	Missed     Figure       `json:"missed_rps" csv:"missed_rps"` // the lowest above it that did not
+	Steps      []SearchStep `json:"steps"`                       // by rate
+	Knee       RateKnee     `json:"knee" csv:"*"`
 	Why        string       `json:"why"` // what ended a search before the two came close
 }
 
@@ -35,11 +35,11 @@ type SearchStep struct {
 
 // RateKnee is the rate at which the percentile begins to grow.
 type RateKnee struct {
-	Found      bool    `json:"found"`                                        // false: refused, see reason
-	Rate       float64 `json:"rate_rps" jsonschema:"nullable" unknown:"0"`   // null where not found, as the next three
-	Low        float64 `json:"low_rps" jsonschema:"nullable" unknown:"0"`    // it lies above
-	High       float64 `json:"high_rps" jsonschema:"nullable" unknown:"0"`   // it lies below
-	Confidence float64 `json:"confidence" jsonschema:"nullable" unknown:"0"` // of the two; null where they are no more than the rates tried beside it
+	Found      bool    `json:"found"`                                                          // false: refused, see reason
+	Rate       float64 `json:"rate_rps" csv:"knee_rps" jsonschema:"nullable" unknown:"0"`      // null where not found, as the next three
+	Low        float64 `json:"low_rps" csv:"knee_rps_low" jsonschema:"nullable" unknown:"0"`   // it lies above
+	High       float64 `json:"high_rps" csv:"knee_rps_high" jsonschema:"nullable" unknown:"0"` // it lies below
+	Confidence float64 `json:"confidence" jsonschema:"nullable" unknown:"0"`                   // of the two; null where they are no more than the rates tried beside it
 	Reason     string  `json:"reason"`
 }
 

@@ -4,23 +4,23 @@ import "wirelab.dev/internal/record"
 
 // Traffic is what went over the connections in the window, below TLS.
 type Traffic struct {
-	Transport   string    `json:"transport"` // tcp or udp
-	Offload     string    `json:"offload"`   // gso or none; empty where it is not known
-	Sent        Direction `json:"sent"`      // by the client
-	Received    Direction `json:"received"`
-	Retransmits *Figure   `json:"retransmits_per_thousand" interval:"-"` // requests
-	RTT         *Figure   `json:"rtt_us" interval:"-"`
+	Transport   string    `json:"transport"`         // tcp or udp
+	Offload     string    `json:"offload"`           // gso or none; empty where it is not known
+	Sent        Direction `json:"sent" csv:"sent_*"` // by the client
+	Received    Direction `json:"received" csv:"received_*"`
+	Retransmits *Figure   `json:"retransmits_per_thousand" csv:"retransmits_per_thousand" interval:"-"` // requests
+	RTT         *Figure   `json:"rtt_us" csv:"rtt_us" interval:"-"`
 	MinRTT      *Figure   `json:"min_rtt_us" interval:"-"`
 }
 
 // Direction is one way of the traffic, by the request. Figures are null where
 // they were not measured; of these, bytes alone has an interval.
 type Direction struct {
-	Bytes     Figure  `json:"bytes"`                  // payload of segments or datagrams
-	Handshake *Figure `json:"handshake" interval:"-"` // bytes before a call's first
-	Packets   *Figure `json:"packets" interval:"-"`
-	PureAcks  *Figure `json:"pure_acks" interval:"-"`        // segments without payload
-	PerCall   *Figure `json:"packets_per_call" interval:"-"` // of the system
+	Bytes     Figure  `json:"bytes" csv:"bytes_per_request"` // payload of segments or datagrams
+	Handshake *Figure `json:"handshake" interval:"-"`        // bytes before a call's first
+	Packets   *Figure `json:"packets" csv:"packets_per_request" interval:"-"`
+	PureAcks  *Figure `json:"pure_acks" interval:"-"`                               // segments without payload
+	PerCall   *Figure `json:"packets_per_call" csv:"packets_per_call" interval:"-"` // of the system
 }
 
 // trafficOf is nil where it was not measured in every trial.

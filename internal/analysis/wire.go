@@ -4,8 +4,8 @@ import "wirelab.dev/internal/record"
 
 // Wire is what one call puts on the wire, in bytes, layer by layer.
 type Wire struct {
-	Request           WireBytes `json:"request"`
-	Response          WireBytes `json:"response"`
+	Request           WireBytes `json:"request" csv:"request_*"`
+	Response          WireBytes `json:"response" csv:"response_*"`
 	FirstSent         Figure    `json:"first_sent_bytes" interval:"-"` // by a connection's first call
 	FirstReceived     Figure    `json:"first_received_bytes" interval:"-"`
 	HandshakeSent     Figure    `json:"handshake_sent_bytes" interval:"-"` // besides a connection's calls
@@ -20,7 +20,7 @@ type WireBytes struct {
 	Security  *Figure `json:"security_bytes" interval:"-"`
 	Transport *Figure `json:"transport_bytes" interval:"-"`
 	Acks      *Figure `json:"ack_bytes" interval:"-"`
-	Total     Figure  `json:"total_bytes" interval:"-"`
+	Total     Figure  `json:"total_bytes" csv:"bytes" interval:"-"`
 }
 
 // wireOf is nil where no trial looked.

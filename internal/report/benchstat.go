@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 )
@@ -25,9 +26,11 @@ import (
 func WriteBenchstat(w io.Writer, run *Run) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "run: %s\nseed: %d\n", run.Summary.Name, run.Summary.Seed)
-	for _, unit := range []string{"ns/op better=lower", "req/s better=higher", "p50-ns better=lower", "p90-ns better=lower", "p99-ns better=lower", "p999-ns better=lower", "client-cpu-ns better=lower", "server-cpu-ns better=lower"} {
-		fmt.Fprintf(&out, "Unit %s\n", unit)
+	out.WriteString("Unit ns/op better=lower\nUnit req/s better=higher\n")
+	for _, q := range benchstatQuantiles() {
+		fmt.Fprintf(&out, "Unit %s better=lower\n", q.Tag.Get("benchstat"))
 	}
+	out.WriteString("Unit client-cpu-ns better=lower\nUnit server-cpu-ns better=lower\n")
 	ambiguous := ambiguousNames(run.Records)
 	part := ""
 	for _, r := range byVariant(run) {
@@ -61,9 +64,10 @@ func benchmarkLine(name string, r *record.Record) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ns := func(quantile float64) int64 { return int64(times.Quantile(quantile)) }
-	line := fmt.Sprintf("%s %d %d ns/op %g req/s %d p50-ns %d p90-ns %d p99-ns %d p999-ns",
-		name, r.Requests, int64(times.Mean()), r.ThroughputPerSecond(), ns(0.5), ns(0.9), ns(0.99), ns(0.999))
+	line := fmt.Sprintf("%s %d %d ns/op %g req/s", name, r.Requests, int64(times.Mean()), r.ThroughputPerSecond())
+	for _, q := range benchstatQuantiles() {
+		line += fmt.Sprintf(" %d %s", int64(times.Quantile(q.At)), q.Tag.Get("benchstat"))
+	}
 	for _, end := range []struct {
 		unit string
 		cost record.Process
@@ -73,6 +77,11 @@ func benchmarkLine(name string, r *record.Record) (string, error) {
 		}
 	}
 	return line + "\n", nil
+}
+
+// benchstatQuantiles are those of the response time that have a unit here.
+func benchstatQuantiles() []analysis.Quantile {
+	return slices.DeleteFunc(slices.Clone(analysis.Quantiles), func(q analysis.Quantile) bool { return q.Tag.Get("benchstat") == "" })
 }
 
 // byVariant are the trials in the order of the plan's parts, and in a part by where

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,13 +35,9 @@ func columns(cells []*analysis.Cell) []column {
 		{title: "kept", value: searched(func(s *analysis.Search) string { return perSecond(s.Kept.Value) })},
 		{title: "missed", value: searched(func(s *analysis.Search) string { return perSecond(s.Missed.Value) })},
 		{title: "req/s", value: measured(func(c *analysis.Cell) string { return perSecond(c.Throughput.Value) })},
-		{title: "mean", patience: 6, value: timed(func(l *analysis.Latencies) analysis.Figure { return l.Mean })},
-		{title: "P50", value: timed(func(l *analysis.Latencies) analysis.Figure { return l.P50 })},
-		{title: "P90", patience: 2, value: timed(func(l *analysis.Latencies) analysis.Figure { return l.P90 })},
-		{title: "P99", value: timed(func(l *analysis.Latencies) analysis.Figure { return l.P99 })},
-		{title: "P99.9", patience: 3, value: timed(func(l *analysis.Latencies) analysis.Figure { return l.P999 })},
-		{title: "P99.99", patience: 1, value: timed(func(l *analysis.Latencies) analysis.Figure { return l.P9999 })},
-		{title: "max", patience: 5, value: timed(func(l *analysis.Latencies) analysis.Figure { return l.Max })},
+	}
+	all = append(all, latencyColumns()...)
+	all = append(all, []column{
 		{title: "P99/P50", patience: 7, value: measured(func(c *analysis.Cell) string { return plain(c.P99OverP50.Value) })},
 		{title: "drain", value: ofCell(func(c *analysis.Cell) string { return maybeMicros(c.Drain) })},
 		{title: "answered", value: ofCell(answered)},
@@ -51,8 +48,26 @@ func columns(cells []*analysis.Cell) []column {
 		{title: "client", patience: 4, value: measured(func(c *analysis.Cell) string { return maybeMicros(c.ClientCPU) })},
 		{title: "server", patience: 4, value: measured(func(c *analysis.Cell) string { return maybeMicros(c.ServerCPU) })},
 		{title: "valid", left: true, value: validity},
-	}
+	}...)
 	return slices.DeleteFunc(all, func(c column) bool { return !says(c.title, cells) })
+}
+
+// latencyColumns are the figures of latencies with a tag `column`: the title, and
+// the patience where it has one.
+func latencyColumns() []column {
+	var columns []column
+	for field := range reflect.TypeFor[analysis.Latencies]().Fields() {
+		title, patience, _ := strings.Cut(field.Tag.Get("column"), ",")
+		if title == "" {
+			continue
+		}
+		c := column{title: title, value: timed(func(l *analysis.Latencies) analysis.Figure {
+			return reflect.ValueOf(l).Elem().FieldByIndex(field.Index).Interface().(analysis.Figure)
+		})}
+		c.patience, _ = strconv.Atoi(patience) // none: never left out
+		columns = append(columns, c)
+	}
+	return columns
 }
 
 // says tells whether a column says something of some of the cells.

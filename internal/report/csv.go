@@ -4,15 +4,18 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"math"
+	"reflect"
 	"strconv"
+	"strings"
 
 	"wirelab.dev/internal/analysis"
 )
 
-// csvColumn is one figure of every row, with the unit in its title.
+// csvColumn is one value of every row, with the unit in its title.
 type csvColumn struct {
 	title string
-	value func(*analysis.Cell) string
+	value func(*Cell) string
 }
 
 // WriteCSV prints a row a cell, in full precision. What was not measured, or
@@ -28,8 +31,9 @@ func WriteCSV(w io.Writer, run *Run) error {
 		return fmt.Errorf("report: writing CSV: %w", err)
 	}
 	for _, cell := range ordered(run.Summary.Cells) {
+		shown := newCell(cell)
 		for i, c := range columns {
-			row[i] = c.value(cell)
+			row[i] = c.value(&shown)
 		}
 		if err := table.Write(row); err != nil {
 			return fmt.Errorf("report: writing CSV: %w", err)
@@ -42,107 +46,115 @@ func WriteCSV(w io.Writer, run *Run) error {
 	return nil
 }
 
+// csvColumns are what tells one cell from another, what was counted of it, and
+// the figures that are tagged for it.
 func csvColumns() []csvColumn {
 	columns := []csvColumn{
-		{"part", func(c *analysis.Cell) string { return c.Part }},
-		{"stack", func(c *analysis.Cell) string { return c.Stack }},
-		{"variant", func(c *analysis.Cell) string { return c.Variant }},
-		{"workload", func(c *analysis.Cell) string { return c.Workload }},
-		{"request_bytes", func(c *analysis.Cell) string { return strconv.Itoa(c.RequestBytes) }},
-		{"response_bytes", func(c *analysis.Cell) string { return strconv.Itoa(c.ResponseBytes) }},
-		{"clients", func(c *analysis.Cell) string { return strconv.Itoa(c.Clients) }},
-		{"connection", func(c *analysis.Cell) string { return c.Connection }},
-		{"load", func(c *analysis.Cell) string { return c.Load.Model }},
-		{"rate_rps", func(c *analysis.Cell) string { return positive(c.Load.RatePerSecond) }},
-		{"ramp_to_rps", func(c *analysis.Cell) string { return positive(c.Load.RampTo) }},
-		{"burst", func(c *analysis.Cell) string { return positive(float64(c.Load.Burst)) }},
-		{"goal", func(c *analysis.Cell) string { return c.Load.Goal }},
-		{"in_flight_limit", func(c *analysis.Cell) string { return positive(float64(c.Load.InFlightLimit)) }},
-		{"trials", func(c *analysis.Cell) string { return strconv.Itoa(c.Trials) }},
-		{"valid_trials", func(c *analysis.Cell) string { return strconv.Itoa(c.Valid) }},
-		{"requests", func(c *analysis.Cell) string { return strconv.FormatInt(c.Requests, 10) }},
-		{"errors", func(c *analysis.Cell) string { return strconv.FormatInt(c.Errors, 10) }},
+		{"part", func(c *Cell) string { return c.Part }},
+		{"stack", func(c *Cell) string { return c.Stack }},
+		{"variant", func(c *Cell) string { return c.Variant }},
+		{"workload", func(c *Cell) string { return c.Workload }},
+		{"request_bytes", func(c *Cell) string { return strconv.Itoa(c.RequestBytes) }},
+		{"response_bytes", func(c *Cell) string { return strconv.Itoa(c.ResponseBytes) }},
+		{"clients", func(c *Cell) string { return strconv.Itoa(c.Clients) }},
+		{"connection", func(c *Cell) string { return c.Connection }},
+		{"load", func(c *Cell) string { return c.Load.Model }},
+		{"rate_rps", func(c *Cell) string { return positive(c.Load.RatePerSecond) }},
+		{"ramp_to_rps", func(c *Cell) string { return positive(c.Load.RampTo) }},
+		{"burst", func(c *Cell) string { return positive(float64(c.Load.Burst)) }},
+		{"goal", func(c *Cell) string { return c.Load.Goal }},
+		{"in_flight_limit", func(c *Cell) string { return positive(float64(c.Load.InFlightLimit)) }},
+		{"trials", func(c *Cell) string { return strconv.Itoa(c.Trials) }},
+		{"valid_trials", func(c *Cell) string { return strconv.Itoa(c.Valid) }},
+		{"requests", func(c *Cell) string { return strconv.FormatInt(c.Requests, 10) }},
+		{"errors", func(c *Cell) string { return strconv.FormatInt(c.Errors, 10) }},
 	}
-	columns = append(columns, csvFigure("throughput_rps", func(c *analysis.Cell) *analysis.Figure { return &c.Throughput })...)
-	columns = append(columns, csvLatencies("service", func(c *analysis.Cell) *analysis.Latencies { return &c.Service })...)
-	columns = append(columns, csvLatencies("response", response)...)
-	columns = append(columns, csvLatencies("wait", func(c *analysis.Cell) *analysis.Latencies { return c.Wait })...)
-	columns = append(columns, csvFigure("p99_over_p50", func(c *analysis.Cell) *analysis.Figure { return &c.P99OverP50 })...)
-	columns = append(columns, csvFigure("client_cpu_us", func(c *analysis.Cell) *analysis.Figure { return c.ClientCPU })...)
-	columns = append(columns, csvFigure("server_cpu_us", func(c *analysis.Cell) *analysis.Figure { return c.ServerCPU })...)
-	columns = append(columns, csvFigure("in_flight", func(c *analysis.Cell) *analysis.Figure { return &c.InFlight })...)
-	columns = append(columns, csvFigure("warm_up_ms", func(c *analysis.Cell) *analysis.Figure { return &c.WarmUp })...)
-	columns = append(columns, csvFigure("connections_opened", func(c *analysis.Cell) *analysis.Figure { return &c.Opened })...)
-	columns = append(columns, csvLoads()...)
-	columns = append(columns, csvConnections()...)
-	columns = append(columns, csvEnd("client", func(c *analysis.Cell) *analysis.End { return &c.Client })...)
-	columns = append(columns, csvEnd("server", func(c *analysis.Cell) *analysis.End { return &c.Server })...)
-	columns = append(columns, csvColumn{"bound", func(c *analysis.Cell) string { return string(c.Bound) }})
-	return append(columns, csvBytes()...)
+	return append(columns, csvFields(reflect.TypeFor[Cell](), "*", reflect.Value.Elem)...)
+}
+
+// csvFields are the columns of the fields that are tagged `csv`. The tag of a
+// struct is a pattern for the titles of its fields, with a star for theirs. The
+// columns get at their struct by the function given, from a pointer to the
+// cell; it returns the zero Value where there is none.
+func csvFields(of reflect.Type, pattern string, in func(cell reflect.Value) reflect.Value) []csvColumn {
+	var columns []csvColumn
+	for _, m := range membersOf(of, forPrograms) {
+		tag, tagged := m.Tag.Lookup("csv")
+		if !tagged {
+			continue
+		}
+		title := strings.Replace(pattern, "*", tag, 1)
+		get := func(cell reflect.Value) reflect.Value {
+			v := in(cell)
+			if v.IsValid() {
+				v = reflect.Indirect(v.FieldByIndex(m.Index))
+			}
+			return v
+		}
+		inner := m.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		switch {
+		case inner == figureType:
+			columns = append(columns, csvFigure(title, get)...)
+		case inner.Kind() == reflect.Struct:
+			columns = append(columns, csvFields(inner, title, get)...)
+		default:
+			columns = append(columns, csvColumn{title, func(c *Cell) string { return csvText(c, get, m) }})
+		}
+	}
+	return columns
 }
 
 // csvFigure is a figure and the ends of its interval.
-func csvFigure(title string, of func(*analysis.Cell) *analysis.Figure) []csvColumn {
-	show := func(part func(*analysis.Figure) (float64, bool)) func(*analysis.Cell) string {
-		return func(c *analysis.Cell) string {
-			f := of(c)
-			if f == nil || !c.HasFigures() {
+func csvFigure(title string, get func(cell reflect.Value) reflect.Value) []csvColumn {
+	show := func(part func(analysis.Figure) float64) func(*Cell) string {
+		return func(c *Cell) string {
+			v := get(reflect.ValueOf(c))
+			if !v.IsValid() || !c.HasFigures() {
 				return ""
 			}
-			value, known := part(f)
-			if !known || !finite(value) {
-				return ""
-			}
-			return strconv.FormatFloat(value, 'g', -1, 64)
+			return csvNumber(part(v.Interface().(analysis.Figure)))
 		}
 	}
+	end := func(part func(*analysis.Interval) float64) func(*Cell) string {
+		return show(func(f analysis.Figure) float64 {
+			if f.Interval == nil {
+				return math.NaN()
+			}
+			return part(f.Interval)
+		})
+	}
 	return []csvColumn{
-		{title, show(func(f *analysis.Figure) (float64, bool) { return f.Value, true })},
-		{title + "_low", show(func(f *analysis.Figure) (float64, bool) {
-			if f.Interval == nil {
-				return 0, false
-			}
-			return f.Interval.Low, true
-		})},
-		{title + "_high", show(func(f *analysis.Figure) (float64, bool) {
-			if f.Interval == nil {
-				return 0, false
-			}
-			return f.Interval.High, true
-		})},
+		{title, show(func(f analysis.Figure) float64 { return f.Value })},
+		{title + "_low", end(func(i *analysis.Interval) float64 { return i.Low })},
+		{title + "_high", end(func(i *analysis.Interval) float64 { return i.High })},
 	}
 }
 
-func csvLatencies(prefix string, of func(*analysis.Cell) *analysis.Latencies) []csvColumn {
-	figures := []struct {
-		name string
-		of   func(*analysis.Latencies) *analysis.Figure
-	}{
-		{"mean", func(l *analysis.Latencies) *analysis.Figure { return &l.Mean }},
-		{"p50", func(l *analysis.Latencies) *analysis.Figure { return &l.P50 }},
-		{"p90", func(l *analysis.Latencies) *analysis.Figure { return &l.P90 }},
-		{"p95", func(l *analysis.Latencies) *analysis.Figure { return &l.P95 }},
-		{"p99", func(l *analysis.Latencies) *analysis.Figure { return &l.P99 }},
-		{"p999", func(l *analysis.Latencies) *analysis.Figure { return &l.P999 }},
-		{"p9999", func(l *analysis.Latencies) *analysis.Figure { return &l.P9999 }},
-		{"max", func(l *analysis.Latencies) *analysis.Figure { return &l.Max }},
+// csvText is what is no figure.
+func csvText(c *Cell, get func(cell reflect.Value) reflect.Value, m member) string {
+	v := get(reflect.ValueOf(c))
+	switch {
+	case !v.IsValid() || !c.HasFigures() || v.IsZero() && m.Tag.Get("unknown") == "0":
+		return ""
+	case v.CanFloat():
+		return csvNumber(v.Float())
 	}
-	var columns []csvColumn
-	for _, figure := range figures {
-		columns = append(columns, csvFigure(prefix+"_"+figure.name+"_us", func(c *analysis.Cell) *analysis.Figure {
-			latencies := of(c)
-			if latencies == nil {
-				return nil
-			}
-			return figure.of(latencies)
-		})...)
+	return fmt.Sprint(v)
+}
+
+func csvNumber(value float64) string {
+	if !finite(value) {
+		return ""
 	}
-	return columns
+	return strconv.FormatFloat(value, 'g', -1, 64)
 }
 
 func positive(value float64) string {
 	if value <= 0 {
 		return ""
 	}
-	return strconv.FormatFloat(value, 'g', -1, 64)
+	return csvNumber(value)
 }

@@ -4,7 +4,7 @@
 
 import type { Cell, Run } from "./run";
 
-export type * from "./run";
+export * from "./run";
 
 /** The run that the page was written with. */
 export function readRun(): Run {

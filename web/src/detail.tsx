@@ -2,7 +2,7 @@
 
 import type { Cell, Latencies } from "./data";
 import { micros, perSecond, plain } from "./format";
-import { clientCPU, latencyMetrics, serverCPU, tail, throughput, type Metric } from "./metrics";
+import { cellMetrics, latencyMetrics, type Metric } from "./metrics";
 import { counted, loadText } from "./words";
 
 export function CellDetail({ cell }: { cell: Cell }) {
@@ -54,7 +54,7 @@ function Intervals({ cell }: { cell: Cell }) {
         </thead>
       )}
       <tbody>
-        {[throughput, tail, clientCPU, serverCPU].map((metric) => <tr key={metric.id}>{row(metric)}</tr>)}
+        {cellMetrics.map((metric) => <tr key={metric.id}>{row(metric)}</tr>)}
         {latencyMetrics("response_us").map((metric, place) => (
           <tr key={metric.id}>
             {row(metric)}

@@ -5,7 +5,7 @@ import { render } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { readRun, type Cell, type Run } from "./data";
 import { looksOf } from "./look";
-import { clientCPU, serverCPU, tail, throughput } from "./metrics";
+import { cellMetrics } from "./metrics";
 import { Allocations } from "./sections/allocations";
 import { Against } from "./sections/against";
 import { Claims } from "./sections/claims";
@@ -30,7 +30,6 @@ function App({ run }: { run: Run }) {
     if (!next.delete(key)) next.add(key);
     setPicked(next);
   };
-  const further = useMemo(() => [throughput, tail, clientCPU, serverCPU], []);
   const failed = run.cells.some((cell) => cell.survival.failures.length > 0);
   const all: [id: string, title: string, shown: boolean][] = [
     ["claims", "Claims", run.claims.length > 0],
@@ -69,11 +68,11 @@ function App({ run }: { run: Run }) {
         <Failures run={run} />
         <section id="size">
           <h2>Against message size</h2>
-          <Against title="Latency against size" across="request_bytes" cells={run.cells} looks={looks} further={further} />
+          <Against title="Latency against size" across="request_bytes" cells={run.cells} looks={looks} further={cellMetrics} />
         </section>
         <section id="concurrency">
           <h2>Against concurrency</h2>
-          <Against title="Latency against concurrency" across="clients" cells={run.cells} looks={looks} further={further} />
+          <Against title="Latency against concurrency" across="clients" cells={run.cells} looks={looks} further={cellMetrics} />
         </section>
         <Percentiles cells={run.cells} looks={looks} picked={picked} setPicked={setPicked} />
         <Tail run={run} looks={looks} />

@@ -1,7 +1,7 @@
 // The figures that a chart or a column can show, each with the path under
 // which its interval lies.
 
-import type { Cell, Interval, Latencies } from "./data";
+import { figures, type Cell, type Interval } from "./data";
 import { bytes, micros, percent, perSecond, plain } from "./format";
 
 export interface Metric {
@@ -17,31 +17,38 @@ export interface Metric {
 
 export type Clock = "response_us" | "service_us";
 
-const percentiles: [keyof Latencies, string][] = [
-  ["mean", "Mean"], ["p50", "P50"], ["p90", "P90"], ["p95", "P95"], ["p99", "P99"], ["p999", "P99.9"], ["p9999", "P99.99"], ["max", "Max"],
-];
+type Path = (typeof figures)[number]["path"];
 
+const units = { us: micros, rps: perSecond, bytes, share: percent, "": plain };
+
+const metrics: Metric[] = figures.map(({ path, label, unit }) => ({
+  id: path,
+  label,
+  show: units[unit],
+  value: (cell) => path.split(".").reduce<any>((of, name) => of[name], cell),
+  interval: (cell) => cell.intervals[path],
+  log: true,
+}));
+
+function metric(path: Path, label?: string): Metric {
+  const found = metrics.find(({ id }) => id === path)!;
+  return { ...found, label: label ?? found.label };
+}
+
+/** The figures of one clock; what each is called is the same for both. */
 export function latencyMetrics(clock: Clock): Metric[] {
-  return percentiles.map(([id, label]) => ({
-    id,
-    label,
-    show: micros,
-    value: (cell) => cell[clock][id],
-    interval: (cell) => cell.intervals[`${clock}.${id}`],
-    log: true,
-  }));
+  return metrics.filter(({ id }) => id.startsWith(`${clock}.`)).map((found) => ({ ...found, id: found.id.slice(clock.length + 1) }));
 }
 
-type Field = "throughput_rps" | "p99_over_p50" | "client_cpu_us" | "server_cpu_us";
+/** The figures that a cell has besides its latencies. */
+export const cellMetrics = metrics.filter(({ id }) => !id.includes("."));
 
-function fieldMetric(id: Field, label: string, show: Metric["show"], log: boolean): Metric {
-  return { id, label, show, value: (cell) => cell[id], interval: (cell) => cell.intervals[id], log };
-}
-
-export const throughput = fieldMetric("throughput_rps", "Throughput", perSecond, true);
-export const tail = fieldMetric("p99_over_p50", "P99/P50", plain, true);
-export const clientCPU = fieldMetric("client_cpu_us", "Client CPU", micros, true);
-export const serverCPU = fieldMetric("server_cpu_us", "Server CPU", micros, true);
+export const throughput = metric("throughput_rps");
+export const tail = metric("p99_over_p50");
+export const clientCPU = metric("client_cpu_us");
+export const serverCPU = metric("server_cpu_us");
+export const handshakeP50 = metric("connections.handshake_us.p50", "Handshake P50");
+export const serverPeak = metric("server.peak_bytes", "Server memory");
 
 /** How many requests were answered, of all trials that were measured. */
 export const survival: Metric = {
@@ -53,29 +60,6 @@ export const survival: Metric = {
   log: false,
   range: [0, 1.04],
   counted: true,
-};
-
-function handshake(id: "p50" | "p99", label: string): Metric {
-  return {
-    id: `handshake_${id}`,
-    label,
-    show: micros,
-    value: (cell) => cell.connections.handshake_us[id],
-    interval: (cell) => cell.intervals[`connections.handshake_us.${id}`],
-    log: true,
-  };
-}
-
-export const handshakeP50 = handshake("p50", "Handshake P50");
-export const handshakeP99 = handshake("p99", "Handshake P99");
-
-export const serverPeak: Metric = {
-  id: "server_peak",
-  label: "Server memory",
-  show: bytes,
-  value: (cell) => cell.server.peak_bytes,
-  interval: (cell) => cell.intervals["server.peak_bytes"],
-  log: true,
 };
 
 /** Whether a cell has a figure that may be shown. */

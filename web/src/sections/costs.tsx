@@ -2,7 +2,7 @@
 
 import { useMemo } from "preact/hooks";
 import { Bars, type Bar } from "../bars";
-import type { Cell, Direction, End, Run, WireBytes } from "../data";
+import { figures, type Cell, type Direction, type End, type Run, type WireBytes } from "../data";
 import { bytes, micros, plain } from "../format";
 import type { Look } from "../look";
 import { Name } from "../name";
@@ -22,24 +22,18 @@ export function hasEnds(run: Run): boolean {
 
 const bounds = { "server-cpu": "server CPU", "client-cpu": "client CPU", waiting: "waiting", "": "–" };
 
+const endUnits = { share: percentRound, bytes, us: micros, rps: plain, "": whole };
+
 /** The figures of an end, each beside the other end's. */
-const endFigures: [title: string, of: (end: End) => number | null, show: (value: number | null) => string][] = [
-  ["Share of CPU", (end) => end.cpu_share, percentRound],
-  ["Busy", (end) => end.busy, percentRound],
-  ["Memory", (end) => end.rss_bytes, bytes],
-  ["At its peak", (end) => end.peak_bytes, bytes],
-  ["Its own", (end) => end.own_bytes, bytes],
-  ["Heap", (end) => end.heap_bytes, bytes],
-  ["Threads", (end) => end.threads, whole],
-  ["Sockets", (end) => end.sockets, whole],
-  ["Goroutines", (end) => end.goroutines, whole],
-];
+const endFigures = figures.filter(({ path }) => path.startsWith("client.")).map(({ path, label, unit }) => (
+  { title: label, of: (end: End) => end[path.slice("client.".length) as keyof End], show: endUnits[unit] }
+));
 
 export function Ends({ run, looks }: Props) {
   const cells = useMemo(() => run.cells.filter(measuredEnds), []);
   const point = usePoint(cells);
   if (cells.length === 0) return null;
-  const shown = endFigures.filter(([, of]) => point.cells.some((cell) => of(cell.client) !== null || of(cell.server) !== null));
+  const shown = endFigures.filter(({ of }) => point.cells.some((cell) => of(cell.client) !== null || of(cell.server) !== null));
   return (
     <section id="ends">
       <h2>Both ends</h2>
@@ -59,16 +53,16 @@ export function Ends({ run, looks }: Props) {
             <tr>
               <th scope="col" rowSpan={2}>Stack</th>
               <th scope="col" rowSpan={2}>Bound by</th>
-              {shown.map(([title]) => <th scope="col" colSpan={2} class="group" key={title}>{title}</th>)}
+              {shown.map(({ title }) => <th scope="col" colSpan={2} class="group" key={title}>{title}</th>)}
             </tr>
-            <tr>{shown.map(([title]) => <><th scope="col" class="number" key={title}>Client</th><th scope="col" class="number">Server</th></>)}</tr>
+            <tr>{shown.map(({ title }) => <><th scope="col" class="number" key={title}>Client</th><th scope="col" class="number">Server</th></>)}</tr>
           </thead>
           <tbody>
             {point.cells.map((cell) => (
               <tr key={cell.key}>
                 <Name cell={cell} looks={looks} />
                 <td>{bounds[cell.bound]}</td>
-                {shown.map(([title, of, show]) => <><td class="number" key={title}>{show(of(cell.client))}</td><td class="number">{show(of(cell.server))}</td></>)}
+                {shown.map(({ title, of, show }) => <><td class="number" key={title}>{show(of(cell.client))}</td><td class="number">{show(of(cell.server))}</td></>)}
               </tr>
             ))}
           </tbody>
