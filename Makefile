@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build generate fmt lint drift short bench-once check test stress bench
+.PHONY: help setup build generate fmt lint drift short bench-once check test stress bench FORCE
 
 # Tools are pinned apart from the product, in tools/go.mod.
 tool := go tool -modfile=tools/go.mod
@@ -34,21 +34,26 @@ drift: ## committed generated code is what generate would write
 	go -C tools run ./protogen -check
 	go -C tools run ./webbuild -check
 
-# One package after another: the workers that some start have priority over all
-# else, and would starve the tests beside them.
-short: # the fast tests, watched for races
-	go test -race -short -p=1 ./...
-	go -C tools test -race ./...
-
+# The packages that have benchmarks: to link the others' tests would take minutes.
 bench-once: # every benchmark a single time, so that none can rot
-	go test -short -run='^$$' -bench=. -benchtime=1x ./...
+	go test -short -run='^$$' -bench=. -benchtime=1x $$(go list -f '{{.Dir}}' ./... | while read -r dir; do grep -qs '^func Benchmark' "$$dir"/*_test.go && echo "$$dir" || true; done)
 
-check: lint drift short bench-once ## what to run before a commit
+# bin/phases runs the named phases, shows how they go, and sums up.
+bin/phases: FORCE
+	@mkdir -p bin
+	@go -C tools build -o ../bin/phases ./phases
+FORCE:
 
-# The full tests run without the race detector and one package after another:
-# they measure, and must not measure the detector or each other.
-test: setup check ## everything
-	go test -p=1 -timeout=20m ./...
+short: bin/phases # the fast tests, watched for races
+	@bin/phases short
+
+check: bin/phases ## what to run before a commit: lint, drift, short, bench-once
+	@bin/phases lint drift short bench-once
+
+# The full tests run without the race detector: they measure, and must not measure
+# the detector. Those that measure run one package after another.
+test: bin/phases ## everything
+	@bin/phases setup lint drift short bench-once full
 
 # What fails here and not in `make test` fails there too one day.
 stress: ## find tests that fail sometimes; RUNS=20 PKG=./folder/... RUN=regexp SHORT=off ONLY='race GOMAXPROCS=1' choose

@@ -1,0 +1,174 @@
+// Command phases runs the phases of make check and make test, one after another,
+// and stops at the first that fails.
+//
+//	phases lint drift short bench-once full
+//
+// short and full are test runs; this command starts them with go test -json, shows
+// the lines that go test would, and keeps the output of tests that pass to itself.
+// Every other phase is the target of the Makefile with that name. It prints a line
+// at least every ten seconds, so that nobody asks whether it hangs; and as its last
+// lines the slowest packages, or which tests failed.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	failed := run(ctx, &screen{out: os.Stdout}, os.Args[1:])
+	stop()
+	if failed {
+		os.Exit(1)
+	}
+}
+
+// run prints what a phase that failed has to say last.
+func run(ctx context.Context, s *screen, phases []string) (failed bool) {
+	var results results
+	began := time.Now()
+	for _, phase := range phases {
+		done := s.begin(phase)
+		err := one(ctx, s, phase, &results)
+		took := done()
+		if err != nil {
+			s.printf("\n%s failed after %v: %v\n", phase, took, err)
+			results.print(s)
+			return true
+		}
+		s.printf("== %s passed in %v, %v in all\n", phase, took, time.Since(began).Round(time.Second))
+	}
+	results.print(s)
+	return false
+}
+
+func one(ctx context.Context, s *screen, phase string, results *results) error {
+	switch phase {
+	case "short":
+		if err := testAll(ctx, s, results, "-race", "-short"); err != nil {
+			return err
+		}
+		return goTest(ctx, s, results, "-C", "tools", "test", "-json", "-race", "./...")
+	case "full":
+		return testAll(ctx, s, results, "-timeout=20m")
+	}
+	command := exec.CommandContext(ctx, "make", "--no-print-directory", phase)
+	command.Stdout, command.Stderr = s, s
+	return command.Run()
+}
+
+// alone are the packages that measure, or start workers with priority over all
+// else: those would starve tests beside them.
+var alone = []string{"cmd/wirelab", "internal/host", "internal/lab", "internal/link", "internal/load", "internal/probe", "internal/worker"}
+
+// testAll runs the tests that share the machine two packages at a time, and then
+// the others one after another.
+func testAll(ctx context.Context, s *screen, results *results, options ...string) error {
+	listed, err := exec.CommandContext(ctx, "go", "list", "./...").Output()
+	if err != nil {
+		return fmt.Errorf("list the packages: %w", err)
+	}
+	var together, apart []string
+	for _, pkg := range strings.Fields(string(listed)) {
+		_, path, _ := strings.Cut(pkg, "/")
+		if slices.Contains(alone, path) {
+			apart = append(apart, pkg)
+		} else {
+			together = append(together, pkg)
+		}
+	}
+	if len(apart) != len(alone) {
+		return fmt.Errorf("packages to be tested alone: found %q of %q", apart, alone)
+	}
+	arguments := append([]string{"test", "-json"}, options...)
+	if err := goTest(ctx, s, results, slices.Concat(arguments, []string{"-p=2"}, together)...); err != nil {
+		return err
+	}
+	return goTest(ctx, s, results, slices.Concat(arguments, []string{"-p=1"}, apart)...)
+}
+
+// goTest runs go with arguments that make it print test events.
+func goTest(ctx context.Context, s *screen, results *results, arguments ...string) error {
+	command := exec.CommandContext(ctx, "go", arguments...)
+	command.Stderr = s
+	events, err := command.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := command.Start(); err != nil {
+		return err
+	}
+	read := results.read(events, s)
+	if err := errors.Join(read, command.Wait()); err != nil {
+		return fmt.Errorf("go test: %w", err)
+	}
+	return nil
+}
+
+// screen prints, and says what goes on when nothing was printed for a while.
+type screen struct {
+	mu    sync.Mutex
+	out   io.Writer
+	last  time.Time
+	doing string
+}
+
+// longestSilence is kept by looking every second.
+const longestSilence = 9 * time.Second
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = time.Now()
+	return s.out.Write(p)
+}
+
+func (s *screen) printf(format string, values ...any) { _, _ = fmt.Fprintf(s, format, values...) }
+
+// now says what is going on.
+func (s *screen) now(doing string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.doing = doing
+}
+
+// begin starts a phase; done ends it.
+func (s *screen) begin(phase string) (done func() time.Duration) {
+	began, ended := time.Now(), make(chan struct{})
+	s.now("")
+	s.printf("== %s\n", phase)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		ticks := time.NewTicker(time.Second)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-ticks.C:
+			}
+			s.mu.Lock()
+			if time.Since(s.last) >= longestSilence {
+				s.last = time.Now()
+				_, _ = fmt.Fprintf(s.out, "   %s: %v%s\n", phase, time.Since(began).Round(time.Second), s.doing)
+			}
+			s.mu.Unlock()
+		}
+	})
+	return func() time.Duration {
+		close(ended)
+		watching.Wait()
+		return time.Since(began).Round(time.Second)
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// enter makes a module with a passing and a failing package, and a Makefile.
+func enter(t *testing.T) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	t.Setenv("GOFLAGS", "")
+	for name, text := range map[string]string{
+		"go.mod":            "module toy\n\ngo 1.25\n",
+		"Makefile":          "good:\n\t@echo is good\nbad:\n\t@echo is bad; false\n",
+		"sound/a_test.go":   "package sound\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) { t.Log(\"not shown\") }\n\nfunc TestSkip(t *testing.T) { t.Skip() }\n",
+		"broken/b_test.go":  "package broken\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {}\n\nfunc TestB(t *testing.T) {\n\tt.Run(\"inner\", func(t *testing.T) { t.Error(\"is shown\") })\n}\n",
+		"unbuilt/c_test.go": "package unbuilt\n\nvar x int = \"text\"\n",
+		"crash/d_test.go":   "package crash\n\nimport \"testing\"\n\nfunc TestMain(m *testing.M) { panic(\"at once\") }\n",
+	} {
+		if dir, _, ok := strings.Cut(name, "/"); ok {
+			if err := os.MkdirAll(dir, 0o777); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestTestsAreShown(t *testing.T) {
+	enter(t)
+	var out bytes.Buffer
+	s, r := &screen{out: &out}, &results{}
+	if err := goTest(t.Context(), s, r, "test", "-json", "./sound"); err != nil {
+		t.Fatal(err)
+	}
+	r.print(s)
+	if text := out.String(); !strings.HasPrefix(text, "ok  \ttoy/sound\t") || strings.Contains(text, "not shown") || !strings.HasSuffix(text, "\n1 passed, 0 failed, 1 skipped\n") {
+		t.Errorf("of a sound package it says:\n%s", text)
+	}
+	out.Reset()
+	if err := goTest(t.Context(), s, r, "test", "-json", "./..."); err == nil {
+		t.Error("broken packages passed")
+	}
+	r.print(s)
+	text := out.String()
+	for _, want := range []string{"is shown", "cannot use \"text\"", "panic: at once", "ok  \ttoy/sound\t", "FAIL\ttoy/broken\t"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	_, last, _ := strings.Cut(text, "failed, 2 skipped\n")
+	for _, want := range []string{"toy/broken TestB/inner", "toy/crash ", "toy/unbuilt "} {
+		if !strings.Contains(last, "FAILED "+want+"\n") {
+			t.Errorf("the last lines do not name %q", want)
+		}
+	}
+	if n := strings.Count(last, "\n"); n != 3 {
+		t.Errorf("%d last lines, want 3", n)
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
+
+func TestStopsAtTheFirst(t *testing.T) {
+	enter(t)
+	var out bytes.Buffer
+	if !run(t.Context(), &screen{out: &out}, []string{"good", "bad", "good"}) {
+		t.Error("a bad phase passed")
+	}
+	if text := out.String(); strings.Count(text, "is good\n") != 1 || !strings.Contains(text, "== good passed in 0s") || !strings.HasSuffix(text, "bad failed after 0s: exit status 2\n") {
+		t.Errorf("it says:\n%s", text)
+	}
+}
+
+func TestNoLongSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		s := &screen{out: &out}
+		done := s.begin("lint")
+		s.now(", at a package")
+		time.Sleep(25 * time.Second)
+		done()
+		if want := "== lint\n   lint: 9s, at a package\n   lint: 18s, at a package\n"; out.String() != want {
+			t.Errorf("%q, want %q", out.String(), want)
+		}
+	})
+}
