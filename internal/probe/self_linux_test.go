@@ -254,8 +254,8 @@ func TestSelfSeesGoroutinesWait(t *testing.T) {
 	}
 	ready.Wait()
 	usage := self(t).Since(before)
-	if median, ok := usage.Go.RunWait.Quantile(0.5); !ok || median < 3*time.Millisecond || median > time.Second {
-		t.Errorf("median wait %v of %d, want about %v", median, usage.Go.RunWait.Total(), wait)
+	if median, ok := usage.Go.RunWait.Quantile(0.5); !ok || median < 3*time.Millisecond {
+		t.Errorf("median wait %v of %d, want %v, or more where others have the CPU", median, usage.Go.RunWait.Total(), wait)
 	}
 }
 
