@@ -41,7 +41,7 @@ type Segment struct {
 // what is wrong with the one that its .proto has.
 func Of(fullMethod string) (Route, error) {
 	service, operation, _ := strings.Cut(strings.TrimPrefix(fullMethod, "/"), "/")
-	short := Route{Verb: http.MethodPost, InBody: true, Success: http.StatusOK, Path: []Segment{{Text: shortName(operation)}}}
+	short := Route{Verb: http.MethodPost, InBody: true, Success: http.StatusOK, Path: []Segment{{Text: ShortPath(operation)[1:]}}}
 	// What is not linked in is not found, and nothing is known of it.
 	found, _ := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service + "." + operation))
 	method, ok := found.(protoreflect.MethodDescriptor)
@@ -75,22 +75,24 @@ func (r Route) Takes(field protoreflect.FieldDescriptor) bool {
 	return slices.ContainsFunc(r.Path, func(s Segment) bool { return s.In != nil && s.In.Number() == field.Number() })
 }
 
-// shortName is an operation as a user of curl types it: echo for Echo, get-user
-// for GetUser, get-http-info for GetHTTPInfo.
-func shortName(operation string) string {
-	var name strings.Builder
+// ShortPath is the path of an operation as a user of curl types it: /echo for Echo,
+// /get-user for GetUser, /get-http-info for GetHTTPInfo.
+func ShortPath(operation string) string {
+	var path strings.Builder
+	path.Grow(len(operation) + 4)
+	path.WriteByte('/')
 	letters := []rune(operation)
 	for i, letter := range letters {
 		if unicode.IsUpper(letter) && i > 0 {
 			previous := letters[i-1]
 			endsAcronym := unicode.IsUpper(previous) && i+1 < len(letters) && unicode.IsLower(letters[i+1])
 			if unicode.IsLower(previous) || unicode.IsDigit(previous) || endsAcronym {
-				name.WriteByte('-')
+				path.WriteByte('-')
 			}
 		}
-		name.WriteRune(unicode.ToLower(letter))
+		path.WriteRune(unicode.ToLower(letter))
 	}
-	return name.String()
+	return path.String()
 }
 
 var verbs = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}

@@ -56,3 +56,20 @@ func TestOperationsWithoutARouteHaveTheShortOne(t *testing.T) {
 		}
 	}
 }
+
+func TestShortPath(t *testing.T) {
+	for operation, want := range map[string]string{
+		"Echo":        "/echo",
+		"GetUser":     "/get-user",
+		"GetHTTPInfo": "/get-http-info",
+		"EchoV2":      "/echo-v2",
+		"V2Echo":      "/v2-echo",
+		"ABC":         "/abc",
+		"get_user":    "/get_user",
+		"x":           "/x",
+	} {
+		if got := ShortPath(operation); got != want {
+			t.Errorf("%s is at %s, want %s", operation, got, want)
+		}
+	}
+}

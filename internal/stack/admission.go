@@ -120,16 +120,22 @@ const (
 // Cleartext is a client's connection that is not to be TLS. Where the peer's
 // first words are a TLS alert, that is what Read returns as its error, in place
 // of whatever the wire would have made of those bytes.
-func Cleartext(conn net.Conn) net.Conn { return &cleartext{Conn: conn} }
+func Cleartext(conn net.Conn) *CleartextConn { return &CleartextConn{Conn: conn} }
 
-type cleartext struct {
+// CleartextConn is made by Cleartext.
+type CleartextConn struct {
 	net.Conn
 	heard bool // the reader's alone
 }
 
 var errPeerSpeaksTLS = failure.As(failure.PlaintextPeer, errors.New("the server speaks TLS, and this client does not"))
 
-func (c *cleartext) Read(p []byte) (int, error) {
+// Socket is what may be used in the connection's place for writes, and for reads
+// after the first.
+func (c *CleartextConn) Socket() net.Conn { return c.Conn }
+
+// Read implements net.Conn.
+func (c *CleartextConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if c.heard || n == 0 {
 		return n, err

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"crypto/tls"
 	"fmt"
 
 	"wirelab.dev/internal/scenario"
@@ -74,6 +75,19 @@ func SecurityOf(o *scenario.Options) Security {
 		s.Group = secure.Group(o.Text(groupKey))
 	}
 	return s
+}
+
+// ServerConfig makes a server's identity, and what its clients must trust. Without
+// TLS both are nil.
+func (s Security) ServerConfig(protocols ...string) (config *tls.Config, rootPEM []byte, err error) {
+	if !s.On {
+		return nil, nil, nil
+	}
+	identity, err := secure.Issue(s.Choice, secure.NoFlaw)
+	if err != nil {
+		return nil, nil, err
+	}
+	return identity.ServerConfig(protocols...), identity.RootPEM(), nil
 }
 
 // Secure is the variant over TLS: the same where s has no cleartext form. Where

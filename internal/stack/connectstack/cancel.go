@@ -6,14 +6,14 @@ import (
 	"io"
 	"net/http"
 
-	"wirelab.dev/internal/httpwire"
+	"wirelab.dev/internal/stack"
 )
 
 // resetting posts connect-go's requests, and keeps a call that was given up
 // from looking to its server like one that had said everything: connect-go
 // closes a stream's request body in good order as soon as reading the answer
 // fails, and that end may leave before the reset does.
-type resetting struct{ wire *httpwire.Client }
+type resetting struct{ wire *stack.HTTPClient }
 
 // Do implements connect.HTTPClient.
 func (r resetting) Do(request *http.Request) (*http.Response, error) {

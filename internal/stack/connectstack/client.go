@@ -11,14 +11,12 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/stack"
 )
 
 // client has a connect.Client for every operation that was called.
 type client struct {
-	wire    *httpwire.Client
-	base    string // "https://HOST:PORT"
+	*stack.HTTPClient
 	options []connect.ClientOption
 	callers sync.Map // full name of an operation -> *caller
 }
@@ -27,19 +25,13 @@ type caller = connect.Client[envelope, envelope]
 
 var _ stack.Client = (*client)(nil)
 
-// Close implements stack.Client. It ends the calls that are running.
-func (c *client) Close() error { return c.wire.Close() }
-
 func (c *client) caller(method string) *caller {
 	if known, has := c.callers.Load(method); has {
 		return known.(*caller)
 	}
-	made, _ := c.callers.LoadOrStore(method, connect.NewClient[envelope, envelope](remembering{resetting{c.wire}}, c.base+method, c.options...))
+	made, _ := c.callers.LoadOrStore(method, connect.NewClient[envelope, envelope](remembering{resetting{c.HTTPClient}}, c.Base+method, c.options...))
 	return made.(*caller)
 }
-
-// Traffic implements stack.TrafficReporter.
-func (c *client) Traffic() (stack.Traffic, bool) { return stack.TrafficOf(c.wire) }
 
 // Invoke implements grpc.ClientConnInterface.
 func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
@@ -94,12 +86,5 @@ func checkCall(ctx context.Context, options []grpc.CallOption) error {
 	if err := ctx.Err(); err != nil {
 		return status.FromContextError(err).Err()
 	}
-	for _, option := range options {
-		switch option.(type) {
-		case grpc.HeaderCallOption, grpc.TrailerCallOption, grpc.StaticMethodCallOption, grpc.FailFastCallOption:
-		default:
-			return status.Errorf(codes.Unimplemented, "connect: the call option %T has no meaning on this wire", option)
-		}
-	}
-	return nil
+	return stack.CheckCallOptions("connect", options)
 }

@@ -18,7 +18,6 @@ package connectstack
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 
 	"connectrpc.com/connect"
@@ -26,7 +25,6 @@ import (
 
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/scenario"
-	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/tuning"
 )
@@ -66,16 +64,12 @@ func (s Stack) version() httpwire.Version {
 
 // Settings implements stack.SettingsReporter.
 func (s Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, error) {
-	o := stack.ReadOptions(s, v)
-	security := stack.SecurityOf(o)
-	if err := o.Err(); err != nil {
+	plan, err := s.read(v)
+	if err != nil {
 		return nil, err
 	}
 	all := append(serverTuning().Settings(), s.clientTuning().Settings()...)
-	return append(all, httpwire.Settings(
-		httpwire.ServerPlan{Version: s.version(), Handshakes: security.Handshakes, TLS: security.Configured()},
-		httpwire.ClientPlan{Version: s.version(), Connections: t.Connections, Lifecycle: httpwire.Lifecycle(t.Lifecycle), TLS: security.Configured(), Dialer: stack.DialerOf(t)},
-	)...), nil
+	return append(all, plan.Settings(t)...), nil
 }
 
 // serverTuning lists what is not connect-go's default in a handler, with the options
@@ -112,47 +106,29 @@ func shared(end string, add func(tuning.Setting, connect.Option)) {
 
 // NewServer implements stack.Stack.
 func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
-	o := stack.ReadOptions(s, v)
-	security := stack.SecurityOf(o)
-	if err := o.Err(); err != nil {
+	plan, err := s.read(v)
+	if err != nil {
 		return nil, err
 	}
-	plan := httpwire.ServerPlan{Version: s.version(), Handshakes: security.Handshakes, Admit: stack.Admit}
-	server := &server{name: s.Info().Name, services: map[string]grpc.ServiceInfo{}}
-	if security.On {
-		identity, err := secure.Issue(security.Choice, secure.NoFlaw)
-		if err != nil {
-			return nil, fmt.Errorf("%s server: %w", s.Info().Name, err)
-		}
-		plan.TLS, server.root = identity.ServerConfig(s.version().Protocols()...), identity.RootPEM()
-	}
-	return server, server.on(plan)
+	server := &server{services: map[string]grpc.ServiceInfo{}}
+	server.HTTPServer = plan.NewServer(server.handler)
+	return server, nil
 }
 
 // NewClient implements stack.Stack.
 func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
-	o := stack.ReadOptions(s, v)
-	security := stack.SecurityOf(o)
-	if err := o.Err(); err != nil {
+	plan, err := s.read(v)
+	if err != nil {
 		return nil, err
 	}
-	plan := httpwire.ClientPlan{
-		Version:     s.version(),
-		Address:     target.Address,
-		Connections: max(target.Connections, 1),
-		Lifecycle:   httpwire.Lifecycle(target.Lifecycle),
-		Dialer:      stack.DialerOf(target),
-	}
-	if security.On {
-		var err error
-		plan.TLS, err = security.ClientConfig(target.Address, target.Trust, s.version().Protocols()...)
-		if err != nil {
-			return nil, fmt.Errorf("%s client: %w", s.Info().Name, err)
-		}
-	}
-	wire, err := httpwire.NewClient(ctx, plan)
+	wire, err := plan.NewClient(ctx, target)
 	if err != nil {
-		return nil, fmt.Errorf("%s client: %w", s.Info().Name, err)
+		return nil, err
 	}
-	return &client{wire: wire, base: plan.Scheme() + "://" + target.Address, options: s.clientTuning().Options()}, nil
+	return &client{HTTPClient: wire, options: s.clientTuning().Options()}, nil
+}
+
+func (s Stack) read(v scenario.Variant) (stack.HTTPPlan, error) {
+	o := stack.ReadOptions(s, v)
+	return stack.HTTPPlan{Name: s.Info().Name, Version: s.version(), Security: stack.SecurityOf(o)}, o.Err()
 }

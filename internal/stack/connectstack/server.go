@@ -1,71 +1,40 @@
 package connectstack
 
 import (
-	"context"
-	"fmt"
-	"net"
 	"net/http"
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection"
 
-	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/stack"
 )
 
 // server has a connect.Handler for every registered operation.
 type server struct {
-	name     string
-	methods  stack.Methods
+	*stack.HTTPServer
 	services map[string]grpc.ServiceInfo
 	handlers map[string]http.Handler // by path, which is the full name
-	root     []byte
-	wire     httpwire.Server
 }
 
-var (
-	_ stack.Server    = (*server)(nil)
-	_ stack.TLSServer = (*server)(nil)
-)
-
-// on gives the server its wire.
-func (s *server) on(plan httpwire.ServerPlan) (err error) {
-	plan.Handler = http.HandlerFunc(s.dispatch)
-	plan.Connected = func(ctx context.Context, remote, local net.Addr) context.Context {
-		return peer.NewContext(ctx, &peer.Peer{Addr: remote, LocalAddr: local})
-	}
-	s.wire, err = httpwire.NewServer(plan)
-	return err
-}
+var _ stack.Server = (*server)(nil)
 
 // RegisterService implements grpc.ServiceRegistrar.
 func (s *server) RegisterService(desc *grpc.ServiceDesc, service any) {
-	s.methods.RegisterService(desc, service)
+	s.HTTPServer.RegisterService(desc, service)
 	s.services[desc.ServiceName] = grpc.ServiceInfo{Metadata: desc.Metadata}
 }
 
-// RootPEM implements stack.TLSServer.
-func (s *server) RootPEM() []byte { return s.root }
-
-// Listen implements stack.Server.
-func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
-	if err := s.methods.Err(); err != nil {
-		return nil, fmt.Errorf("%s server: %w", s.name, err)
-	}
+// handler makes the handlers of what is registered.
+func (s *server) handler(methods *stack.Methods) (http.Handler, error) {
 	s.handlers = map[string]http.Handler{}
 	s.describeItself()
-	for _, method := range s.methods.All() {
+	for _, method := range methods.All() {
 		s.handlers[method.FullName] = newHandler(method)
 	}
-	bound, err := s.wire.Listen(ctx, address)
-	if err != nil {
-		return nil, fmt.Errorf("%s server: %w", s.name, err)
-	}
-	return bound, nil
+	return http.HandlerFunc(s.dispatch), nil
 }
 
 // describeItself adds what foreign clients ask for: is it up, what has it got.
@@ -91,15 +60,6 @@ func (s *server) dispatch(w http.ResponseWriter, r *http.Request) {
 	}
 	handler.ServeHTTP(w, r)
 }
-
-// Serve implements stack.Server.
-func (s *server) Serve() error { return s.wire.Serve() }
-
-// Shutdown implements stack.Server.
-func (s *server) Shutdown(ctx context.Context) error { return s.wire.Shutdown(ctx) }
-
-// Close implements stack.Server.
-func (s *server) Close() error { return s.wire.Close() }
 
 func newHandler(method *stack.Method) http.Handler {
 	options := serverTuning().Options()

@@ -22,10 +22,7 @@ func toConnect(err error) error {
 	if err == nil {
 		return nil
 	}
-	failed, is := status.FromError(err)
-	if !is {
-		failed = status.FromContextError(err)
-	}
+	failed := stack.StatusOf(err)
 	answer := connect.NewError(connect.Code(failed.Code()), errors.New(failed.Message()))
 	for _, detail := range failed.Proto().GetDetails() {
 		if packed, err := connect.NewErrorDetail(detail); err == nil {

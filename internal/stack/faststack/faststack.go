@@ -13,6 +13,9 @@ package faststack
 import (
 	"context"
 
+	"google.golang.org/grpc/credentials"
+
+	"wirelab.dev/fastgrpc"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 )
@@ -28,6 +31,8 @@ var (
 	_ stack.Stack            = Stack{}
 	_ stack.SettingsReporter = Stack{}
 )
+
+const name = "fastgrpc"
 
 // The options.
 const (
@@ -52,7 +57,7 @@ const (
 // Info describes the stack. HTTP/2 was made for one connection for all.
 func (Stack) Info() stack.Info {
 	return stack.Info{
-		Name: "fastgrpc", Summary: "gRPC by wirelab's own library: protobuf over HTTP/2, the same bytes as grpc",
+		Name: name, Summary: "gRPC by wirelab's own library: protobuf over HTTP/2, the same bytes as grpc",
 		Options: append([]scenario.Option{
 			{Key: endsKey, Values: []string{both, clientOnly, serverOnly}, Default: both, Help: "which ends are fastgrpc; the other one is grpc-go"},
 			{Key: codecKey, Values: []string{codecProto, codecVT}, Default: codecProto, Help: "proto: package proto; vt: vtprotobuf, for messages that have its methods"},
@@ -101,7 +106,18 @@ func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	if own.ends == clientOnly {
 		return s.Other.NewServer(s.others(v))
 	}
-	return newServer(own), nil
+	return stack.NewGRPCServer(stack.GRPCServerPlan{
+		Name: name, Security: own.security, New: own.newServer, Stopped: fastgrpc.ErrServerStopped,
+	}), nil
+}
+
+// newServer makes the library's server.
+func (s settings) newServer(handshake credentials.TransportCredentials) stack.GRPCLibrary {
+	options := s.serverTuning().Options()
+	if handshake != nil {
+		options = append(options, fastgrpc.Creds(handshake))
+	}
+	return fastgrpc.NewServer(options...)
 }
 
 // NewClient opens the connections that are kept, one after the other.
@@ -116,15 +132,10 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 	if err := stack.CheckLifecycle(s, v, target.Lifecycle); err != nil {
 		return nil, err
 	}
-	l, err := newLine(own, target)
+	connector, err := stack.NewConnector(name, own.security, target, stack.HTTP2)
 	if err != nil {
 		return nil, err
 	}
-	if target.Lifecycle == stack.Kept {
-		return l.pool(ctx)
-	}
-	if err := l.rehearse(ctx); err != nil {
-		return nil, l.explain(ctx, err)
-	}
-	return stack.NewPerCall(l.single), nil
+	end := &clientEnd{settings: own, Connector: connector}
+	return connector.NewClient(ctx, end.open)
 }

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/tuning"
 )
@@ -22,7 +24,8 @@ import (
 // caddy is Caddy's file server, as a process of its own that ends with this one's
 // group. Files that it has not got it asks this process for.
 type caddy struct {
-	base
+	methods stack.Methods
+	home    home
 	process *exec.Cmd // nil until Listen
 	words   tail      // of the process
 	maker   http.Server
@@ -65,14 +68,19 @@ var caddySettings = []tuning.Setting{
 	{Side: tuning.Server, Name: "bind", Value: "a socket that it is handed", Default: "the address", Why: "no other process can take the port in between"},
 }
 
+// RegisterService implements grpc.ServiceRegistrar.
+func (c *caddy) RegisterService(desc *grpc.ServiceDesc, service any) {
+	c.methods.RegisterService(desc, service)
+}
+
 // Listen implements stack.Server. It returns when Caddy answers.
 func (c *caddy) Listen(ctx context.Context, address string) (net.Addr, error) {
 	program, err := findCaddy()
 	if err != nil {
 		return nil, err
 	}
-	if err := c.settle(); err != nil {
-		return nil, err
+	if err := errors.Join(c.methods.Err(), c.home.make()); err != nil {
+		return nil, errors.Join(fmt.Errorf("file: listen: %w", err), c.home.remove())
 	}
 	bound, err := c.start(ctx, program, address)
 	if err == nil {
@@ -89,7 +97,7 @@ func (c *caddy) Listen(ctx context.Context, address string) (net.Addr, error) {
 }
 
 func (c *caddy) start(ctx context.Context, program, address string) (net.Addr, error) {
-	files, socket, config := filepath.Join(c.home, "files"), filepath.Join(c.home, "make.sock"), filepath.Join(c.home, "Caddyfile")
+	files, socket, config := filepath.Join(c.home.path, "files"), filepath.Join(c.home.path, "make.sock"), filepath.Join(c.home.path, "Caddyfile")
 	err := errors.Join(
 		os.Mkdir(files, 0o700),
 		os.WriteFile(config, fmt.Appendf(nil, caddyfile, files, "unix/"+socket), 0o600),
@@ -116,7 +124,7 @@ func (c *caddy) start(ctx context.Context, program, address string) (net.Addr, e
 	}
 	defer func() { _ = descriptor.Close() }()
 	process := exec.Command(program, "run", "--config", config, "--adapter", "caddyfile")
-	process.Env = append(os.Environ(), "HOME="+c.home, "XDG_CONFIG_HOME="+c.home, "XDG_DATA_HOME="+c.home)
+	process.Env = append(os.Environ(), "HOME="+c.home.path, "XDG_CONFIG_HOME="+c.home.path, "XDG_DATA_HOME="+c.home.path)
 	process.ExtraFiles = []*os.File{descriptor}
 	process.Stdout, process.Stderr = &c.words, &c.words
 	if err := process.Start(); err != nil {
@@ -193,7 +201,7 @@ func (c *caddy) Close() error {
 	}
 	err := c.maker.Close()
 	c.making.Wait()
-	return errors.Join(err, c.leave())
+	return errors.Join(err, c.home.remove())
 }
 
 // tail keeps the last of what a process said. It may be used concurrently.

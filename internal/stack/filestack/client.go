@@ -17,20 +17,13 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/stack"
 )
 
 // client asks for files.
-type client struct {
-	base string // "http://HOST:PORT"
-	wire *httpwire.Client
-}
+type client struct{ *stack.HTTPClient }
 
 var _ stack.Client = (*client)(nil)
-
-// Close implements stack.Client.
-func (c *client) Close() error { return c.wire.Close() }
 
 // Invoke implements grpc.ClientConnInterface.
 func (*client) Invoke(context.Context, string, any, any, ...grpc.CallOption) error {
@@ -83,11 +76,11 @@ func (d *download) SendMsg(m any) error {
 	if err := checkLength(request); err != nil {
 		return err
 	}
-	ask, err := http.NewRequestWithContext(d.ctx, http.MethodGet, d.client.base+pathOf(d.method, request), http.NoBody)
+	ask, err := http.NewRequestWithContext(d.ctx, http.MethodGet, d.client.Base+pathOf(d.method, request), http.NoBody)
 	if err != nil {
 		return status.Errorf(codes.Internal, "file: %v", err)
 	}
-	response, err := d.client.wire.Do(ask) //nolint:bodyclose // end closes it
+	response, err := d.client.Do(ask) //nolint:bodyclose // end closes it
 	if err != nil {
 		return d.end(stack.FailContext(d.ctx, fmt.Errorf("file: %w", err)))
 	}

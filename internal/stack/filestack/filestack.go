@@ -39,6 +39,8 @@ const (
 	serverKey = "server"
 )
 
+var plan = stack.HTTPPlan{Name: name, Version: httpwire.HTTP2}
+
 // The file servers.
 const (
 	goServer = "go"
@@ -72,19 +74,19 @@ func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	if _, foreign := Program(v); foreign {
 		return &caddy{}, nil
 	}
-	return &server{}, nil
+	return newServer(), nil
 }
 
 // NewClient opens its connections.
-func (Stack) NewClient(ctx context.Context, _ scenario.Variant, target stack.Target) (stack.Client, error) {
-	wire, err := httpwire.NewClient(ctx, httpwire.ClientPlan{
-		Version: httpwire.HTTP2, Address: target.Address, Connections: target.Connections,
-		Lifecycle: httpwire.Lifecycle(target.Lifecycle), Dialer: stack.DialerOf(target),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("file: %w", err)
+func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
+	if err := stack.ReadOptions(s, v).Err(); err != nil {
+		return nil, err
 	}
-	return &client{base: "http://" + target.Address, wire: wire}, nil
+	wire, err := plan.NewClient(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	return &client{wire}, nil
 }
 
 // Settings implements stack.SettingsReporter.
@@ -92,9 +94,7 @@ func (Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, err
 	all := append(stack.MessageLimit(stack.MaxMessageBytes), tuning.Setting{
 		Side: tuning.Client, Name: "bufio.NewReaderSize", Value: strconv.Itoa(readAhead), Default: "4096", Why: "several of HTTP/2's frames a read",
 	})
-	wire := httpwire.Settings(httpwire.ServerPlan{Version: httpwire.HTTP2}, httpwire.ClientPlan{
-		Version: httpwire.HTTP2, Connections: t.Connections, Lifecycle: httpwire.Lifecycle(t.Lifecycle), Dialer: stack.DialerOf(t),
-	})
+	wire := plan.Settings(t)
 	if _, foreign := Program(v); foreign {
 		return append(append(all, caddySettings...), tuning.At(tuning.Client, wire)...), nil
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/stack"
@@ -22,36 +23,67 @@ import (
 // what its connection met last: grpc-go leaves of that a text.
 type conn struct {
 	*grpc.ClientConn
-	line *line
+	end *clientEnd
 
 	mu     sync.Mutex
 	first  net.Conn // made already; nil once grpc-go has it
 	reason error
 }
 
+// clientEnd is what a client's connections are made from.
+type clientEnd struct {
+	*stack.Connector
+	changes changes
+}
+
+// open makes a client of one connection.
+func (e *clientEnd) open(ctx context.Context, clock *stack.FirstByte) (stack.Client, error) {
+	var options []grpc.DialOption
+	if clock != nil {
+		options = append(options, grpc.WithStatsHandler(firstByte{clock}))
+	}
+	c, err := e.connect(ctx, e.Target.Address, options...)
+	if err != nil {
+		return nil, err // and not a nil *conn
+	}
+	return c, nil
+}
+
+// firstByte counts the trailer too, since grpc-go reports nothing else of an answer
+// that has only that.
+type firstByte struct{ *stack.FirstByte }
+
+// HandleRPC implements stats.Handler.
+func (f firstByte) HandleRPC(ctx context.Context, what stats.RPCStats) {
+	if _, is := what.(*stats.InTrailer); is {
+		f.Came()
+	}
+	f.FirstByte.HandleRPC(ctx, what)
+}
+
 // connect opens a connection and hands it to a grpc.ClientConn made with
 // options. It is opened here, and not by grpc-go, because here the caller's
 // context bounds it and its error arrives whole.
-func (l *line) connect(ctx context.Context, target string, options ...grpc.DialOption) (*conn, error) {
-	first, err := l.open(ctx)
+func (e *clientEnd) connect(ctx context.Context, target string, options ...grpc.DialOption) (*conn, error) {
+	first, err := e.Open(ctx)
 	if err != nil {
-		return nil, l.explain(ctx, err)
+		return nil, e.Fail(ctx, err)
 	}
-	c := &conn{line: l, first: first}
+	c := &conn{end: e, first: first}
 	credentials := insecure.NewCredentials()
-	if l.tls != nil {
+	if e.TLS() {
 		credentials = stack.ClientCredentials()
 	}
-	c.ClientConn, err = grpc.NewClient(target, append(append(options, l.clientTuning().Options()...),
+	c.ClientConn, err = grpc.NewClient(target, append(append(options, e.changes.clientTuning().Options()...),
 		grpc.WithTransportCredentials(credentials),
 		grpc.WithContextDialer(c.dial),
 	)...)
 	if err != nil {
-		return nil, errors.Join(l.explain(ctx, err), first.Close())
+		return nil, errors.Join(e.Fail(ctx, err), first.Close())
 	}
 	if err := c.await(ctx); err != nil {
 		_ = c.Close() // err says what there is to say
-		return nil, l.explain(ctx, err)
+		return nil, e.Fail(ctx, err)
 	}
 	return c, nil
 }
@@ -66,7 +98,7 @@ func (c *conn) dial(ctx context.Context, _ string) (net.Conn, error) {
 	if first != nil {
 		return &watched{Conn: first, conn: c}, nil
 	}
-	again, err := c.line.open(ctx)
+	again, err := c.end.Open(ctx)
 	if err != nil {
 		c.met(err)
 		return nil, err
@@ -95,7 +127,7 @@ func (c *conn) await(ctx context.Context) error {
 		state := c.GetState()
 		switch state {
 		case connectivity.Ready:
-			c.line.dialer.Spoke(protocol)
+			c.end.Dialer.Spoke(stack.HTTP2)
 			return nil
 		case connectivity.TransientFailure, connectivity.Shutdown:
 			return errors.Join(errors.New("the peer does not speak HTTP/2"), c.why())

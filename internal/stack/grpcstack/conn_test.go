@@ -69,11 +69,11 @@ func TestRefusedTwice(t *testing.T) {
 			go refuseCalls(conn, again.refused) // ends with the connection
 		}
 	}()
-	l, err := newLine(options{}, stack.Target{Address: listener.Addr().String()})
+	connector, err := stack.NewConnector(name, stack.Security{}, stack.Target{Address: listener.Addr().String()}, "h2")
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := l.connect(t.Context(), l.target.Address, grpc.WithStatsHandler(again))
+	client, err := (&clientEnd{Connector: connector}).connect(t.Context(), connector.Target.Address, grpc.WithStatsHandler(again))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,9 @@ import (
 	"context"
 	"slices"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/tuning"
@@ -28,12 +31,15 @@ var (
 	_ stack.SettingsReporter  = Stack{}
 )
 
-const connectionsKey = "conns"
+const (
+	name           = "grpc"
+	connectionsKey = "conns"
+)
 
 // Info describes the stack. HTTP/2 was made for one connection for all.
 func (Stack) Info() stack.Info {
 	return stack.Info{
-		Name: "grpc", Summary: "gRPC by grpc-go: protobuf over HTTP/2",
+		Name: name, Summary: "gRPC by grpc-go: protobuf over HTTP/2",
 		Options: slices.Concat([]scenario.Option{{
 			Key: connectionsKey, Parse: scenario.Count, Role: scenario.ConnectionsRole,
 			Help: "N: N connections for all clients, taken in turns; wins over the connection mode",
@@ -69,7 +75,18 @@ func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newServer(read), nil
+	return stack.NewGRPCServer(stack.GRPCServerPlan{
+		Name: name, Security: read.security, New: read.newServer, Stopped: grpc.ErrServerStopped,
+	}), nil
+}
+
+// newServer makes grpc-go's server.
+func (c changes) newServer(handshake credentials.TransportCredentials) stack.GRPCLibrary {
+	options := c.serverTuning().Options()
+	if handshake != nil {
+		options = append(options, grpc.Creds(handshake))
+	}
+	return grpc.NewServer(options...)
 }
 
 // NewClient opens the connections that are kept, one after the other.
@@ -84,17 +101,12 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 	if err := stack.CheckLifecycle(s, v, target.Lifecycle); err != nil {
 		return nil, err
 	}
-	l, err := newLine(read, target)
+	connector, err := stack.NewConnector(name, read.security, target, stack.HTTP2)
 	if err != nil {
 		return nil, err
 	}
-	if target.Lifecycle == stack.Kept {
-		return l.pool(ctx)
-	}
-	if err := l.rehearse(ctx); err != nil {
-		return nil, l.explain(ctx, err)
-	}
-	return stack.NewPerCall(l.single), nil
+	end := &clientEnd{Connector: connector, changes: read.changes}
+	return connector.NewClient(ctx, end.open)
 }
 
 // Settings lists what is not grpc-go's default. A connection a call was measured

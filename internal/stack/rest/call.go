@@ -107,7 +107,7 @@ func (c *call) readRequest() (request []byte, ok bool) {
 	case err == nil:
 		return request, true
 	case status.Code(err) == codes.ResourceExhausted:
-		refuse(c.w, c.r, http.StatusRequestEntityTooLarge, statusOf(err))
+		refuse(c.w, c.r, http.StatusRequestEntityTooLarge, stack.StatusOf(err))
 	default:
 		c.fail(status.Errorf(codes.Canceled, "rest: the request broke off: %v", err))
 	}
@@ -133,8 +133,8 @@ func (c *call) reply(message any) {
 func (c *call) fail(err error) {
 	c.closeHeader()
 	c.putTrailer(trailerPrefix)
-	st := statusOf(err)
-	refuse(c.w, c.r, httpStatusOf(st.Code()), st)
+	st := stack.StatusOf(err)
+	refuse(c.w, c.r, stack.HTTPStatus(st.Code()), st)
 }
 
 // refuse answers with an error: as a google.rpc.Status for programs, as text

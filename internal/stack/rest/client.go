@@ -3,8 +3,6 @@ package rest
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -14,38 +12,19 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/stack"
 )
 
 // client makes calls over an HTTP client.
 type client struct {
-	base    string // "http://HOST:PORT"
-	codec   *codec
-	duplex  bool // an answer may come during its request
-	wire    *httpwire.Client
-	life    context.Context // ends with Close
-	endLife context.CancelFunc
+	*stack.HTTPClient
+	codec  *codec
+	duplex bool // an answer may come during its request
 }
-
-func newClient(wire *httpwire.Client, plan httpwire.ClientPlan, codec *codec) *client {
-	c := &client{base: plan.Scheme() + "://" + plan.Address, codec: codec, duplex: plan.Version != httpwire.HTTP1, wire: wire}
-	c.life, c.endLife = context.WithCancel(context.Background())
-	return c
-}
-
-// Close implements stack.Client. It ends the calls that are running.
-func (c *client) Close() error {
-	c.endLife()
-	return c.wire.Close()
-}
-
-// Traffic implements stack.TrafficReporter.
-func (c *client) Traffic() (stack.Traffic, bool) { return stack.TrafficOf(c.wire) }
 
 // Invoke implements grpc.ClientConnInterface.
 func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
-	if err := checkOptions(options); err != nil {
+	if err := stack.CheckCallOptions("rest", options); err != nil {
 		return err
 	}
 	body, err := c.codec.marshal(args)
@@ -73,7 +52,7 @@ func (c *client) newRequest(ctx context.Context, method, contentType string, bod
 	if err != nil {
 		return nil, status.Error(codes.Internal, "rest: "+err.Error())
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, body)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.Base+path, body)
 	if err != nil {
 		return nil, status.Error(codes.Internal, "rest: "+err.Error())
 	}
@@ -104,15 +83,15 @@ type answer struct {
 // exchange makes a request and reads the answer whole. An answer that is an
 // error comes with its header.
 func (c *client) exchange(request *http.Request) (answer, error) {
-	response, err := c.wire.Do(request)
+	response, err := c.Do(request)
 	if err != nil {
-		return answer{}, c.failure(request.Context(), err)
+		return answer{}, c.Fail(request.Context(), err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	a := answer{header: response.Header}
 	a.body, err = c.codec.readWhole(nil, response.Body)
 	if err != nil {
-		return a, c.failure(request.Context(), err)
+		return a, c.Fail(request.Context(), err)
 	}
 	return a, check(response, a.body, c.codec.message)
 }
@@ -128,19 +107,6 @@ func check(response *http.Response, body []byte, wantMedia string) error {
 	return nil
 }
 
-// failure is the status of a call whose wire failed.
-func (c *client) failure(ctx context.Context, err error) error {
-	var own interface{ GRPCStatus() *status.Status } // of readWhole
-	switch {
-	case ctx.Err() == nil && c.life.Err() != nil:
-		return stack.Fail(codes.Canceled, fmt.Errorf("rest: the client is closed: %w", err))
-	case ctx.Err() == nil && errors.As(err, &own):
-		return own.GRPCStatus().Err()
-	default:
-		return stack.FailContext(ctx, fmt.Errorf("rest: %w", err))
-	}
-}
-
 // report fills in what grpc.Header and grpc.Trailer asked for.
 func (a *answer) report(options []grpc.CallOption) {
 	for _, option := range options {
@@ -151,16 +117,4 @@ func (a *answer) report(options []grpc.CallOption) {
 			*o.TrailerAddr = metadataIn(a.header, trailerPrefix)
 		}
 	}
-}
-
-// checkOptions refuses what would be asked for in vain.
-func checkOptions(options []grpc.CallOption) error {
-	for _, option := range options {
-		switch option.(type) {
-		case grpc.HeaderCallOption, grpc.TrailerCallOption, grpc.StaticMethodCallOption, grpc.FailFastCallOption:
-		default:
-			return status.Errorf(codes.Unimplemented, "rest: the call option %T has no meaning on this wire", option)
-		}
-	}
-	return nil
 }

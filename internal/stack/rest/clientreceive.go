@@ -64,9 +64,9 @@ func (s *receiving) abandon(err error) error {
 
 // begin makes the request and looks at how it is answered.
 func (s *receiving) begin(request *http.Request) {
-	response, err := s.client.wire.Do(request) //nolint:bodyclose // end closes it
+	response, err := s.client.Do(request) //nolint:bodyclose // end closes it
 	if err != nil {
-		s.err = s.client.failure(s.ctx, err)
+		s.err = s.client.Fail(s.ctx, err)
 		return
 	}
 	s.response = response
@@ -76,7 +76,7 @@ func (s *receiving) begin(request *http.Request) {
 	}
 	body, err := s.client.codec.readWhole(nil, response.Body)
 	if err != nil {
-		err = s.client.failure(s.ctx, err)
+		err = s.client.Fail(s.ctx, err)
 	} else {
 		err = check(response, body, s.client.codec.stream)
 	}
@@ -106,7 +106,7 @@ func (s *receiving) RecvMsg(message any) error {
 		}
 		return nil
 	case !errors.Is(err, io.EOF):
-		return s.end(s.client.failure(s.ctx, err), nil)
+		return s.end(s.client.Fail(s.ctx, err), nil)
 	}
 	err = statusIn(s.response.Trailer).Err()
 	if err == nil {

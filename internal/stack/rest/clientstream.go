@@ -15,7 +15,7 @@ import (
 
 // NewStream implements grpc.ClientConnInterface.
 func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
-	if err := checkOptions(options); err != nil {
+	if err := stack.CheckCallOptions("rest", options); err != nil {
 		return nil, err
 	}
 	switch kind := stack.KindOf(desc); {
@@ -62,7 +62,7 @@ func (c *client) begin(ctx context.Context, method string) (request *http.Reques
 		cancel()
 		return nil, outgoing{}, nil, err
 	}
-	endWithClient := context.AfterFunc(c.life, cancel)
+	endWithClient := c.AfterClose(cancel)
 	// net/http does not give a request up while it reads its body.
 	context.AfterFunc(ctx, func() { _ = body.CloseWithError(io.EOF) })
 	return request, outgoing{codec: c.codec, frames: frames}, func() { endWithClient(); cancel() }, nil

@@ -72,7 +72,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.ContentLength > codec.most && !e.stream {
-		refuse(w, r, http.StatusRequestEntityTooLarge, statusOf(codec.errTooLarge(r.ContentLength)))
+		refuse(w, r, http.StatusRequestEntityTooLarge, stack.StatusOf(codec.errTooLarge(r.ContentLength)))
 		return
 	}
 	ctx, cancel, err := callContext(r)

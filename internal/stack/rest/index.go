@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"wirelab.dev/internal/route"
 	"wirelab.dev/internal/stack"
 )
 
@@ -18,7 +19,7 @@ func index(methods []*stack.Method) string {
 			fmt.Fprintf(&list, "\n%s\n", service)
 			last = service
 		}
-		fmt.Fprintf(&list, "  POST %-20s %s\n", shortPath(method.Name()), method.Kind)
+		fmt.Fprintf(&list, "  POST %-20s %s\n", route.ShortPath(method.Name()), method.Kind)
 	}
 	return list.String()
 }
@@ -47,5 +48,5 @@ func curlTo(r *http.Request, method *stack.Method, c *codec) string {
 	case r.ProtoMajor == 2:
 		command = "curl --http2-prior-knowledge"
 	}
-	return fmt.Sprintf("%s %s -H 'Content-Type: %s' %s://%s%s", command, data, c.body(stream), scheme, r.Host, shortPath(method.Name()))
+	return fmt.Sprintf("%s %s -H 'Content-Type: %s' %s://%s%s", command, data, c.body(stream), scheme, r.Host, route.ShortPath(method.Name()))
 }

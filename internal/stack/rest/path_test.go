@@ -10,23 +10,6 @@ import (
 	"wirelab.dev/internal/scenario"
 )
 
-func TestShortPath(t *testing.T) {
-	for operation, want := range map[string]string{
-		"Echo":        "/echo",
-		"GetUser":     "/get-user",
-		"GetHTTPInfo": "/get-http-info",
-		"EchoV2":      "/echo-v2",
-		"V2Echo":      "/v2-echo",
-		"ABC":         "/abc",
-		"get_user":    "/get_user",
-		"x":           "/x",
-	} {
-		if got := shortPath(operation); got != want {
-			t.Errorf("%s is at %s, want %s", operation, got, want)
-		}
-	}
-}
-
 func TestPathOf(t *testing.T) {
 	if path, err := pathOf("/wirelab.echo.v1.EchoService/GetUser"); err != nil || path != "/get-user" {
 		t.Errorf("got %q, %v", path, err)

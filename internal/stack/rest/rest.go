@@ -22,6 +22,7 @@ package rest
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/scenario"
@@ -76,16 +77,16 @@ func (s Stack) Info() stack.Info {
 }
 
 // read reads a variant's options, of which REST has none.
-func (s Stack) read(v scenario.Variant) (security stack.Security, c *codec, err error) {
+func (s Stack) read(v scenario.Variant) (plan stack.HTTPPlan, c *codec, err error) {
 	o := stack.ReadOptions(s, v)
-	c = protobuf
+	plan, c = stack.HTTPPlan{Name: s.Info().Name, Version: s.version()}, protobuf
 	if s != REST {
-		security = stack.SecurityOf(o)
+		plan.Security = stack.SecurityOf(o)
 		if o.Text(codecKey) == json.name {
 			c = json
 		}
 	}
-	return security, c, o.Err()
+	return plan, c, o.Err()
 }
 
 func (s Stack) version() httpwire.Version {
@@ -94,37 +95,24 @@ func (s Stack) version() httpwire.Version {
 
 // NewServer implements stack.Stack.
 func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
-	security, _, err := s.read(v)
+	plan, _, err := s.read(v)
 	if err != nil {
 		return nil, err
 	}
-	return &server{version: s.version(), security: security}, nil
+	return plan.NewServer(func(methods *stack.Methods) (http.Handler, error) { return newHandler(methods.All()) }), nil
 }
 
 // NewClient implements stack.Stack.
 func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
-	security, codec, err := s.read(v)
+	plan, codec, err := s.read(v)
 	if err != nil {
 		return nil, err
 	}
-	plan := httpwire.ClientPlan{
-		Version:     s.version(),
-		Address:     target.Address,
-		Connections: target.Connections,
-		Lifecycle:   httpwire.Lifecycle(target.Lifecycle),
-		Dialer:      stack.DialerOf(target),
-	}
-	if security.On {
-		plan.TLS, err = security.ClientConfig(target.Address, target.Trust, plan.Version.Protocols()...)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.Info().Name, err)
-		}
-	}
-	wire, err := httpwire.NewClient(ctx, plan)
+	wire, err := plan.NewClient(ctx, target)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.Info().Name, err)
+		return nil, err
 	}
-	return newClient(wire, plan, codec), nil
+	return &client{HTTPClient: wire, codec: codec, duplex: s.version() != httpwire.HTTP1}, nil
 }
 
 // errBidi is what both ends say about bidirectional streams.
@@ -140,13 +128,10 @@ func (s Stack) CheckKind(_ scenario.Variant, kind stack.Kind) error {
 
 // Settings implements stack.SettingsReporter.
 func (s Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, error) {
-	security, codec, err := s.read(v)
+	plan, codec, err := s.read(v)
 	if err != nil {
 		return nil, err
 	}
 	all := stack.MessageLimit(int(codec.most))
-	return append(all, httpwire.Settings(
-		httpwire.ServerPlan{Version: s.version(), Handshakes: security.Handshakes, TLS: security.Configured()},
-		httpwire.ClientPlan{Version: s.version(), Connections: t.Connections, Lifecycle: httpwire.Lifecycle(t.Lifecycle), TLS: security.Configured(), Dialer: stack.DialerOf(t)},
-	)...), nil
+	return append(all, plan.Settings(t)...), nil
 }

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/stack"
 )
 
 // streamCall is what the kinds of server-side stream have in common.
@@ -82,7 +84,7 @@ func (s *streamCall) finish(err error) {
 		s.beginStream()
 	}
 	s.putTrailer(http.TrailerPrefix)
-	putStatus(s.w.Header(), statusOf(err))
+	putStatus(s.w.Header(), stack.StatusOf(err))
 }
 
 // upload is a client stream at the server: many requests, one answer.

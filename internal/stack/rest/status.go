@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"wirelab.dev/internal/stack"
 )
 
 // The end of a stream, in HTTP trailers: the code as a number, and the whole
@@ -20,76 +22,6 @@ const (
 	codeTrailer   = "Grpc-Status"
 	statusTrailer = "Grpc-Status-Details-Bin"
 )
-
-// statusClientClosed is nginx's code for a client that went away; net/http has
-// no name for it.
-const statusClientClosed = 499
-
-// httpStatuses is the mapping that google/rpc/code.proto documents.
-var httpStatuses = [...]int{
-	codes.OK:                 http.StatusOK,
-	codes.Canceled:           statusClientClosed,
-	codes.Unknown:            http.StatusInternalServerError,
-	codes.InvalidArgument:    http.StatusBadRequest,
-	codes.DeadlineExceeded:   http.StatusGatewayTimeout,
-	codes.NotFound:           http.StatusNotFound,
-	codes.AlreadyExists:      http.StatusConflict,
-	codes.PermissionDenied:   http.StatusForbidden,
-	codes.ResourceExhausted:  http.StatusTooManyRequests,
-	codes.FailedPrecondition: http.StatusBadRequest,
-	codes.Aborted:            http.StatusConflict,
-	codes.OutOfRange:         http.StatusBadRequest,
-	codes.Unimplemented:      http.StatusNotImplemented,
-	codes.Internal:           http.StatusInternalServerError,
-	codes.Unavailable:        http.StatusServiceUnavailable,
-	codes.DataLoss:           http.StatusInternalServerError,
-	codes.Unauthenticated:    http.StatusUnauthorized,
-}
-
-func httpStatusOf(code codes.Code) int {
-	if int(code) < len(httpStatuses) {
-		return httpStatuses[code]
-	}
-	return http.StatusInternalServerError
-}
-
-// codeOf reads the status of a server that sends no google.rpc.Status.
-func codeOf(httpStatus int) codes.Code {
-	switch httpStatus {
-	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		return codes.InvalidArgument
-	case http.StatusUnauthorized:
-		return codes.Unauthenticated
-	case http.StatusForbidden:
-		return codes.PermissionDenied
-	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnsupportedMediaType, http.StatusNotImplemented:
-		return codes.Unimplemented // an answer of a server that does not know the call
-	case http.StatusConflict:
-		return codes.Aborted
-	case http.StatusPreconditionFailed:
-		return codes.FailedPrecondition
-	case http.StatusRequestEntityTooLarge, http.StatusRequestHeaderFieldsTooLarge, http.StatusTooManyRequests:
-		return codes.ResourceExhausted
-	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
-		return codes.DeadlineExceeded
-	case statusClientClosed:
-		return codes.Canceled
-	case http.StatusInternalServerError:
-		return codes.Internal
-	case http.StatusBadGateway, http.StatusServiceUnavailable:
-		return codes.Unavailable
-	default:
-		return codes.Unknown
-	}
-}
-
-// statusOf is the status of what a handler returned, as grpc-go has it.
-func statusOf(err error) *status.Status {
-	if st, is := status.FromError(err); is {
-		return st
-	}
-	return status.FromContextError(err)
-}
 
 // encodeStatus never fails: what a codec refuses is text that is not UTF-8, or,
 // for JSON, details of a type that this program does not know.
@@ -111,7 +43,7 @@ func errorIn(response *http.Response, body []byte) error {
 			return status.ErrorProto(&st)
 		}
 	}
-	return status.Errorf(codeOf(response.StatusCode), "rest: the server answered %s%s", response.Status, excerpt(contentType, body))
+	return status.Errorf(stack.CodeOfHTTP(response.StatusCode), "rest: the server answered %s%s", response.Status, excerpt(contentType, body))
 }
 
 // excerpt is the beginning of a body that is text, or does not say what it is.

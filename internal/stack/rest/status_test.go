@@ -11,17 +11,6 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-func TestHTTPStatusOfEveryCode(t *testing.T) {
-	for code := codes.OK; code <= codes.Unauthenticated; code++ {
-		if got := httpStatusOf(code); (got == http.StatusOK) != (code == codes.OK) || got < 200 {
-			t.Errorf("%v is HTTP %d", code, got)
-		}
-	}
-	if got := httpStatusOf(codes.Code(99)); got != http.StatusInternalServerError {
-		t.Errorf("a code nobody knows is HTTP %d", got)
-	}
-}
-
 func TestStatusInTrailers(t *testing.T) {
 	short, err := status.New(codes.NotFound, "zwei\nZeilen, größer").WithDetails(wrapperspb.String("why"))
 	if err != nil {

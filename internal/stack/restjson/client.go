@@ -3,7 +3,6 @@ package restjson
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -14,42 +13,23 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/route"
 	"wirelab.dev/internal/stack"
 )
 
 // client turns calls into requests for resources.
 type client struct {
-	wire    *httpwire.Client
-	base    string // "http://HOST:PORT"
-	codec   codec
-	routes  sync.Map // full name of an operation -> *route.Route
-	life    context.Context
-	endLife context.CancelFunc
+	*stack.HTTPClient
+	codec  codec
+	routes sync.Map // full name of an operation -> *route.Route
 }
 
 var _ stack.Client = (*client)(nil)
-
-func newClient(wire *httpwire.Client, base string, c codec) *client {
-	made := &client{wire: wire, base: base, codec: c}
-	made.life, made.endLife = context.WithCancel(context.Background())
-	return made
-}
-
-// Close implements stack.Client. It ends the calls that are running.
-func (c *client) Close() error {
-	c.endLife()
-	return c.wire.Close()
-}
 
 // NewStream implements grpc.ClientConnInterface.
 func (*client) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, stack.Fail(codes.Unimplemented, errStreams)
 }
-
-// Traffic implements stack.TrafficReporter.
-func (c *client) Traffic() (stack.Traffic, bool) { return stack.TrafficOf(c.wire) }
 
 // Invoke implements grpc.ClientConnInterface.
 func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
@@ -64,14 +44,14 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	if err != nil {
 		return err
 	}
-	response, err := c.wire.Do(request)
+	response, err := c.Do(request)
 	if err != nil {
-		return c.failure(ctx, err)
+		return c.Fail(ctx, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := readWhole(nil, response.Body)
 	if err != nil {
-		return c.failure(ctx, err)
+		return c.Fail(ctx, err)
 	}
 	if response.StatusCode != r.Success {
 		return errorIn(response, body)
@@ -123,7 +103,7 @@ func (c *client) newRequest(ctx context.Context, r route.Route, args any) (*http
 		}
 		body = bytes.NewReader(encoded)
 	}
-	request, err := http.NewRequestWithContext(ctx, r.Verb, c.base+at, body)
+	request, err := http.NewRequestWithContext(ctx, r.Verb, c.Base+at, body)
 	if err != nil {
 		return nil, status.Error(codes.Internal, "rest-json: "+err.Error())
 	}
@@ -134,19 +114,6 @@ func (c *client) newRequest(ctx context.Context, r route.Route, args any) (*http
 	return request, nil
 }
 
-// failure is what a call ends with whose wire failed.
-func (c *client) failure(ctx context.Context, err error) error {
-	var own interface{ GRPCStatus() *status.Status } // of readWhole
-	switch {
-	case ctx.Err() == nil && c.life.Err() != nil:
-		return stack.Fail(codes.Canceled, errors.New("rest-json: the client is closed"))
-	case ctx.Err() == nil && errors.As(err, &own):
-		return own.GRPCStatus().Err()
-	default:
-		return stack.FailContext(ctx, err)
-	}
-}
-
 // checkCall refuses what would be asked for in vain.
 func checkCall(ctx context.Context, options []grpc.CallOption) error {
 	if err := ctx.Err(); err != nil {
@@ -155,12 +122,5 @@ func checkCall(ctx context.Context, options []grpc.CallOption) error {
 	if md, has := metadata.FromOutgoingContext(ctx); has && len(md) > 0 {
 		return status.Error(codes.Unimplemented, "rest-json: this wire carries no metadata; rest, h1 and grpc do")
 	}
-	for _, option := range options {
-		switch option.(type) {
-		case grpc.HeaderCallOption, grpc.TrailerCallOption, grpc.StaticMethodCallOption, grpc.FailFastCallOption:
-		default:
-			return status.Errorf(codes.Unimplemented, "rest-json: the call option %T has no meaning on this wire", option)
-		}
-	}
-	return nil
+	return stack.CheckCallOptions(name, options)
 }

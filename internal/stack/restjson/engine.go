@@ -93,11 +93,11 @@ func (r *resource) serve(g *gin.Context) {
 	}, nil)
 	switch {
 	case unread && status.Code(err) == codes.InvalidArgument:
-		refuse(g, http.StatusBadRequest, statusOf(err))
+		refuse(g, http.StatusBadRequest, stack.StatusOf(err))
 	case unread && status.Code(err) == codes.ResourceExhausted:
-		refuse(g, http.StatusRequestEntityTooLarge, statusOf(err))
+		refuse(g, http.StatusRequestEntityTooLarge, stack.StatusOf(err))
 	case err != nil:
-		st := statusOf(err)
+		st := stack.StatusOf(err)
 		refuse(g, httpStatusOf(st.Code()), st)
 	default:
 		r.reply(g, answer)
@@ -115,7 +115,7 @@ func (r *resource) body(g *gin.Context) (body []byte, ok bool) {
 		return nil, false
 	}
 	if g.Request.ContentLength > maxBodyBytes {
-		refuse(g, http.StatusRequestEntityTooLarge, statusOf(errTooLarge(int(g.Request.ContentLength))))
+		refuse(g, http.StatusRequestEntityTooLarge, stack.StatusOf(errTooLarge(int(g.Request.ContentLength))))
 		return nil, false
 	}
 	body, err := readWhole(g.Writer, g.Request.Body)
@@ -123,9 +123,9 @@ func (r *resource) body(g *gin.Context) (body []byte, ok bool) {
 	case err == nil:
 		return body, true
 	case status.Code(err) == codes.ResourceExhausted:
-		refuse(g, http.StatusRequestEntityTooLarge, statusOf(err))
+		refuse(g, http.StatusRequestEntityTooLarge, stack.StatusOf(err))
 	default:
-		refuse(g, statusClientClosed, status.Newf(codes.Canceled, "the request broke off: %v", err))
+		refuse(g, stack.StatusClientClosed, status.Newf(codes.Canceled, "the request broke off: %v", err))
 	}
 	return nil, false
 }
@@ -153,7 +153,7 @@ func (r *resource) decode(g *gin.Context, body []byte, message any) error {
 func (r *resource) reply(g *gin.Context, answer any) {
 	body, err := r.codec.encode(answer)
 	if err != nil {
-		refuse(g, http.StatusInternalServerError, statusOf(err))
+		refuse(g, http.StatusInternalServerError, stack.StatusOf(err))
 		return
 	}
 	g.Data(r.route.Success, mediaType, body)

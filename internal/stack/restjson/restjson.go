@@ -19,11 +19,11 @@ package restjson
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strconv"
 
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/scenario"
-	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/tuning"
 )
@@ -40,6 +40,7 @@ var (
 )
 
 const (
+	name       = "rest-json"
 	versionKey = "http"
 	codecKey   = "json"
 )
@@ -48,7 +49,7 @@ const (
 // one a client.
 func (Stack) Info() stack.Info {
 	return stack.Info{
-		Name: "rest-json", Summary: "REST on Gin: resource paths, JSON bodies, HTTP status codes; over HTTP/1.1 or HTTP/2",
+		Name: name, Summary: "REST on Gin: resource paths, JSON bodies, HTTP status codes; over HTTP/1.1 or HTTP/2",
 		Options: append([]scenario.Option{
 			{Key: versionKey, Values: []string{"1", "2"}, Default: "1", Help: "version of HTTP"},
 			{Key: codecKey, Values: []string{std.name, protoJSON.name}, Default: std.name, Help: "std: encoding/json on the Go structs, as a service without protobuf would; protojson: the mapping of protobuf's own"},
@@ -59,7 +60,7 @@ func (Stack) Info() stack.Info {
 
 // ConnectionFor is one for all over HTTP/2, which was made for it.
 func (s Stack) ConnectionFor(v scenario.Variant) (mode scenario.Connection, fixed bool) {
-	if set, err := s.read(v); err == nil && set.version == httpwire.HTTP2 {
+	if plan, _, err := s.read(v); err == nil && plan.Version == httpwire.HTTP2 {
 		return scenario.Connection{Mode: scenario.Shared}, false
 	}
 	return s.Info().Connection, false
@@ -67,73 +68,42 @@ func (s Stack) ConnectionFor(v scenario.Variant) (mode scenario.Connection, fixe
 
 // ProtocolFor implements stack.ProtocolChooser.
 func (s Stack) ProtocolFor(v scenario.Variant) string {
-	set, _ := s.read(v)
-	return set.version.String()
+	plan, _, _ := s.read(v)
+	return plan.Version.String()
 }
 
-// settings is a variant's options, read.
-type settings struct {
-	version  httpwire.Version
-	codec    codec
-	security stack.Security
-}
-
-func (s Stack) read(v scenario.Variant) (settings, error) {
+func (s Stack) read(v scenario.Variant) (plan stack.HTTPPlan, c codec, err error) {
 	o := stack.ReadOptions(s, v)
-	set := settings{version: httpwire.HTTP1, codec: std, security: stack.SecurityOf(o)}
+	plan, c = stack.HTTPPlan{Name: name, Version: httpwire.HTTP1, Security: stack.SecurityOf(o)}, std
 	if o.Text(versionKey) == "2" {
-		set.version = httpwire.HTTP2
+		plan.Version = httpwire.HTTP2
 	}
 	if o.Text(codecKey) == protoJSON.name {
-		set.codec = protoJSON
+		c = protoJSON
 	}
-	return set, o.Err()
+	return plan, c, o.Err()
 }
 
 // NewServer implements stack.Stack.
 func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
-	set, err := s.read(v)
+	plan, codec, err := s.read(v)
 	if err != nil {
 		return nil, err
 	}
-	made := &server{
-		codec: set.codec,
-		plan:  httpwire.ServerPlan{Version: set.version, Handshakes: set.security.Handshakes, Admit: stack.Admit},
-	}
-	if set.security.On {
-		identity, err := secure.Issue(set.security.Choice, secure.NoFlaw)
-		if err != nil {
-			return nil, fmt.Errorf("rest-json: %w", err)
-		}
-		made.plan.TLS, made.root = identity.ServerConfig(set.version.Protocols()...), identity.RootPEM()
-	}
-	return made, nil
+	return plan.NewServer(func(methods *stack.Methods) (http.Handler, error) { return newEngine(methods.All(), codec) }), nil
 }
 
 // NewClient implements stack.Stack.
 func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
-	set, err := s.read(v)
+	plan, codec, err := s.read(v)
 	if err != nil {
 		return nil, err
 	}
-	plan := httpwire.ClientPlan{
-		Version:     set.version,
-		Address:     target.Address,
-		Connections: max(target.Connections, 1),
-		Lifecycle:   httpwire.Lifecycle(target.Lifecycle),
-		Dialer:      stack.DialerOf(target),
-	}
-	if set.security.On {
-		plan.TLS, err = set.security.ClientConfig(target.Address, target.Trust, set.version.Protocols()...)
-		if err != nil {
-			return nil, fmt.Errorf("rest-json: %w", err)
-		}
-	}
-	wire, err := httpwire.NewClient(ctx, plan)
+	wire, err := plan.NewClient(ctx, target)
 	if err != nil {
-		return nil, fmt.Errorf("rest-json: %w", err)
+		return nil, err
 	}
-	return newClient(wire, plan.Scheme()+"://"+target.Address, set.codec), nil
+	return &client{HTTPClient: wire, codec: codec}, nil
 }
 
 // errStreams is what both ends say about streams.
@@ -149,14 +119,11 @@ func (Stack) CheckKind(_ scenario.Variant, kind stack.Kind) error {
 
 // Settings implements stack.SettingsReporter.
 func (s Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, error) {
-	set, err := s.read(v)
+	plan, _, err := s.read(v)
 	if err != nil {
 		return nil, err
 	}
 	all := append(engineSettings(), stack.MessageLimit(stack.MaxMessageBytes)...)
 	all = append(all, tuning.Setting{Side: tuning.Both, Name: "HTTP body limit", Value: strconv.Itoa(maxBodyBytes), Default: "no limit", Why: "what the largest message takes as JSON, whose bytes are in base64"})
-	return append(all, httpwire.Settings(
-		httpwire.ServerPlan{Version: set.version, Handshakes: set.security.Handshakes, TLS: set.security.Configured()},
-		httpwire.ClientPlan{Version: set.version, Connections: t.Connections, Lifecycle: httpwire.Lifecycle(t.Lifecycle), TLS: set.security.Configured(), Dialer: stack.DialerOf(t)},
-	)...), nil
+	return append(all, plan.Settings(t)...), nil
 }

@@ -25,9 +25,9 @@ func TestVariants(t *testing.T) {
 		"rest-json:http=1,json=std":       {httpwire.HTTP1, "std", "pool"},
 		"rest-json:http=2,json=protojson": {httpwire.HTTP2, "protojson", "shared"},
 	} {
-		set, err := (Stack{}).read(parse(t, text))
-		if err != nil || set.version != want.version || set.codec.name != want.codec {
-			t.Errorf("%s is read as %+v, %v", text, set, err)
+		plan, codec, err := (Stack{}).read(parse(t, text))
+		if err != nil || plan.Version != want.version || codec.name != want.codec {
+			t.Errorf("%s is read as %+v, %v, %v", text, plan, codec, err)
 		}
 		if mode, _ := (Stack{}).ConnectionFor(parse(t, text)); mode.String() != want.mode {
 			t.Errorf("%s: connections are %s by default, want %s", text, mode, want.mode)
@@ -102,7 +102,7 @@ func FuzzUnmarshalStrictly(f *testing.F) {
 
 // TestProblems turns every code into a body and back.
 func TestProblems(t *testing.T) {
-	for code := codes.Canceled; int(code) < len(httpStatuses); code++ {
+	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
 		sent, err := status.New(code, "why").WithDetails(durationpb.New(7))
 		if err != nil {
 			t.Fatal(err)

@@ -15,61 +15,17 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// statusClientClosed is nginx's code for a client that went away; net/http has
-// no name for it.
-const statusClientClosed = 499
-
-// httpStatuses is what a handler's error becomes. What the request was not even
-// understood for is 400; what was understood and breaks a rule is 422 (RFC 9110,
-// sections 15.5.1 and 15.5.21).
-var httpStatuses = [...]int{
-	codes.OK:                 http.StatusOK,
-	codes.Canceled:           statusClientClosed,
-	codes.Unknown:            http.StatusInternalServerError,
-	codes.InvalidArgument:    http.StatusUnprocessableEntity,
-	codes.DeadlineExceeded:   http.StatusGatewayTimeout,
-	codes.NotFound:           http.StatusNotFound,
-	codes.AlreadyExists:      http.StatusConflict,
-	codes.PermissionDenied:   http.StatusForbidden,
-	codes.ResourceExhausted:  http.StatusTooManyRequests,
-	codes.FailedPrecondition: http.StatusConflict,
-	codes.Aborted:            http.StatusConflict,
-	codes.OutOfRange:         http.StatusUnprocessableEntity,
-	codes.Unimplemented:      http.StatusNotImplemented,
-	codes.Internal:           http.StatusInternalServerError,
-	codes.Unavailable:        http.StatusServiceUnavailable,
-	codes.DataLoss:           http.StatusInternalServerError,
-	codes.Unauthenticated:    http.StatusUnauthorized,
-}
-
+// httpStatusOf is the HTTP status of a handler's error. What the request was not
+// even understood for is 400; what was understood and breaks a rule is 422 (RFC 9110,
+// sections 15.5.1 and 15.5.21), or 409 where the rule is about what is stored.
 func httpStatusOf(c codes.Code) int {
-	if int(c) < len(httpStatuses) {
-		return httpStatuses[c]
-	}
-	return http.StatusInternalServerError
-}
-
-// codeOf reads the status of a server that sends no problem.
-func codeOf(httpStatus int) codes.Code {
-	switch httpStatus {
-	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		return codes.InvalidArgument
-	case http.StatusUnauthorized:
-		return codes.Unauthenticated
-	case http.StatusForbidden:
-		return codes.PermissionDenied
-	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnsupportedMediaType, http.StatusNotImplemented:
-		return codes.Unimplemented // an answer of a server that does not know the call
-	case http.StatusConflict:
-		return codes.Aborted
-	case http.StatusRequestEntityTooLarge, http.StatusRequestHeaderFieldsTooLarge, http.StatusTooManyRequests:
-		return codes.ResourceExhausted
-	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
-		return codes.DeadlineExceeded
-	case http.StatusBadGateway, http.StatusServiceUnavailable:
-		return codes.Unavailable
+	switch c {
+	case codes.InvalidArgument, codes.OutOfRange:
+		return http.StatusUnprocessableEntity
+	case codes.FailedPrecondition:
+		return http.StatusConflict
 	default:
-		return codes.Unknown
+		return stack.HTTPStatus(c)
 	}
 }
 
@@ -119,15 +75,7 @@ func errorIn(response *http.Response, body []byte) error {
 		}
 	}
 	const enough = 200
-	return status.Errorf(codeOf(response.StatusCode), "rest-json: the server answered %s: %.*q", response.Status, enough, body)
-}
-
-// statusOf is the status of what a handler returned, as grpc-go has it.
-func statusOf(err error) *status.Status {
-	if st, is := status.FromError(err); is {
-		return st
-	}
-	return status.FromContextError(err)
+	return status.Errorf(stack.CodeOfHTTP(response.StatusCode), "rest-json: the server answered %s: %.*q", response.Status, enough, body)
 }
 
 func errTooLarge(sizeBytes int) error {

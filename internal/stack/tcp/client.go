@@ -2,7 +2,6 @@ package tcp
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -128,7 +127,7 @@ func (c *client) dial(ctx context.Context) (*clientConn, error) {
 // give ends a call's turn.
 func (c *client) give(conn *clientConn) {
 	if conn.reusable {
-		conn.tell(c.dialer)
+		conn.tell(c.Dialer)
 		c.turns <- conn
 		return
 	}
@@ -147,7 +146,7 @@ func (c *client) explain(ctx context.Context, err error) error {
 	if ctx.Err() == nil && c.isClosed() {
 		return errClientClosed
 	}
-	return stack.FailContext(ctx, fmt.Errorf("call %s: %w", c.target.Address, err))
+	return c.Fail(ctx, err)
 }
 
 // wishes are the call options that mean something on this wire. The others
@@ -226,7 +225,7 @@ func (c *client) goesPlain(carried metadata.MD, w wishes) (bool, error) {
 		}
 		return true, nil
 	case framingAuto:
-		return c.target.Operations == 1 && len(carried) == 0 && w.header == nil && w.trailer == nil, nil
+		return c.Target.Operations == 1 && len(carried) == 0 && w.header == nil && w.trailer == nil, nil
 	default:
 		return false, nil
 	}

@@ -2,68 +2,24 @@ package tcp
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
-	"time"
 
 	"wirelab.dev/internal/stack"
 )
 
 // line is what a client's connections are made from.
 type line struct {
+	*stack.Connector
 	settings settings
-	target   stack.Target
-	dialer   *stack.Dialer
-	tls      *tls.Config // nil: cleartext
-	begin    time.Time   // of the only call; zero where connections are kept
-}
-
-// newLine prepares connections to the target.
-func newLine(set settings, target stack.Target) (line, error) {
-	l := line{settings: set, target: target, dialer: stack.DialerOf(target)}
-	if !set.security.On {
-		return l, nil
-	}
-	var err error
-	l.tls, err = set.security.ClientConfig(target.Address, target.Trust)
-	return l, err
-}
-
-// rehearse begins a connection as the first call will, so that a client whose
-// calls must fail is never made. Where they are to resume a TLS session, this
-// brings it.
-func (l line) rehearse(ctx context.Context) error {
-	if l.target.Lifecycle == stack.Resumed {
-		return stack.Prime(ctx, l.dialer, l.target.Address, l.tls)
-	}
-	conn, err := l.open(ctx)
-	if err != nil {
-		return err
-	}
-	return conn.Close()
+	clock    *stack.FirstByte // of the only call; nil where connections are kept
 }
 
 func (l line) dial(ctx context.Context) (net.Conn, error) {
-	conn, err := l.open(ctx)
-	if err != nil || l.begin.IsZero() {
+	conn, err := l.Open(ctx)
+	if err != nil || l.clock == nil {
 		return conn, err
 	}
-	return &firstByte{Conn: conn, begin: l.begin, dialer: l.dialer}, nil
-}
-
-func (l line) open(ctx context.Context) (net.Conn, error) {
-	if l.tls != nil {
-		conn, err := l.dialer.DialTLS(ctx, l.target.Address, l.tls)
-		if err != nil {
-			return nil, err
-		}
-		return conn, nil
-	}
-	conn, err := l.dialer.DialContext(ctx, "tcp", l.target.Address)
-	if err != nil {
-		return nil, err
-	}
-	return stack.Cleartext(conn), nil
+	return &firstByte{Conn: conn, clock: l.clock}, nil
 }
 
 // pool is a client that keeps its connections, and has opened them.
@@ -76,25 +32,24 @@ func (l line) pool(ctx context.Context, connections int) (stack.Client, error) {
 	return c, nil
 }
 
-// single is a client for one call, which begins now.
-func (l line) single(ctx context.Context) (stack.Client, error) {
-	l.begin = time.Now()
+// single is a client for one call.
+func (l line) single(ctx context.Context, clock *stack.FirstByte) (stack.Client, error) {
+	l.clock = clock
 	return l.pool(ctx, 1)
 }
 
-// firstByte takes the time until the peer's first word. Nothing precedes an
-// answer on this wire.
+// firstByte tells the clock of the peer's first word. Nothing precedes an answer on
+// this wire.
 type firstByte struct {
 	net.Conn
-	begin  time.Time
-	dialer *stack.Dialer // nil once it has come
+	clock *stack.FirstByte // nil once it has come
 }
 
 func (f *firstByte) Read(p []byte) (int, error) {
 	n, err := f.Conn.Read(p)
-	if n > 0 && f.dialer != nil {
-		f.dialer.FirstByte(time.Since(f.begin))
-		f.dialer = nil
+	if n > 0 && f.clock != nil {
+		f.clock.Came()
+		f.clock = nil
 	}
 	return n, err
 }

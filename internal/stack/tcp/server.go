@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 )
 
@@ -82,15 +81,15 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 // listener performs them; else each connection's own goroutine does.
 func (s *server) secure(listener net.Listener) (net.Listener, error) {
 	security := s.settings.security
-	identity, err := secure.Issue(security.Choice, secure.NoFlaw)
+	config, rootPEM, err := security.ServerConfig()
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	s.rootPEM = identity.RootPEM()
+	s.rootPEM = rootPEM
 	if security.Handshakes > 0 {
-		return stack.Admit(listener, identity.ServerConfig(), security.Handshakes), nil
+		return stack.Admit(listener, config, security.Handshakes), nil
 	}
-	s.tls = identity.ServerConfig()
+	s.tls = config
 	return listener, nil
 }
 

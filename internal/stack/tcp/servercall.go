@@ -166,7 +166,7 @@ func (k *call) answerUnary() {
 	if err == nil {
 		frame, err = appendMessage(frame, reply)
 	}
-	k.finish(frame, statusOf(err))
+	k.finish(frame, stack.StatusOf(err))
 }
 
 // answerStream runs on the handler's goroutine.
@@ -176,7 +176,7 @@ func (k *call) answerStream() {
 	if err == nil {
 		err = headErr
 	}
-	k.finish(frame, statusOf(err))
+	k.finish(frame, stack.StatusOf(err))
 }
 
 // headRule says when a header is worth a frame.
@@ -272,7 +272,7 @@ func (s serverStream) RecvMsg(m any) error {
 	}
 }
 
-func (s serverStream) whyEnded() error { return statusOf(context.Cause(s.ctx)).Err() }
+func (s serverStream) whyEnded() error { return stack.StatusOf(context.Cause(s.ctx)).Err() }
 
 // transportStream is what grpc.SetHeader and its kin find in a handler's
 // context.

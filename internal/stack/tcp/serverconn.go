@@ -164,7 +164,7 @@ func (c *serverConn) plainAnswer(frame []byte) []byte {
 		frame, err = appendPlain(frame, reply)
 	}
 	if err != nil {
-		return appendPlainFailure(frame, statusOf(err))
+		return appendPlainFailure(frame, stack.StatusOf(err))
 	}
 	return frame
 }
@@ -219,14 +219,6 @@ func (c *serverConn) lastWord(why *status.Status) {
 	} else if c.call == nil {
 		_ = c.write(appendEnd(nil, why, nil))
 	}
-}
-
-// statusOf is what a client is told of a handler's error, as grpc-go tells it.
-func statusOf(err error) *status.Status {
-	if s, is := status.FromError(err); is {
-		return s
-	}
-	return status.FromContextError(err)
 }
 
 // plainCall is what a handler finds in the context of a plain call.

@@ -20,7 +20,6 @@ package tcp
 
 import (
 	"context"
-	"fmt"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -37,6 +36,8 @@ var (
 	_ stack.KindLimiter      = Stack{}
 	_ stack.SettingsReporter = Stack{}
 )
+
+const name = "tcp"
 
 // The options and their values.
 const (
@@ -55,7 +56,7 @@ const (
 // it.
 func (Stack) Info() stack.Info {
 	return stack.Info{
-		Name: "tcp", Summary: "4-byte length and protobuf message on a TCP connection, one call at a time on each",
+		Name: name, Summary: "4-byte length and protobuf message on a TCP connection, one call at a time on each",
 		Options: append([]scenario.Option{
 			{
 				Key: buffersKey, Values: []string{buffersFresh, buffersPooled}, Default: buffersFresh,
@@ -89,17 +90,15 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 	if err := stack.CheckLifecycle(s, v, target.Lifecycle); err != nil {
 		return nil, err
 	}
-	l, err := newLine(set, target)
+	connector, err := stack.NewConnector(name, set.security, target, "")
 	if err != nil {
 		return nil, err
 	}
+	l := line{Connector: connector, settings: set}
 	if target.Lifecycle == stack.Kept {
 		return l.pool(ctx, target.Connections)
 	}
-	if err := l.rehearse(ctx); err != nil {
-		return nil, stack.FailContext(ctx, fmt.Errorf("call %s: %w", target.Address, err))
-	}
-	return stack.NewPerCall(l.single), nil
+	return connector.NewPerCall(ctx, l.single)
 }
 
 // CheckKind says that the plain framing has no streams.

@@ -1,0 +1,176 @@
+package stack
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
+)
+
+// Connector opens a client's connections over TCP: counted by the target's
+// dialer, and over TLS where the variant says so.
+type Connector struct {
+	Target Target
+	Dialer *Dialer
+
+	name     string      // of the stack, in errors
+	tls      *tls.Config // nil: cleartext
+	protocol string      // what the peer must agree to over TLS; empty: nothing
+}
+
+// NewConnector prepares connections to the target. Over TLS the peer must agree
+// to the protocol (RFC 7301), unless that is empty.
+func NewConnector(name string, security Security, target Target, protocol string) (*Connector, error) {
+	c := &Connector{Target: target, name: name, Dialer: DialerOf(target), protocol: protocol}
+	if !security.On {
+		return c, nil
+	}
+	var protocols []string
+	if protocol != "" {
+		protocols = []string{protocol}
+	}
+	var err error
+	c.tls, err = security.ClientConfig(target.Address, target.Trust, protocols...)
+	return c, err
+}
+
+// TLS reports whether connections go over it.
+func (c *Connector) TLS() bool { return c.tls != nil }
+
+// Open makes a connection; over TLS, with the handshake done. In cleartext it is a
+// *CleartextConn.
+func (c *Connector) Open(ctx context.Context) (net.Conn, error) {
+	if c.tls == nil {
+		conn, err := c.Dialer.DialContext(ctx, "tcp", c.Target.Address)
+		if err != nil {
+			return nil, err
+		}
+		return Cleartext(conn), nil
+	}
+	conn, err := c.Dialer.DialTLS(ctx, c.Target.Address, c.tls)
+	if err != nil {
+		return nil, err
+	}
+	if c.protocol != "" && conn.ConnectionState().NegotiatedProtocol != c.protocol {
+		return nil, errors.Join(fmt.Errorf("the peer speaks TLS, and did not agree to the protocol %s", c.protocol), conn.Close())
+	}
+	return conn, nil
+}
+
+// Fail makes a call's error of what a connection met.
+func (c *Connector) Fail(ctx context.Context, err error) error {
+	return FailContext(ctx, fmt.Errorf("%s client of %s: %w", c.name, c.Target.Address, err))
+}
+
+// OpenFunc makes a client of one connection. The clock, which is nil where the
+// connection is kept, takes the time of its only call.
+type OpenFunc func(ctx context.Context, clock *FirstByte) (Client, error)
+
+// NewClient makes the client that the target's lifecycle asks for. Connections
+// that are kept are opened one after the other, and calls take them in turns.
+func (c *Connector) NewClient(ctx context.Context, open OpenFunc) (Client, error) {
+	if c.Target.Lifecycle != Kept {
+		return c.NewPerCall(ctx, open)
+	}
+	shared := &inTurns{}
+	for range max(c.Target.Connections, 1) {
+		one, err := open(ctx, nil)
+		if err != nil {
+			return nil, errors.Join(err, shared.Close())
+		}
+		shared.clients = append(shared.clients, one)
+	}
+	if len(shared.clients) == 1 {
+		return shared.clients[0], nil
+	}
+	return shared, nil
+}
+
+// NewPerCall makes a client that opens a connection for every call. It opens one
+// first, so that a client whose calls must fail is never made; where calls are to
+// resume a TLS session, that brings the session.
+func (c *Connector) NewPerCall(ctx context.Context, open OpenFunc) (Client, error) {
+	if err := c.try(ctx); err != nil {
+		return nil, c.Fail(ctx, err)
+	}
+	return NewPerCall(func(ctx context.Context) (Client, error) {
+		return open(ctx, &FirstByte{begin: time.Now(), dialer: c.Dialer})
+	}), nil
+}
+
+func (c *Connector) try(ctx context.Context) error {
+	if c.Target.Lifecycle == Resumed {
+		return Prime(ctx, c.Dialer, c.Target.Address, c.tls)
+	}
+	conn, err := c.Open(ctx)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// inTurns shares calls out over clients, in turns.
+type inTurns struct {
+	clients []Client
+	turn    atomic.Uint64
+}
+
+func (t *inTurns) next() Client { return t.clients[t.turn.Add(1)%uint64(len(t.clients))] }
+
+// Invoke implements grpc.ClientConnInterface.
+func (t *inTurns) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
+	return t.next().Invoke(ctx, method, args, reply, options...)
+}
+
+// NewStream implements grpc.ClientConnInterface.
+func (t *inTurns) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	return t.next().NewStream(ctx, desc, method, options...)
+}
+
+// Close implements Client.
+func (t *inTurns) Close() error {
+	var errs []error
+	for _, one := range t.clients {
+		errs = append(errs, one.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// FirstByte takes the time from a call's beginning until its answer begins. As a
+// stats.Handler it sees that where a gRPC library has read the answer's header or,
+// of a library that tells that only at a stream's end, the first message; what
+// comes before it on the connection are HTTP/2's own frames.
+type FirstByte struct {
+	begin  time.Time
+	dialer *Dialer
+	once   sync.Once
+}
+
+var _ stats.Handler = (*FirstByte)(nil)
+
+// Came says that the answer begins. Only the first time counts.
+func (f *FirstByte) Came() { f.once.Do(func() { f.dialer.FirstByte(time.Since(f.begin)) }) }
+
+// HandleRPC implements stats.Handler.
+func (f *FirstByte) HandleRPC(_ context.Context, what stats.RPCStats) {
+	switch what.(type) {
+	case *stats.InHeader, *stats.InPayload:
+		f.Came()
+	}
+}
+
+// TagRPC implements stats.Handler.
+func (*FirstByte) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+
+// TagConn implements stats.Handler.
+func (*FirstByte) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+
+// HandleConn implements stats.Handler.
+func (*FirstByte) HandleConn(context.Context, stats.ConnStats) {}

@@ -1,0 +1,148 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+)
+
+// GRPCLibrary is the server of a gRPC library, such as *grpc.Server.
+type GRPCLibrary interface {
+	reflection.GRPCServer
+	Serve(net.Listener) error
+	GracefulStop()
+	Stop()
+}
+
+// GRPCServerPlan is what NewGRPCServer makes a server from.
+type GRPCServerPlan struct {
+	Name     string // of the stack, in errors
+	Security Security
+	// New makes the library's server. The credentials are nil without TLS.
+	New func(credentials.TransportCredentials) GRPCLibrary
+	// Stopped is what the library's Serve returns after Stop.
+	Stopped error
+}
+
+// NewGRPCServer makes a server of a gRPC library. It serves reflection and health
+// beside what is registered, so that grpcurl and probes can talk to it.
+func NewGRPCServer(plan GRPCServerPlan) Server {
+	s := &grpcServer{GRPCServerPlan: plan}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+type grpcServer struct {
+	GRPCServerPlan
+	library GRPCLibrary // made by Listen
+	rootPEM []byte      // nil: cleartext
+
+	ctx    context.Context // of handshakes
+	cancel context.CancelFunc
+
+	methods  Methods // libraries panic or exit at a mistake; this reports it
+	services []grpcService
+	listener net.Listener
+}
+
+type grpcService struct {
+	desc           *grpc.ServiceDesc
+	implementation any
+}
+
+var _ TLSServer = (*grpcServer)(nil)
+
+// HTTP2 is HTTP/2's name in the TLS handshake (RFC 9113, section 3.2).
+const HTTP2 = "h2"
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (s *grpcServer) RegisterService(desc *grpc.ServiceDesc, implementation any) {
+	s.methods.RegisterService(desc, implementation)
+	s.services = append(s.services, grpcService{desc, implementation})
+}
+
+// Listen implements Server.
+func (s *grpcServer) Listen(ctx context.Context, address string) (net.Addr, error) {
+	if err := s.methods.Err(); err != nil {
+		return nil, fmt.Errorf("%s server: %w", s.Name, err)
+	}
+	over, rootPEM, err := s.Security.ServerConfig(HTTP2)
+	if err != nil {
+		return nil, fmt.Errorf("%s server: %w", s.Name, err)
+	}
+	s.rootPEM = rootPEM
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s server: %w", s.Name, err)
+	}
+	var handshake credentials.TransportCredentials
+	if over != nil {
+		handshake = ServerCredentials(s.ctx, over)
+		if bound := s.Security.Handshakes; bound > 0 {
+			listener = Admit(listener, over, bound)
+		}
+	}
+	s.listener, s.library = listener, s.New(handshake)
+	for _, each := range s.services {
+		s.library.RegisterService(each.desc, each.implementation)
+	}
+	s.registerHealth()
+	reflection.RegisterV1(s.library)
+	return listener.Addr(), nil
+}
+
+func (s *grpcServer) registerHealth() {
+	up := health.NewServer()
+	for name := range s.library.GetServiceInfo() {
+		up.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
+	}
+	grpc_health_v1.RegisterHealthServer(s.library, up)
+}
+
+// RootPEM implements TLSServer.
+func (s *grpcServer) RootPEM() []byte { return s.rootPEM }
+
+// Serve implements Server.
+func (s *grpcServer) Serve() error {
+	err := s.library.Serve(s.listener)
+	if err != nil && !errors.Is(err, s.Stopped) {
+		return fmt.Errorf("%s server: %w", s.Name, err)
+	}
+	return nil
+}
+
+// Shutdown implements Server.
+func (s *grpcServer) Shutdown(ctx context.Context) error {
+	s.cancel() // libraries would wait for handshakes that may never end
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		s.library.GracefulStop()
+	}()
+	select {
+	case <-finished:
+		return nil
+	case <-ctx.Done():
+		s.library.Stop() // GracefulStop returns when this has ended its calls
+		<-finished
+		return fmt.Errorf("%s server: calls were still running: %w", s.Name, ctx.Err())
+	}
+}
+
+// Close implements Server.
+func (s *grpcServer) Close() error {
+	s.cancel()
+	if s.listener != nil {
+		s.library.Stop()
+		_ = s.listener.Close() // where Serve was never called; else closed already
+	}
+	return nil
+}
