@@ -18,13 +18,8 @@ func fill(r *record.Record, c *worker.ClientResult) {
 	r.Straddling, r.StraddlingNS = c.Straddling, c.StraddlingNS
 	r.InFlight, r.Active = c.InFlight, c.Active
 	r.Service, r.Response, r.Wait = c.Service, c.Response, c.Wait
-	for _, f := range c.Failures {
-		r.Errors = append(r.Errors, record.ErrorCount(f))
-	}
-	r.WarmUp = record.WarmUp(c.WarmUp)
-	for _, i := range c.Intervals {
-		r.Intervals = append(r.Intervals, record.Interval(i))
-	}
+	r.Errors, r.WarmUp, r.Intervals = c.Failures, c.WarmUp, c.Intervals
+	r.Pacing, r.Search = c.Pacing, c.Search
 	r.Connections = record.Connections{
 		Mode: c.Connections.Mode, Want: c.Connections.Want,
 		Opened: c.Connections.Total.Opened, Failed: c.Connections.Total.Failed, During: c.Connections.During,
@@ -39,19 +34,9 @@ func fill(r *record.Record, c *worker.ClientResult) {
 			r.Negotiated.Sessions = append(r.Negotiated.Sessions, record.Session(s))
 		}
 	}
-	if c.Search != nil {
-		r.Search = &record.Search{KeptPerSecond: c.Search.KeptPerSecond, MissedPerSecond: c.Search.MissedPerSecond, Why: c.Search.Why}
-		for _, step := range c.Search.Steps {
-			r.Search.Steps = append(r.Search.Steps, record.Step(step))
-		}
-	}
 	r.Traffic, r.Wire = traffic(c.Traffic), wire(c.Census)
 	if c.CensusFailed != "" {
 		r.Warnings = append(r.Warnings, "what a call puts on the wire is not known: "+c.CensusFailed)
-	}
-	if c.Pacing != nil {
-		pacing := record.Pacing(*c.Pacing)
-		r.Pacing = &pacing
 	}
 	r.Engine = record.Engine{BetweenNS: c.BetweenNS, OwnNS: c.EngineOwnNS}
 }
@@ -79,17 +64,6 @@ func applyUsage(p *record.Process, u *probe.Window, windowNS int64) {
 		busy := float64(u.CPU()) / float64(windowNS) / float64(cpus)
 		p.Busy = &busy
 	}
-}
-
-func allocations(a *probe.Allocations) *record.Allocations {
-	if a == nil {
-		return nil
-	}
-	r := &record.Allocations{Bytes: a.Bytes, Objects: a.Objects}
-	for _, s := range a.Stacks {
-		r.Stacks = append(r.Stacks, record.AllocationStack(s))
-	}
-	return r
 }
 
 // measured is absent where a gauge is zero, which none is that was read.

@@ -100,7 +100,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 
 	fill(r, result)
 	r.Client.CPUs = t.lab.Placement.Client
-	r.Client.Allocations, r.Server.Allocations = allocations(result.Allocations), allocations(serverResult.Allocations)
+	r.Client.Allocations, r.Server.Allocations = result.Allocations, serverResult.Allocations
 	applyUsage(&r.Client, result.Usage, r.WindowNS)
 	if server.process != nil {
 		r.Server.CPUs = t.lab.Placement.Server

@@ -6,23 +6,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"wirelab.dev/internal/record"
 )
-
-// Allocations is where a Go process's heap allocations came from, estimated from
-// samples: about one is taken in so many bytes, and stands for those around it.
-type Allocations struct {
-	Bytes   int64 `json:"bytes"` // of all, those of no stack here included
-	Objects int64 `json:"objects"`
-	// Stacks are those that allocated most, by bytes.
-	Stacks []AllocationStack `json:"stacks"`
-}
-
-// AllocationStack is who allocated: the functions of a call stack.
-type AllocationStack struct {
-	Functions []string `json:"functions"` // the outermost first; without the runtime's own that allocate
-	Bytes     int64    `json:"bytes"`
-	Objects   int64    `json:"objects"`
-}
 
 // samplingBytes is one sample in so many allocated bytes. A call of a few kilobytes
 // gives a sample or two, and a thousand calls a picture.
@@ -58,9 +44,9 @@ type sampled struct{ bytes, objects int64 }
 func WatchAllocations() *AllocationWatch { return &AllocationWatch{before: allocations()} }
 
 // Stop ends the counting.
-func (w *AllocationWatch) Stop() *Allocations {
-	byText := map[string]*AllocationStack{}
-	all := &Allocations{}
+func (w *AllocationWatch) Stop() *record.Allocations {
+	byText := map[string]*record.AllocationStack{}
+	all := &record.Allocations{}
 	for at, after := range allocations() {
 		before := w.before[at]
 		bytes, objects := unsample(sampled{after.bytes - before.bytes, after.objects - before.objects})
@@ -71,7 +57,7 @@ func (w *AllocationWatch) Stop() *Allocations {
 		functions := functionsOf(at.callers)
 		text := strings.Join(functions, ";")
 		if byText[text] == nil {
-			byText[text] = &AllocationStack{Functions: functions}
+			byText[text] = &record.AllocationStack{Functions: functions}
 		}
 		byText[text].Bytes += bytes
 		byText[text].Objects += objects
@@ -79,10 +65,10 @@ func (w *AllocationWatch) Stop() *Allocations {
 	for _, s := range byText {
 		all.Stacks = append(all.Stacks, *s)
 	}
-	slices.SortFunc(all.Stacks, func(a, b AllocationStack) int {
+	slices.SortFunc(all.Stacks, func(a, b record.AllocationStack) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), slices.Compare(a.Functions, b.Functions))
 	})
-	all.Stacks = slices.DeleteFunc(all.Stacks, func(s AllocationStack) bool {
+	all.Stacks = slices.DeleteFunc(all.Stacks, func(s record.AllocationStack) bool {
 		return float64(s.Bytes) < leastShare*float64(all.Bytes) && float64(s.Objects) < leastShare*float64(all.Objects)
 	})
 	return all

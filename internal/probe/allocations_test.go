@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"wirelab.dev/internal/record"
 )
 
 // The program of TestAllocations: sampling must be on from a process's beginning.
@@ -45,7 +47,7 @@ func TestAllocations(t *testing.T) {
 	runtime.KeepAlive(kept)
 
 	expect := func(name string, bytes, objects float64) {
-		var sum AllocationStack
+		var sum record.AllocationStack
 		for _, s := range got.Stacks {
 			if last := s.Functions[len(s.Functions)-1]; strings.HasSuffix(last, "."+name) {
 				sum.Bytes += s.Bytes

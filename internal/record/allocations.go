@@ -11,7 +11,7 @@ type Allocations struct {
 
 // AllocationStack is who allocated: the functions of a call stack.
 type AllocationStack struct {
-	Functions []string `json:"functions"` // the outermost first
+	Functions []string `json:"functions"` // the outermost first; without the runtime's own that allocate
 	Bytes     int64    `json:"bytes"`
 	Objects   int64    `json:"objects"`
 }

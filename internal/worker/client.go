@@ -15,6 +15,7 @@ import (
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/workload"
 )
 
@@ -128,9 +129,9 @@ func classify(err error) (key string) {
 const keySeparator = " "
 
 // callFailure is what the engine counted under a key of classify.
-func callFailure(f load.Failure) CallFailure {
+func callFailure(f load.Failure) record.ErrorCount {
 	code, class, _ := strings.Cut(f.Class, keySeparator)
-	return CallFailure{Class: class, Code: code, Count: f.Count, Example: f.Example}
+	return record.ErrorCount{Class: class, Code: code, Count: f.Count, Example: f.Example}
 }
 
 // result puts what was measured into the contract's form.
@@ -139,7 +140,7 @@ func (s *Spec) result(m *load.Result, usage probe.Series) (*ClientResult, error)
 		BeginNS: m.Begin, EndNS: m.End,
 		Requests: m.Requests, Completed: m.Completed, Straddling: m.Straddling, StraddlingNS: int64(m.Straddled),
 		InFlight: m.InFlight, Active: m.Active, BetweenNS: int64(m.Between),
-		WarmUp: WarmUp{TookNS: int64(m.Warm.Took), Requests: m.Warm.Requests, Settled: m.Warm.Settled, Method: warmUpMethod},
+		WarmUp: record.WarmUp{TookNS: int64(m.Warm.Took), Requests: m.Warm.Requests, Settled: m.Warm.Settled, Method: warmUpMethod},
 	}
 	switch {
 	case s.Client.Load.WarmUpAtMostNS <= 0:
@@ -155,7 +156,7 @@ func (s *Spec) result(m *load.Result, usage probe.Series) (*ClientResult, error)
 		r.Failures = append(r.Failures, callFailure(f))
 	}
 	for _, i := range m.Intervals {
-		r.Intervals = append(r.Intervals, Interval{
+		r.Intervals = append(r.Intervals, record.Interval{
 			StartNS: i.Start - m.Begin, TookNS: int64(i.Took), Requests: i.Requests, SumNS: int64(i.Sum),
 		})
 	}
@@ -174,7 +175,7 @@ func (s *Spec) result(m *load.Result, usage probe.Series) (*ClientResult, error)
 		if err != nil {
 			return nil, err
 		}
-		r.Pacing = &Pacing{
+		r.Pacing = &record.Pacing{
 			Scheduled: m.Requests + m.Unsent, Late: late, Queued: m.Queued, Unsent: m.Unsent, SpunNS: int64(m.Spun),
 		}
 	}

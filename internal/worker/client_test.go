@@ -12,6 +12,7 @@ import (
 
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/stack"
 )
 
@@ -64,7 +65,7 @@ func TestFailuresAreToldApart(t *testing.T) {
 		{stack.Fail(codes.Unavailable, x509.UnknownAuthorityError{}), "Unavailable", "certificate: unknown authority"},
 	} {
 		got := callFailure(load.Failure{Class: classify(c.err), Count: 3, Example: c.err.Error()})
-		if want := (CallFailure{Class: c.class, Code: c.code, Count: 3, Example: c.err.Error()}); got != want {
+		if want := (record.ErrorCount{Class: c.class, Code: c.code, Count: 3, Example: c.err.Error()}); got != want {
 			t.Errorf("%v is counted as %+v, want %+v", c.err, got, want)
 		}
 	}

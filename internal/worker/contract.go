@@ -24,6 +24,7 @@ import (
 
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/tuning"
 )
@@ -142,7 +143,7 @@ type ServerResult struct {
 	Usage *probe.Series `json:"usage,omitempty"`
 	Noise *Noise        `json:"noise,omitempty"`
 	// Allocations are those since it was ready, where they were asked for.
-	Allocations *probe.Allocations `json:"allocations,omitempty"`
+	Allocations *record.Allocations `json:"allocations,omitempty"`
 }
 
 // ClientResult is what a client measured. Instants are nanoseconds of
@@ -159,11 +160,11 @@ type ClientResult struct {
 	Service       latency.Distribution  `json:"service"`
 	Response      *latency.Distribution `json:"response,omitempty"`
 	Wait          *latency.Distribution `json:"wait,omitempty"`
-	Failures      []CallFailure         `json:"failures,omitempty"`
-	WarmUp        WarmUp                `json:"warm_up"`
-	Intervals     []Interval            `json:"intervals,omitempty"`
-	Pacing        *Pacing               `json:"pacing,omitempty"`
-	Search        *Search               `json:"search,omitempty"`
+	Failures      []record.ErrorCount   `json:"failures,omitempty"`
+	WarmUp        record.WarmUp         `json:"warm_up"`
+	Intervals     []record.Interval     `json:"intervals,omitempty"`
+	Pacing        *record.Pacing        `json:"pacing,omitempty"`
+	Search        *record.Search        `json:"search,omitempty"`
 	Connections   Connections           `json:"connections"`
 	Negotiated    *stack.Negotiated     `json:"negotiated,omitempty"` // absent: not known
 	Usage         *probe.Window         `json:"usage,omitempty"`      // of the window
@@ -174,60 +175,7 @@ type ClientResult struct {
 	EngineOwnNS   float64               `json:"engine_own_ns"`
 	BetweenNS     int64                 `json:"between_ns"`
 	SamplesFailed string                `json:"samples_failed,omitempty"` // why the samples were not kept
-	Allocations   *probe.Allocations    `json:"allocations,omitempty"`    // of all calls, where they were asked for
-}
-
-// CallFailure is one class of failed calls.
-type CallFailure struct {
-	Class   string `json:"class,omitempty"` // what it met, as package failure names it
-	Code    string `json:"code"`
-	Count   int64  `json:"count"`
-	Example string `json:"example"`
-}
-
-// WarmUp is what went before the window.
-type WarmUp struct {
-	TookNS         int64  `json:"took_ns"`
-	Requests       int64  `json:"requests"`
-	Settled        bool   `json:"settled"`
-	Method         string `json:"method"`
-	EnoughNS       *int64 `json:"enough_ns,omitempty"`
-	EnoughRequests *int64 `json:"enough_requests,omitempty"`
-}
-
-// Interval is one step of the course; StartNS is relative to the window.
-type Interval struct {
-	StartNS  int64 `json:"start_ns"`
-	TookNS   int64 `json:"took_ns"`
-	Requests int64 `json:"requests"`
-	SumNS    int64 `json:"sum_ns"`
-}
-
-// Pacing is how an open loop's schedule was kept.
-type Pacing struct {
-	Scheduled int64                `json:"scheduled"`
-	Late      latency.Distribution `json:"late"`
-	Queued    int64                `json:"queued"`
-	Unsent    int64                `json:"unsent"`
-	SpunNS    int64                `json:"spun_ns"`
-}
-
-// Search is what a search found; the result's other figures are those of the
-// highest rate that was kept.
-type Search struct {
-	KeptPerSecond   float64 `json:"kept_per_second"`
-	MissedPerSecond float64 `json:"missed_per_second"`
-	Steps           []Step  `json:"steps"`
-	Why             string  `json:"why,omitempty"`
-}
-
-// Step is one rate that was tried.
-type Step struct {
-	RatePerSecond     float64 `json:"rate_per_second"`
-	AchievedPerSecond float64 `json:"achieved_per_second"`
-	FigureNS          int64   `json:"figure_ns"`
-	Kept              bool    `json:"kept"`
-	Why               string  `json:"why,omitempty"`
+	Allocations   *record.Allocations   `json:"allocations,omitempty"`    // of all calls, where they were asked for
 }
 
 // Connections is what the client asked for and what it got.

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/record"
 )
 
 // errInputEnded is why a worker stops that is no longer wanted.
@@ -58,9 +59,9 @@ const profileAllocations = "allocations"
 
 // watchAllocations counts where they are asked for. The counting is ended by calling
 // what is returned, which returns nil where there is none.
-func (s *Spec) watchAllocations() (stop func() *probe.Allocations) {
+func (s *Spec) watchAllocations() (stop func() *record.Allocations) {
 	if s.Profile != profileAllocations {
-		return func() *probe.Allocations { return nil }
+		return func() *record.Allocations { return nil }
 	}
 	return probe.WatchAllocations().Stop
 }

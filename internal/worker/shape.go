@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/load"
+	"wirelab.dev/internal/record"
 )
 
 // The load models of the contract.
@@ -47,7 +48,7 @@ func (s *Spec) arrivals() (*load.Arrivals, error) {
 }
 
 // load carries the plan out as its model wants it.
-func (s *Spec) load(ctx context.Context, plan load.Plan) (*load.Result, *Search, error) {
+func (s *Spec) load(ctx context.Context, plan load.Plan) (*load.Result, *record.Search, error) {
 	switch l := s.Client.Load; l.Model {
 	case burst, ramp:
 		warm, err := warmUp(ctx, plan)
@@ -96,10 +97,10 @@ func warmUp(ctx context.Context, plan load.Plan) (load.WarmUpResult, error) {
 	return warm.Warm, nil
 }
 
-func searched(found *load.SearchResult) *Search {
-	s := &Search{KeptPerSecond: found.Kept, MissedPerSecond: found.Missed, Why: found.Why}
+func searched(found *load.SearchResult) *record.Search {
+	s := &record.Search{KeptPerSecond: found.Kept, MissedPerSecond: found.Missed, Why: found.Why}
 	for _, step := range found.Steps {
-		s.Steps = append(s.Steps, Step{
+		s.Steps = append(s.Steps, record.Step{
 			RatePerSecond: step.Rate, AchievedPerSecond: step.Achieved, FigureNS: int64(step.Figure), Kept: step.Kept, Why: step.Why,
 		})
 	}
