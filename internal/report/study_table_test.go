@@ -21,7 +21,7 @@ func fixtureUsers(t *testing.T) *Run {
 	s.Cells = nil
 	s.Report.Table.File = "benchmark"
 	s.Declared = scenario.Declarations{
-		Workloads: []scenario.Declaration{{Name: "users"}},
+		Workloads: []scenario.Declaration{{Name: "users", Options: []scenario.Option{{Key: "op", Role: scenario.OperationRole}}}},
 		Protocols: map[string]string{"grpc": "HTTP/2", "rest-json": "HTTP/1.1"},
 	}
 	for _, load := range []record.Load{{Model: "closed", DurationNS: 1e9}, {Model: "burst", Burst: 1000}} {
