@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"strings"
+
+	"wirelab.dev/internal/analysis"
 )
 
 // pageData is what the page reads: the object of --json, and what only a page
@@ -16,6 +18,10 @@ type pageData struct {
 	Command  string         `json:"command"`
 	Computer string         `json:"machine"` // in one line
 	Host     map[string]any `json:"host"`
+	// Stacks are all that there are: a stack's place is its colour.
+	Stacks []string `json:"stacks"`
+	// Choices name the options that are contrasted.
+	Choices map[string]string `json:"choices"`
 }
 
 func newPageData(run *Run) *pageData {
@@ -29,6 +35,15 @@ func newPageData(run *Run) *pageData {
 		Command:  commandLine(s.Command),
 		Computer: machineLine(s.Host),
 		Host:     s.Host,
+		Choices:  map[string]string{analysis.ByConnection: "connection"},
+	}
+	for _, stack := range s.Declared.Stacks {
+		data.Stacks = append(data.Stacks, stack.Name)
+		for _, option := range stack.Options {
+			if option.Contrast != nil {
+				data.Choices[option.Key] = option.Contrast.Name
+			}
+		}
 	}
 	data.Cells = nil
 	for _, cell := range ordered(s.Cells) {

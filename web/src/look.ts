@@ -1,5 +1,5 @@
-// How a stack looks, the same in every chart: its colour and the shape of its
-// points never change; its variants differ by their dashes. The colours are
+// How a stack looks, the same in every report: its place in the program's list
+// gives its colour and the shape of its points; its variants differ by their dashes. The colours are
 // style.css's, chosen to stay apart for colour-blind readers in both themes.
 
 export type Shape = "circle" | "square" | "triangle" | "diamond";
@@ -10,14 +10,13 @@ export interface Look {
   shape: Shape;
 }
 
-const known = ["tcp", "rest", "grpc", "h1", "h2", "h3", "connect", "grpc-h3"];
 const colours = 8;
 const shapes: Shape[] = ["circle", "square", "triangle", "diamond"];
 const dashes = [[], [7, 4], [2, 3], [10, 3, 2, 3]];
 
-/** The look of each variant of a run. */
-export function looksOf(cells: { stack: string; variant: string }[]): Map<string, Look> {
-  const stacks = [...known, ...new Set(cells.map((cell) => cell.stack).filter((stack) => !known.includes(stack)))];
+/** The look of each variant of a run, where these are the stacks of the program's list. */
+export function looksOf(cells: { stack: string; variant: string }[], listed: string[]): Map<string, Look> {
+  const stacks = [...new Set([...listed, ...cells.map((cell) => cell.stack)])];
   const variants = new Map<string, string[]>();
   for (const { stack, variant } of cells) {
     const seen = variants.get(stack) ?? [stack];

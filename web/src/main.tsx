@@ -11,6 +11,7 @@ import { Against } from "./sections/against";
 import { Claims } from "./sections/claims";
 import { Cells } from "./sections/cells";
 import { Bursts, bursts, Courses, scheduled } from "./sections/loads";
+import { Choices, hasChoices } from "./sections/choices";
 import { Connections, hasConnections } from "./sections/connections";
 import { Bytes, Ends, hasBytes, hasEnds } from "./sections/costs";
 import { Comparisons, Crossovers, effectsOf, Limits, WarmUps } from "./sections/effects";
@@ -23,7 +24,7 @@ import { Tail } from "./sections/tail";
 import { Verdict } from "./sections/verdict";
 
 function App({ run }: { run: Run }) {
-  const looks = useMemo(() => looksOf(run.cells), []);
+  const looks = useMemo(() => looksOf(run.cells, run.stacks), []);
   const [picked, setPicked] = useState(() => usualPick(run.cells));
   const pick = (key: string) => {
     const next = new Set(picked);
@@ -38,6 +39,7 @@ function App({ run }: { run: Run }) {
     ["bursts", "Bursts", bursts(run).length > 0],
     ["course", "Over time", scheduled(run).length > 0],
     ["connections", "Connections", hasConnections(run)],
+    ["choices", "Choices", hasChoices(run)],
     ["cells", "Cells", true],
     ["failures", "Failures", failed],
     ["size", "Size", true],
@@ -64,6 +66,7 @@ function App({ run }: { run: Run }) {
         <Bursts run={run} looks={looks} />
         <Courses run={run} looks={looks} />
         <Connections run={run} looks={looks} />
+        <Choices run={run} />
         <Cells run={run} looks={looks} picked={picked} pick={pick} />
         <Failures run={run} />
         <section id="size">

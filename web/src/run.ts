@@ -73,6 +73,8 @@ export interface Run {
   command: string;
   machine: string;
   host: Record<string, unknown>;
+  stacks: string[];
+  choices: Record<string, unknown>;
 }
 
 /** Allocation is where the heap allocations of one end come from, by trials that were profiled for it and measured for nothing else. */

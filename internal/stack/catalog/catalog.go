@@ -18,19 +18,20 @@ import (
 	"wirelab.dev/internal/stack/tcp"
 )
 
-// Stacks lists all of them.
+// Stacks lists all of them. A stack's place is its colour in reports, so that a new
+// one goes to the end.
 func Stacks() []stack.Stack {
 	return []stack.Stack{
 		tcp.Stack{},
 		rest.REST,
+		grpcstack.Stack{},
 		rest.H1,
 		rest.H2,
 		rest.H3,
-		restjson.Stack{},
-		grpcstack.Stack{},
-		faststack.Stack{Other: grpcstack.Stack{}},
-		connectstack.GRPC3,
 		connectstack.Connect,
+		connectstack.GRPC3,
+		restjson.Stack{},
+		faststack.Stack{Other: grpcstack.Stack{}},
 		filestack.Stack{},
 		fake.Stack{},
 	}

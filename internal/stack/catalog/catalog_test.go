@@ -33,7 +33,7 @@ func TestGoodVariants(t *testing.T) {
 func TestBadVariantsAreExplained(t *testing.T) {
 	for text, says := range map[string]string{
 		"gprc":                      "did you mean grpc?",
-		"htpp":                      "want one of tcp, rest, h1, h2",
+		"htpp":                      "want one of tcp, rest, grpc, h1",
 		"tcp:bufers=pooled":         "did you mean buffers?",
 		"tcp:buffers=poled":         "did you mean pooled?",
 		"tcp:buffers=yes":           "want one of fresh, pooled",

@@ -1,14 +1,15 @@
 // How connections lived: who survives when everybody reconnects, at what price,
-// and what resumption and each choice of TLS buy.
+// and what resumption buys.
 
 import { useMemo } from "preact/hooks";
-import type { Cell, Contrast, Effect, Run } from "../data";
-import { micros, percent, plain, times } from "../format";
+import type { Cell, Run } from "../data";
+import { micros, percent, plain } from "../format";
 import type { Look } from "../look";
 import { clientCPU, handshakeP50, latencyMetrics, serverCPU, serverPeak, survival, throughput, type Metric } from "../metrics";
 import { Name } from "../name";
 import { usePoint } from "../points";
 import { Against } from "./against";
+import { contrastsAt, Contrasts } from "./choices";
 
 interface Props {
   run: Run;
@@ -32,9 +33,7 @@ export function Connections({ run, looks }: Props) {
   const p99 = useMemo(() => latencyMetrics("response_us").find(({ id }) => id === "p99")!, []);
   const further = useMemo(() => [survival, throughput, p99, handshakeP50, clientCPU, serverCPU, serverPeak], []);
   if (cells.length === 0) return null;
-  const there = run.contrasts.filter((contrast) => point.cells.some((cell) => cell.part === contrast.part && cell.variant === contrast.changed && cell.clients === contrast.clients && cell.request_bytes === contrast.request_bytes && cell.response_bytes === contrast.response_bytes));
-  const reused = there.filter(({ option }) => option === "conn");
-  const chosen = there.filter(({ option }) => option !== "conn");
+  const reused = contrastsAt(run, point.cells).filter(({ option }) => option === "conn");
   return (
     <section id="connections">
       <h2>Connections</h2>
@@ -47,14 +46,7 @@ export function Connections({ run, looks }: Props) {
         <>
           <h3>What resumption buys</h3>
           <p class="note">The same stack with {point.text}, repeat by repeat: the figure of one mode over that of another. CPU is of both ends together.</p>
-          <Contrasts contrasts={reused} />
-        </>
-      )}
-      {chosen.length > 0 && (
-        <>
-          <h3>What each choice costs</h3>
-          <p class="note">Variants that differ in this choice and nothing else, over the default, with {point.text}.</p>
-          <Contrasts contrasts={chosen} />
+          <Contrasts run={run} contrasts={reused} />
         </>
       )}
     </section>
@@ -119,49 +111,5 @@ function Answered({ cell }: { cell: Cell }) {
       {percent(share)}
       <svg viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true"><rect width="100" height="4" /><rect class="share" width={100 * (share ?? 0)} height="4" /></svg>
     </div>
-  );
-}
-
-const effectNames: [string, string][] = [["cpu", "CPU"], ["handshake", "Handshake"], ["first-byte", "First byte"], ["throughput", "Throughput"], ["p99", "P99"], ["server-peak", "Server memory"]];
-const optionNames: Record<string, string> = { conn: "connection", cert: "certificate", group: "key exchange", tls: "TLS", handshakes: "handshakes at once" };
-
-function Contrasts({ contrasts }: { contrasts: Contrast[] }) {
-  const shown = effectNames.filter(([metric]) => contrasts.some(({ effects }) => effects.some((effect) => effect.metric === metric)));
-  return (
-    <div class="scroll tall">
-      <table class="contrasts">
-        <thead>
-          <tr>
-            <th scope="col">Stack</th>
-            <th scope="col">Choice</th>
-            {shown.map(([metric, title]) => <th scope="col" class="number" key={metric}>{title}</th>)}
-          </tr>
-        </thead>
-        <tbody>
-          {contrasts.map((contrast) => (
-            <tr key={`${contrast.base} ${contrast.changed}`}>
-              <th scope="row" title={`${contrast.changed} over ${contrast.base}`}>{contrast.stack}{contrast.option !== "conn" && <small class="interval">{modeOf(contrast)}</small>}</th>
-              <td>{contrast.to}<small class="interval">over {contrast.from}, {optionNames[contrast.option]}</small></td>
-              {shown.map(([metric]) => <EffectCell key={metric} effect={contrast.effects.find((effect) => effect.metric === metric)} />)}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
-
-/** What else the base is set to. */
-function modeOf({ base, stack }: Contrast): string {
-  return base.slice(stack.length + 1);
-}
-
-function EffectCell({ effect }: { effect: Effect | undefined }) {
-  if (!effect) return <td class="number faint">–</td>;
-  return (
-    <td class={`number ${effect.verdict === "undecided" || effect.verdict === "equivalent" ? "faint" : ""}`} title={effect.verdict}>
-      {times(effect.ratio)}
-      {effect.intervals["ratio"] && <small class="interval">{times(effect.intervals["ratio"].low)} to {times(effect.intervals["ratio"].high)}</small>}
-    </td>
   );
 }

@@ -1,0 +1,78 @@
+// What each choice of an option changes: two variants of a stack that differ in
+// nothing else.
+
+import type { Cell, Contrast, Effect, Run } from "../data";
+import { times } from "../format";
+import { usePoint } from "../points";
+
+const chosen = (run: Run) => run.contrasts.filter(({ option }) => option !== "conn");
+const isAt = (contrast: Contrast, cell: Cell) =>
+  cell.part === contrast.part && cell.variant === contrast.changed && cell.clients === contrast.clients && cell.request_bytes === contrast.request_bytes && cell.response_bytes === contrast.response_bytes;
+
+/** Whether options were contrasted. The connection mode has its own section. */
+export function hasChoices(run: Run): boolean {
+  return chosen(run).length > 0;
+}
+
+/** The contrasts whose changed variant is one of the cells. */
+export function contrastsAt(run: Run, cells: Cell[]): Contrast[] {
+  return run.contrasts.filter((contrast) => cells.some((cell) => isAt(contrast, cell)));
+}
+
+export function Choices({ run }: { run: Run }) {
+  const all = chosen(run);
+  const point = usePoint(run.cells.filter((cell) => all.some((contrast) => isAt(contrast, cell))));
+  if (all.length === 0) return null;
+  return (
+    <section id="choices">
+      <h2>What each choice costs</h2>
+      <p class="note">Variants that differ in this choice and nothing else, over the default, with {point.text}. CPU is of both ends together.</p>
+      {point.choices}
+      <Contrasts run={run} contrasts={contrastsAt(run, point.cells).filter(({ option }) => option !== "conn")} />
+    </section>
+  );
+}
+
+const effectNames: [string, string][] = [["cpu", "CPU"], ["handshake", "Handshake"], ["first-byte", "First byte"], ["throughput", "Throughput"], ["p99", "P99"], ["server-peak", "Server memory"]];
+
+/** The figures of each contrast, side by side. */
+export function Contrasts({ run, contrasts }: { run: Run; contrasts: Contrast[] }) {
+  const shown = effectNames.filter(([metric]) => contrasts.some(({ effects }) => effects.some((effect) => effect.metric === metric)));
+  return (
+    <div class="scroll tall">
+      <table class="contrasts">
+        <thead>
+          <tr>
+            <th scope="col">Stack</th>
+            <th scope="col">Choice</th>
+            {shown.map(([metric, title]) => <th scope="col" class="number" key={metric}>{title}</th>)}
+          </tr>
+        </thead>
+        <tbody>
+          {contrasts.map((contrast) => (
+            <tr key={`${contrast.base} ${contrast.changed}`}>
+              <th scope="row" title={`${contrast.changed} over ${contrast.base}`}>{contrast.stack}{contrast.option !== "conn" && <small class="interval">{modeOf(contrast)}</small>}</th>
+              <td>{contrast.to}<small class="interval">over {contrast.from}, {run.choices[contrast.option] ?? contrast.option}</small></td>
+              {shown.map(([metric]) => <EffectCell key={metric} effect={contrast.effects.find((effect) => effect.metric === metric)} />)}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** What else the base is set to. */
+function modeOf({ base, stack }: Contrast): string {
+  return base.slice(stack.length + 1);
+}
+
+function EffectCell({ effect }: { effect: Effect | undefined }) {
+  if (!effect) return <td class="number faint">–</td>;
+  return (
+    <td class={`number ${effect.verdict === "undecided" || effect.verdict === "equivalent" ? "faint" : ""}`} title={effect.verdict}>
+      {times(effect.ratio)}
+      {effect.intervals["ratio"] && <small class="interval">{times(effect.intervals["ratio"].low)} to {times(effect.intervals["ratio"].high)}</small>}
+    </td>
+  );
+}
