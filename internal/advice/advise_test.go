@@ -49,8 +49,8 @@ func TestUsualComparison(t *testing.T) {
 	for _, v := range []string{"tcp", "rest", "grpc"} {
 		s.WarmUps = append(s.WarmUps, analysis.WarmUpNeed{
 			Part: "compare", Variant: v, RequestBytes: 64, Clients: 1, Trials: 3, Settled: 2 + len(v)%3%2,
-			Needed: analysis.Figure{Value: 30 * float64(len(v))}, NeededCalls: analysis.Figure{Value: 1234 * float64(len(v))},
-			FirstOver: analysis.Figure{Value: 1.25},
+			Needed: &analysis.Figure{Value: 30 * float64(len(v))}, NeededCalls: &analysis.Figure{Value: 1234 * float64(len(v))},
+			FirstOver: &analysis.Figure{Value: 1.25},
 		})
 	}
 	golden(t, "usual", s)

@@ -56,14 +56,14 @@ var outcomes = map[analysis.Outcome]string{
 func claimSentence(c *analysis.Claim) string {
 	sentence := quoted(c) + ": " + outcomes[c.Outcome]
 	if c.Below != "" {
-		return fmt.Sprintf("%s: %s's %s over %s's is in %s %s what it is in %s.", sentence, c.Of, claimFigures[c.Figure], c.Against, c.Part, times(c.Ratio), c.Below)
+		return fmt.Sprintf("%s: %s's %s over %s's is in %s %s what it is in %s.", sentence, c.Of, claimFigures[c.Figure], c.Against, c.Part, times(*c.Ratio), c.Below)
 	}
-	sentence += fmt.Sprintf(": %s has %s %s's %s in %s", c.Of, times(c.Ratio), c.Against, claimFigures[c.Figure], c.Part)
+	sentence += fmt.Sprintf(": %s has %s %s's %s in %s", c.Of, times(*c.Ratio), c.Against, claimFigures[c.Figure], c.Part)
 	if c.Ratio.Interval == nil {
 		sentence += ", in too few trials to be sure"
 	}
-	if c.ClaimedRatio > 0 {
-		sentence += fmt.Sprintf("; claimed are %s times", number(c.ClaimedRatio))
+	if c.ClaimedRatio != nil {
+		sentence += fmt.Sprintf("; claimed are %s times", number(*c.ClaimedRatio))
 	}
 	return sentence + "."
 }

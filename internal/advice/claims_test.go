@@ -19,11 +19,11 @@ func variant(t *testing.T, text string) scenario.Variant {
 }
 
 func TestClaimsInWords(t *testing.T) {
-	claim := analysis.Claim{Row: "F1", Says: "a codec takes a tenth off", Part: "unary", Of: variant(t, "grpc:codec=vt1"), Against: variant(t, "grpc"), Figure: scenario.MeanTime, ClaimedRatio: 0.9, Ratio: analysis.Figure{Value: 0.95, Interval: &analysis.Interval{Low: 0.94, High: 0.96}}, Outcome: analysis.HoldsLess}
+	claim := analysis.Claim{Row: "F1", Says: "a codec takes a tenth off", Part: "unary", Of: variant(t, "grpc:codec=vt1"), Against: variant(t, "grpc"), Figure: scenario.MeanTime, ClaimedRatio: new(0.9), Ratio: &analysis.Figure{Value: 0.95, Interval: &analysis.Interval{Low: 0.94, High: 0.96}}, Outcome: analysis.HoldsLess}
 	grows, open, unmeasured := claim, claim, claim
-	grows.Says, grows.Part, grows.Below, grows.ClaimedRatio, grows.Outcome = "it grows", "large", "unary", 0, analysis.Holds
-	open.Ratio, open.Outcome = analysis.Figure{Value: 0.8}, analysis.Open
-	unmeasured.Ratio, unmeasured.Outcome = analysis.Figure{}, analysis.Unmeasured
+	grows.Says, grows.Part, grows.Below, grows.ClaimedRatio, grows.Outcome = "it grows", "large", "unary", nil, analysis.Holds
+	open.Ratio, open.Outcome = &analysis.Figure{Value: 0.8}, analysis.Open
+	unmeasured.Ratio, unmeasured.Outcome = nil, analysis.Unmeasured
 	s := &analysis.Summary{Claims: []analysis.Claim{
 		claim, grows, open, unmeasured,
 		{Says: "a file server is cheaper", Outcome: analysis.Unmeasured, Unasked: true},

@@ -120,5 +120,5 @@ func reasonsOf(s *analysis.Summary, level record.Level) []string {
 
 // measured are a cell's trials that have figures, valid or not.
 func measured(c analysis.Cell) []analysis.Repeat {
-	return slices.DeleteFunc(slices.Clone(c.Repeats), func(r analysis.Repeat) bool { return r.MeanUS == 0 })
+	return slices.DeleteFunc(slices.Clone(c.Repeats), func(r analysis.Repeat) bool { return r.MeanUS == nil })
 }

@@ -74,11 +74,11 @@ func highestRate(c *analysis.Cell) string {
 	switch {
 	case !knee.Found:
 		text += fmt.Sprintf("; where P%g begins to grow is not told: %s", found.Percentile, knee.Reason)
-	case knee.Confidence > 0:
-		text += fmt.Sprintf("; P%g begins to grow at %s (%s to %s)", found.Percentile, rate(knee.Rate), number(knee.Low), rate(knee.High))
+	case knee.Confidence != nil:
+		text += fmt.Sprintf("; P%g begins to grow at %s (%s to %s)", found.Percentile, rate(*knee.Rate), number(*knee.Low), rate(*knee.High))
 	default:
 		text += fmt.Sprintf("; P%g begins to grow at about %s, between the rates tried beside it (%s and %s)",
-			found.Percentile, rate(knee.Rate), number(knee.Low), rate(knee.High))
+			found.Percentile, rate(*knee.Rate), number(*knee.Low), rate(*knee.High))
 	}
 	return text
 }

@@ -19,7 +19,7 @@ func searching() *analysis.Summary {
 		c := &s.Cells[i]
 		c.Load.Goal = "p99<10ms"
 		c.Search = &analysis.Search{Percentile: 99, LimitUS: 10_000, Kept: analysis.Figure{Value: 4000}, Missed: analysis.Figure{Value: 4040}}
-		c.Search.Knee = analysis.RateKnee{Found: true, Rate: 4020, Low: 4000, High: 4100}
+		c.Search.Knee = analysis.RateKnee{Found: true, Rate: new(4020.0), Low: new(4000.0), High: new(4100.0)}
 		if c.Variant == "grpc" {
 			c.Search.Kept = analysis.Figure{Value: 6000, Interval: &analysis.Interval{Low: 5900, High: 6100, Confidence: 0.95}}
 			c.Search.Missed = analysis.Figure{Value: 6060}

@@ -31,7 +31,7 @@ func Bottleneck(s analysis.Scaling) string {
 			name, connectionsOf(d), serialises(d), d.Better, times(*d.Gain), evidence)
 	case analysis.MaybeConnection:
 		return fmt.Sprintf("%s: %s may hold %d callers, who get %s of the ideal throughput while neither end's CPU is busy; measure conn=pool:4 beside it to be sure; %s.",
-			name, connectionsOf(d), d.Clients, share(d.Share), evidence)
+			name, connectionsOf(d), d.Clients, share(*d.Share), evidence)
 	case analysis.OnClientCPU, analysis.OnServerCPU:
 		end, busy := "client", d.Client
 		if d.Bottleneck == analysis.OnServerCPU {
@@ -44,7 +44,7 @@ func Bottleneck(s analysis.Scaling) string {
 			name, d.Clients, moreDidNotHelp(d), evidence)
 	case analysis.NoBottleneck:
 		return fmt.Sprintf("%s: no bottleneck found with %d in flight, at %s of the ideal throughput%s; %s.",
-			name, d.Clients, share(d.Share), moreDidNotHelp(d), evidence)
+			name, d.Clients, share(*d.Share), moreDidNotHelp(d), evidence)
 	default:
 		return fmt.Sprintf("%s: what holds it is not told, because one call in flight alone was not measured; %s.", name, evidence)
 	}
@@ -91,15 +91,23 @@ func evidenceOf(d analysis.Diagnosis) string {
 	add(d.Idle, "nothing on the way for %s of the time", share)
 	add(d.Client, "client's CPU %s busy", share)
 	add(d.Server, "server's %s", share)
-	if d.Retransmits == nil && d.Idle != nil {
-		parts = append(parts, "no retransmission")
-	}
-	add(d.Retransmits, "%s retransmissions a thousand requests", number)
-	if d.Blocked == nil && d.Idle != nil {
-		parts = append(parts, "never held back by a window or a full buffer")
-	}
-	add(d.Blocked, "held back by a window or a full buffer for %s of the time", share)
+	add(d.Retransmits, "%s", retransmissions)
+	add(d.Blocked, "%s by a window or a full buffer", heldBack)
 	return strings.Join(parts, ", ")
+}
+
+func retransmissions(aThousand float64) string {
+	if aThousand == 0 {
+		return "no retransmission"
+	}
+	return number(aThousand) + " retransmissions a thousand requests"
+}
+
+func heldBack(ofTheTime float64) string {
+	if ofTheTime == 0 {
+		return "never held back"
+	}
+	return "held back for " + share(ofTheTime) + " of the time"
 }
 
 func share(v float64) string { return number(100*v) + " %" }

@@ -67,7 +67,7 @@ func (y story) cell(variant string, at spot) analysis.Cell {
 	}
 	c.Service.Mean, c.Service.P50, c.Service.P99 = y.figure(mean), y.figure(0.9*mean), y.figure(p99)
 	for repeat := range y.trials {
-		c.Repeats = append(c.Repeats, analysis.Repeat{Trial: repeat + 1, Valid: true, MeanUS: mean})
+		c.Repeats = append(c.Repeats, analysis.Repeat{Trial: repeat + 1, Valid: true, MeanUS: &mean})
 	}
 	return c
 }
@@ -122,7 +122,7 @@ func usual() story {
 func knee(variant string, bytes int, by string, clients float64, reason string) analysis.Knee {
 	k := analysis.Knee{Part: "compare", Variant: variant, RequestBytes: bytes, By: by, Points: 6, Found: clients > 0, Reason: reason}
 	if k.Found {
-		k.Clients = analysis.Figure{Value: clients, Interval: &analysis.Interval{Low: clients / 4, High: 50, Confidence: 0.95}}
+		k.Clients = &analysis.Figure{Value: clients, Interval: &analysis.Interval{Low: clients / 4, High: 50, Confidence: 0.95}}
 	}
 	return k
 }

@@ -50,7 +50,7 @@ func beganCold(s *analysis.Summary, n analysis.WarmUpNeed) bool {
 }
 
 func firstMoments(needs []analysis.WarmUpNeed) string {
-	shown := slices.DeleteFunc(slices.Clone(needs), func(n analysis.WarmUpNeed) bool { return n.FirstOver.Value == 0 })
+	shown := slices.DeleteFunc(slices.Clone(needs), func(n analysis.WarmUpNeed) bool { return n.FirstOver == nil })
 	if len(shown) == 0 {
 		return ""
 	}

@@ -18,7 +18,6 @@ import (
 //     is the unit (_us, _rps, _bytes, _share). The comment is the description.
 //   - page: the name in the page's data, of what only the page has.
 //   - interval:"-" leaves the interval out of the JSON.
-//   - unknown:"0" says that 0 stands for what is not known, which is null.
 //   - csv: the title of its column in CSV; of a struct, the pattern of its
 //     fields' titles, with a star for theirs. Without it there is no column.
 //   - label: what the page calls it. Figures of the cell itself are then in the
@@ -112,12 +111,12 @@ type CurvePoint [2]float64
 
 // Repeat is one trial of a cell, for showing the spread.
 type Repeat struct {
-	Trial      int     `json:"trial"`
-	Valid      bool    `json:"valid"`
-	Throughput float64 `json:"throughput_rps" csv:"throughput_rps" label:"Throughput"`
-	MeanUS     float64 `json:"mean_us"`
-	P50        float64 `json:"p50_us"`
-	P99        float64 `json:"p99_us"`
+	Trial      int      `json:"trial"`
+	Valid      bool     `json:"valid"`
+	Throughput *float64 `json:"throughput_rps" csv:"throughput_rps" label:"Throughput" jsonschema:"nullable"` // null where the trial failed, as the next three
+	MeanUS     *float64 `json:"mean_us" jsonschema:"nullable"`                                                // null where nothing was answered too
+	P50        *float64 `json:"p50_us" jsonschema:"nullable"`
+	P99        *float64 `json:"p99_us" jsonschema:"nullable"`
 }
 
 // Finding is a check that was not ok, over a cell's trials.

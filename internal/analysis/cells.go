@@ -17,11 +17,7 @@ func (p *point) summarize(shared remarks, seed uint64) Cell {
 	}
 	for _, t := range p.trials {
 		c.Failure = cmp.Or(c.Failure, t.Failure)
-		c.Repeats = append(c.Repeats, Repeat{
-			Trial: t.Repeat, Valid: t.valid,
-			Throughput: t.ThroughputPerSecond(),
-			P50:        t.response.P50.Value, P99: t.response.P99.Value, MeanUS: t.response.Mean.Value,
-		})
+		c.Repeats = append(c.Repeats, t.repeat())
 	}
 	slices.SortFunc(c.Repeats, func(a, b Repeat) int { return cmp.Compare(a.Trial, b.Trial) })
 	c.Survival = survivalOf(p.measured())
@@ -40,6 +36,17 @@ func (p *point) summarize(shared remarks, seed uint64) Cell {
 		c.Curve = append(c.Curve, CurvePoint{point.Quantile, float64(point.Value) / 1e3})
 	}
 	return c
+}
+
+func (t *trial) repeat() Repeat {
+	r := Repeat{Trial: t.Repeat, Valid: t.valid}
+	if t.Failure == "" {
+		r.Throughput = new(t.ThroughputPerSecond())
+	}
+	if t.response.count > 0 {
+		r.MeanUS, r.P50, r.P99 = &t.response.Mean.Value, &t.response.P50.Value, &t.response.P99.Value
+	}
+	return r
 }
 
 // forgetIntervals takes the intervals from the figures of a cell that is not

@@ -19,13 +19,13 @@ type Claim struct {
 	Of            scenario.Variant `json:"of"`      // a variant
 	Against       scenario.Variant `json:"against"` // a variant
 	Figure        scenario.Figure  `json:"figure" jsonschema:"enum=mean,enum=cpu,enum=client-cpu,enum=server-cpu,enum=throughput"`
-	ClaimedRatio  float64          `json:"claimed_ratio" jsonschema:"nullable" unknown:"0"` // null where the claim is only that there is less
-	Below         string           `json:"below"`                                           // the part whose ratio is to be higher; may be empty
+	ClaimedRatio  *float64         `json:"claimed_ratio" jsonschema:"nullable"` // null where the claim is only that there is less
+	Below         string           `json:"below"`                               // the part whose ratio is to be higher; may be empty
 	Outcome       Outcome          `json:"outcome" jsonschema:"enum=holds,enum=holds less,enum=does not hold,enum=undecided,enum=not measured"`
 	OfFigure      *Figure          `json:"of_figure"` // in microseconds; of throughput, a second; null where it was not measured
 	AgainstFigure *Figure          `json:"against_figure"`
-	Ratio         Figure           `json:"ratio" unknown:"0"` // of the two; with below, of the two parts' ratios
-	Pairs         int              `json:"pairs"`             // repeats that it rests on
+	Ratio         *Figure          `json:"ratio"` // of the two; with below, of the two parts' ratios
+	Pairs         int              `json:"pairs"` // repeats that it rests on
 	// Unasked tells of a claim that was not measured that it is about a yardstick
 	// which the run left out.
 	Unasked bool `json:"-"`
@@ -52,11 +52,14 @@ var claimed = map[scenario.Figure]metric{
 	scenario.Throughput: throughput,
 }
 
-// cpuOf is what a request costs one end, in microseconds; 0 where it was not measured.
+// cpuOf is what a request costs one end, in microseconds; not a number
+// where it was not measured.
 func cpuOf(end func(trial) record.Process) metric {
 	return func(t trial) float64 {
-		cost, _ := cpuPerRequest(t, end(t))
-		return cost
+		if cost, known := cpuPerRequest(t, end(t)); known {
+			return cost
+		}
+		return math.NaN()
 	}
 }
 
@@ -88,7 +91,10 @@ func judgeClaims(m *record.Manifest, points []*point) ([]Claim, error) {
 func judgeClaim(c scenario.Claim, points []*point) Claim {
 	judged := Claim{
 		Row: c.Row, Says: c.Says, Part: c.Part, Of: c.Of, Against: c.Against,
-		Figure: c.Figure, ClaimedRatio: c.Ratio, Below: c.Below, Outcome: Unmeasured,
+		Figure: c.Figure, Below: c.Below, Outcome: Unmeasured,
+	}
+	if c.Ratio > 0 { // else the claim is only that there is less
+		judged.ClaimedRatio = &c.Ratio
 	}
 	of, known := claimed[c.Figure]
 	sides := pairOf(c.Part, c, points)
@@ -112,8 +118,8 @@ func judgeClaim(c scenario.Claim, points []*point) Claim {
 	if judged.Pairs = len(ratios); judged.Pairs == 0 {
 		return judged
 	}
-	judged.Ratio, _ = ratioOf(ratios)
-	judged.Outcome = outcome(judged.Ratio, c.Ratio)
+	ratio, _ := ratioOf(ratios)
+	judged.Ratio, judged.Outcome = &ratio, outcome(ratio, c.Ratio)
 	return judged
 }
 
@@ -141,7 +147,7 @@ func pairOf(part string, c scenario.Claim, points []*point) []*point {
 }
 
 func medianOf(p *point, of metric) *Figure {
-	return known(p.valid(), func(t trial) (float64, bool) { return of(t), of(t) > 0 })
+	return known(p.valid(), func(t trial) (float64, bool) { return of(t), !math.IsNaN(of(t)) })
 }
 
 // outcome holds a ratio against what is claimed of it; 0 claims that it is below 1.

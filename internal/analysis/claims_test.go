@@ -71,13 +71,19 @@ func TestClaimsAreJudged(t *testing.T) {
 	}{{Holds, 0.9}, {HoldsLess, 0.9}, {Holds, 4.0 / 3}, {Holds, 0.75 / 0.9}, {HoldsNot, 0.9 / 0.75}, {HoldsNot, 1}, {Unmeasured, 0}, {Unmeasured, 0}}
 	for i, c := range s.Claims {
 		if c.Outcome != want[i].outcome {
-			t.Errorf("%q %s, want %s: %+v", c.Says, c.Outcome, want[i].outcome, c.Ratio.Interval)
+			t.Errorf("%q %s, want %s: %+v", c.Says, c.Outcome, want[i].outcome, c.Ratio)
 		}
 		if c.Unasked != (c.Says == "nobody asked") {
 			t.Errorf("%q is about a yardstick: %v", c.Says, c.Unasked)
 		}
+		if c.Outcome == Unmeasured {
+			if c.Ratio != nil || c.OfFigure != nil {
+				t.Errorf("%q is not measured, and has %v of %v", c.Says, c.Ratio, c.OfFigure)
+			}
+			continue
+		}
 		within(t, c.Says, c.Ratio.Value, want[i].ratio, 0.03)
-		if c.Outcome != Unmeasured && (c.Pairs != 6 || c.Clients != 1 || c.OfFigure == nil) {
+		if c.Pairs != 6 || c.Clients != 1 || c.OfFigure == nil {
 			t.Errorf("%q rests on %d pairs with %d clients", c.Says, c.Pairs, c.Clients)
 		}
 	}

@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"math"
-	"slices"
 
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/stats"
@@ -147,7 +146,7 @@ func compare(a, b *point, of metric) (Comparison, *sample) {
 	c.Ratio = ratio(a, b, of)
 	ofA, ofB := pairs(a, b, of)
 	c.Pairs = len(ofA)
-	if c.Pairs < leastTrials || slices.Min(ofA) <= 0 || slices.Min(ofB) <= 0 {
+	if c.Pairs < leastTrials || !arePositive(ofA) || !arePositive(ofB) {
 		return c, nil
 	}
 	s := newSample(ofA, ofB)

@@ -134,7 +134,7 @@ func TestInvalidTrialsAreNotAveragedIn(t *testing.T) {
 			t.Errorf("%s: %d pairs, want 4", c.Metric, c.Pairs)
 		}
 	}
-	if r := tcp.Repeats[0]; r.Valid || r.MeanUS < 0.9e6 {
+	if r := tcp.Repeats[0]; r.Valid || *r.MeanUS < 0.9e6 {
 		t.Errorf("the invalid trial is shown as %+v", r)
 	}
 	if f := tcp.Findings; len(f) != 1 || f[0].Name != "generator-bound" || f[0].Trials != 1 {

@@ -130,8 +130,8 @@ func findContrasts(s *study, points []*point) []Contrast {
 		var family []judged
 		for i := range all {
 			ofChanged, ofBase := pairs(changed[i], bases[i], f.of)
-			if len(ofChanged) == 0 || slices.Min(ofChanged) <= 0 || slices.Min(ofBase) <= 0 {
-				continue // not measured at both
+			if len(ofChanged) == 0 || !arePositive(ofChanged) || !arePositive(ofBase) {
+				continue // not measured at both, or without a ratio
 			}
 			if len(ofChanged) >= leastTrials {
 				family = append(family, judged{sample: newSample(ofChanged, ofBase), at: i})

@@ -9,10 +9,10 @@ import (
 // CoursePoint is a stretch of the window of a load on a schedule, over all
 // valid trials.
 type CoursePoint struct {
-	Seconds    float64 `json:"seconds"`     // its middle, from the window's beginning
-	Offered    float64 `json:"offered_rps"` // that the schedule has there
-	Throughput float64 `json:"throughput_rps"`
-	MeanUS     float64 `json:"mean_us" jsonschema:"nullable" unknown:"0"` // service time; null where nothing ended
+	Seconds    float64  `json:"seconds"`     // its middle, from the window's beginning
+	Offered    float64  `json:"offered_rps"` // that the schedule has there
+	Throughput float64  `json:"throughput_rps"`
+	MeanUS     *float64 `json:"mean_us" jsonschema:"nullable"` // service time; null where nothing ended
 }
 
 // stretches is how many a course has at most: enough to see a bend, each long
@@ -51,7 +51,7 @@ func courseOf(cell record.Cell, trials []trial) []CoursePoint {
 			Throughput: requests[place] / tookNS[place] * 1e9,
 		}
 		if requests[place] > 0 {
-			point.MeanUS = sumNS[place] / requests[place] / 1e3
+			point.MeanUS = new(sumNS[place] / requests[place] / 1e3)
 		}
 		course = append(course, point)
 	}

@@ -1,6 +1,10 @@
 package analysis
 
-import "wirelab.dev/internal/record"
+import (
+	"math"
+
+	"wirelab.dev/internal/record"
+)
 
 // End is what one end cost over the window, besides its CPU time a request.
 // Figures are null where they were not measured; of these, peak_bytes alone has
@@ -68,13 +72,13 @@ func cpuShare(one, other record.Process) (float64, bool) {
 	return float64(own) / float64(own+others), true
 }
 
-// cpuOfBoth is what a request costs both ends together, in microseconds; 0
-// where it was not measured.
+// cpuOfBoth is what a request costs both ends together, in microseconds; not
+// a number where it was not measured.
 func cpuOfBoth(t trial) float64 {
 	client, known := cpuPerRequest(t, t.Client)
 	server, both := cpuPerRequest(t, t.Server)
 	if !known || !both {
-		return 0
+		return math.NaN()
 	}
 	return client + server
 }

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 
 	"wirelab.dev/internal/stats"
 )
@@ -60,11 +61,15 @@ func known(trials []trial, of func(trial) (float64, bool)) *Figure {
 			had = append(had, v)
 		}
 	}
-	if len(had) == 0 {
+	return figureOf(had)
+}
+
+// figureOf is nil where there is no value.
+func figureOf(values []float64) *Figure {
+	if len(values) == 0 {
 		return nil
 	}
-	f := figure(had)
-	return &f
+	return new(figure(values))
 }
 
 // pairs returns a metric of both points, in the repeats in which both have a
@@ -80,6 +85,12 @@ func pairs(a, b *point, of metric) (ofA, ofB []float64) {
 		}
 	}
 	return ofA, ofB
+}
+
+// arePositive tells whether every value is known, and above zero: only such have
+// a ratio.
+func arePositive(values []float64) bool {
+	return !slices.ContainsFunc(values, func(v float64) bool { return !(v > 0) })
 }
 
 // ratio is a metric of A over that of B, with an interval where there are

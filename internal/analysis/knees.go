@@ -17,15 +17,15 @@ const (
 
 // Knee is where more concurrency stops paying, for one variant and size.
 type Knee struct {
-	Part         string `json:"part"`
-	Variant      string `json:"variant"`
-	Connection   string `json:"connection"`
-	RequestBytes int    `json:"request_bytes"`
-	By           string `json:"by" jsonschema:"enum=throughput,enum=tail"` // which curve bends: throughput or tail
-	Points       int    `json:"-"`                                         // concurrencies that were validly measured
-	Found        bool   `json:"found"`                                     // false: refused, see reason
-	Clients      Figure `json:"clients" unknown:"0"`                       // null where not found
-	Reason       string `json:"reason"`
+	Part         string  `json:"part"`
+	Variant      string  `json:"variant"`
+	Connection   string  `json:"connection"`
+	RequestBytes int     `json:"request_bytes"`
+	By           string  `json:"by" jsonschema:"enum=throughput,enum=tail"` // which curve bends: throughput or tail
+	Points       int     `json:"-"`                                         // concurrencies that were validly measured
+	Found        bool    `json:"found"`                                     // false: refused, see reason
+	Clients      *Figure `json:"clients"`                                   // null where not found
+	Reason       string  `json:"reason"`
 }
 
 // KneePoints is the fewest concurrencies that show a knee.
@@ -83,7 +83,7 @@ func kneeOf(course []*point, by string, seed uint64) Knee {
 		knee.Reason = withoutKnee(curve, by)
 	default:
 		knee.Found = true
-		knee.Clients.Value = found.X
+		knee.Clients = &Figure{Value: found.X}
 		if found.Confidence > 0 {
 			knee.Clients.Interval = &Interval{Low: found.Low, High: found.High, Confidence: found.Confidence}
 		}

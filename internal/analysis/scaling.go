@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"wirelab.dev/internal/record"
@@ -38,11 +39,11 @@ func (s *Summary) IsSweep() bool {
 
 // ScalingPoint is one number of calls in flight.
 type ScalingPoint struct {
-	Clients    int     `json:"clients"`
-	Throughput Figure  `json:"throughput_rps"`
-	Ideal      float64 `json:"ideal_rps" jsonschema:"nullable" unknown:"0"`      // what one call alone does, times their number; null where that was not measured
-	Share      float64 `json:"share_of_ideal" jsonschema:"nullable" unknown:"0"` // null with ideal_rps
-	Law        float64 `json:"law_rps" jsonschema:"nullable" unknown:"0"`        // what the law gives; null without one
+	Clients    int      `json:"clients"`
+	Throughput Figure   `json:"throughput_rps"`
+	Ideal      *float64 `json:"ideal_rps" jsonschema:"nullable"`      // what one call alone does, times their number; null where that was not measured
+	Share      *float64 `json:"share_of_ideal" jsonschema:"nullable"` // null with ideal_rps
+	Law        *float64 `json:"law_rps" jsonschema:"nullable"`        // what the law gives; null without one
 }
 
 // ScalabilityLaw is X(N) = λN / (1 + σ(N−1) + κN(N−1)).
@@ -74,7 +75,7 @@ type Diagnosis struct {
 	Text              string     `json:"text"` // in a sentence, which package advice writes
 	Bottleneck        Bottleneck `json:"bottleneck" jsonschema:"enum=none,enum=connection,enum=connection?,enum=client-cpu,enum=server-cpu,enum=cpus,enum=unknown"`
 	Clients           int        `json:"clients"` // calls in flight
-	Share             float64    `json:"share_of_ideal" jsonschema:"nullable" unknown:"0"`
+	Share             *float64   `json:"share_of_ideal" jsonschema:"nullable"`
 	Connections       Figure     `json:"connections"` // really opened
 	InFlight          Figure     `json:"in_flight"`   // mean
 	Client            *Figure    `json:"client_busy"` // share of its CPUs
@@ -126,14 +127,15 @@ func scalingOf(course, points []*point, seed uint64) Scaling {
 		Workload: cell.Workload, RequestBytes: cell.RequestBytes,
 	}
 	var curve stats.Curve
-	alone := 0.0
+	var alone *float64
 	for _, p := range course {
 		x := ScalingPoint{Clients: p.cell.Clients, Throughput: over(p.valid(), throughput)}
 		if x.Clients == 1 {
-			alone = x.Throughput.Value
+			alone = &x.Throughput.Value
 		}
-		if x.Ideal = alone * float64(x.Clients); x.Ideal > 0 {
-			x.Share = x.Throughput.Value / x.Ideal
+		if alone != nil && *alone > 0 {
+			x.Ideal = new(*alone * float64(x.Clients))
+			x.Share = new(x.Throughput.Value / *x.Ideal)
 		}
 		s.Points = append(s.Points, x)
 		curve.X, curve.Y = append(curve.X, float64(x.Clients)), append(curve.Y, values(p.valid(), throughput))
@@ -144,7 +146,7 @@ func scalingOf(course, points []*point, seed uint64) Scaling {
 	} else {
 		s.Law = lawOf(law)
 		for i := range s.Points {
-			s.Points[i].Law = law.At(float64(s.Points[i].Clients))
+			s.Points[i].Law = new(law.At(float64(s.Points[i].Clients)))
 		}
 	}
 	s.Diagnosis = diagnose(course[len(course)-1], s.Points[len(s.Points)-1].Share, points)
@@ -170,7 +172,7 @@ func lawOf(law stats.Scalability) *ScalabilityLaw {
 // diagnose says what holds the point, which has the most calls in flight of its
 // curve. That more connections carry more is believed only where it was
 // measured beside; without, the most that is said is maybe.
-func diagnose(p *point, share float64, points []*point) Diagnosis {
+func diagnose(p *point, share *float64, points []*point) Diagnosis {
 	trials := p.valid()
 	d := Diagnosis{
 		Clients: p.cell.Clients, Share: share,
@@ -190,11 +192,11 @@ func diagnose(p *point, share float64, points []*point) Diagnosis {
 		d.Bottleneck = OnServerCPU
 	case busy(d.Client, boundBusy):
 		d.Bottleneck = OnClientCPU
-	case share == 0:
+	case share == nil:
 		d.Bottleneck = BottleneckUnsure
-	case share < follows && busy(d.Client, boundIdle) && busy(d.Server, boundIdle):
+	case *share < follows && busy(d.Client, boundIdle) && busy(d.Server, boundIdle):
 		d.Bottleneck = OnBothCPUs
-	case share < follows && few && d.Rivals == 0 && !busy(d.Client, boundIdle) && !busy(d.Server, boundIdle):
+	case *share < follows && few && d.Rivals == 0 && !busy(d.Client, boundIdle) && !busy(d.Server, boundIdle):
 		d.Bottleneck = MaybeConnection
 	default:
 		d.Bottleneck = NoBottleneck
@@ -226,7 +228,8 @@ func (d *Diagnosis) wire(trials []trial) {
 				return 0, false
 			}
 			v, ok := pointed(field(t.Traffic))
-			return figure(t, v), ok && v > 0
+			of := figure(t, v)
+			return of, ok && !math.IsInf(of, 0) // none was counted to divide by
 		})
 	}
 	share := func(t trial, v float64) float64 {
@@ -235,7 +238,7 @@ func (d *Diagnosis) wire(trials []trial) {
 	d.PerWrite = of(func(t *record.Traffic) *int64 { return t.SendCalls }, func(t trial, v float64) float64 { return requestsSeen(t) / v })
 	d.PerSegment = of(func(t *record.Traffic) *int64 { return t.SentPackets }, func(t trial, v float64) float64 {
 		acks, _ := pointed(t.Traffic.SentPureAcks)
-		return requestsSeen(t) / max(1, v-acks)
+		return requestsSeen(t) / max(0, v-acks)
 	})
 	d.Idle = of(func(t *record.Traffic) *int64 { return t.BusyNS }, func(t trial, v float64) float64 { return 1 - share(t, v) })
 	d.Blocked = of(func(t *record.Traffic) *int64 { return t.BlockedNS }, share)

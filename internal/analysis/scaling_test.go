@@ -89,11 +89,11 @@ func TestScalingHoldsTheIdealLine(t *testing.T) {
 	s := sweeps(t, held{"grpc", 1, 4, 0.2, 0.2})
 	c := s.Scalings[0]
 	last := c.Points[len(c.Points)-1]
-	if last.Clients != 32 || math.Abs(last.Ideal/320_000-1) > 0.03 || math.Abs(last.Share-4.0/32) > 0.01 {
+	if last.Clients != 32 || math.Abs(*last.Ideal/320_000-1) > 0.03 || math.Abs(*last.Share-4.0/32) > 0.01 {
 		t.Errorf("at 32 callers %+v, want an ideal of 320,000 and an eighth of it", last)
 	}
-	if c.Law == nil || math.Abs(last.Law/last.Throughput.Value-1) > 0.2 {
-		t.Errorf("the law gives %v of %v", last.Law, last.Throughput.Value)
+	if c.Law == nil || math.Abs(*last.Law/last.Throughput.Value-1) > 0.2 {
+		t.Errorf("the law gives %v of %v", *last.Law, last.Throughput.Value)
 	}
 	echoes := saturating(0.01, 3, 10, 25).records(t)
 	if s := summarize(t, echoes); len(s.Scalings) != 0 || s.IsSweep() {

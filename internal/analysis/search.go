@@ -25,22 +25,22 @@ type Search struct {
 
 // SearchStep is one try of a rate.
 type SearchStep struct {
-	Repeat       int     `json:"repeat"`
-	Offered      float64 `json:"offered_rps"`
-	Achieved     float64 `json:"achieved_rps"`
-	Microseconds float64 `json:"figure_us" jsonschema:"nullable" unknown:"0"` // of the percentile; null where nothing was answered
-	Kept         bool    `json:"kept"`
-	Why          string  `json:"why"` // it was not kept
+	Repeat       int      `json:"repeat"`
+	Offered      float64  `json:"offered_rps"`
+	Achieved     float64  `json:"achieved_rps"`
+	Microseconds *float64 `json:"figure_us" jsonschema:"nullable"` // of the percentile; null where nothing was answered
+	Kept         bool     `json:"kept"`
+	Why          string   `json:"why"` // it was not kept
 }
 
 // RateKnee is the rate at which the percentile begins to grow.
 type RateKnee struct {
-	Found      bool    `json:"found"`                                                          // false: refused, see reason
-	Rate       float64 `json:"rate_rps" csv:"knee_rps" jsonschema:"nullable" unknown:"0"`      // null where not found, as the next three
-	Low        float64 `json:"low_rps" csv:"knee_rps_low" jsonschema:"nullable" unknown:"0"`   // it lies above
-	High       float64 `json:"high_rps" csv:"knee_rps_high" jsonschema:"nullable" unknown:"0"` // it lies below
-	Confidence float64 `json:"confidence" jsonschema:"nullable" unknown:"0"`                   // of the two; null where they are no more than the rates tried beside it
-	Reason     string  `json:"reason"`
+	Found      bool     `json:"found"`                                              // false: refused, see reason
+	Rate       *float64 `json:"rate_rps" csv:"knee_rps" jsonschema:"nullable"`      // null where not found, as the next three
+	Low        *float64 `json:"low_rps" csv:"knee_rps_low" jsonschema:"nullable"`   // it lies above
+	High       *float64 `json:"high_rps" csv:"knee_rps_high" jsonschema:"nullable"` // it lies below
+	Confidence *float64 `json:"confidence" jsonschema:"nullable"`                   // of the two; null where they are no more than the rates tried beside it
+	Reason     string   `json:"reason"`
 }
 
 // searchOf is nil where the cell was not searched for a rate.
@@ -59,10 +59,13 @@ func searchOf(cell record.Cell, trials []trial, seed uint64) *Search {
 	for _, t := range searched {
 		s.Why = cmp.Or(s.Why, t.Search.Why)
 		for _, step := range t.Search.Steps {
-			s.Steps = append(s.Steps, SearchStep{
-				Repeat: t.Repeat, Offered: step.RatePerSecond, Achieved: step.AchievedPerSecond,
-				Microseconds: float64(step.FigureNS) / 1e3, Kept: step.Kept, Why: step.Why,
-			})
+			one := SearchStep{
+				Repeat: t.Repeat, Offered: step.RatePerSecond, Achieved: step.AchievedPerSecond, Kept: step.Kept, Why: step.Why,
+			}
+			if step.FigureNS > 0 { // the record has 0 where nothing was answered: no answer takes no time
+				one.Microseconds = new(float64(step.FigureNS) / 1e3)
+			}
+			s.Steps = append(s.Steps, one)
 		}
 	}
 	slices.SortStableFunc(s.Steps, func(a, b SearchStep) int { return cmp.Compare(a.Offered, b.Offered) })
@@ -75,7 +78,7 @@ func searchOf(cell record.Cell, trials []trial, seed uint64) *Search {
 func rateKnee(steps []SearchStep, seed uint64) RateKnee {
 	var curve stats.Curve
 	for _, step := range steps {
-		if step.Microseconds <= 0 {
+		if step.Microseconds == nil {
 			continue
 		}
 		last := len(curve.X) - 1
@@ -83,7 +86,7 @@ func rateKnee(steps []SearchStep, seed uint64) RateKnee {
 			curve.X, curve.Y = append(curve.X, step.Offered), append(curve.Y, nil)
 			last++
 		}
-		curve.Y[last] = append(curve.Y[last], step.Microseconds)
+		curve.Y[last] = append(curve.Y[last], *step.Microseconds)
 	}
 	if len(curve.X) < KneePoints {
 		return RateKnee{Reason: fmt.Sprintf("a knee is read off %d rates or more, and %d were tried", KneePoints, len(curve.X))}
@@ -95,10 +98,10 @@ func rateKnee(steps []SearchStep, seed uint64) RateKnee {
 	case err != nil:
 		return RateKnee{Reason: err.Error()}
 	}
-	knee := RateKnee{Found: true, Rate: found.X, Low: found.Low, High: found.High, Confidence: found.Confidence}
+	knee := RateKnee{Found: true, Rate: &found.X, Low: &found.Low, High: &found.High, Confidence: &found.Confidence}
 	if found.Confidence == 0 { // too few tries of a rate: what is sure is that between two rates nothing was tried
 		at := slices.Index(curve.X, found.X)
-		knee.Low, knee.High = curve.X[max(at-1, 0)], curve.X[min(at+1, len(curve.X)-1)]
+		knee.Low, knee.High, knee.Confidence = &curve.X[max(at-1, 0)], &curve.X[min(at+1, len(curve.X)-1)], nil
 	}
 	return knee
 }

@@ -39,7 +39,7 @@ func TestASearchIsReadBetweenItsRates(t *testing.T) {
 	if len(s.Steps) != 21 || s.Steps[0].Offered != 2000 || s.Steps[20].Kept || s.Steps[20].Achieved != 4000 {
 		t.Errorf("21 steps from 2,000 to 5,600 are %+v", s.Steps)
 	}
-	if k := s.Knee; !k.Found || k.Rate < 3400 || k.Rate > 4100 || !(k.Low < 4000) || !(k.High >= 3900) || k.Confidence != confidence {
+	if k := s.Knee; !k.Found || *k.Rate < 3400 || *k.Rate > 4100 || !(*k.Low < 4000) || !(*k.High >= 3900) || *k.Confidence != confidence {
 		t.Errorf("the capacity is 4,000/s, and the knee %+v", k)
 	}
 }
@@ -47,7 +47,7 @@ func TestASearchIsReadBetweenItsRates(t *testing.T) {
 func TestAKneeOfFewTriesLiesBetweenRates(t *testing.T) {
 	r := searching(t, 4000, 2, 2000, 2800, 3400, 3900, 4100, 4800, 5600)
 	k := summarize(t, []*record.Record{r}).Cells[0].Search.Knee
-	if !k.Found || k.Confidence != 0 || !(k.Low < k.Rate) || !(k.Rate < k.High) {
+	if !k.Found || k.Confidence != nil || !(*k.Low < *k.Rate) || !(*k.Rate < *k.High) {
 		t.Errorf("two tries of a rate give %+v, want the rates around the knee and no confidence", k)
 	}
 }
@@ -126,7 +126,7 @@ func TestARampIsFollowed(t *testing.T) {
 		offered := 100 + 1000*(float64(i)+0.5)/60
 		within(t, "the rate offered", p.Offered, offered, 0.001)
 		within(t, "the rate answered", p.Throughput, min(offered, 800), 0.05)
-		within(t, "the time of a call", p.MeanUS, 2000, 0.001)
+		within(t, "the time of a call", *p.MeanUS, 2000, 0.001)
 		within(t, "the second", p.Seconds, (float64(i)+0.5)/10, 0.001)
 	}
 }

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"math"
 	"time"
 
 	"wirelab.dev/internal/record"
@@ -9,15 +8,15 @@ import (
 
 // WarmUpNeed is how much warm-up would have been enough.
 type WarmUpNeed struct {
-	Part         string `json:"part"`
-	Variant      string `json:"variant"`
-	RequestBytes int    `json:"request_bytes"`
-	Clients      int    `json:"clients"`
-	Trials       int    `json:"trials"`
-	Settled      int    `json:"settled"`                        // of them
-	Needed       Figure `json:"needed_ms"`                      // from the first request; null where none settled
-	NeededCalls  Figure `json:"needed_requests"`                // of all clients together
-	FirstOver    Figure `json:"first_over_settled" unknown:"0"` // mean of the first tenth of a second over the settled one
+	Part         string  `json:"part"`
+	Variant      string  `json:"variant"`
+	RequestBytes int     `json:"request_bytes"`
+	Clients      int     `json:"clients"`
+	Trials       int     `json:"trials"`
+	Settled      int     `json:"settled"`            // of them
+	Needed       *Figure `json:"needed_ms"`          // from the first request; null where none settled
+	NeededCalls  *Figure `json:"needed_requests"`    // of all clients together
+	FirstOver    *Figure `json:"first_over_settled"` // mean of the first tenth of a second over the settled one
 }
 
 // firstMoments is the stretch after the first request whose slowness shows what
@@ -53,10 +52,7 @@ func warmUpNeeds(points []*point) []WarmUpNeed {
 		if need.Trials == 0 {
 			continue
 		}
-		need.Needed, need.NeededCalls, need.FirstOver = figure(neededMS), figure(neededCalls), figure(firstOver)
-		if need.Settled == 0 {
-			need.Needed.Value, need.NeededCalls.Value = math.NaN(), math.NaN()
-		}
+		need.Needed, need.NeededCalls, need.FirstOver = figureOf(neededMS), figureOf(neededCalls), figureOf(firstOver)
 		needs = append(needs, need)
 	}
 	return needs

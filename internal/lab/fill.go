@@ -53,7 +53,9 @@ func applyUsage(p *record.Process, u *probe.Window, windowNS int64) {
 	p.Goroutines, p.HeapBytes = measured(u.Most.Goroutines), measured(u.Most.HeapLiveBytes)
 	p.SwitchesVol, p.SwitchesInv = &u.VoluntarySwitches, &u.InvoluntarySwitches
 	p.MinorFaults, p.MajorFaults = &u.MinorFaults, &u.MajorFaults
-	p.GCCycles, p.GCCPUNS = &u.Go.GCCycles, &u.Go.GCNS
+	if u.Go.Goroutines > 0 { // else the program is none of Go's, and has no such collector
+		p.GCCycles, p.GCCPUNS = &u.Go.GCCycles, &u.Go.GCNS
+	}
 	if median, ok := u.Go.RunWait.Quantile(0.5); ok {
 		p.SchedP50NS = (*int64)(&median)
 	}
@@ -66,7 +68,8 @@ func applyUsage(p *record.Process, u *probe.Window, windowNS int64) {
 	}
 }
 
-// measured is absent where a gauge is zero, which none is that was read.
+// measured is absent where a gauge is zero, by which the worker contract says
+// that it was not read.
 func measured(gauge int64) *int64 {
 	if gauge == 0 {
 		return nil

@@ -16,8 +16,8 @@ func TestClaimsAndAllocationsInBrowser(t *testing.T) {
 	of, against := fixtureFigure(16), fixtureFigure(20)
 	run.Summary.Claims = []analysis.Claim{
 		{
-			Row: "F1", Says: "a codec halves it", Part: "matrix", Of: scenario.Variant{Stack: "tcp"}, Against: scenario.Variant{Stack: "grpc"}, Figure: scenario.ServerCPU, ClaimedRatio: 0.5,
-			Clients: 1, Pairs: 3, OfFigure: &of, AgainstFigure: &against, Ratio: fixtureFigure(0.8), Outcome: analysis.HoldsLess,
+			Row: "F1", Says: "a codec halves it", Part: "matrix", Of: scenario.Variant{Stack: "tcp"}, Against: scenario.Variant{Stack: "grpc"}, Figure: scenario.ServerCPU, ClaimedRatio: new(0.5),
+			Clients: 1, Pairs: 3, OfFigure: &of, AgainstFigure: &against, Ratio: new(fixtureFigure(0.8)), Outcome: analysis.HoldsLess,
 		},
 		{Says: "nobody looked", Part: "matrix", Figure: scenario.MeanTime, Outcome: analysis.Unmeasured},
 	}

@@ -101,7 +101,7 @@ func csvFields(of reflect.Type, pattern string, in func(cell reflect.Value) refl
 		case inner.Kind() == reflect.Struct:
 			columns = append(columns, csvFields(inner, title, get)...)
 		default:
-			columns = append(columns, csvColumn{title, func(c *Cell) string { return csvText(c, get, m) }})
+			columns = append(columns, csvColumn{title, func(c *Cell) string { return csvText(c, get) }})
 		}
 	}
 	return columns
@@ -134,10 +134,10 @@ func csvFigure(title string, get func(cell reflect.Value) reflect.Value) []csvCo
 }
 
 // csvText is what is no figure.
-func csvText(c *Cell, get func(cell reflect.Value) reflect.Value, m member) string {
+func csvText(c *Cell, get func(cell reflect.Value) reflect.Value) string {
 	v := get(reflect.ValueOf(c))
 	switch {
-	case !v.IsValid() || !c.HasFigures() || v.IsZero() && m.Tag.Get("unknown") == "0":
+	case !v.IsValid() || !c.HasFigures():
 		return ""
 	case v.CanFloat():
 		return csvNumber(v.Float())

@@ -24,8 +24,8 @@ import (
 //     tagged `interval:"-"` leaves it out: a page with an interval for everything
 //     would be twice as large.
 //   - What is not known is null: a nil figure or number, one that is not finite,
-//     a zero in a field tagged `unknown:"0"`, every figure of a cell that has
-//     none, and those of a nil struct.
+//     every figure of a cell that has none, and those of a nil struct. Zero is a
+//     value like any other.
 //   - A list is never null.
 //
 // Characters that mean something in HTML stay as they are.
@@ -74,7 +74,7 @@ func (e *encoder) value(v reflect.Value, at place) {
 	case v.Type().Implements(textType):
 		e.leaf(v)
 	case v.Kind() == reflect.Float64:
-		e.number(v.Float(), at)
+		e.number(v.Float())
 	case v.Kind() == reflect.Pointer:
 		e.pointer(v, at)
 	case v.Kind() == reflect.Struct:
@@ -160,11 +160,11 @@ func (e *encoder) figure(f analysis.Figure, at place) {
 	if f.Interval != nil && at.member.Tag.Get("interval") != "-" {
 		at.intervals[strings.TrimSuffix(at.path, ".")] = *f.Interval
 	}
-	e.number(f.Value, at)
+	e.number(f.Value)
 }
 
-func (e *encoder) number(value float64, at place) {
-	if !finite(value) || value == 0 && at.member.Tag.Get("unknown") == "0" {
+func (e *encoder) number(value float64) {
+	if !finite(value) {
 		e.out.WriteString("null")
 		return
 	}

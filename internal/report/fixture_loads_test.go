@@ -22,13 +22,13 @@ func fixtureLoads(t *testing.T) *Run {
 	fixtureSweep(s, "grpc:conn=shared", 4)
 	fixtureSweep(s, "grpc:conn=pool:4", 14)
 	s.Scalings[0].Diagnosis = analysis.Diagnosis{
-		Bottleneck: analysis.OnConnection, Clients: 48, Share: 0.09, Connections: analysis.Figure{Value: 1}, InFlight: analysis.Figure{Value: 48},
+		Bottleneck: analysis.OnConnection, Clients: 48, Share: new(0.09), Connections: analysis.Figure{Value: 1}, InFlight: analysis.Figure{Value: 48},
 		PerWrite: &analysis.Figure{Value: 9.5}, Better: "grpc:conn=pool:4", BetterConnections: 4, Gain: &analysis.Figure{Value: 3.1}, Rivals: 1,
 	}
 	s.Scalings[1].Law, s.Scalings[1].Reason = nil, "the trials do not agree on a law"
-	s.Scalings[1].Diagnosis = analysis.Diagnosis{Bottleneck: analysis.NoBottleneck, Clients: 48, Share: 0.29, Connections: analysis.Figure{Value: 4}, InFlight: analysis.Figure{Value: 48}}
+	s.Scalings[1].Diagnosis = analysis.Diagnosis{Bottleneck: analysis.NoBottleneck, Clients: 48, Share: new(0.29), Connections: analysis.Figure{Value: 4}, InFlight: analysis.Figure{Value: 48}}
 	for i := range s.Scalings[1].Points {
-		s.Scalings[1].Points[i].Law = 0
+		s.Scalings[1].Points[i].Law = nil
 	}
 	for _, variant := range []string{"grpc", "rest-json"} {
 		s.Cells = append(s.Cells,
@@ -54,7 +54,7 @@ func fixtureSweep(s *analysis.Summary, variant string, upTo float64) {
 		cell.Key = cell.Cell.Key()
 		s.Cells = append(s.Cells, cell)
 		sweep.Points = append(sweep.Points, analysis.ScalingPoint{
-			Clients: clients, Throughput: cell.Throughput, Ideal: 11_000 * n, Share: 1 / (1 + n/upTo), Law: 11_000 * n / (1 + n/upTo) * 1.02,
+			Clients: clients, Throughput: cell.Throughput, Ideal: new(11_000 * n), Share: new(1 / (1 + n/upTo)), Law: new(11_000 * n / (1 + n/upTo) * 1.02),
 		})
 	}
 	s.Scalings = append(s.Scalings, sweep)
@@ -73,7 +73,7 @@ func fixtureLoaded(variant string, load record.Load) analysis.Cell {
 	case "search":
 		c.Search = &analysis.Search{
 			Percentile: 99, LimitUS: 10_000, Kept: fixtureFigure(capacity), Missed: fixtureFigure(1.01 * capacity),
-			Knee: analysis.RateKnee{Found: true, Rate: 1.01 * capacity, Low: capacity, High: 1.02 * capacity},
+			Knee: analysis.RateKnee{Found: true, Rate: new(1.01 * capacity), Low: &capacity, High: new(1.02 * capacity)},
 		}
 		if variant == "rest-json" {
 			c.Search.Knee = analysis.RateKnee{Reason: "a knee is read off 5 rates or more, and 4 were tried"}
@@ -81,7 +81,7 @@ func fixtureLoaded(variant string, load record.Load) analysis.Cell {
 		for _, share := range []float64{0.8, 1, 1.01, 1.02, 1.06, 1.12, 1.25} {
 			for try := range 2 {
 				us := 7000 + 1000*float64(try) + 1.2e6*math.Max(0, share-1)
-				c.Search.Steps = append(c.Search.Steps, analysis.SearchStep{Repeat: 1, Offered: share * capacity, Achieved: math.Min(share, 1) * capacity, Microseconds: us, Kept: us < 10_000})
+				c.Search.Steps = append(c.Search.Steps, analysis.SearchStep{Repeat: 1, Offered: share * capacity, Achieved: math.Min(share, 1) * capacity, Microseconds: &us, Kept: us < 10_000})
 			}
 		}
 	case "burst":
@@ -101,7 +101,7 @@ func fixtureLoaded(variant string, load record.Load) analysis.Cell {
 			offered := load.RatePerSecond + share*math.Max(0, load.RampTo-load.RatePerSecond)
 			c.Course = append(c.Course, analysis.CoursePoint{
 				Seconds: share * float64(load.DurationNS) / 1e9, Offered: offered, Throughput: math.Min(offered, capacity),
-				MeanUS: 10_400 + math.Max(0, offered-capacity)*40,
+				MeanUS: new(10_400 + math.Max(0, offered-capacity)*40),
 			})
 		}
 	}

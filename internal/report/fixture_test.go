@@ -125,8 +125,8 @@ func fixtureCell(part, variant string, bytes, clients int) analysis.Cell {
 	for trial := range 3 {
 		wobble := 1 + 0.03*float64(trial-1)
 		cell.Repeats = append(cell.Repeats, analysis.Repeat{
-			Trial: trial + 1, Valid: true, Throughput: cell.Throughput.Value * wobble,
-			P50: cell.Service.P50.Value / wobble, P99: cell.Service.P99.Value / wobble, MeanUS: cell.Service.Mean.Value / wobble,
+			Trial: trial + 1, Valid: true, Throughput: new(cell.Throughput.Value * wobble),
+			P50: new(cell.Service.P50.Value / wobble), P99: new(cell.Service.P99.Value / wobble), MeanUS: new(cell.Service.Mean.Value / wobble),
 		})
 	}
 	for _, quantile := range []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.92, 0.95, 0.97, 0.99, 0.995, 0.998, 0.999, 1} {
@@ -209,12 +209,12 @@ func blankFigures(c *analysis.Cell) {
 func fixtureJudgements(s *analysis.Summary) {
 	for _, bytes := range []int{64, 256, 1 << 10, 4 << 10, 64 << 10} {
 		for _, variant := range []string{"tcp", "rest", "grpc"} {
-			knee := analysis.Knee{Part: "matrix", Variant: variant, Connection: fixtureConnections[variant], RequestBytes: bytes, By: "throughput", Found: true, Clients: analysis.Figure{
+			knee := analysis.Knee{Part: "matrix", Variant: variant, Connection: fixtureConnections[variant], RequestBytes: bytes, By: "throughput", Found: true, Clients: &analysis.Figure{
 				Value: fixtureCost[variant].knee, Interval: &analysis.Interval{Low: 6, High: 18, Confidence: 0.95},
 			}}
 			tail := analysis.Knee{Part: "matrix", Variant: variant, Connection: fixtureConnections[variant], RequestBytes: bytes, By: "tail", Reason: "P99/P50 grows evenly with the concurrency: no bend stands out of its noise"}
 			if variant == "tcp" {
-				tail = analysis.Knee{Part: "matrix", Variant: variant, Connection: fixtureConnections[variant], RequestBytes: bytes, By: "tail", Found: true, Clients: analysis.Figure{
+				tail = analysis.Knee{Part: "matrix", Variant: variant, Connection: fixtureConnections[variant], RequestBytes: bytes, By: "tail", Found: true, Clients: &analysis.Figure{
 					Value: 73, Interval: &analysis.Interval{Low: 50, High: 100, Confidence: 0.95},
 				}}
 			}
@@ -241,11 +241,10 @@ func fixtureJudgements(s *analysis.Summary) {
 	for _, variant := range []string{"tcp", "rest", "grpc"} {
 		need := analysis.WarmUpNeed{
 			Part: "matrix", Variant: variant, RequestBytes: 64, Clients: 50, Trials: 3, Settled: 3,
-			Needed: fixtureFigure(140), NeededCalls: fixtureFigure(4100), FirstOver: fixtureFigure(1.6),
+			Needed: new(fixtureFigure(140)), NeededCalls: new(fixtureFigure(4100)), FirstOver: new(fixtureFigure(1.6)),
 		}
 		if variant == "grpc" {
-			unknown := analysis.Figure{Value: math.NaN()}
-			need.Settled, need.Needed, need.NeededCalls, need.FirstOver = 0, unknown, unknown, analysis.Figure{}
+			need.Settled, need.Needed, need.NeededCalls, need.FirstOver = 0, nil, nil, nil
 		}
 		s.WarmUps = append(s.WarmUps, need)
 	}

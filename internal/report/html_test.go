@@ -41,7 +41,7 @@ func TestPageDataHasNoNumberThatIsNone(t *testing.T) {
 		cell := &run.Summary.Cells[i]
 		cell.Service.P50 = analysis.Figure{Value: math.NaN(), Interval: &analysis.Interval{Low: math.Inf(-1), High: math.Inf(1)}}
 		for j := range cell.Repeats {
-			cell.Repeats[j].P99 = math.Inf(1)
+			cell.Repeats[j].P99 = new(math.Inf(1))
 		}
 		for j := range cell.Curve {
 			cell.Curve[j][1] = math.NaN()

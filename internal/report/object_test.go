@@ -285,12 +285,12 @@ func TestNumbersThatAreNone(t *testing.T) {
 	if err != nil || string(got) != "[null,null,null,0,1.5]" {
 		t.Errorf("%s, %v", got, err)
 	}
-	zeroes := struct {
-		Known   float64         `json:"known"`
-		Unknown analysis.Figure `json:"unknown" unknown:"0"`
+	figures := struct {
+		Zero    analysis.Figure  `json:"zero"`
+		Unknown *analysis.Figure `json:"unknown"`
 	}{}
-	got, err = encode(&zeroes, forPrograms)
-	if err != nil || string(got) != `{"known":0,"unknown":null,"intervals":{}}` {
+	got, err = encode(&figures, forPrograms)
+	if err != nil || string(got) != `{"zero":0,"unknown":null,"intervals":{}}` {
 		t.Errorf("%s, %v", got, err)
 	}
 }

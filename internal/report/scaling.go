@@ -45,12 +45,12 @@ func scalingTable(out io.Writer, s *analysis.Summary, scaling analysis.Scaling) 
 			latency = cell.Response
 		}
 		ideal, share := absent, absent
-		if p.Ideal > 0 {
-			ideal, share = perSecond(p.Ideal), fmt.Sprintf("%.0f %%", 100*p.Share)
+		if p.Ideal != nil {
+			ideal, share = perSecond(*p.Ideal), fmt.Sprintf("%.0f %%", 100**p.Share)
 		}
 		fitted := absent
-		if p.Law > 0 {
-			fitted = perSecond(p.Law)
+		if p.Law != nil {
+			fitted = perSecond(*p.Law)
 		}
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n",
 			p.Clients, perSecond(p.Throughput.Value), ideal, share, fitted,

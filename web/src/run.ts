@@ -441,10 +441,10 @@ export interface Rejudged {
 export interface Repeat {
   trial: number;
   valid: boolean;
-  throughput_rps: number;
-  mean_us: number;
-  p50_us: number;
-  p99_us: number;
+  throughput_rps: number | null; // null where the trial failed, as the next three
+  mean_us: number | null; // null where nothing was answered too
+  p50_us: number | null;
+  p99_us: number | null;
 }
 
 /** ScalabilityLaw is X(N) = λN / (1 + σ(N−1) + κN(N−1)). */
