@@ -12,8 +12,12 @@ help: ## list the targets
 setup: ## install what the tests need besides Go (a C compiler for -race, Chromium for the report)
 	@tools/setup.sh
 
-build: ## bin/wirelab, static
-	CGO_ENABLED=0 go build -trimpath -o bin/wirelab ./cmd/wirelab
+# Gin is only in what is built with its tag: its dependencies take longer to
+# compile than all of gRPC (decision 0024).
+gin := -tags=gin,nomsgpack
+
+build: ## bin/wirelab, static, with Gin, without symbols for a debugger
+	CGO_ENABLED=0 go build -trimpath $(gin) -ldflags='-s -w' -o bin/wirelab ./cmd/wirelab
 
 generate: ## write the code that comes from .proto files, and the report page (this one needs npm)
 	go -C tools run ./protogen
@@ -26,6 +30,7 @@ lint: ## formatting, vet, the linters of .golangci.yml
 	@unformatted=$$($(tool) gofumpt -l .); \
 	if [ -n "$$unformatted" ]; then printf 'not formatted; run make fmt:\n%s\n' "$$unformatted"; exit 1; fi
 	go vet ./...
+	go vet $(gin) ./internal/stack/restjson
 	go -C tools vet ./...
 	$(tool) golangci-lint run ./...
 	cd tools && go tool golangci-lint run --config=../.golangci.yml ./...
@@ -35,8 +40,9 @@ drift: ## committed generated code is what generate would write
 	go -C tools run ./webbuild -check
 
 # The packages that have benchmarks: to link the others' tests would take minutes.
-bench-once: # every benchmark a single time, so that none can rot
+bench-once: # every benchmark a single time, so that none can rot; and rest-json on Gin
 	go test -short -run='^$$' -bench=. -benchtime=1x $$(go list -f '{{.Dir}}' ./... | while read -r dir; do grep -qs '^func Benchmark' "$$dir"/*_test.go && echo "$$dir" || true; done)
+	go test -short -bench=. -benchtime=1x $(gin) ./internal/stack/restjson
 
 # bin/phases runs the named phases, shows how they go, and sums up.
 bin/phases: FORCE

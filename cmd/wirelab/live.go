@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
-
-	tea "charm.land/bubbletea/v2"
-	"charm.land/lipgloss/v2"
 
 	"wirelab.dev/internal/lab"
 	"wirelab.dev/internal/record"
@@ -15,62 +13,103 @@ import (
 	"wirelab.dev/internal/scenario"
 )
 
-// framesPerSecond is low, because drawing costs CPU on the machine under test.
-const framesPerSecond = 2
+// redrawEvery is long, because drawing costs CPU on the machine under test.
+const redrawEvery = 500 * time.Millisecond
 
 // live shows the run on a terminal, a few lines that redraw themselves. It
 // takes no input: Ctrl-C stays the signal that it is.
 type live struct {
-	program  *tea.Program
-	ended    chan struct{}
+	to       io.Writer
 	estimate *estimate
+	quit     chan struct{}
+	ended    chan struct{}
+
+	guard sync.Mutex // of what follows
+	view  liveView
+	lines int // on the screen
 }
 
-// The messages to the view.
-type (
-	beginning struct {
-		number  int
-		planned scenario.Planned
-	}
-	going  lab.Progress
-	ending struct {
-		number int
-		words  string
-		valid  bool
-		left   time.Duration
-	}
-)
-
-func newLive(w io.Writer, title string, e *estimate, terminal report.Terminal) *live {
-	view := &liveView{title: title, trials: len(e.plan), width: terminal.Width, colour: terminal.Colour}
+func newLive(w io.Writer, title string, e *estimate) *live {
 	l := &live{
-		program:  tea.NewProgram(view, tea.WithOutput(w), tea.WithInput(nil), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond)),
-		ended:    make(chan struct{}),
-		estimate: e,
+		to: w, estimate: e, quit: make(chan struct{}), ended: make(chan struct{}),
+		view: liveView{title: title, trials: len(e.plan)},
 	}
-	go func() { // ends with close
-		defer close(l.ended)
-		// A view that cannot be drawn is no reason to stop measuring.
-		_, _ = l.program.Run()
-	}()
+	go l.redraw() // ends with close
 	return l
 }
 
-func (l *live) TrialBegins(number int, planned scenario.Planned) {
-	l.estimate.begins()
-	l.program.Send(beginning{number, planned})
+func (l *live) redraw() {
+	defer close(l.ended)
+	tick := time.NewTicker(redrawEvery)
+	defer tick.Stop()
+	for {
+		l.draw()
+		select {
+		case <-tick.C:
+		case <-l.quit:
+			l.draw()
+			return
+		}
+	}
 }
 
-func (l *live) TrialProgress(_ int, p lab.Progress) { l.program.Send(going(p)) }
+// draw writes the view over the one before. A view that cannot be drawn is no
+// reason to stop measuring.
+func (l *live) draw() {
+	l.guard.Lock()
+	defer l.guard.Unlock()
+	terminal := terminalOf(l.to) // its width may have changed
+	lines := l.view.lines(terminal)
+	_, _ = io.WriteString(l.to, frame(lines, l.lines))
+	l.lines = len(lines)
+}
+
+// frame is what writes lines over so many before: to the first of them, then each
+// new line and the end of what stood there, then all that is below (ECMA-48: CUU,
+// EL, ED).
+func frame(lines []string, before int) string {
+	var text strings.Builder
+	text.WriteByte('\r')
+	if before > 0 {
+		fmt.Fprintf(&text, "\x1b[%dA", before)
+	}
+	for _, line := range lines {
+		text.WriteString(line + "\x1b[K\n")
+	}
+	text.WriteString("\x1b[J")
+	return text.String()
+}
+
+// change lets a function change the view, which is drawn later.
+func (l *live) change(view func(*liveView)) {
+	l.guard.Lock()
+	defer l.guard.Unlock()
+	view(&l.view)
+}
+
+func (l *live) TrialBegins(_ int, planned scenario.Planned) {
+	l.estimate.begins()
+	l.change(func(v *liveView) {
+		v.cell, v.now = fmt.Sprintf("%s (repeat %d)", planned.Cell.Key(), planned.Repeat), lab.Progress{}
+	})
+}
+
+func (l *live) TrialProgress(_ int, p lab.Progress) { l.change(func(v *liveView) { v.now = p }) }
 
 func (l *live) TrialEnds(number int, r *record.Record) {
 	l.estimate.ends(number)
 	left, _ := l.estimate.remaining(number + 1)
-	l.program.Send(ending{number: number, words: outcome(r), valid: r.Valid(), left: left})
+	l.change(func(v *liveView) {
+		v.done, v.last = number+1, outcome(r)
+		if !r.Valid() {
+			v.invalid++
+		}
+		v.ends = time.Now().Add(left)
+	})
 }
 
 func (l *live) close() {
-	l.program.Quit()
+	close(l.quit)
 	<-l.ended
 }
 
@@ -78,8 +117,6 @@ func (l *live) close() {
 type liveView struct {
 	title   string
 	trials  int
-	width   int
-	colour  bool
 	done    int
 	invalid int
 	cell    string
@@ -88,49 +125,30 @@ type liveView struct {
 	ends    time.Time // foretold
 }
 
-func (v *liveView) Init() tea.Cmd { return everySecond() }
-
-type second struct{}
-
-func everySecond() tea.Cmd {
-	return tea.Tick(time.Second, func(time.Time) tea.Msg { return second{} })
-}
-
-func (v *liveView) Update(message tea.Msg) (tea.Model, tea.Cmd) {
-	switch m := message.(type) {
-	case tea.WindowSizeMsg:
-		v.width = m.Width
-	case beginning:
-		v.cell, v.now = fmt.Sprintf("%s (repeat %d)", m.planned.Cell.Key(), m.planned.Repeat), lab.Progress{}
-	case going:
-		v.now = lab.Progress(m)
-	case ending:
-		v.done, v.last = m.number+1, m.words
-		if !m.valid {
-			v.invalid++
-		}
-		v.ends = time.Now().Add(m.left)
-	case second:
-		return v, everySecond()
-	}
-	return v, nil
-}
-
-func (v *liveView) View() tea.View {
+// lines are those of the view, none wider than the terminal.
+func (v *liveView) lines(terminal report.Terminal) []string {
+	const bold, faint = "1", "2" // of SGR
 	lines := []string{
-		v.bold(v.title),
-		fmt.Sprintf("%s %d of %d trials%s, %s", v.bar(), v.done, v.trials, v.refused(), v.left()),
+		styled(v.title, bold, terminal),
+		styled(fmt.Sprintf("%s %d of %d trials%s, %s", v.bar(), v.done, v.trials, v.refused(), v.left()), "", terminal),
 	}
 	if v.done < v.trials {
-		lines = append(lines, "now   "+v.cell+v.state())
+		lines = append(lines, styled("now   "+v.cell+v.state(), "", terminal))
 	}
 	if v.last != "" {
-		lines = append(lines, v.faint("last  "+v.last))
+		lines = append(lines, styled("last  "+v.last, faint, terminal))
 	}
-	for i, line := range lines {
-		lines[i] = lipgloss.NewStyle().MaxWidth(v.width).Render(line)
+	return lines
+}
+
+// styled is the text as one line of the terminal.
+func styled(text, style string, terminal report.Terminal) string {
+	line := []rune(strings.ReplaceAll(text, "\n", " "))
+	text = string(line[:min(len(line), terminal.Width)])
+	if style == "" || !terminal.Colour {
+		return text
 	}
-	return tea.NewView(strings.Join(lines, "\n") + "\n")
+	return "\x1b[" + style + "m" + text + "\x1b[m"
 }
 
 func (v *liveView) bar() string {
@@ -166,18 +184,4 @@ func (v *liveView) state() string {
 	default:
 		return fmt.Sprintf(": %.0f %%, %d requests", 100*v.now.Fraction, v.now.Done)
 	}
-}
-
-func (v *liveView) bold(s string) string {
-	if !v.colour {
-		return s
-	}
-	return lipgloss.NewStyle().Bold(true).Render(s)
-}
-
-func (v *liveView) faint(s string) string {
-	if !v.colour {
-		return s
-	}
-	return lipgloss.NewStyle().Faint(true).Render(s)
 }

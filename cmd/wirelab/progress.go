@@ -20,7 +20,7 @@ type progress interface {
 func newProgress(w io.Writer, s *scenario.Scenario, plan lab.Plan) progress {
 	estimate := &estimate{plan: plan.Trials, began: time.Now()}
 	if terminal := terminalOf(w); terminal.Width > 0 {
-		return newLive(w, s.Title, estimate, terminal)
+		return newLive(w, s.Title, estimate)
 	}
 	return &plain{w: w, estimate: estimate}
 }

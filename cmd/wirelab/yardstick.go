@@ -8,15 +8,23 @@ import (
 
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack/filestack"
+	"wirelab.dev/internal/stack/restjson"
 )
 
-// yardsticks are the programs of others that a run may be held against. Each is
-// fetched and built when it is asked for, and never otherwise.
-var yardsticks = []struct {
-	name  string
-	build func(ctx context.Context, progress io.Writer) error
-}{
-	{filestack.Caddy, filestack.BuildCaddy},
+// yardstick is a program of others that a run may be held against. It is prepared
+// when it is asked for, and never otherwise.
+type yardstick struct {
+	name    string
+	prepare func(ctx context.Context, progress io.Writer) error // fetch and build it, or say why it cannot be had
+	serves  func(scenario.Variant) bool
+}
+
+var yardsticks = []yardstick{
+	{filestack.Caddy, filestack.BuildCaddy, func(v scenario.Variant) bool {
+		name, foreign := filestack.Program(v)
+		return foreign && name == filestack.Caddy
+	}},
+	{restjson.Gin, restjson.HasGin, restjson.OnGin},
 }
 
 func yardstickNames() []string {
@@ -43,8 +51,7 @@ func checkYardsticks(s *scenario.Scenario, names []string) error {
 }
 
 func needs(v scenario.Variant, program string) bool {
-	name, foreign := filestack.Program(v)
-	return foreign && name == program
+	return slices.ContainsFunc(yardsticks, func(y yardstick) bool { return y.name == program && y.serves(v) })
 }
 
 // withYardsticks adds to a scenario what needs the named programs. One that cannot be
@@ -55,7 +62,7 @@ func (a *app) withYardsticks(ctx context.Context, s *scenario.Scenario, names []
 		if !slices.Contains(names, y.name) {
 			continue
 		}
-		if err := y.build(ctx, a.stderr); err != nil {
+		if err := y.prepare(ctx, a.stderr); err != nil {
 			warnings = append(warnings, fmt.Sprintf("the yardstick %s is left out: %v", y.name, err))
 			fmt.Fprintln(a.stderr, warnings[len(warnings)-1])
 			continue

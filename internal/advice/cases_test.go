@@ -57,7 +57,7 @@ func ladder(trials int) analysis.Shares {
 	}
 	for i, change := range []string{
 		"the library (net/http's requests for gRPC's, both over HTTP/2)", "the encoding (JSON for protobuf)",
-		"the wire (HTTP/1.1 for HTTP/2)", "the framework (Gin, resource paths and encoding/json)",
+		"the wire (HTTP/1.1 for HTTP/2)", "the framework (routes, resource paths and encoding/json)",
 	} {
 		share := []float64{0.4, 0.7, -0.12, 0.02}[i]
 		step := analysis.ShareStep{Change: change, Ratio: story.figure(math.Pow(2, share)), Decided: d.Decided && i < 3}

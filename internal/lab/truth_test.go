@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parquet-go/parquet-go"
+
 	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 )
@@ -210,10 +211,16 @@ func TestSamplesAreWhatWasMeasured(t *testing.T) {
 	}
 	r := recordsOf(t, run)[0]
 	var services []int64
-	for row, err := range latency.ReadParquet(filepath.Join(run.Dir, r.SamplesFile)) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	rows, err := parquet.ReadFile[struct {
+		Start    int64 `parquet:"start_ns"`
+		Wait     int64 `parquet:"wait_ns"`
+		Service  int64 `parquet:"service_ns"`
+		Response int64 `parquet:"response_ns"`
+	}](filepath.Join(run.Dir, r.SamplesFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
 		services = append(services, row.Service)
 		if row.Start < 0 || row.Start >= r.WindowNS || row.Response != row.Wait+row.Service {
 			t.Errorf("sample %+v of a window of %d ns", row, r.WindowNS)

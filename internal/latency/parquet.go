@@ -6,32 +6,32 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-
-	"github.com/parquet-go/parquet-go"
 )
 
-// Row is one sample as it stands in a Parquet file, in nanoseconds.
-//
-// Delta encoding suits all of them: starts ascend, sequence numbers count up,
-// and durations of neighbours differ by less than they are long.
-type Row struct {
-	Worker   int32 `parquet:"worker,delta,zstd"`
-	Sequence int32 `parquet:"seq,delta,zstd"`
-	Start    int64 `parquet:"start_ns,delta,zstd"`
-	Wait     int64 `parquet:"wait_ns,delta,zstd"`
-	Service  int64 `parquet:"service_ns,delta,zstd"`
-	Response int64 `parquet:"response_ns,delta,zstd"`
-	Failed   bool  `parquet:"failed,zstd"`
+// The columns of a samples file: a sample a row, in nanoseconds. The last is a
+// boolean.
+var sampleColumns = [...]struct {
+	name string
+	kind parquetType
+	of   func(Sample) int64
+}{
+	{name: "worker", kind: parquetInt32},
+	{name: "seq", kind: parquetInt32},
+	{"start_ns", parquetInt64, func(s Sample) int64 { return s.Start }},
+	{"wait_ns", parquetInt64, func(s Sample) int64 { return s.Wait }},
+	{"service_ns", parquetInt64, func(s Sample) int64 { return s.Service }},
+	{"response_ns", parquetInt64, func(s Sample) int64 { return s.Response }},
+	{"failed", parquetBoolean, func(s Sample) int64 {
+		if s.Failed {
+			return 1
+		}
+		return 0
+	}},
 }
 
-const (
-	// rowsPerGroup bounds the memory of writer and reader: a row group is built
-	// as a whole before it is written, at some 50 bytes a row.
-	rowsPerGroup = 256 << 10
-
-	// rowsPerBatch is how many rows are handed over at a time.
-	rowsPerBatch = 4 << 10
-)
+// rowsPerGroup bounds the memory of the writer and of most readers: a row group
+// is built as a whole before it is written, at some 60 bytes a row.
+const rowsPerGroup = 256 << 10
 
 // WriteParquet writes the samples of all logs, one after the other, to a file
 // that any Parquet reader opens. The file appears whole or not at all: it is
@@ -65,37 +65,33 @@ func WriteParquet(path string, logs []*SampleLog) (err error) {
 }
 
 func writeRows(to io.Writer, logs []*SampleLog) error {
-	writer := parquet.NewGenericWriter[Row](to,
-		parquet.MaxRowsPerRowGroup(rowsPerGroup),
-		parquet.CreatedBy("wirelab", "", ""))
-	batch := make([]Row, 0, rowsPerBatch)
-	flush := func() error {
-		_, err := writer.Write(batch)
-		batch = batch[:0]
-		return err
+	file := parquetFile{to: to}
+	var group [len(sampleColumns)][]int64
+	flush := func() {
+		for i, values := range group {
+			file.column(sampleColumns[i].name, sampleColumns[i].kind, values)
+			group[i] = values[:0]
+		}
+		file.endGroup()
 	}
+	file.write([]byte(parquetMagic))
 	for _, log := range logs {
-		sequence := int32(0)
+		sequence := int64(0)
 		for sample := range log.All() {
-			batch = append(batch, Row{
-				Worker: log.worker, Sequence: sequence,
-				Start: sample.Start, Wait: sample.Wait,
-				Service: sample.Service, Response: sample.Response,
-				Failed: sample.Failed,
-			})
-			sequence++
-			if len(batch) < rowsPerBatch {
-				continue
+			group[0] = append(group[0], int64(log.worker))
+			group[1] = append(group[1], sequence)
+			for i := 2; i < len(group); i++ {
+				group[i] = append(group[i], sampleColumns[i].of(sample))
 			}
-			if err := flush(); err != nil {
-				return err
+			if sequence++; len(group[0]) == rowsPerGroup {
+				flush()
 			}
 		}
 	}
-	if err := flush(); err != nil {
-		return err
+	if len(group[0]) > 0 {
+		flush()
 	}
-	return writer.Close()
+	return file.end()
 }
 
 // syncDirectory makes a rename in it last through a power cut.

@@ -1,12 +1,16 @@
 package restjson
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
+	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/workload/users/userspb"
 )
 
@@ -50,5 +54,29 @@ func BenchmarkCodec(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkRouter tells what a router costs: one small user asked for, without a
+// network.
+func BenchmarkRouter(b *testing.B) {
+	for name, router := range map[string]router{netHTTP: newMux, Gin: newGin} {
+		b.Run("router="+name, func(b *testing.B) {
+			var methods stack.Methods
+			userspb.RegisterUserServiceServer(&methods, named{})
+			routes, err := newIndex(methods.All(), std)
+			if err != nil {
+				b.Fatal(err)
+			}
+			handler, err := router(routes)
+			if errors.Is(err, stack.ErrUnsupported) {
+				b.Skip(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				request := httptest.NewRequest(http.MethodGet, "/users/user-0000042", http.NoBody)
+				handler.ServeHTTP(httptest.NewRecorder(), request)
+			}
+		})
 	}
 }

@@ -1,53 +1,32 @@
 package restjson
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
 
-	"github.com/gin-gonic/gin"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"wirelab.dev/internal/route"
 	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/tuning"
 )
 
-// quiet keeps Gin from printing its routes, once for the whole process: it has
-// no other switch.
-var quiet = sync.OnceFunc(func() { gin.SetMode(gin.ReleaseMode) })
+// router builds a handler from the routes of the unary methods. A handler reads
+// the fields of its path with http.Request.PathValue, whichever router runs it.
+type router func(index) (http.Handler, error)
 
-// bareEngine is Gin without routes.
-func bareEngine() *gin.Engine {
-	quiet()
-	engine := gin.New()
-	engine.HandleMethodNotAllowed = true
-	engine.UseRawPath = true
-	return engine
-}
+// index is the routes, and the words for a request that none of them takes.
+type index []*resource
 
-// engineSettings lists what is not Gin's default.
-func engineSettings() []tuning.Setting {
-	used, library := bareEngine(), gin.New()
-	all := []tuning.Setting{
-		{Side: tuning.Server, Name: "gin.SetMode", Value: gin.Mode(), Default: gin.DebugMode, Why: "the debug mode prints every route"},
-		{Side: tuning.Server, Name: "gin.Logger, gin.Recovery", Value: "none", Default: "both, in gin.Default", Why: "what is measured is the wire, and not a terminal"},
-	}
-	return append(all, tuning.Differences(tuning.Server, "gin.Engine", used, library, tuning.Reasons{
-		"RouterGroup":            tuning.Unlisted,
-		"HandleMethodNotAllowed": {Why: "a wrong verb is told from a wrong path"},
-		"UseRawPath":             {Why: "a slash in an id is the id's"},
-	})...)
-}
-
-// newEngine is Gin with a route for each unary method.
-func newEngine(methods []*stack.Method, c codec) (http.Handler, error) {
-	engine := bareEngine()
-	var index []string
+// newIndex returns a route for each unary method.
+func newIndex(methods []*stack.Method, c codec) (index, error) {
+	var all index
+	var lines []string
 	for _, method := range methods {
 		if method.Kind != stack.Unary {
 			continue
@@ -57,20 +36,45 @@ func newEngine(methods []*stack.Method, c codec) (http.Handler, error) {
 			return nil, err
 		}
 		line := r.Verb + " " + r.Template("{", "}")
-		if slices.Contains(index, line) { // Gin would panic
+		if slices.Contains(lines, line) { // routers panic
 			return nil, fmt.Errorf("two operations would both be called by %s: %s is the second", line, method.FullName)
 		}
-		index = append(index, line)
-		resource := &resource{method: method, route: r, codec: c}
-		engine.Handle(r.Verb, r.Template(":", ""), resource.serve)
+		lines = append(lines, line)
+		all = append(all, &resource{method: method, route: r, codec: c})
 	}
-	engine.NoRoute(func(g *gin.Context) {
-		refuse(g, http.StatusNotFound, status.Newf(codes.Unimplemented, "there is nothing at %s %s; there is %s", g.Request.Method, g.Request.URL.Path, strings.Join(index, ", ")))
-	})
-	engine.NoMethod(func(g *gin.Context) {
-		refuse(g, http.StatusMethodNotAllowed, status.Newf(codes.Unimplemented, "%s does not take %s; it takes %s", g.Request.URL.Path, g.Request.Method, g.Writer.Header().Get("Allow")))
-	})
-	return engine, nil
+	return all, nil
+}
+
+// notFound answers where no route has the path.
+func (x index) notFound(w http.ResponseWriter, request *http.Request) {
+	lines := make([]string, len(x))
+	for i, r := range x {
+		lines[i] = r.route.Verb + " " + r.route.Template("{", "}")
+	}
+	refuse(w, http.StatusNotFound, status.Newf(codes.Unimplemented, "there is nothing at %s %s; there is %s", request.Method, request.URL.Path, strings.Join(lines, ", ")))
+}
+
+// notAllowed answers where routes have the path, with the given verbs only.
+func notAllowed(w http.ResponseWriter, request *http.Request, verbs string) {
+	w.Header().Set("Allow", verbs)
+	refuse(w, http.StatusMethodNotAllowed, status.Newf(codes.Unimplemented, "%s does not take %s; it takes %s", request.URL.Path, request.Method, verbs))
+}
+
+// newMux is net/http's own router.
+func newMux(routes index) (http.Handler, error) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", routes.notFound)
+	verbs := map[string][]string{}
+	for _, r := range routes {
+		template := r.route.Template("{", "}")
+		mux.Handle(r.route.Verb+" "+template, r)
+		verbs[template] = append(verbs[template], r.route.Verb)
+	}
+	for template, taken := range verbs {
+		allowed := strings.Join(taken, ", ")
+		mux.HandleFunc(template, func(w http.ResponseWriter, request *http.Request) { notAllowed(w, request, allowed) })
+	}
+	return mux, nil
 }
 
 // resource answers the calls of one method.
@@ -80,58 +84,58 @@ type resource struct {
 	codec  codec
 }
 
-func (r *resource) serve(g *gin.Context) {
-	body, ok := r.body(g)
+func (r *resource) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	body, ok := r.body(w, request)
 	if !ok {
 		return
 	}
 	unread := false // the handler never saw a request
-	answer, err := r.method.Unary.Handler(r.method.Service, g.Request.Context(), func(message any) error {
-		err := r.decode(g, body, message)
+	answer, err := r.method.Unary.Handler(r.method.Service, request.Context(), func(message any) error {
+		err := r.decode(request, body, message)
 		unread = err != nil
 		return err
 	}, nil)
 	switch {
 	case unread && status.Code(err) == codes.InvalidArgument:
-		refuse(g, http.StatusBadRequest, stack.StatusOf(err))
+		refuse(w, http.StatusBadRequest, stack.StatusOf(err))
 	case unread && status.Code(err) == codes.ResourceExhausted:
-		refuse(g, http.StatusRequestEntityTooLarge, stack.StatusOf(err))
+		refuse(w, http.StatusRequestEntityTooLarge, stack.StatusOf(err))
 	case err != nil:
 		st := stack.StatusOf(err)
-		refuse(g, httpStatusOf(st.Code()), st)
+		refuse(w, httpStatusOf(st.Code()), st)
 	default:
-		r.reply(g, answer)
+		r.reply(w, answer)
 	}
 }
 
 // body reads the request's, if its route has one. Where it cannot, it has
 // answered.
-func (r *resource) body(g *gin.Context) (body []byte, ok bool) {
+func (r *resource) body(w http.ResponseWriter, request *http.Request) (body []byte, ok bool) {
 	if !r.route.InBody {
 		return nil, true
 	}
-	if contentType := g.GetHeader("Content-Type"); !isJSON(contentType) {
-		refuse(g, http.StatusUnsupportedMediaType, status.Newf(codes.Unimplemented, "%s %s takes %s, not %q", g.Request.Method, g.Request.URL.Path, mediaType, contentType))
+	if contentType := request.Header.Get("Content-Type"); !isJSON(contentType) {
+		refuse(w, http.StatusUnsupportedMediaType, status.Newf(codes.Unimplemented, "%s %s takes %s, not %q", request.Method, request.URL.Path, mediaType, contentType))
 		return nil, false
 	}
-	if g.Request.ContentLength > maxBodyBytes {
-		refuse(g, http.StatusRequestEntityTooLarge, stack.StatusOf(errTooLarge(int(g.Request.ContentLength))))
+	if request.ContentLength > maxBodyBytes {
+		refuse(w, http.StatusRequestEntityTooLarge, stack.StatusOf(errTooLarge(int(request.ContentLength))))
 		return nil, false
 	}
-	body, err := readWhole(g.Writer, g.Request.Body)
+	body, err := readWhole(w, request.Body)
 	switch {
 	case err == nil:
 		return body, true
 	case status.Code(err) == codes.ResourceExhausted:
-		refuse(g, http.StatusRequestEntityTooLarge, stack.StatusOf(err))
+		refuse(w, http.StatusRequestEntityTooLarge, stack.StatusOf(err))
 	default:
-		refuse(g, stack.StatusClientClosed, status.Newf(codes.Canceled, "the request broke off: %v", err))
+		refuse(w, stack.StatusClientClosed, status.Newf(codes.Canceled, "the request broke off: %v", err))
 	}
 	return nil, false
 }
 
 // decode fills the handler's request from body, path and query.
-func (r *resource) decode(g *gin.Context, body []byte, message any) error {
+func (r *resource) decode(request *http.Request, body []byte, message any) error {
 	m, ok := message.(proto.Message)
 	if !ok {
 		return status.Errorf(codes.Internal, "rest-json: %T is not a protobuf message", message)
@@ -144,22 +148,33 @@ func (r *resource) decode(g *gin.Context, body []byte, message any) error {
 			return err
 		}
 	}
-	if err := fill(r.route, m, g.Param, g.Request.URL.Query()); err != nil {
+	if err := fill(r.route, m, request.PathValue, request.URL.Query()); err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	return nil
 }
 
-func (r *resource) reply(g *gin.Context, answer any) {
+func (r *resource) reply(w http.ResponseWriter, answer any) {
 	body, err := r.codec.encode(answer)
 	if err != nil {
-		refuse(g, http.StatusInternalServerError, stack.StatusOf(err))
+		refuse(w, http.StatusInternalServerError, stack.StatusOf(err))
 		return
 	}
-	g.Data(r.route.Success, mediaType, body)
+	write(w, r.route.Success, body)
 }
 
 // refuse answers with an error.
-func refuse(g *gin.Context, httpStatus int, st *status.Status) {
-	g.AbortWithStatusJSON(httpStatus, problemOf(st))
+func refuse(w http.ResponseWriter, httpStatus int, st *status.Status) {
+	body, err := json.Marshal(problemOf(st))
+	if err != nil { // a detail's JSON comes from protojson, and is valid
+		httpStatus, body = http.StatusInternalServerError, nil
+	}
+	write(w, httpStatus, body)
+}
+
+func write(w http.ResponseWriter, httpStatus int, body []byte) {
+	w.Header().Set("Content-Type", mediaType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body))) // else a long body goes out in chunks
+	w.WriteHeader(httpStatus)
+	_, _ = w.Write(body) // a client that went away is told nothing
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -26,7 +27,7 @@ func location(r route.Route, request proto.Message) (string, error) {
 		if text == "" {
 			return "", fmt.Errorf("%s is empty, and stands in the path", segment.In.Name())
 		}
-		path = append(path, url.PathEscape(text)...)
+		path = append(path, escape(text)...)
 	}
 	if r.InBody {
 		return string(path), nil
@@ -47,6 +48,15 @@ func location(r route.Route, request proto.Message) (string, error) {
 		return string(path), err
 	}
 	return string(path) + "?" + query.Encode(), err
+}
+
+// escape writes a text as a segment of a path. Dots alone would be taken for a
+// way up, by every client and server in between.
+func escape(text string) string {
+	if text == "." || text == ".." {
+		return strings.ReplaceAll(text, ".", "%2E")
+	}
+	return url.PathEscape(text)
 }
 
 // fill puts what stands in the path and in the query into the request.

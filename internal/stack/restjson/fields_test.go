@@ -30,6 +30,7 @@ func TestFieldsFindTheirWay(t *testing.T) {
 	}{
 		{userspb.UserService_GetUser_FullMethodName, &userspb.GetUserRequest{Id: "ada-1"}, "/users/ada-1"},
 		{userspb.UserService_GetUser_FullMethodName, &userspb.GetUserRequest{Id: "a/b c?ü"}, "/users/a%2Fb%20c%3F%C3%BC"},
+		{userspb.UserService_GetUser_FullMethodName, &userspb.GetUserRequest{Id: ".."}, "/users/%2E%2E"},
 		{userspb.UserService_GetUsers_FullMethodName, &userspb.GetUsersRequest{}, "/users"},
 		{userspb.UserService_GetUsers_FullMethodName, &userspb.GetUsersRequest{Limit: -3, Offset: 7}, "/users?limit=-3&offset=7"},
 		{userspb.UserService_CreateUser_FullMethodName, &userspb.CreateUserRequest{Id: "in the body"}, "/users"},

@@ -1,10 +1,10 @@
-// Package restjson is the stack `rest-json`: REST as most people write it, on Gin,
-// with resources for paths, JSON for bodies and HTTP's own status codes.
+// Package restjson is the stack `rest-json`: REST as most people write it, with
+// resources for paths, JSON for bodies and HTTP's own status codes.
 //
 // A service says in its .proto how its operations are called (package route):
 // GET /users/{id}, POST /users. A call passes through like this. The client puts
 // the request's fields into the path, the query or a JSON body, and makes an HTTP
-// request of them. Gin finds the route; the server puts the fields back into the
+// request of them. The router (net/http's, or Gin) finds the route; the server puts the fields back into the
 // very message that the generated handler takes, lets it run, and writes its
 // answer as JSON, or its error as a status code with a JSON body that has code,
 // message and details (status.go). What comes in is read strictly: a field that
@@ -19,6 +19,7 @@ package restjson
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 
@@ -43,16 +44,22 @@ const (
 	name       = "rest-json"
 	versionKey = "http"
 	codecKey   = "json"
+	routerKey  = "router"
+
+	netHTTP = "std"
+	// Gin is the router of the published study.
+	Gin = "gin"
 )
 
 // Info implements stack.Stack. The connections are net/http's pool, which grows to
 // one a client.
 func (Stack) Info() stack.Info {
 	return stack.Info{
-		Name: name, Summary: "REST on Gin: resource paths, JSON bodies, HTTP status codes; over HTTP/1.1 or HTTP/2",
+		Name: name, Summary: "REST: resource paths, JSON bodies, HTTP status codes; over HTTP/1.1 or HTTP/2",
 		Options: append([]scenario.Option{
 			{Key: versionKey, Values: []string{"1", "2"}, Default: "1", Help: "version of HTTP"},
 			{Key: codecKey, Values: []string{std.name, protoJSON.name}, Default: std.name, Help: "std: encoding/json on the Go structs, as a service without protobuf would; protojson: the mapping of protobuf's own"},
+			{Key: routerKey, Values: []string{netHTTP, Gin}, Default: netHTTP, Help: "what finds the route of a request. std: net/http; gin: Gin, in programs built with the tag gin, as `make build` does"},
 		}, stack.TLSOptions(stack.OptionalTLS)...),
 		Connection: scenario.Connection{Mode: scenario.Pool}, Protocol: httpwire.HTTP1.String(),
 	}
@@ -84,13 +91,40 @@ func (s Stack) read(v scenario.Variant) (plan stack.HTTPPlan, c codec, err error
 	return plan, c, o.Err()
 }
 
+// routerOf is newGin or newMux.
+func routerOf(v scenario.Variant) router {
+	if OnGin(v) {
+		return newGin
+	}
+	return newMux
+}
+
+// OnGin reports whether the variant runs on Gin.
+func OnGin(v scenario.Variant) bool {
+	text, _ := v.Get(routerKey)
+	return v.Stack == name && text == Gin
+}
+
+// HasGin returns an error that wraps stack.ErrUnsupported where this program was
+// built without Gin.
+func HasGin(context.Context, io.Writer) error {
+	_, err := newGin(nil)
+	return err
+}
+
 // NewServer implements stack.Stack.
 func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	plan, codec, err := s.read(v)
 	if err != nil {
 		return nil, err
 	}
-	return plan.NewServer(func(methods *stack.Methods) (http.Handler, error) { return newEngine(methods.All(), codec) }), nil
+	return plan.NewServer(func(methods *stack.Methods) (http.Handler, error) {
+		routes, err := newIndex(methods.All(), codec)
+		if err != nil {
+			return nil, err
+		}
+		return routerOf(v)(routes)
+	}), nil
 }
 
 // NewClient implements stack.Stack.
@@ -123,7 +157,11 @@ func (s Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, e
 	if err != nil {
 		return nil, err
 	}
-	all := append(engineSettings(), stack.MessageLimit(stack.MaxMessageBytes)...)
+	var all []tuning.Setting
+	if OnGin(v) {
+		all = ginSettings()
+	}
+	all = append(all, stack.MessageLimit(stack.MaxMessageBytes)...)
 	all = append(all, tuning.Setting{Side: tuning.Both, Name: "HTTP body limit", Value: strconv.Itoa(maxBodyBytes), Default: "no limit", Why: "what the largest message takes as JSON, whose bytes are in base64"})
 	return append(all, plan.Settings(t)...), nil
 }

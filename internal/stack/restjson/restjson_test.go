@@ -1,7 +1,12 @@
 package restjson
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -33,7 +38,7 @@ func TestVariants(t *testing.T) {
 			t.Errorf("%s: connections are %s by default, want %s", text, mode, want.mode)
 		}
 	}
-	for _, text := range []string{"rest-json:http=3", "rest-json:json=yes", "rest-json:group=x25519"} {
+	for _, text := range []string{"rest-json:http=3", "rest-json:json=yes", "rest-json:router=chi", "rest-json:group=x25519"} {
 		if _, err := (Stack{}).NewServer(parse(t, text)); err == nil {
 			t.Errorf("%s is taken", text)
 		}
@@ -125,4 +130,53 @@ func TestProblems(t *testing.T) {
 	if code := codes.Code(99); httpStatusOf(code) != 500 {
 		t.Errorf("code 99 is HTTP status %d", httpStatusOf(code))
 	}
+}
+
+// TestRouters holds the routers against each other where a framework's manners
+// would show: a segment with a slash or dots, a path that there is not, and a
+// verb that a path does not take.
+func TestRouters(t *testing.T) {
+	for name, router := range map[string]router{netHTTP: newMux, Gin: newGin} {
+		t.Run(name, func(t *testing.T) {
+			var methods stack.Methods
+			userspb.RegisterUserServiceServer(&methods, named{})
+			routes, err := newIndex(methods.All(), std)
+			if err != nil {
+				t.Fatal(err)
+			}
+			handler, err := router(routes)
+			if errors.Is(err, stack.ErrUnsupported) {
+				t.Skip(err)
+			}
+			for request, want := range map[string]string{
+				"GET /users/a%2Fb":        `200 "a/b"`,
+				"GET /users/%2E%2E":       `200 ".."`,
+				"GET /nowhere":            "404 there is nothing at GET /nowhere; there is",
+				"PATCH /users/ada":        "405 /users/ada does not take PATCH",
+				"DELETE /users":           "405 /users does not take DELETE",
+				"GET /users?limt=3":       "400 did you mean limit?",
+				"GET /users/ada/and/more": "404",
+			} {
+				verb, path, _ := strings.Cut(request, " ")
+				answer := httptest.NewRecorder()
+				handler.ServeHTTP(answer, httptest.NewRequest(verb, path, http.NoBody))
+				code, text, _ := strings.Cut(want, " ")
+				if got := strconv.Itoa(answer.Code); got != code || !strings.Contains(answer.Body.String(), text) {
+					t.Errorf("%s: %s %s, want %s", request, got, answer.Body, want)
+				}
+				if code == "405" && answer.Header().Get("Allow") == "" {
+					t.Errorf("%s: the answer does not say what is allowed", request)
+				}
+			}
+		})
+	}
+}
+
+// named answers with the id that was asked for.
+type named struct {
+	userspb.UnimplementedUserServiceServer
+}
+
+func (named) GetUser(_ context.Context, asked *userspb.GetUserRequest) (*userspb.User, error) {
+	return &userspb.User{Id: asked.GetId()}, nil
 }

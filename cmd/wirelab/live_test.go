@@ -1,0 +1,44 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/report"
+)
+
+// TestLiveViewFitsTheTerminal holds the lines against the width, and a frame
+// against the one that it is written over.
+func TestLiveViewFitsTheTerminal(t *testing.T) {
+	view := liveView{title: "A title", trials: 4, done: 1, cell: "cell/tcp", last: "a failure\nof two lines", now: lab.Progress{Done: 7, Fraction: 0.5}}
+	for _, width := range []int{0, 5, 40, 200} {
+		for _, line := range view.lines(report.Terminal{Width: width}) {
+			if n := len([]rune(line)); n > width || strings.Contains(line, "\n") {
+				t.Errorf("a line of %d in a terminal of %d: %q", n, width, line)
+			}
+		}
+	}
+	lines := view.lines(report.Terminal{Width: 200, Colour: true})
+	text := strings.Join(lines, "\n")
+	for _, want := range []string{"\x1b[1mA title\x1b[m", "1 of 4 trials", "now   cell/tcp: 50 %, 7 requests", "\x1b[2mlast  a failure of two lines\x1b[m", "■"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the view lacks %q:\n%s", want, text)
+		}
+	}
+	if got, want := frame([]string{"a", "b"}, 3), "\r\x1b[3Aa\x1b[K\nb\x1b[K\n\x1b[J"; got != want {
+		t.Errorf("a frame is %q, want %q", got, want)
+	}
+}
+
+// TestLiveViewEnds leaves the last state on the screen.
+func TestLiveViewEnds(t *testing.T) {
+	var screen strings.Builder
+	l := newLive(&screen, "A title", &estimate{})
+	l.close()
+	if !strings.HasSuffix(screen.String(), "\x1b[J") {
+		t.Errorf("the screen ends with %q", screen.String())
+	}
+	newLive(io.Discard, "", &estimate{}).close()
+}
