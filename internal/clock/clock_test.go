@@ -36,8 +36,12 @@ func TestUntilDoesNotSpinAfterTheInstant(t *testing.T) {
 
 func TestUntilSleepsWhileTheInstantIsFar(t *testing.T) {
 	const wait = 40 * time.Millisecond
-	if spun := Until(Now() + int64(wait)); spun > sleepMargin {
-		t.Errorf("waiting %v spun for %v, more than the margin of %v", wait, spun, sleepMargin)
+	shortest := wait
+	for i := 0; i < 100 && shortest > sleepMargin; i++ { // whoever loses its CPU spins past the instant
+		shortest = min(shortest, Until(Now()+int64(wait)))
+	}
+	if shortest > sleepMargin {
+		t.Errorf("waiting %v spun for %v, more than the margin of %v", wait, shortest, sleepMargin)
 	}
 }
 

@@ -196,8 +196,8 @@ func TestCalibrateSeesANeighbour(t *testing.T) {
 	}
 	// Two threads of one priority share a CPU; neighbours that the test does
 	// not know may take more.
-	if noise.LostShare < 0.35 || noise.LostShare > 0.9 || noise.LargestGap < time.Millisecond {
-		t.Errorf("lost %v, largest gap %v; want about a half, in slices of milliseconds", noise.LostShare, noise.LargestGap)
+	if noise.LostShare < 0.35 || noise.LostShare >= 1 || noise.LargestGap < time.Millisecond {
+		t.Errorf("lost %v, largest gap %v; want a half or more, in slices of milliseconds", noise.LostShare, noise.LargestGap)
 	}
 	if len(noise.CPUs) != 1 || noise.CPUs[0].CPU != cpu || len(noise.Warnings) != 0 {
 		t.Errorf("calibrated %+v, warnings %q; want CPU %d alone", noise.CPUs, noise.Warnings, cpu)
