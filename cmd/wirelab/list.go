@@ -48,14 +48,27 @@ type listedOption struct {
 }
 
 func (a *app) listCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, settings bool
 	cmd := &cobra.Command{
-		Use:   "list",
+		Use:   "list [--settings [variant]...]",
 		Short: "List stacks with their options, workloads, studies and export formats",
+		Long: `List what there is to choose from: stacks with their options, workloads, studies
+and export formats.
+
+With --settings, list every setting of a stack that is not its library's default,
+with the reason: of each stack, or of the variants that are named. The settings are
+those of one client; a record has those that its trial ran with.`,
 		Example: `  wirelab list
-  wirelab list --json | jq -r '.stacks[].name'`,
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+  wirelab list --json | jq -r '.stacks[].name'
+  wirelab list --settings
+  wirelab list --settings grpc:window=16MiB h2:tls=on,conn=resumed`,
+		RunE: func(_ *cobra.Command, variants []string) error {
+			if settings {
+				return a.listSettings(variants, asJSON)
+			}
+			if len(variants) > 0 {
+				return fmt.Errorf("list %s: variants are named only with --settings, as in wirelab list --settings %s", variants[0], variants[0])
+			}
 			l, err := newListing()
 			if err != nil {
 				return err
@@ -67,6 +80,7 @@ func (a *app) listCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&settings, "settings", false, "list the settings that are not a library's default")
 	return cmd
 }
 

@@ -3,6 +3,7 @@ package analysis
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
@@ -51,21 +52,40 @@ func addFailures(all, more []record.ErrorCount) []record.ErrorCount {
 // Connections is what was asked for and what came of it in the window, over the
 // trials that the cell's figures are of.
 type Connections struct {
-	PerRequest      bool     `json:"per_request"`                      // every request asks for a connection of its own
-	Secure          bool     `json:"secure"`                           // over TLS or QUIC
-	Want            int      `json:"want"`                             // at once
-	During          int64    `json:"during" csv:"connections_during"`  // opened in the window
-	Failed          int64    `json:"failed" csv:"connections_failed"`  // attempts
-	Full            int64    `json:"full" csv:"handshakes_full"`       // handshakes with a certificate
-	Resumed         int64    `json:"resumed" csv:"handshakes_resumed"` // handshakes that resumed a session
-	Early           int64    `json:"early" csv:"handshakes_early"`     // of those, with early data that the server took
-	EarlyRefused    int64    `json:"early_refused" csv:"handshakes_early_refused"`
-	HandshakeFailed int64    `json:"handshake_failed" csv:"handshakes_failed"`
-	Achieved        *float64 `json:"achieved" csv:"connections_achieved_share" jsonschema:"nullable"` // share of the connections that began as asked; null in modes that keep theirs
-	Differs         bool     `json:"differs"`                                                         // what was achieved is not what was asked for
-	Connect         *Times   `json:"connect_us" csv:"connect_*_us"`                                   // TCP: SYN to established
-	Handshake       *Times   `json:"handshake_us" csv:"handshake_*_us" label:""`                      // TLS or QUIC
-	FirstByte       *Times   `json:"first_byte_us" csv:"first_byte_*_us"`                             // from a call's beginning, on its own connection, to its answer's first byte
+	PerRequest      bool       `json:"per_request"`                      // every request asks for a connection of its own
+	Secure          bool       `json:"secure"`                           // over TLS or QUIC: as negotiated; of older records, where handshakes were counted or the variant has tls=on
+	Want            int        `json:"want"`                             // at once
+	During          int64      `json:"during" csv:"connections_during"`  // opened in the window
+	Failed          int64      `json:"failed" csv:"connections_failed"`  // attempts
+	Full            int64      `json:"full" csv:"handshakes_full"`       // handshakes with a certificate
+	Resumed         int64      `json:"resumed" csv:"handshakes_resumed"` // handshakes that resumed a session
+	Early           int64      `json:"early" csv:"handshakes_early"`     // of those, with early data that the server took
+	EarlyRefused    int64      `json:"early_refused" csv:"handshakes_early_refused"`
+	HandshakeFailed int64      `json:"handshake_failed" csv:"handshakes_failed"`
+	Achieved        *float64   `json:"achieved" csv:"connections_achieved_share" jsonschema:"nullable"` // share of the connections that began as asked; null in modes that keep theirs
+	Differs         bool       `json:"differs"`                                                         // what was achieved is not what was asked for
+	Connect         *Times     `json:"connect_us" csv:"connect_*_us"`                                   // TCP: SYN to established
+	Handshake       *Times     `json:"handshake_us" csv:"handshake_*_us" label:""`                      // TLS or QUIC
+	Negotiated      Negotiated `json:"negotiated"`
+	FirstByte       *Times     `json:"first_byte_us" csv:"first_byte_*_us"` // from a call's beginning, on its own connection, to its answer's first byte
+}
+
+// Negotiated is what a cell's connections and their server agreed on, as the
+// connections themselves told.
+type Negotiated struct {
+	Recorded bool      `json:"recorded"` // false: the records are older than this, and nothing of it is known
+	Protocol string    `json:"protocol"` // that the server answered in: h1, h2, h3, tcp-plain, tcp-calls
+	Sessions []Session `json:"sessions"` // the kinds of TLS sessions; none where all was cleartext
+}
+
+// Session is one kind of TLS session, in the IANA's names.
+type Session struct {
+	Version string `json:"version"`
+	Cipher  string `json:"cipher"`
+	Group   string `json:"group"` // of the key exchange
+	ALPN    string `json:"alpn"`
+	Full    int64  `json:"full"`    // connections since the clients began that showed a certificate
+	Resumed int64  `json:"resumed"` // and that resumed a session
 }
 
 // Times is a short distribution of times, in microseconds; null where nothing
@@ -97,7 +117,11 @@ func connectionsOf(cell record.Cell, trials []trial) Connections {
 		c.EarlyRefused += made.EarlyRefused
 		c.HandshakeFailed += made.HandshakeFailed
 	}
-	c.Secure = c.Full+c.Resumed > 0 || hasTLS(cell.Variant)
+	c.Negotiated = negotiated(trials)
+	c.Secure = len(c.Negotiated.Sessions) > 0
+	if !c.Negotiated.Recorded {
+		c.Secure = c.Full+c.Resumed > 0 || hasTLS(cell.Variant)
+	}
 	mode, err := scenario.ParseConnection(cell.Connection)
 	if err != nil {
 		return c // a mode from elsewhere: nothing can be held against it
@@ -138,7 +162,46 @@ func kept(mode scenario.Connection, made record.Connections) bool {
 	return made.During == 0 && (made.Opened == int64(made.Want) || mode.Mode == scenario.Pool && made.Opened < int64(made.Want))
 }
 
-// hasTLS tells whether a variant says that it goes over TLS.
+// negotiated is what the connections of all trials agreed on.
+func negotiated(trials []trial) Negotiated {
+	sum := Negotiated{Recorded: true}
+	var protocols []string
+	for _, t := range trials {
+		if t.Negotiated == nil {
+			return Negotiated{}
+		}
+		for _, s := range t.Negotiated.Sessions {
+			sum.add(s)
+		}
+		for _, protocol := range strings.FieldsFunc(t.Negotiated.Protocol, func(r rune) bool { return r == ',' }) {
+			if !slices.Contains(protocols, protocol) {
+				protocols = append(protocols, protocol)
+			}
+		}
+	}
+	sum.Protocol = strings.Join(protocols, ",")
+	return sum
+}
+
+func (n *Negotiated) add(s record.Session) {
+	kind := Session{Version: s.Version, Cipher: s.Cipher, Group: s.Group, ALPN: s.ALPN}
+	i := slices.IndexFunc(n.Sessions, func(known Session) bool {
+		known.Full, known.Resumed = 0, 0
+		return known == kind
+	})
+	if i < 0 {
+		i = len(n.Sessions)
+		n.Sessions = append(n.Sessions, kind)
+	}
+	if s.Resumed {
+		n.Sessions[i].Resumed += s.Connections
+	} else {
+		n.Sessions[i].Full += s.Connections
+	}
+}
+
+// hasTLS tells whether a variant says that it goes over TLS. It stands in for what
+// older records do not tell.
 func hasTLS(variant string) bool {
 	v, err := scenario.ParseVariant(variant)
 	if err != nil {

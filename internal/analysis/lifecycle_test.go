@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -242,5 +243,39 @@ func TestTheMachineIsToldWhereItWasNearest(t *testing.T) {
 	}
 	if len(s.Settings) != 1 || len(s.Settings[0].Variants) != 1 || s.Settings[0].Stack != "h1" {
 		t.Errorf("settings: %+v", s.Settings)
+	}
+}
+
+// Security is what was negotiated, whatever a variant is called.
+func TestSecurityIsNegotiated(t *testing.T) {
+	session := record.Session{Version: "TLS 1.3", Cipher: "TLS_AES_128_GCM_SHA256", Group: "X25519MLKEM768", ALPN: "h3", Connections: 4}
+	resumed := session
+	resumed.Resumed, resumed.Connections = true, 9
+	for _, test := range []struct {
+		name, variant string
+		negotiated    *record.Negotiated
+		want          Connections
+	}{
+		{"h3, kept", "h3", &record.Negotiated{Protocol: "h3", Sessions: []record.Session{session, resumed}}, Connections{
+			Secure: true,
+			Negotiated: Negotiated{Recorded: true, Protocol: "h3", Sessions: []Session{{
+				Version: "TLS 1.3", Cipher: "TLS_AES_128_GCM_SHA256", Group: "X25519MLKEM768", ALPN: "h3", Full: 12, Resumed: 27,
+			}}},
+		}},
+		{"cleartext that is called secure", "h2:tls=on", &record.Negotiated{Protocol: "h2"}, Connections{Negotiated: Negotiated{Recorded: true, Protocol: "h2"}}},
+		{"older records, by their name", "h2:tls=on", nil, Connections{Secure: true}},
+		{"older records", "h3", nil, Connections{}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := summarize(t, course(t, 3, func(wobble float64) []*record.Record {
+				r := lifecycle(t, test.variant, "shared", wobble)
+				r.Connections = record.Connections{Mode: "shared", Want: 4, Opened: 4}
+				r.Negotiated = test.negotiated
+				return []*record.Record{r}
+			}))
+			if got := s.Cells[0].Connections; got.Secure != test.want.Secure || !reflect.DeepEqual(got.Negotiated, test.want.Negotiated) {
+				t.Errorf("secure %v, negotiated %+v", got.Secure, got.Negotiated)
+			}
+		})
 	}
 }

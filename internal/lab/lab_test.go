@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
@@ -184,6 +185,41 @@ func isCheck(r *record.Record, name string, want record.Level) error {
 		return nil
 	}
 	return fmt.Errorf("no check %s", name)
+}
+
+// A trial records what both ends set, and what their connections agreed on.
+func TestATrialTellsItsSettingsAndWhatItNegotiated(t *testing.T) {
+	takesSeconds(t)
+	for _, r := range runAll(t, newLab(t), oneCell(t, "h3,h2")) {
+		if r.Failure != "" || r.Negotiated == nil {
+			t.Fatalf("%s: %s, negotiated %+v", r.Cell.Variant, r.Failure, r.Negotiated)
+		}
+		sides := map[string]int{}
+		for _, s := range r.Settings {
+			sides[s.Side]++
+		}
+		if sides["both"] == 0 || sides["server"] == 0 || sides["client"] == 0 {
+			t.Errorf("%s: settings of %v", r.Cell.Variant, sides)
+		}
+		n := *r.Negotiated
+		switch r.Cell.Stack {
+		case "h3":
+			if n.Protocol != "h3" || len(n.Sessions) != 1 || n.Sessions[0].Group != "X25519MLKEM768" || n.Sessions[0].Cipher == "" || n.Sessions[0].ALPN != "h3" {
+				t.Errorf("h3 negotiated %+v", n)
+			}
+		case "h2":
+			if n.Protocol != "h2" || len(n.Sessions) != 0 {
+				t.Errorf("cleartext h2 negotiated %+v", n)
+			}
+		}
+		s, err := analysis.Summarize(&record.Manifest{}, analysis.Judged{Records: []*record.Record{&r}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if secure := s.Cells[0].Connections.Secure; secure != (r.Cell.Stack == "h3") {
+			t.Errorf("%s: secure is %v", r.Cell.Variant, secure)
+		}
+	}
 }
 
 func TestATrialOverEachStack(t *testing.T) {

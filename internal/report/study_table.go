@@ -93,7 +93,7 @@ func studyColumns() []studyColumn {
 		text("scenario", func(c *analysis.Cell) string { return c.Part }),
 		{"operation", func(r studyRow) string { return r.declared.Operation(r.Workload) }},
 		text("stack", func(c *analysis.Cell) string { return c.Variant }),
-		{"protocol", func(r studyRow) string { return r.declared.Protocols[r.Variant] }},
+		{"protocol", studyRow.protocol},
 		text("load", load),
 		count("users", func(c *analysis.Cell) int64 { return int64(cmp.Or(c.Load.Burst, c.Clients)) }),
 		text("valid", func(c *analysis.Cell) string { return fmt.Sprintf("%d/%d", c.Valid, c.Trials) }),
@@ -192,4 +192,17 @@ func rounded(value float64) string {
 		return ""
 	}
 	return strconv.FormatFloat(value, 'g', digits, 64)
+}
+
+// versions are the names of negotiated protocols in the words of the studies.
+var versions = map[string]string{"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3", "tcp-plain": "TCP", "tcp-calls": "TCP"}
+
+// protocol is the one that was negotiated; in records that are older than that, the
+// one that the stack declares.
+func (r studyRow) protocol() string {
+	negotiated := r.Connections.Negotiated
+	if !negotiated.Recorded {
+		return r.declared.Protocols[r.Variant]
+	}
+	return cmp.Or(versions[negotiated.Protocol], negotiated.Protocol)
 }

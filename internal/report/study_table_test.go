@@ -39,6 +39,7 @@ func fixtureUsers(t *testing.T) *Run {
 		}
 	}
 	s.Cells[1].Bound = analysis.ByServerCPU
+	s.Cells[2].Connections.Negotiated = analysis.Negotiated{Recorded: true, Protocol: "h2"} // the others are of older records
 	s.Cells[4].Survival = fixtureSurvival(3000, 2700)
 	s.Cells[5].Valid = 0
 	for _, metric := range []string{analysis.Mean, analysis.Throughput} {
@@ -72,7 +73,7 @@ func TestStudyTable(t *testing.T) {
 		{grpc, "users", "100"},
 		{grpc, "protocol", "HTTP/2"},
 		{rest, "protocol", "HTTP/1.1"},
-		{rest2, "protocol", ""},
+		{rest2, "protocol", "HTTP/2"},
 		{grpc, "throughput_rps", "75268.8"},
 		{grpc, "mean_ms", "1.32857"},
 		{grpc, "p95_ms", "2.50506"},

@@ -40,8 +40,7 @@ func serveSpec(ctx context.Context, input io.Reader, events *emitter) error {
 	if err != nil {
 		return err
 	}
-	limitMemory()
-	probe.SampleAllocations(spec.Profile == profileAllocations)
+	setRuntime(spec.Profile)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() { // ends with the input, or with the process
@@ -52,6 +51,12 @@ func serveSpec(ctx context.Context, input io.Reader, events *emitter) error {
 		return runServer(ctx, spec, events)
 	}
 	return runClient(ctx, spec, events)
+}
+
+// setRuntime sets what a worker sets of Go's runtime.
+func setRuntime(profile string) {
+	limitMemory()
+	probe.SampleAllocations(profile == profileAllocations)
 }
 
 // profileAllocations is what a spec's profile may be.

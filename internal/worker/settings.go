@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/tuning"
@@ -21,6 +22,31 @@ func find(variant string) (scenario.Variant, stack.Stack, error) {
 	}
 	s, err := catalog.Find(v.Stack)
 	return v, s, err
+}
+
+// Settings are those of both ends of a variant, as a trial with one client has
+// them. They are those of real workers: this process's runtime is set as theirs is.
+func Settings(variant string) ([]tuning.Setting, error) {
+	v, s, err := find(variant)
+	if err != nil {
+		return nil, err
+	}
+	setRuntime("")
+	end, err := s.NewServer(catalog.OwnOptions(v))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = end.Close() }() // it never listened
+	server, err := (&Spec{Stack: variant}).serverSettings(end)
+	if err != nil {
+		return nil, err
+	}
+	mode := catalog.ConnectionOf(s, v, scenario.Connection{})
+	client, err := clientSettings(s, v, &ClientSpec{Load: Load{Model: closedLoop}}, stack.Target{
+		Connections: mode.Want(1), Lifecycle: stack.LifecycleOf(mode.Mode),
+		Trust: secure.Trust{RootPEM: []byte("the server's")},
+	})
+	return tuning.Join(server, client), err
 }
 
 // serverSettings are those of the server that runs. Another program's process has

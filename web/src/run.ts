@@ -207,7 +207,7 @@ export interface Comparison {
 /** Connections is what was asked for and what came of it in the window, over the trials that the cell's figures are of. */
 export interface Connections {
   per_request: boolean; // every request asks for a connection of its own
-  secure: boolean; // over TLS or QUIC
+  secure: boolean; // over TLS or QUIC: as negotiated; of older records, where handshakes were counted or the variant has tls=on
   want: number; // at once
   during: number; // opened in the window
   failed: number; // attempts
@@ -220,6 +220,7 @@ export interface Connections {
   differs: boolean; // what was achieved is not what was asked for
   connect_us: Times; // TCP: SYN to established
   handshake_us: Times; // TLS or QUIC
+  negotiated: Negotiated;
   first_byte_us: Times; // from a call's beginning, on its own connection, to its answer's first byte
 }
 
@@ -412,6 +413,13 @@ export interface MachineLimit {
   cell: string; // which came nearest
 }
 
+/** Negotiated is what a cell's connections and their server agreed on, as the connections themselves told. */
+export interface Negotiated {
+  recorded: boolean; // false: the records are older than this, and nothing of it is known
+  protocol: string; // that the server answered in: h1, h2, h3, tcp-plain, tcp-calls
+  sessions: Session[]; // the kinds of TLS sessions; none where all was cleartext
+}
+
 /** Network is a network namespace of a trial's own. */
 export interface Network {
   ports?: number; // 0: as the kernel has it
@@ -501,12 +509,22 @@ export interface SearchStep {
   why: string; // it was not kept
 }
 
+/** Session is one kind of TLS session, in the IANA's names. */
+export interface Session {
+  version: string;
+  cipher: string;
+  group: string; // of the key exchange
+  alpn: string;
+  full: number; // connections since the clients began that showed a certificate
+  resumed: number; // and that resumed a session
+}
+
 /** Setting is one value that is not a library's default, with the variants of one stack that have it. */
 export interface Setting {
   stack: string;
   variants: string[]; // that have it
-  side: string;
-  name: string;
+  side: string; // server, client or both
+  name: string; // as the library spells it
   value: string;
   default: string;
   why: string;

@@ -17,6 +17,7 @@ package filestack
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"wirelab.dev/internal/httpwire"
@@ -96,7 +97,7 @@ func (Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, err
 	})
 	wire := plan.Settings(t)
 	if _, foreign := Program(v); foreign {
-		return append(append(all, caddySettings...), tuning.At(tuning.Client, wire)...), nil
+		return append(slices.Clone(caddySettings), tuning.At(tuning.Client, append(all, wire...))...), nil
 	}
 	return append(all, wire...), nil
 }

@@ -1,6 +1,8 @@
 // What it takes to measure this again.
 
-import type { Run } from "../data";
+import type { Cell, Run } from "../data";
+import { plain } from "../format";
+import { modeBeside } from "../words";
 
 export function Reproduce({ run }: { run: Run }) {
   return (
@@ -16,6 +18,7 @@ export function Reproduce({ run }: { run: Run }) {
         <dt>Machine</dt>
         <dd>{run.machine}</dd>
       </dl>
+      <Agreed run={run} />
       <details>
         <summary>All that is known of the machine</summary>
         <dl class="host">
@@ -24,6 +27,63 @@ export function Reproduce({ run }: { run: Run }) {
       </details>
       <p class="note">The figures are in <code>cells.csv</code> beside this page; <code>wirelab export</code> writes them for other tools.</p>
     </section>
+  );
+}
+
+/** What each variant's connections agreed on with their server. */
+function Agreed({ run }: { run: Run }) {
+  const cells = [...Map.groupBy(run.cells, (cell) => `${cell.variant} ${cell.connection}`).values()];
+  return (
+    <>
+      <h3>Negotiated</h3>
+      <p class="note">What connections and servers agreed on, as the connections themselves told: in every cell of the variant, with the connections of all its trials.</p>
+      <div class="scroll">
+        <table class="negotiated">
+          <thead>
+            <tr>
+              {["Variant", "Protocol", "ALPN", "TLS", "Cipher suite", "Key exchange"].map((title) => <th scope="col" key={title}>{title}</th>)}
+              <th scope="col" class="number">Full</th>
+              <th scope="col" class="number">Resumed</th>
+            </tr>
+          </thead>
+          <tbody>{cells.map((same) => <AgreedRows key={`${same[0]!.variant} ${same[0]!.connection}`} cells={same} />)}</tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+function AgreedRows({ cells }: { cells: Cell[] }) {
+  const cell = cells[0]!;
+  const all = cells.map(({ connections }) => connections.negotiated);
+  const name = <th scope="row">{cell.variant} <small>{modeBeside(cell)}</small></th>;
+  if (all.every(({ recorded }) => !recorded)) {
+    return <tr>{name}<td colSpan={7} class="faint">not recorded: the run is older</td></tr>;
+  }
+  const protocol = [...new Set(all.map((one) => one.protocol).filter(Boolean))].join(", ") || "–";
+  const kinds = [...Map.groupBy(all.flatMap(({ sessions }) => sessions), ({ version, cipher, group, alpn }) => `${version} ${cipher} ${group} ${alpn}`).values()];
+  if (kinds.length === 0) {
+    return <tr>{name}<td>{protocol}</td><td>–</td><td colSpan={5}>cleartext</td></tr>;
+  }
+  return (
+    <>
+      {kinds.map((kind) => {
+        const session = kind[0]!;
+        const sum = (count: (of: typeof session) => number) => plain(kind.reduce((total, of) => total + count(of), 0));
+        return (
+          <tr key={`${session.version} ${session.cipher} ${session.group} ${session.alpn}`}>
+            {name}
+            <td>{protocol}</td>
+            <td>{session.alpn || "–"}</td>
+            <td>{session.version}</td>
+            <td>{session.cipher}</td>
+            <td>{session.group || "–"}</td>
+            <td class="number">{sum(({ full }) => full)}</td>
+            <td class="number">{sum(({ resumed }) => resumed)}</td>
+          </tr>
+        );
+      })}
+    </>
   );
 }
 

@@ -3,6 +3,7 @@
 
 import type { Run } from "../data";
 import { plain, sizes } from "../format";
+import { Manifest } from "./manifest";
 
 export function Failures({ run }: { run: Run }) {
   const rows = run.cells.flatMap((cell) => cell.survival.failures.map((failure) => ({ cell, failure })));
@@ -53,37 +54,7 @@ export function Setup({ run }: { run: Run }) {
   return (
     <section id="setup">
       <h2>Set-up</h2>
-      {settings.length > 0 && (
-        <>
-          <p class="note">Every setting that is not its library's default, and why.</p>
-          <div class="scroll tall">
-            <table>
-              <thead>
-                <tr>
-                  <th scope="col">Stack</th>
-                  <th scope="col">Side</th>
-                  <th scope="col">Setting</th>
-                  <th scope="col">Value</th>
-                  <th scope="col">Default</th>
-                  <th scope="col">Why</th>
-                </tr>
-              </thead>
-              <tbody>
-                {settings.map((setting) => (
-                  <tr key={`${setting.stack} ${setting.side} ${setting.name} ${setting.value}`}>
-                    <th scope="row" title={setting.variants.join("\n")}>{setting.stack}</th>
-                    <td>{setting.side}</td>
-                    <td><code>{setting.name}</code></td>
-                    <td>{setting.value}</td>
-                    <td>{setting.default}</td>
-                    <td class="prose">{setting.why}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
-        </>
-      )}
+      {settings.length > 0 && <Manifest run={run} />}
       {limits.length > 0 && (
         <>
           <p class="note">The machine's limits, each where a trial came nearest to it.</p>

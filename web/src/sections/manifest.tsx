@@ -1,0 +1,68 @@
+// The fairness manifest: what every variant sets that is not its library's
+// default, side by side, so that two variants can be seen to run on equal terms.
+
+import type { Run, Setting } from "../data";
+import { distinct } from "../data";
+
+/** One setting of one end, and what each variant has for it. */
+interface Row {
+  side: string;
+  name: string;
+  settings: Setting[];
+}
+
+export function Manifest({ run }: { run: Run }) {
+  const variants = distinct(run.cells.map(({ variant }) => variant));
+  const stackOf = new Map(run.cells.map(({ variant, stack }) => [variant, stack]));
+  const rows = rowsOf(run.settings);
+  const silent = variants.filter((variant) => !run.settings.some((setting) => setting.variants.includes(variant)));
+  return (
+    <>
+      <h3>Fairness manifest</h3>
+      <p class="note">
+        Every setting that is not its library's default, as the running ends told it: a column a variant, a row a setting of an end, with its reason. · is the library's own default, where other variants of the stack set something else; nothing, that the stack does not set it at all. ≠ marks a row in which variants that have the setting differ.
+        {silent.length > 0 && ` Not recorded: ${silent.join(", ")}.`}
+      </p>
+      <div class="scroll tall">
+        <table class="manifest">
+          <thead>
+            <tr>
+              <th scope="col">Setting</th>
+              <th scope="col">Default</th>
+              {variants.map((variant) => <th scope="col" key={variant}>{variant}</th>)}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((row) => {
+              const values = variants.map((variant) => valueOf(row, variant, stackOf.get(variant)!));
+              const differs = new Set(values.filter((value) => value !== "")).size > 1;
+              return (
+                <tr key={`${row.side} ${row.name}`} class={differs ? "unlike" : ""}>
+                  <th scope="row">
+                    {differs && <b class="mark" title="variants differ">≠</b>} <code>{row.name}</code>
+                    <small class="why">{row.side}: {distinct(row.settings.map(({ why }) => why)).join("; ")}</small>
+                  </th>
+                  <td>{distinct(row.settings.map((setting) => setting.default)).join(", ")}</td>
+                  {values.map((value, i) => <td key={variants[i]}>{silent.includes(variants[i]!) ? "?" : value}</td>)}
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+/** A setting that both ends of one stack have, and one end of another, is two rows. */
+function rowsOf(settings: Setting[]): Row[] {
+  const rows = Map.groupBy(settings, ({ side, name }) => `${side} ${name}`).values();
+  return [...rows].map((same) => ({ side: same[0]!.side, name: same[0]!.name, settings: same }));
+}
+
+/** What a variant sets, with commas where its cells differ; a dot for the default of a setting that its stack knows. */
+function valueOf(row: Row, variant: string, stack: string): string {
+  const known = row.settings.filter((setting) => setting.stack === stack);
+  const values = distinct(known.filter(({ variants }) => variants.includes(variant)).map(({ value }) => value));
+  return values.join(", ") || (known.length > 0 ? "·" : "");
+}
