@@ -115,17 +115,6 @@ func Resume(dir string) (*Run, error) {
 // Done tells whether a trial has a record.
 func (r *Run) Done(trial int) bool { return r.done[trial] }
 
-// Remaining is the part of the plan that has no record, in order.
-func (r *Run) Remaining() []PlannedTrial {
-	var remaining []PlannedTrial
-	for _, planned := range r.Manifest.Order {
-		if !r.done[planned.Trial] {
-			remaining = append(remaining, planned)
-		}
-	}
-	return remaining
-}
-
 // SamplesFile names the file for a trial's samples, relative to the directory.
 // Whoever writes it makes its folder.
 func (r *Run) SamplesFile(trial int) string {

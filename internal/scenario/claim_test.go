@@ -60,7 +60,7 @@ func TestYardsticksAreMeasuredWhereTheyAreWanted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	count := func(s *Scenario) int { return len(s.Expand()) }
+	count := func(s *Scenario) int { return len(s.cells()) }
 	with := s.With(func(v Variant) bool { return v.Stack == "rest" })
 	without := s.With(func(Variant) bool { return false })
 	if count(s) != 4 || count(without) != 4 || count(with) != 5 {

@@ -3,6 +3,7 @@ package scenario
 import (
 	"encoding"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -55,7 +56,8 @@ func decodeStruct(node ast.Node, into reflect.Value) *problem {
 			for name := range fields {
 				names = append(names, name)
 			}
-			return problemf(entry.Key, "unknown key %q%s", key, didYouMean(key, names))
+			slices.Sort(names)
+			return problemf(entry.Key, "unknown key %q; %s", key, Suggest(key, names))
 		}
 		if entry.Value == nil || entry.Value.Type() == ast.NullType {
 			return problemf(entry.Key, "%s has no value: give it one, or leave the key out", key)

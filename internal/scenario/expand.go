@@ -37,16 +37,7 @@ type Planned struct {
 	Repeat int
 }
 
-// Expand lists every cell once, in the order of the file: part by part, and in
-// a part by size, then clients, then stack.
-func (s *Scenario) Expand() []Cell {
-	var cells []Cell
-	for _, p := range s.Parts {
-		cells = append(cells, p.cells()...)
-	}
-	return cells
-}
-
+// cells lists every cell once, by size, then clients, then stack.
 func (p Part) cells() []Cell {
 	cells := make([]Cell, 0, len(p.Sizes)*len(p.Clients)*len(p.Stacks))
 	for _, size := range p.Sizes {

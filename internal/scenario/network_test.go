@@ -22,7 +22,7 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("%s: %v", line, err)
 			continue
 		}
-		for _, c := range s.Expand() {
+		for _, c := range s.cells() {
 			if c.Network != want {
 				t.Errorf("%s: cell %s has %+v", line, c.Key(), c.Network)
 			}
@@ -47,7 +47,7 @@ func TestATotalOfRequestsIsOfAllClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cells := s.Expand()
+	cells := s.cells()
 	if got, want := s.Samples(), int64(5000*len(cells)); got != want {
 		t.Errorf("%d requests in %d cells, want %d", got, len(cells), want)
 	}

@@ -69,18 +69,3 @@ func start(node ast.Node) (line, column int) {
 	}
 	return token.Position.Line, token.Position.Column
 }
-
-// didYouMean is `: did you mean "…"?` where one of the known words is near, and
-// otherwise nothing.
-func didYouMean(word string, known []string) string {
-	best, nearest := "", len(word)/3+2
-	for _, k := range known {
-		if d := distance(word, k); d < nearest {
-			best, nearest = k, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(": did you mean %q?", best)
-}

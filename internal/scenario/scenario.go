@@ -232,8 +232,7 @@ func (s *Scenario) Only(parts ...string) (*Scenario, error) {
 	}
 	for _, wanted := range parts {
 		if !slices.Contains(names, wanted) {
-			return nil, fmt.Errorf("scenario %s has no part %q%s; it has %s",
-				s.Name, wanted, didYouMean(wanted, names), strings.Join(names, ", "))
+			return nil, fmt.Errorf("scenario %s has no part %q; %s", s.Name, wanted, Suggest(wanted, names))
 		}
 	}
 	only := *s

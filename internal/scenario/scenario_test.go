@@ -21,7 +21,7 @@ var words = Vocabulary{
 	CheckVariant: func(v Variant) error {
 		stacks := []string{"tcp", "rest", "grpc"}
 		if !slices.Contains(stacks, v.Stack) {
-			return fmt.Errorf("no stack %q%s", v.Stack, didYouMean(v.Stack, stacks))
+			return fmt.Errorf("no stack %q; %s", v.Stack, Suggest(v.Stack, stacks))
 		}
 		for _, o := range v.Options {
 			if o.Key != "inflight" && o.Key != "buffers" {
@@ -53,6 +53,15 @@ var words = Vocabulary{
 	},
 }
 
+// cells lists every cell once.
+func (s *Scenario) cells() []Cell {
+	var cells []Cell
+	for _, p := range s.Parts {
+		cells = append(cells, p.cells()...)
+	}
+	return cells
+}
+
 func parseStudy(t testing.TB, name string) *Scenario {
 	t.Helper()
 	data, err := fs.ReadFile(studies.FS, name)
@@ -71,13 +80,13 @@ func TestKernelStudyMatrixIsThePublishedOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cells := len(matrix.Expand()); cells != 75 {
+	if cells := len(matrix.cells()); cells != 75 {
 		t.Errorf("%d cells, want 75", cells)
 	}
 	if samples := matrix.Samples(); samples != 9_915_000 {
 		t.Errorf("%d samples, want 9,915,000", samples)
 	}
-	for _, c := range matrix.Expand() {
+	for _, c := range matrix.cells() {
 		if !c.Samples {
 			t.Fatalf("%s does not keep its samples", c.Key())
 		}
@@ -149,7 +158,7 @@ func TestOnly(t *testing.T) {
 func TestKeys(t *testing.T) {
 	s := parseStudy(t, "kernel-study.yaml")
 	seen := map[string]bool{}
-	for _, c := range s.Expand() {
+	for _, c := range s.cells() {
 		if seen[c.Key()] {
 			t.Errorf("key %s is not unique", c.Key())
 		}
@@ -319,7 +328,7 @@ parts:
 		t.Fatal(err)
 	}
 	var keys []string
-	for _, c := range s.Expand() {
+	for _, c := range s.cells() {
 		keys = append(keys, c.Key())
 	}
 	want := []string{"a/tcp/echo/64B-4KiB/c=1", "a/tcp/echo/64B/c=1", "b/tcp/users:op=get-user,work=0s/0B/c=1"}
@@ -344,10 +353,10 @@ func TestErrorsNameThePlaceAndTheCure(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ from, to, at, says string }{
-		{"    sizes", "    size", "7:5", `unknown key "size": did you mean "sizes"?`},
-		{"parts:", "pars:", "5:1", `unknown key "pars": did you mean "parts"?`},
+		{"    sizes", "    size", "7:5", `unknown key "size"; did you mean sizes?`},
+		{"parts:", "pars:", "5:1", `unknown key "pars"; did you mean parts?`},
 		{"defaults:", "clients:", "3:1", `unknown key "clients"`},
-		{"[tcp, grpc]", "[tcp, gprc]", "4:17", `no stack "gprc": did you mean "grpc"?`},
+		{"[tcp, grpc]", "[tcp, gprc]", "4:17", `no stack "gprc"; did you mean grpc?`},
 		{"[tcp, grpc]", "[tcp, tcp]", "4:17", "listed twice"},
 		{"[tcp, grpc]", "[tcp:nagle=on]", "4:12", `no option "nagle"`},
 		{"[tcp, grpc]", "[tcp:buffers=pooled,inflight=50]", "4:31", "into quotes"},

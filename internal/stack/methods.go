@@ -68,8 +68,5 @@ func (m *Methods) Err() error { return errors.Join(m.faults...) }
 // Find returns the method of that full name, or nil.
 func (m *Methods) Find(fullName string) *Method { return m.byName[fullName] }
 
-// FindBytes is Find for a name still in a receive buffer. It does not allocate.
-func (m *Methods) FindBytes(fullName []byte) *Method { return m.byName[string(fullName)] }
-
 // All returns the methods in the order of their registration.
 func (m *Methods) All() []*Method { return m.order }

@@ -1,3 +1,3 @@
-package chanpool_test
+package fastgrpc_test
 
 import _ "wirelab.dev/internal/stats"

@@ -1,4 +1,0 @@
-// Package chanpool is public, yet imports internal.
-package chanpool
-
-import _ "wirelab.dev/internal/clock"
