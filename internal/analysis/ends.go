@@ -12,6 +12,7 @@ import (
 type End struct {
 	Share      *Figure `json:"cpu_share" csv:"cpu_share" label:"Share of CPU" interval:"-"`  // of the CPU time of both ends
 	Busy       *Figure `json:"busy" csv:"busy_share" label:"Busy" unit:"share" interval:"-"` // share of the CPUs it was given
+	Collector  *Figure `json:"gc_share" csv:"gc_share" label:"Collector" interval:"-"`       // of its own CPU time, that its garbage collector took
 	Cores      *Figure `json:"-"`                                                            // of them in use: CPU time by time
 	RSS        *Figure `json:"rss_bytes" csv:"rss_bytes" label:"Memory" interval:"-"`        // at the window's end
 	Peak       *Figure `json:"peak_bytes" csv:"peak_bytes" label:"At its peak"`              // the most in the window
@@ -31,6 +32,7 @@ func endOf(trials []trial, of, other func(trial) record.Process) End {
 	return End{
 		Share:      known(trials, func(t trial) (float64, bool) { return cpuShare(of(t), other(t)) }),
 		Busy:       known(trials, func(t trial) (float64, bool) { return pointed(of(t).Busy) }),
+		Collector:  known(trials, func(t trial) (float64, bool) { return collectorShare(of(t)) }),
 		Cores:      known(trials, func(t trial) (float64, bool) { return coresInUse(t, of(t)) }),
 		RSS:        count(func(p record.Process) *int64 { return p.RSSBytes }),
 		Peak:       count(func(p record.Process) *int64 { return p.PeakBytes }),
@@ -61,6 +63,17 @@ func coresInUse(t trial, p record.Process) (float64, bool) {
 		return 0, false
 	}
 	return float64(ns) / float64(t.WindowNS), true
+}
+
+// collectorShare is by what the runtime estimates at the end of each collection,
+// which may have begun before the window. A process without goroutines is not
+// Go's, and has another collector or none.
+func collectorShare(p record.Process) (float64, bool) {
+	ns, ok := p.CPUNS()
+	if !ok || ns == 0 || p.GCCPUNS == nil || p.Goroutines == nil {
+		return 0, false
+	}
+	return min(1, float64(*p.GCCPUNS)/float64(ns)), true
 }
 
 func cpuShare(one, other record.Process) (float64, bool) {

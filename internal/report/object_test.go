@@ -106,7 +106,8 @@ func TestSchema(t *testing.T) {
 	checkGolden(t, schemaFile, append(data, '\n'))
 }
 
-// Every name in the object is explained.
+// Every name in the object is explained, in the manual or by its comment, which the
+// schema has.
 func TestManualNamesEveryField(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/json.md")
 	if err != nil {
@@ -116,12 +117,14 @@ func TestManualNamesEveryField(t *testing.T) {
 	schema := reflectSchema(t, &Object{}, forPrograms)
 	for _, of := range append(slices.Collect(maps.Values(schema.Definitions)), schema) {
 		for property := of.Properties.Oldest(); property != nil; property = property.Next() {
-			names = append(names, property.Key)
+			if property.Value.Description == "" {
+				names = append(names, property.Key)
+			}
 		}
 	}
 	for _, name := range names {
 		if !bytes.Contains(manual, []byte("`"+name+"`")) {
-			t.Errorf("docs/json.md does not explain `%s`", name)
+			t.Errorf("docs/json.md does not explain `%s`, and its field has no comment", name)
 		}
 	}
 }

@@ -26,6 +26,7 @@ export const figures = [
   { path: "connections.handshake_us.p99", label: "P99", unit: "us" },
   { path: "client.cpu_share", label: "Share of CPU", unit: "share" },
   { path: "client.busy", label: "Busy", unit: "share" },
+  { path: "client.gc_share", label: "Collector", unit: "share" },
   { path: "client.rss_bytes", label: "Memory", unit: "bytes" },
   { path: "client.peak_bytes", label: "At its peak", unit: "bytes" },
   { path: "client.own_bytes", label: "Its own", unit: "bytes" },
@@ -35,6 +36,7 @@ export const figures = [
   { path: "client.goroutines", label: "Goroutines", unit: "" },
   { path: "server.cpu_share", label: "Share of CPU", unit: "share" },
   { path: "server.busy", label: "Busy", unit: "share" },
+  { path: "server.gc_share", label: "Collector", unit: "share" },
   { path: "server.rss_bytes", label: "Memory", unit: "bytes" },
   { path: "server.peak_bytes", label: "At its peak", unit: "bytes" },
   { path: "server.own_bytes", label: "Its own", unit: "bytes" },
@@ -311,6 +313,7 @@ export interface Effect {
 export interface End {
   cpu_share: number | null; // of the CPU time of both ends
   busy: number | null; // share of the CPUs it was given
+  gc_share: number | null; // of its own CPU time, that its garbage collector took
   rss_bytes: number | null; // at the window's end
   peak_bytes: number | null; // the most in the window
   own_bytes: number | null; // the most without the pages of files, which all that run the program share
