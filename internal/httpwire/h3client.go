@@ -17,13 +17,14 @@ import (
 
 // h3Client carries requests over QUIC connections that live as the plan says.
 type h3Client struct {
-	plan   ClientPlan
-	tls    *tls.Config
-	config *quic.Config
-	remote *net.UDPAddr
-	socket *udpSocket
-	quic   *quic.Transport
-	http   *http3.Transport // makes http3.ClientConns; it never dials
+	plan     ClientPlan
+	observer QUICObserver
+	tls      *tls.Config
+	config   *quic.Config
+	remote   *net.UDPAddr
+	socket   *udpSocket
+	quic     *quic.Transport
+	http     *http3.Transport // makes http3.ClientConns; it never dials
 
 	slots []h3Slot // Kept
 	turn  atomic.Uint64
@@ -61,6 +62,10 @@ func newH3Client(ctx context.Context, plan ClientPlan) (carrier, error) {
 		open:     map[*h3Conn]struct{}{},
 	}
 	watch(c.config, plan.Dialer)
+	c.observer = unobserved{}
+	if observer, is := plan.Dialer.(QUICObserver); is {
+		c.observer = observer
+	}
 	c.tls.NextProtos = HTTP3.Protocols()
 	c.socket.refused = c.refuse
 	c.quic = &quic.Transport{Conn: c.socket, ConnectionIDLength: connectionIDBytes}
@@ -194,3 +199,11 @@ func (c *h3Client) Traffic() QUICTraffic {
 	}
 	return sums.total([]*udpSocket{c.socket})
 }
+
+// unobserved stands in for a Dialer that need not know of QUIC's connections.
+type unobserved struct{}
+
+func (unobserved) Opened() (closed func()) { return func() {} }
+func (unobserved) Failed()                 {}
+func (unobserved) HandshakeFailed()        {}
+func (unobserved) Handshake(Handshake)     {}

@@ -23,7 +23,7 @@ type h3Conn struct {
 // adopt makes the client responsible for a connection, and counts it.
 func (c *h3Client) adopt(conn *quic.Conn) *h3Conn {
 	opened := &h3Conn{quic: conn, gone: make(chan struct{})}
-	closed := c.plan.Dialer.Opened()
+	closed := c.observer.Opened()
 	c.mu.Lock()
 	c.open[opened] = struct{}{}
 	c.workers.Add(1) // an attempt holds it above zero

@@ -43,7 +43,7 @@ func (c *h3Client) dial(ctx context.Context) (*h3Conn, error) {
 	took := time.Since(begin)
 	opened := c.adopt(conn)
 	opened.http = c.http.NewClientConn(conn)
-	c.plan.Dialer.Handshake(Handshake{Took: took, State: conn.ConnectionState().TLS})
+	c.observer.Handshake(Handshake{Took: took, State: conn.ConnectionState().TLS})
 	c.plan.Dialer.Spoke("h3")
 	return opened, nil
 }
@@ -110,10 +110,10 @@ func (c *h3Client) account(err error) {
 	var transport *quic.TransportError
 	var version *quic.VersionNegotiationError
 	if errors.As(err, &transport) || errors.As(err, &version) {
-		c.plan.Dialer.HandshakeFailed()
+		c.observer.HandshakeFailed()
 		return
 	}
-	c.plan.Dialer.Failed()
+	c.observer.Failed()
 }
 
 // attempt is the context of a connection on its way.

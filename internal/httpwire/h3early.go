@@ -91,13 +91,13 @@ func (c *h3Client) dialEarly(ctx context.Context) (*h3Conn, error) {
 		select {
 		case <-conn.HandshakeComplete():
 			took, state := time.Since(begin), conn.ConnectionState()
-			c.plan.Dialer.Handshake(Handshake{Took: took, State: state.TLS, Early: state.Used0RTT, EarlyRefused: !state.Used0RTT})
+			c.observer.Handshake(Handshake{Took: took, State: state.TLS, Early: state.Used0RTT, EarlyRefused: !state.Used0RTT})
 			c.plan.Dialer.Spoke("h3")
 			close(opened.shaken)
 		case <-conn.Context().Done():
-			c.plan.Dialer.HandshakeFailed()
+			c.observer.HandshakeFailed()
 		case <-ctx.Done():
-			c.plan.Dialer.HandshakeFailed()
+			c.observer.HandshakeFailed()
 			opened.close()
 		}
 	}()

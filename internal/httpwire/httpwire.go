@@ -69,20 +69,25 @@ const (
 	Early
 )
 
-// Dialer opens connections, counts them and takes their times.
+// Dialer opens TCP connections, counts them and takes their times.
 type Dialer interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
-	DialTLS(ctx context.Context, address string, config *tls.Config) (*tls.Conn, error)
-	// ShakeHands is DialTLS on a connection that DialContext has opened.
+	// ShakeHands makes a connection that DialContext has opened one of TLS.
+	// Where it fails the connection is closed.
 	ShakeHands(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn, error)
-	// For connections that are not made by those above: see stack.Dialer.
-	Opened() (closed func())
-	Failed()
-	HandshakeFailed()
-	Handshake(h Handshake)
 	// Spoke says which protocol a connection's peer has answered in: h1, h2, h3.
 	Spoke(protocol string)
+	// FirstByte takes the time of a request on a connection of its own.
 	FirstByte(took time.Duration)
+}
+
+// QUICObserver is an optional ability of a Dialer: it is told of QUIC's
+// connections, which HTTP/3 opens itself.
+type QUICObserver interface {
+	Opened() (closed func())
+	Failed()          // to open: nobody answered
+	HandshakeFailed() // somebody did, and then it failed
+	Handshake(h Handshake)
 }
 
 // Handshake is one of TLS or QUIC that was done.

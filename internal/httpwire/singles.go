@@ -23,9 +23,9 @@ type singles struct {
 }
 
 func newSingles(ctx context.Context, plan ClientPlan) (*singles, error) {
-	var sessions *sessionCache
+	var sessions *SessionCache
 	if plan.Lifecycle == Resumed {
-		sessions = &sessionCache{filled: make(chan struct{})}
+		sessions = NewSessionCache()
 		plan.TLS.ClientSessionCache = sessions
 	}
 	s := &singles{plan: plan, transport: plan.newTransport(), open: map[*http.ClientConn]struct{}{}}
@@ -40,7 +40,7 @@ func newSingles(ctx context.Context, plan ClientPlan) (*singles, error) {
 // try sees whether there is a server, and gets the session that is to be
 // resumed. A ticket comes behind the handshake (RFC 8446, section 4.6.1), so
 // that the connection is read from until it is there.
-func (s *singles) try(ctx context.Context, sessions *sessionCache) error {
+func (s *singles) try(ctx context.Context, sessions *SessionCache) error {
 	response, err := s.plan.ping(ctx, s)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (s *singles) try(ctx context.Context, sessions *sessionCache) error {
 		return nil
 	}
 	select {
-	case <-sessions.filled:
+	case <-sessions.Filled():
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("the server sent no ticket for a TLS session: %w", ctx.Err())

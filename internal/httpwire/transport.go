@@ -39,7 +39,11 @@ func (v Version) only(secure bool) *http.Protocols {
 }
 
 func (p ClientPlan) dialTLS(ctx context.Context, _, address string) (net.Conn, error) {
-	conn, err := p.Dialer.DialTLS(ctx, address, p.TLS)
+	raw, err := p.Dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := p.Dialer.ShakeHands(ctx, raw, p.TLS)
 	if err != nil {
 		return nil, err
 	}

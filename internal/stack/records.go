@@ -42,7 +42,10 @@ func (d *Dialer) Frames() *httpwire.Frames {
 	return &d.Records.frames
 }
 
-var _ httpwire.FrameWatcher = (*Dialer)(nil)
+var (
+	_ httpwire.FrameWatcher = (*Dialer)(nil)
+	_ httpwire.QUICObserver = (*Dialer)(nil)
+)
 
 // Counts returns what was counted so far.
 func (r *Records) Counts() RecordCounts {

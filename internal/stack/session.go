@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"sync"
+
+	"wirelab.dev/internal/httpwire"
 )
 
 // Prime gives the configuration a session to resume: it makes a connection to
@@ -14,7 +16,7 @@ import (
 func Prime(ctx context.Context, dialer *Dialer, address string, config *tls.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	sessions := &sessions{ClientSessionCache: tls.NewLRUClientSessionCache(1), come: make(chan struct{})}
+	sessions := httpwire.NewSessionCache()
 	config.ClientSessionCache = sessions
 	conn, err := dialer.DialTLS(ctx, address, config)
 	if err != nil {
@@ -30,10 +32,10 @@ func Prime(ctx context.Context, dialer *Dialer, address string, config *tls.Conf
 		ended <- err
 	})
 	select {
-	case <-sessions.come:
+	case <-sessions.Filled():
 		return nil
 	case err := <-ended:
-		if sessions.any() {
+		if _, has := sessions.Get(""); has {
 			return nil
 		}
 		return errors.Join(errNoSession, err)
@@ -43,26 +45,3 @@ func Prime(ctx context.Context, dialer *Dialer, address string, config *tls.Conf
 }
 
 var errNoSession = errors.New("the server gave no TLS session to resume")
-
-// sessions tells when there is the first.
-type sessions struct {
-	tls.ClientSessionCache
-	first sync.Once
-	come  chan struct{}
-}
-
-func (s *sessions) Put(key string, session *tls.ClientSessionState) {
-	s.ClientSessionCache.Put(key, session)
-	if session != nil { // nil takes one away
-		s.first.Do(func() { close(s.come) })
-	}
-}
-
-func (s *sessions) any() bool {
-	select {
-	case <-s.come:
-		return true
-	default:
-		return false
-	}
-}
