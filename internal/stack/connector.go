@@ -64,6 +64,47 @@ func (c *Connector) Open(ctx context.Context) (net.Conn, error) {
 	return conn, nil
 }
 
+// Ahead opens a connection before a library asks for one: here the caller's context
+// bounds it, and its error arrives whole.
+func (c *Connector) Ahead(ctx context.Context) (*AheadConn, error) {
+	conn, err := c.Open(ctx)
+	if err != nil {
+		return nil, c.Fail(ctx, err)
+	}
+	return &AheadConn{connector: c, conn: conn}, nil
+}
+
+// AheadConn is what Ahead has opened.
+type AheadConn struct {
+	connector *Connector
+
+	mu   sync.Mutex
+	conn net.Conn // nil once the library has it
+}
+
+// Dial gives the library that connection; when it has lost that one, a new one.
+func (a *AheadConn) Dial(ctx context.Context) (net.Conn, error) {
+	if conn := a.take(); conn != nil {
+		return conn, nil
+	}
+	return a.connector.Open(ctx)
+}
+
+// Close closes the connection where the library never asked for it.
+func (a *AheadConn) Close() {
+	if conn := a.take(); conn != nil {
+		_ = conn.Close()
+	}
+}
+
+func (a *AheadConn) take() net.Conn {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	conn := a.conn
+	a.conn = nil
+	return conn
+}
+
 // Fail makes a call's error of what a connection met.
 func (c *Connector) Fail(ctx context.Context, err error) error {
 	return FailContext(ctx, fmt.Errorf("%s client of %s: %w", c.name, c.Target.Address, err))

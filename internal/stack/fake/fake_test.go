@@ -16,11 +16,18 @@ import (
 	"wirelab.dev/internal/clock"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/stack/stacktest"
 	"wirelab.dev/internal/stack/stacktest/testpb"
 	"wirelab.dev/internal/workload"
 	"wirelab.dev/internal/workload/echo"
 	"wirelab.dev/internal/workload/echo/echopb"
 )
+
+var _ = stacktest.Skips{
+	{Stack: "fake", Suite: "Run", Reason: "it has no wire, and answers only with the request itself"},
+	{Stack: "fake", Suite: "RunSecurity", Reason: "it has no TLS"},
+	{Stack: "fake", Suite: "RunLeaks", Reason: "it cannot answer the suite's calls, whose response is of another type than their request"},
+}
 
 func variant(t testing.TB, text string) scenario.Variant {
 	t.Helper()

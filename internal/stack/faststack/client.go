@@ -23,13 +23,18 @@ type clientEnd struct {
 // fastgrpc.Client has one to an address, as a grpc.ClientConn has. The library would
 // go on trying; the first failure is enough here.
 func (e *clientEnd) open(ctx context.Context, clock *stack.FirstByte) (stack.Client, error) {
+	ahead, err := e.Ahead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer ahead.Close()
 	handshake := insecure.NewCredentials()
 	if e.TLS() {
 		handshake = stack.ClientCredentials()
 	}
 	options := append(e.clientTuning().Options(),
 		fastgrpc.WithTransportCredentials(handshake),
-		fastgrpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return e.Open(ctx) }),
+		fastgrpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return ahead.Dial(ctx) }),
 	)
 	if clock != nil {
 		options = append(options, fastgrpc.WithStatsHandler(clock))

@@ -40,11 +40,32 @@ func TestSuite(t *testing.T) {
 		{"fastgrpc:ends=server,tls=on", stack.Fresh},
 	} {
 		t.Run(fmt.Sprintf("%s/%d", c.variant, c.lifecycle), func(t *testing.T) {
-			v, err := scenario.ParseVariant(c.variant)
-			if err != nil {
-				t.Fatal(err)
-			}
-			stacktest.Run(t, stacktest.Subject{Stack: fast, Variant: v, Lifecycle: c.lifecycle, Garbage: frames})
+			stacktest.Run(t, stacktest.Subject{Stack: fast, Variant: parse(t, c.variant), Lifecycle: c.lifecycle, Garbage: frames})
 		})
 	}
+}
+
+func TestSecurity(t *testing.T) {
+	for _, variant := range []string{"fastgrpc:tls=on", "fastgrpc:tls=on,cert=rsa,group=x25519,handshakes=2", "fastgrpc:ends=client,tls=on", "fastgrpc:ends=server,tls=on"} {
+		t.Run(variant, func(t *testing.T) {
+			stacktest.RunSecurity(t, stacktest.Subject{Stack: fast, Variant: parse(t, variant)})
+		})
+	}
+}
+
+func TestLeaks(t *testing.T) {
+	for _, variant := range []string{"fastgrpc", "fastgrpc:tls=on", "fastgrpc:tls=on,handshakes=2"} {
+		t.Run(variant, func(t *testing.T) {
+			stacktest.RunLeaks(t, stacktest.Subject{Stack: fast, Variant: parse(t, variant), Idle: "wirelab.dev/fastgrpc.(*workers).run"})
+		})
+	}
+}
+
+func parse(t *testing.T, text string) scenario.Variant {
+	t.Helper()
+	v, err := scenario.ParseVariant(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
 }

@@ -23,10 +23,10 @@ import (
 // what its connection met last: grpc-go leaves of that a text.
 type conn struct {
 	*grpc.ClientConn
-	end *clientEnd
+	end   *clientEnd
+	ahead *stack.AheadConn
 
 	mu     sync.Mutex
-	first  net.Conn // made already; nil once grpc-go has it
 	reason error
 }
 
@@ -62,14 +62,13 @@ func (f firstByte) HandleRPC(ctx context.Context, what stats.RPCStats) {
 }
 
 // connect opens a connection and hands it to a grpc.ClientConn made with
-// options. It is opened here, and not by grpc-go, because here the caller's
-// context bounds it and its error arrives whole.
+// options.
 func (e *clientEnd) connect(ctx context.Context, target string, options ...grpc.DialOption) (*conn, error) {
-	first, err := e.Open(ctx)
+	ahead, err := e.Ahead(ctx)
 	if err != nil {
-		return nil, e.Fail(ctx, err)
+		return nil, err
 	}
-	c := &conn{end: e, first: first}
+	c := &conn{end: e, ahead: ahead}
 	credentials := insecure.NewCredentials()
 	if e.TLS() {
 		credentials = stack.ClientCredentials()
@@ -79,7 +78,8 @@ func (e *clientEnd) connect(ctx context.Context, target string, options ...grpc.
 		grpc.WithContextDialer(c.dial),
 	)...)
 	if err != nil {
-		return nil, errors.Join(e.Fail(ctx, err), first.Close())
+		ahead.Close()
+		return nil, e.Fail(ctx, err)
 	}
 	if err := c.await(ctx); err != nil {
 		_ = c.Close() // err says what there is to say
@@ -88,22 +88,14 @@ func (e *clientEnd) connect(ctx context.Context, target string, options ...grpc.
 	return c, nil
 }
 
-// dial gives grpc-go the connection that there is; when it has lost that one, a
-// new one.
+// dial watches the connections that grpc-go asks for.
 func (c *conn) dial(ctx context.Context, _ string) (net.Conn, error) {
-	c.mu.Lock()
-	first := c.first
-	c.first = nil
-	c.mu.Unlock()
-	if first != nil {
-		return &watched{Conn: first, conn: c}, nil
-	}
-	again, err := c.end.Open(ctx)
+	opened, err := c.ahead.Dial(ctx)
 	if err != nil {
 		c.met(err)
 		return nil, err
 	}
-	return &watched{Conn: again, conn: c}, nil
+	return &watched{Conn: opened, conn: c}, nil
 }
 
 // met keeps what the connection met.
@@ -183,13 +175,7 @@ func (c *conn) explain(err error) error {
 
 // Close closes the connection too that grpc-go never asked for.
 func (c *conn) Close() error {
-	c.mu.Lock()
-	first := c.first
-	c.first = nil
-	c.mu.Unlock()
-	if first != nil {
-		_ = first.Close()
-	}
+	c.ahead.Close()
 	return c.ClientConn.Close()
 }
 

@@ -59,3 +59,19 @@ func TestSuite(t *testing.T) {
 		})
 	}
 }
+
+func TestSecurity(t *testing.T) {
+	for _, variant := range []string{"rest-json:tls=on", "rest-json:tls=on,handshakes=2", "rest-json:http=2,tls=on"} {
+		t.Run(variant, func(t *testing.T) {
+			stacktest.RunSecurity(t, stacktest.Subject{Stack: Stack{}, Variant: parse(t, variant)})
+		})
+	}
+}
+
+func TestLeaks(t *testing.T) {
+	for _, variant := range []string{"rest-json", "rest-json:tls=on", "rest-json:http=2"} {
+		t.Run(variant, func(t *testing.T) {
+			stacktest.RunLeaks(t, stacktest.Subject{Stack: Stack{}, Variant: parse(t, variant)})
+		})
+	}
+}

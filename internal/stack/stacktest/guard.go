@@ -82,3 +82,21 @@ func goroutines(label string) census {
 	}
 	return c
 }
+
+// without leaves out the goroutines in which a function runs; no function, none.
+func (c census) without(function string) census {
+	if function == "" {
+		return c
+	}
+	var rest census
+	for _, block := range c.stacks {
+		if strings.Contains(block, function+"+") {
+			continue
+		}
+		number, _, _ := strings.Cut(block, " ")
+		n, _ := strconv.Atoi(number) // goroutines has read it
+		rest.count += n
+		rest.stacks = append(rest.stacks, block)
+	}
+	return rest
+}

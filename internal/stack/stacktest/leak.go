@@ -28,10 +28,17 @@ func checkLeaks(t testing.TB, s Subject) {
 	const calls, atOnce = 50, 5
 	r := start(t, s)
 	useAndClose(r, atOnce, atOnce) // what is made once and kept, by the runtime and by libraries
-	goroutinesBefore := steady(func() int { return goroutines(s.label).count })
+	count := func() int { return goroutines(s.label).without(s.Idle).count }
+	goroutinesBefore := steady(count)
 	descriptorsBefore := steady(func() int { return descriptors(t) })
 	useAndClose(r, calls, atOnce)
-	expectAtMost(t, "goroutines", goroutinesBefore, func() int { return goroutines(s.label).count })
+	expectAtMost(t, "goroutines", goroutinesBefore, count)
+	if s.Idle != "" { // a bound on what is kept: a leak would be one a call
+		all := goroutines(s.label)
+		if idle := all.count - all.without(s.Idle).count; idle > calls/2 {
+			t.Errorf("%d goroutines of %s are kept after %d calls, %d at once", idle, s.Idle, calls, atOnce)
+		}
+	}
 	expectAtMost(t, "file descriptors", descriptorsBefore, func() int { return descriptors(t) })
 	if t.Failed() {
 		t.Logf("the goroutines:\n%s", strings.Join(goroutines(s.label).stacks, "\n\n"))

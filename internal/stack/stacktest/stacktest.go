@@ -36,6 +36,10 @@ type Subject struct {
 	// Datagrams says that the wire is on UDP.
 	Datagrams bool
 
+	// Idle is the function of the goroutines that a server keeps for its next
+	// burst of calls, where it has such a pool. The leak suite bounds them apart.
+	Idle string
+
 	label string // marks the goroutines of one check
 }
 
