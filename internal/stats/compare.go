@@ -2,11 +2,7 @@ package stats
 
 import (
 	"cmp"
-	"fmt"
-	"math"
 	"slices"
-
-	"golang.org/x/perf/benchmath"
 )
 
 // Verdict is what a comparison of A with B comes to. Whether higher is better
@@ -35,41 +31,13 @@ type Comparison struct {
 	// Ratio is A divided by B.
 	Ratio Interval `json:"ratio"`
 	// P is the probability of a ratio this far from 1 if there is no difference.
-	P float64 `json:"p"`
-	// RankP is the same by the Mann-Whitney U test, which assumes nothing of the
-	// noise. It stands beside the verdict and does not enter it: with three
-	// trials a side it cannot fall below 0.1, however great the difference.
-	RankP   float64 `json:"rank_p"`
+	P       float64 `json:"p"`
 	Verdict Verdict `json:"verdict"`
 }
 
-// Compare judges the trials of A against those of B by their ratio.
-//
-// Equivalent: the interval of the ratio lies within the margin on both sides of
-// 1. Higher or Lower: the ratio differs from 1 at the confidence, and the
-// estimate by more than the margin. Undecided: neither. With 2 % noise, a margin
-// of 2 % and 95 % confidence, A against A is called different in less
-// than 4 % of comparisons, and a difference of 10 % is found in 82 % of those of
-// 3 trials and in more than 99 % of those of 5.
-//
-// See [RatioInterval] for what is assumed.
-func Compare(a, b []float64, rule Rule) (Comparison, error) {
-	if rule.Margin < 0 || math.IsNaN(rule.Margin) {
-		return Comparison{}, fmt.Errorf("stats: comparison: %w: a margin of %v", ErrUnusable, rule.Margin)
-	}
-	difference, err := logDifference(a, b, rule.Confidence)
-	if err != nil {
-		return Comparison{}, fmt.Errorf("stats: comparison: %w", err)
-	}
-	c := Comparison{
-		Ratio: difference.ratio(rule.Confidence),
-		P:     difference.probability(),
-		RankP: RankSum(a, b),
-	}
-	c.Verdict = c.judge(rule)
-	return c, nil
-}
-
+// judge gives the verdict. Equivalent: the interval of the ratio lies within the
+// margin on both sides of 1. Higher or Lower: the ratio differs from 1 at the
+// confidence, and the estimate by more than the margin. Undecided: neither.
 func (c Comparison) judge(rule Rule) Verdict {
 	least, most := 1/(1+rule.Margin), 1+rule.Margin
 	different := c.P < 1-rule.Confidence
@@ -99,17 +67,6 @@ func CorrectFamily(comparisons []Comparison, rule Rule) []Comparison {
 		corrected[i].Verdict = corrected[i].judge(rule)
 	}
 	return corrected
-}
-
-// RankSum returns the probability of ranks as unequal as those of A and B where
-// both are draws from one distribution: the two-sided Mann-Whitney U test, as
-// benchstat does it. It assumes independent trials and nothing of their noise.
-func RankSum(a, b []float64) (p float64) {
-	thresholds := benchmath.DefaultThresholds
-	// NewSample sorts in place.
-	sampleA := benchmath.NewSample(slices.Clone(a), &thresholds)
-	sampleB := benchmath.NewSample(slices.Clone(b), &thresholds)
-	return benchmath.AssumeNothing.Compare(sampleA, sampleB).P
 }
 
 // Holm corrects the probabilities of a family of tests (Holm 1979): a corrected

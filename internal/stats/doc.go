@@ -9,12 +9,10 @@
 //
 // What serves which question:
 //
-//   - within a trial: [MSER5] finds where warm-up ends, [QuantileInterval] and
-//     [QuantileRanks] bound a quantile;
-//   - over the trials of a cell: [MeanInterval] bounds a mean, [Bootstrap] any
-//     other figure;
-//   - between two cells: [RatioInterval] and [RankSum], put together by
-//     [Compare]; over a whole matrix of them [CorrectFamily] applies [Holm];
+//   - within a trial: [MSER5] finds where warm-up ends;
+//   - over the trials of a cell: [MeanInterval] bounds a mean;
+//   - between two cells: [RatioInterval]; over a whole matrix of them
+//     [CorrectFamily] applies [Holm] and gives the verdicts;
 //   - along a curve: [FindKnee], and between two [FindCrossovers].
 //
 // Intervals of few trials were chosen by simulated coverage, 3,000 experiments
@@ -30,9 +28,7 @@
 //	normal, 1 in 10 is 20 % up   5       57       57      70       76
 //
 // No bootstrap of the mean of three trials can leave their range, which misses
-// the truth one time in four; so means and ratios use Student's t, and
-// [Bootstrap], for figures that have no such formula, widens its percentiles.
-// The last row is why trials with neighbours at work are to be flagged: no
+// the truth one time in four; so means and ratios use Student's t. The last row is why trials with neighbours at work are to be flagged: no
 // interval over a handful of trials survives rare outliers.
 //
 // The package knows nothing of cells, records or stacks.

@@ -5,13 +5,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"gonum.org/v1/gonum/stat"
 )
 
 // These trials, and what scipy 1.17 says of them, run through all tests of
-// intervals and comparisons here: `ttest_rel` and `ttest_ind` of the logarithms,
-// `ttest_1samp`, `mannwhitneyu(method="exact")`.
+// intervals here: `ttest_rel` and `ttest_ind` of the logarithms, `ttest_1samp`.
 var (
 	trialsA = []float64{10.3, 11.2, 9.8, 10.9, 10.4}
 	trialsB = []float64{9.1, 9.6, 9.9, 8.7, 9.3}
@@ -51,9 +48,6 @@ func TestIntervalsAreRefused(t *testing.T) {
 		}
 		if _, err := RatioInterval(test.values, []float64{1, 2, 3}, test.confidence); !errors.Is(err, test.want) {
 			t.Errorf("%s: ratio: %v, want %v", name, err, test.want)
-		}
-		if _, err := Bootstrap(test.values, Median, Resampling{Confidence: test.confidence}); !errors.Is(err, test.want) {
-			t.Errorf("%s: bootstrap: %v, want %v", name, err, test.want)
 		}
 	}
 	if _, err := RatioInterval([]float64{1, 2, 0}, []float64{1, 2, 3}, 0.95); !errors.Is(err, ErrUnusable) {
@@ -117,38 +111,6 @@ func TestCoverage(t *testing.T) {
 }
 
 func share(count, of int) float64 { return float64(count) / float64(of) }
-
-func TestBootstrap(t *testing.T) {
-	how := Resampling{Seed: 1, Confidence: 0.95}
-	values := []float64{4, 1, 3, 5, 2, 9, 7, 8, 6, 10}
-	first, err := Bootstrap(values, Median, how)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := Bootstrap(values, Median, how)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if first != again {
-		t.Errorf("one seed gave %v and %v", first, again)
-	}
-	if first.Estimate != 5.5 || first.Low < 1 || first.Low >= 4 || first.High <= 7 || first.High > 10 {
-		t.Errorf("median of 1 to 10 is %v", first)
-	}
-	// The mean has a formula to hold the bootstrap against.
-	mean := func(values []float64) float64 { return stat.Mean(values, nil) }
-	drawn, err := Bootstrap(values, mean, how)
-	if err != nil {
-		t.Fatal(err)
-	}
-	formula, err := MeanInterval(values, how.Confidence)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if width := (drawn.High - drawn.Low) / (formula.High - formula.Low); width < 0.9 || width > 1.1 {
-		t.Errorf("bootstrap of the mean %v is %.2f times as wide as Student's %v", drawn, width, formula)
-	}
-}
 
 func TestMedian(t *testing.T) {
 	for _, test := range []struct {

@@ -88,15 +88,3 @@ func (d estimatedDifference) ratio(confidence float64) Interval {
 		Confidence: confidence,
 	}
 }
-
-// probability returns that of a difference at least this great where there is
-// none.
-func (d estimatedDifference) probability() float64 {
-	if d.standardError == 0 {
-		if d.mean == 0 {
-			return 1
-		}
-		return 0
-	}
-	return 2 * student(d.degreesOfFreedom).CDF(-math.Abs(d.mean)/d.standardError)
-}
