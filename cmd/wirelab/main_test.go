@@ -65,6 +65,7 @@ func scripts(t *testing.T, folder string) testscript.Params {
 			return err == nil, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"fields":  checkFields,
 			"measure": measure,
 			"records": countRecords,
 			"schema":  checkSchema,

@@ -69,7 +69,8 @@ func fixtureLifecycle(t *testing.T) *Run {
 			fixtureContrast(reconnects[0], reconnects[3], "group", [2]string{"x25519mlkem768", "x25519"}, clients))
 	}
 	summary.Settings = []analysis.Setting{
-		{Stack: "h3", Variants: []string{"h3:conn=new", "h3:conn=resumed", "h3:conn=0rtt"}, Setting: tuning.Setting{Side: "server", Name: "InitialPacketSize", Value: "1350", Default: "1280", Why: "the loopback carries it, and there is no path discovery in a short connection"}},
+		{Stack: "h3", Variants: []string{"h3:conn=new", "h3:conn=resumed", "h3:conn=0rtt"}, Setting: tuning.Setting{Side: "server", Name: "quic.Config.MaxIncomingStreams", Value: "10000", Default: "100", Why: "one shared connection carries a whole trial's requests"}},
+		{Stack: "h3", Variants: []string{"h3:conn=resumed", "h3:conn=0rtt"}, Setting: tuning.Setting{Side: "client", Name: "tls.Config.ClientSessionCache", Value: "one session, had before the first call", Default: "none", Why: "the connection mode resumes"}},
 		{Stack: "h1", Variants: []string{"h1:conn=new,tls=on"}, Setting: tuning.Setting{Side: "client", Name: "SO_LINGER", Value: "0", Default: "unset", Why: "the client keeps no TIME_WAIT, of which it would run out of ports"}},
 	}
 	summary.Machine = []analysis.MachineLimit{
@@ -127,6 +128,12 @@ func (r reconnect) cell(clients int) analysis.Cell {
 		c.Connections.Early = 15000
 	}
 	c.Traffic = &analysis.Traffic{Transport: "tcp", Sent: analysis.Direction{Bytes: fixtureFigure(1900)}, Received: analysis.Direction{Bytes: fixtureFigure(2300)}}
+	if c.Connections.Secure {
+		c.Connections.Negotiated = analysis.Negotiated{Recorded: true, Protocol: stack, Sessions: []analysis.Session{{
+			Version: "TLS 1.3", Cipher: "TLS_AES_128_GCM_SHA256", Group: "X25519MLKEM768", ALPN: stack,
+			Full: c.Connections.Full, Resumed: c.Connections.Resumed,
+		}}}
+	}
 	if r.udp {
 		perCall, packets, rtt := fixtureFigure(3.1), fixtureFigure(5.2), fixtureFigure(180)
 		c.Traffic = &analysis.Traffic{
