@@ -46,7 +46,7 @@ func TestAFolderAndALineAreEnough(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"operation,stack,protocol,requests", "hello,toy,TOY/1,50", "bye,toy:pace=lazy,TOY/1,50", "hello,tcp,TCP,50"} {
+	for _, want := range []string{"operation,stack,protocol,requests", "hello,toy,TCP,50", "bye,toy:pace=lazy,TCP,50", "hello,tcp,TCP,50"} {
 		wantSays(t, "the study's table", string(table), want)
 	}
 

@@ -59,7 +59,8 @@ type Info struct {
 	// Connection is the connection mode of the stack as it is commonly
 	// written, and as the published studies ran it.
 	Connection scenario.Connection
-	// Protocol is what is under the calls, as in "HTTP/2". See ProtocolChooser.
+	// Protocol is what is under the calls, as in "HTTP/2", for records older than
+	// what connections negotiated. See ProtocolChooser. A new stack has none.
 	Protocol string
 	// QUIC says that the wire is on QUIC, which has a connection in every
 	// Lifecycle. A wire on TCP can resume where it has TLS.
