@@ -8,15 +8,15 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// aliasField is the length from which a bytes field is aliased: below it the copy
-// that package proto makes is cheaper than reflection.
-const aliasField = 1 << 10
+// minAliasedField is the length from which a bytes field is aliased. For shorter ones,
+// the copy that package proto makes costs less than reflection.
+const minAliasedField = 1 << 10
 
-// unmarshalAliased reads m so that its long bytes fields point into data, for which
-// package proto has no option. It sets those fields by reflection, also in nested
-// messages, and leaves the runs of other fields between them to package proto.
+// unmarshalAliased unmarshals data into m, with long bytes fields pointing into data.
+// Package proto has no option for that, so it sets those fields by reflection, also in
+// nested messages, and passes the other fields to package proto.
 func unmarshalAliased(data []byte, m proto.Message) error {
-	if len(data) < aliasField {
+	if len(data) < minAliasedField {
 		return proto.Unmarshal(data, m)
 	}
 	proto.Reset(m)
@@ -26,17 +26,17 @@ func unmarshalAliased(data []byte, m proto.Message) error {
 	return proto.CheckInitialized(m)
 }
 
-var errTooDeep = errors.New("messages lie too deep within one another")
+var errTooDeep = errors.New("message is nested too deeply")
 
-// mergeAliased reads at most depth messages within one another, as package proto does:
-// a short one with very many would else take a stack of any size.
+// mergeAliased limits the nesting to depth, as package proto does. Without the limit,
+// a short but deeply nested message could use a stack of any size.
 func mergeAliased(data []byte, m protoreflect.Message, depth int) error {
 	if depth <= 0 {
 		return errTooDeep
 	}
 	options := proto.UnmarshalOptions{Merge: true, AllowPartial: true, RecursionLimit: depth}
 	fields := m.Descriptor().Fields()
-	others := 0 // data[others:at] is a run of fields for package proto
+	others := 0 // data[others:at] holds fields for package proto
 	for at := 0; at < len(data); {
 		number, kind, n := protowire.ConsumeTag(data[at:])
 		if n < 0 {
@@ -48,7 +48,7 @@ func mergeAliased(data []byte, m protoreflect.Message, depth int) error {
 		}
 		begin := at
 		at += n + size
-		if size < aliasField || kind != protowire.BytesType {
+		if size < minAliasedField || kind != protowire.BytesType {
 			continue
 		}
 		field := fields.ByNumber(number)

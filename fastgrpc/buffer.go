@@ -5,28 +5,27 @@ import (
 	"sync/atomic"
 )
 
-// buffer is pooled memory with a count of its users. Messages under way and the
-// chunks that a connection reads into are buffers.
+// buffer is pooled, reference-counted memory. It holds a message being sent or
+// assembled, or a chunk that a connection reads into.
 type buffer struct {
 	data  []byte
-	class int8 // index into bufferSizes, or -1: left to the garbage collector
-	plain int  // the length of an encoded message before it was compressed
+	class int8 // index into bufferSizes; -1 is not pooled
+	plain int  // the length of an encoded message before compression
 	refs  atomic.Int32
-	audit *atomic.Int64 // what counts the buffer while it is in use, or nil
-	// pins, where set, counts the buffers of this kind that are in use.
-	pins *atomic.Int32
+	audit *atomic.Int64 // counts buffers in use, for tests; or nil
+	pins  *atomic.Int32 // counts the connection's retained chunks; or nil
 }
 
-// bufferSizes leave room above a power of two for the prefix and field tags of a
-// message whose content is one.
+// bufferSizes leave 128 bytes above each power of two for the prefix and field tags of
+// a message with that much content.
 var bufferSizes = [...]int{512, 4<<10 + 128, 16<<10 + 128, 32<<10 + 128, 64<<10 + 128, 256<<10 + 128, 512<<10 + 128, 1<<20 + 128, 4<<20 + 128}
 
 var bufferPools [len(bufferSizes)]sync.Pool
 
-// buffersOut counts buffers got and not yet released, when a test asks for it.
+// buffersOut counts the buffers in use, if a test sets it.
 var buffersOut atomic.Pointer[atomic.Int64]
 
-// newBuffer returns a buffer of length n, held once.
+// newBuffer returns a buffer of length n with one reference.
 func newBuffer(n int) *buffer {
 	audit := buffersOut.Load()
 	if audit != nil {
@@ -49,13 +48,13 @@ func newBuffer(n int) *buffer {
 	return b
 }
 
-// retain adds a user.
+// retain adds a reference.
 func (b *buffer) retain() { b.refs.Add(1) }
 
-// shared reports whether anyone but the caller uses the buffer.
-func (b *buffer) shared() bool { return b.refs.Load() > 1 }
+// isShared reports whether the buffer has more than one reference.
+func (b *buffer) isShared() bool { return b.refs.Load() > 1 }
 
-// Release drops a user; the last one's release puts the memory back.
+// Release drops a reference; dropping the last one returns the memory to its pool.
 func (b *buffer) Release() {
 	switch n := b.refs.Add(-1); {
 	case n > 0:
@@ -76,8 +75,8 @@ func (b *buffer) Release() {
 	}
 }
 
-// adopt replaces the buffer's memory by data, which an append may have moved.
-func (b *buffer) adopt(data []byte) {
+// setData sets the buffer's memory to data, which an append may have reallocated.
+func (b *buffer) setData(data []byte) {
 	if cap(data) != cap(b.data) {
 		b.class = -1
 	}

@@ -14,16 +14,16 @@ import (
 	"wirelab.dev/fastgrpc/internal/h2"
 )
 
-// call is one call on a client, guarded by its connection's lock until it has
-// ended; then it is its caller's alone.
+// call is one call on a client. Its connection's lock guards it until it has ended;
+// afterwards only its caller uses it.
 type call struct {
 	h2        h2.Stream
 	conn      *clientConn
 	streaming bool
 	deadline  time.Time     // zero if there is none
-	signal    chan struct{} // the end of a unary call; anything new on a stream
-	drained   chan struct{} // what was sent is on its way; streams only
-	headers   chan struct{} // closed with the response's header; streams only
+	signal    chan struct{} // unary: the call ended; stream: a message or the end came
+	drained   chan struct{} // all sent data is in the connection's output; streams only
+	headers   chan struct{} // closed when the response's header has come; streams only
 
 	received   encoding.Compressor
 	assembler  assembler
@@ -31,19 +31,19 @@ type call struct {
 	first      [1]message
 	heldCredit int
 
-	keepFields bool // somebody wants the metadata
-	gotHeader  bool
-	header     []hpack.HeaderField
-	trailer    []hpack.HeaderField
+	wantMetadata bool // keep the response's metadata
+	gotHeader    bool
+	header       []hpack.HeaderField
+	trailer      []hpack.HeaderField
 
 	ended       bool
 	status      *status.Status // nil is OK
-	cause       error          // what the connection met, where that ended the call
-	unprocessed bool           // the server promises that it did nothing
+	cause       error          // the connection's error, if that ended the call
+	unprocessed bool           // the server did not process the call, so it may be retried
 }
 
-// newUnaryCall takes a call from the client's pool: a pool of its own, because calls
-// hold channels, which must not leave a test's bubble (testing/synctest).
+// newUnaryCall takes a call from the client's pool. Each client has its own pool because
+// calls hold channels, which must not leave a testing/synctest bubble.
 func (c *Client) newUnaryCall(info *callInfo) *call {
 	u, _ := c.calls.Get().(*call)
 	if u == nil {
@@ -52,12 +52,12 @@ func (c *Client) newUnaryCall(info *callInfo) *call {
 	}
 	u.assembler.limit = info.maxReceive
 	u.queue = u.first[:0]
-	u.keepFields = info.header != nil || info.trailer != nil || info.observer != nil
+	u.wantMetadata = info.header != nil || info.trailer != nil || info.observer != nil
 	return u
 }
 
-// recycle puts a call back whose end its caller has been signalled, or that never
-// began.
+// recycle returns a call to the pool. The call has ended and its caller knows, or it
+// was never opened.
 func (c *Client) recycle(u *call) {
 	u.drop()
 	signal := u.signal
@@ -66,7 +66,7 @@ func (c *Client) recycle(u *call) {
 	c.calls.Put(u)
 }
 
-// err is what the call ended with.
+// err returns the error that the call ended with.
 func (c *call) err() error { return withCause(c.status, c.cause) }
 
 func (c *call) drop() {
@@ -91,17 +91,17 @@ func (c *call) finish(st *status.Status) {
 	c.conn.counters.ended(code)
 	c.conn.h2.Release(&c.h2)
 	if !c.streaming {
-		// Its caller will use the call again as soon as it knows; the state machine
-		// is not done with it yet.
+		// The caller recycles the call as soon as it is signalled, but the state
+		// machine still uses it: callsEnded signals later.
 		c.conn.ended = append(c.conn.ended, c)
 		return
 	}
 	wakeOne(c.signal)
 	wakeOne(c.drained)
-	c.openHeader()
+	c.signalHeader()
 }
 
-func (c *call) openHeader() {
+func (c *call) signalHeader() {
 	select {
 	case <-c.headers:
 	default:
@@ -109,7 +109,7 @@ func (c *call) openHeader() {
 	}
 }
 
-// fail ends the call from this side and cancels it on the server, with the lock held.
+// fail ends the call with st and cancels it on the server, with the lock held.
 func (c *call) fail(st *status.Status) {
 	if c.ended {
 		return
@@ -118,7 +118,7 @@ func (c *call) fail(st *status.Status) {
 	c.finish(st)
 }
 
-// responseHead is what a block of response fields says.
+// responseHead holds the header fields of a response that this package interprets.
 type responseHead struct {
 	httpStatus, contentType, encoding string
 	code, message, details            string
@@ -141,45 +141,45 @@ func (h *responseHead) add(f hpack.HeaderField) {
 	}
 }
 
-// readResponse returns what a block says. The result may be the memo of the block's
-// remembered run, so it must not be changed.
-func readResponse(block *h2.Block) *responseHead {
-	known := &noResponse
+// readResponseHead returns the known fields of a block. The caller must not change
+// the result: it may be the copy kept with the block's cached fields.
+func readResponseHead(block *h2.Block) *responseHead {
+	fixed := &emptyHead
 	if block.Fixed != nil {
-		known = readFixedResponse(block.Fixed)
+		fixed = readFixedHead(block.Fixed)
 	}
 	if len(block.Rest) == 0 {
-		return known
+		return fixed
 	}
-	head := *known
+	head := *fixed
 	for _, f := range block.Rest {
 		head.add(f)
 	}
 	return &head
 }
 
-// noResponse is what a block says that has no remembered run, before it is read.
-var noResponse responseHead
+// emptyHead saves an allocation for blocks without cached fields.
+var emptyHead responseHead
 
-func readFixedResponse(set *h2.FieldSet) *responseHead {
-	if known, ok := set.Memo.(*responseHead); ok {
-		return known
+func readFixedHead(set *h2.FieldSet) *responseHead {
+	if head, ok := set.Memo.(*responseHead); ok {
+		return head
 	}
-	known := new(responseHead)
+	head := new(responseHead)
 	for _, f := range set.Fields {
-		known.add(f)
+		head.add(f)
 	}
-	set.Memo = known
-	return known
+	set.Memo = head
+	return head
 }
 
-// onHeaders takes the header of the response, its trailers, or both in one.
+// onHeaders handles the response's header, its trailers, or both in one block.
 func (c *call) onHeaders(block *h2.Block, end bool) {
 	if block.TooLarge() {
 		c.fail(status.New(codes.Internal, "fastgrpc: response header list too large"))
 		return
 	}
-	head := readResponse(block)
+	head := readResponseHead(block)
 	if !c.gotHeader {
 		if st := c.checkHeader(head, end); st != nil {
 			c.fail(st)
@@ -187,19 +187,19 @@ func (c *call) onHeaders(block *h2.Block, end bool) {
 		}
 		c.gotHeader = true
 		if !end {
-			c.header = c.kept(block)
+			c.header = c.copyFields(block)
 			if c.streaming {
-				c.openHeader()
+				c.signalHeader()
 			}
 		}
 	}
 	if end {
-		c.trailer = c.kept(block)
+		c.trailer = c.copyFields(block)
 		c.end(head)
 	}
 }
 
-// checkHeader returns what a response that is not gRPC means, or nil.
+// checkHeader returns the status of a response that is not gRPC, or nil.
 func (c *call) checkHeader(head *responseHead, end bool) *status.Status {
 	if head.httpStatus != "200" && head.code == "" {
 		code := codeOfHTTP(head.httpStatus)
@@ -209,7 +209,7 @@ func (c *call) checkHeader(head *responseHead, end bool) *status.Status {
 		return status.Newf(codes.Unknown, "fastgrpc: response with content-type %q", head.contentType)
 	}
 	if name := head.encoding; name != "" && name != encoding.Identity {
-		// Not knowing it matters only if a message is compressed.
+		// An unknown name is an error only if a message is compressed.
 		c.received = encoding.GetCompressor(name)
 	}
 	return nil
@@ -220,7 +220,8 @@ func httpStatusText(s string) string {
 	return http.StatusText(n)
 }
 
-// codeOfHTTP is gRPC's mapping of statuses that proxies and other servers send.
+// codeOfHTTP maps the HTTP statuses of proxies and other servers as gRPC specifies
+// (grpc/doc/http-grpc-status-mapping.md).
 func codeOfHTTP(s string) codes.Code {
 	switch s {
 	case "400":
@@ -237,8 +238,8 @@ func codeOfHTTP(s string) codes.Code {
 	return codes.Unknown
 }
 
-// codeOfReset is gRPC's mapping of RST_STREAM codes. A server cancels a call whose
-// deadline has passed, and may be heard before the caller's own timer is.
+// codeOfReset maps RST_STREAM codes as gRPC specifies. When a deadline passes, the
+// server's CANCEL may arrive before the caller's own timer fires.
 func codeOfReset(code h2.ErrCode, deadline time.Time) codes.Code {
 	switch code {
 	case h2.CodeRefusedStream:
@@ -256,10 +257,10 @@ func codeOfReset(code h2.ErrCode, deadline time.Time) codes.Code {
 	return codes.Internal
 }
 
-// end reads the status from trailers.
+// end finishes the call with the status in its trailers.
 func (c *call) end(head *responseHead) {
 	switch {
-	case head.code == "0" && c.assembler.have > 0:
+	case head.code == "0" && c.assembler.prefixRead > 0:
 		c.finish(status.New(codes.Internal, "fastgrpc: response ended within a message"))
 	case head.code == "0":
 		c.finish(nil)
@@ -270,9 +271,9 @@ func (c *call) end(head *responseHead) {
 	}
 }
 
-// kept copies the fields that metadata is made of, where somebody wants it.
-func (c *call) kept(block *h2.Block) []hpack.HeaderField {
-	if !c.keepFields {
+// copyFields returns a copy of the block's fields, or nil if nobody wants metadata.
+func (c *call) copyFields(block *h2.Block) []hpack.HeaderField {
+	if !c.wantMetadata {
 		return nil
 	}
 	var fields []hpack.HeaderField
@@ -285,13 +286,13 @@ func (c *call) kept(block *h2.Block) []hpack.HeaderField {
 func toMetadata(fields []hpack.HeaderField) metadata.MD {
 	md := make(metadata.MD, len(fields))
 	for _, f := range fields {
-		// A value that is no base64 is left out: the call does not depend on it.
+		// Skip invalid base64: the call does not depend on it.
 		_ = addField(md, f)
 	}
 	return md
 }
 
-// onData cuts content into messages.
+// onData splits content into messages.
 func (c *call) onData(data []byte, end bool) {
 	conn := c.conn
 	chunk := conn.retainable()
@@ -304,7 +305,7 @@ func (c *call) onData(data []byte, end bool) {
 			conn.h2.Consume(&c.h2, m.credit)
 			c.fail(status.Convert(err))
 		case !done && (!c.streaming || len(c.queue) == 0):
-			// Nothing is unread, so the message under way may grow to its limit.
+			// No complete message is waiting, so let the partial one grow to its limit.
 			conn.h2.Consume(&c.h2, m.credit)
 		case !done:
 			c.heldCredit += m.credit

@@ -1,8 +1,6 @@
 package fastgrpc
 
 import (
-	"fmt"
-
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -12,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// callInfo is what the options of one call say.
+// callInfo holds the call options of one call.
 type callInfo struct {
 	maxReceive, maxSend int
 	waitForReady        bool
@@ -28,19 +26,16 @@ type callInfo struct {
 	observer            *observer
 }
 
-// readOptions fills in a zero callInfo from options of grpc-go's own types. Other
-// types are the program's, meant for its interceptors.
+// readOptions applies the client's default options and then opts to a zero callInfo. It
+// ignores options that are not grpc-go's: those are for the program's interceptors.
 func (i *callInfo) readOptions(c *Client, opts []grpc.CallOption) error {
 	i.maxReceive, i.maxSend = c.opts.maxReceive, c.opts.maxSend
 	i.codec, i.creds = c.codec, c.opts.perRPC
-	for _, o := range c.opts.callOptions {
-		if err := i.apply(o); err != nil {
-			return err
-		}
-	}
-	for _, o := range opts {
-		if err := i.apply(o); err != nil {
-			return err
+	for _, list := range [][]grpc.CallOption{c.opts.callOptions, opts} {
+		for _, o := range list {
+			if err := i.apply(o); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -91,7 +86,7 @@ func (i *callInfo) setCodec(c codec) {
 func (i *callInfo) setSubtype(subtype string) error {
 	i.subtype = subtype
 	if i.codec = codecFor(subtype); i.codec == nil {
-		return status.Errorf(codes.Internal, "fastgrpc: no codec is registered for content-subtype %s", subtype)
+		return status.Errorf(codes.Internal, "fastgrpc: no codec is registered for content-subtype %q: use encoding.RegisterCodecV2", subtype)
 	}
 	return nil
 }
@@ -102,7 +97,7 @@ func (i *callInfo) setCompressor(name string) error {
 		return nil
 	}
 	if i.compressor = encoding.GetCompressor(name); i.compressor == nil {
-		return status.Error(codes.Internal, fmt.Sprintf("fastgrpc: compressor %q is not registered", name))
+		return status.Errorf(codes.Internal, "fastgrpc: compressor %q is not registered: import its package, for gzip google.golang.org/grpc/encoding/gzip", name)
 	}
 	return nil
 }

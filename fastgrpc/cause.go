@@ -2,14 +2,14 @@ package fastgrpc
 
 import "google.golang.org/grpc/status"
 
-// causedError is a call's failure with what its connection met still within reach
-// of errors.Is and errors.As: a status alone is a code and a text.
+// causedError is a status error that wraps the connection's error, so that errors.Is
+// and errors.As find it. A status alone keeps only a code and a text.
 type causedError struct {
 	status *status.Status
 	cause  error
 }
 
-// withCause is the error of a status; cause may be nil.
+// withCause returns st as an error that wraps cause, which may be nil.
 func withCause(st *status.Status, cause error) error {
 	if st == nil || cause == nil {
 		return st.Err()
@@ -17,11 +17,11 @@ func withCause(st *status.Status, cause error) error {
 	return &causedError{st, cause}
 }
 
-// Error is the status as grpc-go prints one.
+// Error returns the status in grpc-go's format.
 func (e *causedError) Error() string { return e.status.Err().Error() }
 
-// Unwrap is the cause.
+// Unwrap returns the connection's error.
 func (e *causedError) Unwrap() error { return e.cause }
 
-// GRPCStatus is what package status looks for.
+// GRPCStatus lets status.FromError find the status.
 func (e *causedError) GRPCStatus() *status.Status { return e.status }

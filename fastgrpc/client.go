@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,11 +20,11 @@ import (
 	"wirelab.dev/fastgrpc/internal/h2"
 )
 
-// userAgent is what servers see. Peers that know grpc-go's form parse ours alike.
+// userAgent has grpc-go's form, so that servers which parse it accept this one too.
 const userAgent = "grpc-go-fastgrpc/1.0"
 
-// Client makes calls to one target over as many connections as its balancing
-// policy wants. Its methods may be called concurrently.
+// Client makes calls to one target. Its balancing policy decides how many connections
+// it uses. Its methods may be called concurrently.
 type Client struct {
 	opts      clientOptions
 	target    string
@@ -33,8 +34,8 @@ type Client struct {
 	unary     grpc.UnaryInvoker // the interceptors, or nil
 	stream    grpc.Streamer
 
-	runs     atomic.Pointer[map[string]*h2.FixedFields]
-	runsLock sync.Mutex
+	fixed    atomic.Pointer[map[string]*h2.FixedFields]
+	fixedMu  sync.Mutex
 	pick     atomic.Pointer[picker]
 	pool     pool
 	calls    sync.Pool    // of *call, the unary ones
@@ -45,7 +46,7 @@ var _ grpc.ClientConnInterface = (*Client)(nil)
 
 // NewClient returns a client for target, a URI such as "dns:///host:port",
 // "passthrough:///host:port", "unix:/path" or plain "host:port", which is resolved
-// by DNS. It connects when the first call wants it.
+// by DNS. It connects on the first call.
 func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	c := &Client{opts: defaultClientOptions(), target: target, scheme: "http"}
 	for _, o := range opts {
@@ -54,7 +55,7 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	c.opts.finish()
 	switch {
 	case c.opts.creds == nil:
-		return nil, errors.New("fastgrpc: NewClient without transport credentials: use WithTransportCredentials, for cleartext with credentials/insecure")
+		return nil, errors.New("fastgrpc: NewClient without transport credentials: use WithTransportCredentials; for cleartext pass insecure.NewCredentials()")
 	case c.opts.policy != PickFirst && c.opts.policy != RoundRobin:
 		return nil, fmt.Errorf("fastgrpc: balancing policy %q: %w", c.opts.policy, ErrUnsupported)
 	}
@@ -63,7 +64,7 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	}
 	for _, creds := range c.opts.perRPC {
 		if creds.RequireTransportSecurity() && c.scheme != "https" {
-			return nil, errors.New("fastgrpc: per-call credentials require transport security")
+			return nil, errors.New("fastgrpc: WithPerRPCCredentials: these credentials require TLS, but the transport credentials are insecure")
 		}
 	}
 	if c.codec = c.opts.codecFor(""); c.codec == nil {
@@ -75,8 +76,8 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	if c.opts.keepalive.Timeout == 0 {
 		c.opts.keepalive.Timeout = defaultPingTimeout
 	}
-	c.pingTime.Store(int64(max(c.opts.keepalive.Time, leastClientPing)))
-	c.runs.Store(&map[string]*h2.FixedFields{})
+	c.pingTime.Store(int64(max(c.opts.keepalive.Time, minClientPing)))
+	c.fixed.Store(&map[string]*h2.FixedFields{})
 	if in := c.opts.unaryInterceptors; len(in) > 0 {
 		c.unary = chainUnaryClient(in, func(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, opts ...grpc.CallOption) error {
 			return c.invokeWith(ctx, method, req, reply, opts)
@@ -91,10 +92,10 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	return c, nil
 }
 
-// ErrUnsupported is wrapped by errors about features that the package leaves out.
+// ErrUnsupported is wrapped by errors about features that this package lacks.
 var ErrUnsupported = errors.New("not supported by fastgrpc")
 
-// Target is what NewClient was given.
+// Target returns the target that NewClient was given.
 func (c *Client) Target() string { return c.target }
 
 // Close ends all connections and calls.
@@ -102,18 +103,18 @@ func (c *Client) Close() error { return c.pool.close() }
 
 func (c *Client) keepaliveTime() time.Duration { return time.Duration(c.pingTime.Load()) }
 
-// slowKeepalive follows a server's complaint about pings.
-func (c *Client) slowKeepalive() {
+// doublePingInterval reacts to a server's GOAWAY "too_many_pings".
+func (c *Client) doublePingInterval() {
 	if t := c.pingTime.Load(); t < int64(forever)/2 {
 		c.pingTime.CompareAndSwap(t, 2*t)
 	}
 }
 
-// maxTransparentRetries bounds how often a call is made again because a server
-// promised that it did nothing for it.
+// maxTransparentRetries bounds how often a call is retried because the server said that
+// it did not process it.
 const maxTransparentRetries = 5
 
-// Invoke makes a unary call, as generated code does.
+// Invoke makes a unary call. Generated code calls it.
 func (c *Client) Invoke(ctx context.Context, method string, req, reply any, opts ...grpc.CallOption) error {
 	if c.unary != nil {
 		return c.unary(ctx, method, req, reply, nil, opts...)
@@ -146,31 +147,31 @@ func (c *Client) invoke(ctx context.Context, method string, req, reply any, info
 	}
 	in := invocation{method: method, req: req, reply: reply, info: info, fields: fields}
 	for retries := 0; ; retries++ {
-		again, err := c.attempt(ctx, &in)
-		if !again || retries == maxTransparentRetries {
+		retry, err := c.attempt(ctx, &in)
+		if !retry || retries == maxTransparentRetries {
 			return err
 		}
 	}
 }
 
-// invocation is a unary call as every attempt at it sees it.
+// invocation is what all attempts of a unary call share.
 type invocation struct {
 	method     string
 	req, reply any
 	info       *callInfo
-	fields     []hpack.HeaderField // of the request, the call's own
+	fields     []hpack.HeaderField // of this call's request, see callFields
 }
 
-// attempt makes a unary call on one connection. again means that the server did
-// nothing for it.
-func (c *Client) attempt(ctx context.Context, in *invocation) (again bool, err error) {
+// attempt makes a unary call on one connection. retry reports that the server did not
+// process it.
+func (c *Client) attempt(ctx context.Context, in *invocation) (retry bool, err error) {
 	info := in.info
 	b, err := encodeMessage(info.codec, info.compressor, in.req, info.maxSend)
 	if err != nil {
 		return false, err
 	}
 	u := c.newUnaryCall(info)
-	cc, err := c.openOnAny(ctx, u, in.method, info, in.fields)
+	cc, err := c.openStream(ctx, u, in.method, info, in.fields)
 	if err != nil {
 		b.Release()
 		c.recycle(u)
@@ -178,7 +179,7 @@ func (c *Client) attempt(ctx context.Context, in *invocation) (again bool, err e
 	}
 	size := b.sizes()
 	cc.h2.SendData(&u.h2, h2.Payload{Data: b.data, Owner: b}, true)
-	cc.send()
+	cc.flushBatch()
 	cc.mu.Unlock()
 	if info.observer != nil {
 		info.observer.sent(cc, in.fields, in.req, size)
@@ -193,11 +194,11 @@ func (c *Client) attempt(ctx context.Context, in *invocation) (again bool, err e
 			<-u.signal
 		}
 	}
-	return u.unprocessed && ctx.Err() == nil, c.conclude(u, in.reply, info)
+	return u.unprocessed && ctx.Err() == nil, c.readReply(u, in.reply, info)
 }
 
-// conclude reads the answer of a unary call that has ended.
-func (c *Client) conclude(u *call, reply any, info *callInfo) error {
+// readReply reads the response of a unary call that has ended, and recycles the call.
+func (c *Client) readReply(u *call, reply any, info *callInfo) error {
 	defer c.recycle(u)
 	if info.peer != nil {
 		*info.peer = *u.conn.peer
@@ -227,12 +228,12 @@ func (c *Client) conclude(u *call, reply any, info *callInfo) error {
 	return err
 }
 
-// openOnAny opens the call's stream on a connection of the balancer's choice. On
-// success that connection's lock is held.
-func (c *Client) openOnAny(ctx context.Context, u *call, method string, info *callInfo, fields []hpack.HeaderField) (*clientConn, error) {
-	fixed := c.run(method, info)
+// openStream opens the call's stream on a connection that the balancer picks. On
+// success it returns with that connection's lock held.
+func (c *Client) openStream(ctx context.Context, u *call, method string, info *callInfo, fields []hpack.HeaderField) (*clientConn, error) {
+	fixed := c.fixedFields(method, info)
 	for {
-		cc, err := c.choose(ctx, info.waitForReady)
+		cc, err := c.pickConn(ctx, info.waitForReady)
 		if err != nil {
 			return nil, err
 		}
@@ -240,43 +241,40 @@ func (c *Client) openOnAny(ctx context.Context, u *call, method string, info *ca
 		if err == nil {
 			return cc, nil
 		}
-		if !errors.Is(err, errLeaving) {
+		if !errors.Is(err, errConnDraining) {
 			return nil, err
 		}
-		// It began to leave in between; the pool is about to take notice.
-		c.pool.exclude(cc)
+		// The connection began to drain after it was picked.
+		c.pool.removeFromPicker(cc)
 	}
 }
 
-// maxRuns bounds the memory of a client whose method names never repeat.
-const maxRuns = 1024
+// maxFixedFields bounds the cache of a client whose method names never repeat.
+const maxFixedFields = 1024
 
-// run returns the fields that each request of a method begins with.
-func (c *Client) run(method string, info *callInfo) *h2.FixedFields {
-	key := method // almost always
+// fixedFields returns the header fields that all requests of a method begin with.
+func (c *Client) fixedFields(method string, info *callInfo) *h2.FixedFields {
+	key := method // the common case needs no new string
 	if info.authority != "" || info.subtype != "" || info.compressor != nil {
 		key = strings.Join([]string{method, info.authority, info.subtype, compressorName(info.compressor)}, "\x00")
 	}
-	if fixed := (*c.runs.Load())[key]; fixed != nil {
+	if fixed := (*c.fixed.Load())[key]; fixed != nil {
 		return fixed
 	}
-	fixed := c.newRun(method, info)
-	c.runsLock.Lock()
-	defer c.runsLock.Unlock()
-	old := *c.runs.Load()
-	if len(old) >= maxRuns {
+	fixed := c.newFixedFields(method, info)
+	c.fixedMu.Lock()
+	defer c.fixedMu.Unlock()
+	old := *c.fixed.Load()
+	if len(old) >= maxFixedFields {
 		return fixed
 	}
-	next := make(map[string]*h2.FixedFields, len(old)+1)
-	for k, v := range old {
-		next[k] = v
-	}
+	next := maps.Clone(old)
 	next[key] = fixed
-	c.runs.Store(&next)
+	c.fixed.Store(&next)
 	return fixed
 }
 
-func (c *Client) newRun(path string, info *callInfo) *h2.FixedFields {
+func (c *Client) newFixedFields(path string, info *callInfo) *h2.FixedFields {
 	authority := c.authority
 	if info.authority != "" {
 		authority = info.authority
@@ -306,7 +304,8 @@ func (c *Client) newRun(path string, info *callInfo) *h2.FixedFields {
 	return h2.NewFixedFields(fields...)
 }
 
-// callFields are the fields of one call's own: its deadline, metadata, credentials.
+// callFields returns the header fields that differ from call to call: deadline,
+// metadata and credentials.
 func (c *Client) callFields(ctx context.Context, method string, info *callInfo) ([]hpack.HeaderField, error) {
 	var fields []hpack.HeaderField
 	if err := ctx.Err(); err != nil {
@@ -327,14 +326,14 @@ func (c *Client) callFields(ctx context.Context, method string, info *callInfo) 
 	return fields, nil
 }
 
-// observer reports one call to a stats handler. A call has none where no handler
-// is set, and pays nothing.
+// observer reports one call to a stats handler. Without a handler, a call has no
+// observer and no cost.
 type observer struct {
-	handler stats.Handler
-	ctx     context.Context
-	method  string
-	began   time.Time
-	header  sync.Once // the response's is reported
+	handler    stats.Handler
+	ctx        context.Context
+	method     string
+	began      time.Time
+	headerOnce sync.Once // the response's is reported
 }
 
 func (c *Client) observe(ctx context.Context, method string, info *callInfo, begin *stats.Begin) context.Context {
@@ -377,9 +376,9 @@ func (o *observer) received(m any, size sizes) {
 	})
 }
 
-// answered reports the response's header, if there was one.
-func (o *observer) answered(c *call) {
-	o.header.Do(func() {
+// headerReceived reports the response's header once, if it has come.
+func (o *observer) headerReceived(c *call) {
+	o.headerOnce.Do(func() {
 		if len(c.header) > 0 {
 			o.handler.HandleRPC(o.ctx, &stats.InHeader{Client: true, Compression: compressorName(c.received), Header: toMetadata(c.header)})
 		}
@@ -387,7 +386,7 @@ func (o *observer) answered(c *call) {
 }
 
 func (o *observer) ended(c *call) {
-	o.answered(c)
+	o.headerReceived(c)
 	o.handler.HandleRPC(o.ctx, &stats.InTrailer{Client: true, Trailer: toMetadata(c.trailer)})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"golang.org/x/net/http2/hpack"
@@ -19,35 +20,35 @@ import (
 // clientConn is one connection to a server.
 type clientConn struct {
 	transport
-	client   *Client
-	peer     *peer.Peer
-	settled  chan struct{} // closed when the server's SETTINGS have come, or never will
-	leaving  chan struct{} // closed when it takes no new calls
-	gone     bool
-	waiters  []*waiter // calls that wait for room, first come first served
-	ended    []*call   // unary calls whose callers are to be woken
-	reserved int       // room that has been given to waiters and not yet taken
-	keep     clientKeepalive
-	statsCtx context.Context
+	client      *Client
+	peer        *peer.Peer
+	gotSettings chan struct{} // closed when the server's SETTINGS have come
+	draining    chan struct{} // closed when the connection takes no new calls
+	isDraining  bool
+	waiters     []*waiter // calls that wait for a free stream, in order
+	ended       []*call   // unary calls whose callers are to be woken
+	reserved    int       // streams granted to waiters and not yet opened
+	keepalive   clientKeepalive
+	statsCtx    context.Context
 }
 
-var _ side = (*clientConn)(nil)
+var _ connRole = (*clientConn)(nil)
 
-// waiter is a call that waits for room; granted is guarded by the connection's lock.
+// waiter is a call that waits for a free stream. The connection's lock guards granted.
 type waiter struct {
 	granted bool
 	wake    chan struct{}
 }
 
 var (
-	errLeaving = errors.New("fastgrpc: the connection takes no new calls")
-	errDrained = errors.New("fastgrpc: the server closed the connection gracefully")
+	errConnDraining = errors.New("fastgrpc: the connection takes no new calls")
+	errDrained      = errors.New("fastgrpc: the server closed the connection gracefully")
 )
 
 func newClientConn(c *Client, nc net.Conn, p *peer.Peer) *clientConn {
 	cc := &clientConn{
 		client: c, peer: p,
-		settled: make(chan struct{}), leaving: make(chan struct{}),
+		gotSettings: make(chan struct{}), draining: make(chan struct{}),
 	}
 	cc.transport.init(nc, cc, c.opts.h2Config())
 	if h := c.opts.stats; h != nil {
@@ -60,7 +61,7 @@ func newClientConn(c *Client, nc net.Conn, p *peer.Peer) *clientConn {
 
 func (cc *clientConn) start() {
 	cc.mu.Lock()
-	cc.keep.start(cc)
+	cc.keepalive.start(cc)
 	cc.mu.Unlock()
 	cc.transport.start()
 }
@@ -69,37 +70,38 @@ func (cc *clientConn) teardown() {
 	if h := cc.client.opts.stats; h != nil {
 		h.HandleConn(cc.statsCtx, &stats.ConnEnd{Client: true})
 	}
-	cc.client.pool.forget(cc)
+	cc.client.pool.removeConn(cc)
 }
 
-// open opens the call's stream, when the server has room for it, and sends its
-// header. On success the lock is held, so that the caller can send more at once.
+// open waits until the server allows another stream, opens the call's stream and sends
+// its header. On success it returns with the lock held, so that the caller can send
+// more at once.
 func (cc *clientConn) open(ctx context.Context, c *call, fixed *h2.FixedFields, extra []hpack.HeaderField) error {
 	cc.mu.Lock()
 	if len(cc.waiters) > 0 || cc.h2.Slots() <= cc.reserved {
-		if err := cc.waitForRoom(ctx); err != nil {
+		if err := cc.waitForStream(ctx); err != nil {
 			cc.mu.Unlock()
 			return err
 		}
 	}
 	if cc.err != nil || !cc.h2.Usable() {
 		cc.mu.Unlock()
-		return errLeaving
+		return errConnDraining
 	}
 	if limit := cc.h2.PeerMaxHeaderList(); listSize(fixed, extra) > limit {
 		cc.mu.Unlock()
-		return status.Errorf(codes.Internal, "fastgrpc: header list is larger than the server's limit of %d bytes", limit)
+		return status.Errorf(codes.Internal, "fastgrpc: request header of %d bytes exceeds the server's limit of %d", listSize(fixed, extra), limit)
 	}
 	c.conn = cc
 	c.deadline, _ = ctx.Deadline()
 	cc.h2.Open(&c.h2)
 	cc.h2.SendHeaders(&c.h2, fixed, extra)
 	cc.counters.callsStarted++
-	cc.keep.busy()
+	cc.keepalive.setBusy()
 	return nil
 }
 
-// listSize is a header list's size as RFC 9113 section 6.5.2 counts it.
+// listSize returns a header list's size as RFC 9113 section 6.5.2 defines it.
 func listSize(fixed *h2.FixedFields, extra []hpack.HeaderField) uint64 {
 	size := fixed.Size()
 	for _, f := range extra {
@@ -108,10 +110,10 @@ func listSize(fixed *h2.FixedFields, extra []hpack.HeaderField) uint64 {
 	return size
 }
 
-// waitForRoom queues for a stream, with the lock held before and after.
-func (cc *clientConn) waitForRoom(ctx context.Context) error {
+// waitForStream waits for a free stream. The lock is held on entry and on return.
+func (cc *clientConn) waitForStream(ctx context.Context) error {
 	if cc.err != nil || !cc.h2.Usable() {
-		return errLeaving
+		return errConnDraining
 	}
 	w := &waiter{wake: make(chan struct{})}
 	cc.waiters = append(cc.waiters, w)
@@ -122,12 +124,12 @@ func (cc *clientConn) waitForRoom(ctx context.Context) error {
 	case <-ctx.Done():
 		cc.mu.Lock()
 		if !w.granted {
-			cc.dropWaiter(w)
+			cc.removeWaiter(w)
 			return status.FromContextError(ctx.Err()).Err()
 		}
 	}
 	if !w.granted {
-		return errLeaving
+		return errConnDraining
 	}
 	cc.reserved--
 	if err := ctx.Err(); err != nil {
@@ -137,16 +139,11 @@ func (cc *clientConn) waitForRoom(ctx context.Context) error {
 	return nil
 }
 
-func (cc *clientConn) dropWaiter(w *waiter) {
-	for i, other := range cc.waiters {
-		if other == w {
-			cc.waiters = append(cc.waiters[:i], cc.waiters[i+1:]...)
-			return
-		}
-	}
+func (cc *clientConn) removeWaiter(w *waiter) {
+	cc.waiters = slices.DeleteFunc(cc.waiters, func(other *waiter) bool { return other == w })
 }
 
-// grant gives free room to those who wait for it, with the lock held.
+// grant gives free streams to waiters, with the lock held.
 func (cc *clientConn) grant() {
 	for len(cc.waiters) > 0 && cc.h2.Slots() > cc.reserved {
 		w := cc.waiters[0]
@@ -158,37 +155,37 @@ func (cc *clientConn) grant() {
 	}
 }
 
-// leave makes the connection take no new calls, with the lock held.
-func (cc *clientConn) leave() {
-	if cc.gone {
+// drain makes the connection take no new calls, with the lock held.
+func (cc *clientConn) drain() {
+	if cc.isDraining {
 		return
 	}
-	cc.gone = true
-	close(cc.leaving)
+	cc.isDraining = true
+	close(cc.draining)
 	for _, w := range cc.waiters {
 		close(w.wake)
 	}
 	cc.waiters = nil
 }
 
-// OnOpen never happens: servers open no streams.
+// OnOpen is never called: servers open no streams.
 func (cc *clientConn) OnOpen() *h2.Stream { return new(h2.Stream) }
 
-// OnHeaders passes fields to their call.
+// OnHeaders passes fields to the stream's call.
 func (cc *clientConn) OnHeaders(s *h2.Stream, block *h2.Block, end bool) {
 	s.Owner.(*call).onHeaders(block, end)
 }
 
-// OnData passes content to its call.
+// OnData passes content to the stream's call.
 func (cc *clientConn) OnData(s *h2.Stream, data []byte, end bool) {
 	s.Owner.(*call).onData(data, end)
 }
 
-// OnReset ends a call early.
+// OnReset ends the stream's call.
 func (cc *clientConn) OnReset(s *h2.Stream, why h2.Reset) {
 	c := s.Owner.(*call)
 	c.unprocessed = why.Unprocessed
-	// In grpc-go's words, for those who look for them.
+	// The text is grpc-go's: some programs search for it.
 	text := fmt.Sprintf("fastgrpc: stream terminated by RST_STREAM with error code: %s", why.Code)
 	if why.Reason != "" {
 		text += "; " + why.Reason
@@ -196,85 +193,87 @@ func (cc *clientConn) OnReset(s *h2.Stream, why h2.Reset) {
 	c.finish(status.New(codeOfReset(why.Code, c.deadline), text))
 }
 
-// OnDrained lets a stream's sender go on.
+// OnDrained wakes the sender of a streaming call.
 func (cc *clientConn) OnDrained(s *h2.Stream) {
 	if c := s.Owner.(*call); c.streaming {
 		wakeOne(c.drained)
 	}
 }
 
-// OnGoAway makes room for a new connection while this one's calls end.
+// OnGoAway drains the connection, so that new calls use another one.
 func (cc *clientConn) OnGoAway(code h2.ErrCode, debug []byte) {
 	if code == h2.CodeEnhanceYourCalm && string(debug) == "too_many_pings" {
-		cc.client.slowKeepalive()
+		cc.client.doublePingInterval()
 	}
-	cc.leave()
+	cc.drain()
 }
 
-// OnPing is answered by the machine.
+// OnPing does nothing: the h2.Conn has answered.
 func (cc *clientConn) OnPing(time.Duration) *h2.ConnError { return nil }
 
-// OnPong needs nothing: that something was read is what counts.
+// OnPong does nothing: keepalive looks at the time of the last read.
 func (cc *clientConn) OnPong([8]byte) {}
 
-func (cc *clientConn) fed() {
+func (cc *clientConn) streamsChanged() {
 	if cc.h2.Settled() {
 		select {
-		case <-cc.settled:
+		case <-cc.gotSettings:
 		default:
-			close(cc.settled)
+			close(cc.gotSettings)
 		}
 	}
-	cc.afterEnd()
+	cc.callsEnded()
 }
 
-// afterEnd follows the end of calls, with the lock held: others may begin, and a
-// connection that is left closes behind the last.
-func (cc *clientConn) afterEnd() {
+// callsEnded is called with the lock held after calls may have ended. It wakes their
+// callers, grants streams to waiters, and closes a draining connection after its last
+// call.
+func (cc *clientConn) callsEnded() {
 	for i, c := range cc.ended {
-		c.signal <- struct{}{} // has room: a call ends once
+		c.signal <- struct{}{} // never blocks: a call ends once
 		cc.ended[i] = nil
 	}
 	cc.ended = cc.ended[:0]
 	cc.grant()
-	if cc.keep.idleSince == 0 && cc.h2.OpenStreams() == 0 {
-		cc.keep.free()
+	if cc.keepalive.idleSince == 0 && cc.h2.OpenStreams() == 0 {
+		cc.keepalive.setIdle()
 	}
-	if cc.gone && cc.h2.OpenStreams() == 0 && cc.reserved == 0 {
+	if cc.isDraining && cc.h2.OpenStreams() == 0 && cc.reserved == 0 {
 		cc.closeLocked(errDrained)
 	}
 }
 
-func (cc *clientConn) settle() {}
+func (cc *clientConn) startCalls() {}
 
-func (cc *clientConn) lost(err error) {
-	cc.keep.stop()
-	cc.leave()
+func (cc *clientConn) connLost(err error) {
+	cc.keepalive.stop()
+	cc.drain()
 	st := status.Newf(codes.Unavailable, "fastgrpc: connection to %v lost: %v", cc.peer.Addr, err)
 	cc.h2.DropStreams(func(s *h2.Stream) {
 		c := s.Owner.(*call)
 		c.cause = err
 		c.finish(st)
 	})
-	cc.afterEnd()
+	cc.callsEnded()
 }
 
-// cancel ends a call because its context has ended.
+// cancel ends a call because its context ended with err.
 func (cc *clientConn) cancel(c *call, err error) {
 	cc.mu.Lock()
 	st := status.FromContextError(err)
 	c.fail(st)
 	if c.streaming && len(c.queue) > 0 {
-		// What was not read is given up, even if the call had ended well.
+		// Unread messages are dropped, even if the call had succeeded.
 		c.status = st
 		c.drop()
 	}
-	cc.afterEnd()
+	cc.callsEnded()
 	cc.flush()
 	cc.mu.Unlock()
 }
 
-// clientKeepalive watches one connection of a client, guarded by its lock.
+// clientKeepalive closes one client connection when it is idle or does not answer
+// pings. The connection's lock guards it.
 type clientKeepalive struct {
 	conn      *clientConn
 	timer     *time.Timer
@@ -297,9 +296,9 @@ func (k *clientKeepalive) firstCheck() time.Duration {
 	return next
 }
 
-func (k *clientKeepalive) stop() { k.timer.Stop() }
-func (k *clientKeepalive) busy() { k.idleSince = 0 }
-func (k *clientKeepalive) free() { k.idleSince = time.Since(epoch) }
+func (k *clientKeepalive) stop()    { k.timer.Stop() }
+func (k *clientKeepalive) setBusy() { k.idleSince = 0 }
+func (k *clientKeepalive) setIdle() { k.idleSince = time.Since(epoch) }
 
 func (k *clientKeepalive) check() {
 	cc := k.conn
@@ -335,14 +334,14 @@ func (k *clientKeepalive) check() {
 	k.timer.Reset(max(next, time.Millisecond))
 }
 
-// shutdown ends the connection because the client closes.
+// shutdown ends the connection and its calls because the client closes.
 func (cc *clientConn) shutdown() {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
 	if cc.err != nil {
 		return
 	}
-	cc.leave()
+	cc.drain()
 	cc.h2.DropStreams(func(s *h2.Stream) {
 		s.Owner.(*call).finish(status.New(codes.Canceled, ErrClientClosed.Error()))
 	})
@@ -350,17 +349,17 @@ func (cc *clientConn) shutdown() {
 	cc.closeLocked(ErrClientClosed) // and wakes them
 }
 
-func (cc *clientConn) endError() error {
+func (cc *clientConn) closeReason() error {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
 	if cc.err != nil {
 		return cc.err
 	}
-	return errLeaving
+	return errConnDraining
 }
 
-// sawCalls reports whether the connection was of any use.
-func (cc *clientConn) sawCalls() bool {
+// hadCalls reports whether any call used the connection.
+func (cc *clientConn) hadCalls() bool {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
 	return cc.counters.callsStarted > 0

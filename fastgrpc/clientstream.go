@@ -16,33 +16,33 @@ import (
 	"wirelab.dev/fastgrpc/internal/h2"
 )
 
-// clientStream is a streaming call as its caller sees it. Behind it are one or, where
-// servers refuse it before they have begun, several attempts.
+// clientStream is a streaming call. It makes another attempt when a server refuses the
+// call before processing it.
 type clientStream struct {
-	client   *Client
-	method   string
-	ctx      context.Context
-	desc     *grpc.StreamDesc
-	info     callInfo
-	alias    *buffer // what the last message read may point into
-	read     bool    // the one message of a client-streaming call has come
-	conclude sync.Once
+	client     *Client
+	method     string
+	ctx        context.Context
+	desc       *grpc.StreamDesc
+	info       callInfo
+	alias      *buffer // the last message read may point into it
+	gotMessage bool    // the single response of a client-streaming call has come
+	finishOnce sync.Once
 
 	initial call                 // the first attempt
-	current atomic.Pointer[call] // the attempt that counts
-	again   sync.Mutex           // held while another attempt takes its place
+	current atomic.Pointer[call] // the latest attempt
+	retryMu sync.Mutex           // held while another attempt takes its place
 	retries int                  // guarded by again
 	stop    func() bool          // ends the watch over ctx; guarded by again
 
-	// Guarded by the lock of the current attempt's connection, and only changed
-	// while that attempt goes on.
+	// Guarded by the lock of the current attempt's connection, and changed only until
+	// that attempt ends.
 	sentAll bool
-	sent    replay
+	sent    replayBuffer
 }
 
 var _ grpc.ClientStream = (*clientStream)(nil)
 
-// NewStream begins a streaming call, as generated code does.
+// NewStream begins a streaming call. Generated code calls it.
 func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	if c.stream != nil {
 		return c.stream(ctx, desc, nil, method, opts...)
@@ -55,38 +55,38 @@ func (c *Client) streamWith(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.
 	if err := info.readOptions(c, opts); err != nil {
 		return nil, err
 	}
-	// The one message of a response has no next read to be valid until.
+	// An aliased message is valid until the next read. A single response has none.
 	info.alias = c.opts.alias && desc.ServerStreams
 	if c.opts.stats != nil {
 		ctx = c.observe(ctx, method, &info, &stats.Begin{IsClientStream: desc.ClientStreams, IsServerStream: desc.ServerStreams})
 	}
 	s := &clientStream{client: c, method: method, ctx: ctx, desc: desc, info: info}
-	s.initial.beStream(&s.info)
+	s.initial.initStream(&s.info)
 	s.current.Store(&s.initial)
 	if err := s.begin(&s.initial); err != nil {
-		s.finished(err)
+		s.finish(err)
 		return nil, err
 	}
 	s.watch()
 	return s, nil
 }
 
-// beStream readies a zero call to be one attempt at a stream.
-func (c *call) beStream(info *callInfo) {
-	c.streaming, c.keepFields = true, true
+// initStream prepares a zero call as an attempt of a streaming call.
+func (c *call) initStream(info *callInfo) {
+	c.streaming, c.wantMetadata = true, true
 	c.signal, c.drained, c.headers = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
 	c.assembler.limit = info.maxReceive
 	c.h2.Owner = c
 	c.queue = c.first[:0]
 }
 
-// begin opens an attempt, and sends again what earlier ones had sent.
+// begin opens an attempt and resends what earlier attempts had sent.
 func (s *clientStream) begin(c *call) error {
 	fields, err := s.client.callFields(s.ctx, s.method, &s.info)
 	if err != nil {
 		return err
 	}
-	cc, err := s.client.openOnAny(s.ctx, c, s.method, &s.info, fields)
+	cc, err := s.client.openStream(s.ctx, c, s.method, &s.info, fields)
 	if err != nil {
 		return err
 	}
@@ -100,25 +100,25 @@ func (s *clientStream) begin(c *call) error {
 	return nil
 }
 
-// watch ends the call when its context does.
+// watch cancels the call when its context ends.
 func (s *clientStream) watch() {
-	s.again.Lock()
-	defer s.again.Unlock()
+	s.retryMu.Lock()
+	defer s.retryMu.Unlock()
 	s.stop = context.AfterFunc(s.ctx, func() {
-		s.again.Lock()
+		s.retryMu.Lock()
 		c := s.current.Load()
-		s.again.Unlock()
+		s.retryMu.Unlock()
 		c.conn.cancel(c, s.ctx.Err())
-		s.finished(s.result())
+		s.finish(s.result())
 	})
 }
 
-// finished does, once, what follows the end of the call.
-func (s *clientStream) finished(err error) {
-	s.conclude.Do(func() {
-		s.again.Lock()
+// finish releases what the call holds and runs its end-of-call callbacks, once.
+func (s *clientStream) finish(err error) {
+	s.finishOnce.Do(func() {
+		s.retryMu.Lock()
 		c, stop := s.current.Load(), s.stop
-		s.again.Unlock()
+		s.retryMu.Unlock()
 		if stop != nil {
 			stop()
 		}
@@ -126,7 +126,7 @@ func (s *clientStream) finished(err error) {
 			c.conn.mu.Lock()
 			s.sent.drop()
 			c.conn.mu.Unlock()
-			s.fillOptions(c)
+			s.fillCallOptions(c)
 		}
 		if errors.Is(err, io.EOF) {
 			err = nil
@@ -143,7 +143,7 @@ func (s *clientStream) finished(err error) {
 	})
 }
 
-func (s *clientStream) fillOptions(c *call) {
+func (s *clientStream) fillCallOptions(c *call) {
 	if s.info.peer != nil {
 		*s.info.peer = *c.conn.peer
 	}
@@ -155,7 +155,7 @@ func (s *clientStream) fillOptions(c *call) {
 	}
 }
 
-// result is the error that an ended call stands for: io.EOF where all went well.
+// result returns the error of an ended call: io.EOF if it succeeded.
 func (s *clientStream) result() error {
 	c := s.current.Load()
 	c.conn.mu.Lock()
@@ -166,15 +166,15 @@ func (s *clientStream) result() error {
 	return c.err()
 }
 
-// Context is the call's context.
+// Context returns the call's context.
 func (s *clientStream) Context() context.Context { return s.ctx }
 
-// Header waits for the metadata that opens the response.
+// Header waits for the response's header metadata.
 func (s *clientStream) Header() (metadata.MD, error) {
 	for {
 		c := s.current.Load()
 		<-c.headers
-		md, err := c.responseHeader()
+		md, err := c.headerOrRefused()
 		if !errors.Is(err, errRefused) {
 			return md, err
 		}
@@ -182,7 +182,7 @@ func (s *clientStream) Header() (metadata.MD, error) {
 	}
 }
 
-func (c *call) responseHeader() (metadata.MD, error) {
+func (c *call) headerOrRefused() (metadata.MD, error) {
 	c.conn.mu.Lock()
 	defer c.conn.mu.Unlock()
 	switch {
@@ -194,7 +194,7 @@ func (c *call) responseHeader() (metadata.MD, error) {
 	return toMetadata(c.header), nil
 }
 
-// Trailer is the metadata that ended the response; empty before its end.
+// Trailer returns the response's trailer metadata; it is empty before the response ends.
 func (s *clientStream) Trailer() metadata.MD {
 	c := s.current.Load()
 	c.conn.mu.Lock()
@@ -221,8 +221,9 @@ func (s *clientStream) CloseSend() error {
 	}
 }
 
-// SendMsg sends a message and waits until it is on its way; m may be used again
-// when it returns. It returns io.EOF when the call has ended: RecvMsg says why.
+// SendMsg sends a message and waits until flow control has let it into the connection's
+// output; the caller may then reuse m. It returns io.EOF when the call has ended:
+// RecvMsg returns the reason.
 func (s *clientStream) SendMsg(m any) error {
 	c := s.current.Load()
 	c.conn.mu.Lock()
@@ -236,8 +237,8 @@ func (s *clientStream) SendMsg(m any) error {
 	}
 	b, err := encodeMessage(s.info.codec, s.info.compressor, m, s.info.maxSend)
 	if err != nil {
-		s.giveUp(err)
-		s.finished(err)
+		s.abort(err)
+		s.finish(err)
 		return err
 	}
 	if s.info.observer != nil {
@@ -257,12 +258,12 @@ func (s *clientStream) SendMsg(m any) error {
 	}
 }
 
-// send is called with the lock of the attempt's connection held, and gives it back.
+// send is called with the lock of the attempt's connection held, and unlocks it.
 func (s *clientStream) send(c *call, b *buffer) error {
 	cc := c.conn
 	last := !s.desc.ClientStreams
 	s.sentAll = s.sentAll || last
-	s.sent.keep(c, b)
+	s.sent.add(c, b)
 	cc.h2.SendData(&c.h2, h2.Payload{Data: b.data, Owner: b}, last)
 	cc.flush()
 	for c.h2.Queued() && !c.ended {
@@ -278,15 +279,15 @@ func (s *clientStream) send(c *call, b *buffer) error {
 	return nil
 }
 
-// RecvMsg receives a message. It returns io.EOF when the call has ended well, and
-// its status otherwise.
+// RecvMsg receives a message. It returns io.EOF when the call has succeeded, and its
+// status when it has failed.
 func (s *clientStream) RecvMsg(v any) error {
 	err := s.receive(v)
 	if err == nil && !s.desc.ServerStreams {
-		err = s.expectEnd()
+		err = s.receiveEnd()
 	}
 	if err != nil {
-		s.finished(err)
+		s.finish(err)
 	}
 	return err
 }
@@ -298,19 +299,19 @@ func (s *clientStream) receive(v any) error {
 	}
 	m, err := s.next()
 	if err != nil {
-		if errors.Is(err, io.EOF) && !s.desc.ServerStreams && !s.read {
+		if errors.Is(err, io.EOF) && !s.desc.ServerStreams && !s.gotMessage {
 			return status.Error(codes.Internal, "fastgrpc: response without a message")
 		}
 		return err
 	}
-	s.read = true
+	s.gotMessage = true
 	c, packed := s.current.Load(), len(m.data)
 	if s.info.observer != nil {
-		s.info.observer.answered(c)
+		s.info.observer.headerReceived(c)
 	}
 	s.alias, err = decodeMessage(s.info.codec, c.received, &m, v, decodeOptions{limit: s.info.maxReceive, alias: s.info.alias})
 	if err != nil {
-		s.giveUp(err)
+		s.abort(err)
 		return err
 	}
 	if s.info.observer != nil {
@@ -319,26 +320,26 @@ func (s *clientStream) receive(v any) error {
 	return nil
 }
 
-// expectEnd waits for the status behind the one message of a response.
-func (s *clientStream) expectEnd() error {
+// receiveEnd waits for the status that follows a single response message.
+func (s *clientStream) receiveEnd() error {
 	m, err := s.next()
 	switch {
 	case errors.Is(err, io.EOF):
-		s.finished(nil)
+		s.finish(nil)
 		return nil
 	case err != nil:
 		return err
 	}
 	m.release()
 	err = status.Error(codes.Internal, "fastgrpc: more than one message in a unary response")
-	s.giveUp(err)
+	s.abort(err)
 	return err
 }
 
-// giveUp ends the call from this side, and what was received and not read with it.
-func (s *clientStream) giveUp(err error) {
-	s.again.Lock()
-	defer s.again.Unlock()
+// abort ends the call with err and drops its unread messages.
+func (s *clientStream) abort(err error) {
+	s.retryMu.Lock()
+	defer s.retryMu.Unlock()
 	c := s.current.Load()
 	cc := c.conn
 	cc.mu.Lock()
@@ -346,7 +347,7 @@ func (s *clientStream) giveUp(err error) {
 	c.unprocessed = false // no more attempts
 	c.fail(status.Convert(err))
 	c.drop()
-	cc.afterEnd()
+	cc.callsEnded()
 	cc.flush()
 }
 
@@ -354,7 +355,7 @@ func (s *clientStream) giveUp(err error) {
 func (s *clientStream) next() (message, error) {
 	for {
 		c := s.current.Load()
-		m, err := s.nextOf(c)
+		m, err := s.nextFrom(c)
 		if !errors.Is(err, errRefused) {
 			return m, err
 		}
@@ -362,7 +363,7 @@ func (s *clientStream) next() (message, error) {
 	}
 }
 
-func (s *clientStream) nextOf(c *call) (message, error) {
+func (s *clientStream) nextFrom(c *call) (message, error) {
 	cc := c.conn
 	cc.mu.Lock()
 	defer cc.mu.Unlock()

@@ -13,11 +13,12 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 )
 
-// codec turns messages into prefixed buffers and back.
+// codec encodes messages into buffers that have room for the gRPC prefix, and decodes
+// messages without it.
 type codec interface {
-	// marshal returns a buffer that begins with room for the prefix.
+	// marshal returns a buffer whose first prefixLen bytes are free for the prefix.
 	marshal(v any) (*buffer, error)
-	// unmarshal reads a message; alias lets its bytes fields point into data.
+	// unmarshal decodes a message; with alias, its bytes fields may point into data.
 	unmarshal(data []byte, v any, alias bool) error
 	name() string
 }
@@ -28,16 +29,17 @@ type sizedMarshaler interface {
 	MarshalToSizedBufferVT([]byte) (int, error)
 }
 
-// vtUnmarshaler and vtAliasUnmarshaler are vtprotobuf's two ways of reading.
+// vtUnmarshaler and vtAliasUnmarshaler are vtprotobuf's decoding methods: with and
+// without a copy of bytes fields.
 type (
 	vtUnmarshaler      interface{ UnmarshalVT([]byte) error }
 	vtAliasUnmarshaler interface{ UnmarshalVTUnsafe([]byte) error }
 )
 
-// protoCodec is standard protobuf, and vtprotobuf's methods where a message has
-// them, marshalled straight into the buffer that will be written.
+// protoCodec encodes protobuf messages straight into the buffer that is sent. It uses
+// vtprotobuf's methods if a message has them.
 type protoCodec struct {
-	plain bool // package proto alone
+	plain bool // ignore vtprotobuf's methods
 }
 
 func (protoCodec) name() string { return grpcproto.Name }
@@ -61,7 +63,7 @@ func (c protoCodec) marshal(v any) (*buffer, error) {
 		b.Release()
 		return nil, fmt.Errorf("marshal %T: %w", v, err)
 	}
-	b.adopt(data)
+	b.setData(data)
 	return b, nil
 }
 
@@ -84,8 +86,8 @@ func (c protoCodec) unmarshal(data []byte, v any, alias bool) error {
 	return proto.Unmarshal(data, m)
 }
 
-// reset empties a message that is used again. vtprotobuf's ResetVT would keep its
-// memory, to which the program may still hold.
+// reset clears a message before it is decoded into. vtprotobuf's ResetVT would reuse
+// its memory, which the program may still refer to.
 func reset(v any) {
 	if r, ok := v.(interface{ Reset() }); ok {
 		r.Reset()
@@ -102,7 +104,7 @@ func protoMessage(v any) (proto.Message, error) {
 	return nil, fmt.Errorf("message is %T, want proto.Message", v)
 }
 
-// codecV2 adapts a registered or forced codec of grpc-go's second interface.
+// codecV2 adapts a registered or forced encoding.CodecV2.
 type codecV2 struct{ encoding.CodecV2 }
 
 func (c codecV2) name() string { return c.Name() }
@@ -122,13 +124,13 @@ func (c codecV2) unmarshal(data []byte, v any, alias bool) error {
 	if alias {
 		return c.Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, v)
 	}
-	// The codec may keep a reference, and data goes back to its pool.
+	// The codec may keep a reference, and data returns to its pool.
 	copied := mem.BufferSlice{mem.Copy(data, mem.DefaultBufferPool())}
 	defer copied.Free()
 	return c.Unmarshal(copied, v)
 }
 
-// codecV1 adapts a codec of grpc-go's first interface.
+// codecV1 adapts a registered or forced encoding.Codec.
 type codecV1 struct{ encoding.Codec }
 
 func (c codecV1) name() string { return c.Name() }
@@ -150,14 +152,14 @@ func (c codecV1) unmarshal(data []byte, v any, alias bool) error {
 	return c.Unmarshal(data, v)
 }
 
-// codecFor finds the codec for a content-subtype; "" is proto. A codec that the
-// program has registered in place of grpc-go's own proto codec is respected.
+// codecFor returns the codec for a content-subtype, or nil; "" is proto. If the program
+// has replaced grpc-go's proto codec, it returns that codec.
 func codecFor(subtype string) codec {
 	if subtype == "" {
 		subtype = grpcproto.Name
 	}
 	if v2 := encoding.GetCodecV2(subtype); v2 != nil {
-		if subtype == grpcproto.Name && isStandard(v2) {
+		if subtype == grpcproto.Name && isGRPCProto(v2) {
 			return protoCodec{}
 		}
 		return codecV2{v2}
@@ -168,14 +170,14 @@ func codecFor(subtype string) codec {
 	return nil
 }
 
-// isStandard tells grpc-go's proto codec, a pointer, from a program's, which may be
-// anything.
-func isStandard(c encoding.CodecV2) bool {
+// isGRPCProto reports whether c is grpc-go's own proto codec, which is a pointer.
+func isGRPCProto(c encoding.CodecV2) bool {
 	t := reflect.TypeOf(c)
 	return t.Kind() == reflect.Pointer && t.Elem().PkgPath() == "google.golang.org/grpc/encoding/proto"
 }
 
-// encodeMessage marshals v, compresses it where asked, and fills in the prefix.
+// encodeMessage marshals v, compresses it if compressor is not nil, and fills in the
+// prefix.
 func encodeMessage(c codec, compressor encoding.Compressor, v any, limit int) (*buffer, error) {
 	b, err := c.marshal(v)
 	if err != nil {
@@ -200,21 +202,21 @@ func encodeMessage(c codec, compressor encoding.Compressor, v any, limit int) (*
 	return b, nil
 }
 
-// sizes are a message's lengths without and with compression.
+// sizes holds a message's length before and after compression.
 type sizes struct{ plain, packed int }
 
-// sizes are those of an encoded message.
+// sizes returns the sizes of the encoded message in b.
 func (b *buffer) sizes() sizes { return sizes{b.plain, len(b.data) - prefixLen} }
 
-// decodeMessage unmarshals m into v, decompressing it first where it is
-// compressed. With alias, v's bytes fields may point into the returned buffer,
-// which the caller releases when v is no longer used; else it is nil. Afterwards m has
-// the message's plain length.
+// decodeMessage decompresses m if needed and unmarshals it into v. With alias, v's
+// bytes fields may point into the returned buffer, which the caller releases when v is
+// no longer used; without alias, the buffer is nil. Afterwards m.data has the
+// decompressed length.
 func decodeMessage(c codec, compressor encoding.Compressor, m *message, v any, opts decodeOptions) (*buffer, error) {
 	if m.compressed {
 		if compressor == nil {
 			m.release()
-			return nil, status.Error(codes.Internal, "fastgrpc: compressed message without a known grpc-encoding")
+			return nil, status.Error(codes.Internal, "fastgrpc: compressed message, but its header has no grpc-encoding or one without a registered compressor")
 		}
 		unpacked, err := decompress(compressor, m.data, opts.limit)
 		credit := m.credit

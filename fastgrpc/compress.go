@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// registeredCompressors is the value of grpc-accept-encoding. Grpc-go keeps the
-// list of names to itself, so it is asked for those in common use.
+// registeredCompressors returns the value of grpc-accept-encoding. Grpc-go does not
+// export its list of compressors, so this looks up the common names.
 func registeredCompressors() string {
 	var names []string
 	for _, name := range []string{"gzip", "zstd", "snappy", "deflate", "br", "lz4"} {
@@ -22,7 +22,7 @@ func registeredCompressors() string {
 	return strings.Join(names, ",")
 }
 
-// compress packs data behind room for a prefix.
+// compress returns a buffer with room for the prefix, followed by compressed data.
 func compress(c encoding.Compressor, data []byte) (*buffer, error) {
 	b := newBuffer(prefixLen + len(data))
 	out := &appendWriter{b.data[:prefixLen]}
@@ -36,12 +36,12 @@ func compress(c encoding.Compressor, data []byte) (*buffer, error) {
 		b.Release()
 		return nil, err
 	}
-	b.adopt(out.data)
+	b.setData(out.data)
 	return b, nil
 }
 
-// decompress unpacks data, at most limit bytes of it: a small message must not
-// unfold into any amount of memory.
+// decompress returns the decompressed data, or an error above limit bytes: a small
+// message must not expand into any amount of memory.
 func decompress(c encoding.Compressor, data []byte, limit int) (*buffer, error) {
 	r, err := c.Decompress(bytes.NewReader(data))
 	if err != nil {

@@ -2,6 +2,7 @@ package fastgrpc
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,8 +11,8 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// callContext is the context of one call on a server. It is part of the call's one
-// allocation: its channel, timer and list come into being when somebody asks.
+// callContext is the context of one call on a server. It is part of the call's single
+// allocation; its channel, timer and list are created on demand.
 type callContext struct {
 	stream *serverStream
 
@@ -27,7 +28,7 @@ var _ context.Context = (*callContext)(nil)
 
 type afterFunc struct{ f func() }
 
-// closedChan is what Done returns when nobody asked before the end.
+// closedChan is returned by Done if its first call comes after the end.
 var closedChan = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
@@ -37,7 +38,8 @@ var closedChan = func() chan struct{} {
 // Deadline returns the deadline that the client sent.
 func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
 
-// Done is closed when the call ends, is cancelled or passes its deadline.
+// Done returns a channel that is closed when the call ends, is cancelled or passes its
+// deadline.
 func (c *callContext) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +54,7 @@ func (c *callContext) Done() <-chan struct{} {
 	return c.done
 }
 
-// Err is nil until Done is closed.
+// Err returns nil until Done is closed.
 func (c *callContext) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +62,7 @@ func (c *callContext) Err() error {
 	return c.err
 }
 
-// AfterFunc lets package context attach children without a goroutine each.
+// AfterFunc lets package context derive contexts without a goroutine for each.
 func (c *callContext) AfterFunc(f func()) func() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,17 +77,15 @@ func (c *callContext) AfterFunc(f func()) func() bool {
 	return func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		for i, e := range c.after {
-			if e == entry {
-				c.after = append(c.after[:i], c.after[i+1:]...)
-				return true
-			}
+		i := slices.Index(c.after, entry)
+		if i >= 0 {
+			c.after = slices.Delete(c.after, i, i+1)
 		}
-		return false
+		return i >= 0
 	}
 }
 
-// startTimer makes the deadline act by itself; without it Err looks at the clock.
+// startTimer starts a timer for the deadline. Err needs none: it compares the clock.
 func (c *callContext) startTimer() {
 	if c.timer == nil && !c.deadline.IsZero() && c.err == nil {
 		c.timer = time.AfterFunc(time.Until(c.deadline), func() { c.cancel(context.DeadlineExceeded) })
@@ -98,12 +98,12 @@ func (c *callContext) expire() {
 	}
 }
 
-// cancel ends the context and wakes whoever waits on the stream.
+// cancel ends the context and wakes the stream's sender and receiver.
 func (c *callContext) cancel(err error) {
 	c.mu.Lock()
 	c.end(err)
 	c.mu.Unlock()
-	c.stream.wakeBoth()
+	c.stream.wakeAll()
 }
 
 func (c *callContext) end(err error) {
@@ -123,8 +123,8 @@ func (c *callContext) end(err error) {
 	c.after = nil
 }
 
-// Value answers for the three values that grpc-go's packages look up, without a
-// context.WithValue for each.
+// Value returns the three values that grpc-go's packages look up, without the cost of
+// three context.WithValue.
 func (c *callContext) Value(key any) any {
 	switch key {
 	case contextKeys.incoming:
@@ -137,29 +137,29 @@ func (c *callContext) Value(key any) any {
 	return c.stream.conn.ctx.Value(key)
 }
 
-// contextKeys are the keys under which grpc-go's packages keep their values. The
-// keys' types are theirs alone, but a context sees the keys it is asked for.
-var contextKeys = learnContextKeys()
+// contextKeys are the keys of grpc-go's context values. Their types are unexported, but
+// Value sees each key that is looked up, so findContextKeys looks them all up once.
+var contextKeys = findContextKeys()
 
 type grpcContextKeys struct{ incoming, peer, transportStream any }
 
-func learnContextKeys() grpcContextKeys {
+func findContextKeys() grpcContextKeys {
 	var keys grpcContextKeys
-	ask := func(key *any, lookup func(context.Context)) {
-		lookup(keySpy{context.Background(), key})
+	record := func(key *any, lookup func(context.Context)) {
+		lookup(keyRecorder{context.Background(), key})
 	}
-	ask(&keys.incoming, func(ctx context.Context) { metadata.FromIncomingContext(ctx) })
-	ask(&keys.peer, func(ctx context.Context) { peer.FromContext(ctx) })
-	ask(&keys.transportStream, func(ctx context.Context) { grpc.ServerTransportStreamFromContext(ctx) })
+	record(&keys.incoming, func(ctx context.Context) { metadata.FromIncomingContext(ctx) })
+	record(&keys.peer, func(ctx context.Context) { peer.FromContext(ctx) })
+	record(&keys.transportStream, func(ctx context.Context) { grpc.ServerTransportStreamFromContext(ctx) })
 	return keys
 }
 
-type keySpy struct {
+type keyRecorder struct {
 	context.Context
 	key *any
 }
 
-func (s keySpy) Value(key any) any {
+func (s keyRecorder) Value(key any) any {
 	*s.key = key
 	return nil
 }

@@ -1,14 +1,16 @@
 package fastgrpc
 
 import (
+	"maps"
 	"net"
+	"slices"
 	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
 )
 
-// connCounters are what one connection has done. Those of calls are guarded by its
-// lock; the others are written by its own two goroutines, once a system call.
+// connCounters count one connection's calls and traffic. Its lock guards the counters
+// of calls. Its reader and writer update the others, once per system call.
 type connCounters struct {
 	reads, writes, bytesIn, bytesOut          atomic.Uint64
 	callsStarted, callsSucceeded, callsFailed uint64
@@ -22,13 +24,13 @@ func (c *connCounters) ended(code codes.Code) {
 	}
 }
 
-// Counters are what a connection, or all connections of a server or client, have
-// done since they began.
+// Counters count the calls and traffic of a connection, or of all connections of a
+// server or client, since it began.
 type Counters struct {
 	CallsStarted, CallsSucceeded, CallsFailed uint64
 	BytesIn, BytesOut                         uint64
-	// Reads and Writes are system calls: calls divided by writes tell how well
-	// frames are batched.
+	// Reads and Writes count system calls: calls per write show how well frames are
+	// batched.
 	Reads, Writes uint64
 }
 
@@ -53,7 +55,7 @@ func (c *Counters) add(o Counters) {
 	c.Writes += o.Writes
 }
 
-// ConnInfo describes a connection that is open.
+// ConnInfo describes an open connection.
 type ConnInfo struct {
 	Local, Remote net.Addr
 	OpenCalls     int
@@ -67,13 +69,10 @@ func (t *transport) info(local, remote net.Addr) ConnInfo {
 	return ConnInfo{Local: local, Remote: remote, OpenCalls: open, Counters: t.snapshot()}
 }
 
-// Conns describes the server's open connections, in no order.
+// Conns returns the server's open connections, in no particular order.
 func (s *Server) Conns() []ConnInfo {
 	s.mu.Lock()
-	conns := make([]*serverConn, 0, len(s.conns))
-	for c := range s.conns {
-		conns = append(conns, c)
-	}
+	conns := slices.Collect(maps.Keys(s.conns))
 	s.mu.Unlock()
 	infos := make([]ConnInfo, len(conns))
 	for i, c := range conns {
@@ -82,7 +81,7 @@ func (s *Server) Conns() []ConnInfo {
 	return infos
 }
 
-// Counters are the sums over all connections, open and gone.
+// Counters returns the sums over all connections, open and closed.
 func (s *Server) Counters() Counters {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,13 +92,10 @@ func (s *Server) Counters() Counters {
 	return total
 }
 
-// Conns describes the client's open connections, in no order.
+// Conns returns the client's open connections, in no particular order.
 func (c *Client) Conns() []ConnInfo {
 	c.pool.mu.Lock()
-	conns := make([]*clientConn, 0, len(c.pool.conns))
-	for cc := range c.pool.conns {
-		conns = append(conns, cc)
-	}
+	conns := slices.Collect(maps.Keys(c.pool.conns))
 	c.pool.mu.Unlock()
 	infos := make([]ConnInfo, len(conns))
 	for i, cc := range conns {
@@ -108,7 +104,7 @@ func (c *Client) Conns() []ConnInfo {
 	return infos
 }
 
-// Counters are the sums over all connections, open and gone.
+// Counters returns the sums over all connections, open and closed.
 func (c *Client) Counters() Counters {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()

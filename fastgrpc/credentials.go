@@ -11,11 +11,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// appendCredentials adds what the call's credentials want to send. They are told what
-// they are sent over, which takes a connection; the call may then go over another, but
-// all of a client's are secured alike.
+// appendCredentials adds the header fields of the call's credentials. Credentials see
+// the connection's security, so this picks a connection. The call may then use another
+// one: all connections of a client have the same security.
 func (c *Client) appendCredentials(ctx context.Context, fields []hpack.HeaderField, method string, info *callInfo) ([]hpack.HeaderField, error) {
-	cc, err := c.choose(ctx, info.waitForReady)
+	cc, err := c.pickConn(ctx, info.waitForReady)
 	if err != nil {
 		return nil, err
 	}

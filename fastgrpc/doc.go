@@ -1,9 +1,10 @@
-// Package fastgrpc carries gRPC over HTTP/2 at a part of the usual cost.
+// Package fastgrpc is a gRPC client and server over HTTP/2 that use less CPU per call
+// than grpc-go.
 //
-// A [Server] satisfies grpc.ServiceRegistrar and a [Client] grpc.ClientConnInterface,
-// so ordinary generated code works on them unchanged, and either speaks to any gRPC
-// peer in any language. Interceptors, call options, credentials, resolvers, codecs,
-// compressors, metadata and statuses are grpc-go's own types.
+// [Server] implements grpc.ServiceRegistrar and [Client] implements
+// grpc.ClientConnInterface, so generated code works unchanged. Both interoperate with
+// gRPC peers in any language. Interceptors, call options, credentials, resolvers,
+// codecs, compressors, metadata and statuses are grpc-go's own types.
 //
 //	s := fastgrpc.NewServer()
 //	pb.RegisterGreeterServer(s, greeter{})
@@ -18,22 +19,32 @@
 //	caller ─ codec ─> message ─> call ─┼─> h2.Conn ─> writer ─┤ socket
 //	caller ─ codec ─> message ─> call ─┘   (lock)             └─ reader ─> h2.Conn
 //
-// Package internal/h2 is a pure state machine: it owns windows, header tables and
-// stream states, and knows no socket. The transport around it has one writer, which
-// yields once and then writes whatever all callers have queued, and one reader, which
-// parses frames where they lie. Long messages are neither copied from the chunk they
-// were received in nor into the buffer they are sent from. A header block that comes
-// again is neither encoded nor decoded again. On a server, workers run handlers; see
-// the workers type for why a slow one holds up nobody.
+// A call takes these steps:
+//
+//  1. The codec marshals the message into a pooled buffer, behind the gRPC prefix.
+//  2. Under the connection's lock, the call queues its frames in an h2.Conn: a state
+//     machine that owns windows, header tables and stream states, and has no socket.
+//  3. The writer goroutine yields once, so that other calls can queue too, and then
+//     writes all queued frames in one system call.
+//  4. The reader goroutine parses frames in its read buffer and passes them to the
+//     h2.Conn, which calls back with headers and content.
+//  5. The call assembles messages from the content and wakes the caller. On a server,
+//     a worker goroutine runs the handler; see the workers type.
+//
+// Long messages are not copied on either side: they are sent from the codec's buffer
+// and decoded from the read buffer. Repeated header blocks are encoded and decoded
+// once.
 //
 // # What bounds a peer
 //
-// Messages: 4 MiB received, see [MaxRecvMsgSize]. Metadata: 64 KiB, see
-// [MaxHeaderListSize]. Calls on a connection: 1000, see [MaxConcurrentStreams]; more
-// wait at a client and are refused by a server. Unread bytes: a window a stream, and
-// 64 MiB a connection, see [Windows]. Frames that bring nothing, such as pings, empty
-// DATA or resets: 10000 at once and 1000 a second, and more with each frame of an
-// answer; beyond that the connection ends with ENHANCE_YOUR_CALM.
+//   - Received messages: 4 MiB, see [MaxRecvMsgSize].
+//   - Metadata: 64 KiB, see [MaxHeaderListSize].
+//   - Calls on a connection: 1000, see [MaxConcurrentStreams]. Beyond that, a client
+//     queues calls and a server refuses them.
+//   - Unread bytes: one window per stream and 64 MiB per connection, see [Windows].
+//   - Control frames, such as pings, empty DATA or resets: a burst of 10000 and then
+//     1000 per second, and more with each frame that this end sends. Beyond that, the
+//     connection ends with ENHANCE_YOUR_CALM.
 //
 // # What it leaves out
 //
@@ -41,17 +52,16 @@
 //	xDS, grpclb, google-c2p          NewClient returns ErrUnsupported
 //	balancers other than pick_first  NewClient returns ErrUnsupported
 //	  and round_robin
-//	service config, retry policies,  ignored: options that are not there; calls that a server
-//	  hedging                        promises not to have begun are repeated, streams until
-//	                                 they have sent 256 KiB
+//	service config, retry policies,  no such options; calls that the server refused before
+//	  hedging                        processing are retried, streams up to 256 KiB sent
 //	ALTS                             works as credentials, untested
 //	HTTP proxies                     ignored; dial through WithContextDialer
 //	grpc.CallCustomCodec             an error; use grpc.ForceCodec
-//	binary logging, tracing          not there; use a stats handler
+//	binary logging, tracing          missing; use a stats handler
 //	*grpc.ClientConn in client       nil
 //	  interceptors
-//	handlers on net/http             not there; cleartext and TLS listeners only
+//	handlers on net/http             missing; cleartext and TLS listeners only
 //
-// Bytes fields may be aliased to the receive buffer, where [AliasRequests] or
-// [WithAliasedResponses] asks for it; the options say for how long.
+// With [AliasRequests] or [WithAliasedResponses], bytes fields point into the receive
+// buffer instead of being copied; the options say how long they stay valid.
 package fastgrpc

@@ -15,31 +15,31 @@ import (
 	"google.golang.org/grpc/resolver"
 )
 
-// endpoint is a server, or for pick-first the whole list of addresses to try, and
+// endpoint is one server, or for pick_first the whole list of addresses to try. It has
 // at most one connection that takes new calls.
 type endpoint struct {
-	pool  *pool
-	addrs []resolver.Address
-	key   string
-	want  chan struct{} // a call asks for a connection
-	stop  context.CancelFunc
-	ctx   context.Context
+	pool       *pool
+	addrs      []resolver.Address
+	key        string
+	connectNow chan struct{} // a call needs a connection
+	stop       context.CancelFunc
+	ctx        context.Context
 
 	// Guarded by pool.mu.
 	state connectivity.State
 	conn  *clientConn
-	err   error // of the last attempt, until one succeeds
+	err   error // why the last attempt failed; nil after one succeeds
 }
 
 func (p *pool) newEndpoint(addrs []resolver.Address, key string) *endpoint {
-	e := &endpoint{pool: p, addrs: addrs, key: key, want: make(chan struct{}, 1), state: connectivity.Idle}
+	e := &endpoint{pool: p, addrs: addrs, key: key, connectNow: make(chan struct{}, 1), state: connectivity.Idle}
 	e.ctx, e.stop = context.WithCancel(p.ctx)
 	p.running.Add(1)
 	go e.run()
 	return e
 }
 
-// set changes the endpoint's state; false means that it is to end.
+// set changes the endpoint's state and publishes a new picker.
 func (e *endpoint) set(state connectivity.State, cc *clientConn, err error) {
 	p := e.pool
 	p.mu.Lock()
@@ -50,20 +50,20 @@ func (e *endpoint) set(state connectivity.State, cc *clientConn, err error) {
 	}
 }
 
-// flapping is the life below which a connection that was lost before any call
-// counts as a failed attempt: else a server that accepts and closes at once would
-// be connected to without a pause.
-const flapping = time.Second
+// minConnLife is how long a connection without calls must live to count as a success.
+// Without it, a client would reconnect without a pause to a server that accepts and
+// closes at once.
+const minConnLife = time.Second
 
-// run connects when a call asks, and again when the connection is lost.
+// run connects when a call needs a connection, and reconnects after failures.
 func (e *endpoint) run() {
 	defer e.pool.running.Done()
 	failures := 0
-	var failure error // of the attempts since there was a connection
+	var failure error // of the last attempt; nil if it succeeded
 	for {
 		if failures == 0 {
 			select {
-			case <-e.want:
+			case <-e.connectNow:
 			case <-e.ctx.Done():
 				return
 			}
@@ -74,7 +74,7 @@ func (e *endpoint) run() {
 		if err != nil {
 			e.set(connectivity.TransientFailure, nil, err)
 			e.pool.resolveNow()
-			if !e.pause(failures) {
+			if !e.waitBackoff(failures) {
 				return
 			}
 			failures++
@@ -82,39 +82,41 @@ func (e *endpoint) run() {
 		}
 		began := time.Now()
 		e.set(connectivity.Ready, cc, nil)
-		if !e.wait(cc) {
+		if !e.waitUntilDraining(cc) {
 			return
 		}
 		e.set(connectivity.Idle, nil, nil)
 		e.pool.resolveNow()
-		if time.Since(began) >= flapping || cc.sawCalls() {
+		if time.Since(began) >= minConnLife || cc.hadCalls() {
 			failures = 0
 			continue
 		}
-		if !e.pause(failures) {
+		if !e.waitBackoff(failures) {
 			return
 		}
 		failures++
 	}
 }
 
-// wait returns when the connection takes no more calls; false means for good.
-func (e *endpoint) wait(cc *clientConn) bool {
+// waitUntilDraining returns when the connection takes no more calls. It returns false
+// if the endpoint has been stopped.
+func (e *endpoint) waitUntilDraining(cc *clientConn) bool {
 	select {
-	case <-cc.leaving:
+	case <-cc.draining:
 		return e.ctx.Err() == nil
 	case <-e.ctx.Done():
 		cc.mu.Lock()
-		cc.leave()
-		cc.afterEnd()
+		cc.drain()
+		cc.callsEnded()
 		cc.flush()
 		cc.mu.Unlock()
 		return false
 	}
 }
 
-// pause waits between attempts; false means that the endpoint is to end.
-func (e *endpoint) pause(failures int) bool {
+// waitBackoff waits before the next attempt. It returns false if the endpoint has been
+// stopped.
+func (e *endpoint) waitBackoff(failures int) bool {
 	timer := time.NewTimer(backoffFor(&e.pool.client.opts.backoff, failures))
 	defer timer.Stop()
 	select {
@@ -125,7 +127,8 @@ func (e *endpoint) pause(failures int) bool {
 	}
 }
 
-// backoffFor is gRPC's connection backoff: exponential, bounded, jittered.
+// backoffFor returns gRPC's connection backoff (grpc/doc/connection-backoff.md):
+// exponential, bounded, with jitter.
 func backoffFor(b *backoff.Config, failures int) time.Duration {
 	d, most := float64(b.BaseDelay), float64(b.MaxDelay)
 	for ; failures > 0 && d < most; failures-- {
@@ -136,7 +139,7 @@ func backoffFor(b *backoff.Config, failures int) time.Duration {
 	return time.Duration(max(d, 0))
 }
 
-// connect tries the addresses in turn.
+// connect returns a connection to the first address that accepts one.
 func (e *endpoint) connect() (*clientConn, error) {
 	var last error
 	for _, addr := range e.addrs {
@@ -170,15 +173,15 @@ func (e *endpoint) dial(addr resolver.Address) (*clientConn, error) {
 		return nil, fmt.Errorf("handshake with %s: %w", addr.Addr, err)
 	}
 	cc := newClientConn(c, secured, &peer.Peer{Addr: secured.RemoteAddr(), LocalAddr: secured.LocalAddr(), AuthInfo: auth})
-	if err := e.pool.adopt(cc); err != nil {
+	if err := e.pool.startConn(cc); err != nil {
 		_ = secured.Close()
 		return nil, err
 	}
 	select {
-	case <-cc.settled:
+	case <-cc.gotSettings:
 		return cc, nil
-	case <-cc.leaving:
-		return nil, fmt.Errorf("connect to %s: %w", addr.Addr, cc.endError())
+	case <-cc.draining:
+		return nil, fmt.Errorf("connect to %s: %w", addr.Addr, cc.closeReason())
 	case <-ctx.Done():
 		cc.close(errNoPreface)
 		return nil, fmt.Errorf("connect to %s: %w", addr.Addr, errNoPreface)

@@ -47,7 +47,7 @@ func FuzzAssembler(f *testing.F) {
 			}
 		}
 		a.drop()
-		if chunk.shared() {
+		if chunk.isShared() {
 			t.Fatal("the chunk is still in use")
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// chainUnaryServer makes one interceptor of many; nil of none.
+// chainUnaryServer combines interceptors into one; it returns nil for none.
 func chainUnaryServer(in []grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
 	if len(in) < 2 {
 		if len(in) == 0 {
@@ -58,7 +58,7 @@ func chainStreamClient(in []grpc.StreamClientInterceptor, last grpc.Streamer) gr
 	}
 }
 
-// statsChain is several stats handlers as one.
+// statsChain combines several stats handlers into one.
 type statsChain []stats.Handler
 
 // TagRPC lets each handler add to the context.
@@ -69,7 +69,7 @@ func (c statsChain) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.
 	return ctx
 }
 
-// HandleRPC tells each handler.
+// HandleRPC calls each handler.
 func (c statsChain) HandleRPC(ctx context.Context, s stats.RPCStats) {
 	for _, h := range c {
 		h.HandleRPC(ctx, s)
@@ -84,7 +84,7 @@ func (c statsChain) TagConn(ctx context.Context, info *stats.ConnTagInfo) contex
 	return ctx
 }
 
-// HandleConn tells each handler.
+// HandleConn calls each handler.
 func (c statsChain) HandleConn(ctx context.Context, s stats.ConnStats) {
 	for _, h := range c {
 		h.HandleConn(ctx, s)

@@ -10,17 +10,17 @@ import (
 	"wirelab.dev/fastgrpc/internal/h2"
 )
 
-// Grpc-go's defaults and limits, so that either end may be exchanged for it.
+// The defaults and limits are grpc-go's, so that it can replace either end.
 const (
-	forever              = time.Duration(math.MaxInt64)
-	defaultServerPing    = 2 * time.Hour
-	defaultPingTimeout   = 20 * time.Second
-	defaultPingMinTime   = 5 * time.Minute
-	idlePingMinTime      = 2 * time.Hour // where pings without streams are not permitted
-	leastClientPing      = 10 * time.Second
-	leastServerPing      = time.Second
-	maxPingStrikes       = 2
-	longestDrainPingWait = 5 * time.Second
+	forever            = time.Duration(math.MaxInt64)
+	defaultServerPing  = 2 * time.Hour
+	defaultPingTimeout = 20 * time.Second
+	defaultPingMinTime = 5 * time.Minute
+	idlePingMinTime    = 2 * time.Hour // without streams, unless PermitWithoutStream
+	minClientPing      = 10 * time.Second
+	minServerPing      = time.Second
+	maxPingStrikes     = 2
+	maxDrainPingWait   = 5 * time.Second
 )
 
 var (
@@ -29,10 +29,10 @@ var (
 )
 
 var (
-	errPingTimeout = errors.New("fastgrpc: keepalive ping was not answered in time")
-	errConnIdle    = errors.New("fastgrpc: connection idle")
-	errConnAge     = errors.New("fastgrpc: connection reached its greatest age")
-	errNoPreface   = errors.New("fastgrpc: peer did not begin HTTP/2 in time")
+	errPingTimeout = errors.New("fastgrpc: keepalive ping not answered before its timeout")
+	errConnIdle    = errors.New("fastgrpc: connection closed after its idle timeout")
+	errConnAge     = errors.New("fastgrpc: connection reached MaxConnectionAge and its grace period")
+	errNoPreface   = errors.New("fastgrpc: peer sent no HTTP/2 SETTINGS before the timeout")
 )
 
 func setServerKeepaliveDefaults(p *keepalive.ServerParameters, e *keepalive.EnforcementPolicy) {
@@ -47,7 +47,7 @@ func setServerKeepaliveDefaults(p *keepalive.ServerParameters, e *keepalive.Enfo
 	if p.Time == 0 {
 		p.Time = defaultServerPing
 	}
-	p.Time = max(p.Time, leastServerPing)
+	p.Time = max(p.Time, minServerPing)
 	if p.Timeout == 0 {
 		p.Timeout = defaultPingTimeout
 	}
@@ -56,31 +56,32 @@ func setServerKeepaliveDefaults(p *keepalive.ServerParameters, e *keepalive.Enfo
 	}
 }
 
-// pinger sends keepalive pings and notices when they are not answered.
+// pinger decides when to send keepalive pings and when the peer is dead.
 type pinger struct {
 	every, timeout time.Duration
-	asked          time.Duration // when a ping went out; 0 while none is
+	pingSent       time.Duration // when the unanswered ping was sent; 0 if there is none
 }
 
-// check is given the present and when something was last read. It returns how long
-// to wait before the next check, whether to ping, and whether the peer is dead.
+// check takes the current time and the time of the last read. It returns how long to
+// wait before the next check, whether to ping, and whether the peer is dead.
 func (p *pinger) check(now, lastRead time.Duration) (next time.Duration, ping, dead bool) {
-	if p.asked > 0 && lastRead < p.asked {
-		if left := p.asked + p.timeout - now; left > 0 {
+	if p.pingSent > 0 && lastRead < p.pingSent {
+		if left := p.pingSent + p.timeout - now; left > 0 {
 			return left, false, false
 		}
 		return 0, false, true
 	}
-	p.asked = 0
+	p.pingSent = 0
 	if left := lastRead + p.every - now; left > 0 {
 		return left, false, false
 	}
-	p.asked = now
+	p.pingSent = now
 	return p.timeout, true, false
 }
 
-// serverKeepalive watches one connection of a server. It is guarded by the
-// connection's lock, except that its timer fires outside.
+// serverKeepalive closes one server connection when it is idle, too old or does not
+// answer pings, and polices the client's pings. The connection's lock guards it; its
+// timer fires without the lock.
 type serverKeepalive struct {
 	conn      *serverConn
 	timer     *time.Timer
@@ -88,7 +89,7 @@ type serverKeepalive struct {
 	began     time.Duration
 	idleSince time.Duration // 0 while calls are open
 	drainAt   time.Duration // when the drain began
-	drained   bool          // the final GOAWAY is out
+	drained   bool          // the final GOAWAY has been sent
 
 	pinged       bool // the client has pinged before
 	lastPing     time.Duration
@@ -106,12 +107,12 @@ func (k *serverKeepalive) start(c *serverConn) {
 	k.timer = time.AfterFunc(first, k.check)
 }
 
-func (k *serverKeepalive) stop() { k.timer.Stop() }
-func (k *serverKeepalive) busy() { k.idleSince = 0 }
+func (k *serverKeepalive) stop()    { k.timer.Stop() }
+func (k *serverKeepalive) setBusy() { k.idleSince = 0 }
 
-func (k *serverKeepalive) free() { k.idleSince = time.Since(epoch) }
+func (k *serverKeepalive) setIdle() { k.idleSince = time.Since(epoch) }
 
-func (k *serverKeepalive) onPong(data [8]byte) bool {
+func (k *serverKeepalive) drainAnswered(data [8]byte) bool {
 	if data != drainPing || k.drained {
 		return false
 	}
@@ -119,7 +120,7 @@ func (k *serverKeepalive) onPong(data [8]byte) bool {
 	return true
 }
 
-// check acts on whatever is due and sets the timer for what is due next.
+// check does what is due and sets the timer for what is due next.
 func (k *serverKeepalive) check() {
 	c := k.conn
 	c.mu.Lock()
@@ -158,10 +159,10 @@ func (k *serverKeepalive) check() {
 	if k.drainAt == 0 {
 		if due(k.began, p.MaxConnectionAge) || k.idleSince > 0 && due(k.idleSince, p.MaxConnectionIdle) {
 			k.beginDrain(now)
-			next = min(next, longestDrainPingWait)
+			next = min(next, maxDrainPingWait)
 		}
 	} else {
-		if due(k.drainAt, longestDrainPingWait) && k.onPong(drainPing) {
+		if due(k.drainAt, maxDrainPingWait) && k.drainAnswered(drainPing) {
 			c.h2.GoAway(h2.CodeNo, "")
 		}
 		if p.MaxConnectionAgeGrace != forever && due(k.drainAt, p.MaxConnectionAgeGrace) {
@@ -180,8 +181,8 @@ func (k *serverKeepalive) beginDrain(now time.Duration) {
 	k.conn.h2.Ping(drainPing)
 }
 
-// onPing is the enforcement policy, as grpc-go has it: pings are free while
-// answers flow, else they must keep their distance.
+// onPing enforces the ping policy as grpc-go does: pings are free while responses are
+// sent; otherwise they must be at least MinTime apart.
 func (k *serverKeepalive) onPing(now time.Duration, activity uint64, streams int) *h2.ConnError {
 	policy := &k.conn.server.opts.policy
 	since, first := now-k.lastPing, !k.pinged

@@ -2,22 +2,21 @@ package fastgrpc
 
 import (
 	"encoding/binary"
-	"fmt"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
-// prefixLen is the length of the prefix of a gRPC message: a byte that tells
-// whether it is compressed, and its length.
+// prefixLen is the length of a gRPC message's prefix: a compression flag of one byte
+// and the message's length.
 const prefixLen = 5
 
-// message is a received message. Its data lies in owner, where that is not nil.
+// message is a received message. If owner is not nil, data points into it.
 type message struct {
 	data       []byte
 	owner      *buffer
 	compressed bool
-	credit     int // received bytes to give back to the stream's window on reading
+	credit     int // bytes to return to the stream's window when the message is read
 }
 
 func (m *message) release() {
@@ -27,7 +26,7 @@ func (m *message) release() {
 	*m = message{}
 }
 
-// putPrefix fills in the prefix that b begins with.
+// putPrefix fills in the prefix at the start of b.
 func putPrefix(b []byte, compressed bool) {
 	b[0] = 0
 	if compressed {
@@ -36,50 +35,51 @@ func putPrefix(b []byte, compressed bool) {
 	binary.BigEndian.PutUint32(b[1:], uint32(len(b)-prefixLen))
 }
 
-// assembler cuts a stream's content into messages. It is pure: content in, messages
-// out; a message that lies whole in the chunk it came in is not copied.
+// assembler splits a stream's content into messages. A long message that lies whole in
+// the chunk it was received in is not copied.
 type assembler struct {
-	limit  int
-	prefix [prefixLen]byte
-	have   int // bytes of prefix
-	need   int // length of the message under way
-	body   *buffer
+	limit      int
+	prefix     [prefixLen]byte
+	prefixRead int // bytes of prefix received
+	bodyLen    int // length of the partial message, from its prefix
+	body       *buffer
 }
 
-// aliasFrom is the length from which a message keeps the chunk it was received in;
-// below it a copy is cheaper than a chunk that cannot be used again.
-const aliasFrom = 2 << 10
+// minAliasLen is the length from which a message retains the chunk it was received in.
+// For shorter ones, a copy costs less than a chunk that cannot be reused.
+const minAliasLen = 2 << 10
 
-// firstBody bounds what a length that a peer merely claims can make us allocate.
-const firstBody = 64 << 10
+// maxInitialBody bounds the memory allocated for a message before its bytes arrive:
+// the length in the prefix is only a claim.
+const maxInitialBody = 64 << 10
 
-// next takes a message from the front of data, which lies in chunk; chunk is nil
-// where it must not be kept. It returns the rest of data; done tells whether there
-// was a whole message.
+// next takes a message from the front of data, which lies in chunk. chunk is nil if it
+// must not be retained. next returns the rest of data; done reports whether a message
+// was complete.
 func (a *assembler) next(data []byte, chunk *buffer) (m message, rest []byte, done bool, err error) {
-	if a.have < prefixLen {
-		n := copy(a.prefix[a.have:], data)
-		a.have += n
+	if a.prefixRead < prefixLen {
+		n := copy(a.prefix[a.prefixRead:], data)
+		a.prefixRead += n
 		data = data[n:]
-		if a.have < prefixLen {
+		if a.prefixRead < prefixLen {
 			return m, nil, false, nil
 		}
 		if err := a.begin(); err != nil {
 			return m, nil, false, err
 		}
 	}
-	if a.body == nil && len(data) >= a.need {
-		m = a.inPlace(data[:a.need:a.need], chunk)
-		data = data[a.need:]
-		a.have = 0
+	if a.body == nil && len(data) >= a.bodyLen {
+		m = a.wholeMessage(data[:a.bodyLen:a.bodyLen], chunk)
+		data = data[a.bodyLen:]
+		a.prefixRead = 0
 		return m, data, true, nil
 	}
-	data = a.gather(data)
-	if len(a.body.data) < a.need {
+	data = a.appendBody(data)
+	if len(a.body.data) < a.bodyLen {
 		return m, nil, false, nil
 	}
 	m = message{data: a.body.data, owner: a.body, compressed: a.prefix[0] == 1}
-	a.body, a.have = nil, 0
+	a.body, a.prefixRead = nil, 0
 	return m, data, true, nil
 }
 
@@ -91,20 +91,19 @@ func (a *assembler) begin() error {
 	if int64(length) > int64(a.limit) {
 		return tooLarge("received message", int(length), a.limit)
 	}
-	a.need = int(length)
+	a.bodyLen = int(length)
 	return nil
 }
 
 func tooLarge(what string, size, limit int) error {
-	return status.Error(codes.ResourceExhausted,
-		fmt.Sprintf("fastgrpc: %s larger than max (%d vs. %d)", what, size, limit))
+	return status.Errorf(codes.ResourceExhausted, "fastgrpc: %s larger than max (%d vs. %d)", what, size, limit)
 }
 
-func (a *assembler) inPlace(data []byte, chunk *buffer) message {
+func (a *assembler) wholeMessage(data []byte, chunk *buffer) message {
 	m := message{compressed: a.prefix[0] == 1}
 	switch {
 	case len(data) == 0:
-	case chunk != nil && len(data) >= aliasFrom:
+	case chunk != nil && len(data) >= minAliasLen:
 		chunk.retain()
 		m.data, m.owner = data, chunk
 	default:
@@ -115,15 +114,15 @@ func (a *assembler) inPlace(data []byte, chunk *buffer) message {
 	return m
 }
 
-// gather appends to the message under way and returns what lies behind it.
-func (a *assembler) gather(data []byte) []byte {
+// appendBody appends to the partial message and returns the data that follows it.
+func (a *assembler) appendBody(data []byte) []byte {
 	if a.body == nil {
-		a.body = newBuffer(min(a.need, max(firstBody, len(data))))
+		a.body = newBuffer(min(a.bodyLen, max(maxInitialBody, len(data))))
 		a.body.data = a.body.data[:0]
 	}
-	n := min(len(data), a.need-len(a.body.data))
+	n := min(len(data), a.bodyLen-len(a.body.data))
 	if have := len(a.body.data); have+n > cap(a.body.data) {
-		grown := newBuffer(min(a.need, max(2*have, have+n)))
+		grown := newBuffer(min(a.bodyLen, max(2*have, have+n)))
 		grown.data = grown.data[:copy(grown.data, a.body.data)]
 		a.body.Release()
 		a.body = grown
@@ -132,11 +131,11 @@ func (a *assembler) gather(data []byte) []byte {
 	return data[n:]
 }
 
-// drop forgets the message under way.
+// drop discards the partial message.
 func (a *assembler) drop() {
 	if a.body != nil {
 		a.body.Release()
 		a.body = nil
 	}
-	a.have = 0
+	a.prefixRead = 0
 }

@@ -29,8 +29,8 @@ const (
 	binarySuffix        = "-bin"
 )
 
-// reserved reports fields that belong to the protocol and never to metadata.
-func reserved(name string) bool {
+// isReserved reports whether a field belongs to the protocol and never to metadata.
+func isReserved(name string) bool {
 	switch name {
 	case fieldStatus, fieldMessage, fieldDetails, fieldTimeout, fieldEncoding,
 		"te", "grpc-message-type", "content-length":
@@ -39,10 +39,10 @@ func reserved(name string) bool {
 	return name == "" || name[0] == ':'
 }
 
-// appendMetadata adds a caller's metadata to fields, as it travels.
+// appendMetadata appends a caller's metadata to fields, with binary values in base64.
 func appendMetadata(fields []hpack.HeaderField, md metadata.MD) []hpack.HeaderField {
 	for name, values := range md {
-		if reserved(name) || name == fieldContentType || name == fieldUserAgent {
+		if isReserved(name) || name == fieldContentType || name == fieldUserAgent {
 			continue
 		}
 		for _, v := range values {
@@ -55,9 +55,9 @@ func appendMetadata(fields []hpack.HeaderField, md metadata.MD) []hpack.HeaderFi
 	return fields
 }
 
-// addField puts a received field into md, unless it is the protocol's own.
+// addField adds a received field to md, unless it is reserved.
 func addField(md metadata.MD, f hpack.HeaderField) error {
-	if reserved(f.Name) {
+	if isReserved(f.Name) {
 		return nil
 	}
 	if !strings.HasSuffix(f.Name, binarySuffix) {
@@ -84,8 +84,8 @@ func decodeBinary(v string) (string, error) {
 	return string(data), err
 }
 
-// validateMetadata refuses what could not travel: it would break the peer's header
-// block or be taken for something else.
+// validateMetadata returns an error for keys and values that HTTP/2 header fields cannot
+// carry.
 func validateMetadata(md metadata.MD) error {
 	for name, values := range md {
 		if name == "" {
@@ -126,10 +126,10 @@ var timeoutUnits = [...]struct {
 	{time.Hour, 'H'},
 }
 
-// maxTimeoutValue: at most eight digits.
+// maxTimeoutValue has the eight digits that the specification allows.
 const maxTimeoutValue = 99999999
 
-// encodeTimeout writes d with the finest unit that fits, rounded up.
+// encodeTimeout formats d in the finest unit that fits, rounded up.
 func encodeTimeout(d time.Duration) string {
 	if d <= 0 {
 		return "0n"
@@ -145,11 +145,11 @@ func encodeTimeout(d time.Duration) string {
 
 func decodeTimeout(s string) (time.Duration, error) {
 	if len(s) < 2 || len(s) > 9 {
-		return 0, fmt.Errorf("grpc-timeout %q has the wrong length", s)
+		return 0, fmt.Errorf("grpc-timeout %q: want 1 to 8 digits and a unit", s)
 	}
 	v, err := strconv.ParseUint(s[:len(s)-1], 10, 63)
 	if err != nil {
-		return 0, fmt.Errorf("grpc-timeout %q is no number", s)
+		return 0, fmt.Errorf("grpc-timeout %q is not a number and a unit", s)
 	}
 	for _, u := range timeoutUnits {
 		if u.letter != s[len(s)-1] {
@@ -160,7 +160,7 @@ func decodeTimeout(s string) (time.Duration, error) {
 		}
 		return time.Duration(v) * u.unit, nil
 	}
-	return 0, fmt.Errorf("grpc-timeout %q has an unknown unit", s)
+	return 0, fmt.Errorf("grpc-timeout %q: unknown unit, want one of H, M, S, m, u, n", s)
 }
 
 const upperHex = "0123456789ABCDEF"
@@ -186,7 +186,7 @@ func encodeStatusMessage(s string) string {
 	return string(out)
 }
 
-// decodeStatusMessage is its inverse; what is not a valid escape stays as it is.
+// decodeStatusMessage decodes percent-encoding and keeps invalid escapes as they are.
 func decodeStatusMessage(s string) string {
 	if !strings.Contains(s, "%") {
 		return s
@@ -205,7 +205,7 @@ func decodeStatusMessage(s string) string {
 	return string(out)
 }
 
-// statusFields are the trailers that carry st.
+// statusFields returns the trailers that carry st.
 func statusFields(st *status.Status) []hpack.HeaderField {
 	fields := []hpack.HeaderField{{Name: fieldStatus, Value: strconv.Itoa(int(st.Code()))}}
 	if msg := st.Message(); msg != "" {
@@ -221,7 +221,7 @@ func statusFields(st *status.Status) []hpack.HeaderField {
 	return fields
 }
 
-// parseStatus reads the trailers' status; the values are "" where absent.
+// parseStatus returns the status in the trailers. message and details may be "".
 func parseStatus(code, message, details string) *status.Status {
 	n, err := strconv.ParseUint(code, 10, 32)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/fastgrpc/internal/h2"
 )
 
-// Defaults that both ends share. Message sizes are grpc-go's.
+// Defaults of both ends. The message limits are grpc-go's.
 const (
 	defaultMaxReceive  = 4 << 20
 	defaultMaxSend     = math.MaxInt32
@@ -31,7 +31,7 @@ const (
 	defaultIdle        = 30 * time.Minute
 )
 
-// limits are the options that both ends have.
+// limits holds the options that clients and servers share.
 type limits struct {
 	maxReceive, maxSend   int
 	streamWindow, connWin int
@@ -70,7 +70,7 @@ func (l *limits) finish() {
 	}
 }
 
-// codecFor is the forced codec or the one for the content-subtype.
+// codecFor returns the forced codec, or the one for the content-subtype, or nil.
 func (l *limits) codecFor(subtype string) codec {
 	if l.codec != nil {
 		return l.codec
@@ -78,7 +78,7 @@ func (l *limits) codecFor(subtype string) codec {
 	return codecFor(subtype)
 }
 
-// ServerOption sets something about a server.
+// ServerOption configures a server.
 type ServerOption func(*serverOptions)
 
 type serverOptions struct {
@@ -111,7 +111,7 @@ func (o *serverOptions) h2Config() h2.Config {
 	return cfg
 }
 
-// Creds secures the server's connections; without it they are cleartext.
+// Creds secures the server's connections. Without it they are cleartext.
 func Creds(c credentials.TransportCredentials) ServerOption {
 	return func(o *serverOptions) {
 		if c.Info().SecurityProtocol != "insecure" {
@@ -120,9 +120,9 @@ func Creds(c credentials.TransportCredentials) ServerOption {
 	}
 }
 
-// MaxConcurrentStreams is how many calls a connection may have at once, 1000 unless
-// set; 0 is as many as the protocol can number. A call counts until its handler has
-// returned and its answer has been sent.
+// MaxConcurrentStreams bounds the calls that a connection may have at once, 1000 by
+// default; 0 means no bound. A call counts until its handler has returned and its
+// response has been sent.
 func MaxConcurrentStreams(n int) ServerOption {
 	if n == 0 {
 		n = math.MaxInt32
@@ -140,24 +140,24 @@ func StreamInterceptor(in ...grpc.StreamServerInterceptor) ServerOption {
 	return func(o *serverOptions) { o.streamInterceptors = append(o.streamInterceptors, in...) }
 }
 
-// UnknownServiceHandler answers calls of methods that are not registered.
+// UnknownServiceHandler sets the handler for methods that are not registered.
 func UnknownServiceHandler(h grpc.StreamHandler) ServerOption {
 	return func(o *serverOptions) { o.unknown = h }
 }
 
-// MaxRecvMsgSize bounds received messages, 4 MiB unless set.
+// MaxRecvMsgSize bounds received messages, 4 MiB by default.
 func MaxRecvMsgSize(bytes int) ServerOption { return func(o *serverOptions) { o.maxReceive = bytes } }
 
 // MaxSendMsgSize bounds sent messages.
 func MaxSendMsgSize(bytes int) ServerOption { return func(o *serverOptions) { o.maxSend = bytes } }
 
-// MaxHeaderListSize bounds a request's metadata, 64 KiB unless set.
+// MaxHeaderListSize bounds a request's metadata, 64 KiB by default.
 func MaxHeaderListSize(bytes int) ServerOption {
 	return func(o *serverOptions) { o.maxHeaderList = bytes }
 }
 
-// Windows sets how many bytes a client may have under way, a stream and in all.
-// Values below 65535 count as that.
+// Windows sets the flow-control windows: how many bytes a client may send ahead, per
+// stream and per connection. The minimum is 65535.
 func Windows(stream, connection int) ServerOption {
 	return func(o *serverOptions) { o.setWindows(stream, connection) }
 }
@@ -168,41 +168,41 @@ func (l *limits) setWindows(stream, connection int) {
 	l.connWin = min(max(connection, least), most)
 }
 
-// KeepaliveParams sets the server's pings, its connections' ages and their idleness.
+// KeepaliveParams sets when the server pings and when it closes idle and old connections.
 func KeepaliveParams(p keepalive.ServerParameters) ServerOption {
 	return func(o *serverOptions) { o.keepalive = p }
 }
 
-// KeepaliveEnforcementPolicy says which pings of clients are too many.
+// KeepaliveEnforcementPolicy sets how often clients may ping.
 func KeepaliveEnforcementPolicy(p keepalive.EnforcementPolicy) ServerOption {
 	return func(o *serverOptions) { o.policy = p }
 }
 
-// StatsHandler adds an observer, such as OpenTelemetry's.
+// StatsHandler adds a stats handler, such as OpenTelemetry's.
 func StatsHandler(h stats.Handler) ServerOption {
 	return func(o *serverOptions) { o.statsHandlers = append(o.statsHandlers, h) }
 }
 
-// ForceServerCodecV2 uses one codec for every call.
+// ForceServerCodecV2 sets the codec of all calls, whatever their content-subtype.
 func ForceServerCodecV2(c encoding.CodecV2) ServerOption {
 	return func(o *serverOptions) { o.codec = codecV2{c} }
 }
 
-// PlainProto has package proto read and write every message, also those that have
-// vtprotobuf's methods, which are used otherwise.
+// PlainProto makes the server use package proto for all messages. By default it uses
+// vtprotobuf's methods if a message has them.
 func PlainProto() ServerOption { return func(o *serverOptions) { o.codec = protoCodec{plain: true} } }
 
-// AliasRequests lets bytes fields of requests point into the receive buffer. They
-// are valid until the next RecvMsg of the stream, and in a unary call until its
-// handler returns: a handler that keeps one must copy it.
+// AliasRequests makes bytes fields of requests point into the receive buffer. They are
+// valid until the stream's next RecvMsg, or until a unary handler returns. A handler
+// that keeps one must copy it.
 func AliasRequests() ServerOption { return func(o *serverOptions) { o.alias = true } }
 
-// HandshakeTimeout bounds the TLS handshake, 20 seconds unless set.
+// HandshakeTimeout bounds the TLS handshake, 20 seconds by default.
 func HandshakeTimeout(d time.Duration) ServerOption {
 	return func(o *serverOptions) { o.handshakeTimeout = d }
 }
 
-// ClientOption sets something about a client.
+// ClientOption configures a client.
 type ClientOption func(*clientOptions)
 
 type clientOptions struct {
@@ -236,7 +236,7 @@ func (o *clientOptions) h2Config() h2.Config {
 }
 
 // WithTransportCredentials secures the client's connections. It is required, as in
-// grpc-go: cleartext is asked for with package credentials/insecure.
+// grpc-go; for cleartext pass insecure.NewCredentials().
 func WithTransportCredentials(c credentials.TransportCredentials) ClientOption {
 	return func(o *clientOptions) { o.creds = c }
 }
@@ -249,22 +249,23 @@ func WithPerRPCCredentials(c credentials.PerRPCCredentials) ClientOption {
 // WithAuthority sets the :authority of calls and the name that TLS verifies.
 func WithAuthority(a string) ClientOption { return func(o *clientOptions) { o.authority = a } }
 
-// WithUserAgent puts s before the library's own user-agent.
+// WithUserAgent puts s before the library's user-agent.
 func WithUserAgent(s string) ClientOption { return func(o *clientOptions) { o.userAgent = s + " " } }
 
-// WithContextDialer replaces the way connections are made. See Transparent about
-// connections that wrap others.
+// WithContextDialer sets the function that dials connections. See [Transparent] if it
+// returns connections that wrap others.
 func WithContextDialer(d func(context.Context, string) (net.Conn, error)) ClientOption {
 	return func(o *clientOptions) { o.dialer = d }
 }
 
 // WithUnaryInterceptor adds interceptors of unary calls; the first is the outermost.
-// They are given a nil *grpc.ClientConn, as there is none.
+// Their *grpc.ClientConn is nil.
 func WithUnaryInterceptor(in ...grpc.UnaryClientInterceptor) ClientOption {
 	return func(o *clientOptions) { o.unaryInterceptors = append(o.unaryInterceptors, in...) }
 }
 
-// WithStreamInterceptor adds interceptors of streaming calls, under the same terms.
+// WithStreamInterceptor adds interceptors of streaming calls; the first is the
+// outermost. Their *grpc.ClientConn is nil.
 func WithStreamInterceptor(in ...grpc.StreamClientInterceptor) ClientOption {
 	return func(o *clientOptions) { o.streamInterceptors = append(o.streamInterceptors, in...) }
 }
@@ -274,53 +275,54 @@ func WithDefaultCallOptions(opts ...grpc.CallOption) ClientOption {
 	return func(o *clientOptions) { o.callOptions = append(o.callOptions, opts...) }
 }
 
-// WithKeepaliveParams sets when idle connections are probed.
+// WithKeepaliveParams sets when the client pings silent connections.
 func WithKeepaliveParams(p keepalive.ClientParameters) ClientOption {
 	return func(o *clientOptions) { o.keepalive = p }
 }
 
-// WithConnectParams sets the pauses between attempts to connect and the time for each.
+// WithConnectParams sets the backoff between connection attempts and the timeout of each.
 func WithConnectParams(p grpc.ConnectParams) ClientOption {
 	return func(o *clientOptions) { o.backoff, o.connectTimeout = p.Backoff, p.MinConnectTimeout }
 }
 
-// WithIdleTimeout closes connections that have had no call for d; 0 keeps them.
+// WithIdleTimeout closes connections that had no call for d; 0 keeps them open.
 func WithIdleTimeout(d time.Duration) ClientOption {
 	return func(o *clientOptions) { o.idleTimeout = d }
 }
 
-// WithWindows sets how many bytes the server may have under way, a stream and in all.
+// WithWindows sets the flow-control windows: how many bytes the server may send ahead,
+// per stream and per connection. The minimum is 65535.
 func WithWindows(stream, connection int) ClientOption {
 	return func(o *clientOptions) { o.setWindows(stream, connection) }
 }
 
-// WithMaxHeaderListSize bounds a response's metadata, 64 KiB unless set.
+// WithMaxHeaderListSize bounds a response's metadata, 64 KiB by default.
 func WithMaxHeaderListSize(bytes int) ClientOption {
 	return func(o *clientOptions) { o.maxHeaderList = bytes }
 }
 
-// WithStatsHandler adds an observer, such as OpenTelemetry's.
+// WithStatsHandler adds a stats handler, such as OpenTelemetry's.
 func WithStatsHandler(h stats.Handler) ClientOption {
 	return func(o *clientOptions) { o.statsHandlers = append(o.statsHandlers, h) }
 }
 
-// WithPlainProto has package proto read and write every message, also those that have
-// vtprotobuf's methods, which are used otherwise.
+// WithPlainProto makes the client use package proto for all messages. By default it
+// uses vtprotobuf's methods if a message has them.
 func WithPlainProto() ClientOption {
 	return func(o *clientOptions) { o.codec = protoCodec{plain: true} }
 }
 
-// WithAliasedResponses lets bytes fields of streamed responses point into the
-// receive buffer: they are valid until the next RecvMsg of the stream. Responses
-// of unary calls are never aliased.
+// WithAliasedResponses makes bytes fields of streamed responses point into the receive
+// buffer. They are valid until the stream's next RecvMsg. Responses of unary calls are
+// never aliased.
 func WithAliasedResponses() ClientOption { return func(o *clientOptions) { o.alias = true } }
 
-// The balancing policies there are.
+// The supported balancing policies.
 const (
 	PickFirst  = "pick_first"
 	RoundRobin = "round_robin"
 )
 
-// WithBalancer chooses PickFirst, the default, or RoundRobin. NewClient refuses
-// any other.
+// WithBalancer sets the balancing policy: PickFirst, the default, or RoundRobin.
+// NewClient returns an error for any other.
 func WithBalancer(policy string) ClientOption { return func(o *clientOptions) { o.policy = policy } }

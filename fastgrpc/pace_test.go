@@ -33,9 +33,9 @@ func TestQueueFollowsThePace(t *testing.T) {
 		perSecond float64
 		queued    int64
 	}{
-		"slow":   {100e6, leastOutput},
+		"slow":   {100e6, minOutput},
 		"middle": {2e9, 500_000},
-		"fast":   {1e12, mostOutput},
+		"fast":   {1e12, maxOutput},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

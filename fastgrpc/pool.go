@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,8 +17,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// pool keeps a client's connections: it resolves the target, connects, reconnects
-// after a pause, and publishes a picker of what is ready.
+// pool holds a client's connections. It resolves the target, connects, reconnects with
+// backoff, and publishes a picker of the connections that are ready.
 type pool struct {
 	client   *Client
 	resolver resolver.Resolver
@@ -30,20 +32,20 @@ type pool struct {
 	resolveErr error
 	endpoints  []*endpoint
 	conns      map[*clientConn]struct{}
-	gone       Counters // of connections that are gone
+	gone       Counters // sums over closed connections
 }
 
-// picker is an immutable choice of connections. changed is closed when another
-// takes its place.
+// picker is an immutable list of ready connections. changed is closed when another
+// picker replaces it.
 type picker struct {
 	ready   []*clientConn
 	next    atomic.Uint32
 	state   connectivity.State
-	err     error // why there is none, in TransientFailure
+	err     error // why none is ready, in TransientFailure
 	changed chan struct{}
 }
 
-// ErrClientClosed is the reason that calls on a closed client fail with.
+// ErrClientClosed is why calls on a closed client fail.
 var ErrClientClosed = errors.New("fastgrpc: the client is closed")
 
 func (p *pool) init(c *Client) error {
@@ -57,7 +59,7 @@ func (p *pool) init(c *Client) error {
 	}
 	c.authority = authorityOf(&c.opts, target)
 	if network == "unix" {
-		p.update([]resolver.Address{{Addr: target.Endpoint(), Attributes: nil}}, "")
+		p.update([]resolver.Address{{Addr: target.Endpoint()}}, "")
 		return nil
 	}
 	builder := resolver.Get(target.URL.Scheme)
@@ -70,7 +72,8 @@ func (p *pool) init(c *Client) error {
 	return nil
 }
 
-// update makes the endpoints those of addrs, keeping the ones that go on.
+// update replaces the endpoints by those of addrs. It keeps endpoints whose addresses
+// have not changed.
 func (p *pool) update(addrs []resolver.Address, policy string) {
 	groups := [][]resolver.Address{addrs}
 	if policy == RoundRobin {
@@ -91,7 +94,7 @@ func (p *pool) update(addrs []resolver.Address, policy string) {
 	}
 	p.endpoints = nil
 	for _, group := range groups {
-		key := groupKey(group)
+		key := addressKey(group)
 		e := old[key]
 		if e == nil {
 			e = p.newEndpoint(group, key)
@@ -105,7 +108,7 @@ func (p *pool) update(addrs []resolver.Address, policy string) {
 	p.publish()
 }
 
-func groupKey(group []resolver.Address) string {
+func addressKey(group []resolver.Address) string {
 	var key strings.Builder
 	for _, a := range group {
 		key.WriteString(a.Addr + "|" + a.ServerName + "\n")
@@ -113,7 +116,7 @@ func groupKey(group []resolver.Address) string {
 	return key.String()
 }
 
-// publish makes a picker of the present state, with the lock held.
+// publish replaces the picker according to the endpoints' states, with the lock held.
 func (p *pool) publish() {
 	next := &picker{changed: make(chan struct{}), state: connectivity.Idle}
 	failures := 0
@@ -123,8 +126,8 @@ func (p *pool) publish() {
 		case e.state == connectivity.Ready:
 			next.ready = append(next.ready, e.conn)
 		case e.err != nil:
-			// Also while it tries again: calls that do not wait must not hang on each
-			// attempt (gRFC A62).
+			// Also during the next attempt: calls without WaitForReady must not wait
+			// for it (gRFC A62).
 			failures++
 			next.err = e.err
 		case e.state == connectivity.Connecting:
@@ -136,7 +139,7 @@ func (p *pool) publish() {
 		next.state, next.err, next.ready = connectivity.Shutdown, ErrClientClosed, nil
 	case len(next.ready) > 0:
 		next.state, next.err = connectivity.Ready, nil
-		next.next.Store(rand.Uint32()) // clients must not all begin with the same server
+		next.next.Store(rand.Uint32()) // spread clients over the servers
 	case !p.resolved && p.resolveErr != nil:
 		next.state, next.err = connectivity.TransientFailure, p.resolveErr
 	case failures > 0 && failures == len(p.endpoints):
@@ -151,8 +154,9 @@ func (p *pool) publish() {
 	close(old.changed)
 }
 
-// choose returns a connection for a call, waiting while there may be one soon.
-func (c *Client) choose(ctx context.Context, waitForReady bool) (*clientConn, error) {
+// pickConn returns a connection for a call. It waits while the client is connecting,
+// and with waitForReady also after failures.
+func (c *Client) pickConn(ctx context.Context, waitForReady bool) (*clientConn, error) {
 	for {
 		p := c.pick.Load()
 		if n := uint32(len(p.ready)); n == 1 {
@@ -166,7 +170,7 @@ func (c *Client) choose(ctx context.Context, waitForReady bool) (*clientConn, er
 		if p.err != nil && !waitForReady {
 			return nil, withCause(status.Newf(codes.Unavailable, "fastgrpc: no connection: %v", p.err), p.err)
 		}
-		c.pool.wake()
+		c.pool.connectIdle()
 		select {
 		case <-p.changed:
 		case <-ctx.Done():
@@ -179,17 +183,17 @@ func (c *Client) choose(ctx context.Context, waitForReady bool) (*clientConn, er
 	}
 }
 
-// wake asks endpoints that rest for a connection.
-func (p *pool) wake() {
+// connectIdle makes idle endpoints connect.
+func (p *pool) connectIdle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.endpoints {
-		wakeOne(e.want)
+		wakeOne(e.connectNow)
 	}
 }
 
-// exclude takes a leaving connection out of the picker ahead of its endpoint.
-func (p *pool) exclude(cc *clientConn) {
+// removeFromPicker removes a draining connection that its endpoint has not noticed yet.
+func (p *pool) removeFromPicker(cc *clientConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.endpoints {
@@ -200,7 +204,7 @@ func (p *pool) exclude(cc *clientConn) {
 	}
 }
 
-func (p *pool) forget(cc *clientConn) {
+func (p *pool) removeConn(cc *clientConn) {
 	p.mu.Lock()
 	delete(p.conns, cc)
 	p.gone.add(cc.snapshot())
@@ -215,10 +219,7 @@ func (p *pool) close() error {
 	}
 	p.closed = true
 	p.publish()
-	conns := make([]*clientConn, 0, len(p.conns))
-	for cc := range p.conns {
-		conns = append(conns, cc)
-	}
+	conns := slices.Collect(maps.Keys(p.conns))
 	p.mu.Unlock()
 	p.cancel()
 	if p.resolver != nil {
@@ -237,8 +238,8 @@ func (p *pool) resolveNow() {
 	}
 }
 
-// adopt starts a connection, unless the client has been closed.
-func (p *pool) adopt(cc *clientConn) error {
+// startConn starts a connection, unless the client has been closed.
+func (p *pool) startConn(cc *clientConn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -254,16 +255,16 @@ func (p *pool) adopt(cc *clientConn) error {
 	return nil
 }
 
-// State is the client's connectivity, in grpc-go's terms.
+// State returns the client's connectivity, as grpc-go defines it.
 func (c *Client) State() connectivity.State { return c.pick.Load().state }
 
-// Connect asks for a connection without a call.
-func (c *Client) Connect() { c.pool.wake() }
+// Connect makes an idle client connect before its first call.
+func (c *Client) Connect() { c.pool.connectIdle() }
 
-// WaitReady connects, and returns when a call would be sent at once. Unlike a call that
-// waits for readiness it returns the first failure.
+// WaitReady connects and returns when a call would be sent at once. Unlike a call with
+// WaitForReady, it returns the first failure.
 func (c *Client) WaitReady(ctx context.Context) error {
-	_, err := c.choose(ctx, false)
+	_, err := c.pickConn(ctx, false)
 	return err
 }
 

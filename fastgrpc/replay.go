@@ -8,42 +8,43 @@ import (
 	"wirelab.dev/fastgrpc/internal/h2"
 )
 
-// errRefused stands for the end of an attempt that may be made again.
-var errRefused = errors.New("fastgrpc: the server did nothing for the call")
+// errRefused ends an attempt that may be retried.
+var errRefused = errors.New("fastgrpc: the server refused the call before processing it")
 
-// refused reports whether the server promises that it did nothing for the call, with
-// the lock of its connection held.
+// refused reports whether the server refused the call before processing it. The
+// connection's lock is held.
 func (c *call) refused() bool { return c.ended && c.unprocessed && !c.gotHeader }
 
-// replay is what has been sent on a stream, kept while the server may yet refuse it.
-type replay struct {
+// replayBuffer keeps the messages sent on a stream while the server may still refuse it.
+type replayBuffer struct {
 	messages []*buffer
 	size     int
-	over     bool // nothing is kept any more, so the stream cannot be repeated
+	disabled bool // messages have been dropped, so the stream cannot be retried
 }
 
-// maxReplay bounds what a stream keeps; it is grpc-go's bound.
+// maxReplay bounds the bytes that a stream keeps. The value is grpc-go's.
 const maxReplay = 256 << 10
 
-// keep adds a message that is about to be sent, unless the server has begun.
-func (r *replay) keep(c *call, b *buffer) {
+// add keeps a message that is about to be sent, unless the server has responded or the
+// stream has sent too much.
+func (r *replayBuffer) add(c *call, b *buffer) {
 	if r.size += len(b.data); c.gotHeader || r.size > maxReplay {
 		r.drop()
 	}
-	if !r.over {
+	if !r.disabled {
 		b.retain()
 		r.messages = append(r.messages, b)
 	}
 }
 
-func (r *replay) drop() {
+func (r *replayBuffer) drop() {
 	for _, b := range r.messages {
 		b.Release()
 	}
-	r.messages, r.over = nil, true
+	r.messages, r.disabled = nil, true
 }
 
-// resend sends on a fresh attempt what has been sent before, with its lock held.
+// resend sends the kept messages on a new attempt, with its connection's lock held.
 func (s *clientStream) resend(cc *clientConn, c *call) {
 	for _, b := range s.sent.messages {
 		b.retain()
@@ -54,26 +55,26 @@ func (s *clientStream) resend(cc *clientConn, c *call) {
 	}
 }
 
-// retry makes the stream again after the attempt c, which has been refused. False
-// means that c was the last one; then it has its final status.
+// retry makes another attempt after c, which has been refused. It returns false if no
+// more are allowed; then c has its final status.
 func (s *clientStream) retry(c *call) bool {
-	s.again.Lock()
-	defer s.again.Unlock()
+	s.retryMu.Lock()
+	defer s.retryMu.Unlock()
 	if s.current.Load() != c {
-		return true // somebody has made another
+		return true // another goroutine has retried
 	}
 	c.conn.mu.Lock()
-	may := c.refused() && !s.sent.over && s.retries < maxTransparentRetries
-	if !may {
+	canRetry := c.refused() && !s.sent.disabled && s.retries < maxTransparentRetries
+	if !canRetry {
 		c.unprocessed = false
 	}
 	c.conn.mu.Unlock()
-	if !may {
+	if !canRetry {
 		return false
 	}
 	s.retries++
 	next := new(call)
-	next.beStream(&s.info)
+	next.initStream(&s.info)
 	if err := s.begin(next); err != nil {
 		c.conn.mu.Lock()
 		c.status, c.cause, c.unprocessed = status.Convert(err), nil, false
@@ -81,7 +82,7 @@ func (s *clientStream) retry(c *call) bool {
 		return false
 	}
 	if err := s.ctx.Err(); err != nil {
-		// Whoever watches over the context may have missed this attempt.
+		// The context's AfterFunc may have cancelled only the previous attempt.
 		next.conn.cancel(next, err)
 	}
 	return true

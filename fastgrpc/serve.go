@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/fastgrpc/internal/h2"
 )
 
-// serve runs the call's handler and ends the response; on a worker.
+// serve runs the call's handler and ends the response. Workers call it.
 func (s *serverStream) serve() {
 	if s.method.unary != nil {
 		s.serveUnary()
@@ -30,29 +30,29 @@ func (s *serverStream) serveUnary() {
 	opts := &s.conn.server.opts
 	ctx := context.Context(&s.callContext)
 	if opts.stats != nil {
-		ctx = s.statsBegin(opts.stats)
+		ctx = s.reportBegin(opts.stats)
 	}
 	if err := s.Err(); err != nil {
-		// Cancelled or too late before it began.
-		s.finishCall(ctx, nil, err)
+		// Cancelled, or past its deadline, before it began.
+		s.sendResponse(ctx, nil, err)
 		return
 	}
 	reply, err := s.method.unary.Handler(s.method.impl, ctx, s.decodeRequest, opts.unaryInterceptor)
 	if err != nil {
-		s.finishCall(ctx, nil, err)
+		s.sendResponse(ctx, nil, err)
 		return
 	}
 	b, err := encodeMessage(s.codec, s.sent, reply, opts.maxSend)
 	if opts.stats != nil && err == nil {
-		s.statsPayloadOut(ctx, reply, b)
+		s.reportOutPayload(ctx, reply, b)
 	}
-	s.finishCall(ctx, b, err)
+	s.sendResponse(ctx, b, err)
 }
 
-// decodeRequest reads the one message of a unary call.
+// decodeRequest decodes the message of a unary call.
 func (s *serverStream) decodeRequest(v any) error {
-	if s.fault != nil {
-		return s.fault
+	if s.requestErr != nil {
+		return s.requestErr
 	}
 	m := s.queue[0]
 	s.queue[0] = message{}
@@ -60,16 +60,16 @@ func (s *serverStream) decodeRequest(v any) error {
 	packed := len(m.data)
 	owner, err := decodeMessage(s.codec, s.received, &m, v, decodeOptions{limit: opts.maxReceive, alias: opts.alias})
 	if opts.alias && owner != nil {
-		s.alias = owner // until the handler has returned and the reply is encoded
+		s.alias = owner // released after the handler has returned and the reply is encoded
 	}
 	if err == nil && opts.stats != nil {
-		s.statsPayloadIn(v, sizes{len(m.data), packed})
+		s.reportInPayload(v, sizes{len(m.data), packed})
 	}
 	return err
 }
 
-// finishCall sends the reply, where there is one, and the status in one go.
-func (s *serverStream) finishCall(ctx context.Context, reply *buffer, err error) {
+// sendResponse sends the reply, if there is one, and the status.
+func (s *serverStream) sendResponse(ctx context.Context, reply *buffer, err error) {
 	st := statusOf(err)
 	c := s.conn
 	c.mu.Lock()
@@ -83,13 +83,13 @@ func (s *serverStream) finishCall(ctx context.Context, reply *buffer, err error)
 	}
 	c.release(s)
 	c.counters.ended(st.Code())
-	c.send()
+	c.flushBatch()
 	c.mu.Unlock()
 	if reply != nil {
 		reply.Release()
 	}
 	if h := c.server.opts.stats; h != nil {
-		s.statsEnd(ctx, h, st)
+		s.reportEnd(ctx, h, st)
 	}
 }
 
@@ -100,7 +100,7 @@ func (s *serverStream) serveStream() {
 	s.startTimer() // a stream that waits must wake at its deadline
 	s.callContext.mu.Unlock()
 	if opts.stats != nil {
-		ctx = s.statsBegin(opts.stats)
+		ctx = s.reportBegin(opts.stats)
 	}
 	api := &serverStreamAPI{s: s, ctx: ctx}
 	var err error
@@ -109,28 +109,28 @@ func (s *serverStream) serveStream() {
 	} else {
 		err = s.method.stream.Handler(s.method.impl, api)
 	}
-	s.finishCall(ctx, nil, err)
+	s.sendResponse(ctx, nil, err)
 }
 
-// transportStream is the call as grpc.SetHeader, SendHeader and SetTrailer see it.
+// transportStream makes grpc.SetHeader, SendHeader and SetTrailer work on the call.
 type transportStream serverStream
 
 var _ grpc.ServerTransportStream = (*transportStream)(nil)
 
-// Method is the full name of the method.
+// Method returns the full name of the method.
 func (t *transportStream) Method() string { return t.method.name }
 
-// SetHeader adds to the metadata that opens the response.
+// SetHeader adds to the response's header metadata.
 func (t *transportStream) SetHeader(md metadata.MD) error {
 	return (*serverStream)(t).setHeader(md, false)
 }
 
-// SendHeader opens the response.
+// SendHeader sends the response's header.
 func (t *transportStream) SendHeader(md metadata.MD) error {
 	return (*serverStream)(t).setHeader(md, true)
 }
 
-// SetTrailer adds to the metadata that ends the response.
+// SetTrailer adds to the response's trailer metadata.
 func (t *transportStream) SetTrailer(md metadata.MD) error {
 	t.conn.mu.Lock()
 	defer t.conn.mu.Unlock()
@@ -144,7 +144,7 @@ func (s *serverStream) setHeader(md metadata.MD, send bool) error {
 	}
 	err := s.putHeader(md, send)
 	if err == nil && send && s.conn.server.opts.stats != nil {
-		s.statsHeaderOut()
+		s.reportHeader()
 	}
 	return err
 }
@@ -155,9 +155,9 @@ func (s *serverStream) putHeader(md metadata.MD, send bool) error {
 	defer c.mu.Unlock()
 	switch {
 	case s.headerSent:
-		return status.Error(codes.Internal, "fastgrpc: the header has been sent")
+		return status.Error(codes.Internal, "fastgrpc: SetHeader or SendHeader after the header was sent")
 	case send && !s.h2.Open():
-		return s.goneError()
+		return s.endedError()
 	case send:
 		s.sendHeaderLocked(md)
 		c.flush()
@@ -167,7 +167,7 @@ func (s *serverStream) putHeader(md metadata.MD, send bool) error {
 	return nil
 }
 
-// serverStreamAPI is a streaming call as its handler sees it.
+// serverStreamAPI is what the handler of a streaming call gets.
 type serverStreamAPI struct {
 	s   *serverStream
 	ctx context.Context
@@ -175,21 +175,21 @@ type serverStreamAPI struct {
 
 var _ grpc.ServerStream = (*serverStreamAPI)(nil)
 
-// Context ends when the call does.
+// Context returns the call's context; it ends with the call.
 func (a *serverStreamAPI) Context() context.Context { return a.ctx }
 
-// SetHeader adds to the metadata that opens the response.
+// SetHeader adds to the response's header metadata.
 func (a *serverStreamAPI) SetHeader(md metadata.MD) error { return a.s.setHeader(md, false) }
 
-// SendHeader opens the response.
+// SendHeader sends the response's header.
 func (a *serverStreamAPI) SendHeader(md metadata.MD) error { return a.s.setHeader(md, true) }
 
-// SetTrailer adds to the metadata that ends the response.
+// SetTrailer adds to the response's trailer metadata.
 func (a *serverStreamAPI) SetTrailer(md metadata.MD) {
-	_ = (*transportStream)(a.s).SetTrailer(md) // it has no way to fail
+	_ = (*transportStream)(a.s).SetTrailer(md) // never fails
 }
 
-// SendMsg sends a message; m may be used again when it returns.
+// SendMsg sends a message; the caller may reuse m when it returns.
 func (a *serverStreamAPI) SendMsg(m any) error {
 	s := a.s
 	opts := &s.conn.server.opts
@@ -198,12 +198,12 @@ func (a *serverStreamAPI) SendMsg(m any) error {
 		return err
 	}
 	if opts.stats != nil {
-		s.statsPayloadOut(a.ctx, m, b)
+		s.reportOutPayload(a.ctx, m, b)
 	}
 	return s.sendMessage(b)
 }
 
-// RecvMsg receives a message, or io.EOF when the client has sent all.
+// RecvMsg receives a message. It returns io.EOF after the client's last message.
 func (a *serverStreamAPI) RecvMsg(v any) error {
 	s := a.s
 	opts := &s.conn.server.opts
@@ -221,14 +221,14 @@ func (a *serverStreamAPI) RecvMsg(v any) error {
 	packed := len(m.data)
 	s.alias, err = decodeMessage(s.codec, s.received, &m, v, decodeOptions{limit: opts.maxReceive, alias: opts.alias})
 	if err == nil && opts.stats != nil {
-		s.statsPayloadIn(v, sizes{len(m.data), packed})
+		s.reportInPayload(v, sizes{len(m.data), packed})
 	}
 	return err
 }
 
-// The stats hooks below cost nothing where no handler is set: nobody calls them.
+// The functions below report to the stats handler; they are called only if there is one.
 
-func (s *serverStream) statsBegin(h stats.Handler) context.Context {
+func (s *serverStream) reportBegin(h stats.Handler) context.Context {
 	c := s.conn
 	ctx := h.TagRPC(&s.callContext, &stats.RPCTagInfo{FullMethodName: s.method.name})
 	begin := &stats.Begin{BeginTime: time.Now()}
@@ -251,14 +251,14 @@ func compressorName(c encoding.Compressor) string {
 	return c.Name()
 }
 
-func (s *serverStream) statsPayloadIn(v any, size sizes) {
+func (s *serverStream) reportInPayload(v any, size sizes) {
 	s.conn.server.opts.stats.HandleRPC(s.statsCtx, &stats.InPayload{
 		Payload: v, Length: size.plain, CompressedLength: size.packed, WireLength: size.packed + prefixLen, RecvTime: time.Now(),
 	})
 }
 
-// statsHeaderOut reports the header that opens the response, once.
-func (s *serverStream) statsHeaderOut() {
+// reportHeader reports the response's header, once.
+func (s *serverStream) reportHeader() {
 	s.conn.mu.Lock()
 	reported, md := s.headerReported, s.header.Copy()
 	s.headerReported = true
@@ -268,17 +268,17 @@ func (s *serverStream) statsHeaderOut() {
 	}
 }
 
-func (s *serverStream) statsPayloadOut(ctx context.Context, v any, b *buffer) {
-	s.statsHeaderOut()
+func (s *serverStream) reportOutPayload(ctx context.Context, v any, b *buffer) {
+	s.reportHeader()
 	size := b.sizes()
 	s.conn.server.opts.stats.HandleRPC(ctx, &stats.OutPayload{
 		Payload: v, Length: size.plain, CompressedLength: size.packed, WireLength: len(b.data), SentTime: time.Now(),
 	})
 }
 
-func (s *serverStream) statsEnd(ctx context.Context, h stats.Handler, st *status.Status) {
+func (s *serverStream) reportEnd(ctx context.Context, h stats.Handler, st *status.Status) {
 	if len(s.header) > 0 {
-		s.statsHeaderOut()
+		s.reportHeader()
 	}
 	h.HandleRPC(ctx, &stats.OutTrailer{Trailer: s.trailer})
 	h.HandleRPC(ctx, &stats.End{BeginTime: s.began, EndTime: time.Now(), Error: st.Err()})

@@ -1,11 +1,12 @@
 package fastgrpc
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,25 +16,25 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// ErrServerStopped is what Serve returns after Stop or GracefulStop.
+// ErrServerStopped is returned by Serve after Stop or GracefulStop.
 var ErrServerStopped = errors.New("fastgrpc: the server has been stopped")
 
-// Server serves registered services over any number of listeners. Its methods may
-// be called concurrently, but services are registered before Serve.
+// Server serves registered services on any number of listeners. Its methods may be
+// called concurrently, but services must be registered before Serve.
 type Server struct {
 	opts     serverOptions
 	methods  map[string]*method // by full name, "/service/method"
 	services map[string]grpc.ServiceInfo
 	workers  workers
 
-	mu        sync.Mutex
-	serving   bool
-	stopped   bool // no new connections
-	listeners map[net.Listener]struct{}
-	conns     map[*serverConn]struct{}
-	idle      *sync.Cond     // a connection has gone
-	accepting sync.WaitGroup // Serve calls and handshakes
-	gone      Counters       // of connections that are gone
+	mu         sync.Mutex
+	serving    bool
+	stopped    bool // no new connections
+	listeners  map[net.Listener]struct{}
+	conns      map[*serverConn]struct{}
+	connClosed *sync.Cond     // a connection has been removed from conns
+	accepting  sync.WaitGroup // Serve calls and handshakes
+	gone       Counters       // sums over closed connections
 }
 
 var _ grpc.ServiceRegistrar = (*Server)(nil)
@@ -42,7 +43,7 @@ var _ grpc.ServiceRegistrar = (*Server)(nil)
 type method struct {
 	name   string
 	impl   any
-	unary  *grpc.MethodDesc // one of the two is set
+	unary  *grpc.MethodDesc // either unary or stream is set
 	stream *grpc.StreamDesc
 	uInfo  grpc.UnaryServerInfo
 	sInfo  grpc.StreamServerInfo
@@ -57,7 +58,7 @@ func NewServer(opts ...ServerOption) *Server {
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*serverConn]struct{}),
 	}
-	s.idle = sync.NewCond(&s.mu)
+	s.connClosed = sync.NewCond(&s.mu)
 	for _, o := range opts {
 		o(&s.opts)
 	}
@@ -65,9 +66,9 @@ func NewServer(opts ...ServerOption) *Server {
 	return s
 }
 
-// RegisterService is called by generated code. Like grpc-go's it panics where the
-// implementation is not one, the service is registered twice, or Serve has begun:
-// each is a mistake in the program.
+// RegisterService registers a service. Generated code calls it. Like grpc-go's, it
+// panics on a mistake in the program: impl does not implement the service, the service
+// is registered twice, or Serve has been called.
 func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	if impl != nil {
 		want := reflect.TypeOf(desc.HandlerType).Elem()
@@ -113,18 +114,14 @@ func newStreamMethod(name string, impl any, d *grpc.StreamDesc) *method {
 	}
 }
 
-// GetServiceInfo lists the registered services; reflection is served from it.
+// GetServiceInfo returns the registered services. The reflection service uses it.
 func (s *Server) GetServiceInfo() map[string]grpc.ServiceInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make(map[string]grpc.ServiceInfo, len(s.services))
-	for name, info := range s.services {
-		out[name] = info
-	}
-	return out
+	return maps.Clone(s.services)
 }
 
-// lookup finds a method, or nil and why not.
+// lookup returns a method, or nil and the reason.
 func (s *Server) lookup(path string) (*method, string) {
 	if m := s.methods[path]; m != nil {
 		return m, ""
@@ -186,13 +183,13 @@ func (s *Server) accept(lis net.Listener) error {
 		if temporary, ok := err.(interface{ Temporary() bool }); !ok || !temporary.Temporary() {
 			return fmt.Errorf("fastgrpc: accept on %v: %w", lis.Addr(), err)
 		}
-		// Out of file descriptors, say: others may be given back.
+		// For instance out of file descriptors: wait until some are closed.
 		time.Sleep(pause)
 		pause = min(2*pause, longestPause)
 	}
 }
 
-// handshake makes nc a connection on a goroutine of its own.
+// handshake calls ServeConn on a new goroutine.
 func (s *Server) handshake(nc net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,13 +200,13 @@ func (s *Server) handshake(nc net.Conn) {
 	s.accepting.Add(1)
 	go func() {
 		defer s.accepting.Done()
-		// A failed handshake is the client's affair; it has been told by the close.
+		// ServeConn has closed the connection, which tells the client.
 		_ = s.ServeConn(nc)
 	}()
 }
 
-// ServeConn serves one connection that the caller has accepted; it returns after
-// the handshake and the connection goes on.
+// ServeConn serves a connection that the caller has accepted. It returns after the
+// handshake; the connection is then served in the background.
 func (s *Server) ServeConn(nc net.Conn) error {
 	var auth credentials.AuthInfo
 	if s.opts.creds != nil {
@@ -237,60 +234,53 @@ func (s *Server) ServeConn(nc net.Conn) error {
 	return nil
 }
 
-func (s *Server) forget(c *serverConn) {
+func (s *Server) removeConn(c *serverConn) {
 	s.mu.Lock()
 	delete(s.conns, c)
 	s.gone.add(c.snapshot())
-	s.idle.Broadcast()
+	s.connClosed.Broadcast()
 	s.mu.Unlock()
 }
 
-// stopAccepting closes the listeners and returns the connections there are.
-func (s *Server) stopAccepting() []*serverConn {
+// closeListeners closes the listeners and returns the open connections.
+func (s *Server) closeListeners() []*serverConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
 	for lis := range s.listeners {
 		_ = lis.Close()
 	}
-	conns := make([]*serverConn, 0, len(s.conns))
-	for c := range s.conns {
-		conns = append(conns, c)
-	}
-	return conns
+	return slices.Collect(maps.Keys(s.conns))
 }
 
-// waitGone returns when no connection is left.
-func (s *Server) waitGone() {
+// waitConnsClosed waits until all connections are closed.
+func (s *Server) waitConnsClosed() {
 	s.mu.Lock()
 	for len(s.conns) > 0 {
-		s.idle.Wait()
+		s.connClosed.Wait()
 	}
 	s.mu.Unlock()
 }
 
-// Stop closes everything at once: calls under way are cancelled and their clients
-// see Unavailable. It does not wait for handlers that ignore their context.
+// Stop closes listeners and connections at once. It cancels open calls; their clients
+// get Unavailable. It does not wait for handlers that ignore their context.
 func (s *Server) Stop() {
-	for _, c := range s.stopAccepting() {
+	for _, c := range s.closeListeners() {
 		c.close(errServerStopping)
 	}
-	s.waitGone()
+	s.waitConnsClosed()
 	s.workers.close()
 }
 
-// GracefulStop takes no new calls and returns when those under way have ended.
+// GracefulStop accepts no new calls and returns when the open ones have ended.
 func (s *Server) GracefulStop() {
-	for _, c := range s.stopAccepting() {
+	for _, c := range s.closeListeners() {
 		c.drain()
 	}
-	s.waitGone()
+	s.waitConnsClosed()
 	s.accepting.Wait()
 	s.workers.close()
 	s.workers.active.Wait()
 }
 
 var errServerStopping = errors.New("fastgrpc: server is stopping")
-
-// baseContext is the context that the calls of a connection derive from.
-func (s *Server) baseContext() context.Context { return context.Background() }

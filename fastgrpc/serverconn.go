@@ -14,22 +14,22 @@ import (
 	"wirelab.dev/fastgrpc/internal/h2"
 )
 
-// serverConn is one client's connection.
+// serverConn is one connection of a server.
 type serverConn struct {
 	transport
-	server *Server
-	peer   *peer.Peer
-	ctx    context.Context // ends with the connection
-	end    context.CancelFunc
-	ready  []*serverStream // calls to run, queued under the lock by the reader
-	keep   serverKeepalive
+	server    *Server
+	peer      *peer.Peer
+	ctx       context.Context // ends with the connection
+	end       context.CancelFunc
+	ready     []*serverStream // calls that startCalls passes to the workers
+	keepalive serverKeepalive
 }
 
-var _ side = (*serverConn)(nil)
+var _ connRole = (*serverConn)(nil)
 
 func newServerConn(s *Server, nc net.Conn, p *peer.Peer) *serverConn {
 	c := &serverConn{server: s, peer: p}
-	c.ctx, c.end = context.WithCancel(s.baseContext())
+	c.ctx, c.end = context.WithCancel(context.Background())
 	if h := s.opts.stats; h != nil {
 		c.ctx = h.TagConn(c.ctx, &stats.ConnTagInfo{RemoteAddr: p.Addr, LocalAddr: p.LocalAddr})
 		h.HandleConn(c.ctx, &stats.ConnBegin{})
@@ -41,7 +41,7 @@ func newServerConn(s *Server, nc net.Conn, p *peer.Peer) *serverConn {
 
 func (c *serverConn) start() {
 	c.mu.Lock()
-	c.keep.start(c)
+	c.keepalive.start(c)
 	c.mu.Unlock()
 	c.transport.start()
 }
@@ -51,10 +51,10 @@ func (c *serverConn) teardown() {
 	if h := c.server.opts.stats; h != nil {
 		h.HandleConn(c.ctx, &stats.ConnEnd{})
 	}
-	c.server.forget(c)
+	c.server.removeConn(c)
 }
 
-// okHeaders opens a response and okTrailers ends it: the same few bytes each time.
+// okHeaders and okTrailers are a successful response's usual header and trailers.
 var (
 	okHeaders = h2.NewFixedFields(
 		hpack.HeaderField{Name: ":status", Value: "200"},
@@ -69,18 +69,18 @@ func (c *serverConn) OnOpen() *h2.Stream {
 	s.callContext.stream = s
 	s.h2.Owner = s
 	c.counters.callsStarted++
-	c.keep.busy()
+	c.keepalive.setBusy()
 	return &s.h2
 }
 
-// OnHeaders begins a call, or ends its request where they are trailers.
+// OnHeaders begins a call. Trailers end its request.
 func (c *serverConn) OnHeaders(hs *h2.Stream, block *h2.Block, end bool) {
 	s := hs.Owner.(*serverStream)
-	if s.begun {
+	if s.gotHeader {
 		s.requestEnded()
 		return
 	}
-	s.begun = true
+	s.gotHeader = true
 	if !s.begin(block) {
 		if end {
 			s.requestEnded()
@@ -115,60 +115,61 @@ func (c *serverConn) OnReset(hs *h2.Stream, _ h2.Reset) {
 	hs.Owner.(*serverStream).abort(context.Canceled)
 }
 
-// OnDrained lets a stream's sender go on.
+// OnDrained wakes the stream's sender.
 func (c *serverConn) OnDrained(hs *h2.Stream) { wakeOne(hs.Owner.(*serverStream).drained) }
 
-// OnGoAway needs no answer: the client opens no more streams.
+// OnGoAway does nothing: the client opens no more streams.
 func (c *serverConn) OnGoAway(h2.ErrCode, []byte) {}
 
-// OnPing enforces the policy on keepalive pings.
+// OnPing enforces the ping policy.
 func (c *serverConn) OnPing(now time.Duration) *h2.ConnError {
-	return c.keep.onPing(now, c.h2.Activity, c.h2.OpenStreams())
+	return c.keepalive.onPing(now, c.h2.Activity, c.h2.OpenStreams())
 }
 
-// OnPong ends a wait for an answer.
+// OnPong sends the final GOAWAY if it answers the drain's ping.
 func (c *serverConn) OnPong(data [8]byte) {
-	if c.keep.onPong(data) {
+	if c.keepalive.drainAnswered(data) {
 		c.h2.GoAway(h2.CodeNo, "")
 	}
 }
 
-func (c *serverConn) fed() {
+func (c *serverConn) streamsChanged() {
 	if c.h2.Occupied() == 0 {
-		if c.keep.idleSince == 0 {
-			c.keep.free()
+		if c.keepalive.idleSince == 0 {
+			c.keepalive.setIdle()
 		}
 		c.closeIfDrained()
 	}
 }
 
-func (c *serverConn) settle() {
+func (c *serverConn) startCalls() {
 	c.server.workers.push(c.ready)
 	clear(c.ready)
 	c.ready = c.ready[:0]
 }
 
-func (c *serverConn) lost(error) {
-	c.keep.stop()
+func (c *serverConn) connLost(error) {
+	c.keepalive.stop()
 	c.h2.DropStreams(func(hs *h2.Stream) { hs.Owner.(*serverStream).abort(context.Canceled) })
 }
 
-// drain begins the two steps of a graceful end: a GOAWAY that still accepts every
-// stream, and, when the ping behind it comes back, the one that names the last.
+// drain begins the graceful end of RFC 9113 section 6.8: first a GOAWAY that still
+// accepts all streams, followed by a ping; when its answer comes, a GOAWAY that names
+// the last stream.
 func (c *serverConn) drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil || c.keep.drainAt > 0 {
+	if c.err != nil || c.keepalive.drainAt > 0 {
 		return
 	}
-	c.keep.beginDrain(time.Since(epoch))
-	c.keep.timer.Reset(longestDrainPingWait)
+	c.keepalive.beginDrain(time.Since(epoch))
+	c.keepalive.timer.Reset(maxDrainPingWait)
 	c.flush()
 }
 
-// closeIfDrained closes a draining connection whose last stream has gone.
+// closeIfDrained closes a draining connection after its last stream.
 func (c *serverConn) closeIfDrained() {
-	if c.keep.drained && c.h2.Occupied() == 0 {
+	if c.keepalive.drained && c.h2.Occupied() == 0 {
 		c.closeLocked(errServerStopping)
 	}
 }
@@ -177,25 +178,25 @@ func (c *serverConn) closeIfDrained() {
 func (c *serverConn) release(s *serverStream) {
 	s.dropMessages()
 	c.h2.Release(&s.h2)
-	c.fed()
+	c.streamsChanged()
 }
 
-// refuse answers a request that never becomes a call.
+// refuse answers a request with an error status instead of starting a call.
 func (c *serverConn) refuse(s *serverStream, code codes.Code, text string) {
 	fields := statusFields(status.New(code, text))
 	c.h2.SendTrailers(&s.h2, okHeaders, fields)
 	c.release(s)
 }
 
-// httpAnswer is what a request that is not gRPC at all is answered, when it ends.
-type httpAnswer struct{ status, text string }
+// httpResponse answers a request that is not gRPC. It is sent when the request ends.
+type httpResponse struct{ status, text string }
 
-func (c *serverConn) answerHTTP(s *serverStream) {
+func (c *serverConn) sendHTTPResponse(s *serverStream) {
 	c.h2.SendHeaders(&s.h2, noFields, []hpack.HeaderField{
-		{Name: ":status", Value: s.http.status},
+		{Name: ":status", Value: s.httpError.status},
 		{Name: fieldContentType, Value: "text/plain; charset=utf-8"},
 	})
-	c.h2.SendData(&s.h2, h2.Payload{Data: []byte(s.http.text)}, true)
+	c.h2.SendData(&s.h2, h2.Payload{Data: []byte(s.httpError.text)}, true)
 	c.release(s)
 }
 

@@ -16,17 +16,17 @@ import (
 	"wirelab.dev/fastgrpc/internal/h2"
 )
 
-// serverStream is one call on a server, unary or streaming. It is one allocation
-// and never reused: a handler may leave its context behind.
+// serverStream is one call on a server, unary or streaming. It is a single allocation
+// and never reused, because handlers may keep its context.
 type serverStream struct {
 	callContext
 	h2     h2.Stream
 	conn   *serverConn
 	method *method
 	codec  codec
-	alias  *buffer // what the last message read may point into
+	alias  *buffer // the last message read may point into it
 
-	// The request's fields: those that came as a remembered run, and the others.
+	// The request's header: the fields that the decoder has cached, and the others.
 	fixed *h2.FieldSet
 	rest  []hpack.HeaderField
 
@@ -37,33 +37,34 @@ type serverStream struct {
 	queue      []message
 	first      [1]message
 	heldCredit int
-	fault      error // in the request's messages
-	begun      bool  // the request's header has come
-	ended      bool  // the client has sent all
-	http       *httpAnswer
+	requestErr error // why the request's messages are invalid
+	gotHeader  bool  // the request's header has come
+	ended      bool  // the request has ended
+	httpError  *httpResponse
 
 	signal  chan struct{} // something was received; streaming calls only
-	drained chan struct{} // what was sent is on its way
+	drained chan struct{} // all sent data is in the connection's output
 
 	headerSent bool
 	header     metadata.MD
 	trailer    metadata.MD
 
-	statsCtx       context.Context // with a stats handler only, as the two below
+	// Set only with a stats handler.
+	statsCtx       context.Context
 	began          time.Time
 	headerReported bool
 }
 
-// requestHead is what a request's fields say.
+// requestHead holds the header fields of a request that this package interprets.
 type requestHead struct {
 	path        string
 	method      *method
-	unknown     string // why there is no method
+	unknown     string // why method is nil
 	httpMethod  string
 	contentType string
 	encoding    string
-	timeout     time.Duration // one more than sent, 0 where none was
-	bad         string
+	timeout     time.Duration // one more than the client sent; 0 if it sent none
+	timeoutErr  string
 }
 
 func (h *requestHead) add(f hpack.HeaderField) {
@@ -79,25 +80,26 @@ func (h *requestHead) add(f hpack.HeaderField) {
 	case fieldTimeout:
 		d, err := decodeTimeout(f.Value)
 		if err != nil {
-			h.bad = err.Error()
+			h.timeoutErr = err.Error()
 		}
 		h.timeout = min(d, 1<<62) + 1
 	}
 }
 
-// begin reads the request's fields; false means that no call comes of it.
+// begin reads the request's header. It returns false if it answered the request with
+// an error.
 func (s *serverStream) begin(block *h2.Block) bool {
 	c := s.conn
 	var head requestHead
 	if block.Fixed != nil {
-		head = c.server.fixedHead(block.Fixed)
+		head = c.server.readFixedRequest(block.Fixed)
 		s.fixed = block.Fixed
 	}
-	own := 0
+	metadataCount := 0
 	for _, f := range block.Rest {
 		head.add(f)
-		if !reserved(f.Name) {
-			own++
+		if !isReserved(f.Name) {
+			metadataCount++
 		}
 	}
 	if head.method == nil && head.path != "" {
@@ -106,17 +108,17 @@ func (s *serverStream) begin(block *h2.Block) bool {
 	subtype, isGRPC := contentSubtype(head.contentType)
 	switch {
 	case block.TooLarge():
-		s.http = &httpAnswer{"431", "header list too large\n"}
+		s.httpError = &httpResponse{"431", "header list too large\n"}
 	case head.httpMethod != "POST":
-		s.http = &httpAnswer{"405", "gRPC calls are POST requests\n"}
+		s.httpError = &httpResponse{"405", "gRPC calls are POST requests\n"}
 	case !isGRPC:
-		s.http = &httpAnswer{"415", "content-type is not application/grpc\n"}
-	case head.bad != "":
-		c.refuse(s, codes.Internal, head.bad)
+		s.httpError = &httpResponse{"415", "content-type is not application/grpc\n"}
+	case head.timeoutErr != "":
+		c.refuse(s, codes.Internal, head.timeoutErr)
 	case head.method == nil:
 		c.refuse(s, codes.Unimplemented, head.unknown)
 	default:
-		if own > 0 {
+		if metadataCount > 0 {
 			s.rest = append(make([]hpack.HeaderField, 0, len(block.Rest)), block.Rest...)
 		}
 		return s.accept(&head, subtype)
@@ -136,7 +138,7 @@ func (s *serverStream) accept(head *requestHead, subtype string) bool {
 			s.conn.refuse(s, codes.Unimplemented, "grpc-encoding "+head.encoding+" is not supported")
 			return false
 		}
-		// The client reads what it writes.
+		// The client can decode what it encodes.
 		s.sent = s.received
 	}
 	if head.timeout > 0 {
@@ -148,8 +150,8 @@ func (s *serverStream) accept(head *requestHead, subtype string) bool {
 	return true
 }
 
-// fixedHead reads a remembered run of fields once a connection.
-func (s *Server) fixedHead(set *h2.FieldSet) requestHead {
+// readFixedRequest reads fields that the decoder has cached, once per connection.
+func (s *Server) readFixedRequest(set *h2.FieldSet) requestHead {
 	if head, ok := set.Memo.(*requestHead); ok {
 		return *head
 	}
@@ -181,7 +183,7 @@ func contentSubtype(contentType string) (string, bool) {
 	return "", false
 }
 
-// incoming builds the call's metadata for whoever asks.
+// incoming builds the call's metadata.
 func (s *serverStream) incoming() metadata.MD {
 	md := make(metadata.MD, 4)
 	if s.fixed != nil {
@@ -197,25 +199,25 @@ func (s *serverStream) addIncoming(md metadata.MD, fields []hpack.HeaderField) {
 			md[f.Name] = []string{f.Value}
 			continue
 		}
-		// A value that is no base64 is left out: the call does not depend on it.
+		// Skip invalid base64: the call does not depend on it.
 		_ = addField(md, f)
 	}
 }
 
-// receive cuts content into messages, with the lock held.
+// receive splits content into messages, with the lock held.
 func (s *serverStream) receive(data []byte) {
 	c := s.conn
 	chunk := c.retainable()
-	for len(data) > 0 && s.fault == nil {
+	for len(data) > 0 && s.requestErr == nil {
 		m, rest, done, err := s.assembler.next(data, chunk)
 		m.credit = len(data) - len(rest)
 		data = rest
 		switch {
 		case err != nil:
-			s.fault = err
+			s.requestErr = err
 			c.h2.Consume(&s.h2, m.credit)
 		case !done && (s.signal == nil || len(s.queue) == 0):
-			// Nothing is unread, so the message under way may grow to its limit.
+			// No complete message is waiting, so let the partial one grow to its limit.
 			c.h2.Consume(&s.h2, m.credit)
 		case !done:
 			s.heldCredit += m.credit
@@ -223,7 +225,7 @@ func (s *serverStream) receive(data []byte) {
 			c.h2.Consume(&s.h2, m.credit)
 			s.queue = append(s.queue, m)
 			if len(s.queue) > 1 {
-				s.fault = status.Error(codes.Internal, "fastgrpc: more than one message in a unary request")
+				s.requestErr = status.Error(codes.Internal, "fastgrpc: more than one message in a unary request")
 			}
 		default:
 			m.credit += s.heldCredit
@@ -236,20 +238,20 @@ func (s *serverStream) receive(data []byte) {
 	}
 	if s.signal != nil {
 		wakeOne(s.signal)
-	} else if s.fault != nil {
+	} else if s.requestErr != nil {
 		s.requestEnded()
 	}
 }
 
-// requestEnded: the client has sent all, with the lock held.
+// requestEnded handles the end of the request, with the lock held.
 func (s *serverStream) requestEnded() {
 	if s.ended {
 		return
 	}
 	s.ended = true
 	if s.method == nil {
-		if s.http != nil {
-			s.conn.answerHTTP(s)
+		if s.httpError != nil {
+			s.conn.sendHTTPResponse(s)
 		}
 		return
 	}
@@ -257,26 +259,26 @@ func (s *serverStream) requestEnded() {
 		wakeOne(s.signal)
 		return
 	}
-	if s.fault == nil && (len(s.queue) == 0 || s.assembler.have > 0) {
-		s.fault = status.Error(codes.Internal, "fastgrpc: request ended within a message")
+	if s.requestErr == nil && (len(s.queue) == 0 || s.assembler.prefixRead > 0) {
+		s.requestErr = status.Error(codes.Internal, "fastgrpc: request ended within a message")
 	}
 	s.conn.ready = append(s.conn.ready, s)
 }
 
-// abort ends the call from outside, with the lock held.
+// abort cancels the call, with the lock held.
 func (s *serverStream) abort(err error) {
-	if s.method == nil && s.http == nil {
-		return // answered, and released, at once
+	if s.method == nil && s.httpError == nil {
+		return // refuse has answered and released it
 	}
 	if s.signal == nil && !s.ended {
-		// A unary call that never became ready: nobody else will release it.
+		// A unary call that no worker got must be released here.
 		s.ended = true
 		s.conn.release(s)
 	}
 	s.cancel(err)
 }
 
-func (s *serverStream) wakeBoth() {
+func (s *serverStream) wakeAll() {
 	if s.signal != nil {
 		wakeOne(s.signal)
 		wakeOne(s.drained)
@@ -315,8 +317,8 @@ func (s *serverStream) nextMessage() (message, error) {
 			c.mu.Unlock()
 			return m, nil
 		}
-		fault, ended := s.fault, s.ended
-		unfinished := s.assembler.have > 0
+		fault, ended := s.requestErr, s.ended
+		unfinished := s.assembler.prefixRead > 0
 		c.mu.Unlock()
 		if err := s.Err(); err != nil {
 			return message{}, status.FromContextError(err).Err()
@@ -333,15 +335,15 @@ func (s *serverStream) nextMessage() (message, error) {
 	}
 }
 
-// sendMessage queues a message of a streaming call and waits until it is on its
-// way, which is what slows a fast sender down.
+// sendMessage queues a message of a streaming call and waits until flow control has let
+// it into the connection's output. The wait is the backpressure on a fast sender.
 func (s *serverStream) sendMessage(b *buffer) error {
 	c := s.conn
 	c.mu.Lock()
 	if !s.h2.Open() {
 		c.mu.Unlock()
 		b.Release()
-		return s.goneError()
+		return s.endedError()
 	}
 	s.sendHeaderLocked(nil)
 	c.h2.SendData(&s.h2, h2.Payload{Data: b.data, Owner: b}, false)
@@ -358,19 +360,19 @@ func (s *serverStream) sendMessage(b *buffer) error {
 	c.flush()
 	c.mu.Unlock()
 	if !open {
-		return s.goneError()
+		return s.endedError()
 	}
 	return nil
 }
 
-func (s *serverStream) goneError() error {
+func (s *serverStream) endedError() error {
 	if err := s.Err(); err != nil {
 		return status.FromContextError(err).Err()
 	}
 	return status.Error(codes.Unavailable, "fastgrpc: the stream has ended")
 }
 
-// sendHeaderLocked opens the response unless it is open.
+// sendHeaderLocked sends the response's header, once.
 func (s *serverStream) sendHeaderLocked(md metadata.MD) {
 	if s.headerSent {
 		return
@@ -398,14 +400,14 @@ func (s *serverStream) headerFields() []hpack.HeaderField {
 	return appendMetadata(fields, s.header)
 }
 
-// sendStatusLocked ends the response.
+// sendStatusLocked ends the response with its trailers.
 func (s *serverStream) sendStatusLocked(st *status.Status) {
 	if s.headerSent && len(s.trailer) == 0 && st.Code() == codes.OK && st.Message() == "" {
 		s.conn.h2.SendTrailers(&s.h2, okTrailers, nil)
 		return
 	}
 	if len(s.header) > 0 {
-		s.sendHeaderLocked(nil) // readers tell it from the trailers by its frame
+		s.sendHeaderLocked(nil) // in a frame of its own, to separate it from the trailers
 	}
 	var fields []hpack.HeaderField
 	if !s.headerSent {
@@ -416,7 +418,7 @@ func (s *serverStream) sendStatusLocked(st *status.Status) {
 	s.conn.h2.SendTrailers(&s.h2, noFields, appendMetadata(fields, s.trailer))
 }
 
-// statusOf is the status that a handler's error stands for; nil is OK.
+// statusOf returns the status of a handler's error; nil is OK.
 func statusOf(err error) *status.Status {
 	if err == nil {
 		return nil

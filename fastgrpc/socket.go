@@ -3,18 +3,18 @@ package fastgrpc
 import "net"
 
 // Transparent is implemented by connections of a custom dialer or listener that wrap
-// a socket only to watch it, to count for instance. Without it a wrapped socket is
-// treated as one that changes its bytes, such as TLS, and costs a little more.
+// a socket without changing its bytes, for instance to count them. Other wrappers are
+// treated like TLS, which costs a little more.
 //
-// Socket returns what may be used in the wrapper's place for writes, and for reads
-// after the first, which is the wrapper's own. It offers its file descriptor, see
-// syscall.Conn. Deadlines and Close stay the wrapper's.
+// Socket returns the wrapped socket, which implements syscall.Conn. All writes, and all
+// reads after the first, go to that socket and bypass the wrapper. Deadlines and Close
+// go to the wrapper.
 type Transparent interface {
 	Socket() net.Conn
 }
 
-// socketOf returns the socket that nc's bytes go to as they are, or nil. Connections
-// that wrap one, for TLS say, may pretend to be one.
+// socketOf returns the socket that carries nc's bytes unchanged, or nil. It checks
+// concrete types because a TLS connection may embed a socket and so have its methods.
 func socketOf(nc net.Conn) net.Conn {
 	switch nc := nc.(type) {
 	case *net.TCPConn, *net.UnixConn:

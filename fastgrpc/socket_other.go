@@ -7,14 +7,14 @@ import (
 	"net"
 )
 
-// newSocketReader returns what the reader reads from: here it does not spin.
+// newSocketReader returns nc: without raw sockets, reads do not spin.
 func newSocketReader(nc net.Conn) io.Reader { return nc }
 
-// socketWriter does not exist here: connections are written to as they are.
+// socketWriter is unused on this system: the transport writes to its connection.
 type socketWriter struct{}
 
 func newSocketWriter(net.Conn) *socketWriter { return nil }
 
-func (*socketWriter) writeNow([]byte) (int, error) { return 0, nil }
+func (*socketWriter) tryWrite([]byte) (int, error) { return 0, nil }
 
 func (*socketWriter) writeAll([]byte) error { return nil }

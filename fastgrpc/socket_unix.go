@@ -8,17 +8,17 @@ import (
 	"syscall"
 )
 
-// socketWriter writes to a socket behind its connection's back. Writes must not
-// overlap.
+// socketWriter writes to a socket's file descriptor directly, so that a write can return
+// instead of waiting. Writes must not overlap.
 type socketWriter struct {
 	raw  syscall.RawConn
 	try  func(fd uintptr) bool
 	buf  []byte // what is left to write
-	wait bool   // for room, when the socket has none
+	wait bool   // wait while the socket's buffer is full
 	err  error
 }
 
-// newSocketWriter returns nil where nc does not offer its descriptor.
+// newSocketWriter returns nil if nc has no file descriptor.
 func newSocketWriter(nc net.Conn) *socketWriter {
 	socket, ok := nc.(syscall.Conn)
 	if !ok {
@@ -33,8 +33,8 @@ func newSocketWriter(nc net.Conn) *socketWriter {
 	return w
 }
 
-// tryOnce writes what the socket takes; false asks to be called again when it takes
-// more.
+// tryOnce writes until the socket's buffer is full. It returns false to be called again
+// when there is room.
 func (w *socketWriter) tryOnce(fd uintptr) (done bool) {
 	for len(w.buf) > 0 && w.err == nil {
 		n, err := writeSocket(int(fd), w.buf)
@@ -61,10 +61,10 @@ func (w *socketWriter) write(data []byte, wait bool) (int, error) {
 	return n, err
 }
 
-// writeNow writes what the socket takes without waiting, which may be nothing.
-func (w *socketWriter) writeNow(data []byte) (int, error) { return w.write(data, false) }
+// tryWrite writes what the socket accepts without waiting, which may be nothing.
+func (w *socketWriter) tryWrite(data []byte) (int, error) { return w.write(data, false) }
 
-// writeAll waits for room.
+// writeAll writes all of data and waits for room if needed.
 func (w *socketWriter) writeAll(data []byte) error {
 	_, err := w.write(data, true)
 	return err

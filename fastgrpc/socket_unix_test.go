@@ -39,7 +39,7 @@ func TestFullSocketHoldsNobody(t *testing.T) {
 	const callers = 200
 	ctx, cancel := context.WithCancel(testContext(t))
 	var calling sync.WaitGroup
-	in := request(make([]byte, referenceFrom-1000))
+	in := request(make([]byte, minReferenceLen-1000))
 	for range callers {
 		calling.Go(func() {
 			if _, err := stub.UnaryCall(ctx, in); status.Code(err) != codes.Canceled {

@@ -10,37 +10,37 @@ import (
 	"time"
 )
 
-// spinner reads from a socket and, before it lets the thread sleep for more, looks
-// again for a moment: to put a thread to sleep and wake it costs both ends more than
-// that, on virtual machines several times more. With one caller it was measured to
-// quarter the latency and to halve the CPU time. It gives up the habit for a while
-// when it does not pay, so a connection with rare calls spends next to nothing.
+// spinner reads from a socket. If there is nothing to read, it polls for up to maxSpin
+// before it lets the thread sleep: sleeping and waking cost both ends more than that, on
+// virtual machines several times more. With one caller, spinning was measured to cut
+// latency to a quarter and CPU time to half. After repeated misses it stops spinning for
+// a number of reads, so a connection with rare calls spends almost nothing on it.
 type spinner struct {
 	raw    syscall.RawConn
 	try    func(fd uintptr) bool
 	buf    []byte
-	wait   bool // for something to read
+	wait   bool // wait for something to read
 	n      int
 	err    error
 	misses int // spins in a row that found nothing
-	skip   int // reads to come that do not spin
-	pause  int // as many as were skipped last: twice as many each time that it did not pay
-	short  int // reads in a row that brought little
+	skip   int // the next reads that must not spin
+	pause  int // the last value of skip; it doubles with each failure to find anything
+	short  int // short reads in a row
 }
 
 const (
-	longestSpin = 50 * time.Microsecond
-	mostMisses  = 4
-	leastPause  = 16
-	mostPause   = 4096
-	// A connection with a few small calls gains most, but only if both ends spin: there
-	// the pauses stay short, or the ends would not meet.
+	maxSpin   = 50 * time.Microsecond
+	maxMisses = 4
+	minPause  = 16
+	maxPause  = 4096
+	// A connection with a few small calls gains most, but only while both ends spin at
+	// the same time, so its pauses stay short.
 	fewCalls = 512 // bytes
 	fewReads = 8
 )
 
-// newSocketReader returns what the reader reads from. Only a socket may be read
-// behind its connection's back: one under TLS holds ciphertext.
+// newSocketReader returns a spinner on nc, or nc itself if it has no file descriptor.
+// nc must be a plain socket: one under TLS holds ciphertext.
 func newSocketReader(nc net.Conn) io.Reader {
 	socket, ok := nc.(syscall.Conn)
 	if !ok {
@@ -55,7 +55,8 @@ func newSocketReader(nc net.Conn) io.Reader {
 	return s
 }
 
-// tryOnce reads what is there; false asks to be called again when something is.
+// tryOnce reads what is there. It returns false to be called again when there is
+// something.
 func (s *spinner) tryOnce(fd uintptr) (done bool) {
 	for {
 		s.n, s.err = readSocket(int(fd), s.buf)
@@ -65,7 +66,7 @@ func (s *spinner) tryOnce(fd uintptr) (done bool) {
 	}
 }
 
-// Read returns what is there, or what comes within a moment, or waits.
+// Read spins, if that has paid off lately, and then waits.
 func (s *spinner) Read(p []byte) (int, error) {
 	s.buf = p
 	n, err := s.spin()
@@ -74,7 +75,7 @@ func (s *spinner) Read(p []byte) (int, error) {
 		s.short = 0
 	}
 	if s.short >= fewReads {
-		s.pause, s.skip = min(s.pause, leastPause), min(s.skip, leastPause)
+		s.pause, s.skip = min(s.pause, minPause), min(s.skip, minPause)
 	}
 	return n, err
 }
@@ -95,10 +96,10 @@ func (s *spinner) spin() (int, error) {
 			return n, err
 		case began.IsZero():
 			began = time.Now()
-		case time.Since(began) > longestSpin:
-			if s.misses++; s.misses >= mostMisses {
+		case time.Since(began) > maxSpin:
+			if s.misses++; s.misses >= maxMisses {
 				s.misses = 0
-				s.pause = min(max(leastPause, 2*s.pause), mostPause)
+				s.pause = min(max(minPause, 2*s.pause), maxPause)
 				s.skip = s.pause
 			}
 			return s.read(true)
@@ -107,7 +108,7 @@ func (s *spinner) spin() (int, error) {
 	}
 }
 
-// read reads once; where it may not wait, EAGAIN says that nothing was there.
+// read reads once. Without wait, it returns EAGAIN if there is nothing to read.
 func (s *spinner) read(wait bool) (int, error) {
 	s.wait = wait
 	switch err := s.raw.Read(s.try); {

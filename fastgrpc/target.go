@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/serviceconfig"
 )
 
-// parseTarget reads a target as grpc.NewClient does: without a known scheme it is
-// a name for DNS.
+// parseTarget parses a target as grpc.NewClient does: without a known scheme, it is a
+// DNS name. It also returns the network to dial.
 func parseTarget(s string) (resolver.Target, string, error) {
 	if u, err := url.Parse(s); err == nil {
 		switch u.Scheme {
@@ -59,7 +59,7 @@ func authorityOf(o *clientOptions, t resolver.Target) string {
 	return t.Endpoint()
 }
 
-// resolverConn is the pool as a resolver sees it.
+// resolverConn is the interface of the pool to its resolver.
 type resolverConn pool
 
 var _ resolver.ClientConn = (*resolverConn)(nil)
@@ -82,7 +82,7 @@ func (r *resolverConn) UpdateState(s resolver.State) error {
 	return nil
 }
 
-// ReportError matters only while there are no addresses.
+// ReportError records err unless the pool already has addresses.
 func (r *resolverConn) ReportError(err error) {
 	p := (*pool)(r)
 	p.mu.Lock()
@@ -98,7 +98,7 @@ func (r *resolverConn) NewAddress(addrs []resolver.Address) {
 	_ = r.UpdateState(resolver.State{Addresses: addrs})
 }
 
-// ParseServiceConfig refuses: service configs are left out.
+// ParseServiceConfig returns an error: service configs are not supported.
 func (r *resolverConn) ParseServiceConfig(string) *serviceconfig.ParseResult {
 	return &serviceconfig.ParseResult{Err: fmt.Errorf("fastgrpc: service config: %w", ErrUnsupported)}
 }

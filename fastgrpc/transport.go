@@ -12,90 +12,91 @@ import (
 	"wirelab.dev/fastgrpc/internal/h2"
 )
 
-// transport is the thin shell around an h2.Conn: a socket, the lock that guards the
-// state machine, one goroutine that reads and one that writes.
+// transport connects an h2.Conn to a socket. It holds the lock that guards the state
+// machine, a reader goroutine and a writer goroutine.
 //
-// Callers put frames into the machine's output under the lock; the writer takes
-// what many of them queued and writes it at once. Before it takes, it yields, so
-// that every goroutine that is about to queue something does: of all measures this
-// one gained most. A batch that is full does not wait for the writer: whoever filled
-// it writes it (see send), so that the peer works on one batch while the next one
-// gathers here.
+// Callers queue frames in the h2.Conn's output under the lock. The writer writes the
+// frames of many callers at once. It yields first, so that goroutines that are about to
+// queue something can do so; no other optimization gained as much. When a batch is
+// large enough, the caller that completed it writes it (see flushBatch), so that the
+// peer works on one batch while the next one fills.
 type transport struct {
 	mu     sync.Mutex
 	h2     *h2.Conn
 	nc     net.Conn
-	socket net.Conn // has writev and a descriptor to read from; nil where nc is no socket
-	side   side
+	socket net.Conn // for writev and the file descriptor; nil if nc is not a plain socket
+	role   connRole
 
-	wake       chan struct{} // to the writer, once for each time it parked
+	wake       chan struct{} // wakes the writer, once each time it parked
 	parked     bool
-	writing    bool          // somebody is at the socket
-	written    *h2.Output    // the last one written, to be filled again
-	pace       float64       // bytes a second that the socket takes, in long writes
-	out        *socketWriter // nil where the connection must do it
-	rest       *h2.Output    // what a sender began to write and the writer is to end
+	writing    bool          // a write is in progress
+	spare      *h2.Output    // the last output written, to be reused
+	writeRate  float64       // bytes per second of long writes, averaged
+	writer     *socketWriter // nil: write to nc
+	unwritten  *h2.Output    // a caller began to write it and the writer must finish
 	err        error         // why the connection ended; set once
 	loops      sync.WaitGroup
 	onTeardown func()
 
-	// The reader's own.
-	chunk    *buffer
-	from, to int
-	grow     bool
-	small    int // reads in a row that a first chunk would have held
-	pinned   atomic.Int32
-	buffers  net.Buffers // the writer's own
+	// Used only by the reader, except pinned and buffers.
+	chunk      *buffer
+	from, to   int
+	grow       bool
+	smallReads int // reads in a row that would have fit into a first chunk
+	pinned     atomic.Int32
+	buffers    net.Buffers // used only by the writer
 
 	lastRead atomic.Int64 // nanoseconds since epoch
 	counters connCounters
 }
 
-// side is what a client's and a server's connection do differently. All methods of
-// h2.Handler, fed and lost are called with the lock held, settle without it.
-type side interface {
+// connRole is what clients and servers do differently on a connection. All methods but
+// startCalls are called with the lock held.
+type connRole interface {
 	h2.Handler
-	// fed and then settle act on the events that Feed delivered.
-	fed()
-	settle()
-	// lost ends every stream because the connection has ended.
-	lost(err error)
+	// streamsChanged is called after frames were received or sent, which may have ended
+	// streams.
+	streamsChanged()
+	// startCalls runs the calls that received frames have completed.
+	startCalls()
+	// connLost ends every stream because the connection has ended.
+	connLost(err error)
 }
 
 const (
-	// framesAtOnce bounds how long the reader holds the lock.
-	framesAtOnce = 64
-	firstChunk   = 32 << 10
-	fullChunk    = 512 << 10
-	// smallestRead is the room below which a chunk is given up for a new one.
-	smallestRead = 4 << 10
-	// shrinkAfter is how many small reads make a connection give a large chunk back.
+	// maxFramesPerLock bounds how long the reader holds the lock.
+	maxFramesPerLock = 64
+	firstChunk       = 32 << 10
+	fullChunk        = 512 << 10
+	// minRead is the least room for a read; with less, the reader takes a new chunk.
+	minRead = 4 << 10
+	// shrinkAfter is the number of small reads after which a large chunk is given back.
 	shrinkAfter = 256
-	// maxPinnedChunks bounds the chunks that unread messages keep; beyond it
+	// maxPinnedChunks bounds the chunks that unread messages retain. Beyond it,
 	// messages are copied.
 	maxPinnedChunks = 32
-	// moment, leastOutput and mostOutput bound the queue to the socket, see keepPace.
-	moment      = 250 * time.Microsecond
-	leastOutput = 128 << 10
-	mostOutput  = 1 << 20
-	// lastWrite bounds the time to write a final GOAWAY.
-	lastWrite = time.Second
+	// moment, minOutput and maxOutput bound the queue to the socket, see tuneOutputLimit.
+	queueTime = 250 * time.Microsecond
+	minOutput = 128 << 10
+	maxOutput = 1 << 20
+	// finalWriteTimeout bounds the last write after the connection has ended.
+	finalWriteTimeout = time.Second
 )
 
-// epoch is where the monotonic readings given to the state machine begin.
+// epoch is the zero of the monotonic times that the state machine gets.
 var epoch = time.Now()
 
-func (t *transport) init(nc net.Conn, s side, cfg h2.Config) {
-	t.nc, t.side, t.wake = nc, s, make(chan struct{}, 1)
+func (t *transport) init(nc net.Conn, r connRole, cfg h2.Config) {
+	t.nc, t.role, t.wake = nc, r, make(chan struct{}, 1)
 	if t.socket = socketOf(nc); t.socket != nil {
-		cfg.ReferenceFrom = referenceFrom
-		t.out = newSocketWriter(t.socket)
+		cfg.ReferenceFrom = minReferenceLen
+		t.writer = newSocketWriter(t.socket)
 	}
-	t.h2 = h2.NewConn(cfg, s)
+	t.h2 = h2.NewConn(cfg, r)
 }
 
-// referenceFrom is the payload length from which an iovec costs less than a copy.
-const referenceFrom = 8 << 10
+// minReferenceLen is the payload length from which an iovec costs less than a copy.
+const minReferenceLen = 8 << 10
 
 // start runs the two loops; wait returns when both have ended.
 func (t *transport) start() {
@@ -107,82 +108,85 @@ func (t *transport) start() {
 
 func (t *transport) wait() { t.loops.Wait() }
 
-// flush, called with the lock held, sees to it that queued frames get written.
+// flush wakes the writer if there is something to write. The lock is held.
 func (t *transport) flush() {
 	due := t.h2.Pending() > 0 || t.err != nil
-	if t.parked && (t.rest != nil || due && !t.writing) {
+	if t.parked && (t.unwritten != nil || due && !t.writing) {
 		t.parked = false
 		t.wake <- struct{}{}
 	}
 }
 
-// send is flush for one who has just queued a unary call or an answer. A batch that
-// has grown to three fifths of the open calls is written at once: while the peer is at
-// it, the others gather. Waiting for them all, as the writer does when it
-// yields, makes the two ends take turns: with 50 callers on one connection and a CPU
-// an end, that was measured to cost two fifths of the throughput.
-func (t *transport) send() {
-	if t.out != nil && !t.writing && t.err == nil {
-		if ending, open := t.h2.Ending(); ending >= max(leastBatch, open*3/5) {
-			t.writeDirectly()
+// flushBatch is flush for callers that have just queued a unary call or a response. Once
+// the batch holds three fifths of the open calls, it is written at once: the peer works
+// on it while the other calls queue. Waiting for all calls, as the writer does when it
+// yields, makes the two ends take turns. With 50 callers on one connection and one CPU
+// per end, that was measured to cost two fifths of the throughput.
+func (t *transport) flushBatch() {
+	if t.writer != nil && !t.writing && t.err == nil {
+		if ending, open := t.h2.Ending(); ending >= max(minBatch, open*3/5) {
+			t.writeFromCaller()
 		}
 	}
 	t.flush()
 }
 
-// leastBatch is how many calls are worth a write of their own.
-const leastBatch = 8
+// minBatch is the least number of calls in a batch that a caller writes.
+const minBatch = 8
 
-// writeDirectly writes what waits, as far as the socket takes it without waiting.
-func (t *transport) writeDirectly() {
-	batch := t.take()
+// writeFromCaller writes queued frames as far as the socket accepts them without
+// waiting, and leaves the rest to the writer. It releases the lock while it writes.
+func (t *transport) writeFromCaller() {
+	batch := t.takeOutput()
 	t.mu.Unlock()
 	var err error
 	if segments := batch.Segments(); len(segments) == 1 {
 		var n int
-		n, err = t.out.writeNow(segments[0])
+		n, err = t.writer.tryWrite(segments[0])
 		t.counters.writes.Add(1)
 		t.counters.bytesOut.Add(uint64(n))
 		batch.Written(n)
 	}
 	if err == nil && batch.Len() > 0 {
 		t.mu.Lock()
-		t.rest = batch
+		t.unwritten = batch
 		return
 	}
 	batch.Recycle()
 	t.mu.Lock()
-	t.wrote(batch, err)
+	t.finishWrite(batch, err)
 }
 
-// take begins a write of what waits. The lock is held by callers of this and of
-// wrote, which ends the write.
-func (t *transport) take() *h2.Output {
+// takeOutput begins a write of the queued frames, and finishWrite ends it. The lock is
+// held for both.
+func (t *transport) takeOutput() *h2.Output {
 	t.writing = true
-	batch := t.h2.TakeOutput(t.written)
-	t.written = nil
-	t.side.fed() // streams may have ended with what was taken
+	batch := t.h2.TakeOutput(t.spare)
+	t.spare = nil
+	t.role.streamsChanged() // the output may hold the last frames of streams
 	return batch
 }
 
-func (t *transport) wrote(batch *h2.Output, err error) {
-	t.written, t.writing = batch, false
+func (t *transport) finishWrite(batch *h2.Output, err error) {
+	t.spare, t.writing = batch, false
 	if err != nil {
 		t.closeLocked(err)
 	}
 }
 
-// keepPace follows how fast the socket takes long writes, and lets as much be queued
-// as it takes in a moment: over a slow link a short message then never waits long
-// behind long ones, and over a fast one few long writes cost less than many. A stream
-// over loopback was measured to cost a quarter less than with 256 KiB queued always.
-func (t *transport) keepPace(n int, took time.Duration) {
+// tuneOutputLimit measures how fast the socket accepts long writes, and limits the
+// output queue to what it accepts in queueTime. On a slow link, a short message then
+// does not wait long behind long ones. On a fast link, there are fewer and longer
+// writes: a stream over loopback was measured to cost a quarter less than with a fixed
+// limit of 256 KiB.
+func (t *transport) tuneOutputLimit(n int, took time.Duration) {
 	now := float64(n) / max(took, time.Microsecond).Seconds()
-	t.pace += (now - t.pace) / 8
-	t.h2.SetOutputLimit(int(min(max(t.pace*moment.Seconds(), leastOutput), mostOutput)))
+	t.writeRate += (now - t.writeRate) / 8
+	t.h2.SetOutputLimit(int(min(max(t.writeRate*queueTime.Seconds(), minOutput), maxOutput)))
 }
 
-// close ends the connection: what is queued is still written, within a moment.
+// close ends the connection. Queued frames are still written, for at most
+// finalWriteTimeout.
 func (t *transport) close(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -194,20 +198,21 @@ func (t *transport) closeLocked(err error) {
 		return
 	}
 	t.err = err
-	_ = t.nc.SetWriteDeadline(time.Now().Add(lastWrite))
-	t.side.lost(err)
+	_ = t.nc.SetWriteDeadline(time.Now().Add(finalWriteTimeout))
+	t.role.connLost(err)
 	t.flush()
 }
 
-// write is the writer's loop. It ends after the connection has.
+// write is the writer's loop. It closes the socket after the connection has ended, and
+// returns.
 func (t *transport) write() {
 	defer t.loops.Done()
 	t.mu.Lock()
 	for {
-		batch := t.rest
+		batch := t.unwritten
 		switch {
 		case batch != nil:
-			t.rest = nil
+			t.unwritten = nil
 		case t.writing, t.h2.Pending() == 0 && t.err == nil:
 			t.parked = true
 			t.mu.Unlock()
@@ -216,7 +221,7 @@ func (t *transport) write() {
 			t.mu.Lock()
 			continue
 		case t.h2.Pending() > 0:
-			batch = t.take()
+			batch = t.takeOutput()
 		default:
 			t.h2.Close()
 			t.mu.Unlock()
@@ -232,9 +237,9 @@ func (t *transport) write() {
 		took := time.Since(began)
 		batch.Recycle()
 		t.mu.Lock()
-		t.wrote(batch, err)
-		if n >= leastOutput {
-			t.keepPace(n, took)
+		t.finishWrite(batch, err)
+		if n >= minOutput {
+			t.tuneOutputLimit(n, took)
 		}
 	}
 }
@@ -248,8 +253,8 @@ func (t *transport) writeBatch(batch *h2.Output) error {
 		_, err := t.buffers.WriteTo(t.socket)
 		return err
 	}
-	if t.out != nil && len(segments) == 1 {
-		return t.out.writeAll(segments[0])
+	if t.writer != nil && len(segments) == 1 {
+		return t.writer.writeAll(segments[0])
 	}
 	for _, segment := range segments {
 		if _, err := t.nc.Write(segment); err != nil {
@@ -259,28 +264,28 @@ func (t *transport) writeBatch(batch *h2.Output) error {
 	return nil
 }
 
-// read is the reader's loop. It ends with the socket or at the peer's first
-// unforgivable fault.
+// read is the reader's loop. It returns when the socket fails or the peer breaks the
+// protocol.
 func (t *transport) read() {
 	defer t.loops.Done()
 	t.chunk = newBuffer(firstChunk)
-	source, heard := io.Reader(t.nc), false
+	source, gotData := io.Reader(t.nc), false
 	var err error
 	for err == nil {
-		t.makeRoom()
+		t.prepareChunk()
 		var n int
 		n, err = source.Read(t.chunk.data[t.to:])
 		if n == 0 {
 			continue
 		}
-		if t.socket != nil && !heard {
+		if t.socket != nil && !gotData {
 			source = newSocketReader(t.socket)
 		}
-		heard = true
+		gotData = true
 		t.to += n
 		t.grow = t.to == len(t.chunk.data)
-		if t.small++; t.to > firstChunk {
-			t.small = 0
+		if t.smallReads++; t.to > firstChunk {
+			t.smallReads = 0
 		}
 		t.counters.bytesIn.Add(uint64(n))
 		t.counters.reads.Add(1)
@@ -295,7 +300,7 @@ func (t *transport) read() {
 
 var errClosed = errors.New("fastgrpc: connection closed")
 
-// feed gives the machine all whole frames of the chunk.
+// feed passes all whole frames of the chunk to the state machine.
 func (t *transport) feed() error {
 	now := time.Since(epoch)
 	t.lastRead.Store(int64(now))
@@ -305,12 +310,12 @@ func (t *transport) feed() error {
 			t.mu.Unlock()
 			return errClosed
 		}
-		n, err := t.h2.Feed(now, t.chunk.data[t.from:t.to], framesAtOnce)
-		t.side.fed()
+		n, err := t.h2.Feed(now, t.chunk.data[t.from:t.to], maxFramesPerLock)
+		t.role.streamsChanged()
 		t.flush()
 		t.mu.Unlock()
 		t.from += n
-		t.side.settle()
+		t.role.startCalls()
 		if err != nil {
 			return err
 		}
@@ -321,7 +326,7 @@ func (t *transport) feed() error {
 	return nil
 }
 
-// retainable is the chunk that a message may keep, or nil where it must copy.
+// retainable returns the chunk that a message may retain, or nil if it must copy.
 func (t *transport) retainable() *buffer {
 	if t.pinned.Load() >= maxPinnedChunks {
 		return nil
@@ -329,17 +334,17 @@ func (t *transport) retainable() *buffer {
 	return t.chunk
 }
 
-// makeRoom readies the chunk for the next read. Messages may lie in it still; then
-// only its unused end may be written.
-func (t *transport) makeRoom() {
+// prepareChunk makes room in the chunk for the next read, or replaces the chunk. While
+// messages retain it, only its unused end may be written.
+func (t *transport) prepareChunk() {
 	size := len(t.chunk.data)
 	left := t.to - t.from
-	if left == 0 && t.small >= shrinkAfter && size > firstChunk {
+	if left == 0 && t.smallReads >= shrinkAfter && size > firstChunk {
 		t.chunk.Release()
-		t.chunk, t.from, t.to, t.small = newBuffer(firstChunk), 0, 0, 0
+		t.chunk, t.from, t.to, t.smallReads = newBuffer(firstChunk), 0, 0, 0
 		return
 	}
-	if left == 0 && !t.chunk.shared() && (!t.grow || size >= fullChunk) {
+	if left == 0 && !t.chunk.isShared() && (!t.grow || size >= fullChunk) {
 		t.from, t.to = 0, 0
 		return
 	}
@@ -347,17 +352,17 @@ func (t *transport) makeRoom() {
 	if left > 0 {
 		need = h2.Need(t.chunk.data[t.from:t.to])
 	}
-	if t.from+need <= size && size-t.to >= smallestRead && !t.grow {
+	if t.from+need <= size && size-t.to >= minRead && !t.grow {
 		return
 	}
 	if t.grow {
 		size = fullChunk
 	}
-	next := newBuffer(max(size, need+smallestRead))
+	next := newBuffer(max(size, need+minRead))
 	copy(next.data, t.chunk.data[t.from:t.to])
-	if t.chunk.shared() {
-		// The last of its messages may go at this moment; then the count is one
-		// too high until the chunk's own release below.
+	if t.chunk.isShared() {
+		// If its last message is released concurrently, the count is one too high
+		// until the Release below.
 		t.chunk.pins = &t.pinned
 		t.pinned.Add(1)
 	}

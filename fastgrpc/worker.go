@@ -2,29 +2,29 @@ package fastgrpc
 
 import "sync"
 
-// workers runs the calls of a server on goroutines that are used again, so that a
-// call needs neither a new stack nor a wake-up of its own: a worker takes one call
-// after the other while there are any.
+// workers runs the calls of a server on reused goroutines. A worker takes calls from the
+// queue until it is empty, so most calls need neither a new stack nor a wake-up.
 //
-// A slow handler never holds up another call: whoever takes a call while more wait
-// makes sure that one more worker is on its way, as the Go scheduler does with its
-// threads. That worker usually comes too late to find anything, which costs little
-// for a whole batch of calls. Running handlers on the reading goroutine instead, even
-// without the watchdog that it would need, was measured in the same run: no gain with
-// 50 callers, at 64 B or 4 KiB, and some 6 % of a call's CPU with one.
+// A slow handler never delays another call: a worker that takes a call while more are
+// queued wakes another worker, as the Go scheduler does with its threads. Usually the
+// queue is empty when that worker runs, which costs little per batch of calls.
+//
+// The alternative, running handlers on the reader goroutine, was measured even without
+// the watchdog that it would need: with 50 callers it gained nothing, at 64 B or 4 KiB,
+// and with one caller about 6 % of a call's CPU.
 type workers struct {
 	mu     sync.Mutex
 	queue  []*serverStream
 	head   int
 	idle   []*worker
-	coming bool // a worker has been woken and has not taken a call yet
+	waking bool // a woken worker has not taken a call yet
 	closed bool
 	active sync.WaitGroup
 }
 
 type worker struct{ wake chan struct{} }
 
-// maxIdleWorkers is how many goroutines stay for the next burst.
+// maxIdleWorkers bounds the goroutines that are kept for the next burst.
 const maxIdleWorkers = 512
 
 // push queues calls in order.
@@ -38,15 +38,15 @@ func (w *workers) push(calls []*serverStream) {
 		w.head = 0
 	}
 	w.queue = append(w.queue, calls...)
-	w.callWorker()
+	w.wakeWorker()
 	w.mu.Unlock()
 }
 
-func (w *workers) callWorker() {
-	if w.coming || w.head == len(w.queue) {
+func (w *workers) wakeWorker() {
+	if w.waking || w.head == len(w.queue) {
 		return
 	}
-	w.coming = true
+	w.waking = true
 	if n := len(w.idle); n > 0 {
 		next := w.idle[n-1]
 		w.idle = w.idle[:n-1]
@@ -61,10 +61,10 @@ func (w *workers) run(me *worker) {
 	defer w.active.Done()
 	w.mu.Lock()
 	for {
-		w.coming = false
+		w.waking = false
 		for w.head < len(w.queue) {
 			call := w.pop()
-			w.callWorker()
+			w.wakeWorker()
 			w.mu.Unlock()
 			call.serve()
 			w.mu.Lock()
@@ -90,7 +90,7 @@ func (w *workers) pop() *serverStream {
 	return call
 }
 
-// close lets idle workers go, and the others when they have finished.
+// close ends idle workers now and the others after their calls.
 func (w *workers) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

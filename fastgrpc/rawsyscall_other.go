@@ -4,7 +4,8 @@ package fastgrpc
 
 import "syscall"
 
-// The race detector sees what a socket orders only through the package syscall.
+// The race detector knows the ordering of socket operations only through package
+// syscall, so these calls cannot be raw.
 
 func readSocket(fd int, p []byte) (int, error) { return syscall.Read(fd, p) }
 

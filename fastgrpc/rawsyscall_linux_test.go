@@ -19,7 +19,7 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 )
 
-// burner computes, without a system call, until another call is answered.
+// burner computes without a system call until another call is answered.
 type burner struct {
 	testgrpc.UnimplementedTestServiceServer
 	answered atomic.Int64
@@ -29,7 +29,7 @@ func (b *burner) UnaryCall(context.Context, *testgrpc.SimpleRequest) (*testgrpc.
 	before := b.answered.Load()
 	for began := time.Now(); b.answered.Load() == before; {
 		if time.Since(began) > longestBurn {
-			return nil, errors.New("nobody else was answered")
+			return nil, errors.New("no other call was answered")
 		}
 	}
 	return &testgrpc.SimpleResponse{}, nil
@@ -41,13 +41,14 @@ func (b *burner) EmptyCall(context.Context, *testgrpc.Empty) (*testgrpc.Empty, e
 }
 
 // longestBurn is far less than the minute after which the runtime's monitor wakes
-// by itself.
+// without a cause.
 const longestBurn = 15 * time.Second
 
-// TestQuietCallsKeepTheMonitorInReach: where there is one processor, a handler that
-// computes is preempted, so that another call is answered before it ends, even though the traffic did not wake the runtime's monitor. The server is a process of
-// its own, because whatever else a test does wakes it.
-func TestQuietCallsKeepTheMonitorInReach(t *testing.T) {
+// TestRawSyscallsStillAllowPreemption: on one processor, a handler that computes is
+// preempted, so another call is answered, although raw system calls do not wake the
+// runtime's monitor. The server is a process of its own, because other work in the test
+// process would wake the monitor.
+func TestRawSyscallsStillAllowPreemption(t *testing.T) {
 	if os.Getenv(asBurner) != "" {
 		serveBurner(t)
 		return
@@ -81,7 +82,7 @@ func TestQuietCallsKeepTheMonitorInReach(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, pause := range []time.Duration{0, beatEvery, 30 * beatEvery} { // the last stops the heart
+	for _, pause := range []time.Duration{0, tickEvery, 30 * tickEvery} { // the last stops the timer
 		for range 10 {
 			call()
 		}
@@ -105,7 +106,7 @@ func TestQuietCallsKeepTheMonitorInReach(t *testing.T) {
 	}
 }
 
-// asBurner makes the test a server.
+// asBurner is the environment variable that makes the test process the server.
 const asBurner = "FASTGRPC_TEST_AS_BURNER"
 
 func serveBurner(t *testing.T) {
@@ -125,25 +126,25 @@ func serveBurner(t *testing.T) {
 	}
 }
 
-func TestHeartbeat(t *testing.T) {
+func TestMonitorTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var h heartbeat
-		if h.allows(longestQuiet + 1) {
-			t.Error("a long call was allowed to be quiet")
+		var h monitorTimer
+		if h.allowsRaw(maxRawLen + 1) {
+			t.Error("a long system call was allowed to be raw")
 		}
-		if h.allows(1) {
-			t.Error("the first call was quiet: nothing woke the monitor")
+		if h.allowsRaw(1) {
+			t.Error("the first system call was raw: nothing woke the monitor")
 		}
-		if !h.allows(1) {
-			t.Error("the second call was not quiet, though the heart beats")
+		if !h.allowsRaw(1) {
+			t.Error("the second system call was not raw, though the timer runs")
 		}
-		time.Sleep(3 * beatEvery)
-		if h.beating.Load() {
-			t.Error("the heart still beats without traffic")
+		time.Sleep(3 * tickEvery)
+		if h.running.Load() {
+			t.Error("the timer still runs without traffic")
 		}
-		if h.allows(1) {
-			t.Error("the first call after a pause was quiet")
+		if h.allowsRaw(1) {
+			t.Error("the first system call after a pause was raw")
 		}
-		time.Sleep(3 * beatEvery) // to the end of the heart
+		time.Sleep(3 * tickEvery) // until the timer has stopped
 	})
 }
