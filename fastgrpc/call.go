@@ -175,7 +175,7 @@ func readFixedHead(set *h2.FieldSet) *responseHead {
 
 // onHeaders handles the response's header, its trailers, or both in one block.
 func (c *call) onHeaders(block *h2.Block, end bool) {
-	if block.TooLarge() {
+	if block.TooLarge {
 		c.fail(status.New(codes.Internal, "fastgrpc: response header list too large"))
 		return
 	}

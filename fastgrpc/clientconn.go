@@ -215,7 +215,7 @@ func (cc *clientConn) OnPing(time.Duration) *h2.ConnError { return nil }
 func (cc *clientConn) OnPong([8]byte) {}
 
 func (cc *clientConn) streamsChanged() {
-	if cc.h2.Settled() {
+	if cc.h2.SettingsReceived() {
 		select {
 		case <-cc.gotSettings:
 		default:

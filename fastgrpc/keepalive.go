@@ -130,7 +130,7 @@ func (k *serverKeepalive) check() {
 	}
 	p := &c.server.opts.keepalive
 	now := time.Since(epoch)
-	if wait := c.server.opts.handshakeTimeout; !c.h2.Settled() {
+	if wait := c.server.opts.handshakeTimeout; !c.h2.SettingsReceived() {
 		if left := k.began + wait - now; left > 0 {
 			k.timer.Reset(left)
 		} else {

@@ -134,7 +134,7 @@ func (c *serverConn) OnPong(data [8]byte) {
 }
 
 func (c *serverConn) streamsChanged() {
-	if c.h2.Occupied() == 0 {
+	if c.h2.UnreleasedStreams() == 0 {
 		if c.keepalive.idleSince == 0 {
 			c.keepalive.setIdle()
 		}
@@ -169,7 +169,7 @@ func (c *serverConn) drain() {
 
 // closeIfDrained closes a draining connection after its last stream.
 func (c *serverConn) closeIfDrained() {
-	if c.keepalive.drained && c.h2.Occupied() == 0 {
+	if c.keepalive.drained && c.h2.UnreleasedStreams() == 0 {
 		c.closeLocked(errServerStopping)
 	}
 }

@@ -107,7 +107,7 @@ func (s *serverStream) begin(block *h2.Block) bool {
 	}
 	subtype, isGRPC := contentSubtype(head.contentType)
 	switch {
-	case block.TooLarge():
+	case block.TooLarge:
 		s.httpError = &httpResponse{"431", "header list too large\n"}
 	case head.httpMethod != "POST":
 		s.httpError = &httpResponse{"405", "gRPC calls are POST requests\n"}

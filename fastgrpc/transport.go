@@ -89,7 +89,7 @@ var epoch = time.Now()
 func (t *transport) init(nc net.Conn, r connRole, cfg h2.Config) {
 	t.nc, t.role, t.wake = nc, r, make(chan struct{}, 1)
 	if t.socket = socketOf(nc); t.socket != nil {
-		cfg.ReferenceFrom = minReferenceLen
+		cfg.MinReferenceLen = minReferenceLen
 		t.writer = newSocketWriter(t.socket)
 	}
 	t.h2 = h2.NewConn(cfg, r)
@@ -350,7 +350,7 @@ func (t *transport) prepareChunk() {
 	}
 	need := 0
 	if left > 0 {
-		need = h2.Need(t.chunk.data[t.from:t.to])
+		need = h2.FrameLen(t.chunk.data[t.from:t.to])
 	}
 	if t.from+need <= size && size-t.to >= minRead && !t.grow {
 		return

@@ -5,7 +5,7 @@ import "testing"
 // TestFramesAllocateNothing: after the first calls, a machine's own frames need no
 // memory, in either direction. The stream is its owner's.
 func TestFramesAllocateNothing(t *testing.T) {
-	r := begun(t, testConfig)
+	r := newServer(t, testConfig)
 	id := uint32(1)
 	in := open(id, 0)
 	in = append(in, frame(FrameData, FlagEndStream, id, make([]byte, 64)...)...)

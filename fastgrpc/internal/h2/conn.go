@@ -2,62 +2,61 @@ package h2
 
 import "time"
 
-// Config says what one end offers and tolerates.
+// Config sets the limits of one end.
 type Config struct {
 	Client bool
-	// StreamWindow and ConnWindow are how many bytes the peer may have under way,
-	// a stream and in all. At least 65535 each.
+	// StreamWindow and ConnWindow are the flow-control windows offered to the peer, per
+	// stream and per connection. At least 65535 each.
 	StreamWindow, ConnWindow int
-	// UnreadLimit is how many bytes may lie unconsumed over all streams before the
-	// connection window stops being renewed. It bounds the connection's memory.
+	// UnreadLimit is how many unconsumed bytes all streams may hold before the connection
+	// window is no longer renewed. It bounds the connection's memory.
 	UnreadLimit int
 	// MaxFrameSize is the longest frame accepted, 16 KiB to 16 MiB.
 	MaxFrameSize int
-	// MaxHeaderList bounds a header block, compressed and decompressed.
+	// MaxHeaderList bounds the bytes of a header block, compressed and decompressed.
 	MaxHeaderList int
-	// MaxStreams is how many streams the peer may have open; servers only. As many
-	// again may be gone but not yet released, because their handlers still run:
-	// a peer that cancels calls is not refused at once, one that does so rapidly is.
+	// MaxStreams is how many streams the peer may have open; servers only. The same
+	// number again may be closed but not yet released, because their handlers still run.
+	// So a peer may cancel calls and open others, but not rapidly (CVE-2023-44487).
 	MaxStreams int
-	// OutputLimit is how many bytes of DATA wait in the output before streams line
-	// up: the length of the queue between the senders and the socket.
+	// OutputLimit bounds the output: above this many bytes, streams queue their payloads
+	// until the output has been taken.
 	OutputLimit int
-	// ReferenceFrom is the length from which payloads are queued by reference
+	// MinReferenceLen is the length from which payloads are queued by reference
 	// instead of copied; 0 copies all.
-	ReferenceFrom int
+	MinReferenceLen int
 }
 
 // Handler receives the events of a Conn, during Feed and the Send calls. It may
 // call the Conn's Send and Reset methods from within, but not Feed.
 type Handler interface {
-	// OnOpen asks for the stream of a new request; servers only.
+	// OnOpen returns the stream for a new request; servers only.
 	OnOpen() *Stream
-	// OnHeaders delivers a request's or response's fields, or trailers. A block
-	// that is TooLarge is delivered cut, for the stream to be refused.
+	// OnHeaders delivers a request's or response's fields, or trailers. If the block is
+	// TooLarge, it is truncated and the handler must refuse the stream.
 	OnHeaders(s *Stream, block *Block, end bool)
-	// OnData delivers content, valid during the call. Each byte must be given back
-	// through Conn.Consume, or all of them by Conn.Release.
+	// OnData delivers content, which is valid during the call. Each byte must be returned
+	// to the windows by Conn.Consume, or all of them by Conn.Release.
 	OnData(s *Stream, data []byte, end bool)
-	// OnReset tells of a stream's early end. Nothing follows for this stream.
+	// OnReset reports that a stream ended early. It is the stream's last event.
 	OnReset(s *Stream, why Reset)
-	// OnDrained tells that all that was sent on the stream is in the output.
+	// OnDrained reports that everything sent on the stream is in the output.
 	OnDrained(s *Stream)
-	// OnGoAway tells that the peer takes no new streams.
+	// OnGoAway reports that the peer accepts no new streams.
 	OnGoAway(code ErrCode, debug []byte)
-	// OnPing reports a ping of the peer's, already answered; an error ends the
-	// connection.
+	// OnPing reports a ping that the Conn has answered. An error ends the connection.
 	OnPing(now time.Duration) *ConnError
-	// OnPong brings back the data of a ping sent by Conn.Ping.
+	// OnPong reports the answer to a ping sent by Conn.Ping, with its data.
 	OnPong(data [8]byte)
 }
 
-// Reset says why a stream ended early.
+// Reset describes why a stream ended early.
 type Reset struct {
 	Code ErrCode
-	// Reason is set where this end found the fault.
+	// Reason is set if this end detected the error.
 	Reason string
-	// Unprocessed: the peer promises that it did nothing for this stream, so the
-	// call may be tried again elsewhere.
+	// Unprocessed means that the peer did not process the stream (RFC 9113 section 8.7),
+	// so the call may be retried elsewhere.
 	Unprocessed bool
 }
 
@@ -71,26 +70,26 @@ type Conn struct {
 	dec     *decoder
 
 	streams    table
-	nextID     uint32 // the next stream this end opens
-	lastPeerID uint32 // the highest stream the peer opened
-	occupied   int    // streams of the peer's not both gone and released
-	ending     int    // see Ending
-	line       []*Stream
+	nextID     uint32    // the next stream this end opens
+	lastPeerID uint32    // the highest stream the peer opened
+	unreleased int       // the peer's streams that are open or not released
+	ending     int       // see Ending
+	sendQueue  []*Stream // scheduled streams, nil where one was unscheduled
 	resetIDs   recentIDs
 
-	peer         peerSettings
-	sendWindow   int64
-	recvWindow   int64
-	owed         int64 // received, not yet given back to the connection window
-	unread       int64
-	settled      bool // the peer's first SETTINGS has come
-	prefaced     bool
-	goAwaySent   bool
-	goAwayLimit  uint32 // streams above it are refused once goAwaySent
-	goAwayGot    bool
-	failed       *ConnError
-	continuation struct {
-		id    uint32 // 0 while no block is being gathered
+	peer           peerSettings
+	sendWindow     int64
+	recvWindow     int64
+	uncredited     int64 // received, not yet returned to the connection window
+	unread         int64
+	gotSettings    bool // the peer's first SETTINGS has come
+	gotPreface     bool
+	goAwaySent     bool
+	goAwayLimit    uint32 // streams above it are refused once goAwaySent
+	goAwayReceived bool
+	failed         *ConnError
+	continuation   struct {
+		id    uint32 // 0 unless a block is incomplete
 		flags uint8
 		block []byte
 		count int
@@ -98,8 +97,6 @@ type Conn struct {
 	budget budget
 	// Activity counts HEADERS and DATA frames sent, for keepalive's accounting.
 	Activity uint64
-	// FramesIn counts frames received.
-	FramesIn uint64
 }
 
 type peerSettings struct {
@@ -109,22 +106,22 @@ type peerSettings struct {
 	maxHeaderList uint64
 }
 
-// NewConn puts the connection's first frames into the output and returns it.
+// NewConn returns a connection whose output holds its first frames.
 func NewConn(cfg Config, h Handler) *Conn {
 	c := &Conn{
 		cfg: cfg, handler: h,
 		out: new(Output), spare: new(Output),
 		enc:    newEncoder(),
 		dec:    newDecoder(uint32(cfg.MaxHeaderList)),
-		nextID: 2, prefaced: cfg.Client,
+		nextID: 2, gotPreface: cfg.Client,
 		peer: peerSettings{
 			initialWindow: defaultWindow, maxFrame: minMaxFrameSize,
 			maxStreams: maxWindow, maxHeaderList: 1 << 62,
 		},
 		sendWindow: defaultWindow,
 		recvWindow: int64(cfg.ConnWindow),
+		budget:     budget{credit: budgetMax},
 	}
-	c.budget.init()
 	if cfg.Client {
 		c.nextID = 1
 		c.out.appended(append(c.out.buf, Preface...))
@@ -133,19 +130,20 @@ func NewConn(cfg Config, h Handler) *Conn {
 	return c
 }
 
-// OpenStreams is how many streams are open.
+// OpenStreams returns the number of open streams.
 func (c *Conn) OpenStreams() int { return c.streams.n }
 
-// Occupied is how many of the peer's streams are open or not yet released.
-func (c *Conn) Occupied() int { return c.occupied }
+// UnreleasedStreams returns how many of the peer's streams hold a slot: they are open or
+// not yet released.
+func (c *Conn) UnreleasedStreams() int { return c.unreleased }
 
-// Settled reports whether the peer's SETTINGS have been received.
-func (c *Conn) Settled() bool { return c.settled }
+// SettingsReceived reports whether the peer's SETTINGS have been received.
+func (c *Conn) SettingsReceived() bool { return c.gotSettings }
 
-// PeerMaxHeaderList is the largest list of fields the peer accepts.
+// PeerMaxHeaderList returns the size of the largest header list that the peer accepts.
 func (c *Conn) PeerMaxHeaderList() uint64 { return c.peer.maxHeaderList }
 
-// Slots is how many more streams the peer has room for now.
+// Slots returns how many more streams the peer accepts now.
 func (c *Conn) Slots() int {
 	if !c.Usable() {
 		return 0
@@ -155,7 +153,7 @@ func (c *Conn) Slots() int {
 
 // Usable reports whether streams can still be opened, now or later.
 func (c *Conn) Usable() bool {
-	return !c.goAwayGot && !c.goAwaySent && c.failed == nil && c.nextID < maxWindow
+	return !c.goAwayReceived && !c.goAwaySent && c.failed == nil && c.nextID < maxWindow
 }
 
 // DropStreams removes every stream, calling f for each.
@@ -166,24 +164,23 @@ func (c *Conn) DropStreams(f func(*Stream)) {
 	})
 }
 
-// Pending is the number of bytes that wait to be written.
+// Pending returns the number of bytes in the output.
 func (c *Conn) Pending() int { return c.out.size }
 
-// Ending is the number of streams whose last frame of this end's is among what waits,
-// which are unary calls on a client and answers on a server, and how many streams
-// were open with them.
+// Ending returns how many streams have this end's last frame in the output (unary calls
+// on a client, responses on a server), and how many streams are open, including those.
 func (c *Conn) Ending() (waiting, open int) {
 	if c.cfg.Client {
 		return c.ending, c.streams.n
 	}
-	return c.ending, c.streams.n + c.ending // what is answered is gone
+	return c.ending, c.streams.n + c.ending // the streams that ended are closed
 }
 
-// SetOutputLimit changes Config's.
+// SetOutputLimit changes Config.OutputLimit.
 func (c *Conn) SetOutputLimit(n int) { c.cfg.OutputLimit = n }
 
-// TakeOutput hands over all that waits. The caller writes it, calls its Recycle
-// and gives it back with the next call; until then the Conn fills another.
+// TakeOutput returns the output. The caller writes it, calls its Recycle and passes it
+// to the next TakeOutput; until then the Conn fills another one.
 func (c *Conn) TakeOutput(written *Output) *Output {
 	if written != nil {
 		c.spare = written
@@ -195,16 +192,16 @@ func (c *Conn) TakeOutput(written *Output) *Output {
 	}
 	c.out, c.spare = c.spare, nil
 	c.budget.flushed()
-	c.pump()
+	c.sendScheduled()
 	return taken
 }
 
-// Feed reads whole frames from buf, at most maxFrames, and returns how many bytes
-// it used; the rest must be presented again with more behind it. now is any
-// monotonic reading. After an error the connection only has its output to write.
+// Feed reads whole frames from buf, at most maxFrames, and returns how many bytes it
+// used. The caller passes the rest again, followed by more. now is a monotonic time with
+// any zero. After an error, the caller must only write the output.
 func (c *Conn) Feed(now time.Duration, buf []byte, maxFrames int) (int, error) {
 	used := 0
-	if !c.prefaced {
+	if !c.gotPreface {
 		n := min(len(buf), len(Preface))
 		if string(buf[:n]) != Preface[:n] {
 			return 0, c.fail(CodeProtocol, "bad connection preface")
@@ -212,7 +209,7 @@ func (c *Conn) Feed(now time.Duration, buf []byte, maxFrames int) (int, error) {
 		if n < len(Preface) {
 			return 0, nil
 		}
-		c.prefaced = true
+		c.gotPreface = true
 		used = n
 	}
 	c.budget.refill(now)
@@ -233,15 +230,16 @@ func (c *Conn) Feed(now time.Duration, buf []byte, maxFrames int) (int, error) {
 	return used, nil
 }
 
-// Need is how long a frame that begins buf is, so that a reader can make room.
-func Need(buf []byte) int {
+// FrameLen returns the length of the frame at the start of buf, or of its header if buf
+// is too short.
+func FrameLen(buf []byte) int {
 	if len(buf) < FrameHeaderLen {
 		return FrameHeaderLen
 	}
 	return FrameHeaderLen + ParseFrameHeader(buf).Length
 }
 
-// fail announces the end of the connection, once.
+// fail sends a GOAWAY and ends the connection, once.
 func (c *Conn) fail(code ErrCode, reason string) error {
 	if c.failed == nil {
 		c.failed = &ConnError{Code: code, Reason: reason}
@@ -249,6 +247,3 @@ func (c *Conn) fail(code ErrCode, reason string) error {
 	}
 	return c.failed
 }
-
-// Fail ends the connection for a reason of the caller's.
-func (c *Conn) Fail(code ErrCode, reason string) error { return c.fail(code, reason) }

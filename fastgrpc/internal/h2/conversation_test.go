@@ -53,7 +53,7 @@ func (c *conversation) move(from, to *recorder, n int) {
 		}
 	}
 	for _, r := range []*recorder{from, to} {
-		for _, s := range r.conn.line {
+		for _, s := range r.conn.sendQueue {
 			if s != nil && !s.Open() {
 				c.t.Fatalf("stream %d is gone and still in line; its owner may use it again", s.ID())
 			}
@@ -78,7 +78,7 @@ func (c *conversation) send(from *recorder, s *Stream, n int, end bool) {
 	for i := range data {
 		data[i] = byte(len(c.sent[from][s.ID()]) + i)
 	}
-	if s.Open() && !s.LocalClosed() {
+	if s.Open() && !s.localClosed {
 		c.sent[from][s.ID()] = append(c.sent[from][s.ID()], data...)
 	}
 	c.owners++
@@ -170,7 +170,7 @@ func (c *conversation) finish() {
 		c.server.conn.Release(s)
 	}
 	c.settle()
-	if n := c.client.conn.OpenStreams() + c.server.conn.OpenStreams() + c.server.conn.Occupied(); n != 0 {
+	if n := c.client.conn.OpenStreams() + c.server.conn.OpenStreams() + c.server.conn.UnreleasedStreams(); n != 0 {
 		c.t.Fatalf("%d streams are left", n)
 	}
 	if c.owners != 0 {

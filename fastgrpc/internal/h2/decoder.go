@@ -6,9 +6,9 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// FieldSet is a decoded run of fields that came as indexes only. The decoder hands
-// out the same set for the same bytes while the dynamic table stands still, so
-// what a reader derives from it may be kept in Memo. Fields must not be changed.
+// FieldSet holds decoded fields that were encoded as indexes only. The decoder returns
+// the same FieldSet for the same bytes until the dynamic table changes. Handlers may
+// cache in Memo what they derive from it. Fields must not be changed.
 type FieldSet struct {
 	Fields []hpack.HeaderField
 	Memo   any
@@ -16,21 +16,18 @@ type FieldSet struct {
 	check  fieldCheck
 }
 
-// Block is a decoded header block: the fields of Fixed, then Rest. Rest is valid
-// only during the call that delivers it; its strings are safe to keep.
+// Block is a decoded header block: the fields of Fixed, then Rest. Rest is valid only
+// during the call that delivers it; its strings may be kept.
 type Block struct {
 	Fixed *FieldSet
 	Rest  []hpack.HeaderField
 	check fieldCheck
 	size  uint32
-	// tooLarge: some fields were left out, because the list passed its limit.
-	tooLarge bool
+	// TooLarge means that the block exceeded Config.MaxHeaderList and is truncated.
+	TooLarge bool
 }
 
-// TooLarge reports that the block's list of fields passed the limit and is cut.
-func (b *Block) TooLarge() bool { return b.tooLarge }
-
-// decoder reads header blocks and remembers those that are indexes only.
+// decoder decodes header blocks and caches prefixes that are indexes only.
 type decoder struct {
 	hpack   *hpack.Decoder
 	maxList uint32
@@ -38,11 +35,11 @@ type decoder struct {
 	block   Block
 }
 
-// What is remembered is bounded in number and length: honest prefixes are a dozen
-// fields.
+// The cache is bounded in number and length of its prefixes. Real requests begin with
+// about a dozen fixed fields.
 const (
-	maxKeptSets   = 256
-	maxKeptPrefix = 64
+	maxCachedSets   = 256
+	maxCachedPrefix = 64
 )
 
 func newDecoder(maxList uint32) *decoder {
@@ -51,14 +48,14 @@ func newDecoder(maxList uint32) *decoder {
 	return d
 }
 
-// decode reads a whole block. The result is valid until the next call. An error
-// means that the two ends' tables differ: the connection is lost (section 4.3).
+// decode decodes a whole block. The result is valid until the next call. After an error,
+// the two ends' tables may differ, so the connection must end (section 4.3).
 func (d *decoder) decode(block []byte) (*Block, error) {
 	n := indexedPrefix(block)
 	rest := block[n:]
 	kinds, err := scanBlock(rest)
 	if err != nil || kinds&kindResize != 0 {
-		// Undivided, so that the HPACK decoder sees a misplaced size update.
+		// Do not split the block, so that the HPACK decoder detects a misplaced update.
 		n, rest = 0, block
 	}
 	fixed, err := d.fixedSet(block[:n])
@@ -82,7 +79,7 @@ func (d *decoder) reset(fixed *FieldSet) {
 	d.block = Block{Fixed: fixed, Rest: d.block.Rest[:0]}
 	if fixed != nil {
 		d.block.check, d.block.size = fixed.check, fixed.size
-		d.block.tooLarge = fixed.size > d.maxList
+		d.block.TooLarge = fixed.size > d.maxList
 	}
 }
 
@@ -102,7 +99,7 @@ func (d *decoder) fixedSet(prefix []byte) (*FieldSet, error) {
 		check:  d.block.check,
 		size:   d.block.size,
 	}
-	if len(d.sets) < maxKeptSets && len(prefix) <= maxKeptPrefix && !d.block.tooLarge {
+	if len(d.sets) < maxCachedSets && len(prefix) <= maxCachedPrefix && !d.block.TooLarge {
 		d.sets[string(prefix)] = set
 	}
 	return set, nil
@@ -118,16 +115,16 @@ func (d *decoder) run(p []byte) error {
 func (d *decoder) emit(f hpack.HeaderField) {
 	d.block.size += f.Size()
 	if d.block.size > d.maxList {
-		// Decoding goes on to keep the table in step; nothing more is kept.
-		d.block.tooLarge = true
+		// Decoding continues, to keep the dynamic table correct; the field is dropped.
+		d.block.TooLarge = true
 		return
 	}
 	d.block.check.add(f)
 	d.block.Rest = append(d.block.Rest, f)
 }
 
-// indexedPrefix is the length of the run of one-byte indexed fields (RFC 7541
-// section 6.1) that block begins with.
+// indexedPrefix returns how many one-byte indexed fields (RFC 7541 section 6.1) block
+// begins with.
 func indexedPrefix(block []byte) int {
 	for i, b := range block {
 		if b < 0x80 || b == 0xff {
@@ -137,8 +134,8 @@ func indexedPrefix(block []byte) int {
 	return len(block)
 }
 
-// changesTable reports whether a block inserts into the dynamic table or resizes
-// it. A block that cannot be walked is taken to.
+// changesTable reports whether a block inserts into the dynamic table or resizes it. It
+// also returns true for an invalid block.
 func changesTable(block []byte) bool {
 	kinds, err := scanBlock(block)
 	return err != nil || kinds != 0
@@ -153,7 +150,8 @@ const (
 
 var errShortBlock = errors.New("http2: truncated header block")
 
-// scanBlock walks a block's representations (RFC 7541 section 6) without decoding.
+// scanBlock returns the kinds of fields in a block (RFC 7541 section 6) without decoding
+// them.
 func scanBlock(p []byte) (kinds fieldKinds, err error) {
 	for len(p) > 0 {
 		var prefix uint8

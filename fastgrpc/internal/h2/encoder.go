@@ -6,15 +6,15 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// FixedFields is a run of header fields that many blocks begin with. Its encoding
-// is kept a connection at a time and reused as long as the dynamic table stands
-// still, so a repeated request costs a copy of a few bytes.
+// FixedFields are header fields that many blocks begin with. Each connection caches
+// their encoding until its dynamic table changes, so a repeated request costs a copy of
+// a few bytes.
 type FixedFields struct {
 	Fields []hpack.HeaderField
 	size   uint64
 }
 
-// NewFixedFields returns a run of fields, which must not change afterwards.
+// NewFixedFields returns FixedFields; the caller must not change fields afterwards.
 func NewFixedFields(fields ...hpack.HeaderField) *FixedFields {
 	f := &FixedFields{Fields: fields}
 	for _, field := range fields {
@@ -23,24 +23,24 @@ func NewFixedFields(fields ...hpack.HeaderField) *FixedFields {
 	return f
 }
 
-// Size is the run's size as SETTINGS_MAX_HEADER_LIST_SIZE counts it.
+// Size returns the fields' size as SETTINGS_MAX_HEADER_LIST_SIZE defines it.
 func (f *FixedFields) Size() uint64 { return f.size }
 
-// encoder writes header blocks. Fixed fields enter the dynamic table; the others
-// are literals that leave it alone, which is what keeps the cache valid.
+// encoder encodes header blocks. Only fixed fields enter the dynamic table. The others
+// are literals that do not change it, so the cached encodings stay valid.
 type encoder struct {
 	hpack      *hpack.Encoder
 	scratch    bytes.Buffer
 	blocks     map[*FixedFields][]byte
-	insertions int // runs whose encoding changed the dynamic table
+	insertions int // how many encodings changed the dynamic table
 	resized    bool
 }
 
 const (
-	// maxInsertions stops a client with very many methods from evicting its own
-	// entries on each call: later runs go out as literals.
-	maxInsertions = 32
-	maxKeptBlocks = 1024
+	// maxInsertions keeps a client with very many methods from evicting its own entries
+	// on each call: further FixedFields are sent as literals.
+	maxInsertions   = 32
+	maxCachedBlocks = 1024
 )
 
 func newEncoder() *encoder {
@@ -49,8 +49,8 @@ func newEncoder() *encoder {
 	return e
 }
 
-// setTableLimit takes the peer's SETTINGS_HEADER_TABLE_SIZE. The size update must
-// open the next block.
+// setTableLimit applies the peer's SETTINGS_HEADER_TABLE_SIZE. The next block must begin
+// with the size update.
 func (e *encoder) setTableLimit(size uint32) {
 	e.hpack.SetMaxDynamicTableSizeLimit(size)
 	e.insertions = 0
@@ -58,8 +58,8 @@ func (e *encoder) setTableLimit(size uint32) {
 	clear(e.blocks)
 }
 
-// appendResize opens a block with the size updates that are due. The HPACK encoder
-// writes them before a field, so it is given one whose encoding is a single byte.
+// appendResize appends the pending size updates. The HPACK encoder writes them only
+// before a field, so this encodes a field of a single byte and removes it.
 func (e *encoder) appendResize(dst []byte) []byte {
 	e.resized = false
 	e.scratch.Reset()
@@ -82,9 +82,9 @@ func (e *encoder) appendBlock(dst []byte, fixed *FixedFields, extra []hpack.Head
 	return dst
 }
 
-// encode writes a fixed run through the table. When that inserted something, every
-// kept block's indexes have shifted and all are dropped; the run is kept when it
-// next comes out as indexes alone.
+// encode encodes fixed fields with the dynamic table. If that inserts an entry, the
+// indexes in all cached blocks are wrong, so it drops them. The block is cached when it
+// is next encoded, as indexes only.
 func (e *encoder) encode(fixed *FixedFields) []byte {
 	e.scratch.Reset()
 	if e.insertions >= maxInsertions {
@@ -92,10 +92,10 @@ func (e *encoder) encode(fixed *FixedFields) []byte {
 		for _, f := range fixed.Fields {
 			block = appendLiteral(block, f)
 		}
-		return e.keep(fixed, block)
+		return e.cache(fixed, block)
 	}
 	for _, f := range fixed.Fields {
-		// It writes to a bytes.Buffer, which does not fail.
+		// Writing to a bytes.Buffer cannot fail.
 		_ = e.hpack.WriteField(f)
 	}
 	block := bytes.Clone(e.scratch.Bytes())
@@ -104,18 +104,18 @@ func (e *encoder) encode(fixed *FixedFields) []byte {
 		clear(e.blocks)
 		return block
 	}
-	return e.keep(fixed, block)
+	return e.cache(fixed, block)
 }
 
-func (e *encoder) keep(fixed *FixedFields, block []byte) []byte {
-	if len(e.blocks) < maxKeptBlocks {
+func (e *encoder) cache(fixed *FixedFields, block []byte) []byte {
+	if len(e.blocks) < maxCachedBlocks {
 		e.blocks[fixed] = block
 	}
 	return block
 }
 
-// appendLiteral writes a field as a literal without indexing and without Huffman
-// coding (RFC 7541 section 6.2.2): the cheapest form for both ends.
+// appendLiteral encodes a field as a literal without indexing and without Huffman
+// coding (RFC 7541 section 6.2.2), the cheapest form for both ends.
 func appendLiteral(dst []byte, f hpack.HeaderField) []byte {
 	first := byte(0)
 	if f.Sensitive {

@@ -11,7 +11,7 @@ import (
 
 var testConfig = Config{
 	StreamWindow: 65535, ConnWindow: 65535, UnreadLimit: 1 << 20, MaxFrameSize: 1 << 14,
-	MaxHeaderList: 8 << 10, MaxStreams: 10, OutputLimit: 64 << 10, ReferenceFrom: 4 << 10,
+	MaxHeaderList: 8 << 10, MaxStreams: 10, OutputLimit: 64 << 10, MinReferenceLen: 4 << 10,
 }
 
 // recorder is a Handler that notes what it is told. It consumes at once unless
@@ -115,8 +115,8 @@ var responseRun = &FixedFields{Fields: []hpack.HeaderField{{Name: ":status", Val
 
 var trailerRun = &FixedFields{Fields: []hpack.HeaderField{{Name: "grpc-status", Value: "0"}}}
 
-// begun returns a server that has had its client's preface and settings.
-func begun(t testing.TB, cfg Config) *recorder {
+// newServer returns a server that has received its client's preface and settings.
+func newServer(t testing.TB, cfg Config) *recorder {
 	t.Helper()
 	r := newRecorder(cfg)
 	start := append([]byte(Preface), AppendFrameHeader(nil, FrameHeader{Type: FrameSettings})...)

@@ -7,14 +7,14 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// fieldCheck finds malformed requests and responses, RFC 9113 section 8.2 and 8.3,
-// one field at a time, so that the verdict on a remembered run can be resumed.
+// fieldCheck detects malformed requests and responses (RFC 9113 sections 8.2 and 8.3).
+// It checks one field at a time, so its state after cached fields can be cached too.
 type fieldCheck struct {
 	regular       bool // a regular field has been seen
 	seen          pseudoFields
 	informational bool // :status 1xx
 	malformed     string
-	contentLength int64 // one more than declared; 0 where none was
+	contentLength int64 // one more than its value; 0 without content-length
 }
 
 type pseudoFields uint8
@@ -29,14 +29,14 @@ const (
 
 func (c *fieldCheck) add(f hpack.HeaderField) {
 	if c.malformed == "" {
-		c.malformed = c.judge(f)
+		c.malformed = c.check(f)
 	}
 }
 
-func (c *fieldCheck) judge(f hpack.HeaderField) string {
+func (c *fieldCheck) check(f hpack.HeaderField) string {
 	if !f.IsPseudo() {
 		c.regular = true
-		return c.judgeRegular(f)
+		return c.checkRegular(f)
 	}
 	if c.regular {
 		return "pseudo-header after a regular field"
@@ -55,7 +55,7 @@ func (c *fieldCheck) judge(f hpack.HeaderField) string {
 	return ""
 }
 
-func (c *fieldCheck) judgeRegular(f hpack.HeaderField) string {
+func (c *fieldCheck) checkRegular(f hpack.HeaderField) string {
 	if f.Name == "" {
 		return "empty field name"
 	}
@@ -100,7 +100,7 @@ func pseudoKind(name string) pseudoFields {
 	return 0
 }
 
-// request returns why a block cannot open a request, or "".
+// request returns why a block is not a valid request header, or "".
 func (c *fieldCheck) request() string {
 	const required = pseudoMethod | pseudoScheme | pseudoPath
 	switch {
@@ -112,7 +112,7 @@ func (c *fieldCheck) request() string {
 	return ""
 }
 
-// response returns why a block cannot open a response, or "".
+// response returns why a block is not a valid response header, or "".
 func (c *fieldCheck) response() string {
 	switch {
 	case c.malformed != "":
@@ -123,7 +123,7 @@ func (c *fieldCheck) response() string {
 	return ""
 }
 
-// trailers returns why a block cannot be trailers, or "".
+// trailers returns why a block is not valid trailers, or "".
 func (c *fieldCheck) trailers() string {
 	switch {
 	case c.malformed != "":

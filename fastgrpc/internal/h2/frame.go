@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Preface is what a client sends first, RFC 9113 section 3.4.
+// Preface is the client's connection preface, RFC 9113 section 3.4.
 const Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 // FrameHeaderLen is the length of every frame's header, section 4.1.
@@ -28,7 +28,7 @@ const (
 	FrameContinuation
 )
 
-// Flags of the frames of section 6. Ack shares its bit with EndStream.
+// The frame flags of section 6. Ack and EndStream share a bit.
 const (
 	FlagEndStream  = 0x1
 	FlagAck        = 0x1
@@ -37,7 +37,7 @@ const (
 	FlagPriority   = 0x20
 )
 
-// SettingID names a setting, section 6.5.2.
+// SettingID identifies a setting, section 6.5.2.
 type SettingID uint16
 
 // The settings of section 6.5.2.
@@ -94,8 +94,8 @@ func (c ErrCode) String() string {
 	return fmt.Sprintf("code %#x", uint32(c))
 }
 
-// A ConnError ends the connection: the machine has already put the GOAWAY that
-// announces it into its output.
+// A ConnError ends the connection. The Conn has already put the GOAWAY for it into its
+// output.
 type ConnError struct {
 	Code   ErrCode
 	Reason string
@@ -127,7 +127,7 @@ func ParseFrameHeader(b []byte) FrameHeader {
 	}
 }
 
-// AppendFrameHeader is the inverse of ParseFrameHeader.
+// AppendFrameHeader appends the encoded header to dst.
 func AppendFrameHeader(dst []byte, h FrameHeader) []byte {
 	return append(dst, byte(h.Length>>16), byte(h.Length>>8), byte(h.Length),
 		byte(h.Type), h.Flags,

@@ -18,7 +18,7 @@ func FuzzFeed(f *testing.F) {
 	f.Add(frame(FrameGoAway, 0, 0, make([]byte, 8)...))
 	f.Add(append(open(3, 0), frame(FrameWindowUpdate, 0, 3, 0x7f, 0xff, 0xff, 0xff)...))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		r := begun(t, testConfig)
+		r := newServer(t, testConfig)
 		for len(in) > 0 {
 			n, err := r.conn.Feed(0, in, 3)
 			for _, s := range r.streams {
@@ -30,7 +30,7 @@ func FuzzFeed(f *testing.F) {
 				t.Fatalf("%d streams are open", got)
 			}
 			if err != nil {
-				if r.conn.Fail(CodeInternal, "") != err { //nolint:errorlint // the very same error, not one that wraps it
+				if r.conn.fail(CodeInternal, "") != err { //nolint:errorlint // the very same error, not one that wraps it
 					t.Fatal("the first failure was forgotten")
 				}
 				return

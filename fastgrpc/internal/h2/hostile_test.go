@@ -114,8 +114,8 @@ var clientFloods = []flood{
 	{"trailers without an end", answered, func(int) []byte { return answered }, CodeNo},
 }
 
-// begunClient returns a client whose stream 1 is open.
-func begunClient(t *testing.T) *recorder {
+// newClient returns a client whose stream 1 is open.
+func newClient(t *testing.T) *recorder {
 	cfg := testConfig
 	cfg.Client = true
 	r := newRecorder(cfg)
@@ -134,10 +134,10 @@ func begunClient(t *testing.T) *recorder {
 // not have grown.
 func TestFloods(t *testing.T) {
 	t.Run("server", func(t *testing.T) {
-		checkFloods(t, floods, func() *recorder { return begun(t, testConfig) })
+		checkFloods(t, floods, func() *recorder { return newServer(t, testConfig) })
 	})
 	t.Run("client", func(t *testing.T) {
-		checkFloods(t, clientFloods, func() *recorder { return begunClient(t) })
+		checkFloods(t, clientFloods, func() *recorder { return newClient(t) })
 	})
 }
 
@@ -159,7 +159,7 @@ func checkFloods(t *testing.T, floods []flood, begin func() *recorder) {
 			if grown := int64(memory.HeapAlloc) - int64(before); grown > 4<<20 {
 				t.Errorf("the heap grew by %d bytes", grown)
 			}
-			if n := r.conn.Occupied(); n > 2*testConfig.MaxStreams {
+			if n := r.conn.UnreleasedStreams(); n > 2*testConfig.MaxStreams {
 				t.Errorf("%d streams are held", n)
 			}
 			var fault *ConnError
@@ -198,7 +198,7 @@ func (f flood) run(r *recorder) error {
 // TestWorkEarnsCredit: a peer that pings and updates windows as it is served is no
 // attacker, however long it goes on.
 func TestWorkEarnsCredit(t *testing.T) {
-	r := begun(t, testConfig)
+	r := newServer(t, testConfig)
 	for i := range 50_000 {
 		id := uint32(2*i + 1)
 		in := open(id, FlagEndStream)
@@ -215,7 +215,7 @@ func TestWorkEarnsCredit(t *testing.T) {
 		r.streams = r.streams[:0]
 		r.take()
 	}
-	if n := r.conn.Occupied(); n != 0 {
+	if n := r.conn.UnreleasedStreams(); n != 0 {
 		t.Errorf("%d slots are still held", n)
 	}
 }
@@ -223,7 +223,7 @@ func TestWorkEarnsCredit(t *testing.T) {
 // TestLateDataIsForgiven: a client that streams short messages learns late that the
 // server has answered.
 func TestLateDataIsForgiven(t *testing.T) {
-	r := begun(t, testConfig)
+	r := newServer(t, testConfig)
 	if _, err := r.conn.Feed(0, open(1, 0), 1); err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestLateDataIsForgiven(t *testing.T) {
 
 // TestTimeEarnsCredit: pings at a sane pace are free for ever.
 func TestTimeEarnsCredit(t *testing.T) {
-	r := begun(t, testConfig)
+	r := newServer(t, testConfig)
 	for i := range 50_000 {
 		if _, err := r.conn.Feed(time.Duration(i)*time.Millisecond, frame(FramePing, 0, 0, make([]byte, 8)...), 1); err != nil {
 			t.Fatal(err)
@@ -250,7 +250,7 @@ func TestTimeEarnsCredit(t *testing.T) {
 
 // TestHeaderBomb sends a block that refers over and over to one long field.
 func TestHeaderBomb(t *testing.T) {
-	r := begun(t, testConfig)
+	r := newServer(t, testConfig)
 	var packed bytes.Buffer
 	enc := hpack.NewEncoder(&packed)
 	for _, f := range requestRun.Fields {
@@ -264,7 +264,7 @@ func TestHeaderBomb(t *testing.T) {
 	if _, err := r.conn.Feed(0, in, 1); err != nil {
 		t.Fatal(err)
 	}
-	if !r.conn.dec.block.TooLarge() || len(r.conn.dec.block.Rest) > 10 {
+	if !r.conn.dec.block.TooLarge || len(r.conn.dec.block.Rest) > 10 {
 		t.Errorf("the block was delivered with %d fields", len(r.conn.dec.block.Rest))
 	}
 	// The table is still in step: the next request decodes.
@@ -284,7 +284,7 @@ func TestHeaderBomb(t *testing.T) {
 // TestManySettings: one frame of settings that shift every window costs what as many
 // frames would, so that a kilobyte cannot keep a core busy.
 func TestManySettings(t *testing.T) {
-	r := begun(t, testConfig)
+	r := newServer(t, testConfig)
 	var many []byte
 	for i := range 2000 {
 		many = binary.BigEndian.AppendUint16(many, uint16(SettingInitialWindowSize))
@@ -327,7 +327,7 @@ func TestRememberedBlocks(t *testing.T) {
 // TestUnreadOutput: a peer that reads nothing makes at most OutputLimit and one
 // payload wait in the output; the rest stays with its streams.
 func TestUnreadOutput(t *testing.T) {
-	r := begun(t, testConfig)
+	r := newServer(t, testConfig)
 	in := frame(FrameWindowUpdate, 0, 0, 0x7f, 0, 0, 0)
 	in = append(in, settingsFrame(SettingInitialWindowSize, maxWindow)...)
 	in = append(in, open(1, FlagEndStream)...)

@@ -217,14 +217,15 @@ func FuzzOrder(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte) {
 		cfg := testConfig
 		cfg.MaxStreams = orderStreams
-		r := begun(t, cfg)
+		r := newServer(t, cfg)
 		m := &model{streams: map[uint32]streamState{}}
-		for ; len(script) >= 3 && r.conn.FramesIn < 60; script = script[3:] {
+		for frames := 0; len(script) >= 3 && frames < 60; script = script[3:] {
 			h, payload, client := m.play(script[0], script[1], script[2])
 			if !client {
 				answer(r, m, h.StreamID, script[2]&1 != 0)
 				continue
 			}
+			frames++
 			want := m.judge(h, payload)
 			_, err := r.conn.Feed(0, append(AppendFrameHeader(nil, h), payload...), 10)
 			if !check(t, r, m, h, want, err) {

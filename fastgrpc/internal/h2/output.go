@@ -1,6 +1,6 @@
 package h2
 
-// A Releaser is told when the bytes it owns have been written or dropped.
+// A Releaser owns bytes. Release is called when they have been written or dropped.
 type Releaser interface{ Release() }
 
 // Payload is content for DATA frames. Owner may be nil.
@@ -15,8 +15,8 @@ func (p Payload) release() {
 	}
 }
 
-// Output is what waits to be written, in order: short things copied into one
-// buffer, long payloads by reference between slices of it.
+// Output holds the frames to be written, in order. Short frames are copied into one
+// buffer; long payloads are referenced between slices of it.
 type Output struct {
 	segments [][]byte
 	owners   []Releaser
@@ -25,16 +25,16 @@ type Output struct {
 	size     int
 }
 
-// Len is the number of bytes that wait.
+// Len returns the number of bytes to be written.
 func (o *Output) Len() int { return o.size }
 
-// appended accounts for bytes put at the end of buf.
+// appended stores buf, which is o.buf with bytes appended.
 func (o *Output) appended(buf []byte) {
 	o.size += len(buf) - len(o.buf)
 	o.buf = buf
 }
 
-// reference queues data without copying it.
+// reference adds data without copying it.
 func (o *Output) reference(data []byte) {
 	o.seal()
 	o.segments = append(o.segments, data)
@@ -48,19 +48,19 @@ func (o *Output) seal() {
 	}
 }
 
-// Segments returns all that waits, for a vectored write.
+// Segments returns the bytes to be written, for a vectored write.
 func (o *Output) Segments() [][]byte {
 	o.seal()
 	return o.segments
 }
 
-// Written drops the first n bytes, which must be of the first segment.
+// Written drops the first n bytes, which must be in the first segment.
 func (o *Output) Written(n int) {
 	o.segments[0] = o.segments[0][n:]
 	o.size -= n
 }
 
-// Recycle empties the output and releases its payloads; its buffers serve again.
+// Recycle empties the output and releases its payloads. It keeps the buffers for reuse.
 func (o *Output) Recycle() {
 	for i, owner := range o.owners {
 		owner.Release()
@@ -74,5 +74,5 @@ func (o *Output) Recycle() {
 	o.buf, o.sealed, o.size = o.buf[:0], 0, 0
 }
 
-// maxRetainedOutput keeps one burst from holding its memory for good.
+// maxRetainedOutput bounds the buffer that is kept after a burst.
 const maxRetainedOutput = 1 << 20

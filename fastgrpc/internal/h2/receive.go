@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// frame takes one whole frame, RFC 9113 section 6.
+// frame handles one whole frame, RFC 9113 section 6.
 func (c *Conn) frame(now time.Duration, h FrameHeader, p []byte) error {
-	c.FramesIn++
-	if !c.settled && (h.Type != FrameSettings || h.Has(FlagAck)) {
+	if !c.gotSettings && (h.Type != FrameSettings || h.Has(FlagAck)) {
 		return c.fail(CodeProtocol, "first frame is not SETTINGS")
 	}
 	if id := c.continuation.id; id != 0 && (h.Type != FrameContinuation || h.StreamID != id) {
@@ -36,10 +35,10 @@ func (c *Conn) frame(now time.Duration, h FrameHeader, p []byte) error {
 	case FrameContinuation:
 		return c.onContinuation(h, p)
 	}
-	return c.spend("unknown frames") // to be ignored, section 4.1
+	return c.spend("unknown frames") // section 4.1: ignore them
 }
 
-// spend charges a frame that brought nothing.
+// spend charges the budget for a frame without useful content.
 func (c *Conn) spend(what string) error {
 	if !c.budget.spend() {
 		return c.fail(CodeEnhanceYourCalm, "too many "+what)
@@ -47,9 +46,9 @@ func (c *Conn) spend(what string) error {
 	return nil
 }
 
-// idle reports whether a stream has never been opened.
-func (c *Conn) idle(id uint32) bool {
-	if c.cfg.Client == (id%2 == 1) { // this end's own
+// isIdle reports whether a stream has never been opened.
+func (c *Conn) isIdle(id uint32) bool {
+	if c.cfg.Client == (id%2 == 1) { // opened by this end
 		return id >= c.nextID
 	}
 	return id > c.lastPeerID
@@ -57,14 +56,14 @@ func (c *Conn) idle(id uint32) bool {
 
 func (c *Conn) onData(h FrameHeader, p []byte) error {
 	length := int64(h.Length)
-	if h.StreamID == 0 || c.idle(h.StreamID) {
+	if h.StreamID == 0 || c.isIdle(h.StreamID) {
 		return c.fail(CodeProtocol, "DATA on an idle stream")
 	}
 	if length > c.recvWindow {
 		return c.fail(CodeFlowControl, "DATA beyond the connection window")
 	}
 	c.recvWindow -= length
-	c.owed += length
+	c.uncredited += length
 	data, ok := unpad(h, p)
 	if !ok {
 		return c.fail(CodeProtocol, "padding longer than its frame")
@@ -97,7 +96,7 @@ func (c *Conn) onData(h FrameHeader, p []byte) error {
 
 func (c *Conn) deliver(s *Stream, data []byte, length int64, end bool) {
 	s.recvWindow -= length
-	s.owed += length - int64(len(data)) // padding is consumed at once
+	s.uncredited += length - int64(len(data)) // padding is consumed at once
 	s.unread += int64(len(data))
 	c.unread += int64(len(data))
 	s.remoteClosed = end
@@ -107,10 +106,9 @@ func (c *Conn) deliver(s *Stream, data []byte, length int64, end bool) {
 	}
 }
 
-// dataOnClosed answers DATA for a stream that is gone: late frames after this
-// end's own reset are expected, others are not (section 5.1). A peer that was
-// streaming may have a window of short ones under way, which cost no more than on an
-// open stream.
+// dataOnClosed handles DATA on a closed stream (section 5.1). It is expected after this
+// end's reset: the peer may have sent a whole window of short frames before it knew, and
+// they cost no more than on an open stream. Otherwise it is an error.
 func (c *Conn) dataOnClosed(id uint32, length int) error {
 	defer c.creditConn()
 	late := c.resetIDs.has(id)
@@ -124,7 +122,7 @@ func (c *Conn) dataOnClosed(id uint32, length int) error {
 }
 
 func (c *Conn) onHeaders(h FrameHeader, p []byte) error {
-	if h.StreamID == 0 || c.cfg.Client && c.idle(h.StreamID) || h.StreamID%2 == 0 {
+	if h.StreamID == 0 || c.cfg.Client && c.isIdle(h.StreamID) || h.StreamID%2 == 0 {
 		return c.fail(CodeProtocol, "HEADERS on a stream that cannot have them")
 	}
 	block, ok := unpad(h, p)
@@ -147,8 +145,8 @@ func (c *Conn) onHeaders(h FrameHeader, p []byte) error {
 	return nil
 }
 
-// maxContinuations bounds the frames a block comes in; their bytes are bounded by
-// MaxHeaderList.
+// maxContinuations bounds the CONTINUATION frames of a block. MaxHeaderList bounds
+// their bytes.
 const maxContinuations = 64
 
 func (c *Conn) onContinuation(h FrameHeader, p []byte) error {
@@ -178,7 +176,7 @@ func (c *Conn) onBlock(id uint32, flags uint8, compressed []byte) error {
 	if s := c.streams.get(id); s != nil {
 		return c.onStreamBlock(s, block, end)
 	}
-	if !c.idle(id) {
+	if !c.isIdle(id) {
 		if c.cfg.Client || c.resetIDs.has(id) {
 			return c.spend("headers on closed streams")
 		}
@@ -191,13 +189,13 @@ func (c *Conn) onBlock(id uint32, flags uint8, compressed []byte) error {
 func (c *Conn) onRequest(id uint32, block *Block, end bool) error {
 	c.lastPeerID = id
 	if c.goAwaySent && id > c.goAwayLimit {
-		return nil // the peer knows from the GOAWAY that nobody answers
+		return nil // the GOAWAY has told the peer that it is not processed
 	}
 	refuse := CodeNo
 	switch {
-	case c.streams.n >= c.cfg.MaxStreams, c.occupied >= 2*c.cfg.MaxStreams:
+	case c.streams.n >= c.cfg.MaxStreams, c.unreleased >= 2*c.cfg.MaxStreams:
 		refuse = CodeRefusedStream
-	case block.tooLarge:
+	case block.TooLarge:
 	case block.check.request() != "", end && block.check.contentLength > 1:
 		refuse = CodeProtocol
 	}
@@ -207,9 +205,9 @@ func (c *Conn) onRequest(id uint32, block *Block, end bool) error {
 		return c.spend("refused streams")
 	}
 	s := c.handler.OnOpen()
-	c.enter(s, id)
-	s.held = true
-	c.occupied++
+	c.addStream(s, id)
+	s.holdsSlot = true
+	c.unreleased++
 	s.gotHeaders = true
 	s.remoteClosed = end
 	s.declared = block.check.contentLength
@@ -220,7 +218,7 @@ func (c *Conn) onRequest(id uint32, block *Block, end bool) error {
 	return nil
 }
 
-// onStreamBlock takes a response, an informational response or trailers.
+// onStreamBlock handles a response header, an informational response or trailers.
 func (c *Conn) onStreamBlock(s *Stream, block *Block, end bool) error {
 	if s.remoteClosed {
 		return c.streamError(s, CodeStreamClosed, "HEADERS after END_STREAM")
@@ -231,7 +229,7 @@ func (c *Conn) onStreamBlock(s *Stream, block *Block, end bool) error {
 		if fault = block.check.trailers(); fault == "" && !end {
 			fault = "trailers without END_STREAM"
 		}
-	case block.tooLarge:
+	case block.TooLarge:
 	default:
 		fault = block.check.response()
 		s.declared = block.check.contentLength
@@ -274,7 +272,7 @@ func (c *Conn) onRSTStream(h FrameHeader, p []byte) error {
 	switch {
 	case len(p) != 4:
 		return c.fail(CodeFrameSize, "RST_STREAM of the wrong length")
-	case h.StreamID == 0 || c.idle(h.StreamID):
+	case h.StreamID == 0 || c.isIdle(h.StreamID):
 		return c.fail(CodeProtocol, "RST_STREAM on an idle stream")
 	}
 	if s := c.streams.get(h.StreamID); s != nil {
@@ -314,7 +312,7 @@ func (c *Conn) onGoAway(h FrameHeader, p []byte) error {
 	}
 	last := binary.BigEndian.Uint32(p) & maxWindow
 	code := ErrCode(binary.BigEndian.Uint32(p[4:]))
-	c.goAwayGot = true
+	c.goAwayReceived = true
 	if c.cfg.Client {
 		c.streams.each(func(s *Stream) {
 			if s.id > last {
@@ -335,22 +333,22 @@ func (c *Conn) onWindowUpdate(h FrameHeader, p []byte) error {
 	if h.StreamID == 0 {
 		c.sendWindow += n
 		if n == 0 || c.sendWindow > maxWindow {
-			return c.fail(windowFault(n), "bad connection WINDOW_UPDATE")
+			return c.fail(windowErrCode(n), "bad connection WINDOW_UPDATE")
 		}
 	} else if s := c.streams.get(h.StreamID); s != nil {
 		s.sendWindow += n
 		if n == 0 || s.sendWindow > maxWindow {
-			return c.streamError(s, windowFault(n), "bad WINDOW_UPDATE")
+			return c.streamError(s, windowErrCode(n), "bad WINDOW_UPDATE")
 		}
-		c.unpark(s)
-	} else if c.idle(h.StreamID) {
+		c.scheduleIfSendable(s)
+	} else if c.isIdle(h.StreamID) {
 		return c.fail(CodeProtocol, "WINDOW_UPDATE on an idle stream")
 	}
-	c.pump()
+	c.sendScheduled()
 	return c.spend("window updates")
 }
 
-func windowFault(increment int64) ErrCode {
+func windowErrCode(increment int64) ErrCode {
 	if increment == 0 {
 		return CodeProtocol
 	}

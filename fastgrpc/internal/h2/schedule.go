@@ -2,18 +2,19 @@ package h2
 
 import "golang.org/x/net/http2/hpack"
 
-// quantum is how much a stream sends before the next in line has its turn: large
-// enough that common messages go out whole, one after the other, which keeps the
-// slowest close to the median.
+// quantum is how many bytes a stream sends before the next one's turn. Common messages
+// fit and are sent whole, one after the other, so the slowest call stays close to the
+// median.
 const quantum = 64 << 10
 
-// maxSentFrame bounds a frame even where the peer would take larger ones.
+// maxSentFrame bounds sent frames, even if the peer accepts larger ones.
 const maxSentFrame = 256 << 10
 
 func (c *Conn) frameLimit() int { return min(c.peer.maxFrame, maxSentFrame) }
 
-// room is how much content the stream may put into the output now.
-func (c *Conn) room(s *Stream) int {
+// sendable returns how many bytes the stream may put into the output now, or -1 if the
+// output is full.
+func (c *Conn) sendable(s *Stream) int {
 	if c.out.size >= c.cfg.OutputLimit {
 		return -1
 	}
@@ -22,69 +23,69 @@ func (c *Conn) room(s *Stream) int {
 
 func (c *Conn) enqueue(s *Stream, p pending) {
 	s.queue = append(s.queue, p)
-	c.standInLine(s)
-	c.pump()
+	c.schedule(s)
+	c.sendScheduled()
 }
 
-func (c *Conn) standInLine(s *Stream) {
-	if !s.inLine && s.open {
-		s.inLine = true
-		c.line = append(c.line, s)
+func (c *Conn) schedule(s *Stream) {
+	if !s.scheduled && s.open {
+		s.scheduled = true
+		c.sendQueue = append(c.sendQueue, s)
 	}
 }
 
-// leaveLine forgets a stream that is gone, which its owner may use again.
-func (c *Conn) leaveLine(s *Stream) {
-	if !s.inLine {
+// unschedule removes a closed stream from the queue; its owner may reuse it.
+func (c *Conn) unschedule(s *Stream) {
+	if !s.scheduled {
 		return
 	}
-	s.inLine = false
-	for i, other := range c.line {
+	s.scheduled = false
+	for i, other := range c.sendQueue {
 		if other == s {
-			c.line[i] = nil
+			c.sendQueue[i] = nil
 			return
 		}
 	}
 }
 
-// unpark puts a stream back in line unless its own window keeps it back.
-func (c *Conn) unpark(s *Stream) {
+// scheduleIfSendable schedules a stream unless its own window is exhausted.
+func (c *Conn) scheduleIfSendable(s *Stream) {
 	if len(s.queue) > 0 && (s.sendWindow > 0 || len(s.queue[0].payload.Data) == 0) {
-		c.standInLine(s)
+		c.schedule(s)
 	}
 }
 
-// pump lets the streams in line send while the output and the connection window
-// have room.
-func (c *Conn) pump() {
+// sendScheduled lets the scheduled streams send while the output and the connection
+// window allow it.
+func (c *Conn) sendScheduled() {
 	n := 0
-	for n < len(c.line) && c.out.size < c.cfg.OutputLimit {
-		s := c.line[n]
-		c.line[n] = nil
+	for n < len(c.sendQueue) && c.out.size < c.cfg.OutputLimit {
+		s := c.sendQueue[n]
+		c.sendQueue[n] = nil
 		n++
 		if s == nil {
-			continue // it left the line
+			continue // unscheduled
 		}
-		s.inLine = false
-		if c.turn(s) {
+		s.scheduled = false
+		if c.sendTurn(s) {
 			continue
 		}
 		if c.sendWindow <= 0 && s.sendWindow > 0 {
-			// The connection holds everyone back: keep the order.
+			// The connection's window is exhausted: keep the order.
 			n--
-			c.line[n] = s
-			s.inLine = true
+			c.sendQueue[n] = s
+			s.scheduled = true
 			break
 		}
-		c.unpark(s)
+		c.scheduleIfSendable(s)
 	}
 	if n > 0 {
-		c.line = append(c.line[:0], c.line[n:]...)
+		c.sendQueue = append(c.sendQueue[:0], c.sendQueue[n:]...)
 	}
 }
 
-// turn sends up to a quantum of the stream's queue and reports whether it is empty.
-func (c *Conn) turn(s *Stream) bool {
+// sendTurn sends up to a quantum of the stream's queue and reports whether it is empty.
+func (c *Conn) sendTurn(s *Stream) bool {
 	sent := 0
 	for len(s.queue) > 0 && s.open {
 		item := &s.queue[0]
@@ -93,7 +94,7 @@ func (c *Conn) turn(s *Stream) bool {
 			return true
 		}
 		left := len(item.payload.Data)
-		n := min(left, c.room(s), c.frameLimit())
+		n := min(left, c.sendable(s), c.frameLimit())
 		if n < 0 || n == 0 && left > 0 || sent >= quantum {
 			return false
 		}
@@ -111,8 +112,8 @@ func (c *Conn) turn(s *Stream) bool {
 	return true
 }
 
-// writeData puts the first n bytes of p into the output as one frame. The last
-// frame of a payload takes its owner along.
+// writeData puts the first n bytes of p into the output as one frame. With its last
+// frame, the output becomes responsible for releasing the payload.
 func (c *Conn) writeData(s *Stream, p *Payload, n int, end bool) {
 	h := FrameHeader{Length: n, Type: FrameData, StreamID: s.id}
 	if end {
@@ -123,8 +124,8 @@ func (c *Conn) writeData(s *Stream, p *Payload, n int, end bool) {
 	s.sendWindow -= int64(n)
 	c.sendWindow -= int64(n)
 	c.Activity++
-	c.budget.earn(sentFrameCredit)
-	byReference := c.cfg.ReferenceFrom > 0 && n >= c.cfg.ReferenceFrom
+	c.budget.earn(creditPerSentFrame)
+	byReference := c.cfg.MinReferenceLen > 0 && n >= c.cfg.MinReferenceLen
 	if byReference {
 		c.out.appended(AppendFrameHeader(c.out.buf, h))
 		c.out.reference(data)

@@ -6,14 +6,13 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Open opens a stream of this end's; clients only, and only while there are
-// Slots.
+// Open opens a stream; clients only, and only if Slots is positive.
 func (c *Conn) Open(s *Stream) {
-	c.enter(s, c.nextID)
+	c.addStream(s, c.nextID)
 	c.nextID += 2
 }
 
-func (c *Conn) enter(s *Stream, id uint32) {
+func (c *Conn) addStream(s *Stream, id uint32) {
 	s.id = id
 	s.open = true
 	s.sendWindow = c.peer.initialWindow
@@ -21,29 +20,28 @@ func (c *Conn) enter(s *Stream, id uint32) {
 	c.streams.put(s)
 }
 
-// remove takes a stream out of the table; its owner keeps what it received.
+// remove removes a stream from the table. Its unread bytes still count until Release.
 func (c *Conn) remove(s *Stream) {
 	if !s.open {
 		return
 	}
 	s.open = false
 	c.streams.remove(s)
-	if c.peerStream(s.id) && !s.held {
-		c.occupied--
+	if c.isPeerStream(s.id) && !s.holdsSlot {
+		c.unreleased--
 	}
 	for i := range s.queue {
-		// The output may still refer to a payload that was sent in part.
+		// The output may refer to a payload that was sent in part.
 		if owner := s.queue[i].payload.Owner; owner != nil {
 			c.out.owners = append(c.out.owners, owner)
 		}
 	}
 	s.queue = nil
-	c.leaveLine(s)
+	c.unschedule(s)
 }
 
-// finish removes a stream whose two sides are closed. A server that has answered
-// needs no more of the request, and a client that has its answer needs to send no
-// more: either tells the peer so (section 8.1).
+// finish removes a stream whose response is complete. If the request is not, a reset
+// with NO_ERROR tells the peer that the rest of it is not needed (section 8.1).
 func (c *Conn) finish(s *Stream) {
 	answered := s.remoteClosed && c.cfg.Client || s.localClosed && !c.cfg.Client
 	if !s.open || !answered {
@@ -57,22 +55,22 @@ func (c *Conn) finish(s *Stream) {
 }
 
 // peerStream reports whether the peer opened the stream.
-func (c *Conn) peerStream(id uint32) bool { return c.cfg.Client == (id%2 == 0) }
+func (c *Conn) isPeerStream(id uint32) bool { return c.cfg.Client == (id%2 == 0) }
 
-// Release gives back whatever the stream has not consumed and, once the stream is
-// gone too, its slot. A server calls it once a stream, when its handler has
-// returned: so neither resets nor unread answers let a peer go beyond MaxStreams.
+// Release returns the stream's unconsumed bytes to the connection window and frees its
+// slot, if the stream is closed. A server calls it once per stream, when the handler has
+// returned, so that a peer cannot exceed MaxStreams by resets or by not reading.
 func (c *Conn) Release(s *Stream) {
-	if s.held && !s.open {
-		c.occupied--
+	if s.holdsSlot && !s.open {
+		c.unreleased--
 	}
-	s.held = false
+	s.holdsSlot = false
 	c.unread -= s.unread
 	s.unread = 0
 	c.creditConn()
 }
 
-// SendHeaders opens a request, or a response.
+// SendHeaders sends the header of a request or a response.
 func (c *Conn) SendHeaders(s *Stream, fixed *FixedFields, extra []hpack.HeaderField) {
 	if s.open && !s.sentHeaders {
 		s.sentHeaders = true
@@ -80,22 +78,22 @@ func (c *Conn) SendHeaders(s *Stream, fixed *FixedFields, extra []hpack.HeaderFi
 	}
 }
 
-// SendData sends a payload after all that was sent before on the stream.
+// SendData sends a payload in order, or queues it until flow control allows it.
 func (c *Conn) SendData(s *Stream, p Payload, end bool) {
 	if !s.open || s.localClosed {
 		p.release()
 		return
 	}
 	n := len(p.Data)
-	if len(s.queue) == 0 && (n == 0 || len(c.line) == 0 && c.room(s) >= n && n <= c.frameLimit()) {
+	if len(s.queue) == 0 && (n == 0 || len(c.sendQueue) == 0 && c.sendable(s) >= n && n <= c.frameLimit()) {
 		c.writeData(s, &p, n, end)
 		return
 	}
 	c.enqueue(s, pending{payload: p, end: end})
 }
 
-// SendTrailers ends the response; servers only. Where nothing else was sent they
-// are the whole response.
+// SendTrailers ends the response; servers only. Without a header before, they are the
+// whole response.
 func (c *Conn) SendTrailers(s *Stream, fixed *FixedFields, extra []hpack.HeaderField) {
 	if !s.open || s.localClosed {
 		return
@@ -107,10 +105,10 @@ func (c *Conn) SendTrailers(s *Stream, fixed *FixedFields, extra []hpack.HeaderF
 	c.enqueue(s, pending{trailers: fixed, extra: extra})
 }
 
-// CloseSend ends this side without content; clients only.
+// CloseSend ends the request without more content; clients only.
 func (c *Conn) CloseSend(s *Stream) { c.SendData(s, Payload{}, true) }
 
-// Reset ends a stream early. No event follows for it.
+// Reset ends a stream early. The Handler gets no more events for it.
 func (c *Conn) Reset(s *Stream, code ErrCode) {
 	if s.open {
 		c.appendReset(s.id, code)
@@ -119,49 +117,50 @@ func (c *Conn) Reset(s *Stream, code ErrCode) {
 	}
 }
 
-// streamError resets a stream for a fault of the peer's. It is charged like a reset
-// of the peer's own: either has this end begin work and throw it away.
+// streamError resets a stream because the peer broke the protocol. It costs budget like
+// a reset by the peer: both make this end begin work and discard it.
 func (c *Conn) streamError(s *Stream, code ErrCode, reason string) error {
 	c.Reset(s, code)
 	c.handler.OnReset(s, Reset{Code: code, Reason: reason})
 	return c.spend("stream errors")
 }
 
-// Consume gives back n received bytes of a stream, so that the peer may send more.
+// Consume returns n received bytes to the stream's window, so that the peer may send
+// more.
 func (c *Conn) Consume(s *Stream, n int) {
-	n = min(n, int(s.unread)) // the rest went with Release
+	n = min(n, int(s.unread)) // Release has returned the rest
 	s.unread -= int64(n)
 	c.unread -= int64(n)
-	s.owed += int64(n)
-	if s.open && !s.remoteClosed && s.owed >= int64(c.cfg.StreamWindow)/2 {
-		c.appendUint32(FrameHeader{Length: 4, Type: FrameWindowUpdate, StreamID: s.id}, uint32(s.owed))
-		s.recvWindow += s.owed
-		s.owed = 0
+	s.uncredited += int64(n)
+	if s.open && !s.remoteClosed && s.uncredited >= int64(c.cfg.StreamWindow)/2 {
+		c.appendUint32(FrameHeader{Length: 4, Type: FrameWindowUpdate, StreamID: s.id}, uint32(s.uncredited))
+		s.recvWindow += s.uncredited
+		s.uncredited = 0
 	}
 	c.creditConn()
 }
 
-// creditConn renews the connection window as soon as bytes have come in, not when
-// they are consumed, so that one slow stream does not hold up the others; but only
-// while what lies unconsumed stays within its limit.
+// creditConn renews the connection window when bytes are received, not when they are
+// consumed, so that one slow stream does not block the others. It stops while the
+// unconsumed bytes exceed UnreadLimit.
 func (c *Conn) creditConn() {
-	if c.owed >= int64(c.cfg.ConnWindow)/2 && c.unread <= int64(c.cfg.UnreadLimit) {
-		c.appendUint32(FrameHeader{Length: 4, Type: FrameWindowUpdate}, uint32(c.owed))
-		c.recvWindow += c.owed
-		c.owed = 0
+	if c.uncredited >= int64(c.cfg.ConnWindow)/2 && c.unread <= int64(c.cfg.UnreadLimit) {
+		c.appendUint32(FrameHeader{Length: 4, Type: FrameWindowUpdate}, uint32(c.uncredited))
+		c.recvWindow += c.uncredited
+		c.uncredited = 0
 	}
 }
 
-// Ping asks the peer for an answer with the same data.
+// Ping sends a ping; OnPong gets the answer with the same data.
 func (c *Conn) Ping(data [8]byte) {
 	c.appendFrame(FrameHeader{Length: 8, Type: FramePing}, data[:])
 }
 
-// GoAwaySoon announces the end while still accepting every stream, the first of
-// the two steps of section 6.8.
+// GoAwaySoon announces the end but still accepts all streams: the first of the two
+// steps of section 6.8.
 func (c *Conn) GoAwaySoon() { c.sendGoAway(maxWindow, CodeNo, "") }
 
-// GoAway refuses streams beyond those that have been opened.
+// GoAway accepts no streams beyond those already opened.
 func (c *Conn) GoAway(code ErrCode, reason string) { c.sendGoAway(c.lastPeerID, code, reason) }
 
 func (c *Conn) sendGoAway(last uint32, code ErrCode, reason string) {
@@ -173,10 +172,10 @@ func (c *Conn) sendGoAway(last uint32, code ErrCode, reason string) {
 	c.appendFrame(FrameHeader{Length: len(payload), Type: FrameGoAway}, payload)
 }
 
-// Close drops all that waits, once nobody writes any more.
+// Close drops the output and all streams. No write may be in progress.
 func (c *Conn) Close() {
 	c.DropStreams(func(*Stream) {})
-	c.line = nil
+	c.sendQueue = nil
 	c.out.Recycle()
 	if c.failed == nil {
 		c.failed = &ConnError{Code: CodeNo, Reason: "closed"}
@@ -195,11 +194,11 @@ func (c *Conn) appendReset(id uint32, code ErrCode) {
 	c.appendUint32(FrameHeader{Length: 4, Type: FrameRSTStream, StreamID: id}, uint32(code))
 }
 
-// appendBlock writes a header block as HEADERS and, where it is longer than the
-// peer's frames, CONTINUATION.
+// appendBlock writes a header block as HEADERS and, if it is longer than the peer's
+// maximum frame, CONTINUATION.
 func (c *Conn) appendBlock(id uint32, fixed *FixedFields, extra []hpack.HeaderField, flags uint8) {
 	c.Activity++
-	c.budget.earn(sentFrameCredit)
+	c.budget.earn(creditPerSentFrame)
 	start := len(c.out.buf)
 	h := FrameHeader{Type: FrameHeaders, Flags: flags | FlagEndHeaders, StreamID: id}
 	buf := AppendFrameHeader(c.out.buf, h)

@@ -2,26 +2,21 @@ package h2
 
 import "encoding/binary"
 
-// sendFirstSettings offers what the Config says, and widens the connection window.
+// sendFirstSettings sends the Config's settings and enlarges the connection window.
 func (c *Conn) sendFirstSettings() {
-	settings := []struct {
+	type setting struct {
 		id    SettingID
 		value int
-	}{
+	}
+	last := setting{SettingMaxConcurrentStreams, c.cfg.MaxStreams}
+	if c.cfg.Client {
+		last = setting{SettingEnablePush, 0}
+	}
+	settings := []setting{
 		{SettingInitialWindowSize, c.cfg.StreamWindow},
 		{SettingMaxFrameSize, c.cfg.MaxFrameSize},
 		{SettingMaxHeaderListSize, c.cfg.MaxHeaderList},
-	}
-	if c.cfg.Client {
-		settings = append(settings, struct {
-			id    SettingID
-			value int
-		}{SettingEnablePush, 0})
-	} else {
-		settings = append(settings, struct {
-			id    SettingID
-			value int
-		}{SettingMaxConcurrentStreams, c.cfg.MaxStreams})
+		last,
 	}
 	payload := make([]byte, 0, 6*len(settings))
 	for _, s := range settings {
@@ -47,17 +42,17 @@ func (c *Conn) onSettings(h FrameHeader, p []byte) error {
 		if err := c.onSetting(SettingID(binary.BigEndian.Uint16(p)), binary.BigEndian.Uint32(p[2:])); err != nil {
 			return err
 		}
-		// Each may touch every stream, and thousands fit into a frame.
+		// Each setting may change every stream, and a frame can hold thousands.
 		if err := c.spend("settings"); err != nil {
 			return err
 		}
 	}
-	c.settled = true
+	c.gotSettings = true
 	c.appendFrame(FrameHeader{Type: FrameSettings, Flags: FlagAck}, nil)
 	if !c.budget.reply() {
 		return c.fail(CodeEnhanceYourCalm, "answers are not read")
 	}
-	c.pump()
+	c.sendScheduled()
 	return c.spend("settings")
 }
 
@@ -81,7 +76,7 @@ func (c *Conn) onSetting(id SettingID, v uint32) error {
 	case SettingMaxHeaderListSize:
 		c.peer.maxHeaderList = uint64(v)
 	}
-	return nil // unknown settings are to be ignored, section 6.5.2
+	return nil // section 6.5.2: ignore unknown settings
 }
 
 // onInitialWindow shifts every stream's window, perhaps below zero (section 6.9.2).
@@ -95,7 +90,7 @@ func (c *Conn) onInitialWindow(v int64) error {
 	c.streams.each(func(s *Stream) {
 		s.sendWindow += delta
 		overflow = overflow || s.sendWindow > maxWindow
-		c.unpark(s)
+		c.scheduleIfSendable(s)
 	})
 	if overflow {
 		return c.fail(CodeFlowControl, "INITIAL_WINDOW_SIZE overflows a stream's window")

@@ -1,8 +1,8 @@
 package h2
 
-// table finds open streams by number. Numbers grow by two and most streams are
-// short, so nearly all are found in a ring by their number's low bits; those that
-// outlive a whole round of it are in the map.
+// table holds the open streams by identifier. Identifiers grow by two and most streams
+// are short, so nearly all streams are in a ring, indexed by the identifier's low bits.
+// A stream moves to the map when a newer one needs its place.
 type table struct {
 	ring  [tableRing]*Stream
 	older map[uint32]*Stream
