@@ -10,7 +10,7 @@ import (
 func profiled(trial int, variant string, stacks ...record.AllocationStack) *record.Record {
 	r := &record.Record{
 		Trial: trial, Profile: "allocations", Cell: record.Cell{Part: "p", Variant: variant},
-		Requests: 8, WarmUp: record.WarmUp{Requests: 2},
+		Measurement: record.Measurement{Requests: 8, WarmUp: record.WarmUp{Requests: 2}},
 	}
 	r.Server.Allocations = &record.Allocations{Stacks: stacks}
 	for _, s := range stacks {

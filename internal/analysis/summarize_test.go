@@ -105,11 +105,11 @@ func (c truth) record(t testing.TB, factor float64) *record.Record {
 			RequestBytes: c.bytes, ResponseBytes: c.bytes, Clients: c.clients,
 			Connection: "per-worker", Load: record.Load{Model: "closed", RequestsPerClient: requests},
 		},
-		WindowNS: int64(span), Requests: int64(requests), Completed: int64(requests),
-		Service: service,
-		Client:  record.Process{UserNS: &cpu, SystemNS: &zero},
-		Server:  record.Process{UserNS: &cpu, SystemNS: &cpu},
-		Checks:  []record.Check{{Name: "errors", Level: record.OK, Detail: "none"}},
+		WindowNS:    int64(span),
+		Measurement: record.Measurement{Requests: int64(requests), Completed: int64(requests), Service: service},
+		Client:      record.Process{UserNS: &cpu, SystemNS: &zero},
+		Server:      record.Process{UserNS: &cpu, SystemNS: &cpu},
+		Checks:      []record.Check{{Name: "errors", Level: record.OK, Detail: "none"}},
 	}
 	if c.wait > 0 {
 		response := c.distribution(t, requests, float64(c.mean+c.wait)*factor)

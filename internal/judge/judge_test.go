@@ -32,9 +32,12 @@ func sound(t *testing.T) *record.Record {
 	t.Helper()
 	return &record.Record{
 		Cell:     record.Cell{Clients: 4, Load: record.Load{Model: "closed", RequestsPerClient: 10_000}},
-		WindowNS: 1e9, Requests: 40_000, Completed: 40_000, Straddling: 4, StraddlingNS: 4e5, InFlight: 4, Active: 4,
-		Service:     distributed(t, 40_000, 100*time.Microsecond),
-		WarmUp:      record.WarmUp{Settled: true, Method: "MSER-5"},
+		WindowNS: 1e9,
+		Measurement: record.Measurement{
+			Requests: 40_000, Completed: 40_000, Straddling: 4, StraddlingNS: 4e5, InFlight: 4, Active: 4,
+			Service: distributed(t, 40_000, 100*time.Microsecond),
+			WarmUp:  record.WarmUp{Settled: true, Method: "MSER-5"},
+		},
 		Client:      record.Process{Busy: pointer(0.6)},
 		Server:      record.Process{Busy: pointer(0.9)},
 		Connections: record.Connections{Mode: "per-worker", Want: 4, Opened: 4},

@@ -14,12 +14,7 @@ import (
 // fill takes over what the client measured.
 func fill(r *record.Record, c *worker.ClientResult) {
 	r.WindowNS = c.EndNS - c.BeginNS
-	r.Requests, r.Completed = c.Requests, c.Completed
-	r.Straddling, r.StraddlingNS = c.Straddling, c.StraddlingNS
-	r.InFlight, r.Active = c.InFlight, c.Active
-	r.Service, r.Response, r.Wait = c.Service, c.Response, c.Wait
-	r.Errors, r.WarmUp, r.Intervals = c.Failures, c.WarmUp, c.Intervals
-	r.Pacing, r.Search = c.Pacing, c.Search
+	r.Measurement, r.Errors = c.Measurement, c.Failures
 	r.Connections = record.Connections{
 		Mode: c.Connections.Mode, Want: c.Connections.Want,
 		Opened: c.Connections.Total.Opened, Failed: c.Connections.Total.Failed, During: c.Connections.During,
@@ -27,12 +22,6 @@ func fill(r *record.Record, c *worker.ClientResult) {
 		Early: c.Connections.Window.Early, EarlyRefused: c.Connections.Window.EarlyRefused,
 		HandshakeFailed: c.Connections.Window.HandshakeFail,
 		Connect:         c.Connections.Connect, Handshake: c.Connections.Handshake, FirstByte: c.Connections.FirstByte,
-	}
-	if c.Negotiated != nil {
-		r.Negotiated = &record.Negotiated{Protocol: c.Negotiated.Protocol}
-		for _, s := range c.Negotiated.Sessions {
-			r.Negotiated.Sessions = append(r.Negotiated.Sessions, record.Session(s))
-		}
 	}
 	r.Traffic, r.Wire = traffic(c.Traffic), wire(c.Census)
 	if c.CensusFailed != "" {

@@ -35,44 +35,18 @@ type Record struct {
 	// that failed. All of what follows is then absent or partial.
 	Failure string `json:"failure,omitempty"`
 
-	WindowNS   int64 `json:"window_ns"`
-	Requests   int64 `json:"requests"`   // measured, failed ones included
-	Completed  int64 `json:"completed"`  // ended within the window, whenever they began
-	Straddling int64 `json:"straddling"` // in flight at an edge of the window
-	// StraddlingNS is how long the straddling calls took, all of it.
-	StraddlingNS int64 `json:"straddling_ns,omitempty"`
-	// InFlight is the mean number of calls in flight over the window, from
-	// the time each client spent in calls, clipped to the window.
-	InFlight float64 `json:"in_flight"`
-	// Active is the mean number of clients at work: below all of them where
-	// some had made their requests before others.
-	Active float64      `json:"active"`
+	WindowNS int64 `json:"window_ns"`
+	Measurement
 	Errors []ErrorCount `json:"errors,omitempty"`
-
-	// Service is from the actual send; Response from the intended one, and
-	// absent in a closed loop without a limit, where they are the same. Wait
-	// is the time before a permit of the in-flight limit, part of Response.
-	Service  latency.Distribution  `json:"service"`
-	Response *latency.Distribution `json:"response,omitempty"`
-	Wait     *latency.Distribution `json:"wait,omitempty"`
-
-	WarmUp    WarmUp     `json:"warm_up"`
-	Intervals []Interval `json:"intervals,omitempty"` // from the first request on, warm-up included
 
 	// Settings are those that are not the libraries' defaults, each with its
 	// reason, as both ends told them. Absent where they did not.
-	Settings []tuning.Setting `json:"settings,omitempty"`
-	// Negotiated is what the client's connections and their peers agreed on.
-	// Absent in records that are older than it.
-	Negotiated *Negotiated `json:"negotiated,omitempty"`
-
-	Client      Process     `json:"client"`
-	Server      Process     `json:"server"`
-	Connections Connections `json:"connections"`
-	Pacing      *Pacing     `json:"pacing,omitempty"` // open loop only
-	Search      *Search     `json:"search,omitempty"` // load model search only
-	Engine      Engine      `json:"engine"`
-	Host        HostState   `json:"host"`
+	Settings    []tuning.Setting `json:"settings,omitempty"`
+	Client      Process          `json:"client"`
+	Server      Process          `json:"server"`
+	Connections Connections      `json:"connections"`
+	Engine      Engine           `json:"engine"`
+	Host        HostState        `json:"host"`
 	// Link is what an emulated link did; absent where there is none.
 	Link *Link `json:"link,omitempty"`
 	// Traffic is what the client saw go over its connections in the window.
@@ -92,6 +66,38 @@ type Record struct {
 	// SamplesFile names the Parquet file of every single sample, relative to
 	// the run directory.
 	SamplesFile string `json:"samples_file,omitempty"`
+}
+
+// Measurement is what the client measured of its calls, as its worker reports it.
+type Measurement struct {
+	Requests   int64 `json:"requests"`   // measured, failed ones included
+	Completed  int64 `json:"completed"`  // ended within the window, whenever they began
+	Straddling int64 `json:"straddling"` // in flight at an edge of the window
+	// StraddlingNS is how long the straddling calls took, all of it.
+	StraddlingNS int64 `json:"straddling_ns,omitempty"`
+	// InFlight is the mean number of calls in flight over the window, from
+	// the time each client spent in calls, clipped to the window.
+	InFlight float64 `json:"in_flight"`
+	// Active is the mean number of clients at work: below all of them where
+	// some had made their requests before others.
+	Active float64 `json:"active"`
+
+	// Service is from the actual send; Response from the intended one, and
+	// absent in a closed loop without a limit, where they are the same. Wait
+	// is the time before a permit of the in-flight limit, part of Response.
+	Service  latency.Distribution  `json:"service"`
+	Response *latency.Distribution `json:"response,omitempty"`
+	Wait     *latency.Distribution `json:"wait,omitempty"`
+
+	WarmUp    WarmUp     `json:"warm_up"`
+	Intervals []Interval `json:"intervals,omitempty"` // from the first request on, warm-up included
+
+	// Negotiated is what the client's connections and their peers agreed on.
+	// Absent in records that are older than it.
+	Negotiated *Negotiated `json:"negotiated,omitempty"`
+
+	Pacing *Pacing `json:"pacing,omitempty"` // open loop only
+	Search *Search `json:"search,omitempty"` // load model search only
 }
 
 // Cell is the set-up of a trial: one point of a scenario's matrix. Cells that

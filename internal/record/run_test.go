@@ -27,11 +27,14 @@ func sample(trial int) Record {
 			Load: Load{Model: "closed", RequestsPerClient: 1000},
 		},
 		Started:  time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC),
-		WindowNS: 1e9, Requests: 50_000, Completed: 50_000,
-		Errors:  []ErrorCount{{Code: "Unavailable", Count: 3, Example: "a line\nand \"another\""}},
-		Service: latency.Distribution{Count: 50_000, Sum: 1e9, Min: 1, Max: 1e6},
-		Client:  Process{UserNS: &cpu, SystemNS: &cpu},
-		Checks:  []Check{{Name: "errors", Level: OK, Figure: &figure, Detail: "none"}},
+		WindowNS: 1e9,
+		Measurement: Measurement{
+			Requests: 50_000, Completed: 50_000,
+			Service: latency.Distribution{Count: 50_000, Sum: 1e9, Min: 1, Max: 1e6},
+		},
+		Errors: []ErrorCount{{Code: "Unavailable", Count: 3, Example: "a line\nand \"another\""}},
+		Client: Process{UserNS: &cpu, SystemNS: &cpu},
+		Checks: []Check{{Name: "errors", Level: OK, Figure: &figure, Detail: "none"}},
 	}
 }
 

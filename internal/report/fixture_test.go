@@ -258,11 +258,11 @@ func fixtureRecords(t *testing.T) []*record.Record {
 	for trial, variant := range []string{"tcp", "grpc", "tcp", "grpc", "tcp:buffers=pooled,inflight=50"} {
 		r := &record.Record{
 			Version: record.Version, Trial: trial, Repeat: trial/2 + 1,
-			Cell:     fixtureCell("matrix", "tcp", 64, 50).Cell,
-			Started:  time.Date(2026, 11, 21, 5, 31, 2*trial, 0, time.UTC),
-			WindowNS: int64(time.Second), Requests: 1000, Completed: 1000,
-			Service: fixtureDistribution(t, time.Duration(100+trial)*time.Microsecond),
-			Client:  record.Process{GoMaxProcs: 1},
+			Cell:        fixtureCell("matrix", "tcp", 64, 50).Cell,
+			Started:     time.Date(2026, 11, 21, 5, 31, 2*trial, 0, time.UTC),
+			WindowNS:    int64(time.Second),
+			Measurement: record.Measurement{Requests: 1000, Completed: 1000, Service: fixtureDistribution(t, time.Duration(100+trial)*time.Microsecond)},
+			Client:      record.Process{GoMaxProcs: 1},
 		}
 		r.Cell.Variant = variant
 		if trial == 3 {

@@ -195,11 +195,14 @@ func sweepRecord(t *testing.T, clients int) *record.Record {
 			Part: "sweep", Stack: "tcp", Variant: "tcp", Workload: "ping", Clients: clients, Connection: "shared",
 			Load: record.Load{Model: "closed", DurationNS: 1e8},
 		},
-		WindowNS: 1e8, Requests: 1000, Completed: 1000, InFlight: float64(clients), Active: float64(clients), Service: service,
-		WarmUp: record.WarmUp{Settled: true, Method: "MSER-5"},
-		Intervals: []record.Interval{
-			{StartNS: -5e7, TookNS: 5e7, Requests: 500, SumNS: 5e7},
-			{StartNS: 0, TookNS: 5e7, Requests: 500, SumNS: 5e7},
+		WindowNS: 1e8,
+		Measurement: record.Measurement{
+			Requests: 1000, Completed: 1000, InFlight: float64(clients), Active: float64(clients), Service: service,
+			WarmUp: record.WarmUp{Settled: true, Method: "MSER-5"},
+			Intervals: []record.Interval{
+				{StartNS: -5e7, TookNS: 5e7, Requests: 500, SumNS: 5e7},
+				{StartNS: 0, TookNS: 5e7, Requests: 500, SumNS: 5e7},
+			},
 		},
 		Connections: record.Connections{Mode: "shared", Want: 1, Opened: 1},
 	}

@@ -11,6 +11,7 @@ import (
 	"wirelab.dev/internal/failure"
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/record"
 )
 
 // ConnectionCounts is what a client achieved, counted where connections are
@@ -66,7 +67,7 @@ type Dialer struct {
 
 	mu         sync.Mutex
 	times      ConnectionTimes
-	negotiated Negotiated
+	negotiated record.Negotiated
 
 	traffic dialTraffic
 }

@@ -137,10 +137,12 @@ func callFailure(f load.Failure) record.ErrorCount {
 // result puts what was measured into the contract's form.
 func (s *Spec) result(m *load.Result, usage probe.Series) (*ClientResult, error) {
 	r := &ClientResult{
-		BeginNS: m.Begin, EndNS: m.End,
-		Requests: m.Requests, Completed: m.Completed, Straddling: m.Straddling, StraddlingNS: int64(m.Straddled),
-		InFlight: m.InFlight, Active: m.Active, BetweenNS: int64(m.Between),
-		WarmUp: record.WarmUp{TookNS: int64(m.Warm.Took), Requests: m.Warm.Requests, Settled: m.Warm.Settled, Method: warmUpMethod},
+		BeginNS: m.Begin, EndNS: m.End, BetweenNS: int64(m.Between),
+		Measurement: record.Measurement{
+			Requests: m.Requests, Completed: m.Completed, Straddling: m.Straddling, StraddlingNS: int64(m.Straddled),
+			InFlight: m.InFlight, Active: m.Active,
+			WarmUp: record.WarmUp{TookNS: int64(m.Warm.Took), Requests: m.Warm.Requests, Settled: m.Warm.Settled, Method: warmUpMethod},
+		},
 	}
 	switch {
 	case s.Client.Load.WarmUpAtMostNS <= 0:

@@ -149,33 +149,20 @@ type ServerResult struct {
 // ClientResult is what a client measured. Instants are nanoseconds of
 // CLOCK_MONOTONIC, which all processes of one machine share.
 type ClientResult struct {
-	BeginNS       int64                 `json:"begin_ns"`
-	EndNS         int64                 `json:"end_ns"`
-	Requests      int64                 `json:"requests"`
-	Completed     int64                 `json:"completed"`
-	Straddling    int64                 `json:"straddling"`
-	StraddlingNS  int64                 `json:"straddling_ns"`
-	InFlight      float64               `json:"in_flight"`
-	Active        float64               `json:"active"`
-	Service       latency.Distribution  `json:"service"`
-	Response      *latency.Distribution `json:"response,omitempty"`
-	Wait          *latency.Distribution `json:"wait,omitempty"`
-	Failures      []record.ErrorCount   `json:"failures,omitempty"`
-	WarmUp        record.WarmUp         `json:"warm_up"`
-	Intervals     []record.Interval     `json:"intervals,omitempty"`
-	Pacing        *record.Pacing        `json:"pacing,omitempty"`
-	Search        *record.Search        `json:"search,omitempty"`
-	Connections   Connections           `json:"connections"`
-	Negotiated    *stack.Negotiated     `json:"negotiated,omitempty"` // absent: not known
-	Usage         *probe.Window         `json:"usage,omitempty"`      // of the window
-	Traffic       *Traffic              `json:"traffic,omitempty"`    // in the window
-	Census        *Census               `json:"census,omitempty"`
-	CensusFailed  string                `json:"census_failed,omitempty"` // why there is none
-	Noise         *Noise                `json:"noise,omitempty"`
-	EngineOwnNS   float64               `json:"engine_own_ns"`
-	BetweenNS     int64                 `json:"between_ns"`
-	SamplesFailed string                `json:"samples_failed,omitempty"` // why the samples were not kept
-	Allocations   *record.Allocations   `json:"allocations,omitempty"`    // of all calls, where they were asked for
+	record.Measurement
+	BeginNS       int64               `json:"begin_ns"`
+	EndNS         int64               `json:"end_ns"`
+	Failures      []record.ErrorCount `json:"failures,omitempty"`
+	Connections   Connections         `json:"connections"`
+	Usage         *probe.Window       `json:"usage,omitempty"`   // of the window
+	Traffic       *Traffic            `json:"traffic,omitempty"` // in the window
+	Census        *Census             `json:"census,omitempty"`
+	CensusFailed  string              `json:"census_failed,omitempty"` // why there is none
+	Noise         *Noise              `json:"noise,omitempty"`
+	EngineOwnNS   float64             `json:"engine_own_ns"`
+	BetweenNS     int64               `json:"between_ns"`
+	SamplesFailed string              `json:"samples_failed,omitempty"` // why the samples were not kept
+	Allocations   *record.Allocations `json:"allocations,omitempty"`    // of all calls, where they were asked for
 }
 
 // Connections is what the client asked for and what it got.
