@@ -1,6 +1,6 @@
 //go:build !race
 
-// The race detector allocates on its own account.
+// The race detector makes allocations of its own.
 
 package tcp
 
@@ -11,9 +11,9 @@ import (
 	"wirelab.dev/internal/workload/echo/echopb"
 )
 
-// TestAllocations pins what a plain call allocates at both ends together, so
-// that buffers=pooled is seen to allocate no frame and fresh one for each of
-// the four.
+// TestAllocations pins what a plain call allocates at both ends together, to
+// show that buffers=pooled allocates no frame, and fresh one for each of the
+// four.
 func TestAllocations(t *testing.T) {
 	const (
 		messages = 4 // request and response, each a Payload and its data

@@ -51,9 +51,9 @@ func stackCallers(b *testing.B, clients int, variant string) []caller {
 	return callers
 }
 
-// BenchmarkBaseline holds the stack's CPU time a call, both ends together,
-// against the baseline's. The bar is a ratio of 1.15. The two take turns, so
-// that what else the machine does falls on both; the median turn counts.
+// BenchmarkBaseline compares the stack's CPU time a call, both ends together, with
+// the baseline's. The limit is a ratio of 1.15. The two run in turns, so that other
+// load on the machine affects both; the median turn counts.
 func BenchmarkBaseline(b *testing.B) {
 	for _, sizeBytes := range []int{64, 64 << 10} {
 		for _, buffers := range []string{buffersFresh, buffersPooled} {

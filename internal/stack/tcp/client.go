@@ -13,41 +13,41 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// client shares its connections among its calls: a call holds one for as long
-// as it runs, and further calls wait in the order they came.
+// client shares its connections among its calls. A call holds one connection
+// while it runs; further calls wait in the order they came.
 type client struct {
-	line
+	clientConfig
 
-	// turns holds a value for each connection that no call holds: the
-	// connection, or nil where there is none and the call may open one.
-	turns  chan *clientConn
+	// free holds a value for each connection that no call holds. A nil value
+	// allows the call that receives it to open a connection.
+	free   chan *clientConn
 	closed chan struct{}
 
 	mu   sync.Mutex
 	open map[*clientConn]struct{}
 }
 
-func newClient(l line, connections int) *client {
+func newClient(cfg clientConfig, connections int) *client {
 	c := &client{
-		line:   l,
-		turns:  make(chan *clientConn, max(connections, 1)),
-		closed: make(chan struct{}),
-		open:   map[*clientConn]struct{}{},
+		clientConfig: cfg,
+		free:         make(chan *clientConn, max(connections, 1)),
+		closed:       make(chan struct{}),
+		open:         map[*clientConn]struct{}{},
 	}
-	for range cap(c.turns) {
-		c.turns <- nil
+	for range cap(c.free) {
+		c.free <- nil
 	}
 	return c
 }
 
-// openAll opens the connections that are not open.
+// openAll opens every connection that is not open yet.
 func (c *client) openAll(ctx context.Context) error {
-	for range cap(c.turns) {
-		conn, err := c.take(ctx)
+	for range cap(c.free) {
+		conn, err := c.acquire(ctx)
 		if err != nil {
 			return err
 		}
-		c.give(conn)
+		c.release(conn)
 	}
 	return nil
 }
@@ -77,17 +77,17 @@ func (c *client) isClosed() bool {
 
 var errClientClosed = status.Error(codes.Canceled, "the client is closed")
 
-// take waits for the call's turn and returns an open connection.
-func (c *client) take(ctx context.Context) (*clientConn, error) {
+// acquire waits for a free connection, opens it if needed, and returns it.
+func (c *client) acquire(ctx context.Context) (*clientConn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, status.FromContextError(err).Err()
 	}
 	var conn *clientConn
 	select {
-	case conn = <-c.turns:
+	case conn = <-c.free:
 	default:
 		select {
-		case conn = <-c.turns:
+		case conn = <-c.free:
 		case <-ctx.Done():
 			return nil, status.FromContextError(ctx.Err()).Err()
 		case <-c.closed:
@@ -99,7 +99,7 @@ func (c *client) take(ctx context.Context) (*clientConn, error) {
 	}
 	conn, err := c.dial(ctx)
 	if err != nil {
-		c.turns <- nil
+		c.free <- nil
 		return nil, err
 	}
 	return conn, nil
@@ -109,7 +109,7 @@ func (c *client) dial(ctx context.Context) (*clientConn, error) {
 	if c.isClosed() {
 		return nil, errClientClosed
 	}
-	raw, err := c.line.dial(ctx)
+	raw, err := c.clientConfig.dial(ctx)
 	if err != nil {
 		return nil, c.explain(ctx, err)
 	}
@@ -124,21 +124,22 @@ func (c *client) dial(ctx context.Context) (*clientConn, error) {
 	return conn, nil
 }
 
-// give ends a call's turn.
-func (c *client) give(conn *clientConn) {
+// release makes a call's connection free again, or closes it if it cannot be
+// used again.
+func (c *client) release(conn *clientConn) {
 	if conn.reusable {
-		conn.tell(c.Dialer)
-		c.turns <- conn
+		conn.reportFraming(c.Dialer)
+		c.free <- conn
 		return
 	}
 	_ = conn.Close()
 	c.mu.Lock()
 	delete(c.open, conn)
 	c.mu.Unlock()
-	c.turns <- nil
+	c.free <- nil
 }
 
-// explain makes a call's error of what its connection met.
+// explain turns a connection's error into the call's error.
 func (c *client) explain(ctx context.Context, err error) error {
 	if _, is := status.FromError(err); is {
 		return err
@@ -149,63 +150,63 @@ func (c *client) explain(ctx context.Context, err error) error {
 	return c.Fail(ctx, err)
 }
 
-// wishes are the call options that mean something on this wire. The others
-// speak of what it has not: compression, credentials, retries.
-type wishes struct {
+// callOptions are the call options that this wire supports. It ignores the
+// others, because it has no compression, credentials or retries.
+type callOptions struct {
 	header, trailer *metadata.MD
 	maxAnswerBytes  int
 }
 
-func wishesOf(options []grpc.CallOption) wishes {
-	w := wishes{maxAnswerBytes: stack.MaxMessageBytes}
+func readCallOptions(options []grpc.CallOption) callOptions {
+	opts := callOptions{maxAnswerBytes: stack.MaxMessageBytes}
 	for _, option := range options {
 		switch o := option.(type) {
 		case grpc.HeaderCallOption:
-			w.header = o.HeaderAddr
+			opts.header = o.HeaderAddr
 		case grpc.TrailerCallOption:
-			w.trailer = o.TrailerAddr
+			opts.trailer = o.TrailerAddr
 		case grpc.MaxRecvMsgSizeCallOption:
-			w.maxAnswerBytes = min(o.MaxRecvMsgSize, stack.MaxMessageBytes)
+			opts.maxAnswerBytes = min(o.MaxRecvMsgSize, stack.MaxMessageBytes)
 		}
 	}
-	return w
+	return opts
 }
 
-// fulfil hands out the metadata of an answer.
-func (w wishes) fulfil(header, trailer metadata.MD) {
-	if w.header != nil {
-		*w.header = header
+// apply stores the answer's metadata where the caller asked for it.
+func (opts callOptions) apply(header, trailer metadata.MD) {
+	if opts.header != nil {
+		*opts.header = header
 	}
-	if w.trailer != nil {
-		*w.trailer = trailer
+	if opts.trailer != nil {
+		*opts.trailer = trailer
 	}
 }
 
 // Invoke makes a unary call.
 func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
-	wishes := wishesOf(options)
-	carried, _ := metadata.FromOutgoingContext(ctx)
-	plain, err := c.goesPlain(carried, wishes)
+	opts := readCallOptions(options)
+	md, _ := metadata.FromOutgoingContext(ctx)
+	plain, err := c.usesPlain(md, opts)
 	if err != nil {
 		return err
 	}
-	conn, err := c.take(ctx)
+	conn, err := c.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.give(conn)
+	defer c.release(conn)
 
-	// Only a context that can end costs anything here.
+	// A context that cannot end costs nothing here.
 	var release func() bool
 	if ctx.Done() != nil {
 		release = context.AfterFunc(ctx, conn.interrupt)
 	}
-	conn.framing = spokenCalls
+	conn.framing = protocolCalls
 	if plain {
-		conn.framing = spokenPlain
-		err = conn.callPlain(args, reply, wishes.maxAnswerBytes)
+		conn.framing = protocolPlain
+		err = conn.callPlain(args, reply, opts.maxAnswerBytes)
 	} else {
-		err = conn.call(callHead{method: method, timeout: timeoutOf(ctx), metadata: carried}, args, reply, wishes)
+		err = conn.call(callHead{method: method, timeout: timeoutOf(ctx), metadata: md}, args, reply, opts)
 	}
 	if release != nil && !release() {
 		conn.reusable = false
@@ -216,22 +217,22 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	return nil
 }
 
-// goesPlain chooses the framing of a unary call.
-func (c *client) goesPlain(carried metadata.MD, w wishes) (bool, error) {
+// usesPlain reports whether a unary call goes in the plain framing.
+func (c *client) usesPlain(md metadata.MD, opts callOptions) (bool, error) {
 	switch c.settings.framing {
 	case framingPlain:
-		if len(carried) > 0 {
-			return false, plainLacks("no metadata")
+		if len(md) > 0 {
+			return false, errPlainHas("no metadata")
 		}
 		return true, nil
 	case framingAuto:
-		return c.Target.Operations == 1 && len(carried) == 0 && w.header == nil && w.trailer == nil, nil
+		return c.Target.Operations == 1 && len(md) == 0 && opts.header == nil && opts.trailer == nil, nil
 	default:
 		return false, nil
 	}
 }
 
-// timeoutOf is the time a call has left; 0 where there is no limit.
+// timeoutOf returns the time that a call has left, or 0 without a deadline.
 func timeoutOf(ctx context.Context) time.Duration {
 	deadline, limited := ctx.Deadline()
 	if !limited {

@@ -10,52 +10,54 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// clientConn is one connection of a client. The call that holds it is the only
-// one to use it; interrupt and Close may come from elsewhere.
+// clientConn is one connection of a client. Only the call that holds it uses it;
+// interrupt and Close may be called from other goroutines.
 type clientConn struct {
 	net.Conn
 	parser clientParser
-	inbox  *inbox
-	// interrupt wakes the call that holds the connection, and spoils the
-	// connection: the answer may still come, and no framing can skip it.
+	reader *frameReader
+	// interrupt wakes the call that holds the connection by closing the
+	// connection: a late answer could not be skipped in either framing.
 	interrupt func()
-	// reusable says that the last call ended where the next can begin.
+	// reusable reports whether the last call was read to its end.
 	reusable bool
-	// framing is that of the last call, and told that which the dialer knows of.
-	framing, told string
+	// framing is that of the last call; reported is the one last reported to the
+	// dialer.
+	framing, reported string
 }
 
 func newClientConn(raw net.Conn, pooled bool) *clientConn {
 	c := &clientConn{Conn: raw, reusable: true}
 	c.interrupt = func() { _ = raw.Close() }
-	c.inbox = newInbox(raw, &c.parser, pooled)
+	c.reader = newFrameReader(raw, &c.parser, pooled)
 	return c
 }
 
-// send writes a frame from the shelf and puts it back.
+// send writes a frame from the buffer pool and returns it there.
 func (c *clientConn) send(frame []byte) error {
 	_, err := c.Write(frame)
-	c.inbox.shelf.put(frame)
+	c.reader.buffers.put(frame)
 	return err
 }
 
-// The framings' names as protocols.
+// The framings' protocol names.
 const (
-	spokenPlain = "tcp-plain"
-	spokenCalls = "tcp-calls"
+	protocolPlain = "tcp-plain"
+	protocolCalls = "tcp-calls"
 )
 
-// tell tells the dialer of the framing that the peer has answered in, once.
-func (c *clientConn) tell(dialer *stack.Dialer) {
-	if c.framing != c.told {
-		c.told = c.framing
+// reportFraming tells the dialer the framing that the peer has answered in, if it
+// changed.
+func (c *clientConn) reportFraming(dialer *stack.Dialer) {
+	if c.framing != c.reported {
+		c.reported = c.framing
 		dialer.Spoke(c.framing)
 	}
 }
 
 // callPlain makes a call in the plain framing.
 func (c *clientConn) callPlain(args, reply any, limit int) error {
-	frame, err := appendPlain(c.inbox.shelf.take(), args)
+	frame, err := appendPlain(c.reader.buffers.get(), args)
 	if err != nil {
 		return err
 	}
@@ -64,16 +66,16 @@ func (c *clientConn) callPlain(args, reply any, limit int) error {
 		return err
 	}
 	c.parser.expectPlain(limit)
-	said, err := c.inbox.next()
+	ev, err := c.reader.next()
 	if err != nil {
 		return err
 	}
-	defer c.inbox.shelf.put(said.body)
-	if said.what == plainMessage {
+	defer c.reader.buffers.put(ev.body)
+	if ev.kind == plainMessage {
 		c.reusable = true
-		return unmarshal(said.body, reply)
+		return unmarshal(ev.body, reply)
 	}
-	failure, err := parseStatus(said.body)
+	failure, err := parseStatus(ev.body)
 	if err != nil {
 		return err
 	}
@@ -82,8 +84,8 @@ func (c *clientConn) callPlain(args, reply any, limit int) error {
 }
 
 // call makes a unary call in the calls framing.
-func (c *clientConn) call(head callHead, args, reply any, w wishes) error {
-	frame, err := appendCall(c.inbox.shelf.take(), head)
+func (c *clientConn) call(head callHead, args, reply any, opts callOptions) error {
+	frame, err := appendCall(c.reader.buffers.get(), head)
 	if err != nil {
 		return err
 	}
@@ -95,11 +97,11 @@ func (c *clientConn) call(head callHead, args, reply any, w wishes) error {
 		return err
 	}
 	a := answer{}
-	if err := c.receive(&a, reply, w.maxAnswerBytes); err != nil {
+	if err := c.receive(&a, reply, opts.maxAnswerBytes); err != nil {
 		return err
 	}
 	c.reusable = true
-	w.fulfil(a.header, a.trailer)
+	opts.apply(a.header, a.trailer)
 	return a.result()
 }
 
@@ -107,33 +109,33 @@ func (c *clientConn) call(head callHead, args, reply any, w wishes) error {
 type answer struct {
 	header, trailer metadata.MD
 	answered        bool  // a message has come
-	unreadable      error // it is none
+	unreadable      error // why the message could not be decoded
 	status          *status.Status
 }
 
 // receive reads the frames of an answer up to its end.
 func (c *clientConn) receive(a *answer, reply any, limit int) error {
-	c.inbox.buffer()
+	c.reader.buffer()
 	c.parser.expectFrames(limit)
 	for {
-		said, err := c.inbox.next()
+		ev, err := c.reader.next()
 		if err != nil {
 			return err
 		}
-		switch said.what {
+		switch ev.kind {
 		case head:
-			a.header, err = parseMetadata(said.body)
+			a.header, err = parseMetadata(ev.body)
 		case message:
 			if a.answered {
 				return errMalformed("a second message answers a unary call")
 			}
 			a.answered = true
-			a.unreadable = unmarshal(said.body, reply)
+			a.unreadable = unmarshal(ev.body, reply)
 		case end:
-			a.status, a.trailer, err = parseEnd(said.body)
+			a.status, a.trailer, err = parseEnd(ev.body)
 		}
-		c.inbox.shelf.put(said.body)
-		if err != nil || said.what == end {
+		c.reader.buffers.put(ev.body)
+		if err != nil || ev.kind == end {
 			return err
 		}
 	}
@@ -144,7 +146,7 @@ func (a *answer) result() error {
 	case a.status != nil:
 		return a.status.Err()
 	case !a.answered:
-		return status.Error(codes.Internal, "a unary call ended well without an answer")
+		return status.Error(codes.Internal, "the unary call ended with status OK but without an answer")
 	default:
 		return a.unreadable
 	}

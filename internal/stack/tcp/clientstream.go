@@ -15,70 +15,70 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// streamWindow is how many messages of a stream a connection holds for a
-// reader that is slower than its peer. Then TCP's own window fills.
+// streamWindow is how many messages of a stream a connection holds for a slow
+// reader. After that TCP's own window fills.
 const streamWindow = 4
 
-// NewStream begins a stream. It holds a connection until it has been read to
-// its end, or ctx ends.
+// NewStream begins a stream. The stream holds a connection until it was read to
+// its end or ctx ends.
 func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	if c.settings.framing == framingPlain {
-		return nil, plainLacks("no " + stack.KindOf(desc).String())
+		return nil, errPlainHas("no " + stack.KindOf(desc).String())
 	}
-	conn, err := c.take(ctx)
+	conn, err := c.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	carried, _ := metadata.FromOutgoingContext(ctx)
-	begin, err := appendCall(conn.inbox.shelf.take(), callHead{method: method, timeout: timeoutOf(ctx), metadata: carried})
+	md, _ := metadata.FromOutgoingContext(ctx)
+	begin, err := appendCall(conn.reader.buffers.get(), callHead{method: method, timeout: timeoutOf(ctx), metadata: md})
 	if err != nil {
-		c.give(conn)
+		c.release(conn)
 		return nil, err
 	}
-	conn.reusable, conn.framing = false, spokenCalls
+	conn.reusable, conn.framing = false, protocolCalls
 	s := &clientStream{
-		client: c, conn: conn, ctx: ctx, desc: desc, wishes: wishesOf(options),
-		ended: make(chan struct{}), gone: make(chan struct{}),
+		client: c, conn: conn, ctx: ctx, desc: desc, options: readCallOptions(options),
+		ended: make(chan struct{}), detached: make(chan struct{}),
 	}
-	conn.inbox.buffer()
-	conn.parser.expectFrames(s.wishes.maxAnswerBytes)
+	conn.reader.buffer()
+	conn.parser.expectFrames(s.options.maxAnswerBytes)
 	if !desc.ClientStreams {
 		s.begin = begin // goes with the only message
-		s.next = conn.inbox.next
+		s.next = conn.reader.next
 	} else {
 		if err := conn.send(begin); err != nil {
-			c.give(conn)
+			c.release(conn)
 			return nil, c.explain(ctx, err)
 		}
 		s.next = s.readAhead()
 	}
-	s.release = context.AfterFunc(ctx, func() { _ = s.letGo(status.FromContextError(ctx.Err()).Err(), spoilt) })
+	s.release = context.AfterFunc(ctx, func() { _ = s.detach(status.FromContextError(ctx.Err()).Err(), broken) })
 	return s, nil
 }
 
 // clientStream is the caller's end of a stream. One goroutine may send while
 // another receives.
 type clientStream struct {
-	client *client
-	conn   *clientConn
-	ctx    context.Context
-	desc   *grpc.StreamDesc
-	wishes wishes
+	client  *client
+	conn    *clientConn
+	ctx     context.Context
+	desc    *grpc.StreamDesc
+	options callOptions
 
-	begin      []byte      // what has not been sent of the call's beginning
-	halfClosed atomic.Bool // all was sent that will be
+	begin      []byte      // the call's head where it is not sent yet
+	halfClosed atomic.Bool // the caller has finished sending
 
-	next    func() (event, error) // what the server says next
-	heard   bool                  // the server has said something
-	peeked  *event                // what Header came across
+	next    func() (event, error) // reads the server's next event
+	started bool                  // an event was read
+	peeked  *event                // an event that Header read and RecvMsg must handle
 	header  metadata.MD
 	trailer metadata.MD
 	ended   chan struct{} // closed when the server's end was seen
 
-	release func() bool // stops waiting for the context's end
-	once    sync.Once
-	gone    chan struct{} // closed when the stream has let its connection go
-	err     error         // why; set before gone is closed
+	release  func() bool // stops waiting for the context's end
+	once     sync.Once
+	detached chan struct{} // closed when the stream has released its connection
+	err      error         // the reason; set before detached is closed
 }
 
 var _ grpc.ClientStream = (*clientStream)(nil)
@@ -88,14 +88,14 @@ func (s *clientStream) Context() context.Context { return s.ctx }
 func (s *clientStream) SendMsg(m any) error {
 	select {
 	case <-s.ended:
-		return io.EOF // RecvMsg tells why
-	case <-s.gone:
+		return io.EOF // RecvMsg returns the reason
+	case <-s.detached:
 		return io.EOF
 	default:
 	}
 	begin := s.begin
 	if begin == nil {
-		begin = s.conn.inbox.shelf.take()
+		begin = s.conn.reader.buffers.get()
 	}
 	frame, err := appendMessage(begin, m)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *clientStream) SendMsg(m any) error {
 	return nil
 }
 
-// CloseSend never fails; what it meets, RecvMsg tells.
+// CloseSend never fails: RecvMsg returns the errors that it meets.
 func (s *clientStream) CloseSend() error {
 	if s.halfClosed.Load() {
 		return nil
@@ -126,36 +126,36 @@ func (s *clientStream) CloseSend() error {
 	return nil
 }
 
-// Header waits for the server's first word.
+// Header waits for the server's first event.
 func (s *clientStream) Header() (metadata.MD, error) {
-	if s.heard || s.isGone() {
+	if s.started || s.isDetached() {
 		return s.header, nil
 	}
-	said, err := s.nextEvent()
+	ev, err := s.nextEvent()
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	if said.what != head {
-		s.peeked = &said
-	} else if err := s.takeHeader(said); err != nil {
+	if ev.kind != head {
+		s.peeked = &ev
+	} else if err := s.takeHeader(ev); err != nil {
 		return nil, s.fail(err)
 	}
 	return s.header, nil
 }
 
-func (s *clientStream) takeHeader(said event) (err error) {
-	s.header, err = parseMetadata(said.body)
-	s.conn.inbox.shelf.put(said.body)
+func (s *clientStream) takeHeader(ev event) (err error) {
+	s.header, err = parseMetadata(ev.body)
+	s.conn.reader.buffers.put(ev.body)
 	return err
 }
 
 func (s *clientStream) Trailer() metadata.MD { return s.trailer }
 
 func (s *clientStream) RecvMsg(m any) error {
-	said, err := s.nextMessage()
+	ev, err := s.nextMessage()
 	if err == nil {
-		err = unmarshal(said.body, m)
-		s.conn.inbox.shelf.put(said.body)
+		err = unmarshal(ev.body, m)
+		s.conn.reader.buffers.put(ev.body)
 		if err != nil {
 			return s.fail(err)
 		}
@@ -164,12 +164,12 @@ func (s *clientStream) RecvMsg(m any) error {
 		return err
 	}
 	if errors.Is(err, io.EOF) {
-		return status.Error(codes.Internal, "the call ended well without its answer")
+		return status.Error(codes.Internal, "the call ended with status OK but without an answer")
 	}
 	if err != nil {
 		return err
 	}
-	// There is one answer; the status behind it belongs to it.
+	// The only answer is complete when its status was read.
 	switch _, err := s.nextMessage(); {
 	case err == nil:
 		return s.fail(errMalformed("a second message answers a call that has one answer"))
@@ -181,87 +181,86 @@ func (s *clientStream) RecvMsg(m any) error {
 }
 
 // nextMessage returns the next message, or the error with which the stream
-// ended: io.EOF where that was well.
+// ended: io.EOF for the status OK.
 func (s *clientStream) nextMessage() (event, error) {
-	for !s.isGone() {
-		said, err := s.nextEvent()
+	for !s.isDetached() {
+		ev, err := s.nextEvent()
 		if err != nil {
 			return event{}, s.fail(err)
 		}
-		switch said.what {
+		switch ev.kind {
 		case message:
-			return said, nil
+			return ev, nil
 		case head:
-			if err := s.takeHeader(said); err != nil {
+			if err := s.takeHeader(ev); err != nil {
 				return event{}, s.fail(err)
 			}
 		case end:
-			return event{}, s.takeEnd(said)
+			return event{}, s.takeEnd(ev)
 		}
 	}
 	return event{}, s.err
 }
 
 func (s *clientStream) nextEvent() (event, error) {
-	if said := s.peeked; said != nil {
+	if ev := s.peeked; ev != nil {
 		s.peeked = nil
-		return *said, nil
+		return *ev, nil
 	}
-	s.heard = true
+	s.started = true
 	return s.next()
 }
 
-// takeEnd ends the stream as the server did.
-func (s *clientStream) takeEnd(said event) error {
-	final, trailer, err := parseEnd(said.body)
+// takeEnd ends the stream with the server's status.
+func (s *clientStream) takeEnd(ev event) error {
+	final, trailer, err := parseEnd(ev.body)
 	if err != nil {
 		return s.fail(err)
 	}
 	s.trailer = trailer
-	s.wishes.fulfil(s.header, s.trailer)
+	s.options.apply(s.header, s.trailer)
 	err = io.EOF
 	if final != nil {
 		err = final.Err()
 	}
-	// A server may end a stream to which the client had more to say. The
-	// connection is given up then: a SendMsg may be under way on it.
-	state := spoilt
+	// A server may end a stream before the client has sent everything. The
+	// connection cannot be used again then: a SendMsg may be running on it.
+	state := broken
 	if s.release() && s.halfClosed.Load() {
 		state = clean
 	}
-	return s.letGo(err, state)
+	return s.detach(err, state)
 }
 
-// fail ends the stream because of what was met, and returns what the caller is
-// told.
+// fail ends the stream with an error, and returns the error for the caller.
 func (s *clientStream) fail(err error) error {
 	s.release()
-	return s.letGo(s.client.explain(s.ctx, err), spoilt)
+	return s.detach(s.client.explain(s.ctx, err), broken)
 }
 
-// ending is how a stream leaves its connection.
-type ending bool
+// connState says whether a stream's connection can carry another call.
+type connState bool
 
 const (
-	clean  ending = true
-	spoilt ending = false
+	clean  connState = true
+	broken connState = false
 )
 
-// letGo gives the connection back, once, and returns the first reason there
-// was to do so. Any goroutine may call it.
-func (s *clientStream) letGo(reason error, how ending) error {
+// detach releases the connection. Only the first call has an effect; every call
+// returns the reason of the first. Any goroutine may call it.
+func (s *clientStream) detach(reason error, state connState) error {
 	s.once.Do(func() {
 		s.err = reason
-		s.conn.reusable = how == clean
-		close(s.gone)
-		s.client.give(s.conn)
+		s.conn.reusable = state == clean
+		close(s.detached)
+		s.client.release(s.conn)
 	})
 	return s.err
 }
 
-func (s *clientStream) isGone() bool {
+func (s *clientStream) isDetached() bool {
 	select {
-	case <-s.gone:
+	case <-s.detached:
 		return true
 	default:
 		return false

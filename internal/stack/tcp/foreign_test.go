@@ -47,7 +47,7 @@ func expectEcho(t testing.TB, call caller, data string) {
 	}
 }
 
-// A client that knows lengths and messages only talks to the server.
+// The server answers a client that knows only lengths and messages.
 func TestForeignPlainClient(t *testing.T) {
 	conn := dialRaw(t, startEcho(t, "tcp"))
 	end := newPlainEnd(conn, true)
@@ -68,7 +68,7 @@ func TestForeignPlainClient(t *testing.T) {
 	}
 }
 
-// The client talks to a server that knows lengths and messages only.
+// The client can call a server that knows only lengths and messages.
 func TestForeignPlainServer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -116,8 +116,8 @@ func TestPlainCallToSeveralOperations(t *testing.T) {
 	}
 }
 
-// The client of an oversize message learns why it is refused, although it still
-// sends when the server closes.
+// A client that sends an oversize message gets the reason for the refusal, even if
+// it is still sending when the server closes.
 func TestOversizeIsRefusedWithReason(t *testing.T) {
 	conn := dialRaw(t, startEcho(t, "tcp"))
 	write(t, conn, binary.BigEndian.AppendUint32(nil, stack.MaxMessageBytes+1))
@@ -174,9 +174,9 @@ func TestAnswerLimit(t *testing.T) {
 	}
 }
 
-// The examples of the page are what the server does, byte for byte. In a block
-// marked `wire` the client sends the lines with >, the server those with <.
-func TestThePage(t *testing.T) {
+// The server behaves as the examples of docs/wire-tcp.md say, byte for byte. In a
+// block marked `wire` the client sends the lines with >, the server those with <.
+func TestDocumentedExamples(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/wire-tcp.md")
 	if err != nil {
 		t.Fatal(err)
@@ -191,17 +191,17 @@ func TestThePage(t *testing.T) {
 		conn := dialRaw(t, address)
 		for line := range strings.Lines(block) {
 			line, _, _ = strings.Cut(line, "#")
-			said, err := hex.DecodeString(strings.Join(strings.Fields(line)[1:], ""))
+			want, err := hex.DecodeString(strings.Join(strings.Fields(line)[1:], ""))
 			if err != nil {
 				t.Fatalf("%q: %v", line, err)
 			}
 			switch line[0] {
 			case '>':
-				write(t, conn, said)
+				write(t, conn, want)
 			case '<':
-				got := make([]byte, len(said))
-				if _, err := io.ReadFull(conn, got); err != nil || !bytes.Equal(got, said) {
-					t.Errorf("the page says %x, the server says %x, %v", said, got, err)
+				got := make([]byte, len(want))
+				if _, err := io.ReadFull(conn, got); err != nil || !bytes.Equal(got, want) {
+					t.Errorf("docs/wire-tcp.md has %x, the server sent %x, %v", want, got, err)
 				}
 			default:
 				t.Errorf("a line of an example begins with %q", line[:1])

@@ -9,9 +9,9 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// A parser turns what arrives on a connection into events. It says how many
-// bytes it wants next and is given exactly those; it reads no socket and keeps
-// no bytes. An error means that the rest of the connection has no meaning.
+// A parser turns the bytes of a connection into events. It says how many bytes it
+// wants next and gets exactly those; it reads no socket and keeps no bytes. After
+// an error the rest of the connection cannot be parsed.
 type parser interface {
 	want() want
 	take(b []byte) (event, error)
@@ -20,23 +20,23 @@ type parser interface {
 // want is what a parser needs next.
 type want struct {
 	bytes int
-	// body tells the body of a frame, whose length the peer claims, from the
-	// few bytes before one.
+	// body says that the bytes are a frame's body, of the length that the peer
+	// has announced.
 	body bool
 }
 
-// event is one thing that the peer said. Its body lies in the bytes that were
+// event is one thing that the peer sent. Its body aliases the bytes that were
 // given to take.
 type event struct {
-	what what
+	kind eventKind
 	body []byte
 }
 
-type what uint8
+type eventKind uint8
 
 const (
-	nothingYet what = iota
-	callBegins      // a server's parser saw the first bytes of a call
+	noEvent    eventKind = iota
+	callBegins           // a server's parser saw the first bytes of a call
 	plainMessage
 	plainFailure // the body is a status
 	head
@@ -44,7 +44,7 @@ const (
 	end
 )
 
-// stage is what a parser's next bytes are.
+// stage says what a parser's next bytes are.
 type stage uint8
 
 const (
@@ -55,12 +55,12 @@ const (
 	atBody                   // a frame's body
 )
 
-// frames is what the parsers of both ends share.
+// frames holds the state that the parsers of both ends share.
 type frames struct {
 	stage  stage
 	length int
-	kind   what // of the frame whose body is next
-	opened bool // the head of this call has passed
+	kind   eventKind // of the frame whose body is next
+	opened bool      // this call's head was read
 }
 
 func (f *frames) want() want {
@@ -85,7 +85,7 @@ func (f *frames) takeFrame(b []byte, maxMessageBytes int) error {
 	case kindEnd:
 		f.kind = end
 	default:
-		return errMalformed("a frame of the kind %#x", b[0])
+		return errMalformed("unknown frame kind %#x", b[0])
 	}
 	f.stage = atBody
 	return f.setLength(length, limit)
@@ -99,8 +99,8 @@ func (f *frames) setLength(length uint32, limit int) error {
 	return nil
 }
 
-// serverParser reads what clients send: calls, each in the framing that its
-// first four bytes tell.
+// serverParser reads the calls of clients. The first four bytes of each call
+// select its framing.
 type serverParser struct{ frames }
 
 func (p *serverParser) take(b []byte) (event, error) {
@@ -109,13 +109,13 @@ func (p *serverParser) take(b []byte) (event, error) {
 		word := binary.BigEndian.Uint32(b)
 		if word == preamble {
 			p.stage, p.opened = atFrame, false
-			return event{what: callBegins}, nil
+			return event{kind: callBegins}, nil
 		}
 		p.stage = atPlainBody
-		return event{what: callBegins}, p.setLength(word, stack.MaxMessageBytes)
+		return event{kind: callBegins}, p.setLength(word, stack.MaxMessageBytes)
 	case atPlainBody:
 		p.stage = atStart
-		return event{what: plainMessage, body: b}, nil
+		return event{kind: plainMessage, body: b}, nil
 	case atFrame:
 		if err := p.takeFrame(b, stack.MaxMessageBytes); err != nil {
 			return event{}, err
@@ -133,22 +133,22 @@ func (p *serverParser) take(b []byte) (event, error) {
 		if p.kind == end {
 			p.stage = atStart
 		}
-		return event{what: p.kind, body: b}, nil
+		return event{kind: p.kind, body: b}, nil
 	}
 }
 
-// clientParser reads the answer to one call after another.
+// clientParser reads the answers to calls, one call at a time.
 type clientParser struct {
 	frames
-	limit int // the largest message that the caller takes
+	limit int // the largest message that the caller accepts
 }
 
-// expectPlain makes ready for the answer to a plain call.
+// expectPlain prepares for the answer to a plain call.
 func (p *clientParser) expectPlain(limit int) {
 	p.frames, p.limit = frames{stage: atStart}, limit
 }
 
-// expectFrames makes ready for the answer to a call with a preamble.
+// expectFrames prepares for the answer to a call with a preamble.
 func (p *clientParser) expectFrames(limit int) {
 	p.frames, p.limit = frames{stage: atFrame}, limit
 }
@@ -165,10 +165,10 @@ func (p *clientParser) take(b []byte) (event, error) {
 		return event{}, p.setLength(word, p.limit)
 	case atPlainBody:
 		p.stage = atStart
-		return event{what: plainMessage, body: b}, nil
+		return event{kind: plainMessage, body: b}, nil
 	case atFailure:
 		p.stage = atStart
-		return event{what: plainFailure, body: b}, nil
+		return event{kind: plainFailure, body: b}, nil
 	case atFrame:
 		if err := p.takeFrame(b, p.limit); err != nil {
 			return event{}, err
@@ -180,6 +180,6 @@ func (p *clientParser) take(b []byte) (event, error) {
 		return event{}, nil
 	default:
 		p.stage = atFrame
-		return event{what: p.kind, body: b}, nil
+		return event{kind: p.kind, body: b}, nil
 	}
 }

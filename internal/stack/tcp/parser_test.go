@@ -30,8 +30,8 @@ func must(frame []byte, err error) []byte {
 	return frame
 }
 
-// walk feeds the parser and hands its events to see, until it fails or wants
-// more than there is.
+// walk feeds data to the parser and passes its events to see, until the parser
+// fails or data ends.
 func walk(t *testing.T, p parser, data []byte, see func(event)) {
 	t.Helper()
 	for {
@@ -42,7 +42,7 @@ func walk(t *testing.T, p parser, data []byte, see func(event)) {
 		if want.bytes > len(data) {
 			return
 		}
-		said, err := p.take(data[:want.bytes])
+		ev, err := p.take(data[:want.bytes])
 		if err != nil {
 			if code := status.Code(err); code != codes.Internal && code != codes.ResourceExhausted {
 				t.Fatalf("the parser fails with %v", err)
@@ -50,14 +50,14 @@ func walk(t *testing.T, p parser, data []byte, see func(event)) {
 			return
 		}
 		data = data[want.bytes:]
-		if said.what != nothingYet {
-			see(said)
+		if ev.kind != noEvent {
+			see(ev)
 		}
 	}
 }
 
-// FuzzServer holds that whatever clients send is told apart into calls of the
-// right order, and that a head that can be read can be written again.
+// FuzzServer checks that the events of any input come in a valid order, and that a
+// head that can be parsed can be encoded again.
 func FuzzServer(f *testing.F) {
 	plain := must(appendPlain(nil, samplePayload))
 	f.Add(append(plain, plain...))
@@ -68,19 +68,19 @@ func FuzzServer(f *testing.F) {
 	f.Add(appendHalfClose(must(appendCall(nil, callHead{method: "/a/B"}))))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		before := end
-		walk(t, &serverParser{}, data, func(said event) {
-			if !mayFollow(before, said.what) {
-				t.Fatalf("%d follows %d", said.what, before)
+		walk(t, &serverParser{}, data, func(ev event) {
+			if !mayFollow(before, ev.kind) {
+				t.Fatalf("%d follows %d", ev.kind, before)
 			}
-			before = said.what
-			if said.what == head {
-				checkHeadRoundTrip(t, said.body)
+			before = ev.kind
+			if ev.kind == head {
+				checkHeadRoundTrip(t, ev.body)
 			}
 		})
 	})
 }
 
-func mayFollow(before, next what) bool {
+func mayFollow(before, next eventKind) bool {
 	switch next {
 	case callBegins:
 		return before == end || before == plainMessage
@@ -109,7 +109,7 @@ func checkHeadRoundTrip(t *testing.T, body []byte) {
 	}
 }
 
-// FuzzClient holds the same of answers. The first byte chooses the framing.
+// FuzzClient checks the same for answers. The first byte chooses the framing.
 func FuzzClient(f *testing.F) {
 	const inPlain, inFrames = 0, 1
 	f.Add(append([]byte{inPlain}, must(appendPlain(nil, samplePayload))...))
@@ -128,19 +128,19 @@ func FuzzClient(f *testing.F) {
 		} else {
 			p.expectFrames(stack.MaxMessageBytes)
 		}
-		walk(t, &p, data[1:], func(said event) {
-			switch said.what {
+		walk(t, &p, data[1:], func(ev event) {
+			switch ev.kind {
 			case plainMessage, message:
 			case plainFailure:
-				if s, err := parseStatus(said.body); err == nil && s.Code() == codes.OK {
+				if s, err := parseStatus(ev.body); err == nil && s.Code() == codes.OK {
 					t.Fatal("a failure is OK")
 				}
 			case head:
-				_, _ = parseMetadata(said.body)
+				_, _ = parseMetadata(ev.body)
 			case end:
-				checkEndRoundTrip(t, said.body)
+				checkEndRoundTrip(t, ev.body)
 			default:
-				t.Fatalf("an answer has the event %d", said.what)
+				t.Fatalf("an answer has the event %d", ev.kind)
 			}
 		})
 	})

@@ -13,10 +13,9 @@ import (
 	"wirelab.dev/internal/workload/echo/echopb"
 )
 
-// This file is an echo client and server over the plain framing as one writes
-// them in an afternoon: nothing of a stack, and no word of failures or of the
-// other framing. It is the foreign peer of the tests and the baseline of the
-// benchmark.
+// This file is a minimal echo client and server in the plain framing. It uses
+// nothing of package stack, and handles neither failures nor the other framing. It
+// is the foreign peer of the tests and the baseline of the benchmark.
 
 // plainEnd is one end of a connection. With keep it reads through a buffer and
 // uses the memory of its frames again.

@@ -1,20 +1,20 @@
 package tcp
 
-// readAhead has a goroutine read what the server says, so that SendMsg learns
-// that it has ended the stream. It returns what RecvMsg reads from instead. The
-// goroutine ends with the stream, or with the client.
+// readAhead starts a goroutine that reads the server's events, so that SendMsg
+// notices when the server ends the stream. It returns the function that RecvMsg
+// reads from instead. The goroutine ends with the stream or the client.
 func (s *clientStream) readAhead() (next func() (event, error)) {
-	readings := make(chan reading, streamWindow)
+	results := make(chan readResult, streamWindow)
 	go func() {
 		for {
-			var r reading
-			r.said, r.err = s.conn.inbox.next()
+			var r readResult
+			r.event, r.err = s.conn.reader.next()
 			if r.isLast() {
 				close(s.ended)
 			}
 			select {
-			case readings <- r:
-			case <-s.gone:
+			case results <- r:
+			case <-s.detached:
 				return
 			case <-s.client.closed:
 				return
@@ -26,9 +26,9 @@ func (s *clientStream) readAhead() (next func() (event, error)) {
 	}()
 	return func() (event, error) {
 		select {
-		case r := <-readings:
-			return r.said, r.err
-		case <-s.gone:
+		case r := <-results:
+			return r.event, r.err
+		case <-s.detached:
 			return event{}, s.err
 		case <-s.client.closed:
 			return event{}, errClientClosed
@@ -36,10 +36,10 @@ func (s *clientStream) readAhead() (next func() (event, error)) {
 	}
 }
 
-// reading is what came of reading once.
-type reading struct {
-	said event
-	err  error
+// readResult is what one read returned.
+type readResult struct {
+	event event
+	err   error
 }
 
-func (r reading) isLast() bool { return r.err != nil || r.said.what == end }
+func (r readResult) isLast() bool { return r.err != nil || r.event.kind == end }

@@ -18,14 +18,14 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// server has a goroutine for each connection. It ends with the connection; Close
-// waits for it unless a handler has it.
+// server has a goroutine for each connection, which ends with the connection.
+// Close waits for those that are not running a handler.
 type server struct {
 	settings settings
 	rootPEM  []byte      // nil: cleartext
-	tls      *tls.Config // nil where connections come without TLS, or with the handshake done
+	tls      *tls.Config // nil without TLS, or if the listener does the handshakes
 	methods  stack.Methods
-	only     *stack.Method // answers plain calls; nil where there is not one unary operation
+	only     *stack.Method // answers plain calls; nil unless there is exactly one unary operation
 
 	ctx      context.Context // of all handlers
 	cancel   context.CancelFunc
@@ -36,7 +36,7 @@ type server struct {
 	listener net.Listener
 	conns    map[*serverConn]struct{}
 	closed   bool
-	served   chan struct{} // closed when Serve is over; nil before it begins
+	served   chan struct{} // closed when Serve returns; nil before it begins
 }
 
 var _ stack.TLSServer = (*server)(nil)
@@ -77,8 +77,8 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 	return listener.Addr(), nil
 }
 
-// secure makes the server's identity. Where handshakes are bounded, the
-// listener performs them; else each connection's own goroutine does.
+// secure makes the server's certificate. If handshakes are bounded, the listener
+// performs them; otherwise each connection's own goroutine does.
 func (s *server) secure(listener net.Listener) (net.Listener, error) {
 	security := s.settings.security
 	config, rootPEM, err := security.ServerConfig()
@@ -93,7 +93,7 @@ func (s *server) secure(listener net.Listener) (net.Listener, error) {
 	return listener, nil
 }
 
-// RootPEM is what clients must trust.
+// RootPEM implements stack.TLSServer.
 func (s *server) RootPEM() []byte { return s.rootPEM }
 
 func onlyUnary(methods []*stack.Method) *stack.Method {
@@ -117,7 +117,7 @@ func (s *server) Serve() error {
 	if listener == nil || s.closed {
 		s.mu.Unlock()
 		if listener == nil {
-			return errors.New("serve: the server does not listen")
+			return errors.New("serve: the server does not listen: call Listen first")
 		}
 		return nil
 	}
@@ -125,11 +125,11 @@ func (s *server) Serve() error {
 	s.mu.Unlock()
 	defer close(s.served)
 
-	var patrol sync.WaitGroup
-	defer patrol.Wait()
-	over := make(chan struct{})
-	defer close(over)
-	patrol.Go(func() { s.patrolUntil(over) })
+	var closer sync.WaitGroup
+	defer closer.Wait()
+	done := make(chan struct{})
+	defer close(done)
+	closer.Go(func() { s.closeStalledUntil(done) })
 	return s.acceptAll(listener)
 }
 
@@ -141,7 +141,7 @@ func (s *server) acceptAll(listener net.Listener) error {
 		switch {
 		case err == nil:
 			pause = leastPause
-			s.adopt(raw)
+			s.startConn(raw)
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
@@ -157,8 +157,8 @@ func (s *server) acceptAll(listener net.Listener) error {
 	}
 }
 
-// adopt begins to serve a connection.
-func (s *server) adopt(raw net.Conn) {
+// startConn begins to serve a connection.
+func (s *server) startConn(raw net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.draining.Load() {
@@ -173,13 +173,13 @@ func (s *server) adopt(raw net.Conn) {
 	go c.serve()
 }
 
-func (s *server) forget(c *serverConn) {
+func (s *server) remove(c *serverConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
 }
 
-// Shutdown lets the running calls end, until ctx does.
+// Shutdown waits for the running calls until ctx ends, then closes.
 func (s *server) Shutdown(ctx context.Context) error {
 	s.draining.Store(true)
 	conns := s.stopListening()
@@ -229,7 +229,7 @@ func (s *server) Close() error {
 	return nil
 }
 
-// stopListening returns the connections there are, which become no more.
+// stopListening closes the listener and returns the open connections.
 func (s *server) stopListening() []*serverConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,35 +243,35 @@ func (s *server) stopListening() []*serverConn {
 	return conns
 }
 
-// patrolUntil makes a round every so often.
-func (s *server) patrolUntil(over <-chan struct{}) {
-	ticker := time.NewTicker(patrolEvery)
+// closeStalledUntil calls closeStalled at every stallInterval until done is closed.
+func (s *server) closeStalledUntil(done <-chan struct{}) {
+	ticker := time.NewTicker(stallInterval)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-over:
+		case <-done:
 			return
 		case <-ticker.C:
-			s.round()
+			s.closeStalled()
 		}
 	}
 }
 
-// round closes the connections whose peers have not gone on with a frame since
-// the last round.
-func (s *server) round() {
+// closeStalled closes the connections whose peers have not moved a byte of a
+// frame since its last call.
+func (s *server) closeStalled() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
-		reading, writing := c.reading.lasts(), c.writing.lasts()
+		reading, writing := c.readWait.stalled(), c.writeWait.stalled()
 		if reading || writing {
 			_ = c.raw.Close()
 		}
 	}
 }
 
-// noSingle is the answer to a plain call that could mean several operations.
-func (s *server) noSingle() *status.Status {
+// ambiguousCall is the answer to a plain call that could mean several operations.
+func (s *server) ambiguousCall() *status.Status {
 	return status.Newf(codes.Unimplemented, "a plain call does not name its operation, and this server serves %d: "+
 		"begin the call with the preamble (docs/wire-tcp.md), as tcp:framing=calls does", len(s.methods.All()))
 }

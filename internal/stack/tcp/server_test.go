@@ -9,10 +9,10 @@ import (
 	"wirelab.dev/internal/workload/echo/echopb"
 )
 
-// patience bounds what must happen at last. Only a failing test comes near it.
+// patience bounds every wait of these tests. Only a failing test reaches it.
 const patience = time.Minute
 
-// eventually waits until something is so.
+// eventually waits until so returns true.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !so(); time.Sleep(time.Millisecond) {
@@ -28,13 +28,13 @@ func connectionsOf(s *server) int {
 	return len(s.conns)
 }
 
-// awaitConnections waits until the server has so many.
+// awaitConnections waits until the server has want connections.
 func awaitConnections(t *testing.T, s *server, want int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("the server has %d connections", want), func() bool { return connectionsOf(s) == want })
 }
 
-// countedEcho tells of each call.
+// countedEcho sends on called for each call.
 type countedEcho struct {
 	echo
 	called chan struct{}
@@ -45,17 +45,17 @@ func (c countedEcho) Echo(ctx context.Context, in *echopb.Payload) (*echopb.Payl
 	return c.echo.Echo(ctx, in)
 }
 
-// A peer that stops within a frame is let go; one that is silent between two
-// calls is not. The test makes the patrol's rounds.
-func TestStalledPeersAreLetGo(t *testing.T) {
+// The server disconnects a peer that stops within a frame, and keeps one that is
+// silent between two calls. The test calls closeStalled itself.
+func TestStalledPeersAreDisconnected(t *testing.T) {
 	s := newServer(settings{framing: framingAuto})
 	service := countedEcho{called: make(chan struct{}, 10)}
 	echopb.RegisterEchoServiceServer(s, service)
 	address := serve(t, s)
-	patrolUntilOneIsLeft := func() {
+	checkUntilOneIsLeft := func() {
 		t.Helper()
-		eventually(t, "the peer that stalls is let go", func() bool {
-			s.round()
+		eventually(t, "the stalled peer is disconnected", func() bool {
+			s.closeStalled()
 			return connectionsOf(s) == 1
 		})
 	}
@@ -66,19 +66,19 @@ func TestStalledPeersAreLetGo(t *testing.T) {
 	half := dialRaw(t, address)
 	awaitConnections(t, s, 2)
 	write(t, half, []byte{0, 0, 0, 100, 1, 2, 3})
-	patrolUntilOneIsLeft()
+	checkUntilOneIsLeft()
 
 	deaf := dialRaw(t, address)
 	awaitConnections(t, s, 2)
 	// The answer fills every buffer on the way.
 	write(t, deaf, must(appendPlain(nil, &echopb.Payload{Data: make([]byte, 15<<20)})))
 	<-service.called
-	patrolUntilOneIsLeft()
+	checkUntilOneIsLeft()
 
 	expectEcho(t, newPlainEnd(silent, false).call, "after")
 }
 
-// A peer that is slow but goes on is served: the patrol comes round after each
+// The server answers a slow peer that makes progress: closeStalled runs after each
 // byte.
 func TestSlowPeersAreServed(t *testing.T) {
 	s := newServer(settings{framing: framingAuto})
@@ -93,16 +93,16 @@ func TestSlowPeersAreServed(t *testing.T) {
 	in := &echopb.Payload{Data: make([]byte, 60)}
 	frame := must(appendPlain(nil, in))
 	for i, b := range frame[:len(frame)-1] {
-		before := served.reading.number.Load()
+		before := served.readWait.number.Load()
 		write(t, conn, []byte{b})
 		if i < 3 {
 			continue // of the length
 		}
 		eventually(t, "the server waits for the next byte", func() bool {
-			now := served.reading.number.Load()
+			now := served.readWait.number.Load()
 			return now != 0 && now != before
 		})
-		s.round()
+		s.closeStalled()
 	}
 	write(t, conn, frame[len(frame)-1:])
 	var out echopb.Payload
@@ -111,24 +111,24 @@ func TestSlowPeersAreServed(t *testing.T) {
 	}
 }
 
-func TestSpell(t *testing.T) {
-	var s spell
+func TestPeerWaitStalls(t *testing.T) {
+	var w peerWait
 	look := func(want bool, when string) {
 		t.Helper()
-		if got := s.lasts(); got != want {
-			t.Errorf("%s: lasts is %v", when, got)
+		if got := w.stalled(); got != want {
+			t.Errorf("%s: stalled() = %v", when, got)
 		}
 	}
 	look(false, "before the first")
-	s.begin()
+	w.begin()
 	look(false, "the first time it is seen")
 	look(true, "the second time")
-	s.end()
-	s.begin()
+	w.end()
+	w.begin()
 	look(false, "another one")
-	s.end()
+	w.end()
 	look(false, "after it")
-	var forever *spell
+	var forever *peerWait
 	forever.begin()
 	forever.end()
 }

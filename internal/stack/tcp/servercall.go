@@ -16,24 +16,24 @@ import (
 )
 
 // call is one call in the calls framing, on the server. The connection's
-// goroutine brings what the client says; a handler's goroutine answers.
+// goroutine delivers what the client sends; a handler's goroutine answers.
 type call struct {
 	conn   *serverConn
-	method *stack.Method // nil where there is none of the name
+	method *stack.Method // nil if the server has no such method
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	stop   func() // ends ctx and its timer
 
-	// The reader's alone.
-	request []byte // a unary call's, until its handler has it
-	asked   bool   // request has come
-	started bool   // a handler runs, or has
+	// Used by the connection's goroutine only.
+	request    []byte // of a unary call, until its handler decodes it
+	hasRequest bool   // request has arrived
+	started    bool   // a handler was started
 
-	messages chan []byte   // a stream's, from reader to handler; closed by the client's end
-	answered chan struct{} // closed when the end frame was sent
-	over     chan struct{} // closed when the client's end was seen, too
-	halves   atomic.Int32  // how many of the two are missing
+	messages   chan []byte   // a stream's, from reader to handler; closed by the client's end
+	answered   chan struct{} // closed when the end frame was sent
+	done       chan struct{} // closed when the client's end has arrived as well
+	openHalves atomic.Int32  // how many of the two ends are missing
 
 	mu       sync.Mutex
 	header   metadata.MD
@@ -41,12 +41,12 @@ type call struct {
 	trailer  metadata.MD
 }
 
-func openCall(c *serverConn, opened callHead) *call {
+func newCall(c *serverConn, opened callHead) *call {
 	k := &call{
 		conn: c, method: c.server.methods.Find(opened.method),
-		answered: make(chan struct{}), over: make(chan struct{}),
+		answered: make(chan struct{}), done: make(chan struct{}),
 	}
-	k.halves.Store(2)
+	k.openHalves.Store(2)
 	k.ctx, k.cancel = context.WithCancelCause(c.ctx)
 	k.stop = func() { k.cancel(nil) }
 	if opened.timeout > 0 {
@@ -76,10 +76,10 @@ func (k *call) start(answer func()) {
 	k.conn.server.handlers.Go(answer)
 }
 
-// deliver takes a message of the client. After the answer it is not wanted.
+// deliver passes a client's message to the handler. After the answer it drops it.
 func (k *call) deliver(body []byte) {
 	if k.isAnswered() {
-		k.conn.inbox.shelf.put(body)
+		k.conn.reader.buffers.put(body)
 		return
 	}
 	switch {
@@ -89,36 +89,36 @@ func (k *call) deliver(body []byte) {
 		case <-k.answered:
 		case <-k.conn.ctx.Done():
 		}
-	case k.asked:
+	case k.hasRequest:
 		k.abort(status.New(codes.Internal, "a unary call has one message"))
 	default:
-		k.request, k.asked = body, true
+		k.request, k.hasRequest = body, true
 	}
 }
 
-// halfClose says that the client has said everything.
+// halfClose handles the client's end frame.
 func (k *call) halfClose() {
 	switch {
 	case k.messages != nil:
 		close(k.messages)
 	case k.isAnswered():
-	case !k.asked:
+	case !k.hasRequest:
 		k.abort(status.New(codes.Internal, "a unary call has one message"))
 	default:
 		k.start(k.answerUnary)
 	}
-	k.half()
+	k.endHalf()
 }
 
-// abort fails the call because of what the client did. A handler that runs
-// finds why in its context.
+// abort fails the call because of what the client did. A running handler finds
+// the reason as its context's cause.
 func (k *call) abort(why *status.Status) {
 	switch {
 	case k.isAnswered():
 	case k.started:
 		k.cancel(why.Err())
 	default:
-		k.finish(k.conn.inbox.shelf.take(), why)
+		k.finish(k.conn.reader.buffers.get(), why)
 	}
 }
 
@@ -131,35 +131,36 @@ func (k *call) isAnswered() bool {
 	}
 }
 
-// half notes that one side has said everything. The connection is idle again
-// when both have.
-func (k *call) half() {
-	if k.halves.Add(-1) == 0 {
+// endHalf notes that one side has ended. When both have, the connection is idle
+// again.
+func (k *call) endHalf() {
+	if k.openHalves.Add(-1) == 0 {
 		k.conn.endCall(busy)
-		close(k.over)
+		close(k.done)
 	}
 }
 
-// finish ends the call. The frame holds what is sent before the end.
+// finish ends the call. It appends the end to frame, which holds what goes before
+// it.
 func (k *call) finish(frame []byte, end *status.Status) {
 	k.stop()
 	k.mu.Lock()
 	trailer := k.trailer
 	k.mu.Unlock()
-	_ = k.conn.write(appendEnd(frame, end, trailer)) // the reader notices what is wrong
+	_ = k.conn.write(appendEnd(frame, end, trailer)) // the connection's reader notices a failed write
 	close(k.answered)
-	k.half()
+	k.endHalf()
 }
 
 // answerUnary runs on the handler's goroutine.
 func (k *call) answerUnary() {
 	decode := func(m any) error { return unmarshal(k.request, m) }
 	reply, err := k.method.Unary.Handler(k.method.Service, k.ctx, decode, nil)
-	shelf := k.conn.inbox.shelf
-	shelf.put(k.request)
+	buffers := k.conn.reader.buffers
+	buffers.put(k.request)
 	k.request = nil
 
-	frame, headErr := k.appendHead(shelf.take(), ifAny)
+	frame, headErr := k.appendHead(buffers.get(), ifAny)
 	if err == nil {
 		err = headErr
 	}
@@ -172,22 +173,22 @@ func (k *call) answerUnary() {
 // answerStream runs on the handler's goroutine.
 func (k *call) answerStream() {
 	err := k.method.Stream.Handler(k.method.Service, serverStream{k})
-	frame, headErr := k.appendHead(k.conn.inbox.shelf.take(), ifAny)
+	frame, headErr := k.appendHead(k.conn.reader.buffers.get(), ifAny)
 	if err == nil {
 		err = headErr
 	}
 	k.finish(frame, stack.StatusOf(err))
 }
 
-// headRule says when a header is worth a frame.
+// headRule says when to send a head frame.
 type headRule bool
 
 const (
 	ifAny  headRule = false // when there is metadata
-	always headRule = true  // because a client waits for it
+	always headRule = true  // the handler asked to send it now
 )
 
-// appendHead appends the head frame once, before whatever else is sent.
+// appendHead appends the head frame, once for each call.
 func (k *call) appendHead(frame []byte, rule headRule) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -205,7 +206,7 @@ func (k *call) setHeader(md metadata.MD) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.headSent {
-		return status.Error(codes.Internal, "the header was sent already")
+		return status.Error(codes.Internal, "the header was already sent")
 	}
 	k.header = metadata.Join(k.header, md)
 	return nil
@@ -215,7 +216,7 @@ func (k *call) sendHeader(md metadata.MD) error {
 	if err := k.setHeader(md); err != nil {
 		return err
 	}
-	frame, err := k.appendHead(k.conn.inbox.shelf.take(), always)
+	frame, err := k.appendHead(k.conn.reader.buffers.get(), always)
 	if err != nil {
 		return err
 	}
@@ -247,9 +248,9 @@ func (s serverStream) SetTrailer(md metadata.MD)       { s.setTrailer(md) }
 
 func (s serverStream) SendMsg(m any) error {
 	if s.ctx.Err() != nil {
-		return s.whyEnded()
+		return s.endError()
 	}
-	frame, err := s.appendHead(s.conn.inbox.shelf.take(), ifAny)
+	frame, err := s.appendHead(s.conn.reader.buffers.get(), ifAny)
 	if err != nil {
 		return err
 	}
@@ -265,17 +266,17 @@ func (s serverStream) RecvMsg(m any) error {
 		if !more {
 			return io.EOF
 		}
-		defer s.conn.inbox.shelf.put(body)
+		defer s.conn.reader.buffers.put(body)
 		return unmarshal(body, m)
 	case <-s.ctx.Done():
-		return s.whyEnded()
+		return s.endError()
 	}
 }
 
-func (s serverStream) whyEnded() error { return stack.StatusOf(context.Cause(s.ctx)).Err() }
+func (s serverStream) endError() error { return stack.StatusOf(context.Cause(s.ctx)).Err() }
 
-// transportStream is what grpc.SetHeader and its kin find in a handler's
-// context.
+// transportStream is what grpc.SetHeader, grpc.SendHeader and grpc.SetTrailer find
+// in a handler's context.
 type transportStream struct {
 	*call
 	name string

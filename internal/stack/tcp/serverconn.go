@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// The phases of a server's connection, which Shutdown and Close go by.
+// The phases of a server's connection. Shutdown and Close depend on them.
 const (
 	idle     int32 = iota // between two calls
 	busy                  // in a call
@@ -25,25 +25,26 @@ const (
 )
 
 const (
-	// writeStepBytes is the most that is written at once, so that a slow peer
-	// can be told from one that has stopped reading.
+	// writeStepBytes is the most bytes of one write. With small steps a slow
+	// peer makes progress; one that stopped reading does not.
 	writeStepBytes = 256 << 10
-	// farewell bounds how long a connection is kept so that its peer can read
-	// why it is being closed.
-	farewell = time.Second
+	// lingerTimeout bounds how long a connection stays open so that its peer
+	// can read why it is being closed.
+	lingerTimeout = time.Second
 )
 
-// serverConn is one connection of a server. Its goroutine reads; plain calls
-// run on it, others on one of their own, so that a peer that hangs up is noticed.
+// serverConn is one connection of a server. Its goroutine reads and runs plain
+// calls. Calls in the calls framing run on their own goroutine, so that the
+// reader notices a peer that hangs up.
 type serverConn struct {
 	server *server
 	raw    net.Conn
 	parser serverParser
-	inbox  *inbox
+	reader *frameReader
 	phase  atomic.Int32
 	done   chan struct{} // closed when the goroutine has ended
 
-	reading, writing spell
+	readWait, writeWait peerWait
 
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
@@ -57,8 +58,8 @@ type serverConn struct {
 
 func newServerConn(s *server, raw net.Conn) *serverConn {
 	c := &serverConn{server: s, raw: raw, done: make(chan struct{})}
-	c.inbox = newInbox(raw, &c.parser, s.settings.pooled)
-	c.inbox.spell = &c.reading
+	c.reader = newFrameReader(raw, &c.parser, s.settings.pooled)
+	c.reader.wait = &c.readWait
 	ctx := peer.NewContext(s.ctx, &peer.Peer{Addr: raw.RemoteAddr(), LocalAddr: raw.LocalAddr()})
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	if s.only != nil {
@@ -71,65 +72,65 @@ func newServerConn(s *server, raw net.Conn) *serverConn {
 // serve reads the connection until it ends.
 func (c *serverConn) serve() {
 	defer close(c.done)
-	defer c.server.forget(c)
+	defer c.server.remove(c)
 	defer c.cancel()
 	defer func() { _ = c.raw.Close() }()
 	if conn, is := c.raw.(*tls.Conn); is && stack.Shake(c.ctx, conn) != nil {
-		return // the peer has been told why
+		return // ServerHandshake has told the peer
 	}
 	for {
-		said, err := c.inbox.next()
+		ev, err := c.reader.next()
 		if err != nil {
 			c.refuse(err)
 			return
 		}
-		if !c.hear(said) {
+		if !c.handle(ev) {
 			return
 		}
 	}
 }
 
-// hear acts on what the client said, and tells whether to read on.
-func (c *serverConn) hear(said event) bool {
-	switch said.what {
+// handle acts on an event, and reports whether to read on.
+func (c *serverConn) handle(ev event) bool {
+	switch ev.kind {
 	case callBegins:
 		return c.beginCall()
 	case plainMessage:
-		return c.answerPlain(said.body)
+		return c.answerPlain(ev.body)
 	case head:
-		opened, err := parseCall(said.body)
-		c.inbox.shelf.put(said.body)
+		opened, err := parseCall(ev.body)
+		c.reader.buffers.put(ev.body)
 		if err != nil {
 			c.refuse(err)
 			return false
 		}
-		c.call = openCall(c, opened)
+		c.call = newCall(c, opened)
 	case message:
-		c.call.deliver(said.body)
+		c.call.deliver(ev.body)
 	case end:
 		c.call.halfClose()
 	}
 	return true
 }
 
-// beginCall waits until the call before has ended: a client may send the next
-// one early.
+// beginCall waits until the previous call has ended: a client may send the next
+// one early. It reports whether to read on.
 func (c *serverConn) beginCall() bool {
 	if c.call != nil {
 		select {
-		case <-c.call.over:
+		case <-c.call.done:
 		case <-c.ctx.Done():
 			return false
 		}
 		c.call = nil
 	}
 	if c.parser.stage == atFrame {
-		c.inbox.buffer()
+		c.reader.buffer()
 	}
 	return c.phase.CompareAndSwap(idle, busy)
 }
 
-// endCall tells whether the connection goes on.
+// endCall reports whether the connection can take another call.
 func (c *serverConn) endCall(from int32) bool {
 	if !c.phase.CompareAndSwap(from, idle) {
 		return false
@@ -141,15 +142,15 @@ func (c *serverConn) endCall(from int32) bool {
 	return true
 }
 
-// answerPlain runs a plain call to its end.
+// answerPlain runs a plain call to its end, and reports whether to read on.
 func (c *serverConn) answerPlain(request []byte) bool {
 	if !c.phase.CompareAndSwap(busy, handling) {
 		return false
 	}
 	c.request = request
-	frame := c.plainAnswer(c.inbox.shelf.take())
+	frame := c.plainAnswer(c.reader.buffers.get())
 	c.request = nil
-	c.inbox.shelf.put(request)
+	c.reader.buffers.put(request)
 	return c.write(frame) == nil && c.endCall(handling)
 }
 
@@ -157,7 +158,7 @@ func (c *serverConn) answerPlain(request []byte) bool {
 func (c *serverConn) plainAnswer(frame []byte) []byte {
 	only := c.server.only
 	if only == nil {
-		return appendPlainFailure(frame, c.server.noSingle())
+		return appendPlainFailure(frame, c.server.ambiguousCall())
 	}
 	reply, err := only.Unary.Handler(only.Service, c.plainCtx, c.decode, nil)
 	if err == nil {
@@ -169,15 +170,15 @@ func (c *serverConn) plainAnswer(frame []byte) []byte {
 	return frame
 }
 
-// write sends a frame from the shelf and puts it back. One goroutine at a time
-// writes: the reader between calls, and a call's own in one.
+// write sends a frame from the buffer pool and returns it there. One goroutine at
+// a time writes: the reader between calls, the call's own during one.
 func (c *serverConn) write(frame []byte) error {
-	defer c.inbox.shelf.put(frame)
+	defer c.reader.buffers.put(frame)
 	for rest := frame; len(rest) > 0; {
 		step := rest[:min(len(rest), writeStepBytes)]
-		c.writing.begin()
+		c.writeWait.begin()
 		_, err := c.raw.Write(step)
-		c.writing.end()
+		c.writeWait.end()
 		if err != nil {
 			return err
 		}
@@ -186,31 +187,31 @@ func (c *serverConn) write(frame []byte) error {
 	return nil
 }
 
-// refuse ends a connection that cannot go on. Where it is not simply over, the
-// peer is told why.
+// refuse ends a connection after err. If err is a status and not a lost
+// connection, it sends the peer the reason.
 func (c *serverConn) refuse(err error) {
-	why, told := status.FromError(err)
-	if !told || c.phase.Load() == closed {
+	why, ok := status.FromError(err)
+	if !ok || c.phase.Load() == closed {
 		return
 	}
-	c.lastWord(why)
+	c.sendReason(why)
 	// Closing with bytes unread would reset the connection, and the peer
 	// might never see the answer.
 	_ = c.raw.(interface{ CloseWrite() error }).CloseWrite() // TCP and TLS have it
-	_ = c.raw.SetReadDeadline(time.Now().Add(farewell))
+	_ = c.raw.SetReadDeadline(time.Now().Add(lingerTimeout))
 	_, _ = io.Copy(io.Discard, c.raw)
 }
 
-// lastWord tells the peer why the connection is being closed, as the answer to
-// the call it is in.
-func (c *serverConn) lastWord(why *status.Status) {
+// sendReason tells the peer why the connection is being closed, as the answer to
+// the current call.
+func (c *serverConn) sendReason(why *status.Status) {
 	if c.call != nil {
 		c.call.abort(why)
 		select {
 		case <-c.call.answered:
 		case <-c.ctx.Done():
 			return
-		case <-time.After(farewell):
+		case <-time.After(lingerTimeout):
 			return
 		}
 	}
@@ -221,12 +222,13 @@ func (c *serverConn) lastWord(why *status.Status) {
 	}
 }
 
-// plainCall is what a handler finds in the context of a plain call.
+// plainCall is the transport stream in the context of a plain call's handler. It
+// refuses metadata, which the plain framing does not have.
 type plainCall struct{ method string }
 
 var _ grpc.ServerTransportStream = plainCall{}
 
 func (p plainCall) Method() string               { return p.method }
-func (p plainCall) SetHeader(metadata.MD) error  { return plainLacks("no metadata") }
-func (p plainCall) SendHeader(metadata.MD) error { return plainLacks("no metadata") }
-func (p plainCall) SetTrailer(metadata.MD) error { return plainLacks("no metadata") }
+func (p plainCall) SetHeader(metadata.MD) error  { return errPlainHas("no metadata") }
+func (p plainCall) SendHeader(metadata.MD) error { return errPlainHas("no metadata") }
+func (p plainCall) SetTrailer(metadata.MD) error { return errPlainHas("no metadata") }

@@ -37,8 +37,8 @@ func (mirror) Bidi(stream grpc.BidiStreamingServer[testpb.TestRequest, testpb.Te
 	}
 }
 
-// TestStreamRunsAhead has many messages on the way at once, so that a buffer
-// that is used again too early shows.
+// TestStreamRunsAhead has many messages in flight at once, so that it notices a
+// buffer that is used again too early.
 func TestStreamRunsAhead(t *testing.T) {
 	const count = 2000
 	body := func(i int) []byte { return bytes.Repeat([]byte{byte(i)}, i*7%3000) }
@@ -102,7 +102,7 @@ func (d deaf) ClientStream(grpc.ClientStreamingServer[testpb.TestRequest, testpb
 	return status.Error(codes.Aborted, "not listening")
 }
 
-// What a handler left unread is not in the next call's way.
+// Messages that a handler left unread do not disturb the next call.
 func TestUnreadMessagesAreDropped(t *testing.T) {
 	service := deaf{release: make(chan struct{})}
 	server := newServer(settings{})
@@ -167,7 +167,7 @@ func TestClientCloseEndsStreams(t *testing.T) {
 	}
 }
 
-// stubborn does not end with its context.
+// stubborn is a handler that ignores the end of its context.
 type stubborn struct {
 	echopb.UnimplementedEchoServiceServer
 	running, release chan struct{}
@@ -180,7 +180,7 @@ func (s stubborn) Echo(_ context.Context, in *echopb.Payload) (*echopb.Payload, 
 }
 
 // Shutdown waits for a handler even when its client has gone.
-func TestShutdownWaitsForOrphans(t *testing.T) {
+func TestShutdownWaitsForHandlersWithoutConnection(t *testing.T) {
 	service := stubborn{running: make(chan struct{}), release: make(chan struct{})}
 	s := newServer(settings{})
 	echopb.RegisterEchoServiceServer(s, service)

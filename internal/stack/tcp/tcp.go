@@ -1,21 +1,25 @@
-// Package tcp carries calls in length-prefixed protobuf over TCP
-// connections, with or without TLS. It is the wire with the least on it, against which the others
-// are held.
+// Package tcp carries calls in length-prefixed protobuf over TCP connections,
+// with or without TLS. It adds the least of all stacks to the messages, so the
+// other stacks are compared with it.
 //
-// There are two framings, written down in docs/wire-tcp.md. In the plain one a
-// call is a length and a message each way and nothing else; it can carry unary
-// calls to the one unary operation of a server. The calls framing adds what
-// everything else needs: the operation's name, the deadline, metadata, streams.
-// A server tells the two apart by the first four bytes of each call, so every
-// connection carries both, one call at a time.
+// There are two framings, specified in docs/wire-tcp.md. In the plain framing a
+// call is a length and a message each way; it carries only unary calls, to a
+// server with exactly one unary operation. The calls framing adds the operation's
+// name, the deadline, metadata and streams. The first four bytes of each call
+// select the framing, so every connection can carry both, one call at a time.
 //
-// Data passes through like this: wire.go and parser.go turn messages into bytes
-// and bytes into events, and know no socket; inbox.go feeds a parser from a
-// connection; client*.go and server*.go are the two ends. Whether a frame's
-// memory is used once or again (option buffers) is decided in one place, the
-// shelf of buffers.go.
+// Data passes through these stages:
 //
-// This package must not know what the messages mean, nor who sends them when.
+//  1. wire.go turns messages into bytes.
+//  2. framereader.go reads as many bytes from a connection as the parser wants.
+//  3. parser.go turns the bytes into events. Like wire.go it uses no socket.
+//  4. client*.go and server*.go are the two ends: they send frames and act on
+//     events.
+//
+// The option buffers selects a bufferPool (bufferpool.go), which decides whether
+// the memory of a frame is used again.
+//
+// This package must not know what the messages mean, nor when they are sent.
 package tcp
 
 import (
@@ -52,8 +56,8 @@ const (
 	buffersPooled = "pooled"
 )
 
-// Info describes the stack. One connection a client is how the kernel study ran
-// it.
+// Info describes the stack. Its connection mode is that of the published kernel
+// study.
 func (Stack) Info() stack.Info {
 	return stack.Info{
 		Name: name, Summary: "4-byte length and protobuf message on a TCP connection, one call at a time on each",
@@ -71,8 +75,8 @@ func (Stack) Info() stack.Info {
 	}
 }
 
-// NewServer makes a server that understands both framings, whatever the
-// variant asks of its clients.
+// NewServer makes a server that understands both framings, whichever framing the
+// variant selects for clients.
 func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	set, err := s.settings(v)
 	if err != nil {
@@ -81,7 +85,7 @@ func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	return newServer(set), nil
 }
 
-// NewClient makes a client and opens all the connections that are kept.
+// NewClient makes a client and opens the connections that it keeps.
 func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
 	set, err := s.settings(v)
 	if err != nil {
@@ -94,22 +98,22 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 	if err != nil {
 		return nil, err
 	}
-	l := line{Connector: connector, settings: set}
+	cfg := clientConfig{Connector: connector, settings: set}
 	if target.Lifecycle == stack.Kept {
-		return l.pool(ctx, target.Connections)
+		return cfg.pool(ctx, target.Connections)
 	}
-	return connector.NewPerCall(ctx, l.single)
+	return connector.NewPerCall(ctx, cfg.single)
 }
 
-// CheckKind says that the plain framing has no streams.
+// CheckKind implements stack.KindLimiter: the plain framing has no streams.
 func (Stack) CheckKind(v scenario.Variant, kind stack.Kind) error {
 	if framing, _ := v.Get(framingKey); framing == framingPlain && kind != stack.Unary {
-		return plainLacks("no " + kind.String())
+		return errPlainHas("no " + kind.String())
 	}
 	return nil
 }
 
-// settings is a variant's options, read.
+// settings are a variant's options after parsing.
 type settings struct {
 	framing  string
 	pooled   bool
@@ -123,14 +127,16 @@ func (s Stack) settings(v scenario.Variant) (settings, error) {
 	}, o.Err()
 }
 
-// lack is a refusal that a caller of gRPC understands as Unimplemented, and one
-// of wirelab as stack.ErrUnsupported.
-type lack struct{ reason string }
+// unsupportedError says what the plain framing lacks. It wraps
+// stack.ErrUnsupported, and has the gRPC status Unimplemented.
+type unsupportedError struct{ reason string }
 
-func plainLacks(what string) error {
-	return lack{reason: stack.ErrUnsupported.Error() + ": the plain framing has " + what + "; tcp:framing=calls has"}
+func errPlainHas(what string) error {
+	return unsupportedError{reason: stack.ErrUnsupported.Error() + ": the plain framing has " + what + "; tcp:framing=calls has"}
 }
 
-func (l lack) Error() string              { return l.reason }
-func (l lack) Unwrap() error              { return stack.ErrUnsupported }
-func (l lack) GRPCStatus() *status.Status { return status.New(codes.Unimplemented, l.reason) }
+func (e unsupportedError) Error() string { return e.reason }
+func (e unsupportedError) Unwrap() error { return stack.ErrUnsupported }
+func (e unsupportedError) GRPCStatus() *status.Status {
+	return status.New(codes.Unimplemented, e.reason)
+}

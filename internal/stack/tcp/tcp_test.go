@@ -69,7 +69,7 @@ func parse(t testing.TB, text string) scenario.Variant {
 	return v
 }
 
-// garbage is what is wrong on this wire only.
+// garbage holds byte sequences that are invalid on this wire.
 func garbage() map[string][]byte {
 	begin, err := appendCall(nil, callHead{method: "/wirelab.stacktest.v1.TestService/Bidi"})
 	if err != nil {

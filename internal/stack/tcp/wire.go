@@ -22,18 +22,18 @@ const (
 	lengthBytes    = 4
 	frameHeadBytes = 1 + lengthBytes
 
-	// preamble is "WLB1". Read as a length it is over 1.4 GB, which no
-	// message may have.
+	// preamble is "WLB1". As a length it would be over 1.4 GB, which is more
+	// than any message may have.
 	preamble = 0x57_4C_42_31
-	// failedBit marks the length of a plain answer that is a status.
+	// failedBit in the length of a plain answer says that the answer is a status.
 	failedBit = 1 << 31
 
 	kindHead    = 'H'
 	kindMessage = 'M'
 	kindEnd     = 'E'
 
-	// maxHeadBytes bounds head and end frames. What is read from one is held
-	// as a map, which takes several times the bytes that arrived.
+	// maxHeadBytes bounds head and end frames. Their metadata becomes a map,
+	// which takes several times the bytes that arrived.
 	maxHeadBytes = 1 << 20
 )
 
@@ -71,7 +71,7 @@ func measure(message any) (m proto.Message, sizeBytes int, err error) {
 	}
 	sizeBytes = proto.Size(m)
 	if sizeBytes > stack.MaxMessageBytes {
-		return nil, 0, status.Errorf(codes.ResourceExhausted, "message of %d bytes, %d are allowed", sizeBytes, stack.MaxMessageBytes)
+		return nil, 0, status.Errorf(codes.ResourceExhausted, "message of %d bytes, the limit is %d", sizeBytes, stack.MaxMessageBytes)
 	}
 	return m, sizeBytes, nil
 }
@@ -84,7 +84,8 @@ func marshal(before, frame []byte, m proto.Message) ([]byte, error) {
 	return frame, nil
 }
 
-// unmarshal replaces what message holds. It copies, so body may be used again.
+// unmarshal replaces the content of message. It copies, so that body can be
+// used again.
 func unmarshal(body []byte, message any) error {
 	m, ok := message.(proto.Message)
 	if !ok {
@@ -103,7 +104,7 @@ func appendPlainFailure(dst []byte, failure *status.Status) []byte {
 	return append(dst, encoded...)
 }
 
-// callHead is what a client says of a call before its messages.
+// callHead is what a client sends of a call before its messages.
 type callHead struct {
 	method   string
 	timeout  time.Duration // 0: none
@@ -118,7 +119,7 @@ func appendCall(dst []byte, head callHead) ([]byte, error) {
 	frame = appendString(frame, head.method)
 	frame = appendMetadata(frame, head.metadata)
 	if size := closeFrame(frame, at); size > maxHeadBytes {
-		return dst, status.Errorf(codes.ResourceExhausted, "metadata of %d bytes, %d are allowed", size, maxHeadBytes)
+		return dst, status.Errorf(codes.ResourceExhausted, "metadata of %d bytes, the limit is %d", size, maxHeadBytes)
 	}
 	return frame, nil
 }
@@ -145,7 +146,7 @@ func appendHead(dst []byte, md metadata.MD) ([]byte, error) {
 	frame, at := openFrame(dst, kindHead)
 	frame = appendMetadata(frame, md)
 	if size := closeFrame(frame, at); size > maxHeadBytes {
-		return dst, status.Errorf(codes.ResourceExhausted, "header metadata of %d bytes, %d are allowed", size, maxHeadBytes)
+		return dst, status.Errorf(codes.ResourceExhausted, "header metadata of %d bytes, the limit is %d", size, maxHeadBytes)
 	}
 	return frame, nil
 }
@@ -155,8 +156,8 @@ func appendHalfClose(dst []byte) []byte {
 	return append(dst, kindEnd, 0, 0, 0, 0)
 }
 
-// appendEnd appends the end frame of a server. A trailer that is too large is
-// left out, and the call fails for it.
+// appendEnd appends the end frame of a server. If the trailer is too large, the
+// frame has an error status instead.
 func appendEnd(dst []byte, end *status.Status, trailer metadata.MD) []byte {
 	frame, at := openFrame(dst, kindEnd)
 	var encoded []byte
@@ -166,7 +167,7 @@ func appendEnd(dst []byte, end *status.Status, trailer metadata.MD) []byte {
 	frame = appendString(frame, encoded)
 	frame = appendMetadata(frame, trailer)
 	if size := closeFrame(frame, at); size > maxHeadBytes {
-		return appendEnd(dst, status.Newf(codes.ResourceExhausted, "end frame of %d bytes, %d are allowed", size, maxHeadBytes), nil)
+		return appendEnd(dst, status.Newf(codes.ResourceExhausted, "end frame of %d bytes, the limit is %d", size, maxHeadBytes), nil)
 	}
 	return frame
 }
@@ -188,8 +189,8 @@ func parseEnd(body []byte) (*status.Status, metadata.MD, error) {
 	return end, trailer, err
 }
 
-// encodeStatus never fails: a status that cannot be sent whole goes without
-// what is in the way.
+// encodeStatus never fails. A status that cannot be encoded or is too large loses
+// its details and part of its message.
 func encodeStatus(s *status.Status) []byte {
 	whole := s.Proto()
 	whole.Message = strings.ToValidUTF8(whole.GetMessage(), "\uFFFD")
@@ -210,7 +211,7 @@ func encodeStatus(s *status.Status) []byte {
 func parseStatus(encoded []byte) (*status.Status, error) {
 	var s statuspb.Status
 	if err := proto.Unmarshal(encoded, &s); err != nil {
-		return nil, errMalformed("a status that is none: %v", err)
+		return nil, errMalformed("a status that cannot be decoded: %v", err)
 	}
 	if s.GetCode() == int32(codes.OK) {
 		return nil, errMalformed("a failure with the status OK")
@@ -218,7 +219,7 @@ func parseStatus(encoded []byte) (*status.Status, error) {
 	return status.FromProto(&s), nil
 }
 
-// openFrame appends a frame's head without its length, which closeFrame sets.
+// openFrame appends a frame's kind and room for its length, which closeFrame sets.
 func openFrame(dst []byte, kind byte) (frame []byte, at int) {
 	return append(dst, kind, 0, 0, 0, 0), len(dst) + 1
 }
@@ -256,8 +257,8 @@ func appendMetadata(dst []byte, md metadata.MD) []byte {
 	return dst
 }
 
-// parseMetadata reads keys and values until nothing is left. No metadata is
-// nil.
+// parseMetadata reads keys and values up to the end of b. It returns nil for an
+// empty b.
 func parseMetadata(b []byte) (metadata.MD, error) {
 	var md metadata.MD
 	for len(b) > 0 {
@@ -278,8 +279,8 @@ func parseMetadata(b []byte) (metadata.MD, error) {
 	return md, nil
 }
 
-// errMalformed says that the peer does not keep to the page. The connection it
-// came on cannot be trusted any more.
+// errMalformed says that the peer broke the rules of docs/wire-tcp.md. The rest of
+// the connection cannot be parsed.
 func errMalformed(format string, args ...any) error {
 	return status.Errorf(codes.Internal, "the peer broke the framing: "+format, args...)
 }

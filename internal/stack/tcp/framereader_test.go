@@ -11,11 +11,12 @@ import (
 	"wirelab.dev/internal/workload/echo/echopb"
 )
 
-// TestClaimsAreNotBelieved holds the memory that a peer gets to what it sent.
-func TestClaimsAreNotBelieved(t *testing.T) {
+// TestAnnouncedLengthDoesNotAllocate checks that memory follows what a peer has
+// sent and not the length that it announced.
+func TestAnnouncedLengthDoesNotAllocate(t *testing.T) {
 	const claimed = 15 << 20
 	source := &doubting{t: t, rest: make([]byte, claimed/2)}
-	in := newInbox(source, &serverParser{frames{stage: atPlainBody, length: claimed}}, false)
+	in := newFrameReader(source, &serverParser{frames{stage: atPlainBody, length: claimed}}, false)
 	if _, err := in.next(); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("half a message ended with %v", err)
 	}
@@ -24,7 +25,7 @@ func TestClaimsAreNotBelieved(t *testing.T) {
 	}
 }
 
-// doubting brings its bytes, and looks at the memory it is given for them.
+// doubting returns its bytes, and checks how much memory Read was given for them.
 type doubting struct {
 	t       testing.TB
 	rest    []byte
@@ -45,30 +46,30 @@ func (d *doubting) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func TestInboxJoinsPieces(t *testing.T) {
+func TestFrameReaderJoinsPieces(t *testing.T) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), firstClaimBytes/8)
 	want := &echopb.Payload{Data: body}
 	for _, pooled := range []bool{false, true} {
 		frame := must(appendPlain(nil, want))
-		in := newInbox(&slow{rest: append(frame, frame...)}, &serverParser{}, pooled)
+		in := newFrameReader(&slow{rest: append(frame, frame...)}, &serverParser{}, pooled)
 		for range 2 {
-			if said, err := in.next(); err != nil || said.what != callBegins {
-				t.Fatal(said, err)
+			if ev, err := in.next(); err != nil || ev.kind != callBegins {
+				t.Fatal(ev, err)
 			}
-			said, err := in.next()
+			ev, err := in.next()
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got echopb.Payload
-			if err := unmarshal(said.body, &got); err != nil || !proto.Equal(&got, want) {
+			if err := unmarshal(ev.body, &got); err != nil || !proto.Equal(&got, want) {
 				t.Errorf("pooled=%v: the pieces do not join: %v", pooled, err)
 			}
-			in.shelf.put(said.body)
+			in.buffers.put(ev.body)
 		}
 	}
 }
 
-// slow brings at most 1000 bytes a read.
+// slow returns at most 1000 bytes a read.
 type slow struct{ rest []byte }
 
 func (s *slow) Read(p []byte) (int, error) {
