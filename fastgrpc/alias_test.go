@@ -55,7 +55,7 @@ func node(t *testing.T) protoreflect.MessageDescriptor {
 	return file.Messages().Get(0)
 }
 
-// TestAliasedDepth: messages within messages end where package proto has them end.
+// TestAliasedDepth checks that nesting has the same limit as in package proto.
 func TestAliasedDepth(t *testing.T) {
 	kind := node(t)
 	for _, depth := range []int{1, 9000, 9999, 10_000, 10_001, 11_000, 100_000} {

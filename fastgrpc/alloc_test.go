@@ -9,8 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// bytesEcho is a service as generated code would register it, with the smallest of
-// messages: one field of bytes.
+// bytesEcho is a service like a generated one, whose messages have one bytes field.
 var bytesEcho = grpc.ServiceDesc{
 	ServiceName: "test.Echo", HandlerType: (*any)(nil),
 	Methods: []grpc.MethodDesc{{MethodName: "Echo", Handler: func(_ any, ctx context.Context, dec func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
@@ -28,9 +27,9 @@ func callEcho(ctx context.Context, c grpc.ClientConnInterface, in *wrapperspb.By
 	return out, err
 }
 
-// TestAllocations pins the allocations of a unary call, both ends together: the
-// stub's options, its reply and the reply's bytes on the client; on the server the
-// call, its decoder, the request and the request's bytes.
+// TestAllocations pins the allocations of a unary call on both ends together. Client:
+// the stub's options, its reply and the reply's bytes. Server: the call, its decoder,
+// the request and the request's bytes.
 func TestAllocations(t *testing.T) {
 	const most = 6 + 8
 	s := NewServer()

@@ -25,8 +25,8 @@ import (
 	"wirelab.dev/fastgrpc/internal/h2"
 )
 
-// chaosTime is how long TestNothingLost mistreats the pair; FASTGRPC_CHAOS, such as
-// "10m", sets it.
+// chaosTime returns how long TestEveryCallEnds runs; FASTGRPC_CHAOS, such as "10m", sets
+// it.
 func chaosTime(t *testing.T) time.Duration {
 	text := os.Getenv("FASTGRPC_CHAOS")
 	if text == "" {
@@ -39,8 +39,8 @@ func chaosTime(t *testing.T) time.Duration {
 	return d
 }
 
-// auditBuffers checks at the test's end that each pooled buffer has been released,
-// and that the goroutines there were before are all that is left.
+// auditBuffers checks at the test's end that all pooled buffers have been released and
+// no goroutines have leaked.
 func auditBuffers(t *testing.T) {
 	before := runtime.NumGoroutine()
 	out := new(atomic.Int64)
@@ -58,16 +58,16 @@ func auditBuffers(t *testing.T) {
 	})
 }
 
-// TestNothingLost makes calls of all kinds while connections are cut, servers
-// drain, deadlines pass and callers give up. Each call must end, once, with its own
-// answer or with a status that says why not.
-func TestNothingLost(t *testing.T) {
+// TestEveryCallEnds makes calls of all kinds while connections are cut, servers drain,
+// deadlines pass and callers cancel. Each call must end once, with its own response or
+// with a status that says why not.
+func TestEveryCallEnds(t *testing.T) {
 	auditBuffers(t)
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	servers := &turnover{lis: &cutListener{Listener: lis}}
+	servers := &rollingServer{lis: &cutListener{Listener: lis}}
 	servers.next()
 	c, err := fastClient("passthrough:///"+lis.Addr().String(), WithConnectParams(quickConnect))
 	if err != nil {
@@ -100,7 +100,7 @@ func TestNothingLost(t *testing.T) {
 			}
 		}()
 	}
-	mistreat(ctx, servers)
+	disturb(ctx, servers)
 	cancel()
 	callers.Wait()
 	if err := c.Close(); err != nil {
@@ -130,8 +130,8 @@ func allowedInChaos(err error) bool {
 
 var quickConnect = grpc.ConnectParams{MinConnectTimeout: time.Second}
 
-// mistreat cuts connections and replaces servers until ctx ends.
-func mistreat(ctx context.Context, servers *turnover) {
+// disturb cuts connections and replaces servers until ctx is done.
+func disturb(ctx context.Context, servers *rollingServer) {
 	random := rand.New(rand.NewPCG(2, 2))
 	for ctx.Err() == nil {
 		time.Sleep(time.Duration(random.IntN(60)) * time.Millisecond)
@@ -144,14 +144,14 @@ func mistreat(ctx context.Context, servers *turnover) {
 	}
 }
 
-// turnover replaces a draining server by a fresh one on the same listener.
-type turnover struct {
+// rollingServer replaces a draining server by a new one on the same listener.
+type rollingServer struct {
 	lis     *cutListener
 	current *Server
 	old     sync.WaitGroup
 }
 
-func (s *turnover) next() {
+func (s *rollingServer) next() {
 	old := s.current
 	s.current = NewServer(MaxConcurrentStreams(20))
 	testgrpc.RegisterTestServiceServer(s.current, echo{})
@@ -165,7 +165,7 @@ func (s *turnover) next() {
 	s.lis.serve(s.current)
 }
 
-func (s *turnover) stop() {
+func (s *rollingServer) stop() {
 	s.current.Stop()
 	_ = s.lis.Close()
 	s.old.Wait()
@@ -213,14 +213,14 @@ func (l *cutListener) cut() {
 	l.conns = nil
 }
 
-// resettingConn is a server's connection on which streams are reset behind its back,
-// as a proxy would: before they are answered, within, or after.
+// resettingConn is a server's connection that resets streams without the server's
+// knowledge, as a proxy might: before, during or after the response.
 type resettingConn struct {
 	net.Conn
 	random *rand.Rand
 }
 
-// Write is given whole frames.
+// Write expects whole frames.
 func (r *resettingConn) Write(p []byte) (int, error) {
 	h := h2.ParseFrameHeader(p)
 	if h.StreamID == 0 || r.random.IntN(50) > 0 {
@@ -238,7 +238,7 @@ func (r *resettingConn) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// chaosCall makes one call and checks that what comes back is its own.
+// chaosCall makes one call and checks that the response belongs to it.
 func chaosCall(c testgrpc.TestServiceClient, random *rand.Rand, count grpc.CallOption) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -270,8 +270,7 @@ func chaosUnary(ctx context.Context, c testgrpc.TestServiceClient, body []byte, 
 }
 
 func chaosStream(ctx context.Context, c testgrpc.TestServiceClient, body []byte, opts []grpc.CallOption) error {
-	// A stream that is left before its end is ended by its context, which the
-	// caller of this function cancels.
+	// The stream may be abandoned: the caller of this function cancels its context.
 	s, err := c.FullDuplexCall(ctx, opts...)
 	if err != nil {
 		return err

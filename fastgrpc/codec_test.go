@@ -30,7 +30,8 @@ func (v *vtValue) UnmarshalVT(p []byte) error {
 	return proto.Unmarshal(p, v.BytesValue)
 }
 
-// TestVTMethods: they are used where there are any, unless package proto is asked for.
+// TestVTMethods checks that a message's vtprotobuf methods are used, unless PlainProto
+// is set.
 func TestVTMethods(t *testing.T) {
 	for uses, codec := range []protoCodec{{plain: true}, {}} {
 		v := &vtValue{BytesValue: wrapperspb.Bytes([]byte("content"))}
@@ -48,16 +49,15 @@ func TestVTMethods(t *testing.T) {
 	}
 }
 
-// vtAliased has vtprotobuf's way of reading that points into what is read, and like
-// it adds to what is there.
+// vtAliased has vtprotobuf's aliasing decoder, which appends to the existing content.
 type vtAliased struct{ *wrapperspb.BytesValue }
 
 func (v vtAliased) UnmarshalVTUnsafe(p []byte) error {
 	return proto.UnmarshalOptions{Merge: true}.Unmarshal(p, v.BytesValue)
 }
 
-// TestUsedAgain: nothing of its last content is left in a message that is read again.
-func TestUsedAgain(t *testing.T) {
+// TestReusedMessageIsCleared checks that decoding into a used message drops its content.
+func TestReusedMessageIsCleared(t *testing.T) {
 	empty, err := encodeMessage(protoCodec{}, nil, wrapperspb.Bytes(nil), 100)
 	if err != nil {
 		t.Fatal(err)
@@ -75,8 +75,7 @@ func TestUsedAgain(t *testing.T) {
 	}
 }
 
-// counted is a codec as programs register one in place of grpc-go's own: a value, not
-// a pointer.
+// counted is a program's replacement for grpc-go's proto codec: a value, not a pointer.
 type counted struct {
 	encoding.CodecV2
 	n *atomic.Int32
@@ -87,8 +86,7 @@ func (c counted) Marshal(v any) (mem.BufferSlice, error) {
 	return c.CodecV2.Marshal(v)
 }
 
-// TestReplacedProtoCodec: a codec that the program registers under the name of
-// grpc-go's own is used.
+// TestReplacedProtoCodec checks that a codec registered as "proto" is used.
 func TestReplacedProtoCodec(t *testing.T) {
 	own := encoding.GetCodecV2(grpcproto.Name)
 	t.Cleanup(func() { encoding.RegisterCodecV2(own) })

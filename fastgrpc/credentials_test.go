@@ -34,8 +34,8 @@ func (k token) GetRequestMetadata(ctx context.Context, uri ...string) (map[strin
 
 func (k token) RequireTransportSecurity() bool { return k.secret }
 
-// TestCallCredentials: credentials of calls learn what they are sent over, and do not
-// go over what is not secure enough for them.
+// TestCallCredentials checks that call credentials see the connection's security, and
+// are not sent on a connection that is less secure than they require.
 func TestCallCredentials(t *testing.T) {
 	serverCreds, clientCreds := tlsForTests(t)
 	_, overTLS := startFast(t, Creds(serverCreds))

@@ -26,7 +26,7 @@ import (
 	"wirelab.dev/fastgrpc/internal/h2"
 )
 
-// echo is the service of the tests: what comes in goes out.
+// echo is the service of the tests. It returns what it receives.
 type echo struct {
 	testgrpc.UnimplementedTestServiceServer
 }
@@ -102,7 +102,7 @@ type grpcClient interface {
 	Close() error
 }
 
-// pair is a way of putting a client and a server together.
+// pair is a combination of client and server libraries.
 type pair struct {
 	name   string
 	server func(...ServerOption) grpcServer
@@ -163,7 +163,7 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
-// eventually waits for what takes any machine a moment; after testContext it has failed.
+// eventually polls until a condition holds; it fails when testContext ends.
 func eventually(t testing.TB, what string, happened func() bool) {
 	t.Helper()
 	for ctx := testContext(t); !happened(); time.Sleep(time.Millisecond) {
@@ -174,7 +174,7 @@ func eventually(t testing.TB, what string, happened func() bool) {
 	}
 }
 
-// tlsForTests is the TLS of two ends that trust each other.
+// tlsForTests returns credentials of a server and of a client that trusts it.
 func tlsForTests(t testing.TB) (server, client credentials.TransportCredentials) {
 	t.Helper()
 	const name = "server.test"
@@ -374,9 +374,9 @@ func checkDuplex(ctx context.Context, t *testing.T, c testgrpc.TestServiceClient
 	}
 }
 
-// TestOneAnswerTooMany: a call that expects one message and gets many is ended on
-// the server too, and nothing is kept of it.
-func TestOneAnswerTooMany(t *testing.T) {
+// TestExtraResponseEndsCall checks that a call that expects one message and gets more is
+// also ended on the server, and leaves nothing behind.
+func TestExtraResponseEndsCall(t *testing.T) {
 	auditBuffers(t)
 	gone := make(chan struct{})
 	_, target := startFast(t, UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {

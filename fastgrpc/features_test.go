@@ -46,8 +46,8 @@ func TestCompression(t *testing.T) {
 	})
 }
 
-// TestMetadataOfFailedCall: what a handler set before it failed arrives, and the
-// header apart from the trailer.
+// TestMetadataOfFailedCall checks that the header and trailer that a handler set before
+// it failed arrive separately.
 func TestMetadataOfFailedCall(t *testing.T) {
 	eachPair(t, func(t *testing.T, c testgrpc.TestServiceClient) {
 		ctx := metadata.AppendToOutgoingContext(testContext(t), "echo", "yes")
@@ -63,7 +63,7 @@ func TestMetadataOfFailedCall(t *testing.T) {
 	})
 }
 
-// TestCompressionSavesBytes makes sure that TestCompression tests anything.
+// TestCompressionSavesBytes checks that the calls of TestCompression are compressed.
 func TestCompressionSavesBytes(t *testing.T) {
 	s, target := startFast(t)
 	c := testgrpc.NewTestServiceClient(dialFast(t, target))
@@ -163,7 +163,7 @@ func TestInterceptors(t *testing.T) {
 	}
 }
 
-// TestAlias: with the option, what a stream delivers is right until the next read.
+// TestAlias checks that aliased messages are valid until the next read.
 func TestAlias(t *testing.T) {
 	auditBuffers(t)
 	s := NewServer(AliasRequests())
@@ -182,7 +182,7 @@ func TestAlias(t *testing.T) {
 	})
 }
 
-// reversed is a codec of the second kind that cannot be taken for another.
+// reversed is a CodecV2 whose encoding no other codec can decode.
 type reversed struct{}
 
 func (reversed) Name() string { return "reversed" }

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// FuzzAssembler cuts a stream of messages at any places and expects the messages.
+// FuzzAssembler splits a stream of messages at arbitrary places and expects the messages.
 func FuzzAssembler(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 2, 'h', 'i', 1, 0, 0, 0, 0}, uint16(1))
 	f.Add(append([]byte{0, 0, 0, 16, 0}, make([]byte, 5000)...), uint16(3000))
@@ -53,7 +53,7 @@ func FuzzAssembler(f *testing.F) {
 	})
 }
 
-// split is the assembler's job done simply.
+// split is a simple reference implementation of the assembler.
 func split(stream []byte, limit int) (messages [][]byte, bad bool) {
 	for len(stream) >= prefixLen {
 		n := int64(binary.BigEndian.Uint32(stream[1:]))
@@ -69,7 +69,8 @@ func split(stream []byte, limit int) (messages [][]byte, bad bool) {
 	return messages, false
 }
 
-// FuzzTimeout: whatever is sent is read back, no shorter and little longer.
+// FuzzTimeout checks that a decoded timeout is at least the encoded one and little
+// longer.
 func FuzzTimeout(f *testing.F) {
 	f.Add(int64(1), "1S")
 	f.Add(int64(99_999_999), "99999999H")
@@ -89,7 +90,7 @@ func FuzzTimeout(f *testing.F) {
 	})
 }
 
-// FuzzStatusMessage: messages survive, apart from what is no UTF-8.
+// FuzzStatusMessage checks that valid UTF-8 survives encoding and decoding.
 func FuzzStatusMessage(f *testing.F) {
 	f.Add("plain")
 	f.Add("100% ☺\n")

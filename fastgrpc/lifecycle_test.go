@@ -131,7 +131,7 @@ func TestGracefulStopFinishesCalls(t *testing.T) {
 	}
 }
 
-// gated is a service whose calls wait.
+// gated is a service whose calls wait until the test releases them.
 type gated struct {
 	testgrpc.UnimplementedTestServiceServer
 	entered, gate chan struct{}
@@ -155,8 +155,8 @@ func (gated) UnaryCall(context.Context, *testgrpc.SimpleRequest) (*testgrpc.Simp
 	return &testgrpc.SimpleResponse{}, nil
 }
 
-// TestSlowHandlers: calls that wait hold up nobody on their connection, however
-// many there are.
+// TestSlowHandlers checks that waiting handlers, however many, do not delay other calls
+// on their connection.
 func TestSlowHandlers(t *testing.T) {
 	s := NewServer()
 	g := gated{entered: make(chan struct{}, 1000), gate: make(chan struct{})}
@@ -190,7 +190,7 @@ func TestSlowHandlers(t *testing.T) {
 	slow.Wait()
 }
 
-// TestQueueing: more calls than the server takes at once wait their turn.
+// TestQueueing checks that calls beyond the server's stream limit wait and then succeed.
 func TestQueueing(t *testing.T) {
 	s := NewServer(MaxConcurrentStreams(3))
 	running := new(atomic.Int32)
@@ -303,8 +303,9 @@ func TestRoundRobin(t *testing.T) {
 	}
 }
 
-// TestDeadPeer: a server that falls silent is given up after the keepalive's time.
-func TestDeadPeer(t *testing.T) {
+// TestServerStopsAnswering checks that a client drops a silent server after its
+// keepalive timeout.
+func TestServerStopsAnswering(t *testing.T) {
 	_, target := startFast(t)
 	silence := new(atomic.Bool)
 	c := dialFast(t, target,
@@ -324,7 +325,7 @@ func TestDeadPeer(t *testing.T) {
 	}
 }
 
-// mutedConn swallows what is written while it is silenced.
+// mutedConn discards writes while it is muted.
 type mutedConn struct {
 	net.Conn
 	silence *atomic.Bool
@@ -405,8 +406,8 @@ func TestClosedClient(t *testing.T) {
 	}
 }
 
-// TestSlowReader: a client that does not read its stream slows down that stream,
-// and no other.
+// TestSlowReader checks that a client that does not read a stream slows down only that
+// stream.
 func TestSlowReader(t *testing.T) {
 	_, target := startFast(t)
 	c := dialFast(t, target)
@@ -439,7 +440,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestUnboundedStreams: a server without a limit answers.
+// TestUnboundedStreams checks that a server with MaxConcurrentStreams(0) answers.
 func TestUnboundedStreams(t *testing.T) {
 	_, target := startFast(t, MaxConcurrentStreams(0))
 	if err := ping(testContext(t), dialFast(t, target)); err != nil {

@@ -17,22 +17,22 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// refuser is a server's first connection: it takes streams until they have sent so
-// many bytes and then refuses them, the first by RST_STREAM and the last, with all
-// that follow, by GOAWAY. The next connection is served.
-type refuser struct {
+// refusingServer refuses streams on its first connection after they have sent a number
+// of bytes: the first ones by RST_STREAM, the last and all that follow by GOAWAY. It
+// serves its next connection.
+type refusingServer struct {
 	net.Listener
 	server *Server
 	// after is how much a stream sends before it is refused.
 	after int
-	// resets is how many streams are refused one by one.
+	// resets is how many streams are refused by RST_STREAM.
 	resets int
 
 	mu      sync.Mutex
 	refused int
 }
 
-func (r *refuser) accept(t *testing.T) {
+func (r *refusingServer) accept(t *testing.T) {
 	nc, err := r.Accept()
 	if err != nil {
 		return
@@ -51,12 +51,12 @@ func (r *refuser) accept(t *testing.T) {
 		}
 	}()
 	if err := r.refuse(nc); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
-		t.Logf("the refuser's connection: %v", err)
+		t.Logf("the refusingServer's connection: %v", err)
 	}
 	<-served
 }
 
-func (r *refuser) refuse(nc net.Conn) error {
+func (r *refusingServer) refuse(nc net.Conn) error {
 	fr := http2.NewFramer(nc, nc)
 	if _, err := io.ReadFull(nc, make([]byte, len(http2.ClientPreface))); err != nil {
 		return err
@@ -99,8 +99,8 @@ func (r *refuser) refuse(nc net.Conn) error {
 	}
 }
 
-// dialRefuser returns a client of a server that refuses first.
-func dialRefuser(t *testing.T, r *refuser) testgrpc.TestServiceClient {
+// dialRefusing returns a client of a refusingServer.
+func dialRefusing(t *testing.T, r *refusingServer) testgrpc.TestServiceClient {
 	var err error
 	if r.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
@@ -122,10 +122,10 @@ func dialRefuser(t *testing.T, r *refuser) testgrpc.TestServiceClient {
 	return testgrpc.NewTestServiceClient(c)
 }
 
-// TestRefusedStreams: a stream that the server promises not to have begun is made
-// again, with all that was sent on it.
+// TestRefusedStreams checks that a stream which the server refused before processing it
+// is retried with everything that was sent on it.
 func TestRefusedStreams(t *testing.T) {
-	for name, r := range map[string]*refuser{
+	for name, r := range map[string]*refusingServer{
 		"at once":         {},
 		"after a message": {after: 900},
 		"after all":       {after: 3000},
@@ -133,7 +133,7 @@ func TestRefusedStreams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			auditBuffers(t)
-			c := dialRefuser(t, r)
+			c := dialRefusing(t, r)
 			s, err := c.FullDuplexCall(testContext(t))
 			if err != nil {
 				t.Fatal(err)
@@ -166,17 +166,20 @@ func duplexRequest(fill byte, size int) *testgrpc.StreamingOutputCallRequest {
 	return &testgrpc.StreamingOutputCallRequest{Payload: &testgrpc.Payload{Body: bytes.Repeat([]byte{fill}, size)}}
 }
 
-// TestRefusedOtherKinds: the other kinds of call, and the header, survive a refusal.
-func TestRefusedOtherKinds(t *testing.T) {
+// TestRefusedCallsOfOtherKinds checks that refused calls of the other kinds are retried,
+// and Header too.
+func TestRefusedCallsOfOtherKinds(t *testing.T) {
 	auditBuffers(t)
-	t.Run("output", func(t *testing.T) { checkOutput(testContext(t), t, dialRefuser(t, &refuser{after: 1, resets: 1})) })
+	t.Run("output", func(t *testing.T) {
+		checkOutput(testContext(t), t, dialRefusing(t, &refusingServer{after: 1, resets: 1}))
+	})
 	t.Run("unary", func(t *testing.T) {
-		if _, err := dialRefuser(t, &refuser{after: 1, resets: 1}).UnaryCall(testContext(t), request(nil)); err != nil {
+		if _, err := dialRefusing(t, &refusingServer{after: 1, resets: 1}).UnaryCall(testContext(t), request(nil)); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("header", func(t *testing.T) {
-		s, err := dialRefuser(t, &refuser{resets: 1}).StreamingOutputCall(testContext(t), &testgrpc.StreamingOutputCallRequest{})
+		s, err := dialRefusing(t, &refusingServer{resets: 1}).StreamingOutputCall(testContext(t), &testgrpc.StreamingOutputCallRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,12 +192,13 @@ func TestRefusedOtherKinds(t *testing.T) {
 	})
 }
 
-// TestRefusedForGood: what cannot be made again ends once, with the right status.
-func TestRefusedForGood(t *testing.T) {
+// TestRefusedTooOften checks that a stream that cannot be retried ends once, with the
+// right status.
+func TestRefusedTooOften(t *testing.T) {
 	auditBuffers(t)
 	t.Run("too many refusals", func(t *testing.T) {
-		r := &refuser{resets: 1000}
-		s, err := dialRefuser(t, r).FullDuplexCall(testContext(t))
+		r := &refusingServer{resets: 1000}
+		s, err := dialRefusing(t, r).FullDuplexCall(testContext(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +213,7 @@ func TestRefusedForGood(t *testing.T) {
 	})
 	t.Run("too much sent", func(t *testing.T) {
 		ends := 0
-		s, err := dialRefuser(t, &refuser{after: maxReplay + 100_000}).FullDuplexCall(testContext(t), grpc.OnFinish(func(error) { ends++ }))
+		s, err := dialRefusing(t, &refusingServer{after: maxReplay + 100_000}).FullDuplexCall(testContext(t), grpc.OnFinish(func(error) { ends++ }))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +226,7 @@ func TestRefusedForGood(t *testing.T) {
 	})
 	t.Run("cancelled", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(testContext(t))
-		s, err := dialRefuser(t, &refuser{after: 1 << 30}).FullDuplexCall(ctx)
+		s, err := dialRefusing(t, &refusingServer{after: 1 << 30}).FullDuplexCall(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,5 +4,5 @@ package fastgrpc
 
 import "time"
 
-// cpuTime is not known here; the other bounds of a siege remain.
+// cpuTime is not available on this system: attacks are checked for memory only.
 func cpuTime() time.Duration { return 0 }

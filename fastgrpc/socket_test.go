@@ -16,7 +16,7 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 )
 
-// watchedConn counts what still goes through it.
+// watchedConn counts the reads and writes that go through it.
 type watchedConn struct {
 	net.Conn
 	reads, writes atomic.Int64
@@ -32,13 +32,13 @@ func (w *watchedConn) Write(p []byte) (int, error) {
 	return w.Conn.Write(p)
 }
 
-// openConn lets its socket be used in its place.
+// openConn is a watchedConn that is Transparent.
 type openConn struct{ *watchedConn }
 
 func (o openConn) Socket() net.Conn { return o.Conn }
 
-// TestTransparentConnection: a wrapper that says so sees the first read and no long
-// write; one that does not sees all.
+// TestTransparentConnection checks that a Transparent wrapper sees only the first read
+// and no long write, and that any other wrapper sees everything.
 func TestTransparentConnection(t *testing.T) {
 	_, target := startFast(t)
 	for _, transparent := range []bool{true, false} {
@@ -70,7 +70,7 @@ func TestTransparentConnection(t *testing.T) {
 	}
 }
 
-// TestCauses: what a connection met can be found in the errors of its calls.
+// TestCauses checks that the connection's error is found in the errors of its calls.
 func TestCauses(t *testing.T) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 )
 
-// TestFullSocketHoldsNobody: a batch that its caller writes meets a server that
-// stops reading. No caller waits longer than its context, and what was begun is
-// written to its end in good order when the server reads again.
-func TestFullSocketHoldsNobody(t *testing.T) {
+// TestFullSocketBlocksNoCaller checks callers that write a batch to a server that has
+// stopped reading: none waits longer than its context, and when the server reads again,
+// frames that were begun are completed in order.
+func TestFullSocketBlocksNoCaller(t *testing.T) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestFullSocketHoldsNobody(t *testing.T) {
 	cancel()
 	calling.Wait()
 
-	// Whatever was queued arrives as whole frames: some calls, and the resets of all.
+	// Everything queued arrives as whole frames: some calls, and the resets of all.
 	_ = nc.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := io.ReadFull(nc, make([]byte, len(http2.ClientPreface))); err != nil {
 		t.Fatal(err)
@@ -93,12 +93,12 @@ func TestFullSocketHoldsNobody(t *testing.T) {
 	}
 }
 
-// cpuTime is what the process has used. The runtime's own figure counts time in
-// which the kernel gave the CPU to others.
+// cpuTime returns the CPU time of the process, from the kernel: the runtime's figure
+// includes time in which other processes ran.
 func cpuTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0 // the other bounds of a siege remain
+		return 0 // attacks are then checked for memory only
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

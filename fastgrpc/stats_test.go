@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// callLog notes what each event of a call says.
+// callLog records the stats events of a call.
 type callLog struct {
 	mu     sync.Mutex
 	events []string
@@ -40,7 +40,7 @@ func (l *callLog) HandleRPC(_ context.Context, s stats.RPCStats) {
 func (l *callLog) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (l *callLog) HandleConn(context.Context, stats.ConnStats)                       {}
 
-// describeEvent says what both libraries must agree on; "" leaves an event out.
+// describeEvent formats what both libraries must report alike; "" skips the event.
 func describeEvent(s stats.RPCStats) string {
 	switch e := s.(type) {
 	case *stats.Begin:
@@ -63,8 +63,8 @@ func describeEvent(s stats.RPCStats) string {
 	return "" // grpc-go's picks and retries
 }
 
-// TestStatsLikeTheirs: a stats handler hears of a call what it hears of grpc-go's.
-func TestStatsLikeTheirs(t *testing.T) {
+// TestStatsMatchGRPCGo checks that a stats handler gets the same events as in grpc-go.
+func TestStatsMatchGRPCGo(t *testing.T) {
 	for name, call := range map[string]func(context.Context, testgrpc.TestServiceClient) error{
 		"unary": func(ctx context.Context, c testgrpc.TestServiceClient) error {
 			_, err := c.UnaryCall(metadata.AppendToOutgoingContext(ctx, "echo", "yes"), request(make([]byte, 1000)))
@@ -116,7 +116,7 @@ func TestStatsLikeTheirs(t *testing.T) {
 	}
 }
 
-// eventsOf are what a client's and a server's handler hear of a call.
+// eventsOf returns the events that a client's and a server's handler get for a call.
 func eventsOf(t *testing.T, theirs bool, call func(context.Context, testgrpc.TestServiceClient) error) [2][]string {
 	client, server := new(callLog), new(callLog)
 	lis, err := net.Listen("tcp", "127.0.0.1:0")

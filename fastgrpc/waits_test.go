@@ -28,8 +28,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// TestWaitForReady: while there is no server, a call fails at once with the reason, and
-// one that waits for readiness waits, through the pauses of gRPC's backoff.
+// TestWaitForReady checks that without a server a call fails at once with the reason,
+// and a call with WaitForReady waits through gRPC's backoff.
 func TestWaitForReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer()
@@ -71,9 +71,9 @@ func TestWaitForReady(t *testing.T) {
 	})
 }
 
-// TestResolveAgain: when a server goes, the name is resolved again, and calls go to the
-// one that is found.
-func TestResolveAgain(t *testing.T) {
+// TestResolvesAfterServerLoss checks that the name is resolved again when a server is
+// lost, and calls go to the new address.
+func TestResolvesAfterServerLoss(t *testing.T) {
 	r := manual.NewBuilderWithScheme("moving")
 	resolver.Register(r)
 	old, oldTarget := startFast(t)
@@ -102,8 +102,8 @@ func TestResolveAgain(t *testing.T) {
 	}
 }
 
-// TestNames: every form of target that NewClient documents reaches its server.
-func TestNames(t *testing.T) {
+// TestTargetForms checks that all target forms that NewClient documents work.
+func TestTargetForms(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	forms := []struct{ network, address, target string }{
@@ -141,7 +141,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestHealthWatch: a health service's changes reach those who watch it.
+// TestHealthWatch checks that watchers of a health service get its changes.
 func TestHealthWatch(t *testing.T) {
 	s := NewServer()
 	checks := health.NewServer()
@@ -163,8 +163,9 @@ func TestHealthWatch(t *testing.T) {
 	}
 }
 
-// TestDeadClient: a client that does not answer pings is given up, and its call ends.
-func TestDeadClient(t *testing.T) {
+// TestClientStopsAnswering checks that a server drops a client that does not answer
+// pings, and ends its call.
+func TestClientStopsAnswering(t *testing.T) {
 	s, target := startFast(t, KeepaliveParams(keepalive.ServerParameters{Time: time.Second, Timeout: 50 * time.Millisecond}))
 	nc, err := net.Dial("tcp", strings.TrimPrefix(target, "passthrough:///"))
 	if err != nil {
@@ -187,8 +188,8 @@ func TestDeadClient(t *testing.T) {
 	eventually(t, "for the call's handler to notice", func() bool { return s.Counters().CallsFailed > 0 })
 }
 
-// TestIdleServer: a server sends away clients that have not called for a time, which
-// come back when they call.
+// TestIdleServer checks that a server closes idle connections, and that clients
+// reconnect for their next call.
 func TestIdleServer(t *testing.T) {
 	s, target := startFast(t, KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 20 * time.Millisecond}))
 	c := dialFast(t, target)

@@ -1,8 +1,8 @@
-// Package channelz serves the counters of fastgrpc's servers and clients as gRPC's
-// own channelz service, so that grpcdebug and its like can read them. It reads
-// snapshots only, and costs the calls it reports on nothing.
+// Package channelz serves the counters of fastgrpc servers and clients through gRPC's
+// channelz service, for tools such as grpcdebug. It reads snapshots on request and adds
+// no cost to calls.
 //
-// Channels have sockets and no subchannels, and nothing is traced.
+// Channels have sockets but no subchannels and no traces.
 package channelz
 
 import (
@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"google.golang.org/grpc"
 	channelzgrpc "google.golang.org/grpc/channelz/grpc_channelz_v1"
@@ -21,13 +22,13 @@ import (
 	"wirelab.dev/fastgrpc"
 )
 
-// Server is what a server lets be seen; *fastgrpc.Server has it.
+// Server is the source of a server's counters; *fastgrpc.Server implements it.
 type Server interface {
 	Conns() []fastgrpc.ConnInfo
 	Counters() fastgrpc.Counters
 }
 
-// Client is what a client lets be seen; *fastgrpc.Client has it.
+// Client is the source of a client's counters; *fastgrpc.Client implements it.
 type Client interface {
 	Server
 	Target() string
@@ -39,20 +40,20 @@ var (
 	_ Client = (*fastgrpc.Client)(nil)
 )
 
-// Service is the channelz service over fixed lists of servers and clients.
+// Service is the channelz service for fixed lists of servers and clients.
 type Service struct {
 	channelzgrpc.UnimplementedChannelzServer
 	servers []Server
 	clients []Client
 }
 
-// Register serves the counters of servers and clients on r.
+// Register registers a Service for servers and clients on r.
 func Register(r grpc.ServiceRegistrar, servers []Server, clients []Client) {
 	channelzgrpc.RegisterChannelzServer(r, &Service{servers: servers, clients: clients})
 }
 
-// Numbers: servers count from 1, clients from firstClient, and a socket's number is
-// its owner's times socketsEach plus its place.
+// Servers have the identifiers 1, 2, …, clients firstClient, firstClient+1, …. A socket's
+// identifier is its owner's times socketsEach plus its index.
 const (
 	firstClient = 1 << 20
 	socketsEach = 1 << 32
@@ -74,7 +75,7 @@ func (s *Service) GetServer(_ context.Context, in *channelzgrpc.GetServerRequest
 	if id := in.GetServerId(); id >= 1 && id <= int64(len(s.servers)) {
 		return &channelzgrpc.GetServerResponse{Server: s.server(id)}, nil
 	}
-	return nil, status.Errorf(codes.NotFound, "there is no server %d", in.GetServerId())
+	return nil, status.Errorf(codes.NotFound, "no server with ID %d", in.GetServerId())
 }
 
 func (s *Service) server(id int64) *channelzgrpc.Server {
@@ -91,7 +92,7 @@ func (s *Service) server(id int64) *channelzgrpc.Server {
 func (s *Service) GetServerSockets(_ context.Context, in *channelzgrpc.GetServerSocketsRequest) (*channelzgrpc.GetServerSocketsResponse, error) {
 	id := in.GetServerId()
 	if id < 1 || id > int64(len(s.servers)) {
-		return nil, status.Errorf(codes.NotFound, "there is no server %d", id)
+		return nil, status.Errorf(codes.NotFound, "no server with ID %d", id)
 	}
 	out := &channelzgrpc.GetServerSocketsResponse{End: true}
 	for _, ref := range refs(id, sorted(s.servers[id-1])) {
@@ -118,7 +119,7 @@ func (s *Service) GetChannel(_ context.Context, in *channelzgrpc.GetChannelReque
 	if id := in.GetChannelId(); id >= firstClient && id < firstClient+int64(len(s.clients)) {
 		return &channelzgrpc.GetChannelResponse{Channel: s.channel(id)}, nil
 	}
-	return nil, status.Errorf(codes.NotFound, "there is no channel %d", in.GetChannelId())
+	return nil, status.Errorf(codes.NotFound, "no channel with ID %d", in.GetChannelId())
 }
 
 func (s *Service) channel(id int64) *channelzgrpc.Channel {
@@ -162,7 +163,7 @@ func (s *Service) GetSocket(_ context.Context, in *channelzgrpc.GetSocketRequest
 		conns = sorted(s.clients[owner-firstClient])
 	}
 	if place < 0 || place >= int64(len(conns)) {
-		return nil, status.Errorf(codes.NotFound, "there is no socket %d", in.GetSocketId())
+		return nil, status.Errorf(codes.NotFound, "no socket with ID %d", in.GetSocketId())
 	}
 	c := conns[place]
 	return &channelzgrpc.GetSocketResponse{Socket: &channelzgrpc.Socket{
@@ -176,18 +177,11 @@ func (s *Service) GetSocket(_ context.Context, in *channelzgrpc.GetSocketRequest
 	}}, nil
 }
 
-// sorted puts connections in an order that lasts while none comes or goes.
+// sorted returns the connections in an order that is stable while none is opened or
+// closed.
 func sorted(s Server) []fastgrpc.ConnInfo {
 	conns := s.Conns()
-	slices.SortFunc(conns, func(a, b fastgrpc.ConnInfo) int {
-		switch x, y := name(a), name(b); {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(conns, func(a, b fastgrpc.ConnInfo) int { return strings.Compare(name(a), name(b)) })
 	return conns
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -16,10 +17,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Case runs one case of the interoperability test; nil is success.
+// Case runs one case of the interoperability test. It returns nil on success.
 type Case func(ctx context.Context, cc grpc.ClientConnInterface) error
 
-// Sizes that the descriptions of the cases fix.
+// The sizes that interop-test-descriptions.md prescribes.
 const (
 	largeRequest  = 271828
 	largeResponse = 314159
@@ -51,15 +52,8 @@ var Cases = map[string]Case{
 	"orca_oob":                    orcaOutOfBand,
 }
 
-// Names lists the cases in order.
-func Names() []string {
-	names := make([]string, 0, len(Cases))
-	for name := range Cases {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+// Names returns the names of the cases in alphabetical order.
+func Names() []string { return slices.Sorted(maps.Keys(Cases)) }
 
 func client(cc grpc.ClientConnInterface) testgrpc.TestServiceClient {
 	return testgrpc.NewTestServiceClient(cc)
@@ -84,7 +78,7 @@ func largeUnary(ctx context.Context, cc grpc.ClientConnInterface) error {
 	return LargeUnary(ctx, cc, largeRequest, largeResponse)
 }
 
-// LargeUnary is the call of large_unary and of the soak cases.
+// LargeUnary makes the call of large_unary and of the soak cases.
 func LargeUnary(ctx context.Context, cc grpc.ClientConnInterface, request, response int, opts ...grpc.CallOption) error {
 	out, err := client(cc).UnaryCall(ctx, &testgrpc.SimpleRequest{ResponseSize: int32(response), Payload: zeros(request)}, opts...)
 	if err != nil {

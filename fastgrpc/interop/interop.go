@@ -1,24 +1,22 @@
-// Package interop is gRPC's interoperability test over fastgrpc: the test service,
-// and the client's cases under the names that every gRPC implementation uses. The
-// programs in client and server give them grpc-go's flags, so that any
-// implementation's client can be run against our server and our client against any
-// server.
+// Package interop implements gRPC's interoperability test with fastgrpc: the test
+// service, and the client's cases under their official names. The programs in client and
+// server have grpc-go's flags, so the client can run against any implementation's server
+// and the server against any implementation's client.
 //
-// The cases are described in grpc/doc/interop-test-descriptions.md. Those that need
-// credentials of Google's cloud are left out, as nobody else can run them:
+// grpc/doc/interop-test-descriptions.md describes the cases. Those that need Google Cloud
+// credentials are left out:
 // compute_engine_creds, service_account_creds, jwt_token_creds, per_rpc_creds,
 // oauth2_auth_token, google_default_credentials, compute_engine_channel_credentials.
 //
-// The tests build the programs of others, pinned in ../peers, and run them against
-// ours: grpc-go's client and server, grpcurl, and h2spec, whose generic, http2 and
-// hpack suites pass without exception over cleartext and TLS:
+// The tests build other projects' programs, pinned in ../peers, and run them against
+// fastgrpc: grpc-go's client and server, grpcurl, and h2spec. All of h2spec's generic,
+// http2 and hpack suites pass over cleartext and TLS:
 //
 //	go test ./fastgrpc/interop -run TestConformance
 //
-// By hand, h2spec wants --max-header-length 30000. It makes its HEADERS frame that is
-// longer than the server's SETTINGS_MAX_FRAME_SIZE, which is 128 KiB here, of fields
-// of the length given, and falls short of that with its default of 4000 bytes; the
-// server then rightly answers the request.
+// To run h2spec by hand, pass --max-header-length 30000. One case sends a HEADERS frame
+// that must exceed the server's SETTINGS_MAX_FRAME_SIZE, 128 KiB here. With the default
+// of 4000 bytes per field the frame is too short, so the server rightly answers it.
 package interop
 
 import (
@@ -42,7 +40,7 @@ const (
 	trailingKey = "x-grpc-test-echo-trailing-bin"
 )
 
-// Register registers the test service, and the one that reports its load.
+// Register registers the test service and the ORCA service that reports its load.
 func Register(s grpc.ServiceRegistrar) {
 	l := new(load)
 	testgrpc.RegisterTestServiceServer(s, service{load: l})
@@ -70,7 +68,7 @@ func (service) UnaryCall(ctx context.Context, in *testgrpc.SimpleRequest) (*test
 			return nil, err
 		}
 	}
-	if err := wanted(in.GetResponseStatus()); err != nil {
+	if err := requestedStatus(in.GetResponseStatus()); err != nil {
 		return nil, err
 	}
 	p, err := payload(in.GetResponseType(), in.GetResponseSize())
@@ -91,8 +89,8 @@ func (service) UnaryCall(ctx context.Context, in *testgrpc.SimpleRequest) (*test
 	return out, nil
 }
 
-// wanted is the status that a request asks for.
-func wanted(st *testgrpc.EchoStatus) error {
+// requestedStatus returns the status that a request asks for, as an error.
+func requestedStatus(st *testgrpc.EchoStatus) error {
 	if st.GetCode() == 0 {
 		return nil
 	}
@@ -101,7 +99,7 @@ func wanted(st *testgrpc.EchoStatus) error {
 
 func payload(kind testgrpc.PayloadType, size int32) (*testgrpc.Payload, error) {
 	if size < 0 || kind != testgrpc.PayloadType_COMPRESSABLE {
-		return nil, status.Errorf(codes.InvalidArgument, "payload of type %v and size %d", kind, size)
+		return nil, status.Errorf(codes.InvalidArgument, "payload of type %v and size %d: want COMPRESSABLE and at least 0", kind, size)
 	}
 	return &testgrpc.Payload{Type: kind, Body: make([]byte, size)}, nil
 }
@@ -169,13 +167,13 @@ func (v service) FullDuplexCall(s grpc.BidiStreamingServer[testgrpc.StreamingOut
 		if err != nil {
 			return err
 		}
-		if err := wanted(in.GetResponseStatus()); err != nil {
+		if err := requestedStatus(in.GetResponseStatus()); err != nil {
 			return err
 		}
 		if r := in.GetOrcaOobReport(); r != nil {
 			if !reporting {
 				reporting = true
-				v.load.setting.Lock() // as long as the stream lasts: what it set stands
+				v.load.setting.Lock() // until the stream ends, so that no other stream changes the report
 				defer v.load.setting.Unlock()
 			}
 			v.load.set(r)

@@ -2,7 +2,6 @@ package interop
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -18,16 +17,15 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// ORCA (gRFC A51) is how a server reports its load: in a call's trailers, or on a
-// stream of its own. Its messages, xds.data.orca.v3.OrcaLoadReport and
-// xds.service.orca.v3.OrcaLoadReportRequest, are written and read here field by field,
-// so that the library does not depend on xDS. The cases look at the reports as they
-// come, because the balancer that grpc-go's client hands them to is one of those that
-// fastgrpc leaves out.
+// With ORCA (gRFC A51), a server reports its load in a call's trailers or on a separate
+// stream. This file encodes and decodes its messages, xds.data.orca.v3.OrcaLoadReport
+// and xds.service.orca.v3.OrcaLoadReportRequest, field by field, so that the library
+// does not depend on xDS. The cases check the reports themselves: fastgrpc lacks the
+// balancer that grpc-go's client passes them to.
 const (
 	loadReportKey  = "endpoint-load-metrics-bin"
 	loadReportPath = "/xds.service.orca.v3.OpenRcaService/StreamCoreMetrics"
-	// shortestReport is how often reports come at most.
+	// shortestReport is the least interval between reports.
 	shortestReport = time.Second
 )
 
@@ -39,7 +37,7 @@ const (
 	fieldUtilization protowire.Number = 5
 )
 
-// loadReport is r as an OrcaLoadReport.
+// loadReport encodes r as an OrcaLoadReport.
 func loadReport(r *testgrpc.TestOrcaReport) []byte {
 	b := appendDouble(nil, fieldCPU, r.GetCpuUtilization())
 	b = appendDouble(b, fieldMemory, r.GetMemoryUtilization())
@@ -59,8 +57,7 @@ func appendCosts(b []byte, field protowire.Number, costs map[string]float64) []b
 	return b
 }
 
-// readLoadReport is loadReport's inverse. Fields that the test does not use are
-// skipped.
+// readLoadReport decodes an OrcaLoadReport. It skips fields that the test does not use.
 func readLoadReport(b []byte) (*testgrpc.TestOrcaReport, error) {
 	r := &testgrpc.TestOrcaReport{RequestCost: map[string]float64{}, Utilization: map[string]float64{}}
 	for len(b) > 0 {
@@ -93,8 +90,8 @@ func double(value []byte) float64 {
 	return math.Float64frombits(bits)
 }
 
-// readCost reads an entry as appendCosts writes it; of another it keeps nothing, and
-// the report then differs from what is expected.
+// readCost decodes a map entry. It ignores an invalid one; the report then differs from
+// the expected one and the case fails.
 func readCost(into map[string]float64, value []byte) {
 	entry, _ := protowire.ConsumeBytes(value)
 	_, _, n := protowire.ConsumeTag(entry)
@@ -111,7 +108,7 @@ func readCost(into map[string]float64, value []byte) {
 	}
 }
 
-// load is the server's load as clients last told it to report.
+// load holds the load report that a client last set.
 type load struct {
 	setting sync.Mutex // held by the one stream that sets it
 	mu      sync.Mutex
@@ -124,14 +121,14 @@ func (l *load) set(r *testgrpc.TestOrcaReport) {
 	l.report = loadReport(r)
 }
 
-// raw is a message of which only the encoding is known.
+// raw returns a message with the given encoding, for messages without generated code.
 func raw(encoding []byte) *emptypb.Empty {
 	m := &emptypb.Empty{}
 	m.ProtoReflect().SetUnknown(encoding)
 	return m
 }
 
-// serve is OpenRcaService's only method.
+// serve implements StreamCoreMetrics, OpenRcaService's only method.
 func (l *load) serve(_ any, s grpc.ServerStream) error {
 	in := &emptypb.Empty{}
 	if err := s.RecvMsg(in); err != nil {
@@ -154,7 +151,7 @@ func (l *load) serve(_ any, s grpc.ServerStream) error {
 	}
 }
 
-// reportInterval is the Duration in the first field of an OrcaLoadReportRequest.
+// reportInterval returns the Duration in the first field of an OrcaLoadReportRequest.
 func reportInterval(request []byte) time.Duration {
 	_, _, n := protowire.ConsumeTag(request)
 	if n < 0 {
@@ -235,7 +232,7 @@ func orcaOutOfBand(ctx context.Context, cc grpc.ClientConnInterface) error {
 	return expectEnd(calls)
 }
 
-// awaitReport reads reports until one is as wanted; the first few may be older.
+// awaitReport reads reports until one equals want; the first few may be older.
 func awaitReport(reports grpc.ClientStream, want *testgrpc.TestOrcaReport) error {
 	for range 10 {
 		m := &emptypb.Empty{}
@@ -250,5 +247,5 @@ func awaitReport(reports grpc.ClientStream, want *testgrpc.TestOrcaReport) error
 			return nil
 		}
 	}
-	return errors.New("no load report is as it was set")
+	return fmt.Errorf("none of 10 load reports is %v", want)
 }

@@ -1,6 +1,6 @@
-// Command client is the interoperability test's client over fastgrpc. Its flags and
-// test cases are those of grpc-go's google.golang.org/grpc/interop/client; those for
-// credentials that only Google's cloud gives are refused with a word.
+// Command client runs the interoperability test's client with fastgrpc. Its flags and
+// test cases are those of grpc-go's google.golang.org/grpc/interop/client. It returns an
+// error for those that need Google Cloud credentials.
 package main
 
 import (
@@ -45,14 +45,14 @@ var (
 	soakRequest    = flag.Int("soak_request_size", 271828, "The request size of a soak call")
 	soakResponse   = flag.Int("soak_response_size", 314159, "The response size of a soak call")
 	soakThreads    = flag.Int("soak_num_threads", 1, "The number of concurrent callers of a soak test")
-	serviceConfig  = flag.String("service_config_json", "", "The service config; the only one known is that of the orca cases")
+	serviceConfig  = flag.String("service_config_json", "", "The service config; only the one of the orca cases is supported")
 )
 
-// orcaBalancer is the balancing policy that grpc-go's client reads load reports
-// through. Ours reads them from the call.
+// orcaBalancer is the balancing policy through which grpc-go's client gets load reports.
+// This client reads them from the call.
 const orcaBalancer = "test_backend_metrics_load_balancer"
 
-// Flags and cases that take Google's cloud.
+// Flags and cases that need Google Cloud.
 var (
 	cloudFlags = []string{
 		"use_alts", "custom_credentials_type", "alts_handshaker_service_address", "service_account_key_file",
@@ -64,14 +64,14 @@ var (
 	}
 )
 
-// defineCloudFlags has the flags refuse any value but the default.
+// defineCloudFlags defines the flags so that they accept only their default.
 func defineCloudFlags() {
 	for _, name := range cloudFlags {
 		refuse := func(value string) error {
 			if value == "" || value == "false" {
 				return nil
 			}
-			return fmt.Errorf("credentials of Google's cloud: %w", fastgrpc.ErrUnsupported)
+			return fmt.Errorf("needs Google Cloud credentials: %w", fastgrpc.ErrUnsupported)
 		}
 		if name == "use_alts" {
 			flag.BoolFunc(name, "Not supported", refuse)
@@ -92,9 +92,9 @@ func main() {
 func run(ctx context.Context) error {
 	switch {
 	case slices.Contains(cloudCases, *testCase):
-		return fmt.Errorf("-test_case %s: credentials of Google's cloud: %w", *testCase, fastgrpc.ErrUnsupported)
+		return fmt.Errorf("-test_case %s: Google Cloud credentials: %w", *testCase, fastgrpc.ErrUnsupported)
 	case *serviceConfig != "" && !strings.Contains(*serviceConfig, orcaBalancer):
-		return fmt.Errorf("-service_config_json: %w", fastgrpc.ErrUnsupported)
+		return fmt.Errorf("-service_config_json: only a config with %s: %w", orcaBalancer, fastgrpc.ErrUnsupported)
 	}
 	opts, err := options()
 	if err != nil {
@@ -127,7 +127,7 @@ func run(ctx context.Context) error {
 	}
 	test := interop.Cases[*testCase]
 	if test == nil {
-		return fmt.Errorf("-test_case: unsupported; there are rpc_soak, channel_soak, %s", strings.Join(interop.Names(), ", "))
+		return fmt.Errorf("-test_case %s: unknown case, want one of rpc_soak, channel_soak, %s", *testCase, strings.Join(interop.Names(), ", "))
 	}
 	return test(ctx, cc)
 }
@@ -146,7 +146,7 @@ func options() ([]fastgrpc.ClientOption, error) {
 			}
 			config.RootCAs = x509.NewCertPool()
 			if !config.RootCAs.AppendCertsFromPEM(pem) {
-				return nil, fmt.Errorf("-ca_file: no certificate in %s", *caFile)
+				return nil, fmt.Errorf("-ca_file: no PEM certificate in %s", *caFile)
 			}
 		}
 		creds = credentials.NewTLS(config)
@@ -159,7 +159,7 @@ func options() ([]fastgrpc.ClientOption, error) {
 	for _, p := range strings.Split(*extraMetadata, ";") {
 		name, value, ok := strings.Cut(p, ":")
 		if !ok {
-			return nil, fmt.Errorf("-additional_metadata: %q has no colon", p)
+			return nil, fmt.Errorf("-additional_metadata: %q has no colon, want key:value", p)
 		}
 		pairs = append(pairs, name, value)
 	}
@@ -177,7 +177,7 @@ func withMetadata(pairs []string) []fastgrpc.ClientOption {
 	}
 }
 
-// soak repeats a call and counts what fails or comes late.
+// soak repeats a call and counts the iterations that fail or take too long.
 func soak(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(*soakTimeout)*time.Second)
 	defer cancel()

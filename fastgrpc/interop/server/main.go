@@ -1,4 +1,4 @@
-// Command server is the interoperability test's server over fastgrpc. Its flags are
+// Command server runs the interoperability test's server with fastgrpc. Its flags are
 // those of grpc-go's google.golang.org/grpc/interop/server.
 package main
 

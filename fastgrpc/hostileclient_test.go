@@ -20,14 +20,14 @@ func requestTo(method string) []byte {
 		":authority", "x", "content-type", "application/grpc", "te", "trailers")
 }
 
-// callFlood writes the header of call after call, each followed by what then sends.
+// callFlood writes headers of many calls, each followed by what then writes.
 func callFlood(method string, then func(fr *http2.Framer, id uint32)) func(*attacker) error {
 	id := uint32(1)
 	head := requestTo(method)
 	return func(a *attacker) error {
 		_, err := a.nc.Write(inMemory(func(fr *http2.Framer) {
 			for range 500 {
-				// None fails: they write to memory.
+				// Writes to memory cannot fail.
 				_ = fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: head, EndHeaders: true})
 				then(fr, id)
 				id += 2
@@ -39,7 +39,7 @@ func callFlood(method string, then func(fr *http2.Framer, id uint32)) func(*atta
 
 var calm = []http2.ErrCode{http2.ErrCodeEnhanceYourCalm}
 
-func serverAssaults() []assault {
+func serverAttacks() []attack {
 	open := http2.HeadersFrameParam{StreamID: 1, BlockFragment: requestTo("FullDuplexCall"), EndHeaders: true}
 	opened := func(then func(fr *http2.Framer)) []byte {
 		return inMemory(func(fr *http2.Framer) {
@@ -65,7 +65,7 @@ func serverAssaults() []assault {
 			return step(a)
 		}
 	}
-	return []assault{
+	return []attack{
 		{name: "rapid reset", ends: calm, step: callFlood("FullDuplexCall", func(fr *http2.Framer, id uint32) {
 			_ = fr.WriteRSTStream(id, http2.ErrCodeCancel)
 		})},
@@ -103,8 +103,8 @@ func serverAssaults() []assault {
 				_ = fr.WriteData(1, false, append([]byte{0, 0, 0, 16, 0}, echoed(4096)...))
 			}
 		}))},
-		{name: "slow reader", deaf: true, step: once(inMemory(greedy))},
-		{name: "slow writer", step: dribble(opened(func(fr *http2.Framer) { _ = fr.WriteData(1, false, []byte{0, 0, 1, 0, 0}) }))},
+		{name: "slow reader", readsNothing: true, step: once(inMemory(greedy))},
+		{name: "slow writer", step: writeSlowly(opened(func(fr *http2.Framer) { _ = fr.WriteData(1, false, []byte{0, 0, 1, 0, 0}) }))},
 		{name: "half-closed", ends: calm, step: halfClose},
 		{name: "another version", ends: []http2.ErrCode{http2.ErrCodeProtocol, http2.ErrCodeFrameSize}, step: func(a *attacker) error {
 			_, err := io.WriteString(a.nc, "GET / HTTP/1.1\r\n\r\n")
@@ -113,7 +113,7 @@ func serverAssaults() []assault {
 	}
 }
 
-// endless is the request of a call that waits for its end.
+// endless is the request of a call that lasts until it is cancelled.
 var endless = func() []byte {
 	data, err := proto.Marshal(&testgrpc.SimpleRequest{ResponseSize: -1})
 	if err != nil {
@@ -129,7 +129,7 @@ func echoed(n int) []byte {
 	return append(head, make([]byte, body)...)
 }
 
-// greedy asks for gigabytes, with windows as wide as can be.
+// greedy asks for gigabytes, with the largest possible windows.
 func greedy(fr *http2.Framer) {
 	_ = fr.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<31 - 1})
 	_ = fr.WriteWindowUpdate(0, 1<<30)
@@ -145,35 +145,35 @@ func greedy(fr *http2.Framer) {
 	}
 }
 
-// TestHostileClients: whatever a client does on its connection, it is told what is
-// wrong, others are served, and it costs the server little; afterwards the server
-// holds nothing for it.
+// TestHostileClients checks for each attack that the server reports the right error,
+// serves other clients, uses little CPU and memory, and keeps nothing afterwards.
 func TestHostileClients(t *testing.T) {
 	auditBuffers(t)
 	s, target := startFast(t, HandshakeTimeout(200*time.Millisecond))
 	c := testgrpc.NewTestServiceClient(dialFast(t, target))
-	for _, assault := range serverAssaults() {
-		t.Run(assault.name, func(t *testing.T) {
-			besiege(t, c, func() {
+	for _, attack := range serverAttacks() {
+		t.Run(attack.name, func(t *testing.T) {
+			checkAttackCost(t, c, func() {
 				nc, err := net.Dial("tcp", strings.TrimPrefix(target, "passthrough:///"))
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				a := newAttacker(nc)
-				if assault.name != "another version" {
+				if attack.name != "another version" {
 					_, _ = io.WriteString(nc, http2.ClientPreface)
 					_ = a.WriteSettings()
 				}
-				assault.run(t, a)
+				attack.run(t, a)
 			})
 		})
 	}
 	eventually(t, "for all connections but the bystander's to go", func() bool { return len(s.Conns()) == 1 })
 }
 
-// TestSilentPeer: a connection that never begins HTTP/2, or TLS, is closed in time.
-func TestSilentPeer(t *testing.T) {
+// TestSilentClient checks that a connection that never begins HTTP/2 or TLS is closed
+// after the handshake timeout.
+func TestSilentClient(t *testing.T) {
 	secure, _ := tlsForTests(t)
 	for name, opts := range map[string][]ServerOption{"cleartext": nil, "TLS": {Creds(secure)}} {
 		t.Run(name, func(t *testing.T) {

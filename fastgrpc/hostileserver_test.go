@@ -20,13 +20,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// rogue is a server that attacks the one connection it accepts, once a call has come.
-type rogue struct {
+// hostileServer attacks the one connection that it accepts, after its first call.
+type hostileServer struct {
 	net.Listener
-	assault *assault
+	attack *attack
 }
 
-func (r *rogue) serve(t *testing.T) {
+func (r *hostileServer) serve(t *testing.T) {
 	nc, err := r.Accept()
 	if err != nil {
 		t.Error(err)
@@ -48,16 +48,16 @@ func (r *rogue) serve(t *testing.T) {
 		}
 		_, called = frame.(*http2.MetaHeadersFrame)
 	}
-	r.assault.run(t, a)
+	r.attack.run(t, a)
 }
 
-// clientAssault is an assault and how the calls that meet it may end.
-type clientAssault struct {
-	assault
+// clientAttack is an attack and the codes with which the attacked calls may end.
+type clientAttack struct {
+	attack
 	codes []codes.Code
 }
 
-func clientAssaults() []clientAssault {
+func clientAttacks() []clientAttack {
 	head := http2.HeadersFrameParam{StreamID: 1, EndHeaders: true, BlockFragment: block(":status", "200", "content-type", "application/grpc")}
 	answer := func(then func(fr *http2.Framer)) []byte {
 		return inMemory(func(fr *http2.Framer) {
@@ -85,87 +85,87 @@ func clientAssaults() []clientAssault {
 	}
 	lost := []codes.Code{codes.Unavailable}
 	protocol, flow := []http2.ErrCode{http2.ErrCodeProtocol}, []http2.ErrCode{http2.ErrCodeFlowControl}
-	return []clientAssault{
-		{assault{name: "pings", ends: calm, step: flood(nil, func(fr *http2.Framer) { _ = fr.WritePing(false, [8]byte{}) })}, lost},
-		{assault{name: "settings", ends: calm, step: flood(nil, func(fr *http2.Framer) { _ = fr.WriteSettings() })}, lost},
-		{assault{name: "settings that move windows", ends: calm, step: flood(nil, func(fr *http2.Framer) {
+	return []clientAttack{
+		{attack{name: "pings", ends: calm, step: flood(nil, func(fr *http2.Framer) { _ = fr.WritePing(false, [8]byte{}) })}, lost},
+		{attack{name: "settings", ends: calm, step: flood(nil, func(fr *http2.Framer) { _ = fr.WriteSettings() })}, lost},
+		{attack{name: "settings that move windows", ends: calm, step: flood(nil, func(fr *http2.Framer) {
 			_ = fr.WriteSettings(slices.Repeat([]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 70000}}, 2000)...)
 		})}, lost},
-		{assault{name: "empty data", ends: calm, step: flood(answer(func(*http2.Framer) {}), func(fr *http2.Framer) { _ = fr.WriteData(1, false, nil) })}, lost},
-		{assault{name: "continuations", ends: calm, step: flood(
+		{attack{name: "empty data", ends: calm, step: flood(answer(func(*http2.Framer) {}), func(fr *http2.Framer) { _ = fr.WriteData(1, false, nil) })}, lost},
+		{attack{name: "continuations", ends: calm, step: flood(
 			inMemory(func(fr *http2.Framer) {
 				_ = fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.BlockFragment})
 			}),
 			func(fr *http2.Framer) { _ = fr.WriteContinuation(1, false, nil) })}, lost},
-		{assault{name: "early hints", ends: calm, step: flood(nil, func(fr *http2.Framer) {
+		{attack{name: "early hints", ends: calm, step: flood(nil, func(fr *http2.Framer) {
 			_ = fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndHeaders: true, BlockFragment: block(":status", "103")})
 		})}, lost},
-		{assault{name: "resets", ends: calm, step: flood(nil, func(fr *http2.Framer) { _ = fr.WriteRSTStream(1, http2.ErrCodeCancel) })}, []codes.Code{codes.Canceled, codes.Unavailable}},
-		// The connection is left when it is announced to end, so the flood meets a closed one.
-		{assault{name: "GOAWAYs", ends: calm, step: flood(nil, func(fr *http2.Framer) { _ = fr.WriteGoAway(1<<31-1, http2.ErrCodeNo, nil) })}, lost},
-		{assault{name: "push", ends: protocol, step: once(inMemory(func(fr *http2.Framer) {
+		{attack{name: "resets", ends: calm, step: flood(nil, func(fr *http2.Framer) { _ = fr.WriteRSTStream(1, http2.ErrCodeCancel) })}, []codes.Code{codes.Canceled, codes.Unavailable}},
+		// The client closes the connection after the GOAWAY, so the flood hits a closed one.
+		{attack{name: "GOAWAYs", ends: calm, step: flood(nil, func(fr *http2.Framer) { _ = fr.WriteGoAway(1<<31-1, http2.ErrCodeNo, nil) })}, lost},
+		{attack{name: "push", ends: protocol, step: once(inMemory(func(fr *http2.Framer) {
 			_ = fr.WritePushPromise(http2.PushPromiseParam{StreamID: 1, PromiseID: 2, EndHeaders: true, BlockFragment: requestTo("EmptyCall")})
 		}))}, lost},
-		{assault{name: "HPACK bomb", reset: http2.ErrCodeCancel, step: once(headers(hpackBomb(":status", "200", "content-type", "application/grpc"), 0))}, []codes.Code{codes.Internal, codes.Unavailable}},
-		{assault{name: "oversized header", reset: http2.ErrCodeCancel, step: once(headers(block(":status", "200", "content-type", "application/grpc", "big", strings.Repeat("\x01", 70_000)), 0))}, []codes.Code{codes.Internal, codes.Unavailable}},
-		{assault{name: "oversized frame", ends: []http2.ErrCode{http2.ErrCodeFrameSize}, step: once(answer(func(fr *http2.Framer) { _ = fr.WriteData(1, false, make([]byte, 1<<20)) }))}, lost},
-		{assault{name: "claimed length", reset: http2.ErrCodeCancel, step: once(answer(func(fr *http2.Framer) {
+		{attack{name: "HPACK bomb", reset: http2.ErrCodeCancel, step: once(headers(hpackBomb(":status", "200", "content-type", "application/grpc"), 0))}, []codes.Code{codes.Internal, codes.Unavailable}},
+		{attack{name: "oversized header", reset: http2.ErrCodeCancel, step: once(headers(block(":status", "200", "content-type", "application/grpc", "big", strings.Repeat("\x01", 70_000)), 0))}, []codes.Code{codes.Internal, codes.Unavailable}},
+		{attack{name: "oversized frame", ends: []http2.ErrCode{http2.ErrCodeFrameSize}, step: once(answer(func(fr *http2.Framer) { _ = fr.WriteData(1, false, make([]byte, 1<<20)) }))}, lost},
+		{attack{name: "claimed length", reset: http2.ErrCodeCancel, step: once(answer(func(fr *http2.Framer) {
 			_ = fr.WriteData(1, false, []byte{0, 0xff, 0xff, 0xff, 0xff})
 		}))}, []codes.Code{codes.ResourceExhausted, codes.Unavailable}},
-		{assault{name: "connection window overflow", ends: flow, step: once(inMemory(func(fr *http2.Framer) {
+		{attack{name: "connection window overflow", ends: flow, step: once(inMemory(func(fr *http2.Framer) {
 			_ = fr.WriteWindowUpdate(0, 1<<31-1) // which fits, where the window has been used up
 			_ = fr.WriteWindowUpdate(0, 1<<31-1)
 		}))}, lost},
-		{assault{name: "stream window overflow", reset: http2.ErrCodeFlowControl, step: once(inMemory(func(fr *http2.Framer) { _ = fr.WriteWindowUpdate(1, 1<<31-1) }))}, []codes.Code{codes.Internal, codes.Unavailable}},
-		{assault{name: "data beyond the window", reset: http2.ErrCodeFlowControl, step: once(answer(func(fr *http2.Framer) {
+		{attack{name: "stream window overflow", reset: http2.ErrCodeFlowControl, step: once(inMemory(func(fr *http2.Framer) { _ = fr.WriteWindowUpdate(1, 1<<31-1) }))}, []codes.Code{codes.Internal, codes.Unavailable}},
+		{attack{name: "data beyond the window", reset: http2.ErrCodeFlowControl, step: once(answer(func(fr *http2.Framer) {
 			for range 1000 { // of a stream that nobody reads
 				_ = fr.WriteData(1, false, binary.BigEndian.AppendUint32([]byte{0}, 4096))
 				_ = fr.WriteData(1, false, make([]byte, 4096))
 			}
 		}))}, []codes.Code{codes.Internal, codes.Unavailable}},
-		{assault{name: "slow reader", deaf: true, step: once(nil)}, []codes.Code{codes.Unavailable}},
-		{assault{name: "slow writer", step: dribble(answer(func(fr *http2.Framer) { _ = fr.WriteData(1, false, []byte{0, 0, 1, 0, 0}) }))}, []codes.Code{codes.Unavailable}},
-		{assault{name: "half-closed", ends: calm, step: halfClose}, lost},
-		{assault{name: "another version", ends: []http2.ErrCode{http2.ErrCodeProtocol, http2.ErrCodeFrameSize}, step: func(a *attacker) error {
+		{attack{name: "slow reader", readsNothing: true, step: once(nil)}, []codes.Code{codes.Unavailable}},
+		{attack{name: "slow writer", step: writeSlowly(answer(func(fr *http2.Framer) { _ = fr.WriteData(1, false, []byte{0, 0, 1, 0, 0}) }))}, []codes.Code{codes.Unavailable}},
+		{attack{name: "half-closed", ends: calm, step: halfClose}, lost},
+		{attack{name: "another version", ends: []http2.ErrCode{http2.ErrCodeProtocol, http2.ErrCodeFrameSize}, step: func(a *attacker) error {
 			_, err := io.WriteString(a.nc, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 			return err
 		}}, lost},
 	}
 }
 
-// TestHostileServers: whatever a server does to its clients' connection, it is told
-// what is wrong, their calls end, and calls to others go on.
+// TestHostileServers checks for each attack that the client reports the right error,
+// that the attacked calls end, and that calls to other servers continue.
 func TestHostileServers(t *testing.T) {
 	auditBuffers(t)
 	_, target := startFast(t)
 	bystander := testgrpc.NewTestServiceClient(dialFast(t, target))
-	for _, a := range clientAssaults() {
+	for _, a := range clientAttacks() {
 		t.Run(a.name, func(t *testing.T) {
 			lis, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
 			}
 			c := dialFast(t, "passthrough:///"+lis.Addr().String())
-			besiege(t, bystander, func() {
-				calls := &victims{codes: a.codes, begun: make(chan struct{}), over: make(chan struct{})}
+			checkAttackCost(t, bystander, func() {
+				calls := &attackedCalls{codes: a.codes, opened: make(chan struct{}), done: make(chan struct{})}
 				calls.start(t, testgrpc.NewTestServiceClient(c))
-				(&rogue{lis, &a.assault}).serve(t)
-				close(calls.over)
+				(&hostileServer{lis, &a.attack}).serve(t)
+				close(calls.done)
 				calls.running.Wait()
 			})
 		})
 	}
 }
 
-// victims are the calls on an attacked connection.
-type victims struct {
-	codes   []codes.Code  // that they may end with
-	begun   chan struct{} // stream 1 is open
-	over    chan struct{} // the attack is
+// attackedCalls are the calls on an attacked connection.
+type attackedCalls struct {
+	codes   []codes.Code  // the calls may end with these
+	opened  chan struct{} // stream 1 is open
+	done    chan struct{} // the attack has ended
 	running sync.WaitGroup
 }
 
-func (v *victims) start(t *testing.T, c testgrpc.TestServiceClient) {
+func (v *attackedCalls) start(t *testing.T, c testgrpc.TestServiceClient) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	for i := range 10 {
@@ -183,28 +183,28 @@ func (v *victims) start(t *testing.T, c testgrpc.TestServiceClient) {
 	}
 }
 
-// stream is the call that is attacked. Its answer is not read until the attack is over.
-func (v *victims) stream(ctx context.Context, c testgrpc.TestServiceClient) error {
+// stream makes the attacked call. It reads no response until the attack has ended.
+func (v *attackedCalls) stream(ctx context.Context, c testgrpc.TestServiceClient) error {
 	s, err := c.FullDuplexCall(ctx)
-	close(v.begun)
+	close(v.opened)
 	if err != nil {
 		return err
 	}
-	<-v.over
+	<-v.done
 	for err == nil {
 		_, err = s.Recv()
 	}
 	return err
 }
 
-func (v *victims) unary(ctx context.Context, c testgrpc.TestServiceClient) error {
-	<-v.begun
+func (v *attackedCalls) unary(ctx context.Context, c testgrpc.TestServiceClient) error {
+	<-v.opened
 	_, err := c.UnaryCall(ctx, request(make([]byte, 1<<20)))
 	return err
 }
 
-// TestSilentServer: a server that accepts and says nothing is given up in time, and the
-// call fails with the reason.
+// TestSilentServer checks that a connection to a server that sends nothing is closed
+// after the connect timeout, and the call fails with the reason.
 func TestSilentServer(t *testing.T) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

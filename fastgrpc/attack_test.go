@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/metrics"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 )
 
-// attacker is the hostile end of a raw connection, and what it saw.
+// attacker is the hostile end of a raw connection. It records the peer's frames.
 type attacker struct {
 	*http2.Framer
 	nc net.Conn
@@ -26,25 +27,24 @@ type attacker struct {
 	goAway   *http2.ErrCode
 	resets   map[http2.ErrCode]int
 	statuses map[string]int
-	over     chan struct{} // the victim has closed, or the attacker gave up
-	patience error         // of the read that ended the listening
+	done     chan struct{} // the peer has closed the connection, or the deadline has passed
+	readErr  error         // of the read that ended the listening
 }
 
 func newAttacker(nc net.Conn) *attacker {
-	// Nobody's victim holds out for so long: a flood that still goes on then was
-	// never stopped.
+	// A flood that still goes on after this time was never stopped.
 	_ = nc.SetDeadline(time.Now().Add(3 * time.Minute))
 	a := &attacker{
 		Framer: http2.NewFramer(nc, nc), nc: nc,
-		resets: map[http2.ErrCode]int{}, statuses: map[string]int{}, over: make(chan struct{}),
+		resets: map[http2.ErrCode]int{}, statuses: map[string]int{}, done: make(chan struct{}),
 	}
 	a.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	return a
 }
 
-// listen notes what the victim answers.
+// listen records the peer's frames.
 func (a *attacker) listen() {
-	defer close(a.over)
+	defer close(a.done)
 	for {
 		frame, err := a.ReadFrame()
 		a.mu.Lock()
@@ -58,7 +58,7 @@ func (a *attacker) listen() {
 		}
 		var streamError http2.StreamError
 		if err != nil && !errors.As(err, &streamError) {
-			a.patience = err
+			a.readErr = err
 			a.mu.Unlock()
 			return
 		}
@@ -66,28 +66,28 @@ func (a *attacker) listen() {
 	}
 }
 
-// assault is one way to misuse a connection.
-type assault struct {
+// attack is one way to misuse a connection.
+type attack struct {
 	name string
-	// step is called until it fails or returns errRetreat.
+	// step is called until it returns an error: errAttackDone, or that of a write.
 	step func(a *attacker) error
-	// deaf: the attacker reads nothing.
-	deaf bool
-	// ends: the victim is to close the connection, with one of these codes where it
-	// has a chance to say so.
+	// readsNothing means that the attacker does not read.
+	readsNothing bool
+	// ends are the expected GOAWAY codes; if there are any, the peer must close the
+	// connection.
 	ends []http2.ErrCode
-	// reset and status, where set, are how a stream is to be answered.
+	// reset and status, if set, are the expected answer to a stream.
 	reset  http2.ErrCode
 	status string
 }
 
-// errRetreat ends an assault that its victim may live with.
-var errRetreat = errors.New("retreat")
+// errAttackDone ends an attack that the peer has not stopped.
+var errAttackDone = errors.New("attack done")
 
-// run plays the attacker's part to its end and checks how the victim took it.
-func (s *assault) run(t *testing.T, a *attacker) {
+// run makes the attack and checks the peer's reaction.
+func (s *attack) run(t *testing.T, a *attacker) {
 	defer func() { _ = a.nc.Close() }()
-	if !s.deaf {
+	if !s.readsNothing {
 		go a.listen()
 	}
 	var err error
@@ -97,22 +97,22 @@ func (s *assault) run(t *testing.T, a *attacker) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the flood was never stopped")
 	}
-	if errors.Is(err, errRetreat) {
-		s.linger(a)
+	if errors.Is(err, errAttackDone) {
+		s.waitForReaction(a)
 		_ = a.nc.Close()
 	}
-	if s.deaf {
+	if s.readsNothing {
 		return
 	}
-	<-a.over
+	<-a.done
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	closed := a.goAway != nil || a.patience != nil && !errors.Is(a.patience, net.ErrClosed) && !errors.Is(a.patience, os.ErrDeadlineExceeded)
+	closed := a.goAway != nil || a.readErr != nil && !errors.Is(a.readErr, net.ErrClosed) && !errors.Is(a.readErr, os.ErrDeadlineExceeded)
 	if len(s.ends) > 0 != closed {
-		t.Errorf("the victim closed the connection: %v (GOAWAY %v, %v)", closed, a.goAway, a.patience)
+		t.Errorf("the peer closed the connection: %v (GOAWAY %v, %v)", closed, a.goAway, a.readErr)
 	}
-	// A TCP reset may overtake the GOAWAY, which then counts as a close.
-	if a.goAway != nil && !contains(s.ends, *a.goAway) {
+	// A TCP reset may discard the GOAWAY; then any close is accepted.
+	if a.goAway != nil && !slices.Contains(s.ends, *a.goAway) {
 		t.Errorf("the connection ended with %v", *a.goAway)
 	}
 	if s.reset != 0 && a.resets[s.reset] == 0 {
@@ -123,16 +123,16 @@ func (s *assault) run(t *testing.T, a *attacker) {
 	}
 }
 
-// linger gives the victim time to do what it is to do, and where that is nothing, to do
-// something wrong.
-func (s *assault) linger(a *attacker) {
+// waitForReaction waits for the expected answer, or a while if none is expected, so that
+// a wrong one is seen.
+func (s *attack) waitForReaction(a *attacker) {
 	if s.reset == 0 && s.status == "" && len(s.ends) == 0 {
 		time.Sleep(300 * time.Millisecond)
 		return
 	}
 	for done := false; !done; {
 		select {
-		case <-a.over:
+		case <-a.done:
 			return
 		case <-time.After(5 * time.Millisecond):
 		}
@@ -142,32 +142,23 @@ func (s *assault) linger(a *attacker) {
 	}
 }
 
-func contains(codes []http2.ErrCode, code http2.ErrCode) bool {
-	for _, c := range codes {
-		if c == code {
-			return true
-		}
-	}
-	return false
-}
-
-// Bounds of what an assault may cost the process, the attacker's own part and the
-// bystander's included. Without the bounds of package h2 a flood costs as much as the
-// attacker has time for.
+// Bounds of an attack's cost to the process, including the attacker and the bystander.
+// Without the bounds of package h2, a flood costs whatever the attacker has time for.
 const (
-	siegeMemory = 48 << 20
-	siegeCPU    = 5 * time.Second
+	maxAttackMemory = 48 << 20
+	maxAttackCPU    = 5 * time.Second
 )
 
-// besiege runs an attack while somebody else is served, and bounds its cost.
-func besiege(t *testing.T, bystander testgrpc.TestServiceClient, attack func()) {
+// checkAttackCost makes an attack while a bystander is served, and checks its CPU time
+// and memory.
+func checkAttackCost(t *testing.T, bystander testgrpc.TestServiceClient, run func()) {
 	t.Helper()
 	runtime.GC()
 	heap, cpu := heapInUse(), cpuTime()
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		attack()
+		run()
 	}()
 	peak := heap
 	for calls, done := 0, false; !done; calls++ {
@@ -181,15 +172,15 @@ func besiege(t *testing.T, bystander testgrpc.TestServiceClient, attack func()) 
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	if peak > heap+siegeMemory {
+	if peak > heap+maxAttackMemory {
 		t.Errorf("the heap grew by %d MiB", (peak-heap)>>20)
 	}
-	if cost := cpuTime() - cpu; cost > siegeCPU {
+	if cost := cpuTime() - cpu; cost > maxAttackCPU {
 		t.Errorf("the attack cost %v of CPU", cost)
 	}
 }
 
-// heapInUse is in bytes.
+// heapInUse returns the bytes of heap objects.
 func heapInUse() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
@@ -206,7 +197,7 @@ func block(fields ...string) []byte {
 	return out.Bytes()
 }
 
-// hpackBomb is a block that refers a thousand times to one long field.
+// hpackBomb returns a block that refers 10,000 times to one long field.
 func hpackBomb(fields ...string) []byte {
 	var out bytes.Buffer
 	enc := hpack.NewEncoder(&out)
@@ -219,28 +210,28 @@ func hpackBomb(fields ...string) []byte {
 	return out.Bytes()
 }
 
-// inMemory lets f write frames and returns them.
+// inMemory returns the frames that f writes.
 func inMemory(f func(fr *http2.Framer)) []byte {
 	var many bytes.Buffer
 	f(http2.NewFramer(&many, nil))
 	return many.Bytes()
 }
 
-// once returns a step that sends p, and then retreats.
+// once returns a step that sends p and is done.
 func once(p []byte) func(*attacker) error {
 	return func(a *attacker) error {
 		if _, err := a.nc.Write(p); err != nil {
 			return err
 		}
-		return errRetreat
+		return errAttackDone
 	}
 }
 
-// dribble returns a step that sends p a byte at a time, and then retreats.
-func dribble(p []byte) func(*attacker) error {
+// writeSlowly returns a step that sends p a byte at a time and is done.
+func writeSlowly(p []byte) func(*attacker) error {
 	return func(a *attacker) error {
 		if len(p) == 0 {
-			return errRetreat
+			return errAttackDone
 		}
 		_, err := a.nc.Write(p[:1])
 		p = p[1:]
@@ -253,6 +244,6 @@ func halfClose(a *attacker) error {
 	if err := a.nc.(*net.TCPConn).CloseWrite(); err != nil {
 		return err
 	}
-	<-a.over
+	<-a.done
 	return io.EOF
 }

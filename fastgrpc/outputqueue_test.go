@@ -11,7 +11,7 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 )
 
-// pacedConn takes so many bytes a second and remembers the longest write.
+// pacedConn accepts a number of bytes per second and records the longest write.
 type pacedConn struct {
 	net.Conn
 	perSecond float64
@@ -24,10 +24,11 @@ func (c *pacedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestQueueFollowsThePace: what waits for a slow connection is short, so that a
-// short message is not late; what waits for a fast one makes few long writes. In
-// virtual time a write ends only when the sender has filled the queue.
-func TestQueueFollowsThePace(t *testing.T) {
+// TestOutputQueueFollowsWriteRate checks that the output queue of a slow connection is
+// short, so that short messages are not late, and that of a fast one long, so that
+// writes are few. In virtual time, a write ends only after the sender has filled the
+// queue.
+func TestOutputQueueFollowsWriteRate(t *testing.T) {
 	const message = 32 << 10
 	for name, c := range map[string]struct {
 		perSecond float64
@@ -49,7 +50,7 @@ func TestQueueFollowsThePace(t *testing.T) {
 	}
 }
 
-// sendMessages sends over conn until its pace is known, and then as much again.
+// sendMessages sends over conn until its write rate is known, and then as much again.
 func sendMessages(t *testing.T, conn *pacedConn, messageBytes int) {
 	t.Helper()
 	s := NewServer()
