@@ -9,21 +9,21 @@ import (
 	"net/url"
 )
 
-// Client makes requests, from any number of goroutines.
+// Client makes requests. Goroutines may use it concurrently.
 type Client struct {
 	http    *http.Client
 	carrier carrier
 }
 
-// NewClient makes a client. Connections that are kept are open before it
-// returns, and what is to be resumed has been obtained; where every request has
-// a connection of its own, one has been tried. ctx bounds that.
+// NewClient makes a client. Before it returns it opens the connections that are
+// kept, or opens one as a test and stores the session that later ones resume.
+// ctx limits that time.
 func NewClient(ctx context.Context, plan ClientPlan) (*Client, error) {
 	carrier, err := newCarrier(ctx, plan)
 	if err != nil {
-		err = fmt.Errorf("open connections to %s: %w", plan.Address, plan.explain(ctx, err))
+		err = fmt.Errorf("open connections to %s: %w", plan.Address, plan.explainDialError(ctx, err))
 		if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
-			// Its end closed a connection, and net/http heard of that first.
+			// The end of ctx closed a connection, and net/http reported only that.
 			err = fmt.Errorf("%w: %w", err, ended)
 		}
 		return nil, err
@@ -31,9 +31,9 @@ func NewClient(ctx context.Context, plan ClientPlan) (*Client, error) {
 	return &Client{carrier: carrier, http: newHTTPClient(carrier)}, nil
 }
 
-func newHTTPClient(through http.RoundTripper) *http.Client {
+func newHTTPClient(transport http.RoundTripper) *http.Client {
 	return &http.Client{
-		Transport:     through,
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -43,28 +43,28 @@ func newCarrier(ctx context.Context, plan ClientPlan) (carrier, error) {
 	case plan.Version == HTTP3:
 		return newH3Client(ctx, plan)
 	case plan.Lifecycle == Early:
-		return nil, fmt.Errorf("early data is QUIC's: %w", errors.ErrUnsupported)
+		return nil, fmt.Errorf("early data needs HTTP/3 (QUIC), and the plan asks for %v: %w", plan.Version, errors.ErrUnsupported)
 	case plan.Lifecycle != Kept:
-		return newSingles(ctx, plan)
+		return newSingleUse(ctx, plan)
 	case plan.Version == HTTP2:
-		return newLanes(ctx, plan)
+		return newH2Pool(ctx, plan)
 	default:
-		return newPool(ctx, plan)
+		return newH1Pool(ctx, plan)
 	}
 }
 
-// Do is that of an http.Client. Where every request has a connection of its
-// own, that is closed with the response's body, or when the request's context
-// ends.
+// Do sends a request as http.Client.Do does. If the request has its own
+// connection, that is closed with the response's body, or when the request's
+// context ends.
 func (c *Client) Do(request *http.Request) (*http.Response, error) { return c.http.Do(request) }
 
-// Close ends the requests that are running, and every connection.
+// Close ends the running requests and closes every connection.
 func (c *Client) Close() error { return c.carrier.Close() }
 
-// errClosed is what a carrier says after Close.
+// errClosed is the error of requests after Close.
 var errClosed = errors.New("the HTTP client is closed")
 
-// Scheme is that of the URLs that the plan's client is asked for.
+// Scheme returns the URL scheme of the plan's requests.
 func (p ClientPlan) Scheme() string {
 	if p.TLS != nil {
 		return "https"
@@ -72,39 +72,39 @@ func (p ClientPlan) Scheme() string {
 	return "http"
 }
 
-// ping makes the request that HTTP provides for asking nothing, OPTIONS *
-// (RFC 9110, section 9.3.7). Any answer will do. The answer's body is open.
-func (p ClientPlan) ping(ctx context.Context, through http.RoundTripper) (*http.Response, error) {
+// ping sends OPTIONS *, HTTP's request without an effect (RFC 9110, section
+// 9.3.7), and accepts any answer. The caller closes the response's body.
+func (p ClientPlan) ping(ctx context.Context, transport http.RoundTripper) (*http.Response, error) {
 	request := &http.Request{
 		Method: http.MethodOptions,
 		URL:    &url.URL{Scheme: p.Scheme(), Host: p.Address, Path: "*"},
 		Header: http.Header{},
 	}
-	response, err := through.RoundTrip(request.WithContext(ctx))
+	response, err := transport.RoundTrip(request.WithContext(ctx))
 	if err == nil {
 		p.Dialer.Spoke(fmt.Sprintf("h%d", response.ProtoMajor))
 	}
 	return response, err
 }
 
-// pingOnce is ping with nothing left open. What it reads is bounded.
-func (p ClientPlan) pingOnce(ctx context.Context, through http.RoundTripper) error {
-	const most = 64 << 10
-	response, err := p.ping(ctx, through)
+// pingOnce sends a ping, and reads at most 64 KiB of the answer's body.
+func (p ClientPlan) pingOnce(ctx context.Context, transport http.RoundTripper) error {
+	const maxBytes = 64 << 10
+	response, err := p.ping(ctx, transport)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	_, err = io.CopyN(io.Discard, response.Body, most)
+	_, err = io.CopyN(io.Discard, response.Body, maxBytes)
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
 	return err
 }
 
-// giveUp keeps a round tripper's promise to close the body of a request that
-// it does not send.
-func giveUp(request *http.Request, err error) (*http.Response, error) {
+// failRequest closes the body of a request that is not sent, as http.RoundTripper
+// demands, and returns err.
+func failRequest(request *http.Request, err error) (*http.Response, error) {
 	if request.Body != nil {
 		_ = request.Body.Close()
 	}

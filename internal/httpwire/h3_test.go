@@ -26,7 +26,7 @@ import (
 type h3Tally struct {
 	Dialer // nil: HTTP/3 opens no TCP connection
 
-	opened, open, failed, handshakeFailed, shaken, resumed, early, refused, firstByte atomic.Int64
+	opened, open, failed, handshakeFailed, handshakes, resumed, early, refused, firstByte atomic.Int64
 }
 
 func (t *h3Tally) Opened() func() {
@@ -39,7 +39,7 @@ func (t *h3Tally) HandshakeFailed()             { t.handshakeFailed.Add(1) }
 func (t *h3Tally) FirstByte(took time.Duration) { t.firstByte.Add(1) }
 func (t *h3Tally) Spoke(string)                 {}
 func (t *h3Tally) Handshake(h Handshake) {
-	t.shaken.Add(1)
+	t.handshakes.Add(1)
 	for counter, happened := range map[*atomic.Int64]bool{&t.resumed: h.State.DidResume, &t.early: h.Early, &t.refused: h.EarlyRefused} {
 		if happened {
 			counter.Add(1)
@@ -153,8 +153,8 @@ func TestH3Kept(t *testing.T) {
 		all.Go(func() { h3Echo(t, client, address, "hello") })
 	}
 	all.Wait()
-	if counts.opened.Load() != 3 || counts.shaken.Load() != 3 || counts.resumed.Load() != 0 {
-		t.Errorf("opened %d, shaken %d, resumed %d", counts.opened.Load(), counts.shaken.Load(), counts.resumed.Load())
+	if counts.opened.Load() != 3 || counts.handshakes.Load() != 3 || counts.resumed.Load() != 0 {
+		t.Errorf("opened %d, handshakes %d, resumed %d", counts.opened.Load(), counts.handshakes.Load(), counts.resumed.Load())
 	}
 	traffic, known := client.Traffic()
 	t.Logf("%+v", traffic)
@@ -182,7 +182,7 @@ func TestH3OnePerRequest(t *testing.T) {
 	}
 }
 
-func TestH3RefusedAtOnce(t *testing.T) {
+func TestH3ReportsRefusedPortAtOnce(t *testing.T) {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -255,9 +255,9 @@ func FuzzH3Response(f *testing.F) {
 	})
 }
 
-// TestH3Admission has many clients begin at once where few may shake hands: all
-// get in, in the end. 32 is where quic-go would refuse them without the gate.
-func TestH3Admission(t *testing.T) {
+// TestH3AdmitsAllClientsInTheEnd has many clients begin at once where few may shake hands: all
+// get in, in the end. 32 is where quic-go refuses them without admission.
+func TestH3AdmitsAllClientsInTheEnd(t *testing.T) {
 	for _, handshakes := range []int{0, 1, 4} {
 		t.Run(strconv.Itoa(handshakes), func(t *testing.T) {
 			address, _ := h3EchoServer(t, h3Identity(t), handshakes)

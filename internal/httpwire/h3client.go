@@ -15,7 +15,7 @@ import (
 	"github.com/quic-go/quic-go/http3"
 )
 
-// h3Client carries requests over QUIC connections that live as the plan says.
+// h3Client sends requests over QUIC connections as the plan's lifecycle demands.
 type h3Client struct {
 	plan     ClientPlan
 	observer QUICObserver
@@ -31,22 +31,21 @@ type h3Client struct {
 
 	life    context.Context // ends with Close
 	endLife context.CancelFunc
-	workers sync.WaitGroup // attempts, and the accounts of open connections
+	workers sync.WaitGroup // dial attempts and open connections
 
 	mu       sync.Mutex
-	attempts map[*context.CancelCauseFunc]struct{} // connections on their way
+	attempts map[*context.CancelCauseFunc]struct{} // connections being opened
 	open     map[*h3Conn]struct{}
-	past     quicSums // of closed connections
+	closed   quicSums // of closed connections
 }
 
-// newH3Client opens HTTP/3's connections.
+// newH3Client opens the plan's connections over HTTP/3.
 func newH3Client(ctx context.Context, plan ClientPlan) (carrier, error) {
 	remote, err := resolveUDP(ctx, plan.Address)
 	if err != nil {
 		return nil, fmt.Errorf("httpwire: HTTP/3 to %s: %w", plan.Address, err)
 	}
-	// A socket that is connected sends to no one else, which is all that a
-	// client of one server wants, and hears of it when nobody listens there.
+	// A connected UDP socket gets an error if no process listens on the port.
 	conn, err := net.DialUDP("udp", nil, remote)
 	if err != nil {
 		return nil, fmt.Errorf("httpwire: HTTP/3 to %s: %w", plan.Address, err)
@@ -61,8 +60,8 @@ func newH3Client(ctx context.Context, plan ClientPlan) (carrier, error) {
 		attempts: map[*context.CancelCauseFunc]struct{}{},
 		open:     map[*h3Conn]struct{}{},
 	}
-	watch(c.config, plan.Dialer)
-	c.observer = unobserved{}
+	countFrames(c.config, plan.Dialer)
+	c.observer = noObserver{}
 	if observer, is := plan.Dialer.(QUICObserver); is {
 		c.observer = observer
 	}
@@ -97,7 +96,8 @@ func resolveUDP(ctx context.Context, address string) (*net.UDPAddr, error) {
 	return &net.UDPAddr{IP: addresses[0].Unmap().AsSlice(), Port: number, Zone: addresses[0].Zone()}, nil
 }
 
-// prepare opens what is kept, and obtains what is to be resumed.
+// prepare opens the connections that are kept, or obtains the session that later
+// ones resume.
 func (c *h3Client) prepare(ctx context.Context) error {
 	switch c.plan.Lifecycle {
 	case Kept:
@@ -110,7 +110,7 @@ func (c *h3Client) prepare(ctx context.Context) error {
 		return nil
 	case Fresh:
 		c.tls.ClientSessionCache = nil
-		conn, err := c.dial(ctx) // an absent server is no client's
+		conn, err := c.dial(ctx) // fails if there is no server
 		if err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func (c *h3Client) roundTrip(request *http.Request) (*http.Response, error) {
 	case Early:
 		return c.roundTripEarly(request)
 	default:
-		return c.roundTripAlone(request)
+		return c.roundTripSingle(request)
 	}
 	slot := &c.slots[c.turn.Add(1)%uint64(len(c.slots))]
 	conn, err := slot.conn(request.Context(), c)
@@ -146,9 +146,9 @@ func (c *h3Client) roundTrip(request *http.Request) (*http.Response, error) {
 	return conn.http.RoundTrip(request)
 }
 
-// roundTripAlone gives the request a connection, which is closed with the
+// roundTripSingle opens a connection for the request, and closes it with the
 // response's body.
-func (c *h3Client) roundTripAlone(request *http.Request) (*http.Response, error) {
+func (c *h3Client) roundTripSingle(request *http.Request) (*http.Response, error) {
 	begin := time.Now()
 	conn, err := c.dial(request.Context())
 	if err != nil {
@@ -160,12 +160,12 @@ func (c *h3Client) roundTripAlone(request *http.Request) (*http.Response, error)
 		return nil, err
 	}
 	c.plan.Dialer.FirstByte(time.Since(begin))
-	response.Body = conn.closeWith(request.Context(), response.Body)
+	response.Body = conn.closeAfter(request.Context(), response.Body)
 	return response, nil
 }
 
-// Close implements carrier. It takes up to a farewell where connections are on
-// their way.
+// Close implements carrier. It takes up to closeGrace if connections are being
+// opened.
 func (c *h3Client) Close() error {
 	c.mu.Lock()
 	c.endLife()
@@ -188,11 +188,11 @@ func (c *h3Client) Close() error {
 	return err
 }
 
-// Traffic sums up the connections.
+// Traffic adds up what all connections counted.
 func (c *h3Client) Traffic() QUICTraffic {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	sums := c.past
+	sums := c.closed
 	sums.IPv6 = c.remote.IP.To4() == nil
 	for conn := range c.open {
 		sums.add(conn.quic)
@@ -200,10 +200,10 @@ func (c *h3Client) Traffic() QUICTraffic {
 	return sums.total([]*udpSocket{c.socket})
 }
 
-// unobserved stands in for a Dialer that need not know of QUIC's connections.
-type unobserved struct{}
+// noObserver is used with a Dialer that is not a QUICObserver.
+type noObserver struct{}
 
-func (unobserved) Opened() (closed func()) { return func() {} }
-func (unobserved) Failed()                 {}
-func (unobserved) HandshakeFailed()        {}
-func (unobserved) Handshake(Handshake)     {}
+func (noObserver) Opened() (closed func()) { return func() {} }
+func (noObserver) Failed()                 {}
+func (noObserver) HandshakeFailed()        {}
+func (noObserver) Handshake(Handshake)     {}

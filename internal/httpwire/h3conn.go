@@ -10,23 +10,23 @@ import (
 	"github.com/quic-go/quic-go/http3"
 )
 
-// h3Conn is a connection of a client.
+// h3Conn is a client's connection.
 type h3Conn struct {
 	quic *quic.Conn
-	http *http3.ClientConn // nil where the one exchange is spoken here
-	gone chan struct{}     // closed when it has ended and is accounted for
-	// shaken is closed when its handshake is done and counted; of connections
-	// with early data.
-	shaken chan struct{}
+	http *http3.ClientConn // nil with early data: h3exchange.go speaks HTTP/3
+	gone chan struct{}     // closed when the connection has ended and is counted
+	// handshake is closed when the handshake is done and counted. Only for
+	// connections with early data.
+	handshake chan struct{}
 }
 
-// adopt makes the client responsible for a connection, and counts it.
-func (c *h3Client) adopt(conn *quic.Conn) *h3Conn {
+// track adds a connection to those that Close closes, and counts it.
+func (c *h3Client) track(conn *quic.Conn) *h3Conn {
 	opened := &h3Conn{quic: conn, gone: make(chan struct{})}
 	closed := c.observer.Opened()
 	c.mu.Lock()
 	c.open[opened] = struct{}{}
-	c.workers.Add(1) // an attempt holds it above zero
+	c.workers.Add(1) // safe beside Wait: the attempt holds the count above zero
 	c.mu.Unlock()
 	context.AfterFunc(conn.Context(), func() {
 		defer c.workers.Done()
@@ -35,47 +35,48 @@ func (c *h3Client) adopt(conn *quic.Conn) *h3Conn {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.open, opened)
-		c.past.add(conn)
+		c.closed.add(conn)
 	})
-	if c.life.Err() != nil { // Close may have looked before
+	if c.life.Err() != nil { // Close may have read c.open already
 		opened.close()
 	}
 	return opened
 }
 
-// alive tells whether the connection takes requests.
-func (c *h3Conn) alive() bool { return c.quic.Context().Err() == nil }
+// isOpen reports whether the connection accepts requests.
+func (c *h3Conn) isOpen() bool { return c.quic.Context().Err() == nil }
 
-// hasShaken tells whether the handshake was done, of a connection with early data.
-func (c *h3Conn) hasShaken() bool {
+// handshakeDone reports whether a connection with early data has completed its
+// handshake.
+func (c *h3Conn) handshakeDone() bool {
 	select {
-	case <-c.shaken:
+	case <-c.handshake:
 		return true
 	default:
 		return false
 	}
 }
 
-// close says goodbye and waits for the connection's end. It may be called again.
+// close closes the connection and waits for its end. It may be called again.
 func (c *h3Conn) close() {
-	sayGoodbye(c.quic)
+	closeQUIC(c.quic)
 	<-c.gone
 }
 
-// closeWith is a response's body with which the connection ends, and with which
-// it ends at the latest when ctx does: a caller may leave a stream that way.
-func (c *h3Conn) closeWith(ctx context.Context, body io.ReadCloser) io.ReadCloser {
+// closeAfter wraps a response's body: the connection ends with the body, or when
+// ctx ends, since a caller may cancel its context instead of closing the body.
+func (c *h3Conn) closeAfter(ctx context.Context, body io.ReadCloser) io.ReadCloser {
 	return &h3LastBody{ReadCloser: body, conn: c, stop: context.AfterFunc(ctx, c.close)}
 }
 
-// h3LastBody is the body of the only response of a connection.
+// h3LastBody closes the connection with the body of its only response.
 type h3LastBody struct {
 	io.ReadCloser
 	conn *h3Conn
 	stop func() bool
 }
 
-// Read ends the connection with the body.
+// Read closes the connection at the end of the body.
 func (b *h3LastBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
@@ -84,7 +85,7 @@ func (b *h3LastBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the connection, whatever of the body is left.
+// Close closes the connection, even if part of the body is unread.
 func (b *h3LastBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.end()
@@ -96,49 +97,50 @@ func (b *h3LastBody) end() {
 	b.conn.close()
 }
 
-// h3Slot is the place of one kept connection: when it has ended, the next
-// request opens another.
+// h3Slot holds one kept connection. When that has ended, the next request opens
+// another.
 type h3Slot struct {
 	mu      sync.Mutex
 	current *h3Conn
-	coming  *h3Arrival
+	opening *h3Opening
 }
 
-// h3Arrival is a connection that is being opened, for all who wait for it.
-type h3Arrival struct {
+// h3Opening is a connection that is being opened, and that requests wait for.
+type h3Opening struct {
 	done chan struct{}
 	conn *h3Conn
 	err  error
 }
 
-// conn returns the slot's connection, opening one where there is none.
+// conn returns the slot's connection, and opens one if there is none.
 func (s *h3Slot) conn(ctx context.Context, c *h3Client) (*h3Conn, error) {
 	s.mu.Lock()
-	if s.current != nil && s.current.alive() {
+	if s.current != nil && s.current.isOpen() {
 		defer s.mu.Unlock()
 		return s.current, nil
 	}
-	arrival := s.coming
-	if arrival == nil {
-		arrival = &h3Arrival{done: make(chan struct{})}
-		s.coming = arrival
-		// The goroutine ends with the attempt, which the client's Close ends
-		// and waits for. It is not the request's, since others wait as well.
-		go s.open(c, arrival)
+	opening := s.opening
+	if opening == nil {
+		opening = &h3Opening{done: make(chan struct{})}
+		s.opening = opening
+		// The goroutine ends with the attempt, which the client's Close cancels
+		// and waits for. It does not end with this request, since other requests
+		// may wait for it.
+		go s.open(c, opening)
 	}
 	s.mu.Unlock()
 	select {
-	case <-arrival.done:
-		return arrival.conn, arrival.err
+	case <-opening.done:
+		return opening.conn, opening.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for a QUIC connection: %w", inHandshake(ctx.Err()))
+		return nil, fmt.Errorf("wait for a QUIC connection: %w", handshakeError(ctx.Err()))
 	}
 }
 
-func (s *h3Slot) open(c *h3Client, arrival *h3Arrival) {
-	arrival.conn, arrival.err = c.dial(c.life)
+func (s *h3Slot) open(c *h3Client, opening *h3Opening) {
+	opening.conn, opening.err = c.dial(c.life)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.current, s.coming = arrival.conn, nil
-	close(arrival.done)
+	s.current, s.opening = opening.conn, nil
+	close(opening.done)
 }

@@ -13,100 +13,99 @@ import (
 	"github.com/quic-go/quic-go/http3"
 )
 
-// An attempt is a connection on its way. It ends twice: for the one who waits
-// for it, with their context, and for the server, who must be told.
+// An attempt is a connection that is being opened. Its caller stops waiting when
+// the context ends; the attempt then goes on, to close the connection properly.
 
-// farewell is how long an attempt goes on that nobody waits for any more. When
-// its context ends, quic-go's Dial leaves without a word, and gives nobody the
-// connection to close; what the server has of it would stay there until the
-// server's patience ends. So the handshake is brought to its end, and the
-// connection closed, where the server answers soon.
-var farewell = time.Second // tests, which no pause of the machine may break, take longer
+// closeGrace is how long a cancelled attempt goes on. When its context ends,
+// quic-go's Dial returns without a connection and sends nothing, so the server
+// would hold its half until its handshake timeout. Instead the handshake is
+// completed, if the server answers in time, and the connection closed.
+var closeGrace = time.Second // tests set more, so that a busy machine does not break them
 
-var errRefused = fmt.Errorf("the host answers that nobody listens there: %w", syscall.ECONNREFUSED)
+var errRefused = fmt.Errorf("no process listens on the server's UDP port: %w", syscall.ECONNREFUSED)
 
 // quicDial is quic.Transport's Dial or DialEarly.
 type quicDial = func(context.Context, net.Addr, *tls.Config, *quic.Config) (*quic.Conn, error)
 
-// dial opens a connection and shakes hands on it.
+// dial opens a connection and completes its handshake.
 func (c *h3Client) dial(ctx context.Context) (*h3Conn, error) {
-	ctx, done, err := c.attempt(ctx)
+	ctx, done, err := c.startAttempt(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	begin := time.Now()
-	conn, err := c.begin(ctx, c.quic.Dial)
+	conn, err := c.startDial(ctx, c.quic.Dial)
 	if err != nil {
 		return nil, err
 	}
 	took := time.Since(begin)
-	opened := c.adopt(conn)
+	opened := c.track(conn)
 	opened.http = c.http.NewClientConn(conn)
 	c.observer.Handshake(Handshake{Took: took, State: conn.ConnectionState().TLS})
 	c.plan.Dialer.Spoke("h3")
 	return opened, nil
 }
 
-// begin dials, and returns at the latest when the attempt's context ends.
-func (c *h3Client) begin(ctx context.Context, dial quicDial) (*quic.Conn, error) {
+// startDial dials, and returns at the latest when the attempt's context ends.
+func (c *h3Client) startDial(ctx context.Context, dial quicDial) (*quic.Conn, error) {
 	type outcome struct {
 		conn *quic.Conn
 		err  error
 	}
-	come := make(chan outcome)
-	lasting, end := c.outlast(ctx)
-	c.workers.Go(func() { // the attempt holds them above zero
+	results := make(chan outcome)
+	dialCtx, end := c.extend(ctx)
+	c.workers.Go(func() { // safe beside Wait: the attempt holds the count above zero
 		defer end()
-		conn, err := dial(lasting, c.remote, c.tls, c.config)
+		conn, err := dial(dialCtx, c.remote, c.tls, c.config)
 		select {
-		case come <- outcome{conn, err}:
+		case results <- outcome{conn, err}:
 		case <-ctx.Done():
 			if err == nil {
-				sayGoodbye(conn)
+				closeQUIC(conn)
 			}
 		}
 	})
-	var came outcome
+	var result outcome
 	select {
-	case came = <-come:
+	case result = <-results:
 	case <-ctx.Done():
-		came.err = context.Cause(ctx)
+		result.err = context.Cause(ctx)
 	}
-	if came.err != nil {
-		c.account(came.err)
-		return nil, fmt.Errorf("open a QUIC connection: %w", inHandshake(came.err))
+	if result.err != nil {
+		c.countFailure(result.err)
+		return nil, fmt.Errorf("open a QUIC connection: %w", handshakeError(result.err))
 	}
-	return came.conn, nil
+	return result.conn, nil
 }
 
-// outlast is a context that ends a farewell after another. Where nobody listens,
-// or nobody was ever heard, there is none to take leave of.
-func (c *h3Client) outlast(ctx context.Context) (lasting context.Context, end func()) {
-	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+// extend returns a context that ends closeGrace after ctx. It ends with ctx if the
+// port was refused or the server has never answered: there is nothing to close.
+func (c *h3Client) extend(ctx context.Context) (extended context.Context, end func()) {
+	extended, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		why := context.Cause(ctx)
-		if errors.Is(why, errRefused) || c.socket.datagramsReceived.Load() == 0 {
-			cancel(why)
+		cause := context.Cause(ctx)
+		if errors.Is(cause, errRefused) || c.socket.datagramsReceived.Load() == 0 {
+			cancel(cause)
 			return
 		}
-		time.AfterFunc(farewell, func() { cancel(why) })
+		time.AfterFunc(closeGrace, func() { cancel(cause) })
 	})
-	return lasting, func() {
+	return extended, func() {
 		stop()
 		cancel(nil)
 	}
 }
 
-// sayGoodbye closes a connection: its peer is told, as far as anybody can be told
-// by UDP, before this returns.
-func sayGoodbye(conn *quic.Conn) {
+// closeQUIC closes a connection. It sends CONNECTION_CLOSE before it returns; UDP
+// may lose it.
+func closeQUIC(conn *quic.Conn) {
 	_ = conn.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "")
 }
 
-// account counts a connection that did not come about: one that was answered
-// got as far as its handshake.
-func (c *h3Client) account(err error) {
+// countFailure counts a connection that could not be opened: as a failed handshake
+// if the server answered.
+func (c *h3Client) countFailure(err error) {
 	var transport *quic.TransportError
 	var version *quic.VersionNegotiationError
 	if errors.As(err, &transport) || errors.As(err, &version) {
@@ -116,8 +115,9 @@ func (c *h3Client) account(err error) {
 	c.observer.Failed()
 }
 
-// attempt is the context of a connection on its way.
-func (c *h3Client) attempt(ctx context.Context) (context.Context, func(), error) {
+// startAttempt returns the context of an attempt to open a connection, and the
+// function that ends the attempt.
+func (c *h3Client) startAttempt(ctx context.Context) (context.Context, func(), error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,8 +136,8 @@ func (c *h3Client) attempt(ctx context.Context) (context.Context, func(), error)
 	}, nil
 }
 
-// refuse ends the attempts: TCP would have told them as much. A connection that
-// stands is not ended by what anybody can forge (RFC 9000, section 14.2.1).
+// refuse cancels the attempts, as TCP does on a refused port. Open connections go
+// on, since ICMP messages can be forged (RFC 9000, section 14.2.1).
 func (c *h3Client) refuse() { c.endAttempts(errRefused) }
 
 func (c *h3Client) endAttempts(why error) {
@@ -148,21 +148,21 @@ func (c *h3Client) endAttempts(why error) {
 	}
 }
 
-// handshakeTimeout is a connection that was not there when somebody's patience
-// ended: with QUIC there is none before its handshake.
+// handshakeTimeout says that a deadline passed before the handshake was done.
+// QUIC has no connection before the handshake.
 type handshakeTimeout struct{ cause error }
 
 func (e *handshakeTimeout) Error() string {
-	return fmt.Sprintf("the handshake was not done in time: %v", e.cause)
+	return fmt.Sprintf("the QUIC handshake did not complete in time: %v", e.cause)
 }
 func (e *handshakeTimeout) Unwrap() error { return e.cause }
 
-// FailureClass is how package failure names it.
+// FailureClass returns package failure's name for the error.
 func (*handshakeTimeout) FailureClass() string { return "handshake-timeout" }
 
-// inHandshake is what a handshake ended with: later, nobody could tell its
-// timeout from another.
-func inHandshake(err error) error {
+// handshakeError marks a timeout as one of the handshake; later code could not tell
+// it from other timeouts.
+func handshakeError(err error) error {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
 		return &handshakeTimeout{err}

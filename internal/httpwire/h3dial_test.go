@@ -14,13 +14,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	farewell = time.Minute // one that ran out would leave the server connections that it was not told of
+	closeGrace = time.Minute // one that ran out would leave the server connections that it was not told of
 	m.Run()
 }
 
-// giveUpAfter makes a call with so little patience that it may end anywhere in the
+// cancelAfter makes a call with so little patience that it may end anywhere in the
 // handshake.
-func giveUpAfter(t testing.TB, client *Client, address string, patience time.Duration) {
+func cancelAfter(t testing.TB, client *Client, address string, patience time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -33,9 +33,9 @@ func giveUpAfter(t testing.TB, client *Client, address string, patience time.Dur
 	}
 }
 
-// TestH3ServerIsToldOfDepartures has many calls given up in the middle of their
+// TestH3ServerLearnsOfCancelledHandshakes has many calls given up in the middle of their
 // handshakes, beside good ones, which must not wait for a place that nobody uses.
-func TestH3ServerIsToldOfDepartures(t *testing.T) {
+func TestH3ServerLearnsOfCancelledHandshakes(t *testing.T) {
 	for name, lifecycle := range map[string]Lifecycle{"fresh": Fresh, "resumed": Resumed, "early": Early} {
 		for _, handshakes := range []int{0, 2} {
 			t.Run(fmt.Sprintf("%s/%d", name, handshakes), func(t *testing.T) {
@@ -50,39 +50,39 @@ func TestH3ServerIsToldOfDepartures(t *testing.T) {
 				for i := range clients {
 					all.Go(func() {
 						for j := range calls {
-							giveUpAfter(t, client, address, time.Duration(300*(1+i+j))*time.Microsecond)
+							cancelAfter(t, client, address, time.Duration(300*(1+i+j))*time.Microsecond)
 							h3Echo(t, client, address, "hello")
 						}
 					})
 				}
 				all.Wait()
 				// If each that was given up kept its place, they would wait for twice as long.
-				if took := time.Since(begin); handshakes > 0 && took > clients*calls/time.Duration(2*handshakes)*longestHandshake {
+				if took := time.Since(begin); handshakes > 0 && took > clients*calls/time.Duration(2*handshakes)*maxHandshakeTime {
 					t.Errorf("good calls beside those given up took %v", took)
 				}
 				if err := client.Close(); err != nil {
 					t.Errorf("Close: %v", err)
 				}
-				expectNoneKnown(t, server)
+				expectNoConnections(t, server)
 			})
 		}
 	}
 }
 
-// expectNoneKnown waits for the server to have no connections. Those that it was
+// expectNoConnections waits for the server to have no connections. Those that it was
 // not told of would stay for all its patience.
-func expectNoneKnown(t testing.TB, server Server) {
+func expectNoConnections(t testing.TB, server Server) {
 	t.Helper()
-	const prompt = serverPatience / 2
-	gate := server.(*h3Server).socket.gate
-	known := func() int {
-		gate.mu.Lock()
-		defer gate.mu.Unlock()
-		return len(gate.known)
+	const prompt = serverHandshakeTimeout / 2
+	admission := server.(*h3Server).socket.admission
+	count := func() int {
+		admission.mu.Lock()
+		defer admission.mu.Unlock()
+		return len(admission.byID)
 	}
-	for begin := time.Now(); known() > 0; time.Sleep(time.Millisecond) {
+	for begin := time.Now(); count() > 0; time.Sleep(time.Millisecond) {
 		if time.Since(begin) > prompt {
-			t.Errorf("%v after its client was closed, the server has %d connections", prompt, known())
+			t.Errorf("%v after its client was closed, the server has %d connections", prompt, count())
 			return
 		}
 	}
@@ -111,7 +111,7 @@ func expectHandshakeTimeout(t testing.TB, err error) {
 	}
 }
 
-func TestH3NeverAnswered(t *testing.T) {
+func TestH3HandshakeTimesOutWithoutAnswer(t *testing.T) {
 	for name, lifecycle := range map[string]Lifecycle{"kept": Kept, "fresh": Fresh, "resumed": Resumed, "early": Early} {
 		t.Run(name, func(t *testing.T) {
 			const patience = 100 * time.Millisecond
@@ -126,7 +126,7 @@ func TestH3NeverAnswered(t *testing.T) {
 			if counts.failed.Load() != 1 || counts.opened.Load() != 0 {
 				t.Errorf("%d failed, %d opened", counts.failed.Load(), counts.opened.Load())
 			}
-			if took := time.Since(begin); took > patience+farewell {
+			if took := time.Since(begin); took > patience+closeGrace {
 				t.Errorf("it took %v; nobody is there to take leave of", took)
 			}
 		})

@@ -12,17 +12,16 @@ import (
 )
 
 // quic-go's http3 sends only GET and HEAD before the handshake is done, since
-// early data can be replayed (RFC 8470). A laboratory's calls are POSTs whose
-// replay hurts nobody, so their one exchange is spoken here (h3exchange.go). A
-// connection that ends with it has no use for what the server's control stream
-// says, and does not read it.
+// early data can be replayed (RFC 8470). A laboratory's calls are POSTs that may
+// be replayed, so h3exchange.go sends them itself. It does not read the server's
+// control stream: the connection ends with its only request.
 
-// roundTripEarly gives the request a connection of its own, and does not wait
-// for its handshake. A request that could not be sent again, because its body
-// is not at hand, does wait: the server may refuse early data.
+// roundTripEarly opens a connection for the request and does not wait for its
+// handshake. A request whose body cannot be sent twice does wait, since the
+// server may refuse early data.
 func (c *h3Client) roundTripEarly(request *http.Request) (*http.Response, error) {
-	if !repeatable(request) {
-		return c.roundTripAlone(request)
+	if !isRepeatable(request) {
+		return c.roundTripSingle(request)
 	}
 	begin := time.Now()
 	conn, err := c.dialEarly(request.Context())
@@ -31,61 +30,61 @@ func (c *h3Client) roundTripEarly(request *http.Request) (*http.Response, error)
 	}
 	response, err := conn.exchange(request)
 	select {
-	case <-conn.shaken:
+	case <-conn.handshake:
 	case <-conn.gone:
 	}
 	if errors.Is(err, quic.Err0RTTRejected) {
 		conn.close()
-		return c.again(request)
+		return c.retryRefused(request)
 	}
 	if err != nil {
-		if !conn.hasShaken() {
-			err = inHandshake(err)
+		if !conn.handshakeDone() {
+			err = handshakeError(err)
 		}
 		conn.close()
 		return nil, err
 	}
 	c.plan.Dialer.FirstByte(time.Since(begin))
-	response.Body = conn.closeWith(request.Context(), response.Body)
+	response.Body = conn.closeAfter(request.Context(), response.Body)
 	return response, nil
 }
 
-// repeatable tells whether a request could be sent again. One with trailers
-// could, but is nobody's call.
-func repeatable(request *http.Request) bool {
+// isRepeatable reports whether a request can be sent again. It excludes requests
+// with trailers, which no stack sends.
+func isRepeatable(request *http.Request) bool {
 	return (request.Body == nil || request.Body == http.NoBody || request.GetBody != nil) && len(request.Trailer) == 0
 }
 
-// again makes a request whose early data was refused once more, on a connection
-// that shakes hands first.
-func (c *h3Client) again(request *http.Request) (*http.Response, error) {
+// retryRefused sends a request whose early data was refused again, on a connection
+// that completes its handshake first.
+func (c *h3Client) retryRefused(request *http.Request) (*http.Response, error) {
 	once := *request
 	if request.GetBody != nil {
 		body, err := request.GetBody()
 		if err != nil {
-			return nil, fmt.Errorf("early data was refused, and the request is not at hand any more: %w", err)
+			return nil, fmt.Errorf("the server refused early data, and the request's body cannot be read again: %w", err)
 		}
 		once.Body = body
 	}
-	return c.roundTripAlone(&once)
+	return c.roundTripSingle(&once)
 }
 
-// dialEarly opens a connection that is still shaking hands.
+// dialEarly opens a connection and does not wait for its handshake.
 func (c *h3Client) dialEarly(ctx context.Context) (*h3Conn, error) {
-	ctx, done, err := c.attempt(ctx)
+	ctx, done, err := c.startAttempt(ctx)
 	if err != nil {
 		return nil, err
 	}
 	begin := time.Now()
-	conn, err := c.begin(ctx, c.quic.DialEarly)
+	conn, err := c.startDial(ctx, c.quic.DialEarly)
 	if err != nil {
 		done()
 		return nil, err
 	}
-	opened := c.adopt(conn)
-	opened.shaken = make(chan struct{})
+	opened := c.track(conn)
+	opened.handshake = make(chan struct{})
 	// The goroutine ends with the handshake or the connection; Close waits for
-	// it. Until then the attempt goes on, and can still be refused.
+	// it. Until then the attempt goes on and can be cancelled.
 	go func() {
 		defer done()
 		select {
@@ -93,7 +92,7 @@ func (c *h3Client) dialEarly(ctx context.Context) (*h3Conn, error) {
 			took, state := time.Since(begin), conn.ConnectionState()
 			c.observer.Handshake(Handshake{Took: took, State: state.TLS, Early: state.Used0RTT, EarlyRefused: !state.Used0RTT})
 			c.plan.Dialer.Spoke("h3")
-			close(opened.shaken)
+			close(opened.handshake)
 		case <-conn.Context().Done():
 			c.observer.HandshakeFailed()
 		case <-ctx.Done():
@@ -104,11 +103,11 @@ func (c *h3Client) dialEarly(ctx context.Context) (*h3Conn, error) {
 	return opened, nil
 }
 
-// noSettings begins a control stream: its type, and an empty SETTINGS frame
-// (RFC 9114, sections 6.2.1 and 7.2.4).
-var noSettings = []byte{0x0, 0x4, 0x0}
+// controlStreamHead is the start of a control stream: its type and an empty
+// SETTINGS frame (RFC 9114, sections 6.2.1 and 7.2.4).
+var controlStreamHead = []byte{0x0, 0x4, 0x0}
 
-// exchange makes the one request of a connection on a stream of its own.
+// exchange sends the connection's only request and reads the response's header.
 func (c *h3Conn) exchange(request *http.Request) (*http.Response, error) {
 	stop := context.AfterFunc(request.Context(), c.close)
 	defer stop()
@@ -124,7 +123,7 @@ func (c *h3Conn) exchangeOn(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := control.Write(noSettings); err != nil {
+	if _, err := control.Write(controlStreamHead); err != nil {
 		return nil, err
 	}
 	stream, err := c.quic.OpenStreamSync(request.Context())
@@ -147,15 +146,15 @@ func (c *h3Conn) exchangeOn(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// sendRequest sends header and body, and closes the body.
+// sendRequest sends the request's header and body, and closes the body.
 func sendRequest(stream io.Writer, request *http.Request) error {
 	if request.Body != nil {
 		defer func() { _ = request.Body.Close() }()
 	}
-	_, err := stream.Write(requestHead(request))
+	_, err := stream.Write(encodeHeaders(request))
 	if err != nil || request.Body == nil {
 		return err
 	}
-	_, err = io.Copy(dataFrames{stream}, request.Body)
+	_, err = io.Copy(dataFrameWriter{stream}, request.Body)
 	return err
 }

@@ -14,21 +14,21 @@ import (
 	"github.com/quic-go/quic-go/quicvarint"
 )
 
-// Frames of a request stream (RFC 9114, section 7.2). All others are passed over.
+// Frames of a request stream (RFC 9114, section 7.2). Other types are skipped.
 const (
 	frameData    = 0x0
 	frameHeaders = 0x1
 )
 
-// errMalformed is a response that breaks RFC 9114.
+// errMalformed is wrapped by errors about responses that violate RFC 9114.
 var errMalformed = errors.New("malformed HTTP/3 response")
 
-// requestHead is a request's HEADERS frame.
-func requestHead(request *http.Request) []byte {
+// encodeHeaders returns a request's HEADERS frame.
+func encodeHeaders(request *http.Request) []byte {
 	var block bytes.Buffer
 	encoder := qpack.NewEncoder(&block)
 	field := func(name, value string) {
-		_ = encoder.WriteField(qpack.HeaderField{Name: name, Value: value}) // a bytes.Buffer takes everything
+		_ = encoder.WriteField(qpack.HeaderField{Name: name, Value: value}) // a bytes.Buffer returns no error
 	}
 	host := request.Host
 	if host == "" {
@@ -41,7 +41,7 @@ func requestHead(request *http.Request) []byte {
 	for name, values := range request.Header {
 		switch name = strings.ToLower(name); name {
 		case "host", "connection", "transfer-encoding", "content-length":
-			continue // said above, below, or not at all (RFC 9114, section 4.2)
+			continue // written above or below, or not allowed (RFC 9114, section 4.2)
 		}
 		for _, value := range values {
 			field(name, value)
@@ -55,10 +55,10 @@ func requestHead(request *http.Request) []byte {
 	return append(head, block.Bytes()...)
 }
 
-// dataFrames writes each piece as a DATA frame.
-type dataFrames struct{ stream io.Writer }
+// dataFrameWriter writes the bytes of each Write as a DATA frame.
+type dataFrameWriter struct{ stream io.Writer }
 
-func (d dataFrames) Write(p []byte) (int, error) {
+func (d dataFrameWriter) Write(p []byte) (int, error) {
 	head := quicvarint.Append(nil, frameData)
 	head = quicvarint.Append(head, uint64(len(p)))
 	if _, err := d.stream.Write(head); err != nil {
@@ -67,23 +67,23 @@ func (d dataFrames) Write(p []byte) (int, error) {
 	return d.stream.Write(p)
 }
 
-// answerStream reads the response of a request stream. As its body it belongs
-// to one reader.
-type answerStream struct {
+// responseStream reads the response from a request stream, and is its body. One
+// goroutine at a time may use it.
+type responseStream struct {
 	from     *bufio.Reader
 	response *http.Response
-	left     uint64 // of the DATA frame that is being read
-	ended    bool   // by trailers
+	left     uint64 // bytes left in the current DATA frame
+	ended    bool   // trailers were read
 }
 
-// readResponse reads a response's header. Its body is read from the stream, and
-// its trailers are there when the body is.
+// readResponse reads a response's header. The caller reads the body from the
+// stream, and has the trailers at its end.
 func readResponse(stream io.Reader) (*http.Response, error) {
-	a := &answerStream{from: bufio.NewReader(stream)}
+	a := &responseStream{from: bufio.NewReader(stream)}
 	for {
 		kind, length, err := a.frame()
 		if err != nil {
-			return nil, unexpected(err)
+			return nil, unexpectedEOF(err)
 		}
 		switch kind {
 		case frameData:
@@ -105,15 +105,16 @@ func readResponse(stream io.Reader) (*http.Response, error) {
 	}
 }
 
-// begin makes a response of its header; of an informational one, nothing.
-func (a *answerStream) begin(header http.Header) (*http.Response, error) {
+// begin makes a response from its header. It returns nil for an informational
+// response (1xx).
+func (a *responseStream) begin(header http.Header) (*http.Response, error) {
 	const status = ":status"
 	code, err := strconv.Atoi(header.Get(status))
 	if err != nil || code < 100 || code > 999 {
 		return nil, fmt.Errorf("%w: status %.20q", errMalformed, header.Get(status))
 	}
 	if code < http.StatusOK {
-		return nil, nil //nolint:nilnil // what comes next is the response
+		return nil, nil //nolint:nilnil // the final response follows
 	}
 	header.Del(status)
 	length := int64(-1)
@@ -130,28 +131,28 @@ func (a *answerStream) begin(header http.Header) (*http.Response, error) {
 	return a.response, nil
 }
 
-// frame reads the head of a frame; io.EOF where the stream ends before one.
-func (a *answerStream) frame() (kind, length uint64, err error) {
+// frame reads a frame's type and length. It returns io.EOF at the stream's end.
+func (a *responseStream) frame() (kind, length uint64, err error) {
 	if _, err := a.from.Peek(1); err != nil {
 		return 0, 0, err
 	}
 	if kind, err = quicvarint.Read(a.from); err != nil {
-		return 0, 0, unexpected(err)
+		return 0, 0, unexpectedEOF(err)
 	}
 	if length, err = quicvarint.Read(a.from); err != nil {
-		return 0, 0, unexpected(err)
+		return 0, 0, unexpectedEOF(err)
 	}
 	return kind, length, nil
 }
 
-// header reads a block of fields.
-func (a *answerStream) header(length uint64) (http.Header, error) {
+// header reads a header block.
+func (a *responseStream) header(length uint64) (http.Header, error) {
 	if length > maxHeaderBytes {
 		return nil, fmt.Errorf("%w: a header of %d bytes", errMalformed, length)
 	}
 	block := make([]byte, length)
 	if _, err := io.ReadFull(a.from, block); err != nil {
-		return nil, unexpected(err)
+		return nil, unexpectedEOF(err)
 	}
 	header := http.Header{}
 	for next := qpack.NewDecoder().Decode(block); ; {
@@ -166,16 +167,16 @@ func (a *answerStream) header(length uint64) (http.Header, error) {
 	}
 }
 
-func (a *answerStream) skip(length uint64) error {
+func (a *responseStream) skip(length uint64) error {
 	if length > maxHeaderBytes {
 		return fmt.Errorf("%w: an unknown frame of %d bytes", errMalformed, length)
 	}
 	_, err := a.from.Discard(int(length))
-	return unexpected(err)
+	return unexpectedEOF(err)
 }
 
 // Read reads the body.
-func (a *answerStream) Read(p []byte) (int, error) {
+func (a *responseStream) Read(p []byte) (int, error) {
 	for a.left == 0 {
 		kind, length, err := a.frame()
 		switch {
@@ -199,16 +200,17 @@ func (a *answerStream) Read(p []byte) (int, error) {
 	n, err := a.from.Read(p[:min(uint64(len(p)), a.left)])
 	a.left -= uint64(n)
 	if a.left > 0 || n == 0 {
-		err = unexpected(err)
+		err = unexpectedEOF(err)
 	}
 	return n, err
 }
 
-// Close implements io.Closer. The connection ends with the body.
-func (a *answerStream) Close() error { return nil }
+// Close implements io.Closer. It does nothing: h3LastBody closes the connection.
+func (a *responseStream) Close() error { return nil }
 
-// unexpected is the error of a stream that ends where it should not.
-func unexpected(err error) error {
+// unexpectedEOF returns io.ErrUnexpectedEOF for io.EOF, and other errors as they
+// are.
+func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}

@@ -9,41 +9,40 @@ import (
 	"github.com/quic-go/quic-go/qlogwriter"
 )
 
-// Frames counts what is in the packets of QUIC connections. Every packet is
-// looked at, so it is for calls that are looked at and not for those that are
-// timed. Any goroutine may use it; the zero value is ready.
+// Frames counts the frames in the packets of QUIC connections. It decodes every
+// packet, so use it only for calls that are not timed. Goroutines may use it
+// concurrently; the zero value is ready.
 type Frames struct {
 	mu     sync.Mutex
 	counts FrameCounts
 }
 
-// FrameCounts are both directions.
+// FrameCounts holds the counts of both directions.
 type FrameCounts struct{ Sent, Received FrameBytes }
 
-// FrameBytes is one direction.
+// FrameBytes holds the counts of one direction.
 type FrameBytes struct {
-	Stream int64 // content of STREAM frames, of all that HTTP/3 says
-	// Packets of nothing but acknowledgements.
+	Stream int64 // content of STREAM frames: everything that HTTP/3 sends
+	// Packets with nothing but acknowledgements.
 	Acks, AckPackets int64
-	// Packets that try whether larger ones arrive (RFC 9000, section 14.4):
-	// they are a connection's, and come in its first calls.
+	// Path MTU probes (RFC 9000, section 14.4). A connection sends them during
+	// its first calls.
 	Probes, ProbePackets int64
 }
 
-// FrameWatcher is an optional ability of a Dialer that wants frames counted; nil
-// where it does not.
+// FrameWatcher is an optional ability of a Dialer that wants frames counted.
+// Frames returns nil if it does not.
 type FrameWatcher interface{ Frames() *Frames }
 
-// Counts returns what was counted so far.
+// Counts returns the counts so far.
 func (f *Frames) Counts() FrameCounts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.counts
 }
 
-// watch has the connections of a configuration counted where the dialer wants
-// it.
-func watch(config *quic.Config, dialer Dialer) {
+// countFrames sets the configuration to count frames if the dialer asks for it.
+func countFrames(config *quic.Config, dialer Dialer) {
 	watcher, can := dialer.(FrameWatcher)
 	if !can || watcher.Frames() == nil {
 		return
@@ -55,7 +54,8 @@ func watch(config *quic.Config, dialer Dialer) {
 // AddProducer implements qlogwriter.Trace.
 func (f *Frames) AddProducer() qlogwriter.Recorder { return f }
 
-// Close implements qlogwriter.Recorder. A connection has ended; others go on.
+// Close implements qlogwriter.Recorder. It does nothing: a connection has ended,
+// and others may go on.
 func (f *Frames) Close() error { return nil }
 
 // RecordEvent implements qlogwriter.Recorder.
@@ -70,7 +70,8 @@ func (f *Frames) RecordEvent(event qlogwriter.Event) {
 	}
 }
 
-// leastProbeBytes is what every path carries, so that only more is a probe.
+// leastProbeBytes is the packet size that every path carries: larger pings are
+// probes.
 const leastProbeBytes = 1200
 
 func (b *FrameBytes) add(frames []qlog.Frame, packetBytes int64) {

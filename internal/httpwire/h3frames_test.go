@@ -6,7 +6,7 @@ import (
 	"github.com/quic-go/quic-go/qlog"
 )
 
-func TestPacketsAreToldApart(t *testing.T) {
+func TestFramesAreCountedByKind(t *testing.T) {
 	ack, ping := qlog.Frame{Frame: &qlog.AckFrame{}}, qlog.Frame{Frame: &qlog.PingFrame{}}
 	stream := qlog.Frame{Frame: &qlog.StreamFrame{Length: 100}}
 	for _, test := range []struct {

@@ -24,7 +24,7 @@ func sourceIDBytes(t *testing.T, packet []byte) int {
 }
 
 // TestH3ConnectionIDs looks at the first packets of both ends: IDs that are
-// short would sometimes be the same, and long ones look invented to the gate.
+// short would sometimes be the same, and long ones look made up by a client to admission.
 func TestH3ConnectionIDs(t *testing.T) {
 	between, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {

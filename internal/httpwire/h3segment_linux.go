@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// datagramsIn is how many datagrams the kernel makes of b.
+// datagramsIn returns how many datagrams the kernel sends for b.
 func datagramsIn(b, control []byte) int64 {
 	for len(control) > 0 {
 		header, data, rest, err := unix.ParseOneSocketControlMessage(control)

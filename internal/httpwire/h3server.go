@@ -13,7 +13,7 @@ import (
 	"github.com/quic-go/quic-go/http3"
 )
 
-// h3Server is an http3.Server on a socket of its own.
+// h3Server is an http3.Server with its own UDP socket.
 type h3Server struct {
 	plan    ServerPlan
 	http    *http3.Server
@@ -22,14 +22,14 @@ type h3Server struct {
 	serving sync.WaitGroup // Serve
 
 	mu       sync.Mutex
-	listener *doorListener
+	listener *acceptListener
 	closed   bool
 }
 
-// newH3Server makes HTTP/3's server.
+// newH3Server makes a server for HTTP/3.
 func newH3Server(plan ServerPlan) (Server, error) {
 	if plan.TLS == nil {
-		return nil, errors.New("httpwire: HTTP/3 has no cleartext form")
+		return nil, errors.New("httpwire: HTTP/3 has no cleartext form: the plan needs a TLS configuration")
 	}
 	return &h3Server{plan: plan, http: newHTTP3Server(plan)}, nil
 }
@@ -56,17 +56,17 @@ func (s *h3Server) Listen(ctx context.Context, address string) (net.Addr, error)
 		return nil, fmt.Errorf("httpwire: HTTP/3: %w", err)
 	}
 	s.socket = newUDPSocket(conn.(*net.UDPConn))
-	door := newDoor(s.socket, s.plan.Handshakes)
-	s.quic = &quic.Transport{Conn: s.socket, ConnectionIDLength: connectionIDBytes, ConnContext: door.greet}
+	tracker := newAcceptTracker(s.socket, s.plan.Handshakes)
+	s.quic = &quic.Transport{Conn: s.socket, ConnectionIDLength: connectionIDBytes, ConnContext: tracker.connContext}
 	quicConfig := h3ServerConfig()
-	quicConfig.Tracer = door.know
+	quicConfig.Tracer = tracker.recordID
 	listener, err := s.quic.ListenEarly(http3.ConfigureTLSConfig(s.plan.TLS.Clone()), quicConfig)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("httpwire: HTTP/3: %w", err), conn.Close())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listener = &doorListener{EarlyListener: listener, door: door}
+	s.listener = &acceptListener{EarlyListener: listener, tracker: tracker}
 	s.serving.Add(1) // here and not in Serve, where it would race with Close
 	return conn.LocalAddr(), nil
 }
@@ -80,8 +80,8 @@ func (s *h3Server) Serve() error {
 	return nil
 }
 
-// Shutdown implements Server. A client is told by GOAWAY (RFC 9114, section
-// 5.2), and closes its connection when its last request is answered.
+// Shutdown implements Server. It sends GOAWAY (RFC 9114, section 5.2); a client
+// then closes its connection after its last response.
 func (s *h3Server) Shutdown(ctx context.Context) error {
 	if err := s.http.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("httpwire: HTTP/3: requests were still running: %w", err), s.Close())
@@ -89,8 +89,8 @@ func (s *h3Server) Shutdown(ctx context.Context) error {
 	return s.Close()
 }
 
-// Close implements Server. It waits for handlers as well, whose contexts have
-// ended: http3.Server.Close does, and Serve with it.
+// Close implements Server. Unlike the TCP server's, it also waits for handlers,
+// whose contexts it cancels: http3.Server.Close does so.
 func (s *h3Server) Close() error {
 	err := s.http.Close() // ends the connections, and waits for them
 	s.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// obtainSession makes a connection for the sake of its session ticket, which
-// comes after the handshake (RFC 8446, section 4.6.1).
+// obtainSession opens a connection to get a session ticket, which comes after the
+// handshake (RFC 8446, section 4.6.1).
 func (c *h3Client) obtainSession(ctx context.Context) error {
 	cache := NewSessionCache()
 	c.tls.ClientSessionCache = quicSessions{cache}
@@ -26,8 +26,7 @@ func (c *h3Client) obtainSession(ctx context.Context) error {
 	}
 }
 
-// quicSessions gives each caller a state of its own: quic-go writes to it whether it
-// will send early data.
+// quicSessions returns a copy of the session to each caller: quic-go modifies it.
 type quicSessions struct{ *SessionCache }
 
 // Get implements tls.ClientSessionCache.

@@ -6,34 +6,34 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// QUICTraffic is what a client's QUIC connections saw, those that are closed
-// included.
+// QUICTraffic holds the counts of a client's QUIC connections, open and closed.
 type QUICTraffic struct {
 	PacketsSent, PacketsReceived, PacketsLost int64
 	BytesSent, BytesReceived                  int64 // without UDP's and IP's headers
-	// SmoothedRTT is the mean over connections, MinRTT the least of all. 0 where
-	// no connection has measured one.
+	// SmoothedRTT is the mean over connections, MinRTT the minimum. Both are 0 if
+	// no connection has measured its RTT.
 	SmoothedRTT, MinRTT time.Duration
 
-	SendCalls, ReceiveCalls          int64 // sendmsg and recvmmsg that carried something
+	SendCalls, ReceiveCalls          int64 // sendmsg and recvmmsg calls that succeeded
 	DatagramsSent, DatagramsReceived int64
-	GSO                              bool // several datagrams may leave in one call
-	IPv6                             bool // carries the datagrams, and not IPv4
+	GSO                              bool // one call can send several datagrams
+	IPv6                             bool // false: IPv4
 }
 
-// Traffic is what the client's connections saw so far. Only HTTP/3 can tell.
-func (c *Client) Traffic() (traffic QUICTraffic, known bool) {
-	if teller, can := c.carrier.(interface{ Traffic() QUICTraffic }); can {
-		return teller.Traffic(), true
+// Traffic returns the counts of the client's connections so far. ok is false
+// unless the client speaks HTTP/3.
+func (c *Client) Traffic() (traffic QUICTraffic, ok bool) {
+	if h3, ok := c.carrier.(*h3Client); ok {
+		return h3.Traffic(), true
 	}
 	return QUICTraffic{}, false
 }
 
-// quicSums adds connections up.
+// quicSums adds up the counts of connections.
 type quicSums struct {
 	QUICTraffic
-	rtts  int64         // connections with an RTT
-	rttOf time.Duration // the sum of theirs
+	rtts   int64 // connections with an RTT
+	rttSum time.Duration
 }
 
 func (s *quicSums) add(conn *quic.Conn) {
@@ -48,17 +48,17 @@ func (s *quicSums) add(conn *quic.Conn) {
 		return
 	}
 	s.rtts++
-	s.rttOf += stats.SmoothedRTT
+	s.rttSum += stats.SmoothedRTT
 	if s.MinRTT == 0 || stats.MinRTT < s.MinRTT {
 		s.MinRTT = stats.MinRTT
 	}
 }
 
-// total is the sums with what the sockets counted.
+// total returns the sums together with the sockets' counts.
 func (s quicSums) total(sockets []*udpSocket) QUICTraffic {
 	t := s.QUICTraffic
 	if s.rtts > 0 {
-		t.SmoothedRTT = s.rttOf / time.Duration(s.rtts)
+		t.SmoothedRTT = s.rttSum / time.Duration(s.rtts)
 	}
 	for _, socket := range sockets {
 		t.SendCalls += socket.sendCalls.Load()

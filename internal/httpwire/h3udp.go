@@ -11,15 +11,15 @@ import (
 	"golang.org/x/net/ipv4"
 )
 
-// udpSocket is a UDP socket that counts what passes. It offers all that quic-go
+// udpSocket is a UDP socket that counts datagrams. It has the methods that quic-go
 // looks for in a *net.UDPConn, so that datagrams are still read in batches and
 // written in segments (UDP_SEGMENT, linux/udp.h).
 type udpSocket struct {
 	*net.UDPConn
 	batch     *ipv4.PacketConn
-	connected bool   // to the one peer
-	refused   func() // the peer's host answered that nobody listens there
-	gate      *gate  // nil: everybody may come in
+	connected bool       // the socket has one fixed peer
+	refused   func()     // called when the peer's host reports that no process listens on the port
+	admission *admission // nil: every connection is admitted
 	closing   atomic.Bool
 
 	sendCalls, receiveCalls, datagramsSent, datagramsReceived atomic.Int64
@@ -29,12 +29,12 @@ func newUDPSocket(conn *net.UDPConn) *udpSocket {
 	return &udpSocket{UDPConn: conn, batch: ipv4.NewPacketConn(conn), connected: conn.RemoteAddr() != nil, refused: func() {}}
 }
 
-// ReadBatch reads as many datagrams as there are, waiting for the first. On a
-// connected socket an ICMP "port unreachable" comes up as an error of whichever
-// call is next; it is told and the call made again.
+// ReadBatch waits for a datagram and reads all that have arrived. On a connected
+// socket an ICMP "port unreachable" makes the next call fail; ReadBatch reports it
+// to refused and reads again.
 func (s *udpSocket) ReadBatch(messages []ipv4.Message, flags int) (int, error) {
 	for {
-		if n := s.takeKept(messages); n > 0 {
+		if n := s.takeAdmitted(messages); n > 0 {
 			return n, nil
 		}
 		n, err := s.batch.ReadBatch(messages, flags)
@@ -43,9 +43,9 @@ func (s *udpSocket) ReadBatch(messages []ipv4.Message, flags int) (int, error) {
 			s.refused()
 			continue
 		case errors.Is(err, os.ErrDeadlineExceeded) && !s.closing.Load(): // woken by wake
-			_ = s.UDPConn.SetReadDeadline(time.Time{}) // a closed socket says so in the next read
+			_ = s.UDPConn.SetReadDeadline(time.Time{}) // if the socket is closed, the next read fails
 			if s.closing.Load() {
-				s.wake() // and one that is told to end just now must not sleep
+				s.wake() // SetReadDeadline ran meanwhile: do not overwrite its deadline
 			}
 			continue
 		case err != nil:
@@ -53,17 +53,17 @@ func (s *udpSocket) ReadBatch(messages []ipv4.Message, flags int) (int, error) {
 		}
 		s.receiveCalls.Add(1)
 		s.datagramsReceived.Add(int64(n))
-		s.keepBack(messages[:n])
+		s.dropPending(messages[:n])
 		return n, nil
 	}
 }
 
-// takeKept hands on what the gate kept.
-func (s *udpSocket) takeKept(messages []ipv4.Message) int {
-	if s.gate == nil {
+// takeAdmitted returns the buffered datagrams of connections that were admitted.
+func (s *udpSocket) takeAdmitted(messages []ipv4.Message) int {
+	if s.admission == nil {
 		return 0
 	}
-	taken := s.gate.take(len(messages))
+	taken := s.admission.takeReady(len(messages))
 	for i, d := range taken {
 		m := &messages[i]
 		m.N, m.NN, m.Addr = copy(m.Buffers[0], d.data), copy(m.OOB, d.control), d.from
@@ -71,32 +71,32 @@ func (s *udpSocket) takeKept(messages []ipv4.Message) int {
 	return len(taken)
 }
 
-// keepBack empties what the gate does not let pass: quic-go passes over an empty
-// datagram.
-func (s *udpSocket) keepBack(messages []ipv4.Message) {
-	if s.gate == nil {
+// dropPending empties the datagrams of connections that are not admitted yet:
+// quic-go skips empty datagrams.
+func (s *udpSocket) dropPending(messages []ipv4.Message) {
+	if s.admission == nil {
 		return
 	}
 	now := time.Now()
 	for i := range messages {
 		m := &messages[i]
-		if !s.gate.arrive(datagram{data: m.Buffers[0][:m.N], control: m.OOB[:m.NN], from: m.Addr}, now) {
+		if !s.admission.receive(datagram{data: m.Buffers[0][:m.N], control: m.OOB[:m.NN], from: m.Addr}, now) {
 			m.N = 0
 		}
 	}
 }
 
-// wake has ReadBatch look at what the gate has ready.
-func (s *udpSocket) wake() { _ = s.UDPConn.SetReadDeadline(time.Unix(1, 0)) } // a closed socket sleeps no more
+// wake makes ReadBatch return the datagrams of newly admitted connections.
+func (s *udpSocket) wake() { _ = s.UDPConn.SetReadDeadline(time.Unix(1, 0)) } // fails only on a closed socket
 
-// SetReadDeadline is quic-go's way to end a read for good.
+// SetReadDeadline sets a deadline. quic-go calls it to end its reads for good.
 func (s *udpSocket) SetReadDeadline(t time.Time) error {
 	s.closing.Store(!t.IsZero())
 	return s.UDPConn.SetReadDeadline(t)
 }
 
-// WriteMsgUDP sends one datagram, or several where the control message says how
-// long each is.
+// WriteMsgUDP sends one datagram, or several if the control message gives their
+// size.
 func (s *udpSocket) WriteMsgUDP(b, control []byte, to *net.UDPAddr) (n, controlWritten int, err error) {
 	if s.connected {
 		to = nil

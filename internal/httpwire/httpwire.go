@@ -1,14 +1,15 @@
-// Package httpwire carries HTTP requests over HTTP/1.1, HTTP/2 and HTTP/3, with
-// connections that live as they are told to: kept and shared, or one a request,
-// begun afresh, by resuming a TLS session, or with QUIC's early data.
+// Package httpwire sends and serves HTTP requests over HTTP/1.1, HTTP/2 and
+// HTTP/3. Connections are kept and shared, or there is one for each request:
+// with a full handshake, a resumed TLS session, or QUIC's early data.
 //
-// A ClientPlan makes a Client, whose Do is that of an http.Client; a ServerPlan
-// makes a Server around an http.Handler. Everything that says HTTP on top of it
-// (REST, Connect, gRPC over HTTP/3) is made the same way on all three versions,
-// so that what differs between two measurements is the version and nothing else.
+//  1. A ServerPlan describes a server; NewServer makes it around an http.Handler.
+//  2. A ClientPlan describes a client; NewClient opens its connections through
+//     the plan's Dialer, which counts and times them.
+//  3. Client.Do sends requests as http.Client.Do does.
 //
-// HTTP/1.1 and HTTP/2 are net/http's; HTTP/3 is quic-go's. Connections are opened
-// through the plan's Dialer, which counts and times them.
+// HTTP/1.1 and HTTP/2 are net/http's; HTTP/3 is quic-go's. Stacks on top (REST,
+// Connect, gRPC over HTTP/3) use all three versions in the same way, so that two
+// measurements differ only in the version.
 //
 // This package must not know what the requests mean, nor that anything is
 // measured.
@@ -33,7 +34,7 @@ const (
 	HTTP3 Version = 3
 )
 
-// String is the version's name.
+// String returns the version's name.
 func (v Version) String() string {
 	switch v {
 	case HTTP2:
@@ -45,7 +46,7 @@ func (v Version) String() string {
 	}
 }
 
-// Protocols are the version's names in the TLS handshake (RFC 7301).
+// Protocols returns the version's ALPN names (RFC 7301).
 func (v Version) Protocols() []string {
 	switch v {
 	case HTTP2:
@@ -72,73 +73,73 @@ const (
 // Dialer opens TCP connections, counts them and takes their times.
 type Dialer interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
-	// ShakeHands makes a connection that DialContext has opened one of TLS.
-	// Where it fails the connection is closed.
+	// ShakeHands does the TLS handshake on a connection from DialContext. It
+	// closes the connection on an error.
 	ShakeHands(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn, error)
-	// Spoke says which protocol a connection's peer has answered in: h1, h2, h3.
+	// Spoke reports the protocol of a peer's answer: h1, h2 or h3.
 	Spoke(protocol string)
-	// FirstByte takes the time of a request on a connection of its own.
+	// FirstByte reports the time to the first byte, including the opening of the
+	// connection, of a request with its own connection.
 	FirstByte(took time.Duration)
 }
 
-// QUICObserver is an optional ability of a Dialer: it is told of QUIC's
-// connections, which HTTP/3 opens itself.
+// QUICObserver is an optional ability of a Dialer: it counts QUIC connections,
+// which HTTP/3 opens without the Dialer.
 type QUICObserver interface {
 	Opened() (closed func())
-	Failed()          // to open: nobody answered
-	HandshakeFailed() // somebody did, and then it failed
+	Failed()          // no answer from the server
+	HandshakeFailed() // an answer, then a failure
 	Handshake(h Handshake)
 }
 
-// Handshake is one of TLS or QUIC that was done.
+// Handshake describes a completed TLS or QUIC handshake.
 type Handshake struct {
 	Took         time.Duration
 	State        tls.ConnectionState
-	Early        bool // with early data that the server took
-	EarlyRefused bool // with early data that it did not
+	Early        bool // the server accepted early data
+	EarlyRefused bool // the server refused early data
 }
 
-// ClientPlan is what a client is made from.
+// ClientPlan describes a client.
 type ClientPlan struct {
 	Version     Version
 	Address     string      // HOST:PORT
-	TLS         *tls.Config // nil: cleartext, which HTTP/3 has not; the client owns it
-	Connections int         // Kept: how many, at most
+	TLS         *tls.Config // nil: cleartext, except for HTTP/3; the client owns it
+	Connections int         // with Kept: the number of connections
 	Lifecycle   Lifecycle
 	Dialer      Dialer
 }
 
-// ServerPlan is what a server is made from.
+// ServerPlan describes a server.
 type ServerPlan struct {
 	Version Version
 	TLS     *tls.Config // nil: cleartext; the server owns it
 	Handler http.Handler
-	// Handshakes bounds those in progress. 0: no bound.
+	// Handshakes limits the handshakes in progress. 0: no limit.
 	Handshakes int
-	// Admit makes the listener of TLS connections that keeps to the bound,
-	// which HTTP/3 does itself.
+	// Admit makes a TLS listener that enforces the limit. HTTP/3 does not use
+	// it: it enforces the limit itself.
 	Admit func(listener net.Listener, config *tls.Config, bound int) net.Listener
-	// Connected, where it is set, adds to the context of a connection's
-	// requests.
+	// Connected, if set, returns the context for the requests of a connection.
 	Connected func(ctx context.Context, remote, local net.Addr) context.Context
 }
 
-// Server answers requests. Its methods are called in the order Listen, Serve,
-// and then Shutdown or Close from any goroutine.
+// Server answers requests. Call Listen, then Serve, then Shutdown or Close from
+// any goroutine.
 type Server interface {
 	// Listen binds HOST:PORT and returns the address it got.
 	Listen(ctx context.Context, address string) (net.Addr, error)
 	// Serve answers requests until Shutdown or Close, and then returns nil.
 	Serve() error
-	// Shutdown takes no more requests, and waits for the running ones until
-	// ctx ends; then it closes.
+	// Shutdown accepts no more requests, waits for the running ones until ctx
+	// ends, and closes.
 	Shutdown(ctx context.Context) error
-	// Close ends everything at once. It waits for the server's goroutines,
-	// handlers excepted.
+	// Close closes all connections. It waits for the server's goroutines, except
+	// handlers.
 	io.Closer
 }
 
-// carrier is what a version of HTTP makes of a ClientPlan.
+// carrier is the part of a Client that differs between versions and lifecycles.
 type carrier interface {
 	http.RoundTripper
 	// Close ends the requests that are running, and every connection.

@@ -7,32 +7,31 @@ import (
 	"sync/atomic"
 )
 
-// boundedLog passes on the first lines, so that a fault which repeats with
-// every request cannot fill a disk. Failed handshakes have a few lines of their
-// own: clients that leave early are no news, and must not use up the lines of a
-// handler that panics.
+// boundedLog writes only the first lines, so that an error of every request
+// cannot fill a disk. Failed handshakes have their own, lower limit: clients that
+// disconnect early are normal, and must not use up the lines for panics.
 type boundedLog struct {
 	to         io.Writer
 	handshakes atomic.Int64
 	others     atomic.Int64
 }
 
-// Lines that each may have.
+// The number of lines of each kind.
 const (
 	maxHandshakeLines = 5
 	maxOtherLines     = 100
 )
 
 func (l *boundedLog) Write(line []byte) (int, error) {
-	seen, most := &l.others, int64(maxOtherLines)
+	count, limit := &l.others, int64(maxOtherLines)
 	if bytes.Contains(line, []byte("TLS handshake error")) {
-		seen, most = &l.handshakes, maxHandshakeLines
+		count, limit = &l.handshakes, maxHandshakeLines
 	}
-	switch n := seen.Add(1); {
-	case n < most:
+	switch n := count.Add(1); {
+	case n < limit:
 		return l.to.Write(line)
-	case n == most:
-		return fmt.Fprintf(l.to, "%shttp: that was line %d of this kind; there will be no more\n", line, n)
+	case n == limit:
+		return fmt.Fprintf(l.to, "%shttp: that was line %d of this kind; no more will be shown\n", line, n)
 	default:
 		return len(line), nil
 	}

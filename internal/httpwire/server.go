@@ -14,22 +14,22 @@ import (
 	"time"
 )
 
-// Bounds on what a stranger may cost the server before a handler runs.
+// Limits on what any client may cost the server before a handler runs.
 const (
-	readHeaderTimeout = 10 * time.Second // a TLS handshake's as well
+	readHeaderTimeout = 10 * time.Second // also for a TLS handshake
 	maxHeaderBytes    = 64 << 10
 )
 
-// maxStreams is what a client may have in flight on one HTTP/2 connection.
+// maxStreams is the limit of requests in flight on one HTTP/2 connection.
 const maxStreams = 10_000
 
-// NewServer makes a server that has not begun to listen.
+// NewServer makes a server. It does not listen yet.
 func NewServer(plan ServerPlan) (Server, error) {
 	if plan.Version == HTTP3 {
 		return newH3Server(plan)
 	}
 	if plan.Handshakes > 0 && plan.Admit == nil {
-		return nil, errors.New("a bound of handshakes over TCP without a listener that keeps to it")
+		return nil, errors.New("the plan limits handshakes over TCP, but has no Admit to enforce the limit")
 	}
 	return newTCPServer(plan), nil
 }
@@ -40,28 +40,28 @@ type tcpServer struct {
 	http     http.Server
 	listener net.Listener
 	serving  sync.WaitGroup // Serve
-	resident residents
+	conns    openConns
 }
 
 func newTCPServer(plan ServerPlan) *tcpServer {
-	s := &tcpServer{plan: plan, resident: residents{left: make(chan struct{}, 1)}}
+	s := &tcpServer{plan: plan, conns: openConns{empty: make(chan struct{}, 1)}}
 	s.http = http.Server{
-		Protocols:         plan.Version.only(plan.TLS != nil),
+		Protocols:         plan.Version.protocols(plan.TLS != nil),
 		Handler:           plan.Handler,
 		ReadHeaderTimeout: readHeaderTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          log.New(&boundedLog{to: os.Stderr}, "", 0), //nolint:forbidigo // net/http has no other way to say that a handler panicked
-		ConnState:         s.resident.connState,
+		ConnState:         s.conns.connState,
 	}
 	if plan.Version == HTTP2 {
 		s.http.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams}
 	}
 	switch {
-	case plan.Version == HTTP1: // with HTTP/2, handlers have goroutines of their own
-		s.http.Handler = s.resident.exceptIn(plan.Handler)
+	case plan.Version == HTTP1: // HTTP/2 runs handlers in other goroutines
+		s.http.Handler = s.conns.excludeHandler(plan.Handler)
 	case plan.TLS == nil:
 		s.http.Protocols.SetHTTP1(true)
-		s.http.Handler = onlyHTTP2(plan.Handler)
+		s.http.Handler = refuseHTTP1(plan.Handler)
 	}
 	if plan.Connected != nil {
 		s.http.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
@@ -113,56 +113,57 @@ func (s *tcpServer) Close() error {
 	if s.listener != nil {
 		_ = s.listener.Close() // closed before, unless Serve was never called
 		s.serving.Wait()
-		_ = s.http.Close() // once more: Serve may have let a last connection in
+		_ = s.http.Close() // again: Serve may have accepted a last connection
 	}
-	s.resident.wait()
+	s.conns.wait()
 	if err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("close: %w", err)
 	}
 	return nil
 }
 
-// residents counts the goroutines of the server's connections that are not in
-// a handler, so that Close can wait for them; net/http's own Close does not.
-// The count is atomic since it changes with every request.
-type residents struct {
+// openConns counts the connections whose goroutine is not in a handler, so that
+// Close can wait for those goroutines; net/http's Close does not. The count is
+// atomic because it changes with every request.
+type openConns struct {
 	count   atomic.Int64
 	waiting atomic.Bool
-	left    chan struct{} // wakes wait when the count falls to zero
+	empty   chan struct{} // wakes wait when the count falls to zero
 }
 
-func (r *residents) connState(_ net.Conn, state http.ConnState) {
+func (c *openConns) connState(_ net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
-		r.count.Add(1)
+		c.count.Add(1)
 	case http.StateClosed:
-		r.leave()
+		c.remove()
 	}
 }
 
-// exceptIn does not count those who are in the handler.
-func (r *residents) exceptIn(handler http.Handler) http.Handler {
+// excludeHandler wraps a handler so that its connection is not counted while the
+// handler runs.
+func (c *openConns) excludeHandler(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		r.leave()
-		defer r.count.Add(1)
+		c.remove()
+		defer c.count.Add(1)
 		handler.ServeHTTP(w, request)
 	})
 }
 
-func (r *residents) leave() {
-	if r.count.Add(-1) == 0 && r.waiting.Load() {
+func (c *openConns) remove() {
+	if c.count.Add(-1) == 0 && c.waiting.Load() {
 		select {
-		case r.left <- struct{}{}:
+		case c.empty <- struct{}{}:
 		default:
 		}
 	}
 }
 
-// wait returns when none are left. Only Close calls it, when the listener and
-// the connections are closed.
-func (r *residents) wait() {
-	r.waiting.Store(true)
-	for r.count.Load() > 0 {
-		<-r.left
+// wait returns when the count is zero. Close calls it after it has closed the
+// listener and the connections.
+func (c *openConns) wait() {
+	c.waiting.Store(true)
+	for c.count.Load() > 0 {
+		<-c.empty
 	}
 }

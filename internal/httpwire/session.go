@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// SessionCache holds the newest TLS session of one server, and tells when it has
-// the first.
+// SessionCache holds the newest TLS session of one server, and signals when it has
+// the first one.
 type SessionCache struct {
 	filled chan struct{}
 	first  sync.Once
@@ -15,10 +15,10 @@ type SessionCache struct {
 	newest *tls.ClientSessionState
 }
 
-// NewSessionCache makes one that is empty.
+// NewSessionCache makes an empty cache.
 func NewSessionCache() *SessionCache { return &SessionCache{filled: make(chan struct{})} }
 
-// Filled is closed when there is the first session.
+// Filled returns a channel that is closed when the cache has its first session.
 func (s *SessionCache) Filled() <-chan struct{} { return s.filled }
 
 // Get implements tls.ClientSessionCache.
@@ -28,7 +28,7 @@ func (s *SessionCache) Get(string) (*tls.ClientSessionState, bool) {
 	return s.newest, s.newest != nil
 }
 
-// Put implements tls.ClientSessionCache. A nil session takes the newest away.
+// Put implements tls.ClientSessionCache. A nil session empties the cache.
 func (s *SessionCache) Put(_ string, session *tls.ClientSessionState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 	"wirelab.dev/internal/tuning"
 )
 
-// Settings lists what is not the libraries' default in the two ends that the plans
-// make. It compares the very structs that the ends are made from.
+// Settings lists the settings of both ends that differ from the libraries'
+// defaults. It compares the structs that the ends are made from.
 func Settings(server ServerPlan, client ClientPlan) []tuning.Setting {
 	settings := tuning.Differences(tuning.Client, "http.Client", newHTTPClient(nil), &http.Client{}, tuning.Reasons{
-		"CheckRedirect": {Value: "none is followed", Default: "up to 10", Why: "a redirect would turn a POST into a GET elsewhere"},
+		"CheckRedirect": {Value: "follows no redirect", Default: "up to 10", Why: "a redirect would turn a POST into a GET elsewhere"},
 	})
 	if server.Version == HTTP3 {
 		return append(settings, h3Settings(server, client)...)
@@ -23,10 +23,10 @@ func Settings(server ServerPlan, client ClientPlan) []tuning.Setting {
 	settings = append(settings, tuning.Differences(tuning.Server, "http.Server", &made.http, &http.Server{}, tuning.Reasons{
 		"Handler": tuning.Unlisted, "ConnContext": tuning.Unlisted,
 		"HTTP2":             tuning.Unlisted, // its fields follow
-		"Protocols":         {Default: "HTTP/1.1, and HTTP/2 over TLS", Why: "a variant speaks one version and never falls back; HTTP/1.1 beside cleartext HTTP/2 is there only to refuse it in words"},
-		"ReadHeaderTimeout": {Default: "none", Why: "it bounds TLS handshakes too: a mute peer must not stay for ever"},
+		"Protocols":         {Default: "HTTP/1.1, and HTTP/2 over TLS", Why: "a variant speaks one version and never falls back; beside cleartext HTTP/2, HTTP/1.1 requests get only an error message"},
+		"ReadHeaderTimeout": {Default: "none", Why: "it also limits TLS handshakes: a silent peer must not hold a connection for ever"},
 		"MaxHeaderBytes":    {Default: fmt.Sprint(http.DefaultMaxHeaderBytes), Why: strangerReason},
-		"ErrorLog":          {Value: "to standard error, bounded", Default: "to standard error", Why: "a storm of failed handshakes must not cost more to tell than to serve"},
+		"ErrorLog":          {Value: "to standard error, bounded", Default: "to standard error", Why: "logging many failed handshakes must not cost more than serving them"},
 		"ConnState":         {Value: "counts connections", Default: "none", Why: "Close waits for their goroutines"},
 	})...)
 	if made.http.HTTP2 != nil {
@@ -38,18 +38,18 @@ func Settings(server ServerPlan, client ClientPlan) []tuning.Setting {
 }
 
 const (
-	strangerReason = "what a stranger may cost before a handler runs"
-	streamsReason  = "one shared connection carries a whole trial's requests: with fewer the others would wait for a stream, and the wait be measured as the wire's latency"
-	bodyReason     = "a body must cost what it weighs"
-	asManyReason   = "connections are as many as were asked for"
+	strangerReason = "limits what any client can cost before a handler runs"
+	streamsReason  = "one shared connection carries all requests of a trial: with fewer streams requests would wait, and the wait would count as latency of the protocol"
+	bodyReason     = "no compression: bodies are sent at their full size"
+	asManyReason   = "the number of connections is the one asked for"
 	deadlineReason = "the call's own deadline bounds the wait, as on every stack"
-	keptReason     = "a connection that was opened is kept"
-	proxyReason    = "a proxy would be measured in place of the wire"
+	keptReason     = "an open connection is kept"
+	proxyReason    = "a proxy would be measured instead of the server"
 	none           = "none"
 )
 
-// transportSettings are those of the client over TCP. What it is compared with is
-// what a program gets that sets nothing: http.DefaultTransport.
+// transportSettings lists the settings of the client over TCP, compared with
+// http.DefaultTransport.
 func transportSettings(plan ClientPlan) []tuning.Setting {
 	used := plan.newTransport()
 	settings := tuning.Differences(tuning.Client, "http.Transport", used, http.DefaultTransport.(*http.Transport), tuning.Reasons{
@@ -81,24 +81,21 @@ func transportSettings(plan ClientPlan) []tuning.Setting {
 	return settings
 }
 
-// http3Client is what http3.Transport gives quic-go where nothing is said.
+// http3Client is http3.Transport's default configuration of quic-go.
 var http3Client = &quic.Config{MaxIncomingStreams: -1, KeepAlivePeriod: keepAlive}
 
-// http3Server is the same of http3.Server.
+// http3Server is http3.Server's default configuration of quic-go.
 var http3Server = &quic.Config{Allow0RTT: true}
 
 const quicConfig, quicTransport = "quic.Config", "quic.Transport"
 
 func h3Settings(server ServerPlan, client ClientPlan) []tuning.Setting {
-	patience := func(default5s string) tuning.Reason {
-		return tuning.Reason{Default: "5s", Why: default5s}
-	}
 	settings := tuning.Differences(tuning.Server, quicConfig, h3ServerConfig(), http3Server, tuning.Reasons{
 		"MaxIncomingStreams":   {Default: "100", Why: streamsReason},
-		"HandshakeIdleTimeout": patience("in a storm of new connections clients answer late; as long as with TCP"),
+		"HandshakeIdleTimeout": {Default: "5s", Why: "with many new connections at once clients answer late; the same limit as with TCP"},
 	})
 	settings = append(settings, tuning.Differences(tuning.Client, quicConfig, h3ClientConfig(client.Lifecycle), http3Client, tuning.Reasons{
-		"HandshakeIdleTimeout": patience("in a storm of new connections servers answer late; the call's own deadline bounds the wait, as with TCP"),
+		"HandshakeIdleTimeout": {Default: "5s", Why: "with many new connections at once servers answer late; the call's own deadline limits the wait, as with TCP"},
 		"KeepAlivePeriod":      {Value: none, Why: "a connection lasts one request"},
 	})...)
 	settings = append(settings, tuning.Differences(tuning.Server, "http3.Server", newHTTP3Server(server), &http3.Server{}, tuning.Reasons{
@@ -115,12 +112,12 @@ func h3Settings(server ServerPlan, client ClientPlan) []tuning.Setting {
 		connections = "one a request, closed with its answer"
 	}
 	for _, end := range []string{tuning.Server, tuning.Client} {
-		settings = append(settings, tuning.Setting{Side: end, Name: quicTransport + ".ConnectionIDLength", Value: fmt.Sprint(connectionIDBytes), Default: "4", Why: "of the thousands of IDs that a storm of new connections uses on one socket, two of 4 bytes were sometimes the same, and a call hung"})
+		settings = append(settings, tuning.Setting{Side: end, Name: quicTransport + ".ConnectionIDLength", Value: fmt.Sprint(connectionIDBytes), Default: "4", Why: "with thousands of new connections on one socket, two IDs of 4 bytes were sometimes the same, and a call hung"})
 	}
 	return append(settings,
-		tuning.Setting{Side: tuning.Server, Name: quicTransport + ", new connections", Value: fmt.Sprintf("%d on their way to be accepted; further ones wait", roomFor(server.Handshakes)), Default: fmt.Sprintf("no bound, and beyond %d that wait to be accepted they are refused", acceptQueue), Why: "in a storm of new connections a refusal would be measured as the wire's failure"},
-		tuning.Setting{Side: tuning.Client, Name: quicTransport + ".Conn", Value: "one UDP socket for all connections, connected", Default: "one a host, not connected", Why: "a new connection takes no port, and hears at once when nobody listens"},
-		tuning.Setting{Side: tuning.Client, Name: "a handshake that its call has given up", Value: fmt.Sprintf("goes on for at most %v, to be closed properly", farewell), Default: "is dropped without a word", Why: "the server would keep its half, and the half's place among the handshakes it has room for, until its own patience ends; TCP's is told by the kernel"},
+		tuning.Setting{Side: tuning.Server, Name: quicTransport + ", new connections", Value: fmt.Sprintf("at most %d wait to be accepted; further ones are delayed", maxPending(server.Handshakes)), Default: fmt.Sprintf("no limit on handshakes; beyond %d that wait to be accepted they are refused", acceptQueue), Why: "with many new connections at once, refusals would count as failures of the protocol"},
+		tuning.Setting{Side: tuning.Client, Name: quicTransport + ".Conn", Value: "one UDP socket for all connections, connected", Default: "one a host, not connected", Why: "a new connection takes no port, and fails at once if no server listens"},
+		tuning.Setting{Side: tuning.Client, Name: "handshake of a cancelled call", Value: fmt.Sprintf("continues for at most %v, then the connection is closed", closeGrace), Default: "dropped without a packet to the server", Why: "the server would hold the connection, and its place among the handshakes, until its handshake timeout; with TCP the kernel tells the server"},
 		tuning.Setting{Side: tuning.Client, Name: "http3.Transport, connections", Value: connections, Default: "one a host", Why: asManyReason},
 	)
 }

@@ -164,9 +164,9 @@ func TestLifecycles(t *testing.T) {
 					Kept: {kept, 0, 0}, Fresh: {requests + 1, 0, requests + 1}, Resumed: {requests + 1, requests, requests + 1},
 				}[lifecycle]
 				if counts.opened.Load() != want.opened || counts.resumed.Load() != want.resumed || counts.firstByte.Load() != want.firstByte ||
-					secure && counts.shaken.Load() != want.opened {
-					t.Errorf("HTTP/%d, TLS %v, lifecycle %d: %d opened, %d shaken, %d resumed, %d first bytes; want %+v", version, secure, lifecycle,
-						counts.opened.Load(), counts.shaken.Load(), counts.resumed.Load(), counts.firstByte.Load(), want)
+					secure && counts.handshakes.Load() != want.opened {
+					t.Errorf("HTTP/%d, TLS %v, lifecycle %d: %d opened, %d handshakes, %d resumed, %d first bytes; want %+v", version, secure, lifecycle,
+						counts.opened.Load(), counts.handshakes.Load(), counts.resumed.Load(), counts.firstByte.Load(), want)
 				}
 				if err := client.Close(); err != nil || counts.open.Load() != 0 {
 					t.Errorf("Close: %v, and %d connections are open", err, counts.open.Load())
@@ -179,8 +179,8 @@ func TestLifecycles(t *testing.T) {
 	}
 }
 
-// TestRequestsTakeTurns wants as many on each connection.
-func TestRequestsTakeTurns(t *testing.T) {
+// TestRequestsAlternateBetweenConnections wants as many on each connection.
+func TestRequestsAlternateBetweenConnections(t *testing.T) {
 	const connections, each = 3, 4
 	var mu sync.Mutex
 	seen := map[string]int{}
@@ -206,8 +206,8 @@ func TestRequestsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestAnUnreadAnswerIsGivenUp leaves a body open and ends the context.
-func TestAnUnreadAnswerIsGivenUp(t *testing.T) {
+// TestCancelClosesConnectionOfUnreadResponse leaves a body open and ends the context.
+func TestCancelClosesConnectionOfUnreadResponse(t *testing.T) {
 	for _, version := range []Version{HTTP1, HTTP2} {
 		over := make(chan struct{})
 		counts := &tcpTally{}
@@ -240,7 +240,7 @@ func TestAnUnreadAnswerIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBe(t *testing.T) {
+func TestImpossiblePlansAreRefused(t *testing.T) {
 	noTickets := keys(t, "h2")
 	noTickets.SessionTicketsDisabled = true
 	ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
@@ -252,7 +252,7 @@ func TestWhatCannotBe(t *testing.T) {
 		"a server without tickets": {
 			ServerPlan{Version: HTTP2, TLS: noTickets, Handler: ok},
 			ClientPlan{Version: HTTP2, TLS: trustAll(HTTP2), Lifecycle: Resumed},
-			"no ticket",
+			"no TLS session ticket",
 		},
 		"a server that has not heard of HTTP/2": {
 			ServerPlan{Version: HTTP1, TLS: keys(t), Handler: ok},
@@ -291,8 +291,8 @@ func TestWhatCannotBe(t *testing.T) {
 	}
 }
 
-// TestCleartextHTTP2NamesItself asks it in HTTP/1.1.
-func TestCleartextHTTP2NamesItself(t *testing.T) {
+// TestCleartextHTTP2RefusesHTTP1 asks it in HTTP/1.1.
+func TestCleartextHTTP2RefusesHTTP1(t *testing.T) {
 	address := serveTCP(t, ServerPlan{Version: HTTP2, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("HTTP/1.1 came to the handler")
 	})})
@@ -329,13 +329,13 @@ func TestCloseWaitsForConnectionsNotHandlers(t *testing.T) {
 		ended <- err
 	}()
 	<-running
-	if left := s.resident.count.Load(); left != connections-1 {
+	if left := s.conns.count.Load(); left != connections-1 {
 		t.Errorf("%d of %d connections are not in a handler, want all but one", left, connections)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if left := s.resident.count.Load(); left != 0 {
+	if left := s.conns.count.Load(); left != 0 {
 		t.Errorf("Close left %d connections behind", left)
 	}
 	if err := <-served; err != nil {
@@ -363,8 +363,8 @@ func TestBoundedLog(t *testing.T) {
 	}
 }
 
-// TestResidentsOfHTTP2 has handlers running that Close must not wait for.
-func TestResidentsOfHTTP2(t *testing.T) {
+// TestCloseDoesNotWaitForHTTP2Handlers has handlers running that Close must not wait for.
+func TestCloseDoesNotWaitForHTTP2Handlers(t *testing.T) {
 	var running atomic.Int64
 	begun, release := make(chan struct{}, 3), make(chan struct{})
 	server, err := NewServer(ServerPlan{Version: HTTP2, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

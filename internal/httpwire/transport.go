@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// newTransport is net/http's, speaking one version, over connections that the
-// plan's dialer opens.
+// newTransport returns an http.Transport that speaks only the plan's version and
+// opens connections through the plan's dialer.
 func (p ClientPlan) newTransport() *http.Transport {
 	made := &http.Transport{
-		Protocols:          p.Version.only(p.TLS != nil),
+		Protocols:          p.Version.protocols(p.TLS != nil),
 		DialContext:        p.Dialer.DialContext,
 		DialTLSContext:     p.dialTLS,
 		DisableCompression: true,
@@ -24,8 +24,8 @@ func (p ClientPlan) newTransport() *http.Transport {
 	return made
 }
 
-// only is net/http's name for this version and no other.
-func (v Version) only(secure bool) *http.Protocols {
+// protocols returns net/http's setting for this version alone.
+func (v Version) protocols(secure bool) *http.Protocols {
 	protocols := new(http.Protocols)
 	switch {
 	case v == HTTP1:
@@ -47,7 +47,7 @@ func (p ClientPlan) dialTLS(ctx context.Context, _, address string) (net.Conn, e
 	if err != nil {
 		return nil, err
 	}
-	// A server that knows no ALPN chooses nothing, and speaks HTTP/1.1.
+	// A server without ALPN chooses no protocol, and speaks HTTP/1.1.
 	if got := conn.ConnectionState().NegotiatedProtocol; p.Version == HTTP2 && !slices.Contains(p.Version.Protocols(), got) {
 		_ = conn.Close()
 		return nil, fmt.Errorf("the server at %s does not speak HTTP/2: it chose the protocol %q", address, got)
@@ -55,8 +55,8 @@ func (p ClientPlan) dialTLS(ctx context.Context, _, address string) (net.Conn, e
 	return conn, nil
 }
 
-// dial opens one of net/http's connections, of which its caller disposes.
-// life bounds it as ctx does.
+// dial opens a connection, which the caller must close. It ends when ctx or life
+// ends.
 func (p ClientPlan) dial(ctx, life context.Context, transport *http.Transport) (*http.ClientConn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -41,7 +41,7 @@ func TestABacklogDoesNotStraddle(t *testing.T) {
 }
 
 // A server that stops answering ends the trial, however its window is bounded.
-func TestAHangEndsWithTheDrain(t *testing.T) {
+func TestHangEndsWithTheDrain(t *testing.T) {
 	hangs := func() []Caller { return callers(3, &server{delay: time.Millisecond, hangAfter: 30}) }
 	for name, c := range map[string]struct {
 		plan     Plan
@@ -104,7 +104,7 @@ func TestAHangFromTheWarmUpOn(t *testing.T) {
 }
 
 // The window's edges are told when they come, not when the drain is over.
-func TestTheEdgesAreTold(t *testing.T) {
+func TestOnOpenAndOnCloseAreCalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var opened, closed []int64
 		r := mustRun(t, Plan{
@@ -144,7 +144,7 @@ func TestEnoughLooksAtTheWindowOnly(t *testing.T) {
 
 // slowChecker answers at once and takes its time over the answer.
 type slowChecker struct {
-	atOnce
+	noopCaller
 	takes time.Duration
 }
 

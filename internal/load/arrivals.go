@@ -12,40 +12,40 @@ import (
 	"wirelab.dev/internal/clock"
 )
 
-// patience is the longest that a client sleeps towards an instant without
-// looking whether it is still wanted.
-const patience = 50 * time.Millisecond
+// maxSleep is how long before an instant a client stops checking whether the
+// window is over.
+const maxSleep = 50 * time.Millisecond
 
-// handover is how long before its instant a client lets the next one take its
-// place: waking it can cost 10 µs, which would otherwise make each send late.
+// handover is how long before its instant a client lets the next one wait for an
+// arrival: waking that one can take 10 µs, which would make each send late.
 const handover = 20 * time.Microsecond
 
-// maxArrivals bounds a schedule's memory: 8 bytes an arrival.
+// maxArrivals limits a schedule's memory: 8 bytes for each arrival.
 const maxArrivals = 50_000_000
 
-// schedule holds the intended instants of an open loop and hands each to the
-// next client that is free. An arrival is thus never bound to a client that is
-// busy while another idles, which slicing the rate among clients would do.
+// schedule holds the intended instants of an open loop and gives each to the next
+// free client. If each client had its share of the rate instead, an arrival could
+// wait for a busy client while another is idle.
 type schedule struct {
 	zero    int64 // instant of the first arrival
 	gap     float64
-	offsets []int64 // from zero; nil where the gaps are equal
+	offsets []int64 // from zero; nil if the gaps are equal
 	count   int64
 	next    atomic.Int64
 
-	// The head of the line: the client that waits for the next arrival.
-	guard    sync.Mutex
-	occupied bool
-	line     sync.Cond
+	// One client at a time waits for the next arrival, the others for their turn.
+	mu    sync.Mutex
+	taken bool // a client waits for the next arrival
+	turn  sync.Cond
 }
 
-// newSchedule lays out the arrivals of the given length of time.
+// newSchedule computes the arrivals of the given length of time.
 func newSchedule(a Arrivals, length time.Duration) (*schedule, error) {
 	s := &schedule{gap: 1e9 / a.RatePerSecond}
-	s.line.L = &s.guard
+	s.turn.L = &s.mu
 	expected := a.expected(length)
 	if expected > maxArrivals {
-		return nil, fmt.Errorf("load: %.0f arrivals (%.0f a second for %v): at most %d; shorten the window or lower the rate",
+		return nil, fmt.Errorf("load: %.0f arrivals (%.0f a second for %v): want at most %d; shorten the window or lower the rate",
 			expected, a.RatePerSecond, length, maxArrivals)
 	}
 	switch {
@@ -58,7 +58,7 @@ func newSchedule(a Arrivals, length time.Duration) (*schedule, error) {
 	}
 	step := func() float64 { return 1 }
 	if a.Poisson {
-		random := rand.New(rand.NewPCG(a.Seed, 0x6f70656e)) // the second word only keeps it apart from other uses of the seed
+		random := rand.New(rand.NewPCG(a.Seed, 0x6f70656e)) // the constant keeps it different from other uses of the seed
 		step = random.ExpFloat64
 	}
 	s.offsets = make([]int64, 0, int(expected)+64)
@@ -73,8 +73,8 @@ func newSchedule(a Arrivals, length time.Duration) (*schedule, error) {
 	return s, nil
 }
 
-// instant is when, in nanoseconds from the first, that many arrivals are
-// expected to have come. In a ramp they are a·t + (b−a)·t²/2T.
+// instant returns the time, in nanoseconds from the first arrival, by which the
+// given number of arrivals is expected. In a ramp that number is a·t + (b−a)·t²/2T.
 func (a *Arrivals) instant(arrived float64, length time.Duration) float64 {
 	if a.RampTo == 0 {
 		return arrived * 1e9 / a.RatePerSecond
@@ -83,55 +83,54 @@ func (a *Arrivals) instant(arrived float64, length time.Duration) float64 {
 	if slope == 0 {
 		return arrived * 1e9 / a.RatePerSecond
 	}
-	// The root that is 0 for none; NaN beyond a falling ramp's last arrival.
+	// The root that is 0 for 0 arrivals; NaN after a falling ramp's last arrival.
 	return 1e9 * 2 * arrived / (a.RatePerSecond + math.Sqrt(a.RatePerSecond*a.RatePerSecond+2*slope*arrived))
 }
 
-// await takes the next arrival and returns at its instant, with the CPU time
-// that waiting burned. It is false when the schedule is over or w is.
+// await takes the next arrival and returns at its instant, with the CPU time that
+// it spent busy-waiting. ok is false when the schedule or w is over.
 //
-// One client at a time waits, the others stand in line behind it. If each of
-// them waited, all would spin for the last stretch, and the runtime asks the
-// network poller only where no goroutine is ready: answers to calls in flight
-// would lie unread for milliseconds, and be measured late. This lock is held
-// between calls, never during one.
+// One client at a time waits for an arrival, and the others for their turn. If
+// all waited for arrivals, all would spin just before, and the runtime polls the
+// network only when no goroutine is ready: answers to calls in flight would be
+// read milliseconds late. A client holds its turn only between calls.
 func (s *schedule) await(w *window) (intended, spun int64, ok bool) {
-	s.stepForward()
+	s.takeTurn()
 	if i := s.next.Add(1) - 1; i < s.count {
 		intended = s.at(i)
 		spun, ok = sleepUntil(intended-int64(handover), w)
 	}
-	s.stepAside()
+	s.endTurn()
 	if ok {
 		spun += int64(clock.Until(intended))
 	}
 	return intended, spun, ok
 }
 
-func (s *schedule) stepForward() {
-	s.guard.Lock()
-	for s.occupied {
-		s.line.Wait()
+func (s *schedule) takeTurn() {
+	s.mu.Lock()
+	for s.taken {
+		s.turn.Wait()
 	}
-	s.occupied = true
-	s.guard.Unlock()
+	s.taken = true
+	s.mu.Unlock()
 }
 
-func (s *schedule) stepAside() {
-	s.guard.Lock()
-	s.occupied = false
-	s.guard.Unlock()
-	s.line.Signal()
+func (s *schedule) endTurn() {
+	s.mu.Lock()
+	s.taken = false
+	s.mu.Unlock()
+	s.turn.Signal()
 }
 
-// sleepUntil is false where w is over before the instant has come near: what is
-// due is sent in any case, since it counts as taken.
-func sleepUntil(instant int64, w *window) (spun int64, wanted bool) {
-	for instant-clock.Now() > int64(patience) {
+// sleepUntil waits for the instant. ok is false if w is over more than maxSleep
+// before it; a later arrival is sent in any case, since it counts as taken.
+func sleepUntil(instant int64, w *window) (spun int64, ok bool) {
+	for instant-clock.Now() > int64(maxSleep) {
 		if w.over.Load() {
 			return 0, false
 		}
-		time.Sleep(patience / 2)
+		time.Sleep(maxSleep / 2)
 	}
 	return int64(clock.Until(instant)), true
 }
@@ -143,13 +142,13 @@ func (s *schedule) at(i int64) int64 {
 	return s.zero + int64(float64(i)*s.gap)
 }
 
-// before counts the arrivals that are due before the instant.
+// before returns the number of arrivals that are due before the instant.
 func (s *schedule) before(instant int64) int64 {
 	return int64(sort.Search(int(s.count), func(i int) bool { return s.at(int64(i)) >= instant }))
 }
 
 // abandon ends the schedule early and returns how many arrivals of [begin, end)
-// nobody had taken.
+// were not taken by a client.
 func (s *schedule) abandon(begin, end int64) int64 {
 	taken := s.next.Swap(math.MaxInt64 / 2)
 	return max(0, s.before(end)-max(taken, s.before(begin)))

@@ -10,7 +10,7 @@ import (
 // stack that answers at once. It must stay at most 300 ns and 0 allocations.
 func BenchmarkEngine(b *testing.B) {
 	b.ReportAllocs()
-	r, err := Run(b.Context(), Plan{Callers: []Caller{atOnce{}}, Requests: max(b.N, 1000)})
+	r, err := Run(b.Context(), Plan{Callers: []Caller{noopCaller{}}, Requests: max(b.N, 1000)})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func BenchmarkEngine(b *testing.B) {
 func BenchmarkOpenLoop(b *testing.B) {
 	for b.Loop() {
 		r, err := Run(b.Context(), Plan{
-			Callers:  []Caller{atOnce{}, atOnce{}},
+			Callers:  []Caller{noopCaller{}, noopCaller{}},
 			Duration: time.Second, Drain: time.Second,
 			Open: &Arrivals{RatePerSecond: 100_000},
 		})
@@ -39,14 +39,14 @@ func BenchmarkOpenLoop(b *testing.B) {
 // would leave one processor to two clients that spin.)
 func TestRequestsDoNotAllocate(t *testing.T) {
 	for name, plan := range map[string]func(requests int) Plan{
-		"closed loop": func(n int) Plan { return Plan{Callers: callers(2, atOnce{}), Requests: n} },
+		"closed loop": func(n int) Plan { return Plan{Callers: callers(2, noopCaller{}), Requests: n} },
 		"in-flight limit": func(n int) Plan {
-			return Plan{Callers: callers(2, atOnce{}), Requests: n, InFlight: 1}
+			return Plan{Callers: callers(2, noopCaller{}), Requests: n, InFlight: 1}
 		},
 		"open loop": func(n int) Plan {
 			const rate = 50_000
 			return Plan{
-				Callers: callers(2, atOnce{}), Drain: time.Second, Open: &Arrivals{RatePerSecond: rate},
+				Callers: callers(2, noopCaller{}), Drain: time.Second, Open: &Arrivals{RatePerSecond: rate},
 				Duration: time.Duration(n) * time.Second / rate,
 			}
 		},

@@ -10,26 +10,24 @@ import (
 	"wirelab.dev/internal/latency"
 )
 
-// window is what all clients read. The conductor sets its bounds, and does so
-// ahead of time: they lie in the future when they are announced, so that no
-// client can learn of them too late.
+// window is read by all clients. The controller sets its bounds ahead of time, so
+// that every client knows a bound before it comes.
 type window struct {
-	begin atomic.Int64 // notYet during warm-up
-	end   atomic.Int64 // notYet where the window is bounded by requests
-	past  atomic.Int64 // closed loop: clients whose measured calls have all ended
-	over  atomic.Bool  // every client may stop
-	limit chan struct{}
+	begin atomic.Int64  // notYet during warm-up
+	end   atomic.Int64  // notYet if the window is bounded by requests
+	past  atomic.Int64  // closed loop: clients whose measured calls have all ended
+	over  atomic.Bool   // every client may stop
+	limit chan struct{} // the in-flight semaphore; nil: no limit
 }
 
-// Instants that are none.
+// Placeholders for instants that are not known.
 const (
 	notYet = math.MaxInt64
 	never  = math.MinInt64
 )
 
-// client is one client's goroutine and its records. The fields that the
-// conductor reads while the client runs stand alone at the top, padded from
-// what other clients write.
+// client is one client's goroutine and its records. The controller reads the first
+// fields while the client runs: padding keeps them on their own cache line.
 type client struct {
 	_    [64]byte
 	done atomic.Int64 // calls ended that began before the window's end
@@ -37,9 +35,9 @@ type client struct {
 	_    [64]byte
 
 	caller  Caller
-	checker Checker // nil where the caller has no opinion
+	checker Checker // nil if the caller is not a Checker
 	window  *window
-	quota   int64 // calls to record; 0: as many as the window holds
+	quota   int64 // calls to record; 0: all calls of the window
 
 	tally
 	service, response, wait, late *latency.Recorder
@@ -50,31 +48,31 @@ type client struct {
 	classify func(error) string
 }
 
-// tally is what a client counts; those of all clients add up.
+// tally holds a client's counts. The result adds up those of all clients.
 type tally struct {
 	warmedUp              int64 // calls ended before the window
 	recorded              int64 // calls that began in it
 	completed, straddling int64
 	queued                int64
 
-	straddled int64 // ns that straddling calls took, all of it
+	straddled int64 // total service time of straddling calls, ns
 	busy      int64 // ns in flight, clipped to the window
-	occupied  int64 // the same with waiting for a permit
-	spun      int64 // ns burned in waiting for the window's arrivals
+	occupied  int64 // busy plus the waits for permits
+	spun      int64 // ns spent busy-waiting for the window's arrivals
 	finish    int64 // instant at which the last call of the window ended, or never
 }
 
-// call is the course of one call, as instants.
+// call holds the instants of one call.
 type call struct {
 	intended int64
-	freed    int64 // its client had ended its last call
-	ready    int64 // its client was ready to send
-	sent     int64 // the in-flight limit let it go
+	freed    int64 // the client's previous call ended
+	ready    int64 // the client was ready to send
+	sent     int64 // the client had a permit of the in-flight limit
 	ended    int64
-	spun     int64 // ns burned in waiting for intended
+	spun     int64 // ns spent busy-waiting for intended
 }
 
-// closedLoop sends the next request when the answer to the last one is there.
+// closedLoop sends each request after the answer to the previous one.
 func (c *client) closedLoop(ctx context.Context) {
 	for !c.finished() {
 		now := clock.Now()
@@ -84,8 +82,8 @@ func (c *client) closedLoop(ctx context.Context) {
 	}
 }
 
-// openLoop sends requests at the schedule's instants, whichever this client
-// gets hold of.
+// openLoop sends requests at those of the schedule's instants that this client
+// gets.
 func (c *client) openLoop(ctx context.Context, s *schedule) {
 	for freed := int64(never); !c.window.over.Load(); {
 		intended, spun, ok := s.await(c.window)
@@ -96,8 +94,8 @@ func (c *client) openLoop(ctx context.Context, s *schedule) {
 	}
 }
 
-// perform makes one call, takes its times, accounts for it, and returns the
-// instant at which it ended.
+// perform makes one call, takes its times, counts it, and returns the instant at
+// which it ended.
 func (c *client) perform(ctx context.Context, course call) int64 {
 	course.sent = course.ready
 	if limit := c.window.limit; limit != nil {
@@ -118,12 +116,12 @@ func (c *client) perform(ctx context.Context, course call) int64 {
 	return course.ended
 }
 
-// account books the call under what the window makes of it.
+// account counts the call: as warm-up, as measured, or not at all.
 func (c *client) account(course *call, err error) {
 	service := course.ended - course.sent
 	begin, end := c.window.begin.Load(), c.window.end.Load()
 	if course.intended >= end {
-		return // sent to keep the load up for the calls that outlast the window
+		return // it only keeps up the load for measured calls still in flight
 	}
 	c.done.Store(c.done.Load() + 1)
 	c.sum.Store(c.sum.Load() + service)
@@ -146,7 +144,7 @@ func (c *client) account(course *call, err error) {
 	}
 }
 
-// record keeps the times of a call that began in the window.
+// record stores the times of a call that began in the window.
 func (c *client) record(course *call, begin int64, err error) {
 	c.recorded++
 	c.service.Record(course.ended - course.sent)
@@ -173,9 +171,8 @@ func (c *client) record(course *call, begin int64, err error) {
 	}
 }
 
-// recordPacing tells apart what a request waited for: a client that was still
-// in its last call, which is the server's doing, and all that came after that,
-// which is the generator's own.
+// recordPacing separates the two delays of a request: a client that was still in
+// its previous call, caused by the server, and the generator's delay after that.
 func (c *client) recordPacing(course *call) {
 	c.spun += course.spun
 	c.late.Record(course.ready - max(course.intended, course.freed))
@@ -184,8 +181,8 @@ func (c *client) recordPacing(course *call) {
 	}
 }
 
-// fail counts a failed call. It allocates; a trial with failures is not judged
-// by its engine's cost.
+// fail counts a failed call. It may allocate: the generator's cost matters only in
+// trials without failures.
 func (c *client) fail(err error) {
 	class := c.classify(err)
 	f := c.failures[class]
@@ -199,19 +196,19 @@ func (c *client) fail(err error) {
 	f.Count++
 }
 
-// finished tells whether the client may stop. In a window bounded by time every
-// client goes on sending, unrecorded, until the last measured call of any has
-// ended, so that the slowest calls are measured under the same load as the rest.
+// finished reports whether the client may stop. In a window bounded by time all
+// clients go on sending, unrecorded, until the last measured call has ended, so
+// that the slowest calls are measured under the same load as the others.
 func (c *client) finished() bool {
-	if c.fulfilled() {
+	if c.quotaDone() {
 		c.markPast()
 		return true
 	}
 	return c.window.over.Load()
 }
 
-// fulfilled tells whether the client has made all requests asked of it.
-func (c *client) fulfilled() bool { return c.quota > 0 && c.recorded >= c.quota }
+// quotaDone reports whether the client has made all requests of its quota.
+func (c *client) quotaDone() bool { return c.quota > 0 && c.recorded >= c.quota }
 
 func (c *client) markPast() {
 	if !c.isPast {

@@ -1,36 +1,42 @@
-// Package load decides when a request is sent and by whom, and takes the time.
+// Package load generates load: it decides when each client sends a request, and
+// measures the latency.
 //
-// A Plan names the callers, one a client, and the load model. Run starts a
-// goroutine for each client, warms up until the throughput is steady, opens the
-// window, and closes it. Inside the window a client of a closed loop shares
-// nothing that any other writes: each has its own recorders, and the window's
-// bounds are read only. Those of an open loop take turns, between their calls, at
-// waiting for the next arrival of the schedule; those under an in-flight limit
-// share its semaphore, which is what is then measured. Merging is done
-// afterwards.
+//  1. A Plan names the callers, one for each client, and the load model.
+//  2. Run starts a goroutine for each client and warms up until the throughput is
+//     steady.
+//  3. It opens the measurement window, waits for its end, and drains the calls
+//     that are still in flight.
+//  4. It merges the clients' records into a Result.
+//
+// Search runs plans at different rates to find the highest that meets a Goal.
+//
+// During the window the clients of a closed loop share no data that any of them
+// writes: each has its own recorders. The clients of an open loop take turns,
+// between their calls, at waiting for the next arrival of the schedule. Clients
+// under an in-flight limit share its semaphore, whose wait is then measured.
 //
 // Glossary:
 //
-//	intended   the instant at which a request should go out: in an open loop
-//	           the schedule's, in a closed loop the moment its client was free
-//	sent       the instant at which the call was really made
-//	service    from sent to the answer
-//	wait       the time before a permit of the in-flight limit
-//	response   from intended to the answer: lateness, wait and service
-//	late       the generator's own part of the response: from intended, or from
-//	           the end of its client's last call where that came later, to the
-//	           moment when its client was ready to send
-//	queued     calls whose client was still in its last one when they should
-//	           have gone out, which is the server's part
-//	straddling calls that are in flight at an edge of the window
+//	intended   the instant at which a request should be sent: in an open loop
+//	           the schedule's, in a closed loop when its client became free
+//	sent       the instant at which the call was made
+//	service    the time from sent to the answer
+//	wait       the time spent waiting for a permit of the in-flight limit
+//	response   the time from intended to the answer: late, wait and service
+//	late       the generator's own delay: from intended, or from the end of the
+//	           client's previous call if that was later, to the moment when the
+//	           client was ready to send
+//	queued     calls that were due while their client was still in its previous
+//	           call: a delay caused by the server
+//	straddling calls that are in flight at the begin or end of the window
 //
 // Which calls count: latency is recorded for calls that begin in the window,
 // however long they take, because dropping those that outlast it would drop the
 // slowest; throughput counts calls that end in it; the calls in flight are
 // integrated over it, with straddling calls clipped at its edges. The three are
-// measured apart so that Little's law can be held against them.
+// measured separately, so that they can be checked against Little's law.
 //
-// This package must not know what a request is, nor which stack carries it.
+// This package must not know what a request is, nor which stack sends it.
 package load
 
 import (
@@ -49,15 +55,14 @@ type Caller interface {
 	Call(ctx context.Context) error
 }
 
-// Checker is an optional ability of a Caller: it judges the answer of the call
-// that just ended, after the clock has stopped. An error makes the call a
-// failed one.
+// Checker is an optional ability of a Caller: Check verifies the answer of the
+// last call, after its time was taken. With an error the call counts as failed.
 type Checker interface {
 	Check() error
 }
 
-// ErrWrongAnswer is wrapped by what Classify is asked about where the call
-// ended well and its Checker did not take the answer.
+// ErrWrongAnswer is wrapped by the error that Classify gets when a call succeeded
+// but its Checker rejected the answer.
 var ErrWrongAnswer = errors.New("wrong answer")
 
 // Plan is one trial's load. Exactly one of Requests and Duration bounds the
@@ -65,20 +70,20 @@ var ErrWrongAnswer = errors.New("wrong answer")
 type Plan struct {
 	Callers  []Caller
 	Requests int           // each client's measured requests
-	Extra    int           // so many of the first clients measure one more
+	Extra    int           // the first Extra clients measure one request more
 	Duration time.Duration // the window
 	Open     *Arrivals     // nil: a closed loop, each client one request at a time
-	// InFlight bounds the calls in flight by a semaphore that the clients
-	// wait for in the order they came. 0: no bound.
+	// InFlight limits the calls in flight with a first-come-first-served
+	// semaphore. 0: no limit.
 	InFlight int
 	WarmUp   WarmUp
-	// Drain bounds the wait, after the window, for the calls that began in
-	// it; in a window bounded by requests, the wait for a call of any client
-	// to end. What is in flight by then is cancelled and has failed, and
-	// what was not made stays so. 0: no bound.
+	// Drain limits the wait, after the window, for calls that began in it; in a
+	// window bounded by requests, the wait for any client's call to end. Calls
+	// in flight after that are cancelled and count as failed; arrivals not sent
+	// count as unsent. 0: no limit.
 	Drain       time.Duration
 	KeepSamples bool
-	// Classify names the class of a failed call.
+	// Classify returns the class of a failed call's error.
 	Classify func(error) string
 	// OnOpen and OnClose, if not nil, are called just before the window
 	// opens and just after it closes, from one goroutine.
@@ -90,46 +95,46 @@ type Plan struct {
 // Arrivals is the schedule of an open loop: either a rate, or a burst.
 type Arrivals struct {
 	RatePerSecond float64 // of all clients together
-	// RampTo is the rate at the window's end, where it is not the same: it
-	// changes evenly from the first arrival on. A ramp has no warm-up.
+	// RampTo is the rate at the window's end: the rate changes linearly from the
+	// first arrival on. 0: constant. A ramp has no warm-up.
 	RampTo  float64
 	Poisson bool // exponential gaps; otherwise equal ones
 	Seed    uint64
-	// Burst is how many requests are due at once, when the window opens. It
-	// has no warm-up either, and the window ends with the last answer.
+	// Burst is the number of requests that are all due when the window opens. A
+	// burst has no warm-up, and the window ends with the last answer.
 	Burst int
 }
 
-// Progress is how far Run has come.
+// Progress reports how far Run has come.
 type Progress struct {
 	Warming  bool
 	Done     int64   // requests since the start, warm-up included
 	Fraction float64 // of the window, by time or by requests
 }
 
-// Result is what the clients measured. Close gives back the samples' memory.
+// Result holds what the clients measured. Close frees the samples' memory.
 type Result struct {
 	Begin, End int64 // the window, on the clock of package clock
 	Requests   int64 // measured: began in the window
 	Completed  int64 // ended in the window
 	Straddling int64
-	Straddled  time.Duration // what the straddling calls took, all of it
-	Unsent     int64         // open loop: arrivals of the window that never went out
-	InFlight   float64
-	Active     float64       // mean number of clients at work: falls below all where some finish early
-	Between    time.Duration // closed loop: what the clients spent in the window outside of calls
+	Straddled  time.Duration // total service time of the straddling calls
+	Unsent     int64         // open loop: arrivals of the window that were not sent
+	InFlight   float64       // mean number of calls in flight
+	Active     float64       // mean number of clients at work: fewer than all if some finish early
+	Between    time.Duration // closed loop: time of the window that clients spent between calls
 
 	Service  *latency.Histogram
-	Response *latency.Histogram // nil where it is the same as Service
+	Response *latency.Histogram // nil if it is the same as Service
 	Wait     *latency.Histogram // nil without an in-flight limit
 	Late     *latency.Histogram // nil in a closed loop
-	Queued   int64              // open loop: arrivals that found no free client
-	Spun     time.Duration      // CPU time spent in waiting for the window's arrivals
+	Queued   int64              // open loop: arrivals when no client was free
+	Spun     time.Duration      // CPU time spent busy-waiting for the window's arrivals
 
 	Failures  []Failure
 	Warm      WarmUpResult
 	Intervals []Interval
-	Samples   []*latency.SampleLog // one a client
+	Samples   []*latency.SampleLog // one for each client
 }
 
 // Failure is one class of failed calls.
@@ -139,7 +144,7 @@ type Failure struct {
 	Example string
 }
 
-// Interval is what ended in one step of the trial's course.
+// Interval counts the calls that ended in one interval of the trial.
 type Interval struct {
 	Start    int64 // on the clock of package clock
 	Took     time.Duration
@@ -147,19 +152,19 @@ type Interval struct {
 	Sum      time.Duration // of service times
 }
 
-// Close gives back the memory of the samples.
+// Close frees the memory of the samples.
 func (r *Result) Close() {
 	for _, s := range r.Samples {
 		s.Close()
 	}
 }
 
-// maxClients bounds a plan: beyond it the clients' own memory is what would be
-// measured.
+// maxClients is the limit of clients: with more, the measurement would be about
+// their own memory.
 const maxClients = 100_000
 
-// expectedSamples is how many samples a client will about keep, where that is
-// known: memory taken in the window costs time in it.
+// expectedSamples estimates the samples of one client, to allocate their memory
+// before the window. It returns 0 if the number is not known.
 func (p *Plan) expectedSamples() int {
 	if p.Open != nil {
 		return int(p.Open.expected(p.Duration)) / len(p.Callers)
@@ -172,13 +177,13 @@ func (p *Plan) validate() error {
 	case len(p.Callers) == 0 || len(p.Callers) > maxClients:
 		return fmt.Errorf("load: %d clients: want 1 to %d", len(p.Callers), maxClients)
 	case (p.Requests > 0) == (p.Duration > 0):
-		return errors.New("load: give either requests a client or a duration")
+		return fmt.Errorf("load: %d requests a client and a duration of %v: set exactly one of the two", p.Requests, p.Duration)
 	case p.Extra < 0 || p.Extra > 0 && (p.Requests == 0 || p.Extra >= len(p.Callers)):
-		return fmt.Errorf("load: %d clients of %d with more than %d requests", p.Extra, len(p.Callers), p.Requests)
+		return fmt.Errorf("load: %d of %d clients with one request more than %d: want fewer than all clients, and requests", p.Extra, len(p.Callers), p.Requests)
 	case p.Open != nil && p.Duration <= 0:
 		return errors.New("load: an open loop needs a duration")
 	case p.InFlight < 0:
-		return fmt.Errorf("load: an in-flight limit of %d", p.InFlight)
+		return fmt.Errorf("load: an in-flight limit of %d: want 0 or more", p.InFlight)
 	case p.Open != nil:
 		return p.Open.validate(p.WarmUp)
 	}
@@ -188,22 +193,22 @@ func (p *Plan) validate() error {
 func (a *Arrivals) validate(w WarmUp) error {
 	switch {
 	case a.Burst > 0 && (a.RatePerSecond != 0 || a.RampTo != 0):
-		return errors.New("load: a burst has no rate")
+		return fmt.Errorf("load: a burst of %d with a rate: set one of the two", a.Burst)
 	case a.Burst > maxArrivals:
-		return fmt.Errorf("load: a burst of %d: at most %d", a.Burst, maxArrivals)
+		return fmt.Errorf("load: a burst of %d: want at most %d", a.Burst, maxArrivals)
 	case (a.Burst > 0 || a.RampTo > 0) && w.AtMost > 0:
-		return errors.New("load: bursts and ramps begin with the window: warm up in a run before")
+		return errors.New("load: a burst or ramp cannot have a warm-up: warm up in a run before")
 	case a.Burst > 0:
 		return nil
 	case !(a.RatePerSecond > 0):
-		return fmt.Errorf("load: an open loop needs a rate above 0, not %v", a.RatePerSecond)
+		return fmt.Errorf("load: a rate of %v: want one above 0", a.RatePerSecond)
 	case a.RampTo < 0 || math.IsNaN(a.RampTo):
-		return fmt.Errorf("load: a ramp to %v a second", a.RampTo)
+		return fmt.Errorf("load: a ramp to %v a second: want 0 or more", a.RampTo)
 	}
 	return nil
 }
 
-// expected is about how many arrivals there are in the given time.
+// expected returns the expected number of arrivals in the given time.
 func (a *Arrivals) expected(length time.Duration) float64 {
 	switch {
 	case a.Burst > 0:

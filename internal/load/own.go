@@ -2,22 +2,22 @@ package load
 
 import "context"
 
-// ownCostRequests is how many requests OwnCost makes: some milliseconds' worth.
+// ownCostRequests is the number of requests of OwnCost: some milliseconds.
 const ownCostRequests = 50_000
 
-type atOnce struct{}
+type noopCaller struct{}
 
-func (atOnce) Call(context.Context) error { return nil }
+func (noopCaller) Call(context.Context) error { return nil }
 
-// OwnCost measures what a request costs the engine itself, in nanoseconds: a
-// closed loop of one client over a stack that answers at once. It is the least
-// of a few tries, because whatever disturbs one makes it longer. It is 0 where
-// ctx ended first.
+// OwnCost measures the load generator's own time for a request, in nanoseconds,
+// with a closed loop of one client whose calls do nothing. It returns the minimum
+// of three runs, because disturbances only make a run longer, and 0 if ctx ends
+// first.
 func OwnCost(ctx context.Context) float64 {
 	const tries = 3
 	least := 0.0
 	for range tries {
-		r, err := Run(ctx, Plan{Callers: []Caller{atOnce{}}, Requests: ownCostRequests})
+		r, err := Run(ctx, Plan{Callers: []Caller{noopCaller{}}, Requests: ownCostRequests})
 		if err != nil {
 			return 0
 		}

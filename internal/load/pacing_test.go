@@ -8,7 +8,7 @@ import (
 
 // What makes a request late is told apart: the server, for which it queues, or
 // the generator itself.
-func TestWhoseLateness(t *testing.T) {
+func TestLatenessIsSplitBetweenServerAndGenerator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open := &Arrivals{RatePerSecond: 1000}
 		slow := mustRun(t, Plan{
@@ -79,7 +79,7 @@ func TestAnOpenLoopEndsWithItsWindow(t *testing.T) {
 func TestSpinningCountsInTheWindowOnly(t *testing.T) {
 	const window = 50 * time.Millisecond
 	r := mustRun(t, Plan{
-		Callers: callers(1, atOnce{}), Duration: window, Drain: time.Second,
+		Callers: callers(1, noopCaller{}), Duration: window, Drain: time.Second,
 		WarmUp: WarmUp{AtLeast: 300 * time.Millisecond, AtMost: 300 * time.Millisecond}, Open: &Arrivals{RatePerSecond: 2000},
 	})
 	if r.Spun <= 0 || r.Spun > window+2*time.Millisecond {

@@ -8,11 +8,11 @@ import (
 	"wirelab.dev/internal/latency"
 )
 
-// maxIntervals bounds the course that a result keeps.
+// maxIntervals limits the intervals of a result.
 const maxIntervals = 240
 
-// result merges what the clients kept. They have all ended.
-func (c *conductor) result() *Result {
+// result merges the clients' records. All clients must have ended.
+func (c *controller) result() *Result {
 	all := tally{finish: never}
 	failures := map[string]*Failure{}
 	for _, one := range c.clients {
@@ -67,15 +67,15 @@ func (t *tally) add(other *tally) {
 	t.finish = max(t.finish, other.finish)
 }
 
-// span is how many nanoseconds of [begin, end] the client was at work.
+// span returns how many nanoseconds of [begin, end] the client was at work.
 func (c *client) span(begin, end int64) int64 {
-	if c.fulfilled() {
+	if c.quotaDone() {
 		return c.finish - begin
 	}
 	return end - begin
 }
 
-func (c *conductor) merged(of func(*client) *latency.Recorder) *latency.Histogram {
+func (c *controller) merged(of func(*client) *latency.Recorder) *latency.Histogram {
 	if of(c.clients[0]) == nil {
 		return nil
 	}
@@ -88,8 +88,8 @@ func (c *conductor) merged(of func(*client) *latency.Recorder) *latency.Histogra
 
 func mergeFailures(into, from map[string]*Failure) {
 	for class, f := range from {
-		if known := into[class]; known != nil {
-			known.Count += f.Count
+		if merged := into[class]; merged != nil {
+			merged.Count += f.Count
 		} else {
 			into[class] = f
 		}

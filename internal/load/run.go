@@ -9,20 +9,20 @@ import (
 	"wirelab.dev/internal/latency"
 )
 
-// notice is how far ahead of its instant an edge of the window is announced, so
-// that every client knows of it before it comes.
+// notice is how long before it begins the window is announced, so that every
+// client knows of it in time.
 const notice = 2 * time.Millisecond
 
 // reportEvery is the time between two progress reports.
 const reportEvery = 250 * time.Millisecond
 
-// Run drives the plan to its end. When ctx ends first it returns ctx's error
-// and nothing else: half a window is not a measurement.
+// Run executes the plan. If ctx ends first, it returns only ctx's error: half a
+// window is not a measurement.
 func Run(ctx context.Context, p Plan) (*Result, error) {
 	if err := p.validate(); err != nil {
 		return nil, err
 	}
-	c, err := newConductor(p)
+	c, err := newController(p)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	c.start(calls)
-	err = c.conduct(ctx, cancel)
+	err = c.control(ctx, cancel)
 	c.window.over.Store(true)
 	if err != nil {
 		cancel()
@@ -44,8 +44,8 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 	return c.result(), nil
 }
 
-// conductor leads the clients through warm-up, window and drain.
-type conductor struct {
+// controller takes the clients through warm-up, window and drain.
+type controller struct {
 	plan     Plan
 	window   *window
 	schedule *schedule // nil in a closed loop
@@ -59,13 +59,13 @@ type conductor struct {
 	unsent  int64
 
 	lastTick, lastDone, lastSum int64
-	lastEnded                   int64 // when a call of any client was last seen to have ended
+	lastEnded                   int64 // the last tick at which calls had ended
 	lastReport                  int64
 	doneBefore                  int64 // calls ended when the window opened
 }
 
-func newConductor(p Plan) (*conductor, error) {
-	c := &conductor{plan: p, window: &window{}}
+func newController(p Plan) (*controller, error) {
+	c := &controller{plan: p, window: &window{}}
 	c.window.begin.Store(notYet)
 	c.window.end.Store(notYet)
 	if p.InFlight > 0 {
@@ -73,7 +73,7 @@ func newConductor(p Plan) (*conductor, error) {
 	}
 	if p.Open != nil {
 		length := p.Duration
-		if p.Open.RampTo == 0 { // what comes after the window keeps its load up
+		if p.Open.RampTo == 0 { // arrivals after the window keep up the load
 			length += p.WarmUp.AtMost + p.Drain + 2*notice
 		}
 		s, err := newSchedule(*p.Open, length)
@@ -92,7 +92,7 @@ func newConductor(p Plan) (*conductor, error) {
 	return c, nil
 }
 
-func (c *conductor) newClient(caller Caller) *client {
+func (c *controller) newClient(caller Caller) *client {
 	one := &client{caller: caller, window: c.window, quota: int64(c.plan.Requests), classify: c.plan.Classify}
 	one.finish = never
 	one.checker, _ = caller.(Checker)
@@ -118,9 +118,9 @@ func (c *conductor) newClient(caller Caller) *client {
 	return one
 }
 
-// start sets the clients going. They end when the window is over, and at the
-// latest when ctx, which their calls run under, is cancelled.
-func (c *conductor) start(ctx context.Context) {
+// start starts the clients. They end when the window is over, or when ctx, the
+// context of their calls, is cancelled.
+func (c *controller) start(ctx context.Context) {
 	c.began = clock.Now()
 	if c.plan.WarmUp.AtMost <= 0 {
 		c.open(0)
@@ -132,8 +132,8 @@ func (c *conductor) start(ctx context.Context) {
 	}
 	for _, one := range c.clients {
 		c.running.Go(func() {
-			// A context of its own for each client: a shared one would have
-			// all of them meet at its lock in every call.
+			// Each client has its own context: with a shared one, every call
+			// would contend for its lock.
 			own, cancel := context.WithCancel(ctx)
 			defer cancel()
 			if c.schedule != nil {
@@ -145,10 +145,10 @@ func (c *conductor) start(ctx context.Context) {
 	}
 }
 
-// open announces the window. Nothing may come between reading the clock and
-// announcing: a client that hears of the window after it began has taken calls
-// of it for warm-up.
-func (c *conductor) open(ahead time.Duration) {
+// open announces the window. It must do nothing between reading the clock and
+// announcing: a client that learns of the window too late counts its first calls
+// as warm-up.
+func (c *controller) open(ahead time.Duration) {
 	if c.plan.OnOpen != nil {
 		c.plan.OnOpen()
 	}
@@ -160,8 +160,8 @@ func (c *conductor) open(ahead time.Duration) {
 	c.window.begin.Store(begin)
 }
 
-// conduct waits through the trial, tick by tick.
-func (c *conductor) conduct(ctx context.Context, cancelCalls func()) error {
+// control observes the trial every tick, opens the window and closes it.
+func (c *controller) control(ctx context.Context, cancelCalls func()) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for !c.ended() {
@@ -172,12 +172,12 @@ func (c *conductor) conduct(ctx context.Context, cancelCalls func()) error {
 		}
 		now := c.observe()
 		if c.window.begin.Load() == notYet {
-			c.considerOpening(now)
+			c.maybeOpen(now)
 		}
 		if now >= c.window.end.Load() {
 			c.close()
 		}
-		if c.hopeless(now) {
+		if c.drainExpired(now) {
 			c.abandon(cancelCalls)
 			break
 		}
@@ -188,8 +188,8 @@ func (c *conductor) conduct(ctx context.Context, cancelCalls func()) error {
 	return nil
 }
 
-// ended tells whether all calls that began in the window have ended.
-func (c *conductor) ended() bool {
+// ended reports whether all calls that began in the window have ended.
+func (c *controller) ended() bool {
 	if c.schedule == nil {
 		return c.window.past.Load() == int64(len(c.clients))
 	}
@@ -197,9 +197,9 @@ func (c *conductor) ended() bool {
 	return end != notYet && c.lastDone >= c.schedule.before(end)
 }
 
-// considerOpening opens the window when the warm-up has done its work, or has
-// lasted as long as it may.
-func (c *conductor) considerOpening(now int64) {
+// maybeOpen opens the window when the throughput is steady or the warm-up has
+// taken its maximum time.
+func (c *controller) maybeOpen(now int64) {
 	took := time.Duration(now - c.began)
 	if took < c.plan.WarmUp.AtLeast {
 		return
@@ -210,16 +210,16 @@ func (c *conductor) considerOpening(now int64) {
 	}
 }
 
-// close tells that the window is over. The clients know its end themselves.
-func (c *conductor) close() {
+// close calls OnClose once. The clients know the window's end themselves.
+func (c *controller) close() {
 	if !c.closed && c.plan.OnClose != nil {
 		c.plan.OnClose()
 	}
 	c.closed = true
 }
 
-// hopeless tells whether what is in flight has had its time.
-func (c *conductor) hopeless(now int64) bool {
+// drainExpired reports whether the calls in flight have had their drain time.
+func (c *controller) drainExpired(now int64) bool {
 	if c.plan.Drain <= 0 || c.window.begin.Load() == notYet {
 		return false
 	}
@@ -230,11 +230,10 @@ func (c *conductor) hopeless(now int64) bool {
 	return now-since > int64(c.plan.Drain)
 }
 
-// abandon ends a drain that has lasted too long: what is in flight is
-// cancelled, and what was not sent stays unsent. A stack whose calls do not end
-// although they are cancelled then shows as silence: nothing is reported any
-// more.
-func (c *conductor) abandon(cancelCalls func()) {
+// abandon ends a drain that has lasted too long: it cancels the calls in flight
+// and ends the schedule. If a stack's calls ignore the cancellation, Run hangs and
+// reports no more progress.
+func (c *controller) abandon(cancelCalls func()) {
 	if c.schedule != nil {
 		c.unsent = c.schedule.abandon(c.window.begin.Load(), c.window.end.Load())
 	}
@@ -242,8 +241,8 @@ func (c *conductor) abandon(cancelCalls func()) {
 	cancelCalls()
 }
 
-// observe adds an interval to the course.
-func (c *conductor) observe() (now int64) {
+// observe adds an interval to the course since the last one.
+func (c *controller) observe() (now int64) {
 	var done, sum int64
 	for _, one := range c.clients {
 		done += one.done.Load()
@@ -266,7 +265,7 @@ func (c *conductor) observe() (now int64) {
 	return now
 }
 
-func (c *conductor) report(now int64) {
+func (c *controller) report(now int64) {
 	if c.plan.Report == nil || now-c.lastReport < int64(reportEvery) {
 		return
 	}
@@ -284,8 +283,8 @@ func (c *conductor) report(now int64) {
 	c.plan.Report(progress)
 }
 
-// release gives back the recorders' memory; samples outlive it in the result.
-func (c *conductor) release() {
+// release frees the recorders' memory. The samples stay with the result.
+func (c *controller) release() {
 	for _, one := range c.clients {
 		for _, r := range []*latency.Recorder{one.service, one.response, one.wait, one.late} {
 			if r != nil {
@@ -295,7 +294,7 @@ func (c *conductor) release() {
 	}
 }
 
-func (c *conductor) closeSamples() {
+func (c *controller) closeSamples() {
 	for _, one := range c.clients {
 		if one.samples != nil {
 			one.samples.Close()

@@ -10,65 +10,66 @@ import (
 	"wirelab.dev/internal/latency"
 )
 
-// Goal is what a rate must keep to count as sustained: a quantile of the
-// response time below a limit, no arrival left unsent, and next to no failure.
+// Goal is what a rate must meet to count as sustained: a quantile of the response
+// time below a limit, every arrival sent, and at most 0.1 % failures.
 type Goal struct {
 	Quantile float64       // as in 0.99
 	Limit    time.Duration // of the response time at that quantile
 }
 
-// goalFailures is the share of failed requests above which no rate is kept.
+// goalFailures is the share of failed requests above which a rate misses the goal.
 const goalFailures = 0.001
 
-// SearchPlan looks for the highest constant rate that keeps a goal.
+// SearchPlan describes a search for the highest constant rate that meets a goal.
 type SearchPlan struct {
-	// Plan is the load of one step; Duration is a step's window. Its Open and
-	// WarmUp are the search's own affair.
+	// Plan is the load of one step; Duration is a step's window. The search sets
+	// Open and WarmUp.
 	Plan
 	Goal Goal
-	// Precision is how close, as a share, the highest rate kept and the lowest
-	// rate missed must come. 0: 1 %.
+	// Precision is the relative difference between the highest rate that met the
+	// goal and the lowest that missed it at which the search ends. 0: 1 %.
 	Precision float64
 }
 
 // Step is one rate that was tried.
 type Step struct {
 	Rate     float64 // offered, a second
-	Achieved float64 // answered well, a second
+	Achieved float64 // successful answers, a second
 	Figure   time.Duration
-	Kept     bool
-	Why      string // what was missed
+	Kept     bool   // the goal was met
+	Why      string // how the goal was missed
 }
 
-// SearchResult is what a search found. Best is the measurement at the rate Kept.
+// SearchResult is the result of a search. Best is the measurement at the rate Kept.
 type SearchResult struct {
-	// Kept is the highest rate that held twice, Missed the lowest above it
-	// that failed twice: the capacity lies between.
+	// Kept is the highest rate that met the goal twice, Missed the lowest above
+	// it that missed it twice: the capacity lies between.
 	Kept, Missed float64
 	Steps        []Step
 	Best         *Result
-	// Why says what ended the search before the precision was reached.
+	// Why says why the search ended before the precision was reached, or is empty.
 	Why string
 }
 
-// ErrNoRate is wrapped where not even the lowest rate kept the goal.
-var ErrNoRate = errors.New("no rate keeps the goal")
+// ErrNoRate is wrapped by the error if even the lowest rate missed the goal.
+var ErrNoRate = errors.New("no rate meets the goal")
 
 const (
 	defaultPrecision = 0.01
-	// The search begins with a closed loop: what all clients together get
-	// answered is about the most there is.
+	// The search begins with a closed loop of all clients: its throughput is
+	// about the highest possible rate.
 	probeDuration = 500 * time.Millisecond
-	// Below this share of it, or with fewer requests in a step, a search
-	// gives up.
+	// The search fails below this share of that rate, or with fewer requests in
+	// a step.
 	leastShare, leastRequests = 1.0 / 100, 10
-	// A bound on the steps, whatever the noise.
+	// The limit of steps, however noisy the machine is.
 	mostSteps = 60
 )
 
-// Search finds the rate. It doubles the distance from a rate that is kept until
-// one is missed, and then halves what lies between. A miss counts when a second
-// try misses too, since a busy machine only ever makes things worse.
+// Search finds the highest rate that meets the goal. It raises or lowers the rate
+// by a quarter until the outcome changes, and then halves the interval between.
+// An outcome counts when two of up to three tries agree, since a busy machine can
+// spoil one.
 func Search(ctx context.Context, p SearchPlan) (*SearchResult, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -93,7 +94,7 @@ func (p *SearchPlan) check() error {
 	case p.Duration <= 0:
 		return errors.New("load: a search needs the duration of its steps")
 	case p.Precision < 0 || p.Precision >= 1:
-		return fmt.Errorf("load: a precision of %v: want a share", p.Precision)
+		return fmt.Errorf("load: a precision of %v: want 0 or more, and less than 1", p.Precision)
 	}
 	return nil
 }
@@ -118,7 +119,7 @@ func (s *searcher) run(ctx context.Context) error {
 	}
 	for high/low-1 > precision {
 		if len(s.result.Steps) >= mostSteps {
-			s.result.Why = fmt.Sprintf("after %d steps the rate kept and the rate missed were still %.1f %% apart", mostSteps, 100*(high/low-1))
+			s.result.Why = fmt.Sprintf("after %d steps the highest rate that met the goal and the lowest that missed it were still %.1f %% apart", mostSteps, 100*(high/low-1))
 			break
 		}
 		middle := math.Sqrt(low * high)
@@ -136,7 +137,7 @@ func (s *searcher) run(ctx context.Context) error {
 	return nil
 }
 
-// probe is what a closed loop of all clients gets answered, a second.
+// probe returns the throughput of a closed loop of all clients, per second.
 func (s *searcher) probe(ctx context.Context) (float64, error) {
 	plan := s.plan.Plan
 	plan.Duration, plan.KeepSamples = probeDuration, false
@@ -149,12 +150,12 @@ func (s *searcher) probe(ctx context.Context) (float64, error) {
 	defer r.Close()
 	most := float64(r.Completed) / time.Duration(r.End-r.Begin).Seconds()
 	if most <= 0 {
-		return 0, fmt.Errorf("%w: a closed loop got no answer within %v", ErrNoRate, probeDuration)
+		return 0, fmt.Errorf("%w: a closed loop of all clients got no answer within %v", ErrNoRate, probeDuration)
 	}
 	return most, nil
 }
 
-// bracket finds a rate that is kept and a higher one that is not.
+// bracket finds a rate that meets the goal and a higher one that misses it.
 func (s *searcher) bracket(ctx context.Context, most float64) (low, high float64, err error) {
 	const stride = 1.25
 	rate := 0.8 * most
@@ -196,7 +197,7 @@ func (s *searcher) decide(ctx context.Context, rate float64) (bool, error) {
 	return votes[true] == 2, nil
 }
 
-// try does one step, and keeps the best one's measurement.
+// try measures one step, and keeps the measurement if it is the best.
 func (s *searcher) try(ctx context.Context, rate float64) (bool, error) {
 	plan := s.plan.Plan
 	plan.Open = &Arrivals{RatePerSecond: rate}
@@ -219,7 +220,7 @@ func (s *searcher) try(ctx context.Context, rate float64) (bool, error) {
 	return step.Kept, nil
 }
 
-// bestRate is the highest that was kept before the last step.
+// bestRate returns the highest rate that met the goal before the last step.
 func (s *searcher) bestRate() float64 {
 	best := 0.0
 	for _, step := range s.result.Steps[:len(s.result.Steps)-1] {
@@ -230,7 +231,7 @@ func (s *searcher) bestRate() float64 {
 	return best
 }
 
-// judge holds one step against the goal.
+// judge compares one step with the goal.
 func (g Goal) judge(rate float64, r *Result) Step {
 	var failed int64
 	for _, f := range r.Failures {

@@ -7,36 +7,35 @@ import (
 	"wirelab.dev/internal/stats"
 )
 
-// WarmUp bounds what goes before the window. The zero value means no warm-up:
-// the window opens with the first request.
+// WarmUp limits the time before the window. With the zero value there is no
+// warm-up: the window opens with the first request.
 type WarmUp struct {
 	AtLeast, AtMost time.Duration
 }
 
-// WarmUpResult is what the warm-up was, and, seen afterwards over the whole
-// course, what would have been enough.
+// WarmUpResult holds the length of the warm-up, and the length that would have
+// been enough, computed afterwards from the whole course.
 type WarmUpResult struct {
 	Took     time.Duration
 	Requests int64
 	Settled  bool
-	// Enough and EnoughRequests are where the steady state began, from the
-	// first request on; Known is false where the course never settled.
+	// Enough and EnoughRequests say where the steady state began, counted from
+	// the first request. Known is false if the course never became steady.
 	Enough         time.Duration
 	EnoughRequests int64
 	Known          bool
 }
 
 // tick is the length of an interval of the course. It is short, because MSER-5
-// wants many intervals before it may say anything, and a warm-up is paid in
-// every trial.
+// needs many intervals, and every trial waits for its warm-up.
 const tick = 5 * time.Millisecond
 
-// roundsBeforeSteady is how many calls each client must have ended, in the
-// mean, before the course may be called steady: the first round of a closed
-// loop is all clients sending at once.
+// roundsBeforeSteady is the mean number of calls that each client must have ended
+// before the course can be steady: in the first round of a closed loop all
+// clients send at once.
 const roundsBeforeSteady = 3
 
-// steady tells whether the course so far has settled.
+// steady reports whether the throughput of the course is steady.
 func steady(course []Interval, clients int) bool {
 	var requests int64
 	for _, i := range course {
@@ -49,15 +48,15 @@ func steady(course []Interval, clients int) bool {
 	return settled
 }
 
-// until is the part of the course that ended by the instant: what comes after
-// the window, when clients stop one by one, is not the load that was asked for.
+// until returns the intervals that ended by the instant. After the window clients
+// stop one by one, so later intervals do not have the planned load.
 func until(course []Interval, instant int64) []Interval {
 	n := sort.Search(len(course), func(i int) bool { return course[i].Start+int64(course[i].Took) > instant })
 	return course[:n]
 }
 
 // enough finds where the steady state began in the course.
-func enough(course []Interval) (took time.Duration, requests int64, known bool) {
+func enough(course []Interval) (took time.Duration, requests int64, ok bool) {
 	cut, settled := stats.MSER5(throughputs(course))
 	if !settled {
 		return 0, 0, false

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// singles opens a connection for every request, and closes it when the answer
-// has been read.
-type singles struct {
+// singleUse opens a connection for every request, and closes it with the
+// response's body.
+type singleUse struct {
 	plan      ClientPlan
 	transport *http.Transport
 	life      context.Context // ends with Close
@@ -22,25 +22,25 @@ type singles struct {
 	open map[*http.ClientConn]struct{} // nil once closed
 }
 
-func newSingles(ctx context.Context, plan ClientPlan) (*singles, error) {
+func newSingleUse(ctx context.Context, plan ClientPlan) (*singleUse, error) {
 	var sessions *SessionCache
 	if plan.Lifecycle == Resumed {
 		sessions = NewSessionCache()
 		plan.TLS.ClientSessionCache = sessions
 	}
-	s := &singles{plan: plan, transport: plan.newTransport(), open: map[*http.ClientConn]struct{}{}}
+	s := &singleUse{plan: plan, transport: plan.newTransport(), open: map[*http.ClientConn]struct{}{}}
 	s.life, s.endLife = context.WithCancel(context.Background())
-	if err := s.try(ctx, sessions); err != nil {
+	if err := s.checkServer(ctx, sessions); err != nil {
 		_ = s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// try sees whether there is a server, and gets the session that is to be
-// resumed. A ticket comes behind the handshake (RFC 8446, section 4.6.1), so
-// that the connection is read from until it is there.
-func (s *singles) try(ctx context.Context, sessions *SessionCache) error {
+// checkServer makes one request to the server, and waits for the session that
+// later connections resume. The ticket comes after the handshake (RFC 8446,
+// section 4.6.1), so the connection stays open until it arrives.
+func (s *singleUse) checkServer(ctx context.Context, sessions *SessionCache) error {
 	response, err := s.plan.ping(ctx, s)
 	if err != nil {
 		return err
@@ -53,33 +53,33 @@ func (s *singles) try(ctx context.Context, sessions *SessionCache) error {
 	case <-sessions.Filled():
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("the server sent no ticket for a TLS session: %w", ctx.Err())
+		return fmt.Errorf("the server sent no TLS session ticket, so no session can be resumed: %w", ctx.Err())
 	}
 }
 
 // RoundTrip implements http.RoundTripper.
-func (s *singles) RoundTrip(request *http.Request) (*http.Response, error) {
+func (s *singleUse) RoundTrip(request *http.Request) (*http.Response, error) {
 	begin := time.Now()
 	ctx := request.Context()
 	conn, err := s.dial(ctx)
 	if err != nil {
-		return giveUp(request, err)
+		return failRequest(request, err)
 	}
-	// A caller may leave an answer unread and end its context.
-	detach := context.AfterFunc(ctx, func() { s.end(conn) })
+	// A caller may cancel its context instead of closing the body.
+	stop := context.AfterFunc(ctx, func() { s.closeConn(conn) })
 	response, err := conn.RoundTrip(request.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotFirstResponseByte: func() { s.plan.Dialer.FirstByte(time.Since(begin)) },
 	})))
 	if err != nil {
-		detach()
-		s.end(conn)
+		stop()
+		s.closeConn(conn)
 		return nil, err
 	}
-	response.Body = &soleBody{ReadCloser: response.Body, end: func() { detach(); s.end(conn) }}
+	response.Body = &closingBody{ReadCloser: response.Body, end: func() { stop(); s.closeConn(conn) }}
 	return response, nil
 }
 
-func (s *singles) dial(ctx context.Context) (*http.ClientConn, error) {
+func (s *singleUse) dial(ctx context.Context) (*http.ClientConn, error) {
 	conn, err := s.plan.dial(ctx, s.life, s.transport)
 	if err != nil {
 		return nil, err
@@ -94,8 +94,8 @@ func (s *singles) dial(ctx context.Context) (*http.ClientConn, error) {
 	return conn, nil
 }
 
-// end closes a connection. It may be called again.
-func (s *singles) end(conn *http.ClientConn) {
+// closeConn closes a connection. Further calls do nothing.
+func (s *singleUse) closeConn(conn *http.ClientConn) {
 	s.mu.Lock()
 	delete(s.open, conn)
 	s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *singles) end(conn *http.ClientConn) {
 }
 
 // Close implements carrier.
-func (s *singles) Close() error {
+func (s *singleUse) Close() error {
 	s.endLife()
 	s.mu.Lock()
 	open := s.open
@@ -115,13 +115,13 @@ func (s *singles) Close() error {
 	return nil
 }
 
-// soleBody is that of the one answer of a connection.
-type soleBody struct {
+// closingBody closes the connection with the body.
+type closingBody struct {
 	io.ReadCloser
 	end func()
 }
 
-func (b *soleBody) Close() error {
+func (b *closingBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.end()
 	return err

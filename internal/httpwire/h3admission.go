@@ -1,0 +1,243 @@
+package httpwire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// admission limits the new connections that a QUIC server works on. quic-go
+// starts the handshake of every one at once, and refuses those beyond 32 that
+// wait to be accepted. Dropping a client's first datagrams would make it wait
+// for its own retransmission, hundreds of milliseconds after there is room
+// again. So admission buffers them, in order, until the connection is admitted.
+// It drops retransmissions of buffered datagrams, and those of connections that
+// have ended: each would look like a new connection and cost a handshake.
+//
+// It identifies a new connection by the connection ID that the client has made up
+// for the server (RFC 9000, section 7.2). It is a pure state machine: it gets
+// datagrams and the time, and has no goroutine.
+type admission struct {
+	limit int
+	wake  func() // called when takeReady has datagrams
+
+	mu       sync.Mutex
+	byID     map[string]*pendingConn
+	waiting  []*pendingConn
+	admitted []*pendingConn // those that hold a place, oldest first
+	ready    []datagram
+	ended    [2]map[string]struct{} // IDs of ended connections: the recent ones, and older ones
+	rotated  time.Time              // when ended[1] was last replaced
+}
+
+// pendingConn is a connection that waits, or was admitted and has not ended.
+type pendingConn struct {
+	id          string
+	buffered    []datagram
+	first, last time.Time // datagrams, while it waits
+	admitted    time.Time // zero while it waits
+}
+
+// gaveUp reports whether a client has been silent for so long that it will not
+// retry: each of its waits is twice the one before (RFC 9002, section 6.2.1).
+func (p *pendingConn) gaveUp(now time.Time) bool {
+	return now.Sub(p.last) > 2*(p.last.Sub(p.first)+firstRetry)
+}
+
+// datagram is a received datagram.
+type datagram struct {
+	data, control []byte
+	from          net.Addr
+}
+
+// Limits of the admission's memory.
+const (
+	maxWaiting    = 4096            // connections; clients of further ones try again
+	maxBuffered   = 4               // datagrams of each: a hybrid key share takes two, early data more
+	rememberEnded = 5 * time.Second // a client has sent its last Initial long before
+)
+
+const (
+	// maxHandshakeTime is how long a connection may hold its place: its client may
+	// have given up, or quic-go have dropped its first datagram.
+	maxHandshakeTime = 5 * time.Second
+	// firstRetry is the longest time until a client without an answer retries
+	// (RFC 9002, section 6.2.2: three times an RTT of 333 ms).
+	firstRetry = time.Second
+)
+
+func newAdmission(limit int, wake func()) *admission {
+	return &admission{
+		limit: limit, wake: wake, byID: map[string]*pendingConn{},
+		ended: [2]map[string]struct{}{{}, {}},
+	}
+}
+
+// receive reports whether a datagram may pass to quic-go now. It copies a datagram
+// that it buffers.
+func (a *admission) receive(d datagram, now time.Time) (pass bool) {
+	id, kind := parseFirstPacket(d.data)
+	if kind == otherPacket {
+		return true
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.rotate(now)
+	a.admitWaiting(now)
+	e, known := a.byID[string(id)]
+	switch {
+	case known && !e.admitted.IsZero():
+		return true
+	case known:
+		e.last = now
+		e.buffer(d)
+		return false
+	case a.hasEnded(string(id)):
+		return false
+	case kind == earlyPacket: // it overtook its connection's first packet
+		return true
+	}
+	e = &pendingConn{id: string(id), first: now, last: now}
+	if len(a.admitted) < a.limit && len(a.waiting) == 0 {
+		a.byID[e.id] = e
+		a.admit(e, now)
+		return true
+	}
+	if len(a.waiting) < maxWaiting {
+		a.byID[e.id] = e
+		a.waiting = append(a.waiting, e)
+		e.buffer(d)
+	}
+	return false
+}
+
+func (p *pendingConn) buffer(d datagram) {
+	if len(p.buffered) < maxBuffered {
+		d.data, d.control = bytes.Clone(d.data), bytes.Clone(d.control)
+		p.buffered = append(p.buffered, d)
+	}
+}
+
+func (a *admission) admit(e *pendingConn, now time.Time) {
+	e.admitted = now
+	a.admitted = append(a.admitted, e)
+	a.ready = append(a.ready, e.buffered...)
+	e.buffered = nil
+}
+
+// admitWaiting removes connections that have held their place for too long, and
+// admits waiting ones to the free places. A removed client that is still there
+// can start again.
+func (a *admission) admitWaiting(now time.Time) {
+	for len(a.admitted) > 0 && now.Sub(a.admitted[0].admitted) > maxHandshakeTime {
+		delete(a.byID, a.admitted[0].id)
+		a.admitted = a.admitted[1:]
+	}
+	for len(a.admitted) < a.limit && len(a.waiting) > 0 {
+		next := a.waiting[0]
+		a.waiting = a.waiting[1:]
+		if next.gaveUp(now) || a.hasEnded(next.id) {
+			delete(a.byID, next.id)
+			continue
+		}
+		a.admit(next, now)
+	}
+}
+
+// release frees a connection's place for the next one. It may be called again.
+func (a *admission) release(id string, now time.Time) {
+	a.mu.Lock()
+	a.admitted = slices.DeleteFunc(a.admitted, func(e *pendingConn) bool { return e.id == id })
+	a.admitWaiting(now)
+	some := len(a.ready) > 0
+	a.mu.Unlock()
+	if some {
+		a.wake()
+	}
+}
+
+// remove forgets a connection that has ended. With over, the client knows of the
+// end, and later datagrams are dropped; otherwise the handshake failed, and the
+// client may start again.
+func (a *admission) remove(id string, over bool, now time.Time) {
+	a.release(id, now)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.byID, id)
+	if over {
+		a.ended[0][id] = struct{}{}
+	}
+}
+
+// takeReady returns buffered datagrams of admitted connections.
+func (a *admission) takeReady(most int) []datagram {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := min(most, len(a.ready))
+	taken := a.ready[:n:n]
+	a.ready = a.ready[n:]
+	return taken
+}
+
+func (a *admission) hasEnded(id string) bool {
+	_, recent := a.ended[0][id]
+	_, before := a.ended[1][id]
+	return recent || before
+}
+
+func (a *admission) rotate(now time.Time) {
+	if now.Sub(a.rotated) > rememberEnded {
+		a.ended[0], a.ended[1], a.rotated = map[string]struct{}{}, a.ended[0], now
+	}
+}
+
+type packetKind int
+
+const (
+	otherPacket packetKind = iota // does not begin a connection
+	initialPacket
+	earlyPacket
+)
+
+// Versions of QUIC, with the bits of a long header's first byte that are the
+// packet's type (RFC 9000, section 17.2; RFC 9369, section 3.2).
+const (
+	longHeader = 0x80
+	typeBits   = 0x30
+
+	version1, initial1, early1 = 0x00000001, 0x00, 0x10
+	version2, initial2, early2 = 0x6b3343cf, 0x10, 0x20
+
+	minInitialBytes  = 1200 // of the datagram (RFC 9000, section 14.1)
+	minClientIDBytes = 8    // of the connection ID (RFC 9000, section 7.2)
+	maxIDBytes       = 20
+)
+
+// parseFirstPacket recognises a packet that begins a connection. It uses the
+// version-independent header (RFC 8999) and the packet types of the versions
+// that quic-go speaks.
+func parseFirstPacket(data []byte) (id []byte, kind packetKind) {
+	const head = 6 // first byte, version, the ID's length
+	if len(data) < head || data[0]&longHeader == 0 {
+		return nil, otherPacket
+	}
+	switch bits := data[0] & typeBits; {
+	case binary.BigEndian.Uint32(data[1:]) == version1 && bits == initial1,
+		binary.BigEndian.Uint32(data[1:]) == version2 && bits == initial2:
+		kind = initialPacket
+	case binary.BigEndian.Uint32(data[1:]) == version1 && bits == early1,
+		binary.BigEndian.Uint32(data[1:]) == version2 && bits == early2:
+		kind = earlyPacket
+	default:
+		return nil, otherPacket
+	}
+	length := int(data[head-1])
+	if length < minClientIDBytes || length > maxIDBytes || len(data) < head+length ||
+		kind == initialPacket && len(data) < minInitialBytes {
+		return nil, otherPacket // quic-go drops it, or knows its connection
+	}
+	return data[head : head+length], kind
+}

@@ -1,0 +1,56 @@
+package httpwire
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// tlsPeerError says that a client without TLS connected to a server with TLS.
+type tlsPeerError struct{ cause error }
+
+func (e *tlsPeerError) Error() string {
+	return fmt.Sprintf("the server speaks TLS, but this client uses cleartext: %v", e.cause)
+}
+func (e *tlsPeerError) Unwrap() error { return e.cause }
+
+// FailureClass returns package failure's name for the error.
+func (*tlsPeerError) FailureClass() string { return "plaintext-peer" }
+
+// explainDialError replaces the error of cleartext HTTP/2 to a TLS server, which
+// net/http reports only as a closed connection. It sends an HTTP/1.1 request,
+// which such a server answers with a TLS alert or an error message.
+func (p ClientPlan) explainDialError(ctx context.Context, err error) error {
+	if p.Version != HTTP2 || p.TLS != nil || ctx.Err() != nil {
+		return err
+	}
+	conn, failed := p.Dialer.DialContext(ctx, "tcp", p.Address)
+	if failed != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	const maxBytes = 1 << 10
+	_, _ = io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: "+p.Address+"\r\nConnection: close\r\n\r\n")
+	answer, _ := io.ReadAll(io.LimitReader(conn, maxBytes)) // a partial answer is enough
+	alert := []byte{21, 3}                                  // start of a TLS alert record (RFC 8446, section 5.1)
+	if bytes.HasPrefix(answer, alert) || bytes.Contains(answer, []byte("to an HTTPS server")) {
+		return &tlsPeerError{err}
+	}
+	return err
+}
+
+// refuseHTTP1 answers HTTP/1.1 requests with an error. The server must accept
+// HTTP/1.1 because net/http explains the mistake to TLS clients only then.
+func refuseHTTP1(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 2 {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Connection", "close")
+		http.Error(w, "This server speaks only HTTP/2, and the request used HTTP/1.1: try curl --http2-prior-knowledge", http.StatusHTTPVersionNotSupported)
+	})
+}
