@@ -99,7 +99,7 @@ func serverAttacks() []attack {
 		{name: "connection window overflow", ends: []http2.ErrCode{http2.ErrCodeFlowControl}, step: once(inMemory(func(fr *http2.Framer) { _ = fr.WriteWindowUpdate(0, 1<<31-1) }))},
 		{name: "stream window overflow", reset: http2.ErrCodeFlowControl, step: once(opened(func(fr *http2.Framer) { _ = fr.WriteWindowUpdate(1, 1<<31-1) }))},
 		{name: "data beyond the window", reset: http2.ErrCodeFlowControl, step: once(opened(func(fr *http2.Framer) {
-			for range 1000 { // the handler stops reading when nobody takes its answers
+			for range 1000 { // the handler stops reading when its responses are not read
 				_ = fr.WriteData(1, false, append([]byte{0, 0, 0, 16, 0}, echoed(4096)...))
 			}
 		}))},

@@ -118,7 +118,7 @@ func clientAttacks() []clientAttack {
 		}))}, lost},
 		{attack{name: "stream window overflow", reset: http2.ErrCodeFlowControl, step: once(inMemory(func(fr *http2.Framer) { _ = fr.WriteWindowUpdate(1, 1<<31-1) }))}, []codes.Code{codes.Internal, codes.Unavailable}},
 		{attack{name: "data beyond the window", reset: http2.ErrCodeFlowControl, step: once(answer(func(fr *http2.Framer) {
-			for range 1000 { // of a stream that nobody reads
+			for range 1000 { // on a stream that the client does not read
 				_ = fr.WriteData(1, false, binary.BigEndian.AppendUint32([]byte{0}, 4096))
 				_ = fr.WriteData(1, false, make([]byte, 4096))
 			}

@@ -138,7 +138,7 @@ func (s *serverStream) accept(head *requestHead, subtype string) bool {
 			s.conn.refuse(s, codes.Unimplemented, "grpc-encoding "+head.encoding+" is not supported")
 			return false
 		}
-		// The client can decode what it encodes.
+		// A client that compresses with it can also decompress it.
 		s.sent = s.received
 	}
 	if head.timeout > 0 {

@@ -13,7 +13,7 @@ import (
 type socketWriter struct {
 	raw  syscall.RawConn
 	try  func(fd uintptr) bool
-	buf  []byte // what is left to write
+	buf  []byte // the rest to write
 	wait bool   // wait while the socket's buffer is full
 	err  error
 }

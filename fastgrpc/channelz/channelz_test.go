@@ -17,7 +17,7 @@ import (
 	"wirelab.dev/fastgrpc/channelz"
 )
 
-// TestServed reads a server's counters through the server itself, and checks them
+// TestServed reads a server's counters over gRPC from that server, and checks them
 // against the calls that were made.
 func TestServed(t *testing.T) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")

@@ -31,7 +31,7 @@ var (
 	responseSizes = []int32{31415, 9, 2653, 58979}
 )
 
-// Cases are the client's cases by name.
+// Cases holds the client's cases by name.
 var Cases = map[string]Case{
 	"empty_unary":                 emptyUnary,
 	"large_unary":                 largeUnary,

@@ -29,8 +29,8 @@ import (
 	"wirelab.dev/fastgrpc"
 )
 
-// Gotten once: a Python with grpcio, which is gRPC's C core; the machine's own where
-// it has one, else a fresh environment in dir.
+// Found or installed once: a Python with grpcio, which is gRPC's C core. It is the
+// machine's if that has grpcio, else a new environment in dir.
 var python struct {
 	sync.Once
 	dir, path, missing string
@@ -65,7 +65,7 @@ func pythonWithCore(t *testing.T) string {
 	return python.path
 }
 
-// TestCoreClient runs a client of gRPC's C core, by way of Python, against our server.
+// TestCoreClient runs a Python client with gRPC's C core against fastgrpc's server.
 func TestCoreClient(t *testing.T) {
 	path := pythonWithCore(t)
 	secure, err := credentials.NewServerTLSFromFile(testdata.Path("server1.pem"), testdata.Path("server1.key"))
@@ -97,7 +97,7 @@ func TestCoreClient(t *testing.T) {
 	}
 }
 
-// wantedStatus is an error with details, as either side sends it.
+// wantedStatus is the error with details that both servers send.
 func wantedStatus() *status.Status {
 	st, err := status.New(codes.FailedPrecondition, "not now").WithDetails(
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)},
@@ -108,8 +108,7 @@ func wantedStatus() *status.Status {
 	return st
 }
 
-// detailed is a service beside the test's: it fails calls with details, or lets them
-// wait for their end.
+// detailed is a service whose calls fail with details, or wait until they are cancelled.
 func detailed(_ any, s grpc.ServerStream) error {
 	switch name, _ := grpc.MethodFromServerStream(s); name {
 	case "/test.Details/Fail":
@@ -121,8 +120,8 @@ func detailed(_ any, s grpc.ServerStream) error {
 	return status.Error(codes.Unimplemented, "neither Fail nor Wait")
 }
 
-// TestCoreServer runs every case of ours, and calls with compression and with details,
-// against a server of gRPC's C core.
+// TestCoreServer runs every case, and calls with compression and with error details,
+// against a Python server with gRPC's C core.
 func TestCoreServer(t *testing.T) {
 	path := pythonWithCore(t)
 	secure, err := credentials.NewClientTLSFromFile(testdata.Path("ca.pem"), "foo.test.google.fr")

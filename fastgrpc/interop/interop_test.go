@@ -19,7 +19,8 @@ import (
 	"wirelab.dev/fastgrpc"
 )
 
-// TestCases runs every case in process: quick, and under the race detector.
+// TestCases runs every case in one process, which is quick and lets the race detector
+// see both ends.
 func TestCases(t *testing.T) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -47,7 +48,7 @@ func TestCases(t *testing.T) {
 
 var programsDir string // "" until programs has made it
 
-// programs builds both libraries' interop programs and the other tools, once.
+// programs builds the interop programs of both libraries and the other tools, once.
 var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "fastgrpc-peers")
 	if err != nil {
@@ -130,7 +131,7 @@ func runProgram(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// flagsOf are what a case is run with, over and above what each is.
+// flagsOf holds the additional flags of some cases.
 func flagsOf(name string) []string {
 	switch {
 	case strings.HasSuffix(name, "_soak"):
@@ -147,8 +148,8 @@ func flagsOf(name string) []string {
 	return nil
 }
 
-// TestPrograms runs grpc-go's programs against ours, both ways, with and without TLS,
-// and against themselves: a case that fails there fails here for no fault of ours.
+// TestPrograms runs grpc-go's programs against fastgrpc's, both ways, with and without
+// TLS, and against themselves: a case that fails there is not fastgrpc's fault.
 func TestPrograms(t *testing.T) {
 	cases := append(Names(), "rpc_soak", "channel_soak")
 	for _, secure := range []bool{false, true} {
@@ -159,8 +160,8 @@ func TestPrograms(t *testing.T) {
 					if name == "pick_first_unary" && pair[0] == "theirs/client" && pair[1] == "theirs/server" {
 						continue // grpc-go's client wants a server's name there that its server does not give
 					}
-					// A numeric host: grpc-go asks the name server about any other, for
-					// a service config, and a slow answer would count as our latency.
+					// Use a numeric host: for a name, grpc-go asks the DNS server for a
+					// service config, and a slow answer would count as latency.
 					args := append([]string{"-server_host", "127.0.0.1", "-server_port", port, "-test_case", name}, flagsOf(name)...)
 					if secure {
 						args = append(args, "-use_tls", "-use_test_ca", "-server_host_override", "foo.test.google.fr")
@@ -189,8 +190,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestGrpcurl does what an operator would: looks around by reflection, asks for health,
-// and makes each kind of call, with metadata, a failure and a deadline.
+// TestGrpcurl uses grpcurl as an operator would: it lists services by reflection, asks
+// for health, and makes each kind of call, with metadata, a failure and a deadline.
 func TestGrpcurl(t *testing.T) {
 	address := "127.0.0.1:" + startServer(t, "ours/server", false)
 	const service = "grpc.testing.TestService/"
@@ -230,7 +231,7 @@ func checkGrpcurl(t *testing.T, args []string, want string, exit int) {
 	}
 }
 
-// TestTelemetry runs the tests with OpenTelemetry, which are a module of their own.
+// TestTelemetry runs the OpenTelemetry tests, which are a separate module.
 func TestTelemetry(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: building OpenTelemetry takes a while")

@@ -1,4 +1,5 @@
-// Package telemetry has no code: it tests fastgrpc with OpenTelemetry's own handlers.
+// Package telemetry tests fastgrpc with OpenTelemetry's stats handlers. It has no other
+// code.
 package telemetry
 
 import (
@@ -31,7 +32,7 @@ import (
 	"wirelab.dev/fastgrpc/interop"
 )
 
-// observed is a client and a server that report to one place.
+// observed is a client and a server that report to the same exporters.
 type observed struct {
 	client testgrpc.TestServiceClient
 	tracer *trace.TracerProvider
@@ -86,7 +87,7 @@ func start(t *testing.T, theirs bool) *observed {
 	return o
 }
 
-// traffic is what the calls of makeCalls are to leave behind.
+// traffic is what OpenTelemetry must report for the calls of makeCalls.
 var traffic = map[string]struct{ calls, failed int }{
 	"grpc.testing.TestService/UnaryCall":      {calls: 2, failed: 1},
 	"grpc.testing.TestService/FullDuplexCall": {calls: 1},
@@ -123,8 +124,8 @@ func makeCalls(ctx context.Context, t *testing.T, c testgrpc.TestServiceClient) 
 	}
 }
 
-// TestSpans: each call has a client's span under the caller's and, across the wire, a
-// server's span under that, with its status and an event for each message.
+// TestSpans checks that each call has a client span under the caller's span and a server
+// span under the client span, with its status and an event for each message.
 func TestSpans(t *testing.T) {
 	o := start(t, false)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -175,9 +176,8 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// TestSameAsTheirs: what a span and a measurement say of a call is what they say of
-// grpc-go's.
-func TestSameAsTheirs(t *testing.T) {
+// TestSameAsGRPCGo checks that spans and metrics equal those of grpc-go's calls.
+func TestSameAsGRPCGo(t *testing.T) {
 	var spans, measurements [2][]string
 	for i, theirs := range []bool{false, true} {
 		o := start(t, theirs)
@@ -210,7 +210,7 @@ func TestSameAsTheirs(t *testing.T) {
 	}
 }
 
-// attributes are all but the ports, which differ each time.
+// attributes returns all attributes but the ports, which differ each time.
 func attributes(all []attribute.KeyValue) string {
 	var text []string
 	for _, a := range all {
@@ -222,7 +222,7 @@ func attributes(all []attribute.KeyValue) string {
 	return strings.Join(text, " ")
 }
 
-// TestMetrics: both ends measure each call once, by method and status.
+// TestMetrics checks that both ends count each call once, by method and status.
 func TestMetrics(t *testing.T) {
 	o := start(t, false)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -261,7 +261,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// describe is a call's method and status.
+// describe returns a call's method and status.
 func describe(set attribute.Set) string {
 	var method, code string
 	for _, a := range set.ToSlice() {

@@ -2,8 +2,8 @@ package h2
 
 import "testing"
 
-// TestFramesAllocateNothing: after the first calls, a machine's own frames need no
-// memory, in either direction. The stream is its owner's.
+// TestFramesAllocateNothing checks that after the first calls a Conn allocates nothing
+// for frames in either direction. The Handler provides the stream.
 func TestFramesAllocateNothing(t *testing.T) {
 	r := newServer(t, testConfig)
 	id := uint32(1)
@@ -38,7 +38,7 @@ func TestFramesAllocateNothing(t *testing.T) {
 	}
 }
 
-// single is a handler with one stream for all calls, one at a time.
+// single is a Handler that reuses one stream for all calls.
 type single struct {
 	*recorder
 	stream *Stream

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// conversation lets two machines talk over a wire that delivers whatever part of
-// the bytes it is told to, and checks them against a model: a list of what was
-// sent on each stream.
+// conversation connects a client and a server Conn by a wire that delivers a chosen part
+// of the bytes, and checks them against a model: a list of what was sent on each stream.
 type conversation struct {
 	t              testing.TB
 	client, server *recorder
@@ -85,7 +84,7 @@ func (c *conversation) send(from *recorder, s *Stream, n int, end bool) {
 	from.conn.SendData(s, Payload{Data: data, Owner: countOwner{&c.owners}}, end)
 }
 
-// step does what one byte of the script says.
+// step executes one byte of the script.
 func (c *conversation) step(op, arg byte) {
 	pick := func(of []*Stream) *Stream {
 		if len(of) == 0 {
@@ -135,7 +134,7 @@ func (c *conversation) step(op, arg byte) {
 	}
 }
 
-// finish lets everything end and compares with the model.
+// finish ends all streams and compares with the model.
 func (c *conversation) finish() {
 	c.server.hold = false
 	for range 3 {
@@ -181,7 +180,7 @@ func (c *conversation) finish() {
 	}
 }
 
-// FuzzConversation plays random legal orders.
+// FuzzConversation runs random legal sequences of calls.
 func FuzzConversation(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 100, 7, 255, 3, 200, 2, 50, 4, 255, 8, 255, 7, 255})
 	f.Add([]byte{0, 0, 0, 0, 9, 0, 1, 255, 1, 255, 1, 255, 7, 255, 7, 255, 5, 0, 6, 4, 3, 255, 3, 254})

@@ -14,8 +14,8 @@ var testConfig = Config{
 	MaxHeaderList: 8 << 10, MaxStreams: 10, OutputLimit: 64 << 10, MinReferenceLen: 4 << 10,
 }
 
-// recorder is a Handler that notes what it is told. It consumes at once unless
-// told to hold.
+// recorder is a Handler that records its events. It consumes content at once unless hold
+// is set.
 type recorder struct {
 	conn    *Conn
 	hold    bool
@@ -78,7 +78,7 @@ func (r *recorder) OnPing(time.Duration) *ConnError { return nil }
 
 func (r *recorder) OnPong([8]byte) { r.pongs++ }
 
-// take removes what waits to be written.
+// take takes the output.
 func (r *recorder) take() []byte {
 	out := r.conn.TakeOutput(nil)
 	all := bytes.Join(out.Segments(), nil)
@@ -86,7 +86,7 @@ func (r *recorder) take() []byte {
 	return all
 }
 
-// frames parses what a machine wrote.
+// frames parses the output of a Conn.
 func frames(t testing.TB, p []byte) []FrameHeader {
 	t.Helper()
 	var all []FrameHeader
@@ -131,7 +131,7 @@ func frame(kind FrameType, flags uint8, id uint32, payload ...byte) []byte {
 	return append(AppendFrameHeader(nil, FrameHeader{Length: len(payload), Type: kind, Flags: flags, StreamID: id}), payload...)
 }
 
-// requestBlock is a request's header block without the dynamic table.
+// requestBlock encodes a request's header block without the dynamic table.
 func requestBlock() []byte {
 	var block []byte
 	for _, f := range requestRun.Fields {

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// FuzzFeed gives a server any bytes behind a good beginning. It must not panic,
-// must write whole frames only, must hold no more streams than it offers, and once
-// failed must stay so.
+// FuzzFeed feeds a server arbitrary bytes after a valid beginning. The server must not
+// panic, must write only whole frames, must not exceed its stream limit, and after an
+// error must keep returning it.
 func FuzzFeed(f *testing.F) {
 	f.Add(append(open(1, FlagEndStream), frame(FramePing, 0, 0, make([]byte, 8)...)...))
 	f.Add(append(open(1, 0), frame(FrameData, FlagEndStream|FlagPadded, 1, 2, 'h', 'i', 0, 0)...))
@@ -43,8 +43,7 @@ func FuzzFeed(f *testing.F) {
 	})
 }
 
-// FuzzBlock compares the decoder, with what it remembers, to plain HPACK over a
-// series of blocks.
+// FuzzBlock compares the caching decoder with plain HPACK on a series of blocks.
 func FuzzBlock(f *testing.F) {
 	f.Add([]byte{0x82, 0x86, 0x84}, []byte{0x82, 0x86, 0x84, 0x00, 1, 'a', 1, 'b'})
 	f.Add([]byte{0x40, 1, 'a', 1, 'b'}, []byte{0xbe, 0xbe})
@@ -83,8 +82,8 @@ func FuzzBlock(f *testing.F) {
 	})
 }
 
-// FuzzEncode sends series of runs, with table sizes changing in between, and
-// decodes them with plain HPACK.
+// FuzzEncode encodes series of FixedFields, with changes of the table size in between,
+// and decodes them with plain HPACK.
 func FuzzEncode(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 0, 1, 200, 0, 1, 255, 3, 3})
 	f.Fuzz(func(t *testing.T, script []byte) {

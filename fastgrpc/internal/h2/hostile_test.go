@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// flood is an attack: what is sent before, and what over and over.
+// flood is an attack: the frames that are sent first, and those that are repeated.
 type flood struct {
 	name   string
 	before []byte
@@ -60,7 +60,7 @@ var floods = []flood{
 		"data beyond the window", open(1, 0),
 		func(int) []byte { return frame(FrameData, 0, 1, make([]byte, 1<<14)...) }, CodeNo,
 	},
-	// The next three make the server itself reset streams whose handlers have begun
+	// The next three make the server reset streams whose handlers have begun
 	// (CVE-2025-8671).
 	{"data behind the end", nil, func(i int) []byte {
 		id := uint32(2*i + 1)
@@ -82,10 +82,10 @@ var floods = []flood{
 	}, CodeNo},
 }
 
-// answered opens a response on the client's only stream.
+// answered sends a response header on the client's only stream.
 var answered = frame(FrameHeaders, FlagEndHeaders, 1, appendLiteral(nil, responseRun.Fields[0])...)
 
-// clientFloods are what a server may do to its client, whose stream 1 is open.
+// clientFloods are a server's attacks on a client whose stream 1 is open.
 var clientFloods = []flood{
 	{"pings", nil, func(int) []byte { return frame(FramePing, 0, 0, make([]byte, 8)...) }, CodeEnhanceYourCalm},
 	{"settings", nil, func(int) []byte { return settingsFrame(SettingInitialWindowSize, 65535) }, CodeEnhanceYourCalm},
@@ -129,9 +129,8 @@ func newClient(t *testing.T) *recorder {
 	return r
 }
 
-// TestFloods sends each flood without ever reading an answer, and at a pace that
-// gives no credit for time. The connection must end with the right code, and must
-// not have grown.
+// TestFloods sends each flood without reading answers, and so fast that time earns no
+// credit. The connection must end with the right code and must not have grown.
 func TestFloods(t *testing.T) {
 	t.Run("server", func(t *testing.T) {
 		checkFloods(t, floods, func() *recorder { return newServer(t, testConfig) })
@@ -195,8 +194,8 @@ func (f flood) run(r *recorder) error {
 	return nil
 }
 
-// TestWorkEarnsCredit: a peer that pings and updates windows as it is served is no
-// attacker, however long it goes on.
+// TestWorkEarnsCredit checks that a peer may ping and update windows as long as it is
+// served.
 func TestWorkEarnsCredit(t *testing.T) {
 	r := newServer(t, testConfig)
 	for i := range 50_000 {
@@ -220,9 +219,9 @@ func TestWorkEarnsCredit(t *testing.T) {
 	}
 }
 
-// TestLateDataIsForgiven: a client that streams short messages learns late that the
-// server has answered.
-func TestLateDataIsForgiven(t *testing.T) {
+// TestDataAfterResponseIsAllowed checks that a client may send short messages until it
+// learns that the server has responded.
+func TestDataAfterResponseIsAllowed(t *testing.T) {
 	r := newServer(t, testConfig)
 	if _, err := r.conn.Feed(0, open(1, 0), 1); err != nil {
 		t.Fatal(err)
@@ -237,7 +236,7 @@ func TestLateDataIsForgiven(t *testing.T) {
 	}
 }
 
-// TestTimeEarnsCredit: pings at a sane pace are free for ever.
+// TestTimeEarnsCredit checks that a peer may ping at a moderate rate without limit.
 func TestTimeEarnsCredit(t *testing.T) {
 	r := newServer(t, testConfig)
 	for i := range 50_000 {
@@ -248,7 +247,7 @@ func TestTimeEarnsCredit(t *testing.T) {
 	}
 }
 
-// TestHeaderBomb sends a block that refers over and over to one long field.
+// TestHeaderBomb sends a block that refers many times to one long field.
 func TestHeaderBomb(t *testing.T) {
 	r := newServer(t, testConfig)
 	var packed bytes.Buffer
@@ -267,7 +266,7 @@ func TestHeaderBomb(t *testing.T) {
 	if !r.conn.dec.block.TooLarge || len(r.conn.dec.block.Rest) > 10 {
 		t.Errorf("the block was delivered with %d fields", len(r.conn.dec.block.Rest))
 	}
-	// The table is still in step: the next request decodes.
+	// The dynamic table is still correct: the next request decodes.
 	packed.Reset()
 	for _, f := range requestRun.Fields {
 		_ = enc.WriteField(f)
@@ -281,8 +280,8 @@ func TestHeaderBomb(t *testing.T) {
 	}
 }
 
-// TestManySettings: one frame of settings that shift every window costs what as many
-// frames would, so that a kilobyte cannot keep a core busy.
+// TestManySettings checks that one frame with many settings that change every window
+// costs as much credit as many frames, so that a kilobyte cannot keep a core busy.
 func TestManySettings(t *testing.T) {
 	r := newServer(t, testConfig)
 	var many []byte
@@ -302,9 +301,9 @@ func TestManySettings(t *testing.T) {
 	}
 }
 
-// TestRememberedBlocks: whatever blocks a peer sends, what is remembered of them
-// stays small.
-func TestRememberedBlocks(t *testing.T) {
+// TestCachedBlocksAreBounded checks that the decoder's cache stays small, whatever
+// blocks a peer sends.
+func TestCachedBlocksAreBounded(t *testing.T) {
 	cfg := testConfig
 	cfg.MaxHeaderList, cfg.MaxFrameSize = 64<<10, 128<<10
 	d := newDecoder(uint32(cfg.MaxHeaderList))
@@ -324,8 +323,8 @@ func TestRememberedBlocks(t *testing.T) {
 	}
 }
 
-// TestUnreadOutput: a peer that reads nothing makes at most OutputLimit and one
-// payload wait in the output; the rest stays with its streams.
+// TestUnreadOutput checks that, for a peer that reads nothing, the output holds at most
+// OutputLimit and one payload, and the streams queue the rest.
 func TestUnreadOutput(t *testing.T) {
 	r := newServer(t, testConfig)
 	in := frame(FrameWindowUpdate, 0, 0, 0x7f, 0, 0, 0)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The model: what RFC 9113 says of a server's streams, told a second time and as simply
-// as can be, to be compared with the machine.
+// This file has a second and simple implementation of RFC 9113's stream states on a
+// server, to compare the Conn with.
 
 // streamState is a stream's state as its client sees it, RFC 9113 section 5.1.
 type streamState int
@@ -21,8 +21,8 @@ const (
 	stateReset      // by the server, which forgives what comes late
 )
 
-// verdict is what a frame must lead to: the connection's end or the stream's with one of
-// some codes, or neither.
+// verdict is the required result of a frame: it ends the connection or the stream with
+// one of some codes, or neither.
 type verdict struct {
 	connection, stream []ErrCode
 }
@@ -59,7 +59,7 @@ func (m *model) open() int {
 	return n
 }
 
-// judge says what a frame leads to, and follows it.
+// judge returns the required result of a frame and updates the model.
 func (m *model) judge(h FrameHeader, payload []byte) verdict {
 	if m.block.id != 0 && (h.Type != FrameContinuation || h.StreamID != m.block.id) {
 		return endsConnection(CodeProtocol)
@@ -92,7 +92,7 @@ func (m *model) judge(h FrameHeader, payload []byte) verdict {
 	return fine
 }
 
-// judgeBlock follows a request's block, which on an open stream is no trailers.
+// judgeBlock handles a request's header block; on an open stream, it is not trailers.
 func (m *model) judgeBlock(h FrameHeader) verdict {
 	if !h.Has(FlagEndHeaders) {
 		return fine
@@ -155,7 +155,7 @@ func (m *model) judgeStream(h FrameHeader, payload []byte) verdict {
 	return fine
 }
 
-// answered follows the server's own whole answer, or its reset.
+// answered updates the model after the server's complete response or reset.
 func (m *model) answered(id uint32, reset bool) {
 	switch {
 	case reset, m.streams[id] == stateOpen:
@@ -165,7 +165,7 @@ func (m *model) answered(id uint32, reset bool) {
 	}
 }
 
-// play reads a step's frame from three bytes; false is the server's own turn.
+// play makes a frame from three bytes of the script; false means that the server acts.
 func (m *model) play(kind, arg, flags byte) (h FrameHeader, payload []byte, client bool) {
 	h = FrameHeader{Type: FrameType(kind % 12), StreamID: uint32(arg % 28)}
 	switch h.Type {
@@ -202,11 +202,11 @@ func (m *model) play(kind, arg, flags byte) (h FrameHeader, payload []byte, clie
 	return h, payload, true
 }
 
-// orderStreams is how many streams the server has room for.
+// orderStreams is the server's MaxStreams.
 const orderStreams = 3
 
-// FuzzOrder plays legal and illegal orders of frames to a server, which must take each
-// frame as the model does.
+// FuzzOrder feeds a server legal and illegal sequences of frames. Each result must equal
+// the model's.
 func FuzzOrder(f *testing.F) {
 	const both = FlagEndStream | FlagEndHeaders
 	f.Add([]byte{1, 1, FlagEndHeaders, 0, 1, 0, 0, 1, FlagEndStream, 11, 1, 0, 0, 1, 0})
@@ -235,7 +235,7 @@ func FuzzOrder(f *testing.F) {
 	})
 }
 
-// answer is the server's turn on a stream, where it has one.
+// answer lets the server act on a stream, if it is open.
 func answer(r *recorder, m *model, id uint32, reset bool) {
 	for _, s := range r.streams {
 		if s.ID() != id || !s.Open() {
@@ -253,7 +253,7 @@ func answer(r *recorder, m *model, id uint32, reset bool) {
 	r.take()
 }
 
-// check compares what the machine did with the verdict; false ends the play.
+// check compares the Conn's reaction with the verdict; false ends the sequence.
 func check(t *testing.T, r *recorder, m *model, h FrameHeader, want verdict, err error) bool {
 	t.Helper()
 	var fault *ConnError
