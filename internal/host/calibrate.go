@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// Noise is what spinning threads, which never give their CPUs up, lost of them.
+// Noise says how much of their CPUs busy-looping threads lost to others.
 type Noise struct {
 	// LostShare is the mean over the CPUs, 0 to 1, of the time that went to
 	// other processes: what the process's own threads took is left out.
 	LostShare float64 `json:"lost_share"`
-	// LargestGap is the longest that any CPU was away.
+	// LargestGap is the longest time for which a thread lost its CPU.
 	LargestGap time.Duration `json:"largest_gap_ns"`
 	CPUs       []CPUNoise    `json:"cpus"`
 	Warnings   []string      `json:"warnings,omitempty"`
 }
 
-// CPUNoise is the noise of one CPU over Elapsed, as its spinning thread saw it:
-// the gaps in which it did not run, whoever did.
+// CPUNoise is the noise of one CPU over Elapsed: the gaps in which its thread did
+// not run, whatever ran instead.
 type CPUNoise struct {
 	CPU        int           `json:"cpu"`
 	Elapsed    time.Duration `json:"elapsed_ns"`
@@ -30,21 +30,20 @@ type CPUNoise struct {
 	away time.Duration // Elapsed less the thread's CPU time
 }
 
-// gapThreshold separates a CPU taken away from a slow clock read: two reads
-// lie some 50 ns apart, and a timer interrupt takes 1 to 3 µs.
+// gapThreshold tells a lost CPU from a slow clock read: two reads are some 50 ns
+// apart, and a timer interrupt takes 1 to 3 µs.
 const gapThreshold = 2 * time.Microsecond
 
-// Calibrate spins for d on each of the CPUs, nil for all that the process may
-// use. CPUs run side by side, at most GOMAXPROCS of them; the others follow, d
-// each. What others take depends on the process's priority.
+// Calibrate runs a busy loop for d on each of the CPUs; nil means all that the
+// process may use. It measures up to GOMAXPROCS CPUs at once, and then the next
+// ones. The result depends on the process's priority.
 //
-// A gap tells that the thread was away, not who ran: in a young process with one
-// CPU Go's own monitor thread takes a tenth of it. The lost share therefore comes
-// from CPU times: that of the process less that of its spinning threads is its
-// own affair.
+// A gap does not say who ran instead: in a new process with one CPU, Go's monitor
+// thread takes a tenth of it. So the lost share is computed from CPU times, and
+// leaves out what the process's other threads used.
 func Calibrate(cpus []int, d time.Duration) Noise {
 	if cpus == nil {
-		cpus, _ = allowedCPUs() // where they are not known none can be pinned to either
+		cpus, _ = allowedCPUs() // on an error there is nothing to pin to either
 	}
 	var noise Noise
 	own := processCPU()
@@ -54,7 +53,7 @@ func Calibrate(cpus []int, d time.Duration) Noise {
 		var spinning sync.WaitGroup
 		for i, cpu := range batch {
 			spinning.Go(func() {
-				refusals[i] = onDoomedThread(func() error {
+				refusals[i] = OnDisposableThread(func() error {
 					if err := pinThread([]int{cpu}); err != nil {
 						return err
 					}
@@ -79,7 +78,8 @@ func Calibrate(cpus []int, d time.Duration) Noise {
 	return noise
 }
 
-// summarise knows the CPU time that the whole process used meanwhile.
+// summarise computes the totals. process is the CPU time that the whole process
+// used meanwhile.
 func (n *Noise) summarise(process time.Duration) {
 	var elapsed, away, spun time.Duration
 	for _, cpu := range n.CPUs {

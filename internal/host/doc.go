@@ -1,14 +1,14 @@
 // Package host says what this machine is, what it may do, and how quiet it is.
 //
-// Three questions are answered here, each for a different reader. [Describe]
-// fills the manifest of a run, so that a figure can be read years later.
-// [Place] and [StartPinned] isolate server and client on CPUs of their own.
-// [Doctor], [Calibrate] and [Snapshot] tell whether the machine can be trusted:
-// before anything runs, between trials, and over a trial.
+//  1. [Describe] fills the manifest of a run, so that its figures can be
+//     understood years later.
+//  2. [Place] and [StartPinned] give server and client separate CPUs.
+//  3. [Doctor], [Calibrate] and [Snapshot] check whether the machine is quiet
+//     enough: before a run, between trials, and during a trial.
 //
-// Everything that is read comes from procfs and sysfs through an [fs.FS], so
-// that tests can describe machines that nobody owns; every raw system call is
-// in sys_linux.go, with its answer for other systems in sys_other.go.
+// The package reads procfs and sysfs through an [fs.FS], so that tests can
+// describe any machine. All raw system calls are in sys_linux.go; sys_other.go
+// has stubs for other systems.
 //
 // The package must not know what is measured: no stack, no worker, no record.
 //

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Status says how much of an ability the machine has.
+// Status says whether the machine can do something.
 type Status string
 
-// The three grades of an ability.
+// The three values of Status.
 const (
 	OK      Status = "ok"
 	Limited Status = "limited"
@@ -23,14 +23,14 @@ type Finding struct {
 	Status Status `json:"status"`
 	// Detail says what was found, or why not.
 	Detail string `json:"detail"`
-	// Remedy says what would make it better; "" where nothing is wrong.
+	// Remedy says what would improve it; "" if nothing is wrong.
 	Remedy string `json:"remedy,omitempty"`
 }
 
 // Doctor examines the machine by trying each ability, in under a second, and
 // leaves nothing changed. It stops early, with what it has, when ctx ends.
 func Doctor(ctx context.Context) []Finding {
-	patient := examination{root: os.DirFS("/"), info: Describe()}
+	machine := examination{root: os.DirFS("/"), info: Describe()}
 	findings := []Finding{}
 	for _, check := range []func(examination) Finding{
 		examination.placement,
@@ -58,12 +58,12 @@ func Doctor(ctx context.Context) []Finding {
 		if ctx.Err() != nil {
 			break
 		}
-		findings = append(findings, check(patient))
+		findings = append(findings, check(machine))
 	}
 	return findings
 }
 
-// examination is what the checks read: files, and the machine as described.
+// examination holds what the checks read: the root folder, and Describe's result.
 type examination struct {
 	root fs.FS
 	info Info

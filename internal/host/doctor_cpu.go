@@ -14,7 +14,7 @@ func (e examination) placement() Finding {
 	placement := Place(e.info.Topology, Want{})
 	finding.Detail = fmt.Sprintf("server on CPU %s, clients on %s, of %d allowed CPUs on %d cores",
 		join(placement.Server), join(placement.Client), len(e.info.Topology.Allowed), e.info.Cores)
-	err := onDoomedThread(func() error { return pinThread(placement.Server) })
+	err := OnDisposableThread(func() error { return pinThread(placement.Server) })
 	switch {
 	case err != nil:
 		finding.Status, finding.Detail = Missing, err.Error()
@@ -36,27 +36,27 @@ func (e examination) quota() Finding {
 	}
 	return Finding{
 		Name: "CPU quota", Status: Limited,
-		Detail: fmt.Sprintf("%.3g CPUs; a process over it is stopped for part of every period, which makes tails", quota),
+		Detail: fmt.Sprintf("%.3g CPUs; a process that uses more is stopped for part of every period, which raises tail latencies", quota),
 		Remedy: "lift the control group's CPU limit",
 	}
 }
 
 func (e examination) priority() Finding {
 	finding := Finding{Name: "priority", Status: OK, Detail: "nice -20 is granted"}
-	if err := onDoomedThread(func() error { return reniceThread(-20) }); err != nil {
+	if err := OnDisposableThread(func() error { return reniceThread(-20) }); err != nil {
 		finding.Status, finding.Detail = Missing, "nice -20 is refused"
 		finding.Remedy = "run as root, grant CAP_SYS_NICE, or raise RLIMIT_NICE to 40; on Linux"
 		return finding
 	}
 	if readInt(e.root, "proc/sys/kernel/sched_autogroup_enabled", 0) == 1 {
-		finding.Detail += "; it counts within a session only (autogroup), so each worker gets a session of its own at that priority"
+		finding.Detail += "; autogroup limits it to the session, so each worker gets its own session with that priority"
 	}
 	return finding
 }
 
 func (e examination) realTime() Finding {
 	finding := Finding{Name: "real-time priority", Status: OK, Detail: "SCHED_FIFO is granted"}
-	if err := onDoomedThread(tryRealTime); err != nil {
+	if err := OnDisposableThread(tryRealTime); err != nil {
 		finding.Status, finding.Detail = Missing, fmt.Sprintf("SCHED_FIFO is refused: %v", err)
 		finding.Remedy = "run as root, or grant CAP_SYS_NICE; with version 1 control groups also set cpu.rt_runtime_us"
 	}
@@ -68,7 +68,7 @@ func (e examination) governor() Finding {
 	switch e.info.Governor {
 	case "performance":
 	case "":
-		finding.Detail = "not ours to set: the machine shows no governor"
+		finding.Detail = "the machine shows no governor, so it cannot be set"
 		finding.Status = Limited
 		finding.Remedy = "none in a virtual machine; compare only interleaved trials"
 	default:
@@ -80,8 +80,8 @@ func (e examination) governor() Finding {
 
 func (e examination) clocksource() Finding {
 	finding := Finding{Name: "clock source", Status: OK, Detail: e.info.Clocksource}
-	// These are read without a system call (vDSO); reading the others takes
-	// a microsecond or more, which is part of every latency.
+	// Programs read these without a system call (vDSO). Reading the others takes
+	// a microsecond or more, which adds to every latency.
 	fast := []string{"tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page"}
 	switch {
 	case e.info.Clocksource == "":
@@ -111,13 +111,13 @@ func (e examination) timers() Finding {
 	}
 	if tail > time.Millisecond {
 		finding.Status = Limited
-		finding.Remedy = "quieten the machine; schedules finer than this need a spinning CPU"
+		finding.Remedy = "stop other work on this machine; finer schedules need a busy-waiting CPU"
 	}
 	return finding
 }
 
-// noise spins on every allowed CPU and watches what the hypervisor and other
-// processes take meanwhile.
+// noise runs a busy loop on every allowed CPU and measures what the hypervisor and
+// other processes take.
 func (e examination) noise() Finding {
 	finding := Finding{Name: "noise", Status: OK}
 	before, beforeErr := Snapshot()

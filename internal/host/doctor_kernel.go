@@ -43,8 +43,8 @@ func (e examination) hardwareCounters() Finding {
 func (e examination) softwareCounters() Finding {
 	finding := Finding{Name: "software counters", Status: OK, Detail: "context switches, faults and migrations can be counted"}
 	if err := tryCounter(counter{kind: softwareCounter}); err != nil {
-		// With the kernel's share left out, switches and migrations would read
-		// zero, which is worse than nothing.
+		// Counting user space only would show zero switches and migrations, which
+		// is worse than no figure.
 		finding.Status, finding.Detail = Limited, fmt.Sprintf("from getrusage and procfs only: %v", err)
 		finding.Remedy = counterRemedy
 	}
@@ -116,9 +116,9 @@ func (e examination) netem() Finding {
 		finding.Status, finding.Detail = Missing, "built as a module that is not installed"
 		finding.Remedy = "install the kernel's extra modules, then modprobe sch_netem"
 	case err == nil:
-		finding.Status, finding.Detail = Missing, "left out of this kernel"
+		finding.Status, finding.Detail = Missing, "this kernel was built without it"
 	default:
-		finding.Status, finding.Detail = Missing, "no sign of it: "+err.Error()
+		finding.Status, finding.Detail = Missing, "not found: "+err.Error()
 	}
 	return finding
 }

@@ -2,12 +2,12 @@ package host
 
 import "fmt"
 
-// closedPorts says how soon a port can be used again.
+// closedPorts reports how soon the port of a closed connection can be used again.
 func (e examination) closedPorts() Finding {
 	finding := Finding{Name: "closed connections", Status: OK}
 	held := timeWait(&facts{root: e.root})
-	finding.Detail = fmt.Sprintf("one on loopback keeps its ports for %v", held)
-	if held == timeWaitFull {
+	finding.Detail = fmt.Sprintf("a closed loopback connection keeps its ports for %v", held)
+	if held == timeWaitDefault {
 		finding.Status = Limited
 		finding.Remedy = "sysctl net.ipv4.tcp_tw_reuse=2 net.ipv4.tcp_timestamps=1; until then clients take more source addresses"
 	}
@@ -41,9 +41,9 @@ func (e examination) udpBuffer() Finding {
 }
 
 func (e examination) networkNamespaces() Finding {
-	finding := Finding{Name: "network namespaces", Status: OK, Detail: "a scenario's `network` can be had"}
-	if err := onDoomedThread(tryNetworkNamespace); err != nil {
-		finding.Status, finding.Detail = Missing, fmt.Sprintf("parts with a `network` of their own fail: %v", err)
+	finding := Finding{Name: "network namespaces", Status: OK, Detail: "a scenario can use `network`"}
+	if err := OnDisposableThread(tryNetworkNamespace); err != nil {
+		finding.Status, finding.Detail = Missing, fmt.Sprintf("parts with their own `network` fail: %v", err)
 		finding.Remedy = "run as root, or grant CAP_SYS_ADMIN and CAP_NET_ADMIN"
 	}
 	return finding

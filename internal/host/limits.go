@@ -9,32 +9,30 @@ import (
 	"time"
 )
 
-// Limits are what connections run into when a machine has too little of it.
-// They are those of the calling thread's network namespace. One that could not
-// be read is zero.
+// Limits holds the machine's limits for connections, as seen from the calling
+// thread's network namespace. A limit that could not be read is zero.
 type Limits struct {
 	Files   int64 // descriptors a process
 	Ports   int64 // of one local address, for connections to one server
-	Backlog int64 // connections that a server need not have accepted yet
+	Backlog int64 // connections that may wait for a server to accept them
 	// TimeWait is how long a connection on loopback keeps its ports after it
 	// was closed.
 	TimeWait time.Duration
-	// UDPReceive is what a UDP socket really gets, in bytes, that asks for
-	// WantUDPReceive.
+	// UDPReceive is the receive buffer, in bytes, that a UDP socket gets when it
+	// asks for WantUDPReceive.
 	UDPReceive int64
 }
 
-// WantUDPReceive is the receive buffer that quic-go asks for, and that its
-// users are told to grant.
+// WantUDPReceive is the receive buffer that quic-go asks for.
 const WantUDPReceive = 7 << 20
 
 // How long a closed connection keeps its ports.
 const (
-	timeWaitFull   = time.Minute // TCP_TIMEWAIT_LEN of include/net/tcp.h
-	timeWaitReused = time.Second // tcp_tw_reuse_delay of ip-sysctl, which older kernels have built in
+	timeWaitDefault = time.Minute // TCP_TIMEWAIT_LEN of include/net/tcp.h
+	timeWaitReused  = time.Second // tcp_tw_reuse_delay of ip-sysctl, which older kernels have built in
 )
 
-// ReadLimits reads them as they are now.
+// ReadLimits reads the current limits.
 func ReadLimits() Limits { return readLimits(os.DirFS("/")) }
 
 func readLimits(root fs.FS) Limits {
@@ -45,7 +43,7 @@ func readLimits(root fs.FS) Limits {
 		limits.Ports = int64(tcp.LastPort - tcp.FirstPort + 1)
 	}
 	if files, err := fileLimit(); err == nil {
-		// Go raises its own limit at start, and a lab that of its workers.
+		// Go raises its own soft limit at start, and a lab that of its workers.
 		limits.Files = int64(min(files.Hard, 1<<62))
 	}
 	if bytes, err := tryUDPReceive(WantUDPReceive); err == nil {
@@ -54,25 +52,25 @@ func readLimits(root fs.FS) Limits {
 	return limits
 }
 
-// timeWait asks whether a new connection may take over the ports of one in
-// TIME_WAIT (ip-sysctl, tcp_tw_reuse: 1 everywhere, 2 on loopback), which takes
-// timestamps.
+// timeWait returns how long a closed connection keeps its ports. tcp_tw_reuse
+// (ip-sysctl; 1: everywhere, 2: on loopback) lets a new connection take over those
+// of one in TIME_WAIT, and needs timestamps.
 func timeWait(from *facts) time.Duration {
 	const ipv4 = "proc/sys/net/ipv4/"
 	if from.number(ipv4+"tcp_tw_reuse") > 0 && from.number(ipv4+"tcp_timestamps") > 0 {
 		return timeWaitReused
 	}
-	return timeWaitFull
+	return timeWaitDefault
 }
 
-// Drops counts what the kernel threw away because a queue was full, since a
-// network namespace began.
+// Drops counts what the kernel dropped because a queue was full, since the start
+// of a network namespace.
 type Drops struct {
 	Accept int64 // connections that found a listening socket's backlog full
 	UDP    int64 // datagrams that found a socket's receive buffer full
 }
 
-// Since is what was dropped after an earlier count.
+// Since returns the drops after an earlier count.
 func (d Drops) Since(earlier Drops) Drops {
 	return Drops{Accept: d.Accept - earlier.Accept, UDP: d.UDP - earlier.UDP}
 }

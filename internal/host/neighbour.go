@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Activity is what all CPUs of the machine have done since it started. Two of
-// them bound a trial: see [Activity.Since].
+// Activity holds the CPU times of the whole machine since it started. See
+// [Activity.Since] for the times of a trial.
 type Activity struct {
 	at time.Time
 	// busy, idle and stolen add up to the time of all CPUs. The kernel counts
@@ -22,7 +22,7 @@ type Activity struct {
 	hasPressure bool
 }
 
-// Neighbour is what others did on this machine over a trial.
+// Neighbour holds the CPU time that others used during a trial.
 type Neighbour struct {
 	Elapsed time.Duration `json:"elapsed_ns"`
 	// Stolen is time that the hypervisor took, summed over all CPUs, and

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Want is how many CPUs each side is to have.
+// Want is the number of CPUs wanted for each side.
 type Want struct {
 	// Server is the number of CPUs of the server; 0 means one, as in the kernel
 	// study, so that the server is the limit and not the load.
@@ -15,8 +15,8 @@ type Want struct {
 	Client int
 }
 
-// Placement gives each side its CPUs, in rising order, and says what could not
-// be had. Server and Client are disjoint except on a machine with one CPU.
+// Placement lists each side's CPUs in rising order; Warnings say which wishes were
+// not met. Server and Client are disjoint except on a machine with one CPU.
 type Placement struct {
 	Server   []int    `json:"server"`
 	Client   []int    `json:"client"`
@@ -36,7 +36,7 @@ func Place(topology Topology, want Want) Placement {
 	}
 	if len(p.candidates) == 1 {
 		only := p.candidates[0].ID
-		p.warn("server and clients share CPU %d, the only one allowed: each is measured in the other's way", only)
+		p.warn("server and clients share CPU %d, the only one allowed: each slows the other down", only)
 		p.placement.Server, p.placement.Client = []int{only}, []int{only}
 	} else {
 		p.split()
@@ -108,7 +108,7 @@ func (p *placing) onePackage(cpus []CPU) []CPU {
 // split gives the server the highest cores and the clients the rest.
 func (p *placing) split() {
 	order := slices.Clone(p.candidates)
-	slices.SortFunc(order, servedLast)
+	slices.SortFunc(order, byServerPreference)
 	serverCount := min(p.want.Server, len(order)-1)
 	if serverCount < p.want.Server {
 		p.warn("the server has %d CPUs, not %d: one is kept for the clients", serverCount, p.want.Server)
@@ -118,7 +118,7 @@ func (p *placing) split() {
 		server = takeSpread(order, serverCount)
 	}
 	clients := without(order, server)
-	apart := notSiblings(clients, server)
+	apart := withoutSiblings(clients, server)
 	if len(apart) >= max(1, p.want.Client) || len(apart) == len(clients) {
 		clients = apart
 	} else {
@@ -132,9 +132,9 @@ func (p *placing) split() {
 	p.placement.Server, p.placement.Client = ids(server), ids(clients)
 }
 
-// servedLast sorts CPUs so that the server is served from the end: fast cores
-// behind slow ones, then by core, the first thread of a core behind the others.
-func servedLast(a, b CPU) int {
+// byServerPreference sorts the CPUs that the server prefers to the end: fast cores
+// after slow ones, then by core, the first thread of a core after its others.
+func byServerPreference(a, b CPU) int {
 	if a.Efficiency != b.Efficiency {
 		if a.Efficiency {
 			return -1
@@ -160,7 +160,7 @@ func takeSpread(order []CPU, count int) []CPU {
 	var taken []CPU
 	for len(taken) < count {
 		rest := without(order, taken)
-		if spread := notSiblings(rest, taken); len(spread) > 0 {
+		if spread := withoutSiblings(rest, taken); len(spread) > 0 {
 			rest = spread
 		}
 		taken = append(taken, rest[len(rest)-1])
@@ -174,7 +174,7 @@ func without(cpus, excluded []CPU) []CPU {
 	})
 }
 
-func notSiblings(cpus, of []CPU) []CPU {
+func withoutSiblings(cpus, of []CPU) []CPU {
 	return slices.DeleteFunc(slices.Clone(cpus), func(cpu CPU) bool {
 		return slices.ContainsFunc(of, func(other CPU) bool { return other.core() == cpu.core() })
 	})

@@ -15,7 +15,7 @@ import (
 )
 
 // allowedCPUs asks for the calling thread, which in Go stands for the process
-// as long as only doomed threads are ever pinned.
+// as long as only disposable threads are pinned.
 func allowedCPUs() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -64,8 +64,8 @@ func cpuClock(id int32) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// startTied starts a child that the kernel kills when the calling thread ends.
-func startTied(cmd *exec.Cmd) error {
+// startWithParent starts a child that the kernel kills when the calling thread ends.
+func startWithParent(cmd *exec.Cmd) error {
 	attributes := syscall.SysProcAttr{}
 	if cmd.SysProcAttr != nil {
 		attributes = *cmd.SysProcAttr
@@ -182,7 +182,7 @@ func tryBPF() error {
 	return unix.Close(int(fd))
 }
 
-// tryNetworkNamespace moves the calling thread, which must be a doomed one, into
+// tryNetworkNamespace moves the calling thread, which must be a disposable one, into
 // a network namespace of its own.
 func tryNetworkNamespace() error {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {

@@ -25,9 +25,9 @@ func processCPU() time.Duration { return 0 }
 
 func reniceSession(int, int) error { return nil } // there are none
 
-// startTied cannot tie here: a child outlives a parent that is killed, unless
+// startWithParent cannot do that here: a child outlives a parent that is killed, unless
 // it watches its standard input.
-func startTied(cmd *exec.Cmd) error { return cmd.Start() }
+func startWithParent(cmd *exec.Cmd) error { return cmd.Start() }
 
 func awaitExit(int) {}
 

@@ -6,27 +6,25 @@ import (
 	"runtime"
 )
 
-// Surroundings are what a command is started in.
+// Surroundings describe where a command runs.
 type Surroundings struct {
 	CPUs []int // none: any
 	Nice int
-	// Enter, where it is not nil, moves the thread that starts the command,
-	// which ends with it: into a network namespace. What it refuses is an
-	// error.
+	// Enter, if not nil, moves the thread that starts the command into a network
+	// namespace. If it fails, the command is not started.
 	Enter func() error
 }
 
-// StartPinned starts a command in the given surroundings. CPUs and a nice value
-// that are refused come back as warnings; the command then runs without them.
+// StartPinned starts a command in the given surroundings. If the kernel refuses
+// the CPUs or the nice value, the command runs without them and a warning says so.
 //
-// CPUs, priority and namespaces are inherited from the thread that forks: a
-// thread of its own is given them, forks, and is destroyed, so that the Go
-// scheduler never meets it. It lives until the child exits, because the kernel kills the child
-// (PR_SET_PDEATHSIG) when the thread that forked it ends, however it ends: a
-// parent killed with SIGKILL leaves no orphan. The child leads a session of its
-// own, which Ctrl-C at the terminal does not reach, and whose priority counts
-// against other sessions. The caller must Wait for the command, and must not set
-// SysProcAttr.Pdeathsig, Setsid or Setpgid.
+// A child inherits CPUs, priority and namespaces from the thread that forks. So
+// StartPinned forks from a new thread, which the Go scheduler does not reuse. The
+// thread lives until the child exits, because the kernel kills the child
+// (PR_SET_PDEATHSIG) when that thread ends: a parent killed with SIGKILL leaves no
+// orphan. The child leads its own session: Ctrl-C at the terminal does not reach
+// it, and its priority counts against other sessions. The caller must Wait for the
+// command, and must not set SysProcAttr.Pdeathsig, Setsid or Setpgid.
 func StartPinned(cmd *exec.Cmd, in Surroundings) (warnings []string, err error) {
 	started := make(chan error, 1)
 	go func() {
@@ -37,8 +35,8 @@ func StartPinned(cmd *exec.Cmd, in Surroundings) (warnings []string, err error) 
 				return
 			}
 		}
-		warnings = settleThread(in.CPUs, in.Nice)
-		if err := startTied(cmd); err != nil {
+		warnings = setUpThread(in.CPUs, in.Nice)
+		if err := startWithParent(cmd); err != nil {
 			started <- err
 			return
 		}
@@ -57,9 +55,9 @@ func StartPinned(cmd *exec.Cmd, in Surroundings) (warnings []string, err error) 
 	return warnings, nil
 }
 
-// settleThread moves the calling thread; it must not be used for other work
-// afterwards.
-func settleThread(cpus []int, nice int) (warnings []string) {
+// setUpThread sets the calling thread's CPUs and priority. The thread must not be
+// used for other work afterwards.
+func setUpThread(cpus []int, nice int) (warnings []string) {
 	if len(cpus) > 0 {
 		if err := pinThread(cpus); err != nil {
 			warnings = append(warnings, fmt.Sprintf("not pinned to CPUs %v: %v", cpus, err))
@@ -73,9 +71,9 @@ func settleThread(cpus []int, nice int) (warnings []string) {
 	return warnings
 }
 
-// onDoomedThread runs try on a thread that is destroyed afterwards, with all
-// that try changed about it.
-func onDoomedThread(try func() error) error {
+// OnDisposableThread runs try on a new thread that ends afterwards, so that try
+// may change the thread's CPUs, priority or namespace.
+func OnDisposableThread(try func() error) error {
 	result := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends here

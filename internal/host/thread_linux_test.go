@@ -120,7 +120,7 @@ func TestStartPinnedReportsRefusals(t *testing.T) {
 
 func TestPriorityRefusedSaysWhatWouldAllowIt(t *testing.T) {
 	var warnings []string
-	err := onDoomedThread(func() error {
+	err := OnDisposableThread(func() error {
 		// Capabilities belong to a thread: this one gives them all up.
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		var none [2]unix.CapUserData
@@ -130,7 +130,7 @@ func TestPriorityRefusedSaysWhatWouldAllowIt(t *testing.T) {
 		if err := reniceThread(-20); !errors.Is(err, ErrUnsupported) || !errors.Is(err, os.ErrPermission) {
 			return fmt.Errorf("renice: %w, want a refusal", err)
 		}
-		warnings = settleThread(nil, -20)
+		warnings = setUpThread(nil, -20)
 		return nil
 	})
 	if err != nil {

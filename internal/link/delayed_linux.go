@@ -8,10 +8,12 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"wirelab.dev/internal/host"
 )
 
-// The addresses of a link's ends, from those that are set aside for measuring
-// networks (RFC 2544, appendix C.2.2).
+// The addresses of a link's ends, from the range reserved for network benchmarks
+// (RFC 2544, appendix C.2.2).
 const (
 	clientAddress = "198.18.0.1"
 	serverAddress = "198.18.0.2"
@@ -42,7 +44,7 @@ func newDelayed(s Settings) (n *Network, err error) {
 	if n.client, err = newNamespace(s); err != nil {
 		return n, err
 	}
-	// It is gone with the last of the sockets that forward in it.
+	// It ends with the last of the forwarder's sockets.
 	between, err := newNamespace(Settings{})
 	if err != nil {
 		return n, err
@@ -52,12 +54,12 @@ func newDelayed(s Settings) (n *Network, err error) {
 		{n.server, serverAddress, "server0", "server1"},
 	}
 	var sockets [2]int
-	err = onDoomedThread(func() error {
+	err = host.OnDisposableThread(func() error {
 		if err := between.enter(); err != nil {
 			return err
 		}
 		for i, e := range ends {
-			if sockets[i], err = e.plug(); err != nil {
+			if sockets[i], err = e.createVeth(); err != nil {
 				for _, opened := range sockets[:i] {
 					_ = unix.Close(opened)
 				}
@@ -79,36 +81,37 @@ func newDelayed(s Settings) (n *Network, err error) {
 	return n, nil
 }
 
-// plug makes the end's veth pair and a socket that sees all frames of its outer
-// side. It runs in the forwarder's namespace.
-func (e end) plug() (socket int, err error) {
+// createVeth makes the end's veth pair and a socket that receives all frames of its
+// outer side. It runs in the forwarder's namespace.
+func (e end) createVeth() (socket int, err error) {
 	pair := &netlink.Veth{
 		LinkAttrs: netlink.LinkAttrs{Name: e.outer}, PeerName: e.inner,
 		PeerNamespace: netlink.NsFd(int(e.namespace.file.Fd())),
 	}
 	if err := netlink.LinkAdd(pair); err != nil {
-		return 0, refusal("make a pair of interfaces", err)
+		return 0, explainRefusal("make a pair of interfaces", err)
 	}
 	if err := netlink.LinkSetUp(pair); err != nil {
-		return 0, refusal("bring an interface up", err)
+		return 0, explainRefusal("bring an interface up", err)
 	}
 	at, err := net.InterfaceByName(e.outer)
 	if err != nil {
 		return 0, err
 	}
-	return listenToFrames(at.Index)
+	return openPacketSocket(at.Index)
 }
 
-// socketBuffer holds what comes while the forwarder is off the CPU, in bytes.
+// socketBuffer is the size, in bytes, of the buffer for frames that come while the
+// forwarder does not run.
 const socketBuffer = 16 << 20
 
-// listenToFrames opens a packet(7) socket that sees what comes in at an
+// openPacketSocket opens a packet(7) socket that sees what comes in at an
 // interface, and not what goes out.
-func listenToFrames(index int) (int, error) {
+func openPacketSocket(index int) (int, error) {
 	protocol := uint16(unix.ETH_P_ALL<<8 | unix.ETH_P_ALL>>8) // in network byte order
 	socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return 0, refusal("open a packet socket", err)
+		return 0, explainRefusal("open a packet socket", err)
 	}
 	err = errors.Join(
 		unix.SetsockoptInt(socket, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
@@ -123,7 +126,7 @@ func listenToFrames(index int) (int, error) {
 
 // setUp gives the end's inner interface its address.
 func (e end) setUp() error {
-	return onDoomedThread(func() error {
+	return host.OnDisposableThread(func() error {
 		if err := e.namespace.enter(); err != nil {
 			return err
 		}
@@ -135,18 +138,18 @@ func (e end) setUp() error {
 		if err != nil {
 			return err
 		}
-		err = errors.Join(withoutOffloads(e.inner), netlink.AddrAdd(inner, address), netlink.LinkSetUp(inner))
+		err = errors.Join(disableOffloads(e.inner), netlink.AddrAdd(inner, address), netlink.LinkSetUp(inner))
 		if err != nil {
-			return refusal("set "+e.inner+" up", err)
+			return explainRefusal("set "+e.inner+" up", err)
 		}
 		return nil
 	})
 }
 
-// withoutOffloads has the interface send what a wire would carry: frames of its
-// MTU with a checksum. Otherwise it leaves both to a device that there is none
-// of, and hands on segments of up to 64 KiB (linux/ethtool.h).
-func withoutOffloads(name string) error {
+// disableOffloads makes the interface send frames of its MTU with checksums, as a
+// real network does. Otherwise it leaves both to hardware that does not exist, and
+// sends segments of up to 64 KiB (linux/ethtool.h).
+func disableOffloads(name string) error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err

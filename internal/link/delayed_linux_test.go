@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"wirelab.dev/internal/host"
 )
 
 // listenAt listens at the server's end: a socket stays in the namespace that it
@@ -15,7 +17,7 @@ import (
 func listenAt(t *testing.T, n *Network) net.Listener {
 	t.Helper()
 	var listener net.Listener
-	err := onDoomedThread(func() error {
+	err := host.OnDisposableThread(func() error {
 		if err := n.EnterServer(); err != nil {
 			return err
 		}
@@ -44,7 +46,7 @@ func echo(listener net.Listener) {
 func dialFrom(t *testing.T, n *Network, address string) net.Conn {
 	t.Helper()
 	var conn net.Conn
-	err := onDoomedThread(func() error {
+	err := host.OnDisposableThread(func() error {
 		if err := n.EnterClient(); err != nil {
 			return err
 		}
@@ -91,16 +93,16 @@ func TestADelayIsARoundTripOfTwice(t *testing.T) {
 		}
 		shortest = min(shortest, time.Since(begin))
 	}
-	said, delayed := n.Stop()
-	t.Logf("connected in %v, echoed in %v at best; %+v", connected, shortest, said)
+	stats, delayed := n.Stop()
+	t.Logf("connected in %v, echoed in %v at best; %+v", connected, shortest, stats)
 	if connected < 2*delay || shortest < 2*delay {
 		t.Errorf("a round trip took %v and %v, less than two delays of %v", connected, shortest, delay)
 	}
 	if shortest > 3*delay {
 		t.Errorf("the shortest round trip took %v, want little over %v", shortest, 2*delay)
 	}
-	if !delayed || said.Frames < 40 || said.Dropped != 0 {
-		t.Errorf("%+v, %v: want the frames of 20 echoes and none dropped", said, delayed)
+	if !delayed || stats.Frames < 40 || stats.Dropped != 0 {
+		t.Errorf("%+v, %v: want the frames of 20 echoes and none dropped", stats, delayed)
 	}
 }
 

@@ -1,15 +1,14 @@
-// Package link makes the networks that a trial runs in where the machine's own
-// will not do: a fresh network namespace whose limits are known, and two of
-// them with a link between that delays.
+// Package link makes private networks for trials: a new network namespace with
+// known limits, or two namespaces with a link between them that adds a delay.
 //
 //	             New(Settings)
 //	   ┌──────────────┴──────────────┐
 //	one namespace               two, and a forwarder
 //	server ── lo ── client      server ── veth ── forwarder ── veth ── client
 //
-// A process gets in by being started from a thread that Enter has moved. All is
-// gone when the Network is closed and the processes have ended; nothing of it is
-// visible to the rest of the machine.
+// A process runs in the network if the thread that starts it has called
+// EnterServer or EnterClient. The network ends when it is closed and its processes
+// have ended. The rest of the machine does not see it.
 //
 // This package must not know what runs in a network, nor what is measured.
 //
@@ -17,7 +16,7 @@
 //
 //	namespace   the kernel's network namespace: interfaces, ports, sysctls
 //	veth        a pair of interfaces: what goes into one comes out of the other
-//	forwarder   two threads that carry Ethernet frames, one a direction, each
-//	            held back for the link's delay
+//	forwarder   two threads, one for each direction, that copy Ethernet frames
+//	            and hold each one back for the link's delay
 //	late        how much later than due a frame was forwarded
 package link

@@ -17,12 +17,12 @@ const (
 	// frameBytes is the longest frame: an MTU of 1,500 with its Ethernet and
 	// VLAN headers, and some room.
 	frameBytes = 2048
-	// heldFrames is how many a direction holds back at most: at 10 ms, some
+	// maxHeldFrames is how many a direction holds back at most: at 10 ms, some
 	// 10 Gbit/s. What comes beyond is dropped, and counted.
-	heldFrames = 8192
-	// longestWait bounds how long a direction does not look whether it is to
+	maxHeldFrames = 8192
+	// maxWait bounds how long a direction does not look whether it is to
 	// end.
-	longestWait = 20 * time.Millisecond
+	maxWait = 20 * time.Millisecond
 )
 
 // forwarder carries frames between two sockets, each held back for the delay.
@@ -33,18 +33,17 @@ type forwarder struct {
 	running    sync.WaitGroup
 }
 
-// forward begins to. close ends it.
+// forward starts a forwarder. close ends it.
 //
-// A thread that comes back from the kernel needs one of Go's processors. With two
-// more of them there always is one that no thread holds which the workers, which
-// have the CPUs, keep from running.
+// It raises GOMAXPROCS by two: a thread that returns from a system call needs a
+// free Go processor, and others may be held by threads that wait for a CPU.
 func forward(sockets [2]int, delay time.Duration) *forwarder {
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + len(sockets))
 	f := &forwarder{sockets: sockets}
 	for i := range sockets {
 		d := &direction{
 			from: sockets[i], to: sockets[1-i], delay: int64(delay),
-			frames: make([]frame, heldFrames), late: latency.NewRecorder(),
+			frames: make([]frame, maxHeldFrames), late: latency.NewRecorder(),
 		}
 		f.directions[i] = d
 		f.running.Go(func() { d.run(&f.over) }) // ends with f.over
@@ -63,17 +62,17 @@ func (f *forwarder) close() error {
 	return errors.Join(unix.Close(f.sockets[0]), unix.Close(f.sockets[1]))
 }
 
-// stop ends both directions and says what they did.
+// stop ends both directions and returns their counts.
 func (f *forwarder) stop() Forwarded {
 	f.over.Store(true)
 	f.running.Wait()
 	late := latency.NewHistogram(f.directions[0].late, f.directions[1].late)
-	said := Forwarded{LateP50: late.Quantile(0.5), LateP99: late.Quantile(0.99)}
+	stats := Forwarded{LateP50: late.Quantile(0.5), LateP99: late.Quantile(0.99)}
 	for _, d := range f.directions {
-		said.Frames += d.sent
-		said.Dropped += d.dropped + d.overflown()
+		stats.Frames += d.sent
+		stats.Dropped += d.dropped + d.socketDrops()
 	}
-	return said
+	return stats
 }
 
 // direction is one way of a link. Only its own thread touches it while it runs.
@@ -98,9 +97,8 @@ type frame struct {
 // run forwards until it is over.
 func (d *direction) run(over *atomic.Bool) {
 	runtime.LockOSThread() // and never unlocked: the thread ends here
-	// A thread that waits in turn behind the workers, which have the highest
-	// priority, would be late by their time slices. Refused, it shows in how
-	// late it was.
+	// Real-time priority: otherwise frames would be late by the time slices of
+	// the workers. If it is refused, LateP99 shows the effect.
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	for !over.Load() {
@@ -110,7 +108,7 @@ func (d *direction) run(over *atomic.Bool) {
 	}
 }
 
-// receive takes in all frames that have come.
+// receive reads all frames that have arrived.
 func (d *direction) receive() {
 	for d.held < len(d.frames) {
 		next := &d.frames[(d.head+d.held)%len(d.frames)]
@@ -127,8 +125,8 @@ func (d *direction) receive() {
 	}
 }
 
-// release sends all frames that are due. What the other side has no room for is
-// lost, as on any wire.
+// release sends all frames that are due. It drops a frame if the other side has no
+// room for it, as a real network does.
 func (d *direction) release() {
 	for now := clock.Now(); d.held > 0 && d.frames[d.head].due <= now; now = clock.Now() {
 		f := &d.frames[d.head]
@@ -145,14 +143,14 @@ func (d *direction) release() {
 
 // wait returns when a frame comes or the next is due.
 func (d *direction) wait() {
-	patience := int64(longestWait)
+	timeoutNanos := int64(maxWait)
 	if d.held > 0 {
-		patience = min(patience, d.frames[d.head].due-clock.Now())
+		timeoutNanos = min(timeoutNanos, d.frames[d.head].due-clock.Now())
 	}
-	if patience <= 0 {
+	if timeoutNanos <= 0 {
 		return
 	}
-	timeout := unix.NsecToTimespec(patience)
+	timeout := unix.NsecToTimespec(timeoutNanos)
 	events := int16(unix.POLLIN)
 	if d.held == len(d.frames) {
 		events = 0 // there is no room for another one
@@ -160,8 +158,9 @@ func (d *direction) wait() {
 	_, _ = unix.Ppoll([]unix.PollFd{{Fd: int32(d.from), Events: events}}, &timeout, nil)
 }
 
-// overflown is how many frames found the socket's buffer full.
-func (d *direction) overflown() int64 {
+// socketDrops returns how many frames were dropped because the socket's buffer was
+// full.
+func (d *direction) socketDrops() int64 {
 	statistics, err := unix.GetsockoptTpacketStats(d.from, unix.SOL_PACKET, unix.PACKET_STATISTICS)
 	if err != nil {
 		return 0

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -20,9 +19,9 @@ type namespace struct{ file *os.File }
 // newNamespace makes one, with its loopback up and its sysctls set.
 func newNamespace(s Settings) (*namespace, error) {
 	n := &namespace{}
-	err := onDoomedThread(func() error {
+	err := host.OnDisposableThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return refusal("make a network namespace", err)
+			return explainRefusal("make a network namespace", err)
 		}
 		// "self" would be the process's first thread, which has not moved.
 		file, err := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
@@ -49,7 +48,7 @@ func (s Settings) apply() error {
 		err = netlink.LinkSetUp(loopback)
 	}
 	if err != nil {
-		return refusal("bring the loopback up", err)
+		return explainRefusal("bring the loopback up", err)
 	}
 	reuse := "0"
 	if s.TimeWaitReuse {
@@ -61,7 +60,7 @@ func (s Settings) apply() error {
 	}
 	for name, value := range values {
 		if err := os.WriteFile("/proc/sys/net/ipv4/"+name, []byte(value), 0); err != nil {
-			return refusal("set net.ipv4."+name+" to "+value, err)
+			return explainRefusal("set net.ipv4."+name+" to "+value, err)
 		}
 	}
 	return nil
@@ -69,7 +68,7 @@ func (s Settings) apply() error {
 
 func (n *namespace) enter() error {
 	if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
-		return refusal("enter the network namespace", err)
+		return explainRefusal("enter the network namespace", err)
 	}
 	return nil
 }
@@ -81,21 +80,10 @@ func (n *namespace) close() error {
 	return n.file.Close()
 }
 
-// refusal says what would allow what the kernel did not.
-func refusal(what string, err error) error {
+// explainRefusal adds to a permission error what would allow the operation.
+func explainRefusal(what string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%s: %w (%w): run as root, or grant CAP_SYS_ADMIN and CAP_NET_ADMIN; in a container, the host must allow it and /proc/sys must be writable", what, err, host.ErrUnsupported)
 	}
 	return fmt.Errorf("%s: %w", what, err)
-}
-
-// onDoomedThread runs try on a thread that is destroyed afterwards, with all
-// that try changed about it.
-func onDoomedThread(try func() error) error {
-	result := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends here
-		result <- try()
-	}()
-	return <-result
 }

@@ -126,11 +126,11 @@ func connect(port int) (int, error) {
 }
 
 func TestWhoMayNotIsToldWhatWouldAllowIt(t *testing.T) {
-	err := refusal("make a network namespace", os.ErrPermission)
+	err := explainRefusal("make a network namespace", os.ErrPermission)
 	if !errors.Is(err, host.ErrUnsupported) || !strings.Contains(err.Error(), "CAP_SYS_ADMIN") {
 		t.Errorf("%v", err)
 	}
-	if err := refusal("bring the loopback up", os.ErrNotExist); errors.Is(err, host.ErrUnsupported) {
-		t.Errorf("what went wrong otherwise is said to be unsupported: %v", err)
+	if err := explainRefusal("bring the loopback up", os.ErrNotExist); errors.Is(err, host.ErrUnsupported) {
+		t.Errorf("what went wrong otherwise is stats to be unsupported: %v", err)
 	}
 }

@@ -18,8 +18,6 @@ func newNamespace(Settings) (*namespace, error) {
 func (*namespace) enter() error { return nil }
 func (*namespace) close() error { return nil }
 
-func onDoomedThread(try func() error) error { return try() }
-
 // No network is ever made here, and so none forwards.
 type forwarder struct{}
 

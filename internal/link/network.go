@@ -3,19 +3,21 @@ package link
 import (
 	"errors"
 	"time"
+
+	"wirelab.dev/internal/host"
 )
 
-// Settings say what is special about a network. A value that is zero is left as
-// the kernel has it in a fresh namespace, unless it says otherwise.
+// Settings describe a network. A zero value leaves the kernel's default for a new
+// namespace, unless the field says otherwise.
 type Settings struct {
-	// Ports is how many local ports there are for connections to one server.
+	// Ports is the number of local ports for connections to one server.
 	Ports int
-	// TimeWaitReuse lets a connection on loopback take over, after a second,
-	// the ports of one that was closed: as Linux has it. Without it, they are
-	// held for a minute.
+	// TimeWaitReuse lets a loopback connection take over the ports of a closed one
+	// after a second, which is Linux's default. Without it, they stay in use for a
+	// minute.
 	TimeWaitReuse bool
-	// Delay is how long a packet takes from one end to the other, each way. 0:
-	// both ends are on the same loopback.
+	// Delay is the delay of a packet, each way. 0: both ends use the same
+	// loopback.
 	Delay time.Duration
 }
 
@@ -25,11 +27,12 @@ type Network struct {
 	// Address is the IP address at which the server is to listen.
 	Address string
 
-	server, client *namespace // the same one where there is no link
-	forwarder      *forwarder // nil where there is none
+	server, client *namespace // the same one without a delay
+	forwarder      *forwarder // nil without a delay
 }
 
-// New makes a network. What the machine refuses wraps host.ErrUnsupported.
+// New makes a network. If the machine refuses, the error wraps
+// host.ErrUnsupported.
 func New(s Settings) (*Network, error) {
 	if s.Delay > 0 {
 		return newDelayed(s)
@@ -50,7 +53,7 @@ func (n *Network) EnterClient() error { return n.client.enter() }
 
 // InClient calls a function on a thread at the client's end, and waits for it.
 func (n *Network) InClient(do func()) error {
-	return onDoomedThread(func() error {
+	return host.OnDisposableThread(func() error {
 		if err := n.EnterClient(); err != nil {
 			return err
 		}
@@ -59,23 +62,22 @@ func (n *Network) InClient(do func()) error {
 	})
 }
 
-// Forwarded is what a link with a delay did.
+// Forwarded holds the counts of a link with a delay.
 type Forwarded struct {
 	Frames           int64
 	LateP50, LateP99 time.Duration // how much later than due they were sent
-	Dropped          int64         // for want of room
+	Dropped          int64         // because a buffer was full
 }
 
-// Stop ends the link and says what it did. Without a delay there is nothing to
-// say.
-func (n *Network) Stop() (said Forwarded, delayed bool) {
+// Stop ends the link and returns its counts. delayed is false without a delay.
+func (n *Network) Stop() (stats Forwarded, delayed bool) {
 	if n.forwarder == nil {
 		return Forwarded{}, false
 	}
 	return n.forwarder.stop(), true
 }
 
-// Close gives the network up. It lives on until the processes in it have ended.
+// Close closes the network. It goes on until the processes in it have ended.
 func (n *Network) Close() error {
 	var errs []error
 	if n.forwarder != nil {
