@@ -1,5 +1,5 @@
-// Package clock reads instants and waits for them, both to well under a
-// microsecond where the machine allows it.
+// Package clock reads instants and waits for them, with an error well below a
+// microsecond if the machine allows it.
 //
 // An instant is an int64: nanoseconds of CLOCK_MONOTONIC, the clock that every
 // process of one machine shares, so that the instant at which a server stamped
@@ -7,6 +7,5 @@
 // computes the instant of its next request, calls [Until], and takes the
 // instant as the beginning of the response time.
 //
-// The package knows nothing of schedules, requests or rates; it only says what
-// the time is and returns when it has come.
+// The package knows nothing of schedules, requests or rates.
 package clock

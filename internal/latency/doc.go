@@ -8,16 +8,19 @@
 // worker, keeps every single sample where the scenario asks for that; the logs
 // of a trial become one Parquet file.
 //
-// Data passes one way: workers record without sharing anything, the window
-// ends, the recorders are merged, the result is encoded. Buckets span 1 ns to
-// 60 s with three significant digits, as HdrHistogram lays them out; count,
-// sum, minimum and maximum are kept exactly beside them.
+// Data passes in one direction:
 //
-// What a worker records into lies outside the Go heap. Some hundred recorders
-// of 216 KiB inside it would be ballast: the garbage collector starts a cycle
-// when the heap has doubled, so the client under test would collect many times
-// less often than it does in its users' programs, and the instrument would have
-// changed what it measures.
+//  1. Workers record, each into its own recorder, until the window ends.
+//  2. The recorders are merged into a histogram.
+//  3. The histogram is encoded.
+//
+// Buckets span 1 ns to 60 s with three significant digits, as in HdrHistogram;
+// count, sum, minimum and maximum are exact.
+//
+// Recorders use memory outside the Go heap. Some hundred recorders of 216 KiB on
+// the heap would make it larger, and the garbage collector starts a cycle when the
+// heap has doubled: the client under test would collect far less often than in
+// users' programs.
 //
 // The package must not know of stacks, workloads or rates, nor what a difference
 // between two distributions means.

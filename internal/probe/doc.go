@@ -1,13 +1,14 @@
-// Package probe says what the kernel and the Go runtime saw of a process while
-// it was measured: processor time, memory, switches, faults, collections, and
-// how long goroutines waited to run.
+// Package probe reads the kernel's and the Go runtime's figures of a process:
+// processor time, memory, switches, faults, collections, and how long goroutines
+// waited to run.
 //
-// [Self] reads the calling process, [OfProcess] any other. A [Sampler] reads
-// one of them at a steady period for as long as a worker lives, because a
-// worker does not know where in its life the measured window will lie. The
-// [Series] that remains travels as JSON to whoever knows the window, and
-// [Series.Between] cuts it out. Instants are those of internal/clock, which all
-// processes of a machine share.
+//  1. [Self] reads the calling process, [OfProcess] any other.
+//  2. A [Sampler] reads one of them periodically until the worker ends, because a
+//     worker does not know when the measured window will be.
+//  3. The resulting [Series] is sent as JSON to the lab, which knows the window.
+//  4. [Series.Between] returns the part in the window.
+//
+// Instants are those of internal/clock, which all processes of a machine share.
 //
 // The package must not know what the process was doing: no stack, no load.
 //

@@ -1,9 +1,11 @@
-// Package secure makes what a TLS 1.3 connection needs on a machine that has
-// nothing prepared: certificates at run time, and the two ends' configurations.
+// Package secure makes certificates at run time, and the TLS 1.3 configurations of
+// both ends.
 //
-// A server calls Issue and serves with the Identity's configuration; it hands
-// Identity.RootPEM to whoever will call it; a client is configured from that.
-// Nothing is written to a disk and no key leaves its process.
+//  1. A server calls Issue and serves with the Identity's configuration.
+//  2. It passes Identity.RootPEM to its clients.
+//  3. A client makes its configuration from that.
+//
+// Nothing is written to a disk, and no key leaves its process.
 //
 // Glossary:
 //

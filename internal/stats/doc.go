@@ -1,5 +1,5 @@
-// Package stats holds the statistics by which measurements are judged: numbers
-// in, numbers out, with every assumption said where it is made.
+// Package stats holds the statistics that judge measurements. It takes and returns
+// numbers; each function names its assumptions.
 //
 // Glossary. A trial is one start-to-stop measurement; its figure (a mean, a
 // P99, a rate) is one value here, because requests within a trial are
@@ -7,7 +7,7 @@
 // the true figure in the stated share of repetitions of the whole experiment. A
 // margin is the difference that the asker declares too small to matter.
 //
-// What serves which question:
+// Which function answers which question:
 //
 //   - within a trial: [MSER5] finds where warm-up ends;
 //   - over the trials of a cell: [MeanInterval] bounds a mean;
@@ -28,8 +28,9 @@
 //	normal, 1 in 10 is 20 % up   5       57       57      70       76
 //
 // No bootstrap of the mean of three trials can leave their range, which misses
-// the truth one time in four; so means and ratios use Student's t. The last row is why trials with neighbours at work are to be flagged: no
-// interval over a handful of trials survives rare outliers.
+// the truth one time in four; so means and ratios use Student's t. The last row is
+// why trials disturbed by other processes are flagged: no interval over a few
+// trials is right with rare outliers.
 //
 // The package knows nothing of cells, records or stacks.
 package stats
