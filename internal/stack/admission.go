@@ -11,15 +11,15 @@ import (
 	"wirelab.dev/internal/failure"
 )
 
-// handshakeTimeout is how long a server waits for a peer to shake hands: as
-// long as net/http's Transport does.
+// handshakeTimeout bounds a server's TLS handshakes. It is the default of
+// net/http's Transport.
 const handshakeTimeout = 10 * time.Second
 
-// Admit is a listener of TLS connections that have shaken hands, of which at
-// most bound do so at the same time. Further ones wait to be accepted, where
-// they cost the kernel a little memory and this process nothing: a storm of new
-// connections then meets a queue, and not thousands of handshakes that all take
-// as long as the slowest.
+// Admit returns a listener whose TLS connections have finished the handshake. At
+// most bound handshakes run at the same time. Further connections wait in the
+// kernel's accept queue, where they cost this process nothing. A burst of new
+// connections is thus served in order; without the bound, thousands of handshakes
+// would run at once and all take as long as the slowest.
 func Admit(listener net.Listener, config *tls.Config, bound int) net.Listener {
 	a := &admission{Listener: listener, config: config, arrivals: make(chan arrival)}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
@@ -36,7 +36,7 @@ type admission struct {
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
-	workers sync.WaitGroup // as many as may shake hands at once
+	workers sync.WaitGroup // one for each handshake that may run at once
 }
 
 // arrival is what Accept returns.
@@ -45,7 +45,7 @@ type arrival struct {
 	err  error
 }
 
-// work takes connections one after the other until the listener is closed.
+// work accepts connections and does their handshakes until the listener is closed.
 func (a *admission) work() {
 	for {
 		raw, err := a.Listener.Accept()
@@ -55,8 +55,8 @@ func (a *admission) work() {
 		next := arrival{err: err}
 		if err == nil {
 			conn := tls.Server(raw, a.config)
-			if Shake(a.ctx, conn) != nil {
-				continue // the peer knows why
+			if ServerHandshake(a.ctx, conn) != nil {
+				continue // ServerHandshake has told the peer
 			}
 			next.conn = conn
 		}
@@ -80,7 +80,7 @@ func (a *admission) Accept() (net.Conn, error) {
 	}
 }
 
-// Close breaks off the handshakes in progress.
+// Close stops listening and aborts the handshakes in progress.
 func (a *admission) Close() error {
 	a.cancel()
 	err := a.Listener.Close()
@@ -88,10 +88,10 @@ func (a *admission) Close() error {
 	return err
 }
 
-// Shake is the server's side of a handshake, bounded in time. Where it fails the
-// connection is closed, and a peer that does not speak TLS at all has been told
-// so. A connection that has shaken hands already is left as it is.
-func Shake(ctx context.Context, conn *tls.Conn) error {
+// ServerHandshake does the server's side of a TLS handshake, within
+// handshakeTimeout. If it fails, it closes the connection; a peer that does not
+// speak TLS gets an alert first. It does nothing if the handshake was done before.
+func ServerHandshake(ctx context.Context, conn *tls.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	err := conn.HandshakeContext(ctx)
@@ -100,15 +100,15 @@ func Shake(ctx context.Context, conn *tls.Conn) error {
 	}
 	var header tls.RecordHeaderError
 	if errors.As(err, &header) && header.Conn != nil {
-		_, _ = header.Conn.Write(notTLS) // it may have gone already
+		_, _ = header.Conn.Write(notTLS) // the peer may have gone already
 	}
 	_ = conn.NetConn().Close()
 	return failure.InHandshake(err)
 }
 
-// notTLS is the alert unexpected_message as a fatal one (RFC 8446, sections 5.1
-// and 6). crypto/tls hangs up on a peer that does not speak TLS without a word,
-// and the peer could not tell that from a server that crashed.
+// notTLS is the fatal alert unexpected_message (RFC 8446, sections 5.1 and 6).
+// crypto/tls closes the connection of a peer that does not speak TLS without an
+// alert, which looks to the peer like a crash of the server.
 var notTLS = []byte{recordAlert, recordMajor, 1, 0, 2, 2, 10}
 
 // The beginning of a TLS record: its type, and the first byte of its version.
@@ -117,30 +117,30 @@ const (
 	recordMajor = 3
 )
 
-// Cleartext is a client's connection that is not to be TLS. Where the peer's
-// first words are a TLS alert, that is what Read returns as its error, in place
-// of whatever the wire would have made of those bytes.
+// Cleartext wraps a client's connection without TLS. If the peer's first bytes are
+// a TLS alert, Read returns an error that says so. Otherwise the protocol's parser
+// would fail on those bytes with a less helpful error.
 func Cleartext(conn net.Conn) *CleartextConn { return &CleartextConn{Conn: conn} }
 
 // CleartextConn is made by Cleartext.
 type CleartextConn struct {
 	net.Conn
-	heard bool // the reader's alone
+	started bool // used by the reader only
 }
 
-var errPeerSpeaksTLS = failure.As(failure.PlaintextPeer, errors.New("the server speaks TLS, and this client does not"))
+var errPeerSpeaksTLS = failure.As(failure.PlaintextPeer, errors.New("the server speaks TLS, this client does not"))
 
-// Socket is what may be used in the connection's place for writes, and for reads
-// after the first.
+// Socket returns the connection below, which may be used for writes and, after the
+// first read, for reads.
 func (c *CleartextConn) Socket() net.Conn { return c.Conn }
 
 // Read implements net.Conn.
 func (c *CleartextConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if c.heard || n == 0 {
+	if c.started || n == 0 {
 		return n, err
 	}
-	c.heard = true
+	c.started = true
 	if n > 1 && p[0] == recordAlert && p[1] == recordMajor {
 		return 0, errPeerSpeaksTLS
 	}

@@ -108,7 +108,7 @@ func TestAdmissionIsBounded(t *testing.T) {
 	}
 }
 
-func TestPlaintextClientsAreTold(t *testing.T) {
+func TestPlaintextClientsGetAnAlert(t *testing.T) {
 	address, _ := admit(t, 1)
 	conn := stack.Cleartext(dialRaw(t, address))
 	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil {
@@ -141,13 +141,13 @@ func TestCleartextPassesEverythingElse(t *testing.T) {
 	}
 }
 
-func TestShakeGivesUp(t *testing.T) {
+func TestServerHandshakeTimesOut(t *testing.T) {
 	server, _ := ends(t)
 	synctest.Test(t, func(t *testing.T) {
 		here, there := net.Pipe()
 		defer func() { _ = here.Close() }()
 		begin := time.Now()
-		err := stack.Shake(context.Background(), tls.Server(there, server))
+		err := stack.ServerHandshake(context.Background(), tls.Server(there, server))
 		if took := time.Since(begin); failure.Of(err) != failure.HandshakeTimeout || took != 10*time.Second {
 			t.Errorf("a peer that says nothing: %v (%s) after %v", err, failure.Of(err), took)
 		}

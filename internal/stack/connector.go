@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// Connector opens a client's connections over TCP: counted by the target's
-// dialer, and over TLS where the variant says so.
+// Connector opens a client's TCP connections, with TLS if the variant says so. The
+// target's dialer counts them.
 type Connector struct {
 	Target Target
 	Dialer *Dialer
@@ -41,11 +41,11 @@ func NewConnector(name string, security Security, target Target, protocol string
 	return c, err
 }
 
-// TLS reports whether connections go over it.
+// TLS reports whether the connections use TLS.
 func (c *Connector) TLS() bool { return c.tls != nil }
 
-// Open makes a connection; over TLS, with the handshake done. In cleartext it is a
-// *CleartextConn.
+// Open makes a connection. With TLS the handshake is done; without TLS the result
+// is a *CleartextConn.
 func (c *Connector) Open(ctx context.Context) (net.Conn, error) {
 	if c.tls == nil {
 		conn, err := c.Dialer.DialContext(ctx, "tcp", c.Target.Address)
@@ -59,45 +59,46 @@ func (c *Connector) Open(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	if c.protocol != "" && conn.ConnectionState().NegotiatedProtocol != c.protocol {
-		return nil, errors.Join(fmt.Errorf("the peer speaks TLS, and did not agree to the protocol %s", c.protocol), conn.Close())
+		return nil, errors.Join(fmt.Errorf("the peer speaks TLS but did not agree to the protocol %s", c.protocol), conn.Close())
 	}
 	return conn, nil
 }
 
-// Ahead opens a connection before a library asks for one: here the caller's context
-// bounds it, and its error arrives whole.
-func (c *Connector) Ahead(ctx context.Context) (*AheadConn, error) {
+// Preconnect opens a connection before a library dials. The caller's context bounds
+// it, and the caller gets its error unchanged.
+func (c *Connector) Preconnect(ctx context.Context) (*Preconnected, error) {
 	conn, err := c.Open(ctx)
 	if err != nil {
 		return nil, c.Fail(ctx, err)
 	}
-	return &AheadConn{connector: c, conn: conn}, nil
+	return &Preconnected{connector: c, conn: conn}, nil
 }
 
-// AheadConn is what Ahead has opened.
-type AheadConn struct {
+// Preconnected holds the connection that Preconnect opened.
+type Preconnected struct {
 	connector *Connector
 
 	mu   sync.Mutex
-	conn net.Conn // nil once the library has it
+	conn net.Conn // nil once the library has taken it
 }
 
-// Dial gives the library that connection; when it has lost that one, a new one.
-func (a *AheadConn) Dial(ctx context.Context) (net.Conn, error) {
+// Dial returns that connection to the library the first time, and a new one each
+// further time.
+func (a *Preconnected) Dial(ctx context.Context) (net.Conn, error) {
 	if conn := a.take(); conn != nil {
 		return conn, nil
 	}
 	return a.connector.Open(ctx)
 }
 
-// Close closes the connection where the library never asked for it.
-func (a *AheadConn) Close() {
+// Close closes the connection if the library has not taken it.
+func (a *Preconnected) Close() {
 	if conn := a.take(); conn != nil {
 		_ = conn.Close()
 	}
 }
 
-func (a *AheadConn) take() net.Conn {
+func (a *Preconnected) take() net.Conn {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	conn := a.conn
@@ -105,22 +106,22 @@ func (a *AheadConn) take() net.Conn {
 	return conn
 }
 
-// Fail makes a call's error of what a connection met.
+// Fail turns a connection's error into a call's error.
 func (c *Connector) Fail(ctx context.Context, err error) error {
 	return FailContext(ctx, fmt.Errorf("%s client of %s: %w", c.name, c.Target.Address, err))
 }
 
-// OpenFunc makes a client of one connection. The clock, which is nil where the
-// connection is kept, takes the time of its only call.
+// OpenFunc makes a client of one connection. The clock times the connection's only
+// call; it is nil where the connection is kept.
 type OpenFunc func(ctx context.Context, clock *FirstByte) (Client, error)
 
-// NewClient makes the client that the target's lifecycle asks for. Connections
-// that are kept are opened one after the other, and calls take them in turns.
+// NewClient makes a client for the target's lifecycle. Connections that are kept
+// are opened one after the other, and calls use them in turns.
 func (c *Connector) NewClient(ctx context.Context, open OpenFunc) (Client, error) {
 	if c.Target.Lifecycle != Kept {
 		return c.NewPerCall(ctx, open)
 	}
-	shared := &inTurns{}
+	shared := &roundRobin{}
 	for range max(c.Target.Connections, 1) {
 		one, err := open(ctx, nil)
 		if err != nil {
@@ -135,8 +136,8 @@ func (c *Connector) NewClient(ctx context.Context, open OpenFunc) (Client, error
 }
 
 // NewPerCall makes a client that opens a connection for every call. It opens one
-// first, so that a client whose calls must fail is never made; where calls are to
-// resume a TLS session, that brings the session.
+// connection first, to fail early if none can be opened. If calls resume a TLS
+// session, that connection gets the session.
 func (c *Connector) NewPerCall(ctx context.Context, open OpenFunc) (Client, error) {
 	if err := c.try(ctx); err != nil {
 		return nil, c.Fail(ctx, err)
@@ -157,26 +158,26 @@ func (c *Connector) try(ctx context.Context) error {
 	return conn.Close()
 }
 
-// inTurns shares calls out over clients, in turns.
-type inTurns struct {
+// roundRobin distributes calls over clients in turns.
+type roundRobin struct {
 	clients []Client
 	turn    atomic.Uint64
 }
 
-func (t *inTurns) next() Client { return t.clients[t.turn.Add(1)%uint64(len(t.clients))] }
+func (t *roundRobin) next() Client { return t.clients[t.turn.Add(1)%uint64(len(t.clients))] }
 
 // Invoke implements grpc.ClientConnInterface.
-func (t *inTurns) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
+func (t *roundRobin) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	return t.next().Invoke(ctx, method, args, reply, options...)
 }
 
 // NewStream implements grpc.ClientConnInterface.
-func (t *inTurns) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+func (t *roundRobin) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	return t.next().NewStream(ctx, desc, method, options...)
 }
 
 // Close implements Client.
-func (t *inTurns) Close() error {
+func (t *roundRobin) Close() error {
 	var errs []error
 	for _, one := range t.clients {
 		errs = append(errs, one.Close())
@@ -184,10 +185,10 @@ func (t *inTurns) Close() error {
 	return errors.Join(errs...)
 }
 
-// FirstByte takes the time from a call's beginning until its answer begins. As a
-// stats.Handler it sees that where a gRPC library has read the answer's header or,
-// of a library that tells that only at a stream's end, the first message; what
-// comes before it on the connection are HTTP/2's own frames.
+// FirstByte measures the time from a call's beginning until its answer begins. As a
+// stats.Handler it stops when a gRPC library has read the answer's header. Some
+// libraries report the header only at the end of a stream; there it stops at the
+// first message. Only HTTP/2's own frames come before the header.
 type FirstByte struct {
 	begin  time.Time
 	dialer *Dialer
@@ -196,14 +197,14 @@ type FirstByte struct {
 
 var _ stats.Handler = (*FirstByte)(nil)
 
-// Came says that the answer begins. Only the first time counts.
-func (f *FirstByte) Came() { f.once.Do(func() { f.dialer.FirstByte(time.Since(f.begin)) }) }
+// Stop records that the answer begins. Only the first call counts.
+func (f *FirstByte) Stop() { f.once.Do(func() { f.dialer.FirstByte(time.Since(f.begin)) }) }
 
 // HandleRPC implements stats.Handler.
 func (f *FirstByte) HandleRPC(_ context.Context, what stats.RPCStats) {
 	switch what.(type) {
 	case *stats.InHeader, *stats.InPayload:
-		f.Came()
+		f.Stop()
 	}
 }
 

@@ -22,8 +22,8 @@ type toy struct {
 func (c *toy) Invoke(context.Context, string, any, any, ...grpc.CallOption) error {
 	c.calls++
 	if c.clock != nil {
-		c.clock.Came()
-		c.clock.Came() // counts once
+		c.clock.Stop()
+		c.clock.Stop() // counts once
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func TestConnectionsAreClosedWhereOneFails(t *testing.T) {
 	}
 }
 
-func TestEveryCallHasAConnectionAndAClock(t *testing.T) {
+func TestPerCallClientOpensAndTimesEachCall(t *testing.T) {
 	dialer := &Dialer{}
 	target := Target{Address: listen(t, func(net.Conn) {}), Lifecycle: Fresh, Dialer: dialer}
 	client, err := connector(t, target).NewClient(t.Context(), func(_ context.Context, clock *FirstByte) (Client, error) {

@@ -9,37 +9,37 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// ClientCredentials take connections on which the handshake is done: the Dialer
-// does it, which counts and times it as for every stack.
+// ClientCredentials accept connections whose handshake is done. The Dialer does it,
+// to count and time handshakes in the same way for every stack.
 func ClientCredentials() credentials.TransportCredentials { return clientCredentials{} }
 
-// ServerCredentials shake hands on the connection's own goroutine, unless Admit
-// has done so. ctx ends handshakes in progress: gRPC's libraries would wait for a
-// mute peer.
+// ServerCredentials do the handshake on the connection's own goroutine, unless Admit
+// has done it. The end of ctx aborts handshakes in progress, because gRPC's
+// libraries would wait for a silent peer.
 func ServerCredentials(ctx context.Context, config *tls.Config) credentials.TransportCredentials {
 	return serverCredentials{ctx: ctx, config: config}
 }
 
-// secured is what both ends' credentials say of themselves.
-type secured struct{}
+// tlsInfo implements the methods that both ends' credentials share.
+type tlsInfo struct{}
 
-func (secured) Info() credentials.ProtocolInfo {
+func (tlsInfo) Info() credentials.ProtocolInfo {
 	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
 }
 
 // OverrideServerName is deprecated by grpc-go, and part of its interface.
-func (secured) OverrideServerName(string) error {
-	return errors.New("the server's name is part of its TLS configuration")
+func (tlsInfo) OverrideServerName(string) error {
+	return errors.New("the server's name is set in the TLS configuration and cannot be overridden")
 }
 
-func infoOf(conn *tls.Conn) credentials.TLSInfo {
+func authInfo(conn *tls.Conn) credentials.TLSInfo {
 	return credentials.TLSInfo{
 		State:          conn.ConnectionState(),
 		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
 	}
 }
 
-type clientCredentials struct{ secured }
+type clientCredentials struct{ tlsInfo }
 
 func (clientCredentials) ClientHandshake(_ context.Context, _ string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, ok := raw.(*tls.Conn)
@@ -50,7 +50,7 @@ func (clientCredentials) ClientHandshake(_ context.Context, _ string, raw net.Co
 		}
 		inner = outer.NetConn()
 	}
-	return raw, infoOf(conn), nil
+	return raw, authInfo(conn), nil
 }
 
 func (clientCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -60,20 +60,20 @@ func (clientCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthIn
 func (c clientCredentials) Clone() credentials.TransportCredentials { return c }
 
 type serverCredentials struct {
-	secured
+	tlsInfo
 	ctx    context.Context
 	config *tls.Config
 }
 
 func (s serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	conn, admitted := raw.(*tls.Conn)
-	if !admitted {
+	conn, ok := raw.(*tls.Conn)
+	if !ok {
 		conn = tls.Server(raw, s.config)
 	}
-	if err := Shake(s.ctx, conn); err != nil {
+	if err := ServerHandshake(s.ctx, conn); err != nil {
 		return nil, nil, err
 	}
-	return conn, infoOf(conn), nil
+	return conn, authInfo(conn), nil
 }
 
 func (serverCredentials) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {

@@ -14,8 +14,8 @@ import (
 	"wirelab.dev/internal/record"
 )
 
-// ConnectionCounts is what a client achieved, counted where connections are
-// made and not from what was asked.
+// ConnectionCounts is what a client's connections did. The dialer counts them; they
+// are not computed from what was requested.
 type ConnectionCounts struct {
 	Opened int64 `json:"opened"` // since the dialer was made
 	Failed int64 `json:"failed"` // attempts that did not become a connection
@@ -23,12 +23,12 @@ type ConnectionCounts struct {
 
 	Full          int64 `json:"full,omitempty"`           // TLS handshakes with a certificate
 	Resumed       int64 `json:"resumed,omitempty"`        // TLS handshakes that resumed a session
-	Early         int64 `json:"early,omitempty"`          // of those, with early data that the server took
-	EarlyRefused  int64 `json:"early_refused,omitempty"`  // with early data that it did not
+	Early         int64 `json:"early,omitempty"`          // of those, with early data that the server accepted
+	EarlyRefused  int64 `json:"early_refused,omitempty"`  // with early data that the server rejected
 	HandshakeFail int64 `json:"handshake_fail,omitempty"` // connections whose handshake failed
 }
 
-// Since is what happened after an earlier count; Open is as it is now.
+// Since returns the difference to an earlier count. Open stays the current value.
 func (c ConnectionCounts) Since(earlier ConnectionCounts) ConnectionCounts {
 	c.Opened -= earlier.Opened
 	c.Failed -= earlier.Failed
@@ -40,24 +40,22 @@ func (c ConnectionCounts) Since(earlier ConnectionCounts) ConnectionCounts {
 	return c
 }
 
-// Dialer opens connections, counts them, and takes the time of what happens on
-// the way to the first byte. Every client's connections come from one, so that
-// "connections achieved" means the same for all. Any goroutine may use it; the
-// zero value is ready.
+// Dialer opens connections, counts them, and times connect, handshake and first
+// byte. All clients' connections come from a Dialer, so that the counts mean the
+// same for every stack. Any goroutine may use it; the zero value is ready.
 //
-// Who closes a connection first keeps its address and port in TIME_WAIT for a
-// minute. That is the client here, as it is with most clients, though it is the
-// end that can least afford it: the ports of one address are some 28,000, and a
-// server needs none. Sources lets it afford it nevertheless.
+// The end that closes a connection first keeps its address and port in TIME_WAIT
+// for a minute. That is the client here, as in most programs. One address has only
+// some 28,000 ports, so a client that opens many connections runs out of them.
+// Sources avoids that.
 type Dialer struct {
-	// Sources is how many addresses connections come from, in turn, where the
-	// destination is on IPv4 loopback. Where it is not there is no such choice,
-	// and connections that would need more than one address end with a reset
-	// instead, after which nobody keeps anything. 0 or 1: neither is done. Set
-	// it before the first connection.
+	// Sources is how many source addresses the connections use in turns, if the
+	// destination is on IPv4 loopback. For other destinations that is impossible;
+	// with more than one source, connections then end with a reset, which leaves
+	// no TIME_WAIT. 0 and 1 do neither. Set it before the first connection.
 	Sources int
-	// Records counts the records of every connection, which then must go over
-	// TLS. Nil: nothing is counted. Set it before the first connection.
+	// Records counts the TLS records of every connection; all connections must
+	// then use TLS. Nil counts nothing. Set it before the first connection.
 	Records *Records
 
 	next atomic.Uint32 // source
@@ -72,15 +70,15 @@ type Dialer struct {
 	traffic dialTraffic
 }
 
-// ConnectionTimes are the distributions of a connection's beginnings. An absent
-// one never happened. Whoever takes them closes the recorders.
+// ConnectionTimes are the distributions of how long connections took to begin. A nil
+// recorder has no samples. The caller of TakeTimes calls Close.
 type ConnectionTimes struct {
 	Connect   *latency.Recorder // TCP: from the SYN to the established connection
 	Handshake *latency.Recorder // TLS or QUIC: until it was done at the client
-	FirstByte *latency.Recorder // from the beginning of a call on a connection of its own to its answer's first byte
+	FirstByte *latency.Recorder // from the beginning of a call with its own connection to its answer's first byte
 }
 
-// Close gives back the recorders' memory.
+// Close frees the recorders' memory.
 func (t ConnectionTimes) Close() {
 	for _, r := range []*latency.Recorder{t.Connect, t.Handshake, t.FirstByte} {
 		if r != nil {
@@ -89,43 +87,43 @@ func (t ConnectionTimes) Close() {
 	}
 }
 
-// DialContext opens a TCP connection. It has the form that net/http and grpc-go
-// ask for.
+// DialContext opens a TCP connection. It has the signature that net/http and grpc-go
+// require.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	dialer, leavesNothing := d.dialerTo(address)
+	dialer, resetOnClose := d.dialerTo(address)
 	begin := time.Now()
 	conn, err := dialer.DialContext(ctx, network, address)
 	if err != nil {
 		d.Failed()
 		return nil, err
 	}
-	if leavesNothing {
-		_ = conn.(*net.TCPConn).SetLinger(0) // refused, it closes as others do
+	if resetOnClose {
+		_ = conn.(*net.TCPConn).SetLinger(0) // on an error it closes as usual
 	}
 	d.observe(func(t *ConnectionTimes) **latency.Recorder { return &t.Connect }, time.Since(begin))
 	counted := &countedConn{TCPConn: conn.(*net.TCPConn), closed: d.Opened(), traffic: &d.traffic}
-	d.traffic.enter(counted)
+	d.traffic.add(counted)
 	if d.Records != nil {
-		return &recordConn{Conn: counted, home: d.Records}, nil
+		return &recordConn{Conn: counted, records: d.Records}, nil
 	}
 	return counted, nil
 }
 
-// dialerTo chooses the next connection's source. Where there is nothing to
-// choose, the connection must leave no TIME_WAIT.
-func (d *Dialer) dialerTo(address string) (dialer net.Dialer, leavesNothing bool) {
+// dialerTo chooses the next connection's source address. If it needs several
+// addresses and has only one, the connection must be reset when it closes.
+func (d *Dialer) dialerTo(address string) (dialer net.Dialer, resetOnClose bool) {
 	if d.Sources <= 1 {
 		return dialer, false
 	}
 	ip, found := sourceOf(d.next.Add(1)%uint32(d.Sources), address)
-	if !found || !spreads {
+	if !found || !manyLoopbackAddresses {
 		return dialer, true
 	}
 	dialer.LocalAddr, dialer.Control = &net.TCPAddr{IP: ip}, bindWithoutPort
 	return dialer, false
 }
 
-// DialTLS opens a TCP connection and shakes hands on it.
+// DialTLS opens a TCP connection and does the TLS handshake.
 func (d *Dialer) DialTLS(ctx context.Context, address string, config *tls.Config) (*tls.Conn, error) {
 	raw, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -134,9 +132,9 @@ func (d *Dialer) DialTLS(ctx context.Context, address string, config *tls.Config
 	return d.ShakeHands(ctx, raw, config)
 }
 
-// ShakeHands is DialTLS on a connection that DialContext has opened. What is
-// wrapped around that has a method NetConn, as a tls.Conn has. Where the
-// handshake fails it is closed.
+// ShakeHands does the TLS handshake on a connection from DialContext. A wrapper
+// around that connection must have a method NetConn, as tls.Conn has. If the
+// handshake fails, it closes the connection.
 func (d *Dialer) ShakeHands(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn, error) {
 	conn := tls.Client(raw, config)
 	begin := time.Now()
@@ -146,32 +144,31 @@ func (d *Dialer) ShakeHands(ctx context.Context, raw net.Conn, config *tls.Confi
 		return nil, failure.InHandshake(err)
 	}
 	took := time.Since(begin)
-	d.traffic.shaken(raw)
+	d.traffic.countHandshake(raw)
 	d.Handshake(Handshake{Took: took, State: conn.ConnectionState()})
 	return conn, nil
 }
 
-// Opened counts a connection that was made otherwise than by DialContext. The
-// function that it returns says that the connection is closed; it may be called
-// again.
+// Opened counts a connection that DialContext did not make. Call the function that
+// it returns when the connection is closed; further calls of it do nothing.
 func (d *Dialer) Opened() (closed func()) {
 	d.opened.Add(1)
 	d.open.Add(1)
 	return sync.OnceFunc(func() { d.open.Add(-1) })
 }
 
-// Failed counts an attempt that did not become a connection.
+// Failed counts a failed attempt to connect.
 func (d *Dialer) Failed() { d.failed.Add(1) }
 
-// HandshakeFailed counts a connection that got no further than its handshake.
+// HandshakeFailed counts a connection whose handshake failed.
 func (d *Dialer) HandshakeFailed() { d.handshakeFail.Add(1) }
 
-// Handshake is one that was done.
+// Handshake describes a finished handshake.
 type Handshake = httpwire.Handshake
 
-// Handshake counts one, and keeps what it agreed on.
+// Handshake counts a handshake and the session that it negotiated.
 func (d *Dialer) Handshake(h Handshake) {
-	d.agreed(h.State)
+	d.countSession(h.State)
 	if h.State.DidResume {
 		d.resumed.Add(1)
 	} else {
@@ -186,7 +183,7 @@ func (d *Dialer) Handshake(h Handshake) {
 	d.observe(func(t *ConnectionTimes) **latency.Recorder { return &t.Handshake }, h.Took)
 }
 
-// FirstByte takes the time of a call on a connection of its own.
+// FirstByte records the time to first byte of a call with its own connection.
 func (d *Dialer) FirstByte(took time.Duration) {
 	d.observe(func(t *ConnectionTimes) **latency.Recorder { return &t.FirstByte }, took)
 }
@@ -201,7 +198,7 @@ func (d *Dialer) observe(which func(*ConnectionTimes) **latency.Recorder, took t
 	(*h).Record(int64(took))
 }
 
-// Counts returns what was achieved so far.
+// Counts returns the counts so far.
 func (d *Dialer) Counts() ConnectionCounts {
 	return ConnectionCounts{
 		Opened: d.opened.Load(), Failed: d.failed.Load(), Open: d.open.Load(),
@@ -210,7 +207,7 @@ func (d *Dialer) Counts() ConnectionCounts {
 	}
 }
 
-// TakeTimes returns what was timed since it was last called.
+// TakeTimes returns the times recorded since its last call.
 func (d *Dialer) TakeTimes() ConnectionTimes {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -219,7 +216,7 @@ func (d *Dialer) TakeTimes() ConnectionTimes {
 	return t
 }
 
-// DialerOf is the target's dialer, or a new one.
+// DialerOf returns the target's dialer, or a new one.
 func DialerOf(t Target) *Dialer {
 	if t.Dialer != nil {
 		return t.Dialer
@@ -227,8 +224,8 @@ func DialerOf(t Target) *Dialer {
 	return &Dialer{}
 }
 
-// countedConn embeds the concrete type, so that writev, sendfile and
-// SyscallConn stay within reach of whoever looks for them.
+// countedConn embeds the concrete type, so that writev, sendfile and SyscallConn
+// keep working.
 type countedConn struct {
 	*net.TCPConn
 	closed  func()
@@ -237,6 +234,6 @@ type countedConn struct {
 
 func (c *countedConn) Close() error {
 	c.closed()
-	c.traffic.leave(c)
+	c.traffic.remove(c)
 	return c.TCPConn.Close()
 }

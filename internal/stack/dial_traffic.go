@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// dialTraffic adds up what went over a dialer's TCP connections. The kernel
-// counts while they live; it is asked when one closes and when somebody wants to
-// know, so that a call never pays for it.
+// dialTraffic sums the traffic of a dialer's TCP connections. The kernel counts it;
+// it is read only when a connection closes and when Traffic is called, so that calls
+// do not pay for it.
 type dialTraffic struct {
 	mu     sync.Mutex
 	open   map[*countedConn]struct{}
-	closed Traffic // of the connections that are
+	closed Traffic // of closed connections
 }
 
-// Traffic is that of all TCP connections so far. Reading it costs some 2 µs an
-// open connection.
+// Traffic returns the traffic of all TCP connections so far. It costs some 2 µs for
+// each open connection.
 func (d *Dialer) Traffic() Traffic {
 	d.traffic.mu.Lock()
 	defer d.traffic.mu.Unlock()
@@ -28,7 +28,7 @@ func (d *Dialer) Traffic() Traffic {
 	return sum
 }
 
-func (t *dialTraffic) enter(conn *countedConn) {
+func (t *dialTraffic) add(conn *countedConn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open == nil {
@@ -37,8 +37,8 @@ func (t *dialTraffic) enter(conn *countedConn) {
 	t.open[conn] = struct{}{}
 }
 
-// leave is called before the connection is closed, which may be more than once.
-func (t *dialTraffic) leave(conn *countedConn) {
+// remove is called before the connection is closed, and may be called again.
+func (t *dialTraffic) remove(conn *countedConn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, open := t.open[conn]; !open {
@@ -51,8 +51,8 @@ func (t *dialTraffic) leave(conn *countedConn) {
 	}
 }
 
-// shaken takes what went over a connection so far for its TLS handshake.
-func (t *dialTraffic) shaken(conn net.Conn) {
+// countHandshake counts all traffic of a connection so far as its TLS handshake.
+func (t *dialTraffic) countHandshake(conn net.Conn) {
 	for {
 		wrapped, is := conn.(interface{ NetConn() net.Conn })
 		if !is {
@@ -75,7 +75,7 @@ func (t *dialTraffic) shaken(conn net.Conn) {
 	t.closed.HandshakeReceivedBytes += one.ReceivedBytes
 }
 
-// tcpTraffic asks the kernel about a connection.
+// tcpTraffic reads a connection's traffic from the kernel.
 func tcpTraffic(conn *net.TCPConn) (t Traffic, known bool) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package stack
 
-// socketTraffic is not known: TCP_INFO in this form is Linux's.
+// socketTraffic reports nothing: only Linux has TCP_INFO in this form.
 func socketTraffic(int) (Traffic, bool) { return Traffic{}, false }

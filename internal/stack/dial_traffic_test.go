@@ -132,7 +132,7 @@ func TestTrafficOfHTTP(t *testing.T) {
 	}
 }
 
-func TestRecordsTellWhatTLSAdds(t *testing.T) {
+func TestRecordsCountTLSOverhead(t *testing.T) {
 	const requestBytes, calls = 1000, 7
 	serverConfig, clientConfig := identity(t)
 	serverConfig.DynamicRecordSizingDisabled = true // an answer is one record
@@ -144,15 +144,15 @@ func TestRecordsTellWhatTLSAdds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secured := tls.Client(conn, clientConfig)
-	if err := secured.Handshake(); err != nil {
+	tlsInfo := tls.Client(conn, clientConfig)
+	if err := tlsInfo.Handshake(); err != nil {
 		t.Fatal(err)
 	}
 	shaken, begun := d.Traffic(), d.Records.Counts()
 	if begun.Handshakes != 1 || begun.HandshakeSentBytes != shaken.SentBytes || begun.HandshakeReceivedBytes != shaken.ReceivedBytes {
 		t.Errorf("the handshake: %+v by its records, %d and %d bytes by the kernel", begun, shaken.SentBytes, shaken.ReceivedBytes)
 	}
-	exchange(t, secured, requestBytes, calls)
+	exchange(t, tlsInfo, requestBytes, calls)
 	records, traffic := d.Records.Counts().Since(begun), d.Traffic().Since(shaken)
 	if records.Sent != calls || records.Received != calls || records.Handshakes != 0 {
 		t.Errorf("%+v, want %d records each way", records, calls)
@@ -163,7 +163,7 @@ func TestRecordsTellWhatTLSAdds(t *testing.T) {
 	if got, want := traffic.ReceivedBytes-10*calls*requestBytes, int64(calls*RecordBytes); got != want {
 		t.Errorf("TLS added %d bytes to the answers, want %d", got, want)
 	}
-	_ = secured.Close()
+	_ = tlsInfo.Close()
 }
 
 // crypto/tls begins a connection with small records. Whatever it does, what is
@@ -191,7 +191,7 @@ func TestRecordsOfAnySize(t *testing.T) {
 	}
 }
 
-func TestTrafficKnowsHandshakes(t *testing.T) {
+func TestTrafficCountsHandshakes(t *testing.T) {
 	serverConfig, clientConfig := identity(t)
 	answer := tenfold(10)
 	address := listen(t, func(conn net.Conn) { answer(tls.Server(conn, serverConfig)) })

@@ -9,29 +9,28 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// CallError is a call's failure as gRPC's users read it, with its cause still
-// within reach of errors.As: a status alone is only a code and a text.
+// CallError is a call's failure with a gRPC status and its cause. errors.As finds
+// the cause, which a status alone does not keep.
 type CallError struct {
 	status *status.Status
 	cause  error
 }
 
-// Fail gives a cause the code that a caller of gRPC expects for it. The text is
-// the cause's own.
+// Fail returns an error with the status code and the text of its cause.
 func Fail(code codes.Code, cause error) error {
 	return &CallError{status: status.New(code, cause.Error()), cause: cause}
 }
 
-// FailContext is Fail for a call whose context may have ended: what was met
-// while it ended counts as that end.
+// FailContext is Fail for a call whose context may have ended. If it has, the code
+// is that of the context's end, whatever the cause.
 func FailContext(ctx context.Context, cause error) error {
 	ended := ctx.Err()
 	_, limited := ctx.Deadline()
 	switch {
 	case errors.Is(ended, context.Canceled):
 		return Fail(codes.Canceled, cause)
-	// A dialer takes over the context's deadline and may notice it first: by
-	// the context, or by its socket.
+	// A dialer has the context's deadline too, and may reach it first: by its
+	// own context, or by its socket.
 	case ended != nil, errors.Is(cause, context.DeadlineExceeded), limited && errors.Is(cause, os.ErrDeadlineExceeded):
 		return Fail(codes.DeadlineExceeded, cause)
 	default:
@@ -39,16 +38,16 @@ func FailContext(ctx context.Context, cause error) error {
 	}
 }
 
-// Because adds to a call's failure what is known to have caused it.
-func Because(failed, cause error) error {
+// WithCause returns a call's failure with its cause added.
+func WithCause(failed, cause error) error {
 	return &CallError{status: status.Convert(failed), cause: cause}
 }
 
-// Error is the text of the status, as grpc-go writes it.
+// Error returns the text of the status, as grpc-go writes it.
 func (e *CallError) Error() string { return e.status.Err().Error() }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *CallError) Unwrap() error { return e.cause }
 
-// GRPCStatus is what status.FromError finds.
+// GRPCStatus returns the status; status.FromError calls it.
 func (e *CallError) GRPCStatus() *status.Status { return e.status }

@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-func TestCausesStayWithinReach(t *testing.T) {
+func TestErrorsAsFindsTheCause(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	limited, cancelLimited := context.WithTimeout(t.Context(), time.Hour)
@@ -31,7 +31,7 @@ func TestCausesStayWithinReach(t *testing.T) {
 		"a dialer's notice": {stack.FailContext(t.Context(), errors.Join(reset, context.DeadlineExceeded)), codes.DeadlineExceeded},
 		"its socket's":      {stack.FailContext(limited, errors.Join(reset, os.ErrDeadlineExceeded)), codes.DeadlineExceeded},
 		"a socket's own":    {stack.FailContext(t.Context(), errors.Join(reset, os.ErrDeadlineExceeded)), codes.Unavailable},
-		"found afterwards":  {stack.Because(status.Error(codes.Unavailable, "gone"), reset), codes.Unavailable},
+		"found afterwards":  {stack.WithCause(status.Error(codes.Unavailable, "gone"), reset), codes.Unavailable},
 	} {
 		if st, is := status.FromError(c.err); !is || st.Code() != c.code || !errors.Is(c.err, syscall.ECONNRESET) {
 			t.Errorf("%s: %v is a status: %v, its code %v; does it wrap its cause? %v", name, c.err, is, st.Code(), errors.Is(c.err, syscall.ECONNRESET))

@@ -32,7 +32,7 @@ type GRPCServerPlan struct {
 }
 
 // NewGRPCServer makes a server of a gRPC library. It serves reflection and health
-// beside what is registered, so that grpcurl and probes can talk to it.
+// checks beside the registered services, so that grpcurl and probes work.
 func NewGRPCServer(plan GRPCServerPlan) Server {
 	s := &grpcServer{GRPCServerPlan: plan}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -47,7 +47,7 @@ type grpcServer struct {
 	ctx    context.Context // of handshakes
 	cancel context.CancelFunc
 
-	methods  Methods // libraries panic or exit at a mistake; this reports it
+	methods  Methods // reports registration errors, at which libraries panic or exit
 	services []grpcService
 	listener net.Listener
 }
@@ -73,7 +73,7 @@ func (s *grpcServer) Listen(ctx context.Context, address string) (net.Addr, erro
 	if err := s.methods.Err(); err != nil {
 		return nil, fmt.Errorf("%s server: %w", s.Name, err)
 	}
-	over, rootPEM, err := s.Security.ServerConfig(HTTP2)
+	tlsConfig, rootPEM, err := s.Security.ServerConfig(HTTP2)
 	if err != nil {
 		return nil, fmt.Errorf("%s server: %w", s.Name, err)
 	}
@@ -84,10 +84,10 @@ func (s *grpcServer) Listen(ctx context.Context, address string) (net.Addr, erro
 		return nil, fmt.Errorf("%s server: %w", s.Name, err)
 	}
 	var handshake credentials.TransportCredentials
-	if over != nil {
-		handshake = ServerCredentials(s.ctx, over)
+	if tlsConfig != nil {
+		handshake = ServerCredentials(s.ctx, tlsConfig)
 		if bound := s.Security.Handshakes; bound > 0 {
-			listener = Admit(listener, over, bound)
+			listener = Admit(listener, tlsConfig, bound)
 		}
 	}
 	s.listener, s.library = listener, s.New(handshake)
@@ -121,7 +121,7 @@ func (s *grpcServer) Serve() error {
 
 // Shutdown implements Server.
 func (s *grpcServer) Shutdown(ctx context.Context) error {
-	s.cancel() // libraries would wait for handshakes that may never end
+	s.cancel() // libraries would wait for unfinished handshakes
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
@@ -131,7 +131,7 @@ func (s *grpcServer) Shutdown(ctx context.Context) error {
 	case <-finished:
 		return nil
 	case <-ctx.Done():
-		s.library.Stop() // GracefulStop returns when this has ended its calls
+		s.library.Stop() // makes GracefulStop return
 		<-finished
 		return fmt.Errorf("%s server: calls were still running: %w", s.Name, ctx.Err())
 	}
@@ -142,7 +142,7 @@ func (s *grpcServer) Close() error {
 	s.cancel()
 	if s.listener != nil {
 		s.library.Stop()
-		_ = s.listener.Close() // where Serve was never called; else closed already
+		_ = s.listener.Close() // Stop closes it only if Serve was called
 	}
 	return nil
 }

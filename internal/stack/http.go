@@ -35,8 +35,8 @@ type HTTPClient struct {
 
 var _ TrafficReporter = (*HTTPClient)(nil)
 
-// NewClient opens the connections that are kept, or tries whether one can be
-// opened.
+// NewClient makes a client. It opens the connections that are kept; if none is kept,
+// it checks that one can be opened.
 func (p HTTPPlan) NewClient(ctx context.Context, target Target) (*HTTPClient, error) {
 	plan := httpwire.ClientPlan{
 		Version:     p.Version,
@@ -60,32 +60,32 @@ func (p HTTPPlan) NewClient(ctx context.Context, target Target) (*HTTPClient, er
 	return c, nil
 }
 
-// Settings lists what is not a library's default at both ends.
+// Settings lists both ends' settings that are not a library's default.
 func (p HTTPPlan) Settings(t Target) []tuning.Setting {
-	over := p.Security.Configured()
+	tlsConfig := p.Security.Configured()
 	return httpwire.Settings(
-		httpwire.ServerPlan{Version: p.Version, Handshakes: p.Security.Handshakes, TLS: over},
-		httpwire.ClientPlan{Version: p.Version, Connections: t.Connections, Lifecycle: httpwire.Lifecycle(t.Lifecycle), TLS: over, Dialer: DialerOf(t)},
+		httpwire.ServerPlan{Version: p.Version, Handshakes: p.Security.Handshakes, TLS: tlsConfig},
+		httpwire.ClientPlan{Version: p.Version, Connections: t.Connections, Lifecycle: httpwire.Lifecycle(t.Lifecycle), TLS: tlsConfig, Dialer: DialerOf(t)},
 	)
 }
 
 // Do makes a request.
 func (c *HTTPClient) Do(request *http.Request) (*http.Response, error) { return c.wire.Do(request) }
 
-// Close implements Client. It ends the calls that are running.
+// Close implements Client. Running calls fail.
 func (c *HTTPClient) Close() error {
 	c.endLife()
 	return c.wire.Close()
 }
 
-// AfterClose calls f when the client is closed. Stop takes that back.
+// AfterClose calls f when the client is closed, unless stop is called before.
 func (c *HTTPClient) AfterClose(f func()) (stop func() bool) { return context.AfterFunc(c.life, f) }
 
 // Traffic implements TrafficReporter.
 func (c *HTTPClient) Traffic() (Traffic, bool) { return TrafficOf(c.wire) }
 
-// Fail is the error of a call whose request failed, or the reading of its answer.
-// An error that has a status of its own keeps it.
+// Fail returns the error of a call whose request failed or whose answer could not be
+// read. An error that has a gRPC status keeps it.
 func (c *HTTPClient) Fail(ctx context.Context, err error) error {
 	var own interface{ GRPCStatus() *status.Status }
 	switch {
@@ -98,20 +98,20 @@ func (c *HTTPClient) Fail(ctx context.Context, err error) error {
 	}
 }
 
-// CheckCallOptions refuses what would be asked for in vain: a wire that is not
-// gRPC's has an answer's metadata and nothing else.
+// CheckCallOptions returns an error for call options that would have no effect. A
+// wire other than gRPC supports only those that return an answer's metadata.
 func CheckCallOptions(name string, options []grpc.CallOption) error {
 	for _, option := range options {
 		switch option.(type) {
 		case grpc.HeaderCallOption, grpc.TrailerCallOption, grpc.StaticMethodCallOption, grpc.FailFastCallOption:
 		default:
-			return status.Errorf(codes.Unimplemented, "%s: the call option %T has no meaning on this wire", name, option)
+			return status.Errorf(codes.Unimplemented, "%s: the call option %T is not supported on this wire", name, option)
 		}
 	}
 	return nil
 }
 
-// HTTPServer is a server that answers requests by a handler.
+// HTTPServer is a server that answers requests with an http.Handler.
 type HTTPServer struct {
 	plan    HTTPPlan
 	handler func(*Methods) (http.Handler, error)
@@ -125,7 +125,7 @@ var (
 	_ TLSServer = (*HTTPServer)(nil)
 )
 
-// NewServer makes a server. Listen makes the handler of what is registered.
+// NewServer makes a server. Listen calls handler with the registered methods.
 func (p HTTPPlan) NewServer(handler func(*Methods) (http.Handler, error)) *HTTPServer {
 	return &HTTPServer{plan: p, handler: handler}
 }
@@ -179,7 +179,7 @@ func (s *HTTPServer) listen(ctx context.Context, address string) (net.Addr, erro
 // Serve implements Server.
 func (s *HTTPServer) Serve() error {
 	if s.wire == nil {
-		return fmt.Errorf("%s server: serve: it does not listen yet", s.plan.Name)
+		return fmt.Errorf("%s server: serve: the server does not listen: call Listen first", s.plan.Name)
 	}
 	return s.named(s.wire.Serve())
 }

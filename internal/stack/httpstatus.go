@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// StatusOf is the status of what a handler returned, as grpc-go has it.
+// StatusOf returns the status of a handler's error, as grpc-go computes it.
 func StatusOf(err error) *status.Status {
 	if st, is := status.FromError(err); is {
 		return st
@@ -40,7 +40,7 @@ var httpStatuses = [...]int{
 	codes.Unauthenticated:    http.StatusUnauthorized,
 }
 
-// HTTPStatus is the HTTP status of a call that ended with the code.
+// HTTPStatus returns the HTTP status of a call that ended with the code.
 func HTTPStatus(code codes.Code) int {
 	if int(code) < len(httpStatuses) {
 		return httpStatuses[code]
@@ -48,8 +48,8 @@ func HTTPStatus(code codes.Code) int {
 	return http.StatusInternalServerError
 }
 
-// CodeOfHTTP reads the HTTP status of a server that says nothing else about why a
-// call failed.
+// CodeOfHTTP returns the code of a failed call if the server's HTTP status is the only
+// reason known.
 func CodeOfHTTP(httpStatus int) codes.Code {
 	switch httpStatus {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:

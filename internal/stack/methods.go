@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Method is one operation that a server carries.
+// Method is one operation that a server serves.
 type Method struct {
 	FullName string // "/package.Service/Operation", as gRPC writes it
 	Kind     Kind
@@ -17,7 +17,7 @@ type Method struct {
 	Service  any              // the implementation that was registered
 }
 
-// Name is the operation without its service.
+// Name returns the operation's name without its service.
 func (m *Method) Name() string {
 	if m.Unary != nil {
 		return m.Unary.MethodName
@@ -25,17 +25,16 @@ func (m *Method) Name() string {
 	return m.Stream.StreamName
 }
 
-// Methods is what has been registered with a server whose wire wirelab speaks
-// itself. It is filled before Listen and only read afterwards. The zero value
-// is empty and ready.
+// Methods holds the methods that were registered with a server. It is filled before
+// Listen and only read afterwards. The zero value is empty and ready.
 type Methods struct {
 	byName map[string]*Method
 	order  []*Method
 	faults []error
 }
 
-// RegisterService satisfies grpc.ServiceRegistrar. That interface has no way to
-// report a mistake, so Err does.
+// RegisterService implements grpc.ServiceRegistrar. That interface cannot report
+// errors; Err returns them.
 func (m *Methods) RegisterService(desc *grpc.ServiceDesc, service any) {
 	if want := reflect.TypeOf(desc.HandlerType).Elem(); service == nil || !reflect.TypeOf(service).Implements(want) {
 		m.faults = append(m.faults, fmt.Errorf("service %s: %T does not implement %s", desc.ServiceName, service, want))

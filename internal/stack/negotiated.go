@@ -8,7 +8,7 @@ import (
 	"wirelab.dev/internal/record"
 )
 
-// Spoke says in which protocol a peer has answered.
+// Spoke records the protocol in which a peer has answered.
 func (d *Dialer) Spoke(protocol string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -20,9 +20,9 @@ func (d *Dialer) Spoke(protocol string) {
 	}
 }
 
-// agreed counts a session with those of its kind. There are as many kinds as a
-// client offers, which are few.
-func (d *Dialer) agreed(state tls.ConnectionState) {
+// countSession counts a session with those of its kind. The client's offer bounds the
+// number of kinds to a few.
+func (d *Dialer) countSession(state tls.ConnectionState) {
 	kind := record.Session{
 		Version: tls.VersionName(state.Version), Cipher: tls.CipherSuiteName(state.CipherSuite),
 		ALPN: state.NegotiatedProtocol, Resumed: state.DidResume,

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// PerCall is a Client that has a connection for every call: opened when the
-// call begins, closed when it ends.
+// PerCall is a Client that opens a connection when a call begins, and closes it
+// when the call ends.
 type PerCall struct {
 	open func(context.Context) (Client, error)
 
@@ -19,15 +19,15 @@ type PerCall struct {
 	closed bool
 }
 
-// NewPerCall makes a client whose connections come from open. What open returns
-// carries one call and is then closed.
+// NewPerCall makes a client that calls open for each call, and closes what open
+// returned after the call.
 func NewPerCall(open func(context.Context) (Client, error)) *PerCall {
 	return &PerCall{open: open, alive: map[Client]struct{}{}}
 }
 
 var errPerCallClosed = status.Error(codes.Canceled, "the client is closed")
 
-// Invoke opens, calls, and closes.
+// Invoke opens a connection, makes the call, and closes it.
 func (p *PerCall) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	one, err := p.begin(ctx)
 	if err != nil {
@@ -37,7 +37,7 @@ func (p *PerCall) Invoke(ctx context.Context, method string, args, reply any, op
 	return one.Invoke(ctx, method, args, reply, options...)
 }
 
-// NewStream opens; the connection is closed when the stream ends.
+// NewStream opens a connection, which is closed when the stream ends.
 func (p *PerCall) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	one, err := p.begin(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func (p *PerCall) NewStream(ctx context.Context, desc *grpc.StreamDesc, method s
 	}
 	end := sync.OnceFunc(func() { p.end(one) })
 	context.AfterFunc(ctx, end) // a caller may leave a stream by ending its context
-	return &lastStream{ClientStream: stream, single: !desc.ServerStreams, end: end}, nil
+	return &callStream{ClientStream: stream, single: !desc.ServerStreams, end: end}, nil
 }
 
 func (p *PerCall) begin(ctx context.Context) (Client, error) {
@@ -81,10 +81,10 @@ func (p *PerCall) end(one Client) {
 	p.mu.Lock()
 	delete(p.alive, one)
 	p.mu.Unlock()
-	_ = one.Close() // the call has said what there is to say
+	_ = one.Close() // the call has returned its own error
 }
 
-// Close ends the calls that are running.
+// Close closes all connections; running calls fail.
 func (p *PerCall) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -97,8 +97,8 @@ func (p *PerCall) Close() error {
 	return nil
 }
 
-// lastStream tells when the one call of a connection is over.
-type lastStream struct {
+// callStream calls end when the stream of a connection's only call is over.
+type callStream struct {
 	grpc.ClientStream
 	single bool // the server sends one message
 	end    func()
@@ -107,7 +107,7 @@ type lastStream struct {
 var _ Client = (*PerCall)(nil)
 
 // RecvMsg ends the connection with the last message.
-func (s *lastStream) RecvMsg(m any) error {
+func (s *callStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err != nil || s.single {
 		s.end()

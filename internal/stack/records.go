@@ -9,9 +9,9 @@ import (
 	"wirelab.dev/internal/httpwire"
 )
 
-// Records counts the TLS records of a dialer's connections, as they lie on the
-// wire, and the frames of QUIC's. That costs every read and write, so it is for
-// calls that are looked at and not for those that are timed.
+// Records counts the TLS records of a dialer's connections, and the frames of its
+// QUIC connections. It adds cost to every read and write, so do not use it for calls
+// that are timed.
 type Records struct {
 	mu     sync.Mutex
 	counts RecordCounts
@@ -20,12 +20,11 @@ type Records struct {
 
 // RecordCounts are records of TLS 1.3.
 type RecordCounts struct {
-	// Handshakes are those that clients finished, and the bytes that went until
-	// then.
+	// Handshakes counts finished handshakes, with the bytes up to their end.
 	Handshakes             int64
 	HandshakeSentBytes     int64
 	HandshakeReceivedBytes int64
-	// Sent and Received are the records that came after.
+	// Sent and Received count the records after the handshake.
 	Sent, Received int64
 }
 
@@ -33,8 +32,8 @@ type RecordCounts struct {
 // type and the AEAD's tag (RFC 8446, section 5.2). crypto/tls does not pad.
 const RecordBytes = 5 + 1 + 16
 
-// Frames is where an HTTP/3 client counts the frames of its connections; nil
-// where nothing is to be counted.
+// Frames returns where an HTTP/3 client counts the frames of its connections, or nil
+// if it must not count.
 func (d *Dialer) Frames() *httpwire.Frames {
 	if d.Records == nil {
 		return nil
@@ -47,14 +46,14 @@ var (
 	_ httpwire.QUICObserver = (*Dialer)(nil)
 )
 
-// Counts returns what was counted so far.
+// Counts returns the counts so far.
 func (r *Records) Counts() RecordCounts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.counts
 }
 
-// Since is what came after an earlier count.
+// Since returns the difference to an earlier count.
 func (c RecordCounts) Since(earlier RecordCounts) RecordCounts {
 	return RecordCounts{
 		Handshakes:             c.Handshakes - earlier.Handshakes,
@@ -65,56 +64,56 @@ func (c RecordCounts) Since(earlier RecordCounts) RecordCounts {
 	}
 }
 
-// recordConn shows its home every byte. It has none of a TCP connection's short
-// cuts around Read and Write.
+// recordConn counts the records in every byte that is read or written. It hides a
+// TCP connection's ways around Read and Write, such as sendfile.
 type recordConn struct {
 	net.Conn
-	home           *Records
+	records        *Records
 	sent, received recordParser
-	shaken         bool
+	handshakeDone  bool
 }
 
 func (c *recordConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	c.home.mu.Lock()
-	defer c.home.mu.Unlock()
-	c.received.feed(b[:n], c.cameIn)
+	c.records.mu.Lock()
+	defer c.records.mu.Unlock()
+	c.received.feed(b[:n], c.countReceived)
 	return n, err
 }
 
 func (c *recordConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	c.home.mu.Lock()
-	defer c.home.mu.Unlock()
-	c.sent.feed(b[:n], c.wentOut)
+	c.records.mu.Lock()
+	defer c.records.mu.Unlock()
+	c.sent.feed(b[:n], c.countSent)
 	return n, err
 }
 
-// ReadFrom is for net/http's client, which looks for it.
+// ReadFrom implements io.ReaderFrom, which net/http's client uses.
 func (c *recordConn) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{c}, r)
 }
 
-// cameIn and wentOut take note of a record.
-func (c *recordConn) cameIn(r tlsRecord) {
-	if c.shaken {
-		c.home.counts.Received++
+// countReceived counts a record from the peer.
+func (c *recordConn) countReceived(r tlsRecord) {
+	if c.handshakeDone {
+		c.records.counts.Received++
 		return
 	}
-	c.home.counts.HandshakeReceivedBytes += r.wireBytes()
+	c.records.counts.HandshakeReceivedBytes += r.wireBytes()
 }
 
-// wentOut knows the handshake's end by the client's first encrypted record: that
-// is its Finished, where it shows no certificate of its own.
-func (c *recordConn) wentOut(r tlsRecord) {
-	if c.shaken {
-		c.home.counts.Sent++
+// countSent counts a record to the peer. The client's first encrypted record ends the
+// handshake: it is the Finished message, since the client has no certificate.
+func (c *recordConn) countSent(r tlsRecord) {
+	if c.handshakeDone {
+		c.records.counts.Sent++
 		return
 	}
-	c.home.counts.HandshakeSentBytes += r.wireBytes()
+	c.records.counts.HandshakeSentBytes += r.wireBytes()
 	if r.kind == applicationData {
-		c.shaken = true
-		c.home.counts.Handshakes++
+		c.handshakeDone = true
+		c.records.counts.Handshakes++
 	}
 }
 
@@ -131,14 +130,14 @@ const (
 
 func (r tlsRecord) wireBytes() int64 { return int64(recordHeaderBytes + r.lengthBytes) }
 
-// recordParser finds the records in a stream that comes in pieces.
+// recordParser finds the records in a stream that arrives in pieces.
 type recordParser struct {
 	header [recordHeaderBytes]byte
 	have   int // of the header
 	left   int // of the record's body
 }
 
-// feed tells each record when its header is whole.
+// feed calls found for each record when its header is complete.
 func (p *recordParser) feed(b []byte, found func(tlsRecord)) {
 	for len(b) > 0 {
 		if p.left > 0 {

@@ -9,10 +9,10 @@ import (
 	"wirelab.dev/internal/httpwire"
 )
 
-// Prime gives the configuration a session to resume: it makes a connection to
-// the address and closes it when the server's ticket has come (RFC 8446, section
-// 4.6.1). Connections that are made from the configuration afterwards resume,
-// and renew the session as they do.
+// Prime puts a TLS session into the configuration's cache. It makes a connection to
+// the address and closes it when the server's ticket has arrived (RFC 8446, section
+// 4.6.1). Later connections with the configuration resume the session, and store
+// its newer tickets.
 func Prime(ctx context.Context, dialer *Dialer, address string, config *tls.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
@@ -22,7 +22,7 @@ func Prime(ctx context.Context, dialer *Dialer, address string, config *tls.Conf
 	if err != nil {
 		return err
 	}
-	// A ticket is read by whoever waits for the server's next word.
+	// crypto/tls handles a ticket only during Read.
 	var reading sync.WaitGroup
 	defer reading.Wait()
 	defer func() { _ = conn.Close() }()

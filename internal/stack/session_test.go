@@ -29,7 +29,7 @@ func TestPrimedConnectionsResume(t *testing.T) {
 	}
 }
 
-func TestServersMayGiveNoSession(t *testing.T) {
+func TestPrimeFailsWithoutTicket(t *testing.T) {
 	server, client := ends(t)
 	server.SessionTicketsDisabled = true
 	raw, err := net.Listen("tcp", "127.0.0.1:0")

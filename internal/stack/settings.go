@@ -9,17 +9,17 @@ import (
 	"wirelab.dev/internal/tuning"
 )
 
-// SettingsReporter is an optional ability of a Stack some of whose settings are
-// not its library's defaults.
+// SettingsReporter is an optional interface of a Stack that changes its library's
+// defaults.
 type SettingsReporter interface {
-	// Settings are those of a variant's server and of its client towards the
-	// target, whose address need not be known. They are read from what the two
-	// ends are made from.
+	// Settings returns the settings of a variant's server, and of its client for
+	// the target. The target's address may be empty. The values come from the
+	// configuration that the two ends are made from.
 	Settings(scenario.Variant, Target) ([]tuning.Setting, error)
 }
 
-// SettingsOf lists what is not a library's default at both ends of a variant: the
-// stack's own settings, and those that all stacks have in common.
+// SettingsOf lists the settings of a variant that are not a library's default, at both
+// ends: the stack's own, and those that all stacks share.
 func SettingsOf(s Stack, v scenario.Variant, t Target) ([]tuning.Setting, error) {
 	var all []tuning.Setting
 	if reporter, ok := s.(SettingsReporter); ok {
@@ -33,7 +33,7 @@ func SettingsOf(s Stack, v scenario.Variant, t Target) ([]tuning.Setting, error)
 	if slices.ContainsFunc(s.Info().Options, func(o scenario.Option) bool { return o.Key == tlsKey }) {
 		all = append(all, SecurityOf(o).settings(t)...)
 	}
-	if !s.Info().QUIC { // whose clients have one socket
+	if !s.Info().QUIC { // a QUIC client has one socket, and needs no sources
 		all = append(all, sourceSettings(t)...)
 	}
 	return tuning.Join(tuning.At(tuning.Server, all), tuning.At(tuning.Client, all)), o.Err()
@@ -53,30 +53,30 @@ func (s Security) settings(t Target) []tuning.Setting {
 	return append(all, t.Trust.Settings()...)
 }
 
-// sourceSettings are those of the Dialer.
+// sourceSettings returns the Dialer's settings.
 func sourceSettings(t Target) []tuning.Setting {
 	if t.Dialer == nil || t.Dialer.Sources <= 1 {
 		return nil
 	}
-	if _, leavesNothing := t.Dialer.dialerTo(t.Address); leavesNothing {
+	if _, resetOnClose := t.Dialer.dialerTo(t.Address); resetOnClose {
 		return []tuning.Setting{{Side: tuning.Client, Name: "SO_LINGER", Value: "0", Default: "unset", Why: "the client keeps no TIME_WAIT, of which it would run out of ports"}}
 	}
 	return []tuning.Setting{{Side: tuning.Client, Name: "net.Dialer.LocalAddr", Value: strconv.Itoa(t.Dialer.Sources) + " addresses of 127.0.0.0/8, in turns", Default: "the kernel's choice", Why: "so many connections need more ports than one address has"}}
 }
 
-// HandshakeSetting is that of a server whose handshakes Shake performs, and not
-// its library.
+// HandshakeSetting is the timeout of a server whose handshakes ServerHandshake does
+// in place of its library.
 func HandshakeSetting(name, library string) tuning.Setting {
 	return tuning.Setting{Side: tuning.Server, Name: name, Value: handshakeTimeout.String(), Default: library, Why: "a mute peer is let go as soon as on every stack"}
 }
 
-// MessageLimit is that of a stack whose library has none.
+// MessageLimit is the setting of a stack whose library has no message limit.
 func MessageLimit(bytes int) []tuning.Setting {
 	return []tuning.Setting{{Side: tuning.Both, Name: "message limit", Value: strconv.Itoa(bytes), Default: "no limit", Why: "one message limit for all stacks"}}
 }
 
-// Configured is what a plan of package httpwire holds where settings are asked
-// for: whether there is TLS.
+// Configured returns a configuration that only says whether TLS is used: package
+// httpwire needs no more to list its settings.
 func (s Security) Configured() *tls.Config {
 	if !s.On {
 		return nil

@@ -6,18 +6,17 @@ import (
 	"net/netip"
 )
 
-// Sources says from how many addresses connections must come so that none meets
-// a port that is still taken. The zero value is one connection from wherever
-// the kernel likes.
+// Sources computes how many source addresses connections need so that they do not
+// run out of ports. The zero value needs one.
 type Sources struct {
-	// Connections is how many hold a port at once: those that are open, and
-	// those that were closed too recently (TIME_WAIT).
+	// Connections is how many connections hold a port at once: open ones, and
+	// those in TIME_WAIT.
 	Connections int
-	// Ports is how many of them one address has.
+	// Ports is how many ports one address has.
 	Ports int
 }
 
-// Count is how many addresses that takes. It leaves half of an address's ports
+// Count returns how many addresses are needed. It leaves half of an address's ports
 // free: the kernel looks for a free one from a random place on (connect(2) of a
 // socket without a port, inet_hash_connect), and the fuller the range, the
 // longer it looks.
@@ -26,9 +25,9 @@ func (s Sources) Count() int {
 	return max(1, (s.Connections+share-1)/share)
 }
 
-// sourceOf is the nth source address for connections to the given one, and
-// whether there is such a choice: all of 127.0.0.0/8 is this machine (RFC 1122,
-// section 3.2.1.3), every other address has ports of its own only.
+// sourceOf returns the nth source address for connections to the given address, and
+// whether it has a choice: all of 127.0.0.0/8 is this machine (RFC 1122,
+// section 3.2.1.3), for other destinations there is no such block.
 func sourceOf(n uint32, address string) (net.IP, bool) {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || !to.Addr().Is4() || !to.Addr().IsLoopback() {

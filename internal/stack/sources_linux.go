@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bindWithoutPort has bind(2) take the address alone (ip(7),
-// IP_BIND_ADDRESS_NO_PORT): the port is chosen when the connection is made, and
-// need then differ only from those to the same destination. A port that bind
-// chose would be taken for all destinations at once.
+// bindWithoutPort makes bind(2) bind only the address (ip(7),
+// IP_BIND_ADDRESS_NO_PORT). The kernel then chooses the port in connect(2), and it
+// need be unique only for that destination. A port chosen by bind would be taken
+// for all destinations.
 func bindWithoutPort(_, _ string, conn syscall.RawConn) error {
 	var refused error
 	err := conn.Control(func(fd uintptr) {
@@ -21,5 +21,5 @@ func bindWithoutPort(_, _ string, conn syscall.RawConn) error {
 	return refused
 }
 
-// spreads says that loopback has more than one address here.
-const spreads = true
+// manyLoopbackAddresses reports whether all of 127.0.0.0/8 can be used here.
+const manyLoopbackAddresses = true

@@ -6,6 +6,6 @@ import "syscall"
 
 func bindWithoutPort(string, string, syscall.RawConn) error { return nil }
 
-// spreads says that loopback has more than one address here: elsewhere than on
-// Linux, only those that somebody has set up.
-const spreads = false
+// manyLoopbackAddresses reports whether all of 127.0.0.0/8 can be used here: other
+// systems than Linux have only the addresses that were set up.
+const manyLoopbackAddresses = false

@@ -47,9 +47,9 @@ func TestSourceOf(t *testing.T) {
 	}
 }
 
-// visits opens and closes n connections to a server of its own at address and
+// dialMany opens and closes n connections to a server of its own at address and
 // returns how often each source came, and how many the server saw reset.
-func visits(t *testing.T, d *Dialer, address string, n int) (sources map[string]int, resets int) {
+func dialMany(t *testing.T, d *Dialer, address string, n int) (sources map[string]int, resets int) {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -82,11 +82,11 @@ func visits(t *testing.T, d *Dialer, address string, n int) (sources map[string]
 	return sources, resets
 }
 
-func TestADialerSpreadsItsSources(t *testing.T) {
-	if !spreads {
+func TestDialerUsesSourcesInTurns(t *testing.T) {
+	if !manyLoopbackAddresses {
 		t.Skip("loopback has one address on this system")
 	}
-	sources, resets := visits(t, &Dialer{Sources: 4}, "127.0.0.1:0", 12)
+	sources, resets := dialMany(t, &Dialer{Sources: 4}, "127.0.0.1:0", 12)
 	if len(sources) != 4 || resets != 0 {
 		t.Errorf("sources %v, %d reset; want four and none", sources, resets)
 	}
@@ -97,20 +97,20 @@ func TestADialerSpreadsItsSources(t *testing.T) {
 	}
 }
 
-func TestAnUnsizedDialerLeavesTheSourceToTheKernel(t *testing.T) {
-	sources, resets := visits(t, &Dialer{}, "127.0.0.1:0", 3)
+func TestDialerWithoutSourcesLeavesChoiceToKernel(t *testing.T) {
+	sources, resets := dialMany(t, &Dialer{}, "127.0.0.1:0", 3)
 	if sources["127.0.0.1"] != 3 || resets != 0 {
 		t.Errorf("sources %v, %d reset; want the one and none", sources, resets)
 	}
 }
 
-func TestWhereThereIsOneSourceConnectionsEndWithAReset(t *testing.T) {
+func TestConnectionsAreResetWithoutSpareSources(t *testing.T) {
 	listener, err := net.Listen("tcp", "[::1]:0")
 	if err != nil {
 		t.Skipf("this machine has no IPv6 loopback: %v", err)
 	}
 	listener.Close()
-	if _, resets := visits(t, &Dialer{Sources: 4}, "[::1]:0", 3); resets != 3 {
+	if _, resets := dialMany(t, &Dialer{Sources: 4}, "[::1]:0", 3); resets != 3 {
 		t.Errorf("%d of 3 connections ended with a reset, want all", resets)
 	}
 }

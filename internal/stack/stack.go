@@ -1,17 +1,21 @@
-// Package stack is the seam between a service and the wire that carries it.
+// Package stack defines the interface between a service and the wire that carries
+// its calls, and holds what several stacks share.
 //
-// A service is an ordinary generated gRPC service. A stack gives it a wire: its
-// server takes the service as a grpc.ServiceRegistrar, its client serves the
-// generated stubs as a grpc.ClientConnInterface. A workload is therefore
-// written once and runs over every stack, and every difference between two
-// measured cells is a difference of stacks, visible in the variant's name.
+// A service is an ordinary generated gRPC service. A stack's server is the
+// grpc.ServiceRegistrar that the service is registered with; its client is the
+// grpc.ClientConnInterface of the generated stubs. A workload is therefore written
+// once and runs over every stack. Two measured cells differ only by what their
+// variants' names say.
 //
-// Data passes through like this: a Variant (the stack's name and its options)
-// is checked against the options of the stack's Info; NewServer and NewClient turn it into
-// the two ends; the worker process registers the services, listens, and serves,
-// or dials, and calls.
+// A call is set up in these steps:
 //
-// This package and its adapters must not know who sends when (package load),
+//  1. A Variant (the stack's name and its options) is checked against the options
+//     of the stack's Info.
+//  2. NewServer and NewClient turn the variant into the two ends.
+//  3. The server's process registers the services, listens and serves.
+//  4. The client's process dials and makes calls.
+//
+// This package and its adapters must not know when calls are sent (package load),
 // what the messages mean (package workload), or that anything is measured.
 package stack
 
@@ -38,13 +42,13 @@ var ErrUnsupported = errors.New("the wire cannot carry it")
 // difference between two stacks.
 const MaxMessageBytes = 16 << 20
 
-// Stack is a wire with its client and its server. What only some stacks have to
-// say is in the optional abilities KindLimiter, ConnectionChooser,
-// ProtocolChooser and SettingsReporter, which are found by assertion.
+// Stack is a wire with its client and its server. KindLimiter, ConnectionChooser,
+// ProtocolChooser and SettingsReporter are optional interfaces of a Stack, found by
+// type assertion.
 type Stack interface {
-	// Info says what is known before either end is made.
+	// Info describes the stack.
 	Info() Info
-	// NewServer makes a server that has not begun to listen.
+	// NewServer makes a server that does not listen yet.
 	NewServer(scenario.Variant) (Server, error)
 	// NewClient makes a client. It opens its connections before it returns,
 	// so that a trial's first call finds them open; ctx bounds that.
@@ -56,18 +60,19 @@ type Info struct {
 	Name    string            // the word before the colon of a variant
 	Summary string            // one line: what goes over the wire
 	Options []scenario.Option // what a variant may set
-	// Connection is the connection mode of the stack as it is commonly
-	// written, and as the published studies ran it.
+	// Connection is the stack's usual connection mode, which is also that of the
+	// published studies.
 	Connection scenario.Connection
-	// Protocol is what is under the calls, as in "HTTP/2", for records older than
-	// what connections negotiated. See ProtocolChooser. A new stack has none.
+	// Protocol names the protocol, as in "HTTP/2", for records from before
+	// connections reported what they negotiated. See ProtocolChooser. A new stack
+	// leaves it empty.
 	Protocol string
-	// QUIC says that the wire is on QUIC, which has a connection in every
-	// Lifecycle. A wire on TCP can resume where it has TLS.
+	// QUIC says that the wire is on QUIC, which supports every Lifecycle. A wire
+	// on TCP can resume only with TLS.
 	QUIC bool
 }
 
-// ReadOptions reads what v sets of the options of s.
+// ReadOptions parses the options of s that v sets.
 func ReadOptions(s Stack, v scenario.Variant) *scenario.Options {
 	return scenario.ReadOptions("variant", v, s.Info().Options)
 }
@@ -77,37 +82,36 @@ func ReadOptions(s Stack, v scenario.Variant) *scenario.Options {
 // goroutine.
 type Server interface {
 	grpc.ServiceRegistrar
-	// Listen binds HOST:PORT and returns the address it got. An error in
-	// what was registered is reported here.
+	// Listen binds HOST:PORT and returns the bound address. It also reports
+	// errors in the registrations.
 	Listen(ctx context.Context, address string) (net.Addr, error)
 	// Serve answers calls until Shutdown or Close, and then returns nil.
 	Serve() error
-	// Shutdown stops taking calls, and waits for the running ones until ctx
-	// ends; then it closes.
+	// Shutdown stops accepting calls, waits for the running ones until ctx
+	// ends, and then closes.
 	Shutdown(ctx context.Context) error
 	// Close ends everything at once. It waits for the server's goroutines,
-	// handlers excepted.
+	// except those that run handlers.
 	io.Closer
 }
 
 // Target is what a client dials.
 type Target struct {
 	Address string
-	// Connections is how many connections the client may hold at most: its
-	// calls share them. 0 means one.
+	// Connections is the most connections that the client may hold; its calls
+	// share them. 0 means one.
 	Connections int
-	// Operations is how many operations the server at Address serves. A
-	// stack whose wire need not name the operation where there is only one
-	// looks here. 0 means not known.
+	// Operations is how many operations the server at Address serves; 0 means
+	// unknown. Some wires need not name the operation if there is only one.
 	Operations int
-	// Lifecycle says what becomes of connections. Where it is not Kept, every
-	// call opens one of its own and closes it when it ends, and Connections
-	// is without meaning.
+	// Lifecycle says whether calls share connections. Unless it is Kept, every
+	// call opens its own connection and closes it at its end, and Connections
+	// is ignored.
 	Lifecycle Lifecycle
-	// Trust is what a client over TLS believes of the server.
+	// Trust says which servers a client over TLS accepts.
 	Trust secure.Trust
 	// Dialer opens and counts the client's connections. Clients may share
-	// one. Nil: the client makes its own.
+	// one. If it is nil, the client makes its own.
 	Dialer *Dialer
 }
 
@@ -117,12 +121,12 @@ type Lifecycle int
 // The lifecycles.
 const (
 	Kept    Lifecycle = iota // opened once, used by call after call
-	Fresh                    // one a call, with a full handshake where there is one
+	Fresh                    // one a call, with TLS after a full handshake
 	Resumed                  // one a call, resuming a TLS session that the client got before its first call
 	Early                    // the same, with the request as QUIC's early data (RFC 9001, section 4.6)
 )
 
-// LifecycleOf is what a connection mode asks of a client.
+// LifecycleOf returns the lifecycle of a connection mode.
 func LifecycleOf(mode scenario.ConnectionMode) Lifecycle {
 	switch mode {
 	case scenario.New:
@@ -142,19 +146,18 @@ type Client interface {
 	io.Closer
 }
 
-// TLSServer is an optional ability of a Server: it can serve over TLS.
+// TLSServer is an optional interface of a Server that can serve over TLS.
 type TLSServer interface {
-	// RootPEM is what its clients must trust; nil where the variant is
-	// without TLS. It is known once the server listens.
+	// RootPEM returns the root certificate that clients must trust, or nil
+	// without TLS. It is set once the server listens.
 	RootPEM() []byte
 }
 
-// ExternalServer is an optional ability of a Server: another process does its
-// work.
+// ExternalServer is an optional interface of a Server that runs in another process.
 type ExternalServer interface {
-	// PID is that process's number, once the server listens.
+	// PID returns that process's ID, once the server listens.
 	PID() int
-	// Program names it, with its version.
+	// Program returns the program's name and version.
 	Program() string
 }
 
@@ -169,7 +172,7 @@ const (
 	Bidi
 )
 
-// String names the kind as the report does.
+// String returns the kind's name in reports.
 func (k Kind) String() string {
 	switch k {
 	case Unary:
@@ -185,7 +188,7 @@ func (k Kind) String() string {
 	}
 }
 
-// KindOf tells the kind of a stream from its description.
+// KindOf returns the kind of a stream.
 func KindOf(desc *grpc.StreamDesc) Kind {
 	switch {
 	case desc.ClientStreams && desc.ServerStreams:
@@ -197,29 +200,29 @@ func KindOf(desc *grpc.StreamDesc) Kind {
 	}
 }
 
-// KindLimiter is an optional ability of a Stack that cannot carry every kind of
+// KindLimiter is an optional interface of a Stack that cannot carry every kind of
 // call.
 type KindLimiter interface {
-	// CheckKind returns an error that wraps ErrUnsupported where calls of this
-	// kind cannot be carried, and nil where they can.
+	// CheckKind returns an error that wraps ErrUnsupported if the variant cannot
+	// carry calls of this kind.
 	CheckKind(scenario.Variant, Kind) error
 }
 
-// ConnectionChooser is an optional ability of a Stack whose variants do not all
-// run in the connection mode of its Info.
+// ConnectionChooser is an optional interface of a Stack whose variants differ in their
+// connection mode.
 type ConnectionChooser interface {
-	// ConnectionFor is the variant's mode. It is fixed where an option of the
-	// variant says so: it then holds, whatever mode is asked for beside it.
+	// ConnectionFor returns the variant's mode. fixed says that an option of the
+	// variant sets the mode, so that no other mode can be chosen.
 	ConnectionFor(scenario.Variant) (mode scenario.Connection, fixed bool)
 }
 
-// ProtocolChooser is an optional ability of a Stack whose variants do not all
-// speak the protocol of its Info.
+// ProtocolChooser is an optional interface of a Stack whose variants differ in their
+// protocol.
 type ProtocolChooser interface {
 	ProtocolFor(scenario.Variant) string
 }
 
-// ProtocolFor is what a variant of s speaks.
+// ProtocolFor returns the protocol of a variant of s.
 func ProtocolFor(s Stack, v scenario.Variant) string {
 	if chooser, ok := s.(ProtocolChooser); ok {
 		return chooser.ProtocolFor(v)
@@ -227,8 +230,8 @@ func ProtocolFor(s Stack, v scenario.Variant) string {
 	return s.Info().Protocol
 }
 
-// ConnectionOf is the mode that a variant of s runs in where asked, which may
-// be the zero value, is what a person asked for.
+// ConnectionOf returns the connection mode that a variant of s runs in. asked is the
+// mode that the user chose, or the zero value.
 func ConnectionOf(s Stack, v scenario.Variant, asked scenario.Connection) scenario.Connection {
 	mode, fixed := s.Info().Connection, false
 	if chooser, ok := s.(ConnectionChooser); ok {
@@ -240,8 +243,8 @@ func ConnectionOf(s Stack, v scenario.Variant, asked scenario.Connection) scenar
 	return mode
 }
 
-// CheckLifecycle returns an error that wraps ErrUnsupported where connections of
-// the variant cannot live like this, and nil where they can.
+// CheckLifecycle returns an error that wraps ErrUnsupported if connections of the
+// variant cannot have this lifecycle.
 func CheckLifecycle(s Stack, v scenario.Variant, l Lifecycle) error {
 	info := s.Info()
 	hasTLS := slices.ContainsFunc(info.Options, func(o scenario.Option) bool { return o.Key == tlsKey })
@@ -260,7 +263,8 @@ func CheckLifecycle(s Stack, v scenario.Variant, l Lifecycle) error {
 	}
 }
 
-// CheckKind asks s whether it can carry calls of this kind.
+// CheckKind returns an error that wraps ErrUnsupported if the variant of s cannot carry
+// calls of this kind.
 func CheckKind(s Stack, v scenario.Variant, k Kind) error {
 	if limiter, ok := s.(KindLimiter); ok {
 		return limiter.CheckKind(v, k)

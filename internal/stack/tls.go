@@ -16,19 +16,19 @@ const (
 	admissionKey   = "handshakes"
 )
 
-// Security is what a variant says of its TLS.
+// Security holds a variant's TLS options.
 type Security struct {
 	On bool
 	secure.Choice
-	// Handshakes bounds those that a server has in progress: further
-	// connections wait to be accepted. 0: no bound.
+	// Handshakes is the most handshakes that a server does at once; further
+	// connections wait to be accepted. 0 means no bound.
 	Handshakes int
 }
 
-// Encryption is how a stack stands to TLS.
+// Encryption says whether a stack's TLS is optional.
 type Encryption int
 
-// The ways.
+// The kinds of encryption.
 const (
 	OptionalTLS Encryption = iota // cleartext unless tls=on
 	AlwaysTLS                     // the wire has no cleartext form
@@ -55,30 +55,30 @@ func TLSOptions(e Encryption) []scenario.Option {
 		},
 		{
 			Key: admissionKey, Parse: scenario.Count, Help: "TLS: N: handshakes that a server has in progress at most; further connections wait",
-			// A bound is there for the memory and the tail.
+			// A bound affects memory and the tail.
 			Contrast: &scenario.Contrast{Name: "handshakes at once", Unset: "unbounded", Metrics: []string{"server-peak", "p99", "throughput"}},
 		},
 	}
 }
 
-// SecurityOf is what the TLS options say. One of them without TLS is an error: it
-// would be believed and do nothing.
+// SecurityOf returns the values of the TLS options. Setting one of them without TLS is
+// an error, because it would have no effect.
 func SecurityOf(o *scenario.Options) Security {
 	s := Security{On: o.On(tlsKey), Handshakes: scenario.Value[int](o, admissionKey)}
 	for _, key := range []string{certificateKey, groupKey, admissionKey} {
 		if o.Has(key) && !s.On {
-			o.Fail(fmt.Errorf("%s means nothing without tls=on", key))
+			o.Fail(fmt.Errorf("%s has no effect without tls=on", key))
 		}
 	}
 	s.Certificate = secure.Certificate(o.Text(certificateKey))
-	if o.Has(groupKey) { // else it is left to Go, whose default this is
+	if o.Has(groupKey) { // unset: Go's default
 		s.Group = secure.Group(o.Text(groupKey))
 	}
 	return s
 }
 
-// ServerConfig makes a server's identity, and what its clients must trust. Without
-// TLS both are nil.
+// ServerConfig makes a server's certificate, and the root certificate that its clients
+// must trust. Without TLS both results are nil.
 func (s Security) ServerConfig(protocols ...string) (config *tls.Config, rootPEM []byte, err error) {
 	if !s.On {
 		return nil, nil, nil
@@ -90,9 +90,9 @@ func (s Security) ServerConfig(protocols ...string) (config *tls.Config, rootPEM
 	return identity.ServerConfig(protocols...), identity.RootPEM(), nil
 }
 
-// Secure is the variant over TLS: the same where s has no cleartext form. Where
-// s has no TLS it is a variant that there is not, and the check of variants says
-// so: nobody who asks for TLS may be given cleartext.
+// Secure returns the variant with TLS on. If s always uses TLS, that is v itself. If s
+// has no TLS, the result is a variant that fails its check, so that a user who asks
+// for TLS never gets cleartext.
 func Secure(s Stack, v scenario.Variant) scenario.Variant {
 	for _, o := range s.Info().Options {
 		if o.Key == tlsKey && o.Default == "on" {

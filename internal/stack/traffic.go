@@ -55,14 +55,14 @@ type MeanRTT struct {
 	Count int64         `json:"count"`
 }
 
-// TrafficReporter is an optional ability of a Client that itself knows what went
-// over its connections. Those that the Dialer made, the Dialer reports.
+// TrafficReporter is an optional interface of a Client that counts the traffic of its
+// connections itself. The Dialer reports the traffic of connections that it made.
 type TrafficReporter interface {
-	// Traffic is that of all connections so far, closed ones included.
+	// Traffic returns the traffic of all connections so far, also of closed ones.
 	Traffic() (traffic Traffic, known bool)
 }
 
-// RTT is the mean over connections; 0 where none has measured one.
+// RTT returns the mean over connections, or 0 if none has measured it.
 func (t Traffic) RTT() time.Duration {
 	count := t.ClosedRTT.Count + t.OpenRTT.Count
 	if count == 0 {
@@ -71,7 +71,7 @@ func (t Traffic) RTT() time.Duration {
 	return (t.ClosedRTT.Sum + t.OpenRTT.Sum) / time.Duration(count)
 }
 
-// counters are the figures that only grow.
+// counters returns the figures that only grow.
 func (t *Traffic) counters() []*int64 {
 	return []*int64{
 		&t.SentBytes, &t.ReceivedBytes, &t.SentPackets, &t.ReceivedPackets, &t.SentPureAcks, &t.ReceivedPureAcks,
@@ -81,7 +81,7 @@ func (t *Traffic) counters() []*int64 {
 	}
 }
 
-// Since is what went after an earlier reading.
+// Since returns the traffic after an earlier reading.
 func (t Traffic) Since(earlier Traffic) Traffic {
 	before := earlier.counters()
 	for i, counter := range t.counters() {
@@ -90,7 +90,7 @@ func (t Traffic) Since(earlier Traffic) Traffic {
 	return t
 }
 
-// Plus adds other connections.
+// Plus returns the sum with the traffic of other connections.
 func (t Traffic) Plus(other Traffic) Traffic {
 	if other.Transport == "" {
 		return t
@@ -109,7 +109,7 @@ func (t Traffic) Plus(other Traffic) Traffic {
 	return t
 }
 
-// TrafficOf is what an HTTP client's QUIC connections saw.
+// TrafficOf returns the traffic of an HTTP client's QUIC connections.
 func TrafficOf(client *httpwire.Client) (traffic Traffic, known bool) {
 	quic, known := client.Traffic()
 	if !known {

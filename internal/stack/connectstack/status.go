@@ -48,7 +48,7 @@ func toStatus(ctx context.Context, err error) error {
 	case lostPeer(failed):
 		return stack.Fail(codes.Unavailable, err)
 	default:
-		return stack.Because(status.Error(codes.Code(failed.Code()), failed.Message()), err)
+		return stack.WithCause(status.Error(codes.Code(failed.Code()), failed.Message()), err)
 	}
 }
 
@@ -58,7 +58,7 @@ func answered(failed *connect.Error) error {
 	for _, detail := range failed.Details() {
 		said.Details = append(said.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + detail.Type(), Value: detail.Bytes()})
 	}
-	return stack.Because(status.ErrorProto(said), failed)
+	return stack.WithCause(status.ErrorProto(said), failed)
 }
 
 // lostPeer tells a connection that broke from what connect-go makes of it: of an

@@ -23,7 +23,7 @@ type clientEnd struct {
 // fastgrpc.Client has one to an address, as a grpc.ClientConn has. The library would
 // go on trying; the first failure is enough here.
 func (e *clientEnd) open(ctx context.Context, clock *stack.FirstByte) (stack.Client, error) {
-	ahead, err := e.Ahead(ctx)
+	ahead, err := e.Preconnect(ctx)
 	if err != nil {
 		return nil, err
 	}

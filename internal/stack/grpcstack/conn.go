@@ -24,7 +24,7 @@ import (
 type conn struct {
 	*grpc.ClientConn
 	end   *clientEnd
-	ahead *stack.AheadConn
+	ahead *stack.Preconnected
 
 	mu     sync.Mutex
 	reason error
@@ -56,7 +56,7 @@ type firstByte struct{ *stack.FirstByte }
 // HandleRPC implements stats.Handler.
 func (f firstByte) HandleRPC(ctx context.Context, what stats.RPCStats) {
 	if _, is := what.(*stats.InTrailer); is {
-		f.Came()
+		f.Stop()
 	}
 	f.FirstByte.HandleRPC(ctx, what)
 }
@@ -64,7 +64,7 @@ func (f firstByte) HandleRPC(ctx context.Context, what stats.RPCStats) {
 // connect opens a connection and hands it to a grpc.ClientConn made with
 // options.
 func (e *clientEnd) connect(ctx context.Context, target string, options ...grpc.DialOption) (*conn, error) {
-	ahead, err := e.Ahead(ctx)
+	ahead, err := e.Preconnect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (c *conn) explain(err error) error {
 		return err
 	}
 	if reason := c.why(); reason != nil && strings.Contains(status.Convert(err).Message(), reason.Error()) {
-		return stack.Because(err, reason)
+		return stack.WithCause(err, reason)
 	}
 	return err
 }

@@ -15,8 +15,8 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// call is one call at the server and the answer under way. It is what
-// grpc.SetHeader and grpc.SetTrailer find in the handler's context.
+// call is one call on the server, with its answer. grpc.SetHeader and
+// grpc.SetTrailer find it in the handler's context.
 type call struct {
 	method *stack.Method
 	codec  *codec
@@ -25,13 +25,13 @@ type call struct {
 	stream bool // the answer is a stream
 
 	mu      sync.Mutex // a handler may set metadata from several goroutines
-	sent    bool       // the header is closed to changes
+	sent    bool       // the header can no longer change
 	trailer metadata.MD
 }
 
 var _ grpc.ServerTransportStream = (*call)(nil)
 
-var errHeaderSent = errors.New("rest: the header has been sent")
+var errHeaderSent = errors.New("rest: the header was already sent")
 
 // Method implements grpc.ServerTransportStream.
 func (c *call) Method() string { return c.method.FullName }
@@ -50,8 +50,8 @@ func (c *call) SetHeader(md metadata.MD) error {
 	return nil
 }
 
-// SendHeader implements grpc.ServerTransportStream. Where the answer is one
-// message, the header waits for its Content-Length.
+// SendHeader implements grpc.ServerTransportStream. If the answer is one
+// message, its header is sent with it, for the Content-Length.
 func (c *call) SendHeader(md metadata.MD) error {
 	if err := c.SetHeader(md); err != nil {
 		return err
@@ -74,7 +74,8 @@ func (c *call) SetTrailer(md metadata.MD) error {
 	return nil
 }
 
-// closeHeader tells whether the header was open until now.
+// closeHeader forbids changes of the header. It reports whether they were allowed
+// until now.
 func (c *call) closeHeader() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,8 +84,8 @@ func (c *call) closeHeader() bool {
 	return first
 }
 
-// beginStream writes the header of an answer that is a stream. Only the one who
-// closed the header may call it.
+// beginStream writes the header of an answer that is a stream. Call it only if
+// closeHeader returned true.
 func (c *call) beginStream() {
 	c.w.Header().Set("Content-Type", c.codec.stream)
 	c.w.Header().Set("Trailer", codeTrailer) // without it net/http would give an empty stream a Content-Length and no trailers
@@ -99,8 +100,8 @@ func (c *call) putTrailer(prefix string) {
 	putMetadata(c.w.Header(), prefix, c.trailer)
 }
 
-// readRequest reads a request that is one message. Where it cannot, it has
-// answered the call.
+// readRequest reads a request that is one message. If that fails, it answers the
+// call with the error.
 func (c *call) readRequest() (request []byte, ok bool) {
 	request, err := c.codec.readWhole(c.w, c.r.Body)
 	switch {
@@ -129,7 +130,7 @@ func (c *call) reply(message any) {
 	_, _ = c.w.Write(answer) // a client that has gone needs no answer
 }
 
-// fail ends a call of which nothing has been sent.
+// fail ends a call with an error. The answer must not have begun.
 func (c *call) fail(err error) {
 	c.closeHeader()
 	c.putTrailer(trailerPrefix)
@@ -137,8 +138,8 @@ func (c *call) fail(err error) {
 	refuse(c.w, c.r, stack.HTTPStatus(st.Code()), st)
 }
 
-// refuse answers with an error: as a google.rpc.Status for programs, as text
-// for a human with curl.
+// refuse answers with an error: a google.rpc.Status for programs, text for people
+// with curl.
 func refuse(w http.ResponseWriter, r *http.Request, httpStatus int, st *status.Status) {
 	contentType, body := "text/plain; charset=utf-8", []byte(st.Code().String()+": "+st.Message()+"\n")
 	if codec := codecForErrors(r); codec != nil {
@@ -151,8 +152,8 @@ func refuse(w http.ResponseWriter, r *http.Request, httpStatus int, st *status.S
 	_, _ = w.Write(body) // a client that has gone needs no answer
 }
 
-// codecForErrors follows Accept where it decides, and else assumes that who
-// speaks a form reads it. nil is text.
+// codecForErrors chooses an error's codec by Accept or, without a known type there,
+// by the request's Content-Type. nil means text.
 func codecForErrors(r *http.Request) *codec {
 	for _, names := range []string{r.Header.Get("Accept"), r.Header.Get("Content-Type")} {
 		switch {

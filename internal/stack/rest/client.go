@@ -19,7 +19,7 @@ import (
 type client struct {
 	*stack.HTTPClient
 	codec  *codec
-	duplex bool // an answer may come during its request
+	duplex bool // an answer may begin before its request ends
 }
 
 // Invoke implements grpc.ClientConnInterface.
@@ -43,7 +43,7 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	return c.codec.unmarshal(answer.body, reply, codes.Internal)
 }
 
-// newRequest is the POST of a call, with the deadline and the metadata of ctx.
+// newRequest makes the POST of a call, with the deadline and the metadata of ctx.
 func (c *client) newRequest(ctx context.Context, method, contentType string, body io.Reader) (*http.Request, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, status.FromContextError(err).Err()
@@ -73,15 +73,15 @@ func (c *client) newRequest(ctx context.Context, method, contentType string, bod
 	return request, nil
 }
 
-// answer is what came back for a request that is answered by one message. Its
-// zero value came from nowhere.
+// answer is the answer to a request if it is one message. The zero value stands for
+// no answer.
 type answer struct {
 	header http.Header
 	body   []byte
 }
 
-// exchange makes a request and reads the answer whole. An answer that is an
-// error comes with its header.
+// exchange makes a request and reads the whole answer. The result has the answer's
+// header even if the answer is an error.
 func (c *client) exchange(request *http.Request) (answer, error) {
 	response, err := c.Do(request)
 	if err != nil {
@@ -96,18 +96,18 @@ func (c *client) exchange(request *http.Request) (answer, error) {
 	return a, check(response, a.body, c.codec.message)
 }
 
-// check turns an answer that is not the wanted one into an error.
+// check returns an error unless the answer is 200 with the wanted media type.
 func check(response *http.Response, body []byte, wantMedia string) error {
 	if response.StatusCode != http.StatusOK {
 		return errorIn(response, body)
 	}
 	if contentType := response.Header.Get("Content-Type"); !isMedia(contentType, wantMedia) {
-		return status.Errorf(codes.Unknown, "rest: the server answered with %q and not with %s%s", contentType, wantMedia, excerpt(contentType, body))
+		return status.Errorf(codes.Unknown, "rest: the server answered with content type %q, want %s%s", contentType, wantMedia, excerpt(contentType, body))
 	}
 	return nil
 }
 
-// report fills in what grpc.Header and grpc.Trailer asked for.
+// report stores the metadata for grpc.Header and grpc.Trailer.
 func (a *answer) report(options []grpc.CallOption) {
 	for _, option := range options {
 		switch o := option.(type) {

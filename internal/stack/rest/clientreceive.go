@@ -14,19 +14,19 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// receiving is a server stream at the client: one request, many answers.
+// receiving is the client's end of a server stream: one request, many answers.
 type receiving struct {
-	client  *client
-	ctx     context.Context
-	method  string
-	options []grpc.CallOption
-	asked   bool
+	client      *client
+	ctx         context.Context
+	method      string
+	options     []grpc.CallOption
+	requestSent bool
 
-	begun    chan struct{} // closed when response or err is there
+	begun    chan struct{} // closed when response or err is set
 	response *http.Response
 	frames   *bufio.Reader
-	err      error       // how the stream ended, io.EOF if well
-	trailer  metadata.MD // there once it has ended
+	err      error       // how the stream ended; io.EOF for status OK
+	trailer  metadata.MD // set when the stream has ended
 }
 
 var _ grpc.ClientStream = (*receiving)(nil)
@@ -35,10 +35,10 @@ func (s *receiving) Context() context.Context { return s.ctx }
 
 // SendMsg implements grpc.ClientStream. It does not wait for the answer.
 func (s *receiving) SendMsg(message any) error {
-	if s.asked {
+	if s.requestSent {
 		return status.Error(codes.Internal, "rest: a server stream has one request")
 	}
-	s.asked = true
+	s.requestSent = true
 	body, err := s.client.codec.marshal(message)
 	if err != nil {
 		return s.abandon(err)
@@ -62,7 +62,7 @@ func (s *receiving) abandon(err error) error {
 	return err
 }
 
-// begin makes the request and looks at how it is answered.
+// begin makes the request and checks the answer's header.
 func (s *receiving) begin(request *http.Request) {
 	response, err := s.client.Do(request) //nolint:bodyclose // end closes it
 	if err != nil {
@@ -83,10 +83,11 @@ func (s *receiving) begin(request *http.Request) {
 	_ = s.end(err, metadataIn(response.Header, trailerPrefix)) // RecvMsg returns it
 }
 
-// CloseSend implements grpc.ClientStream. The request was complete before.
+// CloseSend implements grpc.ClientStream. SendMsg has already sent the whole
+// request.
 func (s *receiving) CloseSend() error {
-	if !s.asked {
-		s.asked = true
+	if !s.requestSent {
+		s.requestSent = true
 		return s.abandon(status.Error(codes.Internal, "rest: a server stream has one request"))
 	}
 	return nil
@@ -115,8 +116,8 @@ func (s *receiving) RecvMsg(message any) error {
 	return s.end(err, metadataIn(s.response.Trailer, ""))
 }
 
-// end gives the connection back, or up where the answer was not read to its
-// end, and keeps how the stream ended.
+// end ends the stream and keeps how it ended. net/http keeps the connection if the
+// answer was read to its end.
 func (s *receiving) end(err error, trailer metadata.MD) error {
 	_ = s.response.Body.Close()
 	s.err, s.trailer = err, trailer
@@ -144,26 +145,25 @@ func (s *receiving) Trailer() metadata.MD {
 	return s.trailer
 }
 
-// conversing is a bidirectional stream at the client: what is sent is the body
-// of a request, what is received that of its answer, and neither waits for the
-// other.
-type conversing struct {
+// clientBidi is the client's end of a bidirectional stream. The request's body carries
+// what is sent, the answer's body what is received; neither waits for the other.
+type clientBidi struct {
 	outgoing
 	receiving
-	over func()
+	stop func()
 }
 
-var _ grpc.ClientStream = (*conversing)(nil)
+var _ grpc.ClientStream = (*clientBidi)(nil)
 
-func (c *client) newConversing(ctx context.Context, method string, options []grpc.CallOption) (*conversing, error) {
+func (c *client) newClientBidi(ctx context.Context, method string, options []grpc.CallOption) (*clientBidi, error) {
 	request, out, end, err := c.begin(ctx, method)
 	if err != nil {
 		return nil, err
 	}
-	s := &conversing{outgoing: out, over: end, receiving: receiving{
-		client: c, ctx: request.Context(), options: options, asked: true, begun: make(chan struct{}),
+	s := &clientBidi{outgoing: out, stop: end, receiving: receiving{
+		client: c, ctx: request.Context(), options: options, requestSent: true, begun: make(chan struct{}),
 	}}
-	// The goroutine ends as that of a server stream does.
+	// The goroutine ends like that of SendMsg above.
 	go func() {
 		defer close(s.begun)
 		s.begin(request)
@@ -172,16 +172,16 @@ func (c *client) newConversing(ctx context.Context, method string, options []grp
 }
 
 // SendMsg implements grpc.ClientStream.
-func (s *conversing) SendMsg(message any) error { return s.outgoing.SendMsg(message) }
+func (s *clientBidi) SendMsg(message any) error { return s.outgoing.SendMsg(message) }
 
 // CloseSend implements grpc.ClientStream.
-func (s *conversing) CloseSend() error { return s.outgoing.CloseSend() }
+func (s *clientBidi) CloseSend() error { return s.outgoing.CloseSend() }
 
 // RecvMsg implements grpc.ClientStream.
-func (s *conversing) RecvMsg(message any) error {
+func (s *clientBidi) RecvMsg(message any) error {
 	err := s.receiving.RecvMsg(message)
 	if err != nil {
-		s.over()
+		s.stop()
 	}
 	return err
 }

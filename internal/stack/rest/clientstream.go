@@ -26,7 +26,7 @@ func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 	case !c.duplex:
 		return nil, status.Error(codes.Unimplemented, errBidi.Error())
 	default:
-		return c.newConversing(ctx, method, options)
+		return c.newClientBidi(ctx, method, options)
 	}
 }
 
@@ -36,7 +36,7 @@ type outgoing struct {
 	frames *io.PipeWriter
 }
 
-// SendMsg implements grpc.ClientStream. io.EOF means that RecvMsg knows more.
+// SendMsg implements grpc.ClientStream. After io.EOF, RecvMsg returns the reason.
 func (o *outgoing) SendMsg(message any) error {
 	frame, err := o.codec.frameOf(message)
 	if err != nil {
@@ -52,8 +52,8 @@ func (o *outgoing) SendMsg(message any) error {
 // CloseSend implements grpc.ClientStream.
 func (o *outgoing) CloseSend() error { return o.frames.Close() }
 
-// begin makes a request whose body is what is sent. It is over, and whoever
-// still sends is told so, when end is called, when ctx ends, or with the client.
+// begin makes a request whose body is what SendMsg sends. The request ends when end is
+// called, when ctx ends, or when the client is closed; SendMsg then returns io.EOF.
 func (c *client) begin(ctx context.Context, method string) (request *http.Request, out outgoing, end func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	body, frames := io.Pipe()
@@ -63,18 +63,18 @@ func (c *client) begin(ctx context.Context, method string) (request *http.Reques
 		return nil, outgoing{}, nil, err
 	}
 	endWithClient := c.AfterClose(cancel)
-	// net/http does not give a request up while it reads its body.
+	// net/http does not cancel a request while it reads the body.
 	context.AfterFunc(ctx, func() { _ = body.CloseWithError(io.EOF) })
 	return request, outgoing{codec: c.codec, frames: frames}, func() { endWithClient(); cancel() }, nil
 }
 
-// sending is a client stream at the client: many requests, one answer.
+// sending is the client's end of a client stream: many requests, one answer.
 type sending struct {
 	outgoing
 	ctx     context.Context
 	options []grpc.CallOption
 
-	answered chan struct{} // closed when answer and err are there
+	answered chan struct{} // closed when answer and err are set
 	answer   answer
 	err      error
 	taken    bool

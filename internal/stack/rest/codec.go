@@ -12,47 +12,46 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// codec is a form of messages, with the media types that announce it.
+// codec is an encoding of messages, with its media types.
 type codec struct {
-	name    string
-	message string
-	stream  string
-	status  string // of a google.rpc.Status
-	most    int64  // bytes of a message, encoded
+	name     string
+	message  string
+	stream   string
+	status   string // of a google.rpc.Status
+	maxBytes int64  // bytes of a message, encoded
 
 	encode func(proto.Message) ([]byte, error)
 	decode func([]byte, proto.Message) error
 }
 
-// The codecs. The media type of protobuf is in wide use and in no registry;
-// those of streams are wirelab's own, so that nobody takes a stream for a
-// message.
+// The codecs. The media type of protobuf is widely used but not registered. Those of
+// streams are wirelab's own, so that a stream is not mistaken for a message.
 var (
 	protobuf = &codec{
-		name:    "protobuf",
-		message: "application/x-protobuf",
-		stream:  "application/x-protobuf-stream",
-		status:  `application/x-protobuf; messageType="google.rpc.Status"`,
-		most:    stack.MaxMessageBytes,
-		encode:  proto.Marshal,
-		decode:  proto.Unmarshal,
+		name:     "protobuf",
+		message:  "application/x-protobuf",
+		stream:   "application/x-protobuf-stream",
+		status:   `application/x-protobuf; messageType="google.rpc.Status"`,
+		maxBytes: stack.MaxMessageBytes,
+		encode:   proto.Marshal,
+		decode:   proto.Unmarshal,
 	}
 	json = &codec{
-		name:    "json",
-		message: "application/json",
-		stream:  "application/x-json-stream",
-		status:  `application/json; messageType="google.rpc.Status"`,
-		most:    stack.MaxMessageBytes / 3 * 4, // what is large is bytes, and these are in base64
-		encode:  protojson.Marshal,
-		decode:  protojson.Unmarshal,
+		name:     "json",
+		message:  "application/json",
+		stream:   "application/x-json-stream",
+		status:   `application/json; messageType="google.rpc.Status"`,
+		maxBytes: stack.MaxMessageBytes / 3 * 4, // large messages are mostly bytes, in base64
+		encode:   protojson.Marshal,
+		decode:   protojson.Unmarshal,
 	}
 )
 
-// codecKey is the option that chooses the client's.
+// codecKey is the option for the client's codec.
 const codecKey = "codec"
 
-// codecOf is the codec of a body with this Content-Type; nil where it is none
-// of the wanted shape.
+// codecOf returns the codec of a body with this Content-Type, or nil for another type
+// or the wrong one of message and stream.
 func codecOf(contentType string, stream bool) *codec {
 	for _, c := range []*codec{protobuf, json} {
 		if isMedia(contentType, c.body(stream)) {
@@ -62,7 +61,7 @@ func codecOf(contentType string, stream bool) *codec {
 	return nil
 }
 
-// body is the media type of a side of a call.
+// body returns the media type of a message or of a stream.
 func (c *codec) body(stream bool) string {
 	if stream {
 		return c.stream
@@ -70,10 +69,10 @@ func (c *codec) body(stream bool) string {
 	return c.message
 }
 
-// isMedia tells whether a Content-Type header names the wanted media type.
+// isMedia reports whether a Content-Type header names the wanted media type.
 func isMedia(contentType, want string) bool {
 	if contentType == want {
-		return true // as both ends of wirelab write it
+		return true // exactly as wirelab's own ends write it
 	}
 	if !strings.HasPrefix(contentType, "application/") {
 		return false
@@ -91,21 +90,21 @@ func (c *codec) marshal(message any) ([]byte, error) {
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "rest: marshal %T: %v", message, err)
 	}
-	if size := int64(len(encoded)); size > c.most {
+	if size := int64(len(encoded)); size > c.maxBytes {
 		return nil, c.errTooLarge(size)
 	}
 	return encoded, nil
 }
 
-// unmarshal fills the message anew. A failure gets the code: the fault is the
-// client's at the server, and the server's at the client.
+// unmarshal replaces the message. fault is the code of a failure: it differs between
+// the server, where the client sent a bad body, and the client.
 func (c *codec) unmarshal(encoded []byte, message any, fault codes.Code) error {
 	m, ok := message.(proto.Message)
 	if !ok {
 		return status.Errorf(codes.Internal, "rest: %T is not a protobuf message", message)
 	}
 	if err := c.decode(encoded, m); err != nil {
-		return status.Errorf(fault, "rest: the body is no %s in %s: %v", m.ProtoReflect().Descriptor().FullName(), c.name, err)
+		return status.Errorf(fault, "rest: cannot decode the body as %s in %s: %v", m.ProtoReflect().Descriptor().FullName(), c.name, err)
 	}
 	return nil
 }

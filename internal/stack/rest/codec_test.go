@@ -17,8 +17,8 @@ import (
 	"wirelab.dev/internal/stack/stacktest/testpb"
 )
 
-// TestServersAnswerInKind asks one server in both forms, whatever its variant.
-func TestServersAnswerInKind(t *testing.T) {
+// TestServerAnswersInTheCodecOfTheRequest asks one server in both forms, whatever its variant.
+func TestServerAnswersInTheCodecOfTheRequest(t *testing.T) {
 	for _, variant := range []string{"rest", "h1", "h1:codec=json"} {
 		address, _ := serveOn(t, variant, &scripted{})
 		in := &testpb.TestRequest{Body: []byte("hi")}
@@ -69,10 +69,10 @@ func TestErrorsInJSON(t *testing.T) {
 	}
 }
 
-// TestJSONRoom pins that a message of bytes which fits in protobuf fits in JSON.
-func TestJSONRoom(t *testing.T) {
-	fits := &testpb.TestRequest{Body: make([]byte, protobuf.most-1<<10)}
-	if size := int64(proto.Size(fits)); size > protobuf.most {
+// TestJSONMessageLimit pins that a message of bytes which fits in protobuf fits in JSON.
+func TestJSONMessageLimit(t *testing.T) {
+	fits := &testpb.TestRequest{Body: make([]byte, protobuf.maxBytes-1<<10)}
+	if size := int64(proto.Size(fits)); size > protobuf.maxBytes {
 		t.Fatalf("%d bytes", size)
 	}
 	if _, err := json.marshal(fits); err != nil {
@@ -80,8 +80,8 @@ func TestJSONRoom(t *testing.T) {
 	}
 }
 
-// TestWelcome asks as a browser does.
-func TestWelcome(t *testing.T) {
+// TestIndexListsOperations asks as a browser does.
+func TestIndexListsOperations(t *testing.T) {
 	address := serve(t, &scripted{})
 	for path, want := range map[string]int{"/": http.StatusOK, "/favicon.ico": http.StatusNotFound} {
 		response, err := http.Get("http://" + address + path)

@@ -13,9 +13,9 @@ import (
 	"wirelab.dev/internal/stack/stacktest/testpb"
 )
 
-// TestPoolIsWarm wants all connections before the first call, and no others
+// TestPoolOpensItsConnections wants all connections before the first call, and no others
 // for the calls.
-func TestPoolIsWarm(t *testing.T) {
+func TestPoolOpensItsConnections(t *testing.T) {
 	const size, calls = 32, 10
 	all := make(chan struct{}) // closed when as many calls are in handlers as there are connections
 	var inHandlers sync.WaitGroup

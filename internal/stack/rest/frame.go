@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// A side of a call that is a stream is a sequence of frames: the length of a
-// message in four bytes, the highest first, and the message.
+// A stream is a sequence of frames: the length of a message in four bytes, big
+// endian, and the message.
 const frameHeaderBytes = 4
 
 // frameOf marshals a message into a frame.
@@ -22,16 +22,16 @@ func (c *codec) frameOf(message any) ([]byte, error) {
 	return append(frame, encoded...), nil
 }
 
-// readFrame returns the next message. It returns io.EOF only at the end of a
-// frame, and io.ErrUnexpectedEOF within one. What it allocates follows what
-// arrives, not what the length promises.
+// readFrame returns the next message. It returns io.EOF at the end of the last frame,
+// and io.ErrUnexpectedEOF within a frame. It allocates by what arrives, not by the
+// announced length.
 func (c *codec) readFrame(r io.Reader) ([]byte, error) {
 	var header [frameHeaderBytes]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
 		return nil, err
 	}
 	length := int64(binary.BigEndian.Uint32(header[:]))
-	if length > c.most {
+	if length > c.maxBytes {
 		return nil, c.errTooLarge(length)
 	}
 	var message bytes.Buffer

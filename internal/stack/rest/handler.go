@@ -25,13 +25,13 @@ func newHandler(methods []*stack.Method) (http.Handler, error) {
 		mux.Handle(method.FullName, endpoint)
 	}
 	list := index(methods)
-	// "GET /{$}" would cost every call a look at its method.
+	// A pattern "GET /{$}" would make the mux check the method of every call.
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" && r.Method == http.MethodGet {
-			welcome(w, r, list, methods)
+			serveIndex(w, r, list, methods)
 			return
 		}
-		refuse(w, r, http.StatusNotFound, status.Newf(codes.Unimplemented, "rest: there is no operation at %q; there are\n%s", r.URL.Path, list))
+		refuse(w, r, http.StatusNotFound, status.Newf(codes.Unimplemented, "rest: unknown operation %q; this server has\n%s", r.URL.Path, list))
 	})
 	return mux, nil
 }
@@ -51,7 +51,7 @@ func endpointOf(method *stack.Method) *endpoint {
 	case stack.ServerStream:
 		e.serve = serveDownload
 	case stack.Bidi:
-		e.stream, e.serve = true, serveConversation
+		e.stream, e.serve = true, serveBidi
 	default:
 		e.serve = serveUnary
 	}
@@ -71,7 +71,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			r.URL.Path, protobuf.body(e.stream), json.body(e.stream), contentType, curlTo(r, e.method, protobuf)))
 		return
 	}
-	if r.ContentLength > codec.most && !e.stream {
+	if r.ContentLength > codec.maxBytes && !e.stream {
 		refuse(w, r, http.StatusRequestEntityTooLarge, stack.StatusOf(codec.errTooLarge(r.ContentLength)))
 		return
 	}
@@ -85,8 +85,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.serve(grpc.NewContextWithServerTransportStream(ctx, c), c)
 }
 
-// callContext is the handler's context: the request's, with the caller's
-// deadline and metadata. net/http ends it when the client hangs up.
+// callContext returns the handler's context: the request's context with the caller's
+// deadline and metadata. net/http cancels it when the client hangs up.
 func callContext(r *http.Request) (context.Context, context.CancelFunc, error) {
 	ctx, cancel := r.Context(), context.CancelFunc(func() {})
 	if text := r.Header.Get(timeoutHeader); text != "" {
@@ -102,7 +102,7 @@ func callContext(r *http.Request) (context.Context, context.CancelFunc, error) {
 	return ctx, cancel, nil
 }
 
-// serveUnary reads a message, lets the handler run, and writes a message.
+// serveUnary reads a message, runs the handler, and writes a message.
 func serveUnary(ctx context.Context, c *call) {
 	request, ok := c.readRequest()
 	if !ok {

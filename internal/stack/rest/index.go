@@ -9,7 +9,7 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// index lists what is served.
+// index lists the operations.
 func index(methods []*stack.Method) string {
 	var list strings.Builder
 	last := ""
@@ -24,8 +24,8 @@ func index(methods []*stack.Method) string {
 	return list.String()
 }
 
-// welcome answers a browser, or curl without a path.
-func welcome(w http.ResponseWriter, r *http.Request, list string, methods []*stack.Method) {
+// serveIndex answers GET /, for browsers and curl without a path.
+func serveIndex(w http.ResponseWriter, r *http.Request, list string, methods []*stack.Method) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	fmt.Fprintf(w, "wirelab, over %s\n%s", r.Proto, list)
 	if len(methods) > 0 {
@@ -33,8 +33,8 @@ func welcome(w http.ResponseWriter, r *http.Request, list string, methods []*sta
 	}
 }
 
-// curlTo is the command line that calls a method, on the connection's version
-// of HTTP.
+// curlTo returns a curl command that calls a method, with the request's version of
+// HTTP.
 func curlTo(r *http.Request, method *stack.Method, c *codec) string {
 	stream := method.Kind == stack.ClientStream || method.Kind == stack.Bidi
 	data := "--data-binary @request.bin"

@@ -10,17 +10,16 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// Metadata travels as plain header fields, so that what curl sends with -H is
-// metadata, and what a handler sets shows up in curl -i. Left out are the fields
-// that belong to HTTP or to this wire. An answer that is one message has its
-// trailer among the headers too, under this prefix: real HTTP trailers would
-// cost it its Content-Length.
+// Metadata travels as plain header fields, so that curl -H sends metadata and curl -i
+// shows it. Fields that HTTP or this wire uses are not metadata. An answer that is one
+// message has its trailer among the headers too, with this prefix: with real HTTP
+// trailers it could not have a Content-Length.
 const trailerPrefix = "Trailer-"
 
-// binarySuffix marks a key whose values are bytes, as gRPC has it.
+// binarySuffix marks a key whose values are bytes, as in gRPC.
 const binarySuffix = "-bin"
 
-// isReserved tells whether a header field, in canonical form, is no metadata.
+// isReserved reports whether a header field, in canonical form, is not metadata.
 func isReserved(field string) bool {
 	switch field {
 	case "Accept", "Accept-Encoding", "Allow", "Connection", "Content-Encoding", "Content-Length",
@@ -31,8 +30,7 @@ func isReserved(field string) bool {
 	return strings.HasPrefix(field, "Grpc-") || strings.HasPrefix(field, trailerPrefix)
 }
 
-// checkMetadata returns an error for what header fields would not carry
-// unharmed.
+// checkMetadata returns an error for metadata that header fields would change.
 func checkMetadata(md metadata.MD) error {
 	for key, values := range md {
 		if !isKey(key) {
@@ -51,8 +49,8 @@ func checkMetadata(md metadata.MD) error {
 }
 
 // putMetadata adds metadata that checkMetadata has passed to header fields
-// whose names begin with prefix. Reserved keys are left out without a word, as
-// gRPC does it.
+// whose names begin with prefix. It silently drops reserved keys, as gRPC
+// does.
 func putMetadata(header http.Header, prefix string, md metadata.MD) {
 	for key, values := range md {
 		field := textproto.CanonicalMIMEHeaderKey(key)
@@ -69,8 +67,8 @@ func putMetadata(header http.Header, prefix string, md metadata.MD) {
 	}
 }
 
-// metadataIn is the metadata in the header fields whose names begin with
-// prefix; nil where there is none.
+// metadataIn returns the metadata in the header fields whose names begin with prefix,
+// or nil if there is none.
 func metadataIn(header http.Header, prefix string) metadata.MD {
 	var md metadata.MD
 	for name, values := range header {
@@ -94,8 +92,8 @@ func metadataIn(header http.Header, prefix string) metadata.MD {
 }
 
 // decodeBinary reads base64 with and without padding. HTTP lets a proxy join
-// repeated fields with commas, which base64 does not use. What is no base64 is
-// left out.
+// repeated fields with commas, which base64 does not use. It
+// drops values that are not base64.
 func decodeBinary(values []string) []string {
 	decoded := make([]string, 0, len(values))
 	for _, joined := range values {
@@ -118,7 +116,7 @@ func isKey(key string) bool {
 	return key != ""
 }
 
-// isText tells whether a header field carries the value unharmed.
+// isText reports whether a header field carries the value unchanged.
 func isText(value string) bool {
 	for i := range len(value) {
 		if value[i] < ' ' || value[i] > '~' {

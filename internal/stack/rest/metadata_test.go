@@ -94,7 +94,7 @@ func FuzzMetadataToHeader(f *testing.F) {
 	})
 }
 
-func TestReservedKeysStayAtHome(t *testing.T) {
+func TestReservedKeysAreNotSent(t *testing.T) {
 	header := http.Header{}
 	putMetadata(header, "", metadata.Pairs(
 		"content-type", "text/html", "content-length", "5", "connection", "close", "host", "x", "te", "x",

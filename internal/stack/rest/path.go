@@ -9,7 +9,7 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// pathOf is the short path for a full name, "/package.Service/Operation".
+// pathOf returns the short path of a full name, "/package.Service/Operation".
 func pathOf(fullName string) (string, error) {
 	slash := strings.LastIndexByte(fullName, '/')
 	if slash < 1 || fullName[0] != '/' || slash == len(fullName)-1 {
@@ -18,8 +18,8 @@ func pathOf(fullName string) (string, error) {
 	return route.ShortPath(fullName[slash+1:]), nil
 }
 
-// shortPaths maps each short path to its method. Two operations that would
-// share one are an error, since curl could not tell them apart.
+// shortPaths maps each short path to its method. Two operations with the same short
+// path are an error.
 func shortPaths(methods []*stack.Method) (map[string]*stack.Method, error) {
 	paths := make(map[string]*stack.Method, len(methods))
 	var clashes []error

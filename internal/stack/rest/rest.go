@@ -1,20 +1,24 @@
 // Package rest carries a service over HTTP the way most services on the web are
 // written: net/http at both ends, one POST a call, a path that names the
-// operation, a body that is the message. Its stacks differ in the version of
-// HTTP and in nothing else: one room for what a request means, three ways to
-// carry it (package httpwire).
+// operation, a body that is the message. Its stacks differ only in the
+// version of HTTP, which package httpwire carries.
 //
-// A call passes through like this. The client marshals the request, POSTs it on
-// a connection, and reads the answer whole. The server finds the operation by
-// its path, reads the body whole, lets the registered handler run, and answers
-// 200 with a message or another status with a google.rpc.Status. A side of a
-// call that is one message is a plain body with its Content-Length; a side that
-// is a stream is a body of frames (frame.go). Messages are binary protobuf or
-// JSON (codec.go). What curl must send to take part is in docs/wire-http.md.
+// A call passes through these stages:
 //
-// The code is plain on purpose: bodies are read with io.ReadAll and nothing is
-// reused between calls, because that is what the published studies measured.
-// What cures its costs becomes an option, visible in the variant's name.
+//  1. The client marshals the request and POSTs it on a connection.
+//  2. The server finds the operation by its path and reads the whole body.
+//  3. The server runs the registered handler.
+//  4. The server answers 200 with a message, or another HTTP status with a
+//     google.rpc.Status.
+//  5. The client reads the whole answer.
+//
+// A request or answer that is one message is a plain body with its Content-Length; a
+// stream is a body of frames (frame.go). Messages are binary protobuf or JSON
+// (codec.go). docs/wire-http.md says what curl must send.
+//
+// The code is simple on purpose: it reads bodies with io.ReadAll and reuses nothing
+// between calls, because the published studies measured such code. Anything that
+// makes it cheaper is an option, visible in the variant's name.
 //
 // The package must not know what the messages mean or that it is measured.
 package rest
@@ -30,7 +34,7 @@ import (
 	"wirelab.dev/internal/tuning"
 )
 
-// Stack is one of this package's.
+// Stack is one of the stacks of this package.
 type Stack int
 
 // The stacks. The zero value is what the published studies call REST.
@@ -48,8 +52,8 @@ var (
 )
 
 // Info implements stack.Stack. Over HTTP/1.1 the connections are net/http's pool,
-// which grows to one a client since each carries one call at a time; what came
-// later was made to share one.
+// which grows to one a client because each carries one call at a time. HTTP/2 and
+// HTTP/3 share one.
 func (s Stack) Info() stack.Info {
 	info := stack.Info{
 		Name: [...]string{"rest", "h1", "h2", "h3"}[s],
@@ -76,7 +80,7 @@ func (s Stack) Info() stack.Info {
 	return info
 }
 
-// read reads a variant's options, of which REST has none.
+// read parses a variant's options. REST has none.
 func (s Stack) read(v scenario.Variant) (plan stack.HTTPPlan, c *codec, err error) {
 	o := stack.ReadOptions(s, v)
 	plan, c = stack.HTTPPlan{Name: s.Info().Name, Version: s.version()}, protobuf
@@ -115,7 +119,7 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 	return &client{HTTPClient: wire, codec: codec, duplex: s.version() != httpwire.HTTP1}, nil
 }
 
-// errBidi is what both ends say about bidirectional streams.
+// errBidi is the error of bidirectional streams over HTTP/1.1, at both ends.
 var errBidi = fmt.Errorf("rest: HTTP/1.1 as deployed answers after the request, not during it, so it has no bidirectional streams; h2, h3, tcp and grpc have: %w", stack.ErrUnsupported)
 
 // CheckKind implements stack.KindLimiter.
@@ -132,6 +136,6 @@ func (s Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, e
 	if err != nil {
 		return nil, err
 	}
-	all := stack.MessageLimit(int(codec.most))
+	all := stack.MessageLimit(int(codec.maxBytes))
 	return append(all, plan.Settings(t)...), nil
 }

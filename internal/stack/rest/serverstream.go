@@ -14,11 +14,11 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// streamCall is what the kinds of server-side stream have in common.
+// streamCall holds what the server's kinds of streams share.
 type streamCall struct {
 	*call
 	ctx    context.Context
-	cancel context.CancelFunc // ends ctx when the wire fails, of which net/http may not know
+	cancel context.CancelFunc // ends ctx when a read or write fails, which net/http may not notice
 }
 
 func newStreamCall(ctx context.Context, c *call) streamCall {
@@ -28,10 +28,10 @@ func newStreamCall(ctx context.Context, c *call) streamCall {
 
 func (s *streamCall) Context() context.Context { return s.ctx }
 
-// SetTrailer implements grpc.ServerStream, where it returns nothing.
+// SetTrailer implements grpc.ServerStream, whose SetTrailer returns no error.
 func (s *streamCall) SetTrailer(md metadata.MD) { _ = s.call.SetTrailer(md) }
 
-// broken is the status of a call whose client went away. It ends the context.
+// broken returns the status of a call whose client went away, and ends the context.
 func (s *streamCall) broken(err error) error {
 	if ended := s.ctx.Err(); ended != nil {
 		return status.FromContextError(ended).Err()
@@ -55,7 +55,7 @@ func (s *streamCall) receive(message any) error {
 	return s.codec.unmarshal(request, message, codes.InvalidArgument)
 }
 
-// send writes a frame of the answer, which leaves at once.
+// send writes a frame of the answer and flushes it.
 func (s *streamCall) send(message any) error {
 	frame, err := s.codec.frameOf(message)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *streamCall) send(message any) error {
 	return nil
 }
 
-// finish ends an answer that is a stream, with what the handler returned.
+// finish ends an answer that is a stream with the handler's result.
 func (s *streamCall) finish(err error) {
 	begun := !s.closeHeader()
 	if err != nil && !begun {
@@ -87,7 +87,7 @@ func (s *streamCall) finish(err error) {
 	putStatus(s.w.Header(), stack.StatusOf(err))
 }
 
-// upload is a client stream at the server: many requests, one answer.
+// upload is the server's end of a client stream: many requests, one answer.
 type upload struct {
 	streamCall
 	answer any
@@ -96,9 +96,9 @@ type upload struct {
 var _ grpc.ServerStream = (*upload)(nil)
 
 func serveUpload(ctx context.Context, c *call) {
-	// Without full duplex net/http reads the rest of the request before it
-	// sends an answer, and the client may be waiting for just that answer. A
-	// writer that has no such mode has no such habit.
+	// Without full duplex net/http reads the rest of the request before it sends
+	// an answer, for which the client may be waiting. A writer that returns an
+	// error here does not do that.
 	_ = http.NewResponseController(c.w).EnableFullDuplex()
 	s := &upload{streamCall: newStreamCall(ctx, c)}
 	defer s.cancel()
@@ -110,8 +110,8 @@ func serveUpload(ctx context.Context, c *call) {
 	default:
 		c.reply(s.answer)
 	}
-	// The rest of the request is read here, when the answer has left: in full
-	// duplex net/http would do it too late, and panic on its end.
+	// Read the rest of the request after the answer was sent: in full duplex
+	// net/http would do it too late, and panic at its end.
 	_ = http.NewResponseController(c.w).Flush()
 	_ = c.r.Body.Close()
 }
@@ -119,8 +119,8 @@ func serveUpload(ctx context.Context, c *call) {
 // RecvMsg implements grpc.ServerStream.
 func (s *upload) RecvMsg(message any) error { return s.receive(message) }
 
-// SendMsg implements grpc.ServerStream. The answer leaves when the handler
-// returns, since only then is it known to be one.
+// SendMsg implements grpc.ServerStream. The answer is sent when the handler
+// returns: until then a second one, which is an error, may follow.
 func (s *upload) SendMsg(message any) error {
 	if s.answer != nil {
 		return status.Error(codes.Internal, "rest: a client stream has one answer")
@@ -129,7 +129,7 @@ func (s *upload) SendMsg(message any) error {
 	return nil
 }
 
-// download is a server stream at the server: one request, many answers.
+// download is the server's end of a server stream: one request, many answers.
 type download struct {
 	streamCall
 	request []byte
@@ -165,25 +165,25 @@ func (s *download) RecvMsg(message any) error {
 // SendMsg implements grpc.ServerStream.
 func (s *download) SendMsg(message any) error { return s.send(message) }
 
-// conversation is a bidirectional stream at the server. HTTP/2 and HTTP/3 carry
-// it as it is: a request and its answer may be under way at once.
-type conversation struct{ streamCall }
+// serverBidi is the server's end of a bidirectional stream. In HTTP/2 and HTTP/3 an
+// answer may begin before its request ends.
+type serverBidi struct{ streamCall }
 
-var _ grpc.ServerStream = (*conversation)(nil)
+var _ grpc.ServerStream = (*serverBidi)(nil)
 
-func serveConversation(ctx context.Context, c *call) {
+func serveBidi(ctx context.Context, c *call) {
 	if !c.r.ProtoAtLeast(2, 0) {
 		c.fail(status.Error(codes.Unimplemented, errBidi.Error()))
 		return
 	}
 	c.stream = true
-	s := &conversation{newStreamCall(ctx, c)}
+	s := &serverBidi{newStreamCall(ctx, c)}
 	defer s.cancel()
 	s.finish(c.method.Stream.Handler(c.method.Service, s))
 }
 
 // RecvMsg implements grpc.ServerStream.
-func (s *conversation) RecvMsg(message any) error { return s.receive(message) }
+func (s *serverBidi) RecvMsg(message any) error { return s.receive(message) }
 
 // SendMsg implements grpc.ServerStream.
-func (s *conversation) SendMsg(message any) error { return s.send(message) }
+func (s *serverBidi) SendMsg(message any) error { return s.send(message) }

@@ -16,15 +16,15 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// The end of a stream, in HTTP trailers: the code as a number, and the whole
-// status where it is not OK.
+// The HTTP trailers at the end of a stream: the code as a number and, unless it is OK,
+// the whole status.
 const (
 	codeTrailer   = "Grpc-Status"
 	statusTrailer = "Grpc-Status-Details-Bin"
 )
 
-// encodeStatus never fails: what a codec refuses is text that is not UTF-8, or,
-// for JSON, details of a type that this program does not know.
+// encodeStatus never fails. A codec refuses text that is not UTF-8 and, in JSON,
+// details of a type that this program does not know; the result is then without them.
 func (c *codec) encodeStatus(st *status.Status) []byte {
 	encoded, err := c.encode(st.Proto())
 	if err != nil {
@@ -33,7 +33,7 @@ func (c *codec) encodeStatus(st *status.Status) []byte {
 	return encoded
 }
 
-// errorIn is the error that an answer other than 200 stands for.
+// errorIn returns the error of an answer with a status other than 200.
 func errorIn(response *http.Response, body []byte) error {
 	contentType := response.Header.Get("Content-Type")
 	media, parameters, err := mime.ParseMediaType(contentType)
@@ -46,7 +46,7 @@ func errorIn(response *http.Response, body []byte) error {
 	return status.Errorf(stack.CodeOfHTTP(response.StatusCode), "rest: the server answered %s%s", response.Status, excerpt(contentType, body))
 }
 
-// excerpt is the beginning of a body that is text, or does not say what it is.
+// excerpt returns the beginning of a body of text or of unknown type.
 func excerpt(contentType string, body []byte) string {
 	const enough = 200
 	if contentType != "" && !strings.HasPrefix(contentType, "text/") || len(body) == 0 {
@@ -55,7 +55,7 @@ func excerpt(contentType string, body []byte) string {
 	return fmt.Sprintf(": %.*q", enough, strings.TrimSpace(string(body)))
 }
 
-// putStatus writes the end of a stream into its trailers.
+// putStatus writes a stream's status to its trailers.
 func putStatus(header http.Header, st *status.Status) {
 	header.Set(http.TrailerPrefix+codeTrailer, strconv.Itoa(int(st.Code())))
 	if st.Code() == codes.OK {
@@ -71,7 +71,7 @@ func putStatus(header http.Header, st *status.Status) {
 	header.Set(http.TrailerPrefix+statusTrailer, base64.RawStdEncoding.EncodeToString(encoded))
 }
 
-// statusIn reads the end of a stream from its trailers.
+// statusIn reads a stream's status from its trailers.
 func statusIn(trailer http.Header) *status.Status {
 	text := trailer.Get(codeTrailer)
 	code, err := strconv.ParseUint(text, 10, 32)

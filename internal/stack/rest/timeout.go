@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// timeoutHeader carries how long the caller will still wait, in the form of
+// timeoutHeader carries how long the caller will still wait, in the format of
 // gRPC's header of that name: up to eight digits and a unit.
 // https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
 const timeoutHeader = "Grpc-Timeout"

@@ -48,7 +48,7 @@ type firstByte struct {
 func (f *firstByte) Read(p []byte) (int, error) {
 	n, err := f.Conn.Read(p)
 	if n > 0 && f.clock != nil {
-		f.clock.Came()
+		f.clock.Stop()
 		f.clock = nil
 	}
 	return n, err

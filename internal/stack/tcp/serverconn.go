@@ -75,7 +75,7 @@ func (c *serverConn) serve() {
 	defer c.server.remove(c)
 	defer c.cancel()
 	defer func() { _ = c.raw.Close() }()
-	if conn, is := c.raw.(*tls.Conn); is && stack.Shake(c.ctx, conn) != nil {
+	if conn, is := c.raw.(*tls.Conn); is && stack.ServerHandshake(c.ctx, conn) != nil {
 		return // ServerHandshake has told the peer
 	}
 	for {
