@@ -18,14 +18,20 @@ type socketWriter struct {
 	err  error
 }
 
+// rawConn returns nil if nc has no file descriptor.
+func rawConn(nc net.Conn) syscall.RawConn {
+	if socket, ok := nc.(syscall.Conn); ok {
+		if raw, err := socket.SyscallConn(); err == nil {
+			return raw
+		}
+	}
+	return nil
+}
+
 // newSocketWriter returns nil if nc has no file descriptor.
 func newSocketWriter(nc net.Conn) *socketWriter {
-	socket, ok := nc.(syscall.Conn)
-	if !ok {
-		return nil
-	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
+	raw := rawConn(nc)
+	if raw == nil {
 		return nil
 	}
 	w := &socketWriter{raw: raw}

@@ -42,12 +42,8 @@ const (
 // newSocketReader returns a spinner on nc, or nc itself if it has no file descriptor.
 // nc must be a plain socket: one under TLS holds ciphertext.
 func newSocketReader(nc net.Conn) io.Reader {
-	socket, ok := nc.(syscall.Conn)
-	if !ok {
-		return nc
-	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
+	raw := rawConn(nc)
+	if raw == nil {
 		return nc
 	}
 	s := &spinner{raw: raw}
