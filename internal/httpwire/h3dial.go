@@ -11,6 +11,8 @@ import (
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
+
+	"wirelab.dev/internal/failure"
 )
 
 // An attempt is a connection that is being opened. Its caller stops waiting when
@@ -148,24 +150,12 @@ func (c *h3Client) endAttempts(why error) {
 	}
 }
 
-// handshakeTimeout says that a deadline passed before the handshake was done.
-// QUIC has no connection before the handshake.
-type handshakeTimeout struct{ cause error }
-
-func (e *handshakeTimeout) Error() string {
-	return fmt.Sprintf("the QUIC handshake did not complete in time: %v", e.cause)
-}
-func (e *handshakeTimeout) Unwrap() error { return e.cause }
-
-// FailureClass returns package failure's name for the error.
-func (*handshakeTimeout) FailureClass() string { return "handshake-timeout" }
-
 // handshakeError marks a timeout as one of the handshake; later code could not tell
 // it from other timeouts.
 func handshakeError(err error) error {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
-		return &handshakeTimeout{err}
+		return failure.As(failure.HandshakeTimeout, fmt.Errorf("the QUIC handshake did not complete in time: %w", err))
 	}
 	return err
 }
