@@ -17,8 +17,8 @@ type progress interface {
 	close()
 }
 
-func newProgress(w io.Writer, s *scenario.Scenario, plan lab.Plan) progress {
-	estimate := &estimate{plan: plan.Trials, began: time.Now()}
+func newProgress(w io.Writer, s *scenario.Scenario, plan []scenario.Planned) progress {
+	estimate := &estimate{plan: plan, began: time.Now()}
 	if terminal := terminalOf(w); terminal.Width > 0 {
 		return newLive(w, s.Title, estimate)
 	}

@@ -185,7 +185,7 @@ func TestAMissingWorkerEndsTheRun(t *testing.T) {
 	l := New([]string{"/nowhere/wirelab", "worker"})
 	s := oneCell(t, "tcp")
 	run := create(t, s)
-	err := l.Run(t.Context(), NewPlan(s), run)
+	err := l.Run(t.Context(), s.Plan(), run)
 	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "/nowhere/wirelab") {
 		t.Errorf("got %v", err)
 	}
@@ -204,7 +204,7 @@ func TestSamplesThatCannotBeWritten(t *testing.T) {
 	if err := errors.Join(os.RemoveAll(samples), os.WriteFile(samples, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if err := newLab(t).Run(t.Context(), NewPlan(s), run); err != nil {
+	if err := newLab(t).Run(t.Context(), s.Plan(), run); err != nil {
 		t.Fatal(err)
 	}
 	r := recordsOf(t, run)[0]
@@ -222,7 +222,7 @@ func TestARecordThatCannotBeWrittenEndsTheRun(t *testing.T) {
 	if err := run.Finish(record.Done); err != nil {
 		t.Fatal(err)
 	}
-	if err := newLab(t).Run(t.Context(), NewPlan(s), run); err == nil {
+	if err := newLab(t).Run(t.Context(), s.Plan(), run); err == nil {
 		t.Error("two trials were measured for nothing")
 	}
 	if n := len(recordsOf(t, run)); n != 0 {
@@ -241,7 +241,7 @@ func TestAnInterruptedRun(t *testing.T) {
 	s.Parts[0].Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(time.Hour)}
 	l.Observer = whenMeasuring{func() { interrupt(stopped) }}
 	run := create(t, s)
-	if err := l.Run(ctx, NewPlan(s), run); !errors.Is(err, stopped) {
+	if err := l.Run(ctx, s.Plan(), run); !errors.Is(err, stopped) {
 		t.Errorf("got %v, want its cause", err)
 	}
 	if n := len(recordsOf(t, run)); n != 0 {

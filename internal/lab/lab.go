@@ -2,7 +2,7 @@
 // and a client process, waits for what they measured, judges whether the trial
 // may be believed, and appends one record.
 //
-//	scenario ── NewPlan ──> plan ── Lab.Run ──> trial, trial, … ──> records
+//	scenario ── Plan ──> plan ── Lab.Run ──> trial, trial, … ──> records
 //
 // One trial runs at a time, and one stack is alive at a time. Compared cells
 // are interleaved: the plan's order is a shuffle, block by block, from the
@@ -23,20 +23,10 @@ import (
 	"wirelab.dev/internal/secure"
 )
 
-// Plan is the trials of a scenario in the order of their execution.
-type Plan struct {
-	Trials []scenario.Planned
-}
-
-// NewPlan lays out the scenario's trials.
-func NewPlan(s *scenario.Scenario) Plan {
-	return Plan{Trials: s.Plan()}
-}
-
-// Manifested is the plan as a manifest holds it.
-func (p Plan) Manifested() []record.PlannedTrial {
-	order := make([]record.PlannedTrial, len(p.Trials))
-	for i, t := range p.Trials {
+// Order is the plan as a manifest holds it.
+func Order(plan []scenario.Planned) []record.PlannedTrial {
+	order := make([]record.PlannedTrial, len(plan))
+	for i, t := range plan {
 		order[i] = record.PlannedTrial{Trial: i, Repeat: t.Repeat, Cell: t.Cell.Key()}
 	}
 	return order
@@ -89,8 +79,8 @@ func New(worker []string) *Lab {
 // Run does the trials of the plan that are not done yet, appending a record as
 // each ends. When ctx ends, the running trial is abandoned and ctx's cause
 // returned: all that was measured before is in the run.
-func (l *Lab) Run(ctx context.Context, plan Plan, run *record.Run) error {
-	for number, trial := range plan.Trials {
+func (l *Lab) Run(ctx context.Context, plan []scenario.Planned, run *record.Run) error {
+	for number, trial := range plan {
 		if run.Done(number) {
 			continue
 		}

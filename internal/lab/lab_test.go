@@ -113,10 +113,10 @@ func openCell(t *testing.T, stacks string, clients int, rate float64, window tim
 // create makes a run for the scenario in a directory of its own.
 func create(t *testing.T, s *scenario.Scenario) *record.Run {
 	t.Helper()
-	plan := NewPlan(s)
+	plan := s.Plan()
 	run, err := record.Create(filepath.Join(t.TempDir(), "run"), record.Manifest{
 		Version: record.Version, Name: s.Name, Status: record.Running, Seed: s.Seed, Started: time.Now(),
-		Trials: len(plan.Trials), Order: plan.Manifested(), Scenario: json.RawMessage(`{}`), Host: json.RawMessage(`{}`),
+		Trials: len(plan), Order: Order(plan), Scenario: json.RawMessage(`{}`), Host: json.RawMessage(`{}`),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func recordsOf(t *testing.T, run *record.Run) []record.Record {
 func runAll(t *testing.T, l *Lab, s *scenario.Scenario) []record.Record {
 	t.Helper()
 	run := create(t, s)
-	if err := l.Run(t.Context(), NewPlan(s), run); err != nil {
+	if err := l.Run(t.Context(), s.Plan(), run); err != nil {
 		t.Fatal(err)
 	}
 	records := recordsOf(t, run)

@@ -206,7 +206,7 @@ func TestSamplesAreWhatWasMeasured(t *testing.T) {
 	s := oneCell(t, "tcp")
 	s.Parts[0].Samples = true
 	run := create(t, s)
-	if err := newLab(t).Run(t.Context(), NewPlan(s), run); err != nil {
+	if err := newLab(t).Run(t.Context(), s.Plan(), run); err != nil {
 		t.Fatal(err)
 	}
 	r := recordsOf(t, run)[0]
