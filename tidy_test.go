@@ -51,6 +51,7 @@ var rooms = []room{
 	{folder: "internal/route", level: 0},
 	{folder: "internal/failure", level: 0},
 	{folder: "internal/tuning", level: 0},
+	{folder: "internal/units", level: 0},
 	{folder: "fastgrpc", level: 0},
 	{folder: "studies", level: 0},
 	{folder: "web", level: 0},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/units"
 )
 
 // cellsUnder are the cells of a load model that a sentence can be said of.
@@ -136,7 +137,7 @@ func lost(c *analysis.Cell) string {
 	if missing == 1 {
 		verb = "was"
 	}
-	text := fmt.Sprintf("%s of %s %s lost", whole(missing), whole(c.Survival.Requests), verb)
+	text := fmt.Sprintf("%s of %s %s lost", units.Thousands(missing), units.Thousands(c.Survival.Requests), verb)
 	if len(c.Survival.Failures) > 0 {
 		worst := c.Survival.Failures[0]
 		text += " (" + cmp.Or(worst.Class, worst.Code) + ")"
@@ -184,5 +185,5 @@ func sustained(s *analysis.Summary) []string {
 }
 
 func answered(c *analysis.Cell) string {
-	return fmt.Sprintf("%s of %s at %s", whole(c.Survival.Succeeded), whole(c.Survival.Requests), rate(c.Load.RatePerSecond))
+	return fmt.Sprintf("%s of %s at %s", units.Thousands(c.Survival.Succeeded), units.Thousands(c.Survival.Requests), rate(c.Load.RatePerSecond))
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/units"
 )
 
 // number has three significant digits, and its thousands apart.
@@ -19,21 +20,7 @@ func number(v float64) string {
 	if v < 1000 {
 		return strconv.FormatFloat(v, 'g', 3, 64)
 	}
-	return apartByThousands(strconv.FormatFloat(v, 'f', 0, 64))
-}
-
-// whole is a count to its last digit.
-func whole(n int64) string { return apartByThousands(strconv.FormatInt(n, 10)) }
-
-func apartByThousands(digits string) string {
-	var apart strings.Builder
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			apart.WriteByte(',')
-		}
-		apart.WriteRune(d)
-	}
-	return apart.String()
+	return units.Thousands(int64(math.Round(v)))
 }
 
 // micros is a time in the unit that suits it.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/units"
 )
 
 // column is one figure of every line. Those with a patience are left out where
@@ -44,7 +45,7 @@ func columns(cells []*analysis.Cell) []column {
 		{title: "conn", left: true, value: ofCell(func(c *analysis.Cell) string { return c.Connection })},
 		{title: "ok", value: ofCell(survived)},
 		{title: "hs P50", patience: 8, value: measured(func(c *analysis.Cell) string { return handshake(c) })},
-		{title: "err", value: ofCell(func(c *analysis.Cell) string { return thousands(c.Errors) })},
+		{title: "err", value: ofCell(func(c *analysis.Cell) string { return units.Thousands(c.Errors) })},
 		{title: "client", patience: 4, value: measured(func(c *analysis.Cell) string { return maybeMicros(c.ClientCPU) })},
 		{title: "server", patience: 4, value: measured(func(c *analysis.Cell) string { return maybeMicros(c.ServerCPU) })},
 		{title: "valid", left: true, value: validity},
@@ -104,7 +105,7 @@ func answered(c *analysis.Cell) string {
 	if !losesNone(c) || c.Survival.Requests == 0 {
 		return absent
 	}
-	return thousands(c.Survival.Succeeded) + " of " + thousands(c.Survival.Requests)
+	return units.Thousands(c.Survival.Succeeded) + " of " + units.Thousands(c.Survival.Requests)
 }
 
 func searched(show func(*analysis.Search) string) func(line) string {
@@ -195,7 +196,7 @@ func handshake(c *analysis.Cell) string {
 func load(c *analysis.Cell) string {
 	switch l := c.Load; {
 	case l.Burst > 0:
-		return "burst of " + thousands(int64(l.Burst))
+		return "burst of " + units.Thousands(int64(l.Burst))
 	case l.RampTo > 0:
 		return "ramp " + perSecond(l.RatePerSecond) + " to " + perSecond(l.RampTo) + "/s"
 	case l.RatePerSecond > 0:

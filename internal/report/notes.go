@@ -8,6 +8,7 @@ import (
 
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/units"
 )
 
 // notes explain marks in the table. Cells with the same trouble share a note,
@@ -132,7 +133,7 @@ func failureText(failure record.ErrorCount) string {
 	if failure.Class != "" {
 		code = " (" + failure.Code + ")"
 	}
-	return fmt.Sprintf("%s requests%s, first: %q", thousands(failure.Count), code, failure.Example)
+	return fmt.Sprintf("%s requests%s, first: %q", units.Thousands(failure.Count), code, failure.Example)
 }
 
 // connectionsNote is the name of the check, and of the note, on connections
@@ -148,10 +149,10 @@ func unachieved(c *analysis.Cell) (text string, differs bool) {
 	}
 	if made.Achieved == nil {
 		return fmt.Sprintf("asked for %s, %d at once: %s opened from the start on, %s of them in the window",
-			c.Connection, made.Want, plain(c.Opened.Value), thousands(made.During)), true
+			c.Connection, made.Want, plain(c.Opened.Value), units.Thousands(made.During)), true
 	}
 	return fmt.Sprintf("asked for %s, achieved for %s of the connections: %s opened, %s full handshakes, %s resumed, %s with early data",
-		c.Connection, percent(*made.Achieved), thousands(made.During), thousands(made.Full), thousands(made.Resumed), thousands(made.Early)), true
+		c.Connection, percent(*made.Achieved), units.Thousands(made.During), units.Thousands(made.Full), units.Thousands(made.Resumed), units.Thousands(made.Early)), true
 }
 
 // legend says what the table cannot: what its times are, and over which

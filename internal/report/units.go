@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"wirelab.dev/internal/units"
 )
 
 // absent stands where there is no figure.
@@ -52,7 +54,7 @@ func perSecond(rate float64) string {
 	case rate < 100:
 		return significant(rate)
 	default:
-		return thousands(int64(math.Round(rate)))
+		return units.Thousands(int64(math.Round(rate)))
 	}
 }
 
@@ -71,7 +73,7 @@ func plain(value float64) string {
 		return absent
 	}
 	if value >= 1000 {
-		return thousands(int64(math.Round(value)))
+		return units.Thousands(int64(math.Round(value)))
 	}
 	return significant(value)
 }
@@ -97,18 +99,6 @@ func significant(value float64) string {
 		decimals = 1
 	}
 	return strconv.FormatFloat(value, 'f', decimals, 64)
-}
-
-func thousands(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	var grouped strings.Builder
-	for i, digit := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
-			grouped.WriteByte(',')
-		}
-		grouped.WriteRune(digit)
-	}
-	return grouped.String()
 }
 
 func finite(value float64) bool { return !math.IsNaN(value) && !math.IsInf(value, 0) }

@@ -6,18 +6,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"wirelab.dev/internal/units"
 )
 
 // Size is a number of bytes, written as `64`, `512B`, `4KiB` or `1MiB`. KB and
 // MB are read as KiB and MiB, as in the published studies: in their figures
 // 64 KB is 65,536 bytes.
 type Size int
-
-// The units that sizes are printed in, the largest first.
-var sizeUnits = []struct {
-	name  string
-	bytes int
-}{{"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
 
 // ParseSize reads a whole number and, if given, its unit.
 func ParseSize(text string) (Size, error) {
@@ -47,19 +43,10 @@ func sizeError(text string) error {
 }
 
 // String prints the size in the largest unit that it is a whole number of.
-func (s Size) String() string { return s.text(" ") }
+func (s Size) String() string { return units.Bytes(int(s), " ") }
 
 // key is String without the space.
-func (s Size) key() string { return s.text("") }
-
-func (s Size) text(separator string) string {
-	for _, unit := range sizeUnits {
-		if s != 0 && int(s)%unit.bytes == 0 {
-			return strconv.Itoa(int(s)/unit.bytes) + separator + unit.name
-		}
-	}
-	return "0" + separator + "B"
-}
+func (s Size) key() string { return units.Bytes(int(s), "") }
 
 // MarshalText writes the size as String does.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -1,0 +1,28 @@
+package units_test
+
+import (
+	"testing"
+
+	"wirelab.dev/internal/units"
+)
+
+func TestBytes(t *testing.T) {
+	for n, want := range map[int]string{
+		0: "0B", 64: "64B", 1023: "1023B", 1024: "1KiB", 1536: "1536B", 64 << 10: "64KiB", 1 << 20: "1MiB", 1 << 30: "1024MiB",
+	} {
+		if got := units.Bytes(n, ""); got != want {
+			t.Errorf("%d bytes: %s, want %s", n, got, want)
+		}
+	}
+	if got := units.Bytes(4096, " "); got != "4 KiB" {
+		t.Errorf("with a space: %s", got)
+	}
+}
+
+func TestThousands(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", -999: "-999", 1000: "1,000", -1000: "-1,000", 1234567: "1,234,567"} {
+		if got := units.Thousands(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
