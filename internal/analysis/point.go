@@ -37,10 +37,6 @@ type times struct {
 	Latencies
 }
 
-func newPoint(cell record.Cell) *point {
-	return &point{cell: cell, merged: latency.NewHistogram()}
-}
-
 func (p *point) add(r *record.Record) error {
 	t := trial{Record: r, valid: r.Valid()}
 	defer func() { p.trials = append(p.trials, t) }()

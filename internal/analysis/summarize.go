@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 )
 
@@ -88,7 +89,7 @@ func gather(s *study, records []*record.Record) ([]*point, error) {
 	for _, r := range planned {
 		p := at[r.Cell]
 		if p == nil {
-			p = newPoint(r.Cell)
+			p = &point{cell: r.Cell, merged: latency.NewHistogram()}
 			p.withoutConnections = s.withoutConnections(r.Cell.Variant)
 			at[r.Cell] = p
 			points = append(points, p)

@@ -21,26 +21,20 @@ type csvColumn struct {
 // WriteCSV prints a row a cell, in full precision. What was not measured, or
 // has no valid trial, is empty.
 func WriteCSV(w io.Writer, run *Run) error {
-	table := csv.NewWriter(w)
 	columns := csvColumns()
-	row := make([]string, len(columns))
+	rows := [][]string{make([]string, len(columns))}
 	for i, c := range columns {
-		row[i] = c.title
-	}
-	if err := table.Write(row); err != nil {
-		return fmt.Errorf("report: writing CSV: %w", err)
+		rows[0][i] = c.title
 	}
 	for _, cell := range ordered(run.Summary.Cells) {
 		shown := newCell(cell)
+		row := make([]string, len(columns))
 		for i, c := range columns {
 			row[i] = c.value(&shown)
 		}
-		if err := table.Write(row); err != nil {
-			return fmt.Errorf("report: writing CSV: %w", err)
-		}
+		rows = append(rows, row)
 	}
-	table.Flush()
-	if err := table.Error(); err != nil {
+	if err := csv.NewWriter(w).WriteAll(rows); err != nil {
 		return fmt.Errorf("report: writing CSV: %w", err)
 	}
 	return nil

@@ -31,16 +31,17 @@ func WriteTable(w io.Writer, summary *analysis.Summary, terminal Terminal) error
 	}
 	notes := newNotes(cells)
 	lines := tableLines(cells, notes)
+	manyParts := varies(cells, func(c *analysis.Cell) string { return c.Part })
 	shown, left := fit(columns(cells), lines, terminal.Width)
 
 	var out strings.Builder
 	paint := painter(terminal.Colour)
 	out.WriteString(paint(bold, titles(shown)) + "\n")
 	for i, l := range lines {
-		if i > 0 && startsGroup(lines[i-1].cell, l.cell) {
+		if i > 0 && !compared(lines[i-1].cell, l.cell) {
 			out.WriteByte('\n')
 		}
-		if l.cell.Part != "" && (i == 0 || lines[i-1].cell.Part != l.cell.Part) && manyParts(cells) {
+		if l.cell.Part != "" && (i == 0 || lines[i-1].cell.Part != l.cell.Part) && manyParts {
 			out.WriteString(paint(bold, l.cell.Part) + "\n")
 		}
 		style := usual
@@ -86,12 +87,6 @@ func tableLines(cells []*analysis.Cell, notes *notes) []line {
 	}
 	return lines
 }
-
-func manyParts(cells []*analysis.Cell) bool {
-	return varies(cells, func(c *analysis.Cell) string { return c.Part })
-}
-
-func startsGroup(before, now *analysis.Cell) bool { return !compared(before, now) }
 
 const gap = "  "
 
