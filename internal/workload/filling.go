@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// Filling is bytes of the request's size that do not compress, and differ from
-// client to client, so that an answer to someone else's call is noticed.
+// Filling returns incompressible bytes of the request's size. They differ between
+// clients, so that an answer to another client's call is noticed.
 func (j Job) Filling() []byte {
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], j.Seed)
@@ -18,7 +18,7 @@ func (j Job) Filling() []byte {
 	return data
 }
 
-// patternSpan is over how many bytes the beginnings of patterns are spread.
+// patternSpan is the range of bytes in which patterns begin.
 const patternSpan = 4096
 
 var (
@@ -26,11 +26,11 @@ var (
 	patternBytes   atomic.Pointer[[]byte]
 )
 
-// Pattern is n bytes that do not compress and that both ends know from the
-// number alone: whoever gets them can tell, at the cost of comparing memory,
-// whether they are the ones meant. They are shared: nobody may write to them.
+// Pattern returns n incompressible bytes that depend only on the number. The receiver
+// can therefore check them by comparing memory. The bytes are shared: do not write to
+// them.
 func Pattern(number uint64, n int) []byte {
-	const odd = 2654435761 // neighbours begin far from each other
+	const odd = 2654435761 // so that neighbours begin far apart
 	begin := int(number * odd % patternSpan)
 	all := patternBytes.Load()
 	if all == nil || len(*all) < begin+n {
@@ -39,7 +39,7 @@ func Pattern(number uint64, n int) []byte {
 	return (*all)[begin : begin+n : begin+n]
 }
 
-// growPattern makes the pattern longer. What there was stays its beginning.
+// growPattern makes the pattern longer; its beginning does not change.
 func growPattern(n int) *[]byte {
 	patternGrowing.Lock()
 	defer patternGrowing.Unlock()

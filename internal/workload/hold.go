@@ -11,8 +11,8 @@ import (
 	"wirelab.dev/internal/scenario"
 )
 
-// Pause lasts as long as it is told, or until the context ends; then it returns
-// a status. It is how handlers simulate work that is not the CPU's.
+// Pause waits for d. If the context ends before, it returns a status. Handlers
+// simulate work with it that does not use the CPU.
 func Pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -33,8 +33,8 @@ const (
 	everyKey = "every"
 )
 
-// StallOptions lists what ReadStall reads. A stall is a truth to be found: a
-// laboratory that does not see it cannot be trusted with what it sees.
+// StallOptions lists the options that ReadStall reads. A stall is a known delay that
+// the measurement must find.
 func StallOptions() []scenario.Option {
 	return []scenario.Option{
 		{Key: stallKey, Default: "0s", Parse: scenario.Time, Help: "TIME: how long the handler sleeps in every Nth request"},
@@ -42,8 +42,8 @@ func StallOptions() []scenario.Option {
 	}
 }
 
-// Stall holds up every Nth request of a server. A nil one holds up none. Any
-// goroutine may use it.
+// Stall delays every Nth request of a server. A nil Stall delays none. Any goroutine
+// may use it.
 type Stall struct {
 	pause time.Duration
 	every uint64
@@ -55,14 +55,14 @@ func ReadStall(o *scenario.Options) *Stall {
 	stall := &Stall{pause: scenario.Value[time.Duration](o, stallKey), every: uint64(max(1, scenario.Value[int](o, everyKey)))}
 	if stall.pause == 0 {
 		if o.Has(everyKey) {
-			o.Fail(fmt.Errorf("%s means nothing without %s", everyKey, stallKey))
+			o.Fail(fmt.Errorf("%s has no effect without %s", everyKey, stallKey))
 		}
 		return nil
 	}
 	return stall
 }
 
-// Hold holds up the request if it is its turn.
+// Hold delays the request if it is its turn.
 func (s *Stall) Hold(ctx context.Context) error {
 	if s == nil || s.seen.Add(1)%s.every != 0 {
 		return nil

@@ -1,5 +1,5 @@
-// Package catalog is the one list of workloads, and the judge of their texts. A
-// new workload is a folder of its own and a line here.
+// Package catalog lists all workloads, and parses their names with options. A new
+// workload is a folder and a line here.
 package catalog
 
 import (
@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/internal/workload/users"
 )
 
-// Workloads returns all workloads, the usual one first.
+// Workloads returns all workloads, the default one first.
 func Workloads() []workload.Workload {
 	return []workload.Workload{
 		echo.Workload{},
@@ -27,8 +27,7 @@ func Workloads() []workload.Workload {
 	}
 }
 
-// Find returns the workload that a text names, and what the text sets:
-// `users:op=get-user,work=0s`.
+// Find parses a workload's name with its options, such as `users:op=get-user,work=0s`.
 func Find(text string) (workload.Workload, []scenario.Setting, error) {
 	parsed, err := scenario.ParseWorkload(text)
 	if err != nil {

@@ -1,10 +1,9 @@
-// Package chat is the workload `chat`: a message and its answer, to and fro on a
-// bidirectional stream that stays open.
+// Package chat is the workload `chat`: messages and their answers on a bidirectional
+// stream that stays open.
 //
-// A call is one message's way there and back. Whoever decides when calls are
-// made decides it for messages too, so that in an open loop a message's latency
-// counts from the instant at which it was to go out, and one that is late because
-// the one before it is, counts as late. With empty messages this is a ping over
+// A call is one message and its answer. The load engine schedules messages like calls.
+// In an open loop a message's latency therefore begins at its intended instant, also
+// if the message before it delays it. With empty messages this is a ping over
 // a stream.
 package chat
 
@@ -44,7 +43,7 @@ func (Workload) Info() workload.Info {
 	}
 }
 
-// Check wants sizes that every stack carries.
+// Check refuses sizes that some stack cannot carry.
 func (w Workload) Check(p workload.Parameters) error {
 	if err := p.CheckSizes(w.Info(), MaxBytes); err != nil {
 		return err
@@ -54,12 +53,12 @@ func (w Workload) Check(p workload.Parameters) error {
 	return options.Err()
 }
 
-// Streams is the one that there is.
+// Streams returns the only stream.
 func (Workload) Streams(workload.Parameters) []*grpc.StreamDesc {
 	return []*grpc.StreamDesc{&chatpb.ChatService_ServiceDesc.Streams[0]}
 }
 
-// Register hands the handler to a server.
+// Register implements workload.Workload.
 func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
 	chatpb.RegisterChatServiceServer(to, &handler{stall: workload.ReadStall(workload.ReadOptions(w, p))})
 }
@@ -78,7 +77,7 @@ type handler struct {
 	stall *workload.Stall
 }
 
-// Chat answers until the client has no more to say.
+// Chat answers messages until the client closes the stream.
 func (h *handler) Chat(stream grpc.BidiStreamingServer[chatpb.Message, chatpb.Message]) error {
 	for {
 		message, err := stream.Recv()
@@ -113,8 +112,8 @@ type caller struct {
 	answer  *chatpb.Message // of the last call
 }
 
-// Call says something and waits for the answer. After a failure the next call
-// opens a stream of its own.
+// Call sends a message and waits for the answer. After a failure the next call opens a
+// new stream.
 func (c *caller) Call(ctx context.Context) error {
 	err := c.talk(ctx)
 	if err != nil && c.stream != nil {
@@ -139,7 +138,7 @@ func (c *caller) talk(ctx context.Context) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	// Where sending met the stream's end, receiving says what ended it.
+	// If SendMsg returned io.EOF, Recv returns the reason.
 	c.answer, err = c.stream.Recv()
 	if errors.Is(err, io.EOF) {
 		return status.Error(codes.Unavailable, "chat: the server ended the stream")
@@ -147,7 +146,7 @@ func (c *caller) talk(ctx context.Context) error {
 	return err
 }
 
-// Check wants the answer to the last message.
+// Check checks that the answer belongs to the last message.
 func (c *caller) Check() error {
 	want := c.message.Data
 	if c.message.AnswerBytes != nil {
@@ -155,9 +154,9 @@ func (c *caller) Check() error {
 	}
 	switch got := c.answer; {
 	case got.GetNumber() != c.message.Number:
-		return fmt.Errorf("chat: message %d was answered as %d", c.message.Number, got.GetNumber())
+		return fmt.Errorf("chat: sent message %d, got the answer to message %d", c.message.Number, got.GetNumber())
 	case !bytes.Equal(got.Data, want):
-		return fmt.Errorf("chat: message %d was answered with %d bytes that are not the %d meant", c.message.Number, len(got.Data), len(want))
+		return fmt.Errorf("chat: message %d was answered with %d bytes that differ from the %d bytes wanted", c.message.Number, len(got.Data), len(want))
 	}
 	return nil
 }

@@ -40,9 +40,9 @@ func TestOneStreamForAllMessages(t *testing.T) {
 
 func TestWrongAnswersAreNoticed(t *testing.T) {
 	for says, spoil := range map[string]func(*chatpb.Message){
-		"message 1 was answered as 2": func(m *chatpb.Message) { m.Number++ },
-		"63 bytes that are not":       func(m *chatpb.Message) { m.Data = m.Data[1:] },
-		"64 bytes that are not":       func(m *chatpb.Message) { m.Data[9] ^= 1 },
+		"sent message 1, got the answer to message 2": func(m *chatpb.Message) { m.Number++ },
+		"63 bytes that differ":                        func(m *chatpb.Message) { m.Data = m.Data[1:] },
+		"64 bytes that differ":                        func(m *chatpb.Message) { m.Data[9] ^= 1 },
 	} {
 		p := workload.Parameters{RequestBytes: 64, ResponseBytes: 64}
 		conn := &workloadtest.Spoiled{

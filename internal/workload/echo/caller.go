@@ -13,8 +13,8 @@ import (
 	"wirelab.dev/internal/workload/echo/echopb"
 )
 
-// caller is one client. It keeps one request for its whole life: no stack holds
-// on to a request after its call has ended.
+// caller is one client. It reuses one request, since no stack keeps a request after
+// its call.
 type caller struct {
 	stub    echopb.EchoServiceClient
 	request *echopb.Payload
@@ -41,7 +41,7 @@ func (c *caller) Call(ctx context.Context) error {
 	return err
 }
 
-// Check wants the data that the last call asked for.
+// Check checks that the answer has the data that the last call asked for.
 func (c *caller) Check() error {
 	sent, got := c.request, c.answer
 	want := sent.Data
@@ -52,14 +52,14 @@ func (c *caller) Check() error {
 	case got.GetId() != sent.Id:
 		return fmt.Errorf("echo: the answer to id %d has id %d", sent.Id, got.GetId())
 	case len(got.Data) != len(want):
-		return fmt.Errorf("echo: %d bytes came back as %d", len(want), len(got.Data))
+		return fmt.Errorf("echo: got %[2]d bytes, want %[1]d", len(want), len(got.Data))
 	case !bytes.Equal(got.Data, want):
 		return fmt.Errorf("echo: %d bytes came back changed, the first at %d", len(want), firstDifference(want, got.Data))
 	}
 	return nil
 }
 
-// firstDifference is the index at which two slices of one length part.
+// firstDifference returns the first index at which two slices of equal length differ.
 func firstDifference(a, b []byte) int {
 	for i := range a {
 		if a[i] != b[i] {

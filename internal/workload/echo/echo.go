@@ -1,12 +1,12 @@
-// Package echo is the workload `echo`: the payload that goes out comes back.
+// Package echo is the workload `echo`: the server sends the payload back.
 //
 // Each client prepares one payload of incompressible bytes and sends it over
 // and over with a new id. The handler changes nothing but the timestamp, so
-// that a trial measures the wire and not the work behind it; and since the
-// client knows every byte that must come back, no wrong answer is ever counted.
+// that a trial measures the wire and not the work behind it. The client checks
+// every byte of the answer, so that no wrong answer counts as a success.
 //
-// Where the answer is to have another size, the request says which, and both
-// ends know its bytes from the id. The request is then three to five bytes longer
+// If the answer has another size than the request, the request says which, and the
+// id determines its bytes. The request is then three to five bytes longer
 // than the symmetric one.
 package echo
 
@@ -31,7 +31,7 @@ type Workload struct{}
 
 var _ workload.Workload = Workload{}
 
-// Info describes echo. Sizes are what it is about.
+// Info describes echo. The sizes are those of the payloads.
 func (Workload) Info() workload.Info {
 	return workload.Info{
 		Name:    "echo",
@@ -40,7 +40,7 @@ func (Workload) Info() workload.Info {
 	}
 }
 
-// Check wants sizes that every stack carries.
+// Check refuses sizes that some stack cannot carry.
 func (w Workload) Check(p workload.Parameters) error {
 	if err := p.CheckSizes(w.Info(), MaxBytes); err != nil {
 		return err
@@ -50,12 +50,12 @@ func (w Workload) Check(p workload.Parameters) error {
 	return options.Err()
 }
 
-// Register hands the handler to a server.
+// Register implements workload.Workload.
 func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
 	echopb.RegisterEchoServiceServer(to, &handler{stall: workload.ReadStall(workload.ReadOptions(w, p))})
 }
 
-// NewCaller makes one client with a payload of its own.
+// NewCaller makes one client with its own payload.
 func (Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workload.Caller {
 	return newCaller(conn, job)
 }
@@ -65,7 +65,7 @@ type handler struct {
 	stall *workload.Stall
 }
 
-// Echo answers with the very message that came: a handler owns its request.
+// Echo answers with the request itself, which the handler owns.
 func (h *handler) Echo(ctx context.Context, in *echopb.Payload) (*echopb.Payload, error) {
 	if err := h.stall.Hold(ctx); err != nil {
 		return nil, err

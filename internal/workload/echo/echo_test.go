@@ -156,7 +156,7 @@ func TestWrongAnswersAreNoticed(t *testing.T) {
 		says  string
 	}{
 		{"another id", func(p *echopb.Payload) { p.Id++ }, "the answer to id 1 has id 2"},
-		{"a byte too few", func(p *echopb.Payload) { p.Data = p.Data[1:] }, "64 bytes came back as 63"},
+		{"a byte too few", func(p *echopb.Payload) { p.Data = p.Data[1:] }, "got 63 bytes, want 64"},
 		{"one bit", func(p *echopb.Payload) { p.Data[63] ^= 1 }, "changed, the first at 63"},
 		{"everything", func(p *echopb.Payload) { proto.Reset(p) }, "has id 0"},
 	} {

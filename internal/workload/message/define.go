@@ -21,7 +21,7 @@ import (
 	"wirelab.dev/internal/scenario"
 )
 
-// Source is what a user brings.
+// Source is a user's input to Compile.
 type Source struct {
 	Proto       string   // the file that has the service
 	ImportPaths []string // where imports are found; empty: beside the file
@@ -30,7 +30,7 @@ type Source struct {
 	Response    []byte   // as JSON; empty: the request where both have one type, otherwise an empty message
 }
 
-// definition is what both ends are built from.
+// definition is the encoded form from which both ends are built.
 type definition struct {
 	Descriptors []byte          `json:"descriptors"` // a FileDescriptorSet
 	Call        string          `json:"call"`
@@ -38,7 +38,8 @@ type definition struct {
 	Response    json.RawMessage `json:"response,omitempty"`
 }
 
-// Compile makes a definition, and says what is wrong with the source.
+// Compile makes a definition, or returns an error that says what is wrong with the
+// source.
 func Compile(ctx context.Context, s Source) (string, error) {
 	paths := s.ImportPaths
 	name := s.Proto
@@ -72,7 +73,8 @@ func Compile(ctx context.Context, s Source) (string, error) {
 	return string(text), err
 }
 
-// collect lists a file after those that it imports, as a set wants them.
+// collect appends a file after the files that it imports, as a FileDescriptorSet
+// requires.
 func collect(file protoreflect.FileDescriptor, into *descriptorpb.FileDescriptorSet, seen map[string]bool) {
 	if seen[file.Path()] {
 		return
@@ -124,7 +126,7 @@ func (d *definition) method() (*method, error) {
 	return m, nil
 }
 
-// find looks the method up, and says what there is where it is not.
+// find returns the method, or an error that suggests the existing ones.
 func find(files *protoregistry.Files, call string) (protoreflect.MethodDescriptor, error) {
 	var calls []string
 	var found protoreflect.MethodDescriptor
@@ -158,7 +160,7 @@ func fill(descriptor protoreflect.MessageDescriptor, text []byte, types *dynamic
 	return m, protojson.UnmarshalOptions{Resolver: types}.Unmarshal(text, m)
 }
 
-// weigh encodes a message in three ways.
+// weigh measures a message in three encodings.
 func weigh(m proto.Message) (encoded, asJSON, compressed int, err error) {
 	wire, err := proto.Marshal(m)
 	if err != nil {
@@ -176,7 +178,7 @@ func weigh(m proto.Message) (encoded, asJSON, compressed int, err error) {
 	if err := w.Close(); err != nil {
 		return 0, 0, 0, err
 	}
-	// protojson varies its blanks on purpose; compact JSON is what is sent.
+	// protojson varies its white space on purpose; the wire carries compact JSON.
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, text); err != nil {
 		return 0, 0, 0, err

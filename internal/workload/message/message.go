@@ -1,14 +1,13 @@
-// Package message is the workload `message`: a user's own unary method, with a
-// message of theirs.
+// Package message is the workload `message`: a user's own unary method with the user's
+// own messages.
 //
-// Compile reads .proto files and the messages as JSON, and makes a Definition of
-// them that needs no file any more. Both ends build the service from it: the
-// server answers every request with the same response, or, where both are of one
-// type and no response was given, with the request itself; the client holds each
-// answer against what must come.
+// Compile reads .proto files and the messages as JSON, and makes a Definition
+// of them that needs no files. Both ends build the service from it: the
+// server answers every request with the same response. If both have one type and no
+// response was given, it answers with the request. The client checks each answer.
 //
-// The messages are dynamic, as no code was generated from them. That costs both
-// ends more than generated code would, the same on every stack.
+// The messages are dynamic, since no code was generated for them. That costs both ends
+// more than generated code, equally on every stack.
 package message
 
 import (
@@ -32,8 +31,8 @@ type Workload struct{}
 
 var _ workload.Workload = Workload{}
 
-// Info describes message. The sizes are those of the encoded messages; a method
-// and its messages are more than an option holds.
+// Info describes message. The sizes are those of the encoded messages; an option
+// cannot hold a method and its messages.
 func (Workload) Info() workload.Info {
 	return workload.Info{
 		Name:    "message",
@@ -45,8 +44,8 @@ func (Workload) Info() workload.Info {
 
 var errNoDefinition = errors.New("message: there is no message; compare brings one with --proto FILE --call pkg.Service/Method --data FILE")
 
-// Check wants a definition, and sizes that are those of its messages. Of the
-// name alone nothing can be said yet.
+// Check checks the definition, and that the sizes are those of its messages. It accepts
+// the name alone.
 func (w Workload) Check(p workload.Parameters) error {
 	if err := workload.ReadOptions(w, p).Err(); err != nil {
 		return err
@@ -63,13 +62,13 @@ func (w Workload) Check(p workload.Parameters) error {
 	}
 	request, response := proto.Size(m.request), proto.Size(m.response)
 	if p.RequestBytes != request || p.ResponseBytes != response {
-		return fmt.Errorf("message: %d and %d bytes are not the messages' sizes, which are %d and %d", p.RequestBytes, p.ResponseBytes, request, response)
+		return fmt.Errorf("message: the request and the response are set to %d and %d bytes, but the messages have %d and %d", p.RequestBytes, p.ResponseBytes, request, response)
 	}
 	return nil
 }
 
-// Register hands the method to a server. Without a definition there is none,
-// which the server tells when it is to listen: nothing implements this service.
+// Register registers the method with a server. Without a definition it registers a
+// service that nothing implements, so that Listen reports the error.
 func (Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
 	m, err := parse(p.Definition)
 	if err != nil {
@@ -85,7 +84,7 @@ func (Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workl
 	return &caller{conn: conn, method: m, broken: err}
 }
 
-// method is a definition, read.
+// method is a parsed definition.
 type method struct {
 	descriptor        protoreflect.MethodDescriptor
 	request, response *dynamicpb.Message
@@ -96,7 +95,7 @@ func (m *method) fullName() string {
 	return fmt.Sprintf("/%s/%s", m.descriptor.Parent().FullName(), m.descriptor.Name())
 }
 
-// service is what protoc-gen-go-grpc would have generated.
+// service returns the description that protoc-gen-go-grpc would have generated.
 func (m *method) service() *grpc.ServiceDesc {
 	return &grpc.ServiceDesc{
 		ServiceName: string(m.descriptor.Parent().FullName()),
@@ -118,7 +117,7 @@ func (m *method) service() *grpc.ServiceDesc {
 	}
 }
 
-// answer is the response, which many read and nobody changes.
+// answer returns the response. It is shared: do not write to it.
 func (m *method) answer(request any) any {
 	if m.echoes {
 		return request
@@ -142,10 +141,10 @@ func (c *caller) Call(ctx context.Context) error {
 	return c.conn.Invoke(ctx, c.method.fullName(), c.method.request, c.reply)
 }
 
-// Check holds the answer against what must come.
+// Check checks that the answer is the defined response.
 func (c *caller) Check() error {
 	if !proto.Equal(c.reply, c.method.response) {
-		return fmt.Errorf("message: the answer is not the response of %s that was defined", c.method.fullName())
+		return fmt.Errorf("message: the answer of %s differs from the defined response", c.method.fullName())
 	}
 	return nil
 }

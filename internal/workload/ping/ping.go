@@ -1,7 +1,7 @@
 // Package ping is the workload `ping`: a call with nothing in it.
 //
-// What it takes is the call itself: the wire's framing, the two ends' work on
-// it, and the way. It is the workload of the client-bottleneck study.
+// It measures only the call itself: the wire's framing, both ends' work on it, and the
+// network. It is the workload of the client-bottleneck study.
 package ping
 
 import (
@@ -26,7 +26,7 @@ func (Workload) Info() workload.Info {
 	}
 }
 
-// Check wants no sizes.
+// Check refuses sizes: messages are empty.
 func (w Workload) Check(p workload.Parameters) error {
 	if err := p.CheckSizes(w.Info(), 0); err != nil {
 		return err
@@ -36,7 +36,7 @@ func (w Workload) Check(p workload.Parameters) error {
 	return options.Err()
 }
 
-// Register hands the handler to a server.
+// Register implements workload.Workload.
 func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
 	pingpb.RegisterPingServiceServer(to, &handler{stall: workload.ReadStall(workload.ReadOptions(w, p))})
 }
@@ -64,7 +64,7 @@ type caller struct {
 	request *pingpb.PingRequest
 }
 
-// Call pings. There is nothing in the answer that could be wrong.
+// Call makes a ping. Its empty answer cannot be wrong.
 func (c *caller) Call(ctx context.Context) error {
 	_, err := c.stub.Ping(ctx, c.request)
 	return err

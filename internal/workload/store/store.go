@@ -1,10 +1,10 @@
 // Package store is the workload `store`: transfers of many chunks, up in a client
 // stream or down in a server stream.
 //
-// A call is one whole transfer. Both ends know every chunk from its place in it
-// (workload.Pattern) and take a checksum of what arrives, so that a chunk that is
-// lost, changed or out of order makes the call a failed one. The checksum is
-// CRC-32C, which CPUs have an instruction for; the server keeps nothing.
+// A call is one whole transfer. A chunk's position determines its data
+// (workload.Pattern), and the receiver computes a checksum, so that a call fails if a
+// chunk is lost, changed or out of order. The checksum is CRC-32C, for which CPUs have
+// an instruction. The server stores nothing.
 package store
 
 import (
@@ -62,7 +62,7 @@ type transfer struct {
 	operation  string
 	chunkBytes int
 	chunks     int
-	pooled     bool // chunks are received into one and the same
+	pooled     bool // all chunks are received into one message
 }
 
 func (w Workload) read(p workload.Parameters) (transfer, error) {
@@ -75,7 +75,7 @@ func (w Workload) read(p workload.Parameters) (transfer, error) {
 	}, options.Err()
 }
 
-// Check wants no sizes.
+// Check refuses sizes: the options decide how big a call is.
 func (w Workload) Check(p workload.Parameters) error {
 	if err := p.CheckSizes(w.Info(), 0); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (w Workload) Check(p workload.Parameters) error {
 	return err
 }
 
-// Streams is the one that the operation opens.
+// Streams returns the stream that the operation opens.
 func (w Workload) Streams(p workload.Parameters) []*grpc.StreamDesc {
 	t, _ := w.read(p)
 	for i, desc := range storepb.StoreService_ServiceDesc.Streams {
@@ -95,10 +95,11 @@ func (w Workload) Streams(p workload.Parameters) []*grpc.StreamDesc {
 	return nil
 }
 
-// PoolsMessages is of the chunks: of each nothing is kept but its part in the tally.
+// PoolsMessages implements workload.Pooling. Nothing refers to a chunk after it was
+// added to the tally.
 func (Workload) PoolsMessages() {}
 
-// Register hands the handlers to a server.
+// Register implements workload.Workload.
 func (Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
 	storepb.RegisterStoreServiceServer(to, &handler{pooled: p.PooledMessages})
 }
@@ -109,10 +110,10 @@ func (w Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) wor
 	return newCaller(conn, t)
 }
 
-// chunk is the data at a place of any transfer.
+// chunk returns the data of a transfer's chunk at a position.
 func chunk(place, sizeBytes int) []byte { return workload.Pattern(uint64(place), sizeBytes) }
 
-// tally is what has passed by.
+// tally sums up the chunks that were sent or received.
 type tally struct {
 	bytes uint64
 	crc   uint32
@@ -125,7 +126,7 @@ func (t *tally) add(data []byte) {
 	t.crc = crc32.Update(t.crc, castagnoli, data)
 }
 
-// tally is that of a transfer of which nothing is lost.
+// tally returns the tally of a complete transfer.
 func (t transfer) tally() tally {
 	var all tally
 	for place := range t.chunks {
@@ -134,21 +135,21 @@ func (t transfer) tally() tally {
 	return all
 }
 
-// differsFrom says in what a transfer that arrived is not the one meant.
+// differsFrom returns an error that says how a transfer differs from the wanted one.
 func (t tally) differsFrom(want tally) error {
 	switch {
 	case t.bytes != want.bytes:
-		return fmt.Errorf("store: %d bytes arrived of %d", t.bytes, want.bytes)
+		return fmt.Errorf("store: %d of %d bytes arrived", t.bytes, want.bytes)
 	case t.crc != want.crc:
 		return fmt.Errorf("store: %d bytes arrived changed: their checksum is %08x, want %08x", t.bytes, t.crc, want.crc)
 	}
 	return nil
 }
 
-// checkSizes bounds what a stranger may ask for.
+// checkSizes bounds what a client may request.
 func checkSizes(in *storepb.GetRequest) error {
 	if in.Chunks > maxChunks || in.ChunkBytes > maxChunkBytes {
-		return status.Errorf(codes.InvalidArgument, "%d chunks of %d bytes: the most is %d of %d", in.Chunks, in.ChunkBytes, maxChunks, maxChunkBytes)
+		return status.Errorf(codes.InvalidArgument, "%d chunks of %d bytes: the limit is %d chunks of %d bytes", in.Chunks, in.ChunkBytes, maxChunks, maxChunkBytes)
 	}
 	return nil
 }

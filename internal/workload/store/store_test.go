@@ -84,9 +84,9 @@ func TestWhatIsLostIsNoticed(t *testing.T) {
 		says  string
 	}{
 		{"op=get,chunk=1KiB,chunks=5", func(m any) { m.(*storepb.Chunk).Data[7] ^= 1 }, "arrived changed"},
-		{"op=get,chunk=1KiB,chunks=5", func(m any) { m.(*storepb.Chunk).Data = nil }, "0 bytes arrived of 5120"},
+		{"op=get,chunk=1KiB,chunks=5", func(m any) { m.(*storepb.Chunk).Data = nil }, "0 of 5120 bytes arrived"},
 		{"op=get,chunk=1KiB,chunks=5", swap, "arrived changed"},
-		{"op=put,chunk=1KiB,chunks=5", func(m any) { m.(*storepb.PutResponse).Bytes-- }, "5119 bytes arrived of 5120"},
+		{"op=put,chunk=1KiB,chunks=5", func(m any) { m.(*storepb.PutResponse).Bytes-- }, "5119 of 5120 bytes arrived"},
 		{"op=put,chunk=1KiB,chunks=5", func(m any) { m.(*storepb.PutResponse).Crc32C++ }, "arrived changed"},
 	} {
 		p := parameters(t, test.text)
@@ -113,7 +113,7 @@ func TestStrangersAreBounded(t *testing.T) {
 		if err == nil {
 			_, err = stream.Recv()
 		}
-		workloadtest.Expect(t, request.String(), err, "the most is")
+		workloadtest.Expect(t, request.String(), err, "the limit is")
 	}
 }
 

@@ -14,14 +14,14 @@ import (
 type handler struct {
 	storepb.UnimplementedStoreServiceServer
 	pooled bool
-	// chunks are of transfers that are over. The pool is the handler's own, and not
-	// the one that vtprotobuf generates, because what a chunk keeps of its memory is
-	// safe only with the codec that it came from: one may point into a transport's
-	// buffer, where another's next message would be written.
+	// chunks holds chunks of finished transfers. It is not the pool that
+	// vtprotobuf generates, because a chunk's memory may be reused only with the
+	// codec that it came from: the chunk may point into a transport's buffer, which
+	// another codec would overwrite.
 	chunks sync.Pool
 }
 
-// Put takes a transfer and says what arrived.
+// Put receives a transfer and answers with its tally.
 func (h *handler) Put(stream grpc.ClientStreamingServer[storepb.Chunk, storepb.PutResponse]) error {
 	receive := stream.Recv
 	if h.pooled {
@@ -39,12 +39,12 @@ func (h *handler) Put(stream grpc.ClientStreamingServer[storepb.Chunk, storepb.P
 	return stream.SendAndClose(&storepb.PutResponse{Bytes: arrived.bytes, Crc32C: arrived.crc})
 }
 
-// receiveInto is a stream's Recv that receives every chunk into the same one.
+// receiveInto returns a stream's Recv that receives every chunk into the same message.
 func receiveInto(in *storepb.Chunk, receive func(any) error) func() (*storepb.Chunk, error) {
 	return func() (*storepb.Chunk, error) { return in, receive(in) }
 }
 
-// tallyOf takes in all chunks, and holds on to none of them.
+// tallyOf receives all chunks, and keeps none of them.
 func tallyOf(receive func() (*storepb.Chunk, error)) (tally, error) {
 	var arrived tally
 	for {
@@ -59,7 +59,7 @@ func tallyOf(receive func() (*storepb.Chunk, error)) (tally, error) {
 	}
 }
 
-// Get gives a transfer.
+// Get sends a transfer.
 func (*handler) Get(in *storepb.GetRequest, stream grpc.ServerStreamingServer[storepb.Chunk]) error {
 	if err := checkSizes(in); err != nil {
 		return err
@@ -80,7 +80,7 @@ type caller struct {
 	transfer transfer
 	want     tally
 	request  storepb.GetRequest
-	chunk    storepb.Chunk // where they are pooled, all that arrive
+	chunk    storepb.Chunk // with pooling, all chunks are received into it
 	arrived  tally         // in the last call
 }
 
@@ -100,12 +100,12 @@ func (c *caller) Call(ctx context.Context) error {
 	return c.get(ctx)
 }
 
-// Check wants all of it at the other end.
+// Check checks that the whole transfer arrived.
 func (c *caller) Check() error { return c.arrived.differsFrom(c.want) }
 
 func (c *caller) put(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // leaves nothing behind of a stream that broke off
+	defer cancel() // frees a stream that ended early
 	stream, err := c.stub.Put(ctx)
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (c *caller) put(ctx context.Context) error {
 	for place := range c.transfer.chunks {
 		out.Data = chunk(place, c.transfer.chunkBytes)
 		if err := stream.Send(&out); err != nil {
-			break // why it ended, the answer says
+			break // CloseAndRecv returns the reason
 		}
 	}
 	answer, err := stream.CloseAndRecv()

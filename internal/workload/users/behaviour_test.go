@@ -205,7 +205,7 @@ func TestRESTWithProtobuf(t *testing.T) {
 	for _, c := range []restCase{
 		{"missing", request{"POST", "/get-user", inProtobuf, "\n\x06nobody"}, 404, "", `no user "nobody"`},
 		{"invalid", request{"POST", "/create-user", inProtobuf, ""}, 400, "", "name is missing"},
-		{"malformed", request{"POST", "/create-user", inProtobuf, "\xff\xff"}, 400, "", "is no wirelab.users.v1.CreateUserRequest"},
+		{"malformed", request{"POST", "/create-user", inProtobuf, "\xff\xff"}, 400, "", "cannot decode the body as wirelab.users.v1.CreateUserRequest"},
 		{"wrong method", request{"GET", "/get-user", "", ""}, 405, "", "takes POST"},
 		{"wrong content type", request{"POST", "/get-user", "text/plain", "x"}, 415, "", "x-protobuf"},
 		{"nothing there", request{"POST", "/people", inProtobuf, ""}, 404, "", "/get-user"},

@@ -13,23 +13,23 @@ import (
 	"wirelab.dev/internal/workload/users/userspb"
 )
 
-// caller is one client. It keeps one request of each kind for its whole life,
-// and changes in it only what makes a call different from the last.
+// caller is one client. It reuses one request of each kind, and changes only the
+// fields that differ between calls.
 type caller struct {
-	stub      userspb.UserServiceClient
-	plan      plan
-	random    *rand.Rand
-	residents []*userspb.User
+	stub   userspb.UserServiceClient
+	plan   plan
+	random *rand.Rand
+	users  []*userspb.User
 
-	oneRequest  userspb.GetUserRequest
-	pageRequest userspb.GetUsersRequest
-	newcomers   [len(operationNames)]*userspb.CreateUserRequest // by operation
-	prefix      string                                          // of the ids of its newcomers
-	created     int
+	oneRequest     userspb.GetUserRequest
+	pageRequest    userspb.GetUsersRequest
+	createRequests [len(operationNames)]*userspb.CreateUserRequest // by operation
+	prefix         string                                          // of the ids of the users that it creates
+	created        int
 
 	// Of the last call.
 	operation operation
-	wanted    int // its first resident
+	wanted    int // index of its first user
 	one       *userspb.User
 	page      *userspb.GetUsersResponse
 }
@@ -37,67 +37,67 @@ type caller struct {
 func newCaller(conn grpc.ClientConnInterface, job workload.Job, p plan) *caller {
 	c := &caller{
 		stub: userspb.NewUserServiceClient(conn), plan: p,
-		random:    rand.New(rand.NewPCG(job.Seed, uint64(job.Client))),
-		residents: residents(p.users),
-		prefix:    fmt.Sprintf("new-%016x-%06d-", job.Seed, job.Client),
+		random: rand.New(rand.NewPCG(job.Seed, uint64(job.Client))),
+		users:  initialUsers(p.users),
+		prefix: fmt.Sprintf("new-%016x-%06d-", job.Seed, job.Client),
 	}
 	c.pageRequest.Limit = int32(min(p.limit, p.users))
-	c.newcomers[createSmall] = makeUser(c.nextID(), smallBytes, c.random)
-	c.newcomers[createLarge] = makeUser(c.nextID(), largeBytes, c.random)
+	c.createRequests[createSmall] = makeUser(c.nextID(), smallBytes, c.random)
+	c.createRequests[createLarge] = makeUser(c.nextID(), largeBytes, c.random)
 	return c
 }
 
-// nextID is an id that no other client and no other call has. All are equally
-// long, so that all requests are.
+// nextID returns an id that no other client and no other call uses. All ids have the
+// same length, so that all requests have.
 func (c *caller) nextID() string {
 	c.created++
 	return fmt.Sprintf("%s%09d", c.prefix, c.created)
 }
 
-// Call makes a call of the mix.
+// Call makes one call of the mix.
 func (c *caller) Call(ctx context.Context) error {
 	var err error
 	c.operation = c.plan.mix.draw(c.random)
 	switch c.operation {
 	case getUser:
-		c.wanted = c.random.IntN(len(c.residents))
-		c.oneRequest.Id = c.residents[c.wanted].Id
+		c.wanted = c.random.IntN(len(c.users))
+		c.oneRequest.Id = c.users[c.wanted].Id
 		c.one, err = c.stub.GetUser(ctx, &c.oneRequest)
 	case getUsers:
-		c.wanted = c.random.IntN(len(c.residents) - int(c.pageRequest.Limit) + 1)
+		c.wanted = c.random.IntN(len(c.users) - int(c.pageRequest.Limit) + 1)
 		c.pageRequest.Offset = int32(c.wanted)
 		c.page, err = c.stub.GetUsers(ctx, &c.pageRequest)
 	default:
-		newcomer := c.newcomers[c.operation]
-		newcomer.Id = c.nextID()
-		newcomer.Email = newcomer.Id + "@example.com"
-		c.one, err = c.stub.CreateUser(ctx, newcomer)
+		request := c.createRequests[c.operation]
+		request.Id = c.nextID()
+		request.Email = request.Id + "@example.com"
+		c.one, err = c.stub.CreateUser(ctx, request)
 	}
 	return err
 }
 
-// Check wants the very users that the last call asked for.
+// Check checks that the answer has the users that the last call asked for.
 func (c *caller) Check() error {
 	switch c.operation {
 	case getUser:
-		return same(c.one, c.residents[c.wanted])
+		return same(c.one, c.users[c.wanted])
 	case getUsers:
 		return c.checkPage()
 	default:
 		if c.one.GetCreatedAt() <= 0 {
 			return errors.New("users: a new user without the time of its creation")
 		}
-		return same(c.one, userOf(c.newcomers[c.operation], c.one.CreatedAt))
+		return same(c.one, userOf(c.createRequests[c.operation], c.one.CreatedAt))
 	}
 }
 
 func (c *caller) checkPage() error {
-	want := c.residents[c.wanted:][:c.pageRequest.Limit]
+	want := c.users[c.wanted:][:c.pageRequest.Limit]
 	if len(c.page.GetUsers()) != len(want) {
 		return fmt.Errorf("users: a page of %d, want %d", len(c.page.GetUsers()), len(want))
 	}
-	if int(c.page.Total) < len(c.residents) {
-		return fmt.Errorf("users: %d users in all, want %d or more", c.page.Total, len(c.residents))
+	if int(c.page.Total) < len(c.users) {
+		return fmt.Errorf("users: a total of %d users, want %d or more", c.page.Total, len(c.users))
 	}
 	for i, user := range c.page.Users {
 		if err := same(user, want[i]); err != nil {
@@ -107,11 +107,11 @@ func (c *caller) checkPage() error {
 	return nil
 }
 
-// same says in what two users differ. It compares field by field, since
-// proto.Equal would cost the client more than the call.
+// same returns an error that names a field in which two users differ. It compares the
+// fields itself, because proto.Equal would cost the client more than the call.
 func same(got, want *userspb.User) error {
 	differs := func(field string) error {
-		return fmt.Errorf("users: the %s of %q came as that of %q", field, want.Id, got.GetId())
+		return fmt.Errorf("users: the %s of user %q is wrong: the answer has user %q", field, want.Id, got.GetId())
 	}
 	switch {
 	case got.GetId() != want.Id:

@@ -53,7 +53,7 @@ func TestWrongAnswersAreNoticed(t *testing.T) {
 		{"op=create-small", func(m any) { m.(*userspb.User).CreatedAt = 0 }, "the time of its creation"},
 		{"op=get-users", func(m any) { p := m.(*userspb.GetUsersResponse); p.Users = p.Users[1:] }, "a page of 19, want 20"},
 		{"op=get-users", func(m any) { p := m.(*userspb.GetUsersResponse); p.Users[0], p.Users[1] = p.Users[1], p.Users[0] }, "the id of"},
-		{"op=get-users", func(m any) { m.(*userspb.GetUsersResponse).Total = 20 }, "20 users in all"},
+		{"op=get-users", func(m any) { m.(*userspb.GetUsersResponse).Total = 20 }, "a total of 20 users"},
 	} {
 		p := parameters(t, wrong.text+",work=0s")
 		conn := &workloadtest.Spoiled{ClientConnInterface: workloadtest.Connect(t, Workload{}, p), Answer: wrong.spoil}
@@ -72,17 +72,17 @@ func TestSizes(t *testing.T) {
 		for _, seed := range []uint64{0, 1, 1 << 63} {
 			c := newCaller(nil, workload.Job{Client: client, Seed: seed}, p)
 			for operation, want := range map[operation]int{createSmall: 200, createLarge: 12_641} {
-				request := c.newcomers[operation]
+				request := c.createRequests[operation]
 				if size := proto.Size(request); size != want {
 					t.Errorf("client %d, seed %d: %s takes %d bytes, want %d", client, seed, operationNames[operation], size, want)
 				}
-				if err := checkNewcomer(request); err != nil {
+				if err := checkCreateUser(request); err != nil {
 					t.Errorf("the maker breaks the rules: %v", err)
 				}
 			}
 		}
 	}
-	for _, u := range residents(100) {
+	for _, u := range initialUsers(100) {
 		if size := proto.Size(u); size < 180 || size > 220 {
 			t.Errorf("a resident takes %d bytes", size)
 		}
@@ -96,7 +96,7 @@ func TestEqualJobsSendEqualBytes(t *testing.T) {
 	}
 	text := func(client int, seed uint64) string {
 		c := newCaller(nil, workload.Job{Client: client, Seed: seed}, p)
-		return fmt.Sprint(c.newcomers[createSmall], c.newcomers[createLarge], c.random.Uint64())
+		return fmt.Sprint(c.createRequests[createSmall], c.createRequests[createLarge], c.random.Uint64())
 	}
 	first, again := text(1, 1), text(1, 1)
 	if first != again {

@@ -12,11 +12,11 @@ import (
 	"wirelab.dev/internal/workload/users/userspb"
 )
 
-// handler is the service. What it refuses it refuses before the work is done.
+// handler implements the service. It refuses invalid requests before it does the work.
 type handler struct {
 	userspb.UnimplementedUserServiceServer
 	work  time.Duration
-	book  *book
+	store *store
 	named atomic.Int64 // users whose id the handler made
 }
 
@@ -30,9 +30,9 @@ func (h *handler) GetUser(ctx context.Context, in *userspb.GetUserRequest) (*use
 	if err := workload.Pause(ctx, h.work); err != nil {
 		return nil, err
 	}
-	user := h.book.find(in.Id)
+	user := h.store.find(in.Id)
 	if user == nil {
-		return nil, aboutUser(codes.NotFound, in.Id, fmt.Sprintf("there is no user %q", in.Id))
+		return nil, userError(codes.NotFound, in.Id, fmt.Sprintf("there is no user %q", in.Id))
 	}
 	return user, nil
 }
@@ -56,13 +56,13 @@ func (h *handler) GetUsers(ctx context.Context, in *userspb.GetUsersRequest) (*u
 	if limit == 0 {
 		limit = defaultLimit
 	}
-	users, total := h.book.page(int(in.Offset), limit)
+	users, total := h.store.page(int(in.Offset), limit)
 	return &userspb.GetUsersResponse{Users: users, Total: int32(total)}, nil
 }
 
-// CreateUser takes a user in.
+// CreateUser adds a user.
 func (h *handler) CreateUser(ctx context.Context, in *userspb.CreateUserRequest) (*userspb.User, error) {
-	if err := checkNewcomer(in); err != nil {
+	if err := checkCreateUser(in); err != nil {
 		return nil, err
 	}
 	if err := workload.Pause(ctx, h.work); err != nil {
@@ -72,18 +72,18 @@ func (h *handler) CreateUser(ctx context.Context, in *userspb.CreateUserRequest)
 	if user.Id == "" {
 		user.Id = fmt.Sprintf("u-%d", h.named.Add(1))
 	}
-	switch field := h.book.add(user); field {
+	switch field := h.store.add(user); field {
 	case "":
 		return user, nil
 	case "email":
-		return nil, aboutUser(codes.AlreadyExists, user.Id, fmt.Sprintf("the email %q belongs to another user", user.Email))
+		return nil, userError(codes.AlreadyExists, user.Id, fmt.Sprintf("the email %q belongs to another user", user.Email))
 	default:
-		return nil, aboutUser(codes.AlreadyExists, user.Id, fmt.Sprintf("the %s %q belongs to another user", field, user.Id))
+		return nil, userError(codes.AlreadyExists, user.Id, fmt.Sprintf("the %s %q belongs to another user", field, user.Id))
 	}
 }
 
-// userOf is the user that a request describes. It takes over the request's
-// memory, which is the handler's.
+// userOf returns the user that a request describes. It keeps the request's memory,
+// which the handler owns.
 func userOf(in *userspb.CreateUserRequest, createdAt int64) *userspb.User {
 	return &userspb.User{
 		Id: in.Id, Name: in.Name, Email: in.Email, Age: in.Age, Address: in.Address,

@@ -50,7 +50,7 @@ func TestRules(t *testing.T) {
 	} {
 		request := good()
 		test.spoil(request)
-		err := checkNewcomer(request)
+		err := checkCreateUser(request)
 		if test.field == "" {
 			if err != nil {
 				t.Errorf("%s: %v", test.what, err)
@@ -69,13 +69,13 @@ func TestRules(t *testing.T) {
 		}
 	}
 	everything := &userspb.CreateUserRequest{Age: -1}
-	if fields := status.Convert(checkNewcomer(everything)).Message(); fields != "name is missing; email is missing; age is 0 to 150, not -1" {
+	if fields := status.Convert(checkCreateUser(everything)).Message(); fields != "name is missing; email is missing; age is 0 to 150, not -1" {
 		t.Errorf("all faults at once: %s", fields)
 	}
 }
 
 func TestNewcomersAndConflicts(t *testing.T) {
-	h := &handler{book: newBook(residents(3))}
+	h := &handler{store: newStore(initialUsers(3))}
 	ctx := t.Context()
 	created, err := h.CreateUser(ctx, good())
 	if err != nil {
@@ -119,24 +119,24 @@ func TestNewcomersAndConflicts(t *testing.T) {
 
 // TestBookForgetsTheOldest keeps memory bounded, and the order whole.
 func TestBookForgetsTheOldest(t *testing.T) {
-	b := newBook(residents(2))
+	b := newStore(initialUsers(2))
 	user := func(i int) *userspb.User {
 		return &userspb.User{Id: fmt.Sprint("n", i), Email: fmt.Sprint(i, "@example.com")}
 	}
 	const extra = 10
-	for i := range keptNewcomers + extra {
+	for i := range maxCreatedUsers + extra {
 		if field := b.add(user(i)); field != "" {
 			t.Fatalf("user %d: the %s is taken", i, field)
 		}
 	}
-	if b.find("n9") != nil || b.find("n10") == nil || len(b.byID) != 2+keptNewcomers || len(b.emails) != 2+keptNewcomers {
-		t.Errorf("the book holds %d ids and %d addresses", len(b.byID), len(b.emails))
+	if b.find("n9") != nil || b.find("n10") == nil || len(b.byID) != 2+maxCreatedUsers || len(b.emails) != 2+maxCreatedUsers {
+		t.Errorf("the store holds %d ids and %d addresses", len(b.byID), len(b.emails))
 	}
 	users, total := b.page(1, 3)
-	if total != 2+keptNewcomers || users[1].Id != "n10" || users[2].Id != "n11" {
+	if total != 2+maxCreatedUsers || users[1].Id != "n10" || users[2].Id != "n11" {
 		t.Errorf("of %d, the page is %v", total, users)
 	}
-	if last, _ := b.page(total-1, 5); len(last) != 1 || last[0].Id != fmt.Sprint("n", keptNewcomers+extra-1) {
+	if last, _ := b.page(total-1, 5); len(last) != 1 || last[0].Id != fmt.Sprint("n", maxCreatedUsers+extra-1) {
 		t.Errorf("the last page is %v", last)
 	}
 	if field := b.add(user(0)); field != "" {
@@ -146,7 +146,7 @@ func TestBookForgetsTheOldest(t *testing.T) {
 
 // TestManyAtOnce is for the race detector, and for the count.
 func TestManyAtOnce(t *testing.T) {
-	h := &handler{book: newBook(residents(10))}
+	h := &handler{store: newStore(initialUsers(10))}
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	won := 0
@@ -172,8 +172,8 @@ func TestManyAtOnce(t *testing.T) {
 
 func TestWorkIsSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &handler{work: 10 * time.Millisecond, book: newBook(residents(1))}
-		request := &userspb.GetUserRequest{Id: residents(1)[0].Id}
+		h := &handler{work: 10 * time.Millisecond, store: newStore(initialUsers(1))}
+		request := &userspb.GetUserRequest{Id: initialUsers(1)[0].Id}
 		begin := time.Now()
 		if _, err := h.GetUser(t.Context(), request); err != nil || time.Since(begin) != 10*time.Millisecond {
 			t.Errorf("it took %v, %v", time.Since(begin), err)

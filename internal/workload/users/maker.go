@@ -11,15 +11,16 @@ import (
 	"wirelab.dev/internal/workload/users/userspb"
 )
 
-// How large the encoded request for a new user is: 12,641 bytes is the published
-// study's large one, which is about 0.2 KB where it is small.
+// The size of an encoded request for a new user. The published study's large one has
+// 12,641 bytes, its small one about 0.2 KB.
 const (
 	smallBytes = 200
 	largeBytes = 12_641
 )
 
-// moveIn is when the residents came: any time will do, if it is one for all.
-const moveIn = 1_760_000_000
+// initialCreatedAt is the creation time of the initial users. Any time will do, as long as
+// both ends use the same.
+const initialCreatedAt = 1_760_000_000
 
 var (
 	firstNames = []string{"Ada", "Alan", "Barbara", "Dennis", "Edsger", "Frances", "Grace", "Hedy", "John", "Katherine", "Ken", "Leslie", "Margaret", "Niklaus", "Radia", "Tony"}
@@ -28,8 +29,8 @@ var (
 	words      = strings.Fields("a an and are as at be by data for from gate has in is it key lambda loop machine of on or proof queue set stack that the thread to type was wire with")
 )
 
-// makeUser makes a request for a new user that takes so many bytes when it is
-// encoded. Equal random sources make equal users.
+// makeUser makes a request for a new user whose encoding has sizeBytes. Equal random
+// sources make equal users.
 func makeUser(id string, sizeBytes int, random *rand.Rand) *userspb.CreateUserRequest {
 	first, last := pick(firstNames, random), pick(lastNames, random)
 	u := &userspb.CreateUserRequest{
@@ -45,7 +46,7 @@ func makeUser(id string, sizeBytes int, random *rand.Rand) *userspb.CreateUserRe
 	left := sizeBytes - proto.Size(u) - 1
 	for length := 1; length <= 3; length++ {
 		if n := left - length; n >= 0 && n < 1<<(7*length) {
-			u.Biography = prose(n, random)
+			u.Biography = textOf(n, random)
 			break
 		}
 	}
@@ -54,8 +55,8 @@ func makeUser(id string, sizeBytes int, random *rand.Rand) *userspb.CreateUserRe
 
 func pick(from []string, random *rand.Rand) string { return from[random.IntN(len(from))] }
 
-// prose is words of so many bytes in all.
-func prose(sizeBytes int, random *rand.Rand) string {
+// textOf returns text of sizeBytes.
+func textOf(sizeBytes int, random *rand.Rand) string {
 	var text strings.Builder
 	for text.Len() < sizeBytes {
 		text.WriteString(pick(words, random))
@@ -64,21 +65,21 @@ func prose(sizeBytes int, random *rand.Rand) string {
 	return text.String()[:sizeBytes]
 }
 
-// population is the residents that were made so far: clients and the server
-// make the same ones.
+// population holds the initial users made so far. Clients and the server make the same
+// ones.
 var population struct {
 	mu    sync.Mutex
 	users []*userspb.User
 }
 
-// residents are the users that there are from the beginning. They are shared,
-// and never written to.
-func residents(n int) []*userspb.User {
+// initialUsers returns the n users that exist before the first call. They are shared:
+// do not write to them.
+func initialUsers(n int) []*userspb.User {
 	population.mu.Lock()
 	defer population.mu.Unlock()
 	for i := len(population.users); i < n; i++ {
 		random := rand.New(rand.NewPCG(uint64(i), 0))
-		u := userOf(makeUser(fmt.Sprintf("user-%07d", i), smallBytes, random), moveIn)
+		u := userOf(makeUser(fmt.Sprintf("user-%07d", i), smallBytes, random), initialCreatedAt)
 		population.users = append(population.users, u)
 	}
 	return population.users[:n:n]

@@ -9,7 +9,7 @@ import (
 	"wirelab.dev/internal/scenario"
 )
 
-// operation is something that a call can do.
+// operation is one of the service's operations.
 type operation int
 
 const (
@@ -21,7 +21,7 @@ const (
 
 var operationNames = [...]string{getUser: "get-user", getUsers: "get-users", createSmall: "create-small", createLarge: "create-large"}
 
-// mix is operations with their weights.
+// mix is a list of operations with their weights.
 type mix []weighted
 
 type weighted struct {
@@ -29,10 +29,10 @@ type weighted struct {
 	weight    int
 }
 
-// maxWeight keeps the sum of all weights far from overflowing.
+// maxWeight keeps the sum of all weights from overflowing.
 const maxWeight = 1_000_000
 
-// parseMix reads OP*WEIGHT+OP*WEIGHT. A weight that is left out is 1.
+// parseMix parses OP*WEIGHT+OP*WEIGHT. The default weight is 1.
 func parseMix(text string) (mix, error) {
 	var m mix
 	for part := range strings.SplitSeq(text, "+") {
@@ -50,7 +50,7 @@ func parseMix(text string) (mix, error) {
 		}
 		for _, other := range m {
 			if other.operation == one.operation {
-				return nil, fmt.Errorf("%s is there twice", name)
+				return nil, fmt.Errorf("%s occurs twice: give each operation once", name)
 			}
 		}
 		m = append(m, one)
@@ -67,7 +67,7 @@ func parseOperation(name string) (operation, error) {
 	return 0, fmt.Errorf("%q: %s", name, scenario.Suggest(name, operationNames[:]))
 }
 
-// String is the one way to write the mix.
+// String returns the mix in the form that parseMix reads.
 func (m mix) String() string {
 	parts := make([]string, len(m))
 	for i, one := range m {

@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/workload/users/userspb"
 )
 
-// The bounds of what a user may be. They are in users.proto in words.
+// The limits of a user's fields. users.proto documents them.
 const (
 	maxIDBytes        = 64
 	maxNameRunes      = 100
@@ -28,15 +28,15 @@ const (
 	maxLimit     = 1000
 )
 
-// faults are what is wrong with a request, field by field.
+// faults lists the invalid fields of a request.
 type faults []*errdetails.BadRequest_FieldViolation
 
 func (f *faults) add(field, format string, args ...any) {
 	*f = append(*f, &errdetails.BadRequest_FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
 }
 
-// err is nothing where there are none, and else a status that lists them all:
-// whoever fills in a form wants to hear it once.
+// err returns nil without faults, and otherwise a status that lists all of them, so
+// that the caller can correct them at once.
 func (f faults) err() error {
 	if len(f) == 0 {
 		return nil
@@ -48,11 +48,11 @@ func (f faults) err() error {
 		}
 		text.WriteString(fault.Field + " " + fault.Description)
 	}
-	return detailed(codes.InvalidArgument, text.String(), &errdetails.BadRequest{FieldViolations: f})
+	return errorWithDetail(codes.InvalidArgument, text.String(), &errdetails.BadRequest{FieldViolations: f})
 }
 
-// detailed is a status with one detail.
-func detailed(code codes.Code, message string, detail protoadapt.MessageV1) error {
+// errorWithDetail returns a status error with one detail.
+func errorWithDetail(code codes.Code, message string, detail protoadapt.MessageV1) error {
 	st, err := status.New(code, message).WithDetails(detail)
 	if err != nil {
 		panic("users: a detail that cannot be encoded: " + err.Error())
@@ -60,12 +60,12 @@ func detailed(code codes.Code, message string, detail protoadapt.MessageV1) erro
 	return st.Err()
 }
 
-// aboutUser is an error about one user.
-func aboutUser(code codes.Code, id, message string) error {
-	return detailed(code, message, &errdetails.ResourceInfo{ResourceType: "user", ResourceName: id, Description: message})
+// userError returns an error about one user.
+func userError(code codes.Code, id, message string) error {
+	return errorWithDetail(code, message, &errdetails.ResourceInfo{ResourceType: "user", ResourceName: id, Description: message})
 }
 
-func checkNewcomer(in *userspb.CreateUserRequest) error {
+func checkCreateUser(in *userspb.CreateUserRequest) error {
 	var f faults
 	if in.Id != "" && !isID(in.Id) {
 		f.add("id", "is up to %d letters, digits and dashes, not %.80q", maxIDBytes, in.Id)
@@ -91,7 +91,7 @@ func checkNewcomer(in *userspb.CreateUserRequest) error {
 	for i, tag := range in.Tags {
 		if n := utf8.RuneCountInString(tag); n < 1 || n > maxTagRunes {
 			f.add(fmt.Sprintf("tags[%d]", i), "has %d characters; it needs 1 to %d", n, maxTagRunes)
-			break // of all tags one is enough to hear of
+			break // report only one of the tags
 		}
 	}
 	for _, line := range []struct{ field, text string }{
@@ -110,8 +110,8 @@ func checkNewcomer(in *userspb.CreateUserRequest) error {
 	return f.err()
 }
 
-// isID tells whether the text can be an id: what stands in a path without being
-// escaped.
+// isID reports whether the text can be an id: characters that a URL path need not
+// escape.
 func isID(id string) bool {
 	for i := range len(id) {
 		letter := id[i] | 0x20
@@ -122,7 +122,7 @@ func isID(id string) bool {
 	return id != "" && len(id) <= maxIDBytes
 }
 
-// isEmail is as strict as it is useful to be without sending a message there.
+// isEmail checks as much as is useful without sending a message.
 func isEmail(text string) bool {
 	local, domain, found := strings.Cut(text, "@")
 	return found && local != "" && len(text) <= maxEmailBytes &&

@@ -1,15 +1,18 @@
-// Package users is the workload `users`: a back end that looks users up, lists
-// them and takes in new ones, with the rules, the errors and the waiting that
-// real ones have.
+// Package users is the workload `users`: a back end that looks users up, lists them
+// and creates new ones, with validation, errors and waiting like a real one.
 //
-// Data passes through like this: the handler (handler.go) checks what it is
-// asked against the rules (rules.go), simulates work by sleeping, and reads or
-// writes the book of users (book.go). A caller (caller.go) picks its operations
-// by weight (mix.go), sends requests that were made from its seed before the
-// window opened (maker.go), and holds every answer against what it must be.
+// A call passes through these stages:
 //
-// This is the only place with the service's logic: every stack carries this
-// handler, and what a stack makes of its errors is the stack's own convention.
+//  1. A caller (caller.go) picks an operation by weight (mix.go).
+//  2. It sends a request that was made from its seed before the window opened
+//     (maker.go).
+//  3. The handler (handler.go) checks the request against the rules (rules.go).
+//  4. The handler simulates work by sleeping, and reads or writes the users
+//     (store.go).
+//  5. The caller checks the answer.
+//
+// The service's logic is only here: every stack carries this handler, and each stack
+// translates its errors in its own way.
 package users
 
 import (
@@ -53,7 +56,7 @@ func (Workload) Info() workload.Info {
 	}
 }
 
-// plan is the options, read.
+// plan holds the parsed options.
 type plan struct {
 	mix   mix
 	work  time.Duration
@@ -64,7 +67,7 @@ type plan struct {
 func (w Workload) read(p workload.Parameters) (plan, error) {
 	options := workload.ReadOptions(w, p)
 	read := plan{
-		mix:   scenario.Value[mix](options, operationKey), // one operation is a mix of one
+		mix:   scenario.Value[mix](options, operationKey), // parses as a mix with one operation
 		work:  scenario.Value[time.Duration](options, workKey),
 		users: scenario.Value[int](options, usersKey),
 		limit: scenario.Value[int](options, limitKey),
@@ -72,13 +75,13 @@ func (w Workload) read(p workload.Parameters) (plan, error) {
 	if options.Has(mixKey) {
 		read.mix = scenario.Value[mix](options, mixKey)
 		if options.Has(operationKey) {
-			options.Fail(fmt.Errorf("%s and %s exclude each other", operationKey, mixKey))
+			options.Fail(fmt.Errorf("%s and %s are both set: set only one", operationKey, mixKey))
 		}
 	}
 	return read, options.Err()
 }
 
-// Check wants no sizes.
+// Check refuses sizes: the options decide how big a call is.
 func (w Workload) Check(p workload.Parameters) error {
 	if err := p.CheckSizes(w.Info(), 0); err != nil {
 		return err
@@ -87,10 +90,10 @@ func (w Workload) Check(p workload.Parameters) error {
 	return err
 }
 
-// Register hands the handler to a server, with a book of its own.
+// Register registers a handler with its own store.
 func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
 	read, _ := w.read(p) // has been checked
-	userspb.RegisterUserServiceServer(to, &handler{work: read.work, book: newBook(residents(read.users))})
+	userspb.RegisterUserServiceServer(to, &handler{work: read.work, store: newStore(initialUsers(read.users))})
 }
 
 // NewCaller makes one client.

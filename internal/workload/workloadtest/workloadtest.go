@@ -1,5 +1,5 @@
-// Package workloadtest lets the tests of workloads make calls without a stack
-// of wirelab's: handlers and callers meet over grpc-go in memory.
+// Package workloadtest helps the tests of workloads. It connects handlers and callers
+// over grpc-go in memory, without one of wirelab's stacks.
 package workloadtest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/internal/workload"
 )
 
-// Settings reads what stands behind a workload's name: `op=get,chunks=3`.
+// Settings parses the options after a workload's name, such as `op=get,chunks=3`.
 func Settings(t testing.TB, text string) []scenario.Setting {
 	t.Helper()
 	if text == "" {
@@ -96,8 +96,7 @@ func (s *spoiledStream) RecvMsg(m any) error {
 	return err
 }
 
-// Checked makes one call and lets the caller judge the answer, as the load
-// engine does.
+// Checked makes one call and then calls the caller's Check, as the load engine does.
 func Checked(t testing.TB, c workload.Caller) error {
 	t.Helper()
 	if err := c.Call(t.Context()); err != nil {
@@ -109,8 +108,8 @@ func Checked(t testing.TB, c workload.Caller) error {
 	return nil
 }
 
-// Expect wants an error that says something, or none where it is to say
-// nothing.
+// Expect fails the test unless the error contains the text says, or is nil for an
+// empty text.
 func Expect(t testing.TB, what string, err error, says string) {
 	t.Helper()
 	if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
