@@ -60,12 +60,7 @@ func percent(share float64) string {
 
 func rate(perSecond float64) string { return number(perSecond) + "/s" }
 
-func clients(n int) string {
-	if n == 1 {
-		return "1 client"
-	}
-	return fmt.Sprintf("%d clients", n)
-}
+func clients(n int) string { return count(n, "client") }
 
 // between adds the interval, if there is one.
 func between(f analysis.Figure, show func(float64) string) string {

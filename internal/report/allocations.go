@@ -48,7 +48,7 @@ func WriteAllocationTrees(w io.Writer, run *Run) error {
 		if i > 0 {
 			out.WriteByte('\n')
 		}
-		out.WriteString(allocationTitle(a) + "\n")
+		fmt.Fprintf(&out, "%s, %s, the %s: %s in %s objects a call\n", a.Part, a.Variant, a.End, byteSize(int(a.Bytes)), plain(a.Objects))
 		writeBranches(&out, a.Tree, "")
 	}
 	_, err := io.WriteString(w, out.String())
@@ -61,17 +61,9 @@ func writeBranches(out *strings.Builder, branches []analysis.Branch, indent stri
 		for i, name := range b.Functions {
 			names[i] = shortFunction(name)
 		}
-		out.WriteString(allocationLine(b.Bytes, b.Objects, indent+strings.Join(names, " → ")) + "\n")
+		fmt.Fprintf(out, "%5.1f%% %5.1f%%  %s%s\n", 100*b.Bytes, 100*b.Objects, indent, strings.Join(names, " → "))
 		writeBranches(out, b.Calls, indent+"  ")
 	}
-}
-
-func allocationTitle(a *analysis.Allocation) string {
-	return fmt.Sprintf("%s, %s, the %s: %s in %s objects a call", a.Part, a.Variant, a.End, byteSize(int(a.Bytes)), plain(a.Objects))
-}
-
-func allocationLine(bytes, objects float64, text string) string {
-	return fmt.Sprintf("%5.1f%% %5.1f%%  %s", 100*bytes, 100*objects, text)
 }
 
 // shortFunction is a function's name without the path of its package.

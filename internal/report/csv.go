@@ -103,28 +103,29 @@ func csvFields(of reflect.Type, pattern string, in func(cell reflect.Value) refl
 
 // csvFigure is a figure and the ends of its interval.
 func csvFigure(title string, get func(cell reflect.Value) reflect.Value) []csvColumn {
-	show := func(part func(analysis.Figure) float64) func(*Cell) string {
-		return func(c *Cell) string {
+	var columns []csvColumn
+	for i, suffix := range boundSuffixes {
+		columns = append(columns, csvColumn{title + suffix, func(c *Cell) string {
 			v := get(reflect.ValueOf(c))
 			if !v.IsValid() || !c.HasFigures() {
 				return ""
 			}
-			return csvNumber(part(v.Interface().(analysis.Figure)))
-		}
+			return csvNumber(withBounds(v.Interface().(analysis.Figure))[i])
+		}})
 	}
-	end := func(part func(*analysis.Interval) float64) func(*Cell) string {
-		return show(func(f analysis.Figure) float64 {
-			if f.Interval == nil {
-				return math.NaN()
-			}
-			return part(f.Interval)
-		})
+	return columns
+}
+
+// boundSuffixes follow a figure's title for what withBounds returns.
+var boundSuffixes = [3]string{"", "_low", "_high"}
+
+// withBounds returns a figure's value and the ends of its interval, which are NaN
+// where there is none.
+func withBounds(f analysis.Figure) [3]float64 {
+	if f.Interval == nil {
+		return [3]float64{f.Value, math.NaN(), math.NaN()}
 	}
-	return []csvColumn{
-		{title, show(func(f analysis.Figure) float64 { return f.Value })},
-		{title + "_low", end(func(i *analysis.Interval) float64 { return i.Low })},
-		{title + "_high", end(func(i *analysis.Interval) float64 { return i.High })},
-	}
+	return [3]float64{f.Value, f.Interval.Low, f.Interval.High}
 }
 
 // csvText is what is no figure.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -32,7 +33,7 @@ func WriteHTML(w io.Writer, run *Run) error {
 	json.HTMLEscape(&data, encoded)
 	// The style and the program are ours, and the data is escaped.
 	err = page.Execute(w, pageContent{
-		Title:   titleOf(run.Summary),
+		Title:   cmp.Or(run.Summary.Title, run.Summary.Name),
 		Style:   template.CSS(web.Style),
 		Program: template.JS(web.Program),
 		Data:    template.JS(data.String()),
@@ -83,11 +84,4 @@ func newPlainTable(summary *analysis.Summary) plainTable {
 		table.Notes = append(table.Notes, note.text(i))
 	}
 	return table
-}
-
-func titleOf(s *analysis.Summary) string {
-	if s.Title != "" {
-		return s.Title
-	}
-	return s.Name
 }

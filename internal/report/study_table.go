@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 
@@ -159,28 +158,17 @@ func studyFigures() []studyColumn {
 }
 
 func studyRatio(title string, of func(studyRow) *analysis.Figure) []studyColumn {
-	column := func(title string, pick func(*analysis.Figure) float64) studyColumn {
-		return studyColumn{title, func(r studyRow) string {
+	var columns []studyColumn
+	for i, suffix := range boundSuffixes {
+		columns = append(columns, studyColumn{title + suffix, func(r studyRow) string {
 			figure := of(r)
 			if figure == nil {
 				return ""
 			}
-			return rounded(pick(figure))
-		}}
+			return rounded(withBounds(*figure)[i])
+		}})
 	}
-	bound := func(pick func(*analysis.Interval) float64) func(*analysis.Figure) float64 {
-		return func(f *analysis.Figure) float64 {
-			if f.Interval == nil {
-				return math.NaN()
-			}
-			return pick(f.Interval)
-		}
-	}
-	return []studyColumn{
-		column(title, func(f *analysis.Figure) float64 { return f.Value }),
-		column(title+"_low", bound(func(i *analysis.Interval) float64 { return i.Low })),
-		column(title+"_high", bound(func(i *analysis.Interval) float64 { return i.High })),
-	}
+	return columns
 }
 
 // digits are more than any figure here is sure of.
