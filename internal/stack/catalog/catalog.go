@@ -1,5 +1,5 @@
-// Package catalog is the visible list of stacks, and the judge of variants. A
-// new stack is a folder beside this and a line here.
+// Package catalog lists all stacks, and checks variants. A new stack is a folder beside
+// this one and a line here.
 package catalog
 
 import (
@@ -18,8 +18,8 @@ import (
 	"wirelab.dev/internal/stack/tcp"
 )
 
-// Stacks lists all of them. A stack's place is its colour in reports, so that a new
-// one goes to the end.
+// Stacks returns all stacks. A stack's position selects its colour in reports, so add new
+// ones at the end.
 func Stacks() []stack.Stack {
 	return []stack.Stack{
 		tcp.Stack{},
@@ -37,7 +37,7 @@ func Stacks() []stack.Stack {
 	}
 }
 
-// The options of every stack: the load engine and the worker carry them out.
+// The options that every stack takes. The load engine and the worker implement them.
 const (
 	inFlight   = scenario.InFlightOption
 	connection = scenario.ConnectionOption
@@ -51,7 +51,7 @@ const (
 	naive = "naive"
 )
 
-// Where received messages lie.
+// How the memory of received messages is managed.
 const (
 	fresh  = "fresh"
 	pooled = "pooled"
@@ -67,7 +67,7 @@ func Common() []scenario.Option {
 	}
 }
 
-// Find returns the stack of that name.
+// Find returns the stack with the name.
 func Find(name string) (stack.Stack, error) {
 	var names []string
 	for _, s := range Stacks() {
@@ -80,7 +80,7 @@ func Find(name string) (stack.Stack, error) {
 	return nil, fmt.Errorf("stack %q: %s", name, scenario.Suggest(name, names))
 }
 
-// Check says why there is no such variant, or nothing.
+// Check returns an error if the variant is invalid.
 func Check(v scenario.Variant) error {
 	s, err := Find(v.Stack)
 	if err != nil {
@@ -92,7 +92,7 @@ func Check(v scenario.Variant) error {
 	if err := CheckConnection(v, scenario.Connection{}); err != nil {
 		return err
 	}
-	// What only the stack knows of its values, it says here.
+	// The stack's own checks of its values run here.
 	server, err := s.NewServer(OwnOptions(v))
 	if err != nil {
 		return err
@@ -100,14 +100,14 @@ func Check(v scenario.Variant) error {
 	return server.Close()
 }
 
-// InFlight is the variant's limit of calls in flight; 0 means none.
+// InFlight returns the variant's limit of calls in flight; 0 means none.
 func InFlight(v scenario.Variant) (int, error) {
 	o := readCommon(v)
 	return scenario.Value[int](o, inFlight), o.Err()
 }
 
-// Naive reports whether the variant's client gives the machine's limits no
-// thought: that it runs into them is then its result.
+// Naive reports whether the variant's client ignores the machine's limits. Running into
+// them is then part of its result.
 func Naive(v scenario.Variant) bool { return readCommon(v).Text(client) == naive }
 
 // PoolsMessages reports whether received messages are used again.
@@ -132,8 +132,7 @@ func ConnectionOf(s stack.Stack, v scenario.Variant, asked scenario.Connection) 
 	return stack.ConnectionOf(s, v, asked)
 }
 
-// CheckConnection says why a variant cannot run in the mode that is asked for,
-// or nothing.
+// CheckConnection returns an error if a variant cannot run in the mode asked.
 func CheckConnection(v scenario.Variant, asked scenario.Connection) error {
 	s, err := Find(v.Stack)
 	if err != nil {
@@ -145,8 +144,8 @@ func CheckConnection(v scenario.Variant, asked scenario.Connection) error {
 	return stack.CheckLifecycle(s, v, stack.LifecycleOf(ConnectionOf(s, v, asked).Mode))
 }
 
-// Secure is the variant over TLS: itself where its stack has no other form, and
-// one that Check refuses where it has no TLS.
+// Secure returns the variant with TLS on: v itself if its stack always uses TLS, and a
+// variant that Check refuses if it has no TLS.
 func Secure(v scenario.Variant) scenario.Variant {
 	s, err := Find(v.Stack)
 	if err != nil {
@@ -155,8 +154,8 @@ func Secure(v scenario.Variant) scenario.Variant {
 	return stack.Secure(s, v)
 }
 
-// OwnOptions is the variant without the options of every stack: what its
-// adapter is made from.
+// OwnOptions returns the variant without the options that every stack takes: its adapter
+// gets only its own.
 func OwnOptions(v scenario.Variant) scenario.Variant {
 	v.Options = slices.DeleteFunc(slices.Clone(v.Options), isCommon)
 	return v

@@ -9,28 +9,28 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// resetting posts connect-go's requests, and keeps a call that was given up
-// from looking to its server like one that had said everything: connect-go
-// closes a stream's request body in good order as soon as reading the answer
-// fails, and that end may leave before the reset does.
-type resetting struct{ wire *stack.HTTPClient }
+// cancelingClient sends connect-go's requests. When reading an answer fails, connect-go
+// closes the request body normally, and that end may be sent before the stream's reset. The
+// server would then take a cancelled call for a complete one. cancelingClient makes the
+// body fail instead.
+type cancelingClient struct{ wire *stack.HTTPClient }
 
 // Do implements connect.HTTPClient.
-func (r resetting) Do(request *http.Request) (*http.Response, error) {
+func (r cancelingClient) Do(request *http.Request) (*http.Response, error) {
 	if request.ContentLength < 0 {
-		request.Body = resettable{ReadCloser: request.Body, ctx: request.Context()}
+		request.Body = cancelableBody{ReadCloser: request.Body, ctx: request.Context()}
 	}
 	return r.wire.Do(request)
 }
 
-// resettable is a body of unknown length. HTTP/2 and HTTP/3 reset the stream of
+// cancelableBody is a body of unknown length. HTTP/2 and HTTP/3 reset the stream of
 // a body that fails.
-type resettable struct {
+type cancelableBody struct {
 	io.ReadCloser
 	ctx context.Context
 }
 
-func (b resettable) Read(into []byte) (int, error) {
+func (b cancelableBody) Read(into []byte) (int, error) {
 	n, err := b.ReadCloser.Read(into)
 	if ended := b.ctx.Err(); ended != nil && errors.Is(err, io.EOF) {
 		err = ended

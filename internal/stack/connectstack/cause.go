@@ -7,24 +7,24 @@ import (
 	"connectrpc.com/connect"
 )
 
-// remembering posts connect-go's requests, and keeps what they meet: of the error
-// of a unary call whose context has ended, connect-go leaves the context's own.
-type remembering struct{ next connect.HTTPClient }
+// errorKeeper sends connect-go's requests, and keeps their errors: if the context of a
+// unary call has ended, connect-go returns only the context's error.
+type errorKeeper struct{ next connect.HTTPClient }
 
 // Do implements connect.HTTPClient.
-func (r remembering) Do(request *http.Request) (*http.Response, error) {
+func (r errorKeeper) Do(request *http.Request) (*http.Response, error) {
 	response, err := r.next.Do(request)
-	if met, wanted := request.Context().Value(metKey{}).(*error); wanted && err != nil {
+	if met, wanted := request.Context().Value(errorKey{}).(*error); wanted && err != nil {
 		*met = err
 	}
 	return response, err
 }
 
-type metKey struct{}
+type errorKey struct{}
 
-// remember is the context of a call, and where the error of its request will be
-// when the call has returned.
-func remember(ctx context.Context) (calling context.Context, met *error) {
+// keepError returns a context for a call, and a pointer to where the error of its request
+// is stored when the call has returned.
+func keepError(ctx context.Context) (calling context.Context, met *error) {
 	met = new(error)
-	return context.WithValue(ctx, metKey{}, met), met
+	return context.WithValue(ctx, errorKey{}, met), met
 }

@@ -29,7 +29,7 @@ func (c *client) caller(method string) *caller {
 	if known, has := c.callers.Load(method); has {
 		return known.(*caller)
 	}
-	made, _ := c.callers.LoadOrStore(method, connect.NewClient[envelope, envelope](remembering{resetting{c.HTTPClient}}, c.Base+method, c.options...))
+	made, _ := c.callers.LoadOrStore(method, connect.NewClient[envelope, envelope](errorKeeper{cancelingClient{c.HTTPClient}}, c.Base+method, c.options...))
 	return made.(*caller)
 }
 
@@ -42,7 +42,7 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	if md, has := metadata.FromOutgoingContext(ctx); has {
 		putMetadata(request.Header(), md)
 	}
-	calling, met := remember(ctx)
+	calling, met := keepError(ctx)
 	var info connect.CallInfo
 	if len(options) > 0 {
 		calling, info = connect.NewClientContext(calling)

@@ -9,21 +9,21 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// envelope is a unary message on its way through connect-go, which makes the
-// messages that it receives itself and so must be given a type that it can make.
-// It carries a message out, and the bytes of one in.
+// envelope carries a unary message through connect-go, which allocates the messages that
+// it receives and so needs one concrete type. It holds an outgoing message, or the bytes
+// of an incoming one.
 type envelope struct {
 	message any
 	raw     []byte
 	form    codec // of raw
 }
 
-// open decodes what came.
+// open decodes the received bytes.
 func (e *envelope) open(message any) error { return e.form.decode(e.raw, message) }
 
-// codec is one of connect-go's own forms of messages, seeing into envelopes.
-// What it costs beside that is one copy of an incoming unary message: connect-go
-// reuses the buffer that it decodes from.
+// codec is one of connect-go's codecs that also handles envelopes. It costs one more copy
+// of an incoming unary message, because connect-go reuses the buffer that it decodes
+// from.
 type codec int
 
 // The codecs. wirelab's clients speak the first; curl prefers the second.

@@ -30,15 +30,15 @@ func (s *server) RegisterService(desc *grpc.ServiceDesc, service any) {
 // handler makes the handlers of what is registered.
 func (s *server) handler(methods *stack.Methods) (http.Handler, error) {
 	s.handlers = map[string]http.Handler{}
-	s.describeItself()
+	s.addReflectionAndHealth()
 	for _, method := range methods.All() {
 		s.handlers[method.FullName] = newHandler(method)
 	}
 	return http.HandlerFunc(s.dispatch), nil
 }
 
-// describeItself adds what foreign clients ask for: is it up, what has it got.
-func (s *server) describeItself() {
+// addReflectionAndHealth adds health checks and reflection, which foreign clients use.
+func (s *server) addReflectionAndHealth() {
 	up := health.NewServer()
 	for name := range s.services {
 		up.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)

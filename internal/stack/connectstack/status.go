@@ -17,7 +17,7 @@ import (
 
 // Connect's codes are gRPC's, number for number.
 
-// toConnect is a handler's error as connect-go sends it.
+// toConnect turns a handler's error into connect-go's error.
 func toConnect(err error) error {
 	if err == nil {
 		return nil
@@ -32,7 +32,7 @@ func toConnect(err error) error {
 	return answer
 }
 
-// toStatus is connect-go's error as gRPC's callers read it.
+// toStatus turns connect-go's error into a gRPC status error.
 func toStatus(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -61,9 +61,9 @@ func answered(failed *connect.Error) error {
 	return stack.WithCause(status.ErrorProto(said), failed)
 }
 
-// lostPeer tells a connection that broke from what connect-go makes of it: of an
-// answer that was cut off a wrong one, of a write that failed a caller who gave
-// up, which is right for its server alone.
+// lostPeer reports whether an error came from a broken connection. connect-go reports an
+// answer that was cut off as an invalid one, and a failed write as cancelled, which is
+// right only on a server.
 func lostPeer(failed *connect.Error) bool {
 	cause := failed.Unwrap()
 	return errors.Is(cause, io.ErrUnexpectedEOF) || errors.Is(cause, syscall.EPIPE) || errors.Is(cause, syscall.ECONNRESET)

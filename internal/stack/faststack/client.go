@@ -13,15 +13,15 @@ import (
 // The library writes and reads past what has only the first bytes to see.
 var _ fastgrpc.Transparent = (*stack.CleartextConn)(nil)
 
-// clientEnd is what a client's connections are made from.
+// clientEnd is what a client needs to open its connections.
 type clientEnd struct {
 	settings
 	*stack.Connector
 }
 
-// open makes a client of one connection and waits until it can take calls: a
-// fastgrpc.Client has one to an address, as a grpc.ClientConn has. The library would
-// go on trying; the first failure is enough here.
+// open makes a client of one connection and waits until it can carry calls. A
+// fastgrpc.Client has one connection to an address, like a grpc.ClientConn. open returns
+// the first failure, where the library would try again.
 func (e *clientEnd) open(ctx context.Context, clock *stack.FirstByte) (stack.Client, error) {
 	ahead, err := e.Preconnect(ctx)
 	if err != nil {
@@ -44,7 +44,7 @@ func (e *clientEnd) open(ctx context.Context, clock *stack.FirstByte) (stack.Cli
 		return nil, e.Fail(ctx, err)
 	}
 	if err := c.WaitReady(ctx); err != nil {
-		_ = c.Close() // err says what there is to say
+		_ = c.Close() // err is the error to report
 		return nil, e.Fail(ctx, err)
 	}
 	e.Dialer.Spoke(stack.HTTP2)

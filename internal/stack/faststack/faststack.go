@@ -2,12 +2,12 @@
 // end or at both, over HTTP/2, with or without TLS.
 //
 // The wire is gRPC's own, byte for byte what the stack `grpc` understands, so that
-// either end may be grpc-go instead: what an end costs can then be told from what
-// its peer costs it. The library runs on its defaults; only the message limit is
-// raised, to the one of all stacks. Reflection and health are served as by `grpc`.
+// either end may be grpc-go instead. This separates the cost of one end from the cost
+// of its peer. The library runs on its defaults; only the message limit is raised, to
+// the limit of all stacks. Reflection and health checks are served as by `grpc`.
 //
-// The package must not know how the other library is driven: it is handed that
-// stack, and asks it for an end.
+// The package must not know how the other library is used: it gets that stack, which
+// makes the other end.
 package faststack
 
 import (
@@ -22,8 +22,8 @@ import (
 
 // Stack is fastgrpc.
 type Stack struct {
-	// Other is the stack of the end that is not fastgrpc, where the option
-	// ends asks for one: `grpc`.
+	// Other is the stack of the end that is not fastgrpc, if the option ends asks
+	// for one: `grpc`.
 	Other stack.Stack
 }
 
@@ -54,7 +54,7 @@ const (
 	codecVT    = "vt"
 )
 
-// Info describes the stack. HTTP/2 was made for one connection for all.
+// Info describes the stack. HTTP/2 is designed for one shared connection.
 func (Stack) Info() stack.Info {
 	return stack.Info{
 		Name: name, Summary: "gRPC by wirelab's own library: protobuf over HTTP/2, the same bytes as grpc",
@@ -82,8 +82,8 @@ func (s Stack) read(v scenario.Variant) (settings, error) {
 	}, o.Err()
 }
 
-// others is the variant of the other stack at the end that is not fastgrpc: what both
-// ends must agree on, and its codec nearest to the library's.
+// others returns the other stack's variant for the end that is not fastgrpc: the options
+// on which both ends must agree, and its codec closest to the library's.
 func (s Stack) others(v scenario.Variant) scenario.Variant {
 	own := scenario.Variant{Stack: s.Other.Info().Name}
 	for _, o := range stack.TLSOptions(stack.OptionalTLS) {
@@ -97,7 +97,7 @@ func (s Stack) others(v scenario.Variant) scenario.Variant {
 	return own
 }
 
-// NewServer makes a server of the library that the variant has at this end.
+// NewServer makes a server of the library that the variant uses at this end.
 func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	own, err := s.read(v)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s settings) newServer(handshake credentials.TransportCredentials) stack.GR
 	return fastgrpc.NewServer(options...)
 }
 
-// NewClient opens the connections that are kept, one after the other.
+// NewClient makes a client. It opens the connections that are kept, one after the other.
 func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
 	own, err := s.read(v)
 	if err != nil {

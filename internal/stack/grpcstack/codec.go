@@ -15,8 +15,7 @@ import (
 	"wirelab.dev/internal/tuning"
 )
 
-// What grpc-go's users may tune without leaving it, at both ends. Nothing is tuned
-// unless its option says so.
+// The options tune grpc-go at both ends. Nothing is tuned without its option.
 const (
 	codecKey   = "codec"
 	poolKey    = "recv-pool"
@@ -31,8 +30,8 @@ const (
 	codecVT2   = "vt2"   // the same in the second, over the memory pool
 )
 
-// What may be asked for: HTTP/2 has no larger window (RFC 9113, section 6.9.1), and
-// every connection has its buffers.
+// The limits of the options: HTTP/2 has no larger window (RFC 9113, section 6.9.1), and
+// every connection has its own buffers.
 const (
 	maxWindowBytes = 1<<31 - 1
 	maxBufferBytes = 16 << 20
@@ -47,7 +46,7 @@ func tuningOptions() []scenario.Option {
 	}
 }
 
-// changes are what a variant sets of it.
+// changes are the tuning options that a variant sets.
 type changes struct {
 	codec           string
 	freshMemory     bool
@@ -71,8 +70,8 @@ const (
 	whyBuffers = "the variant's option buffers"
 )
 
-// server lists what is not grpc-go's default in a server, with the options that
-// make it so.
+// serverTuning lists a server's settings that are not grpc-go's default, with the
+// options that set them.
 func (c changes) serverTuning() tuning.List[grpc.ServerOption] {
 	var all tuning.List[grpc.ServerOption]
 	add := func(name string, value any, library, why string, apply grpc.ServerOption) {
@@ -106,7 +105,7 @@ const (
 	ioBuffer  = "32768"
 )
 
-// client is the same of a client.
+// clientTuning lists the same for a client.
 func (c changes) clientTuning() tuning.List[grpc.DialOption] {
 	var all tuning.List[grpc.DialOption]
 	add := func(name string, value any, library, why string, apply grpc.DialOption) {
@@ -148,9 +147,9 @@ type fastMessage interface {
 	Reset()
 }
 
-// empty makes a message new that may have been used before. Where vtprotobuf
-// generated a pool for its kind, the message keeps its memory for what is read next:
-// who receives into a message again has let go of what was in it.
+// empty resets a message that may have been used before. If vtprotobuf generated a pool
+// for its type, the message keeps its memory: a caller that receives into a message
+// again no longer uses its content.
 func empty(m fastMessage) {
 	if pooled, is := m.(interface{ ResetVT() }); is {
 		pooled.ResetVT()
@@ -159,12 +158,12 @@ func empty(m fastMessage) {
 	m.Reset()
 }
 
-// firstCodec is vtprotobuf as its manual shows it.
+// firstCodec uses vtprotobuf as its manual shows.
 type firstCodec struct{}
 
 var _ encoding.Codec = firstCodec{}
 
-// Name is the default codec's: on the wire there is no difference.
+// Name returns the default codec's name, because the bytes on the wire are the same.
 func (firstCodec) Name() string { return grpcproto.Name }
 
 // Marshal writes into fresh memory.
@@ -192,8 +191,8 @@ func (firstCodec) Unmarshal(data []byte, v any) error {
 
 func notAMessage(v any) error { return fmt.Errorf("%T is not a protobuf message", v) }
 
-// secondCodec is vtprotobuf over grpc-go's memory pool. What it does not know it
-// leaves to the default codec.
+// secondCodec is vtprotobuf over grpc-go's memory pool. It passes
+// other messages to the default codec.
 type secondCodec struct {
 	encoding.CodecV2
 	pool mem.BufferPool
@@ -222,7 +221,7 @@ func (c secondCodec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.NewBuffer(data, c.pool)}, nil
 }
 
-// Unmarshal copies what it keeps, and gives the received memory back.
+// Unmarshal copies what it keeps, and frees the received memory.
 func (c secondCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	m, is := v.(fastMessage)
 	if !is {

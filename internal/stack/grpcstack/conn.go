@@ -19,8 +19,8 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// conn is a grpc.ClientConn, which holds one connection to one address, and
-// what its connection met last: grpc-go leaves of that a text.
+// conn is a grpc.ClientConn, which holds one connection to one address, with that
+// connection's last error, of which grpc-go keeps only the text.
 type conn struct {
 	*grpc.ClientConn
 	end   *clientEnd
@@ -30,7 +30,7 @@ type conn struct {
 	reason error
 }
 
-// clientEnd is what a client's connections are made from.
+// clientEnd is what a client needs to open its connections.
 type clientEnd struct {
 	*stack.Connector
 	changes changes
@@ -49,8 +49,8 @@ func (e *clientEnd) open(ctx context.Context, clock *stack.FirstByte) (stack.Cli
 	return c, nil
 }
 
-// firstByte counts the trailer too, since grpc-go reports nothing else of an answer
-// that has only that.
+// firstByte stops at the trailer too: for an answer without header and messages grpc-go
+// reports nothing else.
 type firstByte struct{ *stack.FirstByte }
 
 // HandleRPC implements stats.Handler.
@@ -61,8 +61,7 @@ func (f firstByte) HandleRPC(ctx context.Context, what stats.RPCStats) {
 	f.FirstByte.HandleRPC(ctx, what)
 }
 
-// connect opens a connection and hands it to a grpc.ClientConn made with
-// options.
+// connect opens a connection and makes a grpc.ClientConn with options that uses it.
 func (e *clientEnd) connect(ctx context.Context, target string, options ...grpc.DialOption) (*conn, error) {
 	ahead, err := e.Preconnect(ctx)
 	if err != nil {
@@ -82,37 +81,37 @@ func (e *clientEnd) connect(ctx context.Context, target string, options ...grpc.
 		return nil, e.Fail(ctx, err)
 	}
 	if err := c.await(ctx); err != nil {
-		_ = c.Close() // err says what there is to say
+		_ = c.Close() // err is the error to report
 		return nil, e.Fail(ctx, err)
 	}
 	return c, nil
 }
 
-// dial watches the connections that grpc-go asks for.
+// dial opens the connections for grpc-go, and keeps their errors.
 func (c *conn) dial(ctx context.Context, _ string) (net.Conn, error) {
 	opened, err := c.ahead.Dial(ctx)
 	if err != nil {
-		c.met(err)
+		c.setLastError(err)
 		return nil, err
 	}
-	return &watched{Conn: opened, conn: c}, nil
+	return &watchedConn{Conn: opened, conn: c}, nil
 }
 
-// met keeps what the connection met.
-func (c *conn) met(err error) {
+// setLastError keeps the connection's error.
+func (c *conn) setLastError(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reason = err
 }
 
-func (c *conn) why() error {
+func (c *conn) lastError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.reason
 }
 
-// await waits until the connection can take calls. grpc-go would go on trying;
-// the first failure is enough here.
+// await waits until the connection can carry calls. It returns the first failure, where
+// grpc-go would try again.
 func (c *conn) await(ctx context.Context) error {
 	c.Connect()
 	for {
@@ -122,7 +121,7 @@ func (c *conn) await(ctx context.Context) error {
 			c.end.Dialer.Spoke(stack.HTTP2)
 			return nil
 		case connectivity.TransientFailure, connectivity.Shutdown:
-			return errors.Join(errors.New("the peer does not speak HTTP/2"), c.why())
+			return errors.Join(errors.New("the peer does not speak HTTP/2"), c.lastError())
 		}
 		if !c.WaitForStateChange(ctx, state) {
 			return fmt.Errorf("wait for the connection: %w", ctx.Err())
@@ -130,14 +129,14 @@ func (c *conn) await(ctx context.Context) error {
 	}
 }
 
-// Invoke adds the cause to the error, where it is known.
+// Invoke adds the cause to the error if it is known.
 func (c *conn) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	return c.explain(c.call(ctx, method, args, reply, options...))
 }
 
-// call is grpc.ClientConn.Invoke, but for one case: grpc-go tries again what a
-// peer refused, and where the second attempt is refused before its request is
-// written, Invoke returns io.EOF (since v1.84). Receiving once more returns the
+// call is grpc.ClientConn.Invoke, except in one case: grpc-go retries a call that a peer
+// refused, and if the peer refuses the second attempt before its request is written,
+// Invoke returns io.EOF (since v1.84). Receiving once more returns the
 // status.
 func (c *conn) call(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	stream, err := c.ClientConn.NewStream(ctx, &unary, method, options...)
@@ -155,43 +154,43 @@ func (c *conn) call(ctx context.Context, method string, args, reply any, options
 
 var unary grpc.StreamDesc
 
-// NewStream does so too for the stream's beginning; what ends it later has only
-// grpc-go's words.
+// NewStream adds the cause to errors at the stream's beginning; later errors are
+// grpc-go's own.
 func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	stream, err := c.ClientConn.NewStream(ctx, desc, method, options...)
 	return stream, c.explain(err)
 }
 
-// explain looks for what the connection met in grpc-go's text, which quotes it.
+// explain adds the connection's last error to err, if grpc-go's text quotes it.
 func (c *conn) explain(err error) error {
 	if err == nil || status.Code(err) != codes.Unavailable {
 		return err
 	}
-	if reason := c.why(); reason != nil && strings.Contains(status.Convert(err).Message(), reason.Error()) {
+	if reason := c.lastError(); reason != nil && strings.Contains(status.Convert(err).Message(), reason.Error()) {
 		return stack.WithCause(err, reason)
 	}
 	return err
 }
 
-// Close closes the connection too that grpc-go never asked for.
+// Close also closes the connection that grpc-go never dialed.
 func (c *conn) Close() error {
 	c.ahead.Close()
 	return c.ClientConn.Close()
 }
 
-// watched notes with what error reading ended.
-type watched struct {
+// watchedConn keeps the error that ended reading.
+type watchedConn struct {
 	net.Conn
 	conn *conn
 }
 
-func (w *watched) Read(p []byte) (int, error) {
+func (w *watchedConn) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
 	if err != nil {
-		w.conn.met(err)
+		w.conn.setLastError(err)
 	}
 	return n, err
 }
 
-// NetConn is where credentials look for TLS.
-func (w *watched) NetConn() net.Conn { return w.Conn }
+// NetConn returns the connection below, where credentials look for TLS.
+func (w *watchedConn) NetConn() net.Conn { return w.Conn }

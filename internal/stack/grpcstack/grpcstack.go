@@ -1,13 +1,12 @@
-// Package grpcstack is the stack `grpc`: grpc-go over HTTP/2, with or without TLS, the
-// way its manual shows it.
+// Package grpcstack is the stack `grpc`: grpc-go over HTTP/2, with or without TLS, used as
+// its manual shows.
 //
-// There is next to nothing here, and that is the point: the server is a
-// grpc.Server, the client a grpc.ClientConn, and what the stack measures is
-// grpc-go's own defaults. Only the message limit is raised, to the one of all
-// stacks. Reflection and health are served beside the registered services, so
-// that grpcurl and probes can talk to it.
+// The package adds little on purpose: the server is a grpc.Server, the client a
+// grpc.ClientConn, and the stack measures grpc-go's defaults. Only the message limit is
+// raised, to the limit of all stacks. Reflection and health checks are served beside the
+// registered services, so that grpcurl and probes work.
 //
-// The package must not tune: a cure is an option with a name.
+// The package must not tune by itself: each change of a default is a named option.
 package grpcstack
 
 import (
@@ -36,7 +35,7 @@ const (
 	connectionsKey = "conns"
 )
 
-// Info describes the stack. HTTP/2 was made for one connection for all.
+// Info describes the stack. HTTP/2 is designed for one shared connection.
 func (Stack) Info() stack.Info {
 	return stack.Info{
 		Name: name, Summary: "gRPC by grpc-go: protobuf over HTTP/2",
@@ -48,7 +47,7 @@ func (Stack) Info() stack.Info {
 	}
 }
 
-// ConnectionFor is the pool that the option conns asks for.
+// ConnectionFor implements stack.ConnectionChooser for the option conns.
 func (s Stack) ConnectionFor(v scenario.Variant) (mode scenario.Connection, fixed bool) {
 	if conns := scenario.Value[int](stack.ReadOptions(s, v), connectionsKey); conns > 0 {
 		return scenario.Connection{Mode: scenario.Pool, Size: conns}, true
@@ -56,7 +55,7 @@ func (s Stack) ConnectionFor(v scenario.Variant) (mode scenario.Connection, fixe
 	return s.Info().Connection, false
 }
 
-// options are a variant's, read.
+// options are a variant's parsed options.
 type options struct {
 	changes
 	connections int // 0: as many as the target says
@@ -89,7 +88,7 @@ func (c changes) newServer(handshake credentials.TransportCredentials) stack.GRP
 	return grpc.NewServer(options...)
 }
 
-// NewClient opens the connections that are kept, one after the other.
+// NewClient makes a client. It opens the connections that are kept, one after the other.
 func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
 	read, err := s.read(v)
 	if err != nil {
@@ -109,9 +108,9 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 	return connector.NewClient(ctx, end.open)
 }
 
-// Settings lists what is not grpc-go's default. A connection a call was measured
-// with smaller buffers, without a resolver, retries, health checks and idle timer,
-// too: nothing of that could be told from chance.
+// Settings lists the settings that are not grpc-go's default. With one connection a call,
+// smaller buffers and no resolver, retries, health checks and idle timer were measured
+// too: none made a difference beyond chance.
 func (s Stack) Settings(v scenario.Variant, _ stack.Target) ([]tuning.Setting, error) {
 	read, err := s.read(v)
 	if err != nil {
