@@ -38,9 +38,9 @@ func checkSize(m proto.Message, body []byte) error {
 	return nil
 }
 
-// readWhole reads a body. What it allocates follows what arrives, not what
-// Content-Length promises. The response writer, which may be nil, is told to
-// hang up on a body that goes on beyond the limit.
+// readWhole reads a body. It allocates by what arrives, not by
+// Content-Length. w may be nil; otherwise net/http closes the connection of a body
+// that exceeds the limit.
 func readWhole(w http.ResponseWriter, body io.ReadCloser) ([]byte, error) {
 	read, err := io.ReadAll(http.MaxBytesReader(w, body, maxBodyBytes))
 	var excess *http.MaxBytesError
@@ -50,7 +50,7 @@ func readWhole(w http.ResponseWriter, body io.ReadCloser) ([]byte, error) {
 	return read, err
 }
 
-// isJSON tells whether a Content-Type header names JSON.
+// isJSON reports whether a Content-Type header names JSON.
 func isJSON(contentType string) bool {
 	if contentType == mediaType {
 		return true // as both ends of wirelab write it

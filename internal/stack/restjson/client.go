@@ -114,7 +114,7 @@ func (c *client) newRequest(ctx context.Context, r route.Route, args any) (*http
 	return request, nil
 }
 
-// checkCall refuses what would be asked for in vain.
+// checkCall returns an error for call options and metadata that would have no effect.
 func checkCall(ctx context.Context, options []grpc.CallOption) error {
 	if err := ctx.Err(); err != nil {
 		return status.FromContextError(err).Err()

@@ -1,6 +1,6 @@
 // Package stacktest is the suite that every stack must pass before it may be
-// measured: a wire that loses an error or mixes up two answers is not fast, it
-// is wrong.
+// measured: a wire that loses an error or mixes up two answers is wrong, however
+// fast it is.
 //
 // A test of a stack hands a Subject to Run. Each check starts a server of the
 // stack on loopback with a scripted service behind it (package testpb), dials
@@ -172,7 +172,7 @@ func checks() []check {
 	}
 }
 
-// lacks tells whether the subject does without the ability, and logs why.
+// lacks reports whether the subject lacks the ability, and logs why.
 func (s Subject) lacks(t testing.TB, a Ability) bool {
 	t.Helper()
 	reason, without := s.Lacks[a]
@@ -182,7 +182,7 @@ func (s Subject) lacks(t testing.TB, a Ability) bool {
 	return without
 }
 
-// carries tells whether the subject has this kind of call, and logs why not.
+// carries reports whether the subject supports this kind of call, and logs why not.
 func (s Subject) carries(t testing.TB, k stack.Kind) bool {
 	t.Helper()
 	err := stack.CheckKind(s.Stack, s.Variant, k)
