@@ -8,7 +8,9 @@ import (
 
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack/filestack"
+	"wirelab.dev/internal/stack/grpcstack"
 	"wirelab.dev/internal/stack/restjson"
+	programs "wirelab.dev/internal/yardstick"
 )
 
 // yardstick is a program of others that a run may be held against. It is prepared
@@ -19,12 +21,24 @@ type yardstick struct {
 	serves  func(scenario.Variant) bool
 }
 
-var yardsticks = []yardstick{
-	{filestack.Caddy, filestack.BuildCaddy, func(v scenario.Variant) bool {
-		name, foreign := filestack.Program(v)
-		return foreign && name == filestack.Caddy
+var yardsticks = append([]yardstick{
+	{filestack.Caddy.Name, filestack.Caddy.Build, func(v scenario.Variant) bool {
+		_, foreign := filestack.Program(v)
+		return foreign
 	}},
 	{restjson.Gin, restjson.HasGin, restjson.OnGin},
+}, clientYardsticks()...)
+
+// clientYardsticks are the load generators.
+func clientYardsticks() []yardstick {
+	var all []yardstick
+	for _, c := range programs.Clients {
+		all = append(all, yardstick{c.Name, c.Install, func(v scenario.Variant) bool {
+			client, foreign := grpcstack.ForeignClient(v)
+			return foreign && client.Name == c.Name
+		}})
+	}
+	return all
 }
 
 func yardstickNames() []string {

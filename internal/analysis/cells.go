@@ -87,12 +87,12 @@ func (c *Cell) measure(trials []trial, seed uint64) {
 		c.Wait = &wait
 	}
 	c.P99OverP50 = over(trials, tailResponse)
-	c.InFlight = over(trials, func(t trial) float64 { return t.InFlight })
+	c.InFlight = over(trials, func(t trial) float64 { return t.told(t.InFlight) })
 	c.WarmUp = over(trials, func(t trial) float64 { return float64(t.WarmUp.TookNS) / 1e6 })
 	c.ClientCPU = known(trials, func(t trial) (float64, bool) { return cpuPerRequest(t, t.Client) })
 	c.ServerCPU = known(trials, func(t trial) (float64, bool) { return cpuPerRequest(t, t.Server) })
 	// The connections that a client opened are counted, not measured.
-	c.Opened = Figure{Value: over(trials, func(t trial) float64 { return float64(t.Connections.Opened) }).Value}
+	c.Opened = Figure{Value: over(trials, func(t trial) float64 { return t.told(float64(t.Connections.Opened)) }).Value}
 	c.Client = endOf(trials, clientOf, serverOf)
 	c.Server = endOf(trials, serverOf, clientOf)
 	c.Bound = c.bound()

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"math"
 	"reflect"
 
 	"wirelab.dev/internal/latency"
@@ -79,16 +80,20 @@ func read(from *latency.Distribution, into *times) (*latency.Histogram, error) {
 	if from.Count == 0 {
 		return latency.NewHistogram(), nil
 	}
-	h, err := from.Decode()
-	if err != nil {
-		return nil, err
+	into.count = from.Count
+	into.Mean.Value = float64(from.Sum) / float64(from.Count) / 1e3
+	into.Max.Value = float64(from.Max) / 1e3
+	h, quantile := latency.NewHistogram(), func(float64) float64 { return math.NaN() }
+	if !from.OnlyTotals() {
+		var err error
+		if h, err = from.Decode(); err != nil {
+			return nil, err
+		}
+		quantile = func(at float64) float64 { return float64(h.Quantile(at)) / 1e3 }
 	}
-	into.count = h.Count()
-	into.Mean.Value = float64(h.Sum()) / float64(h.Count()) / 1e3
-	into.Max.Value = float64(h.Max()) / 1e3
 	figures := reflect.ValueOf(&into.Latencies).Elem()
 	for _, q := range Quantiles {
-		figures.FieldByIndex(q.Index).Set(reflect.ValueOf(Figure{Value: float64(h.Quantile(q.At)) / 1e3}))
+		figures.FieldByIndex(q.Index).Set(reflect.ValueOf(Figure{Value: quantile(q.At)}))
 	}
 	return h, nil
 }
@@ -121,6 +126,14 @@ func (t times) tail() float64 {
 		return 0
 	}
 	return t.P99.Value / t.P50.Value
+}
+
+// told is a figure that only wirelab's own client tells.
+func (t trial) told(value float64) float64 {
+	if t.ClientProgram != "" {
+		return math.NaN()
+	}
+	return value
 }
 
 // metric is a figure of one trial.

@@ -70,6 +70,33 @@ func TestNothingIsSaidAgainstASoundRecord(t *testing.T) {
 	}
 }
 
+// Another program tells less than wirelab's own client: what it leaves out is unknown,
+// and what applies is judged.
+func TestAForeignClientIsJudgedByWhatItTells(t *testing.T) {
+	r := sound(t)
+	r.ClientProgram, r.InFlight, r.Active, r.Connections, r.WarmUp = "program 1.0", 0, 0, record.Connections{Mode: "shared", Want: 1}, record.WarmUp{}
+	r.Service.Histogram = ""
+	busy(r, 0.99, 0.2)
+	r.Errors = []record.ErrorCount{{Code: "WrongAnswer", Count: 20_000}}
+	for _, c := range Judge(r, Default()) {
+		want := record.OK
+		switch c.Name {
+		case "littles-law", "evenness", "connections", "settled":
+			want = record.Unknown
+			if !strings.HasPrefix(c.Detail, "the client, program 1.0, does not tell ") {
+				t.Errorf("%s: %s", c.Name, c.Detail)
+			}
+		case "errors":
+			want = record.Invalid
+		case "generator-bound": // the client is what is measured
+			want = record.Warning
+		}
+		if c.Level != want {
+			t.Errorf("%s is %s, want %s: %s", c.Name, c.Level, want, c.Detail)
+		}
+	}
+}
+
 // One fault a row. The check that it is for must see it, and no other may.
 func TestEachFaultIsSeen(t *testing.T) {
 	type fault func(*record.Record)

@@ -13,6 +13,9 @@ import (
 
 // fill takes over what the client measured.
 func fill(r *record.Record, c *worker.ClientResult) {
+	if c.ClientProgram != "" {
+		r.Warnings = append(r.Warnings, "the client was "+c.ClientProgram+": its figures are of its whole life, its start included; percentiles, calls in flight and connections are not known, and of the answers only the number was checked")
+	}
 	r.WindowNS = c.EndNS - c.BeginNS
 	r.Measurement, r.Errors = c.Measurement, c.Failures
 	r.Connections = record.Connections{

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/worker"
+	"wirelab.dev/internal/yardstick"
 )
 
 // TestMain makes the test's program a worker too: the lab starts real
@@ -218,6 +221,63 @@ func TestATrialTellsItsSettingsAndWhatItNegotiated(t *testing.T) {
 		}
 		if secure := s.Cells[0].Connections.Secure; secure != (r.Cell.Stack == "h3") {
 			t.Errorf("%s: secure is %v", r.Cell.Variant, secure)
+		}
+	}
+}
+
+// Programs of others call the server in wirelab's place, and the record says so.
+func TestATrialWithAForeignClient(t *testing.T) {
+	takesSeconds(t)
+	for _, client := range yardstick.Clients {
+		t.Run(client.Name, func(t *testing.T) {
+			_, version, err := client.Find()
+			if err != nil {
+				t.Skip(err)
+			}
+			s := oneCell(t, "grpc:caller="+client.Name+",conn=pool:2")
+			s.Parts[0].Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(300 * time.Millisecond)}
+			r := runOne(t, newLab(t), s)
+			if r.ClientProgram != version || r.Client.Version != version {
+				t.Errorf("the client was %q, running on %q; want %q", r.ClientProgram, r.Client.Version, version)
+			}
+			cpu, known := r.Client.CPUNS()
+			if r.Requests < 4 || r.Completed != r.Requests || r.Failed() != 0 || !known || cpu == 0 || cpu > r.WindowNS*int64(len(r.Client.CPUs)+1) {
+				t.Errorf("%d requests, %d completed, failed: %v, %d ns of CPU in %d ns", r.Requests, r.Completed, r.Errors, cpu, r.WindowNS)
+			}
+			if !r.Service.OnlyTotals() || r.Service.Count != r.Requests || r.Service.Min > r.Service.Sum/r.Service.Count || r.Negotiated != nil || r.Traffic != nil || r.Wire != nil {
+				t.Errorf("service times %+v, negotiated %v, traffic %v, wire %v", r.Service, r.Negotiated, r.Traffic, r.Wire)
+			}
+			if server, known := r.Server.CPUNS(); !known || server == 0 {
+				t.Error("the server's cost is not known")
+			}
+			wantCheck(t, r, "errors", record.OK)
+			wantCheck(t, r, "connections", record.Unknown)
+			summary, err := analysis.Summarize(&record.Manifest{}, analysis.Judged{Records: []*record.Record{r}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := summary.Cells[0]
+			for name, figure := range map[string]float64{"P50": c.Service.P50.Value, "in flight": c.InFlight.Value, "opened": c.Opened.Value} {
+				if c.HasFigures() && !math.IsNaN(figure) {
+					t.Errorf("%s is %v, want it unknown", name, figure)
+				}
+			}
+		})
+	}
+}
+
+func TestAForeignClientSaysWhatItCannotDo(t *testing.T) {
+	takesSeconds(t)
+	client := yardstick.Clients[0]
+	if _, _, err := client.Find(); err != nil {
+		t.Skip(err)
+	}
+	counted, stream := oneCell(t, "grpc:caller="+client.Name), oneCell(t, "grpc:caller="+client.Name)
+	stream.Parts[0].Workload, stream.Parts[0].Sizes = "store:op=get", []scenario.Payload{{}}
+	stream.Parts[0].Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(time.Second)}
+	for says, s := range map[string]*scenario.Scenario{"give the load a duration": counted, "makes unary calls only": stream} {
+		if r := runAll(t, newLab(t), s)[0]; !strings.Contains(r.Failure, says) {
+			t.Errorf("it says %q, want %q", r.Failure, says)
 		}
 	}
 }

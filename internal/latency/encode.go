@@ -54,7 +54,8 @@ func Decode(encoded string) (*Histogram, error) {
 }
 
 // Distribution is a histogram as it stands in a record: the exact totals, and
-// the buckets as Encode gives them. Durations are nanoseconds.
+// the buckets as Encode gives them. Durations are nanoseconds. Where only the totals
+// are known, as of another program's calls, there are no buckets.
 type Distribution struct {
 	Count     int64  `json:"count"`
 	Sum       int64  `json:"sum_ns"`
@@ -63,6 +64,9 @@ type Distribution struct {
 	Clamped   int64  `json:"clamped,omitempty"` // above 60 s, in the highest bucket
 	Histogram string `json:"hdr"`
 }
+
+// OnlyTotals tells whether there are samples, and none of their percentiles is known.
+func (d Distribution) OnlyTotals() bool { return d.Count > 0 && d.Histogram == "" }
 
 // Distribution returns the histogram in the form that records hold.
 func (h *Histogram) Distribution() (Distribution, error) {

@@ -70,6 +70,12 @@ type Record struct {
 
 // Measurement is what the client measured of its calls, as its worker reports it.
 type Measurement struct {
+	// ClientProgram names the program of others that made the calls, with its version;
+	// empty where wirelab's own client did. The window is then that program's life,
+	// from its start to its end; of the service times only the totals are known, and
+	// of InFlight, Active, the connections and the engine nothing.
+	ClientProgram string `json:"client_program,omitempty"`
+
 	Requests   int64 `json:"requests"`   // measured, failed ones included
 	Completed  int64 `json:"completed"`  // ended within the window, whenever they began
 	Straddling int64 `json:"straddling"` // in flight at an edge of the window

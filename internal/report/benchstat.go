@@ -60,13 +60,16 @@ func WriteBenchstat(w io.Writer, run *Run) error {
 }
 
 func benchmarkLine(name string, r *record.Record) (string, error) {
-	times, err := responseTimes(r).Decode()
-	if err != nil {
-		return "", err
-	}
-	line := fmt.Sprintf("%s %d %d ns/op %g req/s", name, r.Requests, int64(times.Mean()), r.ThroughputPerSecond())
-	for _, q := range benchstatQuantiles() {
-		line += fmt.Sprintf(" %d %s", int64(times.Quantile(q.At)), q.Tag.Get("benchstat"))
+	totals := responseTimes(r)
+	line := fmt.Sprintf("%s %d %d ns/op %g req/s", name, r.Requests, totals.Sum/max(1, totals.Count), r.ThroughputPerSecond())
+	if !totals.OnlyTotals() {
+		times, err := totals.Decode()
+		if err != nil {
+			return "", err
+		}
+		for _, q := range benchstatQuantiles() {
+			line += fmt.Sprintf(" %d %s", int64(times.Quantile(q.At)), q.Tag.Get("benchstat"))
+		}
 	}
 	for _, end := range []struct {
 		unit string

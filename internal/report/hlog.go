@@ -38,7 +38,7 @@ func logTrial(log *latency.LogWriter, r *record.Record) error {
 		name  string
 		times *latency.Distribution
 	}{{"service", &r.Service}, {"response", r.Response}, {"wait", r.Wait}} {
-		if kind.times == nil {
+		if kind.times == nil || kind.times.OnlyTotals() {
 			continue
 		}
 		histogram, err := kind.times.Decode()

@@ -16,6 +16,8 @@ import (
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack/grpcstack"
 	"wirelab.dev/internal/workload"
 )
 
@@ -24,6 +26,13 @@ const warmUpMethod = "MSER-5 over the throughput of 5 ms intervals"
 
 // runClient connects, loads, and says what it measured.
 func runClient(ctx context.Context, spec *Spec, events *emitter) error {
+	variant, err := scenario.ParseVariant(spec.Stack)
+	if err != nil {
+		return err
+	}
+	if program, foreign := grpcstack.ForeignClient(variant); foreign {
+		return runForeignClient(ctx, spec, program, events)
+	}
 	if spec.Client.Load.Model != closedLoop {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spinningThread)
 	}

@@ -11,6 +11,7 @@ import (
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
+	"wirelab.dev/internal/stack/grpcstack"
 	"wirelab.dev/internal/tuning"
 )
 
@@ -40,6 +41,9 @@ func Settings(variant string) ([]tuning.Setting, error) {
 	server, err := (&Spec{Stack: variant}).serverSettings(end)
 	if err != nil {
 		return nil, err
+	}
+	if _, foreign := grpcstack.ForeignClient(v); foreign {
+		return server, nil // its arguments are in the record of a trial
 	}
 	mode := catalog.ConnectionOf(s, v, scenario.Connection{})
 	client, err := clientSettings(s, v, &ClientSpec{Load: Load{Model: closedLoop}}, stack.Target{

@@ -23,6 +23,7 @@ func TestGoodVariants(t *testing.T) {
 		"tcp", "rest", "grpc", "fake",
 		"tcp:buffers=pooled", "tcp:buffers=fresh,inflight=50", "rest:inflight=1", "grpc:conns=4,inflight=50", "grpc:codec=vt2,messages=pooled",
 		"h1:codec=json", "h2:tls=on,cert=rsa,conn=resumed", "fake:delay=5ms,fail-every=10",
+		"grpc:caller=h2load,conn=pool:2", "grpc:caller=ghz",
 	} {
 		if err := Check(variant(t, text)); err != nil {
 			t.Errorf("%s: %v", text, err)
@@ -46,6 +47,7 @@ func TestBadVariantsAreExplained(t *testing.T) {
 		"h1:codec=xml":              "want one of protobuf, json",
 		"h2:conn=resumed":           "set tls=on",
 		"h2:tls=on,conn=0rtt":       "h3 and grpc-h3 have it",
+		"grpc:caller=ghz,tls=on":    "ghz calls in cleartext",
 		"fake:fail-evry=2,delay=ms": "did you mean fail-every?",
 	} {
 		err := Check(variant(t, text))

@@ -19,6 +19,7 @@ import (
 
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/tuning"
+	"wirelab.dev/internal/yardstick"
 )
 
 // caddy is Caddy's file server, as a process of its own that ends with this one's
@@ -39,6 +40,9 @@ var (
 	_ stack.Server         = (*caddy)(nil)
 	_ stack.ExternalServer = (*caddy)(nil)
 )
+
+// Caddy is the program that is measured.
+var Caddy = yardstick.Program{Name: "caddy", Package: "github.com/caddyserver/caddy/v2/cmd/caddy", Version: "v2.11.9"}
 
 // caddyfile is Caddy's configuration. Its listening socket is handed to it as
 // descriptor 3, so that no other process can take the port in between.
@@ -75,9 +79,9 @@ func (c *caddy) RegisterService(desc *grpc.ServiceDesc, service any) {
 
 // Listen implements stack.Server. It returns when Caddy answers.
 func (c *caddy) Listen(ctx context.Context, address string) (net.Addr, error) {
-	program, err := findCaddy()
+	program, err := Caddy.Find()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("file: %w: %w", err, stack.ErrUnsupported)
 	}
 	if err := errors.Join(c.methods.Err(), c.home.make()); err != nil {
 		return nil, errors.Join(fmt.Errorf("file: listen: %w", err), c.home.remove())
@@ -168,7 +172,7 @@ func (c *caddy) await(ctx context.Context, bound net.Addr) error {
 func (c *caddy) PID() int { return c.process.Process.Pid }
 
 // Program implements stack.ExternalServer.
-func (*caddy) Program() string { return Caddy + " " + CaddyVersion }
+func (*caddy) Program() string { return Caddy.String() }
 
 // Serve implements stack.Server.
 func (c *caddy) Serve() error {

@@ -9,7 +9,7 @@
 // the messages out of the answer's body.
 //
 // The file server is Go's own, in the worker's process, or Caddy as a process of its
-// own (caddy.go), in the version that build.go pins, fetches and builds.
+// own (caddy.go), in a pinned version.
 //
 // The package must not know what the messages mean or that it is measured.
 package filestack
@@ -42,19 +42,16 @@ const (
 
 var plan = stack.HTTPPlan{Name: name, Version: httpwire.HTTP2}
 
-// The file servers.
-const (
-	goServer = "go"
-	// Caddy is both the option's value and the program's name.
-	Caddy = "caddy"
-)
+// goServer is the file server that is none of another program; that one's name is its
+// option's value.
+const goServer = "go"
 
 // Info describes the stack. HTTP/2 was made for one connection for all.
 func (Stack) Info() stack.Info {
 	return stack.Info{
 		Name: name, Summary: "a server stream's answer as a file over cleartext HTTP/2: the yardstick for sending bytes",
 		Options: []scenario.Option{
-			{Key: serverKey, Values: []string{goServer, Caddy}, Default: goServer, Help: "go: net/http; caddy: " + caddyModule + " " + CaddyVersion + ", which `run --yardstick caddy` fetches and builds"},
+			{Key: serverKey, Values: []string{goServer, Caddy.Name}, Default: goServer, Help: "go: net/http; caddy: " + Caddy.Package + " " + Caddy.Version + ", which `run --yardstick caddy` fetches and builds"},
 		},
 		Connection: scenario.Connection{Mode: scenario.Shared}, Protocol: "HTTP/2",
 	}
@@ -64,7 +61,7 @@ func (Stack) Info() stack.Info {
 // wirelab is enough.
 func Program(v scenario.Variant) (program string, foreign bool) {
 	server, _ := v.Get(serverKey)
-	return server, v.Stack == name && server == Caddy
+	return server, v.Stack == name && server == Caddy.Name
 }
 
 // NewServer makes a file server without files.

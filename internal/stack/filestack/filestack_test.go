@@ -221,7 +221,7 @@ func TestCaddyThatIsNotThere(t *testing.T) {
 // TestCaddyThatFails puts a program into its place that ends at once.
 func TestCaddyThatFails(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	path := filepath.Join(os.Getenv("XDG_CACHE_HOME"), "wirelab", "caddy-"+filestack.CaddyVersion, "caddy")
+	path := filepath.Join(os.Getenv("XDG_CACHE_HOME"), "wirelab", "caddy-"+filestack.Caddy.Version, "caddy")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("#!/bin/sh\necho no such directive >&2; exit 1\n"), 0o700)); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ package grpcstack
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"google.golang.org/grpc"
@@ -19,6 +20,7 @@ import (
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/tuning"
+	"wirelab.dev/internal/yardstick"
 )
 
 // Stack is grpc-go. The zero value is ready.
@@ -33,6 +35,8 @@ var (
 const (
 	name           = "grpc"
 	connectionsKey = "conns"
+	callerKey      = "caller"
+	ownCaller      = "grpc"
 )
 
 // Info describes the stack. HTTP/2 is designed for one shared connection.
@@ -42,9 +46,28 @@ func (Stack) Info() stack.Info {
 		Options: slices.Concat([]scenario.Option{{
 			Key: connectionsKey, Parse: scenario.Count, Role: scenario.ConnectionsRole,
 			Help: "N: N connections for all clients, taken in turns; wins over the connection mode",
+		}, {
+			Key: callerKey, Values: callers(), Default: ownCaller,
+			Help: "grpc: grpc-go; else a program of others that calls in its place, in cleartext, which `run --yardstick` prepares",
 		}}, tuningOptions(), stack.TLSOptions(stack.OptionalTLS)),
 		Connection: scenario.Connection{Mode: scenario.Shared}, Protocol: "HTTP/2",
 	}
+}
+
+// callers are grpc-go and the programs of others.
+func callers() []string {
+	all := []string{ownCaller}
+	for _, c := range yardstick.Clients {
+		all = append(all, c.Name)
+	}
+	return all
+}
+
+// ForeignClient is the program of others that calls a variant's server, if one does.
+func ForeignClient(v scenario.Variant) (yardstick.Client, bool) {
+	caller, _ := v.Get(callerKey)
+	client, foreign := yardstick.FindClient(caller)
+	return client, foreign && v.Stack == name
 }
 
 // ConnectionFor implements stack.ConnectionChooser for the option conns.
@@ -65,6 +88,9 @@ type options struct {
 func (s Stack) read(v scenario.Variant) (options, error) {
 	o := stack.ReadOptions(s, v)
 	read := options{changes: readChanges(o), connections: scenario.Value[int](o, connectionsKey), security: stack.SecurityOf(o)}
+	if client, foreign := ForeignClient(v); foreign && read.security.On {
+		o.Fail(fmt.Errorf("%s=%s: %s calls in cleartext; leave tls out", callerKey, client.Name, client.Name))
+	}
 	return read, o.Err()
 }
 

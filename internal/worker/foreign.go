@@ -1,0 +1,177 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/tuning"
+	"wirelab.dev/internal/yardstick"
+)
+
+// foreignGrace is how much longer than its window another program may take.
+const foreignGrace = 20 * time.Second
+
+// runForeignClient lets another program make the calls. The window is that program's
+// life, and the client's cost is what the kernel says that it cost.
+func runForeignClient(ctx context.Context, spec *Spec, program yardstick.Client, events *emitter) error {
+	noise := spinBefore()
+	path, version, err := program.Find()
+	if err != nil {
+		return err
+	}
+	call, err := spec.foreignCall(ctx)
+	if err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "wirelab-client-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	arguments, err := program.Prepare(call, folder)
+	if err != nil {
+		return err
+	}
+	if err := events.ready(Ready{Address: spec.Address, Runtime: version, Settings: []tuning.Setting{{
+		Side: tuning.Client, Name: program.Name, Value: strings.Join(arguments[:len(arguments)-1], " "), Default: "no arguments",
+		Why: "another program is the client, and these make the calls of the cell",
+	}}}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, call.Duration+foreignGrace, fmt.Errorf("it took more than %v longer than %v", foreignGrace, call.Duration))
+	defer cancel()
+	command := exec.CommandContext(ctx, path, arguments...)
+	command.Dir = folder
+	quiet := events.progress(call.Duration)
+	begin := clock.Now()
+	output, err := command.CombinedOutput()
+	end := clock.Now()
+	quiet()
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", program.Name, errors.Join(err, context.Cause(ctx)), output)
+	}
+	counts, err := program.Read(string(output), call)
+	if err != nil {
+		return err
+	}
+	noise.spinAfter()
+	result := foreignResult(counts)
+	result.ClientProgram, result.BeginNS, result.EndNS, result.Noise = version, begin, end, noise
+	result.Usage = lifeOf(command.ProcessState, end)
+	result.Connections = Connections{Mode: spec.Client.Connection, Want: call.Connections}
+	return events.emit(Event{Event: "result", Result: &Result{Client: result}})
+}
+
+// foreignCall is the call that the workload makes, tried once by wirelab's own client:
+// the other program cannot tell a right answer from a wrong one.
+func (s *Spec) foreignCall(ctx context.Context) (yardstick.Call, error) {
+	l := s.Client.Load
+	if l.Model != closedLoop || l.DurationNS <= 0 || l.InFlightLimit > 0 || s.Profile != "" {
+		return yardstick.Call{}, errors.New("another program as client keeps a closed loop for a duration, without an in-flight limit and unprofiled; give the load a duration")
+	}
+	fleet, err := connect(ctx, s)
+	if err != nil {
+		return yardstick.Call{}, err
+	}
+	defer fleet.close()
+	connections := fleet.mode.Want(s.Client.Clients)
+	if fleet.mode.Mode.PerRequest() || s.Client.Clients%connections != 0 {
+		return yardstick.Call{}, fmt.Errorf("another program as client keeps its connections, with as many callers on each: want shared, per-worker or a pool that divides %d clients, not %s", s.Client.Clients, fleet.mode)
+	}
+	ctx, cancel := context.WithTimeout(ctx, foreignGrace)
+	defer cancel()
+	seen := &onlyCall{ClientConnInterface: fleet.clients[0]}
+	caller := fleet.newCaller(seen, 0)
+	if err := caller.Call(ctx); err != nil {
+		return yardstick.Call{}, fmt.Errorf("a first call: %w", err)
+	}
+	if checker, checks := caller.(interface{ Check() error }); checks {
+		if err := checker.Check(); err != nil {
+			return yardstick.Call{}, fmt.Errorf("a first call: %w", err)
+		}
+	}
+	return yardstick.Call{
+		Address: s.Address, Method: seen.method, Request: seen.request, AnswerBytes: int(sizeOf(seen.answer)),
+		Callers: s.Client.Clients, Connections: connections, Duration: time.Duration(l.DurationNS),
+	}, nil
+}
+
+// onlyCall keeps the unary call that goes over a connection.
+type onlyCall struct {
+	grpc.ClientConnInterface
+	method  string
+	request proto.Message
+	answer  any
+}
+
+// Invoke makes the call.
+func (c *onlyCall) Invoke(ctx context.Context, method string, request, answer any, options ...grpc.CallOption) error {
+	c.method, c.answer = method, answer
+	c.request, _ = request.(proto.Message) // generated code has no others
+	return c.ClientConnInterface.Invoke(ctx, method, request, answer, options...)
+}
+
+// NewStream refuses.
+func (*onlyCall) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, errors.New("another program as client makes unary calls only, and this workload opens a stream")
+}
+
+// foreignResult is what the program says of its calls. Percentiles, calls in flight
+// and connections it does not tell.
+func foreignResult(c yardstick.Counts) *ClientResult {
+	r := &ClientResult{Measurement: record.Measurement{
+		Requests: c.Requests, Completed: c.Requests, WarmUp: record.WarmUp{Method: "none"},
+	}}
+	if answered := c.Requests - c.Failed; answered > 0 {
+		r.Service = latency.Distribution{Count: answered, Sum: answered * int64(c.Mean), Min: int64(c.Min), Max: int64(c.Max)}
+	}
+	if c.Failed > 0 {
+		r.Failures = []record.ErrorCount{{Class: string(failure.WrongAnswer), Code: "WrongAnswer", Count: c.Failed, Example: c.Example}}
+	}
+	return r
+}
+
+// lifeOf is what a process cost that has ended.
+func lifeOf(p *os.ProcessState, end int64) *probe.Window {
+	u := probe.Usage{AtNS: end, UserNS: int64(p.UserTime()), SystemNS: int64(p.SystemTime())}
+	if kernel, known := p.SysUsage().(*syscall.Rusage); known {
+		u.VoluntarySwitches, u.InvoluntarySwitches = kernel.Nvcsw, kernel.Nivcsw
+		u.MinorFaults, u.MajorFaults = kernel.Minflt, kernel.Majflt
+	}
+	return &probe.Window{Usage: u}
+}
+
+// progress says every half second how much of the duration is over, until it is told
+// to be quiet.
+func (e *emitter) progress(duration time.Duration) (quiet func()) {
+	begin, done := time.Now(), make(chan struct{})
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		every := time.NewTicker(time.Second / 2)
+		defer every.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-every.C:
+				_ = e.emit(Event{Event: "progress", Progress: &Progress{Fraction: min(1, time.Since(begin).Seconds()/duration.Seconds())}})
+			}
+		}
+	})
+	return func() { close(done); telling.Wait() }
+}

@@ -1,0 +1,275 @@
+// Package yardstick holds what wirelab must know of other people's programs to hold
+// its own stacks against them: how they are fetched and built, and, of load
+// generators, how they are told to call a gRPC method and what they print.
+//
+// A trial's client worker uses it like this:
+//
+//	FindClient ── Find ──> the program and its version
+//	Call ── Prepare ──> its arguments, with the files that it reads in a folder
+//	its output ── Read ──> Counts
+//
+// The package must not know how a program is run or what its figures are for.
+package yardstick
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+)
+
+// Client is a load generator that can make unary gRPC calls over cleartext HTTP/2.
+type Client struct {
+	Name string
+	// Install sees to it that the program is there, or says why it cannot be.
+	Install func(ctx context.Context, progress io.Writer) error
+	// Find returns the program's path, and its name with its version.
+	Find func() (path, version string, err error)
+	// files are what the program reads, by name.
+	files     func(Call) (map[string][]byte, error)
+	arguments func(Call) []string
+	read      func(output string, c Call) (Counts, error)
+}
+
+// Call is what a load generator repeats.
+type Call struct {
+	Address     string
+	Method      string // as in /package.Service/Method
+	Request     proto.Message
+	AnswerBytes int // of the encoded answer
+	Callers     int // each with one call in flight
+	Connections int
+	Duration    time.Duration
+}
+
+// Counts are what a load generator says of its calls. The times are zero where no call
+// was answered.
+type Counts struct {
+	Requests, Failed int64 // the failed ones are among the requests
+	Example          string
+	Min, Max, Mean   time.Duration
+}
+
+var ghz = Program{Name: "ghz", Package: "github.com/bojand/ghz/cmd/ghz", Version: "v0.93.0"}
+
+// Clients lists those that there are.
+var Clients = []Client{
+	{
+		Name: "h2load", Install: func(context.Context, io.Writer) error {
+			_, _, err := findH2load()
+			return err
+		},
+		Find: findH2load, files: h2loadFiles, arguments: h2loadArguments, read: readH2load,
+	},
+	{
+		Name: ghz.Name, Install: ghz.Build,
+		Find: func() (string, string, error) {
+			path, err := ghz.Find()
+			return path, ghz.String(), err
+		},
+		files: ghzFiles, arguments: ghzArguments, read: readGhz,
+	},
+}
+
+// FindClient is the load generator of that name.
+func FindClient(name string) (Client, bool) {
+	i := slices.IndexFunc(Clients, func(c Client) bool { return c.Name == name })
+	if i < 0 {
+		return Client{}, false
+	}
+	return Clients[i], true
+}
+
+// Prepare writes the files that the program reads into a folder, where it is to run, and
+// returns its arguments. The last one names the server.
+func (c Client) Prepare(call Call, folder string) ([]string, error) {
+	files, err := c.files(call)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Name, err)
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Name, err)
+		}
+	}
+	return c.arguments(call), nil
+}
+
+// Read takes the counts from what the program printed.
+func (c Client) Read(output string, call Call) (Counts, error) {
+	counts, err := c.read(output, call)
+	if err == nil && (counts.Failed < 0 || counts.Failed > counts.Requests) {
+		err = fmt.Errorf("it says that %d of %d calls failed", counts.Failed, counts.Requests)
+	}
+	if err != nil {
+		return Counts{}, fmt.Errorf("%s: %w; it printed:\n%s", c.Name, err, output)
+	}
+	return counts, nil
+}
+
+// requestFile and serviceFile are the names of the files.
+const (
+	requestFile = "request"
+	serviceFile = "service.protoset"
+)
+
+// findH2load takes the program that the system has: it comes with nghttp2.
+func findH2load() (path, version string, err error) {
+	if path, err = exec.LookPath("h2load"); err != nil {
+		return "", "", fmt.Errorf("%w; Debian and Ubuntu have it in the package nghttp2-client", err)
+	}
+	told, err := exec.Command(path, "--version").Output()
+	if err != nil {
+		return "", "", fmt.Errorf("%s --version: %w", path, err)
+	}
+	return path, string(bytes.TrimSpace(told)), nil
+}
+
+// framePrefix is what stands before a message on a gRPC stream: a flag, and the length.
+const framePrefix = 5
+
+func h2loadFiles(c Call) (map[string][]byte, error) {
+	message, err := proto.Marshal(c.Request)
+	framed := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))
+	return map[string][]byte{requestFile: append(framed, message...)}, err
+}
+
+func h2loadArguments(c Call) []string {
+	return []string{
+		"-D", strconv.FormatInt(c.Duration.Milliseconds(), 10) + "ms",
+		"-c", strconv.Itoa(c.Connections), "-m", strconv.Itoa(c.Callers / c.Connections),
+		"-H", "content-type: application/grpc", "-H", "te: trailers", "-d", requestFile, "http://" + c.Address + c.Method,
+	}
+}
+
+var (
+	h2loadRequests = regexp.MustCompile(`(\d+) succeeded, (\d+) failed`)
+	h2loadData     = regexp.MustCompile(`\((\d+)\) data`)
+	h2loadTimes    = regexp.MustCompile(`time for request:\s+(\S+)\s+(\S+)\s+(\S+)`)
+)
+
+// readH2load counts answers by their bytes: h2load knows no gRPC status, and takes a
+// call that failed for a success, which has no message.
+func readH2load(output string, c Call) (Counts, error) {
+	requests, data, times := h2loadRequests.FindStringSubmatch(output), h2loadData.FindStringSubmatch(output), h2loadTimes.FindStringSubmatch(output)
+	if requests == nil || data == nil || times == nil {
+		return Counts{}, errIncomplete
+	}
+	var p parser
+	succeeded, failed := p.count(requests[1]), p.count(requests[2])
+	answered := min(succeeded, p.count(data[1])/int64(framePrefix+c.AnswerBytes))
+	counts := Counts{
+		Requests: succeeded + failed, Failed: succeeded + failed - answered,
+		Min: p.time(times[1]), Max: p.time(times[2]), Mean: p.time(times[3]),
+	}
+	if counts.Failed > 0 {
+		counts.Example = fmt.Sprintf("%d requests had no answer, and %d an answer without the message", failed, succeeded-answered)
+	}
+	return counts, p.err
+}
+
+// ghzFiles are the message, with its length before it as ghz reads binary data, and
+// the service's descriptors. ghz can ask a server for those by reflection's first
+// version only.
+func ghzFiles(c Call) (map[string][]byte, error) {
+	message, err := proto.Marshal(c.Request)
+	if err != nil {
+		return nil, err
+	}
+	service, _, _ := strings.Cut(strings.TrimPrefix(c.Method, "/"), "/")
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
+	if err != nil {
+		return nil, fmt.Errorf("the service %s: %w", service, err)
+	}
+	set := &descriptorpb.FileDescriptorSet{}
+	addFile(set, found.ParentFile())
+	definition, err := proto.Marshal(set)
+	return map[string][]byte{requestFile: protowire.AppendBytes(nil, message), serviceFile: definition}, err
+}
+
+// addFile adds a file behind those that it imports.
+func addFile(set *descriptorpb.FileDescriptorSet, file protoreflect.FileDescriptor) {
+	if slices.ContainsFunc(set.File, func(f *descriptorpb.FileDescriptorProto) bool { return f.GetName() == file.Path() }) {
+		return
+	}
+	for i := range file.Imports().Len() {
+		addFile(set, file.Imports().Get(i).FileDescriptor)
+	}
+	set.File = append(set.File, protodesc.ToFileDescriptorProto(file))
+}
+
+func ghzArguments(c Call) []string {
+	return []string{
+		"-z", c.Duration.String(), "--duration-stop", "wait",
+		"-c", strconv.Itoa(c.Callers), "--connections", strconv.Itoa(c.Connections),
+		"--insecure", "--protoset", serviceFile, "-B", requestFile, "--call", strings.TrimPrefix(c.Method, "/"), c.Address,
+	}
+}
+
+var (
+	ghzCount    = regexp.MustCompile(`Count:\s+(\d+)`)
+	ghzTimes    = regexp.MustCompile(`Slowest:\s+(\S+ \S+)\s+Fastest:\s+(\S+ \S+)\s+Average:\s+(\S+ \S+)`)
+	ghzAnswered = regexp.MustCompile(`\[OK\]\s+(\d+) responses`)
+	ghzFailed   = regexp.MustCompile(`\[(\d+)\]\s+(.+)`)
+)
+
+func readGhz(output string, _ Call) (Counts, error) {
+	count, times := ghzCount.FindStringSubmatch(output), ghzTimes.FindStringSubmatch(output)
+	if count == nil || times == nil {
+		return Counts{}, errIncomplete
+	}
+	var p parser
+	counts := Counts{Requests: p.count(count[1]), Max: p.time(times[1]), Min: p.time(times[2]), Mean: p.time(times[3])}
+	counts.Failed = counts.Requests
+	if answered := ghzAnswered.FindStringSubmatch(output); answered != nil {
+		counts.Failed -= p.count(answered[1])
+	}
+	if _, causes, found := strings.Cut(output, "Error distribution:"); found {
+		if first := ghzFailed.FindStringSubmatch(causes); first != nil {
+			counts.Example = strings.TrimSpace(first[2])
+		}
+	}
+	return counts, p.err
+}
+
+// errIncomplete is said of output that lacks a figure.
+var errIncomplete = errors.New("its output lacks a count that wirelab looks for")
+
+// parser reads numbers, and keeps the first error.
+type parser struct{ err error }
+
+func (p *parser) count(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	p.keep(err)
+	return n
+}
+
+// time reads one like 2.44ms or "2.44 ms".
+func (p *parser) time(text string) time.Duration {
+	d, err := time.ParseDuration(strings.ReplaceAll(text, " ", ""))
+	p.keep(err)
+	return d
+}
+
+func (p *parser) keep(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+}
