@@ -193,6 +193,9 @@ func ghzFiles(c Call) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if bytes.Contains(message, []byte("{{")) {
+		return nil, errors.New("the request has the bytes {{, which ghz takes for the beginning of a template; smaller messages seldom have them")
+	}
 	service, _, _ := strings.Cut(strings.TrimPrefix(c.Method, "/"), "/")
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // answerBytes is how long an answer of the recorded runs is.
@@ -46,6 +48,15 @@ func TestAProgramThatIsNotThereSaysHowToHaveIt(t *testing.T) {
 		if err := client.Install(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want an error that says %q", name, err, says)
 		}
+	}
+}
+
+// ghz fills templates in what it sends, binary or not.
+func TestGhzIsNotGivenATemplate(t *testing.T) {
+	client, _ := FindClient("ghz")
+	_, err := client.Prepare(Call{Method: "/a.Service/Method", Request: wrapperspb.Bytes([]byte("a{{b"))}, t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "template") {
+		t.Errorf("a request with {{ is let through: %v", err)
 	}
 }
 
