@@ -108,8 +108,9 @@ func unsample(s sampled) (bytes, objects int64) {
 	return int64(float64(s.bytes) * scale), int64(float64(s.objects) * scale)
 }
 
-// functionsOf names a stack's functions, the outermost first. The runtime's own at its
-// inner end are how memory is asked for, and nobody's choice.
+// functionsOf names a stack's functions, the outermost first. It leaves out the runtime's
+// own at the inner end: they are how memory is allocated, not who needs it. A stack of
+// nothing else, such as a collector's, is "runtime".
 func functionsOf(stack callers) []string {
 	depth := slices.Index(stack[:], 0)
 	if depth < 0 {
@@ -127,6 +128,9 @@ func functionsOf(stack callers) []string {
 	slices.Reverse(functions)
 	if len(functions) > 1 && functions[0] == "runtime.goexit" {
 		functions = functions[1:]
+	}
+	if len(functions) == 0 {
+		return []string{"runtime"}
 	}
 	return functions
 }

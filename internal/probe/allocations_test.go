@@ -21,6 +21,17 @@ func allocateOften() *[6]uint64 { return new([6]uint64) }
 
 var kept []any
 
+// TestStackOfTheRuntime checks that a stack without a function of the program has a name.
+func TestStackOfTheRuntime(t *testing.T) {
+	var stack callers
+	if runtime.Callers(0, stack[:1]) != 1 { // runtime.Callers itself
+		t.Fatal("there is no caller")
+	}
+	if got := functionsOf(stack); len(got) != 1 || got[0] != "runtime" {
+		t.Errorf("functionsOf = %q, want one that is named runtime", got)
+	}
+}
+
 // TestAllocations recovers what was allocated, by whom, from samples.
 func TestAllocations(t *testing.T) {
 	if os.Getenv(samplingProgram) == "" {
