@@ -26,6 +26,8 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{"--help", exitDone},
 		{"list", exitDone},
+		{"list grpc", exitUsage},
+		{"list --settings gprc", exitUsage},
 		{"compare --stack tpc", exitUsage},
 		{"compare --fast", exitUsage},
 		{"run no-such-thing", exitUsage},

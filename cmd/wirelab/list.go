@@ -67,7 +67,7 @@ those of one client; a record has those that its trial ran with.`,
 				return a.listSettings(variants, asJSON)
 			}
 			if len(variants) > 0 {
-				return fmt.Errorf("list %s: variants are named only with --settings, as in wirelab list --settings %s", variants[0], variants[0])
+				return usage(fmt.Errorf("list %s: variants are named only with --settings, as in wirelab list --settings %s", variants[0], variants[0]))
 			}
 			l, err := newListing()
 			if err != nil {

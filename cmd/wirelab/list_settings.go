@@ -31,10 +31,10 @@ func (a *app) listSettings(variants []string, asJSON bool) error {
 	for _, text := range variants {
 		v, err := scenario.ParseVariant(text)
 		if err != nil {
-			return err
+			return usage(err)
 		}
 		if err := catalog.Check(v); err != nil {
-			return err
+			return usage(err)
 		}
 		settings, err := worker.Settings(v.String())
 		if err != nil {
