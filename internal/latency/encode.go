@@ -16,33 +16,33 @@ func (h *Histogram) Encode() (string, error) {
 	// uncompressed one, it returns an error and no bytes.
 	encoded, err := h.buckets.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 	if err != nil {
-		return "", fmt.Errorf("latency: encoding a histogram: %w", err)
+		return "", fmt.Errorf("latency: encode a histogram: %w", err)
 	}
 	return string(encoded), nil
 }
 
-// Decode reads what Encode wrote here or what an HdrHistogram of another
-// language wrote with the same lowest value (1 ns) and digits (3). Sum, minimum
-// and maximum come out as exact as the buckets are.
+// Decode reads the output of Encode, or of an HdrHistogram of another language with
+// the same lowest value (1 ns) and digits (3). Sum, minimum and maximum are as exact
+// as the buckets.
 func Decode(encoded string) (*Histogram, error) {
-	foreign, err := hdrhistogram.Decode([]byte(encoded))
+	decoded, err := hdrhistogram.Decode([]byte(encoded))
 	if err != nil {
-		return nil, fmt.Errorf("latency: decoding a histogram: %w", err)
+		return nil, fmt.Errorf("latency: decode a histogram: %w", err)
 	}
-	if foreign.LowestTrackableValue() != lowestValue || foreign.SignificantFigures() != significantDigits {
-		return nil, fmt.Errorf("latency: decoding a histogram: it counts from %d with %d digits, want from %d ns with %d",
-			foreign.LowestTrackableValue(), foreign.SignificantFigures(), lowestValue, significantDigits)
+	if decoded.LowestTrackableValue() != lowestValue || decoded.SignificantFigures() != significantDigits {
+		return nil, fmt.Errorf("latency: decode a histogram: it counts from %d with %d digits, want from %d ns with %d",
+			decoded.LowestTrackableValue(), decoded.SignificantFigures(), lowestValue, significantDigits)
 	}
 	h := NewHistogram()
-	if dropped := h.buckets.Merge(foreign); dropped != 0 {
-		return nil, fmt.Errorf("latency: decoding a histogram: %d values are above 60 s", dropped)
+	if dropped := h.buckets.Merge(decoded); dropped != 0 {
+		return nil, fmt.Errorf("latency: decode a histogram: %d values are above 60 s", dropped)
 	}
 	if h.buckets.TotalCount() == 0 {
 		return h, nil
 	}
 	sum := h.buckets.Mean() * float64(h.buckets.TotalCount())
 	if sum >= math.MaxInt64 {
-		return nil, errors.New("latency: decoding a histogram: its durations add up to more than 292 years")
+		return nil, errors.New("latency: decode a histogram: its durations add up to more than 292 years")
 	}
 	h.totals = totals{
 		count: h.buckets.TotalCount(),
@@ -53,9 +53,9 @@ func Decode(encoded string) (*Histogram, error) {
 	return h, nil
 }
 
-// Distribution is a histogram as it stands in a record: the exact totals, and
-// the buckets as Encode gives them. Durations are nanoseconds. Where only the totals
-// are known, as of another program's calls, there are no buckets.
+// Distribution is a histogram in the form of records: the exact totals, and the
+// buckets as Encode returns them. Durations are nanoseconds. Histogram is empty if
+// only the totals are known, as for the calls of another program.
 type Distribution struct {
 	Count     int64  `json:"count"`
 	Sum       int64  `json:"sum_ns"`
@@ -65,10 +65,10 @@ type Distribution struct {
 	Histogram string `json:"hdr"`
 }
 
-// OnlyTotals tells whether there are samples, and none of their percentiles is known.
+// OnlyTotals reports whether there are samples but no buckets, and so no percentiles.
 func (d Distribution) OnlyTotals() bool { return d.Count > 0 && d.Histogram == "" }
 
-// Distribution returns the histogram in the form that records hold.
+// Distribution returns the histogram in the form of records.
 func (h *Histogram) Distribution() (Distribution, error) {
 	encoded, err := h.Encode()
 	if err != nil {
@@ -84,8 +84,7 @@ func (h *Histogram) Distribution() (Distribution, error) {
 	}, nil
 }
 
-// Decode returns the histogram, or an error where the totals cannot be those of
-// the buckets.
+// Decode returns the histogram. It fails if the totals contradict the buckets.
 func (d Distribution) Decode() (*Histogram, error) {
 	h, err := Decode(d.Histogram)
 	if err != nil {

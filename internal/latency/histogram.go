@@ -7,17 +7,17 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Histogram is the distribution of the durations that any number of recorders
-// counted. Reading it concurrently is safe while nobody adds to it.
+// Histogram is the distribution of the durations of any number of recorders.
+// Reading it concurrently is safe while nobody adds to it.
 //
-// hdrhistogram-go answers for quantiles and for the encoded form, so that they
-// are the ones that its sister libraries in other languages would give.
+// hdrhistogram-go computes quantiles and the encoded form, so that they equal those
+// of the HdrHistogram libraries in other languages.
 type Histogram struct {
 	buckets *hdrhistogram.Histogram
 	totals
 }
 
-// NewHistogram returns a histogram of what the recorders hold.
+// NewHistogram returns a histogram of the recorders' durations.
 func NewHistogram(recorders ...*Recorder) *Histogram {
 	h := &Histogram{
 		buckets: hdrhistogram.New(lowestValue, highestValue, significantDigits),
@@ -29,7 +29,7 @@ func NewHistogram(recorders ...*Recorder) *Histogram {
 	return h
 }
 
-// Add counts in what a recorder holds, which keeps it.
+// Add adds the durations of a recorder, which does not change.
 func (h *Histogram) Add(r *Recorder) {
 	for bucket, count := range r.counts {
 		if count == 0 {
@@ -42,7 +42,7 @@ func (h *Histogram) Add(r *Recorder) {
 	h.add(r.totals)
 }
 
-// Merge counts in what another histogram holds, which keeps it.
+// Merge adds the durations of another histogram, which does not change.
 func (h *Histogram) Merge(other *Histogram) {
 	if dropped := h.buckets.Merge(other.buckets); dropped != 0 {
 		panic("latency: histograms of one layout do not fit")
@@ -54,14 +54,14 @@ func (h *Histogram) Merge(other *Histogram) {
 func (h *Histogram) Count() int64 { return h.count }
 
 // Clamped returns how many of them were above 60 s, where the buckets end.
-// Quantiles that reach into these are too low; Mean and Max are not.
+// Quantiles among these are too low; Mean and Max are not.
 func (h *Histogram) Clamped() int64 { return h.clamped }
 
-// Sum returns the sum of all durations: exact, unless the histogram came from
-// an encoded string alone, which does not hold it.
+// Sum returns the sum of all durations: exact, unless the histogram was decoded
+// from a string alone, which does not contain it.
 func (h *Histogram) Sum() time.Duration { return time.Duration(h.sum) }
 
-// Mean returns the sum divided by the count, or 0 where it is empty.
+// Mean returns the sum divided by the count, or 0 for an empty histogram.
 func (h *Histogram) Mean() time.Duration {
 	if h.count == 0 {
 		return 0
@@ -69,7 +69,7 @@ func (h *Histogram) Mean() time.Duration {
 	return time.Duration(math.Round(float64(h.sum) / float64(h.count)))
 }
 
-// Min returns the exact least duration, or 0 where it is empty.
+// Min returns the exact minimum, or 0 for an empty histogram.
 func (h *Histogram) Min() time.Duration {
 	if h.count == 0 {
 		return 0
@@ -77,7 +77,7 @@ func (h *Histogram) Min() time.Duration {
 	return time.Duration(h.min)
 }
 
-// Max returns the exact greatest duration, or 0 where it is empty.
+// Max returns the exact maximum, or 0 for an empty histogram.
 func (h *Histogram) Max() time.Duration {
 	if h.count == 0 {
 		return 0
@@ -85,15 +85,14 @@ func (h *Histogram) Max() time.Duration {
 	return time.Duration(h.max)
 }
 
-// Quantile returns the duration that a share q of all durations do not exceed,
-// to three significant digits: the upper end of its bucket, as HdrHistogram
-// defines it. At q = 0 and q = 1 it is the exact minimum and maximum. An empty
+// Quantile returns the duration that a share q of all durations does not exceed,
+// to three significant digits: the upper end of its bucket, as in HdrHistogram. At q = 0 and q = 1 it is the exact minimum and maximum. An empty
 // histogram gives 0.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	return h.quantiles([]float64{q})[0]
 }
 
-// quantiles looks several up in one pass when they ascend.
+// quantiles returns several quantiles; ascending ones take one pass.
 func (h *Histogram) quantiles(qs []float64) []time.Duration {
 	durations := make([]time.Duration, len(qs))
 	if h.count == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Interval is one line of a histogram log: what was recorded from Start on, for
-// Length. The tag tells apart series that share a log; it may be empty.
+// Interval is one line of a histogram log: the durations recorded in Length from
+// Start on. Tag distinguishes series in one log; it may be empty.
 type Interval struct {
 	Tag    string
 	Start  time.Time
@@ -18,16 +18,16 @@ type Interval struct {
 	*Histogram
 }
 
-// LogWriter writes a histogram log (.hlog, format 1.3), which HistogramLogReader
-// of every HdrHistogram port and the usual plotters read. Times stand in it as
-// seconds since its start, the highest value of an interval in milliseconds, and
-// the histogram's values in nanoseconds.
+// LogWriter writes a histogram log (.hlog, format 1.3), which the HistogramLogReader
+// of every HdrHistogram port and the usual plotters read. Times are seconds since
+// the log's start, the highest value of an interval is in milliseconds, and the
+// histogram's values are nanoseconds.
 type LogWriter struct {
 	to *hdrhistogram.HistogramLogWriter
 }
 
-// NewLogWriter writes the head of a log that starts at the given time, to the
-// second before it, which is as fine as the head tells it.
+// NewLogWriter writes the header of a log that starts at the given time, rounded
+// down to a second, the resolution of the header.
 func NewLogWriter(w io.Writer, start time.Time) (*LogWriter, error) {
 	l := &LogWriter{to: hdrhistogram.NewHistogramLogWriter(w)}
 	base := start.Truncate(time.Second).UnixMilli()
@@ -39,24 +39,24 @@ func NewLogWriter(w io.Writer, start time.Time) (*LogWriter, error) {
 		l.to.OutputLegend,
 	} {
 		if err := write(); err != nil {
-			return nil, fmt.Errorf("latency: writing the head of a histogram log: %w", err)
+			return nil, fmt.Errorf("latency: write the header of a histogram log: %w", err)
 		}
 	}
 	l.to.SetBaseTime(base)
 	return l, nil
 }
 
-// Write adds one interval. Readers expect them in the order of their starts.
+// Write adds one interval. Readers expect intervals in the order of their starts.
 func (l *LogWriter) Write(interval Interval) error {
 	if strings.ContainsAny(interval.Tag, ", \t\r\n") {
-		return fmt.Errorf("latency: the tag %q of a histogram log holds a comma or white space", interval.Tag)
+		return fmt.Errorf("latency: tag %q of a histogram log contains a comma or white space", interval.Tag)
 	}
 	line := interval.buckets.Clone()
 	line.SetTag(interval.Tag)
 	line.SetStartTimeMs(interval.Start.UnixMilli())
 	line.SetEndTimeMs(interval.Start.Add(interval.Length).UnixMilli())
 	if err := l.to.OutputIntervalHistogram(line); err != nil {
-		return fmt.Errorf("latency: writing a histogram log: %w", err)
+		return fmt.Errorf("latency: write a histogram log: %w", err)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // The bucket layout is HdrHistogram's for 1 ns to 60 s with three significant
-// digits. A value below 2,048 has a bucket of its own; above, each power of two
+// digits. Each value below 2,048 has its own bucket; above, each power of two
 // is divided into 1,024 buckets.
 const (
 	lowestValue       = 1
@@ -18,16 +18,16 @@ const (
 	linearMask    = 2*halfCount - 1
 )
 
-// bucketCount is how many buckets there are; the last power of two is whole.
+// bucketCount is the number of buckets; the last power of two is complete.
 var bucketCount = (bucketOf(highestValue)/halfCount + 1) * halfCount
 
-// bucketOf returns the index of the bucket that counts a value from 0 up.
+// bucketOf returns the index of the bucket that counts a value of 0 or more.
 func bucketOf(value int64) int {
 	shift := bits.Len64(uint64(value)|linearMask) - (halfMagnitude + 1)
 	return shift<<halfMagnitude + int(value>>shift)
 }
 
-// lowestIn returns the lowest value that the bucket counts.
+// lowestIn returns the lowest value of a bucket.
 func lowestIn(bucket int) int64 {
 	shift := bucket>>halfMagnitude - 1
 	if shift <= 0 {

@@ -7,12 +7,12 @@ import (
 )
 
 // offHeap returns zeroed memory for n values outside the Go heap (the package
-// comment says why), and what gives it back. T must hold no pointers: the
-// garbage collector does not look there. With prefault its pages exist before
-// it returns, so that first touching them costs no page fault later.
+// comment says why), and a function that frees it. T must not contain pointers:
+// the garbage collector does not look there. With prefault the pages exist before
+// it returns, so that the first access to them causes no page fault later.
 //
-// Where the kernel refuses the mapping the memory comes from the heap: a
-// heavier heap is a smaller fault than a measurement that ends.
+// If the kernel refuses the mapping, the memory comes from the heap: a larger heap
+// is better than a measurement that fails.
 func offHeap[T any](n int, prefault bool) (values []T, release func()) {
 	flags := unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if prefault {
@@ -23,11 +23,11 @@ func offHeap[T any](n int, prefault bool) (values []T, release func()) {
 	if err != nil {
 		return make([]T, n), func() {}
 	}
-	// A mapping begins on a page, so it is aligned for any T.
+	// A mapping starts at a page boundary, so it is aligned for any T.
 	values = unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(memory))), n)
 	return values, func() {
 		if err := unix.Munmap(memory); err != nil {
-			panic("latency: releasing recorder memory: " + err.Error())
+			panic("latency: free recorder memory: " + err.Error())
 		}
 	}
 }

@@ -8,25 +8,27 @@ import (
 	"path/filepath"
 )
 
-// The columns of a samples file: a sample a row, in nanoseconds. The last is a
-// boolean.
+// sampleColumns are the columns of a samples file: a sample a row, in nanoseconds.
 var sampleColumns = [...]struct {
 	name string
 	kind parquetType
-	of   func(Sample) int64
 }{
-	{name: "worker", kind: parquetInt32},
-	{name: "seq", kind: parquetInt32},
-	{"start_ns", parquetInt64, func(s Sample) int64 { return s.Start }},
-	{"wait_ns", parquetInt64, func(s Sample) int64 { return s.Wait }},
-	{"service_ns", parquetInt64, func(s Sample) int64 { return s.Service }},
-	{"response_ns", parquetInt64, func(s Sample) int64 { return s.Response }},
-	{"failed", parquetBoolean, func(s Sample) int64 {
-		if s.Failed {
-			return 1
-		}
-		return 0
-	}},
+	{"worker", parquetInt32},
+	{"seq", parquetInt32},
+	{"start_ns", parquetInt64},
+	{"wait_ns", parquetInt64},
+	{"service_ns", parquetInt64},
+	{"response_ns", parquetInt64},
+	{"failed", parquetBoolean},
+}
+
+// row returns the values of the columns.
+func (s Sample) row(worker int32, sequence int64) [len(sampleColumns)]int64 {
+	failed := int64(0)
+	if s.Failed {
+		failed = 1
+	}
+	return [...]int64{int64(worker), sequence, s.Start, s.Wait, s.Service, s.Response, failed}
 }
 
 // rowsPerGroup bounds the memory of the writer and of most readers: a row group
@@ -37,51 +39,44 @@ const rowsPerGroup = 256 << 10
 // that any Parquet reader opens. The file appears whole or not at all: it is
 // written beside its place, synced and renamed.
 func WriteParquet(path string, logs []*SampleLog) (err error) {
+	unfinished := path + ".tmp"
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("latency: writing samples to %s: %w", path, err)
+			err = fmt.Errorf("latency: write samples to %s: %w", path, err)
 		}
 	}()
-	unfinished := path + ".tmp"
 	file, err := os.Create(unfinished)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(unfinished))
-		}
-	}()
-	if err := writeRows(file, logs); err != nil {
-		return errors.Join(err, file.Close())
+	err = writeRows(file, logs)
+	if err == nil {
+		err = file.Sync()
 	}
-	if err := errors.Join(file.Sync(), file.Close()); err != nil {
-		return err
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(unfinished, path)
 	}
-	if err := os.Rename(unfinished, path); err != nil {
-		return err
+	if err != nil {
+		return errors.Join(err, os.Remove(unfinished))
 	}
 	return syncDirectory(filepath.Dir(path))
 }
 
 func writeRows(to io.Writer, logs []*SampleLog) error {
 	file := parquetFile{to: to}
+	file.write([]byte(parquetMagic))
 	var group [len(sampleColumns)][]int64
 	flush := func() {
-		for i, values := range group {
-			file.column(sampleColumns[i].name, sampleColumns[i].kind, values)
-			group[i] = values[:0]
+		file.rowGroup(group[:])
+		for i := range group {
+			group[i] = group[i][:0]
 		}
-		file.endGroup()
 	}
-	file.write([]byte(parquetMagic))
 	for _, log := range logs {
 		sequence := int64(0)
 		for sample := range log.All() {
-			group[0] = append(group[0], int64(log.worker))
-			group[1] = append(group[1], sequence)
-			for i := 2; i < len(group); i++ {
-				group[i] = append(group[i], sampleColumns[i].of(sample))
+			for i, value := range sample.row(log.worker, sequence) {
+				group[i] = append(group[i], value)
 			}
 			if sequence++; len(group[0]) == rowsPerGroup {
 				flush()

@@ -11,13 +11,13 @@ type Point struct {
 	Value    time.Duration `json:"value_ns"`
 }
 
-// curveNines bounds the curve: beyond 99.999999 % no trial has samples.
+// curveNines limits the curve: no trial has samples beyond 99.999999 %.
 const curveNines = 8
 
-// Percentiles returns the curve in steps of the log of nines: 0, 10, … 90, 91,
-// … 99, 99.1 % and so on, which are evenly spaced decade by decade on the usual
-// axis. It goes as deep as there are samples and ends with the exact maximum;
-// at most 74 points. An empty histogram has none.
+// Percentiles returns the curve at 0, 10, … 90, 91, … 99, 99.1 % and so on: nine
+// points a decade of the usual logarithmic axis. It goes as far as there are samples
+// and ends with the exact maximum; it has at most 74 points. An empty histogram has
+// none.
 func (h *Histogram) Percentiles() []Point {
 	if h.count == 0 {
 		return nil

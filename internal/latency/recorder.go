@@ -2,10 +2,9 @@ package latency
 
 import "math"
 
-// Recorder counts the durations that one worker measures. It belongs to one
-// goroutine: Record takes no lock, allocates nothing and shares no cache line
-// with other recorders. Reading it, by [Histogram.Add], must wait until that
-// goroutine is done.
+// Recorder counts durations in one goroutine: Record takes no lock, allocates
+// nothing and shares no cache line with other recorders. [Histogram.Add] must wait
+// until that goroutine is done.
 type Recorder struct {
 	counts  []int64 // off the heap, indexed by bucketOf
 	release func()
@@ -14,7 +13,7 @@ type Recorder struct {
 	_ [56]byte // fills 128 bytes, so that no neighbour shares a cache line
 }
 
-// totals is what a recorder and a histogram know exactly.
+// totals are the exact figures of a recorder or histogram.
 type totals struct {
 	count   int64
 	sum     int64
@@ -33,16 +32,16 @@ func (t *totals) add(other totals) {
 	t.clamped += other.clamped
 }
 
-// NewRecorder returns an empty recorder. Its 216 KiB lie outside the Go heap
-// until Close; the kernel provides the pages as values first fall into them.
+// NewRecorder returns an empty recorder. Its 216 KiB are outside the Go heap
+// until Close; the kernel provides each page at its first use.
 func NewRecorder() *Recorder {
 	counts, release := offHeap[int64](bucketCount, false)
 	return &Recorder{counts: counts, release: release, totals: noTotals()}
 }
 
-// Record counts a duration in nanoseconds. One above 60 s falls into the
-// highest bucket and is counted as clamped; its true value still enters sum and
-// maximum. A negative one, which no clock that runs forward yields, counts as 0.
+// Record counts a duration in nanoseconds. One above 60 s goes into the highest
+// bucket and counts as clamped, but sum and maximum include its true value. A
+// negative one, which a monotonic clock never gives, counts as 0.
 func (r *Recorder) Record(ns int64) {
 	ns = max(ns, 0)
 	r.count++
@@ -59,8 +58,8 @@ func (r *Recorder) Record(ns int64) {
 // Count returns how many durations were recorded.
 func (r *Recorder) Count() int64 { return r.count }
 
-// Close gives the memory back. The recorder must not be used after it; closing
-// again does nothing.
+// Close frees the memory. The recorder must not be used afterwards; a second Close
+// does nothing.
 func (r *Recorder) Close() {
 	if r.counts == nil {
 		return

@@ -14,8 +14,8 @@ type Sample struct {
 // chunkSamples is how many samples are mapped at a time: 640 KiB.
 const chunkSamples = 16 << 10
 
-// SampleLog keeps every sample of one worker, outside the Go heap. It belongs to
-// one goroutine, as a [Recorder] does.
+// SampleLog keeps every sample of one client, outside the Go heap. Like a [Recorder]
+// it belongs to one goroutine.
 type SampleLog struct {
 	worker int32
 	chunks []sampleChunk
@@ -28,9 +28,9 @@ type sampleChunk struct {
 	release func()
 }
 
-// NewSampleLog returns an empty log with room for the expected number of
-// samples. As long as that suffices Append makes no system call and causes no
-// page fault; beyond it each further 16,384 samples cost a mapping.
+// NewSampleLog returns an empty log with room for the expected number of samples.
+// Within it, Append makes no system call and causes no page fault; after it, every
+// 16,384 samples cost a mapping.
 func NewSampleLog(worker int32, expected int) *SampleLog {
 	l := &SampleLog{worker: worker}
 	for expected > 0 {
@@ -45,7 +45,7 @@ func (l *SampleLog) grow(samples int) {
 	l.chunks = append(l.chunks, sampleChunk{memory, release})
 }
 
-// Append keeps a sample.
+// Append adds a sample.
 func (l *SampleLog) Append(sample Sample) {
 	if l.full == len(l.chunks) {
 		l.grow(chunkSamples)
@@ -59,7 +59,7 @@ func (l *SampleLog) Append(sample Sample) {
 	}
 }
 
-// Len returns how many samples the log keeps.
+// Len returns the number of samples.
 func (l *SampleLog) Len() int {
 	length := l.used
 	for _, chunk := range l.chunks[:l.full] {
@@ -68,7 +68,7 @@ func (l *SampleLog) Len() int {
 	return length
 }
 
-// All returns the samples in the order in which they were appended.
+// All returns the samples in the order of Append.
 func (l *SampleLog) All() iter.Seq[Sample] {
 	return func(yield func(Sample) bool) {
 		for i, chunk := range l.chunks {
@@ -88,8 +88,8 @@ func (l *SampleLog) All() iter.Seq[Sample] {
 	}
 }
 
-// Close gives the memory back. The log must not be used after it; closing again
-// does nothing.
+// Close frees the memory. The log must not be used afterwards; a second Close does
+// nothing.
 func (l *SampleLog) Close() {
 	for _, chunk := range l.chunks {
 		chunk.release()
