@@ -20,8 +20,7 @@ build: ## bin/wirelab, static, with Gin, without symbols for a debugger
 	CGO_ENABLED=0 go build -trimpath $(gin) -ldflags='-s -w' -o bin/wirelab ./cmd/wirelab
 
 generate: ## write the code that comes from .proto files, and the report page (this one needs npm)
-	go -C tools run ./protogen
-	go -C tools run ./webbuild
+	go -C tools run ./generate
 
 fmt: ## format all Go files
 	$(tool) gofumpt -w .
@@ -36,8 +35,7 @@ lint: ## formatting, vet, the linters of .golangci.yml
 	cd tools && go tool golangci-lint run --config=../.golangci.yml ./...
 
 drift: ## committed generated code is what generate would write
-	go -C tools run ./protogen -check
-	go -C tools run ./webbuild -check
+	go -C tools run ./generate -check
 
 # The packages that have benchmarks: to link the others' tests would take minutes.
 bench-once: # every benchmark a single time, so that none can rot; and rest-json on Gin

@@ -1,5 +1,5 @@
 // Package web holds the report page: TypeScript in src, and in dist what
-// tools/webbuild makes of it, which is committed so that the program builds
+// tools/generate makes of it, which is committed so that the program builds
 // with Go alone.
 //
 // The page is one file that opens without a server. Package report puts the
@@ -9,7 +9,7 @@ package web
 
 import _ "embed" // for the built files
 
-//go:generate go -C ../tools run ./webbuild
+//go:generate go -C ../tools run ./generate
 
 // Program is the page's script, for a classic script element: it needs no
 // module loader, and contains no "</script".

@@ -1,25 +1,12 @@
-// Command webbuild makes web/dist, the report page's program and style, from
-// web/src.
-//
-// esbuild does it through its Go API, so that node's part is small: npm brings
-// the two libraries that the page is built on and the type checker. What comes
-// out is committed, and embedded by package web; a machine without npm builds
-// and runs wirelab as it is.
-//
-//	go -C tools run ./webbuild          # write
-//	go -C tools run ./webbuild -check   # fail if what is written has drifted
 package main
 
 import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,52 +18,30 @@ import (
 // libraries are bundled into the page; their licences go along with it.
 var libraries = []string{"preact", "uplot"}
 
-// errNoPackages says that the npm packages could not be had.
-var errNoPackages = errors.New("npm packages are not to be had")
+// errNoPackages says that the npm packages could not be installed.
+var errNoPackages = errors.New("the npm packages could not be installed")
 
-// fetchTime bounds what npm takes: it is two libraries and a type checker.
+// fetchTime limits npm: it fetches two libraries and a type checker.
 const fetchTime = 3 * time.Minute
 
-func main() {
-	root := flag.String("root", "../web", "`folder` with src, dist and package.json")
-	check := flag.Bool("check", false, "compare with the files on disk instead of writing them")
-	flag.Parse()
-
-	if err := run(*root, *check); err != nil {
-		fmt.Fprintln(os.Stderr, "webbuild:", err)
-		os.Exit(1)
+// buildPage returns the content of every file of web/dist by its name. esbuild's Go
+// API bundles web/src; npm brings the two libraries that the page uses, and the type
+// checker. Package web embeds the result, so wirelab itself builds without npm.
+func buildPage(ctx context.Context, web string) (map[string][]byte, error) {
+	web, err := filepath.Abs(web) // esbuild demands it
+	if err != nil {
+		return nil, err
 	}
+	if err := fetch(ctx, web); err != nil {
+		return nil, err
+	}
+	if err := checkTypes(ctx, web); err != nil {
+		return nil, err
+	}
+	return bundle(web)
 }
 
-func run(root string, check bool) error {
-	root, err := filepath.Abs(root) // esbuild takes no other
-	if err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	err = fetch(ctx, root)
-	if check && errors.Is(err, errNoPackages) {
-		fmt.Fprintln(os.Stderr, "webbuild: web/dist was not compared with web/src:", err)
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if err := checkTypes(ctx, root); err != nil {
-		return err
-	}
-	built, err := build(root)
-	if err != nil {
-		return err
-	}
-	if check {
-		return compare(filepath.Join(root, "dist"), built)
-	}
-	return write(filepath.Join(root, "dist"), built)
-}
-
-// fetch installs what package-lock.json names, unless that is what is there.
+// fetch installs what package-lock.json names, unless it is already installed.
 func fetch(ctx context.Context, root string) error {
 	wanted, err := os.Stat(filepath.Join(root, "package-lock.json"))
 	if err != nil {
@@ -108,8 +73,8 @@ func checkTypes(ctx context.Context, root string) error {
 	return nil
 }
 
-// build returns the content of every file of dist by its name.
-func build(root string) (map[string][]byte, error) {
+// bundle returns the content of every file of dist by its name.
+func bundle(root string) (map[string][]byte, error) {
 	result := api.Build(api.BuildOptions{
 		AbsWorkingDir: root,
 		EntryPointsAdvanced: []api.EntryPoint{
@@ -145,7 +110,7 @@ func build(root string) (map[string][]byte, error) {
 		built[filepath.Base(file.Path)] = file.Contents
 	}
 	if bytes.Contains(built["app.js"], []byte("</script")) || bytes.Contains(built["app.js"], []byte("<!--")) {
-		return nil, errors.New("app.js holds what would end the script element that it is put into")
+		return nil, errors.New("app.js contains </script or <!--, which would end the script element around it")
 	}
 	licences, err := gatherLicences(root)
 	if err != nil {
@@ -166,35 +131,4 @@ func gatherLicences(root string) ([]byte, error) {
 		fmt.Fprintf(&all, "app.js contains %s:\n\n%s\n\n", library, bytes.TrimSpace(text))
 	}
 	return all.Bytes(), nil
-}
-
-func write(dist string, built map[string][]byte) error {
-	if err := os.MkdirAll(dist, 0o755); err != nil {
-		return err
-	}
-	for name, content := range built {
-		if err := os.WriteFile(filepath.Join(dist, name), content, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// compare reports every built file that is missing on disk or differs.
-func compare(dist string, built map[string][]byte) error {
-	var drifted []string
-	for name, content := range built {
-		onDisk, err := os.ReadFile(filepath.Join(dist, name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if !bytes.Equal(onDisk, content) {
-			drifted = append(drifted, name)
-		}
-	}
-	if len(drifted) > 0 {
-		slices.Sort(drifted)
-		return fmt.Errorf("web/dist has drifted from web/src; run make generate: %s", strings.Join(drifted, ", "))
-	}
-	return nil
 }

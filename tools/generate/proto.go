@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bufbuild/protocompile"
+	"github.com/bufbuild/protocompile/protoutil"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/pluginpb"
+)
+
+// module is the prefix that plugins strip from go_package to name their files,
+// so that names come out relative to the root.
+const module = "wirelab.dev"
+
+// plugins run in this order; each is a tool line in tools/go.mod.
+var plugins = []plugin{
+	{tool: "protoc-gen-go"},
+	{tool: "protoc-gen-go-grpc"},
+	{
+		tool: "protoc-gen-go-vtproto",
+		options: []string{
+			"features=marshal+unmarshal+size+pool",
+			"pool=wirelab.dev/internal/workload/store/storepb.Chunk", // of messages=pooled
+		},
+		// The messages that the codecs under test send.
+		only: []string{
+			"internal/workload/echo/echo.proto",
+			"internal/workload/store/store.proto",
+			"internal/workload/users/users.proto",
+		},
+	},
+}
+
+// plugin is a protoc plugin and the options it is given besides the module.
+type plugin struct {
+	tool    string
+	options []string
+	only    []string // the files it is for; empty: all
+}
+
+// generateGo returns the Go code of every .proto file in the tree, by its path below
+// root.
+//
+// It stands in for protoc: protocompile parses and links the files, and each plugin
+// gets the result as a CodeGeneratorRequest. "go tool" starts the plugins, which are
+// pinned in tools/go.mod, so Go alone is enough.
+func generateGo(ctx context.Context, root string) (map[string][]byte, error) {
+	sources, err := findFiles(root, ".proto")
+	if err != nil {
+		return nil, fmt.Errorf("look for .proto files: %w", err)
+	}
+	request, err := compile(ctx, root, sources)
+	if err != nil {
+		return nil, fmt.Errorf("compile: %w", err)
+	}
+	generated := make(map[string][]byte)
+	for _, p := range plugins {
+		response, err := p.call(ctx, request)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.tool, err)
+		}
+		for _, file := range response.GetFile() {
+			generated[file.GetName()] = []byte(file.GetContent())
+		}
+	}
+	return generated, nil
+}
+
+// findFiles lists the files below root whose names end in suffix, relative to
+// root and with slashes. It skips folders that the go command ignores, and nested
+// modules.
+func findFiles(root, suffix string) ([]string, error) {
+	var found []string
+	err := fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !entry.IsDir() && strings.HasSuffix(path, suffix):
+			found = append(found, path)
+		case entry.IsDir() && path != ".":
+			_, notModule := os.Stat(filepath.Join(root, path, "go.mod"))
+			if name := entry.Name(); notModule == nil || name == "testdata" || name == "node_modules" || strings.ContainsAny(name[:1], "._") {
+				return fs.SkipDir
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// compile parses and links the sources. The request has them and all their imports,
+// each file after its imports, as plugins demand.
+func compile(ctx context.Context, root string, sources []string) (*pluginpb.CodeGeneratorRequest, error) {
+	compiler := protocompile.Compiler{
+		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{root}}),
+		SourceInfoMode: protocompile.SourceInfoStandard, // comments become Go comments
+	}
+	files, err := compiler.Compile(ctx, sources...)
+	if err != nil {
+		return nil, err
+	}
+	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: sources}
+	added := make(map[string]bool)
+	var add func(protoreflect.FileDescriptor)
+	add = func(file protoreflect.FileDescriptor) {
+		if added[file.Path()] {
+			return
+		}
+		added[file.Path()] = true
+		for i := range file.Imports().Len() {
+			add(file.Imports().Get(i).FileDescriptor)
+		}
+		request.ProtoFile = append(request.ProtoFile, protoutil.ProtoFromFileDescriptor(file))
+	}
+	for _, file := range files {
+		add(file)
+	}
+	return request, nil
+}
+
+// call runs the plugin: the request goes to its standard input, the response comes
+// from its standard output.
+func (p plugin) call(ctx context.Context, request *pluginpb.CodeGeneratorRequest) (*pluginpb.CodeGeneratorResponse, error) {
+	request = proto.CloneOf(request)
+	if len(p.only) > 0 {
+		request.FileToGenerate = slices.DeleteFunc(request.FileToGenerate, func(name string) bool { return !slices.Contains(p.only, name) })
+	}
+	request.Parameter = proto.String(strings.Join(append([]string{"module=" + module}, p.options...), ","))
+	input, err := proto.Marshal(request)
+	if err != nil {
+		return nil, fmt.Errorf("encode request: %w", err)
+	}
+	command := exec.CommandContext(ctx, "go", "tool", p.tool)
+	command.Stdin = bytes.NewReader(input)
+	command.Stderr = os.Stderr
+	output, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
+	var response pluginpb.CodeGeneratorResponse
+	if err := proto.Unmarshal(output, &response); err != nil {
+		return nil, fmt.Errorf("decode response: %w", err)
+	}
+	if response.Error != nil {
+		return nil, errors.New(response.GetError())
+	}
+	return &response, nil
+}
