@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"sync"
 	"time"
 )
 
@@ -105,9 +106,13 @@ func template(name string, serial int64) *x509.Certificate {
 
 const rsaBits = 2048
 
+// rsaKey is the same for all servers of a process: to find two primes takes long
+// enough to delay the start of each. A worker is one server anyway.
+var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, rsaBits) })
+
 func newKey(kind Certificate) (crypto.Signer, error) {
 	if kind == RSA {
-		return rsa.GenerateKey(rand.Reader, rsaBits)
+		return rsaKey()
 	}
 	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 }
