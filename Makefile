@@ -1,7 +1,11 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build generate fmt lint drift short bench-once check test stress bench FORCE
+.PHONY: help setup build generate fmt lint drift short bench-once gin check test stress bench FORCE
+
+# What is compiled does not depend on the folder, so that another clone finds it
+# in the build cache.
+export GOFLAGS := -trimpath $(GOFLAGS)
 
 # Tools are pinned apart from the product, in tools/go.mod.
 tool := go tool -modfile=tools/go.mod
@@ -38,8 +42,10 @@ drift: ## committed generated code is what generate would write
 	go -C tools run ./generate -check
 
 # The packages that have benchmarks: to link the others' tests would take minutes.
-bench-once: # every benchmark a single time, so that none can rot; and rest-json on Gin
+bench-once: # every benchmark a single time, so that none can rot
 	go test -short -run='^$$' -bench=. -benchtime=1x $$(go list -f '{{.Dir}}' ./... | while read -r dir; do grep -qs '^func Benchmark' "$$dir"/*_test.go && echo "$$dir" || true; done)
+
+gin: # rest-json on Gin
 	go test -short -bench=. -benchtime=1x $(gin) ./internal/stack/restjson
 
 # bin/phases runs the named phases, shows how they go, and sums up.
@@ -52,12 +58,13 @@ short: bin/phases # the fast tests, watched for races
 	@bin/phases short
 
 check: bin/phases ## what to run before a commit: lint, drift, short, bench-once
-	@bin/phases lint drift short bench-once
+	@bin/phases lint drift short bench-once gin
 
 # The full tests run without the race detector: they measure, and must not measure
-# the detector. Those that measure run one package after another.
+# the detector. They hold the benchmarks too.
+test: export GOFLAGS += -count=1
 test: bin/phases ## everything
-	@bin/phases setup lint drift short bench-once full
+	@bin/phases setup lint drift short gin full
 
 # What fails here and not in `make test` fails there too one day.
 stress: ## find tests that fail sometimes; RUNS=20 PKG=./folder/... RUN=regexp SHORT=off ONLY='race GOMAXPROCS=1' choose

@@ -18,8 +18,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -56,52 +54,24 @@ func run(ctx context.Context, s *screen, phases []string) (failed bool) {
 func one(ctx context.Context, s *screen, phase string, results *results) error {
 	switch phase {
 	case "short":
-		if err := testAll(ctx, s, results, "-race", "-short"); err != nil {
+		if err := short(ctx, s, results); err != nil {
 			return err
 		}
-		return goTest(ctx, s, results, "-C", "tools", "test", "-json", "-race", "./...")
+		return goTest(ctx, s, results, "-C", "tools", "test", "-json", "-vet=off", "-race", "./...")
 	case "full":
-		return testAll(ctx, s, results, "-timeout=20m")
+		return full(ctx, s, results)
 	}
 	command := exec.CommandContext(ctx, "make", "--no-print-directory", phase)
 	command.Stdout, command.Stderr = s, s
 	return command.Run()
 }
 
-// alone are the packages that measure, or start workers with priority over all
-// else: those would starve tests beside them.
-var alone = []string{"cmd/wirelab", "internal/host", "internal/lab", "internal/link", "internal/load", "internal/probe", "internal/worker"}
-
-// testAll runs the tests that share the machine two packages at a time, and then
-// the others one after another.
-func testAll(ctx context.Context, s *screen, results *results, options ...string) error {
-	listed, err := exec.CommandContext(ctx, "go", "list", "./...").Output()
-	if err != nil {
-		return fmt.Errorf("list the packages: %w", err)
-	}
-	var together, apart []string
-	for _, pkg := range strings.Fields(string(listed)) {
-		_, path, _ := strings.Cut(pkg, "/")
-		if slices.Contains(alone, path) {
-			apart = append(apart, pkg)
-		} else {
-			together = append(together, pkg)
-		}
-	}
-	if len(apart) != len(alone) {
-		return fmt.Errorf("packages to be tested alone: found %q of %q", apart, alone)
-	}
-	arguments := append([]string{"test", "-json"}, options...)
-	if err := goTest(ctx, s, results, slices.Concat(arguments, []string{"-p=2"}, together)...); err != nil {
-		return err
-	}
-	return goTest(ctx, s, results, slices.Concat(arguments, []string{"-p=1"}, apart)...)
-}
-
 // goTest runs go with arguments that make it print test events.
 func goTest(ctx context.Context, s *screen, results *results, arguments ...string) error {
 	command := exec.CommandContext(ctx, "go", arguments...)
 	command.Stderr = s
+	// Else each process with the race detector sleeps for a second at its end.
+	command.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=10 "+os.Getenv("GORACE"))
 	events, err := command.StdoutPipe()
 	if err != nil {
 		return err

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -92,4 +94,42 @@ func TestNoLongSilence(t *testing.T) {
 			t.Errorf("%q, want %q", out.String(), want)
 		}
 	})
+}
+
+// TestFullLeavesOutWhatShortDid: full runs each package whose tests do something
+// else there, be it by a suite that they import.
+func TestFullLeavesOutWhatShortDid(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{
+		"go.mod":            "module toy\n\ngo 1.25\n",
+		"suite/suite.go":    "package suite\n\nimport \"testing\"\n\nfunc Much() bool { return !testing.Short() }\n",
+		"user/a_test.go":    "package user\n\nimport _ \"toy/suite\"\n",
+		"shorter/a.go":      "package shorter\n",
+		"shorter/a_test.go": "package shorter\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tif testing.Short() {\n\t\tt.Skip()\n\t}\n}\n",
+		"outside/a_test.go": "package outside_test\n\nimport _ \"toy/suite\"\n",
+		"same/a_test.go":    "package same\n\nimport _ \"toy/shorter\"\n",
+		"allocs/a_test.go":  "package allocs\n\nimport \"testing\"\n\nvar _ = testing.AllocsPerRun(1, func() {})\n",
+		"norace/a_test.go":  "//go:build !race\n\npackage norace\n",
+		"bench/a_test.go":   "package bench\n\nimport \"testing\"\n\nfunc BenchmarkA(b *testing.B) {}\n",
+		"untested/a.go":     "package untested\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	packages, err := list(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, p := range packages {
+		got[strings.TrimPrefix(p.path, "toy/")] = p.differs
+	}
+	want := map[string]bool{"user": true, "shorter": true, "outside": true, "same": false, "allocs": true, "norace": true, "bench": true}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
 }
