@@ -93,38 +93,43 @@ func atEnd(reader *bufio.Reader) bool {
 // errNoJSON marks a line that is not whole.
 var errNoJSON = errors.New("is no JSON")
 
-func decodeRecord(text []byte) (Record, error) {
-	// The version is read first: a newer record may differ in everything
-	// else.
-	var version struct {
-		Version int `json:"version"`
-	}
+func decodeRecord(text []byte) (r Record, err error) {
 	if !json.Valid(text) {
 		return Record{}, fmt.Errorf("%w: the file is damaged there; without that line the other trials can be read", errNoJSON)
 	}
-	if err := json.Unmarshal(text, &version); err != nil {
-		return Record{}, fmt.Errorf("is no record: %w", err)
-	}
-	if err := checkVersion(version.Version); err != nil {
+	var version versionError
+	err = decodeVersioned(text, &r)
+	switch {
+	case errors.As(err, &version):
 		return Record{}, err
-	}
-	var r Record
-	if err := json.Unmarshal(text, &r); err != nil {
+	case err != nil:
 		return Record{}, fmt.Errorf("is no record: %w", err)
-	}
-	if r.Trial < 0 {
+	case r.Trial < 0:
 		return Record{}, fmt.Errorf("holds trial %d: trials count from 0", r.Trial)
 	}
 	return r, nil
 }
 
-func checkVersion(version int) error {
-	switch {
-	case version > Version:
-		return fmt.Errorf("is of version %d, and this program reads versions up to %d: use a newer wirelab", version, Version)
-	case version < 1:
-		return fmt.Errorf("has no version, so nothing tells what its fields mean; this program writes version %d", Version)
-	default:
-		return nil
+// decodeVersioned reads the version first, since a newer version may differ in
+// everything else. A version that this program cannot read is a [versionError].
+func decodeVersioned(text []byte, into any) error {
+	var head struct {
+		Version int `json:"version"`
 	}
+	if err := json.Unmarshal(text, &head); err != nil {
+		return err
+	}
+	if head.Version < 1 || head.Version > Version {
+		return versionError(head.Version)
+	}
+	return json.Unmarshal(text, into)
+}
+
+type versionError int
+
+func (v versionError) Error() string {
+	if v > Version {
+		return fmt.Sprintf("is of version %d, and this program reads versions up to %d: use a newer wirelab", v, Version)
+	}
+	return fmt.Sprintf("has no version, so nothing tells what its fields mean; this program writes version %d", Version)
 }

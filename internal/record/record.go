@@ -12,10 +12,13 @@
 package record
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/tuning"
+	"wirelab.dev/internal/units"
 )
 
 // Version is the form of the records that this program writes. It reads all
@@ -123,6 +126,18 @@ type Cell struct {
 	Network Network `json:"network,omitzero"`
 }
 
+// Key names the cell, as in `matrix/tcp:buffers=pooled/echo/64B/c=50`: the name
+// that the plan has for it. It is for people and for finding a cell again in
+// its own run; between runs cells are compared whole, because load and
+// connection are not in the key.
+func (c Cell) Key() string {
+	size := units.Bytes(c.RequestBytes, "")
+	if c.ResponseBytes != c.RequestBytes {
+		size += "-" + units.Bytes(c.ResponseBytes, "")
+	}
+	return fmt.Sprintf("%s/%s/%s/%s/c=%d", c.Part, c.Variant, c.Workload, size, c.Clients)
+}
+
 // Network is a network namespace of a trial's own.
 type Network struct {
 	Ports         int   `json:"ports,omitempty"` // 0: as the kernel has it
@@ -177,144 +192,6 @@ type Interval struct {
 	SumNS    int64 `json:"sum_ns"` // of their service times
 }
 
-// Process is what one end cost over the window.
-type Process struct {
-	CPUs       []int  `json:"cpus,omitempty"` // what it was pinned to
-	GoMaxProcs int    `json:"gomaxprocs,omitempty"`
-	Version    string `json:"version,omitempty"` // of the worker's runtime
-	UserNS     *int64 `json:"user_ns,omitempty"`
-	SystemNS   *int64 `json:"system_ns,omitempty"`
-	// RSSBytes is the resident memory at the window's end, PeakBytes the most
-	// in the window: the kernel's own peak where it rose in the window, and
-	// otherwise the most that was seen in it.
-	RSSBytes  *int64 `json:"rss_bytes,omitempty"`
-	PeakBytes *int64 `json:"peak_bytes,omitempty"`
-	// OwnBytes is the most in the window of the memory that is the process's
-	// own: without the pages of files, of which wirelab's program has some 34
-	// MB, whatever it carries.
-	OwnBytes *int64 `json:"own_bytes,omitempty"`
-	// The most that was seen in the window.
-	Threads     *int64   `json:"threads,omitempty"`
-	Sockets     *int64   `json:"sockets,omitempty"`
-	Goroutines  *int64   `json:"goroutines,omitempty"`
-	HeapBytes   *int64   `json:"heap_bytes,omitempty"`
-	SwitchesVol *int64   `json:"switches_voluntary,omitempty"`
-	SwitchesInv *int64   `json:"switches_involuntary,omitempty"`
-	MinorFaults *int64   `json:"minor_faults,omitempty"`
-	MajorFaults *int64   `json:"major_faults,omitempty"`
-	GCCycles    *int64   `json:"gc_cycles,omitempty"`
-	GCCPUNS     *int64   `json:"gc_cpu_ns,omitempty"`
-	SchedP50NS  *int64   `json:"sched_p50_ns,omitempty"` // goroutines: ready to running
-	SchedP99NS  *int64   `json:"sched_p99_ns,omitempty"`
-	Busy        *float64 `json:"busy,omitempty"` // share of the CPUs it was given
-	// Allocations are those of all calls, warm-up included; there only where the
-	// trial was profiled for them, and the process's runtime tells.
-	Allocations *Allocations `json:"allocations,omitempty"`
-}
-
-// CPUNS is user and system time together.
-func (p Process) CPUNS() (int64, bool) {
-	if p.UserNS == nil || p.SystemNS == nil {
-		return 0, false
-	}
-	return *p.UserNS + *p.SystemNS, true
-}
-
-// Connections is what was asked for and what came of it.
-type Connections struct {
-	Mode   string `json:"mode"`
-	Want   int    `json:"want"`
-	Opened int64  `json:"opened"`
-	Failed int64  `json:"failed"`
-	// During is how many were opened inside the window.
-	During int64 `json:"during"`
-
-	// What was achieved inside the window, counted from the TLS and QUIC
-	// state itself. All zero on a wire without TLS.
-	Full            int64 `json:"full,omitempty"`             // handshakes with a certificate
-	Resumed         int64 `json:"resumed,omitempty"`          // handshakes that resumed a session
-	Early           int64 `json:"early,omitempty"`            // of those, with early data that the server took
-	EarlyRefused    int64 `json:"early_refused,omitempty"`    // with early data that it did not
-	HandshakeFailed int64 `json:"handshake_failed,omitempty"` // connections that got no further
-
-	// How long the beginnings of those took that were opened in the window.
-	Connect   *latency.Distribution `json:"connect,omitempty"`    // TCP: SYN to established
-	Handshake *latency.Distribution `json:"handshake,omitempty"`  // TLS or QUIC
-	FirstByte *latency.Distribution `json:"first_byte,omitempty"` // call's begin, on its own connection, to the answer's first byte
-}
-
-// Negotiated is what was agreed on, taken from the connections themselves.
-type Negotiated struct {
-	// Protocol is what the server answered in: h1, h2, h3, tcp-plain, tcp-calls;
-	// with commas where they were several, empty where nothing answered.
-	Protocol string `json:"protocol,omitempty"`
-	// Sessions are the kinds of TLS sessions; none where all was cleartext.
-	Sessions []Session `json:"sessions,omitempty"`
-}
-
-// Session is one kind of TLS session.
-type Session struct {
-	Version     string `json:"version"` // as in TLS 1.3
-	Cipher      string `json:"cipher"`
-	Group       string `json:"group"` // of the key exchange; empty: there was none
-	ALPN        string `json:"alpn,omitempty"`
-	Resumed     bool   `json:"resumed,omitempty"`
-	Connections int64  `json:"connections"` // since the client began
-}
-
-// Traffic is what went over a client's connections in the window, below TLS,
-// as the kernel or the QUIC connection counted it. Wire tells its layers apart.
-type Traffic struct {
-	Transport string `json:"transport"` // tcp or udp
-	// SpanNS is the time from the first reading to the last: the window, to a
-	// few milliseconds at each edge, so that a figure a request is
-	// bytes/SpanNS over the window's completed/WindowNS.
-	SpanNS        int64 `json:"span_ns"`
-	SentBytes     int64 `json:"sent_bytes"`
-	ReceivedBytes int64 `json:"received_bytes"` // payload of TCP segments or UDP datagrams
-	// Packets are TCP segments or UDP datagrams, those without payload
-	// included.
-	SentPackets     *int64 `json:"sent_packets,omitempty"`
-	ReceivedPackets *int64 `json:"received_packets,omitempty"`
-	// PureAcks are the segments sent that carried nothing: TCP only.
-	SentPureAcks     *int64 `json:"sent_pure_acks,omitempty"`
-	ReceivedPureAcks *int64 `json:"received_pure_acks,omitempty"`
-	// HandshakeBytes are those of the bytes above that went before the first
-	// byte of a call, on connections that shook hands in the window.
-	HandshakeSentBytes     *int64 `json:"handshake_sent_bytes,omitempty"`
-	HandshakeReceivedBytes *int64 `json:"handshake_received_bytes,omitempty"`
-	Retransmits            *int64 `json:"retransmits,omitempty"` // segments sent again, or packets lost
-	RTTNS                  *int64 `json:"rtt_ns,omitempty"`      // smoothed, mean over connections
-	MinRTTNS               *int64 `json:"min_rtt_ns,omitempty"`
-	SendCalls              *int64 `json:"send_calls,omitempty"` // system calls that sent: over UDP those of its sockets, over TCP all writes of the process
-	ReceiveCalls           *int64 `json:"receive_calls,omitempty"`
-	Offload                string `json:"offload,omitempty"` // gso, none
-	// BusyNS is how long the connections had something sent and not yet
-	// acknowledged, all of them together; BlockedNS how long of it the peer's
-	// window or the send buffer held them back. TCP only, as the kernel keeps
-	// count (TCP_INFO).
-	BusyNS    *int64 `json:"busy_ns,omitempty"`
-	BlockedNS *int64 `json:"blocked_ns,omitempty"`
-}
-
-// Link is what an emulated link did, both ways together, from the server's start
-// to the client's end.
-type Link struct {
-	Frames    int64 `json:"frames"`
-	Dropped   int64 `json:"dropped"`     // for want of room
-	LateP50NS int64 `json:"late_p50_ns"` // how much later than due they were sent
-	LateP99NS int64 `json:"late_p99_ns"`
-}
-
-// Limit is one of the machine's that a trial could run into.
-type Limit struct {
-	Name string `json:"name"` // file-descriptors, ports, backlog, udp-buffer …
-	Need int64  `json:"need"`
-	Have int64  `json:"have"`
-	// How it was met, or what would raise it.
-	Note string `json:"note,omitempty"`
-}
-
 // Pacing is how well an open loop's schedule was kept.
 type Pacing struct {
 	Scheduled int64 `json:"scheduled"` // arrivals that fell into the window
@@ -345,30 +222,6 @@ type Step struct {
 	Why               string  `json:"why,omitempty"`
 }
 
-// Engine is the load engine's own cost in this trial.
-type Engine struct {
-	// BetweenNS is the time the clients spent between calls, outside of
-	// them: recording, checking answers, being off the CPU.
-	BetweenNS int64 `json:"between_ns"`
-	// OwnNS is what a request costs the engine on this machine, measured
-	// against a stack that answers at once.
-	OwnNS float64 `json:"own_ns"`
-}
-
-// HostState is the machine around the trial.
-type HostState struct {
-	StolenShare   *float64 `json:"stolen_share,omitempty"` // CPU time that the hypervisor gave to others
-	OthersShare   *float64 `json:"others_share,omitempty"` // CPU time that other processes took
-	LostBefore    *float64 `json:"lost_before,omitempty"`  // share of a spin calibration that the CPU was away
-	LostAfter     *float64 `json:"lost_after,omitempty"`
-	LargestGapNS  *int64   `json:"largest_gap_ns,omitempty"`
-	PressureShare *float64 `json:"pressure_share,omitempty"` // PSI: some task waited for a CPU
-	// What the kernel dropped in the trial's network, from the client's start
-	// to its end.
-	AcceptDrops *int64 `json:"accept_drops,omitempty"` // connections that found a listen backlog full
-	UDPDrops    *int64 `json:"udp_drops,omitempty"`    // datagrams that found a receive buffer full
-}
-
 // Level is how much a check found wrong.
 type Level string
 
@@ -392,15 +245,7 @@ type Check struct {
 
 // Valid tells whether the trial may be used.
 func (r *Record) Valid() bool {
-	if r.Failure != "" {
-		return false
-	}
-	for _, c := range r.Checks {
-		if c.Level == Invalid {
-			return false
-		}
-	}
-	return true
+	return r.Failure == "" && !slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Level == Invalid })
 }
 
 // ThroughputPerSecond is the calls that ended well within the window, a second.
@@ -419,3 +264,6 @@ func (r *Record) Failed() int64 {
 	}
 	return n
 }
+
+// Calls are those that were made in the trial before its window and in it.
+func (r *Record) Calls() int64 { return r.WarmUp.Requests + r.Requests }

@@ -78,11 +78,7 @@ func (r *Run) begin() error {
 // process may be writing it meanwhile.
 func Open(dir string) (*Run, error) {
 	r := &Run{Dir: dir, done: map[int]bool{}}
-	err := r.readManifest()
-	if err == nil {
-		err = r.scan()
-	}
-	if err != nil {
+	if err := r.read(); err != nil {
 		return nil, fmt.Errorf("open run %s: %w", dir, err)
 	}
 	return r, nil
@@ -95,21 +91,21 @@ func Resume(dir string) (*Run, error) {
 	if err := r.openForWriting(os.O_RDWR); err != nil {
 		return nil, fmt.Errorf("resume run %s: %w", dir, err)
 	}
-	err := r.readManifest()
-	if err == nil {
-		err = r.scan()
-	}
-	if err == nil {
-		err = r.file.Truncate(r.end)
-	}
-	if err == nil {
-		r.Manifest.Status, r.Manifest.Ended = Running, nil
-		err = r.writeManifest()
-	}
-	if err != nil {
+	if err := r.goOn(); err != nil {
 		return nil, errors.Join(fmt.Errorf("resume run %s: %w", dir, err), r.file.Close())
 	}
 	return r, nil
+}
+
+func (r *Run) goOn() error {
+	if err := r.read(); err != nil {
+		return err
+	}
+	if err := r.file.Truncate(r.end); err != nil {
+		return err
+	}
+	r.Manifest.Status, r.Manifest.Ended = Running, nil
+	return r.writeManifest()
 }
 
 // Done tells whether a trial has a record.
@@ -228,8 +224,12 @@ func (r *Run) openForWriting(flags int) error {
 	return nil
 }
 
-// scan reads all records to find what is done and where the whole lines end.
-func (r *Run) scan() error {
+// read reads the manifest, and all records to find what is done and where the
+// whole lines end.
+func (r *Run) read() error {
+	if err := r.readManifest(); err != nil {
+		return err
+	}
 	file, err := os.Open(r.path(recordsFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return errNoRun
@@ -238,7 +238,6 @@ func (r *Run) scan() error {
 		return err
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	r.end = 0
 	for l, err := range readLines(file) {
 		var torn *tornError
 		switch {

@@ -1,0 +1,154 @@
+package record
+
+import "wirelab.dev/internal/latency"
+
+// Connections is what was asked for and what came of it.
+type Connections struct {
+	Mode   string `json:"mode"`
+	Want   int    `json:"want"`
+	Opened int64  `json:"opened"`
+	Failed int64  `json:"failed"`
+	// During is how many were opened inside the window.
+	During int64 `json:"during"`
+
+	// What was achieved inside the window, counted from the TLS and QUIC
+	// state itself. All zero on a wire without TLS.
+	Full            int64 `json:"full,omitempty"`             // handshakes with a certificate
+	Resumed         int64 `json:"resumed,omitempty"`          // handshakes that resumed a session
+	Early           int64 `json:"early,omitempty"`            // of those, with early data that the server took
+	EarlyRefused    int64 `json:"early_refused,omitempty"`    // with early data that it did not
+	HandshakeFailed int64 `json:"handshake_failed,omitempty"` // connections that got no further
+
+	// How long the beginnings of those took that were opened in the window.
+	Connect   *latency.Distribution `json:"connect,omitempty"`    // TCP: SYN to established
+	Handshake *latency.Distribution `json:"handshake,omitempty"`  // TLS or QUIC
+	FirstByte *latency.Distribution `json:"first_byte,omitempty"` // call's begin, on its own connection, to the answer's first byte
+}
+
+// Negotiated is what was agreed on, taken from the connections themselves.
+type Negotiated struct {
+	// Protocol is what the server answered in: h1, h2, h3, tcp-plain, tcp-calls;
+	// with commas where they were several, empty where nothing answered.
+	Protocol string `json:"protocol,omitempty"`
+	// Sessions are the kinds of TLS sessions; none where all was cleartext.
+	Sessions []Session `json:"sessions,omitempty"`
+}
+
+// Session is one kind of TLS session.
+type Session struct {
+	Version     string `json:"version"` // as in TLS 1.3
+	Cipher      string `json:"cipher"`
+	Group       string `json:"group"` // of the key exchange; empty: there was none
+	ALPN        string `json:"alpn,omitempty"`
+	Resumed     bool   `json:"resumed,omitempty"`
+	Connections int64  `json:"connections"` // since the client began
+}
+
+// Traffic is what went over a client's connections in the window, below TLS,
+// as the kernel or the QUIC connection counted it. Wire tells its layers apart.
+type Traffic struct {
+	Transport string `json:"transport"` // tcp or udp
+	// SpanNS is the time from the first reading to the last: the window, to a
+	// few milliseconds at each edge, so that a figure a request is
+	// bytes/SpanNS over the window's completed/WindowNS.
+	SpanNS        int64 `json:"span_ns"`
+	SentBytes     int64 `json:"sent_bytes"`
+	ReceivedBytes int64 `json:"received_bytes"` // payload of TCP segments or UDP datagrams
+	// Packets are TCP segments or UDP datagrams, those without payload
+	// included.
+	SentPackets     *int64 `json:"sent_packets,omitempty"`
+	ReceivedPackets *int64 `json:"received_packets,omitempty"`
+	// PureAcks are the segments sent that carried nothing: TCP only.
+	SentPureAcks     *int64 `json:"sent_pure_acks,omitempty"`
+	ReceivedPureAcks *int64 `json:"received_pure_acks,omitempty"`
+	// HandshakeBytes are those of the bytes above that went before the first
+	// byte of a call, on connections that shook hands in the window.
+	HandshakeSentBytes     *int64 `json:"handshake_sent_bytes,omitempty"`
+	HandshakeReceivedBytes *int64 `json:"handshake_received_bytes,omitempty"`
+	Retransmits            *int64 `json:"retransmits,omitempty"` // segments sent again, or packets lost
+	RTTNS                  *int64 `json:"rtt_ns,omitempty"`      // smoothed, mean over connections
+	MinRTTNS               *int64 `json:"min_rtt_ns,omitempty"`
+	SendCalls              *int64 `json:"send_calls,omitempty"` // system calls that sent: over UDP those of its sockets, over TCP all writes of the process
+	ReceiveCalls           *int64 `json:"receive_calls,omitempty"`
+	Offload                string `json:"offload,omitempty"` // gso, none
+	// BusyNS is how long the connections had something sent and not yet
+	// acknowledged, all of them together; BlockedNS how long of it the peer's
+	// window or the send buffer held them back. TCP only, as the kernel keeps
+	// count (TCP_INFO).
+	BusyNS    *int64 `json:"busy_ns,omitempty"`
+	BlockedNS *int64 `json:"blocked_ns,omitempty"`
+}
+
+// Link is what an emulated link did, both ways together, from the server's start
+// to the client's end.
+type Link struct {
+	Frames    int64 `json:"frames"`
+	Dropped   int64 `json:"dropped"`     // for want of room
+	LateP50NS int64 `json:"late_p50_ns"` // how much later than due they were sent
+	LateP99NS int64 `json:"late_p99_ns"`
+}
+
+// Wire is what a call puts on the wire, layer by layer: the mean of calls that
+// the client made one at a time, over a connection of its own, after the
+// window. The first call of a connection, whose headers are not compressed yet,
+// is told apart; QUIC's probes for larger packets are left out.
+type Wire struct {
+	Calls    int64     `json:"calls"`    // that the means are over
+	Request  WireBytes `json:"request"`  // from the client to the server
+	Response WireBytes `json:"response"` // from the server to the client
+
+	// What a connection's first call sent and received, and what went over
+	// the connection besides its calls: handshakes, settings, session tickets,
+	// and, in the modes that open a connection a call, what closes it. All are
+	// payload of TCP segments or UDP datagrams, and the handshakes are those
+	// of the cell's own mode.
+	FirstSentBytes         float64 `json:"first_sent_bytes"`
+	FirstReceivedBytes     float64 `json:"first_received_bytes"`
+	HandshakeSentBytes     float64 `json:"handshake_sent_bytes"`
+	HandshakeReceivedBytes float64 `json:"handshake_received_bytes"`
+}
+
+// WireBytes is one direction of a call. What is absent could not be told apart:
+// it is then in ProtocolBytes if it is payload of segments or datagrams, and
+// nowhere if it is not.
+type WireBytes struct {
+	// MessageBytes are the encoded messages, as protobuf would encode them.
+	MessageBytes float64 `json:"message_bytes"`
+	// ProtocolBytes are headers and framing: what the stack added to the
+	// messages before it gave them to TLS, TCP or UDP. Below zero where its
+	// encoding is shorter than protobuf's.
+	ProtocolBytes float64 `json:"protocol_bytes"`
+	// SecurityBytes are what TLS added: its records were counted, and each
+	// adds 22 bytes (RFC 8446, section 5.2: header, type, tag). For QUIC, what
+	// its packets added to the content of their STREAM frames, which was counted.
+	SecurityBytes *float64 `json:"security_bytes,omitempty"`
+	// TransportBytes are the headers of TCP and IP, or UDP and IP, on packets
+	// with payload: the packets were counted, the size of a header is the
+	// standards' and the connection's options'. A link with smaller packets
+	// than this one's has more of them.
+	TransportBytes *float64 `json:"transport_bytes,omitempty"`
+	// AckBytes are the segments without payload that went in this direction, or
+	// QUIC's packets of nothing but acknowledgements, headers and all, counted
+	// as TransportBytes are. Acknowledgements that travel with data are in its
+	// headers.
+	AckBytes *float64 `json:"ack_bytes,omitempty"`
+}
+
+// PayloadBytes are all but the headers of the transport, and acknowledgements
+// that travel alone.
+func (b WireBytes) PayloadBytes() float64 {
+	return b.MessageBytes + b.ProtocolBytes + valueOrZero(b.SecurityBytes)
+}
+
+// TotalBytes are all that is known to have gone over the wire.
+func (b WireBytes) TotalBytes() float64 {
+	return b.PayloadBytes() + valueOrZero(b.TransportBytes) + valueOrZero(b.AckBytes)
+}
+
+// valueOrZero is zero where the figure is absent.
+func valueOrZero(figure *float64) float64 {
+	if figure == nil {
+		return 0
+	}
+	return *figure
+}
