@@ -58,12 +58,13 @@ func (a *app) execute(ctx context.Context, j job) error {
 	workshop := lab.New([]string{program, "worker"})
 	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed
 	plan := j.scenario.Plan()
-	run, err := j.open(plan, slices.Concat(j.warnings, workshop.Placement.Warnings))
+	order := lab.Order(plan)
+	run, err := j.open(order, slices.Concat(j.warnings, workshop.Placement.Warnings))
 	if err != nil {
 		return err
 	}
 
-	progress := newProgress(a.stderr, j.scenario, plan)
+	progress := newProgress(a.stderr, j.scenario.Title, order)
 	workshop.Observer = progress
 	fmt.Fprintf(a.stderr, "%s: %d trials into %s\n", j.scenario.Title, len(plan), run.Dir)
 	labErr := workshop.Run(ctx, plan, run)
@@ -111,7 +112,7 @@ func verdict(s *analysis.Summary) error {
 }
 
 // open makes the run's directory, or opens the one to be resumed.
-func (j *job) open(plan []scenario.Planned, warnings []string) (*record.Run, error) {
+func (j *job) open(order []record.PlannedTrial, warnings []string) (*record.Run, error) {
 	if j.resume {
 		return record.Resume(j.output.directory)
 	}
@@ -136,7 +137,7 @@ func (j *job) open(plan []scenario.Planned, warnings []string) (*record.Run, err
 		Version: record.Version, Tool: version(), Command: commandLine(),
 		Name: j.scenario.Name, Title: j.scenario.Title, Question: j.scenario.Question,
 		Started: now, Status: record.Running, Seed: j.scenario.Seed,
-		Trials: len(plan), Order: lab.Order(plan),
+		Trials: len(order), Order: order,
 		Scenario: asWritten, Declarations: declared, Host: machine, Warnings: warnings,
 	})
 }

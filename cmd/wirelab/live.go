@@ -10,7 +10,6 @@ import (
 	"wirelab.dev/internal/lab"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/report"
-	"wirelab.dev/internal/scenario"
 )
 
 // redrawEvery is long, because drawing costs CPU on the machine under test.
@@ -32,7 +31,7 @@ type live struct {
 func newLive(w io.Writer, title string, e *estimate) *live {
 	l := &live{
 		to: w, estimate: e, quit: make(chan struct{}), ended: make(chan struct{}),
-		view: liveView{title: title, trials: len(e.plan)},
+		view: liveView{title: title, trials: len(e.order)},
 	}
 	go l.redraw() // ends with close
 	return l
@@ -87,10 +86,10 @@ func (l *live) change(view func(*liveView)) {
 	view(&l.view)
 }
 
-func (l *live) TrialBegins(_ int, planned scenario.Planned) {
+func (l *live) TrialBegins(trial record.PlannedTrial) {
 	l.estimate.begins()
 	l.change(func(v *liveView) {
-		v.cell, v.now = fmt.Sprintf("%s (repeat %d)", planned.Cell.Key(), planned.Repeat), lab.Progress{}
+		v.cell, v.now = fmt.Sprintf("%s (repeat %d)", trial.Cell, trial.Repeat), lab.Progress{}
 	})
 }
 
@@ -98,7 +97,7 @@ func (l *live) TrialProgress(_ int, p lab.Progress) { l.change(func(v *liveView)
 
 func (l *live) TrialEnds(number int, r *record.Record) {
 	l.estimate.ends(number)
-	left, _ := l.estimate.remaining(number + 1)
+	left := l.estimate.remaining(number + 1)
 	l.change(func(v *liveView) {
 		v.done, v.last = number+1, outcome(r)
 		if !r.Valid() {

@@ -7,7 +7,6 @@ import (
 
 	"wirelab.dev/internal/lab"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 )
 
 // progress tells a person how a run goes: a plain line a trial where there is
@@ -17,10 +16,10 @@ type progress interface {
 	close()
 }
 
-func newProgress(w io.Writer, s *scenario.Scenario, plan []scenario.Planned) progress {
-	estimate := &estimate{plan: plan, began: time.Now()}
-	if terminal := terminalOf(w); terminal.Width > 0 {
-		return newLive(w, s.Title, estimate)
+func newProgress(w io.Writer, title string, order []record.PlannedTrial) progress {
+	estimate := &estimate{order: order, began: time.Now(), spent: map[string]time.Duration{}}
+	if terminalOf(w).Width > 0 {
+		return newLive(w, title, estimate)
 	}
 	return &plain{w: w, estimate: estimate}
 }
@@ -31,12 +30,16 @@ type plain struct {
 	estimate *estimate
 }
 
-func (p *plain) TrialBegins(int, scenario.Planned) { p.estimate.begins() }
-func (p *plain) TrialProgress(int, lab.Progress)   {}
-func (p *plain) close()                            {}
+func (p *plain) TrialBegins(record.PlannedTrial) { p.estimate.begins() }
+func (p *plain) TrialProgress(int, lab.Progress) {}
+func (p *plain) close()                          {}
 func (p *plain) TrialEnds(number int, r *record.Record) {
 	p.estimate.ends(number)
-	fmt.Fprintf(p.w, "%d/%d %s, %s\n", number+1, len(p.estimate.plan), outcome(r), p.estimate.left(number+1))
+	left := fmt.Sprintf("about %v left", p.estimate.remaining(number+1).Round(time.Second))
+	if number+1 == len(p.estimate.order) {
+		left = fmt.Sprintf("took %v", time.Since(p.estimate.began).Round(time.Second))
+	}
+	fmt.Fprintf(p.w, "%d/%d %s, %s\n", number+1, len(p.estimate.order), outcome(r), left)
 }
 
 // outcome is a trial's in a few words.
@@ -65,14 +68,13 @@ func firstInvalid(r *record.Record) string {
 	return ""
 }
 
-// estimate foretells the time that is left, from how long the trials took that
-// are done. Trials weigh what their cell is known to take: as long as a trial
-// of the same cell took, or of one alike, or the mean of all.
+// estimate estimates the time that is left from how long the finished trials
+// took.
 type estimate struct {
-	plan    []scenario.Planned
-	began   time.Time
-	started time.Time
-	spent   map[string]time.Duration // by cell; the last trial's time
+	order   []record.PlannedTrial
+	began   time.Time                // the run
+	started time.Time                // the running trial
+	spent   map[string]time.Duration // by the last trial of each cell
 	total   time.Duration
 	trials  int
 }
@@ -81,39 +83,22 @@ func (e *estimate) begins() { e.started = time.Now() }
 
 func (e *estimate) ends(number int) {
 	took := time.Since(e.started)
-	if e.spent == nil {
-		e.spent = map[string]time.Duration{}
-	}
-	e.spent[e.plan[number].Cell.Key()] = took
+	e.spent[e.order[number].Cell] = took
 	e.total += took
 	e.trials++
 }
 
-// remaining is the time from the given trial on.
-func (e *estimate) remaining(next int) (time.Duration, bool) {
-	if e.trials == 0 {
-		return 0, false
-	}
-	mean := e.total / time.Duration(e.trials)
+// remaining is the time that the trials from the given one on will take: each as
+// long as the last of its cell, or the mean of all trials if its cell had none.
+// One trial at least must have ended.
+func (e *estimate) remaining(next int) time.Duration {
 	var sum time.Duration
-	for _, t := range e.plan[min(next, len(e.plan)):] {
-		if took, known := e.spent[t.Cell.Key()]; known {
+	for _, t := range e.order[next:] {
+		if took, ok := e.spent[t.Cell]; ok {
 			sum += took
 		} else {
-			sum += mean
+			sum += e.total / time.Duration(e.trials)
 		}
 	}
-	return sum, true
-}
-
-func (e *estimate) left(next int) string {
-	left, known := e.remaining(next)
-	switch {
-	case !known:
-		return "time left not known yet"
-	case next >= len(e.plan):
-		return fmt.Sprintf("took %v", time.Since(e.began).Round(time.Second))
-	default:
-		return fmt.Sprintf("about %v left", left.Round(time.Second))
-	}
+	return sum
 }

@@ -41,7 +41,7 @@ func wantNoWorkers(t *testing.T) {
 // whenMeasuring calls a function when the first window of a trial is open.
 type whenMeasuring struct{ do func() }
 
-func (whenMeasuring) TrialBegins(int, scenario.Planned) {}
+func (whenMeasuring) TrialBegins(record.PlannedTrial) {}
 func (w whenMeasuring) TrialProgress(_ int, p Progress) {
 	if !p.Warming {
 		w.do()

@@ -27,7 +27,7 @@ import (
 func Order(plan []scenario.Planned) []record.PlannedTrial {
 	order := make([]record.PlannedTrial, len(plan))
 	for i, t := range plan {
-		order[i] = record.PlannedTrial{Trial: i, Repeat: t.Repeat, Cell: t.Cell.Key()}
+		order[i] = record.PlannedTrial{Trial: i, Repeat: t.Repeat, Cell: recordedCell(t.Cell).Key()}
 	}
 	return order
 }
@@ -52,7 +52,7 @@ type Lab struct {
 // Observer is told how a run goes. Its methods are called from one goroutine
 // at a time and must be quick: they run while a trial does.
 type Observer interface {
-	TrialBegins(number int, trial scenario.Planned)
+	TrialBegins(trial record.PlannedTrial)
 	TrialProgress(number int, p Progress)
 	TrialEnds(number int, r *record.Record)
 }
@@ -80,6 +80,7 @@ func New(worker []string) *Lab {
 // each ends. When ctx ends, the running trial is abandoned and ctx's cause
 // returned: all that was measured before is in the run.
 func (l *Lab) Run(ctx context.Context, plan []scenario.Planned, run *record.Run) error {
+	order := Order(plan)
 	for number, trial := range plan {
 		if run.Done(number) {
 			continue
@@ -87,7 +88,7 @@ func (l *Lab) Run(ctx context.Context, plan []scenario.Planned, run *record.Run)
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		l.observe(func(o Observer) { o.TrialBegins(number, trial) })
+		l.observe(func(o Observer) { o.TrialBegins(order[number]) })
 		r, err := l.trialOrTwo(ctx, number, trial, run)
 		if err != nil {
 			return err

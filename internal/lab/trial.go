@@ -33,26 +33,32 @@ type trial struct {
 
 // record begins the trial's record with its set-up.
 func (t *trial) record(started time.Time) *record.Record {
-	cell := t.planned.Cell
+	cell := recordedCell(t.planned.Cell)
+	cell.Connection = t.connection().String()
+	cell.Load = recordedLoad(t.planned.Cell, t.inFlight())
+	cell.Target = t.target()
 	return &record.Record{
 		Version: record.Version,
 		Trial:   t.number,
 		Repeat:  t.planned.Repeat,
 		Started: started,
 		Profile: string(t.planned.Cell.Profile),
-		Cell: record.Cell{
-			Part:          cell.Part,
-			Stack:         cell.Variant.Stack,
-			Variant:       cell.Variant.String(),
-			Workload:      cell.Workload,
-			RequestBytes:  int(cell.RequestBytes),
-			ResponseBytes: int(cell.ResponseBytes),
-			Clients:       cell.Clients,
-			Connection:    t.connection().String(),
-			Load:          recordedLoad(cell, t.inFlight()),
-			Target:        t.target(),
-			Network:       recordedNetwork(cell.Network),
-		},
+		Cell:    cell,
+	}
+}
+
+// recordedCell is what the record of a cell has from its scenario alone: all but
+// the connection, the load and the target.
+func recordedCell(cell scenario.Cell) record.Cell {
+	return record.Cell{
+		Part:          cell.Part,
+		Stack:         cell.Variant.Stack,
+		Variant:       cell.Variant.String(),
+		Workload:      cell.Workload,
+		RequestBytes:  int(cell.RequestBytes),
+		ResponseBytes: int(cell.ResponseBytes),
+		Clients:       cell.Clients,
+		Network:       recordedNetwork(cell.Network),
 	}
 }
 

@@ -22,6 +22,15 @@ type checker struct {
 	words Vocabulary
 }
 
+// Check says what is wrong with a scenario that was not read from a file.
+func (s *Scenario) Check(words Vocabulary) error {
+	c := checker{tree: &ast.MappingNode{}, words: words}
+	if problem := c.scenario(s); problem != nil {
+		return problem
+	}
+	return nil
+}
+
 // at is a place in a scenario: keys, and numbers of list elements.
 type at []any
 
@@ -118,7 +127,7 @@ func (c *checker) part(place at, p Part) *problem {
 	case p.WarmUp.AtMost < p.WarmUp.AtLeast:
 		return c.problem(in("warm-up"), "the longest warm-up, at-most (%v), is shorter than the shortest, at-least (%v)", p.WarmUp.AtMost, p.WarmUp.AtLeast)
 	}
-	for _, check := range []func(func(...any) at, Part) *problem{c.axes, c.network, c.load, c.total} {
+	for _, check := range []func(func(...any) at, Part) *problem{c.axes, c.network, c.load} {
 		if problem := check(in, p); problem != nil {
 			return problem
 		}
@@ -177,4 +186,21 @@ func (c *checker) variant(v Variant, p Part) error {
 		return err
 	}
 	return c.words.CheckCarries(v, p.Workload)
+}
+
+// report says what is wrong with what a scenario asks of its report.
+func (c *checker) report(r Report) *problem {
+	in := func(steps ...any) at { return append(at{"report", "table"}, steps...) }
+	switch {
+	case r.Table.File == "" && len(r.Table.Columns) == 0:
+		return nil
+	case !isWord(r.Table.File):
+		return c.problem(in("file"), "the table needs a file name of lower-case letters, digits and dashes, found %q", r.Table.File)
+	}
+	for i, column := range r.Table.Columns {
+		if err := c.words.CheckColumn(column); err != nil {
+			return c.problem(in("columns", i), "%v", err)
+		}
+	}
+	return nil
 }

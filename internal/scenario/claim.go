@@ -66,9 +66,9 @@ func (s *Scenario) claim(c Claim) error {
 		if s.Parts[i].Profile != "" {
 			return fmt.Errorf("part %s is profiled, and not measured: a claim needs figures", name)
 		}
-		measurable := slices.Concat(texts(s.Parts[i].Stacks), texts(s.Parts[i].Yardsticks))
+		measurable := slices.Concat(s.Parts[i].Stacks, s.Parts[i].Yardsticks)
 		for _, v := range []Variant{c.Of, c.Against} {
-			if !slices.Contains(measurable, v.String()) {
+			if !slices.ContainsFunc(measurable, func(m Variant) bool { return m.String() == v.String() }) {
 				return fmt.Errorf("the claim is about %s, which is none of the stacks of part %s", v, name)
 			}
 		}

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 )
@@ -21,14 +20,6 @@ type Cell struct {
 	Samples       bool
 	Profile       Profile
 	Definition    string // what the workload needs that no option holds
-}
-
-// Key names the cell, once in its scenario, as in
-// `matrix/tcp:buffers=pooled/echo/64B/c=50`. Cells are compared by it. Load,
-// connection and warm-up are not in it, being the same all over a part.
-func (c Cell) Key() string {
-	size := Payload{c.RequestBytes, c.ResponseBytes}.key()
-	return fmt.Sprintf("%s/%s/%s/%s/c=%d", c.Part, c.Variant, c.Workload, size, c.Clients)
 }
 
 // Planned is a cell and which of its repeats is meant, from 1.
@@ -80,32 +71,4 @@ func Order(seed uint64, cells []Cell, repeats int) []Planned {
 		}
 	}
 	return plan
-}
-
-// Samples is how many requests the whole plan measures. Of a closed loop that
-// runs for a duration nobody knows beforehand: it counts nothing.
-func (s *Scenario) Samples() int64 {
-	var samples int64
-	for _, p := range s.Parts {
-		for _, c := range p.cells() {
-			samples += int64(p.Repeats) * c.requests()
-		}
-	}
-	return samples
-}
-
-func (c Cell) requests() int64 {
-	seconds := float64(c.Load.Duration) / 1e9
-	switch c.Load.Model {
-	case Open, Sustained:
-		return int64(c.Load.Rate * seconds)
-	case Ramp:
-		return int64((c.Load.Rate + c.Load.To) / 2 * seconds)
-	case Burst:
-		return int64(c.Load.Requests)
-	}
-	if c.Load.Total > 0 {
-		return int64(c.Load.Total)
-	}
-	return int64(c.Clients) * int64(c.Load.Requests)
 }

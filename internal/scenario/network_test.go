@@ -24,7 +24,7 @@ func TestNetwork(t *testing.T) {
 		}
 		for _, c := range s.cells() {
 			if c.Network != want {
-				t.Errorf("%s: cell %s has %+v", line, c.Key(), c.Network)
+				t.Errorf("%s: cell %s has %+v", line, c.key(), c.Network)
 			}
 		}
 	}
@@ -48,7 +48,7 @@ func TestATotalOfRequestsIsOfAllClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	cells := s.cells()
-	if got, want := s.Samples(), int64(5000*len(cells)); got != want {
+	if got, want := s.samples(), int64(5000*len(cells)); got != want {
 		t.Errorf("%d requests in %d cells, want %d", got, len(cells), want)
 	}
 	s.Reduction = Reduction{Requests: 0.001, MaxClients: 20, Repeats: 1}

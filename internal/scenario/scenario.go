@@ -105,66 +105,6 @@ type Profile string
 // Allocations is the profile of heap allocations.
 const Allocations Profile = "allocations"
 
-// LoadModel says what decides when the next request is sent.
-type LoadModel string
-
-// The load models.
-const (
-	// Closed is a loop of clients with one request in flight each.
-	Closed LoadModel = "closed"
-	// Open is a schedule of arrivals that does not wait for answers.
-	Open LoadModel = "open"
-	// Sustained is an open loop at a constant rate, of whose requests not one
-	// may be lost.
-	Sustained LoadModel = "sustained"
-	// Burst is many requests at one instant.
-	Burst LoadModel = "burst"
-	// Ramp is an open loop whose rate changes evenly.
-	Ramp LoadModel = "ramp"
-	// Search looks for the highest rate that keeps a goal.
-	Search LoadModel = "search"
-)
-
-// LoadModels lists them.
-func LoadModels() []LoadModel { return []LoadModel{Closed, Open, Sustained, Burst, Ramp, Search} }
-
-// Arrivals says how the instants of an open loop are spread.
-type Arrivals string
-
-// The kinds of arrivals.
-const (
-	Constant Arrivals = "constant"
-	Poisson  Arrivals = "poisson"
-)
-
-// Load is when requests are sent, and for how long.
-type Load struct {
-	// closed: each client sends its next request when the last is answered;
-	// open: requests are sent on a schedule, answered or not; sustained: the
-	// same at a constant rate; burst: all requests at once; ramp: an open loop
-	// whose rate changes evenly; search: the highest rate that keeps a goal.
-	Model LoadModel `json:"model" jsonschema:"required,enum=closed,enum=open,enum=sustained,enum=burst,enum=ramp,enum=search"`
-	// Closed loop: how many requests each client measures. Either this or a
-	// duration. Burst: how many are sent at once, by all clients together.
-	Requests int `json:"requests,omitempty" jsonschema:"minimum=1"`
-	// Closed loop: how many requests all clients together measure, instead of
-	// so many each. They are shared out evenly; the first clients take what
-	// remains.
-	Total int `json:"total-requests,omitempty" jsonschema:"minimum=1"`
-	// How long the measured window is; in a search, that of each step.
-	Duration Duration `json:"duration,omitempty"`
-	// Open loop: requests a second, all clients together. Ramp: those that it
-	// begins with.
-	Rate float64 `json:"rate,omitempty" jsonschema:"exclusiveMinimum=0"`
-	// Ramp: requests a second that it ends with.
-	To float64 `json:"to,omitempty" jsonschema:"exclusiveMinimum=0"`
-	// Search: what a rate must keep, as in p99<10ms: a percentile of the
-	// response time, and its limit.
-	Goal Goal `json:"goal,omitzero"`
-	// Open loop: how arrivals are spread. If left out, poisson.
-	Arrivals Arrivals `json:"arrivals,omitempty" jsonschema:"enum=constant,enum=poisson"`
-}
-
 // WarmUp bounds what goes before the measured window; it ends between the two
 // as soon as a steady state is seen. Where AtMost is zero there is none, and
 // the window begins with the first request.
@@ -185,6 +125,25 @@ type Reduction struct {
 	MaxClients int `json:"max-clients" jsonschema:"minimum=1"`
 	// More repeats than this become this many. If left out, 1.
 	Repeats int `json:"repeats" jsonschema:"minimum=1"`
+}
+
+// Report is what a scenario asks of its report beyond what every report tells.
+type Report struct {
+	// Whether each part is a case of its own, and none the main one: the advice
+	// then counts the cases in which each stack is faster than the first. If
+	// left out, no.
+	Cases bool `json:"cases,omitempty"`
+	// A CSV file with a row a cell, beside the report.
+	Table Table `json:"table,omitzero"`
+}
+
+// Table is a CSV file with a row a cell.
+type Table struct {
+	// The name of the file: the minute in which the run began, and .csv, are
+	// added to it.
+	File string `json:"file" jsonschema:"required,pattern=^[a-z0-9-]+$"`
+	// The columns; an unknown one is an error that lists all. If left out, all.
+	Columns []string `json:"columns,omitempty"`
 }
 
 // Quick returns a smaller scenario: fewer requests, clients and repeats, as the
@@ -264,12 +223,4 @@ func (s *Scenario) With(wanted func(yardstick Variant) bool) *Scenario {
 		with.Parts[i].Stacks, with.Parts[i].Yardsticks = stacks, left
 	}
 	return &with
-}
-
-func texts(variants []Variant) []string {
-	all := make([]string, len(variants))
-	for i, v := range variants {
-		all[i] = v.String()
-	}
-	return all
 }

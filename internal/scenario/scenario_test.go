@@ -53,15 +53,6 @@ var words = Vocabulary{
 	},
 }
 
-// cells lists every cell once.
-func (s *Scenario) cells() []Cell {
-	var cells []Cell
-	for _, p := range s.Parts {
-		cells = append(cells, p.cells()...)
-	}
-	return cells
-}
-
 func parseStudy(t testing.TB, name string) *Scenario {
 	t.Helper()
 	data, err := fs.ReadFile(studies.FS, name)
@@ -83,12 +74,12 @@ func TestKernelStudyMatrixIsThePublishedOne(t *testing.T) {
 	if cells := len(matrix.cells()); cells != 75 {
 		t.Errorf("%d cells, want 75", cells)
 	}
-	if samples := matrix.Samples(); samples != 9_915_000 {
+	if samples := matrix.samples(); samples != 9_915_000 {
 		t.Errorf("%d samples, want 9,915,000", samples)
 	}
 	for _, c := range matrix.cells() {
 		if !c.Samples {
-			t.Fatalf("%s does not keep its samples", c.Key())
+			t.Fatalf("%s does not keep its samples", c.key())
 		}
 	}
 }
@@ -155,26 +146,22 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-func TestKeys(t *testing.T) {
+func TestEachCellIsPlannedOnce(t *testing.T) {
 	s := parseStudy(t, "kernel-study.yaml")
 	seen := map[string]bool{}
 	for _, c := range s.cells() {
-		if seen[c.Key()] {
-			t.Errorf("key %s is not unique", c.Key())
+		if seen[c.key()] {
+			t.Errorf("two cells %s", c.key())
 		}
-		seen[c.Key()] = true
+		seen[c.key()] = true
 	}
 	for _, want := range []string{
-		"matrix/tcp/echo/64B/c=50", "dense/grpc/echo/3KiB/c=1",
-		"tail/tcp:buffers=pooled,inflight=50/echo/64KiB/c=500",
+		"matrix/tcp/echo/64 B/c=50", "dense/grpc/echo/3 KiB/c=1",
+		"tail/tcp:buffers=pooled,inflight=50/echo/64 KiB/c=500",
 	} {
 		if !seen[want] {
-			t.Errorf("no key %s", want)
+			t.Errorf("no cell %s", want)
 		}
-	}
-	asymmetric := Cell{Part: "p", Variant: Variant{Stack: "tcp"}, Workload: "echo", ResponseBytes: 4096, Clients: 1}
-	if got := asymmetric.Key(); got != "p/tcp/echo/0B-4KiB/c=1" {
-		t.Errorf("key %s", got)
 	}
 }
 
@@ -193,8 +180,8 @@ func TestOrderIsInBlocksAndFromTheSeed(t *testing.T) {
 			if p.Repeat != repeat+1 {
 				t.Fatalf("repeat %d in block %d", p.Repeat, repeat+1)
 			}
-			seen[p.Cell.Key()] = true
-			order += p.Cell.Key() + "\n"
+			seen[p.Cell.key()] = true
+			order += p.Cell.key() + "\n"
 		}
 		if len(seen) != len(cells) {
 			t.Errorf("block %d holds %d of %d cells", repeat+1, len(seen), len(cells))
@@ -310,7 +297,7 @@ parts:
 	if want := (Connection{Mode: Pool, Size: 3}); b.Connection != want {
 		t.Errorf("connection %v, want %v", b.Connection, want)
 	}
-	if got := s.Samples(); got != 20+2*2*5 {
+	if got := s.samples(); got != 20+2*2*5 {
 		t.Errorf("%d samples, want 40", got)
 	}
 }
@@ -329,9 +316,9 @@ parts:
 	}
 	var keys []string
 	for _, c := range s.cells() {
-		keys = append(keys, c.Key())
+		keys = append(keys, c.key())
 	}
-	want := []string{"a/tcp/echo/64B-4KiB/c=1", "a/tcp/echo/64B/c=1", "b/tcp/users:op=get-user,work=0s/0B/c=1"}
+	want := []string{"a/tcp/echo/64 B/4 KiB/c=1", "a/tcp/echo/64 B/c=1", "b/tcp/users:op=get-user,work=0s/0 B/c=1"}
 	if !slices.Equal(keys, want) {
 		t.Errorf("cells %v, want %v", keys, want)
 	}

@@ -45,21 +45,11 @@ func sizeError(text string) error {
 // String prints the size in the largest unit that it is a whole number of.
 func (s Size) String() string { return units.Bytes(int(s), " ") }
 
-// key is String without the space.
-func (s Size) key() string { return units.Bytes(int(s), "") }
-
 // MarshalText writes the size as String does.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads what ParseSize reads.
-func (s *Size) UnmarshalText(text []byte) error {
-	parsed, err := ParseSize(string(text))
-	if err != nil {
-		return err
-	}
-	*s = parsed
-	return nil
-}
+func (s *Size) UnmarshalText(text []byte) error { return parseInto(s, text, ParseSize) }
 
 // Payload is how many bytes of payload a request and its response carry, written
 // as one size where they are the same and else as `64/4KiB`.
@@ -90,27 +80,11 @@ func (p Payload) String() string {
 	return p.Request.String() + "/" + p.Response.String()
 }
 
-// key is String without spaces, and without the slash that divides the parts of
-// a cell's key.
-func (p Payload) key() string {
-	if p.Request == p.Response {
-		return p.Request.key()
-	}
-	return p.Request.key() + "-" + p.Response.key()
-}
-
 // MarshalText writes the payload as String does.
 func (p Payload) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
 // UnmarshalText reads what ParsePayload reads.
-func (p *Payload) UnmarshalText(text []byte) error {
-	parsed, err := ParsePayload(string(text))
-	if err != nil {
-		return err
-	}
-	*p = parsed
-	return nil
-}
+func (p *Payload) UnmarshalText(text []byte) error { return parseInto(p, text, ParsePayload) }
 
 // Duration is a time.Duration that is written as Go writes one: `100ms`, `2s`.
 type Duration time.Duration
@@ -129,4 +103,13 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	}
 	*d = Duration(parsed)
 	return nil
+}
+
+// parseInto stores what parse reads. It is the body of every UnmarshalText here.
+func parseInto[T any](into *T, text []byte, parse func(string) (T, error)) error {
+	parsed, err := parse(string(text))
+	if err == nil {
+		*into = parsed
+	}
+	return err
 }

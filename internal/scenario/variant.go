@@ -116,23 +116,9 @@ func (v Variant) With(key, value string) Variant {
 func (v Variant) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
 // UnmarshalText reads what MarshalText wrote.
-func (v *Variant) UnmarshalText(text []byte) error {
-	parsed, err := ParseVariant(string(text))
-	if err != nil {
-		return err
-	}
-	*v = parsed
-	return nil
-}
+func (v *Variant) UnmarshalText(text []byte) error { return parseInto(v, text, ParseVariant) }
 
+// isWord reports whether s is lower-case letters, digits and dashes.
 func isWord(s string) bool {
-	if s == "" {
-		return false
-	}
-	for _, r := range s {
-		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' {
-			return false
-		}
-	}
-	return true
+	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
