@@ -60,121 +60,107 @@ const (
 // findAllocations puts the profiled trials of equal cells together: part by part in
 // the order of the plan, and in a part by the variants' places.
 func findAllocations(places map[string]int, records []*record.Record) []Allocation {
-	type spot struct {
-		cell record.Cell
-		end  string
-	}
-	var spots []spot
-	sums := map[spot]*allocated{}
-	parts := map[string]int{}
-	for _, r := range slices.SortedFunc(slices.Values(records), func(a, b *record.Record) int { return cmp.Compare(a.Trial, b.Trial) }) {
+	var profiles []profile
+	for _, r := range records {
 		if r.Calls() == 0 {
 			continue
 		}
-		if _, seen := parts[r.Cell.Part]; !seen {
-			parts[r.Cell.Part] = len(parts)
-		}
-		for _, side := range []struct {
-			end  string
-			from *record.Allocations
-		}{{ServerEnd, r.Server.Allocations}, {ClientEnd, r.Client.Allocations}} {
-			if side.from == nil {
-				continue
+		for _, p := range []profile{{r, ServerEnd, r.Server.Allocations}, {r, ClientEnd, r.Client.Allocations}} {
+			if p.allocations != nil {
+				profiles = append(profiles, p)
 			}
-			at := spot{r.Cell, side.end}
-			if sums[at] == nil {
-				sums[at] = &allocated{}
-				spots = append(spots, at)
-			}
-			sums[at].add(side.from, r.Calls())
 		}
 	}
-	slices.SortStableFunc(spots, func(a, b spot) int {
-		return cmp.Or(cmp.Compare(parts[a.cell.Part], parts[b.cell.Part]), cmp.Compare(places[a.cell.Variant], places[b.cell.Variant]))
-	})
+	slices.SortStableFunc(profiles, func(a, b profile) int { return cmp.Compare(a.trial.Trial, b.trial.Trial) })
 	var all []Allocation
-	for _, at := range spots {
-		if sum := sums[at]; sum.bytes > 0 && sum.objects > 0 {
-			a := sum.summarize()
-			a.Part, a.Variant, a.Workload, a.End = at.cell.Part, at.cell.Variant, at.cell.Workload, at.end
-			a.RequestBytes, a.ResponseBytes, a.Clients = at.cell.RequestBytes, at.cell.ResponseBytes, at.cell.Clients
-			all = append(all, a)
+	for _, part := range groupBy(profiles, func(p profile) string { return p.trial.Cell.Part }) {
+		slices.SortStableFunc(part, func(a, b profile) int {
+			return cmp.Compare(places[a.trial.Cell.Variant], places[b.trial.Cell.Variant])
+		})
+		for _, same := range groupBy(part, profile.key) {
+			if a := newAllocation(same); a.Bytes > 0 && a.Objects > 0 {
+				all = append(all, a)
+			}
 		}
 	}
 	return all
 }
 
+// profile is what one end allocated in a trial.
+type profile struct {
+	trial       *record.Record
+	end         string
+	allocations *record.Allocations
+}
+
+type profileKey struct {
+	cell record.Cell
+	end  string
+}
+
+func (p profile) key() profileKey { return profileKey{p.trial.Cell, p.end} }
+
+// newAllocation sums up the profiles of one end of a cell.
+func newAllocation(profiles []profile) Allocation {
+	cell := profiles[0].trial.Cell
+	a := Allocation{
+		Part: cell.Part, Variant: cell.Variant, Workload: cell.Workload,
+		RequestBytes: cell.RequestBytes, ResponseBytes: cell.ResponseBytes, Clients: cell.Clients,
+		End: profiles[0].end, Trials: len(profiles),
+	}
+	var all allocated
+	for _, p := range profiles {
+		a.Calls += p.trial.Calls()
+		all.bytes += float64(p.allocations.Bytes)
+		all.objects += float64(p.allocations.Objects)
+		all.stacks = append(all.stacks, p.allocations.Stacks...)
+	}
+	a.Bytes, a.Objects = all.bytes/float64(a.Calls), all.objects/float64(a.Calls)
+	a.Functions, a.Tree = all.functions(), all.branches(0, all.stacks)
+	return a
+}
+
 // allocated is what trials have allocated together.
 type allocated struct {
-	trials         int
-	calls          int64
 	bytes, objects float64
 	stacks         []record.AllocationStack
 }
 
-func (a *allocated) add(from *record.Allocations, calls int64) {
-	a.trials++
-	a.calls += calls
-	a.bytes += float64(from.Bytes)
-	a.objects += float64(from.Objects)
-	a.stacks = append(a.stacks, from.Stacks...)
-}
-
-func (a *allocated) summarize() Allocation {
-	return Allocation{
-		Trials: a.trials, Calls: a.calls,
-		Bytes: a.bytes / float64(a.calls), Objects: a.objects / float64(a.calls),
-		Functions: a.functions(), Tree: a.branches(0, a.stacks),
+// share is what some of the stacks have of all bytes and objects.
+func (a *allocated) share(stacks []record.AllocationStack) (bytes, objects float64) {
+	for _, s := range stacks {
+		bytes += float64(s.Bytes) / a.bytes
+		objects += float64(s.Objects) / a.objects
 	}
+	return bytes, objects
 }
 
 func (a *allocated) functions() []Allocator {
-	place := map[string]int{}
 	var all []Allocator
-	for _, s := range a.stacks {
-		if len(s.Functions) == 0 {
-			continue
+	named := slices.DeleteFunc(slices.Clone(a.stacks), func(s record.AllocationStack) bool { return len(s.Functions) == 0 })
+	last := func(s record.AllocationStack) string { return s.Functions[len(s.Functions)-1] }
+	for _, stacks := range groupBy(named, last) {
+		f := Allocator{Function: last(stacks[0])}
+		if f.Bytes, f.Objects = a.share(stacks); f.Bytes >= leastBranch || f.Objects >= leastBranch {
+			all = append(all, f)
 		}
-		name := s.Functions[len(s.Functions)-1]
-		i, seen := place[name]
-		if !seen {
-			i = len(all)
-			place[name] = i
-			all = append(all, Allocator{Function: name})
-		}
-		all[i].Bytes += float64(s.Bytes) / a.bytes
-		all[i].Objects += float64(s.Objects) / a.objects
 	}
 	slices.SortStableFunc(all, func(x, y Allocator) int { return cmp.Compare(y.Bytes, x.Bytes) })
-	return slices.DeleteFunc(all, func(f Allocator) bool { return f.Bytes < leastBranch && f.Objects < leastBranch })
+	return all
 }
 
 // branches are what stacks, which are equal up to depth, have there.
 func (a *allocated) branches(depth int, stacks []record.AllocationStack) []Branch {
-	through := map[string][]record.AllocationStack{}
-	var names []string
-	for _, s := range stacks {
-		if len(s.Functions) <= depth {
-			continue // the one before allocates
-		}
-		name := s.Functions[depth]
-		if through[name] == nil {
-			names = append(names, name)
-		}
-		through[name] = append(through[name], s)
-	}
 	var all []Branch
-	for _, name := range names {
-		b := Branch{Functions: []string{name}}
-		for _, s := range through[name] {
-			b.Bytes += float64(s.Bytes) / a.bytes
-			b.Objects += float64(s.Objects) / a.objects
+	deeper := slices.DeleteFunc(slices.Clone(stacks), func(s record.AllocationStack) bool {
+		return len(s.Functions) <= depth // the one before allocates
+	})
+	for _, stacks := range groupBy(deeper, func(s record.AllocationStack) string { return s.Functions[depth] }) {
+		b := Branch{Functions: []string{stacks[0].Functions[depth]}}
+		if b.Bytes, b.Objects = a.share(stacks); b.Bytes >= leastBranch || b.Objects >= leastBranch {
+			b.Calls = a.branches(depth+1, stacks)
+			all = append(all, b.straightened())
 		}
-		if b.Bytes < leastBranch && b.Objects < leastBranch {
-			continue
-		}
-		b.Calls = a.branches(depth+1, through[name])
-		all = append(all, b.straightened())
 	}
 	slices.SortStableFunc(all, func(x, y Branch) int { return cmp.Compare(y.Bytes, x.Bytes) })
 	return all

@@ -79,20 +79,18 @@ func (c *Cell) measure(trials []trial, seed uint64) {
 	c.Throughput = over(trials, throughput)
 	c.Service = latencies(trials, func(t trial) times { return t.service })
 	if hasAll(trials, func(t trial) bool { return t.Response != nil }) {
-		response := latencies(trials, func(t trial) times { return t.response })
-		c.Response = &response
+		c.Response = new(latencies(trials, func(t trial) times { return t.response }))
 	}
 	if hasAll(trials, func(t trial) bool { return t.Wait != nil }) {
-		wait := latencies(trials, func(t trial) times { return t.wait })
-		c.Wait = &wait
+		c.Wait = new(latencies(trials, func(t trial) times { return t.wait }))
 	}
 	c.P99OverP50 = over(trials, tailResponse)
-	c.InFlight = over(trials, func(t trial) float64 { return t.told(t.InFlight) })
+	c.InFlight = over(trials, func(t trial) float64 { return t.ifOwnClient(t.InFlight) })
 	c.WarmUp = over(trials, func(t trial) float64 { return float64(t.WarmUp.TookNS) / 1e6 })
-	c.ClientCPU = known(trials, func(t trial) (float64, bool) { return cpuPerRequest(t, t.Client) })
-	c.ServerCPU = known(trials, func(t trial) (float64, bool) { return cpuPerRequest(t, t.Server) })
+	c.ClientCPU = known(trials, cpuOf(clientOf))
+	c.ServerCPU = known(trials, cpuOf(serverOf))
 	// The connections that a client opened are counted, not measured.
-	c.Opened = Figure{Value: over(trials, func(t trial) float64 { return t.told(float64(t.Connections.Opened)) }).Value}
+	c.Opened = Figure{Value: over(trials, func(t trial) float64 { return t.ifOwnClient(float64(t.Connections.Opened)) }).Value}
 	c.Client = endOf(trials, clientOf, serverOf)
 	c.Server = endOf(trials, serverOf, clientOf)
 	c.Bound = c.bound()
@@ -119,13 +117,6 @@ func latencies(trials []trial, of func(trial) times) Latencies {
 		all.Max.Value = max(all.Max.Value, of(t).Max.Value)
 	}
 	return all
-}
-
-func pointed[N int64 | float64](p *N) (float64, bool) {
-	if p == nil {
-		return 0, false
-	}
-	return float64(*p), true
 }
 
 func hasAll(trials []trial, has func(trial) bool) bool {

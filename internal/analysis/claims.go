@@ -1,12 +1,10 @@
 package analysis
 
 import (
-	"encoding/json"
-	"fmt"
+	"cmp"
 	"math"
 	"slices"
 
-	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 )
 
@@ -52,40 +50,16 @@ var claimed = map[scenario.Figure]metric{
 	scenario.Throughput: throughput,
 }
 
-// cpuOf is what a request costs one end, in microseconds; not a number
-// where it was not measured.
-func cpuOf(end func(trial) record.Process) metric {
-	return func(t trial) float64 {
-		if cost, known := cpuPerRequest(t, end(t)); known {
-			return cost
-		}
-		return math.NaN()
-	}
-}
-
-// judgeClaims judges those that the manifest's scenario has.
-func judgeClaims(m *record.Manifest, points []*point) ([]Claim, error) {
-	var written struct {
-		Claims []scenario.Claim `json:"claims"`
-		Parts  []struct {
-			Yardsticks []string `json:"yardsticks"` // those that were left out
-		} `json:"parts"`
-	}
-	if len(m.Scenario) > 0 {
-		if err := json.Unmarshal(m.Scenario, &written); err != nil {
-			return nil, fmt.Errorf("the claims of the manifest's scenario: %w", err)
-		}
-	}
+// judgeClaims judges those that the scenario has.
+func judgeClaims(s *study, points []*point) []Claim {
 	var all []Claim
-	for _, c := range written.Claims {
+	for _, c := range s.claims {
 		judged := judgeClaim(c, points)
-		for _, p := range written.Parts {
-			judged.Unasked = judged.Unasked || judged.Outcome == Unmeasured &&
-				(slices.Contains(p.Yardsticks, c.Of.String()) || slices.Contains(p.Yardsticks, c.Against.String()))
-		}
+		judged.Unasked = judged.Outcome == Unmeasured &&
+			(slices.Contains(s.leftOut, c.Of.String()) || slices.Contains(s.leftOut, c.Against.String()))
 		all = append(all, judged)
 	}
-	return all, nil
+	return all
 }
 
 func judgeClaim(c scenario.Claim, points []*point) Claim {
@@ -96,13 +70,13 @@ func judgeClaim(c scenario.Claim, points []*point) Claim {
 	if c.Ratio > 0 { // else the claim is only that there is less
 		judged.ClaimedRatio = &c.Ratio
 	}
-	of, known := claimed[c.Figure]
+	of := claimed[c.Figure]
 	sides := pairOf(c.Part, c, points)
-	if !known || sides == nil {
+	if of == nil || sides == nil {
 		return judged
 	}
 	judged.Clients = sides[0].cell.Clients
-	judged.OfFigure, judged.AgainstFigure = medianOf(sides[0], of), medianOf(sides[1], of)
+	judged.OfFigure, judged.AgainstFigure = known(sides[0].valid(), of), known(sides[1].valid(), of)
 	if c.Below != "" {
 		beside := pairOf(c.Below, c, points)
 		if beside == nil {
@@ -129,25 +103,18 @@ func pairOf(part string, c scenario.Claim, points []*point) []*point {
 	least := func(variant string) *point {
 		var found *point
 		for _, p := range points {
-			if p.cell.Part != part || p.cell.Variant != variant {
-				continue
-			}
-			if found == nil || p.cell.Clients < found.cell.Clients ||
-				p.cell.Clients == found.cell.Clients && p.cell.RequestBytes < found.cell.RequestBytes {
+			if p.cell.Part == part && p.cell.Variant == variant && (found == nil || cmp.Or(
+				cmp.Compare(p.cell.Clients, found.cell.Clients), cmp.Compare(p.cell.RequestBytes, found.cell.RequestBytes)) < 0) {
 				found = p
 			}
 		}
 		return found
 	}
 	a, b := least(c.Of.String()), least(c.Against.String())
-	if a == nil || b == nil || a.contest() != b.contest() {
+	if a == nil || b == nil || a.conditions() != b.conditions() {
 		return nil
 	}
 	return []*point{a, b}
-}
-
-func medianOf(p *point, of metric) *Figure {
-	return known(p.valid(), func(t trial) (float64, bool) { return of(t), !math.IsNaN(of(t)) })
 }
 
 // outcome holds a ratio against what is claimed of it; 0 claims that it is below 1.

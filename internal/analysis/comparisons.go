@@ -51,15 +51,28 @@ const margin = 0.05
 
 var rule = stats.Rule{Margin: margin, Confidence: confidence}
 
-// contended is what variants are compared by.
-var contended = []struct {
-	name         string
-	of           metric
-	moreIsFaster bool
+// What the verdicts of package stats mean, by what the figure is of.
+var (
+	lessIsFaster = map[stats.Verdict]Verdict{
+		stats.Lower: Faster, stats.Higher: Slower, stats.Equivalent: Equivalent, stats.Undecided: Undecided,
+	}
+	moreIsFaster = map[stats.Verdict]Verdict{
+		stats.Lower: Slower, stats.Higher: Faster, stats.Equivalent: Equivalent, stats.Undecided: Undecided,
+	}
+	moreOrLess = map[stats.Verdict]Verdict{
+		stats.Lower: Less, stats.Higher: More, stats.Equivalent: Equivalent, stats.Undecided: Undecided,
+	}
+)
+
+// comparedBy is what variants are compared by.
+var comparedBy = []struct {
+	name     string
+	of       metric
+	verdicts map[stats.Verdict]Verdict
 }{
-	{Mean, meanResponse, false},
-	{P99, p99Response, false},
-	{Throughput, throughput, true},
+	{Mean, meanResponse, lessIsFaster},
+	{P99, p99Response, lessIsFaster},
+	{Throughput, throughput, moreIsFaster},
 }
 
 // compareAll compares every two variants wherever all else is equal. Each metric
@@ -67,38 +80,37 @@ var contended = []struct {
 // the throughput of a closed loop are one figure seen twice.
 func compareAll(points []*point) []Comparison {
 	var all []Comparison
-	for _, m := range contended {
-		var family []judged
-		for _, rivals := range groupBy(points, (*point).contest) {
-			if !tells(rivals[0].cell.Load.Model, m.name) {
+	for _, m := range comparedBy {
+		var family family
+		for _, group := range rivals(points) {
+			if !isMeaningful(group[0].cell.Load.Model, m.name) {
 				continue
 			}
-			for i, a := range rivals {
-				for _, b := range rivals[i+1:] {
-					c, enough := compare(a, b, m.of)
-					c.Metric = m.name
-					if enough != nil {
-						family = append(family, judged{sample: *enough, at: len(all)})
+			for i, a := range group {
+				for _, b := range group[i+1:] {
+					c := compare(a, b, m.of)
+					if c.Metric = m.name; !(c.Ratio.Value > 0) {
+						continue
 					}
-					if c.Ratio.Value > 0 {
-						all = append(all, c)
-					}
+					at := len(all)
+					all = append(all, c)
+					family.add(a, b, m.of, func(verdict stats.Comparison) {
+						c := &all[at]
+						c.P, c.Verdict = verdict.P, m.verdicts[verdict.Verdict]
+						c.Ratio.Interval = estimated(verdict.Ratio).Interval
+					})
 				}
 			}
 		}
-		decide(family, func(at int, verdict stats.Comparison) {
-			c := &all[at]
-			c.P, c.Verdict = verdict.P, inTermsOfSpeed(verdict.Verdict, m.moreIsFaster)
-			c.Ratio.Interval = &Interval{Low: verdict.Ratio.Low, High: verdict.Ratio.High, Confidence: confidence}
-		})
+		family.judge()
 	}
 	return all
 }
 
-// tells tells whether a metric says something of a variant under a load. A
-// schedule sends what it is told to, whoever answers; a search ends at another
-// rate for each variant, and what it is after is that rate.
-func tells(model, metric string) bool {
+// isMeaningful reports whether a metric can differ between variants under a load. A
+// schedule sends at its own rate, whatever the variant. A search ends at another rate
+// for each variant, and that rate is what it looks for.
+func isMeaningful(model, metric string) bool {
 	switch model {
 	case "open", "sustained", "ramp":
 		return metric != Throughput
@@ -108,61 +120,42 @@ func tells(model, metric string) bool {
 	return true
 }
 
-// judged is a comparison that has trials enough for a verdict.
-type judged struct {
-	sample
-	at int // among all comparisons
+// family are the comparisons that are judged together, with what takes each verdict.
+type family struct {
+	samples []sample
+	accept  []func(stats.Comparison)
 }
 
-// decide gives the verdicts of one family.
-func decide(family []judged, tell func(at int, verdict stats.Comparison)) {
-	samples := make([]sample, len(family))
-	for i, j := range family {
-		samples[i] = j.sample
+// add puts A over B on the list, unless there are too few trials for a verdict.
+func (f *family) add(a, b *point, of metric, accept func(stats.Comparison)) {
+	ofA, ofB := pairs(a, b, of)
+	if len(ofA) >= leastTrials && arePositive(ofA) && arePositive(ofB) {
+		f.samples, f.accept = append(f.samples, newSample(ofA, ofB)), append(f.accept, accept)
 	}
-	usual := estimateNoise(samples)
-	verdicts := make([]stats.Comparison, len(family))
-	for i, s := range samples {
+}
+
+// judge gives the verdicts.
+func (f *family) judge() {
+	usual := estimateNoise(f.samples)
+	verdicts := make([]stats.Comparison, len(f.samples))
+	for i, s := range f.samples {
 		verdicts[i] = usual.judge(s)
 	}
 	for i, verdict := range stats.CorrectFamily(verdicts, rule) {
-		tell(family[i].at, verdict)
+		f.accept[i](verdict)
 	}
 }
 
-// compare gives the ratio of A to B, and what a verdict on it can be built on,
-// or nil where there are too few trials for one. The ratio is zero where one of
-// the two has no valid trial.
-func compare(a, b *point, of metric) (Comparison, *sample) {
-	c := Comparison{
-		Part: a.cell.Part, A: a.cell.Variant, B: b.cell.Variant, Workload: a.cell.Workload,
-		RequestBytes: a.cell.RequestBytes, ResponseBytes: a.cell.ResponseBytes,
-		Clients: a.cell.Clients, Load: a.contest().load,
-		P: math.NaN(), Verdict: Undecided, Margin: margin,
+// compare gives the ratio of A to B, without a verdict on it.
+func compare(a, b *point, of metric) Comparison {
+	ofA, _ := pairs(a, b, of)
+	same := a.conditions()
+	return Comparison{
+		Part: same.Part, A: a.cell.Variant, B: b.cell.Variant, Workload: same.Workload,
+		RequestBytes: same.RequestBytes, ResponseBytes: same.ResponseBytes,
+		Clients: same.Clients, Load: same.Load, Pairs: len(ofA),
+		Ratio: ratio(a, b, of), P: math.NaN(), Verdict: Undecided, Margin: margin,
 	}
-	if len(a.valid()) == 0 || len(b.valid()) == 0 {
-		return c, nil
-	}
-	c.Ratio = ratio(a, b, of)
-	ofA, ofB := pairs(a, b, of)
-	c.Pairs = len(ofA)
-	if c.Pairs < leastTrials || !arePositive(ofA) || !arePositive(ofB) {
-		return c, nil
-	}
-	s := newSample(ofA, ofB)
-	return c, &s
-}
-
-func inTermsOfSpeed(v stats.Verdict, moreIsFaster bool) Verdict {
-	switch {
-	case v == stats.Equivalent:
-		return Equivalent
-	case v == stats.Higher && moreIsFaster, v == stats.Lower && !moreIsFaster:
-		return Faster
-	case v == stats.Higher || v == stats.Lower:
-		return Slower
-	}
-	return Undecided
 }
 
 // Against is a metric of a cell over that of another variant at the same point;

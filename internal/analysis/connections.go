@@ -28,8 +28,7 @@ func survivalOf(trials []trial) Survival {
 		s.Failures = addFailures(s.Failures, t.Errors)
 	}
 	if s.Requests > 0 {
-		share := float64(s.Succeeded) / float64(s.Requests)
-		s.Share = &share
+		s.Share = new(float64(s.Succeeded) / float64(s.Requests))
 	}
 	return s
 }
@@ -38,12 +37,10 @@ func survivalOf(trials []trial) Survival {
 // example.
 func addFailures(all, more []record.ErrorCount) []record.ErrorCount {
 	for _, e := range more {
-		i := slices.IndexFunc(all, func(k record.ErrorCount) bool { return k.Class == e.Class && k.Code == e.Code })
-		if i < 0 {
-			all = append(all, e)
-			continue
-		}
-		all[i].Count += e.Count
+		first := e
+		first.Count = 0
+		same := func(k record.ErrorCount) bool { return k.Class == e.Class && k.Code == e.Code }
+		findOrAdd(&all, first, same).Count += e.Count
 	}
 	slices.SortStableFunc(all, func(a, b record.ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
 	return all
@@ -152,8 +149,7 @@ func (c *Connections) achieved(mode scenario.ConnectionMode, trials []trial) *fl
 	if of == 0 {
 		return nil
 	}
-	share := float64(asWanted) / float64(of)
-	return &share
+	return new(float64(asWanted) / float64(of))
 }
 
 // kept tells whether a mode that keeps its connections had those that it asks
@@ -185,18 +181,14 @@ func negotiated(trials []trial) Negotiated {
 
 func (n *Negotiated) add(s record.Session) {
 	kind := Session{Version: s.Version, Cipher: s.Cipher, Group: s.Group, ALPN: s.ALPN}
-	i := slices.IndexFunc(n.Sessions, func(known Session) bool {
+	found := findOrAdd(&n.Sessions, kind, func(known Session) bool {
 		known.Full, known.Resumed = 0, 0
 		return known == kind
 	})
-	if i < 0 {
-		i = len(n.Sessions)
-		n.Sessions = append(n.Sessions, kind)
-	}
 	if s.Resumed {
-		n.Sessions[i].Resumed += s.Connections
+		found.Resumed += s.Connections
 	} else {
-		n.Sessions[i].Full += s.Connections
+		found.Full += s.Connections
 	}
 }
 
@@ -213,16 +205,10 @@ func hasTLS(variant string) bool {
 
 // timesOf is nil where nothing was timed.
 func timesOf(trials []trial, of func(trial) times) *Times {
-	by := func(pick func(times) float64) *Figure {
-		return known(trials, func(t trial) (float64, bool) { return pick(of(t)), of(t).count > 0 })
-	}
-	mean := by(func(t times) float64 { return t.Mean.Value })
-	if mean == nil {
+	timed := filter(trials, func(t trial) bool { return of(t).count > 0 })
+	if len(timed) == 0 {
 		return nil
 	}
-	return &Times{
-		Mean: *mean,
-		P50:  *by(func(t times) float64 { return t.P50.Value }),
-		P99:  *by(func(t times) float64 { return t.P99.Value }),
-	}
+	all := latencies(timed, of)
+	return &Times{Mean: all.Mean, P50: all.P50, P99: all.P99}
 }

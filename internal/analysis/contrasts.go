@@ -71,8 +71,8 @@ func (c *Contrast) Of(metric string) (Effect, bool) {
 // each saves is told against the one before it.
 var modesFrom = []string{string(scenario.New), string(scenario.Resumed)}
 
-// felt is what a choice may change.
-var felt = []struct {
+// contrastedBy is what a choice may change.
+var contrastedBy = []struct {
 	name string
 	of   metric
 }{
@@ -86,13 +86,7 @@ var felt = []struct {
 
 // peakOfServer is of the memory that the server's process has alone: the pages
 // of the program's file are the same whatever it does.
-func peakOfServer(t trial) float64 {
-	if own, known := pointed(t.Server.OwnBytes); known {
-		return own
-	}
-	peak, _ := pointed(t.Server.PeakBytes)
-	return peak
-}
+func peakOfServer(t trial) float64 { return number(cmp.Or(t.Server.OwnBytes, t.Server.PeakBytes)) }
 
 // chosen is a point with what it chose.
 type chosen struct {
@@ -108,10 +102,10 @@ func findContrasts(s *study, points []*point) []Contrast {
 	var all []Contrast
 	var bases, changed []*point
 	options := s.contrasted()
-	for _, rivals := range groupBy(points, (*point).contest) {
+	for _, group := range rivals(points) {
 		var sides []chosen
-		for _, p := range rivals {
-			if c, ok := s.choiceOf(p); ok && len(p.valid()) > 0 {
+		for _, p := range group {
+			if c, ok := s.choiceOf(p); ok {
 				sides = append(sides, c)
 			}
 		}
@@ -126,28 +120,22 @@ func findContrasts(s *study, points []*point) []Contrast {
 			}
 		}
 	}
-	for _, f := range felt {
-		var family []judged
+	for _, m := range contrastedBy {
+		var family family
 		for i := range all {
-			ofChanged, ofBase := pairs(changed[i], bases[i], f.of)
+			ofChanged, ofBase := pairs(changed[i], bases[i], m.of)
 			if len(ofChanged) == 0 || !arePositive(ofChanged) || !arePositive(ofBase) {
 				continue // not measured at both, or without a ratio
 			}
-			if len(ofChanged) >= leastTrials {
-				family = append(family, judged{sample: newSample(ofChanged, ofBase), at: i})
-			}
 			all[i].Effects = append(all[i].Effects, Effect{
-				Metric: f.name, Ratio: ratio(changed[i], bases[i], f.of), P: math.NaN(), Verdict: Undecided,
+				Metric: m.name, Ratio: ratio(changed[i], bases[i], m.of), P: math.NaN(), Verdict: Undecided,
+			})
+			family.add(changed[i], bases[i], m.of, func(verdict stats.Comparison) {
+				e := &all[i].Effects[len(all[i].Effects)-1]
+				e.P, e.Verdict, e.Ratio = verdict.P, moreOrLess[verdict.Verdict], estimated(verdict.Ratio)
 			})
 		}
-		decide(family, func(at int, verdict stats.Comparison) {
-			e := &all[at].Effects[len(all[at].Effects)-1]
-			e.P, e.Verdict = verdict.P, inTermsOfSize(verdict.Verdict)
-			e.Ratio = Figure{
-				Value:    verdict.Ratio.Estimate,
-				Interval: &Interval{Low: verdict.Ratio.Low, High: verdict.Ratio.High, Confidence: confidence},
-			}
-		})
+		family.judge()
 	}
 	return slices.DeleteFunc(all, func(c Contrast) bool { return len(c.Effects) == 0 })
 }
@@ -223,19 +211,7 @@ func newContrast(from, to chosen, option string) Contrast {
 		Base: from.point.cell.Variant, Changed: cell.Variant,
 		From: from.values[option], To: to.values[option],
 		Workload: cell.Workload, RequestBytes: cell.RequestBytes, ResponseBytes: cell.ResponseBytes,
-		Clients: cell.Clients, Load: to.point.contest().load,
+		Clients: cell.Clients, Load: to.point.conditions().Load,
 		Pairs: len(ofBase),
 	}
-}
-
-func inTermsOfSize(v stats.Verdict) Verdict {
-	switch v {
-	case stats.Equivalent:
-		return Equivalent
-	case stats.Higher:
-		return More
-	case stats.Lower:
-		return Less
-	}
-	return Undecided
 }

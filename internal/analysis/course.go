@@ -64,6 +64,5 @@ func drainOf(cell record.Cell, trials []trial) *Figure {
 	if cell.Load.Burst == 0 {
 		return nil
 	}
-	drain := over(trials, func(t trial) float64 { return float64(t.WindowNS) / 1e3 })
-	return &drain
+	return new(over(trials, func(t trial) float64 { return float64(t.WindowNS) / 1e3 }))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/stats"
 )
 
@@ -34,13 +35,13 @@ const (
 // two variants.
 func findCrossovers(points []*point) []Crossover {
 	var crossovers []Crossover
-	atAnySize := func(p *point) contest {
-		c := p.contest()
-		c.requestBytes, c.responseBytes = 0, 0
-		return c
+	atAnySize := func(p *point) record.Cell {
+		cell := p.conditions()
+		cell.RequestBytes, cell.ResponseBytes = 0, 0
+		return cell
 	}
-	for _, rivals := range groupBy(points, atAnySize) {
-		sweeps := groupBy(rivals, func(p *point) string { return p.cell.Variant })
+	for _, group := range groupBy(points, atAnySize) {
+		sweeps := groupBy(group, func(p *point) string { return p.cell.Variant })
 		for i, a := range sweeps {
 			for _, b := range sweeps[i+1:] {
 				crossovers = append(crossovers, crossoversOf(a, b)...)
@@ -71,7 +72,7 @@ func crossoversOf(a, b []*point) []Crossover {
 		c := &crossovers[i]
 		*c = Crossover{
 			Part: a[0].cell.Part, A: a[0].cell.Variant, B: b[0].cell.Variant, Clients: a[0].cell.Clients,
-			Bytes: Figure{Value: f.X, Interval: &Interval{Low: f.Low, High: f.High, Confidence: crossoverConfidence}},
+			Bytes: estimated(stats.Interval{Estimate: f.X, Low: f.Low, High: f.High, Confidence: crossoverConfidence}),
 			Kind:  string(f.Kind),
 		}
 		after := slices.IndexFunc(along.a.X, func(x float64) bool { return x >= f.X })
@@ -92,7 +93,7 @@ func pairSweep(a, b []*point) sweep {
 	a = slices.Clone(a)
 	slices.SortFunc(a, func(x, y *point) int { return cmp.Compare(x.cell.RequestBytes, y.cell.RequestBytes) })
 	for _, p := range a {
-		i := slices.IndexFunc(b, func(q *point) bool { return q.contest() == p.contest() })
+		i := slices.IndexFunc(b, func(q *point) bool { return q.conditions() == p.conditions() })
 		if i < 0 || p.cell.RequestBytes == 0 || p.cell.RequestBytes != p.cell.ResponseBytes {
 			continue
 		}

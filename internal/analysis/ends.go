@@ -27,13 +27,13 @@ type End struct {
 // the work with.
 func endOf(trials []trial, of, other func(trial) record.Process) End {
 	count := func(field func(record.Process) *int64) *Figure {
-		return known(trials, func(t trial) (float64, bool) { return pointed(field(of(t))) })
+		return known(trials, func(t trial) float64 { return number(field(of(t))) })
 	}
 	return End{
-		Share:      known(trials, func(t trial) (float64, bool) { return cpuShare(of(t), other(t)) }),
-		Busy:       known(trials, func(t trial) (float64, bool) { return pointed(of(t).Busy) }),
-		Collector:  known(trials, func(t trial) (float64, bool) { return collectorShare(of(t)) }),
-		Cores:      known(trials, func(t trial) (float64, bool) { return coresInUse(t, of(t)) }),
+		Share:      known(trials, func(t trial) float64 { return cpuShare(of(t), other(t)) }),
+		Busy:       known(trials, func(t trial) float64 { return number(of(t).Busy) }),
+		Collector:  known(trials, func(t trial) float64 { return collectorShare(of(t)) }),
+		Cores:      known(trials, func(t trial) float64 { return coresInUse(t, of(t)) }),
 		RSS:        count(func(p record.Process) *int64 { return p.RSSBytes }),
 		Peak:       count(func(p record.Process) *int64 { return p.PeakBytes }),
 		Heap:       count(func(p record.Process) *int64 { return p.HeapBytes }),
@@ -47,54 +47,50 @@ func endOf(trials []trial, of, other func(trial) record.Process) End {
 func clientOf(t trial) record.Process { return t.Client }
 func serverOf(t trial) record.Process { return t.Server }
 
-// cpuPerRequest is in microseconds. The window's CPU time is shared out over
-// the calls that ended in it.
-func cpuPerRequest(t trial, p record.Process) (float64, bool) {
-	ns, ok := p.CPUNS()
-	if !ok || t.Completed == 0 {
-		return 0, false
+// cpuTime is in nanoseconds.
+func cpuTime(p record.Process) float64 {
+	if ns, ok := p.CPUNS(); ok {
+		return float64(ns)
 	}
-	return float64(ns) / float64(t.Completed) / 1e3, true
+	return math.NaN()
 }
 
-func coresInUse(t trial, p record.Process) (float64, bool) {
-	ns, ok := p.CPUNS()
-	if !ok || t.WindowNS <= 0 {
-		return 0, false
+// cpuOf is what a request costs one end, in microseconds. The window's CPU time is
+// shared out over the calls that ended in it.
+func cpuOf(end func(trial) record.Process) metric {
+	return func(t trial) float64 {
+		if t.Completed == 0 {
+			return math.NaN()
+		}
+		return cpuTime(end(t)) / float64(t.Completed) / 1e3
 	}
-	return float64(ns) / float64(t.WindowNS), true
+}
+
+func coresInUse(t trial, p record.Process) float64 {
+	if t.WindowNS <= 0 {
+		return math.NaN()
+	}
+	return cpuTime(p) / float64(t.WindowNS)
 }
 
 // collectorShare is by what the runtime estimates at the end of each collection,
 // which may have begun before the window. A process without goroutines is not
 // Go's, and has another collector or none.
-func collectorShare(p record.Process) (float64, bool) {
-	ns, ok := p.CPUNS()
-	if !ok || ns == 0 || p.GCCPUNS == nil || p.Goroutines == nil {
-		return 0, false
-	}
-	return min(1, float64(*p.GCCPUNS)/float64(ns)), true
-}
-
-func cpuShare(one, other record.Process) (float64, bool) {
-	own, known := one.CPUNS()
-	others, both := other.CPUNS()
-	if !known || !both || own+others == 0 {
-		return 0, false
-	}
-	return float64(own) / float64(own+others), true
-}
-
-// cpuOfBoth is what a request costs both ends together, in microseconds; not
-// a number where it was not measured.
-func cpuOfBoth(t trial) float64 {
-	client, known := cpuPerRequest(t, t.Client)
-	server, both := cpuPerRequest(t, t.Server)
-	if !known || !both {
+func collectorShare(p record.Process) float64 {
+	total := cpuTime(p)
+	if total == 0 || p.Goroutines == nil {
 		return math.NaN()
 	}
-	return client + server
+	return min(1, number(p.GCCPUNS)/total)
 }
+
+// cpuShare is NaN, 0 divided by 0, where neither end used any.
+func cpuShare(one, other record.Process) float64 {
+	return cpuTime(one) / (cpuTime(one) + cpuTime(other))
+}
+
+// cpuOfBoth is what a request costs both ends together, in microseconds.
+func cpuOfBoth(t trial) float64 { return cpuOf(clientOf)(t) + cpuOf(serverOf)(t) }
 
 // Bound is what kept a closed loop from going faster.
 type Bound string

@@ -45,31 +45,26 @@ func meanInterval(values []float64) (stats.Interval, error) {
 		logs[i] = math.Log(v)
 	}
 	interval, err := stats.MeanInterval(logs, confidence)
-	interval.Low, interval.High = math.Exp(interval.Low), math.Exp(interval.High)
-	return interval, err
+	return exp(interval), err
+}
+
+// exp is an interval of which the given one is the logarithm.
+func exp(i stats.Interval) stats.Interval {
+	i.Estimate, i.Low, i.High = math.Exp(i.Estimate), math.Exp(i.Low), math.Exp(i.High)
+	return i
 }
 
 // over is the figure of a metric over trials.
 func over(trials []trial, of metric) Figure { return figure(values(trials, of)) }
 
-// known is the figure of what was measured in some trials only, or nil where in
-// none.
-func known(trials []trial, of func(trial) (float64, bool)) *Figure {
-	var had []float64
-	for _, t := range trials {
-		if v, ok := of(t); ok {
-			had = append(had, v)
-		}
-	}
-	return figureOf(had)
-}
-
-// figureOf is nil where there is no value.
-func figureOf(values []float64) *Figure {
-	if len(values) == 0 {
+// known is the figure of a metric over the trials in which it was measured, or nil
+// where there is none.
+func known(trials []trial, of metric) *Figure {
+	measured := slices.DeleteFunc(values(trials, of), math.IsNaN)
+	if len(measured) == 0 {
 		return nil
 	}
-	return new(figure(values))
+	return new(figure(measured))
 }
 
 // pairs returns a metric of both points, in the repeats in which both have a
@@ -104,8 +99,15 @@ func ratio(a, b *point, of metric) Figure {
 	if err != nil {
 		return Figure{Value: stats.Median(ofA) / stats.Median(ofB)}
 	}
-	return Figure{
-		Value:    interval.Estimate,
-		Interval: &Interval{Low: interval.Low, High: interval.High, Confidence: confidence},
+	return estimated(interval)
+}
+
+// estimated takes over an interval of package stats, where a confidence of 0 says
+// that there is none.
+func estimated(i stats.Interval) Figure {
+	f := Figure{Value: i.Estimate}
+	if i.Confidence > 0 {
+		f.Interval = &Interval{Low: i.Low, High: i.High, Confidence: i.Confidence}
 	}
+	return f
 }

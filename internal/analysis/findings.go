@@ -110,12 +110,9 @@ func findings(trials []trial, shared remarks) []Finding {
 			if c.Level == record.OK || slices.Contains(shared, remark{c.Name, c.Detail}) {
 				continue
 			}
-			i := slices.IndexFunc(all, func(f Finding) bool { return f.Name == c.Name && f.Level == c.Level })
-			if i < 0 {
-				i = len(all)
-				all = append(all, Finding{Name: c.Name, Level: c.Level, Detail: c.Detail})
-			}
-			all[i].Trials++
+			findOrAdd(&all, Finding{Name: c.Name, Level: c.Level, Detail: c.Detail}, func(f Finding) bool {
+				return f.Name == c.Name && f.Level == c.Level
+			}).Trials++
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Finding) int {

@@ -1,11 +1,8 @@
 package analysis
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
-	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/stats"
 )
 
@@ -34,22 +31,15 @@ const KneePoints = 5
 // findKnees looks along the concurrencies of everything that has at least two.
 func findKnees(points []*point, seed uint64) []Knee {
 	var knees []Knee
-	atAnyConcurrency := func(p *point) record.Cell {
-		cell := p.cell
-		cell.Clients = 0
-		return cell
-	}
-	for _, course := range groupBy(points, atAnyConcurrency) {
-		if len(course) < 2 {
+	for _, curve := range byClients(points) {
+		if len(curve) < 2 {
 			continue
 		}
-		course = slices.Clone(course)
-		slices.SortFunc(course, func(a, b *point) int { return cmp.Compare(a.cell.Clients, b.cell.Clients) })
-		if course[0].cell.Load.Model == "closed" {
-			knees = append(knees, kneeOf(course, ByThroughput, seed))
+		if curve[0].cell.Load.Model == "closed" {
+			knees = append(knees, kneeOf(curve, ByThroughput, seed))
 		}
-		if tells(course[0].cell.Load.Model, P99) {
-			knees = append(knees, kneeOf(course, ByTail, seed))
+		if isMeaningful(curve[0].cell.Load.Model, P99) {
+			knees = append(knees, kneeOf(curve, ByTail, seed))
 		}
 	}
 	return knees
@@ -58,8 +48,8 @@ func findKnees(points []*point, seed uint64) []Knee {
 // kneeOf finds the knee of one curve. Throughput is proportional to the number
 // of clients until something is busy, so its distance is that of the numbers; a
 // tail grows over orders of magnitude, so its distance is that of their ratio.
-func kneeOf(course []*point, by string, seed uint64) Knee {
-	cell := course[0].cell
+func kneeOf(points []*point, by string, seed uint64) Knee {
+	cell := points[0].cell
 	knee := Knee{Part: cell.Part, Variant: cell.Variant, Connection: cell.Connection, RequestBytes: cell.RequestBytes, By: by}
 	search := stats.KneeSearch{Bend: stats.Flattens, Resampling: stats.Resampling{Seed: seed, Confidence: confidence}}
 	of := throughput
@@ -67,7 +57,7 @@ func kneeOf(course []*point, by string, seed uint64) Knee {
 		search.Bend, search.LogX, of = stats.Steepens, true, tailResponse
 	}
 	var curve stats.Curve
-	for _, p := range course {
+	for _, p := range points {
 		if figures := values(p.valid(), of); len(figures) > 0 {
 			curve.X, curve.Y = append(curve.X, float64(p.cell.Clients)), append(curve.Y, figures)
 		}
@@ -78,16 +68,12 @@ func kneeOf(course []*point, by string, seed uint64) Knee {
 		return knee
 	}
 	found, err := stats.FindKnee(curve, search)
-	switch {
-	case err != nil:
+	if err != nil {
 		knee.Reason = withoutKnee(curve, by)
-	default:
-		knee.Found = true
-		knee.Clients = &Figure{Value: found.X}
-		if found.Confidence > 0 {
-			knee.Clients.Interval = &Interval{Low: found.Low, High: found.High, Confidence: found.Confidence}
-		}
+		return knee
 	}
+	knee.Found = true
+	knee.Clients = new(estimated(stats.Interval{Estimate: found.X, Low: found.Low, High: found.High, Confidence: found.Confidence}))
 	return knee
 }
 

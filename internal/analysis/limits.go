@@ -32,17 +32,13 @@ type LimitEffect struct {
 // nothing else.
 func limitEffects(points []*point) []LimitEffect {
 	var effects []LimitEffect
-	for _, rivals := range groupBy(points, (*point).contest) {
-		for _, with := range rivals {
+	for _, group := range rivals(points) {
+		for _, with := range group {
 			unlimited, limit, limited := withoutLimit(with.cell.Variant)
-			if !limited {
-				continue
+			i := slices.IndexFunc(group, func(p *point) bool { return p.cell.Variant == unlimited })
+			if limited && i >= 0 {
+				effects = append(effects, limitEffect(group[i], with, limit))
 			}
-			i := slices.IndexFunc(rivals, func(p *point) bool { return p.cell.Variant == unlimited })
-			if i < 0 || len(with.valid()) == 0 || len(rivals[i].valid()) == 0 {
-				continue
-			}
-			effects = append(effects, limitEffect(rivals[i], with, limit))
 		}
 	}
 	return effects

@@ -21,13 +21,11 @@ func settings(points []*point) []Setting {
 	for _, p := range points {
 		for _, t := range p.trials {
 			for _, s := range t.Settings {
-				i := slices.IndexFunc(all, func(known Setting) bool { return known.Stack == p.cell.Stack && known.Setting == s })
-				if i < 0 {
-					i = len(all)
-					all = append(all, Setting{Stack: p.cell.Stack, Setting: s})
-				}
-				if !slices.Contains(all[i].Variants, p.cell.Variant) {
-					all[i].Variants = append(all[i].Variants, p.cell.Variant)
+				found := findOrAdd(&all, Setting{Stack: p.cell.Stack, Setting: s}, func(known Setting) bool {
+					return known.Stack == p.cell.Stack && known.Setting == s
+				})
+				if !slices.Contains(found.Variants, p.cell.Variant) {
+					found.Variants = append(found.Variants, p.cell.Variant)
 				}
 			}
 		}
@@ -52,13 +50,10 @@ func machineLimits(points []*point) []MachineLimit {
 	for _, p := range points {
 		for _, t := range p.trials {
 			for _, l := range t.Limits {
-				found := MachineLimit{Name: l.Name, Need: l.Need, Have: l.Have, Note: l.Note, Cell: p.cell.Key(), Short: l.Need > l.Have}
-				i := slices.IndexFunc(all, func(known MachineLimit) bool { return known.Name == l.Name })
-				switch {
-				case i < 0:
-					all = append(all, found)
-				case l.Have-l.Need < all[i].Have-all[i].Need:
-					all[i] = found
+				here := MachineLimit{Name: l.Name, Need: l.Need, Have: l.Have, Note: l.Note, Cell: p.cell.Key(), Short: l.Need > l.Have}
+				least := findOrAdd(&all, here, func(known MachineLimit) bool { return known.Name == l.Name })
+				if l.Have-l.Need < least.Have-least.Need {
+					*least = here
 				}
 			}
 		}

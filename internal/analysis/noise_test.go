@@ -18,7 +18,12 @@ type experiment struct {
 
 func (e experiment) run(seed uint64) (found float64) {
 	random := rand.New(rand.NewPCG(seed, 2))
-	var family []judged
+	var family family
+	count := func(verdict stats.Comparison) {
+		if verdict.Verdict == stats.Higher || verdict.Verdict == stats.Lower {
+			found++
+		}
+	}
 	for range e.points {
 		noise := e.noise(random)
 		figures := [3][]float64{}
@@ -29,15 +34,12 @@ func (e experiment) run(seed uint64) (found float64) {
 		}
 		for stack := range figures {
 			next := figures[(stack+1)%3]
-			family = append(family, judged{newSample(figures[stack], next), len(family)})
+			family.samples = append(family.samples, newSample(figures[stack], next))
+			family.accept = append(family.accept, count)
 		}
 	}
-	decide(family, func(_ int, verdict stats.Comparison) {
-		if verdict.Verdict == stats.Higher || verdict.Verdict == stats.Lower {
-			found++
-		}
-	})
-	return found / float64(len(family))
+	family.judge()
+	return found / float64(len(family.samples))
 }
 
 func even(deviation float64) func(*rand.Rand) float64 {

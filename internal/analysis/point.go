@@ -1,15 +1,16 @@
 package analysis
 
 import (
+	"cmp"
 	"math"
 	"reflect"
+	"slices"
 
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 )
 
-// point is a cell with its trials, of which the rest of the package is a
-// reading.
+// point is a cell with its trials. Everything else is computed from points.
 type point struct {
 	cell record.Cell
 	// withoutConnections is the variant without what it says of connections.
@@ -99,25 +100,22 @@ func read(from *latency.Distribution, into *times) (*latency.Histogram, error) {
 }
 
 // valid are the trials that may be used.
-func (p *point) valid() []trial {
-	var valid []trial
-	for _, t := range p.trials {
-		if t.valid {
-			valid = append(valid, t)
-		}
-	}
-	return valid
-}
+func (p *point) valid() []trial { return filter(p.trials, func(t trial) bool { return t.valid }) }
 
 // measured are the trials that came to a measurement, believed or not.
 func (p *point) measured() []trial {
-	var measured []trial
-	for _, t := range p.trials {
-		if t.Failure == "" && t.service.count > 0 {
-			measured = append(measured, t)
+	return filter(p.trials, func(t trial) bool { return t.Failure == "" && t.service.count > 0 })
+}
+
+// filter returns the trials that are kept.
+func filter(trials []trial, keep func(trial) bool) []trial {
+	var kept []trial
+	for _, t := range trials {
+		if keep(t) {
+			kept = append(kept, t)
 		}
 	}
-	return measured
+	return kept
 }
 
 // tail is how many times longer the slowest hundredth takes than the median.
@@ -128,18 +126,26 @@ func (t times) tail() float64 {
 	return t.P99.Value / t.P50.Value
 }
 
-// told is a figure that only wirelab's own client tells.
-func (t trial) told(value float64) float64 {
+// ifOwnClient is a figure that only wirelab's own client measures.
+func (t trial) ifOwnClient(value float64) float64 {
 	if t.ClientProgram != "" {
 		return math.NaN()
 	}
 	return value
 }
 
-// metric is a figure of one trial.
+// metric is a figure of one trial; NaN where it was not measured.
 type metric func(trial) float64
 
-// The metrics that more than one reading uses.
+// number is what a record holds of something that may not have been measured.
+func number[N int64 | float64](p *N) float64 {
+	if p == nil {
+		return math.NaN()
+	}
+	return float64(*p)
+}
+
+// The metrics that are used more than once.
 func meanResponse(t trial) float64 { return t.response.Mean.Value }
 func p99Response(t trial) float64  { return t.response.P99.Value }
 func tailResponse(t trial) float64 { return t.response.tail() }
@@ -154,38 +160,62 @@ func values(trials []trial, of metric) []float64 {
 	return figures
 }
 
-// contest is what must be equal for two points to be compared: all but the
-// variant, and what comes with it.
-type contest struct {
-	part, workload              string
-	requestBytes, responseBytes int
-	clients                     int
-	load                        record.Load
+// conditions are what must be equal for two points to be compared: all of the cell but
+// the variant, and what comes with it.
+func (p *point) conditions() record.Cell {
+	cell := p.cell
+	cell.Stack, cell.Variant, cell.Connection, cell.Target, cell.Network = "", "", "", "", record.Network{}
+	cell.Load.InFlightLimit = 0 // an option of the variant
+	return cell
 }
 
-func (p *point) contest() contest {
-	c := contest{
-		part: p.cell.Part, workload: p.cell.Workload,
-		requestBytes: p.cell.RequestBytes, responseBytes: p.cell.ResponseBytes,
-		clients: p.cell.Clients, load: p.cell.Load,
+// rivals are the valid points that can be compared with each other.
+func rivals(points []*point) [][]*point {
+	groups := groupBy(points, (*point).conditions)
+	for i, group := range groups {
+		groups[i] = slices.DeleteFunc(group, func(p *point) bool { return len(p.valid()) == 0 })
 	}
-	c.load.InFlightLimit = 0 // an option of the variant
-	return c
+	return slices.DeleteFunc(groups, func(group []*point) bool { return len(group) == 0 })
 }
 
-// groupBy puts the points with equal keys together, in the order in which the
-// keys first appear.
-func groupBy[K comparable](points []*point, key func(*point) K) [][]*point {
+// byClients are the points that differ in nothing but their number of clients, in
+// its order.
+func byClients(points []*point) [][]*point {
+	curves := groupBy(points, func(p *point) record.Cell {
+		cell := p.cell
+		cell.Clients = 0
+		return cell
+	})
+	for _, curve := range curves {
+		slices.SortFunc(curve, func(a, b *point) int { return cmp.Compare(a.cell.Clients, b.cell.Clients) })
+	}
+	return curves
+}
+
+// groupBy puts what has equal keys together, in the order in which the keys first
+// appear.
+func groupBy[T any, K comparable](items []T, key func(T) K) [][]T {
 	place := map[K]int{}
-	var groups [][]*point
-	for _, p := range points {
-		i, seen := place[key(p)]
+	var groups [][]T
+	for _, item := range items {
+		i, seen := place[key(item)]
 		if !seen {
 			i = len(groups)
-			place[key(p)] = i
+			place[key(item)] = i
 			groups = append(groups, nil)
 		}
-		groups[i] = append(groups[i], p)
+		groups[i] = append(groups[i], item)
 	}
 	return groups
+}
+
+// findOrAdd returns the element that is the same as the given one in all that
+// counts, and adds the given one where there is none.
+func findOrAdd[T any](all *[]T, one T, same func(T) bool) *T {
+	i := slices.IndexFunc(*all, same)
+	if i < 0 {
+		i = len(*all)
+		*all = append(*all, one)
+	}
+	return &(*all)[i]
 }

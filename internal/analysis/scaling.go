@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/stats"
 )
 
@@ -104,31 +103,24 @@ const (
 // asked to spend: it is made some hundred times for its interval.
 func scalings(s *study, points []*point, seed uint64) []Scaling {
 	var all []Scaling
-	atAnyConcurrency := func(p *point) record.Cell {
-		cell := p.cell
-		cell.Clients = 0
-		return cell
-	}
-	for _, course := range groupBy(points, atAnyConcurrency) {
-		course = slices.DeleteFunc(slices.Clone(course), func(p *point) bool { return len(p.valid()) == 0 })
-		if len(course) < 2 || course[0].cell.Load.Model != "closed" || !s.Workload(course[0].cell.Workload).Sweep {
-			continue
+	for _, curve := range byClients(points) {
+		curve = slices.DeleteFunc(curve, func(p *point) bool { return len(p.valid()) == 0 })
+		if len(curve) >= 2 && curve[0].cell.Load.Model == "closed" && s.Workload(curve[0].cell.Workload).Sweep {
+			all = append(all, scalingOf(curve, points, seed))
 		}
-		slices.SortFunc(course, func(a, b *point) int { return cmp.Compare(a.cell.Clients, b.cell.Clients) })
-		all = append(all, scalingOf(course, points, seed))
 	}
 	return all
 }
 
-func scalingOf(course, points []*point, seed uint64) Scaling {
-	cell := course[0].cell
+func scalingOf(own, points []*point, seed uint64) Scaling {
+	cell := own[0].cell
 	s := Scaling{
 		Part: cell.Part, Variant: cell.Variant, Connection: cell.Connection,
 		Workload: cell.Workload, RequestBytes: cell.RequestBytes,
 	}
 	var curve stats.Curve
 	var alone *float64
-	for _, p := range course {
+	for _, p := range own {
 		x := ScalingPoint{Clients: p.cell.Clients, Throughput: over(p.valid(), throughput)}
 		if x.Clients == 1 {
 			alone = &x.Throughput.Value
@@ -149,22 +141,14 @@ func scalingOf(course, points []*point, seed uint64) Scaling {
 			s.Points[i].Law = new(law.At(float64(s.Points[i].Clients)))
 		}
 	}
-	s.Diagnosis = diagnose(course[len(course)-1], s.Points[len(s.Points)-1].Share, points)
+	s.Diagnosis = diagnose(own[len(own)-1], s.Points[len(s.Points)-1].Share, points)
 	return s
 }
 
 func lawOf(law stats.Scalability) *ScalabilityLaw {
-	figure := func(i stats.Interval) Figure {
-		f := Figure{Value: i.Estimate}
-		if i.Confidence > 0 {
-			f.Interval = &Interval{Low: i.Low, High: i.High, Confidence: i.Confidence}
-		}
-		return f
-	}
-	l := &ScalabilityLaw{Ideal: figure(law.Ideal), Contention: figure(law.Contention), Coherency: figure(law.Coherency), Misfit: law.Misfit}
+	l := &ScalabilityLaw{Ideal: estimated(law.Ideal), Contention: estimated(law.Contention), Coherency: estimated(law.Coherency), Misfit: law.Misfit}
 	if law.Peak != nil {
-		peak := figure(*law.Peak)
-		l.Peak = &peak
+		l.Peak = new(estimated(*law.Peak))
 	}
 	return l
 }
@@ -178,8 +162,8 @@ func diagnose(p *point, share *float64, points []*point) Diagnosis {
 		Clients: p.cell.Clients, Share: share,
 		Connections: over(trials, opened),
 		InFlight:    over(trials, func(t trial) float64 { return t.InFlight }),
-		Client:      known(trials, func(t trial) (float64, bool) { return pointed(t.Client.Busy) }),
-		Server:      known(trials, func(t trial) (float64, bool) { return pointed(t.Server.Busy) }),
+		Client:      known(trials, func(t trial) float64 { return number(t.Client.Busy) }),
+		Server:      known(trials, func(t trial) float64 { return number(t.Server.Busy) }),
 	}
 	d.wire(trials)
 	d.rivals(p, points)
@@ -222,34 +206,33 @@ func opened(t trial) float64 {
 
 // wire takes over how requests went onto the connections.
 func (d *Diagnosis) wire(trials []trial) {
-	of := func(field func(*record.Traffic) *int64, figure func(t trial, v float64) float64) *Figure {
-		return known(trials, func(t trial) (float64, bool) {
-			if t.Traffic == nil || t.Completed == 0 {
-				return 0, false
+	watched := filter(trials, func(t trial) bool { return t.Traffic != nil && t.Completed > 0 })
+	per := func(count func(trial) float64) *Figure {
+		return known(watched, func(t trial) float64 {
+			if n := count(t); n != 0 {
+				return requestsSeen(t) / n
 			}
-			v, ok := pointed(field(t.Traffic))
-			of := figure(t, v)
-			return of, ok && !math.IsInf(of, 0) // none was counted to divide by
+			return math.NaN()
 		})
 	}
-	share := func(t trial, v float64) float64 {
-		return min(1, v/float64(cmp.Or(t.Traffic.SpanNS, t.WindowNS))/max(1, opened(t)))
+	share := func(t trial, ns *int64) float64 {
+		return min(1, number(ns)/float64(cmp.Or(t.Traffic.SpanNS, t.WindowNS))/max(1, opened(t)))
 	}
-	d.PerWrite = of(func(t *record.Traffic) *int64 { return t.SendCalls }, func(t trial, v float64) float64 { return requestsSeen(t) / v })
-	d.PerSegment = of(func(t *record.Traffic) *int64 { return t.SentPackets }, func(t trial, v float64) float64 {
-		acks, _ := pointed(t.Traffic.SentPureAcks)
-		return requestsSeen(t) / max(0, v-acks)
+	d.PerWrite = per(func(t trial) float64 { return number(t.Traffic.SendCalls) })
+	d.PerSegment = per(func(t trial) float64 {
+		acks := cmp.Or(t.Traffic.SentPureAcks, new(int64)) // datagrams have none
+		return max(0, number(t.Traffic.SentPackets)-number(acks))
 	})
-	d.Idle = of(func(t *record.Traffic) *int64 { return t.BusyNS }, func(t trial, v float64) float64 { return 1 - share(t, v) })
-	d.Blocked = of(func(t *record.Traffic) *int64 { return t.BlockedNS }, share)
-	d.Retransmits = of(func(t *record.Traffic) *int64 { return t.Retransmits }, func(t trial, v float64) float64 { return 1000 * v / requestsSeen(t) })
+	d.Idle = known(watched, func(t trial) float64 { return 1 - share(t, t.Traffic.BusyNS) })
+	d.Blocked = known(watched, func(t trial) float64 { return share(t, t.Traffic.BlockedNS) })
+	d.Retransmits = known(watched, retransmits)
 }
 
 // rivals looks for variants that differ in nothing but their connections, and
 // have more of them.
 func (d *Diagnosis) rivals(p *point, points []*point) {
 	for _, rival := range points {
-		if rival == p || rival.contest() != p.contest() || rival.withoutConnections != p.withoutConnections || len(rival.valid()) == 0 {
+		if rival == p || rival.conditions() != p.conditions() || rival.withoutConnections != p.withoutConnections || len(rival.valid()) == 0 {
 			continue
 		}
 		connections := over(rival.valid(), opened).Value

@@ -45,7 +45,7 @@ type RateKnee struct {
 
 // searchOf is nil where the cell was not searched for a rate.
 func searchOf(cell record.Cell, trials []trial, seed uint64) *Search {
-	searched := slices.DeleteFunc(slices.Clone(trials), func(t trial) bool { return t.Search == nil })
+	searched := filter(trials, func(t trial) bool { return t.Search != nil })
 	if len(searched) == 0 {
 		return nil
 	}

@@ -34,8 +34,8 @@ type ShareStep struct {
 	Share    Figure // below zero where the change makes up for others
 }
 
-// shared are the figures whose differences are shared out.
-var shared = []struct {
+// sharedOut are the figures whose differences are shared out.
+var sharedOut = []struct {
 	name string
 	of   metric
 }{
@@ -48,21 +48,18 @@ var shared = []struct {
 // point.
 func findShares(s *study, points []*point) []Shares {
 	var all []Shares
-	for _, rivals := range groupBy(points, (*point).contest) {
+	for _, group := range rivals(points) {
 		for _, c := range s.changes {
-			if c.part != rivals[0].cell.Part {
+			variants := c.pick(group)
+			if c.part != group[0].cell.Part || variants == nil {
 				continue
 			}
-			measured := c.measured(rivals)
-			if measured == nil {
-				continue
-			}
-			for _, f := range shared {
-				if !tells(rivals[0].cell.Load.Model, f.name) {
+			for _, m := range sharedOut {
+				if !isMeaningful(group[0].cell.Load.Model, m.name) {
 					continue
 				}
-				if s, ok := sharesOf(measured, c.texts, f.of); ok {
-					s.Metric = f.name
+				if s, ok := sharesOf(variants, c.texts, m.of); ok {
+					s.Metric = m.name
 					all = append(all, s)
 				}
 			}
@@ -71,16 +68,15 @@ func findShares(s *study, points []*point) []Shares {
 	return all
 }
 
-// measured are the points of the variants, in their order; nil where one has no
-// valid trial.
-func (c *changes) measured(rivals []*point) []*point {
+// pick returns the points of the variants, in their order; nil where one is missing.
+func (c *changes) pick(points []*point) []*point {
 	var found []*point
 	for _, variant := range c.variants {
-		i := slices.IndexFunc(rivals, func(p *point) bool { return p.cell.Variant == variant && len(p.valid()) > 0 })
+		i := slices.IndexFunc(points, func(p *point) bool { return p.cell.Variant == variant })
 		if i < 0 {
 			return nil
 		}
-		found = append(found, rivals[i])
+		found = append(found, points[i])
 	}
 	return found
 }
@@ -149,10 +145,7 @@ func ratioOf(logs []float64) (Figure, bool) {
 	if err != nil {
 		return Figure{Value: math.Exp(mean(logs))}, false // too few repeats
 	}
-	return Figure{
-		Value:    math.Exp(interval.Estimate),
-		Interval: &Interval{Low: math.Exp(interval.Low), High: math.Exp(interval.High), Confidence: confidence},
-	}, !interval.Contains(0)
+	return estimated(exp(interval)), !interval.Contains(0)
 }
 
 // farthestShare bounds where the ends of a share's interval are looked for.

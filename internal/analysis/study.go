@@ -14,6 +14,8 @@ type study struct {
 	scenario.Declarations
 	report  scenario.Report
 	changes []changes
+	claims  []scenario.Claim
+	leftOut []string       // yardsticks that were not asked for
 	place   map[string]int // where the scenario first has each variant
 }
 
@@ -29,25 +31,24 @@ type changes struct {
 func readStudy(m *record.Manifest) (*study, error) {
 	var written struct {
 		Parts []struct {
-			Name    string   `json:"name"`
-			Stacks  []string `json:"stacks"`
-			Changes []string `json:"changes"`
+			Name       string   `json:"name"`
+			Stacks     []string `json:"stacks"`
+			Changes    []string `json:"changes"`
+			Yardsticks []string `json:"yardsticks"` // that were left out
 		} `json:"parts"`
-		Report scenario.Report `json:"report"`
+		Claims []scenario.Claim `json:"claims"`
+		Report scenario.Report  `json:"report"`
 	}
 	s := &study{place: map[string]int{}}
-	if len(m.Scenario) > 0 {
-		if err := json.Unmarshal(m.Scenario, &written); err != nil {
-			return nil, fmt.Errorf("the manifest's scenario: %w", err)
-		}
+	if err := unmarshal(m.Scenario, "scenario", &written); err != nil {
+		return nil, err
 	}
-	if len(m.Declarations) > 0 {
-		if err := json.Unmarshal(m.Declarations, &s.Declarations); err != nil {
-			return nil, fmt.Errorf("the manifest's declarations: %w", err)
-		}
+	if err := unmarshal(m.Declarations, "declarations", &s.Declarations); err != nil {
+		return nil, err
 	}
-	s.report = written.Report
+	s.report, s.claims = written.Report, written.Claims
 	for _, part := range written.Parts {
+		s.leftOut = append(s.leftOut, part.Yardsticks...)
 		for _, variant := range part.Stacks {
 			if _, seen := s.place[variant]; !seen {
 				s.place[variant] = len(s.place)
@@ -58,6 +59,17 @@ func readStudy(m *record.Manifest) (*study, error) {
 		}
 	}
 	return s, nil
+}
+
+// unmarshal reads a member of the manifest, which older ones may lack.
+func unmarshal(data json.RawMessage, name string, into any) error {
+	if len(data) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("analysis: the manifest's %s: %w", name, err)
+	}
+	return nil
 }
 
 // withoutConnections is a variant's name without what it says of connections.

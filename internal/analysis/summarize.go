@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -20,10 +19,8 @@ func Summarize(m *record.Manifest, judged Judged) (*Summary, error) {
 		Planned: m.Trials, Done: len(records), Command: m.Command,
 		Warnings: slices.Clone(m.Warnings), Rejudged: judged.Rejudged,
 	}
-	if len(m.Host) > 0 {
-		if err := json.Unmarshal(m.Host, &s.Host); err != nil {
-			return nil, fmt.Errorf("analysis: the manifest's host: %w", err)
-		}
+	if err := unmarshal(m.Host, "host", &s.Host); err != nil {
+		return nil, err
 	}
 	for _, r := range records {
 		switch {
@@ -36,7 +33,7 @@ func Summarize(m *record.Manifest, judged Judged) (*Summary, error) {
 	records, profiled := apart(records)
 	study, err := readStudy(m)
 	if err != nil {
-		return nil, fmt.Errorf("analysis: %w", err)
+		return nil, err
 	}
 	s.Report, s.Declared = study.report, study.Declarations
 	points, err := gather(study, records)
@@ -57,9 +54,7 @@ func Summarize(m *record.Manifest, judged Judged) (*Summary, error) {
 	s.Scalings = scalings(study, points, m.Seed)
 	s.Shares = findShares(study, points)
 	s.Allocations = findAllocations(study.place, profiled)
-	if s.Claims, err = judgeClaims(m, points); err != nil {
-		return nil, fmt.Errorf("analysis: %w", err)
-	}
+	s.Claims = judgeClaims(study, points)
 	s.Settings = settings(points)
 	s.Machine = machineLimits(points)
 	return s, nil

@@ -1,6 +1,10 @@
 package analysis
 
-import "wirelab.dev/internal/record"
+import (
+	"math"
+
+	"wirelab.dev/internal/record"
+)
 
 // Traffic is what went over the connections in the window, below TLS.
 type Traffic struct {
@@ -29,37 +33,44 @@ func trafficOf(trials []trial) *Traffic {
 		return nil
 	}
 	one := trials[0].Traffic
-	of := func(field func(*record.Traffic) *int64, scale float64) *Figure {
-		return known(trials, func(t trial) (float64, bool) {
-			v, ok := pointed(field(t.Traffic))
-			return scale * v / requestsSeen(t), ok
-		})
-	}
-	alone := func(field func(*record.Traffic) *int64) *Figure {
-		return known(trials, func(t trial) (float64, bool) {
-			v, ok := pointed(field(t.Traffic))
-			return v / 1e3, ok
-		})
-	}
 	return &Traffic{
 		Transport: one.Transport, Offload: one.Offload,
-		Sent: Direction{
-			Bytes:     over(trials, func(t trial) float64 { return float64(t.Traffic.SentBytes) / requestsSeen(t) }),
-			Handshake: of(func(t *record.Traffic) *int64 { return t.HandshakeSentBytes }, 1),
-			Packets:   of(func(t *record.Traffic) *int64 { return t.SentPackets }, 1),
-			PureAcks:  of(func(t *record.Traffic) *int64 { return t.SentPureAcks }, 1),
-			PerCall:   perCall(trials, func(t *record.Traffic) (packets, calls *int64) { return t.SentPackets, t.SendCalls }),
-		},
-		Received: Direction{
-			Bytes:     over(trials, func(t trial) float64 { return float64(t.Traffic.ReceivedBytes) / requestsSeen(t) }),
-			Handshake: of(func(t *record.Traffic) *int64 { return t.HandshakeReceivedBytes }, 1),
-			Packets:   of(func(t *record.Traffic) *int64 { return t.ReceivedPackets }, 1),
-			PureAcks:  of(func(t *record.Traffic) *int64 { return t.ReceivedPureAcks }, 1),
-			PerCall:   perCall(trials, func(t *record.Traffic) (packets, calls *int64) { return t.ReceivedPackets, t.ReceiveCalls }),
-		},
-		Retransmits: of(func(t *record.Traffic) *int64 { return t.Retransmits }, 1000),
-		RTT:         alone(func(t *record.Traffic) *int64 { return t.RTTNS }),
-		MinRTT:      alone(func(t *record.Traffic) *int64 { return t.MinRTTNS }),
+		Sent: directionOf(trials, func(t *record.Traffic) counters {
+			return counters{t.SentBytes, t.HandshakeSentBytes, t.SentPackets, t.SentPureAcks, t.SendCalls}
+		}),
+		Received: directionOf(trials, func(t *record.Traffic) counters {
+			return counters{t.ReceivedBytes, t.HandshakeReceivedBytes, t.ReceivedPackets, t.ReceivedPureAcks, t.ReceiveCalls}
+		}),
+		Retransmits: known(trials, retransmits),
+		RTT:         known(trials, func(t trial) float64 { return number(t.Traffic.RTTNS) / 1e3 }),
+		MinRTT:      known(trials, func(t trial) float64 { return number(t.Traffic.MinRTTNS) / 1e3 }),
+	}
+}
+
+// retransmits is by the thousand requests.
+func retransmits(t trial) float64 { return 1000 * number(t.Traffic.Retransmits) / requestsSeen(t) }
+
+// counters are a record's of one direction.
+type counters struct {
+	bytes                               int64
+	handshake, packets, pureAcks, calls *int64
+}
+
+func directionOf(trials []trial, of func(*record.Traffic) counters) Direction {
+	perRequest := func(count func(counters) *int64) *Figure {
+		return known(trials, func(t trial) float64 { return number(count(of(t.Traffic))) / requestsSeen(t) })
+	}
+	return Direction{
+		Bytes:     over(trials, func(t trial) float64 { return float64(of(t.Traffic).bytes) / requestsSeen(t) }),
+		Handshake: perRequest(func(c counters) *int64 { return c.handshake }),
+		Packets:   perRequest(func(c counters) *int64 { return c.packets }),
+		PureAcks:  perRequest(func(c counters) *int64 { return c.pureAcks }),
+		PerCall: known(trials, func(t trial) float64 {
+			if c := of(t.Traffic); number(c.calls) != 0 {
+				return number(c.packets) / number(c.calls)
+			}
+			return math.NaN()
+		}),
 	}
 }
 
@@ -70,14 +81,4 @@ func requestsSeen(t trial) float64 {
 		return float64(t.Completed)
 	}
 	return float64(t.Completed) * float64(t.Traffic.SpanNS) / float64(t.WindowNS)
-}
-
-func perCall(trials []trial, of func(*record.Traffic) (packets, calls *int64)) *Figure {
-	return known(trials, func(t trial) (float64, bool) {
-		packets, calls := of(t.Traffic)
-		if packets == nil || calls == nil || *calls == 0 {
-			return 0, false
-		}
-		return float64(*packets) / float64(*calls), true
-	})
 }

@@ -53,7 +53,9 @@ func Judge(records []*record.Record, limits judge.Limits) Judged {
 		judged.Records = append(judged.Records, &r)
 		if r.Profile == "" && r.Failure == "" {
 			differs.compare(stored, &r)
-			differs.keep(again.Kept)
+			for _, name := range again.Kept {
+				findOrAdd(&differs.Kept, KeptCheck{Check: name}, func(known KeptCheck) bool { return known.Check == name }).Trials++
+			}
 		}
 	}
 	if len(differs.Changes)+len(differs.Kept) > 0 {
@@ -86,28 +88,9 @@ func (d *Rejudged) compare(stored, now *record.Record) {
 		if severity(c.Level) < severity(before.Level) {
 			change.Detail = before.Detail
 		}
-		d.add(change)
-	}
-}
-
-func (d *Rejudged) add(change CheckChange) {
-	i := slices.IndexFunc(d.Changes, func(c CheckChange) bool {
-		return c.Check == change.Check && c.Stored == change.Stored && c.Level == change.Level && c.ChangesValidity == change.ChangesValidity
-	})
-	if i < 0 {
-		i = len(d.Changes)
-		d.Changes = append(d.Changes, change)
-	}
-	d.Changes[i].Trials++
-}
-
-func (d *Rejudged) keep(names []string) {
-	for _, name := range names {
-		i := slices.IndexFunc(d.Kept, func(k KeptCheck) bool { return k.Check == name })
-		if i < 0 {
-			i = len(d.Kept)
-			d.Kept = append(d.Kept, KeptCheck{Check: name})
-		}
-		d.Kept[i].Trials++
+		findOrAdd(&d.Changes, change, func(known CheckChange) bool {
+			known.Trials, known.Detail = 0, change.Detail
+			return known == change
+		}).Trials++
 	}
 }

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"math"
 	"time"
 
 	"wirelab.dev/internal/record"
@@ -33,26 +34,15 @@ func warmUpNeeds(points []*point) []WarmUpNeed {
 			continue // there is no steady state in what is never the same
 		}
 		need := WarmUpNeed{Part: p.cell.Part, Variant: p.cell.Variant, RequestBytes: p.cell.RequestBytes, Clients: p.cell.Clients}
-		var neededMS, neededCalls, firstOver []float64
-		for _, t := range p.valid() {
-			if len(t.Intervals) == 0 {
-				continue
-			}
-			need.Trials++
-			if t.WarmUp.EnoughNS == nil || t.WarmUp.EnoughRequests == nil {
-				continue
-			}
-			need.Settled++
-			neededMS = append(neededMS, float64(*t.WarmUp.EnoughNS)/1e6)
-			neededCalls = append(neededCalls, float64(*t.WarmUp.EnoughRequests))
-			if over, ok := firstOverSettled(t.Intervals, *t.WarmUp.EnoughNS); ok {
-				firstOver = append(firstOver, over)
-			}
-		}
-		if need.Trials == 0 {
+		followed := filter(p.valid(), func(t trial) bool { return len(t.Intervals) > 0 })
+		settled := filter(followed, func(t trial) bool { return t.WarmUp.EnoughNS != nil && t.WarmUp.EnoughRequests != nil })
+		if len(followed) == 0 {
 			continue
 		}
-		need.Needed, need.NeededCalls, need.FirstOver = figureOf(neededMS), figureOf(neededCalls), figureOf(firstOver)
+		need.Trials, need.Settled = len(followed), len(settled)
+		need.Needed = known(settled, func(t trial) float64 { return number(t.WarmUp.EnoughNS) / 1e6 })
+		need.NeededCalls = known(settled, func(t trial) float64 { return number(t.WarmUp.EnoughRequests) })
+		need.FirstOver = known(settled, func(t trial) float64 { return firstOverSettled(t.Intervals, *t.WarmUp.EnoughNS) })
 		needs = append(needs, need)
 	}
 	return needs
@@ -60,7 +50,7 @@ func warmUpNeeds(points []*point) []WarmUpNeed {
 
 // firstOverSettled divides the mean service time of the first moments by that of
 // the steady state.
-func firstOverSettled(course []record.Interval, enoughNS int64) (float64, bool) {
+func firstOverSettled(course []record.Interval, enoughNS int64) float64 {
 	begin := course[0].StartNS
 	var first, settled record.Interval
 	for _, i := range course {
@@ -74,8 +64,8 @@ func firstOverSettled(course []record.Interval, enoughNS int64) (float64, bool) 
 		}
 	}
 	if first.Requests == 0 || settled.Requests == 0 || settled.SumNS == 0 {
-		return 0, false
+		return math.NaN()
 	}
 	mean := func(i record.Interval) float64 { return float64(i.SumNS) / float64(i.Requests) }
-	return mean(first) / mean(settled), true
+	return mean(first) / mean(settled)
 }

@@ -25,12 +25,7 @@ type WireBytes struct {
 
 // wireOf is nil where no trial looked.
 func wireOf(trials []trial) *Wire {
-	var looked []trial
-	for _, t := range trials {
-		if t.Wire != nil {
-			looked = append(looked, t)
-		}
-	}
+	looked := filter(trials, func(t trial) bool { return t.Wire != nil })
 	if len(looked) == 0 {
 		return nil
 	}
@@ -49,7 +44,7 @@ func wireOf(trials []trial) *Wire {
 
 func wireBytesOf(trials []trial, side func(*record.Wire) record.WireBytes) WireBytes {
 	layer := func(field func(record.WireBytes) *float64) *Figure {
-		return known(trials, func(t trial) (float64, bool) { return pointed(field(side(t.Wire))) })
+		return known(trials, func(t trial) float64 { return number(field(side(t.Wire))) })
 	}
 	return WireBytes{
 		Message:   over(trials, func(t trial) float64 { return side(t.Wire).MessageBytes }),
