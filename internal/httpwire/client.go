@@ -39,18 +39,28 @@ func newHTTPClient(transport http.RoundTripper) *http.Client {
 }
 
 func newCarrier(ctx context.Context, plan ClientPlan) (carrier, error) {
-	switch {
-	case plan.Version == HTTP3:
-		return newH3Client(ctx, plan)
-	case plan.Lifecycle == Early:
-		return nil, fmt.Errorf("early data needs HTTP/3 (QUIC), and the plan asks for %v: %w", plan.Version, errors.ErrUnsupported)
-	case plan.Lifecycle != Kept:
-		return newSingleUse(ctx, plan)
-	case plan.Version == HTTP2:
-		return newH2Pool(ctx, plan)
-	default:
-		return newH1Pool(ctx, plan)
+	if plan.Version == HTTP3 {
+		return newH3Carrier(ctx, plan)
 	}
+	if plan.Lifecycle == Early {
+		return nil, fmt.Errorf("early data needs HTTP/3 (QUIC), and the plan asks for %v: %w", plan.Version, errors.ErrUnsupported)
+	}
+	var made carrier
+	var err error
+	client := newTCPClient(plan)
+	switch {
+	case plan.Lifecycle != Kept:
+		made, err = newSingleUse(ctx, plan, client)
+	case plan.Version == HTTP2:
+		made, err = newH2Pool(ctx, client)
+	default:
+		made, err = newH1Pool(ctx, client)
+	}
+	if err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	return made, nil
 }
 
 // Do sends a request as http.Client.Do does. If the request has its own
@@ -73,28 +83,20 @@ func (p ClientPlan) Scheme() string {
 }
 
 // ping sends OPTIONS *, HTTP's request without an effect (RFC 9110, section
-// 9.3.7), and accepts any answer. The caller closes the response's body.
-func (p ClientPlan) ping(ctx context.Context, transport http.RoundTripper) (*http.Response, error) {
+// 9.3.7), accepts any answer, and reads at most 64 KiB of its body.
+func (p ClientPlan) ping(ctx context.Context, transport http.RoundTripper) error {
+	const maxBytes = 64 << 10
 	request := &http.Request{
 		Method: http.MethodOptions,
 		URL:    &url.URL{Scheme: p.Scheme(), Host: p.Address, Path: "*"},
 		Header: http.Header{},
 	}
 	response, err := transport.RoundTrip(request.WithContext(ctx))
-	if err == nil {
-		p.Dialer.Spoke(fmt.Sprintf("h%d", response.ProtoMajor))
-	}
-	return response, err
-}
-
-// pingOnce sends a ping, and reads at most 64 KiB of the answer's body.
-func (p ClientPlan) pingOnce(ctx context.Context, transport http.RoundTripper) error {
-	const maxBytes = 64 << 10
-	response, err := p.ping(ctx, transport)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
+	p.Dialer.UsedProtocol(fmt.Sprintf("h%d", response.ProtoMajor))
 	_, err = io.CopyN(io.Discard, response.Body, maxBytes)
 	if errors.Is(err, io.EOF) {
 		return nil

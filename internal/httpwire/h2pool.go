@@ -3,7 +3,6 @@ package httpwire
 import (
 	"context"
 	"net/http"
-	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -13,12 +12,9 @@ import (
 // them in turn. net/http's own pool has one, and opens another only when the
 // server's stream limit is reached.
 type h2Pool struct {
-	plan      ClientPlan
-	transport *http.Transport
-	life      context.Context // ends with Close
-	endLife   context.CancelFunc
-	turn      atomic.Uint32
-	slots     []h2Slot
+	*tcpClient
+	turn  atomic.Uint32
+	slots []h2Slot
 }
 
 // h2Slot holds one connection, and the next one when that has closed.
@@ -27,9 +23,8 @@ type h2Slot struct {
 	opening chan struct{} // a lock of capacity 1: held while the connection is being opened
 }
 
-func newH2Pool(ctx context.Context, plan ClientPlan) (*h2Pool, error) {
-	p := &h2Pool{plan: plan, transport: plan.newTransport(), slots: make([]h2Slot, max(plan.Connections, 1))}
-	p.life, p.endLife = context.WithCancel(context.Background())
+func newH2Pool(ctx context.Context, client *tcpClient) (*h2Pool, error) {
+	p := &h2Pool{tcpClient: client, slots: make([]h2Slot, max(client.plan.Connections, 1))}
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range p.slots {
 		slot := &p.slots[i]
@@ -39,14 +34,10 @@ func newH2Pool(ctx context.Context, plan ClientPlan) (*h2Pool, error) {
 			if err != nil {
 				return err
 			}
-			return plan.pingOnce(ctx, conn)
+			return p.plan.ping(ctx, conn)
 		})
 	}
-	if err := group.Wait(); err != nil {
-		_ = p.Close()
-		return nil, err
-	}
-	return p, nil
+	return p, group.Wait()
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -74,32 +65,9 @@ func (p *h2Pool) connection(ctx context.Context, slot *h2Slot) (*http.ClientConn
 	if conn := slot.conn.Load(); conn != nil && conn.Err() == nil {
 		return conn, nil // another request has opened it meanwhile
 	}
-	conn, err := p.plan.dial(ctx, p.life, p.transport)
-	if err != nil {
-		return nil, err
+	conn, err := p.transport.NewClientConn(ctx, p.plan.Scheme(), p.plan.Address)
+	if err == nil {
+		slot.conn.Store(conn)
 	}
-	if p.life.Err() != nil {
-		_ = conn.Close()
-		return nil, errClosed
-	}
-	slot.conn.Store(conn)
-	return conn, nil
-}
-
-// Close implements carrier. It waits for connections that are being opened.
-func (p *h2Pool) Close() error {
-	p.endLife()
-	var closing sync.WaitGroup
-	for i := range p.slots {
-		closing.Go(func() {
-			slot := &p.slots[i]
-			slot.opening <- struct{}{}
-			defer func() { <-slot.opening }()
-			if conn := slot.conn.Load(); conn != nil {
-				_ = conn.Close()
-			}
-		})
-	}
-	closing.Wait()
-	return nil
+	return conn, err
 }

@@ -26,6 +26,8 @@ import (
 type h3Tally struct {
 	Dialer // nil: HTTP/3 opens no TCP connection
 
+	answered func() // if set, called with every answer's protocol
+
 	opened, open, failed, handshakeFailed, handshakes, resumed, early, refused, firstByte atomic.Int64
 }
 
@@ -37,7 +39,12 @@ func (t *h3Tally) Opened() func() {
 func (t *h3Tally) Failed()                      { t.failed.Add(1) }
 func (t *h3Tally) HandshakeFailed()             { t.handshakeFailed.Add(1) }
 func (t *h3Tally) FirstByte(took time.Duration) { t.firstByte.Add(1) }
-func (t *h3Tally) Spoke(string)                 {}
+func (t *h3Tally) UsedProtocol(string) {
+	if t.answered != nil {
+		t.answered()
+	}
+}
+
 func (t *h3Tally) Handshake(h Handshake) {
 	t.handshakes.Add(1)
 	for counter, happened := range map[*atomic.Int64]bool{&t.resumed: h.State.DidResume, &t.early: h.Early, &t.refused: h.EarlyRefused} {
@@ -109,10 +116,12 @@ func newH3EchoClient(t testing.TB, address string, lifecycle Lifecycle, connecti
 	return client, counts
 }
 
-// echo makes a request and looks at the answer.
+// h3Echo makes a request and looks at the answer.
 func h3Echo(t testing.TB, client *Client, address, body string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+address+"/echo", bytes.NewReader([]byte(body)))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+"/echo", bytes.NewReader([]byte(body)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +198,7 @@ func TestH3ReportsRefusedPortAtOnce(t *testing.T) {
 	}
 	address := conn.LocalAddr().String()
 	_ = conn.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	counts := &h3Tally{}
 	_, err = NewClient(ctx, ClientPlan{Version: HTTP3, Address: address, Dialer: counts, TLS: &tls.Config{InsecureSkipVerify: true}})

@@ -44,15 +44,7 @@ type connState struct {
 // handshakeDone reports whether the connection's handshake is complete.
 func (state *connState) handshakeDone() bool {
 	conn := state.conn.Load()
-	if conn == nil {
-		return false
-	}
-	select {
-	case <-conn.HandshakeComplete():
-		return true
-	default:
-		return false
-	}
+	return conn != nil && isClosed(conn.HandshakeComplete())
 }
 
 type connStateKey struct{}

@@ -4,18 +4,16 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
+	"maps"
 	"net"
-	"net/http"
+	"slices"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 )
 
-// h3Client sends requests over QUIC connections as the plan's lifecycle demands.
+// h3Client opens QUIC connections.
 type h3Client struct {
 	plan     ClientPlan
 	observer QUICObserver
@@ -26,12 +24,10 @@ type h3Client struct {
 	quic     *quic.Transport
 	http     *http3.Transport // makes http3.ClientConns; it never dials
 
-	slots []h3Slot // Kept
-	turn  atomic.Uint64
-
-	life    context.Context // ends with Close
-	endLife context.CancelFunc
-	workers sync.WaitGroup // dial attempts and open connections
+	sessions *SessionCache   // nil, unless connections resume a session
+	life     context.Context // ends with Close
+	endLife  context.CancelFunc
+	workers  sync.WaitGroup // dial attempts and open connections
 
 	mu       sync.Mutex
 	attempts map[*context.CancelCauseFunc]struct{} // connections being opened
@@ -39,19 +35,37 @@ type h3Client struct {
 	closed   quicSums // of closed connections
 }
 
-// newH3Client opens the plan's connections over HTTP/3.
-func newH3Client(ctx context.Context, plan ClientPlan) (carrier, error) {
+// newH3Carrier opens the plan's connections over HTTP/3.
+func newH3Carrier(ctx context.Context, plan ClientPlan) (made carrier, err error) {
+	client, err := newH3Client(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	if plan.Lifecycle == Kept {
+		made, err = newH3Pool(ctx, client)
+	} else {
+		made, err = newH3SingleUse(ctx, client)
+	}
+	if err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	return made, nil
+}
+
+func newH3Client(ctx context.Context, plan ClientPlan) (*h3Client, error) {
 	remote, err := resolveUDP(ctx, plan.Address)
 	if err != nil {
-		return nil, fmt.Errorf("httpwire: HTTP/3 to %s: %w", plan.Address, err)
+		return nil, err
 	}
 	// A connected UDP socket gets an error if no process listens on the port.
 	conn, err := net.DialUDP("udp", nil, remote)
 	if err != nil {
-		return nil, fmt.Errorf("httpwire: HTTP/3 to %s: %w", plan.Address, err)
+		return nil, err
 	}
 	c := &h3Client{
 		plan:     plan,
+		observer: noObserver{},
 		tls:      plan.TLS.Clone(),
 		config:   h3ClientConfig(plan.Lifecycle),
 		remote:   remote,
@@ -61,18 +75,20 @@ func newH3Client(ctx context.Context, plan ClientPlan) (carrier, error) {
 		open:     map[*h3Conn]struct{}{},
 	}
 	countFrames(c.config, plan.Dialer)
-	c.observer = noObserver{}
 	if observer, is := plan.Dialer.(QUICObserver); is {
 		c.observer = observer
 	}
 	c.tls.NextProtos = HTTP3.Protocols()
+	switch plan.Lifecycle {
+	case Resumed, Early:
+		c.sessions = NewSessionCache()
+		c.tls.ClientSessionCache = quicSessions{c.sessions}
+	default:
+		c.tls.ClientSessionCache = nil
+	}
 	c.socket.refused = c.refuse
 	c.quic = &quic.Transport{Conn: c.socket, ConnectionIDLength: connectionIDBytes}
 	c.life, c.endLife = context.WithCancel(context.Background())
-	if err := c.prepare(ctx); err != nil {
-		_ = c.Close()
-		return nil, fmt.Errorf("httpwire: HTTP/3 to %s: %w", plan.Address, err)
-	}
 	return c, nil
 }
 
@@ -96,75 +112,24 @@ func resolveUDP(ctx context.Context, address string) (*net.UDPAddr, error) {
 	return &net.UDPAddr{IP: addresses[0].Unmap().AsSlice(), Port: number, Zone: addresses[0].Zone()}, nil
 }
 
-// prepare opens the connections that are kept, or obtains the session that later
-// ones resume.
-func (c *h3Client) prepare(ctx context.Context) error {
-	switch c.plan.Lifecycle {
-	case Kept:
-		c.slots = make([]h3Slot, max(c.plan.Connections, 1))
-		for i := range c.slots {
-			if _, err := c.slots[i].conn(ctx, c); err != nil {
-				return err
-			}
-		}
+// connect implements connector.
+func (c *h3Client) connect(ctx context.Context) (connection, error) {
+	conn, err := c.dial(ctx)
+	if err != nil {
+		return nil, err // not conn: a nil *h3Conn is a non-nil connection
+	}
+	return conn, nil
+}
+
+// verify implements connector. The handshake has agreed on HTTP/3 already.
+func (c *h3Client) verify(ctx context.Context, conn connection) error {
+	if c.sessions == nil {
 		return nil
-	case Fresh:
-		c.tls.ClientSessionCache = nil
-		conn, err := c.dial(ctx) // fails if there is no server
-		if err != nil {
-			return err
-		}
-		conn.close()
-		return nil
-	default:
-		return c.obtainSession(ctx)
 	}
+	return c.sessions.await(ctx, conn.(*h3Conn).quic.Context().Done())
 }
 
-// RoundTrip implements http.RoundTripper.
-func (c *h3Client) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := c.roundTrip(request)
-	if err != nil && request.Body != nil {
-		_ = request.Body.Close()
-	}
-	return response, err
-}
-
-func (c *h3Client) roundTrip(request *http.Request) (*http.Response, error) {
-	switch c.plan.Lifecycle {
-	case Kept:
-	case Early:
-		return c.roundTripEarly(request)
-	default:
-		return c.roundTripSingle(request)
-	}
-	slot := &c.slots[c.turn.Add(1)%uint64(len(c.slots))]
-	conn, err := slot.conn(request.Context(), c)
-	if err != nil {
-		return nil, err
-	}
-	return conn.http.RoundTrip(request)
-}
-
-// roundTripSingle opens a connection for the request, and closes it with the
-// response's body.
-func (c *h3Client) roundTripSingle(request *http.Request) (*http.Response, error) {
-	begin := time.Now()
-	conn, err := c.dial(request.Context())
-	if err != nil {
-		return nil, err
-	}
-	response, err := conn.http.RoundTrip(request)
-	if err != nil {
-		conn.close()
-		return nil, err
-	}
-	c.plan.Dialer.FirstByte(time.Since(begin))
-	response.Body = conn.closeAfter(request.Context(), response.Body)
-	return response, nil
-}
-
-// Close implements carrier. It takes up to closeGrace if connections are being
+// Close implements connector. It takes up to closeGrace if connections are being
 // opened.
 func (c *h3Client) Close() error {
 	c.mu.Lock()
@@ -172,13 +137,10 @@ func (c *h3Client) Close() error {
 	c.mu.Unlock()
 	c.endAttempts(errClosed)
 	c.mu.Lock()
-	open := make([]*h3Conn, 0, len(c.open))
-	for conn := range c.open {
-		open = append(open, conn)
-	}
+	open := slices.Collect(maps.Keys(c.open))
 	c.mu.Unlock()
 	for _, conn := range open {
-		conn.close()
+		_ = conn.Close()
 	}
 	c.workers.Wait()
 	err := c.quic.Close()

@@ -3,8 +3,9 @@ package httpwire
 import (
 	"context"
 	"fmt"
-	"io"
+	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
@@ -38,63 +39,62 @@ func (c *h3Client) track(conn *quic.Conn) *h3Conn {
 		c.closed.add(conn)
 	})
 	if c.life.Err() != nil { // Close may have read c.open already
-		opened.close()
+		_ = opened.Close()
 	}
 	return opened
 }
 
-// isOpen reports whether the connection accepts requests.
-func (c *h3Conn) isOpen() bool { return c.quic.Context().Err() == nil }
-
-// handshakeDone reports whether a connection with early data has completed its
-// handshake.
-func (c *h3Conn) handshakeDone() bool {
+// isClosed reports whether the channel is closed.
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-c.handshake:
+	case <-c:
 		return true
 	default:
 		return false
 	}
 }
 
-// close closes the connection and waits for its end. It may be called again.
-func (c *h3Conn) close() {
+// RoundTrip implements http.RoundTripper.
+func (c *h3Conn) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := c.http.RoundTrip(request)
+	if err != nil {
+		return failRequest(request, err)
+	}
+	return response, nil
+}
+
+// Close closes the connection and waits for its end.
+func (c *h3Conn) Close() error {
 	closeQUIC(c.quic)
 	<-c.gone
+	return nil
 }
 
-// closeAfter wraps a response's body: the connection ends with the body, or when
-// ctx ends, since a caller may cancel its context instead of closing the body.
-func (c *h3Conn) closeAfter(ctx context.Context, body io.ReadCloser) io.ReadCloser {
-	return &h3LastBody{ReadCloser: body, conn: c, stop: context.AfterFunc(ctx, c.close)}
+// h3Pool keeps a fixed number of connections and spreads requests over them in turn.
+type h3Pool struct {
+	*h3Client
+	slots []h3Slot
+	turn  atomic.Uint64
 }
 
-// h3LastBody closes the connection with the body of its only response.
-type h3LastBody struct {
-	io.ReadCloser
-	conn *h3Conn
-	stop func() bool
-}
-
-// Read closes the connection at the end of the body.
-func (b *h3LastBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		b.end()
+func newH3Pool(ctx context.Context, client *h3Client) (*h3Pool, error) {
+	p := &h3Pool{h3Client: client, slots: make([]h3Slot, max(client.plan.Connections, 1))}
+	for i := range p.slots {
+		if _, err := p.slots[i].conn(ctx, client); err != nil {
+			return nil, err
+		}
 	}
-	return n, err
+	return p, nil
 }
 
-// Close closes the connection, even if part of the body is unread.
-func (b *h3LastBody) Close() error {
-	err := b.ReadCloser.Close()
-	b.end()
-	return err
-}
-
-func (b *h3LastBody) end() {
-	b.stop()
-	b.conn.close()
+// RoundTrip implements http.RoundTripper.
+func (p *h3Pool) RoundTrip(request *http.Request) (*http.Response, error) {
+	slot := &p.slots[p.turn.Add(1)%uint64(len(p.slots))]
+	conn, err := slot.conn(request.Context(), p.h3Client)
+	if err != nil {
+		return failRequest(request, err)
+	}
+	return conn.RoundTrip(request)
 }
 
 // h3Slot holds one kept connection. When that has ended, the next request opens
@@ -115,7 +115,7 @@ type h3Opening struct {
 // conn returns the slot's connection, and opens one if there is none.
 func (s *h3Slot) conn(ctx context.Context, c *h3Client) (*h3Conn, error) {
 	s.mu.Lock()
-	if s.current != nil && s.current.isOpen() {
+	if s.current != nil && s.current.quic.Context().Err() == nil {
 		defer s.mu.Unlock()
 		return s.current, nil
 	}

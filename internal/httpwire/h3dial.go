@@ -45,7 +45,7 @@ func (c *h3Client) dial(ctx context.Context) (*h3Conn, error) {
 	opened := c.track(conn)
 	opened.http = c.http.NewClientConn(conn)
 	c.observer.Handshake(Handshake{Took: took, State: conn.ConnectionState().TLS})
-	c.plan.Dialer.Spoke("h3")
+	c.plan.Dialer.UsedProtocol("h3")
 	return opened, nil
 }
 

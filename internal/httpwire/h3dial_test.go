@@ -13,8 +13,14 @@ import (
 	"time"
 )
 
+// patience is how long a test waits for what must happen. Only a failing test waits
+// so long.
+const patience = 2 * time.Minute
+
+// TestMain sets times that no test lives to see: what ends, ends because one side
+// told the other.
 func TestMain(m *testing.M) {
-	closeGrace = time.Minute // one that ran out would leave the server connections that it was not told of
+	closeGrace, maxHandshakeTime, serverHandshakeTimeout = time.Hour, time.Hour, time.Hour
 	m.Run()
 }
 
@@ -34,7 +40,7 @@ func cancelAfter(t testing.TB, client *Client, address string, patience time.Dur
 }
 
 // TestH3ServerLearnsOfCancelledHandshakes has many calls given up in the middle of their
-// handshakes, beside good ones, which must not wait for a place that nobody uses.
+// handshakes, beside good ones, which would wait for ever for a place that nobody uses.
 func TestH3ServerLearnsOfCancelledHandshakes(t *testing.T) {
 	for name, lifecycle := range map[string]Lifecycle{"fresh": Fresh, "resumed": Resumed, "early": Early} {
 		for _, handshakes := range []int{0, 2} {
@@ -44,7 +50,6 @@ func TestH3ServerLearnsOfCancelledHandshakes(t *testing.T) {
 				}
 				address, server := h3EchoServer(t, h3Identity(t), handshakes)
 				client, _ := newH3EchoClient(t, address, lifecycle, 0)
-				begin := time.Now()
 				const clients, calls = 4, 10
 				var all sync.WaitGroup
 				for i := range clients {
@@ -56,10 +61,6 @@ func TestH3ServerLearnsOfCancelledHandshakes(t *testing.T) {
 					})
 				}
 				all.Wait()
-				// If each that was given up kept its place, they would wait for twice as long.
-				if took := time.Since(begin); handshakes > 0 && took > clients*calls/time.Duration(2*handshakes)*maxHandshakeTime {
-					t.Errorf("good calls beside those given up took %v", took)
-				}
 				if err := client.Close(); err != nil {
 					t.Errorf("Close: %v", err)
 				}
@@ -69,11 +70,10 @@ func TestH3ServerLearnsOfCancelledHandshakes(t *testing.T) {
 	}
 }
 
-// expectNoConnections waits for the server to have no connections. Those that it was
-// not told of would stay for all its patience.
+// expectNoConnections waits for the server to have no connections. Those whose end it
+// was not told would stay for ever.
 func expectNoConnections(t testing.TB, server Server) {
 	t.Helper()
-	const prompt = serverHandshakeTimeout / 2
 	admission := server.(*h3Server).socket.admission
 	count := func() int {
 		admission.mu.Lock()
@@ -81,8 +81,8 @@ func expectNoConnections(t testing.TB, server Server) {
 		return len(admission.byID)
 	}
 	for begin := time.Now(); count() > 0; time.Sleep(time.Millisecond) {
-		if time.Since(begin) > prompt {
-			t.Errorf("%v after its client was closed, the server has %d connections", prompt, count())
+		if time.Since(begin) > patience {
+			t.Errorf("after its client was closed, the server has %d connections", count())
 			return
 		}
 	}
@@ -111,23 +111,28 @@ func expectHandshakeTimeout(t testing.TB, err error) {
 	}
 }
 
+// TestH3HandshakeTimesOutWithoutAnswer has a peer that never answers. NewClient must not
+// wait to close connections properly that nobody knows of.
 func TestH3HandshakeTimesOutWithoutAnswer(t *testing.T) {
 	for name, lifecycle := range map[string]Lifecycle{"kept": Kept, "fresh": Fresh, "resumed": Resumed, "early": Early} {
 		t.Run(name, func(t *testing.T) {
-			const patience = 100 * time.Millisecond
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
-			counts := &h3Tally{}
-			begin := time.Now()
-			_, err := NewClient(ctx, ClientPlan{
-				Version: HTTP3, Address: muteSocket(t), Lifecycle: lifecycle, Dialer: counts, TLS: &tls.Config{InsecureSkipVerify: true},
-			})
-			expectHandshakeTimeout(t, err)
+			counts, address, failed := &h3Tally{}, muteSocket(t), make(chan error, 1)
+			go func() {
+				_, err := NewClient(ctx, ClientPlan{
+					Version: HTTP3, Address: address, Lifecycle: lifecycle, Dialer: counts, TLS: &tls.Config{InsecureSkipVerify: true},
+				})
+				failed <- err
+			}()
+			select {
+			case err := <-failed:
+				expectHandshakeTimeout(t, err)
+			case <-time.After(patience):
+				t.Fatal("NewClient does not return after the end of its context")
+			}
 			if counts.failed.Load() != 1 || counts.opened.Load() != 0 {
 				t.Errorf("%d failed, %d opened", counts.failed.Load(), counts.opened.Load())
-			}
-			if took := time.Since(begin); took > patience+closeGrace {
-				t.Errorf("it took %v; nobody is there to take leave of", took)
 			}
 		})
 	}

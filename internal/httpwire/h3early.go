@@ -16,17 +16,28 @@ import (
 // be replayed, so h3exchange.go sends them itself. It does not read the server's
 // control stream: the connection ends with its only request.
 
-// roundTripEarly opens a connection for the request and does not wait for its
-// handshake. A request whose body cannot be sent twice does wait, since the
-// server may refuse early data.
-func (c *h3Client) roundTripEarly(request *http.Request) (*http.Response, error) {
-	if !isRepeatable(request) {
-		return c.roundTripSingle(request)
+// h3SingleUse is singleUse with early data, if the plan asks for it.
+type h3SingleUse struct {
+	*h3Client
+	single *singleUse
+}
+
+func newH3SingleUse(ctx context.Context, client *h3Client) (*h3SingleUse, error) {
+	single, err := newSingleUse(ctx, client.plan, client)
+	return &h3SingleUse{client, single}, err
+}
+
+// RoundTrip opens a connection for the request and does not wait for its handshake.
+// A request whose body cannot be sent twice does wait, since the server may refuse
+// early data.
+func (s *h3SingleUse) RoundTrip(request *http.Request) (*http.Response, error) {
+	if s.plan.Lifecycle != Early || !isRepeatable(request) {
+		return s.single.RoundTrip(request)
 	}
 	begin := time.Now()
-	conn, err := c.dialEarly(request.Context())
+	conn, err := s.dialEarly(request.Context())
 	if err != nil {
-		return nil, err
+		return failRequest(request, err)
 	}
 	response, err := conn.exchange(request)
 	select {
@@ -34,18 +45,18 @@ func (c *h3Client) roundTripEarly(request *http.Request) (*http.Response, error)
 	case <-conn.gone:
 	}
 	if errors.Is(err, quic.Err0RTTRejected) {
-		conn.close()
-		return c.retryRefused(request)
+		_ = conn.Close()
+		return s.retryRefused(request)
 	}
 	if err != nil {
-		if !conn.handshakeDone() {
+		if !isClosed(conn.handshake) {
 			err = handshakeError(err)
 		}
-		conn.close()
-		return nil, err
+		_ = conn.Close()
+		return failRequest(request, err)
 	}
-	c.plan.Dialer.FirstByte(time.Since(begin))
-	response.Body = conn.closeAfter(request.Context(), response.Body)
+	s.plan.Dialer.FirstByte(time.Since(begin))
+	response.Body = closeAfter(request.Context(), response.Body, conn)
 	return response, nil
 }
 
@@ -57,7 +68,7 @@ func isRepeatable(request *http.Request) bool {
 
 // retryRefused sends a request whose early data was refused again, on a connection
 // that completes its handshake first.
-func (c *h3Client) retryRefused(request *http.Request) (*http.Response, error) {
+func (s *h3SingleUse) retryRefused(request *http.Request) (*http.Response, error) {
 	once := *request
 	if request.GetBody != nil {
 		body, err := request.GetBody()
@@ -66,7 +77,7 @@ func (c *h3Client) retryRefused(request *http.Request) (*http.Response, error) {
 		}
 		once.Body = body
 	}
-	return c.roundTripSingle(&once)
+	return s.single.RoundTrip(&once)
 }
 
 // dialEarly opens a connection and does not wait for its handshake.
@@ -91,13 +102,13 @@ func (c *h3Client) dialEarly(ctx context.Context) (*h3Conn, error) {
 		case <-conn.HandshakeComplete():
 			took, state := time.Since(begin), conn.ConnectionState()
 			c.observer.Handshake(Handshake{Took: took, State: state.TLS, Early: state.Used0RTT, EarlyRefused: !state.Used0RTT})
-			c.plan.Dialer.Spoke("h3")
+			c.plan.Dialer.UsedProtocol("h3")
 			close(opened.handshake)
 		case <-conn.Context().Done():
 			c.observer.HandshakeFailed()
 		case <-ctx.Done():
 			c.observer.HandshakeFailed()
-			opened.close()
+			_ = opened.Close()
 		}
 	}()
 	return opened, nil
@@ -109,7 +120,7 @@ var controlStreamHead = []byte{0x0, 0x4, 0x0}
 
 // exchange sends the connection's only request and reads the response's header.
 func (c *h3Conn) exchange(request *http.Request) (*http.Response, error) {
-	stop := context.AfterFunc(request.Context(), c.close)
+	stop := context.AfterFunc(request.Context(), func() { _ = c.Close() })
 	defer stop()
 	response, err := c.exchangeOn(request)
 	if ended := request.Context().Err(); err != nil && ended != nil {

@@ -47,7 +47,7 @@ func TestH3ConnectionIDs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = between.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = between.SetReadDeadline(time.Now().Add(patience))
 	packet := make([]byte, 2048)
 	for seen := map[string]bool{}; len(seen) < 2; {
 		n, from, err := between.ReadFromUDP(packet)

@@ -23,10 +23,11 @@ type QUICTraffic struct {
 // Traffic returns the counts of the client's connections so far. ok is false
 // unless the client speaks HTTP/3.
 func (c *Client) Traffic() (traffic QUICTraffic, ok bool) {
-	if h3, ok := c.carrier.(*h3Client); ok {
-		return h3.Traffic(), true
+	counter, ok := c.carrier.(interface{ Traffic() QUICTraffic })
+	if !ok {
+		return QUICTraffic{}, false
 	}
-	return QUICTraffic{}, false
+	return counter.Traffic(), true
 }
 
 // quicSums adds up the counts of connections.

@@ -73,11 +73,11 @@ const (
 // Dialer opens TCP connections, counts them and takes their times.
 type Dialer interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
-	// ShakeHands does the TLS handshake on a connection from DialContext. It
+	// HandshakeTLS does the TLS handshake on a connection from DialContext. It
 	// closes the connection on an error.
-	ShakeHands(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn, error)
-	// Spoke reports the protocol of a peer's answer: h1, h2 or h3.
-	Spoke(protocol string)
+	HandshakeTLS(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn, error)
+	// UsedProtocol reports the protocol of a peer's answer: h1, h2 or h3.
+	UsedProtocol(protocol string)
 	// FirstByte reports the time to the first byte, including the opening of the
 	// connection, of a request with its own connection.
 	FirstByte(took time.Duration)

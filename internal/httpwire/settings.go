@@ -51,7 +51,7 @@ const (
 // transportSettings lists the settings of the client over TCP, compared with
 // http.DefaultTransport.
 func transportSettings(plan ClientPlan) []tuning.Setting {
-	used := plan.newTransport()
+	used := newTCPClient(plan).transport
 	settings := tuning.Differences(tuning.Client, "http.Transport", used, http.DefaultTransport.(*http.Transport), tuning.Reasons{
 		"Proxy":                 {Value: none, Default: "the environment's", Why: proxyReason},
 		"Protocols":             {Default: "HTTP/1.1, and HTTP/2 over TLS", Why: "a variant speaks one version and never falls back"},

@@ -2,126 +2,92 @@ package httpwire
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
-	"sync"
 	"time"
 )
+
+// connection carries requests: an *http.ClientConn or an *h3Conn.
+type connection interface {
+	http.RoundTripper
+	// Close ends the connection. Further calls do nothing.
+	io.Closer
+}
+
+// connector opens connections to the plan's server.
+type connector interface {
+	connect(ctx context.Context) (connection, error)
+	// verify checks that the server on a new connection speaks the plan's version,
+	// and waits for the session that later connections resume.
+	verify(ctx context.Context, conn connection) error
+	// Close ends every connection, and the attempts to open one.
+	io.Closer
+}
 
 // singleUse opens a connection for every request, and closes it with the
 // response's body.
 type singleUse struct {
-	plan      ClientPlan
-	transport *http.Transport
-	life      context.Context // ends with Close
-	endLife   context.CancelFunc
-
-	mu   sync.Mutex
-	open map[*http.ClientConn]struct{} // nil once closed
+	connector
+	plan ClientPlan
 }
 
-func newSingleUse(ctx context.Context, plan ClientPlan) (*singleUse, error) {
-	var sessions *SessionCache
-	if plan.Lifecycle == Resumed {
-		sessions = NewSessionCache()
-		plan.TLS.ClientSessionCache = sessions
-	}
-	s := &singleUse{plan: plan, transport: plan.newTransport(), open: map[*http.ClientConn]struct{}{}}
-	s.life, s.endLife = context.WithCancel(context.Background())
-	if err := s.checkServer(ctx, sessions); err != nil {
-		_ = s.Close()
+// newSingleUse opens one connection as a test.
+func newSingleUse(ctx context.Context, plan ClientPlan, c connector) (*singleUse, error) {
+	conn, err := c.connect(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return s, nil
-}
-
-// checkServer makes one request to the server, and waits for the session that
-// later connections resume. The ticket comes after the handshake (RFC 8446,
-// section 4.6.1), so the connection stays open until it arrives.
-func (s *singleUse) checkServer(ctx context.Context, sessions *SessionCache) error {
-	response, err := s.plan.ping(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if sessions == nil {
-		return nil
-	}
-	select {
-	case <-sessions.Filled():
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("the server sent no TLS session ticket, so no session can be resumed: %w", ctx.Err())
-	}
+	defer func() { _ = conn.Close() }()
+	return &singleUse{connector: c, plan: plan}, c.verify(ctx, conn)
 }
 
 // RoundTrip implements http.RoundTripper.
 func (s *singleUse) RoundTrip(request *http.Request) (*http.Response, error) {
 	begin := time.Now()
 	ctx := request.Context()
-	conn, err := s.dial(ctx)
+	conn, err := s.connect(ctx)
 	if err != nil {
 		return failRequest(request, err)
 	}
-	// A caller may cancel its context instead of closing the body.
-	stop := context.AfterFunc(ctx, func() { s.closeConn(conn) })
 	response, err := conn.RoundTrip(request.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotFirstResponseByte: func() { s.plan.Dialer.FirstByte(time.Since(begin)) },
 	})))
 	if err != nil {
-		stop()
-		s.closeConn(conn)
+		_ = conn.Close()
 		return nil, err
 	}
-	response.Body = &closingBody{ReadCloser: response.Body, end: func() { stop(); s.closeConn(conn) }}
+	response.Body = closeAfter(ctx, response.Body, conn)
 	return response, nil
 }
 
-func (s *singleUse) dial(ctx context.Context) (*http.ClientConn, error) {
-	conn, err := s.plan.dial(ctx, s.life, s.transport)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open == nil {
+// closeAfter wraps the body of a connection's only response: the connection ends
+// with the body, or when ctx ends, since a caller may cancel its context instead of
+// closing the body.
+func closeAfter(ctx context.Context, body io.ReadCloser, conn io.Closer) io.ReadCloser {
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	return &lastBody{ReadCloser: body, end: func() {
+		stop()
 		_ = conn.Close()
-		return nil, errClosed
-	}
-	s.open[conn] = struct{}{}
-	return conn, nil
+	}}
 }
 
-// closeConn closes a connection. Further calls do nothing.
-func (s *singleUse) closeConn(conn *http.ClientConn) {
-	s.mu.Lock()
-	delete(s.open, conn)
-	s.mu.Unlock()
-	_ = conn.Close()
-}
-
-// Close implements carrier.
-func (s *singleUse) Close() error {
-	s.endLife()
-	s.mu.Lock()
-	open := s.open
-	s.open = nil
-	s.mu.Unlock()
-	for conn := range open {
-		_ = conn.Close()
-	}
-	return nil
-}
-
-// closingBody closes the connection with the body.
-type closingBody struct {
+// lastBody calls end at the end of the body.
+type lastBody struct {
 	io.ReadCloser
 	end func()
 }
 
-func (b *closingBody) Close() error {
+func (b *lastBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.end()
+	}
+	return n, err
+}
+
+// Close calls end even if part of the body is unread.
+func (b *lastBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.end()
 	return err

@@ -129,13 +129,13 @@ func (d *Dialer) DialTLS(ctx context.Context, address string, config *tls.Config
 	if err != nil {
 		return nil, err
 	}
-	return d.ShakeHands(ctx, raw, config)
+	return d.HandshakeTLS(ctx, raw, config)
 }
 
-// ShakeHands does the TLS handshake on a connection from DialContext. A wrapper
+// HandshakeTLS does the TLS handshake on a connection from DialContext. A wrapper
 // around that connection must have a method NetConn, as tls.Conn has. If the
 // handshake fails, it closes the connection.
-func (d *Dialer) ShakeHands(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn, error) {
+func (d *Dialer) HandshakeTLS(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn, error) {
 	conn := tls.Client(raw, config)
 	begin := time.Now()
 	if err := conn.HandshakeContext(ctx); err != nil {

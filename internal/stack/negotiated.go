@@ -8,8 +8,8 @@ import (
 	"wirelab.dev/internal/record"
 )
 
-// Spoke records the protocol in which a peer has answered.
-func (d *Dialer) Spoke(protocol string) {
+// UsedProtocol records the protocol in which a peer has answered.
+func (d *Dialer) UsedProtocol(protocol string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch known := d.negotiated.Protocol; {

@@ -46,7 +46,7 @@ func newClient(s script, dialer *stack.Dialer) *client {
 // open makes the connections that are kept. Where none is, it looks whether
 // there is a server.
 func (c *client) open(ctx context.Context, target stack.Target) error {
-	c.dialer.Spoke("fake")
+	c.dialer.UsedProtocol("fake")
 	if target.Lifecycle != stack.Kept {
 		c.perCall = target.Address
 		return c.touch(ctx)

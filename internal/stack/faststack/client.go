@@ -47,6 +47,6 @@ func (e *clientEnd) open(ctx context.Context, clock *stack.FirstByte) (stack.Cli
 		_ = c.Close() // err is the error to report
 		return nil, e.Fail(ctx, err)
 	}
-	e.Dialer.Spoke(stack.HTTP2)
+	e.Dialer.UsedProtocol(stack.HTTP2)
 	return c, nil
 }

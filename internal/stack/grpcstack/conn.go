@@ -118,7 +118,7 @@ func (c *conn) await(ctx context.Context) error {
 		state := c.GetState()
 		switch state {
 		case connectivity.Ready:
-			c.end.Dialer.Spoke(stack.HTTP2)
+			c.end.Dialer.UsedProtocol(stack.HTTP2)
 			return nil
 		case connectivity.TransientFailure, connectivity.Shutdown:
 			return errors.Join(errors.New("the peer does not speak HTTP/2"), c.lastError())

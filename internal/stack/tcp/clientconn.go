@@ -51,7 +51,7 @@ const (
 func (c *clientConn) reportFraming(dialer *stack.Dialer) {
 	if c.framing != c.reported {
 		c.reported = c.framing
-		dialer.Spoke(c.framing)
+		dialer.UsedProtocol(c.framing)
 	}
 }
 
