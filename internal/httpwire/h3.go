@@ -32,7 +32,7 @@ const (
 )
 
 // serverHandshakeTimeout is the idle timeout of handshakes, as with TCP.
-var serverHandshakeTimeout = time.Duration(readHeaderTimeout) // tests set more, so that a busy machine does not break them
+var serverHandshakeTimeout = readHeaderTimeout // tests set more, so that a busy machine does not break them
 
 // Measured without a gain, so left at the default: several UDP sockets, larger
 // first packets, and no path MTU discovery on connections of one request (0.64 of
