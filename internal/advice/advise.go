@@ -5,12 +5,12 @@
 //
 // It reads an analysis and nothing else, and never says more than its verdicts
 // allow. A difference that is not beyond doubt is called so, a figure without
-// repeats has no winner, and what is invalid comes first where a reader would
-// otherwise look for it in vain. Equal statements about several sizes are one
-// sentence.
+// repeats has no winner, and what is invalid comes first if the answer would have
+// rested on it. Equal statements about several sizes are one sentence. Calls that
+// another program made are no variant to choose.
 //
-// A part of a scenario is a [field]: variants at every size and concurrency.
-// Each file knows one question, and answers it with sentences or not at all.
+// A [part] of a scenario is variants at every size and concurrency. Each function
+// of a summary or a part answers one question, with sentences or not at all.
 package advice
 
 import (
@@ -28,59 +28,47 @@ func Advise(s *analysis.Summary) []string {
 }
 
 func answers(s *analysis.Summary) []string {
-	fields := fieldsOf(s)
-	if len(fields) == 0 {
+	parts := partsOf(s)
+	if len(parts) == 0 {
 		return append(partial(s), allocations(s)...)
 	}
-	main := slices.MaxFunc(fields, func(a, b *field) int { return len(a.cells) - len(b.cells) })
+	main := slices.MaxFunc(parts, func(a, b *part) int { return len(a.cells) - len(b.cells) })
 	doubts := invalid(s)
-	if s.Report.Cases && len(fields) > 1 {
+	if s.Report.Cases && len(parts) > 1 {
 		return slices.Concat(partial(s), claims(s), cases(s), doubts, caution(s))
 	}
-	var storms []string
-	for _, f := range fields {
-		storms = append(storms, f.among(fields, storm(f))...)
+	var lifecycle []string
+	for _, p := range parts {
+		lifecycle = append(lifecycle, p.prefixed(parts, reconnections(p))...)
 	}
 	if len(main.sizes) == 0 {
-		return slices.Concat(partial(s), doubts, storms)
+		return slices.Concat(partial(s), doubts, lifecycle)
 	}
-	sentences := append(partial(s), claims(s)...)
 	if s.IsSweep() {
-		return append(append(append(sentences, bottlenecks(s)...), doubts...), caution(s)...)
+		return slices.Concat(partial(s), claims(s), bottlenecks(s), doubts, caution(s))
 	}
+	var early []string // what is invalid comes first if the advice would look for it
 	if missesEnds(main) {
-		sentences, doubts = append(sentences, doubts...), nil
+		early, doubts = doubts, nil
 	}
-	sentences = append(sentences, storms...)
-	sentences = append(sentences, searches(s)...)
-	sentences = append(sentences, bursts(s)...)
-	sentences = append(sentences, sustained(s)...)
-	sentences = append(sentences, contrasts(s)...)
-	sentences = append(sentences, unachieved(s)...)
-	if !main.searched() { // each variant has another rate there: what a call takes cannot be compared
-		sentences = append(sentences, main.among(fields, fastest(main))...)
-		sentences = append(sentences, choice(main)...)
-	}
-	sentences = append(sentences, highestThroughput(main)...)
-	sentences = append(sentences, knees(s, analysis.ByThroughput)...)
-	sentences = append(sentences, tail(main)...)
-	sentences = append(sentences, knees(s, analysis.ByTail)...)
-	sentences = append(sentences, tooFewForKnees(s)...)
-	for _, f := range fields {
-		if f != main && !f.cold() && !f.searched() && !f.variantsOf(main) {
-			sentences = append(sentences, f.among(fields, fastest(f))...)
+	var ofMain, ofOthers, ofBulk []string
+	for _, p := range parts {
+		switch {
+		case p.searched(): // each variant has another rate: times of calls cannot be compared
+		case p == main:
+			ofMain = append(p.prefixed(parts, fastest(p)), choice(p)...)
+		case !p.cold() && !p.within(main):
+			ofOthers = append(ofOthers, p.prefixed(parts, fastest(p))...)
 		}
+		ofBulk = append(ofBulk, bulk(p)...)
 	}
-	sentences = append(sentences, crossovers(s, fields)...)
-	sentences = append(sentences, limits(s)...)
-	sentences = append(sentences, cost(main)...)
-	for _, f := range fields {
-		sentences = append(sentences, bulk(f)...)
-	}
-	sentences = append(sentences, bound(main)...)
-	sentences = append(sentences, shares(s)...)
-	sentences = append(sentences, allocations(s)...)
-	sentences = append(sentences, warmUp(s)...)
-	sentences = append(sentences, doubts...)
-	return append(sentences, caution(s)...)
+	return slices.Concat(
+		partial(s), claims(s), early, lifecycle,
+		searches(s), bursts(s), sustained(s), contrasts(s), otherConnections(s),
+		ofMain, highestThroughput(main), knees(s, analysis.ByThroughput),
+		tail(main), knees(s, analysis.ByTail), tooFewForKnees(s),
+		ofOthers, crossovers(s, parts), limits(s),
+		cost(main), ofBulk, bound(main), shares(s), allocations(s),
+		warmUp(s), doubts, caution(s),
+	)
 }

@@ -38,7 +38,7 @@ func golden(t *testing.T, name string, s *analysis.Summary) {
 
 func TestUsualComparison(t *testing.T) {
 	s := &analysis.Summary{}
-	usual().tell(s)
+	usual().addTo(s)
 	for _, bytes := range []int{64, 4096} {
 		s.Knees = append(s.Knees,
 			knee("tcp", bytes, analysis.ByThroughput, 16, ""), knee("rest", bytes, analysis.ByThroughput, 16, ""),
@@ -61,20 +61,20 @@ func study() *analysis.Summary {
 	s := &analysis.Summary{}
 	matrix := usual()
 	matrix.part, matrix.trials, matrix.sizes = "matrix", 1, []int{64, 256, 1024, 4096, 65536}
-	matrix.tell(s)
+	matrix.addTo(s)
 	dense := usual()
 	dense.part, dense.clients, dense.sizes = "dense", []int{1}, []int{512, 1024, 2048, 4096}
-	dense.tell(s)
+	dense.addTo(s)
 	tail := usual()
 	tail.part, tail.clients, tail.sizes = "tail", []int{500}, []int{65536}
 	tail.variants = []string{"tcp", "tcp:buffers=pooled"}
-	tail.mean = func(v string, _ spot) float64 {
+	tail.mean = func(v string, _ point) float64 {
 		return map[string]float64{"tcp": 90_000, "tcp:buffers=pooled": 20_000}[v]
 	}
-	tail.p99 = func(v string, _ spot) float64 {
+	tail.p99 = func(v string, _ point) float64 {
 		return map[string]float64{"tcp": 1_040_000, "tcp:buffers=pooled": 35_000}[v]
 	}
-	tail.tell(s)
+	tail.addTo(s)
 	figure := dense.figure
 	s.Crossovers = []analysis.Crossover{
 		{Part: "dense", A: "rest", B: "grpc", Clients: 1, Bytes: analysis.Figure{Value: 2600, Interval: &analysis.Interval{Low: 2048, High: 4096}}, Kind: "gradual"},
@@ -92,7 +92,7 @@ func TestStudy(t *testing.T) { golden(t, "study", study()) }
 
 func TestPartialRunSaysSoFirst(t *testing.T) {
 	s := &analysis.Summary{}
-	usual().tell(s)
+	usual().addTo(s)
 	s.Done, s.Planned = 40, 108
 	if first := Advise(s)[0]; !strings.Contains(first, "partial: 40 of 108") {
 		t.Error(first)
@@ -120,14 +120,14 @@ func spoil(s *analysis.Summary, match func(*analysis.Cell) bool) {
 
 func TestNothingValid(t *testing.T) {
 	s := &analysis.Summary{}
-	usual().tell(s)
+	usual().addTo(s)
 	spoil(s, func(*analysis.Cell) bool { return true })
 	golden(t, "invalid", s)
 }
 
 func TestInvalidWhereItMattersComesFirst(t *testing.T) {
 	s := &analysis.Summary{}
-	usual().tell(s)
+	usual().addTo(s)
 	spoil(s, func(c *analysis.Cell) bool { return c.Variant == "tcp" && c.Clients == 200 })
 	said := Advise(s)
 	if !strings.Contains(said[0], "No valid trial is left of tcp at 64 B with 200 clients") {
@@ -139,7 +139,7 @@ func TestInvalidWhereItMattersComesFirst(t *testing.T) {
 		}
 	}
 	elsewhere := &analysis.Summary{}
-	usual().tell(elsewhere)
+	usual().addTo(elsewhere)
 	spoil(elsewhere, func(c *analysis.Cell) bool { return c.Clients == 16 })
 	if first := Advise(elsewhere)[0]; !strings.HasPrefix(first, "With 1 client") {
 		t.Errorf("first: %s", first)
@@ -149,13 +149,13 @@ func TestInvalidWhereItMattersComesFirst(t *testing.T) {
 // What the verdicts leave open is not claimed.
 func TestNoClaimWithoutAVerdict(t *testing.T) {
 	near := usual()
-	near.mean = func(variant string, _ spot) float64 { return 100 + 2*float64(len(variant)) }
+	near.mean = func(variant string, _ point) float64 { return 100 + 2*float64(len(variant)) }
 	near.p99 = near.mean
 	once := usual()
 	once.trials = 1
-	for name, y := range map[string]story{"near": near, "once": once} {
+	for name, y := range map[string]sampleRun{"near": near, "once": once} {
 		s := &analysis.Summary{}
-		y.tell(s)
+		y.addTo(s)
 		for _, text := range Advise(s) {
 			for _, claim := range []string{"fastest", "holds it"} {
 				if strings.Contains(text, claim) {
@@ -170,7 +170,7 @@ func TestOneVariantIsOnlyDescribed(t *testing.T) {
 	y := usual()
 	y.variants = []string{"tcp"}
 	s := &analysis.Summary{}
-	y.tell(s)
+	y.addTo(s)
 	golden(t, "alone", s)
 }
 
@@ -180,6 +180,31 @@ func TestNumber(t *testing.T) {
 	} {
 		if got := number(value); got != want {
 			t.Errorf("%v is shown as %s, want %s", value, got, want)
+		}
+	}
+}
+
+// A variant whose calls another program made measures wirelab's own client. It is
+// never recommended, even if it is the fastest.
+func TestForeignClientIsNoChoice(t *testing.T) {
+	s := &analysis.Summary{}
+	run := usual()
+	run.variants = append(run.variants, "grpc:caller=h2load")
+	mean := run.mean
+	run.mean = func(v string, at point) float64 {
+		if v == "grpc:caller=h2load" {
+			return 1
+		}
+		return mean(v, at)
+	}
+	run.p99 = run.mean
+	run.addTo(s)
+	for i := range s.Cells {
+		s.Cells[i].ForeignClient = s.Cells[i].Variant == "grpc:caller=h2load"
+	}
+	for _, text := range Advise(s) {
+		if strings.Contains(text, "h2load") {
+			t.Error(text)
 		}
 	}
 }

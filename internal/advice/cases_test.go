@@ -21,16 +21,16 @@ func usersAPI(trials int) *analysis.Summary {
 		name   string
 		slower float64
 	}{{"get-user", 1.01}, {"get-users", 1.6}} {
-		story{
+		sampleRun{
 			part: part.name, sizes: []int{0}, clients: []int{10, 100}, variants: []string{"grpc", "rest-json"}, trials: trials, model: "closed",
-			mean: func(v string, at spot) float64 {
+			mean: func(v string, at point) float64 {
 				if v == "rest-json" && at.clients == 100 {
 					return 10_500 * part.slower
 				}
 				return 10_500
 			},
-			p99: func(string, spot) float64 { return 14_000 },
-		}.tell(s)
+			p99: func(string, point) float64 { return 14_000 },
+		}.addTo(s)
 	}
 	for i := range s.Cells {
 		c := &s.Cells[i]
@@ -50,17 +50,17 @@ func usersAPI(trials int) *analysis.Summary {
 // ladder is a difference of 2, of which the encoding has most and one layer
 // takes some back.
 func ladder(trials int) analysis.Shares {
-	story := story{trials: trials}
+	sampleRun := sampleRun{trials: trials}
 	d := analysis.Shares{
 		Part: "shares", Workload: "users:op=get-users,work=0s", Clients: 50, Metric: analysis.CPU, From: "grpc", To: "rest-json",
-		Ratio: story.figure(2), Decided: trials >= 3,
+		Ratio: sampleRun.figure(2), Decided: trials >= 3,
 	}
 	for i, change := range []string{
 		"the library (net/http's requests for gRPC's, both over HTTP/2)", "the encoding (JSON for protobuf)",
 		"the wire (HTTP/1.1 for HTTP/2)", "the framework (routes, resource paths and encoding/json)",
 	} {
 		share := []float64{0.4, 0.7, -0.12, 0.02}[i]
-		step := analysis.ShareStep{Change: change, Ratio: story.figure(math.Pow(2, share)), Decided: d.Decided && i < 3}
+		step := analysis.ShareStep{Change: change, Ratio: sampleRun.figure(math.Pow(2, share)), Decided: d.Decided && i < 3}
 		if d.Decided {
 			step.Share = analysis.Figure{Value: share, Interval: &analysis.Interval{Low: share - 0.03, High: share + 0.03, Confidence: 0.95}}
 		}

@@ -46,8 +46,8 @@ func TestClaimsInWords(t *testing.T) {
 	}
 }
 
-// TestBulkIsToldByTheGigabyte has a server that takes 10 ms for 10 MB.
-func TestBulkIsToldByTheGigabyte(t *testing.T) {
+// TestBulkCostsAreForAGigabyte has a server that takes 10 ms for 10 MB.
+func TestBulkCostsAreForAGigabyte(t *testing.T) {
 	cell := func(variant string, serverUS float64) *analysis.Cell {
 		cpu := analysis.Figure{Value: serverUS}
 		c := &analysis.Cell{
@@ -57,18 +57,18 @@ func TestBulkIsToldByTheGigabyte(t *testing.T) {
 		c.ServerCPU, c.Wire.Response.Message.Value = &cpu, 10e6
 		return c
 	}
-	f := &field{
-		part: "get", variants: []string{"grpc", "file"}, sizes: []int{0}, clients: []int{1},
+	p := &part{
+		name: "get", variants: []string{"grpc", "file"}, sizes: []int{0}, clients: []int{1},
 		cells: []*analysis.Cell{cell("grpc", 10_000), cell("file", 2_500)},
 	}
 	const want = "CPU time of the server for a GB in get, with 1 client: grpc 1 s at 1 GB/s; file 0.25 s (0.25 times) at 1 GB/s."
-	if got := bulk(f); len(got) != 1 || got[0] != want {
+	if got := bulk(p); len(got) != 1 || got[0] != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	for _, c := range f.cells {
+	for _, c := range p.cells {
 		c.Wire.Response.Message.Value = 1000
 	}
-	if got := bulk(f); got != nil {
+	if got := bulk(p); got != nil {
 		t.Errorf("of calls that carry little: %q", got)
 	}
 }

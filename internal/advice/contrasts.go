@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,12 +11,12 @@ import (
 )
 
 // contrasts says what resumption buys, and then what each other choice of a
-// connection costs. They are told with the most clients and the smallest size,
+// connection costs. They are shown with the most clients and the smallest size,
 // where the connection is most of a request.
 func contrasts(s *analysis.Summary) []string {
-	told := tellable(s.Contrasts)
+	shown := shownContrasts(s.Contrasts)
 	var bought, cost []string
-	for _, c := range told {
+	for _, c := range shown {
 		effects := effectsOf(c, s.Declared.Stack(c.Stack).Option(c.Option).Contrast)
 		if effects == "" {
 			continue
@@ -26,46 +27,30 @@ func contrasts(s *analysis.Summary) []string {
 			cost = append(cost, fmt.Sprintf("%s with %s=%s, against %s, %s", c.Base, c.Option, c.To, c.From, effects))
 		}
 	}
-	var sentences []string
-	if len(bought) > 0 {
-		sentences = append(sentences, fmt.Sprintf("What keeping or resuming connections buys, with %s: %s.", clients(told[0].Clients), strings.Join(bought, "; ")))
+	if len(shown) == 0 {
+		return nil
 	}
-	if len(cost) > 0 {
-		sentences = append(sentences, fmt.Sprintf("What a choice costs, with %s: %s.", clients(told[0].Clients), strings.Join(cost, "; ")))
-	}
-	return sentences
+	return append(sentence(bought, "What keeping or resuming connections buys, with %s: %s.", clients(shown[0].Clients)),
+		sentence(cost, "What a choice costs, with %s: %s.", clients(shown[0].Clients))...)
 }
 
-// tellable are the contrasts with the most clients and the smallest request,
-// each choice of a stack once: that of the plainest base.
-func tellable(all []analysis.Contrast) []*analysis.Contrast {
-	var most int
-	for i := range all {
-		most = max(most, all[i].Clients)
+// shownContrasts are the contrasts with the most clients and the smallest request,
+// each choice of a stack tooFew: that of the plainest base.
+func shownContrasts(all []analysis.Contrast) []analysis.Contrast {
+	if len(all) == 0 {
+		return nil
 	}
-	smallest := -1
-	for i := range all {
-		if c := &all[i]; c.Clients == most && (smallest < 0 || c.RequestBytes < smallest) {
-			smallest = c.RequestBytes
-		}
+	first := slices.MinFunc(all, func(a, b analysis.Contrast) int {
+		return cmp.Or(cmp.Compare(b.Clients, a.Clients), cmp.Compare(a.RequestBytes, b.RequestBytes))
+	})
+	there := slices.DeleteFunc(slices.Clone(all), func(c analysis.Contrast) bool {
+		return c.Clients != first.Clients || c.RequestBytes != first.RequestBytes
+	})
+	var shown []analysis.Contrast
+	for _, same := range grouped(there, func(c analysis.Contrast) [4]string { return [4]string{c.Stack, c.Option, c.From, c.To} }) {
+		shown = append(shown, slices.MinFunc(same, func(a, b analysis.Contrast) int { return len(a.Base) - len(b.Base) }))
 	}
-	var told []*analysis.Contrast
-	for i := range all {
-		c := &all[i]
-		if c.Clients != most || c.RequestBytes != smallest {
-			continue
-		}
-		same := slices.IndexFunc(told, func(o *analysis.Contrast) bool {
-			return o.Stack == c.Stack && o.Option == c.Option && o.From == c.From && o.To == c.To
-		})
-		switch {
-		case same < 0:
-			told = append(told, c)
-		case len(c.Base) < len(told[same].Base):
-			told[same] = c
-		}
-	}
-	return told
+	return shown
 }
 
 // metricWords are how a sentence calls what a contrast may change.
@@ -81,7 +66,7 @@ var metricWords = map[string]string{
 // effectsOf says what changed: of the metrics that the option's stack declares, or
 // else of the CPU time, the handshake and the throughput. Early data goes before
 // the handshake's end, so what it shortens is the time to the first byte.
-func effectsOf(c *analysis.Contrast, declared *scenario.Contrast) string {
+func effectsOf(c analysis.Contrast, declared *scenario.Contrast) string {
 	metrics := []string{analysis.CPU, analysis.Handshake, analysis.Throughput}
 	switch {
 	case c.Option == analysis.ByConnection && c.To == string(scenario.Early):

@@ -11,41 +11,36 @@ import (
 )
 
 func partial(s *analysis.Summary) []string {
-	if !s.Partial() {
+	switch {
+	case !s.Partial():
 		return nil
-	}
-	if s.Done == 0 {
+	case s.Done == 0:
 		return []string{fmt.Sprintf("No trial has ended: %d were planned, and there is nothing to judge.", s.Planned)}
 	}
 	return []string{fmt.Sprintf("This run is partial: %d of %d trials were done, and what follows rests on them alone.", s.Done, s.Planned)}
 }
 
-// missesEnds tells whether a cell without a valid trial lies where the advice
+// missesEnds reports whether a cell without a valid trial lies where the advice
 // looks: at the lowest or the highest concurrency.
-func missesEnds(f *field) bool {
-	low, high := f.cells[0].Clients, f.cells[0].Clients
-	for _, c := range f.cells {
+func missesEnds(p *part) bool {
+	low, high := p.cells[0].Clients, p.cells[0].Clients
+	for _, c := range p.cells {
 		low, high = min(low, c.Clients), max(high, c.Clients)
 	}
-	return slices.ContainsFunc(f.cells, func(c *analysis.Cell) bool {
+	return slices.ContainsFunc(p.cells, func(c *analysis.Cell) bool {
 		return !c.IsValid() && (c.Clients == low || c.Clients == high)
 	})
 }
 
-// shownCells bounds how many cells a sentence names.
-const shownCells = 3
-
 // invalid says what was left out, and why.
 func invalid(s *analysis.Summary) []string {
 	var names []string
-	for i := range s.Cells {
-		if c := &s.Cells[i]; !c.IsValid() {
-			name := c.Variant
-			if c.RequestBytes > 0 || c.ResponseBytes > 0 { // else the workload has no sizes
-				name += " at " + size(float64(c.RequestBytes))
-			}
-			names = append(names, name+" with "+clients(c.Clients))
+	for _, c := range cellsOf(s, func(c *analysis.Cell) bool { return !c.IsValid() }) {
+		name := c.Variant
+		if c.RequestBytes > 0 || c.ResponseBytes > 0 { // else the workload has no sizes
+			name += " at " + size(float64(c.RequestBytes))
 		}
+		names = append(names, name+" with "+clients(c.Clients))
 	}
 	out := s.Invalid + s.Failed
 	if out == 0 {
@@ -61,23 +56,13 @@ func invalid(s *analysis.Summary) []string {
 	case len(names) == 0:
 		return []string{fmt.Sprintf("%d of %s are invalid and left out%s.", out, count(s.Done, "trial"), why)}
 	}
-	if more := len(names) - shownCells; more > 0 {
-		names = append(names[:shownCells:shownCells], fmt.Sprintf("%d more", more))
-	}
-	return []string{fmt.Sprintf("%d of %s are invalid and left out%s. No valid trial is left of %s.", out, count(s.Done, "trial"), why, list(names))}
+	return []string{fmt.Sprintf("%d of %s are invalid and left out%s. No valid trial is left of %s.", out, count(s.Done, "trial"), why, list(shortened(names, "%d more")))}
 }
 
 // caution says what the checks found that leaves a trial valid.
 func caution(s *analysis.Summary) []string {
-	reasons := reasonsOf(s, record.Warning)
-	if len(reasons) == 0 {
-		return nil
-	}
-	return []string{"Valid, but to be read with care: " + strings.Join(reasons, "; ") + "."}
+	return sentence(reasonsOf(s, record.Warning), "Valid, but to be read with care: %s.")
 }
-
-// shownReasons bounds how many checks a sentence names.
-const shownReasons = 3
 
 // reasonsOf are the checks with a level, those of the most trials first, each
 // with an example.
@@ -87,33 +72,31 @@ func reasonsOf(s *analysis.Summary, level record.Level) []string {
 		trials        int
 	}
 	var all []reason
-	add := func(name, example string, trials int) {
-		i := slices.IndexFunc(all, func(r reason) bool { return r.name == name })
-		if i < 0 {
-			i = len(all)
-			all = append(all, reason{name: name, example: example})
-		}
-		all[i].trials += trials
-	}
 	for _, c := range s.Cells {
 		for _, f := range c.Findings {
 			if f.Level == level {
-				add(f.Name, f.Detail, f.Trials)
+				all = append(all, reason{f.Name, f.Detail, f.Trials})
 			}
 		}
 		if c.Failure != "" && level == record.Invalid {
-			add("no measurement", c.Failure, c.Trials-len(measured(c)))
+			all = append(all, reason{"no measurement", c.Failure, c.Trials - len(measured(c))})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b reason) int { return cmp.Compare(b.trials, a.trials) })
-	var texts []string
-	for i, r := range all {
-		if i == shownReasons {
-			texts = append(texts, "and "+count(len(all)-shownReasons, "other check"))
-			break
+	var totals []reason
+	for _, same := range grouped(all, func(r reason) string { return r.name }) {
+		total := same[0]
+		for _, r := range same[1:] {
+			total.trials += r.trials
 		}
-		text := fmt.Sprintf("%s in %s (%s)", r.name, count(r.trials, "trial"), r.example)
-		texts = append(texts, text)
+		totals = append(totals, total)
+	}
+	slices.SortStableFunc(totals, func(a, b reason) int { return cmp.Compare(b.trials, a.trials) })
+	var texts []string
+	for _, r := range totals[:min(len(totals), shownItems)] {
+		texts = append(texts, fmt.Sprintf("%s in %s (%s)", r.name, count(r.trials, "trial"), r.example))
+	}
+	if more := len(totals) - shownItems; more > 0 {
+		texts = append(texts, "and "+count(more, "other check"))
 	}
 	return texts
 }
@@ -121,4 +104,94 @@ func reasonsOf(s *analysis.Summary, level record.Level) []string {
 // measured are a cell's trials that have figures, valid or not.
 func measured(c analysis.Cell) []analysis.Repeat {
 	return slices.DeleteFunc(slices.Clone(c.Repeats), func(r analysis.Repeat) bool { return r.MeanUS == nil })
+}
+
+// rejudged says where trials are judged otherwise than when they were measured.
+func rejudged(s *analysis.Summary) []string {
+	r := s.Rejudged
+	if r == nil {
+		return nil
+	}
+	var sentences []string
+	reasons := func(of func(analysis.CheckChange) bool) string {
+		var texts []string
+		for _, c := range r.Changes {
+			if of(c) {
+				texts = append(texts, fmt.Sprintf("%s in %s (%s)", c.Check, count(c.Trials, "trial"), c.Detail))
+			}
+		}
+		return strings.Join(shortened(texts, "and %d more"), "; ")
+	}
+	if r.NowInvalid > 0 {
+		sentences = append(sentences, fmt.Sprintf("Invalid by this version's rules, and valid when measured: %s. Why: %s.",
+			count(r.NowInvalid, "trial"), reasons(func(c analysis.CheckChange) bool { return c.ChangesValidity && c.Level == record.Invalid })))
+	}
+	if r.NowValid > 0 {
+		sentences = append(sentences, fmt.Sprintf("Valid by this version's rules, and invalid when measured: %s. Why they were not: %s.",
+			count(r.NowValid, "trial"), reasons(func(c analysis.CheckChange) bool { return c.ChangesValidity && c.Stored == record.Invalid })))
+	}
+	if len(sentences) == 0 && len(r.Changes) > 0 {
+		sentences = append(sentences, fmt.Sprintf("No trial is more or less valid by this version's rules than when measured, but some checks come to another level: %s.",
+			reasons(func(analysis.CheckChange) bool { return true })))
+	}
+	var kept []string
+	for _, k := range r.Kept {
+		kept = append(kept, fmt.Sprintf("%s (%s)", k.Check, count(k.Trials, "trial")))
+	}
+	if len(kept) > 0 {
+		slices.Sort(kept)
+		sentences = append(sentences, "Could not be judged again, because the records lack what the check reads, and stands as when measured: "+list(kept)+".")
+	}
+	return sentences
+}
+
+// warmUp says how much warm-up would have been enough. It reads the parts that
+// began cold if there are any, since they show it best.
+func warmUp(s *analysis.Summary) []string {
+	needs := slices.Clone(s.WarmUps)
+	if slices.ContainsFunc(needs, func(n analysis.WarmUpNeed) bool { return beganCold(s, n) }) {
+		needs = slices.DeleteFunc(needs, func(n analysis.WarmUpNeed) bool { return !beganCold(s, n) })
+	}
+	trials, settled := 0, 0
+	for _, n := range needs {
+		trials, settled = trials+n.Trials, settled+n.Settled
+	}
+	if trials == 0 {
+		return nil
+	}
+	needs = slices.DeleteFunc(needs, func(n analysis.WarmUpNeed) bool { return n.Settled == 0 })
+	if len(needs) == 0 {
+		return []string{"No trial became steady: the figures may still have been on their way."}
+	}
+	slices.SortStableFunc(needs, func(a, b analysis.WarmUpNeed) int { return cmp.Compare(a.Needed.Value, b.Needed.Value) })
+	middle, last := needs[len(needs)/2], needs[len(needs)-1]
+	slowest := []string{last.Variant}
+	if last.RequestBytes > 0 { // else the workload has no sizes
+		slowest = append(slowest, size(float64(last.RequestBytes)))
+	}
+	text := fmt.Sprintf("A warm-up of %s and %s requests would have been enough in the median cell, and of %s and %s in the slowest (%s, %s)",
+		millis(middle.Needed.Value), number(middle.NeededCalls.Value), millis(last.Needed.Value), number(last.NeededCalls.Value),
+		strings.Join(slowest, ", "), clients(last.Clients))
+	if settled < trials {
+		text += fmt.Sprintf("; %d of %d trials never became steady", trials-settled, trials)
+	}
+	return []string{text + firstMoments(needs) + "."}
+}
+
+// beganCold reports whether the window of a cell began with its first request.
+func beganCold(s *analysis.Summary, n analysis.WarmUpNeed) bool {
+	return slices.ContainsFunc(s.Cells, func(c analysis.Cell) bool {
+		return c.Part == n.Part && c.Variant == n.Variant && c.RequestBytes == n.RequestBytes && c.Clients == n.Clients && c.WarmUp.Value == 0
+	})
+}
+
+func firstMoments(needs []analysis.WarmUpNeed) string {
+	shown := slices.DeleteFunc(slices.Clone(needs), func(n analysis.WarmUpNeed) bool { return n.FirstOver == nil })
+	if len(shown) == 0 {
+		return ""
+	}
+	slices.SortStableFunc(shown, func(a, b analysis.WarmUpNeed) int { return cmp.Compare(a.FirstOver.Value, b.FirstOver.Value) })
+	middle, last := shown[len(shown)/2], shown[len(shown)-1]
+	return fmt.Sprintf("; calls of the first 100 ms took %s times as long as settled ones in the median cell, and %s times at most",
+		number(middle.FirstOver.Value), number(last.FirstOver.Value))
 }

@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,61 +11,57 @@ import (
 
 // fastest says who has the lowest mean response time, with few clients and with
 // many.
-func fastest(f *field) []string {
-	var sentences []string
-	if len(f.variants) < 2 {
-		return alone(f)
+func fastest(p *part) []string {
+	if len(p.variants) < 2 {
+		return singleVariant(p)
 	}
-	for _, n := range f.ends() {
-		groups := f.along(analysis.Mean, n)
-		clauses := make([]string, len(groups))
-		for i, g := range groups {
-			clauses[i] = f.claim(g)
+	var sentences []string
+	for _, n := range p.clientEnds() {
+		var clauses []string
+		for _, group := range p.sizeGroups(analysis.Mean, n) {
+			clauses = append(clauses, p.leader(group))
 		}
-		if len(clauses) > 0 {
-			sentences = append(sentences, fmt.Sprintf("With %s %s.", clients(n), strings.Join(clauses, "; ")))
-		}
+		sentences = append(sentences, sentence(clauses, "With %s %s.", clients(n))...)
 	}
 	return sentences
 }
 
-// claim says what holds of a group of sizes, with the figures of the first and
+// leader says who leads at a group of sizes, with the figures of the first and
 // the last of them.
-func (f *field) claim(group []standing) string {
+func (p *part) leader(group []ranking) string {
 	first := group[0]
-	var text string
+	text := first.best + " has the lowest mean"
 	switch {
-	case len(first.others) == 0:
+	case len(first.rivals) == 0:
 		text = "only " + first.best + " has a valid figure"
-	case first.once:
-		text = first.best + " has the lowest mean"
-	case len(first.equal)+len(first.unsure) == 0:
+	case first.isSure():
 		text = first.best + " is the fastest"
-	default:
-		text = first.best + " has the lowest mean"
 	}
-	text += f.sizesOf(bytesOf(group)) + first.reserve() + ": " + f.figures(first, len(group) > 1)
+	text += p.sizesOf(group) + first.doubt() + ": " + p.figures(first, len(group) > 1)
 	if len(group) > 1 {
-		text += "; " + strings.TrimPrefix(f.figures(group[len(group)-1], true), "a call of ")
+		text += "; " + strings.TrimPrefix(p.figures(group[len(group)-1], true), "a call of ")
 	}
 	return text
 }
 
-// reserve says what keeps the best one from being beyond doubt.
-func (s standing) reserve() string {
-	if s.once {
+// isSure reports whether the best one is best beyond doubt.
+func (r ranking) isSure() bool { return !r.tooFew && len(r.equal)+len(r.unsure) == 0 }
+
+// doubt says what keeps the best one from being best beyond doubt.
+func (r ranking) doubt() string {
+	if r.tooFew {
 		return ", in too few trials to be sure"
 	}
 	text := ""
-	if len(s.equal) > 0 {
-		verb := " equals"
-		if len(s.equal) > 1 {
-			verb = " equal"
-		}
-		text = ", which " + list(s.equal) + verb + " within 5 %"
+	switch len(r.equal) {
+	case 0:
+	case 1:
+		text = ", which " + r.equal[0] + " equals within 5 %"
+	default:
+		text = ", which " + list(r.equal) + " equal within 5 %"
 	}
-	if len(s.unsure) > 0 {
-		text += ", though not beyond doubt against " + joined(s.unsure, "or")
+	if len(r.unsure) > 0 {
+		text += ", though not beyond doubt against " + joined(r.unsure, "or")
 	}
 	return text
 }
@@ -73,14 +70,14 @@ func (s standing) reserve() string {
 const shownRivals = 3
 
 // figures are the best one's time and how many times as long the others take.
-func (f *field) figures(s standing, named bool) string {
+func (p *part) figures(r ranking, withSize bool) string {
 	text := "a call takes "
-	if named {
-		text = "a call of " + size(float64(s.at.bytes)) + " takes "
+	if withSize {
+		text = "a call of " + size(float64(r.at.bytes)) + " takes "
 	}
-	text += micros(s.value.Value)
-	for i, other := range s.others[:min(len(s.others), shownRivals)] {
-		text += ", " + other.other + " " + between(other.times, number)
+	text += micros(r.value.Value)
+	for i, other := range r.rivals[:min(len(r.rivals), shownRivals)] {
+		text += ", " + other.variant + " " + between(other.times, number)
 		if i == 0 {
 			text += " times as long"
 		}
@@ -88,28 +85,113 @@ func (f *field) figures(s standing, named bool) string {
 	return text
 }
 
-func bytesOf(group []standing) []int {
-	sizes := make([]int, len(group))
-	for i, s := range group {
-		sizes[i] = s.at.bytes
-	}
-	return sizes
-}
-
-// alone describes a variant that has nothing beside it.
-func alone(f *field) []string {
+// singleVariant describes a variant that has nothing beside it.
+func singleVariant(p *part) []string {
 	var clauses []string
-	for _, bytes := range f.endSizes() {
-		for _, n := range f.ends() {
-			if c := f.cell(f.variants[0], spot{bytes, n}); c != nil {
+	for _, bytes := range p.sizeEnds() {
+		for _, n := range p.clientEnds() {
+			if c := p.cell(p.variants[0], point{bytes, n}); c != nil {
 				clauses = append(clauses, fmt.Sprintf("%s with %s %s",
 					size(float64(bytes)), clients(n), between(latencies(c).Mean, micros)))
 			}
 		}
 	}
-	opening := "There is nothing to compare " + f.variants[0] + " with"
-	if slices.ContainsFunc(f.cells, func(c *analysis.Cell) bool { return c.Variant != f.variants[0] }) {
-		opening = "Only " + f.variants[0] + " has valid trials"
+	opening := "There is nothing to compare " + p.variants[0] + " with"
+	if slices.ContainsFunc(p.cells, func(c *analysis.Cell) bool { return c.Variant != p.variants[0] }) {
+		opening = "Only " + p.variants[0] + " has valid trials"
 	}
 	return []string{fmt.Sprintf("%s; in the mean, a call takes: %s.", opening, strings.Join(clauses, "; "))}
+}
+
+// highestThroughput says who answers the most requests a second, at the
+// concurrency that suits each best. Whether that is beyond doubt is read off the
+// intervals, since the comparisons are of equal concurrencies.
+func highestThroughput(p *part) []string {
+	if !p.closed() || len(p.variants) < 2 || len(p.clients) < 2 {
+		return nil
+	}
+	var clauses []string
+	for _, bytes := range p.sizeEnds() {
+		peaks := p.peaks(bytes)
+		if len(peaks) < 2 {
+			continue
+		}
+		first, rest := peaks[0], peaks[1:]
+		others := make([]string, len(rest))
+		for i, c := range rest {
+			others[i] = fmt.Sprintf("%s's %s with %d", c.Variant, rate(c.Throughput.Value), c.Clients)
+		}
+		clause := fmt.Sprintf("%s%s's, %s with %s, against %s",
+			atSize(bytes), first.Variant, between(first.Throughput, rate), clients(first.Clients), list(others))
+		if !apart(first.Throughput, rest[0].Throughput) {
+			clause += fmt.Sprintf(" (its lead over %s is not beyond doubt)", rest[0].Variant)
+		}
+		clauses = append(clauses, clause)
+	}
+	return sentence(clauses, "The highest throughput is %s.")
+}
+
+// peaks are the cells in which each variant is at its best, the highest first.
+func (p *part) peaks(bytes int) []*analysis.Cell {
+	var peaks []*analysis.Cell
+	for _, variant := range p.variants {
+		var peak *analysis.Cell
+		for _, n := range p.clients {
+			if c := p.cell(variant, point{bytes, n}); c != nil && (peak == nil || c.Throughput.Value > peak.Throughput.Value) {
+				peak = c
+			}
+		}
+		if peak != nil {
+			peaks = append(peaks, peak)
+		}
+	}
+	slices.SortStableFunc(peaks, func(a, b *analysis.Cell) int { return cmp.Compare(b.Throughput.Value, a.Throughput.Value) })
+	return peaks
+}
+
+func apart(higher, lower analysis.Figure) bool {
+	return higher.Interval != nil && lower.Interval != nil && higher.Interval.Low > lower.Interval.High
+}
+
+// tail says who holds the tail with the most clients. P99/P50 alone would crown
+// whoever is slow all the time, so the lowest P99 is beside it.
+func tail(p *part) []string {
+	if len(p.variants) < 2 {
+		return nil
+	}
+	var clauses []string
+	for _, bytes := range p.sizeEnds() {
+		lowest, ok := p.rank(analysis.P99, point{bytes, p.mostClients()})
+		if ok && len(lowest.rivals) > 0 {
+			clauses = append(clauses, atSize(bytes)+p.tailAt(lowest))
+		}
+	}
+	return sentence(clauses, "The tail with %s: %s.", clients(p.mostClients()))
+}
+
+func (p *part) tailAt(lowest ranking) string {
+	low := p.cell(lowest.best, lowest.at)
+	steady := p.steadiest(low, lowest.at)
+	holds := "is lowest"
+	if lowest.isSure() && steady == low {
+		holds = "holds it best"
+	}
+	text := fmt.Sprintf("%s %s with a P99 of %s, %s times its P50%s", lowest.best, holds, between(lowest.value, micros), number(low.P99OverP50.Value), lowest.doubt())
+	if steady == low {
+		return text
+	}
+	return text + fmt.Sprintf(" (%s has the lowest P99/P50, %s, but over a P50 of %s, which makes its P99 %s: steady, not short)",
+		steady.Variant, number(steady.P99OverP50.Value), micros(latencies(steady).P50.Value), micros(latencies(steady).P99.Value))
+}
+
+// steadiest is the cell with the lowest P99/P50. One that is hardly lower than
+// that of the lowest P99 does not count.
+func (p *part) steadiest(low *analysis.Cell, at point) *analysis.Cell {
+	steadiest := low
+	for _, c := range p.cellsAt(at) {
+		if c.P99OverP50.Value < 0.95*low.P99OverP50.Value && c.P99OverP50.Value < steadiest.P99OverP50.Value {
+			steadiest = c
+		}
+	}
+	return steadiest
 }

@@ -13,14 +13,14 @@ import (
 // naive client does not, and h3 resumes less than it was asked to.
 func reconnecting() *analysis.Summary {
 	cpu := map[string]float64{"h1:conn=new,tls=on": 500, "h1:conn=resumed,tls=on": 290, "h3:conn=new": 1080, "h3:conn=resumed": 780, "tcp:client=naive,conn=new": 65}
-	y := story{
+	y := sampleRun{
 		part: "storm", sizes: []int{256}, clients: []int{10, 500}, trials: 3, model: "closed", warmUpMS: 300,
 		variants: []string{"h1:conn=new,tls=on", "h1:conn=resumed,tls=on", "h3:conn=new", "h3:conn=resumed", "tcp:client=naive,conn=new"},
-		mean:     func(v string, at spot) float64 { return cpu[v] * float64(at.clients) / 2 },
-		p99:      func(v string, at spot) float64 { return 2 * cpu[v] * float64(at.clients) / 2 },
+		mean:     func(v string, at point) float64 { return cpu[v] * float64(at.clients) / 2 },
+		p99:      func(v string, at point) float64 { return 2 * cpu[v] * float64(at.clients) / 2 },
 	}
 	s := &analysis.Summary{}
-	y.tell(s)
+	y.addTo(s)
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		_, mode, _ := strings.Cut(c.Variant, "conn=")
@@ -76,9 +76,9 @@ func reconnecting() *analysis.Summary {
 func TestReconnecting(t *testing.T) { golden(t, "reconnecting", reconnecting()) }
 
 // A stack that nobody asked about connections has nothing said of them.
-func TestNoStormWithoutOne(t *testing.T) {
+func TestNothingSaidOfConnectionsWithoutReconnecting(t *testing.T) {
 	s := &analysis.Summary{}
-	usual().tell(s)
+	usual().addTo(s)
 	for _, text := range Advise(s) {
 		if strings.Contains(text, "surviv") || strings.Contains(text, "What limits") {
 			t.Error(text)
@@ -87,7 +87,7 @@ func TestNoStormWithoutOne(t *testing.T) {
 }
 
 // One request lost of many is not 100 %.
-func TestOneLostIsTold(t *testing.T) {
+func TestOneLostRequestIsNot100Percent(t *testing.T) {
 	s := reconnecting()
 	for i := range s.Cells {
 		if c := &s.Cells[i]; c.Variant == "h3:conn=new" && c.Clients == 500 {
@@ -100,11 +100,11 @@ func TestOneLostIsTold(t *testing.T) {
 	}
 }
 
-func TestWaitingIsNotTheWire(t *testing.T) {
+func TestWaitingIsNamedAsTheLimit(t *testing.T) {
 	s := &analysis.Summary{}
 	y := usual()
 	y.variants, y.clients, y.sizes = []string{"rest", "grpc"}, []int{100}, []int{64}
-	y.tell(s)
+	y.addTo(s)
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		busy := y.figure(0.2 * float64(i+1))

@@ -12,30 +12,24 @@ import (
 
 // cellsUnder are the cells of a load model that a sentence can be said of.
 func cellsUnder(s *analysis.Summary, model string, can func(*analysis.Cell) bool) []*analysis.Cell {
-	var cells []*analysis.Cell
-	for i := range s.Cells {
-		if c := &s.Cells[i]; c.Load.Model == model && can(c) {
-			cells = append(cells, c)
-		}
-	}
-	return cells
+	return cellsOf(s, func(c *analysis.Cell) bool { return c.Load.Model == model && can(c) })
 }
 
 // searches says of every search between which rates the highest one lies that
 // keeps the goal, and who keeps more than the one before it.
 func searches(s *analysis.Summary) []string {
-	cells := cellsUnder(s, "search", func(c *analysis.Cell) bool { return c.IsValid() && c.Search != nil })
+	cells := cellsUnder(s, "search", func(c *analysis.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
 	slices.SortStableFunc(cells, func(a, b *analysis.Cell) int {
 		return cmp.Or(cmp.Compare(a.Part, b.Part), cmp.Compare(a.RequestBytes, b.RequestBytes), cmp.Compare(a.Clients, b.Clients),
 			cmp.Compare(b.Search.Kept.Value, a.Search.Kept.Value))
 	})
-	fields := fieldsOf(s)
+	parts := partsOf(s)
 	var sentences []string
 	for i, c := range cells {
 		text := highestRate(c)
 		if i > 0 && sameSpot(cells[i-1], c) {
-			at := slices.IndexFunc(fields, func(f *field) bool { return f.part == c.Part })
-			if lead, ok := fields[at].against(c.Variant, cells[i-1].Variant, analysis.Throughput, spot{c.RequestBytes, c.Clients}); ok {
+			at := slices.IndexFunc(parts, func(p *part) bool { return p.name == c.Part })
+			if lead, ok := parts[at].against(c.Variant, cells[i-1].Variant, analysis.Throughput, point{c.RequestBytes, c.Clients}); ok {
 				text += fmt.Sprintf("; %s keeps %s as much%s", cells[i-1].Variant, times(lead.times), rateDoubt(lead))
 			}
 		}
@@ -49,7 +43,7 @@ func sameSpot(a, b *analysis.Cell) bool {
 }
 
 // rateDoubt is what keeps a ratio of rates from being a verdict.
-func rateDoubt(s seen) string {
+func rateDoubt(s rival) string {
 	switch {
 	case s.times.Interval == nil:
 		return ", in too few trials to be sure"
@@ -87,15 +81,15 @@ func highestRate(c *analysis.Cell) string {
 // shownLoads is up to how many cells each gets a sentence of its own.
 const shownLoads = 4
 
-// bursts says how long what came at once took, and whether it all came through.
+// bursts says how long what came at tooFew took, and whether it all came through.
 func bursts(s *analysis.Summary) []string {
 	cells := cellsUnder(s, "burst", func(c *analysis.Cell) bool { return c.HasFigures() && c.Drain != nil })
 	drained := slices.DeleteFunc(slices.Clone(cells), func(c *analysis.Cell) bool { return !c.IsValid() })
 	if len(drained) == 0 {
 		return nil
 	}
-	var sentences []string
 	if len(drained) <= shownLoads {
+		var sentences []string
 		for _, c := range drained {
 			sentences = append(sentences, fmt.Sprintf("%s: %s at once drained in %s; the one in the middle had its answer after %s; %s.",
 				under(c, drained), number(float64(c.Load.Burst)), between(*c.Drain, micros), micros(latencies(c).P50.Value), lost(c)))
@@ -104,10 +98,9 @@ func bursts(s *analysis.Summary) []string {
 	}
 	slices.SortStableFunc(drained, func(a, b *analysis.Cell) int { return cmp.Compare(a.Drain.Value, b.Drain.Value) })
 	first, last := drained[0], drained[len(drained)-1]
-	text := fmt.Sprintf("Of %d bursts, %s of %s drained first, in %s, and %s of %s last, in %s; %s.",
+	return []string{fmt.Sprintf("Of %d bursts, %s of %s drained first, in %s, and %s of %s last, in %s; %s.",
 		len(drained), number(float64(first.Load.Burst)), under(first, drained), micros(first.Drain.Value),
-		number(float64(last.Load.Burst)), under(last, drained), micros(last.Drain.Value), lostOf(cells))
-	return append(sentences, text)
+		number(float64(last.Load.Burst)), under(last, drained), micros(last.Drain.Value), lostOf(cells))}
 }
 
 // under names a cell by what it does not share with the others.
@@ -137,12 +130,16 @@ func lost(c *analysis.Cell) string {
 	if missing == 1 {
 		verb = "was"
 	}
-	text := fmt.Sprintf("%s of %s %s lost", units.Thousands(missing), units.Thousands(c.Survival.Requests), verb)
-	if len(c.Survival.Failures) > 0 {
-		worst := c.Survival.Failures[0]
-		text += " (" + cmp.Or(worst.Class, worst.Code) + ")"
+	return fmt.Sprintf("%s of %s %s lost", units.Thousands(missing), units.Thousands(c.Survival.Requests), verb) + worstFailure(c)
+}
+
+// worstFailure is what most of a cell's failed requests met, in brackets.
+func worstFailure(c *analysis.Cell) string {
+	if len(c.Survival.Failures) == 0 {
+		return ""
 	}
-	return text
+	worst := c.Survival.Failures[0]
+	return " (" + cmp.Or(worst.Class, worst.Code) + ")"
 }
 
 func lostOf(cells []*analysis.Cell) string {
@@ -152,36 +149,25 @@ func lostOf(cells []*analysis.Cell) string {
 			texts = append(texts, under(c, cells)+": "+lost(c))
 		}
 	}
-	if len(texts) == 0 {
-		return "none was lost"
-	}
-	return strings.Join(texts, ", ")
+	return cmp.Or(strings.Join(texts, ", "), "none was lost")
 }
 
 // sustained says whether every request of a load that may lose none was
 // answered.
 func sustained(s *analysis.Summary) []string {
 	cells := cellsUnder(s, "sustained", func(c *analysis.Cell) bool { return c.Survival.Requests > 0 })
-	if len(cells) == 0 {
-		return nil
-	}
 	some := slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Survival.Succeeded < c.Survival.Requests })
 	if !some && len(cells) > shownLoads {
 		return []string{fmt.Sprintf("Sustained load: every request was answered in all %d cells, %s.", len(cells), answered(cells[0]))}
 	}
 	var texts []string
 	for _, c := range cells {
-		failures := c.Survival.Failures
-		if len(cells) > shownLoads && len(failures) == 0 {
+		if len(cells) > shownLoads && len(c.Survival.Failures) == 0 {
 			continue // the sentence is of those that lost some
 		}
-		text := under(c, cells) + " " + answered(c)
-		if len(failures) > 0 {
-			text += " (" + cmp.Or(failures[0].Class, failures[0].Code) + ")"
-		}
-		texts = append(texts, text)
+		texts = append(texts, under(c, cells)+" "+answered(c)+worstFailure(c))
 	}
-	return []string{"Sustained load, answered: " + strings.Join(texts, "; ") + "."}
+	return sentence(texts, "Sustained load, answered: %s.")
 }
 
 func answered(c *analysis.Cell) string {

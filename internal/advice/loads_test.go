@@ -11,10 +11,10 @@ import (
 // searching is two variants whose highest rates were searched for.
 func searching() *analysis.Summary {
 	s := &analysis.Summary{}
-	story{
+	sampleRun{
 		part: "search", sizes: []int{64}, clients: []int{100}, variants: []string{"rest", "grpc"}, trials: 3, model: "search",
-		mean: func(string, spot) float64 { return 1000 }, p99: func(string, spot) float64 { return 2000 },
-	}.tell(s)
+		mean: func(string, point) float64 { return 1000 }, p99: func(string, point) float64 { return 2000 },
+	}.addTo(s)
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		c.Load.Goal = "p99<10ms"

@@ -7,8 +7,8 @@ import (
 	"wirelab.dev/internal/record"
 )
 
-// story is a run as a test tells it: what each variant's figures are.
-type story struct {
+// sampleRun says what the figures of each variant are in a test.
+type sampleRun struct {
 	part     string
 	sizes    []int
 	clients  []int
@@ -16,14 +16,14 @@ type story struct {
 	trials   int
 	model    string
 	// mean and p99 are in microseconds.
-	mean, p99 func(variant string, at spot) float64
+	mean, p99 func(variant string, at point) float64
 	warmUpMS  float64
 }
 
 // spread is the half width of a figure's interval where there are three trials.
 const spread = 0.02
 
-func (y story) figure(value float64) analysis.Figure {
+func (y sampleRun) figure(value float64) analysis.Figure {
 	f := analysis.Figure{Value: value}
 	if y.trials >= 3 {
 		f.Interval = &analysis.Interval{Low: value * (1 - spread), High: value * (1 + spread), Confidence: 0.95}
@@ -31,13 +31,13 @@ func (y story) figure(value float64) analysis.Figure {
 	return f
 }
 
-// tell adds the story to a summary.
-func (y story) tell(s *analysis.Summary) {
+// addTo adds the cells and their comparisons to a summary.
+func (y sampleRun) addTo(s *analysis.Summary) {
 	s.Planned += y.trials * len(y.sizes) * len(y.clients) * len(y.variants)
 	s.Done = s.Planned
 	for _, bytes := range y.sizes {
 		for _, n := range y.clients {
-			at := spot{bytes, n}
+			at := point{bytes, n}
 			for _, v := range y.variants {
 				s.Cells = append(s.Cells, y.cell(v, at))
 			}
@@ -51,7 +51,7 @@ func (y story) tell(s *analysis.Summary) {
 	}
 }
 
-func (y story) cell(variant string, at spot) analysis.Cell {
+func (y sampleRun) cell(variant string, at point) analysis.Cell {
 	mean, p99 := y.mean(variant, at), y.p99(variant, at)
 	cpu := y.figure(mean / float64(at.clients) / 4)
 	c := analysis.Cell{
@@ -74,7 +74,7 @@ func (y story) cell(variant string, at spot) analysis.Cell {
 
 // compare calls equal what differs by less than a hundredth, undecided what
 // differs by less than a tenth, and the rest a difference.
-func (y story) compare(metric string, of func(string, spot) float64, a, b string, at spot) analysis.Comparison {
+func (y sampleRun) compare(metric string, of func(string, point) float64, a, b string, at point) analysis.Comparison {
 	ratio := of(a, at) / of(b, at)
 	c := analysis.Comparison{
 		Part: y.part, A: a, B: b, RequestBytes: at.bytes, ResponseBytes: at.bytes, Clients: at.clients,
@@ -94,18 +94,18 @@ func (y story) compare(metric string, of func(string, spot) float64, a, b string
 
 // usual is what compare measures when it is told nothing: tcp is fast and loses
 // its tail with large messages from many clients, grpc is slow and steady.
-func usual() story {
+func usual() sampleRun {
 	factor := map[string]float64{"tcp": 1, "rest": 1.3, "grpc": 1.6}
-	return story{
+	return sampleRun{
 		part: "compare", sizes: []int{64, 4096}, clients: []int{1, 4, 16, 50, 100, 200},
 		variants: []string{"tcp", "rest", "grpc"}, trials: 3, model: "closed", warmUpMS: 250,
-		mean: func(variant string, at spot) float64 {
+		mean: func(variant string, at point) float64 {
 			if variant == "rest" && at.clients == 1 && at.bytes == 4096 {
 				return 50.2
 			}
 			return 50 * factor[variant] * float64(max(at.clients, 16)) / 16
 		},
-		p99: func(variant string, at spot) float64 {
+		p99: func(variant string, at point) float64 {
 			mean := 50 * factor[variant] * float64(max(at.clients, 16)) / 16
 			switch {
 			case variant == "grpc":

@@ -70,6 +70,27 @@ func between(f analysis.Figure, show func(float64) string) string {
 	return fmt.Sprintf("%s (%s to %s)", show(f.Value), show(f.Interval.Low), show(f.Interval.High))
 }
 
+// sentence puts the clauses into a format as its last argument. It is no sentence
+// if there are no clauses.
+func sentence(clauses []string, format string, args ...any) []string {
+	if len(clauses) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf(format, append(args, strings.Join(clauses, "; "))...)}
+}
+
+// shownItems bounds how many cells or checks a sentence names.
+const shownItems = 3
+
+// shortened keeps the first texts, and says by the format how many more there are.
+func shortened(texts []string, more string) []string {
+	n := len(texts) - shownItems
+	if n <= 0 {
+		return texts
+	}
+	return append(texts[:shownItems:shownItems], fmt.Sprintf(more, n))
+}
+
 // list is a, b and c.
 func list(items []string) string { return joined(items, "and") }
 
@@ -80,20 +101,20 @@ func joined(items []string, last string) string {
 	return strings.Join(items, "")
 }
 
-// sizesOf says at which of a field's sizes something holds.
-func (f *field) sizesOf(some []int) string {
-	if len(some) == len(f.sizes) && len(some) > 1 {
+// sizesOf says at which of a part's sizes something holds.
+func (p *part) sizesOf(some []ranking) string {
+	if len(some) == len(p.sizes) && len(some) > 1 {
 		if len(some) == 2 {
 			return " at both sizes"
 		}
 		return " at every size"
 	}
-	if len(f.sizes) == 1 && f.sizes[0] == 0 {
+	if len(p.sizes) == 1 && p.sizes[0] == 0 {
 		return "" // the workload decides
 	}
 	named := make([]string, len(some))
-	for i, bytes := range some {
-		named[i] = size(float64(bytes))
+	for i, r := range some {
+		named[i] = size(float64(r.at.bytes))
 	}
 	return " at " + list(named)
 }

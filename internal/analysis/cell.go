@@ -65,6 +65,8 @@ type Cell struct {
 	Curve   []CurvePoint  `json:"-" page:"curve"`  // response time by percentile, valid trials together
 	Course  []CoursePoint `json:"-" page:"course"` // of a ramp or a sustained load
 
+	ForeignClient bool `json:"-"` // another program than wirelab made the calls
+
 	Failure  string    `json:"-"`
 	Findings []Finding `json:"-"` // what the checks found, worst first
 	Warnings []string  `json:"-"`

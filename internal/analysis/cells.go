@@ -17,6 +17,7 @@ func (p *point) summarize(shared remarks, seed uint64) Cell {
 	}
 	for _, t := range p.trials {
 		c.Failure = cmp.Or(c.Failure, t.Failure)
+		c.ForeignClient = c.ForeignClient || t.ClientProgram != ""
 		c.Repeats = append(c.Repeats, t.repeat())
 	}
 	slices.SortFunc(c.Repeats, func(a, b Repeat) int { return cmp.Compare(a.Trial, b.Trial) })

@@ -202,3 +202,20 @@ func BenchmarkSummarize(b *testing.B) {
 		}
 	}
 }
+
+func TestForeignClientIsKnown(t *testing.T) {
+	records := synthetic{seed: 1, repeats: 3, truths: []truth{
+		{variant: "grpc", bytes: 64, clients: 1, mean: time.Millisecond, requests: 100},
+		{variant: "grpc:caller=ghz", bytes: 64, clients: 1, mean: time.Millisecond, requests: 100},
+	}}.records(t)
+	for _, r := range records {
+		if r.Cell.Variant != "grpc" {
+			r.ClientProgram = "ghz 1.0"
+		}
+	}
+	for _, c := range summarize(t, records).Cells {
+		if c.ForeignClient != (c.Variant != "grpc") {
+			t.Errorf("%s: foreign client %v", c.Variant, c.ForeignClient)
+		}
+	}
+}
