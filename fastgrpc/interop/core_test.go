@@ -22,7 +22,6 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/testdata"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -67,8 +66,9 @@ func pythonWithCore(t *testing.T) string {
 
 // TestCoreClient runs a Python client with gRPC's C core against fastgrpc's server.
 func TestCoreClient(t *testing.T) {
+	t.Parallel()
 	path := pythonWithCore(t)
-	secure, err := credentials.NewServerTLSFromFile(testdata.Path("server1.pem"), testdata.Path("server1.key"))
+	secure, err := credentials.NewServerTLSFromFile(testdata(t, "server1.pem"), testdata(t, "server1.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestCoreClient(t *testing.T) {
 		args []string
 	}{
 		{"cleartext", nil, nil},
-		{"TLS", []fastgrpc.ServerOption{fastgrpc.Creds(secure)}, []string{testdata.Path("ca.pem"), "foo.test.google.fr"}},
+		{"TLS", []fastgrpc.ServerOption{fastgrpc.Creds(secure)}, []string{testdata(t, "ca.pem"), "foo.test.google.fr"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lis, err := net.Listen("tcp", "127.0.0.1:0")
@@ -123,8 +123,9 @@ func detailed(_ any, s grpc.ServerStream) error {
 // TestCoreServer runs every case, and calls with compression and with error details,
 // against a Python server with gRPC's C core.
 func TestCoreServer(t *testing.T) {
+	t.Parallel()
 	path := pythonWithCore(t)
-	secure, err := credentials.NewClientTLSFromFile(testdata.Path("ca.pem"), "foo.test.google.fr")
+	secure, err := credentials.NewClientTLSFromFile(testdata(t, "ca.pem"), "foo.test.google.fr")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func TestCoreServer(t *testing.T) {
 		args  []string
 	}{
 		{"cleartext", insecure.NewCredentials(), nil},
-		{"TLS", secure, []string{testdata.Path("server1.pem"), testdata.Path("server1.key")}},
+		{"TLS", secure, []string{testdata(t, "server1.pem"), testdata(t, "server1.key")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			port := startCore(t, path, c.args)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/testdata"
 
 	"wirelab.dev/fastgrpc"
 )
@@ -56,8 +55,9 @@ var programs = sync.OnceValues(func() (string, error) {
 	}
 	programsDir = dir
 	for _, build := range []*exec.Cmd{
-		exec.Command("go", "build", "-C", "../peers", "-o", dir+"/theirs/", "tool"),
-		exec.Command("go", "build", "-o", dir+"/ours/", "./client", "./server"),
+		// Both find grpc-go's certificates beside its source, whose path -trimpath hides.
+		exec.Command("go", "build", "-C", "../peers", "-trimpath=false", "-o", dir+"/theirs/", "tool"),
+		exec.Command("go", "build", "-trimpath=false", "-o", dir+"/ours/", "./client", "./server"),
 	} {
 		if out, err := build.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%s: %w\n%s", strings.Join(build.Args, " "), err, out)
@@ -72,6 +72,21 @@ func TestMain(m *testing.M) {
 		_ = os.RemoveAll(dir) // "" is nothing
 	}
 	os.Exit(code)
+}
+
+var testdataDir = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", "google.golang.org/grpc/testdata").Output()
+	return strings.TrimSpace(string(out)), err
+})
+
+// testdata is the path of a file in grpc-go's test data.
+func testdata(t *testing.T, name string) string {
+	t.Helper()
+	dir, err := testdataDir()
+	if err != nil {
+		t.Fatalf("find grpc-go's test data: %v", err)
+	}
+	return filepath.Join(dir, name)
 }
 
 func program(t *testing.T, name string) string {
@@ -151,10 +166,12 @@ func flagsOf(name string) []string {
 // TestPrograms runs grpc-go's programs against fastgrpc's, both ways, with and without
 // TLS, and against themselves: a case that fails there is not fastgrpc's fault.
 func TestPrograms(t *testing.T) {
+	t.Parallel()
 	cases := append(Names(), "rpc_soak", "channel_soak")
 	for _, secure := range []bool{false, true} {
 		for _, pair := range [][2]string{{"theirs/client", "theirs/server"}, {"theirs/client", "ours/server"}, {"ours/client", "theirs/server"}} {
 			t.Run(fmt.Sprintf("%s to %s tls=%v", pair[0], pair[1], secure), func(t *testing.T) {
+				t.Parallel()
 				port := startServer(t, pair[1], secure)
 				for _, name := range cases {
 					if name == "pick_first_unary" && pair[0] == "theirs/client" && pair[1] == "theirs/server" {
@@ -176,8 +193,10 @@ func TestPrograms(t *testing.T) {
 // TestConformance runs h2spec's generic, http2 and hpack suites; see the package's
 // comment for the header length.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	for _, secure := range []bool{false, true} {
 		t.Run(fmt.Sprintf("tls=%v", secure), func(t *testing.T) {
+			t.Parallel()
 			args := []string{"-h", "127.0.0.1", "-p", startServer(t, "ours/server", secure), "--timeout", "2", "--max-header-length", "30000"}
 			if secure {
 				args = append(args, "-t", "-k")
@@ -193,6 +212,7 @@ func TestConformance(t *testing.T) {
 // TestGrpcurl uses grpcurl as an operator would: it lists services by reflection, asks
 // for health, and makes each kind of call, with metadata, a failure and a deadline.
 func TestGrpcurl(t *testing.T) {
+	t.Parallel()
 	address := "127.0.0.1:" + startServer(t, "ours/server", false)
 	const service = "grpc.testing.TestService/"
 	for _, c := range []struct {
@@ -217,7 +237,7 @@ func TestGrpcurl(t *testing.T) {
 	}
 	t.Run("TLS", func(t *testing.T) {
 		address := "127.0.0.1:" + startServer(t, "ours/server", true)
-		args := []string{"-cacert", testdata.Path("ca.pem"), "-servername", "foo.test.google.fr", "-d", `{"response_size":3}`, address, service + "UnaryCall"}
+		args := []string{"-cacert", testdata(t, "ca.pem"), "-servername", "foo.test.google.fr", "-d", `{"response_size":3}`, address, service + "UnaryCall"}
 		checkGrpcurl(t, args, `"AAAA"`, 0)
 	})
 }
@@ -233,6 +253,7 @@ func checkGrpcurl(t *testing.T, args []string, want string, exit int) {
 
 // TestTelemetry runs the OpenTelemetry tests, which are a separate module.
 func TestTelemetry(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: building OpenTelemetry takes a while")
 	}
