@@ -56,8 +56,8 @@ var programs = sync.OnceValues(func() (string, error) {
 	programsDir = dir
 	for _, build := range []*exec.Cmd{
 		// Both find grpc-go's certificates beside its source, whose path -trimpath hides.
-		exec.Command("go", "build", "-C", "../peers", "-trimpath=false", "-o", dir+"/theirs/", "tool"),
-		exec.Command("go", "build", "-trimpath=false", "-o", dir+"/ours/", "./client", "./server"),
+		exec.Command("go", "build", "-C", "../peers", "-trimpath=false", "-ldflags=-s -w", "-o", dir+"/theirs/", "tool"),
+		exec.Command("go", "build", "-trimpath=false", "-ldflags=-s -w", "-o", dir+"/ours/", "./client", "./server"),
 	} {
 		if out, err := build.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%s: %w\n%s", strings.Join(build.Args, " "), err, out)
@@ -257,10 +257,13 @@ func TestTelemetry(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: building OpenTelemetry takes a while")
 	}
-	if out, err := exec.Command("go", "test", "-C", "../telemetry", "-run", "^$", ".").CombinedOutput(); err != nil {
+	binary := filepath.Join(t.TempDir(), "telemetry.test")
+	if out, err := exec.Command("go", "test", "-C", "../telemetry", "-c", "-ldflags=-s -w", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Skipf("OpenTelemetry cannot be built here: %v\n%s", err, out)
 	}
-	if out, err := exec.Command("go", "test", "-C", "../telemetry", "-count=1", ".").CombinedOutput(); err != nil {
+	telemetry := exec.Command(binary)
+	telemetry.Dir = "../telemetry"
+	if out, err := telemetry.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

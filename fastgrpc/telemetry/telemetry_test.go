@@ -128,7 +128,7 @@ func makeCalls(ctx context.Context, t *testing.T, c testgrpc.TestServiceClient) 
 // span under the client span, with its status and an event for each message.
 func TestSpans(t *testing.T) {
 	o := start(t, false)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	ctx, caller := o.tracer.Tracer("test").Start(ctx, "caller")
 	makeCalls(ctx, t, o.client)
@@ -181,7 +181,7 @@ func TestSameAsGRPCGo(t *testing.T) {
 	var spans, measurements [2][]string
 	for i, theirs := range []bool{false, true} {
 		o := start(t, theirs)
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		makeCalls(ctx, t, o.client)
 		o.stop()
@@ -225,7 +225,7 @@ func attributes(all []attribute.KeyValue) string {
 // TestMetrics checks that both ends count each call once, by method and status.
 func TestMetrics(t *testing.T) {
 	o := start(t, false)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	makeCalls(ctx, t, o.client)
 	o.stop()
