@@ -94,17 +94,19 @@ func (s *grpcServer) Listen(ctx context.Context, address string) (net.Addr, erro
 	for _, each := range s.services {
 		s.library.RegisterService(each.desc, each.implementation)
 	}
-	s.registerHealth()
-	reflection.RegisterV1(s.library)
+	RegisterHealthAndReflection(s.library)
 	return listener.Addr(), nil
 }
 
-func (s *grpcServer) registerHealth() {
+// RegisterHealthAndReflection adds health checks, which say that the services registered
+// so far are up, and reflection.
+func RegisterHealthAndReflection(server reflection.GRPCServer) {
 	up := health.NewServer()
-	for name := range s.library.GetServiceInfo() {
+	for name := range server.GetServiceInfo() {
 		up.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
 	}
-	grpc_health_v1.RegisterHealthServer(s.library, up)
+	grpc_health_v1.RegisterHealthServer(server, up)
+	reflection.RegisterV1(server)
 }
 
 // RootPEM implements TLSServer.

@@ -46,10 +46,10 @@ func TestStatusOf(t *testing.T) {
 }
 
 func TestCallOptionsWithoutMeaningAreRefused(t *testing.T) {
-	if err := CheckCallOptions("toy", []grpc.CallOption{grpc.Header(nil), grpc.Trailer(nil), grpc.StaticMethod()}); err != nil {
+	if err := CheckCall(t.Context(), "toy", []grpc.CallOption{grpc.Header(nil), grpc.Trailer(nil), grpc.StaticMethod()}); err != nil {
 		t.Errorf("an answer's metadata: %v", err)
 	}
-	if err := CheckCallOptions("toy", []grpc.CallOption{grpc.UseCompressor("gzip")}); status.Code(err) != codes.Unimplemented {
+	if err := CheckCall(t.Context(), "toy", []grpc.CallOption{grpc.UseCompressor("gzip")}); status.Code(err) != codes.Unimplemented {
 		t.Errorf("compression: %v", err)
 	}
 }

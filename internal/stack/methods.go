@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"google.golang.org/grpc"
 )
@@ -24,6 +25,12 @@ func (m *Method) Name() string {
 	}
 	return m.Stream.StreamName
 }
+
+// ClientStreams reports whether a request is a stream.
+func (m *Method) ClientStreams() bool { return m.Stream != nil && m.Stream.ClientStreams }
+
+// ServerStreams reports whether an answer is a stream.
+func (m *Method) ServerStreams() bool { return m.Stream != nil && m.Stream.ServerStreams }
 
 // Methods holds the methods that were registered with a server. It is filled before
 // Listen and only read afterwards. The zero value is empty and ready.
@@ -59,6 +66,16 @@ func (m *Methods) add(service string, method *Method) {
 	}
 	m.byName[method.FullName] = method
 	m.order = append(m.order, method)
+}
+
+// GetServiceInfo implements reflection.ServiceInfoProvider, which asks only for the names
+// of the services.
+func (m *Methods) GetServiceInfo() map[string]grpc.ServiceInfo {
+	services := map[string]grpc.ServiceInfo{}
+	for _, method := range m.order {
+		services[strings.Split(method.FullName, "/")[1]] = grpc.ServiceInfo{}
+	}
+	return services
 }
 
 // Err reports what was wrong with the registrations.

@@ -2,7 +2,6 @@ package stack
 
 import (
 	"crypto/tls"
-	"slices"
 	"strconv"
 
 	"wirelab.dev/internal/scenario"
@@ -30,7 +29,7 @@ func SettingsOf(s Stack, v scenario.Variant, t Target) ([]tuning.Setting, error)
 		all = own
 	}
 	o := ReadOptions(s, v)
-	if slices.ContainsFunc(s.Info().Options, func(o scenario.Option) bool { return o.Key == tlsKey }) {
+	if s.Info().hasTLS() {
 		all = append(all, SecurityOf(o).settings(t)...)
 	}
 	if !s.Info().QUIC { // a QUIC client has one socket, and needs no sources

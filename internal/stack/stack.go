@@ -25,7 +25,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 
 	"google.golang.org/grpc"
 
@@ -33,9 +32,9 @@ import (
 	"wirelab.dev/internal/secure"
 )
 
-// ErrUnsupported marks what a wire cannot carry. An error that wraps it says
-// what the wire lacks, and which variant or stack has it.
-var ErrUnsupported = errors.New("the wire cannot carry it")
+// ErrUnsupported marks what a wire cannot carry, and what this program or machine lacks
+// for a stack. An error that wraps it says what is missing, and what has it.
+var ErrUnsupported = errors.New("not supported")
 
 // MaxMessageBytes is the largest message that any stack takes by default, on
 // both ends. It is one figure for all, so that a size limit is never a
@@ -247,12 +246,11 @@ func ConnectionOf(s Stack, v scenario.Variant, asked scenario.Connection) scenar
 // variant cannot have this lifecycle.
 func CheckLifecycle(s Stack, v scenario.Variant, l Lifecycle) error {
 	info := s.Info()
-	hasTLS := slices.ContainsFunc(info.Options, func(o scenario.Option) bool { return o.Key == tlsKey })
 	on, _ := v.Get(tlsKey)
 	switch {
 	case l == Kept || l == Fresh || info.QUIC:
 		return nil
-	case !hasTLS:
+	case !info.hasTLS():
 		return fmt.Errorf("%s has no TLS session to resume: %w", v, ErrUnsupported)
 	case l == Early:
 		return fmt.Errorf("%s: 0rtt is QUIC's, and this wire is on TCP; h3 and grpc-h3 have it: %w", v, ErrUnsupported)

@@ -3,6 +3,7 @@ package stack
 import (
 	"crypto/tls"
 	"fmt"
+	"slices"
 
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
@@ -59,6 +60,11 @@ func TLSOptions(e Encryption) []scenario.Option {
 			Contrast: &scenario.Contrast{Name: "handshakes at once", Unset: "unbounded", Metrics: []string{"server-peak", "p99", "throughput"}},
 		},
 	}
+}
+
+// hasTLS reports whether the stack declares the TLS options.
+func (i Info) hasTLS() bool {
+	return slices.ContainsFunc(i.Options, func(o scenario.Option) bool { return o.Key == tlsKey })
 }
 
 // SecurityOf returns the values of the TLS options. Setting one of them without TLS is

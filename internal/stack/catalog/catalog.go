@@ -30,9 +30,9 @@ func Stacks() []stack.Stack {
 		rest.H3,
 		connectstack.Connect,
 		connectstack.GRPC3,
-		restjson.Stack{},
+		restjson.Stack,
 		faststack.Stack{Other: grpcstack.Stack{}},
-		filestack.Stack{},
+		filestack.Stack,
 		fake.Stack{},
 	}
 }

@@ -12,10 +12,12 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
+
+	"wirelab.dev/internal/stack"
 )
 
-// clientStream is a stream of any kind at the client. To connect-go all are
-// bidirectional: on the wire the kinds do not differ.
+// clientStream is the client's end of a stream of any kind. For connect-go all are
+// bidirectional, because the kinds do not differ on the wire.
 type clientStream struct {
 	ctx     context.Context
 	conn    connect.StreamingClientConn
@@ -28,7 +30,7 @@ var _ grpc.ClientStream = (*clientStream)(nil)
 
 // NewStream implements grpc.ClientConnInterface.
 func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
-	if err := checkCall(ctx, options); err != nil {
+	if err := stack.CheckCall(ctx, name, options); err != nil {
 		return nil, err
 	}
 	conn, err := c.caller(method).CallBidiStream(ctx).Conn()
@@ -38,15 +40,15 @@ func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 	if md, has := metadata.FromOutgoingContext(ctx); has {
 		putMetadata(conn.RequestHeader(), md)
 	}
-	// Nothing but the header: whoever waits for the answer's may have nothing
-	// to say before.
+	// Send only the header: the caller may wait for the answer's header before it
+	// sends a message.
 	if err := conn.Send(nil); err != nil {
 		return nil, toStatus(ctx, err)
 	}
 	s := &clientStream{ctx: ctx, conn: conn, single: !desc.ServerStreams, options: options}
 	s.finish = sync.OnceFunc(func() {
 		report(s.options, conn)
-		_ = conn.CloseRequest() // the call has said what there is to say
+		_ = conn.CloseRequest() // the call has its result already
 		_ = conn.CloseResponse()
 	})
 	return s, nil
@@ -54,7 +56,7 @@ func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 
 func (s *clientStream) Context() context.Context { return s.ctx }
 
-// SendMsg implements grpc.ClientStream. io.EOF means that RecvMsg knows more.
+// SendMsg implements grpc.ClientStream. After io.EOF, RecvMsg returns the reason.
 func (s *clientStream) SendMsg(message any) error {
 	err := s.conn.Send(message)
 	if errors.Is(err, io.EOF) {
@@ -64,7 +66,7 @@ func (s *clientStream) SendMsg(message any) error {
 }
 
 func (s *clientStream) CloseSend() error {
-	_ = s.conn.CloseRequest() // RecvMsg knows more
+	_ = s.conn.CloseRequest() // RecvMsg returns the reason of a failure
 	return nil
 }
 
@@ -76,16 +78,16 @@ func (s *clientStream) RecvMsg(message any) error {
 	}
 	defer s.finish()
 	switch {
-	case err == nil: // the one answer, which counts when the call has ended well
+	case err == nil: // the only answer, which is valid when the call has ended with OK
 		err = s.conn.Receive(&emptypb.Empty{})
 		if err == nil {
-			return status.Error(codes.Internal, "connect: a second answer to a call that has one")
+			return status.Error(codes.Internal, "connect: a second answer to a call that has one answer")
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 	case errors.Is(err, io.EOF) && s.single:
-		return status.Error(codes.Internal, "connect: the call ended without its answer")
+		return status.Error(codes.Internal, "connect: the call ended with status OK but without an answer")
 	case errors.Is(err, io.EOF):
 		return io.EOF
 	}

@@ -2,11 +2,12 @@ package connectstack
 
 import (
 	"bytes"
-	"fmt"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"wirelab.dev/internal/stack"
 )
 
 // envelope carries a unary message through connect-go, which allocates the messages that
@@ -34,22 +35,21 @@ const (
 
 var _ connect.Codec = binary
 
-// Name is that of connect-go's own, so that the media types are the same.
+// Name returns the name of connect-go's own codec, so that the media types are the same.
 func (c codec) Name() string { return [...]string{"proto", "json"}[c] }
 
 // Marshal implements connect.Codec.
 func (c codec) Marshal(message any) ([]byte, error) { return c.MarshalAppend(nil, message) }
 
-// MarshalAppend is looked for by connect-go, which then marshals into a buffer
-// of its own.
+// MarshalAppend marshals into connect-go's own buffer.
 func (c codec) MarshalAppend(to []byte, message any) ([]byte, error) {
 	if e, wrapped := message.(*envelope); wrapped {
 		message = e.message
 	}
-	m, is := message.(proto.Message)
+	m, err := stack.ProtoMessage(name, message)
 	switch {
-	case !is:
-		return nil, fmt.Errorf("%T is no protobuf message", message)
+	case err != nil:
+		return nil, err
 	case c == json:
 		return protojson.MarshalOptions{}.MarshalAppend(to, m)
 	default:
@@ -67,10 +67,10 @@ func (c codec) Unmarshal(data []byte, message any) error {
 }
 
 func (c codec) decode(data []byte, message any) error {
-	m, is := message.(proto.Message)
+	m, err := stack.ProtoMessage(name, message)
 	switch {
-	case !is:
-		return fmt.Errorf("%T is no protobuf message", message)
+	case err != nil:
+		return err
 	case c == json:
 		return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, m)
 	default:

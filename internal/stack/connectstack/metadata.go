@@ -23,7 +23,7 @@ func putMetadata(header http.Header, md metadata.MD) {
 	}
 }
 
-// metadataIn reads a header. What is not base64 where it should be is left out.
+// metadataIn returns the metadata of a header. It drops binary values that are not base64.
 func metadataIn(header http.Header) metadata.MD {
 	md := make(metadata.MD, len(header))
 	for name, values := range header {

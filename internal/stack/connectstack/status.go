@@ -52,7 +52,7 @@ func toStatus(ctx context.Context, err error) error {
 	}
 }
 
-// answered is what the server said.
+// answered returns the status that the server sent.
 func answered(failed *connect.Error) error {
 	said := &spb.Status{Code: int32(failed.Code()), Message: failed.Message()}
 	for _, detail := range failed.Details() {

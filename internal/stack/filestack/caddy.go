@@ -15,24 +15,22 @@ import (
 	"syscall"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/tuning"
 	"wirelab.dev/internal/yardstick"
 )
 
-// caddy is Caddy's file server, as a process of its own that ends with this one's
-// group. Files that it has not got it asks this process for.
+// caddy is Caddy's file server as a process of its own, which ends with this process's
+// group. Caddy proxies requests for missing files to this process, which makes them.
 type caddy struct {
-	methods stack.Methods
-	home    home
+	stack.Methods
+	home    string    // Caddy's directory; empty until Listen
 	process *exec.Cmd // nil until Listen
-	words   tail      // of the process
+	output  tail      // of the process
 	maker   http.Server
 	making  sync.WaitGroup
 	closing atomic.Bool
-	ended   chan struct{} // closed when the process has ended, with failure
+	ended   chan struct{} // closed when the process has ended and failure is set
 	failure error
 }
 
@@ -44,8 +42,8 @@ var (
 // Caddy is the program that is measured.
 var Caddy = yardstick.Program{Name: "caddy", Package: "github.com/caddyserver/caddy/v2/cmd/caddy", Version: "v2.11.9"}
 
-// caddyfile is Caddy's configuration. Its listening socket is handed to it as
-// descriptor 3, so that no other process can take the port in between.
+// caddyfile is Caddy's configuration. Caddy inherits its listening socket as descriptor
+// 3, so that no other process can take the port before Caddy runs.
 const caddyfile = `{
 	admin off
 	auto_https off
@@ -63,18 +61,13 @@ http:// {
 }
 `
 
-// caddySettings are the differences of caddyfile from what Caddy does by itself.
+// caddySettings lists what caddyfile changes of Caddy's defaults.
 var caddySettings = []tuning.Setting{
-	{Side: tuning.Server, Name: "admin", Value: "off", Default: "localhost:2019", Why: "several servers may run at a time, and nobody changes them"},
-	{Side: tuning.Server, Name: "auto_https", Value: "off", Default: "on", Why: "the yardstick is cleartext"},
+	{Side: tuning.Server, Name: "admin", Value: "off", Default: "localhost:2019", Why: "several servers may run at a time, and none is reconfigured"},
+	{Side: tuning.Server, Name: "auto_https", Value: "off", Default: "on", Why: "this stack is cleartext"},
 	{Side: tuning.Server, Name: "persist_config", Value: "off", Default: "on", Why: "a trial leaves nothing behind"},
 	{Side: tuning.Server, Name: "servers.protocols", Value: "h1 h2c", Default: "h1 h2 h3", Why: "HTTP/2 in cleartext"},
-	{Side: tuning.Server, Name: "bind", Value: "a socket that it is handed", Default: "the address", Why: "no other process can take the port in between"},
-}
-
-// RegisterService implements grpc.ServiceRegistrar.
-func (c *caddy) RegisterService(desc *grpc.ServiceDesc, service any) {
-	c.methods.RegisterService(desc, service)
+	{Side: tuning.Server, Name: "bind", Value: "an inherited socket", Default: "the address", Why: "no other process can take the port before Caddy runs"},
 }
 
 // Listen implements stack.Server. It returns when Caddy answers.
@@ -83,17 +76,20 @@ func (c *caddy) Listen(ctx context.Context, address string) (net.Addr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("file: %w: %w", err, stack.ErrUnsupported)
 	}
-	if err := errors.Join(c.methods.Err(), c.home.make()); err != nil {
-		return nil, errors.Join(fmt.Errorf("file: listen: %w", err), c.home.remove())
+	if err := c.Err(); err != nil {
+		return nil, fmt.Errorf("file server: %w", err)
+	}
+	if c.home, err = os.MkdirTemp("", "wirelab-caddy-"); err != nil {
+		return nil, fmt.Errorf("file server: %w", err)
 	}
 	bound, err := c.start(ctx, program, address)
 	if err == nil {
 		err = c.await(ctx, bound)
 	}
 	if err != nil {
-		closed := c.Close() // then all that Caddy said has come
-		if words := c.words.String(); words != "" {
-			err = fmt.Errorf("%w; its last words: %s", err, words)
+		closed := c.Close() // then Caddy's output is complete
+		if output := c.output.String(); output != "" {
+			err = fmt.Errorf("%w; the end of its output: %s", err, output)
 		}
 		return nil, errors.Join(fmt.Errorf("file: caddy: %w", err), closed)
 	}
@@ -101,7 +97,7 @@ func (c *caddy) Listen(ctx context.Context, address string) (net.Addr, error) {
 }
 
 func (c *caddy) start(ctx context.Context, program, address string) (net.Addr, error) {
-	files, socket, config := filepath.Join(c.home.path, "files"), filepath.Join(c.home.path, "make.sock"), filepath.Join(c.home.path, "Caddyfile")
+	files, socket, config := filepath.Join(c.home, "files"), filepath.Join(c.home, "make.sock"), filepath.Join(c.home, "Caddyfile")
 	err := errors.Join(
 		os.Mkdir(files, 0o700),
 		os.WriteFile(config, fmt.Appendf(nil, caddyfile, files, "unix/"+socket), 0o600),
@@ -114,7 +110,7 @@ func (c *caddy) start(ctx context.Context, program, address string) (net.Addr, e
 	if err != nil {
 		return nil, err
 	}
-	c.maker = http.Server{Handler: &folder{path: files, methods: &c.methods}, ReadHeaderTimeout: awaitAtMost}
+	c.maker = http.Server{Handler: &folder{path: files, methods: &c.Methods}, ReadHeaderTimeout: awaitAtMost}
 	c.making.Go(func() { _ = c.maker.Serve(from) }) // ends with Close
 
 	listener, err := listening.Listen(ctx, "tcp", address)
@@ -128,9 +124,9 @@ func (c *caddy) start(ctx context.Context, program, address string) (net.Addr, e
 	}
 	defer func() { _ = descriptor.Close() }()
 	process := exec.Command(program, "run", "--config", config, "--adapter", "caddyfile")
-	process.Env = append(os.Environ(), "HOME="+c.home.path, "XDG_CONFIG_HOME="+c.home.path, "XDG_DATA_HOME="+c.home.path)
+	process.Env = append(os.Environ(), "HOME="+c.home, "XDG_CONFIG_HOME="+c.home, "XDG_DATA_HOME="+c.home)
 	process.ExtraFiles = []*os.File{descriptor}
-	process.Stdout, process.Stderr = &c.words, &c.words
+	process.Stdout, process.Stderr = &c.output, &c.output
 	if err := process.Start(); err != nil {
 		return nil, err
 	}
@@ -145,7 +141,7 @@ func (c *caddy) start(ctx context.Context, program, address string) (net.Addr, e
 // awaitAtMost bounds the wait for Caddy's first answer.
 const awaitAtMost = 10 * time.Second
 
-// await asks for something, whatever the answer.
+// await waits until Caddy answers a request, with any status.
 func (c *caddy) await(ctx context.Context, bound net.Addr) error {
 	ctx, cancel := context.WithTimeout(ctx, awaitAtMost)
 	defer cancel()
@@ -180,7 +176,7 @@ func (c *caddy) Serve() error {
 	if c.closing.Load() {
 		return nil
 	}
-	return fmt.Errorf("file: caddy ended by itself: %w; its last words: %s", c.failure, c.words.String())
+	return fmt.Errorf("file: caddy has ended unexpectedly: %w; the end of its output: %s", c.failure, c.output.String())
 }
 
 // Shutdown implements stack.Server.
@@ -200,21 +196,21 @@ func (c *caddy) Shutdown(ctx context.Context) error {
 func (c *caddy) Close() error {
 	c.closing.Store(true)
 	if c.process != nil {
-		_ = c.process.Process.Kill() // where it has not ended
+		_ = c.process.Process.Kill() // fails if it has ended
 		<-c.ended
 	}
 	err := c.maker.Close()
 	c.making.Wait()
-	return errors.Join(err, c.home.remove())
+	return errors.Join(err, os.RemoveAll(c.home)) // which does nothing for an empty path
 }
 
-// tail keeps the last of what a process said. It may be used concurrently.
+// tail keeps the end of a process's output. Any goroutine may use it.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
 }
 
-// tailBytes is enough for an error and its place.
+// tailBytes is enough for an error message.
 const tailBytes = 1 << 10
 
 func (t *tail) Write(p []byte) (int, error) {

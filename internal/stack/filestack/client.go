@@ -20,49 +20,49 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// client asks for files.
+// client makes calls by GET requests.
 type client struct{ *stack.HTTPClient }
 
 var _ stack.Client = (*client)(nil)
 
 // Invoke implements grpc.ClientConnInterface.
 func (*client) Invoke(context.Context, string, any, any, ...grpc.CallOption) error {
-	return status.Error(codes.Unimplemented, errOnlySends.Error())
+	return status.Error(codes.Unimplemented, errOnlyServerStreams.Error())
 }
 
 // NewStream implements grpc.ClientConnInterface.
 func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
 	if stack.KindOf(desc) != stack.ServerStream {
-		return nil, status.Error(codes.Unimplemented, errOnlySends.Error())
+		return nil, status.Error(codes.Unimplemented, errOnlyServerStreams.Error())
 	}
 	return &download{client: c, ctx: ctx, method: method}, nil
 }
 
-// readAhead is as much as HTTP/2 sends in a frame by default (RFC 9113, section
-// 6.5.2), several times.
+// readAhead is the size of four of HTTP/2's default frames (RFC 9113, section 6.5.2).
 const readAhead = 64 << 10
 
-// download is a server stream at the client: the messages of one file.
+// download is the client's end of a server stream: the messages of one file.
 type download struct {
 	client *client
 	ctx    context.Context
 	method string
-	body   io.ReadCloser // nil until it is asked for
+	body   io.ReadCloser // nil before the answer
 	from   *bufio.Reader
 	data   []byte // of the last message
-	err    error  // how it ended
+	err    error  // how the stream ended
 }
 
 var _ grpc.ClientStream = (*download)(nil)
 
 func (d *download) Context() context.Context     { return d.ctx }
-func (d *download) CloseSend() error             { return nil } // a GET has nothing behind it
+func (d *download) CloseSend() error             { return nil } // SendMsg has sent the whole request
 func (d *download) Header() (metadata.MD, error) { return metadata.MD{}, nil }
 func (d *download) Trailer() metadata.MD         { return metadata.MD{} }
 
-// SendMsg implements grpc.ClientStream: it asks, and waits until the answer begins.
+// SendMsg implements grpc.ClientStream. It sends the request and waits until the answer
+// begins.
 func (d *download) SendMsg(m any) error {
-	message, err := protobuf(m)
+	message, err := stack.ProtoMessage(name, m)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (d *download) SendMsg(m any) error {
 	return nil
 }
 
-// refusal is why there is no file.
+// refusal returns the error of an answer without a file.
 func refusal(response *http.Response) error {
 	const most = 1 << 10
 	words, _ := io.ReadAll(io.LimitReader(response.Body, most))
@@ -105,14 +105,14 @@ func refusal(response *http.Response) error {
 
 // RecvMsg implements grpc.ClientStream.
 func (d *download) RecvMsg(m any) error {
-	message, err := protobuf(m)
+	message, err := stack.ProtoMessage(name, m)
 	switch {
 	case err != nil:
 		return err
 	case d.err != nil:
 		return d.err
 	case d.from == nil:
-		return status.Error(codes.Internal, "file: nothing was asked for")
+		return status.Error(codes.Internal, "file: RecvMsg before the request was sent")
 	}
 	if err := d.read(); err != nil {
 		return d.end(err)
@@ -123,7 +123,7 @@ func (d *download) RecvMsg(m any) error {
 	return nil
 }
 
-// read takes the next message out of the body.
+// read reads the next message of the body into data.
 func (d *download) read() error {
 	var prefix [prefixBytes]byte
 	if _, err := io.ReadFull(d.from, prefix[:]); errors.Is(err, io.EOF) {
@@ -131,12 +131,12 @@ func (d *download) read() error {
 	} else if err != nil {
 		return stack.FailContext(d.ctx, fmt.Errorf("file: %w", err))
 	}
-	if prefix[0] != 0 { // a compressed message, which nobody writes
-		return status.Errorf(codes.Internal, "file: a message with the flag %#x", prefix[0])
+	if prefix[0] != 0 { // a compressed message, which no server of this stack writes
+		return status.Errorf(codes.Internal, "file: a message has the flag %#x, want 0", prefix[0])
 	}
 	size := binary.BigEndian.Uint32(prefix[1:])
 	if size > stack.MaxMessageBytes {
-		return status.Errorf(codes.ResourceExhausted, "file: a message of %d bytes, and the most is %d", size, stack.MaxMessageBytes)
+		return status.Errorf(codes.ResourceExhausted, "file: a message of %d bytes is larger than the limit of %d", size, stack.MaxMessageBytes)
 	}
 	if int(size) > cap(d.data) {
 		d.data = make([]byte, size)
@@ -144,14 +144,14 @@ func (d *download) read() error {
 	d.data = d.data[:size]
 	if _, err := io.ReadFull(d.from, d.data); err != nil {
 		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF // the stream's own end is another
+			err = io.ErrUnexpectedEOF // io.EOF means a complete stream
 		}
 		return stack.FailContext(d.ctx, fmt.Errorf("file: %w", err))
 	}
 	return nil
 }
 
-// end gives the stream back and keeps how it ended.
+// end closes the body and keeps how the stream ended.
 func (d *download) end(err error) error {
 	if d.body != nil {
 		_ = d.body.Close()

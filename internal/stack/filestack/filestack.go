@@ -1,12 +1,14 @@
-// Package filestack is the stack `file`: what a server stream answers, as a file that
-// an HTTP/2 file server hands out. It is the yardstick for how cheaply bytes can be
-// sent, and carries nothing but server streams.
+// Package filestack is the stack `file`: the answer to a server stream as a file that an
+// HTTP/2 file server sends. It shows how cheaply bytes can be sent, and carries only
+// server streams.
 //
-// A call passes through like this. The client GETs /SERVICE/METHOD/x and its request,
-// encoded, in hexadecimal. The first time nobody has that file: it is made (folder.go)
-// by letting the registered handler answer once, its messages framed as gRPC frames
-// them. From then on the file server sends it, and no handler runs. The client takes
-// the messages out of the answer's body.
+// A call passes through these stages:
+//
+//  1. The client GETs /SERVICE/METHOD/x followed by its encoded request in hexadecimal.
+//  2. If the file does not exist, it is made (folder.go): the registered handler answers
+//     once, and its messages are stored in gRPC's framing.
+//  3. The file server sends the file. From the second call on no handler runs.
+//  4. The client reads the messages from the answer's body.
 //
 // The file server is Go's own, in the worker's process, or Caddy as a process of its
 // own (caddy.go), in a pinned version.
@@ -15,8 +17,8 @@
 package filestack
 
 import (
-	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 
@@ -26,86 +28,63 @@ import (
 	"wirelab.dev/internal/tuning"
 )
 
-// Stack is a file server. The zero value is ready.
-type Stack struct{}
-
-var (
-	_ stack.Stack            = Stack{}
-	_ stack.KindLimiter      = Stack{}
-	_ stack.SettingsReporter = Stack{}
-)
+type adapter struct{ stack.HTTPStack }
 
 const (
 	name      = "file"
 	serverKey = "server"
+	goServer  = "go" // the option's other value is the foreign program's name
 )
 
-var plan = stack.HTTPPlan{Name: name, Version: httpwire.HTTP2}
+// errOnlyServerStreams is the error of other calls, at both ends.
+var errOnlyServerStreams = fmt.Errorf("file: a file server only sends, so it carries only server streams; every other stack has the other kinds: %w", stack.ErrUnsupported)
 
-// goServer is the file server that is none of another program; that one's name is its
-// option's value.
-const goServer = "go"
-
-// Info describes the stack. HTTP/2 was made for one connection for all.
-func (Stack) Info() stack.Info {
-	return stack.Info{
+// Stack is a file server.
+var Stack = adapter{stack.NewHTTPStack(stack.HTTPAdapter{
+	Info: stack.Info{
 		Name: name, Summary: "a server stream's answer as a file over cleartext HTTP/2: the yardstick for sending bytes",
 		Options: []scenario.Option{
 			{Key: serverKey, Values: []string{goServer, Caddy.Name}, Default: goServer, Help: "go: net/http; caddy: " + Caddy.Package + " " + Caddy.Version + ", which `run --yardstick caddy` fetches and builds"},
 		},
-		Connection: scenario.Connection{Mode: scenario.Shared}, Protocol: "HTTP/2",
-	}
-}
+	},
+	Plan: func(*scenario.Options) stack.HTTPPlan {
+		return stack.HTTPPlan{
+			Version: httpwire.HTTP2,
+			Handler: func(methods *stack.Methods) (http.Handler, error) { return newFolder(methods) },
+			Client:  func(wire *stack.HTTPClient) stack.Client { return &client{wire} },
+			Settings: append(stack.MessageLimit(stack.MaxMessageBytes), tuning.Setting{
+				Side: tuning.Client, Name: "bufio.NewReaderSize", Value: strconv.Itoa(readAhead), Default: "4096", Why: "several of HTTP/2's frames a read",
+			}),
+		}
+	},
+	CheckKind: func(kind stack.Kind) error {
+		if kind == stack.ServerStream {
+			return nil
+		}
+		return errOnlyServerStreams
+	},
+})}
 
-// Program is the program of somebody else that a variant needs; there is none where
-// wirelab is enough.
+// Program returns the name of the foreign program that serves a variant, if one does.
 func Program(v scenario.Variant) (program string, foreign bool) {
 	server, _ := v.Get(serverKey)
 	return server, v.Stack == name && server == Caddy.Name
 }
 
-// NewServer makes a file server without files.
-func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
-	if err := stack.ReadOptions(s, v).Err(); err != nil {
-		return nil, err
-	}
-	if _, foreign := Program(v); foreign {
+// NewServer implements stack.Stack.
+func (a adapter) NewServer(v scenario.Variant) (stack.Server, error) {
+	server, err := a.HTTPStack.NewServer(v)
+	if _, foreign := Program(v); foreign && err == nil {
 		return &caddy{}, nil
 	}
-	return newServer(), nil
-}
-
-// NewClient opens its connections.
-func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
-	if err := stack.ReadOptions(s, v).Err(); err != nil {
-		return nil, err
-	}
-	wire, err := plan.NewClient(ctx, target)
-	if err != nil {
-		return nil, err
-	}
-	return &client{wire}, nil
+	return server, err
 }
 
 // Settings implements stack.SettingsReporter.
-func (Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, error) {
-	all := append(stack.MessageLimit(stack.MaxMessageBytes), tuning.Setting{
-		Side: tuning.Client, Name: "bufio.NewReaderSize", Value: strconv.Itoa(readAhead), Default: "4096", Why: "several of HTTP/2's frames a read",
-	})
-	wire := plan.Settings(t)
+func (a adapter) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, error) {
+	all, err := a.HTTPStack.Settings(v, t)
 	if _, foreign := Program(v); foreign {
-		return append(slices.Clone(caddySettings), tuning.At(tuning.Client, append(all, wire...))...), nil
+		all = slices.Concat(caddySettings, tuning.At(tuning.Client, all))
 	}
-	return append(all, wire...), nil
-}
-
-// errOnlySends is what both ends say about calls that are not server streams.
-var errOnlySends = fmt.Errorf("file: a file server only sends, so it carries server streams alone; every other stack has the other kinds: %w", stack.ErrUnsupported)
-
-// CheckKind refuses all but server streams.
-func (Stack) CheckKind(_ scenario.Variant, kind stack.Kind) error {
-	if kind == stack.ServerStream {
-		return nil
-	}
-	return errOnlySends
+	return all, err
 }

@@ -65,7 +65,7 @@ func start(t *testing.T, text string) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{handler: &counting{}}
-	if r.server, err = (filestack.Stack{}).NewServer(variant); err != nil {
+	if r.server, err = filestack.Stack.NewServer(variant); err != nil {
 		t.Fatal(err)
 	}
 	testpb.RegisterTestServiceServer(r.server, r.handler)
@@ -91,7 +91,7 @@ func start(t *testing.T, text string) *rig {
 		}
 	})
 	r.address = address.String()
-	client, err := filestack.Stack{}.NewClient(ctx, variant, stack.Target{Address: r.address})
+	client, err := filestack.Stack.NewClient(ctx, variant, stack.Target{Address: r.address})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func listenCaddy(t *testing.T) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := filestack.Stack{}.NewServer(variant)
+	server, err := filestack.Stack.NewServer(variant)
 	if err != nil {
 		t.Fatal(err)
 	}

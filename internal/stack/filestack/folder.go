@@ -24,23 +24,23 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// What strangers may make a folder hold.
+// The limits of what clients can make a folder hold.
 const (
 	maxFiles     = 16
 	maxFileBytes = 1 << 30
 )
 
-// prefixBytes is what gRPC puts before a message: a flag, and its length.
+// prefixBytes is the size of gRPC's message prefix: a flag and the length.
 const prefixBytes = 5
 
-// maxRequestBytes is what a file's name has room for.
+// maxRequestBytes is the longest request that fits into a file's name.
 const maxRequestBytes = 120
 
 // statusHeader carries the code of a call that failed.
 const statusHeader = "Grpc-Status"
 
-// folder holds the answers to what was asked, a file each, and makes those that are
-// missing. It serves them itself, or for a file server that has not got one yet.
+// folder holds the answers to all requests, a file each, and makes missing ones. It
+// serves the files, or makes them for a file server.
 type folder struct {
 	path    string
 	methods *stack.Methods
@@ -51,13 +51,21 @@ type folder struct {
 
 var _ http.Handler = (*folder)(nil)
 
-// pathOf is where the answer to a request lies.
+func newFolder(methods *stack.Methods) (*folder, error) {
+	path, err := os.MkdirTemp("", "wirelab-file-")
+	return &folder{path: path, methods: methods}, err
+}
+
+// Close removes the files.
+func (f *folder) Close() error { return os.RemoveAll(f.path) }
+
+// pathOf returns the path of the answer to a request.
 func pathOf(method string, request []byte) string { return method + "/x" + hex.EncodeToString(request) }
 
 // ServeHTTP answers with a file.
 func (f *folder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
-		http.Error(w, "a file server is asked with GET", http.StatusMethodNotAllowed)
+		http.Error(w, "this server takes only GET", http.StatusMethodNotAllowed)
 		return
 	}
 	path, err := f.find(r.Context(), r.URL.Path)
@@ -70,7 +78,7 @@ func (f *folder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeFile(w, r, path)
 }
 
-// find is the file of that path, which it makes where there is none.
+// find returns the file of a path. It makes the file if it does not exist.
 func (f *folder) find(ctx context.Context, url string) (string, error) {
 	method, request, err := f.parse(url)
 	if err != nil {
@@ -86,7 +94,7 @@ func (f *folder) find(ctx context.Context, url string) (string, error) {
 		return path, nil // made meanwhile
 	}
 	if f.files == maxFiles {
-		return "", status.Errorf(codes.ResourceExhausted, "file: %d answers are kept already, and no more", maxFiles)
+		return "", status.Errorf(codes.ResourceExhausted, "file: the limit of %d different requests is reached", maxFiles)
 	}
 	if err := makeFile(ctx, path, method, request); err != nil {
 		return "", err
@@ -96,13 +104,13 @@ func (f *folder) find(ctx context.Context, url string) (string, error) {
 }
 
 func (f *folder) parse(url string) (*stack.Method, []byte, error) {
-	name, encoded, _ := strings.Cut(url, "/x")
-	method := f.methods.Find(name)
+	operation, encoded, _ := strings.Cut(url, "/x")
+	method := f.methods.Find(operation)
 	if method == nil {
-		return nil, nil, status.Errorf(codes.Unimplemented, "file: there is no operation %.200q", name)
+		return nil, nil, status.Errorf(codes.Unimplemented, "file: unknown operation %.200q", operation)
 	}
 	if method.Kind != stack.ServerStream {
-		return nil, nil, status.Error(codes.Unimplemented, errOnlySends.Error())
+		return nil, nil, status.Error(codes.Unimplemented, errOnlyServerStreams.Error())
 	}
 	request, err := hex.DecodeString(encoded)
 	if err != nil {
@@ -113,12 +121,13 @@ func (f *folder) parse(url string) (*stack.Method, []byte, error) {
 
 func checkLength(request []byte) error {
 	if len(request) > maxRequestBytes {
-		return status.Errorf(codes.ResourceExhausted, "file: a request of %d bytes is too long for a file's name: the most is %d", len(request), maxRequestBytes)
+		return status.Errorf(codes.ResourceExhausted, "file: a request of %d bytes does not fit into a file's name: the limit is %d", len(request), maxRequestBytes)
 	}
 	return nil
 }
 
-// makeFile lets the handler answer into a file, which appears when it is whole.
+// makeFile runs the handler and stores its answer in a file, which appears when it is
+// complete.
 func makeFile(ctx context.Context, path string, method *stack.Method, request []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("file: %w", err)
@@ -127,24 +136,24 @@ func makeFile(ctx context.Context, path string, method *stack.Method, request []
 	if err != nil {
 		return fmt.Errorf("file: %w", err)
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // where it has kept that name
+	defer func() { _ = os.Remove(file.Name()) }() // fails after the rename
 	out := &answer{ctx: ctx, request: request, to: bufio.NewWriter(file)}
 	failed := method.Stream.Handler(method.Service, out)
 	err = errors.Join(out.to.Flush(), file.Close())
 	switch {
 	case failed != nil:
-		return failed // as the handler says it
+		return failed
 	case err != nil:
 		return fmt.Errorf("file: %w", err)
 	}
 	return os.Rename(file.Name(), path)
 }
 
-// answer is a server stream whose caller is a file.
+// answer is the handler's end of a stream that is written to a file.
 type answer struct {
 	ctx     context.Context
 	request []byte
-	asked   bool
+	taken   bool
 	to      *bufio.Writer
 	size    int
 }
@@ -153,25 +162,25 @@ var _ grpc.ServerStream = (*answer)(nil)
 
 func (a *answer) Context() context.Context { return a.ctx }
 
-// RecvMsg implements grpc.ServerStream: there is one request.
+// RecvMsg implements grpc.ServerStream. There is one request.
 func (a *answer) RecvMsg(m any) error {
-	message, err := protobuf(m)
+	message, err := stack.ProtoMessage(name, m)
 	switch {
 	case err != nil:
 		return err
-	case a.asked:
+	case a.taken:
 		return io.EOF
 	}
-	a.asked = true
+	a.taken = true
 	if err := proto.Unmarshal(a.request, message); err != nil {
-		return status.Errorf(codes.InvalidArgument, "file: the request: %v", err)
+		return status.Errorf(codes.InvalidArgument, "file: cannot decode the request: %v", err)
 	}
 	return nil
 }
 
 // SendMsg implements grpc.ServerStream.
 func (a *answer) SendMsg(m any) error {
-	message, err := protobuf(m)
+	message, err := stack.ProtoMessage(name, m)
 	if err != nil {
 		return err
 	}
@@ -180,7 +189,7 @@ func (a *answer) SendMsg(m any) error {
 		return status.Errorf(codes.Internal, "file: %v", err)
 	}
 	if a.size += prefixBytes + len(data); a.size > maxFileBytes {
-		return status.Errorf(codes.ResourceExhausted, "file: an answer of more than %d bytes", maxFileBytes)
+		return status.Errorf(codes.ResourceExhausted, "file: the answer is larger than the limit of %d bytes", maxFileBytes)
 	}
 	var prefix [prefixBytes]byte
 	binary.BigEndian.PutUint32(prefix[1:], uint32(len(data)))
@@ -193,19 +202,8 @@ func (a *answer) SendMsg(m any) error {
 
 // A file has no place for metadata.
 
-func (*answer) SetHeader(metadata.MD) error {
-	return status.Error(codes.Unimplemented, "file: no metadata")
-}
+var errMetadata = status.Error(codes.Unimplemented, "file: this wire carries no metadata")
 
-func (*answer) SendHeader(metadata.MD) error {
-	return status.Error(codes.Unimplemented, "file: no metadata")
-}
-func (*answer) SetTrailer(metadata.MD) {}
-
-func protobuf(m any) (proto.Message, error) {
-	message, is := m.(proto.Message)
-	if !is {
-		return nil, status.Errorf(codes.Internal, "file: %T is not a protobuf message", m)
-	}
-	return message, nil
-}
+func (*answer) SetHeader(metadata.MD) error  { return errMetadata }
+func (*answer) SendHeader(metadata.MD) error { return errMetadata }
+func (*answer) SetTrailer(metadata.MD)       {}

@@ -1,11 +1,9 @@
 package rest
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -18,36 +16,21 @@ import (
 // call is one call on the server, with its answer. grpc.SetHeader and
 // grpc.SetTrailer find it in the handler's context.
 type call struct {
+	stack.ServerCall
 	method *stack.Method
 	codec  *codec
 	w      http.ResponseWriter
 	r      *http.Request
-	stream bool // the answer is a stream
-
-	mu      sync.Mutex // a handler may set metadata from several goroutines
-	sent    bool       // the header can no longer change
-	trailer metadata.MD
 }
 
 var _ grpc.ServerTransportStream = (*call)(nil)
 
-var errHeaderSent = errors.New("rest: the header was already sent")
-
-// Method implements grpc.ServerTransportStream.
-func (c *call) Method() string { return c.method.FullName }
-
 // SetHeader implements grpc.ServerTransportStream.
 func (c *call) SetHeader(md metadata.MD) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.sent {
-		return errHeaderSent
-	}
 	if err := checkMetadata(md); err != nil {
 		return err
 	}
-	putMetadata(c.w.Header(), "", md)
-	return nil
+	return c.ServerCall.SetHeader(md)
 }
 
 // SendHeader implements grpc.ServerTransportStream. If the answer is one
@@ -56,7 +39,7 @@ func (c *call) SendHeader(md metadata.MD) error {
 	if err := c.SetHeader(md); err != nil {
 		return err
 	}
-	if !c.closeHeader() || !c.stream {
+	if !c.closeHeader() || !c.method.ServerStreams() {
 		return nil
 	}
 	c.beginStream()
@@ -68,19 +51,16 @@ func (c *call) SetTrailer(md metadata.MD) error {
 	if err := checkMetadata(md); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.trailer = metadata.Join(c.trailer, md)
-	return nil
+	return c.ServerCall.SetTrailer(md)
 }
 
 // closeHeader forbids changes of the header. It reports whether they were allowed
 // until now.
 func (c *call) closeHeader() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	first := !c.sent
-	c.sent = true
+	header, first := c.TakeHeader()
+	if first {
+		putMetadata(c.w.Header(), "", header)
+	}
 	return first
 }
 
@@ -94,11 +74,7 @@ func (c *call) beginStream() {
 
 // putTrailer writes the trailer into header fields whose names begin with
 // prefix.
-func (c *call) putTrailer(prefix string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	putMetadata(c.w.Header(), prefix, c.trailer)
-}
+func (c *call) putTrailer(prefix string) { putMetadata(c.w.Header(), prefix, c.Trailer()) }
 
 // readRequest reads a request that is one message. If that fails, it answers the
 // call with the error.

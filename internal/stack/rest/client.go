@@ -3,8 +3,10 @@ package rest
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -12,6 +14,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/route"
 	"wirelab.dev/internal/stack"
 )
 
@@ -24,7 +27,7 @@ type client struct {
 
 // Invoke implements grpc.ClientConnInterface.
 func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
-	if err := stack.CheckCallOptions("rest", options); err != nil {
+	if err := stack.CheckCall(ctx, "rest", options); err != nil {
 		return err
 	}
 	body, err := c.codec.marshal(args)
@@ -35,8 +38,8 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	if err != nil {
 		return err
 	}
-	answer, err := c.exchange(request)
-	answer.report(options)
+	answer, err := c.exchange(request, c.codec.message)
+	stack.ReportMetadata(options, answer.headerMetadata, answer.trailerMetadata)
 	if err != nil {
 		return err
 	}
@@ -45,9 +48,6 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 
 // newRequest makes the POST of a call, with the deadline and the metadata of ctx.
 func (c *client) newRequest(ctx context.Context, method, contentType string, body io.Reader) (*http.Request, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, status.FromContextError(err).Err()
-	}
 	path, err := pathOf(method)
 	if err != nil {
 		return nil, status.Error(codes.Internal, "rest: "+err.Error())
@@ -73,27 +73,50 @@ func (c *client) newRequest(ctx context.Context, method, contentType string, bod
 	return request, nil
 }
 
-// answer is the answer to a request if it is one message. The zero value stands for
-// no answer.
-type answer struct {
-	header http.Header
-	body   []byte
+// pathOf returns the short path of a full name, "/package.Service/Operation".
+func pathOf(fullName string) (string, error) {
+	slash := strings.LastIndexByte(fullName, '/')
+	if slash < 1 || fullName[0] != '/' || slash == len(fullName)-1 {
+		return "", fmt.Errorf("%q is not of the form /package.Service/Operation", fullName)
+	}
+	return route.ShortPath(fullName[slash+1:]), nil
 }
 
-// exchange makes a request and reads the whole answer. The result has the answer's
-// header even if the answer is an error.
-func (c *client) exchange(request *http.Request) (answer, error) {
+// answer is the answer to a request. The zero value stands for no answer.
+type answer struct {
+	header http.Header
+	body   []byte         // if the answer is one message
+	stream *http.Response // if the answer is a stream; the caller closes its body
+}
+
+// exchange makes a request whose answer should have the media type. The result has the
+// answer's header even if the answer is an error.
+func (c *client) exchange(request *http.Request, media string) (answer, error) {
 	response, err := c.Do(request)
 	if err != nil {
 		return answer{}, c.Fail(request.Context(), err)
 	}
-	defer func() { _ = response.Body.Close() }()
 	a := answer{header: response.Header}
+	if media == c.codec.stream && response.StatusCode == http.StatusOK && isMedia(response.Header.Get("Content-Type"), media) {
+		a.stream = response
+		return a, nil
+	}
+	defer func() { _ = response.Body.Close() }()
 	a.body, err = c.codec.readWhole(nil, response.Body)
 	if err != nil {
 		return a, c.Fail(request.Context(), err)
 	}
-	return a, check(response, a.body, c.codec.message)
+	return a, check(response, a.body, media)
+}
+
+func (a *answer) headerMetadata() metadata.MD { return metadataIn(a.header, "") }
+
+// trailerMetadata returns the trailer, which a stream has only at its end.
+func (a *answer) trailerMetadata() metadata.MD {
+	if a.stream != nil {
+		return metadataIn(a.stream.Trailer, "")
+	}
+	return metadataIn(a.header, trailerPrefix)
 }
 
 // check returns an error unless the answer is 200 with the wanted media type.
@@ -105,16 +128,4 @@ func check(response *http.Response, body []byte, wantMedia string) error {
 		return status.Errorf(codes.Unknown, "rest: the server answered with content type %q, want %s%s", contentType, wantMedia, excerpt(contentType, body))
 	}
 	return nil
-}
-
-// report stores the metadata for grpc.Header and grpc.Trailer.
-func (a *answer) report(options []grpc.CallOption) {
-	for _, option := range options {
-		switch o := option.(type) {
-		case grpc.HeaderCallOption:
-			*o.HeaderAddr = metadataIn(a.header, "")
-		case grpc.TrailerCallOption:
-			*o.TrailerAddr = metadataIn(a.header, trailerPrefix)
-		}
-	}
 }

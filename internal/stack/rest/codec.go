@@ -1,7 +1,12 @@
 package rest
 
 import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
 	"mime"
+	"net/http"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -47,9 +52,6 @@ var (
 	}
 )
 
-// codecKey is the option for the client's codec.
-const codecKey = "codec"
-
 // codecOf returns the codec of a body with this Content-Type, or nil for another type
 // or the wrong one of message and stream.
 func codecOf(contentType string, stream bool) *codec {
@@ -82,9 +84,9 @@ func isMedia(contentType, want string) bool {
 }
 
 func (c *codec) marshal(message any) ([]byte, error) {
-	m, ok := message.(proto.Message)
-	if !ok {
-		return nil, status.Errorf(codes.Internal, "rest: %T is not a protobuf message", message)
+	m, err := stack.ProtoMessage("rest", message)
+	if err != nil {
+		return nil, err
 	}
 	encoded, err := c.encode(m)
 	if err != nil {
@@ -99,12 +101,58 @@ func (c *codec) marshal(message any) ([]byte, error) {
 // unmarshal replaces the message. fault is the code of a failure: it differs between
 // the server, where the client sent a bad body, and the client.
 func (c *codec) unmarshal(encoded []byte, message any, fault codes.Code) error {
-	m, ok := message.(proto.Message)
-	if !ok {
-		return status.Errorf(codes.Internal, "rest: %T is not a protobuf message", message)
+	m, err := stack.ProtoMessage("rest", message)
+	if err != nil {
+		return err
 	}
 	if err := c.decode(encoded, m); err != nil {
 		return status.Errorf(fault, "rest: cannot decode the body as %s in %s: %v", m.ProtoReflect().Descriptor().FullName(), c.name, err)
 	}
 	return nil
+}
+
+func (c *codec) errTooLarge(sizeBytes int64) error {
+	return status.Errorf(codes.ResourceExhausted, "rest: a message of %d bytes is larger than the limit of %d", sizeBytes, c.maxBytes)
+}
+
+// readWhole reads a body that is one message.
+func (c *codec) readWhole(w http.ResponseWriter, body io.ReadCloser) ([]byte, error) {
+	return stack.ReadBody(w, body, c.maxBytes, c.errTooLarge)
+}
+
+// A stream is a sequence of frames: the length of a message in four bytes, big
+// endian, and the message.
+const frameHeaderBytes = 4
+
+// frameOf marshals a message into a frame.
+func (c *codec) frameOf(message any) ([]byte, error) {
+	encoded, err := c.marshal(message)
+	if err != nil {
+		return nil, err
+	}
+	frame := make([]byte, frameHeaderBytes, frameHeaderBytes+len(encoded))
+	binary.BigEndian.PutUint32(frame, uint32(len(encoded)))
+	return append(frame, encoded...), nil
+}
+
+// readFrame returns the next message. It returns io.EOF at the end of the last frame,
+// and io.ErrUnexpectedEOF within a frame. It allocates by what arrives, not by the
+// announced length.
+func (c *codec) readFrame(r io.Reader) ([]byte, error) {
+	var header [frameHeaderBytes]byte
+	if _, err := io.ReadFull(r, header[:]); err != nil {
+		return nil, err
+	}
+	length := int64(binary.BigEndian.Uint32(header[:]))
+	if length > c.maxBytes {
+		return nil, c.errTooLarge(length)
+	}
+	var message bytes.Buffer
+	if _, err := io.CopyN(&message, r, length); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	return message.Bytes(), nil
 }

@@ -20,7 +20,7 @@ func newHandler(methods []*stack.Method) (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	for path, method := range paths {
-		endpoint := endpointOf(method)
+		endpoint := endpoint{method}
 		mux.Handle(path, endpoint)
 		mux.Handle(method.FullName, endpoint)
 	}
@@ -37,41 +37,22 @@ func newHandler(methods []*stack.Method) (http.Handler, error) {
 }
 
 // endpoint answers the calls of one method.
-type endpoint struct {
-	method *stack.Method
-	stream bool // of requests
-	serve  func(context.Context, *call)
-}
+type endpoint struct{ *stack.Method }
 
-func endpointOf(method *stack.Method) *endpoint {
-	e := &endpoint{method: method}
-	switch method.Kind {
-	case stack.ClientStream:
-		e.stream, e.serve = true, serveUpload
-	case stack.ServerStream:
-		e.serve = serveDownload
-	case stack.Bidi:
-		e.stream, e.serve = true, serveBidi
-	default:
-		e.serve = serveUnary
-	}
-	return e
-}
-
-func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		refuse(w, r, http.StatusMethodNotAllowed, status.Newf(codes.Unimplemented, "rest: %s takes POST, not %s; try\n  %s", r.URL.Path, r.Method, curlTo(r, e.method, protobuf)))
+		refuse(w, r, http.StatusMethodNotAllowed, status.Newf(codes.Unimplemented, "rest: %s takes POST, not %s; try\n  %s", r.URL.Path, r.Method, curlTo(r, e.Method, protobuf)))
 		return
 	}
 	contentType := r.Header.Get("Content-Type")
-	codec := codecOf(contentType, e.stream)
+	codec := codecOf(contentType, e.ClientStreams())
 	if codec == nil {
 		refuse(w, r, http.StatusUnsupportedMediaType, status.Newf(codes.Unimplemented, "rest: %s takes %s or %s, not %q; try\n  %s",
-			r.URL.Path, protobuf.body(e.stream), json.body(e.stream), contentType, curlTo(r, e.method, protobuf)))
+			r.URL.Path, protobuf.body(e.ClientStreams()), json.body(e.ClientStreams()), contentType, curlTo(r, e.Method, protobuf)))
 		return
 	}
-	if r.ContentLength > codec.maxBytes && !e.stream {
+	if r.ContentLength > codec.maxBytes && !e.ClientStreams() {
 		refuse(w, r, http.StatusRequestEntityTooLarge, stack.StatusOf(codec.errTooLarge(r.ContentLength)))
 		return
 	}
@@ -81,8 +62,13 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer cancel()
-	c := &call{method: e.method, codec: codec, w: w, r: r}
-	e.serve(grpc.NewContextWithServerTransportStream(ctx, c), c)
+	c := &call{ServerCall: stack.ServerCall{FullMethod: e.FullName}, method: e.Method, codec: codec, w: w, r: r}
+	ctx = grpc.NewContextWithServerTransportStream(ctx, c)
+	if e.Kind == stack.Unary {
+		serveUnary(ctx, c)
+	} else {
+		serveStream(ctx, c)
+	}
 }
 
 // callContext returns the handler's context: the request's context with the caller's

@@ -55,7 +55,7 @@ func variantOf(tb testing.TB, text string) (Stack, scenario.Variant) {
 		}
 	}
 	tb.Fatalf("%s is not of this package", text)
-	return 0, v
+	return Stack{}, v
 }
 
 // serveOn is serve on a variant, with the root that a client must trust.

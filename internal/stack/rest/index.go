@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -8,6 +9,22 @@ import (
 	"wirelab.dev/internal/route"
 	"wirelab.dev/internal/stack"
 )
+
+// shortPaths maps each short path to its method. Two operations with the same short
+// path are an error.
+func shortPaths(methods []*stack.Method) (map[string]*stack.Method, error) {
+	paths := make(map[string]*stack.Method, len(methods))
+	var clashes []error
+	for _, method := range methods {
+		path := route.ShortPath(method.Name())
+		if first, taken := paths[path]; taken {
+			clashes = append(clashes, fmt.Errorf("operations %s and %s would both be served at %s", first.FullName, method.FullName, path))
+			continue
+		}
+		paths[path] = method
+	}
+	return paths, errors.Join(clashes...)
+}
 
 // index lists the operations.
 func index(methods []*stack.Method) string {
@@ -36,7 +53,7 @@ func serveIndex(w http.ResponseWriter, r *http.Request, list string, methods []*
 // curlTo returns a curl command that calls a method, with the request's version of
 // HTTP.
 func curlTo(r *http.Request, method *stack.Method, c *codec) string {
-	stream := method.Kind == stack.ClientStream || method.Kind == stack.Bidi
+	stream := method.ClientStreams()
 	data := "--data-binary @request.bin"
 	if c == json && !stream {
 		data = "--data '{}'"

@@ -13,8 +13,8 @@
 //  5. The client reads the whole answer.
 //
 // A request or answer that is one message is a plain body with its Content-Length; a
-// stream is a body of frames (frame.go). Messages are binary protobuf or JSON
-// (codec.go). docs/wire-http.md says what curl must send.
+// stream is a body of frames. Messages are binary protobuf or JSON
+// (both in codec.go). docs/wire-http.md says what curl must send.
 //
 // The code is simple on purpose: it reads bodies with io.ReadAll and reuses nothing
 // between calls, because the published studies measured such code. Anything that
@@ -24,118 +24,69 @@
 package rest
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/tuning"
 )
 
 // Stack is one of the stacks of this package.
-type Stack int
+type Stack struct{ stack.HTTPStack }
 
-// The stacks. The zero value is what the published studies call REST.
-const (
-	REST Stack = iota // HTTP/1.1 in cleartext, with binary protobuf
-	H1
-	H2
-	H3
-)
-
+// The stacks.
 var (
-	_ stack.Stack            = REST
-	_ stack.KindLimiter      = REST
-	_ stack.SettingsReporter = REST
+	// REST is what the published studies call REST. It has no options.
+	REST = newStack(httpwire.HTTP1, stack.Info{
+		Name: "rest", Summary: "REST over HTTP/1.1 on net/http: POST /operation, the body is binary protobuf, a pool of connections",
+	})
+	H1 = newStack(httpwire.HTTP1, stack.Info{
+		Name: "h1", Summary: "REST over HTTP/1.1 on net/http, with TLS and JSON where asked for; a pool of connections",
+		Options: options(stack.OptionalTLS),
+	})
+	H2 = newStack(httpwire.HTTP2, stack.Info{
+		Name: "h2", Summary: "REST over HTTP/2 on net/http: h1's requests as streams of one shared connection",
+		Options: options(stack.OptionalTLS),
+	})
+	H3 = newStack(httpwire.HTTP3, stack.Info{
+		Name: "h3", Summary: "REST over HTTP/3 on quic-go: h1's requests as streams of one shared QUIC connection",
+		Options: options(stack.AlwaysTLS),
+	})
 )
 
-// Info implements stack.Stack. Over HTTP/1.1 the connections are net/http's pool,
-// which grows to one a client because each carries one call at a time. HTTP/2 and
-// HTTP/3 share one.
-func (s Stack) Info() stack.Info {
-	info := stack.Info{
-		Name: [...]string{"rest", "h1", "h2", "h3"}[s],
-		Summary: [...]string{
-			"REST over HTTP/1.1 on net/http: POST /operation, the body is binary protobuf, a pool of connections",
-			"REST over HTTP/1.1 on net/http, with TLS and JSON where asked for; a pool of connections",
-			"REST over HTTP/2 on net/http: h1's requests as streams of one shared connection",
-			"REST over HTTP/3 on quic-go: h1's requests as streams of one shared QUIC connection",
-		}[s],
-		Connection: scenario.Connection{Mode: scenario.Shared}, QUIC: s == H3, Protocol: s.version().String(),
-	}
-	if s.version() == httpwire.HTTP1 {
-		info.Connection.Mode = scenario.Pool
-	}
-	if s == REST {
-		return info
-	}
-	encryption := stack.OptionalTLS
-	if s == H3 {
-		encryption = stack.AlwaysTLS
-	}
-	codecs := scenario.Option{Key: codecKey, Values: []string{protobuf.name, json.name}, Default: protobuf.name, Help: "the form of messages; a server takes all and answers in kind"}
-	info.Options = append([]scenario.Option{codecs}, stack.TLSOptions(encryption)...)
-	return info
-}
+// codecKey is the option for the client's codec.
+const codecKey = "codec"
 
-// read parses a variant's options. REST has none.
-func (s Stack) read(v scenario.Variant) (plan stack.HTTPPlan, c *codec, err error) {
-	o := stack.ReadOptions(s, v)
-	plan, c = stack.HTTPPlan{Name: s.Info().Name, Version: s.version()}, protobuf
-	if s != REST {
-		plan.Security = stack.SecurityOf(o)
-		if o.Text(codecKey) == json.name {
-			c = json
-		}
-	}
-	return plan, c, o.Err()
-}
-
-func (s Stack) version() httpwire.Version {
-	return [...]httpwire.Version{httpwire.HTTP1, httpwire.HTTP1, httpwire.HTTP2, httpwire.HTTP3}[s]
-}
-
-// NewServer implements stack.Stack.
-func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
-	plan, _, err := s.read(v)
-	if err != nil {
-		return nil, err
-	}
-	return plan.NewServer(func(methods *stack.Methods) (http.Handler, error) { return newHandler(methods.All()) }), nil
-}
-
-// NewClient implements stack.Stack.
-func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
-	plan, codec, err := s.read(v)
-	if err != nil {
-		return nil, err
-	}
-	wire, err := plan.NewClient(ctx, target)
-	if err != nil {
-		return nil, err
-	}
-	return &client{HTTPClient: wire, codec: codec, duplex: s.version() != httpwire.HTTP1}, nil
+func options(e stack.Encryption) []scenario.Option {
+	return append([]scenario.Option{
+		{Key: codecKey, Values: []string{protobuf.name, json.name}, Default: protobuf.name, Help: "the form of messages; a server takes all and answers in kind"},
+	}, stack.TLSOptions(e)...)
 }
 
 // errBidi is the error of bidirectional streams over HTTP/1.1, at both ends.
 var errBidi = fmt.Errorf("rest: HTTP/1.1 as deployed answers after the request, not during it, so it has no bidirectional streams; h2, h3, tcp and grpc have: %w", stack.ErrUnsupported)
 
-// CheckKind implements stack.KindLimiter.
-func (s Stack) CheckKind(_ scenario.Variant, kind stack.Kind) error {
-	if kind == stack.Bidi && s.version() == httpwire.HTTP1 {
-		return errBidi
-	}
-	return nil
-}
-
-// Settings implements stack.SettingsReporter.
-func (s Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, error) {
-	plan, codec, err := s.read(v)
-	if err != nil {
-		return nil, err
-	}
-	all := stack.MessageLimit(int(codec.maxBytes))
-	return append(all, plan.Settings(t)...), nil
+func newStack(version httpwire.Version, info stack.Info) Stack {
+	return Stack{stack.NewHTTPStack(stack.HTTPAdapter{
+		Info: info,
+		Plan: func(o *scenario.Options) stack.HTTPPlan {
+			codec := protobuf
+			if len(info.Options) > 0 && o.Text(codecKey) == json.name {
+				codec = json
+			}
+			return stack.HTTPPlan{
+				Version:  version,
+				Handler:  func(methods *stack.Methods) (http.Handler, error) { return newHandler(methods.All()) },
+				Client:   func(wire *stack.HTTPClient) stack.Client { return &client{wire, codec, version != httpwire.HTTP1} },
+				Settings: stack.MessageLimit(int(codec.maxBytes)),
+			}
+		},
+		CheckKind: func(kind stack.Kind) error {
+			if kind == stack.Bidi && version == httpwire.HTTP1 {
+				return errBidi
+			}
+			return nil
+		},
+	})}
 }

@@ -11,13 +11,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"wirelab.dev/internal/route"
 	"wirelab.dev/internal/stack"
 )
 
-// client turns calls into requests for resources.
+// client sends a call as an HTTP request for a resource.
 type client struct {
 	*stack.HTTPClient
 	codec  codec
@@ -33,8 +32,11 @@ func (*client) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Call
 
 // Invoke implements grpc.ClientConnInterface.
 func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
-	if err := checkCall(ctx, options); err != nil {
+	if err := stack.CheckCall(ctx, name, options); err != nil {
 		return err
+	}
+	if md, has := metadata.FromOutgoingContext(ctx); has && len(md) > 0 {
+		return status.Error(codes.Unimplemented, "rest-json: this wire carries no metadata; rest, h1 and grpc do")
 	}
 	r, err := c.route(method)
 	if err != nil {
@@ -57,20 +59,13 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 		return errorIn(response, body)
 	}
 	if contentType := response.Header.Get("Content-Type"); !isJSON(contentType) {
-		return status.Errorf(codes.Unknown, "rest-json: the server answered with %q and not with %s", contentType, mediaType)
+		return status.Errorf(codes.Unknown, "rest-json: the server answered with content type %q, want %s", contentType, mediaType)
 	}
-	return c.decode(body, reply)
-}
-
-func (c *client) decode(body []byte, reply any) error {
-	m, ok := reply.(proto.Message)
-	if !ok {
-		return status.Errorf(codes.Internal, "rest-json: %T is not a protobuf message", reply)
+	message, err := stack.ProtoMessage(name, reply)
+	if err != nil {
+		return err
 	}
-	if err := c.codec.unmarshal(body, m); err != nil {
-		return status.Errorf(codes.Internal, "rest-json: the answer is no %s: %v", m.ProtoReflect().Descriptor().FullName(), err)
-	}
-	return checkSize(m, body)
+	return c.codec.decode(body, message, codes.Internal)
 }
 
 func (c *client) route(method string) (*route.Route, error) {
@@ -85,11 +80,11 @@ func (c *client) route(method string) (*route.Route, error) {
 	return &r, nil
 }
 
-// newRequest is the HTTP request of a call.
+// newRequest makes the HTTP request of a call.
 func (c *client) newRequest(ctx context.Context, r route.Route, args any) (*http.Request, error) {
-	message, ok := args.(proto.Message)
-	if !ok {
-		return nil, status.Errorf(codes.Internal, "rest-json: %T is not a protobuf message", args)
+	message, err := stack.ProtoMessage(name, args)
+	if err != nil {
+		return nil, err
 	}
 	at, err := location(r, message)
 	if err != nil {
@@ -112,15 +107,4 @@ func (c *client) newRequest(ctx context.Context, r route.Route, args any) (*http
 	}
 	request.Header.Set("Accept", mediaType)
 	return request, nil
-}
-
-// checkCall returns an error for call options and metadata that would have no effect.
-func checkCall(ctx context.Context, options []grpc.CallOption) error {
-	if err := ctx.Err(); err != nil {
-		return status.FromContextError(err).Err()
-	}
-	if md, has := metadata.FromOutgoingContext(ctx); has && len(md) > 0 {
-		return status.Error(codes.Unimplemented, "rest-json: this wire carries no metadata; rest, h1 and grpc do")
-	}
-	return stack.CheckCallOptions(name, options)
 }

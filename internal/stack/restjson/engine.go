@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"wirelab.dev/internal/route"
 	"wirelab.dev/internal/stack"
@@ -20,10 +19,9 @@ import (
 // the fields of its path with http.Request.PathValue, whichever router runs it.
 type router func(index) (http.Handler, error)
 
-// index is the routes, and the words for a request that none of them takes.
+// index lists the resources of a server, one for each unary method.
 type index []*resource
 
-// newIndex returns a route for each unary method.
 func newIndex(methods []*stack.Method, c codec) (index, error) {
 	var all index
 	var lines []string
@@ -37,7 +35,7 @@ func newIndex(methods []*stack.Method, c codec) (index, error) {
 		}
 		line := r.Verb + " " + r.Template("{", "}")
 		if slices.Contains(lines, line) { // routers panic
-			return nil, fmt.Errorf("two operations would both be called by %s: %s is the second", line, method.FullName)
+			return nil, fmt.Errorf("two operations have the route %s; %s is the second", line, method.FullName)
 		}
 		lines = append(lines, line)
 		all = append(all, &resource{method: method, route: r, codec: c})
@@ -45,16 +43,16 @@ func newIndex(methods []*stack.Method, c codec) (index, error) {
 	return all, nil
 }
 
-// notFound answers where no route has the path.
+// notFound answers a request whose path is no resource.
 func (x index) notFound(w http.ResponseWriter, request *http.Request) {
 	lines := make([]string, len(x))
 	for i, r := range x {
 		lines[i] = r.route.Verb + " " + r.route.Template("{", "}")
 	}
-	refuse(w, http.StatusNotFound, status.Newf(codes.Unimplemented, "there is nothing at %s %s; there is %s", request.Method, request.URL.Path, strings.Join(lines, ", ")))
+	refuse(w, http.StatusNotFound, status.Newf(codes.Unimplemented, "%s %s: no such resource; this server has %s", request.Method, request.URL.Path, strings.Join(lines, ", ")))
 }
 
-// notAllowed answers where routes have the path, with the given verbs only.
+// notAllowed answers a request whose path is a resource that takes other verbs.
 func notAllowed(w http.ResponseWriter, request *http.Request, verbs string) {
 	w.Header().Set("Allow", verbs)
 	refuse(w, http.StatusMethodNotAllowed, status.Newf(codes.Unimplemented, "%s does not take %s; it takes %s", request.URL.Path, request.Method, verbs))
@@ -108,8 +106,8 @@ func (r *resource) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// body reads the request's, if its route has one. Where it cannot, it has
-// answered.
+// body reads the request's body if its route has one. If that fails, it answers the
+// request.
 func (r *resource) body(w http.ResponseWriter, request *http.Request) (body []byte, ok bool) {
 	if !r.route.InBody {
 		return nil, true
@@ -119,7 +117,7 @@ func (r *resource) body(w http.ResponseWriter, request *http.Request) (body []by
 		return nil, false
 	}
 	if request.ContentLength > maxBodyBytes {
-		refuse(w, http.StatusRequestEntityTooLarge, stack.StatusOf(errTooLarge(int(request.ContentLength))))
+		refuse(w, http.StatusRequestEntityTooLarge, stack.StatusOf(errTooLarge(request.ContentLength)))
 		return nil, false
 	}
 	body, err := readWhole(w, request.Body)
@@ -136,15 +134,12 @@ func (r *resource) body(w http.ResponseWriter, request *http.Request) (body []by
 
 // decode fills the handler's request from body, path and query.
 func (r *resource) decode(request *http.Request, body []byte, message any) error {
-	m, ok := message.(proto.Message)
-	if !ok {
-		return status.Errorf(codes.Internal, "rest-json: %T is not a protobuf message", message)
+	m, err := stack.ProtoMessage(name, message)
+	if err != nil {
+		return err
 	}
 	if r.route.InBody {
-		if err := r.codec.unmarshal(body, m); err != nil {
-			return status.Errorf(codes.InvalidArgument, "the body is no %s in JSON: %v", m.ProtoReflect().Descriptor().Name(), err)
-		}
-		if err := checkSize(m, body); err != nil {
+		if err := r.codec.decode(body, m, codes.InvalidArgument); err != nil {
 			return err
 		}
 	}
@@ -166,7 +161,7 @@ func (r *resource) reply(w http.ResponseWriter, answer any) {
 // refuse answers with an error.
 func refuse(w http.ResponseWriter, httpStatus int, st *status.Status) {
 	body, err := json.Marshal(problemOf(st))
-	if err != nil { // a detail's JSON comes from protojson, and is valid
+	if err != nil { // cannot happen: a detail's JSON comes from protojson
 		httpStatus, body = http.StatusInternalServerError, nil
 	}
 	write(w, httpStatus, body)
@@ -174,7 +169,7 @@ func refuse(w http.ResponseWriter, httpStatus int, st *status.Status) {
 
 func write(w http.ResponseWriter, httpStatus int, body []byte) {
 	w.Header().Set("Content-Type", mediaType)
-	w.Header().Set("Content-Length", strconv.Itoa(len(body))) // else a long body goes out in chunks
+	w.Header().Set("Content-Length", strconv.Itoa(len(body))) // without it net/http sends a long body in chunks
 	w.WriteHeader(httpStatus)
-	_, _ = w.Write(body) // a client that went away is told nothing
+	_, _ = w.Write(body) // a client that has gone needs no answer
 }

@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/scenario"
 )
 
-// location is the path and the query of a call.
+// location returns the path and the query of a call.
 func location(r route.Route, request proto.Message) (string, error) {
 	message := request.ProtoReflect()
 	var path []byte
@@ -25,7 +25,7 @@ func location(r route.Route, request proto.Message) (string, error) {
 		}
 		text := message.Get(segment.In).String()
 		if text == "" {
-			return "", fmt.Errorf("%s is empty, and stands in the path", segment.In.Name())
+			return "", fmt.Errorf("%s is empty; the path needs it", segment.In.Name())
 		}
 		path = append(path, escape(text)...)
 	}
@@ -38,7 +38,7 @@ func location(r route.Route, request proto.Message) (string, error) {
 		switch {
 		case r.Takes(field):
 		case field.Cardinality() == protoreflect.Repeated || field.Message() != nil || field.Kind() == protoreflect.BytesKind:
-			err = fmt.Errorf("%s has no place in a query", field.FullName())
+			err = fmt.Errorf("%s cannot be sent in a query: it is no single number, text or boolean", field.FullName())
 		default:
 			query.Set(string(field.Name()), value.String())
 		}
@@ -50,8 +50,8 @@ func location(r route.Route, request proto.Message) (string, error) {
 	return string(path) + "?" + query.Encode(), err
 }
 
-// escape writes a text as a segment of a path. Dots alone would be taken for a
-// way up, by every client and server in between.
+// escape encodes a text as a segment of a path. Every client and server would resolve
+// the segments "." and "..".
 func escape(text string) string {
 	if text == "." || text == ".." {
 		return strings.ReplaceAll(text, ".", "%2E")
@@ -59,7 +59,7 @@ func escape(text string) string {
 	return url.PathEscape(text)
 }
 
-// fill puts what stands in the path and in the query into the request.
+// fill sets the request's fields that are in the path and in the query.
 func fill(r route.Route, request proto.Message, inPath func(string) string, query url.Values) error {
 	message := request.ProtoReflect()
 	for _, segment := range r.Path {
@@ -74,7 +74,7 @@ func fill(r route.Route, request proto.Message, inPath func(string) string, quer
 	for name, values := range query {
 		field := fields.ByName(protoreflect.Name(name))
 		if field == nil || r.Takes(field) {
-			return fmt.Errorf("query: there is no %q; %s", name, scenario.Suggest(name, queryNames(r, fields)))
+			return fmt.Errorf("query: unknown field %q; %s", name, scenario.Suggest(name, queryNames(r, fields)))
 		}
 		value, err := parseField(field, values)
 		if err != nil {
@@ -95,10 +95,10 @@ func queryNames(r route.Route, fields protoreflect.FieldDescriptors) []string {
 	return names
 }
 
-// parseField reads one value of a query.
+// parseField parses a field's value in a query.
 func parseField(field protoreflect.FieldDescriptor, values []string) (protoreflect.Value, error) {
 	if len(values) != 1 || field.Cardinality() == protoreflect.Repeated {
-		return protoreflect.Value{}, fmt.Errorf("is given %d times", len(values))
+		return protoreflect.Value{}, fmt.Errorf("has %d values, want one", len(values))
 	}
 	text := values[0]
 	switch field.Kind() {
@@ -123,6 +123,6 @@ func parseField(field protoreflect.FieldDescriptor, values []string) (protorefle
 		}
 		return protoreflect.ValueOfInt64(n), nil
 	default:
-		return protoreflect.Value{}, fmt.Errorf("a %s cannot stand in a query", field.Kind())
+		return protoreflect.Value{}, fmt.Errorf("a field of type %s cannot be set in a query", field.Kind())
 	}
 }

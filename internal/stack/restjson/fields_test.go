@@ -68,7 +68,7 @@ func TestFieldsWithoutAPlace(t *testing.T) {
 	for says, query := range map[string]url.Values{
 		"did you mean limit?": {"limt": {"3"}},
 		"whole number":        {"limit": {"9999999999"}},
-		"2 times":             {"limit": {"1", "2"}},
+		"2 values":            {"limit": {"1", "2"}},
 	} {
 		err := fill(list, &userspb.GetUsersRequest{}, nil, query)
 		if err == nil || !strings.Contains(err.Error(), says) {

@@ -11,13 +11,12 @@ import (
 	"wirelab.dev/internal/tuning"
 )
 
-// quiet keeps Gin from printing its routes, once for the whole process: it has
-// no other switch.
-var quiet = sync.OnceFunc(func() { gin.SetMode(gin.ReleaseMode) })
+// setReleaseMode keeps Gin from printing its routes. The mode is one for the process.
+var setReleaseMode = sync.OnceFunc(func() { gin.SetMode(gin.ReleaseMode) })
 
-// bareGin is Gin without routes.
+// bareGin makes an engine without routes.
 func bareGin() *gin.Engine {
-	quiet()
+	setReleaseMode()
 	engine := gin.New()
 	engine.HandleMethodNotAllowed = true
 	engine.UseRawPath = true
@@ -29,16 +28,16 @@ func ginSettings() []tuning.Setting {
 	used, library := bareGin(), gin.New()
 	all := []tuning.Setting{
 		{Side: tuning.Server, Name: "gin.SetMode", Value: gin.Mode(), Default: gin.DebugMode, Why: "the debug mode prints every route"},
-		{Side: tuning.Server, Name: "gin.Logger, gin.Recovery", Value: "none", Default: "both, in gin.Default", Why: "what is measured is the wire, and not a terminal"},
+		{Side: tuning.Server, Name: "gin.Logger, gin.Recovery", Value: "none", Default: "both, in gin.Default", Why: "the wire is measured, not a terminal"},
 	}
 	return append(all, tuning.Differences(tuning.Server, "gin.Engine", used, library, tuning.Reasons{
 		"RouterGroup":            tuning.Unlisted,
-		"HandleMethodNotAllowed": {Why: "a wrong verb is told from a wrong path"},
-		"UseRawPath":             {Why: "a slash in an id is the id's"},
+		"HandleMethodNotAllowed": {Why: "a wrong verb is answered with 405, not 404"},
+		"UseRawPath":             {Why: "an id may have an escaped slash"},
 	})...)
 }
 
-// newGin is Gin's router. It is not in every build: see decision 0024.
+// newGin makes a handler on Gin. Not every build has it: see decision 0024.
 func newGin(routes index) (http.Handler, error) {
 	engine := bareGin()
 	for _, r := range routes {

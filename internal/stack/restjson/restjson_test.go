@@ -30,21 +30,21 @@ func TestVariants(t *testing.T) {
 		"rest-json:http=1,json=std":       {httpwire.HTTP1, "std", "pool"},
 		"rest-json:http=2,json=protojson": {httpwire.HTTP2, "protojson", "shared"},
 	} {
-		plan, codec, err := (Stack{}).read(parse(t, text))
-		if err != nil || plan.Version != want.version || codec.name != want.codec {
-			t.Errorf("%s is read as %+v, %v, %v", text, plan, codec, err)
+		o := stack.ReadOptions(Stack, parse(t, text))
+		if plan, codec := plan(o), codecOf(o); o.Err() != nil || plan.Version != want.version || codec.name != want.codec {
+			t.Errorf("%s is read as %+v, %v, %v", text, plan, codec, o.Err())
 		}
-		if mode, _ := (Stack{}).ConnectionFor(parse(t, text)); mode.String() != want.mode {
+		if mode, _ := Stack.ConnectionFor(parse(t, text)); mode.String() != want.mode {
 			t.Errorf("%s: connections are %s by default, want %s", text, mode, want.mode)
 		}
 	}
 	for _, text := range []string{"rest-json:http=3", "rest-json:json=yes", "rest-json:router=chi", "rest-json:group=x25519"} {
-		if _, err := (Stack{}).NewServer(parse(t, text)); err == nil {
+		if _, err := Stack.NewServer(parse(t, text)); err == nil {
 			t.Errorf("%s is taken", text)
 		}
 	}
 	for _, kind := range []stack.Kind{stack.ClientStream, stack.ServerStream, stack.Bidi} {
-		if err := stack.CheckKind(Stack{}, parse(t, "rest-json"), kind); err == nil {
+		if err := stack.CheckKind(Stack, parse(t, "rest-json"), kind); err == nil {
 			t.Errorf("%s is said to be carried", kind)
 		}
 	}
@@ -132,9 +132,8 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestRouters holds the routers against each other where a framework's manners
-// would show: a segment with a slash or dots, a path that there is not, and a
-// verb that a path does not take.
+// TestRouters compares the routers where they could differ: a segment with a slash or
+// dots, an unknown path, and a verb that a path does not take.
 func TestRouters(t *testing.T) {
 	for name, router := range map[string]router{netHTTP: newMux, Gin: newGin} {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +150,7 @@ func TestRouters(t *testing.T) {
 			for request, want := range map[string]string{
 				"GET /users/a%2Fb":        `200 "a/b"`,
 				"GET /users/%2E%2E":       `200 ".."`,
-				"GET /nowhere":            "404 there is nothing at GET /nowhere; there is",
+				"GET /nowhere":            "404 GET /nowhere: no such resource; this server has",
 				"PATCH /users/ada":        "405 /users/ada does not take PATCH",
 				"DELETE /users":           "405 /users does not take DELETE",
 				"GET /users?limt=3":       "400 did you mean limit?",

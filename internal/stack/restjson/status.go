@@ -2,7 +2,6 @@ package restjson
 
 import (
 	stdjson "encoding/json"
-	"fmt"
 	"net/http"
 
 	"google.golang.org/genproto/googleapis/rpc/code"
@@ -15,9 +14,9 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// httpStatusOf is the HTTP status of a handler's error. What the request was not
-// even understood for is 400; what was understood and breaks a rule is 422 (RFC 9110,
-// sections 15.5.1 and 15.5.21), or 409 where the rule is about what is stored.
+// httpStatusOf returns the HTTP status of a handler's error. A request that could be read
+// but breaks a rule gets 422, or 409 if the rule is about what is stored; 400 is for
+// requests that cannot be read (RFC 9110, sections 15.5.1, 15.5.10 and 15.5.21).
 func httpStatusOf(c codes.Code) int {
 	switch c {
 	case codes.InvalidArgument, codes.OutOfRange:
@@ -38,8 +37,8 @@ type problem struct {
 	Details []stdjson.RawMessage `json:"details,omitempty"`
 }
 
-// problemOf is the problem that a status is. A detail of a type that this
-// program does not have is left out.
+// problemOf returns the body for a status. It leaves out details of a type that this
+// program does not have.
 func problemOf(st *status.Status) problem {
 	p := problem{Code: code.Code(st.Code()).String(), Message: st.Message()}
 	for _, detail := range st.Proto().GetDetails() {
@@ -50,7 +49,7 @@ func problemOf(st *status.Status) problem {
 	return p
 }
 
-// status is the status that a problem was; false where it is none.
+// status returns the status that the problem was made from, if it was made from one.
 func (p problem) status() (*status.Status, bool) {
 	number, known := code.Code_value[p.Code]
 	if !known || number == int32(codes.OK) {
@@ -66,7 +65,7 @@ func (p problem) status() (*status.Status, bool) {
 	return status.FromProto(st), true
 }
 
-// errorIn is the error that an answer other than the wanted one stands for.
+// errorIn returns the error of an answer with another status than the route's.
 func errorIn(response *http.Response, body []byte) error {
 	var p problem
 	if isJSON(response.Header.Get("Content-Type")) && stdjson.Unmarshal(body, &p) == nil {
@@ -76,8 +75,4 @@ func errorIn(response *http.Response, body []byte) error {
 	}
 	const enough = 200
 	return status.Errorf(stack.CodeOfHTTP(response.StatusCode), "rest-json: the server answered %s: %.*q", response.Status, enough, body)
-}
-
-func errTooLarge(sizeBytes int) error {
-	return status.Error(codes.ResourceExhausted, fmt.Sprintf("rest-json: a message of %d bytes is larger than the %d that are taken", sizeBytes, stack.MaxMessageBytes))
 }

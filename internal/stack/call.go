@@ -1,0 +1,125 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// CheckCall returns an error for a call whose context has ended, or whose options would
+// have no effect: a wire other than gRPC supports only those that return an answer's
+// metadata.
+func CheckCall(ctx context.Context, name string, options []grpc.CallOption) error {
+	if err := ctx.Err(); err != nil {
+		return status.FromContextError(err).Err()
+	}
+	for _, option := range options {
+		switch option.(type) {
+		case grpc.HeaderCallOption, grpc.TrailerCallOption, grpc.StaticMethodCallOption, grpc.FailFastCallOption:
+		default:
+			return status.Errorf(codes.Unimplemented, "%s: the call option %T is not supported on this wire", name, option)
+		}
+	}
+	return nil
+}
+
+// ReportMetadata stores an answer's metadata where a call's options ask for it.
+func ReportMetadata(options []grpc.CallOption, header, trailer func() metadata.MD) {
+	for _, option := range options {
+		switch o := option.(type) {
+		case grpc.HeaderCallOption:
+			*o.HeaderAddr = header()
+		case grpc.TrailerCallOption:
+			*o.TrailerAddr = trailer()
+		}
+	}
+}
+
+// ProtoMessage returns a message of a call, which must be one of protobuf.
+func ProtoMessage(name string, message any) (proto.Message, error) {
+	m, ok := message.(proto.Message)
+	if !ok {
+		return nil, status.Errorf(codes.Internal, "%s: %T is not a protobuf message", name, message)
+	}
+	return m, nil
+}
+
+// ReadBody reads an HTTP body of at most limit bytes. It allocates by what arrives, not
+// by Content-Length. w may be nil; otherwise net/http closes the connection of a body
+// that exceeds the limit. tooLarge makes the error of such a body.
+func ReadBody(w http.ResponseWriter, body io.ReadCloser, limit int64, tooLarge func(sizeBytes int64) error) ([]byte, error) {
+	read, err := io.ReadAll(http.MaxBytesReader(w, body, limit))
+	var excess *http.MaxBytesError
+	if errors.As(err, &excess) {
+		return nil, tooLarge(excess.Limit + 1)
+	}
+	return read, err
+}
+
+// ServerCall holds the metadata of a call's answer. A handler may set it from several
+// goroutines. It implements grpc.ServerTransportStream for answers that are sent as a
+// whole; others override SendHeader.
+type ServerCall struct {
+	FullMethod string
+
+	mu              sync.Mutex
+	headerSent      bool // or can no longer change
+	header, trailer metadata.MD
+}
+
+var _ grpc.ServerTransportStream = (*ServerCall)(nil)
+
+var errHeaderSent = status.Error(codes.Internal, "the header was already sent")
+
+// Method implements grpc.ServerTransportStream.
+func (c *ServerCall) Method() string { return c.FullMethod }
+
+// SetHeader implements grpc.ServerTransportStream.
+func (c *ServerCall) SetHeader(md metadata.MD) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.headerSent {
+		return errHeaderSent
+	}
+	c.header = metadata.Join(c.header, md)
+	return nil
+}
+
+// SendHeader implements grpc.ServerTransportStream. The header is sent with the answer.
+func (c *ServerCall) SendHeader(md metadata.MD) error {
+	err := c.SetHeader(md)
+	c.TakeHeader()
+	return err
+}
+
+// SetTrailer implements grpc.ServerTransportStream.
+func (c *ServerCall) SetTrailer(md metadata.MD) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trailer = metadata.Join(c.trailer, md)
+	return nil
+}
+
+// TakeHeader returns the header to be sent, and forbids further changes. first is false
+// after the first call.
+func (c *ServerCall) TakeHeader() (header metadata.MD, first bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first, c.headerSent = !c.headerSent, true
+	return c.header, first
+}
+
+// Trailer returns the trailer so far.
+func (c *ServerCall) Trailer() metadata.MD {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.trailer
+}
