@@ -24,10 +24,10 @@ func TestClaimsInWords(t *testing.T) {
 	grows.Says, grows.Part, grows.Below, grows.ClaimedRatio, grows.Outcome = "it grows", "large", "unary", nil, analysis.Holds
 	open.Ratio, open.Outcome = &analysis.Figure{Value: 0.8}, analysis.Open
 	unmeasured.Ratio, unmeasured.Outcome = nil, analysis.Unmeasured
-	s := &analysis.Summary{Claims: []analysis.Claim{
+	s := &analysis.Summary{Results: analysis.Results{Claims: []analysis.Claim{
 		claim, grows, open, unmeasured,
 		{Says: "a file server is cheaper", Outcome: analysis.Unmeasured, Unasked: true},
-	}}
+	}}}
 	want := []string{
 		"F1, “a codec takes a tenth off”: holds here, but for less than is claimed: grpc:codec=vt1 has 0.95 (0.94 to 0.96) times grpc's mean time in unary; claimed are 0.9 times.",
 		"F1, “it grows”: holds here: grpc:codec=vt1's mean time over grpc's is in large 0.95 (0.94 to 0.96) times what it is in unary.",
@@ -80,9 +80,9 @@ func TestAllocationsInWords(t *testing.T) {
 			Functions: []analysis.Allocator{{Function: "example.com/codec.Copy", Bytes: 0.75}},
 		}
 	}
-	got := allocations(&analysis.Summary{Allocations: []analysis.Allocation{
+	got := allocations(&analysis.Summary{Results: analysis.Results{Allocations: []analysis.Allocation{
 		of("grpc", analysis.ServerEnd, 2048), of("grpc", analysis.ClientEnd, 100), of("tcp", analysis.ServerEnd, 64),
-	}})
+	}}})
 	const want = "What a call of p makes the server allocate: grpc 2 KiB in 3 objects (75 % of the bytes by codec.Copy); tcp 64 B in 3 objects (75 % of the bytes by codec.Copy)."
 	if strings.Join(got, "\n") != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -36,23 +36,27 @@ type Summary struct {
 	Warnings []string       // of the run, and those that all its trials share
 	Rejudged *Rejudged      // where this version judges otherwise; nil: nowhere
 
-	Cells       []Cell
-	Comparisons []Comparison
-	Knees       []Knee
-	Crossovers  []Crossover
-	Limits      []LimitEffect
-	WarmUps     []WarmUpNeed
-	Contrasts   []Contrast
-	Scalings    []Scaling
-	Shares      []Shares
-	Allocations []Allocation
-	Claims      []Claim
-
-	Settings []Setting
-	Machine  []MachineLimit
+	Cells []Cell
+	Results
+	Shares []Shares
 
 	Report   scenario.Report       // what the scenario asks of its report
 	Declared scenario.Declarations // what stacks and workloads say of themselves
+}
+
+// Results are what follows from the cells, as --json has it.
+type Results struct {
+	Comparisons []Comparison   `json:"comparisons"`
+	Knees       []Knee         `json:"knees"`
+	Crossovers  []Crossover    `json:"crossovers"`
+	Limits      []LimitEffect  `json:"limits"`
+	WarmUps     []WarmUpNeed   `json:"warm_ups"`
+	Contrasts   []Contrast     `json:"contrasts"`
+	Scalings    []Scaling      `json:"scalings"`       // how throughput follows the calls in flight
+	Claims      []Claim        `json:"claims"`         // of the scenario, and whether they hold here
+	Allocations []Allocation   `json:"allocations"`    // where an end's heap allocations come from
+	Settings    []Setting      `json:"settings"`       // that are not a library's default
+	Machine     []MachineLimit `json:"machine_limits"` // those of the machine that a trial could have run into
 }
 
 // Partial tells whether the run did less than it set out to.

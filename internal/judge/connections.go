@@ -85,13 +85,11 @@ func (t trial) link() record.Check {
 		return c
 	}
 	late := float64(l.LateP99NS) / float64(t.Cell.Network.DelayNS)
-	c.Figure, c.Limit = &late, pointer(t.limits.Link.Invalid)
-	c.Level = t.limits.Link.level(late)
-	c.Detail = fmt.Sprintf("%d frames were sent late by %.0f µs in the median and %.0f µs at P99, of a delay of %.4g ms",
+	c.Figure, c.Limit = &late, new(t.limits.Link.Invalid)
+	verdict(&c, t.limits.Link.level(late), "%d frames were sent late by %.0f µs in the median and %.0f µs at P99, of a delay of %.4g ms",
 		l.Frames, float64(l.LateP50NS)/1e3, float64(l.LateP99NS)/1e3, float64(t.Cell.Network.DelayNS)/1e6)
 	if l.Dropped > 0 {
-		c.Level = record.Invalid
-		c.Detail = fmt.Sprintf("%d of %d frames were dropped for want of room: the emulation is the limit, not the link", l.Dropped, l.Frames)
+		verdict(&c, record.Invalid, "%d of %d frames were dropped for want of room: the emulation is the limit, not the link", l.Dropped, l.Frames)
 	}
 	return c
 }

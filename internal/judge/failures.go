@@ -29,18 +29,17 @@ func (t trial) limited() (requests int64, most record.ErrorCount) {
 // so that running into them is what it shows.
 func (t trial) naive() bool {
 	v, err := scenario.ParseVariant(t.Cell.Variant)
-	kind, _ := v.Get("client")
-	return err == nil && kind == "naive"
+	kind, _ := v.Get(scenario.ClientOption)
+	return err == nil && kind == scenario.NaiveClient
 }
 
 // machineLimits asks whether a limit of the machine bound the trial.
 func (t trial) machineLimits() record.Check {
 	c := record.Check{Level: record.OK, Unit: "requests", Detail: "none was met"}
 	failed, most := t.limited()
-	c.Figure, c.Limit = pointer(float64(failed)), pointer(0)
+	c.Figure, c.Limit = new(float64(failed)), new(0.0)
 	if failed > 0 {
-		c.Level = record.Invalid
-		c.Detail = fmt.Sprintf("%d of %d requests failed at a limit of the machine, not of the protocol; the most of them at %s: %s",
+		verdict(&c, record.Invalid, "%d of %d requests failed at a limit of the machine, not of the protocol; the most of them at %s: %s",
 			failed, t.Requests, most.Class, most.Example)
 		if t.naive() {
 			c.Level = record.Warning
@@ -61,7 +60,7 @@ func (t trial) machineLimits() record.Check {
 		if full.dropped == nil || *full.dropped == 0 || full.of == 0 {
 			continue
 		}
-		c.Figure, c.Unit = pointer(float64(*full.dropped)), "drops"
+		c.Figure, c.Unit = new(float64(*full.dropped)), "drops"
 		c.Level = anyUpTo(t.limits.Drops).level(float64(*full.dropped) / float64(full.of))
 		if t.naive() {
 			c.Level = record.Warning
@@ -84,19 +83,17 @@ func (t trial) failures() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share", Detail: "none"}
 	failed := t.Failed()
 	share := float64(failed) / float64(max(1, t.Requests))
-	c.Figure, c.Limit = &share, pointer(t.limits.Errors)
+	c.Figure, c.Limit = &share, new(t.limits.Errors)
 	if failed > 0 {
 		most := slices.MaxFunc(t.Errors, func(a, b record.ErrorCount) int { return cmp.Compare(a.Count, b.Count) })
-		c.Level = anyUpTo(t.limits.Errors).level(share)
-		c.Detail = fmt.Sprintf("%d of %d requests failed; the most of them with %s: %s", failed, t.Requests, most.Code, most.Example)
+		verdict(&c, anyUpTo(t.limits.Errors).level(share), "%d of %d requests failed; the most of them with %s: %s", failed, t.Requests, most.Code, most.Example)
 		if own, _ := t.limited(); t.naive() && float64(failed-own) <= t.limits.Errors*float64(t.Requests) {
 			c.Level = record.Warning // the limits say why
 		}
 	}
 	asked := int64(t.Cell.Clients) * int64(t.Cell.Load.RequestsPerClient)
 	if asked = max(asked, int64(t.Cell.Load.TotalRequests)); t.Requests < asked {
-		c.Level = record.Invalid
-		c.Detail = fmt.Sprintf("%d of %d requests were never made, since no call ended any more; failed: %s", asked-t.Requests, asked, c.Detail)
+		verdict(&c, record.Invalid, "%d of %d requests were never made, since no call ended any more; failed: %s", asked-t.Requests, asked, c.Detail)
 	}
 	return c
 }

@@ -118,6 +118,9 @@ func SpoiledByMachine(verdicts []record.Check) (why string, spoiled bool) {
 	return why, spoiled
 }
 
-func pointer(v float64) *float64 { return &v }
+// verdict gives a check its level and the reason.
+func verdict(c *record.Check, level record.Level, format string, args ...any) {
+	c.Level, c.Detail = level, fmt.Sprintf(format, args...)
+}
 
 func percent(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }

@@ -38,11 +38,11 @@ func sound(t *testing.T) *record.Record {
 			Service: distributed(t, 40_000, 100*time.Microsecond),
 			WarmUp:  record.WarmUp{Settled: true, Method: "MSER-5"},
 		},
-		Client:      record.Process{Busy: pointer(0.6)},
-		Server:      record.Process{Busy: pointer(0.9)},
+		Client:      record.Process{Busy: new(0.6)},
+		Server:      record.Process{Busy: new(0.9)},
 		Connections: record.Connections{Mode: "per-worker", Want: 4, Opened: 4},
 		Host: record.HostState{
-			StolenShare: pointer(0), OthersShare: pointer(0), LostBefore: pointer(0), LostAfter: pointer(0),
+			StolenShare: new(0.0), OthersShare: new(0.0), LostBefore: new(0.0), LostAfter: new(0.0),
 		},
 	}
 }
@@ -160,14 +160,14 @@ func TestEachFaultIsSeen(t *testing.T) {
 
 		{"not settled", func(r *record.Record) { r.WarmUp.Settled = false }, "settled", record.Warning, "had not settled"},
 
-		{"stolen", func(r *record.Record) { r.Host.StolenShare = pointer(0.2) }, "stolen-cpu", record.Invalid, "20 %"},
-		{"a little stolen", func(r *record.Record) { r.Host.StolenShare = pointer(0.05) }, "stolen-cpu", record.Warning, "5 %"},
+		{"stolen", func(r *record.Record) { r.Host.StolenShare = new(0.2) }, "stolen-cpu", record.Invalid, "20 %"},
+		{"a little stolen", func(r *record.Record) { r.Host.StolenShare = new(0.05) }, "stolen-cpu", record.Warning, "5 %"},
 		{"nobody knows what is stolen", func(r *record.Record) { r.Host.StolenShare = nil }, "stolen-cpu", record.Unknown, "not known"},
-		{"loud neighbours", func(r *record.Record) { r.Host.OthersShare = pointer(0.6) }, "neighbours", record.Invalid, "60 %"},
-		{"neighbours", func(r *record.Record) { r.Host.OthersShare = pointer(0.1) }, "neighbours", record.Warning, "10 %"},
-		{"a foreign server is a neighbour", func(r *record.Record) { r.Host.OthersShare, r.Cell.Target = pointer(0.6), "127.0.0.1:9" }, "neighbours", record.Unknown, "127.0.0.1:9"},
-		{"noise before", func(r *record.Record) { r.Host.LostBefore = pointer(0.3) }, "noise", record.Invalid, "30 %"},
-		{"noise after", func(r *record.Record) { r.Host.LostAfter = pointer(0.1) }, "noise", record.Warning, "10 %"},
+		{"loud neighbours", func(r *record.Record) { r.Host.OthersShare = new(0.6) }, "neighbours", record.Invalid, "60 %"},
+		{"neighbours", func(r *record.Record) { r.Host.OthersShare = new(0.1) }, "neighbours", record.Warning, "10 %"},
+		{"a foreign server is a neighbour", func(r *record.Record) { r.Host.OthersShare, r.Cell.Target = new(0.6), "127.0.0.1:9" }, "neighbours", record.Unknown, "127.0.0.1:9"},
+		{"noise before", func(r *record.Record) { r.Host.LostBefore = new(0.3) }, "noise", record.Invalid, "30 %"},
+		{"noise after", func(r *record.Record) { r.Host.LostAfter = new(0.1) }, "noise", record.Warning, "10 %"},
 	} {
 		r := sound(t)
 		c.fault(r)
@@ -228,11 +228,11 @@ func TestOnlyTheMachineGivesASecondTry(t *testing.T) {
 		want  bool
 	}{
 		"sound":          {func(*record.Record) {}, false},
-		"noise":          {func(r *record.Record) { r.Host.LostAfter = pointer(0.6) }, true},
-		"neighbours":     {func(r *record.Record) { r.Host.OthersShare = pointer(0.7) }, true},
-		"a warning":      {func(r *record.Record) { r.Host.OthersShare = pointer(0.2) }, false},
+		"noise":          {func(r *record.Record) { r.Host.LostAfter = new(0.6) }, true},
+		"neighbours":     {func(r *record.Record) { r.Host.OthersShare = new(0.7) }, true},
+		"a warning":      {func(r *record.Record) { r.Host.OthersShare = new(0.2) }, false},
 		"errors":         {func(r *record.Record) { fails(r, 500) }, false},
-		"noise, errors":  {func(r *record.Record) { r.Host.LostAfter = pointer(0.6); fails(r, 500) }, false},
+		"noise, errors":  {func(r *record.Record) { r.Host.LostAfter = new(0.6); fails(r, 500) }, false},
 		"no measurement": {func(r *record.Record) { r.Failure = "it died" }, false},
 	} {
 		r := sound(t)

@@ -32,26 +32,22 @@ func (t trial) loadGenerator() record.Check {
 		between = float64(t.Engine.BetweenNS) / span
 	}
 	outside := func() {
-		c.Level = t.limits.Between.level(between)
-		c.Figure, c.Limit = &between, pointer(t.limits.Between.Invalid)
-		c.Detail = fmt.Sprintf("the clients spent %s of their time outside of calls, in the load engine or off the CPU", percent(between))
+		c.Figure, c.Limit = &between, new(t.limits.Between.Invalid)
+		verdict(&c, t.limits.Between.level(between), "the clients spent %s of their time outside of calls, in the load engine or off the CPU", percent(between))
 	}
 	if between > t.limits.Between.Invalid {
 		outside()
 		return c
 	}
 	client, server := t.Client.Busy, t.Server.Busy
-	c.Figure, c.Limit = client, pointer(t.limits.Saturated)
+	c.Figure, c.Limit = client, new(t.limits.Saturated)
 	switch {
 	case client != nil && *client >= t.limits.Saturated && server == nil:
-		c.Level = record.Warning
-		c.Detail = fmt.Sprintf("the client had %s of its CPUs busy, and what the server had is not known: the figure may be the client's", percent(*client))
+		verdict(&c, record.Warning, "the client had %s of its CPUs busy, and what the server had is not known: the figure may be the client's", percent(*client))
 	case client != nil && *client >= t.limits.Saturated && *server < t.limits.Idle && t.Cell.Load.Model != burst:
-		c.Level = record.Invalid
-		c.Detail = fmt.Sprintf("the client had %s of its CPUs busy and the server %s: the figure is the client's, not the server's", percent(*client), percent(*server))
+		verdict(&c, record.Invalid, "the client had %s of its CPUs busy and the server %s: the figure is the client's, not the server's", percent(*client), percent(*server))
 	case client != nil && *client >= t.limits.Saturated:
-		c.Level = record.Warning
-		c.Detail = fmt.Sprintf("the client's stack had all of its CPUs busy (%s; the server %s): both ends share in this figure", percent(*client), percent(*server))
+		verdict(&c, record.Warning, "the client's stack had all of its CPUs busy (%s; the server %s): both ends share in this figure", percent(*client), percent(*server))
 	case between > t.limits.Between.Warning:
 		outside()
 	case client == nil:
@@ -83,17 +79,16 @@ func (t trial) schedule() record.Check {
 	// what it had inherited when it opened.
 	waiting := max(0, float64(p.Scheduled-t.Completed)-t.InFlight)
 	behind, queued := waiting/float64(p.Scheduled), float64(p.Queued)/float64(p.Scheduled)
-	c.Figure, c.Limit = &behind, pointer(t.limits.Behind)
+	c.Figure, c.Limit = &behind, new(t.limits.Behind)
 	late, service, response := quantiles(p.Late), quantiles(t.Service), quantiles(*cmp.Or(t.Response, &t.Service))
 	lateLimit := func(of float64) float64 { return max(t.limits.LateFloorNS, t.limits.LateShare*of) }
 	tooLate := func(level record.Level, late, of float64) {
 		c.Level, c.Unit = level, "us"
-		c.Figure, c.Limit = pointer(late/1e3), pointer(lateLimit(of)/1e3)
+		c.Figure, c.Limit = new(late/1e3), new(lateLimit(of)/1e3)
 	}
 	switch {
 	case behind > t.limits.Behind:
-		c.Level = record.Invalid
-		c.Detail = fmt.Sprintf("%.0f of %d arrivals still waited to be sent when the window closed: the rate is beyond what server and clients can do, and response times only tell how long it lasted", waiting, p.Scheduled)
+		verdict(&c, record.Invalid, "%.0f of %d arrivals still waited to be sent when the window closed: the rate is beyond what server and clients can do, and response times only tell how long it lasted", waiting, p.Scheduled)
 	case late.p50 > lateLimit(service.p50):
 		// A burst leaves one request after the other; how long that takes is
 		// part of it, and said.
@@ -105,9 +100,8 @@ func (t trial) schedule() record.Check {
 		tooLate(record.Warning, late.p99, response.p99)
 		c.Detail = fmt.Sprintf("the generator sent late by %.0f µs at P99: the tail of the response time, %.0f µs, is partly its own", late.p99/1e3, response.p99/1e3)
 	case queued > t.limits.Queued:
-		c.Level = record.Warning
-		c.Figure, c.Limit = &queued, pointer(t.limits.Queued)
-		c.Detail = fmt.Sprintf("%s of the arrivals found all %d clients busy and waited: response time has it, service time has not; more clients would send them", percent(queued), t.Cell.Clients)
+		c.Figure, c.Limit = &queued, new(t.limits.Queued)
+		verdict(&c, record.Warning, "%s of the arrivals found all %d clients busy and waited: response time has it, service time has not; more clients would send them", percent(queued), t.Cell.Clients)
 	default:
 		c.Detail = fmt.Sprintf("all %d arrivals were sent, late by %.1f µs in the median", p.Scheduled, late.p50/1e3)
 	}
@@ -158,7 +152,7 @@ func (t trial) littlesLaw() record.Check {
 func (t trial) evenness() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share"}
 	share := t.Active / float64(t.Cell.Clients)
-	c.Figure, c.Limit = &share, pointer(t.limits.Active)
+	c.Figure, c.Limit = &share, new(t.limits.Active)
 	c.Detail = fmt.Sprintf("%.4g of %d clients were at work in the mean", t.Active, t.Cell.Clients)
 	if share < t.limits.Active {
 		c.Level = record.Warning
@@ -179,8 +173,7 @@ func (t trial) settled() record.Check {
 	}
 	c.Detail = fmt.Sprintf("steady after %.0f ms and %d requests", float64(t.WarmUp.TookNS)/1e6, t.WarmUp.Requests)
 	if !t.WarmUp.Settled {
-		c.Level = record.Warning
-		c.Detail = fmt.Sprintf("the throughput had not settled after %.0f ms and %d requests, the longest warm-up allowed", float64(t.WarmUp.TookNS)/1e6, t.WarmUp.Requests)
+		verdict(&c, record.Warning, "the throughput had not settled after %.0f ms and %d requests, the longest warm-up allowed", float64(t.WarmUp.TookNS)/1e6, t.WarmUp.Requests)
 	}
 	return c
 }

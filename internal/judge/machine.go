@@ -1,8 +1,6 @@
 package judge
 
 import (
-	"fmt"
-
 	"wirelab.dev/internal/record"
 )
 
@@ -36,7 +34,7 @@ func share(words string, figure *float64, bounds Bounds) record.Check {
 	if figure == nil {
 		return c
 	}
-	c.Level, c.Figure = bounds.level(*figure), figure
-	c.Detail = fmt.Sprintf(words, percent(*figure))
+	c.Figure = figure
+	verdict(&c, bounds.level(*figure), words, percent(*figure))
 	return c
 }

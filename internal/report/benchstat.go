@@ -26,11 +26,9 @@ import (
 func WriteBenchstat(w io.Writer, run *Run) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "run: %s\nseed: %d\n", run.Summary.Name, run.Summary.Seed)
-	out.WriteString("Unit ns/op better=lower\nUnit req/s better=higher\n")
-	for _, q := range benchstatQuantiles() {
-		fmt.Fprintf(&out, "Unit %s better=lower\n", q.Tag.Get("benchstat"))
+	for _, u := range benchstatUnits() {
+		fmt.Fprintf(&out, "Unit %s better=%s\n", u.name, u.better)
 	}
-	out.WriteString("Unit client-cpu-ns better=lower\nUnit server-cpu-ns better=lower\n")
 	ambiguous := ambiguousNames(run.Records)
 	part := ""
 	for _, r := range byVariant(run) {
@@ -59,32 +57,63 @@ func WriteBenchstat(w io.Writer, run *Run) error {
 	return err
 }
 
-func benchmarkLine(name string, r *record.Record) (string, error) {
-	totals := responseTimes(r)
-	line := fmt.Sprintf("%s %d %d ns/op %g req/s", name, r.Requests, totals.Sum/max(1, totals.Count), r.ThroughputPerSecond())
-	if !totals.OnlyTotals() {
-		times, err := totals.Decode()
-		if err != nil {
-			return "", err
-		}
-		for _, q := range benchstatQuantiles() {
-			line += fmt.Sprintf(" %d %s", int64(times.Quantile(q.At)), q.Tag.Get("benchstat"))
+// benchstatUnit is a figure of a trial; its value is nil where that was not measured.
+type benchstatUnit struct {
+	name, better string
+	value        func(measuredTrial) any
+}
+
+// measuredTrial is a record with its response times, of which times may be nil.
+type measuredTrial struct {
+	*record.Record
+	totals latency.Distribution
+	times  *latency.Histogram
+}
+
+func benchstatUnits() []benchstatUnit {
+	units := []benchstatUnit{
+		{"ns/op", "lower", func(t measuredTrial) any { return t.totals.Sum / max(1, t.totals.Count) }},
+		{"req/s", "higher", func(t measuredTrial) any { return t.ThroughputPerSecond() }},
+	}
+	for _, q := range analysis.Quantiles {
+		if name := q.Tag.Get("benchstat"); name != "" {
+			units = append(units, benchstatUnit{name, "lower", func(t measuredTrial) any {
+				if t.times == nil {
+					return nil
+				}
+				return int64(t.times.Quantile(q.At))
+			}})
 		}
 	}
-	for _, end := range []struct {
-		unit string
-		cost record.Process
-	}{{"client-cpu-ns", r.Client}, {"server-cpu-ns", r.Server}} {
-		if cost, known := end.cost.CPUNS(); known && r.Completed > 0 {
-			line += fmt.Sprintf(" %d %s", cost/r.Completed, end.unit)
+	cpu := func(name string, of func(measuredTrial) record.Process) benchstatUnit {
+		return benchstatUnit{name, "lower", func(t measuredTrial) any {
+			cost, known := of(t).CPUNS()
+			if !known || t.Completed == 0 {
+				return nil
+			}
+			return cost / t.Completed
+		}}
+	}
+	return append(units,
+		cpu("client-cpu-ns", func(t measuredTrial) record.Process { return t.Client }),
+		cpu("server-cpu-ns", func(t measuredTrial) record.Process { return t.Server }))
+}
+
+func benchmarkLine(name string, r *record.Record) (string, error) {
+	t := measuredTrial{Record: r, totals: *cmp.Or(r.Response, &r.Service)}
+	if !t.totals.OnlyTotals() {
+		var err error
+		if t.times, err = t.totals.Decode(); err != nil {
+			return "", err
+		}
+	}
+	line := fmt.Sprintf("%s %d", name, r.Requests)
+	for _, u := range benchstatUnits() {
+		if value := u.value(t); value != nil {
+			line += fmt.Sprintf(" %v %s", value, u.name)
 		}
 	}
 	return line + "\n", nil
-}
-
-// benchstatQuantiles are those of the response time that have a unit here.
-func benchstatQuantiles() []analysis.Quantile {
-	return slices.DeleteFunc(slices.Clone(analysis.Quantiles), func(q analysis.Quantile) bool { return q.Tag.Get("benchstat") == "" })
 }
 
 // byVariant are the trials in the order of the plan's parts, and in a part by where
@@ -155,15 +184,6 @@ func loadKey(l record.Load) string {
 		key += fmt.Sprintf(":limit=%d", l.InFlightLimit)
 	}
 	return key
-}
-
-// responseTimes is the time from the intended send, which is the service time
-// where the two are the same.
-func responseTimes(r *record.Record) latency.Distribution {
-	if r.Response != nil {
-		return *r.Response
-	}
-	return r.Service
 }
 
 func whyInvalid(r *record.Record) string {

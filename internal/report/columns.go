@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -11,110 +12,95 @@ import (
 	"wirelab.dev/internal/units"
 )
 
-// column is one figure of every line. Those with a patience are left out where
-// the terminal is too narrow, the least patient first.
+// column is one value of every line. Where the terminal is too narrow, those with a
+// priority are left out, the lowest first.
 type column struct {
 	title    string
 	left     bool
-	patience int // 0: never left out
+	priority int // 0: never left out
 	value    func(line) string
+	hidden   bool // has nothing to show of any cell
 	width    int
 }
 
+// columns are those that have something to show of some of the cells.
 func columns(cells []*analysis.Cell) []column {
+	some := func(has func(*analysis.Cell) bool) bool { return slices.ContainsFunc(cells, has) }
+	workload := func(c *analysis.Cell) string { return c.Workload }
+	perRequest := some(func(c *analysis.Cell) bool { return c.Connections.PerRequest })
+	noSearch := !some(func(c *analysis.Cell) bool { return c.Search != nil })
 	all := []column{
-		{title: "stack", left: true, value: func(l line) string {
-			if l.subordinate != "" {
-				return l.subordinate
-			}
-			return l.cell.Variant
-		}},
-		{title: "workload", left: true, value: ofCell(func(c *analysis.Cell) string { return c.Workload })},
+		{title: "stack", left: true, value: func(l line) string { return cmp.Or(l.subordinate, l.cell.Variant) }},
+		{title: "workload", left: true, value: ofCell(workload), hidden: !varies(cells, workload)},
 		{title: "size", value: ofCell(func(c *analysis.Cell) string { return sizes(c.RequestBytes, c.ResponseBytes) })},
 		{title: "c", value: ofCell(func(c *analysis.Cell) string { return strconv.Itoa(c.Clients) })},
-		{title: "load", left: true, value: ofCell(load)},
-		{title: "kept", value: searched(func(s *analysis.Search) string { return perSecond(s.Kept.Value) })},
-		{title: "missed", value: searched(func(s *analysis.Search) string { return perSecond(s.Missed.Value) })},
-		{title: "req/s", value: measured(func(c *analysis.Cell) string { return perSecond(c.Throughput.Value) })},
+		{title: "load", left: true, value: ofCell(load), hidden: !varies(cells, load)},
+		{title: "kept", value: ofFigure("Search.Kept", perSecond), hidden: noSearch},
+		{title: "missed", value: ofFigure("Search.Missed", perSecond), hidden: noSearch},
+		{title: "req/s", value: ofFigure("Throughput", perSecond)},
 	}
 	all = append(all, latencyColumns()...)
 	all = append(all, []column{
-		{title: "P99/P50", patience: 7, value: measured(func(c *analysis.Cell) string { return plain(c.P99OverP50.Value) })},
-		{title: "drain", value: ofCell(func(c *analysis.Cell) string { return maybeMicros(c.Drain) })},
-		{title: "answered", value: ofCell(answered)},
-		{title: "conn", left: true, value: ofCell(func(c *analysis.Cell) string { return c.Connection })},
-		{title: "ok", value: ofCell(survived)},
-		{title: "hs P50", patience: 8, value: measured(func(c *analysis.Cell) string { return handshake(c) })},
-		{title: "err", value: ofCell(func(c *analysis.Cell) string { return units.Thousands(c.Errors) })},
-		{title: "client", patience: 4, value: measured(func(c *analysis.Cell) string { return maybeMicros(c.ClientCPU) })},
-		{title: "server", patience: 4, value: measured(func(c *analysis.Cell) string { return maybeMicros(c.ServerCPU) })},
+		{title: "P99/P50", priority: 7, value: ofFigure("P99OverP50", plain)},
+		{title: "drain", value: ofFigure("Drain", micros), hidden: !some(func(c *analysis.Cell) bool { return c.Drain != nil })},
+		{title: "answered", value: ofCell(answered), hidden: !some(mayLoseNone)},
+		{title: "conn", left: true, value: ofCell(func(c *analysis.Cell) string { return c.Connection }), hidden: !some(hidesItsMode)},
+		{title: "ok", value: ofCell(survived), hidden: !perRequest},
+		{
+			title: "hs P50", priority: 8, value: ofFigure("Connections.Handshake.P50", micros),
+			hidden: !perRequest || !some(func(c *analysis.Cell) bool { return c.Connections.Handshake != nil }),
+		},
+		{title: "err", value: ofCell(func(c *analysis.Cell) string { return units.Thousands(c.Errors) }), hidden: perRequest},
+		{title: "client", priority: 4, value: ofFigure("ClientCPU", micros)},
+		{title: "server", priority: 4, value: ofFigure("ServerCPU", micros)},
 		{title: "valid", left: true, value: validity},
 	}...)
-	return slices.DeleteFunc(all, func(c column) bool { return !says(c.title, cells) })
+	return slices.DeleteFunc(all, func(c column) bool { return c.hidden })
 }
 
 // latencyColumns are the figures of latencies with a tag `column`: the title, and
-// the patience where it has one.
+// the priority where it has one.
 func latencyColumns() []column {
 	var columns []column
 	for field := range reflect.TypeFor[analysis.Latencies]().Fields() {
-		title, patience, _ := strings.Cut(field.Tag.Get("column"), ",")
+		title, text, _ := strings.Cut(field.Tag.Get("column"), ",")
 		if title == "" {
 			continue
 		}
-		c := column{title: title, value: timed(func(l *analysis.Latencies) analysis.Figure {
-			return reflect.ValueOf(l).Elem().FieldByIndex(field.Index).Interface().(analysis.Figure)
-		})}
-		c.patience, _ = strconv.Atoi(patience) // none: never left out
-		columns = append(columns, c)
+		priority, _ := strconv.Atoi(text) // none: never left out
+		columns = append(columns, column{title: title, priority: priority, value: func(l line) string {
+			if !l.cell.HasFigures() {
+				return absent
+			}
+			return micros(figureAt(l.latencies, field.Name).Value)
+		}})
 	}
 	return columns
 }
 
-// says tells whether a column says something of some of the cells.
-func says(title string, cells []*analysis.Cell) bool {
-	perRequest := slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Connections.PerRequest })
-	some := func(has func(*analysis.Cell) bool) bool { return slices.ContainsFunc(cells, has) }
-	switch title {
-	case "workload":
-		return varies(cells, func(c *analysis.Cell) string { return c.Workload })
-	case "load":
-		return varies(cells, load)
-	case "kept", "missed":
-		return some(func(c *analysis.Cell) bool { return c.Search != nil })
-	case "drain":
-		return some(func(c *analysis.Cell) bool { return c.Drain != nil })
-	case "answered":
-		return some(losesNone)
-	case "conn":
-		return some(hidesItsMode)
-	case "ok":
-		return perRequest
-	case "err":
-		return !perRequest
-	case "hs P50":
-		return perRequest && some(func(c *analysis.Cell) bool { return c.Connections.Handshake != nil })
+// figureAt is the figure in a field, as in "Response.P99"; nil where it, or what it is
+// a part of, was not measured.
+func figureAt(in any, path string) *analysis.Figure {
+	v := reflect.ValueOf(in).Elem()
+	for name := range strings.SplitSeq(path, ".") {
+		if v = v.FieldByName(name); v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				return nil
+			}
+			v = v.Elem()
+		}
 	}
-	return true
+	return v.Addr().Interface().(*analysis.Figure)
 }
 
-// losesNone tells whether the load is one of which no request may be lost.
-func losesNone(c *analysis.Cell) bool { return c.Load.Model == "sustained" || c.Load.Burst > 0 }
+// mayLoseNone reports whether the load is one of which no request may be lost.
+func mayLoseNone(c *analysis.Cell) bool { return c.Load.Model == "sustained" || c.Load.Burst > 0 }
 
 func answered(c *analysis.Cell) string {
-	if !losesNone(c) || c.Survival.Requests == 0 {
+	if !mayLoseNone(c) || c.Survival.Requests == 0 {
 		return absent
 	}
 	return units.Thousands(c.Survival.Succeeded) + " of " + units.Thousands(c.Survival.Requests)
-}
-
-func searched(show func(*analysis.Search) string) func(line) string {
-	return measured(func(c *analysis.Cell) string {
-		if c.Search == nil {
-			return absent
-		}
-		return show(c.Search)
-	})
 }
 
 func ofCell(show func(*analysis.Cell) string) func(line) string {
@@ -126,22 +112,13 @@ func ofCell(show func(*analysis.Cell) string) func(line) string {
 	}
 }
 
-func measured(show func(*analysis.Cell) string) func(line) string {
+func ofFigure(path string, show func(float64) string) func(line) string {
 	return ofCell(func(c *analysis.Cell) string {
-		if !c.HasFigures() {
-			return absent
+		if f := figureAt(c, path); f != nil && c.HasFigures() {
+			return show(f.Value)
 		}
-		return show(c)
+		return absent
 	})
-}
-
-func timed(figure func(*analysis.Latencies) analysis.Figure) func(line) string {
-	return func(l line) string {
-		if !l.cell.HasFigures() {
-			return absent
-		}
-		return micros(figure(l.latencies).Value)
-	}
 }
 
 func validity(l line) string {
@@ -153,13 +130,6 @@ func validity(l line) string {
 		text = "INVALID"
 	}
 	return strings.TrimSpace(text + " " + l.marks)
-}
-
-func maybeMicros(f *analysis.Figure) string {
-	if f == nil {
-		return absent
-	}
-	return micros(f.Value)
 }
 
 // sizes shows the size of the messages, and both where they differ.
@@ -183,13 +153,6 @@ func survived(c *analysis.Cell) string {
 		return absent
 	}
 	return percent(*c.Survival.Share)
-}
-
-func handshake(c *analysis.Cell) string {
-	if c.Connections.Handshake == nil {
-		return absent
-	}
-	return micros(c.Connections.Handshake.P50.Value)
 }
 
 // load says in short how the cell was loaded. A limit is in the variant's name.

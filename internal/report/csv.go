@@ -4,7 +4,6 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
-	"math"
 	"reflect"
 	"strconv"
 	"strings"
@@ -13,28 +12,34 @@ import (
 )
 
 // csvColumn is one value of every row, with the unit in its title.
-type csvColumn struct {
+type csvColumn[Row any] struct {
 	title string
-	value func(*Cell) string
+	value func(Row) string
 }
 
 // WriteCSV prints a row a cell, in full precision. What was not measured, or
 // has no valid trial, is empty.
 func WriteCSV(w io.Writer, run *Run) error {
-	columns := csvColumns()
-	rows := [][]string{make([]string, len(columns))}
-	for i, c := range columns {
-		rows[0][i] = c.title
-	}
+	var rows []*Cell
 	for _, cell := range ordered(run.Summary.Cells) {
-		shown := newCell(cell)
-		row := make([]string, len(columns))
-		for i, c := range columns {
-			row[i] = c.value(&shown)
-		}
-		rows = append(rows, row)
+		rows = append(rows, new(newCell(cell)))
 	}
-	if err := csv.NewWriter(w).WriteAll(rows); err != nil {
+	return writeRows(w, csvColumns(), rows)
+}
+
+func writeRows[Row any](w io.Writer, columns []csvColumn[Row], rows []Row) error {
+	lines := [][]string{nil}
+	for _, c := range columns {
+		lines[0] = append(lines[0], c.title)
+	}
+	for _, row := range rows {
+		var line []string
+		for _, c := range columns {
+			line = append(line, c.value(row))
+		}
+		lines = append(lines, line)
+	}
+	if err := csv.NewWriter(w).WriteAll(lines); err != nil {
 		return fmt.Errorf("report: writing CSV: %w", err)
 	}
 	return nil
@@ -42,8 +47,8 @@ func WriteCSV(w io.Writer, run *Run) error {
 
 // csvColumns are what tells one cell from another, what was counted of it, and
 // the figures that are tagged for it.
-func csvColumns() []csvColumn {
-	columns := []csvColumn{
+func csvColumns() []csvColumn[*Cell] {
+	columns := []csvColumn[*Cell]{
 		{"part", func(c *Cell) string { return c.Part }},
 		{"stack", func(c *Cell) string { return c.Stack }},
 		{"variant", func(c *Cell) string { return c.Variant }},
@@ -70,8 +75,8 @@ func csvColumns() []csvColumn {
 // struct is a pattern for the titles of its fields, with a star for theirs. The
 // columns get at their struct by the function given, from a pointer to the
 // cell; it returns the zero Value where there is none.
-func csvFields(of reflect.Type, pattern string, in func(cell reflect.Value) reflect.Value) []csvColumn {
-	var columns []csvColumn
+func csvFields(of reflect.Type, pattern string, in func(cell reflect.Value) reflect.Value) []csvColumn[*Cell] {
+	var columns []csvColumn[*Cell]
 	for _, m := range membersOf(of, forPrograms) {
 		tag, tagged := m.Tag.Lookup("csv")
 		if !tagged {
@@ -89,55 +94,52 @@ func csvFields(of reflect.Type, pattern string, in func(cell reflect.Value) refl
 		if inner.Kind() == reflect.Pointer {
 			inner = inner.Elem()
 		}
+		known := func(c *Cell) (v reflect.Value, ok bool) {
+			v = get(reflect.ValueOf(c))
+			return v, v.IsValid() && c.HasFigures()
+		}
 		switch {
 		case inner == figureType:
-			columns = append(columns, csvFigure(title, get)...)
+			columns = append(columns, bounded(title, csvNumber, func(c *Cell) *analysis.Figure {
+				if v, ok := known(c); ok {
+					return new(v.Interface().(analysis.Figure))
+				}
+				return nil
+			})...)
 		case inner.Kind() == reflect.Struct:
 			columns = append(columns, csvFields(inner, title, get)...)
 		default:
-			columns = append(columns, csvColumn{title, func(c *Cell) string { return csvText(c, get) }})
+			columns = append(columns, csvColumn[*Cell]{title, func(c *Cell) string {
+				v, ok := known(c)
+				switch {
+				case !ok:
+					return ""
+				case v.CanFloat():
+					return csvNumber(v.Float())
+				}
+				return fmt.Sprint(v)
+			}})
 		}
 	}
 	return columns
 }
 
-// csvFigure is a figure and the ends of its interval.
-func csvFigure(title string, get func(cell reflect.Value) reflect.Value) []csvColumn {
-	var columns []csvColumn
-	for i, suffix := range boundSuffixes {
-		columns = append(columns, csvColumn{title + suffix, func(c *Cell) string {
-			v := get(reflect.ValueOf(c))
-			if !v.IsValid() || !c.HasFigures() {
+// bounded is a figure and the ends of its interval, each empty where there is none.
+func bounded[Row any](title string, show func(float64) string, of func(Row) *analysis.Figure) []csvColumn[Row] {
+	column := func(suffix string, pick func(*analysis.Figure) float64) csvColumn[Row] {
+		return csvColumn[Row]{title + suffix, func(row Row) string {
+			f := of(row)
+			if f == nil || suffix != "" && f.Interval == nil {
 				return ""
 			}
-			return csvNumber(withBounds(v.Interface().(analysis.Figure))[i])
-		}})
+			return show(pick(f))
+		}}
 	}
-	return columns
-}
-
-// boundSuffixes follow a figure's title for what withBounds returns.
-var boundSuffixes = [3]string{"", "_low", "_high"}
-
-// withBounds returns a figure's value and the ends of its interval, which are NaN
-// where there is none.
-func withBounds(f analysis.Figure) [3]float64 {
-	if f.Interval == nil {
-		return [3]float64{f.Value, math.NaN(), math.NaN()}
+	return []csvColumn[Row]{
+		column("", func(f *analysis.Figure) float64 { return f.Value }),
+		column("_low", func(f *analysis.Figure) float64 { return f.Interval.Low }),
+		column("_high", func(f *analysis.Figure) float64 { return f.Interval.High }),
 	}
-	return [3]float64{f.Value, f.Interval.Low, f.Interval.High}
-}
-
-// csvText is what is no figure.
-func csvText(c *Cell, get func(cell reflect.Value) reflect.Value) string {
-	v := get(reflect.ValueOf(c))
-	switch {
-	case !v.IsValid() || !c.HasFigures():
-		return ""
-	case v.CanFloat():
-		return csvNumber(v.Float())
-	}
-	return fmt.Sprint(v)
 }
 
 func csvNumber(value float64) string {

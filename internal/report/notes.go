@@ -19,45 +19,54 @@ type notes struct {
 }
 
 type note struct {
-	name   string
-	level  record.Level
-	detail string
-	cells  []*analysis.Cell
+	analysis.Finding
+	cells []*analysis.Cell
 }
 
-// failed is the name of the note on trials that gave no measurement.
-const failed = "failed"
+// The names of findings that no check has made: on trials that gave no measurement,
+// and on connections that were not as asked for, which a check may find as well.
+const (
+	failed          = "failed"
+	connectionsNote = "connections"
+)
 
 func newNotes(cells []*analysis.Cell) *notes {
 	n := &notes{}
 	for _, cell := range cells {
-		if cell.Failure != "" {
-			n.add(cell, note{name: failed, level: record.Invalid, detail: cell.Failure})
+		for _, f := range troubles(cell) {
+			n.add(cell, f)
 		}
-		for _, finding := range cell.Findings {
-			n.add(cell, note{name: finding.Name, level: finding.Level, detail: finding.Detail})
-		}
-		if text, differs := unachieved(cell); differs {
-			n.add(cell, note{name: connectionsNote, level: record.Warning, detail: text})
-		}
-		for _, failure := range cell.Survival.Failures {
-			n.add(cell, note{name: failureName(failure), level: record.Warning, detail: failureText(failure)})
+		for _, f := range cell.Survival.Failures {
+			n.add(cell, analysis.Finding{Name: failureName(f), Level: record.Warning, Detail: failureText(f)})
 		}
 	}
 	return n
 }
 
-func (n *notes) add(cell *analysis.Cell, found note) {
+// troubles are the findings of a cell, with its failure before them and what its
+// connections did not achieve behind.
+func troubles(c *analysis.Cell) []analysis.Finding {
+	var all []analysis.Finding
+	if c.Failure != "" {
+		all = append(all, analysis.Finding{Name: failed, Level: record.Invalid, Detail: c.Failure})
+	}
+	all = append(all, c.Findings...)
+	if text, differs := unachieved(c); differs {
+		all = append(all, analysis.Finding{Name: connectionsNote, Level: record.Warning, Detail: text})
+	}
+	return all
+}
+
+func (n *notes) add(cell *analysis.Cell, found analysis.Finding) {
 	for _, known := range n.list {
-		if known.name == found.name && known.level == found.level {
+		if known.Name == found.Name && known.Level == found.Level {
 			if !slices.Contains(known.cells, cell) {
 				known.cells = append(known.cells, cell)
 			}
 			return
 		}
 	}
-	found.cells = []*analysis.Cell{cell}
-	n.list = append(n.list, &found)
+	n.list = append(n.list, &note{found, []*analysis.Cell{cell}})
 }
 
 // marks refer to the notes that speak of the cell.
@@ -78,7 +87,7 @@ func (n *notes) print(out *strings.Builder, terminal Terminal) {
 	paint := painter(terminal.Colour)
 	for i, note := range n.list {
 		style := usual
-		if note.level == record.Invalid {
+		if note.Level == record.Invalid {
 			style = refused
 		}
 		wrap(out, note.text(i), layout{width: terminal.Width, hang: 4, paint: func(s string) string { return paint(style, s) }})
@@ -88,21 +97,22 @@ func (n *notes) print(out *strings.Builder, terminal Terminal) {
 // text is the note as it stands beneath the table, with the mark that refers
 // to it.
 func (n *note) text(place int) string {
-	return fmt.Sprintf("[%d] %s: %s (%s)", place+1, n.headline(), strings.TrimSuffix(n.detail, "."), n.where())
+	return fmt.Sprintf("[%d] %s: %s (%s)", place+1, headline(n.cells[0], n.Finding), strings.TrimSuffix(n.Detail, "."), n.where())
 }
 
-func (n *note) headline() string {
-	switch n.level {
-	case record.Invalid:
-		if n.name == failed {
-			return failureHeadline(n.cells[0])
-		}
-		return "invalid, " + n.name
-	case record.Unknown:
-		return "not known, " + n.name
-	default:
-		return n.name
+// headline names a finding, and how bad it is.
+func headline(c *analysis.Cell, f analysis.Finding) string {
+	switch {
+	case f.Name == failed && c.IsValid():
+		return "a trial gave no measurement"
+	case f.Name == failed:
+		return "no measurement"
+	case f.Level == record.Invalid:
+		return "invalid, " + f.Name
+	case f.Level == record.Unknown:
+		return "not known, " + f.Name
 	}
+	return f.Name
 }
 
 // where names the first cell, whose detail is told, and counts the rest.
@@ -135,10 +145,6 @@ func failureText(failure record.ErrorCount) string {
 	}
 	return fmt.Sprintf("%s requests%s, first: %q", units.Thousands(failure.Count), code, failure.Example)
 }
-
-// connectionsNote is the name of the check, and of the note, on connections
-// that were not as asked for.
-const connectionsNote = "connections"
 
 // unachieved says what came of a connection mode that was not achieved, unless
 // a check of the trials has said so already.

@@ -40,32 +40,30 @@ func scalingTable(out io.Writer, s *analysis.Summary, scaling analysis.Scaling) 
 			continue
 		}
 		cell := &s.Cells[i]
-		latency := &cell.Service
-		if cell.Response != nil {
-			latency = cell.Response
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t", p.Clients, perSecond(p.Throughput.Value), optional(p.Ideal, perSecond), optional(p.Share, wholePercent), optional(p.Law, perSecond))
+		for _, quantile := range []string{"P50", "P90", "P99", "P999", "Max"} {
+			fmt.Fprintf(table, "%s\t", micros(figureAt(response(cell), quantile).Value))
 		}
-		ideal, share := absent, absent
-		if p.Ideal != nil {
-			ideal, share = perSecond(*p.Ideal), fmt.Sprintf("%.0f %%", 100**p.Share)
+		for _, end := range []*analysis.Figure{cell.Client.Busy, cell.Server.Busy} {
+			share := absent
+			if end != nil {
+				share = wholePercent(end.Value)
+			}
+			fmt.Fprintf(table, "%s\t", share)
 		}
-		fitted := absent
-		if p.Law != nil {
-			fitted = perSecond(*p.Law)
-		}
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n",
-			p.Clients, perSecond(p.Throughput.Value), ideal, share, fitted,
-			micros(latency.P50.Value), micros(latency.P90.Value), micros(latency.P99.Value), micros(latency.P999.Value), micros(latency.Max.Value),
-			busy(cell.Client.Busy), busy(cell.Server.Busy))
+		fmt.Fprintln(table)
 	}
 	return table.Flush()
 }
 
-func busy(f *analysis.Figure) string {
-	if f == nil {
+func optional(value *float64, show func(float64) string) string {
+	if value == nil {
 		return absent
 	}
-	return fmt.Sprintf("%.0f %%", 100*f.Value)
+	return show(*value)
 }
+
+func wholePercent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
 
 // law writes the fitted law out.
 func law(s analysis.Scaling) string {

@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"slices"
@@ -33,7 +32,7 @@ func CheckStudyColumn(name string) error {
 
 // studyRow is a cell with the one of the first stack at the same point.
 type studyRow struct {
-	*analysis.Cell
+	*Cell
 	declared *scenario.Declarations
 	// The cell's figures over the first's; nil where it is the first, or where
 	// they may not be compared.
@@ -51,39 +50,26 @@ func WriteStudyTable(w io.Writer, run *Run) error {
 			return cmp.Compare(slices.Index(asked, a.title), slices.Index(asked, b.title))
 		})
 	}
-	rows := [][]string{make([]string, len(columns))}
-	for i, c := range columns {
-		rows[0][i] = c.title
+	s := run.Summary
+	first := map[string]string{} // variant of each part
+	var rows []studyRow
+	for i := range s.Cells {
+		c := newCell(&s.Cells[i])
+		first[c.Part] = cmp.Or(first[c.Part], c.Variant)
+		rows = append(rows, studyRow{
+			Cell: &c, declared: &s.Declared,
+			throughput: s.Against(&c.Cell, first[c.Part], analysis.Throughput),
+			mean:       s.Against(&c.Cell, first[c.Part], analysis.Mean),
+		})
 	}
-	for i := range run.Summary.Cells {
-		cell := newStudyRow(run.Summary, &run.Summary.Cells[i])
-		row := make([]string, len(columns))
-		for i, c := range columns {
-			row[i] = c.value(cell)
-		}
-		rows = append(rows, row)
-	}
-	if err := csv.NewWriter(w).WriteAll(rows); err != nil {
-		return fmt.Errorf("report: writing the study's table: %w", err)
-	}
-	return nil
+	return writeRows(w, columns, rows)
 }
 
-func newStudyRow(s *analysis.Summary, c *analysis.Cell) studyRow {
-	r := studyRow{Cell: c, declared: &s.Declared}
-	first := s.Cells[slices.IndexFunc(s.Cells, func(other analysis.Cell) bool { return other.Part == c.Part })].Variant
-	r.throughput, r.mean = s.Against(c, first, analysis.Throughput), s.Against(c, first, analysis.Mean)
-	return r
-}
-
-type studyColumn struct {
-	title string
-	value func(studyRow) string
-}
+type studyColumn = csvColumn[studyRow]
 
 func studyColumns() []studyColumn {
 	text := func(title string, of func(*analysis.Cell) string) studyColumn {
-		return studyColumn{title, func(r studyRow) string { return of(r.Cell) }}
+		return studyColumn{title, func(r studyRow) string { return of(&r.Cell.Cell) }}
 	}
 	count := func(title string, of func(*analysis.Cell) int64) studyColumn {
 		return text(title, func(c *analysis.Cell) string { return strconv.FormatInt(of(c), 10) })
@@ -108,8 +94,8 @@ func studyColumns() []studyColumn {
 	}
 	columns = append(columns, studyFigures()...)
 	columns = append(columns, text("limit", func(c *analysis.Cell) string { return limits[c.Bound] }))
-	columns = append(columns, studyRatio("throughput_ratio", func(r studyRow) *analysis.Figure { return r.throughput })...)
-	return append(columns, studyRatio("mean_ratio", func(r studyRow) *analysis.Figure { return r.mean })...)
+	columns = append(columns, bounded("throughput_ratio", rounded, func(r studyRow) *analysis.Figure { return r.throughput })...)
+	return append(columns, bounded("mean_ratio", rounded, func(r studyRow) *analysis.Figure { return r.mean })...)
 }
 
 // limits are in the study's terms: its question was whether the CPU was one.
@@ -121,51 +107,29 @@ func studyFigures() []studyColumn {
 		mega    = 1e-6 // of a byte
 		percent = 100
 	)
-	wire := func(pick func(*analysis.Wire) *analysis.Figure) func(*analysis.Cell) *analysis.Figure {
-		return func(c *analysis.Cell) *analysis.Figure {
-			if c.Wire == nil {
-				return nil
-			}
-			return pick(c.Wire)
-		}
-	}
 	var columns []studyColumn
 	for _, f := range []struct {
 		title string
 		unit  float64
-		of    func(*analysis.Cell) *analysis.Figure
+		field string
 	}{
-		{"throughput_rps", 1, func(c *analysis.Cell) *analysis.Figure { return &c.Throughput }},
-		{"mean_ms", milli, func(c *analysis.Cell) *analysis.Figure { return &response(c).Mean }},
-		{"p95_ms", milli, func(c *analysis.Cell) *analysis.Figure { return &response(c).P95 }},
-		{"request_wire_bytes", 1, wire(func(w *analysis.Wire) *analysis.Figure { return &w.Request.Total })},
-		{"response_wire_bytes", 1, wire(func(w *analysis.Wire) *analysis.Figure { return &w.Response.Total })},
-		{"client_cpu_us", 1, func(c *analysis.Cell) *analysis.Figure { return c.ClientCPU }},
-		{"server_cpu_us", 1, func(c *analysis.Cell) *analysis.Figure { return c.ServerCPU }},
-		{"server_cpu_percent_of_core", percent, func(c *analysis.Cell) *analysis.Figure { return c.Server.Cores }},
-		{"server_rss_mb", mega, func(c *analysis.Cell) *analysis.Figure { return c.Server.RSS }},
-		{"server_peak_mb", mega, func(c *analysis.Cell) *analysis.Figure { return c.Server.Peak }},
+		{"throughput_rps", 1, "Throughput"},
+		{"mean_ms", milli, "Response.Mean"},
+		{"p95_ms", milli, "Response.P95"},
+		{"request_wire_bytes", 1, "Wire.Request.Total"},
+		{"response_wire_bytes", 1, "Wire.Response.Total"},
+		{"client_cpu_us", 1, "ClientCPU"},
+		{"server_cpu_us", 1, "ServerCPU"},
+		{"server_cpu_percent_of_core", percent, "Server.Cores"},
+		{"server_rss_mb", mega, "Server.RSS"},
+		{"server_peak_mb", mega, "Server.Peak"},
 	} {
 		columns = append(columns, studyColumn{f.title, func(r studyRow) string {
-			figure := f.of(r.Cell)
+			figure := figureAt(r.Cell, f.field)
 			if figure == nil || !r.IsValid() {
 				return ""
 			}
 			return rounded(figure.Value * f.unit)
-		}})
-	}
-	return columns
-}
-
-func studyRatio(title string, of func(studyRow) *analysis.Figure) []studyColumn {
-	var columns []studyColumn
-	for i, suffix := range boundSuffixes {
-		columns = append(columns, studyColumn{title + suffix, func(r studyRow) string {
-			figure := of(r)
-			if figure == nil {
-				return ""
-			}
-			return rounded(withBounds(*figure)[i])
 		}})
 	}
 	return columns

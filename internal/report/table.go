@@ -90,7 +90,7 @@ func tableLines(cells []*analysis.Cell, notes *notes) []line {
 
 const gap = "  "
 
-// fit measures the columns, and leaves out the least patient ones until a line
+// fit measures the columns, and leaves out those of the lowest priority until a line
 // fits into width.
 func fit(all []column, lines []line, width int) (shown []column, left []string) {
 	for i := range all {
@@ -103,7 +103,7 @@ func fit(all []column, lines []line, width int) (shown []column, left []string) 
 	for width > 0 && lineWidth(shown) > width {
 		least := -1
 		for i, c := range shown {
-			if c.patience > 0 && (least < 0 || c.patience < shown[least].patience) {
+			if c.priority > 0 && (least < 0 || c.priority < shown[least].priority) {
 				least = i
 			}
 		}

@@ -24,7 +24,11 @@ const (
 const (
 	ConnectionOption = "conn"     // the connection mode
 	InFlightOption   = "inflight" // how many calls may be in flight
+	ClientOption     = "client"   // whether clients keep clear of the machine's limits
 )
+
+// NaiveClient is the value of ClientOption for clients that ignore the machine's limits.
+const NaiveClient = "naive"
 
 // ConnectionModes lists them as they are written.
 func ConnectionModes() []string {

@@ -60,37 +60,22 @@ func Join(server, client []Setting) []Setting {
 	return all
 }
 
-// List is settings, each with the options of a library that apply it.
-type List[O any] []struct {
-	Setting
-	Apply []O
+// List holds settings and the options of a library that apply them.
+type List[O any] struct {
+	settings []Setting
+	options  []O
 }
 
-// Add puts a setting on the list. Why is the reason.
+// Add puts a setting on the list, with the options that apply it.
 func (l *List[O]) Add(s Setting, apply ...O) {
-	*l = append(*l, struct {
-		Setting
-		Apply []O
-	}{s, apply})
+	l.settings, l.options = append(l.settings, s), append(l.options, apply...)
 }
 
 // Options apply the settings.
-func (l List[O]) Options() []O {
-	var options []O
-	for _, entry := range l {
-		options = append(options, entry.Apply...)
-	}
-	return options
-}
+func (l List[O]) Options() []O { return l.options }
 
 // Settings are those that the options apply.
-func (l List[O]) Settings() []Setting {
-	settings := make([]Setting, 0, len(l))
-	for _, entry := range l {
-		settings = append(settings, entry.Setting)
-	}
-	return settings
-}
+func (l List[O]) Settings() []Setting { return l.settings }
 
 // Reason explains a field that is not as the library has it.
 type Reason struct {

@@ -41,14 +41,14 @@ func Stacks() []stack.Stack {
 const (
 	inFlight   = scenario.InFlightOption
 	connection = scenario.ConnectionOption
-	client     = "client"
+	client     = scenario.ClientOption
 	messages   = "messages"
 )
 
 // The kinds of client.
 const (
 	sized = "sized"
-	naive = "naive"
+	naive = scenario.NaiveClient
 )
 
 // How the memory of received messages is managed.
