@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"wirelab.dev/internal/record"
+
 	"wirelab.dev/internal/clock"
 )
 
@@ -15,14 +17,14 @@ func TestEveryCallIsAccountedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{delay: 1500 * time.Microsecond}
 		r := mustRun(t, Plan{Callers: callers(5, s), Requests: 100, WarmUp: WarmUp{AtMost: 60 * time.Millisecond}})
-		if made := r.Warm.Requests + r.Straddling + r.Requests; made != s.calls.Load() {
+		if made := r.WarmUp.Requests + r.Straddling + r.Requests; made != s.calls.Load() {
 			t.Errorf("%d warm-up, %d straddling and %d measured make %d calls; the server saw %d",
-				r.Warm.Requests, r.Straddling, r.Requests, made, s.calls.Load())
+				r.WarmUp.Requests, r.Straddling, r.Requests, made, s.calls.Load())
 		}
-		if r.Straddling != 5 || r.Straddled != 5*s.delay {
-			t.Errorf("%d straddling calls took %v; want 5, 7.5 ms", r.Straddling, r.Straddled)
+		if r.Straddling != 5 || r.StraddlingNS != int64(5*s.delay) {
+			t.Errorf("%d straddling calls took %v; want 5, 7.5 ms", r.Straddling, time.Duration(r.StraddlingNS))
 		}
-		within(t, "warm-up", float64(r.Warm.Requests), 5*41, 0.001)
+		within(t, "warm-up", float64(r.WarmUp.Requests), 5*41, 0.001)
 	})
 }
 
@@ -52,7 +54,7 @@ func TestHangEndsWithTheDrain(t *testing.T) {
 		"one client of three": {Plan{Callers: append(callers(2, &server{delay: time.Millisecond}), hangs()[0]), Requests: 100, Drain: time.Second}, 231},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			c.plan.Classify = func(err error) string { return err.Error() }
+			c.plan.Classify = func(err error) record.ErrorCount { return record.ErrorCount{Class: err.Error()} }
 			began := time.Now()
 			r := mustRun(t, c.plan)
 			if took := time.Since(began); took > 2100*time.Millisecond {
@@ -83,7 +85,7 @@ func TestAHangBehindAnInFlightLimit(t *testing.T) {
 		if r.Requests != 25 || len(r.Failures) != 1 || r.Failures[0].Count != 5 {
 			t.Errorf("%d requests, failures %+v; want 20 that ended and 5 that were cancelled", r.Requests, r.Failures)
 		}
-		within(t, "the longest wait for a permit", r.Wait.Max().Seconds(), 1, 0.03)
+		within(t, "the longest wait for a permit", r.wait.Max().Seconds(), 1, 0.03)
 	})
 }
 
@@ -125,20 +127,20 @@ func TestOnOpenAndOnCloseAreCalled(t *testing.T) {
 // What clients do after the window, when they stop one by one, is no part of
 // the steady state.
 func TestEnoughLooksAtTheWindowOnly(t *testing.T) {
-	var course []Interval
+	var course []record.Interval
 	for i := range int64(200) {
 		requests := int64(50)
 		if i >= 120 {
 			requests = 1 // the window is over
 		}
-		course = append(course, Interval{Start: i * int64(tick), Took: tick, Requests: requests})
+		course = append(course, record.Interval{StartNS: i * int64(tick), TookNS: int64(tick), Requests: requests})
 	}
-	if _, _, known := enough(course); known {
+	var whole, window record.WarmUp
+	if setEnough(&whole, course); whole.EnoughNS != nil {
 		t.Error("the whole course counts as steady: the test proves nothing")
 	}
-	took, _, known := enough(until(course, 120*int64(tick)))
-	if !known || took != 0 {
-		t.Errorf("steady from %v on (%v), want from the start", took, known)
+	if setEnough(&window, until(course, 120*int64(tick))); window.EnoughNS == nil || *window.EnoughNS != 0 {
+		t.Errorf("steady from %v on, want from the start", window.EnoughNS)
 	}
 }
 

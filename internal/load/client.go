@@ -8,6 +8,7 @@ import (
 
 	"wirelab.dev/internal/clock"
 	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/record"
 )
 
 // window is read by all clients. The controller sets its bounds ahead of time, so
@@ -44,8 +45,8 @@ type client struct {
 	samples                       *latency.SampleLog
 
 	isPast   bool
-	failures map[string]*Failure
-	classify func(error) string
+	failures map[record.ErrorCount]*record.ErrorCount // by class and code
+	classify func(error) record.ErrorCount
 }
 
 // tally holds a client's counts. The result adds up those of all clients.
@@ -185,15 +186,15 @@ func (c *client) recordPacing(course *call) {
 // trials without failures.
 func (c *client) fail(err error) {
 	class := c.classify(err)
-	f := c.failures[class]
-	if f == nil {
+	if c.failures[class] == nil {
 		if c.failures == nil {
-			c.failures = map[string]*Failure{}
+			c.failures = map[record.ErrorCount]*record.ErrorCount{}
 		}
-		f = &Failure{Class: class, Example: err.Error()}
-		c.failures[class] = f
+		first := class
+		first.Example = err.Error()
+		c.failures[class] = &first
 	}
-	f.Count++
+	c.failures[class].Count++
 }
 
 // finished reports whether the client may stop. In a window bounded by time all

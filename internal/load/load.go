@@ -6,7 +6,8 @@
 //     steady.
 //  3. It opens the measurement window, waits for its end, and drains the calls
 //     that are still in flight.
-//  4. It merges the clients' records into a Result.
+//  4. It merges the clients' records into a Result: the measurement in the form of
+//     records, and what only the trial needs.
 //
 // Search runs plans at different rates to find the highest that meets a Goal.
 //
@@ -47,6 +48,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/record"
 )
 
 // Caller makes one call after another for one client. Only that client's
@@ -83,8 +85,8 @@ type Plan struct {
 	// count as unsent. 0: no limit.
 	Drain       time.Duration
 	KeepSamples bool
-	// Classify returns the class of a failed call's error.
-	Classify func(error) string
+	// Classify returns the class and the code of a failed call's error.
+	Classify func(error) record.ErrorCount
 	// OnOpen and OnClose, if not nil, are called just before the window
 	// opens and just after it closes, from one goroutine.
 	OnOpen, OnClose func()
@@ -112,44 +114,17 @@ type Progress struct {
 	Fraction float64 // of the window, by time or by requests
 }
 
-// Result holds what the clients measured. Close frees the samples' memory.
+// Result holds what the clients measured. Its Intervals start relative to the window,
+// its WarmUp has no Method, and its distributions are missing until Encode. Close
+// frees the samples' memory.
 type Result struct {
 	Begin, End int64 // the window, on the clock of package clock
-	Requests   int64 // measured: began in the window
-	Completed  int64 // ended in the window
-	Straddling int64
-	Straddled  time.Duration // total service time of the straddling calls
-	Unsent     int64         // open loop: arrivals of the window that were not sent
-	InFlight   float64       // mean number of calls in flight
-	Active     float64       // mean number of clients at work: fewer than all if some finish early
-	Between    time.Duration // closed loop: time of the window that clients spent between calls
+	record.Measurement
+	Failures []record.ErrorCount
+	Between  time.Duration        // closed loop: time of the window that clients spent between calls
+	Samples  []*latency.SampleLog // one for each client
 
-	Service  *latency.Histogram
-	Response *latency.Histogram // nil if it is the same as Service
-	Wait     *latency.Histogram // nil without an in-flight limit
-	Late     *latency.Histogram // nil in a closed loop
-	Queued   int64              // open loop: arrivals when no client was free
-	Spun     time.Duration      // CPU time spent busy-waiting for the window's arrivals
-
-	Failures  []Failure
-	Warm      WarmUpResult
-	Intervals []Interval
-	Samples   []*latency.SampleLog // one for each client
-}
-
-// Failure is one class of failed calls.
-type Failure struct {
-	Class   string
-	Count   int64
-	Example string
-}
-
-// Interval counts the calls that ended in one interval of the trial.
-type Interval struct {
-	Start    int64 // on the clock of package clock
-	Took     time.Duration
-	Requests int64
-	Sum      time.Duration // of service times
+	service, response, wait, late *latency.Histogram // nil if the plan has no such times
 }
 
 // Close frees the memory of the samples.

@@ -81,7 +81,7 @@ func TestClosedLoopRecoversADelay(t *testing.T) {
 			WarmUp:   WarmUp{AtLeast: 100 * time.Millisecond, AtMost: 500 * time.Millisecond},
 			Drain:    time.Second,
 		})
-		within(t, "mean", r.Service.Mean().Seconds(), 0.005, 0.001)
+		within(t, "mean", r.service.Mean().Seconds(), 0.005, 0.001)
 		within(t, "completed", float64(r.Completed), 4000, 0.01)
 		within(t, "in flight", r.InFlight, 10, 0.001)
 		if r.Response != nil {
@@ -122,12 +122,12 @@ func TestOpenLoopShowsAStall(t *testing.T) {
 		}
 		// A tenth of the arrivals meet the stall, evenly over its 100 ms, so
 		// that a thousandth of all waits longer than 99 ms.
-		within(t, "response P99.9", r.Response.Quantile(0.999).Seconds(), 0.099, 0.02)
-		within(t, "response P95", r.Response.Quantile(0.95).Seconds(), 0.050, 0.05)
-		if p := r.Service.Quantile(0.999); p > time.Millisecond {
+		within(t, "response P99.9", r.response.Quantile(0.999).Seconds(), 0.099, 0.02)
+		within(t, "response P95", r.response.Quantile(0.95).Seconds(), 0.050, 0.05)
+		if p := r.service.Quantile(0.999); p > time.Millisecond {
 			t.Errorf("service P99.9 is %v: only 4 of 10,000 calls a second meet the stall in service", p)
 		}
-		if r.Queued == 0 {
+		if r.Pacing.Queued == 0 {
 			t.Error("no arrival was counted as having found no free client")
 		}
 	})
@@ -162,9 +162,9 @@ func TestTheWaitForAPermitIsInResponseTime(t *testing.T) {
 			Duration: 2 * time.Second, Drain: time.Second,
 			WarmUp: WarmUp{AtLeast: 200 * time.Millisecond, AtMost: 200 * time.Millisecond},
 		})
-		within(t, "service", r.Service.Mean().Seconds(), 0.010, 0.01)
-		within(t, "wait", r.Wait.Mean().Seconds(), 0.040, 0.03)
-		within(t, "response", r.Response.Mean().Seconds(), 0.050, 0.03)
+		within(t, "service", r.service.Mean().Seconds(), 0.010, 0.01)
+		within(t, "wait", r.wait.Mean().Seconds(), 0.040, 0.03)
+		within(t, "response", r.response.Mean().Seconds(), 0.050, 0.03)
 		within(t, "in flight", r.InFlight, 2, 0.01)
 	})
 }
@@ -197,10 +197,10 @@ func TestAnOverloadIsUnsent(t *testing.T) {
 			Callers: callers(1, &server{delay: 10 * time.Millisecond}), Duration: time.Second, Drain: time.Second,
 			Open: &Arrivals{RatePerSecond: 1000},
 		})
-		if sent := r.Requests + r.Unsent; sent < 999 || sent > 1001 {
-			t.Errorf("%d sent and %d unsent, of 1000", r.Requests, r.Unsent)
+		if sent := r.Requests + r.Pacing.Unsent; sent < 999 || sent > 1001 {
+			t.Errorf("%d sent and %d unsent, of 1000", r.Requests, r.Pacing.Unsent)
 		}
-		within(t, "unsent", float64(r.Unsent), 800, 0.02)
+		within(t, "unsent", float64(r.Pacing.Unsent), 800, 0.02)
 	})
 }
 

@@ -14,17 +14,17 @@ func TestLatenessIsSplitBetweenServerAndGenerator(t *testing.T) {
 		slow := mustRun(t, Plan{
 			Callers: callers(1, &server{delay: 5 * time.Millisecond}), Duration: time.Second, Drain: 10 * time.Second, Open: open,
 		})
-		if late := slow.Late.Max(); late > 10*time.Microsecond {
+		if late := slow.late.Max(); late > 10*time.Microsecond {
 			t.Errorf("a slow server made the generator late by %v", late)
 		}
-		within(t, "queued behind a slow server", float64(slow.Queued), 999, 0.001)
+		within(t, "queued behind a slow server", float64(slow.Pacing.Queued), 999, 0.001)
 
 		own := mustRun(t, Plan{
 			Callers: callers(1, slowChecker{takes: 5 * time.Millisecond}), Duration: time.Second, Drain: 10 * time.Second, Open: open,
 		})
-		within(t, "lateness of a generator that dawdles", own.Late.Quantile(0.5).Seconds(), 0.005, 0.01)
-		if own.Late.Count() != own.Requests {
-			t.Errorf("%d of %d requests have a lateness", own.Late.Count(), own.Requests)
+		within(t, "lateness of a generator that dawdles", own.late.Quantile(0.5).Seconds(), 0.005, 0.01)
+		if own.late.Count() != own.Requests {
+			t.Errorf("%d of %d requests have a lateness", own.late.Count(), own.Requests)
 		}
 	})
 }
@@ -36,7 +36,7 @@ func TestABacklogFromBeforeTheWindow(t *testing.T) {
 			Callers: callers(1, &server{delay: 10 * time.Millisecond}), Duration: 500 * time.Millisecond, Drain: 100 * time.Millisecond,
 			WarmUp: WarmUp{AtMost: 500 * time.Millisecond}, Open: &Arrivals{RatePerSecond: 10_000},
 		})
-		within(t, "arrivals of the window", float64(r.Requests+r.Unsent), 5000, 0.001)
+		within(t, "arrivals of the window", float64(r.Requests+r.Pacing.Unsent), 5000, 0.001)
 	})
 }
 
@@ -48,8 +48,8 @@ func TestNoArrivalIsLost(t *testing.T) {
 			Callers: callers(7, &server{delay: 3 * time.Millisecond}), Duration: 300 * time.Millisecond, Drain: 100 * time.Millisecond,
 			Open: &Arrivals{RatePerSecond: 10_000},
 		})
-		if r.Requests+r.Unsent != 3000 || r.Unsent == 0 {
-			t.Errorf("%d measured and %d unsent, of 3000", r.Requests, r.Unsent)
+		if r.Requests+r.Pacing.Unsent != 3000 || r.Pacing.Unsent == 0 {
+			t.Errorf("%d measured and %d unsent, of 3000", r.Requests, r.Pacing.Unsent)
 		}
 	})
 }
@@ -82,7 +82,7 @@ func TestSpinningCountsInTheWindowOnly(t *testing.T) {
 		Callers: callers(1, noopCaller{}), Duration: window, Drain: time.Second,
 		WarmUp: WarmUp{AtLeast: 300 * time.Millisecond, AtMost: 300 * time.Millisecond}, Open: &Arrivals{RatePerSecond: 2000},
 	})
-	if r.Spun <= 0 || r.Spun > window+2*time.Millisecond {
-		t.Errorf("in a window of %v one client spun for %v", window, r.Spun)
+	if spun := time.Duration(r.Pacing.SpunNS); spun <= 0 || spun > window+2*time.Millisecond {
+		t.Errorf("in a window of %v one client spun for %v", window, spun)
 	}
 }

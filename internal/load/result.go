@@ -1,11 +1,13 @@
 package load
 
 import (
-	"maps"
+	"cmp"
+	"errors"
 	"slices"
 	"time"
 
 	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/record"
 )
 
 // maxIntervals limits the intervals of a result.
@@ -14,7 +16,7 @@ const maxIntervals = 240
 // result merges the clients' records. All clients must have ended.
 func (c *controller) result() *Result {
 	all := tally{finish: never}
-	failures := map[string]*Failure{}
+	failures := map[record.ErrorCount]*record.ErrorCount{}
 	for _, one := range c.clients {
 		all.add(&one.tally)
 		mergeFailures(failures, one.failures)
@@ -23,18 +25,8 @@ func (c *controller) result() *Result {
 	if end == notYet || c.plan.Open != nil && c.plan.Open.Burst > 0 {
 		end = max(all.finish, begin+1)
 	}
-	r := &Result{
-		Begin: begin, End: end,
-		Requests: all.recorded, Completed: all.completed, Unsent: c.unsent, Queued: all.queued,
-		Straddling: all.straddling, Straddled: time.Duration(all.straddled),
-		Spun:      time.Duration(all.spun),
-		Service:   c.merged(func(one *client) *latency.Recorder { return one.service }),
-		Response:  c.merged(func(one *client) *latency.Recorder { return one.response }),
-		Wait:      c.merged(func(one *client) *latency.Recorder { return one.wait }),
-		Late:      c.merged(func(one *client) *latency.Recorder { return one.late }),
-		Intervals: condense(c.course, maxIntervals),
-	}
 	var active int64
+	r := &Result{Begin: begin, End: end}
 	for _, one := range c.clients {
 		active += one.span(begin, end)
 		if one.samples != nil {
@@ -42,16 +34,52 @@ func (c *controller) result() *Result {
 		}
 	}
 	length := float64(end - begin)
-	r.InFlight, r.Active = float64(all.busy)/length, float64(active)/length
+	r.Measurement = record.Measurement{
+		Requests: all.recorded, Completed: all.completed, Straddling: all.straddling, StraddlingNS: all.straddled,
+		InFlight: float64(all.busy) / length, Active: float64(active) / length,
+		WarmUp:    record.WarmUp{TookNS: begin - c.began, Requests: all.warmedUp, Settled: c.settled},
+		Intervals: condense(c.course, maxIntervals),
+	}
+	setEnough(&r.WarmUp, until(c.course, end))
+	for i := range r.Intervals {
+		r.Intervals[i].StartNS -= begin
+	}
 	if c.schedule == nil {
 		r.Between = time.Duration(max(0, active-all.occupied))
+	} else {
+		r.Pacing = &record.Pacing{Scheduled: all.recorded + c.unsent, Queued: all.queued, Unsent: c.unsent, SpunNS: all.spun}
 	}
-	for _, class := range slices.Sorted(maps.Keys(failures)) {
-		r.Failures = append(r.Failures, *failures[class])
+	for _, f := range failures {
+		r.Failures = append(r.Failures, *f)
 	}
-	r.Warm = WarmUpResult{Took: time.Duration(begin - c.began), Requests: all.warmedUp, Settled: c.settled}
-	r.Warm.Enough, r.Warm.EnoughRequests, r.Warm.Known = enough(until(c.course, end))
+	slices.SortFunc(r.Failures, func(a, b record.ErrorCount) int {
+		return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Class, b.Class))
+	})
+	r.service = c.merged(func(one *client) *latency.Recorder { return one.service })
+	r.response = c.merged(func(one *client) *latency.Recorder { return one.response })
+	r.wait = c.merged(func(one *client) *latency.Recorder { return one.wait })
+	r.late = c.merged(func(one *client) *latency.Recorder { return one.late })
 	return r
+}
+
+// Encode fills in the distributions of the measurement. Run leaves them out: what
+// only warms up or probes needs none.
+func (r *Result) Encode() error {
+	var all error
+	distribution := func(h *latency.Histogram) *latency.Distribution {
+		if h == nil {
+			return nil
+		}
+		d, err := h.Distribution()
+		all = errors.Join(all, err)
+		return &d
+	}
+	r.Service = *distribution(r.service)
+	r.Response, r.Wait = distribution(r.response), distribution(r.wait)
+	if late := distribution(r.late); late != nil {
+		r.Pacing.Late = *late
+	}
+	return all
 }
 
 func (t *tally) add(other *tally) {
@@ -86,7 +114,7 @@ func (c *controller) merged(of func(*client) *latency.Recorder) *latency.Histogr
 	return h
 }
 
-func mergeFailures(into, from map[string]*Failure) {
+func mergeFailures(into, from map[record.ErrorCount]*record.ErrorCount) {
 	for class, f := range from {
 		if merged := into[class]; merged != nil {
 			merged.Count += f.Count

@@ -7,6 +7,7 @@ import (
 
 	"wirelab.dev/internal/clock"
 	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/record"
 )
 
 // notice is how long before it begins the window is announced, so that every
@@ -52,8 +53,8 @@ type controller struct {
 	clients  []*client
 	running  sync.WaitGroup
 
-	began   int64 // the first request
-	course  []Interval
+	began   int64             // the first request
+	course  []record.Interval // on the clock of package clock
 	settled bool
 	closed  bool // the window's end was seen
 	unsent  int64
@@ -97,7 +98,7 @@ func (c *controller) newClient(caller Caller) *client {
 	one.finish = never
 	one.checker, _ = caller.(Checker)
 	if one.classify == nil {
-		one.classify = func(error) string { return "error" }
+		one.classify = func(error) record.ErrorCount { return record.ErrorCount{Class: "error"} }
 	}
 	for _, r := range []struct {
 		recorder **latency.Recorder
@@ -255,11 +256,8 @@ func (c *controller) observe() (now int64) {
 	if done != c.lastDone {
 		c.lastEnded = now
 	}
-	c.course = append(c.course, Interval{
-		Start:    c.lastTick,
-		Took:     time.Duration(now - c.lastTick),
-		Requests: done - c.lastDone,
-		Sum:      time.Duration(sum - c.lastSum),
+	c.course = append(c.course, record.Interval{
+		StartNS: c.lastTick, TookNS: now - c.lastTick, Requests: done - c.lastDone, SumNS: sum - c.lastSum,
 	})
 	c.lastTick, c.lastDone, c.lastSum = now, done, sum
 	return now

@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/record"
 )
 
 // Goal is what a rate must meet to count as sustained: a quantile of the response
@@ -31,26 +31,6 @@ type SearchPlan struct {
 	Precision float64
 }
 
-// Step is one rate that was tried.
-type Step struct {
-	Rate     float64 // offered, a second
-	Achieved float64 // successful answers, a second
-	Figure   time.Duration
-	Kept     bool   // the goal was met
-	Why      string // how the goal was missed
-}
-
-// SearchResult is the result of a search. Best is the measurement at the rate Kept.
-type SearchResult struct {
-	// Kept is the highest rate that met the goal twice, Missed the lowest above
-	// it that missed it twice: the capacity lies between.
-	Kept, Missed float64
-	Steps        []Step
-	Best         *Result
-	// Why says why the search ended before the precision was reached, or is empty.
-	Why string
-}
-
 // ErrNoRate is wrapped by the error if even the lowest rate missed the goal.
 var ErrNoRate = errors.New("no rate meets the goal")
 
@@ -69,20 +49,21 @@ const (
 // Search finds the highest rate that meets the goal. It raises or lowers the rate
 // by a quarter until the outcome changes, and then halves the interval between.
 // An outcome counts when two of up to three tries agree, since a busy machine can
-// spoil one.
-func Search(ctx context.Context, p SearchPlan) (*SearchResult, error) {
+// spoil one. The result is the measurement of the highest rate at which a step met the
+// goal; its Search says what was tried.
+func Search(ctx context.Context, p SearchPlan) (*Result, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
 	s := &searcher{plan: p}
-	err := s.run(ctx)
-	if err != nil {
-		if s.result.Best != nil {
-			s.result.Best.Close()
+	if err := s.run(ctx); err != nil {
+		if s.best != nil {
+			s.best.Close()
 		}
 		return nil, err
 	}
-	return &s.result, nil
+	s.best.Search = &s.found
+	return s.best, nil
 }
 
 func (p *SearchPlan) check() error {
@@ -100,8 +81,9 @@ func (p *SearchPlan) check() error {
 }
 
 type searcher struct {
-	plan   SearchPlan
-	result SearchResult
+	plan  SearchPlan
+	found record.Search
+	best  *Result // at the highest rate that met the goal so far
 }
 
 func (s *searcher) run(ctx context.Context) error {
@@ -118,8 +100,8 @@ func (s *searcher) run(ctx context.Context) error {
 		precision = defaultPrecision
 	}
 	for high/low-1 > precision {
-		if len(s.result.Steps) >= mostSteps {
-			s.result.Why = fmt.Sprintf("after %d steps the highest rate that met the goal and the lowest that missed it were still %.1f %% apart", mostSteps, 100*(high/low-1))
+		if len(s.found.Steps) >= mostSteps {
+			s.found.Why = fmt.Sprintf("after %d steps the highest rate that met the goal and the lowest that missed it were still %.1f %% apart", mostSteps, 100*(high/low-1))
 			break
 		}
 		middle := math.Sqrt(low * high)
@@ -133,7 +115,7 @@ func (s *searcher) run(ctx context.Context) error {
 			high = middle
 		}
 	}
-	s.result.Kept, s.result.Missed = low, high
+	s.found.KeptPerSecond, s.found.MissedPerSecond = low, high
 	return nil
 }
 
@@ -170,7 +152,7 @@ func (s *searcher) bracket(ctx context.Context, most float64) (low, high float64
 			high, rate = rate, rate/stride
 		}
 		if rate < most*leastShare || rate*s.plan.Duration.Seconds() < leastRequests {
-			return 0, 0, fmt.Errorf("%w: at %.4g a second, %s", ErrNoRate, high, s.last().Why)
+			return 0, 0, fmt.Errorf("%w: at %.4g a second, %s", ErrNoRate, high, s.found.Steps[len(s.found.Steps)-1].Why)
 		}
 		if kept, err = s.decide(ctx, rate); err != nil {
 			return 0, 0, err
@@ -181,8 +163,6 @@ func (s *searcher) bracket(ctx context.Context, most float64) (low, high float64
 	}
 	return low, rate, nil
 }
-
-func (s *searcher) last() Step { return s.result.Steps[len(s.result.Steps)-1] }
 
 // decide tries a rate until two tries of up to three agree.
 func (s *searcher) decide(ctx context.Context, rate float64) (bool, error) {
@@ -208,58 +188,51 @@ func (s *searcher) try(ctx context.Context, rate float64) (bool, error) {
 		return false, err
 	}
 	step := s.plan.Goal.judge(rate, r)
-	s.result.Steps = append(s.result.Steps, step)
-	if best := s.result.Best; step.Kept && (best == nil || rate >= s.bestRate()) {
-		if best != nil {
-			best.Close()
-		}
-		s.result.Best = r
-	} else {
-		r.Close()
+	worse := r
+	if step.Kept && rate >= s.bestRate() {
+		worse, s.best = s.best, r
 	}
+	if worse != nil {
+		worse.Close()
+	}
+	s.found.Steps = append(s.found.Steps, step)
 	return step.Kept, nil
 }
 
-// bestRate returns the highest rate that met the goal before the last step.
+// bestRate returns the highest rate that met the goal so far.
 func (s *searcher) bestRate() float64 {
 	best := 0.0
-	for _, step := range s.result.Steps[:len(s.result.Steps)-1] {
+	for _, step := range s.found.Steps {
 		if step.Kept {
-			best = max(best, step.Rate)
+			best = max(best, step.RatePerSecond)
 		}
 	}
 	return best
 }
 
 // judge compares one step with the goal.
-func (g Goal) judge(rate float64, r *Result) Step {
+func (g Goal) judge(rate float64, r *Result) record.Step {
 	var failed int64
 	for _, f := range r.Failures {
 		failed += f.Count
 	}
-	step := Step{
-		Rate:     rate,
-		Achieved: float64(r.Completed-min(failed, r.Completed)) / time.Duration(r.End-r.Begin).Seconds(),
-		Figure:   g.figure(r.Response),
+	figure := r.response.Quantile(g.Quantile)
+	step := record.Step{
+		RatePerSecond:     rate,
+		AchievedPerSecond: float64(r.Completed-min(failed, r.Completed)) / time.Duration(r.End-r.Begin).Seconds(),
+		FigureNS:          int64(figure),
 	}
 	switch {
 	case r.Requests == 0:
 		step.Why = "nothing was answered"
-	case r.Unsent > 0:
-		step.Why = fmt.Sprintf("%d arrivals were never sent", r.Unsent)
+	case r.Pacing.Unsent > 0:
+		step.Why = fmt.Sprintf("%d arrivals were never sent", r.Pacing.Unsent)
 	case float64(failed) > goalFailures*float64(r.Requests):
 		step.Why = fmt.Sprintf("%d of %d requests failed", failed, r.Requests)
-	case step.Figure > g.Limit:
-		step.Why = fmt.Sprintf("P%g of the response time was %v, above %v", 100*g.Quantile, step.Figure.Round(time.Microsecond), g.Limit)
+	case figure > g.Limit:
+		step.Why = fmt.Sprintf("P%g of the response time was %v, above %v", 100*g.Quantile, figure.Round(time.Microsecond), g.Limit)
 	default:
 		step.Kept = true
 	}
 	return step
-}
-
-func (g Goal) figure(response *latency.Histogram) time.Duration {
-	if response == nil || response.Count() == 0 {
-		return 0
-	}
-	return response.Quantile(g.Quantile)
 }

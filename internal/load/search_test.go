@@ -47,12 +47,12 @@ func TestSearchFindsTheCapacity(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer found.Best.Close()
-		within(t, "capacity", (found.Kept+found.Missed)/2, 4000, 0.01)
-		if found.Missed/found.Kept > 1.0101 || found.Why != "" {
-			t.Errorf("between %v and %v: %s", found.Kept, found.Missed, found.Why)
+		defer found.Close()
+		within(t, "capacity", (found.Search.KeptPerSecond+found.Search.MissedPerSecond)/2, 4000, 0.01)
+		if found.Search.MissedPerSecond/found.Search.KeptPerSecond > 1.0101 || found.Search.Why != "" {
+			t.Errorf("between %v and %v: %s", found.Search.KeptPerSecond, found.Search.MissedPerSecond, found.Search.Why)
 		}
-		within(t, "rate of the measurement", found.Best.ratePerSecond(), found.Kept, 0.01)
+		within(t, "rate of the measurement", found.ratePerSecond(), found.Search.KeptPerSecond, 0.01)
 	})
 }
 

@@ -15,12 +15,12 @@ func TestBurst(t *testing.T) {
 			Callers: callers(4, &server{delay: time.Millisecond}), Duration: time.Minute, Drain: time.Second,
 			Open: &Arrivals{Burst: 1000},
 		})
-		if r.Requests != 1000 || r.Completed != 1000 || r.Unsent != 0 {
-			t.Errorf("of 1,000 at once, %d were made and %d answered, %d unsent", r.Requests, r.Completed, r.Unsent)
+		if r.Requests != 1000 || r.Completed != 1000 || r.Pacing.Unsent != 0 {
+			t.Errorf("of 1,000 at once, %d were made and %d answered, %d unsent", r.Requests, r.Completed, r.Pacing.Unsent)
 		}
 		within(t, "time to drain", time.Duration(r.End-r.Begin).Seconds(), 0.250, 0.01)
-		within(t, "response of the one in the middle", r.Response.Quantile(0.5).Seconds(), 0.125, 0.02)
-		within(t, "service time", r.Service.Quantile(0.5).Seconds(), 0.001, 0.01)
+		within(t, "response of the one in the middle", r.response.Quantile(0.5).Seconds(), 0.125, 0.02)
+		within(t, "service time", r.service.Quantile(0.5).Seconds(), 0.001, 0.01)
 		within(t, "calls in flight", r.InFlight, 4, 0.01)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"sort"
 	"time"
 
+	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/stats"
 )
 
@@ -11,19 +12,6 @@ import (
 // warm-up: the window opens with the first request.
 type WarmUp struct {
 	AtLeast, AtMost time.Duration
-}
-
-// WarmUpResult holds the length of the warm-up, and the length that would have
-// been enough, computed afterwards from the whole course.
-type WarmUpResult struct {
-	Took     time.Duration
-	Requests int64
-	Settled  bool
-	// Enough and EnoughRequests say where the steady state began, counted from
-	// the first request. Known is false if the course never became steady.
-	Enough         time.Duration
-	EnoughRequests int64
-	Known          bool
 }
 
 // tick is the length of an interval of the course. It is short, because MSER-5
@@ -36,7 +24,7 @@ const tick = 5 * time.Millisecond
 const roundsBeforeSteady = 3
 
 // steady reports whether the throughput of the course is steady.
-func steady(course []Interval, clients int) bool {
+func steady(course []record.Interval, clients int) bool {
 	var requests int64
 	for _, i := range course {
 		requests += i.Requests
@@ -50,42 +38,43 @@ func steady(course []Interval, clients int) bool {
 
 // until returns the intervals that ended by the instant. After the window clients
 // stop one by one, so later intervals do not have the planned load.
-func until(course []Interval, instant int64) []Interval {
-	n := sort.Search(len(course), func(i int) bool { return course[i].Start+int64(course[i].Took) > instant })
+func until(course []record.Interval, instant int64) []record.Interval {
+	n := sort.Search(len(course), func(i int) bool { return course[i].StartNS+course[i].TookNS > instant })
 	return course[:n]
 }
 
-// enough finds where the steady state began in the course.
-func enough(course []Interval) (took time.Duration, requests int64, ok bool) {
+// setEnough sets where the steady state began in the course, if it did.
+func setEnough(w *record.WarmUp, course []record.Interval) {
 	cut, settled := stats.MSER5(throughputs(course))
 	if !settled {
-		return 0, 0, false
+		return
 	}
+	var took, requests int64
 	for _, i := range course[:cut] {
-		took += i.Took
+		took += i.TookNS
 		requests += i.Requests
 	}
-	return took, requests, true
+	w.EnoughNS, w.EnoughRequests = &took, &requests
 }
 
-func throughputs(course []Interval) []float64 {
+func throughputs(course []record.Interval) []float64 {
 	series := make([]float64, len(course))
 	for n, i := range course {
-		series[n] = float64(i.Requests) / i.Took.Seconds()
+		series[n] = float64(i.Requests) / time.Duration(i.TookNS).Seconds()
 	}
 	return series
 }
 
 // condense merges neighbouring intervals until at most limit are left.
-func condense(course []Interval, limit int) []Interval {
+func condense(course []record.Interval, limit int) []record.Interval {
 	for len(course) > limit {
-		half := make([]Interval, 0, (len(course)+1)/2)
+		half := make([]record.Interval, 0, (len(course)+1)/2)
 		for n := 0; n < len(course); n += 2 {
 			merged := course[n]
 			if n+1 < len(course) {
-				merged.Took += course[n+1].Took
+				merged.TookNS += course[n+1].TookNS
 				merged.Requests += course[n+1].Requests
-				merged.Sum += course[n+1].Sum
+				merged.SumNS += course[n+1].SumNS
 			}
 			half = append(half, merged)
 		}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/status"
@@ -54,20 +53,20 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	window.watch(&plan)
 	sampler := probe.StartSampler(probe.Self, probe.DefaultPeriod)
 	allocations := spec.watchAllocations()
-	measured, found, err := spec.load(ctx, plan)
+	measured, err := spec.load(ctx, plan)
 	allocated, usage := allocations(), sampler.Stop()
 	if err != nil {
 		return err
 	}
 	defer measured.Close()
-	result, err := spec.result(measured, usage)
-	if err != nil {
+	if err := measured.Encode(); err != nil {
 		return err
 	}
+	result := spec.result(measured, usage)
 	noise.spinAfter()
 	negotiated := fleet.dialer.Negotiated()
 	result.Negotiated = &negotiated
-	result.EngineOwnNS, result.Noise, result.Search, result.Allocations = own, noise, found, allocated
+	result.EngineOwnNS, result.Noise, result.Allocations = own, noise, allocated
 	if err := window.fill(result, spec.Client.Clients); err != nil {
 		return err
 	}
@@ -124,92 +123,43 @@ func keepSamples(path string, samples []*latency.SampleLog) error {
 	return latency.WriteParquet(path, samples)
 }
 
-// classify tells failed calls apart by code and class. The engine counts under
-// one key.
-func classify(err error) (key string) {
-	code, class := status.Code(err).String(), failure.Of(err)
+// classify returns the class and code of a failed call.
+func classify(err error) record.ErrorCount {
 	if errors.Is(err, load.ErrWrongAnswer) {
-		code, class = "WrongAnswer", failure.WrongAnswer
+		return record.ErrorCount{Class: string(failure.WrongAnswer), Code: wrongAnswerCode}
 	}
-	return code + keySeparator + string(class)
+	return record.ErrorCount{Class: string(failure.Of(err)), Code: status.Code(err).String()}
 }
 
-// keySeparator is in no code's name.
-const keySeparator = " "
-
-// callFailure is what the engine counted under a key of classify.
-func callFailure(f load.Failure) record.ErrorCount {
-	code, class, _ := strings.Cut(f.Class, keySeparator)
-	return record.ErrorCount{Class: class, Code: code, Count: f.Count, Example: f.Example}
-}
+// wrongAnswerCode takes the place of a gRPC status code.
+const wrongAnswerCode = "WrongAnswer"
 
 // result puts what was measured into the contract's form.
-func (s *Spec) result(m *load.Result, usage probe.Series) (*ClientResult, error) {
+func (s *Spec) result(m *load.Result, usage probe.Series) *ClientResult {
 	r := &ClientResult{
-		BeginNS: m.Begin, EndNS: m.End, BetweenNS: int64(m.Between),
-		Measurement: record.Measurement{
-			Requests: m.Requests, Completed: m.Completed, Straddling: m.Straddling, StraddlingNS: int64(m.Straddled),
-			InFlight: m.InFlight, Active: m.Active,
-			WarmUp: record.WarmUp{TookNS: int64(m.Warm.Took), Requests: m.Warm.Requests, Settled: m.Warm.Settled, Method: warmUpMethod},
-		},
+		Measurement: m.Measurement, BeginNS: m.Begin, EndNS: m.End, BetweenNS: int64(m.Between), Failures: m.Failures,
 	}
+	r.WarmUp.Method = warmUpMethod
 	switch {
 	case s.Client.Load.WarmUpAtMostNS <= 0:
 		r.WarmUp.Method = "none"
 	case s.Client.Load.Model == search:
 		r.WarmUp.Method = "fixed" // a step is short, and follows another
 	}
-	if m.Warm.Known {
-		enough := int64(m.Warm.Enough)
-		r.WarmUp.EnoughNS, r.WarmUp.EnoughRequests = &enough, &m.Warm.EnoughRequests
-	}
-	for _, f := range m.Failures {
-		r.Failures = append(r.Failures, callFailure(f))
-	}
-	for _, i := range m.Intervals {
-		r.Intervals = append(r.Intervals, record.Interval{
-			StartNS: i.Start - m.Begin, TookNS: int64(i.Took), Requests: i.Requests, SumNS: int64(i.Sum),
-		})
-	}
-	var err error
-	if r.Service, err = m.Service.Distribution(); err != nil {
-		return nil, err
-	}
-	if r.Response, err = distribution(m.Response); err != nil {
-		return nil, err
-	}
-	if r.Wait, err = distribution(m.Wait); err != nil {
-		return nil, err
-	}
-	if m.Late != nil {
-		late, err := m.Late.Distribution()
-		if err != nil {
-			return nil, err
-		}
-		r.Pacing = &record.Pacing{
-			Scheduled: m.Requests + m.Unsent, Late: late, Queued: m.Queued, Unsent: m.Unsent, SpunNS: int64(m.Spun),
-		}
-	}
 	if window, err := usage.Between(m.Begin, m.End); err == nil {
-		r.Usage = withoutPacing(window, m.Spun)
+		r.Usage = &window
+		if m.Pacing != nil {
+			withoutPacing(&window, m.Pacing.SpunNS)
+		}
 	}
-	return r, nil
+	return r
 }
 
-// withoutPacing leaves out what waiting for instants burned: that is the
+// withoutPacing subtracts the CPU time of waiting for instants: it is the
 // instrument's cost, not the stack's. It is mostly user time; the kernel's part,
-// yielding the CPU, is not known apart.
-func withoutPacing(u probe.Window, spun time.Duration) *probe.Window {
-	user := min(u.UserNS, int64(spun))
+// yielding the CPU, is not known separately.
+func withoutPacing(u *probe.Window, spunNS int64) {
+	user := min(u.UserNS, spunNS)
 	u.UserNS -= user
-	u.SystemNS -= min(u.SystemNS, int64(spun)-user)
-	return &u
-}
-
-func distribution(h *latency.Histogram) (*latency.Distribution, error) {
-	if h == nil {
-		return nil, nil
-	}
-	d, err := h.Distribution()
-	return &d, err
+	u.SystemNS -= min(u.SystemNS, spunNS-user)
 }

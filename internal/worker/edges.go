@@ -66,11 +66,11 @@ func (c *Connections) time(t stack.ConnectionTimes) error {
 		if one.from == nil {
 			continue
 		}
-		taken, err := distribution(latency.NewHistogram(one.from))
+		taken, err := latency.NewHistogram(one.from).Distribution()
 		if err != nil {
 			return err
 		}
-		*one.to = taken
+		*one.to = &taken
 	}
 	return nil
 }

@@ -141,7 +141,7 @@ func foreignResult(c yardstick.Counts) *ClientResult {
 		r.Service = latency.Distribution{Count: answered, Sum: answered * int64(c.Mean), Min: int64(c.Min), Max: int64(c.Max)}
 	}
 	if c.Failed > 0 {
-		r.Failures = []record.ErrorCount{{Class: string(failure.WrongAnswer), Code: "WrongAnswer", Count: c.Failed, Example: c.Example}}
+		r.Failures = []record.ErrorCount{{Class: string(failure.WrongAnswer), Code: wrongAnswerCode, Count: c.Failed, Example: c.Example}}
 	}
 	return r
 }

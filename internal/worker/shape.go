@@ -48,12 +48,12 @@ func (s *Spec) arrivals() (*load.Arrivals, error) {
 }
 
 // load carries the plan out as its model wants it.
-func (s *Spec) load(ctx context.Context, plan load.Plan) (*load.Result, *record.Search, error) {
+func (s *Spec) load(ctx context.Context, plan load.Plan) (*load.Result, error) {
 	switch l := s.Client.Load; l.Model {
 	case burst, ramp:
 		warm, err := warmUp(ctx, plan)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if l.Model == burst {
 			plan.Duration = burstAtMost
@@ -61,29 +61,24 @@ func (s *Spec) load(ctx context.Context, plan load.Plan) (*load.Result, *record.
 		plan.WarmUp = load.WarmUp{}
 		measured, err := load.Run(ctx, plan)
 		if err == nil {
-			measured.Warm = warm
+			measured.WarmUp = warm
 		}
-		return measured, nil, err
+		return measured, err
 	case search:
-		found, err := load.Search(ctx, load.SearchPlan{
+		return load.Search(ctx, load.SearchPlan{
 			Plan: plan,
 			Goal: load.Goal{Quantile: l.GoalQuantile, Limit: time.Duration(l.GoalNS)},
 		})
-		if err != nil {
-			return nil, nil, err
-		}
-		return found.Best, searched(found), nil
 	default:
-		measured, err := load.Run(ctx, plan)
-		return measured, nil, err
+		return load.Run(ctx, plan)
 	}
 }
 
 // warmUp is a closed loop of some of the callers before a load that has no
 // warm-up of its own.
-func warmUp(ctx context.Context, plan load.Plan) (load.WarmUpResult, error) {
+func warmUp(ctx context.Context, plan load.Plan) (record.WarmUp, error) {
 	if plan.WarmUp.AtMost <= 0 {
-		return load.WarmUpResult{}, nil
+		return record.WarmUp{}, nil
 	}
 	callers := plan.Callers[:min(len(plan.Callers), warmUpCallers)]
 	warm, err := load.Run(ctx, load.Plan{
@@ -91,18 +86,8 @@ func warmUp(ctx context.Context, plan load.Plan) (load.WarmUpResult, error) {
 		Classify: plan.Classify, Report: plan.Report,
 	})
 	if err != nil {
-		return load.WarmUpResult{}, err
+		return record.WarmUp{}, err
 	}
 	defer warm.Close()
-	return warm.Warm, nil
-}
-
-func searched(found *load.SearchResult) *record.Search {
-	s := &record.Search{KeptPerSecond: found.Kept, MissedPerSecond: found.Missed, Why: found.Why}
-	for _, step := range found.Steps {
-		s.Steps = append(s.Steps, record.Step{
-			RatePerSecond: step.Rate, AchievedPerSecond: step.Achieved, FigureNS: int64(step.Figure), Kept: step.Kept, Why: step.Why,
-		})
-	}
-	return s
+	return warm.WarmUp, nil
 }

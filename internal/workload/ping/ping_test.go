@@ -27,7 +27,7 @@ func TestInjectedStallIsFound(t *testing.T) {
 	)
 	p := workload.Parameters{Settings: workloadtest.Settings(t, "stall=200ms,every=100")}
 	conn := workloadtest.Connect(t, Workload{}, p)
-	plan := load.Plan{Requests: requests / clients, Classify: func(err error) string { return err.Error() }}
+	plan := load.Plan{Requests: requests / clients}
 	for client := range clients {
 		plan.Callers = append(plan.Callers, Workload{}.NewCaller(conn, workload.Job{Parameters: p, Client: client}))
 	}
@@ -36,9 +36,16 @@ func TestInjectedStallIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer result.Close()
+	if err := result.Encode(); err != nil {
+		t.Fatal(err)
+	}
+	service, err := result.Service.Decode()
+	if err != nil {
+		t.Fatal(err)
+	}
 	// A stall holds up one request of a hundred: of a thousand just as many
 	// as lie above the P99, so that this is the first percentile to look at.
-	p90, stalled := result.Service.Quantile(0.90), result.Service.Quantile(0.991)
+	p90, stalled := service.Quantile(0.90), service.Quantile(0.991)
 	if stalled < stall {
 		t.Errorf("a stall of %v in every 100th request is not seen: P99.1 is %v", stall, stalled)
 	}
