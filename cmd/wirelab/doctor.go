@@ -75,7 +75,7 @@ func measureEngine(ctx context.Context) engineFigures {
 	}
 	defer r.Close()
 	f.LateP50NS, f.LateP99NS = int64(r.Late.Quantile(0.5)), int64(r.Late.Quantile(0.99))
-	f.Queued = float64(r.Queued) / float64(max(1, r.Requests))
+	f.Queued = float64(r.Pacing.Queued) / float64(max(1, r.Requests))
 	return f
 }
 

@@ -29,8 +29,8 @@ func BenchmarkOpenLoop(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.ReportMetric(float64(r.late.Quantile(0.5)), "late-p50-ns")
-		b.ReportMetric(float64(r.late.Quantile(0.99)), "late-p99-ns")
+		b.ReportMetric(float64(r.Late.Quantile(0.5)), "late-p50-ns")
+		b.ReportMetric(float64(r.Late.Quantile(0.99)), "late-p99-ns")
 		b.ReportMetric(float64(r.Pacing.Queued)/float64(r.Requests), "queued")
 	}
 }

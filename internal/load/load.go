@@ -124,7 +124,10 @@ type Result struct {
 	Between  time.Duration        // closed loop: time of the window that clients spent between calls
 	Samples  []*latency.SampleLog // one for each client
 
-	service, response, wait, late *latency.Histogram // nil if the plan has no such times
+	// Late is what Encode puts into Pacing; nil in a closed loop.
+	Late *latency.Histogram
+
+	service, response, wait *latency.Histogram // nil if the plan has no such times
 }
 
 // Close frees the memory of the samples.

@@ -14,7 +14,7 @@ func TestLatenessIsSplitBetweenServerAndGenerator(t *testing.T) {
 		slow := mustRun(t, Plan{
 			Callers: callers(1, &server{delay: 5 * time.Millisecond}), Duration: time.Second, Drain: 10 * time.Second, Open: open,
 		})
-		if late := slow.late.Max(); late > 10*time.Microsecond {
+		if late := slow.Late.Max(); late > 10*time.Microsecond {
 			t.Errorf("a slow server made the generator late by %v", late)
 		}
 		within(t, "queued behind a slow server", float64(slow.Pacing.Queued), 999, 0.001)
@@ -22,9 +22,9 @@ func TestLatenessIsSplitBetweenServerAndGenerator(t *testing.T) {
 		own := mustRun(t, Plan{
 			Callers: callers(1, slowChecker{takes: 5 * time.Millisecond}), Duration: time.Second, Drain: 10 * time.Second, Open: open,
 		})
-		within(t, "lateness of a generator that dawdles", own.late.Quantile(0.5).Seconds(), 0.005, 0.01)
-		if own.late.Count() != own.Requests {
-			t.Errorf("%d of %d requests have a lateness", own.late.Count(), own.Requests)
+		within(t, "lateness of a generator that dawdles", own.Late.Quantile(0.5).Seconds(), 0.005, 0.01)
+		if own.Late.Count() != own.Requests {
+			t.Errorf("%d of %d requests have a lateness", own.Late.Count(), own.Requests)
 		}
 	})
 }

@@ -58,7 +58,7 @@ func (c *controller) result() *Result {
 	r.service = c.merged(func(one *client) *latency.Recorder { return one.service })
 	r.response = c.merged(func(one *client) *latency.Recorder { return one.response })
 	r.wait = c.merged(func(one *client) *latency.Recorder { return one.wait })
-	r.late = c.merged(func(one *client) *latency.Recorder { return one.late })
+	r.Late = c.merged(func(one *client) *latency.Recorder { return one.late })
 	return r
 }
 
@@ -76,7 +76,7 @@ func (r *Result) Encode() error {
 	}
 	r.Service = *distribution(r.service)
 	r.Response, r.Wait = distribution(r.response), distribution(r.wait)
-	if late := distribution(r.late); late != nil {
+	if late := distribution(r.Late); late != nil {
 		r.Pacing.Late = *late
 	}
 	return all
