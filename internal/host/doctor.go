@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
 	"time"
@@ -27,46 +28,103 @@ type Finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Doctor examines the machine by trying each ability, in under a second, and
-// leaves nothing changed. It stops early, with what it has, when ctx ends.
-func Doctor(ctx context.Context) []Finding {
-	machine := examination{root: os.DirFS("/"), info: Describe()}
-	findings := []Finding{}
-	for _, check := range []func(examination) Finding{
-		examination.placement,
-		examination.quota,
-		examination.priority,
-		examination.realTime,
-		examination.governor,
-		examination.clocksource,
-		examination.timers,
-		examination.noise,
-		examination.pressure,
-		examination.hardwareCounters,
-		examination.softwareCounters,
-		examination.tracepoints,
-		examination.bpf,
-		examination.userNamespaces,
-		examination.networkNamespaces,
-		examination.netem,
-		examination.descriptors,
-		examination.ports,
-		examination.closedPorts,
-		examination.backlog,
-		examination.udpBuffer,
-	} {
-		if ctx.Err() != nil {
-			break
-		}
-		findings = append(findings, check(machine))
-	}
-	return findings
+func ok(format string, args ...any) Finding {
+	return Finding{Status: OK, Detail: fmt.Sprintf(format, args...)}
+}
+
+func limited(remedy, format string, args ...any) Finding {
+	return Finding{Status: Limited, Remedy: remedy, Detail: fmt.Sprintf(format, args...)}
+}
+
+func missing(remedy, format string, args ...any) Finding {
+	return Finding{Status: Missing, Remedy: remedy, Detail: fmt.Sprintf(format, args...)}
 }
 
 // examination holds what the checks read: the root folder, and Describe's result.
 type examination struct {
 	root fs.FS
 	info Info
+}
+
+// checks are the examinations, in the order of the output. Each returns a finding
+// without its name.
+var checks = []struct {
+	name    string
+	examine func(examination) Finding
+}{
+	{"CPU placement", examination.placement},
+	{"CPU quota", examination.quota},
+	{"priority", examination.priority},
+	{"real-time priority", ability{
+		try:     func() error { return OnDisposableThread(tryRealTime) },
+		granted: "SCHED_FIFO is granted", refused: "SCHED_FIFO is refused: %v",
+		remedy: "run as root, or grant CAP_SYS_NICE; with version 1 control groups also set cpu.rt_runtime_us",
+	}.examine},
+	{"CPU frequency", examination.governor},
+	{"clock source", examination.clocksource},
+	{"timer lateness", examination.timers},
+	{"noise", examination.noise},
+	{"pressure", examination.pressure},
+	{"hardware counters", examination.hardwareCounters},
+	{"software counters", examination.softwareCounters},
+	{"tracepoints", examination.tracepoints},
+	{"BPF", ability{
+		try:     tryBPF,
+		granted: "a tracing program can be loaded", refused: "load a tracing program: %v",
+		remedy: "a kernel with CONFIG_BPF_EVENTS", rights: "run as root, or grant CAP_BPF and CAP_PERFMON",
+	}.examine},
+	{"user namespaces", ability{
+		try:     tryUserNamespace,
+		granted: "a private network needs no root", refused: "create a user and a network namespace: %v",
+		remedy: "raise user.max_user_namespaces, and on Ubuntu sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+	}.examine},
+	{"network namespaces", ability{
+		try:     func() error { return OnDisposableThread(tryNetworkNamespace) },
+		granted: "a scenario can use `network`", refused: "parts with their own `network` fail: %v",
+		remedy: "run as root, or grant CAP_SYS_ADMIN and CAP_NET_ADMIN",
+	}.examine},
+	{"netem", examination.netem},
+	{"descriptors", examination.descriptors},
+	{"local ports", examination.ports},
+	{"closed connections", examination.closedPorts},
+	{"listen backlog", examination.backlog},
+	{"UDP receive buffer", examination.udpBuffer},
+}
+
+// ability is what the machine grants or refuses when it is tried.
+type ability struct {
+	try              func() error
+	granted, refused string // details; refused takes the error
+	remedy           string
+	rights           string // the remedy if only rights are missing; "": the same
+}
+
+func (a ability) examine(examination) Finding {
+	err := a.try()
+	switch {
+	case err == nil:
+		return ok("%s", a.granted)
+	case a.rights != "" && isRefusal(err):
+		return missing(a.rights, a.refused, err)
+	default:
+		return missing(a.remedy, a.refused, err)
+	}
+}
+
+// Doctor examines the machine by trying each ability, in under a second, and
+// leaves nothing changed. It stops early, with what it has, when ctx ends.
+func Doctor(ctx context.Context) []Finding {
+	machine := examination{root: os.DirFS("/"), info: Describe()}
+	findings := []Finding{}
+	for _, check := range checks {
+		if ctx.Err() != nil {
+			break
+		}
+		finding := check.examine(machine)
+		finding.Name = check.name
+		findings = append(findings, finding)
+	}
+	return findings
 }
 
 const (

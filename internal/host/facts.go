@@ -59,6 +59,18 @@ func readText(root fs.FS, path string) (string, error) {
 	return strings.TrimSpace(string(content)), nil
 }
 
+// labelled returns the value of the first line "label: value" that has one, as in
+// /proc/cpuinfo, or "".
+func labelled(text, label string) string {
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(line, ":")
+		if value = strings.TrimSpace(value); value != "" && strings.TrimSpace(key) == label {
+			return value
+		}
+	}
+	return ""
+}
+
 // chosen returns the bracketed word of a sysfs selector such as
 // "always [madvise] never".
 func chosen(selector string) string {

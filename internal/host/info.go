@@ -116,7 +116,10 @@ func (info *Info) describeProcessor(from *facts) {
 func (info *Info) describeKernel(from *facts) {
 	info.Kernel = from.text("proc/sys/kernel/osrelease")
 	info.Clocksource = from.text("sys/devices/system/clocksource/clocksource0/current_clocksource")
-	info.MemoryBytes = memoryBytes(from.text("proc/meminfo"))
+	if total := strings.Fields(labelled(from.text("proc/meminfo"), "MemTotal")); len(total) > 0 {
+		kibibytes, _ := strconv.ParseInt(total[0], 10, 64)
+		info.MemoryBytes = kibibytes * 1024
+	}
 	info.HugePages = chosen(from.text("sys/kernel/mm/transparent_hugepage/enabled"))
 	if content := from.text("proc/sys/kernel/perf_event_paranoid"); content != "" {
 		if level, err := strconv.Atoi(content); err == nil {
@@ -156,15 +159,4 @@ func describeGo() GoInfo {
 		GODEBUG:     os.Getenv("GODEBUG"),
 		Experiment:  os.Getenv("GOEXPERIMENT"),
 	}
-}
-
-// memoryBytes reads "MemTotal:  16384 kB" of /proc/meminfo.
-func memoryBytes(meminfo string) int64 {
-	for line := range strings.Lines(meminfo) {
-		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == "MemTotal:" {
-			kibibytes, _ := strconv.ParseInt(fields[1], 10, 64)
-			return kibibytes * 1024
-		}
-	}
-	return 0
 }

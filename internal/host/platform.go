@@ -8,24 +8,18 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 )
 
 // cpuModel finds the processor's name in /proc/cpuinfo. Arm kernels print
 // numbers only (MIDR_EL1), which still tell two machines apart.
 func cpuModel(cpuinfo string) string {
-	values := map[string]string{}
-	for line := range strings.Lines(cpuinfo) {
-		key, value, _ := strings.Cut(line, ":")
-		if key = strings.TrimSpace(key); values[key] == "" {
-			values[key] = strings.TrimSpace(value)
-		}
-	}
-	if model := values["model name"]; model != "" {
+	if model := labelled(cpuinfo, "model name"); model != "" {
 		return model
 	}
-	if part := values["CPU part"]; part != "" {
-		return fmt.Sprintf("implementer %s part %s", values["CPU implementer"], part)
+	if part := labelled(cpuinfo, "CPU part"); part != "" {
+		return fmt.Sprintf("implementer %s part %s", labelled(cpuinfo, "CPU implementer"), part)
 	}
 	return ""
 }
@@ -63,13 +57,8 @@ func virtualisation(root fs.FS) string {
 		return strings.TrimSpace(kind + " guest " + machine)
 	}
 	cpuinfo, _ := readText(root, "proc/cpuinfo") // "" shows no sign, as it should
-	for line := range strings.Lines(cpuinfo) {
-		if key, flags, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "flags" {
-			if strings.Contains(" "+strings.TrimSpace(flags)+" ", " hypervisor ") {
-				return strings.TrimSpace("guest " + machine)
-			}
-			return ""
-		}
+	if slices.Contains(strings.Fields(labelled(cpuinfo, "flags")), "hypervisor") {
+		return strings.TrimSpace("guest " + machine)
 	}
 	return ""
 }
