@@ -9,18 +9,19 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sync"
 
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"
 )
 
-// errInputEnded is why a worker stops that is no longer wanted.
+// errInputEnded is the cause of the cancellation when a worker is no longer wanted.
 var errInputEnded = errors.New("standard input ended: the worker is no longer wanted")
 
-// Main is a worker's whole life: it reads a spec, becomes the server or client
-// that it describes, and returns when that is done or the input ends. What goes
-// wrong is both an event and the returned error.
+// Main runs a worker: it reads a spec, runs the server or client that it describes,
+// and returns when that is done or the input ends. It reports an error both as an
+// event and as its result.
 func Main(ctx context.Context, input io.Reader, output io.Writer) error {
 	events := &emitter{encoder: json.NewEncoder(output)}
 	err := serveSpec(ctx, input, events)
@@ -34,7 +35,7 @@ func serveSpec(ctx context.Context, input io.Reader, events *emitter) error {
 	reader := bufio.NewReader(input)
 	line, err := reader.ReadBytes('\n')
 	if err != nil {
-		return fmt.Errorf("read the spec, a line of JSON, from standard input: %w", err)
+		return fmt.Errorf("read the spec (one line of JSON) from standard input: %w", err)
 	}
 	spec, err := ParseSpec(line)
 	if err != nil {
@@ -53,17 +54,25 @@ func serveSpec(ctx context.Context, input io.Reader, events *emitter) error {
 	return runClient(ctx, spec, events)
 }
 
-// setRuntime sets what a worker sets of Go's runtime.
+// MemoryLimit is the memory limit of a worker's Go runtime in bytes: above it the
+// collector works harder. Without it, 500 large calls in flight would let the garbage
+// grow past a gigabyte, and a trial must not take the machine down. GOMEMLIMIT
+// overrides it.
+const MemoryLimit = 800 << 20
+
+// setRuntime applies a worker's settings of Go's runtime.
 func setRuntime(profile string) {
-	limitMemory()
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(MemoryLimit)
+	}
 	probe.SampleAllocations(profile == profileAllocations)
 }
 
-// profileAllocations is what a spec's profile may be.
+// profileAllocations is the only profile of a spec.
 const profileAllocations = "allocations"
 
-// watchAllocations counts where they are asked for. The counting is ended by calling
-// what is returned, which returns nil where there is none.
+// watchAllocations starts counting allocations if the spec asks for it. stop ends
+// that and returns the counts, or nil without counting.
 func (s *Spec) watchAllocations() (stop func() *record.Allocations) {
 	if s.Profile != profileAllocations {
 		return func() *record.Allocations { return nil }
@@ -71,7 +80,7 @@ func (s *Spec) watchAllocations() (stop func() *record.Allocations) {
 	return probe.WatchAllocations().Stop
 }
 
-// emitter prints events, whole lines each.
+// emitter prints each event as one whole line.
 type emitter struct {
 	guard   sync.Mutex
 	encoder *json.Encoder
@@ -85,7 +94,7 @@ func (e *emitter) emit(event Event) error {
 
 func (e *emitter) ready(r Ready) error {
 	r.Contract, r.PID = Contract, os.Getpid()
-	if r.Runtime == "" { // else it is another program that serves
+	if r.Runtime == "" { // otherwise another program serves or calls
 		r.Runtime, r.GoMaxProcs = runtime.Version(), runtime.GOMAXPROCS(0)
 	}
 	return e.emit(Event{Event: "ready", Ready: &r})

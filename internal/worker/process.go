@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os/exec"
 	"strings"
 	"sync"
@@ -64,7 +65,7 @@ type Error struct {
 func (e *Error) Error() string {
 	text := e.Worker + ": " + e.What
 	if len(e.Stderr) > 0 {
-		text += "; its last words:\n  " + strings.Join(e.Stderr, "\n  ")
+		text += "; its last lines on standard error:\n  " + strings.Join(e.Stderr, "\n  ")
 	}
 	return text
 }
@@ -97,22 +98,23 @@ func Start(l Launch) (*Process, error) {
 	}
 	go p.follow(output, l) // ends when the worker's output does
 	if _, err := p.input.Write(append(spec, '\n')); err != nil {
-		p.killBecause("it did not take its spec: " + err.Error())
+		go func() { // mostly it has died, and its exit code and last lines tell more
+			select {
+			case <-p.ended:
+			case <-time.After(stopGrace):
+				p.killBecause("did not read its spec: " + err.Error())
+			}
+		}()
 	}
 	return p, nil
 }
 
 // follow reads the worker's events until its output ends, then reaps it.
 func (p *Process) follow(output io.Reader, l Launch) {
-	silence := newAlarm(l.Silence, func() {
-		p.killBecause(fmt.Sprintf("said nothing for %v and was killed", l.Silence))
-	})
-	finished := p.readEvents(output, l.OnProgress, silence)
-	silence.stop()
-	if finished != nil {
-		// It has given up; it may still take its leave.
-		_ = p.input.Close()
-		defer time.AfterFunc(stopGrace, func() { p.killBecause("did not end after its error") }).Stop()
+	failed := p.readEvents(output, l)
+	if failed != nil {
+		_ = p.input.Close() // it may still end by itself
+		defer time.AfterFunc(stopGrace, func() { p.killBecause(fmt.Sprintf("did not end within %v after its error and was killed", stopGrace)) }).Stop()
 	}
 	_, _ = io.Copy(io.Discard, output)
 	err := p.command.Wait()
@@ -121,8 +123,8 @@ func (p *Process) follow(output io.Reader, l Launch) {
 	reason := p.reason
 	p.guard.Unlock()
 	switch {
-	case finished != nil:
-		p.failure = finished
+	case failed != nil:
+		p.failure = failed
 	case reason != nil:
 		p.failure = reason
 	case err != nil:
@@ -131,28 +133,39 @@ func (p *Process) follow(output io.Reader, l Launch) {
 	close(p.ended)
 }
 
-// readEvents returns nil when the output ended as it may at any time, and what
-// was wrong otherwise.
-func (p *Process) readEvents(output io.Reader, onProgress func(Progress), silence *alarm) error {
+// readEvents handles events until the output ends, or until an error event, which it
+// returns. It kills a worker that is silent for too long before its result, or that
+// breaks the contract.
+func (p *Process) readEvents(output io.Reader, l Launch) error {
+	const forever = math.MaxInt64
+	patience := time.Duration(forever)
+	if l.Silence > 0 {
+		patience = l.Silence
+	}
+	silence := time.AfterFunc(patience, func() {
+		p.killBecause(fmt.Sprintf("printed nothing for %v and was killed", l.Silence))
+	})
+	defer silence.Stop()
 	lines := bufio.NewScanner(output)
 	lines.Buffer(make([]byte, 64<<10), maxEventBytes)
 	for lines.Scan() {
-		silence.reset()
+		silence.Reset(patience)
 		event, err := parseEvent(lines.Bytes())
 		if err != nil {
-			p.killBecause(fmt.Sprintf("printed what is not an event of the contract (%v): %s", err, excerpt(lines.Text())))
+			p.killBecause(fmt.Sprintf("printed a line that is not an event of the contract (%v): %s", err, excerpt(lines.Text())))
 			return nil
 		}
 		switch {
 		case event.Ready != nil && event.Ready.Contract != Contract:
-			p.killBecause(fmt.Sprintf("speaks contract %d, and wirelab %d", event.Ready.Contract, Contract))
+			p.killBecause(fmt.Sprintf("speaks version %d of the contract, wirelab version %d", event.Ready.Contract, Contract))
 			return nil
 		case event.Ready != nil:
 			offer(p.ready, *event.Ready)
-		case event.Progress != nil && onProgress != nil:
-			onProgress(*event.Progress)
+		case event.Progress != nil && l.OnProgress != nil:
+			l.OnProgress(*event.Progress)
 		case event.Result != nil:
-			silence.stop()
+			patience = forever
+			silence.Reset(patience)
 			offer(p.result, *event.Result)
 		case event.Error != nil:
 			return p.fault(event.Error.Message)

@@ -103,7 +103,7 @@ func TestWorkersThatFail(t *testing.T) {
 func TestAWorkerThatHangs(t *testing.T) {
 	for silence := 300 * time.Millisecond; ; silence *= 2 {
 		err := failureOf(t, "hangs", silence)
-		if want := fmt.Sprintf("server of the test: said nothing for %v", silence); err == nil || !strings.Contains(err.Error(), want) {
+		if want := fmt.Sprintf("server of the test: printed nothing for %v", silence); err == nil || !strings.Contains(err.Error(), want) {
 			t.Fatalf("the error does not say %q: %v", want, err)
 		}
 		if strings.Contains(err.Error(), "thinking about it") {
