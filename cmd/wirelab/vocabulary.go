@@ -29,6 +29,7 @@ func vocabulary() scenario.Vocabulary {
 		Sized:        sized,
 		CheckPayload: checkPayload,
 		CheckCarries: checkCarries,
+		CheckLoad:    catalog.CheckLoad,
 		CheckColumn:  report.CheckStudyColumn,
 	}
 }

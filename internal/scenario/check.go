@@ -185,7 +185,10 @@ func (c *checker) variant(v Variant, p Part) error {
 	if err := c.words.CheckConnection(v, p.Connection); err != nil {
 		return err
 	}
-	return c.words.CheckCarries(v, p.Workload)
+	if err := c.words.CheckCarries(v, p.Workload); err != nil {
+		return err
+	}
+	return c.words.CheckLoad(v, p)
 }
 
 // report says what is wrong with what a scenario asks of its report.

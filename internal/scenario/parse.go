@@ -30,6 +30,8 @@ type Vocabulary struct {
 	CheckPayload func(part Part, payload Payload) error
 	// CheckCarries says why a variant cannot carry the calls of a workload.
 	CheckCarries func(v Variant, workload string) error
+	// CheckLoad says why the clients of a variant cannot load it as a part says.
+	CheckLoad func(Variant, Part) error
 	// CheckColumn says why a scenario's table cannot have a column.
 	CheckColumn func(name string) error
 }

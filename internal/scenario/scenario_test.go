@@ -45,6 +45,7 @@ var words = Vocabulary{
 		return fmt.Errorf("%s carries up to 16 MiB if anything, not %v", name, payload)
 	},
 	CheckColumn: func(string) error { return nil },
+	CheckLoad:   func(Variant, Part) error { return nil },
 	CheckCarries: func(v Variant, name string) error {
 		if v.Stack == "rest" && name == "talk" {
 			return errors.New("rest has no bidirectional streams")

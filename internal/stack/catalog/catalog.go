@@ -144,6 +144,45 @@ func CheckConnection(v scenario.Variant, asked scenario.Connection) error {
 	return stack.CheckLifecycle(s, v, stack.LifecycleOf(ConnectionOf(s, v, asked).Mode))
 }
 
+// CheckLoad returns an error if the clients of a variant cannot load it as a part says.
+// Only the programs of others are limited.
+func CheckLoad(v scenario.Variant, p scenario.Part) error {
+	program, foreign := grpcstack.ForeignClient(v)
+	if !foreign {
+		return nil
+	}
+	limit, err := InFlight(v)
+	if err != nil {
+		return err
+	}
+	s, err := Find(v.Stack)
+	if err != nil {
+		return err
+	}
+	refuse := func(format string, args ...any) error {
+		return fmt.Errorf("variant %s: %s %s", v, program.Name, fmt.Sprintf(format, args...))
+	}
+	mode := ConnectionOf(s, v, p.Connection)
+	switch {
+	case p.Load.Model != scenario.Closed:
+		return refuse("keeps a closed loop, and the load is %q: set `model: closed`", p.Load.Model)
+	case p.Load.Duration <= 0:
+		return refuse("calls for a duration, and the load counts requests: set `duration`, as in 2s, in place of `requests`")
+	case limit > 0:
+		return refuse("has no in-flight limit: leave out inflight=%d", limit)
+	case p.Profile != "":
+		return refuse("cannot be profiled: leave out `profile: %s`", p.Profile)
+	case mode.Mode.PerRequest():
+		return refuse("keeps its connections, and the mode is %s: use shared, per-worker or a pool", mode)
+	}
+	for _, clients := range p.Clients {
+		if connections := mode.Want(clients); clients%connections != 0 {
+			return refuse("has as many callers on each connection: %d clients cannot share %d connections evenly", clients, connections)
+		}
+	}
+	return nil
+}
+
 // Secure returns the variant with TLS on: v itself if its stack always uses TLS, and a
 // variant that Check refuses if it has no TLS.
 func Secure(v scenario.Variant) scenario.Variant {

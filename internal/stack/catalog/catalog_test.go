@@ -1,12 +1,15 @@
 package catalog
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/stack/grpcstack"
 )
 
 func variant(t *testing.T, text string) scenario.Variant {
@@ -54,6 +57,38 @@ func TestBadVariantsAreExplained(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want an error that says %q", text, err, says)
 		}
+	}
+}
+
+func TestLoadsOfOtherProgramsAreChecked(t *testing.T) {
+	closed := func(change func(*scenario.Part)) scenario.Part {
+		p := scenario.Part{Clients: []int{4}, Load: scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(time.Second)}}
+		if change != nil {
+			change(&p)
+		}
+		return p
+	}
+	for _, c := range []struct {
+		variant string
+		part    scenario.Part
+		says    string // "": no error
+	}{
+		{"grpc", closed(func(p *scenario.Part) { p.Load = scenario.Load{Model: scenario.Open, Rate: 1} }), ""},
+		{"grpc:caller=h2load", closed(nil), ""},
+		{"grpc:caller=ghz,conn=pool:2", closed(nil), ""},
+		{"grpc:caller=ghz", closed(func(p *scenario.Part) { p.Load.Model = scenario.Open }), "set `model: closed`"},
+		{"grpc:caller=ghz", closed(func(p *scenario.Part) { p.Load = scenario.Load{Model: scenario.Closed, Requests: 10} }), "set `duration`"},
+		{"grpc:caller=ghz,inflight=3", closed(nil), "leave out inflight=3"},
+		{"grpc:caller=ghz", closed(func(p *scenario.Part) { p.Profile = scenario.Allocations }), "leave out `profile: allocations`"},
+		{"grpc:caller=ghz,conn=pool:3", closed(nil), "4 clients cannot share 3 connections"},
+	} {
+		err := CheckLoad(variant(t, c.variant), c.part)
+		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %v, want an error that says %q", c.variant, err, c.says)
+		}
+	}
+	if err := (grpcstack.Stack{}).CheckKind(variant(t, "grpc:caller=ghz"), stack.Bidi); !errors.Is(err, stack.ErrUnsupported) {
+		t.Errorf("ghz and streams: %v", err)
 	}
 }
 

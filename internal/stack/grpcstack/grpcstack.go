@@ -30,6 +30,7 @@ var (
 	_ stack.Stack             = Stack{}
 	_ stack.ConnectionChooser = Stack{}
 	_ stack.SettingsReporter  = Stack{}
+	_ stack.KindLimiter       = Stack{}
 )
 
 const (
@@ -76,6 +77,14 @@ func (s Stack) ConnectionFor(v scenario.Variant) (mode scenario.Connection, fixe
 		return scenario.Connection{Mode: scenario.Pool, Size: conns}, true
 	}
 	return s.Info().Connection, false
+}
+
+// CheckKind implements stack.KindLimiter: the programs of others make unary calls.
+func (Stack) CheckKind(v scenario.Variant, kind stack.Kind) error {
+	if client, foreign := ForeignClient(v); foreign && kind != stack.Unary {
+		return fmt.Errorf("%s=%s: %s makes unary calls only, no %s: %w", callerKey, client.Name, client.Name, kind, stack.ErrUnsupported)
+	}
+	return nil
 }
 
 // options are a variant's parsed options.
