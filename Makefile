@@ -67,10 +67,10 @@ test: bin/phases ## everything
 	@bin/phases setup lint drift short gin full
 
 # What fails here and not in `make test` fails there too one day.
-stress: ## find tests that fail sometimes; RUNS=20 PKG=./folder/... RUN=regexp SHORT=off ONLY='race GOMAXPROCS=1' choose
+stress: ## find tests that fail sometimes; RUNS=20 FOR=40m AT_ONCE=1 PKG=./folder/... RUN=regexp SHORT=off ONLY='race GOMAXPROCS=1' choose
 	@mkdir -p bin
 	@go -C tools build -o ../bin/stress-tests ./stress
-	@bin/stress-tests -runs='$(or $(RUNS),20)' -pkg='$(or $(PKG),./...)' -run='$(RUN)' -short='$(or $(SHORT),on)' -only='$(ONLY)'
+	@bin/stress-tests -runs='$(or $(RUNS),20)' -for='$(or $(FOR),0)' -pkg='$(or $(PKG),./...)' -run='$(RUN)' -short='$(or $(SHORT),on)' -only='$(ONLY)' $(if $(AT_ONCE),-at-once=$(AT_ONCE))
 
 bench: ## benchmarks, six times, summed up by benchstat; BENCH=regexp PKG=./folder/... choose
 	@mkdir -p bin

@@ -28,7 +28,7 @@ type findings struct {
 	failures []*failure
 }
 
-func (f *findings) add(one failure, c combination, runs int) {
+func (f *findings) add(one failure, c combination) {
 	i := slices.IndexFunc(f.failures, func(known *failure) bool { return known.pkg == one.pkg && known.test == one.test })
 	if i < 0 {
 		i = len(f.failures)
@@ -39,7 +39,16 @@ func (f *findings) add(one failure, c combination, runs int) {
 		known.in[last].failed++
 		return
 	}
-	known.in = append(known.in, count{c, 1, runs})
+	known.in = append(known.in, count{combination: c, failed: 1})
+}
+
+// ran sets how many runs a package had in a combination.
+func (f *findings) ran(pkg string, c combination, runs int) {
+	for _, known := range f.failures {
+		if last := len(known.in) - 1; known.pkg == pkg && known.in[last].combination == c {
+			known.in[last].runs = runs
+		}
+	}
 }
 
 func (f *findings) print(out io.Writer) {

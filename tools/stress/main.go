@@ -3,7 +3,7 @@
 // 4, with two goroutines beside it that do nothing but use CPU, and without.
 //
 //  1. main.go lists the packages and the combinations, and runs each package in
-//     each combination;
+//     each combination; clock.go divides the time, where it is limited;
 //  2. run.go compiles a test binary, runs it, and finds in its output which tests
 //     failed;
 //  3. findings.go counts the failures and prints them.
@@ -43,6 +43,8 @@ func run() error {
 	flag.StringVar(&p.packages, "pkg", "./...", "the packages, as go list takes them")
 	flag.StringVar(&p.tests, "run", "", "only tests that match this regular expression")
 	short := flag.String("short", "on", "on or off: whether tests run with -short")
+	flag.IntVar(&p.atOnce, "at-once", runtime.NumCPU(), "how many runs of a package go on at a time")
+	flag.DurationVar(&p.atMost, "for", 0, "start no run after so long, and give each package its share; 0 is without limit")
 	only := flag.String("only", "", `only combinations whose name matches this regular expression, as "race GOMAXPROCS=1"`)
 	flag.Parse()
 	p.short, p.logs, p.out = *short != "off", filepath.Join("bin", "stress", time.Now().Format("20060102-150405")), os.Stdout
@@ -58,6 +60,8 @@ func run() error {
 // plan is what to run. It runs in the current folder's module.
 type plan struct {
 	runs     int
+	atOnce   int
+	atMost   time.Duration // 0: without limit
 	packages string
 	tests    string
 	short    bool
@@ -132,10 +136,10 @@ func (p *plan) execute(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(binaries) }()
-	began, found := time.Now(), &findings{}
-	_, _ = fmt.Fprintf(p.out, "%d packages, %d combinations, %d runs in each; output of runs that fail goes to %s\n", len(packages), len(combinations), p.runs, p.logs)
+	clock, found := newClock(p.atMost, len(packages)*len(combinations)), &findings{}
+	_, _ = fmt.Fprintf(p.out, "%d packages, %d combinations, %d runs in each, %d at a time; output of runs that fail goes to %s\n", len(packages), len(combinations), p.runs, p.atOnce, p.logs)
 	for i, one := range packages {
-		r := runner{plan: p, pkg: one, binaries: binaries, found: found, label: fmt.Sprintf("%d/%d %s", i+1, len(packages), one.path)}
+		r := runner{plan: p, pkg: one, binaries: binaries, found: found, clock: clock, label: fmt.Sprintf("%d/%d %s", i+1, len(packages), one.path)}
 		for _, c := range combinations {
 			if err := r.repeat(ctx, c); err != nil {
 				return err
@@ -144,7 +148,7 @@ func (p *plan) execute(ctx context.Context) error {
 		r.remove()
 	}
 	found.print(p.out)
-	_, _ = fmt.Fprintf(p.out, "%d runs in %v\n", found.runs, time.Since(began).Round(time.Second))
+	_, _ = fmt.Fprintf(p.out, "%d of %d runs in %v; had no run for want of time: %d of %d (a package in a combination each)\n", found.runs, p.runs*clock.shares, time.Since(clock.began).Round(time.Second), clock.missed, clock.shares)
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("interrupted after %d runs", found.runs)

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -19,14 +21,24 @@ type runner struct {
 	label    string
 	binaries string // the folder for test binaries
 	found    *findings
+	clock    *clock
 	compiled map[bool]string // with and without the race detector
 }
 
 // longSilence is after how long a line tells how far the runs are.
 const longSilence = 10 * time.Second
 
-// repeat runs the tests as often as the plan says, or until ctx ends.
+// repeat runs the tests as often as the plan says, or until ctx or the time ends.
+// If any time is left, it begins with one run, however short its share is.
 func (r *runner) repeat(ctx context.Context, c combination) error {
+	defer func() { r.clock.done++ }()
+	if ctx.Err() != nil {
+		return nil
+	}
+	if r.clock.over() {
+		r.clock.missed++
+		return nil
+	}
 	binary, err := r.compile(ctx, c.race)
 	if ctx.Err() != nil {
 		return nil
@@ -34,29 +46,65 @@ func (r *runner) repeat(ctx context.Context, c combination) error {
 	if err != nil {
 		return err
 	}
-	stop := burn(c.burners)
-	defer stop()
-	began, failed := time.Now(), 0
-	said := began
-	for run := 1; run <= r.plan.runs; run++ {
-		output, err := r.once(ctx, binary, c)
-		if ctx.Err() != nil {
-			return nil
-		}
-		r.found.runs++
-		if err != nil {
-			failed++
-			if err := r.keep(c, run, output); err != nil {
-				return err
+	defer burn(c.burners)()
+	t := tally{until: r.clock.share(), said: time.Now()}
+	began := t.said
+	var all sync.WaitGroup
+	for range r.plan.atOnce {
+		all.Go(func() {
+			for run, more := t.next(ctx, r.plan.runs); more; run, more = t.next(ctx, r.plan.runs) {
+				output, failure := r.once(ctx, binary, c)
+				if ctx.Err() != nil {
+					return // killed, which says nothing about the test
+				}
+				r.count(&t, c, run, output, failure)
 			}
-		}
-		if time.Since(said) > longSilence && run < r.plan.runs {
-			_, _ = fmt.Fprintf(r.plan.out, "%s: %v: %d of %d runs, %d failed\n", r.label, c, run, r.plan.runs, failed)
-			said = time.Now()
-		}
+		})
 	}
-	_, _ = fmt.Fprintf(r.plan.out, "%s: %v: %d runs in %v, %d failed\n", r.label, c, r.plan.runs, time.Since(began).Round(time.Second/10), failed)
-	return nil
+	all.Wait()
+	r.found.ran(r.pkg.path, c, t.ended)
+	if ctx.Err() == nil && t.err == nil {
+		r.printf("%v: %d runs in %v, %d failed", c, t.ended, time.Since(began).Round(time.Second/10), t.failed)
+	}
+	return t.err
+}
+
+// tally counts the runs of a package in a combination.
+type tally struct {
+	mu                   sync.Mutex
+	begun, ended, failed int
+	until, said          time.Time
+	err                  error // why results cannot be kept
+}
+
+// next is the number of the run that a goroutine shall begin, if any.
+func (t *tally) next(ctx context.Context, runs int) (run int, more bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if ctx.Err() != nil || t.err != nil || t.begun == runs || t.begun > 0 && time.Now().After(t.until) {
+		return 0, false
+	}
+	t.begun++
+	return t.begun, true
+}
+
+func (r *runner) count(t *tally, c combination, run int, output string, failure error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended++
+	r.found.runs++
+	if failure != nil {
+		t.failed++
+		t.err = errors.Join(t.err, r.keep(c, run, output))
+	}
+	if time.Since(t.said) > longSilence && t.ended < r.plan.runs {
+		t.said = time.Now()
+		r.printf("%v: %d of %d runs, %d failed", c, t.ended, r.plan.runs, t.failed)
+	}
+}
+
+func (r *runner) printf(format string, values ...any) {
+	_, _ = fmt.Fprintf(r.plan.out, "%s: %s; %s\n", r.label, fmt.Sprintf(format, values...), r.clock.left())
 }
 
 // compile makes the test binary, once.
@@ -65,7 +113,7 @@ func (r *runner) compile(ctx context.Context, race bool) (string, error) {
 		return binary, nil
 	}
 	binary := filepath.Join(r.binaries, "race-"+strconv.FormatBool(race)+".test")
-	output, err := exec.CommandContext(ctx, "go", "test", "-c", "-race="+strconv.FormatBool(race), "-o", binary, r.pkg.path).CombinedOutput()
+	output, err := exec.CommandContext(ctx, "go", "test", "-c", "-race="+strconv.FormatBool(race), "-ldflags=-s -w", "-o", binary, r.pkg.path).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("compile the tests of %s: %w\n%s", r.pkg.path, err, output)
 	}
@@ -88,7 +136,7 @@ func (r *runner) remove() {
 func (r *runner) once(ctx context.Context, binary string, c combination) (output string, err error) {
 	command := exec.CommandContext(ctx, binary, "-test.short="+strconv.FormatBool(r.plan.short), "-test.run="+r.plan.tests, "-test.timeout=10m", "-test.paniconexit0")
 	command.Dir = r.pkg.folder
-	command.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(c.procs))
+	command.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(c.procs), "GORACE=atexit_sleep_ms=10 "+os.Getenv("GORACE")) // 1 s by default
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	command.WaitDelay = 5 * time.Second
@@ -108,7 +156,7 @@ func (r *runner) keep(c combination, run int, output string) error {
 	}
 	for _, f := range failedTests(output) {
 		f.pkg, f.log = r.pkg.path, log
-		r.found.add(f, c, r.plan.runs)
+		r.found.add(f, c)
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 const toyTests = `package toy
@@ -53,7 +55,7 @@ func toy(t *testing.T, tests string) {
 }
 
 func toyPlan(out *bytes.Buffer) *plan {
-	return &plan{runs: 6, packages: "./...", short: true, only: regexp.MustCompile(`^GOMAXPROCS=[12]`), logs: "logs", out: out}
+	return &plan{runs: 6, atOnce: 1, packages: "./...", short: true, only: regexp.MustCompile(`^GOMAXPROCS=[12]`), logs: "logs", out: out}
 }
 
 func TestFailuresAreCounted(t *testing.T) {
@@ -69,7 +71,7 @@ func TestFailuresAreCounted(t *testing.T) {
 		"  failed in 2 of 6 runs: GOMAXPROCS=2 burners=2\n",
 		"  | toy_test.go:24: this is run 3\n",
 		"1/1 toy: GOMAXPROCS=2: 6 runs in ",
-		"\n24 runs in ",
+		"\n24 of 24 runs in ",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output has no %q", want)
@@ -110,6 +112,44 @@ func TestInterrupted(t *testing.T) {
 	if want := "toy TestBroken\n  failed in 6 of 6 runs: GOMAXPROCS=1\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("no %q in\n%s", want, &out)
 	}
+}
+
+// TestTimeIsUp: where no time is left nothing runs, and that is said.
+func TestTimeIsUp(t *testing.T) {
+	toy(t, toyTests)
+	var out bytes.Buffer
+	p := toyPlan(&out)
+	p.atMost = 1
+	if err := p.execute(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if want := "\n0 of 24 runs in 0s; had no run for want of time: 4 of 4 ("; !strings.Contains(out.String(), want) {
+		t.Errorf("no %q in\n%s", want, &out)
+	}
+}
+
+func TestClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClock(40*time.Minute, 4)
+		if got := time.Until(c.share()); got != 10*time.Minute {
+			t.Errorf("the first share is %v", got)
+		}
+		time.Sleep(time.Minute)
+		c.done++
+		if got := time.Until(c.share()); got != 13*time.Minute {
+			t.Errorf("the second share is %v", got)
+		}
+		if got := c.left(); got != "25 % done, about 3m0s left" {
+			t.Error(got)
+		}
+		time.Sleep(time.Hour)
+		if got := c.left(); !c.over() || got != "25 % done, about 0s left" {
+			t.Error(got)
+		}
+		if c := newClock(0, 4); c.over() || time.Until(c.share()) < 24*time.Hour {
+			t.Error("without a limit, time is limited")
+		}
+	})
 }
 
 type cancelAfter struct {
