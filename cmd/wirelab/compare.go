@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"slices"
@@ -76,25 +77,11 @@ shows them all.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := c.scenario()
-			if err != nil {
-				return usage(err)
-			}
-			targets, err := parseTargets(c.targets, s)
-			if err != nil {
-				return usage(err)
-			}
-			trust, err := c.trust.read(targets)
-			if err != nil {
-				return usage(err)
-			}
-			if c.described != "" {
-				fmt.Fprintln(a.stderr, strings.TrimSpace(c.described))
-			}
-			return a.execute(cmd.Context(), job{scenario: s, targets: targets, trust: trust, output: c.output})
+			return a.compare(cmd.Context(), &c, s, err)
 		},
 	}
 	c.register(cmd.Flags())
-	complete(cmd, "stack", stackNames())
+	c.registerShared(cmd, "tcp,rest,grpc", usualDuration)
 	complete(cmd, "conn", scenario.ConnectionModes())
 	complete(cmd, "arrivals", []string{"poisson", "constant"})
 	complete(cmd, "workload", workloadWords())
@@ -103,23 +90,48 @@ shows them all.`,
 }
 
 func (c *comparison) register(f *pflag.FlagSet) {
-	f.StringArrayVar(&c.stacks, "stack", []string{"tcp,rest,grpc"}, "`variants` to compare, as in tcp,grpc:conns=4 (also given several times)")
 	f.StringSliceVar(&c.sizes, "size", usualSizes, "payload `bytes` of request and response, as in 64,4KiB, or of each apart, as in 64/4KiB")
 	f.IntSliceVarP(&c.clients, "concurrency", "c", usualClients, "`clients` at once, each with one request in flight")
 	f.IntVarP(&c.requests, "requests", "n", 0, "`requests` that each client measures (instead of -z)")
-	f.DurationVarP(&c.duration, "duration", "z", usualDuration, "how long the measured `window` is")
 	c.shape.register(f)
-	f.IntVar(&c.repeats, "repeat", usualRepeats, "`times` that each cell is measured, each with fresh processes")
 	f.StringSliceVar(&c.connections, "conn", nil, "connection `modes`: shared, per-worker, pool, pool:N, new, resumed or 0rtt (default: each stack's own)")
-	f.BoolVar(&c.tls, "tls", false, "TLS 1.3 on every stack that also has a cleartext form: the same as tls=on in each")
 	f.StringVar(&c.workload, "workload", "echo", "`service` that is called, as in users:op=get-user,work=0s")
 	c.message.register(f)
+	f.BoolVar(&c.samples, "samples", false, "keep every single sample, as Parquet")
+	c.trust.register(f)
+}
+
+// registerShared adds the flags that ping has too.
+func (c *comparison) registerShared(cmd *cobra.Command, stacks string, duration time.Duration) {
+	f := cmd.Flags()
+	f.StringArrayVar(&c.stacks, "stack", []string{stacks}, "`variants` to compare, as in tcp,grpc:conns=4 (also given several times)")
+	f.DurationVarP(&c.duration, "duration", "z", duration, "how long each measured `window` is")
+	f.IntVar(&c.repeats, "repeat", usualRepeats, "`times` that each cell is measured, each with fresh processes")
+	f.BoolVar(&c.tls, "tls", false, "TLS 1.3 on every stack that also has a cleartext form: the same as tls=on in each")
 	f.DurationVar(&c.warmUp, "warm-up", 3*time.Second, "longest `time` to wait for a steady state before the window")
 	f.Uint64Var(&c.seed, "seed", usualSeed, "`number` that the order of the trials comes from")
-	f.BoolVar(&c.samples, "samples", false, "keep every single sample, as Parquet")
 	f.StringArrayVar(&c.targets, "target", nil, "use a server that runs already: `[STACK=]HOST:PORT`")
-	c.trust.register(f)
 	c.output.register(f)
+	complete(cmd, "stack", stackNames())
+}
+
+// compare runs the scenario that the flags mean, unless they are wrong.
+func (a *app) compare(ctx context.Context, c *comparison, s *scenario.Scenario, err error) error {
+	if err != nil {
+		return usage(err)
+	}
+	targets, err := parseTargets(c.targets, s)
+	if err != nil {
+		return usage(err)
+	}
+	trust, err := c.trust.read(targets)
+	if err != nil {
+		return usage(err)
+	}
+	if c.described != "" {
+		fmt.Fprintln(a.stderr, strings.TrimSpace(c.described))
+	}
+	return a.execute(ctx, job{scenario: s, targets: targets, trust: trust, output: c.output})
 }
 
 // scenario turns the flags into the scenario they mean.
@@ -238,11 +250,8 @@ func parseTargets(texts []string, s *scenario.Scenario) (map[string]string, erro
 	targets := map[string]string{}
 	variants := s.Parts[0].Stacks
 	for _, text := range texts {
-		i := strings.LastIndex(text, "=")
-		stack, address := "", text
-		if i >= 0 {
-			stack, address = text[:i], text[i+1:]
-		}
+		i := strings.LastIndex(text, "=") // a variant may have some of its own
+		stack, address := text[:max(i, 0)], text[i+1:]
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			return nil, fmt.Errorf("--target %s: want [STACK=]HOST:PORT, as in tcp=127.0.0.1:9000", text)
 		}
@@ -252,7 +261,7 @@ func parseTargets(texts []string, s *scenario.Scenario) (map[string]string, erro
 			}
 			stack = variants[0].String()
 		}
-		if !usesStack(variants, stack) {
+		if !slices.ContainsFunc(variants, func(v scenario.Variant) bool { return v.Stack == stack || v.String() == stack }) {
 			return nil, fmt.Errorf("--target %s: no variant of this comparison is %s", text, stack)
 		}
 		targets[stack] = address
@@ -260,20 +269,8 @@ func parseTargets(texts []string, s *scenario.Scenario) (map[string]string, erro
 	return targets, nil
 }
 
-func usesStack(variants []scenario.Variant, name string) bool {
-	for _, v := range variants {
-		if v.Stack == name || v.String() == name {
-			return true
-		}
-	}
-	return false
-}
-
 func joinVariants(variants []scenario.Variant) string {
-	names := make([]string, len(variants))
-	for i, v := range variants {
-		names[i] = v.String()
-	}
+	names := namesOf(variants, scenario.Variant.String)
 	if n := len(names); n > 1 {
 		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
 	}

@@ -121,25 +121,23 @@ func (j *job) open(order []record.PlannedTrial, warnings []string) (*record.Run,
 	if directory == "" {
 		directory = filepath.Join(runsDirectory, j.scenario.Name+"-"+now.Format("20060102-150405"))
 	}
-	asWritten, err := json.Marshal(j.scenario)
-	if err != nil {
-		return nil, fmt.Errorf("encode the scenario: %w", err)
-	}
-	declared, err := json.Marshal(declarations(j.scenario.Parts))
-	if err != nil {
-		return nil, fmt.Errorf("encode what stacks and workloads declare: %w", err)
-	}
-	machine, err := json.Marshal(host.Describe())
-	if err != nil {
-		return nil, fmt.Errorf("encode the host's description: %w", err)
-	}
-	return record.Create(directory, record.Manifest{
+	manifest := record.Manifest{
 		Version: record.Version, Tool: version(), Command: commandLine(),
 		Name: j.scenario.Name, Title: j.scenario.Title, Question: j.scenario.Question,
 		Started: now, Status: record.Running, Seed: j.scenario.Seed,
 		Trials: len(order), Order: order,
-		Scenario: asWritten, Declarations: declared, Host: machine, Warnings: warnings,
-	})
+		Warnings: warnings,
+	}
+	var err error
+	for _, part := range []struct {
+		into  *json.RawMessage
+		value any
+	}{{&manifest.Scenario, j.scenario}, {&manifest.Declarations, declarations(j.scenario.Parts)}, {&manifest.Host, host.Describe()}} {
+		if *part.into, err = json.Marshal(part.value); err != nil {
+			return nil, fmt.Errorf("encode the manifest: %w", err)
+		}
+	}
+	return record.Create(directory, manifest)
 }
 
 // publish reads a run back from its directory, writes its report and its table

@@ -24,7 +24,6 @@ type pinging struct {
 const (
 	usualInFlight   = "1..48"
 	usualPing       = time.Second
-	pingRepeats     = 3
 	mostSweepPoints = 12
 )
 
@@ -44,29 +43,14 @@ is, or that there is none, and with what figures.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := p.scenario()
-			if err != nil {
-				return usage(err)
-			}
-			targets, err := parseTargets(p.targets, s)
-			if err != nil {
-				return usage(err)
-			}
-			return a.execute(cmd.Context(), job{scenario: s, targets: targets, output: p.output})
+			return a.compare(cmd.Context(), &p.comparison, s, err)
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&p.stacks, "stack", []string{"grpc"}, "`variants` to ping")
 	f.StringVar(&p.inFlight, "inflight", usualInFlight, "calls in `flight`: FIRST..LAST, or a list")
 	f.StringSliceVar(&p.connections, "conns", []string{"shared", "per-worker", "pool:4"}, "connection `modes`, each swept")
 	f.BoolVar(&p.stream, "stream", false, "send each ping as a message of a stream that stays open")
-	f.BoolVar(&p.tls, "tls", false, "TLS 1.3 on every stack that also has a cleartext form")
-	f.DurationVarP(&p.duration, "duration", "z", usualPing, "how long each measured `window` is")
-	f.IntVar(&p.repeats, "repeat", pingRepeats, "`times` that each point is measured, each with fresh processes")
-	f.DurationVar(&p.warmUp, "warm-up", 3*time.Second, "longest `time` to wait for a steady state before the window")
-	f.Uint64Var(&p.seed, "seed", usualSeed, "`number` that the order of the trials comes from")
-	f.StringArrayVar(&p.targets, "target", nil, "use a server that runs already: `[STACK=]HOST:PORT`")
-	p.output.register(f)
-	complete(cmd, "stack", stackNames())
+	p.registerShared(cmd, "grpc", usualPing)
 	complete(cmd, "conns", scenario.ConnectionModes())
 	return cmd
 }

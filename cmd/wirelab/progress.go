@@ -3,10 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
+	"sync"
 	"time"
 
 	"wirelab.dev/internal/lab"
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/report"
 )
 
 // progress tells a person how a run goes: a plain line a trial where there is
@@ -101,4 +104,177 @@ func (e *estimate) remaining(next int) time.Duration {
 		}
 	}
 	return sum
+}
+
+// redrawEvery is long, because drawing costs CPU on the machine under test.
+const redrawEvery = 500 * time.Millisecond
+
+// live shows the run on a terminal, a few lines that redraw themselves. It
+// takes no input: Ctrl-C stays the signal that it is.
+type live struct {
+	to       io.Writer
+	estimate *estimate
+	quit     chan struct{}
+	ended    chan struct{}
+
+	guard sync.Mutex // of what follows
+	view  liveView
+	lines int // on the screen
+}
+
+func newLive(w io.Writer, title string, e *estimate) *live {
+	l := &live{
+		to: w, estimate: e, quit: make(chan struct{}), ended: make(chan struct{}),
+		view: liveView{title: title, trials: len(e.order)},
+	}
+	go l.redraw() // ends with close
+	return l
+}
+
+func (l *live) redraw() {
+	defer close(l.ended)
+	tick := time.NewTicker(redrawEvery)
+	defer tick.Stop()
+	for {
+		l.draw()
+		select {
+		case <-tick.C:
+		case <-l.quit:
+			l.draw()
+			return
+		}
+	}
+}
+
+// draw writes the view over the one before. A view that cannot be drawn is no
+// reason to stop measuring.
+func (l *live) draw() {
+	l.guard.Lock()
+	defer l.guard.Unlock()
+	terminal := terminalOf(l.to) // its width may have changed
+	lines := l.view.lines(terminal)
+	_, _ = io.WriteString(l.to, frame(lines, l.lines))
+	l.lines = len(lines)
+}
+
+// frame is what writes lines over so many before: to the first of them, then each
+// new line and the end of what stood there, then all that is below (ECMA-48: CUU,
+// EL, ED).
+func frame(lines []string, before int) string {
+	var text strings.Builder
+	text.WriteByte('\r')
+	if before > 0 {
+		fmt.Fprintf(&text, "\x1b[%dA", before)
+	}
+	for _, line := range lines {
+		text.WriteString(line + "\x1b[K\n")
+	}
+	text.WriteString("\x1b[J")
+	return text.String()
+}
+
+// change lets a function change the view, which is drawn later.
+func (l *live) change(view func(*liveView)) {
+	l.guard.Lock()
+	defer l.guard.Unlock()
+	view(&l.view)
+}
+
+func (l *live) TrialBegins(trial record.PlannedTrial) {
+	l.estimate.begins()
+	l.change(func(v *liveView) {
+		v.cell, v.now = fmt.Sprintf("%s (repeat %d)", trial.Cell, trial.Repeat), lab.Progress{}
+	})
+}
+
+func (l *live) TrialProgress(_ int, p lab.Progress) { l.change(func(v *liveView) { v.now = p }) }
+
+func (l *live) TrialEnds(number int, r *record.Record) {
+	l.estimate.ends(number)
+	left := l.estimate.remaining(number + 1)
+	l.change(func(v *liveView) {
+		v.done, v.last = number+1, outcome(r)
+		if !r.Valid() {
+			v.invalid++
+		}
+		v.ends = time.Now().Add(left)
+	})
+}
+
+func (l *live) close() {
+	close(l.quit)
+	<-l.ended
+}
+
+// liveView is the state of the view.
+type liveView struct {
+	title   string
+	trials  int
+	done    int
+	invalid int
+	cell    string
+	now     lab.Progress
+	last    string
+	ends    time.Time // foretold
+}
+
+// lines are those of the view, none wider than the terminal.
+func (v *liveView) lines(terminal report.Terminal) []string {
+	const bold, faint = "1", "2" // of SGR
+	lines := []string{
+		styled(v.title, bold, terminal),
+		styled(fmt.Sprintf("%s %d of %d trials%s, %s", v.bar(), v.done, v.trials, v.refused(), v.left()), "", terminal),
+	}
+	if v.done < v.trials {
+		lines = append(lines, styled("now   "+v.cell+v.state(), "", terminal))
+	}
+	if v.last != "" {
+		lines = append(lines, styled("last  "+v.last, faint, terminal))
+	}
+	return lines
+}
+
+// styled is the text as one line of the terminal.
+func styled(text, style string, terminal report.Terminal) string {
+	line := []rune(strings.ReplaceAll(text, "\n", " "))
+	text = string(line[:min(len(line), terminal.Width)])
+	if style == "" || !terminal.Colour {
+		return text
+	}
+	return "\x1b[" + style + "m" + text + "\x1b[m"
+}
+
+func (v *liveView) bar() string {
+	const cells = 24
+	full := 0
+	if v.trials > 0 {
+		full = int((float64(v.done) + v.now.Fraction) / float64(v.trials) * cells)
+	}
+	full = min(cells, full)
+	return "[" + strings.Repeat("■", full) + strings.Repeat("·", cells-full) + "]"
+}
+
+func (v *liveView) refused() string {
+	if v.invalid == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d invalid)", v.invalid)
+}
+
+func (v *liveView) left() string {
+	if v.ends.IsZero() {
+		return "time left not known yet"
+	}
+	return fmt.Sprintf("about %v left", max(0, time.Until(v.ends)).Round(time.Second))
+}
+
+func (v *liveView) state() string {
+	switch {
+	case v.now.Done == 0:
+		return ": starting"
+	case v.now.Warming:
+		return fmt.Sprintf(": warming up, %d requests", v.now.Done)
+	default:
+		return fmt.Sprintf(": %.0f %%, %d requests", 100*v.now.Fraction, v.now.Done)
+	}
 }

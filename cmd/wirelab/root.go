@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/worker"
 )
 
 // The exit codes, as `wirelab --help` lists them.
@@ -142,4 +143,16 @@ func commandLine() []string {
 		}
 	}
 	return line
+}
+
+func (a *app) workerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "worker",
+		Short:  "Be one end of a trial: the process contract (docs/worker-contract.md)",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return worker.Main(cmd.Context(), a.stdin, a.stdout)
+		},
+	}
 }

@@ -20,9 +20,8 @@ import (
 const serveGrace = 5 * time.Second
 
 func (a *app) serveCommand() *cobra.Command {
-	var variant, workload, address string
-	var asJSON, anywhere, overTLS bool
-	var rootFile string
+	var s served
+	var anywhere, overTLS bool
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve a built-in service over a stack, for clients of your own",
@@ -42,7 +41,7 @@ the services asks who calls.`,
   grpcurl -plaintext -d '{"id": 1, "data": "aGk="}' 127.0.0.1:PORT wirelab.echo.v1.EchoService/Echo`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, err := scenario.ParseVariant(variant)
+			v, err := scenario.ParseVariant(s.variant)
 			if overTLS {
 				v = catalog.Secure(v)
 			}
@@ -52,23 +51,24 @@ the services asks who calls.`,
 			if err != nil {
 				return usage(fmt.Errorf("--stack: %w", err))
 			}
-			if err := vocabulary().CheckWorkload(workload); err != nil {
+			if err := vocabulary().CheckWorkload(s.workload); err != nil {
 				return usage(fmt.Errorf("--workload: %w", err))
 			}
-			if err := checkLoopback(address, anywhere); err != nil {
+			if err := checkLoopback(s.address, anywhere); err != nil {
 				return usage(err)
 			}
-			return a.serve(cmd.Context(), served{v.String(), workload, address, rootFile, asJSON})
+			s.variant = v.String()
+			return a.serve(cmd.Context(), s)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&variant, "stack", "", "`variant` to serve, as in grpc or tcp:buffers=pooled")
-	f.StringVar(&workload, "workload", "echo", "`service` to serve, as in users:work=0s")
-	f.StringVar(&address, "addr", "127.0.0.1:0", "`HOST:PORT` to listen on; port 0 takes a free one")
+	f.StringVar(&s.variant, "stack", "", "`variant` to serve, as in grpc or tcp:buffers=pooled")
+	f.StringVar(&s.workload, "workload", "echo", "`service` to serve, as in users:work=0s")
+	f.StringVar(&s.address, "addr", "127.0.0.1:0", "`HOST:PORT` to listen on; port 0 takes a free one")
 	f.BoolVar(&anywhere, "anywhere", false, "allow an address that is not loopback")
 	f.BoolVar(&overTLS, "tls", false, "serve over TLS 1.3 with a certificate made now: the same as tls=on in the variant")
-	f.StringVar(&rootFile, "ca", "", "write the root certificate that clients must trust to this `file`")
-	f.BoolVar(&asJSON, "json", false, "print the address as a JSON object")
+	f.StringVar(&s.rootFile, "ca", "", "write the root certificate that clients must trust to this `file`")
+	f.BoolVar(&s.json, "json", false, "print the address as a JSON object")
 	if err := cmd.MarkFlagRequired("stack"); err != nil {
 		panic(err) // the flag is not there: our own mistake
 	}

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"io/fs"
 	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/report"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
@@ -94,17 +98,17 @@ func studyNames() []string {
 	if err != nil {
 		panic(err) // they are in the program
 	}
-	var names []string
-	for _, f := range files {
-		names = append(names, strings.TrimSuffix(f.Name(), studyEnding))
-	}
-	return names
+	return namesOf(files, func(f fs.DirEntry) string { return strings.TrimSuffix(f.Name(), studyEnding) })
 }
 
 func stackNames() []string {
-	var names []string
-	for _, s := range catalog.Stacks() {
-		names = append(names, s.Info().Name)
+	return namesOf(catalog.Stacks(), func(s stack.Stack) string { return s.Info().Name })
+}
+
+func namesOf[T any](items []T, name func(T) string) []string {
+	names := make([]string, len(items))
+	for i, item := range items {
+		names[i] = name(item)
 	}
 	return names
 }
@@ -133,20 +137,62 @@ func complete(cmd *cobra.Command, flag string, words []string) {
 	}
 }
 
-// version is what the build knows of itself.
+// version is what the build knows of itself: the module's version, made from the
+// commit if it was built in a repository.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
 	}
-	v := info.Main.Version
-	if v == "" || v == "(devel)" {
-		v = "devel"
+	return cmp.Or(strings.Trim(info.Main.Version, "()"), "devel")
+}
+
+// declarations are what the stacks and workloads of this program say of
+// themselves, with the protocols of the scenario's variants.
+func declarations(parts []scenario.Part) scenario.Declarations {
+	d := scenario.Declarations{Protocols: map[string]string{}}
+	for _, s := range catalog.Stacks() {
+		d.Stacks = append(d.Stacks, scenario.Declare(s.Info().Name, s.Info().Options))
 	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && v == "devel" {
-			v += " " + s.Value[:min(12, len(s.Value))]
+	for _, w := range workloads.Workloads() {
+		declared := scenario.Declare(w.Info().Name, w.Info().Options)
+		declared.Sweep = w.Info().Sweep
+		d.Workloads = append(d.Workloads, declared)
+	}
+	for _, p := range parts {
+		for _, v := range p.Stacks {
+			if s, err := catalog.Find(v.Stack); err == nil { // an old run's may be gone
+				d.Protocols[v.String()] = stack.ProtocolFor(s, catalog.OwnOptions(v))
+			}
 		}
 	}
-	return v
+	return d
+}
+
+// declareMissing gives the manifest of a run that was made before manifests kept
+// declarations those of this program, and of its study.
+func declareMissing(m *record.Manifest) error {
+	if len(m.Declarations) > 0 || len(m.Scenario) == 0 {
+		return nil
+	}
+	var written scenario.Scenario
+	if err := json.Unmarshal(m.Scenario, &written); err != nil {
+		return fmt.Errorf("the manifest's scenario: %w", err)
+	}
+	if study, err := readStudy(m.Name); err == nil {
+		written.Report = study.Report
+		for _, from := range study.Parts {
+			for i := range written.Parts {
+				if to := &written.Parts[i]; to.Name == from.Name && len(to.Stacks) == len(from.Stacks) {
+					to.Changes = from.Changes
+				}
+			}
+		}
+	}
+	var err error
+	if m.Scenario, err = json.Marshal(written); err != nil {
+		return err
+	}
+	m.Declarations, err = json.Marshal(declarations(written.Parts))
+	return err
 }

@@ -42,11 +42,7 @@ func clientYardsticks() []yardstick {
 }
 
 func yardstickNames() []string {
-	var names []string
-	for _, y := range yardsticks {
-		names = append(names, y.name)
-	}
-	return names
+	return namesOf(yardsticks, func(y yardstick) string { return y.name })
 }
 
 // checkYardsticks wants names of programs, and a scenario that asks about them.

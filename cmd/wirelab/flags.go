@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/secure"
+	"wirelab.dev/internal/workload/message"
+)
+
+// shapeFlags say when requests are sent, where it is not a closed loop.
+type shapeFlags struct {
+	rate, rampTo float64
+	arrivals     string
+	burst        int
+	goal         string
+}
+
+func (s *shapeFlags) register(f *pflag.FlagSet) {
+	f.Float64Var(&s.rate, "rps", 0, "open loop: total `requests` a second, sent on schedule whether answered or not")
+	f.StringVar(&s.arrivals, "arrivals", "", "open loop: `spread` of the arrivals, poisson or constant (default poisson; constant in a ramp)")
+	f.Float64Var(&s.rampTo, "ramp-to", 0, "open loop: change the rate evenly from --rps to these `requests` a second")
+	f.IntVar(&s.burst, "burst", 0, "send so many `requests` at one instant, and see how long they take to drain")
+	f.StringVar(&s.goal, "goal", "", "search for the highest rate that keeps a `goal` of the response time, as in p99<10ms")
+}
+
+// searchStep is how long each step of a search lasts where -z does not say.
+const searchStep = time.Second
+
+// load is the load that the flags mean, with -n and -z.
+func (s *shapeFlags) load(requests int, duration time.Duration) (scenario.Load, error) {
+	given := 0
+	for _, set := range []bool{s.rate != 0, s.burst != 0, s.goal != ""} {
+		if set {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		return scenario.Load{}, errors.New("--rps, --burst and --goal are different loads: give one of them")
+	case requests < 0:
+		return scenario.Load{}, fmt.Errorf("-n: %d requests: want 1 or more", requests)
+	case s.rate < 0:
+		return scenario.Load{}, fmt.Errorf("--rps: %v requests a second: want more than 0", s.rate)
+	case s.burst < 0:
+		return scenario.Load{}, fmt.Errorf("--burst: %d requests: want 1 or more", s.burst)
+	case given > 0 && requests > 0:
+		return scenario.Load{}, errors.New("-n: it bounds a closed loop: with --rps and --goal give -z instead of -n, with --burst nothing")
+	case s.rampTo != 0 && s.rate == 0:
+		return scenario.Load{}, errors.New("--ramp-to: give --rps as well, the rate that the ramp begins with")
+	case s.arrivals != "" && s.rate == 0:
+		return scenario.Load{}, errors.New("--arrivals: only an open loop has arrivals; give --rps")
+	}
+	load := scenario.Load{Rate: s.rate, To: s.rampTo, Arrivals: scenario.Arrivals(s.arrivals), Requests: requests, Duration: scenario.Duration(duration)}
+	switch {
+	case s.burst > 0:
+		return scenario.Load{Model: scenario.Burst, Requests: s.burst}, nil
+	case s.goal != "":
+		goal, err := scenario.ParseGoal(s.goal)
+		if err != nil {
+			return scenario.Load{}, fmt.Errorf("--goal: %w", err)
+		}
+		if duration == usualDuration {
+			load.Duration = scenario.Duration(searchStep)
+		}
+		load.Model, load.Goal = scenario.Search, goal
+	case s.rampTo != 0:
+		load.Model = scenario.Ramp
+	case s.rate > 0:
+		load.Model = scenario.Open
+	default:
+		load.Model = scenario.Closed
+		if requests > 0 {
+			load.Duration = 0
+		}
+	}
+	load.SetDefaultArrivals()
+	return load, nil
+}
+
+// trustFlags say what to believe of a server that wirelab did not start. Those
+// that it starts have certificates of its own making.
+type trustFlags struct {
+	insecure bool
+	rootFile string
+}
+
+func (t *trustFlags) register(f *pflag.FlagSet) {
+	f.BoolVarP(&t.insecure, "insecure", "k", false, "take any certificate of a --target over TLS")
+	f.StringVar(&t.rootFile, "cacert", "", "trust the root certificates in this PEM `file` (default: the system's) for a --target over TLS")
+}
+
+// read turns the flags into what they mean for the targets.
+func (t *trustFlags) read(targets map[string]string) (secure.Trust, error) {
+	switch {
+	case *t == (trustFlags{}):
+		return secure.Trust{}, nil
+	case len(targets) == 0:
+		return secure.Trust{}, errors.New("--insecure and --cacert are about a server of your own: name it with --target")
+	case t.insecure && t.rootFile != "":
+		return secure.Trust{}, errors.New("--insecure and --cacert: give one of them")
+	case t.insecure:
+		return secure.Trust{SkipVerify: true}, nil
+	}
+	roots, err := os.ReadFile(t.rootFile)
+	if err != nil {
+		return secure.Trust{}, fmt.Errorf("--cacert: %w", err)
+	}
+	return secure.Trust{RootPEM: roots}, nil
+}
+
+// messageFlags bring a method and a message of the user's own.
+type messageFlags struct {
+	proto, call string
+	imports     []string
+	data, reply string
+}
+
+func (m *messageFlags) register(f *pflag.FlagSet) {
+	f.StringVar(&m.proto, "proto", "", "compare with a message of your own: the .proto `file` that has the service")
+	f.StringArrayVar(&m.imports, "import-path", nil, "`directory` that --proto and its imports are found in (default: the file's own)")
+	f.StringVar(&m.call, "call", "", "unary `method` of --proto, as in shop.v1.Shop/PlaceOrder")
+	f.StringVar(&m.data, "data", "", "`file` with the request as JSON")
+	f.StringVar(&m.reply, "reply", "", "`file` with the response as JSON (default: the request where both have one type, otherwise an empty message)")
+}
+
+// define sets the part's workload to the user's message, and describes it in a
+// sentence. Without --proto it does nothing.
+func (m *messageFlags) define(part *scenario.Part, workload string) (described string, err error) {
+	if m.proto == "" {
+		if m.call != "" || m.data != "" || m.reply != "" || len(m.imports) > 0 {
+			return "", errors.New("--call, --data, --reply and --import-path say which message of --proto is meant: give --proto as well")
+		}
+		return "", nil
+	}
+	if m.call == "" {
+		return "", errors.New("--call: which method of --proto is called? as in --call shop.v1.Shop/PlaceOrder")
+	}
+	if workload != "echo" {
+		return "", fmt.Errorf("--workload %s: --proto brings a workload of its own; give one of the two", workload)
+	}
+	source := message.Source{Proto: m.proto, ImportPaths: m.imports, Call: m.call}
+	for _, file := range []struct {
+		flag, name string
+		into       *[]byte
+	}{{"--data", m.data, &source.Request}, {"--reply", m.reply, &source.Response}} {
+		if file.name == "" {
+			continue
+		}
+		if *file.into, err = os.ReadFile(file.name); err != nil {
+			return "", fmt.Errorf("%s: %w", file.flag, err)
+		}
+	}
+	if part.Definition, err = message.Compile(context.Background(), source); err != nil {
+		return "", fmt.Errorf("--proto: %w", err)
+	}
+	sizes, err := message.SizesOf(part.Definition)
+	if err != nil {
+		return "", err
+	}
+	part.Workload = "message:call=" + m.call
+	part.Sizes = []scenario.Payload{{Request: scenario.Size(sizes.Request), Response: scenario.Size(sizes.Response)}}
+	for _, v := range part.Stacks {
+		if err := checkCarries(v, part.Workload); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf(" %s: the request has %s, the response %s.", m.call,
+		weight(sizes.Request, sizes.RequestJSON, sizes.RequestGzip), weight(sizes.Response, sizes.ResponseJSON, sizes.ResponseGzip)), nil
+}
+
+// weight is a message's size in protobuf, in JSON, and compressed.
+func weight(encoded, asJSON, compressed int) string {
+	if encoded == 0 {
+		return fmt.Sprintf("0 bytes (%d as JSON)", asJSON)
+	}
+	return fmt.Sprintf("%d bytes (%d as JSON, %.2f times; %d through gzip, %.2f times)",
+		encoded, asJSON, float64(asJSON)/float64(encoded), compressed, float64(compressed)/float64(encoded))
+}
