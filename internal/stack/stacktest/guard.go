@@ -9,17 +9,16 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 const labelKey = "stacktest"
 
 var labels atomic.Int64
 
-// runGuarded runs one check and fails it where it leaves a goroutine behind.
+// runGuarded runs one check, and fails it if it leaves a goroutine behind.
 //
-// Goroutines inherit the profiler's labels from the one that starts them, so
-// that those of one check can be told from all others, and checks may run in
+// Goroutines inherit the profiler's labels from the one that starts them. So the
+// goroutines of one check can be told from all others, and checks may run in
 // parallel.
 func runGuarded(t testing.TB, s Subject, c check) {
 	t.Helper()
@@ -29,26 +28,12 @@ func runGuarded(t testing.TB, s Subject, c check) {
 	t.Cleanup(func() {
 		defer pprof.SetGoroutineLabels(context.Background())
 		const self = 1
-		if left := settle(t, s.label, self); left > self {
-			t.Errorf("%d goroutines were left behind:\n%s", left-self, strings.Join(goroutines(s.label).stacks, "\n\n"))
+		if !eventually(t, func() bool { return goroutines(s.label).count <= self }) {
+			left := goroutines(s.label)
+			t.Errorf("%d goroutines were left behind:\n%s", left.count-self, strings.Join(left.stacks, "\n\n"))
 		}
 	})
 	c.run(t, s)
-}
-
-// settle waits until no more than want goroutines carry the label, and returns
-// how many there are in the end.
-func settle(t testing.TB, label string, want int) int {
-	t.Helper()
-	const longest = 50 * time.Millisecond
-	begin := time.Now()
-	for wait := time.Millisecond; ; wait = min(2*wait, longest) {
-		count := goroutines(label).count
-		if count <= want || time.Since(begin) > patienceOf(t) {
-			return count
-		}
-		time.Sleep(wait)
-	}
 }
 
 type census struct {
@@ -56,12 +41,12 @@ type census struct {
 	stacks []string
 }
 
-// goroutines counts those that carry the label, from the profile's text form:
-// blocks divided by empty lines, each "N @ addresses", its labels, its frames.
+// goroutines returns those that carry the label. It reads them from the profile's text
+// form: blocks divided by empty lines, each "N @ addresses", its labels, its frames.
 func goroutines(label string) census {
 	var profile bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
-		panic(err) // a bytes.Buffer takes everything
+		panic(err) // a bytes.Buffer returns no error
 	}
 	mark := fmt.Sprintf("# labels: {%q:%q}", labelKey, label)
 	var c census
@@ -72,31 +57,29 @@ func goroutines(label string) census {
 		if _, after, headed := strings.Cut(block, "goroutine profile: total"); headed {
 			_, block, _ = strings.Cut(after, "\n")
 		}
-		number, _, _ := strings.Cut(block, " ")
-		n, err := strconv.Atoi(number)
-		if err != nil {
-			panic("the goroutine profile is not of the form this package reads: " + block)
-		}
-		c.count += n
-		c.stacks = append(c.stacks, block)
+		c.add(block)
 	}
 	return c
 }
 
-// without leaves out the goroutines in which a function runs; no function, none.
-func (c census) without(function string) census {
-	if function == "" {
-		return c
+func (c *census) add(block string) {
+	number, _, _ := strings.Cut(block, " ")
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		panic("the goroutine profile does not have the form that this package reads: " + block)
 	}
+	c.count += n
+	c.stacks = append(c.stacks, block)
+}
+
+// without leaves out the goroutines in which a function runs. An empty name leaves out
+// none.
+func (c census) without(function string) census {
 	var rest census
 	for _, block := range c.stacks {
-		if strings.Contains(block, function+"+") {
-			continue
+		if function == "" || !strings.Contains(block, function+"+") {
+			rest.add(block)
 		}
-		number, _, _ := strings.Cut(block, " ")
-		n, _ := strconv.Atoi(number) // goroutines has read it
-		rest.count += n
-		rest.stacks = append(rest.stacks, block)
 	}
 	return rest
 }

@@ -45,17 +45,13 @@ func checkLeaks(t testing.TB, s Subject) {
 	}
 }
 
-// expectAtMost waits for a count to come down. On UDP a server may not hear of a
-// client that gave up in the middle of its handshake, where the machine is so
-// starved that it does not come to answer: then the server drops it after ten
-// seconds.
+// expectAtMost waits for a count to come down. On UDP a server may not hear of a client
+// that gave up during its handshake on a starved machine: then the server drops it
+// after ten seconds.
 func expectAtMost(t testing.TB, what string, before int, count func() int) {
 	t.Helper()
-	for begin := time.Now(); count() > before; time.Sleep(5 * time.Millisecond) {
-		if time.Since(begin) > patienceOf(t) {
-			t.Errorf("%d %s before the calls and Close, %d after", before, what, count())
-			return
-		}
+	if !eventually(t, func() bool { return count() <= before }) {
+		t.Errorf("%d %s before, %d after", before, what, count())
 	}
 }
 
@@ -72,32 +68,24 @@ func steady(count func() int) int {
 	return last
 }
 
-// useAndClose makes calls, some at once, some of which their callers give up.
+// useAndClose makes calls, atOnce at a time. Some are given up by their callers.
 func useAndClose(r *rig, calls, atOnce int) {
 	r.t.Helper()
-	client, err := r.subject.Stack.NewClient(bounded(r.t), r.subject.Variant, r.subject.target(stack.Target{Address: r.address, Connections: 2}))
-	if err != nil {
-		r.t.Fatalf("NewClient: %v", err)
-	}
-	stub := testpb.NewTestServiceClient(client)
-	var all sync.WaitGroup
-	for i := range atOnce {
-		all.Go(func() {
-			for range calls / atOnce {
-				if i == 0 {
-					_, _ = stub.Unary(within(r.t, time.Millisecond), &testpb.TestRequest{SleepNs: int64(10 * time.Millisecond)})
-					continue
+	useClient(r.t, r.subject, r.subject.target(stack.Target{Address: r.address, Connections: 2}), func(stub testpb.TestServiceClient) {
+		var all sync.WaitGroup
+		for i := range atOnce {
+			all.Go(func() {
+				for range calls / atOnce {
+					if i == 0 {
+						_, _ = stub.Unary(within(r.t, time.Millisecond), &testpb.TestRequest{SleepNs: int64(10 * time.Millisecond)})
+					} else if _, err := stub.Unary(bounded(r.t), &testpb.TestRequest{Body: []byte("x")}); err != nil {
+						r.t.Errorf("Unary: %v", err)
+					}
 				}
-				if _, err := stub.Unary(bounded(r.t), &testpb.TestRequest{Body: []byte("x")}); err != nil {
-					r.t.Errorf("Unary: %v", err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	if err := client.Close(); err != nil {
-		r.t.Errorf("Close: %v", err)
-	}
+			})
+		}
+		all.Wait()
+	})
 }
 
 // descriptors counts this process's. Where there is no such folder, there is

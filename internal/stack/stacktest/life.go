@@ -26,9 +26,7 @@ func checkRegistration(t testing.TB, s Subject) {
 		},
 	} {
 		server, err := s.Stack.NewServer(s.Variant)
-		if err != nil {
-			t.Fatalf("NewServer: %v", err)
-		}
+		noError(t, "NewServer", err)
 		register(server)
 		if _, err := server.Listen(bounded(t), "127.0.0.1:0"); err == nil {
 			t.Errorf("Listen took %s", name)
@@ -42,9 +40,7 @@ func checkRegistration(t testing.TB, s Subject) {
 func checkAddressTaken(t testing.TB, s Subject) {
 	r := start(t, s)
 	server, err := s.Stack.NewServer(s.Variant)
-	if err != nil {
-		t.Fatalf("NewServer: %v", err)
-	}
+	noError(t, "NewServer", err)
 	testpb.RegisterTestServiceServer(server, newService())
 	if _, err := server.Listen(bounded(t), r.address); err == nil {
 		t.Errorf("two servers listen on %s", r.address)
@@ -54,11 +50,10 @@ func checkAddressTaken(t testing.TB, s Subject) {
 	}
 }
 
-// startCall makes a call that takes so long, and waits until it runs.
-func startCall(r *rig, stub testpb.TestServiceClient, long time.Duration) (ended chan error) {
+// startCall makes a call that takes so long, and waits until its handler runs.
+func startCall(ctx context.Context, r *rig, stub testpb.TestServiceClient, long time.Duration) (ended chan error) {
 	r.t.Helper()
 	ended = make(chan error, 1)
-	ctx := bounded(r.t)
 	go func() {
 		_, err := stub.Unary(ctx, &testpb.TestRequest{SleepNs: int64(long)})
 		ended <- err
@@ -70,7 +65,7 @@ func startCall(r *rig, stub testpb.TestServiceClient, long time.Duration) (ended
 func checkShutdown(t testing.TB, s Subject) {
 	r := start(t, s)
 	stub := r.stub()
-	ended := startCall(r, stub, 100*time.Millisecond)
+	ended := startCall(bounded(t), r, stub, 100*time.Millisecond)
 	promptly(t, "Shutdown with a short call running", func() {
 		if err := r.server.Shutdown(bounded(t)); err != nil {
 			t.Errorf("Shutdown: %v", err)
@@ -91,7 +86,7 @@ func checkShutdown(t testing.TB, s Subject) {
 
 func checkShutdownRunsOut(t testing.TB, s Subject) {
 	r := start(t, s)
-	ended := startCall(r, r.stub(), forever)
+	ended := startCall(bounded(t), r, r.stub(), forever)
 	promptly(t, "Shutdown with an endless call running and 50 ms to go", func() {
 		_ = r.server.Shutdown(within(t, 50*time.Millisecond)) // whether this is an error is the stack's choice
 		expectCode(t, <-ended, codes.Unavailable)
@@ -102,7 +97,7 @@ func checkShutdownRunsOut(t testing.TB, s Subject) {
 
 func checkClose(t testing.TB, s Subject) {
 	r := start(t, s)
-	ended := startCall(r, r.stub(), forever)
+	ended := startCall(bounded(t), r, r.stub(), forever)
 	promptly(t, "Close of the server with a call running", func() {
 		r.stop()
 		expectCode(t, <-ended, codes.Unavailable)
@@ -117,11 +112,9 @@ func checkClientClose(t testing.TB, s Subject) {
 	r := start(t, s)
 	dialer := &stack.Dialer{}
 	client, err := s.Stack.NewClient(bounded(t), s.Variant, s.target(stack.Target{Address: r.address, Dialer: dialer}))
-	if err != nil {
-		t.Fatalf("NewClient: %v", err)
-	}
+	noError(t, "NewClient", err)
 	stub := testpb.NewTestServiceClient(client)
-	ended := startCall(r, stub, forever)
+	ended := startCall(bounded(t), r, stub, forever)
 	promptly(t, "Close of a client with a call running", func() {
 		if err := client.Close(); err != nil {
 			t.Errorf("Close: %v", err)

@@ -50,9 +50,7 @@ func checkRequestMetadata(t testing.TB, s Subject) {
 		expectCode(t, err, codes.Unimplemented)
 		return
 	}
-	if err != nil {
-		t.Fatalf("a call with metadata: %v", err)
-	}
+	noError(t, "a call with metadata", err)
 	expectMetadata(t, "request", <-seen, sample("x-"))
 }
 
@@ -93,23 +91,17 @@ func checkStreamMetadata(t testing.TB, s Subject) {
 	}
 	r := launch(t, s, annotated{newService()}, "127.0.0.1:0")
 	stream, err := r.stub().Bidi(metadata.NewOutgoingContext(bounded(t), sample("x-")))
-	if err != nil {
-		t.Fatalf("Bidi: %v", err)
-	}
+	noError(t, "Bidi", err)
 	header, err := stream.Header()
-	if err != nil {
-		t.Fatalf("Header: %v", err)
-	}
+	noError(t, "Header", err)
 	expectMetadata(t, "header of a stream", header, sample("x-"))
-	if err := stream.CloseSend(); err != nil {
-		t.Fatalf("CloseSend: %v", err)
-	}
+	noError(t, "CloseSend", stream.CloseSend())
 	expectEnd(t, stream)
 	expectMetadata(t, "trailer of a stream", stream.Trailer(), sample("t-"))
 }
 
 // annotated sends the metadata it got as a header, at once, and a trailer.
-type annotated struct{ *service }
+type annotated struct{ *testService }
 
 func (a annotated) Bidi(stream grpc.BidiStreamingServer[testpb.TestRequest, testpb.TestResponse]) error {
 	md, _ := metadata.FromIncomingContext(stream.Context())
@@ -124,5 +116,5 @@ func (a annotated) Bidi(stream grpc.BidiStreamingServer[testpb.TestRequest, test
 		return err
 	}
 	stream.SetTrailer(sample("t-"))
-	return a.service.Bidi(stream)
+	return a.testService.Bidi(stream)
 }

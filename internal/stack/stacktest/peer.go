@@ -24,69 +24,34 @@ type peer struct {
 	asked   atomic.Int64 // how often something came
 }
 
-// rawPeer answers whatever it is asked with these bytes, and hangs up. Without
-// any it only listens. Its clean-up closes it.
+// rawPeer answers whatever it is asked with these bytes, and hangs up, which UDP
+// cannot. Without any it only listens. Its clean-up closes it.
 func rawPeer(t testing.TB, s Subject, answer []byte) *peer {
 	t.Helper()
-	if s.Datagrams {
-		return rawDatagramPeer(t, answer)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("the peer cannot listen: %v", err)
-	}
-	var (
-		workers sync.WaitGroup
-		mu      sync.Mutex
-		conns   []net.Conn
-		closed  bool
-	)
+	listener := listen(t, s)
 	p := &peer{address: listener.Addr().String()}
-	workers.Go(func() {
+	acceptAll(t, listener, func(conn net.Conn) {
+		buffer := make([]byte, largestDatagram)
 		for {
-			conn, err := listener.Accept()
-			if err != nil {
+			if _, err := conn.Read(buffer); err != nil {
 				return
 			}
-			mu.Lock()
-			conns = append(conns, conn)
-			if closed {
+			if answer != nil {
+				_, _ = conn.Write(answer)
+			}
+			p.asked.Add(1)
+			if answer != nil && !s.Datagrams {
 				_ = conn.Close()
 			}
-			mu.Unlock()
-			workers.Go(func() { p.answerOnce(conn, answer) })
 		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		mu.Lock()
-		closed = true
-		for _, conn := range conns {
-			_ = conn.Close()
-		}
-		mu.Unlock()
-		workers.Wait()
 	})
 	return p
 }
 
-// answerOnce leaves the connection open where there is no answer.
-func (p *peer) answerOnce(conn net.Conn, answer []byte) {
-	buffer := make([]byte, 4096)
-	if n, _ := conn.Read(buffer); n > 0 {
-		p.asked.Add(1)
-	}
-	if answer == nil {
-		return
-	}
-	_, _ = conn.Write(answer)
-	_ = conn.Close()
-}
-
-// callBadPeer dials a peer that is none, and returns how that ended: a stack
-// whose wire begins with a greeting notices in NewClient, others in the call.
-func callBadPeer(ctx context.Context, s Subject, address string) error {
-	client, err := s.Stack.NewClient(ctx, s.Variant, s.target(stack.Target{Address: address}))
+// callOnce dials a server that a client should not get along with, and returns the
+// error: some stacks notice in NewClient, others in the call.
+func callOnce(ctx context.Context, s Subject, target stack.Target) error {
+	client, err := s.Stack.NewClient(ctx, s.Variant, target)
 	if err != nil {
 		return err
 	}
@@ -98,7 +63,7 @@ func callBadPeer(ctx context.Context, s Subject, address string) error {
 func checkPeerNeverAnswers(t testing.TB, s Subject) {
 	address := rawPeer(t, s, nil).address
 	promptly(t, "a call to a peer that never answers", func() {
-		err := callBadPeer(within(t, 100*time.Millisecond), s, address)
+		err := callOnce(within(t, 100*time.Millisecond), s, s.target(stack.Target{Address: address}))
 		expectCode(t, asStatus(err), codes.DeadlineExceeded)
 	})
 }
@@ -113,7 +78,7 @@ func asStatus(err error) error {
 
 func checkPeerFallsSilent(t testing.TB, s Subject) {
 	p := newProxy(t, s, start(t, s).address)
-	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: p.address()}))
+	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: p.address}))
 	expectEcho(t, stub, "before")
 	p.setSilent(true)
 	promptly(t, "a call to a peer that fell silent", func() {
@@ -137,7 +102,7 @@ func checkPeerClosesMidResponse(t testing.TB, s Subject) {
 		}
 		return &testpb.TestResponse{Body: in.Body}, nil
 	})
-	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: p.address()}))
+	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: p.address}))
 	for _, after := range []int32{1, 3, 70_000} {
 		promptly(t, "a call whose answer is cut off", func() {
 			_, err := stub.Unary(s.untilCut(t, p), &testpb.TestRequest{Count: after})
@@ -151,23 +116,22 @@ func checkPeerClosesMidResponse(t testing.TB, s Subject) {
 	expectEcho(t, stub, "after")
 }
 
-// untilCut is the context of a call that is cut off. A stream's end is noticed;
-// that datagrams come no longer is not, before an idle timeout: there the caller
-// gives up when the proxy has cut its answer.
-func (s Subject) untilCut(t testing.TB, p proxy) context.Context {
+// untilCut returns the context of a call whose answer is cut off. Over TCP the call
+// notices. On UDP it would not before an idle timeout, so its context ends with the
+// cut.
+func (s Subject) untilCut(t testing.TB, p *proxy) context.Context {
 	t.Helper()
-	datagrams, is := p.(*datagramProxy)
-	if !is {
-		return bounded(t)
-	}
 	ctx, giveUp := context.WithCancel(bounded(t))
-	datagrams.whenCut(giveUp)
+	t.Cleanup(giveUp)
+	if s.Datagrams {
+		p.do(func() { p.onCut = giveUp })
+	}
 	return ctx
 }
 
 // checkPeerRestarts takes the server away and brings it back at its address.
 func checkPeerRestarts(t testing.TB, s Subject) {
-	r := startAt(t, s, net.JoinHostPort(ownHost(), "0"))
+	r := launch(t, s, newService(), net.JoinHostPort(ownHost(), "0"))
 	dialer := &stack.Dialer{}
 	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: r.address, Dialer: dialer}))
 	expectEcho(t, stub, "before")
@@ -177,7 +141,7 @@ func checkPeerRestarts(t testing.TB, s Subject) {
 		_, err := stub.Unary(bounded(t), &testpb.TestRequest{Body: []byte("lost")})
 		expectCode(t, err, codes.Unavailable)
 	})
-	startAt(t, s, r.address)
+	launch(t, s, newService(), r.address)
 	expectRecovery(t, stub)
 	if after := dialer.Counts(); after.Opened <= before.Opened {
 		t.Errorf("%d connections opened before the restart and %d after it", before.Opened, after.Opened)
@@ -205,7 +169,7 @@ func checkPeerAnswersGarbage(t testing.TB, s Subject) {
 		all.Go(func() {
 			defer giveUp()
 			promptly(t, "a call that is answered with "+name, func() {
-				if callBadPeer(ctx, s, p.address) == nil {
+				if callOnce(ctx, s, s.target(stack.Target{Address: p.address})) == nil {
 					t.Errorf("%s was taken for an answer", name)
 				}
 			})
@@ -226,21 +190,18 @@ func checkPeerAbsent(t testing.TB, s Subject) {
 	})
 }
 
-// freeAddress is one of the subject's kind that nobody listens on.
+// freeAddress returns an address of the subject's kind that nobody listens on.
 func (s Subject) freeAddress(t testing.TB) string {
 	t.Helper()
+	address := net.JoinHostPort(ownHost(), "0")
 	if s.Datagrams {
-		conn, err := net.ListenPacket("udp", net.JoinHostPort(ownHost(), "0"))
-		if err != nil {
-			t.Fatalf("ListenPacket: %v", err)
-		}
+		conn, err := net.ListenPacket("udp", address)
+		noError(t, "ListenPacket", err)
 		defer func() { _ = conn.Close() }()
 		return conn.LocalAddr().String()
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(ownHost(), "0"))
-	if err != nil {
-		t.Fatalf("Listen: %v", err)
-	}
+	listener, err := net.Listen("tcp", address)
+	noError(t, "Listen", err)
 	defer func() { _ = listener.Close() }()
 	return listener.Addr().String()
 }

@@ -1,100 +1,113 @@
 package stacktest
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
 )
 
-// proxy stands between a client and its server and misbehaves on command. The
-// commands touch only what flows back to the client.
-type proxy interface {
-	address() string
-	// asked is how often something came from a client.
-	asked() int64
-	// setSilent keeps answers from the client, or lets them go on. A stream
-	// holds them back, datagrams are lost.
-	setSilent(bool)
-	// cutAfter ends all connections at the n-th byte from now, whichever
-	// brings it: where a client has several, the others talk too. Nothing but
-	// its peer can end a connection made of datagrams: there nothing passes
-	// any more, either way.
-	cutAfter(n int)
-	// heal lets new connections through after a cut.
-	heal()
-}
-
-// newProxy makes the subject's kind of proxy. Its clean-up closes it.
-func newProxy(t testing.TB, s Subject, target string) proxy {
+// listen opens a loopback port of the subject's kind.
+func listen(t testing.TB, s Subject) net.Listener {
 	t.Helper()
 	if s.Datagrams {
-		return newDatagramProxy(t, target)
+		return listenUDP(t)
 	}
-	return newStreamProxy(t, target)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	noError(t, "listen on TCP", err)
+	return listener
 }
 
-// streamProxy is a proxy of TCP.
-type streamProxy struct {
-	listener net.Listener
+// acceptAll calls handle in a goroutine for each connection. The clean-up closes the
+// listener and the connections, and waits for the goroutines.
+func acceptAll(t testing.TB, listener net.Listener, handle func(net.Conn)) {
+	var (
+		workers sync.WaitGroup
+		mu      sync.Mutex
+		conns   []net.Conn
+		closed  bool
+	)
+	workers.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err != nil {
+				continue // a failed handshake
+			}
+			mu.Lock()
+			conns = append(conns, conn)
+			if closed {
+				_ = conn.Close()
+			}
+			mu.Unlock()
+			workers.Go(func() { handle(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		mu.Lock()
+		closed = true
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+		mu.Unlock()
+		workers.Wait()
+	})
+}
+
+// proxy stands between a client and its server, and misbehaves on command. The
+// commands touch only what flows back to the client.
+type proxy struct {
+	subject  Subject
+	address  string
 	target   string
-	workers  sync.WaitGroup
 	requests atomic.Int64 // reads of something that a client sent
 
 	mu      sync.Mutex
 	changed *sync.Cond
 	closed  bool
 	silent  bool
-	budget  int // bytes that may still pass before the connections are cut; negative: no limit
+	budget  int    // bytes that may still pass before the cut; negative: no limit
+	cut     bool   // on UDP: nothing passes, either way
+	onCut   func() // called by a cut, unless nil
 	conns   map[net.Conn]bool
 }
 
-func newStreamProxy(t testing.TB, target string) *streamProxy {
+// newProxy makes a proxy of the subject's kind. Its clean-up closes it.
+func newProxy(t testing.TB, s Subject, target string) *proxy {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("the proxy cannot listen: %v", err)
-	}
-	p := &streamProxy{listener: listener, target: target, budget: -1, conns: map[net.Conn]bool{}}
+	listener := listen(t, s)
+	p := &proxy{subject: s, address: listener.Addr().String(), target: target, budget: -1, conns: map[net.Conn]bool{}}
 	p.changed = sync.NewCond(&p.mu)
-	p.workers.Go(p.accept)
-	t.Cleanup(p.close)
+	acceptAll(t, listener, p.serve)
+	t.Cleanup(func() { p.do(func() { p.closed = true; p.closeConns() }) }) // before that of acceptAll
 	return p
 }
 
-func (p *streamProxy) address() string { return p.listener.Addr().String() }
-func (p *streamProxy) asked() int64    { return p.requests.Load() }
-
-func (p *streamProxy) setSilent(silent bool) {
+func (p *proxy) do(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.silent = silent
+	change()
 	p.changed.Broadcast()
 }
 
-func (p *streamProxy) cutAfter(n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.budget = n
-}
+// setSilent stops answers to the client, or lets them go on. TCP holds them back,
+// on UDP they are lost.
+func (p *proxy) setSilent(silent bool) { p.do(func() { p.silent = silent }) }
 
-// heal has nothing to do: a new connection knows nothing of the cut.
-func (p *streamProxy) heal() {}
+// cutAfter ends all connections at the n-th byte from now, no matter on which it
+// comes: a client's other connections carry bytes too. On UDP, where a connection
+// cannot be ended from outside, nothing passes any more, either way.
+func (p *proxy) cutAfter(n int) { p.do(func() { p.budget = n }) }
 
-func (p *streamProxy) close() {
-	p.mu.Lock()
-	p.closed = true
-	p.closeConns()
-	p.changed.Broadcast()
-	p.mu.Unlock()
-	_ = p.listener.Close()
-	p.workers.Wait()
-}
+// heal lets new connections through after a cut.
+func (p *proxy) heal() { p.do(func() { p.cut, p.budget = false, -1 }) }
 
-// cut closes all connections where the budget is used up, once.
-func (p *streamProxy) cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// endCut closes all connections when the budget is used up, once.
+func (p *proxy) endCut() {
 	if p.budget == 0 {
 		p.budget = -1
 		p.closeConns()
@@ -102,59 +115,59 @@ func (p *streamProxy) cut() {
 }
 
 // closeConns needs the lock.
-func (p *streamProxy) closeConns() {
+func (p *proxy) closeConns() {
 	for c := range p.conns {
 		_ = c.Close()
 	}
 	clear(p.conns)
 }
 
-func (p *streamProxy) accept() {
-	for {
-		client, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", p.target)
-		if err != nil {
-			_ = client.Close()
-			continue
-		}
-		if !p.adopt(client, server) {
-			return
-		}
-		p.workers.Go(func() { p.pass(client, server, p.count) })
-		p.workers.Go(func() { p.pass(server, client, p.permit) })
-	}
-}
-
-// adopt makes close responsible for the two connections.
-func (p *streamProxy) adopt(client, server net.Conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
+// serve connects a client to the server.
+func (p *proxy) serve(client net.Conn) {
+	server, err := net.Dial(p.subject.network(), p.target)
+	if err != nil {
 		_ = client.Close()
-		_ = server.Close()
-		return false
+		return
 	}
-	p.conns[client], p.conns[server] = true, true
-	return true
+	if udp, is := server.(*net.UDPConn); is {
+		_ = udp.SetReadBuffer(socketBuffer)
+	}
+	p.do(func() {
+		p.conns[client], p.conns[server] = true, true
+		if p.closed {
+			p.closeConns()
+		}
+	})
+	var answers sync.WaitGroup
+	defer answers.Wait()
+	answers.Go(func() { p.pass(server, client, p.permit) })
+	p.pass(client, server, p.count)
 }
 
-// pass copies until one side ends or permit lets fewer bytes through than
-// there are. Then it closes both sides.
-func (p *streamProxy) pass(from, to net.Conn, permit func(int) int) {
+// pass copies until one side ends, or permit lets fewer bytes through than there
+// are. Then it closes both sides. On UDP it goes on: datagrams are dropped, and a
+// server may come back.
+func (p *proxy) pass(from, to net.Conn, permit func(int) int) {
 	defer func() {
 		_ = from.Close()
 		_ = to.Close()
 	}()
-	buffer := make([]byte, 32<<10)
+	buffer := make([]byte, largestDatagram)
 	for {
 		n, err := from.Read(buffer)
+		if p.subject.Datagrams {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if permit(n) == n && err == nil {
+				_, _ = to.Write(buffer[:n])
+			}
+			continue
+		}
 		allowed := permit(n)
 		_, failed := to.Write(buffer[:allowed])
 		if allowed < n {
-			p.cut()
+			p.do(p.endCut)
 		}
 		if failed != nil || err != nil || allowed < n {
 			return
@@ -163,29 +176,42 @@ func (p *streamProxy) pass(from, to net.Conn, permit func(int) int) {
 }
 
 // count lets n bytes of a client through.
-func (p *streamProxy) count(n int) int {
+func (p *proxy) count(n int) int {
 	if n > 0 {
 		p.requests.Add(1)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cut {
+		return 0
 	}
 	return n
 }
 
-// permit waits while the proxy is silent, and takes n bytes from the budget.
-func (p *streamProxy) permit(n int) int {
+// permit takes n bytes from the budget, and returns how many may pass. On TCP it
+// waits while the proxy is silent.
+func (p *proxy) permit(n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.silent && !p.closed {
+	for p.silent && !p.closed && !p.subject.Datagrams {
 		p.changed.Wait()
 	}
 	switch {
+	case p.cut || p.silent && !p.closed:
+		return 0
 	case p.budget < 0 || n == 0:
 		return n
 	case n < p.budget:
 		p.budget -= n
 		return n
-	default:
-		allowed := min(p.budget, n-1)
-		p.budget = 0 // until cut, nothing passes any more
-		return allowed
 	}
+	allowed := min(p.budget, n-1)
+	p.budget = 0 // nothing passes until the connections are closed
+	if p.subject.Datagrams {
+		p.cut, p.budget = true, -1
+	}
+	if p.onCut != nil {
+		p.onCut()
+	}
+	return allowed
 }

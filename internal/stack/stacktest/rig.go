@@ -20,41 +20,29 @@ const operations = 4
 type rig struct {
 	t       testing.TB
 	subject Subject
-	service *service // what is served, where it is the plain one
+	service *testService // nil if another implementation is served
 	server  stack.Server
 	address string
 	served  chan error // what Serve returned
 }
 
-// start serves a fresh service on a loopback port of its own. The clean-up
-// closes the server and expects Serve to have ended well.
+// start serves a fresh service on a loopback port of its own.
 func start(t testing.TB, s Subject) *rig {
 	t.Helper()
-	return startAt(t, s, "127.0.0.1:0")
+	return launch(t, s, newService(), "127.0.0.1:0")
 }
 
-// startAt is start on a given address.
-func startAt(t testing.TB, s Subject, address string) *rig {
-	t.Helper()
-	plain := newService()
-	r := launch(t, s, plain, address)
-	r.service = plain
-	return r
-}
-
-// launch serves any implementation.
+// launch serves any implementation. The clean-up closes the server and expects Serve
+// to return nil.
 func launch(t testing.TB, s Subject, service testpb.TestServiceServer, address string) *rig {
 	t.Helper()
 	server, err := s.Stack.NewServer(s.Variant)
-	if err != nil {
-		t.Fatalf("NewServer: %v", err)
-	}
+	noError(t, "NewServer", err)
 	r := &rig{t: t, subject: s, server: server, served: make(chan error, 1)}
+	r.service, _ = service.(*testService)
 	testpb.RegisterTestServiceServer(server, service)
 	bound, err := server.Listen(t.Context(), address)
-	if err != nil {
-		t.Fatalf("Listen: %v", err)
-	}
+	noError(t, "Listen", err)
 	r.address = bound.String()
 	go func() { r.served <- server.Serve() }()
 	t.Cleanup(r.stop)
@@ -75,15 +63,21 @@ func (r *rig) stop() {
 
 func (r *rig) awaitServe() {
 	r.t.Helper()
-	select {
-	case err := <-r.served:
-		if err != nil {
-			r.t.Errorf("Serve returned %v, want nil after Shutdown or Close", err)
-		}
-	case <-time.After(patienceOf(r.t)):
-		r.t.Error("Serve did not return after Shutdown or Close")
+	if err := await(r.t, r.served, "Serve did not return after Shutdown or Close"); err != nil {
+		r.t.Errorf("Serve returned %v, want nil after Shutdown or Close", err)
 	}
 	r.served = nil
+}
+
+// await receives from the channel. If nothing comes, it fails the check.
+func await[T any](t testing.TB, from <-chan T, otherwise string) (received T) {
+	t.Helper()
+	select {
+	case received = <-from:
+	case <-time.After(patienceOf(t)):
+		t.Error(otherwise)
+	}
+	return received
 }
 
 // dial makes a client of the rig's server.
@@ -101,36 +95,37 @@ func (r *rig) stub() testpb.TestServiceClient {
 // awaitRunning waits until a handler has begun to pause.
 func (r *rig) awaitRunning() {
 	r.t.Helper()
-	select {
-	case <-r.service.running:
-	case <-time.After(patienceOf(r.t)):
-		r.t.Fatal("the call did not reach the handler")
-	}
+	await(r.t, r.service.running, "the call did not reach the handler")
 }
 
 // awaitEnded waits until the context of a handler has ended early.
 func (r *rig) awaitEnded() {
 	r.t.Helper()
-	select {
-	case <-r.service.ended:
-	case <-time.After(patienceOf(r.t)):
-		r.t.Error("the handler's context did not end")
-	}
+	await(r.t, r.service.ended, "the handler's context did not end")
 }
 
 // dial makes a client whose clean-up closes it.
 func dial(t testing.TB, s Subject, target stack.Target) stack.Client {
 	t.Helper()
 	client, err := s.Stack.NewClient(bounded(t), s.Variant, s.target(target))
-	if err != nil {
-		t.Fatalf("NewClient: %v", err)
-	}
+	noError(t, "NewClient", err)
 	t.Cleanup(func() {
 		if err := client.Close(); err != nil {
 			t.Errorf("Close of the client: %v", err)
 		}
 	})
 	return client
+}
+
+// useClient makes a client, lets use call it, and closes it.
+func useClient(t testing.TB, s Subject, target stack.Target, use func(testpb.TestServiceClient)) {
+	t.Helper()
+	client, err := s.Stack.NewClient(bounded(t), s.Variant, target)
+	noError(t, "NewClient", err)
+	use(testpb.NewTestServiceClient(client))
+	if err := client.Close(); err != nil {
+		t.Errorf("Close of the client: %v", err)
+	}
 }
 
 // target is what a client of the subject dials. It takes any certificate: what
@@ -183,17 +178,46 @@ func expectEcho(t testing.TB, stub testpb.TestServiceClient, body string) {
 // expectRecovery fails the check unless calls are answered again before long.
 func expectRecovery(t testing.TB, stub testpb.TestServiceClient) {
 	t.Helper()
-	deadline := time.Now().Add(patienceOf(t))
-	for {
-		_, err := stub.Unary(within(t, time.Second), &testpb.TestRequest{Body: []byte("again")})
-		if err == nil {
-			return
+	var err error
+	if !eventually(t, func() bool {
+		_, err = stub.Unary(within(t, time.Second), &testpb.TestRequest{Body: []byte("again")})
+		return err == nil
+	}) {
+		t.Errorf("the client did not recover: %v", err)
+	}
+}
+
+// eventually asks until the answer is yes, or until it has waited long enough.
+func eventually(t testing.TB, isSo func() bool) bool {
+	t.Helper()
+	const longest = 50 * time.Millisecond
+	begin := time.Now()
+	for wait := time.Millisecond; !isSo(); wait = min(2*wait, longest) {
+		if time.Since(begin) > patienceOf(t) {
+			return false
 		}
-		if time.Now().After(deadline) {
-			t.Errorf("the client did not recover: %v", err)
-			return
+		time.Sleep(wait)
+	}
+	return true
+}
+
+// withMoreTime calls f with limits of which each is twice the one before, until a
+// call has reached what it was made for. On a busy machine the first ones may end
+// before that.
+func withMoreTime(t testing.TB, limit time.Duration, f func(limit time.Duration) (reached bool)) {
+	t.Helper()
+	for ; !f(limit); limit *= 2 {
+		if limit > patienceOf(t) {
+			t.Fatalf("calls with a deadline of up to %v do not reach the peer", limit)
 		}
-		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// noError ends the check on an error.
+func noError(t testing.TB, of string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", of, err)
 	}
 }
 

@@ -3,10 +3,9 @@ package stacktest
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,8 +46,8 @@ func securityChecks() []check {
 		{"handshake/never-answered", checkHandshakeUnanswered},
 		{"handshake/answered-no-longer", checkHandshakeLost},
 		{"handshake/mute-client", checkMuteClient},
-		{"plaintext/client", checkPlaintextClient},
-		{"plaintext/server", checkPlaintextServer},
+		{"plaintext/client", checkPlaintext(true)},
+		{"plaintext/server", checkPlaintext(false)},
 	}
 }
 
@@ -57,14 +56,7 @@ func checkTrusted(t testing.TB, s Subject) {
 	dialer := &stack.Dialer{}
 	target := s.target(stack.Target{Address: r.address, Dialer: dialer})
 	target.Trust = secure.Trust{RootPEM: r.rootPEM()}
-	client, err := s.Stack.NewClient(bounded(t), s.Variant, target)
-	if err != nil {
-		t.Fatalf("NewClient: %v", err)
-	}
-	expectEcho(t, testpb.NewTestServiceClient(client), "a secret")
-	if err := client.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
+	useClient(t, s, target, func(stub testpb.TestServiceClient) { expectEcho(t, stub, "a secret") })
 	if counts := dialer.Counts(); counts.Full < 1 || counts.HandshakeFail != 0 {
 		t.Errorf("a call over TLS, and the dialer counts %+v", counts)
 	}
@@ -102,36 +94,34 @@ func checkFlaw(flaw secure.Flaw, kind string) func(testing.TB, Subject) {
 func issue(t testing.TB, flaw secure.Flaw) *secure.Identity {
 	t.Helper()
 	identity, err := secure.Issue(secure.Choice{}, flaw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, "issue a certificate", err)
 	return identity
 }
 
 // checkHandshakeUnanswered has a peer that takes connections and no more.
 func checkHandshakeUnanswered(t testing.TB, s Subject) {
 	p := rawPeer(t, s, nil)
-	expectHandshakeTimeout(t, p.asked.Load, func(ctx context.Context) error {
-		return callUntrusted(ctx, s, refusal{address: p.address})
+	expectHandshakeTimeout(t, &p.asked, func(ctx context.Context) error {
+		target := s.target(stack.Target{Address: p.address})
+		target.Trust = secure.Trust{}
+		return callOnce(ctx, s, target)
 	})
 }
 
-// expectHandshakeTimeout makes calls that end while they shake hands. A busy
-// machine may come to no handshake within the first deadline: then the peer has
-// not been asked, and the next call has more time.
-func expectHandshakeTimeout(t testing.TB, asked func() int64, call func(context.Context) error) {
+// expectHandshakeTimeout makes calls that end during their handshakes. On a busy
+// machine the first deadline may pass before a handshake begins: then the peer was not
+// asked, and the next call has more time.
+func expectHandshakeTimeout(t testing.TB, asked *atomic.Int64, call func(context.Context) error) {
 	t.Helper()
-	before := asked()
+	before := asked.Load()
 	promptly(t, "a call whose handshake is not answered", func() {
-		for limit := 100 * time.Millisecond; ; limit *= 2 {
-			err := call(within(t, limit))
-			if asked() == before && err != nil && limit < patienceOf(t) {
-				continue
-			}
-			if class := failure.Of(err); class != failure.HandshakeTimeout {
-				t.Errorf("a handshake that is not answered ended with %v, which is of class %q, want %q", err, class, failure.HandshakeTimeout)
-			}
-			return
+		var err error
+		withMoreTime(t, 100*time.Millisecond, func(limit time.Duration) (reached bool) {
+			err = call(within(t, limit))
+			return err == nil || asked.Load() > before
+		})
+		if class := failure.Of(err); class != failure.HandshakeTimeout {
+			t.Errorf("a handshake that is not answered ended with %v, which is of class %q, want %q", err, class, failure.HandshakeTimeout)
 		}
 	})
 }
@@ -143,10 +133,10 @@ func checkHandshakeLost(t testing.TB, s Subject) {
 		return
 	}
 	p := newProxy(t, s, start(t, s).address)
-	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: p.address()}))
+	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: p.address}))
 	expectEcho(t, stub, "before")
 	p.setSilent(true)
-	expectHandshakeTimeout(t, p.asked, func(ctx context.Context) error {
+	expectHandshakeTimeout(t, &p.requests, func(ctx context.Context) error {
 		_, err := stub.Unary(ctx, &testpb.TestRequest{Body: []byte("lost")})
 		return err
 	})
@@ -163,35 +153,25 @@ func checkMuteClient(t testing.TB, s Subject) {
 	}
 	r := start(t, s)
 	mute, err := net.Dial("tcp", r.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, "dial", err)
 	t.Cleanup(func() { _ = mute.Close() })
 	expectEcho(t, r.stub(), "beside it")
 	promptly(t, "Close of the server with a handshake that never began", r.stop)
 }
 
-func checkPlaintextClient(t testing.TB, s Subject) {
-	plain, has := s.cleartext(t)
-	if !has {
-		return
+// checkPlaintext has a client and a server of which only one speaks TLS.
+func checkPlaintext(serverSpeaksTLS bool) func(testing.TB, Subject) {
+	return func(t testing.TB, client Subject) {
+		server, has := client.cleartext(t)
+		if !has {
+			return
+		}
+		of := "a server that does not speak TLS"
+		if serverSpeaksTLS {
+			of, client, server = "a server that speaks TLS to one that does not", server, client
+		}
+		expectRefusal(t, client, refusal{of: of, address: start(t, server).address, class: failure.PlaintextPeer, unless: Plaintext})
 	}
-	address := start(t, s).address
-	expectRefusal(t, plain, refusal{
-		of: "a server that speaks TLS to one that does not", address: address,
-		class: failure.PlaintextPeer, unless: Plaintext, or: hungUp,
-	})
-}
-
-func checkPlaintextServer(t testing.TB, s Subject) {
-	plain, has := s.cleartext(t)
-	if !has {
-		return
-	}
-	expectRefusal(t, s, refusal{
-		of: "a server that does not speak TLS", address: start(t, plain).address,
-		class: failure.PlaintextPeer, unless: Plaintext, or: hungUp,
-	})
 }
 
 // cleartext is the subject without TLS.
@@ -210,55 +190,37 @@ func (s Subject) cleartext(t testing.TB) (plain Subject, has bool) {
 	return s, true
 }
 
-// refusal is a peer that a client must not talk to.
+// refusal is a server that a client must refuse.
 type refusal struct {
 	of      string // what is wrong with it
 	address string
 	trust   secure.Trust
-	class   failure.Class
-
-	// What may be said in its place where the subject lacks an ability.
-	unless Ability
-	or     []failure.Class
+	class   failure.Class // of the error
+	unless  Ability       // a client without it may see the connection end instead
 }
 
-// hungUp is what a call meets whose peer has gone without a word.
-var hungUp = []failure.Class{failure.PlaintextPeer, failure.Closed, failure.Reset}
-
-// permits tells whether the subject may be told this.
-func (r refusal) permits(t testing.TB, s Subject, class failure.Class) bool {
-	t.Helper()
-	return class == r.class || r.unless != "" && s.lacks(t, r.unless) && slices.Contains(r.or, class)
-}
-
-// expectRefusal wants the client to say what is wrong, soon, whether it notices
+// expectRefusal fails the check unless the client's error says what is wrong, soon,
 // in NewClient or in the call.
 func expectRefusal(t testing.TB, s Subject, r refusal) {
 	t.Helper()
 	promptly(t, "refusing "+r.of, func() {
-		err := callUntrusted(bounded(t), s, r)
-		if err == nil {
+		target := s.target(stack.Target{Address: r.address})
+		target.Trust = r.trust
+		err := callOnce(bounded(t), s, target)
+		class := failure.Of(err)
+		switch {
+		case err == nil:
 			t.Errorf("%s was called", r.of)
-		} else if class := failure.Of(err); !r.permits(t, s, class) {
+		case class == r.class:
+		case r.unless != "" && s.lacks(t, r.unless) && (class == failure.Closed || class == failure.Reset):
+		default:
 			t.Errorf("%s was refused with %q, which is of class %q, want %q", r.of, err, class, r.class)
 		}
 	})
 }
 
-func callUntrusted(ctx context.Context, s Subject, r refusal) error {
-	target := s.target(stack.Target{Address: r.address})
-	target.Trust = r.trust
-	client, err := s.Stack.NewClient(ctx, s.Variant, target)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = client.Close() }()
-	_, err = testpb.NewTestServiceClient(client).Unary(ctx, &testpb.TestRequest{Body: []byte("anyone?")})
-	return err
-}
-
-// tlsPeer shakes hands with whoever comes, in whatever protocol they ask for,
-// and says nothing else.
+// tlsPeer completes TLS handshakes for any application protocol, and sends nothing
+// after them.
 func tlsPeer(t testing.TB, s Subject, config *tls.Config) (address string) {
 	t.Helper()
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -267,49 +229,12 @@ func tlsPeer(t testing.TB, s Subject, config *tls.Config) (address string) {
 		return own, nil
 	}
 	if s.Datagrams {
-		return quicPeer(t, config)
+		listener, err := quic.ListenAddr("127.0.0.1:0", config, nil)
+		noError(t, "listen on QUIC", err)
+		t.Cleanup(func() { _ = listener.Close() })
+		return listener.Addr().String()
 	}
-	raw, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("the peer cannot listen: %v", err)
-	}
-	listener := stack.Admit(raw, config, 1)
-	var accepting sync.WaitGroup
-	accepting.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			if err == nil {
-				t.Cleanup(func() { _ = conn.Close() })
-			}
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		accepting.Wait()
-	})
-	return raw.Addr().String()
-}
-
-func quicPeer(t testing.TB, config *tls.Config) (address string) {
-	t.Helper()
-	listener, err := quic.ListenAddr("127.0.0.1:0", config, nil)
-	if err != nil {
-		t.Fatalf("the peer cannot listen: %v", err)
-	}
-	var accepting sync.WaitGroup
-	accepting.Go(func() {
-		for {
-			if _, err := listener.Accept(context.Background()); err != nil {
-				return
-			}
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		accepting.Wait()
-	})
+	listener := stack.Admit(listen(t, s), config, 1)
+	acceptAll(t, listener, func(net.Conn) {})
 	return listener.Addr().String()
 }

@@ -49,7 +49,7 @@ func (l leaky) Close() error {
 	return l.Client.Close()
 }
 
-func TestSecurityChecksBite(t *testing.T) {
+func TestSecurityChecksFindFaults(t *testing.T) {
 	for _, c := range []struct {
 		check string
 		with  insecure
@@ -81,7 +81,7 @@ func TestLeaksAreSeen(t *testing.T) {
 		t.Errorf("the unbroken stack leaks: %v", failures)
 	}
 	failures := recordSecurity(t, leak, insecure{leaks: true})
-	if !slices.ContainsFunc(failures, func(f string) bool { return strings.Contains(f, "file descriptors before the calls") }) {
+	if !slices.ContainsFunc(failures, func(f string) bool { return strings.Contains(f, "file descriptors before") }) {
 		t.Errorf("a file is left open with every client, and the check finds %q", failures)
 	}
 }

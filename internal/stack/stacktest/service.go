@@ -15,9 +15,9 @@ import (
 	"wirelab.dev/internal/stack/stacktest/testpb"
 )
 
-// service does what the requests say. A check that needs more than they can
-// say puts its own handler in with answerWith.
-type service struct {
+// testService does what the requests say. A check that needs more sets its own
+// handler with answerWith.
+type testService struct {
 	testpb.UnimplementedTestServiceServer
 	own atomic.Pointer[unaryHandler]
 
@@ -25,73 +25,80 @@ type service struct {
 	ended   chan struct{} // one for each handler whose context ended before it did
 }
 
-func newService() *service {
-	return &service{running: make(chan struct{}, 1000), ended: make(chan struct{}, 1000)}
+func newService() *testService {
+	return &testService{running: make(chan struct{}, 1000), ended: make(chan struct{}, 1000)}
 }
 
 type unaryHandler func(context.Context, *testpb.TestRequest) (*testpb.TestResponse, error)
 
-// answerWith may be called while the service is served: what a client sends
-// after that is answered so, and the race detector cannot see that it is after.
-func (s *service) answerWith(own unaryHandler) { s.own.Store(&own) }
+// answerWith sets the handler of Unary. It may be called while the service is
+// served.
+func (s *testService) answerWith(own unaryHandler) { s.own.Store(&own) }
 
-func (s *service) Unary(ctx context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
+func (s *testService) Unary(ctx context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
 	if own := s.own.Load(); own != nil {
 		return (*own)(ctx, in)
 	}
-	if err := s.obey(ctx, in); err != nil {
+	if err := s.followScript(ctx, in); err != nil {
 		return nil, err
 	}
 	return &testpb.TestResponse{Body: in.Body}, nil
 }
 
-func (s *service) ClientStream(stream grpc.ClientStreamingServer[testpb.TestRequest, testpb.TestResponse]) error {
+func (s *testService) ClientStream(stream grpc.ClientStreamingServer[testpb.TestRequest, testpb.TestResponse]) error {
 	var out testpb.TestResponse
-	for {
-		in, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return stream.SendAndClose(&out)
-		}
-		if err != nil {
-			return s.interrupted(stream.Context(), err)
-		}
-		if err := s.obey(stream.Context(), in); err != nil {
-			return err
-		}
+	err := s.receiveAll(stream.Context(), stream.Recv, func(in *testpb.TestRequest) error {
 		out.Body = append(out.Body, in.Body...)
 		out.Index++
+		return nil
+	})
+	if err != nil {
+		return err
 	}
+	return stream.SendAndClose(&out)
 }
 
-func (s *service) ServerStream(in *testpb.TestRequest, stream grpc.ServerStreamingServer[testpb.TestResponse]) error {
+func (s *testService) ServerStream(in *testpb.TestRequest, stream grpc.ServerStreamingServer[testpb.TestResponse]) error {
 	for i := range in.Count {
 		if err := stream.Send(&testpb.TestResponse{Body: in.Body, Index: i}); err != nil {
 			return s.interrupted(stream.Context(), err)
 		}
 	}
-	return s.obey(stream.Context(), in)
+	return s.followScript(stream.Context(), in)
 }
 
-func (s *service) Bidi(stream grpc.BidiStreamingServer[testpb.TestRequest, testpb.TestResponse]) error {
-	for i := int32(0); ; i++ {
-		in, err := stream.Recv()
+func (s *testService) Bidi(stream grpc.BidiStreamingServer[testpb.TestRequest, testpb.TestResponse]) error {
+	index := int32(0)
+	return s.receiveAll(stream.Context(), stream.Recv, func(in *testpb.TestRequest) error {
+		if err := stream.Send(&testpb.TestResponse{Body: in.Body, Index: index}); err != nil {
+			return s.interrupted(stream.Context(), err)
+		}
+		index++
+		return nil
+	})
+}
+
+// receiveAll follows each request's script, and then calls then.
+func (s *testService) receiveAll(ctx context.Context, receive func() (*testpb.TestRequest, error), then func(*testpb.TestRequest) error) error {
+	for {
+		in, err := receive()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return s.interrupted(stream.Context(), err)
+			return s.interrupted(ctx, err)
 		}
-		if err := s.obey(stream.Context(), in); err != nil {
+		if err := s.followScript(ctx, in); err != nil {
 			return err
 		}
-		if err := stream.Send(&testpb.TestResponse{Body: in.Body, Index: i}); err != nil {
-			return s.interrupted(stream.Context(), err)
+		if err := then(in); err != nil {
+			return err
 		}
 	}
 }
 
-// obey pauses and fails as the request says.
-func (s *service) obey(ctx context.Context, in *testpb.TestRequest) error {
+// followScript pauses and fails as the request says.
+func (s *testService) followScript(ctx context.Context, in *testpb.TestRequest) error {
 	if in.SleepNs > 0 {
 		s.running <- struct{}{}
 		timer := time.NewTimer(time.Duration(in.SleepNs))
@@ -118,7 +125,7 @@ func (s *service) obey(ctx context.Context, in *testpb.TestRequest) error {
 
 // interrupted waits for the end of the context, which may follow the failed
 // read or write by a moment, and reports it.
-func (s *service) interrupted(ctx context.Context, err error) error {
+func (s *testService) interrupted(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done():
 		s.ended <- struct{}{}

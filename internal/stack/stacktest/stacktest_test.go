@@ -26,9 +26,9 @@ import (
 	"wirelab.dev/internal/stack/stacktest/testpb"
 )
 
-// TestSuiteBites breaks a good stack in one place at a time. The check that is
+// TestSuiteFindsFaults breaks a good stack in one place at a time. The check that is
 // there for it must fail, and must pass on the unbroken stack.
-func TestSuiteBites(t *testing.T) {
+func TestSuiteFindsFaults(t *testing.T) {
 	for _, broken := range []struct {
 		fault string
 		check string
@@ -65,8 +65,8 @@ func TestSuiteBites(t *testing.T) {
 	}
 }
 
-// TestSuiteHoldsALackToItsWord claims abilities that are there to be missing.
-func TestSuiteHoldsALackToItsWord(t *testing.T) {
+// TestSuiteRefusesWronglyDeclaredLacks claims abilities that are there to be missing.
+func TestSuiteRefusesWronglyDeclaredLacks(t *testing.T) {
 	for ability, name := range map[Ability]string{
 		RequestMetadata:  "metadata/request",
 		ResponseMetadata: "metadata/response",

@@ -48,9 +48,7 @@ func checkStatusDetails(t testing.TB, s Subject) {
 	stub := start(t, s).stub()
 	for _, detail := range [][]byte{[]byte("why"), filling(1000, 1)} {
 		want, err := status.New(codes.FailedPrecondition, "see the details").WithDetails(wrapperspb.Bytes(detail))
-		if err != nil {
-			t.Fatalf("WithDetails: %v", err)
-		}
+		noError(t, "WithDetails", err)
 		_, err = stub.Unary(bounded(t), &testpb.TestRequest{Code: int32(want.Code()), Message: want.Message(), Detail: detail})
 		got := status.Convert(err)
 		if without {

@@ -30,18 +30,12 @@ func checkClientStream(t testing.TB, s Subject) {
 	stub := start(t, s).stub()
 	for _, parts := range [][]string{{}, {"only"}, {"a", "", "bc", strings.Repeat("d", 1<<20)}} {
 		stream, err := stub.ClientStream(bounded(t))
-		if err != nil {
-			t.Fatalf("ClientStream: %v", err)
-		}
+		noError(t, "ClientStream", err)
 		for _, part := range parts {
-			if err := stream.Send(&testpb.TestRequest{Body: []byte(part)}); err != nil {
-				t.Fatalf("Send: %v", err)
-			}
+			noError(t, "Send", stream.Send(&testpb.TestRequest{Body: []byte(part)}))
 		}
 		out, err := stream.CloseAndRecv()
-		if err != nil {
-			t.Fatalf("CloseAndRecv: %v", err)
-		}
+		noError(t, "CloseAndRecv", err)
 		if string(out.Body) != strings.Join(parts, "") || int(out.Index) != len(parts) {
 			t.Errorf("%d parts came out as %d with %d bytes", len(parts), out.Index, len(out.Body))
 		}
@@ -55,9 +49,7 @@ func checkServerStream(t testing.TB, s Subject) {
 	stub := start(t, s).stub()
 	for _, count := range []int32{0, 1, 500} {
 		stream, err := stub.ServerStream(bounded(t), &testpb.TestRequest{Count: count, Body: []byte("part")})
-		if err != nil {
-			t.Fatalf("ServerStream: %v", err)
-		}
+		noError(t, "ServerStream", err)
 		for i := range count {
 			out, err := stream.Recv()
 			if err != nil {
@@ -78,9 +70,7 @@ func checkBidi(t testing.TB, s Subject) {
 		return
 	}
 	stream, err := start(t, s).stub().Bidi(bounded(t))
-	if err != nil {
-		t.Fatalf("Bidi: %v", err)
-	}
+	noError(t, "Bidi", err)
 	send := func(i int) {
 		t.Helper()
 		if err := stream.Send(&testpb.TestRequest{Body: filling(i*100, byte(i))}); err != nil {
@@ -105,9 +95,7 @@ func checkBidi(t testing.TB, s Subject) {
 	for i := range unread {
 		send(pings + i)
 	}
-	if err := stream.CloseSend(); err != nil {
-		t.Fatalf("CloseSend: %v", err)
-	}
+	noError(t, "CloseSend", stream.CloseSend())
 	for i := range unread {
 		receive(pings + i)
 	}
@@ -164,12 +152,8 @@ func checkStreamCancel(t testing.TB, s Subject) {
 	stub := r.stub()
 	ctx, cancel := context.WithCancel(bounded(t))
 	stream, err := stub.Bidi(ctx)
-	if err != nil {
-		t.Fatalf("Bidi: %v", err)
-	}
-	if err := stream.Send(&testpb.TestRequest{Body: []byte("ping")}); err != nil {
-		t.Fatalf("Send: %v", err)
-	}
+	noError(t, "Bidi", err)
+	noError(t, "Send", stream.Send(&testpb.TestRequest{Body: []byte("ping")}))
 	if _, err := stream.Recv(); err != nil {
 		t.Fatalf("Recv: %v", err)
 	}

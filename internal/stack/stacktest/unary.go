@@ -42,9 +42,7 @@ func checkAnswerReplaces(t testing.TB, s Subject) {
 	client := start(t, s).dial()
 	out := &testpb.TestResponse{Index: 7, Metadata: map[string]string{"old": "value"}}
 	err := client.Invoke(bounded(t), testpb.TestService_Unary_FullMethodName, &testpb.TestRequest{Body: []byte("new")}, out)
-	if err != nil {
-		t.Fatalf("Invoke: %v", err)
-	}
+	noError(t, "Invoke", err)
 	if string(out.Body) != "new" || out.Index != 0 || len(out.Metadata) != 0 {
 		t.Errorf("the answer was merged into what the message held: %v", out)
 	}
