@@ -50,11 +50,11 @@ type Branch struct {
 }
 
 const (
-	// leastBranch is the share of bytes or of objects that is told.
-	leastBranch = 0.02
-	// wholeBranch is the share of a function's allocations that makes the one
-	// function that it calls part of the same branch.
-	wholeBranch = 0.95
+	// minBranchShare is the smallest share of bytes or of objects that is listed.
+	minBranchShare = 0.02
+	// minMergeShare is the share of a function's allocations from which the only
+	// function that it calls is put into the same branch.
+	minMergeShare = 0.95
 )
 
 // findAllocations puts the profiled trials of equal cells together: part by part in
@@ -126,7 +126,7 @@ type allocated struct {
 	stacks         []record.AllocationStack
 }
 
-// share is what some of the stacks have of all bytes and objects.
+// share is the share that some of the stacks have in all bytes and objects.
 func (a *allocated) share(stacks []record.AllocationStack) (bytes, objects float64) {
 	for _, s := range stacks {
 		bytes += float64(s.Bytes) / a.bytes
@@ -141,7 +141,7 @@ func (a *allocated) functions() []Allocator {
 	last := func(s record.AllocationStack) string { return s.Functions[len(s.Functions)-1] }
 	for _, stacks := range groupBy(named, last) {
 		f := Allocator{Function: last(stacks[0])}
-		if f.Bytes, f.Objects = a.share(stacks); f.Bytes >= leastBranch || f.Objects >= leastBranch {
+		if f.Bytes, f.Objects = a.share(stacks); f.Bytes >= minBranchShare || f.Objects >= minBranchShare {
 			all = append(all, f)
 		}
 	}
@@ -149,30 +149,30 @@ func (a *allocated) functions() []Allocator {
 	return all
 }
 
-// branches are what stacks, which are equal up to depth, have there.
+// branches groups stacks, which are equal up to depth, by their function there.
 func (a *allocated) branches(depth int, stacks []record.AllocationStack) []Branch {
 	var all []Branch
 	deeper := slices.DeleteFunc(slices.Clone(stacks), func(s record.AllocationStack) bool {
-		return len(s.Functions) <= depth // the one before allocates
+		return len(s.Functions) <= depth // its last function allocates by itself
 	})
 	for _, stacks := range groupBy(deeper, func(s record.AllocationStack) string { return s.Functions[depth] }) {
 		b := Branch{Functions: []string{stacks[0].Functions[depth]}}
-		if b.Bytes, b.Objects = a.share(stacks); b.Bytes >= leastBranch || b.Objects >= leastBranch {
+		if b.Bytes, b.Objects = a.share(stacks); b.Bytes >= minBranchShare || b.Objects >= minBranchShare {
 			b.Calls = a.branches(depth+1, stacks)
-			all = append(all, b.straightened())
+			all = append(all, b.collapsed())
 		}
 	}
 	slices.SortStableFunc(all, func(x, y Branch) int { return cmp.Compare(y.Bytes, x.Bytes) })
 	return all
 }
 
-// straightened takes the one function that is called into the branch.
-func (b Branch) straightened() Branch {
+// collapsed merges a branch with the only function that it calls.
+func (b Branch) collapsed() Branch {
 	if len(b.Calls) != 1 {
 		return b
 	}
 	only := b.Calls[0]
-	if only.Bytes < wholeBranch*b.Bytes || only.Objects < wholeBranch*b.Objects {
+	if only.Bytes < minMergeShare*b.Bytes || only.Objects < minMergeShare*b.Objects {
 		return b
 	}
 	b.Functions, b.Calls = append(b.Functions, only.Functions...), only.Calls

@@ -72,10 +72,10 @@ type Cell struct {
 	Warnings []string  `json:"-"`
 }
 
-// IsValid tells whether the cell has a trial that may be used.
+// IsValid reports whether the cell has a trial that may be used.
 func (c *Cell) IsValid() bool { return c.Valid > 0 }
 
-// HasFigures tells whether there is anything to show, valid or not.
+// HasFigures reports whether there is anything to show, valid or not.
 func (c *Cell) HasFigures() bool { return c.Valid > 0 || c.Refused > 0 }
 
 // Latencies is a distribution of times, in microseconds.

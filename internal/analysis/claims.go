@@ -41,15 +41,6 @@ const (
 	Unmeasured Outcome = "not measured"
 )
 
-// claimed are the figures that claims are about.
-var claimed = map[scenario.Figure]metric{
-	scenario.MeanTime:   meanResponse,
-	scenario.CPU:        cpuOfBoth,
-	scenario.ClientCPU:  cpuOf(clientOf),
-	scenario.ServerCPU:  cpuOf(serverOf),
-	scenario.Throughput: throughput,
-}
-
 // judgeClaims judges those that the scenario has.
 func judgeClaims(s *study, points []*point) []Claim {
 	var all []Claim
@@ -70,7 +61,7 @@ func judgeClaim(c scenario.Claim, points []*point) Claim {
 	if c.Ratio > 0 { // else the claim is only that there is less
 		judged.ClaimedRatio = &c.Ratio
 	}
-	of := claimed[c.Figure]
+	of := metrics[string(c.Figure)] // whose names are the same
 	sides := pairOf(c.Part, c, points)
 	if of == nil || sides == nil {
 		return judged

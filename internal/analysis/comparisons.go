@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stats"
 )
 
@@ -45,58 +46,60 @@ type Comparison struct {
 	Margin        float64     `json:"margin"`                                                                      // within it they count as equivalent; 0.05 for 5 %
 }
 
-// margin is the relative difference that does not matter: below it the choice
-// between two wires is made by other things.
+// margin is the relative difference that does not matter: below it other reasons
+// decide between two wires.
 const margin = 0.05
 
 var rule = stats.Rule{Margin: margin, Confidence: confidence}
 
-// What the verdicts of package stats mean, by what the figure is of.
-var (
-	lessIsFaster = map[stats.Verdict]Verdict{
-		stats.Lower: Faster, stats.Higher: Slower, stats.Equivalent: Equivalent, stats.Undecided: Undecided,
-	}
-	moreIsFaster = map[stats.Verdict]Verdict{
-		stats.Lower: Slower, stats.Higher: Faster, stats.Equivalent: Equivalent, stats.Undecided: Undecided,
-	}
-	moreOrLess = map[stats.Verdict]Verdict{
-		stats.Lower: Less, stats.Higher: More, stats.Equivalent: Equivalent, stats.Undecided: Undecided,
-	}
-)
+// metrics are what variants are compared by and claims are about, by name.
+var metrics = map[string]metric{
+	Mean:       meanResponse,
+	P99:        p99Response,
+	Throughput: throughput,
+	CPU:        cpuOfBoth,
+	Handshake:  func(t trial) float64 { return t.handshake.P50.Value },
+	FirstByte:  func(t trial) float64 { return t.firstByte.P50.Value },
+	ServerPeak: peakOfServer,
 
-// comparedBy is what variants are compared by.
-var comparedBy = []struct {
-	name     string
-	of       metric
-	verdicts map[stats.Verdict]Verdict
-}{
-	{Mean, meanResponse, lessIsFaster},
-	{P99, p99Response, lessIsFaster},
-	{Throughput, throughput, moreIsFaster},
+	string(scenario.ClientCPU): cpuOf(clientOf),
+	string(scenario.ServerCPU): cpuOf(serverOf),
 }
+
+// The direction that is better: what a verdict of package stats means for a time, for a
+// throughput, and for a figure where neither more nor less is better by itself.
+var (
+	ofTime       = map[stats.Verdict]Verdict{stats.Lower: Faster, stats.Higher: Slower, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
+	ofThroughput = map[stats.Verdict]Verdict{stats.Lower: Slower, stats.Higher: Faster, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
+	ofSize       = map[stats.Verdict]Verdict{stats.Lower: Less, stats.Higher: More, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
+)
 
 // compareAll compares every two variants wherever all else is equal. Each metric
 // is a family of its own to Holm: they are different questions, and the mean and
 // the throughput of a closed loop are one figure seen twice.
 func compareAll(points []*point) []Comparison {
 	var all []Comparison
-	for _, m := range comparedBy {
+	for _, name := range []string{Mean, P99, Throughput} {
 		var family family
+		of, verdicts := metrics[name], ofTime
+		if name == Throughput {
+			verdicts = ofThroughput
+		}
 		for _, group := range rivals(points) {
-			if !isMeaningful(group[0].cell.Load.Model, m.name) {
+			if !isMeaningful(group[0].cell.Load.Model, name) {
 				continue
 			}
 			for i, a := range group {
 				for _, b := range group[i+1:] {
-					c := compare(a, b, m.of)
-					if c.Metric = m.name; !(c.Ratio.Value > 0) {
+					c := compare(a, b, of)
+					if c.Metric = name; !(c.Ratio.Value > 0) {
 						continue
 					}
 					at := len(all)
 					all = append(all, c)
-					family.add(a, b, m.of, func(verdict stats.Comparison) {
+					family.add(a, b, of, func(verdict stats.Comparison) {
 						c := &all[at]
-						c.P, c.Verdict = verdict.P, m.verdicts[verdict.Verdict]
+						c.P, c.Verdict = verdict.P, verdicts[verdict.Verdict]
 						c.Ratio.Interval = estimated(verdict.Ratio).Interval
 					})
 				}
@@ -120,13 +123,13 @@ func isMeaningful(model, metric string) bool {
 	return true
 }
 
-// family are the comparisons that are judged together, with what takes each verdict.
+// family is the comparisons that are judged together; accept receives each verdict.
 type family struct {
 	samples []sample
 	accept  []func(stats.Comparison)
 }
 
-// add puts A over B on the list, unless there are too few trials for a verdict.
+// add adds the ratio of A to B, unless there are too few trials for a verdict.
 func (f *family) add(a, b *point, of metric, accept func(stats.Comparison)) {
 	ofA, ofB := pairs(a, b, of)
 	if len(ofA) >= leastTrials && arePositive(ofA) && arePositive(ofB) {
@@ -134,7 +137,7 @@ func (f *family) add(a, b *point, of metric, accept func(stats.Comparison)) {
 	}
 }
 
-// judge gives the verdicts.
+// judge computes the verdicts and passes them on.
 func (f *family) judge() {
 	usual := estimateNoise(f.samples)
 	verdicts := make([]stats.Comparison, len(f.samples))

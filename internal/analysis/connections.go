@@ -93,9 +93,9 @@ type Times struct {
 	P99  Figure `json:"p99" csv:"p99" label:"P99"`
 }
 
-// leastAchieved is the share of connections that must have begun as asked. The
-// first of a client cannot resume anything.
-const leastAchieved = 0.99
+// minAchieved is the share of connections that must have begun as asked. A client's
+// first connection has no session to resume.
+const minAchieved = 0.99
 
 func connectionsOf(cell record.Cell, trials []trial) Connections {
 	c := Connections{
@@ -121,11 +121,11 @@ func connectionsOf(cell record.Cell, trials []trial) Connections {
 	}
 	mode, err := scenario.ParseConnection(cell.Connection)
 	if err != nil {
-		return c // a mode from elsewhere: nothing can be held against it
+		return c // not a mode of this version: it is not known what it asks for
 	}
 	if c.PerRequest = mode.Mode.PerRequest(); c.PerRequest {
 		c.Achieved = c.achieved(mode.Mode, trials)
-		c.Differs = c.Achieved != nil && *c.Achieved < leastAchieved
+		c.Differs = c.Achieved != nil && *c.Achieved < minAchieved
 		return c
 	}
 	c.Differs = slices.ContainsFunc(trials, func(t trial) bool { return !kept(mode, t.Connections) })
@@ -152,8 +152,8 @@ func (c *Connections) achieved(mode scenario.ConnectionMode, trials []trial) *fl
 	return new(float64(asWanted) / float64(of))
 }
 
-// kept tells whether a mode that keeps its connections had those that it asks
-// for: a pool may have fewer.
+// kept reports whether a mode that keeps its connections had as many as it asks
+// for. A pool may have fewer.
 func kept(mode scenario.Connection, made record.Connections) bool {
 	return made.During == 0 && (made.Opened == int64(made.Want) || mode.Mode == scenario.Pool && made.Opened < int64(made.Want))
 }
@@ -192,15 +192,12 @@ func (n *Negotiated) add(s record.Session) {
 	}
 }
 
-// hasTLS tells whether a variant says that it goes over TLS. It stands in for what
-// older records do not tell.
+// hasTLS reports whether a variant has the option tls=on. It is used for records that
+// are older than the negotiated protocol.
 func hasTLS(variant string) bool {
 	v, err := scenario.ParseVariant(variant)
-	if err != nil {
-		return false
-	}
 	value, _ := v.Get("tls")
-	return value == "on"
+	return err == nil && value == "on"
 }
 
 // timesOf is nil where nothing was timed.

@@ -67,37 +67,24 @@ func (c *Contrast) Of(metric string) (Effect, bool) {
 	return Effect{}, false
 }
 
-// modesFrom ranks the connection modes that a contrast may start from: what
-// each saves is told against the one before it.
+// modesFrom lists the connection modes that a contrast may start from, the first
+// one that was measured before the others.
 var modesFrom = []string{string(scenario.New), string(scenario.Resumed)}
 
-// contrastedBy is what a choice may change.
-var contrastedBy = []struct {
-	name string
-	of   metric
-}{
-	{CPU, cpuOfBoth},
-	{Throughput, throughput},
-	{P99, p99Response},
-	{Handshake, func(t trial) float64 { return t.handshake.P50.Value }},
-	{FirstByte, func(t trial) float64 { return t.firstByte.P50.Value }},
-	{ServerPeak, peakOfServer},
-}
-
-// peakOfServer is of the memory that the server's process has alone: the pages
-// of the program's file are the same whatever it does.
+// peakOfServer is the memory that belongs to the server's process alone, where that
+// was measured: the pages of the program's file are the same for every stack.
 func peakOfServer(t trial) float64 { return number(cmp.Or(t.Server.OwnBytes, t.Server.PeakBytes)) }
 
-// chosen is a point with what it chose.
+// chosen is a point with the values of its contrasted options.
 type chosen struct {
 	point  *point
 	values map[string]string // by option
-	usual  map[string]string
-	rest   string // all other options
+	usual  map[string]string // the values where nothing is chosen
+	rest   string            // the variant with all other options
 }
 
-// findContrasts holds every choice against the default, wherever two variants
-// of a stack differ in nothing else.
+// findContrasts compares every choice with the default, wherever two variants of a
+// stack differ in nothing else.
 func findContrasts(s *study, points []*point) []Contrast {
 	var all []Contrast
 	var bases, changed []*point
@@ -120,19 +107,20 @@ func findContrasts(s *study, points []*point) []Contrast {
 			}
 		}
 	}
-	for _, m := range contrastedBy {
+	for _, name := range []string{CPU, Throughput, P99, Handshake, FirstByte, ServerPeak} { // what a choice may change
 		var family family
+		of := metrics[name]
 		for i := range all {
-			ofChanged, ofBase := pairs(changed[i], bases[i], m.of)
+			ofChanged, ofBase := pairs(changed[i], bases[i], of)
 			if len(ofChanged) == 0 || !arePositive(ofChanged) || !arePositive(ofBase) {
 				continue // not measured at both, or without a ratio
 			}
 			all[i].Effects = append(all[i].Effects, Effect{
-				Metric: m.name, Ratio: ratio(changed[i], bases[i], m.of), P: math.NaN(), Verdict: Undecided,
+				Metric: name, Ratio: ratio(changed[i], bases[i], of), P: math.NaN(), Verdict: Undecided,
 			})
-			family.add(changed[i], bases[i], m.of, func(verdict stats.Comparison) {
+			family.add(changed[i], bases[i], of, func(verdict stats.Comparison) {
 				e := &all[i].Effects[len(all[i].Effects)-1]
-				e.P, e.Verdict, e.Ratio = verdict.P, moreOrLess[verdict.Verdict], estimated(verdict.Ratio)
+				e.P, e.Verdict, e.Ratio = verdict.P, ofSize[verdict.Verdict], estimated(verdict.Ratio)
 			})
 		}
 		family.judge()
@@ -156,7 +144,7 @@ func (s *study) contrasted() []string {
 func (s *study) choiceOf(p *point) (chosen, bool) {
 	v, err := scenario.ParseVariant(p.cell.Variant)
 	if err != nil {
-		return chosen{}, false // a name from elsewhere: it has no options that we know
+		return chosen{}, false // not a variant of this version: its options are not known
 	}
 	c := chosen{point: p, values: map[string]string{ByConnection: p.cell.Connection}, usual: map[string]string{}}
 	for _, option := range s.Stack(v.Stack).Options {
@@ -175,7 +163,7 @@ func (s *study) choiceOf(p *point) (chosen, bool) {
 	return c, true
 }
 
-// baseOf is the point that to is held against for one of its options.
+// baseOf finds the point that `to` is compared with for one of its options.
 func baseOf(sides []chosen, to chosen, option string) (chosen, bool) {
 	candidates := []string{to.usual[option]}
 	if option == ByConnection {
@@ -186,7 +174,7 @@ func baseOf(sides []chosen, to chosen, option string) (chosen, bool) {
 			return chosen{}, false // it is the base itself, or its stack has no such option
 		}
 		for _, from := range sides {
-			if from.rest == to.rest && from.values[option] == value && sameBut(option, from.values, to.values) {
+			if from.rest == to.rest && from.values[option] == value && equalExcept(option, from.values, to.values) {
 				return from, true
 			}
 		}
@@ -194,7 +182,7 @@ func baseOf(sides []chosen, to chosen, option string) (chosen, bool) {
 	return chosen{}, false
 }
 
-func sameBut(option string, a, b map[string]string) bool {
+func equalExcept(option string, a, b map[string]string) bool {
 	for key, value := range a {
 		if key != option && b[key] != value {
 			return false

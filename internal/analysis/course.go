@@ -15,8 +15,8 @@ type CoursePoint struct {
 	MeanUS     *float64 `json:"mean_us" jsonschema:"nullable"` // service time; null where nothing ended
 }
 
-// stretches is how many a course has at most: enough to see a bend, each long
-// enough to hold more than a request or two.
+// stretches is the number of points that a course has at most: enough to see a bend,
+// and few enough for each to hold more than a request or two.
 const stretches = 60
 
 // courseOf follows a ramp or a sustained load through its window; nil for other

@@ -31,8 +31,7 @@ const (
 	crossoverConfidence = 0.99
 )
 
-// findCrossovers looks along the sizes, at every concurrency and between every
-// two variants.
+// findCrossovers compares every two variants along the sizes, at every concurrency.
 func findCrossovers(points []*point) []Crossover {
 	var crossovers []Crossover
 	atAnySize := func(p *point) record.Cell {
@@ -65,7 +64,7 @@ func crossoversOf(a, b []*point) []Crossover {
 		Confidence: crossoverConfidence, SharpStep: 2, SharpJump: 0.1,
 	})
 	if err != nil {
-		return nil // a figure that is no positive number: there is nothing to hold against the other
+		return nil // a figure is not positive, so there is no ratio
 	}
 	crossovers := make([]Crossover, len(found))
 	for i, f := range found {

@@ -73,9 +73,9 @@ func coresInUse(t trial, p record.Process) float64 {
 	return cpuTime(p) / float64(t.WindowNS)
 }
 
-// collectorShare is by what the runtime estimates at the end of each collection,
-// which may have begun before the window. A process without goroutines is not
-// Go's, and has another collector or none.
+// collectorShare uses the runtime's estimate at the end of each collection, which
+// may have begun before the window. A process without goroutines is not a Go
+// program, so nothing is known of its collector.
 func collectorShare(p record.Process) float64 {
 	total := cpuTime(p)
 	if total == 0 || p.Goroutines == nil {
@@ -115,9 +115,9 @@ const (
 	boundInCalls = 0.9
 )
 
-// bound tells what limited a cell. A closed loop's throughput is its clients
-// over the latency (Little's law), so one that computes little and yet is
-// always in calls is limited by what the calls wait for.
+// bound is what limited a cell. A closed loop's throughput is its clients over the
+// latency (Little's law), so a loop that computes little but is always in calls is
+// limited by what the calls wait for.
 func (c *Cell) bound() Bound {
 	client, server := c.Client.Busy, c.Server.Busy
 	switch {

@@ -7,11 +7,11 @@ import (
 	"wirelab.dev/internal/stats"
 )
 
-// leastTrials is the fewest that an interval or a verdict is given for, as in
-// package stats.
+// leastTrials is the smallest number of trials that gets an interval or a verdict, as
+// in package stats.
 const leastTrials = 3
 
-// confidence is that of every interval, unless it says another.
+// confidence is that of every interval that does not state another.
 const confidence = 0.95
 
 // figure is the median of the trials' figures. Its interval is that of their
@@ -48,7 +48,7 @@ func meanInterval(values []float64) (stats.Interval, error) {
 	return exp(interval), err
 }
 
-// exp is an interval of which the given one is the logarithm.
+// exp turns an interval of logarithms into one of the figures.
 func exp(i stats.Interval) stats.Interval {
 	i.Estimate, i.Low, i.High = math.Exp(i.Estimate), math.Exp(i.Low), math.Exp(i.High)
 	return i
@@ -67,8 +67,8 @@ func known(trials []trial, of metric) *Figure {
 	return new(figure(measured))
 }
 
-// pairs returns a metric of both points, in the repeats in which both have a
-// valid trial: those ran next to each other.
+// pairs returns a metric of both points for the repeats in which both have a valid
+// trial: those two trials ran next to each other.
 func pairs(a, b *point, of metric) (ofA, ofB []float64) {
 	byRepeat := map[int]trial{}
 	for _, t := range b.valid() {
@@ -82,8 +82,7 @@ func pairs(a, b *point, of metric) (ofA, ofB []float64) {
 	return ofA, ofB
 }
 
-// arePositive tells whether every value is known, and above zero: only such have
-// a ratio.
+// arePositive reports whether every value is known and above zero, as a ratio needs.
 func arePositive(values []float64) bool {
 	return !slices.ContainsFunc(values, func(v float64) bool { return !(v > 0) })
 }
@@ -102,8 +101,8 @@ func ratio(a, b *point, of metric) Figure {
 	return estimated(interval)
 }
 
-// estimated takes over an interval of package stats, where a confidence of 0 says
-// that there is none.
+// estimated converts an interval of package stats, where a confidence of 0 means that
+// there is only the estimate.
 func estimated(i stats.Interval) Figure {
 	f := Figure{Value: i.Estimate}
 	if i.Confidence > 0 {

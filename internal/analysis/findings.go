@@ -8,14 +8,13 @@ import (
 	"wirelab.dev/internal/record"
 )
 
-// deepTailRequests is how many requests a P99.99 takes to be more than the
-// maximum.
+// deepTailRequests is the number of requests below which P99.99 is the maximum.
 const deepTailRequests = 10_000
 
 const deepTailWarning = "P99.99 of fewer than 10,000 requests is the maximum"
 
-// remarks are what the trials of a run have in common: it is said once, not in
-// every cell. They keep the order in which they were first made.
+// remarks are what is worth knowing of trials. Those that all trials of a run have are
+// shown once, not in every cell. They keep the order in which they were first made.
 type remarks []remark
 
 type remark struct {
@@ -97,9 +96,9 @@ func warnings(trials []trial, shared remarks) []string {
 	return texts
 }
 
-// findings are the checks that were not ok, worst first. A check that was so in
-// several trials keeps the words of the first of them. Trials without a
-// measurement have nothing to check: the cell's Failure speaks for them.
+// findings are the checks that were not ok, worst first, each with the detail of the
+// first trial that has it. Trials without a measurement are left out: the cell's
+// Failure says what is wrong with them.
 func findings(trials []trial, shared remarks) []Finding {
 	var all []Finding
 	for _, t := range trials {

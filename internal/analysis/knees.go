@@ -28,7 +28,7 @@ type Knee struct {
 // KneePoints is the fewest concurrencies that show a knee.
 const KneePoints = 5
 
-// findKnees looks along the concurrencies of everything that has at least two.
+// findKnees looks for knees in every curve with at least two concurrencies.
 func findKnees(points []*point, seed uint64) []Knee {
 	var knees []Knee
 	for _, curve := range byClients(points) {
@@ -69,7 +69,7 @@ func kneeOf(points []*point, by string, seed uint64) Knee {
 	}
 	found, err := stats.FindKnee(curve, search)
 	if err != nil {
-		knee.Reason = withoutKnee(curve, by)
+		knee.Reason = noKneeReason(curve, by)
 		return knee
 	}
 	knee.Found = true
@@ -77,8 +77,8 @@ func kneeOf(points []*point, by string, seed uint64) Knee {
 	return knee
 }
 
-// withoutKnee says what a curve without a knee does instead.
-func withoutKnee(curve stats.Curve, by string) string {
+// noKneeReason says what the curve does, as the reason why there is no knee.
+func noKneeReason(curve stats.Curve, by string) string {
 	last := len(curve.X) - 1
 	at := func(i int) float64 { return stats.Median(curve.Y[i]) }
 	greatest := 0

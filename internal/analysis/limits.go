@@ -28,7 +28,7 @@ type LimitEffect struct {
 	P99WithUS         float64 `json:"p99_with_us" jsonschema:"nullable"` // of response time
 }
 
-// limitEffects holds each variant with a limit against the one that differs in
+// limitEffects compares each variant that has a limit with the one that differs in
 // nothing else.
 func limitEffects(points []*point) []LimitEffect {
 	var effects []LimitEffect
@@ -48,7 +48,7 @@ func limitEffects(points []*point) []LimitEffect {
 func withoutLimit(name string) (rest string, limit int, limited bool) {
 	v, err := scenario.ParseVariant(name)
 	if err != nil {
-		return "", 0, false // a name from elsewhere: it has no options that we know
+		return "", 0, false // not a variant of this version: its options are not known
 	}
 	value, set := v.Get(scenario.InFlightOption)
 	if !set {

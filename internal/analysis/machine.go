@@ -44,7 +44,7 @@ type MachineLimit struct {
 	Cell  string `json:"cell"` // which came nearest
 }
 
-// machineLimits keeps each limit's trial with the least to spare.
+// machineLimits returns, for each limit, the trial that came nearest to it.
 func machineLimits(points []*point) []MachineLimit {
 	var all []MachineLimit
 	for _, p := range points {

@@ -126,7 +126,8 @@ func (t times) tail() float64 {
 	return t.P99.Value / t.P50.Value
 }
 
-// ifOwnClient is a figure that only wirelab's own client measures.
+// ifOwnClient returns a figure that only wirelab's own client measures, and NaN for
+// other clients.
 func (t trial) ifOwnClient(value float64) float64 {
 	if t.ClientProgram != "" {
 		return math.NaN()
@@ -137,7 +138,7 @@ func (t trial) ifOwnClient(value float64) float64 {
 // metric is a figure of one trial; NaN where it was not measured.
 type metric func(trial) float64
 
-// number is what a record holds of something that may not have been measured.
+// number is a record's number, and NaN where it was not measured.
 func number[N int64 | float64](p *N) float64 {
 	if p == nil {
 		return math.NaN()
@@ -169,7 +170,7 @@ func (p *point) conditions() record.Cell {
 	return cell
 }
 
-// rivals are the valid points that can be compared with each other.
+// rivals returns the points with valid trials, in groups that can be compared.
 func rivals(points []*point) [][]*point {
 	groups := groupBy(points, (*point).conditions)
 	for i, group := range groups {
@@ -209,8 +210,8 @@ func groupBy[T any, K comparable](items []T, key func(T) K) [][]T {
 	return groups
 }
 
-// findOrAdd returns the element that is the same as the given one in all that
-// counts, and adds the given one where there is none.
+// findOrAdd returns the first element for which same is true; where there is none, it
+// adds the given one and returns that.
 func findOrAdd[T any](all *[]T, one T, same func(T) bool) *T {
 	i := slices.IndexFunc(*all, same)
 	if i < 0 {

@@ -22,7 +22,7 @@ type Scaling struct {
 	Diagnosis    Diagnosis       `json:"diagnosis"`
 }
 
-// IsSweep tells whether the run asks how throughput follows the calls in
+// IsSweep reports whether the run asks how throughput follows the calls in
 // flight, and nothing else.
 func (s *Summary) IsSweep() bool {
 	if len(s.Scalings) == 0 {
@@ -91,16 +91,16 @@ type Diagnosis struct {
 }
 
 const (
-	// follows is the share of the ideal from which a curve follows its line.
-	follows = 0.7
-	// gains is by how much more connections must carry more, at the lower end
+	// followsIdeal is the share of the ideal from which a curve follows its line.
+	followsIdeal = 0.7
+	// minGain is how many times as much more connections must carry, at the lower end
 	// of the interval, for the connection to be what holds.
-	gains = 1.1
+	minGain = 1.1
 )
 
-// scalings reads every curve of a closed loop over at least two concurrencies
-// whose calls ask for nothing. For others a fit would take time that nobody has
-// asked to spend: it is made some hundred times for its interval.
+// scalings analyses every curve of a closed loop over at least two concurrencies
+// whose calls ask for nothing. Other curves are left out, since a fit is made some
+// hundred times for its interval and takes a while.
 func scalings(s *study, points []*point, seed uint64) []Scaling {
 	var all []Scaling
 	for _, curve := range byClients(points) {
@@ -153,9 +153,9 @@ func lawOf(law stats.Scalability) *ScalabilityLaw {
 	return l
 }
 
-// diagnose says what holds the point, which has the most calls in flight of its
-// curve. That more connections carry more is believed only where it was
-// measured beside; without, the most that is said is maybe.
+// diagnose says what limits the point, which has the most calls in flight of its
+// curve. It names the connection for certain only where a variant with more
+// connections was measured too and carries more.
 func diagnose(p *point, share *float64, points []*point) Diagnosis {
 	trials := p.valid()
 	d := Diagnosis{
@@ -170,7 +170,7 @@ func diagnose(p *point, share *float64, points []*point) Diagnosis {
 	busy := func(f *Figure, limit float64) bool { return f != nil && f.Value >= limit }
 	few := d.Connections.Value < float64(p.cell.Clients)
 	switch {
-	case d.Gain != nil && atLeast(*d.Gain, gains):
+	case d.Gain != nil && atLeast(*d.Gain, minGain):
 		d.Bottleneck = OnConnection
 	case busy(d.Server, boundBusy) && (d.Client == nil || d.Server.Value >= d.Client.Value):
 		d.Bottleneck = OnServerCPU
@@ -178,9 +178,9 @@ func diagnose(p *point, share *float64, points []*point) Diagnosis {
 		d.Bottleneck = OnClientCPU
 	case share == nil:
 		d.Bottleneck = BottleneckUnsure
-	case *share < follows && busy(d.Client, boundIdle) && busy(d.Server, boundIdle):
+	case *share < followsIdeal && busy(d.Client, boundIdle) && busy(d.Server, boundIdle):
 		d.Bottleneck = OnBothCPUs
-	case *share < follows && few && d.Rivals == 0 && !busy(d.Client, boundIdle) && !busy(d.Server, boundIdle):
+	case *share < followsIdeal && few && d.Rivals == 0 && !busy(d.Client, boundIdle) && !busy(d.Server, boundIdle):
 		d.Bottleneck = MaybeConnection
 	default:
 		d.Bottleneck = NoBottleneck
@@ -188,8 +188,8 @@ func diagnose(p *point, share *float64, points []*point) Diagnosis {
 	return d
 }
 
-// atLeast tells whether a figure is beyond doubt as great; without an interval
-// it must be so by a wide margin.
+// atLeast reports whether a figure reaches the limit for certain: with the lower end
+// of its interval, or without one by a wide margin.
 func atLeast(f Figure, limit float64) bool {
 	if f.Interval != nil {
 		return f.Interval.Low >= limit
@@ -204,7 +204,7 @@ func opened(t trial) float64 {
 	return float64(t.Connections.Opened)
 }
 
-// wire takes over how requests went onto the connections.
+// wire fills in how requests went onto the connections.
 func (d *Diagnosis) wire(trials []trial) {
 	watched := filter(trials, func(t trial) bool { return t.Traffic != nil && t.Completed > 0 })
 	per := func(count func(trial) float64) *Figure {
@@ -228,8 +228,7 @@ func (d *Diagnosis) wire(trials []trial) {
 	d.Retransmits = known(watched, retransmits)
 }
 
-// rivals looks for variants that differ in nothing but their connections, and
-// have more of them.
+// rivals looks for variants that differ only in having more connections.
 func (d *Diagnosis) rivals(p *point, points []*point) {
 	for _, rival := range points {
 		if rival == p || rival.conditions() != p.conditions() || rival.withoutConnections != p.withoutConnections || len(rival.valid()) == 0 {

@@ -73,8 +73,8 @@ func searchOf(cell record.Cell, trials []trial, seed uint64) *Search {
 	return s
 }
 
-// rateKnee reads the knee off the rates that were tried, each of them two or
-// three times a search.
+// rateKnee finds the knee among the rates that were tried, each two or three times a
+// search.
 func rateKnee(steps []SearchStep, seed uint64) RateKnee {
 	var curve stats.Curve
 	for _, step := range steps {

@@ -19,7 +19,7 @@ type Shares struct {
 	From, To     string // variants
 	Pairs        int    // repeats in which all variants have a valid trial
 	Ratio        Figure // of the last variant over the first
-	// Decided tells whether the ratio is beyond doubt not 1. Without that there
+	// Decided reports whether the ratio is beyond doubt not 1. Without that there
 	// is nothing to share out.
 	Decided bool
 	Steps   []ShareStep
@@ -34,16 +34,6 @@ type ShareStep struct {
 	Share    Figure // below zero where the change makes up for others
 }
 
-// sharedOut are the figures whose differences are shared out.
-var sharedOut = []struct {
-	name string
-	of   metric
-}{
-	{CPU, cpuOfBoth},
-	{Throughput, throughput},
-	{Mean, meanResponse},
-}
-
 // findShares looks for all variants of a part with changes, side by side at one
 // point.
 func findShares(s *study, points []*point) []Shares {
@@ -54,12 +44,12 @@ func findShares(s *study, points []*point) []Shares {
 			if c.part != group[0].cell.Part || variants == nil {
 				continue
 			}
-			for _, m := range sharedOut {
-				if !isMeaningful(group[0].cell.Load.Model, m.name) {
+			for _, name := range []string{CPU, Throughput, Mean} {
+				if !isMeaningful(group[0].cell.Load.Model, name) {
 					continue
 				}
-				if s, ok := sharesOf(variants, c.texts, m.of); ok {
-					s.Metric = m.name
+				if s, ok := sharesOf(variants, c.texts, metrics[name]); ok {
+					s.Metric = name
 					all = append(all, s)
 				}
 			}
@@ -106,7 +96,7 @@ func sharesOf(variants []*point, changes []string, of metric) (Shares, bool) {
 	return s, true
 }
 
-// logsOf are the logarithms of a figure, by variant and repeat, of the repeats in
+// logsOf returns the logarithms of a figure by variant and repeat, for the repeats in
 // which every variant has it.
 func logsOf(variants []*point, of metric) [][]float64 {
 	logs := make([][]float64, len(variants))
@@ -138,7 +128,7 @@ func differences(a, b []float64) []float64 {
 	return all
 }
 
-// ratioOf is what logarithms of ratios come to, and whether it is beyond doubt
+// ratioOf turns logarithms of ratios into a ratio, and reports whether it is certainly
 // not 1.
 func ratioOf(logs []float64) (Figure, bool) {
 	interval, err := stats.MeanInterval(logs, confidence)
@@ -148,8 +138,9 @@ func ratioOf(logs []float64) (Figure, bool) {
 	return estimated(exp(interval)), !interval.Contains(0)
 }
 
-// farthestShare bounds where the ends of a share's interval are looked for.
-const farthestShare = 100
+// maxShareDistance is how far from the estimate the ends of a share's interval are
+// looked for.
+const maxShareDistance = 100
 
 // shareOf is the share that one change's logarithms have in the total's. Its
 // interval holds every share r for which own − r·total may be zero (Fieller
@@ -157,7 +148,7 @@ const farthestShare = 100
 // doubt not zero.
 func shareOf(own, total []float64) Figure {
 	estimate := mean(own) / mean(total)
-	mayBe := func(r float64) bool {
+	isPossible := func(r float64) bool {
 		rest := make([]float64, len(own))
 		for i := range own {
 			rest[i] = own[i] - r*total[i]
@@ -168,7 +159,7 @@ func shareOf(own, total []float64) Figure {
 	end := func(beyond float64) float64 {
 		inside, outside := estimate, beyond
 		for range 60 { // halvings: to the last digit
-			if middle := (inside + outside) / 2; mayBe(middle) {
+			if middle := (inside + outside) / 2; isPossible(middle) {
 				inside = middle
 			} else {
 				outside = middle
@@ -176,8 +167,8 @@ func shareOf(own, total []float64) Figure {
 		}
 		return inside
 	}
-	low, high := estimate-farthestShare, estimate+farthestShare
-	if mayBe(low) || mayBe(high) {
+	low, high := estimate-maxShareDistance, estimate+maxShareDistance
+	if isPossible(low) || isPossible(high) {
 		return Figure{Value: estimate}
 	}
 	return Figure{Value: estimate, Interval: &Interval{Low: end(low), High: end(high), Confidence: confidence}}

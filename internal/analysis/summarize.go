@@ -30,7 +30,7 @@ func Summarize(m *record.Manifest, judged Judged) (*Summary, error) {
 			s.Invalid++
 		}
 	}
-	records, profiled := apart(records)
+	records, profiled := splitProfiled(records)
 	study, err := readStudy(m)
 	if err != nil {
 		return nil, err
@@ -60,9 +60,10 @@ func Summarize(m *record.Manifest, judged Judged) (*Summary, error) {
 	return s, nil
 }
 
-// apart tells trials that were measured from those that were profiled, of which no
-// figure may be used. One that failed is told among the measured, with its reason.
-func apart(records []*record.Record) (measured, profiled []*record.Record) {
+// splitProfiled separates trials that were measured from those that were profiled,
+// whose figures must not be used. A profiled trial that failed goes to the measured
+// ones, so that its reason is shown.
+func splitProfiled(records []*record.Record) (measured, profiled []*record.Record) {
 	for _, r := range records {
 		if r.Profile != "" && r.Failure == "" {
 			profiled = append(profiled, r)
@@ -73,9 +74,8 @@ func apart(records []*record.Record) (measured, profiled []*record.Record) {
 	return measured, profiled
 }
 
-// gather puts the trials of equal cells together. Points come in the order of
-// the plan, but those of one variant stand where the scenario has the variant,
-// since the plan is shuffled.
+// gather puts the trials of equal cells together. Points are sorted by the place of
+// their variant in the scenario, since the plan is shuffled, and then by the plan.
 func gather(s *study, records []*record.Record) ([]*point, error) {
 	planned := slices.Clone(records)
 	slices.SortStableFunc(planned, func(a, b *record.Record) int { return cmp.Compare(a.Trial, b.Trial) })

@@ -1,10 +1,14 @@
-// Package analysis turns records into compared groups: cells with intervals,
-// ratios between stacks, knees, crossovers, the effect of a limit, the warm-up
-// that would have been enough.
+// Package analysis computes what a run found from its records:
 //
-// It reads records and nothing else, computes through package stats, and holds
-// no opinion: what a figure means to somebody who must choose is package
-// advice, how it is shown is package report.
+//  1. Judge checks every trial again by this version's rules.
+//  2. gather reads the trials and puts those of equal cells together, as points.
+//  3. summarize turns each point into a Cell: the median of each figure over the
+//     valid trials, with its interval.
+//  4. Everything else compares points: comparisons, contrasts, knees, crossovers,
+//     limits, scaling, shares of a difference, claims.
+//
+// It reads records and nothing else, and computes through package stats. Package
+// advice says what the figures mean for a choice, package report shows them.
 //
 // The unit of replication is the trial. A cell's figure is the median over its
 // valid trials; its interval, where there are at least three of them, is over
@@ -19,7 +23,7 @@ import (
 	"wirelab.dev/internal/scenario"
 )
 
-// Summary is all that is known of a run.
+// Summary is everything that the analysis found.
 type Summary struct {
 	Name     string
 	Title    string
@@ -59,7 +63,7 @@ type Results struct {
 	Machine     []MachineLimit `json:"machine_limits"` // those of the machine that a trial could have run into
 }
 
-// Partial tells whether the run did less than it set out to.
+// Partial reports whether the run did less than it set out to.
 func (s *Summary) Partial() bool { return s.Done < s.Planned }
 
 // Figure is a number with its interval. The interval is nil where there are

@@ -27,7 +27,7 @@ type Direction struct {
 	PerCall   *Figure `json:"packets_per_call" csv:"packets_per_call" interval:"-"` // of the system
 }
 
-// trafficOf is nil where it was not measured in every trial.
+// trafficOf returns nil unless every trial measured its traffic.
 func trafficOf(trials []trial) *Traffic {
 	if !hasAll(trials, func(t trial) bool { return t.Traffic != nil && t.Completed > 0 }) {
 		return nil
@@ -47,10 +47,10 @@ func trafficOf(trials []trial) *Traffic {
 	}
 }
 
-// retransmits is by the thousand requests.
+// retransmits is the number in a thousand requests.
 func retransmits(t trial) float64 { return 1000 * number(t.Traffic.Retransmits) / requestsSeen(t) }
 
-// counters are a record's of one direction.
+// counters are those of one direction in a record.
 type counters struct {
 	bytes                               int64
 	handshake, packets, pureAcks, calls *int64
@@ -74,8 +74,8 @@ func directionOf(trials []trial, of func(*record.Traffic) counters) Direction {
 	}
 }
 
-// requestsSeen is how many requests ended while the traffic was watched, which
-// is a little more or less than the window.
+// requestsSeen is the number of requests that ended while the traffic was watched,
+// which is a little longer or shorter than the window.
 func requestsSeen(t trial) float64 {
 	if t.Traffic.SpanNS == 0 || t.WindowNS == 0 {
 		return float64(t.Completed)

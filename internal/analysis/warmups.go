@@ -20,18 +20,17 @@ type WarmUpNeed struct {
 	FirstOver    *Figure `json:"first_over_settled"` // mean of the first tenth of a second over the settled one
 }
 
-// firstMoments is the stretch after the first request whose slowness shows what
-// a measurement without warm-up would have in it.
+// firstMoments is the time after the first request that is compared with the steady
+// state, to show what a measurement without warm-up would include.
 const firstMoments = 100 * time.Millisecond
 
-// warmUpNeeds reads off the course of each cell's trials when it had become
-// steady.
+// warmUpNeeds finds, for each cell, when its trials became steady.
 func warmUpNeeds(points []*point) []WarmUpNeed {
 	var needs []WarmUpNeed
 	for _, p := range points {
 		switch p.cell.Load.Model {
 		case "burst", "ramp", "search":
-			continue // there is no steady state in what is never the same
+			continue // these loads have no steady state
 		}
 		need := WarmUpNeed{Part: p.cell.Part, Variant: p.cell.Variant, RequestBytes: p.cell.RequestBytes, Clients: p.cell.Clients}
 		followed := filter(p.valid(), func(t trial) bool { return len(t.Intervals) > 0 })

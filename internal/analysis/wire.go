@@ -13,7 +13,7 @@ type Wire struct {
 }
 
 // WireBytes is one direction of a call. A layer is null where it could not be
-// told apart.
+// told splitProfiled.
 type WireBytes struct {
 	Message   Figure  `json:"message_bytes" interval:"-"`
 	Protocol  Figure  `json:"protocol_bytes" interval:"-"`
@@ -23,7 +23,7 @@ type WireBytes struct {
 	Total     Figure  `json:"total_bytes" csv:"bytes" interval:"-"`
 }
 
-// wireOf is nil where no trial looked.
+// wireOf returns nil if no trial counted its bytes.
 func wireOf(trials []trial) *Wire {
 	looked := filter(trials, func(t trial) bool { return t.Wire != nil })
 	if len(looked) == 0 {

@@ -8,8 +8,8 @@ import (
 	"wirelab.dev/internal/scenario"
 )
 
-// connections asks whether the mode was achieved. A pool grows as far as it is
-// needed; what was replaced before the window did no harm in it.
+// connections checks that the connections were opened as the mode says. A pool may
+// have fewer. Connections that were replaced before the window do not matter.
 func (t trial) connections() record.Check {
 	made := t.Connections
 	if mode, err := scenario.ParseConnection(made.Mode); err == nil && mode.Mode.PerRequest() {
@@ -29,9 +29,9 @@ func (t trial) connections() record.Check {
 	return c
 }
 
-// perRequest asks whether every request that was answered had opened a
-// connection, and whether those began as the mode has it. What is opened just
-// before an edge of the window may belong to a request on its other side.
+// perRequest checks that every answered request opened a connection, with the kind of
+// handshake that the mode asks for. A connection that is opened at an edge of the
+// window may belong to a request on its other side.
 func (t trial) perRequest(mode scenario.ConnectionMode) record.Check {
 	c := record.Check{Level: record.OK, Unit: "connections"}
 	made := t.Connections
@@ -46,25 +46,25 @@ func (t trial) perRequest(mode scenario.ConnectionMode) record.Check {
 		return c
 	case opened > float64(t.Requests)+edges:
 		c.Level = record.Warning
-		c.Detail += ": some were opened in vain"
+		c.Detail += ": more were opened than requests were sent"
 	}
-	shaken, wrong, what := handshakes(made, mode)
-	if shaken == 0 {
+	all, wrong, what := handshakes(made, mode)
+	if all == 0 {
 		if mode != scenario.New {
 			c.Level = record.Invalid
 			c.Detail += ", and no TLS session was resumed"
 		}
 		return c
 	}
-	c.Detail += fmt.Sprintf("; %d handshakes, %d of them %s", shaken, wrong, what)
-	if otherwise := anyUpTo(t.limits.Handshakes).level(float64(wrong) / float64(shaken)); otherwise != record.OK {
-		c.Level = otherwise
+	c.Detail += fmt.Sprintf("; %d handshakes, %d of them %s", all, wrong, what)
+	if level := anyUpTo(t.limits.Handshakes).level(float64(wrong) / float64(all)); level != record.OK {
+		c.Level = level
 	}
 	return c
 }
 
-// handshakes tells how many there were, and how many of them were not what the
-// mode asks for.
+// handshakes counts all handshakes and those that are not of the kind that the mode
+// asks for, and names that other kind.
 func handshakes(made record.Connections, mode scenario.ConnectionMode) (all, wrong int64, what string) {
 	all = made.Full + made.Resumed
 	switch mode {
@@ -77,7 +77,7 @@ func handshakes(made record.Connections, mode scenario.ConnectionMode) (all, wro
 	}
 }
 
-// link asks whether an emulated link did what it was asked to.
+// link checks that an emulated link kept its delay and lost nothing.
 func (t trial) link() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share", Detail: "none is emulated"}
 	l := t.Link
@@ -89,7 +89,7 @@ func (t trial) link() record.Check {
 	verdict(&c, t.limits.Link.level(late), "%d frames were sent late by %.0f µs in the median and %.0f µs at P99, of a delay of %.4g ms",
 		l.Frames, float64(l.LateP50NS)/1e3, float64(l.LateP99NS)/1e3, float64(t.Cell.Network.DelayNS)/1e6)
 	if l.Dropped > 0 {
-		verdict(&c, record.Invalid, "%d of %d frames were dropped for want of room: the emulation is the limit, not the link", l.Dropped, l.Frames)
+		verdict(&c, record.Invalid, "%d of %d frames were dropped because the queue was full: the emulation is the limit, not the link", l.Dropped, l.Frames)
 	}
 	return c
 }

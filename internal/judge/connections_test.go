@@ -36,7 +36,7 @@ func TestWhatWasAskedOfEachConnectionMustBeAchieved(t *testing.T) {
 		{"full handshakes", "new", record.Connections{During: requests, Full: requests}, record.OK, "0 of them resumed"},
 		{"an edge", "new", record.Connections{During: requests - 700, Full: requests}, record.OK, ""},
 		{"shared", "new", record.Connections{During: 4}, record.Invalid, "requests shared connections"},
-		{"in vain", "new", record.Connections{During: 2 * requests, Full: 2 * requests}, record.Warning, "in vain"},
+		{"too many", "new", record.Connections{During: 2 * requests, Full: 2 * requests}, record.Warning, "more were opened than requests"},
 		{"resumed unasked", "new", record.Connections{During: requests, Full: requests / 2, Resumed: requests / 2}, record.Invalid, "20000 of them resumed"},
 		{"few resumed unasked", "new", record.Connections{During: requests, Full: requests - 4, Resumed: 4}, record.Warning, "4 of them resumed"},
 		{"resumed", "resumed", record.Connections{During: requests, Resumed: requests}, record.OK, "0 of them full"},

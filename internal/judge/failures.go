@@ -10,8 +10,8 @@ import (
 	"wirelab.dev/internal/scenario"
 )
 
-// limited tells which of the machine's limits failed requests ran into, and how
-// many.
+// limited counts the requests that failed at a limit of the machine, and returns the
+// most frequent of those failures.
 func (t trial) limited() (requests int64, most record.ErrorCount) {
 	for _, e := range t.Errors {
 		switch failure.Class(e.Class) {
@@ -25,15 +25,15 @@ func (t trial) limited() (requests int64, most record.ErrorCount) {
 	return requests, most
 }
 
-// naive tells whether the record's client takes no care of the machine's limits,
-// so that running into them is what it shows.
+// naive reports whether the client ignores the machine's limits on purpose. Running
+// into them is then its result.
 func (t trial) naive() bool {
 	v, err := scenario.ParseVariant(t.Cell.Variant)
 	kind, _ := v.Get(scenario.ClientOption)
 	return err == nil && kind == scenario.NaiveClient
 }
 
-// machineLimits asks whether a limit of the machine bound the trial.
+// machineLimits checks that no request failed at a limit of the machine.
 func (t trial) machineLimits() record.Check {
 	c := record.Check{Level: record.OK, Unit: "requests", Detail: "none was met"}
 	failed, most := t.limited()
@@ -71,7 +71,7 @@ func (t trial) machineLimits() record.Check {
 	return c
 }
 
-// udpDrops is what was dropped of UDP, where the trial's requests go over it.
+// udpDrops is the number of dropped datagrams; nil unless requests go over UDP.
 func (t trial) udpDrops() *int64 {
 	if t.Traffic == nil || t.Traffic.Transport != "udp" {
 		return nil

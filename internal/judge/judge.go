@@ -1,15 +1,15 @@
-// Package judge decides whether a trial may be believed. It is a pure function:
-// a record and limits go in, checks come out.
+// Package judge checks whether a trial is valid. It is a pure function: a record and
+// limits go in, checks come out.
 //
-//	record, Limits ── Judge ──> a record.Check a rule, each with its level,
-//	                            its figure, its limit and the reason in words
+//		record, Limits ── Judge ──> a record.Check a rule, each with its level,
+//		                            its figure, its limit and the reason in words
 //
-// The lab judges a trial as it ends and stores the checks in its record. Who
-// reads the run later judges it again, by the rules of that day (Again).
+//	 1. The lab judges a trial when it ends (Judge) and stores the checks in its record.
+//	 2. A command that reads the run later judges it again by its own rules (Again).
 //
-// A new check is a method of trial and a line in checks. One whose record does
-// not tell what it asks for answers record.Unknown and says what is missing, so
-// that the records of older versions stay readable.
+// A new check is a method of trial and a line in checks. Where a record lacks what a
+// check needs, the check returns record.Unknown and says what is missing, so that the
+// records of older versions stay readable.
 //
 // This package must not know how anything was measured, nor compare trials.
 package judge
@@ -21,17 +21,17 @@ import (
 	"wirelab.dev/internal/record"
 )
 
-// checks are what a trial is held to, in the order in which they are told.
+// checks are all rules, in the order in which they are reported.
 var checks = []check{
 	{name: "generator-bound", judge: trial.generatorBound},
 	{name: "schedule", judge: trial.schedule},
-	{name: "littles-law", judge: trial.littlesLaw, asks: "how many calls were in flight"},
-	{name: "evenness", judge: trial.evenness, asks: "how many callers were at work"},
-	{name: "connections", judge: trial.connections, asks: "which connections it opened"},
+	{name: "littles-law", judge: trial.littlesLaw, needs: "how many calls were in flight"},
+	{name: "evenness", judge: trial.evenness, needs: "how many callers were at work"},
+	{name: "connections", judge: trial.connections, needs: "which connections it opened"},
 	{name: "limits", judge: trial.machineLimits},
 	{name: "link", judge: trial.link},
 	{name: "errors", judge: trial.failures},
-	{name: "settled", judge: trial.settled, asks: "when its throughput was steady"},
+	{name: "settled", judge: trial.settled, needs: "when its throughput was steady"},
 	{name: "neighbours", judge: trial.neighbours, machine: true},
 	{name: "stolen-cpu", judge: trial.stolenCPU, machine: true},
 	{name: "noise", judge: trial.noise, machine: true},
@@ -42,30 +42,30 @@ var checks = []check{
 type check struct {
 	name  string
 	judge func(trial) record.Check
-	// asks is what the check reads of wirelab's own client, and no other program tells.
-	asks string
-	// machine marks what others did on the machine, whatever was measured.
+	// needs is what the check reads that only wirelab's own client measures.
+	needs string
+	// machine marks checks of what other programs did on the machine.
 	machine bool
 }
 
-// measured is the only check of a trial that came to no measurement.
+// measured is the only check of a trial without a measurement.
 const measured = "measured"
 
-// trial is a record before its judge.
+// trial is the record that is judged, with the limits.
 type trial struct {
 	*record.Record
 	limits Limits
 }
 
-// Judge holds a trial to every check.
+// Judge makes every check of a trial.
 func Judge(r *record.Record, limits Limits) []record.Check {
 	if r.Failure != "" {
 		return []record.Check{{Name: measured, Level: record.Invalid, Detail: r.Failure}}
 	}
 	verdicts := make([]record.Check, len(checks))
 	for i, c := range checks {
-		if c.asks != "" && r.ClientProgram != "" {
-			verdicts[i] = record.Check{Level: record.Unknown, Detail: "the client, " + r.ClientProgram + ", does not tell " + c.asks}
+		if c.needs != "" && r.ClientProgram != "" {
+			verdicts[i] = record.Check{Level: record.Unknown, Detail: "the client, " + r.ClientProgram + ", does not tell " + c.needs}
 		} else {
 			verdicts[i] = c.judge(trial{r, limits})
 		}
@@ -74,7 +74,7 @@ func Judge(r *record.Record, limits Limits) []record.Check {
 	return verdicts
 }
 
-// Judgement is what a trial's checks come to when it is judged again.
+// Judgement is the result of judging a trial again.
 type Judgement struct {
 	Checks []record.Check
 	// Kept names those that stand as they were stored: the record lacks what
@@ -103,8 +103,8 @@ func Again(r *record.Record, limits Limits) Judgement {
 	return j
 }
 
-// SpoiledByMachine tells whether a trial is invalid for what others did on the
-// machine meanwhile, and for nothing else, and what that was.
+// SpoiledByMachine reports whether a trial is invalid only because of what other
+// programs did on the machine, and returns what that was.
 func SpoiledByMachine(verdicts []record.Check) (why string, spoiled bool) {
 	for _, verdict := range verdicts {
 		if verdict.Level != record.Invalid {

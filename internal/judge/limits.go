@@ -2,13 +2,13 @@ package judge
 
 import "wirelab.dev/internal/record"
 
-// Limits is where the checks draw their lines; docs/decisions/0006 says why
-// there. Each check's figure and limit stand in the record beside its verdict.
+// Limits holds the limits of the checks; docs/decisions/0006 gives the reasons. The
+// record has each check's figure and limit beside its verdict.
 type Limits struct {
 	// Saturated is the share of its CPUs from which a client cannot go faster.
 	Saturated float64
-	// Idle is the share of its CPUs below which a server under a saturated
-	// client was idle for most of the time: the figure is then the client's.
+	// Idle is the share of its CPUs below which a server was idle for most of the
+	// time. Under a saturated client the figure is then the client's.
 	Idle float64
 	// Between is the share of their time that closed-loop clients may spend
 	// outside of calls, in the engine or off the CPU.
@@ -17,7 +17,7 @@ type Limits struct {
 	// sent when it closes.
 	Behind float64
 	// Queued is the share of arrivals that may find no free client without a
-	// word.
+	// warning.
 	Queued float64
 	// LateShare is the generator's own lateness, as a share of the time that it
 	// is part of; LateFloorNS is the lateness that never matters.
@@ -47,8 +47,8 @@ type Limits struct {
 	Lost Bounds
 }
 
-// Bounds are two lines: a figure above Warning has a share in the result, a
-// figure above Invalid makes the result one of something else.
+// Bounds are two limits: above Warning the disturbance is part of the result, above
+// Invalid the result is not used.
 type Bounds struct{ Warning, Invalid float64 }
 
 // Default is this version's limits.
@@ -85,5 +85,5 @@ func (b Bounds) level(figure float64) record.Level {
 	}
 }
 
-// anyUpTo are the bounds of what should not occur at all.
+// anyUpTo are the bounds of what should not occur: any occurrence is a warning.
 func anyUpTo(invalid float64) Bounds { return Bounds{Invalid: invalid} }

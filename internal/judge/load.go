@@ -9,7 +9,7 @@ import (
 	"wirelab.dev/internal/record"
 )
 
-// generatorBound asks whether the figure is the load generator's own.
+// generatorBound checks that the load generator was not the bottleneck.
 func (t trial) generatorBound() record.Check {
 	c := t.loadGenerator()
 	// Calls of a naive client that fail at once, at a limit of the machine, keep
@@ -17,7 +17,7 @@ func (t trial) generatorBound() record.Check {
 	if met, _ := t.limited(); c.Level == record.Invalid && met > 0 && t.naive() {
 		c.Level = record.Warning
 	}
-	// A client of others is what is measured: its throughput may be its own.
+	// Another program's client is part of what is measured.
 	if c.Level == record.Invalid && t.ClientProgram != "" {
 		c.Level = record.Warning
 		c.Detail += "; the CPU time of a call is not touched by that"
@@ -62,8 +62,7 @@ func (t trial) loadGenerator() record.Check {
 // burst is the load model of that name.
 const burst = "burst"
 
-// schedule asks whether an open loop sent what it should have, when it should
-// have.
+// schedule checks that an open loop sent its requests on time.
 func (t trial) schedule() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share"}
 	p := t.Pacing
@@ -108,10 +107,9 @@ func (t trial) schedule() record.Check {
 	return c
 }
 
-// littlesLaw holds three things that were measured apart against each other:
-// the calls in flight, those that ended, and how long they took. A straddling
-// call may count fully in one and not at all in another; the limit leaves room
-// for that.
+// littlesLaw checks that the calls in flight, the calls that ended and their times,
+// which are measured separately, agree. A call that straddles an edge of the window
+// may count fully in one and not at all in another; the limit allows for that.
 func (t trial) littlesLaw() record.Check {
 	c := record.Check{Level: record.Invalid, Unit: "share"}
 	if m := t.Cell.Load.Model; m == burst || m == "ramp" {
@@ -134,7 +132,7 @@ func (t trial) littlesLaw() record.Check {
 	mean := float64(t.Service.Sum) / float64(t.Service.Count)
 	product := float64(t.Completed) * mean
 	straddled := float64(t.StraddlingNS)
-	if straddled == 0 { // not told: at most this
+	if straddled == 0 { // an older record: at most this
 		straddled = float64(t.Straddling) * float64(t.Service.Max)
 	}
 	off := math.Abs(product-busy) / busy
@@ -148,7 +146,7 @@ func (t trial) littlesLaw() record.Check {
 	return c
 }
 
-// evenness tells where some clients had made their requests long before others.
+// evenness checks that all clients were at work until the end.
 func (t trial) evenness() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share"}
 	share := t.Active / float64(t.Cell.Clients)

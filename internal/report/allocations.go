@@ -9,11 +9,11 @@ import (
 	"wirelab.dev/internal/analysis"
 )
 
-// shownAllocators is how many functions of an end a terminal is told.
+// shownAllocators is the number of functions of an end that a terminal shows.
 const shownAllocators = 2
 
-// WriteAllocators prints a line an end that was profiled: what it allocates, and who
-// allocates most of it. There may be none.
+// WriteAllocators prints a line for each end that was profiled: what it allocates, and
+// which functions allocate most of it. There may be none.
 func WriteAllocators(w io.Writer, s *analysis.Summary) error {
 	if len(s.Allocations) == 0 {
 		return nil
@@ -37,7 +37,7 @@ func WriteAllocators(w io.Writer, s *analysis.Summary) error {
 }
 
 // WriteAllocationTrees prints the call trees of each end that was profiled, each
-// function beneath who calls it.
+// function beneath its caller.
 func WriteAllocationTrees(w io.Writer, run *Run) error {
 	var out strings.Builder
 	if len(run.Summary.Allocations) == 0 {

@@ -63,7 +63,8 @@ type benchstatUnit struct {
 	value        func(measuredTrial) any
 }
 
-// measuredTrial is a record with its response times, of which times may be nil.
+// measuredTrial is a record with its response times; times is nil where the record has
+// only totals.
 type measuredTrial struct {
 	*record.Record
 	totals latency.Distribution
@@ -135,9 +136,8 @@ func byVariant(run *Run) []*record.Record {
 	})
 }
 
-// benchmarkName leaves out how the stack was connected and loaded: each has a
-// usual way of its own, and a name with it would keep benchstat from putting
-// one stack beside another.
+// benchmarkName leaves out the connection and the load. Stacks differ in them, and
+// benchstat compares only what has the same name but for the stack.
 func benchmarkName(c *record.Cell) string {
 	workload := []rune(c.Workload)
 	if len(workload) > 0 {
@@ -150,8 +150,7 @@ func benchmarkName(c *record.Cell) string {
 	return name + fmt.Sprintf("/clients=%d", c.Clients)
 }
 
-// ambiguousNames finds the names that cells of one part share, which would mix
-// them up.
+// ambiguousNames finds the names that several cells of a part have in common.
 func ambiguousNames(records []*record.Record) map[string]bool {
 	first := make(map[string]record.Cell)
 	ambiguous := make(map[string]bool)

@@ -30,7 +30,7 @@ func columns(cells []*analysis.Cell) []column {
 	perRequest := some(func(c *analysis.Cell) bool { return c.Connections.PerRequest })
 	noSearch := !some(func(c *analysis.Cell) bool { return c.Search != nil })
 	all := []column{
-		{title: "stack", left: true, value: func(l line) string { return cmp.Or(l.subordinate, l.cell.Variant) }},
+		{title: "stack", left: true, value: func(l line) string { return cmp.Or(l.label, l.cell.Variant) }},
 		{title: "workload", left: true, value: ofCell(workload), hidden: !varies(cells, workload)},
 		{title: "size", value: ofCell(func(c *analysis.Cell) string { return sizes(c.RequestBytes, c.ResponseBytes) })},
 		{title: "c", value: ofCell(func(c *analysis.Cell) string { return strconv.Itoa(c.Clients) })},
@@ -43,9 +43,9 @@ func columns(cells []*analysis.Cell) []column {
 	all = append(all, []column{
 		{title: "P99/P50", priority: 7, value: ofFigure("P99OverP50", plain)},
 		{title: "drain", value: ofFigure("Drain", micros), hidden: !some(func(c *analysis.Cell) bool { return c.Drain != nil })},
-		{title: "answered", value: ofCell(answered), hidden: !some(mayLoseNone)},
-		{title: "conn", left: true, value: ofCell(func(c *analysis.Cell) string { return c.Connection }), hidden: !some(hidesItsMode)},
-		{title: "ok", value: ofCell(survived), hidden: !perRequest},
+		{title: "answered", value: ofCell(answered), hidden: !some(mustAnswerAll)},
+		{title: "conn", left: true, value: ofCell(func(c *analysis.Cell) string { return c.Connection }), hidden: !some(modeNotInVariant)},
+		{title: "ok", value: ofCell(answeredShare), hidden: !perRequest},
 		{
 			title: "hs P50", priority: 8, value: ofFigure("Connections.Handshake.P50", micros),
 			hidden: !perRequest || !some(func(c *analysis.Cell) bool { return c.Connections.Handshake != nil }),
@@ -93,11 +93,11 @@ func figureAt(in any, path string) *analysis.Figure {
 	return v.Addr().Interface().(*analysis.Figure)
 }
 
-// mayLoseNone reports whether the load is one of which no request may be lost.
-func mayLoseNone(c *analysis.Cell) bool { return c.Load.Model == "sustained" || c.Load.Burst > 0 }
+// mustAnswerAll reports whether every request of the load must be answered.
+func mustAnswerAll(c *analysis.Cell) bool { return c.Load.Model == "sustained" || c.Load.Burst > 0 }
 
 func answered(c *analysis.Cell) string {
-	if !mayLoseNone(c) || c.Survival.Requests == 0 {
+	if !mustAnswerAll(c) || c.Survival.Requests == 0 {
 		return absent
 	}
 	return units.Thousands(c.Survival.Succeeded) + " of " + units.Thousands(c.Survival.Requests)
@@ -105,7 +105,7 @@ func answered(c *analysis.Cell) string {
 
 func ofCell(show func(*analysis.Cell) string) func(line) string {
 	return func(l line) string {
-		if l.subordinate != "" {
+		if l.label != "" {
 			return ""
 		}
 		return show(l.cell)
@@ -122,7 +122,7 @@ func ofFigure(path string, show func(float64) string) func(line) string {
 }
 
 func validity(l line) string {
-	if l.subordinate != "" {
+	if l.label != "" {
 		return ""
 	}
 	text := fmt.Sprintf("%d/%d", l.cell.Valid, l.cell.Trials)
@@ -140,15 +140,15 @@ func sizes(request, response int) string {
 	return byteSize(request) + "→" + byteSize(response)
 }
 
-// hidesItsMode tells whether a cell opens a connection a request, and its
-// variant does not say so.
-func hidesItsMode(c *analysis.Cell) bool {
+// modeNotInVariant reports whether a cell opens a connection for each request and its
+// variant does not name that mode.
+func modeNotInVariant(c *analysis.Cell) bool {
 	return c.Connections.PerRequest && !strings.Contains(c.Variant, "conn=")
 }
 
-// survived is the share of requests that were answered. It is known of a cell
-// that is not valid too.
-func survived(c *analysis.Cell) string {
+// answeredShare is the share of requests that were answered. Cells that are not valid
+// have it too.
+func answeredShare(c *analysis.Cell) string {
 	if c.Survival.Share == nil {
 		return absent
 	}

@@ -45,8 +45,8 @@ func writeRows[Row any](w io.Writer, columns []csvColumn[Row], rows []Row) error
 	return nil
 }
 
-// csvColumns are what tells one cell from another, what was counted of it, and
-// the figures that are tagged for it.
+// csvColumns are what identifies a cell, its counts, and the figures that have the
+// tag `csv`.
 func csvColumns() []csvColumn[*Cell] {
 	columns := []csvColumn[*Cell]{
 		{"part", func(c *Cell) string { return c.Part }},

@@ -1,13 +1,13 @@
 // Package report shows what analysis found: as a table for a terminal, as an
 // HTML page that opens from a file, and in the formats that other tools read.
 //
-// Data passes one way and once: an [analysis.Summary], the sentences that
-// package advice made of it and, where a format wants every trial, the records
-// come in as a [Run]; text goes out to the writer that was handed in. Each
-// format is one file and one line of [Formats].
+//  1. A [Run] comes in: an [analysis.Summary], the sentences that package advice
+//     wrote about it, and the records, for formats that show every trial.
+//  2. Columns, notes and the JSON object are chosen from the figures and their tags.
+//  3. Text goes out to the given writer. Each format is one file and one line of
+//     [Formats].
 //
-// Nothing is computed here but the choice of a unit: a figure that two formats
-// show is the same figure, and what a cell has no valid trial for is left
-// empty in all of them. The package must not know how anything was measured,
-// nor hold an opinion on it.
+// Only units are chosen here; no figure is computed. A cell without a valid trial
+// is empty in every format. The package must not know how anything was measured,
+// and must not say what is good or bad.
 package report

@@ -35,7 +35,7 @@ func encode(value any, reader reader) ([]byte, error) {
 	return e.out.Bytes(), e.err
 }
 
-// reader is who the JSON is for. A field tagged `page` is for the page alone.
+// reader is for whom the JSON is written. A field tagged `page` is for the page only.
 type reader string
 
 const (
@@ -214,7 +214,7 @@ func membersOf(t reflect.Type, reader reader) []member {
 	return all
 }
 
-// holdsFigures tells whether one of the members is a figure.
+// holdsFigures reports whether one of the members is a figure.
 func holdsFigures(members []member) bool {
 	for _, m := range members {
 		if m.Type == figureType || m.Type == reflect.PointerTo(figureType) {

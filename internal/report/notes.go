@@ -11,9 +11,8 @@ import (
 	"wirelab.dev/internal/units"
 )
 
-// notes explain marks in the table. Cells with the same trouble share a note,
-// told once in the words of the first of them, so that the reasons can be read
-// beneath seventy-five lines.
+// notes explain the marks in the table. Cells with the same finding share one note,
+// with the detail of the first cell, so that a table of 75 lines has few notes.
 type notes struct {
 	list []*note
 }
@@ -23,8 +22,8 @@ type note struct {
 	cells []*analysis.Cell
 }
 
-// The names of findings that no check has made: on trials that gave no measurement,
-// and on connections that were not as asked for, which a check may find as well.
+// The names of findings that are not from a check: trials without a measurement, and
+// connections that are not as asked for. The latter is also the name of a check.
 const (
 	failed          = "failed"
 	connectionsNote = "connections"
@@ -43,15 +42,15 @@ func newNotes(cells []*analysis.Cell) *notes {
 	return n
 }
 
-// troubles are the findings of a cell, with its failure before them and what its
-// connections did not achieve behind.
+// troubles are a cell's failure, its findings, and how its connections differ from what
+// was asked for.
 func troubles(c *analysis.Cell) []analysis.Finding {
 	var all []analysis.Finding
 	if c.Failure != "" {
 		all = append(all, analysis.Finding{Name: failed, Level: record.Invalid, Detail: c.Failure})
 	}
 	all = append(all, c.Findings...)
-	if text, differs := unachieved(c); differs {
+	if text, differs := unachievedMode(c); differs {
 		all = append(all, analysis.Finding{Name: connectionsNote, Level: record.Warning, Detail: text})
 	}
 	return all
@@ -115,7 +114,7 @@ func headline(c *analysis.Cell, f analysis.Finding) string {
 	return f.Name
 }
 
-// where names the first cell, whose detail is told, and counts the rest.
+// where names the first cell, whose detail is shown, and counts the others.
 func (n *note) where() string {
 	first := n.cells[0]
 	text := first.Variant
@@ -146,9 +145,9 @@ func failureText(failure record.ErrorCount) string {
 	return fmt.Sprintf("%s requests%s, first: %q", units.Thousands(failure.Count), code, failure.Example)
 }
 
-// unachieved says what came of a connection mode that was not achieved, unless
-// a check of the trials has said so already.
-func unachieved(c *analysis.Cell) (text string, differs bool) {
+// unachievedMode describes how the connections differ from the mode that was asked
+// for. A check of the trials may have reported that already.
+func unachievedMode(c *analysis.Cell) (text string, differs bool) {
 	made := &c.Connections
 	if !made.Differs || slices.ContainsFunc(c.Findings, func(f analysis.Finding) bool { return f.Name == connectionsNote }) {
 		return "", false
@@ -161,8 +160,7 @@ func unachieved(c *analysis.Cell) (text string, differs bool) {
 		c.Connection, percent(*made.Achieved), units.Thousands(made.During), units.Thousands(made.Full), units.Thousands(made.Resumed), units.Thousands(made.Early)), true
 }
 
-// legend says what the table cannot: what its times are, and over which
-// connections each stack was measured.
+// legend explains the columns, and lists the connections of each stack.
 func legend(cells []*analysis.Cell, lines []line, left []string) []string {
 	times := "Times are service times, from the send to the answer; in a closed loop they are response times too."
 	if len(lines) > len(cells) {
@@ -183,7 +181,7 @@ func legend(cells []*analysis.Cell, lines []line, left []string) []string {
 		"Connections: " + connections(cells) + ".",
 	}
 	if len(left) > 0 {
-		texts = append(texts, "Left out for want of width: "+strings.Join(left, ", ")+". All figures are in --json and in the report.")
+		texts = append(texts, "The terminal is too narrow for these columns: "+strings.Join(left, ", ")+". All figures are in --json and in the report.")
 	}
 	return texts
 }

@@ -85,7 +85,7 @@ func response(c *analysis.Cell) *analysis.Latencies {
 	return &c.Service
 }
 
-// warnings tells what is wrong with a cell, worst first.
+// warnings lists what is wrong with a cell, worst first.
 func warnings(c *analysis.Cell) []string {
 	var texts []string
 	for _, f := range troubles(c) {

@@ -44,7 +44,7 @@ func ordered(cells []analysis.Cell) []*analysis.Cell {
 	return sorted
 }
 
-// compared tells whether two cells stand in the same group: the same work,
+// compared reports whether two cells stand in the same group: the same work,
 // done in different ways.
 func compared(a, b *analysis.Cell) bool {
 	return a.Part == b.Part && a.Workload == b.Workload && a.Clients == b.Clients &&

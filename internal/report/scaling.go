@@ -71,14 +71,14 @@ func law(s analysis.Scaling) string {
 		return "No scalability law is fitted: " + s.Reason
 	}
 	text := fmt.Sprintf("Scalability law: X(N) = %s N / (1 + σ(N−1) + κN(N−1)), σ %s (contention), κ %s (coherency), off by %.1f %% in the mean",
-		perSecond(s.Law.Ideal.Value), figure3(s.Law.Contention), figure3(s.Law.Coherency), 100*s.Law.Misfit)
+		perSecond(s.Law.Ideal.Value), withInterval(s.Law.Contention), withInterval(s.Law.Coherency), 100*s.Law.Misfit)
 	if s.Law.Peak != nil {
-		text += fmt.Sprintf("; the peak is at %s in flight", figure3(*s.Law.Peak))
+		text += fmt.Sprintf("; the peak is at %s in flight", withInterval(*s.Law.Peak))
 	}
 	return text
 }
 
-func figure3(f analysis.Figure) string {
+func withInterval(f analysis.Figure) string {
 	if f.Interval == nil {
 		return fmt.Sprintf("%.3g", f.Value)
 	}

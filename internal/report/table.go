@@ -48,7 +48,7 @@ func WriteTable(w io.Writer, summary *analysis.Summary, terminal Terminal) error
 		switch {
 		case !l.cell.IsValid():
 			style = refused
-		case l.subordinate != "":
+		case l.label != "":
 			style = faint
 		}
 		out.WriteString(paint(style, l.text(shown)) + "\n")
@@ -62,13 +62,13 @@ func WriteTable(w io.Writer, summary *analysis.Summary, terminal Terminal) error
 	return err
 }
 
-// line is a row of the table. A cell whose response time is not its service
-// time has further lines, which say what they are.
+// line is a row of the table. A cell whose response time is not its service time has
+// a line for each kind of time, with a label in place of the stack.
 type line struct {
-	cell        *analysis.Cell
-	latencies   *analysis.Latencies
-	subordinate string
-	marks       string
+	cell      *analysis.Cell
+	latencies *analysis.Latencies
+	label     string
+	marks     string
 }
 
 func tableLines(cells []*analysis.Cell, notes *notes) []line {
@@ -80,9 +80,9 @@ func tableLines(cells []*analysis.Cell, notes *notes) []line {
 		}
 		lines = append(lines,
 			line{cell: cell, latencies: cell.Response, marks: notes.marks(cell)},
-			line{cell: cell, latencies: &cell.Service, subordinate: "└ service"})
+			line{cell: cell, latencies: &cell.Service, label: "└ service"})
 		if cell.Wait != nil {
-			lines = append(lines, line{cell: cell, latencies: cell.Wait, subordinate: "└ wait"})
+			lines = append(lines, line{cell: cell, latencies: cell.Wait, label: "└ wait"})
 		}
 	}
 	return lines

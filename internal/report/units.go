@@ -8,7 +8,7 @@ import (
 	"wirelab.dev/internal/units"
 )
 
-// absent stands where there is no figure.
+// absent is shown where there is no figure.
 const absent = "–"
 
 // unit is a scale to show a figure in.
@@ -22,7 +22,7 @@ var (
 	byteUnits = []unit{{1, "B"}, {1 << 10, "KiB"}, {1 << 20, "MiB"}, {1 << 30, "GiB"}}
 )
 
-// micros shows a time in the unit that suits it.
+// micros shows a time in the largest unit in which it is at least 1.
 func micros(us float64) string {
 	if !finite(us) {
 		return absent
@@ -30,14 +30,14 @@ func micros(us float64) string {
 	if us == 0 {
 		return "0"
 	}
-	u := suiting(us, timeUnits)
+	u := largestUnit(us, timeUnits)
 	return significant(us/u.size) + u.name
 }
 
 // byteSize shows a size as a user would write it: 64B, 4KiB.
 func byteSize(bytes int) string {
 	size := float64(bytes)
-	u := suiting(size, byteUnits)
+	u := largestUnit(size, byteUnits)
 	number := significant(size / u.size)
 	if strings.Contains(number, ".") {
 		number = strings.TrimRight(strings.TrimRight(number, "0"), ".")
@@ -58,7 +58,7 @@ func perSecond(rate float64) string {
 	}
 }
 
-// percent shows a share. It is cut and not rounded, so that 100% is all of them.
+// percent shows a share, rounded down: 100% means every one.
 func percent(share float64) string {
 	if !finite(share) {
 		return absent
@@ -78,9 +78,9 @@ func plain(value float64) string {
 	return significant(value)
 }
 
-// suiting picks the largest unit in which value is at least 1 when rounded to
+// largestUnit picks the largest unit in which value is at least 1 when rounded to
 // three digits.
-func suiting(value float64, units []unit) unit {
+func largestUnit(value float64, units []unit) unit {
 	for i := len(units) - 1; i > 0; i-- {
 		if value/units[i].size >= 0.9995 {
 			return units[i]

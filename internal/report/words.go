@@ -24,8 +24,7 @@ type layout struct {
 	paint func(string) string
 }
 
-// wrap breaks a text between words. A word wider than the line is let out over
-// its end.
+// wrap breaks a text between words. A word wider than the line runs over its end.
 func wrap(out *strings.Builder, text string, as layout) {
 	if as.paint == nil {
 		as.paint = func(s string) string { return s }

@@ -1,11 +1,13 @@
 // Package tuning holds the settings of a stack that are not its library's
 // defaults, each with its reason.
 //
-// A setting is declared where it is applied, in one of two ways. Where a library
-// takes a struct, Differences compares the struct in use with the library's own:
-// what somebody sets is listed whether or not he remembers to declare it, and
-// only the reasons stand in a table. Where a library takes options, a List pairs
-// each option with its setting, and the options are taken from the list.
+// A setting is declared where it is applied, in one of two ways:
+//
+//  1. Where a library takes a struct, Differences compares the struct in use with the
+//     library's defaults. Every field that is set is listed; only the reasons are
+//     written by hand.
+//  2. Where a library takes options, a List holds each option with its setting, and
+//     the stack takes its options from the list.
 //
 // This package must not know the libraries whose settings it compares.
 package tuning
@@ -16,7 +18,7 @@ import (
 	"slices"
 )
 
-// The ends that a setting is of.
+// The ends that a setting belongs to.
 const (
 	Server = "server"
 	Client = "client"
@@ -32,7 +34,7 @@ type Setting struct {
 	Why     string `json:"why"`
 }
 
-// At is the settings of one end: server or client.
+// At returns the settings of one end: server or client.
 func At(end string, all []Setting) []Setting {
 	var own []Setting
 	for _, s := range all {
@@ -44,8 +46,8 @@ func At(end string, all []Setting) []Setting {
 	return own
 }
 
-// Join puts the settings of the two ends together. What both have is listed
-// once, as of both.
+// Join merges the settings of the two ends. A setting that both have is listed once,
+// with the side Both.
 func Join(server, client []Setting) []Setting {
 	all := slices.Clone(server)
 	for _, s := range client {
@@ -77,19 +79,19 @@ func (l List[O]) Options() []O { return l.options }
 // Settings are those that the options apply.
 func (l List[O]) Settings() []Setting { return l.settings }
 
-// Reason explains a field that is not as the library has it.
+// Reason explains a field that does not have the library's default.
 type Reason struct {
 	Why string
-	// Value and Default, where they are set, say in words what a field cannot
-	// say of itself: what a function does, or what zero means to the library.
+	// Value and Default, where they are set, replace the field's values in words:
+	// what a function does, or what zero means to the library.
 	Value, Default string
 }
 
-// Unlisted is the reason of a field that sets nothing: it is what the struct is
-// about, as a server's handler, or only watches.
+// Unlisted marks a field that is no setting: what the struct is made for, such as a
+// server's handler, or a hook that only observes.
 var Unlisted = Reason{}
 
-// Reasons are those of a struct's fields, by name.
+// Reasons are the reasons of a struct's fields, by name.
 type Reasons map[string]Reason
 
 // Differences lists the exported fields of used whose values are not those of
