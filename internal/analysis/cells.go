@@ -25,13 +25,11 @@ func (p *point) summarize(shared remarks, seed uint64) Cell {
 	if len(valid) == 0 {
 		if refused := p.measured(); len(refused) > 0 {
 			c.Refused = len(refused)
-			c.count(refused)
 			c.measure(refused, seed)
 			forgetIntervals(reflect.ValueOf(&c).Elem())
 		}
 		return c
 	}
-	c.count(valid)
 	c.measure(valid, seed)
 	for _, point := range p.merged.Percentiles() {
 		c.Curve = append(c.Curve, CurvePoint{point.Quantile, float64(point.Value) / 1e3})
@@ -50,8 +48,8 @@ func (t *trial) repeat() Repeat {
 	return r
 }
 
-// forgetIntervals takes the intervals from the figures of a cell that is not
-// valid: they would say how sure we are of what we do not believe.
+// forgetIntervals removes the intervals of a cell that is not valid: they would suggest
+// that its figures can be trusted.
 func forgetIntervals(v reflect.Value) {
 	if figure, is := v.Addr().Interface().(*Figure); is {
 		figure.Interval = nil
@@ -67,16 +65,12 @@ func forgetIntervals(v reflect.Value) {
 	}
 }
 
-// count adds up what the trials requested.
-func (c *Cell) count(trials []trial) {
-	for _, t := range trials {
-		c.Requests += t.Requests
-		c.Errors += t.Failed()
-		c.ErrorKinds = addFailures(c.ErrorKinds, t.Errors)
-	}
-}
-
 func (c *Cell) measure(trials []trial, seed uint64) {
+	requested := survivalOf(trials)
+	c.Requests, c.ErrorKinds = requested.Requests, requested.Failures
+	for _, failure := range c.ErrorKinds {
+		c.Errors += failure.Count
+	}
 	c.Throughput = over(trials, throughput)
 	c.Service = latencies(trials, func(t trial) times { return t.service })
 	if hasAll(trials, func(t trial) bool { return t.Response != nil }) {
@@ -103,8 +97,8 @@ func (c *Cell) measure(trials []trial, seed uint64) {
 	c.Search = searchOf(c.Cell, trials, seed)
 }
 
-// latencies has no interval for the maximum: that of more trials is greater,
-// so there is no true value for it to hold.
+// latencies has no interval for the maximum. The maximum grows with the number of
+// trials, so there is no true value to bound.
 func latencies(trials []trial, of func(trial) times) Latencies {
 	var all Latencies
 	into := reflect.ValueOf(&all).Elem()

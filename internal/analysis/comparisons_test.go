@@ -28,7 +28,7 @@ func verdicts(s *Summary) map[Verdict]int {
 	return counts
 }
 
-func TestATenthIsFound(t *testing.T) {
+func TestDifferenceOfATenthIsFound(t *testing.T) {
 	s := versus(1, 5, 1.1, 1, 10, 50).summarize(t)
 	if len(s.Comparisons) != 9 {
 		t.Fatalf("%d comparisons of 3 metrics at 3 concurrencies", len(s.Comparisons))
@@ -45,7 +45,7 @@ func TestATenthIsFound(t *testing.T) {
 	}
 }
 
-func TestTheSlowerOneIsCalledSlower(t *testing.T) {
+func TestVerdictNamesTheSlowerOne(t *testing.T) {
 	for _, c := range versus(1, 5, 0.7, 1).summarize(t).Comparisons {
 		if c.A != "tcp" || c.Verdict != Slower {
 			t.Errorf("%s: %s is %s", c.Metric, c.A, c.Verdict)
@@ -53,7 +53,7 @@ func TestTheSlowerOneIsCalledSlower(t *testing.T) {
 	}
 }
 
-func TestAAgainstA(t *testing.T) {
+func TestEqualVariantsDoNotDiffer(t *testing.T) {
 	seeds := 20
 	if testing.Short() {
 		seeds = 5

@@ -8,7 +8,7 @@ import (
 	"wirelab.dev/internal/record"
 )
 
-func TestWhatAllTrialsShareIsSaidOnce(t *testing.T) {
+func TestWarningOfAllTrialsIsShownOnce(t *testing.T) {
 	records := versus(1, 3, 1.1, 1, 10).records(t)
 	for i, r := range records {
 		r.Warnings = []string{"no priority"}

@@ -111,7 +111,7 @@ func TestContrastsOfOneTrialHaveNoVerdict(t *testing.T) {
 	within(t, "the ratio", e.Ratio.Value, 0.5, 0.01)
 }
 
-func TestAskedIsHeldAgainstAchieved(t *testing.T) {
+func TestConnectionsAreComparedWithWhatWasAsked(t *testing.T) {
 	for name, test := range map[string]struct {
 		mode   string
 		spoil  func(*record.Record)
@@ -230,7 +230,7 @@ func TestCostsAreByTheRequest(t *testing.T) {
 	}
 }
 
-func TestTheMachineIsToldWhereItWasNearest(t *testing.T) {
+func TestNearestMachineLimitIsKept(t *testing.T) {
 	few, many := lifecycle(t, "h1:tls=on", "new", 1), lifecycle(t, "h1:tls=on", "new", 1)
 	many.Cell.Clients = 500
 	few.Limits = []record.Limit{{Name: "ports", Need: 100, Have: 28_000}, {Name: "backlog", Need: 4, Have: 4096}}

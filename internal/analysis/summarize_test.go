@@ -203,7 +203,7 @@ func BenchmarkSummarize(b *testing.B) {
 	}
 }
 
-func TestForeignClientIsKnown(t *testing.T) {
+func TestOtherProgramsClientHasUnknownFigures(t *testing.T) {
 	records := synthetic{seed: 1, repeats: 3, truths: []truth{
 		{variant: "grpc", bytes: 64, clients: 1, mean: time.Millisecond, requests: 100},
 		{variant: "grpc:caller=ghz", bytes: 64, clients: 1, mean: time.Millisecond, requests: 100},

@@ -13,7 +13,7 @@ type Wire struct {
 }
 
 // WireBytes is one direction of a call. A layer is null where it could not be
-// told splitProfiled.
+// told apart.
 type WireBytes struct {
 	Message   Figure  `json:"message_bytes" interval:"-"`
 	Protocol  Figure  `json:"protocol_bytes" interval:"-"`

@@ -23,7 +23,7 @@ func wantCheckSays(t *testing.T, name string, r *record.Record, check string, le
 	}
 }
 
-func TestWhatWasAskedOfEachConnectionMustBeAchieved(t *testing.T) {
+func TestConnectionsMustBeginAsAsked(t *testing.T) {
 	const requests = 40_000
 	for _, c := range []struct {
 		name  string
@@ -62,7 +62,7 @@ func TestFailedRequestsNeedNoConnection(t *testing.T) {
 }
 
 // The collapse of a naive client is what it is there to show.
-func TestANaiveClientsCollapseIsItsResult(t *testing.T) {
+func TestFailuresOfANaiveClientAreItsResult(t *testing.T) {
 	r := sound(t)
 	r.Cell.Variant = "tcp:client=naive"
 	meets(r, failure.PortExhaustion, 30_000)

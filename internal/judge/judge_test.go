@@ -60,7 +60,7 @@ func soundOpen(t *testing.T) *record.Record {
 	return r
 }
 
-func TestNothingIsSaidAgainstASoundRecord(t *testing.T) {
+func TestValidRecordPassesEveryCheck(t *testing.T) {
 	for name, r := range map[string]*record.Record{"closed": sound(t), "open": soundOpen(t)} {
 		for _, c := range Judge(r, Default()) {
 			if c.Level != record.OK || c.Detail == "" {
@@ -72,7 +72,7 @@ func TestNothingIsSaidAgainstASoundRecord(t *testing.T) {
 
 // Another program tells less than wirelab's own client: what it leaves out is unknown,
 // and what applies is judged.
-func TestAForeignClientIsJudgedByWhatItTells(t *testing.T) {
+func TestOtherProgramsClientIsJudgedByWhatItReports(t *testing.T) {
 	r := sound(t)
 	r.ClientProgram, r.InFlight, r.Active, r.Connections, r.WarmUp = "program 1.0", 0, 0, record.Connections{Mode: "shared", Want: 1}, record.WarmUp{}
 	r.Service.Histogram = ""
@@ -98,7 +98,7 @@ func TestAForeignClientIsJudgedByWhatItTells(t *testing.T) {
 }
 
 // One fault a row. The check that it is for must see it, and no other may.
-func TestEachFaultIsSeen(t *testing.T) {
+func TestEachFaultIsFound(t *testing.T) {
 	type fault func(*record.Record)
 	for _, c := range []struct {
 		name  string
@@ -179,7 +179,7 @@ func TestEachFaultIsSeen(t *testing.T) {
 	}
 }
 
-func TestEachFaultOfAScheduleIsSeen(t *testing.T) {
+func TestEachFaultOfAScheduleIsFound(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		fault func(*record.Record)
@@ -212,7 +212,7 @@ func TestEachFaultOfAScheduleIsSeen(t *testing.T) {
 
 // A record that does not tell how long its straddling calls took gets the
 // benefit of the doubt, up to the longest call.
-func TestLittlesLawLeavesRoomForStraddlingCalls(t *testing.T) {
+func TestLittlesLawAllowsForStraddlingCalls(t *testing.T) {
 	r := sound(t)
 	r.InFlight, r.Straddling, r.StraddlingNS = 3.5, 4000, 4e8
 	wantOnly(t, "straddling", r, "littles-law", record.OK, "4000 of 40000 calls straddle")
@@ -222,7 +222,7 @@ func TestLittlesLawLeavesRoomForStraddlingCalls(t *testing.T) {
 	wantOnly(t, "no straddling", r, "littles-law", record.Invalid, "3.5 calls")
 }
 
-func TestOnlyTheMachineGivesASecondTry(t *testing.T) {
+func TestOnlyTrialsSpoiledByTheMachineAreRepeated(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(*record.Record)
 		want  bool

@@ -18,7 +18,7 @@ func TestColumnsOfCSV(t *testing.T) {
 	checkGolden(t, "testdata/csv-columns.txt", []byte(titles.String()))
 }
 
-func TestQuantilesAreCalledWhatTheyAre(t *testing.T) {
+func TestLabelsOfQuantiles(t *testing.T) {
 	if len(analysis.Quantiles) == 0 {
 		t.Fatal("there are none")
 	}

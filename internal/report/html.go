@@ -68,17 +68,13 @@ func newPlainTable(summary *analysis.Summary) plainTable {
 		return plainTable{}
 	}
 	notes := newNotes(cells)
-	shown := columns(cells)
-	var table plainTable
-	for _, c := range shown {
+	lines := tableLines(cells, notes)
+	table := plainTable{Rows: make([][]string, len(lines))}
+	for _, c := range columns(cells) {
 		table.Titles = append(table.Titles, c.title)
-	}
-	for _, l := range tableLines(cells, notes) {
-		row := make([]string, len(shown))
-		for i, c := range shown {
-			row[i] = c.value(l)
+		for i, l := range lines {
+			table.Rows[i] = append(table.Rows[i], c.value(l))
 		}
-		table.Rows = append(table.Rows, row)
 	}
 	for i, note := range notes.list {
 		table.Notes = append(table.Notes, note.text(i))

@@ -35,7 +35,7 @@ func TestPageHoldsHostileText(t *testing.T) {
 	}
 }
 
-func TestPageDataHasNoNumberThatIsNone(t *testing.T) {
+func TestPageDataHasNoNaN(t *testing.T) {
 	run := fixtureRun(t)
 	for i := range run.Summary.Cells {
 		cell := &run.Summary.Cells[i]

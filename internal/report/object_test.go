@@ -283,7 +283,7 @@ func TestObjectOfLoads(t *testing.T) {
 	}
 }
 
-func TestNumbersThatAreNone(t *testing.T) {
+func TestNotANumberIsNull(t *testing.T) {
 	got, err := encode([]float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, 1.5}, forPrograms)
 	if err != nil || string(got) != "[null,null,null,0,1.5]" {
 		t.Errorf("%s, %v", got, err)

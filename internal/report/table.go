@@ -36,7 +36,7 @@ func WriteTable(w io.Writer, summary *analysis.Summary, terminal Terminal) error
 
 	var out strings.Builder
 	paint := painter(terminal.Colour)
-	out.WriteString(paint(bold, titles(shown)) + "\n")
+	out.WriteString(paint(bold, row(shown, func(c column) string { return c.title })) + "\n")
 	for i, l := range lines {
 		if i > 0 && !compared(lines[i-1].cell, l.cell) {
 			out.WriteByte('\n')
@@ -51,7 +51,7 @@ func WriteTable(w io.Writer, summary *analysis.Summary, terminal Terminal) error
 		case l.label != "":
 			style = faint
 		}
-		out.WriteString(paint(style, l.text(shown)) + "\n")
+		out.WriteString(paint(style, row(shown, func(c column) string { return c.value(l) })) + "\n")
 	}
 	out.WriteByte('\n')
 	for _, text := range legend(cells, lines, left) {
@@ -124,18 +124,11 @@ func lineWidth(shown []column) int {
 	return width
 }
 
-func titles(shown []column) string {
+// row joins the columns' texts, each padded to its column's width.
+func row(shown []column, text func(column) string) string {
 	texts := make([]string, len(shown))
 	for i, c := range shown {
-		texts[i] = c.pad(c.title)
-	}
-	return strings.TrimRight(strings.Join(texts, gap), " ")
-}
-
-func (l line) text(shown []column) string {
-	texts := make([]string, len(shown))
-	for i, c := range shown {
-		texts[i] = c.pad(c.value(l))
+		texts[i] = c.pad(text(c))
 	}
 	return strings.TrimRight(strings.Join(texts, gap), " ")
 }

@@ -36,7 +36,7 @@ var divisors = map[string][]string{
 
 // Whatever a record may lack is null, and empty in CSV, where it lacks it, and
 // zero where zero was measured.
-func TestAMeasuredZeroIsNoUnknown(t *testing.T) {
+func TestZeroAndUnknownDiffer(t *testing.T) {
 	value := func(v int) func(reflect.Value) {
 		return func(field reflect.Value) {
 			number := reflect.New(field.Type().Elem())
