@@ -10,13 +10,13 @@ import (
 	"wirelab.dev/internal/record"
 )
 
-// samplingBytes is one sample in so many allocated bytes. A call of a few kilobytes
-// gives a sample or two, and a thousand calls a picture.
+// samplingBytes is the mean number of allocated bytes between two samples. A call of a
+// few kilobytes gives one or two samples, so a thousand calls are enough.
 const samplingBytes = 4 << 10
 
-// SampleAllocations turns sampling on, or off: what samples is slower, so that its
-// times are worth nothing. It must be called once, at a process's beginning, since
-// samples that were taken at different rates cannot be told apart.
+// SampleAllocations turns sampling on or off. Sampling slows the process down, so that
+// its times mean nothing. Call it once, when the process starts: samples of different
+// rates cannot be distinguished.
 func SampleAllocations(on bool) {
 	runtime.MemProfileRate = 0
 	if on {
@@ -24,26 +24,26 @@ func SampleAllocations(on bool) {
 	}
 }
 
-// AllocationWatch counts from one instant to another.
+// AllocationWatch counts the allocations from WatchAllocations to Stop.
 type AllocationWatch struct {
 	before map[site]sampled
 }
 
-// site is who allocates objects of one size.
+// site is a call stack that allocates objects of one size.
 type site struct {
 	callers   callers
 	sizeBytes int64
 }
 
-// callers are the addresses that the runtime keeps of a stack.
+// callers holds the program counters of a call stack.
 type callers [32]uintptr
 
 type sampled struct{ bytes, objects int64 }
 
-// WatchAllocations begins to count.
+// WatchAllocations starts counting.
 func WatchAllocations() *AllocationWatch { return &AllocationWatch{before: allocations()} }
 
-// Stop ends the counting.
+// Stop returns the allocations since WatchAllocations.
 func (w *AllocationWatch) Stop() *record.Allocations {
 	byText := map[string]*record.AllocationStack{}
 	all := &record.Allocations{}
@@ -74,12 +74,13 @@ func (w *AllocationWatch) Stop() *record.Allocations {
 	return all
 }
 
-// leastShare is what a stack must have of the bytes or of the objects to be told.
+// leastShare is the share of the bytes or of the objects that a stack must have to be
+// listed.
 const leastShare = 1e-3
 
-// allocations are all samples so far.
+// allocations returns all samples so far.
 func allocations() map[site]sampled {
-	runtime.GC() // the profile is that of the last collection
+	runtime.GC() // the profile is as of the last collection
 	var records []runtime.MemProfileRecord
 	for n, ok := runtime.MemProfile(nil, true); !ok; {
 		records = make([]runtime.MemProfileRecord, n+n/8+16) // some more may come meanwhile
@@ -97,8 +98,8 @@ func allocations() map[site]sampled {
 	return all
 }
 
-// unsample is what samples of one size stand for: an allocation of that size is taken
-// with the probability 1 - e^(-size/rate), as package runtime samples.
+// unsample estimates the allocations behind samples of one size: package runtime samples
+// an allocation with the probability 1 - e^(-size/rate).
 func unsample(s sampled) (bytes, objects int64) {
 	if s.objects <= 0 || s.bytes <= 0 {
 		return 0, 0
@@ -108,9 +109,9 @@ func unsample(s sampled) (bytes, objects int64) {
 	return int64(float64(s.bytes) * scale), int64(float64(s.objects) * scale)
 }
 
-// functionsOf names a stack's functions, the outermost first. It leaves out the runtime's
-// own at the inner end: they are how memory is allocated, not who needs it. A stack of
-// nothing else, such as a collector's, is "runtime".
+// functionsOf returns the names of a stack's functions, the outermost first. It leaves
+// out the runtime's functions at the inner end: they show how memory is allocated, not
+// what for. A stack of nothing else, such as the collector's, is "runtime".
 func functionsOf(stack callers) []string {
 	depth := slices.Index(stack[:], 0)
 	if depth < 0 {

@@ -14,11 +14,10 @@ import (
 	"wirelab.dev/internal/clock"
 )
 
-// OfProcess reads another process of this machine, of any language, through
-// procfs and its CPU clock. UserNS and SystemNS are exact together and to 10 ms
-// each. Switches are those of the threads that live. The cost is
-// 0.1 ms and 20 µs more a thread, so sample such a process ten times a second
-// rather than a hundred.
+// OfProcess reads another process of this machine, in any language, through procfs and
+// its CPU clock. The sum of UserNS and SystemNS is exact, each of them to 10 ms.
+// Switches are those of the threads that still run. It costs 0.1 ms, and 20 µs more a
+// thread: sample such a process ten times a second rather than a hundred.
 func OfProcess(pid int) (Usage, error) {
 	usage, err := readProcess(os.DirFS("/proc"), pid)
 	if err != nil {
@@ -93,7 +92,7 @@ func parseStat(stat string) (Usage, error) {
 		system:      &usage.SystemNS,
 	} {
 		if field >= len(fields) {
-			return Usage{}, fmt.Errorf("parse stat: %d fields, expected 50 and more", len(fields)+firstField-1)
+			return Usage{}, fmt.Errorf("parse stat: %d fields: want 50 or more", len(fields)+firstField-1)
 		}
 		value, err := strconv.ParseInt(fields[field], 10, 64)
 		if err != nil {
@@ -106,8 +105,8 @@ func parseStat(stat string) (Usage, error) {
 	return usage, nil
 }
 
-// readMemory reads what /proc/PID/status says of memory and threads. A process
-// that has ended and was not reaped has no memory.
+// readMemory reads memory and threads from /proc/PID/status. A process that has ended
+// but was not reaped has no memory.
 func (u *Usage) readMemory(status []byte) {
 	const kibibyte = 1024
 	resident, _ := statusFigure(status, "\nVmRSS:")

@@ -7,9 +7,9 @@ import "time"
 // and 80 µs, mostly of being woken, in an idle one: 0.1 to 0.4 % of a CPU.
 const DefaultPeriod = 20 * time.Millisecond
 
-// mostSamples bounds a series. When it is full, every other reading is dropped
-// and the period doubles, so that any life takes the same memory (500 KiB) and
-// is known to a thousandth of its length or better.
+// mostSamples limits a series. When it is full, every second reading is dropped and the
+// period doubles: a life of any length takes the same memory (500 KiB) and is known to
+// a thousandth of its length or better.
 const mostSamples = 1024
 
 // Sampler reads a process at a steady period.
@@ -21,7 +21,7 @@ type Sampler struct {
 	done   chan struct{}
 }
 
-// StartSampler takes the first reading at once and goes on in a goroutine until
+// StartSampler takes the first reading at once, and the others in a goroutine until
 // Stop, or until the source fails.
 func StartSampler(source Source, period time.Duration) *Sampler {
 	s := &Sampler{
@@ -36,7 +36,7 @@ func StartSampler(source Source, period time.Duration) *Sampler {
 	return s
 }
 
-// Stop takes a last reading and returns them all. It must be called once.
+// Stop takes a last reading and returns all of them. Call it once.
 func (s *Sampler) Stop() Series {
 	close(s.stop)
 	<-s.done
@@ -62,8 +62,8 @@ func (s *Sampler) run() {
 	}
 }
 
-// take adds a reading, unless an earlier one failed. One reading more than
-// fits, the last, replaces the one before it.
+// take adds a reading, unless an earlier one failed. The last reading of a full series
+// replaces the one before it.
 func (s *Sampler) take() {
 	if s.series.problem != "" {
 		return

@@ -35,7 +35,7 @@ func Self() (Usage, error) {
 
 var own = newSelfReader()
 
-// selfReader keeps what readings of the own process are made in.
+// selfReader holds the buffers and open files for readings of the own process.
 type selfReader struct {
 	mu      sync.Mutex
 	samples []metrics.Sample
@@ -47,7 +47,7 @@ type selfReader struct {
 
 	descriptors *os.File
 	readings    int
-	// others are the open descriptors that are no sockets.
+	// others is the number of open descriptors that are not sockets.
 	others int64
 }
 

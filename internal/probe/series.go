@@ -7,29 +7,29 @@ import (
 	"sort"
 )
 
-// Series is the readings of one process over its life, in order of time. It
-// travels as JSON: a list of differences a figure, figures that stay zero left
-// out, which is 150 KB for a full series of a busy process.
+// Series is the readings of one process over its life, in order of time. As JSON it
+// is a list of differences for each figure, without figures that are always zero:
+// 150 KB for a full series of a busy process.
 type Series struct {
 	samples []Usage
 	// problem says why sampling ended early.
 	problem string
 }
 
-// Between returns what happened from one instant to another: counters by
-// linear interpolation between the readings around each end, gauges as of the
-// last reading within, and the most that gauges were from edge to edge. It
-// refuses a window that the series does not cover.
+// Between returns what happened between two instants: counters by linear
+// interpolation between the readings around each edge, gauges as in the last reading
+// before the end, and the maximum of each gauge. It fails if the series does not cover
+// the window.
 func (s Series) Between(startNS, endNS int64) (Window, error) {
 	if endNS < startNS {
-		return Window{}, fmt.Errorf("cut usage: the window ends %d ns before it starts", startNS-endNS)
+		return Window{}, fmt.Errorf("usage of the window: it ends %d ns before it starts", startNS-endNS)
 	}
 	if len(s.samples) == 0 {
-		return Window{}, fmt.Errorf("cut usage: no readings%s", s.because())
+		return Window{}, fmt.Errorf("usage of the window: no readings%s", s.because())
 	}
 	first, last := s.samples[0].AtNS, s.samples[len(s.samples)-1].AtNS
 	if startNS < first || endNS > last {
-		return Window{}, fmt.Errorf("cut usage: readings run from %d to %d ns, the window from %d to %d%s",
+		return Window{}, fmt.Errorf("usage of the window: readings cover %d to %d ns, the window is %d to %d%s",
 			first, last, startNS, endNS, s.because())
 	}
 	start, end := s.at(startNS), s.at(endNS)
@@ -40,16 +40,19 @@ func (s Series) Between(startNS, endNS int64) (Window, error) {
 	return window, nil
 }
 
-// most is what gauges were at most at the window's start and since.
+// most returns the maximum of each gauge from the window's start to its end.
 func (s Series) most(startNS, endNS int64) Held {
-	usage := s.at(startNS)
-	most := heldBy(&usage)
+	most := s.at(startNS)
 	for i := range s.samples {
 		if at := s.samples[i].AtNS; startNS <= at && at <= endNS {
-			most = most.greatest(heldBy(&s.samples[i]))
+			for _, column := range columns {
+				if column.gauge {
+					*column.of(&most) = max(*column.of(&most), *column.of(&s.samples[i]))
+				}
+			}
 		}
 	}
-	return most
+	return heldBy(&most)
 }
 
 func (s Series) because() string {
@@ -108,15 +111,14 @@ func (s Series) differences(of func(*Usage) *int64) []int64 {
 	return values
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote. Figures that this version does
-// not know are passed over.
+// UnmarshalJSON reads the output of MarshalJSON. It ignores unknown figures.
 func (s *Series) UnmarshalJSON(data []byte) error {
 	var wire wireSeries
 	if err := json.Unmarshal(data, &wire); err != nil {
 		return fmt.Errorf("read usage series: %w", err)
 	}
 	if len(wire.AtNS) > mostSamples {
-		return fmt.Errorf("read usage series: %d readings, at most %d are ever kept", len(wire.AtNS), mostSamples)
+		return fmt.Errorf("read usage series: %d readings: want at most %d", len(wire.AtNS), mostSamples)
 	}
 	read := Series{samples: make([]Usage, len(wire.AtNS)), problem: wire.Problem}
 	read.accumulate(wire.AtNS, func(u *Usage) *int64 { return &u.AtNS })

@@ -32,3 +32,15 @@ func (r *selfReader) readSockets(usage *Usage) error {
 	usage.Sockets = max(0, open-r.others)
 	return nil
 }
+
+// Writes returns how many system calls of the write family this process has made, to
+// files, pipes and sockets; 0 if the kernel does not say
+// (Documentation/filesystems/proc.rst, syscw).
+func Writes() int64 {
+	data, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		return 0
+	}
+	writes, _ := statusFigure(data, "\nsyscw:")
+	return writes
+}

@@ -2,9 +2,8 @@ package probe
 
 import "time"
 
-// Usage is one reading of a process, or, from [Usage.Since] and
-// [Series.Between], what happened between two: counters are then differences,
-// gauges are as at the end.
+// Usage is one reading of a process. From [Usage.Since] and [Series.Between] it is the
+// difference of two readings: counters are subtracted, gauges are those at the end.
 type Usage struct {
 	// AtNS is the instant of the reading, of the end for a difference.
 	AtNS int64 `json:"at_ns"`
@@ -13,16 +12,16 @@ type Usage struct {
 	SystemNS int64 `json:"system_ns"`
 	// RSSBytes, a gauge, is the resident memory.
 	RSSBytes int64 `json:"rss_bytes"`
-	// AnonBytes, a gauge, is what of it is the process's own: without the
-	// pages of files, of which a program's own text is the most, and shared
-	// with whoever else runs it.
+	// AnonBytes, a gauge, is RSSBytes without the pages of files: mostly the
+	// program's text, which all its processes share.
 	AnonBytes int64 `json:"anon_bytes"`
-	// MaxRSSBytes, a gauge, is the most memory that was ever resident.
+	// MaxRSSBytes, a gauge, is the peak of RSSBytes.
 	MaxRSSBytes int64 `json:"max_rss_bytes"`
 	// Threads is a gauge.
 	Threads int64 `json:"threads"`
-	// Sockets, a gauge, is how many are open, listening ones included. 0: not
-	// known, which is so for other processes and before Linux 6.2.
+	// Sockets, a gauge, is the number of open sockets, listening ones included.
+	// 0: unknown, as for other processes and before Linux 6.2. A worker between
+	// its listen or connect and its end has at least one.
 	Sockets             int64   `json:"sockets"`
 	VoluntarySwitches   int64   `json:"voluntary_switches"`
 	InvoluntarySwitches int64   `json:"involuntary_switches"`
@@ -31,17 +30,17 @@ type Usage struct {
 	Go                  GoUsage `json:"go,omitzero"`
 }
 
-// Window is what happened between two instants, and the most that was held.
+// Window is what happened between two instants, with the maximum of each gauge.
 type Window struct {
 	Usage
-	// Most is, of each gauge, the greatest reading from edge to edge.
+	// Most holds the maximum of each gauge within the window.
 	Most Held `json:"most"`
 }
 
 // Held are a process's gauges.
 type Held struct {
-	// RSSBytes is exact where the process's peak rose within the window, and
-	// otherwise the greatest of its readings.
+	// RSSBytes is exact if the process's peak rose within the window, and
+	// otherwise the maximum of the readings.
 	RSSBytes      int64 `json:"rss_bytes"`
 	AnonBytes     int64 `json:"anon_bytes"`
 	Threads       int64 `json:"threads"`
@@ -81,7 +80,7 @@ func (u Usage) Since(earlier Usage) Usage {
 	return u
 }
 
-// heldBy are the gauges of a reading.
+// heldBy returns the gauges of a reading.
 func heldBy(u *Usage) Held {
 	return Held{
 		RSSBytes: u.RSSBytes, AnonBytes: u.AnonBytes, Threads: u.Threads, Sockets: u.Sockets,
@@ -89,17 +88,8 @@ func heldBy(u *Usage) Held {
 	}
 }
 
-// greatest is, of each gauge, the greater one.
-func (h Held) greatest(other Held) Held {
-	return Held{
-		RSSBytes: max(h.RSSBytes, other.RSSBytes), AnonBytes: max(h.AnonBytes, other.AnonBytes), Threads: max(h.Threads, other.Threads),
-		Sockets: max(h.Sockets, other.Sockets), Goroutines: max(h.Goroutines, other.Goroutines),
-		HeapLiveBytes: max(h.HeapLiveBytes, other.HeapLiveBytes),
-	}
-}
-
-// column is one figure of a Usage besides its instant. Subtraction,
-// interpolation and the form on the wire all go by this one list.
+// column is one figure of a Usage besides its instant. Subtraction, interpolation and
+// the JSON form all use this one list.
 type column struct {
 	name  string
 	gauge bool

@@ -13,8 +13,8 @@ type Waits [waitBuckets]int64
 
 const waitBuckets = 50
 
-// waitBound is the least wait of a bucket. The bounds are among those that the
-// Go runtime uses, so that its counts fall whole into these buckets.
+// waitBound returns the lower bound of a bucket. The bounds are a subset of the Go
+// runtime's, so that each of its buckets falls into one of these.
 func waitBound(bucket int) time.Duration {
 	if bucket == 0 {
 		return 0
@@ -42,8 +42,8 @@ func (w Waits) Total() int64 {
 	return total
 }
 
-// Quantile returns the wait below which a share q, 0 to 1, of all lie, spread
-// evenly within a bucket; false where there are none.
+// Quantile returns the wait that a share q, 0 to 1, of all waits is below, assuming
+// that they spread evenly within a bucket; false if there are none.
 func (w Waits) Quantile(q float64) (time.Duration, bool) {
 	total := w.Total()
 	if total <= 0 {
