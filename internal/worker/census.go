@@ -13,14 +13,14 @@ const (
 	censusCalls   = 10              // behind a connection's first
 	censusSingles = 3               // connections of one call each
 	censusAtMost  = 2 * time.Second // for all calls
-	// quiet is time enough for what follows a call: Linux delays an
+	// quiet is long enough for everything that follows a call: Linux delays an
 	// acknowledgement by 40 ms, QUIC by 25 ms.
 	quiet = 60 * time.Millisecond
 )
 
-// Census is what single calls put on the wire: sums, from which each layer's
-// part follows. They are made one at a time, over a connection of their own and
-// after the window, where counting disturbs nothing.
+// Census holds what single calls put on the wire, as sums; the bytes of each layer
+// follow from them. The calls are made one at a time over their own connection, after
+// the window, so that counting disturbs nothing.
 type Census struct {
 	First stack.Traffic `json:"first"` // of the connection's first call
 	Calls int64         `json:"calls"` // behind it; all that follows is theirs
@@ -41,16 +41,16 @@ type Census struct {
 	Handshakes          Handshakes    `json:"handshakes,omitzero"` // of connections as the trial's mode begins them
 }
 
-// Handshakes are what went over connections besides calls: with TLS over TCP,
-// until the client's Finished; with QUIC, before the first call, and in modes
-// that open a connection a call all that it has beside its call.
+// Handshakes are the bytes on connections besides calls: with TLS over TCP, until the
+// client's Finished; with QUIC, before the first call, or, in modes with a connection
+// for each call, all bytes that are not the call's.
 type Handshakes struct {
 	Count         int64 `json:"count"`
 	SentBytes     int64 `json:"sent_bytes"`
 	ReceivedBytes int64 `json:"received_bytes"`
 }
 
-// counter makes clients whose every byte is counted, and one caller's calls.
+// counter counts every byte of one client and its caller.
 type counter struct {
 	dialer   stack.Dialer
 	client   stack.Client
@@ -58,7 +58,7 @@ type counter struct {
 	call     func(context.Context) error
 }
 
-// counted is a state of all counters.
+// counted is a reading of all counters.
 type counted struct {
 	traffic        stack.Traffic
 	records        stack.RecordCounts
@@ -66,12 +66,12 @@ type counted struct {
 	sent, received int64 // message bytes
 }
 
-// census counts. A fleet that shook hands goes over TLS, or QUIC.
+// census counts single calls. It calls alive after each, so that progress can be reported.
 func (f *fleet) census(ctx context.Context, alive func()) (*Census, error) {
 	ctx, cancel := context.WithTimeout(ctx, censusAtMost)
 	defer cancel()
 	counts := f.dialer.Counts()
-	secured := counts.Full+counts.Resumed > 0
+	secured := counts.Full+counts.Resumed > 0 // TLS or QUIC
 	c, err := f.count(ctx, stack.Kept, secured)
 	if err != nil {
 		return nil, err
@@ -117,8 +117,8 @@ func (f *fleet) census(ctx context.Context, alive func()) (*Census, error) {
 	return result, nil
 }
 
-// countSingles counts connections that are one call's each. call is what a call
-// sends and receives as a connection's first.
+// countSingles counts connections of one call each. call is the traffic of a
+// connection's first call.
 func (f *fleet) countSingles(ctx context.Context, call stack.Traffic, alive func()) (Handshakes, error) {
 	c, err := f.count(ctx, f.target.Lifecycle, true)
 	if err != nil {
@@ -151,7 +151,7 @@ func handshakes(r stack.RecordCounts) Handshakes {
 	return Handshakes{Count: r.Handshakes, SentBytes: r.HandshakeSentBytes, ReceivedBytes: r.HandshakeReceivedBytes}
 }
 
-// count makes a client with one connection, or one a call.
+// count makes a client with one connection, or one for each call.
 func (f *fleet) count(ctx context.Context, lifecycle stack.Lifecycle, secured bool) (*counter, error) {
 	c := &counter{}
 	if secured {
@@ -161,7 +161,7 @@ func (f *fleet) count(ctx context.Context, lifecycle stack.Lifecycle, secured bo
 	target.Connections, target.Lifecycle, target.Dialer = 1, lifecycle, &c.dialer
 	var err error
 	if c.client, err = f.dial(ctx, target); err != nil {
-		return nil, fmt.Errorf("open a connection to count on: %w", err)
+		return nil, fmt.Errorf("open a connection for counting: %w", err)
 	}
 	c.messages = &messages{conn: c.client}
 	c.call = f.newCaller(c.messages, 0).Call
@@ -184,7 +184,7 @@ func (c *counter) read() counted {
 func (c *counter) calls(ctx context.Context, n int, alive func()) error {
 	for range n {
 		if err := c.call(ctx); err != nil {
-			return fmt.Errorf("a call that was to be counted failed: %w", err)
+			return fmt.Errorf("a call for counting failed: %w", err)
 		}
 		alive()
 	}
@@ -193,7 +193,7 @@ func (c *counter) calls(ctx context.Context, n int, alive func()) error {
 
 func (c *counter) close() { _ = c.client.Close() }
 
-// settle waits until nothing more follows a call.
+// settle waits until nothing follows the last call any more.
 func settle(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

@@ -8,10 +8,10 @@
 //	client:  ready  progress progress ...... result
 //	either:  ... error
 //
-// Standard input stays open while the worker is wanted; its end tells the
-// worker to stop, so that none outlives the process that started it. What a
-// worker has to say to a person goes to standard error. docs/worker-contract.md
-// is the contract in words; package workertest holds a peer against it.
+// Standard input stays open while the worker is wanted. Its end tells the worker to
+// stop, so that no worker outlives the process that started it. Messages for people go
+// to standard error. docs/worker-contract.md describes the contract; package workertest
+// tests a worker against it.
 //
 // Server and client are always separate processes, so that each can be pinned,
 // probed, killed, or written in another language. This package must not know
@@ -29,11 +29,11 @@ import (
 	"wirelab.dev/internal/tuning"
 )
 
-// Contract is the version of the contract that this package speaks. A worker
-// refuses a spec of another one.
+// Contract is the version of the contract that this package implements. A worker
+// refuses a spec of another version.
 const Contract = 1
 
-// Role says which end of the wire a worker is.
+// Role is the end of the wire that a worker plays.
 type Role string
 
 // The roles.
@@ -42,7 +42,7 @@ const (
 	ClientRole Role = "client"
 )
 
-// Spec tells a worker what to be.
+// Spec tells a worker what to do.
 type Spec struct {
 	Contract int      `json:"contract"`
 	Role     Role     `json:"role"`
@@ -52,17 +52,17 @@ type Spec struct {
 	// client dials.
 	Address string      `json:"address"`
 	Client  *ClientSpec `json:"client,omitempty"` // for clients only
-	// Profile is what to look for besides: "allocations", or nothing.
+	// Profile is what to profile: "allocations", or nothing.
 	Profile string `json:"profile,omitempty"`
 }
 
 // Workload names the service and its parameters.
 type Workload struct {
-	// Name may have options behind it, as in users:op=get-user,work=0s.
+	// Name may carry options, as in users:op=get-user,work=0s.
 	Name          string `json:"name"`
 	RequestBytes  int    `json:"request_bytes"`
 	ResponseBytes int    `json:"response_bytes"`
-	// Definition is what the workload needs that no option holds.
+	// Definition is what the workload needs besides its options.
 	Definition string `json:"definition,omitempty"`
 }
 
@@ -72,14 +72,14 @@ type ClientSpec struct {
 	Connection string `json:"connection"` // a connection mode, as in pool:4
 	Load       Load   `json:"load"`
 	Seed       uint64 `json:"seed"`
-	// SamplesFile is where every sample goes, as Parquet. Empty: not kept.
+	// SamplesFile is the Parquet file for every sample. Empty: none.
 	SamplesFile string `json:"samples_file,omitempty"`
-	// RootPEM is what a client over TLS trusts: what its server said when it
-	// was ready. Empty: the roots of the system.
+	// RootPEM is the root that a client over TLS trusts, from its server's ready
+	// event. Empty: the roots of the system.
 	RootPEM    string `json:"root_pem,omitempty"`
-	SkipVerify bool   `json:"skip_verify,omitempty"` // trust whatever is shown
-	// Sources is how many addresses of IPv4 loopback its connections come
-	// from, in turn. 0 or 1: the one that the kernel chooses.
+	SkipVerify bool   `json:"skip_verify,omitempty"` // trust any certificate
+	// Sources is the number of IPv4 loopback addresses that its connections
+	// come from, in turn. 0 or 1: the kernel chooses one.
 	Sources int `json:"sources,omitempty"`
 }
 
@@ -101,8 +101,7 @@ type Load struct {
 	DrainNS           int64   `json:"drain_ns"`
 }
 
-// Event is one line of a worker's output. Exactly one of the pointers is set,
-// the one that Event names.
+// Event is one line of a worker's output. Only the pointer that Event names is set.
 type Event struct {
 	Event    string    `json:"event"` // ready, progress, result, error
 	Ready    *Ready    `json:"ready,omitempty"`
@@ -111,7 +110,7 @@ type Event struct {
 	Error    *Failure  `json:"error,omitempty"`
 }
 
-// Ready says that a server listens, or that a client is connected.
+// Ready reports that a server listens, or that a client is connected.
 type Ready struct {
 	Contract   int    `json:"contract"`
 	Address    string `json:"address"` // the server's own, with its real port
@@ -119,12 +118,12 @@ type Ready struct {
 	Runtime    string `json:"runtime"` // language and version
 	GoMaxProcs int    `json:"gomaxprocs,omitempty"`
 	RootPEM    string `json:"root_pem,omitempty"` // a server over TLS: what its clients must trust
-	// Settings are this end's own that are not a library's default.
+	// Settings are those of this end that are not a library's default.
 	Settings []tuning.Setting `json:"settings,omitempty"`
 }
 
-// Progress is how far a client has come. A client prints one at least every
-// second, so that silence means that it hangs.
+// Progress is how far a client has come. A client prints one at least every second: if
+// it does not, it hangs.
 type Progress struct {
 	Warming  bool    `json:"warming"`
 	Done     int64   `json:"done"`
@@ -137,12 +136,12 @@ type Result struct {
 	Client *ClientResult `json:"client,omitempty"`
 }
 
-// ServerResult is what a server saw of itself, over its whole life: whoever
-// knows the window cuts it out.
+// ServerResult is what a server measured of itself over its whole life; the lab cuts
+// the window out.
 type ServerResult struct {
 	Usage *probe.Series `json:"usage,omitempty"`
 	Noise *Noise        `json:"noise,omitempty"`
-	// Allocations are those since it was ready, where they were asked for.
+	// Allocations are those since it was ready, if the spec asked for them.
 	Allocations *record.Allocations `json:"allocations,omitempty"`
 }
 
@@ -165,7 +164,7 @@ type ClientResult struct {
 	Allocations   *record.Allocations `json:"allocations,omitempty"`    // of all calls, where they were asked for
 }
 
-// Connections is what the client asked for and what it got.
+// Connections is what the client was asked to open and what it opened.
 type Connections struct {
 	Mode   string                 `json:"mode"`
 	Want   int                    `json:"want"`
@@ -173,14 +172,14 @@ type Connections struct {
 	During int64                  `json:"during"` // opened inside the window
 	// Window is all that was counted inside the window.
 	Window stack.ConnectionCounts `json:"window"`
-	// How long the beginnings of those took that were opened in the window;
-	// absent where there were none.
+	// How long opening took, for connections opened in the window; absent if
+	// there were none.
 	Connect   *latency.Distribution `json:"connect,omitempty"`
 	Handshake *latency.Distribution `json:"handshake,omitempty"`
 	FirstByte *latency.Distribution `json:"first_byte,omitempty"`
 }
 
-// Traffic is what went over the client's connections in the window, to a few
+// Traffic is the traffic of the client's connections in the window, to a few
 // milliseconds at each edge: SpanNS is the time between the two readings.
 type Traffic struct {
 	SpanNS int64 `json:"span_ns"`
@@ -200,11 +199,11 @@ func ParseSpec(line []byte) (*Spec, error) {
 	}
 	switch {
 	case s.Contract != Contract:
-		return nil, fmt.Errorf("worker spec: contract %d, and this worker speaks %d", s.Contract, Contract)
+		return nil, fmt.Errorf("worker spec: contract version %d: this worker implements version %d", s.Contract, Contract)
 	case s.Role != ServerRole && s.Role != ClientRole:
 		return nil, fmt.Errorf("worker spec: role %q: want %q or %q", s.Role, ServerRole, ClientRole)
 	case s.Role == ClientRole && s.Client == nil:
-		return nil, fmt.Errorf("worker spec: a client needs the part %q", "client")
+		return nil, fmt.Errorf("worker spec: role client without the part %q", "client")
 	case s.Role == ClientRole && s.Client.Clients < 1:
 		return nil, fmt.Errorf("worker spec: %d clients: want at least 1", s.Client.Clients)
 	case s.Address == "":
@@ -222,12 +221,12 @@ func parseEvent(line []byte) (*Event, error) {
 	given := map[string]bool{
 		"ready": e.Ready != nil, "progress": e.Progress != nil, "result": e.Result != nil, "error": e.Error != nil,
 	}
-	has, known := given[e.Event]
-	if !known {
-		return nil, fmt.Errorf("event %q is none of ready, progress, result, error", e.Event)
+	has, ok := given[e.Event]
+	if !ok {
+		return nil, fmt.Errorf("event %q: want ready, progress, result or error", e.Event)
 	}
 	if !has {
-		return nil, fmt.Errorf("event %q without its part", e.Event)
+		return nil, fmt.Errorf("event %q without the part of that name", e.Event)
 	}
 	return &e, nil
 }

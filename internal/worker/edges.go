@@ -8,15 +8,15 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// edges are a fleet's counters at both edges of the window. What happens in the
-// warm-up or ends with the drain is not the window's.
+// edges holds a fleet's counters at both edges of the window, to leave out the warm-up
+// and the drain.
 type edges struct {
 	fleet          *fleet
 	opened, closed reading
 	times          stack.ConnectionTimes
 }
 
-// reading is one of the fleet's counters.
+// reading is one reading of the fleet's counters.
 type reading struct {
 	atNS    int64
 	counts  stack.ConnectionCounts
@@ -26,15 +26,14 @@ type reading struct {
 func (e *edges) read() reading {
 	r := reading{atNS: clock.Now(), counts: e.fleet.dialer.Counts(), traffic: trafficOf(e.fleet.dialer, e.fleet.clients...)}
 	if r.traffic.Transport == "tcp" {
-		// Not one of its libraries tells how often it writes; in the window a
-		// client's process writes to its connections and to next to nothing
-		// else.
+		// None of the libraries counts its writes; in the window a client's process
+		// writes to its connections and to almost nothing else.
 		r.traffic.SendCalls = probe.Writes()
 	}
 	return r
 }
 
-// watch has the plan read the counters.
+// watch makes the plan read the counters.
 func (e *edges) watch(p *load.Plan) {
 	p.OnOpen = func() {
 		e.fleet.dialer.TakeTimes().Close() // those of the warm-up
@@ -43,7 +42,7 @@ func (e *edges) watch(p *load.Plan) {
 	p.OnClose = func() { e.closed, e.times = e.read(), e.fleet.dialer.TakeTimes() }
 }
 
-// fill says what happened between the edges. It is called once.
+// fill sets what happened between the edges. It must be called once.
 func (e *edges) fill(r *ClientResult, clients int) error {
 	r.Connections = Connections{
 		Mode: e.fleet.mode.String(), Want: e.fleet.mode.Want(clients),
@@ -56,7 +55,7 @@ func (e *edges) fill(r *ClientResult, clients int) error {
 	return r.Connections.time(e.times)
 }
 
-// time takes over how long the connections' beginnings took.
+// time sets the distributions of how long opening connections took.
 func (c *Connections) time(t stack.ConnectionTimes) error {
 	defer t.Close()
 	for _, one := range []struct {

@@ -15,26 +15,24 @@ import (
 	"wirelab.dev/internal/workload"
 )
 
-// dialsAtOnce bounds the connections that are being opened at the same time:
-// few enough for a listen backlog of 128.
+// dialsAtOnce limits the connections that are being opened at the same time, to fit into
+// a listen backlog of 128.
 const dialsAtOnce = 64
 
 // fleet is the stack clients of one worker, and the callers that use them.
 type fleet struct {
-	mode    scenario.Connection
-	dialer  *stack.Dialer
-	clients []stack.Client
-	callers []workload.Caller
-	// settings are those that are not a library's default.
-	settings []tuning.Setting
+	mode     scenario.Connection
+	dialer   *stack.Dialer
+	clients  []stack.Client
+	callers  []workload.Caller
+	settings []tuning.Setting // those that are not a library's default
 
 	target    stack.Target
 	dial      func(context.Context, stack.Target) (stack.Client, error)
 	newCaller func(conn grpc.ClientConnInterface, client int) workload.Caller
 }
 
-// connect opens the connections that the spec's mode means and makes a caller
-// for each client.
+// connect opens the connections of the spec's mode and makes a caller for each client.
 func connect(ctx context.Context, spec *Spec) (*fleet, error) {
 	variant, s, err := find(spec.Stack)
 	if err != nil {
@@ -84,7 +82,7 @@ func connect(ctx context.Context, spec *Spec) (*fleet, error) {
 	return f, nil
 }
 
-// open makes n clients, some at a time.
+// open makes n clients, up to dialsAtOnce at a time.
 func (f *fleet) open(ctx context.Context, n int) error {
 	f.clients = make([]stack.Client, n)
 	errs := make([]error, n)
@@ -105,13 +103,13 @@ func (f *fleet) open(ctx context.Context, n int) error {
 	dialing.Wait()
 	for _, err := range errs {
 		if err != nil {
-			return err // the first says what there is to say
+			return err // one is enough: they mostly fail alike
 		}
 	}
 	return nil
 }
 
-// trafficOf is what went over the connections of a dialer's clients so far.
+// trafficOf returns the traffic so far of all connections of a dialer's clients.
 func trafficOf(dialer *stack.Dialer, clients ...stack.Client) stack.Traffic {
 	sum := dialer.Traffic()
 	for _, c := range clients {
@@ -124,8 +122,7 @@ func trafficOf(dialer *stack.Dialer, clients ...stack.Client) stack.Traffic {
 	return sum
 }
 
-// close ends all clients; what they have to say about it comes too late to
-// matter.
+// close ends all clients. Their errors come too late to matter.
 func (f *fleet) close() {
 	for _, c := range f.clients {
 		if c != nil {

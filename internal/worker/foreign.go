@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,11 +24,30 @@ import (
 	"wirelab.dev/internal/yardstick"
 )
 
-// foreignGrace is how much longer than its window another program may take.
-const foreignGrace = 20 * time.Second
+const (
+	// foreignGrace is how much longer than its window another program may run.
+	foreignGrace = 20 * time.Second
+	// foreignOutputBytes limits the output of another program. A summary has a few
+	// kilobytes; one with many different errors has more.
+	foreignOutputBytes = 1 << 20
+)
 
-// runForeignClient lets another program make the calls. The window is that program's
-// life, and the client's cost is what the kernel says that it cost.
+// boundedBuffer keeps up to foreignOutputBytes. More is an error, which ends the program.
+type boundedBuffer struct {
+	text bytes.Buffer
+	err  error
+}
+
+func (b *boundedBuffer) Write(p []byte) (int, error) {
+	if b.text.Len()+len(p) > foreignOutputBytes {
+		b.err = fmt.Errorf("it printed more than %d KiB", foreignOutputBytes>>10)
+		return 0, b.err
+	}
+	return b.text.Write(p)
+}
+
+// runForeignClient lets another program make the calls. The window is the lifetime of
+// that program, and the client's cost is the kernel's account of it.
 func runForeignClient(ctx context.Context, spec *Spec, program yardstick.Client, events *emitter) error {
 	noise := spinBefore()
 	path, version, err := program.Find()
@@ -53,19 +73,21 @@ func runForeignClient(ctx context.Context, spec *Spec, program yardstick.Client,
 	}}}); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, call.Duration+foreignGrace, fmt.Errorf("it took more than %v longer than %v", foreignGrace, call.Duration))
+	ctx, cancel := context.WithTimeoutCause(ctx, call.Duration+foreignGrace, fmt.Errorf("it still ran %v after its %v", foreignGrace, call.Duration))
 	defer cancel()
 	command := exec.CommandContext(ctx, path, arguments...)
 	command.Dir = folder
-	quiet := events.progress(call.Duration)
+	stopProgress := events.progress(call.Duration)
 	begin := clock.Now()
-	output, err := command.CombinedOutput()
+	var output boundedBuffer
+	command.Stdout, command.Stderr = &output, &output
+	err = command.Run()
 	end := clock.Now()
-	quiet()
+	stopProgress()
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s", program.Name, errors.Join(err, context.Cause(ctx)), output)
+		return fmt.Errorf("%s: %w: %s", program.Name, errors.Join(err, output.err, context.Cause(ctx)), excerpt(output.text.String()))
 	}
-	counts, err := program.Read(string(output), call)
+	counts, err := program.Read(output.text.String(), call)
 	if err != nil {
 		return err
 	}
@@ -77,8 +99,8 @@ func runForeignClient(ctx context.Context, spec *Spec, program yardstick.Client,
 	return events.emit(Event{Event: "result", Result: &Result{Client: result}})
 }
 
-// foreignCall is the call that the workload makes, tried once by wirelab's own client:
-// the other program cannot tell a right answer from a wrong one.
+// foreignCall returns the call that the workload makes. wirelab's own client tries it
+// once, because the other program cannot tell a right answer from a wrong one.
 func (s *Spec) foreignCall(ctx context.Context) (yardstick.Call, error) {
 	l := s.Client.Load
 	if l.Model != closedLoop || l.DurationNS <= 0 || l.InFlightLimit > 0 || s.Profile != "" {
@@ -111,7 +133,7 @@ func (s *Spec) foreignCall(ctx context.Context) (yardstick.Call, error) {
 	}, nil
 }
 
-// onlyCall keeps the unary call that goes over a connection.
+// onlyCall records the unary call that goes over a connection.
 type onlyCall struct {
 	grpc.ClientConnInterface
 	method  string
@@ -131,8 +153,8 @@ func (*onlyCall) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Ca
 	return nil, errors.New("another program as client makes unary calls only, and this workload opens a stream")
 }
 
-// foreignResult is what the program says of its calls. Percentiles, calls in flight
-// and connections it does not tell.
+// foreignResult converts the program's counts. Percentiles, calls in flight and
+// connections are unknown.
 func foreignResult(c yardstick.Counts) *ClientResult {
 	r := &ClientResult{Measurement: record.Measurement{
 		Requests: c.Requests, Completed: c.Requests, WarmUp: record.WarmUp{Method: "none"},
@@ -146,7 +168,7 @@ func foreignResult(c yardstick.Counts) *ClientResult {
 	return r
 }
 
-// lifeOf is what a process cost that has ended.
+// lifeOf returns the cost of a process that has ended.
 func lifeOf(p *os.ProcessState, end int64) *probe.Window {
 	u := probe.Usage{AtNS: end, UserNS: int64(p.UserTime()), SystemNS: int64(p.SystemTime())}
 	if kernel, known := p.SysUsage().(*syscall.Rusage); known {
@@ -156,12 +178,11 @@ func lifeOf(p *os.ProcessState, end int64) *probe.Window {
 	return &probe.Window{Usage: u}
 }
 
-// progress says every half second how much of the duration is over, until it is told
-// to be quiet.
-func (e *emitter) progress(duration time.Duration) (quiet func()) {
+// progress reports every half second how much of the duration is over, until stop.
+func (e *emitter) progress(duration time.Duration) (stop func()) {
 	begin, done := time.Now(), make(chan struct{})
-	var telling sync.WaitGroup
-	telling.Go(func() {
+	var reporting sync.WaitGroup
+	reporting.Go(func() {
 		every := time.NewTicker(time.Second / 2)
 		defer every.Stop()
 		for {
@@ -173,5 +194,5 @@ func (e *emitter) progress(duration time.Duration) (quiet func()) {
 			}
 		}
 	})
-	return func() { close(done); telling.Wait() }
+	return func() { close(done); reporting.Wait() }
 }

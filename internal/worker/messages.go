@@ -8,8 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// messages counts the encoded messages that calls send and receive, whatever
-// becomes of them on the wire.
+// messages counts the bytes of the encoded messages that calls send and receive.
 type messages struct {
 	conn           grpc.ClientConnInterface
 	sent, received atomic.Int64 // bytes
@@ -17,7 +16,7 @@ type messages struct {
 
 var _ grpc.ClientConnInterface = (*messages)(nil)
 
-// Invoke counts both messages of a call that ends well.
+// Invoke counts both messages of a successful call.
 func (m *messages) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	m.sent.Add(sizeOf(args))
 	err := m.conn.Invoke(ctx, method, args, reply, options...)

@@ -119,10 +119,13 @@ func (c Client) Read(output string, call Call) (Counts, error) {
 		err = fmt.Errorf("it says that %d of %d calls failed", counts.Failed, counts.Requests)
 	}
 	if err != nil {
-		return Counts{}, fmt.Errorf("%s: %w; it printed:\n%s", c.Name, err, output)
+		return Counts{}, fmt.Errorf("%s: %w; it printed:\n%s", c.Name, err, output[:min(len(output), mostQuoted)])
 	}
 	return counts, nil
 }
+
+// mostQuoted is how many bytes of a program's output an error quotes.
+const mostQuoted = 4 << 10
 
 // requestFile and serviceFile are the names of the files.
 const (
