@@ -11,7 +11,7 @@ import (
 	"wirelab.dev/internal/worker"
 )
 
-// fill takes over what the client measured.
+// fill copies the client's measurement into the record.
 func fill(r *record.Record, c *worker.ClientResult) {
 	if c.ClientProgram != "" {
 		r.Warnings = append(r.Warnings, "the client was "+c.ClientProgram+": its figures are of its whole life, its start included; percentiles, calls in flight and connections are not known, and of the answers only the number was checked")
@@ -33,7 +33,7 @@ func fill(r *record.Record, c *worker.ClientResult) {
 	r.Engine = record.Engine{BetweenNS: c.BetweenNS, OwnNS: c.EngineOwnNS}
 }
 
-// applyUsage takes over what a process cost in the window.
+// applyUsage copies the cost of a process in the window.
 func applyUsage(p *record.Process, u *probe.Window, windowNS int64) {
 	if u == nil {
 		return
@@ -60,8 +60,9 @@ func applyUsage(p *record.Process, u *probe.Window, windowNS int64) {
 	}
 }
 
-// measured is absent where a gauge is zero, by which the worker contract says
-// that it was not read.
+// measured returns nil for a gauge of zero, which in the worker contract is an unknown
+// one: a running worker has none of them at zero, but for the live heap before the first
+// collection, which nobody has measured yet.
 func measured(gauge int64) *int64 {
 	if gauge == 0 {
 		return nil
@@ -69,8 +70,7 @@ func measured(gauge int64) *int64 {
 	return &gauge
 }
 
-// warnOfMemory tells where the limit of a worker's memory took part in the
-// figure.
+// warnOfMemory warns if a worker reached its memory limit, which influences its figures.
 func warnOfMemory(r *record.Record) {
 	for side, p := range map[string]record.Process{"client": r.Client, "server": r.Server} {
 		if p.PeakBytes != nil && *p.PeakBytes >= worker.MemoryLimit {
@@ -80,30 +80,30 @@ func warnOfMemory(r *record.Record) {
 	}
 }
 
-// neighbourWatch is the machine before the trial.
+// neighbourWatch holds the machine's CPU times before the trial.
 type neighbourWatch struct {
 	activity host.Activity
 	own      time.Duration
-	known    bool
+	ok       bool
 }
 
 func watchNeighbours() neighbourWatch {
 	activity, err := host.Snapshot()
-	return neighbourWatch{activity: activity, own: ownCPU(), known: err == nil}
+	return neighbourWatch{activity: activity, own: ownCPU(), ok: err == nil}
 }
 
-// fill says what others did since the watch began, where the trial's workers
-// took the given CPU time.
+// fill sets what others used since the watch began. workers is the CPU time of the
+// trial's workers.
 func (w neighbourWatch) fill(h *record.HostState, workers time.Duration) {
 	now, err := host.Snapshot()
-	if err != nil || !w.known {
+	if err != nil || !w.ok {
 		return
 	}
 	n := now.Since(w.activity, workers+ownCPU()-w.own)
 	h.StolenShare, h.OthersShare, h.PressureShare = &n.StolenShare, &n.OthersBusyShare, n.PressureShare
 }
 
-// ownCPU is the processor time of wirelab itself, the workers left out.
+// ownCPU returns the processor time of wirelab itself, without its workers.
 func ownCPU() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -112,7 +112,7 @@ func ownCPU() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// fillNoise takes the worse of the two ends, which each spun on its own CPUs.
+// fillNoise records the worse of the two ends; each spun on its own CPUs.
 func fillNoise(h *record.HostState, ends ...*worker.Noise) {
 	for _, n := range ends {
 		if n == nil {

@@ -36,21 +36,21 @@ func Order(plan []scenario.Planned) []record.PlannedTrial {
 type Lab struct {
 	// Worker is the program, with its arguments, that reads a spec.
 	Worker []string
-	// Targets are servers that run already, by variant or stack; a trial of
-	// one starts no server of its own.
+	// Targets are the addresses of servers that already run, by variant or stack;
+	// their trials start no server.
 	Targets map[string]string
-	// Trust is what clients over TLS believe of the servers at Targets.
+	// Trust is what clients over TLS accept from the servers at Targets.
 	Trust     secure.Trust
 	Placement host.Placement
 	Nice      int
 	Seed      uint64
-	Observer  Observer // nil: nobody looks
+	Observer  Observer // may be nil
 
 	drain time.Duration // bounds the wait for calls that outlast the window
 }
 
-// Observer is told how a run goes. Its methods are called from one goroutine
-// at a time and must be quick: they run while a trial does.
+// Observer follows a run. Its methods are called from one goroutine at a time and must
+// be quick, because a trial is running.
 type Observer interface {
 	TrialBegins(trial record.PlannedTrial)
 	TrialProgress(number int, p Progress)
@@ -64,7 +64,7 @@ type Progress struct {
 	Fraction float64
 }
 
-// priority asks for the highest that a worker may have.
+// priority is the nice value of workers: the highest priority.
 const priority = -20
 
 // New makes a lab on this machine whose workers are the given program.
@@ -76,9 +76,9 @@ func New(worker []string) *Lab {
 	return &Lab{Worker: worker, Placement: host.Place(topology, host.Want{}), Nice: priority, drain: drainAtMost}
 }
 
-// Run does the trials of the plan that are not done yet, appending a record as
-// each ends. When ctx ends, the running trial is abandoned and ctx's cause
-// returned: all that was measured before is in the run.
+// Run runs the trials of the plan that are not done yet, and appends a record as each
+// ends. If ctx ends, it abandons the running trial and returns ctx's cause; the run
+// holds all earlier trials.
 func (l *Lab) Run(ctx context.Context, plan []scenario.Planned, run *record.Run) error {
 	order := Order(plan)
 	for number, trial := range plan {
@@ -89,7 +89,7 @@ func (l *Lab) Run(ctx context.Context, plan []scenario.Planned, run *record.Run)
 			return err
 		}
 		l.observe(func(o Observer) { o.TrialBegins(order[number]) })
-		r, err := l.trialOrTwo(ctx, number, trial, run)
+		r, err := l.runWithRetry(ctx, number, trial, run)
 		if err != nil {
 			return err
 		}
@@ -101,16 +101,16 @@ func (l *Lab) Run(ctx context.Context, plan []scenario.Planned, run *record.Run)
 	return nil
 }
 
-func (l *Lab) observe(tell func(Observer)) {
+func (l *Lab) observe(call func(Observer)) {
 	if l.Observer != nil {
-		tell(l.Observer)
+		call(l.Observer)
 	}
 }
 
-// trialOrTwo does a trial, and does it once more where nothing but the machine
-// spoiled it. What decides is what others took of the CPUs, never what was
-// measured, so that no result is picked by its looks; and the record says so.
-func (l *Lab) trialOrTwo(ctx context.Context, number int, planned scenario.Planned, run *record.Run) (*record.Record, error) {
+// runWithRetry runs a trial, and runs it once more if only the machine spoiled it. The
+// CPU time that others took decides that, never the figures, so that no result is
+// preferred for what it shows. The record of a second trial says so.
+func (l *Lab) runWithRetry(ctx context.Context, number int, planned scenario.Planned, run *record.Run) (*record.Record, error) {
 	r, err := l.trial(ctx, number, planned, run)
 	if err != nil {
 		return nil, err
@@ -127,8 +127,8 @@ func (l *Lab) trialOrTwo(ctx context.Context, number int, planned scenario.Plann
 	return again, nil
 }
 
-// trial does one trial. What goes wrong with a worker is a record with a
-// failure; an error means that the run cannot go on.
+// trial runs one trial. If a worker fails, the record has a failure; an error means that
+// the run cannot go on.
 func (l *Lab) trial(ctx context.Context, number int, planned scenario.Planned, run *record.Run) (*record.Record, error) {
 	t := &trial{lab: l, number: number, planned: planned, directory: run.Dir}
 	if planned.Cell.Samples {
@@ -151,9 +151,9 @@ func (l *Lab) trial(ctx context.Context, number int, planned scenario.Planned, r
 	return r, nil
 }
 
-// errCannotGoOn marks what would go wrong in every further trial.
+// errCannotGoOn is wrapped by errors that every further trial would meet too.
 var errCannotGoOn = errors.New("the run cannot go on")
 
-// seed is what a trial's client draws from. It is the same for all cells of a
-// repeat, so that what is compared is asked the same things at the same times.
+// seed returns the seed of a trial's client. It is the same for all cells of a repeat, so
+// that compared cells get the same requests at the same times.
 func (l *Lab) seed(repeat int) uint64 { return l.Seed + uint64(repeat) }

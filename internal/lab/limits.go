@@ -15,7 +15,7 @@ import (
 // loopback: a bare TCP loop on two CPUs makes 13,000.
 const fastestOpening = 20_000
 
-// demand is what a trial asks of the machine.
+// demand is what a trial needs of the machine.
 type demand struct {
 	clients    int
 	connection scenario.Connection
@@ -33,8 +33,8 @@ func (t *trial) demand() demand {
 	}
 }
 
-// ports is how many the connections hold at most, where a closed one keeps its
-// own for so long.
+// ports returns how many ports the connections hold at most, if a closed one keeps its
+// port for timeWait.
 func (d demand) ports(timeWait time.Duration) int {
 	open := d.connection.Want(d.clients)
 	if !d.connection.Mode.PerRequest() {
@@ -52,15 +52,15 @@ func (d demand) ports(timeWait time.Duration) int {
 	if d.load.Duration > 0 {
 		known = perSecond * time.Duration(d.load.Duration).Seconds()
 	}
-	if d.load.Model != scenario.Search { // nobody knows how many steps it takes
+	if d.load.Model != scenario.Search { // its number of steps is unknown
 		opened = min(opened, known+perSecond*d.warmUp.Seconds())
 	}
 	return open + int(opened)
 }
 
-// sources is how many addresses the client's connections come from. It counts
-// with ports that are held for the full minute even where the kernel gives them
-// free earlier: they are in the way of its search for a free one until then.
+// sources returns the number of addresses of the client's connections. It assumes that
+// ports are held for the full minute, even if the kernel frees them earlier: until then
+// they slow down its search for a free one.
 func (d demand) sources(have host.Limits) int {
 	if d.naive || have.Ports == 0 {
 		return 1
@@ -68,7 +68,7 @@ func (d demand) sources(have host.Limits) int {
 	return stack.Sources{Connections: d.ports(time.Minute), Ports: int(have.Ports)}.Count()
 }
 
-// limits holds what the trial asks for against what there is.
+// limits compares the trial's demand with the machine's limits.
 func (d demand) limits(have host.Limits) []record.Limit {
 	sources := d.sources(have)
 	ports := record.Limit{
@@ -78,7 +78,7 @@ func (d demand) limits(have host.Limits) []record.Limit {
 	if d.naive {
 		ports.Note = fmt.Sprintf("the client is naive: one address; a closed connection keeps its port for %v", have.TimeWait)
 	}
-	const others = 64 // descriptors of a worker that are no connections
+	const others = 64 // descriptors of a worker that are not connections
 	return []record.Limit{
 		{
 			Name: "descriptors", Need: int64(d.clients + others), Have: have.Files,
@@ -96,8 +96,8 @@ func (d demand) limits(have host.Limits) []record.Limit {
 	}
 }
 
-// countDrops tells what the kernel has thrown away in the server's network
-// since it was last asked.
+// countDrops starts counting what the kernel drops in the server's network; since
+// records the drops since then.
 func countDrops(pid int) (since func(*record.HostState)) {
 	before, err := host.ReadDrops(pid)
 	if err != nil {

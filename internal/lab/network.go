@@ -11,20 +11,20 @@ import (
 	"wirelab.dev/internal/scenario"
 )
 
-// surroundings are the network that a trial runs in, and its limits.
+// surroundings are the network of a trial and the machine's limits in it.
 type surroundings struct {
 	network *link.Network // nil: the machine's own
 	have    host.Limits
 }
 
-// surround makes the network that the cell asks for.
+// surround makes the network of the cell.
 func (t *trial) surround() (*surroundings, error) {
 	asked := t.planned.Cell.Network
 	if asked == (scenario.Network{}) {
 		return &surroundings{have: host.ReadLimits()}, nil
 	}
 	if address := t.target(); address != "" {
-		return nil, fmt.Errorf("the server at %s cannot be in a network of the trial's own", address)
+		return nil, fmt.Errorf("the server at %s cannot be in the trial's own network: leave out `network`, or do not name a server", address)
 	}
 	network, err := link.New(link.Settings{
 		Ports: asked.Ports, TimeWaitReuse: asked.TimeWaitReuse, Delay: time.Duration(asked.Delay),
@@ -64,18 +64,18 @@ func (s *surroundings) client(l *Lab) host.Surroundings {
 	return in
 }
 
-// linked stops the link and tells what it did; nil where there is none.
+// linked stops the link and returns its counts; nil without a link.
 func (s *surroundings) linked() *record.Link {
 	if s.network == nil {
 		return nil
 	}
-	said, delayed := s.network.Stop()
+	counts, delayed := s.network.Stop()
 	if !delayed {
 		return nil
 	}
 	return &record.Link{
-		Frames: said.Frames, Dropped: said.Dropped,
-		LateP50NS: int64(said.LateP50), LateP99NS: int64(said.LateP99),
+		Frames: counts.Frames, Dropped: counts.Dropped,
+		LateP50NS: int64(counts.LateP50), LateP99NS: int64(counts.LateP99),
 	}
 }
 
@@ -86,7 +86,7 @@ func (s *surroundings) close() error {
 	return s.network.Close()
 }
 
-// recordedNetwork is the cell's network as a record has it.
+// recordedNetwork returns the cell's network in the form of records.
 func recordedNetwork(n scenario.Network) record.Network {
 	return record.Network{Ports: n.Ports, TimeWaitReuse: n.TimeWaitReuse, DelayNS: int64(time.Duration(n.Delay))}
 }

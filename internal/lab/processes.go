@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/internal/worker"
 )
 
-// server is the trial's server: a worker, or an address that was given.
+// server is the trial's server: a worker, or a given address.
 type server struct {
 	process *worker.Process // nil for a given address
 	address string
@@ -48,9 +48,8 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 	return &server{process: process, address: ready.Address, trust: secure.Trust{RootPEM: []byte(ready.RootPEM)}}, nil
 }
 
-// stop ends the server and returns what it saw of itself, which is nothing
-// where it is not wirelab's. A server that died during the trial is an error
-// here.
+// stop ends the server and returns what it measured of itself: nothing for a given
+// address. A server that died during the trial is an error here.
 func (s *server) stop(ctx context.Context) (worker.ServerResult, error) {
 	var nothing worker.ServerResult
 	if s.process == nil {
@@ -70,8 +69,8 @@ func (s *server) stop(ctx context.Context) (worker.ServerResult, error) {
 	return *result.Server, nil
 }
 
-// pid is the server's process number, or wirelab's own, which is in the same
-// network as a server that was given.
+// pid returns the server's process number. For a given address it returns wirelab's own,
+// which is in the same network.
 func (s *server) pid() int {
 	if s.process == nil {
 		return os.Getpid()
@@ -118,7 +117,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 		return nil, process, err
 	}
 	if result.Client == nil {
-		return nil, process, fmt.Errorf("client %s: its result is not a client's", r.Cell.Variant)
+		return nil, process, fmt.Errorf("client %s: its result lacks the part `client`", r.Cell.Variant)
 	}
 	return result.Client, process, nil
 }

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// serverPatience bounds a server's start.
+	// serverPatience limits the start of a server.
 	serverPatience = 20 * time.Second
-	// clientSilence bounds the time between two events of a client.
+	// clientSilence limits the time between two events of a client.
 	clientSilence = 30 * time.Second
-	// drainAtMost bounds the wait for calls that outlast the window.
+	// drainAtMost limits the wait for calls that outlast the window.
 	drainAtMost = 10 * time.Second
 )
 
@@ -31,7 +31,7 @@ type trial struct {
 	in          *surroundings
 }
 
-// record begins the trial's record with its set-up.
+// record returns the trial's record with its set-up only.
 func (t *trial) record(started time.Time) *record.Record {
 	cell := recordedCell(t.planned.Cell)
 	cell.Connection = t.connection().String()
@@ -62,7 +62,7 @@ func recordedCell(cell scenario.Cell) record.Cell {
 	}
 }
 
-// connection is the cell's mode, or its stack's own where it names none.
+// connection returns the cell's mode, or the stack's default.
 func (t *trial) connection() scenario.Connection {
 	cell := t.planned.Cell
 	s, err := catalog.Find(cell.Variant.Stack)
@@ -89,7 +89,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	if t.in, err = t.surround(); err != nil {
 		return err
 	}
-	defer func() { _ = t.in.close() }() // what it has to say comes too late to matter
+	defer func() { _ = t.in.close() }() // its error comes too late to matter
 	r.Limits = t.demand().limits(t.in.have)
 	server, err := t.startServer(ctx, r)
 	if err != nil {
@@ -112,7 +112,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 		r.Server.CPUs = t.lab.Placement.Server
 		t.applyServer(r, serverResult.Usage, result)
 	} else {
-		r.Warnings = append(r.Warnings, "the server at "+server.address+" is not wirelab's: its cost is not known")
+		r.Warnings = append(r.Warnings, "the server at "+server.address+" was not started by wirelab: its cost is unknown")
 	}
 	warnOfMemory(r)
 	watch.fill(&r.Host, client.CPU()+server.cpu())
@@ -126,15 +126,15 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	return nil
 }
 
-// applyServer cuts the window out of what the server saw of itself.
+// applyServer cuts the window out of the server's series.
 func (t *trial) applyServer(r *record.Record, usage *probe.Series, result *worker.ClientResult) {
 	if usage == nil {
-		r.Warnings = append(r.Warnings, "the server does not say what it cost")
+		r.Warnings = append(r.Warnings, "the cost of the server is unknown: its worker did not report it")
 		return
 	}
 	window, err := usage.Between(result.BeginNS, result.EndNS)
 	if err != nil {
-		r.Warnings = append(r.Warnings, "the server's cost is not known: "+err.Error())
+		r.Warnings = append(r.Warnings, "the cost of the server is unknown: "+err.Error())
 		return
 	}
 	applyUsage(&r.Server, &window, r.WindowNS)

@@ -6,8 +6,8 @@ import (
 	"wirelab.dev/internal/worker"
 )
 
-// traffic is what the client says of its connections; what its transport cannot
-// tell is absent.
+// traffic converts the traffic of the client's connections. Figures that its transport
+// does not have are absent.
 func traffic(t *worker.Traffic) *record.Traffic {
 	if t == nil {
 		return nil
@@ -37,10 +37,10 @@ func traffic(t *worker.Traffic) *record.Traffic {
 	return r
 }
 
-// wire shares out what a census counted over the layers.
+// wire divides what a census counted between the layers.
 func wire(c *worker.Census) *record.Wire {
 	if c == nil || c.Calls == 0 || c.Traffic.SentBytes == 0 {
-		return nil // nothing that the kernel or QUIC carried
+		return nil // neither the kernel nor QUIC carried anything
 	}
 	t := c.Traffic
 	w := &record.Wire{
@@ -62,7 +62,7 @@ func wire(c *worker.Census) *record.Wire {
 	return w
 }
 
-// layers are one direction's sums.
+// layers holds the sums of one direction.
 type layers struct {
 	messages, payload int64
 	records           int64 // TLS over TCP
@@ -70,7 +70,7 @@ type layers struct {
 	packets, acks     int64 // with payload, and without
 }
 
-// share is a call's part of each layer.
+// share returns the bytes of one call in each layer.
 func (l layers) share(c *worker.Census) record.WireBytes {
 	each := func(sum int64) *float64 {
 		mean := float64(sum) / float64(c.Calls)
