@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// stepCosts is the most that the steps of spin are taken to cost; time beyond
-// it was someone else's.
+// stepCosts limits what the steps of spin count as their own cost; longer times went to
+// other threads.
 type stepCosts struct {
 	read  time.Duration // a pass that only reads the clock
 	turn  time.Duration // a pass that lets another goroutine run
 	yield time.Duration // yielding the CPU, on top of either
 }
 
-// costs is measured at start, in less than a millisecond, because its figures
-// differ several times between machines.
+// costs is measured at start, in less than a millisecond, because machines differ by a
+// factor of several.
 var costs = measureCosts()
 
 func measureCosts() (measured stepCosts) {
@@ -25,8 +25,8 @@ func measureCosts() (measured stepCosts) {
 	go func() {
 		defer close(done)
 		measured = stepCosts{
-			// Generous, for without a yield only the kernel can step in
-			// between, and that is never so short.
+			// Generous: without a yield only the kernel can interrupt, and
+			// never for so short a time.
 			read: 4 * leastCost(func() { Now() }),
 			turn: leastCost(func() {
 				Now()
@@ -39,8 +39,8 @@ func measureCosts() (measured stepCosts) {
 	return measured
 }
 
-// leastCost returns what a step costs at the best of many tries: whatever
-// disturbs one makes it longer, never shorter.
+// leastCost returns the minimum cost of a step over many tries: disturbances only make a
+// try longer.
 func leastCost(step func()) time.Duration {
 	const tries, steps = 32, 8
 	least := time.Duration(math.MaxInt64)

@@ -4,9 +4,9 @@ package clock
 
 import "time"
 
-// sharedNow has no clock here that all processes share and that Go reads too:
-// the wall clock at start is the nearest to it. Instants of two processes then
-// agree only as well as the wall clock stood still between their starts.
+// sharedNow returns the wall clock: here is no monotonic clock that all processes share
+// and that Go reads too. Instants of two processes agree only if nobody sets the wall
+// clock between their starts.
 func sharedNow() int64 { return time.Now().UnixNano() }
 
 // yieldCPU does nothing: systems other than Linux are for development, not for

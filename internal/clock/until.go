@@ -25,16 +25,15 @@ const (
 	turnInterval = 200 * time.Microsecond
 
 	// motionlessPasses is how many passes in a row may read the same instant
-	// before Until concludes that spinning cannot move this clock.
+	// before Until concludes that spinning does not advance this clock.
 	motionlessPasses = 16
 )
 
-// Until returns at the instant, or at once when it has passed: it sleeps while
-// the instant is far, then spins. It reports the CPU time that its own spinning
-// burned, so that a load generator can leave pacing out of what it says a
-// request cost; the figure errs on the low side, by a tenth alone and by more
-// where spinners crowd several CPUs. Any number of goroutines may wait at the
-// same time.
+// Until returns at the instant, or at once if it has passed: it sleeps first, then spins.
+// It returns the CPU time of its own spinning, so that a load generator can subtract
+// pacing from the cost of its requests; the figure is too low by a tenth, and by more if
+// many goroutines spin on several CPUs. Any number of goroutines may wait at the same
+// time.
 //
 // Spinning never keeps others from running: it yields, every few microseconds,
 // to ready goroutines and to ready threads. The threads matter because the Go
@@ -55,7 +54,7 @@ func Until(instant int64) (spun time.Duration) {
 	return spin(instant)
 }
 
-// spin passes the time to the instant and returns the CPU time that took.
+// spin spins until the instant and returns the CPU time that it took.
 func spin(instant int64) (spun time.Duration) {
 	// As many spinners as processors: each passes its turn on at once, or the
 	// last in the queue would come too late.
@@ -76,7 +75,7 @@ func spin(instant int64) (spun time.Duration) {
 		}
 		previous := now
 		now = Now()
-		// What a pass took beyond its own cost went to whoever ran meanwhile.
+		// The time of a pass beyond its own cost went to other threads.
 		spun += min(time.Duration(now-previous), limit)
 		if now != previous {
 			motionless = 0
@@ -95,8 +94,8 @@ var (
 	lastYield atomic.Int64 // instant at which one of them last yielded the CPU
 )
 
-// claim reports whether the caller is the one to do what was last done at least
-// an interval ago.
+// claim reports whether the interval since the last time is over and the caller is the
+// first to notice.
 func claim(last *atomic.Int64, now int64, interval time.Duration) bool {
 	done := last.Load()
 	return now-done >= int64(interval) && last.CompareAndSwap(done, now)

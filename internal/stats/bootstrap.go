@@ -6,20 +6,19 @@ import (
 	"slices"
 )
 
-// bootstrapDraws is how often trials are drawn anew: enough for the ends of a
-// 95 % interval to repeat, from one seed to another, to a few percent of its
-// width.
+// bootstrapDraws is the number of resamples: enough for the ends of a 95 % interval to
+// differ between seeds by only a few percent of its width.
 const bootstrapDraws = 10_000
 
-// Resampling says how a bootstrap is done. Equal seeds give equal intervals.
+// Resampling holds the settings of a bootstrap. Equal seeds give equal intervals.
 type Resampling struct {
 	Seed       uint64
 	Confidence float64
 }
 
-// source returns the random numbers that belong to the seed.
+// source returns the random numbers of the seed.
 func (r Resampling) source() *rand.Rand {
-	const stream = 0x77697265 // any constant; another would be another sequence
+	const stream = 0x77697265 // any constant: another one gives another sequence
 	return rand.New(rand.NewPCG(r.Seed, stream))
 }
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Verdict is what a comparison of A with B comes to. Whether higher is better
-// depends on the figure and is not known here.
+// Verdict is the outcome of a comparison of A with B. Whether higher is better depends
+// on the figure, which this package does not know.
 type Verdict string
 
 // The verdicts.
@@ -14,10 +14,10 @@ const (
 	Higher     Verdict = "higher"     // A is above B, by more than the margin
 	Lower      Verdict = "lower"      // A is below B, by more than the margin
 	Equivalent Verdict = "equivalent" // they differ by less than the margin
-	Undecided  Verdict = "undecided"  // these trials cannot tell
+	Undecided  Verdict = "undecided"  // the trials do not show which
 )
 
-// Rule is what a verdict is given by.
+// Rule holds the limits of a verdict.
 type Rule struct {
 	// Margin is the relative difference that does not matter: 0.02 for 2 %.
 	Margin float64
@@ -26,7 +26,7 @@ type Rule struct {
 	Confidence float64
 }
 
-// Comparison is what the trials say of A against B.
+// Comparison compares the trials of A with those of B.
 type Comparison struct {
 	// Ratio is A divided by B.
 	Ratio Interval `json:"ratio"`
@@ -52,10 +52,9 @@ func (c Comparison) judge(rule Rule) Verdict {
 	return Undecided
 }
 
-// CorrectFamily returns the comparisons of one matrix with their P corrected
-// for being many, by [Holm], and judged again by it: with the confidence, no
-// difference at all is found in a matrix where there is none. Intervals stay
-// those of each comparison alone.
+// CorrectFamily corrects the P of all comparisons of a matrix for their number, by
+// [Holm], and judges them again: in a matrix without any difference, none is found with
+// the given confidence. Intervals stay those of each comparison alone.
 func CorrectFamily(comparisons []Comparison, rule Rule) []Comparison {
 	p := make([]float64, len(comparisons))
 	for i, c := range comparisons {
@@ -69,10 +68,9 @@ func CorrectFamily(comparisons []Comparison, rule Rule) []Comparison {
 	return corrected
 }
 
-// Holm corrects the probabilities of a family of tests (Holm 1979): a corrected
-// one below alpha is a finding, and the chance of any false finding in the
-// family stays below alpha. It assumes nothing of how the tests depend on each
-// other. The order is kept.
+// Holm corrects the probabilities of a family of tests (Holm 1979): a corrected one
+// below alpha is a finding, and the chance of any false finding in the family stays
+// below alpha, however the tests depend on each other. It keeps the order.
 func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// CrossoverKind is how two curves cross.
+// CrossoverKind is the way in which two curves cross.
 type CrossoverKind string
 
 // The kinds.
@@ -15,12 +15,12 @@ const (
 	Sharp CrossoverKind = "sharp"
 	// Gradual: the curves differ on both sides, and approach each other between.
 	Gradual CrossoverKind = "gradual"
-	// Indistinct: the estimates change sides, but the trials cannot tell the
-	// curves apart on both sides, so it may be no crossover at all.
+	// Indistinct: the estimates change sides, but the curves do not differ with
+	// confidence on both sides, so there may be no crossover.
 	Indistinct CrossoverKind = "indistinct"
 )
 
-// CrossoverRule says what counts as which.
+// CrossoverRule holds the limits between the kinds.
 type CrossoverRule struct {
 	Confidence float64 // by which A and B must differ on both sides
 	SharpStep  float64 // the widest step of X, as a ratio, that is sharp: 2
@@ -32,13 +32,13 @@ type Crossover struct {
 	// X is where the ratio of A to B is 1, by linear interpolation of its
 	// logarithm over that of X.
 	X float64 `json:"x"`
-	// Low and High are the nearest X at which A and B differ for sure, on either
-	// side: the crossover lies between. Where it is indistinct they are the ends
-	// of the stretch in which nothing can be told.
+	// Low and High are the nearest X on either side at which A and B differ with
+	// confidence: the crossover lies between. If it is indistinct, they are the
+	// ends of the stretch where they do not.
 	Low  float64       `json:"low"`
 	High float64       `json:"high"`
 	Kind CrossoverKind `json:"kind"`
-	// Beyond is Higher where A is above B after the crossover, or else Lower.
+	// Beyond is Higher if A is above B after the crossover, otherwise Lower.
 	Beyond Verdict `json:"beyond"`
 }
 
@@ -70,11 +70,11 @@ func FindCrossovers(a, b Curve, rule CrossoverRule) ([]Crossover, error) {
 	return crossovers, nil
 }
 
-// difference is what is known of A against B at one X.
+// difference compares A with B at one X.
 type difference struct {
 	x        float64
 	logRatio float64 // of A to B
-	side     int     // 1 or -1 where it differs from 0 for sure, else 0
+	side     int     // 1 or -1 if logRatio differs from 0 with confidence, else 0
 }
 
 func differences(a, b Curve, rule CrossoverRule) ([]difference, error) {
@@ -106,8 +106,8 @@ func differences(a, b Curve, rule CrossoverRule) ([]difference, error) {
 	return points, nil
 }
 
-// crossing returns the crossover within a stretch between whose ends no point is
-// sure, if there is one.
+// crossing returns the crossover in a stretch, if there is one. Between its ends, A and B
+// differ with confidence nowhere.
 func crossing(stretch []difference, rule CrossoverRule) (Crossover, bool) {
 	first, last := stretch[0], stretch[len(stretch)-1]
 	if first.logRatio*last.logRatio >= 0 {
@@ -134,8 +134,8 @@ func crossing(stretch []difference, rule CrossoverRule) (Crossover, bool) {
 	return c, true
 }
 
-// signChange returns the neighbours between which the estimates change for good
-// to the side that the last of them is on.
+// signChange returns the neighbours between which the estimates change sides for the
+// last time.
 func signChange(stretch []difference) (before, after difference) {
 	i := len(stretch) - 1
 	for stretch[i-1].logRatio*stretch[i].logRatio > 0 {

@@ -8,8 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Curve is a figure over what was varied, such as throughput over the number of
-// clients.
+// Curve is a figure as a function of X, such as throughput over the number of clients.
 type Curve struct {
 	X []float64   // ascending and positive
 	Y [][]float64 // the trials' figures at each X, at least one
@@ -27,7 +26,7 @@ func (c Curve) check() error {
 			return fmt.Errorf("%w: X is not positive and ascending at %v", ErrUnusable, x)
 		}
 		if len(c.Y[i]) == 0 {
-			return fmt.Errorf("%w: there is no trial at X = %v", ErrTooFew, x)
+			return fmt.Errorf("%w: no trial at X = %v", ErrTooFew, x)
 		}
 		if err := checkFinite(c.Y[i]); err != nil {
 			return fmt.Errorf("at X = %v: %w", x, err)
@@ -45,7 +44,7 @@ func (c Curve) means() []float64 {
 	return means
 }
 
-// leastRepeats returns the number of trials where there are fewest.
+// leastRepeats returns the smallest number of trials at any X.
 func (c Curve) leastRepeats() int {
 	least := math.MaxInt
 	for _, trials := range c.Y {
@@ -60,8 +59,8 @@ func (c Curve) rise() float64 {
 	return slices.Max(means) - slices.Min(means)
 }
 
-// noise returns the usual standard error of a mean, from three trials up at each
-// X: the root of the mean square.
+// noise returns the root of the mean square of the standard errors of the means. Each X
+// needs three trials.
 func (c Curve) noise() float64 {
 	var squares float64
 	for _, trials := range c.Y {

@@ -10,17 +10,17 @@ import (
 )
 
 var (
-	// ErrTooFew is wrapped where there are fewer values than the method needs.
-	// A figure without its interval is still a figure; a guessed interval is not.
+	// ErrTooFew is wrapped by errors about fewer values than a method needs. A
+	// figure without an interval is still useful; a guessed interval is not.
 	ErrTooFew = errors.New("too few values")
 
-	// ErrUnusable is wrapped where a value is not a finite number, or not
-	// positive where a logarithm is taken.
+	// ErrUnusable is wrapped by errors about a value that is not a finite number,
+	// or not positive where the method takes its logarithm.
 	ErrUnusable = errors.New("unusable value")
 )
 
-// leastTrials is the fewest trials that any interval is given for: two leave a
-// single degree of freedom, and an interval thirteen deviations wide.
+// leastTrials is the minimum for an interval: two trials leave one degree of freedom,
+// and an interval thirteen deviations wide.
 const leastTrials = 3
 
 // Interval is an estimate with its confidence interval.
@@ -34,8 +34,7 @@ type Interval struct {
 // Contains reports whether the value lies in the interval.
 func (i Interval) Contains(value float64) bool { return i.Low <= value && value <= i.High }
 
-// MeanInterval bounds the mean of which the trials' figures are draws, by
-// Student's t. It assumes independent trials with roughly normal noise: of a
+// MeanInterval bounds the true mean of the trials' figures, by Student's t. It assumes independent trials with roughly normal noise: of a
 // nominal 95 % it covers 95 % at 3, 5 and 10 trials, and 94 % where the noise is
 // log-normal with sigma 0.3.
 func MeanInterval(values []float64, confidence float64) (Interval, error) {
@@ -45,7 +44,7 @@ func MeanInterval(values []float64, confidence float64) (Interval, error) {
 	return studentInterval(values, confidence), nil
 }
 
-// studentInterval is MeanInterval of values that have been checked.
+// studentInterval is MeanInterval for checked values.
 func studentInterval(values []float64, confidence float64) Interval {
 	mean, standardError := meanAndError(values)
 	half := standardError * student(float64(len(values)-1)).Quantile((1+confidence)/2)

@@ -11,12 +11,11 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// ErrNoKnee is returned where a curve has no knee, or none that the trials
-// agree on.
+// ErrNoKnee is returned for a curve without a knee, or with none that the trials agree
+// on.
 var ErrNoKnee = errors.New("the curve has no knee")
 
-// kneeLeastPoints is the fewest points that can show a knee as one: with four,
-// any bend is as wide as the curve.
+// kneeLeastPoints is the minimum of points: with four, any bend is as wide as the curve.
 const kneeLeastPoints = 5
 
 // kneeLeastRise is the least height of a curve with a knee, in standard errors of
@@ -24,7 +23,7 @@ const kneeLeastPoints = 5
 // 95 of 100 curves, and any such span scaled to the unit square bends somewhere.
 const kneeLeastRise = 6
 
-// Bend is how a rising curve has its knee.
+// Bend is the shape of a rising curve at its knee.
 type Bend int
 
 // The bends.
@@ -33,7 +32,7 @@ const (
 	Steepens             // latency over load: it hardly rises, then does
 )
 
-// KneeSearch says how a knee is looked for.
+// KneeSearch holds the settings of a search.
 type KneeSearch struct {
 	Bend Bend
 	// LogX measures the distance between loads by their ratio, for loads such as

@@ -8,12 +8,11 @@ import (
 // RatioInterval bounds the ratio of A to B, by Student's t over the logarithms
 // of the trials' figures, which must be positive.
 //
-// As many trials of A as of B are taken as pairs, in the order given: the i-th of
-// both ran next to each other, so what the machine did at the time drops out.
-// Trials that were no pairs lose some power by it, nothing else. Otherwise the
-// two are independent samples, whose variances may differ (Welch). Either way
-// the noise is assumed to be roughly log-normal: of a nominal 95 % it covers
-// 95 % at 3, 5 and 10 trials.
+// If A and B have equally many trials, they count as pairs in the given order: the i-th
+// of both ran next to each other, which cancels what the machine did at the time. Trials
+// that were not pairs only lose some power by it. Otherwise the two are independent
+// samples, whose variances may differ (Welch). Either way it assumes roughly log-normal
+// noise: of a nominal 95 % it covers 95 % at 3, 5 and 10 trials.
 func RatioInterval(a, b []float64, confidence float64) (Interval, error) {
 	difference, err := logDifference(a, b, confidence)
 	if err != nil {
@@ -47,8 +46,8 @@ func logDifference(a, b []float64, confidence float64) (estimatedDifference, err
 	return welch(logA, logB), nil
 }
 
-// welch is the difference of two independent samples of unequal variance, with
-// the degrees of freedom of Welch and Satterthwaite.
+// welch returns the difference of two independent samples of unequal variance, with the
+// degrees of freedom of Welch and Satterthwaite.
 func welch(a, b []float64) estimatedDifference {
 	meanA, errorA := meanAndError(a)
 	meanB, errorB := meanAndError(b)

@@ -10,11 +10,10 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// uslLeastLoads is how many loads a scalability law is fitted to at least: it
-// has three parameters.
+// uslLeastLoads is the minimum of loads for a fit of the law's three parameters.
 const uslLeastLoads = 5
 
-// uslDraws is fewer than other bootstraps make: each draw is a fit.
+// uslDraws is smaller than bootstrapDraws, because each draw is a fit.
 const uslDraws = 200
 
 // Scalability is the universal scalability law (Gunther, 1993) fitted to a curve
@@ -22,20 +21,20 @@ const uslDraws = 200
 //
 //	X(N) = λN / (1 + σ(N−1) + κN(N−1))
 //
-// σ is the share of the work that is done by one at a time, κ what it costs to
-// keep each pair in agreement. Ideal is λ: what one would do alone.
+// σ is the share of the work that only one can do at a time (contention), κ the cost of
+// keeping each pair consistent (coherency). Ideal is λ: the throughput of one alone.
 type Scalability struct {
 	Ideal      Interval `json:"ideal"`
 	Contention Interval `json:"contention"` // σ
 	Coherency  Interval `json:"coherency"`  // κ
-	// Peak is the load beyond which throughput falls, √((1−σ)/κ); absent where
-	// it lies beyond twice the largest load, which nobody has looked at.
+	// Peak is the load beyond which throughput falls, √((1−σ)/κ); absent above
+	// twice the largest load, too far from what was measured.
 	Peak *Interval `json:"peak,omitempty"`
 	// Misfit is the mean error of the fit, as a share of the throughput.
 	Misfit float64 `json:"misfit"`
 }
 
-// At is the throughput that the law gives at a load.
+// At returns the law's throughput at a load.
 func (s Scalability) At(load float64) float64 {
 	return usl{s.Ideal.Estimate, s.Contention.Estimate, s.Coherency.Estimate}.at(load)
 }
@@ -53,17 +52,16 @@ func (u usl) peak() float64 {
 	return math.Sqrt((1 - u.contention) / u.coherency)
 }
 
-// FitScalability fits the law to a curve whose positions are loads and whose
-// figures are throughputs. The fit is by least squares of the logarithms, so
-// that each load weighs the same; the intervals come from drawing each load's
-// trials anew; of a curve with a single trial at some load they are the
-// estimate alone, with a confidence of 0.
+// FitScalability fits the law to a curve of throughput over load, by least squares of the
+// logarithms, so that each load has the same weight. The intervals come from resampling
+// each load's trials. If some load has a single trial, they hold only the estimate, with
+// a confidence of 0.
 func FitScalability(curve Curve, how Resampling) (Scalability, error) {
 	if err := curve.check(); err != nil {
 		return Scalability{}, fmt.Errorf("stats: scalability: %w", err)
 	}
 	if n := len(curve.X); n < uslLeastLoads {
-		return Scalability{}, fmt.Errorf("stats: scalability: %d loads, and at least %d are needed: %w", n, uslLeastLoads, ErrTooFew)
+		return Scalability{}, fmt.Errorf("stats: scalability: %d loads, need %d: %w", n, uslLeastLoads, ErrTooFew)
 	}
 	loads, means := curve.X, curve.means()
 	for i, load := range loads {

@@ -12,9 +12,9 @@ const (
 	mserLeastBatches = 5
 )
 
-// MSER5 says how much of a series to cut off as warm-up: the cut that makes the
-// standard error of the mean of the rest least, in steps of five values. The
-// values are figures of equal intervals, in time order.
+// MSER5 returns how much of a series to cut off as warm-up: the cut, in steps of five
+// values, that minimises the standard error of the mean of the rest. The values are
+// figures of equal intervals, in time order.
 //
 // The series is not settled when that cut lies in its last half, which is how
 // the method shows a trend that goes on to the end, or when it is too short (50
@@ -48,7 +48,7 @@ func MSER5(series []float64) (cut int, settled bool) {
 	return bestCut * mserBatch, bestCut <= n/2
 }
 
-// batchMeans leaves out what does not fill the last batch.
+// batchMeans leaves out an incomplete last batch.
 func batchMeans(series []float64) []float64 {
 	means := make([]float64, len(series)/mserBatch)
 	for i := range means {

@@ -12,40 +12,40 @@ import (
 	"time"
 )
 
-// Program is one that `go install` builds. Its version is pinned so that two runs
-// hold the same yardstick; the Go module proxy and its checksum database vouch for it.
+// Program is a program that `go install` builds. Its version is pinned so that two runs
+// use the same program; the Go module proxy and its checksum database guarantee that.
 type Program struct {
 	Name    string
 	Package string // what is built, as in example.org/program/cmd/program
 	Version string
 }
 
-// String names it with its version.
+// String returns the name and the version.
 func (p Program) String() string { return p.Name + " " + p.Version }
 
-// path is where the built program is kept, for all runs of a user.
+// path returns where the built program is kept, for all runs of a user.
 func (p Program) path() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("a place for %s: %w", p.Name, err)
+		return "", fmt.Errorf("find the cache folder for %s: %w", p.Name, err)
 	}
 	return filepath.Join(cache, "wirelab", p.Name+"-"+p.Version, p.Name), nil
 }
 
-// Find is the program that Build made.
+// Find returns the program that Build made.
 func (p Program) Find() (string, error) {
 	path, err := p.path()
 	if err != nil {
 		return "", err
 	}
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("%s is not there: `wirelab run fast-grpc --yardstick %s` fetches and builds it: %w", p, p.Name, err)
+		return "", fmt.Errorf("%s is not built yet: run `wirelab run fast-grpc --yardstick %s`, which fetches and builds it: %w", p, p.Name, err)
 	}
 	return path, nil
 }
 
-// Build sees to it that the program is there: it fetches and builds it the Go way, and
-// tells of its progress. Where it has been built before, that is all.
+// Build fetches and builds the program with `go install`, unless that was done before,
+// and prints its progress.
 func (p Program) Build(ctx context.Context, progress io.Writer) error {
 	path, err := p.path()
 	if err != nil {
@@ -56,9 +56,9 @@ func (p Program) Build(ctx context.Context, progress io.Writer) error {
 	}
 	golang, err := exec.LookPath("go")
 	if err != nil {
-		return fmt.Errorf("%s: there is no go command to build it with: %w", p.Name, err)
+		return fmt.Errorf("%s: no go command to build it with; install Go: %w", p.Name, err)
 	}
-	// Built beside its place and renamed: one that is there is whole.
+	// It is built beside its place and renamed, so that a program there is complete.
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return fmt.Errorf("%s: %w", p.Name, err)
@@ -78,11 +78,11 @@ func (p Program) Build(ctx context.Context, progress io.Writer) error {
 	return os.Rename(filepath.Join(beside, p.Name), path)
 }
 
-// progressEvery is how often a line is printed.
+// progressEvery is the time between two lines of progress.
 const progressEvery = 5 * time.Second
 
-// install runs `go install`, whose lines it counts: one a module that is downloaded,
-// and one a package that is compiled.
+// install runs `go install` and counts its lines: one for each module that it downloads,
+// and one for each package that it compiles.
 func (p Program) install(ctx context.Context, golang, into string, progress io.Writer) error {
 	command := exec.CommandContext(ctx, golang, "install", "-v", p.Package+"@"+p.Version)
 	command.Dir = into // and so in no module
@@ -95,7 +95,7 @@ func (p Program) install(ctx context.Context, golang, into string, progress io.W
 		return err
 	}
 	var last []string // a few, for an error
-	downloaded, compiled, told := 0, 0, time.Now()
+	downloaded, compiled, printed := 0, 0, time.Now()
 	for scanner := bufio.NewScanner(lines); scanner.Scan(); {
 		line := scanner.Text()
 		switch {
@@ -107,8 +107,8 @@ func (p Program) install(ctx context.Context, golang, into string, progress io.W
 		default:
 			compiled++
 		}
-		if time.Since(told) > progressEvery {
-			told = time.Now()
+		if time.Since(printed) > progressEvery {
+			printed = time.Now()
 			fmt.Fprintf(progress, "%s: %d modules downloaded, %d packages compiled\n", p, downloaded, compiled)
 		}
 	}

@@ -1,14 +1,14 @@
-// Package yardstick holds what wirelab must know of other people's programs to hold
-// its own stacks against them: how they are fetched and built, and, of load
-// generators, how they are told to call a gRPC method and what they print.
+// Package yardstick knows the programs of others that wirelab's stacks are compared
+// with: how to fetch and build them, how to make a load generator call a gRPC method, and
+// how to read its output.
 //
-// A trial's client worker uses it like this:
+//  1. [FindClient] returns a load generator; its Find, the program and its version.
+//  2. [Client.Prepare] turns a [Call] into arguments, and writes the files that the
+//     program reads.
+//  3. The caller runs the program.
+//  4. [Client.Read] reads the [Counts] from its output.
 //
-//	FindClient ── Find ──> the program and its version
-//	Call ── Prepare ──> its arguments, with the files that it reads in a folder
-//	its output ── Read ──> Counts
-//
-// The package must not know how a program is run or what its figures are for.
+// The package must not know how a program is run, nor what its figures are for.
 package yardstick
 
 import (
@@ -38,11 +38,11 @@ import (
 // Client is a load generator that can make unary gRPC calls over cleartext HTTP/2.
 type Client struct {
 	Name string
-	// Install sees to it that the program is there, or says why it cannot be.
+	// Install makes the program available, or returns why it cannot.
 	Install func(ctx context.Context, progress io.Writer) error
-	// Find returns the program's path, and its name with its version.
+	// Find returns the program's path, and its name with the version.
 	Find func() (path, version string, err error)
-	// files are what the program reads, by name.
+	// files returns the files that the program reads, by name.
 	files     func(Call) (map[string][]byte, error)
 	arguments func(Call) []string
 	read      func(output string, c Call) (Counts, error)
@@ -59,7 +59,7 @@ type Call struct {
 	Duration    time.Duration
 }
 
-// Counts are what a load generator says of its calls. The times are zero where no call
+// Counts is what a load generator reports about its calls. The times are zero if no call
 // was answered.
 type Counts struct {
 	Requests, Failed int64 // the failed ones are among the requests
@@ -69,7 +69,7 @@ type Counts struct {
 
 var ghz = Program{Name: "ghz", Package: "github.com/bojand/ghz/cmd/ghz", Version: "v0.93.0"}
 
-// Clients lists those that there are.
+// Clients lists the load generators.
 var Clients = []Client{
 	{
 		Name: "h2load", Install: func(context.Context, io.Writer) error {
@@ -88,7 +88,7 @@ var Clients = []Client{
 	},
 }
 
-// FindClient is the load generator of that name.
+// FindClient returns the load generator of that name.
 func FindClient(name string) (Client, bool) {
 	i := slices.IndexFunc(Clients, func(c Client) bool { return c.Name == name })
 	if i < 0 {
@@ -97,8 +97,8 @@ func FindClient(name string) (Client, bool) {
 	return Clients[i], true
 }
 
-// Prepare writes the files that the program reads into a folder, where it is to run, and
-// returns its arguments. The last one names the server.
+// Prepare writes the files that the program reads into the folder where it will run, and
+// returns its arguments. The last one is the server's address.
 func (c Client) Prepare(call Call, folder string) ([]string, error) {
 	files, err := c.files(call)
 	if err != nil {
@@ -112,11 +112,11 @@ func (c Client) Prepare(call Call, folder string) ([]string, error) {
 	return c.arguments(call), nil
 }
 
-// Read takes the counts from what the program printed.
+// Read reads the counts from the program's output.
 func (c Client) Read(output string, call Call) (Counts, error) {
 	counts, err := c.read(output, call)
 	if err == nil && (counts.Failed < 0 || counts.Failed > counts.Requests) {
-		err = fmt.Errorf("it says that %d of %d calls failed", counts.Failed, counts.Requests)
+		err = fmt.Errorf("it reports %d failed calls of %d", counts.Failed, counts.Requests)
 	}
 	if err != nil {
 		return Counts{}, fmt.Errorf("%s: %w; it printed:\n%s", c.Name, err, output[:min(len(output), mostQuoted)])
@@ -133,19 +133,19 @@ const (
 	serviceFile = "service.protoset"
 )
 
-// findH2load takes the program that the system has: it comes with nghttp2.
+// findH2load finds the program of the system; it is part of nghttp2.
 func findH2load() (path, version string, err error) {
 	if path, err = exec.LookPath("h2load"); err != nil {
 		return "", "", fmt.Errorf("%w; Debian and Ubuntu have it in the package nghttp2-client", err)
 	}
-	told, err := exec.Command(path, "--version").Output()
+	output, err := exec.Command(path, "--version").Output()
 	if err != nil {
 		return "", "", fmt.Errorf("%s --version: %w", path, err)
 	}
-	return path, string(bytes.TrimSpace(told)), nil
+	return path, string(bytes.TrimSpace(output)), nil
 }
 
-// framePrefix is what stands before a message on a gRPC stream: a flag, and the length.
+// framePrefix is the size of the prefix of a gRPC message: a flag, and the length.
 const framePrefix = 5
 
 func h2loadFiles(c Call) (map[string][]byte, error) {
@@ -168,8 +168,8 @@ var (
 	h2loadTimes    = regexp.MustCompile(`time for request:\s+(\S+)\s+(\S+)\s+(\S+)`)
 )
 
-// readH2load counts answers by their bytes: h2load knows no gRPC status, and takes a
-// call that failed for a success, which has no message.
+// readH2load counts answers by their bytes: h2load does not know gRPC statuses, and counts
+// a failed call, which has no message, as a success.
 func readH2load(output string, c Call) (Counts, error) {
 	requests, data, times := h2loadRequests.FindStringSubmatch(output), h2loadData.FindStringSubmatch(output), h2loadTimes.FindStringSubmatch(output)
 	if requests == nil || data == nil || times == nil {
@@ -188,16 +188,16 @@ func readH2load(output string, c Call) (Counts, error) {
 	return counts, p.err
 }
 
-// ghzFiles are the message, with its length before it as ghz reads binary data, and
-// the service's descriptors. ghz can ask a server for those by reflection's first
-// version only.
+// ghzFiles returns the message, with its length before it as ghz reads binary data, and
+// the service's descriptors, which ghz can ask of a server only by the first version of
+// reflection.
 func ghzFiles(c Call) (map[string][]byte, error) {
 	message, err := proto.Marshal(c.Request)
 	if err != nil {
 		return nil, err
 	}
 	if bytes.Contains(message, []byte("{{")) {
-		return nil, errors.New("the request has the bytes {{, which ghz takes for the beginning of a template; smaller messages seldom have them")
+		return nil, errors.New("the request contains the bytes {{, where ghz sees a template: use smaller messages, which seldom contain them")
 	}
 	service, _, _ := strings.Cut(strings.TrimPrefix(c.Method, "/"), "/")
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
@@ -210,7 +210,7 @@ func ghzFiles(c Call) (map[string][]byte, error) {
 	return map[string][]byte{requestFile: protowire.AppendBytes(nil, message), serviceFile: definition}, err
 }
 
-// addFile adds a file behind those that it imports.
+// addFile adds a file after the files that it imports.
 func addFile(set *descriptorpb.FileDescriptorSet, file protoreflect.FileDescriptor) {
 	if slices.ContainsFunc(set.File, func(f *descriptorpb.FileDescriptorProto) bool { return f.GetName() == file.Path() }) {
 		return
@@ -255,10 +255,10 @@ func readGhz(output string, _ Call) (Counts, error) {
 	return counts, p.err
 }
 
-// errIncomplete is said of output that lacks a figure.
-var errIncomplete = errors.New("its output lacks a count that wirelab looks for")
+// errIncomplete is returned for output that lacks a figure.
+var errIncomplete = errors.New("its output lacks the counts or the times of its calls")
 
-// parser reads numbers, and keeps the first error.
+// parser parses numbers and keeps the first error.
 type parser struct{ err error }
 
 func (p *parser) count(text string) int64 {
@@ -267,7 +267,7 @@ func (p *parser) count(text string) int64 {
 	return n
 }
 
-// time reads one like 2.44ms or "2.44 ms".
+// time parses a duration like 2.44ms or "2.44 ms".
 func (p *parser) time(text string) time.Duration {
 	d, err := time.ParseDuration(strings.ReplaceAll(text, " ", ""))
 	p.keep(err)
