@@ -106,7 +106,7 @@ func RegisterHealthAndReflection(server reflection.GRPCServer) {
 		up.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
 	}
 	grpc_health_v1.RegisterHealthServer(server, up)
-	reflection.RegisterV1(server)
+	reflection.Register(server)
 }
 
 // RootPEM implements TLSServer.

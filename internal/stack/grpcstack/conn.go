@@ -129,27 +129,17 @@ func (c *conn) await(ctx context.Context) error {
 	}
 }
 
-// Invoke adds the cause to the error if it is known.
+// Invoke adds the cause to the error if it is known. It is grpc.ClientConn.Invoke over
+// a guarded stream.
 func (c *conn) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
-	return c.explain(c.call(ctx, method, args, reply, options...))
-}
-
-// call is grpc.ClientConn.Invoke, except in one case: grpc-go retries a call that a peer
-// refused, and if the peer refuses the second attempt before its request is written,
-// Invoke returns io.EOF (since v1.84). Receiving once more returns the
-// status.
-func (c *conn) call(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
-	stream, err := c.ClientConn.NewStream(ctx, &unary, method, options...)
+	stream, err := c.NewStream(ctx, &unary, method, options...)
 	if err != nil {
 		return err
 	}
 	if err := stream.SendMsg(args); err != nil {
-		return err
+		return c.explain(err)
 	}
-	if err = stream.RecvMsg(reply); errors.Is(err, io.EOF) {
-		return stream.RecvMsg(reply)
-	}
-	return err
+	return c.explain(stream.RecvMsg(reply))
 }
 
 var unary grpc.StreamDesc
@@ -158,7 +148,24 @@ var unary grpc.StreamDesc
 // grpc-go's own.
 func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	stream, err := c.ClientConn.NewStream(ctx, desc, method, options...)
-	return stream, c.explain(err)
+	if err != nil {
+		return nil, c.explain(err)
+	}
+	return guardedStream{stream}, nil
+}
+
+// guardedStream mends the end of a call that was refused twice. grpc-go retries a call
+// that a peer refused; if the peer refuses the second attempt before its request is
+// written, RecvMsg returns io.EOF (since v1.84), as if the call had ended well.
+// Receiving once more returns the status, and io.EOF again if the call did end well.
+type guardedStream struct{ grpc.ClientStream }
+
+func (s guardedStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if errors.Is(err, io.EOF) {
+		err = s.ClientStream.RecvMsg(m)
+	}
+	return err
 }
 
 // explain adds the connection's last error to err, if grpc-go's text quotes it.

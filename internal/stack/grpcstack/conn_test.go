@@ -54,6 +54,46 @@ func TestCausesOutliveGRPCGo(t *testing.T) {
 // TestRefusedTwice has a peer that refuses a call, and then the attempt that
 // grpc-go makes in its place, before grpc-go has written its request.
 func TestRefusedTwice(t *testing.T) {
+	const method = "/test.Service/Method"
+	for name, call := range map[string]func(stack.Client) error{
+		"unary": func(c stack.Client) error {
+			return c.Invoke(t.Context(), method, &echopb.Payload{}, &echopb.Payload{})
+		},
+		"server stream": func(c stack.Client) error {
+			return stream(c, &grpc.StreamDesc{ServerStreams: true}, method)
+		},
+		"client stream": func(c stack.Client) error {
+			return stream(c, &grpc.StreamDesc{ClientStreams: true}, method)
+		},
+		"both streams": func(c stack.Client) error {
+			return stream(c, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := call(clientOfRefuser(t)); failure.Of(err) != failure.StreamRefused {
+				t.Errorf("it ended with %v, of class %q", err, failure.Of(err))
+			}
+		})
+	}
+}
+
+// stream sends one message and returns the error of receiving.
+func stream(c stack.Client, desc *grpc.StreamDesc, method string) error {
+	s, err := c.NewStream(context.Background(), desc, method)
+	if err != nil {
+		return err
+	}
+	if err := s.SendMsg(&echopb.Payload{}); err != nil && !errors.Is(err, io.EOF) { // receiving tells why
+		return err
+	}
+	if err := s.CloseSend(); err != nil {
+		return err
+	}
+	return s.RecvMsg(&echopb.Payload{})
+}
+
+func clientOfRefuser(t *testing.T) stack.Client {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -77,11 +117,8 @@ func TestRefusedTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = client.Close() }()
-	_, err = echopb.NewEchoServiceClient(client).Echo(t.Context(), &echopb.Payload{})
-	if got := failure.Of(err); got != failure.StreamRefused {
-		t.Errorf("a call that was refused twice ended with %v, of class %q", err, got)
-	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
 }
 
 // refuseCalls refuses the first call once all of it has come, and the others
