@@ -177,10 +177,13 @@ func isGRPCProto(c encoding.CodecV2) bool {
 }
 
 // encodeMessage marshals v, compresses it if compressor is not nil, and fills in the
-// prefix.
+// prefix. As for grpc-go, nil is an empty message.
 func encodeMessage(c codec, compressor encoding.Compressor, v any, limit int) (*buffer, error) {
-	b, err := c.marshal(v)
-	if err != nil {
+	var b *buffer
+	var err error
+	if v == nil {
+		b = newBuffer(prefixLen)
+	} else if b, err = c.marshal(v); err != nil {
 		return nil, status.Errorf(codes.Internal, "fastgrpc: %v", err)
 	}
 	plain := len(b.data) - prefixLen

@@ -75,6 +75,17 @@ func TestReusedMessageIsCleared(t *testing.T) {
 	}
 }
 
+// TestNilIsEmpty checks that nil is an empty message, with every codec, as for grpc-go.
+func TestNilIsEmpty(t *testing.T) {
+	for _, c := range []codec{protoCodec{}, codecV2{}, codecV1{}} {
+		b, err := encodeMessage(c, nil, nil, 0)
+		if err != nil || string(b.data) != "\x00\x00\x00\x00\x00" {
+			t.Fatalf("%T: %v, %v", c, b, err)
+		}
+		b.Release()
+	}
+}
+
 // counted is a program's replacement for grpc-go's proto codec: a value, not a pointer.
 type counted struct {
 	encoding.CodecV2

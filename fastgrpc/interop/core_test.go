@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,15 +80,8 @@ func TestCoreClient(t *testing.T) {
 		{"TLS", []fastgrpc.ServerOption{fastgrpc.Creds(secure)}, []string{testdata(t, "ca.pem"), "foo.test.google.fr"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			lis, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := fastgrpc.NewServer(append(c.opts, fastgrpc.UnknownServiceHandler(detailed))...)
-			Register(s)
-			go func() { _ = s.Serve(lis) }()
-			t.Cleanup(s.Stop)
-			args := append([]string{"testdata/core_client.py", lis.Addr().String()}, c.args...)
+			address := serve(t, append(c.opts, fastgrpc.UnknownServiceHandler(detailed))...)
+			args := append([]string{"testdata/core_client.py", address}, c.args...)
 			if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
@@ -139,12 +131,7 @@ func TestCoreServer(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			port := startCore(t, path, c.args)
-			cc, err := fastgrpc.NewClient("127.0.0.1:"+port, fastgrpc.WithTransportCredentials(c.creds))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = cc.Close() })
-			checkCore(t, cc)
+			checkCore(t, channel(t, "127.0.0.1:"+port, c.creds))
 		})
 	}
 }
@@ -174,24 +161,18 @@ func startCore(t *testing.T, path string, args []string) (port string) {
 	return strings.TrimSpace(line)
 }
 
-func checkCore(t *testing.T, cc *fastgrpc.Client) {
-	for _, name := range Names() {
-		if strings.HasPrefix(name, "orca_") {
-			continue // the server of the test does not report its load
-		}
-		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-			defer cancel()
-			if err := Cases[name](ctx, cc); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+func checkCore(t *testing.T, cc *grpc.ClientConn) {
+	runCases(t, cc)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+	service := testgrpc.NewTestServiceClient(cc)
 	t.Run("gzip", func(t *testing.T) {
-		if err := LargeUnary(ctx, cc, largeRequest, largeResponse, grpc.UseCompressor(gzip.Name)); err != nil {
-			t.Error(err)
+		const size = 314159
+		out, err := service.UnaryCall(ctx, &testgrpc.SimpleRequest{
+			ResponseSize: size, Payload: &testgrpc.Payload{Body: make([]byte, 271828)},
+		}, grpc.UseCompressor(gzip.Name))
+		if got := len(out.GetPayload().GetBody()); err != nil || got != size {
+			t.Errorf("got %d bytes, want %d, error %v", got, size, err)
 		}
 	})
 	t.Run("details", func(t *testing.T) {
@@ -201,7 +182,7 @@ func checkCore(t *testing.T, cc *fastgrpc.Client) {
 		}
 		asking := metadata.AppendToOutgoingContext(ctx, "want-details-bin", string(packed))
 		in := &testgrpc.SimpleRequest{ResponseStatus: &testgrpc.EchoStatus{Code: int32(codes.FailedPrecondition), Message: "not now"}}
-		_, err = testgrpc.NewTestServiceClient(cc).UnaryCall(asking, in)
+		_, err = service.UnaryCall(asking, in)
 		if got := status.Convert(err); !proto.Equal(got.Proto(), wantedStatus().Proto()) {
 			t.Errorf("got %v with details %v", got, got.Details())
 		}
@@ -209,7 +190,7 @@ func checkCore(t *testing.T, cc *fastgrpc.Client) {
 	t.Run("deadline", func(t *testing.T) {
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
-		s, err := testgrpc.NewTestServiceClient(cc).FullDuplexCall(short)
+		s, err := service.FullDuplexCall(short)
 		if err == nil {
 			_, err = s.Recv()
 		}

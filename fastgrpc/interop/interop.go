@@ -1,18 +1,19 @@
-// Package interop implements gRPC's interoperability test with fastgrpc: the test
-// service, and the client's cases under their official names. The programs in client and
-// server have grpc-go's flags, so the client can run against any implementation's server
-// and the server against any implementation's client.
+// Package interop runs gRPC's interoperability test with fastgrpc. The cases and the
+// test service are grpc-go's own, google.golang.org/grpc/interop; this package gives
+// them fastgrpc's client and server. The programs in client and server have the flags of
+// grpc-go's, so the client can run against any implementation's server and the server
+// against any implementation's client.
 //
-// grpc/doc/interop-test-descriptions.md describes the cases. Those that need Google Cloud
-// credentials are left out:
-// compute_engine_creds, service_account_creds, jwt_token_creds, per_rpc_creds,
-// oauth2_auth_token, google_default_credentials, compute_engine_channel_credentials.
+// grpc/doc/interop-test-descriptions.md describes the cases. Two groups are left out of
+// the client: those that need Google Cloud credentials, and orca_per_rpc and orca_oob,
+// in which grpc-go reads load reports from a balancer that fastgrpc cannot run. The
+// server sends the reports of orca_per_rpc.
 //
-// The tests build other projects' programs, pinned in ../peers, and run them against
+// The tests build other projects' programs, pinned in go.mod, and run them against
 // fastgrpc: grpc-go's client and server, grpcurl, and h2spec. All of h2spec's generic,
 // http2 and hpack suites pass over cleartext and TLS:
 //
-//	go test ./fastgrpc/interop -run TestConformance
+//	go -C fastgrpc/interop test -run TestConformance
 //
 // To run h2spec by hand, pass --max-header-length 30000. One case sends a HEADERS frame
 // that must exceed the server's SETTINGS_MAX_FRAME_SIZE, 128 KiB here. With the default
@@ -21,188 +22,101 @@ package interop
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
+	"maps"
 	"os"
-	"time"
+	"slices"
 
+	orcadata "github.com/cncf/xds/go/xds/data/orca/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	_ "google.golang.org/grpc/encoding/gzip" // clients may ask for it
+	"google.golang.org/grpc/health"
+	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/interop"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/protobuf/proto"
+
+	"wirelab.dev/fastgrpc"
 )
 
-// The metadata that the service echoes.
-const (
-	initialKey  = "x-grpc-test-echo-initial"
-	trailingKey = "x-grpc-test-echo-trailing-bin"
-)
+// Case runs one case. It ends the process with a message if the case fails.
+type Case func(context.Context, *grpc.ClientConn)
 
-// Register registers the test service and the ORCA service that reports its load.
-func Register(s grpc.ServiceRegistrar) {
-	l := new(load)
-	testgrpc.RegisterTestServiceServer(s, service{load: l})
-	s.RegisterService(l.desc(), l)
+// Cases holds the client's cases by their official names.
+var Cases = map[string]Case{
+	"empty_unary":                 service(interop.DoEmptyUnaryCall),
+	"large_unary":                 service(interop.DoLargeUnaryCall),
+	"client_streaming":            service(interop.DoClientStreaming),
+	"server_streaming":            service(interop.DoServerStreaming),
+	"ping_pong":                   service(interop.DoPingPong),
+	"empty_stream":                service(interop.DoEmptyStream),
+	"timeout_on_sleeping_server":  service(interop.DoTimeoutOnSleepingServer),
+	"cancel_after_begin":          service(interop.DoCancelAfterBegin),
+	"cancel_after_first_response": service(interop.DoCancelAfterFirstResponse),
+	"status_code_and_message":     service(interop.DoStatusCodeAndMessage),
+	"special_status_message":      service(interop.DoSpecialStatusMessage),
+	"custom_metadata":             service(interop.DoCustomMetadata),
+	"unimplemented_method":        interop.DoUnimplementedMethod,
+	"unimplemented_service": func(ctx context.Context, cc *grpc.ClientConn) {
+		interop.DoUnimplementedService(ctx, testgrpc.NewUnimplementedServiceClient(cc))
+	},
+	"pick_first_unary": func(ctx context.Context, cc *grpc.ClientConn) {
+		interop.DoPickFirstUnary(ctx, testgrpc.NewTestServiceClient(cc))
+	},
 }
 
-type service struct {
-	testgrpc.UnimplementedTestServiceServer
-	load *load
+func service(do func(context.Context, testgrpc.TestServiceClient, ...grpc.CallOption)) Case {
+	return func(ctx context.Context, cc *grpc.ClientConn) { do(ctx, testgrpc.NewTestServiceClient(cc)) }
 }
 
-func (service) EmptyCall(context.Context, *testgrpc.Empty) (*testgrpc.Empty, error) {
-	return &testgrpc.Empty{}, nil
+// Names returns the names of the cases in alphabetical order.
+func Names() []string { return slices.Sorted(maps.Keys(Cases)) }
+
+// Channel returns grpc-go's type of connection, which some cases want, with cc making
+// all its calls. Each call's metadata has the pairs added.
+func Channel(cc grpc.ClientConnInterface, pairs ...string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///unused", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithUnaryInterceptor(func(ctx context.Context, method string, in, out any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			return cc.Invoke(metadata.AppendToOutgoingContext(ctx, pairs...), method, in, out, opts...)
+		}),
+		grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.ClientConn, method string, _ grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			return cc.NewStream(metadata.AppendToOutgoingContext(ctx, pairs...), desc, method, opts...)
+		}))
 }
 
-func (service) UnaryCall(ctx context.Context, in *testgrpc.SimpleRequest) (*testgrpc.SimpleResponse, error) {
-	md, _ := metadata.FromIncomingContext(ctx)
-	if v := md[initialKey]; len(v) > 0 {
-		if err := grpc.SendHeader(ctx, metadata.Pairs(initialKey, v[0])); err != nil {
+// NewServer returns a server of the test service, health and reflection.
+func NewServer(opts ...fastgrpc.ServerOption) *fastgrpc.Server {
+	server := fastgrpc.NewServer(append(opts, fastgrpc.UnaryInterceptor(complete))...)
+	testgrpc.RegisterTestServiceServer(server, interop.NewTestServer())
+	healthgrpc.RegisterHealthServer(server, health.NewServer())
+	reflection.Register(server)
+	return server
+}
+
+// complete adds to UnaryCall's response what grpc-go's service leaves out: its name, and
+// a load report in the trailers, which needs an option of grpc-go's own server there.
+func complete(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	response, err := handle(ctx, request)
+	in, ok := request.(*testgrpc.SimpleRequest)
+	if err != nil || !ok {
+		return response, err
+	}
+	if in.GetFillServerId() {
+		if response.(*testgrpc.SimpleResponse).ServerId, err = os.Hostname(); err != nil {
 			return nil, err
 		}
-	}
-	if v := md[trailingKey]; len(v) > 0 {
-		if err := grpc.SetTrailer(ctx, metadata.Pairs(trailingKey, v[0])); err != nil {
-			return nil, err
-		}
-	}
-	if err := requestedStatus(in.GetResponseStatus()); err != nil {
-		return nil, err
-	}
-	p, err := payload(in.GetResponseType(), in.GetResponseSize())
-	if err != nil {
-		return nil, err
 	}
 	if r := in.GetOrcaPerQueryReport(); r != nil {
-		if err := grpc.SetTrailer(ctx, metadata.Pairs(loadReportKey, string(loadReport(r)))); err != nil {
+		report, err := proto.Marshal(&orcadata.OrcaLoadReport{
+			CpuUtilization: r.GetCpuUtilization(), MemUtilization: r.GetMemoryUtilization(),
+			RequestCost: r.GetRequestCost(), Utilization: r.GetUtilization(),
+		})
+		if err != nil {
 			return nil, err
 		}
+		return response, grpc.SetTrailer(ctx, metadata.Pairs("endpoint-load-metrics-bin", string(report)))
 	}
-	out := &testgrpc.SimpleResponse{Payload: p}
-	if in.GetFillServerId() {
-		if out.ServerId, err = os.Hostname(); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// requestedStatus returns the status that a request asks for, as an error.
-func requestedStatus(st *testgrpc.EchoStatus) error {
-	if st.GetCode() == 0 {
-		return nil
-	}
-	return status.Error(codes.Code(st.GetCode()), st.GetMessage())
-}
-
-func payload(kind testgrpc.PayloadType, size int32) (*testgrpc.Payload, error) {
-	if size < 0 || kind != testgrpc.PayloadType_COMPRESSABLE {
-		return nil, status.Errorf(codes.InvalidArgument, "payload of type %v and size %d: want COMPRESSABLE and at least 0", kind, size)
-	}
-	return &testgrpc.Payload{Type: kind, Body: make([]byte, size)}, nil
-}
-
-type outputSender interface {
-	Send(*testgrpc.StreamingOutputCallResponse) error
-	Context() context.Context
-}
-
-func sendAll(in *testgrpc.StreamingOutputCallRequest, out outputSender) error {
-	for _, p := range in.GetResponseParameters() {
-		if us := p.GetIntervalUs(); us > 0 {
-			select {
-			case <-time.After(time.Duration(us) * time.Microsecond):
-			case <-out.Context().Done():
-				return out.Context().Err()
-			}
-		}
-		body, err := payload(in.GetResponseType(), p.GetSize())
-		if err != nil {
-			return err
-		}
-		if err := out.Send(&testgrpc.StreamingOutputCallResponse{Payload: body}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (service) StreamingOutputCall(in *testgrpc.StreamingOutputCallRequest, out grpc.ServerStreamingServer[testgrpc.StreamingOutputCallResponse]) error {
-	return sendAll(in, out)
-}
-
-func (service) StreamingInputCall(in grpc.ClientStreamingServer[testgrpc.StreamingInputCallRequest, testgrpc.StreamingInputCallResponse]) error {
-	sum := 0
-	for {
-		m, err := in.Recv()
-		if errors.Is(err, io.EOF) {
-			return in.SendAndClose(&testgrpc.StreamingInputCallResponse{AggregatedPayloadSize: int32(sum)})
-		}
-		if err != nil {
-			return err
-		}
-		sum += len(m.GetPayload().GetBody())
-	}
-}
-
-func (v service) FullDuplexCall(s grpc.BidiStreamingServer[testgrpc.StreamingOutputCallRequest, testgrpc.StreamingOutputCallResponse]) error {
-	if md, ok := metadata.FromIncomingContext(s.Context()); ok {
-		if v := md[initialKey]; len(v) > 0 {
-			if err := s.SendHeader(metadata.Pairs(initialKey, v[0])); err != nil {
-				return err
-			}
-		}
-		if v := md[trailingKey]; len(v) > 0 {
-			s.SetTrailer(metadata.Pairs(trailingKey, v[0]))
-		}
-	}
-	reporting := false
-	for {
-		in, err := s.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := requestedStatus(in.GetResponseStatus()); err != nil {
-			return err
-		}
-		if r := in.GetOrcaOobReport(); r != nil {
-			if !reporting {
-				reporting = true
-				v.load.setting.Lock() // until the stream ends, so that no other stream changes the report
-				defer v.load.setting.Unlock()
-			}
-			v.load.set(r)
-		}
-		if err := sendAll(in, s); err != nil {
-			return err
-		}
-	}
-}
-
-func (service) HalfDuplexCall(s grpc.BidiStreamingServer[testgrpc.StreamingOutputCallRequest, testgrpc.StreamingOutputCallResponse]) error {
-	var all []*testgrpc.StreamingOutputCallRequest
-	for {
-		in, err := s.Recv()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if len(all) == 1000 {
-			return fmt.Errorf("more than %d requests before the half-close", len(all))
-		}
-		all = append(all, in)
-	}
-	for _, in := range all {
-		if err := sendAll(in, s); err != nil {
-			return err
-		}
-	}
-	return nil
+	return response, nil
 }

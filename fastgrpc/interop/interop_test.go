@@ -4,16 +4,25 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	orcadata "github.com/cncf/xds/go/xds/data/orca/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/grpclog"
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
 
 	"wirelab.dev/fastgrpc"
 )
@@ -21,27 +30,81 @@ import (
 // TestCases runs every case in one process, which is quick and lets the race detector
 // see both ends.
 func TestCases(t *testing.T) {
+	runCases(t, channel(t, serve(t), insecure.NewCredentials()))
+}
+
+// serve starts the test's server and returns its address.
+func serve(t *testing.T, opts ...fastgrpc.ServerOption) string {
+	t.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := fastgrpc.NewServer()
-	Register(server)
+	server := NewServer(opts...)
 	go func() { _ = server.Serve(lis) }()
 	t.Cleanup(server.Stop)
-	cc, err := fastgrpc.NewClient(lis.Addr().String(), fastgrpc.WithTransportCredentials(insecure.NewCredentials()))
+	return lis.Addr().String()
+}
+
+func channel(t *testing.T, address string, creds credentials.TransportCredentials) *grpc.ClientConn {
+	t.Helper()
+	cc, err := fastgrpc.NewClient(address, fastgrpc.WithTransportCredentials(creds))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cc.Close() })
+	ch, err := Channel(cc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ch
+}
+
+func runCases(t *testing.T, ch *grpc.ClientConn) {
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			if err := Cases[name](ctx, cc); err != nil {
-				t.Error(err)
-			}
+			defer func() {
+				if failure := recover(); failure != nil {
+					t.Error(failure)
+				}
+			}()
+			Cases[name](ctx, ch)
 		})
+	}
+}
+
+// panicking turns the end of the process, with which grpc-go's cases fail, into a panic.
+type panicking struct{ grpclog.LoggerV2 }
+
+func (panicking) Fatalln(args ...any) { panic(fmt.Sprint(args...)) }
+
+// TestLoadReport checks the load report in the trailers of a call, with the server here
+// and with grpc-go's. grpc-go's own case reads it from a balancer.
+func TestLoadReport(t *testing.T) {
+	t.Run("ours", func(t *testing.T) { checkLoadReport(t, serve(t)) })
+	t.Run("theirs", func(t *testing.T) { checkLoadReport(t, "127.0.0.1:"+startServer(t, "theirs/server", false)) })
+}
+
+func checkLoadReport(t *testing.T, address string) {
+	var trailer metadata.MD
+	_, err := testgrpc.NewTestServiceClient(channel(t, address, insecure.NewCredentials())).UnaryCall(t.Context(), &testgrpc.SimpleRequest{
+		OrcaPerQueryReport: &testgrpc.TestOrcaReport{
+			CpuUtilization: 0.8210, MemoryUtilization: 0.5847,
+			RequestCost: map[string]float64{"cost": 3456.32}, Utilization: map[string]float64{"util": 0.30499},
+		},
+	}, grpc.Trailer(&trailer))
+	reports := trailer["endpoint-load-metrics-bin"]
+	if err != nil || len(reports) != 1 {
+		t.Fatalf("%d load reports in the trailer, error %v", len(reports), err)
+	}
+	got, want := &orcadata.OrcaLoadReport{}, &orcadata.OrcaLoadReport{
+		CpuUtilization: 0.8210, MemUtilization: 0.5847,
+		RequestCost: map[string]float64{"cost": 3456.32}, Utilization: map[string]float64{"util": 0.30499},
+	}
+	if err := proto.Unmarshal([]byte(reports[0]), got); err != nil || !proto.Equal(got, want) {
+		t.Errorf("load report is %v (%v), want %v", got, err, want)
 	}
 }
 
@@ -56,7 +119,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	programsDir = dir
 	for _, build := range []*exec.Cmd{
 		// Both find grpc-go's certificates beside its source, whose path -trimpath hides.
-		exec.Command("go", "build", "-C", "../peers", "-trimpath=false", "-ldflags=-s -w", "-o", dir+"/theirs/", "tool"),
+		exec.Command("go", "build", "-trimpath=false", "-ldflags=-s -w", "-o", dir+"/theirs/", "tool"),
 		exec.Command("go", "build", "-trimpath=false", "-ldflags=-s -w", "-o", dir+"/ours/", "./client", "./server"),
 	} {
 		if out, err := build.CombinedOutput(); err != nil {
@@ -67,6 +130,7 @@ var programs = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	grpclog.SetLoggerV2(panicking{grpclog.NewLoggerV2(io.Discard, io.Discard, os.Stderr)})
 	code := m.Run()
 	for _, dir := range []string{programsDir, python.dir} {
 		_ = os.RemoveAll(dir) // "" is nothing
@@ -167,15 +231,19 @@ func flagsOf(name string) []string {
 // TLS, and against themselves: a case that fails there is not fastgrpc's fault.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
-	cases := append(Names(), "rpc_soak", "channel_soak")
+	both := append(Names(), "rpc_soak", "channel_soak")
 	for _, secure := range []bool{false, true} {
 		for _, pair := range [][2]string{{"theirs/client", "theirs/server"}, {"theirs/client", "ours/server"}, {"ours/client", "theirs/server"}} {
 			t.Run(fmt.Sprintf("%s to %s tls=%v", pair[0], pair[1], secure), func(t *testing.T) {
 				t.Parallel()
 				port := startServer(t, pair[1], secure)
+				cases := both
+				if pair[0] == "theirs/client" {
+					cases = append(slices.Clip(cases), "orca_per_rpc")
+				}
 				for _, name := range cases {
-					if name == "pick_first_unary" && pair[0] == "theirs/client" && pair[1] == "theirs/server" {
-						continue // grpc-go's client wants a server's name there that its server does not give
+					if name == "pick_first_unary" && pair[1] == "theirs/server" {
+						continue // the case wants the server's name, which this one does not give
 					}
 					// Use a numeric host: for a name, grpc-go asks the DNS server for a
 					// service config, and a slow answer would count as latency.
@@ -228,8 +296,8 @@ func TestGrpcurl(t *testing.T) {
 		{"output", []string{"-d", `{"response_parameters":[{"size":1},{"size":2}]}`, address, service + "StreamingOutputCall"}, `"AAA="`, 0},
 		{"input", []string{"-d", `{"payload":{"body":"AAAA"}} {"payload":{"body":"AAAA"}}`, address, service + "StreamingInputCall"}, `"aggregatedPayloadSize": 6`, 0},
 		{"duplex", []string{"-d", `{"response_parameters":[{"size":1}]} {"response_parameters":[{"size":2}]}`, address, service + "FullDuplexCall"}, `"AAA="`, 0},
-		{"header", []string{"-v", "-H", initialKey + ": hello", address, service + "UnaryCall"}, initialKey + ": hello", 0},
-		{"trailer", []string{"-v", "-H", trailingKey + ": q83v", address, service + "UnaryCall"}, trailingKey + ": q83v", 0},
+		{"header", []string{"-v", "-H", "x-grpc-test-echo-initial: hello", address, service + "UnaryCall"}, "x-grpc-test-echo-initial: hello", 0},
+		{"trailer", []string{"-v", "-H", "x-grpc-test-echo-trailing-bin: q83v", address, service + "UnaryCall"}, "x-grpc-test-echo-trailing-bin: q83v", 0},
 		{"failure", []string{"-d", `{"response_status":{"code":9,"message":"not now"}}`, address, service + "UnaryCall"}, "not now", 64 + 9},
 		{"deadline", []string{"-max-time", "0.2", "-d", `{"response_parameters":[{"interval_us":9000000}]}`, address, service + "StreamingOutputCall"}, "DeadlineExceeded", 64 + 4},
 	} {
@@ -248,22 +316,5 @@ func checkGrpcurl(t *testing.T, args []string, want string, exit int) {
 	out, _ := cmd.CombinedOutput() // the exit code says more
 	if got := cmd.ProcessState.ExitCode(); got != exit || !strings.Contains(string(out), want) {
 		t.Errorf("exit code %d, want %d and %q in:\n%s", got, exit, want, out)
-	}
-}
-
-// TestTelemetry runs the OpenTelemetry tests, which are a separate module.
-func TestTelemetry(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("-short: building OpenTelemetry takes a while")
-	}
-	binary := filepath.Join(t.TempDir(), "telemetry.test")
-	if out, err := exec.Command("go", "test", "-C", "../telemetry", "-c", "-ldflags=-s -w", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Skipf("OpenTelemetry cannot be built here: %v\n%s", err, out)
-	}
-	telemetry := exec.Command(binary)
-	telemetry.Dir = "../telemetry"
-	if out, err := telemetry.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -57,6 +57,9 @@ func one(ctx context.Context, s *screen, phase string, results *results) error {
 		if err := short(ctx, s, results); err != nil {
 			return err
 		}
+		if err := goTest(ctx, s, results, "-C", peers, "test", "-json", "-vet=off", "-race", "-short", "./..."); err != nil {
+			return err
+		}
 		return goTest(ctx, s, results, "-C", "tools", "test", "-json", "-vet=off", "-race", "./...")
 	case "full":
 		return full(ctx, s, results)

@@ -49,8 +49,14 @@ func full(ctx context.Context, s *screen, results *results) error {
 	if err := goTest(ctx, s, results, slices.Concat(arguments, []string{"-p=2"}, together)...); err != nil {
 		return err
 	}
-	return goTest(ctx, s, results, slices.Concat(arguments, []string{"-p=1"}, apart)...)
+	if err := goTest(ctx, s, results, slices.Concat(arguments, []string{"-p=1"}, apart)...); err != nil {
+		return err
+	}
+	return goTest(ctx, s, results, slices.Concat([]string{"-C", peers}, common, []string{"-timeout=20m", "./..."})...)
 }
+
+// peers is the module in which fastgrpc meets the programs of others.
+const peers = "fastgrpc/interop"
 
 // testPackage is a package with tests.
 type testPackage struct {

@@ -39,7 +39,8 @@ def empty(request, context):
 def unary(request, context):
     echo_metadata(context)
     check_status(request, 7, context)
-    return field(1, payload(fields(request).get(2, [0])[0]))
+    name = field(4, b"core") if fields(request).get(9, [0])[0] else b""
+    return field(1, payload(fields(request).get(2, [0])[0])) + name
 
 
 def outputs(request):

@@ -25,11 +25,11 @@ import (
 	"google.golang.org/grpc"
 	grpccodes "google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/interop"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/fastgrpc"
-	"wirelab.dev/fastgrpc/interop"
 )
 
 // observed is a client and a server that report to the same exporters.
@@ -58,7 +58,7 @@ func start(t *testing.T, theirs bool) *observed {
 	address := lis.Addr().String()
 	if theirs {
 		s := grpc.NewServer(grpc.StatsHandler(server))
-		interop.Register(s)
+		testgrpc.RegisterTestServiceServer(s, interop.NewTestServer())
 		go func() { _ = s.Serve(lis) }()
 		c, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithStatsHandler(client))
 		if err != nil {
@@ -72,7 +72,7 @@ func start(t *testing.T, theirs bool) *observed {
 		return o
 	}
 	s := fastgrpc.NewServer(fastgrpc.StatsHandler(server))
-	interop.Register(s)
+	testgrpc.RegisterTestServiceServer(s, interop.NewTestServer())
 	go func() { _ = s.Serve(lis) }()
 	c, err := fastgrpc.NewClient(address,
 		fastgrpc.WithTransportCredentials(insecure.NewCredentials()), fastgrpc.WithStatsHandler(client))
