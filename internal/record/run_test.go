@@ -146,6 +146,7 @@ func TestResumeGoesOn(t *testing.T) {
 }
 
 func TestOnlyOneWriter(t *testing.T) {
+	t.Parallel()
 	w := begin(t, 1)
 	if _, err := Resume(w.Dir); !errors.Is(err, errLocked) {
 		t.Errorf("a second writer: %v", err)
@@ -234,6 +235,7 @@ func TestAppendThatFailsLeavesTheFileAsItWas(t *testing.T) {
 // Whatever of the last line a killed process got onto the disk, the lines
 // before it are read, and the run can go on.
 func TestEveryCutOfTheLastLine(t *testing.T) {
+	t.Parallel()
 	w := begin(t, 3)
 	finish(t, w)
 	records := w.path(recordsFile)
@@ -345,6 +347,7 @@ func TestManifestThatCannotBeRead(t *testing.T) {
 }
 
 func TestLongestLine(t *testing.T) {
+	t.Parallel()
 	endless := zeros{}
 	for _, err := range readLines(endless) {
 		if err == nil || !strings.Contains(err.Error(), "line 1: is longer than 64 MiB") {
