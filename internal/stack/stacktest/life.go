@@ -9,19 +9,20 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/stacktest/testpb"
 )
 
-// checkRegistration wants Listen to report what RegisterService cannot.
+// checkRegistration expects Listen to report errors that RegisterService cannot return.
 func checkRegistration(t testing.TB, s Subject) {
 	for name, register := range map[string]func(stack.Server){
 		"a service registered twice": func(server stack.Server) {
 			testpb.RegisterTestServiceServer(server, newService())
 			testpb.RegisterTestServiceServer(server, newService())
 		},
-		"a service that is none": func(server stack.Server) {
+		"a service without its methods": func(server stack.Server) {
 			server.RegisterService(&testpb.TestService_ServiceDesc, struct{}{})
 		},
 	} {
@@ -31,9 +32,7 @@ func checkRegistration(t testing.TB, s Subject) {
 		if _, err := server.Listen(bounded(t), "127.0.0.1:0"); err == nil {
 			t.Errorf("Listen took %s", name)
 		}
-		if err := server.Close(); err != nil {
-			t.Errorf("Close of a server that never listened: %v", err)
-		}
+		expectNoError(t, "Close of a server that never listened", server.Close())
 	}
 }
 
@@ -45,9 +44,7 @@ func checkAddressTaken(t testing.TB, s Subject) {
 	if _, err := server.Listen(bounded(t), r.address); err == nil {
 		t.Errorf("two servers listen on %s", r.address)
 	}
-	if err := server.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
+	expectNoError(t, "Close", server.Close())
 }
 
 // startCall makes a call that takes so long, and waits until its handler runs.
@@ -67,9 +64,7 @@ func checkShutdown(t testing.TB, s Subject) {
 	stub := r.stub()
 	ended := startCall(bounded(t), r, stub, 100*time.Millisecond)
 	promptly(t, "Shutdown with a short call running", func() {
-		if err := r.server.Shutdown(bounded(t)); err != nil {
-			t.Errorf("Shutdown: %v", err)
-		}
+		expectNoError(t, "Shutdown", r.server.Shutdown(bounded(t)))
 	})
 	if err := <-ended; err != nil {
 		t.Errorf("the call that ran when Shutdown came ended with %v", err)
@@ -79,9 +74,7 @@ func checkShutdown(t testing.TB, s Subject) {
 		_, err := stub.Unary(bounded(t), &testpb.TestRequest{Body: []byte("late")})
 		expectCode(t, err, codes.Unavailable)
 	})
-	if err := r.server.Close(); err != nil {
-		t.Errorf("Close after Shutdown: %v", err)
-	}
+	expectNoError(t, "Close after Shutdown", r.server.Close())
 }
 
 func checkShutdownRunsOut(t testing.TB, s Subject) {
@@ -103,9 +96,7 @@ func checkClose(t testing.TB, s Subject) {
 		expectCode(t, <-ended, codes.Unavailable)
 	})
 	r.awaitEnded()
-	if err := r.server.Close(); err != nil {
-		t.Errorf("the second Close: %v", err)
-	}
+	expectNoError(t, "the second Close", r.server.Close())
 }
 
 func checkClientClose(t testing.TB, s Subject) {
@@ -116,9 +107,7 @@ func checkClientClose(t testing.TB, s Subject) {
 	stub := testpb.NewTestServiceClient(client)
 	ended := startCall(bounded(t), r, stub, forever)
 	promptly(t, "Close of a client with a call running", func() {
-		if err := client.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		expectNoError(t, "Close", client.Close())
 		expectClosed(t, <-ended)
 		_, err := stub.Unary(context.Background(), &testpb.TestRequest{Body: []byte("late")})
 		expectClosed(t, err)
@@ -128,7 +117,7 @@ func checkClientClose(t testing.TB, s Subject) {
 	}
 }
 
-// expectClosed takes both codes that grpc-go's users meet after Close.
+// expectClosed accepts both codes that grpc-go returns after Close.
 func expectClosed(t testing.TB, err error) {
 	t.Helper()
 	if code := status.Code(err); code != codes.Canceled && code != codes.Unavailable {
@@ -146,9 +135,8 @@ func checkConnections(t testing.TB, s Subject) {
 		var all sync.WaitGroup
 		for range calls {
 			all.Go(func() {
-				if _, err := stub.Unary(bounded(t), &testpb.TestRequest{SleepNs: int64(time.Millisecond)}); err != nil {
-					t.Errorf("Unary: %v", err)
-				}
+				_, err := stub.Unary(bounded(t), &testpb.TestRequest{SleepNs: int64(time.Millisecond)})
+				expectNoError(t, "Unary", err)
 			})
 		}
 		all.Wait()
@@ -165,9 +153,9 @@ func checkConnections(t testing.TB, s Subject) {
 	}
 }
 
-// expectOnePerCall wants a connection for every call, each begun as the
-// lifecycle says. The one that a client opens to get its TLS session, or to see
-// that there is a server, is not a call's.
+// expectOnePerCall expects a connection for every call, each with the handshake that
+// the lifecycle demands. A client may open one more, to get its TLS session or to
+// check that there is a server.
 func expectOnePerCall(t testing.TB, s Subject, counts stack.ConnectionCounts, calls int64) {
 	t.Helper()
 	const first = 1
@@ -188,5 +176,38 @@ func expectOnePerCall(t testing.TB, s Subject, counts stack.ConnectionCounts, ca
 		if counts.Resumed < calls || counts.Full > first {
 			t.Errorf("%d calls, each to resume a session, and the dialer counts %+v", calls, counts)
 		}
+	}
+}
+
+// checkFirstByte expects one time to first byte for each call with its own connection,
+// and that it includes the time of the handler: what a wire sends before the answer
+// does not count.
+func checkFirstByte(t testing.TB, s Subject) {
+	const calls, slowness = 3, 20 * time.Millisecond
+	r := start(t, s)
+	dialer := &stack.Dialer{}
+	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: r.address, Dialer: dialer}))
+	dialer.TakeTimes().Close() // a client may have made a call of its own before it was ready
+	begin := time.Now()
+	for range calls {
+		_, err := stub.Unary(bounded(t), &testpb.TestRequest{Body: []byte("x"), SleepNs: int64(slowness)})
+		noError(t, "Unary", err)
+	}
+	took := time.Since(begin)
+	times := dialer.TakeTimes()
+	defer times.Close()
+	if s.Lifecycle == stack.Kept {
+		if times.FirstByte != nil {
+			t.Errorf("connections that are kept have %d times to first byte", times.FirstByte.Count())
+		}
+		return
+	}
+	if times.FirstByte == nil {
+		t.Fatal("no time to first byte")
+	}
+	seen := latency.NewHistogram(times.FirstByte)
+	if seen.Count() != calls || seen.Min() < slowness || seen.Max() > took {
+		t.Errorf("%d calls in %v, each at least %v long: %d times to first byte, from %v to %v",
+			calls, took, slowness, seen.Count(), seen.Min(), seen.Max())
 	}
 }

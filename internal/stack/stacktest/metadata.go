@@ -14,8 +14,8 @@ import (
 	"wirelab.dev/internal/stack/stacktest/testpb"
 )
 
-// sample has what wires get wrong: repeated keys, commas, and bytes that are
-// no text.
+// sample returns metadata that wires get wrong: repeated keys, commas, and bytes that
+// are not text.
 func sample(prefix string) metadata.MD {
 	return metadata.MD{
 		prefix + "single":    {"one"},
@@ -26,8 +26,8 @@ func sample(prefix string) metadata.MD {
 	}
 }
 
-// expectMetadata wants every key of want with its values in order. What a wire
-// adds is its own affair.
+// expectMetadata expects every key of want, with its values in order. A wire may add
+// others.
 func expectMetadata(t testing.TB, where string, got, want metadata.MD) {
 	t.Helper()
 	for key, values := range want {
@@ -83,8 +83,8 @@ func checkResponseMetadata(t testing.TB, s Subject) {
 	}
 }
 
-// checkStreamMetadata wants the header before the first message, and the
-// trailer after the last.
+// checkStreamMetadata expects the header before the first message, and the trailer
+// after the last.
 func checkStreamMetadata(t testing.TB, s Subject) {
 	if !s.carries(t, stack.Bidi) || s.lacks(t, ResponseMetadata) || s.lacks(t, RequestMetadata) {
 		return

@@ -18,10 +18,10 @@ import (
 	"wirelab.dev/internal/stack/stacktest/testpb"
 )
 
-// peer is a server of a test's own.
+// peer is a server that speaks no protocol.
 type peer struct {
 	address string
-	asked   atomic.Int64 // how often something came
+	asked   atomic.Int64 // reads that returned something
 }
 
 // rawPeer answers whatever it is asked with these bytes, and hangs up, which UDP
@@ -68,7 +68,7 @@ func checkPeerNeverAnswers(t testing.TB, s Subject) {
 	})
 }
 
-// asStatus reads NewClient's errors as those of a call are read.
+// asStatus converts an error of NewClient to the status that a call would have.
 func asStatus(err error) error {
 	if _, is := status.FromError(err); is {
 		return err
@@ -90,8 +90,8 @@ func checkPeerFallsSilent(t testing.TB, s Subject) {
 	expectEcho(t, stub, "after")
 }
 
-// checkPeerClosesMidResponse has the handler itself arm the proxy, so that the
-// cut cannot fall before the call.
+// checkPeerClosesMidResponse has the handler itself order the cut, so that it cannot
+// come before the call.
 func checkPeerClosesMidResponse(t testing.TB, s Subject) {
 	r := start(t, s)
 	p := newProxy(t, s, r.address)
@@ -129,7 +129,7 @@ func (s Subject) untilCut(t testing.TB, p *proxy) context.Context {
 	return ctx
 }
 
-// checkPeerRestarts takes the server away and brings it back at its address.
+// checkPeerRestarts closes the server and starts another at its address.
 func checkPeerRestarts(t testing.TB, s Subject) {
 	r := launch(t, s, newService(), net.JoinHostPort(ownHost(), "0"))
 	dialer := &stack.Dialer{}
@@ -148,9 +148,9 @@ func checkPeerRestarts(t testing.TB, s Subject) {
 	}
 }
 
-// checkPeerAnswersGarbage makes a call for each kind of garbage, all at once. A
-// connection of bytes fails by itself. What is no packet is dropped on UDP and
-// the client asks again: there its caller gives up when it has asked three times.
+// checkPeerAnswersGarbage makes a call for each kind of garbage, all at once. Over TCP
+// the call fails. On UDP the client drops what is not a packet and asks again: its
+// caller gives up when the peer has been asked three times.
 func checkPeerAnswersGarbage(t testing.TB, s Subject) {
 	const enough = 3
 	var all sync.WaitGroup
@@ -170,7 +170,7 @@ func checkPeerAnswersGarbage(t testing.TB, s Subject) {
 			defer giveUp()
 			promptly(t, "a call that is answered with "+name, func() {
 				if callOnce(ctx, s, s.target(stack.Target{Address: p.address})) == nil {
-					t.Errorf("%s was taken for an answer", name)
+					t.Errorf("%s was accepted as an answer", name)
 				}
 			})
 		})
@@ -206,8 +206,8 @@ func (s Subject) freeAddress(t testing.TB) string {
 	return listener.Addr().String()
 }
 
-// ownHost is a loopback address that no other check uses, so that none takes a
-// port that is free for a moment. Only Linux has more than one.
+// ownHost returns a loopback address that probably no other check uses, so that none
+// takes a port that is free for a moment. Only Linux has more than one address.
 func ownHost() string {
 	if runtime.GOOS != "linux" {
 		return "127.0.0.1"

@@ -13,10 +13,10 @@ import (
 	"wirelab.dev/internal/stack/stacktest/testpb"
 )
 
-// operations is how many testpb.TestService has.
+// operations is the number of operations of testpb.TestService.
 const operations = 4
 
-// rig is a server under test with what is behind it.
+// rig is a server under test and its service.
 type rig struct {
 	t       testing.TB
 	subject Subject
@@ -55,9 +55,7 @@ func (r *rig) stop() {
 	if r.served == nil {
 		return
 	}
-	if err := r.server.Close(); err != nil {
-		r.t.Errorf("Close of the server: %v", err)
-	}
+	expectNoError(r.t, "Close of the server", r.server.Close())
 	r.awaitServe()
 }
 
@@ -110,9 +108,7 @@ func dial(t testing.TB, s Subject, target stack.Target) stack.Client {
 	client, err := s.Stack.NewClient(bounded(t), s.Variant, s.target(target))
 	noError(t, "NewClient", err)
 	t.Cleanup(func() {
-		if err := client.Close(); err != nil {
-			t.Errorf("Close of the client: %v", err)
-		}
+		expectNoError(t, "Close of the client", client.Close())
 	})
 	return client
 }
@@ -123,14 +119,11 @@ func useClient(t testing.TB, s Subject, target stack.Target, use func(testpb.Tes
 	client, err := s.Stack.NewClient(bounded(t), s.Variant, target)
 	noError(t, "NewClient", err)
 	use(testpb.NewTestServiceClient(client))
-	if err := client.Close(); err != nil {
-		t.Errorf("Close of the client: %v", err)
-	}
+	expectNoError(t, "Close of the client", client.Close())
 }
 
-// target is what a client of the subject dials. It takes any certificate: what
-// is shown to a stranger is not this suite's affair, and a server that comes
-// back has made itself a new one.
+// target adds what every client of the subject needs. It trusts any certificate: the
+// security suite checks certificates, and a server that restarts has a new one.
 func (s Subject) target(t stack.Target) stack.Target {
 	t.Operations = operations
 	t.Lifecycle = s.Lifecycle
@@ -138,15 +131,14 @@ func (s Subject) target(t stack.Target) stack.Target {
 	return t
 }
 
-// bounded is the context of a call that is expected to end by itself. Its end is
-// that of a check which would hang, and judges nothing: on a starved machine
-// 15 MiB may take long.
+// bounded returns the context of a call that should end by itself. It ends only to
+// stop a check that hangs: on a starved machine 15 MiB may take long.
 func bounded(t testing.TB) context.Context {
 	t.Helper()
 	return within(t, 2*patience)
 }
 
-// within is a context that ends so soon.
+// within returns a context that ends after d.
 func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
@@ -162,7 +154,7 @@ func expectCode(t testing.TB, err error, want codes.Code) {
 	}
 }
 
-// expectEcho makes a call and fails the check unless it is answered right.
+// expectEcho makes a call and fails the check unless the answer is right.
 func expectEcho(t testing.TB, stub testpb.TestServiceClient, body string) {
 	t.Helper()
 	out, err := stub.Unary(bounded(t), &testpb.TestRequest{Body: []byte(body)})
@@ -213,6 +205,14 @@ func withMoreTime(t testing.TB, limit time.Duration, f func(limit time.Duration)
 	}
 }
 
+// expectNoError fails the check on an error, and goes on.
+func expectNoError(t testing.TB, of string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Errorf("%s: %v", of, err)
+	}
+}
+
 // noError ends the check on an error.
 func noError(t testing.TB, of string, err error) {
 	t.Helper()
@@ -221,8 +221,8 @@ func noError(t testing.TB, of string, err error) {
 	}
 }
 
-// promptly fails the check where f ends only because something else gave up. It
-// does not judge how fast f is.
+// promptly fails the check if f ends only because a timeout ended it. It does not
+// judge how fast f is.
 func promptly(t testing.TB, what string, f func()) {
 	t.Helper()
 	begin := time.Now()

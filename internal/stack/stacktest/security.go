@@ -18,13 +18,13 @@ import (
 	"wirelab.dev/internal/stack/stacktest/testpb"
 )
 
-// Plaintext is the ability to tell a caller that one end speaks TLS and the
-// other does not. Without, the connection ends, and the call with it.
+// Plaintext is the ability to report that one end speaks TLS and the other does not.
+// Without, the connection ends, and the call fails with it.
 const Plaintext Ability = "plaintext noticed"
 
 // RunSecurity runs the checks of a variant over TLS, in every lifecycle that it
-// has: whom a client trusts, and what it says of the rest. The variant's
-// cleartext form, where it has one, is the other end of the misunderstandings.
+// supports: which servers a client trusts, and how it reports the others. If the
+// variant has a cleartext form, the checks connect that to the form with TLS.
 func RunSecurity(t *testing.T, s Subject) {
 	t.Helper()
 	s.inEveryLifecycle(t, func(t *testing.T, s Subject) {
@@ -62,12 +62,12 @@ func checkTrusted(t testing.TB, s Subject) {
 	}
 }
 
-// rootPEM is what the rig's clients must trust.
+// rootPEM returns the root certificate that the rig's clients must trust.
 func (r *rig) rootPEM() []byte {
 	r.t.Helper()
 	secured, is := r.server.(stack.TLSServer)
 	if !is || len(secured.RootPEM()) == 0 {
-		r.t.Fatalf("a server of %s does not say whom its clients must trust", r.subject.Variant)
+		r.t.Fatalf("a server of %s has no root certificate for its clients to trust", r.subject.Variant)
 	}
 	return secured.RootPEM()
 }
@@ -80,7 +80,7 @@ func checkUnknownAuthority(t testing.TB, s Subject) {
 	})
 }
 
-// checkFlaw has a peer show a certificate that is wrong in one way.
+// checkFlaw has a server with a certificate that is wrong in one way.
 func checkFlaw(flaw secure.Flaw, kind string) func(testing.TB, Subject) {
 	return func(t testing.TB, s Subject) {
 		identity := issue(t, flaw)
@@ -98,7 +98,7 @@ func issue(t testing.TB, flaw secure.Flaw) *secure.Identity {
 	return identity
 }
 
-// checkHandshakeUnanswered has a peer that takes connections and no more.
+// checkHandshakeUnanswered has a peer that accepts connections and never answers.
 func checkHandshakeUnanswered(t testing.TB, s Subject) {
 	p := rawPeer(t, s, nil)
 	expectHandshakeTimeout(t, &p.asked, func(ctx context.Context) error {
@@ -126,10 +126,10 @@ func expectHandshakeTimeout(t testing.TB, asked *atomic.Int64, call func(context
 	})
 }
 
-// checkHandshakeLost has the peer go when a client knows it already.
+// checkHandshakeLost has a peer that stops answering after a first call.
 func checkHandshakeLost(t testing.TB, s Subject) {
 	if s.Lifecycle == stack.Kept {
-		t.Logf("%s: a connection that is kept has shaken hands when a call begins", s.Variant)
+		t.Logf("%s: a kept connection has completed its handshake when a call begins", s.Variant)
 		return
 	}
 	p := newProxy(t, s, start(t, s).address)
@@ -144,11 +144,11 @@ func checkHandshakeLost(t testing.TB, s Subject) {
 	expectRecovery(t, stub)
 }
 
-// checkMuteClient has a client that never begins its handshake, which must hold
-// up neither others nor the server's end.
+// checkMuteClient has a client that never begins its handshake. It must delay neither
+// other clients nor the server's Close.
 func checkMuteClient(t testing.TB, s Subject) {
 	if s.Datagrams {
-		t.Logf("%s: a client that says nothing is none on UDP", s.Variant)
+		t.Logf("%s: on UDP a client that sends nothing is not seen", s.Variant)
 		return
 	}
 	r := start(t, s)
@@ -174,7 +174,7 @@ func checkPlaintext(serverSpeaksTLS bool) func(testing.TB, Subject) {
 	}
 }
 
-// cleartext is the subject without TLS.
+// cleartext returns the subject without TLS.
 func (s Subject) cleartext(t testing.TB) (plain Subject, has bool) {
 	t.Helper()
 	own := stack.TLSOptions(stack.OptionalTLS)

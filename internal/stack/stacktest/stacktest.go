@@ -2,14 +2,15 @@
 // measured: a wire that loses an error or mixes up two answers is wrong, however
 // fast it is.
 //
-// A test of a stack hands a Subject to Run. Each check starts a server of the
-// stack on loopback with a scripted service behind it (package testpb), dials
-// it, and looks at what the generated stubs see; where a peer must misbehave, a
-// small proxy stands between the two or raw bytes are sent. Every check
-// ends with the question whether a goroutine was left behind.
+//  1. A test of a stack passes a Subject to Run, RunSecurity and RunLeaks.
+//  2. Each check starts a server of the stack on loopback, with a scripted service
+//     (package testpb), and dials it.
+//  3. The check looks at what the generated stubs see. If a peer must misbehave, a
+//     proxy stands between the two, or the check sends raw bytes.
+//  4. At the end it fails if a goroutine was left behind.
 //
-// The suite must not know how any stack frames its bytes. What is wrong on one
-// wire only comes in with the Subject.
+// The suite must not know how any stack frames its bytes. Bytes that are wrong on
+// one wire only come with the Subject.
 package stacktest
 
 import (
@@ -20,33 +21,43 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
+// Suites are the functions that a stack's tests must call.
+var Suites = []string{"Run", "RunSecurity", "RunLeaks"}
+
+// Skips lists the suites that a stack's tests leave out, and why. The test of package
+// catalog reads them from the source, and fails if a suite is neither run nor listed.
+type Skips []Skip
+
+// Skip is one suite that a stack leaves out.
+type Skip struct{ Stack, Suite, Reason string }
+
 // Subject is one variant of a stack under test.
 type Subject struct {
 	Stack   stack.Stack
 	Variant scenario.Variant
-	// Lacks says what this wire cannot carry, and why. The kinds of call are
-	// not listed here: stack.KindLimiter tells them. For each lack the suite
-	// checks that the caller is told, or that the call goes on without.
+	// Lacks says what this wire cannot carry, and why. Kinds of calls are not
+	// listed here: stack.KindLimiter reports them. For each lack the suite checks
+	// that the caller gets an error, or that the call works without it.
 	Lacks map[Ability]string
-	// Garbage is what the server must survive besides the bytes that are
-	// wrong on every wire: an oversize length, half a frame. The key names it.
+	// Garbage holds bytes that the server must survive, besides those that are
+	// wrong on every wire: an oversize length, half a frame. The key names them.
 	Garbage map[string][]byte
-	// Lifecycle is that of every client's connections.
+	// Lifecycle is the lifecycle of every client's connections.
 	Lifecycle stack.Lifecycle
 	// Datagrams says that the wire is on UDP.
 	Datagrams bool
 
-	// Idle is the function of the goroutines that a server keeps for its next
-	// burst of calls, where it has such a pool. The leak suite bounds them apart.
+	// Idle names the function of goroutines that a server keeps for its next calls,
+	// if it has such a pool. The leak suite has another limit for them.
 	Idle string
 
 	label string // marks the goroutines of one check
 }
 
-// Ability is what a wire may lack although it carries the kind of call.
+// Ability is a property that a wire may lack although it carries the kind of call.
 type Ability string
 
-// The abilities. What is expected of a stack without one stands behind it.
+// The abilities, and what is expected of a stack without one.
 const (
 	// StatusCodes: the code and the message of a handler's error arrive.
 	// Without, the call fails all the same.
@@ -61,10 +72,10 @@ const (
 	// grpc.SetHeader and grpc.SetTrailer fail in the handler.
 	ResponseMetadata Ability = "response metadata"
 	// Deadlines: the handler's context carries the caller's deadline. Without,
-	// the caller returns in time all the same.
+	// the call still returns in time.
 	Deadlines Ability = "deadlines"
 	// Cancellation: the handler's context ends when the caller gives up.
-	// Without, the caller returns at once all the same.
+	// Without, the call still returns at once.
 	Cancellation Ability = "cancellation"
 	// OperationNames: the name of the operation arrives. Without, the server
 	// cannot refuse one that it does not have.
@@ -98,7 +109,7 @@ func Run(t *testing.T, s Subject) {
 	}
 }
 
-// inEveryLifecycle runs tests of the subject in each that its variant has.
+// inEveryLifecycle runs a test in each lifecycle that the variant supports.
 func (s Subject) inEveryLifecycle(t *testing.T, test func(*testing.T, Subject)) {
 	t.Helper()
 	for _, l := range []struct {
@@ -107,7 +118,7 @@ func (s Subject) inEveryLifecycle(t *testing.T, test func(*testing.T, Subject)) 
 	}{{"kept", stack.Kept}, {"fresh", stack.Fresh}, {"resumed", stack.Resumed}, {"early", stack.Early}} {
 		t.Run(l.name, func(t *testing.T) {
 			if err := stack.CheckLifecycle(s.Stack, s.Variant, l.lifecycle); err != nil {
-				t.Logf("not there: %v", err)
+				t.Logf("not supported: %v", err)
 				return
 			}
 			s.Lifecycle = l.lifecycle
@@ -117,7 +128,7 @@ func (s Subject) inEveryLifecycle(t *testing.T, test func(*testing.T, Subject)) 
 	}
 }
 
-// skipForeignRaces skips what the race detector finds in libraries.
+// skipForeignRaces skips checks in which the race detector finds a library's race.
 func (s Subject) skipForeignRaces(t *testing.T) {
 	t.Helper()
 	if s.Lifecycle == stack.Early && raceDetector {
@@ -125,8 +136,8 @@ func (s Subject) skipForeignRaces(t *testing.T) {
 	}
 }
 
-// brief are the checks that short tests make of connections which carry one
-// call: those that look at the connections themselves.
+// brief lists the checks that short tests make of connections with one call each:
+// those that look at the connections themselves.
 var brief = []string{"unary/concurrent", "peer/absent", "life/shutdown", "life/client-close", "life/connections"}
 
 func checks() []check {
@@ -192,7 +203,7 @@ func (s Subject) carries(t testing.TB, k stack.Kind) bool {
 	return err == nil
 }
 
-// network is the transport below the wire, as package net names it.
+// network returns package net's name for the subject's transport.
 func (s Subject) network() string {
 	if s.Datagrams {
 		return "udp"

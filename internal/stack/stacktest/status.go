@@ -42,7 +42,7 @@ func checkStatusCodes(t testing.TB, s Subject) {
 
 func checkStatusDetails(t testing.TB, s Subject) {
 	if s.lacks(t, StatusCodes) {
-		return // checkStatusCodes sees to it
+		return // checkStatusCodes checks it
 	}
 	without := s.lacks(t, StatusDetails)
 	stub := start(t, s).stub()
@@ -63,7 +63,7 @@ func checkStatusDetails(t testing.TB, s Subject) {
 	}
 }
 
-// checkPlainError returns what is no status: grpc-go calls it Unknown.
+// checkPlainError has a handler return an error without a status: grpc-go sends Unknown.
 func checkPlainError(t testing.TB, s Subject) {
 	r := start(t, s)
 	r.service.answerWith(func(context.Context, *testpb.TestRequest) (*testpb.TestResponse, error) {

@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/internal/stack/stacktest/testpb"
 )
 
-// expectEnd wants the stream to have ended well.
+// expectEnd expects the end of the stream, without an error.
 func expectEnd[Answer any](t testing.TB, stream interface{ Recv() (*Answer, error) }) {
 	t.Helper()
 	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
@@ -154,9 +154,8 @@ func checkStreamCancel(t testing.TB, s Subject) {
 	stream, err := stub.Bidi(ctx)
 	noError(t, "Bidi", err)
 	noError(t, "Send", stream.Send(&testpb.TestRequest{Body: []byte("ping")}))
-	if _, err := stream.Recv(); err != nil {
-		t.Fatalf("Recv: %v", err)
-	}
+	_, err = stream.Recv()
+	noError(t, "Recv", err)
 	cancel()
 	promptly(t, "Recv after cancel", func() {
 		_, err := stream.Recv()
@@ -168,8 +167,8 @@ func checkStreamCancel(t testing.TB, s Subject) {
 	expectRecovery(t, stub)
 }
 
-// checkUnsupportedKinds holds a stack to what it says it cannot carry: the
-// caller hears the same words, as Unimplemented.
+// checkUnsupportedKinds expects calls of a kind that the stack cannot carry to fail
+// with Unimplemented, and with the reason that CheckKind gives.
 func checkUnsupportedKinds(t testing.TB, s Subject) {
 	stub := start(t, s).stub()
 	attempts := map[stack.Kind]func(context.Context) error{

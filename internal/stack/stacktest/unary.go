@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/internal/stack/stacktest/testpb"
 )
 
-// filling is incompressible, and the same for the same seed.
+// filling returns incompressible bytes, the same for the same seed.
 func filling(sizeBytes int, seed byte) []byte {
 	data := make([]byte, sizeBytes)
 	_, _ = rand.NewChaCha8([32]byte{seed}).Read(data) // never fails
@@ -36,8 +36,8 @@ func checkSizes(t testing.TB, s Subject) {
 	}
 }
 
-// checkAnswerReplaces holds a client to grpc-go's behaviour: the message that
-// the caller brings is filled anew, not merged into.
+// checkAnswerReplaces expects what grpc-go does: the answer replaces the content of
+// the caller's message, and is not merged into it.
 func checkAnswerReplaces(t testing.TB, s Subject) {
 	client := start(t, s).dial()
 	out := &testpb.TestResponse{Index: 7, Metadata: map[string]string{"old": "value"}}
@@ -71,8 +71,8 @@ func checkOversizeResponse(t testing.TB, s Subject) {
 	expectRecovery(t, stub)
 }
 
-// checkConcurrent looks at the answers only when all have come, so that one
-// that still lies in a reused buffer is found.
+// checkConcurrent looks at the answers only when all have come, so that it finds one
+// that is in a reused buffer.
 func checkConcurrent(t testing.TB, s Subject) {
 	calls := 200
 	if s.Lifecycle != stack.Kept {
