@@ -1,12 +1,12 @@
-// Package failure names what a failed call met: the machine's limits, the
-// network, the handshake, the protocol, or the application's own answer.
+// Package failure classifies the errors of failed calls by their cause: a limit of the
+// machine, the network, the handshake, the protocol, or the application's own answer.
 //
-// An error reaches it as the adapter returned it. Where the cause is still in
-// the chain (errors.As), it decides; where a library has flattened it into
-// text, the text does, and only where the library's own source makes it exact.
+// It gets an error as the adapter returned it, and looks at
 //
-// The files go from the machine outwards: kernel.go, handshake.go, protocol.go
-// (the types that say what happened), text.go (what is left of such types).
+//  1. a class that the error carries itself (As, or a method FailureClass);
+//  2. the types in its chain: handshake.go, kernel.go, protocol.go;
+//  3. its text, if a library has turned the cause into text and the library's source
+//     makes that text exact: text.go.
 //
 // This package must not know any stack, nor count anything.
 package failure
@@ -22,51 +22,50 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Class is what a call met. It is a word, with a detail behind a colon where
-// one class has kinds: "tls-alert: bad certificate".
+// Class is the cause of a failed call: a word, followed by a colon and a detail if the
+// class has kinds: "tls-alert: bad certificate".
 type Class string
 
 // The classes.
 const (
 	PortExhaustion  Class = "port-exhaustion"  // no local port is free
 	DescriptorLimit Class = "descriptor-limit" // no file descriptor is free
-	Refused         Class = "refused"          // nobody listens
+	Refused         Class = "refused"          // no process listens
 	Backlog         Class = "backlog"          // a SYN on loopback was left unanswered, which a full accept queue does
 	ConnectTimeout  Class = "connect-timeout"  // a SYN was left unanswered, on a link that may have lost it
-	Reset           Class = "reset"            // the peer, or its kernel, broke the connection off
+	Reset           Class = "reset"            // the peer, or its kernel, reset the connection
 	Closed          Class = "closed"           // the peer ended the connection in the middle of a call
 	Silent          Class = "silent"           // the peer answered no probe: keep-alive, QUIC's idle timeout
 
-	// HandshakeTimeout is a connection whose handshake was not done when
-	// patience ended. On every wire a client's is its call's deadline, and none
-	// besides but a QUIC library's of 30 s; a server's is 10 s. QUIC begins with
-	// the handshake: a peer that never answers is one of these, where over TCP
-	// it is a ConnectTimeout. Where a connection that was lost is opened again
-	// behind the calls' backs (net/http for HTTP/1.1, grpc-go), they see a
+	// HandshakeTimeout is a handshake that was not complete in time. A client's
+	// limit is its call's deadline, and 30 s with QUIC; a server's is 10 s. QUIC
+	// begins with the handshake, so a peer that never answers is of this class;
+	// over TCP it is a ConnectTimeout. If a library opens lost connections again
+	// in the background (net/http for HTTP/1.1, grpc-go), its calls end with
 	// Deadline.
 	HandshakeTimeout Class = "handshake-timeout"
 	TLSAlert         Class = "tls-alert"      // which one, behind the colon
 	Certificate      Class = "certificate"    // what is wrong with it, behind the colon
 	PlaintextPeer    Class = "plaintext-peer" // one end speaks TLS and the other does not
 
-	StreamRefused Class = "stream-refused" // the peer takes no further call on the connection
-	StreamReset   Class = "stream-reset"   // the peer broke off the one call; its code behind the colon
-	GoAway        Class = "goaway"         // the peer is ending the connection, and said so
-	// FlowControl is a credit overdrawn. A stall, which is a credit that
-	// never comes, looks like a deadline from where the call stands.
+	StreamRefused Class = "stream-refused" // the peer accepts no further call on the connection
+	StreamReset   Class = "stream-reset"   // the peer reset this call's stream; its code is behind the colon
+	GoAway        Class = "goaway"         // the peer announced the end of the connection
+	// FlowControl is a sender that exceeded its credit. A sender that waits for
+	// credit until its call's deadline is a Deadline.
 	FlowControl Class = "flow-control"
 
-	Deadline    Class = "deadline"  // the call's own, whatever it waited for
+	Deadline    Class = "deadline"  // the call's own, whatever the call waited for
 	Cancelled   Class = "cancelled" // by the caller
 	WrongAnswer Class = "wrong-answer"
-	Application Class = "application" // a status that nothing on the way explains: the handler's own
+	Application Class = "application" // the handler's own status: nothing on the way explains it
 	Unknown     Class = "other"
 )
 
 // with adds a kind to a class.
 func (c Class) with(kind string) Class { return c + ": " + Class(kind) }
 
-// Of names what the call met.
+// Of returns the class of a call's error.
 func Of(err error) Class {
 	if own, ok := errors.AsType[classed](err); ok {
 		return Class(own.FailureClass())
@@ -82,7 +81,7 @@ func Of(err error) Class {
 	return Unknown
 }
 
-// ofEnd knows the ways in which a call ends that say nothing more.
+// ofEnd classifies errors that say only that the call ended.
 func ofEnd(err error) Class {
 	code := status.Code(err)
 	switch {
@@ -104,14 +103,14 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// classed is an error that knows its class. A package that may not import this
-// one can declare the method too.
+// classed is an error with a class. A package that may not import this one can declare
+// the method itself.
 type classed interface {
 	error
 	FailureClass() string
 }
 
-// As marks an error with its class, for who knows what its text does not tell.
+// As adds a class to an error, for callers that know more than its type and text say.
 func As(class Class, err error) error { return &marked{error: err, class: class} }
 
 type marked struct {
@@ -122,8 +121,8 @@ type marked struct {
 func (m *marked) FailureClass() string { return string(m.class) }
 func (m *marked) Unwrap() error        { return m.error }
 
-// InHandshake is what a handshake ended with: only who performs it can tell its
-// timeout from another.
+// InHandshake adds HandshakeTimeout to a timeout of a handshake: only the code that does
+// the handshake can tell it from other timeouts.
 func InHandshake(err error) error {
 	if isTimeout(err) {
 		return As(HandshakeTimeout, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// ofHandshake reads what crypto/tls and crypto/x509 say, and QUIC of both.
+// ofHandshake classifies errors of crypto/tls and crypto/x509, and QUIC's forms of them.
 func ofHandshake(err error) Class {
 	if kind := ofCertificate(err); kind != "" {
 		return Certificate.with(kind)
@@ -47,8 +47,7 @@ func ofCertificate(err error) string {
 	return ""
 }
 
-// alertOf is the name of a TLS alert (RFC 8446, section 6), in crypto/tls's
-// words.
+// alertOf returns crypto/tls's name of a TLS alert (RFC 8446, section 6).
 func alertOf(err error) string {
 	// QUIC carries alerts as error codes from 0x100 (RFC 9001, section 4.8).
 	const quicCrypto = 0x100
@@ -58,8 +57,8 @@ func alertOf(err error) string {
 	if alert, ok := errors.AsType[tls.AlertError](err); ok {
 		return alertName(alert)
 	}
-	// On TCP the alert's type is not exported; its envelope is crypto/tls's
-	// alone.
+	// Over TCP the alert's type is not exported, but only crypto/tls uses these
+	// operations.
 	if op, ok := errors.AsType[*net.OpError](err); ok && (op.Op == "remote error" || op.Op == "local error") {
 		return alertName(op.Err)
 	}

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// ofKernel reads the error numbers (errno(3)).
+// ofKernel classifies error numbers (errno(3)).
 func ofKernel(err error) Class {
 	is := func(numbers ...syscall.Errno) bool {
 		for _, number := range numbers {
@@ -30,15 +30,15 @@ func ofKernel(err error) Class {
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" && dial.Timeout() {
 		return ofSilence(dial.Addr)
 	}
-	if is(syscall.ETIMEDOUT) { // of a connection that there was
+	if is(syscall.ETIMEDOUT) { // of an open connection
 		return Silent
 	}
 	return ""
 }
 
-// ofSilence says why a SYN was not answered. Loopback loses nothing; what it
-// drops, a queue had no room for. (The other explanation is a client so short of
-// CPU that it did not come to see the answer.)
+// ofSilence classifies a SYN that was not answered. Loopback drops a SYN only if a
+// queue is full. (Or the client had so little CPU time that it did not see the
+// answer.)
 func ofSilence(address net.Addr) Class {
 	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
 		return Backlog

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// ofProtocol reads the error types of HTTP/2, HTTP/3 and QUIC. net/http's own
-// HTTP/2 gives its stream errors in the form of golang.org/x/net/http2.
+// ofProtocol classifies the error types of HTTP/2, HTTP/3 and QUIC. net/http's own
+// HTTP/2 returns stream errors of the types in golang.org/x/net/http2.
 func ofProtocol(err error) Class {
 	if stream, ok := errors.AsType[http2.StreamError](err); ok {
 		return ofHTTP2(stream.Code)
@@ -23,7 +23,7 @@ func ofProtocol(err error) Class {
 	return ofQUIC(err)
 }
 
-// ofHTTP2 reads the code of a broken-off stream (RFC 9113, section 7).
+// ofHTTP2 classifies the code of a stream that was reset (RFC 9113, section 7).
 func ofHTTP2(code http2.ErrCode) Class {
 	switch code {
 	case http2.ErrCodeRefusedStream:
@@ -35,7 +35,7 @@ func ofHTTP2(code http2.ErrCode) Class {
 	}
 }
 
-// ofHTTP3 reads the codes of RFC 9114, section 8.1.
+// ofHTTP3 classifies the codes of RFC 9114, section 8.1.
 func ofHTTP3(err *http3.Error) Class {
 	_, connection := errors.AsType[*quic.ApplicationError](err)
 	switch {

@@ -8,13 +8,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A phrase stands in the text of an error whose type says less.
+// A phrase identifies an error by part of its text, because its type says less.
 type phrase struct {
 	text  string
 	class Class
 }
 
-// ofText reads what libraries have flattened.
+// ofText classifies errors whose cause a library has turned into text.
 func ofText(err error) Class {
 	if err == nil {
 		return ""
@@ -26,9 +26,8 @@ func ofText(err error) Class {
 	if !is {
 		return ""
 	}
-	// grpc-go gives a call that its stream did not survive the code that
-	// belongs to the stream's, and one that its connection did not survive
-	// Unavailable.
+	// In grpc-go a call whose stream was reset has the gRPC code for the stream's
+	// code, and a call whose connection ended has Unavailable.
 	if _, code, broken := strings.Cut(st.Message(), "stream terminated by RST_STREAM with error code: "); broken {
 		return ofStreamCode(code, st.Code())
 	}
@@ -47,7 +46,7 @@ func find(phrases []phrase, in string) Class {
 	return ""
 }
 
-// webPhrases are those of net/http.
+// webPhrases are phrases of net/http.
 var webPhrases = []phrase{
 	{"net/http: TLS handshake timeout", HandshakeTimeout},
 	{"Client sent an HTTP request to an HTTPS server", PlaintextPeer},
@@ -56,8 +55,8 @@ var webPhrases = []phrase{
 	{"; REFUSED_STREAM; received from peer", StreamRefused}, // of a request that cannot be sent again
 }
 
-// grpcPhrases are those of grpc-go's internal/transport. A GOAWAY explains the
-// end of the connection that follows it, hence the order.
+// grpcPhrases are phrases of grpc-go's internal/transport. GOAWAY comes first, since it
+// explains the end of the connection that follows it.
 var grpcPhrases = []phrase{
 	{"received prior goaway: code: ", GoAway},
 	{"received goaway and there are no active streams", GoAway},
@@ -73,8 +72,8 @@ var grpcPhrases = []phrase{
 	{"transport is closing", Closed},
 }
 
-// ofStreamCode reads the code of RST_STREAM by its name. A server breaks a
-// stream off when the call's deadline has passed; then that is what it met.
+// ofStreamCode classifies the code of RST_STREAM by its name. A server also resets the
+// stream of a call whose deadline has passed: the class of that is Deadline.
 func ofStreamCode(name string, code codes.Code) Class {
 	name, _, _ = strings.Cut(name, ";")
 	switch {

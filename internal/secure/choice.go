@@ -17,7 +17,7 @@ const (
 	RSA   Certificate = "rsa"   // of 2,048 bits
 )
 
-// Certificates lists them, the default first.
+// Certificates lists the kinds, the default first.
 func Certificates() []string { return []string{string(ECDSA), string(RSA)} }
 
 // Group is a key exchange.
@@ -31,7 +31,7 @@ const (
 	P256   Group = "p256"
 )
 
-// Groups lists them, the default first.
+// Groups lists the groups, the default first.
 func Groups() []string { return []string{string(Hybrid), string(X25519), string(P256)} }
 
 var curves = map[Group]tls.CurveID{
@@ -40,14 +40,14 @@ var curves = map[Group]tls.CurveID{
 	P256:   tls.CurveP256,
 }
 
-// Choice is what a variant may choose of a handshake. The zero value is the
+// Choice holds what a variant may choose in a handshake. The zero value is the
 // default: an ECDSA certificate, and the key exchange that Go prefers.
 type Choice struct {
 	Certificate Certificate
 	Group       Group
 }
 
-// Check says what there is not.
+// Check returns an error for an unknown certificate or group.
 func (c Choice) Check() error {
 	if _, known := curves[c.Group]; !known && c.Group != "" {
 		return fmt.Errorf("key exchange %q: want one of %s", c.Group, strings.Join(Groups(), ", "))
@@ -59,7 +59,7 @@ func (c Choice) Check() error {
 	return fmt.Errorf("certificate %q: want one of %s", c.Certificate, strings.Join(Certificates(), ", "))
 }
 
-// apply leaves the default to Go, so that what is measured by default is what
+// apply sets only what was chosen. Go's defaults stay, so that measurements use what
 // everybody has.
 func (c Choice) apply(to *tls.Config) {
 	to.MinVersion = tls.VersionTLS13
@@ -68,7 +68,7 @@ func (c Choice) apply(to *tls.Config) {
 	}
 }
 
-// Settings lists what is not crypto/tls's default in the configurations of both ends.
+// Settings lists the settings of both ends that differ from crypto/tls's defaults.
 func (c Choice) Settings() []tuning.Setting {
 	var config tls.Config
 	c.apply(&config)

@@ -9,8 +9,8 @@
 //
 // Glossary:
 //
-//	root      the authority that an Identity was issued by, made for it alone
-//	leaf      the certificate that the server shows
+//	root      the authority that issued an Identity, made for it alone
+//	leaf      the certificate that the server sends
 //	group     the key exchange of the handshake (RFC 8446, section 4.2.7)
 //
 // This package must not know what is carried over the connections.

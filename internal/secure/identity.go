@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Names that a leaf is valid for unless a Flaw says otherwise.
+// Names that a leaf is valid for, without a Flaw.
 var (
 	dnsNames    = []string{"localhost"}
 	ipAddresses = []net.IP{
@@ -32,8 +32,7 @@ const (
 	lifetime  = 24 * time.Hour
 )
 
-// Flaw is what is wrong with a leaf, on purpose: how a wire tells of it is
-// something to be tested.
+// Flaw is a deliberate fault of a leaf, to test how a stack reports it.
 type Flaw int
 
 // The flaws.
@@ -43,15 +42,14 @@ const (
 	WrongName      // for another host
 )
 
-// Identity is a server's certificate with its key, and the root that it was
-// issued by.
+// Identity is a server's certificate with its key, and the root that issued it.
 type Identity struct {
 	choice Choice
 	leaf   tls.Certificate
 	root   []byte // DER
 }
 
-// Issue makes an identity. The root's key is forgotten at once.
+// Issue makes an identity. It keeps no copy of the root's key.
 func Issue(choice Choice, flaw Flaw) (*Identity, error) {
 	if err := choice.Check(); err != nil {
 		return nil, err
@@ -106,8 +104,8 @@ func template(name string, serial int64) *x509.Certificate {
 
 const rsaBits = 2048
 
-// rsaKey is the same for all servers of a process: to find two primes takes long
-// enough to delay the start of each. A worker is one server anyway.
+// rsaKey is the same for all servers of a process: to find two primes takes so long
+// that it would delay the start of each. A worker has only one server.
 var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, rsaBits) })
 
 func newKey(kind Certificate) (crypto.Signer, error) {
@@ -117,13 +115,13 @@ func newKey(kind Certificate) (crypto.Signer, error) {
 	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 }
 
-// RootPEM is what a client must trust to call the identity's server.
+// RootPEM returns the root that a client of the identity's server must trust.
 func (i *Identity) RootPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.root})
 }
 
-// ServerConfig is a server's end, offering these application protocols (RFC
-// 7301). The caller owns it.
+// ServerConfig returns a server's configuration that offers these application
+// protocols (RFC 7301). The caller owns it.
 func (i *Identity) ServerConfig(protocols ...string) *tls.Config {
 	config := &tls.Config{Certificates: []tls.Certificate{i.leaf}, NextProtos: protocols}
 	i.choice.apply(config)

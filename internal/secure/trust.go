@@ -10,18 +10,18 @@ import (
 	"wirelab.dev/internal/tuning"
 )
 
-// Trust is what a client believes of the server that it calls.
+// Trust says which servers a client trusts.
 type Trust struct {
-	// RootPEM is the root to be trusted. Empty: those of the system.
+	// RootPEM is the trusted root. Empty: the system's roots.
 	RootPEM []byte
-	// SkipVerify takes any certificate: for a server that is no more than
-	// its address.
+	// SkipVerify accepts any certificate: for a server of which only the address is
+	// known.
 	SkipVerify bool
 }
 
-// ClientConfig is a client's end towards address, HOST:PORT, asking for these
-// application protocols. The caller owns it, and puts a session cache in where
-// it wants to resume.
+// ClientConfig returns a client's configuration for the server at address, HOST:PORT,
+// that offers these application protocols. The caller owns it, and sets a session
+// cache to resume sessions.
 func (c Choice) ClientConfig(address string, trust Trust, protocols ...string) (*tls.Config, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -30,7 +30,7 @@ func (c Choice) ClientConfig(address string, trust Trust, protocols ...string) (
 	config := &tls.Config{ServerName: host, NextProtos: protocols}
 	c.apply(config)
 	if !trust.apply(config) {
-		return nil, errors.New("TLS: the root that is to be trusted holds no certificate in PEM form")
+		return nil, errors.New("TLS: the root to trust holds no certificate in PEM form")
 	}
 	return config, nil
 }
@@ -44,7 +44,7 @@ func (t Trust) apply(to *tls.Config) (ok bool) {
 	return to.RootCAs.AppendCertsFromPEM(t.RootPEM)
 }
 
-// Settings lists what is not crypto/tls's default in what a client believes.
+// Settings lists the settings of t that differ from crypto/tls's defaults.
 func (t Trust) Settings() []tuning.Setting {
 	var config tls.Config
 	_ = t.apply(&config)

@@ -10,21 +10,20 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// answer makes the request the response, field by field: the two share what
-// their fields point to. It is a copy of the Go struct, because that takes some
-// 20 ns where proto.Merge takes hundreds; the only thing in a generated struct
-// that a copy could hurt is its cached pointer to the message's description,
-// which is the same for both. It does not allocate.
+// answer copies the request's struct to the response: the two share what their fields
+// point to. That takes some 20 ns, and proto.Merge hundreds. The copy is safe: the only
+// internal field of a generated struct that matters is the cached pointer to the
+// message's description, which is the same for both. It does not allocate.
 func answer(method string, args, reply any) error {
 	if reflect.TypeOf(args) != reflect.TypeOf(reply) {
-		return status.Errorf(codes.Unimplemented, "fake: it answers with the request, and the response of %s is of another type", method)
+		return status.Errorf(codes.Unimplemented, "fake: it answers with the request, but the response of %s has another type", method)
 	}
 	reflect.ValueOf(reply).Elem().Set(reflect.ValueOf(args).Elem())
 	return nil
 }
 
-// corrupt flips the last bit of the first bytes field that is not empty, and
-// leaves the request alone. Where there is none, the whole answer is emptied.
+// corrupt flips the last bit of the first bytes field that is not empty, without
+// changing the request. If there is none, it empties the answer.
 func corrupt(reply any) {
 	message := reply.(proto.Message)
 	flipped := false

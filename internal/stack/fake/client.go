@@ -16,16 +16,16 @@ import (
 
 type client struct {
 	script   script
-	scripted bool // whether the script says anything
+	scripted bool // the script is not empty
 	calls    atomic.Int64
-	time     *timekeeper // nil where nothing waits
+	time     *timekeeper // nil if no call waits
 	dialer   *stack.Dialer
 	conns    []net.Conn // kept
-	perCall  string     // where each call opens a connection of its own to; else empty
+	perCall  string     // the server's address, if each call opens a connection; else empty
 	closed   chan struct{}
 
-	desk    sync.Mutex
-	desks   []int64 // when each is free; nil: any number of calls at a time
+	placeMu sync.Mutex
+	places  []int64 // when each is free; nil: any number of calls at a time
 	next    int
 	closing sync.Once
 }
@@ -38,13 +38,13 @@ func newClient(s script, dialer *stack.Dialer) *client {
 		c.time = startTimekeeper()
 	}
 	if s.parallel > 0 {
-		c.desks = make([]int64, s.parallel)
+		c.places = make([]int64, s.parallel)
 	}
 	return c
 }
 
-// open makes the connections that are kept. Where none is, it looks whether
-// there is a server.
+// open opens the connections that are kept. If none is, it checks that there is a
+// server.
 func (c *client) open(ctx context.Context, target stack.Target) error {
 	c.dialer.UsedProtocol("fake")
 	if target.Lifecycle != stack.Kept {
@@ -91,19 +91,19 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, _ .
 	return answer(method, args, reply)
 }
 
-// perform does to the call what the script says.
+// perform answers the call as the script says.
 func (c *client) perform(ctx context.Context, method string, args, reply any) error {
 	number := c.calls.Add(1)
-	var come <-chan struct{} // nil: never
+	var ready <-chan struct{} // nil: never
 	switch {
 	case c.script.hangs(number):
 	case c.time != nil:
-		come = c.time.at(c.due())
+		ready = c.time.at(c.due())
 	default:
-		come = now
+		ready = now
 	}
 	select {
-	case <-come:
+	case <-ready:
 	case <-ctx.Done():
 		return status.FromContextError(ctx.Err()).Err()
 	case <-c.closed:
@@ -124,33 +124,33 @@ func (c *client) perform(ctx context.Context, method string, args, reply any) er
 	return err
 }
 
-// due is when the call that begins now may be answered: by the script, and not
-// before a desk is free where there are only so many.
+// due returns when the call that begins now may be answered: as the script says, and if
+// the script limits the calls at a time, not before a place is free.
 func (c *client) due() int64 {
-	if c.desks == nil {
+	if c.places == nil {
 		return c.script.due(clock.Now())
 	}
-	c.desk.Lock()
-	defer c.desk.Unlock()
-	due := c.script.due(max(clock.Now(), c.desks[c.next]))
-	c.desks[c.next] = due
-	c.next = (c.next + 1) % len(c.desks) // every call takes as long, so the desks become free in turn
+	c.placeMu.Lock()
+	defer c.placeMu.Unlock()
+	due := c.script.due(max(clock.Now(), c.places[c.next]))
+	c.places[c.next] = due
+	c.next = (c.next + 1) % len(c.places) // every call takes the same time, so the places become free in turn
 	return due
 }
 
-// now has always come.
+// now is always ready.
 var now = func() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-// NewStream refuses.
+// NewStream returns an error.
 func (c *client) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, status.Error(codes.Unimplemented, errStreams.Error())
 }
 
-// Close ends the calls that wait.
+// Close ends the waiting calls.
 func (c *client) Close() error {
 	c.closing.Do(func() {
 		close(c.closed)

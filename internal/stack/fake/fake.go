@@ -1,17 +1,18 @@
-// Package fake is the stack `fake`: no wire at all, but answers after a script.
+// Package fake is the stack `fake`. It has no wire: the client answers calls itself,
+// as a script says.
 //
-// It is the known truth that the rest of wirelab is tested against. A delay, a
-// stall or a fault that is written into the variant must come out of a trial as
-// it went in; with an empty script a call costs next to nothing, so that what a
-// trial then measures is wirelab itself.
+// It is the known truth that tests hold wirelab against. A trial must find the delay,
+// stall or fault that the variant sets. With an empty script a call costs next to
+// nothing, so that a trial measures wirelab itself.
 //
-// Data passes through like this: the client answers each call in its own
-// process, with the request as the response. The server only listens and takes
-// the connections that clients open and never use, so that worker processes,
-// addresses, connection modes and counts work as with any stack.
+//  1. The variant's options are a script.
+//  2. The client answers each call in its own process, with the request as the
+//     response, after what the script does to it.
+//  3. The server only accepts the connections that clients open and never use, so that
+//     worker processes, addresses, connection modes and counts work as with any stack.
 //
-// The package must not know what the messages mean. A method whose response is
-// of another type than its request it cannot answer.
+// The package must not know what the messages mean. It cannot answer a method whose
+// response has another type than its request.
 package fake
 
 import (
@@ -22,7 +23,7 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// Stack is the fake. The zero value is ready.
+// Stack is the fake stack. The zero value is ready.
 type Stack struct{}
 
 var (
@@ -30,15 +31,15 @@ var (
 	_ stack.KindLimiter = Stack{}
 )
 
-// Info describes the stack. One client for all keeps the time for all calls.
+// Info describes the stack. All calls share one client, whose timekeeper serves them all.
 func (Stack) Info() stack.Info {
 	return stack.Info{
-		Name: "fake", Summary: "no wire: the client answers itself, after a script; for testing wirelab",
+		Name: "fake", Summary: "no wire: the client answers itself, by a script; for testing wirelab",
 		Options: options, Connection: scenario.Connection{Mode: scenario.Shared},
 	}
 }
 
-// NewServer makes a server that listens and says nothing.
+// NewServer makes a server that accepts connections and sends nothing.
 func (Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	if _, err := parseScript(v); err != nil {
 		return nil, err
@@ -46,7 +47,7 @@ func (Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	return newServer(), nil
 }
 
-// NewClient opens connections, to have them, and answers by the script.
+// NewClient opens connections that it does not use, and answers by the script.
 func (Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
 	s, err := parseScript(v)
 	if err != nil {
@@ -62,7 +63,7 @@ func (Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Tar
 
 var errStreams = fmt.Errorf("fake: it answers unary calls only; tcp and grpc have streams: %w", stack.ErrUnsupported)
 
-// CheckKind refuses all streams.
+// CheckKind returns an error for streams.
 func (Stack) CheckKind(_ scenario.Variant, kind stack.Kind) error {
 	if kind == stack.Unary {
 		return nil

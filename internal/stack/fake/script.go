@@ -19,7 +19,7 @@ var options = []scenario.Option{
 	{Key: "corrupt-every", Parse: scenario.Count, Help: "N: each Nth answer is wrong by one bit"},
 }
 
-// script is what happens to calls. The zero value does nothing to them.
+// script says what happens to calls. The zero value answers them at once.
 type script struct {
 	delay         time.Duration
 	parallel      int64
@@ -68,7 +68,7 @@ func (s script) due(now int64) int64 {
 
 func (s script) waits() bool { return s.delay > 0 || s.stall > 0 }
 
-// The following ask about the call of that number, counted from 1.
+// The following report what happens to the call of a number, counted from 1.
 
 func (s script) hangs(number int64) bool    { return s.hangAfter > 0 && number > s.hangAfter }
 func (s script) fails(number int64) bool    { return s.failEvery > 0 && number%s.failEvery == 0 }

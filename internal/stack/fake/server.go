@@ -11,7 +11,7 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// server takes connections and reads from them until they end.
+// server accepts connections and reads from them until they end.
 type server struct {
 	stack.Methods // registered, and never called
 	listener      net.Listener
@@ -68,7 +68,7 @@ func (s *server) keep(conn net.Conn) {
 	})
 }
 
-// Shutdown is Close: no call ever runs here.
+// Shutdown is Close: no calls run in the server.
 func (s *server) Shutdown(context.Context) error { return s.Close() }
 
 func (s *server) Close() error {

@@ -7,48 +7,47 @@ import (
 	"wirelab.dev/internal/clock"
 )
 
-// timekeeper wakes calls at the instants they ask for, in the order they ask.
-// Who asks for an earlier instant than someone before is woken late.
+// timekeeper wakes calls at the instants they ask for, in the order they ask. A call
+// that asks for an earlier instant than a call before it is woken late.
 //
-// To be exact to microseconds one must spin for the last of the way. One
-// goroutine spins for all, so that a hundred waiting calls cost no more CPU
-// than one.
+// To be exact to microseconds, the last part of a wait must spin. One goroutine spins
+// for all calls, so that a hundred waiting calls use no more CPU time than one.
 type timekeeper struct {
-	queue chan appointment
+	queue chan wakeup
 	ended chan struct{}
 	work  sync.WaitGroup
 }
 
-type appointment struct {
+type wakeup struct {
 	instant int64
-	come    chan struct{}
+	ready   chan struct{}
 }
 
-// queueLength is how many calls can wait without waiting to be put in line.
-// The rest stand in line for the line, in order too.
+// queueLength is the number of calls that the queue holds. Further calls wait for a
+// place in it, in order too.
 const queueLength = 1024
 
 func startTimekeeper() *timekeeper {
-	t := &timekeeper{queue: make(chan appointment, queueLength), ended: make(chan struct{})}
+	t := &timekeeper{queue: make(chan wakeup, queueLength), ended: make(chan struct{})}
 	t.work.Go(t.run)
 	return t
 }
 
-// stop abandons who still waits.
+// stop ends the timekeeper. Calls that still wait are never woken.
 func (t *timekeeper) stop() {
 	close(t.ended)
 	t.work.Wait()
 }
 
-// at returns what is closed at the instant. It blocks while the line is full,
-// and gives up at stop.
+// at returns a channel that is closed at the instant. It blocks while the queue is
+// full, until stop.
 func (t *timekeeper) at(instant int64) <-chan struct{} {
-	come := make(chan struct{})
+	ready := make(chan struct{})
 	select {
-	case t.queue <- appointment{instant, come}:
+	case t.queue <- wakeup{instant, ready}:
 	case <-t.ended:
 	}
-	return come
+	return ready
 }
 
 func (t *timekeeper) run() {
@@ -58,16 +57,16 @@ func (t *timekeeper) run() {
 			if !t.await(next.instant) {
 				return
 			}
-			close(next.come)
+			close(next.ready)
 		case <-t.ended:
 			return
 		}
 	}
 }
 
-// await returns false where stop comes first.
+// await waits until the instant. It returns false if stop comes first.
 func (t *timekeeper) await(instant int64) bool {
-	// Of a long wait, all but the end can be broken off.
+	// All but the end of a long wait can be interrupted.
 	const end = 2 * time.Millisecond
 	if long := time.Duration(instant-clock.Now()) - end; long > 0 {
 		timer := time.NewTimer(long)
