@@ -25,11 +25,8 @@ type call struct {
 	drained   chan struct{} // all sent data is in the connection's output; streams only
 	headers   chan struct{} // closed when the response's header has come; streams only
 
-	received   encoding.Compressor
-	assembler  assembler
-	queue      []message
-	first      [1]message
-	heldCredit int
+	received encoding.Compressor
+	inbox
 
 	wantMetadata bool // keep the response's metadata
 	gotHeader    bool
@@ -50,8 +47,7 @@ func (c *Client) newUnaryCall(info *callInfo) *call {
 		u = &call{signal: make(chan struct{}, 1)}
 		u.h2.Owner = u
 	}
-	u.assembler.limit = info.maxReceive
-	u.queue = u.first[:0]
+	u.inbox.init(info.maxReceive)
 	u.wantMetadata = info.header != nil || info.trailer != nil || info.observer != nil
 	return u
 }
@@ -68,14 +64,6 @@ func (c *Client) recycle(u *call) {
 
 // err returns the error that the call ended with.
 func (c *call) err() error { return withCause(c.status, c.cause) }
-
-func (c *call) drop() {
-	for i := range c.queue {
-		c.queue[i].release()
-	}
-	c.queue = nil
-	c.assembler.drop()
-}
 
 // finish ends the call, once, with the lock held.
 func (c *call) finish(st *status.Status) {
@@ -294,36 +282,12 @@ func toMetadata(fields []hpack.HeaderField) metadata.MD {
 
 // onData splits content into messages.
 func (c *call) onData(data []byte, end bool) {
-	conn := c.conn
-	chunk := conn.retainable()
-	for len(data) > 0 && !c.ended {
-		m, rest, done, err := c.assembler.next(data, chunk)
-		m.credit = len(data) - len(rest)
-		data = rest
-		switch {
-		case err != nil:
-			conn.h2.Consume(&c.h2, m.credit)
-			c.fail(status.Convert(err))
-		case !done && (!c.streaming || len(c.queue) == 0):
-			// No complete message is waiting, so let the partial one grow to its limit.
-			conn.h2.Consume(&c.h2, m.credit)
-		case !done:
-			c.heldCredit += m.credit
-		case !c.streaming:
-			conn.h2.Consume(&c.h2, m.credit)
-			c.queue = append(c.queue, m)
-			if len(c.queue) > 1 {
-				c.fail(status.New(codes.Internal, "fastgrpc: more than one message in a unary response"))
-			}
-		default:
-			m.credit += c.heldCredit
-			c.heldCredit = 0
-			c.queue = append(c.queue, m)
-			wakeOne(c.signal)
-		}
-	}
-	if len(data) > 0 {
-		conn.h2.Consume(&c.h2, len(data))
+	if c.ended {
+		c.conn.h2.Consume(&c.h2, len(data))
+	} else if err := c.receive(&c.conn.transport, &c.h2, data, c.streaming); err != nil {
+		c.fail(status.Convert(err))
+	} else if c.streaming && len(c.queue) > 0 {
+		wakeOne(c.signal)
 	}
 	if end {
 		c.finish(status.New(codes.Internal, "fastgrpc: response ended without trailers"))

@@ -215,11 +215,10 @@ func (c *Client) readReply(u *call, reply any, info *callInfo) error {
 	if u.status != nil {
 		return u.err()
 	}
-	if len(u.queue) == 0 {
+	m, ok := u.take()
+	if !ok {
 		return status.Error(codes.Internal, "fastgrpc: response without a message")
 	}
-	m := u.queue[0]
-	u.queue[0] = message{}
 	packed := len(m.data)
 	_, err := decodeMessage(info.codec, u.received, &m, reply, decodeOptions{limit: info.maxReceive})
 	if err == nil && info.observer != nil {

@@ -75,9 +75,8 @@ func (c *Client) streamWith(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.
 func (c *call) initStream(info *callInfo) {
 	c.streaming, c.wantMetadata = true, true
 	c.signal, c.drained, c.headers = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
-	c.assembler.limit = info.maxReceive
+	c.inbox.init(info.maxReceive)
 	c.h2.Owner = c
-	c.queue = c.first[:0]
 }
 
 // begin opens an attempt and resends what earlier attempts had sent.
@@ -368,19 +367,10 @@ func (s *clientStream) nextFrom(c *call) (message, error) {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
 	for {
-		if len(c.queue) > 0 {
+		if m, ok := c.take(); ok {
 			s.sent.drop()
-			m := c.queue[0]
-			c.queue[0] = message{}
-			c.queue = c.queue[1:]
-			credit := m.credit
-			if len(c.queue) == 0 {
-				c.queue = c.first[:0]
-				credit += c.heldCredit
-				c.heldCredit = 0
-			}
 			if !c.ended {
-				cc.h2.Consume(&c.h2, credit)
+				cc.h2.Consume(&c.h2, m.credit)
 				cc.flush()
 			}
 			return m, nil

@@ -5,6 +5,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"wirelab.dev/fastgrpc/internal/h2"
 )
 
 // prefixLen is the length of a gRPC message's prefix: a compression flag of one byte
@@ -138,4 +140,75 @@ func (a *assembler) drop() {
 		a.body = nil
 	}
 	a.prefixRead = 0
+}
+
+// inbox holds the messages that a stream has received and its reader has not taken. The
+// connection's lock guards it.
+type inbox struct {
+	assembler assembler
+	queue     []message
+	first     [1]message // memory for a queue of one
+	held      int        // window that a partial message behind unread ones has used
+}
+
+func (i *inbox) init(limit int) {
+	i.assembler.limit = limit
+	i.queue = i.first[:0]
+}
+
+// receive splits data into messages, of which a call that does not stream has one. The
+// window that a streamed message has used is returned when it is read, any other at once.
+func (i *inbox) receive(t *transport, s *h2.Stream, data []byte, streaming bool) error {
+	chunk := t.retainable()
+	for len(data) > 0 {
+		m, rest, done, err := i.assembler.next(data, chunk)
+		m.credit = len(data) - len(rest)
+		data = rest
+		switch {
+		case err != nil:
+			t.h2.Consume(s, m.credit+len(data))
+			return err
+		case !done && (!streaming || len(i.queue) == 0):
+			// No complete message is waiting, so let the partial one grow to its limit.
+			t.h2.Consume(s, m.credit)
+		case !done:
+			i.held += m.credit
+		case streaming:
+			m.credit += i.held
+			i.held = 0
+			i.queue = append(i.queue, m)
+		default:
+			t.h2.Consume(s, m.credit)
+			i.queue = append(i.queue, m)
+			if len(i.queue) > 1 {
+				t.h2.Consume(s, len(data))
+				return status.Error(codes.Internal, "fastgrpc: more than one message in a unary call")
+			}
+		}
+	}
+	return nil
+}
+
+// take removes the oldest message. Its credit is what the reader returns to the window.
+func (i *inbox) take() (m message, ok bool) {
+	if len(i.queue) == 0 {
+		return m, false
+	}
+	m = i.queue[0]
+	i.queue[0] = message{}
+	i.queue = i.queue[1:]
+	if len(i.queue) == 0 {
+		i.queue = i.first[:0]
+		m.credit += i.held
+		i.held = 0
+	}
+	return m, true
+}
+
+func (i *inbox) drop() {
+	for n := range i.queue {
+		i.queue[n].release()
+	}
+	i.queue = nil
+	i.assembler.drop()
 }

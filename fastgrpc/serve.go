@@ -54,8 +54,7 @@ func (s *serverStream) decodeRequest(v any) error {
 	if s.requestErr != nil {
 		return s.requestErr
 	}
-	m := s.queue[0]
-	s.queue[0] = message{}
+	m, _ := s.take()
 	opts := &s.conn.server.opts
 	packed := len(m.data)
 	owner, err := decodeMessage(s.codec, s.received, &m, v, decodeOptions{limit: opts.maxReceive, alias: opts.alias})

@@ -103,7 +103,7 @@ func (c *serverConn) OnData(hs *h2.Stream, data []byte, end bool) {
 	if s.method == nil {
 		c.h2.Consume(hs, len(data))
 	} else {
-		s.receive(data)
+		s.onData(data)
 	}
 	if end {
 		s.requestEnded()

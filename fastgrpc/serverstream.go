@@ -30,13 +30,10 @@ type serverStream struct {
 	fixed *h2.FieldSet
 	rest  []hpack.HeaderField
 
-	received   encoding.Compressor // of the request's messages
-	sent       encoding.Compressor // of the response's messages
-	subtype    string
-	assembler  assembler
-	queue      []message
-	first      [1]message
-	heldCredit int
+	received encoding.Compressor // of the request's messages
+	sent     encoding.Compressor // of the response's messages
+	subtype  string
+	inbox
 	requestErr error // why the request's messages are invalid
 	gotHeader  bool  // the request's header has come
 	ended      bool  // the request has ended
@@ -145,8 +142,7 @@ func (s *serverStream) accept(head *requestHead, subtype string) bool {
 		s.deadline = time.Now().Add(head.timeout - 1)
 	}
 	s.method = head.method
-	s.assembler.limit = opts.maxReceive
-	s.queue = s.first[:0]
+	s.inbox.init(opts.maxReceive)
 	return true
 }
 
@@ -204,37 +200,12 @@ func (s *serverStream) addIncoming(md metadata.MD, fields []hpack.HeaderField) {
 	}
 }
 
-// receive splits content into messages, with the lock held.
-func (s *serverStream) receive(data []byte) {
-	c := s.conn
-	chunk := c.retainable()
-	for len(data) > 0 && s.requestErr == nil {
-		m, rest, done, err := s.assembler.next(data, chunk)
-		m.credit = len(data) - len(rest)
-		data = rest
-		switch {
-		case err != nil:
-			s.requestErr = err
-			c.h2.Consume(&s.h2, m.credit)
-		case !done && (s.signal == nil || len(s.queue) == 0):
-			// No complete message is waiting, so let the partial one grow to its limit.
-			c.h2.Consume(&s.h2, m.credit)
-		case !done:
-			s.heldCredit += m.credit
-		case s.signal == nil:
-			c.h2.Consume(&s.h2, m.credit)
-			s.queue = append(s.queue, m)
-			if len(s.queue) > 1 {
-				s.requestErr = status.Error(codes.Internal, "fastgrpc: more than one message in a unary request")
-			}
-		default:
-			m.credit += s.heldCredit
-			s.heldCredit = 0
-			s.queue = append(s.queue, m)
-		}
-	}
-	if len(data) > 0 {
-		c.h2.Consume(&s.h2, len(data))
+// onData splits content into messages, with the lock held.
+func (s *serverStream) onData(data []byte) {
+	if s.requestErr != nil {
+		s.conn.h2.Consume(&s.h2, len(data))
+	} else {
+		s.requestErr = s.receive(&s.conn.transport, &s.h2, data, s.signal != nil)
 	}
 	if s.signal != nil {
 		wakeOne(s.signal)
@@ -286,11 +257,7 @@ func (s *serverStream) wakeAll() {
 }
 
 func (s *serverStream) dropMessages() {
-	for i := range s.queue {
-		s.queue[i].release()
-	}
-	s.queue = nil
-	s.assembler.drop()
+	s.drop()
 	if s.alias != nil {
 		s.alias.Release()
 		s.alias = nil
@@ -302,17 +269,8 @@ func (s *serverStream) nextMessage() (message, error) {
 	c := s.conn
 	for {
 		c.mu.Lock()
-		if len(s.queue) > 0 {
-			m := s.queue[0]
-			s.queue[0] = message{}
-			s.queue = s.queue[1:]
-			credit := m.credit
-			if len(s.queue) == 0 {
-				s.queue = s.first[:0]
-				credit += s.heldCredit
-				s.heldCredit = 0
-			}
-			c.h2.Consume(&s.h2, credit)
+		if m, ok := s.take(); ok {
+			c.h2.Consume(&s.h2, m.credit)
 			c.flush()
 			c.mu.Unlock()
 			return m, nil
