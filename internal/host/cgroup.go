@@ -48,36 +48,28 @@ func tightest(root fs.FS, mount, group string, read func(fs.FS, string) float64)
 }
 
 // quotaV2 reads "max 100000" or "150000 100000" (microseconds a period).
-func quotaV2(root fs.FS, folder string) float64 {
-	content, err := readText(root, path.Join(folder, "cpu.max"))
-	fields := strings.Fields(content)
-	if err != nil || len(fields) != 2 {
-		return math.Inf(1)
-	}
-	return share(fields[0], fields[1])
-}
+func quotaV2(root fs.FS, folder string) float64 { return quotaOf(root, folder, "cpu.max") }
 
 // quotaV1 reads the same two figures from two files; -1 means no limit.
 func quotaV1(root fs.FS, folder string) float64 {
-	grant, err := readText(root, path.Join(folder, "cpu.cfs_quota_us"))
-	if err != nil {
-		return math.Inf(1)
-	}
-	period, err := readText(root, path.Join(folder, "cpu.cfs_period_us"))
-	if err != nil {
-		return math.Inf(1)
-	}
-	return share(grant, period)
+	return quotaOf(root, folder, "cpu.cfs_quota_us", "cpu.cfs_period_us")
 }
 
-func share(grant, period string) float64 {
-	granted, err := strconv.ParseFloat(grant, 64)
-	if err != nil || granted <= 0 {
+// quotaOf divides the granted time by the period. What is absent, or no positive number,
+// sets no limit.
+func quotaOf(root fs.FS, folder string, files ...string) float64 {
+	var fields []string
+	for _, file := range files {
+		content, _ := readText(root, path.Join(folder, file)) // absent: too few fields
+		fields = append(fields, strings.Fields(content)...)
+	}
+	if len(fields) != 2 {
 		return math.Inf(1)
 	}
-	each, err := strconv.ParseFloat(period, 64)
-	if err != nil || each <= 0 {
+	granted, err := strconv.ParseFloat(fields[0], 64)
+	period, periodErr := strconv.ParseFloat(fields[1], 64)
+	if err != nil || periodErr != nil || !(granted > 0) || !(period > 0) {
 		return math.Inf(1)
 	}
-	return granted / each
+	return granted / period
 }

@@ -15,8 +15,8 @@ type Want struct {
 	Client int
 }
 
-// Placement lists each side's CPUs in rising order; Warnings say which wishes were
-// not met. Server and Client are disjoint except on a machine with one CPU.
+// Placement lists each side's CPUs in rising order; Warnings say what could not be
+// granted. Server and Client are disjoint except on a machine with one CPU.
 type Placement struct {
 	Server   []int    `json:"server"`
 	Client   []int    `json:"client"`
@@ -56,23 +56,14 @@ func (p *placing) warn(format string, args ...any) {
 }
 
 func allowedCPUsOf(topology Topology) []CPU {
-	var cpus []CPU
-	for _, cpu := range topology.CPUs {
-		if slices.Contains(topology.Allowed, cpu.ID) {
-			cpus = append(cpus, cpu)
-		}
-	}
-	return cpus
+	return slices.DeleteFunc(slices.Clone(topology.CPUs), func(cpu CPU) bool {
+		return !slices.Contains(topology.Allowed, cpu.ID)
+	})
 }
 
 // fast leaves the efficiency cores out while two other CPUs remain.
 func (p *placing) fast(cpus []CPU) []CPU {
-	var fast []CPU
-	for _, cpu := range cpus {
-		if !cpu.Efficiency {
-			fast = append(fast, cpu)
-		}
-	}
+	fast := slices.DeleteFunc(slices.Clone(cpus), func(cpu CPU) bool { return cpu.Efficiency })
 	if len(fast) >= 2 || len(fast) == len(cpus) {
 		return fast
 	}
@@ -135,13 +126,13 @@ func (p *placing) split() {
 // byServerPreference sorts the CPUs that the server prefers to the end: fast cores
 // after slow ones, then by core, the first thread of a core after its others.
 func byServerPreference(a, b CPU) int {
-	if a.Efficiency != b.Efficiency {
-		if a.Efficiency {
-			return -1
+	speed := func(cpu CPU) int {
+		if cpu.Efficiency {
+			return 0
 		}
 		return 1
 	}
-	return cmp.Or(cmp.Compare(a.core(), b.core()), cmp.Compare(b.ID, a.ID))
+	return cmp.Or(cmp.Compare(speed(a), speed(b)), cmp.Compare(a.core(), b.core()), cmp.Compare(b.ID, a.ID))
 }
 
 func (p *placing) checkQuota(quotaCPUs float64) {

@@ -47,19 +47,19 @@ func (s *surroundings) listenAddress() string {
 	return s.network.Address + ":0"
 }
 
-// server and client are what the trial's processes are started in.
+// server and client return where the trial's processes are started.
 func (s *surroundings) server(l *Lab) host.Surroundings {
-	in := host.Surroundings{CPUs: l.Placement.Server, Nice: l.Nice}
-	if s.network != nil {
-		in.Enter = s.network.EnterServer
-	}
-	return in
+	return s.on(l, l.Placement.Server, (*link.Network).EnterServer)
 }
 
 func (s *surroundings) client(l *Lab) host.Surroundings {
-	in := host.Surroundings{CPUs: l.Placement.Client, Nice: l.Nice}
+	return s.on(l, l.Placement.Client, (*link.Network).EnterClient)
+}
+
+func (s *surroundings) on(l *Lab, cpus []int, enter func(*link.Network) error) host.Surroundings {
+	in := host.Surroundings{CPUs: cpus, Nice: l.Nice}
 	if s.network != nil {
-		in.Enter = s.network.EnterClient
+		in.Enter = func() error { return enter(s.network) }
 	}
 	return in
 }
