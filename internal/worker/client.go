@@ -20,10 +20,10 @@ import (
 	"wirelab.dev/internal/workload"
 )
 
-// warmUpMethod says in a record how the warm-up's end was found.
+// warmUpMethod is how the end of the warm-up is found, as records say it.
 const warmUpMethod = "MSER-5 over the throughput of 5 ms intervals"
 
-// runClient connects, loads, and says what it measured.
+// runClient connects, loads, and reports what it measured.
 func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	variant, err := scenario.ParseVariant(spec.Stack)
 	if err != nil {
@@ -73,7 +73,7 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	alive := func() {
 		_ = events.emit(Event{Event: "progress", Progress: &Progress{Done: result.Requests, Fraction: 1}})
 	}
-	if allocated == nil { // else its calls would be counted at the server, and not here
+	if allocated == nil { // otherwise the server would count the allocations of its calls
 		if result.Census, err = fleet.census(ctx, alive); err != nil {
 			result.CensusFailed = err.Error()
 		}
@@ -84,7 +84,7 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	return events.emit(Event{Event: "result", Result: &Result{Client: result}})
 }
 
-// plan is the load of the spec over the given callers.
+// plan returns the load of the spec for the given callers.
 func (s *Spec) plan(callers []workload.Caller, events *emitter) (load.Plan, error) {
 	l := s.Client.Load
 	p := load.Plan{
@@ -98,8 +98,7 @@ func (s *Spec) plan(callers []workload.Caller, events *emitter) (load.Plan, erro
 		Classify:    classify,
 		Report: func(p load.Progress) {
 			progress := Progress(p)
-			// Where it cannot be printed, nobody reads it; the result's
-			// own line will say so.
+			// If it cannot be printed, printing the result will fail too.
 			_ = events.emit(Event{Event: "progress", Progress: &progress})
 		},
 	}
@@ -111,8 +110,7 @@ func (s *Spec) plan(callers []workload.Caller, events *emitter) (load.Plan, erro
 	return p, err
 }
 
-// keepSamples writes the samples, and the folder that they go into; with no
-// path nobody asked for them.
+// keepSamples writes the samples and makes their folder; without a path it does nothing.
 func keepSamples(path string, samples []*latency.SampleLog) error {
 	if path == "" {
 		return nil

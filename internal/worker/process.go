@@ -37,9 +37,9 @@ type Launch struct {
 	OnProgress func(Progress) // may be nil; called from one goroutine
 }
 
-// Process is a worker that has been started. Stop or Kill must be called.
+// Process is a started worker. Stop or Kill must be called.
 type Process struct {
-	Warnings []string // what of its placing could not be had
+	Warnings []string // CPUs or priority that it did not get
 
 	name    string
 	command *exec.Cmd
@@ -54,7 +54,7 @@ type Process struct {
 	guard   sync.Mutex
 }
 
-// Error is what went wrong with a worker, with what it last said.
+// Error is what went wrong with a worker, with its last lines on standard error.
 type Error struct {
 	Worker string
 	What   string
@@ -85,7 +85,7 @@ func Start(l Launch) (*Process, error) {
 		ended:   make(chan struct{}),
 	}
 	p.command.Stderr = p.stderr
-	p.command.WaitDelay = time.Second // a grandchild that holds its output open must not hold us
+	p.command.WaitDelay = time.Second // a grandchild may keep the output open
 	if p.input, err = p.command.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Name, err)
 	}
@@ -109,7 +109,7 @@ func Start(l Launch) (*Process, error) {
 	return p, nil
 }
 
-// follow reads the worker's events until its output ends, then reaps it.
+// follow reads the worker's events until its output ends, and waits for its exit.
 func (p *Process) follow(output io.Reader, l Launch) {
 	failed := p.readEvents(output, l)
 	if failed != nil {
@@ -195,20 +195,20 @@ func (p *Process) CPU() time.Duration {
 	return p.command.ProcessState.UserTime() + p.command.ProcessState.SystemTime()
 }
 
-// Stop ends the worker's input and waits until it has ended; one that does not
-// end is killed. It returns what was wrong with it, if anything.
+// Stop ends the worker's input and waits until the worker has ended. It kills one that
+// does not end. It returns the worker's failure, if any.
 func (p *Process) Stop() error {
 	_ = p.input.Close()
 	select {
 	case <-p.ended:
 	case <-time.After(stopGrace):
-		p.killBecause(fmt.Sprintf("did not end within %v after its input had, and was killed", stopGrace))
+		p.killBecause(fmt.Sprintf("did not end within %v after its input ended and was killed", stopGrace))
 		<-p.ended
 	}
 	return p.failure
 }
 
-// Kill ends the worker and all that it has started, at once, and waits for it.
+// Kill kills the worker and everything that it has started, and waits for its exit.
 func (p *Process) Kill() {
 	p.killBecause("was killed")
 	<-p.ended
@@ -243,7 +243,7 @@ func await[T any](ctx context.Context, p *Process, from <-chan T, what string) (
 		return got, nil
 	case <-p.ended:
 		select {
-		case got := <-from: // both were there
+		case got := <-from: // both were ready
 			return got, nil
 		default:
 		}
@@ -259,6 +259,6 @@ func await[T any](ctx context.Context, p *Process, from <-chan T, what string) (
 func offer[T any](to chan T, value T) {
 	select {
 	case to <- value:
-	default: // a second one is not asked for
+	default: // only the first one counts
 	}
 }

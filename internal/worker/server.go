@@ -35,20 +35,19 @@ func NewServer(variant string, w Workload) (stack.Server, error) {
 	return server, nil
 }
 
-// startSampler watches the process that serves, which is mostly this one.
+// startSampler samples the process that serves, which is mostly this one.
 func startSampler(server stack.Server) *probe.Sampler {
-	hosted, elsewhere := server.(stack.ExternalServer)
-	if !elsewhere {
+	external, ok := server.(stack.ExternalServer)
+	if !ok {
 		return probe.StartSampler(probe.Self, probe.DefaultPeriod)
 	}
-	return probe.StartSampler(func() (probe.Usage, error) { return probe.OfProcess(hosted.PID()) }, otherPeriod)
+	return probe.StartSampler(func() (probe.Usage, error) { return probe.OfProcess(external.PID()) }, otherPeriod)
 }
 
-// otherPeriod is between two readings of another process, which cost more.
+// otherPeriod is the time between two readings of another process, which cost more.
 const otherPeriod = 5 * probe.DefaultPeriod
 
-// find is the workload that is meant, and its parameters, checked; v is the variant
-// that carries it.
+// find returns the workload and its checked parameters; v is the variant that carries it.
 func (w Workload) find(v scenario.Variant) (workload.Workload, workload.Parameters, error) {
 	service, settings, err := workloads.Find(w.Name)
 	if err != nil {
@@ -61,7 +60,7 @@ func (w Workload) find(v scenario.Variant) (workload.Workload, workload.Paramete
 	return service, p, service.Check(p)
 }
 
-// runServer serves until ctx ends, and then says what it saw of itself.
+// runServer serves until ctx ends, and then reports what it measured of itself.
 func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 	noise := spinBefore()
 	server, err := NewServer(spec.Stack, spec.Workload)
@@ -82,8 +81,8 @@ func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 	if secured, ok := server.(stack.TLSServer); ok {
 		ready.RootPEM = string(secured.RootPEM())
 	}
-	if hosted, elsewhere := server.(stack.ExternalServer); elsewhere {
-		ready.Runtime = hosted.Program()
+	if external, ok := server.(stack.ExternalServer); ok {
+		ready.Runtime = external.Program()
 	}
 	if err := events.ready(ready); err != nil {
 		return errors.Join(err, server.Close())

@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/internal/tuning"
 )
 
-// find is a variant and its stack.
+// find parses a variant and finds its stack.
 func find(variant string) (scenario.Variant, stack.Stack, error) {
 	v, err := scenario.ParseVariant(variant)
 	if err != nil {
@@ -25,8 +25,8 @@ func find(variant string) (scenario.Variant, stack.Stack, error) {
 	return v, s, err
 }
 
-// Settings are those of both ends of a variant, as a trial with one client has
-// them. They are those of real workers: this process's runtime is set as theirs is.
+// Settings returns the settings of both ends of a variant in a trial with one client. To
+// report those of real workers, it sets this process's runtime as theirs.
 func Settings(variant string) ([]tuning.Setting, error) {
 	v, s, err := find(variant)
 	if err != nil {
@@ -53,8 +53,8 @@ func Settings(variant string) ([]tuning.Setting, error) {
 	return tuning.Join(server, client), err
 }
 
-// serverSettings are those of the server that runs. Another program's process has
-// none of this one's.
+// serverSettings returns the settings of a running server. Those of this process do not
+// apply to another program.
 func (s *Spec) serverSettings(server stack.Server) ([]tuning.Setting, error) {
 	v, own, err := find(s.Stack)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Spec) serverSettings(server stack.Server) ([]tuning.Setting, error) {
 	return all, err
 }
 
-// clientSettings are those of a client towards the target.
+// clientSettings returns the settings of a client of the target.
 func clientSettings(s stack.Stack, v scenario.Variant, spec *ClientSpec, t stack.Target) ([]tuning.Setting, error) {
 	all, err := stack.SettingsOf(s, catalog.OwnOptions(v), t)
 	all = append(tuning.At(tuning.Client, all), processSettings(tuning.Client)...)
@@ -82,7 +82,7 @@ func clientSettings(s stack.Stack, v scenario.Variant, spec *ClientSpec, t stack
 	return all, err
 }
 
-// spinningThread is what a client that waits for instants adds to GOMAXPROCS.
+// spinningThread is added to GOMAXPROCS in clients that wait for instants.
 const spinningThread = 1
 
 // Defaults of Go's runtime (package runtime, GOGC and MemProfileRate).
@@ -91,8 +91,7 @@ const (
 	defaultMemProfile = 512 << 10
 )
 
-// processSettings are those of this process's runtime, as the runtime itself tells
-// them.
+// processSettings returns the settings of this process's runtime, read from the runtime.
 func processSettings(end string) []tuning.Setting {
 	var all []tuning.Setting
 	add := func(name, value, library, why string) {

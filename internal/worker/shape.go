@@ -18,15 +18,15 @@ const (
 	search     = "search"
 )
 
-// burstAtMost bounds the time until a burst's last answer; it ends with that.
+// burstAtMost limits the window of a burst, which ends with the last answer.
 const burstAtMost = time.Minute
 
-// warmUpCallers is how many callers warm up what a burst or a ramp then loads:
-// enough to open connections and grow stacks, not so many as to be a burst.
+// warmUpCallers is the number of callers that warm up before a burst or a ramp: enough to
+// open connections and grow stacks, but not a burst themselves.
 const warmUpCallers = 64
 
-// arrivals is the schedule of the spec's load; nil for a loop that is closed,
-// and for a search, which makes its own.
+// arrivals returns the schedule of the spec's load; nil for a closed loop, and for a
+// search, which makes its own.
 func (s *Spec) arrivals() (*load.Arrivals, error) {
 	l := s.Client.Load
 	poisson := l.Arrivals == "poisson"
@@ -47,7 +47,7 @@ func (s *Spec) arrivals() (*load.Arrivals, error) {
 	}
 }
 
-// load carries the plan out as its model wants it.
+// load runs the plan in the way of the load model.
 func (s *Spec) load(ctx context.Context, plan load.Plan) (*load.Result, error) {
 	switch l := s.Client.Load; l.Model {
 	case burst, ramp:
@@ -74,7 +74,7 @@ func (s *Spec) load(ctx context.Context, plan load.Plan) (*load.Result, error) {
 	}
 }
 
-// warmUp is a closed loop of some of the callers before a load that has no
+// warmUp runs a closed loop of some of the callers, before a load that cannot have a
 // warm-up of its own.
 func warmUp(ctx context.Context, plan load.Plan) (record.WarmUp, error) {
 	if plan.WarmUp.AtMost <= 0 {

@@ -9,7 +9,7 @@ import (
 	"wirelab.dev/internal/worker"
 )
 
-// wantError wants an error event whose message has the word.
+// wantError expects an error event whose message has the word.
 func wantError(t *testing.T, err error, word string) {
 	t.Helper()
 	var fault *worker.Error
@@ -23,8 +23,8 @@ func wantError(t *testing.T, err error, word string) {
 	}
 }
 
-// checkResult wants a measurement that agrees with itself. requests is how many
-// there must be; 0 means some.
+// checkResult expects a consistent measurement of that many requests; 0 means any number
+// above zero.
 func checkResult(t *testing.T, r *worker.ClientResult, requests int64) {
 	t.Helper()
 	if requests > 0 && r.Requests != requests || r.Requests <= 0 {
@@ -44,7 +44,7 @@ func checkResult(t *testing.T, r *worker.ClientResult, requests int64) {
 		t.Fatalf("the window ends (%d) before it begins (%d)", r.EndNS, r.BeginNS)
 	}
 	if r.Connections.Total.Opened < 1 {
-		t.Error("no connection was opened, and yet there were answers")
+		t.Error("there were answers, but no connection was opened")
 	}
 	if r.Usage == nil || r.Usage.CPU() < 0 {
 		t.Error("the client does not say what it cost")

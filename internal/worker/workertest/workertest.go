@@ -1,9 +1,9 @@
-// Package workertest holds a worker, in whatever language, against the process
-// contract of docs/worker-contract.md.
+// Package workertest tests a worker in any language against the process contract of
+// docs/worker-contract.md.
 //
-// A peer's own tests call Run with the command that starts it. The suite starts
-// it as the lab would, against a reference worker as the other end, and tells
-// what the contract says where the peer does otherwise.
+// A peer's tests call Run with the command that starts it. The suite starts it as the lab
+// would, with a reference worker as the other end, and reports every breach of the
+// contract.
 package workertest
 
 import (
@@ -21,23 +21,22 @@ import (
 type Peer struct {
 	// Command starts it.
 	Command []string
-	// Reference starts a worker that is known to keep the contract, as the
-	// other end.
+	// Reference starts the other end: a worker that keeps the contract.
 	Reference []string
 	// Stack is a variant that both speak.
 	Stack string
-	// Server and Client tell which roles the peer can play.
+	// Server and Client are the roles that the peer can play.
 	Server, Client bool
 }
 
-// patience bounds every wait of the suite, and how long a client waits for its
-// last answers. Only a failing peer comes near it.
+// patience limits every wait of the suite, and a client's wait for its last answers. Only
+// a failing peer comes near it.
 const patience = time.Minute
 
 // clients is how many callers the suite's clients have.
 const clients = 3
 
-// Run holds the peer against the contract.
+// Run tests the peer against the contract.
 func Run(t *testing.T, p Peer) {
 	t.Run("refuses another contract", p.refuses("contract", func(s *worker.Spec) { s.Contract = worker.Contract + 1 }))
 	t.Run("refuses an unknown role", p.refuses("role", func(s *worker.Spec) { s.Role = "bystander" }))
@@ -52,7 +51,7 @@ func Run(t *testing.T, p Peer) {
 		t.Run("client/requests", p.clientRequests)
 		t.Run("client/duration", p.clientDuration)
 		t.Run("client/open loop", p.clientOpenLoop)
-		t.Run("client/nobody listens", p.nobodyListens)
+		t.Run("client/nobody listens", p.noListener)
 		t.Run("client/input ends", p.clientInputEnds)
 	}
 }
@@ -98,7 +97,7 @@ func (p Peer) server(t *testing.T, command []string) (*worker.Process, string) {
 	return server, ready.Address
 }
 
-// refuses wants an error event that names what was wrong.
+// refuses expects an error event with the word.
 func (p Peer) refuses(word string, spoil func(*worker.Spec)) func(*testing.T) {
 	return func(t *testing.T) {
 		spec := p.spec(worker.ServerRole, "127.0.0.1:0")
@@ -120,7 +119,7 @@ func (p Peer) serverLife(t *testing.T) {
 	}
 	conn, err := net.DialTimeout("tcp", address, patience)
 	if err != nil {
-		t.Fatalf("ready, and yet: %v", err)
+		t.Fatalf("ready, but: %v", err)
 	}
 	conn.Close()
 	if err := server.Stop(); err != nil {
@@ -199,7 +198,7 @@ func (p Peer) clientOpenLoop(t *testing.T) {
 	}
 }
 
-func (p Peer) nobodyListens(t *testing.T) {
+func (p Peer) noListener(t *testing.T) {
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +219,7 @@ func (p Peer) clientInputEnds(t *testing.T) {
 	if _, err := client.Ready(p.context(t)); err != nil {
 		t.Fatal(err)
 	}
-	// Whether it calls that an error is its own affair.
+	// It may call that an error.
 	if err := client.Stop(); err != nil && strings.Contains(err.Error(), "and was killed") {
 		t.Errorf("its input ended, and it went on: %v", err)
 	}
