@@ -31,11 +31,11 @@ const longSilence = 10 * time.Second
 // repeat runs the tests as often as the plan says, or until ctx or the time ends.
 // If any time is left, it begins with one run, however short its share is.
 func (r *runner) repeat(ctx context.Context, c combination) error {
-	defer func() { r.clock.done++ }()
 	if ctx.Err() != nil {
 		return nil
 	}
 	if r.clock.over() {
+		r.clock.done++
 		r.clock.missed++
 		return nil
 	}
@@ -63,6 +63,7 @@ func (r *runner) repeat(ctx context.Context, c combination) error {
 	}
 	all.Wait()
 	r.found.ran(r.pkg.path, c, t.ended)
+	r.clock.done++
 	if ctx.Err() == nil && t.err == nil {
 		r.printf("%v: %d runs in %v, %d failed", c, t.ended, time.Since(began).Round(time.Second/10), t.failed)
 	}
