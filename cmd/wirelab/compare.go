@@ -29,7 +29,7 @@ type comparison struct {
 	tls         bool
 	workload    string
 	message     messageFlags
-	described   string // the message, in a sentence
+	described   string // the user's own message, in a sentence
 	warmUp      time.Duration
 	seed        uint64
 	samples     bool
@@ -38,9 +38,9 @@ type comparison struct {
 	output      outputFlags
 }
 
-// The comparison that is made where nothing is said: three stacks at two sizes
-// and six concurrencies (the fewest that a knee may be read from), each three
-// times (the fewest that an interval may be), in about two minutes.
+// The defaults: three stacks at two sizes and six concurrencies, each three times
+// (the fewest for an interval), in about two minutes. A knee takes five
+// concurrencies.
 var (
 	usualClients = []int{1, 4, 16, 50, 100, 200}
 	usualSizes   = []string{"64", "4KiB"}
@@ -177,7 +177,7 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 		Title:    "Comparison of " + joinVariants(part.Stacks),
 		Question: "Which of " + joinVariants(part.Stacks) + " is fastest here, and which holds its tail?" + c.described,
 		Parts:    []scenario.Part{part},
-		// A scenario file has one; compare has no --quick.
+		// A scenario must have a reduction, though compare has no --quick.
 		Reduction: scenario.Reduction{Requests: 1, MaxClients: 1, Repeats: 1},
 	}
 	return s, s.Check(vocabulary())
@@ -270,7 +270,7 @@ func parseTargets(texts []string, s *scenario.Scenario) (map[string]string, erro
 }
 
 func joinVariants(variants []scenario.Variant) string {
-	names := namesOf(variants, scenario.Variant.String)
+	names := each(variants, scenario.Variant.String)
 	if n := len(names); n > 1 {
 		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
 	}

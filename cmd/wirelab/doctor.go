@@ -11,7 +11,7 @@ import (
 	"wirelab.dev/internal/load"
 )
 
-// diagnosis is what doctor says.
+// diagnosis is what doctor found.
 type diagnosis struct {
 	Machine  host.Info      `json:"machine"`
 	Place    host.Placement `json:"placement"`

@@ -35,21 +35,21 @@ func (o *outputFlags) register(f *pflag.FlagSet) {
 	f.BoolVar(&o.json, "json", false, "print one JSON object on standard output; words go to standard error")
 }
 
-// job is a scenario to be carried out.
+// job is a scenario to be run.
 type job struct {
 	scenario *scenario.Scenario
-	warnings []string // of what could not be had for it
+	warnings []string // of what is missing for it
 	targets  map[string]string
 	trust    secure.Trust // of the targets
 	output   outputFlags
 	resume   bool
 }
 
-// runsDirectory is where runs go that are given no place.
+// runsDirectory is where runs go without -o.
 const runsDirectory = "wirelab-runs"
 
-// execute carries a job out: trials, then analysis, then whatever a person
-// or a program reads of it. An interrupted run is reported like any other.
+// execute runs a job: its trials, then the analysis, then the report. An
+// interrupted run is reported like any other.
 func (a *app) execute(ctx context.Context, j job) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -87,14 +87,14 @@ func (a *app) execute(ctx context.Context, j job) error {
 	case err != nil:
 		return err
 	case status == record.Interrupted:
-		fmt.Fprintf(a.stderr, "interrupted: %d of %d trials are done; go on with `wirelab run --resume %s`\n", seen.Done, seen.Planned, run.Dir)
+		fmt.Fprintf(a.stderr, "interrupted: %d of %d trials are done; continue with `wirelab run --resume %s`\n", seen.Done, seen.Planned, run.Dir)
 		return exitError{code: exitInterrupted}
 	}
 	return verdict(seen)
 }
 
-// verdict is the exit code's: a run that measured nothing has failed; a cell
-// without a valid trial leaves the comparison with a hole.
+// verdict decides the exit code: a run that measured nothing has failed; a cell
+// without a valid trial makes the measurement invalid.
 func verdict(s *analysis.Summary) error {
 	if len(s.Cells) == 0 {
 		return nil // nothing was to be measured: all was profiled
@@ -111,7 +111,7 @@ func verdict(s *analysis.Summary) error {
 	return nil
 }
 
-// open makes the run's directory, or opens the one to be resumed.
+// open creates the run's directory, or opens the one to be resumed.
 func (j *job) open(order []record.PlannedTrial, warnings []string) (*record.Run, error) {
 	if j.resume {
 		return record.Resume(j.output.directory)
@@ -216,7 +216,8 @@ func (a *app) readRun(directory string) (*report.Run, error) {
 	return &report.Run{Summary: summary, Records: measured, Advice: advice.Advise(summary), Directory: directory}, nil
 }
 
-// writeFile writes beside and renames, so that a report is never half there.
+// writeFile writes another file and renames it, so that no reader finds half a
+// report.
 func writeFile(path string, seen *report.Run, write func(io.Writer, *report.Run) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {

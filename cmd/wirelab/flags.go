@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/internal/workload/message"
 )
 
-// shapeFlags say when requests are sent, where it is not a closed loop.
+// shapeFlags say when requests are sent if it is not a closed loop.
 type shapeFlags struct {
 	rate, rampTo float64
 	arrivals     string
@@ -30,7 +30,7 @@ func (s *shapeFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&s.goal, "goal", "", "search for the highest rate that keeps a `goal` of the response time, as in p99<10ms")
 }
 
-// searchStep is how long each step of a search lasts where -z does not say.
+// searchStep is how long each step of a search lasts without -z.
 const searchStep = time.Second
 
 // load is the load that the flags mean, with -n and -z.
@@ -84,8 +84,8 @@ func (s *shapeFlags) load(requests int, duration time.Duration) (scenario.Load, 
 	return load, nil
 }
 
-// trustFlags say what to believe of a server that wirelab did not start. Those
-// that it starts have certificates of its own making.
+// trustFlags say which certificates of a --target to trust. Servers that wirelab
+// starts have certificates that it made.
 type trustFlags struct {
 	insecure bool
 	rootFile string
@@ -96,7 +96,7 @@ func (t *trustFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&t.rootFile, "cacert", "", "trust the root certificates in this PEM `file` (default: the system's) for a --target over TLS")
 }
 
-// read turns the flags into what they mean for the targets.
+// read turns the flags into the trust in the targets.
 func (t *trustFlags) read(targets map[string]string) (secure.Trust, error) {
 	switch {
 	case *t == (trustFlags{}):
@@ -115,7 +115,7 @@ func (t *trustFlags) read(targets map[string]string) (secure.Trust, error) {
 	return secure.Trust{RootPEM: roots}, nil
 }
 
-// messageFlags bring a method and a message of the user's own.
+// messageFlags name a method and a message of the user's own.
 type messageFlags struct {
 	proto, call string
 	imports     []string
@@ -135,15 +135,15 @@ func (m *messageFlags) register(f *pflag.FlagSet) {
 func (m *messageFlags) define(part *scenario.Part, workload string) (described string, err error) {
 	if m.proto == "" {
 		if m.call != "" || m.data != "" || m.reply != "" || len(m.imports) > 0 {
-			return "", errors.New("--call, --data, --reply and --import-path say which message of --proto is meant: give --proto as well")
+			return "", errors.New("--call, --data, --reply and --import-path need --proto: name the .proto file that has the service")
 		}
 		return "", nil
 	}
 	if m.call == "" {
-		return "", errors.New("--call: which method of --proto is called? as in --call shop.v1.Shop/PlaceOrder")
+		return "", errors.New("--call is missing: name the method of --proto, as in --call shop.v1.Shop/PlaceOrder")
 	}
 	if workload != "echo" {
-		return "", fmt.Errorf("--workload %s: --proto brings a workload of its own; give one of the two", workload)
+		return "", fmt.Errorf("--workload %s: --proto is a workload of its own; give one of the two", workload)
 	}
 	source := message.Source{Proto: m.proto, ImportPaths: m.imports, Call: m.call}
 	for _, file := range []struct {

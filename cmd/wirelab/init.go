@@ -25,7 +25,7 @@ func (a *app) initCommand() *cobra.Command {
 			}
 			file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 			if errors.Is(err, fs.ErrExist) {
-				return usage(fmt.Errorf("%s is there already; name another file", name))
+				return usage(fmt.Errorf("%s already exists: name another file", name))
 			}
 			if err != nil {
 				return err

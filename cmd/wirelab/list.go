@@ -16,7 +16,7 @@ import (
 	workloads "wirelab.dev/internal/workload/catalog"
 )
 
-// listing is what there is to choose from.
+// listing is everything that a user may choose from.
 type listing struct {
 	Stacks    []listedStack  `json:"stacks"`
 	Common    []listedOption `json:"options_of_every_stack"`
@@ -54,7 +54,7 @@ func (a *app) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [--settings [variant]...]",
 		Short: "List stacks with their options, workloads, studies and export formats",
-		Long: `List what there is to choose from: stacks with their options, workloads, studies
+		Long: `List everything to choose from: stacks with their options, workloads, studies
 and export formats.
 
 With --settings, list every setting of a stack that is not its library's default,
@@ -69,7 +69,7 @@ those of one client; a record has those that its trial ran with.`,
 				return a.listSettings(variants, asJSON)
 			}
 			if len(variants) > 0 {
-				return usage(fmt.Errorf("list %s: variants are named only with --settings, as in wirelab list --settings %s", variants[0], variants[0]))
+				return usage(fmt.Errorf("list %s: variants need --settings, as in wirelab list --settings %s", variants[0], variants[0]))
 			}
 			l, err := newListing()
 			if err != nil {
@@ -91,9 +91,7 @@ func newListing() (*listing, error) {
 	for _, s := range catalog.Stacks() {
 		info := s.Info()
 		l.Stacks = append(l.Stacks, listedStack{
-			listedThing: listedThing{info.Name, info.Summary},
-			Connection:  info.Connection.String(),
-			Options:     listOptions(info.Options),
+			listedThing: listedThing{info.Name, info.Summary}, Connection: info.Connection.String(), Options: listOptions(info.Options),
 		})
 	}
 	for _, w := range workloads.Workloads() {
@@ -107,21 +105,15 @@ func newListing() (*listing, error) {
 		if err != nil {
 			return nil, err
 		}
-		parts := namesOf(s.Parts, func(p scenario.Part) string { return p.Name })
+		parts := each(s.Parts, func(p scenario.Part) string { return p.Name })
 		l.Studies = append(l.Studies, listedThing{name, s.Title + " (parts: " + strings.Join(parts, ", ") + ")"})
 	}
-	for _, f := range report.Formats() {
-		l.Formats = append(l.Formats, listedThing{f.Name, f.About})
-	}
+	l.Formats = each(report.Formats(), func(f report.Format) listedThing { return listedThing{f.Name, f.About} })
 	return l, nil
 }
 
 func listOptions(options []scenario.Option) []listedOption {
-	var listed []listedOption
-	for _, o := range options {
-		listed = append(listed, listedOption{o.Key, o.Values, o.Default, o.Help})
-	}
-	return listed
+	return each(options, func(o scenario.Option) listedOption { return listedOption{o.Key, o.Values, o.Default, o.Help} })
 }
 
 func (a *app) printListing(l *listing) error {
@@ -181,12 +173,11 @@ type variantSettings struct {
 	Settings []tuning.Setting `json:"settings"`
 }
 
-// listSettings lists those of the variants; of every stack where none is named.
+// listSettings lists the settings of the variants, or of every stack if none is
+// named.
 func (a *app) listSettings(variants []string, asJSON bool) error {
 	if len(variants) == 0 {
-		for _, s := range catalog.Stacks() {
-			variants = append(variants, s.Info().Name)
-		}
+		variants = stackNames()
 	}
 	var l settingsListing
 	for _, text := range variants {

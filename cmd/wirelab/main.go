@@ -1,14 +1,173 @@
 // Command wirelab compares RPC wire protocols on the machine it runs on.
 //
-// This package is flags and wiring, one file a subcommand: it turns what a
-// person typed into a scenario, hands it to the lab, and hands what came of it
-// to the report.
+// This package is flags and wiring, one file a subcommand. A run passes through it
+// in three stages:
+//
+//  1. The flags or a file become a scenario.
+//  2. The lab runs the scenario and writes records.
+//  3. The records are read back, analysed and reported.
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/worker"
 )
+
+// The exit codes, as `wirelab --help` lists them.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInvalid     = 4
+	exitInterrupted = 130 // 128 and the number of SIGINT, as shells have it
+)
+
+// app is what every subcommand writes to and reads from.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	limits         judge.Limits // that runs are judged by again
+}
+
+// exitError carries an exit code. Its error may be nil: what there was to say
+// has been said.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e exitError) Unwrap() error { return e.err }
+
+// usage marks an error as one in the command line or in a file that it names.
+func usage(err error) error { return exitError{exitUsage, err} }
 
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is the whole program, without the process around it.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	// The first Ctrl-C ends what runs and reports it; a second one, when
+	// stop has restored the default, ends the program at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, limits: judge.Default()}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	var exit exitError
+	if !errors.As(err, &exit) {
+		exit = exitError{exitFailed, err}
+	}
+	if exit.err != nil {
+		fmt.Fprintf(stderr, "wirelab: %v\n", exit.err)
+	}
+	return exit.code
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "wirelab",
+		Short: "A laboratory for RPC wire protocols",
+		Long: `wirelab carries one service, byte for byte the same, over raw TCP, REST and
+gRPC, loads it, watches both ends, and says which differences are real.
+
+Exit codes: 0 done, 1 failed, 2 usage, 4 the measurement is invalid,
+130 interrupted (what was measured is kept and reported).`,
+		Example: `  wirelab compare                       # the usual stacks on this machine, two minutes
+  wirelab compare --stack tcp,grpc -c 50 --size 64,4KiB
+  wirelab run kernel-study --quick      # a published study
+  wirelab doctor                        # what this machine can measure`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version(),
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetVersionTemplate("wirelab {{.Version}}\n")
+	root.SetFlagErrorFunc(usageOf)
+	root.AddCommand(
+		a.compareCommand(),
+		a.pingCommand(),
+		a.runCommand(),
+		a.reportCommand(),
+		a.exportCommand(),
+		a.serveCommand(),
+		a.doctorCommand(),
+		a.listCommand(),
+		a.initCommand(),
+		a.workerCommand(),
+	)
+	for _, cmd := range root.Commands() {
+		checkArgs(cmd)
+	}
+	return root
+}
+
+// checkArgs makes wrong arguments an error of usage, like wrong flags.
+func checkArgs(cmd *cobra.Command) {
+	check := cmd.Args
+	if check == nil {
+		return
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageOf(cmd, err)
+		}
+		return nil
+	}
+}
+
+// usageOf is usage with a hint at the command's help.
+func usageOf(cmd *cobra.Command, err error) error {
+	return usage(fmt.Errorf("%w (see `%s --help`)", err, cmd.CommandPath()))
+}
+
+// commandLine is what was typed, for the manifest.
+func commandLine() []string {
+	line := append([]string{"wirelab"}, os.Args[1:]...)
+	for i, word := range line {
+		if strings.ContainsAny(word, " \t") {
+			line[i] = fmt.Sprintf("%q", word)
+		}
+	}
+	return line
+}
+
+func (a *app) workerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "worker",
+		Short:  "Be one end of a trial: the process contract (docs/worker-contract.md)",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return worker.Main(cmd.Context(), a.stdin, a.stdout)
+		},
+	}
 }

@@ -12,8 +12,8 @@ import (
 	"wirelab.dev/internal/report"
 )
 
-// progress tells a person how a run goes: a plain line a trial where there is
-// no terminal, and a live view where there is one.
+// progress shows how a run goes: a live view on a terminal, and otherwise a plain
+// line a trial.
 type progress interface {
 	lab.Observer
 	close()
@@ -45,7 +45,7 @@ func (p *plain) TrialEnds(number int, r *record.Record) {
 	fmt.Fprintf(p.w, "%d/%d %s, %s\n", number+1, len(p.estimate.order), outcome(r), left)
 }
 
-// outcome is a trial's in a few words.
+// outcome describes a trial in a few words.
 func outcome(r *record.Record) string {
 	name := fmt.Sprintf("%s (repeat %d)", r.Cell.Key(), r.Repeat)
 	switch {
@@ -215,7 +215,7 @@ type liveView struct {
 	cell    string
 	now     lab.Progress
 	last    string
-	ends    time.Time // foretold
+	ends    time.Time // as estimated
 }
 
 // lines are those of the view, none wider than the terminal.

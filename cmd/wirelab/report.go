@@ -35,7 +35,7 @@ stay as they are.`,
 
 func (a *app) exportCommand() *cobra.Command {
 	var format, output string
-	names := namesOf(report.Formats(), func(f report.Format) string { return f.Name })
+	names := each(report.Formats(), func(f report.Format) string { return f.Name })
 	cmd := &cobra.Command{
 		Use:   "export RUN --format FORMAT",
 		Short: "Write a run in a form that other tools read",

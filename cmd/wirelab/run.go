@@ -25,8 +25,8 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run STUDY|FILE",
 		Short: "Run a published study or a scenario file",
 		Long: `Run measures every cell of a scenario and reports it. STUDY is one that wirelab
-brings along (see wirelab list); FILE is a scenario of your own (see wirelab
-init). An interrupted run goes on with --resume, and loses no finished trial.`,
+contains (see wirelab list); FILE is a scenario of your own (see wirelab init).
+--resume continues an interrupted run, which loses no finished trial.`,
 		Example: `  wirelab run kernel-study --quick
   wirelab run kernel-study --only tail
   wirelab run fast-grpc --yardstick caddy       # fetches and builds it, the first time
@@ -65,8 +65,8 @@ init). An interrupted run goes on with --resume, and loses no finished trial.`,
 	f := cmd.Flags()
 	f.BoolVar(&quick, "quick", false, "a smaller version of it, as the scenario defines")
 	f.StringSliceVar(&only, "only", nil, "the `parts` to run")
-	f.StringSliceVar(&programs, "yardstick", nil, "`programs` of others to hold it against, where it has parts that do: "+strings.Join(yardstickNames(), ", "))
-	f.StringVar(&resume, "resume", "", "go on with the run in this `directory`")
+	f.StringSliceVar(&programs, "yardstick", nil, "other projects' `programs` to compare with, in parts that do: "+strings.Join(yardstickNames(), ", "))
+	f.StringVar(&resume, "resume", "", "continue the run in this `directory`")
 	output.register(f)
 	complete(cmd, "yardstick", yardstickNames())
 	return cmd
@@ -88,12 +88,11 @@ func readScenario(name string) (*scenario.Scenario, error) {
 	return scenario.Parse(name, data, vocabulary())
 }
 
-// resume goes on with a run where it stopped. The scenario is the one that
-// stands in its manifest.
+// resume continues a run where it stopped, with the scenario of its manifest.
 func (a *app) resume(cmd *cobra.Command, directory string, args []string, output outputFlags) error {
 	changed := cmd.Flags().Changed
 	if len(args) > 0 || changed("quick") || changed("only") || changed("yardstick") || output.directory != "" {
-		return usage(errors.New("--resume goes on with the scenario of that run: give no study, --quick, --only, --yardstick or -o beside it"))
+		return usage(errors.New("--resume continues that run with its own scenario: give no study, --quick, --only, --yardstick or -o with it"))
 	}
 	run, err := record.Open(directory)
 	if err != nil {

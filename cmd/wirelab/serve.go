@@ -84,14 +84,14 @@ type served struct {
 	json                       bool
 }
 
-// writeRoot writes what clients must trust.
+// writeRoot writes the root certificate that clients must trust.
 func (s served) writeRoot(server stack.Server) error {
 	if s.rootFile == "" {
 		return nil
 	}
 	secured, ok := server.(stack.TLSServer)
 	if !ok || secured.RootPEM() == nil {
-		return usage(fmt.Errorf("--ca: %s is not served over TLS; --tls does that", s.variant))
+		return usage(fmt.Errorf("--ca: %s is not served over TLS and has no certificate: add --tls", s.variant))
 	}
 	if err := os.WriteFile(s.rootFile, secured.RootPEM(), 0o644); err != nil {
 		return fmt.Errorf("--ca: %w", err)
@@ -108,7 +108,7 @@ func checkLoopback(address string, anywhere bool) error {
 	if anywhere || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("--addr %s: not a loopback address; --anywhere allows it, and then anyone who reaches this machine may call", address)
+	return fmt.Errorf("--addr %s: not a loopback address; with --anywhere it is allowed, and anyone who reaches this machine may call", address)
 }
 
 func (a *app) serve(ctx context.Context, s served) error {

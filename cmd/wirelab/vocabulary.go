@@ -20,26 +20,35 @@ import (
 	"wirelab.dev/studies"
 )
 
-// vocabulary is what a scenario may name.
+// vocabulary is what a scenario may name in this program.
 func vocabulary() scenario.Vocabulary {
 	return scenario.Vocabulary{
-		CheckVariant:    catalog.Check,
-		CheckConnection: catalog.CheckConnection,
-		Secure:          catalog.Secure,
+		CheckVariant: checkVariant,
+		Secure:       catalog.Secure,
 		CheckWorkload: func(text string) error {
 			_, _, err := workloads.Find(text)
 			return err
 		},
 		Sized:        sized,
 		CheckPayload: checkPayload,
-		CheckCarries: checkCarries,
-		CheckLoad:    catalog.CheckLoad,
 		CheckColumn:  report.CheckStudyColumn,
 	}
 }
 
-// sized is true of a workload that there is not: what is wrong with it is said
-// elsewhere.
+func checkVariant(v scenario.Variant, p scenario.Part) error {
+	if err := catalog.Check(v); err != nil {
+		return err
+	}
+	if err := catalog.CheckConnection(v, p.Connection); err != nil {
+		return err
+	}
+	if err := checkCarries(v, p.Workload); err != nil {
+		return err
+	}
+	return catalog.CheckLoad(v, p)
+}
+
+// sized is true for unknown workloads: CheckWorkload reports them.
 func sized(text string) bool {
 	w, _, err := workloads.Find(text)
 	return err != nil || w.Info().Sized
@@ -55,8 +64,7 @@ func checkPayload(p scenario.Part, payload scenario.Payload) error {
 	})
 }
 
-// checkCarries holds the kinds of call that a workload makes against those that
-// a stack has.
+// checkCarries checks that a variant has the kinds of call that a workload makes.
 func checkCarries(v scenario.Variant, text string) error {
 	s, err := catalog.Find(v.Stack)
 	if err != nil {
@@ -67,7 +75,7 @@ func checkCarries(v scenario.Variant, text string) error {
 		return err
 	}
 	if _, pools := w.(workload.Pooling); catalog.PoolsMessages(v) && !pools {
-		return fmt.Errorf("variant %s: %s has no messages to use again: leave messages=pooled to workloads that stream bulk, as store does", v, w.Info().Name)
+		return fmt.Errorf("variant %s: %s has no messages to use again: set messages=pooled only with workloads that stream bulk, as store does", v, w.Info().Name)
 	}
 	streaming, ok := w.(workload.Streaming)
 	if !ok {
@@ -81,10 +89,10 @@ func checkCarries(v scenario.Variant, text string) error {
 	return nil
 }
 
-// studyEnding is what a study's file has behind its name.
+// studyEnding is the ending of a study's file name.
 const studyEnding = ".yaml"
 
-// readStudy reads one of the program's own.
+// readStudy reads a study of the program's own by its name.
 func readStudy(name string) (*scenario.Scenario, error) {
 	data, err := studies.FS.ReadFile(name + studyEnding)
 	if err != nil {
@@ -98,23 +106,23 @@ func studyNames() []string {
 	if err != nil {
 		panic(err) // they are in the program
 	}
-	return namesOf(files, func(f fs.DirEntry) string { return strings.TrimSuffix(f.Name(), studyEnding) })
+	return each(files, func(f fs.DirEntry) string { return strings.TrimSuffix(f.Name(), studyEnding) })
 }
 
 func stackNames() []string {
-	return namesOf(catalog.Stacks(), func(s stack.Stack) string { return s.Info().Name })
+	return each(catalog.Stacks(), func(s stack.Stack) string { return s.Info().Name })
 }
 
-func namesOf[T any](items []T, name func(T) string) []string {
-	names := make([]string, len(items))
+// each calls of with each item, and returns the results.
+func each[T, R any](items []T, of func(T) R) []R {
+	results := make([]R, len(items))
 	for i, item := range items {
-		names[i] = name(item)
+		results[i] = of(item)
 	}
-	return names
+	return results
 }
 
-// workloadWords are the workloads, and each with each of the words that its
-// options take.
+// workloadWords are the workloads, alone and with each value of their options.
 func workloadWords() []string {
 	var words []string
 	for _, w := range workloads.Workloads() {
@@ -169,8 +177,8 @@ func declarations(parts []scenario.Part) scenario.Declarations {
 	return d
 }
 
-// declareMissing gives the manifest of a run that was made before manifests kept
-// declarations those of this program, and of its study.
+// declareMissing adds this program's declarations, and those of its study, to the
+// manifest of a run from before manifests kept them.
 func declareMissing(m *record.Manifest) error {
 	if len(m.Declarations) > 0 || len(m.Scenario) == 0 {
 		return nil

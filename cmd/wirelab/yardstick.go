@@ -13,8 +13,8 @@ import (
 	programs "wirelab.dev/internal/yardstick"
 )
 
-// yardstick is a program of others that a run may be held against. It is prepared
-// when it is asked for, and never otherwise.
+// yardstick is another project's program that a run may be compared with. It is
+// fetched and built only when --yardstick names it.
 type yardstick struct {
 	name    string
 	prepare func(ctx context.Context, progress io.Writer) error // fetch and build it, or say why it cannot be had
@@ -27,25 +27,19 @@ var yardsticks = append([]yardstick{
 		return foreign
 	}},
 	{restjson.Gin, restjson.HasGin, restjson.OnGin},
-}, clientYardsticks()...)
-
-// clientYardsticks are the load generators.
-func clientYardsticks() []yardstick {
-	var all []yardstick
-	for _, c := range programs.Clients {
-		all = append(all, yardstick{c.Name, c.Install, func(v scenario.Variant) bool {
-			client, foreign := grpcstack.ForeignClient(v)
-			return foreign && client.Name == c.Name
-		}})
-	}
-	return all
-}
+}, each(programs.Clients, func(c programs.Client) yardstick { // the load generators
+	return yardstick{c.Name, c.Install, func(v scenario.Variant) bool {
+		client, foreign := grpcstack.ForeignClient(v)
+		return foreign && client.Name == c.Name
+	}}
+})...)
 
 func yardstickNames() []string {
-	return namesOf(yardsticks, func(y yardstick) string { return y.name })
+	return each(yardsticks, func(y yardstick) string { return y.name })
 }
 
-// checkYardsticks wants names of programs, and a scenario that asks about them.
+// checkYardsticks checks that the programs are known and that the scenario compares
+// with each.
 func checkYardsticks(s *scenario.Scenario, names []string) error {
 	for _, name := range names {
 		if !slices.Contains(yardstickNames(), name) {
@@ -54,7 +48,7 @@ func checkYardsticks(s *scenario.Scenario, names []string) error {
 		if !slices.ContainsFunc(s.Parts, func(p scenario.Part) bool {
 			return slices.ContainsFunc(p.Yardsticks, func(v scenario.Variant) bool { return needs(v, name) })
 		}) {
-			return fmt.Errorf("--yardstick %s: no part of %s that is to run holds anything against it", name, s.Name)
+			return fmt.Errorf("--yardstick %s: no selected part of %s compares with it", name, s.Name)
 		}
 	}
 	return nil
@@ -64,8 +58,9 @@ func needs(v scenario.Variant, program string) bool {
 	return slices.ContainsFunc(yardsticks, func(y yardstick) bool { return y.name == program && y.serves(v) })
 }
 
-// withYardsticks adds to a scenario what needs the named programs. One that cannot be
-// had is left out, with a word to whoever waits and one for the report.
+// withYardsticks adds to a scenario the variants that need the named programs. A
+// program that cannot be installed is left out, with a warning on standard error
+// and in the report.
 func (a *app) withYardsticks(ctx context.Context, s *scenario.Scenario, names []string) (*scenario.Scenario, []string) {
 	var had, warnings []string
 	for _, y := range yardsticks {

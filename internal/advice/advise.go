@@ -1,7 +1,7 @@
 // Package advice says in words what a run's figures mean to somebody who must
-// choose: who is fastest, where more clients stop paying, who holds the tail,
-// what a limit did, who survives reconnections and what resuming saves, who
-// pays, and what must not be believed.
+// choose: which variant is fastest, where more clients stop paying, which has the
+// best tail, what a limit did, which survives reconnections and what resuming
+// saves, what a request costs each end, and which figures are doubtful.
 //
 // It reads an analysis and nothing else, and never says more than its verdicts
 // allow. A difference that is not beyond doubt is called so, a figure without

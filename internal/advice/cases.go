@@ -9,8 +9,7 @@ import (
 	"wirelab.dev/internal/scenario"
 )
 
-// cases is the advice on a study of many small cases, of which no single one is
-// the main thing.
+// cases is the advice on a study of many small cases without a main one.
 func cases(s *analysis.Summary) []string {
 	return slices.Concat(caseVerdicts(s), caseLimits(s), shares(s), bursts(s), sustained(s))
 }
@@ -38,8 +37,8 @@ func hasShares(s *analysis.Summary, part string) bool {
 	return slices.ContainsFunc(s.Shares, func(d analysis.Shares) bool { return d.Part == part })
 }
 
-// caseVerdict says how the second of two variants does against the first, whom
-// the comparisons speak of.
+// caseVerdict says how the second of two variants does against the first. The
+// comparisons' verdicts are on the first.
 func caseVerdict(pair []*analysis.Comparison) string {
 	first, other := pair[0].A, pair[0].B
 	count, tooFew := map[analysis.Verdict]int{}, 0

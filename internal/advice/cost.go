@@ -8,8 +8,8 @@ import (
 	"wirelab.dev/internal/analysis"
 )
 
-// cost says who pays: CPU time a request, at the client and at the server, with
-// the most clients, where a system would be sized.
+// cost says what a request costs in CPU time, at the client and at the server, with
+// the most clients, for which a system would be sized.
 func cost(p *part) []string {
 	var clauses []string
 	for _, bytes := range p.sizeEnds() {

@@ -9,9 +9,9 @@ import (
 	"wirelab.dev/internal/analysis"
 )
 
-// knees says where more clients stop paying, or where tails begin to grow, and
-// why that is refused where it is. Curves of too few concurrencies are left to
-// [tooFewForKnees].
+// knees says where more clients stop paying or where tails begin to grow, and for
+// which curves no such point was found, with the reason. Curves of too few
+// concurrencies are left to [tooFewForKnees].
 func knees(s *analysis.Summary, by string) []string {
 	opening, absence := "More clients stop paying ", "For no variant do more clients stop paying at any point: "
 	if by == analysis.ByTail {
@@ -48,8 +48,8 @@ func knees(s *analysis.Summary, by string) []string {
 	return []string{opening + strings.Join(at, "; ") + ". Elsewhere " + strings.Join(without, "; ") + "."}
 }
 
-// tooFewForKnees says that no curve at all has the concurrencies that a knee
-// takes. Beside an answer to some curves that is no news.
+// tooFewForKnees says that no curve has enough concurrencies for a knee. It says
+// nothing if some curve has.
 func tooFewForKnees(s *analysis.Summary) []string {
 	most := 0
 	for _, k := range s.Knees {

@@ -163,14 +163,13 @@ func warmUp(s *analysis.Summary) []string {
 	if len(needs) == 0 {
 		return []string{"No trial became steady: the figures may still have been on their way."}
 	}
-	slices.SortStableFunc(needs, func(a, b analysis.WarmUpNeed) int { return cmp.Compare(a.Needed.Value, b.Needed.Value) })
-	middle, last := needs[len(needs)/2], needs[len(needs)-1]
+	middle, last := medianAndMost(needs, func(n analysis.WarmUpNeed) float64 { return n.Needed.Value })
 	slowest := []string{last.Variant}
 	if last.RequestBytes > 0 { // else the workload has no sizes
 		slowest = append(slowest, size(float64(last.RequestBytes)))
 	}
 	text := fmt.Sprintf("A warm-up of %s and %s requests would have been enough in the median cell, and of %s and %s in the slowest (%s, %s)",
-		millis(middle.Needed.Value), number(middle.NeededCalls.Value), millis(last.Needed.Value), number(last.NeededCalls.Value),
+		micros(1e3*middle.Needed.Value), number(middle.NeededCalls.Value), micros(1e3*last.Needed.Value), number(last.NeededCalls.Value),
 		strings.Join(slowest, ", "), clients(last.Clients))
 	if settled < trials {
 		text += fmt.Sprintf("; %d of %d trials never became steady", trials-settled, trials)
@@ -190,8 +189,12 @@ func firstMoments(needs []analysis.WarmUpNeed) string {
 	if len(shown) == 0 {
 		return ""
 	}
-	slices.SortStableFunc(shown, func(a, b analysis.WarmUpNeed) int { return cmp.Compare(a.FirstOver.Value, b.FirstOver.Value) })
-	middle, last := shown[len(shown)/2], shown[len(shown)-1]
+	middle, last := medianAndMost(shown, func(n analysis.WarmUpNeed) float64 { return n.FirstOver.Value })
 	return fmt.Sprintf("; calls of the first 100 ms took %s times as long as settled ones in the median cell, and %s times at most",
 		number(middle.FirstOver.Value), number(last.FirstOver.Value))
+}
+
+func medianAndMost(needs []analysis.WarmUpNeed, by func(analysis.WarmUpNeed) float64) (median, most analysis.WarmUpNeed) {
+	slices.SortStableFunc(needs, func(a, b analysis.WarmUpNeed) int { return cmp.Compare(by(a), by(b)) })
+	return needs[len(needs)/2], needs[len(needs)-1]
 }

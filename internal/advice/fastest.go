@@ -9,8 +9,8 @@ import (
 	"wirelab.dev/internal/analysis"
 )
 
-// fastest says who has the lowest mean response time, with few clients and with
-// many.
+// fastest says which variant has the lowest mean response time, with few clients
+// and with many.
 func fastest(p *part) []string {
 	if len(p.variants) < 2 {
 		return singleVariant(p)
@@ -103,9 +103,9 @@ func singleVariant(p *part) []string {
 	return []string{fmt.Sprintf("%s; in the mean, a call takes: %s.", opening, strings.Join(clauses, "; "))}
 }
 
-// highestThroughput says who answers the most requests a second, at the
-// concurrency that suits each best. Whether that is beyond doubt is read off the
-// intervals, since the comparisons are of equal concurrencies.
+// highestThroughput says which variant answers the most requests a second, each at
+// its best concurrency. The intervals tell whether that is beyond doubt, since the
+// comparisons are of equal concurrencies.
 func highestThroughput(p *part) []string {
 	if !p.closed() || len(p.variants) < 2 || len(p.clients) < 2 {
 		return nil
@@ -153,8 +153,8 @@ func apart(higher, lower analysis.Figure) bool {
 	return higher.Interval != nil && lower.Interval != nil && higher.Interval.Low > lower.Interval.High
 }
 
-// tail says who holds the tail with the most clients. P99/P50 alone would crown
-// whoever is slow all the time, so the lowest P99 is beside it.
+// tail says which variant has the best tail with the most clients: by the lowest
+// P99, since P99/P50 is also low for a variant that is always slow.
 func tail(p *part) []string {
 	if len(p.variants) < 2 {
 		return nil
@@ -184,8 +184,8 @@ func (p *part) tailAt(lowest ranking) string {
 		steady.Variant, number(steady.P99OverP50.Value), micros(latencies(steady).P50.Value), micros(latencies(steady).P99.Value))
 }
 
-// steadiest is the cell with the lowest P99/P50. One that is hardly lower than
-// that of the lowest P99 does not count.
+// steadiest is the cell with the lowest P99/P50, or low, the cell with the lowest
+// P99, if no other is lower by more than 5 %.
 func (p *part) steadiest(low *analysis.Cell, at point) *analysis.Cell {
 	steadiest := low
 	for _, c := range p.cellsAt(at) {
@@ -194,4 +194,94 @@ func (p *part) steadiest(low *analysis.Cell, at point) *analysis.Cell {
 		}
 	}
 	return steadiest
+}
+
+// choice is the rule for choosing that the measurements support: with the fewest
+// and with the most clients, the fewest ranges of sizes with a variant that no
+// measurement speaks against.
+func choice(p *part) []string {
+	if len(p.variants) < 2 {
+		return nil
+	}
+	if !p.repeated() {
+		return []string{fmt.Sprintf("There are too few trials of each cell of %s to choose by: what differs may be the machine. Three repeats give verdicts.", p.name)}
+	}
+	var rules, clauses []string
+	open := true
+	for _, n := range p.clientEnds() {
+		ranges := p.ranges(analysis.Mean, n)
+		rule := "nothing speaks for one over the others"
+		if !p.allCandidates(ranges) {
+			rule, open = p.bySize(ranges), false
+		}
+		rules = append(rules, rule)
+		clauses = append(clauses, "with "+clients(n)+" "+rule)
+	}
+	if len(rules) == 2 && rules[0] == rules[1] {
+		clauses = []string{fmt.Sprintf("%s, with %s as with %d", rules[0], clients(p.clients[0]), p.mostClients())}
+	}
+	tails := p.ranges(analysis.P99, p.mostClients())
+	if open && p.allCandidates(tails) {
+		return []string{fmt.Sprintf("Nothing measured here speaks for one of %s over the others: choose by other merits.", list(p.variants))}
+	}
+	sentence := "To choose: " + strings.Join(clauses, "; ")
+	if p.allCandidates(tails) {
+		sentence += "; by P99 they cannot be told apart there"
+	} else {
+		sentence += fmt.Sprintf("; where P99 with %s matters, %s", clients(p.mostClients()), p.bySize(tails))
+	}
+	return []string{sentence + "."}
+}
+
+// sizeRange is sizes that follow each other and have candidates in common.
+type sizeRange struct {
+	sizes      []int
+	candidates []string
+}
+
+func (p *part) ranges(metric string, n int) []sizeRange {
+	var all []sizeRange
+	for _, bytes := range p.sizes {
+		r, ok := p.rank(metric, point{bytes, n})
+		if !ok || len(r.rivals) == 0 {
+			continue
+		}
+		candidates := r.candidates()
+		if len(all) > 0 {
+			last := &all[len(all)-1]
+			common := slices.DeleteFunc(slices.Clone(last.candidates), func(v string) bool { return !slices.Contains(candidates, v) })
+			if len(common) > 0 {
+				last.sizes, last.candidates = append(last.sizes, bytes), common
+				continue
+			}
+		}
+		all = append(all, sizeRange{[]int{bytes}, candidates})
+	}
+	return all
+}
+
+// allCandidates reports whether every variant is a candidate everywhere.
+func (p *part) allCandidates(ranges []sizeRange) bool {
+	return !slices.ContainsFunc(ranges, func(s sizeRange) bool { return len(s.candidates) < len(p.variants) })
+}
+
+func (p *part) bySize(ranges []sizeRange) string {
+	texts := make([]string, len(ranges))
+	for i, s := range ranges {
+		what := joined(s.candidates, "or")
+		if len(s.candidates) == len(p.variants) {
+			what = "any"
+		}
+		switch {
+		case len(ranges) == 1:
+			texts[i] = what
+		case i == 0:
+			texts[i] = what + " up to " + size(float64(s.sizes[len(s.sizes)-1]))
+		case i == len(ranges)-1:
+			texts[i] = what + " from " + size(float64(s.sizes[0]))
+		default:
+			texts[i] = fmt.Sprintf("%s from %s to %s", what, size(float64(s.sizes[0])), size(float64(s.sizes[len(s.sizes)-1])))
+		}
+	}
+	return strings.Join(texts, ", ")
 }

@@ -35,8 +35,6 @@ func micros(us float64) string {
 	}
 }
 
-func millis(ms float64) string { return micros(ms * 1e3) }
-
 func size(bytes float64) string {
 	switch {
 	case bytes >= 1<<20:

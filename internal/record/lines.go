@@ -19,8 +19,8 @@ type line struct {
 	end    int64 // the offset behind it
 }
 
-// tornError is what a process that was killed while it appended leaves at the
-// end of a file: a line without its end.
+// tornError is about a last line without its end, as a process leaves it that was
+// killed while it appended.
 type tornError struct {
 	number int
 	bytes  int
@@ -55,7 +55,7 @@ func readLines(from io.Reader) iter.Seq2[line, error] {
 				err = &tornError{number, len(text)}
 			}
 			if earlier, twice := lineOf[l.record.Trial]; err == nil && twice {
-				err = fmt.Errorf("holds trial %d, which line %d holds already", l.record.Trial, earlier)
+				err = fmt.Errorf("holds trial %d, which line %d holds too", l.record.Trial, earlier)
 			}
 			lineOf[l.record.Trial] = number
 			var torn *tornError
@@ -90,8 +90,8 @@ func atEnd(reader *bufio.Reader) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// errNoJSON marks a line that is not whole.
-var errNoJSON = errors.New("is no JSON")
+// errNoJSON means that a line is not whole.
+var errNoJSON = errors.New("is not JSON")
 
 func decodeRecord(text []byte) (r Record, err error) {
 	if !json.Valid(text) {
@@ -103,7 +103,7 @@ func decodeRecord(text []byte) (r Record, err error) {
 	case errors.As(err, &version):
 		return Record{}, err
 	case err != nil:
-		return Record{}, fmt.Errorf("is no record: %w", err)
+		return Record{}, fmt.Errorf("is not a record: %w", err)
 	case r.Trial < 0:
 		return Record{}, fmt.Errorf("holds trial %d: trials count from 0", r.Trial)
 	}
@@ -131,5 +131,5 @@ func (v versionError) Error() string {
 	if v > Version {
 		return fmt.Sprintf("is of version %d, and this program reads versions up to %d: use a newer wirelab", v, Version)
 	}
-	return fmt.Sprintf("has no version, so nothing tells what its fields mean; this program writes version %d", Version)
+	return fmt.Sprintf("has no version, so the meaning of its fields is unknown; this program writes version %d", Version)
 }

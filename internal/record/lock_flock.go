@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// lockPatience is how long a lock may be held by a process that is no more: a
-// writer that was killed while it forked lives on in the child until that
-// becomes another program, and on a busy machine that takes a while.
+// lockPatience is how long a killed process may still hold a lock. If it was killed
+// while it forked, its child has the lock until it executes another program, and
+// on a busy machine that takes a while.
 const (
 	lockPatience = 2 * time.Second
 	lockPause    = 20 * time.Millisecond
 )
 
-// lock keeps other processes from writing a run. The system lets go of it when
-// the file is closed, also by the death of the process.
+// lock keeps other processes from writing a run. The system releases it when the
+// file is closed or the process dies.
 func lock(file *os.File) error {
 	for waited := time.Duration(0); ; waited += lockPause {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

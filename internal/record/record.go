@@ -173,7 +173,7 @@ type ErrorCount struct {
 type WarmUp struct {
 	TookNS   int64 `json:"took_ns"`
 	Requests int64 `json:"requests"`
-	// Settled tells whether the detector saw a steady state before the
+	// Settled reports whether the detector saw a steady state before the
 	// longest warm-up was over.
 	Settled bool   `json:"settled"`
 	Method  string `json:"method"` // how it was detected
@@ -243,7 +243,7 @@ type Check struct {
 	Detail string   `json:"detail"`
 }
 
-// Valid tells whether the trial may be used.
+// Valid reports whether the trial may be used.
 func (r *Record) Valid() bool {
 	return r.Failure == "" && !slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Level == Invalid })
 }

@@ -18,11 +18,11 @@ const (
 	samplesDir   = "samples"
 )
 
-// errLocked says that another process holds the lock.
+// errLocked means that another process holds the lock.
 var errLocked = errors.New("another process is writing this run: wait for it, or stop it")
 
-// errNoRun says that a directory lacks what Create puts there first.
-var errNoRun = errors.New("it is no run directory: it has no " + manifestFile + " or no " + recordsFile)
+// errNoRun means that a directory lacks what Create writes first.
+var errNoRun = errors.New("not a run directory: it has no " + manifestFile + " or no " + recordsFile)
 
 // Run is a run directory. One that Create or Resume returned can be written,
 // by one goroutine at a time, and must be ended with Finish; one that Open
@@ -32,8 +32,8 @@ type Run struct {
 	// Manifest is what the run set out to do. The writer may add to its
 	// Warnings until Finish.
 	Manifest Manifest
-	// Warnings is what was found amiss in the directory when it was opened,
-	// and could be worked around.
+	// Warnings are faults of the directory that were found when it was opened
+	// and do not keep it from being read.
 	Warnings []string
 
 	file   *os.File // records.jsonl, locked; nil where the run is only read
@@ -42,8 +42,8 @@ type Run struct {
 	done   map[int]bool
 }
 
-// Create begins a run in a directory that holds none yet, and makes the
-// directory if need be.
+// Create begins a run in a directory that holds none yet. It makes the directory
+// if there is none.
 func Create(dir string, m Manifest) (*Run, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("create a run: %w", err)
@@ -65,7 +65,7 @@ func (r *Run) begin() error {
 	}
 	_, err = os.Stat(r.path(manifestFile))
 	if info.Size() > 0 || err == nil {
-		return fmt.Errorf("%s holds a run already: choose another directory, or go on with `wirelab run --resume %s`", r.Dir, r.Dir)
+		return fmt.Errorf("%s already holds a run: choose another directory, or continue it with `wirelab run --resume %s`", r.Dir, r.Dir)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -84,8 +84,8 @@ func Open(dir string) (*Run, error) {
 	return r, nil
 }
 
-// Resume opens a run to go on with it: to append the trials that are not Done.
-// What a killed process left of a half-written line is cut off.
+// Resume opens a run to append the trials that are not Done. It cuts off the
+// half-written line that a killed process may have left.
 func Resume(dir string) (*Run, error) {
 	r := &Run{Dir: dir, done: map[int]bool{}}
 	if err := r.openForWriting(os.O_RDWR); err != nil {
@@ -108,17 +108,17 @@ func (r *Run) goOn() error {
 	return r.writeManifest()
 }
 
-// Done tells whether a trial has a record.
+// Done reports whether a trial has a record.
 func (r *Run) Done(trial int) bool { return r.done[trial] }
 
 // SamplesFile names the file for a trial's samples, relative to the directory.
-// Whoever writes it makes its folder.
+// Its writer makes the folder.
 func (r *Run) SamplesFile(trial int) string {
 	return filepath.ToSlash(filepath.Join(samplesDir, fmt.Sprintf("%05d.parquet", trial)))
 }
 
 // Records yields the records in the order in which the trials ended, one at a
-// time in memory. What is damaged ends them with an error.
+// time in memory. A damaged line ends them with an error.
 func (r *Run) Records() iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		file, err := os.Open(r.path(recordsFile))
@@ -162,7 +162,7 @@ func (r *Run) append(record Record) error {
 	case record.Trial < 0:
 		return errors.New("trials count from 0")
 	case r.done[record.Trial]:
-		return errors.New("it has a record already")
+		return errors.New("it already has a record")
 	}
 	text, err := json.Marshal(record)
 	if err != nil {
@@ -184,8 +184,8 @@ func (r *Run) append(record Record) error {
 	return nil
 }
 
-// Finish ends the writing of a run: it states how the run ended and lets go of
-// the directory.
+// Finish ends the writing of a run: it records how the run ended and releases the
+// directory.
 func (r *Run) Finish(status Status) error {
 	if r.file == nil {
 		return fmt.Errorf("finish run %s: it is not open for writing", r.Dir)
@@ -202,8 +202,8 @@ func (r *Run) Finish(status Status) error {
 
 func (r *Run) path(name string) string { return filepath.Join(r.Dir, name) }
 
-// openForWriting opens the records and locks them. Where there are no locks a
-// warning says so, and that no other process writes the run is taken on trust.
+// openForWriting opens the records and locks them. On a system without locks it
+// adds a warning, and nothing keeps other processes from writing the run.
 func (r *Run) openForWriting(flags int) error {
 	file, err := os.OpenFile(r.path(recordsFile), flags|os.O_APPEND, 0o644)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -155,7 +155,7 @@ func TestOnlyOneWriter(t *testing.T) {
 		t.Errorf("a second run in it: %v", err)
 	}
 	finish(t, w)
-	if _, err := Create(w.Dir, Manifest{}); err == nil || !strings.Contains(err.Error(), "holds a run already") {
+	if _, err := Create(w.Dir, Manifest{}); err == nil || !strings.Contains(err.Error(), "already holds a run") {
 		t.Errorf("a second run in it: %v", err)
 	}
 	if err := w.Append(sample(1)); err == nil {
@@ -298,14 +298,14 @@ func TestDamageNamesTheLine(t *testing.T) {
 		return string(text) + "\n"
 	}
 	for name, test := range map[string]struct{ records, says string }{
-		"garbage before the end": {line(0) + "garbage\n" + line(1), "records.jsonl: line 2: is no JSON"},
-		"half a line and on":     {line(0) + line(1)[:99] + line(2) + line(3), "line 2: is no JSON"},
-		"an empty line":          {line(0) + "\n" + line(1), "line 2: is no JSON"},
+		"garbage before the end": {line(0) + "garbage\n" + line(1), "records.jsonl: line 2: is not JSON"},
+		"half a line and on":     {line(0) + line(1)[:99] + line(2) + line(3), "line 2: is not JSON"},
+		"an empty line":          {line(0) + "\n" + line(1), "line 2: is not JSON"},
 		"a newer version":        {line(0) + strings.Replace(line(1), `"version":1`, `"version":7`, 1), "line 2: is of version 7, and this program reads versions up to 1"},
 		"newer in other ways":    {`{"version":2,"trial":"three"}` + "\n", "line 1: is of version 2"},
 		"no version":             {"{}\n" + line(0), "line 1: has no version"},
-		"another type":           {line(0) + `{"version":1,"trial":"three"}` + "\n", "line 2: is no record"},
-		"a list":                 {"[]\n", "line 1: is no record"},
+		"another type":           {line(0) + `{"version":1,"trial":"three"}` + "\n", "line 2: is not a record"},
+		"a list":                 {"[]\n", "line 1: is not a record"},
 		"a trial twice":          {line(0) + line(1) + line(0), "line 3: holds trial 0, which line 1 holds"},
 		"a negative trial":       {line(0) + line(-1), "line 2: holds trial -1"},
 	} {

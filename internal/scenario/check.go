@@ -7,22 +7,22 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// The bounds of what one scenario may ask for: beyond them a number is a slip
-// of the finger, and would be found out hours later.
+// The bounds of what one scenario may ask for. A larger number is a typing error
+// that would otherwise be noticed hours later.
 const (
 	maxTrials   = 10_000
 	maxClients  = 100_000
 	maxRequests = 1_000_000_000 // a client
 )
 
-// checker says what is wrong with a scenario that could be read, and finds the
-// place in the tree that it was read from.
+// checker checks a scenario that could be decoded, and finds the place of what is
+// wrong in the tree that the scenario was read from.
 type checker struct {
 	tree  *ast.MappingNode
 	words Vocabulary
 }
 
-// Check says what is wrong with a scenario that was not read from a file.
+// Check checks a scenario that was not read from a file.
 func (s *Scenario) Check(words Vocabulary) error {
 	c := checker{tree: &ast.MappingNode{}, words: words}
 	if problem := c.scenario(s); problem != nil {
@@ -34,8 +34,8 @@ func (s *Scenario) Check(words Vocabulary) error {
 // at is a place in a scenario: keys, and numbers of list elements.
 type at []any
 
-// problem is what is wrong at a place, or at the nearest one around it that the
-// file has.
+// problem is an error at a place, or at the nearest enclosing place that the file
+// has.
 func (c *checker) problem(place at, format string, args ...any) *problem {
 	var node ast.Node = c.tree
 	for _, step := range place {
@@ -69,7 +69,7 @@ func (c *checker) scenario(s *Scenario) *problem {
 	case s.Reduction.Repeats < 1:
 		return c.problem(at{"quick", "repeats"}, "repeats: want 1 or more, found %d", s.Reduction.Repeats)
 	case len(s.Parts) == 0:
-		return c.problem(at{"parts"}, "there is nothing to measure: `parts` needs at least one part")
+		return c.problem(at{"parts"}, "nothing to measure: `parts` needs at least one part")
 	}
 	var names []string
 	trials := 0
@@ -93,8 +93,8 @@ func (c *checker) scenario(s *Scenario) *problem {
 	return c.report(s.Report)
 }
 
-// trials is the number of a part's trials, or, beyond the bound, some number
-// beyond it.
+// trials is the number of a part's trials, or maxTrials+1 if there are more than
+// maxTrials.
 func (p Part) trials() int {
 	n := 1
 	for _, factor := range []int{len(p.Sizes), len(p.Clients), len(p.Stacks), p.Repeats} {
@@ -150,7 +150,7 @@ func (c *checker) axes(in func(...any) at, p Part) *problem {
 		variants []Variant
 	}{{"stacks", p.Stacks}, {"yardsticks", p.Yardsticks}} {
 		for i, v := range list.variants {
-			if err := c.variant(v, p); err != nil {
+			if err := c.words.CheckVariant(v, p); err != nil {
 				return c.problem(in(list.key, i), "%v", err)
 			}
 			if twice("stacks", v.String()) {
@@ -177,21 +177,7 @@ func (c *checker) axes(in func(...any) at, p Part) *problem {
 	return nil
 }
 
-// variant says why a part cannot be measured over a variant.
-func (c *checker) variant(v Variant, p Part) error {
-	if err := c.words.CheckVariant(v); err != nil {
-		return err
-	}
-	if err := c.words.CheckConnection(v, p.Connection); err != nil {
-		return err
-	}
-	if err := c.words.CheckCarries(v, p.Workload); err != nil {
-		return err
-	}
-	return c.words.CheckLoad(v, p)
-}
-
-// report says what is wrong with what a scenario asks of its report.
+// report checks what a scenario asks of its report.
 func (c *checker) report(r Report) *problem {
 	in := func(steps ...any) at { return append(at{"report", "table"}, steps...) }
 	switch {

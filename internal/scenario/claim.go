@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Claim is what somebody has published, or says here, put so that the scenario's own
-// cells can answer it: how one variant compares with another. It is judged with the
-// fewest clients and the smallest size of a part.
+// Claim is a published or new statement about how one variant compares with
+// another, in a form that the scenario's own cells can answer. It is judged with
+// the fewest clients and the smallest size of a part.
 type Claim struct {
 	// The row of a published study that says so.
 	Row string `json:"row,omitempty"`
@@ -46,7 +46,7 @@ const (
 
 var claimable = []string{string(MeanTime), string(CPU), string(ClientCPU), string(ServerCPU), string(Throughput)}
 
-// claim says what is wrong with one.
+// claim checks a claim.
 func (s *Scenario) claim(c Claim) error {
 	switch {
 	case c.Says == "":
@@ -58,25 +58,26 @@ func (s *Scenario) claim(c Claim) error {
 	case c.Ratio > 0 && c.Below != "":
 		return errors.New("ratio and below are different claims: give one of them")
 	}
+	names := s.partNames()
 	for _, name := range []string{c.Part, cmp.Or(c.Below, c.Part)} {
-		i := slices.IndexFunc(s.Parts, func(p Part) bool { return p.Name == name })
+		i := slices.Index(names, name)
 		if i < 0 {
-			return fmt.Errorf("the claim is about part %q, which there is not", name)
+			return fmt.Errorf("a claim about part %q: %s", name, Suggest(name, names))
 		}
 		if s.Parts[i].Profile != "" {
-			return fmt.Errorf("part %s is profiled, and not measured: a claim needs figures", name)
+			return fmt.Errorf("a claim about part %s: it is profiled and has no figures; name a part without `profile`", name)
 		}
 		measurable := slices.Concat(s.Parts[i].Stacks, s.Parts[i].Yardsticks)
 		for _, v := range []Variant{c.Of, c.Against} {
 			if !slices.ContainsFunc(measurable, func(m Variant) bool { return m.String() == v.String() }) {
-				return fmt.Errorf("the claim is about %s, which is none of the stacks of part %s", v, name)
+				return fmt.Errorf("a claim about %s: part %s does not measure it; name one of its stacks", v, name)
 			}
 		}
 	}
 	return nil
 }
 
-// about tells whether the claim can be judged by these parts.
+// about reports whether the claim can be judged by these parts.
 func (c Claim) about(parts []Part) bool {
 	has := func(name string) bool {
 		return name == "" || slices.ContainsFunc(parts, func(p Part) bool { return p.Name == name })

@@ -36,14 +36,14 @@ func TestClaims(t *testing.T) {
 		}
 	}
 	for _, test := range []struct{ from, to, says string }{
-		{"part: a, of", "part: c, of", `part "c", which there is not`},
-		{"below: a", "below: c", `part "c", which there is not`},
-		{"of: grpc", "of: rest", "rest, which is none of the stacks of part a"},
+		{"part: a, of", "part: c, of", `a claim about part "c": want one of a, b`},
+		{"below: a", "below: c", `a claim about part "c": want one of a, b`},
+		{"of: grpc", "of: rest", "a claim about rest: part a does not measure it"},
 		{"figure: mean", "figure: maen", "did you mean mean"},
 		{"ratio: 0.5", "ratio: -1", "more than 0"},
 		{"ratio: 0.5", "below: b, ratio: 1", "different claims"},
 		{"says: less,", "", "needs `says`"},
-		{"- name: a", "- name: a\n    profile: allocations", "a claim needs figures"},
+		{"- name: a", "- name: a\n    profile: allocations", "it is profiled and has no figures"},
 		{"- name: a", "- name: a\n    profile: alocations", "did you mean allocations"},
 		{"yardsticks: [rest]", "yardsticks: [tcp]", "listed twice"},
 		{"yardsticks: [rest]", "yardsticks: [resst]", "no stack"},

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ConnectionMode says how the clients of one trial come by their connections.
+// ConnectionMode says how the clients of one trial get their connections.
 type ConnectionMode string
 
 // The connection modes.
@@ -35,7 +35,7 @@ func ConnectionModes() []string {
 	return []string{string(Shared), string(PerWorker), string(Pool), "pool:4", string(New), string(Resumed), string(Early)}
 }
 
-// PerRequest tells whether every request opens a connection of its own.
+// PerRequest reports whether every request opens a connection of its own.
 func (m ConnectionMode) PerRequest() bool { return m == New || m == Resumed || m == Early }
 
 // Connection is a connection mode and its size. The zero value stands for the
@@ -67,7 +67,7 @@ func ParseConnection(text string) (Connection, error) {
 	}
 }
 
-// String is the one way to write the connection mode.
+// String writes the connection mode as ParseConnection reads it.
 func (c Connection) String() string {
 	if c.Size > 0 {
 		return string(c.Mode) + ":" + strconv.Itoa(c.Size)
@@ -75,8 +75,8 @@ func (c Connection) String() string {
 	return string(c.Mode)
 }
 
-// Want is how many connections this mode means for so many clients. Where every
-// request has its own it is how many there may be at once.
+// Want is the number of connections that this mode means for so many clients. If
+// every request has its own, it is how many there may be at once.
 func (c Connection) Want(clients int) int {
 	switch {
 	case c.Mode == Shared:

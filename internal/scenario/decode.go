@@ -2,6 +2,8 @@ package scenario
 
 import (
 	"encoding"
+	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -9,9 +11,9 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// decode fills a struct from a tree, key by key as its json tags say. It takes
-// nothing for another thing: the YAML library's own decoder would read 1.5
-// clients as 1, and pass over a key without a value (docs/decisions/0004).
+// decode fills a struct from a tree, key by key as its json tags say. It converts
+// nothing: the YAML library's own decoder would read 1.5 clients as 1 and skip a
+// key without a value (docs/decisions/0004).
 func decode(node ast.Node, into reflect.Value) *problem {
 	if into.CanAddr() {
 		if text, ok := into.Addr().Interface().(encoding.TextUnmarshaler); ok {
@@ -52,12 +54,7 @@ func decodeStruct(node ast.Node, into reflect.Value) *problem {
 		key := keyOf(entry)
 		field, known := fields[key]
 		if !known {
-			names := make([]string, 0, len(fields))
-			for name := range fields {
-				names = append(names, name)
-			}
-			slices.Sort(names)
-			return problemf(entry.Key, "unknown key %q; %s", key, Suggest(key, names))
+			return problemf(entry.Key, "unknown key %q; %s", key, Suggest(key, slices.Sorted(maps.Keys(fields))))
 		}
 		if entry.Value == nil || entry.Value.Type() == ast.NullType {
 			return problemf(entry.Key, "%s has no value: give it one, or leave the key out", key)
@@ -98,40 +95,28 @@ func decodeText(node ast.Node, into encoding.TextUnmarshaler) *problem {
 }
 
 func decodeNumber(node ast.Node, into reflect.Value) *problem {
-	var number any
+	var number reflect.Value
 	switch n := node.(type) {
 	case *ast.IntegerNode:
-		number = n.Value
+		number = reflect.ValueOf(n.Value) // int64 below zero, otherwise uint64
 	case *ast.FloatNode:
-		number = n.Value
+		number = reflect.ValueOf(n.Value)
+	default:
+		return problemf(node, "want a number, found %s", describe(node))
 	}
 	switch {
-	case number == nil:
-		return problemf(node, "want a number, found %s", describe(node))
 	case into.CanFloat():
-		into.SetFloat(reflect.ValueOf(number).Convert(into.Type()).Float())
-		return nil
-	}
-	switch n := number.(type) {
-	case int64:
-		if into.CanInt() {
-			into.SetInt(n)
-			return nil
-		}
-	case uint64:
-		if into.CanUint() {
-			into.SetUint(n)
-			return nil
-		}
-		if into.CanInt() && int64(n) >= 0 {
-			into.SetInt(int64(n))
-			return nil
-		}
-	}
-	if into.CanUint() {
+		into.SetFloat(number.Convert(into.Type()).Float())
+	case into.CanInt() && (number.CanInt() || number.CanUint() && number.Uint() <= math.MaxInt64):
+		into.SetInt(number.Convert(reflect.TypeFor[int64]()).Int())
+	case into.CanUint() && number.CanUint():
+		into.SetUint(number.Uint())
+	case into.CanUint():
 		return problemf(node, "want a whole number from 0, found %s", describe(node))
+	default:
+		return problemf(node, "want a whole number, found %s", describe(node))
 	}
-	return problemf(node, "want a whole number, found %s", describe(node))
+	return nil
 }
 
 // fieldsByKey maps the json names of a struct, embedded structs included.

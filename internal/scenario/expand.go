@@ -22,7 +22,7 @@ type Cell struct {
 	Definition    string // what the workload needs that no option holds
 }
 
-// Planned is a cell and which of its repeats is meant, from 1.
+// Planned is one repeat of a cell. Repeats count from 1.
 type Planned struct {
 	Cell   Cell
 	Repeat int
@@ -56,10 +56,9 @@ func (s *Scenario) Plan() []Planned {
 	return plan
 }
 
-// Order plans every cell repeats times. Each repeat is a block that holds all
-// cells, shuffled anew: what is compared is then measured close together, and
-// nothing that drifts, such as the machine's temperature, falls on one cell
-// alone. The same seed gives the same order, on every machine.
+// Order plans every cell repeats times. Each repeat is a block of all cells,
+// shuffled again, so that what is compared is measured close together, and a
+// drift, such as of the machine's temperature, does not fall on one cell alone. The same seed gives the same order, on every machine.
 func Order(seed uint64, cells []Cell, repeats int) []Planned {
 	plan := make([]Planned, 0, len(cells)*repeats)
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -20,7 +20,7 @@ type Option struct {
 	Parse func(text string) (any, error) `json:"-"`
 	// Role is what the option decides, as far as a report must know.
 	Role Role `json:"role,omitempty"`
-	// Contrast asks the report to tell what the option changes. Nil: it does not.
+	// Contrast asks the report to show what the option changes. Nil: it does not.
 	Contrast *Contrast `json:"contrast,omitempty"`
 }
 
@@ -35,15 +35,15 @@ const (
 	SimulatedWorkRole Role = "simulated-work" // of a workload: how long handlers sleep in place of work
 )
 
-// Contrast says how a report tells what an option changes: wherever two variants
-// differ in it alone, their figures are held against each other.
+// Contrast says how a report shows what an option changes, by comparing variants
+// that differ in it alone.
 type Contrast struct {
 	// Name is what the report calls the option, as in "key exchange".
 	Name string `json:"name"`
 	// Unset is what the report calls the value of a variant that does not set
 	// the option. Empty: the default.
 	Unset string `json:"unset,omitempty"`
-	// Metrics are those that the advice tells of: cpu, handshake, first-byte,
+	// Metrics are those that the advice compares: cpu, handshake, first-byte,
 	// throughput, p99, server-peak. Empty: cpu, handshake and throughput.
 	Metrics []string `json:"metrics,omitempty"`
 }
@@ -62,46 +62,32 @@ func (o Option) parse(text string) (any, error) {
 	return value, nil
 }
 
-// Parser is parse as an Option takes it.
+// Parser makes parse fit Option.Parse.
 func Parser[T any](parse func(string) (T, error)) func(string) (any, error) {
 	return func(text string) (any, error) { return parse(text) }
 }
 
+// checked parses what ok accepts, and otherwise says what is wanted.
+func checked[T any](parse func(string) (T, error), ok func(T) bool, want string) func(string) (any, error) {
+	return func(text string) (any, error) {
+		if value, err := parse(text); err == nil && ok(value) {
+			return value, nil
+		}
+		return nil, errors.New("want " + want)
+	}
+}
+
+// Count parses whole numbers from 1, as int; Time parses times from 0, and
+// PositiveTime times above 0, as time.Duration.
+var (
+	Count        = checked(strconv.Atoi, func(n int) bool { return n >= 1 }, "a whole number from 1")
+	Time         = checked(time.ParseDuration, func(d time.Duration) bool { return d >= 0 }, "a time, as in 5ms")
+	PositiveTime = checked(time.ParseDuration, func(d time.Duration) bool { return d > 0 }, "a time above zero, as in 5ms")
+)
+
 // IntBetween parses whole numbers within bounds, as int.
 func IntBetween(least, most int) func(string) (any, error) {
-	return func(text string) (any, error) {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < least || n > most {
-			return nil, fmt.Errorf("want a whole number from %d to %d", least, most)
-		}
-		return n, nil
-	}
-}
-
-// Count parses whole numbers from 1, as int.
-func Count(text string) (any, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		return nil, errors.New("want a whole number from 1")
-	}
-	return n, nil
-}
-
-// Time parses times from 0, as time.Duration.
-func Time(text string) (any, error) {
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		return nil, errors.New("want a time, as in 5ms")
-	}
-	return d, nil
-}
-
-// PositiveTime parses times above 0, as time.Duration.
-func PositiveTime(text string) (any, error) {
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return d, nil
-	}
-	return nil, errors.New("want a time above zero, as in 5ms")
+	return checked(strconv.Atoi, func(n int) bool { return n >= least && n <= most }, fmt.Sprintf("a whole number from %d to %d", least, most))
 }
 
 // BytesUpTo parses sizes from 1 byte, as int.
@@ -118,8 +104,8 @@ func BytesUpTo(most int) func(string) (any, error) {
 	}
 }
 
-// Options are the values of declared options. Reading them never fails; what was
-// wrong with them is kept for Err.
+// Options are the values of declared options. Reading them never fails; Err has
+// the first thing that was wrong.
 type Options struct {
 	what   string // "variant" or "workload"
 	of     Variant
@@ -127,7 +113,7 @@ type Options struct {
 	err    error
 }
 
-// ReadOptions reads what v sets. What it does not set has its default.
+// ReadOptions reads the options of v. One that v does not set has its default.
 func ReadOptions(what string, v Variant, declared []Option) *Options {
 	o := &Options{what: what, of: v, values: make(map[string]any, len(declared))}
 	keys := make([]string, 0, len(declared))
@@ -157,14 +143,14 @@ func ReadOptions(what string, v Variant, declared []Option) *Options {
 	return o
 }
 
-// Fail notes that the options are wrong. The first error is kept; nil is none.
+// Fail records an error of the options. The first one is kept; nil is none.
 func (o *Options) Fail(err error) {
 	if o.err == nil && err != nil {
 		o.err = fmt.Errorf("%s %s: %w", o.what, o.of, err)
 	}
 }
 
-// Err is the first thing that was wrong.
+// Err is the first error.
 func (o *Options) Err() error { return o.err }
 
 // Has reports whether the key is set.
@@ -173,9 +159,8 @@ func (o *Options) Has(key string) bool {
 	return set
 }
 
-// Value is what the key's Parse returned, or its zero value where the key has no
-// value or a wrong one. A key that is not declared, or has another type, is a
-// mistake in the program.
+// Value is what the key's Parse returned, or the zero value if the key has no
+// value or a wrong one. It panics if the key is not declared or has another type.
 func Value[T any](o *Options, key string) T {
 	value, declared := o.values[key]
 	if !declared {
@@ -195,10 +180,10 @@ func (o *Options) Text(key string) string { return Value[string](o, key) }
 func (o *Options) On(key string) bool { return o.Text(key) == "on" }
 
 // Declarations are what stacks and workloads say of themselves for the report.
-// A run's manifest keeps them: who reads records must know no stack and no
-// workload.
+// A run's manifest keeps them, so that a reader of records need not know any stack
+// or workload.
 type Declarations struct {
-	// Stacks are all that there are, in the order of their list.
+	// Stacks are all of the program's, in the order of their list.
 	Stacks    []Declaration `json:"stacks"`
 	Workloads []Declaration `json:"workloads"`
 	// Protocols names what each variant of the run speaks, as in "HTTP/2".
@@ -214,7 +199,7 @@ type Declaration struct {
 	Options []Option `json:"options,omitempty"`
 }
 
-// Declare keeps the options of which the declaration says something.
+// Declare makes a declaration of the options that a report needs.
 func Declare(name string, options []Option) Declaration {
 	d := Declaration{Name: name}
 	for _, o := range options {
@@ -225,7 +210,7 @@ func Declare(name string, options []Option) Declaration {
 	return d
 }
 
-// Option is the zero value where the declaration says nothing of it.
+// Option finds an option by its key. An undeclared one is the zero value.
 func (d Declaration) Option(key string) Option {
 	for _, o := range d.Options {
 		if o.Key == key {
@@ -240,7 +225,7 @@ func (d Declaration) Has(role Role) bool {
 	return slices.ContainsFunc(d.Options, func(o Option) bool { return o.Role == role })
 }
 
-// Stack is the declaration of that name. One that is not there has only a name.
+// Stack finds a declaration by its name. An unknown stack has only a name.
 func (d *Declarations) Stack(name string) Declaration { return find(d.Stacks, name) }
 
 // Workload is the declaration of a cell's workload.
@@ -261,8 +246,8 @@ func find(among []Declaration, name string) Declaration {
 	return Declaration{Name: name}
 }
 
-// Operation is what the calls of a cell's workload do, as far as its options
-// choose that; else the workload's name.
+// Operation is what the calls of a cell's workload do if its options choose that,
+// and otherwise the workload's name.
 func (d *Declarations) Operation(text string) string {
 	declared := d.Workload(text)
 	operation := declared.Name

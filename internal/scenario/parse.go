@@ -13,38 +13,35 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// Vocabulary is what there is to measure.
+// Vocabulary answers what a scenario may name: stacks, workloads and columns. Its
+// errors say what is wrong.
 type Vocabulary struct {
-	// CheckVariant says why there is no such variant.
-	CheckVariant func(Variant) error
-	// Secure is the variant over TLS: itself where it has no other form.
+	// CheckVariant checks that a part can be measured over a variant: that the
+	// variant exists, has the connection mode, carries the workload's calls, and
+	// that its clients can make the load.
+	CheckVariant func(Variant, Part) error
+	// Secure is the variant over TLS, or the variant itself if it has no other form.
 	Secure func(Variant) Variant
-	// CheckConnection says why a variant cannot run in a connection mode.
-	CheckConnection func(Variant, Connection) error
-	// CheckWorkload says why there is no such workload.
+	// CheckWorkload checks that a workload exists.
 	CheckWorkload func(workload string) error
-	// Sized tells whether a workload has its payload from the scenario, and
-	// not from its own options.
+	// Sized reports whether a workload gets its payload sizes from the scenario,
+	// and not from its own options.
 	Sized func(workload string) bool
-	// CheckPayload says why a workload cannot have payloads of this size.
-	CheckPayload func(part Part, payload Payload) error
-	// CheckCarries says why a variant cannot carry the calls of a workload.
-	CheckCarries func(v Variant, workload string) error
-	// CheckLoad says why the clients of a variant cannot load it as a part says.
-	CheckLoad func(Variant, Part) error
-	// CheckColumn says why a scenario's table cannot have a column.
+	// CheckPayload checks that a part's workload can have payloads of this size.
+	CheckPayload func(Part, Payload) error
+	// CheckColumn checks that a scenario's table can have a column.
 	CheckColumn func(name string) error
 }
 
 // file is a scenario as it is written.
 type file struct {
 	Scenario
-	// What all parts have that do not say otherwise: the same keys as a
+	// What all parts have unless they say otherwise: the same keys as a
 	// part. A part's own key replaces the whole value.
 	Defaults Part `json:"defaults"`
 }
 
-// builtIn is what a file need not say, written as a file.
+// builtIn holds the defaults of what a file may leave out, written as a file.
 const builtIn = `
 seed: 1
 quick: {requests: 0.1, max-clients: 100, repeats: 1}
@@ -58,8 +55,8 @@ defaults:
 // maxFileBytes bounds what is read as a scenario.
 const maxFileBytes = 64 << 10
 
-// Parse reads a scenario file and checks it. What is wrong is an *Error, with
-// the place; name is the file's name in it.
+// Parse reads a scenario file and checks it. Its error is an *Error with the
+// place of what is wrong; name is the name of the file in it.
 func Parse(name string, data []byte, words Vocabulary) (*Scenario, error) {
 	if len(data) > maxFileBytes {
 		return nil, fmt.Errorf("%s: %d bytes are too many for a scenario; the most is %d", name, len(data), maxFileBytes)
@@ -70,9 +67,9 @@ func Parse(name string, data []byte, words Vocabulary) (*Scenario, error) {
 		return nil, err
 	}
 	// The version comes first: a newer file may have keys not known here.
-	// The file is then decoded as it is written, and once more
-	// with the defaults in the places that they are meant for: so a default
-	// that no part uses is checked too, and every value has a place.
+	// The file is then decoded twice: as it is written, so that a default that
+	// no part uses is checked too; and with the defaults copied into each part,
+	// so that every value has a place.
 	if p := checkVersion(tree); p != nil {
 		return nil, src.locate(p)
 	}
@@ -150,8 +147,8 @@ func checkVersion(tree *ast.MappingNode) *problem {
 	return nil
 }
 
-// plainness looks for what a scenario does not need, and what can make a small
-// file unfold into a huge one.
+// plainness finds YAML that a scenario does not need and that can make a small
+// file expand into a huge one.
 type plainness struct{ breach *problem }
 
 // Visit implements ast.Visitor.

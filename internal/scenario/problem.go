@@ -70,12 +70,12 @@ func start(node ast.Node) (line, column int) {
 	return token.Position.Line, token.Position.Column
 }
 
-// Suggest ends an error about a word that is not among those there are: with
-// the one that was meant, as far as that can be told, and else with all.
+// Suggest ends an error about an unknown word: with the word that was probably
+// meant, or else with all known ones.
 func Suggest(word string, among []string) string {
 	for slips := 1; slips <= 2; slips++ {
 		for _, candidate := range among {
-			// Two slips in three letters leave too little to go by.
+			// Two slips in three letters leave too little to compare.
 			if slips <= (len(candidate)+1)/3 && distance(word, candidate) == slips {
 				return "did you mean " + candidate + "?"
 			}

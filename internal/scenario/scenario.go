@@ -1,13 +1,13 @@
 // Package scenario says what to measure: pure data that is read from a file,
-// checked, and unfolded into cells.
+// checked, and expanded into cells. Data passes through in three stages:
 //
-// Data passes through like this: Parse reads the YAML of a file and checks it
-// against a Vocabulary, which says what stacks and workloads there are; Quick
-// and Only make a smaller scenario of it; Plan unfolds its parts into cells and
-// puts them, repeat by repeat, into the order in which they are measured.
+//  1. Parse reads the YAML of a file and checks it against a Vocabulary, which
+//     knows the stacks and workloads.
+//  2. Quick and Only make a smaller scenario of it.
+//  3. Plan expands its parts into cells, and puts them, repeat by repeat, into the
+//     order in which they are measured.
 //
-// This package must not know any stack or workload by itself, nor how a cell is
-// measured.
+// This package knows no stack, no workload, and not how a cell is measured.
 package scenario
 
 import (
@@ -146,8 +146,8 @@ type Table struct {
 	Columns []string `json:"columns,omitempty"`
 }
 
-// Quick returns a smaller scenario: fewer requests, clients and repeats, as the
-// Reduction says. Its title says that it is one.
+// Quick returns a smaller scenario with fewer requests, clients and repeats, as
+// the Reduction says. Its title ends in "(quick)".
 func (s *Scenario) Quick() *Scenario {
 	quick := *s
 	quick.Title = strings.TrimSpace(s.Title + " (quick)")
@@ -182,13 +182,17 @@ func (r Reduction) of(p Part) Part {
 	return p
 }
 
-// Only returns the scenario with no other parts than these. Their order stays
-// that of the file.
-func (s *Scenario) Only(parts ...string) (*Scenario, error) {
+func (s *Scenario) partNames() []string {
 	names := make([]string, len(s.Parts))
 	for i, p := range s.Parts {
 		names[i] = p.Name
 	}
+	return names
+}
+
+// Only returns the scenario with these parts alone, in the order of the file.
+func (s *Scenario) Only(parts ...string) (*Scenario, error) {
+	names := s.partNames()
 	for _, wanted := range parts {
 		if !slices.Contains(names, wanted) {
 			return nil, fmt.Errorf("scenario %s has no part %q; %s", s.Name, wanted, Suggest(wanted, names))
@@ -205,22 +209,15 @@ func (s *Scenario) Only(parts ...string) (*Scenario, error) {
 	return &only, nil
 }
 
-// With returns the scenario with those of its yardsticks among the stacks that are
-// wanted, behind the others.
+// With returns the scenario with the wanted yardsticks moved to the end of the
+// stacks.
 func (s *Scenario) With(wanted func(yardstick Variant) bool) *Scenario {
+	unwanted := func(v Variant) bool { return !wanted(v) }
 	with := *s
 	with.Parts = slices.Clone(s.Parts)
 	for i, p := range s.Parts {
-		var left []Variant
-		stacks := slices.Clone(p.Stacks)
-		for _, v := range p.Yardsticks {
-			if wanted(v) {
-				stacks = append(stacks, v)
-			} else {
-				left = append(left, v)
-			}
-		}
-		with.Parts[i].Stacks, with.Parts[i].Yardsticks = stacks, left
+		with.Parts[i].Stacks = slices.Concat(p.Stacks, slices.DeleteFunc(slices.Clone(p.Yardsticks), unwanted))
+		with.Parts[i].Yardsticks = slices.DeleteFunc(slices.Clone(p.Yardsticks), wanted)
 	}
 	return &with
 }

@@ -16,9 +16,11 @@ import (
 
 // words knows three stacks and one workload, as the program's own lists do.
 var words = Vocabulary{
-	Secure:          func(v Variant) Variant { return v.With("tls", "on") },
-	CheckConnection: func(Variant, Connection) error { return nil },
-	CheckVariant: func(v Variant) error {
+	Secure: func(v Variant) Variant { return v.With("tls", "on") },
+	CheckVariant: func(v Variant, p Part) error {
+		if v.Stack == "rest" && p.Workload == "talk" {
+			return errors.New("rest has no bidirectional streams")
+		}
 		stacks := []string{"tcp", "rest", "grpc"}
 		if !slices.Contains(stacks, v.Stack) {
 			return fmt.Errorf("no stack %q; %s", v.Stack, Suggest(v.Stack, stacks))
@@ -45,13 +47,6 @@ var words = Vocabulary{
 		return fmt.Errorf("%s carries up to 16 MiB if anything, not %v", name, payload)
 	},
 	CheckColumn: func(string) error { return nil },
-	CheckLoad:   func(Variant, Part) error { return nil },
-	CheckCarries: func(v Variant, name string) error {
-		if v.Stack == "rest" && name == "talk" {
-			return errors.New("rest has no bidirectional streams")
-		}
-		return nil
-	},
 }
 
 func parseStudy(t testing.TB, name string) *Scenario {

@@ -61,18 +61,15 @@ func ParsePayload(text string) (Payload, error) {
 	if !apart {
 		response = request
 	}
-	var p Payload
-	var err error
-	if p.Request, err = ParseSize(strings.TrimSpace(request)); err != nil {
+	q, err := ParseSize(strings.TrimSpace(request))
+	if err != nil {
 		return Payload{}, err
 	}
-	if p.Response, err = ParseSize(strings.TrimSpace(response)); err != nil {
-		return Payload{}, err
-	}
-	return p, nil
+	r, err := ParseSize(strings.TrimSpace(response))
+	return Payload{q, r}, err
 }
 
-// String is the one way to write the payload.
+// String writes the payload as ParsePayload reads it.
 func (p Payload) String() string {
 	if p.Request == p.Response {
 		return p.Request.String()

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Variant is a stack with options, written `stack:key=value,key=value`. The
-// zero option set is the stack as commonly written. Variants with equal String
+// Variant is a stack with options, written `stack:key=value,key=value`. Without
+// options it is the stack as people usually write it. Variants with equal String
 // are equal.
 type Variant struct {
 	Stack   string
@@ -28,7 +28,7 @@ func ParseWorkload(text string) (Variant, error) {
 	return parseNamed(text, grammar{what: "workload", of: "workload", examples: "`echo` or `users:op=get-user,work=0s`"})
 }
 
-// grammar is what an error calls the text that it is about.
+// grammar has the words for errors about a text.
 type grammar struct{ what, of, examples string }
 
 func parseNamed(text string, g grammar) (Variant, error) {
@@ -82,7 +82,7 @@ func ParseVariants(text string) ([]Variant, error) {
 	return variants, nil
 }
 
-// String is the one way to write the variant.
+// String writes the variant as ParseVariant reads it.
 func (v Variant) String() string {
 	var b strings.Builder
 	b.WriteString(v.Stack)
@@ -104,7 +104,7 @@ func (v Variant) Get(key string) (string, bool) {
 	return "", false
 }
 
-// With is the variant with one more option set, or set otherwise.
+// With returns the variant with an option added or replaced.
 func (v Variant) With(key, value string) Variant {
 	v.Options = slices.DeleteFunc(slices.Clone(v.Options), func(s Setting) bool { return s.Key == key })
 	v.Options = append(v.Options, Setting{key, value})
