@@ -1,6 +1,6 @@
 // Command wirelab compares RPC wire protocols on the machine it runs on.
 //
-// This package is flags and wiring, one file a subcommand. A run passes through it
+// This package is flags and wiring, a file for each subcommand or two that belong together. A run passes through it
 // in three stages:
 //
 //  1. The flags or a file become a scenario.
