@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
@@ -102,7 +103,7 @@ func (c *call) fail(st *status.Status) {
 	if c.ended {
 		return
 	}
-	c.conn.h2.Reset(&c.h2, h2.CodeCancel)
+	c.conn.h2.Reset(&c.h2, http2.ErrCodeCancel)
 	c.finish(st)
 }
 
@@ -228,18 +229,18 @@ func codeOfHTTP(s string) codes.Code {
 
 // codeOfReset maps RST_STREAM codes as gRPC specifies. When a deadline passes, the
 // server's CANCEL may arrive before the caller's own timer fires.
-func codeOfReset(code h2.ErrCode, deadline time.Time) codes.Code {
+func codeOfReset(code http2.ErrCode, deadline time.Time) codes.Code {
 	switch code {
-	case h2.CodeRefusedStream:
+	case http2.ErrCodeRefusedStream:
 		return codes.Unavailable
-	case h2.CodeCancel:
+	case http2.ErrCodeCancel:
 		if !deadline.IsZero() && !time.Now().Before(deadline) {
 			return codes.DeadlineExceeded
 		}
 		return codes.Canceled
-	case h2.CodeEnhanceYourCalm:
+	case http2.ErrCodeEnhanceYourCalm:
 		return codes.ResourceExhausted
-	case h2.CodeInadequateSecurity:
+	case http2.ErrCodeInadequateSecurity:
 		return codes.PermissionDenied
 	}
 	return codes.Internal

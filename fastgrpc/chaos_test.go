@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
@@ -226,8 +227,8 @@ func (r *resettingConn) Write(p []byte) (int, error) {
 	if h.StreamID == 0 || r.random.IntN(50) > 0 {
 		return r.Conn.Write(p)
 	}
-	code := []h2.ErrCode{h2.CodeCancel, h2.CodeRefusedStream}[r.random.IntN(2)]
-	reset := h2.AppendFrameHeader(nil, h2.FrameHeader{Length: 4, Type: h2.FrameRSTStream, StreamID: h.StreamID})
+	code := []http2.ErrCode{http2.ErrCodeCancel, http2.ErrCodeRefusedStream}[r.random.IntN(2)]
+	reset := h2.AppendFrameHeader(nil, h2.FrameHeader{Length: 4, Type: http2.FrameRSTStream, StreamID: h.StreamID})
 	reset = binary.BigEndian.AppendUint32(reset, uint32(code))
 	if r.random.IntN(2) == 0 {
 		_, err := r.Conn.Write(append(reset, p...))

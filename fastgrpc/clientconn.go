@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
@@ -201,8 +202,8 @@ func (cc *clientConn) OnDrained(s *h2.Stream) {
 }
 
 // OnGoAway drains the connection, so that new calls use another one.
-func (cc *clientConn) OnGoAway(code h2.ErrCode, debug []byte) {
-	if code == h2.CodeEnhanceYourCalm && string(debug) == "too_many_pings" {
+func (cc *clientConn) OnGoAway(code http2.ErrCode, debug []byte) {
+	if code == http2.ErrCodeEnhanceYourCalm && string(debug) == "too_many_pings" {
 		cc.client.doublePingInterval()
 	}
 	cc.drain()
@@ -313,7 +314,7 @@ func (k *clientKeepalive) check() {
 	if k.idleSince > 0 && opts.idleTimeout > 0 {
 		left := k.idleSince + opts.idleTimeout - now
 		if left <= 0 {
-			cc.h2.GoAway(h2.CodeNo, "")
+			cc.h2.GoAway(http2.ErrCodeNo, "")
 			cc.closeLocked(errConnIdle)
 			return
 		}
@@ -345,7 +346,7 @@ func (cc *clientConn) shutdown() {
 	cc.h2.DropStreams(func(s *h2.Stream) {
 		s.Owner.(*call).finish(status.New(codes.Canceled, ErrClientClosed.Error()))
 	})
-	cc.h2.GoAway(h2.CodeNo, "")
+	cc.h2.GoAway(http2.ErrCodeNo, "")
 	cc.closeLocked(ErrClientClosed) // and wakes them
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -22,8 +23,6 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-
-	"wirelab.dev/fastgrpc/internal/h2"
 )
 
 // echo is the service of the tests. It returns what it receives.
@@ -405,15 +404,15 @@ func TestExtraResponseEndsCall(t *testing.T) {
 func TestResetCodes(t *testing.T) {
 	past, future := time.Now().Add(-time.Second), time.Now().Add(time.Hour)
 	for _, c := range []struct {
-		reset    h2.ErrCode
+		reset    http2.ErrCode
 		deadline time.Time
 		want     codes.Code
 	}{
-		{h2.CodeCancel, time.Time{}, codes.Canceled},
-		{h2.CodeCancel, future, codes.Canceled},
-		{h2.CodeCancel, past, codes.DeadlineExceeded},
-		{h2.CodeRefusedStream, past, codes.Unavailable},
-		{h2.CodeInternal, past, codes.Internal},
+		{http2.ErrCodeCancel, time.Time{}, codes.Canceled},
+		{http2.ErrCodeCancel, future, codes.Canceled},
+		{http2.ErrCodeCancel, past, codes.DeadlineExceeded},
+		{http2.ErrCodeRefusedStream, past, codes.Unavailable},
+		{http2.ErrCodeInternal, past, codes.Internal},
 	} {
 		if got := codeOfReset(c.reset, c.deadline); got != c.want {
 			t.Errorf("reset with %s, deadline %v: got %s, want %s", c.reset, c.deadline, got, c.want)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc/keepalive"
 
 	"wirelab.dev/fastgrpc/internal/h2"
@@ -163,7 +164,7 @@ func (k *serverKeepalive) check() {
 		}
 	} else {
 		if due(k.drainAt, maxDrainPingWait) && k.drainAnswered(drainPing) {
-			c.h2.GoAway(h2.CodeNo, "")
+			c.h2.GoAway(http2.ErrCodeNo, "")
 		}
 		if p.MaxConnectionAgeGrace != forever && due(k.drainAt, p.MaxConnectionAgeGrace) {
 			c.closeLocked(errConnAge)
@@ -200,7 +201,7 @@ func (k *serverKeepalive) onPing(now time.Duration, activity uint64, streams int
 		k.strikes++
 	}
 	if k.strikes > maxPingStrikes {
-		return &h2.ConnError{Code: h2.CodeEnhanceYourCalm, Reason: "too_many_pings"}
+		return &h2.ConnError{Code: http2.ErrCodeEnhanceYourCalm, Reason: "too_many_pings"}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
@@ -119,7 +120,7 @@ func (c *serverConn) OnReset(hs *h2.Stream, _ h2.Reset) {
 func (c *serverConn) OnDrained(hs *h2.Stream) { wakeOne(hs.Owner.(*serverStream).drained) }
 
 // OnGoAway does nothing: the client opens no more streams.
-func (c *serverConn) OnGoAway(h2.ErrCode, []byte) {}
+func (c *serverConn) OnGoAway(http2.ErrCode, []byte) {}
 
 // OnPing enforces the ping policy.
 func (c *serverConn) OnPing(now time.Duration) *h2.ConnError {
@@ -129,7 +130,7 @@ func (c *serverConn) OnPing(now time.Duration) *h2.ConnError {
 // OnPong sends the final GOAWAY if it answers the drain's ping.
 func (c *serverConn) OnPong(data [8]byte) {
 	if c.keepalive.drainAnswered(data) {
-		c.h2.GoAway(h2.CodeNo, "")
+		c.h2.GoAway(http2.ErrCodeNo, "")
 	}
 }
 

@@ -1,6 +1,10 @@
 package h2
 
-import "testing"
+import (
+	"testing"
+
+	"golang.org/x/net/http2"
+)
 
 // TestFramesAllocateNothing checks that after the first calls a Conn allocates nothing
 // for frames in either direction. The Handler provides the stream.
@@ -8,7 +12,7 @@ func TestFramesAllocateNothing(t *testing.T) {
 	r := newServer(t, testConfig)
 	id := uint32(1)
 	in := open(id, 0)
-	in = append(in, frame(FrameData, FlagEndStream, id, make([]byte, 64)...)...)
+	in = append(in, frame(http2.FrameData, http2.FlagDataEndStream, id, make([]byte, 64)...)...)
 	body := make([]byte, 64)
 	var stream Stream
 	fixed := &single{recorder: r, stream: &stream}

@@ -1,6 +1,10 @@
 package h2
 
-import "time"
+import (
+	"time"
+
+	"golang.org/x/net/http2"
+)
 
 // Config sets the limits of one end.
 type Config struct {
@@ -43,7 +47,7 @@ type Handler interface {
 	// OnDrained reports that everything sent on the stream is in the output.
 	OnDrained(s *Stream)
 	// OnGoAway reports that the peer accepts no new streams.
-	OnGoAway(code ErrCode, debug []byte)
+	OnGoAway(code http2.ErrCode, debug []byte)
 	// OnPing reports a ping that the Conn has answered. An error ends the connection.
 	OnPing(now time.Duration) *ConnError
 	// OnPong reports the answer to a ping sent by Conn.Ping, with its data.
@@ -52,7 +56,7 @@ type Handler interface {
 
 // Reset describes why a stream ended early.
 type Reset struct {
-	Code ErrCode
+	Code http2.ErrCode
 	// Reason is set if this end detected the error.
 	Reason string
 	// Unprocessed means that the peer did not process the stream (RFC 9113 section 8.7),
@@ -90,7 +94,7 @@ type Conn struct {
 	failed         *ConnError
 	continuation   struct {
 		id    uint32 // 0 unless a block is incomplete
-		flags uint8
+		flags http2.Flags
 		block []byte
 		count int
 	}
@@ -124,7 +128,7 @@ func NewConn(cfg Config, h Handler) *Conn {
 	}
 	if cfg.Client {
 		c.nextID = 1
-		c.out.appended(append(c.out.buf, Preface...))
+		c.out.appended(append(c.out.buf, http2.ClientPreface...))
 	}
 	c.sendFirstSettings()
 	return c
@@ -202,11 +206,11 @@ func (c *Conn) TakeOutput(written *Output) *Output {
 func (c *Conn) Feed(now time.Duration, buf []byte, maxFrames int) (int, error) {
 	used := 0
 	if !c.gotPreface {
-		n := min(len(buf), len(Preface))
-		if string(buf[:n]) != Preface[:n] {
-			return 0, c.fail(CodeProtocol, "bad connection preface")
+		n := min(len(buf), len(http2.ClientPreface))
+		if string(buf[:n]) != http2.ClientPreface[:n] {
+			return 0, c.fail(http2.ErrCodeProtocol, "bad connection preface")
 		}
-		if n < len(Preface) {
+		if n < len(http2.ClientPreface) {
 			return 0, nil
 		}
 		c.gotPreface = true
@@ -216,7 +220,7 @@ func (c *Conn) Feed(now time.Duration, buf []byte, maxFrames int) (int, error) {
 	for ; maxFrames > 0 && len(buf)-used >= FrameHeaderLen; maxFrames-- {
 		h := ParseFrameHeader(buf[used:])
 		if h.Length > c.cfg.MaxFrameSize {
-			return used, c.fail(CodeFrameSize, "frame longer than allowed")
+			return used, c.fail(http2.ErrCodeFrameSize, "frame longer than allowed")
 		}
 		if len(buf)-used < FrameHeaderLen+h.Length {
 			break
@@ -240,7 +244,7 @@ func FrameLen(buf []byte) int {
 }
 
 // fail sends a GOAWAY and ends the connection, once.
-func (c *Conn) fail(code ErrCode, reason string) error {
+func (c *Conn) fail(code http2.ErrCode, reason string) error {
 	if c.failed == nil {
 		c.failed = &ConnError{Code: code, Reason: reason}
 		c.sendGoAway(c.lastPeerID, code, reason)

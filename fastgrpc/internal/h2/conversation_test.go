@@ -3,6 +3,8 @@ package h2
 import (
 	"bytes"
 	"testing"
+
+	"golang.org/x/net/http2"
 )
 
 // conversation connects a client and a server Conn by a wire that delivers a chosen part
@@ -118,12 +120,12 @@ func (c *conversation) step(op, arg byte) {
 	case 5:
 		if s := pick(c.live); s != nil && arg%4 == 0 {
 			c.reset[s.ID()] = true
-			c.client.conn.Reset(s, CodeCancel)
+			c.client.conn.Reset(s, http2.ErrCodeCancel)
 		}
 	case 6:
 		if s := pick(c.server.streams); s != nil && arg%4 == 0 {
 			c.reset[s.ID()] = true
-			c.server.conn.Reset(s, CodeInternal)
+			c.server.conn.Reset(s, http2.ErrCodeInternal)
 		}
 	case 7:
 		c.move(c.client, c.server, size)
@@ -165,7 +167,7 @@ func (c *conversation) finish() {
 		}
 	}
 	for _, s := range c.server.streams {
-		c.server.conn.Reset(s, CodeCancel)
+		c.server.conn.Reset(s, http2.ErrCodeCancel)
 		c.server.conn.Release(s)
 	}
 	c.settle()

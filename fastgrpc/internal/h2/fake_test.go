@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 )
 
@@ -23,7 +24,7 @@ type recorder struct {
 	events  []string
 	data    map[uint32][]byte
 	ends    map[uint32]int
-	goAway  *ErrCode
+	goAway  *http2.ErrCode
 	pongs   int
 }
 
@@ -72,7 +73,7 @@ func (r *recorder) OnReset(s *Stream, why Reset) {
 
 func (r *recorder) OnDrained(*Stream) {}
 
-func (r *recorder) OnGoAway(code ErrCode, _ []byte) { r.goAway = &code }
+func (r *recorder) OnGoAway(code http2.ErrCode, _ []byte) { r.goAway = &code }
 
 func (r *recorder) OnPing(time.Duration) *ConnError { return nil }
 
@@ -119,7 +120,7 @@ var trailerRun = &FixedFields{Fields: []hpack.HeaderField{{Name: "grpc-status", 
 func newServer(t testing.TB, cfg Config) *recorder {
 	t.Helper()
 	r := newRecorder(cfg)
-	start := append([]byte(Preface), AppendFrameHeader(nil, FrameHeader{Type: FrameSettings})...)
+	start := append([]byte(http2.ClientPreface), AppendFrameHeader(nil, FrameHeader{Type: http2.FrameSettings})...)
 	if n, err := r.conn.Feed(0, start, 10); n != len(start) || err != nil {
 		t.Fatalf("preface: %d, %v", n, err)
 	}
@@ -127,7 +128,7 @@ func newServer(t testing.TB, cfg Config) *recorder {
 	return r
 }
 
-func frame(kind FrameType, flags uint8, id uint32, payload ...byte) []byte {
+func frame(kind http2.FrameType, flags http2.Flags, id uint32, payload ...byte) []byte {
 	return append(AppendFrameHeader(nil, FrameHeader{Length: len(payload), Type: kind, Flags: flags, StreamID: id}), payload...)
 }
 
@@ -140,6 +141,6 @@ func requestBlock() []byte {
 	return block
 }
 
-func open(id uint32, flags uint8) []byte {
-	return frame(FrameHeaders, FlagEndHeaders|flags, id, requestBlock()...)
+func open(id uint32, flags http2.Flags) []byte {
+	return frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders|flags, id, requestBlock()...)
 }

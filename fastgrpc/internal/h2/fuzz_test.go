@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 )
 
@@ -11,12 +12,12 @@ import (
 // panic, must write only whole frames, must not exceed its stream limit, and after an
 // error must keep returning it.
 func FuzzFeed(f *testing.F) {
-	f.Add(append(open(1, FlagEndStream), frame(FramePing, 0, 0, make([]byte, 8)...)...))
-	f.Add(append(open(1, 0), frame(FrameData, FlagEndStream|FlagPadded, 1, 2, 'h', 'i', 0, 0)...))
-	f.Add(append(frame(FrameHeaders, 0, 1, requestBlock()[:5]...), frame(FrameContinuation, FlagEndHeaders, 1, requestBlock()[5:]...)...))
-	f.Add(settingsFrame(SettingHeaderTableSize, 0))
-	f.Add(frame(FrameGoAway, 0, 0, make([]byte, 8)...))
-	f.Add(append(open(3, 0), frame(FrameWindowUpdate, 0, 3, 0x7f, 0xff, 0xff, 0xff)...))
+	f.Add(append(open(1, http2.FlagHeadersEndStream), frame(http2.FramePing, 0, 0, make([]byte, 8)...)...))
+	f.Add(append(open(1, 0), frame(http2.FrameData, http2.FlagDataEndStream|http2.FlagDataPadded, 1, 2, 'h', 'i', 0, 0)...))
+	f.Add(append(frame(http2.FrameHeaders, 0, 1, requestBlock()[:5]...), frame(http2.FrameContinuation, http2.FlagHeadersEndHeaders, 1, requestBlock()[5:]...)...))
+	f.Add(settingsFrame(http2.SettingHeaderTableSize, 0))
+	f.Add(frame(http2.FrameGoAway, 0, 0, make([]byte, 8)...))
+	f.Add(append(open(3, 0), frame(http2.FrameWindowUpdate, 0, 3, 0x7f, 0xff, 0xff, 0xff)...))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		r := newServer(t, testConfig)
 		for len(in) > 0 {
@@ -30,7 +31,7 @@ func FuzzFeed(f *testing.F) {
 				t.Fatalf("%d streams are open", got)
 			}
 			if err != nil {
-				if r.conn.fail(CodeInternal, "") != err { //nolint:errorlint // the very same error, not one that wraps it
+				if r.conn.fail(http2.ErrCodeInternal, "") != err { //nolint:errorlint // the very same error, not one that wraps it
 					t.Fatal("the first failure was forgotten")
 				}
 				return

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 )
 
@@ -17,101 +18,101 @@ type flood struct {
 	name   string
 	before []byte
 	repeat func(i int) []byte
-	code   ErrCode
+	code   http2.ErrCode
 }
 
-func settingsFrame(id SettingID, v uint32) []byte {
+func settingsFrame(id http2.SettingID, v uint32) []byte {
 	p := binary.BigEndian.AppendUint16(nil, uint16(id))
-	return frame(FrameSettings, 0, 0, binary.BigEndian.AppendUint32(p, v)...)
+	return frame(http2.FrameSettings, 0, 0, binary.BigEndian.AppendUint32(p, v)...)
 }
 
 var floods = []flood{
-	{"pings", nil, func(int) []byte { return frame(FramePing, 0, 0, make([]byte, 8)...) }, CodeEnhanceYourCalm},
-	{"pongs", nil, func(int) []byte { return frame(FramePing, FlagAck, 0, make([]byte, 8)...) }, CodeEnhanceYourCalm},
-	{"settings", nil, func(int) []byte { return settingsFrame(SettingInitialWindowSize, 65535) }, CodeEnhanceYourCalm},
-	{"settings acks", nil, func(int) []byte { return frame(FrameSettings, FlagAck, 0) }, CodeEnhanceYourCalm},
-	{"empty data", open(1, 0), func(int) []byte { return frame(FrameData, 0, 1) }, CodeEnhanceYourCalm},
-	{"padding only", open(1, 0), func(int) []byte { return frame(FrameData, FlagPadded, 1, 3, 0, 0, 0) }, CodeEnhanceYourCalm},
-	{"priorities", nil, func(int) []byte { return frame(FramePriority, 0, 1, 0, 0, 0, 3, 0) }, CodeEnhanceYourCalm},
-	{"unknown frames", nil, func(int) []byte { return frame(0xff, 0, 0, 1, 2, 3) }, CodeEnhanceYourCalm},
-	{"window updates", open(1, 0), func(int) []byte { return frame(FrameWindowUpdate, 0, 1, 0, 0, 0, 1) }, CodeEnhanceYourCalm},
+	{"pings", nil, func(int) []byte { return frame(http2.FramePing, 0, 0, make([]byte, 8)...) }, http2.ErrCodeEnhanceYourCalm},
+	{"pongs", nil, func(int) []byte { return frame(http2.FramePing, http2.FlagPingAck, 0, make([]byte, 8)...) }, http2.ErrCodeEnhanceYourCalm},
+	{"settings", nil, func(int) []byte { return settingsFrame(http2.SettingInitialWindowSize, 65535) }, http2.ErrCodeEnhanceYourCalm},
+	{"settings acks", nil, func(int) []byte { return frame(http2.FrameSettings, http2.FlagSettingsAck, 0) }, http2.ErrCodeEnhanceYourCalm},
+	{"empty data", open(1, 0), func(int) []byte { return frame(http2.FrameData, 0, 1) }, http2.ErrCodeEnhanceYourCalm},
+	{"padding only", open(1, 0), func(int) []byte { return frame(http2.FrameData, http2.FlagDataPadded, 1, 3, 0, 0, 0) }, http2.ErrCodeEnhanceYourCalm},
+	{"priorities", nil, func(int) []byte { return frame(http2.FramePriority, 0, 1, 0, 0, 0, 3, 0) }, http2.ErrCodeEnhanceYourCalm},
+	{"unknown frames", nil, func(int) []byte { return frame(0xff, 0, 0, 1, 2, 3) }, http2.ErrCodeEnhanceYourCalm},
+	{"window updates", open(1, 0), func(int) []byte { return frame(http2.FrameWindowUpdate, 0, 1, 0, 0, 0, 1) }, http2.ErrCodeEnhanceYourCalm},
 	{"rapid reset", nil, func(i int) []byte {
 		id := uint32(2*i + 1)
-		return append(open(id, FlagEndStream), frame(FrameRSTStream, 0, id, 0, 0, 0, byte(CodeCancel))...)
-	}, CodeEnhanceYourCalm},
+		return append(open(id, http2.FlagHeadersEndStream), frame(http2.FrameRSTStream, 0, id, 0, 0, 0, byte(http2.ErrCodeCancel))...)
+	}, http2.ErrCodeEnhanceYourCalm},
 	{"rapid reset with data", nil, func(i int) []byte {
 		id := uint32(2*i + 1)
-		in := append(open(id, 0), frame(FrameData, 0, id, 1)...)
-		return append(in, frame(FrameRSTStream, 0, id, 0, 0, 0, byte(CodeCancel))...)
-	}, CodeEnhanceYourCalm},
+		in := append(open(id, 0), frame(http2.FrameData, 0, id, 1)...)
+		return append(in, frame(http2.FrameRSTStream, 0, id, 0, 0, 0, byte(http2.ErrCodeCancel))...)
+	}, http2.ErrCodeEnhanceYourCalm},
 	{
-		"data on closed streams", append(open(1, FlagEndStream), frame(FrameRSTStream, 0, 1, 0, 0, 0, 8)...),
-		func(int) []byte { return frame(FrameData, 0, 1, 1) }, CodeEnhanceYourCalm,
+		"data on closed streams", append(open(1, http2.FlagHeadersEndStream), frame(http2.FrameRSTStream, 0, 1, 0, 0, 0, 8)...),
+		func(int) []byte { return frame(http2.FrameData, 0, 1, 1) }, http2.ErrCodeEnhanceYourCalm,
 	},
 	{
-		"empty continuations", frame(FrameHeaders, 0, 1, requestBlock()...),
-		func(int) []byte { return frame(FrameContinuation, 0, 1) }, CodeEnhanceYourCalm,
+		"empty continuations", frame(http2.FrameHeaders, 0, 1, requestBlock()...),
+		func(int) []byte { return frame(http2.FrameContinuation, 0, 1) }, http2.ErrCodeEnhanceYourCalm,
 	},
 	{
-		"long continuations", frame(FrameHeaders, 0, 1, requestBlock()...),
-		func(int) []byte { return frame(FrameContinuation, 0, 1, make([]byte, 1<<14)...) }, CodeEnhanceYourCalm,
+		"long continuations", frame(http2.FrameHeaders, 0, 1, requestBlock()...),
+		func(int) []byte { return frame(http2.FrameContinuation, 0, 1, make([]byte, 1<<14)...) }, http2.ErrCodeEnhanceYourCalm,
 	},
 	{
 		"data beyond the window", open(1, 0),
-		func(int) []byte { return frame(FrameData, 0, 1, make([]byte, 1<<14)...) }, CodeNo,
+		func(int) []byte { return frame(http2.FrameData, 0, 1, make([]byte, 1<<14)...) }, http2.ErrCodeNo,
 	},
 	// The next three make the server reset streams whose handlers have begun
 	// (CVE-2025-8671).
 	{"data behind the end", nil, func(i int) []byte {
 		id := uint32(2*i + 1)
-		return append(open(id, FlagEndStream), frame(FrameData, 0, id, 1)...)
-	}, CodeEnhanceYourCalm},
+		return append(open(id, http2.FlagHeadersEndStream), frame(http2.FrameData, 0, id, 1)...)
+	}, http2.ErrCodeEnhanceYourCalm},
 	{"headers behind the end", nil, func(i int) []byte {
 		id := uint32(2*i + 1)
-		return append(open(id, FlagEndStream), open(id, FlagEndStream)...)
-	}, CodeEnhanceYourCalm},
+		return append(open(id, http2.FlagHeadersEndStream), open(id, http2.FlagHeadersEndStream)...)
+	}, http2.ErrCodeEnhanceYourCalm},
 	{"window updates of nothing", nil, func(i int) []byte {
 		id := uint32(2*i + 1)
-		return append(open(id, 0), frame(FrameWindowUpdate, 0, id, 0, 0, 0, 0)...)
-	}, CodeEnhanceYourCalm},
+		return append(open(id, 0), frame(http2.FrameWindowUpdate, 0, id, 0, 0, 0, 0)...)
+	}, http2.ErrCodeEnhanceYourCalm},
 	{"connection window overflow", nil, func(int) []byte {
-		return frame(FrameWindowUpdate, 0, 0, 0x7f, 0xff, 0xff, 0xff)
-	}, CodeFlowControl},
+		return frame(http2.FrameWindowUpdate, 0, 0, 0x7f, 0xff, 0xff, 0xff)
+	}, http2.ErrCodeFlowControl},
 	{"stream window overflow", open(1, 0), func(int) []byte {
-		return frame(FrameWindowUpdate, 0, 1, 0x7f, 0xff, 0xff, 0xff)
-	}, CodeNo},
+		return frame(http2.FrameWindowUpdate, 0, 1, 0x7f, 0xff, 0xff, 0xff)
+	}, http2.ErrCodeNo},
 }
 
 // answered sends a response header on the client's only stream.
-var answered = frame(FrameHeaders, FlagEndHeaders, 1, appendLiteral(nil, responseRun.Fields[0])...)
+var answered = frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, 1, appendLiteral(nil, responseRun.Fields[0])...)
 
 // clientFloods are a server's attacks on a client whose stream 1 is open.
 var clientFloods = []flood{
-	{"pings", nil, func(int) []byte { return frame(FramePing, 0, 0, make([]byte, 8)...) }, CodeEnhanceYourCalm},
-	{"settings", nil, func(int) []byte { return settingsFrame(SettingInitialWindowSize, 65535) }, CodeEnhanceYourCalm},
-	{"settings acks", nil, func(int) []byte { return frame(FrameSettings, FlagAck, 0) }, CodeEnhanceYourCalm},
-	{"GOAWAYs", nil, func(int) []byte { return frame(FrameGoAway, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0) }, CodeEnhanceYourCalm},
-	{"pushes", nil, func(int) []byte { return frame(FramePushPromise, FlagEndHeaders, 1, 0, 0, 0, 2) }, CodeProtocol},
-	{"empty data", answered, func(int) []byte { return frame(FrameData, 0, 1) }, CodeEnhanceYourCalm},
-	{"window updates", nil, func(int) []byte { return frame(FrameWindowUpdate, 0, 1, 0, 0, 0, 1) }, CodeEnhanceYourCalm},
+	{"pings", nil, func(int) []byte { return frame(http2.FramePing, 0, 0, make([]byte, 8)...) }, http2.ErrCodeEnhanceYourCalm},
+	{"settings", nil, func(int) []byte { return settingsFrame(http2.SettingInitialWindowSize, 65535) }, http2.ErrCodeEnhanceYourCalm},
+	{"settings acks", nil, func(int) []byte { return frame(http2.FrameSettings, http2.FlagSettingsAck, 0) }, http2.ErrCodeEnhanceYourCalm},
+	{"GOAWAYs", nil, func(int) []byte { return frame(http2.FrameGoAway, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0) }, http2.ErrCodeEnhanceYourCalm},
+	{"pushes", nil, func(int) []byte { return frame(http2.FramePushPromise, http2.FlagHeadersEndHeaders, 1, 0, 0, 0, 2) }, http2.ErrCodeProtocol},
+	{"empty data", answered, func(int) []byte { return frame(http2.FrameData, 0, 1) }, http2.ErrCodeEnhanceYourCalm},
+	{"window updates", nil, func(int) []byte { return frame(http2.FrameWindowUpdate, 0, 1, 0, 0, 0, 1) }, http2.ErrCodeEnhanceYourCalm},
 	{"informational responses", nil, func(int) []byte {
-		return frame(FrameHeaders, FlagEndHeaders, 1, appendLiteral(nil, hpack.HeaderField{Name: ":status", Value: "103"})...)
-	}, CodeEnhanceYourCalm},
-	{"headers on a closed stream", append(answered, frame(FrameRSTStream, 0, 1, 0, 0, 0, 8)...), func(int) []byte {
+		return frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, 1, appendLiteral(nil, hpack.HeaderField{Name: ":status", Value: "103"})...)
+	}, http2.ErrCodeEnhanceYourCalm},
+	{"headers on a closed stream", append(answered, frame(http2.FrameRSTStream, 0, 1, 0, 0, 0, 8)...), func(int) []byte {
 		return answered
-	}, CodeEnhanceYourCalm},
+	}, http2.ErrCodeEnhanceYourCalm},
 	{"headers on an idle stream", nil, func(int) []byte {
-		return frame(FrameHeaders, FlagEndHeaders, 3, answered[FrameHeaderLen:]...)
-	}, CodeProtocol},
-	{"empty continuations", frame(FrameHeaders, 0, 1), func(int) []byte { return frame(FrameContinuation, 0, 1) }, CodeEnhanceYourCalm},
+		return frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, 3, answered[FrameHeaderLen:]...)
+	}, http2.ErrCodeProtocol},
+	{"empty continuations", frame(http2.FrameHeaders, 0, 1), func(int) []byte { return frame(http2.FrameContinuation, 0, 1) }, http2.ErrCodeEnhanceYourCalm},
 	{"connection window overflow", nil, func(int) []byte {
-		return frame(FrameWindowUpdate, 0, 0, 0x7f, 0xff, 0xff, 0xff)
-	}, CodeFlowControl},
-	{"data before headers", nil, func(int) []byte { return frame(FrameData, 0, 1, 1) }, CodeNo},
+		return frame(http2.FrameWindowUpdate, 0, 0, 0x7f, 0xff, 0xff, 0xff)
+	}, http2.ErrCodeFlowControl},
+	{"data before headers", nil, func(int) []byte { return frame(http2.FrameData, 0, 1, 1) }, http2.ErrCodeNo},
 	{"data beyond the window", answered, func(int) []byte {
-		return frame(FrameData, 0, 1, make([]byte, 1<<14)...)
-	}, CodeNo},
-	{"trailers without an end", answered, func(int) []byte { return answered }, CodeNo},
+		return frame(http2.FrameData, 0, 1, make([]byte, 1<<14)...)
+	}, http2.ErrCodeNo},
+	{"trailers without an end", answered, func(int) []byte { return answered }, http2.ErrCodeNo},
 }
 
 // newClient returns a client whose stream 1 is open.
@@ -119,7 +120,7 @@ func newClient(t *testing.T) *recorder {
 	cfg := testConfig
 	cfg.Client = true
 	r := newRecorder(cfg)
-	if _, err := r.conn.Feed(0, AppendFrameHeader(nil, FrameHeader{Type: FrameSettings}), 10); err != nil {
+	if _, err := r.conn.Feed(0, AppendFrameHeader(nil, FrameHeader{Type: http2.FrameSettings}), 10); err != nil {
 		t.Fatal(err)
 	}
 	s := new(Stream)
@@ -163,7 +164,7 @@ func checkFloods(t *testing.T, floods []flood, begin func() *recorder) {
 			}
 			var fault *ConnError
 			switch {
-			case f.code == CodeNo:
+			case f.code == http2.ErrCodeNo:
 				if err != nil {
 					t.Errorf("the connection ended with %v", err)
 				}
@@ -181,7 +182,7 @@ func (f flood) run(r *recorder) error {
 		if _, err := r.conn.Feed(0, f.repeat(i), 10); err != nil {
 			return err
 		}
-		if f.code == CodeNo && r.ends[1] > 0 {
+		if f.code == http2.ErrCodeNo && r.ends[1] > 0 {
 			return nil // the stream has been reset, as it should
 		}
 		for _, s := range r.streams {
@@ -200,9 +201,9 @@ func TestWorkEarnsCredit(t *testing.T) {
 	r := newServer(t, testConfig)
 	for i := range 50_000 {
 		id := uint32(2*i + 1)
-		in := open(id, FlagEndStream)
-		in = append(in, frame(FramePing, 0, 0, make([]byte, 8)...)...)
-		in = append(in, frame(FrameWindowUpdate, 0, 0, 0, 0, 0, 1)...)
+		in := open(id, http2.FlagHeadersEndStream)
+		in = append(in, frame(http2.FramePing, 0, 0, make([]byte, 8)...)...)
+		in = append(in, frame(http2.FrameWindowUpdate, 0, 0, 0, 0, 0, 1)...)
 		if _, err := r.conn.Feed(0, in, 10); err != nil {
 			t.Fatalf("call %d: %v", i, err)
 		}
@@ -229,7 +230,7 @@ func TestDataAfterResponseIsAllowed(t *testing.T) {
 	r.conn.SendTrailers(r.streams[0], trailerRun, nil)
 	r.conn.Release(r.streams[0])
 	for i := range 50_000 {
-		if _, err := r.conn.Feed(0, frame(FrameData, 0, 1, 1), 1); err != nil {
+		if _, err := r.conn.Feed(0, frame(http2.FrameData, 0, 1, 1), 1); err != nil {
 			t.Fatalf("frame %d: %v", i, err)
 		}
 		r.take()
@@ -240,7 +241,7 @@ func TestDataAfterResponseIsAllowed(t *testing.T) {
 func TestTimeEarnsCredit(t *testing.T) {
 	r := newServer(t, testConfig)
 	for i := range 50_000 {
-		if _, err := r.conn.Feed(time.Duration(i)*time.Millisecond, frame(FramePing, 0, 0, make([]byte, 8)...), 1); err != nil {
+		if _, err := r.conn.Feed(time.Duration(i)*time.Millisecond, frame(http2.FramePing, 0, 0, make([]byte, 8)...), 1); err != nil {
 			t.Fatal(err)
 		}
 		r.take()
@@ -259,7 +260,7 @@ func TestHeaderBomb(t *testing.T) {
 	for range 1000 {
 		_ = enc.WriteField(bomb)
 	}
-	in := frame(FrameHeaders, FlagEndHeaders|FlagEndStream, 1, packed.Bytes()...)
+	in := frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders|http2.FlagHeadersEndStream, 1, packed.Bytes()...)
 	if _, err := r.conn.Feed(0, in, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +272,7 @@ func TestHeaderBomb(t *testing.T) {
 	for _, f := range requestRun.Fields {
 		_ = enc.WriteField(f)
 	}
-	in = frame(FrameHeaders, FlagEndHeaders|FlagEndStream, 3, packed.Bytes()...)
+	in = frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders|http2.FlagHeadersEndStream, 3, packed.Bytes()...)
 	if _, err := r.conn.Feed(0, in, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -286,17 +287,17 @@ func TestManySettings(t *testing.T) {
 	r := newServer(t, testConfig)
 	var many []byte
 	for i := range 2000 {
-		many = binary.BigEndian.AppendUint16(many, uint16(SettingInitialWindowSize))
+		many = binary.BigEndian.AppendUint16(many, uint16(http2.SettingInitialWindowSize))
 		many = binary.BigEndian.AppendUint32(many, uint32(i))
 	}
 	taken := 0
 	var err error
 	for err == nil && taken < 100 {
-		_, err = r.conn.Feed(0, frame(FrameSettings, 0, 0, many...), 1)
+		_, err = r.conn.Feed(0, frame(http2.FrameSettings, 0, 0, many...), 1)
 		taken++
 	}
 	var fault *ConnError
-	if !errors.As(err, &fault) || fault.Code != CodeEnhanceYourCalm || taken > 10 {
+	if !errors.As(err, &fault) || fault.Code != http2.ErrCodeEnhanceYourCalm || taken > 10 {
 		t.Errorf("%d frames of 2000 settings were taken, and then: %v", taken, err)
 	}
 }
@@ -327,9 +328,9 @@ func TestCachedBlocksAreBounded(t *testing.T) {
 // OutputLimit and one payload, and the streams queue the rest.
 func TestUnreadOutput(t *testing.T) {
 	r := newServer(t, testConfig)
-	in := frame(FrameWindowUpdate, 0, 0, 0x7f, 0, 0, 0)
-	in = append(in, settingsFrame(SettingInitialWindowSize, maxWindow)...)
-	in = append(in, open(1, FlagEndStream)...)
+	in := frame(http2.FrameWindowUpdate, 0, 0, 0x7f, 0, 0, 0)
+	in = append(in, settingsFrame(http2.SettingInitialWindowSize, maxWindow)...)
+	in = append(in, open(1, http2.FlagHeadersEndStream)...)
 	if _, err := r.conn.Feed(0, in, 10); err != nil {
 		t.Fatal(err)
 	}

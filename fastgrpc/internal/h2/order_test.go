@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"golang.org/x/net/http2"
 )
 
 // This file has a second and simple implementation of RFC 9113's stream states on a
@@ -24,13 +26,13 @@ const (
 // verdict is the required result of a frame: it ends the connection or the stream with
 // one of some codes, or neither.
 type verdict struct {
-	connection, stream []ErrCode
+	connection, stream []http2.ErrCode
 }
 
 var fine = verdict{}
 
-func endsConnection(codes ...ErrCode) verdict { return verdict{connection: codes} }
-func endsStream(code ErrCode) verdict         { return verdict{stream: []ErrCode{code}} }
+func endsConnection(codes ...http2.ErrCode) verdict { return verdict{connection: codes} }
+func endsStream(code http2.ErrCode) verdict         { return verdict{stream: []http2.ErrCode{code}} }
 
 type model struct {
 	streams map[uint32]streamState
@@ -61,32 +63,32 @@ func (m *model) open() int {
 
 // judge returns the required result of a frame and updates the model.
 func (m *model) judge(h FrameHeader, payload []byte) verdict {
-	if m.block.id != 0 && (h.Type != FrameContinuation || h.StreamID != m.block.id) {
-		return endsConnection(CodeProtocol)
+	if m.block.id != 0 && (h.Type != http2.FrameContinuation || h.StreamID != m.block.id) {
+		return endsConnection(http2.ErrCodeProtocol)
 	}
-	lengths := map[FrameType]int{FramePriority: 5, FrameRSTStream: 4, FramePing: 8, FrameWindowUpdate: 4}
+	lengths := map[http2.FrameType]int{http2.FramePriority: 5, http2.FrameRSTStream: 4, http2.FramePing: 8, http2.FrameWindowUpdate: 4}
 	if want, fixed := lengths[h.Type]; fixed && len(payload) != want {
-		return endsConnection(CodeFrameSize, CodeProtocol) // where it is on the wrong stream as well
+		return endsConnection(http2.ErrCodeFrameSize, http2.ErrCodeProtocol) // where it is on the wrong stream as well
 	}
 	switch h.Type {
-	case FrameSettings, FramePing, FrameGoAway:
+	case http2.FrameSettings, http2.FramePing, http2.FrameGoAway:
 		if h.StreamID != 0 {
-			return endsConnection(CodeProtocol)
+			return endsConnection(http2.ErrCodeProtocol)
 		}
-	case FramePushPromise:
-		return endsConnection(CodeProtocol)
-	case FrameHeaders:
+	case http2.FramePushPromise:
+		return endsConnection(http2.ErrCodeProtocol)
+	case http2.FrameHeaders:
 		if h.StreamID%2 == 0 {
-			return endsConnection(CodeProtocol)
+			return endsConnection(http2.ErrCodeProtocol)
 		}
-		m.block.id, m.block.end = h.StreamID, h.Has(FlagEndStream)
+		m.block.id, m.block.end = h.StreamID, h.Flags.Has(http2.FlagHeadersEndStream)
 		return m.judgeBlock(h)
-	case FrameContinuation:
+	case http2.FrameContinuation:
 		if m.block.id == 0 {
-			return endsConnection(CodeProtocol)
+			return endsConnection(http2.ErrCodeProtocol)
 		}
 		return m.judgeBlock(h)
-	case FrameData, FrameRSTStream, FrameWindowUpdate, FramePriority:
+	case http2.FrameData, http2.FrameRSTStream, http2.FrameWindowUpdate, http2.FramePriority:
 		return m.judgeStream(h, payload)
 	}
 	return fine
@@ -94,7 +96,7 @@ func (m *model) judge(h FrameHeader, payload []byte) verdict {
 
 // judgeBlock handles a request's header block; on an open stream, it is not trailers.
 func (m *model) judgeBlock(h FrameHeader) verdict {
-	if !h.Has(FlagEndHeaders) {
+	if !h.Flags.Has(http2.FlagHeadersEndHeaders) {
 		return fine
 	}
 	id := m.block.id
@@ -104,7 +106,7 @@ func (m *model) judgeBlock(h FrameHeader) verdict {
 		m.last = id
 		if m.open() == orderStreams {
 			m.streams[id] = stateReset
-			return endsStream(CodeRefusedStream)
+			return endsStream(http2.ErrCodeRefusedStream)
 		}
 		m.streams[id] = stateOpen
 		if m.block.end {
@@ -112,44 +114,44 @@ func (m *model) judgeBlock(h FrameHeader) verdict {
 		}
 	case stateOpen:
 		m.streams[id] = stateReset
-		return endsStream(CodeProtocol)
+		return endsStream(http2.ErrCodeProtocol)
 	case stateHalfClosed:
 		m.streams[id] = stateReset
-		return endsStream(CodeStreamClosed)
+		return endsStream(http2.ErrCodeStreamClosed)
 	case stateEnded:
-		return endsConnection(CodeStreamClosed, CodeProtocol)
+		return endsConnection(http2.ErrCodeStreamClosed, http2.ErrCodeProtocol)
 	case stateReset:
 	}
 	return fine
 }
 
 func (m *model) judgeStream(h FrameHeader, payload []byte) verdict {
-	zero := h.Type == FrameWindowUpdate && binary.BigEndian.Uint32(payload) == 0
+	zero := h.Type == http2.FrameWindowUpdate && binary.BigEndian.Uint32(payload) == 0
 	state := m.state(h.StreamID)
 	switch {
-	case h.StreamID == 0 && h.Type == FrameWindowUpdate && !zero:
+	case h.StreamID == 0 && h.Type == http2.FrameWindowUpdate && !zero:
 		return fine
 	case h.StreamID == 0:
-		return endsConnection(CodeProtocol)
-	case h.Type == FramePriority:
+		return endsConnection(http2.ErrCodeProtocol)
+	case h.Type == http2.FramePriority:
 		return fine
 	case state == stateIdle:
-		return endsConnection(CodeProtocol)
+		return endsConnection(http2.ErrCodeProtocol)
 	case state == stateReset:
 		return fine
-	case h.Type == FrameData && state == stateEnded:
-		return endsStream(CodeStreamClosed)
+	case h.Type == http2.FrameData && state == stateEnded:
+		return endsStream(http2.ErrCodeStreamClosed)
 	case state == stateEnded:
 		return fine
-	case h.Type == FrameRSTStream:
+	case h.Type == http2.FrameRSTStream:
 		m.streams[h.StreamID] = stateEnded
 	case zero:
 		m.streams[h.StreamID] = stateReset
-		return endsStream(CodeProtocol)
-	case h.Type == FrameData && state == stateHalfClosed:
+		return endsStream(http2.ErrCodeProtocol)
+	case h.Type == http2.FrameData && state == stateHalfClosed:
 		m.streams[h.StreamID] = stateReset
-		return endsStream(CodeStreamClosed)
-	case h.Type == FrameData && h.Has(FlagEndStream):
+		return endsStream(http2.ErrCodeStreamClosed)
+	case h.Type == http2.FrameData && h.Flags.Has(http2.FlagDataEndStream):
 		m.streams[h.StreamID] = stateHalfClosed
 	}
 	return fine
@@ -166,36 +168,36 @@ func (m *model) answered(id uint32, reset bool) {
 }
 
 // play makes a frame from three bytes of the script; false means that the server acts.
-func (m *model) play(kind, arg, flags byte) (h FrameHeader, payload []byte, client bool) {
-	h = FrameHeader{Type: FrameType(kind % 12), StreamID: uint32(arg % 28)}
+func (m *model) play(kind, arg byte, flags http2.Flags) (h FrameHeader, payload []byte, client bool) {
+	h = FrameHeader{Type: http2.FrameType(kind % 12), StreamID: uint32(arg % 28)}
 	switch h.Type {
-	case FrameData:
-		payload, h.Flags = []byte("data"), flags&FlagEndStream
-	case FrameHeaders:
-		h.Flags = flags & (FlagEndStream | FlagEndHeaders)
-		if payload = requestBlock(); !h.Has(FlagEndHeaders) {
+	case http2.FrameData:
+		payload, h.Flags = []byte("data"), flags&http2.FlagDataEndStream
+	case http2.FrameHeaders:
+		h.Flags = flags & (http2.FlagHeadersEndStream | http2.FlagHeadersEndHeaders)
+		if payload = requestBlock(); !h.Flags.Has(http2.FlagHeadersEndHeaders) {
 			payload = payload[:5]
 		}
-	case FrameContinuation:
-		if h.Flags = flags & FlagEndHeaders; h.Flags != 0 {
+	case http2.FrameContinuation:
+		if h.Flags = flags & http2.FlagHeadersEndHeaders; h.Flags != 0 {
 			payload = requestBlock()[5:]
 		}
-	case FramePriority:
+	case http2.FramePriority:
 		payload = binary.BigEndian.AppendUint32(nil, h.StreamID+1)
 		payload = append(payload, 1)
-	case FrameRSTStream:
-		payload = []byte{0, 0, 0, byte(CodeCancel)}
-	case FrameWindowUpdate:
-		payload = []byte{0, 0, 0, flags & 1}
-	case FramePing, FrameGoAway:
+	case http2.FrameRSTStream:
+		payload = []byte{0, 0, 0, byte(http2.ErrCodeCancel)}
+	case http2.FrameWindowUpdate:
+		payload = []byte{0, 0, 0, byte(flags & 1)}
+	case http2.FramePing, http2.FrameGoAway:
 		payload = make([]byte, 8)
-	case FramePushPromise:
-		payload, h.Flags = append([]byte{0, 0, 0, 2}, requestBlock()...), FlagEndHeaders
+	case http2.FramePushPromise:
+		payload, h.Flags = append([]byte{0, 0, 0, 2}, requestBlock()...), http2.FlagHeadersEndHeaders
 	case 11:
 		return h, nil, false
 	}
-	if flags&0x40 != 0 && h.Type != FrameSettings && h.Type != FrameGoAway && h.Type != FrameData && len(payload) > 0 &&
-		h.Type != FrameHeaders && h.Type != FrameContinuation && h.Type != FramePushPromise {
+	if flags&0x40 != 0 && h.Type != http2.FrameSettings && h.Type != http2.FrameGoAway && h.Type != http2.FrameData && len(payload) > 0 &&
+		h.Type != http2.FrameHeaders && h.Type != http2.FrameContinuation && h.Type != http2.FramePushPromise {
 		payload = payload[1:] // of the wrong length
 	}
 	h.Length = len(payload)
@@ -208,19 +210,19 @@ const orderStreams = 3
 // FuzzOrder feeds a server legal and illegal sequences of frames. Each result must equal
 // the model's.
 func FuzzOrder(f *testing.F) {
-	const both = FlagEndStream | FlagEndHeaders
-	f.Add([]byte{1, 1, FlagEndHeaders, 0, 1, 0, 0, 1, FlagEndStream, 11, 1, 0, 0, 1, 0})
+	const both = byte(http2.FlagHeadersEndStream | http2.FlagHeadersEndHeaders)
+	f.Add([]byte{1, 1, byte(http2.FlagHeadersEndHeaders), 0, 1, 0, 0, 1, byte(http2.FlagHeadersEndStream), 11, 1, 0, 0, 1, 0})
 	f.Add([]byte{1, 5, both, 1, 3, both})
-	f.Add([]byte{1, 1, 0, 9, 1, 0, 9, 1, FlagEndHeaders, 3, 1, 0, 8, 1, 0, 0, 1, 0})
+	f.Add([]byte{1, 1, 0, 9, 1, 0, 9, 1, byte(http2.FlagHeadersEndHeaders), 3, 1, 0, 8, 1, 0, 0, 1, 0})
 	f.Add([]byte{1, 1, both, 11, 1, 1, 0, 1, 0, 8, 1, 0, 1, 1, both})
-	f.Add([]byte{1, 1, FlagEndHeaders, 1, 1, both, 8, 0, 1, 6, 0, 0x40})
+	f.Add([]byte{1, 1, byte(http2.FlagHeadersEndHeaders), 1, 1, both, 8, 0, 1, 6, 0, 0x40})
 	f.Fuzz(func(t *testing.T, script []byte) {
 		cfg := testConfig
 		cfg.MaxStreams = orderStreams
 		r := newServer(t, cfg)
 		m := &model{streams: map[uint32]streamState{}}
 		for frames := 0; len(script) >= 3 && frames < 60; script = script[3:] {
-			h, payload, client := m.play(script[0], script[1], script[2])
+			h, payload, client := m.play(script[0], script[1], http2.Flags(script[2]))
 			if !client {
 				answer(r, m, h.StreamID, script[2]&1 != 0)
 				continue
@@ -242,7 +244,7 @@ func answer(r *recorder, m *model, id uint32, reset bool) {
 			continue
 		}
 		if reset {
-			r.conn.Reset(s, CodeInternal)
+			r.conn.Reset(s, http2.ErrCodeInternal)
 		} else {
 			r.conn.SendHeaders(s, responseRun, nil)
 			r.conn.SendTrailers(s, trailerRun, nil)
@@ -261,15 +263,15 @@ func check(t *testing.T, r *recorder, m *model, h FrameHeader, want verdict, err
 		t.Fatalf("%+v: the connection ended with %v, want %v", h, err, want.connection)
 	}
 	out := r.take()
-	var resets []ErrCode
+	var resets []http2.ErrCode
 	goAway := false
 	for at := 0; at < len(out); {
 		answer := ParseFrameHeader(out[at:])
 		body := out[at+FrameHeaderLen:]
 		switch answer.Type {
-		case FrameRSTStream:
-			resets = append(resets, ErrCode(binary.BigEndian.Uint32(body)))
-		case FrameGoAway:
+		case http2.FrameRSTStream:
+			resets = append(resets, http2.ErrCode(binary.BigEndian.Uint32(body)))
+		case http2.FrameGoAway:
 			goAway = true
 			if last := binary.BigEndian.Uint32(body); last != m.last {
 				t.Fatalf("%+v: GOAWAY names stream %d, want %d", h, last, m.last)

@@ -3,36 +3,38 @@ package h2
 import (
 	"encoding/binary"
 	"time"
+
+	"golang.org/x/net/http2"
 )
 
 // frame handles one whole frame, RFC 9113 section 6.
 func (c *Conn) frame(now time.Duration, h FrameHeader, p []byte) error {
-	if !c.gotSettings && (h.Type != FrameSettings || h.Has(FlagAck)) {
-		return c.fail(CodeProtocol, "first frame is not SETTINGS")
+	if !c.gotSettings && (h.Type != http2.FrameSettings || h.Flags.Has(http2.FlagSettingsAck)) {
+		return c.fail(http2.ErrCodeProtocol, "first frame is not SETTINGS")
 	}
-	if id := c.continuation.id; id != 0 && (h.Type != FrameContinuation || h.StreamID != id) {
-		return c.fail(CodeProtocol, "header block interrupted")
+	if id := c.continuation.id; id != 0 && (h.Type != http2.FrameContinuation || h.StreamID != id) {
+		return c.fail(http2.ErrCodeProtocol, "header block interrupted")
 	}
 	switch h.Type {
-	case FrameData:
+	case http2.FrameData:
 		return c.onData(h, p)
-	case FrameHeaders:
+	case http2.FrameHeaders:
 		return c.onHeaders(h, p)
-	case FramePriority:
+	case http2.FramePriority:
 		return c.onPriority(h, p)
-	case FrameRSTStream:
+	case http2.FrameRSTStream:
 		return c.onRSTStream(h, p)
-	case FrameSettings:
+	case http2.FrameSettings:
 		return c.onSettings(h, p)
-	case FramePushPromise:
-		return c.fail(CodeProtocol, "PUSH_PROMISE where push is disabled")
-	case FramePing:
+	case http2.FramePushPromise:
+		return c.fail(http2.ErrCodeProtocol, "PUSH_PROMISE where push is disabled")
+	case http2.FramePing:
 		return c.onPing(now, h, p)
-	case FrameGoAway:
+	case http2.FrameGoAway:
 		return c.onGoAway(h, p)
-	case FrameWindowUpdate:
+	case http2.FrameWindowUpdate:
 		return c.onWindowUpdate(h, p)
-	case FrameContinuation:
+	case http2.FrameContinuation:
 		return c.onContinuation(h, p)
 	}
 	return c.spend("unknown frames") // section 4.1: ignore them
@@ -41,7 +43,7 @@ func (c *Conn) frame(now time.Duration, h FrameHeader, p []byte) error {
 // spend charges the budget for a frame without useful content.
 func (c *Conn) spend(what string) error {
 	if !c.budget.spend() {
-		return c.fail(CodeEnhanceYourCalm, "too many "+what)
+		return c.fail(http2.ErrCodeEnhanceYourCalm, "too many "+what)
 	}
 	return nil
 }
@@ -57,18 +59,18 @@ func (c *Conn) isIdle(id uint32) bool {
 func (c *Conn) onData(h FrameHeader, p []byte) error {
 	length := int64(h.Length)
 	if h.StreamID == 0 || c.isIdle(h.StreamID) {
-		return c.fail(CodeProtocol, "DATA on an idle stream")
+		return c.fail(http2.ErrCodeProtocol, "DATA on an idle stream")
 	}
 	if length > c.recvWindow {
-		return c.fail(CodeFlowControl, "DATA beyond the connection window")
+		return c.fail(http2.ErrCodeFlowControl, "DATA beyond the connection window")
 	}
 	c.recvWindow -= length
 	c.uncredited += length
 	data, ok := unpad(h, p)
 	if !ok {
-		return c.fail(CodeProtocol, "padding longer than its frame")
+		return c.fail(http2.ErrCodeProtocol, "padding longer than its frame")
 	}
-	end := h.Has(FlagEndStream)
+	end := h.Flags.Has(http2.FlagDataEndStream)
 	if len(data) == 0 && !end {
 		if err := c.spend("empty DATA frames"); err != nil {
 			return err
@@ -82,13 +84,13 @@ func (c *Conn) onData(h FrameHeader, p []byte) error {
 	defer c.creditConn()
 	switch {
 	case s.remoteClosed:
-		return c.streamError(s, CodeStreamClosed, "DATA after END_STREAM")
+		return c.streamError(s, http2.ErrCodeStreamClosed, "DATA after END_STREAM")
 	case c.cfg.Client && !s.gotHeaders:
-		return c.streamError(s, CodeProtocol, "DATA before response headers")
+		return c.streamError(s, http2.ErrCodeProtocol, "DATA before response headers")
 	case length > s.recvWindow:
-		return c.streamError(s, CodeFlowControl, "DATA beyond the stream window")
+		return c.streamError(s, http2.ErrCodeFlowControl, "DATA beyond the stream window")
 	case s.declared > 0 && (s.received >= s.declared || end && s.received != s.declared-1):
-		return c.streamError(s, CodeProtocol, "DATA does not match content-length")
+		return c.streamError(s, http2.ErrCodeProtocol, "DATA does not match content-length")
 	}
 	c.deliver(s, data, length, end)
 	return nil
@@ -116,28 +118,28 @@ func (c *Conn) dataOnClosed(id uint32, length int) error {
 		return nil
 	}
 	if !late {
-		c.appendReset(id, CodeStreamClosed)
+		c.appendReset(id, http2.ErrCodeStreamClosed)
 	}
 	return c.spend("frames on closed streams")
 }
 
 func (c *Conn) onHeaders(h FrameHeader, p []byte) error {
 	if h.StreamID == 0 || c.cfg.Client && c.isIdle(h.StreamID) || h.StreamID%2 == 0 {
-		return c.fail(CodeProtocol, "HEADERS on a stream that cannot have them")
+		return c.fail(http2.ErrCodeProtocol, "HEADERS on a stream that cannot have them")
 	}
 	block, ok := unpad(h, p)
-	if ok && h.Has(FlagPriority) {
+	if ok && h.Flags.Has(http2.FlagHeadersPriority) {
 		if ok = len(block) >= 5; ok {
 			if binary.BigEndian.Uint32(block)&maxWindow == h.StreamID {
-				return c.fail(CodeProtocol, "stream depends on itself")
+				return c.fail(http2.ErrCodeProtocol, "stream depends on itself")
 			}
 			block = block[5:]
 		}
 	}
 	if !ok {
-		return c.fail(CodeProtocol, "HEADERS frame too short for its flags")
+		return c.fail(http2.ErrCodeProtocol, "HEADERS frame too short for its flags")
 	}
-	if h.Has(FlagEndHeaders) {
+	if h.Flags.Has(http2.FlagHeadersEndHeaders) {
 		return c.onBlock(h.StreamID, h.Flags, block)
 	}
 	c.continuation.id, c.continuation.flags, c.continuation.count = h.StreamID, h.Flags, 0
@@ -152,14 +154,14 @@ const maxContinuations = 64
 func (c *Conn) onContinuation(h FrameHeader, p []byte) error {
 	cont := &c.continuation
 	if cont.id == 0 {
-		return c.fail(CodeProtocol, "CONTINUATION without HEADERS")
+		return c.fail(http2.ErrCodeProtocol, "CONTINUATION without HEADERS")
 	}
 	cont.count++
 	if cont.count > maxContinuations || len(cont.block)+len(p) > c.cfg.MaxHeaderList {
-		return c.fail(CodeEnhanceYourCalm, "header block too long")
+		return c.fail(http2.ErrCodeEnhanceYourCalm, "header block too long")
 	}
 	cont.block = append(cont.block, p...)
-	if !h.Has(FlagEndHeaders) {
+	if !h.Flags.Has(http2.FlagHeadersEndHeaders) {
 		return nil
 	}
 	id := cont.id
@@ -167,12 +169,12 @@ func (c *Conn) onContinuation(h FrameHeader, p []byte) error {
 	return c.onBlock(id, cont.flags, cont.block)
 }
 
-func (c *Conn) onBlock(id uint32, flags uint8, compressed []byte) error {
+func (c *Conn) onBlock(id uint32, flags http2.Flags, compressed []byte) error {
 	block, err := c.dec.decode(compressed)
 	if err != nil {
-		return c.fail(CodeCompression, err.Error())
+		return c.fail(http2.ErrCodeCompression, err.Error())
 	}
-	end := flags&FlagEndStream != 0
+	end := flags.Has(http2.FlagHeadersEndStream)
 	if s := c.streams.get(id); s != nil {
 		return c.onStreamBlock(s, block, end)
 	}
@@ -180,7 +182,7 @@ func (c *Conn) onBlock(id uint32, flags uint8, compressed []byte) error {
 		if c.cfg.Client || c.resetIDs.has(id) {
 			return c.spend("headers on closed streams")
 		}
-		return c.fail(CodeStreamClosed, "HEADERS on a closed stream")
+		return c.fail(http2.ErrCodeStreamClosed, "HEADERS on a closed stream")
 	}
 	return c.onRequest(id, block, end)
 }
@@ -191,15 +193,15 @@ func (c *Conn) onRequest(id uint32, block *Block, end bool) error {
 	if c.goAwaySent && id > c.goAwayLimit {
 		return nil // the GOAWAY has told the peer that it is not processed
 	}
-	refuse := CodeNo
+	refuse := http2.ErrCodeNo
 	switch {
 	case c.streams.n >= c.cfg.MaxStreams, c.unreleased >= 2*c.cfg.MaxStreams:
-		refuse = CodeRefusedStream
+		refuse = http2.ErrCodeRefusedStream
 	case block.TooLarge:
 	case block.check.request() != "", end && block.check.contentLength > 1:
-		refuse = CodeProtocol
+		refuse = http2.ErrCodeProtocol
 	}
-	if refuse != CodeNo {
+	if refuse != http2.ErrCodeNo {
 		c.appendReset(id, refuse)
 		c.resetIDs.add(id)
 		return c.spend("refused streams")
@@ -221,7 +223,7 @@ func (c *Conn) onRequest(id uint32, block *Block, end bool) error {
 // onStreamBlock handles a response header, an informational response or trailers.
 func (c *Conn) onStreamBlock(s *Stream, block *Block, end bool) error {
 	if s.remoteClosed {
-		return c.streamError(s, CodeStreamClosed, "HEADERS after END_STREAM")
+		return c.streamError(s, http2.ErrCodeStreamClosed, "HEADERS after END_STREAM")
 	}
 	fault := ""
 	switch {
@@ -241,7 +243,7 @@ func (c *Conn) onStreamBlock(s *Stream, block *Block, end bool) error {
 		fault = "informational response with END_STREAM"
 	}
 	if fault != "" {
-		return c.streamError(s, CodeProtocol, fault)
+		return c.streamError(s, http2.ErrCodeProtocol, fault)
 	}
 	if !s.gotHeaders && block.check.informational {
 		return c.spend("informational responses")
@@ -259,11 +261,11 @@ func (c *Conn) onStreamBlock(s *Stream, block *Block, end bool) error {
 func (c *Conn) onPriority(h FrameHeader, p []byte) error {
 	switch {
 	case h.StreamID == 0:
-		return c.fail(CodeProtocol, "PRIORITY on stream 0")
+		return c.fail(http2.ErrCodeProtocol, "PRIORITY on stream 0")
 	case len(p) != 5:
-		return c.fail(CodeFrameSize, "PRIORITY of the wrong length")
+		return c.fail(http2.ErrCodeFrameSize, "PRIORITY of the wrong length")
 	case binary.BigEndian.Uint32(p)&maxWindow == h.StreamID:
-		return c.fail(CodeProtocol, "stream depends on itself")
+		return c.fail(http2.ErrCodeProtocol, "stream depends on itself")
 	}
 	return c.spend("priorities")
 }
@@ -271,14 +273,14 @@ func (c *Conn) onPriority(h FrameHeader, p []byte) error {
 func (c *Conn) onRSTStream(h FrameHeader, p []byte) error {
 	switch {
 	case len(p) != 4:
-		return c.fail(CodeFrameSize, "RST_STREAM of the wrong length")
+		return c.fail(http2.ErrCodeFrameSize, "RST_STREAM of the wrong length")
 	case h.StreamID == 0 || c.isIdle(h.StreamID):
-		return c.fail(CodeProtocol, "RST_STREAM on an idle stream")
+		return c.fail(http2.ErrCodeProtocol, "RST_STREAM on an idle stream")
 	}
 	if s := c.streams.get(h.StreamID); s != nil {
-		code := ErrCode(binary.BigEndian.Uint32(p))
+		code := http2.ErrCode(binary.BigEndian.Uint32(p))
 		c.remove(s)
-		c.handler.OnReset(s, Reset{Code: code, Unprocessed: code == CodeRefusedStream})
+		c.handler.OnReset(s, Reset{Code: code, Unprocessed: code == http2.ErrCodeRefusedStream})
 	}
 	return c.spend("resets")
 }
@@ -286,19 +288,19 @@ func (c *Conn) onRSTStream(h FrameHeader, p []byte) error {
 func (c *Conn) onPing(now time.Duration, h FrameHeader, p []byte) error {
 	switch {
 	case len(p) != 8:
-		return c.fail(CodeFrameSize, "PING of the wrong length")
+		return c.fail(http2.ErrCodeFrameSize, "PING of the wrong length")
 	case h.StreamID != 0:
-		return c.fail(CodeProtocol, "PING on a stream")
-	case h.Has(FlagAck):
+		return c.fail(http2.ErrCodeProtocol, "PING on a stream")
+	case h.Flags.Has(http2.FlagPingAck):
 		c.handler.OnPong([8]byte(p))
 		return c.spend("pongs")
 	}
-	c.appendFrame(FrameHeader{Length: 8, Type: FramePing, Flags: FlagAck}, p)
+	c.appendFrame(FrameHeader{Length: 8, Type: http2.FramePing, Flags: http2.FlagPingAck}, p)
 	if err := c.handler.OnPing(now); err != nil {
 		return c.fail(err.Code, err.Reason)
 	}
 	if !c.budget.reply() {
-		return c.fail(CodeEnhanceYourCalm, "answers are not read")
+		return c.fail(http2.ErrCodeEnhanceYourCalm, "answers are not read")
 	}
 	return c.spend("pings")
 }
@@ -306,18 +308,18 @@ func (c *Conn) onPing(now time.Duration, h FrameHeader, p []byte) error {
 func (c *Conn) onGoAway(h FrameHeader, p []byte) error {
 	switch {
 	case h.StreamID != 0:
-		return c.fail(CodeProtocol, "GOAWAY on a stream")
+		return c.fail(http2.ErrCodeProtocol, "GOAWAY on a stream")
 	case len(p) < 8:
-		return c.fail(CodeFrameSize, "GOAWAY too short")
+		return c.fail(http2.ErrCodeFrameSize, "GOAWAY too short")
 	}
 	last := binary.BigEndian.Uint32(p) & maxWindow
-	code := ErrCode(binary.BigEndian.Uint32(p[4:]))
+	code := http2.ErrCode(binary.BigEndian.Uint32(p[4:]))
 	c.goAwayReceived = true
 	if c.cfg.Client {
 		c.streams.each(func(s *Stream) {
 			if s.id > last {
 				c.remove(s)
-				c.handler.OnReset(s, Reset{Code: CodeRefusedStream, Reason: "connection going away", Unprocessed: true})
+				c.handler.OnReset(s, Reset{Code: http2.ErrCodeRefusedStream, Reason: "connection going away", Unprocessed: true})
 			}
 		})
 	}
@@ -327,7 +329,7 @@ func (c *Conn) onGoAway(h FrameHeader, p []byte) error {
 
 func (c *Conn) onWindowUpdate(h FrameHeader, p []byte) error {
 	if len(p) != 4 {
-		return c.fail(CodeFrameSize, "WINDOW_UPDATE of the wrong length")
+		return c.fail(http2.ErrCodeFrameSize, "WINDOW_UPDATE of the wrong length")
 	}
 	n := int64(binary.BigEndian.Uint32(p) & maxWindow)
 	if h.StreamID == 0 {
@@ -342,15 +344,15 @@ func (c *Conn) onWindowUpdate(h FrameHeader, p []byte) error {
 		}
 		c.scheduleIfSendable(s)
 	} else if c.isIdle(h.StreamID) {
-		return c.fail(CodeProtocol, "WINDOW_UPDATE on an idle stream")
+		return c.fail(http2.ErrCodeProtocol, "WINDOW_UPDATE on an idle stream")
 	}
 	c.sendScheduled()
 	return c.spend("window updates")
 }
 
-func windowErrCode(increment int64) ErrCode {
+func windowErrCode(increment int64) http2.ErrCode {
 	if increment == 0 {
-		return CodeProtocol
+		return http2.ErrCodeProtocol
 	}
-	return CodeFlowControl
+	return http2.ErrCodeFlowControl
 }

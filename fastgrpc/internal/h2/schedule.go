@@ -1,6 +1,9 @@
 package h2
 
-import "golang.org/x/net/http2/hpack"
+import (
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
 
 // quantum is how many bytes a stream sends before the next one's turn. Common messages
 // fit and are sent whole, one after the other, so the slowest call stays close to the
@@ -115,9 +118,9 @@ func (c *Conn) sendTurn(s *Stream) bool {
 // writeData puts the first n bytes of p into the output as one frame. With its last
 // frame, the output becomes responsible for releasing the payload.
 func (c *Conn) writeData(s *Stream, p *Payload, n int, end bool) {
-	h := FrameHeader{Length: n, Type: FrameData, StreamID: s.id}
+	h := FrameHeader{Length: n, Type: http2.FrameData, StreamID: s.id}
 	if end {
-		h.Flags = FlagEndStream
+		h.Flags = http2.FlagDataEndStream
 	}
 	data := p.Data[:n]
 	p.Data = p.Data[n:]
@@ -148,6 +151,6 @@ func (c *Conn) writeTrailers(s *Stream, fixed *FixedFields, extra []hpack.Header
 	s.sentHeaders = true
 	s.localClosed = true
 	c.ending++
-	c.appendBlock(s.id, fixed, extra, FlagEndStream)
+	c.appendBlock(s.id, fixed, extra, http2.FlagHeadersEndStream)
 	c.finish(s)
 }

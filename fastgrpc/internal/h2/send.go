@@ -3,6 +3,7 @@ package h2
 import (
 	"encoding/binary"
 
+	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 )
 
@@ -48,7 +49,7 @@ func (c *Conn) finish(s *Stream) {
 		return
 	}
 	if !s.localClosed || !s.remoteClosed {
-		c.appendReset(s.id, CodeNo)
+		c.appendReset(s.id, http2.ErrCodeNo)
 		c.resetIDs.add(s.id)
 	}
 	c.remove(s)
@@ -109,7 +110,7 @@ func (c *Conn) SendTrailers(s *Stream, fixed *FixedFields, extra []hpack.HeaderF
 func (c *Conn) CloseSend(s *Stream) { c.SendData(s, Payload{}, true) }
 
 // Reset ends a stream early. The Handler gets no more events for it.
-func (c *Conn) Reset(s *Stream, code ErrCode) {
+func (c *Conn) Reset(s *Stream, code http2.ErrCode) {
 	if s.open {
 		c.appendReset(s.id, code)
 		c.resetIDs.add(s.id)
@@ -119,7 +120,7 @@ func (c *Conn) Reset(s *Stream, code ErrCode) {
 
 // streamError resets a stream because the peer broke the protocol. It costs budget like
 // a reset by the peer: both make this end begin work and discard it.
-func (c *Conn) streamError(s *Stream, code ErrCode, reason string) error {
+func (c *Conn) streamError(s *Stream, code http2.ErrCode, reason string) error {
 	c.Reset(s, code)
 	c.handler.OnReset(s, Reset{Code: code, Reason: reason})
 	return c.spend("stream errors")
@@ -133,7 +134,7 @@ func (c *Conn) Consume(s *Stream, n int) {
 	c.unread -= int64(n)
 	s.uncredited += int64(n)
 	if s.open && !s.remoteClosed && s.uncredited >= int64(c.cfg.StreamWindow)/2 {
-		c.appendUint32(FrameHeader{Length: 4, Type: FrameWindowUpdate, StreamID: s.id}, uint32(s.uncredited))
+		c.appendUint32(FrameHeader{Length: 4, Type: http2.FrameWindowUpdate, StreamID: s.id}, uint32(s.uncredited))
 		s.recvWindow += s.uncredited
 		s.uncredited = 0
 	}
@@ -145,7 +146,7 @@ func (c *Conn) Consume(s *Stream, n int) {
 // unconsumed bytes exceed UnreadLimit.
 func (c *Conn) creditConn() {
 	if c.uncredited >= int64(c.cfg.ConnWindow)/2 && c.unread <= int64(c.cfg.UnreadLimit) {
-		c.appendUint32(FrameHeader{Length: 4, Type: FrameWindowUpdate}, uint32(c.uncredited))
+		c.appendUint32(FrameHeader{Length: 4, Type: http2.FrameWindowUpdate}, uint32(c.uncredited))
 		c.recvWindow += c.uncredited
 		c.uncredited = 0
 	}
@@ -153,23 +154,23 @@ func (c *Conn) creditConn() {
 
 // Ping sends a ping; OnPong gets the answer with the same data.
 func (c *Conn) Ping(data [8]byte) {
-	c.appendFrame(FrameHeader{Length: 8, Type: FramePing}, data[:])
+	c.appendFrame(FrameHeader{Length: 8, Type: http2.FramePing}, data[:])
 }
 
 // GoAwaySoon announces the end but still accepts all streams: the first of the two
 // steps of section 6.8.
-func (c *Conn) GoAwaySoon() { c.sendGoAway(maxWindow, CodeNo, "") }
+func (c *Conn) GoAwaySoon() { c.sendGoAway(maxWindow, http2.ErrCodeNo, "") }
 
 // GoAway accepts no streams beyond those already opened.
-func (c *Conn) GoAway(code ErrCode, reason string) { c.sendGoAway(c.lastPeerID, code, reason) }
+func (c *Conn) GoAway(code http2.ErrCode, reason string) { c.sendGoAway(c.lastPeerID, code, reason) }
 
-func (c *Conn) sendGoAway(last uint32, code ErrCode, reason string) {
+func (c *Conn) sendGoAway(last uint32, code http2.ErrCode, reason string) {
 	c.goAwaySent = true
 	c.goAwayLimit = last
 	payload := binary.BigEndian.AppendUint32(nil, last)
 	payload = binary.BigEndian.AppendUint32(payload, uint32(code))
 	payload = append(payload, reason...)
-	c.appendFrame(FrameHeader{Length: len(payload), Type: FrameGoAway}, payload)
+	c.appendFrame(FrameHeader{Length: len(payload), Type: http2.FrameGoAway}, payload)
 }
 
 // Close drops the output and all streams. No write may be in progress.
@@ -178,7 +179,7 @@ func (c *Conn) Close() {
 	c.sendQueue = nil
 	c.out.Recycle()
 	if c.failed == nil {
-		c.failed = &ConnError{Code: CodeNo, Reason: "closed"}
+		c.failed = &ConnError{Code: http2.ErrCodeNo, Reason: "closed"}
 	}
 }
 
@@ -190,17 +191,17 @@ func (c *Conn) appendUint32(h FrameHeader, v uint32) {
 	c.out.appended(binary.BigEndian.AppendUint32(AppendFrameHeader(c.out.buf, h), v))
 }
 
-func (c *Conn) appendReset(id uint32, code ErrCode) {
-	c.appendUint32(FrameHeader{Length: 4, Type: FrameRSTStream, StreamID: id}, uint32(code))
+func (c *Conn) appendReset(id uint32, code http2.ErrCode) {
+	c.appendUint32(FrameHeader{Length: 4, Type: http2.FrameRSTStream, StreamID: id}, uint32(code))
 }
 
 // appendBlock writes a header block as HEADERS and, if it is longer than the peer's
 // maximum frame, CONTINUATION.
-func (c *Conn) appendBlock(id uint32, fixed *FixedFields, extra []hpack.HeaderField, flags uint8) {
+func (c *Conn) appendBlock(id uint32, fixed *FixedFields, extra []hpack.HeaderField, flags http2.Flags) {
 	c.Activity++
 	c.budget.earn(creditPerSentFrame)
 	start := len(c.out.buf)
-	h := FrameHeader{Type: FrameHeaders, Flags: flags | FlagEndHeaders, StreamID: id}
+	h := FrameHeader{Type: http2.FrameHeaders, Flags: flags | http2.FlagHeadersEndHeaders, StreamID: id}
 	buf := AppendFrameHeader(c.out.buf, h)
 	buf = c.enc.appendBlock(buf, fixed, extra)
 	h.Length = len(buf) - start - FrameHeaderLen
@@ -213,10 +214,10 @@ func (c *Conn) appendBlock(id uint32, fixed *FixedFields, extra []hpack.HeaderFi
 }
 
 func (c *Conn) splitBlock(buf, block []byte, h FrameHeader) []byte {
-	for h.Flags &^= FlagEndHeaders; ; h.Type, h.Flags = FrameContinuation, 0 {
+	for h.Flags &^= http2.FlagHeadersEndHeaders; ; h.Type, h.Flags = http2.FrameContinuation, 0 {
 		h.Length = min(len(block), c.peer.maxFrame)
 		if h.Length == len(block) {
-			h.Flags |= FlagEndHeaders
+			h.Flags |= http2.FlagHeadersEndHeaders
 		}
 		buf = append(AppendFrameHeader(buf, h), block[:h.Length]...)
 		if block = block[h.Length:]; len(block) == 0 {

@@ -1,21 +1,25 @@
 package h2
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"golang.org/x/net/http2"
+)
 
 // sendFirstSettings sends the Config's settings and enlarges the connection window.
 func (c *Conn) sendFirstSettings() {
 	type setting struct {
-		id    SettingID
+		id    http2.SettingID
 		value int
 	}
-	last := setting{SettingMaxConcurrentStreams, c.cfg.MaxStreams}
+	last := setting{http2.SettingMaxConcurrentStreams, c.cfg.MaxStreams}
 	if c.cfg.Client {
-		last = setting{SettingEnablePush, 0}
+		last = setting{http2.SettingEnablePush, 0}
 	}
 	settings := []setting{
-		{SettingInitialWindowSize, c.cfg.StreamWindow},
-		{SettingMaxFrameSize, c.cfg.MaxFrameSize},
-		{SettingMaxHeaderListSize, c.cfg.MaxHeaderList},
+		{http2.SettingInitialWindowSize, c.cfg.StreamWindow},
+		{http2.SettingMaxFrameSize, c.cfg.MaxFrameSize},
+		{http2.SettingMaxHeaderListSize, c.cfg.MaxHeaderList},
 		last,
 	}
 	payload := make([]byte, 0, 6*len(settings))
@@ -23,23 +27,23 @@ func (c *Conn) sendFirstSettings() {
 		payload = binary.BigEndian.AppendUint16(payload, uint16(s.id))
 		payload = binary.BigEndian.AppendUint32(payload, uint32(s.value))
 	}
-	c.appendFrame(FrameHeader{Length: len(payload), Type: FrameSettings}, payload)
+	c.appendFrame(FrameHeader{Length: len(payload), Type: http2.FrameSettings}, payload)
 	if more := c.cfg.ConnWindow - defaultWindow; more > 0 {
-		c.appendUint32(FrameHeader{Length: 4, Type: FrameWindowUpdate}, uint32(more))
+		c.appendUint32(FrameHeader{Length: 4, Type: http2.FrameWindowUpdate}, uint32(more))
 	}
 }
 
 func (c *Conn) onSettings(h FrameHeader, p []byte) error {
 	switch {
 	case h.StreamID != 0:
-		return c.fail(CodeProtocol, "SETTINGS on a stream")
-	case h.Has(FlagAck) && len(p) != 0, len(p)%6 != 0:
-		return c.fail(CodeFrameSize, "SETTINGS of the wrong length")
-	case h.Has(FlagAck):
+		return c.fail(http2.ErrCodeProtocol, "SETTINGS on a stream")
+	case h.Flags.Has(http2.FlagSettingsAck) && len(p) != 0, len(p)%6 != 0:
+		return c.fail(http2.ErrCodeFrameSize, "SETTINGS of the wrong length")
+	case h.Flags.Has(http2.FlagSettingsAck):
 		return c.spend("settings")
 	}
 	for ; len(p) > 0; p = p[6:] {
-		if err := c.onSetting(SettingID(binary.BigEndian.Uint16(p)), binary.BigEndian.Uint32(p[2:])); err != nil {
+		if err := c.onSetting(http2.SettingID(binary.BigEndian.Uint16(p)), binary.BigEndian.Uint32(p[2:])); err != nil {
 			return err
 		}
 		// Each setting may change every stream, and a frame can hold thousands.
@@ -48,32 +52,32 @@ func (c *Conn) onSettings(h FrameHeader, p []byte) error {
 		}
 	}
 	c.gotSettings = true
-	c.appendFrame(FrameHeader{Type: FrameSettings, Flags: FlagAck}, nil)
+	c.appendFrame(FrameHeader{Type: http2.FrameSettings, Flags: http2.FlagSettingsAck}, nil)
 	if !c.budget.reply() {
-		return c.fail(CodeEnhanceYourCalm, "answers are not read")
+		return c.fail(http2.ErrCodeEnhanceYourCalm, "answers are not read")
 	}
 	c.sendScheduled()
 	return c.spend("settings")
 }
 
-func (c *Conn) onSetting(id SettingID, v uint32) error {
+func (c *Conn) onSetting(id http2.SettingID, v uint32) error {
 	switch id {
-	case SettingHeaderTableSize:
+	case http2.SettingHeaderTableSize:
 		c.enc.setTableLimit(v)
-	case SettingEnablePush:
+	case http2.SettingEnablePush:
 		if v > 1 || c.cfg.Client && v != 0 {
-			return c.fail(CodeProtocol, "bad ENABLE_PUSH")
+			return c.fail(http2.ErrCodeProtocol, "bad ENABLE_PUSH")
 		}
-	case SettingMaxConcurrentStreams:
+	case http2.SettingMaxConcurrentStreams:
 		c.peer.maxStreams = v
-	case SettingInitialWindowSize:
+	case http2.SettingInitialWindowSize:
 		return c.onInitialWindow(int64(v))
-	case SettingMaxFrameSize:
+	case http2.SettingMaxFrameSize:
 		if v < minMaxFrameSize || v > maxMaxFrameSize {
-			return c.fail(CodeProtocol, "bad MAX_FRAME_SIZE")
+			return c.fail(http2.ErrCodeProtocol, "bad MAX_FRAME_SIZE")
 		}
 		c.peer.maxFrame = int(v)
-	case SettingMaxHeaderListSize:
+	case http2.SettingMaxHeaderListSize:
 		c.peer.maxHeaderList = uint64(v)
 	}
 	return nil // section 6.5.2: ignore unknown settings
@@ -82,7 +86,7 @@ func (c *Conn) onSetting(id SettingID, v uint32) error {
 // onInitialWindow shifts every stream's window, perhaps below zero (section 6.9.2).
 func (c *Conn) onInitialWindow(v int64) error {
 	if v > maxWindow {
-		return c.fail(CodeFlowControl, "INITIAL_WINDOW_SIZE too large")
+		return c.fail(http2.ErrCodeFlowControl, "INITIAL_WINDOW_SIZE too large")
 	}
 	delta := v - c.peer.initialWindow
 	c.peer.initialWindow = v
@@ -93,7 +97,7 @@ func (c *Conn) onInitialWindow(v int64) error {
 		c.scheduleIfSendable(s)
 	})
 	if overflow {
-		return c.fail(CodeFlowControl, "INITIAL_WINDOW_SIZE overflows a stream's window")
+		return c.fail(http2.ErrCodeFlowControl, "INITIAL_WINDOW_SIZE overflows a stream's window")
 	}
 	return nil
 }
