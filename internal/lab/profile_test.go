@@ -1,6 +1,8 @@
 package lab
 
 import (
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,7 +35,7 @@ func TestAProfileFindsWhoAllocates(t *testing.T) {
 		}
 		each := float64(r.Server.Allocations.Bytes) / float64(r.Calls()) / transfer
 		if strings.Contains(r.Cell.Variant, "pooled") {
-			if each > 0.3 {
+			if each > mostPooled() {
 				t.Errorf("%s allocates %.2f times what arrives", r.Cell.Variant, each)
 			}
 			continue
@@ -50,4 +52,14 @@ func TestAProfileFindsWhoAllocates(t *testing.T) {
 			t.Errorf("most is allocated by %v", most)
 		}
 	}
+}
+
+// mostPooled is how many times what arrives a server with pooled messages may
+// allocate. Under the race detector sync.Pool drops some of them at random.
+func mostPooled() float64 {
+	info, _ := debug.ReadBuildInfo()
+	if slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return 1.6
+	}
+	return 0.3
 }

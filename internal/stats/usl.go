@@ -61,7 +61,7 @@ func FitScalability(curve Curve, how Resampling) (Scalability, error) {
 		return Scalability{}, fmt.Errorf("stats: scalability: %w", err)
 	}
 	if n := len(curve.X); n < uslLeastLoads {
-		return Scalability{}, fmt.Errorf("stats: scalability: %d loads, need %d: %w", n, uslLeastLoads, ErrTooFew)
+		return Scalability{}, fmt.Errorf("stats: scalability: %d loads, and at least %d are needed: %w", n, uslLeastLoads, ErrTooFew)
 	}
 	loads, means := curve.X, curve.means()
 	for i, load := range loads {
