@@ -42,14 +42,13 @@ func NewGRPCServer(plan GRPCServerPlan) Server {
 type grpcServer struct {
 	GRPCServerPlan
 	library GRPCLibrary // made by Listen
-	rootPEM []byte      // nil: cleartext
 
 	ctx    context.Context // of handshakes
 	cancel context.CancelFunc
 
 	methods  Methods // reports registration errors, at which libraries panic or exit
 	services []grpcService
-	listener net.Listener
+	listener Listener
 }
 
 type grpcService struct {
@@ -73,29 +72,20 @@ func (s *grpcServer) Listen(ctx context.Context, address string) (net.Addr, erro
 	if err := s.methods.Err(); err != nil {
 		return nil, fmt.Errorf("%s server: %w", s.Name, err)
 	}
-	tlsConfig, rootPEM, err := s.Security.ServerConfig(HTTP2)
-	if err != nil {
-		return nil, fmt.Errorf("%s server: %w", s.Name, err)
-	}
-	s.rootPEM = rootPEM
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", address)
-	if err != nil {
+	var err error
+	if s.listener, err = s.Security.Listen(ctx, address, HTTP2); err != nil {
 		return nil, fmt.Errorf("%s server: %w", s.Name, err)
 	}
 	var handshake credentials.TransportCredentials
-	if tlsConfig != nil {
-		handshake = ServerCredentials(s.ctx, tlsConfig)
-		if bound := s.Security.Handshakes; bound > 0 {
-			listener = Admit(listener, tlsConfig, bound)
-		}
+	if s.listener.TLS != nil {
+		handshake = ServerCredentials(s.ctx, s.listener.TLS)
 	}
-	s.listener, s.library = listener, s.New(handshake)
+	s.library = s.New(handshake)
 	for _, each := range s.services {
 		s.library.RegisterService(each.desc, each.implementation)
 	}
 	RegisterHealthAndReflection(s.library)
-	return listener.Addr(), nil
+	return s.listener.Addr(), nil
 }
 
 // RegisterHealthAndReflection adds health checks, which say that the services registered
@@ -110,11 +100,11 @@ func RegisterHealthAndReflection(server reflection.GRPCServer) {
 }
 
 // RootPEM implements TLSServer.
-func (s *grpcServer) RootPEM() []byte { return s.rootPEM }
+func (s *grpcServer) RootPEM() []byte { return s.listener.RootPEM }
 
 // Serve implements Server.
 func (s *grpcServer) Serve() error {
-	err := s.library.Serve(s.listener)
+	err := s.library.Serve(s.listener.Listener)
 	if err != nil && !errors.Is(err, s.Stopped) {
 		return fmt.Errorf("%s server: %w", s.Name, err)
 	}
@@ -142,7 +132,7 @@ func (s *grpcServer) Shutdown(ctx context.Context) error {
 // Close implements Server.
 func (s *grpcServer) Close() error {
 	s.cancel()
-	if s.listener != nil {
+	if s.library != nil {
 		s.library.Stop()
 		_ = s.listener.Close() // Stop closes it only if Serve was called
 	}

@@ -1,8 +1,10 @@
 package stack
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
+	"net"
 	"slices"
 
 	"wirelab.dev/internal/scenario"
@@ -94,6 +96,29 @@ func (s Security) ServerConfig(protocols ...string) (config *tls.Config, rootPEM
 		return nil, nil, err
 	}
 	return identity.ServerConfig(protocols...), identity.RootPEM(), nil
+}
+
+// Listener is what Security.Listen returns.
+type Listener struct {
+	net.Listener
+	TLS     *tls.Config // nil: cleartext
+	RootPEM []byte      // the root certificate that clients must trust
+}
+
+// Listen binds an address. If handshakes are bounded, the listener does them; otherwise
+// the caller does.
+func (s Security) Listen(ctx context.Context, address string, protocols ...string) (l Listener, err error) {
+	if l.TLS, l.RootPEM, err = s.ServerConfig(protocols...); err != nil {
+		return l, err
+	}
+	var config net.ListenConfig
+	if l.Listener, err = config.Listen(ctx, "tcp", address); err != nil {
+		return l, err
+	}
+	if s.Handshakes > 0 {
+		l.Listener = Admit(l.Listener, l.TLS, s.Handshakes)
+	}
+	return l, nil
 }
 
 // Secure returns the variant with TLS on. If s always uses TLS, that is v itself. If s

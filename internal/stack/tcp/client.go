@@ -16,7 +16,9 @@ import (
 // client shares its connections among its calls. A call holds one connection
 // while it runs; further calls wait in the order they came.
 type client struct {
-	clientConfig
+	*stack.Connector
+	settings settings
+	clock    *stack.FirstByte // times the only call; nil where connections are kept
 
 	// free holds a value for each connection that no call holds. A nil value
 	// allows the call that receives it to open a connection.
@@ -27,36 +29,29 @@ type client struct {
 	open map[*clientConn]struct{}
 }
 
-func newClient(cfg clientConfig, connections int) *client {
-	c := &client{
-		clientConfig: cfg,
-		free:         make(chan *clientConn, max(connections, 1)),
-		closed:       make(chan struct{}),
-		open:         map[*clientConn]struct{}{},
-	}
+// start opens all connections of the client.
+func (c *client) start(ctx context.Context, connections int) (stack.Client, error) {
+	c.free = make(chan *clientConn, max(connections, 1))
+	c.closed, c.open = make(chan struct{}), map[*clientConn]struct{}{}
 	for range cap(c.free) {
 		c.free <- nil
 	}
-	return c
-}
-
-// openAll opens every connection that is not open yet.
-func (c *client) openAll(ctx context.Context) error {
 	for range cap(c.free) {
 		conn, err := c.acquire(ctx)
 		if err != nil {
-			return err
+			_ = c.Close()
+			return nil, err
 		}
 		c.release(conn)
 	}
-	return nil
+	return c, nil
 }
 
 // Close ends everything at once; running calls fail.
 func (c *client) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.isClosed() {
+	if !isClosed(c.closed) {
 		close(c.closed)
 	}
 	for conn := range c.open {
@@ -66,9 +61,9 @@ func (c *client) Close() error {
 	return nil
 }
 
-func (c *client) isClosed() bool {
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-c.closed:
+	case <-c:
 		return true
 	default:
 		return false
@@ -106,17 +101,20 @@ func (c *client) acquire(ctx context.Context) (*clientConn, error) {
 }
 
 func (c *client) dial(ctx context.Context) (*clientConn, error) {
-	if c.isClosed() {
+	if isClosed(c.closed) {
 		return nil, errClientClosed
 	}
-	raw, err := c.clientConfig.dial(ctx)
+	raw, err := c.Open(ctx)
 	if err != nil {
 		return nil, c.explain(ctx, err)
+	}
+	if c.clock != nil {
+		raw = &firstByte{Conn: raw, clock: c.clock}
 	}
 	conn := newClientConn(raw, c.settings.pooled)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.isClosed() {
+	if isClosed(c.closed) {
 		_ = conn.Close()
 		return nil, errClientClosed
 	}
@@ -144,7 +142,7 @@ func (c *client) explain(ctx context.Context, err error) error {
 	if _, is := status.FromError(err); is {
 		return err
 	}
-	if ctx.Err() == nil && c.isClosed() {
+	if ctx.Err() == nil && isClosed(c.closed) {
 		return errClientClosed
 	}
 	return c.Fail(ctx, err)

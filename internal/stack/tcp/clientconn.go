@@ -14,7 +14,7 @@ import (
 // interrupt and Close may be called from other goroutines.
 type clientConn struct {
 	net.Conn
-	parser clientParser
+	parser parser
 	reader *frameReader
 	// interrupt wakes the call that holds the connection by closing the
 	// connection: a late answer could not be skipped in either framing.
@@ -65,7 +65,7 @@ func (c *clientConn) callPlain(args, reply any, limit int) error {
 	if err := c.send(frame); err != nil {
 		return err
 	}
-	c.parser.expectPlain(limit)
+	c.parser.expect(atStart, limit)
 	ev, err := c.reader.next()
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ type answer struct {
 // receive reads the frames of an answer up to its end.
 func (c *clientConn) receive(a *answer, reply any, limit int) error {
 	c.reader.buffer()
-	c.parser.expectFrames(limit)
+	c.parser.expect(atFrame, limit)
 	for {
 		ev, err := c.reader.next()
 		if err != nil {
@@ -150,4 +150,20 @@ func (a *answer) result() error {
 	default:
 		return a.unreadable
 	}
+}
+
+// firstByte reports the first byte that arrives to the clock. On this wire the
+// answer comes first.
+type firstByte struct {
+	net.Conn
+	clock *stack.FirstByte // nil once it has come
+}
+
+func (f *firstByte) Read(p []byte) (int, error) {
+	n, err := f.Conn.Read(p)
+	if n > 0 && f.clock != nil {
+		f.clock.Stop()
+		f.clock = nil
+	}
+	return n, err
 }

@@ -41,7 +41,7 @@ func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 		ended: make(chan struct{}), detached: make(chan struct{}),
 	}
 	conn.reader.buffer()
-	conn.parser.expectFrames(s.options.maxAnswerBytes)
+	conn.parser.expect(atFrame, s.options.maxAnswerBytes)
 	if !desc.ClientStreams {
 		s.begin = begin // goes with the only message
 		s.next = conn.reader.next
@@ -86,12 +86,8 @@ var _ grpc.ClientStream = (*clientStream)(nil)
 func (s *clientStream) Context() context.Context { return s.ctx }
 
 func (s *clientStream) SendMsg(m any) error {
-	select {
-	case <-s.ended:
+	if isClosed(s.ended) || isClosed(s.detached) {
 		return io.EOF // RecvMsg returns the reason
-	case <-s.detached:
-		return io.EOF
-	default:
 	}
 	begin := s.begin
 	if begin == nil {
@@ -128,7 +124,7 @@ func (s *clientStream) CloseSend() error {
 
 // Header waits for the server's first event.
 func (s *clientStream) Header() (metadata.MD, error) {
-	if s.started || s.isDetached() {
+	if s.started || isClosed(s.detached) {
 		return s.header, nil
 	}
 	ev, err := s.nextEvent()
@@ -183,7 +179,7 @@ func (s *clientStream) RecvMsg(m any) error {
 // nextMessage returns the next message, or the error with which the stream
 // ended: io.EOF for the status OK.
 func (s *clientStream) nextMessage() (event, error) {
-	for !s.isDetached() {
+	for !isClosed(s.detached) {
 		ev, err := s.nextEvent()
 		if err != nil {
 			return event{}, s.fail(err)
@@ -258,11 +254,46 @@ func (s *clientStream) detach(reason error, state connState) error {
 	return s.err
 }
 
-func (s *clientStream) isDetached() bool {
-	select {
-	case <-s.detached:
-		return true
-	default:
-		return false
+// readAhead starts a goroutine that reads the server's events, so that SendMsg
+// notices when the server ends the stream. It returns the function that RecvMsg
+// reads from instead. The goroutine ends with the stream or the client.
+func (s *clientStream) readAhead() (next func() (event, error)) {
+	results := make(chan readResult, streamWindow)
+	go func() {
+		for {
+			var r readResult
+			r.event, r.err = s.conn.reader.next()
+			if r.isLast() {
+				close(s.ended)
+			}
+			select {
+			case results <- r:
+			case <-s.detached:
+				return
+			case <-s.client.closed:
+				return
+			}
+			if r.isLast() {
+				return
+			}
+		}
+	}()
+	return func() (event, error) {
+		select {
+		case r := <-results:
+			return r.event, r.err
+		case <-s.detached:
+			return event{}, s.err
+		case <-s.client.closed:
+			return event{}, errClientClosed
+		}
 	}
 }
+
+// readResult is what one read returned.
+type readResult struct {
+	event event
+	err   error
+}
+
+func (r readResult) isLast() bool { return r.err != nil || r.event.kind == end }

@@ -16,7 +16,7 @@ import (
 func TestAnnouncedLengthDoesNotAllocate(t *testing.T) {
 	const claimed = 15 << 20
 	source := &doubting{t: t, rest: make([]byte, claimed/2)}
-	in := newFrameReader(source, &serverParser{frames{stage: atPlainBody, length: claimed}}, false)
+	in := newFrameReader(source, &parser{server: true, stage: atPlainBody, length: claimed}, false)
 	if _, err := in.next(); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("half a message ended with %v", err)
 	}
@@ -51,7 +51,8 @@ func TestFrameReaderJoinsPieces(t *testing.T) {
 	want := &echopb.Payload{Data: body}
 	for _, pooled := range []bool{false, true} {
 		frame := must(appendPlain(nil, want))
-		in := newFrameReader(&slow{rest: append(frame, frame...)}, &serverParser{}, pooled)
+		p := newServerParser()
+		in := newFrameReader(&slow{rest: append(frame, frame...)}, &p, pooled)
 		for range 2 {
 			if ev, err := in.next(); err != nil || ev.kind != callBegins {
 				t.Fatal(ev, err)

@@ -9,14 +9,6 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// A parser turns the bytes of a connection into events. It says how many bytes it
-// wants next and gets exactly those; it reads no socket and keeps no bytes. After
-// an error the rest of the connection cannot be parsed.
-type parser interface {
-	want() want
-	take(b []byte) (event, error)
-}
-
 // want is what a parser needs next.
 type want struct {
 	bytes int
@@ -55,114 +47,43 @@ const (
 	atBody                   // a frame's body
 )
 
-// frames holds the state that the parsers of both ends share.
-type frames struct {
+// parser turns the bytes of a connection into events. It says how many bytes it wants
+// next and gets exactly those; it reads no socket and keeps no bytes. After an error the
+// rest of the connection cannot be parsed.
+//
+// A server's parser reads calls, of which each selects its framing by its first four
+// bytes. A client's parser reads answers, one call at a time: expect prepares it.
+type parser struct {
+	server bool
+	limit  int // the largest message
 	stage  stage
 	length int
 	kind   eventKind // of the frame whose body is next
 	opened bool      // this call's head was read
 }
 
-func (f *frames) want() want {
-	switch f.stage {
+func newServerParser() parser { return parser{server: true, limit: stack.MaxMessageBytes} }
+
+// expect prepares for the answer to a plain call (atStart), or to a call with a preamble
+// (atFrame).
+func (p *parser) expect(first stage, limit int) { *p = parser{stage: first, limit: limit} }
+
+func (p *parser) want() want {
+	switch p.stage {
 	case atStart:
 		return want{bytes: lengthBytes}
 	case atFrame:
 		return want{bytes: frameHeadBytes}
 	default:
-		return want{bytes: f.length, body: true}
+		return want{bytes: p.length, body: true}
 	}
 }
 
-// takeFrame reads a frame's kind and length.
-func (f *frames) takeFrame(b []byte, maxMessageBytes int) error {
-	length, limit := binary.BigEndian.Uint32(b[1:]), maxHeadBytes
-	switch b[0] {
-	case kindHead:
-		f.kind = head
-	case kindMessage:
-		f.kind, limit = message, maxMessageBytes
-	case kindEnd:
-		f.kind = end
-	default:
-		return errMalformed("unknown frame kind %#x", b[0])
-	}
-	f.stage = atBody
-	return f.setLength(length, limit)
-}
-
-func (f *frames) setLength(length uint32, limit int) error {
-	if uint64(length) > uint64(limit) {
-		return status.Errorf(codes.ResourceExhausted, "a frame of %d bytes is announced, %d are allowed", length, limit)
-	}
-	f.length = int(length)
-	return nil
-}
-
-// serverParser reads the calls of clients. The first four bytes of each call
-// select its framing.
-type serverParser struct{ frames }
-
-func (p *serverParser) take(b []byte) (event, error) {
+// take parses the bytes that were wanted.
+func (p *parser) take(b []byte) (event, error) {
 	switch p.stage {
 	case atStart:
-		word := binary.BigEndian.Uint32(b)
-		if word == preamble {
-			p.stage, p.opened = atFrame, false
-			return event{kind: callBegins}, nil
-		}
-		p.stage = atPlainBody
-		return event{kind: callBegins}, p.setLength(word, stack.MaxMessageBytes)
-	case atPlainBody:
-		p.stage = atStart
-		return event{kind: plainMessage, body: b}, nil
-	case atFrame:
-		if err := p.takeFrame(b, stack.MaxMessageBytes); err != nil {
-			return event{}, err
-		}
-		if (p.kind == head) == p.opened {
-			return event{}, errMalformed("a call has one head, before everything else")
-		}
-		if p.kind == end && p.length > 0 {
-			return event{}, errMalformed("a client's end frame of %d bytes", p.length)
-		}
-		p.opened = true
-		return event{}, nil
-	default:
-		p.stage = atFrame
-		if p.kind == end {
-			p.stage = atStart
-		}
-		return event{kind: p.kind, body: b}, nil
-	}
-}
-
-// clientParser reads the answers to calls, one call at a time.
-type clientParser struct {
-	frames
-	limit int // the largest message that the caller accepts
-}
-
-// expectPlain prepares for the answer to a plain call.
-func (p *clientParser) expectPlain(limit int) {
-	p.frames, p.limit = frames{stage: atStart}, limit
-}
-
-// expectFrames prepares for the answer to a call with a preamble.
-func (p *clientParser) expectFrames(limit int) {
-	p.frames, p.limit = frames{stage: atFrame}, limit
-}
-
-func (p *clientParser) take(b []byte) (event, error) {
-	switch p.stage {
-	case atStart:
-		word := binary.BigEndian.Uint32(b)
-		if word&failedBit != 0 {
-			p.stage = atFailure
-			return event{}, p.setLength(word&^failedBit, maxHeadBytes)
-		}
-		p.stage = atPlainBody
-		return event{}, p.setLength(word, p.limit)
+		return p.takeStart(binary.BigEndian.Uint32(b))
 	case atPlainBody:
 		p.stage = atStart
 		return event{kind: plainMessage, body: b}, nil
@@ -170,16 +91,65 @@ func (p *clientParser) take(b []byte) (event, error) {
 		p.stage = atStart
 		return event{kind: plainFailure, body: b}, nil
 	case atFrame:
-		if err := p.takeFrame(b, p.limit); err != nil {
-			return event{}, err
-		}
-		if p.kind == head && p.opened {
-			return event{}, errMalformed("an answer has one head, before everything else")
-		}
-		p.opened = true
-		return event{}, nil
+		return event{}, p.takeFrame(b)
 	default:
 		p.stage = atFrame
+		if p.server && p.kind == end {
+			p.stage = atStart
+		}
 		return event{kind: p.kind, body: b}, nil
 	}
+}
+
+// takeStart reads the first word of a call, or of a plain answer.
+func (p *parser) takeStart(word uint32) (event, error) {
+	switch {
+	case p.server && word == preamble:
+		p.stage, p.opened = atFrame, false
+		return event{kind: callBegins}, nil
+	case p.server:
+		p.stage = atPlainBody
+		return event{kind: callBegins}, p.setLength(word, p.limit)
+	case word&failedBit != 0:
+		p.stage = atFailure
+		return event{}, p.setLength(word&^failedBit, maxHeadBytes)
+	default:
+		p.stage = atPlainBody
+		return event{}, p.setLength(word, p.limit)
+	}
+}
+
+// takeFrame reads a frame's kind and length.
+func (p *parser) takeFrame(b []byte) error {
+	length, limit := binary.BigEndian.Uint32(b[1:]), maxHeadBytes
+	switch b[0] {
+	case kindHead:
+		p.kind = head
+	case kindMessage:
+		p.kind, limit = message, p.limit
+	case kindEnd:
+		p.kind = end
+	default:
+		return errMalformed("unknown frame kind %#x", b[0])
+	}
+	p.stage = atBody
+	if err := p.setLength(length, limit); err != nil {
+		return err
+	}
+	switch {
+	case p.kind == head && p.opened, p.server && p.kind != head && !p.opened:
+		return errMalformed("a call or an answer has one head, before everything else")
+	case p.server && p.kind == end && length > 0:
+		return errMalformed("a client's end frame of %d bytes", length)
+	}
+	p.opened = true
+	return nil
+}
+
+func (p *parser) setLength(length uint32, limit int) error {
+	if uint64(length) > uint64(limit) {
+		return status.Errorf(codes.ResourceExhausted, "a frame of %d bytes is announced, %d are allowed", length, limit)
+	}
+	p.length = int(length)
+	return nil
 }

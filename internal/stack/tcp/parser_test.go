@@ -32,7 +32,7 @@ func must(frame []byte, err error) []byte {
 
 // walk feeds data to the parser and passes its events to see, until the parser
 // fails or data ends.
-func walk(t *testing.T, p parser, data []byte, see func(event)) {
+func walk(t *testing.T, p *parser, data []byte, see func(event)) {
 	t.Helper()
 	for {
 		want := p.want()
@@ -68,7 +68,8 @@ func FuzzServer(f *testing.F) {
 	f.Add(appendHalfClose(must(appendCall(nil, callHead{method: "/a/B"}))))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		before := end
-		walk(t, &serverParser{}, data, func(ev event) {
+		p := newServerParser()
+		walk(t, &p, data, func(ev event) {
 			if !mayFollow(before, ev.kind) {
 				t.Fatalf("%d follows %d", ev.kind, before)
 			}
@@ -122,11 +123,11 @@ func FuzzClient(f *testing.F) {
 		if len(data) == 0 {
 			return
 		}
-		var p clientParser
+		var p parser
 		if data[0] == inPlain {
-			p.expectPlain(stack.MaxMessageBytes)
+			p.expect(atStart, stack.MaxMessageBytes)
 		} else {
-			p.expectFrames(stack.MaxMessageBytes)
+			p.expect(atFrame, stack.MaxMessageBytes)
 		}
 		walk(t, &p, data[1:], func(ev event) {
 			switch ev.kind {

@@ -22,8 +22,6 @@ import (
 // Close waits for those that are not running a handler.
 type server struct {
 	settings settings
-	rootPEM  []byte      // nil: cleartext
-	tls      *tls.Config // nil without TLS, or if the listener does the handshakes
 	methods  stack.Methods
 	only     *stack.Method // answers plain calls; nil unless there is exactly one unary operation
 
@@ -33,7 +31,7 @@ type server struct {
 	handlers sync.WaitGroup // those with a goroutine of their own
 
 	mu       sync.Mutex
-	listener net.Listener
+	listener stack.Listener
 	conns    map[*serverConn]struct{}
 	closed   bool
 	served   chan struct{} // closed when Serve returns; nil before it begins
@@ -61,15 +59,9 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 		return nil, err
 	}
 	s.only = onlyUnary(s.methods.All())
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", address)
+	listener, err := s.settings.security.Listen(ctx, address)
 	if err != nil {
 		return nil, err
-	}
-	if s.settings.security.On {
-		if listener, err = s.secure(listener); err != nil {
-			return nil, err
-		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,24 +69,8 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 	return listener.Addr(), nil
 }
 
-// secure makes the server's certificate. If handshakes are bounded, the listener
-// performs them; otherwise each connection's own goroutine does.
-func (s *server) secure(listener net.Listener) (net.Listener, error) {
-	security := s.settings.security
-	config, rootPEM, err := security.ServerConfig()
-	if err != nil {
-		return nil, errors.Join(err, listener.Close())
-	}
-	s.rootPEM = rootPEM
-	if security.Handshakes > 0 {
-		return stack.Admit(listener, config, security.Handshakes), nil
-	}
-	s.tls = config
-	return listener, nil
-}
-
 // RootPEM implements stack.TLSServer.
-func (s *server) RootPEM() []byte { return s.rootPEM }
+func (s *server) RootPEM() []byte { return s.listener.RootPEM }
 
 func onlyUnary(methods []*stack.Method) *stack.Method {
 	var only *stack.Method
@@ -114,9 +90,9 @@ func onlyUnary(methods []*stack.Method) *stack.Method {
 func (s *server) Serve() error {
 	s.mu.Lock()
 	listener := s.listener
-	if listener == nil || s.closed {
+	if listener.Listener == nil || s.closed {
 		s.mu.Unlock()
-		if listener == nil {
+		if listener.Listener == nil {
 			return errors.New("serve: the server does not listen: call Listen first")
 		}
 		return nil
@@ -165,8 +141,8 @@ func (s *server) startConn(raw net.Conn) {
 		_ = raw.Close()
 		return
 	}
-	if s.tls != nil {
-		raw = tls.Server(raw, s.tls)
+	if s.listener.TLS != nil && s.settings.security.Handshakes == 0 {
+		raw = tls.Server(raw, s.listener.TLS) // otherwise the listener did
 	}
 	c := newServerConn(s, raw)
 	s.conns[c] = struct{}{}
@@ -233,7 +209,7 @@ func (s *server) Close() error {
 func (s *server) stopListening() []*serverConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.listener != nil {
+	if s.listener.Listener != nil {
 		_ = s.listener.Close()
 	}
 	conns := make([]*serverConn, 0, len(s.conns))

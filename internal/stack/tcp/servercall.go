@@ -3,7 +3,6 @@ package tcp
 import (
 	"context"
 	"io"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 // call is one call in the calls framing, on the server. The connection's
 // goroutine delivers what the client sends; a handler's goroutine answers.
 type call struct {
+	stack.ServerCall
 	conn   *serverConn
 	method *stack.Method // nil if the server has no such method
 
@@ -34,16 +34,11 @@ type call struct {
 	answered   chan struct{} // closed when the end frame was sent
 	done       chan struct{} // closed when the client's end has arrived as well
 	openHalves atomic.Int32  // how many of the two ends are missing
-
-	mu       sync.Mutex
-	header   metadata.MD
-	headSent bool
-	trailer  metadata.MD
 }
 
 func newCall(c *serverConn, opened callHead) *call {
 	k := &call{
-		conn: c, method: c.server.methods.Find(opened.method),
+		ServerCall: stack.ServerCall{FullMethod: opened.method}, conn: c, method: c.server.methods.Find(opened.method),
 		answered: make(chan struct{}), done: make(chan struct{}),
 	}
 	k.openHalves.Store(2)
@@ -55,7 +50,7 @@ func newCall(c *serverConn, opened callHead) *call {
 	if opened.metadata != nil {
 		k.ctx = metadata.NewIncomingContext(k.ctx, opened.metadata)
 	}
-	k.ctx = grpc.NewContextWithServerTransportStream(k.ctx, transportStream{k, opened.method})
+	k.ctx = grpc.NewContextWithServerTransportStream(k.ctx, k)
 	switch {
 	case k.method == nil:
 		k.finish(nil, status.Newf(codes.Unimplemented, "this server has no operation %s", opened.method))
@@ -78,7 +73,7 @@ func (k *call) start(answer func()) {
 
 // deliver passes a client's message to the handler. After the answer it drops it.
 func (k *call) deliver(body []byte) {
-	if k.isAnswered() {
+	if isClosed(k.answered) {
 		k.conn.reader.buffers.put(body)
 		return
 	}
@@ -101,7 +96,7 @@ func (k *call) halfClose() {
 	switch {
 	case k.messages != nil:
 		close(k.messages)
-	case k.isAnswered():
+	case isClosed(k.answered):
 	case !k.hasRequest:
 		k.abort(status.New(codes.Internal, "a unary call has one message"))
 	default:
@@ -114,20 +109,11 @@ func (k *call) halfClose() {
 // the reason as its context's cause.
 func (k *call) abort(why *status.Status) {
 	switch {
-	case k.isAnswered():
+	case isClosed(k.answered):
 	case k.started:
 		k.cancel(why.Err())
 	default:
 		k.finish(k.conn.reader.buffers.get(), why)
-	}
-}
-
-func (k *call) isAnswered() bool {
-	select {
-	case <-k.answered:
-		return true
-	default:
-		return false
 	}
 }
 
@@ -144,10 +130,7 @@ func (k *call) endHalf() {
 // it.
 func (k *call) finish(frame []byte, end *status.Status) {
 	k.stop()
-	k.mu.Lock()
-	trailer := k.trailer
-	k.mu.Unlock()
-	_ = k.conn.write(appendEnd(frame, end, trailer)) // the connection's reader notices a failed write
+	_ = k.conn.write(appendEnd(frame, end, k.Trailer())) // the connection's reader notices a failed write
 	close(k.answered)
 	k.endHalf()
 }
@@ -190,30 +173,16 @@ const (
 
 // appendHead appends the head frame, once for each call.
 func (k *call) appendHead(frame []byte, rule headRule) ([]byte, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.headSent {
+	header, first := k.TakeHeader()
+	if !first || len(header) == 0 && rule == ifAny {
 		return frame, nil
 	}
-	k.headSent = true
-	if len(k.header) == 0 && rule == ifAny {
-		return frame, nil
-	}
-	return appendHead(frame, k.header)
+	return appendHead(frame, header)
 }
 
-func (k *call) setHeader(md metadata.MD) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.headSent {
-		return status.Error(codes.Internal, "the header was already sent")
-	}
-	k.header = metadata.Join(k.header, md)
-	return nil
-}
-
-func (k *call) sendHeader(md metadata.MD) error {
-	if err := k.setHeader(md); err != nil {
+// SendHeader implements grpc.ServerTransportStream.
+func (k *call) SendHeader(md metadata.MD) error {
+	if err := k.SetHeader(md); err != nil {
 		return err
 	}
 	frame, err := k.appendHead(k.conn.reader.buffers.get(), always)
@@ -221,12 +190,6 @@ func (k *call) sendHeader(md metadata.MD) error {
 		return err
 	}
 	return k.send(frame)
-}
-
-func (k *call) setTrailer(md metadata.MD) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.trailer = metadata.Join(k.trailer, md)
 }
 
 func (k *call) send(frame []byte) error {
@@ -241,10 +204,10 @@ type serverStream struct{ *call }
 
 var _ grpc.ServerStream = serverStream{}
 
-func (s serverStream) Context() context.Context        { return s.ctx }
-func (s serverStream) SetHeader(md metadata.MD) error  { return s.setHeader(md) }
-func (s serverStream) SendHeader(md metadata.MD) error { return s.sendHeader(md) }
-func (s serverStream) SetTrailer(md metadata.MD)       { s.setTrailer(md) }
+func (s serverStream) Context() context.Context { return s.ctx }
+
+// SetTrailer implements grpc.ServerStream, whose SetTrailer returns no error.
+func (s serverStream) SetTrailer(md metadata.MD) { _ = s.call.SetTrailer(md) }
 
 func (s serverStream) SendMsg(m any) error {
 	if s.ctx.Err() != nil {
@@ -274,21 +237,3 @@ func (s serverStream) RecvMsg(m any) error {
 }
 
 func (s serverStream) endError() error { return stack.StatusOf(context.Cause(s.ctx)).Err() }
-
-// transportStream is what grpc.SetHeader, grpc.SendHeader and grpc.SetTrailer find
-// in a handler's context.
-type transportStream struct {
-	*call
-	name string
-}
-
-var _ grpc.ServerTransportStream = transportStream{}
-
-func (t transportStream) Method() string                  { return t.name }
-func (t transportStream) SetHeader(md metadata.MD) error  { return t.setHeader(md) }
-func (t transportStream) SendHeader(md metadata.MD) error { return t.sendHeader(md) }
-
-func (t transportStream) SetTrailer(md metadata.MD) error {
-	t.setTrailer(md)
-	return nil
-}

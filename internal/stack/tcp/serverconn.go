@@ -39,7 +39,7 @@ const (
 type serverConn struct {
 	server *server
 	raw    net.Conn
-	parser serverParser
+	parser parser
 	reader *frameReader
 	phase  atomic.Int32
 	done   chan struct{} // closed when the goroutine has ended
@@ -57,7 +57,7 @@ type serverConn struct {
 }
 
 func newServerConn(s *server, raw net.Conn) *serverConn {
-	c := &serverConn{server: s, raw: raw, done: make(chan struct{})}
+	c := &serverConn{server: s, raw: raw, parser: newServerParser(), done: make(chan struct{})}
 	c.reader = newFrameReader(raw, &c.parser, s.settings.pooled)
 	c.reader.wait = &c.readWait
 	ctx := peer.NewContext(s.ctx, &peer.Peer{Addr: raw.RemoteAddr(), LocalAddr: raw.LocalAddr()})
@@ -232,3 +232,39 @@ func (p plainCall) Method() string               { return p.method }
 func (p plainCall) SetHeader(metadata.MD) error  { return errPlainHas("no metadata") }
 func (p plainCall) SendHeader(metadata.MD) error { return errPlainHas("no metadata") }
 func (p plainCall) SetTrailer(metadata.MD) error { return errPlainHas("no metadata") }
+
+// stallInterval is the time between two checks for stalled peers. A peer may keep
+// a server waiting in the middle of a frame for one to two intervals.
+const stallInterval = 15 * time.Second
+
+// peerWait records that a goroutine waits for its peer, so that a periodic check
+// can find waits that last too long. A wait costs two atomic stores; a deadline
+// on the connection would cost a call into the runtime's timers. Each wait has a
+// number: one that the check finds twice in a row has stalled.
+//
+// A nil peerWait is never checked.
+type peerWait struct {
+	number atomic.Uint64 // of the current wait; 0: none
+	count  uint64        // used by the waiting goroutine
+	seen   uint64        // used by the check
+}
+
+func (w *peerWait) begin() {
+	if w != nil {
+		w.count++
+		w.number.Store(w.count)
+	}
+}
+
+func (w *peerWait) end() {
+	if w != nil {
+		w.number.Store(0)
+	}
+}
+
+// stalled reports whether the wait of its last call still lasts.
+func (w *peerWait) stalled() bool {
+	number, before := w.number.Load(), w.seen
+	w.seen = number
+	return number != 0 && number == before
+}

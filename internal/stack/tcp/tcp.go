@@ -16,7 +16,7 @@
 //  4. client*.go and server*.go are the two ends: they send frames and act on
 //     events.
 //
-// The option buffers selects a bufferPool (bufferpool.go), which decides whether
+// The option buffers selects a bufferPool (framereader.go), which decides whether
 // the memory of a frame is used again.
 //
 // This package must not know what the messages mean, nor when they are sent.
@@ -24,12 +24,15 @@ package tcp
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/tuning"
 )
 
 // Stack is the stack `tcp`. The zero value is ready.
@@ -98,11 +101,12 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 	if err != nil {
 		return nil, err
 	}
-	cfg := clientConfig{Connector: connector, settings: set}
 	if target.Lifecycle == stack.Kept {
-		return cfg.pool(ctx, target.Connections)
+		return (&client{Connector: connector, settings: set}).start(ctx, target.Connections)
 	}
-	return connector.NewPerCall(ctx, cfg.single)
+	return connector.NewPerCall(ctx, func(ctx context.Context, clock *stack.FirstByte) (stack.Client, error) {
+		return (&client{Connector: connector, settings: set, clock: clock}).start(ctx, 1)
+	})
 }
 
 // CheckKind implements stack.KindLimiter: the plain framing has no streams.
@@ -125,6 +129,25 @@ func (s Stack) settings(v scenario.Variant) (settings, error) {
 	return settings{
 		framing: o.Text(framingKey), pooled: o.Text(buffersKey) == buffersPooled, security: stack.SecurityOf(o),
 	}, o.Err()
+}
+
+// Settings implements stack.SettingsReporter. No library is involved here, so it
+// lists the limits that a plain program on package net would not have.
+func (s Stack) Settings(v scenario.Variant, _ stack.Target) ([]tuning.Setting, error) {
+	set, err := s.settings(v)
+	if err != nil {
+		return nil, err
+	}
+	all := append(stack.MessageLimit(stack.MaxMessageBytes),
+		tuning.Setting{Side: tuning.Both, Name: "metadata of a call", Value: strconv.Itoa(maxHeadBytes), Default: "no limit", Why: "bounds what a client can cost before a handler runs"},
+		tuning.Setting{Side: tuning.Both, Name: "messages of a stream on their way", Value: strconv.Itoa(streamWindow), Default: "no limit", Why: "a reader that stops holds its writer back, as flow control does on other stacks"},
+		tuning.Setting{Side: tuning.Server, Name: "wait in the middle of a frame", Value: fmt.Sprintf("%v to %v", stallInterval, 2*stallInterval), Default: "no limit", Why: "a silent peer must not stay for ever"},
+		tuning.Setting{Side: tuning.Server, Name: "bytes of a write", Value: strconv.Itoa(writeStepBytes), Default: "no limit", Why: "a slow peer is told from one that has stopped reading"},
+	)
+	if set.pooled {
+		all = append(all, tuning.Setting{Side: tuning.Both, Name: "frame buffers kept by a connection", Value: strconv.Itoa(pooledBuffers), Default: "0", Why: "the variant's option buffers"})
+	}
+	return all, nil
 }
 
 // unsupportedError says what the plain framing lacks. It wraps

@@ -41,45 +41,32 @@ var marshalling = proto.MarshalOptions{UseCachedSize: true}
 
 // appendPlain appends the frame of a message in the plain framing. On an error
 // dst holds nothing new.
-func appendPlain(dst []byte, message any) ([]byte, error) {
-	m, size, err := measure(message)
-	if err != nil {
-		return dst, err
-	}
-	frame := slices.Grow(dst, lengthBytes+size)
-	frame = binary.BigEndian.AppendUint32(frame, uint32(size))
-	return marshal(dst, frame, m)
-}
+func appendPlain(dst []byte, message any) ([]byte, error) { return appendFrame(dst, 0, message) }
 
 // appendMessage appends the frame of a message in the calls framing. On an
 // error dst holds nothing new.
 func appendMessage(dst []byte, message any) ([]byte, error) {
-	m, size, err := measure(message)
+	return appendFrame(dst, kindMessage, message)
+}
+
+// appendFrame appends a message's frame; kind 0 is that of the plain framing, whose frames
+// have none.
+func appendFrame(dst []byte, kind byte, message any) ([]byte, error) {
+	m, err := stack.ProtoMessage(name, message)
 	if err != nil {
 		return dst, err
 	}
+	size := proto.Size(m)
+	if size > stack.MaxMessageBytes {
+		return dst, status.Errorf(codes.ResourceExhausted, "message of %d bytes, the limit is %d", size, stack.MaxMessageBytes)
+	}
 	frame := slices.Grow(dst, frameHeadBytes+size)
-	frame = append(frame, kindMessage)
+	if kind != 0 {
+		frame = append(frame, kind)
+	}
 	frame = binary.BigEndian.AppendUint32(frame, uint32(size))
-	return marshal(dst, frame, m)
-}
-
-func measure(message any) (m proto.Message, sizeBytes int, err error) {
-	m, ok := message.(proto.Message)
-	if !ok {
-		return nil, 0, status.Errorf(codes.Internal, "%T is not a protobuf message", message)
-	}
-	sizeBytes = proto.Size(m)
-	if sizeBytes > stack.MaxMessageBytes {
-		return nil, 0, status.Errorf(codes.ResourceExhausted, "message of %d bytes, the limit is %d", sizeBytes, stack.MaxMessageBytes)
-	}
-	return m, sizeBytes, nil
-}
-
-func marshal(before, frame []byte, m proto.Message) ([]byte, error) {
-	frame, err := marshalling.MarshalAppend(frame, m)
-	if err != nil {
-		return before, status.Errorf(codes.Internal, "marshal %T: %v", m, err)
+	if frame, err = marshalling.MarshalAppend(frame, m); err != nil {
+		return dst, status.Errorf(codes.Internal, "marshal %T: %v", m, err)
 	}
 	return frame, nil
 }
@@ -87,9 +74,9 @@ func marshal(before, frame []byte, m proto.Message) ([]byte, error) {
 // unmarshal replaces the content of message. It copies, so that body can be
 // used again.
 func unmarshal(body []byte, message any) error {
-	m, ok := message.(proto.Message)
-	if !ok {
-		return status.Errorf(codes.Internal, "%T is not a protobuf message", message)
+	m, err := stack.ProtoMessage(name, message)
+	if err != nil {
+		return err
 	}
 	if err := proto.Unmarshal(body, m); err != nil {
 		return status.Errorf(codes.Internal, "unmarshal %T: %v", m, err)
