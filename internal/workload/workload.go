@@ -18,6 +18,8 @@ import (
 	"fmt"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/scenario"
 )
@@ -79,9 +81,11 @@ type Parameters struct {
 	PooledMessages bool
 }
 
-// CheckSizes returns an error if a size is above most, or if sizes are set although
-// the workload's options decide how big a call is.
-func (p Parameters) CheckSizes(info Info, most int) error {
+// Check returns an error if the options are invalid, if a size is above most, or if sizes
+// are set although the workload's options decide how big a call is. read, which may be
+// nil, makes the workload's own checks.
+func (p Parameters) Check(w Workload, most int, read func(*scenario.Options)) error {
+	info := w.Info()
 	for _, sizeBytes := range []int{p.RequestBytes, p.ResponseBytes} {
 		switch {
 		case !info.Sized && sizeBytes != 0:
@@ -90,7 +94,11 @@ func (p Parameters) CheckSizes(info Info, most int) error {
 			return fmt.Errorf("%s: a payload of %d bytes: want 0 to %d", info.Name, sizeBytes, most)
 		}
 	}
-	return nil
+	options := ReadOptions(w, p)
+	if read != nil {
+		read(options)
+	}
+	return options.Err()
 }
 
 // Job is the work of one client of a trial. Equal jobs send equal bytes.
@@ -109,4 +117,31 @@ type Job struct {
 // stopped; an error makes the call a failed one.
 type Caller interface {
 	Call(context.Context) error
+}
+
+// MaxBytes is the largest payload of echo and chat. With its other fields a message stays
+// below the message limit of every stack.
+const MaxBytes = 16<<20 - 64
+
+// AnswerBytes is the size that a request asks its answer to have; nil means that the
+// answer has the request's data.
+func (j Job) AnswerBytes() *uint32 {
+	if j.ResponseBytes == j.RequestBytes {
+		return nil
+	}
+	size := uint32(j.ResponseBytes)
+	return &size
+}
+
+// Answer returns the data of the answer to the request of that number, with that data and
+// AnswerBytes. The handler checks the size, which a client could set to any value; the
+// caller knows it.
+func Answer(number uint64, data []byte, sizeBytes *uint32) ([]byte, error) {
+	if sizeBytes == nil {
+		return data, nil
+	}
+	if *sizeBytes > MaxBytes {
+		return nil, status.Errorf(codes.InvalidArgument, "an answer of %d bytes: want 0 to %d", *sizeBytes, MaxBytes)
+	}
+	return Pattern(number, int(*sizeBytes)), nil
 }

@@ -17,15 +17,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
+	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/workload"
 	"wirelab.dev/internal/workload/chat/chatpb"
 )
-
-// MaxBytes is the largest message's data. With its other fields it stays below
-// the message limit of every stack.
-const MaxBytes = 16<<20 - 64
 
 // Workload is chat. The zero value is ready.
 type Workload struct{}
@@ -45,12 +41,7 @@ func (Workload) Info() workload.Info {
 
 // Check refuses sizes that some stack cannot carry.
 func (w Workload) Check(p workload.Parameters) error {
-	if err := p.CheckSizes(w.Info(), MaxBytes); err != nil {
-		return err
-	}
-	options := workload.ReadOptions(w, p)
-	workload.ReadStall(options)
-	return options.Err()
+	return p.Check(w, workload.MaxBytes, func(o *scenario.Options) { workload.ReadStall(o) })
 }
 
 // Streams returns the only stream.
@@ -65,11 +56,10 @@ func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
 
 // NewCaller makes one client.
 func (Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workload.Caller {
-	c := &caller{stub: chatpb.NewChatServiceClient(conn), message: chatpb.Message{Data: job.Filling()}}
-	if job.ResponseBytes != job.RequestBytes {
-		c.message.AnswerBytes = proto.Uint32(uint32(job.ResponseBytes))
+	return &caller{
+		stub:    chatpb.NewChatServiceClient(conn),
+		message: chatpb.Message{Data: job.Filling(), AnswerBytes: job.AnswerBytes()},
 	}
-	return c
 }
 
 type handler struct {
@@ -90,12 +80,11 @@ func (h *handler) Chat(stream grpc.BidiStreamingServer[chatpb.Message, chatpb.Me
 		if err := h.stall.Hold(stream.Context()); err != nil {
 			return err
 		}
-		if message.AnswerBytes != nil {
-			if *message.AnswerBytes > MaxBytes {
-				return status.Errorf(codes.InvalidArgument, "chat: an answer of %d bytes: want 0 to %d", *message.AnswerBytes, MaxBytes)
-			}
-			message.Data, message.AnswerBytes = workload.Pattern(message.Number, int(*message.AnswerBytes)), nil
+		data, err := workload.Answer(message.Number, message.Data, message.AnswerBytes)
+		if err != nil {
+			return err
 		}
+		message.Data, message.AnswerBytes = data, nil
 		if err := stream.Send(message); err != nil {
 			return err
 		}
@@ -148,10 +137,7 @@ func (c *caller) talk(ctx context.Context) error {
 
 // Check checks that the answer belongs to the last message.
 func (c *caller) Check() error {
-	want := c.message.Data
-	if c.message.AnswerBytes != nil {
-		want = workload.Pattern(c.message.Number, int(*c.message.AnswerBytes))
-	}
+	want, _ := workload.Answer(c.message.Number, c.message.Data, c.message.AnswerBytes) // the size was checked
 	switch got := c.answer; {
 	case got.GetNumber() != c.message.Number:
 		return fmt.Errorf("chat: sent message %d, got the answer to message %d", c.message.Number, got.GetNumber())

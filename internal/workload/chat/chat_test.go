@@ -60,7 +60,7 @@ func TestABrokenStreamIsReplaced(t *testing.T) {
 	conn := &counted{ClientConnInterface: workloadtest.Connect(t, Workload{}, workload.Parameters{})}
 	c := Workload{}.NewCaller(conn, workload.Job{}).(*caller)
 	workloadtest.Expect(t, "a good message", workloadtest.Checked(t, c), "")
-	tooMuch := uint32(MaxBytes + 1)
+	tooMuch := uint32(workload.MaxBytes + 1)
 	c.message.AnswerBytes = &tooMuch
 	workloadtest.Expect(t, "a greedy one", workloadtest.Checked(t, c), "want 0 to")
 	c.message.AnswerBytes = nil
@@ -71,7 +71,7 @@ func TestABrokenStreamIsReplaced(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	for _, p := range []workload.Parameters{{RequestBytes: -1}, {ResponseBytes: MaxBytes + 1}, {Settings: workloadtest.Settings(t, "every=3")}} {
+	for _, p := range []workload.Parameters{{RequestBytes: -1}, {ResponseBytes: workload.MaxBytes + 1}, {Settings: workloadtest.Settings(t, "every=3")}} {
 		if (Workload{}).Check(p) == nil {
 			t.Errorf("%+v is taken", p)
 		}

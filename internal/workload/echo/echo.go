@@ -11,20 +11,17 @@
 package echo
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/workload"
 	"wirelab.dev/internal/workload/echo/echopb"
 )
-
-// MaxBytes is the largest payload. With its other fields it stays below the
-// message limit of every stack.
-const MaxBytes = 16<<20 - 64
 
 // Workload is echo. The zero value is ready.
 type Workload struct{}
@@ -42,12 +39,7 @@ func (Workload) Info() workload.Info {
 
 // Check refuses sizes that some stack cannot carry.
 func (w Workload) Check(p workload.Parameters) error {
-	if err := p.CheckSizes(w.Info(), MaxBytes); err != nil {
-		return err
-	}
-	options := workload.ReadOptions(w, p)
-	workload.ReadStall(options)
-	return options.Err()
+	return p.Check(w, workload.MaxBytes, func(o *scenario.Options) { workload.ReadStall(o) })
 }
 
 // Register implements workload.Workload.
@@ -70,12 +62,60 @@ func (h *handler) Echo(ctx context.Context, in *echopb.Payload) (*echopb.Payload
 	if err := h.stall.Hold(ctx); err != nil {
 		return nil, err
 	}
-	if in.AnswerBytes != nil {
-		if *in.AnswerBytes > MaxBytes {
-			return nil, status.Errorf(codes.InvalidArgument, "echo: an answer of %d bytes: want 0 to %d", *in.AnswerBytes, MaxBytes)
-		}
-		in.Data, in.AnswerBytes = workload.Pattern(in.Id, int(*in.AnswerBytes)), nil
+	data, err := workload.Answer(in.Id, in.Data, in.AnswerBytes)
+	if err != nil {
+		return nil, err
 	}
+	in.Data, in.AnswerBytes = data, nil
 	in.Timestamp = time.Now().UnixNano()
 	return in, nil
+}
+
+// caller is one client. It reuses one request, since no stack keeps a request after
+// its call.
+type caller struct {
+	stub    echopb.EchoServiceClient
+	request *echopb.Payload
+	answer  *echopb.Payload // of the last call
+}
+
+func newCaller(conn grpc.ClientConnInterface, job workload.Job) *caller {
+	return &caller{
+		stub:    echopb.NewEchoServiceClient(conn),
+		request: &echopb.Payload{Data: job.Filling(), AnswerBytes: job.AnswerBytes()},
+	}
+}
+
+// Call sends the payload under its next id, beginning with 1.
+func (c *caller) Call(ctx context.Context) error {
+	c.request.Id++
+	c.request.Timestamp = time.Now().UnixNano()
+	answer, err := c.stub.Echo(ctx, c.request)
+	c.answer = answer
+	return err
+}
+
+// Check checks that the answer has the data that the last call asked for.
+func (c *caller) Check() error {
+	sent, got := c.request, c.answer
+	want, _ := workload.Answer(sent.Id, sent.Data, sent.AnswerBytes) // the size was checked
+	switch {
+	case got.GetId() != sent.Id:
+		return fmt.Errorf("echo: the answer to id %d has id %d", sent.Id, got.GetId())
+	case len(got.Data) != len(want):
+		return fmt.Errorf("echo: got %[2]d bytes, want %[1]d", len(want), len(got.Data))
+	case !bytes.Equal(got.Data, want):
+		return fmt.Errorf("echo: %d bytes came back changed, the first at %d", len(want), firstDifference(want, got.Data))
+	}
+	return nil
+}
+
+// firstDifference returns the first index at which two slices of equal length differ.
+func firstDifference(a, b []byte) int {
+	for i := range a {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return len(a)
 }

@@ -143,7 +143,7 @@ func TestAnswerOfAnotherSize(t *testing.T) {
 			t.Errorf("%v: the answer to another id is taken", sizes)
 		}
 	}
-	greedy := &echopb.Payload{AnswerBytes: proto.Uint32(MaxBytes + 1)}
+	greedy := &echopb.Payload{AnswerBytes: proto.Uint32(workload.MaxBytes + 1)}
 	if _, err := (&handler{}).Echo(t.Context(), greedy); err == nil {
 		t.Error("the handler takes any size")
 	}
@@ -197,9 +197,9 @@ func TestCheckParameters(t *testing.T) {
 	for _, p := range []workload.Parameters{
 		{},
 		{RequestBytes: 64, ResponseBytes: 64},
-		{RequestBytes: MaxBytes, ResponseBytes: MaxBytes},
+		{RequestBytes: workload.MaxBytes, ResponseBytes: workload.MaxBytes},
 		{RequestBytes: 64},
-		{ResponseBytes: MaxBytes},
+		{ResponseBytes: workload.MaxBytes},
 		{Settings: settings("stall=5ms", "every=7")},
 	} {
 		if err := (Workload{}).Check(p); err != nil {
@@ -213,7 +213,7 @@ func TestCheckParameters(t *testing.T) {
 		{Settings: settings("stall=5ms", "every=0")},
 		{Settings: settings("work=5ms")},
 		{RequestBytes: -1, ResponseBytes: -1},
-		{RequestBytes: MaxBytes + 1, ResponseBytes: MaxBytes + 1},
+		{RequestBytes: workload.MaxBytes + 1, ResponseBytes: workload.MaxBytes + 1},
 	} {
 		if (Workload{}).Check(p) == nil {
 			t.Errorf("%+v is taken for an echo", p)
@@ -221,9 +221,9 @@ func TestCheckParameters(t *testing.T) {
 	}
 }
 
-// TestLargestPayloadFits keeps MaxBytes in step with what stacks take.
+// TestLargestPayloadFits keeps workload.MaxBytes in step with what stacks take.
 func TestLargestPayloadFits(t *testing.T) {
-	largest := &echopb.Payload{Id: 1 << 63, Data: make([]byte, MaxBytes), Timestamp: 1 << 62}
+	largest := &echopb.Payload{Id: 1 << 63, Data: make([]byte, workload.MaxBytes), Timestamp: 1 << 62}
 	if size := proto.Size(largest); size > stack.MaxMessageBytes {
 		t.Errorf("the largest payload makes a message of %d bytes, stacks take %d", size, stack.MaxMessageBytes)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/workload"
 	"wirelab.dev/internal/workload/ping/pingpb"
 )
@@ -28,12 +29,7 @@ func (Workload) Info() workload.Info {
 
 // Check refuses sizes: messages are empty.
 func (w Workload) Check(p workload.Parameters) error {
-	if err := p.CheckSizes(w.Info(), 0); err != nil {
-		return err
-	}
-	options := workload.ReadOptions(w, p)
-	workload.ReadStall(options)
-	return options.Err()
+	return p.Check(w, 0, func(o *scenario.Options) { workload.ReadStall(o) })
 }
 
 // Register implements workload.Workload.

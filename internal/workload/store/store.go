@@ -65,28 +65,24 @@ type transfer struct {
 	pooled     bool // all chunks are received into one message
 }
 
-func (w Workload) read(p workload.Parameters) (transfer, error) {
+func (w Workload) read(p workload.Parameters) transfer {
 	options := workload.ReadOptions(w, p)
 	return transfer{
 		operation:  options.Text(operationKey),
 		chunkBytes: scenario.Value[int](options, chunkKey),
 		chunks:     scenario.Value[int](options, chunksKey),
 		pooled:     p.PooledMessages,
-	}, options.Err()
+	}
 }
 
 // Check refuses sizes: the options decide how big a call is.
 func (w Workload) Check(p workload.Parameters) error {
-	if err := p.CheckSizes(w.Info(), 0); err != nil {
-		return err
-	}
-	_, err := w.read(p)
-	return err
+	return p.Check(w, 0, nil)
 }
 
 // Streams returns the stream that the operation opens.
 func (w Workload) Streams(p workload.Parameters) []*grpc.StreamDesc {
-	t, _ := w.read(p)
+	t := w.read(p)
 	for i, desc := range storepb.StoreService_ServiceDesc.Streams {
 		if desc.ClientStreams == (t.operation == put) {
 			return []*grpc.StreamDesc{&storepb.StoreService_ServiceDesc.Streams[i]}
@@ -106,8 +102,7 @@ func (Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
 
 // NewCaller makes one client.
 func (w Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workload.Caller {
-	t, _ := w.read(job.Parameters) // has been checked
-	return newCaller(conn, t)
+	return newCaller(conn, w.read(job.Parameters))
 }
 
 // chunk returns the data of a transfer's chunk at a position.

@@ -64,10 +64,7 @@ func TestWrongAnswersAreNoticed(t *testing.T) {
 
 // TestSizes keeps the requests as large as the published ones.
 func TestSizes(t *testing.T) {
-	p, err := Workload{}.read(parameters(t, "op=create-small"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := readPlan(workload.ReadOptions(Workload{}, parameters(t, "op=create-small")))
 	for _, client := range []int{0, 1, 99_999} {
 		for _, seed := range []uint64{0, 1, 1 << 63} {
 			c := newCaller(nil, workload.Job{Client: client, Seed: seed}, p)
@@ -90,10 +87,7 @@ func TestSizes(t *testing.T) {
 }
 
 func TestEqualJobsSendEqualBytes(t *testing.T) {
-	p, err := Workload{}.read(parameters(t, "mix=get-user*1+create-small*1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := readPlan(workload.ReadOptions(Workload{}, parameters(t, "mix=get-user*1+create-small*1")))
 	text := func(client int, seed uint64) string {
 		c := newCaller(nil, workload.Job{Client: client, Seed: seed}, p)
 		return fmt.Sprint(c.createRequests[createSmall], c.createRequests[createLarge], c.random.Uint64())

@@ -64,8 +64,7 @@ type plan struct {
 	limit int
 }
 
-func (w Workload) read(p workload.Parameters) (plan, error) {
-	options := workload.ReadOptions(w, p)
+func readPlan(options *scenario.Options) plan {
 	read := plan{
 		mix:   scenario.Value[mix](options, operationKey), // parses as a mix with one operation
 		work:  scenario.Value[time.Duration](options, workKey),
@@ -78,26 +77,21 @@ func (w Workload) read(p workload.Parameters) (plan, error) {
 			options.Fail(fmt.Errorf("%s and %s are both set: set only one", operationKey, mixKey))
 		}
 	}
-	return read, options.Err()
+	return read
 }
 
 // Check refuses sizes: the options decide how big a call is.
 func (w Workload) Check(p workload.Parameters) error {
-	if err := p.CheckSizes(w.Info(), 0); err != nil {
-		return err
-	}
-	_, err := w.read(p)
-	return err
+	return p.Check(w, 0, func(o *scenario.Options) { readPlan(o) })
 }
 
 // Register registers a handler with its own store.
 func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
-	read, _ := w.read(p) // has been checked
+	read := readPlan(workload.ReadOptions(w, p))
 	userspb.RegisterUserServiceServer(to, &handler{work: read.work, store: newStore(initialUsers(read.users))})
 }
 
 // NewCaller makes one client.
 func (w Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workload.Caller {
-	read, _ := w.read(job.Parameters) // has been checked
-	return newCaller(conn, job, read)
+	return newCaller(conn, job, readPlan(workload.ReadOptions(w, job.Parameters)))
 }
