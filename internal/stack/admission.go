@@ -128,7 +128,7 @@ type CleartextConn struct {
 	started bool // used by the reader only
 }
 
-var errPeerSpeaksTLS = failure.As(failure.PlaintextPeer, errors.New("the server speaks TLS, this client does not"))
+var errPeerSpeaksTLS = failure.As(failure.PlaintextPeer, errors.New("the server speaks TLS, and this client was told to use cleartext"))
 
 // Socket returns the connection below, which may be used for writes and, after the
 // first read, for reads.

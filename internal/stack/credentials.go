@@ -42,13 +42,9 @@ func authInfo(conn *tls.Conn) credentials.TLSInfo {
 type clientCredentials struct{ tlsInfo }
 
 func (clientCredentials) ClientHandshake(_ context.Context, _ string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	conn, ok := raw.(*tls.Conn)
-	for inner := raw; !ok; conn, ok = inner.(*tls.Conn) {
-		outer, wraps := inner.(interface{ NetConn() net.Conn })
-		if !wraps {
-			return nil, nil, errors.New("the connection is not TLS")
-		}
-		inner = outer.NetConn()
+	conn, ok := unwrap[*tls.Conn](raw)
+	if !ok {
+		return nil, nil, errors.New("the connection is not TLS")
 	}
 	return raw, authInfo(conn), nil
 }

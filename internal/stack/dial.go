@@ -60,10 +60,8 @@ type Dialer struct {
 
 	next atomic.Uint32 // source
 
-	opened, failed, open                              atomic.Int64
-	full, resumed, early, earlyRefused, handshakeFail atomic.Int64
-
 	mu         sync.Mutex
+	counts     ConnectionCounts
 	times      ConnectionTimes
 	negotiated record.Negotiated
 
@@ -152,16 +150,21 @@ func (d *Dialer) HandshakeTLS(ctx context.Context, raw net.Conn, config *tls.Con
 // Opened counts a connection that DialContext did not make. Call the function that
 // it returns when the connection is closed; further calls of it do nothing.
 func (d *Dialer) Opened() (closed func()) {
-	d.opened.Add(1)
-	d.open.Add(1)
-	return sync.OnceFunc(func() { d.open.Add(-1) })
+	d.count(func(c *ConnectionCounts) { c.Opened++; c.Open++ })
+	return sync.OnceFunc(func() { d.count(func(c *ConnectionCounts) { c.Open-- }) })
 }
 
 // Failed counts a failed attempt to connect.
-func (d *Dialer) Failed() { d.failed.Add(1) }
+func (d *Dialer) Failed() { d.count(func(c *ConnectionCounts) { c.Failed++ }) }
 
 // HandshakeFailed counts a connection whose handshake failed.
-func (d *Dialer) HandshakeFailed() { d.handshakeFail.Add(1) }
+func (d *Dialer) HandshakeFailed() { d.count(func(c *ConnectionCounts) { c.HandshakeFail++ }) }
+
+func (d *Dialer) count(what func(*ConnectionCounts)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	what(&d.counts)
+}
 
 // Handshake describes a finished handshake.
 type Handshake = httpwire.Handshake
@@ -169,17 +172,19 @@ type Handshake = httpwire.Handshake
 // Handshake counts a handshake and the session that it negotiated.
 func (d *Dialer) Handshake(h Handshake) {
 	d.countSession(h.State)
-	if h.State.DidResume {
-		d.resumed.Add(1)
-	} else {
-		d.full.Add(1)
-	}
-	if h.Early {
-		d.early.Add(1)
-	}
-	if h.EarlyRefused {
-		d.earlyRefused.Add(1)
-	}
+	d.count(func(c *ConnectionCounts) {
+		if h.State.DidResume {
+			c.Resumed++
+		} else {
+			c.Full++
+		}
+		if h.Early {
+			c.Early++
+		}
+		if h.EarlyRefused {
+			c.EarlyRefused++
+		}
+	})
 	d.observe(func(t *ConnectionTimes) **latency.Recorder { return &t.Handshake }, h.Took)
 }
 
@@ -200,11 +205,9 @@ func (d *Dialer) observe(which func(*ConnectionTimes) **latency.Recorder, took t
 
 // Counts returns the counts so far.
 func (d *Dialer) Counts() ConnectionCounts {
-	return ConnectionCounts{
-		Opened: d.opened.Load(), Failed: d.failed.Load(), Open: d.open.Load(),
-		Full: d.full.Load(), Resumed: d.resumed.Load(),
-		Early: d.early.Load(), EarlyRefused: d.earlyRefused.Load(), HandshakeFail: d.handshakeFail.Load(),
-	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.counts
 }
 
 // TakeTimes returns the times recorded since its last call.

@@ -53,15 +53,8 @@ func (t *dialTraffic) remove(conn *countedConn) {
 
 // countHandshake counts all traffic of a connection so far as its TLS handshake.
 func (t *dialTraffic) countHandshake(conn net.Conn) {
-	for {
-		wrapped, is := conn.(interface{ NetConn() net.Conn })
-		if !is {
-			break
-		}
-		conn = wrapped.NetConn()
-	}
-	counted, is := conn.(*countedConn)
-	if !is {
+	counted, ok := unwrap[*countedConn](conn)
+	if !ok {
 		return
 	}
 	one, known := tcpTraffic(counted.TCPConn)
@@ -73,6 +66,21 @@ func (t *dialTraffic) countHandshake(conn net.Conn) {
 	t.closed.Handshakes++
 	t.closed.HandshakeSentBytes += one.SentBytes
 	t.closed.HandshakeReceivedBytes += one.ReceivedBytes
+}
+
+// unwrap finds the connection of a type below wrappers that have a method NetConn, as
+// tls.Conn has.
+func unwrap[C net.Conn](conn net.Conn) (found C, ok bool) {
+	for {
+		if found, ok = conn.(C); ok {
+			return found, true
+		}
+		wrapper, wraps := conn.(interface{ NetConn() net.Conn })
+		if !wraps {
+			return found, false
+		}
+		conn = wrapper.NetConn()
+	}
 }
 
 // tcpTraffic reads a connection's traffic from the kernel.

@@ -54,7 +54,10 @@ func (p *PerCall) NewStream(ctx context.Context, desc *grpc.StreamDesc, method s
 }
 
 func (p *PerCall) begin(ctx context.Context) (Client, error) {
-	if p.isClosed() {
+	p.mu.Lock()
+	closed := p.closed
+	p.mu.Unlock()
+	if closed {
 		return nil, errPerCallClosed
 	}
 	one, err := p.open(ctx)
@@ -69,12 +72,6 @@ func (p *PerCall) begin(ctx context.Context) (Client, error) {
 	}
 	p.alive[one] = struct{}{}
 	return one, nil
-}
-
-func (p *PerCall) isClosed() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.closed
 }
 
 func (p *PerCall) end(one Client) {
