@@ -77,7 +77,7 @@ func (c *call) finish(st *status.Status) {
 	if st != nil {
 		code = st.Code()
 	}
-	c.conn.counters.ended(code)
+	c.conn.counters.callEnded(code)
 	c.conn.h2.Release(&c.h2)
 	if !c.streaming {
 		// The caller recycles the call as soon as it is signalled, but the state

@@ -70,13 +70,7 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	if c.codec = c.opts.codecFor(""); c.codec == nil {
 		return nil, errors.New("fastgrpc: no proto codec is registered")
 	}
-	if c.opts.keepalive.Time == 0 {
-		c.opts.keepalive.Time = forever
-	}
-	if c.opts.keepalive.Timeout == 0 {
-		c.opts.keepalive.Timeout = defaultPingTimeout
-	}
-	c.pingTime.Store(int64(max(c.opts.keepalive.Time, minClientPing)))
+	c.pingTime.Store(int64(c.opts.keepalive.Time))
 	c.fixed.Store(&map[string]*h2.FixedFields{})
 	if in := c.opts.unaryInterceptors; len(in) > 0 {
 		c.unary = chainUnaryClient(in, func(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, opts ...grpc.CallOption) error {

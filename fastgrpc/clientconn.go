@@ -11,8 +11,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/fastgrpc/internal/h2"
@@ -20,17 +19,14 @@ import (
 
 // clientConn is one connection to a server.
 type clientConn struct {
-	transport
+	conn
 	client      *Client
-	peer        *peer.Peer
 	gotSettings chan struct{} // closed when the server's SETTINGS have come
 	draining    chan struct{} // closed when the connection takes no new calls
 	isDraining  bool
 	waiters     []*waiter // calls that wait for a free stream, in order
 	ended       []*call   // unary calls whose callers are to be woken
 	reserved    int       // streams granted to waiters and not yet opened
-	keepalive   clientKeepalive
-	statsCtx    context.Context
 }
 
 var _ connRole = (*clientConn)(nil)
@@ -46,32 +42,17 @@ var (
 	errDrained      = errors.New("fastgrpc: the server closed the connection gracefully")
 )
 
-func newClientConn(c *Client, nc net.Conn, p *peer.Peer) *clientConn {
-	cc := &clientConn{
-		client: c, peer: p,
-		gotSettings: make(chan struct{}), draining: make(chan struct{}),
-	}
-	cc.transport.init(nc, cc, c.opts.h2Config())
-	if h := c.opts.stats; h != nil {
-		cc.statsCtx = h.TagConn(context.Background(), &stats.ConnTagInfo{RemoteAddr: p.Addr, LocalAddr: p.LocalAddr})
-		h.HandleConn(cc.statsCtx, &stats.ConnBegin{Client: true})
-	}
-	cc.onTeardown = cc.teardown
+func newClientConn(c *Client, nc net.Conn, auth credentials.AuthInfo) *clientConn {
+	cc := &clientConn{client: c, gotSettings: make(chan struct{}), draining: make(chan struct{})}
+	cc.conn.init(cc, nc, auth, &c.opts.limits, c.opts.h2Config())
+	cc.keepalive.pingEvery, cc.keepalive.pingTimeout = c.keepaliveTime(), c.opts.keepalive.Timeout
+	cc.keepalive.maxIdle = c.opts.idleTimeout
 	return cc
 }
 
-func (cc *clientConn) start() {
-	cc.mu.Lock()
-	cc.keepalive.start(cc)
-	cc.mu.Unlock()
-	cc.transport.start()
-}
-
-func (cc *clientConn) teardown() {
-	if h := cc.client.opts.stats; h != nil {
-		h.HandleConn(cc.statsCtx, &stats.ConnEnd{Client: true})
-	}
-	cc.client.pool.removeConn(cc)
+func (cc *clientConn) onClosed() {
+	cc.conn.ended()
+	cc.client.pool.remove(cc)
 }
 
 // open waits until the server allows another stream, opens the call's stream and sends
@@ -97,8 +78,8 @@ func (cc *clientConn) open(ctx context.Context, c *call, fixed *h2.FixedFields, 
 	c.deadline, _ = ctx.Deadline()
 	cc.h2.Open(&c.h2)
 	cc.h2.SendHeaders(&c.h2, fixed, extra)
-	cc.counters.callsStarted++
-	cc.keepalive.setBusy()
+	cc.counters.CallsStarted++
+	cc.keepalive.idleSince = 0
 	return nil
 }
 
@@ -237,7 +218,7 @@ func (cc *clientConn) callsEnded() {
 	cc.ended = cc.ended[:0]
 	cc.grant()
 	if cc.keepalive.idleSince == 0 && cc.h2.OpenStreams() == 0 {
-		cc.keepalive.setIdle()
+		cc.keepalive.idleSince = time.Since(epoch)
 	}
 	if cc.isDraining && cc.h2.OpenStreams() == 0 && cc.reserved == 0 {
 		cc.closeLocked(errDrained)
@@ -247,7 +228,7 @@ func (cc *clientConn) callsEnded() {
 func (cc *clientConn) startCalls() {}
 
 func (cc *clientConn) connLost(err error) {
-	cc.keepalive.stop()
+	cc.keepalive.timer.Stop()
 	cc.drain()
 	st := status.Newf(codes.Unavailable, "fastgrpc: connection to %v lost: %v", cc.peer.Addr, err)
 	cc.h2.DropStreams(func(s *h2.Stream) {
@@ -273,66 +254,15 @@ func (cc *clientConn) cancel(c *call, err error) {
 	cc.mu.Unlock()
 }
 
-// clientKeepalive closes one client connection when it is idle or does not answer
-// pings. The connection's lock guards it.
-type clientKeepalive struct {
-	conn      *clientConn
-	timer     *time.Timer
-	pinger    pinger
-	idleSince time.Duration // 0 while calls are open
-}
-
-func (k *clientKeepalive) start(cc *clientConn) {
-	k.conn = cc
-	k.pinger = pinger{every: cc.client.keepaliveTime(), timeout: cc.client.opts.keepalive.Timeout}
-	k.idleSince = time.Since(epoch)
-	k.timer = time.AfterFunc(k.firstCheck(), k.check)
-}
-
-func (k *clientKeepalive) firstCheck() time.Duration {
-	next := k.pinger.every
-	if d := k.conn.client.opts.idleTimeout; d > 0 {
-		next = min(next, d)
+// checkTimes closes a connection that is idle or does not answer pings.
+func (cc *clientConn) checkTimes() {
+	switch {
+	case cc.keepalive.idleTooLong():
+		cc.h2.GoAway(http2.ErrCodeNo, "")
+		cc.closeLocked(errConnIdle)
+	case cc.h2.OpenStreams() > 0 || cc.client.opts.keepalive.PermitWithoutStream:
+		cc.pingIfSilent()
 	}
-	return next
-}
-
-func (k *clientKeepalive) stop()    { k.timer.Stop() }
-func (k *clientKeepalive) setBusy() { k.idleSince = 0 }
-func (k *clientKeepalive) setIdle() { k.idleSince = time.Since(epoch) }
-
-func (k *clientKeepalive) check() {
-	cc := k.conn
-	cc.mu.Lock()
-	defer cc.mu.Unlock()
-	if cc.err != nil {
-		return
-	}
-	opts := &cc.client.opts
-	now := time.Since(epoch)
-	next := k.firstCheck()
-	if k.idleSince > 0 && opts.idleTimeout > 0 {
-		left := k.idleSince + opts.idleTimeout - now
-		if left <= 0 {
-			cc.h2.GoAway(http2.ErrCodeNo, "")
-			cc.closeLocked(errConnIdle)
-			return
-		}
-		next = min(next, left)
-	}
-	if k.pinger.every < forever && (cc.h2.OpenStreams() > 0 || opts.keepalive.PermitWithoutStream) {
-		left, ping, dead := k.pinger.check(now, time.Duration(cc.lastRead.Load()))
-		if dead {
-			cc.closeLocked(errPingTimeout)
-			return
-		}
-		if ping {
-			cc.h2.Ping(keepalivePing)
-		}
-		next = min(next, left)
-	}
-	cc.flush()
-	k.timer.Reset(max(next, time.Millisecond))
 }
 
 // shutdown ends the connection and its calls because the client closes.
@@ -363,5 +293,5 @@ func (cc *clientConn) closeReason() error {
 func (cc *clientConn) hadCalls() bool {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
-	return cc.counters.callsStarted > 0
+	return cc.counters.CallsStarted > 0
 }

@@ -10,8 +10,6 @@ import (
 
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/resolver"
 )
 
@@ -166,16 +164,15 @@ func (e *endpoint) dial(addr resolver.Address) (*clientConn, error) {
 	if addr.ServerName != "" {
 		authority = addr.ServerName
 	}
-	var auth credentials.AuthInfo
 	secured, auth, err := c.opts.creds.ClientHandshake(ctx, authority, nc)
 	if err != nil {
 		_ = nc.Close()
 		return nil, fmt.Errorf("handshake with %s: %w", addr.Addr, err)
 	}
-	cc := newClientConn(c, secured, &peer.Peer{Addr: secured.RemoteAddr(), LocalAddr: secured.LocalAddr(), AuthInfo: auth})
-	if err := e.pool.startConn(cc); err != nil {
+	cc := newClientConn(c, secured, auth)
+	if !e.pool.add(cc) {
 		_ = secured.Close()
-		return nil, err
+		return nil, ErrClientClosed
 	}
 	select {
 	case <-cc.gotSettings:

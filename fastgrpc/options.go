@@ -1,6 +1,7 @@
 package fastgrpc
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"net"
@@ -226,6 +227,15 @@ func defaultClientOptions() clientOptions {
 	return clientOptions{
 		limits: defaultLimits(), backoff: backoff.DefaultConfig,
 		connectTimeout: defaultHandshake, idleTimeout: defaultIdle, policy: PickFirst,
+	}
+}
+
+func (o *clientOptions) finish() {
+	o.limits.finish()
+	o.keepalive.Time = max(cmp.Or(o.keepalive.Time, forever), minClientPing)
+	o.keepalive.Timeout = cmp.Or(o.keepalive.Timeout, defaultPingTimeout)
+	if o.idleTimeout <= 0 {
+		o.idleTimeout = forever
 	}
 }
 

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
@@ -24,15 +21,11 @@ type pool struct {
 	resolver resolver.Resolver
 	ctx      context.Context
 	cancel   context.CancelFunc
-	running  sync.WaitGroup // endpoints and connections
 
-	mu         sync.Mutex
-	closed     bool
-	resolved   bool
-	resolveErr error
-	endpoints  []*endpoint
-	conns      map[*clientConn]struct{}
-	gone       Counters // sums over closed connections
+	connSet[*clientConn] // its WaitGroup also counts the endpoints
+	resolved             bool
+	resolveErr           error
+	endpoints            []*endpoint
 }
 
 // picker is an immutable list of ready connections. changed is closed when another
@@ -50,7 +43,6 @@ var ErrClientClosed = errors.New("fastgrpc: the client is closed")
 
 func (p *pool) init(c *Client) error {
 	p.client = c
-	p.conns = make(map[*clientConn]struct{})
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	c.pick.Store(&picker{changed: make(chan struct{}), state: connectivity.Idle})
 	target, network, err := parseTarget(c.target)
@@ -204,13 +196,6 @@ func (p *pool) removeFromPicker(cc *clientConn) {
 	}
 }
 
-func (p *pool) removeConn(cc *clientConn) {
-	p.mu.Lock()
-	delete(p.conns, cc)
-	p.gone.add(cc.snapshot())
-	p.mu.Unlock()
-}
-
 func (p *pool) close() error {
 	p.mu.Lock()
 	if p.closed {
@@ -219,7 +204,7 @@ func (p *pool) close() error {
 	}
 	p.closed = true
 	p.publish()
-	conns := slices.Collect(maps.Keys(p.conns))
+	conns := p.open()
 	p.mu.Unlock()
 	p.cancel()
 	if p.resolver != nil {
@@ -238,22 +223,11 @@ func (p *pool) resolveNow() {
 	}
 }
 
-// startConn starts a connection, unless the client has been closed.
-func (p *pool) startConn(cc *clientConn) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return ErrClientClosed
-	}
-	p.conns[cc] = struct{}{}
-	p.running.Add(1)
-	cc.start()
-	go func() {
-		defer p.running.Done()
-		cc.transport.wait()
-	}()
-	return nil
-}
+// Conns returns the client's open connections, in no particular order.
+func (c *Client) Conns() []ConnInfo { return c.pool.Conns() }
+
+// Counters returns the sums over all connections, open and closed.
+func (c *Client) Counters() Counters { return c.pool.Counters() }
 
 // State returns the client's connectivity, as grpc-go defines it.
 func (c *Client) State() connectivity.State { return c.pick.Load().state }

@@ -81,7 +81,7 @@ func (s *serverStream) sendResponse(ctx context.Context, reply *buffer, err erro
 		s.sendStatusLocked(st)
 	}
 	c.release(s)
-	c.counters.ended(st.Code())
+	c.counters.callEnded(st.Code())
 	c.flushBatch()
 	c.mu.Unlock()
 	if reply != nil {

@@ -6,14 +6,12 @@ import (
 	"maps"
 	"net"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/peer"
 )
 
 // ErrServerStopped is returned by Serve after Stop or GracefulStop.
@@ -27,14 +25,10 @@ type Server struct {
 	services map[string]grpc.ServiceInfo
 	workers  workers
 
-	mu         sync.Mutex
-	serving    bool
-	stopped    bool // no new connections
-	listeners  map[net.Listener]struct{}
-	conns      map[*serverConn]struct{}
-	connClosed *sync.Cond     // a connection has been removed from conns
-	accepting  sync.WaitGroup // Serve calls and handshakes
-	gone       Counters       // sums over closed connections
+	connSet[*serverConn]
+	serving   bool
+	listeners map[net.Listener]struct{}
+	accepting sync.WaitGroup // Serve calls and handshakes
 }
 
 var _ grpc.ServiceRegistrar = (*Server)(nil)
@@ -56,9 +50,7 @@ func NewServer(opts ...ServerOption) *Server {
 		methods:   make(map[string]*method),
 		services:  make(map[string]grpc.ServiceInfo),
 		listeners: make(map[net.Listener]struct{}),
-		conns:     make(map[*serverConn]struct{}),
 	}
-	s.connClosed = sync.NewCond(&s.mu)
 	for _, o := range opts {
 		o(&s.opts)
 	}
@@ -145,7 +137,7 @@ func (s *Server) lookup(path string) (*method, string) {
 // closes the listener.
 func (s *Server) Serve(lis net.Listener) error {
 	s.mu.Lock()
-	if s.stopped {
+	if s.closed {
 		s.mu.Unlock()
 		_ = lis.Close()
 		return ErrServerStopped
@@ -175,7 +167,7 @@ func (s *Server) accept(lis net.Listener) error {
 			continue
 		}
 		s.mu.Lock()
-		stopped := s.stopped
+		stopped := s.closed
 		s.mu.Unlock()
 		if stopped {
 			return ErrServerStopped
@@ -193,7 +185,7 @@ func (s *Server) accept(lis net.Listener) error {
 func (s *Server) handshake(nc net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped {
+	if s.closed {
 		_ = nc.Close()
 		return
 	}
@@ -208,6 +200,9 @@ func (s *Server) handshake(nc net.Conn) {
 // ServeConn serves a connection that the caller has accepted. It returns after the
 // handshake; the connection is then served in the background.
 func (s *Server) ServeConn(nc net.Conn) error {
+	s.mu.Lock()
+	s.serving = true
+	s.mu.Unlock()
 	var auth credentials.AuthInfo
 	if s.opts.creds != nil {
 		_ = nc.SetDeadline(time.Now().Add(s.opts.handshakeTimeout))
@@ -219,47 +214,22 @@ func (s *Server) ServeConn(nc net.Conn) error {
 		_ = secured.SetDeadline(time.Time{})
 		nc, auth = secured, info
 	}
-	p := &peer.Peer{Addr: nc.RemoteAddr(), LocalAddr: nc.LocalAddr(), AuthInfo: auth}
-	c := newServerConn(s, nc, p)
-	s.mu.Lock()
-	if s.stopped {
-		s.mu.Unlock()
+	if !s.add(newServerConn(s, nc, auth)) {
 		_ = nc.Close()
 		return ErrServerStopped
 	}
-	s.serving = true
-	s.conns[c] = struct{}{}
-	s.mu.Unlock()
-	c.start()
 	return nil
-}
-
-func (s *Server) removeConn(c *serverConn) {
-	s.mu.Lock()
-	delete(s.conns, c)
-	s.gone.add(c.snapshot())
-	s.connClosed.Broadcast()
-	s.mu.Unlock()
 }
 
 // closeListeners closes the listeners and returns the open connections.
 func (s *Server) closeListeners() []*serverConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stopped = true
+	s.closed = true
 	for lis := range s.listeners {
 		_ = lis.Close()
 	}
-	return slices.Collect(maps.Keys(s.conns))
-}
-
-// waitConnsClosed waits until all connections are closed.
-func (s *Server) waitConnsClosed() {
-	s.mu.Lock()
-	for len(s.conns) > 0 {
-		s.connClosed.Wait()
-	}
-	s.mu.Unlock()
+	return s.open()
 }
 
 // Stop closes listeners and connections at once. It cancels open calls; their clients
@@ -268,7 +238,7 @@ func (s *Server) Stop() {
 	for _, c := range s.closeListeners() {
 		c.close(errServerStopping)
 	}
-	s.waitConnsClosed()
+	s.running.Wait()
 	s.workers.close()
 }
 
@@ -277,7 +247,7 @@ func (s *Server) GracefulStop() {
 	for _, c := range s.closeListeners() {
 		c.drain()
 	}
-	s.waitConnsClosed()
+	s.running.Wait()
 	s.accepting.Wait()
 	s.workers.close()
 	s.workers.active.Wait()

@@ -8,8 +8,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/fastgrpc/internal/h2"
@@ -17,42 +16,27 @@ import (
 
 // serverConn is one connection of a server.
 type serverConn struct {
-	transport
-	server    *Server
-	peer      *peer.Peer
-	ctx       context.Context // ends with the connection
-	end       context.CancelFunc
-	ready     []*serverStream // calls that startCalls passes to the workers
-	keepalive serverKeepalive
+	conn
+	server  *Server
+	ready   []*serverStream // calls that startCalls passes to the workers
+	pings   pingGuard
+	drainAt time.Duration // when the drain began
+	drained bool          // the final GOAWAY has been sent
 }
 
 var _ connRole = (*serverConn)(nil)
 
-func newServerConn(s *Server, nc net.Conn, p *peer.Peer) *serverConn {
-	c := &serverConn{server: s, peer: p}
-	c.ctx, c.end = context.WithCancel(context.Background())
-	if h := s.opts.stats; h != nil {
-		c.ctx = h.TagConn(c.ctx, &stats.ConnTagInfo{RemoteAddr: p.Addr, LocalAddr: p.LocalAddr})
-		h.HandleConn(c.ctx, &stats.ConnBegin{})
-	}
-	c.transport.init(nc, c, s.opts.h2Config())
-	c.onTeardown = c.teardown
+func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo) *serverConn {
+	c := &serverConn{server: s}
+	c.conn.init(c, nc, auth, &s.opts.limits, s.opts.h2Config())
+	p := &s.opts.keepalive
+	c.keepalive.pingEvery, c.keepalive.pingTimeout, c.keepalive.maxIdle = p.Time, p.Timeout, p.MaxConnectionIdle
 	return c
 }
 
-func (c *serverConn) start() {
-	c.mu.Lock()
-	c.keepalive.start(c)
-	c.mu.Unlock()
-	c.transport.start()
-}
-
-func (c *serverConn) teardown() {
-	c.end()
-	if h := c.server.opts.stats; h != nil {
-		h.HandleConn(c.ctx, &stats.ConnEnd{})
-	}
-	c.server.removeConn(c)
+func (c *serverConn) onClosed() {
+	c.ended()
+	c.server.remove(c)
 }
 
 // okHeaders and okTrailers are a successful response's usual header and trailers.
@@ -69,8 +53,8 @@ func (c *serverConn) OnOpen() *h2.Stream {
 	s := &serverStream{conn: c}
 	s.callContext.stream = s
 	s.h2.Owner = s
-	c.counters.callsStarted++
-	c.keepalive.setBusy()
+	c.counters.CallsStarted++
+	c.keepalive.idleSince = 0
 	return &s.h2
 }
 
@@ -124,20 +108,20 @@ func (c *serverConn) OnGoAway(http2.ErrCode, []byte) {}
 
 // OnPing enforces the ping policy.
 func (c *serverConn) OnPing(now time.Duration) *h2.ConnError {
-	return c.keepalive.onPing(now, c.h2.Activity, c.h2.OpenStreams())
+	return c.pings.onPing(now, c.h2, &c.server.opts.policy)
 }
 
 // OnPong sends the final GOAWAY if it answers the drain's ping.
 func (c *serverConn) OnPong(data [8]byte) {
-	if c.keepalive.drainAnswered(data) {
-		c.h2.GoAway(http2.ErrCodeNo, "")
+	if data == drainPing {
+		c.finishDrain()
 	}
 }
 
 func (c *serverConn) streamsChanged() {
 	if c.h2.UnreleasedStreams() == 0 {
 		if c.keepalive.idleSince == 0 {
-			c.keepalive.setIdle()
+			c.keepalive.idleSince = time.Since(epoch)
 		}
 		c.closeIfDrained()
 	}
@@ -150,7 +134,7 @@ func (c *serverConn) startCalls() {
 }
 
 func (c *serverConn) connLost(error) {
-	c.keepalive.stop()
+	c.keepalive.timer.Stop()
 	c.h2.DropStreams(func(hs *h2.Stream) { hs.Owner.(*serverStream).abort(context.Canceled) })
 }
 
@@ -160,17 +144,59 @@ func (c *serverConn) connLost(error) {
 func (c *serverConn) drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil || c.keepalive.drainAt > 0 {
+	if c.err != nil || c.drainAt > 0 {
 		return
 	}
-	c.keepalive.beginDrain(time.Since(epoch))
+	c.beginDrain()
 	c.keepalive.timer.Reset(maxDrainPingWait)
 	c.flush()
 }
 
+func (c *serverConn) beginDrain() {
+	c.drainAt = time.Since(epoch)
+	c.h2.GoAwaySoon()
+	c.h2.Ping(drainPing)
+}
+
+func (c *serverConn) finishDrain() {
+	if !c.drained {
+		c.drained = true
+		c.h2.GoAway(http2.ErrCodeNo, "")
+	}
+}
+
+// checkTimes closes a connection that is idle, too old or does not answer pings.
+func (c *serverConn) checkTimes() {
+	k, p := &c.keepalive, &c.server.opts.keepalive
+	old := k.due(k.began, p.MaxConnectionAge)
+	if !c.h2.SettingsReceived() {
+		if k.due(k.began, c.server.opts.handshakeTimeout) {
+			c.closeLocked(errNoPreface)
+		}
+		return
+	}
+	if c.pingIfSilent(); c.err != nil {
+		return
+	}
+	if c.drainAt == 0 && (old || k.idleTooLong()) {
+		c.beginDrain()
+	}
+	if c.drainAt == 0 {
+		return
+	}
+	if k.due(c.drainAt, maxDrainPingWait) {
+		c.finishDrain()
+	}
+	if k.due(c.drainAt, p.MaxConnectionAgeGrace) {
+		c.closeLocked(errConnAge)
+		return
+	}
+	c.closeIfDrained()
+}
+
 // closeIfDrained closes a draining connection after its last stream.
 func (c *serverConn) closeIfDrained() {
-	if c.keepalive.drained && c.h2.UnreleasedStreams() == 0 {
+	if c.drained && c.h2.UnreleasedStreams() == 0 {
 		c.closeLocked(errServerStopping)
 	}
 }

@@ -27,16 +27,15 @@ type transport struct {
 	socket net.Conn // for writev and the file descriptor; nil if nc is not a plain socket
 	role   connRole
 
-	wake       chan struct{} // wakes the writer, once each time it parked
-	parked     bool
-	writing    bool          // a write is in progress
-	spare      *h2.Output    // the last output written, to be reused
-	writeRate  float64       // bytes per second of long writes, averaged
-	writer     *socketWriter // nil: write to nc
-	unwritten  *h2.Output    // a caller began to write it and the writer must finish
-	err        error         // why the connection ended; set once
-	loops      sync.WaitGroup
-	onTeardown func()
+	wake      chan struct{} // wakes the writer, once each time it parked
+	parked    bool
+	writing   bool            // a write is in progress
+	spare     *h2.Output      // the last output written, to be reused
+	writeRate float64         // bytes per second of long writes, averaged
+	writer    *socketWriter   // nil: write to nc
+	unwritten *h2.Output      // a caller began to write it and the writer must finish
+	err       error           // why the connection ended; set once
+	running   *sync.WaitGroup // counts both goroutines
 
 	// Used only by the reader, except pinned and buffers.
 	chunk      *buffer
@@ -47,11 +46,11 @@ type transport struct {
 	buffers    net.Buffers // used only by the writer
 
 	lastRead atomic.Int64 // nanoseconds since epoch
-	counters connCounters
+	counters Counters     // guarded by mu
 }
 
 // connRole is what clients and servers do differently on a connection. All methods but
-// startCalls are called with the lock held.
+// startCalls and onClosed are called with the lock held.
 type connRole interface {
 	h2.Handler
 	// streamsChanged is called after frames were received or sent, which may have ended
@@ -59,8 +58,12 @@ type connRole interface {
 	streamsChanged()
 	// startCalls runs the calls that received frames have completed.
 	startCalls()
+	// checkTimes does what is due by the keepalive's rules.
+	checkTimes()
 	// connLost ends every stream because the connection has ended.
 	connLost(err error)
+	// onClosed is called when the socket has been closed.
+	onClosed()
 }
 
 const (
@@ -98,15 +101,13 @@ func (t *transport) init(nc net.Conn, r connRole, cfg h2.Config) {
 // minReferenceLen is the payload length from which an iovec costs less than a copy.
 const minReferenceLen = 8 << 10
 
-// start runs the two loops; wait returns when both have ended.
-func (t *transport) start() {
-	t.lastRead.Store(int64(time.Since(epoch)))
-	t.loops.Add(2)
+// start runs the two loops.
+func (t *transport) start(running *sync.WaitGroup) {
+	t.running = running
+	t.running.Add(2)
 	go t.write()
 	go t.read()
 }
-
-func (t *transport) wait() { t.loops.Wait() }
 
 // flush wakes the writer if there is something to write. The lock is held.
 func (t *transport) flush() {
@@ -138,23 +139,25 @@ const minBatch = 8
 // waiting, and leaves the rest to the writer. It releases the lock while it writes.
 func (t *transport) writeFromCaller() {
 	batch := t.takeOutput()
-	t.mu.Unlock()
-	var err error
-	if segments := batch.Segments(); len(segments) == 1 {
-		var n int
-		n, err = t.writer.tryWrite(segments[0])
-		t.counters.writes.Add(1)
-		t.counters.bytesOut.Add(uint64(n))
-		batch.Written(n)
-	}
-	if err == nil && batch.Len() > 0 {
-		t.mu.Lock()
+	segments := batch.Segments()
+	if len(segments) > 1 {
 		t.unwritten = batch
 		return
 	}
-	batch.Recycle()
+	t.mu.Unlock()
+	n, err := t.writer.tryWrite(segments[0])
+	batch.Written(n)
+	done := err != nil || batch.Len() == 0
+	if done {
+		batch.Recycle()
+	}
 	t.mu.Lock()
-	t.finishWrite(batch, err)
+	t.counters.Writes++
+	if done {
+		t.finishWrite(batch, err)
+	} else {
+		t.unwritten = batch
+	}
 }
 
 // takeOutput begins a write of the queued frames, and finishWrite ends it. The lock is
@@ -163,6 +166,7 @@ func (t *transport) takeOutput() *h2.Output {
 	t.writing = true
 	batch := t.h2.TakeOutput(t.spare)
 	t.spare = nil
+	t.counters.BytesOut += uint64(batch.Len())
 	t.role.streamsChanged() // the output may hold the last frames of streams
 	return batch
 }
@@ -206,7 +210,7 @@ func (t *transport) closeLocked(err error) {
 // write is the writer's loop. It closes the socket after the connection has ended, and
 // returns.
 func (t *transport) write() {
-	defer t.loops.Done()
+	defer t.running.Done()
 	t.mu.Lock()
 	for {
 		batch := t.unwritten
@@ -226,9 +230,7 @@ func (t *transport) write() {
 			t.h2.Close()
 			t.mu.Unlock()
 			_ = t.nc.Close()
-			if t.onTeardown != nil {
-				t.onTeardown()
-			}
+			t.role.onClosed()
 			return
 		}
 		t.mu.Unlock()
@@ -237,6 +239,7 @@ func (t *transport) write() {
 		took := time.Since(began)
 		batch.Recycle()
 		t.mu.Lock()
+		t.counters.Writes++
 		t.finishWrite(batch, err)
 		if n >= minOutput {
 			t.tuneOutputLimit(n, took)
@@ -245,8 +248,6 @@ func (t *transport) write() {
 }
 
 func (t *transport) writeBatch(batch *h2.Output) error {
-	t.counters.bytesOut.Add(uint64(batch.Len()))
-	t.counters.writes.Add(1)
 	segments := batch.Segments()
 	if t.socket != nil && len(segments) > 1 {
 		t.buffers = segments
@@ -267,7 +268,7 @@ func (t *transport) writeBatch(batch *h2.Output) error {
 // read is the reader's loop. It returns when the socket fails or the peer breaks the
 // protocol.
 func (t *transport) read() {
-	defer t.loops.Done()
+	defer t.running.Done()
 	t.chunk = newBuffer(firstChunk)
 	source, gotData := io.Reader(t.nc), false
 	var err error
@@ -287,9 +288,7 @@ func (t *transport) read() {
 		if t.smallReads++; t.to > firstChunk {
 			t.smallReads = 0
 		}
-		t.counters.bytesIn.Add(uint64(n))
-		t.counters.reads.Add(1)
-		if fault := t.feed(); fault != nil {
+		if fault := t.feed(n); fault != nil {
 			err = fault
 		}
 	}
@@ -300,26 +299,32 @@ func (t *transport) read() {
 
 var errClosed = errors.New("fastgrpc: connection closed")
 
-// feed passes all whole frames of the chunk to the state machine.
-func (t *transport) feed() error {
+// feed passes all whole frames of the chunk, to which n bytes were added, to the state
+// machine.
+func (t *transport) feed(n int) error {
 	now := time.Since(epoch)
 	t.lastRead.Store(int64(now))
 	for t.from < t.to {
 		t.mu.Lock()
+		if n > 0 {
+			t.counters.Reads++
+			t.counters.BytesIn += uint64(n)
+			n = 0
+		}
 		if t.err != nil {
 			t.mu.Unlock()
 			return errClosed
 		}
-		n, err := t.h2.Feed(now, t.chunk.data[t.from:t.to], maxFramesPerLock)
+		used, err := t.h2.Feed(now, t.chunk.data[t.from:t.to], maxFramesPerLock)
 		t.role.streamsChanged()
 		t.flush()
 		t.mu.Unlock()
-		t.from += n
+		t.from += used
 		t.role.startCalls()
 		if err != nil {
 			return err
 		}
-		if n == 0 {
+		if used == 0 {
 			break
 		}
 	}

@@ -1,0 +1,157 @@
+package fastgrpc
+
+import (
+	"context"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/stats"
+
+	"wirelab.dev/fastgrpc/internal/h2"
+)
+
+// conn is what connections of clients and servers have in common.
+type conn struct {
+	transport
+	isClient  bool
+	peer      *peer.Peer
+	stats     stats.Handler
+	ctx       context.Context // ends with the connection
+	end       context.CancelFunc
+	keepalive keepaliveTimer
+}
+
+func (c *conn) init(role connRole, nc net.Conn, auth credentials.AuthInfo, l *limits, cfg h2.Config) {
+	c.peer = &peer.Peer{Addr: nc.RemoteAddr(), LocalAddr: nc.LocalAddr(), AuthInfo: auth}
+	c.stats, c.isClient = l.stats, cfg.Client
+	c.ctx, c.end = context.WithCancel(context.Background())
+	if c.stats != nil {
+		c.ctx = c.stats.TagConn(c.ctx, &stats.ConnTagInfo{RemoteAddr: c.peer.Addr, LocalAddr: c.peer.LocalAddr})
+		c.stats.HandleConn(c.ctx, &stats.ConnBegin{Client: c.isClient})
+	}
+	c.transport.init(nc, role, cfg)
+}
+
+// start starts the connection's goroutines, which running counts.
+func (c *conn) start(running *sync.WaitGroup) {
+	c.mu.Lock()
+	c.startKeepalive()
+	c.mu.Unlock()
+	c.transport.start(running)
+}
+
+// ended tells calls and the stats handler that the connection has been closed.
+func (c *conn) ended() {
+	c.end()
+	if c.stats != nil {
+		c.stats.HandleConn(c.ctx, &stats.ConnEnd{Client: c.isClient})
+	}
+}
+
+// Counters count the calls and traffic of a connection, or of all connections of a
+// server or client, since it began.
+type Counters struct {
+	CallsStarted, CallsSucceeded, CallsFailed uint64
+	BytesIn, BytesOut                         uint64
+	// Reads and Writes count system calls: calls per write show how well frames are
+	// batched.
+	Reads, Writes uint64
+}
+
+func (c *Counters) callEnded(code codes.Code) {
+	if code == codes.OK {
+		c.CallsSucceeded++
+	} else {
+		c.CallsFailed++
+	}
+}
+
+func (c *Counters) add(o Counters) {
+	c.CallsStarted += o.CallsStarted
+	c.CallsSucceeded += o.CallsSucceeded
+	c.CallsFailed += o.CallsFailed
+	c.BytesIn += o.BytesIn
+	c.BytesOut += o.BytesOut
+	c.Reads += o.Reads
+	c.Writes += o.Writes
+}
+
+// ConnInfo describes an open connection.
+type ConnInfo struct {
+	Local, Remote net.Addr
+	OpenCalls     int
+	Counters      Counters
+}
+
+func (c *conn) info() ConnInfo {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return ConnInfo{Local: c.peer.LocalAddr, Remote: c.peer.Addr, OpenCalls: c.h2.OpenStreams(), Counters: c.counters}
+}
+
+// connSet holds the connections of a server or a client. Its lock also guards its owner.
+type connSet[C connSetMember] struct {
+	mu      sync.Mutex
+	conns   map[C]struct{}
+	closed  bool           // no more connections
+	gone    Counters       // sums over closed connections
+	running sync.WaitGroup // the connections' goroutines
+}
+
+type connSetMember interface {
+	comparable
+	start(running *sync.WaitGroup)
+	info() ConnInfo
+}
+
+// add starts a connection, unless the set has been closed.
+func (s *connSet[C]) add(c C) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	if s.conns == nil {
+		s.conns = make(map[C]struct{})
+	}
+	s.conns[c] = struct{}{}
+	c.start(&s.running)
+	return true
+}
+
+func (s *connSet[C]) remove(c C) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	s.gone.add(c.info().Counters)
+}
+
+// open returns the open connections, with the lock held.
+func (s *connSet[C]) open() []C { return slices.Collect(maps.Keys(s.conns)) }
+
+// Conns returns the open connections, in no particular order.
+func (s *connSet[C]) Conns() []ConnInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var infos []ConnInfo
+	for c := range s.conns {
+		infos = append(infos, c.info())
+	}
+	return infos
+}
+
+// Counters returns the sums over all connections, open and closed.
+func (s *connSet[C]) Counters() Counters {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	total := s.gone
+	for c := range s.conns {
+		total.add(c.info().Counters)
+	}
+	return total
+}
