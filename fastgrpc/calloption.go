@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 )
 
@@ -74,6 +75,23 @@ func (i *callInfo) apply(option grpc.CallOption) error {
 		return status.Error(codes.Internal, "fastgrpc: CallCustomCodec is not supported; use ForceCodec")
 	}
 	return nil
+}
+
+// responded passes what came with a response to the call's options and stats handler.
+func (i *callInfo) responded(c *call) {
+	if i.peer != nil {
+		*i.peer = *c.conn.peer
+	}
+	if i.header != nil {
+		*i.header = toMetadata(c.header)
+	}
+	if i.trailer != nil {
+		*i.trailer = toMetadata(c.trailer)
+	}
+	if o := i.observer; o != nil {
+		o.headerReceived(c)
+		o.report(&stats.InTrailer{Client: true, Trailer: toMetadata(c.trailer)})
+	}
 }
 
 func (i *callInfo) setCodec(c codec) {

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/fastgrpc/internal/h2"
@@ -122,9 +121,11 @@ func (c *Client) invokeWith(ctx context.Context, method string, req, reply any, 
 		return err
 	}
 	if c.opts.stats != nil {
-		return c.invokeObserved(ctx, method, req, reply, &info)
+		ctx = c.observe(ctx, method, &info, &grpc.StreamDesc{})
 	}
-	return c.invoke(ctx, method, req, reply, &info)
+	err := c.invoke(ctx, method, req, reply, &info)
+	info.observer.end(err)
+	return err
 }
 
 func (c *Client) invoke(ctx context.Context, method string, req, reply any, info *callInfo) (err error) {
@@ -175,9 +176,8 @@ func (c *Client) attempt(ctx context.Context, in *invocation) (retry bool, err e
 	cc.h2.SendData(&u.h2, h2.Payload{Data: b.data, Owner: b}, true)
 	cc.flushBatch()
 	cc.mu.Unlock()
-	if info.observer != nil {
-		info.observer.sent(cc, in.fields, in.req, size)
-	}
+	info.observer.opened(cc, in.fields)
+	info.observer.sent(in.req, size)
 	if done := ctx.Done(); done == nil {
 		<-u.signal
 	} else {
@@ -194,18 +194,7 @@ func (c *Client) attempt(ctx context.Context, in *invocation) (retry bool, err e
 // readReply reads the response of a unary call that has ended, and recycles the call.
 func (c *Client) readReply(u *call, reply any, info *callInfo) error {
 	defer c.recycle(u)
-	if info.peer != nil {
-		*info.peer = *u.conn.peer
-	}
-	if info.header != nil {
-		*info.header = toMetadata(u.header)
-	}
-	if info.trailer != nil {
-		*info.trailer = toMetadata(u.trailer)
-	}
-	if info.observer != nil {
-		info.observer.ended(u)
-	}
+	info.responded(u)
 	if u.status != nil {
 		return u.err()
 	}
@@ -213,11 +202,7 @@ func (c *Client) readReply(u *call, reply any, info *callInfo) error {
 	if !ok {
 		return status.Error(codes.Internal, "fastgrpc: response without a message")
 	}
-	packed := len(m.data)
-	_, err := decodeMessage(info.codec, u.received, &m, reply, decodeOptions{limit: info.maxReceive})
-	if err == nil && info.observer != nil {
-		info.observer.received(reply, sizes{len(m.data), packed})
-	}
+	_, err := decodeMessage(info.codec, u.received, &m, reply, decodeOptions{limit: info.maxReceive, observer: info.observer})
 	return err
 }
 
@@ -317,72 +302,4 @@ func (c *Client) callFields(ctx context.Context, method string, info *callInfo) 
 		return c.appendCredentials(ctx, fields, method, info)
 	}
 	return fields, nil
-}
-
-// observer reports one call to a stats handler. Without a handler, a call has no
-// observer and no cost.
-type observer struct {
-	handler    stats.Handler
-	ctx        context.Context
-	method     string
-	began      time.Time
-	headerOnce sync.Once // the response's is reported
-}
-
-func (c *Client) observe(ctx context.Context, method string, info *callInfo, begin *stats.Begin) context.Context {
-	h := c.opts.stats
-	ctx = h.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: method, FailFast: !info.waitForReady})
-	begin.Client, begin.BeginTime, begin.FailFast = true, time.Now(), !info.waitForReady
-	h.HandleRPC(ctx, begin)
-	info.observer = &observer{handler: h, ctx: ctx, method: method, began: begin.BeginTime}
-	return ctx
-}
-
-func (c *Client) invokeObserved(ctx context.Context, method string, req, reply any, info *callInfo) error {
-	ctx = c.observe(ctx, method, info, &stats.Begin{})
-	err := c.invoke(ctx, method, req, reply, info)
-	info.observer.finish(err)
-	return err
-}
-
-func (o *observer) opened(cc *clientConn, fields []hpack.HeaderField) {
-	o.handler.HandleRPC(o.ctx, &stats.OutHeader{
-		Client: true, FullMethod: o.method, Header: toMetadata(fields),
-		RemoteAddr: cc.peer.Addr, LocalAddr: cc.peer.LocalAddr,
-	})
-}
-
-func (o *observer) sent(cc *clientConn, fields []hpack.HeaderField, m any, size sizes) {
-	o.opened(cc, fields)
-	o.payload(m, size)
-}
-
-func (o *observer) payload(m any, size sizes) {
-	o.handler.HandleRPC(o.ctx, &stats.OutPayload{
-		Client: true, Payload: m, Length: size.plain, CompressedLength: size.packed, WireLength: size.packed + prefixLen, SentTime: time.Now(),
-	})
-}
-
-func (o *observer) received(m any, size sizes) {
-	o.handler.HandleRPC(o.ctx, &stats.InPayload{
-		Client: true, Payload: m, Length: size.plain, CompressedLength: size.packed, WireLength: size.packed + prefixLen, RecvTime: time.Now(),
-	})
-}
-
-// headerReceived reports the response's header once, if it has come.
-func (o *observer) headerReceived(c *call) {
-	o.headerOnce.Do(func() {
-		if len(c.header) > 0 {
-			o.handler.HandleRPC(o.ctx, &stats.InHeader{Client: true, Compression: compressorName(c.received), Header: toMetadata(c.header)})
-		}
-	})
-}
-
-func (o *observer) ended(c *call) {
-	o.headerReceived(c)
-	o.handler.HandleRPC(o.ctx, &stats.InTrailer{Client: true, Trailer: toMetadata(c.trailer)})
-}
-
-func (o *observer) finish(err error) {
-	o.handler.HandleRPC(o.ctx, &stats.End{Client: true, BeginTime: o.began, EndTime: time.Now(), Error: err})
 }

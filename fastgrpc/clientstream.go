@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/fastgrpc/internal/h2"
@@ -58,7 +57,7 @@ func (c *Client) streamWith(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.
 	// An aliased message is valid until the next read. A single response has none.
 	info.alias = c.opts.alias && desc.ServerStreams
 	if c.opts.stats != nil {
-		ctx = c.observe(ctx, method, &info, &stats.Begin{IsClientStream: desc.ClientStreams, IsServerStream: desc.ServerStreams})
+		ctx = c.observe(ctx, method, &info, desc)
 	}
 	s := &clientStream{client: c, method: method, ctx: ctx, desc: desc, info: info}
 	s.initial.initStream(&s.info)
@@ -93,9 +92,7 @@ func (s *clientStream) begin(c *call) error {
 	s.current.Store(c)
 	cc.flush()
 	cc.mu.Unlock()
-	if s.info.observer != nil {
-		s.info.observer.opened(cc, fields)
-	}
+	s.info.observer.opened(cc, fields)
 	return nil
 }
 
@@ -125,7 +122,7 @@ func (s *clientStream) finish(err error) {
 			c.conn.mu.Lock()
 			s.sent.drop()
 			c.conn.mu.Unlock()
-			s.fillCallOptions(c)
+			s.info.responded(c)
 		}
 		if errors.Is(err, io.EOF) {
 			err = nil
@@ -133,25 +130,8 @@ func (s *clientStream) finish(err error) {
 		for _, f := range s.info.onFinish {
 			f(err)
 		}
-		if o := s.info.observer; o != nil {
-			if c.conn != nil {
-				o.ended(c)
-			}
-			o.finish(err)
-		}
+		s.info.observer.end(err)
 	})
-}
-
-func (s *clientStream) fillCallOptions(c *call) {
-	if s.info.peer != nil {
-		*s.info.peer = *c.conn.peer
-	}
-	if s.info.header != nil {
-		*s.info.header = toMetadata(c.header)
-	}
-	if s.info.trailer != nil {
-		*s.info.trailer = toMetadata(c.trailer)
-	}
 }
 
 // result returns the error of an ended call: io.EOF if it succeeded.
@@ -240,9 +220,7 @@ func (s *clientStream) SendMsg(m any) error {
 		s.finish(err)
 		return err
 	}
-	if s.info.observer != nil {
-		s.info.observer.payload(m, b.sizes())
-	}
+	s.info.observer.sent(m, b.sizes())
 	for {
 		c := s.current.Load()
 		c.conn.mu.Lock()
@@ -304,19 +282,13 @@ func (s *clientStream) receive(v any) error {
 		return err
 	}
 	s.gotMessage = true
-	c, packed := s.current.Load(), len(m.data)
-	if s.info.observer != nil {
-		s.info.observer.headerReceived(c)
-	}
-	s.alias, err = decodeMessage(s.info.codec, c.received, &m, v, decodeOptions{limit: s.info.maxReceive, alias: s.info.alias})
+	c, info := s.current.Load(), &s.info
+	info.observer.headerReceived(c)
+	s.alias, err = decodeMessage(info.codec, c.received, &m, v, decodeOptions{info.maxReceive, info.alias, info.observer})
 	if err != nil {
 		s.abort(err)
-		return err
 	}
-	if s.info.observer != nil {
-		s.info.observer.received(v, sizes{len(m.data), packed})
-	}
-	return nil
+	return err
 }
 
 // receiveEnd waits for the status that follows a single response message.

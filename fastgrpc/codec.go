@@ -176,6 +176,13 @@ func isGRPCProto(c encoding.CodecV2) bool {
 	return t.Kind() == reflect.Pointer && t.Elem().PkgPath() == "google.golang.org/grpc/encoding/proto"
 }
 
+func compressorName(c encoding.Compressor) string {
+	if c == nil {
+		return ""
+	}
+	return c.Name()
+}
+
 // encodeMessage marshals v, compresses it if compressor is not nil, and fills in the
 // prefix. As for grpc-go, nil is an empty message.
 func encodeMessage(c codec, compressor encoding.Compressor, v any, limit int) (*buffer, error) {
@@ -213,26 +220,26 @@ func (b *buffer) sizes() sizes { return sizes{b.plain, len(b.data) - prefixLen} 
 
 // decodeMessage decompresses m if needed and unmarshals it into v. With alias, v's
 // bytes fields may point into the returned buffer, which the caller releases when v is
-// no longer used; without alias, the buffer is nil. Afterwards m.data has the
-// decompressed length.
+// no longer used; without alias, the buffer is nil.
 func decodeMessage(c codec, compressor encoding.Compressor, m *message, v any, opts decodeOptions) (*buffer, error) {
+	packed := len(m.data)
 	if m.compressed {
 		if compressor == nil {
 			m.release()
 			return nil, status.Error(codes.Internal, "fastgrpc: compressed message, but its header has no grpc-encoding or one without a registered compressor")
 		}
 		unpacked, err := decompress(compressor, m.data, opts.limit)
-		credit := m.credit
 		m.release()
 		if err != nil {
 			return nil, err
 		}
-		*m = message{data: unpacked.data, owner: unpacked, credit: credit}
+		*m = message{data: unpacked.data, owner: unpacked}
 	}
 	if err := c.unmarshal(m.data, v, opts.alias); err != nil {
 		m.release()
 		return nil, status.Errorf(codes.Internal, "fastgrpc: unmarshal: %v", err)
 	}
+	opts.observer.received(v, sizes{len(m.data), packed})
 	owner := m.owner
 	if opts.alias {
 		return owner, nil
@@ -244,6 +251,7 @@ func decodeMessage(c codec, compressor encoding.Compressor, m *message, v any, o
 }
 
 type decodeOptions struct {
-	limit int
-	alias bool
+	limit    int
+	alias    bool
+	observer *observer
 }

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/fastgrpc/internal/h2"
@@ -28,25 +25,18 @@ func (s *serverStream) serve() {
 
 func (s *serverStream) serveUnary() {
 	opts := &s.conn.server.opts
-	ctx := context.Context(&s.callContext)
-	if opts.stats != nil {
-		ctx = s.reportBegin(opts.stats)
-	}
+	ctx := s.observe()
 	if err := s.Err(); err != nil {
 		// Cancelled, or past its deadline, before it began.
-		s.sendResponse(ctx, nil, err)
+		s.sendResponse(nil, err)
 		return
 	}
 	reply, err := s.method.unary.Handler(s.method.impl, ctx, s.decodeRequest, opts.unaryInterceptor)
 	if err != nil {
-		s.sendResponse(ctx, nil, err)
+		s.sendResponse(nil, err)
 		return
 	}
-	b, err := encodeMessage(s.codec, s.sent, reply, opts.maxSend)
-	if opts.stats != nil && err == nil {
-		s.reportOutPayload(ctx, reply, b)
-	}
-	s.sendResponse(ctx, b, err)
+	s.sendResponse(s.encode(reply))
 }
 
 // decodeRequest decodes the message of a unary call.
@@ -55,20 +45,27 @@ func (s *serverStream) decodeRequest(v any) error {
 		return s.requestErr
 	}
 	m, _ := s.take()
+	return s.decode(&m, v)
+}
+
+// decode decodes a message, which v may alias until the next one or the handler's end.
+func (s *serverStream) decode(m *message, v any) (err error) {
 	opts := &s.conn.server.opts
-	packed := len(m.data)
-	owner, err := decodeMessage(s.codec, s.received, &m, v, decodeOptions{limit: opts.maxReceive, alias: opts.alias})
-	if opts.alias && owner != nil {
-		s.alias = owner // released after the handler has returned and the reply is encoded
-	}
-	if err == nil && opts.stats != nil {
-		s.reportInPayload(v, sizes{len(m.data), packed})
-	}
+	s.alias, err = decodeMessage(s.codec, s.received, m, v, decodeOptions{opts.maxReceive, opts.alias, s.observer})
 	return err
 }
 
+func (s *serverStream) encode(v any) (*buffer, error) {
+	b, err := encodeMessage(s.codec, s.sent, v, s.conn.server.opts.maxSend)
+	if err == nil {
+		s.observer.headerSent(s)
+		s.observer.sent(v, b.sizes())
+	}
+	return b, err
+}
+
 // sendResponse sends the reply, if there is one, and the status.
-func (s *serverStream) sendResponse(ctx context.Context, reply *buffer, err error) {
+func (s *serverStream) sendResponse(reply *buffer, err error) {
 	st := statusOf(err)
 	c := s.conn
 	c.mu.Lock()
@@ -87,28 +84,21 @@ func (s *serverStream) sendResponse(ctx context.Context, reply *buffer, err erro
 	if reply != nil {
 		reply.Release()
 	}
-	if h := c.server.opts.stats; h != nil {
-		s.reportEnd(ctx, h, st)
-	}
+	s.observer.responded(s, st)
 }
 
 func (s *serverStream) serveStream() {
-	opts := &s.conn.server.opts
-	ctx := context.Context(&s.callContext)
 	s.callContext.mu.Lock()
 	s.startTimer() // a stream that waits must wake at its deadline
 	s.callContext.mu.Unlock()
-	if opts.stats != nil {
-		ctx = s.reportBegin(opts.stats)
-	}
-	api := &serverStreamAPI{s: s, ctx: ctx}
+	api := &serverStreamAPI{s: s, ctx: s.observe()}
 	var err error
-	if opts.streamInterceptor != nil {
-		err = opts.streamInterceptor(s.method.impl, api, &s.method.sInfo, s.method.stream.Handler)
+	if intercept := s.conn.server.opts.streamInterceptor; intercept != nil {
+		err = intercept(s.method.impl, api, &s.method.sInfo, s.method.stream.Handler)
 	} else {
 		err = s.method.stream.Handler(s.method.impl, api)
 	}
-	s.sendResponse(ctx, nil, err)
+	s.sendResponse(nil, err)
 }
 
 // transportStream makes grpc.SetHeader, SendHeader and SetTrailer work on the call.
@@ -142,8 +132,8 @@ func (s *serverStream) setHeader(md metadata.MD, send bool) error {
 		return status.Error(codes.Internal, err.Error())
 	}
 	err := s.putHeader(md, send)
-	if err == nil && send && s.conn.server.opts.stats != nil {
-		s.reportHeader()
+	if err == nil && send {
+		s.observer.headerSent(s)
 	}
 	return err
 }
@@ -190,26 +180,17 @@ func (a *serverStreamAPI) SetTrailer(md metadata.MD) {
 
 // SendMsg sends a message; the caller may reuse m when it returns.
 func (a *serverStreamAPI) SendMsg(m any) error {
-	s := a.s
-	opts := &s.conn.server.opts
-	b, err := encodeMessage(s.codec, s.sent, m, opts.maxSend)
+	b, err := a.s.encode(m)
 	if err != nil {
 		return err
 	}
-	if opts.stats != nil {
-		s.reportOutPayload(a.ctx, m, b)
-	}
-	return s.sendMessage(b)
+	return a.s.sendMessage(b)
 }
 
 // RecvMsg receives a message. It returns io.EOF after the client's last message.
 func (a *serverStreamAPI) RecvMsg(v any) error {
 	s := a.s
-	opts := &s.conn.server.opts
-	if s.alias != nil {
-		s.alias.Release()
-		s.alias = nil
-	}
+	s.releaseAlias()
 	m, err := s.nextMessage()
 	if err != nil {
 		if errors.Is(err, io.EOF) && !s.method.stream.ClientStreams {
@@ -217,68 +198,5 @@ func (a *serverStreamAPI) RecvMsg(v any) error {
 		}
 		return err
 	}
-	packed := len(m.data)
-	s.alias, err = decodeMessage(s.codec, s.received, &m, v, decodeOptions{limit: opts.maxReceive, alias: opts.alias})
-	if err == nil && opts.stats != nil {
-		s.reportInPayload(v, sizes{len(m.data), packed})
-	}
-	return err
-}
-
-// The functions below report to the stats handler; they are called only if there is one.
-
-func (s *serverStream) reportBegin(h stats.Handler) context.Context {
-	c := s.conn
-	ctx := h.TagRPC(&s.callContext, &stats.RPCTagInfo{FullMethodName: s.method.name})
-	begin := &stats.Begin{BeginTime: time.Now()}
-	if d := s.method.stream; d != nil {
-		begin.IsClientStream, begin.IsServerStream = d.ClientStreams, d.ServerStreams
-	}
-	h.HandleRPC(ctx, &stats.InHeader{
-		FullMethod: s.method.name, RemoteAddr: c.peer.Addr, LocalAddr: c.peer.LocalAddr,
-		Compression: compressorName(s.received), Header: s.incoming(),
-	})
-	h.HandleRPC(ctx, begin)
-	s.statsCtx, s.began = ctx, begin.BeginTime
-	return ctx
-}
-
-func compressorName(c encoding.Compressor) string {
-	if c == nil {
-		return ""
-	}
-	return c.Name()
-}
-
-func (s *serverStream) reportInPayload(v any, size sizes) {
-	s.conn.server.opts.stats.HandleRPC(s.statsCtx, &stats.InPayload{
-		Payload: v, Length: size.plain, CompressedLength: size.packed, WireLength: size.packed + prefixLen, RecvTime: time.Now(),
-	})
-}
-
-// reportHeader reports the response's header, once.
-func (s *serverStream) reportHeader() {
-	s.conn.mu.Lock()
-	reported, md := s.headerReported, s.header.Copy()
-	s.headerReported = true
-	s.conn.mu.Unlock()
-	if !reported {
-		s.conn.server.opts.stats.HandleRPC(s.statsCtx, &stats.OutHeader{Header: md, Compression: compressorName(s.sent)})
-	}
-}
-
-func (s *serverStream) reportOutPayload(ctx context.Context, v any, b *buffer) {
-	s.reportHeader()
-	size := b.sizes()
-	s.conn.server.opts.stats.HandleRPC(ctx, &stats.OutPayload{
-		Payload: v, Length: size.plain, CompressedLength: size.packed, WireLength: len(b.data), SentTime: time.Now(),
-	})
-}
-
-func (s *serverStream) reportEnd(ctx context.Context, h stats.Handler, st *status.Status) {
-	if len(s.header) > 0 {
-		s.reportHeader()
-	}
-	h.HandleRPC(ctx, &stats.OutTrailer{Trailer: s.trailer})
-	h.HandleRPC(ctx, &stats.End{BeginTime: s.began, EndTime: time.Now(), Error: st.Err()})
+	return s.decode(&m, v)
 }

@@ -45,11 +45,7 @@ type serverStream struct {
 	headerSent bool
 	header     metadata.MD
 	trailer    metadata.MD
-
-	// Set only with a stats handler.
-	statsCtx       context.Context
-	began          time.Time
-	headerReported bool
+	observer   *observer
 }
 
 // requestHead holds the header fields of a request that this package interprets.
@@ -258,6 +254,10 @@ func (s *serverStream) wakeAll() {
 
 func (s *serverStream) dropMessages() {
 	s.drop()
+	s.releaseAlias()
+}
+
+func (s *serverStream) releaseAlias() {
 	if s.alias != nil {
 		s.alias.Release()
 		s.alias = nil

@@ -1,0 +1,134 @@
+package fastgrpc
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
+)
+
+// observer reports one call to a stats handler. A call without a handler has a nil
+// observer, which reports nothing.
+type observer struct {
+	handler    stats.Handler
+	ctx        context.Context
+	client     bool
+	method     string
+	began      time.Time
+	headerOnce sync.Once // the response's is reported
+}
+
+// newObserver lets the handler tag the call's context. The caller reports begin.
+func newObserver(ctx context.Context, h stats.Handler, tag *stats.RPCTagInfo, begin *stats.Begin) *observer {
+	begin.BeginTime = time.Now()
+	return &observer{
+		handler: h, ctx: h.TagRPC(ctx, tag),
+		client: begin.Client, method: tag.FullMethodName, began: begin.BeginTime,
+	}
+}
+
+func (o *observer) report(event stats.RPCStats) { o.handler.HandleRPC(o.ctx, event) }
+
+func (o *observer) sent(m any, size sizes) {
+	if o != nil {
+		o.report(&stats.OutPayload{
+			Client: o.client, Payload: m, Length: size.plain, CompressedLength: size.packed, WireLength: size.packed + prefixLen, SentTime: time.Now(),
+		})
+	}
+}
+
+func (o *observer) received(m any, size sizes) {
+	if o != nil {
+		o.report(&stats.InPayload{
+			Client: o.client, Payload: m, Length: size.plain, CompressedLength: size.packed, WireLength: size.packed + prefixLen, RecvTime: time.Now(),
+		})
+	}
+}
+
+func (o *observer) end(err error) {
+	if o != nil {
+		o.report(&stats.End{Client: o.client, BeginTime: o.began, EndTime: time.Now(), Error: err})
+	}
+}
+
+// opened reports a request's header.
+func (o *observer) opened(cc *clientConn, fields []hpack.HeaderField) {
+	if o != nil {
+		o.report(&stats.OutHeader{
+			Client: true, FullMethod: o.method, Header: toMetadata(fields),
+			RemoteAddr: cc.peer.Addr, LocalAddr: cc.peer.LocalAddr,
+		})
+	}
+}
+
+// headerReceived reports a response's header once, if it has come.
+func (o *observer) headerReceived(c *call) {
+	if o == nil {
+		return
+	}
+	o.headerOnce.Do(func() {
+		if len(c.header) > 0 {
+			o.report(&stats.InHeader{Client: true, Compression: compressorName(c.received), Header: toMetadata(c.header)})
+		}
+	})
+}
+
+// observe begins to report a call to the client's stats handler.
+func (c *Client) observe(ctx context.Context, method string, info *callInfo, desc *grpc.StreamDesc) context.Context {
+	begin := &stats.Begin{
+		Client: true, FailFast: !info.waitForReady,
+		IsClientStream: desc.ClientStreams, IsServerStream: desc.ServerStreams,
+	}
+	info.observer = newObserver(ctx, c.opts.stats, &stats.RPCTagInfo{FullMethodName: method, FailFast: begin.FailFast}, begin)
+	info.observer.report(begin)
+	return info.observer.ctx
+}
+
+// observe begins to report a call to the server's stats handler. It returns the call's
+// context, which the handler may have tagged.
+func (s *serverStream) observe() context.Context {
+	c := s.conn
+	if c.stats == nil {
+		return &s.callContext
+	}
+	begin := &stats.Begin{}
+	if d := s.method.stream; d != nil {
+		begin.IsClientStream, begin.IsServerStream = d.ClientStreams, d.ServerStreams
+	}
+	s.observer = newObserver(&s.callContext, c.stats, &stats.RPCTagInfo{FullMethodName: s.method.name}, begin)
+	s.observer.report(&stats.InHeader{
+		FullMethod: s.method.name, RemoteAddr: c.peer.Addr, LocalAddr: c.peer.LocalAddr,
+		Compression: compressorName(s.received), Header: s.incoming(),
+	})
+	s.observer.report(begin)
+	return s.observer.ctx
+}
+
+// headerSent reports a response's header, once.
+func (o *observer) headerSent(s *serverStream) {
+	if o == nil {
+		return
+	}
+	o.headerOnce.Do(func() {
+		s.conn.mu.Lock()
+		md := s.header.Copy()
+		s.conn.mu.Unlock()
+		o.report(&stats.OutHeader{Header: md, Compression: compressorName(s.sent)})
+	})
+}
+
+// responded reports the end of a response.
+func (o *observer) responded(s *serverStream, st *status.Status) {
+	if o == nil {
+		return
+	}
+	if len(s.header) > 0 {
+		o.headerSent(s)
+	}
+	o.report(&stats.OutTrailer{Trailer: s.trailer})
+	o.end(st.Err())
+}
