@@ -44,7 +44,7 @@ var (
 
 func newClientConn(c *Client, nc net.Conn, auth credentials.AuthInfo) *clientConn {
 	cc := &clientConn{client: c, gotSettings: make(chan struct{}), draining: make(chan struct{})}
-	cc.conn.init(cc, nc, auth, &c.opts.limits, c.opts.h2Config())
+	cc.conn.init(cc, nc, auth, &c.opts.limits)
 	cc.keepalive.pingEvery, cc.keepalive.pingTimeout = c.keepaliveTime(), c.opts.keepalive.Timeout
 	cc.keepalive.maxIdle = c.opts.idleTimeout
 	return cc

@@ -11,8 +11,6 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/stats"
-
-	"wirelab.dev/fastgrpc/internal/h2"
 )
 
 // conn is what connections of clients and servers have in common.
@@ -26,15 +24,15 @@ type conn struct {
 	keepalive keepaliveTimer
 }
 
-func (c *conn) init(role connRole, nc net.Conn, auth credentials.AuthInfo, l *limits, cfg h2.Config) {
+func (c *conn) init(role connRole, nc net.Conn, auth credentials.AuthInfo, l *limits) {
 	c.peer = &peer.Peer{Addr: nc.RemoteAddr(), LocalAddr: nc.LocalAddr(), AuthInfo: auth}
-	c.stats, c.isClient = l.stats, cfg.Client
+	c.stats, c.isClient = l.stats, l.h2.Client
 	c.ctx, c.end = context.WithCancel(context.Background())
 	if c.stats != nil {
 		c.ctx = c.stats.TagConn(c.ctx, &stats.ConnTagInfo{RemoteAddr: c.peer.Addr, LocalAddr: c.peer.LocalAddr})
 		c.stats.HandleConn(c.ctx, &stats.ConnBegin{Client: c.isClient})
 	}
-	c.transport.init(nc, role, cfg)
+	c.transport.init(nc, role, l.h2)
 }
 
 // start starts the connection's goroutines, which running counts.

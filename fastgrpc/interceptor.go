@@ -7,33 +7,25 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// chainUnaryServer combines interceptors into one; it returns nil for none.
-func chainUnaryServer(in []grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
-	if len(in) < 2 {
-		if len(in) == 0 {
-			return nil
-		}
-		return in[0]
+// chainUnaryServer combines two interceptors into one. outer may be nil.
+func chainUnaryServer(outer, inner grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
+	if outer == nil {
+		return inner
 	}
-	rest := chainUnaryServer(in[1:])
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
-		return in[0](ctx, req, info, func(ctx context.Context, req any) (any, error) {
-			return rest(ctx, req, info, h)
+		return outer(ctx, req, info, func(ctx context.Context, req any) (any, error) {
+			return inner(ctx, req, info, h)
 		})
 	}
 }
 
-func chainStreamServer(in []grpc.StreamServerInterceptor) grpc.StreamServerInterceptor {
-	if len(in) < 2 {
-		if len(in) == 0 {
-			return nil
-		}
-		return in[0]
+func chainStreamServer(outer, inner grpc.StreamServerInterceptor) grpc.StreamServerInterceptor {
+	if outer == nil {
+		return inner
 	}
-	rest := chainStreamServer(in[1:])
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) error {
-		return in[0](srv, ss, info, func(srv any, ss grpc.ServerStream) error {
-			return rest(srv, ss, info, h)
+		return outer(srv, ss, info, func(srv any, ss grpc.ServerStream) error {
+			return inner(srv, ss, info, h)
 		})
 	}
 }
@@ -58,35 +50,35 @@ func chainStreamClient(in []grpc.StreamClientInterceptor, last grpc.Streamer) gr
 	}
 }
 
-// statsChain combines several stats handlers into one.
-type statsChain []stats.Handler
+// chainStats combines two stats handlers into one. outer may be nil.
+func chainStats(outer, inner stats.Handler) stats.Handler {
+	if outer == nil {
+		return inner
+	}
+	return statsPair{outer, inner}
+}
+
+// statsPair calls two stats handlers in turn.
+type statsPair struct{ outer, inner stats.Handler }
 
 // TagRPC lets each handler add to the context.
-func (c statsChain) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
-	for _, h := range c {
-		ctx = h.TagRPC(ctx, info) //nolint:fatcontext // a handler adds to what the one before it made; their number is fixed
-	}
-	return ctx
+func (p statsPair) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
+	return p.inner.TagRPC(p.outer.TagRPC(ctx, info), info)
 }
 
 // HandleRPC calls each handler.
-func (c statsChain) HandleRPC(ctx context.Context, s stats.RPCStats) {
-	for _, h := range c {
-		h.HandleRPC(ctx, s)
-	}
+func (p statsPair) HandleRPC(ctx context.Context, s stats.RPCStats) {
+	p.outer.HandleRPC(ctx, s)
+	p.inner.HandleRPC(ctx, s)
 }
 
 // TagConn lets each handler add to the context.
-func (c statsChain) TagConn(ctx context.Context, info *stats.ConnTagInfo) context.Context {
-	for _, h := range c {
-		ctx = h.TagConn(ctx, info) //nolint:fatcontext // as in TagRPC
-	}
-	return ctx
+func (p statsPair) TagConn(ctx context.Context, info *stats.ConnTagInfo) context.Context {
+	return p.inner.TagConn(p.outer.TagConn(ctx, info), info)
 }
 
 // HandleConn calls each handler.
-func (c statsChain) HandleConn(ctx context.Context, s stats.ConnStats) {
-	for _, h := range c {
-		h.HandleConn(ctx, s)
-	}
+func (p statsPair) HandleConn(ctx context.Context, s stats.ConnStats) {
+	p.outer.HandleConn(ctx, s)
+	p.inner.HandleConn(ctx, s)
 }

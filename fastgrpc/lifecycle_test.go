@@ -422,7 +422,7 @@ func TestSlowReader(t *testing.T) {
 	}
 	time.Sleep(50 * time.Millisecond) // for the windows to fill
 	held := c.Conns()[0].Counters.BytesIn
-	if held > 2*defaultStreamWin {
+	if held > 2*uint64(defaultLimits().h2.StreamWindow) {
 		t.Errorf("%d bytes have come that nobody reads", held)
 	}
 	for range 20 {

@@ -17,57 +17,30 @@ import (
 	"wirelab.dev/fastgrpc/internal/h2"
 )
 
-// Defaults of both ends. The message limits are grpc-go's.
-const (
-	defaultMaxReceive  = 4 << 20
-	defaultMaxSend     = math.MaxInt32
-	defaultMaxStreams  = 1000
-	defaultHeaderList  = 64 << 10
-	defaultStreamWin   = 2 << 20
-	defaultConnWin     = 8 << 20
-	defaultUnread      = 64 << 20
-	defaultMaxFrame    = 128 << 10
-	defaultOutputLimit = 256 << 10
-	defaultHandshake   = 20 * time.Second
-	defaultIdle        = 30 * time.Minute
-)
-
 // limits holds the options that clients and servers share.
 type limits struct {
-	maxReceive, maxSend   int
-	streamWindow, connWin int
-	maxHeaderList         int
-	codec                 codec
-	alias                 bool
-	handshakeTimeout      time.Duration
-	stats                 stats.Handler
-	statsHandlers         []stats.Handler
+	maxReceive, maxSend int
+	h2                  h2.Config
+	codec               codec
+	alias               bool
+	stats               stats.Handler
 }
 
+// minUnread is the least bound on a connection's unread bytes.
+const minUnread = 64 << 20
+
+// defaultTimeout bounds handshakes, and a client's attempt to connect.
+const defaultTimeout = 20 * time.Second
+
+// defaultLimits returns the defaults of both ends. The message limits are grpc-go's.
 func defaultLimits() limits {
 	return limits{
-		maxReceive: defaultMaxReceive, maxSend: defaultMaxSend,
-		streamWindow: defaultStreamWin, connWin: defaultConnWin,
-		maxHeaderList:    defaultHeaderList,
-		handshakeTimeout: defaultHandshake,
-	}
-}
-
-func (l *limits) h2Config() h2.Config {
-	return h2.Config{
-		StreamWindow: l.streamWindow, ConnWindow: l.connWin, UnreadLimit: max(defaultUnread, l.connWin),
-		MaxFrameSize: defaultMaxFrame, MaxHeaderList: l.maxHeaderList,
-		OutputLimit: defaultOutputLimit,
-	}
-}
-
-func (l *limits) finish() {
-	switch len(l.statsHandlers) {
-	case 0:
-	case 1:
-		l.stats = l.statsHandlers[0]
-	default:
-		l.stats = statsChain(l.statsHandlers)
+		maxReceive: 4 << 20, maxSend: math.MaxInt32,
+		h2: h2.Config{
+			StreamWindow: 2 << 20, ConnWindow: 8 << 20, UnreadLimit: minUnread,
+			MaxFrameSize: 128 << 10, MaxHeaderList: 64 << 10,
+			OutputLimit: 256 << 10,
+		},
 	}
 }
 
@@ -84,32 +57,19 @@ type ServerOption func(*serverOptions)
 
 type serverOptions struct {
 	limits
-	creds              credentials.TransportCredentials
-	maxStreams         int
-	unaryInterceptor   grpc.UnaryServerInterceptor
-	streamInterceptor  grpc.StreamServerInterceptor
-	unaryInterceptors  []grpc.UnaryServerInterceptor
-	streamInterceptors []grpc.StreamServerInterceptor
-	unknown            grpc.StreamHandler
-	keepalive          keepalive.ServerParameters
-	policy             keepalive.EnforcementPolicy
+	creds             credentials.TransportCredentials
+	handshakeTimeout  time.Duration
+	unaryInterceptor  grpc.UnaryServerInterceptor
+	streamInterceptor grpc.StreamServerInterceptor
+	unknown           grpc.StreamHandler
+	keepalive         keepalive.ServerParameters
+	policy            keepalive.EnforcementPolicy
 }
 
 func defaultServerOptions() serverOptions {
-	return serverOptions{limits: defaultLimits(), maxStreams: defaultMaxStreams}
-}
-
-func (o *serverOptions) finish() {
-	o.limits.finish()
-	o.unaryInterceptor = chainUnaryServer(o.unaryInterceptors)
-	o.streamInterceptor = chainStreamServer(o.streamInterceptors)
-	setServerKeepaliveDefaults(&o.keepalive, &o.policy)
-}
-
-func (o *serverOptions) h2Config() h2.Config {
-	cfg := o.limits.h2Config()
-	cfg.MaxStreams = o.maxStreams
-	return cfg
+	o := serverOptions{limits: defaultLimits(), handshakeTimeout: defaultTimeout}
+	o.h2.MaxStreams = 1000
+	return o
 }
 
 // Creds secures the server's connections. Without it they are cleartext.
@@ -128,17 +88,25 @@ func MaxConcurrentStreams(n int) ServerOption {
 	if n == 0 {
 		n = math.MaxInt32
 	}
-	return func(o *serverOptions) { o.maxStreams = n }
+	return func(o *serverOptions) { o.h2.MaxStreams = n }
 }
 
 // UnaryInterceptor adds interceptors of unary calls; the first is the outermost.
 func UnaryInterceptor(in ...grpc.UnaryServerInterceptor) ServerOption {
-	return func(o *serverOptions) { o.unaryInterceptors = append(o.unaryInterceptors, in...) }
+	return func(o *serverOptions) {
+		for _, i := range in {
+			o.unaryInterceptor = chainUnaryServer(o.unaryInterceptor, i)
+		}
+	}
 }
 
 // StreamInterceptor adds interceptors of streaming calls; the first is the outermost.
 func StreamInterceptor(in ...grpc.StreamServerInterceptor) ServerOption {
-	return func(o *serverOptions) { o.streamInterceptors = append(o.streamInterceptors, in...) }
+	return func(o *serverOptions) {
+		for _, i := range in {
+			o.streamInterceptor = chainStreamServer(o.streamInterceptor, i)
+		}
+	}
 }
 
 // UnknownServiceHandler sets the handler for methods that are not registered.
@@ -154,7 +122,7 @@ func MaxSendMsgSize(bytes int) ServerOption { return func(o *serverOptions) { o.
 
 // MaxHeaderListSize bounds a request's metadata, 64 KiB by default.
 func MaxHeaderListSize(bytes int) ServerOption {
-	return func(o *serverOptions) { o.maxHeaderList = bytes }
+	return func(o *serverOptions) { o.h2.MaxHeaderList = bytes }
 }
 
 // Windows sets the flow-control windows: how many bytes a client may send ahead, per
@@ -165,8 +133,9 @@ func Windows(stream, connection int) ServerOption {
 
 func (l *limits) setWindows(stream, connection int) {
 	const least, most = 65535, 1<<31 - 1
-	l.streamWindow = min(max(stream, least), most)
-	l.connWin = min(max(connection, least), most)
+	l.h2.StreamWindow = min(max(stream, least), most)
+	l.h2.ConnWindow = min(max(connection, least), most)
+	l.h2.UnreadLimit = max(minUnread, l.h2.ConnWindow)
 }
 
 // KeepaliveParams sets when the server pings and when it closes idle and old connections.
@@ -181,7 +150,7 @@ func KeepaliveEnforcementPolicy(p keepalive.EnforcementPolicy) ServerOption {
 
 // StatsHandler adds a stats handler, such as OpenTelemetry's.
 func StatsHandler(h stats.Handler) ServerOption {
-	return func(o *serverOptions) { o.statsHandlers = append(o.statsHandlers, h) }
+	return func(o *serverOptions) { o.stats = chainStats(o.stats, h) }
 }
 
 // ForceServerCodecV2 sets the codec of all calls, whatever their content-subtype.
@@ -224,25 +193,20 @@ type clientOptions struct {
 }
 
 func defaultClientOptions() clientOptions {
-	return clientOptions{
+	o := clientOptions{
 		limits: defaultLimits(), backoff: backoff.DefaultConfig,
-		connectTimeout: defaultHandshake, idleTimeout: defaultIdle, policy: PickFirst,
+		connectTimeout: defaultTimeout, idleTimeout: 30 * time.Minute, policy: PickFirst,
 	}
+	o.h2.Client = true
+	return o
 }
 
 func (o *clientOptions) finish() {
-	o.limits.finish()
 	o.keepalive.Time = max(cmp.Or(o.keepalive.Time, forever), minClientPing)
 	o.keepalive.Timeout = cmp.Or(o.keepalive.Timeout, defaultPingTimeout)
 	if o.idleTimeout <= 0 {
 		o.idleTimeout = forever
 	}
-}
-
-func (o *clientOptions) h2Config() h2.Config {
-	cfg := o.limits.h2Config()
-	cfg.Client = true
-	return cfg
 }
 
 // WithTransportCredentials secures the client's connections. It is required, as in
@@ -308,12 +272,12 @@ func WithWindows(stream, connection int) ClientOption {
 
 // WithMaxHeaderListSize bounds a response's metadata, 64 KiB by default.
 func WithMaxHeaderListSize(bytes int) ClientOption {
-	return func(o *clientOptions) { o.maxHeaderList = bytes }
+	return func(o *clientOptions) { o.h2.MaxHeaderList = bytes }
 }
 
 // WithStatsHandler adds a stats handler, such as OpenTelemetry's.
 func WithStatsHandler(h stats.Handler) ClientOption {
-	return func(o *clientOptions) { o.statsHandlers = append(o.statsHandlers, h) }
+	return func(o *clientOptions) { o.stats = chainStats(o.stats, h) }
 }
 
 // WithPlainProto makes the client use package proto for all messages. By default it

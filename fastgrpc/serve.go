@@ -94,7 +94,7 @@ func (s *serverStream) serveStream() {
 	api := &serverStreamAPI{s: s, ctx: s.observe()}
 	var err error
 	if intercept := s.conn.server.opts.streamInterceptor; intercept != nil {
-		err = intercept(s.method.impl, api, &s.method.sInfo, s.method.stream.Handler)
+		err = intercept(s.method.impl, api, &s.method.info, s.method.stream.Handler)
 	} else {
 		err = s.method.stream.Handler(s.method.impl, api)
 	}

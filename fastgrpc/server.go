@@ -39,8 +39,7 @@ type method struct {
 	impl   any
 	unary  *grpc.MethodDesc // either unary or stream is set
 	stream *grpc.StreamDesc
-	uInfo  grpc.UnaryServerInfo
-	sInfo  grpc.StreamServerInfo
+	info   grpc.StreamServerInfo // of a stream
 }
 
 // NewServer returns a server with no services and no listeners.
@@ -54,7 +53,7 @@ func NewServer(opts ...ServerOption) *Server {
 	for _, o := range opts {
 		o(&s.opts)
 	}
-	s.opts.finish()
+	setServerKeepaliveDefaults(&s.opts.keepalive, &s.opts.policy)
 	return s
 }
 
@@ -80,10 +79,7 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	for i := range desc.Methods {
 		d := &desc.Methods[i]
 		name := "/" + desc.ServiceName + "/" + d.MethodName
-		s.methods[name] = &method{
-			name: name, impl: impl, unary: d,
-			uInfo: grpc.UnaryServerInfo{Server: impl, FullMethod: name},
-		}
+		s.methods[name] = &method{name: name, impl: impl, unary: d}
 		info.Methods = append(info.Methods, grpc.MethodInfo{Name: d.MethodName})
 	}
 	for i := range desc.Streams {
@@ -100,7 +96,7 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 func newStreamMethod(name string, impl any, d *grpc.StreamDesc) *method {
 	return &method{
 		name: name, impl: impl, stream: d,
-		sInfo: grpc.StreamServerInfo{
+		info: grpc.StreamServerInfo{
 			FullMethod: name, IsClientStream: d.ClientStreams, IsServerStream: d.ServerStreams,
 		},
 	}

@@ -28,7 +28,7 @@ var _ connRole = (*serverConn)(nil)
 
 func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo) *serverConn {
 	c := &serverConn{server: s}
-	c.conn.init(c, nc, auth, &s.opts.limits, s.opts.h2Config())
+	c.conn.init(c, nc, auth, &s.opts.limits)
 	p := &s.opts.keepalive
 	c.keepalive.pingEvery, c.keepalive.pingTimeout, c.keepalive.maxIdle = p.Time, p.Timeout, p.MaxConnectionIdle
 	return c

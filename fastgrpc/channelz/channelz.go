@@ -72,13 +72,18 @@ func (s *Service) GetServers(_ context.Context, in *channelzgrpc.GetServersReque
 
 // GetServer describes one server.
 func (s *Service) GetServer(_ context.Context, in *channelzgrpc.GetServerRequest) (*channelzgrpc.GetServerResponse, error) {
-	if id := in.GetServerId(); id >= 1 && id <= int64(len(s.servers)) {
-		return &channelzgrpc.GetServerResponse{Server: s.server(id)}, nil
+	out := &channelzgrpc.GetServerResponse{Server: s.server(in.GetServerId())}
+	if out.Server == nil {
+		return nil, status.Errorf(codes.NotFound, "no server with ID %d", in.GetServerId())
 	}
-	return nil, status.Errorf(codes.NotFound, "no server with ID %d", in.GetServerId())
+	return out, nil
 }
 
+// server returns nil for an unknown identifier.
 func (s *Service) server(id int64) *channelzgrpc.Server {
+	if id < 1 || id > int64(len(s.servers)) {
+		return nil
+	}
 	c := s.servers[id-1].Counters()
 	return &channelzgrpc.Server{
 		Ref: &channelzgrpc.ServerRef{ServerId: id},
@@ -91,11 +96,11 @@ func (s *Service) server(id int64) *channelzgrpc.Server {
 // GetServerSockets lists a server's connections.
 func (s *Service) GetServerSockets(_ context.Context, in *channelzgrpc.GetServerSocketsRequest) (*channelzgrpc.GetServerSocketsResponse, error) {
 	id := in.GetServerId()
-	if id < 1 || id > int64(len(s.servers)) {
+	if s.server(id) == nil {
 		return nil, status.Errorf(codes.NotFound, "no server with ID %d", id)
 	}
 	out := &channelzgrpc.GetServerSocketsResponse{End: true}
-	for _, ref := range refs(id, sorted(s.servers[id-1])) {
+	for _, ref := range refs(id, s.conns(id)) {
 		if ref.SocketId >= in.GetStartSocketId() {
 			out.SocketRef = append(out.SocketRef, ref)
 		}
@@ -116,52 +121,36 @@ func (s *Service) GetTopChannels(_ context.Context, in *channelzgrpc.GetTopChann
 
 // GetChannel describes one client.
 func (s *Service) GetChannel(_ context.Context, in *channelzgrpc.GetChannelRequest) (*channelzgrpc.GetChannelResponse, error) {
-	if id := in.GetChannelId(); id >= firstClient && id < firstClient+int64(len(s.clients)) {
-		return &channelzgrpc.GetChannelResponse{Channel: s.channel(id)}, nil
+	out := &channelzgrpc.GetChannelResponse{Channel: s.channel(in.GetChannelId())}
+	if out.Channel == nil {
+		return nil, status.Errorf(codes.NotFound, "no channel with ID %d", in.GetChannelId())
 	}
-	return nil, status.Errorf(codes.NotFound, "no channel with ID %d", in.GetChannelId())
+	return out, nil
 }
 
+// channel returns nil for an unknown identifier.
 func (s *Service) channel(id int64) *channelzgrpc.Channel {
+	if id < firstClient || id >= firstClient+int64(len(s.clients)) {
+		return nil
+	}
 	client := s.clients[id-firstClient]
 	c := client.Counters()
+	// The two enumerations have the same names; any other state is 0, unknown.
+	state := channelzgrpc.ChannelConnectivityState_State(channelzgrpc.ChannelConnectivityState_State_value[client.State().String()])
 	return &channelzgrpc.Channel{
 		Ref: &channelzgrpc.ChannelRef{ChannelId: id, Name: client.Target()},
 		Data: &channelzgrpc.ChannelData{
-			Target: client.Target(), State: stateOf(client.State()),
+			Target: client.Target(), State: &channelzgrpc.ChannelConnectivityState{State: state},
 			CallsStarted: int64(c.CallsStarted), CallsSucceeded: int64(c.CallsSucceeded), CallsFailed: int64(c.CallsFailed),
 		},
-		SocketRef: refs(id, sorted(client)),
+		SocketRef: refs(id, s.conns(id)),
 	}
-}
-
-func stateOf(s connectivity.State) *channelzgrpc.ChannelConnectivityState {
-	state := channelzgrpc.ChannelConnectivityState_UNKNOWN
-	switch s {
-	case connectivity.Idle:
-		state = channelzgrpc.ChannelConnectivityState_IDLE
-	case connectivity.Connecting:
-		state = channelzgrpc.ChannelConnectivityState_CONNECTING
-	case connectivity.Ready:
-		state = channelzgrpc.ChannelConnectivityState_READY
-	case connectivity.TransientFailure:
-		state = channelzgrpc.ChannelConnectivityState_TRANSIENT_FAILURE
-	case connectivity.Shutdown:
-		state = channelzgrpc.ChannelConnectivityState_SHUTDOWN
-	}
-	return &channelzgrpc.ChannelConnectivityState{State: state}
 }
 
 // GetSocket describes one connection.
 func (s *Service) GetSocket(_ context.Context, in *channelzgrpc.GetSocketRequest) (*channelzgrpc.GetSocketResponse, error) {
 	owner, place := in.GetSocketId()/socketsEach, in.GetSocketId()%socketsEach
-	var conns []fastgrpc.ConnInfo
-	switch {
-	case owner >= 1 && owner <= int64(len(s.servers)):
-		conns = sorted(s.servers[owner-1])
-	case owner >= firstClient && owner < firstClient+int64(len(s.clients)):
-		conns = sorted(s.clients[owner-firstClient])
-	}
+	conns := s.conns(owner)
 	if place < 0 || place >= int64(len(conns)) {
 		return nil, status.Errorf(codes.NotFound, "no socket with ID %d", in.GetSocketId())
 	}
@@ -177,10 +166,16 @@ func (s *Service) GetSocket(_ context.Context, in *channelzgrpc.GetSocketRequest
 	}}, nil
 }
 
-// sorted returns the connections in an order that is stable while none is opened or
-// closed.
-func sorted(s Server) []fastgrpc.ConnInfo {
-	conns := s.Conns()
+// conns returns the connections of a server or client, none for an unknown identifier.
+// Their order is stable while none is opened or closed.
+func (s *Service) conns(owner int64) []fastgrpc.ConnInfo {
+	var conns []fastgrpc.ConnInfo
+	switch {
+	case owner >= 1 && owner <= int64(len(s.servers)):
+		conns = s.servers[owner-1].Conns()
+	case owner >= firstClient && owner < firstClient+int64(len(s.clients)):
+		conns = s.clients[owner-firstClient].Conns()
+	}
 	slices.SortFunc(conns, func(a, b fastgrpc.ConnInfo) int { return strings.Compare(name(a), name(b)) })
 	return conns
 }
