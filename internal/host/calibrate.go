@@ -10,29 +10,15 @@ import (
 
 // Noise says how much of their CPUs busy-looping threads lost to others.
 type Noise struct {
+	CPUs int // how many had such a thread
 	// LostShare is the mean over the CPUs, 0 to 1, of the time that went to
 	// other processes: what the process's own threads took is left out.
-	LostShare float64 `json:"lost_share"`
-	// LargestGap is the longest time for which a thread lost its CPU.
-	LargestGap time.Duration `json:"largest_gap_ns"`
-	CPUs       []CPUNoise    `json:"cpus"`
-	Warnings   []string      `json:"warnings,omitempty"`
+	LostShare float64
+	// LargestGap is the longest time for which a thread did not run, whatever ran
+	// instead.
+	LargestGap time.Duration
+	Warnings   []string
 }
-
-// CPUNoise is the noise of one CPU over Elapsed: the gaps in which its thread did
-// not run, whatever ran instead.
-type CPUNoise struct {
-	CPU        int           `json:"cpu"`
-	Elapsed    time.Duration `json:"elapsed_ns"`
-	Lost       time.Duration `json:"lost_ns"`
-	LargestGap time.Duration `json:"largest_gap_ns"`
-
-	away time.Duration // Elapsed less the thread's CPU time
-}
-
-// gapThreshold tells a lost CPU from a slow clock read: two reads are some 50 ns
-// apart, and a timer interrupt takes 1 to 3 µs.
-const gapThreshold = 2 * time.Microsecond
 
 // Calibrate runs a busy loop for d on each of the CPUs; nil means all that the
 // process may use. It measures up to GOMAXPROCS CPUs at once, and then the next
@@ -46,64 +32,56 @@ func Calibrate(cpus []int, d time.Duration) Noise {
 		cpus, _ = allowedCPUs() // on an error there is nothing to pin to either
 	}
 	var noise Noise
-	own := processCPU()
+	var elapsed, spun time.Duration
+	before := processCPU()
 	for batch := range slices.Chunk(cpus, runtime.GOMAXPROCS(0)) {
-		results := make([]CPUNoise, len(batch))
+		loops := make([]busyLoop, len(batch))
 		refusals := make([]error, len(batch))
-		var spinning sync.WaitGroup
+		var running sync.WaitGroup
 		for i, cpu := range batch {
-			spinning.Go(func() {
-				refusals[i] = OnDisposableThread(func() error {
-					if err := pinThread([]int{cpu}); err != nil {
-						return err
-					}
-					before := threadCPU()
-					results[i] = spin(d)
-					results[i].away = results[i].Elapsed - (threadCPU() - before)
-					results[i].CPU = cpu
-					return nil
-				})
+			running.Go(func() {
+				refusals[i] = OnDisposableThread(func() error { return loops[i].run(cpu, d) })
 			})
 		}
-		spinning.Wait()
+		running.Wait()
 		for i, refusal := range refusals {
 			if refusal != nil {
 				noise.Warnings = append(noise.Warnings, fmt.Sprintf("CPU %d not calibrated: %v", batch[i], refusal))
 				continue
 			}
-			noise.CPUs = append(noise.CPUs, results[i])
+			noise.CPUs++
+			noise.LargestGap = max(noise.LargestGap, loops[i].largestGap)
+			elapsed += loops[i].elapsed
+			spun += loops[i].used
 		}
-	}
-	noise.summarise(processCPU() - own)
-	return noise
-}
-
-// summarise computes the totals. process is the CPU time that the whole process
-// used meanwhile.
-func (n *Noise) summarise(process time.Duration) {
-	var elapsed, away, spun time.Duration
-	for _, cpu := range n.CPUs {
-		elapsed += cpu.Elapsed
-		away += cpu.away
-		spun += cpu.Elapsed - cpu.away
-		n.LargestGap = max(n.LargestGap, cpu.LargestGap)
 	}
 	if elapsed > 0 {
-		others := max(0, away-max(0, process-spun))
-		n.LostShare = float64(others) / float64(elapsed)
-	}
-}
-
-func spin(d time.Duration) CPUNoise {
-	var noise CPUNoise
-	start := time.Now()
-	for noise.Elapsed < d {
-		now := time.Since(start)
-		if gap := now - noise.Elapsed; gap > gapThreshold {
-			noise.Lost += gap
-			noise.LargestGap = max(noise.LargestGap, gap)
-		}
-		noise.Elapsed = now
+		ownOthers := max(0, processCPU()-before-spun)
+		noise.LostShare = max(0, float64(elapsed-spun-ownOthers)/float64(elapsed))
 	}
 	return noise
+}
+
+// gapThreshold tells a lost CPU from a slow clock read: two reads are some 50 ns
+// apart, and a timer interrupt takes 1 to 3 µs.
+const gapThreshold = 2 * time.Microsecond
+
+// busyLoop is what a thread measured that did nothing but read the clock.
+type busyLoop struct{ elapsed, used, largestGap time.Duration }
+
+// run pins the calling thread, which is not used afterwards, and loops for d.
+func (l *busyLoop) run(cpu int, d time.Duration) error {
+	if err := pinThread([]int{cpu}); err != nil {
+		return err
+	}
+	before, start := threadCPU(), time.Now()
+	for l.elapsed < d {
+		now := time.Since(start)
+		if gap := now - l.elapsed; gap > gapThreshold {
+			l.largestGap = max(l.largestGap, gap)
+		}
+		l.elapsed = now
+	}
+	l.used = threadCPU() - before
+	return nil
 }

@@ -90,7 +90,7 @@ func (e examination) noise() Finding {
 	before, beforeErr := Snapshot()
 	noise := Calibrate(nil, spinTime)
 	after, afterErr := Snapshot()
-	if len(noise.CPUs) == 0 {
+	if noise.CPUs == 0 {
 		return missing("allow sched_setaffinity, on Linux", "%s", strings.Join(noise.Warnings, "; "))
 	}
 	detail := fmt.Sprintf("a spinning thread lost %.2f %% of its CPU, at most %v at once", 100*noise.LostShare, rounded(noise.LargestGap))

@@ -22,20 +22,15 @@ type Activity struct {
 	hasPressure bool
 }
 
-// Neighbour holds the CPU time that others used during a trial.
+// Neighbour holds the shares of CPU time, 0 to 1, that others used during a trial.
 type Neighbour struct {
-	Elapsed time.Duration `json:"elapsed_ns"`
-	// Stolen is time that the hypervisor took, summed over all CPUs, and
-	// StolenShare its part of their whole time, 0 to 1.
-	Stolen      time.Duration `json:"stolen_ns"`
-	StolenShare float64       `json:"stolen_share"`
-	// OthersBusy is the machine's CPU time less the caller's own. Interrupt
-	// work done for the caller's traffic counts as others'.
-	OthersBusy      time.Duration `json:"others_busy_ns"`
-	OthersBusyShare float64       `json:"others_busy_share"`
-	// PressureShare is the part of Elapsed in which some task, the caller's
+	StolenShare float64 // the hypervisor took it
+	// OthersBusyShare leaves out the caller's own time. Interrupt work done for the
+	// caller's traffic counts as others'.
+	OthersBusyShare float64
+	// PressureShare is the part of the trial in which some task, the caller's
 	// included, waited for a CPU; nil where the kernel does not count it.
-	PressureShare *float64 `json:"pressure_share,omitempty"`
+	PressureShare *float64
 }
 
 // Snapshot reads the machine's CPU times (70 µs).
@@ -65,17 +60,13 @@ func snapshot(root fs.FS, now time.Time) (Activity, error) {
 // Since compares with an earlier snapshot. own is the CPU time that the
 // caller's processes used in between.
 func (a Activity) Since(earlier Activity, own time.Duration) Neighbour {
-	neighbour := Neighbour{
-		Elapsed:    a.at.Sub(earlier.at),
-		Stolen:     a.stolen - earlier.stolen,
-		OthersBusy: max(0, a.busy-earlier.busy-own),
-	}
+	var neighbour Neighbour
 	if whole := a.whole() - earlier.whole(); whole > 0 {
-		neighbour.StolenShare = float64(neighbour.Stolen) / float64(whole)
-		neighbour.OthersBusyShare = float64(neighbour.OthersBusy) / float64(whole)
+		neighbour.StolenShare = float64(a.stolen-earlier.stolen) / float64(whole)
+		neighbour.OthersBusyShare = float64(max(0, a.busy-earlier.busy-own)) / float64(whole)
 	}
-	if a.hasPressure && earlier.hasPressure && neighbour.Elapsed > 0 {
-		share := float64(a.stalled-earlier.stalled) / float64(neighbour.Elapsed)
+	if elapsed := a.at.Sub(earlier.at); a.hasPressure && earlier.hasPressure && elapsed > 0 {
+		share := float64(a.stalled-earlier.stalled) / float64(elapsed)
 		neighbour.PressureShare = &share
 	}
 	return neighbour

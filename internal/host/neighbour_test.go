@@ -25,17 +25,14 @@ func TestNeighbourRecoversKnownActivity(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := after.Since(before, 2500*time.Millisecond)
-	if got.Elapsed != 2*time.Second || got.Stolen != 200*time.Millisecond || got.OthersBusy != 1100*time.Millisecond {
-		t.Errorf("elapsed %v, stolen %v, others %v; want 2s, 200ms, 1.1s", got.Elapsed, got.Stolen, got.OthersBusy)
-	}
 	if got.StolenShare != 0.05 || got.OthersBusyShare != 0.275 {
 		t.Errorf("shares %v, %v; want 0.05, 0.275", got.StolenShare, got.OthersBusyShare)
 	}
 	if got.PressureShare == nil || *got.PressureShare != 0.25 {
 		t.Errorf("pressure %v, want 0.25", got.PressureShare)
 	}
-	if own := after.Since(before, time.Hour); own.OthersBusy != 0 {
-		t.Errorf("others busy for %v, though all was ours", own.OthersBusy)
+	if own := after.Since(before, time.Hour); own.OthersBusyShare != 0 {
+		t.Errorf("others were busy for %v of the time, though all was ours", own.OthersBusyShare)
 	}
 }
 

@@ -23,7 +23,7 @@ type Noise struct {
 // result is nil if no CPU could be spun on.
 func spinBefore() *Noise {
 	spun := host.Calibrate(nil, spinTime)
-	if len(spun.CPUs) == 0 {
+	if spun.CPUs == 0 {
 		return nil
 	}
 	return &Noise{LostBefore: spun.LostShare, LargestGapNS: int64(spun.LargestGap)}
