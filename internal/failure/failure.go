@@ -3,7 +3,7 @@
 //
 // It gets an error as the adapter returned it, and looks at
 //
-//  1. a class that the error carries itself (As, or a method FailureClass);
+//  1. a class that was added to the error with As;
 //  2. the types in its chain: handshake.go, kernel.go, protocol.go;
 //  3. its text, if a library has turned the cause into text and the library's source
 //     makes that text exact: text.go.
@@ -67,8 +67,8 @@ func (c Class) with(kind string) Class { return c + ": " + Class(kind) }
 
 // Of returns the class of a call's error.
 func Of(err error) Class {
-	if own, ok := errors.AsType[classed](err); ok {
-		return Class(own.FailureClass())
+	if own, ok := errors.AsType[*marked](err); ok {
+		return own.class
 	}
 	for _, look := range []func(error) Class{ofHandshake, ofText, ofKernel, ofProtocol, ofEnd} {
 		if class := look(err); class != "" {
@@ -103,11 +103,10 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// classed is an error with a class. A package that may not import this one can declare
-// the method itself.
-type classed interface {
-	error
-	FailureClass() string
+// isType reports whether an error of type E is in the chain.
+func isType[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 // As adds a class to an error, for callers that know more than its type and text say.
@@ -118,8 +117,7 @@ type marked struct {
 	class Class
 }
 
-func (m *marked) FailureClass() string { return string(m.class) }
-func (m *marked) Unwrap() error        { return m.error }
+func (m *marked) Unwrap() error { return m.error }
 
 // InHandshake adds HandshakeTimeout to a timeout of a handshake: only the code that does
 // the handshake can tell it from other timeouts.

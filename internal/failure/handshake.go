@@ -16,10 +16,10 @@ func ofHandshake(err error) Class {
 	if kind := ofCertificate(err); kind != "" {
 		return Certificate.with(kind)
 	}
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, http.ErrSchemeMismatch) {
+	switch {
+	case isType[tls.RecordHeaderError](err), errors.Is(err, http.ErrSchemeMismatch):
 		return PlaintextPeer
-	}
-	if _, ok := errors.AsType[*quic.HandshakeTimeoutError](err); ok {
+	case isType[*quic.HandshakeTimeoutError](err):
 		return HandshakeTimeout
 	}
 	if which := alertOf(err); which != "" {
@@ -29,19 +29,15 @@ func ofHandshake(err error) Class {
 }
 
 func ofCertificate(err error) string {
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+	invalid, _ := errors.AsType[x509.CertificateInvalidError](err)
+	switch {
+	case isType[x509.UnknownAuthorityError](err):
 		return "unknown authority"
-	}
-	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+	case isType[x509.HostnameError](err):
 		return "wrong name"
-	}
-	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
-		if invalid.Reason == x509.Expired {
-			return "expired"
-		}
-		return "invalid"
-	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+	case invalid.Reason == x509.Expired:
+		return "expired"
+	case isType[x509.CertificateInvalidError](err), isType[*tls.CertificateVerificationError](err):
 		return "invalid"
 	}
 	return ""

@@ -63,16 +63,14 @@ func ofQUIC(err error) Class {
 			return Closed
 		}
 	}
-	if _, ok := errors.AsType[*quic.StreamLimitReachedError](err); ok {
+	switch {
+	case isType[*quic.StreamLimitReachedError](err):
 		return StreamRefused
-	}
-	if _, ok := errors.AsType[*quic.StatelessResetError](err); ok {
+	case isType[*quic.StatelessResetError](err):
 		return Reset
-	}
-	if _, ok := errors.AsType[*quic.IdleTimeoutError](err); ok {
+	case isType[*quic.IdleTimeoutError](err):
 		return Silent
-	}
-	if _, ok := errors.AsType[*quic.ApplicationError](err); ok {
+	case isType[*quic.ApplicationError](err):
 		return Closed
 	}
 	return ""

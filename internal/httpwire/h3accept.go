@@ -14,12 +14,13 @@ import (
 // refuses further ones (MaxAcceptQueueSize in its internal/protocol).
 const acceptQueue = 32
 
-// acceptTracker reports the progress of admitted connections to the admission. A
+// acceptListener reports the progress of admitted connections to the admission. A
 // connection holds its place until it is accepted, so that quic-go's queue cannot
 // overflow; with a limit on handshakes, until its handshake is done.
-type acceptTracker struct {
-	admission *admission
-	bounded   bool
+type acceptListener struct {
+	*quic.EarlyListener // nil until it listens
+	admission           *admission
+	bounded             bool
 }
 
 // maxPending is the number of admitted connections that may wait to be accepted.
@@ -28,11 +29,6 @@ func maxPending(handshakes int) int {
 		return min(acceptQueue, handshakes)
 	}
 	return acceptQueue
-}
-
-func newAcceptTracker(socket *udpSocket, handshakes int) *acceptTracker {
-	socket.admission = newAdmission(maxPending(handshakes), socket.wake)
-	return &acceptTracker{admission: socket.admission, bounded: handshakes > 0}
 }
 
 // connState is kept in a connection's context.
@@ -51,18 +47,18 @@ type connStateKey struct{}
 
 // connContext adds a connState to a new connection's context. quic-go calls it
 // before recordID.
-func (*acceptTracker) connContext(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
+func (*acceptListener) connContext(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
 	return context.WithValue(ctx, connStateKey{}, &connState{}), nil
 }
 
 // recordID stores the connection ID that the client made up, and removes the
 // connection from the admission at its end. It is a quic-go tracer, since only
 // tracers get that ID, but traces nothing.
-func (t *acceptTracker) recordID(ctx context.Context, _ bool, id quic.ConnectionID) qlogwriter.Trace {
+func (l *acceptListener) recordID(ctx context.Context, _ bool, id quic.ConnectionID) qlogwriter.Trace {
 	state := ctx.Value(connStateKey{}).(*connState)
 	state.id = string(id.Bytes())
 	context.AfterFunc(ctx, func() {
-		t.admission.remove(state.id, state.handshakeDone() || closedByPeer(context.Cause(ctx)), time.Now())
+		l.admission.remove(state.id, state.handshakeDone() || closedByPeer(context.Cause(ctx)), time.Now())
 	})
 	return nil
 }
@@ -75,11 +71,11 @@ func closedByPeer(cause error) bool {
 }
 
 // accepted releases the connection's place, now or after its handshake.
-func (t *acceptTracker) accepted(conn *quic.Conn) {
+func (l *acceptListener) accepted(conn *quic.Conn) {
 	state := conn.Context().Value(connStateKey{}).(*connState)
 	state.conn.Store(conn)
-	if !t.bounded {
-		t.admission.release(state.id, time.Now())
+	if !l.bounded {
+		l.admission.release(state.id, time.Now())
 		return
 	}
 	// The goroutine ends with the handshake, or with the connection, which the
@@ -87,23 +83,17 @@ func (t *acceptTracker) accepted(conn *quic.Conn) {
 	go func() {
 		select {
 		case <-conn.HandshakeComplete():
-			t.admission.release(state.id, time.Now())
+			l.admission.release(state.id, time.Now())
 		case <-conn.Context().Done():
 		}
 	}()
-}
-
-// acceptListener reports accepted connections to the tracker.
-type acceptListener struct {
-	*quic.EarlyListener
-	tracker *acceptTracker
 }
 
 // Accept implements http3.QUICListener.
 func (l *acceptListener) Accept(ctx context.Context) (*quic.Conn, error) {
 	conn, err := l.EarlyListener.Accept(ctx)
 	if err == nil {
-		l.tracker.accepted(conn)
+		l.accepted(conn)
 	}
 	return conn, err
 }

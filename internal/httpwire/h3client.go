@@ -159,7 +159,7 @@ func (c *h3Client) Traffic() QUICTraffic {
 	for conn := range c.open {
 		sums.add(conn.quic)
 	}
-	return sums.total([]*udpSocket{c.socket})
+	return sums.total(c.socket)
 }
 
 // noObserver is used with a Dialer that is not a QUICObserver.

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"wirelab.dev/internal/failure"
 )
 
 // patience is how long a test waits for what must happen. Only a failing test waits
@@ -99,11 +101,10 @@ func muteSocket(t testing.TB) (address string) {
 	return conn.LocalAddr().String()
 }
 
-// expectHandshakeTimeout wants what package failure looks for.
+// expectHandshakeTimeout expects the class, and the error of the context.
 func expectHandshakeTimeout(t testing.TB, err error) {
 	t.Helper()
-	var classed interface{ FailureClass() string }
-	if !errors.As(err, &classed) || classed.FailureClass() != "handshake-timeout" {
+	if failure.Of(err) != failure.HandshakeTimeout {
 		t.Errorf("a handshake that nobody answers ended with %v", err)
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"sync"
 
 	"github.com/quic-go/quic-go"
@@ -56,17 +55,18 @@ func (s *h3Server) Listen(ctx context.Context, address string) (net.Addr, error)
 		return nil, fmt.Errorf("httpwire: HTTP/3: %w", err)
 	}
 	s.socket = newUDPSocket(conn.(*net.UDPConn))
-	tracker := newAcceptTracker(s.socket, s.plan.Handshakes)
-	s.quic = &quic.Transport{Conn: s.socket, ConnectionIDLength: connectionIDBytes, ConnContext: tracker.connContext}
+	s.socket.admission = newAdmission(maxPending(s.plan.Handshakes), s.socket.wake)
+	listener := &acceptListener{admission: s.socket.admission, bounded: s.plan.Handshakes > 0}
+	s.quic = &quic.Transport{Conn: s.socket, ConnectionIDLength: connectionIDBytes, ConnContext: listener.connContext}
 	quicConfig := h3ServerConfig()
-	quicConfig.Tracer = tracker.recordID
-	listener, err := s.quic.ListenEarly(http3.ConfigureTLSConfig(s.plan.TLS.Clone()), quicConfig)
+	quicConfig.Tracer = listener.recordID
+	listener.EarlyListener, err = s.quic.ListenEarly(http3.ConfigureTLSConfig(s.plan.TLS.Clone()), quicConfig)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("httpwire: HTTP/3: %w", err), conn.Close())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listener = &acceptListener{EarlyListener: listener, tracker: tracker}
+	s.listener = listener
 	s.serving.Add(1) // here and not in Serve, where it would race with Close
 	return conn.LocalAddr(), nil
 }
@@ -74,19 +74,13 @@ func (s *h3Server) Listen(ctx context.Context, address string) (net.Addr, error)
 // Serve implements Server.
 func (s *h3Server) Serve() error {
 	defer s.serving.Done()
-	if err := s.http.ServeListener(s.listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("httpwire: HTTP/3: %w", err)
-	}
-	return nil
+	return served(s.http.ServeListener(s.listener))
 }
 
 // Shutdown implements Server. It sends GOAWAY (RFC 9114, section 5.2); a client
 // then closes its connection after its last response.
 func (s *h3Server) Shutdown(ctx context.Context) error {
-	if err := s.http.Shutdown(ctx); err != nil {
-		return errors.Join(fmt.Errorf("httpwire: HTTP/3: requests were still running: %w", err), s.Close())
-	}
-	return s.Close()
+	return shutDown(ctx, s.http, s)
 }
 
 // Close implements Server. Unlike the TCP server's, it also waits for handlers,

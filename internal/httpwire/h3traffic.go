@@ -55,17 +55,13 @@ func (s *quicSums) add(conn *quic.Conn) {
 	}
 }
 
-// total returns the sums together with the sockets' counts.
-func (s quicSums) total(sockets []*udpSocket) QUICTraffic {
+// total returns the sums together with the socket's counts.
+func (s quicSums) total(socket *udpSocket) QUICTraffic {
 	t := s.QUICTraffic
 	if s.rtts > 0 {
 		t.SmoothedRTT = s.rttSum / time.Duration(s.rtts)
 	}
-	for _, socket := range sockets {
-		t.SendCalls += socket.sendCalls.Load()
-		t.ReceiveCalls += socket.receiveCalls.Load()
-		t.DatagramsSent += socket.datagramsSent.Load()
-		t.DatagramsReceived += socket.datagramsReceived.Load()
-	}
+	t.SendCalls, t.ReceiveCalls = socket.sendCalls.Load(), socket.receiveCalls.Load()
+	t.DatagramsSent, t.DatagramsReceived = socket.datagramsSent.Load(), socket.datagramsReceived.Load()
 	return t
 }

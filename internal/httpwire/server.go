@@ -93,18 +93,28 @@ func (s *tcpServer) Listen(ctx context.Context, address string) (net.Addr, error
 // Serve implements Server.
 func (s *tcpServer) Serve() error {
 	defer s.serving.Done()
-	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve: %w", err)
-	}
-	return nil
+	return served(s.http.Serve(s.listener))
 }
 
 // Shutdown implements Server.
 func (s *tcpServer) Shutdown(ctx context.Context) error {
-	if err := s.http.Shutdown(ctx); err != nil {
-		return errors.Join(fmt.Errorf("shut down: %w", err), s.Close())
+	return shutDown(ctx, &s.http, s)
+}
+
+// served returns the error of a library's Serve, if Close did not cause it.
+func served(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
 	}
-	return s.Close()
+	return fmt.Errorf("serve: %w", err)
+}
+
+// shutDown lets the running requests end, and then closes the server.
+func shutDown(ctx context.Context, library interface{ Shutdown(context.Context) error }, server Server) error {
+	if err := library.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("shut down: requests were still running: %w", err), server.Close())
+	}
+	return server.Close()
 }
 
 // Close implements Server.

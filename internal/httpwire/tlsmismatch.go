@@ -6,18 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+
+	"wirelab.dev/internal/failure"
 )
-
-// tlsPeerError says that a client without TLS connected to a server with TLS.
-type tlsPeerError struct{ cause error }
-
-func (e *tlsPeerError) Error() string {
-	return fmt.Sprintf("the server speaks TLS, but this client uses cleartext: %v", e.cause)
-}
-func (e *tlsPeerError) Unwrap() error { return e.cause }
-
-// FailureClass returns package failure's name for the error.
-func (*tlsPeerError) FailureClass() string { return "plaintext-peer" }
 
 // explainDialError replaces the error of cleartext HTTP/2 to a TLS server, which
 // net/http reports only as a closed connection. It sends an HTTP/1.1 request,
@@ -37,7 +28,7 @@ func (p ClientPlan) explainDialError(ctx context.Context, err error) error {
 	answer, _ := io.ReadAll(io.LimitReader(conn, maxBytes)) // a partial answer is enough
 	alert := []byte{21, 3}                                  // start of a TLS alert record (RFC 8446, section 5.1)
 	if bytes.HasPrefix(answer, alert) || bytes.Contains(answer, []byte("to an HTTPS server")) {
-		return &tlsPeerError{err}
+		return failure.As(failure.PlaintextPeer, fmt.Errorf("the server speaks TLS, but this client uses cleartext: %w", err))
 	}
 	return err
 }

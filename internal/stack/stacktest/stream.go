@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -102,44 +101,56 @@ func checkBidi(t testing.TB, s Subject) {
 	expectEnd(t, stream)
 }
 
-// checkEarlyEnd has the server end each kind of stream with an error while the
-// client still has something to say or to read.
+// streamCalls returns, for each kind of stream, a call whose client still has something
+// to say or to read when the server ends it. It returns the error at the end.
+func streamCalls(t testing.TB, stub testpb.TestServiceClient) map[stack.Kind]func(context.Context, *testpb.TestRequest) error {
+	return map[stack.Kind]func(context.Context, *testpb.TestRequest) error{
+		stack.ClientStream: func(ctx context.Context, in *testpb.TestRequest) error {
+			stream, err := stub.ClientStream(ctx)
+			if err != nil {
+				return err
+			}
+			for err == nil {
+				err = stream.Send(in)
+			}
+			if !errors.Is(err, io.EOF) {
+				t.Errorf("Send after the end returned %v, want io.EOF", err)
+			}
+			_, err = stream.CloseAndRecv()
+			return err
+		},
+		stack.ServerStream: func(ctx context.Context, in *testpb.TestRequest) error {
+			stream, err := stub.ServerStream(ctx, in)
+			for i := int32(0); err == nil && i <= in.Count; i++ {
+				_, err = stream.Recv()
+			}
+			return err
+		},
+		stack.Bidi: func(ctx context.Context, in *testpb.TestRequest) error {
+			stream, err := stub.Bidi(ctx)
+			if err != nil {
+				return err
+			}
+			if err := stream.Send(in); err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+			_, err = stream.Recv()
+			return err
+		},
+	}
+}
+
+// checkEarlyEnd has the server end each kind of stream with an error.
 func checkEarlyEnd(t testing.TB, s Subject) {
 	stub := start(t, s).stub()
-	fail := &testpb.TestRequest{Code: int32(codes.Aborted), Message: "enough", Count: 3}
-	expect := func(kind stack.Kind, err error) {
-		t.Helper()
+	for kind, call := range streamCalls(t, stub) {
+		if !s.carries(t, kind) {
+			continue
+		}
+		err := call(bounded(t), &testpb.TestRequest{Code: int32(codes.Aborted), Message: "enough", Count: 3})
 		if got := status.Convert(err); got.Code() != codes.Aborted || got.Message() != "enough" {
 			t.Errorf("a %s that its handler aborts ended with %v", kind, err)
 		}
-	}
-	if s.carries(t, stack.ClientStream) {
-		stream, err := stub.ClientStream(bounded(t))
-		for err == nil {
-			err = stream.Send(fail)
-		}
-		if !errors.Is(err, io.EOF) {
-			t.Errorf("Send after the end returned %v, want io.EOF", err)
-		}
-		_, err = stream.CloseAndRecv()
-		expect(stack.ClientStream, err)
-	}
-	if s.carries(t, stack.ServerStream) {
-		stream, err := stub.ServerStream(bounded(t), fail)
-		for i := int32(0); err == nil && i <= fail.Count; i++ {
-			_, err = stream.Recv()
-		}
-		expect(stack.ServerStream, err)
-	}
-	if s.carries(t, stack.Bidi) {
-		stream, err := stub.Bidi(bounded(t))
-		if err == nil {
-			err = stream.Send(fail)
-		}
-		if err == nil {
-			_, err = stream.Recv()
-		}
-		expect(stack.Bidi, err)
 	}
 	expectRecovery(t, stub)
 }
@@ -171,24 +182,7 @@ func checkStreamCancel(t testing.TB, s Subject) {
 // with Unimplemented, and with the reason that CheckKind gives.
 func checkUnsupportedKinds(t testing.TB, s Subject) {
 	stub := start(t, s).stub()
-	attempts := map[stack.Kind]func(context.Context) error{
-		stack.ClientStream: func(ctx context.Context) error {
-			stream, err := stub.ClientStream(ctx)
-			if err == nil {
-				_, err = stream.CloseAndRecv()
-			}
-			return err
-		},
-		stack.ServerStream: func(ctx context.Context) error {
-			stream, err := stub.ServerStream(ctx, &testpb.TestRequest{Count: 1})
-			return firstError(stream, err)
-		},
-		stack.Bidi: func(ctx context.Context) error {
-			stream, err := stub.Bidi(ctx)
-			return firstError(stream, err)
-		},
-	}
-	for kind, attempt := range attempts {
+	for kind, call := range streamCalls(t, stub) {
 		reason := stack.CheckKind(s.Stack, s.Variant, kind)
 		if reason == nil {
 			continue
@@ -197,18 +191,11 @@ func checkUnsupportedKinds(t testing.TB, s Subject) {
 		if !errors.Is(reason, stack.ErrUnsupported) {
 			t.Errorf("%s: %q does not wrap ErrUnsupported", kind, reason)
 		}
-		err := attempt(bounded(t))
+		err := call(bounded(t), &testpb.TestRequest{Count: 1})
 		expectCode(t, err, codes.Unimplemented)
 		if message := status.Convert(err).Message(); !strings.Contains(message, reason.Error()) {
 			t.Errorf("%s: the caller is told %q, want %q", kind, message, reason)
 		}
 	}
 	expectEcho(t, stub, "after")
-}
-
-func firstError(stream grpc.ServerStreamingClient[testpb.TestResponse], err error) error {
-	if err == nil {
-		_, err = stream.Recv()
-	}
-	return err
 }
