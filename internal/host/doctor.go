@@ -56,7 +56,7 @@ var checks = []struct {
 	{"CPU quota", examination.quota},
 	{"priority", examination.priority},
 	{"real-time priority", ability{
-		try:     func() error { return OnDisposableThread(tryRealTime) },
+		try:     func(examination) error { return OnDisposableThread(tryRealTime) },
 		granted: "SCHED_FIFO is granted", refused: "SCHED_FIFO is refused: %v",
 		remedy: "run as root, or grant CAP_SYS_NICE; with version 1 control groups also set cpu.rt_runtime_us",
 	}.examine},
@@ -64,22 +64,31 @@ var checks = []struct {
 	{"clock source", examination.clocksource},
 	{"timer lateness", examination.timers},
 	{"noise", examination.noise},
-	{"pressure", examination.pressure},
+	{"pressure", ability{
+		try:     examination.findPressure,
+		granted: "waiting for a CPU is counted (PSI)", refused: "/proc/pressure/cpu: %v",
+		remedy: "boot with psi=1 on a kernel with CONFIG_PSI",
+	}.examine},
 	{"hardware counters", examination.hardwareCounters},
 	{"software counters", examination.softwareCounters},
-	{"tracepoints", examination.tracepoints},
+	{"tracepoints", ability{
+		try:     examination.countSystemCalls,
+		granted: "system calls can be counted by tracepoint", refused: "%v",
+		remedy: "as root: mount -t tracefs tracefs /sys/kernel/tracing",
+		rights: "run as root, or grant CAP_PERFMON and read access to /sys/kernel/tracing",
+	}.examine},
 	{"BPF", ability{
-		try:     tryBPF,
+		try:     func(examination) error { return tryBPF() },
 		granted: "a tracing program can be loaded", refused: "load a tracing program: %v",
 		remedy: "a kernel with CONFIG_BPF_EVENTS", rights: "run as root, or grant CAP_BPF and CAP_PERFMON",
 	}.examine},
 	{"user namespaces", ability{
-		try:     tryUserNamespace,
+		try:     func(examination) error { return tryUserNamespace() },
 		granted: "a private network needs no root", refused: "create a user and a network namespace: %v",
 		remedy: "raise user.max_user_namespaces, and on Ubuntu sysctl kernel.apparmor_restrict_unprivileged_userns=0",
 	}.examine},
 	{"network namespaces", ability{
-		try:     func() error { return OnDisposableThread(tryNetworkNamespace) },
+		try:     func(examination) error { return OnDisposableThread(tryNetworkNamespace) },
 		granted: "a scenario can use `network`", refused: "parts with their own `network` fail: %v",
 		remedy: "run as root, or grant CAP_SYS_ADMIN and CAP_NET_ADMIN",
 	}.examine},
@@ -93,14 +102,14 @@ var checks = []struct {
 
 // ability is what the machine grants or refuses when it is tried.
 type ability struct {
-	try              func() error
+	try              func(examination) error
 	granted, refused string // details; refused takes the error
 	remedy           string
 	rights           string // the remedy if only rights are missing; "": the same
 }
 
-func (a ability) examine(examination) Finding {
-	err := a.try()
+func (a ability) examine(e examination) Finding {
+	err := a.try(e)
 	switch {
 	case err == nil:
 		return ok("%s", a.granted)

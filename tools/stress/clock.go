@@ -8,30 +8,30 @@ import (
 // clock divides the time between the packages in their combinations. What one
 // does not need goes to those after it.
 type clock struct {
-	began, ends  time.Time // ends is zero where time is not limited
+	began, ends  time.Time
 	shares, done int
 	missed       int // of those done: time was up before their first run
 }
 
+// unlimited is more time than any run takes.
+const unlimited = 100 * 365 * 24 * time.Hour
+
 func newClock(atMost time.Duration, shares int) *clock {
-	c := &clock{began: time.Now(), shares: shares}
-	if atMost > 0 {
-		c.ends = c.began.Add(atMost)
+	if atMost == 0 {
+		atMost = unlimited
 	}
-	return c
+	now := time.Now()
+	return &clock{began: now, ends: now.Add(atMost), shares: shares}
 }
 
 // share is when the next package in a combination must have started its last run.
 func (c *clock) share() (until time.Time) {
 	now := time.Now()
-	if c.ends.IsZero() {
-		return now.AddDate(1, 0, 0)
-	}
 	return now.Add(c.ends.Sub(now) / time.Duration(c.shares-c.done))
 }
 
 // over reports whether no run may start.
-func (c *clock) over() bool { return !c.ends.IsZero() && time.Now().After(c.ends) }
+func (c *clock) over() bool { return time.Now().After(c.ends) }
 
 // left says how much is done and how long the rest will take, if it goes on as
 // it did so far.
@@ -41,8 +41,6 @@ func (c *clock) left() string {
 	}
 	passed := time.Since(c.began)
 	rest := passed / time.Duration(c.done) * time.Duration(c.shares-c.done)
-	if !c.ends.IsZero() {
-		rest = min(rest, max(0, time.Until(c.ends)))
-	}
+	rest = min(rest, max(0, time.Until(c.ends)))
 	return fmt.Sprintf("%d %% done, about %v left", 100*c.done/c.shares, rest.Round(time.Minute))
 }

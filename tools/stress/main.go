@@ -131,21 +131,13 @@ func (p *plan) execute(ctx context.Context) error {
 	if len(packages) == 0 || len(combinations) == 0 {
 		return fmt.Errorf("nothing to run: %d packages with tests, %d combinations", len(packages), len(combinations))
 	}
-	binaries, err := os.MkdirTemp("", "stress")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(binaries) }()
 	clock, found := newClock(p.atMost, len(packages)*len(combinations)), &findings{}
 	_, _ = fmt.Fprintf(p.out, "%d packages, %d combinations, %d runs in each, %d at a time; output of runs that fail goes to %s\n", len(packages), len(combinations), p.runs, p.atOnce, p.logs)
 	for i, one := range packages {
-		r := runner{plan: p, pkg: one, binaries: binaries, found: found, clock: clock, label: fmt.Sprintf("%d/%d %s", i+1, len(packages), one.path)}
-		for _, c := range combinations {
-			if err := r.repeat(ctx, c); err != nil {
-				return err
-			}
+		r := runner{plan: p, pkg: one, found: found, clock: clock, label: fmt.Sprintf("%d/%d %s", i+1, len(packages), one.path)}
+		if err := r.run(ctx, combinations); err != nil {
+			return err
 		}
-		r.remove()
 	}
 	found.print(p.out)
 	_, _ = fmt.Fprintf(p.out, "%d of %d runs in %v; had no run for want of time: %d of %d (a package in a combination each)\n", found.runs, p.runs*clock.shares, time.Since(clock.began).Round(time.Second), clock.missed, clock.shares)

@@ -22,11 +22,25 @@ type runner struct {
 	binaries string // the folder for test binaries
 	found    *findings
 	clock    *clock
-	compiled map[bool]string // with and without the race detector
 }
 
 // longSilence is after how long a line tells how far the runs are.
 const longSilence = 10 * time.Second
+
+// run runs the tests in each combination. It deletes the test binaries then: a whole
+// tree's would fill a disk.
+func (r *runner) run(ctx context.Context, combinations []combination) (err error) {
+	if r.binaries, err = os.MkdirTemp("", "stress"); err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(r.binaries) }()
+	for _, c := range combinations {
+		if err := r.repeat(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // repeat runs the tests as often as the plan says, or until ctx or the time ends.
 // If any time is left, it begins with one run, however short its share is.
@@ -110,26 +124,15 @@ func (r *runner) printf(format string, values ...any) {
 
 // compile makes the test binary, once.
 func (r *runner) compile(ctx context.Context, race bool) (string, error) {
-	if binary, done := r.compiled[race]; done {
+	binary := filepath.Join(r.binaries, "race-"+strconv.FormatBool(race)+".test")
+	if _, err := os.Stat(binary); err == nil {
 		return binary, nil
 	}
-	binary := filepath.Join(r.binaries, "race-"+strconv.FormatBool(race)+".test")
 	output, err := exec.CommandContext(ctx, "go", "test", "-c", "-race="+strconv.FormatBool(race), "-ldflags=-s -w", "-o", binary, r.pkg.path).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("compile the tests of %s: %w\n%s", r.pkg.path, err, output)
 	}
-	if r.compiled == nil {
-		r.compiled = map[bool]string{}
-	}
-	r.compiled[race] = binary
 	return binary, nil
-}
-
-// remove deletes the binaries: a whole tree's would fill a disk.
-func (r *runner) remove() {
-	for _, binary := range r.compiled {
-		_ = os.Remove(binary)
-	}
 }
 
 // once runs the tests in a process group of their own, so that what they start
