@@ -87,15 +87,7 @@ func (c *call) finish(st *status.Status) {
 	}
 	wakeOne(c.signal)
 	wakeOne(c.drained)
-	c.signalHeader()
-}
-
-func (c *call) signalHeader() {
-	select {
-	case <-c.headers:
-	default:
-		close(c.headers)
-	}
+	closeOnce(c.headers)
 }
 
 // fail ends the call with st and cancels it on the server, with the lock held.
@@ -178,7 +170,7 @@ func (c *call) onHeaders(block *h2.Block, end bool) {
 		if !end {
 			c.header = c.copyFields(block)
 			if c.streaming {
-				c.signalHeader()
+				closeOnce(c.headers)
 			}
 		}
 	}

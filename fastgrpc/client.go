@@ -94,8 +94,6 @@ func (c *Client) Target() string { return c.target }
 // Close ends all connections and calls.
 func (c *Client) Close() error { return c.pool.close() }
 
-func (c *Client) keepaliveTime() time.Duration { return time.Duration(c.pingTime.Load()) }
-
 // doublePingInterval reacts to a server's GOAWAY "too_many_pings".
 func (c *Client) doublePingInterval() {
 	if t := c.pingTime.Load(); t < int64(forever)/2 {

@@ -45,7 +45,7 @@ var (
 func newClientConn(c *Client, nc net.Conn, auth credentials.AuthInfo) *clientConn {
 	cc := &clientConn{client: c, gotSettings: make(chan struct{}), draining: make(chan struct{})}
 	cc.conn.init(cc, nc, auth, &c.opts.limits)
-	cc.keepalive.pingEvery, cc.keepalive.pingTimeout = c.keepaliveTime(), c.opts.keepalive.Timeout
+	cc.keepalive.pingEvery, cc.keepalive.pingTimeout = time.Duration(c.pingTime.Load()), c.opts.keepalive.Timeout
 	cc.keepalive.maxIdle = c.opts.idleTimeout
 	return cc
 }
@@ -198,11 +198,7 @@ func (cc *clientConn) OnPong([8]byte) {}
 
 func (cc *clientConn) streamsChanged() {
 	if cc.h2.SettingsReceived() {
-		select {
-		case <-cc.gotSettings:
-		default:
-			close(cc.gotSettings)
-		}
+		closeOnce(cc.gotSettings)
 	}
 	cc.callsEnded()
 }
@@ -287,11 +283,4 @@ func (cc *clientConn) closeReason() error {
 		return cc.err
 	}
 	return errConnDraining
-}
-
-// hadCalls reports whether any call used the connection.
-func (cc *clientConn) hadCalls() bool {
-	cc.mu.Lock()
-	defer cc.mu.Unlock()
-	return cc.counters.CallsStarted > 0
 }

@@ -20,7 +20,7 @@ type codec interface {
 	marshal(v any) (*buffer, error)
 	// unmarshal decodes a message; with alias, its bytes fields may point into data.
 	unmarshal(data []byte, v any, alias bool) error
-	name() string
+	Name() string
 }
 
 // sizedMarshaler is what vtprotobuf generates for marshalling into given memory.
@@ -42,7 +42,8 @@ type protoCodec struct {
 	plain bool // ignore vtprotobuf's methods
 }
 
-func (protoCodec) name() string { return grpcproto.Name }
+// Name returns the content-subtype.
+func (protoCodec) Name() string { return grpcproto.Name }
 
 func (c protoCodec) marshal(v any) (*buffer, error) {
 	if m, ok := v.(sizedMarshaler); ok && !c.plain {
@@ -107,8 +108,6 @@ func protoMessage(v any) (proto.Message, error) {
 // codecV2 adapts a registered or forced encoding.CodecV2.
 type codecV2 struct{ encoding.CodecV2 }
 
-func (c codecV2) name() string { return c.Name() }
-
 func (c codecV2) marshal(v any) (*buffer, error) {
 	parts, err := c.Marshal(v)
 	if err != nil {
@@ -132,8 +131,6 @@ func (c codecV2) unmarshal(data []byte, v any, alias bool) error {
 
 // codecV1 adapts a registered or forced encoding.Codec.
 type codecV1 struct{ encoding.Codec }
-
-func (c codecV1) name() string { return c.Name() }
 
 func (c codecV1) marshal(v any) (*buffer, error) {
 	data, err := c.Marshal(v)

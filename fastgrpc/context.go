@@ -132,7 +132,7 @@ func (c *callContext) Value(key any) any {
 	case contextKeys.peer:
 		return c.stream.conn.peer
 	case contextKeys.transportStream:
-		return (*transportStream)(c.stream)
+		return c.stream
 	}
 	return c.stream.conn.ctx.Value(key)
 }

@@ -69,23 +69,20 @@ func (e *endpoint) run() {
 		e.set(connectivity.Connecting, nil, failure)
 		cc, err := e.connect()
 		failure = err
+		worked := false
 		if err != nil {
 			e.set(connectivity.TransientFailure, nil, err)
-			e.pool.resolveNow()
-			if !e.waitBackoff(failures) {
+		} else {
+			began := time.Now()
+			e.set(connectivity.Ready, cc, nil)
+			if !e.waitUntilDraining(cc) {
 				return
 			}
-			failures++
-			continue
+			e.set(connectivity.Idle, nil, nil)
+			worked = time.Since(began) >= minConnLife || cc.info().Counters.CallsStarted > 0
 		}
-		began := time.Now()
-		e.set(connectivity.Ready, cc, nil)
-		if !e.waitUntilDraining(cc) {
-			return
-		}
-		e.set(connectivity.Idle, nil, nil)
 		e.pool.resolveNow()
-		if time.Since(began) >= minConnLife || cc.hadCalls() {
+		if worked {
 			failures = 0
 			continue
 		}

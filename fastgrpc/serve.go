@@ -91,7 +91,7 @@ func (s *serverStream) serveStream() {
 	s.callContext.mu.Lock()
 	s.startTimer() // a stream that waits must wake at its deadline
 	s.callContext.mu.Unlock()
-	api := &serverStreamAPI{s: s, ctx: s.observe()}
+	api := &serverStreamAPI{s, s.observe()}
 	var err error
 	if intercept := s.conn.server.opts.streamInterceptor; intercept != nil {
 		err = intercept(s.method.impl, api, &s.method.info, s.method.stream.Handler)
@@ -101,29 +101,22 @@ func (s *serverStream) serveStream() {
 	s.sendResponse(nil, err)
 }
 
-// transportStream makes grpc.SetHeader, SendHeader and SetTrailer work on the call.
-type transportStream serverStream
-
-var _ grpc.ServerTransportStream = (*transportStream)(nil)
+var _ grpc.ServerTransportStream = (*serverStream)(nil)
 
 // Method returns the full name of the method.
-func (t *transportStream) Method() string { return t.method.name }
+func (s *serverStream) Method() string { return s.method.name }
 
 // SetHeader adds to the response's header metadata.
-func (t *transportStream) SetHeader(md metadata.MD) error {
-	return (*serverStream)(t).setHeader(md, false)
-}
+func (s *serverStream) SetHeader(md metadata.MD) error { return s.setHeader(md, false) }
 
 // SendHeader sends the response's header.
-func (t *transportStream) SendHeader(md metadata.MD) error {
-	return (*serverStream)(t).setHeader(md, true)
-}
+func (s *serverStream) SendHeader(md metadata.MD) error { return s.setHeader(md, true) }
 
 // SetTrailer adds to the response's trailer metadata.
-func (t *transportStream) SetTrailer(md metadata.MD) error {
-	t.conn.mu.Lock()
-	defer t.conn.mu.Unlock()
-	t.trailer = metadata.Join(t.trailer, md)
+func (s *serverStream) SetTrailer(md metadata.MD) error {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	s.trailer = metadata.Join(s.trailer, md)
 	return nil
 }
 
@@ -158,7 +151,7 @@ func (s *serverStream) putHeader(md metadata.MD, send bool) error {
 
 // serverStreamAPI is what the handler of a streaming call gets.
 type serverStreamAPI struct {
-	s   *serverStream
+	*serverStream
 	ctx context.Context
 }
 
@@ -167,36 +160,29 @@ var _ grpc.ServerStream = (*serverStreamAPI)(nil)
 // Context returns the call's context; it ends with the call.
 func (a *serverStreamAPI) Context() context.Context { return a.ctx }
 
-// SetHeader adds to the response's header metadata.
-func (a *serverStreamAPI) SetHeader(md metadata.MD) error { return a.s.setHeader(md, false) }
-
-// SendHeader sends the response's header.
-func (a *serverStreamAPI) SendHeader(md metadata.MD) error { return a.s.setHeader(md, true) }
-
 // SetTrailer adds to the response's trailer metadata.
 func (a *serverStreamAPI) SetTrailer(md metadata.MD) {
-	_ = (*transportStream)(a.s).SetTrailer(md) // never fails
+	_ = a.serverStream.SetTrailer(md) // never fails
 }
 
 // SendMsg sends a message; the caller may reuse m when it returns.
 func (a *serverStreamAPI) SendMsg(m any) error {
-	b, err := a.s.encode(m)
+	b, err := a.encode(m)
 	if err != nil {
 		return err
 	}
-	return a.s.sendMessage(b)
+	return a.sendMessage(b)
 }
 
 // RecvMsg receives a message. It returns io.EOF after the client's last message.
 func (a *serverStreamAPI) RecvMsg(v any) error {
-	s := a.s
-	s.releaseAlias()
-	m, err := s.nextMessage()
+	a.releaseAlias()
+	m, err := a.nextMessage()
 	if err != nil {
-		if errors.Is(err, io.EOF) && !s.method.stream.ClientStreams {
+		if errors.Is(err, io.EOF) && !a.method.stream.ClientStreams {
 			return status.Error(codes.Internal, "fastgrpc: request without a message")
 		}
 		return err
 	}
-	return s.decode(&m, v)
+	return a.decode(&m, v)
 }

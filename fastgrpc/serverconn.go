@@ -233,3 +233,12 @@ func wakeOne(c chan struct{}) {
 	default:
 	}
 }
+
+// closeOnce closes a channel unless it is closed. Its callers hold the connection's lock.
+func closeOnce(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}

@@ -4,8 +4,11 @@ package fastgrpc
 
 import (
 	"errors"
+	"io"
 	"net"
+	"runtime"
 	"syscall"
+	"time"
 )
 
 // socketWriter writes to a socket's file descriptor directly, so that a write can return
@@ -74,4 +77,112 @@ func (w *socketWriter) tryWrite(data []byte) (int, error) { return w.write(data,
 func (w *socketWriter) writeAll(data []byte) error {
 	_, err := w.write(data, true)
 	return err
+}
+
+// spinner reads from a socket. If there is nothing to read, it polls for up to maxSpin
+// before it lets the thread sleep: sleeping and waking cost both ends more than that, on
+// virtual machines several times more. With one caller, spinning was measured to cut
+// latency to a quarter and CPU time to half. After repeated misses it stops spinning for
+// a number of reads, so a connection with rare calls spends almost nothing on it.
+type spinner struct {
+	raw    syscall.RawConn
+	try    func(fd uintptr) bool
+	buf    []byte
+	wait   bool // wait for something to read
+	n      int
+	err    error
+	misses int // spins in a row that found nothing
+	skip   int // the next reads that must not spin
+	pause  int // the last value of skip; it doubles with each failure to find anything
+	short  int // short reads in a row
+}
+
+const (
+	maxSpin   = 50 * time.Microsecond
+	maxMisses = 4
+	minPause  = 16
+	maxPause  = 4096
+	// A connection with a few small calls gains most, but only while both ends spin at
+	// the same time, so its pauses stay short.
+	fewCalls = 512 // bytes
+	fewReads = 8
+)
+
+// newSocketReader returns a spinner on nc, or nc itself if it has no file descriptor.
+// nc must be a plain socket: one under TLS holds ciphertext.
+func newSocketReader(nc net.Conn) io.Reader {
+	raw := rawConn(nc)
+	if raw == nil {
+		return nc
+	}
+	s := &spinner{raw: raw}
+	s.try = s.tryOnce
+	return s
+}
+
+// tryOnce reads what is there. It returns false to be called again when there is
+// something.
+func (s *spinner) tryOnce(fd uintptr) (done bool) {
+	for {
+		s.n, s.err = readSocket(int(fd), s.buf)
+		if s.err != syscall.EINTR { //nolint:errorlint // a bare errno, looked at once a spin
+			return s.err != syscall.EAGAIN || !s.wait //nolint:errorlint // likewise
+		}
+	}
+}
+
+// Read spins, if that has paid off lately, and then waits.
+func (s *spinner) Read(p []byte) (int, error) {
+	s.buf = p
+	n, err := s.spin()
+	s.buf = nil
+	if s.short++; n > fewCalls {
+		s.short = 0
+	}
+	if s.short >= fewReads {
+		s.pause, s.skip = min(s.pause, minPause), min(s.skip, minPause)
+	}
+	return n, err
+}
+
+func (s *spinner) spin() (int, error) {
+	if s.skip > 0 {
+		s.skip--
+		return s.read(true)
+	}
+	began := time.Time{}
+	for {
+		n, err := s.read(false)
+		switch {
+		case err != syscall.EAGAIN: //nolint:errorlint // a bare errno, looked at once a spin
+			if !began.IsZero() {
+				s.misses, s.pause = 0, s.pause/2
+			}
+			return n, err
+		case began.IsZero():
+			began = time.Now()
+		case time.Since(began) > maxSpin:
+			if s.misses++; s.misses >= maxMisses {
+				s.misses = 0
+				s.pause = min(max(minPause, 2*s.pause), maxPause)
+				s.skip = s.pause
+			}
+			return s.read(true)
+		}
+		runtime.Gosched()
+	}
+}
+
+// read reads once. Without wait, it returns EAGAIN if there is nothing to read.
+func (s *spinner) read(wait bool) (int, error) {
+	s.wait = wait
+	switch err := s.raw.Read(s.try); {
+	case err != nil:
+		return 0, err
+	case s.err != nil:
+		return 0, s.err
+	case s.n == 0:
+		return 0, io.EOF
+	}
+	return s.n, nil
 }

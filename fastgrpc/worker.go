@@ -16,13 +16,11 @@ type workers struct {
 	mu     sync.Mutex
 	queue  []*serverStream
 	head   int
-	idle   []*worker
-	waking bool // a woken worker has not taken a call yet
+	idle   []chan struct{} // wake idle workers
+	waking bool            // a woken worker has not taken a call yet
 	closed bool
 	active sync.WaitGroup
 }
-
-type worker struct{ wake chan struct{} }
 
 // maxIdleWorkers bounds the goroutines that are kept for the next burst.
 const maxIdleWorkers = 512
@@ -50,14 +48,14 @@ func (w *workers) wakeWorker() {
 	if n := len(w.idle); n > 0 {
 		next := w.idle[n-1]
 		w.idle = w.idle[:n-1]
-		next.wake <- struct{}{}
+		next <- struct{}{}
 		return
 	}
 	w.active.Add(1)
-	go w.run(&worker{wake: make(chan struct{}, 1)})
+	go w.run(make(chan struct{}, 1))
 }
 
-func (w *workers) run(me *worker) {
+func (w *workers) run(wake chan struct{}) {
 	defer w.active.Done()
 	w.mu.Lock()
 	for {
@@ -73,9 +71,9 @@ func (w *workers) run(me *worker) {
 			w.mu.Unlock()
 			return
 		}
-		w.idle = append(w.idle, me)
+		w.idle = append(w.idle, wake)
 		w.mu.Unlock()
-		<-me.wake
+		<-wake
 		w.mu.Lock()
 	}
 }
@@ -96,7 +94,7 @@ func (w *workers) close() {
 	defer w.mu.Unlock()
 	w.closed = true
 	for _, idle := range w.idle {
-		idle.wake <- struct{}{}
+		idle <- struct{}{}
 	}
 	w.idle = nil
 }

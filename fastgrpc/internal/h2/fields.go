@@ -41,7 +41,7 @@ func (c *fieldCheck) check(f hpack.HeaderField) string {
 	if c.regular {
 		return "pseudo-header after a regular field"
 	}
-	kind := pseudoKind(f.Name)
+	kind := pseudoKinds[f.Name]
 	switch {
 	case kind == 0:
 		return "unknown pseudo-header"
@@ -84,52 +84,30 @@ func (c *fieldCheck) checkRegular(f hpack.HeaderField) string {
 	return ""
 }
 
-func pseudoKind(name string) pseudoFields {
-	switch name {
-	case ":method":
-		return pseudoMethod
-	case ":scheme":
-		return pseudoScheme
-	case ":path":
-		return pseudoPath
-	case ":authority":
-		return pseudoAuthority
-	case ":status":
-		return pseudoStatus
-	}
-	return 0
+var pseudoKinds = map[string]pseudoFields{
+	":method": pseudoMethod, ":scheme": pseudoScheme, ":path": pseudoPath,
+	":authority": pseudoAuthority, ":status": pseudoStatus,
 }
 
 // request returns why a block is not a valid request header, or "".
 func (c *fieldCheck) request() string {
 	const required = pseudoMethod | pseudoScheme | pseudoPath
-	switch {
-	case c.malformed != "":
-		return c.malformed
-	case c.seen&required != required || c.seen&pseudoStatus != 0:
-		return "wrong set of request pseudo-headers"
-	}
-	return ""
+	return c.expect(c.seen&required == required && c.seen&pseudoStatus == 0, "wrong set of request pseudo-headers")
 }
 
 // response returns why a block is not a valid response header, or "".
 func (c *fieldCheck) response() string {
-	switch {
-	case c.malformed != "":
-		return c.malformed
-	case c.seen != pseudoStatus:
-		return "wrong set of response pseudo-headers"
-	}
-	return ""
+	return c.expect(c.seen == pseudoStatus, "wrong set of response pseudo-headers")
 }
 
 // trailers returns why a block is not valid trailers, or "".
 func (c *fieldCheck) trailers() string {
-	switch {
-	case c.malformed != "":
+	return c.expect(c.seen == 0, "pseudo-header in trailers")
+}
+
+func (c *fieldCheck) expect(valid bool, fault string) string {
+	if c.malformed != "" || valid {
 		return c.malformed
-	case c.seen != 0:
-		return "pseudo-header in trailers"
 	}
-	return ""
+	return fault
 }

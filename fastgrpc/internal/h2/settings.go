@@ -8,24 +8,20 @@ import (
 
 // sendFirstSettings sends the Config's settings and enlarges the connection window.
 func (c *Conn) sendFirstSettings() {
-	type setting struct {
-		id    http2.SettingID
-		value int
-	}
-	last := setting{http2.SettingMaxConcurrentStreams, c.cfg.MaxStreams}
+	last := http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: uint32(c.cfg.MaxStreams)}
 	if c.cfg.Client {
-		last = setting{http2.SettingEnablePush, 0}
+		last = http2.Setting{ID: http2.SettingEnablePush, Val: 0}
 	}
-	settings := []setting{
-		{http2.SettingInitialWindowSize, c.cfg.StreamWindow},
-		{http2.SettingMaxFrameSize, c.cfg.MaxFrameSize},
-		{http2.SettingMaxHeaderListSize, c.cfg.MaxHeaderList},
+	settings := []http2.Setting{
+		{ID: http2.SettingInitialWindowSize, Val: uint32(c.cfg.StreamWindow)},
+		{ID: http2.SettingMaxFrameSize, Val: uint32(c.cfg.MaxFrameSize)},
+		{ID: http2.SettingMaxHeaderListSize, Val: uint32(c.cfg.MaxHeaderList)},
 		last,
 	}
 	payload := make([]byte, 0, 6*len(settings))
 	for _, s := range settings {
-		payload = binary.BigEndian.AppendUint16(payload, uint16(s.id))
-		payload = binary.BigEndian.AppendUint32(payload, uint32(s.value))
+		payload = binary.BigEndian.AppendUint16(payload, uint16(s.ID))
+		payload = binary.BigEndian.AppendUint32(payload, s.Val)
 	}
 	c.appendFrame(FrameHeader{Length: len(payload), Type: http2.FrameSettings}, payload)
 	if more := c.cfg.ConnWindow - defaultWindow; more > 0 {
