@@ -205,7 +205,7 @@ func (a *responseStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer. It does nothing: h3LastBody closes the connection.
+// Close implements io.Closer. It does nothing: lastBody closes the connection.
 func (a *responseStream) Close() error { return nil }
 
 // unexpectedEOF returns io.ErrUnexpectedEOF for io.EOF, and other errors as they
