@@ -105,8 +105,8 @@ const minReferenceLen = 8 << 10
 func (t *transport) start(running *sync.WaitGroup) {
 	t.running = running
 	t.running.Add(2)
-	go t.write()
 	go t.read()
+	go t.write() // last, so that it runs first: the preface must not wait for the peer's
 }
 
 // flush wakes the writer if there is something to write. The lock is held.
