@@ -36,9 +36,9 @@ type Interval struct {
 // Contains reports whether the value lies in the interval.
 func (i Interval) Contains(value float64) bool { return i.Low <= value && value <= i.High }
 
-// MeanInterval bounds the true mean of the trials' figures, by Student's t. It assumes independent trials with roughly normal noise: of a
-// nominal 95 % it covers 95 % at 3, 5 and 10 trials, and 94 % where the noise is
-// log-normal with sigma 0.3.
+// MeanInterval bounds the true mean of the trials' figures, by Student's t. It assumes
+// independent trials with roughly normal noise: of a nominal 95 % it covers 95 % at 3,
+// 5 and 10 trials, and 94 % where the noise is log-normal with sigma 0.3.
 func MeanInterval(values []float64, confidence float64) (Interval, error) {
 	if err := checkTrials(values, confidence); err != nil {
 		return Interval{}, fmt.Errorf("stats: interval of a mean: %w", err)
