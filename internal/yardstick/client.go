@@ -3,8 +3,8 @@
 // how to read its output.
 //
 //  1. [FindClient] returns a load generator; its Find, the program and its version.
-//  2. [Client.Prepare] turns a [Call] into arguments, and writes the files that the
-//     program reads.
+//  2. [Client.Prepare] turns a [Call] into arguments, and writes the request into a file
+//     that the program reads.
 //  3. The caller runs the program.
 //  4. [Client.Read] reads the [Counts] from its output.
 //
@@ -29,10 +29,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protodesc"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
-	"google.golang.org/protobuf/types/descriptorpb"
 )
 
 // Client is a load generator that can make unary gRPC calls over cleartext HTTP/2.
@@ -42,8 +38,8 @@ type Client struct {
 	Install func(ctx context.Context, progress io.Writer) error
 	// Find returns the program's path, and its name with the version.
 	Find func() (path, version string, err error)
-	// files returns the files that the program reads, by name.
-	files     func(Call) (map[string][]byte, error)
+	// frame returns the encoded request in the form in which the program reads it.
+	frame     func(message []byte) ([]byte, error)
 	arguments func(Call) []string
 	read      func(output string, c Call) (Counts, error)
 }
@@ -76,7 +72,7 @@ var Clients = []Client{
 			_, _, err := findH2load()
 			return err
 		},
-		Find: findH2load, files: h2loadFiles, arguments: h2loadArguments, read: readH2load,
+		Find: findH2load, frame: frameH2load, arguments: h2loadArguments, read: readH2load,
 	},
 	{
 		Name: ghz.Name, Install: ghz.Build,
@@ -84,7 +80,7 @@ var Clients = []Client{
 			path, err := ghz.Find()
 			return path, ghz.String(), err
 		},
-		files: ghzFiles, arguments: ghzArguments, read: readGhz,
+		frame: frameGhz, arguments: ghzArguments, read: readGhz,
 	},
 }
 
@@ -97,17 +93,18 @@ func FindClient(name string) (Client, bool) {
 	return Clients[i], true
 }
 
-// Prepare writes the files that the program reads into the folder where it will run, and
-// returns its arguments. The last one is the server's address.
+// Prepare writes the request into the folder where the program will run, and returns the
+// program's arguments. The last one is the server's address.
 func (c Client) Prepare(call Call, folder string) ([]string, error) {
-	files, err := c.files(call)
+	message, err := proto.Marshal(call.Request)
+	if err == nil {
+		message, err = c.frame(message)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, requestFile), message, 0o600)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
-	}
-	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Name, err)
-		}
 	}
 	return c.arguments(call), nil
 }
@@ -127,11 +124,8 @@ func (c Client) Read(output string, call Call) (Counts, error) {
 // mostQuoted is how many bytes of a program's output an error quotes.
 const mostQuoted = 4 << 10
 
-// requestFile and serviceFile are the names of the files.
-const (
-	requestFile = "request"
-	serviceFile = "service.protoset"
-)
+// requestFile is the name of the file that a program reads the request from.
+const requestFile = "request"
 
 // findH2load finds the program of the system; it is part of nghttp2.
 func findH2load() (path, version string, err error) {
@@ -148,10 +142,9 @@ func findH2load() (path, version string, err error) {
 // framePrefix is the size of the prefix of a gRPC message: a flag, and the length.
 const framePrefix = 5
 
-func h2loadFiles(c Call) (map[string][]byte, error) {
-	message, err := proto.Marshal(c.Request)
-	framed := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))
-	return map[string][]byte{requestFile: append(framed, message...)}, err
+func frameH2load(message []byte) ([]byte, error) {
+	prefix := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))
+	return append(prefix, message...), nil
 }
 
 func h2loadArguments(c Call) []string {
@@ -188,44 +181,20 @@ func readH2load(output string, c Call) (Counts, error) {
 	return counts, p.err
 }
 
-// ghzFiles returns the message, with its length before it as ghz reads binary data, and
-// the service's descriptors, which ghz can ask of a server only by the first version of
-// reflection.
-func ghzFiles(c Call) (map[string][]byte, error) {
-	message, err := proto.Marshal(c.Request)
-	if err != nil {
-		return nil, err
-	}
+// frameGhz puts the message's length before it, as ghz reads binary data.
+func frameGhz(message []byte) ([]byte, error) {
 	if bytes.Contains(message, []byte("{{")) {
 		return nil, errors.New("the request contains the bytes {{, where ghz sees a template: use smaller messages, which seldom contain them")
 	}
-	service, _, _ := strings.Cut(strings.TrimPrefix(c.Method, "/"), "/")
-	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
-	if err != nil {
-		return nil, fmt.Errorf("the service %s: %w", service, err)
-	}
-	set := &descriptorpb.FileDescriptorSet{}
-	addFile(set, found.ParentFile())
-	definition, err := proto.Marshal(set)
-	return map[string][]byte{requestFile: protowire.AppendBytes(nil, message), serviceFile: definition}, err
+	return protowire.AppendBytes(nil, message), nil
 }
 
-// addFile adds a file after the files that it imports.
-func addFile(set *descriptorpb.FileDescriptorSet, file protoreflect.FileDescriptor) {
-	if slices.ContainsFunc(set.File, func(f *descriptorpb.FileDescriptorProto) bool { return f.GetName() == file.Path() }) {
-		return
-	}
-	for i := range file.Imports().Len() {
-		addFile(set, file.Imports().Get(i).FileDescriptor)
-	}
-	set.File = append(set.File, protodesc.ToFileDescriptorProto(file))
-}
-
+// ghzArguments names no .proto file: ghz asks the server for the service by reflection.
 func ghzArguments(c Call) []string {
 	return []string{
 		"-z", c.Duration.String(), "--duration-stop", "wait",
 		"-c", strconv.Itoa(c.Callers), "--connections", strconv.Itoa(c.Connections),
-		"--insecure", "--protoset", serviceFile, "-B", requestFile, "--call", strings.TrimPrefix(c.Method, "/"), c.Address,
+		"--insecure", "-B", requestFile, "--call", strings.TrimPrefix(c.Method, "/"), c.Address,
 	}
 }
 
