@@ -26,10 +26,7 @@ import (
 // Workload is chat. The zero value is ready.
 type Workload struct{}
 
-var (
-	_ workload.Workload  = Workload{}
-	_ workload.Streaming = Workload{}
-)
+var _ workload.Streaming = Workload{}
 
 // Info describes chat. Sizes are those of the messages.
 func (Workload) Info() workload.Info {

@@ -29,8 +29,6 @@ import (
 // Workload is message. The zero value is ready.
 type Workload struct{}
 
-var _ workload.Workload = Workload{}
-
 // Info describes message. The sizes are those of the encoded messages; an option
 // cannot hold a method and its messages.
 func (Workload) Info() workload.Info {

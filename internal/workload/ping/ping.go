@@ -17,8 +17,6 @@ import (
 // Workload is ping. The zero value is ready.
 type Workload struct{}
 
-var _ workload.Workload = Workload{}
-
 // Info describes ping. An empty message has one size.
 func (Workload) Info() workload.Info {
 	return workload.Info{
