@@ -11,7 +11,11 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/stats"
+
+	"wirelab.dev/internal/scenario"
 )
 
 // Connector opens a client's TCP connections, with TLS if the variant says so. The
@@ -25,10 +29,13 @@ type Connector struct {
 	protocol string      // what the peer must agree to over TLS; empty: nothing
 }
 
-// NewConnector prepares connections to the target. Over TLS the peer must agree
-// to the protocol (RFC 7301), unless that is empty.
-func NewConnector(name string, security Security, target Target, protocol string) (*Connector, error) {
-	c := &Connector{Target: target, name: name, Dialer: DialerOf(target), protocol: protocol}
+// NewConnector prepares connections of a stack's variant to the target. Over TLS the peer
+// must agree to the protocol (RFC 7301), unless that is empty.
+func NewConnector(s Stack, v scenario.Variant, security Security, target Target, protocol string) (*Connector, error) {
+	if err := CheckLifecycle(s, v, target.Lifecycle); err != nil {
+		return nil, err
+	}
+	c := &Connector{Target: target, name: s.Info().Name, Dialer: DialerOf(target), protocol: protocol}
 	if !security.On {
 		return c, nil
 	}
@@ -41,8 +48,15 @@ func NewConnector(name string, security Security, target Target, protocol string
 	return c, err
 }
 
-// TLS reports whether the connections use TLS.
-func (c *Connector) TLS() bool { return c.tls != nil }
+// Credentials are those of a gRPC library that is given connections from Open. Over TLS
+// they expect that the handshake is done: the Dialer counts and times handshakes in the
+// same way for every stack.
+func (c *Connector) Credentials() credentials.TransportCredentials {
+	if c.tls == nil {
+		return insecure.NewCredentials()
+	}
+	return clientCredentials{}
+}
 
 // Open makes a connection. With TLS the handshake is done; without TLS the result
 // is a *CleartextConn.

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/scenario"
 )
 
 // toy is a client that counts.
@@ -40,7 +42,7 @@ func (c *toy) Close() error {
 
 func connector(t *testing.T, target Target) *Connector {
 	t.Helper()
-	c, err := NewConnector("toy", Security{}, target, "h2")
+	c, err := NewConnector(HTTPStack{&HTTPAdapter{Info: Info{Name: "toy"}}}, scenario.Variant{Stack: "toy"}, Security{}, target, "h2")
 	if err != nil {
 		t.Fatal(err)
 	}

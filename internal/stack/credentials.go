@@ -9,17 +9,6 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// ClientCredentials accept connections whose handshake is done. The Dialer does it,
-// to count and time handshakes in the same way for every stack.
-func ClientCredentials() credentials.TransportCredentials { return clientCredentials{} }
-
-// ServerCredentials do the handshake on the connection's own goroutine, unless Admit
-// has done it. The end of ctx aborts handshakes in progress, because gRPC's
-// libraries would wait for a silent peer.
-func ServerCredentials(ctx context.Context, config *tls.Config) credentials.TransportCredentials {
-	return serverCredentials{ctx: ctx, config: config}
-}
-
 // tlsInfo implements the methods that both ends' credentials share.
 type tlsInfo struct{}
 
@@ -39,6 +28,7 @@ func authInfo(conn *tls.Conn) credentials.TLSInfo {
 	}
 }
 
+// clientCredentials accept connections whose handshake is done.
 type clientCredentials struct{ tlsInfo }
 
 func (clientCredentials) ClientHandshake(_ context.Context, _ string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -55,6 +45,9 @@ func (clientCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthIn
 
 func (c clientCredentials) Clone() credentials.TransportCredentials { return c }
 
+// serverCredentials do the handshake on the connection's own goroutine, unless Admit
+// has done it. The end of ctx aborts handshakes in progress, because gRPC's
+// libraries would wait for a silent peer.
 type serverCredentials struct {
 	tlsInfo
 	ctx    context.Context

@@ -21,26 +21,27 @@ type GRPCLibrary interface {
 	Stop()
 }
 
-// GRPCServerPlan is what NewGRPCServer makes a server from.
-type GRPCServerPlan struct {
-	Name     string // of the stack, in errors
-	Security Security
-	// New makes the library's server. The credentials are nil without TLS.
-	New func(credentials.TransportCredentials) GRPCLibrary
-	// Stopped is what the library's Serve returns after Stop.
-	Stopped error
+// GRPCServerPlan is what NewGRPCServer makes a server from: a library's server L, which
+// takes options O.
+type GRPCServerPlan[L GRPCLibrary, O any] struct {
+	Name        string // of the stack, in errors
+	Security    Security
+	New         func(...O) L
+	Options     []O
+	Credentials func(credentials.TransportCredentials) O // the option that sets up TLS
+	Stopped     error                                    // what the library's Serve returns after Stop
 }
 
 // NewGRPCServer makes a server of a gRPC library. It serves reflection and health
 // checks beside the registered services, so that grpcurl and probes work.
-func NewGRPCServer(plan GRPCServerPlan) Server {
-	s := &grpcServer{GRPCServerPlan: plan}
+func NewGRPCServer[L GRPCLibrary, O any](plan GRPCServerPlan[L, O]) Server {
+	s := &grpcServer[L, O]{GRPCServerPlan: plan}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
-type grpcServer struct {
-	GRPCServerPlan
+type grpcServer[L GRPCLibrary, O any] struct {
+	GRPCServerPlan[L, O]
 	library GRPCLibrary // made by Listen
 
 	ctx    context.Context // of handshakes
@@ -56,19 +57,19 @@ type grpcService struct {
 	implementation any
 }
 
-var _ TLSServer = (*grpcServer)(nil)
+var _ TLSServer = (*grpcServer[GRPCLibrary, any])(nil)
 
 // HTTP2 is HTTP/2's name in the TLS handshake (RFC 9113, section 3.2).
 const HTTP2 = "h2"
 
 // RegisterService implements grpc.ServiceRegistrar.
-func (s *grpcServer) RegisterService(desc *grpc.ServiceDesc, implementation any) {
+func (s *grpcServer[L, O]) RegisterService(desc *grpc.ServiceDesc, implementation any) {
 	s.methods.RegisterService(desc, implementation)
 	s.services = append(s.services, grpcService{desc, implementation})
 }
 
 // Listen implements Server.
-func (s *grpcServer) Listen(ctx context.Context, address string) (net.Addr, error) {
+func (s *grpcServer[L, O]) Listen(ctx context.Context, address string) (net.Addr, error) {
 	if err := s.methods.Err(); err != nil {
 		return nil, fmt.Errorf("%s server: %w", s.Name, err)
 	}
@@ -76,11 +77,11 @@ func (s *grpcServer) Listen(ctx context.Context, address string) (net.Addr, erro
 	if s.listener, err = s.Security.Listen(ctx, address, HTTP2); err != nil {
 		return nil, fmt.Errorf("%s server: %w", s.Name, err)
 	}
-	var handshake credentials.TransportCredentials
+	options := s.Options
 	if s.listener.TLS != nil {
-		handshake = ServerCredentials(s.ctx, s.listener.TLS)
+		options = append(options, s.Credentials(serverCredentials{ctx: s.ctx, config: s.listener.TLS}))
 	}
-	s.library = s.New(handshake)
+	s.library = s.New(options...)
 	for _, each := range s.services {
 		s.library.RegisterService(each.desc, each.implementation)
 	}
@@ -100,10 +101,10 @@ func RegisterHealthAndReflection(server reflection.GRPCServer) {
 }
 
 // RootPEM implements TLSServer.
-func (s *grpcServer) RootPEM() []byte { return s.listener.RootPEM }
+func (s *grpcServer[L, O]) RootPEM() []byte { return s.listener.RootPEM }
 
 // Serve implements Server.
-func (s *grpcServer) Serve() error {
+func (s *grpcServer[L, O]) Serve() error {
 	err := s.library.Serve(s.listener.Listener)
 	if err != nil && !errors.Is(err, s.Stopped) {
 		return fmt.Errorf("%s server: %w", s.Name, err)
@@ -112,7 +113,7 @@ func (s *grpcServer) Serve() error {
 }
 
 // Shutdown implements Server.
-func (s *grpcServer) Shutdown(ctx context.Context) error {
+func (s *grpcServer[L, O]) Shutdown(ctx context.Context) error {
 	s.cancel() // libraries would wait for unfinished handshakes
 	finished := make(chan struct{})
 	go func() {
@@ -130,7 +131,7 @@ func (s *grpcServer) Shutdown(ctx context.Context) error {
 }
 
 // Close implements Server.
-func (s *grpcServer) Close() error {
+func (s *grpcServer[L, O]) Close() error {
 	s.cancel()
 	if s.library != nil {
 		s.library.Stop()

@@ -79,6 +79,27 @@ func (l List[O]) Options() []O { return l.options }
 // Settings are those that the options apply.
 func (l List[O]) Settings() []Setting { return l.settings }
 
+// Ends holds the settings of a library that is both ends, and its options S of a server
+// and C of a client.
+type Ends[S, C any] struct {
+	Server List[S]
+	Client List[C]
+}
+
+// Option is a library's option with its name.
+type Option[O any] struct {
+	Name  string
+	Apply O
+}
+
+// Add puts a setting on the lists of both ends, each under the name of its own option.
+func (e *Ends[S, C]) Add(s Setting, server Option[S], client Option[C]) {
+	s.Side, s.Name = Server, server.Name
+	e.Server.Add(s, server.Apply)
+	s.Side, s.Name = Client, client.Name
+	e.Client.Add(s, client.Apply)
+}
+
 // Reason explains a field that does not have the library's default.
 type Reason struct {
 	Why string

@@ -4,8 +4,6 @@ import (
 	"context"
 	"net"
 
-	"google.golang.org/grpc/credentials/insecure"
-
 	"wirelab.dev/fastgrpc"
 	"wirelab.dev/internal/stack"
 )
@@ -28,12 +26,8 @@ func (e *clientEnd) open(ctx context.Context, clock *stack.FirstByte) (stack.Cli
 		return nil, err
 	}
 	defer ahead.Close()
-	handshake := insecure.NewCredentials()
-	if e.TLS() {
-		handshake = stack.ClientCredentials()
-	}
-	options := append(e.clientTuning().Options(),
-		fastgrpc.WithTransportCredentials(handshake),
+	options := append(e.tuning().Client.Options(),
+		fastgrpc.WithTransportCredentials(e.Credentials()),
 		fastgrpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return ahead.Dial(ctx) }),
 	)
 	if clock != nil {

@@ -13,8 +13,6 @@ package faststack
 import (
 	"context"
 
-	"google.golang.org/grpc/credentials"
-
 	"wirelab.dev/fastgrpc"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
@@ -106,18 +104,10 @@ func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	if own.ends == clientOnly {
 		return s.Other.NewServer(s.others(v))
 	}
-	return stack.NewGRPCServer(stack.GRPCServerPlan{
-		Name: name, Security: own.security, New: own.newServer, Stopped: fastgrpc.ErrServerStopped,
+	return stack.NewGRPCServer(stack.GRPCServerPlan[*fastgrpc.Server, fastgrpc.ServerOption]{
+		Name: name, Security: own.security, Stopped: fastgrpc.ErrServerStopped,
+		New: fastgrpc.NewServer, Options: own.tuning().Server.Options(), Credentials: fastgrpc.Creds,
 	}), nil
-}
-
-// newServer makes the library's server.
-func (s settings) newServer(handshake credentials.TransportCredentials) stack.GRPCLibrary {
-	options := s.serverTuning().Options()
-	if handshake != nil {
-		options = append(options, fastgrpc.Creds(handshake))
-	}
-	return fastgrpc.NewServer(options...)
 }
 
 // NewClient makes a client. It opens the connections that are kept, one after the other.
@@ -129,10 +119,7 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 	if own.ends == serverOnly {
 		return s.Other.NewClient(ctx, s.others(v), target)
 	}
-	if err := stack.CheckLifecycle(s, v, target.Lifecycle); err != nil {
-		return nil, err
-	}
-	connector, err := stack.NewConnector(name, own.security, target, stack.HTTP2)
+	connector, err := stack.NewConnector(s, v, own.security, target, stack.HTTP2)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package faststack
 
 import (
 	"fmt"
+	"strconv"
 
 	"google.golang.org/grpc"
 
@@ -11,14 +12,6 @@ import (
 	"wirelab.dev/internal/tuning"
 )
 
-// What the settings have in common.
-const (
-	oneLimit  = "one message limit for all stacks"
-	whyAlias  = "the variant's option alias"
-	plainWhy  = "the codec of grpc; codec=vt is the library's default"
-	vtDefault = "vtprotobuf's methods, where messages have them"
-)
-
 // Settings lists what is not the libraries' default: fastgrpc's, and grpc-go's
 // where it is the other end.
 func (s Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, error) {
@@ -26,7 +19,8 @@ func (s Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, e
 	if err != nil {
 		return nil, err
 	}
-	server, client := own.serverTuning().Settings(), own.clientTuning().Settings()
+	ends := own.tuning()
+	server, client := ends.Server.Settings(), ends.Client.Settings()
 	if own.security.On {
 		server = append(server, stack.HandshakeSetting("fastgrpc.HandshakeTimeout", "20s"))
 	}
@@ -47,40 +41,31 @@ func (s Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, e
 	return append(server, tuning.At(tuning.Client, others)...), nil
 }
 
-// serverTuning lists what is not fastgrpc's default in a server, with the options
-// that make it so.
-func (s settings) serverTuning() tuning.List[fastgrpc.ServerOption] {
-	var all tuning.List[fastgrpc.ServerOption]
-	add := func(name string, value any, library, why string, apply fastgrpc.ServerOption) {
-		all.Add(tuning.Setting{Side: tuning.Server, Name: "fastgrpc." + name, Value: fmt.Sprint(value), Default: library, Why: why}, apply)
-	}
-	add("MaxRecvMsgSize", stack.MaxMessageBytes, "4194304", oneLimit, fastgrpc.MaxRecvMsgSize(stack.MaxMessageBytes))
-	add("MaxSendMsgSize", stack.MaxMessageBytes, "2147483647", oneLimit, fastgrpc.MaxSendMsgSize(stack.MaxMessageBytes))
-	if s.codec != codecVT {
-		add("PlainProto", "set", vtDefault, plainWhy, fastgrpc.PlainProto())
-	}
-	if s.alias {
-		add("AliasRequests", "set", "off", whyAlias, fastgrpc.AliasRequests())
-	}
-	return all
-}
+type (
+	serverOption = tuning.Option[fastgrpc.ServerOption]
+	clientOption = tuning.Option[fastgrpc.ClientOption]
+)
 
-// clientTuning is the same of a client.
-func (s settings) clientTuning() tuning.List[fastgrpc.ClientOption] {
-	var all tuning.List[fastgrpc.ClientOption]
-	add := func(name string, value any, library, why string, apply fastgrpc.ClientOption) {
-		all.Add(tuning.Setting{Side: tuning.Client, Name: name, Value: fmt.Sprint(value), Default: library, Why: why}, apply)
+// tuning lists what is not fastgrpc's default at both ends, with the options that make
+// it so.
+func (s settings) tuning() (ends tuning.Ends[fastgrpc.ServerOption, fastgrpc.ClientOption]) {
+	limit := func(library string, server serverOption, name string, client grpc.CallOption) {
+		ends.Add(tuning.Setting{Value: strconv.Itoa(stack.MaxMessageBytes), Default: library, Why: "one message limit for all stacks"},
+			server, clientOption{Name: name, Apply: fastgrpc.WithDefaultCallOptions(client)})
 	}
-	call := func(name string, library string, apply grpc.CallOption) {
-		add("grpc."+name, stack.MaxMessageBytes, library, oneLimit, fastgrpc.WithDefaultCallOptions(apply))
-	}
-	call("MaxCallRecvMsgSize", "4194304", grpc.MaxCallRecvMsgSize(stack.MaxMessageBytes))
-	call("MaxCallSendMsgSize", "2147483647", grpc.MaxCallSendMsgSize(stack.MaxMessageBytes))
+	limit("4194304", serverOption{Name: "fastgrpc.MaxRecvMsgSize", Apply: fastgrpc.MaxRecvMsgSize(stack.MaxMessageBytes)},
+		"grpc.MaxCallRecvMsgSize", grpc.MaxCallRecvMsgSize(stack.MaxMessageBytes))
+	limit("2147483647", serverOption{Name: "fastgrpc.MaxSendMsgSize", Apply: fastgrpc.MaxSendMsgSize(stack.MaxMessageBytes)},
+		"grpc.MaxCallSendMsgSize", grpc.MaxCallSendMsgSize(stack.MaxMessageBytes))
 	if s.codec != codecVT {
-		add("fastgrpc.WithPlainProto", "set", vtDefault, plainWhy, fastgrpc.WithPlainProto())
+		ends.Add(tuning.Setting{Value: "set", Default: "vtprotobuf's methods, where messages have them", Why: "the codec of grpc; codec=vt is the library's default"},
+			serverOption{Name: "fastgrpc.PlainProto", Apply: fastgrpc.PlainProto()},
+			clientOption{Name: "fastgrpc.WithPlainProto", Apply: fastgrpc.WithPlainProto()})
 	}
 	if s.alias {
-		add("fastgrpc.WithAliasedResponses", "set", "off", whyAlias, fastgrpc.WithAliasedResponses())
+		ends.Add(tuning.Setting{Value: "set", Default: "off", Why: "the variant's option alias"},
+			serverOption{Name: "fastgrpc.AliasRequests", Apply: fastgrpc.AliasRequests()},
+			clientOption{Name: "fastgrpc.WithAliasedResponses", Apply: fastgrpc.WithAliasedResponses()})
 	}
-	return all
+	return ends
 }

@@ -70,71 +70,71 @@ const (
 	whyBuffers = "the variant's option buffers"
 )
 
-// serverTuning lists a server's settings that are not grpc-go's default, with the
-// options that set them.
-func (c changes) serverTuning() tuning.List[grpc.ServerOption] {
-	var all tuning.List[grpc.ServerOption]
-	add := func(name string, value any, library, why string, apply grpc.ServerOption) {
-		all.Add(tuning.Setting{Side: tuning.Server, Name: "grpc." + name, Value: fmt.Sprint(value), Default: library, Why: why}, apply)
-	}
-	add("MaxRecvMsgSize", stack.MaxMessageBytes, "4194304", oneLimit, grpc.MaxRecvMsgSize(stack.MaxMessageBytes))
-	add("MaxSendMsgSize", stack.MaxMessageBytes, unlimited, oneLimit, grpc.MaxSendMsgSize(stack.MaxMessageBytes))
-	switch c.codec {
-	case codecVT1:
-		add("ForceServerCodec", "vtprotobuf", "package proto", whyCodec, grpc.ForceServerCodec(firstCodec{}))
-	case codecVT2:
-		add("ForceServerCodecV2", "vtprotobuf", "package proto", whyCodec, grpc.ForceServerCodecV2(newSecondCodec()))
-	}
-	if c.freshMemory {
-		add("experimental.BufferPool", "none", "mem.DefaultBufferPool", whyPool, experimental.BufferPool(mem.NopBufferPool{}))
-	}
-	if c.window > 0 {
-		add("StaticStreamWindowSize", c.window, estimated, whyWindow, grpc.StaticStreamWindowSize(int32(c.window)))
-		add("StaticConnWindowSize", c.window, estimated, whyWindow, grpc.StaticConnWindowSize(int32(c.window)))
-	}
-	if c.buffers > 0 {
-		add("ReadBufferSize", c.buffers, ioBuffer, whyBuffers, grpc.ReadBufferSize(c.buffers))
-		add("WriteBufferSize", c.buffers, ioBuffer, whyBuffers, grpc.WriteBufferSize(c.buffers))
-	}
-	return all
-}
-
 // Defaults of grpc-go, in its own words.
 const (
 	estimated = "65535, then as the bandwidth-delay product is estimated"
 	ioBuffer  = "32768"
 )
 
-// clientTuning lists the same for a client.
-func (c changes) clientTuning() tuning.List[grpc.DialOption] {
-	var all tuning.List[grpc.DialOption]
-	add := func(name string, value any, library, why string, apply grpc.DialOption) {
-		all.Add(tuning.Setting{Side: tuning.Client, Name: "grpc." + name, Value: fmt.Sprint(value), Default: library, Why: why}, apply)
+type (
+	serverOption = tuning.Option[grpc.ServerOption]
+	clientOption = tuning.Option[grpc.DialOption]
+)
+
+// callOption is a client's option for all of its calls.
+func callOption(name string, apply grpc.CallOption) clientOption {
+	return clientOption{Name: name, Apply: grpc.WithDefaultCallOptions(apply)}
+}
+
+// tuning lists the settings of both ends that are not grpc-go's default, with the
+// options that set them.
+func (c changes) tuning() (ends tuning.Ends[grpc.ServerOption, grpc.DialOption]) {
+	add := func(value any, library, why string, server serverOption, client clientOption) {
+		ends.Add(tuning.Setting{Value: fmt.Sprint(value), Default: library, Why: why}, server, client)
 	}
-	call := func(name string, value any, library, why string, apply grpc.CallOption) {
-		add(name, value, library, why, grpc.WithDefaultCallOptions(apply))
-	}
-	add("WithNoProxy", "set", "the environment's proxy", "a proxy would be measured in place of the wire", grpc.WithNoProxy())
-	call("MaxCallRecvMsgSize", stack.MaxMessageBytes, "4194304", oneLimit, grpc.MaxCallRecvMsgSize(stack.MaxMessageBytes))
-	call("MaxCallSendMsgSize", stack.MaxMessageBytes, unlimited, oneLimit, grpc.MaxCallSendMsgSize(stack.MaxMessageBytes))
+	ends.Client.Add(tuning.Setting{
+		Side: tuning.Client, Name: "grpc.WithNoProxy", Value: "set",
+		Default: "the environment's proxy", Why: "a proxy would be measured in place of the wire",
+	}, grpc.WithNoProxy())
+	add(stack.MaxMessageBytes, "4194304", oneLimit,
+		serverOption{Name: "grpc.MaxRecvMsgSize", Apply: grpc.MaxRecvMsgSize(stack.MaxMessageBytes)},
+		callOption("grpc.MaxCallRecvMsgSize", grpc.MaxCallRecvMsgSize(stack.MaxMessageBytes)))
+	add(stack.MaxMessageBytes, unlimited, oneLimit,
+		serverOption{Name: "grpc.MaxSendMsgSize", Apply: grpc.MaxSendMsgSize(stack.MaxMessageBytes)},
+		callOption("grpc.MaxCallSendMsgSize", grpc.MaxCallSendMsgSize(stack.MaxMessageBytes)))
 	switch c.codec {
 	case codecVT1:
-		call("ForceCodec", "vtprotobuf", "package proto", whyCodec, grpc.ForceCodec(firstCodec{}))
+		add("vtprotobuf", "package proto", whyCodec,
+			serverOption{Name: "grpc.ForceServerCodec", Apply: grpc.ForceServerCodec(firstCodec{})},
+			callOption("grpc.ForceCodec", grpc.ForceCodec(firstCodec{})))
 	case codecVT2:
-		call("ForceCodecV2", "vtprotobuf", "package proto", whyCodec, grpc.ForceCodecV2(newSecondCodec()))
+		add("vtprotobuf", "package proto", whyCodec,
+			serverOption{Name: "grpc.ForceServerCodecV2", Apply: grpc.ForceServerCodecV2(newSecondCodec())},
+			callOption("grpc.ForceCodecV2", grpc.ForceCodecV2(newSecondCodec())))
 	}
 	if c.freshMemory {
-		add("experimental.WithBufferPool", "none", "mem.DefaultBufferPool", whyPool, experimental.WithBufferPool(mem.NopBufferPool{}))
+		add("none", "mem.DefaultBufferPool", whyPool,
+			serverOption{Name: "grpc.experimental.BufferPool", Apply: experimental.BufferPool(mem.NopBufferPool{})},
+			clientOption{Name: "grpc.experimental.WithBufferPool", Apply: experimental.WithBufferPool(mem.NopBufferPool{})})
 	}
 	if c.window > 0 {
-		add("WithStaticStreamWindowSize", c.window, estimated, whyWindow, grpc.WithStaticStreamWindowSize(int32(c.window)))
-		add("WithStaticConnWindowSize", c.window, estimated, whyWindow, grpc.WithStaticConnWindowSize(int32(c.window)))
+		window := int32(c.window)
+		add(window, estimated, whyWindow,
+			serverOption{Name: "grpc.StaticStreamWindowSize", Apply: grpc.StaticStreamWindowSize(window)},
+			clientOption{Name: "grpc.WithStaticStreamWindowSize", Apply: grpc.WithStaticStreamWindowSize(window)})
+		add(window, estimated, whyWindow,
+			serverOption{Name: "grpc.StaticConnWindowSize", Apply: grpc.StaticConnWindowSize(window)},
+			clientOption{Name: "grpc.WithStaticConnWindowSize", Apply: grpc.WithStaticConnWindowSize(window)})
 	}
 	if c.buffers > 0 {
-		add("WithReadBufferSize", c.buffers, ioBuffer, whyBuffers, grpc.WithReadBufferSize(c.buffers))
-		add("WithWriteBufferSize", c.buffers, ioBuffer, whyBuffers, grpc.WithWriteBufferSize(c.buffers))
+		add(c.buffers, ioBuffer, whyBuffers,
+			serverOption{Name: "grpc.ReadBufferSize", Apply: grpc.ReadBufferSize(c.buffers)},
+			clientOption{Name: "grpc.WithReadBufferSize", Apply: grpc.WithReadBufferSize(c.buffers)})
+		add(c.buffers, ioBuffer, whyBuffers,
+			serverOption{Name: "grpc.WriteBufferSize", Apply: grpc.WriteBufferSize(c.buffers)},
+			clientOption{Name: "grpc.WithWriteBufferSize", Apply: grpc.WithWriteBufferSize(c.buffers)})
 	}
-	return all
+	return ends
 }
 
 // fastMessage is what vtprotobuf generates. Messages without it, such as those of

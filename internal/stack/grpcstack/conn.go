@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
@@ -68,12 +67,8 @@ func (e *clientEnd) connect(ctx context.Context, target string, options ...grpc.
 		return nil, err
 	}
 	c := &conn{end: e, ahead: ahead}
-	credentials := insecure.NewCredentials()
-	if e.TLS() {
-		credentials = stack.ClientCredentials()
-	}
-	c.ClientConn, err = grpc.NewClient(target, append(append(options, e.changes.clientTuning().Options()...),
-		grpc.WithTransportCredentials(credentials),
+	c.ClientConn, err = grpc.NewClient(target, append(append(options, e.changes.tuning().Client.Options()...),
+		grpc.WithTransportCredentials(e.Credentials()),
 		grpc.WithContextDialer(c.dial),
 	)...)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/stats"
 
 	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/workload/echo/echopb"
 )
@@ -109,7 +110,7 @@ func clientOfRefuser(t *testing.T) stack.Client {
 			go refuseCalls(conn, again.refused) // ends with the connection
 		}
 	}()
-	connector, err := stack.NewConnector(name, stack.Security{}, stack.Target{Address: listener.Addr().String()}, "h2")
+	connector, err := stack.NewConnector(Stack{}, scenario.Variant{Stack: name}, stack.Security{}, stack.Target{Address: listener.Addr().String()}, "h2")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,6 @@ import (
 	"slices"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
@@ -109,18 +108,10 @@ func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return stack.NewGRPCServer(stack.GRPCServerPlan{
-		Name: name, Security: read.security, New: read.newServer, Stopped: grpc.ErrServerStopped,
+	return stack.NewGRPCServer(stack.GRPCServerPlan[*grpc.Server, grpc.ServerOption]{
+		Name: name, Security: read.security, Stopped: grpc.ErrServerStopped,
+		New: grpc.NewServer, Options: read.tuning().Server.Options(), Credentials: grpc.Creds,
 	}), nil
-}
-
-// newServer makes grpc-go's server.
-func (c changes) newServer(handshake credentials.TransportCredentials) stack.GRPCLibrary {
-	options := c.serverTuning().Options()
-	if handshake != nil {
-		options = append(options, grpc.Creds(handshake))
-	}
-	return grpc.NewServer(options...)
 }
 
 // NewClient makes a client. It opens the connections that are kept, one after the other.
@@ -132,10 +123,7 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 	if read.connections > 0 {
 		target.Connections = read.connections
 	}
-	if err := stack.CheckLifecycle(s, v, target.Lifecycle); err != nil {
-		return nil, err
-	}
-	connector, err := stack.NewConnector(name, read.security, target, stack.HTTP2)
+	connector, err := stack.NewConnector(s, v, read.security, target, stack.HTTP2)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +139,8 @@ func (s Stack) Settings(v scenario.Variant, _ stack.Target) ([]tuning.Setting, e
 	if err != nil {
 		return nil, err
 	}
-	all := append(read.serverTuning().Settings(), read.clientTuning().Settings()...)
+	ends := read.tuning()
+	all := append(ends.Server.Settings(), ends.Client.Settings()...)
 	if read.security.On {
 		all = append(all, stack.HandshakeSetting("grpc.ConnectionTimeout", "2m0s"))
 	}

@@ -94,10 +94,7 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 	if err != nil {
 		return nil, err
 	}
-	if err := stack.CheckLifecycle(s, v, target.Lifecycle); err != nil {
-		return nil, err
-	}
-	connector, err := stack.NewConnector(name, set.security, target, "")
+	connector, err := stack.NewConnector(s, v, set.security, target, "")
 	if err != nil {
 		return nil, err
 	}
