@@ -81,10 +81,10 @@ func (f *fleet) census(ctx context.Context, alive func()) (*Census, error) {
 		return nil, err
 	}
 	defer c.close()
-	if err := settle(ctx); err != nil {
+	begun, err := c.settled(ctx)
+	if err != nil {
 		return nil, err
 	}
-	begun := c.read()
 	if err := c.calls(ctx, 1, alive); err != nil {
 		return nil, err
 	}
@@ -92,10 +92,10 @@ func (f *fleet) census(ctx context.Context, alive func()) (*Census, error) {
 	if err := c.calls(ctx, censusCalls, alive); err != nil {
 		return nil, err
 	}
-	if err := settle(ctx); err != nil {
+	last, err := c.settled(ctx)
+	if err != nil {
 		return nil, err
 	}
-	last := c.read()
 	records := last.records.Since(first.records)
 	result := &Census{
 		First: first.traffic.Since(begun.traffic), Calls: censusCalls,
@@ -129,17 +129,17 @@ func (f *fleet) countSingles(ctx context.Context, call stack.Traffic, alive func
 		return Handshakes{}, err
 	}
 	defer c.close()
-	if err := settle(ctx); err != nil {
+	begun, err := c.settled(ctx) // after what a client opens to begin with
+	if err != nil {
 		return Handshakes{}, err
 	}
-	begun := c.read() // after what a client opens to begin with
 	if err := c.calls(ctx, censusSingles, alive); err != nil {
 		return Handshakes{}, err
 	}
-	if err := settle(ctx); err != nil {
+	last, err := c.settled(ctx)
+	if err != nil {
 		return Handshakes{}, err
 	}
-	last := c.read()
 	if last.traffic.Transport == "tcp" {
 		return handshakes(last.records.Since(begun.records)), nil
 	}
@@ -197,13 +197,13 @@ func (c *counter) calls(ctx context.Context, n int, alive func()) error {
 
 func (c *counter) close() { _ = c.client.Close() }
 
-// settle waits until nothing follows the last call any more.
-func settle(ctx context.Context) error {
+// settled reads the counters when nothing follows the last call any more.
+func (c *counter) settled(ctx context.Context) (counted, error) {
 	select {
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return counted{}, context.Cause(ctx)
 	case <-time.After(quiet):
-		return nil
+		return c.read(), nil
 	}
 }
 

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,9 +50,7 @@ type Process struct {
 	result  chan Result // at most one
 	ended   chan struct{}
 	failure error // set before ended is closed
-	kill    sync.Once
-	reason  error // why it was killed
-	guard   sync.Mutex
+	kill    context.CancelCauseFunc
 }
 
 // Error is what went wrong with a worker, with its last lines on standard error.
@@ -76,13 +75,21 @@ func Start(l Launch) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: encode the spec: %w", l.Name, err)
 	}
+	killed, kill := context.WithCancelCause(context.Background())
 	p := &Process{
 		name:    l.Name,
-		command: exec.Command(l.Command[0], l.Command[1:]...),
+		command: exec.CommandContext(killed, l.Command[0], l.Command[1:]...),
+		kill:    kill,
 		stderr:  &tail{},
 		ready:   make(chan Ready, 1),
 		result:  make(chan Result, 1),
 		ended:   make(chan struct{}),
+	}
+	p.command.Cancel = func() error {
+		_ = p.input.Close()
+		// The worker leads a session, and so a group, of its own: this
+		// reaches what it has started, too.
+		return syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL)
 	}
 	p.command.Stderr = p.stderr
 	p.command.WaitDelay = time.Second // a grandchild may keep the output open
@@ -96,7 +103,7 @@ func Start(l Launch) (*Process, error) {
 	if p.Warnings, err = host.StartPinned(p.command, l.In); err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Name, err)
 	}
-	go p.follow(output, l) // ends when the worker's output does
+	go p.follow(killed, output, l) // ends when the worker's output does
 	if _, err := p.input.Write(append(spec, '\n')); err != nil {
 		go func() { // mostly it has died, and its exit code and last lines tell more
 			select {
@@ -109,8 +116,9 @@ func Start(l Launch) (*Process, error) {
 	return p, nil
 }
 
-// follow reads the worker's events until its output ends, and waits for its exit.
-func (p *Process) follow(output io.Reader, l Launch) {
+// follow reads the worker's events until its output ends, and waits for its exit. The
+// cause of killed is why it was killed.
+func (p *Process) follow(killed context.Context, output io.Reader, l Launch) {
 	failed := p.readEvents(output, l)
 	if failed != nil {
 		_ = p.input.Close() // it may still end by itself
@@ -118,16 +126,8 @@ func (p *Process) follow(output io.Reader, l Launch) {
 	}
 	_, _ = io.Copy(io.Discard, output)
 	err := p.command.Wait()
-
-	p.guard.Lock()
-	reason := p.reason
-	p.guard.Unlock()
-	switch {
-	case failed != nil:
-		p.failure = failed
-	case reason != nil:
-		p.failure = reason
-	case err != nil:
+	p.failure = cmp.Or(failed, context.Cause(killed))
+	if p.failure == nil && err != nil {
 		p.failure = p.fault("ended with " + err.Error())
 	}
 	close(p.ended)
@@ -214,45 +214,27 @@ func (p *Process) Kill() {
 	<-p.ended
 }
 
-func (p *Process) killBecause(what string) {
-	p.kill.Do(func() {
-		fault := p.fault(what)
-		p.guard.Lock()
-		p.reason = fault
-		p.guard.Unlock()
-		// The worker leads a session, and so a group, of its own: this
-		// reaches what it has started, too.
-		_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL)
-		_ = p.input.Close()
-	})
-}
+// killBecause kills the worker. Only the first reason counts.
+func (p *Process) killBecause(what string) { p.kill(p.fault(what)) }
 
 func (p *Process) fault(what string) error {
 	return &Error{Worker: p.name, What: what, Stderr: p.stderr.lines()}
 }
 
-func await[T any](ctx context.Context, p *Process, from <-chan T, what string) (T, error) {
+func await[T any](ctx context.Context, p *Process, from <-chan T, what string) (got T, err error) {
 	select {
-	case got := <-from:
-		return got, nil
-	default:
-	}
-	var none T
-	select {
-	case got := <-from:
+	case got = <-from:
 		return got, nil
 	case <-p.ended:
-		select {
-		case got := <-from: // both were ready
-			return got, nil
-		default:
-		}
-		if p.failure != nil {
-			return none, p.failure
-		}
-		return none, p.fault("ended without the event " + what)
+		err = cmp.Or(p.failure, p.fault("ended without the event "+what))
 	case <-ctx.Done():
-		return none, p.fault(fmt.Sprintf("no event %s: %v", what, context.Cause(ctx)))
+		err = p.fault(fmt.Sprintf("no event %s: %v", what, context.Cause(ctx)))
+	}
+	select {
+	case got = <-from: // it had come, too
+		return got, nil
+	default:
+		return got, err
 	}
 }
 
@@ -261,4 +243,44 @@ func offer[T any](to chan T, value T) {
 	case to <- value:
 	default: // only the first one counts
 	}
+}
+
+// tail keeps the last lines of what is written to it.
+type tail struct {
+	guard sync.Mutex
+	text  []byte
+}
+
+const (
+	tailBytes = 8 << 10
+	tailLines = 10
+)
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.guard.Lock()
+	defer t.guard.Unlock()
+	t.text = append(t.text, b...)
+	if extra := len(t.text) - tailBytes; extra > 0 {
+		t.text = append(t.text[:0], t.text[extra:]...)
+	}
+	return len(b), nil
+}
+
+func (t *tail) lines() []string {
+	t.guard.Lock()
+	defer t.guard.Unlock()
+	text := strings.TrimSpace(string(t.text))
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(text, "\n")
+	return lines[max(0, len(lines)-tailLines):]
+}
+
+func excerpt(line string) string {
+	const most = 200
+	if len(line) > most {
+		return fmt.Sprintf("%q … (%d bytes)", line[:most], len(line))
+	}
+	return fmt.Sprintf("%q", line)
 }

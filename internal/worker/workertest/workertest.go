@@ -8,7 +8,9 @@ package workertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"net"
 	"strings"
 	"testing"
@@ -33,8 +35,10 @@ type Peer struct {
 // a failing peer comes near it.
 const patience = time.Minute
 
-// clients is how many callers the suite's clients have.
-const clients = 3
+const (
+	clients  = 3  // the callers of each client
+	requests = 50 // of each caller, where the load is not a time
+)
 
 // Run tests the peer against the contract.
 func Run(t *testing.T, p Peer) {
@@ -48,9 +52,11 @@ func Run(t *testing.T, p Peer) {
 		t.Run("server/address taken", p.addressTaken)
 	}
 	if p.Client {
-		t.Run("client/requests", p.clientRequests)
-		t.Run("client/duration", p.clientDuration)
-		t.Run("client/open loop", p.clientOpenLoop)
+		t.Run("client/requests", p.measures(clients*requests, worker.Load{Model: "closed", RequestsPerClient: requests}))
+		t.Run("client/duration", p.measures(0, worker.Load{Model: "closed", DurationNS: int64(300 * time.Millisecond)}))
+		t.Run("client/open loop", p.measures(200, worker.Load{
+			Model: "open", RatePerSecond: 500, Arrivals: "constant", DurationNS: int64(400 * time.Millisecond),
+		}))
 		t.Run("client/nobody listens", p.noListener)
 		t.Run("client/input ends", p.clientInputEnds)
 	}
@@ -64,7 +70,7 @@ func (p Peer) spec(role worker.Role, address string) worker.Spec {
 	if role == worker.ClientRole {
 		s.Client = &worker.ClientSpec{
 			Clients: clients, Connection: "per-worker", Seed: 1,
-			Load: worker.Load{Model: "closed", RequestsPerClient: 50, DrainNS: int64(patience)},
+			Load: worker.Load{Model: "closed", RequestsPerClient: requests, DrainNS: int64(patience)},
 		}
 	}
 	return s
@@ -136,7 +142,7 @@ func (p Peer) serverLife(t *testing.T) {
 
 func (p Peer) serverAnswers(t *testing.T) {
 	_, address := p.server(t, p.Command)
-	checkResult(t, p.measure(t, p.Reference, p.spec(worker.ClientRole, address)), 150)
+	checkResult(t, p.measure(t, p.Reference, p.spec(worker.ClientRole, address)), clients*requests)
 }
 
 func (p Peer) addressTaken(t *testing.T) {
@@ -167,34 +173,22 @@ func (p Peer) measure(t *testing.T, command []string, spec worker.Spec) *worker.
 	return result.Client
 }
 
-func (p Peer) clientRequests(t *testing.T) {
-	_, address := p.server(t, p.Reference)
-	checkResult(t, p.measure(t, p.Command, p.spec(worker.ClientRole, address)), 150)
-}
-
-func (p Peer) clientDuration(t *testing.T) {
-	_, address := p.server(t, p.Reference)
-	spec := p.spec(worker.ClientRole, address)
-	spec.Client.Load.RequestsPerClient = 0
-	spec.Client.Load.DurationNS = int64(300 * time.Millisecond)
-	result := p.measure(t, p.Command, spec)
-	checkResult(t, result, 0)
-	if window := result.EndNS - result.BeginNS; window != spec.Client.Load.DurationNS {
-		t.Errorf("the window is %v, and %v was asked for", time.Duration(window), time.Duration(spec.Client.Load.DurationNS))
-	}
-}
-
-func (p Peer) clientOpenLoop(t *testing.T) {
-	_, address := p.server(t, p.Reference)
-	spec := p.spec(worker.ClientRole, address)
-	spec.Client.Load = worker.Load{
-		Model: "open", RatePerSecond: 500, Arrivals: "constant",
-		DurationNS: int64(400 * time.Millisecond), DrainNS: int64(patience),
-	}
-	result := p.measure(t, p.Command, spec)
-	checkResult(t, result, 200)
-	if result.Response == nil || result.Pacing == nil {
-		t.Error("an open loop has response times and a pacing of its own")
+// measures expects the peer's client to measure that many requests (0: any number) under
+// a load.
+func (p Peer) measures(requests int64, load worker.Load) func(*testing.T) {
+	return func(t *testing.T) {
+		_, address := p.server(t, p.Reference)
+		spec := p.spec(worker.ClientRole, address)
+		load.DrainNS = int64(patience)
+		spec.Client.Load = load
+		result := p.measure(t, p.Command, spec)
+		checkResult(t, result, requests)
+		if window := result.EndNS - result.BeginNS; load.Model == "closed" && load.DurationNS > 0 && window != load.DurationNS {
+			t.Errorf("the window is %v, and %v was asked for", time.Duration(window), time.Duration(load.DurationNS))
+		}
+		if load.Model == "open" && (result.Response == nil || result.Pacing == nil) {
+			t.Error("an open loop has response times and a pacing of its own")
+		}
 	}
 }
 
@@ -225,5 +219,55 @@ func (p Peer) clientInputEnds(t *testing.T) {
 	}
 	if result, err := client.Result(p.context(t)); err == nil {
 		t.Errorf("half a window is not a measurement, and yet it printed one: %+v", result.Client)
+	}
+}
+
+// wantError expects an error event whose message has the word.
+func wantError(t *testing.T, err error, word string) {
+	t.Helper()
+	var fault *worker.Error
+	switch {
+	case err == nil:
+		t.Fatal("no error event")
+	case !errors.As(err, &fault):
+		t.Fatalf("not an error of the worker: %v", err)
+	case !strings.Contains(fault.What, word):
+		t.Errorf("the error does not name %q: %v", word, fault)
+	}
+}
+
+// checkResult expects a consistent measurement of that many requests; 0 means any number
+// above zero.
+func checkResult(t *testing.T, r *worker.ClientResult, requests int64) {
+	t.Helper()
+	if requests > 0 && r.Requests != requests || r.Requests <= 0 {
+		t.Errorf("%d requests, want %d", r.Requests, requests)
+	}
+	for _, f := range r.Failures {
+		t.Errorf("%d calls failed: %s: %s", f.Count, f.Code, f.Example)
+	}
+	if r.Service.Count != r.Requests {
+		t.Errorf("%d service times of %d requests", r.Service.Count, r.Requests)
+	}
+	service, err := r.Service.Decode()
+	if err != nil {
+		t.Fatalf("the service times cannot be read: %v", err)
+	}
+	if r.EndNS <= r.BeginNS {
+		t.Fatalf("the window ends (%d) before it begins (%d)", r.EndNS, r.BeginNS)
+	}
+	if r.Connections.Total.Opened < 1 {
+		t.Error("there were answers, but no connection was opened")
+	}
+	if r.Usage == nil || r.Usage.CPU() < 0 {
+		t.Error("the client does not say what it cost")
+	}
+	// Little's law, loosely: the windows here are short. At either edge a call of
+	// each client may lie partly outside, and be as long as the longest.
+	window := float64(r.EndNS - r.BeginNS)
+	product := float64(r.Completed) / window * float64(r.Service.Sum) / float64(r.Service.Count)
+	edges := 2 * clients * float64(service.Max()) / window
+	if math.Abs(product-r.InFlight) > 0.25*r.InFlight+edges {
+		t.Errorf("%.3f calls in flight, and throughput × service time gives %.3f", r.InFlight, product)
 	}
 }
