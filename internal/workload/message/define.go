@@ -172,12 +172,8 @@ func weigh(m proto.Message) (encoded, asJSON, compressed int, err error) {
 	}
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
-	if _, err := w.Write(wire); err != nil {
-		return 0, 0, 0, err
-	}
-	if err := w.Close(); err != nil {
-		return 0, 0, 0, err
-	}
+	_, _ = w.Write(wire) // a bytes.Buffer takes everything
+	_ = w.Close()
 	// protojson varies its white space on purpose; the wire carries compact JSON.
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, text); err != nil {

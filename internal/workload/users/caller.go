@@ -110,24 +110,21 @@ func (c *caller) checkPage() error {
 // same returns an error that names a field in which two users differ. It compares the
 // fields itself, because proto.Equal would cost the client more than the call.
 func same(got, want *userspb.User) error {
-	differs := func(field string) error {
-		return fmt.Errorf("users: the %s of user %q is wrong: the answer has user %q", field, want.Id, got.GetId())
-	}
-	switch {
-	case got.GetId() != want.Id:
-		return differs("id")
-	case got.Name != want.Name:
-		return differs("name")
-	case got.Email != want.Email:
-		return differs("email")
-	case got.Age != want.Age || got.PaidPlan != want.PaidPlan || got.CreatedAt != want.CreatedAt:
-		return differs("age, plan or time")
-	case !slices.Equal(got.Tags, want.Tags):
-		return differs("tags")
-	case got.Biography != want.Biography:
-		return differs("biography")
-	case !sameAddress(got.GetAddress(), want.GetAddress()):
-		return differs("address")
+	for _, field := range [...]struct {
+		name string
+		same bool
+	}{
+		{"id", got.GetId() == want.Id},
+		{"name", got.GetName() == want.Name},
+		{"email", got.GetEmail() == want.Email},
+		{"age, plan or time", got.GetAge() == want.Age && got.GetPaidPlan() == want.PaidPlan && got.GetCreatedAt() == want.CreatedAt},
+		{"tags", slices.Equal(got.GetTags(), want.Tags)},
+		{"biography", got.GetBiography() == want.Biography},
+		{"address", sameAddress(got.GetAddress(), want.GetAddress())},
+	} {
+		if !field.same {
+			return fmt.Errorf("users: the %s of user %q is wrong: the answer has user %q", field.name, want.Id, got.GetId())
+		}
 	}
 	return nil
 }

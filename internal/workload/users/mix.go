@@ -3,6 +3,7 @@ package users
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,33 +39,22 @@ func parseMix(text string) (mix, error) {
 	for part := range strings.SplitSeq(text, "+") {
 		name, times, given := strings.Cut(part, "*")
 		one := weighted{weight: 1}
-		var err error
-		if one.operation, err = parseOperation(name); err != nil {
-			return nil, err
+		if one.operation = operation(slices.Index(operationNames[:], name)); one.operation < 0 {
+			return nil, fmt.Errorf("%q: %s", name, scenario.Suggest(name, operationNames[:]))
 		}
 		if given {
+			var err error
 			one.weight, err = strconv.Atoi(times)
 			if err != nil || one.weight < 1 || one.weight > maxWeight {
 				return nil, fmt.Errorf("%q: the weight is a whole number from 1 to %d, as in get-user*8", part, maxWeight)
 			}
 		}
-		for _, other := range m {
-			if other.operation == one.operation {
-				return nil, fmt.Errorf("%s occurs twice: give each operation once", name)
-			}
+		if slices.ContainsFunc(m, func(other weighted) bool { return other.operation == one.operation }) {
+			return nil, fmt.Errorf("%s occurs twice: give each operation once", name)
 		}
 		m = append(m, one)
 	}
 	return m, nil
-}
-
-func parseOperation(name string) (operation, error) {
-	for o, known := range operationNames {
-		if name == known {
-			return operation(o), nil
-		}
-	}
-	return 0, fmt.Errorf("%q: %s", name, scenario.Suggest(name, operationNames[:]))
 }
 
 // String returns the mix in the form that parseMix reads.
