@@ -47,46 +47,37 @@ var (
 // newStack makes a stack; the options choose its protocol.
 func newStack(version httpwire.Version, info stack.Info, protocol ...connect.ClientOption) Stack {
 	return Stack{stack.NewHTTPStack(stack.HTTPAdapter{Info: info, Plan: func(*scenario.Options) stack.HTTPPlan {
-		tuned := clientTuning(protocol...)
+		ends := settings(protocol...)
 		return stack.HTTPPlan{
 			Version: version,
 			Handler: newHandler,
 			Client: func(wire *stack.HTTPClient) stack.Client {
-				return &client{HTTPClient: wire, options: tuned.Options()}
+				return &client{HTTPClient: wire, options: ends.Client.Options()}
 			},
-			Settings: append(serverTuning().Settings(), tuned.Settings()...),
+			Settings: append(ends.Server.Settings(), ends.Client.Settings()...),
 		}
 	}})}
 }
 
-// serverTuning lists what is not connect-go's default in a handler, with the options
-// that make it so.
-func serverTuning() tuning.List[connect.HandlerOption] {
-	var all tuning.List[connect.HandlerOption]
-	shared(tuning.Server, func(s tuning.Setting, apply connect.Option) { all.Add(s, apply) })
-	all.Add(tuning.Setting{Side: tuning.Server, Name: "connect.WithCodec(json)", Value: "package protojson, in an envelope", Default: "package protojson", Why: envelopeReason}, connect.WithCodec(json))
-	return all
-}
-
-// clientTuning lists the same for a client.
-func clientTuning(protocol ...connect.ClientOption) tuning.List[connect.ClientOption] {
-	var all tuning.List[connect.ClientOption]
-	shared(tuning.Client, func(s tuning.Setting, apply connect.Option) { all.Add(s, apply) })
-	all.Add(tuning.Setting{Side: tuning.Client, Name: "connect.WithAcceptCompression(gzip)", Value: "none", Default: "gzip", Why: "an answer must cost what it weighs, as on the other stacks"},
+// settings lists what is not connect-go's default at both ends, with the options that
+// make it so.
+func settings(protocol ...connect.ClientOption) (ends tuning.Ends[connect.HandlerOption, connect.ClientOption]) {
+	const (
+		oneLimit = "one message limit for all stacks"
+		envelope = "connect-go is written for generated code; here one handler carries any message"
+	)
+	add := func(name string, s tuning.Setting, apply connect.Option) {
+		ends.Add(s, tuning.Option[connect.HandlerOption]{Name: name, Apply: apply}, tuning.Option[connect.ClientOption]{Name: name, Apply: apply})
+	}
+	limit := tuning.Setting{Value: strconv.Itoa(stack.MaxMessageBytes), Default: "none", Why: oneLimit}
+	add("connect.WithReadMaxBytes", limit, connect.WithReadMaxBytes(stack.MaxMessageBytes))
+	add("connect.WithSendMaxBytes", limit, connect.WithSendMaxBytes(stack.MaxMessageBytes))
+	add("connect.WithCodec(proto)", tuning.Setting{Value: "package proto, in an envelope", Default: "package proto", Why: envelope}, connect.WithCodec(binary))
+	ends.Server.Add(tuning.Setting{Side: tuning.Server, Name: "connect.WithCodec(json)", Value: "package protojson, in an envelope", Default: "package protojson", Why: envelope}, connect.WithCodec(json))
+	ends.Client.Add(tuning.Setting{Side: tuning.Client, Name: "connect.WithAcceptCompression(gzip)", Value: "none", Default: "gzip", Why: "an answer must cost what it weighs, as on the other stacks"},
 		connect.WithAcceptCompression("gzip", nil, nil))
 	for _, option := range protocol {
-		all.Add(tuning.Setting{Side: tuning.Client, Name: "connect.WithGRPC", Value: "set", Default: "the Connect protocol", Why: "it is what this stack is"}, option)
+		ends.Client.Add(tuning.Setting{Side: tuning.Client, Name: "connect.WithGRPC", Value: "set", Default: "the Connect protocol", Why: "it is what this stack is"}, option)
 	}
-	return all
-}
-
-const envelopeReason = "connect-go is written for generated code; here one handler carries any message"
-
-// shared is what both ends set.
-func shared(end string, add func(tuning.Setting, connect.Option)) {
-	const oneLimit = "one message limit for all stacks"
-	limit := strconv.Itoa(stack.MaxMessageBytes)
-	add(tuning.Setting{Side: end, Name: "connect.WithReadMaxBytes", Value: limit, Default: "none", Why: oneLimit}, connect.WithReadMaxBytes(stack.MaxMessageBytes))
-	add(tuning.Setting{Side: end, Name: "connect.WithSendMaxBytes", Value: limit, Default: "none", Why: oneLimit}, connect.WithSendMaxBytes(stack.MaxMessageBytes))
-	add(tuning.Setting{Side: end, Name: "connect.WithCodec(proto)", Value: "package proto, in an envelope", Default: "package proto", Why: envelopeReason}, connect.WithCodec(binary))
+	return ends
 }

@@ -12,7 +12,7 @@ import (
 // which foreign clients use. Both protocols read 404 as Unimplemented.
 func newHandler(methods *stack.Methods) (http.Handler, error) {
 	stack.RegisterHealthAndReflection(methods)
-	options := serverTuning().Options()
+	options := settings().Server.Options()
 	handlers := map[string]http.Handler{} // by path; http.ServeMux would search longer
 	for _, method := range methods.All() {
 		if method.Unary != nil {
