@@ -156,9 +156,7 @@ func (c *Connector) NewPerCall(ctx context.Context, open OpenFunc) (Client, erro
 	if err := c.try(ctx); err != nil {
 		return nil, c.Fail(ctx, err)
 	}
-	return NewPerCall(func(ctx context.Context) (Client, error) {
-		return open(ctx, &FirstByte{begin: time.Now(), dialer: c.Dialer})
-	}), nil
+	return &perCall{connector: c, open: open, alive: map[Client]struct{}{}}, nil
 }
 
 func (c *Connector) try(ctx context.Context) error {

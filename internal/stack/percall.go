@@ -3,32 +3,28 @@ package stack
 import (
 	"context"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
-// PerCall is a Client that opens a connection when a call begins, and closes it
+// perCall is a Client that opens a connection when a call begins, and closes it
 // when the call ends.
-type PerCall struct {
-	open func(context.Context) (Client, error)
+type perCall struct {
+	connector *Connector
+	open      OpenFunc
 
 	mu     sync.Mutex
 	alive  map[Client]struct{}
 	closed bool
 }
 
-// NewPerCall makes a client that calls open for each call, and closes what open
-// returned after the call.
-func NewPerCall(open func(context.Context) (Client, error)) *PerCall {
-	return &PerCall{open: open, alive: map[Client]struct{}{}}
-}
-
 var errPerCallClosed = status.Error(codes.Canceled, "the client is closed")
 
 // Invoke opens a connection, makes the call, and closes it.
-func (p *PerCall) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
+func (p *perCall) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	one, err := p.begin(ctx)
 	if err != nil {
 		return err
@@ -38,7 +34,7 @@ func (p *PerCall) Invoke(ctx context.Context, method string, args, reply any, op
 }
 
 // NewStream opens a connection, which is closed when the stream ends.
-func (p *PerCall) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+func (p *perCall) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	one, err := p.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -53,14 +49,14 @@ func (p *PerCall) NewStream(ctx context.Context, desc *grpc.StreamDesc, method s
 	return &callStream{ClientStream: stream, single: !desc.ServerStreams, end: end}, nil
 }
 
-func (p *PerCall) begin(ctx context.Context) (Client, error) {
+func (p *perCall) begin(ctx context.Context) (Client, error) {
 	p.mu.Lock()
 	closed := p.closed
 	p.mu.Unlock()
 	if closed {
 		return nil, errPerCallClosed
 	}
-	one, err := p.open(ctx)
+	one, err := p.open(ctx, &FirstByte{begin: time.Now(), dialer: p.connector.Dialer})
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +70,7 @@ func (p *PerCall) begin(ctx context.Context) (Client, error) {
 	return one, nil
 }
 
-func (p *PerCall) end(one Client) {
+func (p *perCall) end(one Client) {
 	p.mu.Lock()
 	delete(p.alive, one)
 	p.mu.Unlock()
@@ -82,7 +78,7 @@ func (p *PerCall) end(one Client) {
 }
 
 // Close closes all connections; running calls fail.
-func (p *PerCall) Close() error {
+func (p *perCall) Close() error {
 	p.mu.Lock()
 	p.closed = true
 	alive := p.alive
@@ -100,8 +96,6 @@ type callStream struct {
 	single bool // the server sends one message
 	end    func()
 }
-
-var _ Client = (*PerCall)(nil)
 
 // RecvMsg ends the connection with the last message.
 func (s *callStream) RecvMsg(m any) error {

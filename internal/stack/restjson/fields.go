@@ -111,18 +111,20 @@ func parseField(field protoreflect.FieldDescriptor, values []string) (protorefle
 		}
 		return protoreflect.ValueOfBool(b), nil
 	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
-		n, err := strconv.ParseInt(text, 10, 32)
-		if err != nil {
-			return protoreflect.Value{}, fmt.Errorf("want a whole number, not %.40q", text)
-		}
-		return protoreflect.ValueOfInt32(int32(n)), nil
+		n, err := parseInt(text, 32)
+		return protoreflect.ValueOfInt32(int32(n)), err
 	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return protoreflect.Value{}, fmt.Errorf("want a whole number, not %.40q", text)
-		}
-		return protoreflect.ValueOfInt64(n), nil
+		n, err := parseInt(text, 64)
+		return protoreflect.ValueOfInt64(n), err
 	default:
 		return protoreflect.Value{}, fmt.Errorf("a field of type %s cannot be set in a query", field.Kind())
 	}
+}
+
+func parseInt(text string, bits int) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, bits)
+	if err != nil {
+		return 0, fmt.Errorf("want a whole number, not %.40q", text)
+	}
+	return n, nil
 }
