@@ -52,7 +52,8 @@ func outcome(r *record.Record) string {
 	case r.Failure != "":
 		return name + ": failed: " + r.Failure
 	case !r.Valid():
-		return name + ": invalid: " + firstInvalid(r)
+		check := r.FirstInvalid()
+		return name + ": invalid: " + check.Name + ", " + check.Detail
 	default:
 		mean := time.Duration(0)
 		if r.Service.Count > 0 {
@@ -60,15 +61,6 @@ func outcome(r *record.Record) string {
 		}
 		return fmt.Sprintf("%s: %.0f requests/s, mean %v", name, r.ThroughputPerSecond(), mean.Round(100*time.Nanosecond))
 	}
-}
-
-func firstInvalid(r *record.Record) string {
-	for _, c := range r.Checks {
-		if c.Level == record.Invalid {
-			return c.Name + ", " + c.Detail
-		}
-	}
-	return ""
 }
 
 // estimate estimates the time that is left from how long the finished trials

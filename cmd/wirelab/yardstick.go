@@ -18,21 +18,26 @@ import (
 type yardstick struct {
 	name    string
 	prepare func(ctx context.Context, progress io.Writer) error // fetch and build it, or say why it cannot be had
-	serves  func(scenario.Variant) bool
 }
 
 var yardsticks = append([]yardstick{
-	{filestack.Caddy.Name, filestack.Caddy.Build, func(v scenario.Variant) bool {
-		_, foreign := filestack.Program(v)
-		return foreign
-	}},
-	{restjson.Gin, restjson.HasGin, restjson.OnGin},
-}, each(programs.Clients, func(c programs.Client) yardstick { // the load generators
-	return yardstick{c.Name, c.Install, func(v scenario.Variant) bool {
-		client, foreign := grpcstack.ForeignClient(v)
-		return foreign && client.Name == c.Name
-	}}
-})...)
+	{filestack.Caddy.Name, filestack.Caddy.Build},
+	{restjson.Gin, restjson.HasGin},
+}, each(programs.Clients, func(c programs.Client) yardstick { return yardstick{c.Name, c.Install} })...) // the load generators
+
+// programOf is the name of the yardstick that a variant needs, or "".
+func programOf(v scenario.Variant) string {
+	if program, foreign := filestack.Program(v); foreign {
+		return program
+	}
+	if client, foreign := grpcstack.ForeignClient(v); foreign {
+		return client.Name
+	}
+	if restjson.OnGin(v) {
+		return restjson.Gin
+	}
+	return ""
+}
 
 func yardstickNames() []string {
 	return each(yardsticks, func(y yardstick) string { return y.name })
@@ -46,16 +51,12 @@ func checkYardsticks(s *scenario.Scenario, names []string) error {
 			return fmt.Errorf("--yardstick %s: %s", name, scenario.Suggest(name, yardstickNames()))
 		}
 		if !slices.ContainsFunc(s.Parts, func(p scenario.Part) bool {
-			return slices.ContainsFunc(p.Yardsticks, func(v scenario.Variant) bool { return needs(v, name) })
+			return slices.ContainsFunc(p.Yardsticks, func(v scenario.Variant) bool { return programOf(v) == name })
 		}) {
 			return fmt.Errorf("--yardstick %s: no selected part of %s compares with it", name, s.Name)
 		}
 	}
 	return nil
-}
-
-func needs(v scenario.Variant, program string) bool {
-	return slices.ContainsFunc(yardsticks, func(y yardstick) bool { return y.name == program && y.serves(v) })
 }
 
 // withYardsticks adds to a scenario the variants that need the named programs. A
@@ -74,7 +75,5 @@ func (a *app) withYardsticks(ctx context.Context, s *scenario.Scenario, names []
 		}
 		had = append(had, y.name)
 	}
-	return s.With(func(v scenario.Variant) bool {
-		return slices.ContainsFunc(had, func(name string) bool { return needs(v, name) })
-	}), warnings
+	return s.With(func(v scenario.Variant) bool { return slices.Contains(had, programOf(v)) }), warnings
 }

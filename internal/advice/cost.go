@@ -126,7 +126,7 @@ func byBound(cells []*analysis.Cell) map[analysis.Bound][]*analysis.Cell {
 func meanSpan(cells []*analysis.Cell) (least, longest float64) {
 	least = math.Inf(1)
 	for _, c := range cells {
-		least, longest = min(least, latencies(c).Mean.Value), max(longest, latencies(c).Mean.Value)
+		least, longest = min(least, c.ResponseTimes().Mean.Value), max(longest, c.ResponseTimes().Mean.Value)
 	}
 	return least, longest
 }

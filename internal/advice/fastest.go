@@ -92,7 +92,7 @@ func singleVariant(p *part) []string {
 		for _, n := range p.clientEnds() {
 			if c := p.cell(p.variants[0], point{bytes, n}); c != nil {
 				clauses = append(clauses, fmt.Sprintf("%s with %s %s",
-					size(float64(bytes)), clients(n), between(latencies(c).Mean, micros)))
+					size(float64(bytes)), clients(n), between(c.ResponseTimes().Mean, micros)))
 			}
 		}
 	}
@@ -181,7 +181,7 @@ func (p *part) tailAt(lowest ranking) string {
 		return text
 	}
 	return text + fmt.Sprintf(" (%s has the lowest P99/P50, %s, but over a P50 of %s, which makes its P99 %s: steady, not short)",
-		steady.Variant, number(steady.P99OverP50.Value), micros(latencies(steady).P50.Value), micros(latencies(steady).P99.Value))
+		steady.Variant, number(steady.P99OverP50.Value), micros(steady.ResponseTimes().P50.Value), micros(steady.ResponseTimes().P99.Value))
 }
 
 // steadiest is the cell with the lowest P99/P50, or low, the cell with the lowest

@@ -92,7 +92,7 @@ func bursts(s *analysis.Summary) []string {
 		var sentences []string
 		for _, c := range drained {
 			sentences = append(sentences, fmt.Sprintf("%s: %s at once drained in %s; the one in the middle had its answer after %s; %s.",
-				under(c, drained), number(float64(c.Load.Burst)), between(*c.Drain, micros), micros(latencies(c).P50.Value), lost(c)))
+				under(c, drained), number(float64(c.Load.Burst)), between(*c.Drain, micros), micros(c.ResponseTimes().P50.Value), lost(c)))
 		}
 		return sentences
 	}

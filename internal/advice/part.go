@@ -179,14 +179,6 @@ func opposite(v analysis.Verdict) analysis.Verdict {
 	return v
 }
 
-// latencies are of the response, as the caller sees it.
-func latencies(c *analysis.Cell) *analysis.Latencies {
-	if c.Response != nil {
-		return c.Response
-	}
-	return &c.Service
-}
-
 // prefixed puts the part's name before sentences if the same could be said of
 // several parts.
 func (p *part) prefixed(parts []*part, sentences []string) []string {
@@ -216,9 +208,9 @@ type ranking struct {
 // where they are lower.
 func metricOf(metric string, c *analysis.Cell) analysis.Figure {
 	if metric == analysis.P99 {
-		return latencies(c).P99
+		return c.ResponseTimes().P99
 	}
-	return latencies(c).Mean
+	return c.ResponseTimes().Mean
 }
 
 // rank ranks the variants at a point. The best is the one with the lowest figure

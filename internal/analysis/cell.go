@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"reflect"
 	"strconv"
 
@@ -74,6 +75,9 @@ type Cell struct {
 
 // IsValid reports whether the cell has a trial that may be used.
 func (c *Cell) IsValid() bool { return c.Valid > 0 }
+
+// ResponseTimes are from the intended send: the service times where the two are the same.
+func (c *Cell) ResponseTimes() *Latencies { return cmp.Or(c.Response, &c.Service) }
 
 // HasFigures reports whether there is anything to show, valid or not.
 func (c *Cell) HasFigures() bool { return c.Valid > 0 || c.Refused > 0 }

@@ -245,7 +245,16 @@ type Check struct {
 
 // Valid reports whether the trial may be used.
 func (r *Record) Valid() bool {
-	return r.Failure == "" && !slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Level == Invalid })
+	return r.Failure == "" && r.FirstInvalid() == nil
+}
+
+// FirstInvalid returns the first check that refuses the trial, or nil.
+func (r *Record) FirstInvalid() *Check {
+	i := slices.IndexFunc(r.Checks, func(c Check) bool { return c.Level == Invalid })
+	if i < 0 {
+		return nil
+	}
+	return &r.Checks[i]
 }
 
 // ThroughputPerSecond is the calls that ended well within the window, a second.

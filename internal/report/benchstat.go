@@ -185,16 +185,13 @@ func loadKey(l record.Load) string {
 	return key
 }
 
+// whyInvalid says why a trial that is not valid is not.
 func whyInvalid(r *record.Record) string {
 	if r.Failure != "" {
 		return r.Failure
 	}
-	for _, check := range r.Checks {
-		if check.Level == record.Invalid {
-			return check.Name + ": " + check.Detail
-		}
-	}
-	return ""
+	check := r.FirstInvalid()
+	return check.Name + ": " + check.Detail
 }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -72,17 +72,8 @@ func NewObject(run *Run) *Object {
 
 func newCell(c *analysis.Cell) Cell {
 	cell := Cell{Cell: *c, HasValid: c.IsValid(), Warnings: warnings(c), ResponseApart: c.Response != nil}
-	cell.Response = response(c)
+	cell.Response = c.ResponseTimes()
 	return cell
-}
-
-// response is the time from the intended send, which is the service time where
-// the two are the same.
-func response(c *analysis.Cell) *analysis.Latencies {
-	if c.Response != nil {
-		return c.Response
-	}
-	return &c.Service
 }
 
 // warnings lists what is wrong with a cell, worst first.

@@ -42,7 +42,7 @@ func scalingTable(out io.Writer, s *analysis.Summary, scaling analysis.Scaling) 
 		cell := &s.Cells[i]
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t", p.Clients, perSecond(p.Throughput.Value), optional(p.Ideal, perSecond), optional(p.Share, wholePercent), optional(p.Law, perSecond))
 		for _, quantile := range []string{"P50", "P90", "P99", "P999", "Max"} {
-			fmt.Fprintf(table, "%s\t", micros(figureAt(response(cell), quantile).Value))
+			fmt.Fprintf(table, "%s\t", micros(figureAt(cell.ResponseTimes(), quantile).Value))
 		}
 		for _, end := range []*analysis.Figure{cell.Client.Busy, cell.Server.Busy} {
 			share := absent
