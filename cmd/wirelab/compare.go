@@ -257,7 +257,7 @@ func parseTargets(texts []string, s *scenario.Scenario) (map[string]string, erro
 		}
 		if stack == "" {
 			if len(variants) != 1 {
-				return nil, fmt.Errorf("--target %s: there are %d variants; say whose server it is, as in %s=%s", text, len(variants), variants[0], address)
+				return nil, fmt.Errorf("--target %s: this address does not say which of the %d variants it serves: write for example %s=%s", text, len(variants), variants[0], address)
 			}
 			stack = variants[0].String()
 		}

@@ -86,8 +86,8 @@ func (h *Histogram) Max() time.Duration {
 }
 
 // Quantile returns the duration that a share q of all durations does not exceed,
-// to three significant digits: the upper end of its bucket, as in HdrHistogram. At q = 0 and q = 1 it is the exact minimum and maximum. An empty
-// histogram gives 0.
+// to three significant digits: the upper end of its bucket, as in HdrHistogram. At
+// q = 0 and q = 1 it is the exact minimum and maximum. An empty histogram gives 0.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	return h.quantiles([]float64{q})[0]
 }

@@ -58,7 +58,8 @@ func (s *Scenario) Plan() []Planned {
 
 // Order plans every cell repeats times. Each repeat is a block of all cells,
 // shuffled again, so that what is compared is measured close together, and a
-// drift, such as of the machine's temperature, does not fall on one cell alone. The same seed gives the same order, on every machine.
+// drift, such as of the machine's temperature, does not fall on one cell alone. The
+// same seed gives the same order, on every machine.
 func Order(seed uint64, cells []Cell, repeats int) []Planned {
 	plan := make([]Planned, 0, len(cells)*repeats)
 	random := rand.New(rand.NewPCG(seed, 0))

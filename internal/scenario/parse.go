@@ -59,7 +59,7 @@ const maxFileBytes = 64 << 10
 // place of what is wrong; name is the name of the file in it.
 func Parse(name string, data []byte, words Vocabulary) (*Scenario, error) {
 	if len(data) > maxFileBytes {
-		return nil, fmt.Errorf("%s: %d bytes are too many for a scenario; the most is %d", name, len(data), maxFileBytes)
+		return nil, fmt.Errorf("%s: %d bytes are too many for a scenario; the maximum is %d", name, len(data), maxFileBytes)
 	}
 	src := source{name, data}
 	tree, err := parseTree(src)

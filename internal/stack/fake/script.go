@@ -12,7 +12,7 @@ import (
 var options = []scenario.Option{
 	{Key: "delay", Parse: scenario.PositiveTime, Help: "DURATION: each call takes this long, as in delay=5ms"},
 	{Key: "parallel", Parse: scenario.Count, Help: "N: so many calls take their delay at a time, further ones wait: a capacity of N a delay, exactly"},
-	{Key: "stall", Parse: scenario.PositiveTime, Help: "DURATION: calls that begin this early in a period wait until it is over, as in stall=100ms"},
+	{Key: "stall", Parse: scenario.PositiveTime, Help: "DURATION: the server answers nothing in the first DURATION of each period, as in stall=100ms"},
 	{Key: "every", Default: "1s", Parse: scenario.PositiveTime, Help: "DURATION: the period of stall, counted on the machine's monotonic clock"},
 	{Key: "fail-every", Parse: scenario.Count, Help: "N: each Nth call fails with Unavailable"},
 	{Key: "hang-after", Parse: scenario.Count, Help: "N: calls after the Nth end only when their caller gives up"},

@@ -74,7 +74,7 @@ func checkCreateUser(in *userspb.CreateUserRequest) error {
 	case strings.TrimSpace(in.Name) == "":
 		f.add("name", "is missing")
 	case n > maxNameRunes:
-		f.add("name", "has %d characters; the most is %d", n, maxNameRunes)
+		f.add("name", "has %d characters; the maximum is %d", n, maxNameRunes)
 	}
 	switch {
 	case in.Email == "":
@@ -86,7 +86,7 @@ func checkCreateUser(in *userspb.CreateUserRequest) error {
 		f.add("age", "is 0 to %d, not %d", maxAge, in.Age)
 	}
 	if len(in.Tags) > maxTags {
-		f.add("tags", "are %d; the most is %d", len(in.Tags), maxTags)
+		f.add("tags", "are %d; the maximum is %d", len(in.Tags), maxTags)
 	}
 	for i, tag := range in.Tags {
 		if n := utf8.RuneCountInString(tag); n < 1 || n > maxTagRunes {
@@ -101,11 +101,11 @@ func checkCreateUser(in *userspb.CreateUserRequest) error {
 		{"country", in.GetAddress().GetCountry()},
 	} {
 		if n := utf8.RuneCountInString(line.text); n > maxAddressRunes {
-			f.add("address."+line.field, "has %d characters; the most is %d", n, maxAddressRunes)
+			f.add("address."+line.field, "has %d characters; the maximum is %d", n, maxAddressRunes)
 		}
 	}
 	if len(in.Biography) > maxBiographyBytes {
-		f.add("biography", "has %d bytes; the most is %d", len(in.Biography), maxBiographyBytes)
+		f.add("biography", "has %d bytes; the maximum is %d", len(in.Biography), maxBiographyBytes)
 	}
 	return f.err()
 }
