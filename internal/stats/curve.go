@@ -3,8 +3,10 @@ package stats
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 )
 
@@ -68,4 +70,26 @@ func (c Curve) noise() float64 {
 		squares += standardError * standardError
 	}
 	return math.Sqrt(squares / float64(len(c.Y)))
+}
+
+func drawnMean(trials []float64, random *rand.Rand) float64 {
+	var sum float64
+	for range trials {
+		sum += trials[random.IntN(len(trials))]
+	}
+	return sum / float64(len(trials))
+}
+
+// beforeFall returns the curve up to the last X whose mean, and all before it
+// from the greatest on, is at least that share of the greatest.
+func (c Curve) beforeFall(share float64) Curve {
+	means := c.means()
+	if len(means) == 0 {
+		return c
+	}
+	end := floats.MaxIdx(means) + 1
+	for end < len(means) && means[end] >= share*means[floats.MaxIdx(means)] {
+		end++
+	}
+	return Curve{X: c.X[:end], Y: c.Y[:end]}
 }

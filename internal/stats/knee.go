@@ -4,26 +4,36 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 
-	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 )
 
-// ErrNoKnee is returned for a curve without a knee, or with none that the trials agree
-// on.
+// ErrNoKnee is returned where a curve has no knee, or none whose place the
+// trials tell.
 var ErrNoKnee = errors.New("the curve has no knee")
 
-// kneeLeastPoints is the minimum of points: with four, any bend is as wide as the curve.
-const kneeLeastPoints = 5
+const (
+	// kneeLeastPoints is the fewest points that can show a knee: a bend has five
+	// parameters.
+	kneeLeastPoints = 5
 
-// kneeLeastRise is the least height of a curve with a knee, in standard errors of
-// its points. The means of a dozen points of mere noise span less than five in
-// 95 of 100 curves, and any such span scaled to the unit square bends somewhere.
-const kneeLeastRise = 6
+	// kneeDraws is how many curves are drawn for the test, and for the interval.
+	kneeDraws = 400
 
-// Bend is the shape of a rising curve at its knee.
+	// kneeFalse is the share of curves without a knee that may be given one.
+	kneeFalse = 0.01
+
+	// kneeChange is the least change of the slope over double logarithmic axes,
+	// where a slope of 1 is proportional and of 0 is flat.
+	kneeChange = 0.4
+
+	// kneeFall is the share of its greatest figure below which a curve that
+	// flattens has begun to fall. That is a second bend, and is left out.
+	kneeFall = 0.9
+)
+
+// Bend is how a rising curve has its knee.
 type Bend int
 
 // The bends.
@@ -32,41 +42,41 @@ const (
 	Steepens             // latency over load: it hardly rises, then does
 )
 
-// KneeSearch holds the settings of a search.
+// KneeSearch says how a knee is looked for.
 type KneeSearch struct {
 	Bend Bend
-	// LogX measures the distance between loads by their ratio, for loads such as
-	// 1, 10, 50, 100, 500 that were chosen so.
-	LogX bool
 	Resampling
 }
 
 // Knee is where a curve bends.
 type Knee struct {
-	// X is one of the curve's; Low and High are the neighbours of the outermost
-	// X that resampled trials gave, since between two X nothing was measured.
-	X    float64 `json:"x"`
-	Low  float64 `json:"low"`
-	High float64 `json:"high"`
-	// Confidence is that of Low and High, or 0 where some X has fewer than three
-	// trials, so that no interval can be told and both equal X.
-	Confidence float64 `json:"confidence"`
-	// Strength is how far the curve stands off the straight line between its
-	// ends, as a share of its height: from 0 to 1.
-	Strength float64 `json:"strength"`
+	// X is where the two straight lines meet that the curve follows over double
+	// logarithmic axes before and after the bend.
+	X Interval
+	// Before and After are the slopes of those lines.
+	Before, After float64
 }
 
-// FindKnee finds the knee of a rising curve, by Kneedle (Satopää, Albrecht,
-// Irwin, Raghavan 2011) with sensitivity 1: where the curve, scaled to the unit
-// square, is farthest from the diagonal, provided that from there it comes back
-// towards it by more than the mean step of X.
+// FindKnee finds the knee of a rising curve. It fits
 //
-// It refuses with ErrTooFew below five points, and with ErrNoKnee where that
-// proviso fails, as it does for a straight line; where it fails for so many of
-// the resampled curves that the confidence is not reached; and where the curve
-// hardly rises above the noise of its trials. It assumes that what was
-// measured reaches past the knee: Kneedle finds the bend of what it is shown,
-// and a wider range of X may show another.
+//	ln y = a + b·ln x + c·ln(1 + (x/X)^p)/p
+//
+// which is a power of x before X and another one after it, with a bend of
+// sharpness p between them. Queues have that shape: throughput is proportional to
+// the load and then constant, latency is constant and then proportional. X does
+// not depend on how far beyond it the curve was measured.
+//
+// A knee must be needed, matter and have a place:
+//
+//  1. The fit is better than that of a power of x, a straight line or a logarithm,
+//     none of which has a knee, and by more than in 99 % of the curves that the
+//     best of those three and the trials' noise produce.
+//  2. The slope changes by 0.4 or more, and more than half of the steeper one is gone.
+//  3. The interval of X lies inside of what was measured. It comes from curves
+//     drawn around the fit.
+//
+// It refuses with ErrNoKnee otherwise, and with ErrTooFew below five points or
+// three trials at a point. It assumes log-normal noise of one size.
 func FindKnee(curve Curve, search KneeSearch) (Knee, error) {
 	knee, err := findKnee(curve, search)
 	if err != nil {
@@ -79,95 +89,52 @@ func findKnee(curve Curve, search KneeSearch) (Knee, error) {
 	if err := curve.check(); err != nil {
 		return Knee{}, err
 	}
-	if len(curve.X) < kneeLeastPoints {
-		return Knee{}, fmt.Errorf("%w: %d points, need %d", ErrTooFew, len(curve.X), kneeLeastPoints)
+	if search.Bend == Flattens {
+		curve = curve.beforeFall(kneeFall)
 	}
-	position := slices.Clone(curve.X)
-	if search.LogX {
-		for i, x := range position {
-			position[i] = math.Log(x)
-		}
-	}
-	toUnit(position)
-	at, strength, found := kneedle(position, curve.means(), search.Bend)
-	if !found {
-		return Knee{}, ErrNoKnee
-	}
-	knee := Knee{X: curve.X[at], Low: curve.X[at], High: curve.X[at], Strength: strength}
-	if curve.leastRepeats() < leastTrials {
-		return knee, nil
+	switch n, repeats := len(curve.X), curve.leastRepeats(); {
+	case n < kneeLeastPoints:
+		return Knee{}, fmt.Errorf("%w: %d points, need %d", ErrTooFew, n, kneeLeastPoints)
+	case repeats < leastTrials:
+		return Knee{}, fmt.Errorf("%w: %d trials at a point, need %d", ErrTooFew, repeats, leastTrials)
 	}
 	if err := checkConfidence(search.Confidence); err != nil {
 		return Knee{}, err
 	}
-	if rise, noise := curve.rise(), curve.noise(); rise < kneeLeastRise*noise {
-		return Knee{}, fmt.Errorf("%w: it rises by %.3g where the noise of a point is %.3g", ErrNoKnee, rise, noise)
-	}
-	first, last, err := resampleKnee(curve, position, search)
+	sample, err := logSampleOf(curve)
 	if err != nil {
 		return Knee{}, err
 	}
-	knee.Low = curve.X[max(min(first, at)-1, 0)]
-	knee.High = curve.X[min(max(last, at)+1, len(curve.X)-1)]
-	knee.Confidence = search.Confidence
-	return knee, nil
-}
-
-// resampleKnee returns the outermost points, within the confidence, at which
-// curves of trials drawn anew have their knee.
-func resampleKnee(curve Curve, position []float64, search KneeSearch) (first, last int, err error) {
-	const draws = bootstrapDraws / 10 // the answer is one of a few points
+	fits := newBendFits(sample, search.Bend)
+	bent := fits.bent(sample.means)
+	if !bent.matters(search.Bend) {
+		return Knee{}, ErrNoKnee
+	}
 	random := search.source()
-	knees := make([]float64, 0, draws)
-	means := make([]float64, len(curve.Y))
-	for range draws {
-		for i, trials := range curve.Y {
-			means[i] = drawnMean(trials, random)
+	plain := fits.plain(sample.means)
+	gain, atLeast := (plain.miss-bent.miss)/sample.variance, 0
+	for range kneeDraws {
+		drawn := sample.draw(plain.curve, random)
+		if fits.plain(drawn.means).miss-fits.bent(drawn.means).miss >= gain*drawn.variance {
+			atLeast++
 		}
-		if at, _, found := kneedle(position, means, search.Bend); found {
-			knees = append(knees, float64(at))
+		if float64(atLeast) > kneeFalse*kneeDraws {
+			return Knee{}, fmt.Errorf("%w that stands out of the noise", ErrNoKnee)
 		}
 	}
-	if share := float64(len(knees)) / draws; share < search.Confidence {
-		return 0, 0, fmt.Errorf("%w in %.0f %% of the curves that its trials could have given", ErrNoKnee, 100*(1-share))
+	places := make([]float64, kneeDraws)
+	for i := range places {
+		places[i] = fits.bent(sample.draw(bent.curve, random).means).place
 	}
-	slices.Sort(knees)
+	slices.Sort(places)
 	tail := (1 - search.Confidence) / 2
-	first = int(stat.Quantile(tail, stat.Empirical, knees, nil))
-	last = int(stat.Quantile(1-tail, stat.Empirical, knees, nil))
-	return first, last, nil
-}
-
-func drawnMean(trials []float64, random *rand.Rand) float64 {
-	var sum float64
-	for range trials {
-		sum += trials[random.IntN(len(trials))]
+	low := min(bent.place, stat.Quantile(tail, stat.Empirical, places, nil))
+	high := max(bent.place, stat.Quantile(1-tail, stat.Empirical, places, nil))
+	if first, last := fits.ends(); low <= first || high >= last {
+		return Knee{}, fmt.Errorf("%w for certain inside of what was measured", ErrNoKnee)
 	}
-	return sum / float64(len(trials))
-}
-
-// kneedle returns the index of the knee; position is already scaled.
-func kneedle(position, figures []float64, bend Bend) (at int, strength float64, found bool) {
-	distance := slices.Clone(figures)
-	if figures[len(figures)-1] <= figures[0] {
-		return 0, 0, false
-	}
-	toUnit(distance)
-	floats.Sub(distance, position)
-	if bend == Steepens {
-		floats.Scale(-1, distance)
-	}
-	at = floats.MaxIdx(distance)
-	strength = distance[at]
-	meanStep := 1 / float64(len(position)-1)
-	inside := 0 < at && at < len(position)-1
-	return at, strength, inside && strength-slices.Min(distance[at:]) > meanStep
-}
-
-// toUnit scales values to span 0 to 1.
-func toUnit(values []float64) {
-	least, most := slices.Min(values), slices.Max(values)
-	for i, value := range values {
-		values[i] = (value - least) / (most - least)
-	}
+	return Knee{
+		X:      Interval{Estimate: math.Exp(bent.place), Low: math.Exp(low), High: math.Exp(high), Confidence: search.Confidence},
+		Before: bent.before, After: bent.after,
+	}, nil
 }

@@ -1,0 +1,281 @@
+package stats
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+)
+
+// logSample is a curve over double logarithmic axes.
+type logSample struct {
+	x, means []float64
+	repeats  []float64 // trials at each X, which are its weight
+	variance float64   // of a trial around the mean of its X
+	freedom  int       // degrees of freedom of the variance
+}
+
+func logSampleOf(curve Curve) (logSample, error) {
+	var s logSample
+	var squares float64
+	for i, trials := range curve.Y {
+		logs := make([]float64, len(trials))
+		for j, y := range trials {
+			if y <= 0 {
+				return logSample{}, fmt.Errorf("%w: %v at X = %v has no logarithm", ErrUnusable, y, curve.X[i])
+			}
+			logs[j] = math.Log(y)
+		}
+		mean, variance := stat.MeanVariance(logs, nil)
+		s.x, s.means = append(s.x, math.Log(curve.X[i])), append(s.means, mean)
+		s.repeats = append(s.repeats, float64(len(trials)))
+		s.freedom += len(trials) - 1
+		squares += variance * float64(len(trials)-1)
+	}
+	// Trials that do not differ at all would make any misfit infinitely unlikely.
+	const least = 1e-12
+	s.variance = max(squares/float64(s.freedom), least)
+	return s, nil
+}
+
+// draw returns what trials with this sample's noise would show of a curve.
+func (s logSample) draw(curve []float64, random *rand.Rand) logSample {
+	drawn := s
+	drawn.means = make([]float64, len(curve))
+	deviation := math.Sqrt(s.variance)
+	for i, y := range curve {
+		drawn.means[i] = y + deviation/math.Sqrt(s.repeats[i])*random.NormFloat64()
+	}
+	var squares float64
+	for range s.freedom {
+		d := random.NormFloat64()
+		squares += d * d
+	}
+	drawn.variance = s.variance * squares / float64(s.freedom)
+	return drawn
+}
+
+// fitted is a curve and how far it misses the means: the weighted sum of squares.
+type fitted struct {
+	curve []float64
+	miss  float64
+}
+
+// bent is a fitted curve with a bend.
+type bent struct {
+	fitted
+	place, sharpness float64
+	before, after    float64 // slopes
+}
+
+func (b bent) matters(bend Bend) bool {
+	steep, flat := b.after, b.before
+	if bend == Flattens {
+		steep, flat = b.before, b.after
+	}
+	return steep-flat >= kneeChange && flat < steep/2
+}
+
+// bendFits fits curves to means at the same X again and again. A first search
+// tries shapes on a grid that was prepared; a second one refines the best.
+type bendFits struct {
+	x, weights []float64
+	sign       float64 // of the change of slope
+	bends      []bendShape
+	curves     []curveShape
+	step       float64 // between places
+}
+
+const (
+	bendPlaces  = 33 // tried between the ends
+	curveSlopes = 33 // tried of each curve without a knee
+	// The steepest of those grows e⁸ times faster, over the measured X, than its
+	// constant, and the flattest as much slower.
+	curveSteepest = 8.0
+)
+
+var bendSharpness = []float64{1, 2, 4, 32}
+
+func newBendFits(s logSample, bend Bend) *bendFits {
+	f := &bendFits{x: s.x, weights: s.repeats, sign: 1}
+	if bend == Flattens {
+		f.sign = -1
+	}
+	first, last := f.ends()
+	f.step = (last - first) / (bendPlaces + 1)
+	for i := range bendPlaces {
+		for _, sharpness := range bendSharpness {
+			f.bends = append(f.bends, f.bend(first+float64(i+1)*f.step, sharpness))
+		}
+	}
+	for _, slope := range floats.Span(make([]float64, curveSlopes), -curveSteepest, curveSteepest) {
+		f.curves = append(f.curves, f.line(slope), f.logarithm(slope))
+	}
+	return f
+}
+
+// ends are the outermost X.
+func (f *bendFits) ends() (first, last float64) { return f.x[0], f.x[len(f.x)-1] }
+
+// bendShape is ln(1 + (x/X)^p)/p.
+type bendShape struct {
+	place, sharpness float64
+	shape            []float64
+	// across is the shape less the straight line that fits it best, of length 1:
+	// what the bend can explain and no line can.
+	across []float64
+	length float64
+}
+
+func (f *bendFits) bend(place, sharpness float64) bendShape {
+	b := bendShape{place: place, sharpness: sharpness, shape: make([]float64, len(f.x))}
+	for i, x := range f.x {
+		// Beyond 30, e^d swallows the 1.
+		if d := sharpness * (x - place); d < 30 {
+			b.shape[i] = math.Log1p(math.Exp(d)) / sharpness
+		} else {
+			b.shape[i] = x - place
+		}
+	}
+	a, slope := stat.LinearRegression(f.x, b.shape, f.weights, false)
+	b.across = make([]float64, len(f.x))
+	for i, x := range f.x {
+		b.across[i] = b.shape[i] - a - slope*x
+	}
+	b.length = math.Sqrt(f.dot(b.across, b.across))
+	floats.Scale(1/b.length, b.across)
+	return b
+}
+
+// curveShape is a curve without a knee, but for a constant factor.
+type curveShape struct {
+	shape   []float64
+	refined func(slope float64) curveShape
+	slope   float64
+}
+
+// line is 1 + r·x, over the geometric middle of the measured X.
+func (f *bendFits) line(slope float64) curveShape {
+	first, last := f.ends()
+	shape := make([]float64, len(f.x))
+	for i, x := range f.x {
+		shape[i] = math.Log1p(math.Exp(slope + x - (first+last)/2))
+	}
+	return curveShape{f.centred(shape), f.line, slope}
+}
+
+// logarithm is 1 + r·ln x, from the first of the measured X.
+func (f *bendFits) logarithm(slope float64) curveShape {
+	shape := make([]float64, len(f.x))
+	for i, x := range f.x {
+		shape[i] = math.Log1p(math.Exp(slope) * (x - f.x[0]))
+	}
+	return curveShape{f.centred(shape), f.logarithm, slope}
+}
+
+// plain fits the curves that have no knee.
+func (f *bendFits) plain(means []float64) fitted {
+	a, slope := stat.LinearRegression(f.x, means, f.weights, false)
+	best := fitted{curve: make([]float64, len(means))}
+	for i, x := range f.x {
+		best.curve[i] = a + slope*x
+	}
+	best.miss = f.distance(means, best.curve)
+
+	centred := f.centred(means)
+	miss := func(c curveShape) float64 { return f.distance(centred, c.shape) }
+	closest := f.curves[0]
+	least := math.Inf(1)
+	for _, c := range f.curves {
+		if m := miss(c); m < least {
+			closest, least = c, m
+		}
+	}
+	const step = 2 * curveSteepest / (curveSlopes - 1)
+	slope = minimum(closest.slope-step, closest.slope+step, func(slope float64) float64 { return miss(closest.refined(slope)) })
+	closest = closest.refined(slope)
+	if m := miss(closest); m < best.miss {
+		best = fitted{curve: closest.shape, miss: m}
+		floats.AddConst(stat.Mean(means, f.weights), best.curve)
+	}
+	return best
+}
+
+// bent fits the curves with a bend.
+func (f *bendFits) bent(means []float64) bent {
+	// By how much a bend lowers the sum of squares of a straight line.
+	gain := func(b bendShape) float64 {
+		along := f.sign * f.dot(b.across, means)
+		return max(along, 0) * along
+	}
+	best, most := f.bends[0], -1.0
+	for _, b := range f.bends {
+		if g := gain(b); g > most {
+			best, most = b, g
+		}
+	}
+	place := minimum(best.place-f.step, best.place+f.step, func(place float64) float64 { return -gain(f.bend(place, best.sharpness)) })
+	best = f.bend(place, best.sharpness)
+
+	change := f.sign * max(0, f.sign*f.dot(best.across, means)) / best.length
+	rest := make([]float64, len(means))
+	floats.AddScaledTo(rest, means, -change, best.shape)
+	a, slope := stat.LinearRegression(f.x, rest, f.weights, false)
+	curve := make([]float64, len(means))
+	for i, x := range f.x {
+		curve[i] = a + slope*x + change*best.shape[i]
+	}
+	return bent{
+		fitted: fitted{curve, f.distance(means, curve)},
+		place:  best.place, sharpness: best.sharpness, before: slope, after: slope + change,
+	}
+}
+
+// dot is the weighted inner product.
+func (f *bendFits) dot(a, b []float64) float64 {
+	var sum float64
+	for i, w := range f.weights {
+		sum += w * a[i] * b[i]
+	}
+	return sum
+}
+
+// distance is the weighted sum of squares between two curves.
+func (f *bendFits) distance(a, b []float64) float64 {
+	var sum float64
+	for i, w := range f.weights {
+		sum += w * (a[i] - b[i]) * (a[i] - b[i])
+	}
+	return sum
+}
+
+func (f *bendFits) centred(y []float64) []float64 {
+	centred := make([]float64, len(y))
+	mean := stat.Mean(y, f.weights)
+	for i := range y {
+		centred[i] = y[i] - mean
+	}
+	return centred
+}
+
+// minimum finds where a function with one minimum between low and high has it, by
+// golden section, to a thousandth of the distance.
+func minimum(low, high float64, of func(float64) float64) float64 {
+	ratio := (math.Sqrt(5) - 1) / 2
+	a, b := high-ratio*(high-low), low+ratio*(high-low)
+	atA, atB := of(a), of(b)
+	for end := (high - low) / 1000; high-low > end; {
+		if atA < atB {
+			high, b, atB = b, a, atA
+			a = high - ratio*(high-low)
+			atA = of(a)
+		} else {
+			low, a, atA = a, b, atB
+			b = low + ratio*(high-low)
+			atB = of(b)
+		}
+	}
+	return (low + high) / 2
+}
