@@ -19,7 +19,7 @@ const (
 	kneeLeastPoints = 5
 
 	// kneeDraws is how many curves are drawn for the test, and for the interval.
-	kneeDraws = 400
+	kneeDraws = 200
 
 	// kneeFalse is the share of curves without a knee that may be given one.
 	kneeFalse = 0.01

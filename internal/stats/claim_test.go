@@ -1,0 +1,141 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// claimed draws the logarithms of the paired ratios of a claim's trials. Both
+// sides of a ratio have the noise.
+func claimed(random *rand.Rand, truth, noise float64, trials int) []float64 {
+	logs := make([]float64, trials)
+	for i := range logs {
+		logs[i] = math.Log(truth) + noise*math.Sqrt2*random.NormFloat64()
+	}
+	return logs
+}
+
+func estimate(logs []float64) LogRatio {
+	mean, standardError := meanAndError(logs)
+	return LogRatio{mean, standardError, float64(len(logs) - 1), len(logs)}
+}
+
+// Whatever the number of trials, a false verdict is rare; and the true one becomes
+// more frequent with it.
+func TestClaimVerdicts(t *testing.T) {
+	const experiments = 1000
+	rule := Rule{Margin: 0.1, Confidence: 0.95}
+	for _, c := range []struct {
+		name                string
+		claim, truth, noise float64
+		right               ClaimVerdict
+	}{
+		{"as claimed", 0.54, 0.54, 0.10, Compatible},
+		{"more than claimed", 0.54, 0.40, 0.10, Compatible},
+		{"less than claimed", 0.54, 0.65, 0.10, Smaller},
+		{"a small effect", 0.875, 0.95, 0.03, Smaller},
+		{"no effect", 0.54, 1, 0.10, Refuted},
+		{"the reverse", 0.54, 1.3, 0.10, Refuted},
+		{"twice as much", 2, 2.2, 0.10, Compatible},
+		{"half more", 2, 1.5, 0.10, Smaller},
+		{"less", 0, 0.8, 0.10, Compatible},
+		{"not less", 0, 1, 0.05, Refuted},
+	} {
+		before := 0.0
+		for _, trials := range []int{3, 5, 10, 30} {
+			counts := map[ClaimVerdict]int{}
+			random := rand.New(rand.NewPCG(7, uint64(trials)))
+			for range experiments {
+				logs := claimed(random, c.truth, c.noise, trials)
+				counts[JudgeClaims([]Claim{{c.claim, estimate(logs)}}, rule)[0].Verdict]++
+			}
+			share := func(v ClaimVerdict) float64 { return float64(counts[v]) / experiments }
+			t.Logf("%-17s %2d trials: %3.0f %% %s, %3.0f %% underpowered", c.name, trials, 100*share(c.right), c.right, 100*share(Underpowered))
+			if wrong := 1 - share(c.right) - share(Underpowered); wrong > 0.05 {
+				t.Errorf("%s: %d trials give a false verdict in %.1f %%: %v", c.name, trials, 100*wrong, counts)
+			}
+			if share(c.right) < before-0.05 {
+				t.Errorf("%s: %d trials find the truth in %.0f %%, and fewer in %.0f %%", c.name, trials, 100*share(c.right), 100*before)
+			}
+			before = share(c.right)
+		}
+	}
+}
+
+// As a study goes on, a verdict that was given stays.
+func TestClaimVerdictsStay(t *testing.T) {
+	const studies = 1000
+	rule := Rule{Margin: 0.1, Confidence: 0.95}
+	random := rand.New(rand.NewPCG(3, 5))
+	turned := 0
+	for range studies {
+		// Any truth, the borders between verdicts among them.
+		truth := math.Exp(-random.Float64())
+		logs := claimed(random, truth, 0.03+0.12*random.Float64(), 40)
+		first := Underpowered
+		for trials := 3; trials <= len(logs); trials = 2*trials - 1 {
+			verdict := JudgeClaims([]Claim{{0.54, estimate(logs[:trials])}}, rule)[0].Verdict
+			if first != Underpowered && verdict != Underpowered && verdict != first {
+				turned++
+				break
+			}
+			if verdict != Underpowered {
+				first = verdict
+			}
+		}
+	}
+	t.Logf("a verdict turned round in %.1f %% of the studies", 100*float64(turned)/studies)
+	if turned > studies/20 {
+		t.Errorf("%d of %d verdicts turned round", turned, studies)
+	}
+}
+
+// The number of trials that an underpowered claim is told would tell, does.
+func TestClaimTrialsTell(t *testing.T) {
+	rule := Rule{Margin: 0.1, Confidence: 0.95}
+	known := LogRatio{Mean: math.Log(0.65), StandardError: 0.1, Freedom: 1e6, Trials: 2}
+	test := JudgeClaims([]Claim{{0.54, known}}, rule)[0]
+	if test.Verdict != Underpowered || test.Trials < 3 {
+		t.Fatalf("%+v", test)
+	}
+	random := rand.New(rand.NewPCG(11, 13))
+	const experiments = 1000
+	found := 0
+	for range experiments {
+		logs := claimed(random, 0.65, 0.1, test.Trials)
+		if JudgeClaims([]Claim{{0.54, estimate(logs)}}, rule)[0].Verdict == Smaller {
+			found++
+		}
+	}
+	t.Logf("%d trials tell in %.0f %%", test.Trials, 100*float64(found)/experiments)
+	if share := float64(found) / experiments; share < 0.7 || share > 0.95 {
+		t.Errorf("%d trials tell in %.0f %%, want about 80", test.Trials, 100*share)
+	}
+}
+
+// Of many claims without any effect beyond the border, hardly any study has one
+// that is called otherwise.
+func TestClaimsAreCorrectedForTheirNumber(t *testing.T) {
+	const studies, claims = 400, 11
+	rule := Rule{Margin: 0.1, Confidence: 0.95}
+	random := rand.New(rand.NewPCG(17, 19))
+	wrong := 0
+	for range studies {
+		var all []Claim
+		for range claims {
+			// The truth is on the border, just on the side of "smaller".
+			all = append(all, Claim{0.54, estimate(claimed(random, 0.54*1.1, 0.05, 5))})
+		}
+		for _, test := range JudgeClaims(all, rule) {
+			if test.Verdict == Compatible {
+				wrong++
+				break
+			}
+		}
+	}
+	t.Logf("%.1f %% of studies hold a false verdict", 100*float64(wrong)/studies)
+	if wrong > studies/20 {
+		t.Errorf("%d of %d studies", wrong, studies)
+	}
+}
