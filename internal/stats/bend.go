@@ -119,6 +119,13 @@ func newBendFits(s logSample, bend Bend) *bendFits {
 // ends are the outermost X.
 func (f *bendFits) ends() (first, last float64) { return f.x[0], f.x[len(f.x)-1] }
 
+// inside reports whether a place has two X on either side, itself perhaps one of
+// them. One point that stands off its line is no bend.
+func (f *bendFits) inside(place float64) bool {
+	const rounding = 1e-3
+	return f.x[1]-rounding <= place && place <= f.x[len(f.x)-2]+rounding
+}
+
 // bendShape is ln(1 + (x/X)^p)/p.
 type bendShape struct {
 	place, sharpness float64

@@ -66,17 +66,18 @@ type Knee struct {
 // the load and then constant, latency is constant and then proportional. X does
 // not depend on how far beyond it the curve was measured.
 //
-// A knee must be needed, matter and have a place:
+// A knee must be needed, matter and be seen from both sides:
 //
 //  1. The fit is better than that of a power of x, a straight line or a logarithm,
 //     none of which has a knee, and by more than in 99 % of the curves that the
 //     best of those three and the trials' noise produce.
-//  2. The slope changes by 0.4 or more, and more than half of the steeper one is gone.
-//  3. The interval of X lies inside of what was measured. It comes from curves
-//     drawn around the fit.
+//  2. The slope changes by 0.4 or more, and the flatter one is less than half of
+//     the steeper one.
+//  3. X has two points of the curve on either side.
 //
-// It refuses with ErrNoKnee otherwise, and with ErrTooFew below five points or
-// three trials at a point. It assumes log-normal noise of one size.
+// Otherwise it refuses with ErrNoKnee, and with ErrTooFew below five points or
+// three trials at a point. The interval of X comes from curves drawn around the
+// fit. Noise is assumed to be log-normal and the same at every point.
 func FindKnee(curve Curve, search KneeSearch) (Knee, error) {
 	knee, err := findKnee(curve, search)
 	if err != nil {
@@ -89,14 +90,16 @@ func findKnee(curve Curve, search KneeSearch) (Knee, error) {
 	if err := curve.check(); err != nil {
 		return Knee{}, err
 	}
-	if search.Bend == Flattens {
-		curve = curve.beforeFall(kneeFall)
-	}
 	switch n, repeats := len(curve.X), curve.leastRepeats(); {
 	case n < kneeLeastPoints:
 		return Knee{}, fmt.Errorf("%w: %d points, need %d", ErrTooFew, n, kneeLeastPoints)
 	case repeats < leastTrials:
 		return Knee{}, fmt.Errorf("%w: %d trials at a point, need %d", ErrTooFew, repeats, leastTrials)
+	}
+	if search.Bend == Flattens {
+		if curve = curve.beforeFall(kneeFall); len(curve.X) < kneeLeastPoints {
+			return Knee{}, fmt.Errorf("%w before it falls", ErrNoKnee)
+		}
 	}
 	if err := checkConfidence(search.Confidence); err != nil {
 		return Knee{}, err
@@ -107,7 +110,7 @@ func findKnee(curve Curve, search KneeSearch) (Knee, error) {
 	}
 	fits := newBendFits(sample, search.Bend)
 	bent := fits.bent(sample.means)
-	if !bent.matters(search.Bend) {
+	if !bent.matters(search.Bend) || !fits.inside(bent.place) {
 		return Knee{}, ErrNoKnee
 	}
 	random := search.source()
@@ -130,9 +133,6 @@ func findKnee(curve Curve, search KneeSearch) (Knee, error) {
 	tail := (1 - search.Confidence) / 2
 	low := min(bent.place, stat.Quantile(tail, stat.Empirical, places, nil))
 	high := max(bent.place, stat.Quantile(1-tail, stat.Empirical, places, nil))
-	if first, last := fits.ends(); low <= first || high >= last {
-		return Knee{}, fmt.Errorf("%w for certain inside of what was measured", ErrNoKnee)
-	}
 	return Knee{
 		X:      Interval{Estimate: math.Exp(bent.place), Low: math.Exp(low), High: math.Exp(high), Confidence: search.Confidence},
 		Before: bent.before, After: bent.after,
