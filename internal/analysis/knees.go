@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"errors"
 	"fmt"
 
 	"wirelab.dev/internal/stats"
@@ -45,16 +46,14 @@ func findKnees(points []*point, seed uint64) []Knee {
 	return knees
 }
 
-// kneeOf finds the knee of one curve. Throughput is proportional to the number
-// of clients until something is busy, so its distance is that of the numbers; a
-// tail grows over orders of magnitude, so its distance is that of their ratio.
+// kneeOf finds the knee of one curve.
 func kneeOf(points []*point, by string, seed uint64) Knee {
 	cell := points[0].cell
 	knee := Knee{Part: cell.Part, Variant: cell.Variant, Connection: cell.Connection, RequestBytes: cell.RequestBytes, By: by}
 	search := stats.KneeSearch{Bend: stats.Flattens, Resampling: stats.Resampling{Seed: seed, Confidence: confidence}}
 	of := throughput
 	if by == ByTail {
-		search.Bend, search.LogX, of = stats.Steepens, true, tailResponse
+		search.Bend, of = stats.Steepens, tailResponse
 	}
 	var curve stats.Curve
 	for _, p := range points {
@@ -68,12 +67,14 @@ func kneeOf(points []*point, by string, seed uint64) Knee {
 		return knee
 	}
 	found, err := stats.FindKnee(curve, search)
-	if err != nil {
+	switch {
+	case errors.Is(err, stats.ErrTooFew):
+		knee.Reason = fmt.Sprintf("a knee is read off %d valid trials or more at each concurrency", leastTrials)
+	case err != nil:
 		knee.Reason = noKneeReason(curve, by)
-		return knee
+	default:
+		knee.Found, knee.Clients = true, new(estimated(found.X))
 	}
-	knee.Found = true
-	knee.Clients = new(estimated(stats.Interval{Estimate: found.X, Low: found.Low, High: found.High, Confidence: found.Confidence}))
 	return knee
 }
 

@@ -95,13 +95,10 @@ func rateKnee(steps []SearchStep, seed uint64) RateKnee {
 	switch {
 	case errors.Is(err, stats.ErrNoKnee):
 		return RateKnee{Reason: "no bend stands out of what tries of one rate differ by"}
+	case errors.Is(err, stats.ErrTooFew):
+		return RateKnee{Reason: fmt.Sprintf("a knee is read off %d tries or more of each rate", leastTrials)}
 	case err != nil:
 		return RateKnee{Reason: err.Error()}
 	}
-	knee := RateKnee{Found: true, Rate: &found.X, Low: &found.Low, High: &found.High, Confidence: &found.Confidence}
-	if found.Confidence == 0 { // too few tries of a rate: what is sure is that between two rates nothing was tried
-		at := slices.Index(curve.X, found.X)
-		knee.Low, knee.High, knee.Confidence = &curve.X[max(at-1, 0)], &curve.X[min(at+1, len(curve.X)-1)], nil
-	}
-	return knee
+	return RateKnee{Found: true, Rate: &found.X.Estimate, Low: &found.X.Low, High: &found.X.High, Confidence: &found.X.Confidence}
 }
