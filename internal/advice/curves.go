@@ -3,6 +3,7 @@ package advice
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -29,8 +30,8 @@ func knees(s *analysis.Summary, by string) []string {
 	}
 	slices.SortStableFunc(found, func(a, b analysis.Knee) int { return cmp.Compare(a.Clients.Value, b.Clients.Value) })
 	var at, without []string
-	for _, knees := range grouped(found, func(k analysis.Knee) float64 { return k.Clients.Value }) {
-		at = append(at, kneesAt(knees))
+	for _, knees := range grouped(found, kneePlace) {
+		at = append(at, kneePlace(knees[0])+" for "+curvesOf(knees))
 	}
 	reasons := grouped(refused, func(k analysis.Knee) string { return k.Reason })
 	slices.SortStableFunc(reasons, func(a, b []analysis.Knee) int { return cmp.Compare(len(b), len(a)) })
@@ -62,21 +63,10 @@ func tooFewForKnees(s *analysis.Summary) []string {
 		analysis.KneePoints, most)}
 }
 
-// kneesAt puts the knees at one concurrency together, with what their intervals
-// span.
-func kneesAt(knees []analysis.Knee) string {
-	n := knees[0].Clients.Value
-	text := fmt.Sprintf("at %s for %s", clients(int(n)), curvesOf(knees))
-	low, high := n, n
-	for _, k := range knees {
-		if i := k.Clients.Interval; i != nil {
-			low, high = min(low, i.Low), max(high, i.High)
-		}
-	}
-	if low < high {
-		text += fmt.Sprintf(" (between %s and %s)", number(low), number(high))
-	}
-	return text
+// kneePlace says at how many clients a knee is, with its interval.
+func kneePlace(k analysis.Knee) string {
+	i := k.Clients.Interval
+	return fmt.Sprintf("at about %s (%.0f to %.0f)", clients(int(math.Round(k.Clients.Value))), i.Low, i.High)
 }
 
 // curvesOf names variants with their sizes, those with equal sizes together.

@@ -122,7 +122,7 @@ func usual() sampleRun {
 func knee(variant string, bytes int, by string, clients float64, reason string) analysis.Knee {
 	k := analysis.Knee{Part: "compare", Variant: variant, RequestBytes: bytes, By: by, Points: 6, Found: clients > 0, Reason: reason}
 	if k.Found {
-		k.Clients = &analysis.Figure{Value: clients, Interval: &analysis.Interval{Low: clients / 4, High: 50, Confidence: 0.95}}
+		k.Clients = &analysis.Figure{Value: clients, Interval: &analysis.Interval{Low: clients / 2, High: 2 * clients, Confidence: 0.95}}
 	}
 	return k
 }

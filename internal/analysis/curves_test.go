@@ -42,7 +42,7 @@ func TestKneesAreFound(t *testing.T) {
 		t.Errorf("the tail grows from 50 clients on, and the knee is %+v", k)
 	}
 	once := saturating(0.03, 1, 1, 10, 25, 50, 100, 200).summarize(t)
-	if k := kneeBy(t, once, ByThroughput); !k.Found || k.Clients.Interval != nil {
+	if k := kneeBy(t, once, ByThroughput); k.Found || !strings.Contains(k.Reason, "3 valid trials") {
 		t.Errorf("one trial gives %+v", k)
 	}
 }

@@ -73,6 +73,10 @@ func searchOf(cell record.Cell, trials []trial, seed uint64) *Search {
 	return s
 }
 
+// leastTries is the fewest of a rate for a knee. A vote may end with two; the noise
+// is that of all rates together.
+const leastTries = 2
+
 // rateKnee finds the knee among the rates that were tried, each two or three times a
 // search.
 func rateKnee(steps []SearchStep, seed uint64) RateKnee {
@@ -91,12 +95,12 @@ func rateKnee(steps []SearchStep, seed uint64) RateKnee {
 	if len(curve.X) < KneePoints {
 		return RateKnee{Reason: fmt.Sprintf("a knee is read off %d rates or more, and %d were tried", KneePoints, len(curve.X))}
 	}
-	found, err := stats.FindKnee(curve, stats.KneeSearch{Bend: stats.Steepens, Resampling: stats.Resampling{Seed: seed, Confidence: confidence}})
+	found, err := stats.FindKnee(curve, stats.KneeSearch{Bend: stats.Steepens, LeastTrials: leastTries, Resampling: stats.Resampling{Seed: seed, Confidence: confidence}})
 	switch {
 	case errors.Is(err, stats.ErrNoKnee):
 		return RateKnee{Reason: "no bend stands out of what tries of one rate differ by"}
 	case errors.Is(err, stats.ErrTooFew):
-		return RateKnee{Reason: fmt.Sprintf("a knee is read off %d tries or more of each rate", leastTrials)}
+		return RateKnee{Reason: fmt.Sprintf("a knee is read off %d tries or more of each rate", leastTries)}
 	case err != nil:
 		return RateKnee{Reason: err.Error()}
 	}

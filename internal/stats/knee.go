@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -14,8 +15,9 @@ import (
 var ErrNoKnee = errors.New("the curve has no knee")
 
 const (
-	// kneeLeastPoints is the fewest points that can show a knee: a bend has five
-	// parameters.
+	// bendParameters is the number of parameters of the law that has a knee, and
+	// kneeLeastPoints the fewest points that can show one.
+	bendParameters  = 5
 	kneeLeastPoints = 5
 
 	// kneeDraws is how many curves are drawn for the test, and for the interval.
@@ -45,6 +47,8 @@ const (
 // KneeSearch says how a knee is looked for.
 type KneeSearch struct {
 	Bend Bend
+	// LeastTrials is the fewest at a point: two at least, and three if left out.
+	LeastTrials int
 	Resampling
 }
 
@@ -75,8 +79,8 @@ type Knee struct {
 //     the steeper one.
 //  3. X has two points of the curve on either side.
 //
-// Otherwise it refuses with ErrNoKnee, and with ErrTooFew below five points or
-// three trials at a point. The interval of X comes from curves drawn around the
+// Otherwise it refuses with ErrNoKnee, and with ErrTooFew below five points or the
+// fewest trials at a point. The interval of X comes from curves drawn around the
 // fit. Noise is assumed to be log-normal and the same at every point.
 func FindKnee(curve Curve, search KneeSearch) (Knee, error) {
 	knee, err := findKnee(curve, search)
@@ -93,8 +97,8 @@ func findKnee(curve Curve, search KneeSearch) (Knee, error) {
 	switch n, repeats := len(curve.X), curve.leastRepeats(); {
 	case n < kneeLeastPoints:
 		return Knee{}, fmt.Errorf("%w: %d points, need %d", ErrTooFew, n, kneeLeastPoints)
-	case repeats < leastTrials:
-		return Knee{}, fmt.Errorf("%w: %d trials at a point, need %d", ErrTooFew, repeats, leastTrials)
+	case repeats < max(2, cmp.Or(search.LeastTrials, leastTrials)):
+		return Knee{}, fmt.Errorf("%w: %d trials at a point", ErrTooFew, repeats)
 	}
 	if search.Bend == Flattens {
 		if curve = curve.beforeFall(kneeFall); len(curve.X) < kneeLeastPoints {
@@ -125,6 +129,8 @@ func findKnee(curve Curve, search KneeSearch) (Knee, error) {
 			return Knee{}, fmt.Errorf("%w that stands out of the noise", ErrNoKnee)
 		}
 	}
+	// Where the curve has another shape, its misfit is noise too.
+	sample.variance = max(sample.variance, bent.miss/float64(max(1, len(curve.X)-bendParameters)))
 	places := make([]float64, kneeDraws)
 	for i := range places {
 		places[i] = fits.bent(sample.draw(bent.curve, random).means).place
