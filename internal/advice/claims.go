@@ -48,23 +48,30 @@ var claimFigures = map[scenario.Figure]string{
 }
 
 var outcomes = map[analysis.Outcome]string{
-	analysis.Holds:     "holds here",
-	analysis.HoldsLess: "holds here, but for less than is claimed",
-	analysis.HoldsNot:  "does not hold here",
-	analysis.Open:      "undecided here",
+	analysis.Compatible:   "compatible with what was measured here",
+	analysis.Smaller:      "a smaller effect here than is claimed",
+	analysis.Refuted:      "refuted here",
+	analysis.Underpowered: "undecided here",
 }
 
 func claimSentence(c *analysis.Claim) string {
 	sentence := quoted(c) + ": " + outcomes[c.Outcome]
 	if c.Below != "" {
-		return fmt.Sprintf("%s: %s's %s over %s's is in %s %s what it is in %s.", sentence, c.Of, claimFigures[c.Figure], c.Against, c.Part, times(*c.Ratio), c.Below)
-	}
-	sentence += fmt.Sprintf(": %s has %s %s's %s in %s", c.Of, times(*c.Ratio), c.Against, claimFigures[c.Figure], c.Part)
-	if c.Ratio.Interval == nil {
-		sentence += ", in too few trials to be sure"
+		sentence += fmt.Sprintf(": %s's %s over %s's is in %s %s what it is in %s", c.Of, claimFigures[c.Figure], c.Against, c.Part, times(*c.Ratio), c.Below)
+	} else {
+		sentence += fmt.Sprintf(": %s has %s %s's %s in %s", c.Of, times(*c.Ratio), c.Against, claimFigures[c.Figure], c.Part)
 	}
 	if c.ClaimedRatio != nil {
 		sentence += fmt.Sprintf("; claimed are %s times", number(*c.ClaimedRatio))
+	}
+	switch {
+	case c.Outcome != analysis.Underpowered:
+	case c.Ratio.Interval == nil:
+		sentence += "; three repeats or more can tell"
+	case c.NeededPairs == nil:
+		sentence += "; it is too close to the border between two answers for any number of repeats"
+	default:
+		sentence += fmt.Sprintf("; about %d repeats would tell", *c.NeededPairs)
 	}
 	return sentence + "."
 }

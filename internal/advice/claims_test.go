@@ -19,19 +19,19 @@ func variant(t *testing.T, text string) scenario.Variant {
 }
 
 func TestClaimsInWords(t *testing.T) {
-	claim := analysis.Claim{Row: "F1", Says: "a codec takes a tenth off", Part: "unary", Of: variant(t, "grpc:codec=vt1"), Against: variant(t, "grpc"), Figure: scenario.MeanTime, ClaimedRatio: new(0.9), Ratio: &analysis.Figure{Value: 0.95, Interval: &analysis.Interval{Low: 0.94, High: 0.96}}, Outcome: analysis.HoldsLess}
+	claim := analysis.Claim{Row: "F1", Says: "a codec takes a tenth off", Part: "unary", Of: variant(t, "grpc:codec=vt1"), Against: variant(t, "grpc"), Figure: scenario.MeanTime, ClaimedRatio: new(0.9), Ratio: &analysis.Figure{Value: 0.95, Interval: &analysis.Interval{Low: 0.94, High: 0.96}}, Outcome: analysis.Smaller}
 	grows, open, unmeasured := claim, claim, claim
-	grows.Says, grows.Part, grows.Below, grows.ClaimedRatio, grows.Outcome = "it grows", "large", "unary", nil, analysis.Holds
-	open.Ratio, open.Outcome = &analysis.Figure{Value: 0.8}, analysis.Open
+	grows.Says, grows.Part, grows.Below, grows.ClaimedRatio, grows.Outcome = "it grows", "large", "unary", nil, analysis.Compatible
+	open.Ratio, open.Outcome = &analysis.Figure{Value: 0.8}, analysis.Underpowered
 	unmeasured.Ratio, unmeasured.Outcome = nil, analysis.Unmeasured
 	s := &analysis.Summary{Results: analysis.Results{Claims: []analysis.Claim{
 		claim, grows, open, unmeasured,
 		{Says: "a file server is cheaper", Outcome: analysis.Unmeasured, Unasked: true},
 	}}}
 	want := []string{
-		"F1, “a codec takes a tenth off”: holds here, but for less than is claimed: grpc:codec=vt1 has 0.95 (0.94 to 0.96) times grpc's mean time in unary; claimed are 0.9 times.",
-		"F1, “it grows”: holds here: grpc:codec=vt1's mean time over grpc's is in large 0.95 (0.94 to 0.96) times what it is in unary.",
-		"F1, “a codec takes a tenth off”: undecided here: grpc:codec=vt1 has 0.8 times grpc's mean time in unary, in too few trials to be sure; claimed are 0.9 times.",
+		"F1, “a codec takes a tenth off”: a smaller effect here than is claimed: grpc:codec=vt1 has 0.95 (0.94 to 0.96) times grpc's mean time in unary; claimed are 0.9 times.",
+		"F1, “it grows”: compatible with what was measured here: grpc:codec=vt1's mean time over grpc's is in large 0.95 (0.94 to 0.96) times what it is in unary.",
+		"F1, “a codec takes a tenth off”: undecided here: grpc:codec=vt1 has 0.8 times grpc's mean time in unary; claimed are 0.9 times; three repeats or more can tell.",
 		"Without its yardstick, which is measured where `run --yardstick` asks for it, nothing can be said here to “a file server is cheaper”.",
 		"For want of valid trials nothing can be said here to F1, “a codec takes a tenth off” (grpc:codec=vt1 and grpc in unary).",
 	}

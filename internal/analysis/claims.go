@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stats"
 )
 
 // Claim is a claim of the scenario, and what the run says to it.
@@ -19,11 +20,14 @@ type Claim struct {
 	Figure        scenario.Figure  `json:"figure" jsonschema:"enum=mean,enum=cpu,enum=client-cpu,enum=server-cpu,enum=throughput"`
 	ClaimedRatio  *float64         `json:"claimed_ratio" jsonschema:"nullable"` // null where the claim is only that there is less
 	Below         string           `json:"below"`                               // the part whose ratio is to be higher; may be empty
-	Outcome       Outcome          `json:"outcome" jsonschema:"enum=holds,enum=holds less,enum=does not hold,enum=undecided,enum=not measured"`
+	Outcome       Outcome          `json:"outcome" jsonschema:"enum=compatible,enum=smaller,enum=refuted,enum=underpowered,enum=not measured"`
 	OfFigure      *Figure          `json:"of_figure"` // in microseconds; of throughput, a second; null where it was not measured
 	AgainstFigure *Figure          `json:"against_figure"`
-	Ratio         *Figure          `json:"ratio"` // of the two; with below, of the two parts' ratios
-	Pairs         int              `json:"pairs"` // repeats that it rests on
+	Ratio         *Figure          `json:"ratio"`                              // of the two; with below, of the two parts' ratios
+	Margin        float64          `json:"margin"`                             // the relative difference that counts as none: 0.1 for 10 %, less where the claimed effect is small
+	P             float64          `json:"p" jsonschema:"nullable"`            // of an estimate this clear if another outcome is true, Holm-adjusted over the claims; null with too few pairs
+	Pairs         int              `json:"pairs"`                              // repeats that it rests on
+	NeededPairs   *int             `json:"needed_pairs" jsonschema:"nullable"` // of an underpowered claim: about how many would tell; null where none under 10,000, and for other outcomes
 	// Unasked tells of a claim that was not measured that it is about a yardstick
 	// which the run left out.
 	Unasked bool `json:"-"`
@@ -34,58 +38,82 @@ type Outcome string
 
 // The outcomes.
 const (
-	Holds      Outcome = "holds"         // as much as is claimed, or more
-	HoldsLess  Outcome = "holds less"    // there is a difference in that direction, and it is smaller
-	HoldsNot   Outcome = "does not hold" // there is none, or not one as large
-	Open       Outcome = "undecided"     // these trials cannot tell
-	Unmeasured Outcome = "not measured"
+	Compatible   Outcome = "compatible"   // the effect is as large as is claimed, or larger
+	Smaller      Outcome = "smaller"      // there is an effect in that direction, and it is smaller
+	Refuted      Outcome = "refuted"      // there is no effect, or the reverse
+	Underpowered Outcome = "underpowered" // these trials cannot tell
+	Unmeasured   Outcome = "not measured"
 )
 
-// judgeClaims judges those that the scenario has.
+// claimRule has a greater margin than comparisons have: what is claimed was measured
+// on another machine.
+var claimRule = stats.Rule{Margin: 0.1, Confidence: confidence}
+
+// judgeClaims judges those that the scenario has, corrected for their number.
 func judgeClaims(s *study, points []*point) []Claim {
-	var all []Claim
-	for _, c := range s.claims {
-		judged := judgeClaim(c, points)
-		judged.Unasked = judged.Outcome == Unmeasured &&
+	all := make([]Claim, len(s.claims))
+	var samples []sample
+	var judged []int
+	for i, c := range s.claims {
+		var ratios []float64
+		all[i], ratios = measureClaim(c, points)
+		all[i].Unasked = all[i].Outcome == Unmeasured &&
 			(slices.Contains(s.leftOut, c.Of.String()) || slices.Contains(s.leftOut, c.Against.String()))
-		all = append(all, judged)
+		if len(ratios) >= leastTrials {
+			samples, judged = append(samples, sampleOf(ratios)), append(judged, i)
+		}
+	}
+	noise := estimateNoise(samples)
+	claims := make([]stats.Claim, len(samples))
+	for n, i := range judged {
+		claims[n] = stats.Claim{Ratio: s.claims[i].Ratio, Estimate: noise.estimate(samples[n])}
+		all[i].Ratio = new(estimated(noise.judge(samples[n]).Ratio))
+	}
+	for n, test := range stats.JudgeClaims(claims, claimRule) {
+		c := &all[judged[n]]
+		c.Outcome, c.P, c.Margin = Outcome(test.Verdict), test.P, test.Margin
+		if test.Trials > 0 {
+			c.NeededPairs = &test.Trials
+		}
 	}
 	return all
 }
 
-func judgeClaim(c scenario.Claim, points []*point) Claim {
-	judged := Claim{
+// measureClaim returns the claim with its figures, and the logarithms of its ratio, one
+// a repeat.
+func measureClaim(c scenario.Claim, points []*point) (measured Claim, ratios []float64) {
+	measured = Claim{
 		Row: c.Row, Says: c.Says, Part: c.Part, Of: c.Of, Against: c.Against,
 		Figure: c.Figure, Below: c.Below, Outcome: Unmeasured,
+		P: math.NaN(), Margin: claimRule.Margin,
 	}
 	if c.Ratio > 0 { // else the claim is only that there is less
-		judged.ClaimedRatio = &c.Ratio
+		measured.ClaimedRatio = &c.Ratio
 	}
 	of := metrics[string(c.Figure)] // whose names are the same
 	sides := pairOf(c.Part, c, points)
 	if of == nil || sides == nil {
-		return judged
+		return measured, nil
 	}
-	judged.Clients = sides[0].cell.Clients
-	judged.OfFigure, judged.AgainstFigure = known(sides[0].valid(), of), known(sides[1].valid(), of)
+	measured.Clients = sides[0].cell.Clients
+	measured.OfFigure, measured.AgainstFigure = known(sides[0].valid(), of), known(sides[1].valid(), of)
 	if c.Below != "" {
 		beside := pairOf(c.Below, c, points)
 		if beside == nil {
-			return judged
+			return measured, nil
 		}
 		sides = append(sides, beside...)
 	}
 	logs := logsOf(sides, of)
-	ratios := differences(logs[0], logs[1])
+	ratios = differences(logs[0], logs[1])
 	if c.Below != "" {
 		ratios = differences(ratios, differences(logs[2], logs[3]))
 	}
-	if judged.Pairs = len(ratios); judged.Pairs == 0 {
-		return judged
+	if measured.Pairs = len(ratios); measured.Pairs > 0 {
+		measured.Outcome = Underpowered
+		measured.Ratio = &Figure{Value: math.Exp(mean(ratios))}
 	}
-	ratio, _ := ratioOf(ratios)
-	judged.Ratio, judged.Outcome = &ratio, outcome(ratio, c.Ratio)
-	return judged
+	return measured, ratios
 }
 
 // pairOf are the points of the claim's two variants in a part, with the fewest clients
@@ -106,28 +134,4 @@ func pairOf(part string, c scenario.Claim, points []*point) []*point {
 		return nil
 	}
 	return []*point{a, b}
-}
-
-// outcome holds a ratio against what is claimed of it; 0 claims that it is below 1.
-func outcome(ratio Figure, claim float64) Outcome {
-	if ratio.Interval == nil {
-		return Open
-	}
-	low, high := math.Log(ratio.Interval.Low), math.Log(ratio.Interval.High)
-	want := math.Log(claim)
-	switch {
-	case claim == 0:
-		want = 0
-	case claim > 1: // more is claimed: seen from the other side, less is
-		low, high, want = -high, -low, -want
-	}
-	switch {
-	case high < 0 && low <= want:
-		return Holds
-	case high < 0:
-		return HoldsLess
-	case low > 0, low > want:
-		return HoldsNot
-	}
-	return Open
 }

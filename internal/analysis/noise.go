@@ -21,8 +21,12 @@ func newSample(a, b []float64) sample {
 	for i := range a {
 		logs[i] = math.Log(a[i] / b[i])
 	}
+	return sampleOf(logs)
+}
+
+func sampleOf(logs []float64) sample {
 	mean, variance := stat.MeanVariance(logs, nil)
-	return sample{mean: mean, variance: max(variance, leastVariance), pairs: float64(len(a))}
+	return sample{mean: mean, variance: max(variance, leastVariance), pairs: float64(len(logs))}
 }
 
 // leastVariance is that of trials which differ by a thousandth of a percent:
@@ -83,20 +87,28 @@ func estimateNoise(family []sample) noise {
 	return n
 }
 
+// estimate is the sample's own, with its noise drawn towards the family's.
+func (n noise) estimate(s sample) stats.LogRatio {
+	total := n.degrees + s.degrees()
+	variance := (n.degrees*n.variance + s.degrees()*s.variance) / total
+	return stats.LogRatio{
+		Mean: s.mean, StandardError: math.Sqrt(variance / s.pairs), Trials: int(s.pairs),
+		// The family cannot lend more than its members have.
+		Freedom: max(min(total, n.pooled), s.degrees()),
+	}
+}
+
 // judge gives the interval of the ratio and the probability of one so far from
 // 1 where there is no difference.
 func (n noise) judge(s sample) stats.Comparison {
-	total := n.degrees + s.degrees()
-	variance := (n.degrees*n.variance + s.degrees()*s.variance) / total
-	standardError := math.Sqrt(variance / s.pairs)
-	// The family cannot lend more than its members have.
-	student := distuv.StudentsT{Sigma: 1, Nu: max(min(total, n.pooled), s.degrees())}
-	half := standardError * student.Quantile((1+confidence)/2)
+	e := n.estimate(s)
+	student := distuv.StudentsT{Sigma: 1, Nu: e.Freedom}
+	half := e.StandardError * student.Quantile((1+confidence)/2)
 	return stats.Comparison{
 		Ratio: stats.Interval{
 			Estimate: math.Exp(s.mean), Low: math.Exp(s.mean - half), High: math.Exp(s.mean + half), Confidence: confidence,
 		},
-		P: 2 * student.CDF(-math.Abs(s.mean)/standardError),
+		P: 2 * student.CDF(-math.Abs(s.mean)/e.StandardError),
 	}
 }
 

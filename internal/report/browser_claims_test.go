@@ -17,7 +17,7 @@ func TestClaimsAndAllocationsInBrowser(t *testing.T) {
 	run.Summary.Claims = []analysis.Claim{
 		{
 			Row: "F1", Says: "a codec halves it", Part: "matrix", Of: scenario.Variant{Stack: "tcp"}, Against: scenario.Variant{Stack: "grpc"}, Figure: scenario.ServerCPU, ClaimedRatio: new(0.5),
-			Clients: 1, Pairs: 3, OfFigure: &of, AgainstFigure: &against, Ratio: new(fixtureFigure(0.8)), Outcome: analysis.HoldsLess,
+			Clients: 1, Pairs: 3, OfFigure: &of, AgainstFigure: &against, Ratio: new(fixtureFigure(0.8)), Outcome: analysis.Smaller,
 		},
 		{Says: "nobody looked", Part: "matrix", Figure: scenario.MeanTime, Outcome: analysis.Unmeasured},
 	}

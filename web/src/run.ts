@@ -179,11 +179,14 @@ export interface Claim {
   figure: "mean" | "cpu" | "client-cpu" | "server-cpu" | "throughput";
   claimed_ratio: number | null; // null where the claim is only that there is less
   below: string; // the part whose ratio is to be higher; may be empty
-  outcome: "holds" | "holds less" | "does not hold" | "undecided" | "not measured";
+  outcome: "compatible" | "smaller" | "refuted" | "underpowered" | "not measured";
   of_figure: number | null; // in microseconds; of throughput, a second; null where it was not measured
   against_figure: number | null;
   ratio: number | null; // of the two; with below, of the two parts' ratios
+  margin: number; // the relative difference that counts as none: 0.1 for 10 %, less where the claimed effect is small
+  p: number | null; // of an estimate this clear if another outcome is true, Holm-adjusted over the claims; null with too few pairs
   pairs: number; // repeats that it rests on
+  needed_pairs: number | null; // of an underpowered claim: about how many would tell; null where none under 10,000, and for other outcomes
   intervals: IntervalsByField;
 }
 

@@ -17,7 +17,7 @@ export function Claims({ run: { claims } }: { run: Run }) {
   return (
     <section id="claims">
       <h2>What is claimed</h2>
-      <p class="note">Each claim is judged in one part, with its fewest clients, over paired repeats. It holds where the interval of the measured ratio reaches what is claimed, and holds less where a difference is beyond doubt but beyond doubt smaller.</p>
+      <p class="note">Each claim is judged in one part, with its fewest clients, over paired repeats. Compatible: the effect is as large as is claimed, or larger. Smaller: there is an effect, and it is smaller. Refuted: there is none, or the reverse. Underpowered: these trials cannot tell. The whole interval must speak for an outcome, corrected for the number of claims; what is within the margin counts as equal.</p>
       <div class="scroll">
         <table class="claims">
           <thead>
@@ -48,7 +48,7 @@ export function Claims({ run: { claims } }: { run: Run }) {
                   {figures[claim.figure]}
                   <small class="interval">{claim.part}{claim.below && ` over ${claim.below}`}</small>
                 </td>
-                <td class="number">{plain(claim.pairs)}</td>
+                <td class="number">{plain(claim.pairs)}{claim.needed_pairs !== null && <small class="interval">of about {plain(claim.needed_pairs)}</small>}</td>
               </tr>
             ))}
           </tbody>
