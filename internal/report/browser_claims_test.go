@@ -34,7 +34,7 @@ func TestClaimsAndAllocationsInBrowser(t *testing.T) {
 	}
 	address := writePage(t, run)
 	tab := browser.open(t, address)
-	tab.want("a claim's outcome", `document.querySelector("#claims tbody .outcome").textContent`, "holds less")
+	tab.want("a claim's outcome", `document.querySelector("#claims tbody .outcome").textContent`, "smaller")
 	tab.want("what is claimed", `document.querySelector("#claims tbody td.number").textContent`, "≤ 0.5×")
 	tab.want("what was not measured", `[...document.querySelectorAll("#claims tr.faint td")].map(td => td.textContent).includes("–")`, "true")
 	tab.want("the bytes of each", `[...document.querySelectorAll("#allocations table")][0].querySelector("tbody td").textContent`, "2 MiB")

@@ -79,7 +79,7 @@ func experiments() uint64 {
 	if testing.Short() {
 		return 20
 	}
-	return 200
+	return 100
 }
 
 func TestCurvesWithoutKnee(t *testing.T) {
