@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
@@ -55,23 +54,7 @@ func (c Curve) leastRepeats() int {
 	return least
 }
 
-// rise returns the distance from the lowest to the highest mean.
-func (c Curve) rise() float64 {
-	means := c.means()
-	return slices.Max(means) - slices.Min(means)
-}
-
-// noise returns the root of the mean square of the standard errors of the means. Each X
-// needs three trials.
-func (c Curve) noise() float64 {
-	var squares float64
-	for _, trials := range c.Y {
-		_, standardError := meanAndError(trials)
-		squares += standardError * standardError
-	}
-	return math.Sqrt(squares / float64(len(c.Y)))
-}
-
+// drawnMean is the mean of as many trials, drawn from these.
 func drawnMean(trials []float64, random *rand.Rand) float64 {
 	var sum float64
 	for range trials {

@@ -88,10 +88,6 @@ func checkConfidence(confidence float64) error {
 	return nil
 }
 
-// bootstrapDraws is the number of resamples: enough for the ends of a 95 % interval to
-// differ between seeds by only a few percent of its width.
-const bootstrapDraws = 10_000
-
 // Resampling holds the settings of a bootstrap. Equal seeds give equal intervals.
 type Resampling struct {
 	Seed       uint64

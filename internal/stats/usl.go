@@ -13,7 +13,7 @@ import (
 // uslLeastLoads is the minimum of loads for a fit of the law's three parameters.
 const uslLeastLoads = 5
 
-// uslDraws is smaller than bootstrapDraws, because each draw is a fit.
+// uslDraws is the number of resamples. Each is a fit.
 const uslDraws = 200
 
 // Scalability is the universal scalability law (Gunther, 1993) fitted to a curve
