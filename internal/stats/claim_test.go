@@ -24,6 +24,7 @@ func estimate(logs []float64) LogRatio {
 // Whatever the number of trials, a false verdict is rare; and the true one becomes
 // more frequent with it.
 func TestClaimVerdicts(t *testing.T) {
+	simulates(t)
 	const experiments = 1000
 	rule := Rule{Margin: 0.1, Confidence: 0.95}
 	for _, c := range []struct {
@@ -65,6 +66,7 @@ func TestClaimVerdicts(t *testing.T) {
 
 // As a study goes on, a verdict that was given stays.
 func TestClaimVerdictsStay(t *testing.T) {
+	simulates(t)
 	const studies = 1000
 	rule := Rule{Margin: 0.1, Confidence: 0.95}
 	random := rand.New(rand.NewPCG(3, 5))
@@ -117,6 +119,7 @@ func TestClaimTrialsTell(t *testing.T) {
 // Of many claims without any effect beyond the border, hardly any study has one
 // that is called otherwise.
 func TestClaimsAreCorrectedForTheirNumber(t *testing.T) {
+	simulates(t)
 	const studies, claims = 400, 11
 	rule := Rule{Margin: 0.1, Confidence: 0.95}
 	random := rand.New(rand.NewPCG(17, 19))

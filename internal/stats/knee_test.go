@@ -74,15 +74,20 @@ func TestKneeIsRefused(t *testing.T) {
 	}
 }
 
-// experiments of the simulations below, fewer under -short.
-func experiments() uint64 {
+// experiments is how many curves of a kind are drawn.
+const experiments = 100
+
+// simulates leaves a simulation of seconds out of the fast tests. Its seeds are fixed, so
+// that it comes out the same each time.
+func simulates(t *testing.T) {
+	t.Helper()
 	if testing.Short() {
-		return 20
+		t.Skip("draws thousands of curves; the full tests do")
 	}
-	return 100
 }
 
 func TestCurvesWithoutKnee(t *testing.T) {
+	simulates(t)
 	for name, test := range map[string]struct {
 		bend  Bend
 		truth func(float64) float64
@@ -100,7 +105,7 @@ func TestCurvesWithoutKnee(t *testing.T) {
 		for _, noise := range []float64{0.03, 0.15} {
 			for _, most := range []float64{16, 128, 512} {
 				found := 0
-				for seed := range experiments() {
+				for seed := range uint64(experiments) {
 					curve := noisy(seed, 3+2*int(seed%2), noise, doublings(most), test.truth)
 					_, err := FindKnee(curve, KneeSearch{Bend: test.bend, Resampling: Resampling{Seed: seed, Confidence: 0.95}})
 					if err == nil {
@@ -109,9 +114,9 @@ func TestCurvesWithoutKnee(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				t.Logf("%-15s noise %2.0f %% to %3.0f: a knee in %.1f %%", name, 100*noise, most, 100*float64(found)/float64(experiments()))
-				if float64(found) > 0.05*float64(experiments()) {
-					t.Errorf("%s, noise %.2f, to %.0f: a knee in %d of %d", name, noise, most, found, experiments())
+				t.Logf("%-15s noise %2.0f %% to %3.0f: a knee in %.1f %%", name, 100*noise, most, 100*float64(found)/experiments)
+				if float64(found) > 0.05*experiments {
+					t.Errorf("%s, noise %.2f, to %.0f: a knee in %d of %d", name, noise, most, found, experiments)
 				}
 			}
 		}
@@ -121,6 +126,7 @@ func TestCurvesWithoutKnee(t *testing.T) {
 // A knee at 16 is found there however far beyond it was measured, and its interval
 // holds it.
 func TestKneeStaysWhereItIs(t *testing.T) {
+	simulates(t)
 	const truth = 16
 	for name, test := range map[string]struct {
 		bend    Bend
@@ -137,7 +143,7 @@ func TestKneeStaysWhereItIs(t *testing.T) {
 		for _, most := range []float64{64, 128, 256, 512} {
 			var places []float64
 			covered := 0
-			for seed := range experiments() / 2 {
+			for seed := range uint64(experiments / 2) {
 				knee, err := FindKnee(noisy(seed, 5, 0.05, doublings(most), test.of), KneeSearch{Bend: test.bend, Resampling: Resampling{Seed: seed, Confidence: 0.95}})
 				if err != nil {
 					continue
@@ -147,8 +153,8 @@ func TestKneeStaysWhereItIs(t *testing.T) {
 					covered++
 				}
 			}
-			if len(places) < int(experiments())*3/8 {
-				t.Errorf("%s to %.0f: found in %d of %d", name, most, len(places), experiments()/2)
+			if len(places) < experiments*3/8 {
+				t.Errorf("%s to %.0f: found in %d of %d", name, most, len(places), experiments/2)
 				continue
 			}
 			slices.Sort(places)
