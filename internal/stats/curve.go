@@ -45,6 +45,17 @@ func (c Curve) means() []float64 {
 	return means
 }
 
+// WithTrials returns the part of the curve that has so many trials at each X.
+func (c Curve) WithTrials(least int) Curve {
+	var kept Curve
+	for i, trials := range c.Y {
+		if len(trials) >= least {
+			kept.X, kept.Y = append(kept.X, c.X[i]), append(kept.Y, trials)
+		}
+	}
+	return kept
+}
+
 // leastRepeats returns the smallest number of trials at any X.
 func (c Curve) leastRepeats() int {
 	least := math.MaxInt

@@ -9,8 +9,12 @@
 //
 // Which function answers which question:
 //
-//   - within a trial: [MSER5] finds where warm-up ends;
-//   - over the trials of a cell: [MeanInterval] bounds a mean;
+//   - within a trial: [MSER5] finds where warm-up ends, [FindDrift] whether it did,
+//     [Backlog.BeyondCapacity] whether a queue grows; [FindThreshold] the rate that
+//     half of the tries pass;
+//   - over the trials of a cell: [MeanInterval] bounds a mean, [Pool.Interval] a
+//     percentile of all their requests, and [Pool.Stall] says that a minority of them
+//     decides it;
 //   - between two cells: [RatioInterval]; over a whole matrix of them
 //     [CorrectFamily] applies [Holm] and gives the verdicts;
 //   - along a curve: [FindKnee], and between two [FindCrossovers].

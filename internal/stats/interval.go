@@ -100,12 +100,12 @@ func (r Resampling) source() *rand.Rand {
 	return rand.New(rand.NewPCG(r.Seed, stream))
 }
 
-// Median returns the median of values in any order, or NaN of none.
+// Median returns the median of values in any order. It is NaN of none, and where one is.
 func Median(values []float64) float64 {
-	if len(values) == 0 {
+	sorted := slices.Sorted(slices.Values(values))
+	if len(sorted) == 0 || math.IsNaN(sorted[0]) { // which sorts first
 		return math.NaN()
 	}
-	sorted := slices.Sorted(slices.Values(values))
 	middle := len(sorted) / 2
 	if len(sorted)%2 == 1 {
 		return sorted[middle]

@@ -1,0 +1,179 @@
+package stats
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+)
+
+// Counts is a distribution as a histogram has it: values in ascending order, with how
+// often each occurred.
+type Counts []Count
+
+// Count is a value and how often it occurred.
+type Count struct {
+	Value float64
+	Count int64
+}
+
+// Total returns how many values there are.
+func (c Counts) Total() int64 { return c.above(math.Inf(-1)) }
+
+// above returns how many values are greater than the given one.
+func (c Counts) above(value float64) (total int64) {
+	for _, one := range c {
+		if one.Value > value {
+			total += one.Count
+		}
+	}
+	return total
+}
+
+// Quantile returns the value that a share q of all does not exceed, or NaN of none.
+func (c Counts) Quantile(q float64) float64 {
+	rank := max(1, int64(q*float64(c.Total())+0.5))
+	for _, one := range c {
+		if rank -= one.Count; rank <= 0 {
+			return one.Value
+		}
+	}
+	return math.NaN()
+}
+
+// leastBeyond is how many values must lie beyond a quantile. With one, the P99 of
+// exponential times is 9 % too low in the mean and strays by 19 %; with ten, by 1 % and 7 %.
+const leastBeyond = 10
+
+// LeastCount returns how many values a quantile needs: at P99 1,000, at P99.9 10,000.
+func LeastCount(q float64) int64 { return int64(math.Ceil(leastBeyond/(1-q) - 1e-3)) }
+
+// Pool is the distributions of several trials, together and apart.
+type Pool struct {
+	All     Counts
+	trials  []Counts
+	without []Counts // all trials but one
+}
+
+// NewPool puts the trials together.
+func NewPool(trials ...Counts) *Pool {
+	p := &Pool{All: sum(trials...), trials: trials}
+	for _, t := range trials {
+		p.without = append(p.without, p.All.minus(t))
+	}
+	return p
+}
+
+func sum(trials ...Counts) Counts {
+	all := slices.Concat(trials...)
+	slices.SortFunc(all, func(a, b Count) int { return cmp.Compare(a.Value, b.Value) })
+	merged := all[:0]
+	for _, one := range all {
+		if last := len(merged) - 1; last >= 0 && merged[last].Value == one.Value {
+			merged[last].Count += one.Count
+		} else {
+			merged = append(merged, one)
+		}
+	}
+	return merged
+}
+
+// minus returns what is left without a part.
+func (c Counts) minus(part Counts) Counts {
+	rest := make(Counts, 0, len(c))
+	for _, one := range c {
+		if len(part) > 0 && part[0].Value == one.Value {
+			one.Count -= part[0].Count
+			part = part[1:]
+		}
+		if one.Count > 0 {
+			rest = append(rest, one)
+		}
+	}
+	return rest
+}
+
+// Interval bounds a figure of all trials together, as a quantile is. Its standard error
+// is the greater one of two: that of the mean of the trials' own figures, and the
+// jackknife's, which sees how far each trial moves the figure of them all. The first is
+// too small where few trials decide, the second where a quantile does not move at all as
+// a trial is left out. Both are of logarithms where the figures are positive. The test
+// shows how often it covers the truth.
+func (p *Pool) Interval(figure func(Counts) float64, confidence float64) (Interval, error) {
+	own, without := make([]float64, len(p.trials)), make([]float64, len(p.trials))
+	for i := range p.trials {
+		own[i], without[i] = figure(p.trials[i]), figure(p.without[i])
+	}
+	estimate := figure(p.All)
+	figures := slices.Concat(own, without, []float64{estimate})
+	if err := errors.Join(checkTrials(own, confidence), checkFinite(figures)); err != nil {
+		return Interval{}, fmt.Errorf("stats: interval of a pooled figure: %w", err)
+	}
+	to, from := math.Log, math.Exp
+	if slices.Min(figures) <= 0 {
+		to = func(x float64) float64 { return x }
+		from = to
+	}
+	for i := range own {
+		own[i], without[i] = to(own[i]), to(without[i])
+	}
+	trials := float64(len(own))
+	jackknife := stat.StdDev(without, nil) * (trials - 1) / math.Sqrt(trials)
+	_, ofMean := meanAndError(own)
+	half := max(jackknife, ofMean) * student(trials-1).Quantile((1+confidence)/2)
+	return Interval{Estimate: estimate, Low: from(to(estimate) - half), High: from(to(estimate) + half), Confidence: confidence}, nil
+}
+
+// Stall is a minority of trials in which the requests beyond a quantile took far longer
+// than in the others.
+type Stall struct {
+	Trials  []int   // their places, ascending
+	Longest float64 // of their values
+	Without float64 // the quantile of the other trials together
+}
+
+// stallFactor is how many times longer a stalled trial's own tail is. Where stalls last
+// 1.5 times as long as the others' quantile, the interval still covers the truth in 89 %
+// and more; from twice on it does in as little as 77 %. Between trials whose noise is 15 %
+// no tail is ever twice as long by chance.
+const stallFactor = 2
+
+// Stall finds the trials that stalled at a quantile; nil where none did, or half of them
+// or more, which is how this service behaves then. A trial that is slow throughout did
+// not stall: its tail is measured against its own median. No interval over trials is
+// right with a minority that is so far away, since three or ten trials do not tell how
+// frequent it is.
+func (p *Pool) Stall(q float64) *Stall {
+	byTail := make([]int, len(p.trials))
+	tails := make([]float64, len(p.trials))
+	for i, t := range p.trials {
+		byTail[i], tails[i] = i, t.Quantile(q)/t.Quantile(0.5)
+	}
+	slices.SortStableFunc(byTail, func(a, b int) int { return cmp.Compare(tails[b], tails[a]) })
+	for most := (len(p.trials) - 1) / 2; most > 0; most-- {
+		others := p.sumOf(byTail[most:])
+		without, usual := others.Quantile(q), others.Quantile(0.5)
+		stalled := !slices.ContainsFunc(byTail[:most], func(i int) bool {
+			t := p.trials[i]
+			limit := stallFactor * without * max(1, t.Quantile(0.5)/usual)
+			least := max(leastBeyond, int64((1-q)*float64(t.Total())))
+			return !(limit > 0) || t.above(limit) < least
+		})
+		if stalled {
+			longest := p.sumOf(byTail[:most])
+			return &Stall{slices.Sorted(slices.Values(byTail[:most])), longest[len(longest)-1].Value, without}
+		}
+	}
+	return nil
+}
+
+func (p *Pool) sumOf(places []int) Counts {
+	var some []Counts
+	for _, i := range places {
+		some = append(some, p.trials[i])
+	}
+	return sum(some...)
+}
