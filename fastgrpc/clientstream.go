@@ -181,13 +181,14 @@ func (s *clientStream) Trailer() metadata.MD {
 	return toMetadata(c.trailer)
 }
 
-// CloseSend tells the server that no more messages follow.
+// CloseSend tells the server that no more messages follow. It does not do so for a call
+// that was cancelled before: the server could still answer that with success.
 func (s *clientStream) CloseSend() error {
 	for {
 		c := s.current.Load()
 		cc := c.conn
 		cc.mu.Lock()
-		if !c.ended && !s.sentAll {
+		if !c.ended && !s.sentAll && s.ctx.Err() == nil {
 			s.sentAll = true
 			cc.h2.CloseSend(&c.h2)
 			cc.flush()
@@ -209,7 +210,7 @@ func (s *clientStream) SendMsg(m any) error {
 	ended, sentAll := c.ended && !c.refused(), s.sentAll
 	c.conn.mu.Unlock()
 	switch {
-	case ended:
+	case ended || s.ctx.Err() != nil: // watch ends the call
 		return io.EOF
 	case sentAll:
 		return status.Error(codes.Internal, "fastgrpc: SendMsg after CloseSend")

@@ -126,10 +126,16 @@ var pairs = []pair{
 	{"grpc-go to fast", fastServer, theirClient},
 }
 
-// serve starts a server on loopback and returns its target.
+// serve starts a server of echo on loopback and returns its target.
 func serve(t testing.TB, s grpcServer) string {
 	t.Helper()
-	testgrpc.RegisterTestServiceServer(s, echo{})
+	return serveTest(t, s, echo{})
+}
+
+// serveTest starts a server of any test service.
+func serveTest(t testing.TB, s grpcServer, service testgrpc.TestServiceServer) string {
+	t.Helper()
+	testgrpc.RegisterTestServiceServer(s, service)
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

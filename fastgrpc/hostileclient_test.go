@@ -149,7 +149,7 @@ func greedy(fr *http2.Framer) {
 // serves other clients, uses little CPU and memory, and keeps nothing afterwards.
 func TestHostileClients(t *testing.T) {
 	auditBuffers(t)
-	s, target := startFast(t, HandshakeTimeout(200*time.Millisecond))
+	s, target := startFast(t, HandshakeTimeout(200*time.Millisecond), func(o *serverOptions) { unforgiving(&o.limits) })
 	c := testgrpc.NewTestServiceClient(dialFast(t, target))
 	for _, attack := range serverAttacks() {
 		t.Run(attack.name, func(t *testing.T) {

@@ -101,13 +101,7 @@ func TestGracefulStopFinishesCalls(t *testing.T) {
 	s := NewServer()
 	entered := make(chan struct{})
 	gate := make(chan struct{})
-	testgrpc.RegisterTestServiceServer(s, gated{entered: entered, gate: gate})
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { _ = s.Serve(lis) }()
-	c := dialFast(t, lis.Addr().String())
+	c := dialFast(t, serveTest(t, s, gated{entered: entered, gate: gate}))
 	done := make(chan error, 1)
 	go func() { done <- ping(testContext(t), c) }()
 	<-entered
@@ -160,14 +154,7 @@ func (gated) UnaryCall(context.Context, *testgrpc.SimpleRequest) (*testgrpc.Simp
 func TestSlowHandlers(t *testing.T) {
 	s := NewServer()
 	g := gated{entered: make(chan struct{}, 1000), gate: make(chan struct{})}
-	testgrpc.RegisterTestServiceServer(s, g)
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { _ = s.Serve(lis) }()
-	t.Cleanup(s.Stop)
-	c := dialFast(t, lis.Addr().String())
+	c := dialFast(t, serveTest(t, s, g))
 	var slow sync.WaitGroup
 	for range 200 {
 		slow.Add(1)
@@ -195,14 +182,7 @@ func TestQueueing(t *testing.T) {
 	s := NewServer(MaxConcurrentStreams(3))
 	running := new(atomic.Int32)
 	g := gated{entered: make(chan struct{}, 100), gate: make(chan struct{}), running: running}
-	testgrpc.RegisterTestServiceServer(s, g)
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { _ = s.Serve(lis) }()
-	t.Cleanup(s.Stop)
-	c := dialFast(t, lis.Addr().String())
+	c := dialFast(t, serveTest(t, s, g))
 	ctx, cancel := context.WithCancel(testContext(t))
 	var given sync.WaitGroup
 	results := make(chan error, 20)
@@ -382,6 +362,58 @@ func TestIdleClient(t *testing.T) {
 		if !c.WaitForStateChange(testContext(t), connectivity.Ready) {
 			t.Fatal("the connection stays although nobody calls")
 		}
+	}
+}
+
+// lateContext runs what waits for its end only when it is released.
+type lateContext struct {
+	context.Context
+	release chan struct{}
+}
+
+func (c lateContext) AfterFunc(f func()) func() bool {
+	return context.AfterFunc(c.Context, func() { <-c.release; f() })
+}
+
+// inputEnds reports how the input of its calls ends.
+type inputEnds struct {
+	echo
+	with chan error
+}
+
+func (s inputEnds) StreamingInputCall(in grpc.ClientStreamingServer[testgrpc.StreamingInputCallRequest, testgrpc.StreamingInputCallResponse]) error {
+	_, err := in.Recv()
+	s.with <- err
+	return err
+}
+
+// A call that is cancelled before it is half-closed must not succeed, even if the
+// goroutine that notices the cancellation is late.
+func TestCancelBeforeCloseSend(t *testing.T) {
+	service := inputEnds{with: make(chan error, 1)}
+	c := dialFast(t, serveTest(t, NewServer(), service))
+	inner, cancel := context.WithCancel(t.Context())
+	ctx := lateContext{inner, make(chan struct{})}
+	stream, err := testgrpc.NewTestServiceClient(c).StreamingInputCall(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&testgrpc.StreamingInputCallRequest{}); !errors.Is(err, io.EOF) {
+		t.Errorf("Send returned %v, want EOF", err)
+	}
+	if err := ping(t.Context(), c); err != nil { // after which the server has read all of the above
+		t.Fatal(err)
+	}
+	close(ctx.release)
+	if err := <-service.with; status.Code(err) != codes.Canceled {
+		t.Errorf("the server's Recv returned %v, want Canceled", err)
+	}
+	if _, err := stream.CloseAndRecv(); status.Code(err) != codes.Canceled {
+		t.Errorf("the client got %v, want Canceled", err)
 	}
 }
 

@@ -14,9 +14,6 @@ type budget struct {
 
 const (
 	budgetMax = 10000
-	// budgetPerSecond is the rate that a connection may sustain. It is low enough to be
-	// harmless, even if each frame begins and ends a call.
-	budgetPerSecond = 1000
 	// creditPerSentFrame lets a peer answer each HEADERS or DATA frame with window
 	// updates and pings, as bandwidth estimators do.
 	creditPerSentFrame = 4
@@ -24,8 +21,10 @@ const (
 	maxUnwrittenReplies = 4096
 )
 
-func (b *budget) refill(now time.Duration) {
-	if gained := int((now - b.last) * budgetPerSecond / time.Second); gained > 0 {
+// refill adds the credit that time earned at a rate a second.
+func (b *budget) refill(now time.Duration, rate int) {
+	long := min(now-b.last, time.Hour) // so that the product does not overflow
+	if gained := int(long * time.Duration(rate) / time.Second); gained > 0 {
 		b.last = now
 		b.credit = min(budgetMax, b.credit+gained)
 	}

@@ -23,6 +23,9 @@ type Config struct {
 	// number again may be closed but not yet released, because their handlers still run.
 	// So a peer may cancel calls and open others, but not rapidly (CVE-2023-44487).
 	MaxStreams int
+	// ControlRate is how many frames that carry no calls, such as pings and resets, the
+	// peer may sustain a second.
+	ControlRate int
 	// OutputLimit bounds the output: above this many bytes, streams queue their payloads
 	// until the output has been taken.
 	OutputLimit int
@@ -216,7 +219,7 @@ func (c *Conn) Feed(now time.Duration, buf []byte, maxFrames int) (int, error) {
 		c.gotPreface = true
 		used = n
 	}
-	c.budget.refill(now)
+	c.budget.refill(now, c.cfg.ControlRate)
 	for ; maxFrames > 0 && len(buf)-used >= FrameHeaderLen; maxFrames-- {
 		h := ParseFrameHeader(buf[used:])
 		if h.Length > c.cfg.MaxFrameSize {

@@ -12,7 +12,7 @@ import (
 
 var testConfig = Config{
 	StreamWindow: 65535, ConnWindow: 65535, UnreadLimit: 1 << 20, MaxFrameSize: 1 << 14,
-	MaxHeaderList: 8 << 10, MaxStreams: 10, OutputLimit: 64 << 10, MinReferenceLen: 4 << 10,
+	MaxHeaderList: 8 << 10, MaxStreams: 10, OutputLimit: 64 << 10, ControlRate: 1000, MinReferenceLen: 4 << 10,
 }
 
 // recorder is a Handler that records its events. It consumes content at once unless hold

@@ -19,12 +19,13 @@ func main() {
 	useTLS := flag.Bool("use_tls", false, "Connection uses TLS if true, else plain TCP")
 	certFile := flag.String("tls_cert_file", testdata.Path("server1.pem"), "The TLS cert file")
 	keyFile := flag.String("tls_key_file", testdata.Path("server1.key"), "The TLS key file")
-	port := flag.Int("port", 10000, "The server port")
+	port := flag.Int("port", 10000, "The server port; 0 takes a free one")
 	flag.Parse()
 	lis, err := net.Listen("tcp", fmt.Sprintf(":%d", *port))
 	if err != nil {
 		log.Fatalf("-port %d: %v", *port, err)
 	}
+	log.Printf("interop server listening on %v", lis.Addr())
 	var opts []fastgrpc.ServerOption
 	if *useTLS {
 		creds, err := credentials.NewServerTLSFromFile(*certFile, *keyFile)
