@@ -27,29 +27,31 @@ func measureCosts() (measured stepCosts) {
 		measured = stepCosts{
 			// Generous: without a yield only the kernel can interrupt, and
 			// never for so short a time.
-			read: 4 * leastCost(func() { Now() }),
-			turn: leastCost(func() {
+			read: 4 * leastCost(Now, func() { Now() }),
+			turn: leastCost(Now, func() {
 				Now()
 				runtime.Gosched()
 			}),
-			yield: leastCost(yieldCPU),
+			// Beside busy processes each yield lasts as long as their turns, so
+			// only the CPU time tells its cost.
+			yield: leastCost(cpuTime, yieldCPU),
 		}
 	}()
 	<-done
 	return measured
 }
 
-// leastCost returns the minimum cost of a step over many tries: disturbances only make a
-// try longer.
-func leastCost(step func()) time.Duration {
-	const tries, steps = 32, 8
+// leastCost returns the minimum cost of a step over some tries, by that clock:
+// disturbances only make a try longer.
+func leastCost(now func() int64, step func()) time.Duration {
+	const tries, steps = 16, 8
 	least := time.Duration(math.MaxInt64)
 	for range tries {
-		start := Now()
+		start := now()
 		for range steps {
 			step()
 		}
-		least = min(least, time.Duration(Now()-start)/steps)
+		least = min(least, time.Duration(now()-start)/steps)
 	}
 	return least
 }

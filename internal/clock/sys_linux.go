@@ -13,6 +13,15 @@ func sharedNow() int64 {
 	return reading.Nano()
 }
 
+// cpuTime is the CPU time that the process was charged so far.
+func cpuTime() int64 {
+	var reading unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &reading); err != nil {
+		panic("clock: reading CLOCK_PROCESS_CPUTIME_ID: " + err.Error())
+	}
+	return reading.Nano()
+}
+
 // yieldCPU offers the CPU to any other thread that is ready to run on it, of
 // this process or another. The raw form keeps the Go scheduler out of it: the
 // call returns as soon as the kernel has run whoever was waiting.

@@ -64,6 +64,7 @@ var checks = []struct {
 	{"clock source", examination.clocksource},
 	{"timer lateness", examination.timers},
 	{"noise", examination.noise},
+	{"neighbours", examination.neighbours},
 	{"pressure", ability{
 		try:     examination.findPressure,
 		granted: "waiting for a CPU is counted (PSI)", refused: "/proc/pressure/cpu: %v",

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -28,8 +29,27 @@ func (e examination) quota() Finding {
 	if quota == 0 {
 		return ok("none set")
 	}
+	stopped := "; that it stops a process cannot be seen here"
+	if throttled, err := openThrottle("/", "self").Read(); err == nil {
+		stopped = fmt.Sprintf("; so far it stopped this one's groups %d times", throttled.Periods)
+	}
 	return limited("lift the control group's CPU limit",
-		"%.3g CPUs; a process that uses more is stopped for part of every period, which raises tail latencies", quota)
+		"%.3g CPUs; a process that uses more is stopped for part of every period, which raises tail latencies%s", quota, stopped)
+}
+
+// neighbours looks whether the processes that disturb a trial can be named.
+func (e examination) neighbours() Finding {
+	others := 0
+	for pid := range TakeCensus() {
+		if pid != os.Getpid() {
+			others++
+		}
+	}
+	if others == 0 {
+		return limited("mount /proc without hidepid; in a container, share the machine's process namespace",
+			"no other process is visible: what disturbs a trial is measured, and not named")
+	}
+	return ok("%d other processes are visible, and named if they disturb a trial", others)
 }
 
 func (e examination) priority() Finding {

@@ -135,7 +135,7 @@ func TestReadQuota(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := readQuota(&facts{root: machine(test.files)}); got != test.want {
+			if got := readQuota(machine(test.files), "self"); got != test.want {
 				t.Errorf("quota %v CPUs, want %v", got, test.want)
 			}
 		})

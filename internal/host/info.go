@@ -93,7 +93,7 @@ func describe(root fs.FS) Info {
 		return info
 	}
 	info.Topology = readTopology(from, allowed)
-	info.Topology.QuotaCPUs = readQuota(from)
+	info.Topology.QuotaCPUs = readQuota(root, "self")
 	info.Cores = info.Topology.Cores()
 	info.describeProcessor(from)
 	info.describeKernel(from)

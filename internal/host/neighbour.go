@@ -28,6 +28,8 @@ type Neighbour struct {
 	// OthersBusyShare leaves out the caller's own time. Interrupt work done for the
 	// caller's traffic counts as others'.
 	OthersBusyShare float64
+	// Whole is the time of all CPUs, of which these are shares.
+	Whole time.Duration
 	// PressureShare is the part of the trial in which some task, the caller's
 	// included, waited for a CPU; nil where the kernel does not count it.
 	PressureShare *float64
@@ -62,6 +64,7 @@ func snapshot(root fs.FS, now time.Time) (Activity, error) {
 func (a Activity) Since(earlier Activity, own time.Duration) Neighbour {
 	var neighbour Neighbour
 	if whole := a.whole() - earlier.whole(); whole > 0 {
+		neighbour.Whole = whole
 		neighbour.StolenShare = float64(a.stolen-earlier.stolen) / float64(whole)
 		neighbour.OthersBusyShare = float64(max(0, a.busy-earlier.busy-own)) / float64(whole)
 	}

@@ -33,7 +33,7 @@ func (s Series) Between(startNS, endNS int64) (Window, error) {
 			first, last, startNS, endNS, s.because())
 	}
 	start, end := s.at(startNS), s.at(endNS)
-	window := Window{Usage: end.Since(start), Most: s.most(startNS, endNS)}
+	window := Window{Usage: end.Since(start), Most: s.most(startNS, endNS), StoppedNS: s.stopped(startNS, endNS)}
 	if end.MaxRSSBytes > start.MaxRSSBytes {
 		window.Most.RSSBytes = end.MaxRSSBytes
 	}
@@ -53,6 +53,27 @@ func (s Series) most(startNS, endNS int64) Held {
 		}
 	}
 	return heldBy(&most)
+}
+
+// stopped returns the longest time between two readings that touch the window, less the
+// usual time and what the process used of it: one that is busy may be late, too.
+func (s Series) stopped(startNS, endNS int64) int64 {
+	if len(s.samples) < 3 {
+		return 0 // no usual time
+	}
+	between := make([]int64, 0, len(s.samples)-1)
+	for i := range s.samples[1:] {
+		between = append(between, s.samples[i+1].AtNS-s.samples[i].AtNS)
+	}
+	longest := int64(0)
+	usual := slices.Sorted(slices.Values(between))[len(between)/2]
+	for i, gap := range between {
+		before, after := &s.samples[i], &s.samples[i+1]
+		if after.AtNS > startNS && before.AtNS < endNS {
+			longest = max(longest, gap-usual-int64(after.CPU()-before.CPU()))
+		}
+	}
+	return longest
 }
 
 func (s Series) because() string {

@@ -278,3 +278,37 @@ func BenchmarkBetween(b *testing.B) {
 		}
 	}
 }
+
+// Readings are due every 20 ms. Of one that comes late, the process's own CPU time tells
+// whether it was busy or could not run.
+func TestAProcessThatCouldNotRunIsTold(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	readings := func(late, used int64) Series {
+		var s Series
+		at, cpu := int64(0), int64(0)
+		for i := range 20 {
+			s.samples = append(s.samples, Usage{AtNS: at, UserNS: cpu})
+			at, cpu = at+20*ms, cpu+10*ms
+			if i == 9 {
+				at, cpu = at+late, cpu+used-10*ms
+			}
+		}
+		return s
+	}
+	for name, c := range map[string]struct{ late, used, from, to, want int64 }{
+		"in time":               {0, 10 * ms, 0, 300 * ms, 0},
+		"stopped":               {50 * ms, 10 * ms, 0, 300 * ms, 40 * ms},
+		"idle and stopped":      {50 * ms, 0, 0, 300 * ms, 50 * ms},
+		"late, because busy":    {50 * ms, 70 * ms, 0, 300 * ms, 0},
+		"stopped in the warmup": {50 * ms, 0, 260 * ms, 380 * ms, 0},
+		"stopped at the edge":   {50 * ms, 0, 240 * ms, 380 * ms, 50 * ms},
+	} {
+		window, err := readings(c.late, c.used).Between(c.from, c.to)
+		if err != nil || window.StoppedNS != c.want {
+			t.Errorf("%s: stopped for %d ms, %v; want %d", name, window.StoppedNS/ms, err, c.want/ms)
+		}
+	}
+	if window, err := (Series{samples: []Usage{{AtNS: 0}, {AtNS: 500 * ms}}}).Between(0, 100*ms); err != nil || window.StoppedNS != 0 {
+		t.Errorf("two readings: %d, %v", window.StoppedNS, err)
+	}
+}

@@ -3,6 +3,7 @@ package probe
 import (
 	"fmt"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,6 +37,55 @@ func processorTime(pid int) (time.Duration, error) {
 		return 0, fmt.Errorf("read CPU clock of process %d: %w", pid, err)
 	}
 	return time.Duration(now.Nano()), nil
+}
+
+// suspended is how long the machine has slept since it started, to a millisecond:
+// CLOCK_BOOTTIME goes on meanwhile and CLOCK_MONOTONIC does not, clock_gettime(2).
+func suspended() (int64, error) {
+	const tries, quick = 4, 10 * time.Microsecond
+	var slept time.Duration
+	for range tries { // the thread may lose its CPU between the readings
+		var before, all, after unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &before); err != nil {
+			return 0, fmt.Errorf("read monotonic clock: %w", err)
+		}
+		if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &all); err != nil {
+			return 0, fmt.Errorf("read boot clock: %w", err)
+		}
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &after); err != nil {
+			return 0, fmt.Errorf("read monotonic clock: %w", err)
+		}
+		slept = time.Duration(all.Nano() - before.Nano())
+		if time.Duration(after.Nano()-before.Nano()) < quick {
+			break
+		}
+	}
+	return int64(max(0, slept).Round(time.Millisecond)), nil
+}
+
+// becomeSentinel pins the calling thread, which is not used afterwards, and asks for
+// timers that are not put off to save wakings (PR_SET_TIMERSLACK).
+func becomeSentinel(cpu int) error {
+	var set unix.CPUSet
+	set.Set(cpu)
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("set CPU affinity: %w", err)
+	}
+	return unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+}
+
+// sleepUntil sleeps in the kernel without telling Go's scheduler, which would not let the
+// thread go on at once. A signal, as Go sends one every 10 ms to a thread that does not
+// yield, does not end the sleep.
+func sleepUntil(instantNS int64) {
+	until := unix.NsecToTimespec(instantNS)
+	for {
+		_, _, errno := unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME,
+			uintptr(unsafe.Pointer(&until)), 0, 0, 0)
+		if errno != unix.EINTR {
+			return
+		}
+	}
 }
 
 // descriptorCount is how many descriptors the calling process has open, seen

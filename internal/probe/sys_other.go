@@ -18,6 +18,14 @@ func processorTime(pid int) (time.Duration, error) {
 	return 0, fmt.Errorf("read CPU clock of process %d: %w: it takes Linux, this is %s", pid, host.ErrUnsupported, runtime.GOOS)
 }
 
+func suspended() (int64, error) { return 0, nil }
+
+func becomeSentinel(int) error {
+	return fmt.Errorf("%w: it takes Linux, this is %s", host.ErrUnsupported, runtime.GOOS)
+}
+
+func sleepUntil(int64) {}
+
 // descriptorCount is not known.
 func descriptorCount(int) (int64, error) { return 0, nil }
 

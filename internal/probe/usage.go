@@ -22,12 +22,18 @@ type Usage struct {
 	// Sockets, a gauge, is the number of open sockets, listening ones included.
 	// 0: unknown, as for other processes and before Linux 6.2. A worker between
 	// its listen or connect and its end has at least one.
-	Sockets             int64   `json:"sockets"`
-	VoluntarySwitches   int64   `json:"voluntary_switches"`
-	InvoluntarySwitches int64   `json:"involuntary_switches"`
-	MinorFaults         int64   `json:"minor_faults"`
-	MajorFaults         int64   `json:"major_faults"`
-	Go                  GoUsage `json:"go,omitzero"`
+	Sockets             int64 `json:"sockets"`
+	VoluntarySwitches   int64 `json:"voluntary_switches"`
+	InvoluntarySwitches int64 `json:"involuntary_switches"`
+	MinorFaults         int64 `json:"minor_faults"`
+	MajorFaults         int64 `json:"major_faults"`
+	// ThrottledNS and ThrottledPeriods are for how long and how often the process's
+	// control groups were stopped because their quota was used up, on each CPU.
+	ThrottledNS      int64 `json:"throttled_ns,omitempty"`
+	ThrottledPeriods int64 `json:"throttled_periods,omitempty"`
+	// SuspendedNS is how long the machine slept.
+	SuspendedNS int64   `json:"suspended_ns,omitempty"`
+	Go          GoUsage `json:"go,omitzero"`
 }
 
 // Window is what happened between two instants, with the maximum of each gauge.
@@ -35,6 +41,9 @@ type Window struct {
 	Usage
 	// Most holds the maximum of each gauge within the window.
 	Most Held `json:"most"`
+	// StoppedNS is the longest time for which the process neither ran nor took the
+	// readings that were due: something else stopped it.
+	StoppedNS int64 `json:"stopped_ns,omitempty"`
 }
 
 // Held are a process's gauges.
@@ -63,6 +72,8 @@ type GoUsage struct {
 	// GCNS is the processor time of the collector, as the runtime estimates it
 	// at the end of each cycle.
 	GCNS int64 `json:"gc_ns"`
+	// GCPercent, a gauge, is GOGC: 100 by default, -1 for off. 0: unknown.
+	GCPercent int64 `json:"gc_percent,omitempty"`
 	// RunWait is how long goroutines were runnable before they ran.
 	RunWait Waits `json:"run_wait"`
 }
@@ -108,10 +119,14 @@ var columns = append([]column{
 	{name: "involuntary_switches", of: func(u *Usage) *int64 { return &u.InvoluntarySwitches }},
 	{name: "minor_faults", of: func(u *Usage) *int64 { return &u.MinorFaults }},
 	{name: "major_faults", of: func(u *Usage) *int64 { return &u.MajorFaults }},
+	{name: "throttled_ns", of: func(u *Usage) *int64 { return &u.ThrottledNS }},
+	{name: "throttled_periods", of: func(u *Usage) *int64 { return &u.ThrottledPeriods }},
+	{name: "suspended_ns", of: func(u *Usage) *int64 { return &u.SuspendedNS }},
 	{name: "heap_live_bytes", gauge: true, of: func(u *Usage) *int64 { return &u.Go.HeapLiveBytes }},
 	{name: "goroutines", gauge: true, of: func(u *Usage) *int64 { return &u.Go.Goroutines }},
 	{name: "allocated_bytes", of: func(u *Usage) *int64 { return &u.Go.AllocatedBytes }},
 	{name: "allocated_objects", of: func(u *Usage) *int64 { return &u.Go.AllocatedObjects }},
 	{name: "gc_cycles", of: func(u *Usage) *int64 { return &u.Go.GCCycles }},
 	{name: "gc_ns", of: func(u *Usage) *int64 { return &u.Go.GCNS }},
+	{name: "gc_percent", gauge: true, of: func(u *Usage) *int64 { return &u.Go.GCPercent }},
 }, waitColumns()...)

@@ -1,0 +1,45 @@
+package host
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+)
+
+// Allowance is what the kernel lets a process use.
+type Allowance struct {
+	// CPUs are those on which at least one of its threads may run.
+	CPUs []int `json:"cpus"`
+	// QuotaCPUs is the CPU time that its control groups grant, in CPUs; 0: no limit.
+	QuotaCPUs float64 `json:"quota_cpus,omitempty"`
+}
+
+// AllowanceOf reads the allowance of a process (10 µs, and 10 µs a thread).
+func AllowanceOf(pid int) (Allowance, error) {
+	return readAllowance(os.DirFS("/"), strconv.Itoa(pid))
+}
+
+func readAllowance(root fs.FS, process string) (Allowance, error) {
+	allowance := Allowance{QuotaCPUs: readQuota(root, process)}
+	tasks := "proc/" + process + "/task"
+	threads, err := fs.ReadDir(root, tasks)
+	if err != nil {
+		return Allowance{}, fmt.Errorf("read the CPUs of process %s: %w", process, err)
+	}
+	for _, thread := range threads {
+		status, err := readText(root, tasks+"/"+thread.Name()+"/status")
+		if err != nil {
+			continue // it ended since it was listed
+		}
+		cpus, err := parseCPUList(labelled(status, "Cpus_allowed_list"))
+		if err != nil {
+			return Allowance{}, fmt.Errorf("read the CPUs of process %s: %w", process, err)
+		}
+		allowance.CPUs = append(allowance.CPUs, cpus...)
+	}
+	slices.Sort(allowance.CPUs)
+	allowance.CPUs = slices.Compact(allowance.CPUs)
+	return allowance, nil
+}

@@ -1,0 +1,153 @@
+package host
+
+import (
+	"cmp"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Census is the CPU time of every process at one instant, by process number.
+type Census map[int]process
+
+// process is what /proc/PID/stat tells of a process.
+type process struct {
+	name     string
+	parent   int
+	started  string        // in ticks since the machine started; with the number it is unique
+	own      time.Duration // to 10 ms
+	children time.Duration // of those that ended and were waited for, and of theirs
+}
+
+// Consumer is a process and the CPU time that it took.
+type Consumer struct {
+	PID  int
+	Name string
+	Time time.Duration
+}
+
+// TakeCensus reads all processes that this one may see (10 µs each).
+func TakeCensus() Census { return takeCensus(os.DirFS("/proc")) }
+
+func takeCensus(proc fs.FS) Census {
+	entries, err := fs.ReadDir(proc, ".")
+	if err != nil {
+		return nil
+	}
+	census := Census{}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := readText(proc, entry.Name()+"/stat")
+		if err != nil {
+			continue // it ended since it was listed
+		}
+		if p, ok := parseProcess(stat); ok {
+			census[pid] = p
+		}
+	}
+	return census
+}
+
+// parseProcess reads /proc/PID/stat, proc_pid_stat(5).
+func parseProcess(stat string) (process, bool) {
+	const (
+		tick       = 10 * time.Millisecond // USER_HZ is 100 wherever Go runs
+		firstField = 3                     // behind the name, which may hold any character
+		parent     = 4 - firstField
+		user       = 14 - firstField
+		started    = 22 - firstField
+	)
+	open, end := strings.IndexByte(stat, '('), strings.LastIndexByte(stat, ')')
+	if open < 0 || end < open {
+		return process{}, false
+	}
+	fields := strings.Fields(stat[end+1:])
+	if len(fields) <= started {
+		return process{}, false
+	}
+	p := process{name: stat[open+1 : end], started: fields[started]}
+	var ticks [4]int64 // user and system, its own and its children's
+	for i := range ticks {
+		value, err := strconv.ParseInt(fields[user+i], 10, 64)
+		if err != nil {
+			return process{}, false
+		}
+		ticks[i] = value
+	}
+	p.own, p.children = time.Duration(ticks[0]+ticks[1])*tick, time.Duration(ticks[2]+ticks[3])*tick
+	var err error
+	p.parent, err = strconv.Atoi(fields[parent])
+	return p, err == nil
+}
+
+// Family returns a process and all of its descendants.
+func (c Census) Family(ancestor int) []int {
+	family := []int{ancestor}
+	for pid := range c {
+		if pid != ancestor && c.descends(pid, ancestor) {
+			family = append(family, pid)
+		}
+	}
+	slices.Sort(family[1:])
+	return family
+}
+
+// Since returns the processes that took CPU time since an earlier census, most first. It
+// leaves out the process self with all of its descendants. What a process took that ended
+// in between counts for the parent that waited for it.
+func (c Census) Since(earlier Census, self int) []Consumer {
+	var consumers []Consumer
+	for pid, now := range c {
+		if c.descends(pid, self) {
+			continue
+		}
+		took := now.own + now.children
+		if before, known := earlier[pid]; known && before.started == now.started {
+			took -= before.own + before.children + earlier.ended(pid, c)
+		}
+		if took > 0 {
+			consumers = append(consumers, Consumer{PID: pid, Name: now.name, Time: took})
+		}
+	}
+	slices.SortFunc(consumers, func(a, b Consumer) int {
+		return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.PID, b.PID))
+	})
+	return consumers
+}
+
+// ended is what the children of a process that have ended since had taken before: it is
+// in the time of the parent's children by now.
+func (c Census) ended(parent int, now Census) time.Duration {
+	var sum time.Duration
+	for pid, p := range c {
+		if p.parent != parent {
+			continue
+		}
+		if still, lives := now[pid]; lives && still.started == p.started {
+			continue
+		}
+		sum += p.own + p.children + c.ended(pid, now)
+	}
+	return sum
+}
+
+// descends reports whether a process is the ancestor or has it above itself.
+func (c Census) descends(pid, ancestor int) bool {
+	for range c { // no line of ancestors is longer
+		if pid == ancestor {
+			return true
+		}
+		p, known := c[pid]
+		if !known {
+			return false
+		}
+		pid = p.parent
+	}
+	return false
+}

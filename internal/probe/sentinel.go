@@ -1,0 +1,174 @@
+package probe
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"wirelab.dev/internal/clock"
+)
+
+// A sentinel is a thread on a CPU that sleeps for a moment and sees how late it wakes up.
+// It has the workers' priority, so what delays it delays them. How long the CPU was not
+// ours is what it was late by, less what our own processes ran meanwhile.
+//
+// It sleeps for a random time, so that nothing periodic escapes it: the share of its
+// wakings that met a gap is the share of a request's, and every gap longer than its sleep
+// is met. A waking costs 30 µs on a virtual machine, where a timer is dear: with Go's own
+// monitor 1.4 % of each CPU that is watched.
+const (
+	leastSleep = 2 * time.Millisecond
+	mostSleep  = 6 * time.Millisecond
+	// leastGap is the shortest gap that is told from the lateness of a timer: in a
+	// virtual machine that is 25 µs, and varies by as much.
+	leastGap = 50 * time.Microsecond
+	// mostGaps limits what is kept of a CPU. When it is full, the shortest go.
+	mostGaps = 4096
+)
+
+// SentinelCPU is a CPU to watch.
+type SentinelCPU struct {
+	CPU int `json:"cpu"`
+	// PIDs are the processes whose work on it is our own, CPUs how many CPUs they have.
+	PIDs []int `json:"pids"`
+	CPUs int   `json:"cpus"`
+}
+
+// Gap is a time in which others had a CPU while a thread of ours was due on it.
+type Gap struct {
+	AtNS   int64 `json:"at_ns"`
+	TookNS int64 `json:"took_ns"`
+}
+
+// Watched is what a sentinel saw on a CPU.
+type Watched struct {
+	CPU     int   `json:"cpu"`
+	FromNS  int64 `json:"from_ns"`
+	ToNS    int64 `json:"to_ns"`
+	Wakings int64 `json:"wakings"`
+	Gaps    []Gap `json:"gaps"` // in order of time
+	// Problem says why it saw nothing, or no more.
+	Problem string `json:"problem,omitempty"`
+}
+
+// RunSentinels watches the CPUs until stop is closed, for one waking at least. The process should have nothing
+// else to do: a thread that sleeps here keeps one of Go's processors.
+func RunSentinels(cpus []SentinelCPU, stop <-chan struct{}) []Watched {
+	runtime.GOMAXPROCS(len(cpus) + 1)
+	watched := make([]Watched, len(cpus))
+	var stopped atomic.Bool
+	var running sync.WaitGroup
+	for i, cpu := range cpus {
+		running.Go(func() {
+			runtime.LockOSThread() // and never unlocked: the thread ends here
+			s := sentinel{of: cpu, watched: Watched{CPU: cpu.CPU, Gaps: make([]Gap, 0, mostGaps)}}
+			if err := s.run(&stopped); err != nil {
+				s.watched.Problem = err.Error()
+			}
+			watched[i] = s.watched
+		})
+	}
+	<-stop
+	stopped.Store(true)
+	running.Wait()
+	return watched
+}
+
+// sentinel watches one CPU.
+type sentinel struct {
+	of      SentinelCPU
+	watched Watched
+	// leastLate is the least lateness seen, the timer's own.
+	leastLate time.Duration
+	floor     time.Duration
+}
+
+// waking is one sleep and its end.
+type waking struct {
+	dueNS, ranNS int64
+	// own is what our processes ran between the beginning of the sleep and its end.
+	own time.Duration
+}
+
+func (s *sentinel) run(stopped *atomic.Bool) error {
+	if err := becomeSentinel(s.of.CPU); err != nil {
+		return fmt.Errorf("watch CPU %d: %w", s.of.CPU, err)
+	}
+	before, err := s.ownTime()
+	if err != nil {
+		return err
+	}
+	s.watched.FromNS = clock.Now()
+	for first := true; first || !stopped.Load(); first = false {
+		due := clock.Now() + int64(leastSleep+rand.N(mostSleep-leastSleep))
+		sleepUntil(due)
+		ran := clock.Now()
+		after, err := s.ownTime()
+		if err != nil {
+			return err
+		}
+		s.observe(waking{dueNS: due, ranNS: ran, own: after - before})
+		before = after
+	}
+	return nil
+}
+
+// ownTime is the processor time of our processes there. One that has ended ends the watch.
+func (s *sentinel) ownTime() (time.Duration, error) {
+	var sum time.Duration
+	for _, pid := range s.of.PIDs {
+		took, err := processorTime(pid)
+		if err != nil {
+			return 0, err
+		}
+		sum += took
+	}
+	return sum, nil
+}
+
+// observe records a waking, and its gap if there was one.
+func (s *sentinel) observe(w waking) {
+	s.watched.Wakings++
+	s.watched.ToNS = w.ranNS
+	late := time.Duration(w.ranNS - w.dueNS)
+	if s.watched.Wakings == 1 || late < s.leastLate {
+		s.leastLate = late
+	}
+	gap := late - s.leastLate - s.ownWithin(w.own)
+	if gap < max(leastGap, s.floor) {
+		return
+	}
+	if len(s.watched.Gaps) == mostGaps {
+		s.thin()
+	}
+	if gap >= s.floor {
+		s.watched.Gaps = append(s.watched.Gaps, Gap{AtNS: w.dueNS, TookNS: int64(gap)})
+	}
+}
+
+// ownWithin bounds what our processes ran on this CPU after the sentinel was due. What
+// they ran during its sleep is counted too, as it cannot be told apart, so a gap is the
+// least that others had. Where they have several CPUs, most of it ran on the others; then
+// no more is taken off than the scheduler lets a few threads run before one that waits.
+func (s *sentinel) ownWithin(own time.Duration) time.Duration {
+	const turns = 10 * time.Millisecond // three of its slices, of 3 ms at most
+	if s.of.CPUs > 1 {
+		return min(own, turns)
+	}
+	return own
+}
+
+// thin keeps the longer half of the gaps.
+func (s *sentinel) thin() {
+	lengths := make([]int64, len(s.watched.Gaps))
+	for i, gap := range s.watched.Gaps {
+		lengths[i] = gap.TookNS
+	}
+	slices.Sort(lengths)
+	s.floor = time.Duration(lengths[len(lengths)/2] + 1)
+	s.watched.Gaps = slices.DeleteFunc(s.watched.Gaps, func(gap Gap) bool { return gap.TookNS < int64(s.floor) })
+}
