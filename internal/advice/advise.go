@@ -33,7 +33,7 @@ func answers(s *analysis.Summary) []string {
 		return append(partial(s), allocations(s)...)
 	}
 	main := slices.MaxFunc(parts, func(a, b *part) int { return len(a.cells) - len(b.cells) })
-	doubts := invalid(s)
+	doubts := append(overloads(s), invalid(s)...)
 	if s.Report.Cases && len(parts) > 1 {
 		return slices.Concat(partial(s), claims(s), cases(s), doubts, caution(s))
 	}
@@ -56,7 +56,7 @@ func answers(s *analysis.Summary) []string {
 		switch {
 		case p.searched(): // each variant has another rate: times of calls cannot be compared
 		case p == main:
-			ofMain = append(p.prefixed(parts, fastest(p)), choice(p)...)
+			ofMain = append(p.prefixed(parts, fastest(p)), p.prefixed(parts, choice(p))...)
 		case !p.cold() && !p.within(main):
 			ofOthers = append(ofOthers, p.prefixed(parts, fastest(p))...)
 		}
@@ -69,6 +69,6 @@ func answers(s *analysis.Summary) []string {
 		tail(main), knees(s, analysis.ByTail), tooFewForKnees(s),
 		ofOthers, crossovers(s, parts), limits(s),
 		cost(main), ofBulk, bound(main), shares(s), allocations(s),
-		warmUp(s), doubts, caution(s),
+		warmUp(s), power(s), doubts, caution(s),
 	)
 }

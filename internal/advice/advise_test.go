@@ -42,13 +42,13 @@ func TestUsualComparison(t *testing.T) {
 	for _, bytes := range []int{64, 4096} {
 		s.Knees = append(s.Knees,
 			knee("tcp", bytes, analysis.ByThroughput, 16, ""), knee("rest", bytes, analysis.ByThroughput, 16, ""),
-			knee("grpc", bytes, analysis.ByThroughput, 0, "throughput still grows at 200 clients, the most that were measured"),
+			knee("grpc", bytes, analysis.ByThroughput, 0, "throughput still grows at 200 clients, the most with 3 valid trials"),
 			knee("rest", bytes, analysis.ByTail, 0, "P99/P50 does not grow with the number of clients"))
 	}
 	s.Knees = append(s.Knees, knee("tcp", 4096, analysis.ByTail, 100, ""))
 	for _, v := range []string{"tcp", "rest", "grpc"} {
 		s.WarmUps = append(s.WarmUps, analysis.WarmUpNeed{
-			Part: "compare", Variant: v, RequestBytes: 64, Clients: 1, Trials: 3, Settled: 2 + len(v)%3%2,
+			Part: "compare", Variant: v, RequestBytes: 64, ResponseBytes: 64, Clients: 1, Trials: 3, Settled: 2 + len(v)%3%2,
 			Needed: &analysis.Figure{Value: 30 * float64(len(v))}, NeededCalls: &analysis.Figure{Value: 1234 * float64(len(v))},
 			FirstOver: &analysis.Figure{Value: 1.25},
 		})
@@ -56,17 +56,49 @@ func TestUsualComparison(t *testing.T) {
 	golden(t, "usual", s)
 }
 
+// A point that was not found may exist all the same.
+func TestNoKneeWasFound(t *testing.T) {
+	s := &analysis.Summary{}
+	usual().addTo(s)
+	s.Knees = []analysis.Knee{
+		knee("tcp", 64, analysis.ByThroughput, 0, "no bend stands out"),
+		knee("tcp", 64, analysis.ByTail, 0, "P99/P50 does not grow with the number of clients"),
+	}
+	text := strings.Join(Advise(s), "\n")
+	for _, want := range []string{
+		"No point was found where more clients stop paying: no bend stands out (tcp at 64 B).",
+		"No point was found where P99/P50 begins to grow: P99/P50 does not grow with the number of clients (tcp at 64 B).",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want\n%s\nin\n%s", want, text)
+		}
+	}
+	s.Knees[0].Points, s.Knees[1].Points = 4, 3
+	want := "Where more clients stop paying is not told: a knee takes 5 concurrencies with three valid trials each, and no curve has more than 4."
+	if text := strings.Join(Advise(s), "\n"); !strings.Contains(text, want) {
+		t.Errorf("want\n%s\nin\n%s", want, text)
+	}
+}
+
+func TestNoConcurrencyHasEnoughTrials(t *testing.T) {
+	s := &analysis.Summary{}
+	usual().addTo(s)
+	s.Knees = []analysis.Knee{knee("tcp", 64, analysis.ByThroughput, 0, "")}
+	s.Knees[0].Points = 0
+	holds(t, strings.Join(Advise(s), "\n"), "a knee takes 5 concurrencies with three valid trials each, and no curve has one.")
+}
+
 // study is a matrix without repeats beside a sweep and a limit with them.
 func study() *analysis.Summary {
 	s := &analysis.Summary{}
 	matrix := usual()
-	matrix.part, matrix.trials, matrix.sizes = "matrix", 1, []int{64, 256, 1024, 4096, 65536}
+	matrix.part, matrix.trials, matrix.sizes = "matrix", 1, both(64, 256, 1024, 4096, 65536)
 	matrix.addTo(s)
 	dense := usual()
-	dense.part, dense.clients, dense.sizes = "dense", []int{1}, []int{512, 1024, 2048, 4096}
+	dense.part, dense.clients, dense.sizes = "dense", []int{1}, both(512, 1024, 2048, 4096)
 	dense.addTo(s)
 	tail := usual()
-	tail.part, tail.clients, tail.sizes = "tail", []int{500}, []int{65536}
+	tail.part, tail.clients, tail.sizes = "tail", []int{500}, both(65536)
 	tail.variants = []string{"tcp", "tcp:buffers=pooled"}
 	tail.mean = func(v string, _ point) float64 {
 		return map[string]float64{"tcp": 90_000, "tcp:buffers=pooled": 20_000}[v]
@@ -81,7 +113,7 @@ func study() *analysis.Summary {
 		{Part: "dense", A: "tcp", B: "rest", Clients: 1, Bytes: analysis.Figure{Value: 3000}, Kind: "indistinct"},
 	}
 	s.Limits = []analysis.LimitEffect{{
-		Part: "tail", Without: "tcp", With: "tcp:inflight=50", RequestBytes: 65536, Clients: 500, Limit: 50,
+		Part: "tail", Without: "tcp", With: "tcp:inflight=50", RequestBytes: 65536, ResponseBytes: 65536, Clients: 500, Limit: 50,
 		ThroughputRatio: figure(0.98), MeanServiceRatio: figure(0.11), MeanResponseRatio: figure(1.02),
 		TailWithout: 37.9, TailWithService: 11.6, TailWithResponse: 1.81, P99WithoutUS: 1_040_000, P99WithUS: 211_000,
 	}}
@@ -99,6 +131,19 @@ func TestPartialRunSaysSoFirst(t *testing.T) {
 	}
 	if got := Advise(&analysis.Summary{Planned: 3}); len(got) != 1 || !strings.Contains(got[0], "No trial has ended") {
 		t.Error(got)
+	}
+}
+
+func TestWhatWasMeasuredAgainIsSaid(t *testing.T) {
+	const says = "measured again later: 4 measurements of 3 trials."
+	s := &analysis.Summary{}
+	usual().addTo(s)
+	if text := strings.Join(Advise(s), " "); strings.Contains(text, "measured again") {
+		t.Errorf("nothing was measured again: %s", text)
+	}
+	s.Again = analysis.Again{Trials: 3, ThrownAway: 4}
+	if text := strings.Join(Advise(s), " "); !strings.Contains(text, says) {
+		t.Errorf("want %q in %s", says, text)
 	}
 }
 
@@ -176,7 +221,7 @@ func TestOneVariantIsOnlyDescribed(t *testing.T) {
 
 func TestNumber(t *testing.T) {
 	for value, want := range map[float64]string{
-		0: "0", 0.75: "0.75", 1.304: "1.3", 45.23: "45.2", 999.4: "999", 999.7: "1,000", 81_234: "81,200", 1_234_567: "1,230,000",
+		0: "0", 0.75: "0.75", 1.304: "1.3", 45.23: "45.2", 999.4: "999", 999.7: "1,000", 81_234: "81,200", 1_234_567: "1,230,000", -2284: "-2,280",
 	} {
 		if got := number(value); got != want {
 			t.Errorf("%v is shown as %s, want %s", value, got, want)

@@ -22,7 +22,7 @@ func usersAPI(trials int) *analysis.Summary {
 		slower float64
 	}{{"get-user", 1.01}, {"get-users", 1.6}} {
 		sampleRun{
-			part: part.name, sizes: []int{0}, clients: []int{10, 100}, variants: []string{"grpc", "rest-json"}, trials: trials, model: "closed",
+			part: part.name, sizes: both(0), clients: []int{10, 100}, variants: []string{"grpc", "rest-json"}, trials: trials, model: "closed",
 			mean: func(v string, at point) float64 {
 				if v == "rest-json" && at.clients == 100 {
 					return 10_500 * part.slower
@@ -62,7 +62,7 @@ func ladder(trials int) analysis.Shares {
 		share := []float64{0.4, 0.7, -0.12, 0.02}[i]
 		step := analysis.ShareStep{Change: change, Ratio: sampleRun.figure(math.Pow(2, share)), Decided: d.Decided && i < 3}
 		if d.Decided {
-			step.Share = analysis.Figure{Value: share, Interval: &analysis.Interval{Low: share - 0.03, High: share + 0.03, Confidence: 0.95}}
+			step.Share = &analysis.Figure{Value: share, Interval: &analysis.Interval{Low: share - 0.03, High: share + 0.03, Confidence: 0.95}}
 		}
 		d.Steps = append(d.Steps, step)
 	}

@@ -69,7 +69,7 @@ func claimSentence(c *analysis.Claim) string {
 	case c.Ratio.Interval == nil:
 		sentence += "; three repeats or more can tell"
 	case c.NeededPairs == nil:
-		sentence += "; it is too close to the border between two answers for any number of repeats"
+		sentence += "; it is so close to the border between two answers that 10,000 repeats might not tell"
 	default:
 		sentence += fmt.Sprintf("; about %d repeats would tell", *c.NeededPairs)
 	}
@@ -91,7 +91,7 @@ func shares(s *analysis.Summary) []string {
 			continue
 		}
 		if difference.Metric == analysis.Mean && closedLoop(s, difference.Part) {
-			continue // the throughput rival from the other side
+			continue // the throughput, seen from the other side
 		}
 		sentences = append(sentences, shareSentence(difference))
 	}
@@ -120,11 +120,11 @@ func shareSentence(d analysis.Shares) string {
 		texts[i] = step.Change + " "
 		switch {
 		case step.Share.Interval == nil || !step.Decided:
-			texts[i] += fmt.Sprintf("undecided, %s", between(step.Share, share))
+			texts[i] += fmt.Sprintf("undecided, %s", between(*step.Share, share))
 		case step.Share.Value < 0:
-			texts[i] += fmt.Sprintf("%s, a saving", between(step.Share, share))
+			texts[i] += fmt.Sprintf("%s, a saving", between(*step.Share, share))
 		default:
-			texts[i] += between(step.Share, share)
+			texts[i] += between(*step.Share, share)
 		}
 	}
 	return fmt.Sprintf("%s: %s. Of this difference have %s.", upper(where), times(d.Ratio), strings.Join(texts, "; "))

@@ -30,21 +30,22 @@ func contrasts(s *analysis.Summary) []string {
 	if len(shown) == 0 {
 		return nil
 	}
-	return append(sentence(bought, "What keeping or resuming connections buys, with %s: %s.", clients(shown[0].Clients)),
-		sentence(cost, "What a choice costs, with %s: %s.", clients(shown[0].Clients))...)
+	where := atSize(contrastSize(shown[0])) + "with " + clients(shown[0].Clients)
+	return append(sentence(bought, "What keeping or resuming connections buys, %s: %s.", where), sentence(cost, "What a choice costs, %s: %s.", where)...)
 }
 
-// shownContrasts are the contrasts with the most clients and the smallest request,
-// each choice of a stack tooFew: that of the plainest base.
+// shownContrasts returns the contrasts with the most clients and the smallest request.
+// Where several variants of a stack show the same choice, it returns the one whose
+// variant has the fewest other options.
 func shownContrasts(all []analysis.Contrast) []analysis.Contrast {
 	if len(all) == 0 {
 		return nil
 	}
 	first := slices.MinFunc(all, func(a, b analysis.Contrast) int {
-		return cmp.Or(cmp.Compare(b.Clients, a.Clients), cmp.Compare(a.RequestBytes, b.RequestBytes))
+		return cmp.Or(cmp.Compare(b.Clients, a.Clients), contrastSize(a).compare(contrastSize(b)))
 	})
 	there := slices.DeleteFunc(slices.Clone(all), func(c analysis.Contrast) bool {
-		return c.Clients != first.Clients || c.RequestBytes != first.RequestBytes
+		return c.Clients != first.Clients || contrastSize(c) != contrastSize(first)
 	})
 	var shown []analysis.Contrast
 	for _, same := range grouped(there, func(c analysis.Contrast) [4]string { return [4]string{c.Stack, c.Option, c.From, c.To} }) {
@@ -53,7 +54,9 @@ func shownContrasts(all []analysis.Contrast) []analysis.Contrast {
 	return shown
 }
 
-// metricWords are how a sentence calls what a contrast may change.
+func contrastSize(c analysis.Contrast) payload { return payload{c.RequestBytes, c.ResponseBytes} }
+
+// metricWords are the names, in a sentence, of what a contrast may change.
 var metricWords = map[string]string{
 	analysis.CPU:        "the CPU time",
 	analysis.Handshake:  "the handshake's time",
@@ -63,9 +66,9 @@ var metricWords = map[string]string{
 	analysis.ServerPeak: "the server's memory",
 }
 
-// effectsOf says what changed: of the metrics that the option's stack declares, or
-// else of the CPU time, the handshake and the throughput. Early data goes before
-// the handshake's end, so what it shortens is the time to the first byte.
+// effectsOf says what changed, by the metrics that the option's stack declares, or
+// else by the CPU time, the handshake and the throughput. Early data is sent before
+// the handshake ends, so it shortens the time to the first byte, not the handshake.
 func effectsOf(c analysis.Contrast, declared *scenario.Contrast) string {
 	metrics := []string{analysis.CPU, analysis.Handshake, analysis.Throughput}
 	switch {
@@ -84,7 +87,7 @@ func effectsOf(c analysis.Contrast, declared *scenario.Contrast) string {
 		case e.Verdict == analysis.Undecided:
 			open = append(open, metricWords[m])
 		case e.Verdict == analysis.Less && m != analysis.Throughput:
-			saved = append(saved, between(saving(e.Ratio), percent)+" of "+metricWords[m])
+			saved = append(saved, between(saving(e.Ratio), share)+" of "+metricWords[m])
 		default:
 			changed = append(changed, between(e.Ratio, number)+" times "+metricWords[m])
 		}

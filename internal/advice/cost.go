@@ -12,37 +12,38 @@ import (
 // the most clients, for which a system would be sized.
 func cost(p *part) []string {
 	var clauses []string
-	for _, bytes := range p.sizeEnds() {
+	for _, size := range p.sizeEnds() {
+		at := point{size, p.mostClients()}
 		var texts []string
-		var least *analysis.Cell
-		for _, c := range p.cellsAt(point{bytes, p.mostClients()}) {
-			if c.ClientCPU == nil || c.ServerCPU == nil {
-				continue
+		for _, c := range p.cellsAt(at) {
+			if metricOf(analysis.CPU, c) != nil {
+				texts = append(texts, c.Variant+" "+bothCPUs(c))
 			}
-			if least == nil || sumCPU(c) < sumCPU(least) {
-				least = c
-			}
-			texts = append(texts, fmt.Sprintf("%s %s + %s", c.Variant, micros(c.ClientCPU.Value), micros(c.ServerCPU.Value)))
 		}
-		if len(texts) == 0 {
-			continue
+		if len(texts) > 0 {
+			clauses = append(clauses, atSize(size)+list(texts)+p.cheapest(at))
 		}
-		clause := atSize(bytes) + list(texts)
-		if len(texts) > 1 {
-			clause += ", so " + least.Variant + " costs least"
-		}
-		clauses = append(clauses, clause)
 	}
 	return sentence(clauses, "CPU time a request, client + server, with %s: %s.", clients(p.mostClients()))
 }
 
-func sumCPU(c *analysis.Cell) float64 { return c.ClientCPU.Value + c.ServerCPU.Value }
+// cheapest says whose requests cost the least CPU time, as a clause to be added; it
+// is empty where nothing was compared.
+func (p *part) cheapest(at point) string {
+	least, ok := p.rank(analysis.CPU, at)
+	switch {
+	case !ok || len(least.rivals) == 0:
+		return ""
+	case least.isSure():
+		return ", so " + least.best + " costs least"
+	}
+	return "; " + least.best + " costs least" + least.doubt()
+}
 
-const (
-	// bulkBytes is the least that a call carries in bulk.
-	bulkBytes = 1 << 20
-	gigabyte  = 1e9
-)
+// bothCPUs is what a request costs the client and the server.
+func bothCPUs(c *analysis.Cell) string {
+	return micros(c.ClientCPU.Value) + " + " + micros(c.ServerCPU.Value)
+}
 
 // bulk says what a gigabyte costs the server of a part whose calls carry bulk. In
 // a closed loop it adds how many gigabytes a second there were; otherwise, where
@@ -52,31 +53,22 @@ func bulk(p *part) []string {
 		return nil
 	}
 	var texts []string
-	var first float64
 	for _, c := range p.cellsAt(point{p.sizes[0], p.clients[0]}) {
-		if c.ServerCPU == nil || c.Wire == nil {
+		if c.Bulk == nil || c.Bulk.ServerCPU == nil {
 			continue
 		}
-		carried := c.Wire.Request.Message.Value + c.Wire.Response.Message.Value
-		if carried < bulkBytes {
-			return nil
-		}
-		seconds := c.ServerCPU.Value / 1e6 / carried * gigabyte
-		text := fmt.Sprintf("%s %s s", c.Variant, number(seconds))
-		if first == 0 {
-			first = seconds
-		} else {
-			text += fmt.Sprintf(" (%s times)", number(seconds/first))
-		}
+		text := c.Variant + " " + between(*c.Bulk.ServerCPU, seconds)
 		if p.closed() {
-			text += fmt.Sprintf(" at %s GB/s", number(c.Throughput.Value*carried/gigabyte))
+			text += " at " + number(c.Bulk.Rate.Value) + " GB/s"
 		} else if c.Server.Cores != nil {
-			text += fmt.Sprintf(", %s cores", number(c.Server.Cores.Value))
+			text += ", " + number(c.Server.Cores.Value) + " cores"
 		}
 		texts = append(texts, text)
 	}
-	return sentence(texts, "CPU time of the server for a GB in %s, with %s: %s.", p.name, clients(p.clients[0]))
+	return sentence(texts, "CPU time of the server for a GB in %s, %swith %s: %s.", p.name, p.atSmallest(), clients(p.clients[0]))
 }
+
+func seconds(v float64) string { return number(v) + " s" }
 
 // bound says whether CPU or waiting was the limit of a closed loop with the most
 // clients. A throughput that is the number of clients over a sleep says nothing
@@ -99,14 +91,14 @@ func bound(p *part) []string {
 			waits += " to " + micros(longest)
 		}
 		clauses = append(clauses, fmt.Sprintf("waiting for %s, whose ends are at most %s busy: throughput is the clients over the %s that a call waits, not what the wire can carry",
-			names(waiting, len(cells)), percent(busiest), waits))
+			names(waiting, len(cells)), share(busiest), waits))
 	}
 	for _, end := range cpuBounds {
 		if busy := by[end.bound]; len(busy) > 0 {
 			clauses = append(clauses, end.text+" for "+names(busy, len(cells)))
 		}
 	}
-	return sentence(clauses, "What limits with %s is %s.", clients(p.mostClients()))
+	return sentence(clauses, "What limits %swith %s is %s.", p.atSmallest(), clients(p.mostClients()))
 }
 
 var cpuBounds = []struct {

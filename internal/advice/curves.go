@@ -3,6 +3,7 @@ package advice
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -14,9 +15,9 @@ import (
 // which curves no such point was found, with the reason. Curves of too few
 // concurrencies are left to [tooFewForKnees].
 func knees(s *analysis.Summary, by string) []string {
-	opening, absence := "More clients stop paying ", "For no variant do more clients stop paying at any point: "
+	begins := "more clients stop paying"
 	if by == analysis.ByTail {
-		opening, absence = "P99/P50 begins to grow ", "Nowhere does P99/P50 begin to grow: "
+		begins = "P99/P50 begins to grow"
 	}
 	var found, refused []analysis.Knee
 	for _, k := range s.Knees {
@@ -42,11 +43,11 @@ func knees(s *analysis.Summary, by string) []string {
 	case len(at) == 0 && len(without) == 0:
 		return nil
 	case len(at) == 0:
-		return []string{absence + strings.Join(without, "; ") + "."}
+		return []string{"No point was found where " + begins + ": " + strings.Join(without, "; ") + "."}
 	case len(without) == 0:
-		return []string{opening + strings.Join(at, "; ") + "."}
+		return []string{upper(begins) + " " + strings.Join(at, "; ") + "."}
 	}
-	return []string{opening + strings.Join(at, "; ") + ". Elsewhere " + strings.Join(without, "; ") + "."}
+	return []string{upper(begins) + " " + strings.Join(at, "; ") + ". Elsewhere " + strings.Join(without, "; ") + "."}
 }
 
 // tooFewForKnees says that no curve has enough concurrencies for a knee. It says
@@ -59,8 +60,12 @@ func tooFewForKnees(s *analysis.Summary) []string {
 	if len(s.Knees) == 0 || most >= analysis.KneePoints {
 		return nil
 	}
-	return []string{fmt.Sprintf("Where more clients stop paying is not told: a knee takes %d concurrencies with valid trials, and no curve has more than %d.",
-		analysis.KneePoints, most)}
+	had := "one"
+	if most > 0 {
+		had = fmt.Sprintf("more than %d", most)
+	}
+	return []string{fmt.Sprintf("Where more clients stop paying is not told: a knee takes %d concurrencies with three valid trials each, and no curve has %s.",
+		analysis.KneePoints, had)}
 }
 
 // kneePlace says at how many clients a knee is, with its interval.
@@ -69,15 +74,17 @@ func kneePlace(k analysis.Knee) string {
 	return fmt.Sprintf("at about %s (%.0f to %.0f)", clients(int(math.Round(k.Clients.Value))), i.Low, i.High)
 }
 
+func kneeSize(k analysis.Knee) payload { return payload{k.RequestBytes, k.ResponseBytes} }
+
 // curvesOf names variants with their sizes, those with equal sizes together.
 func curvesOf(knees []analysis.Knee) string {
 	knees = slices.Clone(knees)
-	slices.SortStableFunc(knees, func(a, b analysis.Knee) int { return cmp.Compare(a.RequestBytes, b.RequestBytes) })
+	slices.SortStableFunc(knees, func(a, b analysis.Knee) int { return kneeSize(a).compare(kneeSize(b)) })
 	sizes := map[string][]string{}
 	var variants []string
 	for _, k := range knees {
 		variants = withNew(variants, k.Variant)
-		sizes[k.Variant] = withNew(sizes[k.Variant], size(float64(k.RequestBytes)))
+		sizes[k.Variant] = withNew(sizes[k.Variant], kneeSize(k).String())
 	}
 	var texts []string
 	for _, same := range grouped(variants, func(v string) string { return list(sizes[v]) }) {
@@ -111,38 +118,60 @@ func crossovers(s *analysis.Summary, parts []*part) []string {
 	return withoutCrossover(parts)
 }
 
-// withoutCrossover says that none was found, or that there were too few trials to
-// look.
+// withoutCrossover says of every part along whose sizes one could have been found that
+// none was, or that there were too few trials to look.
 func withoutCrossover(parts []*part) []string {
-	long := slices.DeleteFunc(slices.Clone(parts), func(p *part) bool {
-		return len(p.sizes) < sweepSizes || len(p.variants) < 2
-	})
-	for _, p := range long {
-		if p.repeated() {
-			return []string{fmt.Sprintf("From %s to %s no variant overtakes another.",
-				size(float64(p.sizes[0])), size(float64(p.sizes[len(p.sizes)-1])))}
+	var sentences []string
+	for _, p := range parts {
+		same := slices.DeleteFunc(slices.Clone(p.sizes), func(s payload) bool { return s.request != s.response || s.request == 0 })
+		if len(same) >= sweepSizes && len(p.variants) > 1 {
+			sentences = append(sentences, p.prefixed(parts, []string{p.noCrossover()})...)
 		}
 	}
-	if len(long) > 0 {
-		return []string{"Where one variant overtakes another as messages grow cannot be told from so few trials: it takes three of each cell."}
+	return sentences
+}
+
+// noCrossover is about those pairs of variants along whose sizes the analysis looks.
+func (p *part) noCrossover() string {
+	type sweep struct {
+		a, b    string
+		clients int
 	}
-	return nil
+	sizes := map[sweep][]payload{}
+	for _, c := range p.comparisons {
+		at := payload{c.RequestBytes, c.ResponseBytes}
+		if c.Metric == analysis.Mean && c.Ratio.Interval != nil && at.request == at.response && at.request > 0 {
+			s := sweep{c.A, c.B, c.Clients}
+			sizes[s] = append(sizes[s], at)
+		}
+	}
+	maps.DeleteFunc(sizes, func(_ sweep, sizes []payload) bool { return len(sizes) < sweepSizes })
+	if len(sizes) == 0 {
+		return fmt.Sprintf("Where one variant overtakes another as messages grow is not told: that takes three trials of both at %d sizes.", sweepSizes)
+	}
+	whole := len(slices.DeleteFunc(slices.Collect(maps.Values(sizes)), func(s []payload) bool { return len(s) < len(p.sizes) }))
+	if whole == len(p.clients)*len(p.variants)*(len(p.variants)-1)/2 {
+		return fmt.Sprintf("From %s to %s no variant was seen to overtake another.", p.sizes[0], p.sizes[len(p.sizes)-1])
+	}
+	return "As messages grow no variant was seen to overtake another, where there were trials enough to look."
 }
 
 // limits says what an in-flight limit did, in both ways of counting.
 func limits(s *analysis.Summary) []string {
 	var sentences []string
 	for _, l := range s.Limits {
+		ofCall, ofCaller := "", ""
+		if !math.IsNaN(l.TailWithout + l.TailWithService + l.TailWithResponse) { // else too few requests
+			ofCall = fmt.Sprintf(" and P99/P50 %s instead of %s", number(l.TailWithService), number(l.TailWithout))
+			ofCaller = fmt.Sprintf(", P99/P50 is %s and P99 %s instead of %s", number(l.TailWithResponse), micros(l.P99WithUS), micros(l.P99WithoutUS))
+		}
 		sentences = append(sentences, fmt.Sprintf(
-			"At most %d in flight on %s (%s, %s): counted from the permit on, as the published study did, the mean is %s times that without the limit"+
-				" and P99/P50 %s instead of %s; with the wait for the permit, which callers see, the mean is %s times that without,"+
-				" P99/P50 is %s and P99 %s instead of %s; throughput is %s times that without.",
-			l.Limit, l.Without, size(float64(l.RequestBytes)), clients(l.Clients),
-			between(l.MeanServiceRatio, number), number(l.TailWithService), number(l.TailWithout),
-			between(l.MeanResponseRatio, number), number(l.TailWithResponse), micros(l.P99WithUS), micros(l.P99WithoutUS),
-			between(l.ThroughputRatio, number)))
+			"At most %d in flight on %s (%s, %s): counted from the permit on, the mean is %s times that without the limit%s;"+
+				" with the wait for the permit, which callers see, the mean is %s times that without%s; throughput is %s times that without.",
+			l.Limit, l.Without, payload{l.RequestBytes, l.ResponseBytes}, clients(l.Clients),
+			between(l.MeanServiceRatio, number), ofCall, between(l.MeanResponseRatio, number), ofCaller, between(l.ThroughputRatio, number)))
 	}
-	if n := len(s.Limits); n > 0 {
+	if n := len(s.Limits); n > 0 && closedLoop(s, s.Limits[n-1].Part) {
 		last := s.Limits[n-1].Clients
 		sentences[n-1] += fmt.Sprintf(" By Little's law the mean that the callers of a closed loop see is their number over the throughput"+
 			" (%d clients here), so a limit lowers it only as far as it raises throughput; the rest moves from the call to the wait before it.", last)

@@ -37,31 +37,59 @@ func invalid(s *analysis.Summary) []string {
 	var names []string
 	for _, c := range cellsOf(s, func(c *analysis.Cell) bool { return !c.IsValid() }) {
 		name := c.Variant
-		if c.RequestBytes > 0 || c.ResponseBytes > 0 { // else the workload has no sizes
-			name += " at " + size(float64(c.RequestBytes))
+		if payloadOf(c) != (payload{}) {
+			name += " at " + payloadOf(c).String()
 		}
 		names = append(names, name+" with "+clients(c.Clients))
 	}
-	out := s.Invalid + s.Failed
-	if out == 0 {
+	out := leftOut(s)
+	if out == "" {
 		return nil
 	}
 	why := ""
 	if reasons := reasonsOf(s, record.Invalid); len(reasons) > 0 {
 		why = ": " + strings.Join(reasons, "; ")
 	}
-	switch {
-	case len(names) == len(s.Cells):
+	if len(names) == len(s.Cells) {
 		return []string{"No figure of this run may be used, because no trial is valid" + why + "."}
-	case len(names) == 0:
-		return []string{fmt.Sprintf("%d of %s are invalid and left out%s.", out, count(s.Done, "trial"), why)}
 	}
-	return []string{fmt.Sprintf("%d of %s are invalid and left out%s. No valid trial is left of %s.", out, count(s.Done, "trial"), why, list(shortened(names, "%d more")))}
+	text := out + why + "."
+	if len(names) > 0 {
+		text += fmt.Sprintf(" No valid trial is left of %s.", list(shortened(names, "%d more")))
+	}
+	return []string{text}
 }
 
-// caution says what the checks found that leaves a trial valid.
+// measuredAgain says what enters no figure because it was measured better later.
+func measuredAgain(s *analysis.Summary) []string {
+	if s.Again.Trials == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("Thrown away because of other programs on the machine, and measured again later: %s of %s.",
+		count(s.Again.ThrownAway, "measurement"), count(s.Again.Trials, "trial"))}
+}
+
+// leftOut says how many trials enter no figure; it is empty where all do.
+func leftOut(s *analysis.Summary) string {
+	trials := count(s.Done, "trial")
+	var texts []string
+	switch s.Invalid {
+	case 0:
+	case 1:
+		texts = append(texts, "1 of "+trials+" is invalid and left out")
+	default:
+		texts = append(texts, fmt.Sprintf("%d of %s are invalid and left out", s.Invalid, trials))
+	}
+	if s.Failed > 0 {
+		texts = append(texts, fmt.Sprintf("%d of %s failed", s.Failed, trials))
+	}
+	return list(texts)
+}
+
+// caution says what was measured again, and what the checks found that leaves a trial
+// valid.
 func caution(s *analysis.Summary) []string {
-	return sentence(reasonsOf(s, record.Warning), "Valid, but to be read with care: %s.")
+	return append(measuredAgain(s), sentence(reasonsOf(s, record.Warning), "Valid, but to be read with care: %s.")...)
 }
 
 // reasonsOf are the checks with a level, those of the most trials first, each
@@ -165,12 +193,12 @@ func warmUp(s *analysis.Summary) []string {
 	}
 	middle, last := medianAndMost(needs, func(n analysis.WarmUpNeed) float64 { return n.Needed.Value })
 	slowest := []string{last.Variant}
-	if last.RequestBytes > 0 { // else the workload has no sizes
-		slowest = append(slowest, size(float64(last.RequestBytes)))
+	if sizes := (payload{last.RequestBytes, last.ResponseBytes}); sizes != (payload{}) {
+		slowest = append(slowest, sizes.String())
 	}
-	text := fmt.Sprintf("A warm-up of %s and %s requests would have been enough in the median cell, and of %s and %s in the slowest (%s, %s)",
-		micros(1e3*middle.Needed.Value), number(middle.NeededCalls.Value), micros(1e3*last.Needed.Value), number(last.NeededCalls.Value),
-		strings.Join(slowest, ", "), clients(last.Clients))
+	text := fmt.Sprintf("A warm-up of %s and %s requests would have been enough in the median cell; in the slowest (%s, %s) of %s and %s",
+		micros(1e3*middle.Needed.Value), number(middle.NeededCalls.Value), strings.Join(slowest, ", "), clients(last.Clients),
+		micros(1e3*last.Needed.Value), number(last.NeededCalls.Value))
 	if settled < trials {
 		text += fmt.Sprintf("; %d of %d trials never became steady", trials-settled, trials)
 	}
@@ -180,7 +208,7 @@ func warmUp(s *analysis.Summary) []string {
 // beganCold reports whether the window of a cell began with its first request.
 func beganCold(s *analysis.Summary, n analysis.WarmUpNeed) bool {
 	return slices.ContainsFunc(s.Cells, func(c analysis.Cell) bool {
-		return c.Part == n.Part && c.Variant == n.Variant && c.RequestBytes == n.RequestBytes && c.Clients == n.Clients && c.WarmUp.Value == 0
+		return c.Part == n.Part && c.Variant == n.Variant && c.RequestBytes == n.RequestBytes && c.ResponseBytes == n.ResponseBytes && c.Clients == n.Clients && c.WarmUp.Value == 0
 	})
 }
 

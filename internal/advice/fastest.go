@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/units"
 )
 
 // fastest says which variant has the lowest mean response time, with few clients
@@ -37,7 +38,11 @@ func (p *part) leader(group []ranking) string {
 	case first.isSure():
 		text = first.best + " is the fastest"
 	}
-	text += p.sizesOf(group) + first.doubt() + ": " + p.figures(first, len(group) > 1)
+	text += p.sizesOf(group)
+	if len(first.rivals) > 0 {
+		text += first.doubt()
+	}
+	text += ": " + p.figures(first, len(group) > 1)
 	if len(group) > 1 {
 		text += "; " + strings.TrimPrefix(p.figures(group[len(group)-1], true), "a call of ")
 	}
@@ -73,7 +78,7 @@ const shownRivals = 3
 func (p *part) figures(r ranking, withSize bool) string {
 	text := "a call takes "
 	if withSize {
-		text = "a call of " + size(float64(r.at.bytes)) + " takes "
+		text = "a call of " + r.at.size.String() + " takes "
 	}
 	text += micros(r.value.Value)
 	for i, other := range r.rivals[:min(len(r.rivals), shownRivals)] {
@@ -88,11 +93,11 @@ func (p *part) figures(r ranking, withSize bool) string {
 // singleVariant describes a variant that has nothing beside it.
 func singleVariant(p *part) []string {
 	var clauses []string
-	for _, bytes := range p.sizeEnds() {
+	for _, size := range p.sizeEnds() {
 		for _, n := range p.clientEnds() {
-			if c := p.cell(p.variants[0], point{bytes, n}); c != nil {
+			if c := p.cell(p.variants[0], point{size, n}); c != nil {
 				clauses = append(clauses, fmt.Sprintf("%s with %s %s",
-					size(float64(bytes)), clients(n), between(c.ResponseTimes().Mean, micros)))
+					size, clients(n), between(c.ResponseTimes().Mean, micros)))
 			}
 		}
 	}
@@ -111,8 +116,8 @@ func highestThroughput(p *part) []string {
 		return nil
 	}
 	var clauses []string
-	for _, bytes := range p.sizeEnds() {
-		peaks := p.peaks(bytes)
+	for _, size := range p.sizeEnds() {
+		peaks := p.peaks(size)
 		if len(peaks) < 2 {
 			continue
 		}
@@ -122,7 +127,7 @@ func highestThroughput(p *part) []string {
 			others[i] = fmt.Sprintf("%s's %s with %d", c.Variant, rate(c.Throughput.Value), c.Clients)
 		}
 		clause := fmt.Sprintf("%s%s's, %s with %s, against %s",
-			atSize(bytes), first.Variant, between(first.Throughput, rate), clients(first.Clients), list(others))
+			atSize(size), first.Variant, between(first.Throughput, rate), clients(first.Clients), list(others))
 		if !apart(first.Throughput, rest[0].Throughput) {
 			clause += fmt.Sprintf(" (its lead over %s is not beyond doubt)", rest[0].Variant)
 		}
@@ -132,12 +137,12 @@ func highestThroughput(p *part) []string {
 }
 
 // peaks are the cells in which each variant is at its best, the highest first.
-func (p *part) peaks(bytes int) []*analysis.Cell {
+func (p *part) peaks(size payload) []*analysis.Cell {
 	var peaks []*analysis.Cell
 	for _, variant := range p.variants {
 		var peak *analysis.Cell
 		for _, n := range p.clients {
-			if c := p.cell(variant, point{bytes, n}); c != nil && (peak == nil || c.Throughput.Value > peak.Throughput.Value) {
+			if c := p.cell(variant, point{size, n}); c != nil && (peak == nil || c.Throughput.Value > peak.Throughput.Value) {
 				peak = c
 			}
 		}
@@ -160,13 +165,28 @@ func tail(p *part) []string {
 		return nil
 	}
 	var clauses []string
-	for _, bytes := range p.sizeEnds() {
-		lowest, ok := p.rank(analysis.P99, point{bytes, p.mostClients()})
+	for _, size := range p.sizeEnds() {
+		lowest, ok := p.rank(analysis.P99, point{size, p.mostClients()})
 		if ok && len(lowest.rivals) > 0 {
-			clauses = append(clauses, atSize(bytes)+p.tailAt(lowest))
+			clauses = append(clauses, atSize(size)+p.tailAt(lowest))
 		}
 	}
+	if len(clauses) == 0 {
+		return p.tooFewForTail()
+	}
 	return sentence(clauses, "The tail with %s: %s.", clients(p.mostClients()))
+}
+
+// tooFewForTail says why no tails were compared, where that is for want of requests.
+func (p *part) tooFewForTail() []string {
+	fewer := slices.ContainsFunc(p.cells, func(c *analysis.Cell) bool {
+		return c.IsValid() && c.Clients == p.mostClients() && c.Requests/int64(c.Valid) < analysis.P99Requests
+	})
+	if !fewer || p.searched() {
+		return nil
+	}
+	return []string{fmt.Sprintf("Whose tail is shortest with %s is not told: P99 takes %s requests in each trial, and some have fewer.",
+		clients(p.mostClients()), units.Thousands(analysis.P99Requests))}
 }
 
 func (p *part) tailAt(lowest ranking) string {
@@ -177,6 +197,11 @@ func (p *part) tailAt(lowest ranking) string {
 		holds = "holds it best"
 	}
 	text := fmt.Sprintf("%s %s with a P99 of %s, %s times its P50%s", lowest.best, holds, between(lowest.value, micros), number(low.P99OverP50.Value), lowest.doubt())
+	for _, s := range low.ResponseTimes().Stalls {
+		if s.Percentile == analysis.P99 {
+			text += fmt.Sprintf(" (%d of %d trials stalled, for up to %s, and P99 of the others is %s)", len(s.Repeats), s.Trials, micros(s.Longest), micros(s.Without))
+		}
+	}
 	if steady == low {
 		return text
 	}
@@ -198,21 +223,24 @@ func (p *part) steadiest(low *analysis.Cell, at point) *analysis.Cell {
 
 // choice is the rule for choosing that the measurements support: with the fewest
 // and with the most clients, the fewest ranges of sizes with a variant that no
-// measurement speaks against.
+// measurement speaks against. P99 and CPU time are looked at with the most clients,
+// for which a system would be sized.
 func choice(p *part) []string {
 	if len(p.variants) < 2 {
 		return nil
 	}
 	if !p.repeated() {
-		return []string{fmt.Sprintf("There are too few trials of each cell of %s to choose by: what differs may be the machine. Three repeats give verdicts.", p.name)}
+		return []string{"There are too few trials of each cell to choose by: what differs may be the machine. Three repeats give verdicts."}
+	}
+	if !slices.ContainsFunc(p.comparisons, isDecided) {
+		return []string{fmt.Sprintf("No difference between %s is beyond doubt: choose by other merits.", list(p.variants))}
 	}
 	var rules, clauses []string
-	open := true
 	for _, n := range p.clientEnds() {
 		ranges := p.ranges(analysis.Mean, n)
-		rule := "nothing speaks for one over the others"
+		rule := "no mean is lowest beyond doubt"
 		if !p.allCandidates(ranges) {
-			rule, open = p.bySize(ranges), false
+			rule = p.bySize(ranges)
 		}
 		rules = append(rules, rule)
 		clauses = append(clauses, "with "+clients(n)+" "+rule)
@@ -220,29 +248,35 @@ func choice(p *part) []string {
 	if len(rules) == 2 && rules[0] == rules[1] {
 		clauses = []string{fmt.Sprintf("%s, with %s as with %d", rules[0], clients(p.clients[0]), p.mostClients())}
 	}
-	tails := p.ranges(analysis.P99, p.mostClients())
-	if open && p.allCandidates(tails) {
-		return []string{fmt.Sprintf("Nothing measured here speaks for one of %s over the others: choose by other merits.", list(p.variants))}
+	for _, by := range []struct{ metric, name string }{{analysis.P99, "P99"}, {analysis.CPU, "CPU time"}} {
+		ranges := p.ranges(by.metric, p.mostClients())
+		if len(ranges) == 0 {
+			continue // not measured
+		}
+		if p.allCandidates(ranges) {
+			clauses = append(clauses, fmt.Sprintf("no %s with %s is lowest beyond doubt", by.name, clients(p.mostClients())))
+		} else {
+			clauses = append(clauses, fmt.Sprintf("where %s with %s matters, %s", by.name, clients(p.mostClients()), p.bySize(ranges)))
+		}
 	}
-	sentence := "To choose: " + strings.Join(clauses, "; ")
-	if p.allCandidates(tails) {
-		sentence += "; by P99 they cannot be told apart there"
-	} else {
-		sentence += fmt.Sprintf("; where P99 with %s matters, %s", clients(p.mostClients()), p.bySize(tails))
-	}
-	return []string{sentence + "."}
+	return sentence(clauses, "To choose: %s.")
+}
+
+// isDecided reports whether a difference is beyond doubt.
+func isDecided(c *analysis.Comparison) bool {
+	return c.Verdict != analysis.Undecided && c.Verdict != analysis.Equivalent
 }
 
 // sizeRange is sizes that follow each other and have candidates in common.
 type sizeRange struct {
-	sizes      []int
+	sizes      []payload
 	candidates []string
 }
 
 func (p *part) ranges(metric string, n int) []sizeRange {
 	var all []sizeRange
-	for _, bytes := range p.sizes {
-		r, ok := p.rank(metric, point{bytes, n})
+	for _, size := range p.sizes {
+		r, ok := p.rank(metric, point{size, n})
 		if !ok || len(r.rivals) == 0 {
 			continue
 		}
@@ -251,11 +285,11 @@ func (p *part) ranges(metric string, n int) []sizeRange {
 			last := &all[len(all)-1]
 			common := slices.DeleteFunc(slices.Clone(last.candidates), func(v string) bool { return !slices.Contains(candidates, v) })
 			if len(common) > 0 {
-				last.sizes, last.candidates = append(last.sizes, bytes), common
+				last.sizes, last.candidates = append(last.sizes, size), common
 				continue
 			}
 		}
-		all = append(all, sizeRange{[]int{bytes}, candidates})
+		all = append(all, sizeRange{[]payload{size}, candidates})
 	}
 	return all
 }
@@ -275,12 +309,14 @@ func (p *part) bySize(ranges []sizeRange) string {
 		switch {
 		case len(ranges) == 1:
 			texts[i] = what
+		case !p.sizesAscend():
+			texts[i] = what + " at " + list(sizeNames(s.sizes))
 		case i == 0:
-			texts[i] = what + " up to " + size(float64(s.sizes[len(s.sizes)-1]))
+			texts[i] = fmt.Sprintf("%s up to %s", what, s.sizes[len(s.sizes)-1])
 		case i == len(ranges)-1:
-			texts[i] = what + " from " + size(float64(s.sizes[0]))
+			texts[i] = fmt.Sprintf("%s from %s", what, s.sizes[0])
 		default:
-			texts[i] = fmt.Sprintf("%s from %s to %s", what, size(float64(s.sizes[0])), size(float64(s.sizes[len(s.sizes)-1])))
+			texts[i] = fmt.Sprintf("%s from %s to %s", what, s.sizes[0], s.sizes[len(s.sizes)-1])
 		}
 	}
 	return strings.Join(texts, ", ")

@@ -3,6 +3,7 @@ package advice
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -10,17 +11,17 @@ import (
 	"wirelab.dev/internal/units"
 )
 
-// cellsUnder are the cells of a load model that a sentence can be said of.
+// cellsUnder returns the cells of a load model that can is true of.
 func cellsUnder(s *analysis.Summary, model string, can func(*analysis.Cell) bool) []*analysis.Cell {
 	return cellsOf(s, func(c *analysis.Cell) bool { return c.Load.Model == model && can(c) })
 }
 
-// searches says of every search between which rates the highest one lies that
-// keeps the goal, and who keeps more than the one before it.
+// searches says of every search which rate kept the goal, how exactly that is known,
+// and who keeps more than the one before it.
 func searches(s *analysis.Summary) []string {
 	cells := cellsUnder(s, "search", func(c *analysis.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
 	slices.SortStableFunc(cells, func(a, b *analysis.Cell) int {
-		return cmp.Or(cmp.Compare(a.Part, b.Part), cmp.Compare(a.RequestBytes, b.RequestBytes), cmp.Compare(a.Clients, b.Clients),
+		return cmp.Or(cmp.Compare(a.Part, b.Part), payloadOf(a).compare(payloadOf(b)), cmp.Compare(a.Clients, b.Clients),
 			cmp.Compare(b.Search.Kept.Value, a.Search.Kept.Value))
 	})
 	parts := partsOf(s)
@@ -29,7 +30,7 @@ func searches(s *analysis.Summary) []string {
 		text := highestRate(c)
 		if i > 0 && sameSpot(cells[i-1], c) {
 			at := slices.IndexFunc(parts, func(p *part) bool { return p.name == c.Part })
-			if lead, ok := parts[at].against(c.Variant, cells[i-1].Variant, analysis.Throughput, point{c.RequestBytes, c.Clients}); ok {
+			if lead, ok := parts[at].against(c.Variant, cells[i-1].Variant, analysis.Throughput, point{payloadOf(c), c.Clients}); ok {
 				text += fmt.Sprintf("; %s keeps %s as much%s", cells[i-1].Variant, times(lead.times), rateDoubt(lead))
 			}
 		}
@@ -39,7 +40,7 @@ func searches(s *analysis.Summary) []string {
 }
 
 func sameSpot(a, b *analysis.Cell) bool {
-	return a.Part == b.Part && a.RequestBytes == b.RequestBytes && a.Clients == b.Clients
+	return a.Part == b.Part && payloadOf(a) == payloadOf(b) && a.Clients == b.Clients
 }
 
 // rateDoubt is what keeps a ratio of rates from being a verdict.
@@ -57,31 +58,38 @@ func rateDoubt(s rival) string {
 
 func highestRate(c *analysis.Cell) string {
 	found := c.Search
-	text := fmt.Sprintf("%s with %s: the highest rate that keeps %s is %s to %s",
-		c.Variant, clients(c.Clients), c.Load.Goal, number(found.Kept.Value), rate(found.Missed.Value))
+	text := fmt.Sprintf("%s with %s: the highest rate that kept %s in two of up to three tries is %s",
+		c.Variant, clients(c.Clients), c.Load.Goal, rate(found.Kept.Value))
 	if i := found.Kept.Interval; i != nil {
 		text += fmt.Sprintf(" (over %d searches, %s to %s)", c.Valid, number(i.Low), rate(i.High))
+	}
+	if half := found.Threshold; half.Interval != nil {
+		text += fmt.Sprintf("; half of the tries keep it at %s (%s to %s)", rate(half.Value), number(half.Interval.Low), rate(half.Interval.High))
 	}
 	if found.Why != "" {
 		text += ", no closer because " + found.Why
 	}
 	knee := found.Knee
-	switch {
-	case !knee.Found:
-		text += fmt.Sprintf("; where P%g begins to grow is not told: %s", found.Percentile, knee.Reason)
-	case knee.Confidence != nil:
-		text += fmt.Sprintf("; P%g begins to grow at %s (%s to %s)", found.Percentile, rate(*knee.Rate), number(*knee.Low), rate(*knee.High))
-	default:
-		text += fmt.Sprintf("; P%g begins to grow at about %s, between the rates tried beside it (%s and %s)",
-			found.Percentile, rate(*knee.Rate), number(*knee.Low), rate(*knee.High))
+	if !knee.Found {
+		return text + fmt.Sprintf("; where P%g begins to grow is not told: %s", found.Percentile, knee.Reason)
 	}
-	return text
+	return text + fmt.Sprintf("; P%g begins to grow at %s (%s to %s)", found.Percentile, rate(*knee.Rate), number(*knee.Low), rate(*knee.High))
+}
+
+// overloads names the cells that were offered more than can be served.
+func overloads(s *analysis.Summary) []string {
+	cells := cellsOf(s, func(c *analysis.Cell) bool { return !c.IsValid() && c.Capacity != nil })
+	var texts []string
+	for _, c := range cells {
+		texts = append(texts, fmt.Sprintf("%s was offered %s and can do about %s", under(c, cells), rate(c.Load.RatePerSecond), rate(c.Capacity.Value)))
+	}
+	return sentence(shortened(texts, "%d more were too"), "Beyond capacity, so that response times only tell how long it lasted: %s.")
 }
 
 // shownLoads is up to how many cells each gets a sentence of its own.
 const shownLoads = 4
 
-// bursts says how long what came at tooFew took, and whether it all came through.
+// bursts says how long what came at once took, and whether it all came through.
 func bursts(s *analysis.Summary) []string {
 	cells := cellsUnder(s, "burst", func(c *analysis.Cell) bool { return c.HasFigures() && c.Drain != nil })
 	drained := slices.DeleteFunc(slices.Clone(cells), func(c *analysis.Cell) bool { return !c.IsValid() })
@@ -91,8 +99,12 @@ func bursts(s *analysis.Summary) []string {
 	if len(drained) <= shownLoads {
 		var sentences []string
 		for _, c := range drained {
-			sentences = append(sentences, fmt.Sprintf("%s: %s at once drained in %s; the one in the middle had its answer after %s; %s.",
-				under(c, drained), number(float64(c.Load.Burst)), between(*c.Drain, micros), micros(c.ResponseTimes().P50.Value), lost(c)))
+			middle := ""
+			if median := c.ResponseTimes().P50.Value; !math.IsNaN(median) {
+				middle = "; the one in the middle had its answer after " + micros(median)
+			}
+			sentences = append(sentences, fmt.Sprintf("%s: %s at once drained in %s%s; %s.",
+				under(c, drained), number(float64(c.Load.Burst)), between(*c.Drain, micros), middle, lost(c)))
 		}
 		return sentences
 	}
@@ -112,8 +124,8 @@ func under(c *analysis.Cell, others []*analysis.Cell) string {
 	if differs(func(c *analysis.Cell) any { return c.Workload }) {
 		text += " " + c.Workload
 	}
-	if differs(func(c *analysis.Cell) any { return c.RequestBytes }) {
-		text += " at " + size(float64(c.RequestBytes))
+	if differs(func(c *analysis.Cell) any { return payloadOf(c) }) {
+		text += " at " + payloadOf(c).String()
 	}
 	if differs(func(c *analysis.Cell) any { return c.Clients }) {
 		text += " with " + clients(c.Clients)

@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -12,18 +13,19 @@ import (
 func searching() *analysis.Summary {
 	s := &analysis.Summary{}
 	sampleRun{
-		part: "search", sizes: []int{64}, clients: []int{100}, variants: []string{"rest", "grpc"}, trials: 3, model: "search",
+		part: "search", sizes: both(64), clients: []int{100}, variants: []string{"rest", "grpc"}, trials: 3, model: "search",
 		mean: func(string, point) float64 { return 1000 }, p99: func(string, point) float64 { return 2000 },
 	}.addTo(s)
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		c.Load.Goal = "p99<10ms"
-		c.Search = &analysis.Search{Percentile: 99, LimitUS: 10_000, Kept: analysis.Figure{Value: 4000}, Missed: analysis.Figure{Value: 4040}}
-		c.Search.Knee = analysis.RateKnee{Found: true, Rate: new(4020.0), Low: new(4000.0), High: new(4100.0)}
+		c.Search = &analysis.Search{Percentile: 99, LimitUS: 10_000, Kept: analysis.Figure{Value: 4000}, Missed: analysis.Figure{Value: 4040}, Threshold: analysis.Figure{Value: math.NaN()}}
+		c.Search.Knee = analysis.RateKnee{Found: true, Rate: new(4020.0), Low: new(4000.0), High: new(4100.0), Confidence: new(0.95)}
 		if c.Variant == "grpc" {
 			c.Search.Kept = analysis.Figure{Value: 6000, Interval: &analysis.Interval{Low: 5900, High: 6100, Confidence: 0.95}}
 			c.Search.Missed = analysis.Figure{Value: 6060}
-			c.Search.Knee = analysis.RateKnee{Reason: "a knee is read off 5 rates or more, and 4 were tried"}
+			c.Search.Threshold = analysis.Figure{Value: 6030, Interval: &analysis.Interval{Low: 5800, High: 6300, Confidence: 0.95}}
+			c.Search.Knee = analysis.RateKnee{Reason: "a knee takes 5 rates with 2 tries each, and 4 have them"}
 		}
 	}
 	s.Comparisons = []analysis.Comparison{{
@@ -99,5 +101,20 @@ func TestLoadsInWords(t *testing.T) {
 				t.Errorf("want\n%s\nin\n%s", c.want, text)
 			}
 		})
+	}
+}
+
+func TestCellsBeyondCapacityInWords(t *testing.T) {
+	s := loaded(record.Load{Model: "open", RatePerSecond: 1040}, 0, 0)
+	for i := range s.Cells {
+		s.Cells[i].Valid = 0
+	}
+	s.Cells[0].Capacity = &analysis.Figure{Value: 1000}
+	want := "Beyond capacity, so that response times only tell how long it lasted: grpc was offered 1,040/s and can do about 1,000/s."
+	if got := overloads(s); len(got) != 1 || got[0] != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if text := strings.Join(Advise(s), "\n"); !strings.Contains(text, want) {
+		t.Errorf("the advice does not say so:\n%s", text)
 	}
 }

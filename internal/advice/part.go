@@ -3,6 +3,7 @@ package advice
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,13 +16,26 @@ type part struct {
 	name        string
 	cells       []*analysis.Cell // valid or not
 	variants    []string         // in the order of the cells
-	sizes       []int            // ascending
+	sizes       []payload        // ascending
 	clients     []int            // ascending
 	comparisons []*analysis.Comparison
 }
 
 // point is where variants of a part are compared.
-type point struct{ bytes, clients int }
+type point struct {
+	size    payload
+	clients int
+}
+
+// payload is how many bytes a request carries, and its response. It is zero where
+// the workload decides.
+type payload struct{ request, response int }
+
+func payloadOf(c *analysis.Cell) payload { return payload{c.RequestBytes, c.ResponseBytes} }
+
+func (s payload) compare(other payload) int {
+	return cmp.Or(cmp.Compare(s.request, other.request), cmp.Compare(s.response, other.response))
+}
 
 // partsOf leaves out cells whose calls were made by another program: that is a
 // measure for wirelab's own client, and nothing to choose.
@@ -33,7 +47,7 @@ func partsOf(s *analysis.Summary) []*part {
 		for _, c := range cells {
 			if c.IsValid() {
 				p.variants = withNew(p.variants, c.Variant)
-				p.sizes = withNew(p.sizes, c.RequestBytes)
+				p.sizes = withNew(p.sizes, payloadOf(c))
 				p.clients = withNew(p.clients, c.Clients)
 			}
 		}
@@ -42,14 +56,14 @@ func partsOf(s *analysis.Summary) []*part {
 				p.comparisons = append(p.comparisons, c)
 			}
 		}
-		slices.Sort(p.sizes)
+		slices.SortFunc(p.sizes, payload.compare)
 		slices.Sort(p.clients)
 		parts = append(parts, p)
 	}
 	return parts
 }
 
-// cellsOf are the cells that a sentence can be said of.
+// cellsOf returns the cells that can is true of.
 func cellsOf(s *analysis.Summary, can func(*analysis.Cell) bool) []*analysis.Cell {
 	var cells []*analysis.Cell
 	for i := range s.Cells {
@@ -85,7 +99,7 @@ func withNew[T comparable](list []T, item T) []T {
 // cell is nil where it has no valid trial.
 func (p *part) cell(variant string, at point) *analysis.Cell {
 	for _, c := range p.cells {
-		if c.IsValid() && c.Variant == variant && c.RequestBytes == at.bytes && c.Clients == at.clients {
+		if c.IsValid() && c.Variant == variant && payloadOf(c) == at.size && c.Clients == at.clients {
 			return c
 		}
 	}
@@ -106,14 +120,20 @@ func (p *part) cellsAt(at point) []*analysis.Cell {
 // clientEnds are the lowest and the highest concurrency, or the only one.
 func (p *part) clientEnds() []int { return ends(p.clients) }
 
-// sizeEnds are the smallest and the largest size, or the only one.
-func (p *part) sizeEnds() []int { return ends(p.sizes) }
+// sizesAscend reports whether neither requests nor responses become smaller along the
+// sizes, so that a range of them may be named by its ends.
+func (p *part) sizesAscend() bool {
+	return slices.IsSortedFunc(p.sizes, func(a, b payload) int { return cmp.Compare(a.response, b.response) })
+}
 
-func ends(axis []int) []int {
+// sizeEnds are the smallest and the largest size, or the only one.
+func (p *part) sizeEnds() []payload { return ends(p.sizes) }
+
+func ends[T any](axis []T) []T {
 	if len(axis) < 2 {
 		return axis
 	}
-	return []int{axis[0], axis[len(axis)-1]}
+	return []T{axis[0], axis[len(axis)-1]}
 }
 
 func (p *part) mostClients() int { return p.clients[len(p.clients)-1] }
@@ -156,7 +176,7 @@ type rival struct {
 // against compares one variant with another, the rival.
 func (p *part) against(one, other, metric string, at point) (rival, bool) {
 	for _, c := range p.comparisons {
-		if c.Metric != metric || c.RequestBytes != at.bytes || c.Clients != at.clients {
+		if c.Metric != metric || (payload{c.RequestBytes, c.ResponseBytes}) != at.size || c.Clients != at.clients {
 			continue
 		}
 		switch {
@@ -175,6 +195,10 @@ func opposite(v analysis.Verdict) analysis.Verdict {
 		return analysis.Slower
 	case analysis.Slower:
 		return analysis.Faster
+	case analysis.Less:
+		return analysis.More
+	case analysis.More:
+		return analysis.Less
 	}
 	return v
 }
@@ -205,12 +229,21 @@ type ranking struct {
 }
 
 // metricOf is a cell's figure for one of the analysis' metrics that are better
-// where they are lower.
-func metricOf(metric string, c *analysis.Cell) analysis.Figure {
-	if metric == analysis.P99 {
-		return c.ResponseTimes().P99
+// where they are lower; nil where it was not measured, or of too few requests.
+func metricOf(metric string, c *analysis.Cell) *analysis.Figure {
+	switch metric {
+	case analysis.P99:
+		if math.IsNaN(c.ResponseTimes().P99.Value) {
+			return nil
+		}
+		return &c.ResponseTimes().P99
+	case analysis.CPU:
+		if c.ClientCPU == nil || c.ServerCPU == nil {
+			return nil
+		}
+		return &analysis.Figure{Value: c.ClientCPU.Value + c.ServerCPU.Value}
 	}
-	return c.ResponseTimes().Mean
+	return &c.ResponseTimes().Mean
 }
 
 // rank ranks the variants at a point. The best is the one with the lowest figure
@@ -219,7 +252,7 @@ func (p *part) rank(metric string, at point) (ranking, bool) {
 	var best *analysis.Cell
 	for _, variant := range p.variants {
 		c := p.cell(variant, at)
-		if c == nil || p.beaten(variant, metric, at) {
+		if c == nil || metricOf(metric, c) == nil || p.beaten(variant, metric, at) {
 			continue
 		}
 		if best == nil || metricOf(metric, c).Value < metricOf(metric, best).Value {
@@ -229,7 +262,7 @@ func (p *part) rank(metric string, at point) (ranking, bool) {
 	if best == nil {
 		return ranking{}, false
 	}
-	r := ranking{at: at, best: best.Variant, value: metricOf(metric, best), tooFew: true}
+	r := ranking{at: at, best: best.Variant, value: *metricOf(metric, best), tooFew: true}
 	for _, other := range p.variants {
 		view, compared := p.against(r.best, other, metric, at)
 		if !compared {
@@ -238,7 +271,7 @@ func (p *part) rank(metric string, at point) (ranking, bool) {
 		r.rivals = append(r.rivals, view)
 		r.tooFew = r.tooFew && view.times.Interval == nil
 		switch view.verdict {
-		case analysis.Faster:
+		case analysis.Faster, analysis.Less:
 			r.behind = append(r.behind, other)
 		case analysis.Equivalent:
 			r.equal = append(r.equal, other)
@@ -253,7 +286,7 @@ func (p *part) rank(metric string, at point) (ranking, bool) {
 func (p *part) beaten(variant, metric string, at point) bool {
 	return slices.ContainsFunc(p.variants, func(other string) bool {
 		view, compared := p.against(variant, other, metric, at)
-		return compared && view.verdict == analysis.Slower
+		return compared && (view.verdict == analysis.Slower || view.verdict == analysis.More)
 	})
 }
 
@@ -266,8 +299,8 @@ func (r ranking) candidates() []string {
 // sizes with equal rankings together.
 func (p *part) sizeGroups(metric string, clients int) [][]ranking {
 	var all []ranking
-	for _, bytes := range p.sizes {
-		if r, ok := p.rank(metric, point{bytes, clients}); ok {
+	for _, size := range p.sizes {
+		if r, ok := p.rank(metric, point{size, clients}); ok {
 			all = append(all, r)
 		}
 	}

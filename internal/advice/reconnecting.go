@@ -1,11 +1,12 @@
 package advice
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
 	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/units"
 )
 
 // reconnections says which variants lose no request when every request opens a
@@ -25,31 +26,19 @@ func reconnections(p *part) []string {
 		return nil
 	}
 	var whole, partly []string
-	var answered int64 // by those that lost none
-	for _, sizes := range variants {
-		var requests, succeeded int64
-		worst := "" // what most of its failed requests met
-		for _, c := range sizes {
-			requests += c.Survival.Requests
-			succeeded += c.Survival.Succeeded
-			if failures := c.Survival.Failures; len(failures) > 0 {
-				worst = cmp.Or(worst, failures[0].Class, failures[0].Code)
-			}
+	for _, ofVariant := range variants {
+		losing := slices.DeleteFunc(slices.Clone(ofVariant), func(c *analysis.Cell) bool { return c.Survival.Succeeded == c.Survival.Requests })
+		if len(losing) == 0 {
+			whole = append(whole, ofVariant[0].Variant)
 		}
-		if succeeded == requests {
-			whole = append(whole, sizes[0].Variant)
-			answered += requests
-			continue
+		for _, c := range losing {
+			partly = append(partly, fmt.Sprintf("%s answers %s of %s%s",
+				under(c, cells), units.Thousands(c.Survival.Succeeded), units.Thousands(c.Survival.Requests), worstFailure(c)))
 		}
-		text := fmt.Sprintf("%s answers %s of %s", sizes[0].Variant, percent(float64(succeeded)/float64(requests)), number(float64(requests)))
-		if worst != "" {
-			text += " (" + worst + ")"
-		}
-		partly = append(partly, text)
 	}
 	var clauses []string
 	if len(whole) > 0 {
-		clauses = append(clauses, fmt.Sprintf("%s without losing one of %s requests", survive(whole, len(variants)), number(float64(answered))))
+		clauses = append(clauses, survive(whole, len(variants))+" without losing a request")
 	}
 	if len(partly) > 0 {
 		clauses = append(clauses, list(partly))
@@ -74,20 +63,24 @@ func (p *part) price(clients int) []string {
 	if len(p.sizes) == 0 {
 		return nil
 	}
-	costs := slices.DeleteFunc(p.cellsAt(point{p.sizes[0], clients}), func(c *analysis.Cell) bool {
-		return c.Connection != "new" || c.ClientCPU == nil || c.ServerCPU == nil
-	})
-	if len(costs) < 2 {
+	at := point{p.sizes[0], clients}
+	fresh := *p
+	fresh.variants = nil
+	for _, c := range p.cellsAt(at) {
+		if c.Connection == string(scenario.New) {
+			fresh.variants = append(fresh.variants, c.Variant)
+		}
+	}
+	least, ok := fresh.rank(analysis.CPU, at)
+	if !ok || len(least.rivals) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(costs, func(a, b *analysis.Cell) int { return cmp.Compare(sumCPU(a), sumCPU(b)) })
-	least := costs[0]
 	texts := make([]string, 0, shownRivals)
-	for _, c := range costs[1:min(len(costs), 1+shownRivals)] {
-		texts = append(texts, fmt.Sprintf("%s %s times", c.Variant, number(sumCPU(c)/sumCPU(least))))
+	for _, other := range least.rivals[:min(len(least.rivals), shownRivals)] {
+		texts = append(texts, other.variant+" "+times(other.times))
 	}
-	return []string{fmt.Sprintf("Such a request costs %s least, %s of CPU time at both ends together; %s that.",
-		least.Variant, micros(sumCPU(least)), list(texts))}
+	return []string{fmt.Sprintf("With conn=new such a request %scosts %s least%s: %s of CPU time at the client and the server; %s that.",
+		p.atSmallest(), least.best, least.doubt(), bothCPUs(p.cell(least.best, at)), list(texts))}
 }
 
 // otherConnections names the cells whose connections were not what was asked for,

@@ -91,23 +91,9 @@ func evidenceOf(d analysis.Diagnosis) string {
 	add(d.Idle, "nothing on the way for %s of the time", share)
 	add(d.Client, "client's CPU %s busy", share)
 	add(d.Server, "server's %s", share)
-	add(d.Retransmits, "%s", retransmissions)
-	add(d.Blocked, "%s by a window or a full buffer", heldBack)
+	add(d.Retransmits, "%s retransmissions a thousand requests", number)
+	add(d.Blocked, "held back by a window or a full buffer for %s of the time", share)
 	return strings.Join(parts, ", ")
-}
-
-func retransmissions(aThousand float64) string {
-	if aThousand == 0 {
-		return "no retransmission"
-	}
-	return number(aThousand) + " retransmissions a thousand requests"
-}
-
-func heldBack(ofTheTime float64) string {
-	if ofTheTime == 0 {
-		return "never held back"
-	}
-	return "held back for " + share(ofTheTime) + " of the time"
 }
 
 func share(v float64) string { return number(100*v) + " %" }

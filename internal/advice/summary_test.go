@@ -10,13 +10,14 @@ import (
 // sampleRun says what the figures of each variant are in a test.
 type sampleRun struct {
 	part     string
-	sizes    []int
+	sizes    []payload
 	clients  []int
 	variants []string
 	trials   int
 	model    string
 	// mean and p99 are in microseconds.
 	mean, p99 func(variant string, at point) float64
+	cpu       func(variant string, at point) float64 // of both ends; nil for as much as the mean
 	warmUpMS  float64
 }
 
@@ -35,28 +36,44 @@ func (y sampleRun) figure(value float64) analysis.Figure {
 func (y sampleRun) addTo(s *analysis.Summary) {
 	s.Planned += y.trials * len(y.sizes) * len(y.clients) * len(y.variants)
 	s.Done = s.Planned
-	for _, bytes := range y.sizes {
+	cpu := y.cpu
+	if cpu == nil {
+		cpu = y.mean
+	}
+	for _, size := range y.sizes {
 		for _, n := range y.clients {
-			at := point{bytes, n}
+			at := point{size, n}
 			for _, v := range y.variants {
 				s.Cells = append(s.Cells, y.cell(v, at))
 			}
 			for i, a := range y.variants {
 				for _, b := range y.variants[i+1:] {
 					s.Comparisons = append(s.Comparisons,
-						y.compare(analysis.Mean, y.mean, a, b, at), y.compare(analysis.P99, y.p99, a, b, at))
+						y.compare(analysis.Mean, y.mean, a, b, at), y.compare(analysis.P99, y.p99, a, b, at), y.compare(analysis.CPU, cpu, a, b, at))
 				}
 			}
 		}
 	}
 }
 
+// both are sizes of requests whose responses are as large.
+func both(sizes ...int) []payload {
+	all := make([]payload, len(sizes))
+	for i, s := range sizes {
+		all[i] = payload{s, s}
+	}
+	return all
+}
+
 func (y sampleRun) cell(variant string, at point) analysis.Cell {
 	mean, p99 := y.mean(variant, at), y.p99(variant, at)
 	cpu := y.figure(mean / float64(at.clients) / 4)
+	if y.cpu != nil {
+		cpu = y.figure(y.cpu(variant, at) / 2)
+	}
 	c := analysis.Cell{
 		Cell: record.Cell{
-			Part: y.part, Variant: variant, RequestBytes: at.bytes, ResponseBytes: at.bytes, Clients: at.clients,
+			Part: y.part, Variant: variant, RequestBytes: at.size.request, ResponseBytes: at.size.response, Clients: at.clients,
 			Load: record.Load{Model: y.model},
 		},
 		Trials: y.trials, Valid: y.trials,
@@ -77,17 +94,21 @@ func (y sampleRun) cell(variant string, at point) analysis.Cell {
 func (y sampleRun) compare(metric string, of func(string, point) float64, a, b string, at point) analysis.Comparison {
 	ratio := of(a, at) / of(b, at)
 	c := analysis.Comparison{
-		Part: y.part, A: a, B: b, RequestBytes: at.bytes, ResponseBytes: at.bytes, Clients: at.clients,
+		Part: y.part, A: a, B: b, RequestBytes: at.size.request, ResponseBytes: at.size.response, Clients: at.clients,
 		Metric: metric, Ratio: y.figure(ratio), Verdict: analysis.Undecided, Margin: 0.05, Pairs: y.trials,
+	}
+	less, more := analysis.Faster, analysis.Slower
+	if metric == analysis.CPU {
+		less, more = analysis.Less, analysis.More
 	}
 	switch apart := math.Abs(math.Log(ratio)); {
 	case y.trials < 3:
 	case apart < 0.01:
 		c.Verdict = analysis.Equivalent
 	case apart > 0.1 && ratio < 1:
-		c.Verdict = analysis.Faster
+		c.Verdict = less
 	case apart > 0.1:
-		c.Verdict = analysis.Slower
+		c.Verdict = more
 	}
 	return c
 }
@@ -97,10 +118,10 @@ func (y sampleRun) compare(metric string, of func(string, point) float64, a, b s
 func usual() sampleRun {
 	factor := map[string]float64{"tcp": 1, "rest": 1.3, "grpc": 1.6}
 	return sampleRun{
-		part: "compare", sizes: []int{64, 4096}, clients: []int{1, 4, 16, 50, 100, 200},
+		part: "compare", sizes: both(64, 4096), clients: []int{1, 4, 16, 50, 100, 200},
 		variants: []string{"tcp", "rest", "grpc"}, trials: 3, model: "closed", warmUpMS: 250,
 		mean: func(variant string, at point) float64 {
-			if variant == "rest" && at.clients == 1 && at.bytes == 4096 {
+			if variant == "rest" && at.clients == 1 && at.size.request == 4096 {
 				return 50.2
 			}
 			return 50 * factor[variant] * float64(max(at.clients, 16)) / 16
@@ -110,7 +131,7 @@ func usual() sampleRun {
 			switch {
 			case variant == "grpc":
 				return 1.4 * mean
-			case variant == "tcp" && at.bytes == 4096 && at.clients == 200:
+			case variant == "tcp" && at.size.request == 4096 && at.clients == 200:
 				return 3 * mean
 			default:
 				return 2 * mean
@@ -120,7 +141,7 @@ func usual() sampleRun {
 }
 
 func knee(variant string, bytes int, by string, clients float64, reason string) analysis.Knee {
-	k := analysis.Knee{Part: "compare", Variant: variant, RequestBytes: bytes, By: by, Points: 6, Found: clients > 0, Reason: reason}
+	k := analysis.Knee{Part: "compare", Variant: variant, RequestBytes: bytes, ResponseBytes: bytes, By: by, Points: 6, Found: clients > 0, Reason: reason}
 	if k.Found {
 		k.Clients = &analysis.Figure{Value: clients, Interval: &analysis.Interval{Low: clients / 2, High: 2 * clients, Confidence: 0.95}}
 	}

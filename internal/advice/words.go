@@ -17,7 +17,7 @@ func number(v float64) string {
 	}
 	scale := math.Pow10(int(math.Floor(math.Log10(math.Abs(v)))) - 2)
 	v = math.Round(v/scale) * scale
-	if v < 1000 {
+	if math.Abs(v) < 1000 {
 		return strconv.FormatFloat(v, 'g', 3, 64)
 	}
 	return units.Thousands(int64(math.Round(v)))
@@ -44,6 +44,14 @@ func size(bytes float64) string {
 	default:
 		return number(bytes) + " B"
 	}
+}
+
+// String has both sizes where they differ.
+func (s payload) String() string {
+	if s.request == s.response {
+		return size(float64(s.request))
+	}
+	return size(float64(s.request)) + " → " + size(float64(s.response))
 }
 
 // percent shows a share in whole percents, or in hundredths of them where it is
@@ -107,23 +115,39 @@ func (p *part) sizesOf(some []ranking) string {
 		}
 		return " at every size"
 	}
-	if len(p.sizes) == 1 && p.sizes[0] == 0 {
+	if len(p.sizes) == 1 && p.sizes[0] == (payload{}) {
 		return "" // the workload decides
 	}
-	named := make([]string, len(some))
+	sizes := make([]payload, len(some))
 	for i, r := range some {
-		named[i] = size(float64(r.at.bytes))
+		sizes[i] = r.at.size
 	}
-	return " at " + list(named)
+	return " at " + list(sizeNames(sizes))
+}
+
+func sizeNames(sizes []payload) []string {
+	names := make([]string, len(sizes))
+	for i, s := range sizes {
+		names[i] = s.String()
+	}
+	return names
 }
 
 // atSize begins a clause about a size. A workload that decides on its sizes has
 // none to be named.
-func atSize(bytes int) string {
-	if bytes == 0 {
+func atSize(s payload) string {
+	if s == (payload{}) {
 		return ""
 	}
-	return "at " + size(float64(bytes)) + " "
+	return "at " + s.String() + " "
+}
+
+// atSmallest begins a clause about the smallest of a part's sizes.
+func (p *part) atSmallest() string {
+	if len(p.sizes) < 2 {
+		return ""
+	}
+	return atSize(p.sizes[0])
 }
 
 // upper begins a sentence.

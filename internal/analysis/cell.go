@@ -49,6 +49,9 @@ type Cell struct {
 
 	Drain  *Figure `json:"drain_us" csv:"drain_us"`  // until a burst's last answer; null for other loads
 	Search *Search `json:"search,omitempty" csv:"*"` // absent where no rate was searched for
+	// Capacity is what was served where more was offered than can be: the trials are invalid, since
+	// their latency only tells how long they took.
+	Capacity *Figure `json:"capacity_rps,omitempty" csv:"capacity_rps"` // absent where no trial was beyond capacity
 
 	Survival    Survival    `json:"survival" csv:"survival_*"`
 	Connections Connections `json:"connections" csv:"*" label:""`
@@ -57,13 +60,16 @@ type Cell struct {
 	Bound       Bound       `json:"bound" csv:"bound" jsonschema:"enum=server-cpu,enum=client-cpu,enum=waiting,enum="` // what kept a closed loop from going faster; empty where neither is plain
 	Traffic     *Traffic    `json:"traffic,omitempty" csv:"*"`                                                         // absent where it was not measured
 	Wire        *Wire       `json:"wire,omitempty" csv:"wire_*"`                                                       // absent where it was not measured
+	Bulk        *Bulk       `json:"bulk,omitempty"`                                                                    // absent where a call carries less than 1 MiB, or its bytes were not counted
 
-	Trials  int `json:"trials"`       // done
-	Valid   int `json:"valid_trials"` // of them
-	Refused int `json:"-"`            // that the figures are of where none is valid
+	Trials int `json:"trials"`       // done
+	Valid  int `json:"valid_trials"` // of them
+	// Spoiled are the trials that other programs spoiled, and that nothing else is wrong with.
+	Spoiled int `json:"spoiled_trials"`
+	Refused int `json:"-"` // that the figures are of where none is valid
 
 	Repeats []Repeat      `json:"-" page:"repeats"`
-	Curve   []CurvePoint  `json:"-" page:"curve"`  // response time by percentile, valid trials together
+	Curve   []CurvePoint  `json:"-" page:"curve"`  // response time by percentile, as far as ten requests lie beyond, and the maximum
 	Course  []CoursePoint `json:"-" page:"course"` // of a ramp or a sustained load
 
 	ForeignClient bool `json:"-"` // another program than wirelab made the calls
@@ -82,7 +88,8 @@ func (c *Cell) ResponseTimes() *Latencies { return cmp.Or(c.Response, &c.Service
 // HasFigures reports whether there is anything to show, valid or not.
 func (c *Cell) HasFigures() bool { return c.Valid > 0 || c.Refused > 0 }
 
-// Latencies is a distribution of times, in microseconds.
+// Latencies is a distribution of times, in microseconds. A percentile is that of all
+// trials' requests together, and unknown with fewer than ten beyond it.
 type Latencies struct {
 	Mean  Figure `json:"mean" csv:"mean" label:"Mean" column:"mean,6"`
 	P50   Figure `json:"p50" csv:"p50" quantile:"0.5" label:"P50" column:"P50" benchstat:"p50-ns"`
@@ -92,6 +99,8 @@ type Latencies struct {
 	P999  Figure `json:"p999" csv:"p999" quantile:"0.999" label:"P99.9" column:"P99.9,3" benchstat:"p999-ns"`
 	P9999 Figure `json:"p9999" csv:"p9999" quantile:"0.9999" label:"P99.99" column:"P99.99,1"`
 	Max   Figure `json:"max" csv:"max" label:"Max" column:"max,5"`
+
+	Stalls []Stall `json:"stalls,omitempty"` // absent where no minority of trials decides a percentile
 }
 
 // Quantile is a field of [Latencies] that is one.
@@ -121,7 +130,7 @@ type Repeat struct {
 	Valid      bool     `json:"valid"`
 	Throughput *float64 `json:"throughput_rps" csv:"throughput_rps" label:"Throughput" jsonschema:"nullable"` // null where the trial failed, as the next three
 	MeanUS     *float64 `json:"mean_us" jsonschema:"nullable"`                                                // null where nothing was answered too
-	P50        *float64 `json:"p50_us" jsonschema:"nullable"`
+	P50        *float64 `json:"p50_us" jsonschema:"nullable"`                                                 // null too where fewer than ten requests of the trial lie beyond it, as the next
 	P99        *float64 `json:"p99_us" jsonschema:"nullable"`
 }
 

@@ -17,23 +17,26 @@ func (p *point) summarize(shared remarks, seed uint64) Cell {
 	}
 	for _, t := range p.trials {
 		c.Failure = cmp.Or(c.Failure, t.Failure)
+		if spoiledByMachine(t.Record) {
+			c.Spoiled++
+		}
 		c.ForeignClient = c.ForeignClient || t.ClientProgram != ""
 		c.Repeats = append(c.Repeats, t.repeat())
 	}
 	slices.SortFunc(c.Repeats, func(a, b Repeat) int { return cmp.Compare(a.Trial, b.Trial) })
 	c.Survival = survivalOf(p.measured())
+	c.Capacity = capacityOf(p.trials)
 	if len(valid) == 0 {
 		if refused := p.measured(); len(refused) > 0 {
 			c.Refused = len(refused)
 			c.measure(refused, seed)
+			c.Curve = nil
 			forgetIntervals(reflect.ValueOf(&c).Elem())
 		}
 		return c
 	}
 	c.measure(valid, seed)
-	for _, point := range p.merged.Percentiles() {
-		c.Curve = append(c.Curve, CurvePoint{point.Quantile, float64(point.Value) / 1e3})
-	}
+	c.Findings = append(c.Findings, c.ResponseTimes().stallFinding()...)
 	return c
 }
 
@@ -43,7 +46,7 @@ func (t *trial) repeat() Repeat {
 		r.Throughput = new(t.ThroughputPerSecond())
 	}
 	if t.response.count > 0 {
-		r.MeanUS, r.P50, r.P99 = &t.response.Mean.Value, &t.response.P50.Value, &t.response.P99.Value
+		r.MeanUS, r.P50, r.P99 = new(t.response.mean), new(t.response.quantile(0.5)), new(t.response.quantile(0.99))
 	}
 	return r
 }
@@ -72,14 +75,15 @@ func (c *Cell) measure(trials []trial, seed uint64) {
 		c.Errors += failure.Count
 	}
 	c.Throughput = over(trials, throughput)
-	c.Service = latencies(trials, func(t trial) times { return t.service })
+	response := pool(trials, responseTimes)
+	c.Service = pool(trials, serviceTimes).latencies()
 	if hasAll(trials, func(t trial) bool { return t.Response != nil }) {
-		c.Response = new(latencies(trials, func(t trial) times { return t.response }))
+		c.Response = new(response.latencies())
 	}
 	if hasAll(trials, func(t trial) bool { return t.Wait != nil }) {
-		c.Wait = new(latencies(trials, func(t trial) times { return t.wait }))
+		c.Wait = new(pool(trials, waitTimes).latencies())
 	}
-	c.P99OverP50 = over(trials, tailResponse)
+	c.P99OverP50, c.Curve = response.tail(), response.curve()
 	c.InFlight = over(trials, func(t trial) float64 { return t.ifOwnClient(t.InFlight) })
 	c.WarmUp = over(trials, func(t trial) float64 { return float64(t.WarmUp.TookNS) / 1e6 })
 	c.ClientCPU = known(trials, cpuOf(clientOf))
@@ -92,26 +96,10 @@ func (c *Cell) measure(trials []trial, seed uint64) {
 	c.Connections = connectionsOf(c.Cell, trials)
 	c.Traffic = trafficOf(trials)
 	c.Wire = wireOf(trials)
+	c.Bulk = bulkOf(trials)
 	c.Drain = drainOf(c.Cell, trials)
 	c.Course = courseOf(c.Cell, trials)
 	c.Search = searchOf(c.Cell, trials, seed)
-}
-
-// latencies has no interval for the maximum. The maximum grows with the number of
-// trials, so there is no true value to bound.
-func latencies(trials []trial, of func(trial) times) Latencies {
-	var all Latencies
-	into := reflect.ValueOf(&all).Elem()
-	for i := range into.NumField() {
-		into.Field(i).Set(reflect.ValueOf(over(trials, func(t trial) float64 {
-			return reflect.ValueOf(of(t).Latencies).Field(i).Interface().(Figure).Value
-		})))
-	}
-	all.Max = Figure{}
-	for _, t := range trials {
-		all.Max.Value = max(all.Max.Value, of(t).Max.Value)
-	}
-	return all
 }
 
 func hasAll(trials []trial, has func(trial) bool) bool {

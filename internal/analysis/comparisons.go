@@ -11,7 +11,8 @@ import (
 // Verdict says whether a difference is real.
 type Verdict string
 
-// The verdicts of a comparison; faster and slower speak of A.
+// The verdicts of a comparison; faster and slower speak of A, as do [More] and [Less]
+// where CPU time is compared.
 const (
 	Faster     Verdict = "faster"
 	Slower     Verdict = "slower"
@@ -19,7 +20,7 @@ const (
 	Undecided  Verdict = "undecided"
 )
 
-// The metrics of comparisons.
+// The metrics of comparisons, besides [CPU].
 const (
 	Mean       = "mean"       // response time
 	P99        = "p99"        // response time
@@ -37,14 +38,17 @@ type Comparison struct {
 	RequestBytes  int         `json:"request_bytes"`
 	ResponseBytes int         `json:"response_bytes"`
 	Clients       int         `json:"clients"`
-	Load          record.Load `json:"load"`                                                                        // without an in-flight limit, which is the variant's
-	Metric        string      `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput"`                      // what the ratio is of: mean, p99 or throughput
-	Pairs         int         `json:"pairs"`                                                                       // repeats in which both trials are valid
-	Ratio         Figure      `json:"ratio"`                                                                       // A's over B's, paired by repeat
-	P             float64     `json:"p" jsonschema:"nullable"`                                                     // of a ratio this far from 1 where there is no difference, Holm-adjusted; null with too few trials
-	Verdict       Verdict     `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=equivalent,enum=undecided"` // faster, slower, equivalent or undecided; the first two speak of A
-	Margin        float64     `json:"margin"`                                                                      // within it they count as equivalent; 0.05 for 5 %
+	Load          record.Load `json:"load"`                                                                                            // without an in-flight limit, which is the variant's
+	Metric        string      `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`                                 // what the ratio is of: mean, p99, throughput or cpu, which is CPU time a request of both ends
+	Pairs         int         `json:"pairs"`                                                                                           // repeats in which both trials are valid
+	Ratio         Figure      `json:"ratio"`                                                                                           // A's over B's, paired by repeat
+	P             float64     `json:"p" jsonschema:"nullable"`                                                                         // of a ratio this far from 1 where there is no difference, Holm-adjusted; null with too few trials
+	Verdict       Verdict     `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // faster or slower (of cpu less or more), equivalent or undecided; the first four speak of A
+	Margin        float64     `json:"margin"`                                                                                          // within it they count as equivalent; 0.05 for 5 %
 }
+
+// P99Requests is how many a trial needs to be compared by its P99.
+var P99Requests = stats.LeastCount(0.99)
 
 // margin is the relative difference that does not matter: below it other reasons
 // decide between two wires.
@@ -58,8 +62,8 @@ var metrics = map[string]metric{
 	P99:        p99Response,
 	Throughput: throughput,
 	CPU:        cpuOfBoth,
-	Handshake:  func(t trial) float64 { return t.handshake.P50.Value },
-	FirstByte:  func(t trial) float64 { return t.firstByte.P50.Value },
+	Handshake:  func(t trial) float64 { return t.handshake.quantile(0.5) },
+	FirstByte:  func(t trial) float64 { return t.firstByte.quantile(0.5) },
 	ServerPeak: peakOfServer,
 
 	string(scenario.ClientCPU): cpuOf(clientOf),
@@ -76,15 +80,12 @@ var (
 
 // compareAll compares every two variants wherever all else is equal. Each metric
 // is a family of its own to Holm: they are different questions, and the mean and
-// the throughput of a closed loop are one figure seen twice.
-func compareAll(points []*point) []Comparison {
-	var all []Comparison
-	for _, name := range []string{Mean, P99, Throughput} {
+// the throughput of a closed loop are one figure seen twice. The powers are the metrics'.
+func compareAll(points []*point) (all []Comparison, powers []Power) {
+	directions := map[string]map[stats.Verdict]Verdict{Mean: ofTime, P99: ofTime, Throughput: ofThroughput, CPU: ofSize}
+	for _, name := range []string{Mean, P99, Throughput, CPU} {
 		var family family
-		of, verdicts := metrics[name], ofTime
-		if name == Throughput {
-			verdicts = ofThroughput
-		}
+		of, verdicts := metrics[name], directions[name]
 		for _, group := range rivals(points) {
 			if !isMeaningful(group[0].cell.Load.Model, name) {
 				continue
@@ -106,8 +107,12 @@ func compareAll(points []*point) []Comparison {
 			}
 		}
 		family.judge()
+		if p := family.power(); p != nil {
+			p.Metric = name
+			powers = append(powers, *p)
+		}
 	}
-	return all
+	return all, powers
 }
 
 // isMeaningful reports whether a metric can differ between variants under a load. A

@@ -30,24 +30,45 @@ func verdicts(s *Summary) map[Verdict]int {
 
 func TestDifferenceOfATenthIsFound(t *testing.T) {
 	s := versus(1, 5, 1.1, 1, 10, 50).summarize(t)
-	if len(s.Comparisons) != 9 {
-		t.Fatalf("%d comparisons of 3 metrics at 3 concurrencies", len(s.Comparisons))
+	if len(s.Comparisons) != 12 {
+		t.Fatalf("%d comparisons of 4 metrics at 3 concurrencies", len(s.Comparisons))
 	}
 	for _, c := range s.Comparisons {
-		want := 1 / 1.1
-		if c.Metric == Throughput {
+		want, verdict := 1/1.1, Faster
+		switch c.Metric {
+		case Throughput:
 			want = 1.1
+		case CPU:
+			want, verdict = 1, Equivalent
 		}
-		if c.A != "tcp" || c.B != "rest" || c.Verdict != Faster || c.P > 0.05 || c.Pairs != 5 {
+		if c.A != "tcp" || c.B != "rest" || c.Verdict != verdict || verdict == Faster && c.P > 0.05 || c.Pairs != 5 {
 			t.Errorf("%s at %d clients: %s is %s than %s, p = %.3g, %d pairs", c.Metric, c.Clients, c.A, c.Verdict, c.B, c.P, c.Pairs)
 		}
 		within(t, c.Metric, c.Ratio.Value, want, 0.05)
 	}
 }
 
+func TestMoreCPUTimeIsFound(t *testing.T) {
+	run := versus(1, 5, 1, 1)
+	records := run.records(t)
+	for _, r := range records {
+		if r.Cell.Variant == "rest" {
+			r.Client.UserNS = new(3 * *r.Client.UserNS)
+		}
+	}
+	for _, c := range summarize(t, records).Comparisons {
+		if c.Metric == CPU {
+			within(t, "CPU time of tcp over rest's", c.Ratio.Value, 3.0/5, 0.01)
+			if c.A != "tcp" || c.Verdict != Less {
+				t.Errorf("CPU time of %s is %s", c.A, c.Verdict)
+			}
+		}
+	}
+}
+
 func TestVerdictNamesTheSlowerOne(t *testing.T) {
 	for _, c := range versus(1, 5, 0.7, 1).summarize(t).Comparisons {
-		if c.A != "tcp" || c.Verdict != Slower {
+		if c.Metric != CPU && (c.A != "tcp" || c.Verdict != Slower) {
 			t.Errorf("%s: %s is %s", c.Metric, c.A, c.Verdict)
 		}
 	}
@@ -94,7 +115,7 @@ func TestRepeatsArePaired(t *testing.T) {
 	// Without one trial the others still find their own.
 	records[2].Failure = "the server died"
 	for _, c := range summarize(t, records).Comparisons {
-		if c.Verdict != Faster || c.Pairs != 4 {
+		if c.Metric != CPU && c.Verdict != Faster || c.Pairs != 4 {
 			t.Errorf("%s: %s, %v to %v", c.Metric, c.Verdict, c.Ratio.Interval.Low, c.Ratio.Interval.High)
 		}
 	}
@@ -146,7 +167,7 @@ func TestACellWithoutAValidTrialShowsWhatWasRefused(t *testing.T) {
 	records := versus(1, 3, 1.1, 1).records(t)
 	for _, r := range records {
 		if r.Cell.Variant == "tcp" {
-			r.Checks = []record.Check{{Name: "littles-law", Level: record.Invalid, Detail: "no"}}
+			r.Checks = []record.Check{{Name: "bookkeeping", Level: record.Invalid, Detail: "no"}}
 		}
 	}
 	s := summarize(t, records)

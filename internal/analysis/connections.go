@@ -206,6 +206,6 @@ func timesOf(trials []trial, of func(trial) times) *Times {
 	if len(timed) == 0 {
 		return nil
 	}
-	all := latencies(timed, of)
+	all := pool(timed, of).latencies()
 	return &Times{Mean: all.Mean, P50: all.P50, P99: all.P99}
 }

@@ -40,6 +40,9 @@ func findCrossovers(points []*point) []Crossover {
 		return cell
 	}
 	for _, group := range groupBy(points, atAnySize) {
+		if !isMeaningful(group[0].cell.Load.Model, Mean) {
+			continue
+		}
 		sweeps := groupBy(group, func(p *point) string { return p.cell.Variant })
 		for i, a := range sweeps {
 			for _, b := range sweeps[i+1:] {

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"wirelab.dev/internal/record"
 )
 
 // saturating is a stack that answers in 50 µs until 50 clients keep it busy.
@@ -44,6 +46,47 @@ func TestKneesAreFound(t *testing.T) {
 	once := saturating(0.03, 1, 1, 10, 25, 50, 100, 200).summarize(t)
 	if k := kneeBy(t, once, ByThroughput); k.Found || !strings.Contains(k.Reason, "3 valid trials") {
 		t.Errorf("one trial gives %+v", k)
+	}
+}
+
+// A concurrency with too few valid trials is left out. The others show the knee, as
+// long as there are enough of them.
+func TestASpoiledConcurrencyDoesNotCount(t *testing.T) {
+	spoiled := func(clients ...int) *Summary {
+		records := saturating(0.03, 3, clients...).records(t)
+		for _, r := range records {
+			if r.Cell.Clients == 400 && r.Repeat == 1 {
+				r.Checks = []record.Check{{Name: "errors", Level: record.Invalid, Detail: "half of the requests failed"}}
+			}
+		}
+		return summarize(t, records)
+	}
+	for _, by := range []string{ByThroughput, ByTail} {
+		k := kneeBy(t, spoiled(1, 10, 25, 50, 100, 200, 400, 800), by)
+		if !k.Found || k.Clients.Value < 25 || k.Clients.Value > 100 || k.Points != 7 {
+			t.Errorf("by %s seven of eight concurrencies give %+v", by, k)
+		}
+		k = kneeBy(t, spoiled(10, 25, 50, 100, 400), by)
+		if want := "a knee takes 5 concurrencies with 3 valid trials each, and 4 have them"; k.Found || k.Points != 4 || k.Reason != want {
+			t.Errorf("by %s four of five concurrencies give %+v, want the reason %q", by, k, want)
+		}
+	}
+}
+
+// A vote may end after one try of a rate. The rates with two show the knee.
+func TestARateTriedOnceDoesNotCount(t *testing.T) {
+	tries := func(rates ...float64) (steps []SearchStep) {
+		for _, rate := range rates {
+			us := 1000 * max(1, rate/400)
+			steps = append(steps, SearchStep{Offered: rate, Microseconds: new(0.99 * us)}, SearchStep{Offered: rate, Microseconds: new(1.01 * us)})
+		}
+		return append(steps, SearchStep{Offered: 20_000, Microseconds: new(900.0)})
+	}
+	if k := rateKnee(tries(50, 100, 200, 400, 800, 1600, 3200), 1); !k.Found || *k.Low > 400 || *k.High < 400 {
+		t.Errorf("the percentile grows from 400/s on, and the knee is %+v", k)
+	}
+	if k, want := rateKnee(tries(50, 100, 200, 400), 1), "a knee takes 5 rates with 2 tries each, and 4 have them"; k.Found || k.Reason != want {
+		t.Errorf("four rates give %+v, want the reason %q", k, want)
 	}
 }
 

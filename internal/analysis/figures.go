@@ -60,11 +60,16 @@ func over(trials []trial, of metric) Figure { return figure(values(trials, of)) 
 // known is the figure of a metric over the trials in which it was measured, or nil
 // where there is none.
 func known(trials []trial, of metric) *Figure {
-	measured := slices.DeleteFunc(values(trials, of), math.IsNaN)
+	measured := knownValues(trials, of)
 	if len(measured) == 0 {
 		return nil
 	}
 	return new(figure(measured))
+}
+
+// knownValues are a metric's figures over the trials in which it was measured.
+func knownValues(trials []trial, of metric) []float64 {
+	return slices.DeleteFunc(values(trials, of), math.IsNaN)
 }
 
 // pairs returns a metric of both points for the repeats in which both have a valid

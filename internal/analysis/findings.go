@@ -8,11 +8,6 @@ import (
 	"wirelab.dev/internal/record"
 )
 
-// deepTailRequests is the number of requests below which P99.99 is the maximum.
-const deepTailRequests = 10_000
-
-const deepTailWarning = "P99.99 of fewer than 10,000 requests is the maximum"
-
 // remarks are what is worth knowing of trials. Those that all trials of a run have are
 // shown once, not in every cell. They keep the order in which they were first made.
 type remarks []remark
@@ -43,9 +38,6 @@ func remarksOf(r *record.Record) remarks {
 	}
 	for _, w := range r.Warnings {
 		all = append(all, remark{text: w})
-	}
-	if r.Service.Count < deepTailRequests {
-		all = append(all, remark{text: deepTailWarning})
 	}
 	return all
 }

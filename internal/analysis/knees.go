@@ -1,10 +1,10 @@
 package analysis
 
 import (
-	"errors"
 	"fmt"
 
 	"wirelab.dev/internal/stats"
+	"wirelab.dev/internal/units"
 )
 
 // The curves that may have a knee.
@@ -15,15 +15,16 @@ const (
 
 // Knee is where more concurrency stops paying, for one variant and size.
 type Knee struct {
-	Part         string  `json:"part"`
-	Variant      string  `json:"variant"`
-	Connection   string  `json:"connection"`
-	RequestBytes int     `json:"request_bytes"`
-	By           string  `json:"by" jsonschema:"enum=throughput,enum=tail"` // which curve bends: throughput or tail
-	Points       int     `json:"-"`                                         // concurrencies that were validly measured
-	Found        bool    `json:"found"`                                     // false: refused, see reason
-	Clients      *Figure `json:"clients"`                                   // null where not found
-	Reason       string  `json:"reason"`
+	Part          string  `json:"part"`
+	Variant       string  `json:"variant"`
+	Connection    string  `json:"connection"`
+	RequestBytes  int     `json:"request_bytes"`
+	ResponseBytes int     `json:"response_bytes"`
+	By            string  `json:"by" jsonschema:"enum=throughput,enum=tail"` // which curve bends: throughput or tail
+	Points        int     `json:"-"`                                         // concurrencies with enough valid trials
+	Found         bool    `json:"found"`                                     // false: refused, see reason
+	Clients       *Figure `json:"clients"`                                   // null where not found
+	Reason        string  `json:"reason"`
 }
 
 // KneePoints is the fewest concurrencies that show a knee.
@@ -49,30 +50,29 @@ func findKnees(points []*point, seed uint64) []Knee {
 // kneeOf finds the knee of one curve.
 func kneeOf(points []*point, by string, seed uint64) Knee {
 	cell := points[0].cell
-	knee := Knee{Part: cell.Part, Variant: cell.Variant, Connection: cell.Connection, RequestBytes: cell.RequestBytes, By: by}
+	knee := Knee{Part: cell.Part, Variant: cell.Variant, Connection: cell.Connection, RequestBytes: cell.RequestBytes, ResponseBytes: cell.ResponseBytes, By: by}
 	search := stats.KneeSearch{Bend: stats.Flattens, Resampling: stats.Resampling{Seed: seed, Confidence: confidence}}
 	of := throughput
 	if by == ByTail {
 		search.Bend, of = stats.Steepens, tailResponse
 	}
 	var curve stats.Curve
+	tooFewRequests := false
 	for _, p := range points {
-		if figures := values(p.valid(), of); len(figures) > 0 {
-			curve.X, curve.Y = append(curve.X, float64(p.cell.Clients)), append(curve.Y, figures)
-		}
+		figures := knownValues(p.valid(), of)
+		tooFewRequests = tooFewRequests || len(figures) < len(p.valid())
+		curve.X, curve.Y = append(curve.X, float64(p.cell.Clients)), append(curve.Y, figures)
 	}
+	curve = curve.WithTrials(leastTrials)
 	knee.Points = len(curve.X)
 	if knee.Points < KneePoints {
-		knee.Reason = fmt.Sprintf("a knee is read off %d concurrencies or more, and %d were validly measured", KneePoints, knee.Points)
-		return knee
-	}
-	found, err := stats.FindKnee(curve, search)
-	switch {
-	case errors.Is(err, stats.ErrTooFew):
-		knee.Reason = fmt.Sprintf("a knee is read off %d valid trials or more at each concurrency", leastTrials)
-	case err != nil:
+		knee.Reason = fmt.Sprintf("a knee takes %d concurrencies with %d valid trials each, and %d have them", KneePoints, leastTrials, knee.Points)
+		if tooFewRequests {
+			knee.Reason += fmt.Sprintf(", where P99 takes %s requests a trial", units.Thousands(P99Requests))
+		}
+	} else if found, err := stats.FindKnee(curve, search); err != nil {
 		knee.Reason = noKneeReason(curve, by)
-	default:
+	} else {
 		knee.Found, knee.Clients = true, new(estimated(found.X))
 	}
 	return knee
@@ -94,7 +94,7 @@ func noKneeReason(curve stats.Curve, by string) string {
 	}
 	switch {
 	case greatest == last && at(last) > (1+margin)*at(last-1) && by == ByThroughput:
-		return fmt.Sprintf("throughput still grows at %.0f clients, the most that were measured", curve.X[last])
+		return fmt.Sprintf("throughput still grows at %.0f clients, the most with %d valid trials", curve.X[last], leastTrials)
 	case at(greatest) < (1+margin)*at(0):
 		return name + " does not grow with the number of clients"
 	case greatest < last && at(last) < at(0):

@@ -14,6 +14,7 @@ type LimitEffect struct {
 	Without           string  `json:"without"` // a variant
 	With              string  `json:"with"`    // a variant
 	RequestBytes      int     `json:"request_bytes"`
+	ResponseBytes     int     `json:"response_bytes"`
 	Clients           int     `json:"clients"`
 	Limit             int     `json:"limit"`
 	ThroughputRatio   Figure  `json:"throughput_ratio"`                         // with over without
@@ -22,7 +23,7 @@ type LimitEffect struct {
 	TailWithout       float64 `json:"tail_without" jsonschema:"nullable"`       // P99 over P50
 	TailWithService   float64 `json:"tail_with_service" jsonschema:"nullable"`  // P99 over P50
 	TailWithResponse  float64 `json:"tail_with_response" jsonschema:"nullable"` // P99 over P50
-	P50WithoutUS      float64 `json:"p50_without_us" jsonschema:"nullable"`
+	P50WithoutUS      float64 `json:"p50_without_us" jsonschema:"nullable"`     // null where too few requests lie beyond, as the others
 	P99WithoutUS      float64 `json:"p99_without_us" jsonschema:"nullable"`
 	P50WithUS         float64 `json:"p50_with_us" jsonschema:"nullable"` // of response time
 	P99WithUS         float64 `json:"p99_with_us" jsonschema:"nullable"` // of response time
@@ -63,19 +64,20 @@ func withoutLimit(name string) (rest string, limit int, limited bool) {
 }
 
 func limitEffect(without, with *point, limit int) LimitEffect {
-	before, after := without.valid(), with.valid()
+	before, after := pool(without.valid(), responseTimes), pool(with.valid(), responseTimes)
+	was, is := before.latencies(), after.latencies()
 	return LimitEffect{
 		Part: with.cell.Part, Without: without.cell.Variant, With: with.cell.Variant,
-		RequestBytes: with.cell.RequestBytes, Clients: with.cell.Clients, Limit: limit,
+		RequestBytes: with.cell.RequestBytes, ResponseBytes: with.cell.ResponseBytes, Clients: with.cell.Clients, Limit: limit,
 		ThroughputRatio:   ratio(with, without, throughput),
-		MeanServiceRatio:  ratio(with, without, func(t trial) float64 { return t.service.Mean.Value }),
+		MeanServiceRatio:  ratio(with, without, func(t trial) float64 { return t.service.mean }),
 		MeanResponseRatio: ratio(with, without, meanResponse),
-		TailWithout:       over(before, tailResponse).Value,
-		TailWithService:   over(after, func(t trial) float64 { return t.service.tail() }).Value,
-		TailWithResponse:  over(after, tailResponse).Value,
-		P50WithoutUS:      over(before, func(t trial) float64 { return t.response.P50.Value }).Value,
-		P99WithoutUS:      over(before, p99Response).Value,
-		P50WithUS:         over(after, func(t trial) float64 { return t.response.P50.Value }).Value,
-		P99WithUS:         over(after, p99Response).Value,
+		TailWithout:       before.tail().Value,
+		TailWithService:   pool(with.valid(), serviceTimes).tail().Value,
+		TailWithResponse:  after.tail().Value,
+		P50WithoutUS:      was.P50.Value,
+		P99WithoutUS:      was.P99.Value,
+		P50WithUS:         is.P50.Value,
+		P99WithUS:         is.P99.Value,
 	}
 }

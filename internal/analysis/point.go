@@ -3,7 +3,6 @@ package analysis
 import (
 	"cmp"
 	"math"
-	"reflect"
 	"slices"
 
 	"wirelab.dev/internal/latency"
@@ -17,12 +16,9 @@ type point struct {
 	withoutConnections string
 
 	trials []trial
-	// merged holds the response times of the valid trials together.
-	merged *latency.Histogram
 }
 
-// trial is a record with its histograms read. It keeps figures, not the
-// histograms: decoded they are 216 KiB each.
+// trial is a record with its times read.
 type trial struct {
 	*record.Record
 	valid    bool
@@ -33,70 +29,32 @@ type trial struct {
 	connect, handshake, firstByte times
 }
 
-// times are the figures of one trial's distribution, without intervals.
-type times struct {
-	count int64
-	Latencies
-}
-
 func (p *point) add(r *record.Record) error {
 	t := trial{Record: r, valid: r.Valid()}
 	defer func() { p.trials = append(p.trials, t) }()
 	if r.Failure != "" {
 		return nil
 	}
-	histogram, err := read(&r.Service, &t.service)
-	if err != nil {
-		return err
-	}
-	t.response = t.service
-	if r.Response != nil {
-		if histogram, err = read(r.Response, &t.response); err != nil {
-			return err
-		}
-	}
-	for _, further := range []struct {
+	for _, kind := range []struct {
 		from *latency.Distribution
 		into *times
 	}{
+		{&r.Service, &t.service},
+		{r.Response, &t.response},
 		{r.Wait, &t.wait},
 		{r.Connections.Connect, &t.connect},
 		{r.Connections.Handshake, &t.handshake},
 		{r.Connections.FirstByte, &t.firstByte},
 	} {
-		if further.from == nil {
-			continue
-		}
-		if _, err := read(further.from, further.into); err != nil {
+		var err error
+		if *kind.into, err = readTimes(kind.from); err != nil {
 			return err
 		}
 	}
-	if t.valid {
-		p.merged.Merge(histogram)
+	if r.Response == nil {
+		t.response = t.service
 	}
 	return nil
-}
-
-func read(from *latency.Distribution, into *times) (*latency.Histogram, error) {
-	if from.Count == 0 {
-		return latency.NewHistogram(), nil
-	}
-	into.count = from.Count
-	into.Mean.Value = float64(from.Sum) / float64(from.Count) / 1e3
-	into.Max.Value = float64(from.Max) / 1e3
-	h, quantile := latency.NewHistogram(), func(float64) float64 { return math.NaN() }
-	if !from.OnlyTotals() {
-		var err error
-		if h, err = from.Decode(); err != nil {
-			return nil, err
-		}
-		quantile = func(at float64) float64 { return float64(h.Quantile(at)) / 1e3 }
-	}
-	figures := reflect.ValueOf(&into.Latencies).Elem()
-	for _, q := range Quantiles {
-		figures.FieldByIndex(q.Index).Set(reflect.ValueOf(Figure{Value: quantile(q.At)}))
-	}
-	return h, nil
 }
 
 // valid are the trials that may be used.
@@ -116,14 +74,6 @@ func filter(trials []trial, keep func(trial) bool) []trial {
 		}
 	}
 	return kept
-}
-
-// tail is how many times longer the slowest hundredth takes than the median.
-func (t times) tail() float64 {
-	if t.P50.Value == 0 {
-		return 0
-	}
-	return t.P99.Value / t.P50.Value
 }
 
 // ifOwnClient returns a figure that only wirelab's own client measures, and NaN for
@@ -147,10 +97,15 @@ func number[N int64 | float64](p *N) float64 {
 }
 
 // The metrics that are used more than once.
-func meanResponse(t trial) float64 { return t.response.Mean.Value }
-func p99Response(t trial) float64  { return t.response.P99.Value }
+func meanResponse(t trial) float64 { return t.response.mean }
+func p99Response(t trial) float64  { return t.response.quantile(0.99) }
 func tailResponse(t trial) float64 { return t.response.tail() }
 func throughput(t trial) float64   { return t.ThroughputPerSecond() }
+
+// The times that a client's calls took.
+func serviceTimes(t trial) times  { return t.service }
+func responseTimes(t trial) times { return t.response }
+func waitTimes(t trial) times     { return t.wait }
 
 // values are a metric's figures, one a trial.
 func values(trials []trial, of metric) []float64 {

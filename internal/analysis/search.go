@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"wirelab.dev/internal/record"
@@ -16,9 +17,10 @@ import (
 type Search struct {
 	Percentile float64      `json:"percentile"` // of the response time, that the goal is about
 	LimitUS    float64      `json:"limit_us"`
-	Kept       Figure       `json:"kept_rps" csv:"kept_rps"`     // the highest rate that kept the goal
-	Missed     Figure       `json:"missed_rps" csv:"missed_rps"` // the lowest above it that did not
-	Steps      []SearchStep `json:"steps"`                       // by rate
+	Kept       Figure       `json:"kept_rps" csv:"kept_rps"`           // the highest rate that kept the goal
+	Missed     Figure       `json:"missed_rps" csv:"missed_rps"`       // the lowest above it that did not
+	Threshold  Figure       `json:"threshold_rps" csv:"threshold_rps"` // the rate at which half of the tries keep the goal; its interval is over the trials, or of one's or two's tries
+	Steps      []SearchStep `json:"steps"`                             // by rate
 	Knee       RateKnee     `json:"knee" csv:"*"`
 	Why        string       `json:"why"` // what ended a search before the two came close
 }
@@ -28,7 +30,7 @@ type SearchStep struct {
 	Repeat       int      `json:"repeat"`
 	Offered      float64  `json:"offered_rps"`
 	Achieved     float64  `json:"achieved_rps"`
-	Microseconds *float64 `json:"figure_us" jsonschema:"nullable"` // of the percentile; null where nothing was answered
+	Microseconds *float64 `json:"figure_us" jsonschema:"nullable"` // of the percentile; null where nothing was answered, or fewer than ten requests lie beyond
 	Kept         bool     `json:"kept"`
 	Why          string   `json:"why"` // it was not kept
 }
@@ -39,7 +41,7 @@ type RateKnee struct {
 	Rate       *float64 `json:"rate_rps" csv:"knee_rps" jsonschema:"nullable"`      // null where not found, as the next three
 	Low        *float64 `json:"low_rps" csv:"knee_rps_low" jsonschema:"nullable"`   // it lies above
 	High       *float64 `json:"high_rps" csv:"knee_rps_high" jsonschema:"nullable"` // it lies below
-	Confidence *float64 `json:"confidence" jsonschema:"nullable"`                   // of the two; null where they are no more than the rates tried beside it
+	Confidence *float64 `json:"confidence" jsonschema:"nullable"`                   // of the two
 	Reason     string   `json:"reason"`
 }
 
@@ -62,15 +64,47 @@ func searchOf(cell record.Cell, trials []trial, seed uint64) *Search {
 			one := SearchStep{
 				Repeat: t.Repeat, Offered: step.RatePerSecond, Achieved: step.AchievedPerSecond, Kept: step.Kept, Why: step.Why,
 			}
-			if step.FigureNS > 0 { // the record has 0 where nothing was answered: no answer takes no time
+			// The record has 0 where nothing was answered: no answer takes no time. Older
+			// ones lack the number of requests.
+			enough := step.Requests == 0 || step.Requests >= stats.LeastCount(s.Percentile/100)
+			if step.FigureNS > 0 && enough {
 				one.Microseconds = new(float64(step.FigureNS) / 1e3)
 			}
 			s.Steps = append(s.Steps, one)
 		}
 	}
+	s.Threshold = searchThreshold(searched)
 	slices.SortStableFunc(s.Steps, func(a, b SearchStep) int { return cmp.Compare(a.Offered, b.Offered) })
 	s.Knee = rateKnee(s.Steps, seed)
 	return s
+}
+
+// searchThreshold is the rate at which half of the tries keep the goal. From three
+// trials on its interval is that of their mean, which holds what differs between
+// processes too; else what all their tries say together.
+func searchThreshold(trials []trial) Figure {
+	var all []stats.Try
+	of := func(t trial) float64 {
+		var tries []stats.Try
+		for _, step := range t.Search.Steps {
+			tries = append(tries, stats.Try{Level: step.RatePerSecond, Passed: step.Kept})
+		}
+		all = append(all, tries...)
+		found, err := stats.FindThreshold(tries, confidence)
+		if err != nil {
+			return math.NaN()
+		}
+		return found.Estimate
+	}
+	single := known(trials, of)
+	if single != nil && single.Interval != nil {
+		return *single
+	}
+	together, err := stats.FindThreshold(all, confidence)
+	if err != nil {
+		return Figure{Value: math.NaN()}
+	}
+	return estimated(together.Interval)
 }
 
 // leastTries is the fewest of a rate for a knee. A vote may end with two; the noise
@@ -78,7 +112,7 @@ func searchOf(cell record.Cell, trials []trial, seed uint64) *Search {
 const leastTries = 2
 
 // rateKnee finds the knee among the rates that were tried, each two or three times a
-// search.
+// search. Those of the last tries, which were tried once, are left out.
 func rateKnee(steps []SearchStep, seed uint64) RateKnee {
 	var curve stats.Curve
 	for _, step := range steps {
@@ -92,15 +126,14 @@ func rateKnee(steps []SearchStep, seed uint64) RateKnee {
 		}
 		curve.Y[last] = append(curve.Y[last], *step.Microseconds)
 	}
+	curve = curve.WithTrials(leastTries)
 	if len(curve.X) < KneePoints {
-		return RateKnee{Reason: fmt.Sprintf("a knee is read off %d rates or more, and %d were tried", KneePoints, len(curve.X))}
+		return RateKnee{Reason: fmt.Sprintf("a knee takes %d rates with %d tries each, and %d have them", KneePoints, leastTries, len(curve.X))}
 	}
 	found, err := stats.FindKnee(curve, stats.KneeSearch{Bend: stats.Steepens, LeastTrials: leastTries, Resampling: stats.Resampling{Seed: seed, Confidence: confidence}})
 	switch {
 	case errors.Is(err, stats.ErrNoKnee):
 		return RateKnee{Reason: "no bend stands out of what tries of one rate differ by"}
-	case errors.Is(err, stats.ErrTooFew):
-		return RateKnee{Reason: fmt.Sprintf("a knee is read off %d tries or more of each rate", leastTries)}
 	case err != nil:
 		return RateKnee{Reason: err.Error()}
 	}

@@ -39,8 +39,42 @@ func TestASearchIsReadBetweenItsRates(t *testing.T) {
 	if len(s.Steps) != 21 || s.Steps[0].Offered != 2000 || s.Steps[20].Kept || s.Steps[20].Achieved != 4000 {
 		t.Errorf("21 steps from 2,000 to 5,600 are %+v", s.Steps)
 	}
+	if half := s.Threshold; half.Interval == nil || half.Interval.Low < 3800 || half.Interval.Low > 4000 || half.Interval.High < 4000 || half.Interval.High > 4200 {
+		t.Errorf("half of the tries keep the goal at 4,000/s, and by the tries at %v, %+v", half.Value, half.Interval)
+	}
 	if k := s.Knee; !k.Found || *k.Rate < 3400 || *k.Rate > 4100 || !(*k.Low < 4000) || !(*k.High >= 3900) || *k.Confidence != confidence {
 		t.Errorf("the capacity is 4,000/s, and the knee %.0f, from %.0f to %.0f", *k.Rate, *k.Low, *k.High)
+	}
+}
+
+// A percentile of a try of too few requests is not shown. Older records do not say how
+// many there were.
+func TestATryOfFewRequestsHasNoPercentile(t *testing.T) {
+	for requests, known := range map[int64]bool{0: true, 999: false, 1000: true} {
+		r := searching(t, 4000, 1, 2000)
+		r.Search.Steps[0].Requests = requests
+		if step := summarize(t, []*record.Record{r}).Cells[0].Search.Steps[0]; (step.Microseconds != nil) != known {
+			t.Errorf("the P99 of %d requests is %v", requests, step.Microseconds)
+		}
+	}
+}
+
+// From three searches on, the interval is of their scatter. One whose rates all kept the
+// goal tells no threshold.
+func TestTheThresholdOfRepeatedSearches(t *testing.T) {
+	rates := []float64{2800, 3400, 3900, 4100, 4800}
+	var records []*record.Record
+	for i, capacity := range []float64{3600, 4000, 4400, 1e6} {
+		r := searching(t, capacity, 3, rates...)
+		r.Repeat = i + 1
+		records = append(records, r)
+	}
+	half := summarize(t, records).Cells[0].Search.Threshold
+	if half.Interval == nil || half.Interval.Low > 3600 || half.Interval.High < 4300 || half.Interval.High > 6000 {
+		t.Errorf("of capacities from 3,600 to 4,400: %v, %+v", half.Value, half.Interval)
+	}
+	if never := summarize(t, records[3:]).Cells[0].Search.Threshold; !math.IsNaN(never.Value) || never.Interval != nil {
+		t.Errorf("no try failed, and half of them keep the goal at %v, %+v", never.Value, never.Interval)
 	}
 }
 
@@ -58,10 +92,10 @@ func TestTheKneeOfASearchIsRefused(t *testing.T) {
 		rates  []float64
 		reason string
 	}{
-		"one try":           {1, []float64{2000, 2800, 3400, 3900, 4100, 4800}, "2 tries or more"},
-		"four rates":        {3, []float64{2000, 3900, 4100, 5600}, "5 rates or more, and 4 were tried"},
+		"one try":           {1, []float64{2000, 2800, 3400, 3900, 4100, 4800}, "2 tries each, and 0 have them"},
+		"four rates":        {3, []float64{2000, 3900, 4100, 5600}, "5 rates with 2 tries each, and 4 have them"},
 		"below the knee":    {3, []float64{1000, 1400, 1800, 2200, 2600, 3000}, "no bend"},
-		"nothing was tried": {3, nil, "0 were tried"},
+		"nothing was tried": {3, nil, "and 0 have them"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := summarize(t, []*record.Record{searching(t, 4000, c.tries, c.rates...)}).Cells[0].Search.Knee
@@ -76,8 +110,8 @@ func TestTheKneeOfASearchIsRefused(t *testing.T) {
 // schedule no throughput.
 func TestALoadIsComparedByWhatItTells(t *testing.T) {
 	for model, want := range map[string][]string{
-		"closed": {Mean, P99, Throughput}, "burst": {Mean, P99, Throughput},
-		"open": {Mean, P99}, "sustained": {Mean, P99}, "ramp": {Mean, P99}, "search": {Throughput},
+		"closed": {Mean, P99, Throughput, CPU}, "burst": {Mean, P99, Throughput, CPU},
+		"open": {Mean, P99, CPU}, "sustained": {Mean, P99, CPU}, "ramp": {Mean, P99, CPU}, "search": {Throughput},
 	} {
 		run := synthetic{seed: 1, noise: 0.01, repeats: 3, truths: []truth{
 			{variant: "tcp", bytes: 64, clients: 1, mean: time.Millisecond}, {variant: "grpc", bytes: 64, clients: 1, mean: time.Millisecond},

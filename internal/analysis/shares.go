@@ -11,27 +11,28 @@ import (
 // comes about, change by change. Ratios multiply, so the shares are of the
 // logarithm of the ratio.
 type Shares struct {
-	Part         string
-	Workload     string
-	RequestBytes int
-	Clients      int
-	Metric       string // CPU, Mean or Throughput
-	From, To     string // variants
-	Pairs        int    // repeats in which all variants have a valid trial
-	Ratio        Figure // of the last variant over the first
-	// Decided reports whether the ratio is beyond doubt not 1. Without that there
-	// is nothing to share out.
-	Decided bool
-	Steps   []ShareStep
+	Part          string      `json:"part"`
+	Workload      string      `json:"workload"`
+	RequestBytes  int         `json:"request_bytes"`
+	ResponseBytes int         `json:"response_bytes"`
+	Clients       int         `json:"clients"`
+	Metric        string      `json:"metric" jsonschema:"enum=cpu,enum=throughput,enum=mean"` // of a contrast or a comparison
+	From          string      `json:"from"`                                                   // a variant
+	To            string      `json:"to"`                                                     // a variant
+	Pairs         int         `json:"pairs"`                                                  // repeats in which all variants have a valid trial
+	Ratio         Figure      `json:"ratio"`                                                  // of the last variant over the first
+	Decided       bool        `json:"decided"`                                                // the ratio is beyond doubt not 1; else there is nothing to share out
+	Steps         []ShareStep `json:"steps"`
 }
 
 // ShareStep is one change's part.
 type ShareStep struct {
-	Change   string // as the scenario says
-	From, To string // variants
-	Ratio    Figure
-	Decided  bool   // the ratio is beyond doubt not 1
-	Share    Figure // below zero where the change makes up for others
+	Change  string  `json:"change"` // as the scenario says
+	From    string  `json:"from"`   // a variant
+	To      string  `json:"to"`     // a variant
+	Ratio   Figure  `json:"ratio"`
+	Decided bool    `json:"decided"` // the ratio is beyond doubt not 1
+	Share   *Figure `json:"share"`   // below zero where the change makes up for others; null where there is nothing to share out
 }
 
 // findShares looks for all variants of a part with changes, side by side at one
@@ -80,7 +81,7 @@ func sharesOf(variants []*point, changes []string, of metric) (Shares, bool) {
 	first, last := variants[0], variants[len(variants)-1]
 	total := differences(logs[len(logs)-1], logs[0])
 	s := Shares{
-		Part: first.cell.Part, Workload: first.cell.Workload, RequestBytes: first.cell.RequestBytes, Clients: first.cell.Clients,
+		Part: first.cell.Part, Workload: first.cell.Workload, RequestBytes: first.cell.RequestBytes, ResponseBytes: first.cell.ResponseBytes, Clients: first.cell.Clients,
 		From: first.cell.Variant, To: last.cell.Variant, Pairs: len(total),
 	}
 	s.Ratio, s.Decided = ratioOf(total)
@@ -89,7 +90,7 @@ func sharesOf(variants []*point, changes []string, of metric) (Shares, bool) {
 		own := differences(logs[i], logs[i-1])
 		step.Ratio, step.Decided = ratioOf(own)
 		if s.Decided {
-			step.Share = shareOf(own, total)
+			step.Share = new(shareOf(own, total))
 		}
 		s.Steps = append(s.Steps, step)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 )
 
@@ -29,6 +28,7 @@ func Summarize(m *record.Manifest, judged Judged) (*Summary, error) {
 		case !r.Valid() && r.Profile == "":
 			s.Invalid++
 		}
+		s.Again.count(r)
 	}
 	records, profiled := splitProfiled(records)
 	study, err := readStudy(m)
@@ -45,7 +45,7 @@ func Summarize(m *record.Manifest, judged Judged) (*Summary, error) {
 	for _, p := range points {
 		s.Cells = append(s.Cells, p.summarize(shared, m.Seed))
 	}
-	s.Comparisons = compareAll(points)
+	s.Comparisons, s.Powers = compareAll(points)
 	s.Knees = findKnees(points, m.Seed)
 	s.Crossovers = findCrossovers(points)
 	s.Limits = limitEffects(points)
@@ -84,7 +84,7 @@ func gather(s *study, records []*record.Record) ([]*point, error) {
 	for _, r := range planned {
 		p := at[r.Cell]
 		if p == nil {
-			p = &point{cell: r.Cell, merged: latency.NewHistogram()}
+			p = &point{cell: r.Cell}
 			p.withoutConnections = s.withoutConnections(r.Cell.Variant)
 			at[r.Cell] = p
 			points = append(points, p)

@@ -3,17 +3,16 @@
 //  1. Judge checks every trial again by this version's rules.
 //  2. gather reads the trials and puts those of equal cells together, as points.
 //  3. summarize turns each point into a Cell: the median of each figure over the
-//     valid trials, with its interval.
+//     valid trials, and the percentiles of all their requests, with intervals.
 //  4. Everything else compares points: comparisons, contrasts, knees, crossovers,
 //     limits, scaling, shares of a difference, claims.
 //
 // It reads records and nothing else, and computes through package stats. Package
 // advice says what the figures mean for a choice, package report shows them.
 //
-// The unit of replication is the trial. A cell's figure is the median over its
-// valid trials; its interval, where there are at least three of them, is over
-// trials too, because samples within a trial are correlated. Trials that are
-// invalid are counted and named, never averaged in.
+// The unit of replication is the trial. A cell's interval, where there are at least
+// three valid trials, is over trials, because samples within a trial are correlated.
+// Trials that are invalid are counted and named, never averaged in.
 package analysis
 
 import (
@@ -35,6 +34,7 @@ type Summary struct {
 	Done     int
 	Invalid  int // trials that failed a check
 	Failed   int // trials without a measurement
+	Again    Again
 	Command  []string
 	Host     map[string]any // the manifest's, as it stands there
 	Warnings []string       // of the run, and those that all its trials share
@@ -42,7 +42,6 @@ type Summary struct {
 
 	Cells []Cell
 	Results
-	Shares []Shares
 
 	Report   scenario.Report       // what the scenario asks of its report
 	Declared scenario.Declarations // what stacks and workloads say of themselves
@@ -51,12 +50,14 @@ type Summary struct {
 // Results are what follows from the cells, as --json has it.
 type Results struct {
 	Comparisons []Comparison   `json:"comparisons"`
+	Powers      []Power        `json:"powers"` // what the repeats could tell
 	Knees       []Knee         `json:"knees"`
 	Crossovers  []Crossover    `json:"crossovers"`
 	Limits      []LimitEffect  `json:"limits"`
 	WarmUps     []WarmUpNeed   `json:"warm_ups"`
 	Contrasts   []Contrast     `json:"contrasts"`
 	Scalings    []Scaling      `json:"scalings"`       // how throughput follows the calls in flight
+	Shares      []Shares       `json:"shares"`         // how the difference between a part's first and last variant comes about
 	Claims      []Claim        `json:"claims"`         // of the scenario, and whether they hold here
 	Allocations []Allocation   `json:"allocations"`    // where an end's heap allocations come from
 	Settings    []Setting      `json:"settings"`       // that are not a library's default

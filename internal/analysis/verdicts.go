@@ -76,7 +76,7 @@ func (d *Rejudged) compare(stored, now *record.Record) {
 	}
 	for _, c := range now.Checks {
 		var before record.Check
-		if i := slices.IndexFunc(stored.Checks, func(s record.Check) bool { return s.Name == c.Name }); i >= 0 {
+		if i := slices.IndexFunc(stored.Checks, func(s record.Check) bool { return judge.Name(s.Name) == c.Name }); i >= 0 {
 			before = stored.Checks[i]
 		}
 		quiet := c.Level == record.OK || c.Level == record.Unknown

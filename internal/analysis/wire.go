@@ -55,3 +55,27 @@ func wireBytesOf(trials []trial, side func(*record.Wire) record.WireBytes) WireB
 		Total:     over(trials, func(t trial) float64 { return side(t.Wire).TotalBytes() }),
 	}
 }
+
+// Bulk is what the messages of a load of large ones cost, and how fast they went.
+type Bulk struct {
+	ServerCPU *Figure `json:"server_cpu_s_per_gb"` // null where it was not measured
+	Rate      Figure  `json:"gb_per_second"`       // of messages, both ways together
+}
+
+const (
+	leastBulk = 1 << 20 // bytes of a call's messages
+	gigabyte  = 1e9
+)
+
+// bulkOf returns nil where calls carry little, or nobody counted.
+func bulkOf(trials []trial) *Bulk {
+	looked := filter(trials, func(t trial) bool { return t.Wire != nil })
+	carried := func(t trial) float64 { return t.Wire.Request.MessageBytes + t.Wire.Response.MessageBytes }
+	if len(looked) == 0 || over(looked, carried).Value < leastBulk {
+		return nil
+	}
+	return &Bulk{
+		ServerCPU: known(looked, func(t trial) float64 { return cpuOf(serverOf)(t) / 1e6 / (carried(t) / gigabyte) }),
+		Rate:      over(looked, func(t trial) float64 { return throughput(t) * carried(t) / gigabyte }),
+	}
+}

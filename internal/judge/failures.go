@@ -87,6 +87,7 @@ func (t trial) failures() record.Check {
 	if failed > 0 {
 		most := slices.MaxFunc(t.Errors, func(a, b record.ErrorCount) int { return cmp.Compare(a.Count, b.Count) })
 		verdict(&c, anyUpTo(t.limits.Errors).level(share), "%d of %d requests failed; the most of them with %s: %s", failed, t.Requests, most.Code, most.Example)
+		c.Detail += t.paceOfFailures()
 		if own, _ := t.limited(); t.naive() && float64(failed-own) <= t.limits.Errors*float64(t.Requests) {
 			c.Level = record.Warning // the limits say why
 		}
@@ -96,4 +97,20 @@ func (t trial) failures() record.Check {
 		verdict(&c, record.Invalid, "%d of %d requests were never made, since no call ended any more; failed: %s", asked-t.Requests, asked, c.Detail)
 	}
 	return c
+}
+
+// paceOfFailures says how long failed calls took where that is not how long the others
+// did: they stay in the latencies.
+func (t trial) paceOfFailures() string {
+	failed := t.Failed()
+	well := t.Service.Count - failed
+	if t.FailedNS == nil || failed <= 0 || well <= 0 {
+		return ""
+	}
+	mean, others := float64(*t.FailedNS)/float64(failed), float64(t.Service.Sum-*t.FailedNS)/float64(well)
+	if others <= 0 || t.limits.Moved.level(max(mean/others, others/max(1, mean))-1) == record.OK {
+		return ""
+	}
+	return fmt.Sprintf("; they took %.4g µs in the mean and the others %.4g, and are in the latencies: without them the mean is %.3g times what it says", mean/1e3, others/1e3,
+		others*float64(t.Service.Count)/float64(t.Service.Sum))
 }

@@ -15,6 +15,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -25,13 +26,26 @@ import (
 var checks = []check{
 	{name: "generator-bound", judge: trial.generatorBound},
 	{name: "schedule", judge: trial.schedule},
-	{name: "littles-law", judge: trial.littlesLaw, needs: "how many calls were in flight"},
+	{name: "overload", judge: trial.overload},
+	{name: "bookkeeping", judge: trial.bookkeeping, needs: "how many calls were in flight"},
 	{name: "evenness", judge: trial.evenness, needs: "how many callers were at work"},
 	{name: "connections", judge: trial.connections, needs: "which connections it opened"},
 	{name: "limits", judge: trial.machineLimits},
 	{name: "link", judge: trial.link},
 	{name: "errors", judge: trial.failures},
+	{name: "answers", judge: trial.answers},
+	{name: "course", judge: trial.course},
+	{name: "path", judge: trial.path},
 	{name: "settled", judge: trial.settled, needs: "when its throughput was steady"},
+	{name: "affinity", judge: trial.affinity},
+	{name: "cpu-quota", judge: trial.quota},
+	{name: "generator-gc", judge: trial.collector},
+	{name: "runtime", judge: trial.runtime},
+	{name: "faults", judge: trial.faults},
+	{name: "stopped", judge: trial.stopped, machine: true},
+	{name: "suspended", judge: trial.suspended, machine: true},
+	{name: "gaps", judge: trial.gaps, machine: true},
+	{name: "paused", judge: trial.pause, machine: true},
 	{name: "neighbours", judge: trial.neighbours, machine: true},
 	{name: "stolen-cpu", judge: trial.stolenCPU, machine: true},
 	{name: "noise", judge: trial.noise, machine: true},
@@ -89,34 +103,41 @@ func Again(r *record.Record, limits Limits) Judgement {
 		return j
 	}
 	for _, stored := range r.Checks {
-		i := slices.IndexFunc(j.Checks, func(c record.Check) bool { return c.Name == stored.Name })
+		i := slices.IndexFunc(j.Checks, func(c record.Check) bool { return c.Name == Name(stored.Name) })
 		switch {
 		case i < 0:
 			j.Checks = append(j.Checks, stored)
 		case j.Checks[i].Level == record.Unknown && stored.Level != record.Unknown:
 			j.Checks[i] = stored
+			j.Checks[i].Name = Name(stored.Name)
 		default:
 			continue
 		}
-		j.Kept = append(j.Kept, stored.Name)
+		j.Kept = append(j.Kept, Name(stored.Name))
 	}
 	return j
 }
 
 // SpoiledByMachine reports whether a trial is invalid only because of what other
-// programs did on the machine, and returns what that was.
-func SpoiledByMachine(verdicts []record.Check) (why string, spoiled bool) {
+// programs did on the machine, and returns the check that says so.
+func SpoiledByMachine(verdicts []record.Check) (why record.Check, spoiled bool) {
 	for _, verdict := range verdicts {
 		if verdict.Level != record.Invalid {
 			continue
 		}
 		if !slices.ContainsFunc(checks, func(c check) bool { return c.machine && c.name == verdict.Name }) {
-			return "", false
+			return record.Check{}, false
 		}
-		why, spoiled = verdict.Detail, true
+		why, spoiled = verdict, true
 	}
 	return why, spoiled
 }
+
+// renamed has the names that checks had in older records.
+var renamed = map[string]string{"littles-law": "bookkeeping"}
+
+// Name returns what a stored check is called now.
+func Name(stored string) string { return cmp.Or(renamed[stored], stored) }
 
 // verdict gives a check its level and the reason.
 func verdict(c *record.Check, level record.Level, format string, args ...any) {

@@ -7,6 +7,7 @@ import (
 
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/stats"
 )
 
 // generatorBound checks that the load generator was not the bottleneck.
@@ -74,11 +75,8 @@ func (t trial) schedule() record.Check {
 		c.Level, c.Detail = record.Invalid, "no arrival fell into the window"
 		return c
 	}
-	// What was neither answered nor in flight when the window closed, beyond
-	// what it had inherited when it opened.
-	waiting := max(0, float64(p.Scheduled-t.Completed)-t.InFlight)
-	behind, queued := waiting/float64(p.Scheduled), float64(p.Queued)/float64(p.Scheduled)
-	c.Figure, c.Limit = &behind, new(t.limits.Behind)
+	queued := float64(p.Queued) / float64(p.Scheduled)
+	c.Figure, c.Limit = &queued, new(t.limits.Queued)
 	late, service, response := quantiles(p.Late), quantiles(t.Service), quantiles(*cmp.Or(t.Response, &t.Service))
 	lateLimit := func(of float64) float64 { return max(t.limits.LateFloorNS, t.limits.LateShare*of) }
 	tooLate := func(level record.Level, late, of float64) {
@@ -86,8 +84,6 @@ func (t trial) schedule() record.Check {
 		c.Figure, c.Limit = new(late/1e3), new(lateLimit(of)/1e3)
 	}
 	switch {
-	case behind > t.limits.Behind:
-		verdict(&c, record.Invalid, "%.0f of %d arrivals still waited to be sent when the window closed: the rate is beyond what server and clients can do, and response times only tell how long it lasted", waiting, p.Scheduled)
 	case late.p50 > lateLimit(service.p50):
 		// A burst leaves one request after the other; how long that takes is
 		// part of it, and said.
@@ -95,22 +91,23 @@ func (t trial) schedule() record.Check {
 			c.Level = record.Warning
 		}
 		c.Detail = fmt.Sprintf("the generator sent late by %.0f µs in the median, where a request takes %.0f µs", late.p50/1e3, service.p50/1e3)
-	case late.p99 > lateLimit(response.p99):
+	case response.p99 > 0 && late.p99 > lateLimit(response.p99):
 		tooLate(record.Warning, late.p99, response.p99)
 		c.Detail = fmt.Sprintf("the generator sent late by %.0f µs at P99: the tail of the response time, %.0f µs, is partly its own", late.p99/1e3, response.p99/1e3)
 	case queued > t.limits.Queued:
-		c.Figure, c.Limit = &queued, new(t.limits.Queued)
 		verdict(&c, record.Warning, "%s of the arrivals found all %d clients busy and waited: response time has it, service time has not; more clients would send them", percent(queued), t.Cell.Clients)
 	default:
 		c.Detail = fmt.Sprintf("all %d arrivals were sent, late by %.1f µs in the median", p.Scheduled, late.p50/1e3)
 	}
-	return c
+	return t.searched(c)
 }
 
-// littlesLaw checks that the calls in flight, the calls that ended and their times,
-// which are measured separately, agree. A call that straddles an edge of the window
-// may count fully in one and not at all in another; the limit allows for that.
-func (t trial) littlesLaw() record.Check {
+// bookkeeping checks that what the client counted agrees by Little's law: the calls in
+// flight, those that ended, and their times. All three come from the same instants of
+// its calls, so this finds a fault in the counting or a record that was changed, and
+// nothing in what was measured. A call that straddles an edge of the window may count
+// fully in one and not at all in another; the limit allows for that.
+func (t trial) bookkeeping() record.Check {
 	c := record.Check{Level: record.Invalid, Unit: "share"}
 	if m := t.Cell.Load.Model; m == burst || m == "ramp" {
 		c.Level, c.Detail = record.OK, "does not apply: a "+m+" is never steady"
@@ -138,7 +135,7 @@ func (t trial) littlesLaw() record.Check {
 	off := math.Abs(product-busy) / busy
 	limit := t.limits.Little + (float64(t.Straddling)*mean+straddled)/busy
 	c.Figure, c.Limit = &off, &limit
-	c.Detail = fmt.Sprintf("%.4g calls were in flight; throughput × mean service time gives %.4g (%d of %d calls straddle the window's edges)",
+	c.Detail = fmt.Sprintf("the client counted %.4g calls in flight; throughput × mean service time gives %.4g (%d of %d calls straddle the window's edges)",
 		t.InFlight, product/float64(t.WindowNS), t.Straddling, t.Completed)
 	if off <= limit {
 		c.Level = record.OK
@@ -159,24 +156,8 @@ func (t trial) evenness() record.Check {
 	return c
 }
 
-func (t trial) settled() record.Check {
-	c := record.Check{Level: record.OK}
-	switch t.WarmUp.Method {
-	case "none":
-		c.Detail = "the scenario asks for no warm-up"
-		return c
-	case "fixed":
-		c.Detail = "each step of a search has a warm-up of its own"
-		return c
-	}
-	c.Detail = fmt.Sprintf("steady after %.0f ms and %d requests", float64(t.WarmUp.TookNS)/1e6, t.WarmUp.Requests)
-	if !t.WarmUp.Settled {
-		verdict(&c, record.Warning, "the throughput had not settled after %.0f ms and %d requests, the longest warm-up allowed", float64(t.WarmUp.TookNS)/1e6, t.WarmUp.Requests)
-	}
-	return c
-}
-
-// points are quantiles in nanoseconds; zero where there is nothing readable.
+// points are quantiles in nanoseconds; zero where there is nothing readable, or too few
+// requests lie beyond.
 type points struct{ p50, p99 float64 }
 
 func quantiles(d latency.Distribution) points {
@@ -184,5 +165,9 @@ func quantiles(d latency.Distribution) points {
 	if err != nil {
 		return points{}
 	}
-	return points{float64(h.Quantile(0.5)), float64(h.Quantile(0.99))}
+	p := points{p50: float64(h.Quantile(0.5))}
+	if h.Count() >= stats.LeastCount(0.99) {
+		p.p99 = float64(h.Quantile(0.99))
+	}
+	return p
 }

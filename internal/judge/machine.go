@@ -1,17 +1,54 @@
 package judge
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+
 	"wirelab.dev/internal/record"
 )
 
 // neighbours checks how much CPU time other processes took.
 func (t trial) neighbours() record.Check {
-	c := share("other processes took %s of the CPU time", t.Host.OthersShare, t.limits.Others)
+	bounds := t.limits.Others
+	if t.watched() {
+		// For how long they kept an end waiting is judged by itself. What is left are
+		// caches, memory and clock frequency.
+		bounds = Bounds{Warning: t.limits.Beside, Invalid: 1}
+	}
+	c := share("other processes took %s of the CPU time", t.Host.OthersShare, bounds)
+	if t.Host.OthersShare != nil {
+		c.Detail += t.byName(*t.Host.OthersShare)
+	}
 	if t.Cell.Target != "" && t.Host.OthersShare != nil {
 		c.Level = record.Unknown
 		c.Detail += ", the server at " + t.Cell.Target + " among them if it is on this machine"
 	}
 	return c
+}
+
+// watched reports whether it is known for how long others kept each end waiting.
+func (t trial) watched() bool { return t.Client.Gaps != nil && t.Server.Gaps != nil }
+
+// byName names the processes that took a tenth or more of what others took.
+func (t trial) byName(others float64) string {
+	const most = 3
+	var names []string
+	took := map[string]float64{}
+	for _, n := range t.Host.Neighbours {
+		if took[n.Name] == 0 {
+			names = append(names, n.Name)
+		}
+		took[n.Name] += n.Share
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(took[b], took[a]) })
+	words := ""
+	for _, name := range names[:min(most, len(names))] {
+		if took[name] >= others/10 {
+			words += fmt.Sprintf(", %s %s", name, percent(took[name]))
+		}
+	}
+	return words
 }
 
 // stolenCPU checks how much CPU time the hypervisor gave to other guests.
@@ -25,7 +62,11 @@ func (t trial) noise() record.Check {
 	if after := t.Host.LostAfter; lost == nil || after != nil && *after > *lost {
 		lost = after
 	}
-	return share("a worker that only spun, before or after, lost %s of its CPU to others", lost, t.limits.Lost)
+	bounds := t.limits.Lost
+	if t.watched() { // then what happened in the window is known, and this was outside it
+		bounds.Invalid = 1
+	}
+	return share("a worker that only spun, before or after, lost %s of its CPU to others", lost, bounds)
 }
 
 // share checks a share of CPU time that went to others.

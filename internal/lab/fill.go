@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 
@@ -44,7 +45,10 @@ func applyUsage(p *record.Process, u *probe.Window, windowNS int64) {
 	p.Threads, p.Sockets = measured(u.Most.Threads), measured(u.Most.Sockets)
 	p.Goroutines, p.HeapBytes = measured(u.Most.Goroutines), measured(u.Most.HeapLiveBytes)
 	p.SwitchesVol, p.SwitchesInv = &u.VoluntarySwitches, &u.InvoluntarySwitches
+	p.StoppedNS = &u.StoppedNS
 	p.MinorFaults, p.MajorFaults = &u.MinorFaults, &u.MajorFaults
+	p.ThrottledNS, p.ThrottledPeriods = &u.ThrottledNS, &u.ThrottledPeriods
+	p.GCPercent = measured(u.Go.GCPercent)
 	if u.Go.Goroutines > 0 { // else the program is none of Go's, and has no such collector
 		p.GCCycles, p.GCCPUNS = &u.Go.GCCycles, &u.Go.GCNS
 	}
@@ -57,6 +61,19 @@ func applyUsage(p *record.Process, u *probe.Window, windowNS int64) {
 	if cpus := len(p.CPUs); cpus > 0 && windowNS > 0 {
 		busy := float64(u.CPU()) / float64(windowNS) / float64(cpus)
 		p.Busy = &busy
+	}
+}
+
+// applyAllowance copies what the kernel let a process use. Without an allowance its
+// groups may not have been read either.
+func applyAllowance(p *record.Process, a *host.Allowance) {
+	if a == nil {
+		p.ThrottledNS, p.ThrottledPeriods = nil, nil
+		return
+	}
+	p.AllowedCPUs = a.CPUs
+	if a.QuotaCPUs > 0 {
+		p.QuotaCPUs = &a.QuotaCPUs
 	}
 }
 
@@ -83,13 +100,14 @@ func warnOfMemory(r *record.Record) {
 // neighbourWatch holds the machine's CPU times before the trial.
 type neighbourWatch struct {
 	activity host.Activity
+	census   host.Census
 	own      time.Duration
 	ok       bool
 }
 
 func watchNeighbours() neighbourWatch {
 	activity, err := host.Snapshot()
-	return neighbourWatch{activity: activity, own: ownCPU(), ok: err == nil}
+	return neighbourWatch{activity: activity, census: host.TakeCensus(), own: ownCPU(), ok: err == nil}
 }
 
 // fill sets what others used since the watch began. workers is the CPU time of the
@@ -101,6 +119,21 @@ func (w neighbourWatch) fill(h *record.HostState, workers time.Duration) {
 	}
 	n := now.Since(w.activity, workers+ownCPU()-w.own)
 	h.StolenShare, h.OthersShare, h.PressureShare = &n.StolenShare, &n.OthersBusyShare, n.PressureShare
+	h.Neighbours = neighbours(host.TakeCensus().Since(w.census, os.Getpid()), n.Whole)
+}
+
+// neighbours returns the processes to record, of those that took CPU time, most first.
+func neighbours(took []host.Consumer, of time.Duration) []record.Neighbour {
+	const most, least = 5, 0.005
+	var list []record.Neighbour
+	for _, one := range took {
+		share := float64(one.Time) / float64(max(1, of))
+		if len(list) == most || share < least {
+			break
+		}
+		list = append(list, record.Neighbour{PID: one.PID, Name: one.Name, Share: share})
+	}
+	return list
 }
 
 // ownCPU returns the processor time of wirelab itself, without its workers.

@@ -2,11 +2,13 @@
 // and a client process, waits for what they measured, judges whether the trial
 // may be believed, and appends one record.
 //
-//	scenario ── Plan ──> plan ── Lab.Run ──> trial, trial, … ──> records
+//	scenario ── Plan ──> plan ── queue ──> trial, trial, … ──> records
+//	                              ↑ set back      │
+//	                              └───────────────┘ what only the machine spoiled
 //
 // One trial runs at a time, and one stack is alive at a time. Compared cells
 // are interleaved: the plan's order is a shuffle, block by block, from the
-// recorded seed.
+// recorded seed. A trial that only the machine spoiled is measured again later (queue).
 //
 // This package must not compare cells, nor know how a record is shown.
 package lab
@@ -21,6 +23,7 @@ import (
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
+	"wirelab.dev/internal/worker"
 )
 
 // Order is the plan as a manifest holds it.
@@ -45,8 +48,16 @@ type Lab struct {
 	Nice      int
 	Seed      uint64
 	Observer  Observer // may be nil
+	// Patience is for trials that only the machine spoils; none keeps them as they are.
+	Patience Patience
+	// Staging, if not nil, may change how a worker is launched: package gauntlet
+	// falsifies trials with it, to see what the judge says.
+	Staging func(worker.Role, *worker.Launch)
+	// Unwatched leaves the sentinels out, to measure what they cost.
+	Unwatched bool
 
-	drain time.Duration // bounds the wait for calls that outlast the window
+	learnt lessons
+	drain  time.Duration // bounds the wait for calls that outlast the window
 }
 
 // Observer follows a run. Its methods are called from one goroutine at a time and must
@@ -55,6 +66,23 @@ type Observer interface {
 	TrialBegins(trial record.PlannedTrial)
 	TrialProgress(number int, p Progress)
 	TrialEnds(number int, r *record.Record)
+}
+
+// QueueObserver is an Observer that also follows what becomes of trials that only the
+// machine spoiled.
+type QueueObserver interface {
+	Observer
+	// TrialSetBack reports a trial that ended, and will be measured again, for the reason
+	// that the check gives.
+	TrialSetBack(r *record.Record, why record.Check)
+	// Waits is called some times a second while the run waits for a quiet machine.
+	Waits(w Waiting)
+}
+
+// Waiting is the state of a run that waits for a quiet machine.
+type Waiting struct {
+	Trials         int // that were set back
+	Used, Patience time.Duration
 }
 
 // Progress is how far a trial has come.
@@ -73,32 +101,26 @@ func New(worker []string) *Lab {
 	// connections that fail, and by its name.
 	_, _ = host.RaiseFileLimit()
 	topology := host.Describe().Topology
-	return &Lab{Worker: worker, Placement: host.Place(topology, host.Want{}), Nice: priority, drain: drainAtMost}
+	return &Lab{Worker: worker, Placement: host.Place(topology, host.Want{}), Nice: priority, Patience: UsualPatience, drain: drainAtMost}
 }
 
 // Run runs the trials of the plan that are not done yet, and appends a record as each
 // ends. If ctx ends, it abandons the running trial and returns ctx's cause; the run
-// holds all earlier trials.
+// holds all earlier trials, and knows which of them were set back.
 func (l *Lab) Run(ctx context.Context, plan []scenario.Planned, run *record.Run) error {
-	order := Order(plan)
-	for number, trial := range plan {
-		if run.Done(number) {
-			continue
-		}
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		l.observe(func(o Observer) { o.TrialBegins(order[number]) })
-		r, err := l.runWithRetry(ctx, number, trial, run)
-		if err != nil {
-			return err
-		}
-		if err := run.Append(*r); err != nil {
-			return err
-		}
-		l.observe(func(o Observer) { o.TrialEnds(number, r) })
+	e, err := l.execution(plan, run)
+	if err != nil {
+		return err
 	}
-	return nil
+	return e.run(ctx)
+}
+
+// launch starts a worker.
+func (l *Lab) launch(launch worker.Launch) (*worker.Process, error) {
+	if l.Staging != nil {
+		l.Staging(launch.Spec.Role, &launch)
+	}
+	return worker.Start(launch)
 }
 
 func (l *Lab) observe(call func(Observer)) {
@@ -107,24 +129,10 @@ func (l *Lab) observe(call func(Observer)) {
 	}
 }
 
-// runWithRetry runs a trial, and runs it once more if only the machine spoiled it. The
-// CPU time that others took decides that, never the figures, so that no result is
-// preferred for what it shows. The record of a second trial says so.
-func (l *Lab) runWithRetry(ctx context.Context, number int, planned scenario.Planned, run *record.Run) (*record.Record, error) {
-	r, err := l.trial(ctx, number, planned, run)
-	if err != nil {
-		return nil, err
+func (l *Lab) observeQueue(call func(QueueObserver)) {
+	if o, does := l.Observer.(QueueObserver); does {
+		call(o)
 	}
-	why, spoiled := judge.SpoiledByMachine(r.Checks)
-	if !spoiled || r.Profile != "" { // a profile does not depend on how fast things went
-		return r, nil
-	}
-	again, err := l.trial(ctx, number, planned, run)
-	if err != nil {
-		return nil, err
-	}
-	again.Warnings = append(again.Warnings, "measured a second time: at first "+why)
-	return again, nil
 }
 
 // trial runs one trial. If a worker fails, the record has a failure; an error means that
@@ -136,6 +144,7 @@ func (l *Lab) trial(ctx context.Context, number int, planned scenario.Planned, r
 	}
 	started := time.Now()
 	r := t.record(started)
+	t.learnt = l.learnt[r.Cell]
 	err := t.measure(ctx, r)
 	if cause := context.Cause(ctx); cause != nil {
 		return nil, cause
@@ -148,6 +157,7 @@ func (l *Lab) trial(ctx context.Context, number int, planned scenario.Planned, r
 	}
 	r.TookNS = int64(time.Since(started))
 	r.Checks = judge.Judge(r, judge.Default())
+	l.learn(r)
 	return r, nil
 }
 

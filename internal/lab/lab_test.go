@@ -78,17 +78,19 @@ func takesSeconds(t *testing.T) {
 	}
 }
 
-func newLab(t *testing.T) *Lab {
+func newLab(t testing.TB) *Lab {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New([]string{program, "worker"})
+	l := New([]string{program, "worker"})
+	l.Patience = Patience{Time: 2 * time.Second} // tests note what was disturbed
+	return l
 }
 
 // oneCell is a scenario of one part: four clients that make 100 requests each.
-func oneCell(t *testing.T, stacks string) *scenario.Scenario {
+func oneCell(t testing.TB, stacks string) *scenario.Scenario {
 	t.Helper()
 	variants, err := scenario.ParseVariants(stacks)
 	if err != nil {
@@ -114,7 +116,7 @@ func openCell(t *testing.T, stacks string, clients int, rate float64, window tim
 }
 
 // create makes a run for the scenario in a directory of its own.
-func create(t *testing.T, s *scenario.Scenario) *record.Run {
+func create(t testing.TB, s *scenario.Scenario) *record.Run {
 	t.Helper()
 	plan := s.Plan()
 	run, err := record.Create(filepath.Join(t.TempDir(), "run"), record.Manifest{
@@ -127,7 +129,7 @@ func create(t *testing.T, s *scenario.Scenario) *record.Run {
 	return run
 }
 
-func recordsOf(t *testing.T, run *record.Run) []record.Record {
+func recordsOf(t testing.TB, run *record.Run) []record.Record {
 	t.Helper()
 	var records []record.Record
 	for r, err := range run.Records() {
@@ -140,7 +142,7 @@ func recordsOf(t *testing.T, run *record.Run) []record.Record {
 }
 
 // runAll carries the scenario out and returns the records.
-func runAll(t *testing.T, l *Lab, s *scenario.Scenario) []record.Record {
+func runAll(t testing.TB, l *Lab, s *scenario.Scenario) []record.Record {
 	t.Helper()
 	run := create(t, s)
 	if err := l.Run(t.Context(), s.Plan(), run); err != nil {
@@ -152,7 +154,7 @@ func runAll(t *testing.T, l *Lab, s *scenario.Scenario) []record.Record {
 }
 
 // runOne carries out a scenario of one trial, which must measure something.
-func runOne(t *testing.T, l *Lab, s *scenario.Scenario) *record.Record {
+func runOne(t testing.TB, l *Lab, s *scenario.Scenario) *record.Record {
 	t.Helper()
 	r := runAll(t, l, s)[0]
 	if r.Failure != "" {
@@ -296,7 +298,7 @@ func TestATrialOverEachStack(t *testing.T) {
 			}
 			wantCheck(t, &r, "connections", record.OK)
 			wantCheck(t, &r, "errors", record.OK)
-			unlawful = errors.Join(unlawful, isCheck(&r, "littles-law", record.OK))
+			unlawful = errors.Join(unlawful, isCheck(&r, "bookkeeping", record.OK))
 		}
 		return unlawful
 	})

@@ -26,7 +26,7 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 	if address := t.target(); address != "" {
 		return &server{address: address, trust: t.lab.Trust}, nil
 	}
-	process, err := worker.Start(worker.Launch{
+	process, err := t.lab.launch(worker.Launch{
 		Name:    "server " + r.Cell.Variant,
 		Command: t.lab.Worker,
 		Spec:    t.spec(worker.ServerRole, t.in.listenAddress()),
@@ -85,12 +85,13 @@ func (s *server) cpu() time.Duration {
 	return s.process.CPU()
 }
 
-// runClient starts the client, waits for its result, and ends it.
-func (t *trial) runClient(ctx context.Context, r *record.Record, server *server) (*worker.ClientResult, *worker.Process, error) {
+// runClient starts the client, waits for its result, and ends it. Meanwhile sentinels
+// watch the CPUs of both ends.
+func (t *trial) runClient(ctx context.Context, r *record.Record, server *server) (_ *worker.ClientResult, _ *worker.Process, seen watched, _ error) {
 	spec := t.spec(worker.ClientRole, server.address)
 	spec.Client = t.clientSpec(r)
 	spec.Client.RootPEM, spec.Client.SkipVerify = string(server.trust.RootPEM), server.trust.SkipVerify
-	process, err := worker.Start(worker.Launch{
+	process, err := t.lab.launch(worker.Launch{
 		Name:    "client " + r.Cell.Variant,
 		Command: t.lab.Worker,
 		Spec:    spec,
@@ -101,25 +102,27 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 		},
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", errCannotGoOn, err)
+		return nil, nil, seen, fmt.Errorf("%w: %w", errCannotGoOn, err)
 	}
 	r.Warnings = append(r.Warnings, process.Warnings...)
+	sentinels := t.startSentinels(server.process, process)
+	defer func() { seen = sentinels.stop(ctx) }()
 	result, err := process.Result(ctx)
 	if err != nil {
 		process.Kill()
-		return nil, process, err
+		return nil, process, seen, err
 	}
 	if ready, err := process.Ready(ctx); err == nil {
 		r.Client.Version, r.Client.GoMaxProcs = ready.Runtime, ready.GoMaxProcs
 		r.Settings = tuning.Join(r.Settings, tuning.At(tuning.Client, ready.Settings))
 	}
 	if err := process.Stop(); err != nil {
-		return nil, process, err
+		return nil, process, seen, err
 	}
 	if result.Client == nil {
-		return nil, process, fmt.Errorf("client %s: its result lacks the part `client`", r.Cell.Variant)
+		return nil, process, seen, fmt.Errorf("client %s: its result lacks the part `client`", r.Cell.Variant)
 	}
-	return result.Client, process, nil
+	return result.Client, process, seen, nil
 }
 
 func (t *trial) spec(role worker.Role, address string) worker.Spec {
@@ -158,7 +161,7 @@ func (t *trial) clientSpec(r *record.Record) *worker.ClientSpec {
 			RatePerSecond:     load.RatePerSecond,
 			Arrivals:          workerArrivals(cell.Load),
 			InFlightLimit:     load.InFlightLimit,
-			WarmUpAtLeastNS:   int64(cell.WarmUp.AtLeast),
+			WarmUpAtLeastNS:   int64(t.warmUpAtLeast()),
 			WarmUpAtMostNS:    int64(cell.WarmUp.AtMost),
 			DrainNS:           int64(t.lab.drain),
 		},

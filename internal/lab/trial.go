@@ -10,6 +10,7 @@ import (
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/worker"
+	workloads "wirelab.dev/internal/workload/catalog"
 )
 
 const (
@@ -27,7 +28,8 @@ type trial struct {
 	number      int
 	planned     scenario.Planned
 	directory   string
-	samplesFile string // relative to directory; empty: not kept
+	samplesFile string        // relative to directory; empty: not kept
+	learnt      time.Duration // the warm-up that earlier trials of the cell were seen to need
 	in          *surroundings
 }
 
@@ -37,7 +39,7 @@ func (t *trial) record(started time.Time) *record.Record {
 	cell.Connection = t.connection().String()
 	cell.Load = recordedLoad(t.planned.Cell, t.inFlight())
 	cell.Target = t.target()
-	return &record.Record{
+	r := &record.Record{
 		Version: record.Version,
 		Trial:   t.number,
 		Repeat:  t.planned.Repeat,
@@ -45,6 +47,10 @@ func (t *trial) record(started time.Time) *record.Record {
 		Profile: string(t.planned.Cell.Profile),
 		Cell:    cell,
 	}
+	if work, known := workloads.Work(t.planned.Cell.Workload); known {
+		r.WorkNS = (*int64)(&work)
+	}
+	return r
 }
 
 // recordedCell is what the record of a cell has from its scenario alone: all but
@@ -96,7 +102,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 		return err
 	}
 	drops := countDrops(server.pid())
-	result, client, clientErr := t.runClient(ctx, r, server)
+	result, client, watched, clientErr := t.runClient(ctx, r, server)
 	drops(&r.Host)
 	r.Link = t.in.linked()
 	serverResult, serverErr := server.stop(ctx)
@@ -105,6 +111,9 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	}
 
 	fill(r, result)
+	if t.learnt > 0 {
+		r.WarmUp.LearntNS = new(int64(t.warmUpAtLeast()))
+	}
 	r.Client.CPUs = t.lab.Placement.Client
 	r.Client.Allocations, r.Server.Allocations = result.Allocations, serverResult.Allocations
 	applyUsage(&r.Client, result.Usage, r.WindowNS)
@@ -114,8 +123,14 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	} else {
 		r.Warnings = append(r.Warnings, "the server at "+server.address+" was not started by wirelab: its cost is unknown")
 	}
+	applyAllowance(&r.Client, result.Allowance)
+	applyAllowance(&r.Server, serverResult.Allowance)
+	if result.Usage != nil {
+		r.Host.SuspendedNS = &result.Usage.SuspendedNS
+	}
 	warnOfMemory(r)
-	watch.fill(&r.Host, client.CPU()+server.cpu())
+	applyGaps(r, watched.cpus, window{result.BeginNS, result.EndNS})
+	watch.fill(&r.Host, client.CPU()+server.cpu()+watched.cost)
 	fillNoise(&r.Host, serverResult.Noise, result.Noise)
 	switch {
 	case result.SamplesFailed != "":

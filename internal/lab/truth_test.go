@@ -28,8 +28,8 @@ var disturbances []string
 func noteDisturbances(records []record.Record) {
 	for _, r := range records {
 		for _, c := range r.Checks {
-			byMachine := c.Name == "neighbours" || c.Name == "stolen-cpu" || c.Name == "noise"
-			if byMachine && c.Level != record.OK && c.Level != record.Unknown {
+			byMachine := []string{"neighbours", "stolen-cpu", "noise", "gaps", "paused"}
+			if slices.Contains(byMachine, c.Name) && c.Level != record.OK && c.Level != record.Unknown {
 				disturbances = append(disturbances, c.Detail)
 			}
 		}
@@ -156,7 +156,7 @@ func TestARateBeyondCapacityIsInvalid(t *testing.T) {
 		l := newLab(t)
 		l.drain = drain
 		r := runOne(t, l, openCell(t, "fake:delay=5ms", 2, 1000, 500*time.Millisecond))
-		wantCheck(t, r, "schedule", record.Invalid)
+		wantCheck(t, r, "overload", record.Invalid)
 		if r.Pacing.Scheduled != 500 || (r.Pacing.Unsent > 0) != (name == "cut short") {
 			t.Errorf("%s: %d scheduled, %d unsent", name, r.Pacing.Scheduled, r.Pacing.Unsent)
 		}

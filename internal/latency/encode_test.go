@@ -73,25 +73,6 @@ func TestDecodeAloneIsTrueToThreeDigits(t *testing.T) {
 	}
 }
 
-func TestMergeEqualsOneHistogram(t *testing.T) {
-	both := sampleHistogram(1, 500)
-	both.Merge(sampleHistogram(2, 700))
-	both.Merge(NewHistogram())
-
-	one := NewRecorder()
-	defer one.Close()
-	for seed, samples := range map[uint64]int{1: 500, 2: 700} {
-		random := rand.New(rand.NewPCG(seed, 0))
-		for range samples {
-			one.Record(int64(random.ExpFloat64() * 250_000))
-		}
-	}
-	want := NewHistogram(one)
-	if both.totals != want.totals || !both.buckets.Equals(want.buckets) {
-		t.Errorf("merged %+v, want %+v", both.totals, want.totals)
-	}
-}
-
 func TestContradictionsAreRefused(t *testing.T) {
 	good, err := sampleHistogram(3, 100).Distribution()
 	if err != nil {
@@ -116,23 +97,26 @@ func TestContradictionsAreRefused(t *testing.T) {
 	}
 }
 
-func TestPercentilesGoAsDeepAsTheSamples(t *testing.T) {
-	if points := NewHistogram().Percentiles(); len(points) != 0 {
-		t.Errorf("an empty histogram has %d points", len(points))
+func TestCountsAreTheHistogram(t *testing.T) {
+	for range NewHistogram().Counts() {
+		t.Error("an empty histogram has a count")
 	}
-	for _, test := range []struct{ samples, points int }{{1, 2}, {10, 11}, {1000, 29}, {100_000, 47}} {
-		histogram := sampleHistogram(4, test.samples)
-		points := histogram.Percentiles()
-		if len(points) != test.points {
-			t.Errorf("%d samples give %d points, want %d", test.samples, len(points), test.points)
-		}
-		for i := 1; i < len(points); i++ {
-			if points[i].Quantile <= points[i-1].Quantile || points[i].Value < points[i-1].Value {
-				t.Errorf("point %d %v does not follow %v", i, points[i], points[i-1])
+	for _, samples := range []int{1, 10, 100_000} {
+		histogram := sampleHistogram(4, samples)
+		var total int64
+		last := time.Duration(-1)
+		for duration, count := range histogram.Counts() {
+			if duration <= last {
+				t.Errorf("%v follows %v", duration, last)
 			}
+			if total++; histogram.Quantile((float64(total)-0.4)/float64(samples)) != duration {
+				t.Errorf("the %d. of %d samples is %v, not as its quantile", total, samples, duration)
+			}
+			total += count - 1
+			last = duration
 		}
-		if first, last := points[0], points[len(points)-1]; first != (Point{0, histogram.Min()}) || last != (Point{1, histogram.Max()}) {
-			t.Errorf("the curve runs from %v to %v, want the exact ends", first, last)
+		if total != int64(samples) || last != histogram.Max() {
+			t.Errorf("%d samples up to %v, want %d to %v", total, last, samples, histogram.Max())
 		}
 	}
 }

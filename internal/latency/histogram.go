@@ -1,6 +1,7 @@
 package latency
 
 import (
+	"iter"
 	"math"
 	"time"
 
@@ -42,14 +43,6 @@ func (h *Histogram) Add(r *Recorder) {
 	h.add(r.totals)
 }
 
-// Merge adds the durations of another histogram, which does not change.
-func (h *Histogram) Merge(other *Histogram) {
-	if dropped := h.buckets.Merge(other.buckets); dropped != 0 {
-		panic("latency: histograms of one layout do not fit")
-	}
-	h.add(other.totals)
-}
-
 // Count returns how many durations it holds.
 func (h *Histogram) Count() int64 { return h.count }
 
@@ -89,61 +82,31 @@ func (h *Histogram) Max() time.Duration {
 // to three significant digits: the upper end of its bucket, as in HdrHistogram. At
 // q = 0 and q = 1 it is the exact minimum and maximum. An empty histogram gives 0.
 func (h *Histogram) Quantile(q float64) time.Duration {
-	return h.quantiles([]float64{q})[0]
-}
-
-// quantiles returns several quantiles; ascending ones take one pass.
-func (h *Histogram) quantiles(qs []float64) []time.Duration {
-	durations := make([]time.Duration, len(qs))
 	if h.count == 0 {
-		return durations
+		return 0
 	}
-	percentiles := make([]float64, len(qs))
-	for i, q := range qs {
-		percentiles[i] = q * 100
+	switch {
+	case q <= 0:
+		return time.Duration(h.min)
+	case q >= 1:
+		return time.Duration(h.max)
 	}
-	for i, value := range h.buckets.ValueAtPercentilesSlice(percentiles) {
-		switch {
-		case qs[i] <= 0:
-			value = h.min
-		case qs[i] >= 1:
-			value = h.max
-		}
-		durations[i] = time.Duration(min(max(value, h.min), h.max))
-	}
-	return durations
+	return h.within(h.buckets.ValueAtPercentile(q * 100))
 }
 
-// Point is one point of a curve of latency by percentile.
-type Point struct {
-	Quantile float64       `json:"q"`
-	Value    time.Duration `json:"value_ns"`
+// within is the upper end of a bucket, or the exact minimum or maximum beside it.
+func (h *Histogram) within(ns int64) time.Duration {
+	return time.Duration(min(max(ns, h.min), h.max))
 }
 
-// curveNines limits the curve: no trial has samples beyond 99.999999 %.
-const curveNines = 8
-
-// Percentiles returns the curve at 0, 10, … 90, 91, … 99, 99.1 % and so on: nine
-// points a decade of the usual logarithmic axis. It goes as far as there are samples
-// and ends with the exact maximum; it has at most 74 points. An empty histogram has
-// none.
-func (h *Histogram) Percentiles() []Point {
-	if h.count == 0 {
-		return nil
-	}
-	var qs []float64
-	for nines := range curveNines {
-		for tenths := range 9 {
-			beyond := float64(10-tenths) / math.Pow10(nines+1)
-			if beyond*float64(h.count) >= 1 {
-				qs = append(qs, 1-beyond)
+// Counts yields each bucket's duration, as Quantile gives it, in ascending order, with
+// how many durations fell into it.
+func (h *Histogram) Counts() iter.Seq2[time.Duration, int64] {
+	return func(yield func(time.Duration, int64) bool) {
+		for bucket, count := range h.buckets.Export().Counts {
+			if count > 0 && !yield(h.within(lowestIn(bucket+1)-1), count) {
+				return
 			}
 		}
 	}
-	qs = append(qs, 1)
-	points := make([]Point, len(qs))
-	for i, value := range h.quantiles(qs) {
-		points[i] = Point{Quantile: qs[i], Value: value}
-	}
-	return points
 }

@@ -136,10 +136,10 @@ func TestEnoughLooksAtTheWindowOnly(t *testing.T) {
 		course = append(course, record.Interval{StartNS: i * int64(tick), TookNS: int64(tick), Requests: requests})
 	}
 	var whole, window record.WarmUp
-	if setEnough(&whole, course); whole.EnoughNS != nil {
+	if setEnough(&whole, course, throughputs); whole.EnoughNS != nil {
 		t.Error("the whole course counts as steady: the test proves nothing")
 	}
-	if setEnough(&window, until(course, 120*int64(tick))); window.EnoughNS == nil || *window.EnoughNS != 0 {
+	if setEnough(&window, until(course, 120*int64(tick)), throughputs); window.EnoughNS == nil || *window.EnoughNS != 0 {
 		t.Errorf("steady from %v on, want from the start", window.EnoughNS)
 	}
 }

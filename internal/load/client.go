@@ -59,6 +59,7 @@ type tally struct {
 	straddled int64 // total service time of straddling calls, ns
 	busy      int64 // ns in flight, clipped to the window
 	occupied  int64 // busy plus the waits for permits
+	failed    int64 // ns that the failed calls of the window took
 	spun      int64 // ns spent busy-waiting for the window's arrivals
 	finish    int64 // instant at which the last call of the window ended, or never
 }
@@ -168,6 +169,7 @@ func (c *client) record(course *call, begin int64, err error) {
 		})
 	}
 	if err != nil {
+		c.failed += course.ended - course.sent
 		c.fail(err)
 	}
 }

@@ -34,8 +34,8 @@
 // Which calls count: latency is recorded for calls that begin in the window,
 // however long they take, because dropping those that outlast it would drop the
 // slowest; throughput counts calls that end in it; the calls in flight are
-// integrated over it, with straddling calls clipped at its edges. The three are
-// measured separately, so that they can be checked against Little's law.
+// integrated over it, with straddling calls clipped at its edges. By Little's law the
+// three must agree, which checks the counting: they come from the same instants.
 //
 // This package must not know what a request is, nor which stack sends it.
 package load

@@ -36,11 +36,12 @@ func (c *controller) result() *Result {
 	length := float64(end - begin)
 	r.Measurement = record.Measurement{
 		Requests: all.recorded, Completed: all.completed, Straddling: all.straddling, StraddlingNS: all.straddled,
+		FailedNS: &all.failed,
 		InFlight: float64(all.busy) / length, Active: float64(active) / length,
 		WarmUp:    record.WarmUp{TookNS: begin - c.began, Requests: all.warmedUp, Settled: c.settled},
 		Intervals: condense(c.course, maxIntervals),
 	}
-	setEnough(&r.WarmUp, until(c.course, end))
+	setEnough(&r.WarmUp, until(c.course, end), figureOf(&c.plan))
 	for i := range r.Intervals {
 		r.Intervals[i].StartNS -= begin
 	}
@@ -91,6 +92,7 @@ func (t *tally) add(other *tally) {
 	t.straddled += other.straddled
 	t.busy += other.busy
 	t.occupied += other.occupied
+	t.failed += other.failed
 	t.spun += other.spun
 	t.finish = max(t.finish, other.finish)
 }

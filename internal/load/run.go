@@ -205,7 +205,7 @@ func (c *controller) maybeOpen(now int64) {
 	if took < c.plan.WarmUp.AtLeast {
 		return
 	}
-	c.settled = steady(c.course, len(c.clients))
+	c.settled = steady(c.course, len(c.clients), figureOf(&c.plan))
 	if c.settled || took >= c.plan.WarmUp.AtMost {
 		c.open(notice)
 	}

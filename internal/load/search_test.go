@@ -3,12 +3,139 @@ package load
 import (
 	"context"
 	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/stats"
 )
+
+// noisySearch searches a server that bears another rate in each try, around its
+// capacity. It takes no time, and returns how often each rate passed too.
+func noisySearch(t *testing.T, random *rand.Rand, capacity, noise float64) (*searcher, map[float64]int) {
+	t.Helper()
+	passed := map[float64]int{}
+	s := &searcher{plan: SearchPlan{Plan: Plan{Duration: time.Second}, Goal: Goal{Quantile: 0.99, Limit: time.Millisecond}}}
+	s.try = func(_ context.Context, rate float64) (*Result, record.Step, error) {
+		r, step := &Result{}, record.Step{RatePerSecond: rate, Kept: rate < capacity*math.Exp(noise*random.NormFloat64())}
+		r.Requests = int64(rate)
+		if step.Kept {
+			passed[rate]++
+		}
+		return r, step, nil
+	}
+	if err := s.searchBelow(t.Context(), capacity*math.Exp(0.15*random.NormFloat64())); err != nil {
+		t.Fatal(err)
+	}
+	return s, passed
+}
+
+// The measurement is one of the rate that is printed, and that rate won its vote: of 30
+// searches the review of the first version found 24 to hold that of a rate which lost
+// it, up to 32 % too high.
+func TestSearchReturnsARateThatWonItsVote(t *testing.T) {
+	for _, noise := range []float64{0.02, 0.05, 0.1} {
+		random := rand.New(rand.NewPCG(11, math.Float64bits(noise)))
+		for range 30 {
+			s, passed := noisySearch(t, random, 100_000, noise)
+			if kept := s.found.KeptPerSecond; passed[kept] < 2 || s.best.Requests != int64(kept) {
+				t.Errorf("noise %v: %v passed %d times; the measurement has %d requests", noise, kept, passed[kept], s.best.Requests)
+			}
+		}
+	}
+}
+
+// What the record says of one search holds the rate that half of the tries bear. The
+// rates kept and missed, 1 % apart, hold it in 27, 11 and 6 of 100.
+func TestTheThresholdOfASearchIsHeld(t *testing.T) {
+	if testing.Short() {
+		t.Skip("simulates hundreds of searches; the full tests do")
+	}
+	const searches = 400
+	for _, noise := range []float64{0.02, 0.05, 0.1} {
+		random := rand.New(rand.NewPCG(12, math.Float64bits(noise)))
+		held, steps, off := 0, 0, 0.0
+		var widths []float64
+		for range searches {
+			s, _ := noisySearch(t, random, 100_000, noise)
+			found, err := stats.FindThreshold(tries(s.found.Steps), 0.95)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found.Contains(100_000) {
+				held++
+			}
+			steps += len(s.found.Steps)
+			off += math.Log(found.Estimate / 100_000)
+			widths = append(widths, found.High/found.Low-1)
+		}
+		share := float64(held) / searches
+		t.Logf("noise %2.0f %%: held in %.1f %%, %.1f %% wide in the median, off by %+.1f %% in the mean, %.0f steps",
+			100*noise, 100*share, 100*stats.Median(widths), 100*off/searches, float64(steps)/searches)
+		if share < 0.93 || share > 0.975 {
+			t.Errorf("noise %v: the interval holds the threshold in %.3f of the searches", noise, share)
+		}
+	}
+}
+
+// A step lasts until ten requests lie beyond the goal's percentile, within bounds; what
+// cannot be judged so is refused with what to write instead.
+func TestAStepHasEnoughRequestsForItsPercentile(t *testing.T) {
+	plan := func(clients int, quantile float64) SearchPlan {
+		desk := &counter{free: make([]time.Time, clients), takes: 10 * time.Millisecond}
+		return SearchPlan{
+			Plan: Plan{Callers: callers(clients, desk), Duration: time.Second, Drain: 5 * time.Second},
+			Goal: Goal{Quantile: quantile, Limit: 50 * time.Millisecond},
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		found, err := Search(t.Context(), plan(2, 0.99)) // 200 a second: 5 s for 1,000
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer found.Close()
+		for _, step := range found.Search.Steps {
+			if step.Requests < 1000 && !strings.Contains(step.Why, "never sent") {
+				t.Errorf("P99 of %d requests at %v a second judged a step: %+v", step.Requests, step.RatePerSecond, step)
+			}
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		_, err := Search(t.Context(), plan(2, 0.999))
+		if err == nil || !strings.Contains(err.Error(), "P99.9 takes 10000 requests") || !strings.Contains(err.Error(), "write a duration of 6.2") {
+			t.Errorf("P99.9 at 160 a second in steps of a second: %v", err)
+		}
+	})
+}
+
+// A goal of 150 ms is kept for a second by a seventh too much: the backlog tells.
+func TestAStepBeyondCapacityIsMissed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs a search of 200 clients, seconds of CPU time; the full tests do")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		desk := &counter{free: make([]time.Time, 1), takes: time.Millisecond}
+		found, err := Search(t.Context(), SearchPlan{
+			Plan: Plan{Callers: callers(200, desk), Duration: time.Second, Drain: 5 * time.Second},
+			Goal: Goal{Quantile: 0.99, Limit: 150 * time.Millisecond},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer found.Close()
+		within(t, "capacity", found.Search.KeptPerSecond, 1000, 0.02)
+		missed := slices.IndexFunc(found.Search.Steps, func(s record.Step) bool { return strings.HasPrefix(s.Why, "beyond capacity") })
+		if missed < 0 {
+			t.Errorf("no step was beyond capacity: %+v", found.Search.Steps)
+		}
+	})
+}
 
 // counter serves so many at a time, each for the same time: its capacity is
 // known exactly.

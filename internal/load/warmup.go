@@ -23,8 +23,14 @@ const tick = 5 * time.Millisecond
 // clients send at once.
 const roundsBeforeSteady = 3
 
-// steady reports whether the throughput of the course is steady.
-func steady(course []record.Interval, clients int) bool {
+// doubtfulDrift is the evidence of a drift from which a warm-up goes on: what is one by
+// chance passes with the next intervals, so half of what would be certain is enough.
+const doubtfulDrift = 2
+
+// steady reports whether the course is steady: by MSER-5, which fires as soon as it may
+// on a course that changes slowly beside its noise, and by there being no drift in what
+// that keeps.
+func steady(course []record.Interval, clients int, of figure) bool {
 	var requests int64
 	for _, i := range course {
 		requests += i.Requests
@@ -32,8 +38,13 @@ func steady(course []record.Interval, clients int) bool {
 	if requests < int64(roundsBeforeSteady*clients) {
 		return false
 	}
-	_, settled := stats.MSER5(throughputs(course))
-	return settled
+	series := of(course)
+	cut, settled := stats.MSER5(series)
+	if !settled {
+		return false
+	}
+	drift := stats.FindDrift(series[cut:])
+	return drift.Evidence < doubtfulDrift || drift.After < 1
 }
 
 // until returns the intervals that ended by the instant. After the window clients
@@ -44,8 +55,8 @@ func until(course []record.Interval, instant int64) []record.Interval {
 }
 
 // setEnough sets where the steady state began in the course, if it did.
-func setEnough(w *record.WarmUp, course []record.Interval) {
-	cut, settled := stats.MSER5(throughputs(course))
+func setEnough(w *record.WarmUp, course []record.Interval, of figure) {
+	cut, settled := stats.MSER5(of(course))
 	if !settled {
 		return
 	}
@@ -55,6 +66,33 @@ func setEnough(w *record.WarmUp, course []record.Interval) {
 		requests += i.Requests
 	}
 	w.EnoughNS, w.EnoughRequests = &took, &requests
+}
+
+// figure is what the steady state of a course is judged by, interval by interval.
+type figure func(course []record.Interval) []float64
+
+// figureOf is the throughput in a closed loop. A schedule fixes that of an open loop,
+// where it is the mean service time.
+func figureOf(p *Plan) figure {
+	if p.Open != nil {
+		return serviceTimes
+	}
+	return throughputs
+}
+
+// serviceTimes are the intervals' means. An interval in which no call ended has that of
+// the one before.
+func serviceTimes(course []record.Interval) []float64 {
+	series := make([]float64, len(course))
+	for n, i := range course {
+		switch {
+		case i.Requests > 0:
+			series[n] = float64(i.SumNS) / float64(i.Requests)
+		case n > 0:
+			series[n] = series[n-1]
+		}
+	}
+	return series
 }
 
 func throughputs(course []record.Interval) []float64 {

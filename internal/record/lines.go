@@ -30,11 +30,19 @@ func (e *tornError) Error() string {
 	return fmt.Sprintf("line %d is half written (%d bytes), as a killed process leaves it: that trial is not recorded", e.number, e.bytes)
 }
 
+// occurrence is how often a file may hold a trial.
+type occurrence bool
+
+const (
+	once  occurrence = false
+	often occurrence = true
+)
+
 // readLines yields the records of a file one by one, so that a run of any
 // length takes the memory of one record. It ends with the first error. A
 // *tornError is always the last thing in the file; any other error is damage,
 // names its line, and is never passed over.
-func readLines(from io.Reader) iter.Seq2[line, error] {
+func readLines(from io.Reader, each occurrence) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		reader := bufio.NewReaderSize(from, 64<<10)
 		lineOf := map[int]int{} // the line of each trial
@@ -54,7 +62,7 @@ func readLines(from io.Reader) iter.Seq2[line, error] {
 			if ended {
 				err = &tornError{number, len(text)}
 			}
-			if earlier, twice := lineOf[l.record.Trial]; err == nil && twice {
+			if earlier, twice := lineOf[l.record.Trial]; err == nil && twice && each == once {
 				err = fmt.Errorf("holds trial %d, which line %d holds too", l.record.Trial, earlier)
 			}
 			lineOf[l.record.Trial] = number

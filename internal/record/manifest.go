@@ -25,13 +25,16 @@ type Manifest struct {
 	Status   Status          `json:"status"`
 	Seed     uint64          `json:"seed"`
 	Trials   int             `json:"trials"` // planned
-	Order    []PlannedTrial  `json:"order"`  // in the order of execution
+	Order    []PlannedTrial  `json:"order"`  // as shuffled; a trial that was set back ran later
 	Scenario json.RawMessage `json:"scenario"`
 	// Declarations are what stacks and workloads say of themselves for the
 	// report: scenario.Declarations. Runs of older versions have none.
 	Declarations json.RawMessage `json:"declarations,omitempty"`
 	Host         json.RawMessage `json:"host"` // host.Info
 	Warnings     []string        `json:"warnings,omitempty"`
+	// WaitedNS is how long the run waited for other programs to let go of the CPUs. It is
+	// absent until the run ends, and in runs that are older than it.
+	WaitedNS *int64 `json:"waited_ns,omitempty"`
 }
 
 // PlannedTrial is a line of the plan.

@@ -2,7 +2,18 @@ package record
 
 // Process is what one end cost over the window.
 type Process struct {
-	CPUs       []int  `json:"cpus,omitempty"` // what it was pinned to
+	CPUs []int `json:"cpus,omitempty"` // what it was pinned to
+	// AllowedCPUs are those that the kernel let its threads use after the window.
+	AllowedCPUs []int `json:"allowed_cpus,omitempty"`
+	// QuotaCPUs is the CPU time that its control groups granted, in CPUs; absent
+	// without a limit. ThrottledNS is for how long they were stopped in the window
+	// because it was used up, ThrottledPeriods how often, on each CPU.
+	QuotaCPUs        *float64 `json:"quota_cpus,omitempty"`
+	ThrottledNS      *int64   `json:"throttled_ns,omitempty"`
+	ThrottledPeriods *int64   `json:"throttled_periods,omitempty"`
+	// StoppedNS is the longest time in the window for which the process neither ran
+	// nor read its own counters, as it does every 20 ms.
+	StoppedNS  *int64 `json:"stopped_ns,omitempty"`
 	GoMaxProcs int    `json:"gomaxprocs,omitempty"`
 	Version    string `json:"version,omitempty"` // of the worker's runtime
 	UserNS     *int64 `json:"user_ns,omitempty"`
@@ -17,22 +28,42 @@ type Process struct {
 	// MB, whatever it carries.
 	OwnBytes *int64 `json:"own_bytes,omitempty"`
 	// The most that was seen in the window.
-	Threads     *int64   `json:"threads,omitempty"`
-	Sockets     *int64   `json:"sockets,omitempty"`
-	Goroutines  *int64   `json:"goroutines,omitempty"`
-	HeapBytes   *int64   `json:"heap_bytes,omitempty"`
-	SwitchesVol *int64   `json:"switches_voluntary,omitempty"`
-	SwitchesInv *int64   `json:"switches_involuntary,omitempty"`
-	MinorFaults *int64   `json:"minor_faults,omitempty"`
-	MajorFaults *int64   `json:"major_faults,omitempty"`
-	GCCycles    *int64   `json:"gc_cycles,omitempty"`
-	GCCPUNS     *int64   `json:"gc_cpu_ns,omitempty"`
-	SchedP50NS  *int64   `json:"sched_p50_ns,omitempty"` // goroutines: ready to running
-	SchedP99NS  *int64   `json:"sched_p99_ns,omitempty"`
-	Busy        *float64 `json:"busy,omitempty"` // share of the CPUs it was given
+	Threads     *int64 `json:"threads,omitempty"`
+	Sockets     *int64 `json:"sockets,omitempty"`
+	Goroutines  *int64 `json:"goroutines,omitempty"`
+	HeapBytes   *int64 `json:"heap_bytes,omitempty"`
+	SwitchesVol *int64 `json:"switches_voluntary,omitempty"`
+	SwitchesInv *int64 `json:"switches_involuntary,omitempty"`
+	MinorFaults *int64 `json:"minor_faults,omitempty"`
+	MajorFaults *int64 `json:"major_faults,omitempty"`
+	GCCycles    *int64 `json:"gc_cycles,omitempty"`
+	GCCPUNS     *int64 `json:"gc_cpu_ns,omitempty"`
+	GCPercent   *int64 `json:"gc_percent,omitempty"`   // GOGC: 100 by default, -1 for off
+	SchedP50NS  *int64 `json:"sched_p50_ns,omitempty"` // goroutines: ready to running
+	SchedP99NS  *int64 `json:"sched_p99_ns,omitempty"`
+	// Gaps are the times in which others had its CPUs while it was due on them.
+	Gaps *Gaps    `json:"gaps,omitempty"`
+	Busy *float64 `json:"busy,omitempty"` // share of the CPUs it was given
 	// Allocations are those of all calls, warm-up included; there only where the
 	// trial was profiled for them, and the process's runtime tells.
 	Allocations *Allocations `json:"allocations,omitempty"`
+}
+
+// Gaps are what threads saw that slept on an end's CPUs, for 2 to 6 ms at a time and at
+// the priority of the workers: how often another program, or the hypervisor, had the CPU
+// when they were to run, and for how long at least.
+type Gaps struct {
+	CPUs      int   `json:"cpus"`       // that were watched
+	Wakings   int64 `json:"wakings"`    // in the window, on all of them
+	LongestNS int64 `json:"longest_ns"` // gap
+	// Lengths are the gaps of 50 µs and more, by length.
+	Lengths []GapLength `json:"lengths,omitempty"`
+}
+
+// GapLength is the gaps of about one length.
+type GapLength struct {
+	Count int64 `json:"count"`
+	SumNS int64 `json:"sum_ns"`
 }
 
 // CPUNS is user and system time together.
@@ -71,6 +102,11 @@ type Engine struct {
 
 // HostState is the machine around the trial.
 type HostState struct {
+	// Neighbours are the other processes that took most of the CPU time, at most five.
+	Neighbours  []Neighbour `json:"neighbours,omitempty"`
+	SuspendedNS *int64      `json:"suspended_ns,omitempty"` // how long the machine slept in the window
+	// BothStoppedNS is the longest time in which others had CPUs of both ends at once.
+	BothStoppedNS *int64   `json:"both_stopped_ns,omitempty"`
 	StolenShare   *float64 `json:"stolen_share,omitempty"` // CPU time that the hypervisor gave to others
 	OthersShare   *float64 `json:"others_share,omitempty"` // CPU time that other processes took
 	LostBefore    *float64 `json:"lost_before,omitempty"`  // share of a spin calibration that the CPU was away
@@ -81,6 +117,15 @@ type HostState struct {
 	// to its end.
 	AcceptDrops *int64 `json:"accept_drops,omitempty"` // connections that found a listen backlog full
 	UDPDrops    *int64 `json:"udp_drops,omitempty"`    // datagrams that found a receive buffer full
+}
+
+// Neighbour is another process that ran during the trial.
+type Neighbour struct {
+	PID  int    `json:"pid"`
+	Name string `json:"name"` // as the kernel has it, 15 bytes at most
+	// Share is what it, and the children that it waited for, took of the machine's
+	// CPU time.
+	Share float64 `json:"share"`
 }
 
 // Limit is one of the machine's that a trial could run into.

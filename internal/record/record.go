@@ -34,6 +34,11 @@ type Record struct {
 	Started time.Time `json:"started"`
 	TookNS  int64     `json:"took_ns"` // the whole trial, processes and warm-up included
 
+	// Attempts are earlier measurements of this trial that were thrown away, because
+	// only the machine spoiled them. It was then measured again later than its place in
+	// the plan: Started says when.
+	Attempts []Attempt `json:"attempts,omitempty"`
+
 	// Failure says why there is no measurement, in the words of the worker
 	// that failed. All of what follows is then absent or partial.
 	Failure string `json:"failure,omitempty"`
@@ -58,6 +63,9 @@ type Record struct {
 	Wire *Wire `json:"wire,omitempty"`
 	// Limits are those of the machine that the trial could have run into.
 	Limits []Limit `json:"limits,omitempty"`
+	// WorkNS is how long each handler sleeps in place of work, as the workload's
+	// options say; absent where they say nothing of it.
+	WorkNS *int64 `json:"work_ns,omitempty"`
 
 	Checks   []Check  `json:"checks"`             // the validity, check by check
 	Warnings []string `json:"warnings,omitempty"` // what could not be had, and else worth knowing
@@ -94,6 +102,9 @@ type Measurement struct {
 	// Service is from the actual send; Response from the intended one, and
 	// absent in a closed loop without a limit, where they are the same. Wait
 	// is the time before a permit of the in-flight limit, part of Response.
+	// FailedNS is how long the failed calls took, all of it; they are in Service
+	// too. Absent in records that are older than it.
+	FailedNS *int64                `json:"failed_ns,omitempty"`
 	Service  latency.Distribution  `json:"service"`
 	Response *latency.Distribution `json:"response,omitempty"`
 	Wait     *latency.Distribution `json:"wait,omitempty"`
@@ -177,6 +188,9 @@ type WarmUp struct {
 	// longest warm-up was over.
 	Settled bool   `json:"settled"`
 	Method  string `json:"method"` // how it was detected
+	// LearntNS is the least warm-up that earlier trials of the cell were seen to need;
+	// absent where they needed none beyond what they had.
+	LearntNS *int64 `json:"learnt_ns,omitempty"`
 	// EnoughNS and EnoughRequests are where, seen afterwards over warm-up
 	// and window together, the steady state had begun; absent where it had
 	// not.
@@ -204,11 +218,12 @@ type Pacing struct {
 	SpunNS int64                `json:"spun_ns"` // CPU time that waiting for instants took
 }
 
-// Search is what a search for the highest rate found. The record's other
-// figures are those of the highest rate that was kept.
+// Search is what a search for the highest rate found. The record's other figures are
+// those of a try of the highest rate that was kept, one that kept it. A rate is kept or
+// missed when two of up to three tries agree.
 type Search struct {
 	KeptPerSecond   float64 `json:"kept_per_second"`   // the highest rate that kept the goal
-	MissedPerSecond float64 `json:"missed_per_second"` // the lowest above it that did not: the capacity lies between
+	MissedPerSecond float64 `json:"missed_per_second"` // the lowest above it that did not
 	Steps           []Step  `json:"steps"`
 	Why             string  `json:"why,omitempty"` // what ended it before the two came close
 }
@@ -217,7 +232,8 @@ type Search struct {
 type Step struct {
 	RatePerSecond     float64 `json:"rate_per_second"`
 	AchievedPerSecond float64 `json:"achieved_per_second"`
-	FigureNS          int64   `json:"figure_ns"` // of the goal's percentile
+	FigureNS          int64   `json:"figure_ns"`          // of the goal's percentile
+	Requests          int64   `json:"requests,omitempty"` // measured; absent in older records
 	Kept              bool    `json:"kept"`
 	Why               string  `json:"why,omitempty"`
 }

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +14,7 @@ import (
 const (
 	manifestFile = "manifest.json"
 	recordsFile  = "records.jsonl"
+	setBackFile  = "setback.jsonl"
 	samplesDir   = "samples"
 )
 
@@ -30,16 +30,16 @@ var errNoRun = errors.New("not a run directory: it has no " + manifestFile + " o
 type Run struct {
 	Dir string
 	// Manifest is what the run set out to do. The writer may add to its
-	// Warnings until Finish.
+	// Warnings and to WaitedNS until Finish.
 	Manifest Manifest
 	// Warnings are faults of the directory that were found when it was opened
 	// and do not keep it from being read.
 	Warnings []string
 
-	file   *os.File // records.jsonl, locked; nil where the run is only read
-	end    int64    // of the last whole record
-	broken error    // why nothing more can be appended
-	done   map[int]bool
+	records journal // locked; without a file where the run is only read
+	setBack journal // without a file until a trial is set back
+	done    map[int]bool
+	waiting []*Record // the last of each trial that was set back, in the order of setting back
 }
 
 // Create begins a run in a directory that holds none yet. It makes the directory
@@ -53,13 +53,13 @@ func Create(dir string, m Manifest) (*Run, error) {
 		return nil, fmt.Errorf("create a run: %w", err)
 	}
 	if err := r.begin(); err != nil {
-		return nil, errors.Join(fmt.Errorf("create a run: %w", err), r.file.Close())
+		return nil, errors.Join(fmt.Errorf("create a run: %w", err), r.close())
 	}
 	return r, nil
 }
 
 func (r *Run) begin() error {
-	info, err := r.file.Stat()
+	info, err := r.records.file.Stat()
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func Resume(dir string) (*Run, error) {
 		return nil, fmt.Errorf("resume run %s: %w", dir, err)
 	}
 	if err := r.goOn(); err != nil {
-		return nil, errors.Join(fmt.Errorf("resume run %s: %w", dir, err), r.file.Close())
+		return nil, errors.Join(fmt.Errorf("resume run %s: %w", dir, err), r.close())
 	}
 	return r, nil
 }
@@ -101,7 +101,10 @@ func (r *Run) goOn() error {
 	if err := r.read(); err != nil {
 		return err
 	}
-	if err := r.file.Truncate(r.end); err != nil {
+	if err := r.records.file.Truncate(r.records.end); err != nil {
+		return err
+	}
+	if err := r.readSetBack(); err != nil {
 		return err
 	}
 	r.Manifest.Status, r.Manifest.Ended = Running, nil
@@ -127,7 +130,7 @@ func (r *Run) Records() iter.Seq2[Record, error] {
 			return
 		}
 		defer file.Close() //nolint:errcheck // it was only read
-		for l, err := range readLines(file) {
+		for l, err := range readLines(file, once) {
 			var torn *tornError
 			if errors.As(err, &torn) {
 				return // Open has warned of it, or it is being written now
@@ -150,55 +153,45 @@ func (r *Run) Append(record Record) error {
 		return fmt.Errorf("append the record of trial %d: %w", record.Trial, err)
 	}
 	r.done[record.Trial] = true
+	r.forgetSetBack(record.Trial)
 	return nil
 }
 
 func (r *Run) append(record Record) error {
+	if err := r.mayAppend(record); err != nil {
+		return err
+	}
+	return r.records.append(record)
+}
+
+func (r *Run) mayAppend(record Record) error {
 	switch {
-	case r.file == nil:
+	case r.records.file == nil:
 		return fmt.Errorf("run %s is not open for writing", r.Dir)
-	case r.broken != nil:
-		return r.broken
 	case record.Trial < 0:
 		return errors.New("trials count from 0")
 	case r.done[record.Trial]:
 		return errors.New("it already has a record")
 	}
-	text, err := json.Marshal(record)
-	if err != nil {
-		return err
-	}
-	text = append(text, '\n')
-	_, err = r.file.Write(text)
-	if err == nil {
-		err = r.file.Sync()
-	}
-	if err != nil {
-		// Half a line in the middle of the file would be damage.
-		if cut := r.file.Truncate(r.end); cut != nil {
-			r.broken = fmt.Errorf("the end of %s is half written and cannot be cut off: %w", r.file.Name(), cut)
-		}
-		return errors.Join(err, r.broken)
-	}
-	r.end += int64(len(text))
 	return nil
 }
 
 // Finish ends the writing of a run: it records how the run ended and releases the
 // directory.
 func (r *Run) Finish(status Status) error {
-	if r.file == nil {
+	if r.records.file == nil {
 		return fmt.Errorf("finish run %s: it is not open for writing", r.Dir)
 	}
 	ended := time.Now()
 	r.Manifest.Status, r.Manifest.Ended = status, &ended
-	err := errors.Join(r.writeManifest(), r.file.Close())
-	r.file = nil
+	err := errors.Join(r.writeManifest(), r.close())
 	if err != nil {
 		return fmt.Errorf("finish run %s: %w", r.Dir, err)
 	}
 	return nil
 }
+
+func (r *Run) close() error { return errors.Join(r.setBack.close(), r.records.close()) }
 
 func (r *Run) path(name string) string { return filepath.Join(r.Dir, name) }
 
@@ -220,7 +213,7 @@ func (r *Run) openForWriting(flags int) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", file.Name(), err), file.Close())
 	}
-	r.file = file
+	r.records.file = file
 	return nil
 }
 
@@ -238,7 +231,7 @@ func (r *Run) read() error {
 		return err
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	for l, err := range readLines(file) {
+	for l, err := range readLines(file, once) {
 		var torn *tornError
 		switch {
 		case errors.As(err, &torn):
@@ -247,7 +240,7 @@ func (r *Run) read() error {
 			return fmt.Errorf("%s: %w", file.Name(), err)
 		default:
 			r.done[l.record.Trial] = true
-			r.end = l.end
+			r.records.end = l.end
 		}
 	}
 	return nil

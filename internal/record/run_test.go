@@ -200,24 +200,24 @@ func TestAppendRefuses(t *testing.T) {
 // the next record is joined to.
 func TestAppendThatFailsLeavesTheFileAsItWas(t *testing.T) {
 	w := begin(t, 2)
-	whole := w.file
+	whole := w.records.file
 	readOnly, err := os.Open(w.path(recordsFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.file = readOnly
-	if err := w.Append(sample(2)); err == nil || w.broken == nil {
-		t.Fatalf("a write and a cut that fail: %v, broken %v", err, w.broken)
+	w.records.file = readOnly
+	if err := w.Append(sample(2)); err == nil || w.records.broken == nil {
+		t.Fatalf("a write and a cut that fail: %v, broken %v", err, w.records.broken)
 	}
-	w.file = whole
-	if err := w.Append(sample(2)); !errors.Is(err, w.broken) {
+	w.records.file = whole
+	if err := w.Append(sample(2)); !errors.Is(err, w.records.broken) {
 		t.Errorf("a broken run was written: %v", err)
 	}
-	w.broken = nil
+	w.records.broken = nil
 	if _, err := whole.WriteString(`{"half`); err != nil {
 		t.Fatal(err)
 	}
-	if err := whole.Truncate(w.end); err != nil {
+	if err := whole.Truncate(w.records.end); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Append(sample(2)); err != nil {
@@ -275,7 +275,7 @@ func TestEveryCutOfTheLastLine(t *testing.T) {
 // A power cut can leave a whole line's length without its content.
 func TestLastLineOfZeros(t *testing.T) {
 	w := begin(t, 2)
-	if _, err := w.file.Write(append(make([]byte, 500), '\n')); err != nil {
+	if _, err := w.records.file.Write(append(make([]byte, 500), '\n')); err != nil {
 		t.Fatal(err)
 	}
 	finish(t, w)
@@ -310,7 +310,7 @@ func TestDamageNamesTheLine(t *testing.T) {
 		"a negative trial":       {line(0) + line(-1), "line 2: holds trial -1"},
 	} {
 		w := begin(t, 0)
-		if _, err := w.file.WriteString(test.records); err != nil {
+		if _, err := w.records.file.WriteString(test.records); err != nil {
 			t.Fatal(err)
 		}
 		finish(t, w)
@@ -349,7 +349,7 @@ func TestManifestThatCannotBeRead(t *testing.T) {
 func TestLongestLine(t *testing.T) {
 	t.Parallel()
 	endless := zeros{}
-	for _, err := range readLines(endless) {
+	for _, err := range readLines(endless, once) {
 		if err == nil || !strings.Contains(err.Error(), "line 1: is longer than 64 MiB") {
 			t.Errorf("an endless line: %v", err)
 		}

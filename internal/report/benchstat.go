@@ -12,6 +12,7 @@ import (
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/stats"
 )
 
 // WriteBenchstat prints a line a valid trial in the Go benchmark format
@@ -57,7 +58,8 @@ func WriteBenchstat(w io.Writer, run *Run) error {
 	return err
 }
 
-// benchstatUnit is a figure of a trial; its value is nil where that was not measured.
+// benchstatUnit is a figure of a trial; its value is nil where that was not measured, or
+// too few requests lie beyond a percentile.
 type benchstatUnit struct {
 	name, better string
 	value        func(measuredTrial) any
@@ -79,7 +81,7 @@ func benchstatUnits() []benchstatUnit {
 	for _, q := range analysis.Quantiles {
 		if name := q.Tag.Get("benchstat"); name != "" {
 			units = append(units, benchstatUnit{name, "lower", func(t measuredTrial) any {
-				if t.times == nil {
+				if t.times == nil || t.times.Count() < stats.LeastCount(q.At) {
 					return nil
 				}
 				return int64(t.times.Quantile(q.At))

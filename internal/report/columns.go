@@ -126,7 +126,11 @@ func validity(l line) string {
 		return ""
 	}
 	text := fmt.Sprintf("%d/%d", l.cell.Valid, l.cell.Trials)
-	if !l.cell.IsValid() {
+	switch {
+	case l.cell.IsValid():
+	case l.cell.Capacity != nil:
+		text = "beyond capacity, about " + perSecond(l.cell.Capacity.Value) + "/s"
+	default:
 		text = "INVALID"
 	}
 	return strings.TrimSpace(text + " " + l.marks)

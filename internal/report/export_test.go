@@ -3,6 +3,8 @@ package report
 import (
 	"bytes"
 	"encoding/csv"
+	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -154,6 +156,47 @@ func TestCSVOfLoads(t *testing.T) {
 	}
 }
 
+// A percentile of too few requests is shown nowhere: 3,000 requests have a P99 and no P99.9.
+func TestTooFewRequestsHaveNoPercentile(t *testing.T) {
+	run := fixtureRun(t)
+	var table, asCSV bytes.Buffer
+	if err := errors.Join(WriteTable(&table, run.Summary, Terminal{}), WriteCSV(&asCSV, run)); err != nil {
+		t.Fatal(err)
+	}
+	if row := strings.Fields(strings.Split(table.String(), "\n")[2]); !slices.Equal(row[6:10], []string{"117µs", "179µs", absent, absent}) {
+		t.Errorf("the table has %v", row)
+	}
+	rows, err := csv.NewReader(&asCSV).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for column, known := range map[string]bool{"service_p99_us": true, "service_p99_us_low": true, "service_p999_us": false, "service_p999_us_low": false, "response_p9999_us": false} {
+		if got := rows[1][slices.Index(rows[0], column)]; (got != "") != known {
+			t.Errorf("%s of the CSV is %q", column, got)
+		}
+	}
+	for as, object := range map[reader]any{forPrograms: NewObject(run), forPage: newPageData(run)} {
+		data, err := encode(object, as)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown struct {
+			Cells []struct {
+				Service   map[string]any `json:"service_us"`
+				Intervals map[string]any `json:"intervals"`
+			} `json:"cells"`
+		}
+		if err := json.Unmarshal(data, &shown); err != nil {
+			t.Fatal(err)
+		}
+		first := shown.Cells[0]
+		p999, there := first.Service["p999"]
+		if _, bounded := first.Intervals["service_us.p999"]; first.Service["p99"] == nil || !there || p999 != nil || bounded {
+			t.Errorf("%s has %v", as, first.Service)
+		}
+	}
+}
+
 // What benchstat reads is what it will compare: a line a valid trial, in units
 // that it knows.
 func TestBenchstatIsReadBack(t *testing.T) {
@@ -174,10 +217,13 @@ func TestBenchstatIsReadBack(t *testing.T) {
 		case *benchfmt.Result:
 			mean, _ := r.Value("sec/op")
 			got = append(got, trial{r.Name.String(), mean})
-			for _, unit := range []string{"req/s", "p50-sec", "p90-sec", "p99-sec", "p999-sec"} {
+			for _, unit := range []string{"req/s", "p50-sec", "p90-sec", "p99-sec"} {
 				if value, there := r.Value(unit); !there || value <= 0 {
 					t.Errorf("%s: %s is %v", r.Name, unit, value)
 				}
+			}
+			if value, there := r.Value("p999-sec"); there {
+				t.Errorf("%s: the P99.9 of 1,000 requests is %v", r.Name, value)
 			}
 			if r.Iters != 1000 || r.GetConfig("part") != "matrix" || r.GetConfig("run") != "kernel-study" {
 				t.Errorf("%s: %d iterations, part %s, run %s", r.Name, r.Iters, r.GetConfig("part"), r.GetConfig("run"))

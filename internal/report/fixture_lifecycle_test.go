@@ -101,7 +101,7 @@ func (r reconnect) cell(clients int) analysis.Cell {
 		},
 		Trials: 3, Valid: 3, Requests: 15000,
 		Throughput: fixtureFigure(float64(clients) / mean * 1e6),
-		Service:    fixtureLatencies(mean*0.9, 2.4), P99OverP50: fixtureFigure(2.4),
+		Service:    fixtureLatencies(mean*0.9, 2.4, 15000), P99OverP50: fixtureFigure(2.4),
 		InFlight: fixtureFigure(float64(clients)), WarmUp: fixtureFigure(300), Bound: analysis.ByServerCPU,
 		Survival:  fixtureSurvival(15000, 15000),
 		ClientCPU: fixturePointer(r.client), ServerCPU: fixturePointer(r.server), Opened: analysis.Figure{Value: 5500},

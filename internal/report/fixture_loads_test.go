@@ -72,11 +72,11 @@ func fixtureLoaded(variant string, load record.Load) analysis.Cell {
 	switch load.Model {
 	case "search":
 		c.Search = &analysis.Search{
-			Percentile: 99, LimitUS: 10_000, Kept: fixtureFigure(capacity), Missed: fixtureFigure(1.01 * capacity),
-			Knee: analysis.RateKnee{Found: true, Rate: new(1.01 * capacity), Low: &capacity, High: new(1.02 * capacity)},
+			Percentile: 99, LimitUS: 10_000, Kept: fixtureFigure(capacity), Missed: fixtureFigure(1.01 * capacity), Threshold: fixtureFigure(1.005 * capacity),
+			Knee: analysis.RateKnee{Found: true, Rate: new(1.01 * capacity), Low: &capacity, High: new(1.02 * capacity), Confidence: new(0.95)},
 		}
 		if variant == "rest-json" {
-			c.Search.Knee = analysis.RateKnee{Reason: "a knee is read off 5 rates or more, and 4 were tried"}
+			c.Search.Knee = analysis.RateKnee{Reason: "a knee takes 5 rates with 2 tries each, and 4 have them"}
 		}
 		for _, share := range []float64{0.8, 1, 1.01, 1.02, 1.06, 1.12, 1.25} {
 			for try := range 2 {

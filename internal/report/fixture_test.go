@@ -10,6 +10,7 @@ import (
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/stats"
 )
 
 // fixtureRun is a run such as the kernel study gives: three stacks at five sizes
@@ -48,9 +49,9 @@ func fixtureRun(t *testing.T) *Run {
 	plain := fixtureCell("tail", "tcp", 64<<10, 500)
 	limited := fixtureCell("tail", "tcp:inflight=50", 64<<10, 500)
 	limited.Load.InFlightLimit = 50
-	waiting := fixtureLatencies(41000, 2.1)
-	whole := fixtureLatencies(44000, 1.9)
-	limited.Service, limited.Response, limited.Wait = fixtureLatencies(2900, 14), &whole, &waiting
+	waiting := fixtureLatencies(41000, 2.1, plain.Requests)
+	whole := fixtureLatencies(44000, 1.9, plain.Requests)
+	limited.Service, limited.Response, limited.Wait = fixtureLatencies(2900, 14, plain.Requests), &whole, &waiting
 	limited.P99OverP50 = fixtureFigure(1.9)
 	summary.Cells = append(summary.Cells, plain, limited)
 
@@ -114,7 +115,7 @@ func fixtureCell(part, variant string, bytes, clients int) analysis.Cell {
 		Trials: 3, Valid: 3,
 		Requests:   int64(3000 * clients),
 		Throughput: fixtureFigure(float64(clients) / mean * 1e6),
-		Service:    fixtureLatencies(mean/(1+tail/20), tail),
+		Service:    fixtureLatencies(mean/(1+tail/20), tail, int64(3000*clients)),
 		P99OverP50: fixtureFigure(tail),
 		InFlight:   fixtureFigure(float64(clients) * 0.98),
 		WarmUp:     fixtureFigure(250),
@@ -130,6 +131,9 @@ func fixtureCell(part, variant string, bytes, clients int) analysis.Cell {
 		})
 	}
 	for _, quantile := range []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.92, 0.95, 0.97, 0.99, 0.995, 0.998, 0.999, 1} {
+		if quantile < 1 && cell.Requests < stats.LeastCount(quantile) {
+			continue
+		}
 		cell.Curve = append(cell.Curve, analysis.CurvePoint{quantile, fixtureQuantile(cell.Service.P50.Value, tail, quantile)})
 	}
 	return cell
@@ -144,8 +148,13 @@ func fixtureSurvival(requests, succeeded int64) analysis.Survival {
 	return analysis.Survival{Trials: 3, Requests: requests, Succeeded: succeeded, Share: &share}
 }
 
-func fixtureLatencies(p50, tail float64) analysis.Latencies {
-	at := func(quantile float64) analysis.Figure { return fixtureFigure(fixtureQuantile(p50, tail, quantile)) }
+func fixtureLatencies(p50, tail float64, requests int64) analysis.Latencies {
+	at := func(quantile float64) analysis.Figure {
+		if requests < stats.LeastCount(quantile) {
+			return analysis.Figure{Value: math.NaN()}
+		}
+		return fixtureFigure(fixtureQuantile(p50, tail, quantile))
+	}
 	return analysis.Latencies{
 		Mean: fixtureFigure(p50 * (1 + tail/20)),
 		P50:  at(0.5), P90: at(0.9), P95: at(0.95), P99: at(0.99), P999: at(0.999), P9999: at(0.9999),

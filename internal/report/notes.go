@@ -171,19 +171,34 @@ func legend(cells []*analysis.Cell, lines []line, left []string) []string {
 		times += " ok: requests answered, of all trials that were measured. hs: handshake."
 	}
 	if slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Search != nil }) {
-		times += " kept, missed: rates a second, between which the highest lies that keeps the goal; the other figures are of the one that was kept."
+		times += " kept: the highest rate, a second, that kept the goal in two of up to three tries, and missed: the lowest above it that did not; the other figures are of a try of the one that was kept."
 	}
 	if slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Drain != nil }) {
 		times += " drain: from the burst to its last answer."
 	}
-	texts := []string{
-		times,
-		"Connections: " + connections(cells) + ".",
-	}
+	texts := append([]string{times}, tailTexts(cells)...)
+	texts = append(texts, "Connections: "+connections(cells)+".")
 	if len(left) > 0 {
 		texts = append(texts, "The terminal is too narrow for these columns: "+strings.Join(left, ", ")+". All figures are in --json and in the report.")
 	}
 	return texts
+}
+
+// tailTexts say what percentiles are of, and what those of a closed loop cannot see.
+func tailTexts(cells []*analysis.Cell) []string {
+	texts := []string{"Percentiles are those of all trials' requests together; – where fewer than ten lie beyond: P99 takes 1,000 requests, P99.9 10,000."}
+	if text := closedTail(cells); text != "" {
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// closedTail is empty where no load is a closed loop.
+func closedTail(cells []*analysis.Cell) string {
+	if !slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Load.Model == "closed" }) {
+		return ""
+	}
+	return "A closed loop sends nothing while it waits: stalls weigh less in its tails than in those of independent callers (coordinated omission), which an open loop shows (compare --rps)."
 }
 
 // connections lists the mode of each variant that does not say its own.

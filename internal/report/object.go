@@ -41,6 +41,10 @@ type TrialCounts struct {
 	Done    int `json:"done"`
 	Invalid int `json:"invalid"` // failed a check of validity
 	Failed  int `json:"failed"`  // gave no measurement
+
+	MeasuredAgain int `json:"measured_again"` // because other programs had spoiled them
+	ThrownAway    int `json:"thrown_away"`    // measurements of them
+	Spoiled       int `json:"spoiled"`        // by other programs to the end, with nothing else wrong
 }
 
 // Cell is one point of the matrix, over its valid trials. Times are in
@@ -57,7 +61,10 @@ func NewObject(run *Run) *Object {
 	s := run.Summary
 	object := &Object{
 		Version: ObjectVersion, Name: s.Name, Status: s.Status, Partial: s.Partial(), Seed: s.Seed,
-		Trials:  TrialCounts{Planned: s.Planned, Done: s.Done, Invalid: s.Invalid, Failed: s.Failed},
+		Trials: TrialCounts{
+			Planned: s.Planned, Done: s.Done, Invalid: s.Invalid, Failed: s.Failed,
+			MeasuredAgain: s.Again.Trials, ThrownAway: s.Again.ThrownAway, Spoiled: s.Again.Spoiled,
+		},
 		Results: s.Results, Advice: run.Advice, Warnings: s.Warnings, Directory: run.Directory, Rejudged: s.Rejudged,
 	}
 	object.Scalings = slices.Clone(s.Scalings)

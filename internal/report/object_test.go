@@ -271,7 +271,7 @@ func TestObjectOfLoads(t *testing.T) {
 		"the rate that was kept":             {at(search, "search", "kept_rps"), 4000.0},
 		"its interval":                       {at(search, "intervals", "search.kept_rps", "low"), 3760.0},
 		"the knee":                           {at(search, "search", "knee", "low_rps"), 4000.0},
-		"a knee between rates":               {at(search, "search", "knee", "confidence"), nil},
+		"the knee's confidence":              {at(search, "search", "knee", "confidence"), 0.95},
 		"a step that missed":                 {at(search, "search", "steps").([]any)[13].(map[string]any)["kept"], false},
 		"a burst's drain":                    {byModel["burst"]["drain_us"], 250_000.0},
 		"the drain of what is not a burst":   {search["drain_us"], nil},

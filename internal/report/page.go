@@ -19,7 +19,8 @@ type pageData struct {
 	Computer string         `json:"machine"` // in one line
 	Host     map[string]any `json:"host"`
 	// Stacks are all that there are: a stack's place is its colour.
-	Stacks []string `json:"stacks"`
+	Stacks     []string `json:"stacks"`
+	ClosedTail string   `json:"closed_tail"` // what a closed loop's tail cannot see; empty where there is none
 	// Choices name the options that are contrasted.
 	Choices map[string]string `json:"choices"`
 }
@@ -49,6 +50,7 @@ func newPageData(run *Run) *pageData {
 	for _, cell := range ordered(s.Cells) {
 		data.Cells = append(data.Cells, newCell(cell))
 	}
+	data.ClosedTail = closedTail(ordered(s.Cells))
 	return data
 }
 

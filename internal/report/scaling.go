@@ -24,6 +24,9 @@ func WriteScaling(w io.Writer, s *analysis.Summary) error {
 		}
 		out.WriteString(law(scaling) + "\n")
 	}
+	if cells := ordered(s.Cells); len(cells) > 0 {
+		out.WriteString("\n" + strings.Join(tailTexts(cells), "\n") + "\n")
+	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }

@@ -19,11 +19,15 @@ import (
 
 // unshown are what a record may lack and no report has a figure of.
 var unshown = []string{
+	"Measurement.WarmUp.LearntNS",
 	"Client.SwitchesVol", "Client.SwitchesInv", "Client.MinorFaults", "Client.MajorFaults", "Client.GCCycles",
 	"Server.SwitchesVol", "Server.SwitchesInv", "Server.MinorFaults", "Server.MajorFaults", "Server.GCCycles",
 	"Client.SchedP50NS", "Client.SchedP99NS", "Server.SchedP50NS", "Server.SchedP99NS",
 	"Host.StolenShare", "Host.OthersShare", "Host.LostBefore", "Host.LostAfter", "Host.LargestGapNS", "Host.PressureShare",
-	"Host.AcceptDrops", "Host.UDPDrops", // the judge's
+	"Host.AcceptDrops", "Host.UDPDrops", "Host.SuspendedNS", "Host.BothStoppedNS",
+	"Client.QuotaCPUs", "Client.ThrottledNS", "Client.ThrottledPeriods", "Client.GCPercent",
+	"Server.QuotaCPUs", "Server.ThrottledNS", "Server.ThrottledPeriods", "Server.GCPercent", // the judge's
+	"Measurement.FailedNS", "WorkNS", "Client.StoppedNS", "Server.StoppedNS",
 }
 
 // divisors are what some figures divide by: where none was counted those figures

@@ -34,6 +34,9 @@ type Setting struct {
 	Why     string `json:"why"`
 }
 
+// FromEnvironment is why a setting is not the default that nobody chose for a measurement.
+const FromEnvironment = "the environment of wirelab sets it"
+
 // At returns the settings of one end: server or client.
 func At(end string, all []Setting) []Setting {
 	var own []Setting

@@ -21,7 +21,7 @@ import (
 )
 
 // warmUpMethod is how the end of the warm-up is found, as records say it.
-const warmUpMethod = "MSER-5 over the throughput of 5 ms intervals"
+const warmUpMethod = "MSER-5, and no drift behind its cut, over 5 ms intervals: of the throughput, in open loops of the mean service time"
 
 // runClient connects, loads, and reports what it measured.
 func runClient(ctx context.Context, spec *Spec, events *emitter) error {
@@ -51,9 +51,9 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	}
 	window := edges{fleet: fleet}
 	window.watch(&plan)
-	sampler := probe.StartSampler(probe.Self, probe.DefaultPeriod)
+	sampler := probe.StartSampler(probe.WithStops(probe.Self), probe.DefaultPeriod)
 	allocations := spec.watchAllocations()
-	measured, err := spec.load(ctx, plan)
+	measured, err := spec.load(ctx, plan, window.keep)
 	allocated, usage := allocations(), sampler.Stop()
 	if err != nil {
 		return err
@@ -67,6 +67,7 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	negotiated := fleet.dialer.Negotiated()
 	result.Negotiated = &negotiated
 	result.EngineOwnNS, result.Noise, result.Allocations = own, noise, allocated
+	result.Allowance = allowance(os.Getpid())
 	if err := window.fill(result, spec.Client.Clients); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"
@@ -40,6 +41,8 @@ type Role string
 const (
 	ServerRole Role = "server"
 	ClientRole Role = "client"
+	// SentinelRole watches the CPUs of both ends. Only wirelab's own program has it.
+	SentinelRole Role = "sentinel"
 )
 
 // Spec tells a worker what to do.
@@ -52,6 +55,8 @@ type Spec struct {
 	// client dials.
 	Address string      `json:"address"`
 	Client  *ClientSpec `json:"client,omitempty"` // for clients only
+	// Watch are the CPUs of a sentinel.
+	Watch []probe.SentinelCPU `json:"watch,omitempty"`
 	// Profile is what to profile: "allocations", or nothing.
 	Profile string `json:"profile,omitempty"`
 }
@@ -134,6 +139,8 @@ type Progress struct {
 type Result struct {
 	Server *ServerResult `json:"server,omitempty"`
 	Client *ClientResult `json:"client,omitempty"`
+	// Watched is what a sentinel saw.
+	Watched []probe.Watched `json:"watched,omitempty"`
 }
 
 // ServerResult is what a server measured of itself over its whole life; the lab cuts
@@ -141,6 +148,8 @@ type Result struct {
 type ServerResult struct {
 	Usage *probe.Series `json:"usage,omitempty"`
 	Noise *Noise        `json:"noise,omitempty"`
+	// Allowance is what the kernel let the process use when it ended.
+	Allowance *host.Allowance `json:"allowance,omitempty"`
 	// Allocations are those since it was ready, if the spec asked for them.
 	Allocations *record.Allocations `json:"allocations,omitempty"`
 }
@@ -158,6 +167,7 @@ type ClientResult struct {
 	Census        *Census             `json:"census,omitempty"`
 	CensusFailed  string              `json:"census_failed,omitempty"` // why there is none
 	Noise         *Noise              `json:"noise,omitempty"`
+	Allowance     *host.Allowance     `json:"allowance,omitempty"` // after the window
 	EngineOwnNS   float64             `json:"engine_own_ns"`
 	BetweenNS     int64               `json:"between_ns"`
 	SamplesFailed string              `json:"samples_failed,omitempty"` // why the samples were not kept
@@ -200,6 +210,8 @@ func ParseSpec(line []byte) (*Spec, error) {
 	switch {
 	case s.Contract != Contract:
 		return nil, fmt.Errorf("worker spec: contract version %d: this worker implements version %d", s.Contract, Contract)
+	case s.Role == SentinelRole:
+		return &s, nil
 	case s.Role != ServerRole && s.Role != ClientRole:
 		return nil, fmt.Errorf("worker spec: role %q: want %q or %q", s.Role, ServerRole, ClientRole)
 	case s.Role == ClientRole && s.Client == nil:

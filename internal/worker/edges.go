@@ -8,10 +8,16 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// edges holds a fleet's counters at both edges of the window, to leave out the warm-up
+// edges reads a fleet's counters at both edges of the window, to leave out the warm-up
 // and the drain.
 type edges struct {
-	fleet          *fleet
+	fleet *fleet
+	last  between  // of the last window
+	kept  *between // that of the step that a search keeps
+}
+
+// between is what was read at both edges of a window.
+type between struct {
 	opened, closed reading
 	times          stack.ConnectionTimes
 }
@@ -37,22 +43,36 @@ func (e *edges) read() reading {
 func (e *edges) watch(p *load.Plan) {
 	p.OnOpen = func() {
 		e.fleet.dialer.TakeTimes().Close() // those of the warm-up
-		e.opened = e.read()
+		e.last.times.Close()               // those of a search's step that was not kept
+		e.last = between{opened: e.read()}
 	}
-	p.OnClose = func() { e.closed, e.times = e.read(), e.fleet.dialer.TakeTimes() }
+	p.OnClose = func() { e.last.closed, e.last.times = e.read(), e.fleet.dialer.TakeTimes() }
+}
+
+// keep keeps the last window of a search.
+func (e *edges) keep() {
+	if e.kept != nil {
+		e.kept.times.Close()
+	}
+	e.kept, e.last.times = new(e.last), stack.ConnectionTimes{}
 }
 
 // fill sets what happened between the edges. It must be called once.
 func (e *edges) fill(r *ClientResult, clients int) error {
+	if e.kept == nil { // no search
+		e.keep()
+	}
+	e.last.times.Close()
+	window := e.kept
 	r.Connections = Connections{
 		Mode: e.fleet.mode.String(), Want: e.fleet.mode.Want(clients),
-		Total: e.closed.counts, Window: e.closed.counts.Since(e.opened.counts),
+		Total: window.closed.counts, Window: window.closed.counts.Since(window.opened.counts),
 	}
 	r.Connections.During = r.Connections.Window.Opened
-	if e.closed.traffic.Transport != "" {
-		r.Traffic = &Traffic{SpanNS: e.closed.atNS - e.opened.atNS, Traffic: e.closed.traffic.Since(e.opened.traffic)}
+	if window.closed.traffic.Transport != "" {
+		r.Traffic = &Traffic{SpanNS: window.closed.atNS - window.opened.atNS, Traffic: window.closed.traffic.Since(window.opened.traffic)}
 	}
-	return r.Connections.time(e.times)
+	return r.Connections.time(window.times)
 }
 
 // time sets the distributions of how long opening connections took.

@@ -78,6 +78,11 @@ func runForeignClient(ctx context.Context, spec *Spec, program yardstick.Client,
 	command := exec.CommandContext(ctx, path, arguments...)
 	command.Dir = folder
 	stopProgress := events.progress(call.Duration)
+	stops := probe.WithStops(func() (probe.Usage, error) { return probe.Usage{AtNS: clock.Now()}, nil })
+	before, err := stops()
+	if err != nil {
+		return err
+	}
 	begin := clock.Now()
 	var output boundedBuffer
 	command.Stdout, command.Stderr = &output, &output
@@ -87,6 +92,10 @@ func runForeignClient(ctx context.Context, spec *Spec, program yardstick.Client,
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", program.Name, errors.Join(err, output.err, context.Cause(ctx)), excerpt(output.text.String()))
 	}
+	after, err := stops()
+	if err != nil {
+		return err
+	}
 	counts, err := program.Read(output.text.String(), call)
 	if err != nil {
 		return err
@@ -94,7 +103,8 @@ func runForeignClient(ctx context.Context, spec *Spec, program yardstick.Client,
 	noise.spinAfter()
 	result := foreignResult(counts)
 	result.ClientProgram, result.BeginNS, result.EndNS, result.Noise = version, begin, end, noise
-	result.Usage = lifeOf(command.ProcessState, end)
+	result.Usage = lifeOf(command.ProcessState, after.Since(before))
+	result.Allowance = allowance(os.Getpid()) // which the program inherited
 	result.Connections = Connections{Mode: spec.Client.Connection, Want: call.Connections}
 	return events.emit(Event{Event: "result", Result: &Result{Client: result}})
 }
@@ -168,9 +178,9 @@ func foreignResult(c yardstick.Counts) *ClientResult {
 	return r
 }
 
-// lifeOf returns the cost of a process that has ended.
-func lifeOf(p *os.ProcessState, end int64) *probe.Window {
-	u := probe.Usage{AtNS: end, UserNS: int64(p.UserTime()), SystemNS: int64(p.SystemTime())}
+// lifeOf adds the cost of a process that has ended to what was seen around its life.
+func lifeOf(p *os.ProcessState, u probe.Usage) *probe.Window {
+	u.UserNS, u.SystemNS = int64(p.UserTime()), int64(p.SystemTime())
 	if kernel, known := p.SysUsage().(*syscall.Rusage); known {
 		u.VoluntarySwitches, u.InvoluntarySwitches = kernel.Nvcsw, kernel.Nivcsw
 		u.MinorFaults, u.MajorFaults = kernel.Minflt, kernel.Majflt

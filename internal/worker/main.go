@@ -41,6 +41,9 @@ func serveSpec(ctx context.Context, input io.Reader, events *emitter) error {
 	if err != nil {
 		return err
 	}
+	if spec.Role == SentinelRole {
+		return runSentinel(spec, reader, events)
+	}
 	setRuntime(spec.Profile)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -52,6 +55,19 @@ func serveSpec(ctx context.Context, input io.Reader, events *emitter) error {
 		return runServer(ctx, spec, events)
 	}
 	return runClient(ctx, spec, events)
+}
+
+// runSentinel watches until the input ends.
+func runSentinel(spec *Spec, input io.Reader, events *emitter) error {
+	ended := make(chan struct{})
+	go func() { // ends with the input, or with the process
+		_, _ = io.Copy(io.Discard, input)
+		close(ended)
+	}()
+	if err := events.ready(Ready{}); err != nil {
+		return err
+	}
+	return events.emit(Event{Event: "result", Result: &Result{Watched: probe.RunSentinels(spec.Watch, ended)}})
 }
 
 // MemoryLimit is the memory limit of a worker's Go runtime in bytes: above it the

@@ -37,3 +37,12 @@ func (n *Noise) spinAfter() {
 	n.LostAfter = spun.LostShare
 	n.LargestGapNS = max(n.LargestGapNS, int64(spun.LargestGap))
 }
+
+// allowance returns what the kernel let a process of this worker use, or nil.
+func allowance(pid int) *host.Allowance {
+	a, err := host.AllowanceOf(pid)
+	if err != nil {
+		return nil
+	}
+	return &a
+}

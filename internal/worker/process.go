@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -32,10 +33,12 @@ type Launch struct {
 	Command []string // the worker's program and arguments
 	Spec    Spec
 	In      host.Surroundings
+	Env     []string // added to wirelab's own environment
 	// Silence bounds the time between two events until the result; 0 means no
 	// bound. It applies to clients, which report progress.
 	Silence    time.Duration
 	OnProgress func(Progress) // may be nil; called from one goroutine
+	OnStart    func(pid int)  // may be nil; called once it has started
 }
 
 // Process is a started worker. Stop or Kill must be called.
@@ -91,6 +94,9 @@ func Start(l Launch) (*Process, error) {
 		// reaches what it has started, too.
 		return syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL)
 	}
+	if len(l.Env) > 0 {
+		p.command.Env = append(os.Environ(), l.Env...)
+	}
 	p.command.Stderr = p.stderr
 	p.command.WaitDelay = time.Second // a grandchild may keep the output open
 	if p.input, err = p.command.StdinPipe(); err != nil {
@@ -102,6 +108,9 @@ func Start(l Launch) (*Process, error) {
 	}
 	if p.Warnings, err = host.StartPinned(p.command, l.In); err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Name, err)
+	}
+	if l.OnStart != nil {
+		l.OnStart(p.PID())
 	}
 	go p.follow(killed, output, l) // ends when the worker's output does
 	if _, err := p.input.Write(append(spec, '\n')); err != nil {

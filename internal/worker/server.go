@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"wirelab.dev/internal/probe"
@@ -39,9 +40,18 @@ func NewServer(variant string, w Workload) (stack.Server, error) {
 func startSampler(server stack.Server) *probe.Sampler {
 	external, ok := server.(stack.ExternalServer)
 	if !ok {
-		return probe.StartSampler(probe.Self, probe.DefaultPeriod)
+		return probe.StartSampler(probe.WithStops(probe.Self), probe.DefaultPeriod)
 	}
-	return probe.StartSampler(func() (probe.Usage, error) { return probe.OfProcess(external.PID()) }, otherPeriod)
+	other := func() (probe.Usage, error) { return probe.OfProcess(external.PID()) }
+	return probe.StartSampler(probe.WithStops(other), otherPeriod)
+}
+
+// processOf returns the number of the process that serves.
+func processOf(server stack.Server) int {
+	if external, ok := server.(stack.ExternalServer); ok {
+		return external.PID()
+	}
+	return os.Getpid()
 }
 
 // otherPeriod is the time between two readings of another process, which cost more.
@@ -95,6 +105,7 @@ func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 	result := &ServerResult{Noise: noise, Allocations: allocations()}
 	usage := sampler.Stop()
 	result.Usage = &usage
+	result.Allowance = allowance(processOf(server))
 	noise.spinAfter()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer cancel()

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"math"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -107,7 +108,13 @@ func processSettings(end string) []tuning.Setting {
 		if percent.Uint64() == math.MaxUint64 {
 			text = "off"
 		}
-		add("GOGC", text, strconv.Itoa(defaultGOGC), "the environment of wirelab sets it")
+		add("GOGC", text, strconv.Itoa(defaultGOGC), tuning.FromEnvironment)
+	}
+	// What these say, to log or to behave otherwise, is done in every call.
+	for _, name := range []string{"GODEBUG", "GRPC_GO_LOG_SEVERITY_LEVEL"} {
+		if value := os.Getenv(name); value != "" {
+			add(name, value, "empty", tuning.FromEnvironment)
+		}
 	}
 	if rate := runtime.MemProfileRate; rate != defaultMemProfile {
 		add("runtime.MemProfileRate", strconv.Itoa(rate), strconv.Itoa(defaultMemProfile), "allocations are sampled only where they are asked for, and then all")

@@ -47,8 +47,9 @@ func (s *Spec) arrivals() (*load.Arrivals, error) {
 	}
 }
 
-// load runs the plan in the way of the load model.
-func (s *Spec) load(ctx context.Context, plan load.Plan) (*load.Result, error) {
+// load runs the plan in the way of the load model. A search calls kept when the window
+// that has just ended is, so far, the one that it returns.
+func (s *Spec) load(ctx context.Context, plan load.Plan, kept func()) (*load.Result, error) {
 	switch l := s.Client.Load; l.Model {
 	case burst, ramp:
 		warm, err := warmUp(ctx, plan)
@@ -66,8 +67,9 @@ func (s *Spec) load(ctx context.Context, plan load.Plan) (*load.Result, error) {
 		return measured, err
 	case search:
 		return load.Search(ctx, load.SearchPlan{
-			Plan: plan,
-			Goal: load.Goal{Quantile: l.GoalQuantile, Limit: time.Duration(l.GoalNS)},
+			Plan:   plan,
+			Goal:   load.Goal{Quantile: l.GoalQuantile, Limit: time.Duration(l.GoalNS)},
+			OnKept: kept,
 		})
 	default:
 		return load.Run(ctx, plan)

@@ -18,6 +18,35 @@ func (j Job) Filling() []byte {
 	return data
 }
 
+// Freshener makes the content of each request new, so that no answer can be known before
+// its request, nor before all of it has arrived: it replaces the last bytes of the data.
+type Freshener struct{ random rand.PCG }
+
+// Freshener returns the job's. Equal jobs make equal bytes.
+func (j Job) Freshener() *Freshener {
+	const stream = 0x66726573 // apart from the seeds of fillings and arrivals
+	f := &Freshener{}
+	f.random.Seed(j.Seed, stream+uint64(j.Client))
+	return f
+}
+
+// freshBytes is how many bytes are new: too many to guess.
+const freshBytes = 8
+
+// Freshen replaces the last bytes of the data (3 ns).
+func (f *Freshener) Freshen(data []byte) {
+	var fresh [freshBytes]byte
+	binary.LittleEndian.PutUint64(fresh[:], f.random.Uint64())
+	copy(data[max(0, len(data)-freshBytes):], fresh[:])
+}
+
+// tail is the number that the last bytes of the data make.
+func tail(data []byte) uint64 {
+	var last [freshBytes]byte
+	copy(last[:], data[max(0, len(data)-freshBytes):])
+	return binary.LittleEndian.Uint64(last[:])
+}
+
 // patternSpan is the range of bytes in which patterns begin.
 const patternSpan = 4096
 

@@ -134,7 +134,8 @@ func (j Job) AnswerBytes() *uint32 {
 }
 
 // Answer returns the data of the answer to the request of that number, with that data and
-// AnswerBytes. The handler checks the size, which a client could set to any value; the
+// AnswerBytes. It depends on the end of the data, so that it cannot be sent before that has
+// arrived. The handler checks the size, which a client could set to any value; the
 // caller knows it.
 func Answer(number uint64, data []byte, sizeBytes *uint32) ([]byte, error) {
 	if sizeBytes == nil {
@@ -143,5 +144,5 @@ func Answer(number uint64, data []byte, sizeBytes *uint32) ([]byte, error) {
 	if *sizeBytes > MaxBytes {
 		return nil, status.Errorf(codes.InvalidArgument, "an answer of %d bytes: want 0 to %d", *sizeBytes, MaxBytes)
 	}
-	return Pattern(number, int(*sizeBytes)), nil
+	return Pattern(number+tail(data), int(*sizeBytes)), nil
 }

@@ -59,7 +59,7 @@ function Intervals({ cell }: { cell: Cell }) {
           <tr key={metric.id}>
             {row(metric)}
             {apart && <td class="number">{micros(service[place]!.value(cell))}</td>}
-            {wait && <td class="number">{micros(wait[metric.id as keyof Latencies])}</td>}
+            {wait && <td class="number">{micros(wait[metric.id as Exclude<keyof Latencies, "stalls">])}</td>}
           </tr>
         ))}
       </tbody>

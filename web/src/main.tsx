@@ -15,7 +15,7 @@ import { Choices, hasChoices } from "./sections/choices";
 import { Connections, hasConnections } from "./sections/connections";
 import { Bytes, Ends, hasBytes, hasEnds } from "./sections/costs";
 import { Comparisons, Crossovers, effectsOf, Limits, WarmUps } from "./sections/effects";
-import { at, Percentiles } from "./sections/percentiles";
+import { at, hasCurve, Percentiles } from "./sections/percentiles";
 import { Reproduce } from "./sections/reproduce";
 import { Scalings } from "./sections/scaling";
 import { searched, Searches } from "./sections/search";
@@ -44,7 +44,7 @@ function App({ run }: { run: Run }) {
     ["failures", "Failures", failed],
     ["size", "Size", true],
     ["concurrency", "Concurrency", true],
-    ["percentiles", "Percentiles", run.cells.some((cell) => cell.curve.length > 0)],
+    ["percentiles", "Percentiles", run.cells.some(hasCurve)],
     ["tail", "Tail", true],
     ["ends", "Both ends", hasEnds(run)],
     ["bytes", "On the wire", hasBytes(run)],
@@ -77,7 +77,7 @@ function App({ run }: { run: Run }) {
           <h2>Against concurrency</h2>
           <Against title="Latency against concurrency" across="clients" cells={run.cells} looks={looks} further={cellMetrics} />
         </section>
-        <Percentiles cells={run.cells} looks={looks} picked={picked} setPicked={setPicked} />
+        <Percentiles cells={run.cells} looks={looks} picked={picked} setPicked={setPicked} closedTail={run.closed_tail} />
         <Tail run={run} looks={looks} />
         <Ends run={run} looks={looks} />
         <Bytes run={run} looks={looks} />

@@ -55,12 +55,14 @@ export interface Run {
   trials: TrialCounts;
   cells: Cell[];
   comparisons: Comparison[];
+  powers: Power[]; // what the repeats could tell
   knees: Knee[];
   crossovers: Crossover[];
   limits: LimitEffect[];
   warm_ups: WarmUpNeed[];
   contrasts: Contrast[];
   scalings: Scaling[]; // how throughput follows the calls in flight
+  shares: Shares[]; // how the difference between a part's first and last variant comes about
   claims: Claim[]; // of the scenario, and whether they hold here
   allocations: Allocation[]; // where an end's heap allocations come from
   settings: Setting[]; // that are not a library's default
@@ -76,6 +78,7 @@ export interface Run {
   machine: string;
   host: Record<string, unknown>;
   stacks: string[];
+  closed_tail: string;
   choices: Record<string, unknown>;
 }
 
@@ -111,6 +114,13 @@ export interface Branch {
   calls: Branch[]; // by the last of the functions
 }
 
+/** Bulk is what the messages of a load of large ones cost, and how fast they went. */
+export interface Bulk {
+  server_cpu_s_per_gb: number | null; // null where it was not measured
+  gb_per_second: number | null; // of messages, both ways together
+  intervals: IntervalsByField;
+}
+
 /** Cell is one point of the matrix, over its valid trials. */
 export interface Cell {
   part: string; // of the scenario
@@ -139,6 +149,7 @@ export interface Cell {
   connections_opened: number | null;
   drain_us: number | null; // until a burst's last answer; null for other loads
   search?: Search; // absent where no rate was searched for
+  capacity_rps?: number | null; // Capacity is what was served where more was offered than can be: the trials are invalid, since their latency only tells how long they took.
   survival: Survival;
   connections: Connections;
   client: End;
@@ -146,11 +157,13 @@ export interface Cell {
   bound: "server-cpu" | "client-cpu" | "waiting" | ""; // what kept a closed loop from going faster; empty where neither is plain
   traffic?: Traffic; // absent where it was not measured
   wire?: Wire; // absent where it was not measured
+  bulk?: Bulk; // absent where a call carries less than 1 MiB, or its bytes were not counted
   trials: number; // done
   valid_trials: number; // of them
+  spoiled_trials: number; // Spoiled are the trials that other programs spoiled, and that nothing else is wrong with.
   key: string; // names the cell within its run
   repeats: Repeat[];
-  curve: CurvePoint[]; // response time by percentile, valid trials together
+  curve: CurvePoint[]; // response time by percentile, as far as ten requests lie beyond, and the maximum
   course: CoursePoint[]; // of a ramp or a sustained load
   intervals: IntervalsByField;
   valid: boolean; // at least one trial is valid
@@ -200,11 +213,11 @@ export interface Comparison {
   response_bytes: number;
   clients: number;
   load: Load; // without an in-flight limit, which is the variant's
-  metric: "mean" | "p99" | "throughput"; // what the ratio is of: mean, p99 or throughput
+  metric: "mean" | "p99" | "throughput" | "cpu"; // what the ratio is of: mean, p99, throughput or cpu, which is CPU time a request of both ends
   pairs: number; // repeats in which both trials are valid
   ratio: number | null; // A's over B's, paired by repeat
   p: number | null; // of a ratio this far from 1 where there is no difference, Holm-adjusted; null with too few trials
-  verdict: "faster" | "slower" | "equivalent" | "undecided"; // faster, slower, equivalent or undecided; the first two speak of A
+  verdict: "faster" | "slower" | "more" | "less" | "equivalent" | "undecided"; // faster or slower (of cpu less or more), equivalent or undecided; the first four speak of A
   margin: number; // within it they count as equivalent; 0.05 for 5 %
   intervals: IntervalsByField;
 }
@@ -317,6 +330,7 @@ export interface End {
   cpu_share: number | null; // of the CPU time of both ends
   busy: number | null; // share of the CPUs it was given
   gc_share: number | null; // of its own CPU time, that its garbage collector took
+  cores: number | null; // of them in use: CPU time by time
   rss_bytes: number | null; // at the window's end
   peak_bytes: number | null; // the most in the window
   own_bytes: number | null; // the most without the pages of files, which all that run the program share
@@ -355,6 +369,7 @@ export interface Knee {
   variant: string;
   connection: string;
   request_bytes: number;
+  response_bytes: number;
   by: "throughput" | "tail"; // which curve bends: throughput or tail
   found: boolean; // false: refused, see reason
   clients: number | null; // null where not found
@@ -372,6 +387,7 @@ export interface Latencies {
   p999: number | null;
   p9999: number | null;
   max: number | null;
+  stalls?: Stall[]; // absent where no minority of trials decides a percentile
 }
 
 /** LimitEffect is what an in-flight limit did, counted both ways: service leaves the wait for a permit out, response has it in. */
@@ -380,6 +396,7 @@ export interface LimitEffect {
   without: string; // a variant
   with: string; // a variant
   request_bytes: number;
+  response_bytes: number;
   clients: number;
   limit: number;
   throughput_ratio: number | null; // with over without
@@ -388,7 +405,7 @@ export interface LimitEffect {
   tail_without: number | null; // P99 over P50
   tail_with_service: number | null; // P99 over P50
   tail_with_response: number | null; // P99 over P50
-  p50_without_us: number | null;
+  p50_without_us: number | null; // null where too few requests lie beyond, as the others
   p99_without_us: number | null;
   p50_with_us: number | null; // of response time
   p99_with_us: number | null; // of response time
@@ -433,13 +450,25 @@ export interface Network {
   delay_ns?: number; // each way
 }
 
+/** Power is what the repeats of a run could tell of a metric, at the noise of its own trials. */
+export interface Power {
+  metric: "mean" | "p99" | "throughput" | "cpu";
+  comparisons: number; // with enough pairs for a verdict
+  pairs: number; // of the comparison in the middle
+  noise: number; // by how much trials of one cell differ: a standard deviation of 0.07 is 7 %
+  findable: number; // the least difference of two variants that is found: 0.2 for 20 % more
+  difference: number; // of which the pairs are told: 0.1 for 10 % more
+  pairs_for_difference: number | null; // about so many find it; null where 10,000 are too few
+  pairs_for_equivalence: number | null; // about so many find two equal variants equivalent; null likewise
+}
+
 /** RateKnee is the rate at which the percentile begins to grow. */
 export interface RateKnee {
   found: boolean; // false: refused, see reason
   rate_rps: number | null; // null where not found, as the next three
   low_rps: number | null; // it lies above
   high_rps: number | null; // it lies below
-  confidence: number | null; // of the two; null where they are no more than the rates tried beside it
+  confidence: number | null; // of the two
   reason: string;
 }
 
@@ -457,7 +486,7 @@ export interface Repeat {
   valid: boolean;
   throughput_rps: number | null; // null where the trial failed, as the next three
   mean_us: number | null; // null where nothing was answered too
-  p50_us: number | null;
+  p50_us: number | null; // null too where fewer than ten requests of the trial lie beyond it, as the next
   p99_us: number | null;
 }
 
@@ -478,6 +507,7 @@ export interface Scaling {
   connection: string;
   workload: string;
   request_bytes: number;
+  response_bytes: number;
   points: ScalingPoint[];
   law?: ScalabilityLaw; // the fitted universal scalability law; absent where it is refused
   reason: string; // why there is no law
@@ -500,6 +530,7 @@ export interface Search {
   limit_us: number;
   kept_rps: number | null; // the highest rate that kept the goal
   missed_rps: number | null; // the lowest above it that did not
+  threshold_rps: number | null; // the rate at which half of the tries keep the goal; its interval is over the trials, or of one's or two's tries
   steps: SearchStep[]; // by rate
   knee: RateKnee;
   why: string; // what ended a search before the two came close
@@ -510,7 +541,7 @@ export interface SearchStep {
   repeat: number;
   offered_rps: number;
   achieved_rps: number;
-  figure_us: number | null; // of the percentile; null where nothing was answered
+  figure_us: number | null; // of the percentile; null where nothing was answered, or fewer than ten requests lie beyond
   kept: boolean;
   why: string; // it was not kept
 }
@@ -534,6 +565,43 @@ export interface Setting {
   value: string;
   default: string;
   why: string;
+}
+
+/** ShareStep is one change's part. */
+export interface ShareStep {
+  change: string; // as the scenario says
+  from: string; // a variant
+  to: string; // a variant
+  ratio: number | null;
+  decided: boolean; // the ratio is beyond doubt not 1
+  share: number | null; // below zero where the change makes up for others; null where there is nothing to share out
+  intervals: IntervalsByField;
+}
+
+/** Shares says how the difference between a part's first variant and its last comes about, change by change. */
+export interface Shares {
+  part: string;
+  workload: string;
+  request_bytes: number;
+  response_bytes: number;
+  clients: number;
+  metric: "cpu" | "throughput" | "mean"; // of a contrast or a comparison
+  from: string; // a variant
+  to: string; // a variant
+  pairs: number; // repeats in which all variants have a valid trial
+  ratio: number | null; // of the last variant over the first
+  decided: boolean; // the ratio is beyond doubt not 1; else there is nothing to share out
+  steps: ShareStep[];
+  intervals: IntervalsByField;
+}
+
+/** Stall is a minority of a cell's trials whose slowest requests decide a percentile, which has no interval then: so few trials do not tell how frequent stalls are. */
+export interface Stall {
+  percentile: "p90" | "p95" | "p99" | "p999" | "p9999";
+  repeats: number[]; // of the trials that stalled
+  trials: number; // of all, stalled or not
+  longest_us: number; // request of a stalled trial
+  without_us: number; // the percentile of the other trials
 }
 
 /** Survival is how many requests were answered, over all trials that came to a measurement. */
@@ -569,6 +637,9 @@ export interface TrialCounts {
   done: number;
   invalid: number; // failed a check of validity
   failed: number; // gave no measurement
+  measured_again: number; // because other programs had spoiled them
+  thrown_away: number; // measurements of them
+  spoiled: number; // by other programs to the end, with nothing else wrong
 }
 
 /** WarmUpNeed is how much warm-up would have been enough. */
@@ -576,6 +647,7 @@ export interface WarmUpNeed {
   part: string;
   variant: string;
   request_bytes: number;
+  response_bytes: number;
   clients: number;
   trials: number;
   settled: number; // of them

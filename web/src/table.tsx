@@ -5,7 +5,7 @@ import { Fragment } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import type { Cell } from "./data";
 import { CellDetail } from "./detail";
-import { plain, sizes } from "./format";
+import { perSecond, plain, sizes } from "./format";
 import type { Look } from "./look";
 import { clientCPU, latencyMetrics, serverCPU, tail, throughput, type Clock, type Metric } from "./metrics";
 import { Swatch } from "./swatch";
@@ -103,7 +103,7 @@ function columnsFor(cells: Cell[], clock: Clock): Column[] {
     whole("errors", "Errors", (cell) => cell.errors, (cell) => plain(cell.errors)),
     metric(clientCPU),
     metric(serverCPU),
-    { id: "valid", title: "Valid", number: false, value: (cell) => cell.valid_trials, show: (cell) => (cell.valid ? `${cell.valid_trials}/${cell.trials}` : "invalid") },
+    { id: "valid", title: "Valid", number: false, value: (cell) => cell.valid_trials, show: (cell) => (cell.valid ? `${cell.valid_trials}/${cell.trials}` : cell.capacity_rps ? `beyond capacity, about ${perSecond(cell.capacity_rps)}` : "invalid") },
     text("connection", "Connection", (cell) => cell.connection),
     ...varying(text("load", "Load", (cell) => loadText(cell.load))),
   ];

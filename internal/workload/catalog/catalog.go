@@ -4,6 +4,7 @@ package catalog
 
 import (
 	"fmt"
+	"time"
 
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/workload"
@@ -42,4 +43,20 @@ func Find(text string) (workload.Workload, []scenario.Setting, error) {
 		names = append(names, name)
 	}
 	return nil, nil, fmt.Errorf("workload %q: %s", parsed.Stack, scenario.Suggest(parsed.Stack, names))
+}
+
+// Work is how long each handler of a workload sleeps in place of work; known says whether
+// its options tell that.
+func Work(text string) (work time.Duration, known bool) {
+	w, set, err := Find(text)
+	if err != nil {
+		return 0, false
+	}
+	options := workload.ReadOptions(w, workload.Parameters{Settings: set})
+	for _, o := range w.Info().Options {
+		if o.Role == scenario.SimulatedWorkRole {
+			return scenario.Value[time.Duration](options, o.Key), true
+		}
+	}
+	return 0, false
 }

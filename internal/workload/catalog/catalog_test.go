@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/workload"
@@ -70,6 +71,15 @@ func TestBadTextsAreExplained(t *testing.T) {
 	} {
 		if _, _, err := Find(text); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want an error that says %q", text, err, says)
+		}
+	}
+}
+
+func TestWorkIsKnownWhereOptionsTellIt(t *testing.T) {
+	for text, want := range map[string]time.Duration{"users": 10 * time.Millisecond, "users:op=get-user,work=2ms": 2 * time.Millisecond, "users:work=0s": 0, "echo": -1, "nothing": -1} {
+		work, known := Work(text)
+		if known != (want >= 0) || known && work != want {
+			t.Errorf("%s: %v, %v; want %v", text, work, known, want)
 		}
 	}
 }

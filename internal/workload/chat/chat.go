@@ -55,6 +55,7 @@ func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
 func (Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workload.Caller {
 	return &caller{
 		stub:    chatpb.NewChatServiceClient(conn),
+		fresh:   job.Freshener(),
 		message: chatpb.Message{Data: job.Filling(), AnswerBytes: job.AnswerBytes()},
 	}
 }
@@ -94,6 +95,7 @@ type caller struct {
 	stub    chatpb.ChatServiceClient
 	stream  grpc.BidiStreamingClient[chatpb.Message, chatpb.Message]
 	leave   context.CancelFunc // ends the stream
+	fresh   *workload.Freshener
 	message chatpb.Message
 	answer  *chatpb.Message // of the last call
 }
@@ -120,6 +122,7 @@ func (c *caller) talk(ctx context.Context) error {
 		c.stream, c.leave = stream, leave
 	}
 	c.message.Number++
+	c.fresh.Freshen(c.message.Data)
 	err := c.stream.Send(&c.message)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err

@@ -1,13 +1,14 @@
 // Package echo is the workload `echo`: the server sends the payload back.
 //
 // Each client prepares one payload of incompressible bytes and sends it over
-// and over with a new id. The handler changes nothing but the timestamp, so
-// that a trial measures the wire and not the work behind it. The client checks
-// every byte of the answer, so that no wrong answer counts as a success.
+// and over with a new id and a new end, so that no server can answer before it has
+// it all. The handler changes nothing but the timestamp, so that a trial measures the
+// wire and not the work behind it. The client checks every byte of the answer, so that
+// no wrong answer counts as a success.
 //
-// If the answer has another size than the request, the request says which, and the
-// id determines its bytes. The request is then three to five bytes longer
-// than the symmetric one.
+// If the answer has another size than the request, the request says which, and the id
+// and the end of its data determine the bytes. The request is then three to five bytes
+// longer than the symmetric one.
 package echo
 
 import (
@@ -75,6 +76,7 @@ func (h *handler) Echo(ctx context.Context, in *echopb.Payload) (*echopb.Payload
 // its call.
 type caller struct {
 	stub    echopb.EchoServiceClient
+	fresh   *workload.Freshener
 	request *echopb.Payload
 	answer  *echopb.Payload // of the last call
 }
@@ -82,6 +84,7 @@ type caller struct {
 func newCaller(conn grpc.ClientConnInterface, job workload.Job) *caller {
 	return &caller{
 		stub:    echopb.NewEchoServiceClient(conn),
+		fresh:   job.Freshener(),
 		request: &echopb.Payload{Data: job.Filling(), AnswerBytes: job.AnswerBytes()},
 	}
 }
@@ -89,6 +92,7 @@ func newCaller(conn grpc.ClientConnInterface, job workload.Job) *caller {
 // Call sends the payload under its next id, beginning with 1.
 func (c *caller) Call(ctx context.Context) error {
 	c.request.Id++
+	c.fresh.Freshen(c.request.Data)
 	c.request.Timestamp = time.Now().UnixNano()
 	answer, err := c.stub.Echo(ctx, c.request)
 	c.answer = answer

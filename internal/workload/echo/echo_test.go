@@ -228,3 +228,31 @@ func TestLargestPayloadFits(t *testing.T) {
 		t.Errorf("the largest payload makes a message of %d bytes, stacks take %d", size, stack.MaxMessageBytes)
 	}
 }
+
+// A server that answers from what it knows, before it has the whole request, is wrong in
+// every answer: the end of each request's data is new, and no answer is known without it.
+func TestNoAnswerIsKnownBeforeItsRequest(t *testing.T) {
+	asymmetric := job(64)
+	asymmetric.ResponseBytes = 1024
+	for name, j := range map[string]workload.Job{"symmetric": job(64), "asymmetric": asymmetric, "small": job(8)} {
+		wire, c := connect(t, j)
+		var known []byte
+		wire.spoil = func(answer *echopb.Payload) {
+			if known == nil {
+				known = bytes.Clone(answer.Data)
+			}
+			answer.Data = known
+		}
+		for n := range 20 {
+			if err := c.Call(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Check(); (err == nil) != (n == 0) {
+				t.Errorf("%s: answer %d is known from the first: %v", name, n+1, err)
+			}
+		}
+		if a, b := wire.sent[0].Data, wire.sent[1].Data; bytes.Equal(a, b) || !bytes.Equal(a[:len(a)-8], b[:len(b)-8]) {
+			t.Errorf("%s: the data of two requests: %x and %x, want another end and else the same", name, a, b)
+		}
+	}
+}

@@ -31,7 +31,7 @@ export function Cells({ run, looks, picked, pick }: Props) {
     <section id="cells">
       <h2>Cells</h2>
       <p class="note">
-        A row a point of the matrix: the median over its valid trials. {apart ? "Response time is from the instant a request was meant to go out, service time from its actual send." : "Latency is from the send to the answer; in a closed loop that is the response time too."} Open a row for its trials, its intervals and what the checks found; tick it to see its percentiles.
+        A row a point of the matrix, over its valid trials: percentiles are those of all their requests together, and a dash where fewer than ten lie beyond; other figures are the median of the trials. {apart ? "Response time is from the instant a request was meant to go out, service time from its actual send." : "Latency is from the send to the answer; in a closed loop that is the response time too."} Open a row for its trials, its intervals and what the checks found; tick it to see its percentiles.
       </p>
       <div class="choices">
         <Filter label="Part" options={distinct(run.cells.map((cell) => cell.part))} left={parts} change={setParts} />

@@ -9,7 +9,7 @@ import { loadText } from "../words";
 
 export function Comparisons({ run: { cells, comparisons } }: { run: Run }) {
   if (comparisons.length === 0) return null;
-  const metrics: Record<string, string> = { mean: "mean", p99: "P99", throughput: "throughput" };
+  const metrics: Record<string, string> = { mean: "mean", p99: "P99", throughput: "throughput", cpu: "CPU time" };
   const loads = new Set(comparisons.map(({ load }) => loadText(load))).size > 1;
   return (
     <section id="comparisons">
@@ -60,7 +60,7 @@ export function Limits({ run: { cells, limits } }: { run: Run }) {
   return (
     <section id="limits">
       <h2>A limit of requests in flight</h2>
-      <p class="note">Counted both ways. Service time leaves out the wait for a permit, as the published study did; response time is what the caller waits, with it.</p>
+      <p class="note">Counted both ways. Service time leaves out the wait for a permit; response time is what the caller waits, with it.</p>
       <div class="scroll">
         <table>
           <thead>
@@ -85,9 +85,9 @@ export function Limits({ run: { cells, limits } }: { run: Run }) {
           </thead>
           <tbody>
             {limits.map((limit) => (
-              <tr key={`${limit.part} ${limit.with} ${limit.request_bytes} ${limit.clients}`}>
+              <tr key={`${limit.part} ${limit.with} ${limit.request_bytes} ${limit.response_bytes} ${limit.clients}`}>
                 <th scope="row"><Variant cells={cells} part={limit.part} name={limit.with} /> <small>over {limit.without}</small></th>
-                <td class="number">{bytes(limit.request_bytes)}</td>
+                <td class="number">{sizes(limit.request_bytes, limit.response_bytes)}</td>
                 <td class="number">{plain(limit.clients)}</td>
                 <Figure value={limit.throughput_ratio} interval={limit.intervals["throughput_ratio"]} show={times} />
                 <Figure value={limit.mean_service_ratio} interval={limit.intervals["mean_service_ratio"]} show={times} />
@@ -164,10 +164,10 @@ export function WarmUps({ run: { cells, warm_ups: warmUps } }: { run: Run }) {
           </thead>
           <tbody>
             {warmUps.map((need) => (
-              <tr key={`${need.part} ${need.variant} ${need.request_bytes} ${need.clients}`} class={need.settled === 0 ? "invalid" : ""}>
+              <tr key={`${need.part} ${need.variant} ${need.request_bytes} ${need.response_bytes} ${need.clients}`} class={need.settled === 0 ? "invalid" : ""}>
                 <th scope="row"><Variant cells={cells} part={need.part} name={need.variant} /></th>
                 <td>{need.part}</td>
-                <td class="number">{bytes(need.request_bytes)}</td>
+                <td class="number">{sizes(need.request_bytes, need.response_bytes)}</td>
                 <td class="number">{plain(need.clients)}</td>
                 <Figure value={need.needed_ms} interval={need.intervals["needed_ms"]} show={(ms) => (ms === null ? "never settled" : micros(ms * 1000))} />
                 <Figure value={need.needed_requests} interval={need.intervals["needed_requests"]} show={(count) => (count === null ? "–" : plain(Math.round(count)))} />

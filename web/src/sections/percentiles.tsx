@@ -13,20 +13,25 @@ interface Props {
   looks: Map<string, Look>;
   picked: Set<string>;
   setPicked: (keys: Set<string>) => void;
+  /** What the tail of a closed loop cannot see. */
+  closedTail: string;
 }
+
+/** Whether a cell has a percentile besides its maximum. */
+export const hasCurve = (cell: Cell) => cell.curve.length > 1;
 
 /** The cells that stand at one point of the matrix. */
 export function at(cells: Cell[], part: string, size: number, clients: number): Cell[] {
-  return cells.filter((cell) => cell.part === part && cell.request_bytes === size && cell.clients === clients && cell.curve.length > 0);
+  return cells.filter((cell) => cell.part === part && cell.request_bytes === size && cell.clients === clients && hasCurve(cell));
 }
 
 const nines = (quantile: number) => -Math.log10(1 - quantile);
 const ticks = [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999];
 const percent = (place: number) => `P${short((100 * (1 - 10 ** -place)).toFixed(Math.max(1, Math.ceil(place))))}`;
 
-export function Percentiles({ cells, looks, picked, setPicked }: Props) {
-  const shown = cells.filter((cell) => picked.has(cell.key) && cell.curve.length > 0);
-  const first = shown[0] ?? cells.find((cell) => cell.curve.length > 0);
+export function Percentiles({ cells, looks, picked, setPicked, closedTail }: Props) {
+  const shown = cells.filter((cell) => picked.has(cell.key) && hasCurve(cell));
+  const first = shown[0] ?? cells.find((cell) => hasCurve(cell));
   const chart = useMemo(() => {
     const lines = linesOf(shown, looks);
     const last = Math.max(0, ...lines.flatMap((line) => line.points.map((point) => point.x)));
@@ -37,17 +42,18 @@ export function Percentiles({ cells, looks, picked, setPicked }: Props) {
   if (!first) return null;
 
   const go = (part: string, size: number, clients: number) => {
-    const inPart = cells.filter((cell) => cell.part === part && cell.curve.length > 0);
+    const inPart = cells.filter((cell) => cell.part === part && hasCurve(cell));
     const ofSize = inPart.some((cell) => cell.request_bytes === size) ? size : inPart[0]!.request_bytes;
     const ofClients = inPart.some((cell) => cell.request_bytes === ofSize && cell.clients === clients) ? clients : inPart.find((cell) => cell.request_bytes === ofSize)!.clients;
     setPicked(new Set(at(cells, part, ofSize, ofClients).map((cell) => cell.key)));
   };
-  const drawn = cells.filter((cell) => cell.curve.length > 0);
+  const drawn = cells.filter((cell) => hasCurve(cell));
   const inPart = drawn.filter((cell) => cell.part === first.part);
   return (
     <section id="percentiles">
       <h2>Latency by percentile</h2>
-      <p class="note">Every nine takes the same room. The last point of a line is the slowest request of all. The choices below show all stacks at one point; ticks in the table of cells add others.</p>
+      <p class="note">Every nine takes the same room. A line ends where fewer than ten requests lie beyond. The choices below show all stacks at one point; ticks in the table of cells add others.</p>
+      {closedTail && <p class="note">{closedTail}</p>}
       <div class="choices">
         <Choice label="Part" options={distinct(drawn.map((cell) => cell.part))} chosen={first.part} choose={(part) => go(part, first.request_bytes, first.clients)} />
         <Choice label="Message size" options={distinct(inPart.map((cell) => cell.request_bytes))} chosen={first.request_bytes} show={bytes} choose={(size) => go(first.part, size, first.clients)} />
@@ -76,7 +82,7 @@ function linesOf(cells: Cell[], looks: Map<string, Look>): Line[] {
       name: names.get(cell)!,
       look: place === 0 ? look : { ...look, dash: dashOf(look.dash.length === 0 ? place : place + 1) },
       thin: true,
-      points: cell.curve.map(([quantile, us]) => ({ x: quantile < 1 ? nines(quantile) : Math.log10(Math.max(2, cell.requests)), y: us })),
+      points: cell.curve.filter(([quantile]) => quantile < 1).map(([quantile, us]) => ({ x: nines(quantile), y: us })),
     };
   });
 }

@@ -10,7 +10,7 @@ import type { Look, Shape } from "../look";
 
 export function Scalings({ run }: { run: Run }) {
   if (run.scalings.length === 0) return null;
-  const groups = [...Map.groupBy(run.scalings, (scaling) => [scaling.part, scaling.workload, scaling.request_bytes].join("\n")).values()];
+  const groups = [...Map.groupBy(run.scalings, (scaling) => [scaling.part, scaling.workload, scaling.request_bytes, scaling.response_bytes].join("\n")).values()];
   return (
     <section id="scaling">
       <h2>Calls in flight</h2>
@@ -22,8 +22,8 @@ export function Scalings({ run }: { run: Run }) {
 const nameOf = (scaling: Scaling) => (scaling.variant.includes("conn=") ? scaling.variant : `${scaling.variant} ${scaling.connection}`);
 
 function Group({ scalings }: { scalings: Scaling[] }) {
-  const { workload, request_bytes: size } = scalings[0]!;
-  const what = size > 0 ? `${workload}, ${sizes(size, size)} messages` : workload;
+  const { workload, request_bytes: request, response_bytes: response } = scalings[0]!;
+  const what = request + response > 0 ? `${workload}, ${sizes(request, response)} messages` : workload;
   const chart = useMemo(() => chartOf(scalings), []);
   return (
     <>

@@ -1,5 +1,5 @@
-// Between which rates the highest one lies that keeps the goal, and every rate
-// that was tried on the way there.
+// The highest rate that keeps the goal, how exactly it is known, and every rate that
+// was tried on the way there.
 
 import { useMemo, useState } from "preact/hooks";
 import { Chart, type Axis, type Line, type Rule } from "../chart";
@@ -20,7 +20,7 @@ export function Searches({ run }: { run: Run }) {
   return (
     <section id="search">
       <h2>The highest rate that keeps the goal</h2>
-      <p class="note">It lies between the rate that was kept and the one that was missed. Each rate was tried two or three times: what two tries said, holds.</p>
+      <p class="note">A rate is kept or missed when two of up to three tries say so. How exactly that is known tells the rate at which half of all tries keep the goal.</p>
       <div class="scroll">
         <table>
           <thead>
@@ -29,6 +29,7 @@ export function Searches({ run }: { run: Run }) {
               <th scope="col">Goal</th>
               <th scope="col" class="number">Kept</th>
               <th scope="col" class="number">Missed</th>
+              <th scope="col" class="number">Half of the tries keep it at</th>
               <th scope="col">The knee</th>
             </tr>
           </thead>
@@ -39,6 +40,7 @@ export function Searches({ run }: { run: Run }) {
                 <td>{one.load.goal}</td>
                 <td class="number">{withInterval(one.search!.kept_rps, one.intervals["search.kept_rps"], perSecond)}</td>
                 <td class="number">{withInterval(one.search!.missed_rps, one.intervals["search.missed_rps"], perSecond)}</td>
+                <td class="number">{withInterval(one.search!.threshold_rps, one.intervals["search.threshold_rps"], perSecond)}</td>
                 <td class="prose">{kneeText(one.search!)}</td>
               </tr>
             ))}
@@ -55,8 +57,7 @@ export function Searches({ run }: { run: Run }) {
 
 function kneeText({ knee }: Search): string {
   if (!knee.found) return `refused: ${knee.reason}`;
-  const between = `${plain(knee.low_rps)} to ${perSecond(knee.high_rps)}`;
-  return `${perSecond(knee.rate_rps)} (${knee.confidence === null ? `between the rates tried beside it, ${between}` : between})`;
+  return `${perSecond(knee.rate_rps)} (${plain(knee.low_rps)} to ${perSecond(knee.high_rps)})`;
 }
 
 function noteOf({ search }: Cell): string {

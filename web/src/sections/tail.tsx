@@ -2,7 +2,7 @@
 
 import type { Rule } from "../chart";
 import type { Knee, Run } from "../data";
-import { bytes, plain, withInterval } from "../format";
+import { plain, sizes, withInterval } from "../format";
 import type { Look } from "../look";
 import { tail } from "../metrics";
 import { Against, type Point } from "./against";
@@ -44,11 +44,11 @@ function Knees({ knees }: { knees: Knee[] }) {
           </thead>
           <tbody>
             {knees.map((knee) => (
-              <tr key={`${knee.part} ${knee.variant} ${knee.connection} ${knee.request_bytes} ${knee.by}`}>
+              <tr key={`${knee.part} ${knee.variant} ${knee.connection} ${knee.request_bytes} ${knee.response_bytes} ${knee.by}`}>
                 <th scope="row">{knee.variant}</th>
                 <td>{knee.part}</td>
                 <td>{knee.connection}</td>
-                <td class="number">{bytes(knee.request_bytes)}</td>
+                <td class="number">{sizes(knee.request_bytes, knee.response_bytes)}</td>
                 <td>{knee.by}</td>
                 <td class={knee.found ? "" : "faint prose"}>{knee.found ? withInterval(knee.clients, knee.intervals["clients"], plain) : knee.reason}</td>
               </tr>

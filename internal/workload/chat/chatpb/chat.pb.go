@@ -31,7 +31,7 @@ type Message struct {
 	// data is what is said.
 	Data []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
 	// answer_bytes asks for an answer whose data has this length and follows
-	// from the number. Absent, the data itself comes back.
+	// from the number and the end of the data. Absent, the data itself comes back.
 	AnswerBytes   *uint32 `protobuf:"varint,3,opt,name=answer_bytes,json=answerBytes,proto3,oneof" json:"answer_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

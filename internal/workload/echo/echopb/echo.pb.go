@@ -38,8 +38,8 @@ type Payload struct {
 	// judged: latency is taken on the client's side of the stub.
 	Timestamp int64 `protobuf:"varint,3,opt,name=timestamp,proto3" json:"timestamp,omitempty"`
 	// answer_bytes asks for an answer whose data has this length and follows
-	// from the id. Absent, the data itself comes back, and on the wire the message
-	// is the published one.
+	// from the id and the end of the data. Absent, the data itself comes back, and on
+	// the wire the message is the published one.
 	AnswerBytes   *uint32 `protobuf:"varint,4,opt,name=answer_bytes,json=answerBytes,proto3,oneof" json:"answer_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,0 +1,28 @@
+package advice
+
+import (
+	"slices"
+	"testing"
+
+	"wirelab.dev/internal/analysis"
+)
+
+func TestPowerIsToldWhereSomethingIsUndecided(t *testing.T) {
+	s := &analysis.Summary{}
+	s.Comparisons = []analysis.Comparison{{Metric: analysis.Mean, Verdict: analysis.Undecided}}
+	s.Powers = []analysis.Power{{
+		Metric: analysis.Mean, Pairs: 3, Noise: 0.071, Findable: 0.22, Difference: 0.1, PairsForDifference: new(9), PairsForEquivalence: new(24),
+	}}
+	says := func(want ...string) {
+		t.Helper()
+		if got := power(s); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	says("Trials of one cell differ by 7.1 %, so that 3 repeats show a difference of the mean from 22 % on, four times in five;" +
+		" one of 10 % takes about 9 repeats; that two variants are equal within 5 % takes about 24 repeats.")
+	s.Powers[0].PairsForEquivalence, s.Powers[0].Findable = nil, 0.09
+	says("Trials of one cell differ by 7.1 %, so that 3 repeats show a difference of the mean from 9 % on, four times in five.")
+	s.Comparisons[0].Verdict = analysis.Faster
+	says()
+}

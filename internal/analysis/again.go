@@ -1,0 +1,39 @@
+package analysis
+
+import (
+	"strings"
+
+	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/record"
+)
+
+// Again counts what was measured again because other programs had spoiled it.
+type Again struct {
+	Trials     int // of those that have a record
+	ThrownAway int // measurements of them
+	Spoiled    int // trials that other programs spoiled to the end, and that nothing else is wrong with
+}
+
+// secondTime began a warning in records of older versions, which measured a trial at most
+// twice.
+const secondTime = "measured a second time"
+
+func (a *Again) count(r *record.Record) {
+	thrownAway := len(r.Attempts)
+	for _, warning := range r.Warnings {
+		if strings.HasPrefix(warning, secondTime) {
+			thrownAway++
+		}
+	}
+	if a.ThrownAway += thrownAway; thrownAway > 0 {
+		a.Trials++
+	}
+	if spoiledByMachine(r) {
+		a.Spoiled++
+	}
+}
+
+func spoiledByMachine(r *record.Record) bool {
+	_, spoiled := judge.SpoiledByMachine(r.Checks)
+	return spoiled && r.Profile == ""
+}

@@ -1,0 +1,179 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/record"
+)
+
+// end is one end of the wire, with its name in sentences.
+type end struct {
+	name string
+	*record.Process
+}
+
+func (t trial) ends() []end { return []end{{"client", &t.Client}, {"server", &t.Server}} }
+
+// affinity checks that each end could run on the CPUs that it was placed on, and on no
+// others: on the other end's it would slow that down, and itself.
+func (t trial) affinity() record.Check {
+	c := record.Check{Level: record.OK, Unit: "share", Limit: &t.limits.Moved.Invalid}
+	client, server := t.Client, t.Server
+	var found []string
+	known := false
+	for _, e := range t.ends() {
+		if len(e.AllowedCPUs) == 0 || len(e.CPUs) == 0 {
+			continue
+		}
+		known = true
+		if !slices.Equal(e.AllowedCPUs, e.CPUs) {
+			found = append(found, fmt.Sprintf("the %s was placed on CPU %s and could run on %s", e.name, list(e.CPUs), list(e.AllowedCPUs)))
+		}
+	}
+	if !known {
+		c.Level, c.Detail = record.Unknown, "no end told on which CPUs it could run"
+		return c
+	}
+	if shared := common(client.AllowedCPUs, server.AllowedCPUs); len(shared) > 0 {
+		found = append(found, "both ends could run on CPU "+list(shared))
+		c.Figure = t.shared()
+	}
+	c.Detail = fmt.Sprintf("the client had CPU %s, the server %s", list(client.AllowedCPUs), list(server.AllowedCPUs))
+	if len(found) == 0 {
+		return c
+	}
+	c.Level, c.Detail = record.Warning, strings.Join(found, "; ")
+	// Where the placement itself has them share, as on a machine with one CPU, this is
+	// what was asked for.
+	asked := len(common(client.CPUs, server.CPUs)) > 0
+	if !asked && c.Figure != nil && t.limits.Moved.level(*c.Figure) == record.Invalid {
+		c.Level = record.Invalid
+		c.Detail += ": " + shift{"each request", *c.Figure}.words()
+	}
+	return c
+}
+
+// shared bounds how much two ends on the same CPUs slowed each other down: either waits
+// for the other at most as long as the less busy of them ran.
+func (t trial) shared() *float64 {
+	client, known := t.Client.CPUNS()
+	server, knownToo := t.Server.CPUNS()
+	if !known || !knownToo || t.WindowNS <= 0 {
+		return nil
+	}
+	cpus := min(len(t.Client.AllowedCPUs), len(t.Server.AllowedCPUs))
+	share := float64(min(client, server)) / float64(t.WindowNS) / float64(cpus)
+	return new(slowed(share))
+}
+
+// slowed is how much longer work takes that gets all of the time but a share.
+func slowed(share float64) float64 {
+	const most = 0.99 // a hundred times as long: more is not told apart
+	share = min(share, most)
+	return share / (1 - share)
+}
+
+// quota checks that no control group stopped an end because its CPU quota was used up.
+func (t trial) quota() record.Check {
+	c := record.Check{Level: record.Unknown, Unit: "share", Detail: "no end told what its control groups grant"}
+	c.Limit = &t.limits.Moved.Invalid
+	worst := shift{by: -1}
+	for _, e := range t.ends() {
+		if e.ThrottledNS == nil || e.ThrottledPeriods == nil {
+			continue
+		}
+		if c.Level == record.Unknown {
+			verdict(&c, record.OK, "no quota stopped an end in the window")
+		}
+		each := float64(*e.ThrottledNS) / float64(max(1, *e.ThrottledPeriods))
+		by := t.moved(t.met(float64(*e.ThrottledPeriods), each))
+		switch {
+		case *e.ThrottledPeriods > 0 && by.by > worst.by:
+			worst = by
+			c.Figure = &worst.by
+			verdict(&c, graver(record.Warning, t.limits.Moved.level(by.by)), "the %s was stopped %d times for %.3g ms each in the mean because the CPU quota of its control groups%s was used up: %s; lift the quota",
+				e.name, *e.ThrottledPeriods, each/1e6, granted(e.QuotaCPUs), by.words())
+		case e.QuotaCPUs != nil && *e.QuotaCPUs < float64(len(e.CPUs)) && worst.by < 0:
+			verdict(&c, record.Warning, "the control groups of the %s grant %.3g CPUs and it was placed on %d; it was not stopped in the window, and could be", e.name, *e.QuotaCPUs, len(e.CPUs))
+		}
+	}
+	return c
+}
+
+func granted(quota *float64) string {
+	if quota == nil {
+		return ""
+	}
+	return fmt.Sprintf(", %.3g CPUs,", *quota)
+}
+
+// collector checks that the client's garbage collector, which runs on the CPUs that send
+// the requests, ran no more often than by default. Then what it takes is the price of
+// the client's libraries, and the trial's to show.
+func (t trial) collector() record.Check {
+	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "the client did not tell how its collector was set and what it took"}
+	cpu, known := t.Client.CPUNS()
+	if !known || cpu <= 0 || t.Client.GCCPUNS == nil || t.Client.GCPercent == nil {
+		return c
+	}
+	const usual = 100 // GOGC
+	took, percentSet := float64(*t.Client.GCCPUNS)/float64(cpu), *t.Client.GCPercent
+	if percentSet >= usual || percentSet < 0 {
+		c.Figure, c.Limit = &took, &t.limits.Collected
+		verdict(&c, record.OK, "the client's garbage collector took %s of its CPU time", percent(took))
+		if took > t.limits.Collected {
+			c.Level = record.Warning
+			c.Detail += ": the figure is in part that of the client's memory"
+		}
+		return c
+	}
+	// How often it runs goes with 1/GOGC. What it took beyond the usual is not the
+	// client's work; if a request's whole time were spent in the client, it would be
+	// slowed down by that share.
+	beyond := took * (1 - float64(percentSet)/usual)
+	by := shift{"the mean", slowed(beyond)}
+	c.Figure = &by.by
+	verdict(&c, graver(record.Warning, t.limits.Moved.level(by.by)), "the client ran with GOGC=%d, and its garbage collector took %s of its CPU time: %s; unset GOGC",
+		percentSet, percent(took), by.words())
+	return c
+}
+
+// suspended checks that the machine did not sleep in the window. The clock that latencies
+// are measured with stands still meanwhile, so that no latency shows it.
+func (t trial) suspended() record.Check {
+	c := record.Check{Level: record.Unknown, Unit: "ms", Detail: "the client did not tell whether the machine slept"}
+	if t.Host.SuspendedNS == nil {
+		return c
+	}
+	slept := float64(*t.Host.SuspendedNS)
+	c.Figure, c.Limit = new(slept/1e6), new(t.limits.SleptNS/1e6)
+	verdict(&c, record.OK, "the machine was awake")
+	if slept > t.limits.SleptNS {
+		verdict(&c, record.Invalid, "the machine slept for %.3g s in the window, which no latency shows: what went before and what came after are two measurements", slept/1e9)
+	}
+	return c
+}
+
+// graver returns the graver of two levels that are known.
+func graver(a, b record.Level) record.Level {
+	if a == record.Invalid || b == record.Invalid {
+		return record.Invalid
+	}
+	if a == record.Warning || b == record.Warning {
+		return record.Warning
+	}
+	return record.OK
+}
+
+func common(a, b []int) []int {
+	return slices.DeleteFunc(slices.Clone(a), func(cpu int) bool { return !slices.Contains(b, cpu) })
+}
+
+func list(cpus []int) string {
+	if len(cpus) == 0 {
+		return "(not known)"
+	}
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(cpus), " ", ","), "[]")
+}

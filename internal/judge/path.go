@@ -1,0 +1,147 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+)
+
+// path checks that what lies between the ends, and has nothing to do with the protocol,
+// did not decide how long calls took.
+func (t trial) path() record.Check {
+	for _, look := range []func() (record.Check, bool){t.connecting, t.delayedAcks, t.heldBack} {
+		if c, found := look(); found {
+			return c
+		}
+	}
+	return record.Check{Level: record.OK, Unit: "share", Detail: "no wait between the ends decided how long calls took"}
+}
+
+// connecting looks for connections that take far longer to open than a round trip: names
+// are looked up, the first segment was lost, or the server's queue was full.
+func (t trial) connecting() (c record.Check, found bool) {
+	mode, err := scenario.ParseConnection(t.Connections.Mode)
+	if err != nil || !mode.Mode.PerRequest() || t.Connections.Connect == nil || t.Traffic == nil || t.Traffic.MinRTTNS == nil {
+		return c, false
+	}
+	connect, service := quantiles(*t.Connections.Connect).p50, quantiles(t.Service).p50
+	trip := float64(*t.Traffic.MinRTTNS)
+	// Ten trips: a connection takes one, and a busy server some more to accept it.
+	if connect <= max(10*trip, 1e6) || service <= connect {
+		return c, false
+	}
+	more := (connect - trip) / (service - connect + trip)
+	c = record.Check{Unit: "share", Figure: &more, Limit: new(t.limits.Moved.Invalid)}
+	verdict(&c, t.limits.Moved.level(more), "a connection took %.3g ms to be opened, where a round trip takes %.3g: its name was looked up, or its first segment was lost; name the server by its address",
+		connect/1e6, trip/1e6)
+	return c, c.Level != record.OK
+}
+
+// A delayed acknowledgement is sent after 40 ms on Linux (TCP_DELACK_MIN in
+// net/tcp.h), and a tick of the kernel's timer later at most.
+const (
+	delayedAckShortest = 39 * time.Millisecond
+	delayedAckLongest  = 52 * time.Millisecond
+)
+
+// delayedAcks looks for calls that took as long as a delayed acknowledgement, while
+// acknowledgements went alone: where answers come in one piece, they travel with the next
+// request.
+func (t trial) delayedAcks() (c record.Check, found bool) {
+	if t.Traffic == nil || t.Traffic.SentPureAcks == nil || t.Completed == 0 || t.Cell.Network.DelayNS > 0 {
+		return c, false
+	}
+	acks := float64(*t.Traffic.SentPureAcks) / float64(t.Completed)
+	if trip := t.Traffic.MinRTTNS; acks < beyondP99 || trip != nil && *trip > int64(delayedAckShortest)/4 {
+		return c, false
+	}
+	h, err := t.Service.Decode()
+	if err != nil || h.Max() < delayedAckShortest {
+		return c, false
+	}
+	share := notAbove(h, delayedAckLongest) - notAbove(h, delayedAckShortest)
+	if share < beyondP99 || acks < share {
+		return c, false
+	}
+	c = record.Check{Unit: "share", Figure: &share, Limit: new(beyondP99)}
+	verdict(&c, record.Warning, "%s of the calls took 40 to 52 ms, and acknowledgements went alone: one end held back its second segment until the delayed acknowledgement of its first (set TCP_NODELAY, or write once)", percent(share))
+	return c, true
+}
+
+// beyondP99 is the share of calls that P99 leaves out: fewer do not move it.
+const beyondP99 = 0.01
+
+// notAbove is the share of durations up to that, in thousandths.
+func notAbove(h *latency.Histogram, d time.Duration) float64 {
+	return float64(sort.Search(1001, func(i int) bool { return h.Quantile(float64(i)/1000) > d })) / 1000
+}
+
+// heldBackAtMost is the share of the time with something under way from which a full
+// window or buffer, more than the protocol, decides how long transfers take.
+const heldBackAtMost = 0.5
+
+// heldBack looks for connections that could not send, because the peer's receive window or
+// their own send buffer was full.
+func (t trial) heldBack() (c record.Check, found bool) {
+	if t.Traffic == nil || t.Traffic.BusyNS == nil || t.Traffic.BlockedNS == nil || *t.Traffic.BusyNS == 0 {
+		return c, false
+	}
+	share := float64(*t.Traffic.BlockedNS) / float64(*t.Traffic.BusyNS)
+	c = record.Check{Level: record.Warning, Unit: "share", Figure: &share, Limit: new(heldBackAtMost)}
+	c.Detail = fmt.Sprintf("for %s of the time that bytes were under way, a full receive window or send buffer held them back: the buffers' size decides, more than the protocol", percent(share))
+	return c, share > heldBackAtMost
+}
+
+// stopped checks that nothing stopped an end for longer than its latencies bear, as a
+// debugger, a frozen control group or a signal does.
+func (t trial) stopped() record.Check {
+	c := record.Check{Level: record.Unknown, Unit: "share", Limit: new(t.limits.Moved.Invalid), Detail: "how long the ends stood still is not known"}
+	for _, end := range []struct {
+		name string
+		ns   *int64
+	}{{"server", t.Server.StoppedNS}, {"client", t.Client.StoppedNS}} {
+		if end.ns == nil {
+			continue
+		}
+		by := t.moved(t.met(1, float64(*end.ns)))
+		if c.Figure == nil || by.by > *c.Figure {
+			c.Figure = &by.by
+			verdict(&c, t.limits.Moved.level(by.by), "the %s stood still for %.3g ms at most: %s", end.name, float64(*end.ns)/1e6, by.words())
+		}
+	}
+	return c
+}
+
+// faultNS is what reading a page takes at most: from a disk over a network.
+const faultNS = 1e6
+
+// faults checks that no end waited for its memory to be read from disk.
+func (t trial) faults() record.Check {
+	c := record.Check{Level: record.OK, Unit: "share", Detail: "no end waited for pages from disk"}
+	met := slices.Max([]int64{valueOf(t.Client.MajorFaults), valueOf(t.Server.MajorFaults)})
+	if met == 0 {
+		return c
+	}
+	s := t.moved(t.met(float64(met), faultNS))
+	c.Figure, c.Limit = &s.by, new(t.limits.Moved.Invalid)
+	// That each took as long as on the slowest disk is not known, so that the figure
+	// is not refused for it.
+	level := t.limits.Moved.level(s.by)
+	if level == record.Invalid {
+		level = record.Warning
+	}
+	verdict(&c, level, "an end waited %d times for a page from disk; were it a slow one, %s", met, s.words())
+	return c
+}
+
+func valueOf(count *int64) int64 {
+	if count == nil {
+		return 0
+	}
+	return *count
+}

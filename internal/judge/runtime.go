@@ -1,0 +1,61 @@
+package judge
+
+import (
+	"fmt"
+
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/tuning"
+)
+
+// defaultGOGC is the growth at which Go collects (package runtime).
+const defaultGOGC = 100
+
+// runtime checks that the environment of wirelab does not make its workers another
+// program than that which is measured: with the CPUs that they were given, and, for the
+// server, the collector as it is by default. The client's is generatorGC's.
+func (t trial) runtime() record.Check {
+	c := record.Check{Level: record.OK, Unit: "CPUs", Detail: "both ends use the CPUs that they were given"}
+	for _, end := range []struct {
+		name string
+		record.Process
+		more int // a client that waits for instants has one thread more
+	}{{"server", t.Server, 0}, {"client", t.Client, t.spinning()}} {
+		got, want := end.GoMaxProcs, len(end.CPUs)+end.more
+		if got == 0 || len(end.CPUs) == 0 || got == want {
+			continue // not known, or another program's
+		}
+		c.Figure, c.Limit = new(float64(got)), new(float64(want))
+		if got < want {
+			verdict(&c, record.Warning, "the %s used %d of its %d CPUs at most: unset GOMAXPROCS", end.name, got, want)
+		} else {
+			verdict(&c, record.Warning, "the %s ran up to %d threads on %d CPUs: unset GOMAXPROCS", end.name, got, want)
+		}
+	}
+	for _, s := range t.Settings {
+		if s.Why == tuning.FromEnvironment && s.Name != "GOGC" { // which the figures tell
+			c = record.Check{}
+			verdict(&c, record.Warning, "%s=%s in the environment: what it changes is measured, too; unset it", s.Name, s.Value)
+		}
+	}
+	if percent := t.Server.GCPercent; percent != nil && *percent != defaultGOGC {
+		c = record.Check{Unit: "percent", Figure: new(float64(*percent)), Limit: new(float64(defaultGOGC))}
+		verdict(&c, record.Warning, "the server's collector runs with %s, where %d is the default: unset GOGC", gogc(*percent), defaultGOGC)
+	}
+	return c
+}
+
+func gogc(percent int64) string {
+	if percent < 0 {
+		return "GOGC=off"
+	}
+	return fmt.Sprintf("GOGC=%d", percent)
+}
+
+// spinning is how many threads a client has besides those for its CPUs: in an open loop
+// one waits for instants.
+func (t trial) spinning() int {
+	if t.Cell.Load.Model == "closed" {
+		return 0
+	}
+	return 1
+}

@@ -1,0 +1,90 @@
+package judge
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/record"
+)
+
+// course is a window of 200 intervals of 5 ms after 50 of warm-up; of gives an interval's
+// figure, as a factor, at its time in seconds from the window's begin.
+func course(open bool, of func(seconds float64) float64) []record.Interval {
+	var all []record.Interval
+	for i := -50; i < 200; i++ {
+		jitter := 1 + 0.01*math.Sin(float64(i*i)) // some noise, always the same
+		one := record.Interval{StartNS: int64(i) * 5e6, TookNS: 5e6, Requests: 200, SumNS: 2e7}
+		if open {
+			one.SumNS = int64(2e7 * jitter * of(float64(i)*0.005))
+		} else {
+			one.Requests = int64(2000 * jitter * of(float64(i)*0.005))
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+func TestAWindowThatOpenedTooEarlyIsSeen(t *testing.T) {
+	steady := func(float64) float64 { return 1 }
+	slow := func(seconds float64) float64 { return 1 - 0.3*math.Exp(-(seconds+0.25)/1) }
+	for name, c := range map[string]struct {
+		open  bool
+		of    func(float64) float64
+		level record.Level
+		says  string
+	}{
+		"closed":                 {false, steady, record.OK, "steady after 250 ms"},
+		"open":                   {true, steady, record.OK, "steady after 250 ms"},
+		"closed, on its way":     {false, slow, record.Warning, "the throughput was still on its way, and is about 1"},
+		"open, on its way":       {true, func(s float64) float64 { return 2 - slow(s) }, record.Warning, "the service time was still on its way, and is about 2"},
+		"mostly on its way":      {false, func(s float64) float64 { return 0.1 + 0.9*max(0, s) }, record.Invalid, "% too low in the mean"},
+		"steady before it began": {false, func(s float64) float64 { return 1 - 0.3*math.Exp(-(s+0.25)/0.05) }, record.OK, "steady after"},
+		"a stall in the middle":  {false, func(s float64) float64 { return 1 - 0.9*math.Exp(-(s-0.5)*(s-0.5)/0.0005) }, record.OK, "steady after"},
+		"ever slower, by 20 %":   {false, func(s float64) float64 { return 1 - 0.2*s }, record.Warning, "% too high in the mean"},
+	} {
+		r := &record.Record{WindowNS: 1e9, Cell: record.Cell{Clients: 4, Load: record.Load{Model: "closed"}}}
+		r.Active, r.WarmUp = 4, record.WarmUp{TookNS: 250e6, Settled: true, Method: "MSER-5"}
+		r.Intervals = course(c.open, c.of)
+		if c.open {
+			r.Cell.Load.Model, r.Pacing = "open", &record.Pacing{}
+		}
+		check := trial{r, Default()}.settled()
+		if check.Level != c.level || !strings.Contains(check.Detail, c.says) {
+			t.Errorf("%s: %s: %s", name, check.Level, check.Detail)
+		}
+		needed, more := WarmUpNeeded(r, Default())
+		if more != (c.level != record.OK) || more && needed <= 500*time.Millisecond {
+			t.Errorf("%s: a warm-up of %v is said to be needed: %v", name, needed, more)
+		}
+	}
+}
+
+// Clients that have made their requests stop one after the other, which is no drift; a
+// burst, and a search's step, have no steady state.
+func TestWhatIsNoDrift(t *testing.T) {
+	slow := func(seconds float64) float64 { return 1 - 0.3*math.Exp(-(seconds+0.25)/1) }
+	for name, change := range map[string]func(*record.Record){
+		"clients that stop": func(r *record.Record) {
+			r.Active = 3.8
+			r.Intervals = course(false, func(s float64) float64 { return min(1, max(0, (1-s)/0.1)) })
+		},
+		"a burst":         func(r *record.Record) { r.Cell.Load.Model = burst },
+		"a ramp":          func(r *record.Record) { r.Cell.Load.Model = "ramp" },
+		"a search's step": func(r *record.Record) { r.WarmUp.Method = "fixed" },
+		"a cold start":    func(r *record.Record) { r.WarmUp.Method = "none" },
+		"no course":       func(r *record.Record) { r.Intervals = nil },
+	} {
+		r := &record.Record{WindowNS: 1e9, Cell: record.Cell{Clients: 4, Load: record.Load{Model: "closed"}}}
+		r.Active, r.WarmUp = 4, record.WarmUp{TookNS: 250e6, Settled: true, Method: "MSER-5"}
+		r.Intervals = course(false, slow)
+		change(r)
+		if c := (trial{r, Default()}).settled(); c.Level != record.OK {
+			t.Errorf("%s: %s: %s", name, c.Level, c.Detail)
+		}
+		if needed, more := WarmUpNeeded(r, Default()); more {
+			t.Errorf("%s: a warm-up of %v is said to be needed", name, needed)
+		}
+	}
+}

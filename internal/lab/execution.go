@@ -1,0 +1,144 @@
+package lab
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+)
+
+// execution carries a plan out, and holds what is carried from one trial to the next.
+type execution struct {
+	*Lab
+	order []record.PlannedTrial
+	into  *record.Run
+	queue *queue
+
+	// measure measures a trial, and takenByOthers watches the machine while nothing is
+	// measured. Tests have others.
+	measure       func(ctx context.Context, number int) (*record.Record, error)
+	takenByOthers func(ctx context.Context) float64
+}
+
+func (l *Lab) execution(plan []scenario.Planned, run *record.Run) (*execution, error) {
+	var took time.Duration // of the trials that are done
+	for r, err := range run.Records() {
+		if err != nil {
+			return nil, err
+		}
+		took += time.Duration(r.TookNS)
+		l.learn(&r)
+	}
+	if run.Manifest.WaitedNS == nil {
+		run.Manifest.WaitedNS = new(int64)
+	}
+	return &execution{
+		Lab: l, order: Order(plan), into: run,
+		queue: newQueue(run, len(plan), took, l.Patience),
+		measure: func(ctx context.Context, number int) (*record.Record, error) {
+			return l.trial(ctx, number, plan[number], run)
+		},
+		takenByOthers: watchOthers,
+	}, nil
+}
+
+// run does what the queue says until it says that all is done.
+func (e *execution) run(ctx context.Context) error {
+	for {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		next := e.queue.next(time.Now())
+		var err error
+		switch next.do {
+		case measure, repeat:
+			err = e.take(ctx, next.trial)
+		case look:
+			e.wait(ctx)
+		case refuse:
+			err = e.refuse(next.trial)
+		case finish:
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// take measures a trial, and records it or sets it back. Only what other programs did on
+// the machine decides that, as the judge's checks of the machine see it, so that no
+// result is preferred for what it shows.
+func (e *execution) take(ctx context.Context, number int) error {
+	earlier := e.attempts(number)
+	e.observe(func(o Observer) { o.TrialBegins(e.order[number]) })
+	r, err := e.measure(ctx, number)
+	if err != nil {
+		return err
+	}
+	r.Attempts = earlier
+	why, spoiled := judge.SpoiledByMachine(r.Checks)
+	spoiled = spoiled && r.Profile == "" // a profile does not depend on how fast things went
+	if spoiled && e.Patience != (Patience{}) {
+		if err := e.into.SetBack(*r); err != nil {
+			return err
+		}
+		e.queue.ended(time.Now(), r, true)
+		e.observeQueue(func(o QueueObserver) { o.TrialSetBack(r, why) })
+		return nil
+	}
+	e.queue.ended(time.Now(), r, false)
+	return e.record(r)
+}
+
+// attempts are the measurements of a trial so far, which are thrown away when it is
+// measured again.
+func (e *execution) attempts(number int) []record.Attempt {
+	last := e.queue.setBack(number)
+	if last == nil {
+		return nil
+	}
+	why, _ := judge.SpoiledByMachine(last.Checks)
+	return append(slices.Clone(last.Attempts), record.Attempt{
+		Started: last.Started, TookNS: last.TookNS, Check: why.Name, Detail: why.Detail,
+	})
+}
+
+// refuse records a trial as the machine spoiled it the last time.
+func (e *execution) refuse(number int) error {
+	last := e.queue.setBack(number)
+	e.queue.leave(number)
+	return e.record(last)
+}
+
+func (e *execution) record(r *record.Record) error {
+	if err := e.into.Append(*r); err != nil {
+		return err
+	}
+	e.observe(func(o Observer) { o.TrialEnds(r.Trial, r) })
+	return nil
+}
+
+// wait looks at the machine for a moment.
+func (e *execution) wait(ctx context.Context) {
+	e.observeQueue(func(o QueueObserver) { o.Waits(e.queue.waiting()) })
+	taken := e.takenByOthers(ctx)
+	e.queue.looked(time.Now(), taken)
+	*e.into.Manifest.WaitedNS += int64(lookFor)
+}
+
+// watchOthers returns the share of the CPU time that others take, seen for a moment or
+// until ctx ends.
+func watchOthers(ctx context.Context) float64 {
+	watch := watchNeighbours()
+	select {
+	case <-time.After(lookFor):
+	case <-ctx.Done():
+	}
+	var seen record.HostState
+	watch.fill(&seen, 0)
+	return takenByOthers(seen)
+}

@@ -1,0 +1,247 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+)
+
+// rehearsal is an execution whose trials take a second each of the bubble's time, and
+// measure nothing. The levels say what the check of that name finds in each measurement
+// of a trial, the first first; what lies beyond them is ok.
+type rehearsal struct {
+	*execution
+	levels map[int][]found
+	begun  []string // "trial 3", "look"
+	said   []string
+}
+
+type found struct {
+	check string
+	level record.Level
+}
+
+var (
+	noisy = found{"noise", record.Invalid}
+	wrong = found{"errors", record.Invalid}
+)
+
+// rehearse is to be called in a bubble. The run has that many trials of one cell.
+func rehearse(t *testing.T, run *record.Run, patience Patience, levels map[int][]found) *rehearsal {
+	t.Helper()
+	s := oneCell(t, "tcp")
+	s.Parts[0].Repeats = run.Manifest.Trials
+	l := &Lab{Patience: patience}
+	e, err := l.execution(s.Plan(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rehearsal{execution: e, levels: levels}
+	l.Observer = r
+	e.measure = func(ctx context.Context, number int) (*record.Record, error) {
+		r.begun = append(r.begun, fmt.Sprint("trial ", number))
+		began := time.Now()
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		measured := &record.Record{Trial: number, Repeat: number + 1, Started: began, TookNS: int64(time.Since(began))}
+		measured.Host.OthersShare = new(0.01)
+		if left := r.levels[number]; len(left) > 0 {
+			r.levels[number] = left[1:]
+			measured.Checks = []record.Check{{Name: left[0].check, Level: left[0].level, Detail: "it was " + left[0].check}}
+			if left[0] == noisy {
+				measured.Host.OthersShare = new(0.5)
+			}
+		}
+		return measured, nil
+	}
+	e.takenByOthers = func(ctx context.Context) float64 {
+		r.begun = append(r.begun, "look")
+		select {
+		case <-time.After(lookFor):
+		case <-ctx.Done():
+		}
+		return 0.01
+	}
+	return r
+}
+
+func (r *rehearsal) TrialBegins(record.PlannedTrial) {}
+func (r *rehearsal) TrialProgress(int, Progress)     {}
+func (r *rehearsal) TrialEnds(number int, _ *record.Record) {
+	r.said = append(r.said, fmt.Sprint("ends ", number))
+}
+
+func (r *rehearsal) TrialSetBack(back *record.Record, why record.Check) {
+	r.said = append(r.said, fmt.Sprint("sets back ", back.Trial, ": ", why.Detail))
+}
+
+func (r *rehearsal) Waits(w Waiting) {
+	r.said = append(r.said, fmt.Sprint("waits with ", w.Trials))
+}
+
+// stage makes a run of so many trials.
+func stage(t *testing.T, trials int) *record.Run {
+	t.Helper()
+	s := oneCell(t, "tcp")
+	s.Parts[0].Repeats = trials
+	return create(t, s)
+}
+
+// measured are the trials that were begun, without looks.
+func (r *rehearsal) measured() []string {
+	return slices.DeleteFunc(slices.Clone(r.begun), func(b string) bool { return b == "look" })
+}
+
+func want(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+func TestWhatOnlyTheMachineSpoiledIsMeasuredAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		run := stage(t, 4)
+		r := rehearse(t, run, UsualPatience, map[int][]found{1: {noisy, noisy}, 2: {wrong}})
+		if err := r.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		// Trial 1 is repeated between others, and again at the end; trial 2 is wrong for a
+		// reason of its own, which a repeat would only hide.
+		want(t, "measured", r.measured(), []string{"trial 0", "trial 1", "trial 2", "trial 1", "trial 3", "trial 1"})
+		records := recordsOf(t, run)
+		if len(records) != 4 || len(run.SetBackTrials()) != 0 {
+			t.Fatalf("%d records, %d trials still set back", len(records), len(run.SetBackTrials()))
+		}
+		last := records[3]
+		if last.Trial != 1 || !last.Valid() || len(last.Attempts) != 2 {
+			t.Fatalf("the last record is of trial %d, valid %v, after %d attempts", last.Trial, last.Valid(), len(last.Attempts))
+		}
+		for i, a := range last.Attempts {
+			if a.Check != "noise" || a.Detail != "it was noise" || a.TookNS != int64(time.Second) || !a.Started.Before(last.Started) {
+				t.Errorf("attempt %d is kept as %+v", i, a)
+			}
+		}
+		for _, other := range records[:3] {
+			if other.Attempts != nil {
+				t.Errorf("trial %d has attempts %+v", other.Trial, other.Attempts)
+			}
+		}
+		if invalid := records[1]; invalid.Trial != 2 || invalid.Valid() {
+			t.Errorf("trial %d, valid %v; want trial 2 as it was", invalid.Trial, invalid.Valid())
+		}
+	})
+}
+
+func TestWhatStaysSpoiledIsRefusedWhenPatienceEnds(t *testing.T) {
+	for _, c := range []struct {
+		patience Patience
+		attempts int
+	}{
+		{Patience{}, 0},
+		{Patience{Time: 3 * time.Second}, 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			run := stage(t, 2)
+			r := rehearse(t, run, c.patience, map[int][]found{1: slices.Repeat([]found{noisy}, 100)})
+			began := time.Now()
+			if err := r.run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if over := time.Since(began) - 2*time.Second - c.patience.Time; over > time.Second {
+				t.Errorf("patience %v: %v longer than that and a trial", c.patience, over)
+			}
+			records := recordsOf(t, run)
+			if len(records) != 2 || records[1].Valid() || len(records[1].Attempts) != c.attempts {
+				t.Errorf("patience %v: records %+v", c.patience, records)
+			}
+		})
+	}
+}
+
+func TestAProfileIsNotMeasuredAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		run := stage(t, 1)
+		r := rehearse(t, run, UsualPatience, map[int][]found{0: {noisy}})
+		plain := r.measure
+		r.measure = func(ctx context.Context, number int) (*record.Record, error) {
+			measured, err := plain(ctx, number)
+			measured.Profile = string(scenario.Allocations)
+			return measured, err
+		}
+		if err := r.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "measured", r.measured(), []string{"trial 0"})
+	})
+}
+
+// An interrupt while the run waits ends it at once; what was set back is still set back
+// when the run goes on, and counts what was thrown away before.
+func TestAnInterruptWhileTheRunWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		run := stage(t, 2)
+		stopped := errors.New("Ctrl-C")
+		ctx, interrupt := context.WithCancelCause(t.Context())
+		r := rehearse(t, run, UsualPatience, map[int][]found{1: {noisy}})
+		look := r.takenByOthers
+		r.takenByOthers = func(ctx context.Context) float64 {
+			interrupt(stopped)
+			return look(ctx)
+		}
+		began := time.Now()
+		if err := r.run(ctx); !errors.Is(err, stopped) {
+			t.Errorf("got %v, want its cause", err)
+		}
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("it ended after %v, want no time beyond the two trials", took)
+		}
+		want(t, "said", r.said, []string{"ends 0", "sets back 1: it was noise", "waits with 1"})
+		if err := run.Finish(record.Interrupted); err != nil {
+			t.Fatal(err)
+		}
+
+		again, err := record.Resume(run.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = rehearse(t, again, UsualPatience, nil)
+		if err := r.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "measured", r.measured(), []string{"trial 1"})
+		if records := recordsOf(t, again); len(records) != 2 || len(records[1].Attempts) != 1 {
+			t.Errorf("records %+v", records)
+		}
+		if waited := again.Manifest.WaitedNS; waited == nil || *waited != int64(lookFor) {
+			t.Errorf("the run waited %v, want the look that was interrupted", waited)
+		}
+	})
+}
+
+// What was set back is kept on disk before anything else happens to it.
+func TestARunThatCannotKeepWhatItSetsBackEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		run := stage(t, 1)
+		if err := os.Mkdir(filepath.Join(run.Dir, "setback.jsonl"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		r := rehearse(t, run, UsualPatience, map[int][]found{0: {noisy}})
+		if err := r.run(t.Context()); err == nil || !strings.Contains(err.Error(), "set back trial 0") {
+			t.Errorf("got %v", err)
+		}
+	})
+}

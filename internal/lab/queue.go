@@ -1,0 +1,226 @@
+package lab
+
+import (
+	"slices"
+	"time"
+
+	"wirelab.dev/internal/record"
+)
+
+// Patience bounds the time that a run spends on trials that only the machine spoiled: on
+// waiting for a quiet moment, and on measuring them again. A repeat that has begun is
+// finished.
+type Patience struct {
+	Time  time.Duration
+	Share float64 // of the run's time, patience included: below 1; comes on top of Time
+}
+
+// UsualPatience is a quarter of the run's time. It is 10 seconds more, because neighbours
+// work for seconds at a time, also while a run is short.
+var UsualPatience = Patience{Time: 10 * time.Second, Share: 0.25}
+
+// after is the patience once the plan's trials have taken so long.
+func (p Patience) after(planned time.Duration) time.Duration {
+	return p.Time + time.Duration(p.Share/(1-p.Share)*float64(planned))
+}
+
+const (
+	// lookFor is how long the machine is watched at a time: the kernel counts CPU time in
+	// hundredths of a second.
+	lookFor = 100 * time.Millisecond
+	// alwaysQuiet is a share of the CPU time that no repeat waits for to become less:
+	// one hundredth of a second in a look at two CPUs.
+	alwaysQuiet = 0.05
+	// longestPause is how long the plan stops at most, after a spoiled trial, for others
+	// to let go of the CPUs.
+	longestPause = 2 * time.Second
+	// firstRest is the time from a spoiled trial to a repeat. It doubles with each
+	// repeat that is spoiled too, up to longestRest.
+	firstRest   = 500 * time.Millisecond
+	longestRest = 32 * time.Second
+	// restsWithoutQuiet is how many rests pass, at the end of the plan, before a trial
+	// is repeated though no quiet moment was seen: some machines have none, and trials
+	// pass on them.
+	restsWithoutQuiet = 4
+)
+
+// queue decides what a run does next. It is a pure state machine: the caller measures,
+// looks, and says what came of it.
+//
+//	plan ──> measured ──────────────────────────────────────────> recorded
+//	            │  ▲
+//	    spoiled │  │ others have let go of the CPUs
+//	            ▼  │
+//	          set back ── the patience is used up ──> recorded as refused
+//
+// Trials of the plan keep their order. After one that was spoiled the plan pauses, since
+// the next would be spoiled too. What was set back is repeated between the plan's trials
+// as soon as it is quiet, so that it stays near the trials that it is compared with; at
+// the end of the plan what is left is waited for. The trial that was thrown away least
+// often is repeated first, so that a long one that is always spoiled does not use up what
+// others need; among equals, the one that was set back first.
+type queue struct {
+	planned  []int // trials whose turn has not come
+	back     []setBack
+	patience Patience
+
+	onPlan, used time.Duration // spent on the plan's trials, and of the patience
+	taken        float64       // by others, in the last trial or look
+	passed       float64       // what was taken in the last trial that was not spoiled
+	spoiled      time.Time     // when the last spoiled trial ended
+	rest         time.Duration
+	// pause is how long the plan stops. It is halved when it was in vain and doubled
+	// when a trial passes: where others work for long, waiting would use up what
+	// repeats need.
+	pause time.Duration
+}
+
+// setBack is a trial that only the machine spoiled.
+type setBack struct {
+	last  *record.Record
+	taken float64 // by others, while it ran
+}
+
+// newQueue makes the queue of a run of which some trials are done, which took so long,
+// and some were set back before it was interrupted.
+func newQueue(run *record.Run, trials int, took time.Duration, patience Patience) *queue {
+	q := &queue{patience: patience, onPlan: took, rest: firstRest, pause: longestPause}
+	for _, r := range run.SetBackTrials() {
+		if r.Trial < trials {
+			q.back = append(q.back, setBack{last: r, taken: takenByOthers(r.Host)})
+		}
+	}
+	for trial := range trials {
+		if !run.Done(trial) && q.setBack(trial) == nil {
+			q.planned = append(q.planned, trial)
+		}
+	}
+	return q
+}
+
+// step is what to do next, and with which trial.
+type step struct {
+	do    action
+	trial int
+}
+
+type action int
+
+const (
+	measure action = iota
+	repeat         // measure a trial that was set back
+	look           // watch the machine for a moment
+	refuse         // record a trial that was set back as the machine spoiled it
+	finish
+)
+
+// next is the next step. Nothing changes until the caller says what came of it.
+func (q *queue) next(now time.Time) step {
+	if len(q.back) == 0 {
+		return q.onward(step{do: finish})
+	}
+	first := slices.MinFunc(q.back, func(a, b setBack) int { return len(a.last.Attempts) - len(b.last.Attempts) }).last.Trial
+	if q.left() <= 0 {
+		return q.onward(step{refuse, first})
+	}
+	quiet, since := q.isQuiet(), now.Sub(q.spoiled)
+	switch {
+	case quiet && since >= q.rest:
+		return step{repeat, first}
+	case !quiet && since < q.pause:
+		return step{do: look}
+	case len(q.planned) == 0 && since >= restsWithoutQuiet*q.rest:
+		return step{repeat, first}
+	default:
+		return q.onward(step{do: look})
+	}
+}
+
+// onward is the plan's next trial, or else another step.
+func (q *queue) onward(otherwise step) step {
+	if len(q.planned) > 0 {
+		return step{measure, q.planned[0]}
+	}
+	return otherwise
+}
+
+// isQuiet reports whether others took no more of the CPU time, when it was last seen,
+// than in the last trial that passed, or less than half of the most that spoiled a trial.
+// What is quiet thus depends on what the judge refused, and not on a limit of its own.
+func (q *queue) isQuiet() bool {
+	most := 0.0
+	for _, b := range q.back {
+		most = max(most, b.taken)
+	}
+	return q.taken <= max(alwaysQuiet, q.passed, most/2)
+}
+
+// left is what is left of the patience.
+func (q *queue) left() time.Duration { return q.patience.after(q.onPlan) - q.used }
+
+// looked takes in what others took during a look that ended now.
+func (q *queue) looked(now time.Time, taken float64) {
+	q.taken = taken
+	q.used += lookFor
+	if !q.isQuiet() && now.Sub(q.spoiled) >= q.pause {
+		q.pause /= 2
+	}
+}
+
+// ended takes in a trial that ended now, and whether only the machine spoiled it.
+func (q *queue) ended(now time.Time, r *record.Record, spoiled bool) {
+	q.taken = takenByOthers(r.Host)
+	again := q.leave(r.Trial)
+	if again {
+		q.used += time.Duration(r.TookNS)
+	} else {
+		q.onPlan += time.Duration(r.TookNS)
+	}
+	switch {
+	case spoiled && again:
+		q.rest = min(2*q.rest, longestRest)
+	case again:
+		q.rest = firstRest
+	}
+	if spoiled {
+		q.spoiled = now
+		q.back = append(q.back, setBack{r, q.taken})
+		return
+	}
+	q.passed = q.taken
+	q.pause = min(2*max(q.pause, lookFor), longestPause)
+}
+
+// leave takes a trial out of the queue, and reports whether it had been set back.
+func (q *queue) leave(trial int) (again bool) {
+	n := len(q.back)
+	q.back = slices.DeleteFunc(q.back, func(b setBack) bool { return b.last.Trial == trial })
+	q.planned = slices.DeleteFunc(q.planned, func(planned int) bool { return planned == trial })
+	return len(q.back) < n
+}
+
+// setBack is the last measurement of a trial that was set back, or nil.
+func (q *queue) setBack(trial int) *record.Record {
+	for _, b := range q.back {
+		if b.last.Trial == trial {
+			return b.last
+		}
+	}
+	return nil
+}
+
+func (q *queue) waiting() Waiting {
+	return Waiting{Trials: len(q.back), Used: q.used, Patience: q.patience.after(q.onPlan)}
+}
+
+// takenByOthers is the share of the CPU time that other processes and other guests took.
+// Where the machine does not tell it is 0, and only time passes between repeats.
+func takenByOthers(h record.HostState) float64 {
+	taken := 0.0
+	for _, share := range []*float64{h.OthersShare, h.StolenShare} {
+		if share != nil {
+			taken += *share
+		}
+	}
+	return taken
+}

@@ -1,0 +1,105 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/stats"
+)
+
+// Goal is what a rate must meet to count as sustained: a quantile of the response
+// time below a limit, every arrival sent, and at most 0.1 % failures.
+type Goal struct {
+	Quantile float64       // as in 0.99
+	Limit    time.Duration // of the response time at that quantile
+}
+
+const (
+	// goalFailures is the share of failed requests above which a rate misses the goal.
+	goalFailures = 0.001
+	// leastBeyond is how many requests must lie beyond a quantile for it to judge a
+	// step: with ten, the share beyond it is known to a third.
+	leastBeyond = 10
+	// longestStep is how many times its duration a step may last for that.
+	longestStep = 10
+)
+
+// leastRequests is the number of requests from which the goal's quantile can be judged.
+func (g Goal) leastRequests() float64 { return math.Ceil(leastBeyond / (1 - g.Quantile)) }
+
+// judgeable returns how long a step at the rate lasts until its quantile can be judged.
+func (p *SearchPlan) judgeable(rate float64) time.Duration {
+	return time.Duration(math.Ceil(p.Goal.leastRequests() / rate * float64(time.Second)))
+}
+
+// stepTooShort returns an error if not even the longest step judges the rate.
+func (p *SearchPlan) stepTooShort(rate float64) error {
+	need := p.judgeable(rate)
+	if need <= longestStep*p.Duration {
+		return nil
+	}
+	return fmt.Errorf("judging P%g takes %.0f requests (%d beyond it), which at %.4g a second last %v, and a step of %v becomes at most %d times as long: write a duration of %v or more, or a lower percentile",
+		100*p.Goal.Quantile, p.Goal.leastRequests(), leastBeyond, rate, need.Round(time.Millisecond), p.Duration, longestStep, (need/longestStep).Round(time.Millisecond)+time.Millisecond)
+}
+
+// measure runs one step and judges it.
+func (s *searcher) measure(ctx context.Context, rate float64) (*Result, record.Step, error) {
+	plan := s.plan.Plan
+	plan.Open = &Arrivals{RatePerSecond: rate}
+	plan.Duration = max(plan.Duration, s.plan.judgeable(rate))
+	settle := min(plan.Duration/4, 200*time.Millisecond)
+	plan.WarmUp = WarmUp{AtLeast: settle, AtMost: settle}
+	r, err := Run(ctx, plan)
+	if err != nil {
+		return nil, record.Step{}, err
+	}
+	return r, s.plan.Goal.judge(rate, r), nil
+}
+
+// judge compares one step with the goal.
+func (g Goal) judge(rate float64, r *Result) record.Step {
+	var failed int64
+	for _, f := range r.Failures {
+		failed += f.Count
+	}
+	figure := r.response.Quantile(g.Quantile)
+	step := record.Step{
+		RatePerSecond:     rate,
+		AchievedPerSecond: float64(r.Completed-min(failed, r.Completed)) / time.Duration(r.End-r.Begin).Seconds(),
+		FigureNS:          int64(figure),
+		Requests:          r.Requests,
+	}
+	switch {
+	case r.Requests == 0:
+		step.Why = "nothing was answered"
+	case r.Pacing.Unsent > 0:
+		step.Why = fmt.Sprintf("%d arrivals were never sent", r.Pacing.Unsent)
+	case float64(failed) > goalFailures*float64(r.Requests):
+		step.Why = fmt.Sprintf("%d of %d requests failed", failed, r.Requests)
+	case beyondCapacity(rate, r):
+		step.Why = fmt.Sprintf("beyond capacity: %d requests arrived and %d were answered, ever later", r.Pacing.Scheduled, r.Completed)
+	case figure > g.Limit:
+		step.Why = fmt.Sprintf("P%g of the response time was %v, above %v", 100*g.Quantile, figure.Round(time.Microsecond), g.Limit)
+	default:
+		step.Kept = true
+	}
+	return step
+}
+
+// beyondCapacity reports whether the backlog of a step grew, which a generous limit does
+// not show in a short step.
+func beyondCapacity(rate float64, r *Result) bool {
+	_, beyond, err := stats.Backlog{
+		OfferedPerSecond: rate,
+		ServedPerSecond:  r.ServedPerSecond(r.End-r.Begin, stepStretches),
+		Grew:             float64(r.Pacing.Scheduled - r.Completed),
+		Mean:             r.response.Mean().Seconds() * rate,
+	}.BeyondCapacity()
+	return err == nil && beyond
+}
+
+// stepStretches is in how many parts a step is divided to see how its rate varies.
+const stepStretches = 20

@@ -1,0 +1,106 @@
+package record
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+)
+
+// waiting are the trials that were set back and have no record.
+func waiting(r *Run) []int {
+	var trials []int
+	for _, record := range r.SetBackTrials() {
+		trials = append(trials, record.Trial)
+	}
+	return trials
+}
+
+func wantWaiting(t *testing.T, r *Run, want ...int) {
+	t.Helper()
+	got := waiting(r)
+	if len(got) != len(want) {
+		t.Fatalf("waiting: %v, want %v", got, want)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("waiting: %v, want %v", got, want)
+		}
+	}
+}
+
+func setBack(t *testing.T, r *Run, trial int, attempts ...Attempt) {
+	t.Helper()
+	spoiled := sample(trial)
+	spoiled.Attempts = attempts
+	if err := r.SetBack(spoiled); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A trial that was set back has no record, and still has none when the run goes on after
+// a stop; it comes to one like any other.
+func TestSetBackTrialsAreStillWaitingWhenTheRunGoesOn(t *testing.T) {
+	w := begin(t, 2)
+	setBack(t, w, 2)
+	setBack(t, w, 3)
+	setBack(t, w, 4)
+	if err := w.Append(sample(3)); err != nil {
+		t.Fatal(err)
+	}
+	setBack(t, w, 2, Attempt{Check: "noise"})
+	wantWaiting(t, w, 4, 2)
+	finish(t, w)
+
+	// A killed process may leave half a line.
+	file, err := os.OpenFile(w.path(setBackFile), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.WriteString(`{"version":1,"trial":5`)
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Resume(w.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantWaiting(t, r, 4, 2)
+	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], setBackFile+": line 5 is half written") {
+		t.Errorf("warnings %q", r.Warnings)
+	}
+	if last := r.SetBackTrials()[1]; len(last.Attempts) != 1 || last.Attempts[0].Check != "noise" || last.Requests == 0 {
+		t.Errorf("the last measurement of trial 2 came back as %+v", last)
+	}
+	if r.Done(2) || r.Done(4) || !r.Done(3) {
+		t.Errorf("done: 2 %v, 4 %v, 3 %v", r.Done(2), r.Done(4), r.Done(3))
+	}
+	for _, trial := range waiting(r) {
+		if err := r.Append(sample(trial)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantWaiting(t, r)
+	if err := r.SetBack(sample(2)); err == nil {
+		t.Error("a trial that has a record was set back")
+	}
+	finish(t, r)
+	if err := r.SetBack(sample(7)); err == nil {
+		t.Error("a run that is finished was written")
+	}
+	if got := trials(t, r); len(got) != 5 {
+		t.Errorf("trials %v, want five", got)
+	}
+}
+
+func TestDamageAmongSetBackTrialsIsNamed(t *testing.T) {
+	w := begin(t, 1)
+	setBack(t, w, 1)
+	finish(t, w)
+	if err := os.WriteFile(w.path(setBackFile), []byte("{}\n{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Resume(w.Dir); err == nil || !strings.Contains(err.Error(), setBackFile+": line 1") {
+		t.Errorf("got %v, want the file and the line", err)
+	}
+}
