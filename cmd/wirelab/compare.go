@@ -35,6 +35,7 @@ type comparison struct {
 	samples     bool
 	targets     []string
 	trust       trustFlags
+	patience    patienceFlag
 	output      outputFlags
 }
 
@@ -111,6 +112,7 @@ func (c *comparison) registerShared(cmd *cobra.Command, stacks string, duration 
 	f.DurationVar(&c.warmUp, "warm-up", 3*time.Second, "longest `time` to wait for a steady state before the window")
 	f.Uint64Var(&c.seed, "seed", usualSeed, "`number` that the order of the trials comes from")
 	f.StringArrayVar(&c.targets, "target", nil, "use a server that runs already: `[STACK=]HOST:PORT`")
+	c.patience.register(f)
 	c.output.register(f)
 	complete(cmd, "stack", stackNames())
 }
@@ -131,7 +133,7 @@ func (a *app) compare(ctx context.Context, c *comparison, s *scenario.Scenario, 
 	if c.described != "" {
 		fmt.Fprintln(a.stderr, strings.TrimSpace(c.described))
 	}
-	return a.execute(ctx, job{scenario: s, targets: targets, trust: trust, output: c.output})
+	return a.execute(ctx, job{scenario: s, targets: targets, trust: trust, patience: c.patience, output: c.output})
 }
 
 // scenario turns the flags into the scenario they mean.
@@ -139,6 +141,9 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 	part := scenario.Part{
 		Name: "compare", Workload: c.workload, Clients: c.clients, Repeats: c.repeats, Samples: c.samples,
 		WarmUp: scenario.WarmUp{AtLeast: scenario.Duration(min(c.warmUp, 250*time.Millisecond)), AtMost: scenario.Duration(c.warmUp)},
+	}
+	if c.warmUp < 0 {
+		return nil, fmt.Errorf("--warm-up: want 0s or more, found %v", c.warmUp)
 	}
 	for _, text := range c.stacks {
 		variants, err := scenario.ParseVariants(text)
@@ -252,8 +257,12 @@ func parseTargets(texts []string, s *scenario.Scenario) (map[string]string, erro
 	for _, text := range texts {
 		i := strings.LastIndex(text, "=") // a variant may have some of its own
 		stack, address := text[:max(i, 0)], text[i+1:]
-		if _, _, err := net.SplitHostPort(address); err != nil {
+		_, port, err := net.SplitHostPort(address)
+		if err != nil {
 			return nil, fmt.Errorf("--target %s: want [STACK=]HOST:PORT, as in tcp=127.0.0.1:9000", text)
+		}
+		if _, err := net.LookupPort("tcp", port); err != nil {
+			return nil, fmt.Errorf("--target %s: there is no port %q", text, port)
 		}
 		if stack == "" {
 			if len(variants) != 1 {

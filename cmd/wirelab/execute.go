@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -41,6 +42,7 @@ type job struct {
 	warnings []string // of what is missing for it
 	targets  map[string]string
 	trust    secure.Trust // of the targets
+	patience patienceFlag
 	output   outputFlags
 	resume   bool
 }
@@ -57,6 +59,7 @@ func (a *app) execute(ctx context.Context, j job) error {
 	}
 	workshop := lab.New([]string{program, "worker"})
 	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed
+	workshop.Patience = j.patience.Patience
 	plan := j.scenario.Plan()
 	order := lab.Order(plan)
 	run, err := j.open(order, slices.Concat(j.warnings, workshop.Placement.Warnings))
@@ -64,7 +67,7 @@ func (a *app) execute(ctx context.Context, j job) error {
 		return err
 	}
 
-	progress := newProgress(a.stderr, j.scenario.Title, order)
+	progress := newProgress(a.stderr, j.scenario.Title, newEstimate(order, run))
 	workshop.Observer = progress
 	fmt.Fprintf(a.stderr, "%s: %d trials into %s\n", j.scenario.Title, len(plan), run.Dir)
 	labErr := workshop.Run(ctx, plan, run)
@@ -90,25 +93,49 @@ func (a *app) execute(ctx context.Context, j job) error {
 		fmt.Fprintf(a.stderr, "interrupted: %d of %d trials are done; continue with `wirelab run --resume %s`\n", seen.Done, seen.Planned, run.Dir)
 		return exitError{code: exitInterrupted}
 	}
-	return verdict(seen)
+	return verdict(seen, j.patience)
 }
 
 // verdict decides the exit code: a run that measured nothing has failed; a cell
 // without a valid trial makes the measurement invalid.
-func verdict(s *analysis.Summary) error {
+func verdict(s *analysis.Summary, patience patienceFlag) error {
 	if len(s.Cells) == 0 {
 		return nil // nothing was to be measured: all was profiled
 	}
 	if !slices.ContainsFunc(s.Cells, func(c analysis.Cell) bool { return c.HasFigures() }) {
 		return fmt.Errorf("nothing was measured: %s", s.Cells[0].Failure)
 	}
+	var wrong, disturbed []string // cells without a valid trial
 	for _, c := range s.Cells {
-		if c.IsValid() {
-			continue
+		switch {
+		case c.IsValid():
+		case c.Spoiled > 0:
+			disturbed = append(disturbed, c.Key)
+		default:
+			wrong = append(wrong, c.Key)
 		}
-		return exitError{exitInvalid, fmt.Errorf("the measurement is invalid: %s has no valid trial (see the table for the reason)", c.Key)}
 	}
-	return nil
+	var reasons []string
+	if len(wrong) > 0 {
+		reasons = append(reasons, fmt.Sprintf("no valid trial of %s (see the table for the reasons)", shortList(wrong)))
+	}
+	if len(disturbed) > 0 {
+		reasons = append(reasons, fmt.Sprintf("no valid trial of %s, because other programs disturbed them: measure when the machine is quieter, or let wirelab wait longer for that with --patience %s", shortList(disturbed), patience.more()))
+	}
+	if len(reasons) == 0 {
+		return nil
+	}
+	return exitError{exitInvalid, errors.New("the measurement is invalid: " + strings.Join(reasons, "; "))}
+}
+
+// shortList names the first of some things, and how many more there are.
+func shortList(names []string) string {
+	const shown = 3
+	text := strings.Join(names[:min(len(names), shown)], ", ")
+	if more := len(names) - shown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // open creates the run's directory, or opens the one to be resumed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -46,8 +47,10 @@ func (s *shapeFlags) load(requests int, duration time.Duration) (scenario.Load, 
 		return scenario.Load{}, errors.New("--rps, --burst and --goal are different loads: give one of them")
 	case requests < 0:
 		return scenario.Load{}, fmt.Errorf("-n: %d requests: want 1 or more", requests)
-	case s.rate < 0:
+	case !(s.rate >= 0 && s.rate <= math.MaxFloat64):
 		return scenario.Load{}, fmt.Errorf("--rps: %v requests a second: want more than 0", s.rate)
+	case !(s.rampTo >= 0 && s.rampTo <= math.MaxFloat64):
+		return scenario.Load{}, fmt.Errorf("--ramp-to: %v requests a second: want more than 0", s.rampTo)
 	case s.burst < 0:
 		return scenario.Load{}, fmt.Errorf("--burst: %d requests: want 1 or more", s.burst)
 	case given > 0 && requests > 0:

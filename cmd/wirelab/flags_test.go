@@ -37,3 +37,23 @@ func TestWhomAClientTrustsIsSaidByFlags(t *testing.T) {
 		}
 	}
 }
+
+// A mistake in the command line ends with the exit code for it, before anything runs.
+func TestUsageEndsWithItsOwnExitCode(t *testing.T) {
+	for _, test := range []struct{ line, says string }{
+		{"frobnicate", `unknown command "frobnicate"`},
+		{"serve", `required flag(s) "stack" not set`},
+		{"report", "name one run's directory; found 0 arguments"},
+		{"compare -c abc", `invalid argument "abc" for "-c, --concurrency" flag: invalid syntax`},
+		{"compare --rps nan", "--rps: NaN requests a second"},
+		{"compare --rps 5 --ramp-to inf", "--ramp-to: +Inf requests a second"},
+		{"compare --warm-up -1s", "--warm-up: want 0s or more, found -1s"},
+		{"compare --stack tcp --target 127.0.0.1:99999", `there is no port "99999"`},
+	} {
+		var said strings.Builder
+		code := run(strings.Fields(test.line), strings.NewReader(""), &said, &said)
+		if code != exitUsage || !strings.Contains(said.String(), test.says) {
+			t.Errorf("%s: exit code %d, want %d with %q in:\n%s", test.line, code, exitUsage, test.says, said.String())
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -38,6 +39,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	limits         judge.Limits // that runs are judged by again
+	began          bool         // a command did, so the command line was well-formed
 }
 
 // exitError carries an exit code. Its error may be nil: what there was to say
@@ -84,6 +86,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var exit exitError
 	if !errors.As(err, &exit) {
 		exit = exitError{exitFailed, err}
+		if !a.began {
+			exit.code = exitUsage
+		}
 	}
 	if exit.err != nil {
 		fmt.Fprintf(stderr, "wirelab: %v\n", exit.err)
@@ -120,12 +125,19 @@ Exit codes: 0 done, 1 failed, 2 usage, 4 the measurement is invalid,
 		a.exportCommand(),
 		a.serveCommand(),
 		a.doctorCommand(),
+		a.selftestCommand(),
 		a.listCommand(),
 		a.initCommand(),
 		a.workerCommand(),
+		a.disturbCommand(),
 	)
 	for _, cmd := range root.Commands() {
 		checkArgs(cmd)
+		work := cmd.RunE
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			a.began = true
+			return work(cmd, args)
+		}
 	}
 	return root
 }
@@ -144,9 +156,13 @@ func checkArgs(cmd *cobra.Command) {
 	}
 }
 
+// parsing is what package strconv says before what is wrong; the flag's own message
+// has the text that was parsed.
+var parsing = regexp.MustCompile(`strconv\.\w+: parsing "[^"]*": `)
+
 // usageOf is usage with a hint at the command's help.
 func usageOf(cmd *cobra.Command, err error) error {
-	return usage(fmt.Errorf("%w (see `%s --help`)", err, cmd.CommandPath()))
+	return usage(fmt.Errorf("%s (see `%s --help`)", parsing.ReplaceAllString(err.Error(), ""), cmd.CommandPath()))
 }
 
 // commandLine is what was typed, for the manifest.

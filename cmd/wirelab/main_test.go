@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,13 +74,17 @@ func scripts(t *testing.T, folder string) testscript.Params {
 	}
 }
 
-// measure runs wirelab, and takes it for done where the machine was too noisy
-// for a valid measurement: scripts look at what is printed, not at speeds.
+// measure runs wirelab, or wirelab through taskset, and takes it for done where the
+// machine was too noisy for a valid measurement: scripts look at what is printed, not at
+// speeds.
 func measure(ts *testscript.TestScript, neg bool, args []string) {
-	if neg {
-		ts.Fatalf("usage: measure SUBCOMMAND …")
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: measure SUBCOMMAND …, or measure taskset … wirelab SUBCOMMAND …")
 	}
-	err := ts.Exec("wirelab", args...)
+	if args[0] != "taskset" {
+		args = slices.Insert(args, 0, "wirelab")
+	}
+	err := ts.Exec(args[0], args[1:]...)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == exitInvalid {
 		ts.Logf("the measurement is invalid on this machine now; what is checked here does not depend on it")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -15,34 +16,59 @@ import (
 // progress shows how a run goes: a live view on a terminal, and otherwise a plain
 // line a trial.
 type progress interface {
-	lab.Observer
+	lab.QueueObserver
 	close()
 }
 
-func newProgress(w io.Writer, title string, order []record.PlannedTrial) progress {
-	estimate := &estimate{order: order, began: time.Now(), spent: map[string]time.Duration{}}
+func newProgress(w io.Writer, title string, e *estimate) progress {
 	if terminalOf(w).Width > 0 {
-		return newLive(w, title, estimate)
+		return newLive(w, title, e)
 	}
-	return &plain{w: w, estimate: estimate}
+	return &plain{w: w, estimate: e}
 }
 
 // plain prints a line when a trial ends.
 type plain struct {
 	w        io.Writer
 	estimate *estimate
+	said     time.Time // that the run waits
 }
 
 func (p *plain) TrialBegins(record.PlannedTrial) { p.estimate.begins() }
 func (p *plain) TrialProgress(int, lab.Progress) {}
 func (p *plain) close()                          {}
+
 func (p *plain) TrialEnds(number int, r *record.Record) {
 	p.estimate.ends(number)
-	left := fmt.Sprintf("about %v left", p.estimate.remaining(number+1).Round(time.Second))
-	if number+1 == len(p.estimate.order) {
+	left := fmt.Sprintf("about %v left", p.estimate.remaining().Round(time.Second))
+	if p.estimate.done == len(p.estimate.order) {
 		left = fmt.Sprintf("took %v", time.Since(p.estimate.began).Round(time.Second))
 	}
-	fmt.Fprintf(p.w, "%d/%d %s, %s\n", number+1, len(p.estimate.order), outcome(r), left)
+	fmt.Fprintf(p.w, "%d/%d %s, %s\n", p.estimate.done, len(p.estimate.order), outcome(r), left)
+}
+
+func (p *plain) TrialSetBack(r *record.Record, why record.Check) {
+	p.estimate.measured(r.Trial)
+	fmt.Fprintln(p.w, setBackForLater(r, why))
+}
+
+// sayWaitsEvery keeps the lines of a run that waits few.
+const sayWaitsEvery = 10 * time.Second
+
+func (p *plain) Waits(w lab.Waiting) {
+	if now := time.Now(); now.Sub(p.said) >= sayWaitsEvery {
+		p.said = now
+		fmt.Fprintln(p.w, waiting(w))
+	}
+}
+
+func setBackForLater(r *record.Record, why record.Check) string {
+	return fmt.Sprintf("set back, to be measured again: %s (repeat %d): %s", r.Cell.Key(), r.Repeat, why.Detail)
+}
+
+func waiting(w lab.Waiting) string {
+	return fmt.Sprintf("waiting for a quiet machine: %s left, %v of %v patience used",
+		trialsInWords(w.Trials), w.Used.Round(time.Second), w.Patience.Round(time.Second))
 }
 
 // outcome describes a trial in a few words.
@@ -63,10 +89,19 @@ func outcome(r *record.Record) string {
 	}
 }
 
+func trialsInWords(n int) string {
+	if n == 1 {
+		return "1 trial"
+	}
+	return fmt.Sprintf("%d trials", n)
+}
+
 // estimate estimates the time that is left from how long the finished trials
 // took.
 type estimate struct {
 	order   []record.PlannedTrial
+	open    map[int]bool // trials without a record
+	done    int
 	began   time.Time                // the run
 	started time.Time                // the running trial
 	spent   map[string]time.Duration // by the last trial of each cell
@@ -74,24 +109,47 @@ type estimate struct {
 	trials  int
 }
 
+func newEstimate(order []record.PlannedTrial, run *record.Run) *estimate {
+	e := &estimate{order: order, open: map[int]bool{}, began: time.Now(), spent: map[string]time.Duration{}}
+	for _, t := range order {
+		if run.Done(t.Trial) {
+			e.done++
+		} else {
+			e.open[t.Trial] = true
+		}
+	}
+	return e
+}
+
 func (e *estimate) begins() { e.started = time.Now() }
 
-func (e *estimate) ends(number int) {
+// measured ends a trial that ran just now.
+func (e *estimate) measured(number int) {
 	took := time.Since(e.started)
+	e.started = time.Time{}
 	e.spent[e.order[number].Cell] = took
 	e.total += took
 	e.trials++
 }
 
-// remaining is the time that the trials from the given one on will take: each as
-// long as the last of its cell, or the mean of all trials if its cell had none.
-// One trial at least must have ended.
-func (e *estimate) remaining(next int) time.Duration {
+// ends ends a trial that has a record now. One that was given up did not run just now.
+func (e *estimate) ends(number int) {
+	delete(e.open, number)
+	e.done++
+	if !e.started.IsZero() {
+		e.measured(number)
+	}
+}
+
+// remaining is the time that the trials without a record will take: each as long as the
+// last of its cell, or the mean of all trials if its cell had none. What waiting for a
+// quiet machine will take is not known.
+func (e *estimate) remaining() time.Duration {
 	var sum time.Duration
-	for _, t := range e.order[next:] {
-		if took, ok := e.spent[t.Cell]; ok {
+	for number := range e.open {
+		if took, ok := e.spent[e.order[number].Cell]; ok {
 			sum += took
-		} else {
+		} else if e.trials > 0 {
 			sum += e.total / time.Duration(e.trials)
 		}
 	}
@@ -117,7 +175,7 @@ type live struct {
 func newLive(w io.Writer, title string, e *estimate) *live {
 	l := &live{
 		to: w, estimate: e, quit: make(chan struct{}), ended: make(chan struct{}),
-		view: liveView{title: title, trials: len(e.order)},
+		view: liveView{title: title, trials: len(e.order), done: e.done},
 	}
 	go l.redraw() // ends with close
 	return l
@@ -175,7 +233,7 @@ func (l *live) change(view func(*liveView)) {
 func (l *live) TrialBegins(trial record.PlannedTrial) {
 	l.estimate.begins()
 	l.change(func(v *liveView) {
-		v.cell, v.now = fmt.Sprintf("%s (repeat %d)", trial.Cell, trial.Repeat), lab.Progress{}
+		v.cell, v.now, v.waiting = fmt.Sprintf("%s (repeat %d)", trial.Cell, trial.Repeat), lab.Progress{}, ""
 	})
 }
 
@@ -183,14 +241,23 @@ func (l *live) TrialProgress(_ int, p lab.Progress) { l.change(func(v *liveView)
 
 func (l *live) TrialEnds(number int, r *record.Record) {
 	l.estimate.ends(number)
-	left := l.estimate.remaining(number + 1)
+	left := l.estimate.remaining()
 	l.change(func(v *liveView) {
-		v.done, v.last = number+1, outcome(r)
+		v.done, v.last = l.estimate.done, outcome(r)
 		if !r.Valid() {
 			v.invalid++
 		}
 		v.ends = time.Now().Add(left)
 	})
+}
+
+func (l *live) TrialSetBack(r *record.Record, why record.Check) {
+	l.estimate.measured(r.Trial)
+	l.change(func(v *liveView) { v.last = setBackForLater(r, why) })
+}
+
+func (l *live) Waits(w lab.Waiting) {
+	l.change(func(v *liveView) { v.waiting = waiting(w) })
 }
 
 func (l *live) close() {
@@ -206,6 +273,7 @@ type liveView struct {
 	invalid int
 	cell    string
 	now     lab.Progress
+	waiting string // for a quiet machine, in words; empty: a trial runs
 	last    string
 	ends    time.Time // as estimated
 }
@@ -218,7 +286,7 @@ func (v *liveView) lines(terminal report.Terminal) []string {
 		styled(fmt.Sprintf("%s %d of %d trials%s, %s", v.bar(), v.done, v.trials, v.refused(), v.left()), "", terminal),
 	}
 	if v.done < v.trials {
-		lines = append(lines, styled("now   "+v.cell+v.state(), "", terminal))
+		lines = append(lines, styled("now   "+cmp.Or(v.waiting, v.cell+v.state()), "", terminal))
 	}
 	if v.last != "" {
 		lines = append(lines, styled("last  "+v.last, faint, terminal))

@@ -23,7 +23,7 @@ trial is now judged otherwise than when it was measured, it says so. The records
 stay as they are.`,
 		Example: `  wirelab report wirelab-runs/compare-20260102-150405
   wirelab report results --json | jq '.cells[0].service_us.p99'`,
-		Args: cobra.ExactArgs(1),
+		Args: oneRun,
 		RunE: func(_ *cobra.Command, args []string) error {
 			_, err := a.publish(args[0], asJSON)
 			return err
@@ -31,6 +31,14 @@ stay as they are.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// oneRun wants a run's directory as the only argument.
+func oneRun(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("name one run's directory; found %d arguments", len(args))
+	}
+	return nil
 }
 
 func (a *app) exportCommand() *cobra.Command {
@@ -42,7 +50,7 @@ func (a *app) exportCommand() *cobra.Command {
 		Example: `  wirelab export results --format csv -o cells.csv
   wirelab export results --format benchstat > new.txt && benchstat old.txt new.txt
   wirelab export results --format hlog -o results.hlog`,
-		Args: cobra.ExactArgs(1),
+		Args: oneRun,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if format == "" {
 				return usage(fmt.Errorf("--format is missing: want one of %s", strings.Join(names, ", ")))

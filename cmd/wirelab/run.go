@@ -19,6 +19,7 @@ func (a *app) runCommand() *cobra.Command {
 		only     []string
 		programs []string
 		resume   string
+		patience patienceFlag
 		output   outputFlags
 	)
 	cmd := &cobra.Command{
@@ -38,7 +39,7 @@ contains (see wirelab list); FILE is a scenario of your own (see wirelab init).
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if resume != "" {
-				return a.resume(cmd, resume, args, output)
+				return a.resume(cmd, args, job{patience: patience, output: output}, resume)
 			}
 			if len(args) == 0 {
 				return usage(fmt.Errorf("name a study (%s) or a scenario file (see `wirelab run --help`)", strings.Join(studyNames(), ", ")))
@@ -59,7 +60,7 @@ contains (see wirelab list); FILE is a scenario of your own (see wirelab init).
 				s = s.Quick()
 			}
 			s, warnings := a.withYardsticks(cmd.Context(), s, programs)
-			return a.execute(cmd.Context(), job{scenario: s, warnings: warnings, output: output})
+			return a.execute(cmd.Context(), job{scenario: s, warnings: warnings, patience: patience, output: output})
 		},
 	}
 	f := cmd.Flags()
@@ -67,6 +68,7 @@ contains (see wirelab list); FILE is a scenario of your own (see wirelab init).
 	f.StringSliceVar(&only, "only", nil, "the `parts` to run")
 	f.StringSliceVar(&programs, "yardstick", nil, "other projects' `programs` to compare with, in parts that do: "+strings.Join(yardstickNames(), ", "))
 	f.StringVar(&resume, "resume", "", "continue the run in this `directory`")
+	patience.register(f)
 	output.register(f)
 	complete(cmd, "yardstick", yardstickNames())
 	return cmd
@@ -89,9 +91,9 @@ func readScenario(name string) (*scenario.Scenario, error) {
 }
 
 // resume continues a run where it stopped, with the scenario of its manifest.
-func (a *app) resume(cmd *cobra.Command, directory string, args []string, output outputFlags) error {
+func (a *app) resume(cmd *cobra.Command, args []string, j job, directory string) error {
 	changed := cmd.Flags().Changed
-	if len(args) > 0 || changed("quick") || changed("only") || changed("yardstick") || output.directory != "" {
+	if len(args) > 0 || changed("quick") || changed("only") || changed("yardstick") || j.output.directory != "" {
 		return usage(errors.New("--resume continues that run with its own scenario: give no study, --quick, --only, --yardstick or -o with it"))
 	}
 	run, err := record.Open(directory)
@@ -102,8 +104,8 @@ func (a *app) resume(cmd *cobra.Command, directory string, args []string, output
 	if err != nil {
 		return usage(fmt.Errorf("--resume: %w", err))
 	}
-	output.directory = directory
-	return a.execute(cmd.Context(), job{scenario: s, output: output, resume: true})
+	j.scenario, j.output.directory, j.resume = s, directory, true
+	return a.execute(cmd.Context(), j)
 }
 
 func (a *app) initCommand() *cobra.Command {

@@ -1,0 +1,159 @@
+package gauntlet
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"time"
+
+	"wirelab.dev/internal/host"
+)
+
+// part is what a disturber's process does until its input ends: one of these.
+type part struct {
+	Spin  *spin  `json:"spin,omitempty"`
+	Proxy *proxy `json:"proxy,omitempty"`
+	Serve *serve `json:"serve,omitempty"`
+	Early *early `json:"early,omitempty"`
+	Names *names `json:"names,omitempty"`
+	Lab   *other `json:"lab,omitempty"`
+	Disk  *disk  `json:"disk,omitempty"`
+	Idle  bool   `json:"idle,omitempty"`
+}
+
+// player does a part. It calls ready, with the address that it listens on if it has one,
+// and returns when ctx ends.
+type player interface {
+	play(ctx context.Context, ready func(address string)) error
+}
+
+func (p part) player() (player, error) {
+	switch {
+	case p.Spin != nil:
+		return p.Spin, nil
+	case p.Proxy != nil:
+		return p.Proxy, nil
+	case p.Serve != nil:
+		return p.Serve, nil
+	case p.Early != nil:
+		return p.Early, nil
+	case p.Names != nil:
+		return p.Names, nil
+	case p.Lab != nil:
+		return p.Lab, nil
+	case p.Disk != nil:
+		return p.Disk, nil
+	case p.Idle:
+		return idle{}, nil
+	}
+	return nil, errors.New("a disturber without a part")
+}
+
+// readiness is the only line that a disturber prints.
+type readiness struct {
+	Address string `json:"address,omitempty"`
+	Error   string `json:"error,omitempty"`
+}
+
+// Act is a disturber's process: it reads its part, a line of JSON, prints that it is
+// ready, or why it never will be, and plays until its input ends.
+func Act(ctx context.Context, input io.Reader, output io.Writer) error {
+	events := json.NewEncoder(output)
+	err := playPart(ctx, bufio.NewReader(input), func(address string) { _ = events.Encode(readiness{Address: address}) })
+	if err != nil {
+		return errors.Join(err, events.Encode(readiness{Error: err.Error()}))
+	}
+	return nil
+}
+
+func playPart(ctx context.Context, input *bufio.Reader, ready func(address string)) error {
+	line, err := input.ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("read the part to be played: %w", err)
+	}
+	var p part
+	if err := json.Unmarshal(line, &p); err != nil {
+		return fmt.Errorf("read the part to be played: %w", err)
+	}
+	playing, err := p.player()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // ends with the input, or with the process
+		_, _ = io.Copy(io.Discard, input)
+		cancel()
+	}()
+	return playing.play(ctx, ready)
+}
+
+// actorPatience limits the start of a disturber, actorGrace its end.
+const (
+	actorPatience = 5 * time.Second
+	actorGrace    = 3 * time.Second
+)
+
+// actor is a disturber's process.
+type actor struct {
+	address string
+	pid     int
+}
+
+// start starts a disturber and waits until it is ready. The stage ends it.
+func (s *Stage) start(p part, in host.Surroundings) (actor, error) {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return actor{}, err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx)) // its end is the stage's
+	command := exec.CommandContext(ctx, s.program[0], s.program[1:]...)
+	command.WaitDelay = time.Second
+	input, inputErr := command.StdinPipe()
+	output, outputErr := command.StdoutPipe()
+	if err := errors.Join(inputErr, outputErr); err != nil {
+		cancel()
+		return actor{}, err
+	}
+	warnings, err := host.StartPinned(command, in)
+	if err != nil {
+		cancel()
+		return actor{}, err
+	}
+	s.atEnd(func() error {
+		defer time.AfterFunc(actorGrace, cancel).Stop()
+		_ = input.Close()
+		_ = command.Wait() // how it ends does not matter
+		cancel()
+		return nil
+	})
+	if len(warnings) > 0 {
+		return actor{}, fmt.Errorf("start a disturber: %s", warnings[0])
+	}
+	defer time.AfterFunc(actorPatience, cancel).Stop()
+	if _, err := input.Write(append(text, '\n')); err != nil {
+		return actor{}, fmt.Errorf("start a disturber: %w", err)
+	}
+	line, err := bufio.NewReader(output).ReadBytes('\n')
+	if err != nil {
+		return actor{}, fmt.Errorf("a disturber did not get ready: %w", err)
+	}
+	var r readiness
+	if err := json.Unmarshal(line, &r); err != nil || r.Error != "" {
+		return actor{}, fmt.Errorf("a disturber did not get ready: %s", r.Error)
+	}
+	return actor{address: r.Address, pid: command.Process.Pid}, nil
+}
+
+// idle is a process that does nothing: the harmless form of many.
+type idle struct{}
+
+func (idle) play(ctx context.Context, ready func(string)) error {
+	ready("")
+	<-ctx.Done()
+	return nil
+}

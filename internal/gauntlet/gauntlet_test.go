@@ -1,0 +1,180 @@
+package gauntlet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/worker"
+)
+
+// TestMain makes the test's program a worker and a disturber too.
+func TestMain(m *testing.M) {
+	if len(os.Args) < 2 {
+		os.Exit(m.Run())
+	}
+	var err error
+	switch os.Args[1] {
+	case "worker":
+		err = worker.Main(context.Background(), os.Stdin, os.Stdout)
+	case "disturb":
+		err = Act(context.Background(), os.Stdin, os.Stdout)
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func newGauntlet(t *testing.T) *Gauntlet {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Gauntlet{Worker: []string{program, "worker"}, Actor: []string{program, "disturb"}}
+}
+
+// takesSeconds leaves a test that stages situations out of the fast check.
+func takesSeconds(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("stages situations around real trials; TestAnInterruptedStageLeavesNothing stands for it with -short")
+	}
+}
+
+func TestSituationsAreWhole(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range Situations() {
+		if seen[s.Name] || !regexp.MustCompile(`^[a-z-]+$`).MatchString(s.Name) {
+			t.Errorf("%q: want a name of its own, of lower-case letters and dashes", s.Name)
+		}
+		seen[s.Name] = true
+		if s.lie == nil || s.Lie == "" || s.Twin == "" || len(s.Expect) == 0 {
+			t.Errorf("%s lacks its lie, a sentence, or a check that may notice it", s.Name)
+		}
+		if _, err := s.cell.scenario(); err != nil {
+			t.Errorf("%s: %v", s.Name, err)
+		}
+	}
+	if len(seen) < 30 {
+		t.Errorf("%d situations, want 30 at least", len(seen))
+	}
+}
+
+// A check that the judge has no more can notice nothing. A warning of the record has
+// several words.
+func TestExpectedChecksAreTheJudges(t *testing.T) {
+	var names []string
+	for _, c := range judge.Judge(&record.Record{}, judge.Default()) {
+		names = append(names, c.Name)
+	}
+	for _, s := range Situations() {
+		for _, name := range s.Expect {
+			if !slices.Contains(names, name) && !strings.Contains(name, " ") {
+				t.Errorf("%s expects %q, which is none of the judge's checks: %v", s.Name, name, names)
+			}
+		}
+	}
+}
+
+// These lies are noticed however busy the machine is: the checks count, and time nothing.
+func TestWhatIsCountedIsNoticed(t *testing.T) {
+	takesSeconds(t)
+	for name, check := range map[string]string{
+		"half-errors": "errors", "wrong-bytes": "errors", "short-answers": "errors",
+		"reset": "connections", "reset-rest": "connections", "no-ports": "limits", "overload-much": "schedule",
+	} {
+		situations := Select(regexp.MustCompile("^" + name + "$"))
+		v, err := newGauntlet(t).Examine(t.Context(), situations[0])
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case v.Class == NotStaged && strings.Contains(v.NotStaged, errNotHere.Error()):
+			t.Logf("%s: not staged: %s", name, v.NotStaged)
+		case v.Class == NotStaged:
+			t.Errorf("%s: not staged: %s", name, v.NotStaged)
+		case v.Told.level(check) == record.OK:
+			t.Errorf("%s: %s is ok: %+v", name, check, v.Told)
+		case v.Honest.level(check) != record.OK && check != "schedule": // a starved machine is behind, too
+			t.Errorf("%s: %s is against the twin, too: %+v", name, check, v.Honest)
+		}
+	}
+}
+
+// Whether the rest is noticed depends on the machine, so this wants only that each is
+// staged, or says why not, and comes to a verdict.
+func TestEverySituationComesToAVerdict(t *testing.T) {
+	takesSeconds(t)
+	g := newGauntlet(t)
+	for _, s := range Situations() {
+		v, err := g.Examine(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %s %s", s.Name, v.Class, v.NotStaged)
+		if v.Class != NotStaged && (v.Told == nil || v.Honest == nil) {
+			t.Errorf("%s: %s without a trial: %+v", s.Name, v.Class, v)
+		}
+	}
+	wantNothingLeft(t)
+}
+
+// Ctrl-C in the middle of a trial ends workers and disturbers.
+func TestAnInterruptedStageLeavesNothing(t *testing.T) {
+	interrupted := errors.New("interrupted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s := Situation{
+		Name: "interrupted", cell: cell{},
+		lie: func(s *Stage) error {
+			err := through(proxy{})(s)
+			s.whenWindowOpens(func() { cancel(interrupted) })
+			return errors.Join(err, bystander(s))
+		},
+	}
+	s.twin = s.lie
+	if _, err := newGauntlet(t).Examine(ctx, s); !errors.Is(err, interrupted) {
+		t.Errorf("got %v, want the cause of the interruption", err)
+	}
+	wantNothingLeft(t)
+}
+
+// A disturber that cannot do its part is a reason not to stage, and not a verdict.
+func TestADisturberThatFailsIsNotStaged(t *testing.T) {
+	v, err := newGauntlet(t).Examine(t.Context(), Situation{Name: "broken", lie: served(part{Serve: &serve{Variant: "nothing"}}), twin: served(part{})})
+	if err != nil || v.Class != NotStaged || !strings.Contains(v.NotStaged, "without a part") {
+		t.Errorf("%+v, %v", v, err)
+	}
+	wantNothingLeft(t)
+}
+
+// wantNothingLeft fails where a process that this one started still runs.
+func wantNothingLeft(t *testing.T) {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range stats {
+		stat, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := bytes.Cut(stat, []byte(") "))
+		if fields := strings.Fields(string(rest)); len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) {
+			t.Errorf("still running: %s", stat)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package gauntlet
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"time"
+
+	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+)
+
+// other is a second wirelab, which measures until it is told to stop.
+type other struct {
+	Worker []string `json:"worker"`
+}
+
+func (o *other) play(ctx context.Context, ready func(string)) error {
+	directory, err := os.MkdirTemp("", "wirelab-beside-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(directory) //nolint:errcheck // of no use to anyone
+	s, err := cell{load: closedFor(10 * time.Second)}.scenario()
+	if err != nil {
+		return err
+	}
+	run, err := createRun(directory, s)
+	if err != nil {
+		return err
+	}
+	l := lab.New(o.Worker)
+	l.Observer = &announcing{ready: ready}
+	err = l.Run(ctx, s.Plan(), run)
+	if ctx.Err() != nil {
+		err = nil
+	}
+	return err
+}
+
+// announcing is ready when the second wirelab measures.
+type announcing struct {
+	ready func(string)
+	said  bool
+}
+
+func (*announcing) TrialBegins(record.PlannedTrial) {}
+func (*announcing) TrialEnds(int, *record.Record)   {}
+func (a *announcing) TrialProgress(int, lab.Progress) {
+	if !a.said {
+		a.said = true
+		a.ready("")
+	}
+}
+
+// createRun makes a run for the trials of a scenario.
+func createRun(directory string, s *scenario.Scenario) (*record.Run, error) {
+	plan := s.Plan()
+	return record.Create(directory, record.Manifest{
+		Version: record.Version, Name: s.Name, Status: record.Running, Seed: s.Seed, Started: time.Now(),
+		Trials: len(plan), Order: lab.Order(plan), Scenario: json.RawMessage(`{}`), Host: json.RawMessage(`{}`),
+	})
+}

@@ -1,0 +1,141 @@
+package gauntlet
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack/catalog"
+	"wirelab.dev/internal/workload"
+	workloads "wirelab.dev/internal/workload/catalog"
+	"wirelab.dev/internal/workload/echo/echopb"
+)
+
+// serve is a foreign server: a real stack with a real workload, whose handlers do as they
+// are told here. With nothing told they are honest.
+type serve struct {
+	Variant       string `json:"variant"`
+	Workload      string `json:"workload"`
+	RequestBytes  int    `json:"request_bytes"`
+	ResponseBytes int    `json:"response_bytes"`
+
+	FailEvery  int64 `json:"fail_every,omitempty"`  // each Nth call fails at once
+	SpoilEvery int64 `json:"spoil_every,omitempty"` // each Nth answer differs in a bit
+	CutEvery   int64 `json:"cut_every,omitempty"`   // each Nth answer is a byte short
+	// Work is what each call sleeps, in place of work: from the first call on for
+	// WorkFor (0: always), and so much longer at first that it reaches Work after
+	// RampFor.
+	Work    time.Duration `json:"work,omitempty"`
+	WorkFor time.Duration `json:"work_for,omitempty"`
+	// WorkEvery leaves the work out of all but each Nth call.
+	WorkEvery int64         `json:"work_every,omitempty"`
+	RampFor   time.Duration `json:"ramp_for,omitempty"`
+}
+
+func (s *serve) play(ctx context.Context, ready func(string)) error {
+	variant, err := scenario.ParseVariant(s.Variant)
+	if err != nil {
+		return err
+	}
+	carrier, err := catalog.Find(variant.Stack)
+	if err != nil {
+		return err
+	}
+	service, settings, err := workloads.Find(s.Workload)
+	if err != nil {
+		return err
+	}
+	server, err := carrier.NewServer(catalog.OwnOptions(variant))
+	if err != nil {
+		return err
+	}
+	service.Register(&telling{serve: s, to: server}, workload.Parameters{RequestBytes: s.RequestBytes, ResponseBytes: s.ResponseBytes, Settings: settings})
+	address, err := server.Listen(ctx, "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve() }) // ends with the server
+	ready(address.String())
+	<-ctx.Done()
+	err = server.Close()
+	serving.Wait()
+	return err
+}
+
+// telling registers services whose handlers are told what to do.
+type telling struct {
+	*serve
+	to    grpc.ServiceRegistrar
+	calls atomic.Int64
+	first atomic.Int64 // when, in Unix nanoseconds
+}
+
+// RegisterService registers the service with its handlers wrapped.
+func (t *telling) RegisterService(desc *grpc.ServiceDesc, service any) {
+	told := *desc
+	told.Methods = nil
+	for _, method := range desc.Methods {
+		honest := method.Handler
+		method.Handler = func(service any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+			number := t.calls.Add(1)
+			if err := t.before(number); err != nil {
+				return nil, err
+			}
+			answer, err := honest(service, ctx, decode, interceptor)
+			t.spoil(number, answer)
+			return answer, err
+		}
+		told.Methods = append(told.Methods, method)
+	}
+	t.to.RegisterService(&told, service)
+}
+
+var errTold = status.Error(codes.Unavailable, "this server fails as it was told to")
+
+func (t *telling) before(number int64) error {
+	now := time.Now().UnixNano()
+	t.first.CompareAndSwap(0, now)
+	if t.FailEvery > 0 && number%t.FailEvery == 0 {
+		return errTold
+	}
+	if t.WorkEvery > 0 && number%t.WorkEvery != 0 {
+		return nil
+	}
+	if work := t.work(time.Duration(now - t.first.Load())); work > 0 {
+		time.Sleep(work)
+	}
+	return nil
+}
+
+// work is what a call sleeps that comes so long after the first.
+func (t *telling) work(since time.Duration) time.Duration {
+	switch {
+	case t.WorkFor > 0 && since >= t.WorkFor:
+		return 0
+	case t.RampFor > since:
+		return t.Work + time.Duration(float64(t.Work)*float64(t.RampFor-since)/float64(t.RampFor))
+	}
+	return t.Work
+}
+
+// spoil changes an answer of echo. The request's data is the answer's, and the handler's
+// own.
+func (t *telling) spoil(number int64, answer any) {
+	payload, is := answer.(*echopb.Payload)
+	if !is || len(payload.GetData()) == 0 {
+		return
+	}
+	if t.SpoilEvery > 0 && number%t.SpoilEvery == 0 {
+		payload.Data[len(payload.Data)/2] ^= 1
+	}
+	if t.CutEvery > 0 && number%t.CutEvery == 0 {
+		payload.Data = payload.Data[:len(payload.Data)-1]
+	}
+}

@@ -1,0 +1,109 @@
+// Package gauntlet stages falsehoods around real trials, and tells what the judge said
+// of each. It answers two questions about the machine it runs on: which disturbances
+// wirelab notices there, and which honest trials it refuses.
+//
+//		situation ──> lie:  disturbance + trial ──> record ─┬─> noticed? by which check?
+//		          └─> twin: its harmless form + trial ──> record ─┘   how far did the figure move?
+//
+//	 1. Each situation has a cell, a lie and a twin. The lie is a disturbance that makes
+//	    the cell's figures false; the twin is the same disturbance without its effect.
+//	 2. Examine runs both through a real lab, with real worker processes, while a Stage
+//	    holds the disturbance up. The stage ends it when the trial ends, in whatever way.
+//	 3. The verdict is read off the records' checks. The twin is also the reference: how
+//	    far the lie moved the figure tells a harmless lie from one that passed.
+//
+// Disturbers are processes of their own (Act), so that their CPU time is not taken for
+// wirelab's. The kernel kills them when wirelab ends.
+//
+// This package must not judge: it reads what the judge wrote, and never what was staged.
+package gauntlet
+
+import (
+	"time"
+
+	"wirelab.dev/internal/scenario"
+)
+
+// Situation is one way in which a measurement can be false, and its honest twin.
+type Situation struct {
+	Name string `json:"name"`
+	Lie  string `json:"lie"`  // what is staged, in a sentence
+	Twin string `json:"twin"` // its harmless form
+	// Expect names the checks that may notice it, or how a warning of the record
+	// begins that does. Others do not count: a trial that was refused for another
+	// reason has not been seen through.
+	Expect []string `json:"expect"`
+
+	needs     []need
+	cell      cell
+	lie, twin act
+}
+
+// act stages a disturbance. Nil stages nothing.
+type act func(*Stage) error
+
+// cell is what is measured; what is left out has the values of whole.
+type cell struct {
+	variant           string
+	workload          string
+	request, response int
+	clients           int
+	connection        scenario.ConnectionMode
+	load              scenario.Load
+	network           scenario.Network
+	samples           bool
+	cold              bool // without a warm-up
+}
+
+// window is long enough for several of every periodic disturbance, and short enough for
+// the whole gauntlet to take minutes.
+const window = 500 * time.Millisecond
+
+// warmUp bounds the time before the window.
+var warmUp = scenario.WarmUp{AtLeast: scenario.Duration(200 * time.Millisecond), AtMost: scenario.Duration(600 * time.Millisecond)}
+
+func (c cell) whole() cell {
+	if c.variant == "" {
+		c.variant = "tcp"
+	}
+	if c.workload == "" {
+		c.workload = "echo"
+	}
+	if c.workload == "echo" && c.request == 0 {
+		c.request, c.response = 64, 64
+	}
+	if c.clients == 0 {
+		c.clients = 4
+	}
+	if c.load == (scenario.Load{}) {
+		c.load = closedFor(window)
+	}
+	return c
+}
+
+// scenario returns the scenario of the cell's one trial.
+func (c cell) scenario() (*scenario.Scenario, error) {
+	c = c.whole()
+	variants, err := scenario.ParseVariants(c.variant)
+	if err != nil {
+		return nil, err
+	}
+	part := scenario.Part{
+		Name: "selftest", Stacks: variants, Workload: c.workload, Clients: []int{c.clients}, Repeats: 1,
+		Sizes:      []scenario.Payload{{Request: scenario.Size(c.request), Response: scenario.Size(c.response)}},
+		Connection: scenario.Connection{Mode: c.connection}, Network: c.network,
+		Load: c.load, WarmUp: warmUp, Samples: c.samples,
+	}
+	if c.cold {
+		part.WarmUp = scenario.WarmUp{}
+	}
+	return &scenario.Scenario{Version: scenario.Version, Name: "selftest", Seed: 1, Parts: []scenario.Part{part}}, nil
+}
+
+func closedFor(d time.Duration) scenario.Load {
+	return scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(d)}
+}
+
+func constantRate(perSecond float64, d time.Duration) scenario.Load {
+	return scenario.Load{Model: scenario.Open, Rate: perSecond, Arrivals: scenario.Constant, Duration: scenario.Duration(d)}
+}

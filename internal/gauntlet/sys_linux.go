@@ -1,0 +1,211 @@
+package gauntlet
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// schedule sets the class of the calling thread.
+func schedule(c class) error {
+	attributes := unix.SchedAttr{Size: unix.SizeofSchedAttr}
+	switch c {
+	case realTime:
+		attributes.Policy, attributes.Priority = unix.SCHED_FIFO, 50
+	case idling:
+		attributes.Policy = unix.SCHED_IDLE
+	default:
+		return nil
+	}
+	if err := unix.SchedSetAttr(0, &attributes, 0); err != nil {
+		return fmt.Errorf("schedule a thread as %s: %w", c, err)
+	}
+	return nil
+}
+
+func setReceiveBuffer(raw syscall.RawConn, sizeBytes int) error {
+	var refused error
+	err := raw.Control(func(fd uintptr) {
+		refused = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, sizeBytes)
+	})
+	if err != nil {
+		return err
+	}
+	return refused
+}
+
+// pause stops a process for so long, and lets it go on.
+func pause(pid int, d time.Duration) {
+	if pid <= 0 || unix.Kill(pid, unix.SIGSTOP) != nil {
+		return
+	}
+	time.Sleep(d)
+	_ = unix.Kill(pid, unix.SIGCONT)
+}
+
+// moveTo lets all threads of a process run on these CPUs.
+func moveTo(pid int, cpus []int) error {
+	var set unix.CPUSet
+	for _, cpu := range cpus {
+		set.Set(cpu)
+	}
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return err
+	}
+	for _, task := range tasks {
+		tid, err := strconv.Atoi(task.Name())
+		if err == nil {
+			err = unix.SchedSetaffinity(tid, &set)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pageOut takes the pages of a process out of memory: those of files that no other
+// process has mapped.
+func pageOut(pid int) error {
+	ranges, err := mappedFiles(pid)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd) //nolint:errcheck // nothing was written
+	for len(ranges) > 0 {
+		n := min(len(ranges), 1024) // UIO_MAXIOV
+		// process_madvise(2), for which the library has no function.
+		_, _, errno := unix.Syscall6(unix.SYS_PROCESS_MADVISE, uintptr(fd), uintptr(unsafe.Pointer(&ranges[0])), uintptr(n), unix.MADV_PAGEOUT, 0, 0)
+		if errno != 0 {
+			return errno
+		}
+		ranges = ranges[n:]
+	}
+	return nil
+}
+
+// mappedFiles are the ranges in which a process has files mapped to run or to read.
+func mappedFiles(pid int) ([]unix.RemoteIovec, error) {
+	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return nil, err
+	}
+	defer maps.Close() //nolint:errcheck // it was only read
+	var ranges []unix.RemoteIovec
+	for lines := bufio.NewScanner(maps); lines.Scan(); {
+		// begin-end perms offset device inode path, proc_pid_maps(5)
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 6 || !strings.HasPrefix(fields[5], "/") {
+			continue
+		}
+		var begin, end uintptr
+		if _, err := fmt.Sscanf(fields[0], "%x-%x", &begin, &end); err != nil {
+			return nil, err
+		}
+		ranges = append(ranges, unix.RemoteIovec{Base: begin, Len: int(end - begin)})
+	}
+	return ranges, nil
+}
+
+// quotaPeriod is the kernel's default.
+const quotaPeriod = 100 * time.Millisecond
+
+// quotaGroup makes a control group that grants so many CPUs, and returns its folder.
+func quotaGroup(cpus float64) (string, error) {
+	granted := int64(cpus * float64(quotaPeriod/time.Microsecond))
+	period := int64(quotaPeriod / time.Microsecond)
+	name := fmt.Sprintf("wirelab-selftest-%d", os.Getpid())
+	for _, version := range []struct{ mount, has, file, text string }{
+		{"/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "cpu.cfs_quota_us", strconv.FormatInt(granted, 10)},
+		{"/sys/fs/cgroup", "cgroup.controllers", "cpu.max", fmt.Sprintf("%d %d", granted, period)},
+	} {
+		if _, err := os.Stat(filepath.Join(version.mount, version.has)); err != nil {
+			continue
+		}
+		folder := filepath.Join(version.mount, name)
+		if err := os.Mkdir(folder, 0o755); err != nil && !os.IsExist(err) {
+			return "", fmt.Errorf("make a control group: %w", err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, version.file), []byte(version.text), 0); err != nil {
+			return "", fmt.Errorf("set a CPU quota: %w", joinRemoved(err, folder))
+		}
+		return folder, nil
+	}
+	return "", fmt.Errorf("no control group grants CPU time here: %w", errNotHere)
+}
+
+func joinRemoved(err error, folder string) error {
+	_ = os.Remove(folder)
+	return err
+}
+
+// join puts a process into a control group.
+func join(folder string, pid int) error {
+	return os.WriteFile(filepath.Join(folder, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
+}
+
+// removeGroup removes a control group whose processes have ended: the kernel may take a
+// moment to notice.
+func removeGroup(folder string) error {
+	var err error
+	for range 50 {
+		if err = os.Remove(folder); err == nil || os.IsNotExist(err) {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return err
+}
+
+// withoutHugePages keeps huge pages from the processes that this one starts; it holds
+// until undone.
+func withoutHugePages() (undo func() error, err error) {
+	if err := unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0); err != nil {
+		return nil, err
+	}
+	return func() error { return unix.Prctl(unix.PR_SET_THP_DISABLE, 0, 0, 0, 0) }, nil
+}
+
+// enterOtherTime lets what the calling thread starts see a monotonic clock that is so far
+// ahead.
+func enterOtherTime(ahead time.Duration) error {
+	if err := unix.Unshare(unix.CLONE_NEWTIME); err != nil {
+		return err
+	}
+	file := fmt.Sprintf("/proc/%d/timens_offsets", unix.Gettid())
+	return os.WriteFile(file, fmt.Appendf(nil, "monotonic %d 0\n", int64(ahead/time.Second)), 0)
+}
+
+// enterWithNames lets what the calling thread starts ask that name server, and no other.
+func enterWithNames(server, directory string) error {
+	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+		return err
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	file := filepath.Join(directory, "resolv.conf")
+	if err := os.WriteFile(file, []byte("nameserver "+server+"\n"), 0o644); err != nil {
+		return err
+	}
+	return unix.Mount(file, "/etc/resolv.conf", "", unix.MS_BIND, "")
+}
+
+// stepClock moves the machine's wall clock.
+func stepClock(by time.Duration) error {
+	now := unix.NsecToTimespec(time.Now().Add(by).UnixNano())
+	return unix.ClockSettime(unix.CLOCK_REALTIME, &now)
+}
