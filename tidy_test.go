@@ -30,6 +30,7 @@ type room struct {
 var rooms = []room{
 	{folder: "cmd/wirelab", level: 6},
 	{folder: "internal/report", level: 5},
+	{folder: "internal/gauntlet", level: 5},
 	{folder: "internal/lab", level: 4},
 	{folder: "internal/advice", level: 4},
 	{folder: "internal/analysis", level: 3},
