@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log"
 	"net"
+	"os"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/testdata"
@@ -25,7 +26,7 @@ func main() {
 	if err != nil {
 		log.Fatalf("-port %d: %v", *port, err)
 	}
-	log.Printf("interop server listening on %v", lis.Addr())
+	fmt.Fprintln(os.Stderr, "interop server listening on", lis.Addr())
 	var opts []fastgrpc.ServerOption
 	if *useTLS {
 		creds, err := credentials.NewServerTLSFromFile(*certFile, *keyFile)
