@@ -14,7 +14,7 @@ import (
 // path checks that what lies between the ends, and has nothing to do with the protocol,
 // did not decide how long calls took.
 func (t trial) path() record.Check {
-	for _, look := range []func() (record.Check, bool){t.connecting, t.delayedAcks, t.heldBack} {
+	for _, look := range []func() (record.Check, bool){t.connecting, t.delayedAcks, t.heldBack, t.unexplained} {
 		if c, found := look(); found {
 			return c
 		}
@@ -95,6 +95,29 @@ func (t trial) heldBack() (c record.Check, found bool) {
 	c = record.Check{Level: record.Warning, Unit: "share", Figure: &share, Limit: new(heldBackAtMost)}
 	c.Detail = fmt.Sprintf("for %s of the time that bytes were under way, a full receive window or send buffer held them back: the buffers' size decides, more than the protocol", percent(share))
 	return c, share > heldBackAtMost
+}
+
+// unexplainedNS is more than what an idle machine takes to wake both ends, and more than a
+// timer of theirs is late.
+const unexplainedNS = 500e3
+
+// unexplained looks for calls that waited, in the mean, for something that neither end's
+// CPU time explains, while both ends had CPU time to spare: for what lies between them or
+// behind the server, or for a timer.
+func (t trial) unexplained() (c record.Check, found bool) {
+	client, ok := t.Client.CPUNS()
+	server, known := t.Server.CPUNS()
+	if t.Cell.Load.Model != "closed" || t.Cell.Network.DelayNS > 0 || !ok || !known || t.Completed <= 0 || t.busier() > t.limits.Idle {
+		return c, false
+	}
+	mean := float64(t.Service.Sum) / float64(max(1, t.Service.Count))
+	busy := float64(client+server) / float64(t.Completed)
+	// Twice: at half of its capacity a queue is as long as the work itself.
+	waited := mean - 2*busy - float64(valueOf(t.WorkNS))
+	share := waited / mean
+	c = record.Check{Level: record.Warning, Unit: "share", Figure: &share, Limit: new(t.limits.Moved.Invalid)}
+	c.Detail = fmt.Sprintf("a call took %.3g ms in the mean, and both ends needed %.3g ms of CPU time for it, with CPUs to spare: it waited for something between them or behind the server, or for a timer", mean/1e6, busy/1e6)
+	return c, waited > unexplainedNS && share > t.limits.Moved.Invalid
 }
 
 // stopped checks that nothing stopped an end for longer than its latencies bear, as a

@@ -98,6 +98,15 @@ func TestWaitsBetweenTheEndsAreSeen(t *testing.T) {
 			tcp(r).SentPureAcks = &acks
 		}
 	}
+	waiting := func(each time.Duration, work *int64) func(*record.Record) {
+		return func(r *record.Record) {
+			r.Service, r.WorkNS = distributed(t, 2000, each), work
+			r.Requests, r.Completed = 2000, 2000
+			for _, end := range []*record.Process{&r.Client, &r.Server} {
+				end.UserNS, end.SystemNS, end.Busy = new(int64(1e7)), new(int64(1e7)), new(0.02)
+			}
+		}
+	}
 	for _, c := range []struct {
 		name  string
 		spoil func(*record.Record)
@@ -109,6 +118,21 @@ func TestWaitsBetweenTheEndsAreSeen(t *testing.T) {
 		{"a server that takes as long", acked(41*time.Millisecond, 0), record.OK, ""},
 		{"a server that takes another time", acked(60*time.Millisecond, 200), record.OK, ""},
 		{"a full window", func(r *record.Record) { tcp(r).BlockedNS = new(int64(8e8)) }, record.Warning, "for 80 % of the time"},
+		{"an unexplained wait", waiting(2*time.Millisecond, nil), record.Warning, "a call took 2 ms in the mean, and both ends needed 0.02 ms"},
+		{"work that was asked for", waiting(2*time.Millisecond, new(int64(1.9e6))), record.OK, ""},
+		{"what wakes both ends", waiting(400*time.Microsecond, nil), record.OK, ""},
+		{"no CPUs to spare", func(r *record.Record) {
+			waiting(2*time.Millisecond, nil)(r)
+			r.Server.Busy = new(0.6)
+		}, record.OK, ""},
+		{"a far network", func(r *record.Record) {
+			waiting(2*time.Millisecond, nil)(r)
+			r.Cell.Network.DelayNS = 1e6
+		}, record.OK, ""},
+		{"a schedule", func(r *record.Record) {
+			waiting(2*time.Millisecond, nil)(r)
+			r.Cell.Load.Model = "open"
+		}, record.OK, ""},
 		{"large transfers", func(r *record.Record) { tcp(r).BlockedNS = new(int64(2e8)) }, record.OK, ""},
 	} {
 		r := sound(t)

@@ -39,6 +39,13 @@ func processorTime(pid int) (time.Duration, error) {
 	return time.Duration(now.Nano()), nil
 }
 
+// HugePagesDenied reports whether this process may use no transparent huge pages because
+// of what started it: prctl(2), PR_SET_THP_DISABLE.
+func HugePagesDenied() bool {
+	denied, err := unix.PrctlRetInt(unix.PR_GET_THP_DISABLE, 0, 0, 0, 0)
+	return err == nil && denied != 0
+}
+
 // suspended is how long the machine has slept since it started, to a millisecond:
 // CLOCK_BOOTTIME goes on meanwhile and CLOCK_MONOTONIC does not, clock_gettime(2).
 func suspended() (int64, error) {

@@ -20,6 +20,9 @@ func processorTime(pid int) (time.Duration, error) {
 
 func suspended() (int64, error) { return 0, nil }
 
+// HugePagesDenied is for Linux.
+func HugePagesDenied() bool { return false }
+
 func becomeSentinel(int) error {
 	return fmt.Errorf("%w: it takes Linux, this is %s", host.ErrUnsupported, runtime.GOOS)
 }

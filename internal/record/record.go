@@ -63,8 +63,8 @@ type Record struct {
 	Wire *Wire `json:"wire,omitempty"`
 	// Limits are those of the machine that the trial could have run into.
 	Limits []Limit `json:"limits,omitempty"`
-	// WorkNS is how long each handler sleeps in place of work, as the workload's
-	// options say; absent where they say nothing of it.
+	// WorkNS is how long every call's handler sleeps, in place of work or as a stall, as
+	// the workload's options say; absent where they say nothing of it.
 	WorkNS *int64 `json:"work_ns,omitempty"`
 
 	Checks   []Check  `json:"checks"`             // the validity, check by check

@@ -8,6 +8,7 @@ import (
 	"runtime/metrics"
 	"strconv"
 
+	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
@@ -115,6 +116,9 @@ func processSettings(end string) []tuning.Setting {
 		if value := os.Getenv(name); value != "" {
 			add(name, value, "empty", tuning.FromEnvironment)
 		}
+	}
+	if probe.HugePagesDenied() {
+		add("PR_SET_THP_DISABLE", "1", "0", tuning.FromEnvironment)
 	}
 	if rate := runtime.MemProfileRate; rate != defaultMemProfile {
 		add("runtime.MemProfileRate", strconv.Itoa(rate), strconv.Itoa(defaultMemProfile), "allocations are sampled only where they are asked for, and then all")

@@ -29,7 +29,7 @@ func Pause(ctx context.Context, d time.Duration) error {
 
 // The options of a Stall.
 const (
-	stallKey = "stall"
+	StallKey = "stall"
 	everyKey = "every"
 )
 
@@ -37,7 +37,7 @@ const (
 // the measurement must find.
 func StallOptions() []scenario.Option {
 	return []scenario.Option{
-		{Key: stallKey, Default: "0s", Parse: scenario.Time, Help: "TIME: how long the handler sleeps in every Nth request"},
+		{Key: StallKey, Default: "0s", Parse: scenario.Time, Help: "TIME: how long the handler sleeps in every Nth request"},
 		{Key: everyKey, Default: "100", Parse: scenario.IntBetween(1, 1_000_000_000), Help: "N: which requests stall is for"},
 	}
 }
@@ -52,10 +52,10 @@ type Stall struct {
 
 // ReadStall reads a workload's StallOptions.
 func ReadStall(o *scenario.Options) *Stall {
-	stall := &Stall{pause: scenario.Value[time.Duration](o, stallKey), every: uint64(max(1, scenario.Value[int](o, everyKey)))}
+	stall := &Stall{pause: scenario.Value[time.Duration](o, StallKey), every: uint64(max(1, scenario.Value[int](o, everyKey)))}
 	if stall.pause == 0 {
 		if o.Has(everyKey) {
-			o.Fail(fmt.Errorf("%s has no effect without %s", everyKey, stallKey))
+			o.Fail(fmt.Errorf("%s has no effect without %s", everyKey, StallKey))
 		}
 		return nil
 	}
@@ -68,4 +68,12 @@ func (s *Stall) Hold(ctx context.Context) error {
 		return nil
 	}
 	return Pause(ctx, s.pause)
+}
+
+// Always is how long every request is delayed; 0 if some are not.
+func (s *Stall) Always() time.Duration {
+	if s == nil || s.every > 1 {
+		return 0
+	}
+	return s.pause
 }

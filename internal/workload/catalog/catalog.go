@@ -45,8 +45,8 @@ func Find(text string) (workload.Workload, []scenario.Setting, error) {
 	return nil, nil, fmt.Errorf("workload %q: %s", parsed.Stack, scenario.Suggest(parsed.Stack, names))
 }
 
-// Work is how long each handler of a workload sleeps in place of work; known says whether
-// its options tell that.
+// Work is how long every call's handler sleeps, in place of work or since the options
+// ask for a stall; known says whether they tell that.
 func Work(text string) (work time.Duration, known bool) {
 	w, set, err := Find(text)
 	if err != nil {
@@ -54,8 +54,12 @@ func Work(text string) (work time.Duration, known bool) {
 	}
 	options := workload.ReadOptions(w, workload.Parameters{Settings: set})
 	for _, o := range w.Info().Options {
-		if o.Role == scenario.SimulatedWorkRole {
+		switch {
+		case o.Role == scenario.SimulatedWorkRole:
 			return scenario.Value[time.Duration](options, o.Key), true
+		case o.Key == workload.StallKey:
+			work = workload.ReadStall(options).Always()
+			return work, work > 0
 		}
 	}
 	return 0, false
