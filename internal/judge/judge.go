@@ -35,6 +35,7 @@ var checks = []check{
 	{name: "errors", judge: trial.failures},
 	{name: "answers", judge: trial.answers},
 	{name: "course", judge: trial.course},
+	{name: "groups", judge: trial.groups},
 	{name: "path", judge: trial.path},
 	{name: "settled", judge: trial.settled, needs: "when its throughput was steady"},
 	{name: "affinity", judge: trial.affinity},
