@@ -70,6 +70,9 @@ func (a *app) execute(ctx context.Context, j job) error {
 	progress := newProgress(a.stderr, j.scenario.Title, newEstimate(order, run))
 	workshop.Observer = progress
 	fmt.Fprintf(a.stderr, "%s: %d trials into %s\n", j.scenario.Title, len(plan), run.Dir)
+	if text := outlook(workshop.Cells(plan), run.Dir); text != "" {
+		fmt.Fprintln(a.stderr, text)
+	}
 	labErr := workshop.Run(ctx, plan, run)
 	progress.close()
 

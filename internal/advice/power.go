@@ -28,3 +28,24 @@ func power(s *analysis.Summary) []string {
 	}
 	return []string{text + "."}
 }
+
+// Outlook says in a line what so many repeats could find, at the noise that trials have
+// somewhere: "of the same cells in RUN". Without a power it is not known.
+func Outlook(p *analysis.Power, repeats int, where string) string {
+	if p == nil {
+		return "could find: not known, for want of an earlier run on this machine; one with 3 repeats or more tells the next"
+	}
+	what := map[string]string{analysis.Mean: "the mean", analysis.Throughput: "throughput"}[p.Metric]
+	text := fmt.Sprintf("could find: %s in %s with %s", share(p.Findable), what, count(p.Pairs, "repeat"))
+	if repeats < p.Pairs {
+		text = fmt.Sprintf("could find: nothing with %s; %s in %s with %d", count(repeats, "repeat"), share(p.Findable), what, p.Pairs)
+	}
+	text += fmt.Sprintf(", at the noise of trials %s (%s)", where, share(p.Noise))
+	if p.Findable > p.Difference && p.PairsForDifference != nil {
+		text += fmt.Sprintf("; %s: about %s", share(p.Difference), count(*p.PairsForDifference, "repeat"))
+	}
+	if p.PairsForEquivalence != nil {
+		text += fmt.Sprintf("; equal within 5 %%: about %s", count(*p.PairsForEquivalence, "repeat"))
+	}
+	return text
+}

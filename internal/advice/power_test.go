@@ -26,3 +26,25 @@ func TestPowerIsToldWhereSomethingIsUndecided(t *testing.T) {
 	s.Comparisons[0].Verdict = analysis.Faster
 	says()
 }
+
+func TestOutlook(t *testing.T) {
+	for _, c := range []struct {
+		p       *analysis.Power
+		repeats int
+		want    string
+	}{
+		{nil, 3, "could find: not known, for want of an earlier run on this machine; one with 3 repeats or more tells the next"},
+		{
+			&analysis.Power{Metric: analysis.Mean, Pairs: 3, Noise: 0.021, Findable: 0.117, Difference: 0.1, PairsForDifference: new(4), PairsForEquivalence: new(9)}, 3,
+			"could find: 11.7 % in the mean with 3 repeats, at the noise of trials of the same cells in a (2.1 %); 10 %: about 4 repeats; equal within 5 %: about 9 repeats",
+		},
+		{
+			&analysis.Power{Metric: analysis.Throughput, Pairs: 3, Noise: 0.021, Findable: 0.06, Difference: 0.1}, 1,
+			"could find: nothing with 1 repeat; 6 % in throughput with 3, at the noise of trials of the same cells in a (2.1 %)",
+		},
+	} {
+		if got := Outlook(c.p, c.repeats, "of the same cells in a"); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"iter"
 	"math"
 
 	"wirelab.dev/internal/record"
@@ -86,25 +87,18 @@ func compareAll(points []*point) (all []Comparison, powers []Power) {
 	for _, name := range []string{Mean, P99, Throughput, CPU} {
 		var family family
 		of, verdicts := metrics[name], directions[name]
-		for _, group := range rivals(points) {
-			if !isMeaningful(group[0].cell.Load.Model, name) {
+		for a, b := range compared(rivals(points), name) {
+			c := compare(a, b, of)
+			if c.Metric = name; !(c.Ratio.Value > 0) {
 				continue
 			}
-			for i, a := range group {
-				for _, b := range group[i+1:] {
-					c := compare(a, b, of)
-					if c.Metric = name; !(c.Ratio.Value > 0) {
-						continue
-					}
-					at := len(all)
-					all = append(all, c)
-					family.add(a, b, of, func(verdict stats.Comparison) {
-						c := &all[at]
-						c.P, c.Verdict = verdict.P, verdicts[verdict.Verdict]
-						c.Ratio.Interval = estimated(verdict.Ratio).Interval
-					})
-				}
-			}
+			at := len(all)
+			all = append(all, c)
+			family.add(a, b, of, func(verdict stats.Comparison) {
+				c := &all[at]
+				c.P, c.Verdict = verdict.P, verdicts[verdict.Verdict]
+				c.Ratio.Interval = estimated(verdict.Ratio).Interval
+			})
 		}
 		family.judge()
 		if p := family.power(); p != nil {
@@ -113,6 +107,21 @@ func compareAll(points []*point) (all []Comparison, powers []Power) {
 		}
 	}
 	return all, powers
+}
+
+// compared yields every two rivals that a metric can tell apart.
+func compared(groups [][]*point, metric string) iter.Seq2[*point, *point] {
+	return func(yield func(a, b *point) bool) {
+		for _, group := range groups {
+			for i, a := range group {
+				for _, b := range group[i+1:] {
+					if isMeaningful(a.cell.Load.Model, metric) && !yield(a, b) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // isMeaningful reports whether a metric can differ between variants under a load. A

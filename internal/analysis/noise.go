@@ -98,6 +98,11 @@ func (n noise) estimate(s sample) stats.LogRatio {
 	}
 }
 
+// varianceOf is that of one pair's logarithm.
+func varianceOf(e stats.LogRatio) float64 {
+	return e.StandardError * e.StandardError * float64(e.Trials)
+}
+
 // judge gives the interval of the ratio and the probability of one so far from
 // 1 where there is no difference.
 func (n noise) judge(s sample) stats.Comparison {

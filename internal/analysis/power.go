@@ -30,58 +30,89 @@ func (f *family) power() *Power {
 	if len(f.samples) == 0 {
 		return nil
 	}
-	usual := estimateNoise(f.samples)
-	variances := make([]float64, len(f.samples))
 	pairs := make([]int, len(f.samples))
 	for i, s := range f.samples {
-		e := usual.estimate(s)
-		variances[i], pairs[i] = e.StandardError*e.StandardError*s.pairs, int(s.pairs)
+		pairs[i] = int(s.pairs)
+	}
+	slices.Sort(pairs)
+	usual := estimateNoise(f.samples)
+	variances := make([]float64, len(f.samples))
+	for i, s := range f.samples {
+		variances[i] = varianceOf(usual.estimate(s))
 	}
 	slices.Sort(variances)
-	slices.Sort(pairs)
-	d := design{comparisons: len(f.samples), variance: variances[len(variances)/2], lent: usual.degrees}
-	typical := pairs[len(pairs)/2]
-	return &Power{
-		Comparisons: d.comparisons, Pairs: typical,
-		Noise: math.Sqrt(d.variance / 2), Findable: math.Expm1(d.findable(typical)), Difference: tenth,
-		PairsForDifference:  leastPairs(func(pairs int) bool { return d.findable(pairs) <= math.Log1p(tenth) }),
-		PairsForEquivalence: leastPairs(d.findsEquivalence),
-	}
+	d := design{comparisons: len(f.samples), variances: variances[len(variances)/2 : len(variances)/2+1], lent: usual.degrees}
+	return d.power(pairs[len(pairs)/2])
 }
 
 // design is a number of comparisons that are judged together.
 type design struct {
 	comparisons int
-	variance    float64 // of the logarithm of one pair's ratio
-	lent        float64 // degrees of freedom that a comparison has from the others
+	variances   []float64 // of the logarithm of one pair's ratio: each is as likely as the others
+	lent        float64   // degrees of freedom that a comparison has from the others
+}
+
+func (d design) power(pairs int) *Power {
+	return &Power{
+		Comparisons: d.comparisons, Pairs: pairs,
+		Noise: math.Sqrt(d.variances[len(d.variances)/2] / 2), Findable: math.Expm1(d.findable(pairs)), Difference: tenth,
+		PairsForDifference:  leastPairs(func(pairs int) bool { return d.finds(math.Log1p(tenth), pairs) >= power }),
+		PairsForEquivalence: leastPairs(func(pairs int) bool { return d.findsEquivalence(pairs) >= power }),
+	}
 }
 
 // power is the share of the comparisons that is to find what there is.
 const power = 0.8
 
-// student is the standard error of a comparison of so many pairs, and the distribution
-// that it is judged by.
-func (d design) student(pairs int) (standardError float64, t distuv.StudentsT) {
+// student is the distribution that a comparison of so many pairs is judged by.
+func (d design) student(pairs int) distuv.StudentsT {
 	own := float64(pairs - 1)
 	freedom := max(own, min(d.lent+own, own*float64(d.comparisons)))
-	return math.Sqrt(d.variance / float64(pairs)), distuv.StudentsT{Sigma: 1, Nu: freedom}
+	return distuv.StudentsT{Sigma: 1, Nu: freedom}
 }
 
-// findable is the logarithm of the least ratio that is found: corrected for the number of
-// comparisons as the first of Holm's is, and beyond the margin.
+// share is the mean of a probability over the standard errors of so many pairs.
+func (d design) share(pairs int, of func(standardError float64) float64) float64 {
+	sum := 0.0
+	for _, variance := range d.variances {
+		sum += of(math.Sqrt(variance / float64(pairs)))
+	}
+	return sum / float64(len(d.variances))
+}
+
+// finds is the probability of finding a ratio, given by its logarithm: corrected for the
+// number of comparisons as the first of Holm's is, and beyond the margin.
+func (d design) finds(logRatio float64, pairs int) float64 {
+	t := d.student(pairs)
+	significant := t.Quantile(1 - (1-confidence)/2/float64(d.comparisons))
+	return d.share(pairs, func(standardError float64) float64 {
+		return t.CDF(logRatio/standardError - max(significant, math.Log1p(margin)/standardError))
+	})
+}
+
+// findable is the logarithm of the least ratio that is found.
 func (d design) findable(pairs int) float64 {
-	standardError, t := d.student(pairs)
-	reach := t.Quantile(power)
-	significant := t.Quantile(1-(1-confidence)/2/float64(d.comparisons)) + reach
-	return max(significant*standardError, math.Log1p(margin)+reach*standardError)
+	low, high := 0.0, 1.0
+	for d.finds(high, pairs) < power {
+		low, high = high, 2*high
+	}
+	for high-low > 1e-4*high {
+		if middle := (low + high) / 2; d.finds(middle, pairs) < power {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return high
 }
 
-// findsEquivalence reports whether the interval of two equal variants lies within the
-// margin: the estimate is off by some of it already.
-func (d design) findsEquivalence(pairs int) bool {
-	standardError, t := d.student(pairs)
-	off := distuv.UnitNormal.Quantile((1 + power) / 2)
-	return (t.Quantile((1+confidence)/2)+off)*standardError <= math.Log1p(margin)
+// findsEquivalence is the probability that the interval of two equal variants lies within
+// the margin: the estimate is off by some of it already.
+func (d design) findsEquivalence(pairs int) float64 {
+	half := d.student(pairs).Quantile((1 + confidence) / 2)
+	return d.share(pairs, func(standardError float64) float64 {
+		return max(0, 2*distuv.UnitNormal.CDF(math.Log1p(margin)/standardError-half)-1)
+	})
 }
 
 // leastPairs is the least number from leastTrials on that is enough, or nil.

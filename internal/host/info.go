@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -33,6 +34,22 @@ type Info struct {
 	TCP            TCPInfo           `json:"tcp"`
 	Go             GoInfo            `json:"go"`
 	Missing        []string          `json:"missing,omitempty"`
+}
+
+// IsMachineOf reports whether another description may be of the same machine, with as much
+// of it to use. Kernel and Go may have been renewed in between.
+func (info *Info) IsMachineOf(other *Info) bool {
+	type lasting struct {
+		os, arch, model, virtualisation string
+		cpus                            int
+		quota                           float64
+	}
+	of := func(i *Info) lasting {
+		return lasting{i.OS, i.Arch, i.CPUModel, i.Virtualisation, len(i.Topology.Allowed), i.Topology.QuotaCPUs}
+	}
+	const kernels = 0.05 // take some of the memory
+	differs := math.Abs(float64(info.MemoryBytes - other.MemoryBytes))
+	return of(info) == of(other) && differs <= kernels*float64(info.MemoryBytes)
 }
 
 // TCPInfo holds the kernel settings that a connection starts with.

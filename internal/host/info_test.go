@@ -116,3 +116,24 @@ func gzipped(t *testing.T, text string) []byte {
 	}
 	return packed.Bytes()
 }
+
+func TestIsMachineOf(t *testing.T) {
+	here := Info{OS: "linux", CPUModel: "Abacus 9", MemoryBytes: 1 << 30, Kernel: "6.1", Topology: Topology{Allowed: []int{0, 1}}}
+	for name, c := range map[string]struct {
+		change func(*Info)
+		want   bool
+	}{
+		"itself":        {func(*Info) {}, true},
+		"a newer one":   {func(i *Info) { i.Kernel, i.MemoryBytes = "6.2", i.MemoryBytes-1<<20 }, true},
+		"another model": {func(i *Info) { i.CPUModel = "Abacus 10" }, false},
+		"fewer CPUs":    {func(i *Info) { i.Topology.Allowed = []int{0} }, false},
+		"less of them":  {func(i *Info) { i.Topology.QuotaCPUs = 1.5 }, false},
+		"less memory":   {func(i *Info) { i.MemoryBytes /= 2 }, false},
+	} {
+		other := here
+		c.change(&other)
+		if got := here.IsMachineOf(&other); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -35,6 +35,18 @@ func Order(plan []scenario.Planned) []record.PlannedTrial {
 	return order
 }
 
+// Cells are those that the records of a plan will have, in its order; without those that
+// are only profiled.
+func (l *Lab) Cells(plan []scenario.Planned) []record.Cell {
+	var cells []record.Cell
+	for _, p := range plan {
+		if p.Cell.Profile == "" {
+			cells = append(cells, (&trial{lab: l, planned: p}).cell())
+		}
+	}
+	return cells
+}
+
 // Lab is where trials are run.
 type Lab struct {
 	// Worker is the program, with its arguments, that reads a spec.

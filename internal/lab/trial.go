@@ -35,22 +35,27 @@ type trial struct {
 
 // record returns the trial's record with its set-up only.
 func (t *trial) record(started time.Time) *record.Record {
-	cell := recordedCell(t.planned.Cell)
-	cell.Connection = t.connection().String()
-	cell.Load = recordedLoad(t.planned.Cell, t.inFlight())
-	cell.Target = t.target()
 	r := &record.Record{
 		Version: record.Version,
 		Trial:   t.number,
 		Repeat:  t.planned.Repeat,
 		Started: started,
 		Profile: string(t.planned.Cell.Profile),
-		Cell:    cell,
+		Cell:    t.cell(),
 	}
 	if work, known := workloads.Work(t.planned.Cell.Workload); known {
 		r.WorkNS = (*int64)(&work)
 	}
 	return r
+}
+
+// cell is the cell as the record has it.
+func (t *trial) cell() record.Cell {
+	cell := recordedCell(t.planned.Cell)
+	cell.Connection = t.connection().String()
+	cell.Load = recordedLoad(t.planned.Cell, t.inFlight())
+	cell.Target = t.target()
+	return cell
 }
 
 // recordedCell is what the record of a cell has from its scenario alone: all but

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"wirelab.dev/internal/advice"
+	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/record"
+)
+
+// Looking back must not keep a run waiting.
+const (
+	earlierRuns  = 50 // in a folder, of which the manifest is read
+	earlierRead  = 5  // of which the records are
+	earlierBytes = 32 << 20
+)
+
+// outlook says what a plan of cells could find, at the noise of the runs beside this one
+// and of those in their usual folder. One that cannot be read is no earlier run.
+func outlook(cells []record.Cell, directory string) string {
+	forecast := analysis.NewForecast(cells)
+	if forecast == nil {
+		return "" // it compares nothing
+	}
+	folders := slices.Compact([]string{filepath.Dir(directory), runsDirectory})
+	for i, run := range earlierHere(cells, folders) {
+		if i == earlierRead || forecast.KnowsEnough() {
+			break
+		}
+		learn(forecast, run)
+	}
+	p, noise := forecast.Power()
+	where := "of other cells in "
+	if noise.OfSame {
+		where = "of the same cells in "
+	}
+	if len(noise.Runs) == 1 {
+		where += noise.Runs[0]
+	} else {
+		where += fmt.Sprintf("%d earlier runs", len(noise.Runs))
+	}
+	return advice.Outlook(p, forecast.Repeats(), where)
+}
+
+// earlierHere are the runs of this machine: those with cells of the plan first, and of
+// these the newest.
+func earlierHere(cells []record.Cell, folders []string) []string {
+	planned := map[string]bool{}
+	for _, cell := range cells {
+		planned[cell.Key()] = true
+	}
+	here := host.Describe()
+	var same, others []*record.Manifest
+	directories := map[*record.Manifest]string{}
+	for _, folder := range folders {
+		for _, directory := range record.Newest(folder, earlierRuns, earlierBytes) {
+			var there host.Info
+			m, err := record.ReadManifest(directory)
+			if err != nil || json.Unmarshal(m.Host, &there) != nil || !here.IsMachineOf(&there) {
+				continue
+			}
+			directories[&m] = directory
+			if slices.ContainsFunc(m.Order, func(t record.PlannedTrial) bool { return planned[t.Cell] }) {
+				same = append(same, &m)
+			} else {
+				others = append(others, &m)
+			}
+		}
+	}
+	var runs []string
+	for _, found := range [][]*record.Manifest{same, others} {
+		slices.SortStableFunc(found, func(a, b *record.Manifest) int { return b.Started.Compare(a.Started) })
+		runs = append(runs, each(found, func(m *record.Manifest) string { return directories[m] })...)
+	}
+	return runs
+}
+
+// learn lets the forecast learn from a run, as far as it can be read.
+func learn(forecast *analysis.Forecast, directory string) {
+	run, err := record.Open(directory)
+	if err != nil {
+		return
+	}
+	var records []*record.Record
+	for r, err := range run.Records() {
+		if err != nil {
+			return
+		}
+		records = append(records, &r)
+	}
+	forecast.Learn(directory, &run.Manifest, records)
+}
