@@ -192,7 +192,8 @@ func ofTheServer() []Situation {
 		{
 			Name: "warming-server", Lie: "the server needs two seconds to get up to speed, longer than the warm-up", Twin: "it is up to speed",
 			Expect: []string{"course", "settled"}, cell: cell{load: closedFor(1200 * time.Millisecond)},
-			lie: tellingEcho(serve{Work: time.Millisecond, RampFor: 2 * time.Second}), twin: tellingEcho(serve{Work: time.Millisecond}),
+			// Go's timers wake at whole milliseconds: with fewer there would be no ramp.
+			lie: tellingEcho(serve{Work: 5 * time.Millisecond, RampFor: 2 * time.Second}), twin: tellingEcho(serve{Work: 5 * time.Millisecond}),
 		},
 		{
 			Name: "half-errors", Lie: "every second call fails at once", Twin: "none fails",
