@@ -24,20 +24,20 @@ import (
 
 // checks are all rules, in the order in which they are reported.
 var checks = []check{
-	{name: "generator-bound", judge: trial.generatorBound},
-	{name: "schedule", judge: trial.schedule},
-	{name: "overload", judge: trial.overload},
-	{name: "bookkeeping", judge: trial.bookkeeping, needs: "how many calls were in flight"},
-	{name: "evenness", judge: trial.evenness, needs: "how many callers were at work"},
+	{name: "generator-bound", judge: trial.generatorBound, shaken: true},
+	{name: "schedule", judge: trial.schedule, shaken: true},
+	{name: "overload", judge: trial.overload, shaken: true},
+	{name: "bookkeeping", judge: trial.bookkeeping, shaken: true, needs: "how many calls were in flight"},
+	{name: "evenness", judge: trial.evenness, shaken: true, needs: "how many callers were at work"},
 	{name: "connections", judge: trial.connections, needs: "which connections it opened"},
 	{name: "limits", judge: trial.machineLimits},
-	{name: "link", judge: trial.link},
+	{name: "link", judge: trial.link, shaken: true},
 	{name: "errors", judge: trial.failures},
 	{name: "answers", judge: trial.answers},
 	{name: "course", judge: trial.course},
 	{name: "groups", judge: trial.groups},
 	{name: "path", judge: trial.path},
-	{name: "settled", judge: trial.settled, needs: "when its throughput was steady"},
+	{name: "settled", judge: trial.settled, shaken: true, needs: "when its throughput was steady"},
 	{name: "affinity", judge: trial.affinity},
 	{name: "cpu-quota", judge: trial.quota},
 	{name: "generator-gc", judge: trial.collector},
@@ -59,8 +59,9 @@ type check struct {
 	judge func(trial) record.Check
 	// needs is what the check reads that only wirelab's own client measures.
 	needs string
-	// machine marks checks of what other programs did on the machine.
-	machine bool
+	// machine marks checks of what other programs did on the machine, shaken those that
+	// a burst of theirs fails too, as a throughput that falls in the window.
+	machine, shaken bool
 }
 
 // measured is the only check of a trial without a measurement.
@@ -120,18 +121,31 @@ func Again(r *record.Record, limits Limits) Judgement {
 }
 
 // SpoiledByMachine reports whether a trial is invalid only because of what other
-// programs did on the machine, and returns the check that says so.
+// programs did on the machine, and returns the check that says so. Where nothing else
+// fails than what such programs can shake, a warning about them is enough.
 func SpoiledByMachine(verdicts []record.Check) (why record.Check, spoiled bool) {
+	invalid := false
 	for _, verdict := range verdicts {
-		if verdict.Level != record.Invalid {
-			continue
-		}
-		if !slices.ContainsFunc(checks, func(c check) bool { return c.machine && c.name == verdict.Name }) {
+		of, known := find(verdict.Name)
+		fails := verdict.Level == record.Invalid
+		if fails && !of.machine && !of.shaken {
 			return record.Check{}, false
 		}
-		why, spoiled = verdict, true
+		invalid = invalid || fails
+		blames := known && of.machine && (fails || verdict.Level == record.Warning)
+		if blames && (why.Level != record.Invalid || fails) {
+			why = verdict
+		}
 	}
-	return why, spoiled
+	return why, invalid && why.Name != ""
+}
+
+func find(name string) (check, bool) {
+	i := slices.IndexFunc(checks, func(c check) bool { return c.name == name })
+	if i < 0 {
+		return check{}, false
+	}
+	return checks[i], true
 }
 
 // renamed has the names that checks had in older records.
