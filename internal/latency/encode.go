@@ -33,23 +33,30 @@ func Decode(encoded string) (*Histogram, error) {
 		return nil, fmt.Errorf("latency: decode a histogram: it counts from %d with %d digits, want from %d ns with %d",
 			decoded.LowestTrackableValue(), decoded.SignificantFigures(), lowestValue, significantDigits)
 	}
-	h := NewHistogram()
-	if dropped := h.buckets.Merge(decoded); dropped != 0 {
-		return nil, fmt.Errorf("latency: decode a histogram: %d values are above 60 s", dropped)
+	if decoded.HighestTrackableValue() != highestValue {
+		same := hdrhistogram.New(lowestValue, highestValue, significantDigits)
+		if dropped := same.Merge(decoded); dropped != 0 {
+			return nil, fmt.Errorf("latency: decode a histogram: %d values are above 60 s", dropped)
+		}
+		decoded = same
 	}
-	if h.buckets.TotalCount() == 0 {
-		return h, nil
+	// The library reads all its buckets for each of these totals, which takes most of the
+	// time of reading a run.
+	h := &Histogram{buckets: decoded, totals: noTotals()}
+	sum := 0.0
+	for bucket, count := range decoded.Export().Counts {
+		if count == 0 {
+			continue
+		}
+		low, high := lowestIn(bucket), lowestIn(bucket+1)-1
+		h.count += count
+		h.min, h.max = min(h.min, low), high
+		sum += float64(count) * float64(low+(high-low+1)/2)
 	}
-	sum := h.buckets.Mean() * float64(h.buckets.TotalCount())
 	if sum >= math.MaxInt64 {
 		return nil, errors.New("latency: decode a histogram: its durations add up to more than 292 years")
 	}
-	h.totals = totals{
-		count: h.buckets.TotalCount(),
-		sum:   int64(sum),
-		min:   h.buckets.Min(),
-		max:   h.buckets.Max(),
-	}
+	h.sum = int64(sum)
 	return h, nil
 }
 

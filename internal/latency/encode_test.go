@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 func sampleHistogram(seed uint64, samples int) *Histogram {
@@ -117,6 +119,44 @@ func TestCountsAreTheHistogram(t *testing.T) {
 		}
 		if total != int64(samples) || last != histogram.Max() {
 			t.Errorf("%d samples up to %v, want %d to %v", total, last, samples, histogram.Max())
+		}
+	}
+}
+
+// Histograms of other programs count from 1 ns too, but up to another value.
+func TestDecodesOtherRanges(t *testing.T) {
+	for _, c := range []struct {
+		highest time.Duration
+		values  []int64
+		bad     bool
+	}{
+		{time.Second, []int64{0, 5, 700_000_123}, false},
+		{time.Hour, []int64{0, 5, 700_000_123}, false},
+		{time.Hour, []int64{5, int64(2 * time.Minute)}, true},
+	} {
+		other := hdrhistogram.New(lowestValue, int64(c.highest), significantDigits)
+		recorder := NewRecorder()
+		defer recorder.Close()
+		for _, v := range c.values {
+			if err := other.RecordValue(v); err != nil {
+				t.Fatal(err)
+			}
+			recorder.Record(v)
+		}
+		encoded, err := other.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Decode(string(encoded))
+		if (err != nil) != c.bad {
+			t.Errorf("%v up to %v: %v", c.values, c.highest, err)
+		}
+		if err != nil {
+			continue
+		}
+		want := NewHistogram(recorder)
+		if !got.buckets.Equals(want.buckets) || got.Count() != want.Count() || got.Min() != 0 || !got.sameBucket(got.max, want.max) {
+			t.Errorf("%v up to %v: %d from %v to %v", c.values, c.highest, got.Count(), got.Min(), got.Max())
 		}
 	}
 }
