@@ -105,8 +105,9 @@ func (t trial) schedule() record.Check {
 // bookkeeping checks that what the client counted agrees by Little's law: the calls in
 // flight, those that ended, and their times. All three come from the same instants of
 // its calls, so this finds a fault in the counting or a record that was changed, and
-// nothing in what was measured. A call that straddles an edge of the window may count
-// fully in one and not at all in another; the limit allows for that.
+// nothing in what was measured. A call that straddles an edge of the window, or goes out
+// on the other side of it than it was due, may count fully in one and not at all in
+// another; the limit allows for that.
 func (t trial) bookkeeping() record.Check {
 	c := record.Check{Level: record.Invalid, Unit: "share"}
 	if m := t.Cell.Load.Model; m == burst || m == "ramp" {
@@ -133,7 +134,11 @@ func (t trial) bookkeeping() record.Check {
 		straddled = float64(t.Straddling) * float64(t.Service.Max)
 	}
 	off := math.Abs(product-busy) / busy
-	limit := t.limits.Little + (float64(t.Straddling)*mean+straddled)/busy
+	unlike := float64(t.Straddling)
+	if t.Pacing != nil { // one that is sent after the window is measured, and not completed in it
+		unlike = max(unlike, math.Abs(float64(t.Requests-t.Completed)))
+	}
+	limit := t.limits.Little + (unlike*mean+straddled+float64(t.BacklogNS))/busy
 	c.Figure, c.Limit = &off, &limit
 	c.Detail = fmt.Sprintf("the client counted %.4g calls in flight; throughput × mean service time gives %.4g (%d of %d calls straddle the window's edges)",
 		t.InFlight, product/float64(t.WindowNS), t.Straddling, t.Completed)

@@ -39,6 +39,9 @@ func TestABacklogDoesNotStraddle(t *testing.T) {
 		if r.Requests != 100 || r.Completed != 10 || r.Straddling > 1 {
 			t.Errorf("%d requests, %d completed, %d straddling; want 100, 10, at most 1", r.Requests, r.Completed, r.Straddling)
 		}
+		if late := time.Duration(r.BacklogNS); late != 900*time.Millisecond {
+			t.Errorf("what was sent after the window took %v, want 900ms", late)
+		}
 	})
 }
 

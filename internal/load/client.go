@@ -57,6 +57,7 @@ type tally struct {
 	queued                int64
 
 	straddled int64 // total service time of straddling calls, ns
+	backlog   int64 // total service time of calls that went out on the other side of an edge than they were due, ns
 	busy      int64 // ns in flight, clipped to the window
 	occupied  int64 // busy plus the waits for permits
 	failed    int64 // ns that the failed calls of the window took
@@ -140,6 +141,9 @@ func (c *client) account(course *call, err error) {
 	if course.sent < begin || course.sent < end && course.ended > end {
 		c.straddling++
 		c.straddled += service
+	}
+	if course.intended < begin && course.sent >= begin || course.sent >= end {
+		c.backlog += service
 	}
 	if course.intended >= begin {
 		c.record(course, begin, err)

@@ -35,7 +35,8 @@ func (c *controller) result() *Result {
 	}
 	length := float64(end - begin)
 	r.Measurement = record.Measurement{
-		Requests: all.recorded, Completed: all.completed, Straddling: all.straddling, StraddlingNS: all.straddled,
+		Requests: all.recorded, Completed: all.completed, Straddling: all.straddling,
+		StraddlingNS: all.straddled, BacklogNS: all.backlog,
 		FailedNS: &all.failed,
 		InFlight: float64(all.busy) / length, Active: float64(active) / length,
 		WarmUp:    record.WarmUp{TookNS: begin - c.began, Requests: all.warmedUp, Settled: c.settled},
@@ -90,6 +91,7 @@ func (t *tally) add(other *tally) {
 	t.straddling += other.straddling
 	t.queued += other.queued
 	t.straddled += other.straddled
+	t.backlog += other.backlog
 	t.busy += other.busy
 	t.occupied += other.occupied
 	t.failed += other.failed

@@ -92,6 +92,9 @@ type Measurement struct {
 	Straddling int64 `json:"straddling"` // in flight at an edge of the window
 	// StraddlingNS is how long the straddling calls took, all of it.
 	StraddlingNS int64 `json:"straddling_ns,omitempty"`
+	// BacklogNS is how long the calls took, all of it, that went out on the other side of
+	// an edge of the window than they were due.
+	BacklogNS int64 `json:"backlog_ns,omitempty"`
 	// InFlight is the mean number of calls in flight over the window, from
 	// the time each client spent in calls, clipped to the window.
 	InFlight float64 `json:"in_flight"`
