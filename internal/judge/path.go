@@ -107,7 +107,7 @@ const unexplainedNS = 500e3
 func (t trial) unexplained() (c record.Check, found bool) {
 	client, ok := t.Client.CPUNS()
 	server, known := t.Server.CPUNS()
-	if t.Cell.Load.Model != "closed" || t.Cell.Network.DelayNS > 0 || !ok || !known || t.Completed <= 0 || t.busier() > t.limits.Idle {
+	if t.Cell.Load.Model != "closed" || t.Cell.Network.DelayNS > 0 || !ok || !known || t.Completed <= 0 || t.busier()+t.Host.TakenByOthers() > t.limits.Idle {
 		return c, false
 	}
 	mean := float64(t.Service.Sum) / float64(max(1, t.Service.Count))

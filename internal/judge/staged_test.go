@@ -125,6 +125,10 @@ func TestWaitsBetweenTheEndsAreSeen(t *testing.T) {
 			waiting(2*time.Millisecond, nil)(r)
 			r.Server.Busy = new(0.6)
 		}, record.OK, ""},
+		{"neighbours that take them", func(r *record.Record) {
+			waiting(2*time.Millisecond, nil)(r)
+			r.Host.OthersShare = new(0.5)
+		}, record.OK, ""},
 		{"a far network", func(r *record.Record) {
 			waiting(2*time.Millisecond, nil)(r)
 			r.Cell.Network.DelayNS = 1e6

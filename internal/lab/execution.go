@@ -140,5 +140,5 @@ func watchOthers(ctx context.Context) float64 {
 	}
 	var seen record.HostState
 	watch.fill(&seen, 0)
-	return takenByOthers(seen)
+	return seen.TakenByOthers()
 }

@@ -87,7 +87,7 @@ func newQueue(run *record.Run, trials int, took time.Duration, patience Patience
 	q := &queue{patience: patience, onPlan: took, rest: firstRest, pause: longestPause}
 	for _, r := range run.SetBackTrials() {
 		if r.Trial < trials {
-			q.back = append(q.back, setBack{last: r, taken: takenByOthers(r.Host)})
+			q.back = append(q.back, setBack{last: r, taken: r.Host.TakenByOthers()})
 		}
 	}
 	for trial := range trials {
@@ -169,7 +169,7 @@ func (q *queue) looked(now time.Time, taken float64) {
 
 // ended takes in a trial that ended now, and whether only the machine spoiled it.
 func (q *queue) ended(now time.Time, r *record.Record, spoiled bool) {
-	q.taken = takenByOthers(r.Host)
+	q.taken = r.Host.TakenByOthers()
 	again := q.leave(r.Trial)
 	if again {
 		q.used += time.Duration(r.TookNS)
@@ -211,16 +211,4 @@ func (q *queue) setBack(trial int) *record.Record {
 
 func (q *queue) waiting() Waiting {
 	return Waiting{Trials: len(q.back), Used: q.used, Patience: q.patience.after(q.onPlan)}
-}
-
-// takenByOthers is the share of the CPU time that other processes and other guests took.
-// Where the machine does not tell it is 0, and only time passes between repeats.
-func takenByOthers(h record.HostState) float64 {
-	taken := 0.0
-	for _, share := range []*float64{h.OthersShare, h.StolenShare} {
-		if share != nil {
-			taken += *share
-		}
-	}
-	return taken
 }

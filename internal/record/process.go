@@ -119,6 +119,17 @@ type HostState struct {
 	UDPDrops    *int64 `json:"udp_drops,omitempty"`    // datagrams that found a receive buffer full
 }
 
+// TakenByOthers is the share of the machine's CPU time that other processes and other
+// guests took, as far as the machine tells.
+func (h HostState) TakenByOthers() (share float64) {
+	for _, taken := range []*float64{h.OthersShare, h.StolenShare} {
+		if taken != nil {
+			share += *taken
+		}
+	}
+	return share
+}
+
 // Neighbour is another process that ran during the trial.
 type Neighbour struct {
 	PID  int    `json:"pid"`
