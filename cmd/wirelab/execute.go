@@ -84,19 +84,22 @@ func (a *app) execute(ctx context.Context, j job) error {
 		status = record.Failed
 	}
 	if err := run.Finish(status); err != nil {
-		return err
+		return fmt.Errorf("%w; what was measured is kept: continue with `wirelab run --resume %s`", errors.Join(labErr, err), run.Dir)
 	}
-	seen, err := a.publish(run.Dir, j.output.json)
+	seen, err := a.readRun(run.Dir)
+	if err == nil {
+		err = a.publish(seen, j.output.json)
+	}
 	switch {
 	case status == record.Failed:
 		return labErr
 	case err != nil:
 		return err
 	case status == record.Interrupted:
-		fmt.Fprintf(a.stderr, "interrupted: %d of %d trials are done; continue with `wirelab run --resume %s`\n", seen.Done, seen.Planned, run.Dir)
+		fmt.Fprintf(a.stderr, "interrupted: %d of %d trials are done; continue with `wirelab run --resume %s`\n", seen.Summary.Done, seen.Summary.Planned, run.Dir)
 		return exitError{code: exitInterrupted}
 	}
-	return verdict(seen, j.patience)
+	return verdict(seen.Summary, j.patience)
 }
 
 // verdict decides the exit code: a run that measured nothing has failed; a cell
@@ -144,7 +147,11 @@ func shortList(names []string) string {
 // open creates the run's directory, or opens the one to be resumed.
 func (j *job) open(order []record.PlannedTrial, warnings []string) (*record.Run, error) {
 	if j.resume {
-		return record.Resume(j.output.directory)
+		run, err := record.Resume(j.output.directory)
+		if err != nil {
+			return nil, usage(fmt.Errorf("--resume: %w", err))
+		}
+		return run, nil
 	}
 	directory := j.output.directory
 	now := time.Now()
@@ -167,16 +174,16 @@ func (j *job) open(order []record.PlannedTrial, warnings []string) (*record.Run,
 			return nil, fmt.Errorf("encode the manifest: %w", err)
 		}
 	}
-	return record.Create(directory, manifest)
+	run, err := record.Create(directory, manifest)
+	if err != nil && j.output.directory != "" {
+		return nil, usage(fmt.Errorf("-o: %w", err))
+	}
+	return run, err
 }
 
-// publish reads a run back from its directory, writes its report and its table
-// of cells beside it, and prints what it found.
-func (a *app) publish(directory string, asJSON bool) (*analysis.Summary, error) {
-	seen, err := a.readRun(directory)
-	if err != nil {
-		return nil, err
-	}
+// publish writes the report and the table of cells into the run's directory, and
+// prints what was found.
+func (a *app) publish(seen *report.Run, asJSON bool) error {
 	files := map[string]func(io.Writer, *report.Run) error{
 		"report.html": report.WriteHTML,
 		"cells.csv":   report.WriteCSV,
@@ -185,14 +192,14 @@ func (a *app) publish(directory string, asJSON bool) (*analysis.Summary, error) 
 		files[name] = report.WriteStudyTable
 	}
 	for name, write := range files {
-		if err := writeFile(filepath.Join(directory, name), seen, write); err != nil {
-			return nil, err
+		if err := writeFile(filepath.Join(seen.Directory, name), seen, write); err != nil {
+			return err
 		}
 	}
 	if asJSON {
-		return seen.Summary, report.WriteJSON(a.stdout, seen)
+		return report.WriteJSON(a.stdout, seen)
 	}
-	return seen.Summary, a.print(seen)
+	return a.print(seen)
 }
 
 func (a *app) print(seen *report.Run) error {
@@ -239,7 +246,7 @@ func (a *app) readRun(directory string) (*report.Run, error) {
 	judged := analysis.Judge(records, a.limits)
 	summary, err := analysis.Summarize(&run.Manifest, judged)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("run %s: %w", directory, err)
 	}
 	summary.Warnings = append(summary.Warnings, run.Warnings...)
 	measured := slices.DeleteFunc(judged.Records, func(r *record.Record) bool { return r.Profile != "" })

@@ -31,7 +31,10 @@ func TestExitCodes(t *testing.T) {
 		{"compare --stack tpc", exitUsage},
 		{"compare --fast", exitUsage},
 		{"run no-such-thing", exitUsage},
-		{"report no-such-run", exitFailed},
+		{"report no-such-run", exitUsage},
+		{"export no-such-run --format csv", exitUsage},
+		{"run --resume no-such-run", exitUsage},
+		{"compare --stack tcp -o /dev/null/run", exitUsage},
 		{"compare extra", exitUsage},
 	} {
 		var stdout, stderr bytes.Buffer

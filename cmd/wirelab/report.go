@@ -25,8 +25,11 @@ stay as they are.`,
   wirelab report results --json | jq '.cells[0].service_us.p99'`,
 		Args: oneRun,
 		RunE: func(_ *cobra.Command, args []string) error {
-			_, err := a.publish(args[0], asJSON)
-			return err
+			seen, err := a.readRun(args[0])
+			if err != nil {
+				return usage(err)
+			}
+			return a.publish(seen, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -61,7 +64,7 @@ func (a *app) exportCommand() *cobra.Command {
 			}
 			seen, err := a.readRun(args[0])
 			if err != nil {
-				return err
+				return usage(err)
 			}
 			return a.writeTo(output, func(w io.Writer) error { return f.Write(w, seen) })
 		},

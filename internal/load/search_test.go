@@ -137,6 +137,23 @@ func TestAStepBeyondCapacityIsMissed(t *testing.T) {
 	})
 }
 
+// A step of a few intervals does not tell how its rate varies. Its backlog still ends a
+// search with a limit that no response time comes near.
+func TestAShortStepBeyondCapacityIsMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		desk := &counter{free: make([]time.Time, 1), takes: time.Millisecond}
+		found, err := Search(t.Context(), SearchPlan{
+			Plan: Plan{Callers: callers(4, desk), Duration: 20 * time.Millisecond, Drain: 5 * time.Second},
+			Goal: Goal{Quantile: 0.5, Limit: 1000 * time.Hour},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer found.Close()
+		within(t, "capacity", found.Search.KeptPerSecond, 1000, 0.5)
+	})
+}
+
 // counter serves so many at a time, each for the same time: its capacity is
 // known exactly.
 type counter struct {

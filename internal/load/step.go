@@ -20,6 +20,9 @@ type Goal struct {
 const (
 	// goalFailures is the share of failed requests above which a rate misses the goal.
 	goalFailures = 0.001
+	// goalBehind is the share of the arrivals that may still wait to be sent at the end
+	// of a step that is too short to tell how its rate varies.
+	goalBehind = 0.05
 	// leastBeyond is how many requests must lie beyond a quantile for it to judge a
 	// step: with ten, the share beyond it is known to a third.
 	leastBeyond = 10
@@ -92,13 +95,17 @@ func (g Goal) judge(rate float64, r *Result) record.Step {
 // beyondCapacity reports whether the backlog of a step grew, which a generous limit does
 // not show in a short step.
 func beyondCapacity(rate float64, r *Result) bool {
+	grew := float64(r.Pacing.Scheduled - r.Completed)
 	_, beyond, err := stats.Backlog{
 		OfferedPerSecond: rate,
 		ServedPerSecond:  r.ServedPerSecond(r.End-r.Begin, stepStretches),
-		Grew:             float64(r.Pacing.Scheduled - r.Completed),
+		Grew:             grew,
 		Mean:             r.response.Mean().Seconds() * rate,
 	}.BeyondCapacity()
-	return err == nil && beyond
+	if err != nil { // too short to see the rate vary
+		return grew-r.InFlight > goalBehind*float64(r.Pacing.Scheduled)
+	}
+	return beyond
 }
 
 // stepStretches is in how many parts a step is divided to see how its rate varies.

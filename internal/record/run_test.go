@@ -43,7 +43,7 @@ func begin(t testing.TB, recorded int) *Run {
 	t.Helper()
 	m := Manifest{Name: "test", Scenario: json.RawMessage(`{"name":"test"}`), Host: json.RawMessage(`{}`), Trials: 10}
 	for trial := range 10 {
-		m.Order = append(m.Order, PlannedTrial{Trial: trial, Repeat: 1, Cell: "a"})
+		m.Order = append(m.Order, PlannedTrial{Trial: trial, Repeat: 1, Cell: sample(trial).Cell.Key()})
 	}
 	r, err := Create(filepath.Join(t.TempDir(), "run"), m)
 	if err != nil {

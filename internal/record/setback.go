@@ -65,6 +65,9 @@ func (r *Run) readSetBack() error {
 			r.Warnings = append(r.Warnings, setBackFile+": "+torn.Error())
 		case err != nil:
 			return fmt.Errorf("%s: %w", file.Name(), err)
+		case !slices.Contains(r.Manifest.Order, PlannedTrial{l.record.Trial, l.record.Repeat, l.record.Cell.Key()}):
+			return fmt.Errorf("%s: line %d holds trial %d, repeat %d of %s, which this run's plan has not: remove the file if it is another run's; what was set back is then measured anew",
+				file.Name(), l.number, l.record.Trial, l.record.Repeat, l.record.Cell.Key())
 		default:
 			r.setBack.end = l.end
 			r.forgetSetBack(l.record.Trial)

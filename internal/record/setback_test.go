@@ -93,6 +93,26 @@ func TestSetBackTrialsAreStillWaitingWhenTheRunGoesOn(t *testing.T) {
 	}
 }
 
+// A measurement of another run would become this one's when the patience is used up.
+func TestSetBackTrialsOfAnotherRunAreRefused(t *testing.T) {
+	for name, spoil := range map[string]func(*Record){
+		"cell":   func(r *Record) { r.Cell.Variant = "grpc" },
+		"repeat": func(r *Record) { r.Repeat = 2 },
+		"trial":  func(r *Record) { r.Trial = 99 },
+	} {
+		w := begin(t, 1)
+		foreign := sample(2)
+		spoil(&foreign)
+		if err := w.SetBack(foreign); err != nil {
+			t.Fatal(err)
+		}
+		finish(t, w)
+		if _, err := Resume(w.Dir); err == nil || !strings.Contains(err.Error(), setBackFile+": line 1") || !strings.Contains(err.Error(), foreign.Cell.Key()) {
+			t.Errorf("another %s: got %v, want the file, the line and the cell", name, err)
+		}
+	}
+}
+
 func TestDamageAmongSetBackTrialsIsNamed(t *testing.T) {
 	w := begin(t, 1)
 	setBack(t, w, 1)

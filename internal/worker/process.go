@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -226,8 +227,12 @@ func (p *Process) Kill() {
 // killBecause kills the worker. Only the first reason counts.
 func (p *Process) killBecause(what string) { p.kill(p.fault(what)) }
 
+// fault is what went wrong. It leaves out what a worker that reports an error says on standard error, too.
 func (p *Process) fault(what string) error {
-	return &Error{Worker: p.name, What: what, Stderr: p.stderr.lines()}
+	more := slices.DeleteFunc(p.stderr.lines(), func(line string) bool {
+		return strings.Contains(what, strings.TrimSpace(strings.TrimPrefix(line, "wirelab: ")))
+	})
+	return &Error{Worker: p.name, What: what, Stderr: more}
 }
 
 func await[T any](ctx context.Context, p *Process, from <-chan T, what string) (got T, err error) {

@@ -38,6 +38,10 @@ func TestMain(m *testing.M) {
 	case "hangs":
 		fmt.Fprintln(os.Stderr, "thinking about it")
 		time.Sleep(time.Hour)
+	case "reports":
+		fmt.Fprintln(os.Stderr, "wirelab: the disk is full")
+		time.Sleep(10 * time.Millisecond) // mostly enough for it to arrive first
+		fmt.Println(`{"event":"error","error":{"message":"the disk is full"}}`)
 	case "prints-garbage":
 		fmt.Println("Listening on port 80!")
 		time.Sleep(time.Hour)
@@ -95,6 +99,13 @@ func TestWorkersThatFail(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Workers print the error that they report, too; a person reads it once.
+func TestAReportedErrorIsSaidOnce(t *testing.T) {
+	if err := failureOf(t, "reports", patience); err == nil || strings.Count(err.Error(), "the disk is full") != 1 {
+		t.Errorf("%v: want the error once", err)
 	}
 }
 
