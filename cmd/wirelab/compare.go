@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack/catalog"
 	workloads "wirelab.dev/internal/workload/catalog"
@@ -36,7 +37,10 @@ type comparison struct {
 	targets     []string
 	trust       trustFlags
 	patience    patienceFlag
-	output      outputFlags
+	until       untilFlags
+
+	repeatsUntil *record.Until // what they say
+	output       outputFlags
 }
 
 // The defaults: three stacks at two sizes and six concurrencies, each three times
@@ -63,6 +67,11 @@ prints a line a cell and then, in words, who is fastest, where each knee lies,
 and who holds the tail. Without arguments it compares tcp, rest and grpc in
 about two minutes.
 
+With --until it repeats all cells until every comparison of the mean is decided,
+or until each mean is known within a width. It looks at the result a few times,
+and each look may use a share of the 5 % chance of a false finding, so that
+looking often finds nothing that is not there (docs/statistics.md).
+
 A variant is a stack with options: tcp:buffers=pooled,inflight=50. wirelab list
 shows them all.`,
 		Example: `  wirelab compare
@@ -72,17 +81,22 @@ shows them all.`,
   wirelab compare --stack grpc --rps 5000 --arrivals poisson -z 5s
   wirelab compare --stack grpc,rest --burst 1000 -c 200        # 1,000 at once: time to drain
   wirelab compare --stack grpc --goal 'p99<10ms' -c 100        # the highest rate that keeps it
+  wirelab compare --stack tcp,grpc -c 50 --until verdict --at-most 50,20m   # as many repeats as it takes
   wirelab compare --proto shop.proto --call shop.v1.Shop/PlaceOrder --data order.json
   wirelab compare --stack tcp --target 127.0.0.1:9000 -c 10   # a server of your own
   wirelab compare --stack h2 --tls --target 127.0.0.1:8443 --cacert root.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := c.scenario()
+			if err == nil {
+				c.repeatsUntil, err = c.until.read(cmd, s)
+			}
 			return a.compare(cmd.Context(), &c, s, err)
 		},
 	}
 	c.register(cmd.Flags())
 	c.registerShared(cmd, "tcp,rest,grpc", usualDuration)
+	c.until.register(cmd)
 	complete(cmd, "conn", scenario.ConnectionModes())
 	complete(cmd, "arrivals", []string{"poisson", "constant"})
 	complete(cmd, "workload", workloadWords())
@@ -133,7 +147,7 @@ func (a *app) compare(ctx context.Context, c *comparison, s *scenario.Scenario, 
 	if c.described != "" {
 		fmt.Fprintln(a.stderr, strings.TrimSpace(c.described))
 	}
-	return a.execute(ctx, job{scenario: s, targets: targets, trust: trust, patience: c.patience, output: c.output})
+	return a.execute(ctx, job{scenario: s, targets: targets, trust: trust, patience: c.patience, until: c.repeatsUntil, output: c.output})
 }
 
 // scenario turns the flags into the scenario they mean.

@@ -43,6 +43,7 @@ type job struct {
 	targets  map[string]string
 	trust    secure.Trust // of the targets
 	patience patienceFlag
+	until    *record.Until // nil: each cell as often as the scenario says
 	output   outputFlags
 	resume   bool
 }
@@ -60,22 +61,12 @@ func (a *app) execute(ctx context.Context, j job) error {
 	workshop := lab.New([]string{program, "worker"})
 	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed
 	workshop.Patience = j.patience.Patience
-	plan := j.scenario.Plan()
-	order := lab.Order(plan)
-	run, err := j.open(order, slices.Concat(j.warnings, workshop.Placement.Warnings))
+	run, err := j.open(slices.Concat(j.warnings, workshop.Placement.Warnings))
 	if err != nil {
 		return err
 	}
-
-	progress := newProgress(a.stderr, j.scenario.Title, newEstimate(order, run))
-	workshop.Observer = progress
-	fmt.Fprintf(a.stderr, "%s: %d trials into %s\n", j.scenario.Title, len(plan), run.Dir)
-	if text := outlook(workshop.Cells(plan), run.Dir); text != "" {
-		fmt.Fprintln(a.stderr, text)
-	}
-	labErr := workshop.Run(ctx, plan, run)
-	progress.close()
-
+	a.announce(workshop, j, run)
+	labErr := a.measure(ctx, workshop, j, run)
 	status := record.Done
 	switch {
 	case labErr != nil && ctx.Err() != nil:
@@ -100,6 +91,48 @@ func (a *app) execute(ctx context.Context, j job) error {
 		return exitError{code: exitInterrupted}
 	}
 	return verdict(seen.Summary, j.patience)
+}
+
+// announce says what is to be measured, and what that could find.
+func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
+	u := run.Manifest.Until
+	most := planFor(j.scenario, u)
+	fmt.Fprintf(a.stderr, "%s: %d trials into %s\n", j.scenario.Title, run.Manifest.Trials, run.Dir)
+	if u != nil {
+		last := *u
+		last.Begun = len(u.Looks)
+		most = planFor(j.scenario, &last)
+		fmt.Fprintf(a.stderr, "repeats until %s: at most %d looks and %d trials\n", sayGoal(u), len(u.Looks), len(most))
+	}
+	if text := outlook(workshop.Cells(most), u, run.Dir); text != "" {
+		fmt.Fprintln(a.stderr, text)
+	}
+}
+
+// measure measures the trials of a run, of one look after the other where it repeats until
+// something stands.
+func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record.Run) error {
+	for {
+		plan, title := planFor(j.scenario, run.Manifest.Until), j.scenario.Title
+		if u := run.Manifest.Until; u != nil {
+			title += fmt.Sprintf(", look %d of at most %d", u.Begun, len(u.Looks))
+		}
+		progress := newProgress(a.stderr, title, newEstimate(lab.Order(plan), run))
+		workshop.Observer = progress
+		err := workshop.Run(ctx, plan, run)
+		progress.close()
+		if err != nil {
+			return err
+		}
+		goesOn, err := a.look(run, j.scenario)
+		if err != nil || !goesOn {
+			return err
+		}
+		run.Manifest.Until.Begun++
+		if err := run.Replan(lab.Order(planFor(j.scenario, run.Manifest.Until))); err != nil {
+			return err
+		}
+	}
 }
 
 // verdict decides the exit code: a run that measured nothing has failed; a cell
@@ -145,7 +178,7 @@ func shortList(names []string) string {
 }
 
 // open creates the run's directory, or opens the one to be resumed.
-func (j *job) open(order []record.PlannedTrial, warnings []string) (*record.Run, error) {
+func (j *job) open(warnings []string) (*record.Run, error) {
 	if j.resume {
 		run, err := record.Resume(j.output.directory)
 		if err != nil {
@@ -153,6 +186,7 @@ func (j *job) open(order []record.PlannedTrial, warnings []string) (*record.Run,
 		}
 		return run, nil
 	}
+	order := lab.Order(planFor(j.scenario, j.until))
 	directory := j.output.directory
 	now := time.Now()
 	if directory == "" {
@@ -162,7 +196,7 @@ func (j *job) open(order []record.PlannedTrial, warnings []string) (*record.Run,
 		Version: record.Version, Tool: version(), Command: commandLine(),
 		Name: j.scenario.Name, Title: j.scenario.Title, Question: j.scenario.Question,
 		Started: now, Status: record.Running, Seed: j.scenario.Seed,
-		Trials: len(order), Order: order,
+		Trials: len(order), Order: order, Until: j.until,
 		Warnings: warnings,
 	}
 	var err error

@@ -21,8 +21,8 @@ const (
 
 // outlook says what a plan of cells could find, at the noise of the runs beside this one
 // and of those in their usual folder. One that cannot be read is no earlier run.
-func outlook(cells []record.Cell, directory string) string {
-	forecast := analysis.NewForecast(cells)
+func outlook(cells []record.Cell, until *record.Until, directory string) string {
+	forecast := analysis.NewForecast(cells, until)
 	if forecast == nil {
 		return "" // it compares nothing
 	}

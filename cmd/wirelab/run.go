@@ -20,6 +20,7 @@ func (a *app) runCommand() *cobra.Command {
 		programs []string
 		resume   string
 		patience patienceFlag
+		until    untilFlags
 		output   outputFlags
 	)
 	cmd := &cobra.Command{
@@ -27,11 +28,13 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Run a published study or a scenario file",
 		Long: `Run measures every cell of a scenario and reports it. STUDY is one that wirelab
 contains (see wirelab list); FILE is a scenario of your own (see wirelab init).
---resume continues an interrupted run, which loses no finished trial.`,
+--resume continues an interrupted run, which loses no finished trial. --until
+repeats all cells until an answer stands, as in wirelab compare.`,
 		Example: `  wirelab run kernel-study --quick
   wirelab run kernel-study --only tail
   wirelab run fast-grpc --yardstick caddy       # fetches and builds it, the first time
   wirelab run my.yaml -o results
+  wirelab run my.yaml --until 3% --at-most 1h   # until each mean is known within 3 %
   wirelab run --resume results`,
 		Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -60,7 +63,11 @@ contains (see wirelab list); FILE is a scenario of your own (see wirelab init).
 				s = s.Quick()
 			}
 			s, warnings := a.withYardsticks(cmd.Context(), s, programs)
-			return a.execute(cmd.Context(), job{scenario: s, warnings: warnings, patience: patience, output: output})
+			goal, err := until.read(cmd, s)
+			if err != nil {
+				return usage(err)
+			}
+			return a.execute(cmd.Context(), job{scenario: s, warnings: warnings, patience: patience, until: goal, output: output})
 		},
 	}
 	f := cmd.Flags()
@@ -69,6 +76,7 @@ contains (see wirelab list); FILE is a scenario of your own (see wirelab init).
 	f.StringSliceVar(&programs, "yardstick", nil, "other projects' `programs` to compare with, in parts that do: "+strings.Join(yardstickNames(), ", "))
 	f.StringVar(&resume, "resume", "", "continue the run in this `directory`")
 	patience.register(f)
+	until.register(cmd)
 	output.register(f)
 	complete(cmd, "yardstick", yardstickNames())
 	return cmd
@@ -93,8 +101,8 @@ func readScenario(name string) (*scenario.Scenario, error) {
 // resume continues a run where it stopped, with the scenario of its manifest.
 func (a *app) resume(cmd *cobra.Command, args []string, j job, directory string) error {
 	changed := cmd.Flags().Changed
-	if len(args) > 0 || changed("quick") || changed("only") || changed("yardstick") || j.output.directory != "" {
-		return usage(errors.New("--resume continues that run with its own scenario: give no study, --quick, --only, --yardstick or -o with it"))
+	if len(args) > 0 || changed("quick") || changed("only") || changed("yardstick") || changed("until") || changed("at-most") || j.output.directory != "" {
+		return usage(errors.New("--resume continues that run with its own scenario: give no study, --quick, --only, --yardstick, --until, --at-most or -o with it"))
 	}
 	run, err := record.Open(directory)
 	if err != nil {
@@ -103,6 +111,11 @@ func (a *app) resume(cmd *cobra.Command, args []string, j job, directory string)
 	s, err := scenario.Parse(directory+"/manifest.json", run.Manifest.Scenario, vocabulary())
 	if err != nil {
 		return usage(fmt.Errorf("--resume: %w", err))
+	}
+	if u := run.Manifest.Until; u != nil {
+		if err := u.Check(); err != nil {
+			return usage(fmt.Errorf("--resume: %s/manifest.json is damaged: %w", directory, err))
+		}
 	}
 	j.scenario, j.output.directory, j.resume = s, directory, true
 	return a.execute(cmd.Context(), j)

@@ -20,11 +20,11 @@ import (
 )
 
 // Advise returns sentences in plain words, the most important first. Where a
-// trial is judged otherwise than when it was measured, that comes second: the
-// answer may rest on it.
+// trial is judged otherwise than when it was measured, or the run was repeated until
+// something stood, that comes second: the answer may rest on it.
 func Advise(s *analysis.Summary) []string {
 	sentences := answers(s)
-	return slices.Insert(sentences, min(1, len(sentences)), rejudged(s)...)
+	return slices.Insert(sentences, min(1, len(sentences)), append(looks(s), rejudged(s)...)...)
 }
 
 func answers(s *analysis.Summary) []string {

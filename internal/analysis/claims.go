@@ -67,11 +67,13 @@ func judgeClaims(s *study, points []*point) []Claim {
 	claims := make([]stats.Claim, len(samples))
 	for n, i := range judged {
 		claims[n] = stats.Claim{Ratio: s.claims[i].Ratio, Estimate: noise.estimate(samples[n])}
-		all[i].Ratio = new(estimated(noise.judge(samples[n]).Ratio))
+		all[i].Ratio = new(estimated(noise.judge(samples[n], s.level).Ratio))
 	}
-	for n, test := range stats.JudgeClaims(claims, claimRule) {
+	rule := claimRule
+	rule.Confidence = s.level.confidence()
+	for n, test := range stats.JudgeClaims(claims, rule) {
 		c := &all[judged[n]]
-		c.Outcome, c.P, c.Margin = Outcome(test.Verdict), test.P, test.Margin
+		c.Outcome, c.P, c.Margin = Outcome(test.Verdict), s.level.adjust(test.P), test.Margin
 		if test.Trials > 0 {
 			c.NeededPairs = &test.Trials
 		}

@@ -85,7 +85,7 @@ var (
 func compareAll(points []*point) (all []Comparison, powers []Power) {
 	directions := map[string]map[stats.Verdict]Verdict{Mean: ofTime, P99: ofTime, Throughput: ofThroughput, CPU: ofSize}
 	for _, name := range []string{Mean, P99, Throughput, CPU} {
-		var family family
+		family := familyOf(points)
 		of, verdicts := metrics[name], directions[name]
 		for a, b := range compared(rivals(points), name) {
 			c := compare(a, b, of)
@@ -139,8 +139,17 @@ func isMeaningful(model, metric string) bool {
 
 // family is the comparisons that are judged together; accept receives each verdict.
 type family struct {
+	level   level
 	samples []sample
 	accept  []func(stats.Comparison)
+}
+
+// familyOf is for comparisons of points, which are all of one run.
+func familyOf(points []*point) family {
+	if len(points) == 0 {
+		return family{}
+	}
+	return family{level: points[0].level}
 }
 
 // add adds the ratio of A to B, unless there are too few trials for a verdict.
@@ -156,7 +165,7 @@ func (f *family) judge() {
 	usual := estimateNoise(f.samples)
 	verdicts := make([]stats.Comparison, len(f.samples))
 	for i, s := range f.samples {
-		verdicts[i] = usual.judge(s)
+		verdicts[i] = usual.judge(s, f.level)
 	}
 	for i, verdict := range stats.CorrectFamily(verdicts, rule) {
 		f.accept[i](verdict)

@@ -108,7 +108,7 @@ func findContrasts(s *study, points []*point) []Contrast {
 		}
 	}
 	for _, name := range []string{CPU, Throughput, P99, Handshake, FirstByte, ServerPeak} { // what a choice may change
-		var family family
+		family := familyOf(points)
 		of := metrics[name]
 		for i := range all {
 			ofChanged, ofBase := pairs(changed[i], bases[i], of)

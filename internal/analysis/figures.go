@@ -19,12 +19,12 @@ const confidence = 0.95
 // keeps its promise. Positive figures are taken by their logarithms, since their
 // noise is a factor. Where outliers pull the mean away from the median, the
 // interval is stretched to hold both.
-func figure(values []float64) Figure {
+func figure(values []float64, at level) Figure {
 	if len(values) == 0 {
 		return Figure{}
 	}
 	f := Figure{Value: stats.Median(values)}
-	interval, err := meanInterval(values)
+	interval, err := meanInterval(values, at.confidence())
 	if err != nil {
 		return f // too few trials
 	}
@@ -36,7 +36,7 @@ func figure(values []float64) Figure {
 	return f
 }
 
-func meanInterval(values []float64) (stats.Interval, error) {
+func meanInterval(values []float64, confidence float64) (stats.Interval, error) {
 	logs := make([]float64, len(values))
 	for i, v := range values {
 		if v <= 0 {
@@ -55,7 +55,15 @@ func exp(i stats.Interval) stats.Interval {
 }
 
 // over is the figure of a metric over trials.
-func over(trials []trial, of metric) Figure { return figure(values(trials, of)) }
+func over(trials []trial, of metric) Figure { return figure(values(trials, of), levelFor(trials)) }
+
+// levelFor is that of trials, which are all of one run.
+func levelFor(trials []trial) level {
+	if len(trials) == 0 {
+		return 0
+	}
+	return trials[0].level
+}
 
 // known is the figure of a metric over the trials in which it was measured, or nil
 // where there is none.
@@ -64,7 +72,7 @@ func known(trials []trial, of metric) *Figure {
 	if len(measured) == 0 {
 		return nil
 	}
-	return new(figure(measured))
+	return new(figure(measured, levelFor(trials)))
 }
 
 // knownValues are a metric's figures over the trials in which it was measured.
@@ -99,11 +107,17 @@ func ratio(a, b *point, of metric) Figure {
 	if len(ofA) == 0 {
 		ofA, ofB = values(a.valid(), of), values(b.valid(), of)
 	}
-	interval, err := stats.RatioInterval(ofA, ofB, confidence)
+	interval, err := stats.RatioInterval(ofA, ofB, a.level.confidence())
 	if err != nil {
 		return Figure{Value: stats.Median(ofA) / stats.Median(ofB)}
 	}
-	return estimated(interval)
+	return estimated(stated(interval))
+}
+
+// stated is an interval at a look with the confidence that all looks have together.
+func stated(i stats.Interval) stats.Interval {
+	i.Confidence = confidence
+	return i
 }
 
 // estimated converts an interval of package stats, where a confidence of 0 means that

@@ -12,6 +12,7 @@ import (
 // runs on the same machine.
 type Forecast struct {
 	metric  string
+	level   level
 	planned map[record.Cell]int // repeats
 	pairs   []int               // of each comparison, sorted
 
@@ -32,10 +33,14 @@ func (n *Noise) add(run string, made []sample) {
 	}
 }
 
-// NewForecast takes the cells of a plan, each as often as it is measured. It is of the
-// mean, or of the throughput where only that is compared; nil where nothing is.
-func NewForecast(cells []record.Cell) *Forecast {
+// NewForecast takes the cells of a plan, each as often as it is measured, and what it is
+// repeated for: the forecast is of the last look. It is of the mean, or of the throughput
+// where only that is compared; nil where nothing is.
+func NewForecast(cells []record.Cell, until *record.Until) *Forecast {
 	f := &Forecast{planned: map[record.Cell]int{}}
+	if until != nil {
+		f.level = level(until.Looks[len(until.Looks)-1].Level)
+	}
 	var points []*point
 	for _, cell := range cells {
 		if f.planned[cell]++; f.planned[cell] == 1 {
@@ -89,7 +94,9 @@ func (f *Forecast) Power() (*Power, Noise) {
 	if len(noise.made) == 0 {
 		return nil, noise
 	}
-	p := designAfter(noise.made, len(f.pairs)).power(max(leastTrials, f.Repeats()))
+	d := designAfter(noise.made, len(f.pairs))
+	d.level = f.level
+	p := d.power(max(leastTrials, f.Repeats()))
 	p.Metric = f.metric
 	return p, noise
 }

@@ -44,7 +44,7 @@ func TestForecastKnowsWhoseNoiseItIs(t *testing.T) {
 	for i := range others {
 		others[i].Load.DurationNS *= 10
 	}
-	f := NewForecast(plan)
+	f := NewForecast(plan, nil)
 	if len(f.pairs) != 12 || f.Repeats() != 5 {
 		t.Fatalf("%d comparisons of %d repeats, want 12 of 5", len(f.pairs), f.Repeats())
 	}
@@ -69,14 +69,14 @@ func TestForecastKnowsWhoseNoiseItIs(t *testing.T) {
 }
 
 func TestForecastOfWhatIsCompared(t *testing.T) {
-	if f := NewForecast(cellsOf(1, 3)[:1]); f != nil {
+	if f := NewForecast(cellsOf(1, 3)[:1], nil); f != nil {
 		t.Errorf("one cell is compared with nothing, found %+v", f)
 	}
 	cells := cellsOf(1, 1)
 	for i := range cells {
 		cells[i].Load.Model = "search"
 	}
-	f := NewForecast(cells)
+	f := NewForecast(cells, nil)
 	if f == nil || f.metric != Throughput || f.Repeats() != 1 {
 		t.Fatalf("searches are compared by %+v", f)
 	}

@@ -105,15 +105,15 @@ func varianceOf(e stats.LogRatio) float64 {
 
 // judge gives the interval of the ratio and the probability of one so far from
 // 1 where there is no difference.
-func (n noise) judge(s sample) stats.Comparison {
+func (n noise) judge(s sample, at level) stats.Comparison {
 	e := n.estimate(s)
 	student := distuv.StudentsT{Sigma: 1, Nu: e.Freedom}
-	half := e.StandardError * student.Quantile((1+confidence)/2)
+	half := e.StandardError * student.Quantile((1+at.confidence())/2)
 	return stats.Comparison{
 		Ratio: stats.Interval{
 			Estimate: math.Exp(s.mean), Low: math.Exp(s.mean - half), High: math.Exp(s.mean + half), Confidence: confidence,
 		},
-		P: 2 * student.CDF(-math.Abs(s.mean)/e.StandardError),
+		P: at.adjust(2 * student.CDF(-math.Abs(s.mean)/e.StandardError)),
 	}
 }
 

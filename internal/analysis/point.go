@@ -14,6 +14,7 @@ type point struct {
 	cell record.Cell
 	// withoutConnections is the variant without what it says of connections.
 	withoutConnections string
+	level              level // of the run
 
 	trials []trial
 }
@@ -22,6 +23,7 @@ type point struct {
 type trial struct {
 	*record.Record
 	valid    bool
+	level    level // of the run
 	service  times
 	response times // the service times where the record has no others
 	wait     times
@@ -30,7 +32,7 @@ type trial struct {
 }
 
 func (p *point) add(r *record.Record) error {
-	t := trial{Record: r, valid: r.Valid()}
+	t := trial{Record: r, valid: r.Valid(), level: p.level}
 	defer func() { p.trials = append(p.trials, t) }()
 	if r.Failure != "" {
 		return nil

@@ -41,12 +41,13 @@ func (f *family) power() *Power {
 		variances[i] = varianceOf(usual.estimate(s))
 	}
 	slices.Sort(variances)
-	d := design{comparisons: len(f.samples), variances: variances[len(variances)/2 : len(variances)/2+1], lent: usual.degrees}
+	d := design{level: f.level, comparisons: len(f.samples), variances: variances[len(variances)/2 : len(variances)/2+1], lent: usual.degrees}
 	return d.power(pairs[len(pairs)/2])
 }
 
 // design is a number of comparisons that are judged together.
 type design struct {
+	level       level
 	comparisons int
 	variances   []float64 // of the logarithm of one pair's ratio: each is as likely as the others
 	lent        float64   // degrees of freedom that a comparison has from the others
@@ -84,7 +85,7 @@ func (d design) share(pairs int, of func(standardError float64) float64) float64
 // number of comparisons as the first of Holm's is, and beyond the margin.
 func (d design) finds(logRatio float64, pairs int) float64 {
 	t := d.student(pairs)
-	significant := t.Quantile(1 - (1-confidence)/2/float64(d.comparisons))
+	significant := t.Quantile(1 - (1-d.level.confidence())/2/float64(d.comparisons))
 	return d.share(pairs, func(standardError float64) float64 {
 		return t.CDF(logRatio/standardError - max(significant, math.Log1p(margin)/standardError))
 	})
@@ -109,7 +110,7 @@ func (d design) findable(pairs int) float64 {
 // findsEquivalence is the probability that the interval of two equal variants lies within
 // the margin: the estimate is off by some of it already.
 func (d design) findsEquivalence(pairs int) float64 {
-	half := d.student(pairs).Quantile((1 + confidence) / 2)
+	half := d.student(pairs).Quantile((1 + d.level.confidence()) / 2)
 	return d.share(pairs, func(standardError float64) float64 {
 		return max(0, 2*distuv.UnitNormal.CDF(math.Log1p(margin)/standardError-half)-1)
 	})

@@ -84,13 +84,13 @@ func sharesOf(variants []*point, changes []string, of metric) (Shares, bool) {
 		Part: first.cell.Part, Workload: first.cell.Workload, RequestBytes: first.cell.RequestBytes, ResponseBytes: first.cell.ResponseBytes, Clients: first.cell.Clients,
 		From: first.cell.Variant, To: last.cell.Variant, Pairs: len(total),
 	}
-	s.Ratio, s.Decided = ratioOf(total)
+	s.Ratio, s.Decided = ratioOf(total, first.level)
 	for i := 1; i < len(variants); i++ {
 		step := ShareStep{Change: changes[i-1], From: variants[i-1].cell.Variant, To: variants[i].cell.Variant}
 		own := differences(logs[i], logs[i-1])
-		step.Ratio, step.Decided = ratioOf(own)
+		step.Ratio, step.Decided = ratioOf(own, first.level)
 		if s.Decided {
-			step.Share = new(shareOf(own, total))
+			step.Share = new(shareOf(own, total, first.level))
 		}
 		s.Steps = append(s.Steps, step)
 	}
@@ -131,12 +131,12 @@ func differences(a, b []float64) []float64 {
 
 // ratioOf turns logarithms of ratios into a ratio, and reports whether it is certainly
 // not 1.
-func ratioOf(logs []float64) (Figure, bool) {
-	interval, err := stats.MeanInterval(logs, confidence)
+func ratioOf(logs []float64, at level) (Figure, bool) {
+	interval, err := stats.MeanInterval(logs, at.confidence())
 	if err != nil {
 		return Figure{Value: math.Exp(mean(logs))}, false // too few repeats
 	}
-	return estimated(exp(interval)), !interval.Contains(0)
+	return estimated(stated(exp(interval))), !interval.Contains(0)
 }
 
 // maxShareDistance is how far from the estimate the ends of a share's interval are
@@ -147,14 +147,14 @@ const maxShareDistance = 100
 // interval holds every share r for which own − r·total may be zero (Fieller
 // 1954); that is a stretch around the estimate wherever the total is beyond
 // doubt not zero.
-func shareOf(own, total []float64) Figure {
+func shareOf(own, total []float64, at level) Figure {
 	estimate := mean(own) / mean(total)
 	isPossible := func(r float64) bool {
 		rest := make([]float64, len(own))
 		for i := range own {
 			rest[i] = own[i] - r*total[i]
 		}
-		interval, err := stats.MeanInterval(rest, confidence)
+		interval, err := stats.MeanInterval(rest, at.confidence())
 		return err == nil && interval.Contains(0)
 	}
 	end := func(beyond float64) float64 {

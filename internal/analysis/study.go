@@ -17,6 +17,7 @@ type study struct {
 	claims  []scenario.Claim
 	leftOut []string       // yardsticks that were not asked for
 	place   map[string]int // where the scenario first has each variant
+	level   level
 }
 
 // changes are a part's variants, and what changes from each to the next.
@@ -39,7 +40,7 @@ func readStudy(m *record.Manifest) (*study, error) {
 		Claims []scenario.Claim `json:"claims"`
 		Report scenario.Report  `json:"report"`
 	}
-	s := &study{place: map[string]int{}}
+	s := &study{place: map[string]int{}, level: levelOf(m.Until)}
 	if err := unmarshal(m.Scenario, "scenario", &written); err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ func Summarize(m *record.Manifest, judged Judged) (*Summary, error) {
 		Name: m.Name, Title: m.Title, Question: m.Question,
 		Started: m.Started, Status: m.Status, Seed: m.Seed,
 		Planned: m.Trials, Done: len(records), Command: m.Command,
-		Warnings: slices.Clone(m.Warnings), Rejudged: judged.Rejudged,
+		Warnings: slices.Clone(m.Warnings), Rejudged: judged.Rejudged, Until: m.Until,
 	}
 	if err := unmarshal(m.Host, "host", &s.Host); err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func gather(s *study, records []*record.Record) ([]*point, error) {
 	for _, r := range planned {
 		p := at[r.Cell]
 		if p == nil {
-			p = &point{cell: r.Cell}
+			p = &point{cell: r.Cell, level: s.level}
 			p.withoutConnections = s.withoutConnections(r.Cell.Variant)
 			at[r.Cell] = p
 			points = append(points, p)

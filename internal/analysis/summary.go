@@ -39,6 +39,7 @@ type Summary struct {
 	Host     map[string]any // the manifest's, as it stands there
 	Warnings []string       // of the run, and those that all its trials share
 	Rejudged *Rejudged      // where this version judges otherwise; nil: nowhere
+	Until    *record.Until  // nil in a run of so many repeats
 
 	Cells []Cell
 	Results

@@ -100,8 +100,8 @@ func (p pooled) figure(quantile float64, of func(stats.Counts) float64) (Figure,
 	if stall := p.Stall(quantile); stall != nil {
 		return f, stall
 	}
-	if i, err := p.Interval(of, confidence); err == nil {
-		f.Interval = estimated(i).Interval
+	if i, err := p.Interval(of, levelFor(p.trials).confidence()); err == nil {
+		f.Interval = estimated(stated(i)).Interval
 	}
 	return f, nil
 }

@@ -35,9 +35,11 @@ func (l *Lab) execution(plan []scenario.Planned, run *record.Run) (*execution, e
 	if run.Manifest.WaitedNS == nil {
 		run.Manifest.WaitedNS = new(int64)
 	}
+	queue := newQueue(run, len(plan), took, l.Patience)
+	queue.used = l.used
 	return &execution{
 		Lab: l, order: Order(plan), into: run,
-		queue: newQueue(run, len(plan), took, l.Patience),
+		queue: queue,
 		measure: func(ctx context.Context, number int) (*record.Record, error) {
 			return l.trial(ctx, number, plan[number], run)
 		},
@@ -47,6 +49,7 @@ func (l *Lab) execution(plan []scenario.Planned, run *record.Run) (*execution, e
 
 // run does what the queue says until it says that all is done.
 func (e *execution) run(ctx context.Context) error {
+	defer func() { e.used = e.queue.used }()
 	for {
 		if err := context.Cause(ctx); err != nil {
 			return err

@@ -245,3 +245,24 @@ func TestARunThatCannotKeepWhatItSetsBackEnds(t *testing.T) {
 		}
 	})
 }
+
+// What one call of Run has used of the patience is not there for the next, longer plan.
+func TestPatienceIsForAllPlansOfARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		run := stage(t, 2)
+		r := rehearse(t, run, Patience{Time: 3 * time.Second}, map[int][]found{1: slices.Repeat([]found{noisy}, 100)})
+		if err := r.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s := oneCell(t, "tcp")
+		s.Parts[0].Repeats = 4
+		longer, err := r.execution.execution(s.Plan(), run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := longer.queue.left(); left > 0 {
+			t.Errorf("%v of the patience are left", left)
+		}
+		want(t, "planned", []string{fmt.Sprint(longer.queue.planned)}, []string{"[2 3]"})
+	})
+}

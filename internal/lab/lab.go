@@ -69,6 +69,7 @@ type Lab struct {
 	Unwatched bool
 
 	learnt lessons
+	used   time.Duration // of the patience, by earlier calls of Run
 	drain  time.Duration // bounds the wait for calls that outlast the window
 }
 
@@ -118,7 +119,8 @@ func New(worker []string) *Lab {
 
 // Run runs the trials of the plan that are not done yet, and appends a record as each
 // ends. If ctx ends, it abandons the running trial and returns ctx's cause; the run
-// holds all earlier trials, and knows which of them were set back.
+// holds all earlier trials, and knows which of them were set back. A longer plan may be
+// run when one has ended; the patience is for all of them together.
 func (l *Lab) Run(ctx context.Context, plan []scenario.Planned, run *record.Run) error {
 	e, err := l.execution(plan, run)
 	if err != nil {

@@ -32,9 +32,41 @@ type Manifest struct {
 	Declarations json.RawMessage `json:"declarations,omitempty"`
 	Host         json.RawMessage `json:"host"` // host.Info
 	Warnings     []string        `json:"warnings,omitempty"`
+	// Until is what the run repeats for. It is absent in a run of so many repeats.
+	Until *Until `json:"until,omitempty"`
 	// WaitedNS is how long the run waited for other programs to let go of the CPUs. It is
 	// absent until the run ends, and in runs that are older than it.
 	WaitedNS *int64 `json:"waited_ns,omitempty"`
+}
+
+// Until is what a run repeats its cells for, and how far it has come.
+type Until struct {
+	Width  float64 `json:"width,omitempty"`                                                                // until each cell's mean is known so well, 0.03 for 3 %; absent: until every comparison is decided
+	TimeNS int64   `json:"time_ns,omitempty"`                                                              // no repeats are begun that would take longer than this in all; absent: as long as it takes
+	Looks  []Look  `json:"looks"`                                                                          // those that it takes at most
+	Begun  int     `json:"begun"`                                                                          // looks whose trials have begun; the run is judged by the level of the last one
+	Ended  string  `json:"ended,omitempty" jsonschema:"enum=answered,enum=repeats,enum=time,enum=nothing"` // why it goes on no longer: it is answered, has made all repeats, has no time for more, or has nothing valid to look at
+}
+
+// Check reports what is wrong with looks that were read from a file.
+func (u *Until) Check() error {
+	if u.Begun < 1 || u.Begun > len(u.Looks) {
+		return fmt.Errorf("look %d of %d has begun", u.Begun, len(u.Looks))
+	}
+	for i, look := range u.Looks {
+		if !(look.Level > 0 && look.Level <= 0.05) || look.Repeats < 1 || i > 0 && look.Repeats <= u.Looks[i-1].Repeats {
+			return fmt.Errorf("look %d is after %d repeats at the level %v", i+1, look.Repeats, look.Level)
+		}
+	}
+	return nil
+}
+
+// Look is a look at the result of a run, after which it may end.
+type Look struct {
+	Repeats int     `json:"repeats"`        // after so many of each cell
+	Level   float64 `json:"level"`          // the chance of a false finding that it may use; those of all looks are 0.05 together
+	Open    *int    `json:"open,omitempty"` // comparisons that were undecided, or cells not known well enough; absent until the look was taken
+	Of      *int    `json:"of,omitempty"`   // of so many
 }
 
 // PlannedTrial is a line of the plan.

@@ -30,7 +30,7 @@ var errNoRun = errors.New("not a run directory: it has no " + manifestFile + " o
 type Run struct {
 	Dir string
 	// Manifest is what the run set out to do. The writer may add to its
-	// Warnings and to WaitedNS until Finish.
+	// Warnings, to WaitedNS and to Until, until Finish.
 	Manifest Manifest
 	// Warnings are faults of the directory that were found when it was opened
 	// and do not keep it from being read.
@@ -172,6 +172,16 @@ func (r *Run) mayAppend(record Record) error {
 		return errors.New("trials count from 0")
 	case r.done[record.Trial]:
 		return errors.New("it already has a record")
+	}
+	return nil
+}
+
+// Replan replaces the plan by a longer one, with what else the writer changed of the
+// manifest. When it returns nil the manifest is on disk.
+func (r *Run) Replan(order []PlannedTrial) error {
+	r.Manifest.Order, r.Manifest.Trials = order, len(order)
+	if err := r.writeManifest(); err != nil {
+		return fmt.Errorf("write the longer plan: %w", err)
 	}
 	return nil
 }

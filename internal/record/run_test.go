@@ -414,3 +414,73 @@ func BenchmarkRecords(b *testing.B) {
 		}
 	}
 }
+
+func TestReplanIsOnDisk(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	run, err := Create(dir, Manifest{Trials: 1, Until: &Until{Looks: []Look{{Repeats: 3, Level: 0.02}, {Repeats: 5, Level: 0.03}}, Begun: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Manifest.Until.Begun = 2
+	if err := run.Replan(make([]PlannedTrial, 2)); err != nil {
+		t.Fatal(err)
+	}
+	m, err := ReadManifest(dir)
+	if err != nil || m.Trials != 2 || len(m.Order) != 2 || m.Until.Begun != 2 || m.Status != Running {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+func TestUntilChecksWhatWasRead(t *testing.T) {
+	good := func() Until {
+		return Until{Looks: []Look{{Repeats: 3, Level: 0.02}, {Repeats: 5, Level: 0.03}}, Begun: 2}
+	}
+	for name, damage := range map[string]func(*Until){
+		"":                   func(*Until) {},
+		"no look has begun":  func(u *Until) { u.Begun = 0 },
+		"too many have":      func(u *Until) { u.Begun = 3 },
+		"no level":           func(u *Until) { u.Looks[0].Level = 0 },
+		"more than there is": func(u *Until) { u.Looks[0].Level = 0.06 },
+		"no repeats":         func(u *Until) { u.Looks[0].Repeats = 0 },
+		"out of order":       func(u *Until) { u.Looks[1].Repeats = 3 },
+	} {
+		u := good()
+		damage(&u)
+		if err := u.Check(); (err == nil) != (name == "") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+func TestNewestRunsOfAFolder(t *testing.T) {
+	folder := t.TempDir()
+	for i, name := range []string{"old", "new", "no-manifest", "no-records"} {
+		run, err := Create(filepath.Join(folder, name), Manifest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := run.Finish(Done); err != nil {
+			t.Fatal(err)
+		}
+		written := time.Unix(int64(1000+i), 0)
+		if err := os.Chtimes(run.path(manifestFile), written, written); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, gone := range []string{"no-manifest/" + manifestFile, "no-records/" + recordsFile} {
+		if err := os.Remove(filepath.Join(folder, gone)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for most, want := range map[int][]string{5: {"new", "old"}, 1: {"new"}} {
+		for i := range want {
+			want[i] = filepath.Join(folder, want[i])
+		}
+		if got := Newest(folder, most, 1<<20); !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+	if got := slices.Concat(Newest(folder, 5, 10), Newest(folder+"/not-there", 5, 1<<20)); len(got) > 0 {
+		t.Errorf("too large, or not there: %v", got)
+	}
+}

@@ -32,6 +32,7 @@ type Object struct {
 	Warnings  []string `json:"warnings"`  // of the whole run
 	Directory string   `json:"directory"` // where the run lies
 
+	Until    *record.Until      `json:"until,omitempty"`    // what the run repeated for; absent in a run of so many repeats
 	Rejudged *analysis.Rejudged `json:"rejudged,omitempty"` // absent where every trial is judged as when it was measured
 }
 
@@ -65,7 +66,7 @@ func NewObject(run *Run) *Object {
 			Planned: s.Planned, Done: s.Done, Invalid: s.Invalid, Failed: s.Failed,
 			MeasuredAgain: s.Again.Trials, ThrownAway: s.Again.ThrownAway, Spoiled: s.Again.Spoiled,
 		},
-		Results: s.Results, Advice: run.Advice, Warnings: s.Warnings, Directory: run.Directory, Rejudged: s.Rejudged,
+		Results: s.Results, Advice: run.Advice, Warnings: s.Warnings, Directory: run.Directory, Until: s.Until, Rejudged: s.Rejudged,
 	}
 	object.Scalings = slices.Clone(s.Scalings)
 	for i := range s.Cells {

@@ -56,6 +56,32 @@ func (s *Scenario) Plan() []Planned {
 	return plan
 }
 
+// PlanLooks plans a run that goes on after looking at its result: what each look needs
+// follows what the look before it needed, in the order that Plan would have. Parts that
+// are not to be repeated, and those with more repeats than a look, have their own number.
+func (s *Scenario) PlanLooks(repeats []int, again func(Part) bool) []Planned {
+	var plan []Planned
+	before := 0
+	for _, look := range repeats {
+		for _, p := range s.Parts {
+			from, to := before, p.Repeats
+			if before > 0 {
+				from = max(before, p.Repeats)
+			}
+			if again(p) {
+				to = max(look, p.Repeats)
+			}
+			for _, trial := range Order(s.Seed, p.cells(), to) {
+				if trial.Repeat > from {
+					plan = append(plan, trial)
+				}
+			}
+		}
+		before = look
+	}
+	return plan
+}
+
 // Order plans every cell repeats times. Each repeat is a block of all cells,
 // shuffled again, so that what is compared is measured close together, and a
 // drift, such as of the machine's temperature, does not fall on one cell alone. The

@@ -430,3 +430,30 @@ func TestErrorShowsAnExcerpt(t *testing.T) {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 }
+
+// A run that looks at its result measures the trials of a longer plan, look by look.
+func TestPlanLooks(t *testing.T) {
+	s := &Scenario{Seed: 7, Parts: []Part{
+		{Name: "once", Stacks: []Variant{{Stack: "a"}}, Sizes: []Payload{{}}, Clients: []int{1}, Repeats: 1},
+		{Name: "few", Stacks: []Variant{{Stack: "a"}, {Stack: "b"}, {Stack: "c"}}, Sizes: []Payload{{}}, Clients: []int{1, 2}, Repeats: 2},
+		{Name: "many", Stacks: []Variant{{Stack: "a"}, {Stack: "b"}}, Sizes: []Payload{{}}, Clients: []int{1}, Repeats: 6},
+	}}
+	plan := s.PlanLooks([]int{3, 5, 8}, func(p Part) bool { return p.Name != "once" })
+	for i, looks := range [][]int{{3}, {3, 5}} { // a resumed run begins as it did
+		before := s.PlanLooks(looks, func(p Part) bool { return p.Name != "once" })
+		if want := []int{1 + 3*6 + 6*2, 1 + 5*6 + 6*2}[i]; len(before) != want || !reflect.DeepEqual(before, plan[:want]) {
+			t.Errorf("after %v the plan is %d trials long, want %d, the first of the whole", looks, len(before), want)
+		}
+	}
+	longer := *s
+	longer.Parts = slices.Clone(s.Parts)
+	longer.Parts[1].Repeats, longer.Parts[2].Repeats = 8, 8
+	for _, part := range []string{"once", "few", "many"} {
+		of := func(plan []Planned) []Planned {
+			return slices.DeleteFunc(slices.Clone(plan), func(p Planned) bool { return p.Cell.Part != part })
+		}
+		if got, want := of(plan), of(longer.Plan()); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %d trials in another order than the %d of a plan with as many repeats", part, len(got), len(want))
+		}
+	}
+}

@@ -70,6 +70,7 @@ export interface Run {
   advice: string[]; // in words, most important first
   warnings: string[]; // of the whole run
   directory: string; // where the run lies
+  until?: Until; // what the run repeated for; absent in a run of so many repeats
   rejudged?: Rejudged; // absent where every trial is judged as when it was measured
   title: string;
   question: string;
@@ -426,6 +427,14 @@ export interface Load {
   in_flight_limit?: number;
 }
 
+/** Look is a look at the result of a run, after which it may end. */
+export interface Look {
+  repeats: number; // after so many of each cell
+  level: number; // the chance of a false finding that it may use; those of all looks are 0.05 together
+  open?: number; // comparisons that were undecided, or cells not known well enough; absent until the look was taken
+  of?: number; // of so many
+}
+
 /** MachineLimit is one of the machine's limits, where the run came nearest to it. */
 export interface MachineLimit {
   name: string;
@@ -640,6 +649,15 @@ export interface TrialCounts {
   measured_again: number; // because other programs had spoiled them
   thrown_away: number; // measurements of them
   spoiled: number; // by other programs to the end, with nothing else wrong
+}
+
+/** Until is what a run repeats its cells for, and how far it has come. */
+export interface Until {
+  width?: number; // until each cell's mean is known so well, 0.03 for 3 %; absent: until every comparison is decided
+  time_ns?: number; // no repeats are begun that would take longer than this in all; absent: as long as it takes
+  looks: Look[]; // those that it takes at most
+  begun: number; // looks whose trials have begun; the run is judged by the level of the last one
+  ended?: "answered" | "repeats" | "time" | "nothing"; // why it goes on no longer: it is answered, has made all repeats, has no time for more, or has nothing valid to look at
 }
 
 /** WarmUpNeed is how much warm-up would have been enough. */

@@ -1,0 +1,37 @@
+package advice
+
+import (
+	"fmt"
+
+	"wirelab.dev/internal/analysis"
+)
+
+// looks says what a run was repeated for, and whether that came about.
+func looks(s *analysis.Summary) []string {
+	u := s.Until
+	if u == nil || u.Check() != nil {
+		return nil
+	}
+	goal, counted := "every comparison of the mean was decided", "comparisons are decided"
+	if u.Width > 0 {
+		goal = "each mean was known within " + share(u.Width)
+		counted = "means are"
+	}
+	last := u.Looks[u.Begun-1]
+	where := fmt.Sprintf("look %d of at most %d, after %s", u.Begun, len(u.Looks), count(last.Repeats, "repeat"))
+	if last.Open == nil || last.Of == nil || u.Ended == "" {
+		return []string{fmt.Sprintf("Repeated until %s, but ended before %s: what was measured is judged as at that look.", goal, where)}
+	}
+	switch u.Ended {
+	case "answered":
+		return []string{fmt.Sprintf("Repeated until %s: at %s. Verdicts and intervals allow for the looks.", goal, where)}
+	case "nothing":
+		return []string{fmt.Sprintf("Repeated until %s, but at %s, there was nothing valid to look at.", goal, where)}
+	}
+	why := "no more repeats were allowed"
+	if u.Ended == "time" {
+		why = "the time was too short for more"
+	}
+	return []string{fmt.Sprintf("Repeated until %s, but at %s, %d of %d %s, and %s. Verdicts and intervals allow for the looks.",
+		goal, where, *last.Of-*last.Open, *last.Of, counted, why)}
+}

@@ -1,0 +1,249 @@
+package analysis
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/stats"
+)
+
+func TestLooksSpendTheWholeLevel(t *testing.T) {
+	for _, c := range []struct {
+		first, most int
+		want        []int
+	}{
+		{3, 30, []int{3, 5, 8, 12, 18, 30}},
+		{3, 4, []int{3, 4}},
+		{3, 3, []int{3}},
+		{5, 9, []int{5, 9}},
+		{10, 100, []int{10, 15, 23, 35, 53, 80, 100}},
+	} {
+		looks := Looks(c.first, c.most)
+		sum := 0.0
+		for i, look := range looks {
+			sum += look.Level
+			if i >= len(c.want) || look.Repeats != c.want[i] || look.Level <= 0 {
+				t.Errorf("look %d from %d to %d: %+v, want after %v", i, c.first, c.most, look, c.want)
+			}
+		}
+		if len(looks) != len(c.want) || math.Abs(sum-0.05) > 1e-12 {
+			t.Errorf("from %d to %d: %d looks that spend %v", c.first, c.most, len(looks), sum)
+		}
+	}
+}
+
+// repeated is a run of comparisons at so many points, of three variants each, which goes
+// on until all are decided.
+type repeated struct {
+	points      int
+	first, most int
+	ratio       float64 // of one variant to the others
+	noise       func(*rand.Rand) float64
+	naive       bool // look at all of 5 % each time
+}
+
+// ending is how a run ended.
+type ending struct {
+	repeats           int
+	decided, wrong    bool // all of them; any falsely
+	covers, intervals int  // of the intervals, those that hold the truth
+}
+
+func (e repeated) run(seed uint64) (end ending) {
+	random := rand.New(rand.NewPCG(seed, 11))
+	noises := make([]float64, e.points)
+	for i := range noises {
+		noises[i] = e.noise(random)
+	}
+	logs := make([][3][]float64, e.points)
+	for _, look := range Looks(e.first, e.most) {
+		for i := range logs {
+			for stack := range logs[i] {
+				for len(logs[i][stack]) < look.Repeats {
+					logs[i][stack] = append(logs[i][stack], noises[i]*random.NormFloat64())
+				}
+			}
+		}
+		end = ending{repeats: look.Repeats, decided: true}
+		f := family{level: level(look.Level)}
+		if e.naive {
+			f.level = 0
+		}
+		for i := range logs {
+			for stack := range 3 {
+				truth := 0.0
+				switch stack { // the first is the one that differs
+				case 0:
+					truth = math.Log(e.ratio)
+				case 2:
+					truth = -math.Log(e.ratio)
+				}
+				ratios := differences(logs[i][stack], logs[i][(stack+1)%3])
+				for k := range ratios {
+					ratios[k] += truth
+				}
+				f.samples = append(f.samples, sampleOf(ratios))
+				f.accept = append(f.accept, func(c stats.Comparison) {
+					end.decided = end.decided && c.Verdict != stats.Undecided
+					end.wrong = end.wrong || c.Verdict == stats.Higher && truth <= 0 || c.Verdict == stats.Lower && truth >= 0 ||
+						c.Verdict == stats.Equivalent && math.Abs(truth) > math.Log1p(margin)
+					if end.intervals++; math.Abs(math.Log(c.Ratio.Low)+math.Log(c.Ratio.High)-2*truth) <= math.Log(c.Ratio.High/c.Ratio.Low) {
+						end.covers++
+					}
+				})
+			}
+		}
+		f.judge()
+		if end.decided {
+			break
+		}
+	}
+	return end
+}
+
+// Looking again and again finds no more of what is not there than one look does, and the
+// intervals of runs that stopped hold the truth.
+func TestLookingAgainKeepsTheLevel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: simulates thousands of runs")
+	}
+	const runs = 1000
+	for _, c := range []struct {
+		name string
+		repeated
+	}{
+		{"2 % noise, equal", repeated{1, 3, 30, 1, even(0.02), false}},
+		{"5 % noise, equal", repeated{1, 3, 30, 1, even(0.05), false}},
+		{"10 % noise, equal", repeated{1, 3, 30, 1, even(0.10), false}},
+		{"5 % noise, 10 % apart", repeated{1, 3, 30, 1.1, even(0.05), false}},
+		{"10 % noise, 20 % apart", repeated{1, 3, 30, 1.2, even(0.10), false}},
+		{"5 % noise, 6 % apart", repeated{1, 3, 30, 1.06, even(0.05), false}},
+		{"36, 5 % noise, equal", repeated{12, 3, 30, 1, even(0.05), false}},
+		{"36, uneven noise, equal", repeated{12, 3, 30, 1, uneven, false}},
+		{"36, uneven noise, 20 % apart", repeated{12, 3, 30, 1.2, uneven, false}},
+		{"5 % noise, equal, up to 100 repeats", repeated{1, 3, 100, 1, even(0.05), false}},
+	} {
+		var wrong, decided, repeats, covers, intervals int
+		for seed := range uint64(runs) {
+			end := c.run(seed)
+			repeats += end.repeats
+			covers, intervals = covers+end.covers, intervals+end.intervals
+			if end.wrong {
+				wrong++
+			}
+			if end.decided {
+				decided++
+			}
+		}
+		naive, naively := c.repeated, 0
+		naive.naive = true
+		for seed := range uint64(runs) {
+			if naive.run(seed).wrong {
+				naively++
+			}
+		}
+		covered := 100 * float64(covers) / float64(intervals)
+		t.Logf("| %s | %.0f | %.0f %% | %.1f %% | %.1f %% | %.0f %% |", c.name, float64(repeats)/runs, 100*float64(decided)/runs,
+			100*float64(wrong)/runs, 100*float64(naively)/runs, covered)
+		if wrong > runs*5/100 || covered < 95 {
+			t.Errorf("%s: wrong in %d of %d runs, intervals hold the truth in %.1f %%", c.name, wrong, runs, covered)
+		}
+	}
+}
+
+// The intervals of runs that repeat until these are narrow hold the truth as often as they
+// say, which those that take no account of the looks do not.
+func TestNarrowIntervalsHoldTheTruth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: simulates thousands of runs")
+	}
+	const runs = 4000
+	random := rand.New(rand.NewPCG(3, 12))
+	for _, c := range []struct{ noise, width float64 }{{0.02, 0.03}, {0.05, 0.03}, {0.05, 0.05}, {0.10, 0.05}} {
+		for _, naive := range []bool{false, true} {
+			covers, narrow, repeats := 0, 0, 0
+			for range runs {
+				var values []float64
+				var f Figure
+				for _, look := range Looks(3, 100) {
+					for len(values) < look.Repeats {
+						values = append(values, math.Exp(c.noise*random.NormFloat64()))
+					}
+					at := level(look.Level)
+					if naive {
+						at = 0
+					}
+					if f = figure(values, at); f.IsWithin(c.width) {
+						narrow++
+						break
+					}
+				}
+				repeats += len(values)
+				if f.Interval.Low <= 1 && 1 <= f.Interval.High {
+					covers++
+				}
+			}
+			covered := 100 * float64(covers) / runs
+			t.Logf("noise %.0f %%, until %.0f %%, naive %v: %.1f repeats, narrow in %.0f %%, holds in %.1f %%",
+				100*c.noise, 100*c.width, naive, float64(repeats)/runs, 100*float64(narrow)/runs, covered)
+			if !naive && covered < 95 {
+				t.Errorf("noise %v until %v: the interval holds the truth in %.1f %%", c.noise, c.width, covered)
+			}
+		}
+	}
+}
+
+func TestWhatALookFinds(t *testing.T) {
+	plan := cellsOf(2, 3)
+	plan = append(plan, record.Cell{Part: "p", Variant: "refused", Clients: 9})
+	records := recordsOf(plan, 0.02)
+	records[len(records)-1].Failure = "refused"
+	look := func(u record.Until) Look {
+		t.Helper()
+		u.Begun, u.Looks = 1, Looks(3, 30)
+		found, err := TakeLook(&record.Manifest{Until: &u}, Judged{Records: records})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	for _, c := range []struct {
+		until record.Until
+		want  Look
+	}{
+		{record.Until{Width: 0.001}, Look{6, 6}},
+		{record.Until{Width: 0.9}, Look{0, 6}},
+		{record.Until{}, Look{6, 6}},
+	} {
+		if got := look(c.until); got != c.want {
+			t.Errorf("until %+v: %+v, want %+v", c.until, got, c.want)
+		}
+	}
+	for i, cell := range plan { // one is ten times as slow as the two others, which are one
+		records[i].Service.Sum = 1e8
+		if cell.Variant == "c" {
+			records[i].Service.Sum = 1e9
+		}
+	}
+	if got := look(record.Until{}); got != (Look{0, 6}) {
+		t.Errorf("all is plain, and %+v", got)
+	}
+	records[0].Checks = []record.Check{{Name: "noise", Level: record.Invalid}}
+	for _, r := range records { // one cell has been spoiled each time, and may be measured yet
+		if r.Cell == records[0].Cell {
+			r.Checks = records[0].Checks
+		}
+	}
+	if got := look(record.Until{}); got != (Look{2, 6}) {
+		t.Errorf("a cell is spoiled, and %+v", got)
+	}
+	if got := look(record.Until{Width: 0.9}); got != (Look{1, 6}) {
+		t.Errorf("a cell is spoiled, and of the means %+v", got)
+	}
+	records = nil
+	if got := look(record.Until{}); got != (Look{}) {
+		t.Errorf("nothing was measured, and %+v", got)
+	}
+}
