@@ -177,13 +177,13 @@ func commandLine() []string {
 }
 
 func (a *app) workerCommand() *cobra.Command {
+	return a.partCommand("worker", "Be one end of a trial: the process contract (docs/worker-contract.md)", worker.Main)
+}
+
+// partCommand is a process that wirelab starts, and no person does.
+func (a *app) partCommand(use, short string, play func(context.Context, io.Reader, io.Writer) error) *cobra.Command {
 	return &cobra.Command{
-		Use:    "worker",
-		Short:  "Be one end of a trial: the process contract (docs/worker-contract.md)",
-		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return worker.Main(cmd.Context(), a.stdin, a.stdout)
-		},
+		Use: use, Short: short, Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return play(cmd.Context(), a.stdin, a.stdout) },
 	}
 }

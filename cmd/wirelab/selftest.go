@@ -139,7 +139,7 @@ func (a *app) selftest(ctx context.Context, s *selftesting) error {
 		}
 	}
 	if passed, unclear := result.Classes[gauntlet.Passed], result.Classes[gauntlet.Unclear]; passed+unclear > 0 || result.Refused > refusedAtMost(result.Twins) {
-		return exitError{exitInvalid, fmt.Errorf("%d false figures passed unnoticed, %d could not be told from what else goes on here, and %d of %d honest twins were refused",
+		return exitError{exitInvalid, fmt.Errorf("false figures that passed unnoticed: %d; that could not be told from what else goes on here: %d; honest twins that were refused: %d of %d",
 			passed, unclear, result.Refused, result.Twins)}
 	}
 	return nil
@@ -204,13 +204,5 @@ func ratio(r float64) string {
 }
 
 func (a *app) disturbCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    "disturb",
-		Short:  "Be a disturber that selftest starts",
-		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return gauntlet.Act(cmd.Context(), a.stdin, a.stdout)
-		},
-	}
+	return a.partCommand("disturb", "Be a disturber that selftest starts", gauntlet.Act)
 }

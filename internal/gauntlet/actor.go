@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"syscall"
 	"time"
 
 	"wirelab.dev/internal/host"
@@ -22,6 +23,7 @@ type part struct {
 	Names *names `json:"names,omitempty"`
 	Lab   *other `json:"lab,omitempty"`
 	Disk  *disk  `json:"disk,omitempty"`
+	Clean *clean `json:"clean,omitempty"`
 	Idle  bool   `json:"idle,omitempty"`
 }
 
@@ -47,6 +49,8 @@ func (p part) player() (player, error) {
 		return p.Lab, nil
 	case p.Disk != nil:
 		return p.Disk, nil
+	case p.Clean != nil:
+		return p.Clean, nil
 	case p.Idle:
 		return idle{}, nil
 	}
@@ -100,8 +104,9 @@ const (
 
 // actor is a disturber's process.
 type actor struct {
-	address string
-	pid     int
+	address  string
+	pid      int
+	warnings []string // of its CPUs and its priority
 }
 
 // start starts a disturber and waits until it is ready. The stage ends it.
@@ -119,7 +124,13 @@ func (s *Stage) start(p part, in host.Surroundings) (actor, error) {
 		cancel()
 		return actor{}, err
 	}
-	warnings, err := host.StartPinned(command, in)
+	var warnings []string
+	if p.Clean != nil { // the kernel does not kill it with this process
+		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		err = command.Start()
+	} else {
+		warnings, err = host.StartPinned(command, in)
+	}
 	if err != nil {
 		cancel()
 		return actor{}, err
@@ -131,9 +142,6 @@ func (s *Stage) start(p part, in host.Surroundings) (actor, error) {
 		cancel()
 		return nil
 	})
-	if len(warnings) > 0 {
-		return actor{}, fmt.Errorf("start a disturber: %s", warnings[0])
-	}
 	defer time.AfterFunc(actorPatience, cancel).Stop()
 	if _, err := input.Write(append(text, '\n')); err != nil {
 		return actor{}, fmt.Errorf("start a disturber: %w", err)
@@ -146,7 +154,7 @@ func (s *Stage) start(p part, in host.Surroundings) (actor, error) {
 	if err := json.Unmarshal(line, &r); err != nil || r.Error != "" {
 		return actor{}, fmt.Errorf("a disturber did not get ready: %s", r.Error)
 	}
-	return actor{address: r.Address, pid: command.Process.Pid}, nil
+	return actor{r.Address, command.Process.Pid, warnings}, nil
 }
 
 // idle is a process that does nothing: the harmless form of many.

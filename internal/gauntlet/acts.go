@@ -1,6 +1,7 @@
 package gauntlet
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -24,7 +25,10 @@ func (s *Stage) cpusOf(role worker.Role) []int {
 // beside runs a disturber on the CPUs of a role's worker.
 func beside(role worker.Role, nice int, p part) act {
 	return func(s *Stage) error {
-		_, err := s.start(p, host.Surroundings{CPUs: s.cpusOf(role), Nice: nice})
+		a, err := s.start(p, host.Surroundings{CPUs: s.cpusOf(role), Nice: nice})
+		if err == nil && len(a.warnings) > 0 { // then it would disturb less
+			err = errors.New(a.warnings[0])
+		}
 		return err
 	}
 }
@@ -36,7 +40,6 @@ func quota(role worker.Role, cpus float64) act {
 		if err != nil {
 			return err
 		}
-		s.atEnd(func() error { return removeGroup(folder) })
 		s.onLaunchOf(role, func(l *worker.Launch) {
 			l.OnStart = func(pid int) { _ = join(folder, pid) } // a worker that is gone is not disturbed
 		})
@@ -98,12 +101,8 @@ func through(p proxy) act {
 		s.onLaunchOf(worker.ClientRole, func(l *worker.Launch) {
 			to := p
 			to.To = l.Spec.Address
-			// If it cannot be started, the client fails to connect to nowhere.
 			actor, err := s.start(part{Proxy: &to}, host.Surroundings{CPUs: s.lab.Placement.Server, Nice: s.lab.Nice})
-			if err != nil {
-				actor.address = "127.0.0.1:0"
-			}
-			l.Spec.Address = actor.address
+			s.failed, l.Spec.Address = err, actor.address
 		})
 		return nil
 	}
@@ -232,7 +231,7 @@ func clockStepped(by time.Duration) act {
 
 // secondLab measures beside the trial.
 func secondLab(s *Stage) error {
-	_, err := s.start(part{Lab: &other{Worker: s.lab.Worker}}, host.Surroundings{})
+	_, err := s.start(part{Lab: &other{Worker: s.lab.Worker, Folder: filepath.Join(s.directory, "beside")}}, host.Surroundings{})
 	return err
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -112,6 +111,9 @@ func (g *Gauntlet) Examine(ctx context.Context, s Situation) (Verdict, error) {
 	if ctx.Err() != nil {
 		return v, context.Cause(ctx)
 	}
+	if errors.Is(err, errNoStage) {
+		return v, err
+	}
 	if err != nil {
 		v.NotStaged = err.Error()
 	}
@@ -201,18 +203,17 @@ func (g *Gauntlet) stage(ctx context.Context, situation Situation, twin bool) (r
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, trialPatience, fmt.Errorf("it did not end within %v", trialPatience))
 	defer cancel()
-	directory, err := os.MkdirTemp("", "wirelab-selftest-")
-	if err != nil {
-		return nil, err
-	}
 	s := &Stage{
-		ctx: ctx, lab: lab.New(g.Worker), directory: directory, program: g.Actor,
+		ctx: ctx, lab: lab.New(g.Worker), program: g.Actor,
 		cell: situation.cell.whole(), pids: map[worker.Role]int{},
 	}
 	defer func() { // also in a panic
 		cancel()
 		err = errors.Join(err, s.end())
 	}()
+	if err := s.newFolder(); err != nil {
+		return nil, err
+	}
 	s.lab.Observer, s.lab.Staging = s, s.launch
 	// A twin is tried again where the machine spoiled it, as any trial; a lie is
 	// what spoils its trial.
@@ -243,7 +244,7 @@ func (s *Stage) run() (*record.Record, error) {
 		return nil, err
 	}
 	err = s.lab.Run(s.ctx, measured.Plan(), run)
-	if err := errors.Join(err, run.Finish(record.Done)); err != nil {
+	if err := errors.Join(s.failed, err, run.Finish(record.Done)); err != nil {
 		return nil, err
 	}
 	for r, err := range run.Records() {

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"wirelab.dev/internal/judge"
 	"wirelab.dev/internal/record"
@@ -29,6 +31,12 @@ func TestMain(m *testing.M) {
 		err = worker.Main(context.Background(), os.Stdin, os.Stdout)
 	case "disturb":
 		err = Act(context.Background(), os.Stdin, os.Stdout)
+	case "is-killed": // in the middle of a stage
+		g := Gauntlet{Actor: []string{os.Args[0], "disturb"}}
+		_, err = g.Examine(context.Background(), Situation{twin: func(*Stage) error {
+			fmt.Println("staged")
+			select {}
+		}})
 	default:
 		os.Exit(m.Run())
 	}
@@ -158,6 +166,60 @@ func TestADisturberThatFailsIsNotStaged(t *testing.T) {
 		t.Errorf("%+v, %v", v, err)
 	}
 	wantNothingLeft(t)
+}
+
+// What cannot be staged is no verdict: without root a proxy lacks its priority, and a lie
+// that was not told would have passed.
+func TestAMiddlemanThatFailsIsNotStaged(t *testing.T) {
+	g := newGauntlet(t)
+	g.Actor = []string{"/nonexistent"}
+	if _, err := g.Examine(t.Context(), Situation{Name: "nobody"}); !errors.Is(err, errNoStage) {
+		t.Errorf("without disturbers: %v, want %v", err, errNoStage)
+	}
+	g = newGauntlet(t)
+	nowhere := through(proxy{})
+	v, err := g.Examine(t.Context(), Situation{Name: "nowhere", lie: nowhere, twin: func(s *Stage) error {
+		s.program = []string{"/nonexistent"}
+		return nowhere(s)
+	}})
+	if err != nil || v.Class != NotStaged || !strings.Contains(v.NotStaged, "nonexistent") {
+		t.Errorf("%s %q, %v; want it not staged", v.Class, v.NotStaged, err)
+	}
+	wantNothingLeft(t)
+}
+
+// A wirelab that is killed removes nothing itself.
+func TestAKilledStageLeavesNothing(t *testing.T) {
+	folder := t.TempDir()
+	killed := exec.CommandContext(t.Context(), os.Args[0], "is-killed")
+	killed.Env = append(os.Environ(), "TMPDIR="+folder)
+	said, err := killed.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := killed.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := said.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if left := readDir(t, folder); len(left) != 1 {
+		t.Errorf("while it stages: %v, want its folder", left)
+	}
+	_ = killed.Process.Kill()
+	_ = killed.Wait() // it failed: it was killed
+	for len(readDir(t, folder)) > 0 {
+		time.Sleep(time.Millisecond) // the test's own limit ends this
+	}
+}
+
+func readDir(t *testing.T, folder string) []os.DirEntry {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entries
 }
 
 // wantNothingLeft fails where a process that this one started still runs.

@@ -3,7 +3,6 @@ package gauntlet
 import (
 	"context"
 	"encoding/json"
-	"os"
 	"time"
 
 	"wirelab.dev/internal/lab"
@@ -14,19 +13,15 @@ import (
 // other is a second wirelab, which measures until it is told to stop.
 type other struct {
 	Worker []string `json:"worker"`
+	Folder string   `json:"folder"` // for its run
 }
 
 func (o *other) play(ctx context.Context, ready func(string)) error {
-	directory, err := os.MkdirTemp("", "wirelab-beside-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(directory) //nolint:errcheck // of no use to anyone
 	s, err := cell{load: closedFor(10 * time.Second)}.scenario()
 	if err != nil {
 		return err
 	}
-	run, err := createRun(directory, s)
+	run, err := createRun(o.Folder, s)
 	if err != nil {
 		return err
 	}

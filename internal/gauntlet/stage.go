@@ -3,7 +3,6 @@ package gauntlet
 import (
 	"context"
 	"errors"
-	"os"
 	"sync"
 
 	"wirelab.dev/internal/lab"
@@ -17,7 +16,7 @@ type Stage struct {
 	ctx context.Context
 	// lab runs the trial. Acts may change its placement and its targets.
 	lab *lab.Lab
-	// directory is the trial's own, and is removed after it.
+	// directory is the trial's own. A disturber removes it after the trial.
 	directory string
 	// program is wirelab's own, and its arguments for a disturber.
 	program []string
@@ -28,6 +27,7 @@ type Stage struct {
 	inWindow  []func()
 	undo      []func() error
 	acting    sync.WaitGroup // of what inWindow runs
+	failed    error          // of what was to be staged as a worker starts
 
 	guard  sync.Mutex // of what follows
 	pids   map[worker.Role]int
@@ -109,5 +109,5 @@ func (s *Stage) end() error {
 		errs = append(errs, s.undo[last]())
 		s.undo = s.undo[:last]
 	}
-	return errors.Join(append(errs, os.RemoveAll(s.directory))...)
+	return errors.Join(errs...)
 }

@@ -2,6 +2,7 @@ package gauntlet
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -127,47 +128,34 @@ const quotaPeriod = 100 * time.Millisecond
 func quotaGroup(cpus float64) (string, error) {
 	granted := int64(cpus * float64(quotaPeriod/time.Microsecond))
 	period := int64(quotaPeriod / time.Microsecond)
-	name := fmt.Sprintf("wirelab-selftest-%d", os.Getpid())
-	for _, version := range []struct{ mount, has, file, text string }{
-		{"/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "cpu.cfs_quota_us", strconv.FormatInt(granted, 10)},
-		{"/sys/fs/cgroup", "cgroup.controllers", "cpu.max", fmt.Sprintf("%d %d", granted, period)},
+	for i, version := range []struct{ has, file, text string }{
+		{"cpu.cfs_quota_us", "cpu.cfs_quota_us", strconv.FormatInt(granted, 10)},
+		{"cgroup.controllers", "cpu.max", fmt.Sprintf("%d %d", granted, period)},
 	} {
-		if _, err := os.Stat(filepath.Join(version.mount, version.has)); err != nil {
+		folder := groupFolders()[i]
+		if _, err := os.Stat(filepath.Join(filepath.Dir(folder), version.has)); err != nil {
 			continue
 		}
-		folder := filepath.Join(version.mount, name)
 		if err := os.Mkdir(folder, 0o755); err != nil && !os.IsExist(err) {
 			return "", fmt.Errorf("make a control group: %w", err)
 		}
 		if err := os.WriteFile(filepath.Join(folder, version.file), []byte(version.text), 0); err != nil {
-			return "", fmt.Errorf("set a CPU quota: %w", joinRemoved(err, folder))
+			return "", errors.Join(fmt.Errorf("set a CPU quota: %w", err), removeGroup(folder))
 		}
 		return folder, nil
 	}
 	return "", fmt.Errorf("no control group grants CPU time here: %w", errNotHere)
 }
 
-func joinRemoved(err error, folder string) error {
-	_ = os.Remove(folder)
-	return err
+// groupFolders is where this process makes its control group, by their version.
+func groupFolders() []string {
+	name := fmt.Sprintf("wirelab-selftest-%d", os.Getpid())
+	return []string{"/sys/fs/cgroup/cpu/" + name, "/sys/fs/cgroup/" + name}
 }
 
 // join puts a process into a control group.
 func join(folder string, pid int) error {
 	return os.WriteFile(filepath.Join(folder, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
-}
-
-// removeGroup removes a control group whose processes have ended: the kernel may take a
-// moment to notice.
-func removeGroup(folder string) error {
-	var err error
-	for range 50 {
-		if err = os.Remove(folder); err == nil || os.IsNotExist(err) {
-			return nil
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	return err
 }
 
 // withoutHugePages keeps huge pages from the processes that this one starts; it holds

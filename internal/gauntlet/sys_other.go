@@ -20,7 +20,7 @@ func moveTo(int, []int) error                          { return errNotHere }
 func pageOut(int) error                                { return errNotHere }
 func quotaGroup(float64) (string, error)               { return "", errNotHere }
 func join(string, int) error                           { return errNotHere }
-func removeGroup(string) error                         { return nil }
+func groupFolders() []string                           { return nil }
 func withoutHugePages() (undo func() error, err error) { return nil, errNotHere }
 func enterOtherTime(time.Duration) error               { return errNotHere }
 func enterWithNames(server, directory string) error    { return errNotHere }
