@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"wirelab.dev/internal/analysis"
 )
@@ -198,8 +199,13 @@ type member struct {
 
 // membersOf lists the fields that have a name for the reader, those of embedded
 // structs in their place, in the order in which they stand. A field hides one of
-// the same name that is embedded, as in Go.
+// the same name that is embedded, as in Go. A page has thousands of structs of a few
+// types, so each type is looked at once.
 func membersOf(t reflect.Type, reader reader) []member {
+	asked := memberKey{t, reader}
+	if known, ok := knownMembers.Load(asked); ok {
+		return known.([]member)
+	}
 	var all []member
 	for _, field := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -211,7 +217,15 @@ func membersOf(t reflect.Type, reader reader) []member {
 		}
 		all = append(all, member{StructField: field, name: name, optional: strings.HasPrefix(options, "omit")})
 	}
+	knownMembers.Store(asked, all)
 	return all
+}
+
+var knownMembers sync.Map // []member by memberKey
+
+type memberKey struct {
+	of     reflect.Type
+	reader reader
 }
 
 // holdsFigures reports whether one of the members is a figure.

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"wirelab.dev/internal/analysis"
@@ -181,15 +182,19 @@ func mayLackFigures(t reflect.Type) bool {
 	return found
 }
 
-// sweepRecord is a trial of a closed loop of pings, in which all is well.
-func sweepRecord(t *testing.T, clients int) *record.Record {
-	t.Helper()
+var sweepTimes = sync.OnceValues(func() (latency.Distribution, error) {
 	recorder := latency.NewRecorder()
 	defer recorder.Close()
 	for range 1000 {
 		recorder.Record(100_000)
 	}
-	service, err := latency.NewHistogram(recorder).Distribution()
+	return latency.NewHistogram(recorder).Distribution()
+})
+
+// sweepRecord is a trial of a closed loop of pings, in which all is well.
+func sweepRecord(t *testing.T, clients int) *record.Record {
+	t.Helper()
+	service, err := sweepTimes()
 	if err != nil {
 		t.Fatal(err)
 	}
