@@ -34,7 +34,7 @@ func TestAFolderAndALineAreEnough(t *testing.T) {
 
 	directory := filepath.Join(t.TempDir(), "run")
 	var exit *exec.ExitError
-	out, err := exec.CommandContext(t.Context(), program, "run", "toy-study", "--quick", "-o", directory).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), program, "run", "toy-study", "--quick", "--patience", "0", "-o", directory).CombinedOutput()
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != exitInvalid) {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -95,7 +95,7 @@ func checkPage(t *testing.T, page string) {
 func patient() judge.Limits {
 	limits := judge.Default()
 	never := judge.Bounds{Warning: math.Inf(1), Invalid: math.Inf(1)}
-	limits.Stolen, limits.Others, limits.Lost, limits.Between = never, never, never, never
+	limits.Stolen, limits.Others, limits.Lost, limits.Between, limits.Moved, limits.Drift = never, never, never, never, never, never
 	limits.Saturated, limits.Little = math.Inf(1), math.Inf(1)
 	return limits
 }
