@@ -117,6 +117,7 @@ func (a *app) selftest(ctx context.Context, s *selftesting) error {
 	}
 	g := gauntlet.Gauntlet{
 		Worker: []string{s.program, "worker"}, Actor: []string{s.program, "disturb"}, MachineWide: s.machineWide,
+		Patience: 5 * time.Second,
 	}
 	result := selftestResult{Version: selftestVersion, Placement: lab.New(g.Worker).Placement, Classes: map[gauntlet.Class]int{}}
 	fmt.Fprintf(a.stderr, "%d situations and their twins, some 3 s each\n", len(s.chosen))

@@ -21,6 +21,8 @@ type Gauntlet struct {
 	Actor  []string // and for a disturber (Act)
 	// MachineWide allows what disturbs every program on the machine.
 	MachineWide bool
+	// Patience is for measuring a twin again that the machine spoiled.
+	Patience time.Duration
 	// Observe, if not nil, is called when a trial begins.
 	Observe func(situation string, twin bool)
 }
@@ -215,11 +217,9 @@ func (g *Gauntlet) stage(ctx context.Context, situation Situation, twin bool) (r
 		return nil, err
 	}
 	s.lab.Observer, s.lab.Staging = s, s.launch
-	// A twin is tried again where the machine spoiled it, as any trial; a lie is
-	// what spoils its trial.
-	s.lab.Patience = lab.Patience{}
+	s.lab.Patience = lab.Patience{} // a lie is what spoils its trial
 	if twin {
-		s.lab.Patience.Time = trialPatience / 4
+		s.lab.Patience.Time = g.Patience
 	}
 	do := situation.lie
 	if twin {

@@ -17,6 +17,7 @@ import (
 
 	"wirelab.dev/internal/judge"
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/worker"
 )
 
@@ -55,14 +56,6 @@ func newGauntlet(t *testing.T) *Gauntlet {
 	return &Gauntlet{Worker: []string{program, "worker"}, Actor: []string{program, "disturb"}}
 }
 
-// takesSeconds leaves a test that stages situations out of the fast check.
-func takesSeconds(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("stages situations around real trials; TestAnInterruptedStageLeavesNothing stands for it with -short")
-	}
-}
-
 func TestSituationsAreWhole(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range Situations() {
@@ -98,35 +91,24 @@ func TestExpectedChecksAreTheJudges(t *testing.T) {
 	}
 }
 
-// These lies are noticed however busy the machine is: the checks count, and time nothing.
-func TestWhatIsCountedIsNoticed(t *testing.T) {
-	takesSeconds(t)
-	for name, check := range map[string]string{
-		"half-errors": "errors", "wrong-bytes": "errors", "short-answers": "errors",
-		"reset": "connections", "reset-rest": "connections", "no-ports": "limits", "overload-much": "schedule",
-	} {
-		situations := Select(regexp.MustCompile("^" + name + "$"))
-		v, err := newGauntlet(t).Examine(t.Context(), situations[0])
-		switch {
-		case err != nil:
-			t.Fatal(err)
-		case v.Class == NotStaged && strings.Contains(v.NotStaged, errNotHere.Error()):
-			t.Logf("%s: not staged: %s", name, v.NotStaged)
-		case v.Class == NotStaged:
-			t.Errorf("%s: not staged: %s", name, v.NotStaged)
-		case v.Told.level(check) == record.OK:
-			t.Errorf("%s: %s is ok: %+v", name, check, v.Told)
-		case v.Honest.level(check) != record.OK && check != "schedule": // a starved machine is behind, too
-			t.Errorf("%s: %s is against the twin, too: %+v", name, check, v.Honest)
-		}
-	}
+// counted are lies that are noticed however busy the machine is, with the check that says
+// so: it counts, and times nothing.
+var counted = map[string]string{
+	"half-errors": "errors", "wrong-bytes": "errors", "short-answers": "errors",
+	"reset": "connections", "reset-rest": "connections", "no-ports": "limits", "overload-much": "schedule",
 }
 
 // Whether the rest is noticed depends on the machine, so this wants only that each is
 // staged, or says why not, and comes to a verdict.
 func TestEverySituationComesToAVerdict(t *testing.T) {
-	takesSeconds(t)
+	if testing.Short() {
+		t.Skip("stages situations around real trials; TestAnInterruptedStageLeavesNothing stands for it with -short")
+	}
+	usual := warmUp
+	warmUp = scenario.WarmUp{AtMost: scenario.Duration(50 * time.Millisecond)} // nobody looks at the figures
+	defer func() { warmUp = usual }()
 	g := newGauntlet(t)
+	examined := 0
 	for _, s := range Situations() {
 		v, err := g.Examine(t.Context(), s)
 		if err != nil {
@@ -134,10 +116,30 @@ func TestEverySituationComesToAVerdict(t *testing.T) {
 		}
 		t.Logf("%s: %s %s", s.Name, v.Class, v.NotStaged)
 		if v.Class != NotStaged && (v.Told == nil || v.Honest == nil) {
-			t.Errorf("%s: %s without a trial: %+v", s.Name, v.Class, v)
+			t.Fatalf("%s: %s without a trial: %+v", s.Name, v.Class, v)
+		}
+		if check, ok := counted[s.Name]; ok {
+			examined++
+			wantNoticed(t, v, check)
 		}
 	}
+	if examined != len(counted) {
+		t.Errorf("%d of the situations %v are there", examined, counted)
+	}
 	wantNothingLeft(t)
+}
+
+func wantNoticed(t *testing.T, v Verdict, check string) {
+	t.Helper()
+	switch {
+	case v.Class == NotStaged && strings.Contains(v.NotStaged, errNotHere.Error()):
+	case v.Class == NotStaged:
+		t.Errorf("%s: not staged: %s", v.Name, v.NotStaged)
+	case v.Told.level(check) == record.OK:
+		t.Errorf("%s: %s is ok: %+v", v.Name, check, v.Told)
+	case v.Honest.level(check) != record.OK && check != "schedule": // a starved machine is behind, too
+		t.Errorf("%s: %s is against the twin, too: %+v", v.Name, check, v.Honest)
+	}
 }
 
 // Ctrl-C in the middle of a trial ends workers and disturbers.
