@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"wirelab.dev/internal/advice"
 	"wirelab.dev/internal/analysis"
@@ -16,7 +17,7 @@ import (
 const (
 	earlierRuns  = 50 // in a folder, of which the manifest is read
 	earlierRead  = 5  // of which the records are
-	earlierBytes = 32 << 20
+	earlierBytes = 16 << 20
 )
 
 // outlook says what a plan of cells could find, at the noise of the runs beside this one
@@ -27,11 +28,16 @@ func outlook(cells []record.Cell, until *record.Until, directory string) string 
 		return "" // it compares nothing
 	}
 	folders := slices.Compact([]string{filepath.Dir(directory), runsDirectory})
-	for i, run := range earlierHere(cells, folders) {
-		if i == earlierRead || forecast.KnowsEnough() {
-			break
+	same, others := earlierHere(cells, folders)
+	for _, run := range same[:min(len(same), earlierRead)] {
+		if !forecast.KnowsEnough() {
+			learn(forecast, run)
 		}
-		learn(forecast, run)
+	}
+	for _, run := range others[:min(len(others), earlierRead)] {
+		if forecast.NeedsOthers() {
+			learn(forecast, run)
+		}
 	}
 	p, noise := forecast.Power()
 	where := "of other cells in "
@@ -46,16 +52,20 @@ func outlook(cells []record.Cell, until *record.Until, directory string) string 
 	return advice.Outlook(p, forecast.Repeats(), where)
 }
 
-// earlierHere are the runs of this machine: those with cells of the plan first, and of
-// these the newest.
-func earlierHere(cells []record.Cell, folders []string) []string {
+// earlierHere are the runs of this machine, the newest first: those with cells of the
+// plan, and others.
+func earlierHere(cells []record.Cell, folders []string) (same, others []string) {
 	planned := map[string]bool{}
 	for _, cell := range cells {
 		planned[cell.Key()] = true
 	}
 	here := host.Describe()
-	var same, others []*record.Manifest
-	directories := map[*record.Manifest]string{}
+	type started struct {
+		directory string
+		at        time.Time
+		isSame    bool
+	}
+	var runs []started
 	for _, folder := range folders {
 		for _, directory := range record.Newest(folder, earlierRuns, earlierBytes) {
 			var there host.Info
@@ -63,20 +73,19 @@ func earlierHere(cells []record.Cell, folders []string) []string {
 			if err != nil || json.Unmarshal(m.Host, &there) != nil || !here.IsMachineOf(&there) {
 				continue
 			}
-			directories[&m] = directory
-			if slices.ContainsFunc(m.Order, func(t record.PlannedTrial) bool { return planned[t.Cell] }) {
-				same = append(same, &m)
-			} else {
-				others = append(others, &m)
-			}
+			isSame := slices.ContainsFunc(m.Order, func(t record.PlannedTrial) bool { return planned[t.Cell] })
+			runs = append(runs, started{directory, m.Started, isSame})
 		}
 	}
-	var runs []string
-	for _, found := range [][]*record.Manifest{same, others} {
-		slices.SortStableFunc(found, func(a, b *record.Manifest) int { return b.Started.Compare(a.Started) })
-		runs = append(runs, each(found, func(m *record.Manifest) string { return directories[m] })...)
+	slices.SortStableFunc(runs, func(a, b started) int { return b.at.Compare(a.at) })
+	for _, run := range runs {
+		if run.isSame {
+			same = append(same, run.directory)
+		} else {
+			others = append(others, run.directory)
+		}
 	}
-	return runs
+	return same, others
 }
 
 // learn lets the forecast learn from a run, as far as it can be read.

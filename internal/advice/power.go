@@ -36,9 +36,13 @@ func Outlook(p *analysis.Power, repeats int, where string) string {
 		return "could find: not known, for want of an earlier run on this machine; one with 3 repeats or more tells the next"
 	}
 	what := map[string]string{analysis.Mean: "the mean", analysis.Throughput: "throughput"}[p.Metric]
-	text := fmt.Sprintf("could find: %s in %s with %s", share(p.Findable), what, count(p.Pairs, "repeat"))
+	difference := share(p.Findable)
+	if p.Findable >= 1 {
+		difference = "a factor of " + number(1+p.Findable)
+	}
+	text := fmt.Sprintf("could find: %s in %s with %s", difference, what, count(p.Pairs, "repeat"))
 	if repeats < p.Pairs {
-		text = fmt.Sprintf("could find: nothing with %s; %s in %s with %d", count(repeats, "repeat"), share(p.Findable), what, p.Pairs)
+		text = fmt.Sprintf("could find: nothing with %s; %s in %s with %d", count(repeats, "repeat"), difference, what, p.Pairs)
 	}
 	text += fmt.Sprintf(", at the noise of trials %s (%s)", where, share(p.Noise))
 	if p.Findable > p.Difference && p.PairsForDifference != nil {

@@ -39,6 +39,10 @@ func TestOutlook(t *testing.T) {
 			"could find: 11.7 % in the mean with 3 repeats, at the noise of trials of the same cells in a (2.1 %); 10 %: about 4 repeats; equal within 5 %: about 9 repeats",
 		},
 		{
+			&analysis.Power{Metric: analysis.Mean, Pairs: 3, Noise: 0.4, Findable: 1.12, Difference: 0.1}, 3,
+			"could find: a factor of 2.12 in the mean with 3 repeats, at the noise of trials of the same cells in a (40 %)",
+		},
+		{
 			&analysis.Power{Metric: analysis.Throughput, Pairs: 3, Noise: 0.021, Findable: 0.06, Difference: 0.1}, 1,
 			"could find: nothing with 1 repeat; 6 % in throughput with 3, at the noise of trials of the same cells in a (2.1 %)",
 		},

@@ -82,8 +82,13 @@ func (f *Forecast) Learn(name string, m *record.Manifest, records []*record.Reco
 	f.ofOthers.add(name, others.samples)
 }
 
-// KnowsEnough reports whether further runs would change little.
+// KnowsEnough reports whether further runs with cells of the plan would change little.
 func (f *Forecast) KnowsEnough() bool { return len(f.ofSame.made) >= leastFamily }
+
+// NeedsOthers reports whether runs with no such cells would help.
+func (f *Forecast) NeedsOthers() bool {
+	return len(f.ofSame.made) == 0 && len(f.ofOthers.made) < leastFamily
+}
 
 // Power is what the plan could find, and at which noise; nil where no earlier run tells.
 func (f *Forecast) Power() (*Power, Noise) {

@@ -48,7 +48,7 @@ func TestForecastKnowsWhoseNoiseItIs(t *testing.T) {
 	if len(f.pairs) != 12 || f.Repeats() != 5 {
 		t.Fatalf("%d comparisons of %d repeats, want 12 of 5", len(f.pairs), f.Repeats())
 	}
-	if p, noise := f.Power(); p != nil || noise.OfSame {
+	if p, noise := f.Power(); p != nil || noise.OfSame || !f.NeedsOthers() {
 		t.Errorf("it knows %+v without having learnt", p)
 	}
 	f.Learn("others", &record.Manifest{}, recordsOf(others, 0.2))
@@ -56,7 +56,7 @@ func TestForecastKnowsWhoseNoiseItIs(t *testing.T) {
 	f.Learn("unreadable", &record.Manifest{Scenario: []byte("{")}, recordsOf(plan, 0.2))
 	f.Learn("empty", &record.Manifest{}, nil)
 	p, noise := f.Power()
-	if noise.OfSame || fmt.Sprint(noise.Runs) != "[others]" || f.KnowsEnough() {
+	if noise.OfSame || fmt.Sprint(noise.Runs) != "[others]" || f.KnowsEnough() || f.NeedsOthers() {
 		t.Errorf("the noise is of %+v", noise)
 	}
 	within(t, "noise of others", p.Noise, 0.2, 0.3)

@@ -48,7 +48,7 @@ func Looks(first, most int) []record.Look {
 		if 5*next > 4*most { // a look soon before the last finds little more
 			next = most
 		}
-		looks = append(looks, record.Look{Repeats: next, Level: (1 - confidence) * float64(next-before) / float64(most)})
+		looks = append(looks, record.Look{Repeats: next, Level: (1 - confidence) * (float64(next-before) / float64(most))})
 		before, next = next, (3*next+1)/2
 	}
 	return looks

@@ -34,14 +34,14 @@ func TestLooksSpendTheWholeLevel(t *testing.T) {
 	}
 }
 
-// repeated is a run of comparisons at so many points, of three variants each, which goes
-// on until all are decided.
+// repeated is a run of comparisons at so many points, of each variant with the next, which
+// goes on until all are decided.
 type repeated struct {
-	points      int
-	first, most int
-	ratio       float64 // of one variant to the others
-	noise       func(*rand.Rand) float64
-	naive       bool // look at all of 5 % each time
+	points, comparisons int // with 3 comparisons the last variant is compared with the first
+	first, most         int
+	ratio               float64 // of one variant to the others
+	noise               func(*rand.Rand) float64
+	naive               bool // look at all of 5 % each time
 }
 
 // ending is how a run ended.
@@ -72,7 +72,7 @@ func (e repeated) run(seed uint64) (end ending) {
 			f.level = 0
 		}
 		for i := range logs {
-			for stack := range 3 {
+			for stack := range e.comparisons {
 				truth := 0.0
 				switch stack { // the first is the one that differs
 				case 0:
@@ -114,16 +114,20 @@ func TestLookingAgainKeepsTheLevel(t *testing.T) {
 		name string
 		repeated
 	}{
-		{"2 % noise, equal", repeated{1, 3, 30, 1, even(0.02), false}},
-		{"5 % noise, equal", repeated{1, 3, 30, 1, even(0.05), false}},
-		{"10 % noise, equal", repeated{1, 3, 30, 1, even(0.10), false}},
-		{"5 % noise, 10 % apart", repeated{1, 3, 30, 1.1, even(0.05), false}},
-		{"10 % noise, 20 % apart", repeated{1, 3, 30, 1.2, even(0.10), false}},
-		{"5 % noise, 6 % apart", repeated{1, 3, 30, 1.06, even(0.05), false}},
-		{"36, 5 % noise, equal", repeated{12, 3, 30, 1, even(0.05), false}},
-		{"36, uneven noise, equal", repeated{12, 3, 30, 1, uneven, false}},
-		{"36, uneven noise, 20 % apart", repeated{12, 3, 30, 1.2, uneven, false}},
-		{"5 % noise, equal, up to 100 repeats", repeated{1, 3, 100, 1, even(0.05), false}},
+		{"1 equal, 2 %", repeated{1, 1, 3, 30, 1, even(0.02), false}},
+		{"1 equal, 5 %", repeated{1, 1, 3, 30, 1, even(0.05), false}},
+		{"1 equal, 10 %", repeated{1, 1, 3, 30, 1, even(0.10), false}},
+		{"1, 20 % apart, 2 %", repeated{1, 1, 3, 30, 1.2, even(0.02), false}},
+		{"1, 20 % apart, 5 %", repeated{1, 1, 3, 30, 1.2, even(0.05), false}},
+		{"1, 20 % apart, 10 %", repeated{1, 1, 3, 30, 1.2, even(0.10), false}},
+		{"1, 6 % apart, 5 %", repeated{1, 1, 3, 30, 1.06, even(0.05), false}},
+		{"3 equal, 5 %", repeated{1, 3, 3, 30, 1, even(0.05), false}},
+		{"3 equal, 5 %, up to 100 repeats", repeated{1, 3, 3, 100, 1, even(0.05), false}},
+		{"3, one variant 10 % apart, 5 %", repeated{1, 3, 3, 30, 1.1, even(0.05), false}},
+		{"3, one variant 20 % apart, 10 %", repeated{1, 3, 3, 30, 1.2, even(0.10), false}},
+		{"36 equal, 5 %", repeated{12, 3, 3, 30, 1, even(0.05), false}},
+		{"36 equal, 1.5 to 15 %", repeated{12, 3, 3, 30, 1, uneven, false}},
+		{"36, one variant 20 % apart, 1.5 to 15 %", repeated{12, 3, 3, 30, 1.2, uneven, false}},
 	} {
 		var wrong, decided, repeats, covers, intervals int
 		for seed := range uint64(runs) {
