@@ -35,6 +35,34 @@ func dialFast(t testing.TB, target string, opts ...ClientOption) *Client {
 	return c.(*Client)
 }
 
+// elsewhere dials the target that it was told last, whatever the address.
+type elsewhere struct {
+	address atomic.Value
+	nobody  string
+}
+
+func newElsewhere(t testing.TB) *elsewhere {
+	t.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, err := net.Dial("tcp", lis.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = taken.Close(), lis.Close() })
+	e := &elsewhere{nobody: taken.LocalAddr().String()} // no one else is given it
+	e.leave()
+	return e
+}
+
+func (e *elsewhere) leave() { e.address.Store(e.nobody) }
+
+func (e *elsewhere) dial(ctx context.Context, _ string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(e.address.Load().(string), "passthrough:///"))
+}
+
 func startFast(t testing.TB, opts ...ServerOption) (*Server, string) {
 	s := NewServer(opts...)
 	return s, serve(t, s)
@@ -215,33 +243,20 @@ func TestQueueing(t *testing.T) {
 }
 
 func TestReconnect(t *testing.T) {
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := lis.Addr().String()
-	c := dialFast(t, address, WithConnectParams(quickConnect))
+	to := newElsewhere(t)
+	c := dialFast(t, "passthrough:///any", WithConnectParams(quickConnect), WithContextDialer(to.dial))
 	for i := range 3 {
-		s := NewServer()
-		testgrpc.RegisterTestServiceServer(s, echo{})
-		served := make(chan struct{})
-		go func() {
-			defer close(served)
-			_ = s.Serve(lis)
-		}()
+		s, address := startFast(t)
+		to.address.Store(address)
 		if err := ping(testContext(t), c, grpc.WaitForReady(true)); err != nil {
 			t.Fatalf("server %d: %v", i, err)
 		}
+		to.leave()
 		s.Stop()
-		<-served
 		if err := ping(testContext(t), c); status.Code(err) != codes.Unavailable {
 			t.Errorf("without server %d: %v", i, err)
 		}
-		for lis, err = net.Listen("tcp", address); err != nil; lis, err = net.Listen("tcp", address) {
-			time.Sleep(time.Millisecond) // for the kernel to let go of the port
-		}
 	}
-	_ = lis.Close()
 }
 
 func TestRoundRobin(t *testing.T) {

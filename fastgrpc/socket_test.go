@@ -72,19 +72,15 @@ func TestTransparentConnection(t *testing.T) {
 
 // TestCauses checks that the connection's error is found in the errors of its calls.
 func TestCauses(t *testing.T) {
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := lis.Addr().String()
-	server := NewServer()
-	testgrpc.RegisterTestServiceServer(server, echo{})
-	go func() { _ = server.Serve(lis) }()
-	c := dialFast(t, address)
+	server, address := startFast(t)
+	to := newElsewhere(t)
+	to.address.Store(address)
+	c := dialFast(t, "passthrough:///any", WithContextDialer(to.dial))
 	stream, err := testgrpc.NewTestServiceClient(c).FullDuplexCall(testContext(t))
 	if err != nil {
 		t.Fatal(err)
 	}
+	to.leave()
 	server.Stop()
 	if _, err := stream.Recv(); status.Code(err) != codes.Unavailable || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("a stream whose server went ended with %v (%T), want io.EOF or ECONNRESET within", err, err)

@@ -56,12 +56,8 @@ func dial(t *testing.T, address string) net.Conn {
 }
 
 func TestRefused(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = listener.Close()
-	_, err = net.Dial("tcp", listener.Addr().String())
+	taken := dial(t, peer(t, func(*net.TCPConn) {})) // no one else is given its own address
+	_, err := net.Dial("tcp", taken.LocalAddr().String())
 	expect(t, err, failure.Refused)
 }
 

@@ -112,12 +112,12 @@ func TestPerCallClientOpensAndTimesEachCall(t *testing.T) {
 		t.Errorf("%d first bytes in two calls", n)
 	}
 
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	taken, err := net.Dial("tcp", target.Address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	target.Address = listener.Addr().String()
-	_ = listener.Close()
+	defer func() { _ = taken.Close() }()
+	target.Address = taken.LocalAddr().String() // which nobody listens on, and no one else is given
 	if _, err := connector(t, target).NewClient(t.Context(), nil); status.Code(err) != codes.Unavailable {
 		t.Errorf("a client of nobody: %v", err)
 	}

@@ -109,7 +109,7 @@ func TestConnectionsAreResetWithoutSpareSources(t *testing.T) {
 	if err != nil {
 		t.Skipf("this machine has no IPv6 loopback: %v", err)
 	}
-	listener.Close()
+	defer listener.Close()
 	if _, resets := dialMany(t, &Dialer{Sources: 4}, "[::1]:0", 3); resets != 3 {
 		t.Errorf("%d of 3 connections ended with a reset, want all", resets)
 	}

@@ -180,7 +180,7 @@ func checkPeerAnswersGarbage(t testing.TB, s Subject) {
 
 // checkPeerAbsent dials a port that nobody listens on.
 func checkPeerAbsent(t testing.TB, s Subject) {
-	address := s.freeAddress(t)
+	address := s.nobody(t)
 	promptly(t, "dialling a port that nobody listens on", func() {
 		client, err := s.Stack.NewClient(bounded(t), s.Variant, s.target(stack.Target{Address: address}))
 		if err == nil {
@@ -190,20 +190,21 @@ func checkPeerAbsent(t testing.TB, s Subject) {
 	})
 }
 
-// freeAddress returns an address of the subject's kind that nobody listens on.
-func (s Subject) freeAddress(t testing.TB) string {
+// nobody returns an address of the subject's kind that nobody listens on: the near one of
+// a connection that is kept, so that no one else is given it.
+func (s Subject) nobody(t testing.TB) string {
 	t.Helper()
-	address := net.JoinHostPort(ownHost(), "0")
-	if s.Datagrams {
-		conn, err := net.ListenPacket("udp", address)
-		noError(t, "ListenPacket", err)
-		defer func() { _ = conn.Close() }()
-		return conn.LocalAddr().String()
+	network, to := "udp", "127.0.0.1:9"
+	if !s.Datagrams {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		noError(t, "Listen", err)
+		t.Cleanup(func() { _ = listener.Close() })
+		network, to = "tcp", listener.Addr().String()
 	}
-	listener, err := net.Listen("tcp", address)
-	noError(t, "Listen", err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	taken, err := net.Dial(network, to)
+	noError(t, "Dial", err)
+	t.Cleanup(func() { _ = taken.Close() })
+	return taken.LocalAddr().String()
 }
 
 // ownHost returns a loopback address that probably no other check uses, so that none

@@ -193,12 +193,17 @@ func (p Peer) measures(requests int64, load worker.Load) func(*testing.T) {
 }
 
 func (p Peer) noListener(t *testing.T) {
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := nobody.Addr().String()
-	nobody.Close()
+	defer listener.Close()
+	taken, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	address := taken.LocalAddr().String() // which nobody listens on, and no one else is given
 	client := p.start(t, p.Command, p.spec(worker.ClientRole, address))
 	_, err = client.Result(p.context(t))
 	wantError(t, err, address)
