@@ -8,54 +8,29 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 
 	"wirelab.dev/internal/host"
 )
 
-// part is what a disturber's process does until its input ends: one of these.
-type part struct {
-	Spin  *spin  `json:"spin,omitempty"`
-	Proxy *proxy `json:"proxy,omitempty"`
-	Serve *serve `json:"serve,omitempty"`
-	Early *early `json:"early,omitempty"`
-	Names *names `json:"names,omitempty"`
-	Lab   *other `json:"lab,omitempty"`
-	Disk  *disk  `json:"disk,omitempty"`
-	Clean *clean `json:"clean,omitempty"`
-	Idle  bool   `json:"idle,omitempty"`
-}
-
-// player does a part. It calls ready, with the address that it listens on if it has one,
-// and returns when ctx ends.
+// player is what a disturber's process does. It calls ready, with the address that it
+// listens on if it has one, and returns when ctx ends.
 type player interface {
 	play(ctx context.Context, ready func(address string)) error
 }
 
-func (p part) player() (player, error) {
-	switch {
-	case p.Spin != nil:
-		return p.Spin, nil
-	case p.Proxy != nil:
-		return p.Proxy, nil
-	case p.Serve != nil:
-		return p.Serve, nil
-	case p.Early != nil:
-		return p.Early, nil
-	case p.Names != nil:
-		return p.Names, nil
-	case p.Lab != nil:
-		return p.Lab, nil
-	case p.Disk != nil:
-		return p.Disk, nil
-	case p.Clean != nil:
-		return p.Clean, nil
-	case p.Idle:
-		return idle{}, nil
-	}
-	return nil, errors.New("a disturber without a part")
+// players are all that there are.
+var players = []player{&spin{}, &proxy{}, &serve{}, &early{}, &names{}, &other{}, &disk{}, &clean{}, &idle{}}
+
+// part tells a disturber's process which player it is, and the player's fields.
+type part struct {
+	Player string          `json:"player"`
+	As     json.RawMessage `json:"as"`
 }
+
+func nameOf(p player) string { return fmt.Sprintf("%T", p) }
 
 // readiness is the only line that a disturber prints.
 type readiness struct {
@@ -83,9 +58,12 @@ func playPart(ctx context.Context, input *bufio.Reader, ready func(address strin
 	if err := json.Unmarshal(line, &p); err != nil {
 		return fmt.Errorf("read the part to be played: %w", err)
 	}
-	playing, err := p.player()
-	if err != nil {
-		return err
+	i := slices.IndexFunc(players, func(one player) bool { return nameOf(one) == p.Player })
+	if i < 0 {
+		return fmt.Errorf("there is no player %q", p.Player)
+	}
+	if err := json.Unmarshal(p.As, players[i]); err != nil {
+		return fmt.Errorf("read the part to be played: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -93,7 +71,7 @@ func playPart(ctx context.Context, input *bufio.Reader, ready func(address strin
 		_, _ = io.Copy(io.Discard, input)
 		cancel()
 	}()
-	return playing.play(ctx, ready)
+	return players[i].play(ctx, ready)
 }
 
 // actorPatience limits the start of a disturber, actorGrace its end.
@@ -110,8 +88,8 @@ type actor struct {
 }
 
 // start starts a disturber and waits until it is ready. The stage ends it.
-func (s *Stage) start(p part, in host.Surroundings) (actor, error) {
-	text, err := json.Marshal(p)
+func (s *Stage) start(p player, in host.Surroundings) (actor, error) {
+	text, err := json.Marshal(map[string]any{"player": nameOf(p), "as": p})
 	if err != nil {
 		return actor{}, err
 	}
@@ -125,7 +103,7 @@ func (s *Stage) start(p part, in host.Surroundings) (actor, error) {
 		return actor{}, err
 	}
 	var warnings []string
-	if p.Clean != nil { // the kernel does not kill it with this process
+	if _, outlives := p.(*clean); outlives { // the kernel does not kill it with this process
 		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		err = command.Start()
 	} else {
@@ -160,7 +138,7 @@ func (s *Stage) start(p part, in host.Surroundings) (actor, error) {
 // idle is a process that does nothing: the harmless form of many.
 type idle struct{}
 
-func (idle) play(ctx context.Context, ready func(string)) error {
+func (*idle) play(ctx context.Context, ready func(string)) error {
 	ready("")
 	<-ctx.Done()
 	return nil

@@ -23,7 +23,7 @@ func (s *Stage) cpusOf(role worker.Role) []int {
 }
 
 // beside runs a disturber on the CPUs of a role's worker.
-func beside(role worker.Role, nice int, p part) act {
+func beside(role worker.Role, nice int, p player) act {
 	return func(s *Stage) error {
 		a, err := s.start(p, host.Surroundings{CPUs: s.cpusOf(role), Nice: nice})
 		if err == nil && len(a.warnings) > 0 { // then it would disturb less
@@ -89,7 +89,7 @@ func paused(d time.Duration, roles ...worker.Role) act {
 // bystanderPaused stops a process that has no part in the trial.
 func bystanderPaused(d time.Duration) act {
 	return func(s *Stage) error {
-		bystander, err := s.start(part{Idle: true}, host.Surroundings{})
+		bystander, err := s.start(&idle{}, host.Surroundings{})
 		s.whenWindowOpens(func() { pause(bystander.pid, d) })
 		return err
 	}
@@ -101,7 +101,7 @@ func through(p proxy) act {
 		s.onLaunchOf(worker.ClientRole, func(l *worker.Launch) {
 			to := p
 			to.To = l.Spec.Address
-			actor, err := s.start(part{Proxy: &to}, host.Surroundings{CPUs: s.lab.Placement.Server, Nice: s.lab.Nice})
+			actor, err := s.start(&to, host.Surroundings{CPUs: s.lab.Placement.Server, Nice: s.lab.Nice})
 			s.failed, l.Spec.Address = err, actor.address
 		})
 		return nil
@@ -109,7 +109,7 @@ func through(p proxy) act {
 }
 
 // served lets a foreign server answer in place of the lab's own.
-func served(p part) act {
+func served(p player) act {
 	return func(s *Stage) error {
 		actor, err := s.start(p, host.Surroundings{CPUs: s.lab.Placement.Server, Nice: s.lab.Nice})
 		s.lab.Targets = map[string]string{s.cell.variant: actor.address}
@@ -117,10 +117,10 @@ func served(p part) act {
 	}
 }
 
-// telling serves echo over tcp as it is told.
+// tellingEcho serves echo over tcp, with handlers that do as they are told.
 func tellingEcho(told serve) act {
 	told.Variant, told.Workload, told.RequestBytes, told.ResponseBytes = "tcp", "echo", 64, 64
-	return served(part{Serve: &told})
+	return served(&told)
 }
 
 // pagedOut takes the client's program out of memory, again and again in the window. The
@@ -186,7 +186,7 @@ func entered(role worker.Role, enter func(*Stage) error) act {
 func named(delay time.Duration) act {
 	const server = "127.53.53.53" // a name server's port is always 53: resolv.conf(5)
 	return func(s *Stage) error {
-		_, err := s.start(part{Names: &names{Listen: server + ":53", Delay: delay}}, host.Surroundings{})
+		_, err := s.start(&names{Listen: server + ":53", Delay: delay}, host.Surroundings{})
 		s.onLaunchOf(worker.ClientRole, func(l *worker.Launch) {
 			l.Spec.Address = strings.Replace(l.Spec.Address, "127.0.0.1", "server.wirelab.test", 1)
 		})
@@ -211,7 +211,7 @@ func diskKept(busy disk) act {
 	return func(s *Stage) error {
 		d := busy
 		d.File = filepath.Join(s.directory, "disk")
-		_, err := s.start(part{Disk: &d}, host.Surroundings{CPUs: s.lab.Placement.Server, Nice: 19})
+		_, err := s.start(&d, host.Surroundings{CPUs: s.lab.Placement.Server, Nice: 19})
 		return err
 	}
 }
@@ -231,13 +231,13 @@ func clockStepped(by time.Duration) act {
 
 // secondLab measures beside the trial.
 func secondLab(s *Stage) error {
-	_, err := s.start(part{Lab: &other{Worker: s.lab.Worker, Folder: filepath.Join(s.directory, "beside")}}, host.Surroundings{})
+	_, err := s.start(&other{Worker: s.lab.Worker, Folder: filepath.Join(s.directory, "beside")}, host.Surroundings{})
 	return err
 }
 
 // bystander runs a process that does nothing.
 func bystander(s *Stage) error {
-	_, err := s.start(part{Idle: true}, host.Surroundings{})
+	_, err := s.start(&idle{}, host.Surroundings{})
 	return err
 }
 

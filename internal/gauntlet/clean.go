@@ -56,7 +56,7 @@ func (s *Stage) newFolder() (err error) {
 	if s.directory, err = os.MkdirTemp("", "wirelab-selftest-"); err != nil {
 		return fmt.Errorf("%w: %w", errNoStage, err)
 	}
-	if _, err = s.start(part{Clean: &clean{Folder: s.directory, Groups: groupFolders()}}, host.Surroundings{}); err != nil {
+	if _, err = s.start(&clean{Folder: s.directory, Groups: groupFolders()}, host.Surroundings{}); err != nil {
 		return fmt.Errorf("%w: %w", errNoStage, errors.Join(err, os.RemoveAll(s.directory)))
 	}
 	return nil

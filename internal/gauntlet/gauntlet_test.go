@@ -163,8 +163,8 @@ func TestAnInterruptedStageLeavesNothing(t *testing.T) {
 
 // A disturber that cannot do its part is a reason not to stage, and not a verdict.
 func TestADisturberThatFailsIsNotStaged(t *testing.T) {
-	v, err := newGauntlet(t).Examine(t.Context(), Situation{Name: "broken", lie: served(part{Serve: &serve{Variant: "nothing"}}), twin: served(part{})})
-	if err != nil || v.Class != NotStaged || !strings.Contains(v.NotStaged, "without a part") {
+	v, err := newGauntlet(t).Examine(t.Context(), Situation{Name: "broken", twin: served(&serve{Variant: "nothing"})})
+	if err != nil || v.Class != NotStaged || !strings.Contains(v.NotStaged, `stack "nothing"`) {
 		t.Errorf("%+v, %v", v, err)
 	}
 	wantNothingLeft(t)

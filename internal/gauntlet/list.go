@@ -35,11 +35,11 @@ var (
 var scheduled = cell{clients: 16, load: constantRate(1000, window)}
 
 // burst is 20 ms in every 200: ten periods of a scheduler that shares evenly.
-func burst(c class) part {
-	return part{Spin: &spin{For: 20 * time.Millisecond, Every: 200 * time.Millisecond, Class: c}}
+func burst(c class) player {
+	return &spin{For: 20 * time.Millisecond, Every: 200 * time.Millisecond, Class: c}
 }
 
-func always(c class) part { return part{Spin: &spin{For: time.Second, Class: c}} }
+func always(c class) player { return &spin{For: time.Second, Class: c} }
 
 // ofTheMachine are situations that other programs, or the kernel, make.
 func ofTheMachine() []Situation {
@@ -176,13 +176,13 @@ func ofTheServer() []Situation {
 		{
 			Name: "answers-early", Lie: "the server answers when it has read the id, with the data of an earlier request", Twin: "it answers when it has read all",
 			Expect: byAnswer, cell: cell{variant: "rest", request: 64 << 10, response: 64 << 10, clients: 1},
-			lie: served(part{Early: &early{Lie: true}}), twin: served(part{Early: &early{}}),
+			lie: served(&early{Lie: true}), twin: served(&early{}),
 		},
 		{
 			Name: "no-work", Lie: "the server leaves out the 2 ms of work that the workload asks for", Twin: "it does the work",
 			Expect: byAnswer, cell: cell{workload: sleeping},
-			lie:  served(part{Serve: &serve{Variant: "tcp", Workload: "users:op=get-user,work=0s"}}),
-			twin: served(part{Serve: &serve{Variant: "tcp", Workload: sleeping}}),
+			lie:  served(&serve{Variant: "tcp", Workload: "users:op=get-user,work=0s"}),
+			twin: served(&serve{Variant: "tcp", Workload: sleeping}),
 		},
 		{
 			Name: "cache", Lie: "the server works for 1 ms a call in its first 900 ms, and then answers from a cache", Twin: "it works for 1 ms to the end",
@@ -305,7 +305,7 @@ func heldOut() []Situation {
 		{
 			Name: "cold-caches", Lie: "a process walks through 64 MiB on the server's CPU whenever nothing else wants to run", Twin: "it spins there without memory",
 			Expect: byOthers, needs: []need{linux, root}, cell: cell{request: 16 << 10, response: 16 << 10},
-			lie:  beside(server, 0, part{Spin: &spin{For: time.Second, Class: idling, WalkBytes: 64 << 20}}),
+			lie:  beside(server, 0, &spin{For: time.Second, Class: idling, WalkBytes: 64 << 20}),
 			twin: beside(server, 0, always(idling)),
 		},
 		{
