@@ -63,7 +63,7 @@ func (p *patienceFlag) String() string {
 	return text
 }
 
-// Type is what the help would call the value if its text did not.
+// Type is pflag's name for the value; the help takes the one in backquotes.
 func (p *patienceFlag) Type() string { return "share" }
 
 // more is a value that gives about twice the time.

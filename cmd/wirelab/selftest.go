@@ -133,7 +133,7 @@ func (a *app) selftest(ctx context.Context, s *selftesting) error {
 		result.add(v)
 		fmt.Fprintf(words, "%2d/%d %s\n", i+1, len(s.chosen), describe(v))
 	}
-	fmt.Fprintf(words, "\n%s, in %v\n", sums(result), time.Since(began).Round(time.Second))
+	fmt.Fprintf(words, "\n%s, in %v\n", totals(result), time.Since(began).Round(time.Second))
 	if s.json {
 		if err := a.printJSON(result); err != nil {
 			return err
@@ -146,7 +146,7 @@ func (a *app) selftest(ctx context.Context, s *selftesting) error {
 	return nil
 }
 
-func sums(r selftestResult) string {
+func totals(r selftestResult) string {
 	return fmt.Sprintf("%d of %d situations were staged: %d noticed, %d harmless and not noticed, %d passed unnoticed, %d unclear; %d of %d honest twins were refused",
 		len(r.Situations)-r.Classes[gauntlet.NotStaged], len(r.Situations), r.Classes[gauntlet.Noticed], r.Classes[gauntlet.Harmless],
 		r.Classes[gauntlet.Passed], r.Classes[gauntlet.Unclear], r.Refused, r.Twins)
@@ -174,7 +174,7 @@ func describe(v gauntlet.Verdict) string {
 	if v.By != nil {
 		fmt.Fprintf(&b, "      judge:  %s\n", v.By.Detail)
 	} else {
-		fmt.Fprintf(&b, "      judge:  %s\n", others(v.Told))
+		fmt.Fprintf(&b, "      judge:  %s\n", otherChecks(v.Told))
 	}
 	if v.Refused != nil {
 		fmt.Fprintf(&b, "      its honest twin (%s) was REFUSED: %s, %s\n", v.Twin, v.Refused.Name, v.Refused.Detail)
@@ -182,8 +182,8 @@ func describe(v gauntlet.Verdict) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// others are the checks that said something else of a trial.
-func others(o *gauntlet.Outcome) string {
+// otherChecks says what the checks that do not name the situation found.
+func otherChecks(o *gauntlet.Outcome) string {
 	var said []string
 	for _, c := range o.Checks {
 		if c.Level != record.Unknown {

@@ -184,7 +184,7 @@ func (g *goalFlag) String() string {
 	return strconv.FormatFloat(100*float64(*g), 'g', 3, 64) + "%"
 }
 
-// Type is what the help would call the value if its text did not.
+// Type is pflag's name for the value; the help takes the one in backquotes.
 func (g *goalFlag) Type() string { return "goal" }
 
 // mostFlag is a number of repeats, and a time, where that is not zero.
@@ -228,5 +228,5 @@ func (m *mostFlag) String() string {
 	return text
 }
 
-// Type is what the help would call the value if its text did not.
+// Type is pflag's name for the value; the help takes the one in backquotes.
 func (m *mostFlag) Type() string { return "repeats" }

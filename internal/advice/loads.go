@@ -11,9 +11,9 @@ import (
 	"wirelab.dev/internal/units"
 )
 
-// cellsUnder returns the cells of a load model that can is true of.
-func cellsUnder(s *analysis.Summary, model string, can func(*analysis.Cell) bool) []*analysis.Cell {
-	return cellsOf(s, func(c *analysis.Cell) bool { return c.Load.Model == model && can(c) })
+// cellsUnder returns the cells of a load model for which has returns true.
+func cellsUnder(s *analysis.Summary, model string, has func(*analysis.Cell) bool) []*analysis.Cell {
+	return cellsOf(s, func(c *analysis.Cell) bool { return c.Load.Model == model && has(c) })
 }
 
 // searches says of every search which rate kept the goal, how exactly that is known,
@@ -89,7 +89,7 @@ func overloads(s *analysis.Summary) []string {
 // shownLoads is up to how many cells each gets a sentence of its own.
 const shownLoads = 4
 
-// bursts says how long what came at once took, and whether it all came through.
+// bursts says how long bursts took to be answered, and whether all requests were.
 func bursts(s *analysis.Summary) []string {
 	cells := cellsUnder(s, "burst", func(c *analysis.Cell) bool { return c.HasFigures() && c.Drain != nil })
 	drained := slices.DeleteFunc(slices.Clone(cells), func(c *analysis.Cell) bool { return !c.IsValid() })

@@ -15,10 +15,10 @@ import (
 )
 
 func TestWorkFollowsItsCourse(t *testing.T) {
-	cache := &telling{serve: &serve{Work: time.Millisecond, WorkFor: time.Second}}
-	ramp := &telling{serve: &serve{Work: time.Millisecond, RampFor: 2 * time.Second}}
+	cache := &instructed{serve: &serve{Work: time.Millisecond, WorkFor: time.Second}}
+	ramp := &instructed{serve: &serve{Work: time.Millisecond, RampFor: 2 * time.Second}}
 	for _, c := range []struct {
-		of    *telling
+		of    *instructed
 		since time.Duration
 		want  time.Duration
 	}{
@@ -37,7 +37,7 @@ func TestWorkFollowsItsCourse(t *testing.T) {
 
 func TestEveryNthIsSpoiled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		told := &telling{serve: &serve{FailEvery: 3, SpoilEvery: 2, CutEvery: 5}}
+		told := &instructed{serve: &serve{FailEvery: 3, SpoilEvery: 2, CutEvery: 5}}
 		var failed, spoiled, cut int
 		for number := int64(1); number <= 30; number++ {
 			if told.before(number) != nil {

@@ -117,8 +117,8 @@ func served(p player) act {
 	}
 }
 
-// tellingEcho serves echo over tcp, with handlers that do as they are told.
-func tellingEcho(told serve) act {
+// servedEcho serves echo over tcp, with handlers that do as they are told.
+func servedEcho(told serve) act {
 	told.Variant, told.Workload, told.RequestBytes, told.ResponseBytes = "tcp", "echo", 64, 64
 	return served(&told)
 }

@@ -207,7 +207,7 @@ func (g *Gauntlet) stage(ctx context.Context, situation Situation, twin bool) (r
 	defer cancel()
 	s := &Stage{
 		ctx: ctx, lab: lab.New(g.Worker), program: g.Actor,
-		cell: situation.cell.whole(), pids: map[worker.Role]int{},
+		cell: situation.cell.withDefaults(), pids: map[worker.Role]int{},
 	}
 	defer func() { // also in a panic
 		cancel()

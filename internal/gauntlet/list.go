@@ -187,33 +187,33 @@ func ofTheServer() []Situation {
 		{
 			Name: "cache", Lie: "the server works for 1 ms a call in its first 900 ms, and then answers from a cache", Twin: "it works for 1 ms to the end",
 			Expect: []string{"course", "settled"}, cell: cell{load: closedFor(1200 * time.Millisecond)},
-			lie: tellingEcho(serve{Work: time.Millisecond, WorkFor: 900 * time.Millisecond}), twin: tellingEcho(serve{Work: time.Millisecond}),
+			lie: servedEcho(serve{Work: time.Millisecond, WorkFor: 900 * time.Millisecond}), twin: servedEcho(serve{Work: time.Millisecond}),
 		},
 		{
 			Name: "warming-server", Lie: "the server needs two seconds to get up to speed, longer than the warm-up", Twin: "it is up to speed",
 			Expect: []string{"course", "settled"}, cell: cell{load: closedFor(1200 * time.Millisecond)},
 			// Go's timers wake at whole milliseconds: with fewer there would be no ramp.
-			lie: tellingEcho(serve{Work: 5 * time.Millisecond, RampFor: 2 * time.Second}), twin: tellingEcho(serve{Work: 5 * time.Millisecond}),
+			lie: servedEcho(serve{Work: 5 * time.Millisecond, RampFor: 2 * time.Second}), twin: servedEcho(serve{Work: 5 * time.Millisecond}),
 		},
 		{
 			Name: "half-errors", Lie: "every second call fails at once", Twin: "none fails",
 			Expect: []string{"errors"},
-			lie:    tellingEcho(serve{Work: time.Millisecond, FailEvery: 2}), twin: tellingEcho(serve{Work: time.Millisecond}),
+			lie:    servedEcho(serve{Work: time.Millisecond, FailEvery: 2}), twin: servedEcho(serve{Work: time.Millisecond}),
 		},
 		{
 			Name: "few-errors", Lie: "one call in 150 fails at once", Twin: "none fails",
 			Expect: []string{"errors"},
-			lie:    tellingEcho(serve{Work: time.Millisecond, FailEvery: 150}), twin: tellingEcho(serve{Work: time.Millisecond}),
+			lie:    servedEcho(serve{Work: time.Millisecond, FailEvery: 150}), twin: servedEcho(serve{Work: time.Millisecond}),
 		},
 		{
 			Name: "wrong-bytes", Lie: "one answer in 20 differs in a bit", Twin: "all are right",
 			Expect: byAnswer,
-			lie:    tellingEcho(serve{SpoilEvery: 20}), twin: tellingEcho(serve{}),
+			lie:    servedEcho(serve{SpoilEvery: 20}), twin: servedEcho(serve{}),
 		},
 		{
 			Name: "short-answers", Lie: "one answer in 20 is a byte short", Twin: "all are whole",
 			Expect: byAnswer,
-			lie:    tellingEcho(serve{CutEvery: 20}), twin: tellingEcho(serve{}),
+			lie:    servedEcho(serve{CutEvery: 20}), twin: servedEcho(serve{}),
 		},
 	}
 }
@@ -311,7 +311,7 @@ func heldOut() []Situation {
 		{
 			Name: "two-servers", Lie: "every second call goes to a server that takes 2 ms more", Twin: "none does",
 			Expect: []string{"groups", "course"},
-			lie:    tellingEcho(serve{Work: 2 * time.Millisecond, WorkEvery: 2}), twin: tellingEcho(serve{}),
+			lie:    servedEcho(serve{Work: 2 * time.Millisecond, WorkEvery: 2}), twin: servedEcho(serve{}),
 		},
 	}
 }

@@ -55,7 +55,7 @@ func (s *serve) play(ctx context.Context, ready func(string)) error {
 	if err != nil {
 		return err
 	}
-	service.Register(&telling{serve: s, to: server}, workload.Parameters{RequestBytes: s.RequestBytes, ResponseBytes: s.ResponseBytes, Settings: settings})
+	service.Register(&instructed{serve: s, to: server}, workload.Parameters{RequestBytes: s.RequestBytes, ResponseBytes: s.ResponseBytes, Settings: settings})
 	address, err := server.Listen(ctx, "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -69,8 +69,8 @@ func (s *serve) play(ctx context.Context, ready func(string)) error {
 	return err
 }
 
-// telling registers services whose handlers are told what to do.
-type telling struct {
+// instructed registers services whose handlers do as serve says.
+type instructed struct {
 	*serve
 	to    grpc.ServiceRegistrar
 	calls atomic.Int64
@@ -78,9 +78,9 @@ type telling struct {
 }
 
 // RegisterService registers the service with its handlers wrapped.
-func (t *telling) RegisterService(desc *grpc.ServiceDesc, service any) {
-	told := *desc
-	told.Methods = nil
+func (t *instructed) RegisterService(desc *grpc.ServiceDesc, service any) {
+	wrapped := *desc
+	wrapped.Methods = nil
 	for _, method := range desc.Methods {
 		honest := method.Handler
 		method.Handler = func(service any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
@@ -92,18 +92,18 @@ func (t *telling) RegisterService(desc *grpc.ServiceDesc, service any) {
 			t.spoil(number, answer)
 			return answer, err
 		}
-		told.Methods = append(told.Methods, method)
+		wrapped.Methods = append(wrapped.Methods, method)
 	}
-	t.to.RegisterService(&told, service)
+	t.to.RegisterService(&wrapped, service)
 }
 
-var errTold = status.Error(codes.Unavailable, "this server fails as it was told to")
+var errInstructed = status.Error(codes.Unavailable, "this server fails as it was told to")
 
-func (t *telling) before(number int64) error {
+func (t *instructed) before(number int64) error {
 	now := time.Now().UnixNano()
 	t.first.CompareAndSwap(0, now)
 	if t.FailEvery > 0 && number%t.FailEvery == 0 {
-		return errTold
+		return errInstructed
 	}
 	if t.WorkEvery > 0 && number%t.WorkEvery != 0 {
 		return nil
@@ -115,7 +115,7 @@ func (t *telling) before(number int64) error {
 }
 
 // work is what a call sleeps that comes so long after the first.
-func (t *telling) work(since time.Duration) time.Duration {
+func (t *instructed) work(since time.Duration) time.Duration {
 	switch {
 	case t.WorkFor > 0 && since >= t.WorkFor:
 		return 0
@@ -125,9 +125,8 @@ func (t *telling) work(since time.Duration) time.Duration {
 	return t.Work
 }
 
-// spoil changes an answer of echo. The request's data is the answer's, and the handler's
-// own.
-func (t *telling) spoil(number int64, answer any) {
+// spoil changes an answer of echo, whose data was read for this call alone.
+func (t *instructed) spoil(number int64, answer any) {
 	payload, is := answer.(*echopb.Payload)
 	if !is || len(payload.GetData()) == 0 {
 		return

@@ -43,7 +43,7 @@ type Situation struct {
 // act stages a disturbance. Nil stages nothing.
 type act func(*Stage) error
 
-// cell is what is measured; what is left out has the values of whole.
+// cell is what is measured; what is left out has a default.
 type cell struct {
 	variant           string
 	workload          string
@@ -63,7 +63,7 @@ const window = 500 * time.Millisecond
 // warmUp bounds the time before the window.
 var warmUp = scenario.WarmUp{AtLeast: scenario.Duration(200 * time.Millisecond), AtMost: scenario.Duration(600 * time.Millisecond)}
 
-func (c cell) whole() cell {
+func (c cell) withDefaults() cell {
 	if c.variant == "" {
 		c.variant = "tcp"
 	}
@@ -84,7 +84,7 @@ func (c cell) whole() cell {
 
 // scenario returns the scenario of the cell's one trial.
 func (c cell) scenario() (*scenario.Scenario, error) {
-	c = c.whole()
+	c = c.withDefaults()
 	variants, err := scenario.ParseVariants(c.variant)
 	if err != nil {
 		return nil, err

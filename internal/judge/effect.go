@@ -70,8 +70,8 @@ func (t trial) latencies() latency.Distribution {
 	return t.Service
 }
 
-// met is a number of stops of an end, each of that length. In a closed loop one touches
-// the requests in flight when it begins, since no client sends another before its answer.
+// met returns which share of the requests met a number of stops of an end, each of that
+// length. In a closed loop a stop touches the requests in flight when it begins, since no client sends another before its answer.
 // In an open loop those come in addition that were to be sent during a stop, and those
 // that queued behind them until the busier end had caught up.
 func (t trial) met(count, eachNS float64) stop {

@@ -12,9 +12,9 @@ import (
 // half as many, Student's t is a tenth wider; with more, single stalls fill a part.
 const stretches = 20
 
-// fewRequests is up to how many arrivals in a window tell too little of the rate of its
-// answers: with a hundred, 20 parts of it have five each.
-const fewRequests = 100
+// enoughRequests is how many arrivals in a window tell how the rate of its answers varies:
+// with a hundred, each of 20 parts has five.
+const enoughRequests = 100
 
 // overload checks that an open loop offers no more than can be served: otherwise its
 // backlog grows, and its response times only tell how long the window was. The check's
@@ -35,7 +35,7 @@ func (t trial) overload() record.Check {
 	if err != nil { // a window that is too short to see its rate vary, or a record without its course
 		served.Estimate = float64(t.Completed) / float64(t.WindowNS) * 1e9
 	}
-	if err != nil || t.Pacing.Scheduled < fewRequests {
+	if err != nil || t.Pacing.Scheduled < enoughRequests {
 		beyond = beyond || t.stillWaiting() > t.limits.Behind*float64(t.Pacing.Scheduled)
 	}
 	c.Figure, c.Limit = &served.Estimate, &offered

@@ -55,8 +55,8 @@ type Watched struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// RunSentinels watches the CPUs until stop is closed, for one waking at least. The process should have nothing
-// else to do: a thread that sleeps here keeps one of Go's processors.
+// RunSentinels watches the CPUs until stop is closed, for one waking at least. The process
+// should have nothing else to do: a thread that sleeps here keeps one of Go's processors.
 func RunSentinels(cpus []SentinelCPU, stop <-chan struct{}) []Watched {
 	runtime.GOMAXPROCS(len(cpus) + 1)
 	watched := make([]Watched, len(cpus))

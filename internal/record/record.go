@@ -105,12 +105,12 @@ type Measurement struct {
 	// Service is from the actual send; Response from the intended one, and
 	// absent in a closed loop without a limit, where they are the same. Wait
 	// is the time before a permit of the in-flight limit, part of Response.
-	// FailedNS is how long the failed calls took, all of it; they are in Service
-	// too. Absent in records that are older than it.
-	FailedNS *int64                `json:"failed_ns,omitempty"`
 	Service  latency.Distribution  `json:"service"`
 	Response *latency.Distribution `json:"response,omitempty"`
 	Wait     *latency.Distribution `json:"wait,omitempty"`
+	// FailedNS is the sum of the failed calls' times, which Service holds too. Older
+	// records lack it.
+	FailedNS *int64 `json:"failed_ns,omitempty"`
 
 	WarmUp    WarmUp     `json:"warm_up"`
 	Intervals []Interval `json:"intervals,omitempty"` // from the first request on, warm-up included
