@@ -5,7 +5,6 @@ import (
 
 	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
 
 	"wirelab.dev/internal/stats"
 )
@@ -107,7 +106,7 @@ func varianceOf(e stats.LogRatio) float64 {
 // 1 where there is no difference.
 func (n noise) judge(s sample, at level) stats.Comparison {
 	e := n.estimate(s)
-	student := distuv.StudentsT{Sigma: 1, Nu: e.Freedom}
+	student := stats.NewStudent(e.Freedom)
 	half := e.StandardError * student.Quantile((1+at.confidence())/2)
 	return stats.Comparison{
 		Ratio: stats.Interval{

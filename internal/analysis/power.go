@@ -6,6 +6,8 @@ import (
 	"sort"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"wirelab.dev/internal/stats"
 )
 
 // Power is what the repeats of a run could tell of a metric, at the noise of its own
@@ -66,10 +68,10 @@ func (d design) power(pairs int) *Power {
 const power = 0.8
 
 // student is the distribution that a comparison of so many pairs is judged by.
-func (d design) student(pairs int) distuv.StudentsT {
+func (d design) student(pairs int) stats.Student {
 	own := float64(pairs - 1)
 	freedom := max(own, min(d.lent+own, own*float64(d.comparisons)))
-	return distuv.StudentsT{Sigma: 1, Nu: freedom}
+	return stats.NewStudent(freedom)
 }
 
 // share is the mean of a probability over the standard errors of so many pairs.

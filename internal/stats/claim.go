@@ -107,7 +107,7 @@ func (c Claim) judge(rule Rule) (ClaimTest, float64) {
 	default:
 		t.Verdict, distance = Smaller, min(mean-border, none-mean)
 	}
-	t.P = 2 * student(c.Estimate.Freedom).CDF(-distance/c.Estimate.StandardError)
+	t.P = 2 * NewStudent(c.Estimate.Freedom).CDF(-distance/c.Estimate.StandardError)
 	return t, distance
 }
 
@@ -118,7 +118,7 @@ func (r LogRatio) trialsFor(distance, p float64) int {
 	deviation := r.StandardError * math.Sqrt(float64(r.Trials))
 	n := leastTrials + sort.Search(most-leastTrials, func(i int) bool {
 		n := leastTrials + i
-		t := student(float64(n - 1))
+		t := NewStudent(float64(n - 1))
 		return (t.Quantile(1-p/2)+t.Quantile(power))*deviation <= distance*math.Sqrt(float64(n))
 	})
 	if n < most {

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 var (
@@ -49,17 +48,13 @@ func MeanInterval(values []float64, confidence float64) (Interval, error) {
 // studentInterval is MeanInterval for checked values.
 func studentInterval(values []float64, confidence float64) Interval {
 	mean, standardError := meanAndError(values)
-	half := standardError * student(float64(len(values)-1)).Quantile((1+confidence)/2)
+	half := standardError * NewStudent(float64(len(values)-1)).Quantile((1+confidence)/2)
 	return Interval{Estimate: mean, Low: mean - half, High: mean + half, Confidence: confidence}
 }
 
 func meanAndError(values []float64) (mean, standardError float64) {
 	mean, deviation := stat.MeanStdDev(values, nil)
 	return mean, deviation / math.Sqrt(float64(len(values)))
-}
-
-func student(degreesOfFreedom float64) distuv.StudentsT {
-	return distuv.StudentsT{Sigma: 1, Nu: degreesOfFreedom}
 }
 
 func checkTrials(values []float64, confidence float64) error {

@@ -123,7 +123,7 @@ func (p *Pool) Interval(figure func(Counts) float64, confidence float64) (Interv
 	trials := float64(len(own))
 	jackknife := stat.StdDev(without, nil) * (trials - 1) / math.Sqrt(trials)
 	_, ofMean := meanAndError(own)
-	half := max(jackknife, ofMean) * student(trials-1).Quantile((1+confidence)/2)
+	half := max(jackknife, ofMean) * NewStudent(trials-1).Quantile((1+confidence)/2)
 	return Interval{Estimate: estimate, Low: from(to(estimate) - half), High: from(to(estimate) + half), Confidence: confidence}, nil
 }
 

@@ -79,7 +79,7 @@ func logarithms(values []float64, confidence float64) ([]float64, error) {
 }
 
 func (d estimatedDifference) ratio(confidence float64) Interval {
-	half := d.standardError * student(d.degreesOfFreedom).Quantile((1+confidence)/2)
+	half := d.standardError * NewStudent(d.degreesOfFreedom).Quantile((1+confidence)/2)
 	return Interval{
 		Estimate:   math.Exp(d.mean),
 		Low:        math.Exp(d.mean - half),
