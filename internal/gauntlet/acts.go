@@ -2,7 +2,6 @@ package gauntlet
 
 import (
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -143,25 +142,18 @@ func pagedOut(how func(pid int) error) act {
 	}
 }
 
+// copyProgram puts the copy on disk: what is not there cannot be taken out of memory.
 func copyProgram(to, from string) error {
-	source, err := os.Open(from)
+	program, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
-	defer source.Close() //nolint:errcheck // it was only read
 	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o700)
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(target, source); err != nil {
-		_ = target.Close()
-		return err
-	}
-	if err := target.Sync(); err != nil { // what is not on disk cannot be taken out of memory
-		_ = target.Close()
-		return err
-	}
-	return target.Close()
+	_, err = target.Write(program)
+	return errors.Join(err, target.Sync(), target.Close())
 }
 
 // entered lets the worker of a role start from a thread that has entered something.

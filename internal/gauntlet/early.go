@@ -7,7 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
+	"sync/atomic"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -21,8 +21,7 @@ import (
 type early struct {
 	Lie bool `json:"lie"`
 
-	guard sync.Mutex
-	known []byte // data of an earlier request
+	known atomic.Pointer[[]byte] // data of an earlier request
 }
 
 func (e *early) play(ctx context.Context, ready func(string)) error {
@@ -52,10 +51,7 @@ func (e *early) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (e *early) answer(body io.Reader) ([]byte, error) {
-	e.guard.Lock()
-	known := e.known
-	e.guard.Unlock()
-	if known != nil {
+	if known := e.known.Load(); known != nil {
 		var head [16]byte
 		if _, err := io.ReadFull(body, head[:]); err != nil {
 			return nil, err
@@ -64,7 +60,7 @@ func (e *early) answer(body io.Reader) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return proto.Marshal(&echopb.Payload{Id: id, Data: known})
+		return proto.Marshal(&echopb.Payload{Id: id, Data: *known})
 	}
 	whole, err := io.ReadAll(body)
 	if err != nil {
@@ -75,9 +71,7 @@ func (e *early) answer(body io.Reader) ([]byte, error) {
 		return nil, err
 	}
 	if e.Lie {
-		e.guard.Lock()
-		e.known = in.GetData()
-		e.guard.Unlock()
+		e.known.Store(&in.Data)
 	}
 	return proto.Marshal(&in)
 }

@@ -23,8 +23,6 @@ type Gauntlet struct {
 	MachineWide bool
 	// Patience is for measuring a twin again that the machine spoiled.
 	Patience time.Duration
-	// Observe, if not nil, is called when a trial begins.
-	Observe func(situation string, twin bool)
 }
 
 // Outcome is one trial of a situation.
@@ -200,9 +198,6 @@ const trialPatience = 20 * time.Second
 
 // stage runs one trial with the lie, or with the twin, around it.
 func (g *Gauntlet) stage(ctx context.Context, situation Situation, twin bool) (r *record.Record, err error) {
-	if g.Observe != nil {
-		g.Observe(situation.Name, twin)
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, trialPatience, fmt.Errorf("it did not end within %v", trialPatience))
 	defer cancel()
 	s := &Stage{

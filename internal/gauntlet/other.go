@@ -10,7 +10,8 @@ import (
 	"wirelab.dev/internal/scenario"
 )
 
-// other is a second wirelab, which measures until it is told to stop.
+// other is a second wirelab, which measures until it is told to stop. It is ready when its
+// window is open.
 type other struct {
 	Worker []string `json:"worker"`
 	Folder string   `json:"folder"` // for its run
@@ -26,27 +27,12 @@ func (o *other) play(ctx context.Context, ready func(string)) error {
 		return err
 	}
 	l := lab.New(o.Worker)
-	l.Observer = &announcing{ready: ready}
+	l.Observer = &Stage{inWindow: []func(){func() { ready("") }}}
 	err = l.Run(ctx, s.Plan(), run)
 	if ctx.Err() != nil {
 		err = nil
 	}
 	return err
-}
-
-// announcing is ready when the second wirelab measures.
-type announcing struct {
-	ready func(string)
-	said  bool
-}
-
-func (*announcing) TrialBegins(record.PlannedTrial) {}
-func (*announcing) TrialEnds(int, *record.Record)   {}
-func (a *announcing) TrialProgress(int, lab.Progress) {
-	if !a.said {
-		a.said = true
-		a.ready("")
-	}
 }
 
 // createRun makes a run for the trials of a scenario.

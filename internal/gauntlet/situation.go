@@ -20,6 +20,7 @@
 package gauntlet
 
 import (
+	"cmp"
 	"time"
 
 	"wirelab.dev/internal/scenario"
@@ -64,21 +65,11 @@ const window = 500 * time.Millisecond
 var warmUp = scenario.WarmUp{AtLeast: scenario.Duration(200 * time.Millisecond), AtMost: scenario.Duration(600 * time.Millisecond)}
 
 func (c cell) withDefaults() cell {
-	if c.variant == "" {
-		c.variant = "tcp"
-	}
-	if c.workload == "" {
-		c.workload = "echo"
-	}
+	c.variant, c.workload = cmp.Or(c.variant, "tcp"), cmp.Or(c.workload, "echo")
 	if c.workload == "echo" && c.request == 0 {
 		c.request, c.response = 64, 64
 	}
-	if c.clients == 0 {
-		c.clients = 4
-	}
-	if c.load == (scenario.Load{}) {
-		c.load = closedFor(window)
-	}
+	c.clients, c.load = cmp.Or(c.clients, 4), cmp.Or(c.load, closedFor(window))
 	return c
 }
 
