@@ -139,14 +139,16 @@ func TestAGeneratorBoundTrialIsInvalid(t *testing.T) {
 	takesSeconds(t)
 	s := oneCell(t, "fake")
 	s.Parts[0].Load.Requests = 50_000
-	r := runOne(t, newLab(t), s)
-	wantCheck(t, r, "generator-bound", record.Invalid)
-	if share := float64(r.Engine.BetweenNS) / (r.Active * float64(r.WindowNS)); share < 0.01 || share > 1 {
-		t.Errorf("%v of the clients' time was outside of calls that take none", share)
-	}
-	if r.Engine.OwnNS <= 0 {
-		t.Errorf("the engine says that a request costs it %v ns", r.Engine.OwnNS)
-	}
+	despiteNoise(t, func() error { // who is off the CPU in a call spends less of the time outside
+		r := runOne(t, newLab(t), s)
+		if share := float64(r.Engine.BetweenNS) / (r.Active * float64(r.WindowNS)); share < 0.01 || share > 1 {
+			t.Errorf("%v of the clients' time was outside of calls that take none", share)
+		}
+		if r.Engine.OwnNS <= 0 {
+			t.Errorf("the engine says that a request costs it %v ns", r.Engine.OwnNS)
+		}
+		return isCheck(r, "generator-bound", record.Invalid)
+	})
 }
 
 // Two clients with 5 ms a request make 400 a second at most.
