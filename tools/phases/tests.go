@@ -24,13 +24,13 @@ func short(ctx context.Context, s *screen, results *results) error {
 
 // full runs what short left out, with every benchmark once, and without the race
 // detector. Packages that measure or start workers share the machine with others too:
-// all tests must bear busy neighbours, and most of these wait.
+// all tests must bear busy neighbours, and many of these wait.
 func full(ctx context.Context, s *screen, results *results) error {
 	packages, err := differing(ctx)
 	if err != nil {
 		return err
 	}
-	arguments := slices.Concat(common, []string{"-bench=.", "-benchtime=1x", "-p=2"}, packages)
+	arguments := slices.Concat(common, []string{"-bench=.", "-benchtime=1x", "-p=3"}, packages)
 	if err := goTest(ctx, s, results, arguments...); err != nil {
 		return err
 	}
