@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -56,7 +57,11 @@ func (p *patienceFlag) String() string {
 	if p.Share == 0 {
 		return p.Time.String()
 	}
-	text := strconv.FormatFloat(100*p.Share, 'g', 3, 64) + "%"
+	digits := 3
+	if p.Share > 0.99 { // which must not become 100 %
+		digits = 15
+	}
+	text := strconv.FormatFloat(100*p.Share, 'g', digits, 64) + "%"
 	if p.Time > 0 {
 		text += "+" + p.Time.String()
 	}
@@ -68,7 +73,7 @@ func (p *patienceFlag) Type() string { return "share" }
 
 // more is a value that gives about twice the time.
 func (p *patienceFlag) more() string {
-	twice := patienceFlag{lab.Patience{Time: 2 * p.Time, Share: 2 * p.Share / (1 + p.Share)}}
+	twice := patienceFlag{lab.Patience{Time: 2 * min(p.Time, math.MaxInt64/2), Share: 2 * p.Share / (1 + p.Share)}}
 	if p.Patience == (lab.Patience{}) {
 		twice.Patience = lab.UsualPatience
 	}

@@ -21,7 +21,8 @@ var UsualPatience = Patience{Time: 10 * time.Second, Share: 0.25}
 
 // after is the patience once the plan's trials have taken so long.
 func (p Patience) after(planned time.Duration) time.Duration {
-	return p.Time + time.Duration(p.Share/(1-p.Share)*float64(planned))
+	const longest = 1 << 61 // nanoseconds, 73 years: with a share near 1 no integer holds it
+	return min(p.Time, longest) + time.Duration(min(p.Share/(1-p.Share)*float64(planned), longest))
 }
 
 const (

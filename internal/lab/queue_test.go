@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -270,5 +271,14 @@ func TestTheQueueRepeatsFirstWhatWasThrownAwayLeastOften(t *testing.T) {
 	}
 	if !slices.Equal(order, []int{1, 3, 2, 0}) {
 		t.Errorf("repeated in the order %v", order)
+	}
+}
+
+// Nearly all of the run's time, or nearly the longest time, is much and not none.
+func TestPatienceIsNeverNegative(t *testing.T) {
+	for _, p := range []Patience{{Share: 1 - 1e-15}, {Time: math.MaxInt64, Share: 0.5}} {
+		if got := p.after(24 * time.Hour); got < 365*24*time.Hour {
+			t.Errorf("%+v comes to %v after a day", p, got)
+		}
 	}
 }
