@@ -59,7 +59,7 @@ func (p *patienceFlag) String() string {
 	}
 	digits := 3
 	if p.Share > 0.99 { // which must not become 100 %
-		digits = 15
+		digits = 8
 	}
 	text := strconv.FormatFloat(100*p.Share, 'g', digits, 64) + "%"
 	if p.Time > 0 {

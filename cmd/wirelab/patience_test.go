@@ -21,8 +21,8 @@ func TestPatienceFlag(t *testing.T) {
 		"25%":     {lab.Patience{Share: 0.25}, "40%"},
 		"25%+10s": {lab.UsualPatience, "40%+20s"},
 		// What is more than much can be read too.
-		"99.99%":   {lab.Patience{Share: 0.9999}, "99.995%"},
-		"2540400h": {lab.Patience{Time: 2_540_400 * time.Hour}, "2562047h47m16.854775806s"},
+		"99.96875%": {lab.Patience{Share: 0.9996875}, "99.984373%"},
+		"2540400h":  {lab.Patience{Time: 2_540_400 * time.Hour}, "2562047h47m16.854775806s"},
 	} {
 		var p patienceFlag
 		if err := p.Set(text); err != nil || p.Patience != want.Patience || p.more() != want.more {

@@ -42,7 +42,8 @@ func rehearse(t *testing.T, run *record.Run, patience Patience, levels map[int][
 	s := oneCell(t, "tcp")
 	s.Parts[0].Repeats = run.Manifest.Trials
 	l := &Lab{Patience: patience}
-	e, err := l.execution(s.Plan(), run)
+	plan := s.Plan()
+	e, err := l.execution(plan, run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func rehearse(t *testing.T, run *record.Run, patience Patience, levels map[int][
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		measured := &record.Record{Trial: number, Repeat: number + 1, Started: began, TookNS: int64(time.Since(began))}
+		measured := &record.Record{Trial: number, Repeat: plan[number].Repeat, Cell: recordedCell(plan[number].Cell), Started: began, TookNS: int64(time.Since(began))}
 		measured.Host.OthersShare = new(0.01)
 		if left := r.levels[number]; len(left) > 0 {
 			r.levels[number] = left[1:]
