@@ -48,7 +48,7 @@ func (u *untilFlags) read(cmd *cobra.Command, s *scenario.Scenario) (*record.Unt
 		}
 	}
 	if first == 0 {
-		return nil, errors.New("--until verdict: there is nothing to compare: give two variants or more, or a width, as in --until 3%")
+		return nil, errors.New("--until: no part that is measured can answer it: verdict takes two variants or more, a width one, as in --until 3%")
 	}
 	first = max(first, leastRepeats)
 	if u.most.repeats <= first {
