@@ -96,6 +96,24 @@ func (c Counts) minus(part Counts) Counts {
 	return rest
 }
 
+// plus merges two distributions: many trials are added one after the other, which sorting
+// them anew each time would make slow.
+func (c Counts) plus(other Counts) Counts {
+	merged := make(Counts, 0, len(c)+len(other))
+	for len(c) > 0 && len(other) > 0 {
+		switch {
+		case c[0].Value < other[0].Value:
+			merged, c = append(merged, c[0]), c[1:]
+		case c[0].Value > other[0].Value:
+			merged, other = append(merged, other[0]), other[1:]
+		default:
+			merged = append(merged, Count{c[0].Value, c[0].Count + other[0].Count})
+			c, other = c[1:], other[1:]
+		}
+	}
+	return append(append(merged, c...), other...)
+}
+
 // Interval bounds a figure of all trials together, as a quantile is. Its standard error
 // is the greater one of two: that of the mean of the trials' own figures, and the
 // jackknife's, which sees how far each trial moves the figure of them all. The first is
@@ -153,8 +171,12 @@ func (p *Pool) Stall(q float64) *Stall {
 		byTail[i], tails[i] = i, t.Quantile(q)/t.Quantile(0.5)
 	}
 	slices.SortStableFunc(byTail, func(a, b int) int { return cmp.Compare(tails[b], tails[a]) })
-	for most := (len(p.trials) - 1) / 2; most > 0; most-- {
-		others := p.sumOf(byTail[most:])
+	most := (len(p.trials) - 1) / 2
+	others := p.All
+	for _, i := range byTail[:max(0, most)] {
+		others = others.minus(p.trials[i])
+	}
+	for ; most > 0; most-- {
 		without, usual := others.Quantile(q), others.Quantile(0.5)
 		stalled := !slices.ContainsFunc(byTail[:most], func(i int) bool {
 			t := p.trials[i]
@@ -163,17 +185,13 @@ func (p *Pool) Stall(q float64) *Stall {
 			return !(limit > 0) || t.above(limit) < least
 		})
 		if stalled {
-			longest := p.sumOf(byTail[:most])
-			return &Stall{slices.Sorted(slices.Values(byTail[:most])), longest[len(longest)-1].Value, without}
+			longest := 0.0
+			for _, i := range byTail[:most] {
+				longest = max(longest, p.trials[i][len(p.trials[i])-1].Value)
+			}
+			return &Stall{slices.Sorted(slices.Values(byTail[:most])), longest, without}
 		}
+		others = others.plus(p.trials[byTail[most-1]])
 	}
 	return nil
-}
-
-func (p *Pool) sumOf(places []int) Counts {
-	var some []Counts
-	for _, i := range places {
-		some = append(some, p.trials[i])
-	}
-	return sum(some...)
 }

@@ -336,3 +336,14 @@ func TestStallsDoNotMisleadPairs(t *testing.T) {
 		}
 	}
 }
+
+// Trials are added and taken away one by one as if they had been put together at once.
+func TestCountsAddUp(t *testing.T) {
+	a, b, c := Counts{{1, 2}, {3, 1}, {9, 4}}, Counts{{0, 1}, {3, 5}}, Counts{{10, 1}}
+	all := sum(a, b, c)
+	for _, got := range []Counts{a.plus(b).plus(c), c.plus(a).plus(b), all.minus(b).plus(b), all.plus(nil), Counts(nil).plus(all)} {
+		if !slices.Equal(got, all) {
+			t.Errorf("%v, want %v", got, all)
+		}
+	}
+}
