@@ -47,7 +47,7 @@ var checks = []check{
 	{name: "suspended", judge: trial.suspended, machine: true},
 	{name: "gaps", judge: trial.gaps, machine: true},
 	{name: "paused", judge: trial.pause, machine: true},
-	{name: "neighbours", judge: trial.neighbours, machine: true},
+	{name: neighbours, judge: trial.neighbours, machine: true},
 	{name: "stolen-cpu", judge: trial.stolenCPU, machine: true},
 	{name: "noise", judge: trial.noise, machine: true},
 }
@@ -63,6 +63,9 @@ type check struct {
 	// a burst of theirs fails too, as a throughput that falls in the window.
 	machine, shaken bool
 }
+
+// neighbours is the check of what other processes took.
+const neighbours = "neighbours"
 
 // measured is the only check of a trial without a measurement.
 const measured = "measured"
@@ -122,7 +125,7 @@ func Again(r *record.Record, limits Limits) Judgement {
 
 // SpoiledByMachine reports whether a trial is invalid only because of what other
 // programs did on the machine, and returns the check that says so. Where nothing else
-// fails than what such programs can shake, a warning about them is enough.
+// fails than what such programs can shake, it is enough that they are seen.
 func SpoiledByMachine(verdicts []record.Check) (why record.Check, spoiled bool) {
 	invalid := false
 	for _, verdict := range verdicts {
@@ -132,12 +135,20 @@ func SpoiledByMachine(verdicts []record.Check) (why record.Check, spoiled bool) 
 			return record.Check{}, false
 		}
 		invalid = invalid || fails
-		blames := known && of.machine && (fails || verdict.Level == record.Warning)
+		blames := known && of.machine && (fails || seen(verdict))
 		if blames && (why.Level != record.Invalid || fails) {
 			why = verdict
 		}
 	}
 	return why, invalid && why.Name != ""
+}
+
+// seen reports whether a check of the machine saw something that may shake a trial. How
+// long neighbours keep a thread waiting that is due now and then says little of how they
+// shake a hundred that are due at once: there their share counts.
+func seen(verdict record.Check) bool {
+	return verdict.Level == record.Warning ||
+		verdict.Name == neighbours && verdict.Figure != nil && *verdict.Figure > Default().Others.Warning
 }
 
 func find(name string) (check, bool) {

@@ -263,8 +263,8 @@ func TestOnlyTrialsSpoiledByTheMachineAreRepeated(t *testing.T) {
 		}, true},
 		"a warning":              {func(r *record.Record) { r.Host.OthersShare = new(0.2) }, false},
 		"errors":                 {func(r *record.Record) { fails(r, 500) }, false},
-		"a throughput that fell": {func(r *record.Record) { r.Host.OthersShare = new(0.3); fell(r) }, true},
-		"that fell by itself":    {fell, false},
+		"a throughput that fell": {func(r *record.Record) { r.Host.OthersShare = new(0.15); fell(r) }, true},
+		"that fell by itself":    {func(r *record.Record) { r.Host.OthersShare = new(0.03); fell(r) }, false},
 		"noise, errors":          {func(r *record.Record) { r.Host.LostAfter, r.Server.Gaps = new(0.6), nil; fails(r, 500) }, false},
 		"no measurement":         {func(r *record.Record) { r.Failure = "it died" }, false},
 	} {
