@@ -65,7 +65,7 @@ func measuredAgain(s *analysis.Summary) []string {
 	if s.Again.Trials == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("Thrown away because of other programs on the machine, and measured again later: %s of %s.",
+	return []string{fmt.Sprintf("Thrown away because of other programs on the machine or too short a warm-up, and measured again later: %s of %s.",
 		count(s.Again.ThrownAway, "measurement"), count(s.Again.Trials, "trial"))}
 }
 

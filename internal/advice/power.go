@@ -33,7 +33,7 @@ func power(s *analysis.Summary) []string {
 // somewhere: "of the same cells in RUN". Without a power it is not known.
 func Outlook(p *analysis.Power, repeats int, where string) string {
 	if p == nil {
-		return "could find: not known, for want of an earlier run on this machine; one with 3 repeats or more tells the next"
+		return "could find: not known yet; a first run with 3 repeats or more on this machine will tell the next"
 	}
 	what := map[string]string{analysis.Mean: "the mean", analysis.Throughput: "throughput"}[p.Metric]
 	difference := share(p.Findable)

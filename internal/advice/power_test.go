@@ -33,7 +33,7 @@ func TestOutlook(t *testing.T) {
 		repeats int
 		want    string
 	}{
-		{nil, 3, "could find: not known, for want of an earlier run on this machine; one with 3 repeats or more tells the next"},
+		{nil, 3, "could find: not known yet; a first run with 3 repeats or more on this machine will tell the next"},
 		{
 			&analysis.Power{Metric: analysis.Mean, Pairs: 3, Noise: 0.021, Findable: 0.117, Difference: 0.1, PairsForDifference: new(4), PairsForEquivalence: new(9)}, 3,
 			"could find: 11.7 % in the mean with 3 repeats, at the noise of trials of the same cells in a (2.1 %); 10 %: about 4 repeats; equal within 5 %: about 9 repeats",

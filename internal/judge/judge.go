@@ -37,7 +37,7 @@ var checks = []check{
 	{name: "course", judge: trial.course},
 	{name: "groups", judge: trial.groups},
 	{name: "path", judge: trial.path},
-	{name: "settled", judge: trial.settled, shaken: true, needs: "when its throughput was steady"},
+	{name: settled, judge: trial.settled, shaken: true, needs: "when its throughput was steady"},
 	{name: "affinity", judge: trial.affinity},
 	{name: "cpu-quota", judge: trial.quota},
 	{name: "generator-gc", judge: trial.collector},
@@ -64,8 +64,11 @@ type check struct {
 	machine, shaken bool
 }
 
-// neighbours is the check of what other processes took.
-const neighbours = "neighbours"
+// neighbours is the check of what other processes took, settled that of the warm-up.
+const (
+	neighbours = "neighbours"
+	settled    = "settled"
+)
 
 // measured is the only check of a trial without a measurement.
 const measured = "measured"
@@ -141,6 +144,21 @@ func SpoiledByMachine(verdicts []record.Check) (why record.Check, spoiled bool) 
 		}
 	}
 	return why, invalid && why.Name != ""
+}
+
+// OpenedTooEarly reports whether a trial is invalid only because its window opened before
+// the throughput was steady, and returns the check that says so: a longer warm-up may cure it.
+func OpenedTooEarly(verdicts []record.Check) (why record.Check, tooEarly bool) {
+	for _, verdict := range verdicts {
+		switch {
+		case verdict.Level != record.Invalid:
+		case verdict.Name != settled:
+			return record.Check{}, false
+		default:
+			why = verdict
+		}
+	}
+	return why, why.Name != ""
 }
 
 // seen reports whether a check of the machine saw something that may shake a trial. How

@@ -72,9 +72,9 @@ func (e *execution) run(ctx context.Context) error {
 	}
 }
 
-// take measures a trial, and records it or sets it back. Only what other programs did on
-// the machine decides that, as the judge's checks of the machine see it, so that no
-// result is preferred for what it shows.
+// take measures a trial, and records it or sets it back. Only what the judge refuses is
+// set back, and enters no figure in any case, so that no result is preferred for what it
+// shows.
 func (e *execution) take(ctx context.Context, number int) error {
 	earlier := e.attempts(number)
 	e.observe(func(o Observer) { o.TrialBegins(e.order[number]) })
@@ -83,8 +83,7 @@ func (e *execution) take(ctx context.Context, number int) error {
 		return err
 	}
 	r.Attempts = earlier
-	why, spoiled := judge.SpoiledByMachine(r.Checks)
-	spoiled = spoiled && r.Profile == "" // a profile does not depend on how fast things went
+	why, spoiled := isSpoiled(r)
 	if spoiled && e.Patience != (Patience{}) {
 		if err := e.into.SetBack(*r); err != nil {
 			return err
@@ -97,6 +96,19 @@ func (e *execution) take(ctx context.Context, number int) error {
 	return e.record(r)
 }
 
+// isSpoiled reports whether it is worth while to measure a trial again, and returns the
+// check that says so: because other programs spoiled it, or once with the longer warm-up
+// that it was seen to need.
+func isSpoiled(r *record.Record) (why record.Check, spoiled bool) {
+	if r.Profile != "" { // does not depend on how fast things went
+		return why, false
+	}
+	if why, spoiled = judge.SpoiledByMachine(r.Checks); !spoiled && len(r.Attempts) == 0 {
+		why, spoiled = judge.OpenedTooEarly(r.Checks)
+	}
+	return why, spoiled
+}
+
 // attempts are the measurements of a trial so far, which are thrown away when it is
 // measured again.
 func (e *execution) attempts(number int) []record.Attempt {
@@ -104,13 +116,13 @@ func (e *execution) attempts(number int) []record.Attempt {
 	if last == nil {
 		return nil
 	}
-	why, _ := judge.SpoiledByMachine(last.Checks)
+	why, _ := isSpoiled(last)
 	return append(slices.Clone(last.Attempts), record.Attempt{
 		Started: last.Started, TookNS: last.TookNS, Check: why.Name, Detail: why.Detail,
 	})
 }
 
-// refuse records a trial as the machine spoiled it the last time.
+// refuse records a trial as it was spoiled the last time.
 func (e *execution) refuse(number int) error {
 	last := e.queue.setBack(number)
 	e.queue.leave(number)

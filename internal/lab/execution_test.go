@@ -34,6 +34,7 @@ type found struct {
 var (
 	noisy = found{"noise", record.Invalid}
 	wrong = found{"errors", record.Invalid}
+	early = found{"settled", record.Invalid}
 )
 
 // rehearse is to be called in a bubble. The run has that many trials of one cell.
@@ -111,6 +112,26 @@ func want(t *testing.T, what string, got, want []string) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%s: %q, want %q", what, got, want)
 	}
+}
+
+// A longer warm-up gets one chance; what is not steady with it is so by itself.
+func TestAWindowThatOpenedTooEarlyIsMeasuredAgainOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		run := stage(t, 2)
+		r := rehearse(t, run, UsualPatience, map[int][]found{0: {early}, 1: {early, early}})
+		if err := r.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		records := recordsOf(t, run)
+		if len(records) != 2 || len(r.measured()) != 4 {
+			t.Fatalf("%d records of %q", len(records), r.measured())
+		}
+		for _, last := range records {
+			if last.Valid() != (last.Trial == 0) || len(last.Attempts) != 1 || last.Attempts[0].Check != "settled" {
+				t.Errorf("trial %d: valid %v, after %+v", last.Trial, last.Valid(), last.Attempts)
+			}
+		}
+	})
 }
 
 func TestWhatOnlyTheMachineSpoiledIsMeasuredAgain(t *testing.T) {

@@ -8,7 +8,8 @@
 //
 // One trial runs at a time, and one stack is alive at a time. Compared cells
 // are interleaved: the plan's order is a shuffle, block by block, from the
-// recorded seed. A trial that only the machine spoiled is measured again later (queue).
+// recorded seed. A trial that only the machine spoiled, or too short a warm-up, is measured
+// again later (queue).
 //
 // This package must not compare cells, nor know how a record is shown.
 package lab

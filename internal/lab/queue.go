@@ -76,7 +76,7 @@ type queue struct {
 	pause time.Duration
 }
 
-// setBack is a trial that only the machine spoiled.
+// setBack is a trial that is to be measured again.
 type setBack struct {
 	last  *record.Record
 	taken float64 // by others, while it ran
@@ -168,7 +168,7 @@ func (q *queue) looked(now time.Time, taken float64) {
 	}
 }
 
-// ended takes in a trial that ended now, and whether only the machine spoiled it.
+// ended takes in a trial that ended now, and whether it was spoiled.
 func (q *queue) ended(now time.Time, r *record.Record, spoiled bool) {
 	q.taken = r.Host.TakenByOthers()
 	again := q.leave(r.Trial)

@@ -35,8 +35,8 @@ type Record struct {
 	TookNS  int64     `json:"took_ns"` // the whole trial, processes and warm-up included
 
 	// Attempts are earlier measurements of this trial that were thrown away, because
-	// only the machine spoiled them. It was then measured again later than its place in
-	// the plan: Started says when.
+	// only the machine, or too short a warm-up, spoiled them. It was then measured again
+	// later than its place in the plan: Started says when.
 	Attempts []Attempt `json:"attempts,omitempty"`
 
 	// Failure says why there is no measurement, in the words of the worker

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Attempt is a measurement of a trial that was thrown away, because only the machine
-// spoiled it. setback.jsonl has its whole record.
+// Attempt is a measurement of a trial that was thrown away, because only the machine, or
+// too short a warm-up, spoiled it. setback.jsonl has its whole record.
 type Attempt struct {
 	Started time.Time `json:"started"`
 	TookNS  int64     `json:"took_ns"`
