@@ -121,7 +121,8 @@ func (r *Run) SamplesFile(trial int) string {
 }
 
 // Records yields the records in the order in which the trials ended, one at a
-// time in memory. A damaged line ends them with an error.
+// time in memory. A damaged line, or a trial that is not of this run's plan, ends them
+// with an error.
 func (r *Run) Records() iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		file, err := os.Open(r.path(recordsFile))
@@ -130,10 +131,14 @@ func (r *Run) Records() iter.Seq2[Record, error] {
 			return
 		}
 		defer file.Close() //nolint:errcheck // it was only read
+		planned := r.planned()
 		for l, err := range readLines(file, once) {
 			var torn *tornError
 			if errors.As(err, &torn) {
 				return // Open has warned of it, or it is being written now
+			}
+			if err == nil {
+				err = planned.check(l)
 			}
 			if err != nil {
 				err = fmt.Errorf("read records: %s: %w", file.Name(), err)
@@ -143,6 +148,27 @@ func (r *Run) Records() iter.Seq2[Record, error] {
 			}
 		}
 	}
+}
+
+// plan is a run's trials.
+type plan map[PlannedTrial]bool
+
+func (r *Run) planned() plan {
+	all := plan{}
+	for _, trial := range r.Manifest.Order {
+		all[trial] = true
+	}
+	return all
+}
+
+// check refuses a record of another run.
+func (p plan) check(l line) error {
+	r := &l.record
+	if len(p) == 0 || p[PlannedTrial{r.Trial, r.Repeat, r.Cell.Key()}] {
+		return nil
+	}
+	return fmt.Errorf("line %d holds trial %d, repeat %d of %s, which this run's plan has not: it is another run's",
+		l.number, r.Trial, r.Repeat, r.Cell.Key())
 }
 
 // Append writes a record, whole and at once. When it returns nil the record is

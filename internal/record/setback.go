@@ -58,6 +58,7 @@ func (r *Run) readSetBack() error {
 		return err
 	}
 	r.setBack.file = file
+	planned := r.planned()
 	for l, err := range readLines(file, often) {
 		var torn *tornError
 		switch {
@@ -65,9 +66,8 @@ func (r *Run) readSetBack() error {
 			r.Warnings = append(r.Warnings, setBackFile+": "+torn.Error())
 		case err != nil:
 			return fmt.Errorf("%s: %w", file.Name(), err)
-		case !slices.Contains(r.Manifest.Order, PlannedTrial{l.record.Trial, l.record.Repeat, l.record.Cell.Key()}):
-			return fmt.Errorf("%s: line %d holds trial %d, repeat %d of %s, which this run's plan has not: remove the file if it is another run's; what was set back is then measured anew",
-				file.Name(), l.number, l.record.Trial, l.record.Repeat, l.record.Cell.Key())
+		case planned.check(l) != nil:
+			return fmt.Errorf("%s: %w: remove the file; what was set back is then measured anew", file.Name(), planned.check(l))
 		default:
 			r.setBack.end = l.end
 			r.forgetSetBack(l.record.Trial)

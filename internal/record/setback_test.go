@@ -93,16 +93,27 @@ func TestSetBackTrialsAreStillWaitingWhenTheRunGoesOn(t *testing.T) {
 	}
 }
 
-// A measurement of another run would become this one's when the patience is used up.
-func TestSetBackTrialsOfAnotherRunAreRefused(t *testing.T) {
+// A measurement of another run would become this one's, at once or when the patience is
+// used up.
+func TestTrialsOfAnotherRunAreRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*Record){
 		"cell":   func(r *Record) { r.Cell.Variant = "grpc" },
 		"repeat": func(r *Record) { r.Repeat = 2 },
 		"trial":  func(r *Record) { r.Trial = 99 },
 	} {
-		w := begin(t, 1)
 		foreign := sample(2)
 		spoil(&foreign)
+		recorded := begin(t, 1)
+		if err := recorded.Append(foreign); err != nil {
+			t.Fatal(err)
+		}
+		finish(t, recorded)
+		for r, err := range recorded.Records() {
+			if r.Trial != 0 && (err == nil || !strings.Contains(err.Error(), recordsFile+": line 2") || !strings.Contains(err.Error(), foreign.Cell.Key())) {
+				t.Errorf("another %s: got %v, want the file, the line and the cell", name, err)
+			}
+		}
+		w := begin(t, 1)
 		if err := w.SetBack(foreign); err != nil {
 			t.Fatal(err)
 		}
