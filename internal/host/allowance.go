@@ -14,6 +14,8 @@ type Allowance struct {
 	CPUs []int `json:"cpus"`
 	// QuotaCPUs is the CPU time that its control groups grant, in CPUs; 0: no limit.
 	QuotaCPUs float64 `json:"quota_cpus,omitempty"`
+	// TracedBy is the process that traces one of its threads, as a debugger does; 0: none.
+	TracedBy int `json:"traced_by,omitempty"`
 }
 
 // AllowanceOf reads the allowance of a process (10 µs, and 10 µs a thread).
@@ -38,6 +40,9 @@ func readAllowance(root fs.FS, process string) (Allowance, error) {
 			return Allowance{}, fmt.Errorf("read the CPUs of process %s: %w", process, err)
 		}
 		allowance.CPUs = append(allowance.CPUs, cpus...)
+		if tracer, err := strconv.Atoi(labelled(status, "TracerPid")); err == nil && tracer > 0 {
+			allowance.TracedBy = tracer
+		}
 	}
 	slices.Sort(allowance.CPUs)
 	allowance.CPUs = slices.Compact(allowance.CPUs)

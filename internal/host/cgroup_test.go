@@ -97,10 +97,10 @@ func TestAllowanceIsTheUnionOfTheThreads(t *testing.T) {
 		"proc/7/cgroup":           "0::/a\n",
 		"sys/fs/cgroup/a/cpu.max": "30000 100000",
 		"proc/7/task/7/status":    status + "1\n",
-		"proc/7/task/8/status":    status + "1,4-5\n",
+		"proc/7/task/8/status":    status + "1,4-5\nTracerPid:\t77\n",
 	}
 	got, err := readAllowance(machine(files), "7")
-	if err != nil || join(got.CPUs) != "1,4,5" || got.QuotaCPUs != 0.3 {
+	if err != nil || join(got.CPUs) != "1,4,5" || got.QuotaCPUs != 0.3 || got.TracedBy != 77 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	files["proc/7/task/8/status"] = status + "everywhere\n"

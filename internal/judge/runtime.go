@@ -11,8 +11,8 @@ import (
 const defaultGOGC = 100
 
 // runtime checks that the environment of wirelab does not make its workers another
-// program than that which is measured: with the CPUs that they were given, and, for the
-// server, the collector as it is by default. The client's is generatorGC's.
+// program than that which is measured: nobody traces them, they have the CPUs that they
+// were given, and the server's collector is as by default. The client's is generatorGC's.
 func (t trial) runtime() record.Check {
 	c := record.Check{Level: record.OK, Unit: "CPUs", Detail: "both ends use the CPUs that they were given"}
 	for _, end := range []struct {
@@ -20,6 +20,11 @@ func (t trial) runtime() record.Check {
 		record.Process
 		more int // a client that waits for instants has one thread more
 	}{{"server", t.Server, 0}, {"client", t.Client, t.spinning()}} {
+		if end.TracedBy > 0 {
+			c = record.Check{}
+			verdict(&c, record.Warning, "process %d traces the %s, as strace and debuggers do: it stops at each of its system calls; detach it", end.TracedBy, end.name)
+			return c
+		}
 		got, want := end.GoMaxProcs, len(end.CPUs)+end.more
 		if got == 0 || len(end.CPUs) == 0 || got == want {
 			continue // not known, or another program's

@@ -26,6 +26,7 @@ func TestTheWorkersRuntimeIsTheirOwn(t *testing.T) {
 		{"too many threads", func(r *record.Record) { r.Client.GoMaxProcs = 64 }, record.Warning, "the client ran up to 64 threads on 1 CPUs"},
 		{"too many threads of the server", func(r *record.Record) { r.Server.GoMaxProcs = 2 }, record.Warning, "the server ran up to 2 threads"},
 		{"the server's collector", func(r *record.Record) { r.Server.GCPercent = new(int64(2)) }, record.Warning, "GOGC=2, where 100 is the default"},
+		{"strace", func(r *record.Record) { r.Server.TracedBy = 77 }, record.Warning, "process 77 traces the server"},
 		{"without a collector", func(r *record.Record) { r.Server.GCPercent = new(int64(-1)) }, record.Warning, "GOGC=off"},
 		{"logging", func(r *record.Record) {
 			r.Settings = []tuning.Setting{{Side: tuning.Server, Name: "GODEBUG", Value: "http2debug=2", Why: tuning.FromEnvironment}}

@@ -71,7 +71,7 @@ func applyAllowance(p *record.Process, a *host.Allowance) {
 		p.ThrottledNS, p.ThrottledPeriods = nil, nil
 		return
 	}
-	p.AllowedCPUs = a.CPUs
+	p.AllowedCPUs, p.TracedBy = a.CPUs, a.TracedBy
 	if a.QuotaCPUs > 0 {
 		p.QuotaCPUs = &a.QuotaCPUs
 	}

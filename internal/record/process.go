@@ -5,6 +5,8 @@ type Process struct {
 	CPUs []int `json:"cpus,omitempty"` // what it was pinned to
 	// AllowedCPUs are those that the kernel let its threads use after the window.
 	AllowedCPUs []int `json:"allowed_cpus,omitempty"`
+	// TracedBy is the process that traced it after the window, as a debugger does.
+	TracedBy int `json:"traced_by,omitempty"`
 	// QuotaCPUs is the CPU time that its control groups granted, in CPUs; absent
 	// without a limit. ThrottledNS is for how long they were stopped in the window
 	// because it was used up, ThrottledPeriods how often, on each CPU.
