@@ -25,8 +25,8 @@ func (t trial) groups() record.Check {
 		}
 		slow := 1 - quick
 		c.Figure, c.Limit = &slow, new(groupLeast)
-		verdict(&c, record.Warning, "%s of the calls took %.3g µs and more, and the others %.3g µs at most: they are of two kinds, and the mean is of neither",
-			percent(slow), float64(shortest)/1e3, float64(longest)/1e3)
+		verdict(&c, record.Warning, "%s of the calls took %.3g ms and more, and the others %.3g ms at most: they are of two kinds, and the mean is of neither",
+			percent(slow), float64(shortest)/1e6, float64(longest)/1e6)
 		return c
 	}
 	return c
