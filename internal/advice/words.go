@@ -10,30 +10,10 @@ import (
 	"wirelab.dev/internal/units"
 )
 
-// number has three significant digits, and its thousands apart.
-func number(v float64) string {
-	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
-		return strconv.FormatFloat(v, 'g', -1, 64)
-	}
-	scale := math.Pow10(int(math.Floor(math.Log10(math.Abs(v)))) - 2)
-	v = math.Round(v/scale) * scale
-	if math.Abs(v) < 1000 {
-		return strconv.FormatFloat(v, 'g', 3, 64)
-	}
-	return units.Thousands(int64(math.Round(v)))
-}
+func number(v float64) string { return units.Number(v) }
 
 // micros is a time in the unit that suits it.
-func micros(us float64) string {
-	switch {
-	case us >= 999_500:
-		return number(us/1e6) + " s"
-	case us >= 999.5:
-		return number(us/1e3) + " ms"
-	default:
-		return number(us) + " µs"
-	}
-}
+func micros(us float64) string { return units.Time(us * 1e3) }
 
 func size(bytes float64) string {
 	switch {

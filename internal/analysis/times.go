@@ -10,6 +10,7 @@ import (
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/stats"
+	"wirelab.dev/internal/units"
 )
 
 // times is the distribution of one trial's times, in microseconds.
@@ -142,8 +143,8 @@ func (l *Latencies) stallFinding() []Finding {
 	first := l.Stalls[0]
 	return []Finding{{
 		Name: "stalls", Level: record.Warning, Trials: len(first.Repeats),
-		Detail: fmt.Sprintf("%d of %d trials stalled, for up to %.3g ms (repeat %s): no interval for %s; %s of the others is %.3g ms",
-			len(first.Repeats), first.Trials, first.Longest/1e3, numbers(first.Repeats), strings.Join(decided, ", "), first.label(), first.Without/1e3),
+		Detail: fmt.Sprintf("%d of %d trials stalled, for up to %s (repeat %s): no interval for %s; %s of the others is %s",
+			len(first.Repeats), first.Trials, units.Time(first.Longest*1e3), numbers(first.Repeats), strings.Join(decided, ", "), first.label(), units.Time(first.Without*1e3)),
 	}}
 }
 

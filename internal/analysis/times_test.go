@@ -142,7 +142,7 @@ func TestAStallOfAMinorityIsNamed(t *testing.T) {
 	if c.Service.P99.Interval != nil || c.P99OverP50.Interval != nil || c.Service.P50.Interval == nil {
 		t.Errorf("intervals of P99 %v, P99/P50 %v, P50 %v", c.Service.P99.Interval, c.P99OverP50.Interval, c.Service.P50.Interval)
 	}
-	want := "1 of 10 trials stalled, for up to 40 ms (repeat 3): no interval for P99, P99.9; P99 of the others is 0.00213 ms"
+	want := "1 of 10 trials stalled, for up to 40 ms (repeat 3): no interval for P99, P99.9; P99 of the others is 2.13 µs"
 	if len(c.Findings) != 1 || c.Findings[0].Name != "stalls" || c.Findings[0].Trials != 1 || c.Findings[0].Detail != want {
 		t.Errorf("%+v, want %q", c.Findings, want)
 	}

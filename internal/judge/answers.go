@@ -2,6 +2,7 @@ package judge
 
 import (
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/units"
 )
 
 // answers checks that no answer came sooner than the work takes that the workload asks
@@ -25,7 +26,7 @@ func (t trial) answers() record.Check {
 	c.Figure, c.Limit = new(float64(soonest)/1e3), new(work/1e3)
 	c.Detail = "no answer came before the work could be done"
 	if float64(soonest) < work*histogramPrecision {
-		verdict(&c, record.Invalid, "answers came after %.4g µs, and the work that they ask for takes %.4g µs: the server leaves it out", float64(soonest)/1e3, work/1e3)
+		verdict(&c, record.Invalid, "answers came after %s, and the work that they ask for takes %s: the server leaves it out", units.Time(float64(soonest)), units.Time(work))
 	}
 	return c
 }

@@ -6,6 +6,7 @@ import (
 
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/units"
 )
 
 // connections checks that the connections were opened as the mode says. A pool may
@@ -86,8 +87,8 @@ func (t trial) link() record.Check {
 	}
 	late := float64(l.LateP99NS) / float64(t.Cell.Network.DelayNS)
 	c.Figure, c.Limit = &late, new(t.limits.Link.Invalid)
-	verdict(&c, t.limits.Link.level(late), "%d frames were sent late by %.0f µs in the median and %.0f µs at P99, of a delay of %.4g ms",
-		l.Frames, float64(l.LateP50NS)/1e3, float64(l.LateP99NS)/1e3, float64(t.Cell.Network.DelayNS)/1e6)
+	verdict(&c, t.limits.Link.level(late), "%d frames were sent late by %s in the median and %s at P99, of a delay of %s",
+		l.Frames, units.Time(float64(l.LateP50NS)), units.Time(float64(l.LateP99NS)), units.Time(float64(t.Cell.Network.DelayNS)))
 	if l.Dropped > 0 {
 		verdict(&c, record.Invalid, "%d of %d frames were dropped because the queue was full: the emulation is the limit, not the link", l.Dropped, l.Frames)
 	}

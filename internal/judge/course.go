@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/units"
 )
 
 const (
@@ -43,8 +44,8 @@ func (t trial) course() record.Check {
 	// A warning however far they are apart: a neighbour's long burst does the same, and
 	// is refused by checks that know of it.
 	if separation >= apart && off > t.limits.Moved.Warning {
-		verdict(&c, record.Warning, "calls took %.4g µs in the mean until %.0f ms into the window, and %.4g µs from then on: the mean of %.4g µs is of neither",
-			before/1e3, float64(course[at].StartNS)/1e6, after/1e3, whole/1e3)
+		verdict(&c, record.Warning, "calls took %s in the mean until %.0f ms into the window, and %s from then on: the mean of %s is of neither",
+			units.Time(before), float64(course[at].StartNS)/1e6, units.Time(after), units.Time(whole))
 	}
 	return c
 }

@@ -42,7 +42,7 @@ func TestAStepInTheCourseIsSeen(t *testing.T) {
 		says  string
 	}{
 		{"none", means(100, func(float64) float64 { return 1e5 }), record.OK, "as long at the window's end"},
-		{"a cache", means(100, cache), record.Warning, "calls took 1000 µs in the mean until 600 ms into the window, and 100 µs from then on"},
+		{"a cache", means(100, cache), record.Warning, "calls took 1 ms in the mean until 600 ms into the window, and 100 µs from then on"},
 		{"a cache, seen coarsely", means(20, cache), record.Warning, "until 600 ms"},
 		{"getting slower", means(100, func(place float64) float64 { return 1e5 * (1 + place) }), record.Warning, ""},
 		{"getting up to speed", means(100, func(place float64) float64 { return 1e5 * (2 - place) }), record.Warning, ""},

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/units"
 )
 
 // end is one end of the wire, with its name in sentences.
@@ -93,8 +94,8 @@ func (t trial) quota() record.Check {
 		case *e.ThrottledPeriods > 0 && by.by > worst.by:
 			worst = by
 			c.Figure = &worst.by
-			verdict(&c, graver(record.Warning, t.limits.Moved.level(by.by)), "the %s was stopped %d times for %.3g ms each in the mean because the CPU quota of its control groups%s was used up: %s; lift the quota",
-				e.name, *e.ThrottledPeriods, each/1e6, granted(e.QuotaCPUs), by.words())
+			verdict(&c, graver(record.Warning, t.limits.Moved.level(by.by)), "the %s was stopped %d times for %s each in the mean because the CPU quota of its control groups%s was used up: %s; lift the quota",
+				e.name, *e.ThrottledPeriods, units.Time(each), granted(e.QuotaCPUs), by.words())
 		case e.QuotaCPUs != nil && *e.QuotaCPUs < float64(len(e.CPUs)) && worst.by < 0:
 			verdict(&c, record.Warning, "the control groups of the %s grant %.3g CPUs and it was placed on %d; it was not stopped in the window, and could be", e.name, *e.QuotaCPUs, len(e.CPUs))
 		}

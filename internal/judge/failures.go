@@ -8,6 +8,7 @@ import (
 	"wirelab.dev/internal/failure"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/units"
 )
 
 // limited counts the requests that failed at a limit of the machine, and returns the
@@ -111,6 +112,6 @@ func (t trial) paceOfFailures() string {
 	if others <= 0 || t.limits.Moved.level(max(mean/others, others/max(1, mean))-1) == record.OK {
 		return ""
 	}
-	return fmt.Sprintf("; they took %.4g µs in the mean and the others %.4g, and are in the latencies: without them the mean is %.3g times what it says", mean/1e3, others/1e3,
+	return fmt.Sprintf("; they took %s in the mean and the others %s, and are in the latencies: without them the mean is %.3g times what it says", units.Time(mean), units.Time(others),
 		others*float64(t.Service.Count)/float64(t.Service.Sum))
 }

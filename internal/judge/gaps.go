@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/units"
 )
 
 // sentinelSleepNS is how long sentinels sleep in the mean. They meet every gap that is
@@ -28,8 +29,8 @@ func (t trial) gaps() record.Check {
 	}
 	by := t.moved(stops...)
 	c.Figure = &by.by
-	verdict(&c, t.limits.Moved.level(by.by), "others had the %s's CPUs for %s of the time when it was due on them, for %.3g ms at most: %s",
-		worst.name, percent(away), float64(worst.Gaps.LongestNS)/1e6, by.words())
+	verdict(&c, t.limits.Moved.level(by.by), "others had the %s's CPUs for %s of the time when it was due on them, for %s at most: %s",
+		worst.name, percent(away), units.Time(float64(worst.Gaps.LongestNS)), by.words())
 	return c
 }
 
@@ -95,6 +96,6 @@ func (t trial) pause() record.Check {
 	by := t.moved(t.met(1, stopped))
 	c.Figure = &by.by
 	c.Level = t.limits.Moved.level(by.by)
-	c.Detail = fmt.Sprintf("both ends stood still at once for %.3g ms at most: %s", stopped/1e6, by.words())
+	c.Detail = fmt.Sprintf("both ends stood still at once for %s at most: %s", units.Time(stopped), by.words())
 	return c
 }

@@ -31,7 +31,7 @@ func TestGapsAreJudgedByWhatTheyDo(t *testing.T) {
 			r.Server.Gaps.Lengths = []record.GapLength{{Count: 2, SumNS: 2e6}}
 		}, "gaps", record.OK, "no figure is moved by a hundredth"},
 		{"an end that nobody watched", func(r *record.Record) { r.Server.Gaps = nil }, "gaps", record.Unknown, "nobody watched"},
-		{"a pause of a moment", func(r *record.Record) { r.Host.BothStoppedNS = new(int64(1e5)) }, "paused", record.OK, "0.1 ms at most"},
+		{"a pause of a moment", func(r *record.Record) { r.Host.BothStoppedNS = new(int64(1e5)) }, "paused", record.OK, "100 µs at most"},
 		{"nobody watched both", func(r *record.Record) { r.Host.BothStoppedNS = nil }, "paused", record.Unknown, "nobody watched"},
 	} {
 		r := sound(t)

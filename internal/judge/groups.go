@@ -1,6 +1,9 @@
 package judge
 
-import "wirelab.dev/internal/record"
+import (
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/units"
+)
 
 // Calls are of two kinds where next to none took a time between the two. Of 614 trials of
 // all studies five have such a gap, in four of which half of the calls failed at once.
@@ -25,8 +28,8 @@ func (t trial) groups() record.Check {
 		}
 		slow := 1 - quick
 		c.Figure, c.Limit = &slow, new(groupLeast)
-		verdict(&c, record.Warning, "%s of the calls took %.3g ms and more, and the others %.3g ms at most: they are of two kinds, and the mean is of neither",
-			percent(slow), float64(shortest)/1e6, float64(longest)/1e6)
+		verdict(&c, record.Warning, "%s of the calls took %s and more, and the others %s at most: they are of two kinds, and the mean is of neither",
+			percent(slow), units.Time(float64(shortest)), units.Time(float64(longest)))
 		return c
 	}
 	return c

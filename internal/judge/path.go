@@ -9,6 +9,7 @@ import (
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/units"
 )
 
 // path checks that what lies between the ends, and has nothing to do with the protocol,
@@ -37,8 +38,8 @@ func (t trial) connecting() (c record.Check, found bool) {
 	}
 	more := (connect - trip) / (service - connect + trip)
 	c = record.Check{Unit: "share", Figure: &more, Limit: new(t.limits.Moved.Invalid)}
-	verdict(&c, t.limits.Moved.level(more), "a connection took %.3g ms to be opened, where a round trip takes %.3g: its name was looked up, or its first segment was lost; name the server by its address",
-		connect/1e6, trip/1e6)
+	verdict(&c, t.limits.Moved.level(more), "a connection took %s to be opened, where a round trip takes %s: its name was looked up, or its first segment was lost; name the server by its address",
+		units.Time(connect), units.Time(trip))
 	return c, c.Level != record.OK
 }
 
@@ -116,7 +117,7 @@ func (t trial) unexplained() (c record.Check, found bool) {
 	waited := mean - 2*busy - float64(valueOf(t.WorkNS))
 	share := waited / mean
 	c = record.Check{Level: record.Warning, Unit: "share", Figure: &share, Limit: new(t.limits.Moved.Invalid)}
-	c.Detail = fmt.Sprintf("a call took %.3g ms in the mean, and both ends needed %.3g ms of CPU time for it, with CPUs to spare: it waited for something between them or behind the server, or for a timer", mean/1e6, busy/1e6)
+	c.Detail = fmt.Sprintf("a call took %s in the mean, and both ends needed %s of CPU time for it, with CPUs to spare: it waited for something between them or behind the server, or for a timer", units.Time(mean), units.Time(busy))
 	return c, waited > unexplainedNS && share > t.limits.Moved.Invalid
 }
 
@@ -134,7 +135,7 @@ func (t trial) stopped() record.Check {
 		by := t.moved(t.met(1, float64(*end.ns)))
 		if c.Figure == nil || by.by > *c.Figure {
 			c.Figure = &by.by
-			verdict(&c, t.limits.Moved.level(by.by), "the %s stood still for %.3g ms at most: %s", end.name, float64(*end.ns)/1e6, by.words())
+			verdict(&c, t.limits.Moved.level(by.by), "the %s stood still for %s at most: %s", end.name, units.Time(float64(*end.ns)), by.words())
 		}
 	}
 	return c

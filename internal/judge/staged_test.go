@@ -80,7 +80,7 @@ func TestFailedCallsOfAnotherPaceAreTold(t *testing.T) {
 	r := sound(t)
 	fails(r, 200)
 	r.FailedNS = new(int64(200 * 1000)) // 1 µs each
-	wantOnly(t, "fast", r, "errors", record.Warning, "they took 1 µs in the mean and the others 100.5")
+	wantOnly(t, "fast", r, "errors", record.Warning, "they took 1 µs in the mean and the others 100 µs")
 	r.FailedNS = new(int64(200 * 100_000))
 	wantOnly(t, "as long", r, "errors", record.Warning, "gone")
 	r.FailedNS = nil
@@ -119,7 +119,7 @@ func TestWaitsBetweenTheEndsAreSeen(t *testing.T) {
 		{"a server that takes as long", acked(41*time.Millisecond, 0), record.OK, ""},
 		{"a server that takes another time", acked(60*time.Millisecond, 200), record.OK, ""},
 		{"a full window", func(r *record.Record) { tcp(r).BlockedNS = new(int64(8e8)) }, record.Warning, "for 80 % of the time"},
-		{"an unexplained wait", waiting(2*time.Millisecond, nil), record.Warning, "a call took 2 ms in the mean, and both ends needed 0.02 ms"},
+		{"an unexplained wait", waiting(2*time.Millisecond, nil), record.Warning, "a call took 2 ms in the mean, and both ends needed 20 µs"},
 		{"work that was asked for", waiting(2*time.Millisecond, new(int64(1.9e6))), record.OK, ""},
 		{"what wakes both ends", waiting(400*time.Microsecond, nil), record.OK, ""},
 		{"no CPUs to spare", func(r *record.Record) {
@@ -188,7 +188,7 @@ func TestAnEndThatIsStoppedIsJudgedByItsEffect(t *testing.T) {
 		level record.Level
 		says  string
 	}{
-		{"not stopped", func(*record.Record) {}, record.OK, "stood still for 0 ms at most"},
+		{"not stopped", func(*record.Record) {}, record.OK, "stood still for 0 µs at most"},
 		{"a server for a tenth of the window", func(r *record.Record) { r.Server.StoppedNS = new(int64(100e6)) }, record.Invalid, "the server stood still for 100 ms"},
 		{"a client for a tenth of the window", func(r *record.Record) { r.Client.StoppedNS = new(int64(100e6)) }, record.Invalid, "the client stood still for 100 ms"},
 		{"for less than its tail has", func(r *record.Record) { r.Server.StoppedNS = new(int64(1e6)) }, record.OK, "the server stood still for 1 ms"},

@@ -3,6 +3,7 @@
 package units
 
 import (
+	"math"
 	"strconv"
 	"strings"
 )
@@ -31,4 +32,30 @@ func Thousands(n int64) string {
 		grouped.WriteRune(digit)
 	}
 	return grouped.String()
+}
+
+// Number writes a number with three significant digits, and its thousands apart.
+func Number(v float64) string {
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	scale := math.Pow10(int(math.Floor(math.Log10(math.Abs(v)))) - 2)
+	v = math.Round(v/scale) * scale
+	if math.Abs(v) < 1000 {
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
+	return Thousands(int64(math.Round(v)))
+}
+
+// Time writes a time of so many nanoseconds in microseconds, milliseconds or seconds,
+// whichever suits it.
+func Time(ns float64) string {
+	switch {
+	case ns >= 999.5e6:
+		return Number(ns/1e9) + " s"
+	case ns >= 999.5e3:
+		return Number(ns/1e6) + " ms"
+	default:
+		return Number(ns/1e3) + " µs"
+	}
 }

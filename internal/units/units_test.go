@@ -26,3 +26,13 @@ func TestThousands(t *testing.T) {
 		}
 	}
 }
+
+func TestTime(t *testing.T) {
+	for ns, want := range map[float64]string{
+		0: "0 µs", 12: "0.012 µs", 1234: "1.23 µs", 999_499: "999 µs", 999_500: "1 ms", 82.7e6: "82.7 ms", 1.5e9: "1.5 s", 4321e9: "4,320 s",
+	} {
+		if got := units.Time(ns); got != want {
+			t.Errorf("%g ns: %s, want %s", ns, got, want)
+		}
+	}
+}
