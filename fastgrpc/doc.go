@@ -46,6 +46,14 @@
 //     1000 per second, and more with each frame that this end sends. Beyond that, the
 //     connection ends with ENHANCE_YOUR_CALM.
 //
+// # Raw system calls
+//
+// On Linux, short reads and writes of cleartext sockets are system calls of which Go's
+// scheduler is not told. They cannot wait, whatever mode the descriptor is in. The
+// environment variable FASTGRPC_RAW=off and the build tag fastgrpc_noraw turn them off, at
+// a cost in CPU time where the peer is the slower end; under the race detector they are
+// off.
+//
 // # What it leaves out
 //
 //	grpc-go has                      here

@@ -1,8 +1,9 @@
-//go:build linux && !race
+//go:build linux && !386
 
 package fastgrpc
 
 import (
+	"os"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -13,8 +14,13 @@ import (
 // runtime's monitor thread (sysmon) if it sleeps because the program was idle. A
 // connection with a slower peer is idle between batches, so each batch woke the monitor:
 // with 50 callers, this took a quarter of the CPU time of a client of grpc-go's server,
-// and of a server of its client. Short reads and writes that do not block therefore use
-// raw system calls, which the scheduler does not see (docs/decisions/0014).
+// and of a server of its client. Short reads and writes therefore use raw system calls,
+// which the scheduler does not see (docs/decisions/0014).
+//
+// A raw system call that waits would keep its processor, and a garbage collection would
+// wait for it for ever. These do not wait whatever the descriptor's mode is, because each
+// passes MSG_DONTWAIT: the mode itself cannot be relied on, as anybody who calls Fd on a
+// copy of the descriptor (net.TCPConn.File) makes all copies blocking, at any time.
 //
 // The runtime still needs the monitor, to preempt handlers that compute for long. The
 // monitor never sleeps past the next timer, so monitorTimer fires regularly while raw
@@ -67,25 +73,52 @@ func (t *monitorTimer) tick() {
 	}
 }
 
+// rawOff is set by the build tag fastgrpc_noraw, or by the environment variable
+// FASTGRPC_RAW with any value but "on". System calls are then announced as usual.
+var rawOff = func() bool {
+	v, set := os.LookupEnv("FASTGRPC_RAW")
+	return set && v != "on"
+}()
+
+// raceOn is set under the race detector. It learns the order of socket operations from
+// package syscall only, so each is then accompanied by one of that package's, of no bytes.
+var raceOn bool
+
+// readSocket reads what is there, or returns EAGAIN. It does not wait.
 func readSocket(fd int, p []byte) (int, error) {
-	if !monitor.allowsRaw(len(p)) {
+	n, err := transfer(syscall.SYS_RECVFROM, fd, p, syscall.MSG_DONTWAIT)
+	if err == syscall.ENOTSOCK { //nolint:errorlint // a bare errno
 		return syscall.Read(fd, p)
 	}
-	return rawSyscall(syscall.SYS_READ, fd, p)
+	if raceOn && err == nil {
+		_, _ = syscall.Read(fd, nil)
+	}
+	return n, err
 }
 
+// writeSocket writes as much as there is room for, or returns EAGAIN. It does not wait.
 func writeSocket(fd int, p []byte) (int, error) {
-	if !monitor.allowsRaw(len(p)) {
+	if raceOn {
+		_, _ = syscall.Write(-1, nil)
+	}
+	n, err := transfer(syscall.SYS_SENDTO, fd, p, syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL)
+	if err == syscall.ENOTSOCK { //nolint:errorlint // a bare errno
 		return syscall.Write(fd, p)
 	}
-	return rawSyscall(syscall.SYS_WRITE, fd, p)
+	return n, err
 }
 
-// rawSyscall reads or writes on a non-blocking descriptor.
-func rawSyscall(trap uintptr, fd int, p []byte) (int, error) {
-	n, _, errno := syscall.RawSyscall(trap, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+func transfer(trap uintptr, fd int, p []byte, flags uintptr) (n int, err error) {
+	var done uintptr
+	var errno syscall.Errno
+	// The conversions to uintptr stand in the calls, which keeps p where it is.
+	if rawOff || !monitor.allowsRaw(len(p)) {
+		done, _, errno = syscall.Syscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), flags, 0, 0)
+	} else {
+		done, _, errno = syscall.RawSyscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), flags, 0, 0)
+	}
 	if errno != 0 {
 		return 0, errno
 	}
-	return int(n), nil
+	return int(done), nil
 }

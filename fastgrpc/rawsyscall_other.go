@@ -1,11 +1,10 @@
-//go:build unix && (!linux || race)
+//go:build unix && (!linux || 386)
 
 package fastgrpc
 
 import "syscall"
 
-// The race detector knows the ordering of socket operations only through package
-// syscall, so these calls cannot be raw.
+// These wait if somebody has made the descriptor blocking, like those of package net.
 
 func readSocket(fd int, p []byte) (int, error) { return syscall.Read(fd, p) }
 

@@ -115,7 +115,7 @@ func newSocketReader(nc net.Conn) io.Reader {
 	if raw == nil {
 		return nc
 	}
-	s := &spinner{raw: raw}
+	s := &spinner{raw: raw, skip: 1} // a new connection may be silent
 	s.try = s.tryOnce
 	return s
 }

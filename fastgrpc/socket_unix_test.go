@@ -22,6 +22,10 @@ import (
 // stopped reading: none waits longer than its context, and when the server reads again,
 // frames that were begun are completed in order.
 func TestFullSocketBlocksNoCaller(t *testing.T) {
+	checkFullSocket(t, func(testing.TB, net.Conn) {})
+}
+
+func checkFullSocket(t *testing.T, prepare func(testing.TB, net.Conn)) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -30,6 +34,7 @@ func TestFullSocketBlocksNoCaller(t *testing.T) {
 	c := dialFast(t, lis.Addr().String(), WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 		nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 		if err == nil {
+			prepare(t, nc)
 			err = nc.(*net.TCPConn).SetWriteBuffer(8 << 10)
 		}
 		return nc, err

@@ -271,6 +271,9 @@ func (t *transport) read() {
 	defer t.running.Done()
 	t.chunk = newBuffer(firstChunk)
 	source, gotData := io.Reader(t.nc), false
+	if _, wrapped := t.nc.(Transparent); t.socket != nil && !wrapped {
+		source, gotData = newSocketReader(t.socket), true
+	}
 	var err error
 	for err == nil {
 		t.prepareChunk()
