@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 
 	"wirelab.dev/fastgrpc/internal/h2"
 )
@@ -34,10 +33,8 @@ type call struct {
 	header       []hpack.HeaderField
 	trailer      []hpack.HeaderField
 
-	ended       bool
-	status      *status.Status // nil is OK
-	cause       error          // the connection's error, if that ended the call
-	unprocessed bool           // the server did not process the call, so it may be retried
+	end         ending
+	unprocessed bool // the server did not process the call, so it may be retried
 }
 
 // newUnaryCall takes a call from the client's pool. Each client has its own pool because
@@ -63,21 +60,13 @@ func (c *Client) recycle(u *call) {
 	c.calls.Put(u)
 }
 
-// err returns the error that the call ended with.
-func (c *call) err() error { return withCause(c.status, c.cause) }
-
 // finish ends the call, once, with the lock held.
-func (c *call) finish(st *status.Status) {
-	if c.ended {
+func (c *call) finish(end ending) {
+	if c.end.done() {
 		return
 	}
-	c.ended = true
-	c.status = st
-	code := codes.OK
-	if st != nil {
-		code = st.Code()
-	}
-	c.conn.counters.callEnded(code)
+	c.end = end
+	c.conn.counters.callEnded(end.kind == succeeded)
 	c.conn.h2.Release(&c.h2)
 	if !c.streaming {
 		// The caller recycles the call as soon as it is signalled, but the state
@@ -90,13 +79,13 @@ func (c *call) finish(st *status.Status) {
 	closeOnce(c.headers)
 }
 
-// fail ends the call with st and cancels it on the server, with the lock held.
-func (c *call) fail(st *status.Status) {
-	if c.ended {
+// fail ends the call and cancels it on the server, with the lock held.
+func (c *call) fail(end ending) {
+	if c.end.done() {
 		return
 	}
 	c.conn.h2.Reset(&c.h2, http2.ErrCodeCancel)
-	c.finish(st)
+	c.finish(end)
 }
 
 // responseHead holds the header fields of a response that this package interprets.
@@ -157,13 +146,13 @@ func readFixedHead(set *h2.FieldSet) *responseHead {
 // onHeaders handles the response's header, its trailers, or both in one block.
 func (c *call) onHeaders(block *h2.Block, end bool) {
 	if block.TooLarge {
-		c.fail(status.New(codes.Internal, "fastgrpc: response header list too large"))
+		c.fail(endBadResponse(codes.Internal, "response header list too large"))
 		return
 	}
 	head := readResponseHead(block)
 	if !c.gotHeader {
-		if st := c.checkHeader(head, end); st != nil {
-			c.fail(st)
+		if bad := c.checkHeader(head, end); bad.done() {
+			c.fail(bad)
 			return
 		}
 		c.gotHeader = true
@@ -176,24 +165,24 @@ func (c *call) onHeaders(block *h2.Block, end bool) {
 	}
 	if end {
 		c.trailer = c.copyFields(block)
-		c.end(head)
+		c.finish(c.endOf(head))
 	}
 }
 
-// checkHeader returns the status of a response that is not gRPC, or nil.
-func (c *call) checkHeader(head *responseHead, end bool) *status.Status {
+// checkHeader returns how a call ends whose response is not gRPC.
+func (c *call) checkHeader(head *responseHead, end bool) ending {
 	if head.httpStatus != "200" && head.code == "" {
 		code := codeOfHTTP(head.httpStatus)
-		return status.Newf(code, "fastgrpc: unexpected HTTP status %s (%s)", head.httpStatus, httpStatusText(head.httpStatus))
+		return endBadResponse(code, "unexpected HTTP status %s (%s)", head.httpStatus, httpStatusText(head.httpStatus))
 	}
 	if _, ok := contentSubtype(head.contentType); !ok && !(end && head.code != "") {
-		return status.Newf(codes.Unknown, "fastgrpc: response with content-type %q", head.contentType)
+		return endBadResponse(codes.Unknown, "response with content-type %q", head.contentType)
 	}
 	if name := head.encoding; name != "" && name != encoding.Identity {
 		// An unknown name is an error only if a message is compressed.
 		c.received = encoding.GetCompressor(name)
 	}
-	return nil
+	return ending{}
 }
 
 func httpStatusText(s string) string {
@@ -201,55 +190,16 @@ func httpStatusText(s string) string {
 	return http.StatusText(n)
 }
 
-// codeOfHTTP maps the HTTP statuses of proxies and other servers as gRPC specifies
-// (grpc/doc/http-grpc-status-mapping.md).
-func codeOfHTTP(s string) codes.Code {
-	switch s {
-	case "400":
-		return codes.Internal
-	case "401":
-		return codes.Unauthenticated
-	case "403":
-		return codes.PermissionDenied
-	case "404":
-		return codes.Unimplemented
-	case "429", "502", "503", "504":
-		return codes.Unavailable
+// endOf returns how a call ends whose response has these trailers.
+func (c *call) endOf(head *responseHead) ending {
+	if head.code == "" {
+		return endBadResponse(codes.Internal, "response without grpc-status")
 	}
-	return codes.Unknown
-}
-
-// codeOfReset maps RST_STREAM codes as gRPC specifies. When a deadline passes, the
-// server's CANCEL may arrive before the caller's own timer fires.
-func codeOfReset(code http2.ErrCode, deadline time.Time) codes.Code {
-	switch code {
-	case http2.ErrCodeRefusedStream:
-		return codes.Unavailable
-	case http2.ErrCodeCancel:
-		if !deadline.IsZero() && !time.Now().Before(deadline) {
-			return codes.DeadlineExceeded
-		}
-		return codes.Canceled
-	case http2.ErrCodeEnhanceYourCalm:
-		return codes.ResourceExhausted
-	case http2.ErrCodeInadequateSecurity:
-		return codes.PermissionDenied
+	end := endFromServer(head.code, head.message, head.details)
+	if end.kind == succeeded && c.assembler.prefixRead > 0 {
+		return endBadResponse(codes.Internal, "response ended within a message")
 	}
-	return codes.Internal
-}
-
-// end finishes the call with the status in its trailers.
-func (c *call) end(head *responseHead) {
-	switch {
-	case head.code == "0" && c.assembler.prefixRead > 0:
-		c.finish(status.New(codes.Internal, "fastgrpc: response ended within a message"))
-	case head.code == "0":
-		c.finish(nil)
-	case head.code == "":
-		c.finish(status.New(codes.Internal, "fastgrpc: response without grpc-status"))
-	default:
-		c.finish(parseStatus(head.code, head.message, head.details))
-	}
+	return end
 }
 
 // copyFields returns a copy of the block's fields, or nil if nobody wants metadata.
@@ -275,14 +225,14 @@ func toMetadata(fields []hpack.HeaderField) metadata.MD {
 
 // onData splits content into messages.
 func (c *call) onData(data []byte, end bool) {
-	if c.ended {
+	if c.end.done() {
 		c.conn.h2.Consume(&c.h2, len(data))
 	} else if err := c.receive(&c.conn.transport, &c.h2, data, c.streaming); err != nil {
-		c.fail(status.Convert(err))
+		c.fail(unsuccessful(badResponse, err))
 	} else if c.streaming && len(c.queue) > 0 {
 		wakeOne(c.signal)
 	}
 	if end {
-		c.finish(status.New(codes.Internal, "fastgrpc: response ended without trailers"))
+		c.finish(endBadResponse(codes.Internal, "response ended without trailers"))
 	}
 }

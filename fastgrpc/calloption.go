@@ -139,7 +139,7 @@ func (c *Client) appendCredentials(ctx context.Context, fields []hpack.HeaderFie
 		service = method[:i]
 	}
 	uri := "https://" + strings.TrimSuffix(c.authority, ":443") + service
-	for _, creds := range info.creds {
+	for i, creds := range info.creds {
 		if creds.RequireTransportSecurity() {
 			if err := credentials.CheckSecurityLevel(authInfo, credentials.PrivacyAndIntegrity); err != nil {
 				return nil, status.Errorf(codes.Unauthenticated, "fastgrpc: per-call credentials: %v", err)
@@ -147,10 +147,14 @@ func (c *Client) appendCredentials(ctx context.Context, fields []hpack.HeaderFie
 		}
 		values, err := creds.GetRequestMetadata(ctx, uri)
 		if err != nil {
-			if st, ok := status.FromError(err); ok {
-				return nil, st.Err()
+			code := codes.Internal
+			if i < len(c.opts.perRPC) {
+				code = codes.Unauthenticated // those of the client, as in grpc-go
 			}
-			return nil, status.Errorf(codes.Unauthenticated, "fastgrpc: per-call credentials: %v", err)
+			if st, ok := status.FromError(err); ok && st.Code() != codes.OK {
+				code = st.Code()
+			}
+			return nil, status.Errorf(code, "fastgrpc: per-call credentials: %v", err)
 		}
 		md := metadata.New(values)
 		if err := validateMetadata(md); err != nil {

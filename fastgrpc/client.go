@@ -193,8 +193,8 @@ func (c *Client) attempt(ctx context.Context, in *invocation) (retry bool, err e
 func (c *Client) readReply(u *call, reply any, info *callInfo) error {
 	defer c.recycle(u)
 	info.responded(u)
-	if u.status != nil {
-		return u.err()
+	if u.end.kind != succeeded {
+		return u.end.err
 	}
 	m, ok := u.take()
 	if !ok {

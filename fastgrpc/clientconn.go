@@ -3,7 +3,6 @@ package fastgrpc
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"time"
@@ -167,12 +166,7 @@ func (cc *clientConn) OnData(s *h2.Stream, data []byte, end bool) {
 func (cc *clientConn) OnReset(s *h2.Stream, why h2.Reset) {
 	c := s.Owner.(*call)
 	c.unprocessed = why.Unprocessed
-	// The text is grpc-go's: some programs search for it.
-	text := fmt.Sprintf("fastgrpc: stream terminated by RST_STREAM with error code: %s", why.Code)
-	if why.Reason != "" {
-		text += "; " + why.Reason
-	}
-	c.finish(status.New(codeOfReset(why.Code, c.deadline), text))
+	c.finish(endReset(why, c.deadline))
 }
 
 // OnDrained wakes the sender of a streaming call.
@@ -226,23 +220,19 @@ func (cc *clientConn) startCalls() {}
 func (cc *clientConn) connLost(err error) {
 	cc.keepalive.timer.Stop()
 	cc.drain()
-	st := status.Newf(codes.Unavailable, "fastgrpc: connection to %v lost: %v", cc.peer.Addr, err)
-	cc.h2.DropStreams(func(s *h2.Stream) {
-		c := s.Owner.(*call)
-		c.cause = err
-		c.finish(st)
-	})
+	end := endConnLost(cc.peer.Addr, err)
+	cc.h2.DropStreams(func(s *h2.Stream) { s.Owner.(*call).finish(end) })
 	cc.callsEnded()
 }
 
 // cancel ends a call because its context ended with err.
 func (cc *clientConn) cancel(c *call, err error) {
 	cc.mu.Lock()
-	st := status.FromContextError(err)
-	c.fail(st)
+	end := endContext(err)
+	c.fail(end)
 	if c.streaming && len(c.queue) > 0 {
 		// Unread messages are dropped, even if the call had succeeded.
-		c.status = st
+		c.end = end
 		c.drop()
 	}
 	cc.callsEnded()
@@ -269,9 +259,7 @@ func (cc *clientConn) shutdown() {
 		return
 	}
 	cc.drain()
-	cc.h2.DropStreams(func(s *h2.Stream) {
-		s.Owner.(*call).finish(status.New(codes.Canceled, ErrClientClosed.Error()))
-	})
+	cc.h2.DropStreams(func(s *h2.Stream) { s.Owner.(*call).finish(endClientClosed()) })
 	cc.h2.GoAway(http2.ErrCodeNo, "")
 	cc.closeLocked(ErrClientClosed) // and wakes them
 }

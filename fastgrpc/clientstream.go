@@ -2,7 +2,6 @@ package fastgrpc
 
 import (
 	"context"
-	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -63,7 +62,7 @@ func (c *Client) streamWith(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.
 	s.initial.initStream(&s.info)
 	s.current.Store(&s.initial)
 	if err := s.begin(&s.initial); err != nil {
-		s.finish(err)
+		s.finish(endAbandoned(err))
 		return nil, err
 	}
 	s.watch()
@@ -105,12 +104,12 @@ func (s *clientStream) watch() {
 		c := s.current.Load()
 		s.retryMu.Unlock()
 		c.conn.cancel(c, s.ctx.Err())
-		s.finish(s.result())
+		s.finish(s.ending())
 	})
 }
 
 // finish releases what the call holds and runs its end-of-call callbacks, once.
-func (s *clientStream) finish(err error) {
+func (s *clientStream) finish(end ending) {
 	s.finishOnce.Do(func() {
 		s.retryMu.Lock()
 		c, stop := s.current.Load(), s.stop
@@ -124,53 +123,42 @@ func (s *clientStream) finish(err error) {
 			c.conn.mu.Unlock()
 			s.info.responded(c)
 		}
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
 		for _, f := range s.info.onFinish {
-			f(err)
+			f(end.err)
 		}
-		s.info.observer.end(err)
+		s.info.observer.end(end.err)
 	})
 }
 
-// result returns the error of an ended call: io.EOF if it succeeded.
-func (s *clientStream) result() error {
+// ending returns how the call ended.
+func (s *clientStream) ending() ending {
 	c := s.current.Load()
 	c.conn.mu.Lock()
 	defer c.conn.mu.Unlock()
-	if c.status == nil {
-		return io.EOF
-	}
-	return c.err()
+	return c.end
 }
 
 // Context returns the call's context.
 func (s *clientStream) Context() context.Context { return s.ctx }
 
-// Header waits for the response's header metadata.
+// Header waits for the response's header metadata. Like grpc-go's, it returns nil, nil
+// if the call ended without; RecvMsg returns the reason.
 func (s *clientStream) Header() (metadata.MD, error) {
 	for {
 		c := s.current.Load()
 		<-c.headers
-		md, err := c.headerOrRefused()
-		if !errors.Is(err, errRefused) {
-			return md, err
+		c.conn.mu.Lock()
+		fields, refused, end := c.header, c.refused(), c.end
+		c.conn.mu.Unlock()
+		switch {
+		case fields != nil:
+			return toMetadata(fields), nil
+		case !refused:
+			s.finish(end)
+			return nil, nil
 		}
 		s.retry(c)
 	}
-}
-
-func (c *call) headerOrRefused() (metadata.MD, error) {
-	c.conn.mu.Lock()
-	defer c.conn.mu.Unlock()
-	switch {
-	case c.refused():
-		return nil, errRefused
-	case c.header == nil && c.status != nil:
-		return nil, c.err()
-	}
-	return toMetadata(c.header), nil
 }
 
 // Trailer returns the response's trailer metadata; it is empty before the response ends.
@@ -188,7 +176,7 @@ func (s *clientStream) CloseSend() error {
 		c := s.current.Load()
 		cc := c.conn
 		cc.mu.Lock()
-		if !c.ended && !s.sentAll && s.ctx.Err() == nil {
+		if !c.end.done() && !s.sentAll && s.ctx.Err() == nil {
 			s.sentAll = true
 			cc.h2.CloseSend(&c.h2)
 			cc.flush()
@@ -207,7 +195,7 @@ func (s *clientStream) CloseSend() error {
 func (s *clientStream) SendMsg(m any) error {
 	c := s.current.Load()
 	c.conn.mu.Lock()
-	ended, sentAll := c.ended && !c.refused(), s.sentAll
+	ended, sentAll := c.end.done() && !c.refused(), s.sentAll
 	c.conn.mu.Unlock()
 	switch {
 	case ended || s.ctx.Err() != nil: // watch ends the call
@@ -217,15 +205,16 @@ func (s *clientStream) SendMsg(m any) error {
 	}
 	b, err := encodeMessage(s.info.codec, s.info.compressor, m, s.info.maxSend)
 	if err != nil {
-		s.abort(err)
-		s.finish(err)
+		end := endAbandoned(err)
+		s.abort(end)
+		s.finish(end)
 		return err
 	}
 	s.info.observer.sent(m, b.sizes())
 	for {
 		c := s.current.Load()
 		c.conn.mu.Lock()
-		if !c.ended {
+		if !c.end.done() {
 			return s.send(c, b)
 		}
 		c.conn.mu.Unlock()
@@ -244,12 +233,12 @@ func (s *clientStream) send(c *call, b *buffer) error {
 	s.sent.add(c, b)
 	cc.h2.SendData(&c.h2, h2.Payload{Data: b.data, Owner: b}, last)
 	cc.flush()
-	for c.h2.Queued() && !c.ended {
+	for c.h2.Queued() && !c.end.done() {
 		cc.mu.Unlock()
 		<-c.drained
 		cc.mu.Lock()
 	}
-	ended, refused := c.ended, c.refused()
+	ended, refused := c.end.done(), c.refused()
 	cc.mu.Unlock()
 	if ended && !last && !(refused && s.retry(c)) {
 		return io.EOF
@@ -260,56 +249,52 @@ func (s *clientStream) send(c *call, b *buffer) error {
 // RecvMsg receives a message. It returns io.EOF when the call has succeeded, and its
 // status when it has failed.
 func (s *clientStream) RecvMsg(v any) error {
-	err := s.receive(v)
-	if err == nil && !s.desc.ServerStreams {
-		err = s.receiveEnd()
-	}
-	if err != nil {
-		s.finish(err)
-	}
-	return err
-}
-
-func (s *clientStream) receive(v any) error {
 	if s.alias != nil {
 		s.alias.Release()
 		s.alias = nil
 	}
-	m, err := s.next()
-	if err != nil {
-		if errors.Is(err, io.EOF) && !s.desc.ServerStreams && !s.gotMessage {
-			return status.Error(codes.Internal, "fastgrpc: response without a message")
+	m, end := s.next()
+	if !end.done() {
+		if end = s.read(&m, v); end.kind == open || end.kind == succeeded {
+			return nil
 		}
-		return err
+	} else if end.kind == succeeded && !s.desc.ServerStreams && !s.gotMessage {
+		end = endBadResponse(codes.Internal, "response without a message")
 	}
+	s.finish(end)
+	if end.kind == succeeded {
+		return io.EOF
+	}
+	return end.err
+}
+
+// read decodes a message. If the response has only one, read also waits for the end.
+func (s *clientStream) read(m *message, v any) (end ending) {
+	var err error
 	s.gotMessage = true
 	c, info := s.current.Load(), &s.info
 	info.observer.headerReceived(c)
-	s.alias, err = decodeMessage(info.codec, c.received, &m, v, decodeOptions{info.maxReceive, info.alias, info.observer})
+	s.alias, err = decodeMessage(info.codec, c.received, m, v, decodeOptions{info.maxReceive, info.alias, info.observer})
 	if err != nil {
-		s.abort(err)
+		end = endAbandoned(err)
+		s.abort(end)
+		return end
 	}
-	return err
+	if s.desc.ServerStreams {
+		return ending{}
+	}
+	if *m, end = s.next(); !end.done() {
+		m.release()
+		end = endBadResponse(codes.Internal, "more than one message in a unary response")
+		s.abort(end)
+	} else if end.kind == succeeded {
+		s.finish(end)
+	}
+	return end
 }
 
-// receiveEnd waits for the status that follows a single response message.
-func (s *clientStream) receiveEnd() error {
-	m, err := s.next()
-	switch {
-	case errors.Is(err, io.EOF):
-		s.finish(nil)
-		return nil
-	case err != nil:
-		return err
-	}
-	m.release()
-	err = status.Error(codes.Internal, "fastgrpc: more than one message in a unary response")
-	s.abort(err)
-	return err
-}
-
-// abort ends the call with err and drops its unread messages.
-func (s *clientStream) abort(err error) {
+// abort ends the call and drops its unread messages.
+func (s *clientStream) abort(end ending) {
 	s.retryMu.Lock()
 	defer s.retryMu.Unlock()
 	c := s.current.Load()
@@ -317,46 +302,41 @@ func (s *clientStream) abort(err error) {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
 	c.unprocessed = false // no more attempts
-	c.fail(status.Convert(err))
+	c.fail(end)
+	c.end = end // even if the server's status had come
 	c.drop()
 	cc.callsEnded()
 	cc.flush()
 }
 
 // next waits for a message, or for the end of the call.
-func (s *clientStream) next() (message, error) {
+func (s *clientStream) next() (message, ending) {
 	for {
 		c := s.current.Load()
-		m, err := s.nextFrom(c)
-		if !errors.Is(err, errRefused) {
-			return m, err
+		m, end, refused := s.nextFrom(c)
+		if !refused {
+			return m, end
 		}
 		s.retry(c)
 	}
 }
 
-func (s *clientStream) nextFrom(c *call) (message, error) {
+func (s *clientStream) nextFrom(c *call) (m message, end ending, refused bool) {
 	cc := c.conn
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
 	for {
 		if m, ok := c.take(); ok {
 			s.sent.drop()
-			if !c.ended {
+			if !c.end.done() {
 				cc.h2.Consume(&c.h2, m.credit)
 				cc.flush()
 			}
-			return m, nil
+			return m, ending{}, false
 		}
-		switch {
-		case c.refused():
-			return message{}, errRefused
-		case c.ended && c.status == nil:
+		if c.end.done() {
 			c.assembler.drop()
-			return message{}, io.EOF
-		case c.ended:
-			c.assembler.drop()
-			return message{}, c.err()
+			return m, c.end, c.refused()
 		}
 		cc.mu.Unlock()
 		<-c.signal

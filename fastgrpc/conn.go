@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/stats"
@@ -61,8 +60,8 @@ type Counters struct {
 	Reads, Writes uint64
 }
 
-func (c *Counters) callEnded(code codes.Code) {
-	if code == codes.OK {
+func (c *Counters) callEnded(ok bool) {
+	if ok {
 		c.CallsSucceeded++
 	} else {
 		c.CallsFailed++

@@ -1,19 +1,10 @@
 package fastgrpc
 
-import (
-	"errors"
-
-	"google.golang.org/grpc/status"
-
-	"wirelab.dev/fastgrpc/internal/h2"
-)
-
-// errRefused ends an attempt that may be retried.
-var errRefused = errors.New("fastgrpc: the server refused the call before processing it")
+import "wirelab.dev/fastgrpc/internal/h2"
 
 // refused reports whether the server refused the call before processing it. The
 // connection's lock is held.
-func (c *call) refused() bool { return c.ended && c.unprocessed && !c.gotHeader }
+func (c *call) refused() bool { return c.end.done() && c.unprocessed && !c.gotHeader }
 
 // replayBuffer keeps the messages sent on a stream while the server may still refuse it.
 type replayBuffer struct {
@@ -77,7 +68,7 @@ func (s *clientStream) retry(c *call) bool {
 	next.initStream(&s.info)
 	if err := s.begin(next); err != nil {
 		c.conn.mu.Lock()
-		c.status, c.cause, c.unprocessed = status.Convert(err), nil, false
+		c.end, c.unprocessed = endAbandoned(err), false
 		c.conn.mu.Unlock()
 		return false
 	}

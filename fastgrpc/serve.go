@@ -2,7 +2,6 @@ package fastgrpc
 
 import (
 	"context"
-	"errors"
 	"io"
 
 	"google.golang.org/grpc"
@@ -42,10 +41,24 @@ func (s *serverStream) serveUnary() {
 // decodeRequest decodes the message of a unary call.
 func (s *serverStream) decodeRequest(v any) error {
 	if s.requestErr != nil {
-		return s.requestErr
+		return s.failed(s.requestErr)
 	}
 	m, _ := s.take()
-	return s.decode(&m, v)
+	return s.failed(s.decode(&m, v))
+}
+
+// failed ends the call with err, if it is not nil, and returns it. The client gets the
+// status at once, as from grpc-go: a handler that then returns something else cannot
+// turn half a request into a success.
+func (s *serverStream) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	s.sendStatusLocked(statusOf(err))
+	s.conn.flush()
+	return err
 }
 
 // decode decodes a message, which v may alias until the next one or the handler's end.
@@ -69,7 +82,7 @@ func (s *serverStream) sendResponse(reply *buffer, err error) {
 	st := statusOf(err)
 	c := s.conn
 	c.mu.Lock()
-	if s.h2.Open() {
+	if s.h2.Open() && !s.statusSent {
 		if reply != nil {
 			s.sendHeaderLocked(nil)
 			c.h2.SendData(&s.h2, h2.Payload{Data: reply.data, Owner: reply}, false)
@@ -78,7 +91,7 @@ func (s *serverStream) sendResponse(reply *buffer, err error) {
 		s.sendStatusLocked(st)
 	}
 	c.release(s)
-	c.counters.callEnded(st.Code())
+	c.counters.callEnded(st.Code() == codes.OK)
 	c.flushBatch()
 	c.mu.Unlock()
 	if reply != nil {
@@ -114,9 +127,18 @@ func (s *serverStream) SendHeader(md metadata.MD) error { return s.setHeader(md,
 
 // SetTrailer adds to the response's trailer metadata.
 func (s *serverStream) SetTrailer(md metadata.MD) error {
+	if err := validateMetadata(md); err != nil {
+		return status.Error(codes.Internal, err.Error())
+	}
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
-	s.trailer = metadata.Join(s.trailer, md)
+	switch {
+	case len(md) == 0:
+	case s.statusSent || !s.h2.Open():
+		return status.Error(codes.Internal, "fastgrpc: SetTrailer after the call has ended")
+	default:
+		s.trailer = metadata.Join(s.trailer, md)
+	}
 	return nil
 }
 
@@ -136,6 +158,7 @@ func (s *serverStream) putHeader(md metadata.MD, send bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
+	case len(md) == 0 && !send:
 	case s.headerSent:
 		return status.Error(codes.Internal, "fastgrpc: SetHeader or SendHeader after the header was sent")
 	case send && !s.h2.Open():
@@ -160,29 +183,41 @@ var _ grpc.ServerStream = (*serverStreamAPI)(nil)
 // Context returns the call's context; it ends with the call.
 func (a *serverStreamAPI) Context() context.Context { return a.ctx }
 
-// SetTrailer adds to the response's trailer metadata.
-func (a *serverStreamAPI) SetTrailer(md metadata.MD) {
-	_ = a.serverStream.SetTrailer(md) // never fails
-}
+// SetTrailer adds to the response's trailer metadata. Metadata that cannot be sent ends
+// the call: the handler is not told.
+func (a *serverStreamAPI) SetTrailer(md metadata.MD) { _ = a.failed(a.serverStream.SetTrailer(md)) }
 
-// SendMsg sends a message; the caller may reuse m when it returns.
+// SendMsg sends a message; the caller may reuse m when it returns. An error ends the
+// call, see failed.
 func (a *serverStreamAPI) SendMsg(m any) error {
 	b, err := a.encode(m)
-	if err != nil {
-		return err
+	if err == nil {
+		err = a.sendMessage(b)
 	}
-	return a.sendMessage(b)
+	return a.failed(err)
 }
 
-// RecvMsg receives a message. It returns io.EOF after the client's last message.
+// RecvMsg receives a message. It returns io.EOF after the client's last message. Any
+// other error ends the call, see failed.
 func (a *serverStreamAPI) RecvMsg(v any) error {
 	a.releaseAlias()
-	m, err := a.nextMessage()
-	if err != nil {
-		if errors.Is(err, io.EOF) && !a.method.stream.ClientStreams {
-			return status.Error(codes.Internal, "fastgrpc: request without a message")
-		}
-		return err
+	m, ended, err := a.nextMessage()
+	switch {
+	case err != nil:
+		return a.failed(err)
+	case ended && !a.gotMessage && !a.method.stream.ClientStreams:
+		return a.failed(status.Error(codes.Internal, "fastgrpc: request without a message"))
+	case ended:
+		return io.EOF
 	}
-	return a.decode(&m, v)
+	a.gotMessage = true
+	if err = a.decode(&m, v); err != nil || a.method.stream.ClientStreams {
+		return a.failed(err)
+	}
+	// The only message must be followed by the end.
+	if m, ended, err = a.nextMessage(); err == nil && !ended {
+		m.release()
+		err = status.Error(codes.Internal, "fastgrpc: more than one message in a unary request")
+	}
+	return a.failed(err)
 }

@@ -3,7 +3,6 @@ package fastgrpc
 import (
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"time"
 
@@ -37,12 +36,14 @@ type serverStream struct {
 	requestErr error // why the request's messages are invalid
 	gotHeader  bool  // the request's header has come
 	ended      bool  // the request has ended
+	gotMessage bool  // the handler of a streaming call has received one
 	httpError  *httpResponse
 
 	signal  chan struct{} // something was received; streaming calls only
 	drained chan struct{} // all sent data is in the connection's output
 
 	headerSent bool
+	statusSent bool
 	header     metadata.MD
 	trailer    metadata.MD
 	observer   *observer
@@ -264,8 +265,8 @@ func (s *serverStream) releaseAlias() {
 	}
 }
 
-// nextMessage waits for a message of a streaming call.
-func (s *serverStream) nextMessage() (message, error) {
+// nextMessage waits for a message of a streaming call, or for the request's end.
+func (s *serverStream) nextMessage() (m message, ended bool, err error) {
 	c := s.conn
 	for {
 		c.mu.Lock()
@@ -273,21 +274,21 @@ func (s *serverStream) nextMessage() (message, error) {
 			c.h2.Consume(&s.h2, m.credit)
 			c.flush()
 			c.mu.Unlock()
-			return m, nil
+			return m, false, nil
 		}
 		fault, ended := s.requestErr, s.ended
 		unfinished := s.assembler.prefixRead > 0
 		c.mu.Unlock()
 		if err := s.Err(); err != nil {
-			return message{}, status.FromContextError(err).Err()
+			return m, false, status.FromContextError(err).Err()
 		}
 		switch {
 		case fault != nil:
-			return message{}, fault
+			return m, false, fault
 		case ended && unfinished:
-			return message{}, status.Error(codes.Internal, "fastgrpc: request ended within a message")
+			return m, false, status.Error(codes.Internal, "fastgrpc: request ended within a message")
 		case ended:
-			return message{}, io.EOF
+			return m, true, nil
 		}
 		<-s.signal
 	}
@@ -298,7 +299,7 @@ func (s *serverStream) nextMessage() (message, error) {
 func (s *serverStream) sendMessage(b *buffer) error {
 	c := s.conn
 	c.mu.Lock()
-	if !s.h2.Open() {
+	if !s.h2.Open() || s.statusSent {
 		c.mu.Unlock()
 		b.Release()
 		return s.endedError()
@@ -358,8 +359,12 @@ func (s *serverStream) headerFields() []hpack.HeaderField {
 	return appendMetadata(fields, s.header)
 }
 
-// sendStatusLocked ends the response with its trailers.
+// sendStatusLocked ends the response with its trailers, once.
 func (s *serverStream) sendStatusLocked(st *status.Status) {
+	if s.statusSent || !s.h2.Open() {
+		return
+	}
+	s.statusSent = true
 	if s.headerSent && len(s.trailer) == 0 && st.Code() == codes.OK && st.Message() == "" {
 		s.conn.h2.SendTrailers(&s.h2, okTrailers, nil)
 		return
