@@ -72,7 +72,7 @@ repeats all cells until an answer stands, as in wirelab compare.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&quick, "quick", false, "a smaller version of it, as the scenario defines")
-	f.StringSliceVar(&only, "only", nil, "the `parts` to run")
+	f.StringSliceVar(&only, "only", nil, "the `parts` to run, by name or pattern, as in table-*")
 	f.StringSliceVar(&programs, "yardstick", nil, "other projects' `programs` to compare with, in parts that do: "+strings.Join(yardstickNames(), ", "))
 	f.StringVar(&resume, "resume", "", "continue the run in this `directory`")
 	patience.register(f)

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/filestack"
-	"wirelab.dev/internal/stack/grpcstack"
 	"wirelab.dev/internal/stack/restjson"
 	programs "wirelab.dev/internal/yardstick"
 )
@@ -30,7 +30,7 @@ func programOf(v scenario.Variant) string {
 	if program, foreign := filestack.Program(v); foreign {
 		return program
 	}
-	if client, foreign := grpcstack.ForeignClient(v); foreign {
+	if client, foreign := stack.ForeignClient(v); foreign {
 		return client.Name
 	}
 	if restjson.OnGin(v) {

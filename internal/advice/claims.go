@@ -41,6 +41,7 @@ func quoted(c *analysis.Claim) string {
 
 var claimFigures = map[scenario.Figure]string{
 	scenario.MeanTime:   "mean time",
+	scenario.P99:        "P99",
 	scenario.CPU:        "CPU time at both ends",
 	scenario.ClientCPU:  "CPU time at the client",
 	scenario.ServerCPU:  "CPU time at the server",

@@ -17,7 +17,7 @@ type Claim struct {
 	Clients       int              `json:"clients"` // that it was judged with; 0 where it was not
 	Of            scenario.Variant `json:"of"`      // a variant
 	Against       scenario.Variant `json:"against"` // a variant
-	Figure        scenario.Figure  `json:"figure" jsonschema:"enum=mean,enum=cpu,enum=client-cpu,enum=server-cpu,enum=throughput"`
+	Figure        scenario.Figure  `json:"figure" jsonschema:"enum=mean,enum=p99,enum=cpu,enum=client-cpu,enum=server-cpu,enum=throughput"`
 	ClaimedRatio  *float64         `json:"claimed_ratio" jsonschema:"nullable"` // null where the claim is only that there is less
 	Below         string           `json:"below"`                               // the part whose ratio is to be higher; may be empty
 	Outcome       Outcome          `json:"outcome" jsonschema:"enum=compatible,enum=smaller,enum=refuted,enum=underpowered,enum=not measured"`

@@ -21,9 +21,9 @@ type Claim struct {
 	Of Variant `json:"of" jsonschema:"required"`
 	// The variant that it is compared with.
 	Against Variant `json:"against" jsonschema:"required"`
-	// What of: the mean response time, a request's CPU time at an end or at
+	// What of: the mean response time or its P99, a request's CPU time at an end or at
 	// both (cpu), or the throughput.
-	Figure Figure `json:"figure" jsonschema:"required,enum=mean,enum=cpu,enum=client-cpu,enum=server-cpu,enum=throughput"`
+	Figure Figure `json:"figure" jsonschema:"required,enum=mean,enum=p99,enum=cpu,enum=client-cpu,enum=server-cpu,enum=throughput"`
 	// How many times the other's figure is claimed, at most where it is below 1
 	// and at least where it is above. If left out, less than the other's.
 	Ratio float64 `json:"ratio,omitempty" jsonschema:"exclusiveMinimum=0"`
@@ -38,13 +38,14 @@ type Figure string
 // The figures.
 const (
 	MeanTime   Figure = "mean"
+	P99        Figure = "p99"
 	CPU        Figure = "cpu"
 	ClientCPU  Figure = "client-cpu"
 	ServerCPU  Figure = "server-cpu"
 	Throughput Figure = "throughput"
 )
 
-var claimable = []string{string(MeanTime), string(CPU), string(ClientCPU), string(ServerCPU), string(Throughput)}
+var claimable = []string{string(MeanTime), string(P99), string(CPU), string(ClientCPU), string(ServerCPU), string(Throughput)}
 
 // claim checks a claim.
 func (s *Scenario) claim(c Claim) error {

@@ -13,6 +13,7 @@ package scenario
 import (
 	"fmt"
 	"math"
+	"path"
 	"slices"
 	"strings"
 )
@@ -190,17 +191,28 @@ func (s *Scenario) partNames() []string {
 	return names
 }
 
-// Only returns the scenario with these parts alone, in the order of the file.
+// Only returns the scenario with these parts alone, in the order of the file. A name may
+// be a pattern, as in table-*.
 func (s *Scenario) Only(parts ...string) (*Scenario, error) {
 	names := s.partNames()
+	chosen := map[string]bool{}
 	for _, wanted := range parts {
-		if !slices.Contains(names, wanted) {
+		found := false
+		for _, name := range names {
+			matches, err := path.Match(wanted, name)
+			if err != nil {
+				return nil, fmt.Errorf("part %q: %w: want a name, or a pattern such as %s*", wanted, err, names[0][:1])
+			}
+			chosen[name] = chosen[name] || matches
+			found = found || matches
+		}
+		if !found {
 			return nil, fmt.Errorf("scenario %s has no part %q; %s", s.Name, wanted, Suggest(wanted, names))
 		}
 	}
 	only := *s
 	only.Parts = slices.DeleteFunc(slices.Clone(s.Parts), func(p Part) bool {
-		return !slices.Contains(parts, p.Name)
+		return !chosen[p.Name]
 	})
 	only.Claims = slices.DeleteFunc(slices.Clone(s.Claims), func(c Claim) bool { return !c.about(only.Parts) })
 	if len(only.Parts) == 0 {

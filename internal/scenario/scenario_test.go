@@ -135,7 +135,10 @@ func TestOnly(t *testing.T) {
 	if both.Parts[0].Name != "matrix" || both.Parts[1].Name != "tail" || len(both.Parts) != 2 {
 		t.Errorf("parts %v, want matrix and tail in the file's order", both.Parts)
 	}
-	for _, wrong := range [][]string{{"tial"}, {}} {
+	if matching, err := s.Only("ma*", "tail"); err != nil || len(matching.Parts) != 2 || matching.Parts[0].Name != "matrix" {
+		t.Errorf("ma*, tail: parts %v, %v", matching.Parts, err)
+	}
+	for _, wrong := range [][]string{{"tial"}, {}, {"[tail"}, {"tail", "nothing*"}} {
 		if _, err := s.Only(wrong...); err == nil || !strings.Contains(err.Error(), "tail") {
 			t.Errorf("Only(%v): %v; want an error that names the parts", wrong, err)
 		}

@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
-	"wirelab.dev/internal/stack/grpcstack"
+	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/workload"
 )
 
@@ -29,7 +29,7 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	if err != nil {
 		return err
 	}
-	if program, foreign := grpcstack.ForeignClient(variant); foreign {
+	if program, foreign := stack.ForeignClient(variant); foreign {
 		return runForeignClient(ctx, spec, program, events)
 	}
 	if spec.Client.Load.Model != closedLoop {

@@ -13,7 +13,6 @@ import (
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
-	"wirelab.dev/internal/stack/grpcstack"
 	"wirelab.dev/internal/tuning"
 )
 
@@ -44,7 +43,7 @@ func Settings(variant string) ([]tuning.Setting, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, foreign := grpcstack.ForeignClient(v); foreign {
+	if _, foreign := stack.ForeignClient(v); foreign {
 		return server, nil // its arguments are in the record of a trial
 	}
 	mode := catalog.ConnectionOf(s, v, scenario.Connection{})

@@ -30,7 +30,8 @@ func full(ctx context.Context, s *screen, results *results) error {
 	if err != nil {
 		return err
 	}
-	arguments := slices.Concat(common, []string{"-bench=.", "-benchtime=1x", "-p=3"}, packages)
+	// Told of benchmarks itself, go test would run one package after the other.
+	arguments := slices.Concat(common, []string{"-p=3"}, packages, []string{"-args", "-test.bench=.", "-test.benchtime=1x"})
 	if err := goTest(ctx, s, results, arguments...); err != nil {
 		return err
 	}

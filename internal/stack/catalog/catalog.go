@@ -147,7 +147,7 @@ func CheckConnection(v scenario.Variant, asked scenario.Connection) error {
 // CheckLoad returns an error if the clients of a variant cannot load it as a part says.
 // Only the programs of others are limited.
 func CheckLoad(v scenario.Variant, p scenario.Part) error {
-	program, foreign := grpcstack.ForeignClient(v)
+	program, foreign := stack.ForeignClient(v)
 	if !foreign {
 		return nil
 	}

@@ -26,7 +26,7 @@ func TestGoodVariants(t *testing.T) {
 		"tcp", "rest", "grpc", "fake",
 		"tcp:buffers=pooled", "tcp:buffers=fresh,inflight=50", "rest:inflight=1", "grpc:conns=4,inflight=50", "grpc:codec=vt2,messages=pooled",
 		"h1:codec=json", "h2:tls=on,cert=rsa,conn=resumed", "fake:delay=5ms,fail-every=10",
-		"grpc:caller=h2load,conn=pool:2", "grpc:caller=ghz",
+		"grpc:caller=h2load,conn=pool:2", "grpc:caller=ghz", "fastgrpc:caller=h2load",
 	} {
 		if err := Check(variant(t, text)); err != nil {
 			t.Errorf("%s: %v", text, err)
@@ -36,22 +36,24 @@ func TestGoodVariants(t *testing.T) {
 
 func TestBadVariantsAreExplained(t *testing.T) {
 	for text, says := range map[string]string{
-		"gprc":                      "did you mean grpc?",
-		"htpp":                      "want one of tcp, rest, grpc, h1",
-		"tcp:bufers=pooled":         "did you mean buffers?",
-		"tcp:buffers=poled":         "did you mean pooled?",
-		"tcp:buffers=yes":           "want one of fresh, pooled",
-		"grpc:cnns=4":               "did you mean conns?",
-		"grpc:conns=four":           "whole number",
-		"rest:window=1":             "want one of inflight, conn",
-		"rest:inflight=0":           "whole number",
-		"fake:stall=2s":             "fills the whole period",
-		"grpc:buffers=pooled":       "buffers=pooled",
-		"h1:codec=xml":              "want one of protobuf, json",
-		"h2:conn=resumed":           "set tls=on",
-		"h2:tls=on,conn=0rtt":       "h3 and grpc-h3 have it",
-		"grpc:caller=ghz,tls=on":    "ghz calls in cleartext",
-		"fake:fail-evry=2,delay=ms": "did you mean fail-every?",
+		"gprc":                               "did you mean grpc?",
+		"htpp":                               "want one of tcp, rest, grpc, h1",
+		"tcp:bufers=pooled":                  "did you mean buffers?",
+		"tcp:buffers=poled":                  "did you mean pooled?",
+		"tcp:buffers=yes":                    "want one of fresh, pooled",
+		"grpc:cnns=4":                        "did you mean conns?",
+		"grpc:conns=four":                    "whole number",
+		"rest:window=1":                      "want one of inflight, conn",
+		"rest:inflight=0":                    "whole number",
+		"fake:stall=2s":                      "fills the whole period",
+		"grpc:buffers=pooled":                "buffers=pooled",
+		"h1:codec=xml":                       "want one of protobuf, json",
+		"h2:conn=resumed":                    "set tls=on",
+		"h2:tls=on,conn=0rtt":                "h3 and grpc-h3 have it",
+		"grpc:caller=ghz,tls=on":             "ghz calls in cleartext",
+		"fastgrpc:caller=ghz,tls=on":         "ghz calls in cleartext",
+		"fastgrpc:caller=h2load,ends=client": "use grpc:caller=h2load",
+		"fake:fail-evry=2,delay=ms":          "did you mean fail-every?",
 	} {
 		err := Check(variant(t, text))
 		if err == nil || !strings.Contains(err.Error(), says) {

@@ -12,6 +12,7 @@ package faststack
 
 import (
 	"context"
+	"fmt"
 
 	"wirelab.dev/fastgrpc"
 	"wirelab.dev/internal/scenario"
@@ -28,6 +29,7 @@ type Stack struct {
 var (
 	_ stack.Stack            = Stack{}
 	_ stack.SettingsReporter = Stack{}
+	_ stack.KindLimiter      = Stack{}
 )
 
 const name = "fastgrpc"
@@ -60,6 +62,7 @@ func (Stack) Info() stack.Info {
 			{Key: endsKey, Values: []string{both, clientOnly, serverOnly}, Default: both, Help: "which ends are fastgrpc; the other one is grpc-go"},
 			{Key: codecKey, Values: []string{codecProto, codecVT}, Default: codecProto, Help: "proto: package proto; vt: vtprotobuf, for messages that have its methods"},
 			{Key: aliasKey, Values: []string{"off", "on"}, Default: "off", Help: "long bytes fields point into the receive buffer instead of being copied: in requests, and in the answers of streams"},
+			stack.CallerOption("own"),
 		}, stack.TLSOptions(stack.OptionalTLS)...),
 		Connection: scenario.Connection{Mode: scenario.Shared}, Protocol: "HTTP/2",
 	}
@@ -75,9 +78,19 @@ type settings struct {
 
 func (s Stack) read(v scenario.Variant) (settings, error) {
 	o := stack.ReadOptions(s, v)
-	return settings{
+	own := settings{
 		ends: o.Text(endsKey), codec: o.Text(codecKey), alias: o.On(aliasKey), security: stack.SecurityOf(o),
-	}, o.Err()
+	}
+	stack.CheckCallerSecurity(v, o, own.security)
+	if client, foreign := stack.ForeignClient(v); foreign && own.ends == clientOnly {
+		o.Fail(fmt.Errorf("caller=%s: with ends=client neither end is fastgrpc; use grpc:caller=%s", client.Name, client.Name))
+	}
+	return own, o.Err()
+}
+
+// CheckKind implements stack.KindLimiter: the programs of others make unary calls.
+func (Stack) CheckKind(v scenario.Variant, kind stack.Kind) error {
+	return stack.CheckCallerKind(v, kind)
 }
 
 // others returns the other stack's variant for the end that is not fastgrpc: the options

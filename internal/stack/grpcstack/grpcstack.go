@@ -11,7 +11,6 @@ package grpcstack
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"google.golang.org/grpc"
@@ -19,7 +18,6 @@ import (
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/tuning"
-	"wirelab.dev/internal/yardstick"
 )
 
 // Stack is grpc-go. The zero value is ready.
@@ -35,8 +33,6 @@ var (
 const (
 	name           = "grpc"
 	connectionsKey = "conns"
-	callerKey      = "caller"
-	ownCaller      = "grpc"
 )
 
 // Info describes the stack. HTTP/2 is designed for one shared connection.
@@ -46,28 +42,9 @@ func (Stack) Info() stack.Info {
 		Options: slices.Concat([]scenario.Option{{
 			Key: connectionsKey, Parse: scenario.Count, Role: scenario.ConnectionsRole,
 			Help: "N: N connections for all clients, taken in turns; wins over the connection mode",
-		}, {
-			Key: callerKey, Values: callers(), Default: ownCaller,
-			Help: "grpc: grpc-go; else a program of others that calls in its place, in cleartext, which `run --yardstick` prepares",
-		}}, tuningOptions(), stack.TLSOptions(stack.OptionalTLS)),
+		}, stack.CallerOption(name)}, tuningOptions(), stack.TLSOptions(stack.OptionalTLS)),
 		Connection: scenario.Connection{Mode: scenario.Shared}, Protocol: "HTTP/2",
 	}
-}
-
-// callers are grpc-go and the programs of others.
-func callers() []string {
-	all := []string{ownCaller}
-	for _, c := range yardstick.Clients {
-		all = append(all, c.Name)
-	}
-	return all
-}
-
-// ForeignClient is the program of others that calls a variant's server, if one does.
-func ForeignClient(v scenario.Variant) (yardstick.Client, bool) {
-	caller, _ := v.Get(callerKey)
-	client, foreign := yardstick.FindClient(caller)
-	return client, foreign && v.Stack == name
 }
 
 // ConnectionFor implements stack.ConnectionChooser for the option conns.
@@ -80,10 +57,7 @@ func (s Stack) ConnectionFor(v scenario.Variant) (mode scenario.Connection, fixe
 
 // CheckKind implements stack.KindLimiter: the programs of others make unary calls.
 func (Stack) CheckKind(v scenario.Variant, kind stack.Kind) error {
-	if client, foreign := ForeignClient(v); foreign && kind != stack.Unary {
-		return fmt.Errorf("%s=%s: %s makes unary calls only, no %s: %w", callerKey, client.Name, client.Name, kind, stack.ErrUnsupported)
-	}
-	return nil
+	return stack.CheckCallerKind(v, kind)
 }
 
 // options are a variant's parsed options.
@@ -96,9 +70,7 @@ type options struct {
 func (s Stack) read(v scenario.Variant) (options, error) {
 	o := stack.ReadOptions(s, v)
 	read := options{changes: readChanges(o), connections: scenario.Value[int](o, connectionsKey), security: stack.SecurityOf(o)}
-	if client, foreign := ForeignClient(v); foreign && read.security.On {
-		o.Fail(fmt.Errorf("%s=%s: %s calls in cleartext; leave tls out", callerKey, client.Name, client.Name))
-	}
+	stack.CheckCallerSecurity(v, o, read.security)
 	return read, o.Err()
 }
 

@@ -15,6 +15,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -23,6 +25,8 @@ import (
 	"wirelab.dev/internal/workload"
 	"wirelab.dev/internal/workload/echo/echopb"
 )
+
+const besideKey = "beside"
 
 // Workload is echo. The zero value is ready.
 type Workload struct{}
@@ -34,7 +38,10 @@ func (Workload) Info() workload.Info {
 	return workload.Info{
 		Name:    "echo",
 		Summary: "the same payload back, with a new timestamp; or, with sizes like 64/4KiB, as many bytes as asked for",
-		Options: workload.StallOptions(), Sized: true, Operations: len(echopb.EchoService_ServiceDesc.Methods),
+		Options: append(workload.StallOptions(), scenario.Option{
+			Key: besideKey, Parse: scenario.BytesUpTo(workload.MaxBytes),
+			Help: "SIZE: beside its calls, the first client keeps one of that many bytes in flight all the time, which is not measured",
+		}), Sized: true, Operations: len(echopb.EchoService_ServiceDesc.Methods),
 	}
 }
 
@@ -49,8 +56,45 @@ func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
 }
 
 // NewCaller makes one client with its own payload.
-func (Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workload.Caller {
-	return newCaller(conn, job)
+func (w Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workload.Caller {
+	c := newCaller(conn, job)
+	if size := scenario.Value[int](workload.ReadOptions(w, job.Parameters), besideKey); size > 0 && job.Client == 0 {
+		job.RequestBytes, job.ResponseBytes = size, size
+		return &besideLong{caller: c, long: newCaller(conn, job)}
+	}
+	return c
+}
+
+// besideLong is a client that also keeps a long call in flight. What others send over
+// its connection has to find its way between that call's frames.
+type besideLong struct {
+	*caller
+	long    *caller
+	begun   sync.Once
+	failure atomic.Pointer[error] // of a long call
+}
+
+// Call makes one of the calls that are measured. It fails once a long one has failed.
+func (c *besideLong) Call(ctx context.Context) error {
+	c.begun.Do(func() { go c.keepLong(ctx) })
+	if failure := c.failure.Load(); failure != nil {
+		return *failure
+	}
+	return c.caller.Call(ctx)
+}
+
+func (c *besideLong) keepLong(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := c.long.Call(ctx)
+		if err == nil {
+			err = c.long.Check()
+		}
+		if err != nil && ctx.Err() == nil {
+			err = fmt.Errorf("the call beside: %w", err)
+			c.failure.Store(&err)
+			return
+		}
+	}
 }
 
 type handler struct {

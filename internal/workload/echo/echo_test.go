@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -255,4 +256,68 @@ func TestNoAnswerIsKnownBeforeItsRequest(t *testing.T) {
 			t.Errorf("%s: the data of two requests: %x and %x, want another end and else the same", name, a, b)
 		}
 	}
+}
+
+// TestALongCallBeside wants the first client to keep a long call in flight, the others
+// none, and a long call that fails to fail the calls that are measured.
+func TestALongCallBeside(t *testing.T) {
+	beside := job(64)
+	beside.Settings = []scenario.Setting{{Key: besideKey, Value: "4KiB"}}
+	other := beside
+	other.Client = 1
+	if _, plain := (Workload{}).NewCaller(nil, other).(*caller); !plain {
+		t.Error("the second client keeps a long call too")
+	}
+	wire := newLongWire()
+	Workload{}.Register(&wire.Methods, beside.Parameters)
+	client := Workload{}.NewCaller(wire, beside)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range 3 { // calls end while the long one has not
+		if err := client.Call(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := client.(interface{ Check() error }).Check(); err != nil {
+			t.Error(err)
+		}
+	}
+	if size := <-wire.long; size != 4<<10 {
+		t.Errorf("the long call has %d bytes, want 4 KiB", size)
+	}
+	wire.answer <- nil
+	<-wire.long // another follows
+	wire.answer <- errors.New("gone")
+	for { // the failure is noticed by a later call
+		if err := client.Call(ctx); err != nil {
+			if !strings.Contains(err.Error(), "the call beside: gone") {
+				t.Error(err)
+			}
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// longWire lets the test answer the long calls.
+type longWire struct {
+	noWire
+	long   chan int // the size of each
+	answer chan error
+}
+
+func newLongWire() *longWire {
+	return &longWire{long: make(chan int), answer: make(chan error)}
+}
+
+func (w *longWire) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	request := args.(*echopb.Payload)
+	if len(request.Data) < 4<<10 {
+		return w.noWire.Invoke(ctx, method, args, reply, opts...)
+	}
+	w.long <- len(request.Data)
+	if err := <-w.answer; err != nil {
+		return err
+	}
+	proto.Merge(reply.(proto.Message), request)
+	return nil
 }
