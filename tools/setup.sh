@@ -7,6 +7,9 @@ set -euo pipefail
 missing=()
 # The race detector links through the C compiler.
 command -v gcc >/dev/null || missing+=(gcc libc6-dev)
+# fastgrpc's server is called by them: nghttp2-client has nghttp and h2load.
+command -v curl >/dev/null || missing+=(curl)
+command -v h2load >/dev/null || missing+=(nghttp2-client)
 # The report page is opened in a real browser.
 command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
 

@@ -10,14 +10,14 @@
 // server sends the reports of orca_per_rpc.
 //
 // The tests build other projects' programs, pinned in go.mod, and run them against
-// fastgrpc: grpc-go's client and server, grpcurl, and h2spec. All of h2spec's generic,
-// http2 and hpack suites pass over cleartext and TLS:
+// fastgrpc: grpc-go's client and server, grpcurl and h2spec. Others are the machine's:
+// curl, nghttp and h2load. gRPC's C core and Envoy come as Python packages. A test whose
+// program cannot be had says so and is skipped. In the folders beside this:
 //
-//	go -C fastgrpc/interop test -run TestConformance
-//
-// To run h2spec by hand, pass --max-header-length 30000. One case sends a HEADERS frame
-// that must exceed the server's SETTINGS_MAX_FRAME_SIZE, 128 KiB here. With the default
-// of 4000 bytes per field the frame is too short, so the server rightly answers it.
+//	conformance  the Connect project's conformance suite
+//	examples     grpc-go's examples with fastgrpc in grpc-go's place
+//	swap         puts it there
+//	telemetry    OpenTelemetry's stats handlers
 package interop
 
 import (
