@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build generate fmt lint drift short bench-once gin check test stress bench FORCE
+.PHONY: help setup build generate fmt lint drift short bench-once gin check test judges stress bench FORCE
 
 # What is compiled does not depend on the folder, so that another clone finds it
 # in the build cache.
@@ -67,6 +67,10 @@ check: bin/phases ## what to run before a commit: lint, drift, short, bench-once
 test: export GOFLAGS += -count=1
 test: bin/phases ## everything
 	@bin/phases setup lint drift short gin full
+
+# make test runs those that take seconds. These take an hour where the machine is busy.
+judges: setup ## fastgrpc before all its foreign judges, in full; UPDATE=1 writes the table of examples
+	JUDGES=1 go -C fastgrpc/interop test -count=1 -timeout=2h -parallel=4 ./...
 
 # What fails here and not in `make test` fails there too one day.
 stress: ## find tests that fail sometimes; RUNS=20 FOR=40m AT_ONCE=1 PKG=./folder/... RUN=regexp SHORT=off ONLY='race GOMAXPROCS=1' choose
