@@ -107,7 +107,8 @@ func (i *callInfo) setCodec(c codec) {
 
 func (i *callInfo) setSubtype(subtype string) error {
 	i.subtype = subtype
-	if i.codec = codecFor(subtype); i.codec == nil {
+	own, _ := i.codec.(protoCodec)
+	if i.codec = codecFor(subtype, own.vt); i.codec == nil {
 		return status.Errorf(codes.Internal, "fastgrpc: no codec is registered for content-subtype %q: use encoding.RegisterCodecV2", subtype)
 	}
 	return nil

@@ -2,6 +2,7 @@ package fastgrpc
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 
 	"google.golang.org/grpc/codes"
@@ -36,23 +37,17 @@ type (
 	vtAliasUnmarshaler interface{ UnmarshalVTUnsafe([]byte) error }
 )
 
-// protoCodec encodes protobuf messages straight into the buffer that is sent. It uses
-// vtprotobuf's methods if a message has them.
+// protoCodec encodes protobuf messages straight into the buffer that is sent.
 type protoCodec struct {
-	plain bool // ignore vtprotobuf's methods
+	vt bool // use vtprotobuf's methods if a message has them
 }
 
 // Name returns the content-subtype.
 func (protoCodec) Name() string { return grpcproto.Name }
 
 func (c protoCodec) marshal(v any) (*buffer, error) {
-	if m, ok := v.(sizedMarshaler); ok && !c.plain {
-		b := newBuffer(prefixLen + m.SizeVT())
-		if _, err := m.MarshalToSizedBufferVT(b.data[prefixLen:]); err != nil {
-			b.Release()
-			return nil, fmt.Errorf("marshal %T: %w", v, err)
-		}
-		return b, nil
+	if m, ok := v.(sizedMarshaler); ok && c.vt {
+		return marshalVT(m)
 	}
 	m, err := protoMessage(v)
 	if err != nil {
@@ -68,23 +63,49 @@ func (c protoCodec) marshal(v any) (*buffer, error) {
 	return b, nil
 }
 
+func marshalVT(m sizedMarshaler) (*buffer, error) {
+	size := m.SizeVT()
+	b := newBuffer(prefixLen + size)
+	n, err := m.MarshalToSizedBufferVT(b.data[prefixLen:])
+	if err == nil && n != size { // the rest holds what the buffer was used for before
+		err = fmt.Errorf("%d bytes, but its size was %d: was it changed at the same time?", n, size)
+	}
+	if err != nil {
+		b.Release()
+		return nil, fmt.Errorf("marshal %T: %w", m, err)
+	}
+	return b, nil
+}
+
 func (c protoCodec) unmarshal(data []byte, v any, alias bool) error {
-	if m, ok := v.(vtAliasUnmarshaler); ok && alias && !c.plain {
-		reset(v)
-		return m.UnmarshalVTUnsafe(data)
-	}
-	if m, ok := v.(vtUnmarshaler); ok && !c.plain {
-		reset(v)
-		return m.UnmarshalVT(data)
-	}
 	m, err := protoMessage(v)
 	if err != nil {
 		return err
+	}
+	if c.vt {
+		if read := vtMethod(v, alias); read != nil {
+			if err := checkDepth(data, m.ProtoReflect().Descriptor()); err != nil {
+				return err
+			}
+			reset(v)
+			return read(data)
+		}
 	}
 	if alias {
 		return unmarshalAliased(data, m)
 	}
 	return proto.Unmarshal(data, m)
+}
+
+// vtMethod returns v's decoding method, or nil.
+func vtMethod(v any, alias bool) func([]byte) error {
+	if m, ok := v.(vtAliasUnmarshaler); ok && alias {
+		return m.UnmarshalVTUnsafe
+	}
+	if m, ok := v.(vtUnmarshaler); ok {
+		return m.UnmarshalVT
+	}
+	return nil
 }
 
 // reset clears a message before it is decoded into. vtprotobuf's ResetVT would reuse
@@ -151,13 +172,13 @@ func (c codecV1) unmarshal(data []byte, v any, alias bool) error {
 
 // codecFor returns the codec for a content-subtype, or nil; "" is proto. If the program
 // has replaced grpc-go's proto codec, it returns that codec.
-func codecFor(subtype string) codec {
+func codecFor(subtype string, vt bool) codec {
 	if subtype == "" {
 		subtype = grpcproto.Name
 	}
 	if v2 := encoding.GetCodecV2(subtype); v2 != nil {
 		if subtype == grpcproto.Name && isGRPCProto(v2) {
-			return protoCodec{}
+			return protoCodec{vt}
 		}
 		return codecV2{v2}
 	}
@@ -200,13 +221,25 @@ func encodeMessage(c codec, compressor encoding.Compressor, v any, limit int) (*
 		}
 		b = packed
 	}
-	if size := len(b.data) - prefixLen; size > limit {
+	size := len(b.data) - prefixLen
+	if err := checkSendSize(size, limit); err != nil {
 		b.Release()
-		return nil, tooLarge("trying to send message", size, limit)
+		return nil, err
 	}
 	putPrefix(b.data, compressed)
 	b.plain = plain
 	return b, nil
+}
+
+// checkSendSize also refuses what the prefix cannot tell, whatever the limit.
+func checkSendSize(size, limit int) error {
+	if size > limit {
+		return tooLarge("trying to send message", size, limit)
+	}
+	if uint64(size) > math.MaxUint32 {
+		return status.Errorf(codes.ResourceExhausted, "fastgrpc: message too large (%d bytes): gRPC's longest has %d", size, uint32(math.MaxUint32))
+	}
+	return nil
 }
 
 // sizes holds a message's length before and after compression.

@@ -1,12 +1,17 @@
 package fastgrpc
 
 import (
+	"context"
+	"math"
 	"sync/atomic"
 	"testing"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	grpcproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
@@ -30,10 +35,10 @@ func (v *vtValue) UnmarshalVT(p []byte) error {
 	return proto.Unmarshal(p, v.BytesValue)
 }
 
-// TestVTMethods checks that a message's vtprotobuf methods are used, unless PlainProto
-// is set.
+// TestVTMethods checks that a message's vtprotobuf methods are used with VTProto only.
 func TestVTMethods(t *testing.T) {
-	for uses, codec := range []protoCodec{{plain: true}, {}} {
+	for uses, options := range []limits{{}, {vt: true}} {
+		codec := options.codecFor("")
 		v := &vtValue{BytesValue: wrapperspb.Bytes([]byte("content"))}
 		b, err := encodeMessage(codec, nil, v, 100)
 		if err != nil {
@@ -56,6 +61,40 @@ func (v vtAliased) UnmarshalVTUnsafe(p []byte) error {
 	return proto.UnmarshalOptions{Merge: true}.Unmarshal(p, v.BytesValue)
 }
 
+// TestVTOption checks the options VTProto and WithVTProto, by calls with a message that
+// has vtprotobuf's methods, and that a content-subtype does not undo them.
+func TestVTOption(t *testing.T) {
+	served := new(vtValue)
+	desc := bytesEcho
+	desc.Methods = []grpc.MethodDesc{{MethodName: "Echo", Handler: func(_ any, _ context.Context, dec func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		served.BytesValue = new(wrapperspb.BytesValue)
+		return served, dec(served)
+	}}}
+	for uses, vt := range []bool{false, true} {
+		var server []ServerOption
+		var client []ClientOption
+		if vt {
+			server, client = append(server, VTProto()), append(client, WithVTProto())
+		}
+		*served = vtValue{}
+		s := NewServer(server...)
+		s.RegisterService(&desc, nil)
+		c := dialFast(t, serve(t, s), client...)
+		for _, option := range []grpc.CallOption{grpc.StaticMethod(), grpc.CallContentSubtype("proto")} {
+			v := &vtValue{BytesValue: wrapperspb.Bytes([]byte("content"))}
+			if err := c.Invoke(testContext(t), "/test.Echo/Echo", v, v, option); err != nil || string(v.Value) != "content" {
+				t.Fatalf("%q came back: %v", v.Value, err)
+			}
+			if v.written != uses || v.read != uses {
+				t.Errorf("the client used vtprotobuf's methods %d and %d times, want %d", v.written, v.read, uses)
+			}
+		}
+		if served.written != 2*uses || served.read != 2*uses {
+			t.Errorf("the server used vtprotobuf's methods %d and %d times in 2 calls, want %d", served.written, served.read, 2*uses)
+		}
+	}
+}
+
 // TestReusedMessageIsCleared checks that decoding into a used message drops its content.
 func TestReusedMessageIsCleared(t *testing.T) {
 	empty, err := encodeMessage(protoCodec{}, nil, wrapperspb.Bytes(nil), 100)
@@ -65,12 +104,50 @@ func TestReusedMessageIsCleared(t *testing.T) {
 	defer empty.Release()
 	for _, v := range []proto.Message{wrapperspb.Bytes([]byte("old")), &vtValue{BytesValue: wrapperspb.Bytes([]byte("old"))}, vtAliased{wrapperspb.Bytes([]byte("old"))}} {
 		for _, alias := range []bool{false, true} {
-			if err := (protoCodec{}).unmarshal(empty.data[prefixLen:], v, alias); err != nil {
+			if err := (protoCodec{vt: true}).unmarshal(empty.data[prefixLen:], v, alias); err != nil {
 				t.Fatal(err)
 			}
 			if n := proto.Size(v); n != 0 {
 				t.Errorf("%T, aliased %v: %d bytes are left", v, alias, n)
 			}
+		}
+	}
+}
+
+// TestVTShort checks that a message that writes less than its size is refused: the rest
+// of the buffer would hold what other calls left there.
+func TestVTShort(t *testing.T) {
+	_, err := protoCodec{vt: true}.marshal(vtShort{wrapperspb.Bytes([]byte("content"))})
+	if err == nil {
+		t.Error("9 bytes of 10 were taken")
+	}
+}
+
+type vtShort struct{ *wrapperspb.BytesValue }
+
+func (vtShort) SizeVT() int { return 10 }
+
+func (vtShort) MarshalToSizedBufferVT([]byte) (int, error) { return 9, nil }
+
+// TestLongestMessage checks the longest message that a prefix can tell.
+func TestLongestMessage(t *testing.T) {
+	for _, c := range []struct {
+		size, limit int64
+		ok          bool
+	}{
+		{math.MaxUint32, math.MaxInt64, true},
+		{math.MaxUint32 + 1, math.MaxInt64, false},
+		{math.MaxUint32, math.MaxUint32 - 1, false},
+		{0, 0, true},
+		{1, 0, false},
+		{0, -1, false},
+	} {
+		if c.size > math.MaxInt || c.limit > math.MaxInt {
+			continue // a 32-bit system has no such message
+		}
+		err := checkSendSize(int(c.size), int(c.limit))
+		if (err == nil) != c.ok || err != nil && status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("%d bytes with a limit of %d: %v", c.size, c.limit, err)
 		}
 	}
 }

@@ -57,10 +57,10 @@ func (s settings) tuning() (ends tuning.Ends[fastgrpc.ServerOption, fastgrpc.Cli
 		"grpc.MaxCallRecvMsgSize", grpc.MaxCallRecvMsgSize(stack.MaxMessageBytes))
 	limit("2147483647", serverOption{Name: "fastgrpc.MaxSendMsgSize", Apply: fastgrpc.MaxSendMsgSize(stack.MaxMessageBytes)},
 		"grpc.MaxCallSendMsgSize", grpc.MaxCallSendMsgSize(stack.MaxMessageBytes))
-	if s.codec != codecVT {
-		ends.Add(tuning.Setting{Value: "set", Default: "vtprotobuf's methods, where messages have them", Why: "the codec of grpc; codec=vt is the library's default"},
-			serverOption{Name: "fastgrpc.PlainProto", Apply: fastgrpc.PlainProto()},
-			clientOption{Name: "fastgrpc.WithPlainProto", Apply: fastgrpc.WithPlainProto()})
+	if s.codec == codecVT {
+		ends.Add(tuning.Setting{Value: "set", Default: "off", Why: "the variant's option codec"},
+			serverOption{Name: "fastgrpc.VTProto", Apply: fastgrpc.VTProto()},
+			clientOption{Name: "fastgrpc.WithVTProto", Apply: fastgrpc.WithVTProto()})
 	}
 	if s.alias {
 		ends.Add(tuning.Setting{Value: "set", Default: "off", Why: "the variant's option alias"},
