@@ -149,7 +149,7 @@ func greedy(fr *http2.Framer) {
 // serves other clients, uses little CPU and memory, and keeps nothing afterwards.
 func TestHostileClients(t *testing.T) {
 	auditBuffers(t)
-	s, target := startFast(t, HandshakeTimeout(200*time.Millisecond), func(o *serverOptions) { unforgiving(&o.limits) })
+	s, target := startFast(t, ConnectionTimeout(200*time.Millisecond), func(o *serverOptions) { unforgiving(&o.limits) })
 	c := testgrpc.NewTestServiceClient(dialFast(t, target))
 	for _, attack := range serverAttacks() {
 		t.Run(attack.name, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestSilentClient(t *testing.T) {
 	secure, _ := tlsForTests(t)
 	for name, opts := range map[string][]ServerOption{"cleartext": nil, "TLS": {Creds(secure)}} {
 		t.Run(name, func(t *testing.T) {
-			_, target := startFast(t, append(opts, HandshakeTimeout(50*time.Millisecond))...)
+			_, target := startFast(t, append(opts, ConnectionTimeout(50*time.Millisecond))...)
 			nc, err := net.Dial("tcp", strings.TrimPrefix(target, "passthrough:///"))
 			if err != nil {
 				t.Fatal(err)

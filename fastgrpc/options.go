@@ -60,7 +60,8 @@ type ServerOption func(*serverOptions)
 type serverOptions struct {
 	limits
 	creds             credentials.TransportCredentials
-	handshakeTimeout  time.Duration
+	connectionTimeout time.Duration
+	waitForHandlers   bool
 	unaryInterceptor  grpc.UnaryServerInterceptor
 	streamInterceptor grpc.StreamServerInterceptor
 	unknown           grpc.StreamHandler
@@ -69,7 +70,7 @@ type serverOptions struct {
 }
 
 func defaultServerOptions() serverOptions {
-	o := serverOptions{limits: defaultLimits(), handshakeTimeout: defaultTimeout}
+	o := serverOptions{limits: defaultLimits(), connectionTimeout: defaultTimeout}
 	o.h2.MaxStreams = 1000
 	return o
 }
@@ -170,9 +171,15 @@ func VTProto() ServerOption { return func(o *serverOptions) { o.vt = true } }
 // that keeps one must copy it.
 func AliasRequests() ServerOption { return func(o *serverOptions) { o.alias = true } }
 
-// HandshakeTimeout bounds the TLS handshake, 20 seconds by default.
-func HandshakeTimeout(d time.Duration) ServerOption {
-	return func(o *serverOptions) { o.handshakeTimeout = d }
+// ConnectionTimeout bounds the time until a new connection has sent its first HTTP/2
+// frame, TLS included; 20 seconds by default.
+func ConnectionTimeout(d time.Duration) ServerOption {
+	return func(o *serverOptions) { o.connectionTimeout = d }
+}
+
+// WaitForHandlers makes Stop wait for all handlers to return, as GracefulStop does.
+func WaitForHandlers(wait bool) ServerOption {
+	return func(o *serverOptions) { o.waitForHandlers = wait }
 }
 
 // ClientOption configures a client.

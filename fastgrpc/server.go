@@ -1,21 +1,19 @@
 package fastgrpc
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"reflect"
 	"strings"
 	"sync"
-	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 )
 
-// ErrServerStopped is returned by Serve after Stop or GracefulStop.
-var ErrServerStopped = errors.New("fastgrpc: the server has been stopped")
+// ErrServerStopped is returned by Serve if it is called after Stop or GracefulStop. It
+// is grpc-go's.
+var ErrServerStopped = grpc.ErrServerStopped
 
 // Server serves registered services on any number of listeners. Its methods may be
 // called concurrently, but services must be registered before Serve.
@@ -26,9 +24,12 @@ type Server struct {
 	workers  workers
 
 	connSet[*serverConn]
-	serving   bool
-	listeners map[net.Listener]struct{}
-	accepting sync.WaitGroup // Serve calls and handshakes
+	serving     bool
+	listeners   map[net.Listener]struct{}
+	handshaking map[net.Conn]struct{}
+	accepting   sync.WaitGroup // Serve calls and handshakes
+	stopping    chan struct{}  // closed when Stop or GracefulStop begins
+	stopped     chan struct{}  // closed when one of them has ended
 }
 
 var _ grpc.ServiceRegistrar = (*Server)(nil)
@@ -48,7 +49,8 @@ func NewServer(opts ...ServerOption) *Server {
 		opts:      defaultServerOptions(),
 		methods:   make(map[string]*method),
 		services:  make(map[string]grpc.ServiceInfo),
-		listeners: make(map[net.Listener]struct{}),
+		listeners: make(map[net.Listener]struct{}), handshaking: make(map[net.Conn]struct{}),
+		stopping: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	for _, o := range opts {
 		o(&s.opts)
@@ -128,125 +130,3 @@ func (s *Server) lookup(path string) (*method, string) {
 	}
 	return nil, fmt.Sprintf("unknown method %s for service %s", name, service)
 }
-
-// Serve accepts connections until the server stops or the listener fails. It
-// closes the listener.
-func (s *Server) Serve(lis net.Listener) error {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		_ = lis.Close()
-		return ErrServerStopped
-	}
-	s.serving = true
-	s.listeners[lis] = struct{}{}
-	s.accepting.Add(1)
-	s.mu.Unlock()
-	defer s.accepting.Done()
-	defer func() {
-		s.mu.Lock()
-		delete(s.listeners, lis)
-		s.mu.Unlock()
-		_ = lis.Close()
-	}()
-	return s.accept(lis)
-}
-
-func (s *Server) accept(lis net.Listener) error {
-	const longestPause = time.Second
-	pause := 5 * time.Millisecond
-	for {
-		nc, err := lis.Accept()
-		if err == nil {
-			pause = 5 * time.Millisecond
-			s.handshake(nc)
-			continue
-		}
-		s.mu.Lock()
-		stopped := s.closed
-		s.mu.Unlock()
-		if stopped {
-			return ErrServerStopped
-		}
-		if temporary, ok := err.(interface{ Temporary() bool }); !ok || !temporary.Temporary() {
-			return fmt.Errorf("fastgrpc: accept on %v: %w", lis.Addr(), err)
-		}
-		// For instance out of file descriptors: wait until some are closed.
-		time.Sleep(pause)
-		pause = min(2*pause, longestPause)
-	}
-}
-
-// handshake calls ServeConn on a new goroutine.
-func (s *Server) handshake(nc net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		_ = nc.Close()
-		return
-	}
-	s.accepting.Add(1)
-	go func() {
-		defer s.accepting.Done()
-		// ServeConn has closed the connection, which tells the client.
-		_ = s.ServeConn(nc)
-	}()
-}
-
-// ServeConn serves a connection that the caller has accepted. It returns after the
-// handshake; the connection is then served in the background.
-func (s *Server) ServeConn(nc net.Conn) error {
-	s.mu.Lock()
-	s.serving = true
-	s.mu.Unlock()
-	var auth credentials.AuthInfo
-	if s.opts.creds != nil {
-		_ = nc.SetDeadline(time.Now().Add(s.opts.handshakeTimeout))
-		secured, info, err := s.opts.creds.ServerHandshake(nc)
-		if err != nil {
-			_ = nc.Close()
-			return fmt.Errorf("fastgrpc: handshake with %v: %w", nc.RemoteAddr(), err)
-		}
-		_ = secured.SetDeadline(time.Time{})
-		nc, auth = secured, info
-	}
-	if !s.add(newServerConn(s, nc, auth)) {
-		_ = nc.Close()
-		return ErrServerStopped
-	}
-	return nil
-}
-
-// closeListeners closes the listeners and returns the open connections.
-func (s *Server) closeListeners() []*serverConn {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	for lis := range s.listeners {
-		_ = lis.Close()
-	}
-	return s.open()
-}
-
-// Stop closes listeners and connections at once. It cancels open calls; their clients
-// get Unavailable. It does not wait for handlers that ignore their context.
-func (s *Server) Stop() {
-	for _, c := range s.closeListeners() {
-		c.close(errServerStopping)
-	}
-	s.running.Wait()
-	s.workers.close()
-}
-
-// GracefulStop accepts no new calls and returns when the open ones have ended.
-func (s *Server) GracefulStop() {
-	for _, c := range s.closeListeners() {
-		c.drain()
-	}
-	s.running.Wait()
-	s.accepting.Wait()
-	s.workers.close()
-	s.workers.active.Wait()
-}
-
-var errServerStopping = errors.New("fastgrpc: server is stopping")

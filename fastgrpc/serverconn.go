@@ -2,6 +2,7 @@ package fastgrpc
 
 import (
 	"context"
+	"math/rand/v2"
 	"net"
 	"time"
 
@@ -20,14 +21,16 @@ type serverConn struct {
 	server  *Server
 	ready   []*serverStream // calls that startCalls passes to the workers
 	pings   pingGuard
+	maxAge  time.Duration // MaxConnectionAge, give or take a tenth
+	arrived time.Duration // before the handshake
 	drainAt time.Duration // when the drain began
 	drained bool          // the final GOAWAY has been sent
 }
 
 var _ connRole = (*serverConn)(nil)
 
-func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo) *serverConn {
-	c := &serverConn{server: s}
+func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo, arrived time.Duration) *serverConn {
+	c := &serverConn{server: s, arrived: arrived, maxAge: jitter(s.opts.keepalive.MaxConnectionAge)}
 	c.conn.init(c, nc, auth, &s.opts.limits)
 	p := &s.opts.keepalive
 	c.keepalive.pingEvery, c.keepalive.pingTimeout, c.keepalive.maxIdle = p.Time, p.Timeout, p.MaxConnectionIdle
@@ -165,12 +168,21 @@ func (c *serverConn) finishDrain() {
 	}
 }
 
+// jitter moves an age by up to a tenth, as grpc-go does, so that the connections of a
+// server that has just started do not all end together.
+func jitter(age time.Duration) time.Duration {
+	if age == forever {
+		return age
+	}
+	return age + time.Duration((2*rand.Float64()-1)*float64(age)/10)
+}
+
 // checkTimes closes a connection that is idle, too old or does not answer pings.
 func (c *serverConn) checkTimes() {
 	k, p := &c.keepalive, &c.server.opts.keepalive
-	old := k.due(k.began, p.MaxConnectionAge)
+	old := k.due(k.began, c.maxAge)
 	if !c.h2.SettingsReceived() {
-		if k.due(k.began, c.server.opts.handshakeTimeout) {
+		if k.due(c.arrived, c.server.opts.connectionTimeout) {
 			c.closeLocked(errNoPreface)
 		}
 		return

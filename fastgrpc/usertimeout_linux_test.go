@@ -1,0 +1,50 @@
+package fastgrpc
+
+import (
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/keepalive"
+)
+
+// TestUserTimeout checks that a server's sockets have the TCP_USER_TIMEOUT of grpc-go.
+func TestUserTimeout(t *testing.T) {
+	for _, test := range []struct {
+		p    keepalive.ServerParameters
+		want int
+	}{
+		{keepalive.ServerParameters{}, 20_000},
+		{keepalive.ServerParameters{Timeout: 3 * time.Second}, 3_000},
+		{keepalive.ServerParameters{Time: forever}, 0},
+	} {
+		s := NewServer(KeepaliveParams(test.p))
+		lis, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := net.Dial("tcp", lis.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		nc, err := lis.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := nc.(*net.TCPConn).SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.ServeConn(nc); err != nil {
+			t.Fatal(err)
+		}
+		got := -1
+		_ = raw.Control(func(fd uintptr) { got, err = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout) })
+		if err != nil || got != test.want {
+			t.Errorf("%+v: TCP_USER_TIMEOUT is %d ms (%v), want %d", test.p, got, err, test.want)
+		}
+		_, _ = client.Close(), lis.Close()
+		s.Stop()
+	}
+}
