@@ -27,8 +27,11 @@ import (
 	"wirelab.dev/fastgrpc"
 )
 
-// Found or installed once: a Python with grpcio, which is gRPC's C core. It is the
-// machine's if that has grpcio, else a new environment in dir.
+// coreVersion is the package of gRPC's C core.
+const coreVersion = "grpcio==1.85.1"
+
+// python is a Python with gRPC's C core: the machine's if it has grpcio, else one installed
+// once, in dir.
 var python struct {
 	sync.Once
 	dir, path, missing string
@@ -45,22 +48,27 @@ func pythonWithCore(t *testing.T) string {
 			return
 		}
 		python.dir = filepath.Join(os.TempDir(), fmt.Sprintf("fastgrpc-core-%d", os.Getpid())) // outlives the test
-		venv := filepath.Join(python.dir, "venv")
-		python.path = filepath.Join(venv, "bin", "python")
-		for _, args := range [][]string{
-			{"python3", "-m", "venv", venv},
-			{python.path, "-m", "pip", "install", "-q", "--retries", "1", "--timeout", "10", "grpcio==1.85.1"},
-		} {
-			if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-				python.missing = fmt.Sprintf("%s: %v\n%s", strings.Join(args, " "), err, out)
-				return
-			}
-		}
+		python.path, python.missing = pythonWith(python.dir, coreVersion)
 	})
 	if python.missing != "" {
 		t.Skipf("Python's grpcio cannot be had here: %s", python.missing)
 	}
 	return python.path
+}
+
+// pythonWith installs a Python package in a folder of its own and returns the path of the
+// Python that has it, or what is missing.
+func pythonWith(dir, pkg string) (path, missing string) {
+	path = filepath.Join(dir, "bin", "python")
+	for _, args := range [][]string{
+		{"python3", "-m", "venv", dir},
+		{path, "-m", "pip", "install", "-q", "--retries", "1", "--timeout", "10", pkg},
+	} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			return "", fmt.Sprintf("%s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	return path, ""
 }
 
 // TestCoreClient runs a Python client with gRPC's C core against fastgrpc's server.
