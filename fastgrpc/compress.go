@@ -47,7 +47,8 @@ func decompress(c encoding.Compressor, data []byte, limit int) (*buffer, error) 
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "fastgrpc: decompress: %v", err)
 	}
-	b := newBuffer(min(limit+1, max(4*len(data), 512)))
+	room := max(limit, limit+1, 1) // one byte more tells a message that is too large
+	b := newBuffer(min(room, max(4*len(data), 512)))
 	filled := 0
 	for {
 		n, err := r.Read(b.data[filled:])
@@ -65,7 +66,7 @@ func decompress(c encoding.Compressor, data []byte, limit int) (*buffer, error) 
 			return nil, status.Errorf(codes.Internal, "fastgrpc: decompress: %v", err)
 		}
 		if filled == len(b.data) {
-			grown := newBuffer(min(limit+1, 2*filled))
+			grown := newBuffer(min(room, 2*filled))
 			copy(grown.data, b.data)
 			b.Release()
 			b = grown

@@ -94,7 +94,7 @@ func (k *keepaliveTimer) due(since, after time.Duration) bool {
 	if after == forever {
 		return false
 	}
-	left := since + after - k.now
+	left := after - (k.now - since) // since + after may overflow
 	if left > 0 {
 		k.next = min(k.next, left)
 	}

@@ -136,7 +136,11 @@ func encodeTimeout(d time.Duration) string {
 	}
 	var digits [10]byte
 	for _, u := range timeoutUnits {
-		if v := (d + u.unit - 1) / u.unit; v <= maxTimeoutValue {
+		v := d / u.unit
+		if d%u.unit > 0 {
+			v++
+		}
+		if v <= maxTimeoutValue {
 			return string(append(strconv.AppendInt(digits[:0], int64(v), 10), u.letter))
 		}
 	}
@@ -223,16 +227,16 @@ func statusFields(st *status.Status) []hpack.HeaderField {
 
 // parseStatus returns the status in the trailers. message and details may be "".
 func parseStatus(code, message, details string) *status.Status {
-	n, err := strconv.ParseUint(code, 10, 32)
+	n, err := strconv.ParseInt(code, 10, 32)
 	if err != nil {
 		return status.Newf(codes.Unknown, "fastgrpc: malformed grpc-status %q", code)
 	}
 	if details != "" {
 		p := new(spb.Status)
 		data, err := decodeBinary(details)
-		if err == nil && proto.Unmarshal([]byte(data), p) == nil && p.Code == int32(n) {
+		if err == nil && proto.Unmarshal([]byte(data), p) == nil && int64(p.Code) == n {
 			return status.FromProto(p)
 		}
 	}
-	return status.New(codes.Code(n), decodeStatusMessage(message))
+	return status.New(codes.Code(uint32(n)), decodeStatusMessage(message))
 }

@@ -87,11 +87,8 @@ func Creds(c credentials.TransportCredentials) ServerOption {
 // MaxConcurrentStreams bounds the calls that a connection may have at once, 1000 by
 // default; 0 means no bound. A call counts until its handler has returned and its
 // response has been sent.
-func MaxConcurrentStreams(n int) ServerOption {
-	if n == 0 {
-		n = math.MaxInt32
-	}
-	return func(o *serverOptions) { o.h2.MaxStreams = n }
+func MaxConcurrentStreams(n uint32) ServerOption {
+	return func(o *serverOptions) { o.h2.MaxStreams = int(min(n-1, math.MaxInt32-1)) + 1 } // 0 wraps
 }
 
 // UnaryInterceptor adds interceptors of unary calls; the first is the outermost.
@@ -124,8 +121,8 @@ func MaxRecvMsgSize(bytes int) ServerOption { return func(o *serverOptions) { o.
 func MaxSendMsgSize(bytes int) ServerOption { return func(o *serverOptions) { o.maxSend = bytes } }
 
 // MaxHeaderListSize bounds a request's metadata, 64 KiB by default.
-func MaxHeaderListSize(bytes int) ServerOption {
-	return func(o *serverOptions) { o.h2.MaxHeaderList = bytes }
+func MaxHeaderListSize(bytes uint32) ServerOption {
+	return func(o *serverOptions) { o.h2.MaxHeaderList = int(min(bytes, math.MaxInt32)) }
 }
 
 // Windows sets the flow-control windows: how many bytes a client may send ahead, per
@@ -281,8 +278,8 @@ func WithWindows(stream, connection int) ClientOption {
 }
 
 // WithMaxHeaderListSize bounds a response's metadata, 64 KiB by default.
-func WithMaxHeaderListSize(bytes int) ClientOption {
-	return func(o *clientOptions) { o.h2.MaxHeaderList = bytes }
+func WithMaxHeaderListSize(bytes uint32) ClientOption {
+	return func(o *clientOptions) { o.h2.MaxHeaderList = int(min(bytes, math.MaxInt32)) }
 }
 
 // WithStatsHandler adds a stats handler, such as OpenTelemetry's.

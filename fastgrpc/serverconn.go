@@ -174,7 +174,8 @@ func jitter(age time.Duration) time.Duration {
 	if age == forever {
 		return age
 	}
-	return age + time.Duration((2*rand.Float64()-1)*float64(age)/10)
+	age -= age / 10
+	return age + min(time.Duration(rand.Float64()*float64(age)/4.5), forever-age)
 }
 
 // checkTimes closes a connection that is idle, too old or does not answer pings.
