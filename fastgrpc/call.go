@@ -1,12 +1,14 @@
 package fastgrpc
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
@@ -35,18 +37,25 @@ type call struct {
 
 	end         ending
 	unprocessed bool // the server did not process the call, so it may be retried
+	answered    bool // a header came before the trailers, so it may not
+	dropped     bool // the balancer ended the call
+	decided     bool // there is no other attempt; streams only
+	picked      func(balancer.DoneInfo)
+	observer    *observer
+	ctx         context.Context // as the observer has tagged it; streams only
 }
 
 // newUnaryCall takes a call from the client's pool. Each client has its own pool because
 // calls hold channels, which must not leave a testing/synctest bubble.
-func (c *Client) newUnaryCall(info *callInfo) *call {
+func (c *Client) newUnaryCall(info *callInfo, o *observer) *call {
 	u, _ := c.calls.Get().(*call)
 	if u == nil {
 		u = &call{signal: make(chan struct{}, 1)}
 		u.h2.Owner = u
 	}
 	u.inbox.init(info.maxReceive)
-	u.wantMetadata = info.header != nil || info.trailer != nil || info.observer != nil
+	u.observer = o
+	u.wantMetadata = info.header != nil || info.trailer != nil || o != nil || info.retry != nil
 	return u
 }
 
@@ -157,6 +166,7 @@ func (c *call) onHeaders(block *h2.Block, end bool) {
 		}
 		c.gotHeader = true
 		if !end {
+			c.answered = true
 			c.header = c.copyFields(block)
 			if c.streaming {
 				closeOnce(c.headers)

@@ -2,6 +2,8 @@ package fastgrpc
 
 import (
 	"context"
+	"errors"
+	"math"
 	"strings"
 
 	"golang.org/x/net/http2/hpack"
@@ -17,26 +19,34 @@ import (
 
 // callInfo holds the call options of one call.
 type callInfo struct {
-	maxReceive, maxSend int
+	maxReceive, maxSend int // unset until the options and the service config are read
+	maxReplay           int
 	waitForReady        bool
+	readySet            bool // an option says waitForReady
 	alias               bool
 	codec               codec
 	subtype             string
 	authority           string
 	compressor          encoding.Compressor
-	creds               []credentials.PerRPCCredentials
+	creds               credentials.PerRPCCredentials
 	header, trailer     *metadata.MD
 	peer                *peer.Peer
 	onFinish            []func(error)
-	observer            *observer
+	retry               *retryPolicy
+	throttle            *throttle
+	on                  *subConn // make the call there, without stats and retries
+	resolutionDelay     bool     // the call had to wait for the target's addresses
 }
 
-// readOptions applies the client's default options and then opts to a zero callInfo. It
-// ignores options that are not grpc-go's: those are for the program's interceptors.
-func (i *callInfo) readOptions(c *Client, opts []grpc.CallOption) error {
-	i.maxReceive, i.maxSend = c.opts.maxReceive, c.opts.maxSend
-	i.codec, i.creds = c.codec, c.opts.perRPC
-	for _, list := range [][]grpc.CallOption{c.opts.callOptions, opts} {
+// unset is the message limit that no option sets.
+const unset = math.MinInt
+
+// readOptions applies options to a zero callInfo, in order. It ignores those that are
+// not grpc-go's: they are for the program's interceptors.
+func (i *callInfo) readOptions(c *Client, lists ...[]grpc.CallOption) error {
+	i.maxReceive, i.maxSend, i.maxReplay = unset, unset, maxReplay
+	i.codec = c.codec
+	for _, list := range lists {
 		for _, o := range list {
 			if err := i.apply(o); err != nil {
 				return err
@@ -44,6 +54,25 @@ func (i *callInfo) readOptions(c *Client, opts []grpc.CallOption) error {
 		}
 	}
 	return nil
+}
+
+// applyConfig applies what a service config says of the method; m is nil if that is
+// nothing. It completes a callInfo whose options have been read.
+func (i *callInfo) applyConfig(c *Client, m *methodConfig) {
+	if m != nil {
+		if m.WaitForReady != nil && !i.readySet {
+			i.waitForReady = *m.WaitForReady
+		}
+		i.maxReceive = limit(i.maxReceive, m.MaxResponseMessageBytes)
+		i.maxSend = limit(i.maxSend, m.MaxRequestMessageBytes)
+		i.retry = m.RetryPolicy
+	}
+	if i.maxReceive == unset {
+		i.maxReceive = c.opts.maxReceive
+	}
+	if i.maxSend == unset {
+		i.maxSend = c.opts.maxSend
+	}
 }
 
 func (i *callInfo) apply(option grpc.CallOption) error {
@@ -56,7 +85,7 @@ func (i *callInfo) apply(option grpc.CallOption) error {
 	case grpc.PeerCallOption:
 		i.peer = o.PeerAddr
 	case grpc.FailFastCallOption:
-		i.waitForReady = !o.FailFast
+		i.waitForReady, i.readySet = !o.FailFast, true
 	case grpc.OnFinishCallOption:
 		i.onFinish = append(i.onFinish, o.OnFinish)
 	case grpc.MaxRecvMsgSizeCallOption:
@@ -64,7 +93,9 @@ func (i *callInfo) apply(option grpc.CallOption) error {
 	case grpc.MaxSendMsgSizeCallOption:
 		i.maxSend = o.MaxSendMsgSize
 	case grpc.PerRPCCredsCallOption:
-		i.creds = append(i.creds[:len(i.creds):len(i.creds)], o.Creds)
+		i.creds = o.Creds
+	case grpc.MaxRetryRPCBufferSizeCallOption:
+		i.maxReplay = o.MaxRetryRPCBufferSize
 	case grpc.AuthorityOverrideCallOption:
 		i.authority = o.Authority
 	case grpc.CompressorCallOption:
@@ -92,7 +123,12 @@ func (i *callInfo) responded(c *call) {
 	if i.trailer != nil {
 		*i.trailer = toMetadata(c.trailer)
 	}
-	if o := i.observer; o != nil {
+	c.reportTrailer()
+}
+
+// reportTrailer tells the stats handler, once, what came with a response.
+func (c *call) reportTrailer() {
+	if o := c.observer; o != nil && !o.ended.Load() {
 		o.headerReceived(c)
 		o.report(&stats.InTrailer{Client: true, Trailer: toMetadata(c.trailer)})
 	}
@@ -125,43 +161,55 @@ func (i *callInfo) setCompressor(name string) error {
 	return nil
 }
 
-// appendCredentials adds the header fields of the call's credentials. Credentials see
-// the connection's security, so this picks a connection. The call may then use another
-// one: all connections of a client have the same security.
-func (c *Client) appendCredentials(ctx context.Context, fields []hpack.HeaderField, method string, info *callInfo) ([]hpack.HeaderField, error) {
-	cc, err := c.pickConn(ctx, info.waitForReady)
-	if err != nil {
-		return nil, err
-	}
-	authInfo := cc.peer.AuthInfo
-	ctx = credentials.NewContextWithRequestInfo(ctx, credentials.RequestInfo{Method: method, AuthInfo: authInfo})
+// appendCredentials adds the header fields of the client's and the call's credentials.
+func (cc *clientConn) appendCredentials(ctx context.Context, fields []hpack.HeaderField, authority, method string, forCall credentials.PerRPCCredentials) ([]hpack.HeaderField, error) {
+	auth := cc.peer.AuthInfo
+	ctx = credentials.NewContextWithRequestInfo(ctx, credentials.RequestInfo{Method: method, AuthInfo: auth})
 	service := method
-	if i := strings.LastIndexByte(method, '/'); i > 0 {
+	if i := strings.LastIndexByte(method, '/'); i >= 0 {
 		service = method[:i]
 	}
-	uri := "https://" + strings.TrimSuffix(c.authority, ":443") + service
-	for i, creds := range info.creds {
-		if creds.RequireTransportSecurity() {
-			if err := credentials.CheckSecurityLevel(authInfo, credentials.PrivacyAndIntegrity); err != nil {
-				return nil, status.Errorf(codes.Unauthenticated, "fastgrpc: per-call credentials: %v", err)
-			}
+	uri := "https://" + strings.TrimSuffix(authority, ":443") + service
+	var err error
+	for _, creds := range cc.client.opts.perRPC {
+		if fields, err = appendCredential(ctx, fields, creds, uri, codes.Unauthenticated); err != nil {
+			return nil, err
 		}
-		values, err := creds.GetRequestMetadata(ctx, uri)
-		if err != nil {
-			code := codes.Internal
-			if i < len(c.opts.perRPC) {
-				code = codes.Unauthenticated // those of the client, as in grpc-go
-			}
-			if st, ok := status.FromError(err); ok && st.Code() != codes.OK {
-				code = st.Code()
-			}
-			return nil, status.Errorf(code, "fastgrpc: per-call credentials: %v", err)
-		}
-		md := metadata.New(values)
-		if err := validateMetadata(md); err != nil {
-			return nil, status.Error(codes.Internal, err.Error())
-		}
-		fields = appendMetadata(fields, md)
 	}
-	return fields, nil
+	if forCall == nil {
+		return fields, nil
+	}
+	if forCall.RequireTransportSecurity() && credentials.CheckSecurityLevel(auth, credentials.PrivacyAndIntegrity) != nil {
+		return nil, status.Error(codes.Unauthenticated, "fastgrpc: the call's credentials need a secure connection, and this one is not")
+	}
+	return appendCredential(ctx, fields, forCall, uri, codes.Internal)
+}
+
+// appendCredential uses code for errors that have none.
+func appendCredential(ctx context.Context, fields []hpack.HeaderField, creds credentials.PerRPCCredentials, uri string, code codes.Code) ([]hpack.HeaderField, error) {
+	values, err := creds.GetRequestMetadata(ctx, uri)
+	if err != nil {
+		if st, ok := status.FromError(err); ok && !isRestricted(st.Code()) {
+			return nil, st.Err()
+		} else if ok {
+			code = codes.Internal
+		}
+		return nil, status.Errorf(code, "fastgrpc: per-call credentials: %v", err)
+	}
+	md := metadata.New(values)
+	if err := validateMetadata(md); err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	return appendMetadata(fields, md), nil
+}
+
+// checkCallCredentials returns an error if the client's credentials must not be sent on a
+// connection.
+func checkCallCredentials(all []credentials.PerRPCCredentials, auth credentials.AuthInfo) error {
+	for _, creds := range all {
+		if creds.RequireTransportSecurity() && credentials.CheckSecurityLevel(auth, credentials.PrivacyAndIntegrity) != nil {
+			return errors.New("the client's call credentials need a secure connection, and this one is not")
+		}
+	}
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/fastgrpc/internal/h2"
@@ -20,6 +21,9 @@ import (
 type clientConn struct {
 	conn
 	client      *Client
+	subConn     *subConn
+	serverName  string        // the :authority of calls
+	metadata    metadata.MD   // of the address, sent with each call
 	gotSettings chan struct{} // closed when the server's SETTINGS have come
 	draining    chan struct{} // closed when the connection takes no new calls
 	isDraining  bool
@@ -45,13 +49,13 @@ func newClientConn(c *Client, nc net.Conn, auth credentials.AuthInfo) *clientCon
 	cc := &clientConn{client: c, gotSettings: make(chan struct{}), draining: make(chan struct{})}
 	cc.conn.init(cc, nc, auth, &c.opts.limits)
 	cc.keepalive.pingEvery, cc.keepalive.pingTimeout = time.Duration(c.pingTime.Load()), c.opts.keepalive.Timeout
-	cc.keepalive.maxIdle = c.opts.idleTimeout
+	cc.keepalive.maxIdle = forever // the channel looks after that
 	return cc
 }
 
 func (cc *clientConn) onClosed() {
 	cc.conn.ended()
-	cc.client.pool.remove(cc)
+	cc.client.channel.remove(cc)
 }
 
 // open waits until the server allows another stream, opens the call's stream and sends
@@ -69,12 +73,23 @@ func (cc *clientConn) open(ctx context.Context, c *call, fixed *h2.FixedFields, 
 		cc.mu.Unlock()
 		return errConnDraining
 	}
+	c.deadline, _ = ctx.Deadline()
+	if !c.deadline.IsZero() {
+		// Only now, because what the call has waited for is not the server's time.
+		left := time.Until(c.deadline)
+		if left <= 0 {
+			cc.grant()
+			cc.mu.Unlock()
+			return status.FromContextError(context.DeadlineExceeded).Err()
+		}
+		extra[0].Value = encodeTimeout(left)
+	}
 	if limit := cc.h2.PeerMaxHeaderList(); listSize(fixed, extra) > limit {
+		cc.grant()
 		cc.mu.Unlock()
 		return status.Errorf(codes.Internal, "fastgrpc: request header of %d bytes exceeds the server's limit of %d", listSize(fixed, extra), limit)
 	}
 	c.conn = cc
-	c.deadline, _ = ctx.Deadline()
 	cc.h2.Open(&c.h2)
 	cc.h2.SendHeaders(&c.h2, fixed, extra)
 	cc.counters.CallsStarted++
@@ -143,10 +158,22 @@ func (cc *clientConn) drain() {
 	}
 	cc.isDraining = true
 	close(cc.draining)
+	if cc.subConn != nil {
+		cc.subConn.lost(cc)
+	}
 	for _, w := range cc.waiters {
 		close(w.wake)
 	}
 	cc.waiters = nil
+}
+
+// leave lets the calls on the connection finish, takes no more, and then closes it.
+func (cc *clientConn) leave() {
+	cc.mu.Lock()
+	defer cc.mu.Unlock()
+	cc.drain()
+	cc.callsEnded()
+	cc.flush()
 }
 
 // OnOpen is never called: servers open no streams.
@@ -240,13 +267,9 @@ func (cc *clientConn) cancel(c *call, err error) {
 	cc.mu.Unlock()
 }
 
-// checkTimes closes a connection that is idle or does not answer pings.
+// checkTimes closes a connection that does not answer pings.
 func (cc *clientConn) checkTimes() {
-	switch {
-	case cc.keepalive.idleTooLong():
-		cc.h2.GoAway(http2.ErrCodeNo, "")
-		cc.closeLocked(errConnIdle)
-	case cc.h2.OpenStreams() > 0 || cc.client.opts.keepalive.PermitWithoutStream:
+	if cc.h2.OpenStreams() > 0 || cc.client.opts.keepalive.PermitWithoutStream {
 		cc.pingIfSilent()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,6 +21,7 @@ type clientStream struct {
 	client     *Client
 	method     string
 	ctx        context.Context
+	cancel     context.CancelFunc // ends the method's timeout
 	desc       *grpc.StreamDesc
 	info       callInfo
 	alias      *buffer // the last message read may point into it
@@ -29,8 +31,8 @@ type clientStream struct {
 	initial call                 // the first attempt
 	current atomic.Pointer[call] // the latest attempt
 	retryMu sync.Mutex           // held while another attempt takes its place
-	retries int                  // guarded by again
-	stop    func() bool          // ends the watch over ctx; guarded by again
+	tries   tries                // guarded by retryMu
+	stop    func() bool          // ends the watch over ctx; guarded by retryMu
 
 	// Guarded by the lock of the current attempt's connection, and changed only until
 	// that attempt ends.
@@ -43,27 +45,46 @@ var _ grpc.ClientStream = (*clientStream)(nil)
 // NewStream begins a streaming call. Generated code calls it.
 func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	if c.stream != nil {
-		return c.stream(ctx, desc, nil, method, opts...)
+		return c.stream(ctx, desc, nil, method, c.allOptions(opts)...)
 	}
-	return c.streamWith(ctx, desc, nil, method, opts...)
+	return c.streamWith(ctx, desc, method, c.opts.callOptions, opts)
 }
 
-func (c *Client) streamWith(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.ClientConn, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c *Client) streamWith(ctx context.Context, desc *grpc.StreamDesc, method string, defaults, opts []grpc.CallOption) (_ grpc.ClientStream, err error) {
 	var info callInfo
-	if err := info.readOptions(c, opts); err != nil {
+	timeout := time.Duration(-1)
+	if err = info.readOptions(c, defaults, opts); err == nil {
+		timeout, err = c.configure(ctx, method, &info)
+	}
+	if err != nil {
+		for _, f := range info.onFinish {
+			f(err)
+		}
 		return nil, err
 	}
+	cancel := context.CancelFunc(func() {})
+	if timeout >= 0 {
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+	}
+	return c.newStream(ctx, cancel, desc, method, info)
+}
+
+// newStream begins a streaming call. cancel is called when it has ended.
+func (c *Client) newStream(ctx context.Context, cancel context.CancelFunc, desc *grpc.StreamDesc, method string, info callInfo) (grpc.ClientStream, error) {
 	// An aliased message is valid until the next read. A single response has none.
 	info.alias = c.opts.alias && desc.ServerStreams
-	if c.opts.stats != nil {
-		ctx = c.observe(ctx, method, &info, desc)
-	}
-	s := &clientStream{client: c, method: method, ctx: ctx, desc: desc, info: info}
+	s := &clientStream{client: c, method: method, ctx: ctx, cancel: cancel, desc: desc, info: info}
 	s.initial.initStream(&s.info)
 	s.current.Store(&s.initial)
-	if err := s.begin(&s.initial); err != nil {
-		s.finish(endAbandoned(err))
-		return nil, err
+	for {
+		err := s.begin(&s.initial)
+		if err == nil {
+			break
+		}
+		if err = s.tries.next(ctx, c, &s.info, &attemptEnd{final: s.initial.dropped}, err); err != nil {
+			s.finish(endAbandoned(err))
+			return nil, err
+		}
 	}
 	s.watch()
 	return s, nil
@@ -78,12 +99,22 @@ func (c *call) initStream(info *callInfo) {
 }
 
 // begin opens an attempt and resends what earlier attempts had sent.
-func (s *clientStream) begin(c *call) error {
-	fields, err := s.client.callFields(s.ctx, s.method, &s.info)
+func (s *clientStream) begin(c *call) (err error) {
+	c.ctx = s.ctx
+	if s.client.opts.stats != nil && s.info.on == nil {
+		c.observer = s.client.observe(s.ctx, s.method, &s.info, s.desc, &s.tries)
+		c.ctx = c.observer.ctx
+		defer func() {
+			if err != nil {
+				c.observer.end(err)
+			}
+		}()
+	}
+	fields, err := s.client.callFields(c.ctx, &s.tries)
 	if err != nil {
 		return err
 	}
-	cc, err := s.client.openStream(s.ctx, c, s.method, &s.info, fields)
+	cc, err := s.client.openStream(c.ctx, c, s.method, &s.info, fields)
 	if err != nil {
 		return err
 	}
@@ -91,7 +122,7 @@ func (s *clientStream) begin(c *call) error {
 	s.current.Store(c)
 	cc.flush()
 	cc.mu.Unlock()
-	s.info.observer.opened(cc, fields)
+	c.observer.opened(cc, fields)
 	return nil
 }
 
@@ -113,20 +144,27 @@ func (s *clientStream) finish(end ending) {
 	s.finishOnce.Do(func() {
 		s.retryMu.Lock()
 		c, stop := s.current.Load(), s.stop
-		s.retryMu.Unlock()
-		if stop != nil {
-			stop()
-		}
 		if c.conn != nil {
 			c.conn.mu.Lock()
 			s.sent.drop()
 			c.conn.mu.Unlock()
+			c.reportDone(end.err)
+		}
+		s.retryMu.Unlock()
+		if stop != nil {
+			stop()
+		}
+		s.cancel()
+		if c.conn != nil {
 			s.info.responded(c)
+		}
+		if end.err == nil {
+			s.info.throttle.succeeded()
 		}
 		for _, f := range s.info.onFinish {
 			f(end.err)
 		}
-		s.info.observer.end(end.err)
+		c.observer.end(end.err)
 	})
 }
 
@@ -139,7 +177,7 @@ func (s *clientStream) ending() ending {
 }
 
 // Context returns the call's context.
-func (s *clientStream) Context() context.Context { return s.ctx }
+func (s *clientStream) Context() context.Context { return s.current.Load().ctx }
 
 // Header waits for the response's header metadata. Like grpc-go's, it returns nil, nil
 // if the call ended without; RecvMsg returns the reason.
@@ -148,12 +186,12 @@ func (s *clientStream) Header() (metadata.MD, error) {
 		c := s.current.Load()
 		<-c.headers
 		c.conn.mu.Lock()
-		fields, refused, end := c.header, c.refused(), c.end
+		fields, undecided, end := c.header, c.undecided(), c.end
 		c.conn.mu.Unlock()
 		switch {
 		case fields != nil:
 			return toMetadata(fields), nil
-		case !refused:
+		case !undecided:
 			s.finish(end)
 			return nil, nil
 		}
@@ -181,9 +219,9 @@ func (s *clientStream) CloseSend() error {
 			cc.h2.CloseSend(&c.h2)
 			cc.flush()
 		}
-		refused := c.refused()
+		undecided := c.undecided()
 		cc.mu.Unlock()
-		if !refused || !s.retry(c) {
+		if !undecided || !s.retry(c) {
 			return nil
 		}
 	}
@@ -195,7 +233,7 @@ func (s *clientStream) CloseSend() error {
 func (s *clientStream) SendMsg(m any) error {
 	c := s.current.Load()
 	c.conn.mu.Lock()
-	ended, sentAll := c.end.done() && !c.refused(), s.sentAll
+	ended, sentAll := c.end.done() && !c.undecided(), s.sentAll
 	c.conn.mu.Unlock()
 	switch {
 	case ended || s.ctx.Err() != nil: // watch ends the call
@@ -210,7 +248,7 @@ func (s *clientStream) SendMsg(m any) error {
 		s.finish(end)
 		return err
 	}
-	s.info.observer.sent(m, b.sizes())
+	s.current.Load().observer.sent(m, b.sizes())
 	for {
 		c := s.current.Load()
 		c.conn.mu.Lock()
@@ -230,7 +268,7 @@ func (s *clientStream) send(c *call, b *buffer) error {
 	cc := c.conn
 	last := !s.desc.ClientStreams
 	s.sentAll = s.sentAll || last
-	s.sent.add(c, b)
+	s.sent.add(c, b, s.info.maxReplay)
 	cc.h2.SendData(&c.h2, h2.Payload{Data: b.data, Owner: b}, last)
 	cc.flush()
 	for c.h2.Queued() && !c.end.done() {
@@ -238,9 +276,9 @@ func (s *clientStream) send(c *call, b *buffer) error {
 		<-c.drained
 		cc.mu.Lock()
 	}
-	ended, refused := c.end.done(), c.refused()
+	ended, undecided := c.end.done(), c.undecided()
 	cc.mu.Unlock()
-	if ended && !last && !(refused && s.retry(c)) {
+	if ended && !last && !(undecided && s.retry(c)) {
 		return io.EOF
 	}
 	return nil
@@ -273,8 +311,8 @@ func (s *clientStream) read(m *message, v any) (end ending) {
 	var err error
 	s.gotMessage = true
 	c, info := s.current.Load(), &s.info
-	info.observer.headerReceived(c)
-	s.alias, err = decodeMessage(info.codec, c.received, m, v, decodeOptions{info.maxReceive, info.alias, info.observer})
+	c.observer.headerReceived(c)
+	s.alias, err = decodeMessage(info.codec, c.received, m, v, decodeOptions{info.maxReceive, info.alias, c.observer})
 	if err != nil {
 		end = endAbandoned(err)
 		s.abort(end)
@@ -301,7 +339,7 @@ func (s *clientStream) abort(end ending) {
 	cc := c.conn
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
-	c.unprocessed = false // no more attempts
+	c.decided = true
 	c.fail(end)
 	c.end = end // even if the server's status had come
 	c.drop()
@@ -313,15 +351,15 @@ func (s *clientStream) abort(end ending) {
 func (s *clientStream) next() (message, ending) {
 	for {
 		c := s.current.Load()
-		m, end, refused := s.nextFrom(c)
-		if !refused {
+		m, end, undecided := s.nextFrom(c)
+		if !undecided {
 			return m, end
 		}
 		s.retry(c)
 	}
 }
 
-func (s *clientStream) nextFrom(c *call) (m message, end ending, refused bool) {
+func (s *clientStream) nextFrom(c *call) (m message, end ending, undecided bool) {
 	cc := c.conn
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
@@ -336,7 +374,7 @@ func (s *clientStream) nextFrom(c *call) (m message, end ending, refused bool) {
 		}
 		if c.end.done() {
 			c.assembler.drop()
-			return m, c.end, c.refused()
+			return m, c.end, c.undecided()
 		}
 		cc.mu.Unlock()
 		<-c.signal

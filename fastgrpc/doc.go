@@ -4,7 +4,9 @@
 // [Server] implements grpc.ServiceRegistrar and [Client] implements
 // grpc.ClientConnInterface, so generated code works unchanged. Both interoperate with
 // gRPC peers in any language. Interceptors, call options, credentials, resolvers,
-// codecs, compressors, metadata and statuses are grpc-go's own types.
+// balancers, codecs, compressors, metadata and statuses are grpc-go's own types. The
+// balancing policies that grpc-go registers run as they are, and service configs mean
+// what they mean there: retries, timeouts, limits, health checks.
 //
 //	s := fastgrpc.NewServer()
 //	pb.RegisterGreeterServer(s, greeter{})
@@ -58,12 +60,9 @@
 //
 //	grpc-go has                      here
 //	xDS, grpclb, google-c2p          NewClient returns ErrUnsupported
-//	balancers other than pick_first  NewClient returns ErrUnsupported
-//	  and round_robin
-//	service config, retry policies,  no such options; calls that the server refused before
-//	  hedging                        processing are retried, streams up to 256 KiB sent
+//	hedging                          no more than grpc-go: hedgingPolicy is read over
+//	NewSubConnOptions.CredsBundle    NewSubConn returns ErrUnsupported
 //	ALTS                             works as credentials, untested
-//	HTTP proxies                     ignored; dial through WithContextDialer
 //	grpc.CallCustomCodec             an error; use grpc.ForceCodec
 //	binary logging, tracing          missing; use a stats handler
 //	*grpc.ClientConn in client       nil

@@ -32,7 +32,6 @@ var (
 
 var (
 	errPingTimeout = errors.New("fastgrpc: keepalive ping not answered before its timeout")
-	errConnIdle    = errors.New("fastgrpc: connection closed after its idle timeout")
 	errConnAge     = errors.New("fastgrpc: connection reached MaxConnectionAge and its grace period")
 	errNoPreface   = errors.New("fastgrpc: peer sent no HTTP/2 SETTINGS before the timeout")
 )

@@ -20,8 +20,6 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/resolver"
-	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/grpc/status"
 )
 
@@ -115,7 +113,7 @@ func TestRefusedTargets(t *testing.T) {
 	}{
 		{"localhost:1", nil, "without transport credentials"},
 		{"xds:///service", []ClientOption{WithTransportCredentials(insecure.NewCredentials())}, "xds: not supported"},
-		{"localhost:1", []ClientOption{WithTransportCredentials(insecure.NewCredentials()), WithBalancer("ring_hash")}, "not supported"},
+		{"localhost:1", []ClientOption{WithTransportCredentials(insecure.NewCredentials()), WithDefaultServiceConfig(`{"loadBalancingConfig": [{"nobodys": {}}]}`)}, "import its package"},
 		{"unix://host/path", []ClientOption{WithTransportCredentials(insecure.NewCredentials())}, "unix:path"},
 	} {
 		if _, err := NewClient(c.target, c.opts...); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -256,45 +254,6 @@ func TestReconnect(t *testing.T) {
 		if err := ping(testContext(t), c); status.Code(err) != codes.Unavailable {
 			t.Errorf("without server %d: %v", i, err)
 		}
-	}
-}
-
-func TestRoundRobin(t *testing.T) {
-	r := manual.NewBuilderWithScheme("several")
-	resolver.Register(r)
-	var addrs []resolver.Address
-	var servers []*Server
-	for range 3 {
-		s, target := startFast(t)
-		servers = append(servers, s)
-		addrs = append(addrs, resolver.Address{Addr: strings.TrimPrefix(target, "passthrough:///")})
-	}
-	r.InitialState(resolver.State{Addresses: addrs})
-	c := dialFast(t, "several:///any", WithBalancer(RoundRobin))
-	for len(c.pick.Load().ready) < len(addrs) {
-		if err := ping(testContext(t), c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for range 300 {
-		if err := ping(testContext(t), c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i, s := range servers {
-		if n := s.Counters().CallsSucceeded; n < 100 {
-			t.Errorf("server %d had %d calls of at least 300", i, n)
-		}
-	}
-	r.UpdateState(resolver.State{Addresses: addrs[:1]})
-	before := servers[0].Counters().CallsSucceeded
-	for range 50 {
-		if err := ping(testContext(t), c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := servers[0].Counters().CallsSucceeded - before; n != 50 {
-		t.Errorf("the one server left had %d of 50 calls", n)
 	}
 }
 

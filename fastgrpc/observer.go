@@ -3,6 +3,7 @@ package fastgrpc
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2/hpack"
@@ -20,6 +21,7 @@ type observer struct {
 	method     string
 	began      time.Time
 	headerOnce sync.Once // the response's is reported
+	ended      atomic.Bool
 }
 
 // newObserver lets the handler tag the call's context. The caller reports begin.
@@ -50,7 +52,7 @@ func (o *observer) received(m any, size sizes) {
 }
 
 func (o *observer) end(err error) {
-	if o != nil {
+	if o != nil && !o.ended.Swap(true) {
 		o.report(&stats.End{Client: o.client, BeginTime: o.began, EndTime: time.Now(), Error: err})
 	}
 }
@@ -77,15 +79,16 @@ func (o *observer) headerReceived(c *call) {
 	})
 }
 
-// observe begins to report a call to the client's stats handler.
-func (c *Client) observe(ctx context.Context, method string, info *callInfo, desc *grpc.StreamDesc) context.Context {
+// observe begins to report an attempt of a call to the client's stats handler.
+func (c *Client) observe(ctx context.Context, method string, info *callInfo, desc *grpc.StreamDesc, t *tries) *observer {
 	begin := &stats.Begin{
-		Client: true, FailFast: !info.waitForReady,
+		IsTransparentRetryAttempt: t.transparent,
+		Client:                    true, FailFast: !info.waitForReady,
 		IsClientStream: desc.ClientStreams, IsServerStream: desc.ServerStreams,
 	}
-	info.observer = newObserver(ctx, c.opts.stats, &stats.RPCTagInfo{FullMethodName: method, FailFast: begin.FailFast}, begin)
-	info.observer.report(begin)
-	return info.observer.ctx
+	o := newObserver(ctx, c.opts.stats, &stats.RPCTagInfo{FullMethodName: method, FailFast: begin.FailFast, NameResolutionDelay: info.resolutionDelay}, begin)
+	o.report(begin)
+	return o
 }
 
 // observe begins to report a call to the server's stats handler. It returns the call's

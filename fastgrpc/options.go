@@ -3,15 +3,21 @@ package fastgrpc
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"net"
+	"net/http"
+	"net/url"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/encoding"
+	estats "google.golang.org/grpc/experimental/stats"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/stats"
 
 	"wirelab.dev/fastgrpc/internal/h2"
@@ -196,24 +202,65 @@ type clientOptions struct {
 	backoff            backoff.Config
 	connectTimeout     time.Duration
 	idleTimeout        time.Duration
-	policy             string
+	bundle             credentials.Bundle
+	resolvers          []resolver.Builder
+	noProxy, localDNS  bool
+	defaultConfig      string
+	serviceConfig      *serviceConfig // parsed from defaultConfig
+
+	disableServiceConfig, disableRetry, disableHealthCheck bool
+
+	maxAttempts          int
+	proxyFromEnvironment func(*http.Request) (*url.URL, error) // another one in tests
 }
 
 func defaultClientOptions() clientOptions {
 	o := clientOptions{
 		limits: defaultLimits(), backoff: backoff.DefaultConfig,
-		connectTimeout: defaultTimeout, idleTimeout: 30 * time.Minute, policy: PickFirst,
+		connectTimeout: defaultTimeout, idleTimeout: 30 * time.Minute,
+		defaultConfig: "{}", maxAttempts: 5, proxyFromEnvironment: http.ProxyFromEnvironment,
 	}
 	o.h2.Client = true
 	return o
 }
 
-func (o *clientOptions) finish() {
+// finish checks the options and fills in what follows from them.
+func (o *clientOptions) finish() (err error) {
 	o.keepalive.Time = max(cmp.Or(o.keepalive.Time, forever), minClientPing)
 	o.keepalive.Timeout = cmp.Or(o.keepalive.Timeout, defaultPingTimeout)
 	if o.idleTimeout <= 0 {
 		o.idleTimeout = forever
 	}
+	if o.bundle != nil {
+		if o.creds != nil {
+			return errors.New("fastgrpc: WithCredentialsBundle and WithTransportCredentials: use one of them")
+		}
+		o.creds = o.bundle.TransportCredentials()
+		if creds := o.bundle.PerRPCCredentials(); creds != nil {
+			o.perRPC = append(o.perRPC, creds)
+		}
+	}
+	if o.creds == nil {
+		return errors.New("fastgrpc: NewClient without transport credentials: use WithTransportCredentials; for cleartext pass insecure.NewCredentials()")
+	}
+	for _, creds := range o.perRPC {
+		if creds.RequireTransportSecurity() && o.creds.Info().SecurityProtocol == "insecure" {
+			return errors.New("fastgrpc: WithPerRPCCredentials: these credentials require TLS, but the transport credentials are insecure")
+		}
+	}
+	if o.serviceConfig, err = parseServiceConfig(o.defaultConfig, o.maxAttempts); err != nil {
+		return fmt.Errorf("WithDefaultServiceConfig: %w", err)
+	}
+	return nil
+}
+
+// metrics returns the stats handler if it records the metrics of balancers and
+// resolvers, and otherwise a recorder that does nothing.
+func (o *clientOptions) metrics() estats.MetricsRecorder {
+	if r, ok := o.stats.(estats.MetricsRecorder); ok {
+		return r
+	}
+	return &estats.UnimplementedMetricsRecorder{}
 }
 
 // WithTransportCredentials secures the client's connections. It is required, as in
@@ -266,7 +313,8 @@ func WithConnectParams(p grpc.ConnectParams) ClientOption {
 	return func(o *clientOptions) { o.backoff, o.connectTimeout = p.Backoff, p.MinConnectTimeout }
 }
 
-// WithIdleTimeout closes connections that had no call for d; 0 keeps them open.
+// WithIdleTimeout stops the resolver and closes all connections of a client that had no
+// call for d, 30 minutes by default, until the next call; 0 keeps them.
 func WithIdleTimeout(d time.Duration) ClientOption {
 	return func(o *clientOptions) { o.idleTimeout = d }
 }
@@ -296,12 +344,50 @@ func WithVTProto() ClientOption { return func(o *clientOptions) { o.vt = true } 
 // never aliased.
 func WithAliasedResponses() ClientOption { return func(o *clientOptions) { o.alias = true } }
 
-// The supported balancing policies.
-const (
-	PickFirst  = "pick_first"
-	RoundRobin = "round_robin"
-)
+// WithDefaultServiceConfig sets the service config, in JSON, for targets whose resolver
+// gives none: balancing policy, timeouts, retries and more
+// (grpc/doc/service_config.md). Policies other than pick_first and round_robin need
+// their package imported, such as google.golang.org/grpc/balancer/leastrequest.
+func WithDefaultServiceConfig(js string) ClientOption {
+	return func(o *clientOptions) { o.defaultConfig = js }
+}
 
-// WithBalancer sets the balancing policy: PickFirst, the default, or RoundRobin.
-// NewClient returns an error for any other.
-func WithBalancer(policy string) ClientOption { return func(o *clientOptions) { o.policy = policy } }
+// WithDisableServiceConfig ignores the resolver's service config.
+func WithDisableServiceConfig() ClientOption {
+	return func(o *clientOptions) { o.disableServiceConfig = true }
+}
+
+// WithDisableRetry ignores retry policies. Calls that a server did not process are still
+// made again, once.
+func WithDisableRetry() ClientOption { return func(o *clientOptions) { o.disableRetry = true } }
+
+// WithMaxCallAttempts bounds the attempts that a retry policy may allow, 5 by default.
+func WithMaxCallAttempts(n int) ClientOption {
+	return func(o *clientOptions) {
+		if n < 2 {
+			n = 5
+		}
+		o.maxAttempts = n
+	}
+}
+
+// WithDisableHealthCheck ignores the service config's healthCheckConfig.
+func WithDisableHealthCheck() ClientOption {
+	return func(o *clientOptions) { o.disableHealthCheck = true }
+}
+
+// WithResolvers adds resolvers for this client only.
+func WithResolvers(r ...resolver.Builder) ClientOption {
+	return func(o *clientOptions) { o.resolvers = append(o.resolvers, r...) }
+}
+
+// WithCredentialsBundle sets transport and call credentials together.
+func WithCredentialsBundle(b credentials.Bundle) ClientOption {
+	return func(o *clientOptions) { o.bundle = b }
+}
+
+// WithNoProxy ignores HTTPS_PROXY. A client with WithContextDialer ignores it too.
+func WithNoProxy() ClientOption { return func(o *clientOptions) { o.noProxy = true } }
+
+// WithLocalDNSResolution resolves DNS names here, although a proxy could.
+func WithLocalDNSResolution() ClientOption { return func(o *clientOptions) { o.localDNS = true } }

@@ -2,24 +2,27 @@ package fastgrpc
 
 import "wirelab.dev/fastgrpc/internal/h2"
 
-// refused reports whether the server refused the call before processing it. The
-// connection's lock is held.
-func (c *call) refused() bool { return c.end.done() && c.unprocessed && !c.gotHeader }
+// undecided reports whether a stream's attempt has failed without an answer, and nobody
+// has decided yet whether there is another one. The connection's lock is held.
+func (c *call) undecided() bool {
+	return c.end.done() && c.end.kind != succeeded && !c.answered && !c.decided
+}
 
-// replayBuffer keeps the messages sent on a stream while the server may still refuse it.
+// replayBuffer keeps the messages sent on a stream while there may be another attempt.
 type replayBuffer struct {
 	messages []*buffer
 	size     int
 	disabled bool // messages have been dropped, so the stream cannot be retried
 }
 
-// maxReplay bounds the bytes that a stream keeps. The value is grpc-go's.
+// maxReplay bounds the bytes that a stream keeps, unless MaxRetryRPCBufferSize says
+// otherwise. The value is grpc-go's.
 const maxReplay = 256 << 10
 
 // add keeps a message that is about to be sent, unless the server has responded or the
 // stream has sent too much.
-func (r *replayBuffer) add(c *call, b *buffer) {
-	if r.size += len(b.data); c.gotHeader || r.size > maxReplay {
+func (r *replayBuffer) add(c *call, b *buffer, limit int) {
+	if r.size += len(b.data); c.answered || r.size > limit {
 		r.drop()
 	}
 	if !r.disabled {
@@ -46,35 +49,44 @@ func (s *clientStream) resend(cc *clientConn, c *call) {
 	}
 }
 
-// retry makes another attempt after c, which has been refused. It returns false if no
-// more are allowed; then c has its final status.
+// retry makes another attempt after c, which has failed. It returns false if there is
+// none; then c has the stream's final ending.
 func (s *clientStream) retry(c *call) bool {
 	s.retryMu.Lock()
 	defer s.retryMu.Unlock()
 	if s.current.Load() != c {
 		return true // another goroutine has retried
 	}
+	var out attemptEnd
 	c.conn.mu.Lock()
-	canRetry := c.refused() && !s.sent.disabled && s.retries < maxTransparentRetries
-	if !canRetry {
-		c.unprocessed = false
-	}
+	out.read(c)
+	out.final = s.sent.disabled || c.decided
+	err := c.end.err
 	c.conn.mu.Unlock()
-	if !canRetry {
-		return false
+	c.reportDone(err)
+	for {
+		last := err
+		if err = s.tries.next(s.ctx, s.client, &s.info, &out, last); err != nil {
+			break
+		}
+		c.reportTrailer()
+		c.observer.end(last)
+		next := new(call)
+		next.initStream(&s.info)
+		if err = s.begin(next); err == nil {
+			if ended := s.ctx.Err(); ended != nil {
+				// The context's AfterFunc may have cancelled only the previous attempt.
+				next.conn.cancel(next, ended)
+			}
+			return true
+		}
+		out = attemptEnd{final: next.dropped}
 	}
-	s.retries++
-	next := new(call)
-	next.initStream(&s.info)
-	if err := s.begin(next); err != nil {
-		c.conn.mu.Lock()
-		c.end, c.unprocessed = endAbandoned(err), false
-		c.conn.mu.Unlock()
-		return false
+	c.conn.mu.Lock()
+	defer c.conn.mu.Unlock()
+	c.decided = true
+	if err != c.end.err { //nolint:errorlint // whether it is the same one
+		c.end = endAbandoned(err)
 	}
-	if err := s.ctx.Err(); err != nil {
-		// The context's AfterFunc may have cancelled only the previous attempt.
-		next.conn.cancel(next, err)
-	}
-	return true
+	return false
 }

@@ -7,98 +7,90 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/resolver"
-	"google.golang.org/grpc/serviceconfig"
 )
 
-// parseTarget parses a target as grpc.NewClient does: without a known scheme, it is a
-// DNS name. It also returns the network to dial.
-func parseTarget(s string) (resolver.Target, string, error) {
+// parseTarget parses a target as grpc.NewClient does. Without a scheme that has a
+// resolver, it is a DNS name.
+func (o *clientOptions) parseTarget(s string) (resolver.Target, resolver.Builder, error) {
 	if u, err := url.Parse(s); err == nil {
+		if b := o.resolverFor(u.Scheme); b != nil {
+			return checkedTarget(u, b)
+		}
 		switch u.Scheme {
-		case "unix", "unix-abstract":
-			return unixTarget(u)
 		case "xds", "google-c2p", "grpclb":
-			return resolver.Target{}, "", fmt.Errorf("fastgrpc: target %q: scheme %s: %w", s, u.Scheme, ErrUnsupported)
-		}
-		if resolver.Get(u.Scheme) != nil {
-			return resolver.Target{URL: *u}, "tcp", nil
+			return resolver.Target{}, nil, fmt.Errorf("fastgrpc: target %q: scheme %s: %w", s, u.Scheme, ErrUnsupported)
 		}
 	}
-	u, err := url.Parse("dns:///" + s)
+	scheme := resolver.GetDefaultScheme()
+	if scheme == "passthrough" { // unless the program has set another
+		scheme = "dns"
+	}
+	u, err := url.Parse(scheme + ":///" + s)
 	if err != nil {
-		return resolver.Target{}, "", fmt.Errorf("fastgrpc: target %q: %w", s, err)
+		return resolver.Target{}, nil, fmt.Errorf("fastgrpc: target %q: %w", s, err)
 	}
-	return resolver.Target{URL: *u}, "tcp", nil
+	b := o.resolverFor(u.Scheme)
+	if b == nil {
+		return resolver.Target{}, nil, fmt.Errorf("fastgrpc: target %q: no resolver for the default scheme %s", s, scheme)
+	}
+	return checkedTarget(u, b)
 }
 
-func unixTarget(u *url.URL) (resolver.Target, string, error) {
-	path := u.Path
-	if path == "" {
-		path = u.Opaque
-	}
-	if path == "" || u.Host != "" {
-		return resolver.Target{}, "", fmt.Errorf("fastgrpc: target %q: want unix:path or unix:///absolute/path", u)
-	}
-	if u.Scheme == "unix-abstract" {
-		path = "@" + path
-	}
-	return resolver.Target{URL: url.URL{Scheme: "unix", Path: "/" + path}}, "unix", nil
-}
-
-func authorityOf(o *clientOptions, t resolver.Target) string {
-	switch name := o.creds.Info().ServerName; { //nolint:staticcheck // deprecated, but grpc-go still takes the authority from it
-	case o.authority != "":
-		return o.authority
-	case name != "":
-		return name
-	case t.URL.Scheme == "unix":
-		return "localhost"
-	case strings.HasPrefix(t.Endpoint(), ":"):
-		return "localhost" + t.Endpoint()
-	}
-	return t.Endpoint()
-}
-
-// resolverConn is the interface of the pool to its resolver.
-type resolverConn pool
-
-var _ resolver.ClientConn = (*resolverConn)(nil)
-
-// UpdateState takes new addresses.
-func (r *resolverConn) UpdateState(s resolver.State) error {
-	addrs := s.Addresses
-	if len(s.Endpoints) > 0 {
-		addrs = nil
-		for _, e := range s.Endpoints {
-			addrs = append(addrs, e.Addresses...)
+// checkedTarget refuses what grpc-go's resolvers for unix sockets fail on later.
+func checkedTarget(u *url.URL, b resolver.Builder) (resolver.Target, resolver.Builder, error) {
+	switch u.Scheme {
+	case "unix", "unix-abstract":
+		if u.Host != "" || u.Path+u.Opaque == "" {
+			return resolver.Target{}, nil, fmt.Errorf("fastgrpc: target %q: want unix:path or unix:///absolute/path", u)
 		}
 	}
-	if len(addrs) == 0 {
-		err := errors.New("fastgrpc: the resolver found no addresses")
-		r.ReportError(err)
-		return err
+	return resolver.Target{URL: *u}, b, nil
+}
+
+// resolverFor returns the resolver for a scheme, or nil.
+func (o *clientOptions) resolverFor(scheme string) resolver.Builder {
+	for _, b := range o.resolvers {
+		if b.Scheme() == scheme {
+			return b
+		}
 	}
-	(*pool)(r).update(addrs, (*pool)(r).client.opts.policy)
-	return nil
-}
-
-// ReportError records err unless the pool already has addresses.
-func (r *resolverConn) ReportError(err error) {
-	p := (*pool)(r)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.resolved {
-		p.resolveErr = err
-		p.publish()
+	switch scheme {
+	case "xds", "google-c2p", "grpclb": // registered ones need grpc-go's own client
+		return nil
 	}
+	return resolver.Get(scheme)
 }
 
-// NewAddress is the old form of UpdateState.
-func (r *resolverConn) NewAddress(addrs []resolver.Address) {
-	_ = r.UpdateState(resolver.State{Addresses: addrs})
+// authorityOf returns the name of the servers, which is the :authority of calls and the
+// name that TLS verifies.
+func (o *clientOptions) authorityOf(t resolver.Target, b resolver.Builder) (string, error) {
+	endpoint := t.Endpoint()
+	overrider, _ := b.(resolver.AuthorityOverrider)
+	switch name := o.creds.Info().ServerName; { //nolint:staticcheck // deprecated, but grpc-go still takes the authority from it
+	case o.authority != "" && name != "" && name != o.authority:
+		return "", errors.New("fastgrpc: WithAuthority says " + o.authority + ", the transport credentials say " + name + ": give the name once")
+	case o.authority != "":
+		return o.authority, nil
+	case name != "":
+		return name, nil
+	case overrider != nil:
+		return overrider.OverrideAuthority(t), nil
+	case strings.HasPrefix(endpoint, ":"):
+		return "localhost" + escapeAuthority(endpoint), nil
+	}
+	return escapeAuthority(endpoint), nil
 }
 
-// ParseServiceConfig returns an error: service configs are not supported.
-func (r *resolverConn) ParseServiceConfig(string) *serviceconfig.ParseResult {
-	return &serviceconfig.ParseResult{Err: fmt.Errorf("fastgrpc: service config: %w", ErrUnsupported)}
+// escapeAuthority percent-encodes what an authority cannot have (RFC 3986 section 3.2).
+func escapeAuthority(s string) string {
+	var out strings.Builder
+	for _, c := range []byte(s) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-_.~!$&'()*+,;=:[]@", c) >= 0:
+			out.WriteByte(c)
+		default:
+			fmt.Fprintf(&out, "%%%02X", c)
+		}
+	}
+	return out.String()
 }

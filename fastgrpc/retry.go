@@ -1,0 +1,125 @@
+package fastgrpc
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoregistry"
+)
+
+// tries counts the attempts of a call and decides, as grpc-go does, whether there is
+// another one (gRFC A6): at once if the server did not process the first, and otherwise
+// as the service config's retry policy says.
+type tries struct {
+	attempts      int  // that have ended
+	retries       int  // by the policy
+	sincePushback int  // of these, since the server last said when to come back
+	transparent   bool // the attempt is made because the server did not process the one before
+}
+
+// attemptEnd is what decides whether a failed attempt is followed by another.
+type attemptEnd struct {
+	final       bool // it is not: the balancer dropped the call, or too much was sent to send it again
+	unprocessed bool
+	answered    bool
+	pushback    []string // the server's values
+}
+
+// read takes the end of an attempt that had a stream and has ended.
+func (e *attemptEnd) read(u *call) {
+	e.unprocessed, e.answered = u.unprocessed, u.answered
+	for _, f := range u.trailer {
+		if f.Name == fieldPushback {
+			e.pushback = append(e.pushback, f.Value)
+		}
+	}
+}
+
+// next returns nil when there is to be another attempt, after waiting for its time, and
+// otherwise the call's error.
+func (t *tries) next(ctx context.Context, c *Client, info *callInfo, e *attemptEnd, err error) error {
+	t.attempts++
+	t.transparent = false
+	switch {
+	case e.final || info.on != nil:
+		return err
+	case e.unprocessed && t.attempts == 1:
+		t.transparent = true
+		return nil
+	case c.opts.disableRetry || e.answered || info.retry == nil && e.pushback == nil:
+		return err
+	}
+	pushback := time.Duration(-1)
+	if len(e.pushback) > 0 {
+		ms, bad := strconv.Atoi(e.pushback[0])
+		if bad != nil || ms < 0 || len(e.pushback) > 1 {
+			info.throttle.failed()
+			return err
+		}
+		pushback = time.Duration(ms) * time.Millisecond
+	}
+	policy := info.retry
+	switch {
+	case policy == nil || !slices.Contains(policy.RetryableStatusCodes, status.Code(err)) || info.throttle.failed():
+		return err
+	case t.retries+1 >= policy.MaxAttempts:
+		return fmt.Errorf("max retries exhausted: failed after %d attempts: %w", t.retries+1, err)
+	case pushback >= 0:
+		t.sincePushback = 0
+	default:
+		pushback = policy.backoff(t.sincePushback)
+		t.sincePushback++
+	}
+	c.channel.beginWait()
+	defer c.channel.endWait()
+	if !sleep(ctx, pushback, nil) {
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	t.retries++
+	return nil
+}
+
+// backoff returns how long to wait before the next attempt.
+func (p *retryPolicy) backoff(retries int) time.Duration {
+	d := float64(p.InitialBackoff) * math.Pow(p.BackoffMultiplier, float64(retries))
+	return time.Duration(min(d, float64(p.MaxBackoff)) * (0.8 + 0.4*rand.Float64()))
+}
+
+// reportDone tells the balancer how an attempt ended that had a stream.
+func (c *call) reportDone(err error) {
+	if c.picked == nil {
+		return
+	}
+	trailer := toMetadata(c.trailer)
+	c.picked(balancer.DoneInfo{
+		Err: err, Trailer: trailer, BytesSent: true, BytesReceived: c.gotHeader, ServerLoad: loadReport(trailer),
+	})
+	c.picked = nil
+}
+
+// loadReport returns the ORCA load report in a trailer, or nil. A program whose balancer
+// reads such reports has their type linked in; this package needs it for nothing else.
+func loadReport(trailer metadata.MD) any {
+	values := trailer[fieldLoad]
+	if len(values) != 1 {
+		return nil
+	}
+	kind, err := protoregistry.GlobalTypes.FindMessageByName("xds.data.orca.v3.OrcaLoadReport")
+	if err != nil {
+		return nil
+	}
+	report := kind.New().Interface()
+	if proto.Unmarshal([]byte(values[0]), report) != nil {
+		return nil
+	}
+	return report
+}

@@ -1,0 +1,351 @@
+package fastgrpc
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/status"
+)
+
+// subConn is what a balancer picks: at most one connection that takes new calls, to the
+// first of its addresses that accepts one. Balancers give it one address today.
+type subConn struct {
+	balancer.SubConn // nil: only grpc-go's types may have the interface's unexported method
+	policy           *policy
+	options          balancer.NewSubConnOptions
+	ready            atomic.Pointer[clientConn] // the connection while the state is Ready
+
+	mu       sync.Mutex
+	state    connectivity.State
+	addrs    []resolver.Address
+	conn     *clientConn
+	connAddr resolver.Address
+	connCtx  context.Context // ends when conn is replaced by nil
+	connEnd  context.CancelFunc
+	ctx      context.Context // of the attempts; replaced with the addresses
+	cancel   context.CancelFunc
+	failures int
+	retryNow chan struct{}      // closed to end a backoff
+	health   *healthListener    // the last one registered
+	reported connectivity.State // what the balancer knows
+
+	producersMu sync.Mutex
+	producers   map[balancer.ProducerBuilder]*producer
+}
+
+var (
+	_ balancer.SubConn         = (*subConn)(nil)
+	_ grpc.ClientConnInterface = (*subConn)(nil) // for producers
+)
+
+func newSubConn(p *policy, addrs []resolver.Address, o balancer.NewSubConnOptions) *subConn {
+	sc := &subConn{policy: p, options: o, addrs: slices.Clone(addrs), retryNow: make(chan struct{})}
+	sc.ctx, sc.cancel = context.WithCancel(context.Background())
+	return sc
+}
+
+func (sc *subConn) client() *Client { return sc.policy.session.ch.client }
+
+// setState changes the state and tells the balancer, with the lock held.
+func (sc *subConn) setState(state connectivity.State, err error) {
+	if sc.state == state {
+		return
+	}
+	sc.state = state
+	if state == connectivity.Ready {
+		sc.ready.Store(sc.conn)
+	} else {
+		sc.ready.Store(nil)
+	}
+	sc.tell(func() {
+		sc.closeProducers()
+		sc.mu.Lock()
+		sc.reported = state
+		sc.stopHealthListener()
+		sc.mu.Unlock()
+		told := balancer.SubConnState{ConnectivityState: state, ConnectionError: err}
+		if sc.options.StateListener != nil {
+			sc.options.StateListener(told)
+		} else {
+			sc.policy.balancer.UpdateSubConnState(sc, told) //nolint:staticcheck // deprecated, and still used
+		}
+	})
+}
+
+// tell runs f in turn with the balancer's other calls, unless the balancer is closed then.
+func (sc *subConn) tell(f func()) {
+	p := sc.policy
+	ch := p.session.ch
+	ch.toBalancer.do(func() {
+		ch.mu.Lock()
+		active := p.active()
+		ch.mu.Unlock()
+		if active {
+			f()
+		}
+	})
+}
+
+// Connect begins to connect an idle subConn. It returns at once: the balancer may hold
+// its lock.
+func (sc *subConn) Connect() {
+	go func() {
+		sc.mu.Lock()
+		if sc.state != connectivity.Idle {
+			sc.mu.Unlock()
+			return
+		}
+		sc.connectAndUnlock()
+	}()
+}
+
+// connectAndUnlock makes one attempt, and after a failure the pause before the next may
+// begin. It ends when sc.ctx ends and the dialer has returned.
+func (sc *subConn) connectAndUnlock() {
+	ctx, addrs, o := sc.ctx, sc.addrs, &sc.client().opts
+	pause := backoffFor(&o.backoff, sc.failures)
+	sc.setState(connectivity.Connecting, nil)
+	sc.mu.Unlock()
+	limit, cancel := context.WithTimeout(ctx, max(o.connectTimeout, pause))
+	defer cancel()
+	cc, addr, err := sc.client().dialFirst(limit, sc, addrs)
+	if err == nil {
+		sc.connected(ctx, cc, addr)
+		return
+	}
+	sc.policy.session.resolveNow(resolver.ResolveNowOptions{})
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	if ctx.Err() != nil {
+		return
+	}
+	sc.setState(connectivity.TransientFailure, err)
+	now := sc.retryNow
+	sc.mu.Unlock()
+	waited := sleep(ctx, pause, now)
+	sc.mu.Lock()
+	if ctx.Err() != nil {
+		return
+	}
+	if waited {
+		sc.failures++
+	}
+	sc.setState(connectivity.Idle, err)
+}
+
+// sleep reports whether all of d passed before ctx or now ended it.
+func sleep(ctx context.Context, d time.Duration, now <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-now:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// connected makes cc the subConn's connection, unless the attempt has been called off.
+func (sc *subConn) connected(ctx context.Context, cc *clientConn, addr resolver.Address) {
+	sc.mu.Lock()
+	if ctx.Err() != nil {
+		sc.mu.Unlock()
+		cc.leave()
+		return
+	}
+	sc.conn, sc.connAddr, sc.failures = cc, addr, 0
+	sc.connCtx, sc.connEnd = context.WithCancel(cc.ctx)
+	if !sc.watchHealth(cc) {
+		sc.setState(connectivity.Ready, nil)
+	}
+	sc.mu.Unlock()
+	select {
+	case <-cc.draining: // perhaps before sc.conn was set
+		sc.lost(cc)
+	default:
+	}
+}
+
+// lost is called when cc takes no new calls, with or without the lock of cc held.
+func (sc *subConn) lost(cc *clientConn) {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	if sc.conn == cc {
+		sc.takeConn()
+		sc.policy.session.resolveNow(resolver.ResolveNowOptions{})
+		sc.setState(connectivity.Idle, nil)
+	}
+}
+
+// takeConn returns the connection, or nil, and forgets it, with the lock held.
+func (sc *subConn) takeConn() *clientConn {
+	cc := sc.conn
+	if cc != nil {
+		sc.conn = nil
+		sc.connEnd()
+	}
+	return cc
+}
+
+// backoffFor returns gRPC's connection backoff (grpc/doc/connection-backoff.md):
+// exponential, bounded, with jitter.
+func backoffFor(b *backoff.Config, failures int) time.Duration {
+	if failures == 0 {
+		return b.BaseDelay
+	}
+	d, most := float64(b.BaseDelay), float64(b.MaxDelay)
+	for ; failures > 0 && d < most; failures-- {
+		d *= b.Multiplier
+	}
+	d = min(d, most)
+	d *= 1 + b.Jitter*(2*rand.Float64()-1)
+	return time.Duration(max(d, 0))
+}
+
+func (sc *subConn) resetBackoff() {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	close(sc.retryNow)
+	sc.retryNow, sc.failures = make(chan struct{}), 0
+}
+
+// Shutdown lets the calls on the connection finish and takes no more.
+func (sc *subConn) Shutdown() {
+	sc.closeProducers()
+	sc.mu.Lock()
+	cc := sc.takeConn()
+	sc.setState(connectivity.Shutdown, nil)
+	sc.cancel()
+	sc.mu.Unlock()
+	if cc != nil {
+		cc.leave()
+	}
+	ch := sc.policy.session.ch
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	delete(ch.subConns, sc)
+	delete(sc.policy.subConns, sc)
+}
+
+// UpdateAddresses replaces the addresses. A connection to one of the new ones stays.
+func (sc *subConn) UpdateAddresses(addrs []resolver.Address) {
+	sc.mu.Lock()
+	same := func(a, b resolver.Address) bool {
+		return a.Addr == b.Addr && a.ServerName == b.ServerName && a.Attributes.Equal(b.Attributes) && a.Metadata == b.Metadata //nolint:staticcheck // grpc-go compares it
+	}
+	unchanged := slices.EqualFunc(sc.addrs, addrs, same)
+	sc.addrs = slices.Clone(addrs)
+	stays := sc.state == connectivity.Ready && slices.ContainsFunc(addrs, func(a resolver.Address) bool { return same(a, sc.connAddr) })
+	if unchanged || stays || sc.state != connectivity.Ready && sc.state != connectivity.Connecting {
+		sc.mu.Unlock()
+		return
+	}
+	sc.cancel()
+	sc.ctx, sc.cancel = context.WithCancel(context.Background())
+	cc := sc.takeConn()
+	if len(addrs) == 0 {
+		sc.setState(connectivity.Idle, nil)
+		sc.mu.Unlock()
+	} else {
+		go sc.connectAndUnlock()
+	}
+	if cc != nil {
+		cc.leave()
+	}
+}
+
+// producer is a balancer.Producer with the number of its users.
+type producer struct {
+	value balancer.Producer
+	close func()
+	users int
+}
+
+// GetOrBuildProducer returns the builder's producer, which makes calls on this
+// connection, for instance to learn the server's load.
+func (sc *subConn) GetOrBuildProducer(b balancer.ProducerBuilder) (balancer.Producer, func()) {
+	sc.producersMu.Lock()
+	defer sc.producersMu.Unlock()
+	p := sc.producers[b]
+	if p == nil {
+		p = new(producer)
+		p.value, p.close = b.Build(sc)
+		if sc.producers == nil {
+			sc.producers = make(map[balancer.ProducerBuilder]*producer)
+		}
+		sc.producers[b] = p
+	}
+	p.users++
+	return p.value, sync.OnceFunc(func() {
+		sc.producersMu.Lock()
+		p.users--
+		last := p.users == 0 && sc.producers[b] == p
+		if last {
+			delete(sc.producers, b)
+		}
+		sc.producersMu.Unlock()
+		if last {
+			p.close()
+		}
+	})
+}
+
+// closeProducers is called at each change of the state.
+func (sc *subConn) closeProducers() {
+	sc.producersMu.Lock()
+	all := sc.producers
+	sc.producers = nil
+	sc.producersMu.Unlock()
+	for _, p := range all {
+		p.close()
+	}
+}
+
+var errSubConnNotReady = status.Error(codes.Unavailable, "fastgrpc: the SubConn is not ready")
+
+// pickConn returns the connection for calls of producers and health checks.
+func (sc *subConn) pickConn() (picked, error) {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	if sc.conn == nil {
+		return picked{drop: true}, errSubConnNotReady
+	}
+	return picked{conn: sc.conn}, nil
+}
+
+// Invoke makes a unary call on this connection, without interceptors, stats, service
+// config or retries.
+func (sc *subConn) Invoke(ctx context.Context, method string, req, reply any, opts ...grpc.CallOption) error {
+	info, err := sc.callInfo(opts)
+	if err != nil {
+		return err
+	}
+	return sc.client().invoke(ctx, &invocation{method: method, req: req, reply: reply, info: info})
+}
+
+// NewStream begins a streaming call on this connection, as Invoke does.
+func (sc *subConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	info, err := sc.callInfo(opts)
+	if err != nil {
+		return nil, err
+	}
+	return sc.client().newStream(ctx, func() {}, desc, method, info)
+}
+
+func (sc *subConn) callInfo(opts []grpc.CallOption) (callInfo, error) {
+	info := callInfo{on: sc}
+	err := info.readOptions(sc.client(), opts)
+	info.applyConfig(sc.client(), nil)
+	return info, err
+}
