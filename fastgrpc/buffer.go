@@ -12,6 +12,7 @@ type buffer struct {
 	class int8 // index into bufferSizes; -1 is not pooled
 	plain int  // the length of an encoded message before compression
 	refs  atomic.Int32
+	kept  atomic.Bool   // somebody may hold a part of it: it is not used again
 	audit *atomic.Int64 // counts buffers in use, for tests; or nil
 	pins  *atomic.Int32 // counts the connection's retained chunks; or nil
 }
@@ -51,8 +52,14 @@ func newBuffer(n int) *buffer {
 // retain adds a reference.
 func (b *buffer) retain() { b.refs.Add(1) }
 
-// isShared reports whether the buffer has more than one reference.
-func (b *buffer) isShared() bool { return b.refs.Load() > 1 }
+// isShared reports whether the buffer has more than one reference, or was abandoned.
+func (b *buffer) isShared() bool { return b.refs.Load() > 1 || b.kept.Load() }
+
+// abandon drops a reference and leaves the memory to the garbage collector.
+func (b *buffer) abandon() {
+	b.kept.Store(true)
+	b.Release()
+}
 
 // Release drops a reference; dropping the last one returns the memory to its pool.
 func (b *buffer) Release() {
@@ -70,7 +77,7 @@ func (b *buffer) Release() {
 		b.pins.Add(-1)
 		b.pins = nil
 	}
-	if b.class >= 0 {
+	if b.class >= 0 && !b.kept.Load() {
 		bufferPools[b.class].Put(b)
 	}
 }

@@ -242,8 +242,7 @@ func (c *Client) readReply(u *call, reply any, info *callInfo) error {
 	if !ok {
 		return status.Error(codes.Internal, "fastgrpc: response without a message")
 	}
-	_, err := decodeMessage(info.codec, u.received, &m, reply, decodeOptions{limit: info.maxReceive, observer: u.observer})
-	return err
+	return decodeMessage(info.codec, u.received, &m, reply, decodeOptions{limit: info.maxReceive, observer: u.observer})
 }
 
 // openStream opens the call's stream on a connection that the balancer picks. On

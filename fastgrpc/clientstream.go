@@ -24,8 +24,8 @@ type clientStream struct {
 	cancel     context.CancelFunc // ends the method's timeout
 	desc       *grpc.StreamDesc
 	info       callInfo
-	alias      *buffer // the last message read may point into it
-	gotMessage bool    // the single response of a client-streaming call has come
+	alias      aliased
+	gotMessage bool // the single response of a client-streaming call has come
 	finishOnce sync.Once
 
 	initial call                 // the first attempt
@@ -161,6 +161,7 @@ func (s *clientStream) finish(end ending) {
 		if end.err == nil {
 			s.info.throttle.succeeded()
 		}
+		s.alias.end()
 		for _, f := range s.info.onFinish {
 			f(end.err)
 		}
@@ -287,10 +288,7 @@ func (s *clientStream) send(c *call, b *buffer) error {
 // RecvMsg receives a message. It returns io.EOF when the call has succeeded, and its
 // status when it has failed.
 func (s *clientStream) RecvMsg(v any) error {
-	if s.alias != nil {
-		s.alias.Release()
-		s.alias = nil
-	}
+	s.alias.release()
 	m, end := s.next()
 	if !end.done() {
 		if end = s.read(&m, v); end.kind == open || end.kind == succeeded {
@@ -308,12 +306,14 @@ func (s *clientStream) RecvMsg(v any) error {
 
 // read decodes a message. If the response has only one, read also waits for the end.
 func (s *clientStream) read(m *message, v any) (end ending) {
-	var err error
 	s.gotMessage = true
 	c, info := s.current.Load(), &s.info
 	c.observer.headerReceived(c)
-	s.alias, err = decodeMessage(info.codec, c.received, m, v, decodeOptions{info.maxReceive, info.alias, c.observer})
-	if err != nil {
+	how := decodeOptions{limit: info.maxReceive, observer: c.observer}
+	if info.alias {
+		how.alias = &s.alias
+	}
+	if err := decodeMessage(info.codec, c.received, m, v, how); err != nil {
 		end = endAbandoned(err)
 		s.abort(end)
 		return end

@@ -248,40 +248,39 @@ type sizes struct{ plain, packed int }
 // sizes returns the sizes of the encoded message in b.
 func (b *buffer) sizes() sizes { return sizes{b.plain, len(b.data) - prefixLen} }
 
-// decodeMessage decompresses m if needed and unmarshals it into v. With alias, v's
-// bytes fields may point into the returned buffer, which the caller releases when v is
-// no longer used; without alias, the buffer is nil.
-func decodeMessage(c codec, compressor encoding.Compressor, m *message, v any, opts decodeOptions) (*buffer, error) {
+// decodeMessage decompresses m if needed and unmarshals it into v. It releases m's
+// memory, or lets opts.alias hold it for v's bytes fields.
+func decodeMessage(c codec, compressor encoding.Compressor, m *message, v any, opts decodeOptions) error {
 	packed := len(m.data)
 	if m.compressed {
 		if compressor == nil {
 			m.release()
-			return nil, status.Error(codes.Internal, "fastgrpc: compressed message, but its header has no grpc-encoding or one without a registered compressor")
+			return status.Error(codes.Internal, "fastgrpc: compressed message, but its header has no grpc-encoding or one without a registered compressor")
 		}
 		unpacked, err := decompress(compressor, m.data, opts.limit)
 		m.release()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		*m = message{data: unpacked.data, owner: unpacked}
 	}
-	if err := c.unmarshal(m.data, v, opts.alias); err != nil {
+	if opts.alias != nil {
+		opts.alias.hold(m)
+	}
+	plain := len(m.data)
+	err := c.unmarshal(m.data, v, opts.alias != nil)
+	if opts.alias == nil {
 		m.release()
-		return nil, status.Errorf(codes.Internal, "fastgrpc: unmarshal: %v", err)
 	}
-	opts.observer.received(v, sizes{len(m.data), packed})
-	owner := m.owner
-	if opts.alias {
-		return owner, nil
+	if err != nil {
+		return status.Errorf(codes.Internal, "fastgrpc: unmarshal: %v", err)
 	}
-	if owner != nil {
-		owner.Release()
-	}
-	return nil, nil
+	opts.observer.received(v, sizes{plain, packed})
+	return nil
 }
 
 type decodeOptions struct {
 	limit    int
-	alias    bool
+	alias    *aliased // or nil: copy
 	observer *observer
 }

@@ -169,9 +169,14 @@ func ForceServerCodecV2(c encoding.CodecV2) ServerOption {
 // are UTF-8, for example. The depth of received messages is limited as in package proto.
 func VTProto() ServerOption { return func(o *serverOptions) { o.vt = true } }
 
-// AliasRequests makes bytes fields of requests point into the receive buffer. They are
-// valid until the stream's next RecvMsg, or until a unary handler returns. A handler
-// that keeps one must copy it.
+// AliasRequests makes bytes fields of requests point into the receive buffer, which saves
+// two fifths of the CPU time of streams of large messages. The fields, and with [VTProto] the
+// strings, of a stream's message are valid until the stream's next RecvMsg, even after the
+// handler has returned; those of a unary request until its handler returns. A handler that
+// keeps one must copy it, or it will see the bytes of other calls there.
+//
+// With the environment variable FASTGRPC_ALIAS=check it sees only bytes 0xdb instead, and
+// under the race detector that use is reported as a data race.
 func AliasRequests() ServerOption { return func(o *serverOptions) { o.alias = true } }
 
 // ConnectionTimeout bounds the time until a new connection has sent its first HTTP/2
@@ -340,8 +345,7 @@ func WithStatsHandler(h stats.Handler) ClientOption {
 func WithVTProto() ClientOption { return func(o *clientOptions) { o.vt = true } }
 
 // WithAliasedResponses makes bytes fields of streamed responses point into the receive
-// buffer. They are valid until the stream's next RecvMsg. Responses of unary calls are
-// never aliased.
+// buffer, by the rules of [AliasRequests]. Responses of unary calls are never aliased.
 func WithAliasedResponses() ClientOption { return func(o *clientOptions) { o.alias = true } }
 
 // WithDefaultServiceConfig sets the service config, in JSON, for targets whose resolver

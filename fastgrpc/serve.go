@@ -61,11 +61,14 @@ func (s *serverStream) failed(err error) error {
 	return err
 }
 
-// decode decodes a message, which v may alias until the next one or the handler's end.
-func (s *serverStream) decode(m *message, v any) (err error) {
+// decode decodes a message, which v may alias if the server's options say so.
+func (s *serverStream) decode(m *message, v any) error {
 	opts := &s.conn.server.opts
-	s.alias, err = decodeMessage(s.codec, s.received, m, v, decodeOptions{opts.maxReceive, opts.alias, s.observer})
-	return err
+	how := decodeOptions{limit: opts.maxReceive, observer: s.observer}
+	if opts.alias {
+		how.alias = &s.alias
+	}
+	return decodeMessage(s.codec, s.received, m, v, how)
 }
 
 func (s *serverStream) encode(v any) (*buffer, error) {
@@ -200,7 +203,7 @@ func (a *serverStreamAPI) SendMsg(m any) error {
 // RecvMsg receives a message. It returns io.EOF after the client's last message. Any
 // other error ends the call, see failed.
 func (a *serverStreamAPI) RecvMsg(v any) error {
-	a.releaseAlias()
+	a.alias.release()
 	m, ended, err := a.nextMessage()
 	switch {
 	case err != nil:

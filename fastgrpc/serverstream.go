@@ -23,7 +23,7 @@ type serverStream struct {
 	conn   *serverConn
 	method *method
 	codec  codec
-	alias  *buffer // the last message read may point into it
+	alias  aliased
 
 	// The request's header: the fields that the decoder has cached, and the others.
 	fixed *h2.FieldSet
@@ -255,13 +255,10 @@ func (s *serverStream) wakeAll() {
 
 func (s *serverStream) dropMessages() {
 	s.drop()
-	s.releaseAlias()
-}
-
-func (s *serverStream) releaseAlias() {
-	if s.alias != nil {
-		s.alias.Release()
-		s.alias = nil
+	if s.signal == nil {
+		s.alias.release() // a unary handler has returned
+	} else {
+		s.alias.end()
 	}
 }
 

@@ -1,0 +1,5 @@
+//go:build race
+
+package fastgrpc
+
+func init() { checkAliases = true }
