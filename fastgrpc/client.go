@@ -367,7 +367,7 @@ func (c *Client) newFixedFields(path, authority string, info *callInfo) *h2.Fixe
 	if info.compressor != nil {
 		fields = append(fields, hpack.HeaderField{Name: fieldEncoding, Value: info.compressor.Name()})
 	}
-	if names := registeredCompressors(); names != "" {
+	if names := acceptedCompressors(c.opts.compressors, info.compressor); names != "" {
 		fields = append(fields, hpack.HeaderField{Name: fieldAcceptEncoding, Value: names})
 	}
 	return h2.NewFixedFields(fields...)

@@ -203,6 +203,7 @@ type clientOptions struct {
 	unaryInterceptors  []grpc.UnaryClientInterceptor
 	streamInterceptors []grpc.StreamClientInterceptor
 	callOptions        []grpc.CallOption
+	compressors        []string
 	keepalive          keepalive.ClientParameters
 	backoff            backoff.Config
 	connectTimeout     time.Duration
@@ -251,6 +252,11 @@ func (o *clientOptions) finish() (err error) {
 	for _, creds := range o.perRPC {
 		if creds.RequireTransportSecurity() && o.creds.Info().SecurityProtocol == "insecure" {
 			return errors.New("fastgrpc: WithPerRPCCredentials: these credentials require TLS, but the transport credentials are insecure")
+		}
+	}
+	for _, name := range o.compressors {
+		if encoding.GetCompressor(name) == nil {
+			return fmt.Errorf("fastgrpc: WithCompressors: compressor %q is not registered: import its package", name)
 		}
 	}
 	if o.serviceConfig, err = parseServiceConfig(o.defaultConfig, o.maxAttempts); err != nil {
@@ -306,6 +312,13 @@ func WithStreamInterceptor(in ...grpc.StreamClientInterceptor) ClientOption {
 // WithDefaultCallOptions adds options to every call, before the call's own.
 func WithDefaultCallOptions(opts ...grpc.CallOption) ClientOption {
 	return func(o *clientOptions) { o.callOptions = append(o.callOptions, opts...) }
+}
+
+// WithCompressors announces registered compressors to servers, for their answers. Those of
+// usual names (gzip, zstd, snappy, deflate, br, lz4), and the one that a call itself uses,
+// are announced without. Grpc-go announces all that are registered.
+func WithCompressors(names ...string) ClientOption {
+	return func(o *clientOptions) { o.compressors = append(o.compressors, names...) }
 }
 
 // WithKeepaliveParams sets when the client pings silent connections.

@@ -20,6 +20,7 @@ type serverConn struct {
 	conn
 	server  *Server
 	ready   []*serverStream // calls that startCalls passes to the workers
+	halves  []*serverStream // unary calls with a deadline that have just begun
 	pings   pingGuard
 	maxAge  time.Duration // MaxConnectionAge, give or take a tenth
 	arrived time.Duration // before the handshake
@@ -82,6 +83,8 @@ func (c *serverConn) OnHeaders(hs *h2.Stream, block *h2.Block, end bool) {
 	}
 	if end {
 		s.requestEnded()
+	} else if s.method.unary != nil && !s.deadline.IsZero() {
+		c.halves = append(c.halves, s)
 	}
 }
 
@@ -122,6 +125,13 @@ func (c *serverConn) OnPong(data [8]byte) {
 }
 
 func (c *serverConn) streamsChanged() {
+	for i, s := range c.halves {
+		c.halves[i] = nil
+		if !s.ended { // rare: most requests come in one read
+			s.resetAtDeadline()
+		}
+	}
+	c.halves = c.halves[:0]
 	if c.h2.UnreleasedStreams() == 0 {
 		if c.keepalive.idleSince == 0 {
 			c.keepalive.idleSince = time.Since(epoch)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
@@ -241,9 +242,30 @@ func (s *serverStream) abort(err error) {
 	if s.signal == nil && !s.ended {
 		// A unary call that no worker got must be released here.
 		s.ended = true
+		s.conn.counters.callEnded(false)
 		s.conn.release(s)
 	}
 	s.cancel(err)
+}
+
+// resetAtDeadline resets a unary call whose request is still incomplete at its deadline,
+// as grpc-go does: no handler runs that could answer. The connection's lock is held.
+func (s *serverStream) resetAtDeadline() {
+	s.callContext.mu.Lock()
+	defer s.callContext.mu.Unlock()
+	s.timer = time.AfterFunc(time.Until(s.deadline), func() {
+		c := s.conn
+		c.mu.Lock()
+		if !s.ended {
+			s.ended = true
+			c.h2.Reset(&s.h2, http2.ErrCodeCancel)
+			c.counters.callEnded(false)
+			c.release(s)
+			c.flush()
+		}
+		c.mu.Unlock()
+		s.cancel(context.DeadlineExceeded)
+	})
 }
 
 func (s *serverStream) wakeAll() {
