@@ -291,20 +291,20 @@ func (ch *channel) endWait() {
 	ch.waiting.Add(-1)
 }
 
-// waitForConfig waits until the target has been resolved.
-func (c *Client) waitForConfig(ctx context.Context) (*appliedConfig, error) {
+// waitForConfig waits until the target has been resolved, and reports whether it had to.
+func (c *Client) waitForConfig(ctx context.Context) (_ *appliedConfig, waited bool, err error) {
 	c.channel.beginWait()
 	defer c.channel.endWait()
-	for {
+	for ; ; waited = true {
+		c.channel.exitIdle() // some resolvers answer at once
 		p := c.pick.Load()
 		if p.config != nil {
-			return p.config, nil
+			return p.config, waited, nil
 		}
-		c.channel.exitIdle()
 		select {
 		case <-p.changed:
 		case <-ctx.Done():
-			return nil, status.FromContextError(ctx.Err()).Err()
+			return nil, true, status.FromContextError(ctx.Err()).Err()
 		}
 	}
 }

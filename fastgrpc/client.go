@@ -144,10 +144,9 @@ func (c *Client) invokeWith(ctx context.Context, in *invocation, defaults, opts 
 func (c *Client) configure(ctx context.Context, method string, info *callInfo) (timeout time.Duration, err error) {
 	config := c.pick.Load().config
 	if config == nil {
-		if config, err = c.waitForConfig(ctx); err != nil {
+		if config, info.resolutionDelay, err = c.waitForConfig(ctx); err != nil {
 			return 0, err
 		}
-		info.resolutionDelay = true
 	}
 	info.throttle = config.throttle
 	m := config.method(method)
