@@ -30,10 +30,11 @@ type call struct {
 	received encoding.Compressor
 	inbox
 
-	wantMetadata bool // keep the response's metadata
-	gotHeader    bool
-	header       []hpack.HeaderField
-	trailer      []hpack.HeaderField
+	wantMetadata                bool // keep the response's metadata
+	gotHeader                   bool
+	header                      []hpack.HeaderField
+	trailer                     []hpack.HeaderField
+	headerLength, trailerLength int // on the wire
 
 	end         ending
 	unprocessed bool // the server did not process the call, so it may be retried
@@ -167,14 +168,14 @@ func (c *call) onHeaders(block *h2.Block, end bool) {
 		c.gotHeader = true
 		if !end {
 			c.answered = true
-			c.header = c.copyFields(block)
+			c.header, c.headerLength = c.copyFields(block), block.WireLength
 			if c.streaming {
 				closeOnce(c.headers)
 			}
 		}
 	}
 	if end {
-		c.trailer = c.copyFields(block)
+		c.trailer, c.trailerLength = c.copyFields(block), block.WireLength
 		c.finish(c.endOf(head))
 	}
 }

@@ -130,7 +130,7 @@ func (i *callInfo) responded(c *call) {
 func (c *call) reportTrailer() {
 	if o := c.observer; o != nil && !o.ended.Load() {
 		o.headerReceived(c)
-		o.report(&stats.InTrailer{Client: true, Trailer: toMetadata(c.trailer)})
+		o.report(&stats.InTrailer{Client: true, WireLength: c.trailerLength, Trailer: toMetadata(c.trailer)})
 	}
 }
 

@@ -210,7 +210,7 @@ func (c *Client) attempt(ctx context.Context, in *invocation) (out attemptEnd, e
 	cc.h2.SendData(&u.h2, h2.Payload{Data: b.data, Owner: b}, true)
 	cc.flushBatch()
 	cc.mu.Unlock()
-	o.opened(cc, fields)
+	o.opened(cc, info)
 	o.sent(in.req, size)
 	if done := ctx.Done(); done == nil {
 		<-u.signal
@@ -346,6 +346,8 @@ func (c *Client) fixedFields(method, authority string, info *callInfo) *h2.Fixed
 	return fixed
 }
 
+func (c *Client) userAgent() string { return c.opts.userAgent + userAgent }
+
 func (c *Client) newFixedFields(path, authority string, info *callInfo) *h2.FixedFields {
 	contentType := contentTypePrefix
 	if info.subtype != "" {
@@ -360,7 +362,7 @@ func (c *Client) newFixedFields(path, authority string, info *callInfo) *h2.Fixe
 		{Name: ":path", Value: path},
 		{Name: ":authority", Value: authority},
 		{Name: fieldContentType, Value: contentType},
-		{Name: fieldUserAgent, Value: c.opts.userAgent + userAgent},
+		{Name: fieldUserAgent, Value: c.userAgent()},
 		{Name: "te", Value: "trailers"},
 	}
 	if info.compressor != nil {

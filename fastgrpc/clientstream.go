@@ -122,7 +122,7 @@ func (s *clientStream) begin(c *call) (err error) {
 	s.current.Store(c)
 	cc.flush()
 	cc.mu.Unlock()
-	c.observer.opened(cc, fields)
+	c.observer.opened(cc, &s.info)
 	return nil
 }
 

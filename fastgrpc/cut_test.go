@@ -470,6 +470,9 @@ func (c *cutCall) expect(request []byte) (events int) {
 	}
 	if ended {
 		events++
+		if c.method() == "Out" {
+			events++ // the end, after the message
+		}
 	}
 	return events
 }

@@ -1,13 +1,14 @@
 package fastgrpc
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 )
@@ -57,11 +58,14 @@ func (o *observer) end(err error) {
 	}
 }
 
-// opened reports a request's header.
-func (o *observer) opened(cc *clientConn, fields []hpack.HeaderField) {
+// opened reports a request's header: as in grpc-go, the program's metadata and the
+// user-agent.
+func (o *observer) opened(cc *clientConn, info *callInfo) {
 	if o != nil {
+		md, _ := metadata.FromOutgoingContext(o.ctx)
 		o.report(&stats.OutHeader{
-			Client: true, FullMethod: o.method, Header: toMetadata(fields),
+			Client: true, FullMethod: o.method, Header: metadata.Join(md, metadata.Pairs(fieldUserAgent, cc.client.userAgent())),
+			Compression: compressorName(info.compressor), Authority: cmp.Or(info.authority, cc.serverName),
 			RemoteAddr: cc.peer.Addr, LocalAddr: cc.peer.LocalAddr,
 		})
 	}
@@ -74,7 +78,9 @@ func (o *observer) headerReceived(c *call) {
 	}
 	o.headerOnce.Do(func() {
 		if len(c.header) > 0 {
-			o.report(&stats.InHeader{Client: true, Compression: compressorName(c.received), Header: toMetadata(c.header)})
+			o.report(&stats.InHeader{
+				Client: true, WireLength: c.headerLength, Compression: compressorName(c.received), Header: toMetadata(c.header),
+			})
 		}
 	})
 }
@@ -105,7 +111,7 @@ func (s *serverStream) observe() context.Context {
 	s.observer = newObserver(&s.callContext, c.stats, &stats.RPCTagInfo{FullMethodName: s.method.name}, begin)
 	s.observer.report(&stats.InHeader{
 		FullMethod: s.method.name, RemoteAddr: c.peer.Addr, LocalAddr: c.peer.LocalAddr,
-		Compression: compressorName(s.received), Header: s.incoming(),
+		WireLength: s.headerLength, Compression: compressorName(s.received), Header: s.incoming(),
 	})
 	s.observer.report(begin)
 	return s.observer.ctx

@@ -43,11 +43,12 @@ type serverStream struct {
 	signal  chan struct{} // something was received; streaming calls only
 	drained chan struct{} // all sent data is in the connection's output
 
-	headerSent bool
-	statusSent bool
-	header     metadata.MD
-	trailer    metadata.MD
-	observer   *observer
+	headerLength int // of the request, on the wire
+	headerSent   bool
+	statusSent   bool
+	header       metadata.MD
+	trailer      metadata.MD
+	observer     *observer
 }
 
 // requestHead holds the header fields of a request that this package interprets.
@@ -85,6 +86,7 @@ func (h *requestHead) add(f hpack.HeaderField) {
 // an error.
 func (s *serverStream) begin(block *h2.Block) bool {
 	c := s.conn
+	s.headerLength = block.WireLength
 	var head requestHead
 	if block.Fixed != nil {
 		head = c.server.readFixedRequest(block.Fixed)

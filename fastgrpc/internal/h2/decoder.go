@@ -23,6 +23,8 @@ type Block struct {
 	Rest  []hpack.HeaderField
 	check fieldCheck
 	size  uint32
+	// WireLength is the block's length as it was received.
+	WireLength int
 	// TooLarge means that the block exceeded Config.MaxHeaderList and is truncated.
 	TooLarge bool
 }
@@ -63,6 +65,7 @@ func (d *decoder) decode(block []byte) (*Block, error) {
 		return nil, err
 	}
 	d.reset(fixed)
+	d.block.WireLength = len(block)
 	if len(rest) == 0 {
 		return &d.block, nil
 	}
