@@ -229,8 +229,8 @@ func (s *clientStream) CloseSend() error {
 }
 
 // SendMsg sends a message and waits until flow control has let it into the connection's
-// output; the caller may then reuse m. It returns io.EOF when the call has ended:
-// RecvMsg returns the reason.
+// output; the caller may then reuse m. It returns io.EOF when the call has ended, or nil
+// if the client sends a single message: RecvMsg returns the reason.
 func (s *clientStream) SendMsg(m any) error {
 	c := s.current.Load()
 	c.conn.mu.Lock()
@@ -238,7 +238,7 @@ func (s *clientStream) SendMsg(m any) error {
 	c.conn.mu.Unlock()
 	switch {
 	case ended || s.ctx.Err() != nil: // watch ends the call
-		return io.EOF
+		return s.unsent()
 	case sentAll:
 		return status.Error(codes.Internal, "fastgrpc: SendMsg after CloseSend")
 	}
@@ -259,9 +259,18 @@ func (s *clientStream) SendMsg(m any) error {
 		c.conn.mu.Unlock()
 		if !s.retry(c) {
 			b.Release()
-			return io.EOF
+			return s.unsent()
 		}
 	}
+}
+
+// unsent is what SendMsg returns when the call has ended. Generated code passes an error
+// of a server stream's only message on, and io.EOF would look like a stream's good end.
+func (s *clientStream) unsent() error {
+	if !s.desc.ClientStreams {
+		return nil
+	}
+	return io.EOF
 }
 
 // send is called with the lock of the attempt's connection held, and unlocks it.

@@ -391,6 +391,35 @@ func TestCancelBeforeCloseSend(t *testing.T) {
 	}
 }
 
+// TestServerStreamOfADeadConnection: a server stream whose connection is lost before its
+// request was sent ends with that, be it from the function that opens it or from Recv.
+// io.EOF would be a good end.
+func TestServerStreamOfADeadConnection(t *testing.T) {
+	for name, dial := range map[string]func(string, ...ClientOption) (grpcClient, error){"ours": fastClient, "theirs": theirClient} {
+		t.Run(name, func(t *testing.T) {
+			server := NewServer()
+			c, err := dial(serveTest(t, server, echo{}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			s, err := c.NewStream(testContext(t), &grpc.StreamDesc{ServerStreams: true}, "/grpc.testing.TestService/StreamingOutputCall")
+			if err != nil {
+				t.Fatal(err)
+			}
+			server.Stop()
+			_, _ = s.Header() // has waited for the end
+			err = s.SendMsg(&testgrpc.StreamingOutputCallRequest{})
+			if err == nil {
+				err = errors.Join(s.CloseSend(), s.RecvMsg(&testgrpc.StreamingOutputCallResponse{}))
+			}
+			if status.Code(err) != codes.Unavailable {
+				t.Errorf("got %v, want Unavailable", err)
+			}
+		})
+	}
+}
+
 func TestClosedClient(t *testing.T) {
 	_, target := startFast(t)
 	c := dialFast(t, target)
