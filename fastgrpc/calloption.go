@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 
 	"golang.org/x/net/http2/hpack"
@@ -45,7 +46,6 @@ const unset = math.MinInt
 // not grpc-go's: they are for the program's interceptors.
 func (i *callInfo) readOptions(c *Client, lists ...[]grpc.CallOption) error {
 	i.maxReceive, i.maxSend, i.maxReplay = unset, unset, maxReplay
-	i.codec = c.codec
 	for _, list := range lists {
 		for _, o := range list {
 			if err := i.apply(o); err != nil {
@@ -53,7 +53,7 @@ func (i *callInfo) readOptions(c *Client, lists ...[]grpc.CallOption) error {
 			}
 		}
 	}
-	return nil
+	return i.chooseCodec(c)
 }
 
 // applyConfig applies what a service config says of the method; m is nil if that is
@@ -101,13 +101,32 @@ func (i *callInfo) apply(option grpc.CallOption) error {
 	case grpc.CompressorCallOption:
 		return i.setCompressor(o.CompressorType)
 	case grpc.ContentSubtypeCallOption:
-		return i.setSubtype(o.ContentSubtype)
+		i.subtype = o.ContentSubtype
 	case grpc.ForceCodecCallOption:
-		i.setCodec(codecV1{o.Codec})
+		i.codec = codecV1{o.Codec}
 	case grpc.ForceCodecV2CallOption:
-		i.setCodec(codecV2{o.CodecV2})
-	case grpc.CustomCodecCallOption:
-		return status.Error(codes.Internal, "fastgrpc: CallCustomCodec is not supported; use ForceCodec")
+		i.codec = codecV2{o.CodecV2}
+	case grpc.EmptyCallOption:
+	default: // also those that a later grpc-go adds
+		if reflect.TypeOf(option).PkgPath() == reflect.TypeFor[grpc.EmptyCallOption]().PkgPath() {
+			return status.Errorf(codes.Internal, "fastgrpc: the call option %T is not supported; the package page says what to use", option)
+		}
+	}
+	return nil
+}
+
+// chooseCodec takes the forced codec or, if there is none, the one for the subtype.
+func (i *callInfo) chooseCodec(c *Client) error {
+	switch {
+	case i.codec != nil && i.subtype == "":
+		i.subtype = i.codec.Name()
+	case i.codec != nil:
+	case i.subtype == "":
+		i.codec = c.codec
+	default:
+		if i.codec = c.opts.codecFor(i.subtype); i.codec == nil {
+			return status.Errorf(codes.Internal, "fastgrpc: no codec is registered for content-subtype %q: use encoding.RegisterCodecV2", i.subtype)
+		}
 	}
 	return nil
 }
@@ -132,22 +151,6 @@ func (c *call) reportTrailer() {
 		o.headerReceived(c)
 		o.report(&stats.InTrailer{Client: true, WireLength: c.trailerLength, Trailer: toMetadata(c.trailer)})
 	}
-}
-
-func (i *callInfo) setCodec(c codec) {
-	i.codec = c
-	if i.subtype == "" {
-		i.subtype = c.Name()
-	}
-}
-
-func (i *callInfo) setSubtype(subtype string) error {
-	i.subtype = subtype
-	own, _ := i.codec.(protoCodec)
-	if i.codec = codecFor(subtype, own.vt); i.codec == nil {
-		return status.Errorf(codes.Internal, "fastgrpc: no codec is registered for content-subtype %q: use encoding.RegisterCodecV2", subtype)
-	}
-	return nil
 }
 
 func (i *callInfo) setCompressor(name string) error {

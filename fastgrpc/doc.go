@@ -63,7 +63,6 @@
 //	hedging                          no more than grpc-go: hedgingPolicy is read over
 //	NewSubConnOptions.CredsBundle    NewSubConn returns ErrUnsupported
 //	ALTS                             works as credentials, untested
-//	grpc.CallCustomCodec             an error; use grpc.ForceCodec
 //	binary logging, tracing          missing; use a stats handler
 //	*grpc.ClientConn in client       nil
 //	  interceptors

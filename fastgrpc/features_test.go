@@ -210,6 +210,13 @@ func TestForcedCodec(t *testing.T) {
 			t.Errorf("%T: %v %v", o, out, err)
 		}
 	}
+	force, subtype := grpc.ForceCodecV2(reversed{}), grpc.CallContentSubtype("unheard-of")
+	for _, both := range [][]grpc.CallOption{{force, subtype}, {subtype, force}} {
+		// The server does not know it: the client must let the forced codec send it.
+		if _, err := c.UnaryCall(testContext(t), request(nil), both...); status.Code(err) != codes.Unimplemented {
+			t.Errorf("a forced codec and a content-subtype: %v, want the server's answer", err)
+		}
+	}
 	if _, err := c.UnaryCall(testContext(t), request(nil), grpc.ForceCodecV2(unknown{})); status.Code(err) != codes.Unimplemented {
 		t.Errorf("a codec that the server has not: %v", err)
 	}
