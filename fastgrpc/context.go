@@ -2,6 +2,7 @@ package fastgrpc
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -123,8 +124,8 @@ func (c *callContext) end(err error) {
 	c.after = nil
 }
 
-// Value returns the three values that grpc-go's packages look up, without the cost of
-// three context.WithValue.
+// Value returns the values that grpc-go's packages look up, without the cost of a
+// context.WithValue for each.
 func (c *callContext) Value(key any) any {
 	switch key {
 	case contextKeys.incoming:
@@ -134,7 +135,18 @@ func (c *callContext) Value(key any) any {
 	case contextKeys.transportStream:
 		return c.stream
 	}
+	if isConnectionKey(key) {
+		return c.stream.conn.nc
+	}
 	return c.stream.conn.ctx.Value(key)
+}
+
+// isConnectionKey tells the key by which grpc-go's authz and RBAC look up the connection,
+// for its address. No exported function looks it up, so it is known by its name.
+func isConnectionKey(key any) bool {
+	t := reflect.TypeOf(key)
+	return t != nil && t.Kind() == reflect.Struct && t.Name() == "connectionKey" &&
+		t.PkgPath() == "google.golang.org/grpc/internal/transport"
 }
 
 // contextKeys are the keys of grpc-go's context values. Their types are unexported, but

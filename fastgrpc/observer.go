@@ -102,13 +102,13 @@ func (c *Client) observe(ctx context.Context, method string, info *callInfo, des
 func (s *serverStream) observe() context.Context {
 	c := s.conn
 	if c.stats == nil {
-		return &s.callContext
+		return s.context()
 	}
 	begin := &stats.Begin{}
 	if d := s.method.stream; d != nil {
 		begin.IsClientStream, begin.IsServerStream = d.ClientStreams, d.ServerStreams
 	}
-	s.observer = newObserver(&s.callContext, c.stats, &stats.RPCTagInfo{FullMethodName: s.method.name}, begin)
+	s.observer = newObserver(s.context(), c.stats, &stats.RPCTagInfo{FullMethodName: s.method.name}, begin)
 	s.observer.report(&stats.InHeader{
 		FullMethod: s.method.name, RemoteAddr: c.peer.Addr, LocalAddr: c.peer.LocalAddr,
 		WireLength: s.headerLength, Compression: compressorName(s.received), Header: s.incoming(),

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/tap"
 
 	"wirelab.dev/fastgrpc/internal/h2"
 )
@@ -68,6 +69,7 @@ type serverOptions struct {
 	creds             credentials.TransportCredentials
 	connectionTimeout time.Duration
 	waitForHandlers   bool
+	tap               tap.ServerInHandle
 	unaryInterceptor  grpc.UnaryServerInterceptor
 	streamInterceptor grpc.StreamServerInterceptor
 	unknown           grpc.StreamHandler
@@ -157,6 +159,18 @@ func KeepaliveEnforcementPolicy(p keepalive.EnforcementPolicy) ServerOption {
 // StatsHandler adds a stats handler, such as OpenTelemetry's.
 func StatsHandler(h stats.Handler) ServerOption {
 	return func(o *serverOptions) { o.stats = chainStats(o.stats, h) }
+}
+
+// InTapHandle sets a function that may refuse a call by its header, before its messages
+// have come, and add to its context. It is called on the goroutine that reads the
+// connection: it must be fast, and must not wait.
+func InTapHandle(h tap.ServerInHandle) ServerOption {
+	return func(o *serverOptions) { o.tap = h }
+}
+
+// ForceServerCodec sets the codec of all calls, whatever their content-subtype.
+func ForceServerCodec(c encoding.Codec) ServerOption {
+	return func(o *serverOptions) { o.codec = codecV1{c} }
 }
 
 // ForceServerCodecV2 sets the codec of all calls, whatever their content-subtype.

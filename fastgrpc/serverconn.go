@@ -233,7 +233,11 @@ func (c *serverConn) release(s *serverStream) {
 
 // refuse answers a request with an error status instead of starting a call.
 func (c *serverConn) refuse(s *serverStream, code codes.Code, text string) {
-	fields := statusFields(status.New(code, text))
+	c.refuseWith(s, status.New(code, text))
+}
+
+func (c *serverConn) refuseWith(s *serverStream, st *status.Status) {
+	fields := statusFields(st)
 	c.h2.SendTrailers(&s.h2, okHeaders, fields)
 	c.release(s)
 }

@@ -8,10 +8,12 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	"wirelab.dev/fastgrpc/internal/h2"
 )
@@ -23,6 +25,7 @@ type serverStream struct {
 	h2     h2.Stream
 	conn   *serverConn
 	method *method
+	tapped context.Context // what InTapHandle returned, if set
 	codec  codec
 	alias  aliased
 
@@ -142,8 +145,46 @@ func (s *serverStream) accept(head *requestHead, subtype string) bool {
 		s.deadline = time.Now().Add(head.timeout - 1)
 	}
 	s.method = head.method
+	if opts.tap != nil && !s.tap(opts.tap) {
+		return false
+	}
 	s.inbox.init(opts.maxReceive)
 	return true
+}
+
+// tap lets the program refuse the call. The connection's lock is held, so the program
+// does not get the stream, whose methods take it.
+func (s *serverStream) tap(h tap.ServerInHandle) bool {
+	var err error
+	s.tapped, err = h(tapContext{&s.callContext}, &tap.Info{FullMethodName: s.method.name, Header: s.incoming()})
+	if err == nil {
+		return true
+	}
+	st, ok := status.FromError(err)
+	if !ok {
+		st = status.New(codes.PermissionDenied, err.Error())
+	}
+	s.method = nil
+	s.conn.refuseWith(s, st)
+	return false
+}
+
+// tapContext is a call's context without its stream.
+type tapContext struct{ context.Context }
+
+func (c tapContext) Value(key any) any {
+	if key == contextKeys.transportStream {
+		return nil
+	}
+	return c.Context.Value(key)
+}
+
+// context returns what the handler's context is made from.
+func (s *serverStream) context() context.Context {
+	if s.tapped == nil {
+		return &s.callContext
+	}
+	return grpc.NewContextWithServerTransportStream(s.tapped, s)
 }
 
 // readFixedRequest reads fields that the decoder has cached, once per connection.
