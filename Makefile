@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build generate fmt lint drift short bench-once gin check test judges stress bench FORCE
+.PHONY: help setup build generate fmt lint drift short bench-once gin check test judges soak stress bench FORCE
 
 # What is compiled does not depend on the folder, so that another clone finds it
 # in the build cache.
@@ -71,6 +71,12 @@ test: bin/phases ## everything
 # make test runs those that take seconds. These take an hour where the machine is busy.
 judges: setup ## fastgrpc before all its foreign judges, in full; UPDATE=1 writes the table of examples
 	JUDGES=1 go -C fastgrpc/interop test -count=1 -timeout=2h -parallel=4 ./...
+
+SOAK ?= 30m
+soak: ## calls of all kinds for 30 minutes, watched for races, while connections are cut and servers leave; SOAK=2m is shorter
+	@FASTGRPC_CHAOS=$(SOAK) go test -race -count=1 -timeout=0 -run='^TestEveryCallEnds$$' ./fastgrpc & chaos=$$!; failed=0; \
+	SOAK=$(SOAK) go -C fastgrpc/interop test -race -count=1 -timeout=0 -v -run='^TestSoak$$' ./load || failed=1; \
+	wait $$chaos || failed=1; exit $$failed
 
 # What fails here and not in `make test` fails there too one day.
 stress: ## find tests that fail sometimes; RUNS=20 FOR=40m AT_ONCE=1 PKG=./folder/... RUN=regexp SHORT=off ONLY='race GOMAXPROCS=1' choose

@@ -16,7 +16,8 @@
 //
 //	conformance  the Connect project's conformance suite
 //	examples     grpc-go's examples with fastgrpc in grpc-go's place
-//	swap         puts it there
+//	load         calls of all kinds under load, disturbance and poor conditions
+//	swap         puts fastgrpc in grpc-go's place in programs
 //	telemetry    OpenTelemetry's stats handlers
 package interop
 

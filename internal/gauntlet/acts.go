@@ -35,12 +35,12 @@ func beside(role worker.Role, nice int, p player) act {
 // quota lets the worker of a role use so many CPUs.
 func quota(role worker.Role, cpus float64) act {
 	return func(s *Stage) error {
-		folder, err := quotaGroup(cpus)
+		folder, err := host.NewQuotaGroup(groupName(), cpus)
 		if err != nil {
 			return err
 		}
 		s.onLaunchOf(role, func(l *worker.Launch) {
-			l.OnStart = func(pid int) { _ = join(folder, pid) } // a worker that is gone is not disturbed
+			l.OnStart = func(pid int) { _ = host.JoinGroup(folder, pid) } // a worker that is gone is not disturbed
 		})
 		return nil
 	}

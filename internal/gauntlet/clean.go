@@ -27,6 +27,9 @@ func (c *clean) play(ctx context.Context, ready func(string)) error {
 	return err
 }
 
+// groupName is the name of this process's control group.
+func groupName() string { return fmt.Sprintf("wirelab-selftest-%d", os.Getpid()) }
+
 // removeGroup removes a control group, if it is there.
 func removeGroup(folder string) error {
 	return patiently(func() error {
@@ -56,7 +59,7 @@ func (s *Stage) newFolder() (err error) {
 	if s.directory, err = os.MkdirTemp("", "wirelab-selftest-"); err != nil {
 		return fmt.Errorf("%w: %w", errNoStage, err)
 	}
-	if _, err = s.start(&clean{Folder: s.directory, Groups: groupFolders()}, host.Surroundings{}); err != nil {
+	if _, err = s.start(&clean{Folder: s.directory, Groups: host.QuotaGroupFolders(groupName())}, host.Surroundings{}); err != nil {
 		return fmt.Errorf("%w: %w", errNoStage, errors.Join(err, os.RemoveAll(s.directory)))
 	}
 	return nil

@@ -54,7 +54,7 @@ func manyClientCPUs(m machine) string {
 }
 
 func quotas(machine) string {
-	folder, err := quotaGroup(1)
+	folder, err := host.NewQuotaGroup(groupName(), 1)
 	if err != nil {
 		return "it takes control groups with a CPU quota: " + err.Error()
 	}

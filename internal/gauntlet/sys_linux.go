@@ -2,7 +2,6 @@ package gauntlet
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -119,43 +118,6 @@ func mappedFiles(pid int) ([]unix.RemoteIovec, error) {
 		ranges = append(ranges, unix.RemoteIovec{Base: begin, Len: int(end - begin)})
 	}
 	return ranges, nil
-}
-
-// quotaPeriod is the kernel's default.
-const quotaPeriod = 100 * time.Millisecond
-
-// quotaGroup makes a control group that grants so many CPUs, and returns its folder.
-func quotaGroup(cpus float64) (string, error) {
-	granted := int64(cpus * float64(quotaPeriod/time.Microsecond))
-	period := int64(quotaPeriod / time.Microsecond)
-	for i, version := range []struct{ has, file, text string }{
-		{"cpu.cfs_quota_us", "cpu.cfs_quota_us", strconv.FormatInt(granted, 10)},
-		{"cgroup.controllers", "cpu.max", fmt.Sprintf("%d %d", granted, period)},
-	} {
-		folder := groupFolders()[i]
-		if _, err := os.Stat(filepath.Join(filepath.Dir(folder), version.has)); err != nil {
-			continue
-		}
-		if err := os.Mkdir(folder, 0o755); err != nil && !os.IsExist(err) {
-			return "", fmt.Errorf("make a control group: %w", err)
-		}
-		if err := os.WriteFile(filepath.Join(folder, version.file), []byte(version.text), 0); err != nil {
-			return "", errors.Join(fmt.Errorf("set a CPU quota: %w", err), removeGroup(folder))
-		}
-		return folder, nil
-	}
-	return "", fmt.Errorf("no control group grants CPU time here: %w", errNotHere)
-}
-
-// groupFolders is where this process makes its control group, by their version.
-func groupFolders() []string {
-	name := fmt.Sprintf("wirelab-selftest-%d", os.Getpid())
-	return []string{"/sys/fs/cgroup/cpu/" + name, "/sys/fs/cgroup/" + name}
-}
-
-// join puts a process into a control group.
-func join(folder string, pid int) error {
-	return os.WriteFile(filepath.Join(folder, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 }
 
 // withoutHugePages keeps huge pages from the processes that this one starts; it holds

@@ -77,7 +77,7 @@ func newDelayed(s Settings) (n *Network, err error) {
 			return n, err
 		}
 	}
-	n.forwarder = forward(sockets, s.Delay)
+	n.forwarder = forward(sockets, s)
 	return n, nil
 }
 

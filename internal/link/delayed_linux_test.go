@@ -130,6 +130,30 @@ func TestAStreamArrivesWhole(t *testing.T) {
 	}
 }
 
+// A link that loses one packet in ten delivers all the same, since TCP sends again; as many
+// are lost as was asked for.
+func TestALossIsAShareOfTheFrames(t *testing.T) {
+	const loss = 0.1
+	n := newNetwork(t, Settings{Delay: 100 * time.Microsecond, Loss: loss})
+	listener := listenAt(t, n)
+	go echo(listener) // ends with the connection or the listener
+	conn := dialFrom(t, n, listener.Addr().String())
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	message := make([]byte, 200<<10)
+	go func() { _, _ = conn.Write(message) }() // ends with the connection
+	if _, err := io.ReadFull(conn, message); err != nil {
+		t.Fatal(err)
+	}
+	stats, _ := n.Stop()
+	share := float64(stats.Lost) / float64(stats.Frames+stats.Lost)
+	t.Logf("%+v", stats)
+	if share < loss/2 || share > 2*loss {
+		t.Errorf("lost a share of %.3f, want %v", share, loss)
+	}
+}
+
 func TestANetworkLeavesNothingBehind(t *testing.T) {
 	threads, descriptors := runtime.NumGoroutine(), openDescriptors(t)
 	for range 3 {

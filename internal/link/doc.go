@@ -1,5 +1,5 @@
 // Package link makes private networks for trials: a new network namespace with
-// known limits, or two namespaces with a link between them that adds a delay.
+// known limits, or two namespaces with a link between them that adds a delay, and loss.
 //
 //	             New(Settings)
 //	   ┌──────────────┴──────────────┐

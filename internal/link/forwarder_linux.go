@@ -2,6 +2,7 @@ package link
 
 import (
 	"errors"
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -37,12 +38,13 @@ type forwarder struct {
 //
 // It raises GOMAXPROCS by two: a thread that returns from a system call needs a
 // free Go processor, and others may be held by threads that wait for a CPU.
-func forward(sockets [2]int, delay time.Duration) *forwarder {
+func forward(sockets [2]int, s Settings) *forwarder {
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + len(sockets))
 	f := &forwarder{sockets: sockets}
 	for i := range sockets {
 		d := &direction{
-			from: sockets[i], to: sockets[1-i], delay: int64(delay),
+			from: sockets[i], to: sockets[1-i], delay: int64(s.Delay),
+			loss: s.Loss, random: rand.New(rand.NewPCG(1, uint64(i))),
 			frames: make([]frame, maxHeldFrames), late: latency.NewRecorder(),
 		}
 		f.directions[i] = d
@@ -71,6 +73,7 @@ func (f *forwarder) stop() Forwarded {
 	for _, d := range f.directions {
 		stats.Frames += d.sent
 		stats.Dropped += d.dropped + d.socketDrops()
+		stats.Lost += d.lost
 	}
 	return stats
 }
@@ -79,12 +82,15 @@ func (f *forwarder) stop() Forwarded {
 type direction struct {
 	from, to int
 	delay    int64
+	loss     float64
+	random   *rand.Rand
 	frames   []frame // a ring
 	head     int     // the oldest
 	held     int
 	late     *latency.Recorder
 	sent     int64
 	dropped  int64
+	lost     int64
 }
 
 // frame is one that is held back.
@@ -118,6 +124,10 @@ func (d *direction) receive() {
 		}
 		if size > frameBytes {
 			d.dropped++
+			continue
+		}
+		if d.loss > 0 && d.random.Float64() < d.loss {
+			d.lost++
 			continue
 		}
 		next.due, next.size = clock.Now()+d.delay, size

@@ -19,6 +19,8 @@ type Settings struct {
 	// Delay is the delay of a packet, each way. 0: both ends use the same
 	// loopback.
 	Delay time.Duration
+	// Loss is the share of packets that a link with a delay drops, each way.
+	Loss float64
 }
 
 // Network is where a server and its client run. Its methods may be called from
@@ -67,6 +69,7 @@ type Forwarded struct {
 	Frames           int64
 	LateP50, LateP99 time.Duration // how much later than due they were sent
 	Dropped          int64         // because a buffer was full
+	Lost             int64         // as Settings.Loss asks
 }
 
 // Stop ends the link and returns its counts. delayed is false without a delay.
