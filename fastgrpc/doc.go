@@ -66,7 +66,6 @@
 //	binary logging, tracing          missing; use a stats handler
 //	*grpc.ClientConn in client       nil
 //	  interceptors
-//	handlers on net/http             missing; cleartext and TLS listeners only
 //
 // With [AliasRequests] or [WithAliasedResponses], bytes fields point into the receive
 // buffer instead of being copied; the options say how long they stay valid.

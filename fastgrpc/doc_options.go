@@ -34,9 +34,7 @@
 //	ChainStreamInterceptor           StreamInterceptor takes several
 //	ChainUnaryInterceptor            UnaryInterceptor takes several
 //	CustomCodec                      ForceServerCodecV2
-//	ForceServerCodec                 ForceServerCodecV2
 //	HeaderTableSize                  left out: the table is 4 KiB, HTTP/2's default
-//	InTapHandle                      left out: use an interceptor
 //	InitialConnWindowSize            Windows
 //	InitialWindowSize                Windows
 //	MaxMsgSize                       MaxRecvMsgSize
