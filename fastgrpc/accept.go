@@ -92,7 +92,7 @@ func (s *Server) ServeConn(nc net.Conn) error {
 	s.mu.Lock()
 	s.serving = true
 	s.mu.Unlock()
-	setUserTimeout(nc, &s.opts.keepalive)
+	setUserTimeout(nc, s.opts.keepalive.Time, s.opts.keepalive.Timeout)
 	began := time.Since(epoch)
 	var auth credentials.AuthInfo
 	if s.opts.creds != nil {

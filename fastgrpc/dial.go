@@ -43,6 +43,7 @@ func (c *Client) dial(ctx context.Context, sc *subConn, addr resolver.Address) (
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", addr.Addr, err)
 	}
+	setUserTimeout(nc, c.opts.keepalive.Time, c.opts.keepalive.Timeout)
 	name := c.serverName(addr)
 	stop := context.AfterFunc(ctx, func() { _ = nc.Close() }) // for credentials that ignore ctx
 	secured, auth, err := c.opts.creds.ClientHandshake(ctx, name, nc)

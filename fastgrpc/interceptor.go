@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"google.golang.org/grpc"
+	estats "google.golang.org/grpc/experimental/stats"
 	"google.golang.org/grpc/stats"
 )
 
@@ -81,4 +82,15 @@ func (p statsPair) TagConn(ctx context.Context, info *stats.ConnTagInfo) context
 func (p statsPair) HandleConn(ctx context.Context, s stats.ConnStats) {
 	p.outer.HandleConn(ctx, s)
 	p.inner.HandleConn(ctx, s)
+}
+
+// recordersOf returns the handlers that record what balancers and resolvers measure.
+func recordersOf(h stats.Handler) []estats.MetricsRecorder {
+	if p, ok := h.(statsPair); ok {
+		return append(recordersOf(p.outer), recordersOf(p.inner)...)
+	}
+	if r, ok := h.(estats.MetricsRecorder); ok {
+		return []estats.MetricsRecorder{r}
+	}
+	return nil
 }

@@ -273,17 +273,20 @@ func (o *clientOptions) finish() (err error) {
 			return fmt.Errorf("fastgrpc: WithCompressors: compressor %q is not registered: import its package", name)
 		}
 	}
+	if len(recordersOf(o.stats)) > 1 {
+		return fmt.Errorf("fastgrpc: two stats handlers that record the metrics of balancers: %w: give one of them", ErrUnsupported)
+	}
 	if o.serviceConfig, err = parseServiceConfig(o.defaultConfig, o.maxAttempts); err != nil {
 		return fmt.Errorf("WithDefaultServiceConfig: %w", err)
 	}
 	return nil
 }
 
-// metrics returns the stats handler if it records the metrics of balancers and
-// resolvers, and otherwise a recorder that does nothing.
+// metrics returns the stats handler that records the metrics of balancers and resolvers,
+// or else a recorder that does nothing.
 func (o *clientOptions) metrics() estats.MetricsRecorder {
-	if r, ok := o.stats.(estats.MetricsRecorder); ok {
-		return r
+	if all := recordersOf(o.stats); len(all) > 0 {
+		return all[0]
 	}
 	return &estats.UnimplementedMetricsRecorder{}
 }

@@ -1,6 +1,7 @@
 package fastgrpc
 
 import (
+	"context"
 	"net"
 	"syscall"
 	"testing"
@@ -8,6 +9,37 @@ import (
 
 	"google.golang.org/grpc/keepalive"
 )
+
+// TestUserTimeoutOfClients checks that only a client that pings sets it.
+func TestUserTimeoutOfClients(t *testing.T) {
+	_, target := startFast(t)
+	for _, test := range []struct {
+		p    keepalive.ClientParameters
+		want int
+	}{
+		{keepalive.ClientParameters{}, 0},
+		{keepalive.ClientParameters{Time: time.Minute}, 20_000},
+		{keepalive.ClientParameters{Time: time.Minute, Timeout: 3 * time.Second}, 3_000},
+	} {
+		var nc net.Conn
+		c := dialFast(t, target, WithKeepaliveParams(test.p), WithContextDialer(func(ctx context.Context, addr string) (_ net.Conn, err error) {
+			nc, err = new(net.Dialer).DialContext(ctx, "tcp", addr)
+			return nc, err
+		}))
+		if err := ping(testContext(t), c); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := nc.(*net.TCPConn).SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := -1
+		_ = raw.Control(func(fd uintptr) { got, err = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout) })
+		if err != nil || got != test.want {
+			t.Errorf("%+v: TCP_USER_TIMEOUT is %d ms (%v), want %d", test.p, got, err, test.want)
+		}
+	}
+}
 
 // TestUserTimeout checks that a server's sockets have the TCP_USER_TIMEOUT of grpc-go.
 func TestUserTimeout(t *testing.T) {

@@ -4,9 +4,8 @@ package fastgrpc
 
 import (
 	"net"
-
-	"google.golang.org/grpc/keepalive"
+	"time"
 )
 
 // setUserTimeout does nothing: only Linux has TCP_USER_TIMEOUT.
-func setUserTimeout(net.Conn, *keepalive.ServerParameters) {}
+func setUserTimeout(net.Conn, time.Duration, time.Duration) {}
