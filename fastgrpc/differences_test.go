@@ -79,7 +79,7 @@ var differences = map[string]string{
 
 	// Call options are grpc-go's own. Those that are left out fail the call.
 	"CallCustomCodec":                "grpc.ForceCodecV2",
-	"experimental.AcceptCompressors": "left out: all registered compressors are announced",
+	"experimental.AcceptCompressors": "left out: all compressors that are announced are accepted",
 }
 
 // api is what a package exports: its functions by name, and its methods as "Type.Method".

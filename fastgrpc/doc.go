@@ -64,6 +64,9 @@
 //	NewSubConnOptions.CredsBundle    NewSubConn returns ErrUnsupported
 //	ALTS                             works as credentials, untested
 //	binary logging, tracing          missing; use a stats handler
+//	grpc.SetSendCompressor and       an error; the functions of these names here
+//	  ClientSupportedCompressors
+//	all compressors announced        those of usual names, and WithCompressors
 //	*grpc.ClientConn in client       nil
 //	  interceptors
 //

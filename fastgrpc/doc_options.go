@@ -53,5 +53,5 @@
 //	xds.ClientPoolForTesting         left out: there is no xDS
 //	xds.ServingModeCallback          left out: there is no xDS
 //	CallCustomCodec                  grpc.ForceCodecV2
-//	experimental.AcceptCompressors   left out: all registered compressors are announced
+//	experimental.AcceptCompressors   left out: all compressors that are announced are accepted
 package fastgrpc
