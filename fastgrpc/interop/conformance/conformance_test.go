@@ -3,7 +3,8 @@
 //
 // The suite has a reference client and a reference server with faults to order, and a
 // client and a server that use grpc-go. Those two are built as they are and with fastgrpc
-// in grpc-go's place (package swap). They lack TLS, which testdata adds for both.
+// in grpc-go's place (package swap). They lack TLS, JSON and all compressors but gzip, which
+// testdata adds for both; the cases of JSON and of those compressors are make judges'.
 package conformance
 
 import (
@@ -28,7 +29,7 @@ import (
 
 const (
 	module   = "connectrpc.com/conformance"
-	timeLong = 5 * time.Minute // of one run of the suite; it takes some seconds
+	timeLong = 20 * time.Minute // of one run of the suite; it takes some seconds, with all features a minute
 )
 
 // TestConnect runs all cases of gRPC over HTTP/2, without TLS, with it, and with client
@@ -46,16 +47,48 @@ func TestConnect(t *testing.T) {
 			if ours.total != theirs.total {
 				t.Errorf("%d cases with fastgrpc, %d with grpc-go", ours.total, theirs.total)
 			}
+			again(t, &ours, func(name string) bool { _, both := theirs.failed[name]; return both }, dir, end, "ours-"+end)
 			judge(t, end, ours, theirs)
 		})
 	}
 	t.Run("both", func(t *testing.T) {
 		r := run(t, dir, "both", "ours-client", "----", filepath.Join(dir, "ours-server"))
+		again(t, &r, func(string) bool { return false }, dir, "both", "ours-client", "----", filepath.Join(dir, "ours-server"))
 		for name, text := range r.failed {
 			t.Errorf("%s\n%s", name, text)
 		}
 		t.Logf("passed of %d: %d", r.total, r.total-len(r.failed))
 	})
+}
+
+// attempts is how often a case may be run. Some cancel a call after 200 ms, or look at a
+// deadline, and fail with either library where the machine is busy.
+const attempts = 4
+
+// again runs cases that failed once more, but those that are expected to, and takes those
+// out that pass.
+func again(t *testing.T, r *result, expected func(name string) bool, dir, mode, program string, more ...string) {
+	t.Helper()
+	for range attempts - 1 {
+		only := map[string]string{}
+		var flags []string
+		for name, text := range r.failed {
+			if !expected(name) {
+				only[name] = text
+				flags = append(flags, "--run", name)
+			}
+		}
+		if len(only) == 0 || len(only) > 20 {
+			return
+		}
+		repeated := runWith(t, flags, dir, mode, program, more...)
+		for name, text := range only {
+			if _, failed := repeated.failed[name]; !failed {
+				t.Logf("failed once and passed then: %s\n%s", name, text)
+				delete(r.failed, name)
+			}
+		}
+	}
 }
 
 // judge wants nothing to fail that passes with grpc-go, and of the rest exactly what is
@@ -107,9 +140,18 @@ var (
 // run runs the suite against a program.
 func run(t *testing.T, dir, mode, name string, more ...string) result {
 	t.Helper()
+	return runWith(t, nil, dir, mode, name, more...)
+}
+
+func runWith(t *testing.T, flags []string, dir, mode, name string, more ...string) result {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeLong)
 	defer cancel()
-	args := append([]string{"--conf", filepath.Join("testdata", "features.yaml"), "--mode", mode, "--", filepath.Join(dir, name)}, more...)
+	features := "features.yaml"
+	if os.Getenv("JUDGES") != "" {
+		features = "all_features.yaml" // four times as many cases
+	}
+	args := slices.Concat([]string{"--conf", filepath.Join("testdata", features), "--mode", mode}, flags, []string{"--", filepath.Join(dir, name)}, more)
 	suite := exec.CommandContext(ctx, filepath.Join(dir, "connectconformance"), args...)
 	var out bytes.Buffer
 	suite.Stdout, suite.Stderr = &out, &out
@@ -142,7 +184,7 @@ func build(t *testing.T, dir string) {
 		if err := swap.Copy(module, source); err != nil {
 			t.Skipf("the suite cannot be had here: %v", err)
 		}
-		addTLS(t, filepath.Join(source, "internal", "app"))
+		extend(t, filepath.Join(source, "internal", "app"))
 		programs := []swap.Program{
 			{Package: module + "/cmd/grpcclient", File: library + "-client"},
 			{Package: module + "/cmd/grpcserver", File: library + "-server"},
@@ -166,8 +208,8 @@ func build(t *testing.T, dir string) {
 	runtime.GC() // what was parsed is not needed any more
 }
 
-// addTLS adds TLS to the suite's grpc-go client and server.
-func addTLS(t *testing.T, app string) {
+// extend adds to the suite's client and server what testdata has.
+func extend(t *testing.T, app string) {
 	t.Helper()
 	for _, c := range []struct {
 		file, added string
@@ -176,8 +218,12 @@ func addTLS(t *testing.T, app string) {
 		{"grpcclient/client.go", "client.go.txt", []string{
 			"transportCredentials := insecure.NewCredentials()\n",
 			"transportCredentials := insecure.NewCredentials()\n\tif err := secure(req, &transportCredentials); err != nil {\n\t\treturn nil, err\n\t}\n",
+			"\"connectrpc.com/conformance/internal/tracer\"\n", "_ \"connectrpc.com/conformance/internal/compression\"\n\t\"connectrpc.com/conformance/internal/tracer\"\n",
+			"clientConn, err := grpc.NewClient(\n", "dialOpts = append(dialOpts, grpc.WithDefaultCallOptions(callOptions(req)...))\n\tclientConn, err := grpc.NewClient(\n",
 		}},
+		{"../compression/compression.go", "encodings.go.txt", nil},
 		{"grpcserver/server.go", "server.go.txt", []string{
+			"\"connectrpc.com/conformance/internal/tracer\"\n", "_ \"connectrpc.com/conformance/internal/compression\"\n\t\"connectrpc.com/conformance/internal/tracer\"\n",
 			"\tif req.UseTls {\n\t\treturn fmt.Errorf(\"%s: TLS is not supported\", args[0])\n\t}\n",
 			"\tcreds, certificate, err := secure(req)\n\tif err != nil {\n\t\treturn err\n\t}\n",
 			"createServer(req.MessageReceiveLimit)", "createServer(req.MessageReceiveLimit, grpc.Creds(creds))",
@@ -202,7 +248,7 @@ func addTLS(t *testing.T, app string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(os.WriteFile(name, text, 0o600), os.WriteFile(filepath.Join(filepath.Dir(name), "secure.go"), added, 0o600)); err != nil {
+		if err := errors.Join(os.WriteFile(name, text, 0o600), os.WriteFile(filepath.Join(filepath.Dir(name), "added.go"), added, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
