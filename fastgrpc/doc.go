@@ -15,6 +15,30 @@
 //	c, err := fastgrpc.NewClient("dns:///host:443", fastgrpc.WithTransportCredentials(creds))
 //	reply, err := pb.NewGreeterClient(c).Hello(ctx, request)
 //
+// # Moving from grpc-go, and back
+//
+//	s := grpc.NewServer(opts...)           s := fastgrpc.NewServer(opts...)
+//	pb.RegisterGreeterServer(s, greeter{}) the same
+//	grpc.Creds, grpc.KeepaliveParams, …    fastgrpc.Creds, fastgrpc.KeepaliveParams, …
+//	cc, err := grpc.NewClient(target, …)   c, err := fastgrpc.NewClient(target, …)
+//	grpc.WithTransportCredentials, …       fastgrpc.WithTransportCredentials, …
+//	pb.NewGreeterClient(cc)                pb.NewGreeterClient(c)
+//	grpc.UseCompressor, grpc.Header, …     the same: call options are grpc-go's
+//	grpc.SetHeader, grpc.SetTrailer, …     the same
+//	grpc.SetSendCompressor                 fastgrpc.SetSendCompressor
+//	status, codes, metadata, peer, …       the same
+//
+// An option that has another name here does not compile; the list below says what to use.
+// The way back is two constructors. The bytes on the wire are gRPC's, so either end can
+// move alone.
+//
+// # Versions
+//
+// Versions follow semantic versioning. Until 1.0.0 a minor version may change the API, and
+// CHANGELOG.md says how. What a default accepts from a peer, or refuses, changes no sooner
+// than that either. The library is built and tested with the versions of Go and grpc-go in
+// its go.mod.
+//
 // # How data passes through it
 //
 //	caller ─ codec ─> message ─> call ─┐                      ┌─> call ─> codec ─> caller
