@@ -122,7 +122,7 @@ func TestAliasAfterReturn(t *testing.T) {
 		k := keeper{kept: make(chan []byte, 1)}
 		c := testgrpc.NewTestServiceClient(dialFast(t, serveTest(t, NewServer(AliasRequests()), k)))
 		want := bytes.Repeat([]byte{9}, 3000)
-		for range 2 * maxPinnedChunks {
+		for range 64 {
 			s, err := c.FullDuplexCall(testContext(t))
 			if err != nil {
 				t.Fatal(err)

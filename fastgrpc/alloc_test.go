@@ -31,7 +31,10 @@ func callEcho(ctx context.Context, c grpc.ClientConnInterface, in *wrapperspb.By
 // the stub's options, its reply and the reply's bytes. Server: the call, its decoder,
 // the request and the request's bytes.
 func TestAllocations(t *testing.T) {
-	const most = 6 + 8
+	most := 6 + 8.0
+	if checkAliases {
+		most += 4 // under the race detector, pools forget a quarter of what they get
+	}
 	s := NewServer()
 	s.RegisterService(&bytesEcho, nil)
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
@@ -49,6 +52,6 @@ func TestAllocations(t *testing.T) {
 	})
 	t.Logf("%.1f allocations a call, both ends", got)
 	if got > most {
-		t.Errorf("%.1f allocations a call, want at most %d", got, most)
+		t.Errorf("%.1f allocations a call, want at most %.0f", got, most)
 	}
 }

@@ -230,6 +230,16 @@ func once(p []byte) func(*attacker) error {
 	}
 }
 
+// times returns a step that is done after n.
+func times(n int, step func(*attacker) error) func(*attacker) error {
+	return func(a *attacker) error {
+		if n--; n < 0 {
+			return errAttackDone
+		}
+		return step(a)
+	}
+}
+
 // writeSlowly returns a step that sends p a byte at a time and is done.
 func writeSlowly(p []byte) func(*attacker) error {
 	return func(a *attacker) error {

@@ -12,10 +12,16 @@ type buffer struct {
 	class int8 // index into bufferSizes; -1 is not pooled
 	plain int  // the length of an encoded message before compression
 	refs  atomic.Int32
-	kept  atomic.Bool   // somebody may hold a part of it: it is not used again
-	audit *atomic.Int64 // counts buffers in use, for tests; or nil
-	pins  *atomic.Int32 // counts the connection's retained chunks; or nil
+	// abandoned means that somebody may hold a part of it: it is not used again.
+	abandoned atomic.Bool
+	audit     *atomic.Int64 // counts buffers in use, for tests; or nil
+	kept      *atomic.Int64 // counts the memory that a connection's peer makes it keep; or nil
+	// lent is where a waiting reader leaves its reference, if it has read into the buffer.
+	lent *atomic.Pointer[buffer]
 }
+
+// bufferCost is what a buffer costs beyond its memory: itself and its place in a queue.
+const bufferCost = 256
 
 // bufferSizes leave 128 bytes above each power of two for the prefix and field tags of
 // a message with that much content.
@@ -28,13 +34,13 @@ var buffersOut atomic.Pointer[atomic.Int64]
 
 // newBuffer returns a buffer of length n with one reference.
 func newBuffer(n int) *buffer {
-	audit := buffersOut.Load()
-	if audit != nil {
-		audit.Add(1)
-	}
 	for class, size := range bufferSizes {
 		if n > size {
 			continue
+		}
+		audit := buffersOut.Load()
+		if audit != nil {
+			audit.Add(1)
 		}
 		b, _ := bufferPools[class].Get().(*buffer)
 		if b == nil {
@@ -44,26 +50,48 @@ func newBuffer(n int) *buffer {
 		b.refs.Store(1)
 		return b
 	}
-	b := &buffer{data: make([]byte, n), class: -1, audit: audit}
+	return newExactBuffer(n)
+}
+
+// newExactBuffer is newBuffer without room to spare, which is not pooled.
+func newExactBuffer(n int) *buffer {
+	b := &buffer{data: make([]byte, n), class: -1, audit: buffersOut.Load()}
+	if b.audit != nil {
+		b.audit.Add(1)
+	}
 	b.refs.Store(1)
 	return b
 }
+
+// keep counts the buffer in kept until it is released.
+func (b *buffer) keep(kept *atomic.Int64) {
+	if b.kept == nil {
+		b.kept = kept
+		kept.Add(b.cost())
+	}
+}
+
+func (b *buffer) cost() int64 { return int64(cap(b.data)) + bufferCost }
 
 // retain adds a reference.
 func (b *buffer) retain() { b.refs.Add(1) }
 
 // isShared reports whether the buffer has more than one reference, or was abandoned.
-func (b *buffer) isShared() bool { return b.refs.Load() > 1 || b.kept.Load() }
+func (b *buffer) isShared() bool { return b.refs.Load() > 1 || b.abandoned.Load() }
 
 // abandon drops a reference and leaves the memory to the garbage collector.
 func (b *buffer) abandon() {
-	b.kept.Store(true)
+	b.abandoned.Store(true)
 	b.Release()
 }
 
 // Release drops a reference; dropping the last one returns the memory to its pool.
 func (b *buffer) Release() {
+	lent := b.lent
 	switch n := b.refs.Add(-1); {
+	case n == 1 && lent != nil && lent.CompareAndSwap(b, nil):
+		b.Release() // the reader's
+		return
 	case n > 0:
 		return
 	case n < 0:
@@ -73,11 +101,12 @@ func (b *buffer) Release() {
 		b.audit.Add(-1)
 		b.audit = nil
 	}
-	if b.pins != nil {
-		b.pins.Add(-1)
-		b.pins = nil
+	if b.kept != nil {
+		b.kept.Add(-b.cost())
+		b.kept = nil
 	}
-	if b.class >= 0 && !b.kept.Load() {
+	b.lent = nil
+	if b.class >= 0 && !b.abandoned.Load() {
 		bufferPools[b.class].Put(b)
 	}
 }

@@ -91,6 +91,9 @@ func (cc *clientConn) open(ctx context.Context, c *call, fixed *h2.FixedFields, 
 	}
 	c.conn = cc
 	cc.h2.Open(&c.h2)
+	if !cc.h2.Usable() { // that was its last stream
+		cc.drain()
+	}
 	cc.h2.SendHeaders(&c.h2, fixed, extra)
 	cc.counters.CallsStarted++
 	cc.keepalive.idleSince = 0

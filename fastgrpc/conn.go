@@ -31,7 +31,7 @@ func (c *conn) init(role connRole, nc net.Conn, auth credentials.AuthInfo, l *li
 		c.ctx = c.stats.TagConn(c.ctx, &stats.ConnTagInfo{RemoteAddr: c.peer.Addr, LocalAddr: c.peer.LocalAddr})
 		c.stats.HandleConn(c.ctx, &stats.ConnBegin{Client: c.isClient})
 	}
-	c.transport.init(nc, role, l.h2)
+	c.transport.init(nc, role, l.config())
 }
 
 // start starts the connection's goroutines, which running counts.

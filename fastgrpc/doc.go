@@ -64,13 +64,22 @@
 // # What bounds a peer
 //
 //   - Received messages: 4 MiB, see [MaxRecvMsgSize].
-//   - Metadata: 64 KiB, see [MaxHeaderListSize].
-//   - Calls on a connection: 1000, see [MaxConcurrentStreams]. Beyond that, a client
-//     queues calls and a server refuses them.
-//   - Unread bytes: one window per stream and 64 MiB per connection, see [Windows].
-//   - Control frames, such as pings, empty DATA or resets: a burst of 10000 and then
-//     1000 per second, and more with each frame that this end sends. Beyond that, the
-//     connection ends with ENHANCE_YOUR_CALM.
+//   - Metadata: 16 MiB, see [MaxHeaderListSize].
+//   - Memory: 64 MiB for all that a connection's peer makes this end keep, counted as what
+//     it costs the heap and not as bytes on the wire: calls, also cancelled ones whose
+//     handlers still run, their metadata, unread and incomplete messages, answers that
+//     are not read. Longer messages and larger windows than the defaults add to it.
+//   - Unread messages: each stream's window, 2 MiB, and less while many streams are open or
+//     memory is short. The connection's window does not wait for readers, so streams
+//     that nobody reads do not stop the others.
+//   - A peer that does not read its answers is not read either, until it does, as grpc-go
+//     does it. New calls for which there is no memory are refused with REFUSED_STREAM, and
+//     MAX_CONCURRENT_STREAMS tells the client; see also [MaxConcurrentStreams].
+//   - Work without progress, such as pings, settings, empty DATA or frames on streams that
+//     the peer has closed: a burst of 10000 frames and then 1000 per second, and more with
+//     each frame that this end sends. Beyond that, the connection ends with
+//     ENHANCE_YOUR_CALM. Cancelling calls, window updates for content, and what was under
+//     way when a call was cancelled are free.
 //
 // # Raw system calls
 //

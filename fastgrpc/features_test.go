@@ -83,7 +83,7 @@ func TestCompressionSavesBytes(t *testing.T) {
 }
 
 func TestSizeLimits(t *testing.T) {
-	_, target := startFast(t, MaxRecvMsgSize(1000))
+	_, target := startFast(t, MaxRecvMsgSize(1000), MaxHeaderListSize(64<<10))
 	c := testgrpc.NewTestServiceClient(dialFast(t, target))
 	for what, err := range map[string]error{
 		"server receives": unaryError(t, c, 2000),

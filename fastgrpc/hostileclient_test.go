@@ -3,14 +3,17 @@ package fastgrpc
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/protobuf/proto"
 )
@@ -66,9 +69,10 @@ func serverAttacks() []attack {
 		}
 	}
 	return []attack{
-		{name: "rapid reset", ends: calm, step: callFlood("FullDuplexCall", func(fr *http2.Framer, id uint32) {
+		// A reset call costs no more than one that ends, and holds its place until then.
+		{name: "rapid reset", step: times(60, callFlood("FullDuplexCall", func(fr *http2.Framer, id uint32) {
 			_ = fr.WriteRSTStream(id, http2.ErrCodeCancel)
-		})},
+		}))},
 		{name: "resets provoked by updates", ends: calm, step: callFlood("FullDuplexCall", func(fr *http2.Framer, id uint32) {
 			_ = fr.WriteRawFrame(http2.FrameWindowUpdate, 0, id, make([]byte, 4))
 		})},
@@ -103,6 +107,10 @@ func serverAttacks() []attack {
 				_ = fr.WriteData(1, false, append([]byte{0, 0, 0, 16, 0}, echoed(4096)...))
 			}
 		}))},
+		{name: "unread answers", readsNothing: true, step: unreadAnswers()},
+		{name: "unread resets", readsNothing: true, step: untilBlocked(callFlood("UnaryCall", func(fr *http2.Framer, id uint32) {
+			_ = fr.WriteWindowUpdate(id, 1<<31-1)
+		}))},
 		{name: "slow reader", readsNothing: true, step: once(inMemory(greedy))},
 		{name: "slow writer", step: writeSlowly(opened(func(fr *http2.Framer) { _ = fr.WriteData(1, false, []byte{0, 0, 1, 0, 0}) }))},
 		{name: "half-closed", ends: calm, step: halfClose},
@@ -110,6 +118,54 @@ func serverAttacks() []attack {
 			_, err := io.WriteString(a.nc, "GET / HTTP/1.1\r\n\r\n")
 			return err
 		}},
+	}
+}
+
+// unreadAnswers asks for a method that does not exist, with few bytes and for long
+// answers, and goes on until the server reads no more.
+func unreadAnswers() func(*attacker) error {
+	var head bytes.Buffer
+	enc := hpack.NewEncoder(&head)
+	encode := func() []byte {
+		head.Reset()
+		for _, f := range []hpack.HeaderField{
+			{Name: ":method", Value: "POST"},
+			{Name: ":scheme", Value: "http"},
+			{Name: ":path", Value: "/" + strings.Repeat("%", 3800)},
+			{Name: "content-type", Value: "application/grpc"},
+		} {
+			_ = enc.WriteField(f)
+		}
+		return bytes.Clone(head.Bytes())
+	}
+	next, indexed := encode(), encode()
+	id := uint32(1)
+	return untilBlocked(func(a *attacker) error {
+		_, err := a.nc.Write(inMemory(func(fr *http2.Framer) {
+			for range 1000 {
+				_ = fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id, EndStream: true, EndHeaders: true, BlockFragment: next})
+				next = indexed
+				id += 2
+			}
+		}))
+		return err
+	})
+}
+
+// untilBlocked returns a step that is done when the peer has taken nothing for a second.
+// It fails if the peer takes more than any socket buffers.
+func untilBlocked(step func(*attacker) error) func(*attacker) error {
+	taken := 0
+	return func(a *attacker) error {
+		_ = a.nc.SetWriteDeadline(time.Now().Add(time.Second))
+		err := step(a)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return errAttackDone
+		}
+		if taken++; taken > 5000 {
+			return os.ErrDeadlineExceeded // which run reports
+		}
+		return err
 	}
 }
 
@@ -149,7 +205,7 @@ func greedy(fr *http2.Framer) {
 // serves other clients, uses little CPU and memory, and keeps nothing afterwards.
 func TestHostileClients(t *testing.T) {
 	auditBuffers(t)
-	s, target := startFast(t, ConnectionTimeout(200*time.Millisecond), func(o *serverOptions) { unforgiving(&o.limits) })
+	s, target := startFast(t, ConnectionTimeout(200*time.Millisecond), MaxHeaderListSize(64<<10), func(o *serverOptions) { unforgiving(&o.limits) })
 	c := testgrpc.NewTestServiceClient(dialFast(t, target))
 	for _, attack := range serverAttacks() {
 		t.Run(attack.name, func(t *testing.T) {

@@ -145,7 +145,7 @@ func TestHostileServers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := dialFast(t, "passthrough:///"+lis.Addr().String(), func(o *clientOptions) { unforgiving(&o.limits) })
+			c := dialFast(t, "passthrough:///"+lis.Addr().String(), WithMaxHeaderListSize(64<<10), func(o *clientOptions) { unforgiving(&o.limits) })
 			checkAttackCost(t, bystander, func() {
 				calls := &attackedCalls{codes: a.codes, opened: make(chan struct{}), done: make(chan struct{})}
 				calls.start(t, testgrpc.NewTestServiceClient(c))

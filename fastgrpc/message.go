@@ -2,6 +2,7 @@ package fastgrpc
 
 import (
 	"encoding/binary"
+	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -18,7 +19,8 @@ type message struct {
 	data       []byte
 	owner      *buffer
 	compressed bool
-	credit     int // bytes to return to the stream's window when the message is read
+	packed     bool // data holds several short messages with their prefixes, see inbox
+	credit     int  // bytes to return to the stream's window when the message is read
 }
 
 func (m *message) release() {
@@ -37,10 +39,12 @@ func putPrefix(b []byte, compressed bool) {
 	binary.BigEndian.PutUint32(b[1:], uint32(len(b)-prefixLen))
 }
 
-// assembler splits a stream's content into messages. A long message that lies whole in
-// the chunk it was received in is not copied.
+// assembler splits a stream's content into messages. A message that lies whole in the
+// chunk it was received in is not copied here. The memory of others is counted in kept.
 type assembler struct {
 	limit      int
+	kept       *atomic.Int64
+	tight      bool // waste no memory
 	prefix     [prefixLen]byte
 	prefixRead int // bytes of prefix received
 	bodyLen    int // length of the partial message, from its prefix
@@ -51,13 +55,16 @@ type assembler struct {
 // For shorter ones, a copy costs less than a chunk that cannot be reused.
 const minAliasLen = 2 << 10
 
-// maxInitialBody bounds the memory allocated for a message before its bytes arrive:
-// the length in the prefix is only a claim.
-const maxInitialBody = 64 << 10
+// minBody and bodyGrowth bound the memory allocated for a message before its bytes
+// arrive: the length in the prefix is only a claim.
+const (
+	minBody    = 512
+	bodyGrowth = 4
+)
 
 // next takes a message from the front of data, which lies in chunk. chunk is nil if it
 // must not be retained. next returns the rest of data; done reports whether a message
-// was complete.
+// was complete. A message without an owner lies in data.
 func (a *assembler) next(data []byte, chunk *buffer) (m message, rest []byte, done bool, err error) {
 	if a.prefixRead < prefixLen {
 		n := copy(a.prefix[a.prefixRead:], data)
@@ -71,7 +78,12 @@ func (a *assembler) next(data []byte, chunk *buffer) (m message, rest []byte, do
 		}
 	}
 	if a.body == nil && len(data) >= a.bodyLen {
-		m = a.wholeMessage(data[:a.bodyLen:a.bodyLen], chunk)
+		m.compressed = a.prefix[0] == 1
+		m.data = data[:a.bodyLen:a.bodyLen]
+		if chunk != nil && a.bodyLen >= minAliasLen {
+			chunk.retain()
+			m.owner = chunk
+		}
 		data = data[a.bodyLen:]
 		a.prefixRead = 0
 		return m, data, true, nil
@@ -101,32 +113,34 @@ func tooLarge(what string, size, limit int) error {
 	return status.Errorf(codes.ResourceExhausted, "fastgrpc: %s larger than max (%d vs. %d)", what, size, limit)
 }
 
-func (a *assembler) wholeMessage(data []byte, chunk *buffer) message {
-	m := message{compressed: a.prefix[0] == 1}
-	switch {
-	case len(data) == 0:
-	case chunk != nil && len(data) >= minAliasLen:
-		chunk.retain()
-		m.data, m.owner = data, chunk
-	default:
-		m.owner = newBuffer(len(data))
-		m.data = m.owner.data
-		copy(m.data, data)
+func (a *assembler) newBuffer(n int) *buffer {
+	if a.tight {
+		return newKeptBuffer(newExactBuffer(n), a.kept)
 	}
-	return m
+	return newKeptBuffer(newBuffer(n), a.kept)
+}
+
+func newKeptBuffer(b *buffer, kept *atomic.Int64) *buffer {
+	if kept != nil {
+		b.keep(kept)
+	}
+	return b
 }
 
 // appendBody appends to the partial message and returns the data that follows it.
 func (a *assembler) appendBody(data []byte) []byte {
-	if a.body == nil {
-		a.body = newBuffer(min(a.bodyLen, max(maxInitialBody, len(data))))
-		a.body.data = a.body.data[:0]
+	have := 0
+	if a.body != nil {
+		have = len(a.body.data)
 	}
-	n := min(len(data), a.bodyLen-len(a.body.data))
-	if have := len(a.body.data); have+n > cap(a.body.data) {
-		grown := newBuffer(min(a.bodyLen, max(2*have, have+n)))
-		grown.data = grown.data[:copy(grown.data, a.body.data)]
-		a.body.Release()
+	n := min(len(data), a.bodyLen-have)
+	if a.body == nil || have+n > cap(a.body.data) {
+		grown := a.newBuffer(min(a.bodyLen, max(bodyGrowth*(have+n), minBody)))
+		grown.data = grown.data[:have]
+		if a.body != nil {
+			copy(grown.data, a.body.data)
+			a.body.Release()
+		}
 		a.body = grown
 	}
 	a.body.data = append(a.body.data, data[:n]...)
@@ -143,12 +157,14 @@ func (a *assembler) drop() {
 }
 
 // inbox holds the messages that a stream has received and its reader has not taken. The
-// connection's lock guards it.
+// connection's lock guards it. Short messages share buffers, so that many unread ones
+// cost little more than their bytes.
 type inbox struct {
 	assembler assembler
 	queue     []message
 	first     [1]message // memory for a queue of one
 	held      int        // window that a partial message behind unread ones has used
+	partial   bool       // an incomplete message has been reported to the h2.Conn
 }
 
 func (i *inbox) init(limit int) {
@@ -160,25 +176,32 @@ func (i *inbox) init(limit int) {
 // window that a streamed message has used is returned when it is read, any other at once.
 func (i *inbox) receive(t *transport, s *h2.Stream, data []byte, streaming bool) error {
 	chunk := t.retainable()
+	i.assembler.kept, i.assembler.tight = &t.kept, chunk == nil
 	for len(data) > 0 {
 		m, rest, done, err := i.assembler.next(data, chunk)
 		m.credit = len(data) - len(rest)
 		data = rest
+		if done && i.partial {
+			i.partial = false
+			t.h2.Complete(s)
+		}
 		switch {
 		case err != nil:
 			t.h2.Consume(s, m.credit+len(data))
 			return err
 		case !done && (!streaming || len(i.queue) == 0):
 			// No complete message is waiting, so let the partial one grow to its limit.
-			t.h2.Consume(s, m.credit)
+			i.partial = true
+			t.h2.ConsumePartial(s, m.credit)
 		case !done:
 			i.held += m.credit
 		case streaming:
 			m.credit += i.held
 			i.held = 0
-			i.queue = append(i.queue, m)
+			i.add(m)
 		default:
 			t.h2.Consume(s, m.credit)
+			i.adopt(&m)
 			i.queue = append(i.queue, m)
 			if len(i.queue) > 1 {
 				t.h2.Consume(s, len(data))
@@ -189,12 +212,67 @@ func (i *inbox) receive(t *transport, s *h2.Stream, data []byte, streaming bool)
 	return nil
 }
 
+// adopt copies a message that lies in the read buffer.
+func (i *inbox) adopt(m *message) {
+	if m.owner != nil || len(m.data) == 0 {
+		return
+	}
+	m.owner = i.assembler.newBuffer(len(m.data))
+	m.data = m.owner.data[:copy(m.owner.data, m.data)]
+}
+
+// packSize bounds the buffers that short messages share, and packGrowth how much larger
+// each is than the one before.
+const (
+	packSize   = 16 << 10
+	packGrowth = 4
+)
+
+// add queues a message of a stream.
+func (i *inbox) add(m message) {
+	if m.owner != nil || len(m.data) >= minAliasLen {
+		i.adopt(&m)
+		i.queue = append(i.queue, m)
+		return
+	}
+	need := prefixLen + len(m.data)
+	last := len(i.queue) - 1
+	if last < 0 || !i.queue[last].packed || cap(i.queue[last].owner.data)-len(i.queue[last].owner.data) < need {
+		size := need
+		if last >= 0 && i.queue[last].packed { // nobody reads
+			size = max(size, min(packSize, packGrowth*cap(i.queue[last].owner.data)))
+		}
+		b := i.assembler.newBuffer(size)
+		b.data = b.data[:0]
+		i.queue = append(i.queue, message{packed: true, owner: b})
+		last++
+	}
+	pack := &i.queue[last]
+	unread := len(pack.data)
+	b := pack.owner.data
+	at := len(b)
+	b = append(b[:at+prefixLen], m.data...)
+	putPrefix(b[at:], m.compressed)
+	pack.owner.data = b
+	pack.data = b[at-unread:]
+}
+
 // take removes the oldest message. Its credit is what the reader returns to the window.
 func (i *inbox) take() (m message, ok bool) {
 	if len(i.queue) == 0 {
 		return m, false
 	}
 	m = i.queue[0]
+	if m.packed {
+		n := prefixLen + int(binary.BigEndian.Uint32(m.data[1:]))
+		rest := m.data[n:]
+		m = message{data: m.data[prefixLen:n:n], owner: m.owner, compressed: m.data[0] == 1, credit: n}
+		if len(rest) > 0 {
+			m.owner.retain()
+			i.queue[0].data = rest
+			return m, true
+		}
+	}
 	i.queue[0] = message{}
 	i.queue = i.queue[1:]
 	if len(i.queue) == 0 {

@@ -34,8 +34,23 @@ type limits struct {
 	stats               stats.Handler
 }
 
-// minUnread is the least bound on a connection's unread bytes.
-const minUnread = 64 << 20
+// memoryLimit bounds what a connection's peer can make it keep, with the other defaults.
+const (
+	memoryLimit    = 64 << 20
+	defaultReceive = 4 << 20
+	defaultStream  = 2 << 20
+	defaultConn    = 8 << 20
+)
+
+// config returns the h2.Config. Longer messages and larger windows need more memory.
+func (l *limits) config() h2.Config {
+	more := 2*max(0, min(int64(l.maxReceive), math.MaxUint32)-defaultReceive) +
+		4*max(0, int64(l.h2.StreamWindow)-defaultStream) +
+		2*max(0, int64(l.h2.ConnWindow)-defaultConn)
+	cfg := l.h2
+	cfg.MemoryLimit = int(min(memoryLimit+more, math.MaxInt/2))
+	return cfg
+}
 
 // defaultTimeout bounds handshakes, and a client's attempt to connect.
 const defaultTimeout = 20 * time.Second
@@ -43,10 +58,10 @@ const defaultTimeout = 20 * time.Second
 // defaultLimits returns the defaults of both ends. The message limits are grpc-go's.
 func defaultLimits() limits {
 	return limits{
-		maxReceive: 4 << 20, maxSend: math.MaxInt32,
+		maxReceive: defaultReceive, maxSend: math.MaxInt32,
 		h2: h2.Config{
-			StreamWindow: 2 << 20, ConnWindow: 8 << 20, UnreadLimit: minUnread,
-			MaxFrameSize: 128 << 10, MaxHeaderList: 64 << 10,
+			StreamWindow: defaultStream, ConnWindow: defaultConn,
+			MaxFrameSize: 128 << 10, MaxHeaderList: 16 << 20, MaxStreams: math.MaxInt32,
 			OutputLimit: 256 << 10,
 			ControlRate: 1000, // harmless, even if each frame begins and ends a call
 		},
@@ -78,9 +93,7 @@ type serverOptions struct {
 }
 
 func defaultServerOptions() serverOptions {
-	o := serverOptions{limits: defaultLimits(), connectionTimeout: defaultTimeout}
-	o.h2.MaxStreams = 1000
-	return o
+	return serverOptions{limits: defaultLimits(), connectionTimeout: defaultTimeout}
 }
 
 // Creds secures the server's connections. Without it they are cleartext.
@@ -92,9 +105,9 @@ func Creds(c credentials.TransportCredentials) ServerOption {
 	}
 }
 
-// MaxConcurrentStreams bounds the calls that a connection may have at once, 1000 by
-// default; 0 means no bound. A call counts until its handler has returned and its
-// response has been sent.
+// MaxConcurrentStreams bounds the calls that a connection may have at once. The default,
+// and 0, mean no bound but that of memory; see the package's comment. A call counts
+// until its handler has returned and its response has been sent.
 func MaxConcurrentStreams(n uint32) ServerOption {
 	return func(o *serverOptions) { o.h2.MaxStreams = int(min(n-1, math.MaxInt32-1)) + 1 } // 0 wraps
 }
@@ -128,13 +141,14 @@ func MaxRecvMsgSize(bytes int) ServerOption { return func(o *serverOptions) { o.
 // MaxSendMsgSize bounds sent messages.
 func MaxSendMsgSize(bytes int) ServerOption { return func(o *serverOptions) { o.maxSend = bytes } }
 
-// MaxHeaderListSize bounds a request's metadata, 64 KiB by default.
+// MaxHeaderListSize bounds a request's metadata, 16 MiB by default.
 func MaxHeaderListSize(bytes uint32) ServerOption {
 	return func(o *serverOptions) { o.h2.MaxHeaderList = int(min(bytes, math.MaxInt32)) }
 }
 
 // Windows sets the flow-control windows: how many bytes a client may send ahead, per
-// stream and per connection. The minimum is 65535.
+// stream and per connection. The minimum is 65535. While many streams are open, each
+// gets less, so that unread messages stay within the connection's memory.
 func Windows(stream, connection int) ServerOption {
 	return func(o *serverOptions) { o.setWindows(stream, connection) }
 }
@@ -143,7 +157,6 @@ func (l *limits) setWindows(stream, connection int) {
 	const least, most = 65535, 1<<31 - 1
 	l.h2.StreamWindow = min(max(stream, least), most)
 	l.h2.ConnWindow = min(max(connection, least), most)
-	l.h2.UnreadLimit = max(minUnread, l.h2.ConnWindow)
 }
 
 // KeepaliveParams sets when the server pings and when it closes idle and old connections.
@@ -360,7 +373,7 @@ func WithWindows(stream, connection int) ClientOption {
 	return func(o *clientOptions) { o.setWindows(stream, connection) }
 }
 
-// WithMaxHeaderListSize bounds a response's metadata, 64 KiB by default.
+// WithMaxHeaderListSize bounds a response's metadata, 16 MiB by default.
 func WithMaxHeaderListSize(bytes uint32) ClientOption {
 	return func(o *clientOptions) { o.h2.MaxHeaderList = int(min(bytes, math.MaxInt32)) }
 }

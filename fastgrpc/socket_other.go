@@ -2,13 +2,10 @@
 
 package fastgrpc
 
-import (
-	"io"
-	"net"
-)
+import "net"
 
-// newSocketReader returns nc: without raw sockets, reads do not spin.
-func newSocketReader(nc net.Conn) io.Reader { return nc }
+// newSocketReader returns nil: without raw sockets, reads do not spin.
+func newSocketReader(*transport) func() (int, error) { return nil }
 
 // socketWriter is unused on this system: the transport writes to its connection.
 type socketWriter struct{}

@@ -87,7 +87,7 @@ func (w *socketWriter) writeAll(data []byte) error {
 type spinner struct {
 	raw    syscall.RawConn
 	try    func(fd uintptr) bool
-	buf    []byte
+	to     *transport
 	wait   bool // wait for something to read
 	n      int
 	err    error
@@ -108,34 +108,35 @@ const (
 	fewReads = 8
 )
 
-// newSocketReader returns a spinner on nc, or nc itself if it has no file descriptor.
-// nc must be a plain socket: one under TLS holds ciphertext.
-func newSocketReader(nc net.Conn) io.Reader {
-	raw := rawConn(nc)
+// newSocketReader returns a spinner's method, or nil if t's socket has no file descriptor.
+func newSocketReader(t *transport) func() (int, error) {
+	raw := rawConn(t.socket)
 	if raw == nil {
-		return nc
+		return nil
 	}
-	s := &spinner{raw: raw, skip: 1} // a new connection may be silent
+	s := &spinner{raw: raw, to: t, skip: 1} // a new connection may be silent
 	s.try = s.tryOnce
-	return s
+	return s.read
 }
 
 // tryOnce reads what is there. It returns false to be called again when there is
-// something.
+// something, and needs no memory until then.
 func (s *spinner) tryOnce(fd uintptr) (done bool) {
 	for {
-		s.n, s.err = readSocket(int(fd), s.buf)
-		if s.err != syscall.EINTR { //nolint:errorlint // a bare errno, looked at once a spin
-			return s.err != syscall.EAGAIN || !s.wait //nolint:errorlint // likewise
+		s.n, s.err = readSocket(int(fd), s.to.room())
+		if s.err == syscall.EINTR { //nolint:errorlint // a bare errno, looked at once a spin
+			continue
 		}
+		if done = s.err != syscall.EAGAIN || !s.wait; !done { //nolint:errorlint // likewise
+			s.to.rest()
+		}
+		return done
 	}
 }
 
-// Read spins, if that has paid off lately, and then waits.
-func (s *spinner) Read(p []byte) (int, error) {
-	s.buf = p
+// read spins, if that has paid off lately, and then waits.
+func (s *spinner) read() (int, error) {
 	n, err := s.spin()
-	s.buf = nil
 	if s.short++; n > fewCalls {
 		s.short = 0
 	}
@@ -148,11 +149,11 @@ func (s *spinner) Read(p []byte) (int, error) {
 func (s *spinner) spin() (int, error) {
 	if s.skip > 0 {
 		s.skip--
-		return s.read(true)
+		return s.once(true)
 	}
 	began := time.Time{}
 	for {
-		n, err := s.read(false)
+		n, err := s.once(false)
 		switch {
 		case err != syscall.EAGAIN: //nolint:errorlint // a bare errno, looked at once a spin
 			if !began.IsZero() {
@@ -167,14 +168,14 @@ func (s *spinner) spin() (int, error) {
 				s.pause = min(max(minPause, 2*s.pause), maxPause)
 				s.skip = s.pause
 			}
-			return s.read(true)
+			return s.once(true)
 		}
 		runtime.Gosched()
 	}
 }
 
-// read reads once. Without wait, it returns EAGAIN if there is nothing to read.
-func (s *spinner) read(wait bool) (int, error) {
+// once reads once. Without wait, it returns EAGAIN if there is nothing to read.
+func (s *spinner) once(wait bool) (int, error) {
 	s.wait = wait
 	switch err := s.raw.Read(s.try); {
 	case err != nil:

@@ -2,7 +2,6 @@ package fastgrpc
 
 import (
 	"errors"
-	"io"
 	"net"
 	"runtime"
 	"sync"
@@ -30,20 +29,25 @@ type transport struct {
 	wake      chan struct{} // wakes the writer, once each time it parked
 	parked    bool
 	writing   bool            // a write is in progress
-	spare     *h2.Output      // the last output written, to be reused
+	throttled bool            // the reader waits for resume, see h2.Conn.Throttled
+	resume    chan struct{}   // wakes the reader, once each time it was throttled
 	writeRate float64         // bytes per second of long writes, averaged
 	writer    *socketWriter   // nil: write to nc
 	unwritten *h2.Output      // a caller began to write it and the writer must finish
 	err       error           // why the connection ended; set once
 	running   *sync.WaitGroup // counts both goroutines
 
-	// Used only by the reader, except pinned and buffers.
-	chunk      *buffer
+	// Used only by the reader.
+	chunk      *buffer // what has been read; nil while that is nothing
 	from, to   int
-	grow       bool
-	smallReads int // reads in a row that would have fit into a first chunk
-	pinned     atomic.Int32
-	buffers    net.Buffers // used only by the writer
+	chunkSize  int  // of the next chunk
+	smallReads int  // reads in a row that would have fit into a first chunk
+	restful    bool // calls rest while it waits
+	quiet      bool // the next read may wait long, so it gets little memory
+
+	lent    atomic.Pointer[buffer] // the chunk while the reader waits, see rest
+	kept    atomic.Int64           // bytes of memory that received messages keep
+	buffers net.Buffers            // used only by the writer
 
 	lastRead atomic.Int64 // nanoseconds since epoch
 	counters Counters     // guarded by mu
@@ -69,15 +73,14 @@ type connRole interface {
 const (
 	// maxFramesPerLock bounds how long the reader holds the lock.
 	maxFramesPerLock = 64
-	firstChunk       = 32 << 10
-	fullChunk        = 512 << 10
+	// restChunk is for readers that need memory while they wait, under TLS for instance.
+	restChunk  = 512
+	firstChunk = 32 << 10
+	fullChunk  = 512 << 10
 	// minRead is the least room for a read; with less, the reader takes a new chunk.
 	minRead = 4 << 10
 	// shrinkAfter is the number of small reads after which a large chunk is given back.
 	shrinkAfter = 256
-	// maxPinnedChunks bounds the chunks that unread messages retain. Beyond it,
-	// messages are copied.
-	maxPinnedChunks = 32
 	// moment, minOutput and maxOutput bound the queue to the socket, see tuneOutputLimit.
 	queueTime = 250 * time.Microsecond
 	minOutput = 128 << 10
@@ -90,7 +93,9 @@ const (
 var epoch = time.Now()
 
 func (t *transport) init(nc net.Conn, r connRole, cfg h2.Config) {
-	t.nc, t.role, t.wake = nc, r, make(chan struct{}, 1)
+	t.nc, t.role, t.wake, t.resume = nc, r, make(chan struct{}, 1), make(chan struct{}, 1)
+	t.chunkSize, t.quiet = firstChunk, true
+	cfg.Kept = &t.kept
 	if t.socket = socketOf(nc); t.socket != nil {
 		cfg.MinReferenceLen = minReferenceLen
 		t.writer = newSocketWriter(t.socket)
@@ -154,7 +159,7 @@ func (t *transport) writeFromCaller() {
 	t.mu.Lock()
 	t.counters.Writes++
 	if done {
-		t.finishWrite(batch, err)
+		t.finishWrite(err)
 	} else {
 		t.unwritten = batch
 	}
@@ -164,15 +169,15 @@ func (t *transport) writeFromCaller() {
 // held for both.
 func (t *transport) takeOutput() *h2.Output {
 	t.writing = true
-	batch := t.h2.TakeOutput(t.spare)
-	t.spare = nil
+	batch := t.h2.TakeOutput()
+	t.unthrottle()
 	t.counters.BytesOut += uint64(batch.Len())
 	t.role.streamsChanged() // the output may hold the last frames of streams
 	return batch
 }
 
-func (t *transport) finishWrite(batch *h2.Output, err error) {
-	t.spare, t.writing = batch, false
+func (t *transport) finishWrite(err error) {
+	t.writing = false
 	if err != nil {
 		t.closeLocked(err)
 	}
@@ -204,7 +209,28 @@ func (t *transport) closeLocked(err error) {
 	t.err = err
 	_ = t.nc.SetWriteDeadline(time.Now().Add(finalWriteTimeout))
 	t.role.connLost(err)
+	t.unthrottle()
 	t.flush()
+}
+
+// throttle makes the reader wait, without the lock, until the output that it must not
+// add to is being written. A peer that does not read is thereby not read either: its
+// frames wait on its own side. Grpc-go does the same.
+func (t *transport) throttle() {
+	for t.err == nil && t.h2.Throttled() {
+		t.throttled = true
+		t.flush()
+		t.mu.Unlock()
+		<-t.resume
+		t.mu.Lock()
+	}
+}
+
+func (t *transport) unthrottle() {
+	if t.throttled {
+		t.throttled = false
+		t.resume <- struct{}{}
+	}
 }
 
 // write is the writer's loop. It closes the socket after the connection has ended, and
@@ -240,7 +266,7 @@ func (t *transport) write() {
 		batch.Recycle()
 		t.mu.Lock()
 		t.counters.Writes++
-		t.finishWrite(batch, err)
+		t.finishWrite(err)
 		if n >= minOutput {
 			t.tuneOutputLimit(n, took)
 		}
@@ -252,6 +278,7 @@ func (t *transport) writeBatch(batch *h2.Output) error {
 	if t.socket != nil && len(segments) > 1 {
 		t.buffers = segments
 		_, err := t.buffers.WriteTo(t.socket)
+		t.buffers = nil // the next output that uses its memory may be another connection's
 		return err
 	}
 	if t.writer != nil && len(segments) == 1 {
@@ -269,35 +296,37 @@ func (t *transport) writeBatch(batch *h2.Output) error {
 // protocol.
 func (t *transport) read() {
 	defer t.running.Done()
-	t.chunk = newBuffer(firstChunk)
-	source, gotData := io.Reader(t.nc), false
-	if _, wrapped := t.nc.(Transparent); t.socket != nil && !wrapped {
-		source, gotData = newSocketReader(t.socket), true
-	}
+	source := func() (int, error) { return t.nc.Read(t.room()) }
+	_, wrapped := t.nc.(Transparent) // whose first read is its own
 	var err error
-	for err == nil {
-		t.prepareChunk()
+	for gotData := false; err == nil; gotData = true {
+		if t.socket != nil && !t.restful && (gotData || !wrapped) {
+			if spin := newSocketReader(t); spin != nil {
+				source, t.restful, t.quiet = spin, true, false
+			}
+		}
 		var n int
-		n, err = source.Read(t.chunk.data[t.to:])
+		n, err = source()
 		if n == 0 {
 			continue
 		}
-		if t.socket != nil && !gotData {
-			source = newSocketReader(t.socket)
-		}
-		gotData = true
 		t.to += n
-		t.grow = t.to == len(t.chunk.data)
+		if size := len(t.chunk.data); t.to == size && size >= firstChunk {
+			t.chunkSize = fullChunk
+		}
 		if t.smallReads++; t.to > firstChunk {
 			t.smallReads = 0
+		} else if t.smallReads >= shrinkAfter {
+			t.chunkSize = firstChunk
 		}
 		if fault := t.feed(n); fault != nil {
 			err = fault
 		}
 	}
 	t.close(err)
-	t.chunk.Release()
-	t.chunk = nil
+	if t.from = t.to; t.chunk != nil {
+		t.dropChunk()
+	}
 }
 
 var errClosed = errors.New("fastgrpc: connection closed")
@@ -314,6 +343,7 @@ func (t *transport) feed(n int) error {
 			t.counters.BytesIn += uint64(n)
 			n = 0
 		}
+		t.throttle()
 		if t.err != nil {
 			t.mu.Unlock()
 			return errClosed
@@ -321,6 +351,9 @@ func (t *transport) feed(n int) error {
 		used, err := t.h2.Feed(now, t.chunk.data[t.from:t.to], maxFramesPerLock)
 		t.role.streamsChanged()
 		t.flush()
+		if !t.restful {
+			t.quiet = t.h2.OpenStreams() == 0
+		}
 		t.mu.Unlock()
 		t.from += used
 		t.role.startCalls()
@@ -334,46 +367,76 @@ func (t *transport) feed(n int) error {
 	return nil
 }
 
-// retainable returns the chunk that a message may retain, or nil if it must copy.
+// retainable returns the chunk that a message may retain, or nil if it must copy. A short
+// message may retain a long chunk, so this is not for a peer whose messages are not read.
 func (t *transport) retainable() *buffer {
-	if t.pinned.Load() >= maxPinnedChunks {
+	if t.h2.Tight() {
 		return nil
 	}
 	return t.chunk
 }
 
-// prepareChunk makes room in the chunk for the next read, or replaces the chunk. While
-// messages retain it, only its unused end may be written.
-func (t *transport) prepareChunk() {
-	size := len(t.chunk.data)
+// room returns memory for the next read, behind what has been read and not used. While
+// messages retain the chunk, only its unused end may be written.
+func (t *transport) room() []byte {
+	size := t.chunkSize
+	if t.quiet {
+		size = restChunk
+	}
+	if t.chunk == nil {
+		t.chunk = t.lent.Swap(nil)
+	}
 	left := t.to - t.from
-	if left == 0 && t.smallReads >= shrinkAfter && size > firstChunk {
-		t.chunk.Release()
-		t.chunk, t.from, t.to, t.smallReads = newBuffer(firstChunk), 0, 0, 0
-		return
+	if left == 0 && t.chunk != nil {
+		switch have := len(t.chunk.data); {
+		case have != size, t.chunk.isShared() && have-t.to < minRead:
+			t.dropChunk()
+		case !t.chunk.isShared():
+			t.from, t.to = 0, 0
+		}
 	}
-	if left == 0 && !t.chunk.isShared() && (!t.grow || size >= fullChunk) {
-		t.from, t.to = 0, 0
-		return
+	if t.chunk == nil {
+		t.chunk, t.from, t.to = newBuffer(size), 0, 0
+		t.chunk.lent = &t.lent
 	}
-	need := 0
 	if left > 0 {
-		need = h2.FrameLen(t.chunk.data[t.from:t.to])
+		need, have := h2.FrameLen(t.chunk.data[t.from:t.to]), len(t.chunk.data)
+		if t.from+need > have || have-t.to < minRead || have < size {
+			next := newBuffer(max(size, need+minRead))
+			next.lent = &t.lent
+			copy(next.data, t.chunk.data[t.from:t.to])
+			t.dropChunk()
+			t.chunk, t.from, t.to = next, 0, left
+		}
 	}
-	if t.from+need <= size && size-t.to >= minRead && !t.grow {
+	return t.chunk.data[t.to:]
+}
+
+// rest gives the chunk back if all of it has been used, because the reader will wait.
+// While messages retain it, it is lent: the reader takes it back when there is more to
+// read, unless the last message has been released before.
+func (t *transport) rest() {
+	if t.chunk == nil || t.from < t.to {
 		return
 	}
-	if t.grow {
-		size = fullChunk
+	if b := t.chunk; b.refs.Load() > 1 {
+		b.keep(&t.kept)
+		t.chunk = nil
+		t.lent.Store(b)
+		if b.refs.Load() > 1 || !t.lent.CompareAndSwap(b, nil) {
+			return
+		}
+		t.chunk = b
 	}
-	next := newBuffer(max(size, need+minRead))
-	copy(next.data, t.chunk.data[t.from:t.to])
+	t.dropChunk()
+}
+
+func (t *transport) dropChunk() {
 	if t.chunk.isShared() {
-		// If its last message is released concurrently, the count is one too high
-		// until the Release below.
-		t.chunk.pins = &t.pinned
-		t.pinned.Add(1)
+		// If its last message is released concurrently, its cost is counted until the
+		// Release below.
+		t.chunk.keep(&t.kept)
 	}
 	t.chunk.Release()
-	t.chunk, t.from, t.to, t.grow = next, 0, left, false
+	t.chunk = nil
 }

@@ -17,7 +17,6 @@ func TestFramesAllocateNothing(t *testing.T) {
 	var stream Stream
 	fixed := &single{recorder: r, stream: &stream}
 	r.conn.handler = fixed
-	var written *Output
 	call := func() {
 		stream = Stream{}
 		for i := 0; i < len(in); i += FrameHeaderLen + ParseFrameHeader(in[i:]).Length {
@@ -30,7 +29,7 @@ func TestFramesAllocateNothing(t *testing.T) {
 		r.conn.SendData(&stream, Payload{Data: body}, false)
 		r.conn.SendTrailers(&stream, trailerRun, nil)
 		r.conn.Release(&stream)
-		written = r.conn.TakeOutput(written)
+		written := r.conn.TakeOutput()
 		written.Segments()
 		written.Recycle()
 		id += 2

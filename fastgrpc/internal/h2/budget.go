@@ -2,23 +2,29 @@ package h2
 
 import "time"
 
-// budget bounds frames that cost work but carry no calls: pings, settings, resets,
-// priorities, empty DATA, unknown types. Calls and time earn credit. Without a budget, a
-// peer could keep the connection busy for nothing (CVE-2019-9512 and related,
-// CVE-2023-44487).
+// budget bounds frames that cost work without progress, such as pings nobody needs,
+// settings, empty DATA, stream errors or frames on closed streams. What a conforming peer
+// must send is free: updates of windows that this end has used, acknowledgements, resets
+// of open streams and frames that were under way when this end closed their stream. Calls
+// and time earn credit. Without a budget, a peer could keep the connection busy for
+// nothing (CVE-2019-9512 and related, CVE-2025-8671).
 type budget struct {
 	credit  int
 	last    time.Duration
-	replies int // answers to control frames that are in the output
+	updates int // window updates that the peer may send for what this end has sent
+	pongs   int // pings that this end has sent
 }
 
 const (
 	budgetMax = 10000
-	// creditPerSentFrame lets a peer answer each HEADERS or DATA frame with window
-	// updates and pings, as bandwidth estimators do.
+	// creditPerSentFrame lets a peer answer each HEADERS or DATA frame with pings, as
+	// bandwidth estimators do.
 	creditPerSentFrame = 4
-	// maxUnwrittenReplies bounds the answers queued for a peer that does not read.
-	maxUnwrittenReplies = 4096
+	// A peer may update the stream's and the connection's window for each frame, and for
+	// each 256 bytes of it: some do so whenever their caller has read something.
+	updatesPerFrame = 2
+	bytesPerUpdate  = 256 / 2
+	maxUpdates      = 1 << 20
 )
 
 // refill adds the credit that time earned at a rate a second.
@@ -33,16 +39,14 @@ func (b *budget) refill(now time.Duration, rate int) {
 // earn adds credit for frames that belong to calls.
 func (b *budget) earn(n int) { b.credit = min(budgetMax, b.credit+n) }
 
-// spend takes credit for one frame and reports whether there was any.
-func (b *budget) spend() bool {
-	b.credit--
+// sent adds credit for a frame with n bytes of content.
+func (b *budget) sent(n int) {
+	b.earn(creditPerSentFrame)
+	b.updates = min(maxUpdates, b.updates+updatesPerFrame+n/bytesPerUpdate)
+}
+
+// spend takes credit and reports whether there was enough.
+func (b *budget) spend(n int) bool {
+	b.credit -= n
 	return b.credit >= 0
 }
-
-// reply counts an answer in the output and reports whether it is within the bound.
-func (b *budget) reply() bool {
-	b.replies++
-	return b.replies <= maxUnwrittenReplies
-}
-
-func (b *budget) flushed() { b.replies = 0 }

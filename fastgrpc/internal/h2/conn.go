@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -10,14 +11,16 @@ import (
 type Config struct {
 	Client bool
 	// StreamWindow and ConnWindow are the flow-control windows offered to the peer, per
-	// stream and per connection. At least 65535 each.
+	// stream and per connection. At least 65535 each. Many streams get smaller windows.
 	StreamWindow, ConnWindow int
-	// UnreadLimit is how many unconsumed bytes all streams may hold before the connection
-	// window is no longer renewed. It bounds the connection's memory.
-	UnreadLimit int
+	// MemoryLimit bounds what the peer makes this end keep, see Held.
+	MemoryLimit int
+	// Kept counts the memory of received content that the Handler keeps, and its readers.
+	// It may be changed at any time. nil means none.
+	Kept *atomic.Int64
 	// MaxFrameSize is the longest frame accepted, 16 KiB to 16 MiB.
 	MaxFrameSize int
-	// MaxHeaderList bounds the bytes of a header block, compressed and decompressed.
+	// MaxHeaderList bounds a block's header list, and its bytes before decompression.
 	MaxHeaderList int
 	// MaxStreams is how many streams the peer may have open; servers only. The same
 	// number again may be closed but not yet released, because their handlers still run.
@@ -32,6 +35,8 @@ type Config struct {
 	// MinReferenceLen is the length from which payloads are queued by reference
 	// instead of copied; 0 copies all.
 	MinReferenceLen int
+	// FirstStream is the first stream that a client opens, 1 if it is 0; for tests.
+	FirstStream uint32
 }
 
 // Handler receives the events of a Conn, during Feed and the Send calls. It may
@@ -43,7 +48,7 @@ type Handler interface {
 	// TooLarge, it is truncated and the handler must refuse the stream.
 	OnHeaders(s *Stream, block *Block, end bool)
 	// OnData delivers content, which is valid during the call. Each byte must be returned
-	// to the windows by Conn.Consume, or all of them by Conn.Release.
+	// to the stream's window by Conn.Consume, or all of them by Conn.Release.
 	OnData(s *Stream, data []byte, end bool)
 	// OnReset reports that a stream ended early. It is the stream's last event.
 	OnReset(s *Stream, why Reset)
@@ -71,35 +76,44 @@ type Reset struct {
 type Conn struct {
 	cfg     Config
 	handler Handler
-	out     *Output
-	spare   *Output
+	out     *Output // nil when empty
 	enc     *encoder
 	dec     *decoder
 
 	streams    table
-	nextID     uint32    // the next stream this end opens
-	lastPeerID uint32    // the highest stream the peer opened
-	unreleased int       // the peer's streams that are open or not released
-	ending     int       // see Ending
-	sendQueue  []*Stream // scheduled streams, nil where one was unscheduled
-	resetIDs   recentIDs
+	nextID     uint32 // the next stream this end opens
+	lastPeerID uint32 // the highest stream the peer opened
+	unreleased int    // the peer's streams that are open or not released
+	maxStreams int    // how many the peer may open, as it has been told
+	ending     int    // see Ending
+	// Scheduled streams: those that have not had a turn, or wait with fields, and the
+	// others.
+	first, rest list
+	preferred   int  // bytes that the first have sent since one of the rest did
+	growing     list // see ConsumePartial
+	late        late
+	held        int // see Held
+	queued      int // the part of held that waits in the streams' queues
 
 	peer           peerSettings
 	sendWindow     int64
 	recvWindow     int64
 	uncredited     int64 // received, not yet returned to the connection window
-	unread         int64
-	gotSettings    bool // the peer's first SETTINGS has come
+	window         int   // that each stream offers, as the peer has acknowledged
+	nextWindow     int   // the same, as the peer has been told
+	unacked        int   // SETTINGS sent and not acknowledged
+	unackedCredits int   // see tuneWindow
+	gotSettings    bool  // the peer's first SETTINGS has come
 	gotPreface     bool
 	goAwaySent     bool
 	goAwayLimit    uint32 // streams above it are refused once goAwaySent
 	goAwayReceived bool
+	goAwayLast     uint32 // the lowest that the peer has named
 	failed         *ConnError
 	continuation   struct {
 		id    uint32 // 0 unless a block is incomplete
 		flags http2.Flags
 		block []byte
-		count int
 	}
 	budget budget
 	// Activity counts HEADERS and DATA frames sent, for keepalive's accounting.
@@ -117,7 +131,6 @@ type peerSettings struct {
 func NewConn(cfg Config, h Handler) *Conn {
 	c := &Conn{
 		cfg: cfg, handler: h,
-		out: new(Output), spare: new(Output),
 		enc:    newEncoder(),
 		dec:    newDecoder(uint32(cfg.MaxHeaderList)),
 		nextID: 2, gotPreface: cfg.Client,
@@ -127,11 +140,15 @@ func NewConn(cfg Config, h Handler) *Conn {
 		},
 		sendWindow: defaultWindow,
 		recvWindow: int64(cfg.ConnWindow),
-		budget:     budget{credit: budgetMax},
+		window:     cfg.StreamWindow, nextWindow: cfg.StreamWindow,
+		maxStreams:  cfg.MaxStreams,
+		goAwayLimit: maxWindow, goAwayLast: maxWindow,
+		growing: list{kind: growing},
+		budget:  budget{credit: budgetMax},
 	}
 	if cfg.Client {
-		c.nextID = 1
-		c.out.appended(append(c.out.buf, http2.ClientPreface...))
+		c.nextID = max(1, cfg.FirstStream)
+		c.output().appended(append(c.out.buf, http2.ClientPreface...))
 	}
 	c.sendFirstSettings()
 	return c
@@ -160,8 +177,11 @@ func (c *Conn) Slots() int {
 
 // Usable reports whether streams can still be opened, now or later.
 func (c *Conn) Usable() bool {
-	return !c.goAwayReceived && !c.goAwaySent && c.failed == nil && c.nextID < maxWindow
+	return !c.goAwayReceived && !c.goAwaySent && c.failed == nil && c.nextID < lastStream
 }
+
+// lastStream is three quarters of all identifiers, where grpc-go ends a connection too.
+const lastStream = maxWindow / 4 * 3
 
 // DropStreams removes every stream, calling f for each.
 func (c *Conn) DropStreams(f func(*Stream)) {
@@ -172,7 +192,22 @@ func (c *Conn) DropStreams(f func(*Stream)) {
 }
 
 // Pending returns the number of bytes in the output.
-func (c *Conn) Pending() int { return c.out.size }
+func (c *Conn) Pending() int {
+	if c.out == nil {
+		return 0
+	}
+	return c.out.size
+}
+
+func (c *Conn) outputFull() bool { return c.Pending() >= c.cfg.OutputLimit }
+
+// output returns the output to append to.
+func (c *Conn) output() *Output {
+	if c.out == nil {
+		c.out = outputs.Get().(*Output)
+	}
+	return c.out
+}
 
 // Ending returns how many streams have this end's last frame in the output (unary calls
 // on a client, responses on a server), and how many streams are open, including those.
@@ -186,19 +221,12 @@ func (c *Conn) Ending() (waiting, open int) {
 // SetOutputLimit changes Config.OutputLimit.
 func (c *Conn) SetOutputLimit(n int) { c.cfg.OutputLimit = n }
 
-// TakeOutput returns the output. The caller writes it, calls its Recycle and passes it
-// to the next TakeOutput; until then the Conn fills another one.
-func (c *Conn) TakeOutput(written *Output) *Output {
-	if written != nil {
-		c.spare = written
-	}
+// TakeOutput returns the output, or nil if there is none. The caller writes it and calls
+// its Recycle.
+func (c *Conn) TakeOutput() *Output {
 	taken := c.out
+	c.out = nil
 	c.ending = 0
-	if c.spare == nil {
-		c.spare = new(Output)
-	}
-	c.out, c.spare = c.spare, nil
-	c.budget.flushed()
 	c.sendScheduled()
 	return taken
 }

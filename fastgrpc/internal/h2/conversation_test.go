@@ -54,9 +54,11 @@ func (c *conversation) move(from, to *recorder, n int) {
 		}
 	}
 	for _, r := range []*recorder{from, to} {
-		for _, s := range r.conn.sendQueue {
-			if s != nil && !s.Open() {
-				c.t.Fatalf("stream %d is gone and still in line; its owner may use it again", s.ID())
+		for _, l := range []*list{&r.conn.first, &r.conn.rest, &r.conn.growing} {
+			for s := l.head; s != nil; s = s.links[l.kind].next {
+				if !s.Open() {
+					c.t.Fatalf("stream %d is gone and still in line; its owner may use it again", s.ID())
+				}
 			}
 		}
 	}
@@ -177,8 +179,10 @@ func (c *conversation) finish() {
 	if c.owners != 0 {
 		c.t.Fatalf("%d payloads were not released", c.owners)
 	}
-	if c.server.conn.unread != 0 {
-		c.t.Fatalf("%d bytes count as unread", c.server.conn.unread)
+	for _, r := range []*recorder{c.client, c.server} {
+		if n := r.conn.held; n != 0 {
+			c.t.Fatalf("%d bytes count as held", n)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package h2
 
 import (
 	"errors"
+	"unsafe"
 
 	"golang.org/x/net/http2/hpack"
 )
@@ -34,7 +35,9 @@ type decoder struct {
 	hpack   *hpack.Decoder
 	maxList uint32
 	sets    map[string]*FieldSet
+	cost    int // bytes of memory that sets cost
 	block   Block
+	scratch []byte
 }
 
 // The cache is bounded in number and length of its prefixes. Real requests begin with
@@ -42,6 +45,10 @@ type decoder struct {
 const (
 	maxCachedSets   = 256
 	maxCachedPrefix = 64
+	// setCost is what a cached set costs without its fields.
+	setCost = 512
+	// maxKeptFields bounds the memory that is kept for the next block.
+	maxKeptFields = 256
 )
 
 func newDecoder(maxList uint32) *decoder {
@@ -56,7 +63,10 @@ func (d *decoder) decode(block []byte) (*Block, error) {
 	n := indexedPrefix(block)
 	rest := block[n:]
 	kinds, err := scanBlock(rest)
-	if err != nil || kinds&kindResize != 0 {
+	if err != nil {
+		kinds = kindInsert | kindResize // whatever the HPACK decoder makes of it
+	}
+	if kinds&kindResize != 0 {
 		// Do not split the block, so that the HPACK decoder detects a misplaced update.
 		n, rest = 0, block
 	}
@@ -74,8 +84,21 @@ func (d *decoder) decode(block []byte) (*Block, error) {
 	}
 	if kinds != 0 {
 		clear(d.sets)
+		d.cost = 0
 	}
 	return &d.block, nil
+}
+
+// forget drops what the last block keeps.
+func (d *decoder) forget() {
+	clear(d.block.Rest)
+	if cap(d.block.Rest) > maxKeptFields {
+		d.block.Rest = nil
+	}
+	d.block.Fixed = nil
+	if cap(d.scratch) > maxKeptBlock {
+		d.scratch = nil
+	}
 }
 
 func (d *decoder) reset(fixed *FieldSet) {
@@ -104,12 +127,15 @@ func (d *decoder) fixedSet(prefix []byte) (*FieldSet, error) {
 	}
 	if len(d.sets) < maxCachedSets && len(prefix) <= maxCachedPrefix && !d.block.TooLarge {
 		d.sets[string(prefix)] = set
+		d.cost += setCost + len(set.Fields)*int(unsafe.Sizeof(hpack.HeaderField{}))
 	}
 	return set, nil
 }
 
+// run decodes a copy, because the HPACK decoder keeps a reference to what it has decoded.
 func (d *decoder) run(p []byte) error {
-	if _, err := d.hpack.Write(p); err != nil {
+	d.scratch = append(d.scratch[:0], p...)
+	if _, err := d.hpack.Write(d.scratch); err != nil {
 		return err
 	}
 	return d.hpack.Close()
@@ -158,7 +184,7 @@ var errShortBlock = errors.New("http2: truncated header block")
 func scanBlock(p []byte) (kinds fieldKinds, err error) {
 	for len(p) > 0 {
 		var prefix uint8
-		var index int
+		var index uint64
 		switch b := p[0]; {
 		case b&0x80 != 0:
 			prefix = 7
@@ -183,11 +209,11 @@ func scanBlock(p []byte) (kinds fieldKinds, err error) {
 			strings = 2
 		}
 		for ; strings > 0; strings-- {
-			var n int
+			var n uint64
 			if n, p, err = scanInt(p, 7); err != nil {
 				return kinds, err
 			}
-			if n > len(p) {
+			if n > uint64(len(p)) {
 				return kinds, errShortBlock
 			}
 			p = p[n:]
@@ -196,24 +222,25 @@ func scanBlock(p []byte) (kinds fieldKinds, err error) {
 	return kinds, nil
 }
 
-// scanInt reads an integer with an n-bit prefix, RFC 7541 section 5.1.
-func scanInt(p []byte, n uint8) (int, []byte, error) {
+// scanInt reads an integer with an n-bit prefix, RFC 7541 section 5.1. Like package hpack,
+// it takes nine further bytes.
+func scanInt(p []byte, n uint8) (uint64, []byte, error) {
 	if len(p) == 0 {
 		return 0, nil, errShortBlock
 	}
-	limit := 1<<n - 1
-	v := int(p[0]) & limit
+	limit := uint64(1)<<n - 1
+	v := uint64(p[0]) & limit
 	p = p[1:]
 	if v < limit {
 		return v, p, nil
 	}
-	for shift := 0; shift <= 28; shift += 7 {
+	for shift := 0; shift < 63; shift += 7 {
 		if len(p) == 0 {
 			return 0, nil, errShortBlock
 		}
 		b := p[0]
 		p = p[1:]
-		v += int(b&0x7f) << shift
+		v += uint64(b&0x7f) << shift
 		if b < 0x80 {
 			return v, p, nil
 		}

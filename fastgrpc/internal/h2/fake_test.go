@@ -3,6 +3,7 @@ package h2
 import (
 	"bytes"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 var testConfig = Config{
-	StreamWindow: 65535, ConnWindow: 65535, UnreadLimit: 1 << 20, MaxFrameSize: 1 << 14,
+	StreamWindow: 65535, ConnWindow: 65535, MemoryLimit: 1 << 20, MaxFrameSize: 1 << 14,
 	MaxHeaderList: 8 << 10, MaxStreams: 10, OutputLimit: 64 << 10, ControlRate: 1000, MinReferenceLen: 4 << 10,
 }
 
@@ -30,6 +31,7 @@ type recorder struct {
 
 func newRecorder(cfg Config) *recorder {
 	r := &recorder{data: map[uint32][]byte{}, ends: map[uint32]int{}}
+	cfg.Kept = new(atomic.Int64)
 	r.conn = NewConn(cfg, r)
 	return r
 }
@@ -81,7 +83,10 @@ func (r *recorder) OnPong([8]byte) { r.pongs++ }
 
 // take takes the output.
 func (r *recorder) take() []byte {
-	out := r.conn.TakeOutput(nil)
+	out := r.conn.TakeOutput()
+	if out == nil {
+		return nil
+	}
 	all := bytes.Join(out.Segments(), nil)
 	out.Recycle()
 	return all

@@ -39,12 +39,12 @@ var floods = []flood{
 	{"rapid reset", nil, func(i int) []byte {
 		id := uint32(2*i + 1)
 		return append(open(id, http2.FlagHeadersEndStream), frame(http2.FrameRSTStream, 0, id, 0, 0, 0, byte(http2.ErrCodeCancel))...)
-	}, http2.ErrCodeEnhanceYourCalm},
+	}, http2.ErrCodeNo}, // they cost no more than calls
 	{"rapid reset with data", nil, func(i int) []byte {
 		id := uint32(2*i + 1)
 		in := append(open(id, 0), frame(http2.FrameData, 0, id, 1)...)
 		return append(in, frame(http2.FrameRSTStream, 0, id, 0, 0, 0, byte(http2.ErrCodeCancel))...)
-	}, http2.ErrCodeEnhanceYourCalm},
+	}, http2.ErrCodeNo}, // they cost no more than calls
 	{
 		"data on closed streams", append(open(1, http2.FlagHeadersEndStream), frame(http2.FrameRSTStream, 0, 1, 0, 0, 0, 8)...),
 		func(int) []byte { return frame(http2.FrameData, 0, 1, 1) }, http2.ErrCodeEnhanceYourCalm,

@@ -1,5 +1,7 @@
 package h2
 
+import "sync"
+
 // A Releaser owns bytes. Release is called when they have been written or dropped.
 type Releaser interface{ Release() }
 
@@ -23,7 +25,11 @@ type Output struct {
 	buf      []byte // the buffer being filled
 	sealed   int    // buf[:sealed] is in segments already
 	size     int
+	answers  int // bytes that the peer's frames have provoked
 }
+
+// outputs holds empty Outputs, so that a connection at rest has none.
+var outputs = sync.Pool{New: func() any { return new(Output) }}
 
 // Len returns the number of bytes to be written.
 func (o *Output) Len() int { return o.size }
@@ -60,7 +66,7 @@ func (o *Output) Written(n int) {
 	o.size -= n
 }
 
-// Recycle empties the output and releases its payloads. It keeps the buffers for reuse.
+// Recycle releases the payloads. The output may be reused afterwards, by any connection.
 func (o *Output) Recycle() {
 	for i, owner := range o.owners {
 		owner.Release()
@@ -71,7 +77,8 @@ func (o *Output) Recycle() {
 	if cap(o.buf) > maxRetainedOutput {
 		o.buf = nil
 	}
-	o.buf, o.sealed, o.size = o.buf[:0], 0, 0
+	o.buf, o.sealed, o.size, o.answers = o.buf[:0], 0, 0, 0
+	outputs.Put(o)
 }
 
 // maxRetainedOutput bounds the buffer that is kept after a burst.

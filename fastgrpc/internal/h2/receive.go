@@ -41,11 +41,26 @@ func (c *Conn) frame(now time.Duration, h FrameHeader, p []byte) error {
 }
 
 // spend charges the budget for a frame without useful content.
-func (c *Conn) spend(what string) error {
-	if !c.budget.spend() {
+func (c *Conn) spend(what string) error { return c.spendMany(1, what) }
+
+// spendWalk charges it for a frame that makes this end look at all streams.
+func (c *Conn) spendWalk(what string) error { return c.spendMany(1+c.streams.n/64, what) }
+
+func (c *Conn) spendMany(n int, what string) error {
+	if !c.budget.spend(n) {
 		return c.fail(http2.ErrCodeEnhanceYourCalm, "too many "+what)
 	}
 	return nil
+}
+
+// answered counts the output since it had so many bytes as an answer to the peer's frame.
+func (c *Conn) answered(before int) { c.output().answers += c.Pending() - before }
+
+// answerReset resets a stream that is not open.
+func (c *Conn) answerReset(id uint32, code http2.ErrCode) {
+	before := c.Pending()
+	c.appendReset(id, code)
+	c.answered(before)
 }
 
 // isIdle reports whether a stream has never been opened.
@@ -77,49 +92,49 @@ func (c *Conn) onData(h FrameHeader, p []byte) error {
 		}
 	}
 	s := c.streams.get(h.StreamID)
+	var err error
 	if s == nil {
-		return c.dataOnClosed(h.StreamID, len(data))
+		err = c.dataOnClosed(h)
+	} else {
+		err = c.dataOnStream(s, data, length, end)
 	}
+	if err != nil {
+		return err
+	}
+	return c.creditConn()
+}
+
+func (c *Conn) dataOnStream(s *Stream, data []byte, length int64, end bool) error {
 	s.received += int64(len(data))
-	defer c.creditConn()
 	switch {
 	case s.remoteClosed:
 		return c.streamError(s, http2.ErrCodeStreamClosed, "DATA after END_STREAM")
 	case c.cfg.Client && !s.gotHeaders:
 		return c.streamError(s, http2.ErrCodeProtocol, "DATA before response headers")
-	case length > s.recvWindow:
+	case length > max(0, s.recvWindow):
 		return c.streamError(s, http2.ErrCodeFlowControl, "DATA beyond the stream window")
 	case s.declared > 0 && (s.received >= s.declared || end && s.received != s.declared-1):
 		return c.streamError(s, http2.ErrCodeProtocol, "DATA does not match content-length")
 	}
-	c.deliver(s, data, length, end)
-	return nil
-}
-
-func (c *Conn) deliver(s *Stream, data []byte, length int64, end bool) {
 	s.recvWindow -= length
-	s.uncredited += length - int64(len(data)) // padding is consumed at once
-	s.unread += int64(len(data))
-	c.unread += int64(len(data))
+	s.uncredited += int(length) - len(data) // padding is consumed at once
+	s.unread += len(data)
 	s.remoteClosed = end
 	c.handler.OnData(s, data, end)
 	if end {
 		c.finish(s)
 	}
+	return nil
 }
 
-// dataOnClosed handles DATA on a closed stream (section 5.1). It is expected after this
-// end's reset: the peer may have sent a whole window of short frames before it knew, and
-// they cost no more than on an open stream. Otherwise it is an error.
-func (c *Conn) dataOnClosed(id uint32, length int) error {
-	defer c.creditConn()
-	late := c.resetIDs.has(id)
-	if late && length > 0 {
+// dataOnClosed handles DATA on a closed stream (section 5.1). After this end's reset,
+// what the stream's window allowed may still come, and costs no more than on an open
+// stream. Anything else is an error.
+func (c *Conn) dataOnClosed(h FrameHeader) error {
+	if h.Length > 0 && take(&c.late.bytes, int64(h.Length)) || h.Length == 0 && take(&c.late.ends, 1) {
 		return nil
 	}
-	if !late {
-		c.appendReset(id, http2.ErrCodeStreamClosed)
-	}
+	c.answerReset(h.StreamID, http2.ErrCodeStreamClosed)
 	return c.spend("frames on closed streams")
 }
 
@@ -142,31 +157,41 @@ func (c *Conn) onHeaders(h FrameHeader, p []byte) error {
 	if h.Flags.Has(http2.FlagHeadersEndHeaders) {
 		return c.onBlock(h.StreamID, h.Flags, block)
 	}
-	c.continuation.id, c.continuation.flags, c.continuation.count = h.StreamID, h.Flags, 0
+	c.continuation.id, c.continuation.flags = h.StreamID, h.Flags
 	c.continuation.block = append(c.continuation.block[:0], block...)
 	return nil
 }
 
-// maxContinuations bounds the CONTINUATION frames of a block. MaxHeaderList bounds
-// their bytes.
-const maxContinuations = 64
+const (
+	// shortContinuation is the length below which CONTINUATION frames cost budget; peers
+	// that need several fill at least 16 KiB. MaxHeaderList bounds their sum.
+	shortContinuation = 1 << 10
+	// maxKeptBlock bounds the memory that is kept for the next block.
+	maxKeptBlock = 16 << 10
+)
 
 func (c *Conn) onContinuation(h FrameHeader, p []byte) error {
 	cont := &c.continuation
 	if cont.id == 0 {
 		return c.fail(http2.ErrCodeProtocol, "CONTINUATION without HEADERS")
 	}
-	cont.count++
-	if cont.count > maxContinuations || len(cont.block)+len(p) > c.cfg.MaxHeaderList {
+	if len(cont.block)+len(p) > c.cfg.MaxHeaderList {
 		return c.fail(http2.ErrCodeEnhanceYourCalm, "header block too long")
 	}
 	cont.block = append(cont.block, p...)
 	if !h.Flags.Has(http2.FlagHeadersEndHeaders) {
+		if len(p) < shortContinuation {
+			return c.spend("short CONTINUATION frames")
+		}
 		return nil
 	}
 	id := cont.id
 	cont.id = 0
-	return c.onBlock(id, cont.flags, cont.block)
+	err := c.onBlock(id, cont.flags, cont.block)
+	if cap(cont.block) > maxKeptBlock {
+		cont.block = nil
+	}
+	return err
 }
 
 func (c *Conn) onBlock(id uint32, flags http2.Flags, compressed []byte) error {
@@ -174,40 +199,50 @@ func (c *Conn) onBlock(id uint32, flags http2.Flags, compressed []byte) error {
 	if err != nil {
 		return c.fail(http2.ErrCodeCompression, err.Error())
 	}
+	defer c.dec.forget()
 	end := flags.Has(http2.FlagHeadersEndStream)
-	if s := c.streams.get(id); s != nil {
+	switch s := c.streams.get(id); {
+	case s != nil:
 		return c.onStreamBlock(s, block, end)
+	case c.isIdle(id):
+		return c.onRequest(id, block, end)
+	case take(&c.late.blocks, 1):
+		return nil
+	case c.cfg.Client:
+		return c.spend("headers on closed streams")
 	}
-	if !c.isIdle(id) {
-		if c.cfg.Client || c.resetIDs.has(id) {
-			return c.spend("headers on closed streams")
-		}
-		return c.fail(http2.ErrCodeStreamClosed, "HEADERS on a closed stream")
-	}
-	return c.onRequest(id, block, end)
+	return c.fail(http2.ErrCodeStreamClosed, "HEADERS on a closed stream")
 }
 
 // onRequest opens a stream for the peer; servers only.
 func (c *Conn) onRequest(id uint32, block *Block, end bool) error {
 	c.lastPeerID = id
 	if c.goAwaySent && id > c.goAwayLimit {
+		c.late.add(int64(c.window))
 		return nil // the GOAWAY has told the peer that it is not processed
 	}
+	cost := streamCost + block.cost()
 	refuse := http2.ErrCodeNo
 	switch {
-	case c.streams.n >= c.cfg.MaxStreams, c.unreleased >= 2*c.cfg.MaxStreams:
+	case c.streams.n >= c.cfg.MaxStreams, c.unreleased/2 >= c.cfg.MaxStreams:
 		refuse = http2.ErrCodeRefusedStream
+	case c.room() < cost:
+		refuse = http2.ErrCodeRefusedStream
+		c.limitStreams()
 	case block.TooLarge:
 	case block.check.request() != "", end && block.check.contentLength > 1:
 		refuse = http2.ErrCodeProtocol
 	}
 	if refuse != http2.ErrCodeNo {
-		c.appendReset(id, refuse)
-		c.resetIDs.add(id)
+		c.answerReset(id, refuse)
+		if !end {
+			c.late.add(int64(c.window))
+		}
 		return c.spend("refused streams")
 	}
 	s := c.handler.OnOpen()
 	c.addStream(s, id)
+	c.charge(s, cost)
 	s.holdsSlot = true
 	c.unreleased++
 	s.gotHeaders = true
@@ -248,6 +283,12 @@ func (c *Conn) onStreamBlock(s *Stream, block *Block, end bool) error {
 	if !s.gotHeaders && block.check.informational {
 		return c.spend("informational responses")
 	}
+	if c.cfg.Client && !end {
+		if c.held+block.cost() > c.cfg.MemoryLimit {
+			return c.streamError(s, http2.ErrCodeEnhanceYourCalm, "no memory for the response header")
+		}
+		c.charge(s, block.cost())
+	}
 	c.budget.earn(1)
 	s.gotHeaders = true
 	s.remoteClosed = end
@@ -281,6 +322,10 @@ func (c *Conn) onRSTStream(h FrameHeader, p []byte) error {
 		code := http2.ErrCode(binary.BigEndian.Uint32(p))
 		c.remove(s)
 		c.handler.OnReset(s, Reset{Code: code, Unprocessed: code == http2.ErrCodeRefusedStream})
+		return nil // it costs no more than the call, which holds its slot until it is released
+	}
+	if take(&c.late.ends, 1) {
+		return nil
 	}
 	return c.spend("resets")
 }
@@ -293,14 +338,16 @@ func (c *Conn) onPing(now time.Duration, h FrameHeader, p []byte) error {
 		return c.fail(http2.ErrCodeProtocol, "PING on a stream")
 	case h.Flags.Has(http2.FlagPingAck):
 		c.handler.OnPong([8]byte(p))
+		if take(&c.budget.pongs, 1) {
+			return nil
+		}
 		return c.spend("pongs")
 	}
+	before := c.Pending()
 	c.appendFrame(FrameHeader{Length: 8, Type: http2.FramePing, Flags: http2.FlagPingAck}, p)
+	c.answered(before)
 	if err := c.handler.OnPing(now); err != nil {
 		return c.fail(err.Code, err.Reason)
-	}
-	if !c.budget.reply() {
-		return c.fail(http2.ErrCodeEnhanceYourCalm, "answers are not read")
 	}
 	return c.spend("pings")
 }
@@ -315,7 +362,11 @@ func (c *Conn) onGoAway(h FrameHeader, p []byte) error {
 	last := binary.BigEndian.Uint32(p) & maxWindow
 	code := http2.ErrCode(binary.BigEndian.Uint32(p[4:]))
 	c.goAwayReceived = true
-	if c.cfg.Client {
+	if c.cfg.Client && last < c.goAwayLast {
+		if err := c.spendWalk("GOAWAYs"); err != nil {
+			return err
+		}
+		c.goAwayLast = last
 		c.streams.each(func(s *Stream) {
 			if s.id > last {
 				c.remove(s)
@@ -347,6 +398,9 @@ func (c *Conn) onWindowUpdate(h FrameHeader, p []byte) error {
 		return c.fail(http2.ErrCodeProtocol, "WINDOW_UPDATE on an idle stream")
 	}
 	c.sendScheduled()
+	if take(&c.budget.updates, 1) {
+		return nil
+	}
 	return c.spend("window updates")
 }
 

@@ -1,14 +1,15 @@
 package h2
 
-import (
-	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
-)
+import "golang.org/x/net/http2"
 
 // quantum is how many bytes a stream sends before the next one's turn. Common messages
 // fit and are sent whole, one after the other, so the slowest call stays close to the
 // median.
 const quantum = 64 << 10
+
+// maxPreferred is how many bytes streams send at their first turns before one of the
+// others has its next.
+const maxPreferred = 4 * quantum
 
 // maxSentFrame bounds sent frames, even if the peer accepts larger ones.
 const maxSentFrame = 256 << 10
@@ -18,36 +19,48 @@ func (c *Conn) frameLimit() int { return min(c.peer.maxFrame, maxSentFrame) }
 // sendable returns how many bytes the stream may put into the output now, or -1 if the
 // output is full.
 func (c *Conn) sendable(s *Stream) int {
-	if c.out.size >= c.cfg.OutputLimit {
+	if c.outputFull() {
 		return -1
 	}
 	return int(max(0, min(s.sendWindow, c.sendWindow)))
 }
 
 func (c *Conn) enqueue(s *Stream, p pending) {
+	if !c.cfg.Client { // a client's queues hold what its own callers sent
+		n := p.cost()
+		s.queued += n
+		c.queued += n
+		c.charge(s, n)
+	}
 	s.queue = append(s.queue, p)
 	c.schedule(s)
 	c.sendScheduled()
 }
 
+// unqueued is called when a stream's queue has become empty.
+func (c *Conn) unqueued(s *Stream) {
+	s.held -= s.queued
+	c.held -= s.queued
+	c.queued -= s.queued
+	s.queue, s.queued = nil, 0
+}
+
+// schedule lets a stream send in its turn. Short messages, and headers, which need no
+// window, do not wait until all streams with long messages have had theirs.
 func (c *Conn) schedule(s *Stream) {
-	if !s.scheduled && s.open {
-		s.scheduled = true
-		c.sendQueue = append(c.sendQueue, s)
+	switch {
+	case s.links[sending].in != nil || !s.open:
+	case s.queue[0].fields != nil || !s.hadTurn && c.sendWindow > 0:
+		c.first.push(s)
+	default:
+		c.rest.push(s)
 	}
 }
 
-// unschedule removes a closed stream from the queue; its owner may reuse it.
+// unschedule removes a closed stream from its list; its owner may reuse it.
 func (c *Conn) unschedule(s *Stream) {
-	if !s.scheduled {
-		return
-	}
-	s.scheduled = false
-	for i, other := range c.sendQueue {
-		if other == s {
-			c.sendQueue[i] = nil
-			return
-		}
+	if l := s.links[sending].in; l != nil {
+		l.drop(s)
 	}
 }
 
@@ -61,29 +74,25 @@ func (c *Conn) scheduleIfSendable(s *Stream) {
 // sendScheduled lets the scheduled streams send while the output and the connection
 // window allow it.
 func (c *Conn) sendScheduled() {
-	n := 0
-	for n < len(c.sendQueue) && c.out.size < c.cfg.OutputLimit {
-		s := c.sendQueue[n]
-		c.sendQueue[n] = nil
-		n++
+	for !c.outputFull() {
+		from := &c.first
+		if c.rest.head != nil && c.sendWindow > 0 && (c.first.head == nil || c.preferred >= maxPreferred) {
+			from = &c.rest
+			c.preferred = 0
+		}
+		s := from.head
 		if s == nil {
-			continue // unscheduled
+			return
 		}
-		s.scheduled = false
-		if c.sendTurn(s) {
-			continue
+		from.drop(s)
+		before := c.Pending()
+		if !c.sendTurn(s) {
+			s.hadTurn = true
+			c.scheduleIfSendable(s)
 		}
-		if c.sendWindow <= 0 && s.sendWindow > 0 {
-			// The connection's window is exhausted: keep the order.
-			n--
-			c.sendQueue[n] = s
-			s.scheduled = true
-			break
+		if from == &c.first {
+			c.preferred += c.Pending() - before
 		}
-		c.scheduleIfSendable(s)
-	}
-	if n > 0 {
-		c.sendQueue = append(c.sendQueue[:0], c.sendQueue[n:]...)
 	}
 }
 
@@ -92,9 +101,15 @@ func (c *Conn) sendTurn(s *Stream) bool {
 	sent := 0
 	for len(s.queue) > 0 && s.open {
 		item := &s.queue[0]
-		if item.trailers != nil {
-			c.writeTrailers(s, item.trailers, item.extra)
-			return true
+		if item.fields != nil {
+			if c.outputFull() {
+				return false
+			}
+			item := s.queue[0]
+			s.queue[0] = pending{}
+			s.queue = s.queue[1:]
+			c.writeFields(s, item)
+			continue
 		}
 		left := len(item.payload.Data)
 		n := min(left, c.sendable(s), c.frameLimit())
@@ -108,8 +123,9 @@ func (c *Conn) sendTurn(s *Stream) bool {
 			s.queue = s.queue[1:]
 		}
 	}
+	s.hadTurn = false
 	if s.open {
-		s.queue = nil
+		c.unqueued(s)
 		c.handler.OnDrained(s)
 	}
 	return true
@@ -127,17 +143,18 @@ func (c *Conn) writeData(s *Stream, p *Payload, n int, end bool) {
 	s.sendWindow -= int64(n)
 	c.sendWindow -= int64(n)
 	c.Activity++
-	c.budget.earn(creditPerSentFrame)
+	c.budget.sent(n)
 	byReference := c.cfg.MinReferenceLen > 0 && n >= c.cfg.MinReferenceLen
+	out := c.output()
 	if byReference {
-		c.out.appended(AppendFrameHeader(c.out.buf, h))
-		c.out.reference(data)
+		out.appended(AppendFrameHeader(out.buf, h))
+		out.reference(data)
 	} else {
 		c.appendFrame(h, data)
 	}
 	if len(p.Data) == 0 && p.Owner != nil {
 		// An earlier frame may refer to the payload even if this one does not.
-		c.out.owners = append(c.out.owners, p.Owner)
+		out.owners = append(out.owners, p.Owner)
 		p.Owner = nil
 	}
 	if end {
@@ -147,10 +164,14 @@ func (c *Conn) writeData(s *Stream, p *Payload, n int, end bool) {
 	}
 }
 
-func (c *Conn) writeTrailers(s *Stream, fixed *FixedFields, extra []hpack.HeaderField) {
-	s.sentHeaders = true
+// writeFields sends a header or trailers.
+func (c *Conn) writeFields(s *Stream, p pending) {
+	if !p.end {
+		c.appendBlock(s.id, p.fields, p.extra, 0)
+		return
+	}
 	s.localClosed = true
 	c.ending++
-	c.appendBlock(s.id, fixed, extra, http2.FlagHeadersEndStream)
+	c.appendBlock(s.id, p.fields, p.extra, http2.FlagHeadersEndStream)
 	c.finish(s)
 }

@@ -17,7 +17,7 @@ func (c *Conn) addStream(s *Stream, id uint32) {
 	s.id = id
 	s.open = true
 	s.sendWindow = c.peer.initialWindow
-	s.recvWindow = int64(c.cfg.StreamWindow)
+	s.recvWindow = int64(c.window)
 	c.streams.put(s)
 }
 
@@ -28,17 +28,29 @@ func (c *Conn) remove(s *Stream) {
 	}
 	s.open = false
 	c.streams.remove(s)
-	if c.isPeerStream(s.id) && !s.holdsSlot {
-		c.unreleased--
-	}
 	for i := range s.queue {
 		// The output may refer to a payload that was sent in part.
 		if owner := s.queue[i].payload.Owner; owner != nil {
-			c.out.owners = append(c.out.owners, owner)
+			out := c.output()
+			out.owners = append(out.owners, owner)
 		}
 	}
-	s.queue = nil
+	c.unqueued(s)
 	c.unschedule(s)
+	c.Complete(s)
+	c.free(s)
+}
+
+// free is called when a stream has been closed or released: both end what it holds.
+func (c *Conn) free(s *Stream) {
+	if s.open || s.holdsSlot {
+		return
+	}
+	c.discharge(s)
+	if c.isPeerStream(s.id) {
+		c.unreleased--
+		c.freed()
+	}
 }
 
 // finish removes a stream whose response is complete. If the request is not, a reset
@@ -49,8 +61,7 @@ func (c *Conn) finish(s *Stream) {
 		return
 	}
 	if !s.localClosed || !s.remoteClosed {
-		c.appendReset(s.id, http2.ErrCodeNo)
-		c.resetIDs.add(s.id)
+		c.resetStream(s, http2.ErrCodeNo)
 	}
 	c.remove(s)
 }
@@ -58,25 +69,35 @@ func (c *Conn) finish(s *Stream) {
 // peerStream reports whether the peer opened the stream.
 func (c *Conn) isPeerStream(id uint32) bool { return c.cfg.Client == (id%2 == 0) }
 
-// Release returns the stream's unconsumed bytes to the connection window and frees its
-// slot, if the stream is closed. A server calls it once per stream, when the handler has
-// returned, so that a peer cannot exceed MaxStreams by resets or by not reading.
+// Release ends the Handler's interest in the stream's content and frees its slot, once
+// the stream is closed. A server calls it once per stream, when the handler has returned,
+// so that a peer cannot exceed MaxStreams by resets or by not reading.
 func (c *Conn) Release(s *Stream) {
-	if s.holdsSlot && !s.open {
-		c.unreleased--
-	}
+	held := s.holdsSlot
 	s.holdsSlot = false
-	c.unread -= s.unread
 	s.unread = 0
-	c.creditConn()
+	if held {
+		c.free(s)
+	}
+	c.grow()
 }
 
 // SendHeaders sends the header of a request or a response.
 func (c *Conn) SendHeaders(s *Stream, fixed *FixedFields, extra []hpack.HeaderField) {
 	if s.open && !s.sentHeaders {
 		s.sentHeaders = true
-		c.appendBlock(s.id, fixed, extra, 0)
+		c.sendFields(s, pending{fields: fixed, extra: extra})
 	}
+}
+
+// sendFields writes fields, or queues a server's while the output is full: as many
+// answers wait there as the peer does not read. A client's requests must be in order.
+func (c *Conn) sendFields(s *Stream, p pending) {
+	if len(s.queue) == 0 && (c.cfg.Client || !c.outputFull()) {
+		c.writeFields(s, p)
+		return
+	}
+	c.enqueue(s, p)
 }
 
 // SendData sends a payload in order, or queues it until flow control allows it.
@@ -86,7 +107,7 @@ func (c *Conn) SendData(s *Stream, p Payload, end bool) {
 		return
 	}
 	n := len(p.Data)
-	if len(s.queue) == 0 && (n == 0 || len(c.sendQueue) == 0 && c.sendable(s) >= n && n <= c.frameLimit()) {
+	if len(s.queue) == 0 && (n == 0 || c.rest.head == nil && c.first.head == nil && c.sendable(s) >= n && n <= c.frameLimit()) {
 		c.writeData(s, &p, n, end)
 		return
 	}
@@ -99,11 +120,8 @@ func (c *Conn) SendTrailers(s *Stream, fixed *FixedFields, extra []hpack.HeaderF
 	if !s.open || s.localClosed {
 		return
 	}
-	if len(s.queue) == 0 {
-		c.writeTrailers(s, fixed, extra)
-		return
-	}
-	c.enqueue(s, pending{trailers: fixed, extra: extra})
+	s.sentHeaders = true
+	c.sendFields(s, pending{fields: fixed, extra: extra, end: true})
 }
 
 // CloseSend ends the request without more content; clients only.
@@ -112,16 +130,26 @@ func (c *Conn) CloseSend(s *Stream) { c.SendData(s, Payload{}, true) }
 // Reset ends a stream early. The Handler gets no more events for it.
 func (c *Conn) Reset(s *Stream, code http2.ErrCode) {
 	if s.open {
-		c.appendReset(s.id, code)
-		c.resetIDs.add(s.id)
+		c.resetStream(s, code)
 		c.remove(s)
+	}
+}
+
+// resetStream sends a reset. Until the peer knows, it may send what the stream's window
+// allows.
+func (c *Conn) resetStream(s *Stream, code http2.ErrCode) {
+	c.appendReset(s.id, code)
+	if !s.remoteClosed {
+		c.late.add(s.recvWindow)
 	}
 }
 
 // streamError resets a stream because the peer broke the protocol. It costs budget like
 // a reset by the peer: both make this end begin work and discard it.
 func (c *Conn) streamError(s *Stream, code http2.ErrCode, reason string) error {
+	before := c.Pending()
 	c.Reset(s, code)
+	c.answered(before)
 	c.handler.OnReset(s, Reset{Code: code, Reason: reason})
 	return c.spend("stream errors")
 }
@@ -129,31 +157,39 @@ func (c *Conn) streamError(s *Stream, code http2.ErrCode, reason string) error {
 // Consume returns n received bytes to the stream's window, so that the peer may send
 // more.
 func (c *Conn) Consume(s *Stream, n int) {
-	n = min(n, int(s.unread)) // Release has returned the rest
-	s.unread -= int64(n)
-	c.unread -= int64(n)
-	s.uncredited += int64(n)
-	if s.open && !s.remoteClosed && s.uncredited >= int64(c.cfg.StreamWindow)/2 {
+	c.consume(s, n)
+	c.grow()
+}
+
+func (c *Conn) consume(s *Stream, n int) {
+	n = min(n, s.unread) // nothing after Release
+	s.unread -= n
+	s.uncredited += n
+	if s.open && !s.remoteClosed && s.uncredited >= min(c.window, c.nextWindow)/2 {
 		c.appendUint32(FrameHeader{Length: 4, Type: http2.FrameWindowUpdate, StreamID: s.id}, uint32(s.uncredited))
-		s.recvWindow += s.uncredited
+		s.recvWindow += int64(s.uncredited)
 		s.uncredited = 0
 	}
-	c.creditConn()
 }
 
 // creditConn renews the connection window when bytes are received, not when they are
-// consumed, so that one slow stream does not block the others. It stops while the
-// unconsumed bytes exceed UnreadLimit.
-func (c *Conn) creditConn() {
-	if c.uncredited >= int64(c.cfg.ConnWindow)/2 && c.unread <= int64(c.cfg.UnreadLimit) {
-		c.appendUint32(FrameHeader{Length: 4, Type: http2.FrameWindowUpdate}, uint32(c.uncredited))
-		c.recvWindow += c.uncredited
-		c.uncredited = 0
+// consumed, so that no stream blocks the others.
+func (c *Conn) creditConn() error {
+	if c.uncredited < int64(c.cfg.ConnWindow)/2 {
+		return nil
 	}
+	if err := c.tuneWindow(); err != nil {
+		return err
+	}
+	c.appendUint32(FrameHeader{Length: 4, Type: http2.FrameWindowUpdate}, uint32(c.uncredited))
+	c.recvWindow += c.uncredited
+	c.uncredited = 0
+	return nil
 }
 
 // Ping sends a ping; OnPong gets the answer with the same data.
 func (c *Conn) Ping(data [8]byte) {
+	c.budget.pongs++
 	c.appendFrame(FrameHeader{Length: 8, Type: http2.FramePing}, data[:])
 }
 
@@ -164,8 +200,10 @@ func (c *Conn) GoAwaySoon() { c.sendGoAway(maxWindow, http2.ErrCodeNo, "") }
 // GoAway accepts no streams beyond those already opened.
 func (c *Conn) GoAway(code http2.ErrCode, reason string) { c.sendGoAway(c.lastPeerID, code, reason) }
 
+// sendGoAway names the last stream that this end accepts, which never rises.
 func (c *Conn) sendGoAway(last uint32, code http2.ErrCode, reason string) {
 	c.goAwaySent = true
+	last = min(last, c.goAwayLimit)
 	c.goAwayLimit = last
 	payload := binary.BigEndian.AppendUint32(nil, last)
 	payload = binary.BigEndian.AppendUint32(payload, uint32(code))
@@ -176,19 +214,23 @@ func (c *Conn) sendGoAway(last uint32, code http2.ErrCode, reason string) {
 // Close drops the output and all streams. No write may be in progress.
 func (c *Conn) Close() {
 	c.DropStreams(func(*Stream) {})
-	c.sendQueue = nil
-	c.out.Recycle()
+	if c.out != nil {
+		c.out.Recycle()
+		c.out = nil
+	}
 	if c.failed == nil {
 		c.failed = &ConnError{Code: http2.ErrCodeNo, Reason: "closed"}
 	}
 }
 
 func (c *Conn) appendFrame(h FrameHeader, payload []byte) {
-	c.out.appended(append(AppendFrameHeader(c.out.buf, h), payload...))
+	out := c.output()
+	out.appended(append(AppendFrameHeader(out.buf, h), payload...))
 }
 
 func (c *Conn) appendUint32(h FrameHeader, v uint32) {
-	c.out.appended(binary.BigEndian.AppendUint32(AppendFrameHeader(c.out.buf, h), v))
+	out := c.output()
+	out.appended(binary.BigEndian.AppendUint32(AppendFrameHeader(out.buf, h), v))
 }
 
 func (c *Conn) appendReset(id uint32, code http2.ErrCode) {
@@ -199,10 +241,11 @@ func (c *Conn) appendReset(id uint32, code http2.ErrCode) {
 // maximum frame, CONTINUATION.
 func (c *Conn) appendBlock(id uint32, fixed *FixedFields, extra []hpack.HeaderField, flags http2.Flags) {
 	c.Activity++
-	c.budget.earn(creditPerSentFrame)
-	start := len(c.out.buf)
+	c.budget.sent(0)
+	out := c.output()
+	start := len(out.buf)
 	h := FrameHeader{Type: http2.FrameHeaders, Flags: flags | http2.FlagHeadersEndHeaders, StreamID: id}
-	buf := AppendFrameHeader(c.out.buf, h)
+	buf := AppendFrameHeader(out.buf, h)
 	buf = c.enc.appendBlock(buf, fixed, extra)
 	h.Length = len(buf) - start - FrameHeaderLen
 	if h.Length > c.peer.maxFrame {
@@ -210,7 +253,7 @@ func (c *Conn) appendBlock(id uint32, fixed *FixedFields, extra []hpack.HeaderFi
 	} else {
 		AppendFrameHeader(buf[:start], h)
 	}
-	c.out.appended(buf)
+	out.appended(buf)
 }
 
 func (c *Conn) splitBlock(buf, block []byte, h FrameHeader) []byte {

@@ -12,21 +12,24 @@ func (c *Conn) sendFirstSettings() {
 	if c.cfg.Client {
 		last = http2.Setting{ID: http2.SettingEnablePush, Val: 0}
 	}
-	settings := []http2.Setting{
-		{ID: http2.SettingInitialWindowSize, Val: uint32(c.cfg.StreamWindow)},
-		{ID: http2.SettingMaxFrameSize, Val: uint32(c.cfg.MaxFrameSize)},
-		{ID: http2.SettingMaxHeaderListSize, Val: uint32(c.cfg.MaxHeaderList)},
-		last,
+	c.sendSettings(
+		http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(c.cfg.StreamWindow)},
+		http2.Setting{ID: http2.SettingMaxFrameSize, Val: uint32(c.cfg.MaxFrameSize)},
+		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: uint32(c.cfg.MaxHeaderList)},
+		last)
+	if more := c.cfg.ConnWindow - defaultWindow; more > 0 {
+		c.appendUint32(FrameHeader{Length: 4, Type: http2.FrameWindowUpdate}, uint32(more))
 	}
+}
+
+func (c *Conn) sendSettings(settings ...http2.Setting) {
+	c.unacked++
 	payload := make([]byte, 0, 6*len(settings))
 	for _, s := range settings {
 		payload = binary.BigEndian.AppendUint16(payload, uint16(s.ID))
 		payload = binary.BigEndian.AppendUint32(payload, s.Val)
 	}
 	c.appendFrame(FrameHeader{Length: len(payload), Type: http2.FrameSettings}, payload)
-	if more := c.cfg.ConnWindow - defaultWindow; more > 0 {
-		c.appendUint32(FrameHeader{Length: 4, Type: http2.FrameWindowUpdate}, uint32(more))
-	}
 }
 
 func (c *Conn) onSettings(h FrameHeader, p []byte) error {
@@ -36,22 +39,21 @@ func (c *Conn) onSettings(h FrameHeader, p []byte) error {
 	case h.Flags.Has(http2.FlagSettingsAck) && len(p) != 0, len(p)%6 != 0:
 		return c.fail(http2.ErrCodeFrameSize, "SETTINGS of the wrong length")
 	case h.Flags.Has(http2.FlagSettingsAck):
-		return c.spend("settings")
+		return c.onSettingsAck()
 	}
 	for ; len(p) > 0; p = p[6:] {
 		if err := c.onSetting(http2.SettingID(binary.BigEndian.Uint16(p)), binary.BigEndian.Uint32(p[2:])); err != nil {
 			return err
 		}
-		// Each setting may change every stream, and a frame can hold thousands.
+		// A frame can hold thousands of settings.
 		if err := c.spend("settings"); err != nil {
 			return err
 		}
 	}
 	c.gotSettings = true
+	before := c.Pending()
 	c.appendFrame(FrameHeader{Type: http2.FrameSettings, Flags: http2.FlagSettingsAck}, nil)
-	if !c.budget.reply() {
-		return c.fail(http2.ErrCodeEnhanceYourCalm, "answers are not read")
-	}
+	c.answered(before)
 	c.sendScheduled()
 	return c.spend("settings")
 }
@@ -83,6 +85,12 @@ func (c *Conn) onSetting(id http2.SettingID, v uint32) error {
 func (c *Conn) onInitialWindow(v int64) error {
 	if v > maxWindow {
 		return c.fail(http2.ErrCodeFlowControl, "INITIAL_WINDOW_SIZE too large")
+	}
+	if v == c.peer.initialWindow {
+		return nil
+	}
+	if err := c.spendWalk("settings"); err != nil {
+		return err
 	}
 	delta := v - c.peer.initialWindow
 	c.peer.initialWindow = v

@@ -1,10 +1,6 @@
 package h2
 
-import (
-	"slices"
-
-	"golang.org/x/net/http2/hpack"
-)
+import "golang.org/x/net/http2/hpack"
 
 // Stream is one request and its response. Its owner embeds it or points to it; only the
 // Conn changes it. The zero value is ready to use.
@@ -15,13 +11,17 @@ type Stream struct {
 
 	sendWindow   int64
 	recvWindow   int64
-	uncredited   int64 // consumed, not yet returned to the stream window
-	unread       int64
+	uncredited   int // consumed, not yet returned to the stream window
+	unread       int
+	deferred     int   // see ConsumePartial
 	received     int64 // content bytes so far, against content-length
 	declared     int64 // content-length plus one, or 0
+	held         int   // what the peer makes this end keep for it, see Conn.Held
+	queued       int   // the part of held that its queue costs
 	queue        []pending
+	links        [2]link
 	open         bool // in the Conn's table
-	scheduled    bool
+	hadTurn      bool // has sent from its queue, see schedule
 	localClosed  bool
 	remoteClosed bool
 	sentHeaders  bool
@@ -38,44 +38,108 @@ func (s *Stream) Open() bool { return s.open }
 // Queued reports whether something sent on the stream is not in the output yet.
 func (s *Stream) Queued() bool { return len(s.queue) > 0 }
 
-// pending is a payload or trailers that wait for a window or for room in the output.
-// Trailers are encoded when they are sent, because header blocks must reach the peer in
-// the order in which they were encoded.
+// pending is a payload or header fields that wait for a window or for room in the
+// output. Fields are encoded when they are sent, because header blocks must reach the
+// peer in the order in which they were encoded.
 type pending struct {
-	payload  Payload
-	end      bool
-	trailers *FixedFields
-	extra    []hpack.HeaderField
+	payload Payload
+	end     bool // of the stream
+	fields  *FixedFields
+	extra   []hpack.HeaderField
 }
 
-// recentIDs holds the streams that this end reset last. The peer may still send frames
-// on them without breaking the protocol.
-type recentIDs struct {
-	ids  [256]uint32
-	next uint8
+// list is a doubly linked list of streams. A stream can be in one list of each kind.
+type list struct {
+	head, tail *Stream
+	kind       int
 }
 
-func (r *recentIDs) add(id uint32) {
-	r.ids[r.next] = id
-	r.next++
+// The kinds of lists.
+const (
+	sending = iota
+	growing
+)
+
+type link struct {
+	in         *list
+	prev, next *Stream
 }
 
-func (r *recentIDs) has(id uint32) bool { return slices.Contains(r.ids[:], id) }
+func (l *list) push(s *Stream) {
+	s.links[l.kind] = link{in: l, prev: l.tail}
+	if l.tail != nil {
+		l.tail.links[l.kind].next = s
+	} else {
+		l.head = s
+	}
+	l.tail = s
+}
+
+// drop removes a stream and reports whether it was in the list.
+func (l *list) drop(s *Stream) bool {
+	at := s.links[l.kind]
+	if at.in != l {
+		return false
+	}
+	s.links[l.kind] = link{}
+	if at.prev != nil {
+		at.prev.links[l.kind].next = at.next
+	} else {
+		l.head = at.next
+	}
+	if at.next != nil {
+		at.next.links[l.kind].prev = at.prev
+	} else {
+		l.tail = at.prev
+	}
+	return true
+}
+
+// late is what a conforming peer may still send on streams that this end has reset
+// before it knows. It is a sum over all of them, so it costs nothing to keep.
+type late struct {
+	bytes  int64 // of content
+	blocks int   // header blocks
+	ends   int   // frames without content, or resets
+}
+
+// add counts a stream that offered a window to the peer.
+func (l *late) add(window int64) {
+	l.bytes += max(0, window)
+	l.blocks += 2 // a response's header and its trailers
+	l.ends++
+}
+
+// take counts n frames or bytes, if they are expected.
+func take[T int | int64](left *T, n T) bool {
+	if *left < n {
+		return false
+	}
+	*left -= n
+	return true
+}
 
 // table holds the open streams by identifier. Identifiers grow by two and most streams
 // are short, so nearly all streams are in a ring, indexed by the identifier's low bits.
-// A stream moves to the map when a newer one needs its place.
+// The ring grows with the number of streams. Beyond its largest size, a stream moves to
+// the map when a newer one needs its place.
 type table struct {
-	ring  [tableRing]*Stream
+	ring  []*Stream
 	older map[uint32]*Stream
 	n     int
 }
 
-const tableRing = 256
+const (
+	minRing = 8
+	maxRing = 256
+)
 
-func (t *table) slot(id uint32) **Stream { return &t.ring[id/2%tableRing] }
+func (t *table) slot(id uint32) **Stream { return &t.ring[id/2%uint32(len(t.ring))] }
 
 func (t *table) get(id uint32) *Stream {
+	if t.n == 0 {
+		return nil
+	}
 	if s := *t.slot(id); s != nil && s.id == id {
 		return s
 	}
@@ -87,6 +151,19 @@ func (t *table) get(id uint32) *Stream {
 
 // put adds a stream that is newer than all others.
 func (t *table) put(s *Stream) {
+	if t.ring == nil {
+		t.ring = make([]*Stream, minRing)
+	}
+	t.n++
+	for *t.slot(s.id) != nil && len(t.ring) < maxRing {
+		smaller := t.ring
+		t.ring = make([]*Stream, 2*len(smaller))
+		for _, old := range smaller { // streams in different places stay so
+			if old != nil {
+				*t.slot(old.id) = old
+			}
+		}
+	}
 	slot := t.slot(s.id)
 	if old := *slot; old != nil {
 		if t.older == nil {
@@ -95,21 +172,20 @@ func (t *table) put(s *Stream) {
 		t.older[old.id] = old
 	}
 	*slot = s
-	t.n++
 }
 
 func (t *table) remove(s *Stream) {
 	if slot := t.slot(s.id); *slot == s {
 		*slot = nil
-	} else {
-		delete(t.older, s.id)
+	} else if delete(t.older, s.id); len(t.older) == 0 {
+		t.older = nil // a map keeps the memory of its largest size
 	}
 	t.n--
 }
 
 // each calls f for every stream; f may remove it.
 func (t *table) each(f func(*Stream)) {
-	for _, s := range t.ring[:] {
+	for _, s := range t.ring {
 		if s != nil {
 			f(s)
 		}
