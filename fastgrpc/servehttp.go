@@ -70,7 +70,8 @@ func (s *Server) serveInner(r *http.Request) (*http.ClientConn, error) {
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return near, nil },
 	}
 	t.Protocols.SetUnencryptedHTTP2(true)
-	inner, err := t.NewClientConn(r.Context(), "http", r.Host)
+	// It wants a port, which a request's host need not have, and gives both to the dialer.
+	inner, err := t.NewClientConn(r.Context(), "http", "unused:80")
 	if err != nil {
 		_ = near.Close()
 	}
