@@ -1,6 +1,7 @@
 package fastgrpc
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +22,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 var update = flag.Bool("update", false, "write doc_options.go")
@@ -302,4 +305,48 @@ func optionsPage(theirs api) string {
 	}
 	b.WriteString("package fastgrpc\n")
 	return b.String()
+}
+
+// TestSecurityPage checks that the tests that SECURITY.md names exist, and its figures.
+func TestSecurityPage(t *testing.T) {
+	page, err := os.ReadFile("SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllSubmatch(page, -1)
+	o := defaultServerOptions()
+	for _, figure := range []string{
+		fmt.Sprintf("`MaxRecvMsgSize`, %d MiB", o.maxReceive>>20),
+		fmt.Sprintf("%d MiB a connection", memoryLimit>>20),
+		fmt.Sprintf("`MaxHeaderListSize`, %d MiB", o.h2.MaxHeaderList>>20),
+		fmt.Sprintf("`ConnectionTimeout`, %.0f s", o.connectionTimeout.Seconds()),
+		fmt.Sprintf("%d a second", o.h2.ControlRate),
+		fmt.Sprintf("more than %d deep", protowire.DefaultRecursionLimit),
+	} {
+		if !bytes.Contains(bytes.ReplaceAll(page, []byte(",0"), []byte("0")), []byte(figure)) {
+			t.Errorf("SECURITY.md does not say %q", figure)
+		}
+	}
+	if len(named) < 20 {
+		t.Errorf("SECURITY.md names %d tests, which cannot be all", len(named))
+	}
+	var sources []byte
+	for _, pattern := range []string{"*_test.go", "internal/*/*_test.go"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			source, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources = append(sources, source...)
+		}
+	}
+	for _, name := range named {
+		if !bytes.Contains(sources, slices.Concat([]byte("\nfunc "), name[1], []byte("("))) {
+			t.Errorf("SECURITY.md names %s, which does not exist", name[1])
+		}
+	}
 }

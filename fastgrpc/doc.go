@@ -81,6 +81,8 @@
 //     ENHANCE_YOUR_CALM. Cancelling calls, window updates for content, and what was under
 //     way when a call was cancelled are free.
 //
+// SECURITY.md says which test holds each of these, and what is not limited.
+//
 // # Raw system calls
 //
 // On Linux, short reads and writes of cleartext sockets are system calls of which Go's
