@@ -141,9 +141,9 @@ func TestALossIsAShareOfTheFrames(t *testing.T) {
 	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	message := make([]byte, 200<<10)
-	go func() { _, _ = conn.Write(message) }() // ends with the connection
-	if _, err := io.ReadFull(conn, message); err != nil {
+	const length = 200 << 10
+	go func() { _, _ = conn.Write(make([]byte, length)) }() // ends with the connection
+	if _, err := io.ReadFull(conn, make([]byte, length)); err != nil {
 		t.Fatal(err)
 	}
 	stats, _ := n.Stop()
