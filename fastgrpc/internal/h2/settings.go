@@ -2,21 +2,25 @@ package h2
 
 import (
 	"encoding/binary"
+	"math"
 
 	"golang.org/x/net/http2"
 )
 
 // sendFirstSettings sends the Config's settings and enlarges the connection window.
 func (c *Conn) sendFirstSettings() {
-	last := http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: uint32(c.cfg.MaxStreams)}
-	if c.cfg.Client {
-		last = http2.Setting{ID: http2.SettingEnablePush, Val: 0}
+	settings := []http2.Setting{
+		{ID: http2.SettingInitialWindowSize, Val: uint32(c.cfg.StreamWindow)},
+		{ID: http2.SettingMaxFrameSize, Val: uint32(c.cfg.MaxFrameSize)},
+		{ID: http2.SettingMaxHeaderListSize, Val: uint32(c.cfg.MaxHeaderList)},
 	}
-	c.sendSettings(
-		http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(c.cfg.StreamWindow)},
-		http2.Setting{ID: http2.SettingMaxFrameSize, Val: uint32(c.cfg.MaxFrameSize)},
-		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: uint32(c.cfg.MaxHeaderList)},
-		last)
+	switch {
+	case c.cfg.Client:
+		settings = append(settings, http2.Setting{ID: http2.SettingEnablePush, Val: 0})
+	case c.cfg.MaxStreams < math.MaxInt32: // else there is no limit, as by default
+		settings = append(settings, http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: uint32(c.cfg.MaxStreams)})
+	}
+	c.sendSettings(settings...)
 	if more := c.cfg.ConnWindow - defaultWindow; more > 0 {
 		c.appendUint32(FrameHeader{Length: 4, Type: http2.FrameWindowUpdate}, uint32(more))
 	}
