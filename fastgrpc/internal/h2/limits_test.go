@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,52 +128,127 @@ func TestGoAwayNeverRises(t *testing.T) {
 	}
 }
 
-// TestWindowsShareMemory fills the windows of many streams that nobody reads, as a
-// conforming client does. The connection's window is always renewed.
-func TestWindowsShareMemory(t *testing.T) {
-	cfg := testConfig
-	cfg.MaxStreams, cfg.ControlRate = 1<<20, 0
-	cfg.MemoryLimit, cfg.StreamWindow, cfg.ConnWindow, cfg.MaxFrameSize = 16<<20, 1<<20, 1<<20, 1<<14
+// sender is a conforming client's view of its windows.
+type sender struct {
+	t                   *testing.T
+	to                  *recorder
+	connection, initial int64
+	used                map[uint32]int64 // of each stream's window
+}
+
+// newSender returns the client of a new server that reads nothing.
+func newSender(t *testing.T, cfg Config) *sender {
 	r := newServer(t, cfg)
 	r.hold = true
 	feed(t, r, frame(http2.FrameSettings, http2.FlagSettingsAck, 0))
-	connection, initial := int64(1<<20), int64(1<<20)
-	sent := map[uint32]int64{}
+	return &sender{t: t, to: r, connection: int64(cfg.ConnWindow), initial: int64(cfg.StreamWindow), used: map[uint32]int64{}}
+}
+
+// receive reads what the server has sent.
+func (s *sender) receive() {
+	for out := s.to.take(); len(out) > 0; {
+		h := ParseFrameHeader(out)
+		body := out[FrameHeaderLen:]
+		switch {
+		case h.Type == http2.FrameWindowUpdate && h.StreamID == 0:
+			s.connection += int64(binary.BigEndian.Uint32(body))
+		case h.Type == http2.FrameWindowUpdate:
+			s.used[h.StreamID] -= int64(binary.BigEndian.Uint32(body))
+		case h.Type == http2.FrameSettings && h.Length == 6 && body[1] == byte(http2.SettingInitialWindowSize):
+			s.initial = int64(binary.BigEndian.Uint32(body[2:]))
+			feed(s.t, s.to, frame(http2.FrameSettings, http2.FlagSettingsAck, 0))
+		}
+		out = body[h.Length:]
+	}
+}
+
+// send sends a frame of content, as long as may be, and returns its length. A byte makes
+// the server keep cost bytes.
+func (s *sender) send(id uint32, cost int64) int64 {
+	n := min(1<<14, s.initial-s.used[id], s.connection)
+	if n <= 0 {
+		return 0
+	}
+	feed(s.t, s.to, frame(http2.FrameData, 0, id, make([]byte, n)...))
+	s.used[id] += n
+	s.connection -= n
+	s.to.data = map[uint32][]byte{}
+	if s.to.conn.streams.get(id) != nil { // else it was refused
+		s.to.conn.cfg.Kept.Add(cost * n)
+	}
+	return n
+}
+
+// TestWindowsShareMemory fills the windows of many streams that nobody reads. The
+// connection's window is always renewed.
+func TestWindowsShareMemory(t *testing.T) {
+	cfg := testConfig
+	cfg.MaxStreams, cfg.ControlRate = 1<<20, 0
+	cfg.MemoryLimit, cfg.StreamWindow, cfg.ConnWindow = 16<<20, 1<<20, 1<<20
+	client := newSender(t, cfg)
 	for i := range uint32(3000) {
-		id := 2*i + 1
-		feed(t, r, open(id, 0))
-		for {
-			for out := r.take(); len(out) > 0; {
-				h := ParseFrameHeader(out)
-				body := out[FrameHeaderLen:]
-				switch {
-				case h.Type == http2.FrameWindowUpdate && h.StreamID == 0:
-					connection += int64(binary.BigEndian.Uint32(body))
-				case h.Type == http2.FrameSettings && h.Length == 6 && body[1] == byte(http2.SettingInitialWindowSize):
-					initial = int64(binary.BigEndian.Uint32(body[2:]))
-					feed(t, r, frame(http2.FrameSettings, http2.FlagSettingsAck, 0))
-				}
-				out = body[h.Length:]
-			}
-			n := min(1<<14, initial-sent[id], connection)
-			if connection <= 0 {
+		feed(t, client.to, open(2*i+1, 0))
+		for n := int64(1); n > 0; n = client.send(2*i+1, 1) {
+			client.receive()
+			if client.connection <= 0 {
 				t.Fatal("the connection's window is not renewed")
-			}
-			if n <= 0 {
-				break
-			}
-			feed(t, r, frame(http2.FrameData, 0, id, make([]byte, n)...))
-			sent[id] += n
-			connection -= n
-			r.data = map[uint32][]byte{}
-			if s := r.streams[len(r.streams)-1]; s.ID() == id { // else it was refused
-				r.conn.cfg.Kept.Add(n)
 			}
 		}
 	}
 	// Even where nothing is left, a stream may send a little.
-	if n := r.conn.Held(); n > cfg.MemoryLimit+cfg.MemoryLimit/64 {
+	if n := client.to.conn.Held(); n > cfg.MemoryLimit+cfg.MemoryLimit/64 {
 		t.Errorf("%d bytes are held, the limit is %d", n, cfg.MemoryLimit)
+	}
+}
+
+// TestReadStreamsCanSend opens streams, sends, reads and resets at random, while memory
+// is short at times. A stream whose content has all been read must be able to send.
+func TestReadStreamsCanSend(t *testing.T) {
+	cfg := testConfig
+	cfg.MaxStreams, cfg.ControlRate = 1<<20, 0
+	cfg.MemoryLimit, cfg.StreamWindow, cfg.ConnWindow = 4<<20, 1<<17, 1<<17
+	const cost = 8
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		client := newSender(t, cfg)
+		server := client.to.conn
+		read := func(s *Stream) {
+			server.cfg.Kept.Add(-int64(cost * s.unread))
+			server.Consume(s, s.unread)
+		}
+		var streams []*Stream
+		for range 5000 {
+			if len(streams) < 40 {
+				feed(t, client.to, open(uint32(2*len(client.to.streams)+1), 0))
+				streams = append(streams, client.to.streams[len(client.to.streams)-1])
+			}
+			i := random.IntN(len(streams))
+			s := streams[i]
+			switch random.IntN(20) {
+			case 0:
+				read(s)
+				server.Reset(s, http2.ErrCodeCancel)
+				server.Release(s)
+				streams = slices.Delete(streams, i, i+1)
+			case 1:
+				client.receive()
+				client.receive() // its acknowledgments may have been answered
+				for _, s := range streams {
+					if used := client.used[s.ID()]; s.unread == 0 && used >= client.initial {
+						t.Fatalf("seed %d: stream %d has been read and may not send: it has used %d of %d", seed, s.ID(), used, client.initial)
+					}
+				}
+				if client.connection <= 0 {
+					t.Fatalf("seed %d: the connection's window is not renewed", seed)
+				}
+			case 2:
+				client.receive()
+			case 3, 4, 5, 6, 7:
+				read(s)
+			default:
+				client.send(s.ID(), cost)
+			}
+		}
 	}
 }
 

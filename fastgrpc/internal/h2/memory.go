@@ -112,7 +112,9 @@ func (c *Conn) tuneWindow() error {
 	return nil
 }
 
-// onSettingsAck shifts the windows of all streams: the peer has done so too.
+// onSettingsAck shifts the windows of all streams: the peer has done so too. A stream
+// whose reader waits may have used up a smaller window with what was not worth returning
+// to the larger one.
 func (c *Conn) onSettingsAck() error {
 	if c.unacked == 0 {
 		return c.spend("settings")
@@ -122,7 +124,10 @@ func (c *Conn) onSettingsAck() error {
 	}
 	delta := int64(c.nextWindow - c.window)
 	c.window = c.nextWindow
-	c.streams.each(func(s *Stream) { s.recvWindow += delta })
+	c.streams.each(func(s *Stream) {
+		s.recvWindow += delta
+		c.consume(s, 0)
+	})
 	return nil
 }
 
