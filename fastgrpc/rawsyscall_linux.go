@@ -15,7 +15,7 @@ import (
 // connection with a slower peer is idle between batches, so each batch woke the monitor:
 // with 50 callers, this took a quarter of the CPU time of a client of grpc-go's server,
 // and of a server of its client. Short reads and writes therefore use raw system calls,
-// which the scheduler does not see (docs/decisions/0014).
+// which the scheduler does not see (docs/decisions/0014 and 0040).
 //
 // A raw system call that waits would keep its processor, and a garbage collection would
 // wait for it for ever. These do not wait whatever the descriptor's mode is, because each
