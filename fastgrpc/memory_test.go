@@ -22,15 +22,20 @@ import (
 // mute is echo with streams that neither end reads: a handler sends as long as it may.
 type mute struct {
 	echo
-	most int          // messages that a handler sends; 0 is no limit
-	sent atomic.Int64 // messages of all senders
+	most   int          // messages that a handler sends; 0 is no limit
+	silent bool         // makes the client keep messages for a retry
+	sent   atomic.Int64 // messages of all senders
 }
 
-// FullDuplexCall reads nothing. It answers, so that the client keeps nothing for a retry.
+// FullDuplexCall reads nothing.
 func (m *mute) FullDuplexCall(s grpc.BidiStreamingServer[testgrpc.StreamingOutputCallRequest, testgrpc.StreamingOutputCallResponse]) error {
-	err := s.SendHeader(nil)
+	if !m.silent {
+		if err := s.SendHeader(nil); err != nil {
+			return err
+		}
+	}
 	<-s.Context().Done()
-	return err
+	return nil
 }
 
 // StreamingOutputCall sends messages of the first size until the call ends.
@@ -125,10 +130,11 @@ func TestUnreadStreamsStopNoOthers(t *testing.T) {
 // within their windows. A message of one byte costs grpc-go 30 bytes or more.
 func TestUnreadMessagesCostTheirBytes(t *testing.T) {
 	const streams, messages, most = 20, 10_000, 24
-	for _, up := range []bool{true, false} {
-		t.Run(fmt.Sprintf("up=%v", up), func(t *testing.T) {
+	for _, direction := range []string{"up", "up for a retry", "down"} {
+		t.Run(direction, func(t *testing.T) {
 			s := NewServer()
-			c := dialFast(t, serveTest(t, s, &mute{most: messages}))
+			service := &mute{most: messages, silent: direction == "up for a retry"}
+			c := dialFast(t, serveTest(t, s, service))
 			stub := testgrpc.NewTestServiceClient(c)
 			ctx, cancel := context.WithCancel(testContext(t))
 			defer cancel()
@@ -138,7 +144,7 @@ func TestUnreadMessagesCostTheirBytes(t *testing.T) {
 			before := liveHeap()
 			one := &testgrpc.StreamingOutputCallRequest{ResponseParameters: []*testgrpc.ResponseParameters{{Size: 0}}}
 			for range streams {
-				if !up {
+				if direction == "down" {
 					if _, err := stub.StreamingOutputCall(ctx, one); err != nil {
 						t.Fatal(err)
 					}
@@ -148,8 +154,10 @@ func TestUnreadMessagesCostTheirBytes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := up.Header(); err != nil {
-					t.Fatal(err)
+				if !service.silent {
+					if _, err := up.Header(); err != nil {
+						t.Fatal(err)
+					}
 				}
 				for range messages {
 					if err := up.Send(&testgrpc.StreamingOutputCallRequest{}); err != nil {

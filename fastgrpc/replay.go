@@ -11,6 +11,7 @@ func (c *call) undecided() bool {
 // replayBuffer keeps the messages sent on a stream while there may be another attempt.
 type replayBuffer struct {
 	messages []*buffer
+	pack     *buffer // the last of messages, if it holds copies of several short ones
 	size     int
 	disabled bool // messages have been dropped, so the stream cannot be retried
 }
@@ -25,17 +26,36 @@ func (r *replayBuffer) add(c *call, b *buffer, limit int) {
 	if r.size += len(b.data); c.answered || r.size > limit {
 		r.drop()
 	}
-	if !r.disabled {
+	switch {
+	case r.disabled:
+	case len(r.messages) == 0 || len(b.data) >= minAliasLen:
 		b.retain()
 		r.messages = append(r.messages, b)
+		r.pack = nil
+	default:
+		r.copy(b.data)
 	}
+}
+
+// copy keeps a short message with others, as a buffer each would cost far more.
+func (r *replayBuffer) copy(data []byte) {
+	if r.pack == nil || cap(r.pack.data)-len(r.pack.data) < len(data) {
+		size := len(data)
+		if r.pack != nil {
+			size = max(size, min(packSize, packGrowth*cap(r.pack.data)))
+		}
+		r.pack = newBuffer(size)
+		r.pack.data = r.pack.data[:0]
+		r.messages = append(r.messages, r.pack)
+	}
+	r.pack.data = append(r.pack.data, data...)
 }
 
 func (r *replayBuffer) drop() {
 	for _, b := range r.messages {
 		b.Release()
 	}
-	r.messages, r.disabled = nil, true
+	r.messages, r.pack, r.disabled = nil, nil, true
 }
 
 // resend sends the kept messages on a new attempt, with its connection's lock held.
