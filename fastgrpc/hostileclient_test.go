@@ -93,11 +93,11 @@ func serverAttacks() []attack {
 			flood(inMemory(func(fr *http2.Framer) { _ = fr.WriteContinuation(1, false, nil) })))},
 		{name: "HPACK bomb", status: "431", step: once(inMemory(func(fr *http2.Framer) {
 			_ = fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: true, EndHeaders: true, BlockFragment: hpackBomb(
-				":method", "POST", ":scheme", "http", ":path", "/a/b", "content-type", "application/grpc")})
+				":method", "POST", ":scheme", "http", ":path", "/a/b", ":authority", "x", "content-type", "application/grpc")})
 		}))},
 		{name: "oversized header", status: "431", step: once(inMemory(func(fr *http2.Framer) {
 			_ = fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: true, EndHeaders: true, BlockFragment: block(
-				":method", "POST", ":scheme", "http", ":path", "/a/b", "content-type", "application/grpc", "big", strings.Repeat("\x01", 70_000))})
+				":method", "POST", ":scheme", "http", ":path", "/a/b", ":authority", "x", "content-type", "application/grpc", "big", strings.Repeat("\x01", 70_000))})
 		}))},
 		{name: "oversized frame", ends: []http2.ErrCode{http2.ErrCodeFrameSize}, step: once(opened(func(fr *http2.Framer) { _ = fr.WriteData(1, false, make([]byte, 1<<20)) }))},
 		{name: "connection window overflow", ends: []http2.ErrCode{http2.ErrCodeFlowControl}, step: once(inMemory(func(fr *http2.Framer) { _ = fr.WriteWindowUpdate(0, 1<<31-1) }))},
@@ -132,6 +132,7 @@ func unreadAnswers() func(*attacker) error {
 			{Name: ":method", Value: "POST"},
 			{Name: ":scheme", Value: "http"},
 			{Name: ":path", Value: "/" + strings.Repeat("%", 3800)},
+			{Name: ":authority", Value: "x"},
 			{Name: "content-type", Value: "application/grpc"},
 		} {
 			_ = enc.WriteField(f)

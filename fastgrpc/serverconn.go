@@ -239,6 +239,7 @@ func (c *serverConn) refuse(s *serverStream, code codes.Code, text string) {
 func (c *serverConn) refuseWith(s *serverStream, st *status.Status) {
 	fields := statusFields(st)
 	c.h2.SendTrailers(&s.h2, okHeaders, fields)
+	c.counters.callEnded(false)
 	c.release(s)
 }
 
@@ -251,6 +252,7 @@ func (c *serverConn) sendHTTPResponse(s *serverStream) {
 		{Name: fieldContentType, Value: "text/plain; charset=utf-8"},
 	})
 	c.h2.SendData(&s.h2, h2.Payload{Data: []byte(s.httpError.text)}, true)
+	c.counters.callEnded(false)
 	c.release(s)
 }
 

@@ -63,7 +63,9 @@ type requestHead struct {
 	contentType string
 	encoding    string
 	timeout     time.Duration // one more than the client sent; 0 if it sent none
-	timeoutErr  string
+	authority   bool          // there is one
+	hosts       int
+	fault       string // what is wrong with a field
 }
 
 func (h *requestHead) add(f hpack.HeaderField) {
@@ -79,10 +81,32 @@ func (h *requestHead) add(f hpack.HeaderField) {
 	case fieldTimeout:
 		d, err := decodeTimeout(f.Value)
 		if err != nil {
-			h.timeoutErr = err.Error()
+			h.fault = err.Error()
 		}
 		h.timeout = min(d, 1<<62) + 1
+	case ":authority":
+		h.authority = true
+	case "host":
+		h.hosts++
+	default:
+		if strings.HasSuffix(f.Name, binarySuffix) {
+			if err := addField(metadata.MD{}, f); err != nil {
+				h.fault = err.Error()
+			}
+		}
 	}
+}
+
+// check returns what is wrong with the fields. The rules for hosts are those of gRPC's
+// proposal A41.
+func (h *requestHead) check() string {
+	switch {
+	case h.hosts > 1:
+		return "several host fields"
+	case h.fault == "" && !h.authority && h.hosts == 0:
+		return "neither :authority nor host"
+	}
+	return h.fault
 }
 
 // begin reads the request's header. It returns false if it answered the request with
@@ -113,8 +137,8 @@ func (s *serverStream) begin(block *h2.Block) bool {
 		s.httpError = &httpResponse{"405", "gRPC calls are POST requests\n"}
 	case !isGRPC:
 		s.httpError = &httpResponse{"415", "content-type is not application/grpc\n"}
-	case head.timeoutErr != "":
-		c.refuse(s, codes.Internal, head.timeoutErr)
+	case head.check() != "":
+		c.refuse(s, codes.Internal, head.check())
 	case head.method == nil:
 		c.refuse(s, codes.Unimplemented, head.unknown)
 	default:
@@ -227,6 +251,12 @@ func (s *serverStream) incoming() metadata.MD {
 		s.addIncoming(md, s.fixed.Fields)
 	}
 	s.addIncoming(md, s.rest)
+	if host, ok := md["host"]; ok {
+		if len(md[":authority"]) == 0 {
+			md[":authority"] = host
+		}
+		delete(md, "host")
+	}
 	return md
 }
 
@@ -236,8 +266,7 @@ func (s *serverStream) addIncoming(md metadata.MD, fields []hpack.HeaderField) {
 			md[f.Name] = []string{f.Value}
 			continue
 		}
-		// Skip invalid base64: the call does not depend on it.
-		_ = addField(md, f)
+		_ = addField(md, f) // requestHead has refused an invalid one
 	}
 }
 
