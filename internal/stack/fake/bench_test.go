@@ -1,7 +1,9 @@
 package fake
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"wirelab.dev/internal/workload/echo/echopb"
 )
@@ -49,4 +51,19 @@ func BenchmarkEcho(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkDelay is how late the calls of a delay of 5 ms end.
+func BenchmarkDelay(b *testing.B) {
+	caller := caller(scripted(b, "fake:delay=5ms"))
+	var late []time.Duration
+	for b.Loop() {
+		start := time.Now()
+		if err := caller.Call(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		late = append(late, time.Since(start)-5*time.Millisecond)
+	}
+	slices.Sort(late)
+	b.ReportMetric(float64(late[len(late)/2].Microseconds()), "µs-late")
 }
