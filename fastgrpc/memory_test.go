@@ -312,9 +312,9 @@ func TestGenerousDefaults(t *testing.T) {
 
 // TestRestingConnections checks that an idle connection costs no more than grpc-go's.
 func TestRestingConnections(t *testing.T) {
-	conns := int64(200)
+	conns, sizes := int64(200), []int{64, 1 << 20}
 	if testing.Short() {
-		conns = 50
+		conns, sizes = 50, sizes[:1]
 	}
 	cost := func(t *testing.T, p pair, size int) int64 {
 		target := serveTest(t, p.server(), echo{})
@@ -331,7 +331,7 @@ func TestRestingConnections(t *testing.T) {
 		}
 		return (liveHeap() - before) / conns
 	}
-	for _, size := range []int{64, 1 << 20} {
+	for _, size := range sizes {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			theirs := cost(t, theirPair, size)
 			for _, p := range pairs {
