@@ -78,14 +78,14 @@ func (cc *clientConn) open(ctx context.Context, c *call, fixed *h2.FixedFields, 
 		// Only now, because what the call has waited for is not the server's time.
 		left := time.Until(c.deadline)
 		if left <= 0 {
-			cc.grant()
+			cc.callsEnded()
 			cc.mu.Unlock()
 			return status.FromContextError(context.DeadlineExceeded).Err()
 		}
 		extra[0].Value = encodeTimeout(left)
 	}
 	if limit := cc.h2.PeerMaxHeaderList(); listSize(fixed, extra) > limit {
-		cc.grant()
+		cc.callsEnded()
 		cc.mu.Unlock()
 		return status.Errorf(codes.Internal, "fastgrpc: request header of %d bytes exceeds the server's limit of %d", listSize(fixed, extra), limit)
 	}
@@ -132,7 +132,7 @@ func (cc *clientConn) waitForStream(ctx context.Context) error {
 	}
 	cc.reserved--
 	if err := ctx.Err(); err != nil {
-		cc.grant()
+		cc.callsEnded()
 		return status.FromContextError(err).Err()
 	}
 	return nil
@@ -227,9 +227,9 @@ func (cc *clientConn) streamsChanged() {
 	cc.callsEnded()
 }
 
-// callsEnded is called with the lock held after calls may have ended. It wakes their
-// callers, grants streams to waiters, and closes a draining connection after its last
-// call.
+// callsEnded is called with the lock held after calls may have ended, or given up streams
+// that were reserved for them. It wakes their callers, grants streams to waiters, and
+// closes a draining connection after its last call.
 func (cc *clientConn) callsEnded() {
 	for i, c := range cc.ended {
 		c.signal <- struct{}{} // never blocks: a call ends once
