@@ -53,7 +53,7 @@ func (c *Conn) Held() int {
 func (c *Conn) room() int { return c.cfg.MemoryLimit - c.Held() }
 
 // Tight reports whether so much is held that a copy pays which lets a large buffer go.
-func (c *Conn) Tight() bool { return c.room() < c.cfg.MemoryLimit/4*3 }
+func (c *Conn) Tight() bool { return c.room() < c.cfg.MemoryLimit/2 }
 
 // Throttled reports whether the caller must let the output be written before it feeds
 // more: too much that the peer does not read waits there, or in the queues of a server's
@@ -91,7 +91,7 @@ func (p *pending) cost() int {
 	return n
 }
 
-// tuneWindow sets the window that each stream offers to a quarter of its share of the
+// tuneWindow sets the window that each stream offers to half of its share of the
 // memory that is left, so that streams which nobody reads cannot use it up: a byte may
 // cost more than one. All windows together still exceed the connection's. It is called
 // before each renewal of the connection's window, so a peer sends at most that window
@@ -103,7 +103,7 @@ func (c *Conn) tuneWindow() error {
 		}
 		return nil
 	}
-	share := max(minStreamWindow, (c.room()-2*c.cfg.ConnWindow)/4/max(1, c.streams.n))
+	share := max(minStreamWindow, (c.room()-2*c.cfg.ConnWindow)/2/max(1, c.streams.n))
 	window := min(c.cfg.StreamWindow, 1<<(bits.Len(uint(share))-1))
 	if window < c.window || window >= 4*c.window {
 		c.nextWindow, c.unackedCredits = window, 0
