@@ -2,14 +2,16 @@ package h2
 
 import (
 	"errors"
+	"hash/maphash"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/net/http2/hpack"
 )
 
-// FieldSet holds decoded fields that were encoded as indexes only. The decoder returns
-// the same FieldSet for the same bytes until the dynamic table changes. Handlers may
-// cache in Memo what they derive from it. Fields must not be changed.
+// FieldSet holds fields that were decoded before. The decoder returns the same FieldSet
+// for the same bytes until the dynamic table changes. Handlers may cache in Memo what they
+// derive from it. Fields must not be changed.
 type FieldSet struct {
 	Fields []hpack.HeaderField
 	Memo   any
@@ -30,21 +32,24 @@ type Block struct {
 	TooLarge bool
 }
 
-// decoder decodes header blocks and caches prefixes that are indexes only.
+// decoder decodes header blocks. It caches prefixes that are indexes only and, when they
+// come again, whole blocks that do not change the dynamic table: some clients never put a
+// path into it.
 type decoder struct {
 	hpack   *hpack.Decoder
 	maxList uint32
 	sets    map[string]*FieldSet
-	cost    int // bytes of memory that sets cost
+	cost    int        // bytes of memory that sets cost
+	seen    [16]uint64 // hashes of blocks that may come again
 	block   Block
 	scratch []byte
 }
 
-// The cache is bounded in number and length of its prefixes. Real requests begin with
-// about a dozen fixed fields.
+// The cache is bounded in number and length of what was decoded. Real requests have about
+// a dozen fields that repeat.
 const (
-	maxCachedSets   = 256
-	maxCachedPrefix = 64
+	maxCachedSets  = 256
+	maxCachedBlock = 256
 	// setCost is what a cached set costs without its fields.
 	setCost = 512
 	// maxKeptFields bounds the memory that is kept for the next block.
@@ -70,6 +75,12 @@ func (d *decoder) decode(block []byte) (*Block, error) {
 		// Do not split the block, so that the HPACK decoder detects a misplaced update.
 		n, rest = 0, block
 	}
+	whole := kinds == 0 && len(rest) > 0 && len(block) <= maxCachedBlock // may be cached
+	if whole {
+		if set := d.sets[string(block)]; set != nil {
+			n, rest = len(block), nil
+		}
+	}
 	fixed, err := d.fixedSet(block[:n])
 	if err != nil {
 		return nil, err
@@ -82,11 +93,41 @@ func (d *decoder) decode(block []byte) (*Block, error) {
 	if err := d.run(rest); err != nil {
 		return nil, err
 	}
-	if kinds != 0 {
+	switch {
+	case kinds&(kindInsert|kindResize) != 0:
 		clear(d.sets)
 		d.cost = 0
+	case whole && d.comesAgain(block):
+		d.cache(block, d.newSet())
 	}
 	return &d.block, nil
+}
+
+var blockSeed = maphash.MakeSeed()
+
+// comesAgain reports whether a block has come before. It forgets some.
+func (d *decoder) comesAgain(block []byte) bool {
+	hash := maphash.Bytes(blockSeed, block)
+	seen := &d.seen[hash%uint64(len(d.seen))]
+	again := *seen == hash
+	*seen = hash
+	return again
+}
+
+// newSet returns the fields that the block has so far.
+func (d *decoder) newSet() *FieldSet {
+	var fields []hpack.HeaderField
+	if d.block.Fixed != nil {
+		fields = d.block.Fixed.Fields
+	}
+	return &FieldSet{Fields: slices.Concat(fields, d.block.Rest), check: d.block.check, size: d.block.size}
+}
+
+func (d *decoder) cache(encoded []byte, set *FieldSet) {
+	if len(d.sets) < maxCachedSets && len(encoded) <= maxCachedBlock && !d.block.TooLarge {
+		d.sets[string(encoded)] = set
+		d.cost += setCost + int(set.size) + len(set.Fields)*int(unsafe.Sizeof(hpack.HeaderField{}))
+	}
 }
 
 // forget drops what the last block keeps.
@@ -120,15 +161,8 @@ func (d *decoder) fixedSet(prefix []byte) (*FieldSet, error) {
 	if err := d.run(prefix); err != nil {
 		return nil, err
 	}
-	set := &FieldSet{
-		Fields: append([]hpack.HeaderField(nil), d.block.Rest...),
-		check:  d.block.check,
-		size:   d.block.size,
-	}
-	if len(d.sets) < maxCachedSets && len(prefix) <= maxCachedPrefix && !d.block.TooLarge {
-		d.sets[string(prefix)] = set
-		d.cost += setCost + len(set.Fields)*int(unsafe.Sizeof(hpack.HeaderField{}))
-	}
+	set := d.newSet()
+	d.cache(prefix, set)
 	return set, nil
 }
 
@@ -167,7 +201,7 @@ func indexedPrefix(block []byte) int {
 // also returns true for an invalid block.
 func changesTable(block []byte) bool {
 	kinds, err := scanBlock(block)
-	return err != nil || kinds != 0
+	return err != nil || kinds&(kindInsert|kindResize) != 0
 }
 
 type fieldKinds uint8
@@ -175,6 +209,7 @@ type fieldKinds uint8
 const (
 	kindInsert fieldKinds = 1 << iota
 	kindResize
+	kindSensitive // may be in no table, and so is not cached
 )
 
 var errShortBlock = errors.New("http2: truncated header block")
@@ -194,6 +229,9 @@ func scanBlock(p []byte) (kinds fieldKinds, err error) {
 		case b&0x20 != 0:
 			kinds |= kindResize
 			prefix = 5
+		case b&0x10 != 0:
+			kinds |= kindSensitive
+			prefix = 4
 		default:
 			prefix = 4
 		}

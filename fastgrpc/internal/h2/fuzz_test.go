@@ -49,6 +49,9 @@ func FuzzBlock(f *testing.F) {
 	f.Add([]byte{0x82, 0x86, 0x84}, []byte{0x82, 0x86, 0x84, 0x00, 1, 'a', 1, 'b'})
 	f.Add([]byte{0x40, 1, 'a', 1, 'b'}, []byte{0xbe, 0xbe})
 	f.Add([]byte{0x3f, 0xe1, 0x1f, 0x82}, []byte{0x20, 0x82})
+	// A block that comes again has another meaning after an insertion.
+	f.Add([]byte{0x40, 1, 'a', 1, 'b'}, []byte{0x82, 0xbe, 0x04, 2, '/', 'x'})
+	f.Add([]byte{0x40, 1, 'a', 1, 'b', 0x40, 1, 'c', 1, 'd'}, []byte{0x04, 2, '/', 'x', 0xbf, 0x10, 1, 'k', 1, 'v'})
 	// An insertion behind an integer of six further bytes: 0xbe means another field afterwards.
 	f.Add([]byte{0x40, 4, 'u', 's', 'e', 'r', 5, 'a', 'l', 'i', 'c', 'e'},
 		[]byte{0xbe, 0x0f, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00, 1, 'x', 0x40, 4, 'u', 's', 'e', 'r', 7, 'm', 'a', 'l', 'l', 'o', 'r', 'y'})

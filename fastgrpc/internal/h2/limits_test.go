@@ -93,6 +93,31 @@ func TestLongBlockInFullFrames(t *testing.T) {
 	}
 }
 
+// TestRepeatedBlocks decodes a block as nghttp2 sends it, whose path is never in the
+// dynamic table, and one with a field that must be in no table.
+func TestRepeatedBlocks(t *testing.T) {
+	d := newDecoder(1 << 16)
+	path := []byte{0x83, 0x86, 0x04, 2, '/', 'x', 0x0f, 0x0d, 1, '7'}
+	secret := slices.Concat(path, []byte{0x1f, 0x08, 1, 's'})
+	insertion := []byte{0x40, 1, 'a', 1, 'b'}
+	for i, c := range []struct {
+		block         []byte
+		fields, fixed int
+	}{{path, 4, 2}, {path, 4, 2}, {path, 4, 4}, {secret, 5, 2}, {secret, 5, 2}, {secret, 5, 2}, {path, 4, 4}, {insertion, 1, 0}, {path, 4, 2}, {path, 4, 4}} {
+		block, err := d.decode(c.block)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fixed := 0
+		if block.Fixed != nil {
+			fixed = len(block.Fixed.Fields)
+		}
+		if fixed != c.fixed || fixed+len(block.Rest) != c.fields || block.WireLength != len(c.block) {
+			t.Errorf("block %d has %d cached fields and %d others, want %d cached of %d", i, fixed, len(block.Rest), c.fixed, c.fields)
+		}
+	}
+}
+
 func feed(t *testing.T, r *recorder, in ...[]byte) {
 	t.Helper()
 	for _, p := range in {
