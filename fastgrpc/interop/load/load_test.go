@@ -11,7 +11,9 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -111,7 +113,34 @@ func grpcConnection(target string, creds credentials.TransportCredentials, dial 
 	if dial != nil {
 		opts = append(opts, grpc.WithContextDialer(dial))
 	}
-	return grpc.NewClient(target, opts...)
+	conn, err := grpc.NewClient(target, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return guardedConn{conn}, nil
+}
+
+// guardedConn mends a fault of grpc-go since 1.84: a stream that is refused twice by
+// servers that leave ends with io.EOF, as if it had ended well. Its RecvMsg tells the
+// status when it is called again.
+type guardedConn struct{ *grpc.ClientConn }
+
+func (c guardedConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	s, err := c.ClientConn.NewStream(ctx, desc, method, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return guardedStream{s}, nil
+}
+
+type guardedStream struct{ grpc.ClientStream }
+
+func (s guardedStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if errors.Is(err, io.EOF) {
+		err = s.ClientStream.RecvMsg(m)
+	}
+	return err
 }
 
 var allPeers = []peers{
