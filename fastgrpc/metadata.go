@@ -67,7 +67,11 @@ func addField(md metadata.MD, f hpack.HeaderField) error {
 		md[f.Name] = append(md[f.Name], f.Value)
 		return nil
 	}
-	// Several binary values may share a field, separated by commas.
+	// Several binary values may share a field, separated by commas. A comma costs the peer
+	// a byte and this end a string.
+	if strings.Count(f.Value, ",") >= maxJoined {
+		return fmt.Errorf("field %s has more than %d binary values", f.Name, maxJoined)
+	}
 	for _, v := range strings.Split(f.Value, ",") {
 		data, err := decodeBinary(v)
 		if err != nil {
@@ -77,6 +81,9 @@ func addField(md metadata.MD, f hpack.HeaderField) error {
 	}
 	return nil
 }
+
+// maxJoined bounds the binary values of one field.
+const maxJoined = 32
 
 func decodeBinary(v string) (string, error) {
 	encoding := base64.RawStdEncoding

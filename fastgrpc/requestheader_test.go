@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 )
@@ -34,6 +35,7 @@ func TestRequestHeaders(t *testing.T) {
 		{},
 		{":authority", "a", "x-bin", "AAA"},
 		{":authority", "a", "x-bin", "no base64!"},
+		{":authority", "a", "x-bin", strings.Repeat(",", 3000)},
 		{":authority", "a", "grpc-timeout", "1"},
 		{":authority", "a", "grpc-timeout", "100000000S"},
 	} {
@@ -95,5 +97,22 @@ func answerTo(t *testing.T, target string, fields []string) string {
 			}
 			return fmt.Sprintf("status %s %s", code, text)
 		}
+	}
+}
+
+// TestJoinedBinaryValues counts what commas make an end allocate.
+func TestJoinedBinaryValues(t *testing.T) {
+	some := hpack.HeaderField{Name: "x-bin", Value: strings.Repeat("AAAA,", maxJoined-1) + "AAAA"}
+	md := metadata.MD{}
+	if err := addField(md, some); err != nil || len(md["x-bin"]) != maxJoined {
+		t.Errorf("%d values: %d came, %v", maxJoined, len(md["x-bin"]), err)
+	}
+	many := hpack.HeaderField{Name: "x-bin", Value: strings.Repeat(",", 1<<20)}
+	if n := testing.AllocsPerRun(10, func() {
+		if addField(md, many) == nil {
+			t.Error("a million values were taken")
+		}
+	}); n > 20 {
+		t.Errorf("%v allocations for a field that is refused", n)
 	}
 }
