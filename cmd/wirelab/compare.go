@@ -38,8 +38,10 @@ type comparison struct {
 	trust       trustFlags
 	patience    patienceFlag
 	until       untilFlags
+	probes      probeFlag
 
 	repeatsUntil *record.Until // what they say
+	warnings     []string
 	output       outputFlags
 }
 
@@ -82,12 +84,16 @@ shows them all.`,
   wirelab compare --stack grpc,rest --burst 1000 -c 200        # 1,000 at once: time to drain
   wirelab compare --stack grpc --goal 'p99<10ms' -c 100        # the highest rate that keeps it
   wirelab compare --stack tcp,grpc -c 50 --until verdict --at-most 50,20m   # as many repeats as it takes
+  wirelab compare --stack tcp,grpc --size 64 -c 1 --probe life,syscalls,cpu   # and why
   wirelab compare --proto shop.proto --call shop.v1.Shop/PlaceOrder --data order.json
   wirelab compare --stack tcp --target 127.0.0.1:9000 -c 10   # a server of your own
   wirelab compare --stack h2 --tls --target 127.0.0.1:8443 --cacert root.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := c.scenario()
+			if err == nil {
+				s, c.warnings, err = c.probes.apply(s)
+			}
 			if err == nil {
 				c.repeatsUntil, err = c.until.read(cmd, s)
 			}
@@ -97,6 +103,7 @@ shows them all.`,
 	c.register(cmd.Flags())
 	c.registerShared(cmd, "tcp,rest,grpc", usualDuration)
 	c.until.register(cmd)
+	c.probes.register(cmd)
 	complete(cmd, "conn", scenario.ConnectionModes())
 	complete(cmd, "arrivals", []string{"poisson", "constant"})
 	complete(cmd, "workload", workloadWords())
@@ -147,7 +154,7 @@ func (a *app) compare(ctx context.Context, c *comparison, s *scenario.Scenario, 
 	if c.described != "" {
 		fmt.Fprintln(a.stderr, strings.TrimSpace(c.described))
 	}
-	return a.execute(ctx, job{scenario: s, targets: targets, trust: trust, patience: c.patience, until: c.repeatsUntil, output: c.output})
+	return a.execute(ctx, job{scenario: s, warnings: c.warnings, targets: targets, trust: trust, patience: c.patience, until: c.repeatsUntil, output: c.output})
 }
 
 // scenario turns the flags into the scenario they mean.

@@ -283,7 +283,7 @@ func (a *app) readRun(directory string) (*report.Run, error) {
 		return nil, fmt.Errorf("run %s: %w", directory, err)
 	}
 	summary.Warnings = append(summary.Warnings, run.Warnings...)
-	measured := slices.DeleteFunc(judged.Records, func(r *record.Record) bool { return r.Profile != "" })
+	measured := slices.DeleteFunc(judged.Records, func(r *record.Record) bool { return r.Probe != "" })
 	return &report.Run{Summary: summary, Records: measured, Advice: advice.Advise(summary), Directory: directory}, nil
 }
 

@@ -13,15 +13,21 @@ import (
 	"wirelab.dev/internal/scenario"
 )
 
+// study is what the flags of run say.
+type study struct {
+	quick    bool
+	only     []string
+	programs []string // yardsticks
+	patience patienceFlag
+	until    untilFlags
+	probes   probeFlag
+	output   outputFlags
+}
+
 func (a *app) runCommand() *cobra.Command {
 	var (
-		quick    bool
-		only     []string
-		programs []string
-		resume   string
-		patience patienceFlag
-		until    untilFlags
-		output   outputFlags
+		s      study
+		resume string
 	)
 	cmd := &cobra.Command{
 		Use:   "run STUDY|FILE",
@@ -34,6 +40,7 @@ repeats all cells until an answer stands, as in wirelab compare.`,
   wirelab run kernel-study --only tail
   wirelab run fast-grpc --yardstick caddy       # fetches and builds it, the first time
   wirelab run my.yaml -o results
+  wirelab run my.yaml --probe life,cpu          # and why: the stages of a call, CPU time by function
   wirelab run my.yaml --until 3% --at-most 1h   # until each mean is known within 3 %
   wirelab run --resume results`,
 		Args: cobra.MaximumNArgs(1),
@@ -42,44 +49,55 @@ repeats all cells until an answer stands, as in wirelab compare.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if resume != "" {
-				return a.resume(cmd, args, job{patience: patience, output: output}, resume)
+				return a.resume(cmd, args, job{patience: s.patience, output: s.output}, resume)
 			}
 			if len(args) == 0 {
 				return usage(fmt.Errorf("name a study (%s) or a scenario file (see `wirelab run --help`)", strings.Join(studyNames(), ", ")))
 			}
-			s, err := readScenario(args[0])
+			job, err := s.job(a, cmd, args[0])
 			if err != nil {
 				return usage(err)
 			}
-			if len(only) > 0 {
-				if s, err = s.Only(only...); err != nil {
-					return usage(fmt.Errorf("--only: %w", err))
-				}
-			}
-			if err := checkYardsticks(s, programs); err != nil {
-				return usage(err)
-			}
-			if quick {
-				s = s.Quick()
-			}
-			s, warnings := a.withYardsticks(cmd.Context(), s, programs)
-			goal, err := until.read(cmd, s)
-			if err != nil {
-				return usage(err)
-			}
-			return a.execute(cmd.Context(), job{scenario: s, warnings: warnings, patience: patience, until: goal, output: output})
+			return a.execute(cmd.Context(), job)
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&quick, "quick", false, "a smaller version of it, as the scenario defines")
-	f.StringSliceVar(&only, "only", nil, "the `parts` to run, by name or pattern, as in table-*")
-	f.StringSliceVar(&programs, "yardstick", nil, "other projects' `programs` to compare with, in parts that do: "+strings.Join(yardstickNames(), ", "))
+	f.BoolVar(&s.quick, "quick", false, "a smaller version of it, as the scenario defines")
+	f.StringSliceVar(&s.only, "only", nil, "the `parts` to run, by name or pattern, as in table-*")
+	f.StringSliceVar(&s.programs, "yardstick", nil, "other projects' `programs` to compare with, in parts that do: "+strings.Join(yardstickNames(), ", "))
 	f.StringVar(&resume, "resume", "", "continue the run in this `directory`")
-	patience.register(f)
-	until.register(cmd)
-	output.register(f)
+	s.patience.register(f)
+	s.until.register(cmd)
+	s.probes.register(cmd)
+	s.output.register(f)
 	complete(cmd, "yardstick", yardstickNames())
 	return cmd
+}
+
+// job reads the scenario and makes of it what the flags say.
+func (s *study) job(a *app, cmd *cobra.Command, name string) (job, error) {
+	what, err := readScenario(name)
+	if err != nil {
+		return job{}, err
+	}
+	if len(s.only) > 0 {
+		if what, err = what.Only(s.only...); err != nil {
+			return job{}, fmt.Errorf("--only: %w", err)
+		}
+	}
+	if err := checkYardsticks(what, s.programs); err != nil {
+		return job{}, err
+	}
+	if s.quick {
+		what = what.Quick()
+	}
+	what, missing, err := s.probes.apply(what)
+	if err != nil {
+		return job{}, err
+	}
+	what, warnings := a.withYardsticks(cmd.Context(), what, s.programs)
+	goal, err := s.until.read(cmd, what)
+	return job{scenario: what, warnings: append(warnings, missing...), patience: s.patience, until: goal, output: s.output}, err
 }
 
 // readScenario finds a study by its name, or reads a file.
@@ -101,8 +119,8 @@ func readScenario(name string) (*scenario.Scenario, error) {
 // resume continues a run where it stopped, with the scenario of its manifest.
 func (a *app) resume(cmd *cobra.Command, args []string, j job, directory string) error {
 	changed := cmd.Flags().Changed
-	if len(args) > 0 || changed("quick") || changed("only") || changed("yardstick") || changed("until") || changed("at-most") || j.output.directory != "" {
-		return usage(errors.New("--resume continues that run with its own scenario: give no study, --quick, --only, --yardstick, --until, --at-most or -o with it"))
+	if len(args) > 0 || changed("quick") || changed("only") || changed("yardstick") || changed("until") || changed("at-most") || changed("probe") || j.output.directory != "" {
+		return usage(errors.New("--resume continues that run with its own scenario: give no study, --quick, --only, --yardstick, --until, --at-most, --probe or -o with it"))
 	}
 	run, err := record.Open(directory)
 	if err != nil {

@@ -35,5 +35,5 @@ func (a *Again) count(r *record.Record) {
 
 func spoiledByMachine(r *record.Record) bool {
 	_, spoiled := judge.SpoiledByMachine(r.Checks)
-	return spoiled && r.Profile == ""
+	return spoiled && r.Probe == ""
 }

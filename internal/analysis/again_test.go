@@ -18,7 +18,7 @@ func TestWhatWasMeasuredAgainIsCounted(t *testing.T) {
 	records[1].Checks = []record.Check{noise}
 	records[2].Checks = []record.Check{noise, wrong}
 	records[3].Checks = []record.Check{noise}
-	records[3].Profile = "allocations"
+	records[3].Probe = "alloc"
 	records[4].Warnings = []string{"measured a second time: at first others took 60 %"} // of an older version
 	s := summarize(t, records)
 	if want := (Again{Trials: 3, ThrownAway: 4, Spoiled: 1}); s.Again != want {

@@ -9,7 +9,7 @@ import (
 
 func profiled(trial int, variant string, stacks ...record.AllocationStack) *record.Record {
 	r := &record.Record{
-		Trial: trial, Profile: "allocations", Cell: record.Cell{Part: "p", Variant: variant},
+		Trial: trial, Probe: "alloc", Cell: record.Cell{Part: "p", Variant: variant},
 		Measurement: record.Measurement{Requests: 8, WarmUp: record.WarmUp{Requests: 2}},
 	}
 	r.Server.Allocations = &record.Allocations{Stacks: stacks}
@@ -64,7 +64,7 @@ func near(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
 func TestProfiledTrialsAreNoCells(t *testing.T) {
 	r := profiled(0, "grpc", stackOf(1, 1, "f"))
 	r.Checks = []record.Check{{Name: "noise", Level: record.Invalid}}
-	failed := &record.Record{Trial: 1, Profile: "allocations", Failure: "it broke", Cell: record.Cell{Part: "p", Variant: "tcp"}}
+	failed := &record.Record{Trial: 1, Probe: "alloc", Failure: "it broke", Cell: record.Cell{Part: "p", Variant: "tcp"}}
 	s, err := Summarize(&record.Manifest{Trials: 2}, Judged{Records: []*record.Record{r, failed}})
 	if err != nil {
 		t.Fatal(err)

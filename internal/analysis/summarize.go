@@ -25,7 +25,7 @@ func Summarize(m *record.Manifest, judged Judged) (*Summary, error) {
 		switch {
 		case r.Failure != "":
 			s.Failed++
-		case !r.Valid() && r.Profile == "":
+		case !r.Valid() && r.Probe == "":
 			s.Invalid++
 		}
 		s.Again.count(r)
@@ -65,7 +65,7 @@ func Summarize(m *record.Manifest, judged Judged) (*Summary, error) {
 // ones, so that its reason is shown.
 func splitProfiled(records []*record.Record) (measured, profiled []*record.Record) {
 	for _, r := range records {
-		if r.Profile != "" && r.Failure == "" {
+		if r.Probe != "" && r.Failure == "" {
 			profiled = append(profiled, r)
 		} else {
 			measured = append(measured, r)

@@ -51,7 +51,7 @@ func Judge(records []*record.Record, limits judge.Limits) Judged {
 		r := *stored
 		r.Checks = again.Checks
 		judged.Records = append(judged.Records, &r)
-		if r.Profile == "" && r.Failure == "" {
+		if r.Probe == "" && r.Failure == "" {
 			differs.compare(stored, &r)
 			for _, name := range again.Kept {
 				findOrAdd(&differs.Kept, KeptCheck{Check: name}, func(known KeptCheck) bool { return known.Check == name }).Trials++

@@ -100,7 +100,7 @@ func (e *execution) take(ctx context.Context, number int) error {
 // check that says so: because other programs spoiled it, or once with the longer warm-up
 // that it was seen to need.
 func isSpoiled(r *record.Record) (why record.Check, spoiled bool) {
-	if r.Profile != "" { // does not depend on how fast things went
+	if r.Probe != "" { // does not depend on how fast things went
 		return why, false
 	}
 	if why, spoiled = judge.SpoiledByMachine(r.Checks); !spoiled && len(r.Attempts) == 0 {

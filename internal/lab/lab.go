@@ -41,7 +41,7 @@ func Order(plan []scenario.Planned) []record.PlannedTrial {
 func (l *Lab) Cells(plan []scenario.Planned) []record.Cell {
 	var cells []record.Cell
 	for _, p := range plan {
-		if p.Cell.Profile == "" {
+		if p.Cell.Probe == "" {
 			cells = append(cells, (&trial{lab: l, planned: p}).cell())
 		}
 	}

@@ -2,11 +2,15 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
+	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
@@ -40,6 +44,10 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 	defer cancel()
 	ready, err := process.Ready(ctx)
 	if err != nil {
+		process.Kill()
+		return nil, err
+	}
+	if err := t.watchProcess(probe.Server, ready.PID); err != nil {
 		process.Kill()
 		return nil, err
 	}
@@ -78,6 +86,16 @@ func (s *server) pid() int {
 	return s.process.PID()
 }
 
+// port returns the port that the server listens on.
+func (s *server) port() int {
+	_, text, err := net.SplitHostPort(s.address)
+	if err != nil {
+		return 0
+	}
+	port, _ := strconv.Atoi(text)
+	return port
+}
+
 func (s *server) cpu() time.Duration {
 	if s.process == nil {
 		return 0
@@ -91,12 +109,14 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 	spec := t.spec(worker.ClientRole, server.address)
 	spec.Client = t.clientSpec(r)
 	spec.Client.RootPEM, spec.Client.SkipVerify = string(server.trust.RootPEM), server.trust.SkipVerify
+	var watchFailed error
 	process, err := t.lab.launch(worker.Launch{
 		Name:    "client " + r.Cell.Variant,
 		Command: t.lab.Worker,
 		Spec:    spec,
 		In:      t.in.client(t.lab),
 		Silence: clientSilence,
+		OnStart: func(pid int) { watchFailed = t.watchProcess(probe.Client, pid) },
 		OnProgress: func(p worker.Progress) {
 			t.lab.observe(func(o Observer) { o.TrialProgress(t.number, Progress(p)) })
 		},
@@ -108,7 +128,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 	sentinels := t.startSentinels(server.process, process)
 	defer func() { seen = sentinels.stop(ctx) }()
 	result, err := process.Result(ctx)
-	if err != nil {
+	if err = errors.Join(err, watchFailed); err != nil {
 		process.Kill()
 		return nil, process, seen, err
 	}
@@ -138,7 +158,7 @@ func (t *trial) spec(role worker.Role, address string) worker.Spec {
 			Definition:    cell.Definition,
 		},
 		Address: address,
-		Profile: string(cell.Profile),
+		Probe:   string(cell.Probe),
 	}
 }
 

@@ -26,7 +26,7 @@ func TestAProfileFindsWhoAllocates(t *testing.T) {
 			t.Fatal(r.Failure)
 		}
 		for end, a := range map[string]*record.Allocations{"server": r.Server.Allocations, "client": r.Client.Allocations} {
-			if r.Profile != "allocations" || a == nil || a.Bytes <= 0 || a.Objects <= 0 || len(a.Stacks) == 0 {
+			if r.Probe != "alloc" || a == nil || a.Bytes <= 0 || a.Objects <= 0 || len(a.Stacks) == 0 {
 				t.Fatalf("%s: the %s's profile is %+v", r.Cell.Variant, end, a)
 			}
 		}

@@ -31,6 +31,7 @@ type trial struct {
 	samplesFile string        // relative to directory; empty: not kept
 	learnt      time.Duration // the warm-up that earlier trials of the cell were seen to need
 	in          *surroundings
+	watch       probe.Watch // nil: the trial has no probe that looks on from outside
 }
 
 // record returns the trial's record with its set-up only.
@@ -40,7 +41,7 @@ func (t *trial) record(started time.Time) *record.Record {
 		Trial:   t.number,
 		Repeat:  t.planned.Repeat,
 		Started: started,
-		Profile: string(t.planned.Cell.Profile),
+		Probe:   string(t.planned.Cell.Probe),
 		Cell:    t.cell(),
 	}
 	if work, known := workloads.Work(t.planned.Cell.Workload); known {
@@ -102,6 +103,10 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	}
 	defer func() { _ = t.in.close() }() // its error comes too late to matter
 	r.Limits = t.demand().limits(t.in.have)
+	if err := t.startWatch(); err != nil {
+		return err
+	}
+	defer t.stopWatch()
 	server, err := t.startServer(ctx, r)
 	if err != nil {
 		return err
@@ -115,6 +120,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 		return err
 	}
 
+	t.see(r, server, serverResult.Handled, result)
 	fill(r, result)
 	if t.learnt > 0 {
 		r.WarmUp.LearntNS = new(int64(t.warmUpAtLeast()))

@@ -114,6 +114,8 @@ func decodeRecord(text []byte) (r Record, err error) {
 		return Record{}, fmt.Errorf("is not a record: %w", err)
 	case r.Trial < 0:
 		return Record{}, fmt.Errorf("holds trial %d: trials count from 0", r.Trial)
+	case r.Profile == "allocations":
+		r.Probe, r.Profile = ProbeAllocations, ""
 	}
 	return r, nil
 }

@@ -49,6 +49,8 @@ type Process struct {
 	// Allocations are those of all calls, warm-up included; there only where the
 	// trial was profiled for them, and the process's runtime tells.
 	Allocations *Allocations `json:"allocations,omitempty"`
+	// Seen is what the trial's probe saw of it.
+	Seen *Seen `json:"seen,omitempty"`
 }
 
 // Gaps are what threads saw that slept on an end's CPUs, for 2 to 6 ms at a time and at

@@ -70,8 +70,12 @@ type Record struct {
 	Checks   []Check  `json:"checks"`             // the validity, check by check
 	Warnings []string `json:"warnings,omitempty"` // what could not be had, and else worth knowing
 
-	// Profile is what the trial was profiled for: "allocations", or nothing. What
-	// is profiled is slowed down, so that no other figure of it means anything.
+	// Probe is what was seen besides times: one of Probes, or nothing. It slows the trial
+	// down, so that no other figure of it means anything.
+	Probe string `json:"probe,omitempty"`
+	// Life is where the time of single calls went, if that was the probe.
+	Life *Life `json:"life,omitempty"`
+	// Profile is the older form of Probe: "allocations" for alloc. It is read and not written.
 	Profile string `json:"profile,omitempty"`
 
 	// SamplesFile names the Parquet file of every single sample, relative to

@@ -393,7 +393,7 @@ func (d *drawn) bulk() {
 		}
 	}
 	for _, variant := range []string{"grpc", "tcp"} {
-		r := &record.Record{Trial: len(d.records), Profile: "allocations", Cell: record.Cell{Part: "get", Variant: variant, Clients: 1}, Measurement: record.Measurement{Requests: 70}}
+		r := &record.Record{Trial: len(d.records), Probe: "alloc", Cell: record.Cell{Part: "get", Variant: variant, Clients: 1}, Measurement: record.Measurement{Requests: 70}}
 		for _, end := range []*record.Process{&r.Client, &r.Server} {
 			bytes, objects := int64(d.between(1e4, 1e8)), int64(d.between(100, 1e6))
 			end.Allocations = &record.Allocations{Bytes: bytes, Objects: objects, Stacks: []record.AllocationStack{{Functions: []string{"main", "example.com/x2.copy"}, Bytes: bytes / 2, Objects: objects / 3}}}

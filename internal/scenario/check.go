@@ -97,7 +97,7 @@ func (c *checker) scenario(s *Scenario) *problem {
 // maxTrials.
 func (p Part) trials() int {
 	n := 1
-	for _, factor := range []int{len(p.Sizes), len(p.Clients), len(p.Stacks), p.Repeats} {
+	for _, factor := range []int{len(p.Sizes), len(p.Clients), len(p.Stacks), p.Repeats + len(p.Probes)} {
 		if n *= min(factor, maxTrials+1); n > maxTrials {
 			return maxTrials + 1
 		}
@@ -122,6 +122,8 @@ func (c *checker) part(place at, p Part) *problem {
 		return c.problem(in("changes"), "part %s has %d changes, which need %d stacks; found %d", p.Name, len(p.Changes), len(p.Changes)+1, len(p.Stacks))
 	case p.Profile != "" && p.Profile != Allocations:
 		return c.problem(in("profile"), "profile: %s", Suggest(string(p.Profile), []string{string(Allocations)}))
+	case p.Profile != "" && len(p.Probes) > 0:
+		return c.problem(in("profile"), "part %s has probes and is not measured: leave out `profile`, and write `probes: [alloc]`", p.Name)
 	case p.WarmUp.AtLeast < 0:
 		return c.problem(in("warm-up", "at-least"), "at-least: want 0s or more, found %v", p.WarmUp.AtLeast)
 	case p.WarmUp.AtMost < p.WarmUp.AtLeast:

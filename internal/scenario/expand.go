@@ -18,7 +18,7 @@ type Cell struct {
 	Load          Load
 	WarmUp        WarmUp
 	Samples       bool
-	Profile       Profile
+	Probe         Probe  // what is seen besides times; none where the times count
 	Definition    string // what the workload needs that no option holds
 }
 
@@ -31,6 +31,10 @@ type Planned struct {
 // cells lists every cell once, by size, then clients, then stack.
 func (p Part) cells() []Cell {
 	cells := make([]Cell, 0, len(p.Sizes)*len(p.Clients)*len(p.Stacks))
+	var probe Probe
+	if p.Profile != "" {
+		probe = AllocationProbe
+	}
 	for _, size := range p.Sizes {
 		for _, clients := range p.Clients {
 			for _, variant := range p.Stacks {
@@ -38,7 +42,7 @@ func (p Part) cells() []Cell {
 					Part: p.Name, Variant: variant, Workload: p.Workload,
 					RequestBytes: size.Request, ResponseBytes: size.Response,
 					Clients: clients, Connection: p.Connection, Network: p.Network,
-					Load: p.Load, WarmUp: p.WarmUp, Samples: p.Samples, Profile: p.Profile, Definition: p.Definition,
+					Load: p.Load, WarmUp: p.WarmUp, Samples: p.Samples, Probe: probe, Definition: p.Definition,
 				})
 			}
 		}
@@ -51,7 +55,7 @@ func (p Part) cells() []Cell {
 func (s *Scenario) Plan() []Planned {
 	var plan []Planned
 	for _, p := range s.Parts {
-		plan = append(plan, Order(s.Seed, p.cells(), p.Repeats)...)
+		plan = append(plan, order(s.Seed, p.cells(), p.passes(), p.Repeats)...)
 	}
 	return plan
 }
@@ -71,7 +75,7 @@ func (s *Scenario) PlanLooks(repeats []int, again func(Part) bool) []Planned {
 			if again(p) {
 				to = max(look, p.Repeats)
 			}
-			for _, trial := range Order(s.Seed, p.cells(), to) {
+			for _, trial := range order(s.Seed, p.cells(), p.passes(), to) {
 				if trial.Repeat > from {
 					plan = append(plan, trial)
 				}
@@ -87,10 +91,15 @@ func (s *Scenario) PlanLooks(repeats []int, again func(Part) bool) []Planned {
 // drift, such as of the machine's temperature, does not fall on one cell alone. The
 // same seed gives the same order, on every machine.
 func Order(seed uint64, cells []Cell, repeats int) []Planned {
+	return order(seed, cells, nil, repeats)
+}
+
+// order also plans passes, each within its repeat.
+func order(seed uint64, cells []Cell, passes map[int][]Cell, repeats int) []Planned {
 	plan := make([]Planned, 0, len(cells)*repeats)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for repeat := 1; repeat <= repeats; repeat++ {
-		block := slices.Clone(cells)
+		block := slices.Concat(cells, passes[repeat])
 		random.Shuffle(len(block), func(i, j int) { block[i], block[j] = block[j], block[i] })
 		for _, c := range block {
 			plan = append(plan, Planned{Cell: c, Repeat: repeat})

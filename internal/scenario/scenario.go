@@ -94,13 +94,17 @@ type Part struct {
 	Repeats int `json:"repeats" jsonschema:"minimum=1"`
 	// Whether every single sample is kept. If left out, no.
 	Samples bool `json:"samples"`
-	// What the trials are profiled for, instead of being measured: allocations,
-	// which says where both ends' heap allocations come from. Profiling slows
-	// them down, so that no figure of theirs is used. If left out, nothing.
+	// What is seen of each cell besides its times, in trials of their own, since it
+	// slows them down: counters (of the processor), syscalls, cpu (call stacks on
+	// a CPU), offcpu (call stacks that wait), alloc (call stacks that allocate),
+	// life (the stages of a call, with one client). If left out, nothing.
+	Probes []Probe `json:"probes,omitempty" jsonschema:"enum=counters,enum=syscalls,enum=cpu,enum=offcpu,enum=alloc,enum=life"`
+	// Of a part that is not measured at all, what is seen of it instead:
+	// allocations, which is the probe alloc. If left out, the part is measured.
 	Profile Profile `json:"profile,omitempty" jsonschema:"enum=allocations"`
 }
 
-// Profile is what a trial may be profiled for.
+// Profile is what a part may be profiled for instead of being measured.
 type Profile string
 
 // Allocations is the profile of heap allocations.

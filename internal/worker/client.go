@@ -66,6 +66,9 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	noise.spinAfter()
 	negotiated := fleet.dialer.Negotiated()
 	result.Negotiated = &negotiated
+	if fleet.calls != nil {
+		result.Calls = fleet.calls.all().within(result.BeginNS, result.EndNS)
+	}
 	result.EngineOwnNS, result.Noise, result.Allocations = own, noise, allocated
 	result.Allowance = allowance(os.Getpid())
 	if err := window.fill(result, spec.Client.Clients); err != nil {
@@ -74,7 +77,7 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	alive := func() {
 		_ = events.emit(Event{Event: "progress", Progress: &Progress{Done: result.Requests, Fraction: 1}})
 	}
-	if allocated == nil { // otherwise the server would count the allocations of its calls
+	if spec.Probe == "" { // otherwise what is seen of the server would have these calls, too
 		if result.Census, err = fleet.census(ctx, alive); err != nil {
 			result.CensusFailed = err.Error()
 		}

@@ -57,8 +57,9 @@ type Spec struct {
 	Client  *ClientSpec `json:"client,omitempty"` // for clients only
 	// Watch are the CPUs of a sentinel.
 	Watch []probe.SentinelCPU `json:"watch,omitempty"`
-	// Profile is what to profile: "allocations", or nothing.
-	Profile string `json:"profile,omitempty"`
+	// Probe is what is seen of the worker besides times. Most probes look on from outside;
+	// for "alloc" it counts its allocations, for "life" it keeps the instants of its calls.
+	Probe string `json:"probe,omitempty"`
 }
 
 // Workload names the service and its parameters.
@@ -152,6 +153,8 @@ type ServerResult struct {
 	Allowance *host.Allowance `json:"allowance,omitempty"`
 	// Allocations are those since it was ready, if the spec asked for them.
 	Allocations *record.Allocations `json:"allocations,omitempty"`
+	// Handled are the instants of its handlers, if the spec asked for them.
+	Handled Instants `json:"handled,omitempty"`
 }
 
 // ClientResult is what a client measured. Instants are nanoseconds of
@@ -172,6 +175,7 @@ type ClientResult struct {
 	BetweenNS     int64               `json:"between_ns"`
 	SamplesFailed string              `json:"samples_failed,omitempty"` // why the samples were not kept
 	Allocations   *record.Allocations `json:"allocations,omitempty"`    // of all calls, where they were asked for
+	Calls         Instants            `json:"calls,omitempty"`          // in the window, where they were asked for
 }
 
 // Connections is what the client was asked to open and what it opened.

@@ -26,6 +26,7 @@ type fleet struct {
 	clients  []stack.Client
 	callers  []workload.Caller
 	settings []tuning.Setting // those that are not a library's default
+	calls    *instants        // nil: they are not noted
 
 	target    stack.Target
 	dial      func(context.Context, stack.Target) (stack.Client, error)
@@ -68,8 +69,13 @@ func connect(ctx context.Context, spec *Spec) (*fleet, error) {
 	f.dial = func(ctx context.Context, target stack.Target) (stack.Client, error) {
 		return s.NewClient(ctx, catalog.OwnOptions(variant), target)
 	}
+	f.calls = spec.noteInstants()
 	f.newCaller = func(conn grpc.ClientConnInterface, client int) workload.Caller {
-		return service.NewCaller(conn, workload.Job{Parameters: parameters, Client: client, Seed: spec.Client.Seed})
+		caller := service.NewCaller(conn, workload.Job{Parameters: parameters, Client: client, Seed: spec.Client.Seed})
+		if f.calls != nil {
+			return notedCaller{caller, f.calls}
+		}
+		return caller
 	}
 	f.target = target
 	if err := f.open(ctx, n); err != nil {

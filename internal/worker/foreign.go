@@ -113,8 +113,8 @@ func runForeignClient(ctx context.Context, spec *Spec, program yardstick.Client,
 // once, because the other program cannot tell a right answer from a wrong one.
 func (s *Spec) foreignCall(ctx context.Context) (yardstick.Call, error) {
 	l := s.Client.Load
-	if l.Model != closedLoop || l.DurationNS <= 0 || l.InFlightLimit > 0 || s.Profile != "" {
-		return yardstick.Call{}, errors.New("another program as client keeps a closed loop for a duration, without an in-flight limit and unprofiled; give the load a duration")
+	if l.Model != closedLoop || l.DurationNS <= 0 || l.InFlightLimit > 0 || s.Probe != "" {
+		return yardstick.Call{}, errors.New("another program as client keeps a closed loop for a duration, without an in-flight limit and without a probe; give the load a duration")
 	}
 	fleet, err := connect(ctx, s)
 	if err != nil {

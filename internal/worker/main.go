@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,7 +45,7 @@ func serveSpec(ctx context.Context, input io.Reader, events *emitter) error {
 	if spec.Role == SentinelRole {
 		return runSentinel(spec, reader, events)
 	}
-	setRuntime(spec.Profile)
+	setRuntime(spec.Probe)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() { // ends with the input, or with the process
@@ -77,20 +78,17 @@ func runSentinel(spec *Spec, input io.Reader, events *emitter) error {
 const MemoryLimit = 800 << 20
 
 // setRuntime applies a worker's settings of Go's runtime.
-func setRuntime(profile string) {
+func setRuntime(seen string) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(MemoryLimit)
 	}
-	probe.SampleAllocations(profile == profileAllocations)
+	probe.SampleAllocations(seen == record.ProbeAllocations)
 }
-
-// profileAllocations is the only profile of a spec.
-const profileAllocations = "allocations"
 
 // watchAllocations starts counting allocations if the spec asks for it. stop ends
 // that and returns the counts, or nil without counting.
 func (s *Spec) watchAllocations() (stop func() *record.Allocations) {
-	if s.Profile != profileAllocations {
+	if s.Probe != record.ProbeAllocations {
 		return func() *record.Allocations { return nil }
 	}
 	return probe.WatchAllocations().Stop
@@ -109,7 +107,7 @@ func (e *emitter) emit(event Event) error {
 }
 
 func (e *emitter) ready(r Ready) error {
-	r.Contract, r.PID = Contract, os.Getpid()
+	r.Contract, r.PID = Contract, cmp.Or(r.PID, os.Getpid())
 	if r.Runtime == "" { // otherwise another program serves or calls
 		r.Runtime, r.GoMaxProcs = runtime.Version(), runtime.GOMAXPROCS(0)
 	}

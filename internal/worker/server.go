@@ -20,6 +20,11 @@ const shutdownGrace = 2 * time.Second
 
 // NewServer makes the server of a variant with a workload's services on it.
 func NewServer(variant string, w Workload) (stack.Server, error) {
+	return newServer(variant, w, nil)
+}
+
+// newServer also notes the handlers' instants, if it is to.
+func newServer(variant string, w Workload, handled *instants) (stack.Server, error) {
 	v, s, err := find(variant)
 	if err != nil {
 		return nil, err
@@ -32,7 +37,11 @@ func NewServer(variant string, w Workload) (stack.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	service.Register(server, parameters)
+	if handled != nil {
+		service.Register(notedRegistrar{server, handled}, parameters)
+	} else {
+		service.Register(server, parameters)
+	}
 	return server, nil
 }
 
@@ -73,7 +82,8 @@ func (w Workload) find(v scenario.Variant) (workload.Workload, workload.Paramete
 // runServer serves until ctx ends, and then reports what it measured of itself.
 func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 	noise := spinBefore()
-	server, err := NewServer(spec.Stack, spec.Workload)
+	handled := spec.noteInstants()
+	server, err := newServer(spec.Stack, spec.Workload, handled)
 	if err != nil {
 		return err
 	}
@@ -84,7 +94,7 @@ func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 	sampler, allocations := startSampler(server), spec.watchAllocations()
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve() }() // ends with the server
-	ready := Ready{Address: address.String()}
+	ready := Ready{Address: address.String(), PID: processOf(server)}
 	if ready.Settings, err = spec.serverSettings(server); err != nil {
 		return errors.Join(err, server.Close())
 	}
@@ -103,6 +113,9 @@ func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 	case <-ctx.Done():
 	}
 	result := &ServerResult{Noise: noise, Allocations: allocations()}
+	if handled != nil {
+		result.Handled = handled.all()
+	}
 	usage := sampler.Stop()
 	result.Usage = &usage
 	result.Allowance = allowance(processOf(server))

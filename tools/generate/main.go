@@ -1,5 +1,6 @@
 // Command generate writes the files that are made from others and committed: the
-// Go code of every .proto file, and web/dist, the report page's program and style.
+// Go code of every .proto file, the names of system calls, and web/dist, the report
+// page's program and style.
 //
 //	go -C tools run ./generate          # write
 //	go -C tools run ./generate -check   # fail if a file on disk is not what would be written
@@ -39,6 +40,11 @@ func run(root string, check bool) error {
 	if err != nil {
 		return err
 	}
+	names, err := generateSyscalls(ctx, root)
+	if err != nil {
+		return err
+	}
+	maps.Copy(files, names)
 	page, failed := buildPage(ctx, filepath.Join(root, "web"))
 	if check && errors.Is(failed, errNoPackages) {
 		fmt.Fprintln(os.Stderr, "generate: web/dist was not compared with web/src:", failed)

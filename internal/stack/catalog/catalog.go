@@ -170,8 +170,8 @@ func CheckLoad(v scenario.Variant, p scenario.Part) error {
 		return refuse("calls for a duration, and the load counts requests: set `duration`, as in 2s, in place of `requests`")
 	case limit > 0:
 		return refuse("has no in-flight limit: leave out inflight=%d", limit)
-	case p.Profile != "":
-		return refuse("cannot be profiled: leave out `profile: %s`", p.Profile)
+	case p.Profile != "", len(p.Probes) > 0:
+		return refuse("cannot be seen into: leave out `profile` and `probes`")
 	case mode.Mode.PerRequest():
 		return refuse("keeps its connections, and the mode is %s: use shared, per-worker or a pool", mode)
 	}

@@ -81,7 +81,7 @@ func TestLoadsOfOtherProgramsAreChecked(t *testing.T) {
 		{"grpc:caller=ghz", closed(func(p *scenario.Part) { p.Load.Model = scenario.Open }), "set `model: closed`"},
 		{"grpc:caller=ghz", closed(func(p *scenario.Part) { p.Load = scenario.Load{Model: scenario.Closed, Requests: 10} }), "set `duration`"},
 		{"grpc:caller=ghz,inflight=3", closed(nil), "leave out inflight=3"},
-		{"grpc:caller=ghz", closed(func(p *scenario.Part) { p.Profile = scenario.Allocations }), "leave out `profile: allocations`"},
+		{"grpc:caller=ghz", closed(func(p *scenario.Part) { p.Profile = scenario.Allocations }), "leave out `profile` and `probes`"},
 		{"grpc:caller=ghz,conn=pool:3", closed(nil), "4 clients cannot share 3 connections"},
 	} {
 		err := CheckLoad(variant(t, c.variant), c.part)

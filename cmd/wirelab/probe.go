@@ -1,0 +1,57 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"wirelab.dev/internal/host"
+	probes "wirelab.dev/internal/probe/catalog"
+	"wirelab.dev/internal/scenario"
+)
+
+// probeFlag says what is seen of each cell besides its times.
+type probeFlag struct{ names []string }
+
+func (p *probeFlag) register(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&p.names, "probe", nil,
+		"see why, in trials of their own: the `probes` "+strings.Join(probeNames(), ", ")+", or all (wirelab doctor says what each costs)")
+	complete(cmd, "probe", append(probeNames(), "all"))
+}
+
+func probeNames() []string {
+	return each(scenario.Probes, func(p scenario.Probe) string { return string(p) })
+}
+
+// apply gives the probes to all parts that are measured, and leaves out those that this
+// machine does not have, with a warning each.
+func (p probeFlag) apply(s *scenario.Scenario) (_ *scenario.Scenario, warnings []string, _ error) {
+	wanted, err := scenario.ParseProbes(p.names)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--probe: %w", err)
+	}
+	if len(wanted) > 0 {
+		s = new(*s)
+		s.Parts = slices.Clone(s.Parts)
+		for i := range s.Parts {
+			if s.Parts[i].Profile == "" {
+				s.Parts[i].Probes = wanted
+			}
+		}
+	}
+	for _, probe := range scenario.Probes {
+		if !s.HasProbe(probe) {
+			continue
+		}
+		if err := probes.Try(string(probe)); errors.Is(err, host.ErrUnsupported) {
+			s = s.Without(probe)
+			warnings = append(warnings, fmt.Sprintf("the probe %s is left out: %v", probe, err))
+		} else if err != nil {
+			return nil, nil, err
+		}
+	}
+	return s, warnings, s.Check(vocabulary())
+}

@@ -1,0 +1,65 @@
+package lab
+
+import (
+	"fmt"
+
+	"wirelab.dev/internal/probe"
+	probes "wirelab.dev/internal/probe/catalog"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/worker"
+)
+
+// startWatch starts the trial's probe, if it has one that looks on from outside.
+func (t *trial) startWatch() error {
+	name := string(t.planned.Cell.Probe)
+	if !probes.IsOutside(name) {
+		return nil
+	}
+	watch, err := probes.Start(name)
+	if err != nil {
+		return fmt.Errorf("probe %s: %w", name, err)
+	}
+	t.watch = watch
+	return nil
+}
+
+// watchProcess shows the probe the process of an end.
+func (t *trial) watchProcess(end probe.End, pid int) error {
+	if t.watch == nil {
+		return nil
+	}
+	return t.watch.Process(end, pid)
+}
+
+// see ends the probe, and fills in what it saw in the window.
+func (t *trial) see(r *record.Record, server *server, handled worker.Instants, client *worker.ClientResult) {
+	if t.watch == nil {
+		return
+	}
+	window := probe.Measured{
+		Span:  probe.Span{BeginNS: client.BeginNS, EndNS: client.EndNS},
+		Calls: client.Calls, Handled: handled, Port: server.port(),
+	}
+	sight, err := t.watch.Stop(window)
+	t.watch = nil
+	if err != nil {
+		r.Warnings = append(r.Warnings, "the probe "+r.Probe+" saw nothing: "+err.Error())
+		return
+	}
+	r.Server.Seen, r.Client.Seen, r.Life = seen(sight.Server), seen(sight.Client), sight.Life
+}
+
+// seen is absent where nothing was looked for at an end.
+func seen(s record.Seen) *record.Seen {
+	if s.Method == "" && len(s.Missing) == 0 {
+		return nil
+	}
+	return &s
+}
+
+// stopWatch ends the probe of a trial that failed.
+func (t *trial) stopWatch() {
+	if t.watch != nil {
+		_, _ = t.watch.Stop(probe.Measured{})
+	}
+}

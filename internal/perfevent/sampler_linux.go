@@ -1,0 +1,200 @@
+package perfevent
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Sample is a call stack that was on a CPU.
+type Sample struct {
+	AtNS         int64 // of CLOCK_MONOTONIC
+	PID          int
+	User, Kernel []uint64 // program counters, the innermost first
+}
+
+// Sampler takes call stacks at a steady rate of CPU time.
+//
+// It samples CPUs and not threads, as the kernel starts the clock of a thread's event anew
+// at each switch: at 500 a second and many switches that alone takes most of the time.
+type Sampler struct {
+	rings []*ring
+	lost  int64
+}
+
+// StartSampler samples everything that runs on all CPUs, so many times a second of each.
+func StartSampler(perSecond int, cpus int) (*Sampler, error) {
+	s := &Sampler{}
+	for cpu := range cpus {
+		r, err := openRing(samplingEvent(perSecond), -1, cpu)
+		if errors.Is(err, unix.ENODEV) {
+			continue // it is offline
+		}
+		if err != nil {
+			return nil, errors.Join(unsupported(err), s.Close())
+		}
+		s.rings = append(s.rings, r)
+	}
+	return s, nil
+}
+
+// StartThreadSampler samples the threads that processes have in user space only, which
+// takes fewer rights.
+func StartThreadSampler(perSecond, cpus int, pid int) (*Sampler, error) {
+	s := &Sampler{}
+	threads, err := threadsOf(pid)
+	if err != nil {
+		return nil, err
+	}
+	for _, thread := range threads {
+		for cpu := range cpus { // an event that is inherited has a ring for one CPU only
+			event := samplingEvent(perSecond)
+			event.Bits |= unix.PerfBitExcludeKernel | unix.PerfBitInherit
+			r, err := openRing(event, thread, cpu)
+			if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ESRCH) {
+				continue
+			}
+			if err != nil {
+				return nil, errors.Join(unsupported(err), s.Close())
+			}
+			s.rings = append(s.rings, r)
+		}
+	}
+	return s, nil
+}
+
+func samplingEvent(perSecond int) *unix.PerfEventAttr {
+	return &unix.PerfEventAttr{
+		Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK,
+		Sample:      uint64(perSecond),
+		Sample_type: unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMPLE_CALLCHAIN,
+		Bits:        unix.PerfBitFreq | unix.PerfBitUseClockID,
+		Clockid:     unix.CLOCK_MONOTONIC,
+	}
+}
+
+// Drain hands over the samples that have come since the last time.
+func (s *Sampler) Drain(to func(Sample)) error {
+	for _, r := range s.rings {
+		if err := r.drain(to, &s.lost); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Lost is the number of samples that found no room.
+func (s *Sampler) Lost() int64 { return s.lost }
+
+// Close stops it.
+func (s *Sampler) Close() (err error) {
+	for _, r := range s.rings {
+		err = errors.Join(err, r.close())
+	}
+	return err
+}
+
+// ring is memory that the kernel writes events into, perf_event_open(2).
+type ring struct {
+	fd     int
+	memory []byte
+	spare  []byte // for an event that goes over the end
+}
+
+// ringPages is the room for events: a power of two. A CPU's samples of a second, of 1 KiB
+// each, have room at 500 a second.
+const ringPages = 128
+
+func openRing(event *unix.PerfEventAttr, thread, cpu int) (*ring, error) {
+	fd, err := unix.PerfEventOpen(event, thread, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	pages := ringPages
+	if thread >= 0 {
+		pages = 8 // there is one a thread and CPU, and locked memory is scarce
+	}
+	memory, err := unix.Mmap(fd, 0, (1+pages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	return &ring{fd: fd, memory: memory}, nil
+}
+
+func (r *ring) drain(to func(Sample), lost *int64) error {
+	control := (*unix.PerfEventMmapPage)(unsafe.Pointer(&r.memory[0]))
+	data := r.memory[os.Getpagesize():]
+	head := atomic.LoadUint64(&control.Data_head)
+	for tail := control.Data_tail; tail < head; {
+		const header = 8 // type, misc, size
+		at := int(tail % uint64(len(data)))
+		kind := binary.NativeEndian.Uint32(data[at:])
+		size := int(binary.NativeEndian.Uint16(data[at+6:]))
+		if size < header {
+			return fmt.Errorf("a perf event of %d bytes", size)
+		}
+		event := data[at:min(at+size, len(data))]
+		if len(event) < size {
+			r.spare = append(append(r.spare[:0], event...), data[:size-len(event)]...)
+			event = r.spare
+		}
+		switch kind {
+		case unix.PERF_RECORD_SAMPLE:
+			sample, err := parseSample(event[header:])
+			if err != nil {
+				return err
+			}
+			to(sample)
+		case unix.PERF_RECORD_LOST:
+			if len(event) >= header+16 {
+				*lost += int64(binary.NativeEndian.Uint64(event[header+8:]))
+			}
+		}
+		tail += uint64(size)
+		atomic.StoreUint64(&control.Data_tail, tail)
+	}
+	return nil
+}
+
+// parseSample reads the fields that samplingEvent asks for, in the order of
+// perf_event_open(2): pid, tid, time, and the number of program counters before them.
+func parseSample(body []byte) (Sample, error) {
+	const fixed = 4 + 4 + 8 + 8
+	if len(body) < fixed {
+		return Sample{}, fmt.Errorf("a sample of %d bytes", len(body))
+	}
+	word := binary.NativeEndian.Uint64
+	s := Sample{PID: int(binary.NativeEndian.Uint32(body)), AtNS: int64(word(body[8:]))}
+	counters := word(body[16:])
+	if counters > uint64(len(body)-fixed)/8 {
+		return Sample{}, fmt.Errorf("a sample of %d bytes with %d program counters", len(body), counters)
+	}
+	var into *[]uint64
+	for i := range counters {
+		pc := word(body[fixed+8*i:])
+		switch int64(pc) {
+		case unix.PERF_CONTEXT_KERNEL:
+			into = &s.Kernel
+		case unix.PERF_CONTEXT_USER:
+			into = &s.User
+		default:
+			const contexts = -4095 // PERF_CONTEXT_MAX: others are of guests
+			if int64(pc) < 0 && int64(pc) >= contexts {
+				into = nil
+			} else if into != nil {
+				*into = append(*into, pc)
+			}
+		}
+	}
+	return s, nil
+}
+
+func (r *ring) close() error {
+	return errors.Join(unix.Munmap(r.memory), unix.Close(r.fd))
+}

@@ -1,0 +1,248 @@
+package symbol
+
+import (
+	"bufio"
+	"bytes"
+	"debug/elf"
+	"debug/gosym"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/ianlancetaylor/demangle"
+)
+
+// Frame is a function of a call stack.
+type Frame struct {
+	Function string
+	In       string // a library's name, or empty for the program itself
+}
+
+// Process names the program counters of a process, which may have ended meanwhile.
+type Process struct {
+	mappings []mapping
+	objects  map[string]*object // of files that were asked for
+	named    map[uint64][]Frame
+}
+
+// mapping is a part of a file that a process may run.
+type mapping struct {
+	start, end, offset uint64
+	path               string
+	program            bool // of the process's own executable
+	own                bool // of the program that runs here
+}
+
+// Of reads the mappings of a process.
+func Of(pid int) (*Process, error) {
+	folder := "/proc/" + strconv.Itoa(pid)
+	text, err := os.ReadFile(folder + "/maps")
+	if err != nil {
+		return nil, fmt.Errorf("find what process %d runs: %w", pid, err)
+	}
+	p := &Process{objects: map[string]*object{}, named: map[uint64][]Frame{}}
+	program, err := os.Stat(folder + "/exe")
+	if err != nil {
+		return nil, fmt.Errorf("find what process %d runs: %w", pid, err)
+	}
+	if p.mappings, err = parseMappings(text); err != nil {
+		return nil, fmt.Errorf("parse %s/maps: %w", folder, err)
+	}
+	own, err := os.Stat("/proc/self/exe")
+	if err != nil {
+		return nil, fmt.Errorf("find what runs here: %w", err)
+	}
+	for i := range p.mappings {
+		m := &p.mappings[i]
+		file, err := os.Stat(folder + "/root" + m.path)
+		m.program = err == nil && os.SameFile(file, program)
+		m.own = m.program && os.SameFile(own, program)
+	}
+	return p, nil
+}
+
+// parseMappings reads /proc/PID/maps, proc_pid_maps(5), for what may be run.
+func parseMappings(text []byte) (all []mapping, _ error) {
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 6 || !strings.Contains(fields[1], "x") {
+			continue
+		}
+		first, last, found := strings.Cut(fields[0], "-")
+		start, err1 := strconv.ParseUint(first, 16, 64)
+		end, err2 := strconv.ParseUint(last, 16, 64)
+		offset, err3 := strconv.ParseUint(fields[2], 16, 64)
+		if err := errors.Join(err1, err2, err3); !found || err != nil {
+			return nil, fmt.Errorf("%q: %w", lines.Text(), err)
+		}
+		path := strings.TrimSuffix(strings.Join(fields[5:], " "), " (deleted)")
+		all = append(all, mapping{start: start, end: end, offset: offset, path: path})
+	}
+	return all, lines.Err()
+}
+
+// Frames names the functions at a program counter, the innermost first: one, and those
+// that it was inlined into. A counter that is not the innermost of a stack is behind a
+// call, which may be the last instruction of its function.
+func (p *Process) Frames(pc uint64, innermost bool) []Frame {
+	if !innermost {
+		pc--
+	}
+	if frames, known := p.named[pc]; known {
+		return frames
+	}
+	frames := p.find(pc)
+	p.named[pc] = frames
+	return frames
+}
+
+func (p *Process) find(pc uint64) []Frame {
+	at := sort.Search(len(p.mappings), func(i int) bool { return p.mappings[i].end > pc })
+	if at == len(p.mappings) || pc < p.mappings[at].start {
+		return nil // a frame pointer that was none
+	}
+	m := &p.mappings[at]
+	in := ""
+	if !m.program {
+		in = filepath.Base(m.path)
+	}
+	functions := p.object(m).functions(pc - m.start + m.offset)
+	if len(functions) == 0 {
+		return []Frame{{Function: "[" + filepath.Base(m.path) + "]", In: in}}
+	}
+	frames := make([]Frame, len(functions))
+	for i, function := range functions {
+		frames[i] = Frame{Function: function, In: in}
+	}
+	return frames
+}
+
+func (p *Process) object(m *mapping) *object {
+	found := p.objects[m.path]
+	if found == nil {
+		if m.own {
+			found = ownProgram()
+		} else {
+			found = open(m.path)
+		}
+		p.objects[m.path] = found
+	}
+	return found
+}
+
+// object is a file's functions by their place in the file.
+type object struct {
+	functions func(offset uint64) []string
+}
+
+// ownProgram asks the Go runtime of the program that runs here.
+func ownProgram() *object {
+	text, _ := os.ReadFile("/proc/self/maps")
+	mappings, _ := parseMappings(text)
+	return &object{func(offset uint64) (names []string) {
+		for _, m := range mappings {
+			if offset < m.offset || offset-m.offset >= m.end-m.start {
+				continue
+			}
+			// CallersFrames takes its counters for return addresses.
+			frames := runtime.CallersFrames([]uintptr{uintptr(offset - m.offset + m.start + 1)})
+			for more := true; more; {
+				var frame runtime.Frame
+				if frame, more = frames.Next(); frame.Function != "" {
+					names = append(names, frame.Function)
+				}
+			}
+			return names // the program is mapped before its libraries
+		}
+		return nil
+	}}
+}
+
+// open reads a file's symbols. Without any it returns an object that knows none.
+func open(path string) *object {
+	unknown := &object{func(uint64) []string { return nil }}
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return unknown // such as [vdso]
+	}
+	file, err := elf.Open(path)
+	if err != nil {
+		return unknown
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	address := func(offset uint64) (uint64, bool) {
+		for _, segment := range file.Progs {
+			if segment.Type == elf.PT_LOAD && segment.Off <= offset && offset < segment.Off+segment.Filesz {
+				return offset - segment.Off + segment.Vaddr, true
+			}
+		}
+		return 0, false
+	}
+	var name func(uint64) string
+	if name = goNames(file); name == nil {
+		name = elfNames(file)
+	}
+	return &object{func(offset uint64) []string {
+		at, mapped := address(offset)
+		if !mapped {
+			return nil
+		}
+		if found := name(at); found != "" {
+			return []string{found}
+		}
+		return nil
+	}}
+}
+
+// goNames looks functions up in the table of a Go program; nil if it is none.
+func goNames(file *elf.File) func(uint64) string {
+	table := file.Section(".gopclntab")
+	text := file.Section(".text")
+	if table == nil || text == nil {
+		return nil
+	}
+	data, err := table.Data()
+	if err != nil {
+		return nil
+	}
+	symbols, err := gosym.NewTable(nil, gosym.NewLineTable(data, text.Addr))
+	if err != nil {
+		return nil
+	}
+	return func(address uint64) string {
+		if function := symbols.PCToFunc(address); function != nil {
+			return function.Name
+		}
+		return ""
+	}
+}
+
+// elfNames looks functions up in the symbols of any program.
+func elfNames(file *elf.File) func(uint64) string {
+	static, _ := file.Symbols() // mostly stripped
+	dynamic, _ := file.DynamicSymbols()
+	var functions []elf.Symbol
+	for _, symbol := range append(static, dynamic...) {
+		if elf.ST_TYPE(symbol.Info) == elf.STT_FUNC && symbol.Value > 0 {
+			functions = append(functions, symbol)
+		}
+	}
+	sort.SliceStable(functions, func(i, j int) bool { return functions[i].Value < functions[j].Value })
+	return func(address uint64) string {
+		after := sort.Search(len(functions), func(i int) bool { return functions[i].Value > address })
+		if after == 0 {
+			return ""
+		}
+		found := functions[after-1]
+		if found.Size > 0 && address >= found.Value+found.Size {
+			return ""
+		}
+		return demangle.Filter(found.Name, demangle.NoParams, demangle.NoTemplateParams)
+	}
+}
