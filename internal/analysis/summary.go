@@ -43,6 +43,7 @@ type Summary struct {
 
 	Cells []Cell
 	Results
+	Profiles []Profile // only the page shows them: --json would be mostly stacks
 
 	Report   scenario.Report       // what the scenario asks of its report
 	Declared scenario.Declarations // what stacks and workloads say of themselves

@@ -65,6 +65,7 @@ type place struct {
 var (
 	figureType    = reflect.TypeFor[analysis.Figure]()
 	intervalsType = reflect.TypeFor[IntervalsByField]()
+	numbersType   = reflect.TypeFor[[]int]()
 	textType      = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
@@ -80,6 +81,8 @@ func (e *encoder) value(v reflect.Value, at place) {
 		e.pointer(v, at)
 	case v.Kind() == reflect.Struct:
 		e.object(v, at)
+	case v.Type() == numbersType && v.Len() > 0:
+		e.leaf(v) // as a whole: there may be a million
 	case v.Kind() == reflect.Slice || v.Kind() == reflect.Array:
 		for i := range v.Len() {
 			e.separate('[', i)

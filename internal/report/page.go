@@ -22,7 +22,8 @@ type pageData struct {
 	Stacks     []string `json:"stacks"`
 	ClosedTail string   `json:"closed_tail"` // what a closed loop's tail cannot see; empty where there is none
 	// Choices name the options that are contrasted.
-	Choices map[string]string `json:"choices"`
+	Choices  map[string]string `json:"choices"`
+	Profiles Profiles          `json:"profiles"`
 }
 
 func newPageData(run *Run) *pageData {
@@ -37,6 +38,7 @@ func newPageData(run *Run) *pageData {
 		Computer: machineLine(s.Host),
 		Host:     s.Host,
 		Choices:  map[string]string{analysis.ByConnection: "connection"},
+		Profiles: packProfiles(s.Profiles),
 	}
 	for _, stack := range s.Declared.Stacks {
 		data.Stacks = append(data.Stacks, stack.Name)

@@ -278,8 +278,11 @@ func fill(v reflect.Value, set func(reflect.Value)) {
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(v.Elem(), set)
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct && v.Type().Elem().PkgPath() == figureType.PkgPath():
-		if v.Type().Elem() == reflect.TypeFor[analysis.Branch]() {
+		switch v.Type().Elem() {
+		case reflect.TypeFor[analysis.Branch]():
 			return // a tree
+		case reflect.TypeFor[analysis.ProfiledStack]():
+			return // places in lists that are empty here
 		}
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		fill(v.Index(0), set)

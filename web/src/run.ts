@@ -81,6 +81,7 @@ export interface Run {
   stacks: string[];
   closed_tail: string;
   choices: Record<string, unknown>;
+  profiles: Profiles;
 }
 
 /** Allocation is where the heap allocations of one end come from, by trials that were profiled for it and measured for nothing else. */
@@ -459,6 +460,22 @@ export interface Network {
   delay_ns?: number; // each way
 }
 
+/** PackedProfile is a profile whose stacks are one list of numbers. */
+export interface PackedProfile {
+  part: string;
+  variant: string;
+  workload: string;
+  request_bytes: number;
+  response_bytes: number;
+  clients: number;
+  end: "client" | "server";
+  kind: "cpu" | "offcpu" | "alloc";
+  unit: "ns" | "B";
+  samples: number; // that it was estimated from; 0 where everything was counted
+  per_call: number; // of the unit, all stacks together
+  stacks: number[]; // Packed has for each stack: how many outermost frames it shares with the stack before it, how many more it has, these, its category, and its weight in thousand-millionths. Frames and categories are places in the lists of Profiles.
+}
+
 /** Power is what the repeats of a run could tell of a metric, at the noise of its own trials. */
 export interface Power {
   metric: "mean" | "p99" | "throughput" | "cpu";
@@ -469,6 +486,19 @@ export interface Power {
   difference: number; // of which the pairs are told: 0.1 for 10 % more
   pairs_for_difference: number | null; // about so many find it; null where 10,000 are too few
   pairs_for_equivalence: number | null; // about so many find two equal variants equivalent; null likewise
+}
+
+/** ProfiledFunction is a function that stands in stacks. */
+export interface ProfiledFunction {
+  name: string; // with its package's path
+  in: string; // kernel, or a library's name; empty for the program itself
+}
+
+/** Profiles are those of a run as its page has them. */
+export interface Profiles {
+  categories: string[];
+  functions: ProfiledFunction[];
+  list: PackedProfile[];
 }
 
 /** RateKnee is the rate at which the percentile begins to grow. */
