@@ -16,6 +16,7 @@ import { Connections, hasConnections } from "./sections/connections";
 import { Bytes, Ends, hasBytes, hasEnds } from "./sections/costs";
 import { Comparisons, Crossovers, effectsOf, Limits, WarmUps } from "./sections/effects";
 import { at, hasCurve, Percentiles } from "./sections/percentiles";
+import { Profiles } from "./sections/profiles";
 import { Reproduce } from "./sections/reproduce";
 import { Scalings } from "./sections/scaling";
 import { searched, Searches } from "./sections/search";
@@ -48,6 +49,7 @@ function App({ run }: { run: Run }) {
     ["tail", "Tail", true],
     ["ends", "Both ends", hasEnds(run)],
     ["bytes", "On the wire", hasBytes(run)],
+    ["profiles", "Call stacks", run.profiles.list.length > 0],
     ["allocations", "Allocations", run.allocations.length > 0],
     ...effectsOf(run),
     ["setup", "Set-up", run.settings.length + run.machine_limits.length > 0],
@@ -81,6 +83,7 @@ function App({ run }: { run: Run }) {
         <Tail run={run} looks={looks} />
         <Ends run={run} looks={looks} />
         <Bytes run={run} looks={looks} />
+        <Profiles run={run} />
         <Allocations run={run} />
         <Comparisons run={run} />
         <Limits run={run} />
