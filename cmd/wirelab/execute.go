@@ -255,6 +255,9 @@ func (a *app) print(seen *report.Run) error {
 		return err
 	}
 	fmt.Fprintf(a.stdout, "\nReport: %s\n", filepath.Join(seen.Directory, "report.html"))
+	if len(seen.Summary.Insights) > 0 {
+		fmt.Fprintf(a.stdout, "Why: wirelab explain %s\n", seen.Directory)
+	}
 	if name, has := report.StudyTableFile(seen.Summary); has {
 		fmt.Fprintf(a.stdout, "Scenarios: %s\n", filepath.Join(seen.Directory, name))
 	}
@@ -263,6 +266,11 @@ func (a *app) print(seen *report.Run) error {
 
 // readRun reads a run and judges its trials again.
 func (a *app) readRun(directory string) (*report.Run, error) {
+	return a.readRunBy(analysis.UsualCategories(), directory)
+}
+
+// readRunBy sorts what was seen of CPUs into the categories of a table.
+func (a *app) readRunBy(categories *analysis.Categories, directory string) (*report.Run, error) {
 	run, err := record.Open(directory)
 	if err != nil {
 		return nil, err
@@ -278,7 +286,7 @@ func (a *app) readRun(directory string) (*report.Run, error) {
 		return nil, err
 	}
 	judged := analysis.Judge(records, a.limits)
-	summary, err := analysis.Summarize(&run.Manifest, judged)
+	summary, err := analysis.SummarizeBy(categories, &run.Manifest, judged)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", directory, err)
 	}

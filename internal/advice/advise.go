@@ -67,7 +67,7 @@ func answers(s *analysis.Summary) []string {
 		searches(s), bursts(s), sustained(s), contrasts(s), otherConnections(s),
 		ofMain, highestThroughput(main), knees(s, analysis.ByThroughput),
 		tail(main), knees(s, analysis.ByTail), tooFewForKnees(s),
-		ofOthers, crossovers(s, parts), limits(s),
+		why(s), ofOthers, crossovers(s, parts), limits(s),
 		cost(main), ofBulk, bound(main), shares(s), allocations(s),
 		warmUp(s), power(s), doubts, caution(s),
 	)

@@ -11,6 +11,11 @@ import (
 // Summarize analyses the trials of a run. They may be fewer than its manifest
 // plans, and in any order.
 func Summarize(m *record.Manifest, judged Judged) (*Summary, error) {
+	return SummarizeBy(UsualCategories(), m, judged)
+}
+
+// SummarizeBy sorts what was seen of CPUs into the categories of a table.
+func SummarizeBy(categories *Categories, m *record.Manifest, judged Judged) (*Summary, error) {
 	records := judged.Records
 	s := &Summary{
 		Name: m.Name, Title: m.Title, Question: m.Question,
@@ -54,6 +59,7 @@ func Summarize(m *record.Manifest, judged Judged) (*Summary, error) {
 	s.Scalings = scalings(study, points, m.Seed)
 	s.Shares = findShares(study, points)
 	s.Allocations = findAllocations(study.place, profiled)
+	s.Insights = findInsights(points, profiled, categories)
 	s.Claims = judgeClaims(study, points)
 	s.Settings = settings(points)
 	s.Machine = machineLimits(points)

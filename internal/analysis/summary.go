@@ -62,6 +62,7 @@ type Results struct {
 	Shares      []Shares       `json:"shares"`         // how the difference between a part's first and last variant comes about
 	Claims      []Claim        `json:"claims"`         // of the scenario, and whether they hold here
 	Allocations []Allocation   `json:"allocations"`    // where an end's heap allocations come from
+	Insights    []Insight      `json:"insights"`       // what probes saw
 	Settings    []Setting      `json:"settings"`       // that are not a library's default
 	Machine     []MachineLimit `json:"machine_limits"` // those of the machine that a trial could have run into
 }

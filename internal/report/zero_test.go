@@ -29,6 +29,7 @@ var unshown = []string{
 	"Client.QuotaCPUs", "Client.ThrottledNS", "Client.ThrottledPeriods", "Client.GCPercent",
 	"Server.QuotaCPUs", "Server.ThrottledNS", "Server.ThrottledPeriods", "Server.GCPercent", // the judge's
 	"Measurement.FailedNS", "WorkNS", "Client.StoppedNS", "Server.StoppedNS",
+	"Life.TracedNS", "Life.BareNS", // of trials that were looked into, which are no cells
 }
 
 // divisors are what some figures divide by: where none was counted those figures

@@ -65,6 +65,7 @@ export interface Run {
   shares: Shares[]; // how the difference between a part's first and last variant comes about
   claims: Claim[]; // of the scenario, and whether they hold here
   allocations: Allocation[]; // where an end's heap allocations come from
+  insights: Insight[]; // what probes saw
   settings: Setting[]; // that are not a library's default
   machine_limits: MachineLimit[]; // those of the machine that a trial could have run into
   advice: string[]; // in words, most important first
@@ -116,11 +117,29 @@ export interface Branch {
   calls: Branch[]; // by the last of the functions
 }
 
+/** Breakdown is where a time a call goes, by category. */
+export interface Breakdown {
+  us_per_call: number;
+  samples: number; // that the shares come from; their error is the less, the more there are
+  categories: Category[]; // the largest first
+  functions: Spent[]; // that spend most by themselves
+  depth: number | null; // Depth is how many functions lie in user space above the kernel, in the mean of the stacks that end in it.
+  decoding?: Decoding; // Decoding is how deep in the stack messages are decoded, and the share that it takes; absent where it was not seen.
+}
+
 /** Bulk is what the messages of a load of large ones cost, and how fast they went. */
 export interface Bulk {
   server_cpu_s_per_gb: number | null; // null where it was not measured
   gb_per_second: number | null; // of messages, both ways together
   intervals: IntervalsByField;
+}
+
+/** Category is a share of a time. */
+export interface Category {
+  name: string;
+  share: number;
+  us_per_call: number;
+  error_us: number; // one standard error, of the sampling alone
 }
 
 /** Cell is one point of the matrix, over its valid trials. */
@@ -262,6 +281,12 @@ export interface Contrast {
   effects: Effect[];
 }
 
+/** Count is an event that was counted. */
+export interface Count {
+  name: string;
+  per_call: number;
+}
+
 /** CoursePoint is a stretch of the window of a load on a schedule, over all valid trials. */
 export interface CoursePoint {
   seconds: number; // its middle, from the window's beginning
@@ -286,6 +311,12 @@ export interface Crossover {
 }
 
 export type CurvePoint = [number, number];
+
+/** Decoding is how messages are decoded. */
+export interface Decoding {
+  depth: number; // functions outside of it, in the mean
+  share: number;
+}
 
 /** Diagnosis is what holds a variant at the most calls in flight, with the figures that say so, null where they were not measured. */
 export interface Diagnosis {
@@ -350,6 +381,30 @@ export interface ErrorCount {
   example: string; // the first one, verbatim
 }
 
+/** Inside is what was seen of one end. */
+export interface Inside {
+  counters: Count[];
+  syscalls: Syscall[]; // the most frequent first
+  cpu?: Breakdown; // time on a CPU
+  off_cpu?: Breakdown; // waiting, of all threads together
+}
+
+/** Insight is what probes saw of a cell, in passes of their own. */
+export interface Insight {
+  part: string;
+  variant: string;
+  workload: string;
+  request_bytes: number;
+  response_bytes: number;
+  clients: number;
+  mean_us: number | null; // of a call, where nothing looked on; null where the cell was not measured
+  passes: Pass[];
+  client: Inside;
+  server: Inside;
+  life?: Life; // absent where it was not looked for
+  intervals: IntervalsByField;
+}
+
 /** Interval holds the true value at the stated confidence. */
 export interface Interval {
   low: number;
@@ -390,6 +445,16 @@ export interface Latencies {
   p9999: number | null;
   max: number | null;
   stalls?: Stall[]; // absent where no minority of trials decides a percentile
+}
+
+/** Life is where the time of single calls goes, one at a time. */
+export interface Life {
+  calls: number; // whose stages were told apart
+  untold: number; // whose stages were not
+  mean_us: number;
+  stages: Stage[]; // in their order; they add up to the mean
+  bare_us: number | null; // Bare is the mean of the calls of the same processes while the probe did not look on, by turns; null where it always did.
+  cost: number | null; // Cost is how many times as long a call took while it looked on.
 }
 
 /** LimitEffect is what an in-flight limit did, counted both ways: service leaves the wait for a permit out, response has it in. */
@@ -474,6 +539,16 @@ export interface PackedProfile {
   samples: number; // that it was estimated from; 0 where everything was counted
   per_call: number; // of the unit, all stacks together
   stacks: number[]; // Packed has for each stack: how many outermost frames it shares with the stack before it, how many more it has, these, its category, and its weight in thousand-millionths. Frames and categories are places in the lists of Profiles.
+}
+
+/** Pass is what a probe cost. */
+export interface Pass {
+  probe: string;
+  trials: number;
+  cost: number | null; // Cost is how many times as long a call takes while the probe looks on; null where it is not known.
+  method: string;
+  missing?: string[]; // what could not be seen, and why
+  intervals: IntervalsByField;
 }
 
 /** Power is what the repeats of a run could tell of a metric, at the noise of its own trials. */
@@ -634,6 +709,22 @@ export interface Shares {
   intervals: IntervalsByField;
 }
 
+/** Spent is a function that spends time by itself. */
+export interface Spent {
+  function: string;
+  in?: string; // kernel, or a library
+  share: number;
+}
+
+/** Stage is a part of a call. */
+export interface Stage {
+  name: string;
+  kind: "user" | "kernel" | "waking" | "scheduling" | "handler" | "mixed"; // what it is spent in
+  mean_us: number;
+  median_us: number; // of the calls around the median
+  p99_us: number | null; // of the calls around P99; null with fewer than a thousand
+}
+
 /** Stall is a minority of a cell's trials whose slowest requests decide a percentile, which has no interval then: so few trials do not tell how frequent stalls are. */
 export interface Stall {
   percentile: "p90" | "p95" | "p99" | "p999" | "p9999";
@@ -650,6 +741,13 @@ export interface Survival {
   succeeded: number;
   share: number | null; // null where nothing was requested
   failures: ErrorCount[]; // by class and code, most frequent first
+}
+
+/** Syscall is one kind of system call. */
+export interface Syscall {
+  name: string;
+  per_call: number;
+  us: number | null; // that one takes, waiting included; null where it was not measured
 }
 
 /** Times is a short distribution of times, in microseconds; null where nothing was timed. */

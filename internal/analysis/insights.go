@@ -1,0 +1,482 @@
+package analysis
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/record"
+)
+
+// Insight is what probes saw of a cell, in passes of their own. Times are in microseconds,
+// and figures of a call's cost are means.
+type Insight struct {
+	Part          string  `json:"part"`
+	Variant       string  `json:"variant"`
+	Workload      string  `json:"workload"`
+	RequestBytes  int     `json:"request_bytes"`
+	ResponseBytes int     `json:"response_bytes"`
+	Clients       int     `json:"clients"`
+	Mean          *Figure `json:"mean_us"` // of a call, where nothing looked on; null where the cell was not measured
+
+	Passes []Pass `json:"passes"`
+	Client Inside `json:"client"`
+	Server Inside `json:"server"`
+	Life   *Life  `json:"life,omitempty"` // absent where it was not looked for
+}
+
+// Pass is what a probe cost.
+type Pass struct {
+	Probe  string `json:"probe"`
+	Trials int    `json:"trials"`
+	// Cost is how many times as long a call takes while the probe looks on; null where it is not known.
+	Cost    *Figure  `json:"cost"`
+	Method  string   `json:"method"`
+	Missing []string `json:"missing,omitempty"` // what could not be seen, and why
+}
+
+// Inside is what was seen of one end. A list is empty where it was not looked for.
+type Inside struct {
+	Counters []Count    `json:"counters"`
+	Syscalls []Syscall  `json:"syscalls"`          // the most frequent first
+	CPU      *Breakdown `json:"cpu,omitempty"`     // time on a CPU
+	OffCPU   *Breakdown `json:"off_cpu,omitempty"` // waiting, of all threads together
+}
+
+// Count is an event that was counted.
+type Count struct {
+	Name    string  `json:"name"`
+	PerCall float64 `json:"per_call"`
+}
+
+// Syscall is one kind of system call.
+type Syscall struct {
+	Name    string   `json:"name"`
+	PerCall float64  `json:"per_call"`
+	Time    *float64 `json:"us" jsonschema:"nullable"` // that one takes, waiting included; null where it was not measured
+}
+
+// Breakdown is where a time a call goes, by category.
+type Breakdown struct {
+	PerCall    float64    `json:"us_per_call"`
+	Samples    int64      `json:"samples"`    // that the shares come from; their error is the less, the more there are
+	Categories []Category `json:"categories"` // the largest first
+	Functions  []Spent    `json:"functions"`  // that spend most by themselves
+	// Depth is how many functions lie in user space above the kernel, in the mean of the stacks that end in it.
+	Depth *float64 `json:"depth" jsonschema:"nullable"`
+	// Decoding is how deep in the stack messages are decoded, and the share that it takes; absent where it was not seen.
+	Decoding *Decoding `json:"decoding,omitempty"`
+}
+
+// Category is a share of a time.
+type Category struct {
+	Name    string  `json:"name"`
+	Share   float64 `json:"share"`
+	PerCall float64 `json:"us_per_call"`
+	Error   float64 `json:"error_us"` // one standard error, of the sampling alone
+}
+
+// Spent is a function that spends time by itself.
+type Spent struct {
+	Function string  `json:"function"`
+	In       string  `json:"in,omitempty"` // kernel, or a library
+	Share    float64 `json:"share"`
+}
+
+// Decoding is how messages are decoded.
+type Decoding struct {
+	Depth float64 `json:"depth"` // functions outside of it, in the mean
+	Share float64 `json:"share"`
+}
+
+// Life is where the time of single calls goes, one at a time.
+type Life struct {
+	Calls  int     `json:"calls"`  // whose stages were told apart
+	Untold int64   `json:"untold"` // whose stages were not
+	Mean   float64 `json:"mean_us"`
+	Stages []Stage `json:"stages"` // in their order; they add up to the mean
+	// Bare is the mean of the calls of the same processes while the probe did not look on, by turns; null where it always did.
+	Bare *float64 `json:"bare_us" jsonschema:"nullable"`
+	// Cost is how many times as long a call took while it looked on.
+	Cost *float64 `json:"cost" jsonschema:"nullable"`
+}
+
+// Stage is a part of a call.
+type Stage struct {
+	Name   string   `json:"name"`
+	Kind   string   `json:"kind" jsonschema:"enum=user,enum=kernel,enum=waking,enum=scheduling,enum=handler,enum=mixed"` // what it is spent in
+	Mean   float64  `json:"mean_us"`
+	Median float64  `json:"median_us"`                    // of the calls around the median
+	P99    *float64 `json:"p99_us" jsonschema:"nullable"` // of the calls around P99; null with fewer than a thousand
+}
+
+// The kinds of stages.
+const (
+	InUser     = "user"
+	InKernel   = "kernel"
+	Waking     = "waking"
+	Scheduling = "scheduling"
+	InHandler  = "handler"
+	Mixed      = "mixed"
+)
+
+// kindOf is the kind of a stage, whose names package life gives.
+func kindOf(stage string) string {
+	switch {
+	case stage == "handler":
+		return InHandler
+	case strings.HasPrefix(stage, "wake "):
+		return Waking
+	case strings.HasSuffix(stage, ": schedule"):
+		return Scheduling
+	case strings.HasPrefix(stage, "send "), strings.HasPrefix(stage, "receive "):
+		return InKernel
+	case strings.HasSuffix(stage, "code"):
+		return InUser
+	}
+	return Mixed
+}
+
+// place is what the cells of measured trials and of passes have in common: their load may
+// differ.
+func placeOf(c record.Cell) record.Cell {
+	c.Load = record.Load{}
+	return c
+}
+
+// findInsights puts the passes of equal cells together, in the order of the cells.
+func findInsights(points []*point, passes []*record.Record, categories *Categories) []Insight {
+	slices.SortStableFunc(passes, func(a, b *record.Record) int { return cmp.Compare(a.Trial, b.Trial) })
+	measured := map[record.Cell]*point{}
+	order := map[record.Cell]int{}
+	for i, p := range points {
+		measured[placeOf(p.cell)], order[placeOf(p.cell)] = p, i
+	}
+	var all []Insight
+	groups := groupBy(passes, func(r *record.Record) record.Cell { return placeOf(r.Cell) })
+	slices.SortStableFunc(groups, func(a, b []*record.Record) int {
+		return cmp.Compare(order[placeOf(a[0].Cell)], order[placeOf(b[0].Cell)])
+	})
+	for _, group := range groups {
+		if one := newInsight(measured[placeOf(group[0].Cell)], group, categories); len(one.Passes) > 0 {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// newInsight is of the passes of one cell; bare are its measured trials, if any.
+func newInsight(bare *point, passes []*record.Record, categories *Categories) Insight {
+	cell := passes[0].Cell
+	i := Insight{
+		Part: cell.Part, Variant: cell.Variant, Workload: cell.Workload,
+		RequestBytes: cell.RequestBytes, ResponseBytes: cell.ResponseBytes, Clients: cell.Clients,
+	}
+	var trials []trial
+	if bare != nil {
+		trials = bare.valid()
+		i.Mean = known(trials, meanResponse)
+	}
+	for _, probe := range record.Probes {
+		of := slices.DeleteFunc(slices.Clone(passes), func(r *record.Record) bool { return r.Probe != probe })
+		if len(of) == 0 || probe == record.ProbeAllocations {
+			continue
+		}
+		i.Passes = append(i.Passes, newPass(probe, bare, of))
+		if probe == record.ProbeLife {
+			i.Life = newLife(of)
+			continue
+		}
+		i.Client.add(probe, of, clientOf, trials, categories)
+		i.Server.add(probe, of, serverOf, trials, categories)
+	}
+	i.Client.addUsage(trials, clientOf)
+	i.Server.addUsage(trials, serverOf)
+	return i
+}
+
+func newPass(probe string, bare *point, of []*record.Record) Pass {
+	p := Pass{Probe: probe, Trials: len(of)}
+	for _, r := range of {
+		for _, seen := range []*record.Seen{r.Server.Seen, r.Client.Seen} {
+			if seen == nil {
+				continue
+			}
+			p.Method = seen.Method
+			for _, missing := range seen.Missing {
+				if !slices.Contains(p.Missing, missing) {
+					p.Missing = append(p.Missing, missing)
+				}
+			}
+		}
+		if r.Life != nil {
+			p.Method = r.Life.Method
+		}
+	}
+	if bare != nil && probe != record.ProbeLife { // which has turns of its own
+		watched := &point{cell: bare.cell, level: bare.level}
+		for _, r := range of {
+			if watched.add(r) != nil { // its times cannot be read
+				return p
+			}
+		}
+		if len(bare.valid()) > 0 && len(watched.valid()) > 0 {
+			p.Cost = new(ratio(watched, bare, meanResponse))
+		}
+	}
+	return p
+}
+
+// add adds what a probe saw of an end; bare are the cell's measured trials.
+func (in *Inside) add(probe string, passes []*record.Record, end func(trial) record.Process, bare []trial, categories *Categories) {
+	var seen []*record.Seen
+	var calls float64
+	for _, r := range passes {
+		if s := end(trial{Record: r}).Seen; s != nil && r.Completed > 0 {
+			seen = append(seen, s)
+			calls += float64(r.Completed)
+		}
+	}
+	if len(seen) == 0 {
+		return
+	}
+	switch probe {
+	case record.ProbeCounters:
+		in.Counters = counts(seen, calls)
+	case record.ProbeSyscalls:
+		in.Syscalls = syscalls(seen, calls)
+	case record.ProbeCPU:
+		in.CPU = breakdown(seen, calls, categories.CPU)
+		if cpu := known(bare, cpuOf(end)); in.CPU != nil && cpu != nil { // exact, and undisturbed
+			in.CPU.scale(cpu.Value)
+		}
+	case record.ProbeOffCPU:
+		in.OffCPU = breakdown(seen, calls, categories.OffCPU)
+	}
+}
+
+// counts are events a call, and what follows from them.
+func counts(seen []*record.Seen, calls float64) []Count {
+	sums := map[string]float64{}
+	var names []string
+	for _, s := range seen {
+		for _, c := range s.Counters {
+			unit := 1.0
+			if c.Name == "task-clock" { // in nanoseconds, as the kernel counts it
+				c.Name, unit = "task clock (µs)", 1e3
+			}
+			if _, had := sums[c.Name]; !had {
+				names = append(names, c.Name)
+			}
+			sums[c.Name] += c.Count / unit
+		}
+	}
+	var all []Count
+	for _, name := range names {
+		all = append(all, Count{name, sums[name] / calls})
+	}
+	if sums["cycles"] > 0 && sums["instructions"] > 0 {
+		all = append(all, Count{"instructions a cycle", sums["instructions"] / sums["cycles"]})
+	}
+	return all
+}
+
+// addUsage adds what every measured trial has, exactly and at no cost.
+func (in *Inside) addUsage(bare []trial, end func(trial) record.Process) {
+	for _, figure := range []struct {
+		name string
+		of   func(record.Process) *int64
+		unit float64
+	}{
+		{"user time (µs)", func(p record.Process) *int64 { return p.UserNS }, 1e3},
+		{"system time (µs)", func(p record.Process) *int64 { return p.SystemNS }, 1e3},
+		{"voluntary switches", func(p record.Process) *int64 { return p.SwitchesVol }, 1},
+		{"involuntary switches", func(p record.Process) *int64 { return p.SwitchesInv }, 1},
+		{"minor page faults", func(p record.Process) *int64 { return p.MinorFaults }, 1},
+		{"major page faults", func(p record.Process) *int64 { return p.MajorFaults }, 1},
+	} {
+		value := known(bare, func(t trial) float64 { return number(figure.of(end(t))) / float64(t.Completed) / figure.unit })
+		if value != nil {
+			in.Counters = append(in.Counters, Count{figure.name, value.Value})
+		}
+	}
+}
+
+func syscalls(seen []*record.Seen, calls float64) []Syscall {
+	type sum struct{ count, ns float64 }
+	sums := map[string]*sum{}
+	for _, s := range seen {
+		for _, c := range s.Syscalls {
+			if sums[c.Name] == nil {
+				sums[c.Name] = &sum{}
+			}
+			sums[c.Name].count += float64(c.Count)
+			sums[c.Name].ns += number(c.NS) // NaN where one was not measured
+		}
+	}
+	var all []Syscall
+	for name, s := range sums {
+		one := Syscall{Name: name, PerCall: s.count / calls}
+		if !math.IsNaN(s.ns) {
+			one.Time = new(s.ns / s.count / 1e3)
+		}
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b Syscall) int { return cmp.Or(cmp.Compare(b.PerCall, a.PerCall), cmp.Compare(a.Name, b.Name)) })
+	return all
+}
+
+// breakdown sorts stacks by category. It is nil where there are none.
+func breakdown(seen []*record.Seen, calls float64, rules []Rule) *Breakdown {
+	b := &Breakdown{}
+	sorted := newSorter(rules)
+	inCategory, inFunction := map[string]float64{}, map[record.Frame]float64{}
+	var all, kernel, depth, decoding, decodingDepth float64
+	for _, s := range seen {
+		if s.Stacks == nil {
+			continue
+		}
+		b.Samples += s.Stacks.Samples
+		for _, stack := range s.Stacks.Stacks {
+			frames, weight := s.Stacks.Functions(stack), float64(stack.Weight)
+			all += weight
+			inCategory[sorted.of(frames)] += weight
+			if len(frames) > 0 {
+				inFunction[frames[len(frames)-1]] += weight
+			}
+			if above := slices.IndexFunc(frames, func(f record.Frame) bool { return f.In == record.InKernel }); above >= 0 {
+				kernel += weight
+				depth += weight * float64(above)
+			}
+			if outside := slices.IndexFunc(frames, decodes); outside >= 0 {
+				decoding += weight
+				decodingDepth += weight * float64(outside)
+			}
+		}
+	}
+	if all == 0 {
+		return nil
+	}
+	for name, weight := range inCategory {
+		b.Categories = append(b.Categories, Category{Name: name, Share: weight / all})
+	}
+	slices.SortFunc(b.Categories, func(x, y Category) int { return cmp.Or(cmp.Compare(y.Share, x.Share), cmp.Compare(x.Name, y.Name)) })
+	for frame, weight := range inFunction {
+		if weight >= leastSpent*all {
+			b.Functions = append(b.Functions, Spent{frame.Function, frame.In, weight / all})
+		}
+	}
+	slices.SortFunc(b.Functions, func(x, y Spent) int {
+		return cmp.Or(cmp.Compare(y.Share, x.Share), cmp.Compare(x.Function, y.Function))
+	})
+	if kernel > 0 {
+		b.Depth = new(depth / kernel)
+	}
+	if decoding > 0 {
+		b.Decoding = &Decoding{Depth: decodingDepth / decoding, Share: decoding / all}
+	}
+	b.scale(all / calls / 1e3)
+	return b
+}
+
+// leastSpent is the share from which a function is listed.
+const leastSpent = 0.02
+
+// decodes reports whether a function decodes a message, in any of the libraries.
+func decodes(f record.Frame) bool {
+	name := f.Function
+	return strings.HasPrefix(name, "google.golang.org/protobuf/proto.UnmarshalOptions") || strings.HasPrefix(name, "google.golang.org/protobuf/proto.Unmarshal") ||
+		strings.Contains(name, "pb.(*") && strings.Contains(name, ").Unmarshal") ||
+		strings.HasPrefix(name, "google::protobuf::MessageLite::Parse") || strings.HasPrefix(name, "prost::Message::decode")
+}
+
+// scale sets the times, of which the shares are known.
+func (b *Breakdown) scale(perCall float64) {
+	b.PerCall = perCall
+	for i := range b.Categories {
+		c := &b.Categories[i]
+		c.PerCall = c.Share * perCall
+		c.Error = perCall * math.Sqrt(c.Share*(1-c.Share)/max(1, float64(b.Samples)))
+	}
+}
+
+// newLife sums up the calls of all passes.
+func newLife(passes []*record.Record) *Life {
+	l := &Life{}
+	var calls [][]int64
+	var stages []string
+	var traced, bare []float64
+	for _, r := range passes {
+		if r.Life == nil || (stages != nil && !slices.Equal(stages, r.Life.Stages)) {
+			continue
+		}
+		stages = r.Life.Stages
+		calls = append(calls, r.Life.Calls...)
+		l.Untold += r.Life.Untold
+		if r.Life.TracedNS != nil && r.Life.BareNS != nil {
+			traced, bare = append(traced, *r.Life.TracedNS), append(bare, *r.Life.BareNS)
+		}
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	if sum := sumOf(bare); sum > 0 {
+		l.Bare, l.Cost = new(sum/float64(len(bare))/1e3), new(sumOf(traced)/sum)
+	}
+	l.Calls = len(calls)
+	slices.SortFunc(calls, func(a, b []int64) int { return cmp.Compare(total(a), total(b)) })
+	mean := meanStages(calls)
+	median := meanStages(around(calls, 0.5, 0.05))
+	var p99 []float64
+	if len(calls) >= leastForP99 {
+		p99 = meanStages(around(calls, 0.99, 0.005))
+	}
+	for i, name := range stages {
+		s := Stage{Name: name, Kind: kindOf(name), Mean: mean[i], Median: median[i]}
+		if p99 != nil {
+			s.P99 = new(p99[i])
+		}
+		l.Mean += s.Mean
+		l.Stages = append(l.Stages, s)
+	}
+	return l
+}
+
+// leastForP99 leaves ten calls beyond it, as everywhere.
+const leastForP99 = 1000
+
+// around are the calls near a quantile: one call alone has stages like no other.
+func around(calls [][]int64, quantile, width float64) [][]int64 {
+	n := float64(len(calls))
+	first, last := int(n*(quantile-width)), int(math.Ceil(n*(quantile+width)))
+	return calls[max(0, first):min(len(calls), max(last, first+1))]
+}
+
+// meanStages are in microseconds.
+func meanStages(calls [][]int64) []float64 {
+	means := make([]float64, len(calls[0]))
+	for _, call := range calls {
+		for i, ns := range call {
+			means[i] += float64(ns)
+		}
+	}
+	for i := range means {
+		means[i] /= 1e3 * float64(len(calls))
+	}
+	return means
+}
+
+func total(stages []int64) (sum int64) {
+	for _, ns := range stages {
+		sum += ns
+	}
+	return sum
+}
+
+func sumOf(values []float64) (sum float64) {
+	for _, v := range values {
+		sum += v
+	}
+	return sum
+}
