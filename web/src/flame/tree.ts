@@ -162,6 +162,7 @@ class Merge {
   private readonly nowOf: Float64Array;
   private readonly beforeOf: Float64Array;
   private readonly place: Int32Array;
+  private readonly next: Int32Array; // of each of its stacks the function, in their order
   private readonly moved: Int32Array;
 
   constructor(private readonly stacks: Stacks, functionCount: number, private readonly inverted: boolean) {
@@ -169,6 +170,7 @@ class Merge {
     const most = stacks.frames.length + 1; // memory that is never written to costs nothing
     this.order = new Int32Array(stackCount);
     for (let stack = 0; stack < stackCount; stack++) this.order[stack] = stack;
+    this.next = new Int32Array(stackCount);
     this.moved = new Int32Array(stackCount);
     this.functions = new Int32Array(most);
     this.parents = new Int32Array(most);
@@ -203,7 +205,7 @@ class Merge {
   }
 
   private split(frame: number, depth: number) {
-    const { order, stacksOf, nowOf, beforeOf, place, moved } = this;
+    const { order, next, stacksOf, nowOf, beforeOf, place, moved } = this;
     const from = this.from[frame]!;
     const to = this.to[frame]!;
     if (to - from === 1) {
@@ -214,7 +216,7 @@ class Merge {
     const found: number[] = [];
     for (let at = from; at < to; at++) {
       const stack = order[at]!;
-      const of = this.functionOf(stack, depth);
+      const of = (next[at] = this.functionOf(stack, depth));
       if (of < 0) continue;
       if (stacksOf[of]!++ === 0) found.push(of);
       nowOf[of]! += now[stack]!;
@@ -231,9 +233,8 @@ class Merge {
     this.own[frame] = end;
     if (found.length > 1 || (found.length === 1 && end < to)) {
       for (let at = from; at < to; at++) {
-        const stack = order[at]!;
-        const of = this.functionOf(stack, depth);
-        moved[of < 0 ? end++ : place[of]!++] = stack;
+        const of = next[at]!;
+        moved[of < 0 ? end++ : place[of]!++] = order[at]!;
       }
       order.set(moved.subarray(from, to), from);
     }
