@@ -230,10 +230,25 @@ func (a *app) publish(seen *report.Run, asJSON bool) error {
 			return err
 		}
 	}
+	if err := writeProfiles(seen); err != nil {
+		return err
+	}
 	if asJSON {
 		return report.WriteJSON(a.stdout, seen)
 	}
 	return a.print(seen)
+}
+
+// writeProfiles writes the run's profiles for other tools, if it has any.
+func writeProfiles(seen *report.Run) error {
+	if len(seen.Summary.Profiles) == 0 {
+		return nil
+	}
+	folder := filepath.Join(seen.Directory, report.ProfilesFolder)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	return report.WriteProfiles(seen, func(name string) (io.WriteCloser, error) { return os.Create(filepath.Join(folder, name)) })
 }
 
 func (a *app) print(seen *report.Run) error {
@@ -257,6 +272,9 @@ func (a *app) print(seen *report.Run) error {
 	fmt.Fprintf(a.stdout, "\nReport: %s\n", filepath.Join(seen.Directory, "report.html"))
 	if len(seen.Summary.Insights) > 0 {
 		fmt.Fprintf(a.stdout, "Why: wirelab explain %s\n", seen.Directory)
+	}
+	if len(seen.Summary.Profiles) > 0 {
+		fmt.Fprintf(a.stdout, "Profiles, for go tool pprof and speedscope: %s\n", filepath.Join(seen.Directory, report.ProfilesFolder))
 	}
 	if name, has := report.StudyTableFile(seen.Summary); has {
 		fmt.Fprintf(a.stdout, "Scenarios: %s\n", filepath.Join(seen.Directory, name))

@@ -147,23 +147,32 @@ func placeOf(c record.Cell) record.Cell {
 
 // findInsights puts the passes of equal cells together, in the order of the cells.
 func findInsights(points []*point, passes []*record.Record, categories *Categories) []Insight {
-	slices.SortStableFunc(passes, func(a, b *record.Record) int { return cmp.Compare(a.Trial, b.Trial) })
 	measured := map[record.Cell]*point{}
-	order := map[record.Cell]int{}
-	for i, p := range points {
-		measured[placeOf(p.cell)], order[placeOf(p.cell)] = p, i
+	for _, p := range points {
+		measured[placeOf(p.cell)] = p
 	}
 	var all []Insight
-	groups := groupBy(passes, func(r *record.Record) record.Cell { return placeOf(r.Cell) })
-	slices.SortStableFunc(groups, func(a, b []*record.Record) int {
-		return cmp.Compare(order[placeOf(a[0].Cell)], order[placeOf(b[0].Cell)])
-	})
-	for _, group := range groups {
+	for _, group := range byPlace(points, passes) {
 		if one := newInsight(measured[placeOf(group[0].Cell)], group, categories); len(one.Passes) > 0 {
 			all = append(all, one)
 		}
 	}
 	return all
+}
+
+// byPlace groups passes by their cells, in the order of the cells that were measured.
+func byPlace(points []*point, passes []*record.Record) [][]*record.Record {
+	order := map[record.Cell]int{}
+	for i, p := range points {
+		order[placeOf(p.cell)] = i
+	}
+	passes = slices.Clone(passes)
+	slices.SortStableFunc(passes, func(a, b *record.Record) int { return cmp.Compare(a.Trial, b.Trial) })
+	groups := groupBy(passes, func(r *record.Record) record.Cell { return placeOf(r.Cell) })
+	slices.SortStableFunc(groups, func(a, b []*record.Record) int {
+		return cmp.Compare(order[placeOf(a[0].Cell)], order[placeOf(b[0].Cell)])
+	})
+	return groups
 }
 
 // newInsight is of the passes of one cell; bare are its measured trials, if any.

@@ -98,6 +98,30 @@ func TestADifferenceIsExplained(t *testing.T) {
 	}
 }
 
+// TestProfilesAddUp puts the stacks of two passes together.
+func TestProfilesAddUp(t *testing.T) {
+	records := passesOf("only", 40, 10, 20, 10)
+	points, err := gather(&study{}, records[:1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := findProfiles(points, append(records[1:], records[1]), UsualCategories())
+	if len(all) != 2 || all[0].End != ClientEnd || all[0].Kind != CPUProfile || all[0].Samples != 60 {
+		t.Fatalf("profiles: %+v", all)
+	}
+	p := all[1]
+	sum, copied := 0.0, 0.0
+	for _, stack := range p.Stacks {
+		sum += stack.Weight
+		if p.Categories[stack.Category] == "memory copy" {
+			copied += stack.Weight
+		}
+	}
+	if !near(sum, 1) || !near(copied, 1.0/3) || p.PerCall != 30e3 {
+		t.Errorf("weights add up to %v, copies to %v, and a call has %v ns", sum, copied, p.PerCall)
+	}
+}
+
 // TestOneCellIsExplained says where its time goes, against nothing.
 func TestOneCellIsExplained(t *testing.T) {
 	insights := findInsights(nil, passesOf("only", 40, 10, 20, 10)[1:], UsualCategories())

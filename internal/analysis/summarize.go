@@ -60,6 +60,7 @@ func SummarizeBy(categories *Categories, m *record.Manifest, judged Judged) (*Su
 	s.Shares = findShares(study, points)
 	s.Allocations = findAllocations(study.place, profiled)
 	s.Insights = findInsights(points, profiled, categories)
+	s.Profiles = findProfiles(points, profiled, categories)
 	s.Claims = judgeClaims(study, points)
 	s.Settings = settings(points)
 	s.Machine = machineLimits(points)

@@ -114,7 +114,7 @@ func (p *Process) find(pc uint64) []Frame {
 	}
 	functions := p.object(m).functions(pc - m.start + m.offset)
 	if len(functions) == 0 {
-		return []Frame{{Function: "[" + filepath.Base(m.path) + "]", In: in}}
+		return []Frame{{Function: "[" + strings.Trim(filepath.Base(m.path), "[]") + "]", In: in}}
 	}
 	frames := make([]Frame, len(functions))
 	for i, function := range functions {

@@ -1,0 +1,51 @@
+package report
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+
+	"wirelab.dev/internal/analysis"
+)
+
+type closer struct{ *bytes.Buffer }
+
+func (closer) Close() error { return nil }
+
+// TestProfilesForOtherTools reads back what was written.
+func TestProfilesForOtherTools(t *testing.T) {
+	run := &Run{Summary: &analysis.Summary{}}
+	run.Summary.Profiles = []analysis.Profile{{
+		Part: "compare", Variant: "grpc:conns=4,tls=on", Workload: "echo", RequestBytes: 64, ResponseBytes: 4096, Clients: 50,
+		End: analysis.ServerEnd, Kind: analysis.CPUProfile, Unit: "ns", Total: 1000,
+		Categories: []string{"protocol layer", "network"},
+		Functions:  []analysis.ProfiledFunction{{Name: "main"}, {Name: "tcp_sendmsg", In: "kernel"}},
+		Stacks:     []analysis.ProfiledStack{{Frames: []int{0}, Weight: 0.25}, {Frames: []int{0, 1}, Category: 1, Weight: 0.75}},
+	}}
+	files := map[string]*bytes.Buffer{}
+	if err := WriteProfiles(run, func(name string) (io.WriteCloser, error) {
+		files[name] = &bytes.Buffer{}
+		return closer{files[name]}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	const name = "compare-grpc-conns-4-tls-on-echo-64B-4KiB-c50.server.cpu"
+	if got, want := files[name+".folded"].String(), "main 250\nmain;tcp_sendmsg_[k] 750\n"; got != want {
+		t.Errorf("folded: %q, want %q", got, want)
+	}
+	read, err := profile.Parse(files[name+".pb.gz"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := read.CheckValid(); err != nil {
+		t.Fatal(err)
+	}
+	sample := read.Sample[1]
+	if sample.Value[0] != 750 || sample.Location[0].Line[0].Function.Name != "tcp_sendmsg" || sample.Location[0].Mapping.File != "kernel" ||
+		strings.Join(sample.Label["category"], "") != "network" || read.SampleType[0].Unit != "nanoseconds" {
+		t.Errorf("pprof: %v", read)
+	}
+}
