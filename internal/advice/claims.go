@@ -46,6 +46,13 @@ var claimFigures = map[scenario.Figure]string{
 	scenario.ClientCPU:  "CPU time at the client",
 	scenario.ServerCPU:  "CPU time at the server",
 	scenario.Throughput: "throughput",
+
+	scenario.ClientUser:     "share of user time at the client",
+	scenario.ServerUser:     "share of user time at the server",
+	scenario.ClientSwitches: "switches of threads a request at the client",
+	scenario.ServerSwitches: "switches of threads a request at the server",
+	scenario.ClientFutex:    "futex calls a request at the client",
+	scenario.ServerFutex:    "futex calls a request at the server",
 }
 
 var outcomes = map[analysis.Outcome]string{

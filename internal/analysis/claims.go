@@ -17,7 +17,7 @@ type Claim struct {
 	Clients       int              `json:"clients"` // that it was judged with; 0 where it was not
 	Of            scenario.Variant `json:"of"`      // a variant
 	Against       scenario.Variant `json:"against"` // a variant
-	Figure        scenario.Figure  `json:"figure" jsonschema:"enum=mean,enum=p99,enum=cpu,enum=client-cpu,enum=server-cpu,enum=throughput"`
+	Figure        scenario.Figure  `json:"figure" jsonschema:"enum=mean,enum=p99,enum=cpu,enum=client-cpu,enum=server-cpu,enum=throughput,enum=client-user,enum=server-user,enum=client-switches,enum=server-switches,enum=client-futex,enum=server-futex"`
 	ClaimedRatio  *float64         `json:"claimed_ratio" jsonschema:"nullable"` // null where the claim is only that there is less
 	Below         string           `json:"below"`                               // the part whose ratio is to be higher; may be empty
 	Outcome       Outcome          `json:"outcome" jsonschema:"enum=compatible,enum=smaller,enum=refuted,enum=underpowered,enum=not measured"`
@@ -49,14 +49,19 @@ const (
 // on another machine.
 var claimRule = stats.Rule{Margin: 0.1, Confidence: confidence}
 
-// judgeClaims judges those that the scenario has, corrected for their number.
-func judgeClaims(s *study, points []*point) []Claim {
+// judgeClaims judges those that the scenario has, corrected for their number. Seen are the
+// passes that counted system calls.
+func judgeClaims(s *study, points, seen []*point) []Claim {
 	all := make([]Claim, len(s.claims))
 	var samples []sample
 	var judged []int
 	for i, c := range s.claims {
 		var ratios []float64
-		all[i], ratios = measureClaim(c, points)
+		of := points
+		if c.Figure.Probe() != "" {
+			of = seen
+		}
+		all[i], ratios = measureClaim(c, of)
 		all[i].Unasked = all[i].Outcome == Unmeasured &&
 			(slices.Contains(s.leftOut, c.Of.String()) || slices.Contains(s.leftOut, c.Against.String()))
 		if len(ratios) >= leastTrials {

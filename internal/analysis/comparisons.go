@@ -69,6 +69,13 @@ var metrics = map[string]metric{
 
 	string(scenario.ClientCPU): cpuOf(clientOf),
 	string(scenario.ServerCPU): cpuOf(serverOf),
+
+	string(scenario.ClientUser):     userShare(clientOf),
+	string(scenario.ServerUser):     userShare(serverOf),
+	string(scenario.ClientSwitches): switchesOf(clientOf),
+	string(scenario.ServerSwitches): switchesOf(serverOf),
+	string(scenario.ClientFutex):    syscallsOf("futex", clientOf),
+	string(scenario.ServerFutex):    syscallsOf("futex", serverOf),
 }
 
 // The direction that is better: what a verdict of package stats means for a time, for a

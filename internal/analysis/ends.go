@@ -66,6 +66,35 @@ func cpuOf(end func(trial) record.Process) metric {
 	}
 }
 
+// userShare is the share of an end's CPU time that is not the kernel's.
+func userShare(end func(trial) record.Process) metric {
+	return func(t trial) float64 { return number(end(t).UserNS) / cpuTime(end(t)) }
+}
+
+// switchesOf is how often an end's threads leave their CPUs a request, of themselves or not.
+func switchesOf(end func(trial) record.Process) metric {
+	return func(t trial) float64 {
+		return (number(end(t).SwitchesVol) + number(end(t).SwitchesInv)) / float64(t.Completed)
+	}
+}
+
+// syscallsOf is how many system calls of a name an end makes a request. It is known where they
+// were counted, and none is then zero.
+func syscallsOf(name string, end func(trial) record.Process) metric {
+	return func(t trial) float64 {
+		seen := end(t).Seen
+		if seen == nil || len(seen.Syscalls) == 0 {
+			return math.NaN()
+		}
+		for _, call := range seen.Syscalls {
+			if call.Name == name {
+				return float64(call.Count) / float64(t.Completed)
+			}
+		}
+		return 0
+	}
+}
+
 func coresInUse(t trial, p record.Process) float64 {
 	if t.WindowNS <= 0 {
 		return math.NaN()

@@ -160,7 +160,8 @@ func findInsights(points []*point, passes []*record.Record, categories *Categori
 	return all
 }
 
-// byPlace groups passes by their cells, in the order of the cells that were measured.
+// byPlace groups passes by their cells: part by part, from small to large messages and from few
+// to many clients, and there in the order of the cells that were measured.
 func byPlace(points []*point, passes []*record.Record) [][]*record.Record {
 	order := map[record.Cell]int{}
 	for i, p := range points {
@@ -168,9 +169,17 @@ func byPlace(points []*point, passes []*record.Record) [][]*record.Record {
 	}
 	passes = slices.Clone(passes)
 	slices.SortStableFunc(passes, func(a, b *record.Record) int { return cmp.Compare(a.Trial, b.Trial) })
+	part := map[string]int{}
+	for i, r := range passes {
+		if _, known := part[r.Cell.Part]; !known {
+			part[r.Cell.Part] = i
+		}
+	}
 	groups := groupBy(passes, func(r *record.Record) record.Cell { return placeOf(r.Cell) })
-	slices.SortStableFunc(groups, func(a, b []*record.Record) int {
-		return cmp.Compare(order[placeOf(a[0].Cell)], order[placeOf(b[0].Cell)])
+	slices.SortStableFunc(groups, func(x, y []*record.Record) int {
+		a, b := placeOf(x[0].Cell), placeOf(y[0].Cell)
+		return cmp.Or(cmp.Compare(part[a.Part], part[b.Part]), cmp.Compare(a.RequestBytes, b.RequestBytes),
+			cmp.Compare(a.ResponseBytes, b.ResponseBytes), cmp.Compare(a.Clients, b.Clients), cmp.Compare(order[a], order[b]))
 	})
 	return groups
 }

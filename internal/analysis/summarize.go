@@ -61,7 +61,11 @@ func SummarizeBy(categories *Categories, m *record.Manifest, judged Judged) (*Su
 	s.Allocations = findAllocations(study.place, profiled)
 	s.Insights = findInsights(points, profiled, categories)
 	s.Profiles = findProfiles(points, profiled, categories)
-	s.Claims = judgeClaims(study, points)
+	counted, err := gather(study, withProbe(profiled, record.ProbeSyscalls))
+	if err != nil {
+		return nil, fmt.Errorf("analysis: %w", err)
+	}
+	s.Claims = judgeClaims(study, points, counted)
 	s.Settings = settings(points)
 	s.Machine = machineLimits(points)
 	return s, nil
@@ -79,6 +83,11 @@ func splitProfiled(records []*record.Record) (measured, profiled []*record.Recor
 		}
 	}
 	return measured, profiled
+}
+
+// withProbe are the passes of a probe.
+func withProbe(passes []*record.Record, probe string) []*record.Record {
+	return slices.DeleteFunc(slices.Clone(passes), func(r *record.Record) bool { return r.Probe != probe })
 }
 
 // gather puts the trials of equal cells together. Points are sorted by the place of

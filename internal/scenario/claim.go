@@ -22,8 +22,11 @@ type Claim struct {
 	// The variant that it is compared with.
 	Against Variant `json:"against" jsonschema:"required"`
 	// What of: the mean response time or its P99, a request's CPU time at an end or at
-	// both (cpu), or the throughput.
-	Figure Figure `json:"figure" jsonschema:"required,enum=mean,enum=p99,enum=cpu,enum=client-cpu,enum=server-cpu,enum=throughput"`
+	// both (cpu), the throughput; of an end the share of its CPU time that is the
+	// program's own (user), how often its threads leave their CPUs a request
+	// (switches), and how many futex system calls a request makes, for which the part
+	// needs the probe syscalls.
+	Figure Figure `json:"figure" jsonschema:"required,enum=mean,enum=p99,enum=cpu,enum=client-cpu,enum=server-cpu,enum=throughput,enum=client-user,enum=server-user,enum=client-switches,enum=server-switches,enum=client-futex,enum=server-futex"`
 	// How many times the other's figure is claimed, at most where it is below 1
 	// and at least where it is above. If left out, less than the other's.
 	Ratio float64 `json:"ratio,omitempty" jsonschema:"exclusiveMinimum=0"`
@@ -43,9 +46,28 @@ const (
 	ClientCPU  Figure = "client-cpu"
 	ServerCPU  Figure = "server-cpu"
 	Throughput Figure = "throughput"
+
+	ClientUser     Figure = "client-user"
+	ServerUser     Figure = "server-user"
+	ClientSwitches Figure = "client-switches"
+	ServerSwitches Figure = "server-switches"
+	ClientFutex    Figure = "client-futex"
+	ServerFutex    Figure = "server-futex"
 )
 
-var claimable = []string{string(MeanTime), string(P99), string(CPU), string(ClientCPU), string(ServerCPU), string(Throughput)}
+var claimable = []string{
+	string(MeanTime), string(P99), string(CPU), string(ClientCPU), string(ServerCPU), string(Throughput),
+	string(ClientUser), string(ServerUser), string(ClientSwitches), string(ServerSwitches), string(ClientFutex), string(ServerFutex),
+}
+
+// Probe is the one whose trials have the figure; empty for figures of trials that are
+// measured.
+func (f Figure) Probe() Probe {
+	if f == ClientFutex || f == ServerFutex {
+		return SyscallProbe
+	}
+	return ""
+}
 
 // claim checks a claim.
 func (s *Scenario) claim(c Claim) error {
@@ -67,6 +89,9 @@ func (s *Scenario) claim(c Claim) error {
 		}
 		if s.Parts[i].Profile != "" {
 			return fmt.Errorf("a claim about part %s: it is profiled and has no figures; name a part without `profile`", name)
+		}
+		if probe := c.Figure.Probe(); probe != "" && !slices.Contains(s.Parts[i].Probes, probe) {
+			return fmt.Errorf("a claim about %s in part %s: give the part `probes: [%s]`", c.Figure, name, probe)
 		}
 		measurable := slices.Concat(s.Parts[i].Stacks, s.Parts[i].Yardsticks)
 		for _, v := range []Variant{c.Of, c.Against} {

@@ -210,7 +210,7 @@ export interface Claim {
   clients: number; // that it was judged with; 0 where it was not
   of: string; // a variant
   against: string; // a variant
-  figure: "mean" | "p99" | "cpu" | "client-cpu" | "server-cpu" | "throughput";
+  figure: "mean" | "p99" | "cpu" | "client-cpu" | "server-cpu" | "throughput" | "client-user" | "server-user" | "client-switches" | "server-switches" | "client-futex" | "server-futex";
   claimed_ratio: number | null; // null where the claim is only that there is less
   below: string; // the part whose ratio is to be higher; may be empty
   outcome: "compatible" | "smaller" | "refuted" | "underpowered" | "not measured";

@@ -2,7 +2,7 @@
 
 import type { Claim, Run } from "../data";
 import { Figure } from "../figure";
-import { micros, perSecond, plain, times } from "../format";
+import { micros, percent, perSecond, plain, times } from "../format";
 
 const figures: Record<string, string> = {
   mean: "mean time",
@@ -10,6 +10,13 @@ const figures: Record<string, string> = {
   "client-cpu": "CPU, client",
   "server-cpu": "CPU, server",
   throughput: "throughput",
+  p99: "P99",
+  "client-user": "user share of CPU, client",
+  "server-user": "user share of CPU, server",
+  "client-switches": "switches a request, client",
+  "server-switches": "switches a request, server",
+  "client-futex": "futex calls a request, client",
+  "server-futex": "futex calls a request, server",
 };
 
 export function Claims({ run: { claims } }: { run: Run }) {
@@ -68,5 +75,8 @@ function claimed({ claimed_ratio: ratio }: Claim): string {
 }
 
 function amount(claim: Claim, value: number | null): string {
-  return claim.figure === "throughput" ? perSecond(value) : micros(value);
+  if (claim.figure === "throughput") return perSecond(value);
+  if (/-(switches|futex)$/.test(claim.figure)) return plain(value);
+  if (/-user$/.test(claim.figure)) return percent(value);
+  return micros(value);
 }
