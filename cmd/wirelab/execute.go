@@ -98,6 +98,9 @@ func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	u := run.Manifest.Until
 	most := planFor(j.scenario, u)
 	fmt.Fprintf(a.stderr, "%s: %d trials into %s\n", j.scenario.Title, run.Manifest.Trials, run.Dir)
+	for _, warning := range j.warnings {
+		fmt.Fprintf(a.stderr, "warning: %s\n", warning)
+	}
 	if u != nil {
 		last := *u
 		last.Begun = len(u.Looks)

@@ -26,8 +26,8 @@ func probeNames() []string {
 	return each(scenario.Probes, func(p scenario.Probe) string { return string(p) })
 }
 
-// apply gives the probes to all parts that are measured, and leaves out those that this
-// machine does not have, with a warning each.
+// apply gives the probes to all parts that are measured, and leaves out those that see
+// nothing on this machine. A warning says what is not seen, and what it takes.
 func (p probeFlag) apply(s *scenario.Scenario) (_ *scenario.Scenario, warnings []string, _ error) {
 	wanted, err := scenario.ParseProbes(p.names)
 	if err != nil {
@@ -46,11 +46,15 @@ func (p probeFlag) apply(s *scenario.Scenario) (_ *scenario.Scenario, warnings [
 		if !s.HasProbe(probe) {
 			continue
 		}
-		if err := probes.Try(string(probe)); errors.Is(err, host.ErrUnsupported) {
+		ability, err := probes.Ability(string(probe))
+		switch {
+		case errors.Is(err, host.ErrUnsupported):
 			s = s.Without(probe)
 			warnings = append(warnings, fmt.Sprintf("the probe %s is left out: %v", probe, err))
-		} else if err != nil {
+		case err != nil:
 			return nil, nil, err
+		case len(ability.Missing) > 0:
+			warnings = append(warnings, fmt.Sprintf("the probe %s sees less here (%s); it lacks %s", probe, ability.Method, strings.Join(ability.Missing, "; ")))
 		}
 	}
 	return s, warnings, s.Check(vocabulary())

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
+
+	"wirelab.dev/internal/host"
 )
 
 // Program is code for the kernel. It ends at the label Out.
@@ -55,13 +58,21 @@ func (l Loaded) Run() (Running, error) {
 	var running Running
 	for _, p := range l {
 		attached, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: p.on, Program: p.program})
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: this kernel has no tracepoint %s%s", host.ErrUnsupported, p.on, since[p.on])
+		} else if err != nil {
+			err = unsupported("run at tracepoint "+p.on, err)
+		}
 		if err != nil {
-			return nil, errors.Join(unsupported("run at tracepoint "+p.on, err), running.Close())
+			return nil, errors.Join(err, running.Close())
 		}
 		running = append(running, attached)
 	}
 	return running, nil
 }
+
+// since are the versions of Linux that younger tracepoints came with.
+var since = map[string]string{"sk_data_ready": "; Linux 6.3 has it"}
 
 // Close lets go of them; those that run go on.
 func (l Loaded) Close() (err error) {

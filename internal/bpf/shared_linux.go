@@ -20,7 +20,8 @@ const Cure = "run as root, or grant CAP_BPF and CAP_PERFMON"
 // unsupported says why the kernel refused.
 func unsupported(what string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%s: %w: %w; %s", what, host.ErrUnsupported, err, Cure)
+		// Its text guesses at limits of memory, mostly wrongly.
+		return fmt.Errorf("%s: %w: %w; %s", what, host.ErrUnsupported, fs.ErrPermission, Cure)
 	}
 	var refused syscall.Errno
 	if errors.As(err, &refused) || errors.Is(err, ebpf.ErrNotSupported) {

@@ -159,6 +159,8 @@ func (t *trial) spec(role worker.Role, address string) worker.Spec {
 		},
 		Address: address,
 		Probe:   string(cell.Probe),
+		// Only the probe of CPU time can be in the worker in place of outside.
+		ProfileCPU: t.inWorker != nil,
 	}
 }
 

@@ -32,6 +32,7 @@ type trial struct {
 	learnt      time.Duration // the warm-up that earlier trials of the cell were seen to need
 	in          *surroundings
 	watch       probe.Watch // nil: the trial has no probe that looks on from outside
+	inWorker    error       // why the workers themselves do what such a probe would
 }
 
 // record returns the trial's record with its set-up only.
@@ -120,7 +121,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 		return err
 	}
 
-	t.see(r, server, serverResult.Handled, result)
+	t.see(r, server, serverResult, result)
 	fill(r, result)
 	if t.learnt > 0 {
 		r.WarmUp.LearntNS = new(int64(t.warmUpAtLeast()))

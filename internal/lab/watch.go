@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
 
 	"wirelab.dev/internal/probe"
@@ -16,6 +17,10 @@ func (t *trial) startWatch() error {
 		return nil
 	}
 	watch, err := probes.Start(name)
+	if errors.Is(err, probes.ErrInWorker) {
+		t.inWorker = err
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("probe %s: %w", name, err)
 	}
@@ -32,13 +37,17 @@ func (t *trial) watchProcess(end probe.End, pid int) error {
 }
 
 // see ends the probe, and fills in what it saw in the window.
-func (t *trial) see(r *record.Record, server *server, handled worker.Instants, client *worker.ClientResult) {
+func (t *trial) see(r *record.Record, server *server, serving worker.ServerResult, client *worker.ClientResult) {
+	if t.inWorker != nil {
+		r.Server.Seen, r.Client.Seen = t.seenInWorker(serving.CPU), t.seenInWorker(client.CPU)
+		return
+	}
 	if t.watch == nil {
 		return
 	}
 	window := probe.Measured{
 		Span:  probe.Span{BeginNS: client.BeginNS, EndNS: client.EndNS},
-		Calls: client.Calls, Handled: handled, Port: server.port(),
+		Calls: client.Calls, Handled: serving.Handled, Port: server.port(),
 	}
 	sight, err := t.watch.Stop(window)
 	t.watch = nil
@@ -47,6 +56,15 @@ func (t *trial) see(r *record.Record, server *server, handled worker.Instants, c
 		return
 	}
 	r.Server.Seen, r.Client.Seen, r.Life = seen(sight.Server), seen(sight.Client), sight.Life
+}
+
+// seenInWorker is what a worker saw of itself, which may be nothing.
+func (t *trial) seenInWorker(stacks *record.Stacks) *record.Seen {
+	if stacks == nil {
+		return &record.Seen{Missing: []string{fmt.Sprintf("all: %v", t.inWorker)}}
+	}
+	ability := probes.InWorker(t.inWorker)
+	return &record.Seen{Method: ability.Method, Missing: ability.Missing, Stacks: stacks}
 }
 
 // seen is absent where nothing was looked for at an end.

@@ -1,6 +1,7 @@
 package perfevent
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -19,22 +20,31 @@ type Event struct {
 	Name   string
 	kind   uint32
 	config uint64
+	bits   uint64 // such as unix.PerfBitExcludeKernel
 }
 
 // The processor's events. Virtual machines mostly have none.
 var (
-	Cycles          = Event{"cycles", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES}
-	Instructions    = Event{"instructions", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_INSTRUCTIONS}
-	CacheReferences = Event{"cache-references", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CACHE_REFERENCES}
-	CacheMisses     = Event{"cache-misses", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CACHE_MISSES}
-	BranchMisses    = Event{"branch-misses", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_BRANCH_MISSES}
+	Cycles          = processors("cycles", unix.PERF_COUNT_HW_CPU_CYCLES)
+	Instructions    = processors("instructions", unix.PERF_COUNT_HW_INSTRUCTIONS)
+	CacheReferences = processors("cache-references", unix.PERF_COUNT_HW_CACHE_REFERENCES)
+	CacheMisses     = processors("cache-misses", unix.PERF_COUNT_HW_CACHE_MISSES)
+	BranchMisses    = processors("branch-misses", unix.PERF_COUNT_HW_BRANCH_MISSES)
 )
 
 // The kernel's events.
 var (
-	TaskClock  = Event{"task-clock", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_TASK_CLOCK}
-	Migrations = Event{"cpu-migrations", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_MIGRATIONS}
+	TaskClock  = kernels("task-clock", unix.PERF_COUNT_SW_TASK_CLOCK)
+	Migrations = kernels("cpu-migrations", unix.PERF_COUNT_SW_CPU_MIGRATIONS)
 )
+
+func processors(name string, config uint64) Event {
+	return Event{Name: name, kind: unix.PERF_TYPE_HARDWARE, config: config}
+}
+
+func kernels(name string, config uint64) Event {
+	return Event{Name: name, kind: unix.PERF_TYPE_SOFTWARE, config: config}
+}
 
 // OfTracepoint is the event of a tracepoint, by its path, as in syscalls/sys_enter_read.
 func OfTracepoint(path string) (Event, error) {
@@ -46,10 +56,21 @@ func OfTracepoint(path string) (Event, error) {
 			problem = errors.Join(problem, err)
 			continue
 		}
-		id, err := strconv.ParseUint(string(text[:len(text)-1]), 10, 64)
-		return Event{path, unix.PERF_TYPE_TRACEPOINT, id}, err
+		id, err := strconv.ParseUint(string(bytes.TrimSpace(text)), 10, 64)
+		return Event{Name: path, kind: unix.PERF_TYPE_TRACEPOINT, config: id}, err
 	}
-	return Event{}, fmt.Errorf("%w: %w; as root: mount -t tracefs tracefs /sys/kernel/tracing", host.ErrUnsupported, problem)
+	cure := "as root: mount -t tracefs tracefs /sys/kernel/tracing"
+	if errors.Is(problem, fs.ErrPermission) {
+		cure = "run as root"
+	}
+	return Event{}, fmt.Errorf("%w: %w; %s", host.ErrUnsupported, problem, cure)
+}
+
+// InUserSpace is the event of a processor without the kernel's part, which takes fewer
+// rights. The kernel's own events would not fail so, but count nothing.
+func (e Event) InUserSpace() Event {
+	e.Name, e.bits = e.Name+":u", unix.PerfBitExcludeKernel|unix.PerfBitExcludeHv
+	return e
 }
 
 // IsProcessors reports whether the event needs the processor's counter unit.
@@ -101,7 +122,7 @@ func Open(event Event, pid int) (*Counter, error) {
 			}
 			fd, err := unix.PerfEventOpen(&unix.PerfEventAttr{
 				Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
-				Type: event.kind, Config: event.config, Bits: unix.PerfBitInherit,
+				Type: event.kind, Config: event.config, Bits: event.bits | unix.PerfBitInherit,
 				Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
 			}, thread, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
 			if errors.Is(err, unix.ESRCH) {

@@ -18,7 +18,7 @@ import (
 // faults from elsewhere; the event shows that counting is exact, threads and all.
 func TestFaultsAreExact(t *testing.T) {
 	const pages = 1000
-	counter, err := Open(Event{"page-faults", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_PAGE_FAULTS}, os.Getpid())
+	counter, err := Open(kernels("page-faults", unix.PERF_COUNT_SW_PAGE_FAULTS), os.Getpid())
 	if errors.Is(err, host.ErrUnsupported) {
 		t.Skip(err)
 	}

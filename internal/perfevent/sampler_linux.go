@@ -43,29 +43,48 @@ func StartSampler(perSecond int, cpus int) (*Sampler, error) {
 	return s, nil
 }
 
-// StartThreadSampler samples the threads that processes have in user space only, which
-// takes fewer rights.
+// StartThreadSampler samples the threads that a process has, and those that they start, in
+// user space only, which takes fewer rights.
 func StartThreadSampler(perSecond, cpus int, pid int) (*Sampler, error) {
 	s := &Sampler{}
-	threads, err := threadsOf(pid)
-	if err != nil {
-		return nil, err
-	}
-	for _, thread := range threads {
-		for cpu := range cpus { // an event that is inherited has a ring for one CPU only
-			event := samplingEvent(perSecond)
-			event.Bits |= unix.PerfBitExcludeKernel | unix.PerfBitInherit
-			r, err := openRing(event, thread, cpu)
-			if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ESRCH) {
+	byCPU := make([]*ring, cpus)
+	sampled := map[int]bool{}
+	for added := true; added; { // a thread may start another before it is seen
+		added = false
+		threads, err := threadsOf(pid)
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		for _, thread := range threads {
+			if sampled[thread] {
 				continue
 			}
-			if err != nil {
+			sampled[thread], added = true, true
+			if err := s.addThread(perSecond, thread, byCPU); err != nil {
 				return nil, errors.Join(unsupported(err), s.Close())
 			}
-			s.rings = append(s.rings, r)
 		}
 	}
 	return s, nil
+}
+
+// addThread samples a thread. An event that is inherited is of one CPU only, and all of a
+// CPU write into one ring: memory for rings is scarce (kernel.perf_event_mlock_kb).
+func (s *Sampler) addThread(perSecond, thread int, byCPU []*ring) error {
+	for cpu := range byCPU {
+		event := samplingEvent(perSecond)
+		event.Bits |= unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv | unix.PerfBitInherit
+		var err error
+		if r := byCPU[cpu]; r != nil {
+			err = r.share(event, thread, cpu)
+		} else if r, err = openRing(event, thread, cpu); err == nil {
+			byCPU[cpu], s.rings = r, append(s.rings, r)
+		}
+		if err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.ESRCH) { // offline, or it has ended
+			return err
+		}
+	}
+	return nil
 }
 
 func samplingEvent(perSecond int) *unix.PerfEventAttr {
@@ -103,6 +122,7 @@ func (s *Sampler) Close() (err error) {
 // ring is memory that the kernel writes events into, perf_event_open(2).
 type ring struct {
 	fd     int
+	shared []int // other events that write into it
 	memory []byte
 	spare  []byte // for an event that goes over the end
 }
@@ -118,13 +138,26 @@ func openRing(event *unix.PerfEventAttr, thread, cpu int) (*ring, error) {
 	}
 	pages := ringPages
 	if thread >= 0 {
-		pages = 8 // there is one a thread and CPU, and locked memory is scarce
+		pages = 16 // memory is scarce, and the rate low
 	}
 	memory, err := unix.Mmap(fd, 0, (1+pages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
 	return &ring{fd: fd, memory: memory}, nil
+}
+
+// share has another event of the CPU write into the ring.
+func (r *ring) share(event *unix.PerfEventAttr, thread, cpu int) error {
+	fd, err := unix.PerfEventOpen(event, thread, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	r.shared = append(r.shared, fd)
+	if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_OUTPUT, r.fd); err != nil {
+		return fmt.Errorf("share a ring: %w", err)
+	}
+	return nil
 }
 
 func (r *ring) drain(to func(Sample), lost *int64) error {
@@ -196,5 +229,9 @@ func parseSample(body []byte) (Sample, error) {
 }
 
 func (r *ring) close() error {
-	return errors.Join(unix.Munmap(r.memory), unix.Close(r.fd))
+	err := unix.Munmap(r.memory)
+	for _, fd := range append(r.shared, r.fd) {
+		err = errors.Join(err, unix.Close(fd))
+	}
+	return err
 }

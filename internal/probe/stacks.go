@@ -21,12 +21,15 @@ type Stacks struct {
 // NewStacks gathers the stacks of a process. It may be used where its error wraps
 // host.ErrUnsupported: the kernel's functions then have no names.
 func NewStacks(unit string, own *symbol.Process) (*Stacks, error) {
-	kernel, err := symbol.OfKernel()
-	s := &Stacks{
-		Record: record.Stacks{Unit: unit},
-		frames: map[record.Frame]int{}, stacks: map[string]int{}, own: own, kernel: kernel,
-	}
+	s := newStacks(unit)
+	var err error
+	s.own = own
+	s.kernel, err = symbol.OfKernel()
 	return s, err
+}
+
+func newStacks(unit string) *Stacks {
+	return &Stacks{Record: record.Stacks{Unit: unit}, frames: map[record.Frame]int{}, stacks: map[string]int{}}
 }
 
 // Add adds a stack: its program counters, the innermost first.
@@ -40,6 +43,11 @@ func (s *Stacks) Add(user, kernel []uint64, weight int64) {
 			stack = append(stack, s.frame(record.Frame{Function: frame.Function, In: frame.In}))
 		}
 	}
+	s.add(stack, weight, 1)
+}
+
+// add adds samples of a stack, the innermost frame first.
+func (s *Stacks) add(stack []int, weight, samples int64) {
 	slices.Reverse(stack)
 	key := make([]byte, 0, 4*len(stack))
 	for _, frame := range stack {
@@ -51,9 +59,9 @@ func (s *Stacks) Add(user, kernel []uint64, weight int64) {
 		s.stacks[string(key)] = at
 		s.Record.Stacks = append(s.Record.Stacks, record.Stack{Frames: stack})
 	}
-	s.Record.Samples++
+	s.Record.Samples += samples
 	s.Record.Stacks[at].Weight += weight
-	s.Record.Stacks[at].Count++
+	s.Record.Stacks[at].Count += samples
 }
 
 // Under returns the part of a kernel stack that lies under the outermost call of a function

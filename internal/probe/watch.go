@@ -17,8 +17,16 @@ type Watch interface {
 	// Process says which process is at an end, in place of the one that it was told
 	// before.
 	Process(end End, pid int) error
+	// Ability is how it sees, and what it cannot see here.
+	Ability() Ability
 	// Stop ends the watch, and returns what was seen in the window.
 	Stop(Measured) (Sight, error)
+}
+
+// Ability is how a probe sees on this machine.
+type Ability struct {
+	Method  string   `json:"method"`
+	Missing []string `json:"missing,omitempty"` // each with the reason and a cure
 }
 
 // Measured is the measured window, with what the processes themselves noted in it.

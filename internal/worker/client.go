@@ -53,9 +53,14 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	window.watch(&plan)
 	sampler := probe.StartSampler(probe.WithStops(probe.Self), probe.DefaultPeriod)
 	allocations := spec.watchAllocations()
+	stacks, err := spec.profileCPU()
+	if err != nil {
+		return err
+	}
 	measured, err := spec.load(ctx, plan, window.keep)
 	allocated, usage := allocations(), sampler.Stop()
-	if err != nil {
+	onCPU, stacksErr := stacks()
+	if err := errors.Join(err, stacksErr); err != nil {
 		return err
 	}
 	defer measured.Close()
@@ -69,6 +74,7 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	if fleet.calls != nil {
 		result.Calls = fleet.calls.all().within(result.BeginNS, result.EndNS)
 	}
+	result.CPU = onCPU
 	result.EngineOwnNS, result.Noise, result.Allocations = own, noise, allocated
 	result.Allowance = allowance(os.Getpid())
 	if err := window.fill(result, spec.Client.Clients); err != nil {

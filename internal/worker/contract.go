@@ -60,6 +60,9 @@ type Spec struct {
 	// Probe is what is seen of the worker besides times. Most probes look on from outside;
 	// for "alloc" it counts its allocations, for "life" it keeps the instants of its calls.
 	Probe string `json:"probe,omitempty"`
+	// ProfileCPU asks for the worker's call stacks on a CPU, since nothing outside can see
+	// them.
+	ProfileCPU bool `json:"profile_cpu,omitempty"`
 }
 
 // Workload names the service and its parameters.
@@ -153,6 +156,8 @@ type ServerResult struct {
 	Allowance *host.Allowance `json:"allowance,omitempty"`
 	// Allocations are those since it was ready, if the spec asked for them.
 	Allocations *record.Allocations `json:"allocations,omitempty"`
+	// CPU are the call stacks on a CPU since it was ready, if the spec asked for them.
+	CPU *record.Stacks `json:"cpu,omitempty"`
 	// Handled are the instants of its handlers, if the spec asked for them.
 	Handled Instants `json:"handled,omitempty"`
 }
@@ -175,6 +180,7 @@ type ClientResult struct {
 	BetweenNS     int64               `json:"between_ns"`
 	SamplesFailed string              `json:"samples_failed,omitempty"` // why the samples were not kept
 	Allocations   *record.Allocations `json:"allocations,omitempty"`    // of all calls, where they were asked for
+	CPU           *record.Stacks      `json:"cpu,omitempty"`            // call stacks of all calls, where they were asked for
 	Calls         Instants            `json:"calls,omitempty"`          // in the window, where they were asked for
 }
 

@@ -94,6 +94,19 @@ func (s *Spec) watchAllocations() (stop func() *record.Allocations) {
 	return probe.WatchAllocations().Stop
 }
 
+// profileCPU samples the CPU time if the spec asks for it. stop ends that and returns the
+// stacks, or nil without sampling.
+func (s *Spec) profileCPU() (stop func() (*record.Stacks, error), _ error) {
+	if !s.ProfileCPU {
+		return func() (*record.Stacks, error) { return nil, nil }, nil
+	}
+	profile, err := probe.StartCPUProfile()
+	if err != nil {
+		return nil, err
+	}
+	return profile.Stop, nil
+}
+
 // emitter prints each event as one whole line.
 type emitter struct {
 	guard   sync.Mutex

@@ -92,6 +92,13 @@ func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 		return fmt.Errorf("listen on %s: %w", spec.Address, err)
 	}
 	sampler, allocations := startSampler(server), spec.watchAllocations()
+	if _, elsewhere := server.(stack.ExternalServer); elsewhere {
+		spec.ProfileCPU = false
+	}
+	stacks, err := spec.profileCPU()
+	if err != nil {
+		return errors.Join(err, server.Close())
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve() }() // ends with the server
 	ready := Ready{Address: address.String(), PID: processOf(server)}
@@ -113,6 +120,9 @@ func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 	case <-ctx.Done():
 	}
 	result := &ServerResult{Noise: noise, Allocations: allocations()}
+	if result.CPU, err = stacks(); err != nil {
+		return errors.Join(err, server.Close())
+	}
 	if handled != nil {
 		result.Handled = handled.all()
 	}

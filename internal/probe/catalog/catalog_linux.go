@@ -12,19 +12,33 @@ import (
 	"wirelab.dev/internal/record"
 )
 
-// Start starts a probe, in the best way that the machine allows.
-func Start(name string) (probe.Watch, error) {
-	switch name {
-	case record.ProbeCounters:
-		return counters.Start()
-	case record.ProbeSyscalls:
-		return syscalls.StartCensus()
-	case record.ProbeOffCPU:
-		return offcpu.Start()
-	case record.ProbeLife:
-		return life.Start()
-	case record.ProbeCPU:
-		return cpusamples.Start()
+// starts are the probes. Each takes the best way that the machine allows.
+var starts = map[string]func() (probe.Watch, error){
+	record.ProbeCounters: watch(counters.Start),
+	record.ProbeSyscalls: syscalls.Start,
+	record.ProbeCPU:      watch(cpusamples.Start),
+	record.ProbeOffCPU:   watch(offcpu.Start),
+	record.ProbeLife:     life.Start,
+}
+
+// watch makes no watch where there is an error.
+func watch[W probe.Watch](start func() (W, error)) func() (probe.Watch, error) {
+	return func() (probe.Watch, error) {
+		w, err := start()
+		if err != nil {
+			return nil, err
+		}
+		return w, nil
 	}
-	return nil, fmt.Errorf("there is no probe %q", name)
+}
+
+// Start starts a probe. Its error wraps host.ErrUnsupported where the machine does not allow
+// it in any way, and ErrInWorker where workers can do without.
+func Start(name string) (probe.Watch, error) {
+	start := starts[name]
+	if start == nil {
+		return nil, fmt.Errorf("there is no probe %q", name)
+	}
+	w, err := start()
+	return w, inWorker(name, err)
 }

@@ -8,9 +8,16 @@ import (
 
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/probe/life"
+	"wirelab.dev/internal/record"
 )
 
-// Start fails.
+// Start starts what does without the kernel. Its error wraps host.ErrUnsupported, and
+// ErrInWorker where workers can do without the probe.
 func Start(name string) (probe.Watch, error) {
-	return nil, fmt.Errorf("probe %s: %w: it takes Linux, this is %s", name, host.ErrUnsupported, runtime.GOOS)
+	err := fmt.Errorf("%w: it takes Linux, this is %s", host.ErrUnsupported, runtime.GOOS)
+	if name == record.ProbeLife {
+		return life.StartCoarse(err), nil
+	}
+	return nil, inWorker(name, err)
 }

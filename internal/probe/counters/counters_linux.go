@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
-	"time"
+	"slices"
 
+	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/perfevent"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"
@@ -18,106 +18,108 @@ var events = []perfevent.Event{
 	perfevent.TaskClock, perfevent.Migrations,
 }
 
-const (
-	period  = 50 * time.Millisecond
-	columns = 3 // of each counter: value, enabled, running
-)
-
 // Watch counts the events of both ends.
 type Watch struct {
-	ends [2]end
+	ability probe.Ability
+	ends    [2]end
 }
 
 // end is the process of an end.
 type end struct {
-	counters []*perfevent.Counter
-	readings *probe.Readings
-	missing  []string
+	events     *probe.Events
+	migrations *migrations // nil: they are among the events, or cannot be had
 }
 
-// Start fails with host.ErrUnsupported where not a single event can be counted.
+// Start fails with host.ErrUnsupported where nothing can be counted.
 func Start() (*Watch, error) {
-	own, err := perfevent.Open(perfevent.TaskClock, os.Getpid())
+	own, err := watchEnd(os.Getpid())
 	if err != nil {
-		return nil, fmt.Errorf("count events: %w", err)
+		return nil, err
 	}
-	return &Watch{}, own.Close()
+	w := &Watch{ability: own.ability()}
+	if err := own.discard(); err != nil {
+		return nil, err
+	}
+	if w.ability.Method == "" {
+		return nil, fmt.Errorf("count events: %w: %v", host.ErrUnsupported, w.ability.Missing)
+	}
+	return w, nil
 }
+
+// watchEnd counts what can be counted of a process.
+func watchEnd(pid int) (e end, err error) {
+	wanted := events
+	if own, err := perfevent.Open(perfevent.Migrations, pid); err == nil {
+		err = own.Close()
+		if err != nil {
+			return end{}, err
+		}
+	} else if e.migrations = countMigrations(pid); e.migrations != nil {
+		wanted = slices.DeleteFunc(slices.Clone(events), func(e perfevent.Event) bool { return e == perfevent.Migrations })
+	}
+	if e.events, err = probe.CountEvents(pid, wanted); err != nil {
+		return end{}, errors.Join(err, e.discard())
+	}
+	return e, nil
+}
+
+func (e *end) ability() probe.Ability {
+	a := probe.Ability{Missing: e.events.Missing}
+	switch {
+	case e.events.Counted() > 0 && e.migrations != nil:
+		a.Method = "perf events, and procfs for cpu-migrations"
+	case e.events.Counted() > 0:
+		a.Method = "perf events"
+	case e.migrations != nil:
+		a.Method = "procfs: cpu-migrations only"
+	}
+	return a
+}
+
+// Ability is how it counts.
+func (w *Watch) Ability() probe.Ability { return w.ability }
 
 // Process says which process is at an end.
-func (w *Watch) Process(at probe.End, pid int) error {
-	e := &w.ends[at]
-	if e.readings != nil {
-		e.readings.Stop()
-	}
-	if err := e.close(); err != nil {
+func (w *Watch) Process(at probe.End, pid int) (err error) {
+	if err := w.ends[at].discard(); err != nil {
 		return err
 	}
-	*e = end{}
-	refused := map[string][]string{}
-	var reasons []string
-	for _, event := range events {
-		counter, err := perfevent.Open(event, pid)
-		if err != nil {
-			reason := err.Error()
-			if refused[reason] == nil {
-				reasons = append(reasons, reason)
-			}
-			refused[reason] = append(refused[reason], event.Name)
-			continue
-		}
-		e.counters = append(e.counters, counter)
-	}
-	for _, reason := range reasons {
-		e.missing = append(e.missing, fmt.Sprintf("%s: %s", strings.Join(refused[reason], ", "), reason))
-	}
-	e.readings = probe.TakeReadings(columns*len(e.counters), period, func(into []uint64) error {
-		for i, counter := range e.counters {
-			count, err := counter.Read()
-			if err != nil {
-				return err
-			}
-			into[columns*i], into[columns*i+1], into[columns*i+2] = count.Value, count.EnabledNS, count.RunningNS
-		}
-		return nil
-	})
-	return nil
+	w.ends[at], err = watchEnd(pid)
+	return err
 }
 
 // Stop returns the counts of the window.
 func (w *Watch) Stop(window probe.Measured) (sight probe.Sight, all error) {
 	for at := range w.ends {
 		e := &w.ends[at]
-		if e.readings == nil {
-			continue
-		}
-		e.readings.Stop()
-		counts, err := e.readings.Between(window.Span)
-		if err := errors.Join(err, e.close()); err != nil {
-			all = errors.Join(all, err)
+		if e.events == nil {
 			continue
 		}
 		seen := sight.Of(probe.End(at))
-		seen.Method, seen.Missing = "perf events", e.missing
-		for i, counter := range e.counters {
-			value, enabled, running := counts[columns*i], counts[columns*i+1], counts[columns*i+2]
-			counted := record.Counter{Name: counter.Event.Name, Count: value}
-			switch {
-			case running <= 0:
-				seen.Missing = append(seen.Missing, counter.Event.Name+": it never had a counter, as others had them all")
-				continue
-			case running < enabled:
-				counted.Count, counted.Share = value*enabled/running, running/enabled
-			}
-			seen.Counters = append(seen.Counters, counted)
+		var err error
+		seen.Counters, err = e.events.Stop(window.Span)
+		all = errors.Join(all, err)
+		if e.migrations != nil {
+			count, err := e.migrations.stop(window.Span)
+			all = errors.Join(all, err)
+			seen.Counters = append(seen.Counters, record.Counter{Name: perfevent.Migrations.Name, Count: count})
 		}
+		ability := e.ability()
+		seen.Method, seen.Missing = ability.Method, ability.Missing
 	}
-	return sight, all
+	if all != nil {
+		return probe.Sight{}, all
+	}
+	return sight, nil
 }
 
-func (e *end) close() (err error) {
-	for _, counter := range e.counters {
-		err = errors.Join(err, counter.Close())
+func (e *end) discard() (err error) {
+	if e.events != nil {
+		err = e.events.Discard()
 	}
+	if e.migrations != nil {
+		e.migrations.readings.Stop()
+	}
+	*e = end{}
 	return err
 }

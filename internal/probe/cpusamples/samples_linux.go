@@ -3,6 +3,7 @@ package cpusamples
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -38,13 +39,21 @@ type Watch struct {
 	done    chan struct{}
 }
 
-// Start samples all CPUs, or where that is refused the threads of the processes.
+// Start samples all CPUs, or where that is refused the threads of the processes. It fails
+// with host.ErrUnsupported where that is refused, too.
 func Start() (*Watch, error) {
 	w := &Watch{stop: make(chan struct{}), done: make(chan struct{})}
 	var err error
 	if w.of, err = perfevent.StartSampler(perSecond, runtime.NumCPU()); err != nil {
 		if !errors.Is(err, host.ErrUnsupported) {
 			return nil, fmt.Errorf("sample CPUs: %w", err)
+		}
+		own, refused := perfevent.StartThreadSampler(threadsPerSecond, runtime.NumCPU(), os.Getpid())
+		if refused != nil {
+			return nil, fmt.Errorf("sample threads: %w", refused)
+		}
+		if refused := own.Close(); refused != nil {
+			return nil, refused
 		}
 		w.why = err
 	}
@@ -91,6 +100,21 @@ func (w *Watch) drain() {
 			w.failed = sampler.Drain(keep)
 		}
 	}
+}
+
+// Ability is how it sees.
+func (w *Watch) Ability() probe.Ability {
+	if w.of == nil {
+		return probe.Ability{
+			Method:  fmt.Sprintf("perf events on the threads, in user space, %d a second", threadsPerSecond),
+			Missing: []string{fmt.Sprintf("the kernel's part: %v", w.why)},
+		}
+	}
+	a := probe.Ability{Method: fmt.Sprintf("perf events on the CPUs, %d a second", perSecond)}
+	if _, err := symbol.OfKernel(); err != nil {
+		a.Missing = []string{err.Error()}
+	}
+	return a
 }
 
 // Process says which process is at an end.
@@ -142,16 +166,13 @@ func (w *Watch) Stop(window probe.Measured) (sight probe.Sight, err error) {
 
 func (w *Watch) stacks(end int, window probe.Span, seen *record.Seen) (*record.Stacks, error) {
 	rate := perSecond
-	seen.Method = fmt.Sprintf("perf events on the CPUs, %d a second", perSecond)
 	if w.of == nil {
 		rate = threadsPerSecond
-		seen.Method = fmt.Sprintf("perf events on the threads, in user space, %d a second", threadsPerSecond)
-		seen.Missing = append(seen.Missing, "the kernel's part: "+w.why.Error())
 	}
+	ability := w.Ability()
+	seen.Method, seen.Missing = ability.Method, ability.Missing
 	stacks, err := probe.NewStacks("ns", w.symbols[end])
-	if errors.Is(err, host.ErrUnsupported) {
-		seen.Missing = append(seen.Missing, err.Error())
-	} else if err != nil {
+	if err != nil && !errors.Is(err, host.ErrUnsupported) { // those are among what is missing
 		return nil, err
 	}
 	for _, s := range w.samples[end] {

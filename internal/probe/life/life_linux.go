@@ -12,6 +12,7 @@ import (
 
 	"wirelab.dev/internal/bpf"
 	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
 )
 
@@ -56,8 +57,20 @@ type arrival struct {
 	local, remote int
 }
 
-// Start starts to look on.
-func Start() (_ *Watch, err error) {
+// Start tells as many stages as the machine allows.
+func Start() (probe.Watch, error) {
+	watch, err := start()
+	if errors.Is(err, host.ErrUnsupported) {
+		return StartCoarse(err), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return watch, nil
+}
+
+// start starts to look on.
+func start() (_ *Watch, err error) {
 	w := &Watch{stop: make(chan struct{}), done: make(chan struct{})}
 	defer func() {
 		if err != nil {
@@ -256,6 +269,11 @@ func (w *Watch) drain() (lost bool, _ error) {
 	return after > before || len(w.seen) >= mostEvents, errors.Join(err, lostErr)
 }
 
+// Ability is how it tells.
+func (*Watch) Ability() probe.Ability {
+	return probe.Ability{Method: fmt.Sprintf("BPF on system calls, arriving data and switches, by turns of %v", turn)}
+}
+
 // Process says which process is at an end.
 func (w *Watch) Process(end probe.End, pid int) error { return w.ends.Watch(int(end), pid) }
 
@@ -269,7 +287,10 @@ func (w *Watch) Stop(m probe.Measured) (sight probe.Sight, _ error) {
 	w.settle(m.Port)
 	slices.SortStableFunc(w.seen, func(a, b event) int { return cmp.Compare(a.atNS, b.atNS) })
 	sight.Life = Tell(m.Calls, m.Handled, w.seen, w.on)
-	sight.Life.Method = fmt.Sprintf("BPF on system calls, arriving data and switches, by turns of %v", turn)
+	sight.Life.Method = w.Ability().Method
+	if len(m.Calls) > 0 && len(m.Handled) == 0 {
+		sight.Life.Missing = append(sight.Life.Missing, noHandlers)
+	}
 	return sight, nil
 }
 

@@ -185,6 +185,11 @@ func (w *Watch) drain() {
 	})
 }
 
+// Ability is how it sees.
+func (*Watch) Ability() probe.Ability {
+	return probe.Ability{Method: "BPF on every switch of a thread"}
+}
+
 // Process says which process is at an end.
 func (w *Watch) Process(end probe.End, pid int) error {
 	w.guard.Lock()
@@ -205,7 +210,7 @@ func (w *Watch) Stop(window probe.Measured) (sight probe.Sight, err error) {
 			continue
 		}
 		seen := sight.Of(probe.End(end))
-		seen.Method = "BPF on every switch of a thread"
+		seen.Method = w.Ability().Method
 		var stacks *probe.Stacks
 		if stacks, err = probe.NewStacks("ns", symbols); errors.Is(err, host.ErrUnsupported) {
 			seen.Missing, err = append(seen.Missing, err.Error()), nil

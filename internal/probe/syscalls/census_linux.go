@@ -1,7 +1,6 @@
 package syscalls
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -76,6 +75,9 @@ func StartCensus() (_ *Census, err error) {
 	return c, nil
 }
 
+// Ability is how it counts.
+func (*Census) Ability() probe.Ability { return probe.Ability{Method: "BPF on every system call"} }
+
 // Process says which process is at an end.
 func (c *Census) Process(end probe.End, pid int) error { return c.ends.Watch(int(end), pid) }
 
@@ -145,16 +147,14 @@ func (c *Census) Stop(window probe.Measured) (probe.Sight, error) {
 	}
 	for _, end := range []probe.End{probe.Server, probe.Client} {
 		seen := sight.Of(end)
-		seen.Method = "BPF on every system call"
+		seen.Method = c.Ability().Method
 		for kind := range kinds {
 			at := (int(end)*kinds + kind) * kindBytes / 8
 			if count := int64(math.Round(grown[at])); count > 0 {
 				seen.Syscalls = append(seen.Syscalls, record.Syscall{Name: nameOf(kind), Count: count, NS: new(int64(grown[at+1]))})
 			}
 		}
-		slices.SortFunc(seen.Syscalls, func(a, b record.Syscall) int {
-			return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
-		})
+		sortCalls(seen.Syscalls)
 	}
 	return sight, nil
 }
