@@ -63,7 +63,10 @@ const Out = "out"
 
 // Filter begins a program: it goes on with the registers set where a watched process is
 // running, and ends the program where not.
-func (e *Ends) Filter() asm.Instructions {
+func (e *Ends) Filter() asm.Instructions { return e.FilterOr(Out) }
+
+// FilterOr goes to a label where another process is running. The end is not set there.
+func (e *Ends) FilterOr(other string) asm.Instructions {
 	const onStack = -8
 	program := asm.Instructions{
 		asm.Mov.Reg(Context, asm.R1),
@@ -79,7 +82,7 @@ func (e *Ends) Filter() asm.Instructions {
 			asm.Add.Imm(asm.R3, onStack),
 			asm.Mov.Imm(asm.R4, 8), // struct bpf_pidns_info
 			asm.FnGetNsCurrentPidTgid.Call(),
-			asm.JNE.Imm(asm.R0, 0, Out),
+			asm.JNE.Imm(asm.R0, 0, other),
 			asm.LoadMem(asm.R0, asm.RFP, onStack+4, asm.Word),
 		)
 	}
@@ -90,7 +93,7 @@ func (e *Ends) Filter() asm.Instructions {
 		asm.JEq.Reg(asm.R0, asm.R2, "watched"),
 		asm.Mov.Imm(End, Client),
 		asm.LoadMem(asm.R2, asm.R1, 4*Client, asm.Word),
-		asm.JNE.Reg(asm.R0, asm.R2, Out),
+		asm.JNE.Reg(asm.R0, asm.R2, other),
 		asm.Mov.Reg(asm.R0, asm.R0).WithSymbol("watched"),
 	)
 }

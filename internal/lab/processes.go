@@ -53,7 +53,12 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 	}
 	r.Server.Version, r.Server.GoMaxProcs = ready.Runtime, ready.GoMaxProcs
 	r.Settings = tuning.At(tuning.Server, ready.Settings)
-	return &server{process: process, address: ready.Address, trust: secure.Trust{RootPEM: []byte(ready.RootPEM)}}, nil
+	listening := &server{process: process, address: ready.Address, trust: secure.Trust{RootPEM: []byte(ready.RootPEM)}}
+	if err := t.watchPort(listening); err != nil {
+		process.Kill()
+		return nil, err
+	}
+	return listening, nil
 }
 
 // stop ends the server and returns what it measured of itself: nothing for a given

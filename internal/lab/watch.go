@@ -36,6 +36,14 @@ func (t *trial) watchProcess(end probe.End, pid int) error {
 	return t.watch.Process(end, pid)
 }
 
+// watchPort tells the probe where the server listens, if it wants to know.
+func (t *trial) watchPort(s *server) error {
+	if watch, wants := t.watch.(probe.PortWatch); wants {
+		return watch.Listens(s.port())
+	}
+	return nil
+}
+
 // see ends the probe, and fills in what it saw in the window.
 func (t *trial) see(r *record.Record, server *server, serving worker.ServerResult, client *worker.ClientResult) {
 	if t.inWorker != nil {

@@ -23,6 +23,13 @@ type Watch interface {
 	Stop(Measured) (Sight, error)
 }
 
+// A PortWatch is a Watch that knows the ends' sockets by the server's port, too.
+type PortWatch interface {
+	Watch
+	// Listens says at which port the server listens.
+	Listens(port int) error
+}
+
 // Ability is how a probe sees on this machine.
 type Ability struct {
 	Method  string   `json:"method"`

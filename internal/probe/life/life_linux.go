@@ -20,31 +20,37 @@ const (
 	// turn is how long the programs run, and how long they do not.
 	turn = 100 * time.Millisecond
 	// An event is its instant, then the thread (4 bytes), the end, the kind, and for
-	// arriving data the local port (host order) and the remote one (network order).
+	// arriving data the local port (host order) and the remote one (network order); for a
+	// read that returns, when it entered. Most reads find nothing, and have no event.
 	eventBytes = 24
 	ringBytes  = 16 << 20
 	// mostEvents bounds what is kept of a long trial: some hundred thousand calls' worth.
 	mostEvents = 4 << 20
 )
 
-// A thread has a place in a table: its number, its end, and whether the system call that it
-// is in reads. Two threads whose numbers differ by a multiple of threads share a place.
+// A thread has a place in a table: its number, its end, whether the system call that it is
+// in reads, and since when. Two threads whose numbers differ by a multiple of threads share a place.
 const (
 	threads     = 4096
-	threadBytes = 16
+	threadBytes = 24
+	ports       = 1 << 16
+	portBytes   = 4
 	kinds       = 512 // system calls have smaller numbers on all architectures
 )
+
+var _ probe.PortWatch = (*Watch)(nil)
 
 // Watch looks on at both ends.
 type Watch struct {
 	ends   *bpf.Ends
 	table  *bpf.Shared
 	calls  *bpf.Shared // a word for each system call: 1 if it sends, 2 if it receives
+	known  *bpf.Shared // a word for each port: 1 if a socket of an end has it
 	events *bpf.Events
 	loaded bpf.Loaded
 
 	seen   []event
-	ports  []arrival
+	came   []arrival
 	on     []probe.Span
 	failed error
 	stop   chan struct{}
@@ -93,6 +99,9 @@ func start() (_ *Watch, err error) {
 		return nil, err
 	}
 	if w.calls, err = bpf.NewShared("calls", kinds*4); err != nil {
+		return nil, err
+	}
+	if w.known, err = bpf.NewShared("ports", ports*portBytes); err != nil {
 		return nil, err
 	}
 	for kind, numbers := range map[uint32][]int{sends: sending, receives: receiving} {
@@ -162,7 +171,8 @@ func (w *Watch) enter() asm.Instructions {
 	}, none, asm.Instructions{
 		asm.JEq.Imm(asm.R1, sends, "sends"),
 		asm.StoreImm(bpf.Spare, 8, receives, asm.Word),
-	}, w.emit(readEnters), asm.Instructions{
+		asm.FnKtimeGetNs.Call(),
+		asm.StoreMem(bpf.Spare, 16, asm.R0, asm.DWord),
 		asm.Ja.Label(bpf.Out),
 		asm.Mov.Reg(bpf.Thread, bpf.Thread).WithSymbol("sends"),
 	}, w.emit(writeEnters))
@@ -177,15 +187,51 @@ func (w *Watch) exit() asm.Instructions {
 		asm.JNE.Imm(asm.R1, receives, bpf.Out),
 		asm.LoadMem(asm.R1, bpf.Context, 8, asm.DWord), // what it returns, the second argument of sys_exit
 		asm.JSLE.Imm(asm.R1, 0, bpf.Out),
-	}, none, w.emit(readReturns))
+		asm.LoadMem(asm.R1, bpf.Spare, 16, asm.DWord),
+		asm.StoreMem(asm.RFP, -onStack+16, asm.R1, asm.DWord),
+	}, w.emit(readReturns))
 }
 
-// arrive notes data at a socket. It comes in the time of whoever sent it, mostly.
+// stranger is in the place of the end where another process is running.
+const stranger = 2
+
+// arrive notes data at a socket. It comes in the time of whoever sent it, mostly; but the
+// kernel delivers in others' time, too, when a timer of it sends, or much is to be done. Then
+// the socket is known by its ports.
 func (w *Watch) arrive(local, remote int32) asm.Instructions {
-	return slices.Concat(w.ends.Filter(), asm.Instructions{
-		asm.LoadMem(bpf.Spare, bpf.Context, 0, asm.DWord), // struct sock
-	}, none, bpf.ReadKernel(bpf.Spare, local, 2, onStack-16), bpf.ReadKernel(bpf.Spare, remote, 2, onStack-18), w.emit(dataArrives))
+	return slices.Concat(w.ends.FilterOr("stranger"), asm.Instructions{
+		asm.Ja.Label("read"),
+		asm.Mov.Imm(bpf.End, stranger).WithSymbol("stranger"),
+		asm.LoadMem(bpf.Spare, bpf.Context, 0, asm.DWord).WithSymbol("read"), // struct sock
+	}, none, bpf.ReadKernel(bpf.Spare, local, 2, onStack-16), bpf.ReadKernel(bpf.Spare, remote, 2, onStack-18), asm.Instructions{
+		asm.LoadMem(asm.R1, asm.RFP, -onStack+16, asm.Half),
+	}, w.port(asm.R2, asm.R1), asm.Instructions{
+		asm.JNE.Imm(bpf.End, stranger, "learn"),
+		asm.LoadMem(asm.R1, asm.R2, 0, asm.Word),
+		asm.JNE.Imm(asm.R1, 0, "emit"),
+		asm.LoadMem(asm.R1, asm.RFP, -onStack+18, asm.Half),
+		asm.HostTo(asm.BE, asm.R1, asm.Half),
+	}, w.port(asm.R2, asm.R1), asm.Instructions{
+		asm.LoadMem(asm.R1, asm.R2, 0, asm.Word),
+		asm.JEq.Imm(asm.R1, 0, bpf.Out),
+		asm.Ja.Label("emit"),
+		asm.StoreImm(asm.R2, 0, 1, asm.Word).WithSymbol("learn"),
+		asm.Mov.Reg(bpf.End, bpf.End).WithSymbol("emit"),
+	}, w.emit(dataArrives))
 }
+
+// port loads the address of a port's word in the table of ports.
+func (w *Watch) port(into, port asm.Register) asm.Instructions {
+	return asm.Instructions{
+		asm.Mul.Imm(port, portBytes),
+		w.known.Pointer(into, 0),
+		asm.Add.Reg(into, port),
+	}
+}
+
+// Listens says at which port the server listens: whatever comes from there or goes there is
+// watched.
+func (w *Watch) Listens(port int) error { return w.known.Put32(portBytes*port, 1) }
 
 // runs notes that a thread gets a CPU, if it is one that made system calls.
 func (w *Watch) runs(pid int32) asm.Instructions {
@@ -254,15 +300,20 @@ func (w *Watch) drain() (lost bool, _ error) {
 		}
 		what := binary.NativeEndian.Uint32(bytes[12:])
 		kind, end := kind(what), probe.End(what>>8)
-		if kind == dataArrives {
-			w.ports = append(w.ports, arrival{
+		thread := binary.NativeEndian.Uint32(bytes[8:])
+		switch kind {
+		case readReturns:
+			w.seen = append(w.seen, event{
+				atNS: int64(binary.NativeEndian.Uint64(bytes[16:])), thread: thread, kind: readEnters, end: end,
+			})
+		case dataArrives:
+			w.came = append(w.came, arrival{
 				event: len(w.seen),
 				local: int(binary.NativeEndian.Uint16(bytes[16:])), remote: int(binary.BigEndian.Uint16(bytes[18:])),
 			})
 		}
 		w.seen = append(w.seen, event{
-			atNS: int64(binary.NativeEndian.Uint64(bytes)), thread: binary.NativeEndian.Uint32(bytes[8:]),
-			kind: kind, end: end,
+			atNS: int64(binary.NativeEndian.Uint64(bytes)), thread: thread, kind: kind, end: end,
 		})
 	})
 	after, lostErr := w.events.Lost()
@@ -297,12 +348,12 @@ func (w *Watch) Stop(m probe.Measured) (sight probe.Sight, _ error) {
 // settle says at whose socket data arrived: by the server's port, or, of a client's socket
 // that has no remote port, at the other end of who sent it.
 func (w *Watch) settle(port int) {
-	for _, a := range w.ports {
+	for _, a := range w.came {
 		e := &w.seen[a.event]
 		switch {
 		case a.local == port:
 			e.end = probe.Server
-		case a.remote == port, e.end == probe.Server:
+		case a.remote == port, e.end == probe.Server, e.end == stranger:
 			e.end = probe.Client
 		default:
 			e.end = probe.Server
@@ -315,7 +366,7 @@ func (w *Watch) close() error {
 	if w.events != nil {
 		err = errors.Join(err, w.events.Close())
 	}
-	for _, shared := range []*bpf.Shared{w.table, w.calls} {
+	for _, shared := range []*bpf.Shared{w.table, w.calls, w.known} {
 		if shared != nil {
 			err = errors.Join(err, shared.Close())
 		}

@@ -1,0 +1,102 @@
+package lab
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+)
+
+// lives runs the probe of a call's life with each stack, and skips where the kernel refuses.
+func lives(t *testing.T, stacks, workload string) map[string]*record.Record {
+	t.Helper()
+	s := oneCell(t, stacks)
+	p := &s.Parts[0]
+	p.Workload, p.Clients, p.Probes = workload, []int{1}, []scenario.Probe{scenario.LifeProbe}
+	p.Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(time.Millisecond)}
+	found := map[string]*record.Record{}
+	for _, r := range runAll(t, newLab(t), s) {
+		if r.Failure != "" {
+			t.Fatal(r.Failure)
+		}
+		if r.Probe != record.ProbeLife {
+			continue
+		}
+		if r.Life == nil {
+			t.Fatalf("%s: nothing was seen: %v", r.Cell.Variant, r.Warnings)
+		}
+		if len(r.Life.Missing) > 0 {
+			t.Skip(r.Life.Missing)
+		}
+		found[r.Cell.Variant] = &r
+	}
+	return found
+}
+
+// TestEveryStacksCallsAreTold sees real calls of all wires.
+func TestEveryStacksCallsAreTold(t *testing.T) {
+	takesSeconds(t)
+	all := lives(t, "tcp,tcp:tls=on,rest,h1,h1:tls=on,h2,h2:tls=on,h3,grpc,grpc:tls=on,fastgrpc,fastgrpc:tls=on,grpc-h3,connect", "echo")
+	if len(all) != 14 {
+		t.Errorf("%d stacks were seen", len(all))
+	}
+	for name, r := range all {
+		told, untold := len(r.Life.Calls), r.Life.Untold
+		t.Logf("%s: %d calls told, %d not; a call takes %.1f µs while it is seen, and %.1f µs by turns without",
+			name, told, untold, *r.Life.TracedNS/1e3, *r.Life.BareNS/1e3)
+		if told < 20 || float64(told) < 0.9*float64(int64(told)+untold) {
+			t.Errorf("%s: %d calls are told, %d are not", name, told, untold)
+		}
+		var sum float64
+		for _, stages := range r.Life.Calls {
+			if len(stages) != len(r.Life.Stages) || slices.Min(stages) < 0 {
+				t.Fatalf("%s: the stages %v take %v", name, r.Life.Stages, stages)
+			}
+			for _, stage := range stages {
+				sum += float64(stage)
+			}
+		}
+		if mean := sum / float64(told); untold == 0 && math.Abs(mean-*r.Life.TracedNS) > 1 {
+			t.Errorf("%s: the stages take %v ns together, the calls %v ns", name, mean, *r.Life.TracedNS)
+		}
+	}
+}
+
+// TestASleepIsTheHandlers knows why calls of one workload take longer.
+func TestASleepIsTheHandlers(t *testing.T) {
+	takesSeconds(t)
+	const sleep = 20 * time.Millisecond
+	for _, stack := range []string{"tcp", "h3"} {
+		plain := lives(t, stack, "echo")[stack].Life
+		slow := lives(t, stack, "echo:stall="+sleep.String()+",every=1")[stack].Life
+		if len(plain.Calls) < 20 || len(slow.Calls) < 5 {
+			t.Errorf("%s: %d and %d calls are told", stack, len(plain.Calls), len(slow.Calls))
+			continue
+		}
+		total := func(stages []int64) (sum int64) {
+			for _, stage := range stages {
+				sum += stage
+			}
+			return sum
+		}
+		at := slices.Index(slow.Stages, "handler")
+		handler := func(stages []int64) int64 { return stages[at] }
+		longer := medianOf(slow.Calls, total) - medianOf(plain.Calls, total)
+		there := medianOf(slow.Calls, handler) - medianOf(plain.Calls, handler)
+		if longer < int64(sleep) || float64(there) < 0.9*float64(longer) {
+			t.Errorf("%s: calls take %v longer, of which %v in the handler", stack, time.Duration(longer), time.Duration(there))
+		}
+	}
+}
+
+func medianOf(calls [][]int64, figure func([]int64) int64) int64 {
+	figures := make([]int64, len(calls))
+	for i, stages := range calls {
+		figures[i] = figure(stages)
+	}
+	slices.Sort(figures)
+	return figures[len(figures)/2]
+}
