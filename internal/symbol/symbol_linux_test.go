@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +32,30 @@ func TestOwnFunctions(t *testing.T) {
 	}
 	if got := p.Frames(1, true); got != nil {
 		t.Errorf("address 1 is named %v", got)
+	}
+}
+
+//go:noinline
+func caller() uintptr { return inlined() }
+
+func inlined() uintptr { return returnAddress() }
+
+//go:noinline
+func returnAddress() uintptr {
+	var counters [1]uintptr
+	runtime.Callers(2, counters[:])
+	return counters[0]
+}
+
+// TestInlinedFunctions names a function and the one that it is inlined into.
+func TestInlinedFunctions(t *testing.T) {
+	p, err := Of(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Frame{{Function: "wirelab.dev/internal/symbol.inlined"}, {Function: "wirelab.dev/internal/symbol.caller"}}
+	if got := p.Frames(uint64(caller()), false); !slices.Equal(got, want) {
+		t.Errorf("it is named %v, want %v", got, want)
 	}
 }
 
