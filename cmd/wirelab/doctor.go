@@ -16,6 +16,7 @@ type diagnosis struct {
 	Machine  host.Info      `json:"machine"`
 	Place    host.Placement `json:"placement"`
 	Findings []host.Finding `json:"findings"`
+	Probes   []probeFinding `json:"probes"`
 	Engine   engineFigures  `json:"engine"`
 }
 
@@ -38,7 +39,7 @@ func (a *app) doctorCommand() *cobra.Command {
   wirelab doctor --json | jq '.findings[] | select(.status != "ok")'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d := diagnosis{Machine: host.Describe(), Findings: host.Doctor(cmd.Context()), Engine: measureEngine(cmd.Context())}
+			d := diagnosis{Machine: host.Describe(), Findings: host.Doctor(cmd.Context()), Probes: examineProbes(cmd.Context()), Engine: measureEngine(cmd.Context())}
 			d.Place = host.Place(d.Machine.Topology, host.Want{})
 			if asJSON {
 				return a.printJSON(d)
@@ -92,6 +93,7 @@ func (a *app) printDiagnosis(d diagnosis) error {
 			fmt.Fprintf(a.stdout, "%-8s   %s\n", "", f.Remedy)
 		}
 	}
+	a.printProbes(d.Probes)
 	fmt.Fprintf(a.stdout, "\nThe load engine itself, against a stack that answers at once:\n")
 	fmt.Fprintf(a.stdout, "  closed loop   %.0f ns a request\n", d.Engine.OwnNS)
 	if d.Engine.Error != "" {

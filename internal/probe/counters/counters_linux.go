@@ -15,7 +15,6 @@ import (
 // events are what is counted. Each costs something at every switch of a thread.
 var events = []perfevent.Event{
 	perfevent.Cycles, perfevent.Instructions, perfevent.CacheReferences, perfevent.CacheMisses, perfevent.BranchMisses,
-	perfevent.TaskClock, perfevent.Migrations,
 }
 
 // Watch counts the events of both ends.
@@ -48,14 +47,17 @@ func Start() (*Watch, error) {
 
 // watchEnd counts what can be counted of a process.
 func watchEnd(pid int) (e end, err error) {
-	wanted := events
-	if own, err := perfevent.Open(perfevent.Migrations, pid); err == nil {
-		err = own.Close()
-		if err != nil {
-			return end{}, err
+	wanted := slices.Clone(events)
+	// The scheduler counts migrations anyway. And the clock of events only says how fast the
+	// processor's are: every trial has the CPU time.
+	if e.migrations = countMigrations(pid); e.migrations == nil {
+		wanted = append(wanted, perfevent.Migrations)
+	}
+	if cycles, err := perfevent.Open(perfevent.Cycles, pid); err == nil {
+		wanted = append(wanted, perfevent.TaskClock)
+		if err := cycles.Close(); err != nil {
+			return end{}, errors.Join(err, e.discard())
 		}
-	} else if e.migrations = countMigrations(pid); e.migrations != nil {
-		wanted = slices.DeleteFunc(slices.Clone(events), func(e perfevent.Event) bool { return e == perfevent.Migrations })
 	}
 	if e.events, err = probe.CountEvents(pid, wanted); err != nil {
 		return end{}, errors.Join(err, e.discard())
@@ -71,7 +73,7 @@ func (e *end) ability() probe.Ability {
 	case e.events.Counted() > 0:
 		a.Method = "perf events"
 	case e.migrations != nil:
-		a.Method = "procfs: cpu-migrations only"
+		a.Method = "procfs, for cpu-migrations only"
 	}
 	return a
 }

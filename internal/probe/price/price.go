@@ -1,0 +1,23 @@
+// Package price measures what probes cost on this machine: how much longer a system call
+// takes, and a switch of threads, while a probe looks on.
+//
+// Two threads of this process are watched, on one CPU. Times are the shortest of several,
+// as others only ever make them longer; those without the probe are taken before and after
+// those with it.
+package price
+
+// Prices are the shortest times that were seen.
+type Prices struct {
+	Syscall RoundTrip `json:"syscall"` // getppid
+	// Switch is a byte to another thread and back: two switches and four system calls.
+	Switch RoundTrip `json:"switch"`
+}
+
+// RoundTrip is how long something takes.
+type RoundTrip struct {
+	BareNS    float64 `json:"bare_ns"`
+	WatchedNS float64 `json:"watched_ns"`
+}
+
+// AddedNS is what the probe adds. What cannot be told from nothing may be negative.
+func (r RoundTrip) AddedNS() float64 { return r.WatchedNS - r.BareNS }
