@@ -49,6 +49,7 @@ var rooms = []room{
 	{folder: "internal/secure", level: 1},
 	{folder: "internal/httpwire", level: 1},
 	{folder: "internal/yardstick", level: 0},
+	{folder: "internal/rebuild", level: 0},
 	{folder: "internal/stats", level: 0},
 	{folder: "internal/latency", level: 0},
 	{folder: "internal/host", level: 0},

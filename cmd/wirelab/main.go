@@ -130,6 +130,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 4 the measurement is invalid,
 		a.listCommand(),
 		a.initCommand(),
 		a.workerCommand(),
+		a.smallObjectCommand(),
 		a.disturbCommand(),
 	)
 	for _, cmd := range root.Commands() {

@@ -52,6 +52,8 @@ func (l *Lab) Cells(plan []scenario.Planned) []record.Cell {
 type Lab struct {
 	// Worker is the program, with its arguments, that reads a spec.
 	Worker []string
+	// Rebuilt are Workers whose Go runtime has another limit of small objects, by it.
+	Rebuilt map[int][]string
 	// Targets are the addresses of servers that already run, by variant or stack;
 	// their trials start no server.
 	Targets map[string]string

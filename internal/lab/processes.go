@@ -14,6 +14,7 @@ import (
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
+	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/tuning"
 	"wirelab.dev/internal/worker"
 )
@@ -32,7 +33,7 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 	}
 	process, err := t.lab.launch(worker.Launch{
 		Name:    "server " + r.Cell.Variant,
-		Command: t.lab.Worker,
+		Command: t.worker(),
 		Spec:    t.spec(worker.ServerRole, t.in.listenAddress()),
 		In:      t.in.server(t.lab),
 	})
@@ -117,7 +118,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 	var watchFailed error
 	process, err := t.lab.launch(worker.Launch{
 		Name:    "client " + r.Cell.Variant,
-		Command: t.lab.Worker,
+		Command: t.worker(),
 		Spec:    spec,
 		In:      t.in.client(t.lab),
 		Silence: clientSilence,
@@ -148,6 +149,14 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 		return nil, process, seen, fmt.Errorf("client %s: its result lacks the part `client`", r.Cell.Variant)
 	}
 	return result.Client, process, seen, nil
+}
+
+// worker is the program of the trial's ends.
+func (t *trial) worker() []string {
+	if limit := catalog.SmallObject(t.planned.Cell.Variant); limit != 0 {
+		return t.lab.Rebuilt[limit]
+	}
+	return t.lab.Worker
 }
 
 func (t *trial) spec(role worker.Role, address string) worker.Spec {

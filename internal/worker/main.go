@@ -14,7 +14,10 @@ import (
 	"sync"
 
 	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/rebuild"
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack/catalog"
 )
 
 // errInputEnded is the cause of the cancellation when a worker is no longer wanted.
@@ -46,6 +49,9 @@ func serveSpec(ctx context.Context, input io.Reader, events *emitter) error {
 		return runSentinel(spec, reader, events)
 	}
 	setRuntime(spec.Probe)
+	if err := spec.setVariantsRuntime(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() { // ends with the input, or with the process
@@ -83,6 +89,22 @@ func setRuntime(seen string) {
 		debug.SetMemoryLimit(MemoryLimit)
 	}
 	probe.SampleAllocations(seen == record.ProbeAllocations)
+}
+
+// setVariantsRuntime applies what the variant says of Go's runtime, and checks what it cannot
+// apply.
+func (s *Spec) setVariantsRuntime() error {
+	v, err := scenario.ParseVariant(s.Stack)
+	if err != nil {
+		return err
+	}
+	if percent := catalog.Collector(v); percent != 0 {
+		debug.SetGCPercent(percent)
+	}
+	if limit := catalog.SmallObject(v); limit != 0 && limit != rebuild.SmallObject() {
+		return fmt.Errorf("variant %s: this program's runtime has a limit of %d bytes: it was not rebuilt", v, rebuild.SmallObject())
+	}
+	return nil
 }
 
 // watchAllocations starts counting allocations if the spec asks for it. stop ends

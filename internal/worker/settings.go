@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/rebuild"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
@@ -86,10 +87,11 @@ func clientSettings(s stack.Stack, v scenario.Variant, spec *ClientSpec, t stack
 // spinningThread is added to GOMAXPROCS in clients that wait for instants.
 const spinningThread = 1
 
-// Defaults of Go's runtime (package runtime, GOGC and MemProfileRate).
+// Defaults of Go's runtime (package runtime, GOGC and MemProfileRate, and its maxSmallSize).
 const (
 	defaultGOGC       = 100
 	defaultMemProfile = 512 << 10
+	defaultSmall      = 32 << 10
 )
 
 // processSettings returns the settings of this process's runtime, read from the runtime.
@@ -108,7 +110,14 @@ func processSettings(end string) []tuning.Setting {
 		if percent.Uint64() == math.MaxUint64 {
 			text = "off"
 		}
-		add("GOGC", text, strconv.Itoa(defaultGOGC), tuning.FromEnvironment)
+		why := "the variant's option gogc"
+		if os.Getenv("GOGC") != "" {
+			why = tuning.FromEnvironment
+		}
+		add("GOGC", text, strconv.Itoa(defaultGOGC), why)
+	}
+	if limit := rebuild.SmallObject(); limit != defaultSmall {
+		add("runtime maxSmallSize", strconv.Itoa(limit), strconv.Itoa(defaultSmall), "the variant's option smallobject: the runtime was rebuilt with another table of size classes")
 	}
 	// What these say, to log or to behave otherwise, is done in every call.
 	for _, name := range []string{"GODEBUG", "GRPC_GO_LOG_SEVERITY_LEVEL"} {

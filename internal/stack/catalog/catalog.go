@@ -43,6 +43,8 @@ const (
 	connection = scenario.ConnectionOption
 	client     = scenario.ClientOption
 	messages   = "messages"
+	collector  = "gogc"
+	smallLimit = "smallobject"
 )
 
 // The kinds of client.
@@ -64,6 +66,8 @@ func Common() []scenario.Option {
 		{Key: connection, Parse: scenario.Parser(scenario.ParseConnection), Help: "MODE: how clients come by connections: shared, per-worker, pool, pool:N, new, resumed, 0rtt; wins over what is asked for beside it"},
 		{Key: client, Values: []string{sized, naive}, Default: sized, Help: "sized: keeps clear of the machine's limits, as with sources spread over 127.0.0.0/8; naive: gives them no thought"},
 		{Key: messages, Values: []string{fresh, pooled}, Default: fresh, Help: "pooled: who receives a stream receives every message into the same one, in the workloads that can; codecs with vtprotobuf then use its memory again"},
+		{Key: collector, Parse: parseCollector, Help: "N: growth of the heap in percent until the garbage collector runs, at both ends, in place of 100; off: it runs only when memory gets short"},
+		{Key: smallLimit, Values: []string{"32KiB", "16KiB", "64KiB"}, Default: "32KiB", Help: "up to which size Go's allocator takes an object for a small one; another one than 32KiB takes both ends rebuilt with another runtime, which takes a clone of wirelab, its Go toolchain and some minutes, once"},
 	}
 }
 
@@ -112,6 +116,31 @@ func Naive(v scenario.Variant) bool { return readCommon(v).Text(client) == naive
 
 // PoolsMessages reports whether received messages are used again.
 func PoolsMessages(v scenario.Variant) bool { return readCommon(v).Text(messages) == pooled }
+
+// Collector is the GOGC that a variant's workers have; 0: as they come.
+func Collector(v scenario.Variant) int { return scenario.Value[int](readCommon(v), collector) }
+
+// CollectorOff is the Collector of a variant whose workers collect only when memory gets short.
+const CollectorOff = -1
+
+func parseCollector(text string) (any, error) {
+	if text == "off" {
+		return CollectorOff, nil
+	}
+	return scenario.Count(text)
+}
+
+// SmallObject is the limit of Go's allocator, in bytes, that a variant's workers must be built
+// with; 0: as they come.
+func SmallObject(v scenario.Variant) int {
+	switch readCommon(v).Text(smallLimit) {
+	case "16KiB":
+		return 16 << 10
+	case "64KiB":
+		return 64 << 10
+	}
+	return 0
+}
 
 // readCommon reads the options of every stack.
 func readCommon(v scenario.Variant) *scenario.Options {

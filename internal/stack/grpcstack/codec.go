@@ -2,6 +2,8 @@ package grpcstack
 
 import (
 	"fmt"
+	"math/bits"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
@@ -19,6 +21,7 @@ import (
 const (
 	codecKey   = "codec"
 	poolKey    = "recv-pool"
+	tiersKey   = "pool-tiers"
 	windowKey  = "window"
 	buffersKey = "buffers"
 )
@@ -41,6 +44,7 @@ func tuningOptions() []scenario.Option {
 	return []scenario.Option{
 		{Key: codecKey, Values: []string{codecProto, codecVT1, codecVT2}, Default: codecProto, Help: "proto: package proto; vt1, vt2: vtprotobuf through the first or the second codec interface, for messages that have its methods"},
 		{Key: poolKey, Values: []string{"on", "off"}, Default: "on", Help: "off: what is received lies in fresh memory, as before grpc-go 1.66"},
+		{Key: tiersKey, Parse: parseTiers, Help: "SIZES: buffers of grpc-go's memory pool, powers of two, as in 256/4KiB/16KiB/64KiB/1MiB, in place of 256/4KiB/16KiB/32KiB/1MiB; none: no pool"},
 		{Key: windowKey, Parse: scenario.BytesUpTo(maxWindowBytes), Help: "SIZE: flow-control windows of a stream and of a connection, as in 16MiB, in place of estimated ones"},
 		{Key: buffersKey, Parse: scenario.BytesUpTo(maxBufferBytes), Help: "SIZE: buffers of reads and writes, as in 256KiB"},
 	}
@@ -50,12 +54,13 @@ func tuningOptions() []scenario.Option {
 type changes struct {
 	codec           string
 	freshMemory     bool
-	window, buffers int // 0: grpc-go's own
+	tiers           *tiers // nil: grpc-go's own
+	window, buffers int    // 0: grpc-go's own
 }
 
 func readChanges(o *scenario.Options) changes {
 	return changes{
-		codec: o.Text(codecKey), freshMemory: !o.On(poolKey),
+		codec: o.Text(codecKey), freshMemory: !o.On(poolKey), tiers: scenario.Value[*tiers](o, tiersKey),
 		window: scenario.Value[int](o, windowKey), buffers: scenario.Value[int](o, buffersKey),
 	}
 }
@@ -66,6 +71,7 @@ const (
 	unlimited  = "2147483647"
 	whyCodec   = "the variant's option codec"
 	whyPool    = "the variant's option recv-pool"
+	whyTiers   = "the variant's option pool-tiers"
 	whyWindow  = "the variant's option window"
 	whyBuffers = "the variant's option buffers"
 )
@@ -117,6 +123,11 @@ func (c changes) tuning() (ends tuning.Ends[grpc.ServerOption, grpc.DialOption])
 			serverOption{Name: "grpc.experimental.BufferPool", Apply: experimental.BufferPool(mem.NopBufferPool{})},
 			clientOption{Name: "grpc.experimental.WithBufferPool", Apply: experimental.WithBufferPool(mem.NopBufferPool{})})
 	}
+	if c.tiers != nil {
+		add(c.tiers.text, "256/4KiB/16KiB/32KiB/1MiB", whyTiers,
+			serverOption{Name: "grpc.experimental.SetDefaultBufferPool", Apply: experimental.BufferPool(c.tiers.pool)},
+			clientOption{Name: "grpc.experimental.SetDefaultBufferPool", Apply: experimental.WithBufferPool(c.tiers.pool)})
+	}
 	if c.window > 0 {
 		window := int32(c.window)
 		add(window, estimated, whyWindow,
@@ -135,6 +146,42 @@ func (c changes) tuning() (ends tuning.Ends[grpc.ServerOption, grpc.DialOption])
 			clientOption{Name: "grpc.WithWriteBufferSize", Apply: grpc.WithWriteBufferSize(c.buffers)})
 	}
 	return ends
+}
+
+// tiers are the sizes of the buffers of a memory pool.
+type tiers struct {
+	text string
+	pool mem.BufferPool
+}
+
+// noTiers is the value of pool-tiers for a pool that keeps nothing.
+const noTiers = "none"
+
+func parseTiers(text string) (any, error) {
+	if text == noTiers {
+		return &tiers{text, mem.NopBufferPool{}}, nil
+	}
+	var exponents []uint8
+	for word := range strings.SplitSeq(text, "/") {
+		size, err := scenario.BytesUpTo(maxBufferBytes)(word)
+		if err != nil {
+			return nil, err
+		}
+		exponent := bits.TrailingZeros(uint(size.(int)))
+		if size.(int) != 1<<exponent {
+			return nil, fmt.Errorf("%s: want a power of two, or none for no pool", word)
+		}
+		exponents = append(exponents, uint8(exponent))
+	}
+	pool, err := mem.NewBinaryTieredBufferPool(exponents...)
+	return &tiers{text, pool}, err
+}
+
+// use makes the pool that of the whole process, as the codec takes no other.
+func (t *tiers) use() {
+	if t != nil {
+		experimental.SetDefaultBufferPool(t.pool)
+	}
 }
 
 // fastMessage is what vtprotobuf generates. Messages without it, such as those of

@@ -37,6 +37,7 @@ type clientEnd struct {
 
 // open makes a client of one connection.
 func (e *clientEnd) open(ctx context.Context, clock *stack.FirstByte) (stack.Client, error) {
+	e.changes.tiers.use()
 	var options []grpc.DialOption
 	if clock != nil {
 		options = append(options, grpc.WithStatsHandler(firstByte{clock}))

@@ -82,7 +82,11 @@ func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	}
 	return stack.NewGRPCServer(stack.GRPCServerPlan[*grpc.Server, grpc.ServerOption]{
 		Name: name, Security: read.security, Stopped: grpc.ErrServerStopped,
-		New: grpc.NewServer, Options: read.tuning().Server.Options(), Credentials: grpc.Creds,
+		New: func(options ...grpc.ServerOption) *grpc.Server {
+			read.tiers.use()
+			return grpc.NewServer(options...)
+		},
+		Options: read.tuning().Server.Options(), Credentials: grpc.Creds,
 	}), nil
 }
 
