@@ -58,11 +58,11 @@ func (a *app) execute(ctx context.Context, j job) error {
 	if err != nil {
 		return fmt.Errorf("find wirelab's own program, to start workers: %w", err)
 	}
-	rebuilt, missing := map[int][]string{}, []string(nil)
-	if j.scenario, rebuilt, missing, err = a.withRebuilt(ctx, j.scenario); err != nil {
+	what, rebuilt, missing, err := a.withRebuilt(ctx, j.scenario)
+	if err != nil {
 		return err
 	}
-	j.warnings = append(j.warnings, missing...)
+	j.scenario, j.warnings = what, append(j.warnings, missing...)
 	workshop := lab.New([]string{program, "worker"})
 	workshop.Rebuilt = rebuilt
 	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed

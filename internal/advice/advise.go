@@ -63,7 +63,7 @@ func answers(s *analysis.Summary) []string {
 		ofBulk = append(ofBulk, bulk(p)...)
 	}
 	return slices.Concat(
-		partial(s), claims(s), early, lifecycle,
+		partial(s), claims(s), steps(s), early, lifecycle,
 		searches(s), bursts(s), sustained(s), contrasts(s), otherConnections(s),
 		ofMain, highestThroughput(main), knees(s, analysis.ByThroughput),
 		tail(main), knees(s, analysis.ByTail), tooFewForKnees(s),

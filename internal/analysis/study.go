@@ -14,6 +14,7 @@ type study struct {
 	scenario.Declarations
 	report  scenario.Report
 	changes []changes
+	steps   []steps
 	claims  []scenario.Claim
 	leftOut []string       // yardsticks that were not asked for
 	place   map[string]int // where the scenario first has each variant
@@ -32,10 +33,11 @@ type changes struct {
 func readStudy(m *record.Manifest) (*study, error) {
 	var written struct {
 		Parts []struct {
-			Name       string   `json:"name"`
-			Stacks     []string `json:"stacks"`
-			Changes    []string `json:"changes"`
-			Yardsticks []string `json:"yardsticks"` // that were left out
+			Name       string          `json:"name"`
+			Stacks     []string        `json:"stacks"`
+			Changes    []string        `json:"changes"`
+			Yardsticks []string        `json:"yardsticks"` // that were left out
+			Steps      []scenario.Step `json:"steps"`
 		} `json:"parts"`
 		Claims []scenario.Claim `json:"claims"`
 		Report scenario.Report  `json:"report"`
@@ -54,6 +56,9 @@ func readStudy(m *record.Manifest) (*study, error) {
 			if _, seen := s.place[variant]; !seen {
 				s.place[variant] = len(s.place)
 			}
+		}
+		if len(part.Steps) > 0 && len(part.Stacks) > 0 {
+			s.steps = append(s.steps, steps{part.Name, part.Stacks[0], part.Steps})
 		}
 		if n := len(part.Changes); n > 0 && n < len(part.Stacks) { // yardsticks may stand behind
 			s.changes = append(s.changes, changes{part.Name, part.Stacks[:n+1], part.Changes})

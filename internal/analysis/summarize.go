@@ -66,6 +66,7 @@ func SummarizeBy(categories *Categories, m *record.Manifest, judged Judged) (*Su
 		return nil, fmt.Errorf("analysis: %w", err)
 	}
 	s.Claims = judgeClaims(study, points, counted)
+	s.Steps = findSteps(study, points)
 	s.Settings = settings(points)
 	s.Machine = machineLimits(points)
 	return s, nil

@@ -60,6 +60,7 @@ type Results struct {
 	Contrasts   []Contrast     `json:"contrasts"`
 	Scalings    []Scaling      `json:"scalings"`       // how throughput follows the calls in flight
 	Shares      []Shares       `json:"shares"`         // how the difference between a part's first and last variant comes about
+	Steps       []Step         `json:"steps"`          // where a call's time jumps with its size, and what takes the jump away
 	Claims      []Claim        `json:"claims"`         // of the scenario, and whether they hold here
 	Allocations []Allocation   `json:"allocations"`    // where an end's heap allocations come from
 	Insights    []Insight      `json:"insights"`       // what probes saw

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"slices"
 
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/tuning"
@@ -42,7 +43,8 @@ func (t trial) runtime() record.Check {
 			verdict(&c, record.Warning, "%s=%s in the environment: what it changes is measured, too; unset it", s.Name, s.Value)
 		}
 	}
-	if percent := t.Server.GCPercent; percent != nil && *percent != defaultGOGC {
+	asked := slices.ContainsFunc(t.Settings, func(s tuning.Setting) bool { return s.Name == "GOGC" && s.Why != tuning.FromEnvironment })
+	if percent := t.Server.GCPercent; percent != nil && *percent != defaultGOGC && !asked {
 		c = record.Check{Unit: "percent", Figure: new(float64(*percent)), Limit: new(float64(defaultGOGC))}
 		verdict(&c, record.Warning, "the server's collector runs with %s, where %d is the default: unset GOGC", gogc(*percent), defaultGOGC)
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 )
 
 // rehearsal is an execution whose trials take a second each of the bubble's time, and
@@ -201,7 +200,7 @@ func TestAProfileIsNotMeasuredAgain(t *testing.T) {
 		plain := r.measure
 		r.measure = func(ctx context.Context, number int) (*record.Record, error) {
 			measured, err := plain(ctx, number)
-			measured.Profile = string(scenario.Allocations)
+			measured.Probe = record.ProbeAllocations
 			return measured, err
 		}
 		if err := r.run(t.Context()); err != nil {

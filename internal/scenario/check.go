@@ -129,6 +129,13 @@ func (c *checker) part(place at, p Part) *problem {
 	case p.WarmUp.AtMost < p.WarmUp.AtLeast:
 		return c.problem(in("warm-up"), "the longest warm-up, at-most (%v), is shorter than the shortest, at-least (%v)", p.WarmUp.AtMost, p.WarmUp.AtLeast)
 	}
+	for i, step := range p.Steps {
+		for _, size := range []Size{step.From, step.To} {
+			if step.From >= step.To || !slices.Contains(p.Sizes, Payload{size, size}) {
+				return c.problem(in("steps", i), "a step from %v to %v: want two of the part's sizes, the smaller first", step.From, step.To)
+			}
+		}
+	}
 	for _, check := range []func(func(...any) at, Part) *problem{c.axes, c.network, c.load} {
 		if problem := check(in, p); problem != nil {
 			return problem

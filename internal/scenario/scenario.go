@@ -94,6 +94,10 @@ type Part struct {
 	Repeats int `json:"repeats" jsonschema:"minimum=1"`
 	// Whether every single sample is kept. If left out, no.
 	Samples bool `json:"samples"`
+	// Sizes between which the time of a call is thought to jump: the report says for
+	// each of the stacks whether it does, and which of them lose the jump that the
+	// first one has.
+	Steps []Step `json:"steps,omitempty"`
 	// What is seen of each cell besides its times, in trials of their own, since it
 	// slows them down: counters (of the processor), syscalls, cpu (call stacks on
 	// a CPU), offcpu (call stacks that wait), alloc (call stacks that allocate),
@@ -102,6 +106,14 @@ type Part struct {
 	// Of a part that is not measured at all, what is seen of it instead:
 	// allocations, which is the probe alloc. If left out, the part is measured.
 	Profile Profile `json:"profile,omitempty" jsonschema:"enum=allocations"`
+}
+
+// Step is two sizes of request and response next to each other.
+type Step struct {
+	// The smaller of the sizes.
+	From Size `json:"from" jsonschema:"required"`
+	// The larger one.
+	To Size `json:"to" jsonschema:"required"`
 }
 
 // Profile is what a part may be profiled for instead of being measured.

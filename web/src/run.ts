@@ -63,6 +63,7 @@ export interface Run {
   contrasts: Contrast[];
   scalings: Scaling[]; // how throughput follows the calls in flight
   shares: Shares[]; // how the difference between a part's first and last variant comes about
+  steps: Step[]; // where a call's time jumps with its size, and what takes the jump away
   claims: Claim[]; // of the scenario, and whether they hold here
   allocations: Allocation[]; // where an end's heap allocations come from
   insights: Insight[]; // what probes saw
@@ -732,6 +733,21 @@ export interface Stall {
   trials: number; // of all, stalled or not
   longest_us: number; // request of a stalled trial
   without_us: number; // the percentile of the other trials
+}
+
+/** Step is how the time of a call changes from one size to another a little larger, for one variant of a part that asks. */
+export interface Step {
+  part: string;
+  variant: string;
+  workload: string;
+  clients: number;
+  from_bytes: number;
+  to_bytes: number;
+  time_ratio: number | null; // P50 at the larger size over that at the smaller, over the repeats
+  faults: number | null; // page faults a call, of both ends, that it has more; null where they were not counted
+  outcome: "step" | "none" | "stays" | "gone" | "appears" | "undecided";
+  base?: string; // the part's first variant, which the outcome is relative to; absent for that one
+  intervals: IntervalsByField;
 }
 
 /** Survival is how many requests were answered, over all trials that came to a measurement. */

@@ -1,0 +1,86 @@
+package advice
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/units"
+)
+
+// steps says where a call's time jumps with its size, and what takes the jump away.
+func steps(s *analysis.Summary) []string {
+	var sentences []string
+	for _, all := range grouped(s.Steps, func(step analysis.Step) string {
+		return fmt.Sprint(step.Part, step.From, step.To, step.Clients)
+	}) {
+		sentences = append(sentences, stepSentences(all)...)
+	}
+	return sentences
+}
+
+// stepSentences are about one jump; the first of the steps is that of the part's first variant.
+func stepSentences(all []analysis.Step) []string {
+	first := all[0]
+	where := fmt.Sprintf("%s: from %s to %s", first.Part, exactSize(first.From), exactSize(first.To))
+	switch first.Outcome {
+	case analysis.HasStep:
+		text := fmt.Sprintf("%s a call over %s takes %s times as long: a step.", where, first.Variant, between(first.Time, number))
+		sentences := []string{text}
+		gone := factors(all, analysis.StepGone)
+		for _, kind := range []struct {
+			kind analysis.StepKind
+			says string
+		}{{analysis.StepGone, "That step is gone with %s."}, {analysis.StepStays, "It stays with %s."}, {analysis.StepUndecided, "It is undecided with %s."}} {
+			if with := factors(all, kind.kind); len(with) > 0 {
+				sentences = append(sentences, fmt.Sprintf(kind.says, list(with)))
+			}
+		}
+		if stays := changed(all, analysis.StepStays); len(gone) > 0 && len(stays) > 0 {
+			sentences = append(sentences, fmt.Sprintf("So it comes from what %s changes, and not from what %s changes.",
+				joined(changed(all, analysis.StepGone), "or"), joined(stays, "or")))
+		}
+		return []string{strings.Join(sentences, " ")}
+	case analysis.NoStep:
+		if with := factors(all, analysis.StepAppears); len(with) > 0 {
+			return []string{fmt.Sprintf("%s a call over %s takes %s times as long: no step; one appears with %s.", where, first.Variant, between(first.Time, number), list(with))}
+		}
+		return []string{fmt.Sprintf("%s a call over %s takes %s times as long: no step.", where, first.Variant, between(first.Time, number))}
+	}
+	return []string{fmt.Sprintf("%s it is undecided whether a call over %s has a step: %s times as long.", where, first.Variant, between(first.Time, number))}
+}
+
+// factors name the variants of a kind by what differs from the first, with their ratios.
+func factors(all []analysis.Step, kind analysis.StepKind) []string {
+	var names []string
+	for _, step := range all[1:] {
+		if step.Outcome == kind {
+			names = append(names, fmt.Sprintf("%s (%s)", factor(step), between(step.Time, number)))
+		}
+	}
+	return names
+}
+
+// changed are the options that the variants of a kind set, each once.
+func changed(all []analysis.Step, kind analysis.StepKind) []string {
+	var names []string
+	for _, step := range all[1:] {
+		name, _, _ := strings.Cut(factor(step), "=")
+		if step.Outcome == kind && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// factor is what a variant adds to the first.
+func factor(step analysis.Step) string {
+	if rest, more := strings.CutPrefix(step.Variant, step.Base); more {
+		return strings.TrimLeft(rest, ":,")
+	}
+	return step.Variant
+}
+
+// exactSize has every byte: steps lie between sizes that round to the same.
+func exactSize(bytes int) string { return units.Thousands(int64(bytes)) + " B" }

@@ -1,0 +1,236 @@
+package analysis
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stats"
+)
+
+// Step is how the time of a call changes from one size to another a little larger, for one
+// variant of a part that asks.
+type Step struct {
+	Part     string   `json:"part"`
+	Variant  string   `json:"variant"`
+	Workload string   `json:"workload"`
+	Clients  int      `json:"clients"`
+	From     int      `json:"from_bytes"`
+	To       int      `json:"to_bytes"`
+	Time     Figure   `json:"time_ratio"` // P50 at the larger size over that at the smaller, over the repeats
+	Faults   *Figure  `json:"faults"`     // page faults a call, of both ends, that it has more; null where they were not counted
+	Outcome  StepKind `json:"outcome" jsonschema:"enum=step,enum=none,enum=stays,enum=gone,enum=appears,enum=undecided"`
+	Base     string   `json:"base,omitempty"` // the part's first variant, which the outcome is relative to; absent for that one
+}
+
+// StepKind is what a variant's step is.
+type StepKind string
+
+// The kinds. Of a part's first variant there is a step or none; of the others the step of the
+// first stays or is gone, or one appears where the first has none.
+const (
+	HasStep       StepKind = "step"
+	NoStep        StepKind = "none"
+	StepStays     StepKind = "stays"
+	StepGone      StepKind = "gone"
+	StepAppears   StepKind = "appears"
+	StepUndecided StepKind = "undecided"
+)
+
+// leastStep is the ratio from which a change of the size by a few bytes is a step.
+const leastStep = 1.1
+
+// steps are those that a part asks about.
+type steps struct {
+	part  string
+	first string // variant
+	sizes []scenario.Step
+}
+
+func findSteps(s *study, points []*point) []Step {
+	var all []Step
+	for _, asked := range s.steps {
+		var found []boundary
+		var samples []sample
+		for _, sizes := range asked.sizes {
+			for _, group := range groupBy(slices.DeleteFunc(slices.Clone(points), func(p *point) bool { return p.cell.Part != asked.part }),
+				func(p *point) int { return p.cell.Clients }) {
+				f := jumpsOf(group, asked.first, sizes)
+				for _, j := range f.all {
+					if own, enough := j.sample(0, jumped{}); enough {
+						samples = append(samples, own)
+					}
+				}
+				found = append(found, f)
+			}
+		}
+		// All were measured in the same hour: together they know their noise.
+		noise := estimateNoise(samples)
+		for _, f := range found {
+			all = append(all, f.steps(noise)...)
+		}
+	}
+	return all
+}
+
+// boundary are the jumps of a part's variants between two sizes, the first variant's first.
+type boundary struct {
+	sizes scenario.Step
+	all   []jumped
+}
+
+func jumpsOf(points []*point, first string, sizes scenario.Step) boundary {
+	f := boundary{sizes: sizes}
+	variants := []string{first}
+	for _, p := range points {
+		if !slices.Contains(variants, p.cell.Variant) {
+			variants = append(variants, p.cell.Variant)
+		}
+	}
+	for _, variant := range variants {
+		if own := jumps(points, variant, sizes); len(own.logs) > 0 || variant == first {
+			f.all = append(f.all, own)
+		}
+	}
+	return f
+}
+
+func (f boundary) steps(noise noise) []Step {
+	base := f.all[0]
+	if len(base.logs) == 0 {
+		return nil
+	}
+	var all []Step
+	for i, own := range f.all {
+		step := Step{
+			Part: own.cell.Part, Variant: own.cell.Variant, Workload: own.cell.Workload, Clients: own.cell.Clients,
+			From: int(f.sizes.From), To: int(f.sizes.To), Time: own.time(noise), Faults: own.moreFaults(),
+		}
+		if i == 0 {
+			step.Outcome = own.alone(noise)
+		} else {
+			step.Base, step.Outcome = base.cell.Variant, own.against(base, noise)
+		}
+		all = append(all, step)
+	}
+	return all
+}
+
+// jumped are the logarithms of a variant's steps, by repeat.
+type jumped struct {
+	*point // at the larger size
+	logs   map[int]float64
+	faults []float64
+}
+
+func jumps(points []*point, variant string, sizes scenario.Step) jumped {
+	at := func(size scenario.Size) *point {
+		i := slices.IndexFunc(points, func(p *point) bool {
+			return p.cell.Variant == variant && p.cell.RequestBytes == int(size) && p.cell.ResponseBytes == int(size)
+		})
+		if i < 0 {
+			return &point{}
+		}
+		return points[i]
+	}
+	below, above := at(sizes.From), at(sizes.To)
+	j := jumped{point: above, logs: map[int]float64{}}
+	for _, b := range above.valid() {
+		for _, a := range below.valid() {
+			if ratio := medianResponse(b) / medianResponse(a); a.Repeat == b.Repeat && ratio > 0 {
+				j.logs[a.Repeat] = math.Log(ratio)
+				if more := faultsOf(b) - faultsOf(a); !math.IsNaN(more) {
+					j.faults = append(j.faults, more)
+				}
+			}
+		}
+	}
+	return j
+}
+
+func medianResponse(t trial) float64 { return t.response.quantile(0.5) }
+
+// faultsOf are the page faults a call, of both ends.
+func faultsOf(t trial) float64 {
+	return (number(t.Client.MinorFaults) + number(t.Server.MinorFaults)) / float64(t.Completed)
+}
+
+// sample is of the logarithms, less a share of another variant's in the same repeats.
+func (j jumped) sample(share float64, of jumped) (_ sample, enough bool) {
+	var values []float64
+	for _, repeat := range slices.Sorted(maps.Keys(j.logs)) {
+		other, both := of.logs[repeat]
+		if share == 0 || both {
+			values = append(values, j.logs[repeat]-share*other)
+		}
+	}
+	if len(values) < leastTrials {
+		return sample{}, false
+	}
+	return sampleOf(values), true
+}
+
+// interval is that of the ratio, or of what is left of it without a share of another's.
+func (j jumped) interval(share float64, of jumped, noise noise) (stats.Interval, bool) {
+	s, enough := j.sample(share, of)
+	if !enough {
+		return stats.Interval{}, false
+	}
+	return noise.judge(s, j.level).Ratio, true
+}
+
+func (j jumped) time(noise noise) Figure {
+	if i, enough := j.interval(0, jumped{}, noise); enough {
+		return estimated(i)
+	}
+	sum := 0.0
+	for _, log := range j.logs {
+		sum += log
+	}
+	return Figure{Value: math.Exp(sum / float64(len(j.logs)))}
+}
+
+func (j jumped) moreFaults() *Figure {
+	if len(j.faults) == 0 {
+		return nil
+	}
+	if i, err := stats.MeanInterval(j.faults, j.level.confidence()); err == nil {
+		return new(estimated(stated(i)))
+	}
+	return &Figure{Value: stats.Median(j.faults)}
+}
+
+// alone says whether the first variant has a step.
+func (j jumped) alone(noise noise) StepKind {
+	i, enough := j.interval(0, jumped{}, noise)
+	switch {
+	case !enough:
+		return StepUndecided
+	case i.Low > leastStep:
+		return HasStep
+	case i.High < leastStep:
+		return NoStep
+	}
+	return StepUndecided
+}
+
+// against says what became of the first variant's step: it is gone where less than half of it
+// is left, and stays where more is.
+func (j jumped) against(base jumped, noise noise) StepKind {
+	if base.alone(noise) != HasStep {
+		more, enough := j.interval(1, base, noise)
+		if own := j.alone(noise); own != HasStep || (enough && more.Low > 1) {
+			return map[StepKind]StepKind{HasStep: StepAppears, NoStep: NoStep, StepUndecided: StepUndecided}[own]
+		}
+		return StepUndecided
+	}
+	i, enough := j.interval(0.5, base, noise)
+	switch {
+	case enough && i.High < 1:
+		return StepGone
+	case enough && i.Low > 1:
+		return StepStays
+	}
+	return StepUndecided
+}
