@@ -193,7 +193,7 @@ func TestWhatStaysSpoiledIsRefusedWhenPatienceEnds(t *testing.T) {
 	}
 }
 
-func TestAProfileIsNotMeasuredAgain(t *testing.T) {
+func TestWhatIsSeenIsNotMeasuredAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		run := stage(t, 1)
 		r := rehearse(t, run, UsualPatience, map[int][]found{0: {noisy}})

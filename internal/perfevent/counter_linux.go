@@ -76,12 +76,17 @@ func (e Event) InUserSpace() Event {
 // IsProcessors reports whether the event needs the processor's counter unit.
 func (e Event) IsProcessors() bool { return e.kind == unix.PERF_TYPE_HARDWARE }
 
-// cure says what lets a process count others' events.
-const cure = "sysctl kernel.perf_event_paranoid=1, or grant CAP_PERFMON"
+// What lets a process count others' events.
+const (
+	cure       = "sysctl kernel.perf_event_paranoid=1, or grant CAP_PERFMON"
+	filterCure = "a container refuses it: --cap-add=PERFMON, or a seccomp profile that has perf_event_open"
+)
 
 // unsupported says what the kernel refused.
 func unsupported(err error) error {
 	switch {
+	case errors.Is(err, unix.EPERM): // not EACCES, as for want of rights
+		return fmt.Errorf("%w: %w; %s", host.ErrUnsupported, err, filterCure)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w: %w; %s", host.ErrUnsupported, err, cure)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENODEV):

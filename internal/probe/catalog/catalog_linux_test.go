@@ -14,6 +14,7 @@ import (
 	"wirelab.dev/internal/clock"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/probe/probetest"
 	"wirelab.dev/internal/record"
 )
 
@@ -117,7 +118,8 @@ func TestEveryoneSeesSomething(t *testing.T) {
 			}
 			return c.Start()
 		}, false},
-		{"root without capabilities", startWithoutCapabilities, false},
+		{"root without capabilities", probetest.StartWithoutCapabilities, false},
+		{"without perf events", probetest.StartWithoutPerfEvents, os.Geteuid() == 0},
 	}
 	for _, user := range users {
 		t.Run(user.name, func(t *testing.T) {
@@ -196,17 +198,4 @@ func tryAs(t *testing.T, start func(*exec.Cmd) error) (all map[string]tried) {
 		t.Fatal(err, words.String())
 	}
 	return all
-}
-
-// startWithoutCapabilities takes all capabilities from what a thread may pass on.
-func startWithoutCapabilities(c *exec.Cmd) error {
-	return host.OnDisposableThread(func() error {
-		for capability := range uintptr(64) {
-			err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
-			if err != nil && !errors.Is(err, unix.EINVAL) { // there are no more
-				return err
-			}
-		}
-		return c.Start()
-	})
 }

@@ -1,0 +1,56 @@
+package lab
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/probe/probetest"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+)
+
+const withoutPerfEvents = "WIRELAB_WITHOUT_PERF_EVENTS"
+
+// TestWorkersProfileThemselves runs once more where the kernel refuses perf events: the
+// stacks of CPU time are the Go runtime's then, of both ends.
+func TestWorkersProfileThemselves(t *testing.T) {
+	takesSeconds(t)
+	if os.Getenv(withoutPerfEvents) == "" {
+		var words strings.Builder
+		again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWorkersProfileThemselves$")
+		again.Env = append(os.Environ(), withoutPerfEvents+"=1")
+		again.Stdout, again.Stderr = &words, &words
+		if err := probetest.StartWithoutPerfEvents(again); err != nil {
+			t.Fatal(err)
+		}
+		if err := again.Wait(); err != nil {
+			t.Errorf("%v:\n%s", err, words.String())
+		}
+		return
+	}
+	s := oneCell(t, "grpc")
+	p := &s.Parts[0]
+	p.Probes = []scenario.Probe{scenario.CPUProbe}
+	p.Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(time.Second)}
+	for _, r := range runAll(t, newLab(t), s) {
+		if r.Failure != "" {
+			t.Fatal(r.Failure)
+		}
+		if r.Probe == "" {
+			continue
+		}
+		for end, seen := range map[string]*record.Seen{"server": r.Server.Seen, "client": r.Client.Seen} {
+			if seen == nil || seen.Stacks == nil || !strings.Contains(seen.Method, "pprof") || len(seen.Missing) == 0 {
+				t.Errorf("the %s was seen as %+v", end, seen)
+				continue
+			}
+			// At 100 a second of CPU time, and a second of calls.
+			if seen.Stacks.Samples < 10 || seen.Stacks.Weight() != seen.Stacks.Samples*10_000_000 {
+				t.Errorf("the %s has %d samples of %d ns", end, seen.Stacks.Samples, seen.Stacks.Weight())
+			}
+		}
+	}
+}

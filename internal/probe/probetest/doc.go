@@ -1,0 +1,2 @@
+// Package probetest starts processes with few rights, in which probes see less.
+package probetest
