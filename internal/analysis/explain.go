@@ -101,9 +101,9 @@ func explainStages(of, a *Insight) Explained {
 		before, e.Whole.A = a.Life.Stages, a.Life.whole()
 	}
 	for i, stage := range of.Life.Stages {
-		part := Change{Name: stage.Name, B: stage.Mean}
+		part := Change{Name: stage.Name, B: stage.Mean, Error: stage.Error}
 		if before != nil {
-			part.A = before[i].Mean
+			part.A, part.Error = before[i].Mean, math.Hypot(before[i].Error, stage.Error)
 		}
 		e.Parts = append(e.Parts, part)
 	}

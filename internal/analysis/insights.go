@@ -106,7 +106,9 @@ type Life struct {
 type Stage struct {
 	Name   string   `json:"name"`
 	Kind   string   `json:"kind" jsonschema:"enum=user,enum=kernel,enum=waking,enum=scheduling,enum=handler,enum=mixed"` // what it is spent in
+	End    string   `json:"end" jsonschema:"enum=client,enum=server,enum="`                                              // where; empty where it is at both
 	Mean   float64  `json:"mean_us"`
+	Error  float64  `json:"error_us"`                     // one standard error of the mean, of the calls alone: runs may differ by more
 	Median float64  `json:"median_us"`                    // of the calls around the median
 	P99    *float64 `json:"p99_us" jsonschema:"nullable"` // of the calls around P99; null with fewer than a thousand
 }
@@ -136,6 +138,18 @@ func kindOf(stage string) string {
 		return InUser
 	}
 	return Mixed
+}
+
+// stageEnd is where a stage takes place: a message counts as received from when its data lie
+// at the receiver's socket.
+func stageEnd(stage string) string {
+	switch {
+	case strings.HasPrefix(stage, "client: "), stage == "send request", stage == "wake client", stage == "receive answer":
+		return ClientEnd
+	case strings.HasPrefix(stage, "server: "), stage == "send answer", stage == "wake server", stage == "receive request", stage == "handler":
+		return ServerEnd
+	}
+	return ""
 }
 
 // place is what the cells of measured trials and of passes have in common: their load may
@@ -445,13 +459,14 @@ func newLife(passes []*record.Record) *Life {
 	l.Calls = len(calls)
 	slices.SortFunc(calls, func(a, b []int64) int { return cmp.Compare(total(a), total(b)) })
 	mean := meanStages(calls)
+	errors := stageErrors(calls, mean)
 	median := meanStages(around(calls, 0.5, 0.05))
 	var p99 []float64
 	if len(calls) >= leastForP99 {
 		p99 = meanStages(around(calls, 0.99, 0.005))
 	}
 	for i, name := range stages {
-		s := Stage{Name: name, Kind: kindOf(name), Mean: mean[i], Median: median[i]}
+		s := Stage{Name: name, Kind: kindOf(name), End: stageEnd(name), Mean: mean[i], Error: errors[i], Median: median[i]}
 		if p99 != nil {
 			s.P99 = new(p99[i])
 		}
@@ -483,6 +498,20 @@ func meanStages(calls [][]int64) []float64 {
 		means[i] /= 1e3 * float64(len(calls))
 	}
 	return means
+}
+
+// stageErrors are the standard errors of the means, in microseconds.
+func stageErrors(calls [][]int64, means []float64) []float64 {
+	errors := make([]float64, len(means))
+	for _, call := range calls {
+		for i, ns := range call {
+			errors[i] += math.Pow(float64(ns)/1e3-means[i], 2)
+		}
+	}
+	for i, squares := range errors {
+		errors[i] = math.Sqrt(squares) / float64(len(calls))
+	}
+	return errors
 }
 
 func total(stages []int64) (sum int64) {

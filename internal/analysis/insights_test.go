@@ -93,8 +93,29 @@ func TestADifferenceIsExplained(t *testing.T) {
 	if pass := e.Of.Passes; len(pass) != 3 || pass[0].Probe != "syscalls" || pass[0].Cost == nil || pass[0].Cost.Value != 1 {
 		t.Errorf("passes: %+v", pass)
 	}
+	if first, last := e.Of.Life.Stages[0], e.Of.Life.Stages[1]; first.End != ClientEnd || last.End != ServerEnd || first.Error != 0 {
+		t.Errorf("stages at the %s and the %s, and an error of %v where all calls are the same", first.End, last.End, first.Error)
+	}
 	if life := e.Of.Life; life.Calls != 1000 || life.Stages[1].P99 == nil || *life.Stages[1].P99 != 50 || *life.Cost != 1.25 {
 		t.Errorf("life: %+v", life)
+	}
+}
+
+// TestStagesThatVaryMayDifferByChance: so much that a few calls tell nothing.
+func TestStagesThatVaryMayDifferByChance(t *testing.T) {
+	lifeOf := func(first, second int64) *Insight {
+		life := &record.Life{Stages: []string{"wake server", "handler"}, Calls: [][]int64{{first, 3000}, {second, 3000}}}
+		return &Insight{Life: newLife([]*record.Record{{Life: life}})}
+	}
+	one := lifeOf(1000, 3000)
+	if stage := one.Life.Stages[0]; stage.Mean != 2 || !near(stage.Error, 1/math.Sqrt2) {
+		t.Errorf("of calls of 1 and 3 µs: %+v", stage)
+	}
+	if change := Explain(lifeOf(5000, 15_000), one).Stages[0].Parts[0]; change.Name != "wake server" || change.IsClear() {
+		t.Errorf("%v more with an error of %v are clear", change.Difference(), change.Error)
+	}
+	if change := Explain(lifeOf(9000, 9000), one).Stages[0].Parts[0]; !change.IsClear() {
+		t.Errorf("%v more with an error of %v are not clear", change.Difference(), change.Error)
 	}
 }
 

@@ -721,7 +721,9 @@ export interface Spent {
 export interface Stage {
   name: string;
   kind: "user" | "kernel" | "waking" | "scheduling" | "handler" | "mixed"; // what it is spent in
+  end: "client" | "server" | ""; // where; empty where it is at both
   mean_us: number;
+  error_us: number; // one standard error of the mean, of the calls alone: runs may differ by more
   median_us: number; // of the calls around the median
   p99_us: number | null; // of the calls around P99; null with fewer than a thousand
 }
