@@ -24,6 +24,7 @@ type pageData struct {
 	// Choices name the options that are contrasted.
 	Choices  map[string]string `json:"choices"`
 	Profiles Profiles          `json:"profiles"`
+	Pairs    []Pair            `json:"pairs"` // that can be explained, the usual one of each point first
 }
 
 func newPageData(run *Run) *pageData {
@@ -39,6 +40,7 @@ func newPageData(run *Run) *pageData {
 		Host:     s.Host,
 		Choices:  map[string]string{analysis.ByConnection: "connection"},
 		Profiles: packProfiles(s.Profiles),
+		Pairs:    pairsOf(s.Insights),
 	}
 	for _, stack := range s.Declared.Stacks {
 		data.Stacks = append(data.Stacks, stack.Name)

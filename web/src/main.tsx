@@ -23,10 +23,12 @@ import { searched, Searches } from "./sections/search";
 import { Failures, Setup } from "./sections/setup";
 import { Tail } from "./sections/tail";
 import { Verdict } from "./sections/verdict";
+import { Why, type StacksAsked } from "./sections/why";
 
 function App({ run }: { run: Run }) {
   const looks = useMemo(() => looksOf(run.cells, run.stacks), []);
   const [picked, setPicked] = useState(() => usualPick(run.cells));
+  const [stacks, setStacks] = useState<StacksAsked | null>(null);
   const pick = (key: string) => {
     const next = new Set(picked);
     if (!next.delete(key)) next.add(key);
@@ -49,6 +51,7 @@ function App({ run }: { run: Run }) {
     ["tail", "Tail", true],
     ["ends", "Both ends", hasEnds(run)],
     ["bytes", "On the wire", hasBytes(run)],
+    ["why", "Why", run.insights.length > 0],
     ["profiles", "Call stacks", run.profiles.list.length > 0],
     ["allocations", "Allocations", run.allocations.length > 0],
     ...effectsOf(run),
@@ -83,7 +86,8 @@ function App({ run }: { run: Run }) {
         <Tail run={run} looks={looks} />
         <Ends run={run} looks={looks} />
         <Bytes run={run} looks={looks} />
-        <Profiles run={run} />
+        <Why run={run} showStacks={setStacks} />
+        <Profiles run={run} asked={stacks} />
         <Allocations run={run} />
         <Comparisons run={run} />
         <Limits run={run} />

@@ -84,6 +84,7 @@ export interface Run {
   closed_tail: string;
   choices: Record<string, unknown>;
   profiles: Profiles;
+  pairs: Pair[];
 }
 
 /** Allocation is where the heap allocations of one end come from, by trials that were profiled for it and measured for nothing else. */
@@ -540,6 +541,13 @@ export interface PackedProfile {
   samples: number; // that it was estimated from; 0 where everything was counted
   per_call: number; // of the unit, all stacks together
   stacks: number[]; // Packed has for each stack: how many outermost frames it shares with the stack before it, how many more it has, these, its category, and its weight in thousand-millionths. Frames and categories are places in the lists of Profiles.
+}
+
+/** Pair is two insights that the page can explain one against the other, or one that it explains alone, in words. */
+export interface Pair {
+  of: number; // B: its place among the insights
+  against: number | null; // A; null where B is explained alone
+  words: string[];
 }
 
 /** Pass is what a probe cost. */

@@ -15,7 +15,7 @@ export interface Sampled {
 }
 
 // Many frames are looked at, so two standard errors would find differences by chance.
-const standardErrors = 3;
+export const standardErrors = 3;
 const rounding = 1e-8; // of a whole profile
 
 /** Compares one frame of two profiles, of whose samples each is taken to be seen or not by chance. */

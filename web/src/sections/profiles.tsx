@@ -10,6 +10,7 @@ import { unpack } from "../flame/stacks";
 import type { Subject } from "../flame/words";
 import { sizes } from "../format";
 import { counted } from "../words";
+import { cellOf, type StacksAsked } from "./why";
 
 const kindNames: Record<PackedProfile["kind"], string> = { cpu: "CPU time", offcpu: "Waiting", alloc: "Allocated bytes" };
 const kindNotes: Record<PackedProfile["kind"], string> = {
@@ -20,7 +21,12 @@ const kindNotes: Record<PackedProfile["kind"], string> = {
 const ends = ["client", "server"] as const;
 const starts = { outermost: "outermost callers", innermost: "innermost functions" } as const;
 
-export function Profiles({ run: { profiles } }: { run: Run }) {
+interface Props {
+  run: Run;
+  asked: StacksAsked | null; // by another section, the last time that it was
+}
+
+export function Profiles({ run: { profiles }, asked }: Props) {
   // The rest of the page is shown first: to merge 100,000 stacks takes a while.
   const [ready, setReady] = useState(false);
   useEffect(() => setReady(true), []);
@@ -28,12 +34,12 @@ export function Profiles({ run: { profiles } }: { run: Run }) {
   return (
     <section id="profiles">
       <h2>{titleOf(profiles.list)}</h2>
-      {ready && <Graphs profiles={profiles} />}
+      {ready && <Graphs profiles={profiles} asked={asked} />}
     </section>
   );
 }
 
-function Graphs({ profiles: { list, functions, categories } }: { profiles: Run["profiles"] }) {
+function Graphs({ profiles: { list, functions, categories }, asked }: { profiles: Run["profiles"]; asked: StacksAsked | null }) {
   const cells = useMemo(() => cellsOf(list), [list]);
   const subjects = useMemo(() => new Map<PackedProfile, Subject>(), [list]);
   const [wantedCell, setCell] = useState(0);
@@ -43,6 +49,14 @@ function Graphs({ profiles: { list, functions, categories } }: { profiles: Run["
   const [by, setBy] = useState<Groups["by"]>("category");
   const [query, setQuery] = useState("");
   const [litName, setLit] = useState<string | null>(null);
+
+  useEffect(() => {
+    const placeOf = (key: string | null) => cells.findIndex((one) => one.key === key);
+    if (!asked || placeOf(asked.a) < 0) return;
+    setCell(placeOf(asked.a));
+    setOther(placeOf(asked.b));
+    setKind("cpu");
+  }, [asked]);
 
   const part = cells[wantedCell]!.part;
   const inPart = cells.filter((cell) => cell.part === part);
@@ -122,7 +136,7 @@ interface CellProfiles {
 
 function cellsOf(list: PackedProfile[]): CellProfiles[] {
   const facts = (of: PackedProfile) => [of.variant, of.workload, sizes(of.request_bytes, of.response_bytes), counted(of.clients, "client")];
-  const cells = [...Map.groupBy(list, (of) => JSON.stringify([of.part, of.variant, of.workload, of.request_bytes, of.response_bytes, of.clients]))];
+  const cells = [...Map.groupBy(list, cellOf)];
   return cells.map(([key, profiles]) => {
     const first = profiles[0]!;
     const all = list.filter((of) => of.part === first.part).map(facts);

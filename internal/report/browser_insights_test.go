@@ -1,0 +1,248 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"wirelab.dev/internal/advice"
+	"wirelab.dev/internal/analysis"
+)
+
+// TestWhyInBrowser holds what the page says of a difference against what package analysis
+// does, which the terminal shows.
+func TestWhyInBrowser(t *testing.T) {
+	browser := startBrowser(t)
+	run := fixtureInsights(t, insides...)
+	address := writePage(t, run)
+	find := func(variant string, clients int) *analysis.Insight {
+		at := slices.IndexFunc(run.Summary.Insights, func(i analysis.Insight) bool { return i.Variant == variant && i.Clients == clients })
+		return &run.Summary.Insights[at]
+	}
+
+	t.Run("explains the usual pair", func(t *testing.T) {
+		tab := whyTab{browser.open(t, address)}
+		tab.want("in the index", `document.querySelectorAll('nav a[href="#why"]').length`, "1")
+		tab.want("before the flame graphs", `document.querySelector("#why").nextElementSibling.id`, "profiles")
+		tab.wantExplained(find("grpc", 1), find("tcp", 1))
+	})
+
+	t.Run("explains what is chosen", func(t *testing.T) {
+		tab := whyTab{browser.open(t, address)}
+		tab.choose("B", "rest")
+		tab.wantExplained(find("rest", 1), find("tcp", 1))
+		tab.choose("A", "grpc")
+		tab.wantExplained(find("rest", 1), find("grpc", 1))
+		tab.choose("B", "grpc") // the other way round
+		tab.wantExplained(find("grpc", 1), find("rest", 1))
+		tab.choose("A", "none: B alone")
+		tab.wantExplained(find("grpc", 1), nil)
+		tab.choose("B", "tcp")
+		tab.wantExplained(find("tcp", 1), nil)
+		tab.choose("Clients", "10")
+		tab.want("without stages", tab.texts(`[data-table="stages"]`), "")
+		tab.choose("A", "rest")
+		tab.wantExplained(find("tcp", 10), find("rest", 10))
+		tab.choose("Message size", "1 KiB")
+		tab.want("the only one there", tab.texts(".advice li"), advice.Explain(analysis.Explain(&run.Summary.Insights[len(run.Summary.Insights)-1], nil))[0])
+	})
+
+	t.Run("draws the life of a call", func(t *testing.T) {
+		tab := whyTab{browser.open(t, address)}
+		tcp := find("tcp", 1).Life
+		tab.want("bars", tab.texts(".life .bar-name"), "tcp; rest; grpc")
+		tab.want("stages of the first, in their order", `[...document.querySelectorAll("#why .lanes")][0].querySelectorAll(".stage").length`, "13")
+		tab.want("each begins where the one before it ends",
+			`(() => { const stages = [...document.querySelectorAll("#why .lanes")][2].querySelectorAll(".stage");
+				return [...stages].every((s, i) => i == 0 || Math.abs(parseFloat(s.style.left) - parseFloat(stages[i-1].style.left) - parseFloat(stages[i-1].style.width)) < 1e-3); })()`, "true")
+		tab.want("both ends apart", `(() => { const at = of => document.querySelector("#why .lanes ." + of).getBoundingClientRect(); return at("client").bottom <= at("server").top; })()`, "true")
+		tab.want("calls, and what looking on cost", tab.texts(".life figcaption .note")+`.includes("1,200 calls of each were told apart, and 12 calls could not be. A call took 1.05× as long")`, "true")
+
+		figures := tab.rows(".life table")
+		sum := 0.0
+		for i, stage := range tcp.Stages {
+			tab.wantNumber(stage.Name, figures[i][1], stage.Mean)
+			sum += parsed(t, figures[i][1])
+		}
+		together, rest, bare := figures[len(tcp.Stages)], figures[len(tcp.Stages)+1], figures[len(tcp.Stages)+2]
+		tab.wantNumber("their sum", together[1], tcp.Mean)
+		tab.wantNear("their sum on the page", parsed(t, together[1]), sum, len(tcp.Stages))
+		tab.wantNumber("without the probe", bare[1], *tcp.Bare)
+		tab.wantNear("the rest", parsed(t, rest[1]), parsed(t, bare[1])-parsed(t, together[1]), 2)
+
+		tab.choose("Calls", "around the median")
+		tab.wantNumber("a call at the median", tab.rows(".life table")[2][1], tcp.Stages[2].Median)
+		tab.choose("Calls", "around P99")
+		tab.wantNumber("a call at P99", tab.rows(".life table")[2][1], *tcp.Stages[2].P99)
+		tab.want("no rest of it", tab.texts(".life tbody th")+`.includes("Rest")`, "false")
+	})
+
+	t.Run("says how it was seen", func(t *testing.T) {
+		tab := whyTab{browser.open(t, address)}
+		tab.want("what is missing", tab.texts(".passes .missing"), "Not seen: cycles: this machine <has> no counter for it.")
+		tab.want("what the probe cost, of three with one client and with ten", tab.texts(".passes tbody tr:first-child td.number"), strings.TrimSuffix(strings.Repeat("1×; ", 6), "; "))
+	})
+
+	t.Run("leads to the call stacks", func(t *testing.T) {
+		tab := whyTab{openFlames(t, browser, address, still("light")).tab}
+		tab.click(`[...document.querySelectorAll("#why .stack-links a")].find(a => a.textContent == "grpc against tcp")`)
+		flames := flameTab(tab)
+		tab.run(chromedp.WaitReady(chromedp.CSS("#profiles .steps")))
+		tab.want("both of them", flames.all("Server", ".flame h3"), "Server: CPU time of B against A")
+		tab.want("which is which", `document.querySelectorAll("#profiles > .note")[1].textContent.startsWith("The widths are those of B, matrix, grpc, echo, 64 B, 1 client; ")`, "true")
+		tab.click(`[...document.querySelectorAll("#why .stack-links a")].find(a => a.textContent == "grpc")`)
+		tab.want("one alone", flames.all("Server", ".flame h3"), "Server: CPU time of matrix, grpc, echo, 64 B, 1 client")
+	})
+
+	for _, theme := range []string{"light", "dark"} {
+		for _, width := range []int64{360, 700, 1400} {
+			t.Run(fmt.Sprintf("fits %d pixels, %s", width, theme), func(t *testing.T) {
+				tab := browser.open(t, address, chromedp.EmulateViewport(width, 900), still(theme))
+				tab.want("width of the page", "document.documentElement.scrollWidth", fmt.Sprint(width))
+				tab.screenshotOf(fmt.Sprintf("why-%s-%d", theme, width), "#why")
+			})
+		}
+	}
+
+	t.Run("explains the only cell there is", func(t *testing.T) {
+		tab := whyTab{browser.open(t, writePage(t, fixtureInsights(t, insides[0])))}
+		tab.wantExplained(find("tcp", 1), nil)
+		tab.want("no choice of a pair", tab.texts(".pair-choices legend"), "Clients")
+	})
+
+	t.Run("is not there without insights", func(t *testing.T) {
+		tab := browser.open(t, writePage(t, fixtureRun(t)))
+		tab.want("the section, and its place in the index", `document.querySelectorAll("#why, nav a[href='#why']").length`, "0")
+	})
+}
+
+// whyTab is a tab with what explains a run.
+type whyTab struct{ *tab }
+
+// texts are those of all elements of the section.
+func (tab whyTab) texts(selector string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll("#why " + %q)].map(e => e.textContent.trim()).join("; ")`, selector)
+}
+
+func (tab whyTab) rows(table string) [][]string {
+	tab.t.Helper()
+	return ask(tab.tab, chromedp.Evaluate[[][]string](fmt.Sprintf(`[...document.querySelectorAll("#why " + %q + " tbody tr")].map(tr => [...tr.children].map(e => e.textContent))`, table)))
+}
+
+func (tab whyTab) choose(label, option string) {
+	tab.t.Helper()
+	tab.click(fmt.Sprintf(`[...document.querySelectorAll("#why fieldset")].find(f => f.querySelector("legend").textContent == %q)
+		.querySelectorAll("label").values().find(l => l.textContent == %q).firstChild`, label, option))
+}
+
+// wantExplained looks whether the words, the figures, their order and the marks of what may be
+// chance are those of package analysis, and whether they add up.
+func (tab whyTab) wantExplained(of, against *analysis.Insight) {
+	tab.t.Helper()
+	e := analysis.Explain(of, against)
+	tab.want("the words", tab.texts(".advice li"), strings.Join(advice.Explain(e), "; "))
+	for _, stages := range e.Stages {
+		if against == nil {
+			stages.Parts = stageOrder(of.Life, stages.Parts)
+		}
+		tab.wantParts(`[data-table="stages"]`, stages, against != nil)
+	}
+	for _, cpu := range e.CPU {
+		tab.wantParts(fmt.Sprintf(`[data-table="cpu-%s"]`, cpu.End), cpu, against != nil)
+	}
+	for _, counted := range []struct {
+		table string
+		all   []analysis.Change
+	}{{"syscalls", e.Syscalls}, {"counters", e.Counters}} {
+		for _, end := range []string{analysis.ClientEnd, analysis.ServerEnd} {
+			of := slices.DeleteFunc(slices.Clone(counted.all), func(c analysis.Change) bool { return c.End != end || max(c.A, c.B) < 0.005 })
+			rows := tab.rows(fmt.Sprintf(`[data-table="%s-%s"]`, counted.table, end))
+			if len(rows) != len(of) {
+				tab.t.Errorf("%s of the %s: %q, want %v", counted.table, end, rows, of)
+				continue
+			}
+			for i, change := range of {
+				tab.wantChange(rows[i], change, against != nil, 0.005)
+			}
+		}
+	}
+}
+
+func (tab whyTab) wantParts(table string, want analysis.Explained, pair bool) {
+	tab.t.Helper()
+	rows := tab.rows(table)
+	parts := len(want.Parts)
+	if want.Rest != 0 {
+		parts++
+	}
+	if len(rows) != parts+1 {
+		tab.t.Errorf("%s has %d rows, want %d parts and the whole: %q", table, len(rows), parts, rows)
+		return
+	}
+	column, sum := 1, 0.0
+	if pair {
+		column = 3
+	}
+	for i, row := range rows[:parts] {
+		sum += parsed(tab.t, row[column])
+		if i == len(want.Parts) {
+			tab.wantNumber("the rest", row[column], want.Rest)
+			continue
+		}
+		tab.wantChange(row, want.Parts[i], pair, 0)
+		if chance := strings.Contains(row[len(row)-1], "may be chance"); pair && chance == want.Parts[i].IsClear() {
+			tab.t.Errorf("%s of %s: may be chance: %v", want.Parts[i].Name, table, chance)
+		}
+	}
+	whole := rows[parts][column]
+	tab.wantNumber("the whole", whole, want.Whole.Difference())
+	tab.wantNear("what the parts on the page add up to", sum, parsed(tab.t, whole), parts)
+}
+
+// wantChange allows for figures with so few digits, as a share of them.
+func (tab whyTab) wantChange(row []string, want analysis.Change, pair bool, digits float64) {
+	tab.t.Helper()
+	if row[0] != want.Name {
+		tab.t.Errorf("%q stands where %s should", row, want.Name)
+		return
+	}
+	figures := []float64{want.B}
+	if pair {
+		figures = []float64{want.A, want.B, want.Difference()}
+	}
+	for i, figure := range figures {
+		if got := parsed(tab.t, row[i+1]); math.Abs(got-figure) > max(halfDigit, digits*math.Abs(figure)) {
+			tab.t.Errorf("%s: %q, want %v", want.Name, row, figure)
+		}
+	}
+}
+
+// halfDigit is what the last of the decimals leaves open.
+const halfDigit = 0.005 + 1e-9
+
+func (tab whyTab) wantNumber(what, got string, want float64) {
+	tab.t.Helper()
+	tab.wantNear(what, parsed(tab.t, got), want, 1)
+}
+
+// wantNear allows for so many roundings.
+func (tab whyTab) wantNear(what string, got, want float64, roundings int) {
+	tab.t.Helper()
+	if math.Abs(got-want) > halfDigit*float64(roundings+1) {
+		tab.t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+func parsed(t *testing.T, text string) float64 {
+	t.Helper()
+	number, err := strconv.ParseFloat(strings.NewReplacer("−", "-", ",", "").Replace(text), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return number
+}

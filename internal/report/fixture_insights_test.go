@@ -1,0 +1,122 @@
+package report
+
+import (
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/record"
+)
+
+// inside is what the fixture's probes see of a variant, in microseconds a call.
+type inside struct {
+	variant string
+	life    []int64                     // by stage
+	cpu     map[string]map[string]int64 // of each end, by function
+	reads   int64                       // of the client, a call
+}
+
+var insides = []inside{
+	{"tcp", []int64{2, 3, 5, 7, 1, 2, 1, 1, 4, 5, 5, 1, 2}, cpuOfBoth(2, 1), 3},
+	{"rest", []int64{9, 3, 6, 6, 1, 14, 1, 9, 4, 6, 5, 1, 12}, cpuOfBoth(11, 7), 3},
+	{"grpc", []int64{13, 4, 6, 7, 1, 27, 1, 10, 5, 6, 5, 1, 12}, cpuOfBoth(19, 9), 2},
+}
+
+// cpuOfBoth has what differs between variants, and what does not.
+func cpuOfBoth(protocol, copying int64) map[string]map[string]int64 {
+	server := map[string]int64{"google.golang.org/grpc.serve": 2 * protocol, "runtime.memmove": copying, "runtime.findRunnable": 5}
+	client := map[string]int64{"google.golang.org/grpc.serve": protocol, "runtime.memmove": 3, "runtime.findRunnable": 6}
+	return map[string]map[string]int64{analysis.ClientEnd: client, analysis.ServerEnd: server}
+}
+
+// fixtureStages are those that package life tells apart, which measures: this one only judges.
+var fixtureStages = []string{
+	"client: encode", "send request", "wake server", "server: schedule", "receive request", "server: decode", "handler",
+	"server: encode", "send answer", "wake client", "client: schedule", "receive answer", "client: decode",
+}
+
+const fixtureCalls = 1200 // enough for P99
+
+// fixtureInsights is a run whose probes looked into all variants at 64 B with one client and
+// with ten, and into the calls of one alone at 1 KiB, as analysis judges its records.
+func fixtureInsights(t *testing.T, of ...inside) *Run {
+	t.Helper()
+	var records []*record.Record
+	add := func(in inside, probe string, bytes, clients int) *record.Record {
+		r := &record.Record{
+			Version: record.Version, Trial: len(records), Repeat: 1, Probe: probe, Cell: fixtureCell("matrix", in.variant, bytes, clients).Cell,
+			Started: time.Date(2026, 11, 21, 5, 31, len(records), 0, time.UTC), WindowNS: int64(time.Second),
+			Measurement: record.Measurement{Requests: fixtureCalls, Completed: fixtureCalls, Service: fixtureDistribution(t, time.Duration(total(in.life))*time.Microsecond)},
+		}
+		records = append(records, r)
+		return r
+	}
+	for _, clients := range []int{1, 10} {
+		for _, in := range of {
+			bare := add(in, "", 64, clients)
+			bare.Client.UserNS, bare.Client.SystemNS = new(1000*fixtureCalls*totalOf(in.cpu[analysis.ClientEnd])), new(int64(0))
+			bare.Server.UserNS, bare.Server.SystemNS = new(1000*fixtureCalls*totalOf(in.cpu[analysis.ServerEnd])), new(int64(0))
+			cpu := add(in, record.ProbeCPU, 64, clients)
+			cpu.Client.Seen, cpu.Server.Seen = in.samples(analysis.ClientEnd), in.samples(analysis.ServerEnd)
+			calls := add(in, record.ProbeSyscalls, 64, clients)
+			calls.Client.Seen = &record.Seen{Method: "BPF on every system call", Syscalls: []record.Syscall{
+				{Name: "write", Count: fixtureCalls, NS: new(int64(fixtureCalls * 6500))},
+				{Name: "read", Count: in.reads * fixtureCalls},
+				{Name: "munmap", Count: 1, NS: new(int64(2000))},
+			}}
+			counters := add(in, record.ProbeCounters, 64, clients)
+			counters.Client.Seen = &record.Seen{Method: "perf events", Missing: []string{"cycles: this machine <has> no counter for it"}, Counters: []record.Counter{{Name: "cpu-migrations", Count: 1200 * float64(in.reads)}}}
+			if clients == 1 {
+				in.addLife(add(in, record.ProbeLife, 64, clients))
+			}
+		}
+	}
+	add(of[0], "", 1024, 1)
+	of[0].addLife(add(of[0], record.ProbeLife, 1024, 1))
+	summary, err := analysis.Summarize(&record.Manifest{Name: "why", Status: record.Done, Trials: len(records), Started: records[0].Started}, analysis.Judged{Records: records})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Run{Summary: summary, Records: records}
+}
+
+// samples are of a profiler that sees each microsecond of one call.
+func (in inside) samples(end string) *record.Seen {
+	stacks := &record.Stacks{Unit: "ns"}
+	for i, function := range []string{"google.golang.org/grpc.serve", "runtime.memmove", "runtime.findRunnable"} {
+		us := in.cpu[end][function]
+		stacks.Frames = append(stacks.Frames, record.Frame{Function: function})
+		stacks.Stacks = append(stacks.Stacks, record.Stack{Frames: []int{i}, Weight: us * 1000 * fixtureCalls, Count: 10 * us})
+		stacks.Samples += 10 * us
+	}
+	return &record.Seen{Method: "perf events on the CPUs", Stacks: stacks}
+}
+
+// addLife has calls that differ in how long it takes to wake the server: a few take very long.
+func (in inside) addLife(r *record.Record) {
+	r.Life = &record.Life{Method: "BPF, by turns", Stages: fixtureStages, Untold: 4, TracedNS: new(float64(1000 * total(in.life))), BareNS: new(float64(950 * total(in.life)))}
+	for i := range fixtureCalls {
+		call := make([]int64, len(in.life))
+		for stage, us := range in.life {
+			call[stage] = us * 1000
+		}
+		if i%100 == 0 {
+			call[2] *= 20
+		}
+		r.Life.Calls = append(r.Life.Calls, call)
+	}
+}
+
+func total(of []int64) (sum int64) {
+	for _, value := range of {
+		sum += value
+	}
+	return sum
+}
+
+func totalOf(of map[string]int64) (sum int64) {
+	for _, value := range of {
+		sum += value
+	}
+	return sum
+}
