@@ -82,6 +82,17 @@ func TestWhyInBrowser(t *testing.T) {
 		tab.want("no rest of it", tab.texts(".life tbody th")+`.includes("Rest")`, "false")
 	})
 
+	t.Run("draws what the processes tell without the kernel", func(t *testing.T) {
+		tab := whyTab{browser.open(t, address)}
+		tab.choose("Message size", "1 KiB")
+		tab.want("the stages", tab.texts(".lanes .stage span"), "request; handler; answer")
+		tab.want("of which two are at both ends", `document.querySelectorAll("#why .lanes .mixed:not(.client, .server)").length`, "2")
+		tab.want("in words", tab.texts(".life figcaption .note")+`.endsWith("2 calls were told apart, and none could not be. What looking on cost is not known.")`, "true")
+		tab.want("the whole, of which nothing is left", tab.texts(`[data-table="stages"] tbody th, #why [data-table="stages"] tbody .number`), "request; 35.00; handler; 1.00; answer; 30.00; = A call; 66.00")
+		tab.choose("Calls", "around P99")
+		tab.want("of so few calls", tab.texts(".life .bar-total"), "too few calls")
+	})
+
 	t.Run("says how it was seen", func(t *testing.T) {
 		tab := whyTab{browser.open(t, address)}
 		tab.want("what is missing", tab.texts(".passes .missing"), "Not seen: cycles: this machine <has> no counter for it.")

@@ -38,7 +38,7 @@ var fixtureStages = []string{
 const fixtureCalls = 1200 // enough for P99
 
 // fixtureInsights is a run whose probes looked into all variants at 64 B with one client and
-// with ten, and into the calls of one alone at 1 KiB, as analysis judges its records.
+// with ten, and into two calls of one alone at 1 KiB, without the kernel, as analysis judges its records.
 func fixtureInsights(t *testing.T, of ...inside) *Run {
 	t.Helper()
 	var records []*record.Record
@@ -72,7 +72,7 @@ func fixtureInsights(t *testing.T, of ...inside) *Run {
 		}
 	}
 	add(of[0], "", 1024, 1)
-	of[0].addLife(add(of[0], record.ProbeLife, 1024, 1))
+	add(of[0], record.ProbeLife, 1024, 1).Life = &record.Life{Method: "the processes alone", Stages: []string{"request", "handler", "answer"}, Calls: [][]int64{{30_000, 1000, 20_000}, {40_000, 1000, 40_000}}}
 	summary, err := analysis.Summarize(&record.Manifest{Name: "why", Status: record.Done, Trials: len(records), Started: records[0].Started}, analysis.Judged{Records: records})
 	if err != nil {
 		t.Fatal(err)

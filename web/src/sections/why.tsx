@@ -78,7 +78,7 @@ export function Why({ run, showStacks }: Props) {
         <Choice label="Message size" options={allSizes} chosen={size} choose={(next) => setWanted({ ...wanted, size: next })} />
       </div>
       <LifeChart insights={there} where={where} />
-      <h3>{choicesOfB.length > 1 ? "Where a difference lies" : "Where the time goes"}</h3>
+      <h3>{against ? "Where a difference lies" : "Where the time goes"}</h3>
       <div class="choices pair-choices">
         <Choice label="Clients" options={counts} chosen={clients} show={plain} choose={(next) => setWanted({ ...wanted, clients: next })} />
         <Choice label="A" options={choicesOfA} chosen={a ?? ""} show={(variant) => variant || "none: B alone"} choose={(next) => setWanted({ ...wanted, a: next || null })} />

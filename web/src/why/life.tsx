@@ -6,7 +6,7 @@ import { Choice } from "../controls";
 import { distinct, type Insight, type Life, type Stage } from "../data";
 import { micros, plain, times } from "../format";
 import { counted } from "../words";
-import { count, microsOf } from "./numbers";
+import { microsOf } from "./numbers";
 
 const kinds: [kind: Stage["kind"], what: string][] = [
   ["user", "code of the program and its libraries"],
@@ -37,7 +37,7 @@ export function LifeChart({ insights, where }: { insights: Insight[]; where: str
   const axis = longest * 1.01; // its last tick may be the longest
   const place = (us: number) => `${(100 * us) / axis}%`;
   const ticks = longest > 0 ? linearTicks([0, axis], 6) : [];
-  const seen = new Set(bars.flatMap(({ stages }) => stages.map(({ of }) => of.kind)));
+  const seen = new Set<string>(bars.flatMap(({ stages }) => stages.flatMap(({ of }) => [of.kind, of.end])));
   return (
     <figure class="chart life">
       <figcaption>
@@ -49,8 +49,8 @@ export function LifeChart({ insights, where }: { insights: Insight[]; where: str
       </div>
       <ul class="legend">
         {kinds.filter(([kind]) => seen.has(kind)).map(([kind, what]) => <li key={kind}><i class={`stage swatch-stage ${kind}`} aria-hidden="true" /> {what}</li>)}
-        <li><i class="lane" aria-hidden="true"><i class="client" /></i> upper half: at the client</li>
-        <li><i class="lane" aria-hidden="true"><i class="server" /></i> lower half: at the server</li>
+        {seen.has("client") && <li><i class="lane" aria-hidden="true"><i class="client" /></i> upper half: at the client</li>}
+        {seen.has("server") && <li><i class="lane" aria-hidden="true"><i class="server" /></i> lower half: at the server</li>}
         {bare && bars.some(({ life }) => life.bare_us !== null) && <li><i class="bare-swatch" aria-hidden="true" /> a call while nothing looked on</li>}
       </ul>
       <div class="bars">
@@ -135,7 +135,7 @@ function Figures({ bars, longest, bare }: { bars: Bar[]; longest: number; bare: 
         {row("Together", ({ stages, total }) => (stages.length > 0 ? show(total) : "–"), "whole")}
         {bare && row("Rest: what looking on costs, and noise", ({ life, total }) => known(life.bare_us, (us) => show(us - total)))}
         {bare && row("A call while nothing looked on", ({ life }) => known(life.bare_us, show), "whole")}
-        {row("Times as long while it looked on", ({ life }) => known(life.cost, count))}
+        {row("A call while it looked on, over one while it did not", ({ life }) => known(life.cost, times))}
         {row("Calls told apart", ({ life }) => plain(life.calls))}
         {row("Calls that could not be", ({ life }) => plain(life.untold))}
       </tbody>

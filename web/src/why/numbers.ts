@@ -2,7 +2,7 @@
 
 /** Microseconds with as many decimals as suit the whole, so that a column adds up. */
 export function microsOf(whole: number): (us: number) => string {
-  const decimals = whole >= 1000 ? 0 : whole >= 100 ? 1 : 2;
+  const decimals = whole >= 100 ? 1 : 2;
   return (us) => negative(us, Math.abs(us).toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
 }
 
