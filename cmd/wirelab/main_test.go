@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"wirelab.dev/internal/analysis"
 )
 
 // TestMain makes the test's program wirelab itself, for scripts and for the
@@ -66,10 +69,11 @@ func scripts(t *testing.T, folder string) testscript.Params {
 			return err == nil, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"fields":  checkFields,
-			"measure": measure,
-			"records": countRecords,
-			"schema":  checkSchema,
+			"explains": checkExplained,
+			"fields":   checkFields,
+			"measure":  measure,
+			"records":  countRecords,
+			"schema":   checkSchema,
 		},
 	}
 }
@@ -95,6 +99,36 @@ func measure(ts *testscript.TestScript, neg bool, args []string) {
 		return
 	}
 	ts.Check(err)
+}
+
+// checkExplained wants explain --json, on standard output, to put at least 90 % of the difference
+// where it belongs: explains stages|cpu NAME. What cannot be seen on this machine is said, and
+// passed over.
+func checkExplained(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: explains stages|cpu NAME")
+	}
+	var printed struct {
+		Stages, CPU []analysis.Explained
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &printed))
+	lists := map[string][]analysis.Explained{"stages": printed.Stages, "cpu": printed.CPU}[args[0]]
+	if len(lists) == 0 {
+		ts.Logf("%s cannot be told on this machine", args[0])
+		return
+	}
+	var whole, found float64
+	for _, list := range lists { // those of both ends together
+		whole += list.Whole.Difference()
+		for _, part := range list.Parts {
+			if part.Name == args[1] {
+				found += part.Difference()
+			}
+		}
+	}
+	if share := found / whole; !(share >= 0.9) || whole < 1000 {
+		ts.Fatalf("of a difference of %.0f µs %s has %.0f µs, want at least 90 %%: %+v", whole, args[1], found, lists)
+	}
 }
 
 // countRecords wants a run directory to hold so many records: records DIR N.

@@ -32,13 +32,40 @@ func stages(e *analysis.Explanation) []string {
 		return []string{fmt.Sprintf("A call over %s takes %s%s: most is %s.",
 			e.Of.Variant, micros(s.Whole.B), condition(e.Of), largestParts(s, s.Whole.B))}
 	}
+	b, a := toldApart(e)
 	more, difference := "longer", s.Whole.Difference()
 	if difference < 0 {
 		more = "shorter"
 	}
-	return []string{fmt.Sprintf("A call over %s takes %s %s than over %s%s (%s times): most of it is %s.",
-		e.Of.Variant, micros(math.Abs(difference)), more, e.Against.Variant, condition(e.Of),
+	return []string{fmt.Sprintf("A call %s takes %s %s than %s%s (%s times): most of it is %s.",
+		b, micros(math.Abs(difference)), more, a, sharedCondition(e),
 		number(s.Whole.B/s.Whole.A), largestParts(s, difference))}
+}
+
+// toldApart says what tells the two cells apart: mostly their variants.
+func toldApart(e *analysis.Explanation) (of, against string) {
+	both := func(format string, value func(*analysis.Insight) any) (string, string) {
+		return fmt.Sprintf(format, value(e.Of)), fmt.Sprintf(format, value(e.Against))
+	}
+	switch a, b := e.Against, e.Of; {
+	case a.Variant != b.Variant:
+		return both("over %s", func(i *analysis.Insight) any { return i.Variant })
+	case a.Workload != b.Workload:
+		return both("of %s", func(i *analysis.Insight) any { return i.Workload })
+	case a.RequestBytes != b.RequestBytes || a.ResponseBytes != b.ResponseBytes:
+		return both("of %s", func(i *analysis.Insight) any { return payload{i.RequestBytes, i.ResponseBytes} })
+	case a.Clients != b.Clients:
+		return both("with %s", func(i *analysis.Insight) any { return clients(i.Clients) })
+	}
+	return both("in %s", func(i *analysis.Insight) any { return i.Part })
+}
+
+// sharedCondition is the condition, where both cells have the same.
+func sharedCondition(e *analysis.Explanation) string {
+	if condition(e.Of) != condition(e.Against) {
+		return ""
+	}
+	return condition(e.Of)
 }
 
 // condition is where the cells were measured, as far as they share it.
@@ -69,7 +96,8 @@ func cpuTimes(e *analysis.Explanation) []string {
 	if e.Against == nil {
 		return sentence(clauses, "CPU time of a call over %s: %s.", e.Of.Variant)
 	}
-	return sentence(clauses, "CPU time of a call over %s, against %s: %s.", e.Of.Variant, e.Against.Variant)
+	b, a := toldApart(e)
+	return sentence(clauses, "CPU time of a call %s, against one %s: %s.", b, a)
 }
 
 // largestParts names those that have half of a difference together, three at most. What may be
@@ -109,5 +137,9 @@ func systemCalls(e *analysis.Explanation) []string {
 			clauses = append(clauses, fmt.Sprintf("%s %s on the %s, against %s", number(c.B), c.Name, c.End, number(c.A)))
 		}
 	}
-	return sentence(clauses, "System calls a call over %s: %s.", e.Of.Variant)
+	if e.Against == nil {
+		return sentence(clauses, "System calls of a call over %s: %s.", e.Of.Variant)
+	}
+	b, a := toldApart(e)
+	return sentence(clauses, "System calls of a call %s, against one %s: %s.", b, a)
 }

@@ -26,7 +26,11 @@ import (
 	"wirelab.dev/internal/workload/echo/echopb"
 )
 
-const besideKey = "beside"
+const (
+	besideKey  = "beside"
+	computeKey = "compute"
+	copyKey    = "copy"
+)
 
 // Workload is echo. The zero value is ready.
 type Workload struct{}
@@ -41,6 +45,12 @@ func (Workload) Info() workload.Info {
 		Options: append(workload.StallOptions(), scenario.Option{
 			Key: besideKey, Parse: scenario.BytesUpTo(workload.MaxBytes),
 			Help: "SIZE: beside its calls, the first client keeps one of that many bytes in flight all the time, which is not measured",
+		}, scenario.Option{
+			Key: computeKey, Parse: scenario.Time,
+			Help: "TIME: how long the handler computes in every request, in place of work",
+		}, scenario.Option{
+			Key: copyKey, Parse: scenario.BytesUpTo(mostCopied),
+			Help: "SIZE: how many bytes the client copies for every request, in place of work",
 		}), Sized: true, Operations: len(echopb.EchoService_ServiceDesc.Methods),
 	}
 }
@@ -52,12 +62,16 @@ func (w Workload) Check(p workload.Parameters) error {
 
 // Register implements workload.Workload.
 func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
-	echopb.RegisterEchoServiceServer(to, &handler{stall: workload.ReadStall(workload.ReadOptions(w, p))})
+	o := workload.ReadOptions(w, p)
+	echopb.RegisterEchoServiceServer(to, &handler{stall: workload.ReadStall(o), compute: scenario.Value[time.Duration](o, computeKey)})
 }
 
 // NewCaller makes one client with its own payload.
 func (w Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workload.Caller {
 	c := newCaller(conn, job)
+	if size := scenario.Value[int](workload.ReadOptions(w, job.Parameters), copyKey); size > 0 {
+		c.from, c.to = make([]byte, size), make([]byte, size)
+	}
 	if size := scenario.Value[int](workload.ReadOptions(w, job.Parameters), besideKey); size > 0 && job.Client == 0 {
 		job.RequestBytes, job.ResponseBytes = size, size
 		return &besideLong{caller: c, long: newCaller(conn, job)}
@@ -99,13 +113,26 @@ func (c *besideLong) keepLong(ctx context.Context) {
 
 type handler struct {
 	echopb.UnimplementedEchoServiceServer
-	stall *workload.Stall
+	stall   *workload.Stall
+	compute time.Duration
+}
+
+// mostCopied is what two copies of may stand in each client's memory.
+const mostCopied = 64 << 20
+
+// compute keeps its CPU busy.
+func compute(until time.Time) {
+	for time.Now().Before(until) {
+	}
 }
 
 // Echo answers with the request itself, which the handler owns.
 func (h *handler) Echo(ctx context.Context, in *echopb.Payload) (*echopb.Payload, error) {
 	if err := h.stall.Hold(ctx); err != nil {
 		return nil, err
+	}
+	if h.compute > 0 {
+		compute(time.Now().Add(h.compute))
 	}
 	data, err := workload.Answer(in.Id, in.Data, in.AnswerBytes)
 	if err != nil {
@@ -123,6 +150,8 @@ type caller struct {
 	fresh   *workload.Freshener
 	request *echopb.Payload
 	answer  *echopb.Payload // of the last call
+
+	from, to []byte // what is copied in place of work
 }
 
 func newCaller(conn grpc.ClientConnInterface, job workload.Job) *caller {
@@ -135,6 +164,7 @@ func newCaller(conn grpc.ClientConnInterface, job workload.Job) *caller {
 
 // Call sends the payload under its next id, beginning with 1.
 func (c *caller) Call(ctx context.Context) error {
+	copy(c.to, c.from)
 	c.request.Id++
 	c.fresh.Freshen(c.request.Data)
 	c.request.Timestamp = time.Now().UnixNano()
