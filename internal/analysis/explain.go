@@ -164,7 +164,7 @@ func UsualPair(insights []Insight) (of, against *Insight) {
 		one := &insights[i]
 		switch {
 		case one == against || !one.IsAt(against):
-		case of == nil, one.Mean != nil && of.Mean != nil && one.Mean.Value > of.Mean.Value:
+		case of == nil, one.callTime() > of.callTime():
 			of = one
 		}
 	}
@@ -172,6 +172,18 @@ func UsualPair(insights []Insight) (of, against *Insight) {
 		return against, nil
 	}
 	return of, against
+}
+
+// callTime is the time of a call, where it is known: of measured trials or, where there are
+// none with so many clients, of those whose stages were told.
+func (i *Insight) callTime() float64 {
+	switch {
+	case i.Mean != nil:
+		return i.Mean.Value
+	case i.Life != nil:
+		return i.Life.whole()
+	}
+	return 0
 }
 
 // IsAt reports whether two insights differ in their variant alone.

@@ -119,6 +119,17 @@ func TestStagesThatVaryMayDifferByChance(t *testing.T) {
 	}
 }
 
+// TestTheUsualPairIsThatOfTheSlowest where only the stages of calls were looked at, too.
+func TestTheUsualPairIsThatOfTheSlowest(t *testing.T) {
+	looked := func(variant string, us float64) Insight {
+		return Insight{Variant: variant, Clients: 1, Life: &Life{Mean: us}}
+	}
+	of, against := UsualPair([]Insight{looked("first", 40), looked("middle", 50), looked("slow", 90), looked("fast", 30), {Variant: "elsewhere", Clients: 50, Mean: &Figure{Value: 900}}})
+	if of.Variant != "slow" || against.Variant != "first" {
+		t.Errorf("%s against %s", of.Variant, against.Variant)
+	}
+}
+
 // TestProfilesAddUp puts the stacks of two passes together.
 func TestProfilesAddUp(t *testing.T) {
 	records := passesOf("only", 40, 10, 20, 10)
