@@ -46,6 +46,7 @@ func TestWhyInBrowser(t *testing.T) {
 		tab.wantExplained(find("tcp", 1), nil)
 		tab.choose("Clients", "10")
 		tab.want("without stages", tab.texts(`[data-table="stages"]`), "")
+		tab.want("and why", tab.texts(".note")+`.includes("The stages of calls were told with one client alone.")`, "true")
 		tab.choose("A", "rest")
 		tab.wantExplained(find("tcp", 10), find("rest", 10))
 		tab.choose("Message size", "1 KiB")

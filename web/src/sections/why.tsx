@@ -88,6 +88,7 @@ export function Why({ run, showStacks }: Props) {
       <StackLinks profiles={run.profiles.list} of={of} against={against} showStacks={showStacks} />
       <p class="note">{against ? `B ${of.variant} against A ${against.variant}` : of.variant}, {where} with {counted(clients, "client")}. {against && "The largest difference stands first. "}
         {against && "May be chance: within three standard errors of the calls or samples; two runs may differ by more."}</p>
+      {clients !== 1 && there.some(({ life }) => life) && <p class="note">The stages of calls were told with one client alone.</p>}
       <PairTables of={of} against={against} />
       <h3>How it was seen</h3>
       <Passes insights={there} />

@@ -31,9 +31,9 @@ export function PairTables({ of, against }: Both) {
           <PartsTable key={end} id={`cpu-${end}`} title={`${endNames[end]}: CPU time of a call`} parts="Category" explained={cpu[i]} of={of} against={against} rest="Rest: what no category explains"
             note={sampled(of, against, end)} />
         ))}
-        {ends.map((end) => <SyscallTable key={end} end={end} of={of} against={against} />)}
-        {ends.map((end) => <CounterTable key={end} end={end} of={of} against={against} />)}
       </div>
+      <div class="tables">{ends.map((end) => <SyscallTable key={end} end={end} of={of} against={against} />)}</div>
+      <div class="tables">{ends.map((end) => <CounterTable key={end} end={end} of={of} against={against} />)}</div>
     </>
   );
 }
