@@ -74,6 +74,9 @@ func (e *Events) Drain(to func(event []byte)) error {
 	}
 }
 
+// Waiting is how many bytes of events have not been drained.
+func (e *Events) Waiting() int { return e.reader.AvailableBytes() }
+
 // Lost is the number of events that found the ring full.
 func (e *Events) Lost() (int64, error) {
 	var word [8]byte

@@ -8,7 +8,8 @@
 //
 // Programs in the kernel note the instants of system calls, of arriving data and of threads
 // that get a CPU; the processes themselves note those of the calls and handlers. All use
-// CLOCK_MONOTONIC. The programs run by turns, so that the calls between tell what they cost.
+// CLOCK_MONOTONIC. The programs run by turns, so that the calls between tell what they cost;
+// where calls are slow, they run all the time.
 //
 // [Tell] puts the instants together. It is arithmetic alone, and works without the kernel's
 // instants, too, with three stages in place of thirteen.

@@ -17,13 +17,15 @@ import (
 )
 
 const (
-	// turn is how long the programs run, and how long they do not.
+	// turn is how long the programs run at least, and how long they do not.
 	turn = 100 * time.Millisecond
 	// An event is its instant, then the thread (4 bytes), the end, the kind, and for
 	// arriving data the local port (host order) and the remote one (network order); for a
 	// read that returns, when it entered. Most reads find nothing, and have no event.
 	eventBytes = 24
 	ringBytes  = 16 << 20
+	// busyBytes are of the events of some dozens of calls, of ten events each at least.
+	busyBytes = 16 << 10
 	// mostEvents bounds what is kept of a long trial: some hundred thousand calls' worth.
 	mostEvents = 4 << 20
 )
@@ -264,7 +266,7 @@ func (w *Watch) turns(running bpf.Running) {
 	defer close(w.done)
 	for w.failed == nil {
 		began := clock.Now()
-		stopped := w.wait()
+		stopped := w.look()
 		ended := clock.Now()
 		w.failed = running.Close()
 		lost, err := w.drain()
@@ -276,6 +278,19 @@ func (w *Watch) turns(running bpf.Running) {
 			return
 		}
 		running, w.failed = w.loaded.Run()
+	}
+}
+
+// look lets the programs run for a turn, and goes on while calls are so slow that few lie in
+// one, or none: their time is then hardly that of looking on.
+func (w *Watch) look() (stopped bool) {
+	for waiting := w.events.Waiting(); ; {
+		stopped = w.wait()
+		now := w.events.Waiting()
+		if stopped || now-waiting > busyBytes || now > ringBytes/2 {
+			return stopped
+		}
+		waiting = now
 	}
 }
 
