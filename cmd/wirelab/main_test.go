@@ -69,11 +69,12 @@ func scripts(t *testing.T, folder string) testscript.Params {
 			return err == nil, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"explains": checkExplained,
-			"fields":   checkFields,
-			"measure":  measure,
-			"records":  countRecords,
-			"schema":   checkSchema,
+			"explains":  checkExplained,
+			"fields":    checkFields,
+			"measure":   measure,
+			"powerless": powerless,
+			"records":   countRecords,
+			"schema":    checkSchema,
 		},
 	}
 }
