@@ -11,6 +11,7 @@ import (
 	"wirelab.dev/internal/host"
 	probes "wirelab.dev/internal/probe/catalog"
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack"
 )
 
 // probeFlag says what is seen of each cell besides its times.
@@ -36,8 +37,11 @@ func (p probeFlag) apply(s *scenario.Scenario) (_ *scenario.Scenario, warnings [
 	if len(wanted) > 0 {
 		s = new(*s)
 		s.Parts = slices.Clone(s.Parts)
-		for i := range s.Parts {
-			if s.Parts[i].Profile == "" {
+		for i, part := range s.Parts {
+			switch program, foreign := foreignClient(part); {
+			case foreign:
+				warnings = append(warnings, fmt.Sprintf("part %s is not looked into: %s cannot be", part.Name, program))
+			case part.Profile == "":
 				s.Parts[i].Probes = wanted
 			}
 		}
@@ -58,4 +62,14 @@ func (p probeFlag) apply(s *scenario.Scenario) (_ *scenario.Scenario, warnings [
 		}
 	}
 	return s, warnings, s.Check(vocabulary())
+}
+
+// foreignClient is a program of others that a part may have for its client.
+func foreignClient(p scenario.Part) (program string, foreign bool) {
+	for _, v := range slices.Concat(p.Stacks, p.Yardsticks) {
+		if client, is := stack.ForeignClient(v); is {
+			return client.Name, true
+		}
+	}
+	return "", false
 }

@@ -97,7 +97,3 @@ func (e *Ends) FilterOr(other string) asm.Instructions {
 		asm.Mov.Reg(asm.R0, asm.R0).WithSymbol("watched"),
 	)
 }
-
-// InitialNamespace reports whether processes have the numbers that the kernel's own
-// structures have.
-func (e *Ends) InitialNamespace() bool { return e.inode == 0 }
