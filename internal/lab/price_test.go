@@ -1,49 +1,64 @@
 package lab
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/host"
+	probes "wirelab.dev/internal/probe/catalog"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 )
 
-// BenchmarkProbes measures what it costs the 64-byte echo over TCP to be seen: rounds of
-// trials with each probe and without, in random order, and the medians of their ratios of the
+// BenchmarkProbes measures what it costs the 64-byte echo over TCP to be seen: pairs of
+// trials with the probe and without, in random order, and the median of their ratios of the
 // median time. That of life is told by its turns.
 func BenchmarkProbes(b *testing.B) {
+	for _, probe := range scenario.Probes {
+		b.Run(string(probe), func(b *testing.B) {
+			if _, err := probes.Ability(string(probe)); errors.Is(err, host.ErrUnsupported) {
+				b.Skip(err)
+			}
+			var ratios []float64
+			for seed := uint64(1); b.Loop(); seed++ {
+				ratios = append(ratios, priceOf(b, probe, seed))
+			}
+			slices.Sort(ratios)
+			b.ReportMetric(ratios[len(ratios)/2], "watched/bare")
+			b.ReportMetric(ratios[len(ratios)*3/4]-ratios[len(ratios)/4], "quartiles-apart")
+		})
+	}
+}
+
+func priceOf(b *testing.B, probe scenario.Probe, seed uint64) float64 {
+	b.Helper()
 	s := oneCell(b, "tcp")
+	s.Seed = seed
 	p := &s.Parts[0]
-	p.Clients, p.Probes = []int{1}, scenario.Probes
+	p.Clients, p.Probes = []int{1}, []scenario.Probe{probe}
 	p.Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(500 * time.Millisecond)}
 	l := newLab(b)
 	l.Patience = Patience{}
-	ratios := map[string][]float64{}
-	for seed := uint64(1); b.Loop(); seed++ {
-		s.Seed = seed
-		medians := map[string]float64{}
-		for _, r := range runAll(b, l, s) {
-			if r.Failure != "" {
-				b.Fatal(r.Failure)
-			}
-			service, err := r.Service.Decode()
-			if err != nil {
-				b.Fatal(err)
-			}
-			medians[r.Probe] = float64(service.Quantile(0.5))
-			if r.Life != nil && r.Life.BareNS != nil {
-				ratios[r.Probe] = append(ratios[r.Probe], *r.Life.TracedNS / *r.Life.BareNS)
-			}
+	var bare, watched float64
+	for _, r := range runAll(b, l, s) {
+		if r.Failure != "" {
+			b.Fatal(r.Failure)
 		}
-		for probe, median := range medians {
-			if probe != "" && probe != record.ProbeLife {
-				ratios[probe] = append(ratios[probe], median/medians[""])
-			}
+		if r.Probe == record.ProbeLife && r.Life.BareNS != nil {
+			return *r.Life.TracedNS / *r.Life.BareNS
+		}
+		service, err := r.Service.Decode()
+		if err != nil {
+			b.Fatal(err)
+		}
+		median := float64(service.Quantile(0.5))
+		if r.Probe == "" {
+			bare = median
+		} else {
+			watched = median
 		}
 	}
-	for probe, all := range ratios {
-		slices.Sort(all)
-		b.ReportMetric(all[len(all)/2], probe+"/bare")
-	}
+	return watched / bare
 }
