@@ -26,22 +26,16 @@ func stepSentences(all []analysis.Step) []string {
 	where := fmt.Sprintf("%s: from %s to %s", first.Part, exactSize(first.From), exactSize(first.To))
 	switch first.Outcome {
 	case analysis.HasStep:
-		text := fmt.Sprintf("%s a call over %s takes %s times as long: a step.", where, first.Variant, between(first.Time, number))
-		sentences := []string{text}
-		gone := factors(all, analysis.StepGone)
+		sentences := []string{fmt.Sprintf("%s a call over %s takes %s times as long%s%s.", where, first.Variant, between(first.Time, number), moreFaults(first), cause(all))}
 		for _, kind := range []struct {
 			kind analysis.StepKind
 			says string
-		}{{analysis.StepGone, "That step is gone with %s."}, {analysis.StepStays, "It stays with %s."}, {analysis.StepUndecided, "It is undecided with %s."}} {
+		}{{analysis.StepGone, "that step is gone with %s."}, {analysis.StepStays, "it stays with %s."}, {analysis.StepUndecided, "it is undecided with %s."}} {
 			if with := factors(all, kind.kind); len(with) > 0 {
-				sentences = append(sentences, fmt.Sprintf(kind.says, list(with)))
+				sentences = append(sentences, fmt.Sprintf(first.Part+": "+kind.says, list(with)))
 			}
 		}
-		if stays := changed(all, analysis.StepStays); len(gone) > 0 && len(stays) > 0 {
-			sentences = append(sentences, fmt.Sprintf("So it comes from what %s changes, and not from what %s changes.",
-				joined(changed(all, analysis.StepGone), "or"), joined(stays, "or")))
-		}
-		return []string{strings.Join(sentences, " ")}
+		return sentences
 	case analysis.NoStep:
 		if with := factors(all, analysis.StepAppears); len(with) > 0 {
 			return []string{fmt.Sprintf("%s a call over %s takes %s times as long: no step; one appears with %s.", where, first.Variant, between(first.Time, number), list(with))}
@@ -49,6 +43,26 @@ func stepSentences(all []analysis.Step) []string {
 		return []string{fmt.Sprintf("%s a call over %s takes %s times as long: no step.", where, first.Variant, between(first.Time, number))}
 	}
 	return []string{fmt.Sprintf("%s it is undecided whether a call over %s has a step: %s times as long.", where, first.Variant, between(first.Time, number))}
+}
+
+// cause is what takes the step away, and what does not.
+func cause(all []analysis.Step) string {
+	gone, stays := changed(all, analysis.StepGone), changed(all, analysis.StepStays)
+	switch {
+	case len(gone) == 0:
+		return ": a step"
+	case len(stays) == 0:
+		return ": a step, which comes from what " + joined(gone, "or") + " changes"
+	}
+	return fmt.Sprintf(": a step, which comes from what %s changes, and not from what %s changes", joined(gone, "or"), joined(stays, "or"))
+}
+
+// moreFaults are those that the larger message has beyond chance.
+func moreFaults(s analysis.Step) string {
+	if s.Faults == nil || s.Faults.Interval == nil || s.Faults.Interval.Low <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", with %s page faults more", between(*s.Faults, number))
 }
 
 // factors name the variants of a kind by what differs from the first, with their ratios.
