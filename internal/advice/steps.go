@@ -37,12 +37,18 @@ func stepSentences(all []analysis.Step) []string {
 		}
 		return sentences
 	case analysis.NoStep:
-		if with := factors(all, analysis.StepAppears); len(with) > 0 {
-			return []string{fmt.Sprintf("%s a call over %s takes %s times as long: no step; one appears with %s.", where, first.Variant, between(first.Time, number), list(with))}
-		}
-		return []string{fmt.Sprintf("%s a call over %s takes %s times as long: no step.", where, first.Variant, between(first.Time, number))}
+		return []string{fmt.Sprintf("%s a call over %s takes %s times as long: no step%s.", where, first.Variant, between(first.Time, number), appearing(all))}
 	}
-	return []string{fmt.Sprintf("%s it is undecided whether a call over %s has a step: %s times as long.", where, first.Variant, between(first.Time, number))}
+	return []string{fmt.Sprintf("%s it is undecided whether a call over %s has a step: %s times as long%s.", where, first.Variant, between(first.Time, number), appearing(all))}
+}
+
+// appearing are the variants that have a step of their own.
+func appearing(all []analysis.Step) string {
+	with := factors(all, analysis.StepAppears)
+	if len(with) == 0 {
+		return ""
+	}
+	return "; one appears with " + list(with)
 }
 
 // cause is what takes the step away, and what does not.
