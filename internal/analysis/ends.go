@@ -59,11 +59,17 @@ func cpuTime(p record.Process) float64 {
 // shared out over the calls that ended in it.
 func cpuOf(end func(trial) record.Process) metric {
 	return func(t trial) float64 {
-		if t.Completed == 0 {
-			return math.NaN()
-		}
-		return cpuTime(end(t)) / float64(t.Completed) / 1e3
+		return perCall(t, cpuTime(end(t))) / 1e3
 	}
+}
+
+// perCall shares out what happened in the window over the calls that ended in it; NaN where
+// none did.
+func perCall(t trial, amount float64) float64 {
+	if t.Completed == 0 {
+		return math.NaN()
+	}
+	return amount / float64(t.Completed)
 }
 
 // userShare is the share of an end's CPU time that is not the kernel's.
@@ -74,7 +80,7 @@ func userShare(end func(trial) record.Process) metric {
 // switchesOf is how often an end's threads leave their CPUs a request, of themselves or not.
 func switchesOf(end func(trial) record.Process) metric {
 	return func(t trial) float64 {
-		return (number(end(t).SwitchesVol) + number(end(t).SwitchesInv)) / float64(t.Completed)
+		return perCall(t, number(end(t).SwitchesVol)+number(end(t).SwitchesInv))
 	}
 }
 
@@ -88,7 +94,7 @@ func syscallsOf(name string, end func(trial) record.Process) metric {
 		}
 		for _, call := range seen.Syscalls {
 			if call.Name == name {
-				return float64(call.Count) / float64(t.Completed)
+				return perCall(t, float64(call.Count))
 			}
 		}
 		return 0

@@ -328,7 +328,7 @@ func (in *Inside) addUsage(bare []trial, end func(trial) record.Process) {
 		{"minor page faults", func(p record.Process) *int64 { return p.MinorFaults }, 1},
 		{"major page faults", func(p record.Process) *int64 { return p.MajorFaults }, 1},
 	} {
-		value := known(bare, func(t trial) float64 { return number(figure.of(end(t))) / float64(t.Completed) / figure.unit })
+		value := known(bare, func(t trial) float64 { return perCall(t, number(figure.of(end(t)))) / figure.unit })
 		if value != nil {
 			in.Counters = append(in.Counters, Count{figure.name, value.Value})
 		}

@@ -153,7 +153,7 @@ func medianResponse(t trial) float64 { return t.response.quantile(0.5) }
 
 // faultsOf are the page faults a call, of both ends.
 func faultsOf(t trial) float64 {
-	return (number(t.Client.MinorFaults) + number(t.Server.MinorFaults)) / float64(t.Completed)
+	return perCall(t, number(t.Client.MinorFaults)+number(t.Server.MinorFaults))
 }
 
 // sample is of the logarithms, less a share of another variant's in the same repeats.

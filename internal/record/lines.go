@@ -117,6 +117,9 @@ func decodeRecord(text []byte) (r Record, err error) {
 	case r.Profile == "allocations":
 		r.Probe, r.Profile = ProbeAllocations, ""
 	}
+	if err := r.checkSeen(); err != nil {
+		return Record{}, err
+	}
 	return r, nil
 }
 

@@ -484,3 +484,16 @@ func TestNewestRunsOfAFolder(t *testing.T) {
 		t.Errorf("too large, or not there: %v", got)
 	}
 }
+
+// TestWhatCannotBeIndexedIsRefused: a file may say what it likes.
+func TestWhatCannotBeIndexedIsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		`"server":{"seen":{"method":"m","stacks":{"unit":"ns","samples":1,"frames":[{"function":"f"}],"stacks":[{"frames":[1],"weight":1,"count":1}]}}}`: "function 1 of 1",
+		`"client":{"seen":{"method":"m","stacks":{"unit":"ns","samples":1,"stacks":[{"frames":[-1]}]}}}`:                                                 "function -1 of 0",
+		`"life":{"stages":["a","b"],"calls":[[1,2],[1]]}`:                                                                                                "a call of 1 stages",
+	} {
+		if _, err := decodeRecord([]byte(`{"version":1,` + text + `}`)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error with %q", text, err, want)
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"sync"
 	"time"
 
 	"wirelab.dev/internal/host"
@@ -23,26 +22,46 @@ const (
 	threadsPerSecond = 99
 	// drainEach is short enough for a CPU's samples to have room until then.
 	drainEach = 100 * time.Millisecond
+	// mostSamples bounds what is kept of an end: minutes of a CPU. When it is full every second
+	// sample goes, and of those that follow every second is taken.
+	mostSamples = 1 << 17
 )
 
 // Watch samples both ends.
 type Watch struct {
-	guard   sync.Mutex
 	of      *perfevent.Sampler // of all CPUs; nil: threads has the samplers
 	threads [2]*perfevent.Sampler
 	why     error // there is none of all CPUs
-	pids    [2]int
-	symbols [2]*symbol.Process
-	samples [2][]perfevent.Sample
-	failed  error
-	stop    chan struct{}
-	done    chan struct{}
+	kept    [2]samples
+	*probe.Collector
+}
+
+// samples are every so many of those that came.
+type samples struct {
+	list       []perfevent.Sample
+	each, came int64
+}
+
+func (s *samples) add(one perfevent.Sample) {
+	s.each = max(1, s.each)
+	s.came++
+	if s.came%s.each != 0 {
+		return
+	}
+	s.list = append(s.list, one)
+	if len(s.list) == mostSamples {
+		for i := range mostSamples / 2 {
+			s.list[i] = s.list[2*i+1]
+		}
+		s.list = s.list[:mostSamples/2]
+		s.each *= 2
+	}
 }
 
 // Start samples all CPUs, or where that is refused the threads of the processes. It fails
 // with host.ErrUnsupported where that is refused, too.
 func Start() (*Watch, error) {
-	w := &Watch{stop: make(chan struct{}), done: make(chan struct{})}
+	w := &Watch{}
 	var err error
 	if w.of, err = perfevent.StartSampler(perSecond, runtime.NumCPU()); err != nil {
 		if !errors.Is(err, host.ErrUnsupported) {
@@ -57,49 +76,28 @@ func Start() (*Watch, error) {
 		}
 		w.why = err
 	}
-	go w.run()
+	w.Collector = probe.Collect(drainEach, w.drain)
 	return w, nil
 }
 
-func (w *Watch) run() {
-	defer close(w.done)
-	ticks := time.NewTicker(drainEach)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-w.stop:
-			return
-		case <-ticks.C:
-			w.drain()
-		}
-	}
-}
-
-// drain keeps the samples of both ends, and looks up what they run, as they may end at
-// any time.
-func (w *Watch) drain() {
-	w.guard.Lock()
-	defer w.guard.Unlock()
-	for end, pid := range w.pids {
-		if pid == 0 {
-			continue
-		}
-		if symbols, err := symbol.Of(pid); err == nil {
-			w.symbols[end] = symbols
-		}
-	}
+// drain keeps the samples of both ends.
+func (w *Watch) drain(pids [2]int) error {
 	keep := func(s perfevent.Sample) {
-		for end, pid := range w.pids {
+		for end, pid := range pids {
 			if s.PID == pid {
-				w.samples[end] = append(w.samples[end], s)
+				w.kept[end].add(s)
 			}
 		}
 	}
 	for _, sampler := range []*perfevent.Sampler{w.of, w.threads[0], w.threads[1]} {
-		if sampler != nil && w.failed == nil {
-			w.failed = sampler.Drain(keep)
+		if sampler == nil {
+			continue
+		}
+		if err := sampler.Drain(keep); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // Ability is how it sees.
@@ -118,29 +116,25 @@ func (w *Watch) Ability() probe.Ability {
 }
 
 // Process says which process is at an end.
-func (w *Watch) Process(end probe.End, pid int) (err error) {
-	w.guard.Lock()
-	defer w.guard.Unlock()
-	w.pids[end] = pid
-	if w.of != nil {
-		return nil
-	}
-	if w.threads[end] != nil {
-		err = w.threads[end].Close()
-	}
-	var refused error
-	if w.threads[end], refused = perfevent.StartThreadSampler(threadsPerSecond, runtime.NumCPU(), pid); refused != nil {
-		return errors.Join(err, fmt.Errorf("sample the threads of a process: %w", refused))
-	}
-	return err
+func (w *Watch) Process(end probe.End, pid int) error {
+	return w.Collector.Process(end, pid, func() (err error) {
+		if w.of != nil {
+			return nil
+		}
+		if w.threads[end] != nil {
+			err = w.threads[end].Close()
+		}
+		var refused error
+		if w.threads[end], refused = perfevent.StartThreadSampler(threadsPerSecond, runtime.NumCPU(), pid); refused != nil {
+			return errors.Join(err, fmt.Errorf("sample the threads of a process: %w", refused))
+		}
+		return err
+	})
 }
 
 // Stop returns the stacks of the window.
 func (w *Watch) Stop(window probe.Measured) (sight probe.Sight, err error) {
-	close(w.stop)
-	<-w.done
-	w.drain()
-	err = w.failed
+	programs, err := w.Collector.Stop()
 	var lost int64
 	for _, sampler := range []*perfevent.Sampler{w.of, w.threads[0], w.threads[1]} {
 		if sampler != nil {
@@ -151,12 +145,12 @@ func (w *Watch) Stop(window probe.Measured) (sight probe.Sight, err error) {
 	if err != nil {
 		return sight, err
 	}
-	for end, pid := range w.pids {
-		if pid == 0 || w.symbols[end] == nil {
+	for end, program := range programs {
+		if program == nil {
 			continue
 		}
 		seen := sight.Of(probe.End(end))
-		if seen.Stacks, err = w.stacks(end, window.Span, seen); err != nil {
+		if seen.Stacks, err = w.stacks(end, program, window.Span, seen); err != nil {
 			return sight, err
 		}
 		seen.Stacks.Lost = lost
@@ -164,20 +158,21 @@ func (w *Watch) Stop(window probe.Measured) (sight probe.Sight, err error) {
 	return sight, nil
 }
 
-func (w *Watch) stacks(end int, window probe.Span, seen *record.Seen) (*record.Stacks, error) {
+func (w *Watch) stacks(end int, program *symbol.Process, window probe.Span, seen *record.Seen) (*record.Stacks, error) {
 	rate := perSecond
 	if w.of == nil {
 		rate = threadsPerSecond
 	}
 	ability := w.Ability()
 	seen.Method, seen.Missing = ability.Method, ability.Missing
-	stacks, err := probe.NewStacks("ns", w.symbols[end])
+	stacks, err := probe.NewStacks("ns", program)
 	if err != nil && !errors.Is(err, host.ErrUnsupported) { // those are among what is missing
 		return nil, err
 	}
-	for _, s := range w.samples[end] {
+	kept := &w.kept[end]
+	for _, s := range kept.list {
 		if window.BeginNS <= s.AtNS && s.AtNS < window.EndNS {
-			stacks.Add(s.User, s.Kernel, int64(time.Second)/int64(rate))
+			stacks.Add(s.User, s.Kernel, kept.each*int64(time.Second)/int64(rate))
 		}
 	}
 	return stacks.Done(), nil

@@ -122,10 +122,12 @@ func TestASplitRequestIsItsSending(t *testing.T) {
 				sent += time.Duration(stage)
 			}
 		}
-		if all > 30*time.Millisecond {
+		// Most of a delayed acknowledgement: a busy machine makes other stages longer, not this one shorter.
+		const held = 30 * time.Millisecond
+		if all > held {
 			delayed++
 		}
-		if sent > all*9/10 {
+		if sent > held {
 			sending++
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/cilium/ebpf/asm"
@@ -13,7 +12,6 @@ import (
 	"wirelab.dev/internal/bpf"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/symbol"
 )
 
 // An event is a time off the CPU, as the program writes it: the instants of its begin and
@@ -22,6 +20,8 @@ const (
 	eventBytes = 32
 	ringBytes  = 16 << 20
 	drainEach  = 50 * time.Millisecond
+	// mostWaits bounds what is kept of an end: a minute of a busy one.
+	mostWaits = 1 << 21
 )
 
 // A thread that is off its CPU has a place in a table: its number, its end, since when, and
@@ -40,13 +40,8 @@ type Watch struct {
 	events  *bpf.Events
 	running bpf.Running
 
-	guard   sync.Mutex
-	pids    [2]int
-	symbols [2]*symbol.Process
-	waits   [2][]wait
-	failed  error
-	stop    chan struct{}
-	done    chan struct{}
+	waits [2][]wait
+	*probe.Collector
 }
 
 // wait is a time off the CPU.
@@ -57,7 +52,7 @@ type wait struct {
 
 // Start starts the programs.
 func Start() (_ *Watch, err error) {
-	w := &Watch{stop: make(chan struct{}), done: make(chan struct{})}
+	w := &Watch{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.close())
@@ -85,7 +80,7 @@ func Start() (_ *Watch, err error) {
 	); err != nil {
 		return nil, err
 	}
-	go w.run()
+	w.Collector = probe.Collect(drainEach, w.drain)
 	return w, nil
 }
 
@@ -142,47 +137,30 @@ func (w *Watch) place(into, thread asm.Register) asm.Instructions {
 	}
 }
 
-func (w *Watch) run() {
-	defer close(w.done)
-	ticks := time.NewTicker(drainEach)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-w.stop:
-			return
-		case <-ticks.C:
-			w.drain()
-		}
-	}
-}
-
-// drain keeps the events, and looks up what the processes run, as they may end at any time.
-func (w *Watch) drain() {
-	w.guard.Lock()
-	defer w.guard.Unlock()
-	for end, pid := range w.pids {
-		if pid == 0 {
-			continue
-		}
-		if symbols, err := symbol.Of(pid); err == nil {
-			w.symbols[end] = symbols
-		}
-	}
-	if w.failed != nil {
-		return
-	}
-	w.failed = w.events.Drain(func(event []byte) {
+// drain keeps the events.
+func (w *Watch) drain([2]int) error {
+	full := false
+	err := w.events.Drain(func(event []byte) {
 		if len(event) < eventBytes {
 			return
 		}
 		word := binary.NativeEndian.Uint64
-		if end := word(event[24:]); end < uint64(len(w.waits)) {
+		end := word(event[24:])
+		switch {
+		case end >= uint64(len(w.waits)):
+		case len(w.waits[end]) == mostWaits:
+			full = true
+		default:
 			w.waits[end] = append(w.waits[end], wait{
 				Span: probe.Span{BeginNS: int64(word(event)), EndNS: int64(word(event[8:]))},
 				user: int32(word(event[16:])), kernel: int32(word(event[16:]) >> 32),
 			})
 		}
 	})
+	if full {
+		return errors.Join(err, fmt.Errorf("%d waits of an end: %w", mostWaits, probe.ErrTooMuch))
+	}
+	return err
 }
 
 // Ability is how it sees.
@@ -192,20 +170,15 @@ func (*Watch) Ability() probe.Ability {
 
 // Process says which process is at an end.
 func (w *Watch) Process(end probe.End, pid int) error {
-	w.guard.Lock()
-	defer w.guard.Unlock()
-	w.pids[end] = pid
-	return w.ends.Watch(int(end), pid)
+	return w.Collector.Process(end, pid, func() error { return w.ends.Watch(int(end), pid) })
 }
 
 // Stop returns what was waited in the window.
 func (w *Watch) Stop(window probe.Measured) (sight probe.Sight, err error) {
-	close(w.stop)
-	<-w.done
-	w.drain()
-	lost, err := w.events.Lost()
-	err = errors.Join(err, w.failed)
-	for end, symbols := range w.symbols {
+	programs, err := w.Collector.Stop()
+	lost, lostErr := w.events.Lost()
+	err = errors.Join(err, lostErr)
+	for end, symbols := range programs {
 		if symbols == nil || err != nil {
 			continue
 		}

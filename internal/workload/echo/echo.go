@@ -69,8 +69,8 @@ func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
 // NewCaller makes one client with its own payload.
 func (w Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workload.Caller {
 	c := newCaller(conn, job)
-	if size := scenario.Value[int](workload.ReadOptions(w, job.Parameters), copyKey); size > 0 {
-		c.from, c.to = make([]byte, size), make([]byte, size)
+	if c.copies = scenario.Value[int](workload.ReadOptions(w, job.Parameters), copyKey); c.copies > 0 {
+		c.from, c.to = make([]byte, copiedAtOnce), make([]byte, copiedAtOnce)
 	}
 	if size := scenario.Value[int](workload.ReadOptions(w, job.Parameters), besideKey); size > 0 && job.Client == 0 {
 		job.RequestBytes, job.ResponseBytes = size, size
@@ -117,8 +117,10 @@ type handler struct {
 	compute time.Duration
 }
 
-// mostCopied is what two copies of may stand in each client's memory.
-const mostCopied = 64 << 20
+const (
+	mostCopied   = 1 << 30
+	copiedAtOnce = 4 << 20 // more than a CPU's own caches hold
+)
 
 // compute keeps its CPU busy.
 func compute(until time.Time) {
@@ -151,7 +153,8 @@ type caller struct {
 	request *echopb.Payload
 	answer  *echopb.Payload // of the last call
 
-	from, to []byte // what is copied in place of work
+	copies   int    // bytes, in place of work
+	from, to []byte // of them
 }
 
 func newCaller(conn grpc.ClientConnInterface, job workload.Job) *caller {
@@ -164,7 +167,9 @@ func newCaller(conn grpc.ClientConnInterface, job workload.Job) *caller {
 
 // Call sends the payload under its next id, beginning with 1.
 func (c *caller) Call(ctx context.Context) error {
-	copy(c.to, c.from)
+	for left := c.copies; left > 0; {
+		left -= copy(c.to, c.from[:min(left, len(c.from))])
+	}
 	c.request.Id++
 	c.fresh.Freshen(c.request.Data)
 	c.request.Timestamp = time.Now().UnixNano()
