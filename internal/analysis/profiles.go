@@ -51,15 +51,11 @@ type ProfiledStack struct {
 
 // findProfiles adds up the call stacks of the passes of equal cells.
 func findProfiles(points []*point, passes []*record.Record, categories *Categories) []Profile {
-	measured := map[record.Cell]*point{}
-	for _, p := range points {
-		measured[placeOf(p.cell)] = p
-	}
 	var all []Profile
 	for _, group := range byPlace(points, passes) {
 		var bare []trial
-		if p := measured[placeOf(group[0].Cell)]; p != nil {
-			bare = p.valid()
+		if group.bare != nil {
+			bare = group.bare.valid()
 		}
 		for _, end := range []struct {
 			name string
@@ -69,8 +65,8 @@ func findProfiles(points []*point, passes []*record.Record, categories *Categori
 				probe, name string
 				rules       []Rule
 			}{{record.ProbeCPU, CPUProfile, categories.CPU}, {record.ProbeOffCPU, OffCPUProfile, categories.OffCPU}, {record.ProbeAllocations, AllocProfile, nil}} {
-				p := newProfiler(group[0].Cell, end.name, kind.name, kind.rules)
-				for _, r := range group {
+				p := newProfiler(group.passes[0].Cell, end.name, kind.name, kind.rules)
+				for _, r := range group.passes {
 					if r.Probe == kind.probe {
 						p.add(r, end.of(trial{Record: r}))
 					}
