@@ -99,9 +99,11 @@ func TestEverySleepIsSeen(t *testing.T) {
 		}
 	}
 	t.Logf("%d sleeps of %v", count, time.Duration(slept))
-	// A sleep may be seen twice, if others get the CPU before it has begun or when it ends.
-	if count < sleeps || slept < int64(sleeps*each) {
-		t.Errorf("sleepOnce was off the CPU %d times for %v, want %d times for %v at least", count, time.Duration(slept), sleeps, sleeps*each)
+	// A sleep may be seen twice, if others get the CPU before it has begun or when it ends; and
+	// not at all, if the machine was not served until it was over.
+	const least = sleeps - sleeps/100
+	if count < least || slept < int64(least*each) {
+		t.Errorf("sleepOnce was off the CPU %d times for %v, want %d times for %v at least", count, time.Duration(slept), least, least*each)
 	}
 	if count > sleeps+sleeps/5 {
 		t.Errorf("sleepOnce was off the CPU %d times, want %d", count, sleeps)
