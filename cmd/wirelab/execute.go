@@ -29,11 +29,17 @@ import (
 type outputFlags struct {
 	directory string
 	json      bool
+	verbose   bool
 }
 
 func (o *outputFlags) register(f *pflag.FlagSet) {
 	f.StringVarP(&o.directory, "output", "o", "", "`directory` for the run (default: wirelab-runs/NAME-DATE)")
 	f.BoolVar(&o.json, "json", false, "print one JSON object on standard output; words go to standard error")
+	o.registerVerbose(f)
+}
+
+func (o *outputFlags) registerVerbose(f *pflag.FlagSet) {
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "print all that can be said in words above the answer")
 }
 
 // job is a scenario to be run.
@@ -85,7 +91,7 @@ func (a *app) execute(ctx context.Context, j job) error {
 	}
 	seen, err := a.readRun(run.Dir)
 	if err == nil {
-		err = a.publish(seen, j.output.json)
+		err = a.publish(seen, j.output)
 	}
 	switch {
 	case status == record.Failed:
@@ -226,7 +232,7 @@ func (j *job) open(warnings []string) (*record.Run, error) {
 
 // publish writes the report and the table of cells into the run's directory, and
 // prints what was found.
-func (a *app) publish(seen *report.Run, asJSON bool) error {
+func (a *app) publish(seen *report.Run, as outputFlags) error {
 	files := map[string]func(io.Writer, *report.Run) error{
 		"report.html": report.WriteHTML,
 		"cells.csv":   report.WriteCSV,
@@ -242,10 +248,10 @@ func (a *app) publish(seen *report.Run, asJSON bool) error {
 	if err := writeProfiles(seen); err != nil {
 		return err
 	}
-	if asJSON {
+	if as.json {
 		return report.WriteJSON(a.stdout, seen)
 	}
-	return a.print(seen)
+	return a.print(seen, as.verbose)
 }
 
 // writeProfiles writes the run's profiles for other tools, if it has any.
@@ -260,7 +266,8 @@ func writeProfiles(seen *report.Run) error {
 	return report.WriteProfiles(seen, func(name string) (io.WriteCloser, error) { return os.Create(filepath.Join(folder, name)) })
 }
 
-func (a *app) print(seen *report.Run) error {
+// print shows the figures, then the claims, and last the answer: what stands last is read first.
+func (a *app) print(seen *report.Run, verbose bool) error {
 	terminal := terminalOf(a.stdout)
 	table := func() error { return report.WriteTable(a.stdout, seen.Summary, terminal) }
 	if seen.Summary.IsSweep() {
@@ -272,21 +279,36 @@ func (a *app) print(seen *report.Run) error {
 	if err := report.WriteAllocators(a.stdout, seen.Summary); err != nil {
 		return err
 	}
-	if len(seen.Advice) > 0 {
-		fmt.Fprintln(a.stdout)
-	}
-	if err := report.WriteWords(a.stdout, seen.Advice, terminal); err != nil {
+	if err := report.WriteClaims(a.stdout, seen.Summary.Claims, terminal); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "\nReport: %s\n", filepath.Join(seen.Directory, "report.html"))
+	if verbose {
+		if err := a.printAll(seen, terminal); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(a.stdout)
+	for _, line := range seen.Answer {
+		fmt.Fprintln(a.stdout, line)
+	}
+	fmt.Fprintf(a.stdout, "Report: %s\n", filepath.Join(seen.Directory, "report.html"))
 	if len(seen.Summary.Insights) > 0 {
 		fmt.Fprintf(a.stdout, "Why: wirelab explain %s\n", seen.Directory)
 	}
+	return nil
+}
+
+// printAll says all there is to say, and what other files the run has.
+func (a *app) printAll(seen *report.Run, terminal report.Terminal) error {
+	fmt.Fprintln(a.stdout)
+	if err := report.WriteWords(a.stdout, seen.Advice, terminal); err != nil {
+		return err
+	}
 	if len(seen.Summary.Profiles) > 0 {
-		fmt.Fprintf(a.stdout, "Profiles, for go tool pprof and speedscope: %s\n", filepath.Join(seen.Directory, report.ProfilesFolder))
+		fmt.Fprintf(a.stdout, "\nProfiles, for go tool pprof and speedscope: %s\n", filepath.Join(seen.Directory, report.ProfilesFolder))
 	}
 	if name, has := report.StudyTableFile(seen.Summary); has {
-		fmt.Fprintf(a.stdout, "Scenarios: %s\n", filepath.Join(seen.Directory, name))
+		fmt.Fprintf(a.stdout, "\nScenarios: %s\n", filepath.Join(seen.Directory, name))
 	}
 	return nil
 }
@@ -319,7 +341,7 @@ func (a *app) readRunBy(categories *analysis.Categories, directory string) (*rep
 	}
 	summary.Warnings = append(summary.Warnings, run.Warnings...)
 	measured := slices.DeleteFunc(judged.Records, func(r *record.Record) bool { return r.Probe != "" })
-	return &report.Run{Summary: summary, Records: measured, Advice: advice.Advise(summary), Directory: directory}, nil
+	return &report.Run{Summary: summary, Records: measured, Answer: advice.Answer(summary), Advice: advice.Advise(summary), Directory: directory}, nil
 }
 
 // writeFile writes another file and renames it, so that no reader finds half a

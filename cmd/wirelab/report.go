@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) reportCommand() *cobra.Command {
-	var asJSON bool
+	var output outputFlags
 	cmd := &cobra.Command{
 		Use:   "report RUN",
 		Short: "Judge a run again, and write its report",
@@ -29,10 +29,11 @@ stay as they are.`,
 			if err != nil {
 				return usage(err)
 			}
-			return a.publish(seen, asJSON)
+			return a.publish(seen, output)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&output.json, "json", false, "print one JSON object")
+	output.registerVerbose(cmd.Flags())
 	return cmd
 }
 

@@ -9,6 +9,8 @@
 // rested on it. Equal statements about several sizes are one sentence. Calls that
 // another program made are no variant to choose.
 //
+// [Answer] is for somebody who reads a few lines, [Advise] has all that can be said.
+//
 // A [part] of a scenario is variants at every size and concurrency. Each function
 // of a summary or a part answers one question, with sentences or not at all.
 package advice
@@ -23,16 +25,16 @@ import (
 // trial is judged otherwise than when it was measured, or the run was repeated until
 // something stood, that comes second: the answer may rest on it.
 func Advise(s *analysis.Summary) []string {
-	sentences := answers(s)
+	sentences := inOrder(s)
 	return slices.Insert(sentences, min(1, len(sentences)), append(looks(s), rejudged(s)...)...)
 }
 
-func answers(s *analysis.Summary) []string {
+func inOrder(s *analysis.Summary) []string {
 	parts := partsOf(s)
 	if len(parts) == 0 {
 		return append(partial(s), allocations(s)...)
 	}
-	main := slices.MaxFunc(parts, func(a, b *part) int { return len(a.cells) - len(b.cells) })
+	main := mainPart(parts)
 	doubts := append(overloads(s), invalid(s)...)
 	if s.Report.Cases && len(parts) > 1 {
 		return slices.Concat(partial(s), claims(s), cases(s), doubts, caution(s))

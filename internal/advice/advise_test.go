@@ -14,10 +14,12 @@ import (
 
 var update = flag.Bool("update", false, "write the golden texts anew")
 
-// golden holds the advice on a summary against a text that somebody has read.
+// golden holds the answer and the advice on a summary against a text that somebody has read.
 func golden(t *testing.T, name string, s *analysis.Summary) {
 	t.Helper()
-	got := strings.Join(Advise(s), "\n\n") + "\n"
+	lines := Answer(s)
+	wantShort(t, lines)
+	got := strings.Join(append(lines, ""), "\n") + "\n" + strings.Join(Advise(s), "\n\n") + "\n"
 	file := filepath.Join("testdata", name+".txt")
 	if *update {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/scenario"
@@ -16,6 +17,12 @@ func cases(s *analysis.Summary) []string {
 
 // caseVerdicts counts by mean response time, which every load has.
 func caseVerdicts(s *analysis.Summary) []string {
+	return each(casePairs(s), caseVerdict)
+}
+
+// casePairs are the comparisons of the mean of every two variants, those of the most cases
+// first.
+func casePairs(s *analysis.Summary) [][]*analysis.Comparison {
 	var compared []*analysis.Comparison
 	for i := range s.Comparisons {
 		if c := &s.Comparisons[i]; c.Metric == analysis.Mean && !hasShares(s, c.Part) {
@@ -24,11 +31,7 @@ func caseVerdicts(s *analysis.Summary) []string {
 	}
 	pairs := grouped(compared, func(c *analysis.Comparison) [2]string { return [2]string{c.A, c.B} })
 	slices.SortStableFunc(pairs, func(a, b []*analysis.Comparison) int { return cmp.Compare(len(b), len(a)) })
-	var sentences []string
-	for _, pair := range pairs[:min(len(pairs), shownRivals)] {
-		sentences = append(sentences, caseVerdict(pair))
-	}
-	return sentences
+	return pairs[:min(len(pairs), shownRivals)]
 }
 
 // hasShares reports whether a part is there to divide a difference into shares,
@@ -116,4 +119,43 @@ func waitedFor(s *analysis.Summary, cells []*analysis.Cell) string {
 		}
 	}
 	return "the simulated work"
+}
+
+// casesCounted says of every two variants in how many of the cases one is slower: first of the
+// two that have most cases.
+func casesCounted(s *analysis.Summary) (first, others []string) {
+	var lines []string
+	for _, pair := range casePairs(s) {
+		lines = append(lines, caseLine(pair))
+	}
+	return lines[:min(1, len(lines))], lines[min(1, len(lines)):]
+}
+
+func caseLine(pair []*analysis.Comparison) string {
+	n, verdicts := map[analysis.Verdict]int{}, 0
+	taken := make([]float64, len(pair))
+	for i, c := range pair {
+		taken[i] = c.Ratio.Inverse().Value
+		if c.Ratio.Interval != nil {
+			n[opposite(c.Verdict)]++
+			verdicts++
+		}
+	}
+	var texts []string
+	for _, verdict := range []analysis.Verdict{analysis.Slower, analysis.Faster, analysis.Equivalent, analysis.Undecided} {
+		if n[verdict] > 0 {
+			texts = append(texts, fmt.Sprintf("%s in %d", verdict, n[verdict]))
+		}
+	}
+	if verdicts < len(pair) {
+		texts = append(texts, "without a verdict")
+		if verdicts > 0 {
+			texts[len(texts)-1] += fmt.Sprintf(" in %d", len(pair)-verdicts)
+		}
+	}
+	long := number(slices.Min(taken)) + "×"
+	if len(pair) > 1 {
+		long = number(slices.Min(taken)) + " to " + number(slices.Max(taken)) + "×"
+	}
+	return cut(fmt.Sprintf("%s takes %s as long as %s in %s: %s.", pair[0].B, long, pair[0].A, count(len(pair), "case"), strings.Join(texts, ", ")))
 }

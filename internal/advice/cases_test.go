@@ -60,7 +60,7 @@ func ladder(trials int) analysis.Shares {
 		"the wire (HTTP/1.1 for HTTP/2)", "the framework (routes, resource paths and encoding/json)",
 	} {
 		share := []float64{0.4, 0.7, -0.12, 0.02}[i]
-		step := analysis.ShareStep{Change: change, Ratio: sampleRun.figure(math.Pow(2, share)), Decided: d.Decided && i < 3}
+		step := analysis.ShareStep{Change: change, To: []string{"h2", "h2:codec=json", "h1:codec=json", "rest-json"}[i], Ratio: sampleRun.figure(math.Pow(2, share)), Decided: d.Decided && i < 3}
 		if d.Decided {
 			step.Share = &analysis.Figure{Value: share, Interval: &analysis.Interval{Low: share - 0.03, High: share + 0.03, Confidence: 0.95}}
 		}

@@ -137,3 +137,38 @@ func shareSentence(d analysis.Shares) string {
 	}
 	return fmt.Sprintf("%s: %s. Of this difference have %s.", upper(where), times(d.Ratio), strings.Join(texts, "; "))
 }
+
+// shareLines say what makes up a difference, in CPU time or else in time.
+func shareLines(s *analysis.Summary) []string {
+	for _, metric := range []string{analysis.Mean, analysis.CPU} {
+		for _, d := range s.Shares {
+			if d.Metric != metric || len(d.Steps) == 0 {
+				continue
+			}
+			what := map[string]string{analysis.Mean: "time", analysis.CPU: "CPU"}[metric]
+			return filled(fmt.Sprintf("%s over %s, %s %s: ", d.To, d.From, what, timesAs(d.Ratio)),
+				each(d.Steps, func(step analysis.ShareStep) string {
+					return "to " + step.To + " " + number(step.Ratio.Value) + "×"
+				}))
+		}
+	}
+	return nil
+}
+
+// claimCount is how many claims came out how.
+func claimCount(s *analysis.Summary) []string {
+	if len(s.Claims) == 0 {
+		return nil
+	}
+	n := map[analysis.Outcome]int{}
+	for _, c := range s.Claims {
+		n[c.Outcome]++
+	}
+	var texts []string
+	for _, outcome := range []analysis.Outcome{analysis.Compatible, analysis.Smaller, analysis.Refuted, analysis.Underpowered, analysis.Unmeasured} {
+		if n[outcome] > 0 {
+			texts = append(texts, fmt.Sprintf("%d %s", n[outcome], outcome))
+		}
+	}
+	return []string{count(len(s.Claims), "claim") + ": " + strings.Join(texts, ", ") + "."}
+}

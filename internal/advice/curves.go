@@ -178,3 +178,13 @@ func limits(s *analysis.Summary) []string {
 	}
 	return sentences
 }
+
+func crossoverLines(s *analysis.Summary) []string {
+	var lines []string
+	for _, c := range s.Crossovers {
+		if c.Kind != "indistinct" {
+			lines = append(lines, cut(fmt.Sprintf("%s overtakes %s from %s on, with %s.", c.B, c.A, between(c.Bytes, size), clients(c.Clients))))
+		}
+	}
+	return lines
+}

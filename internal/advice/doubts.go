@@ -95,10 +95,25 @@ func caution(s *analysis.Summary) []string {
 // reasonsOf are the checks with a level, those of the most trials first, each
 // with an example.
 func reasonsOf(s *analysis.Summary, level record.Level) []string {
-	type reason struct {
-		name, example string
-		trials        int
+	all := reasons(s, level)
+	var texts []string
+	for _, r := range all[:min(len(all), shownItems)] {
+		texts = append(texts, fmt.Sprintf("%s in %s (%s)", r.name, count(r.trials, "trial"), r.example))
 	}
+	if more := len(all) - shownItems; more > 0 {
+		texts = append(texts, "and "+count(more, "other check"))
+	}
+	return texts
+}
+
+// reason is a check that found something.
+type reason struct {
+	name, example string
+	trials        int
+}
+
+// reasons are those with a level, those of the most trials first.
+func reasons(s *analysis.Summary, level record.Level) []reason {
 	var all []reason
 	for _, c := range s.Cells {
 		for _, f := range c.Findings {
@@ -119,14 +134,7 @@ func reasonsOf(s *analysis.Summary, level record.Level) []string {
 		totals = append(totals, total)
 	}
 	slices.SortStableFunc(totals, func(a, b reason) int { return cmp.Compare(b.trials, a.trials) })
-	var texts []string
-	for _, r := range totals[:min(len(totals), shownItems)] {
-		texts = append(texts, fmt.Sprintf("%s in %s (%s)", r.name, count(r.trials, "trial"), r.example))
-	}
-	if more := len(totals) - shownItems; more > 0 {
-		texts = append(texts, "and "+count(more, "other check"))
-	}
-	return texts
+	return totals
 }
 
 // measured are a cell's trials that have figures, valid or not.

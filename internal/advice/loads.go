@@ -185,3 +185,49 @@ func sustained(s *analysis.Summary) []string {
 func answered(c *analysis.Cell) string {
 	return fmt.Sprintf("%s of %s at %s", units.Thousands(c.Survival.Succeeded), units.Thousands(c.Survival.Requests), rate(c.Load.RatePerSecond))
 }
+
+// burstLines say who drains a burst first, a line a size of burst.
+func burstLines(s *analysis.Summary) []string {
+	cells := cellsUnder(s, "burst", func(c *analysis.Cell) bool { return c.IsValid() && c.Drain != nil })
+	var lines []string
+	for _, same := range grouped(cells, func(c *analysis.Cell) int { return c.Load.Burst }) {
+		cases := grouped(same, func(c *analysis.Cell) string { return fmt.Sprint(c.Part, c.Workload, payloadOf(c), c.Clients) })
+		wins, lost := map[string]int{}, int64(0)
+		for _, one := range cases {
+			wins[slices.MinFunc(one, func(a, b *analysis.Cell) int { return cmp.Compare(a.Drain.Value, b.Drain.Value) }).Variant]++
+			for _, c := range one {
+				lost += c.Survival.Requests - c.Survival.Succeeded
+			}
+		}
+		line := fmt.Sprintf("%s at once, first drained: %s", number(float64(same[0].Load.Burst)), strings.Join(shortened(counted(wins, len(cases), "case"), "%d more"), ", "))
+		lines = append(lines, cut(line+"; "+units.Thousands(lost)+" requests lost."))
+	}
+	return lines
+}
+
+func sustainedLine(s *analysis.Summary) []string {
+	cells := cellsUnder(s, "sustained", func(c *analysis.Cell) bool { return c.Survival.Requests > 0 })
+	if len(cells) == 0 {
+		return nil
+	}
+	losing := slices.DeleteFunc(slices.Clone(cells), func(c *analysis.Cell) bool { return c.Survival.Succeeded == c.Survival.Requests })
+	head := fmt.Sprintf("Sustained %s: ", rate(cells[0].Load.RatePerSecond))
+	if len(losing) == 0 {
+		return []string{head + "every request answered in " + count(len(cells), "cell") + "."}
+	}
+	return filled(head, each(losing, func(c *analysis.Cell) string {
+		return fmt.Sprintf("%s answered %s", under(c, cells), percent(kept(c)))
+	}))
+}
+
+// searchLines are the highest rates that kept a goal.
+func searchLines(s *analysis.Summary) []string {
+	cells := cellsUnder(s, "search", func(c *analysis.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
+	var lines []string
+	for _, same := range grouped(cells, func(c *analysis.Cell) string { return fmt.Sprint(c.Part, payloadOf(c), c.Clients, c.Load.Goal) }) {
+		slices.SortStableFunc(same, func(a, b *analysis.Cell) int { return cmp.Compare(b.Search.Kept.Value, a.Search.Kept.Value) })
+		lines = append(lines, filled(fmt.Sprintf("Keeps %s, %s: ", same[0].Load.Goal, where(point{payloadOf(same[0]), same[0].Clients})),
+			each(same, func(c *analysis.Cell) string { return c.Variant + " " + between(c.Search.Kept, rate) }))...)
+	}
+	return lines
+}

@@ -35,3 +35,20 @@ func looks(s *analysis.Summary) []string {
 	return []string{fmt.Sprintf("Repeated until %s, but at %s, %d of %d %s, and %s. Verdicts and intervals allow for the looks.",
 		goal, where, *last.Of-*last.Open, *last.Of, counted, why)}
 }
+
+// stillOpen counts what a run that was to repeat until something stood left open.
+func stillOpen(s *analysis.Summary) []string {
+	u := s.Until
+	if u == nil || u.Check() != nil || u.Ended == "answered" {
+		return nil
+	}
+	last := u.Looks[u.Begun-1]
+	if last.Open == nil || last.Of == nil {
+		return nil
+	}
+	what := "comparisons of the mean"
+	if u.Width > 0 {
+		what = "means"
+	}
+	return []string{fmt.Sprintf("After %s %d of %d %s are still open.", count(last.Repeats, "repeat"), *last.Open, *last.Of, what)}
+}

@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -106,4 +107,61 @@ func otherConnections(s *analysis.Summary) []string {
 		texts = append(texts[:shownItems:shownItems], count(more, "cell")+" more")
 	}
 	return []string{"Not the connections that were asked for: " + list(texts) + "."}
+}
+
+// lifecycleLines say which variants lose requests when each opens a connection of its own,
+// and what keeping the connection buys.
+func lifecycleLines(s *analysis.Summary, parts []*part) []string {
+	var lines, whole []string
+	n := 0
+	for _, p := range parts {
+		cells := slices.DeleteFunc(slices.Clone(p.cells), func(c *analysis.Cell) bool {
+			return !c.Connections.PerRequest || c.Survival.Requests == 0
+		})
+		losing := slices.DeleteFunc(slices.Clone(cells), func(c *analysis.Cell) bool { return c.Survival.Succeeded == c.Survival.Requests })
+		switch {
+		case len(losing) > 0:
+			slices.SortStableFunc(losing, func(a, b *analysis.Cell) int { return cmp.Compare(kept(a), kept(b)) })
+			lines = append(lines, filled("Answered in "+p.name+": ", each(losing, func(c *analysis.Cell) string { return under(c, cells) + " " + percent(kept(c)) }))...)
+		case len(cells) > 0:
+			whole, n = append(whole, p.name), n+len(cells)
+		}
+	}
+	lines = append(lines, keepingBuys(s)...)
+	if n > 0 {
+		lines = append(lines, filled(fmt.Sprintf("No request lost with a connection a request, in %s: ", count(n, "cell")), whole)...)
+	}
+	return lines
+}
+
+// kept is the share of requests that were answered.
+func kept(c *analysis.Cell) float64 {
+	return float64(c.Survival.Succeeded) / float64(c.Survival.Requests)
+}
+
+// keepingBuys is of the stack that gains most by keeping its connections.
+func keepingBuys(s *analysis.Summary) []string {
+	var best *analysis.Contrast
+	gain := func(c *analysis.Contrast) float64 {
+		e, _ := c.Of(analysis.Throughput)
+		return e.Ratio.Value
+	}
+	shown := shownContrasts(s.Contrasts)
+	for i := range shown {
+		if c := &shown[i]; c.Option == analysis.ByConnection && (best == nil || gain(c) > gain(best)) {
+			best = c
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	rate, measured := best.Of(analysis.Throughput)
+	if !measured {
+		return nil
+	}
+	line := fmt.Sprintf("%s %s, not %s, %s: %s the throughput", best.Stack, best.To, best.From, clients(best.Clients), timesAs(rate.Ratio))
+	if cpu, measured := best.Of(analysis.CPU); measured {
+		line += ", " + number(cpu.Ratio.Value) + "× the CPU"
+	}
+	return []string{cut(line + ".")}
 }

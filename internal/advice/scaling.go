@@ -1,7 +1,9 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"wirelab.dev/internal/analysis"
@@ -100,4 +102,27 @@ func share(v float64) string { return number(100*v) + " %" }
 
 func times(f analysis.Figure) string {
 	return between(f, number) + " times"
+}
+
+// bestInFlight is who carries most with the most calls in flight, a line a workload.
+func bestInFlight(s *analysis.Summary) []string {
+	var lines []string
+	for _, curves := range grouped(s.Scalings, func(c analysis.Scaling) string { return c.Part + c.Workload }) {
+		most := curves[0].Points[len(curves[0].Points)-1].Clients
+		var all []analysis.Scaling
+		for _, curve := range curves {
+			if curve.Points[len(curve.Points)-1].Clients == most {
+				all = append(all, curve)
+			}
+		}
+		carries := func(c analysis.Scaling) float64 { return c.Points[len(c.Points)-1].Throughput.Value }
+		slices.SortStableFunc(all, func(a, b analysis.Scaling) int { return cmp.Compare(carries(b), carries(a)) })
+		over, names := brief(each(all, func(c analysis.Scaling) string { return c.Variant }))
+		items := make([]string, len(all))
+		for i, c := range all {
+			items[i] = names[i] + " " + rate(carries(c))
+		}
+		lines = append(lines, filled(fmt.Sprintf("%s%s, %d in flight: ", over, curves[0].Workload, most), items)...)
+	}
+	return lines
 }

@@ -104,3 +104,30 @@ func factor(step analysis.Step) string {
 
 // exactSize has every byte: steps lie between sizes that round to the same.
 func exactSize(bytes int) string { return units.Thousands(int64(bytes)) + " B" }
+
+// stepLines say where the time jumps, and what takes the jump away.
+func stepLines(s *analysis.Summary) []string {
+	var lines []string
+	for _, all := range grouped(s.Steps, func(step analysis.Step) string {
+		return fmt.Sprint(step.Part, step.From, step.To, step.Clients)
+	}) {
+		first := all[0]
+		head := fmt.Sprintf("%s to %s over %s: %s, ", exactSize(first.From), exactSize(first.To), first.Variant, timesAs(first.Time))
+		switch first.Outcome {
+		case analysis.HasStep:
+			var items []string
+			if gone := changed(all, analysis.StepGone); len(gone) > 0 {
+				items = append(items, "gone with "+joined(gone, "or"))
+			}
+			if stays := changed(all, analysis.StepStays); len(stays) > 0 {
+				items = append(items, "not with "+joined(stays, "or"))
+			}
+			lines = append(lines, filled(head+"a step; ", append(items, ""))...)
+		case analysis.NoStep:
+			lines = append(lines, cut(head+"no step."))
+		default:
+			lines = append(lines, cut(head+"undecided."))
+		}
+	}
+	return lines
+}

@@ -64,7 +64,7 @@ func judgeClaims(s *study, points, seen []*point) []Claim {
 		all[i], ratios = measureClaim(c, of)
 		all[i].Unasked = all[i].Outcome == Unmeasured &&
 			(slices.Contains(s.leftOut, c.Of.String()) || slices.Contains(s.leftOut, c.Against.String()))
-		if len(ratios) >= leastTrials {
+		if len(ratios) >= LeastTrials {
 			samples, judged = append(samples, sampleOf(ratios)), append(judged, i)
 		}
 	}

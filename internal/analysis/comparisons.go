@@ -162,7 +162,7 @@ func familyOf(points []*point) family {
 // add adds the ratio of A to B, unless there are too few trials for a verdict.
 func (f *family) add(a, b *point, of metric, accept func(stats.Comparison)) {
 	ofA, ofB := pairs(a, b, of)
-	if len(ofA) >= leastTrials && arePositive(ofA) && arePositive(ofB) {
+	if len(ofA) >= LeastTrials && arePositive(ofA) && arePositive(ofB) {
 		f.samples, f.accept = append(f.samples, newSample(ofA, ofB)), append(f.accept, accept)
 	}
 }

@@ -100,7 +100,7 @@ func pairSweep(a, b []*point) sweep {
 			continue
 		}
 		ofA, ofB := pairs(p, b[i], meanResponse)
-		if len(ofA) < leastTrials {
+		if len(ofA) < LeastTrials {
 			continue
 		}
 		size := float64(p.cell.RequestBytes)

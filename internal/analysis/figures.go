@@ -7,9 +7,9 @@ import (
 	"wirelab.dev/internal/stats"
 )
 
-// leastTrials is the smallest number of trials that gets an interval or a verdict, as
+// LeastTrials is the smallest number of trials that gets an interval or a verdict, as
 // in package stats.
-const leastTrials = 3
+const LeastTrials = 3
 
 // confidence is that of every interval that does not state another.
 const confidence = 0.95

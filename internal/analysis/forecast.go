@@ -101,7 +101,7 @@ func (f *Forecast) Power() (*Power, Noise) {
 	}
 	d := designAfter(noise.made, len(f.pairs))
 	d.level = f.level
-	p := d.power(max(leastTrials, f.Repeats()))
+	p := d.power(max(LeastTrials, f.Repeats()))
 	p.Metric = f.metric
 	return p, noise
 }

@@ -63,10 +63,10 @@ func kneeOf(points []*point, by string, seed uint64) Knee {
 		tooFewRequests = tooFewRequests || len(figures) < len(p.valid())
 		curve.X, curve.Y = append(curve.X, float64(p.cell.Clients)), append(curve.Y, figures)
 	}
-	curve = curve.WithTrials(leastTrials)
+	curve = curve.WithTrials(LeastTrials)
 	knee.Points = len(curve.X)
 	if knee.Points < KneePoints {
-		knee.Reason = fmt.Sprintf("a knee takes %d concurrencies with %d valid trials each, and %d have them", KneePoints, leastTrials, knee.Points)
+		knee.Reason = fmt.Sprintf("a knee takes %d concurrencies with %d valid trials each, and %d have them", KneePoints, LeastTrials, knee.Points)
 		if tooFewRequests {
 			knee.Reason += fmt.Sprintf(", where P99 takes %s requests a trial", units.Thousands(P99Requests))
 		}
@@ -94,7 +94,7 @@ func noKneeReason(curve stats.Curve, by string) string {
 	}
 	switch {
 	case greatest == last && at(last) > (1+margin)*at(last-1) && by == ByThroughput:
-		return fmt.Sprintf("throughput still grows at %.0f clients, the most with %d valid trials", curve.X[last], leastTrials)
+		return fmt.Sprintf("throughput still grows at %.0f clients, the most with %d valid trials", curve.X[last], LeastTrials)
 	case at(greatest) < (1+margin)*at(0):
 		return name + " does not grow with the number of clients"
 	case greatest < last && at(last) < at(0):

@@ -118,10 +118,10 @@ func (d design) findsEquivalence(pairs int) float64 {
 	})
 }
 
-// leastPairs is the least number from leastTrials on that is enough, or nil.
+// leastPairs is the least number from LeastTrials on that is enough, or nil.
 func leastPairs(enough func(pairs int) bool) *int {
 	const most = 10_000
-	pairs := leastTrials + sort.Search(most-leastTrials+1, func(i int) bool { return enough(leastTrials + i) })
+	pairs := LeastTrials + sort.Search(most-LeastTrials+1, func(i int) bool { return enough(LeastTrials + i) })
 	if pairs > most {
 		return nil
 	}

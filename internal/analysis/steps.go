@@ -165,7 +165,7 @@ func (j jumped) sample(share float64, of jumped) (_ sample, enough bool) {
 			values = append(values, j.logs[repeat]-share*other)
 		}
 	}
-	if len(values) < leastTrials {
+	if len(values) < LeastTrials {
 		return sample{}, false
 	}
 	return sampleOf(values), true

@@ -119,7 +119,7 @@ func TestPageInBrowser(t *testing.T) {
 
 	t.Run("says what is missing of a run that had hardly begun", func(t *testing.T) {
 		run := fixtureRun(t)
-		run.Summary.Cells, run.Advice = run.Summary.Cells[:1], nil
+		run.Summary.Cells, run.Answer, run.Advice = run.Summary.Cells[:1], nil, nil
 		run.Summary.Knees, run.Summary.Crossovers, run.Summary.Limits, run.Summary.WarmUps, run.Summary.Comparisons = nil, nil, nil, nil, nil
 		run.Summary.Status, run.Summary.Done = record.Interrupted, 1
 		tab := browser.open(t, writePage(t, run))
@@ -129,12 +129,12 @@ func TestPageInBrowser(t *testing.T) {
 		tab.screenshotOf("hardly", "#app")
 	})
 
-	t.Run("keeps the advice to one look", func(t *testing.T) {
+	t.Run("shows the answer, and all else at a click", func(t *testing.T) {
 		run := fixtureRun(t)
-		run.Advice = strings.Split("first,2,3,4,5,6,7,8,9", ",")
+		run.Answer, run.Advice = strings.Split("first,2,3", ","), strings.Split("4,5,6", ",")
 		tab := browser.open(t, writePage(t, run))
-		tab.want("in sight", `[document.querySelector(".answer"), ...document.querySelectorAll(".verdict > .advice li")].map(e => e.textContent).join()`, "first,2,3,4,5,6")
-		tab.want("a click away", `document.querySelector(".further summary").textContent + ": " + [...document.querySelectorAll(".further li")].map(e => e.textContent).join()`, "3 further sentences: 7,8,9")
+		tab.want("in sight", `[document.querySelector(".answer"), ...document.querySelectorAll(".verdict > .advice li")].map(e => e.textContent).join()`, "first,2,3")
+		tab.want("a click away", `document.querySelector(".further summary").textContent + ": " + [...document.querySelectorAll(".further li")].map(e => e.textContent).join()`, "In full: 3 sentences: 4,5,6")
 	})
 
 	t.Run("opens for a run without a trial", func(t *testing.T) {

@@ -20,7 +20,7 @@ const fieldsFile = "testdata/fixture_fields.txt"
 // from any: its own tests have them come from records.
 var computed = []string{
 	"claims", "comparisons", "contrasts", "crossovers", "knees", "limits", "scalings", "shares", "warm_ups", "rejudged",
-	"advice", "trials.failed", "machine_limits.short", "cells.connections.differs", "cells.search.knee",
+	"answer", "advice", "trials.failed", "machine_limits.short", "cells.connections.differs", "cells.search.knee",
 }
 
 func TestFixturesFillWhatTrialsFill(t *testing.T) {

@@ -60,6 +60,12 @@ func fixtureRun(t *testing.T) *Run {
 	return &Run{
 		Summary: summary,
 		Records: fixtureRecords(t),
+		Answer: []string{
+			"Fastest beyond doubt: tcp at 62 of 73 points, undecided at 11 of 73 points.",
+			"64 B, 1 client: tcp 58.2 µs; rest 1.7× (1.62 to 1.78), grpc 1.96× (1.9 to 2.02)",
+			"Do: by the mean, choose tcp up to 16 KiB, tcp or rest from 32 KiB.",
+			"Trust: 271 of 276 trials valid; generator-bound in 9",
+		},
 		Advice: []string{
 			"tcp is the fastest of the three at 62 of 73 points: at 64 B with one client its mean is 0.51 (0.49 to 0.53) of gRPC's.",
 			"From about 21 KiB on, rest answers one client sooner than tcp; the crossover is gradual, so do not choose by it.",

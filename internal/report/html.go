@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/web"
@@ -37,7 +38,7 @@ func WriteHTML(w io.Writer, run *Run) error {
 		Style:   template.CSS(web.Style),
 		Program: template.JS(web.Program),
 		Data:    template.JS(data.String()),
-		Advice:  run.Advice,
+		Advice:  slices.Concat(run.Answer, run.Advice),
 		Table:   newPlainTable(run.Summary),
 	})
 	if err != nil {

@@ -28,6 +28,7 @@ type Object struct {
 	Trials  TrialCounts   `json:"trials"`
 	Cells   []Cell        `json:"cells"`
 	analysis.Results
+	Answer    []string `json:"answer"`    // in a few short lines
 	Advice    []string `json:"advice"`    // in words, most important first
 	Warnings  []string `json:"warnings"`  // of the whole run
 	Directory string   `json:"directory"` // where the run lies
@@ -66,7 +67,7 @@ func NewObject(run *Run) *Object {
 			Planned: s.Planned, Done: s.Done, Invalid: s.Invalid, Failed: s.Failed,
 			MeasuredAgain: s.Again.Trials, ThrownAway: s.Again.ThrownAway, Spoiled: s.Again.Spoiled,
 		},
-		Results: s.Results, Advice: run.Advice, Warnings: s.Warnings, Directory: run.Directory, Until: s.Until, Rejudged: s.Rejudged,
+		Results: s.Results, Answer: run.Answer, Advice: run.Advice, Warnings: s.Warnings, Directory: run.Directory, Until: s.Until, Rejudged: s.Rejudged,
 	}
 	object.Scalings = slices.Clone(s.Scalings)
 	for i := range s.Cells {

@@ -14,6 +14,8 @@ type Run struct {
 	// Records are the trials, in the order of the plan. Only the formats with
 	// a line a trial need them.
 	Records []*record.Record
+	// Answer is what package advice has for somebody who reads a few lines.
+	Answer []string
 	// Advice is what package advice says of the summary, most important first.
 	Advice []string
 	// Directory is where the run lies; empty where it is not on disk.

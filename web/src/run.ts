@@ -69,6 +69,7 @@ export interface Run {
   insights: Insight[]; // what probes saw
   settings: Setting[]; // that are not a library's default
   machine_limits: MachineLimit[]; // those of the machine that a trial could have run into
+  answer: string[]; // in a few short lines
   advice: string[]; // in words, most important first
   warnings: string[]; // of the whole run
   directory: string; // where the run lies

@@ -3,12 +3,8 @@
 import type { Run } from "../data";
 import { counted } from "../words";
 
-/** How much advice is read at one look; the rest is a click away. */
-const inSight = 5;
-
 export function Verdict({ run }: { run: Run }) {
-  const [answer, ...more] = run.advice;
-  const [first, rest] = more.length > inSight + 1 ? [more.slice(0, inSight), more.slice(inSight)] : [more, []];
+  const [answer, ...more] = run.answer;
   const invalid = run.cells.filter((cell) => !cell.valid).length;
   return (
     <header class="verdict">
@@ -21,11 +17,11 @@ export function Verdict({ run }: { run: Run }) {
         </p>
       )}
       {answer ? <p class="answer">{answer}</p> : <p class="answer">These trials support no conclusion.</p>}
-      {first.length > 0 && <ul class="advice">{first.map((text) => <li key={text}>{text}</li>)}</ul>}
-      {rest.length > 0 && (
+      {more.length > 0 && <ul class="advice">{more.map((text) => <li key={text}>{text}</li>)}</ul>}
+      {run.advice.length > 0 && (
         <details class="further">
-          <summary>{counted(rest.length, "further sentence")}</summary>
-          <ul class="advice">{rest.map((text) => <li key={text}>{text}</li>)}</ul>
+          <summary>In full: {counted(run.advice.length, "sentence")}</summary>
+          <ul class="advice">{run.advice.map((text) => <li key={text}>{text}</li>)}</ul>
         </details>
       )}
       <dl class="facts">

@@ -1,0 +1,53 @@
+package advice
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"wirelab.dev/internal/analysis"
+)
+
+// wantShort wants lines that fit on a screen.
+func wantShort(t *testing.T, lines []string) {
+	t.Helper()
+	if len(lines) > MostLines {
+		t.Errorf("%d lines, want at most %d", len(lines), MostLines)
+	}
+	for _, line := range lines {
+		if n := utf8.RuneCountInString(line); n > LongestLine {
+			t.Errorf("%d characters, want at most %d: %s", n, LongestLine, line)
+		}
+	}
+}
+
+// Names of any length leave no line too long.
+func TestAnswerCutsNamesThatAreTooLong(t *testing.T) {
+	s := &analysis.Summary{}
+	usual().addTo(s)
+	long := strings.Repeat("tls=on,", 30)
+	for i := range s.Cells {
+		s.Cells[i].Variant = s.Cells[i].Variant + ":" + long
+	}
+	for i := range s.Comparisons {
+		c := &s.Comparisons[i]
+		c.A, c.B = c.A+":"+long, c.B+":"+long
+	}
+	wantShort(t, Answer(s))
+}
+
+func TestAnswerCountsClaims(t *testing.T) {
+	s := &analysis.Summary{Done: 1, Planned: 1}
+	usual().addTo(s)
+	for i, outcome := range []analysis.Outcome{analysis.Compatible, analysis.Underpowered, analysis.Underpowered, analysis.Underpowered, analysis.Refuted} {
+		s.Claims = append(s.Claims, analysis.Claim{Says: fmt.Sprint(i), Outcome: outcome})
+	}
+	s.Claims[1].NeededPairs, s.Claims[2].NeededPairs = new(40), new(12)
+	text := strings.Join(Answer(s), "\n")
+	for _, want := range []string{"5 claims: 1 compatible, 1 refuted, 3 underpowered.", "Do: take about 40 repeats: that decides 2 of the 3 open claims."} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in\n%s", want, text)
+		}
+	}
+}
