@@ -134,7 +134,7 @@ func (c *comparison) registerShared(cmd *cobra.Command, stacks string, duration 
 	f.Uint64Var(&c.seed, "seed", usualSeed, "`number` that the order of the trials comes from")
 	f.StringArrayVar(&c.targets, "target", nil, "use a server that runs already: `[STACK=]HOST:PORT`")
 	c.patience.register(f)
-	c.output.register(f)
+	c.output.register(cmd)
 	complete(cmd, "stack", stackNames())
 }
 

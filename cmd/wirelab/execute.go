@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"wirelab.dev/internal/advice"
@@ -30,16 +30,20 @@ type outputFlags struct {
 	directory string
 	json      bool
 	verbose   bool
+	columns   columnsFlag
 }
 
-func (o *outputFlags) register(f *pflag.FlagSet) {
-	f.StringVarP(&o.directory, "output", "o", "", "`directory` for the run (default: wirelab-runs/NAME-DATE)")
+func (o *outputFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&o.directory, "output", "o", "", "`directory` for the run (default: wirelab-runs/NAME-DATE)")
+	o.registerPrinting(cmd)
+}
+
+// registerPrinting adds the flags that report has too.
+func (o *outputFlags) registerPrinting(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.BoolVar(&o.json, "json", false, "print one JSON object on standard output; words go to standard error")
-	o.registerVerbose(f)
-}
-
-func (o *outputFlags) registerVerbose(f *pflag.FlagSet) {
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "print all that can be said in words above the answer")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "print all that can be said in words above the answer, and the notes of the table whole")
+	o.columns.register(cmd)
 }
 
 // job is a scenario to be run.
@@ -232,7 +236,7 @@ func (j *job) open(warnings []string) (*record.Run, error) {
 
 // publish writes the report and the table of cells into the run's directory, and
 // prints what was found.
-func (a *app) publish(seen *report.Run, as outputFlags) error {
+func (a *app) publish(seen *report.Run, output outputFlags) error {
 	files := map[string]func(io.Writer, *report.Run) error{
 		"report.html": report.WriteHTML,
 		"cells.csv":   report.WriteCSV,
@@ -248,10 +252,10 @@ func (a *app) publish(seen *report.Run, as outputFlags) error {
 	if err := writeProfiles(seen); err != nil {
 		return err
 	}
-	if as.json {
+	if output.json {
 		return report.WriteJSON(a.stdout, seen)
 	}
-	return a.print(seen, as.verbose)
+	return a.print(seen, output)
 }
 
 // writeProfiles writes the run's profiles for other tools, if it has any.
@@ -267,10 +271,11 @@ func writeProfiles(seen *report.Run) error {
 }
 
 // print shows the figures, then the claims, and last the answer: what stands last is read first.
-func (a *app) print(seen *report.Run, verbose bool) error {
+func (a *app) print(seen *report.Run, output outputFlags) error {
 	terminal := terminalOf(a.stdout)
-	table := func() error { return report.WriteTable(a.stdout, seen.Summary, terminal) }
-	if seen.Summary.IsSweep() {
+	as := report.Table{Terminal: terminal, Columns: output.columns, Verbose: output.verbose}
+	table := func() error { return report.WriteTable(a.stdout, seen.Summary, as) }
+	if seen.Summary.IsSweep() && len(output.columns) == 0 {
 		table = func() error { return report.WriteScaling(a.stdout, seen.Summary) }
 	}
 	if err := table(); err != nil {
@@ -282,7 +287,7 @@ func (a *app) print(seen *report.Run, verbose bool) error {
 	if err := report.WriteClaims(a.stdout, seen.Summary.Claims, terminal); err != nil {
 		return err
 	}
-	if verbose {
+	if output.verbose {
 		if err := a.printAll(seen, terminal); err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ rules, prints the table, and writes report.html and cells.csv there. Where a
 trial is now judged otherwise than when it was measured, it says so. The records
 stay as they are.`,
 		Example: `  wirelab report wirelab-runs/compare-20260102-150405
+  wirelab report results --columns P90,P99.9,max
   wirelab report results --json | jq '.cells[0].service_us.p99'`,
 		Args: oneRun,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -32,8 +33,7 @@ stay as they are.`,
 			return a.publish(seen, output)
 		},
 	}
-	cmd.Flags().BoolVar(&output.json, "json", false, "print one JSON object")
-	output.registerVerbose(cmd.Flags())
+	output.registerPrinting(cmd)
 	return cmd
 }
 

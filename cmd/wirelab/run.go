@@ -69,7 +69,7 @@ repeats all cells until an answer stands, as in wirelab compare.`,
 	s.patience.register(f)
 	s.until.register(cmd)
 	s.probes.register(cmd)
-	s.output.register(f)
+	s.output.register(cmd)
 	complete(cmd, "yardstick", yardstickNames())
 	return cmd
 }

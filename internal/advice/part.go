@@ -238,10 +238,7 @@ func metricOf(metric string, c *analysis.Cell) *analysis.Figure {
 		}
 		return &c.ResponseTimes().P99
 	case analysis.CPU:
-		if c.ClientCPU == nil || c.ServerCPU == nil {
-			return nil
-		}
-		return &analysis.Figure{Value: c.ClientCPU.Value + c.ServerCPU.Value}
+		return c.BothCPU()
 	}
 	return &c.ResponseTimes().Mean
 }

@@ -26,8 +26,8 @@ import (
 //     whose fields have labels has an empty one. unit says the unit where the
 //     name does not.
 //   - quantile, column, benchstat: of a latency, which quantile it is, the title
-//     of its column on a terminal with a priority (the lowest is dropped first;
-//     none stays), and its unit in benchstat's text.
+//     of its column on a terminal with a priority (none: shown where it is asked
+//     for; the lowest is dropped first; 9 stays), and its unit in benchstat's text.
 type Cell struct {
 	record.Cell
 	Key string `json:"-" page:"key"` // names the cell within its run
@@ -85,20 +85,28 @@ func (c *Cell) IsValid() bool { return c.Valid > 0 }
 // ResponseTimes are from the intended send: the service times where the two are the same.
 func (c *Cell) ResponseTimes() *Latencies { return cmp.Or(c.Response, &c.Service) }
 
+// BothCPU is what a request costs the client and the server; nil where either was not measured.
+func (c *Cell) BothCPU() *Figure {
+	if c.ClientCPU == nil || c.ServerCPU == nil {
+		return nil
+	}
+	return &Figure{Value: c.ClientCPU.Value + c.ServerCPU.Value}
+}
+
 // HasFigures reports whether there is anything to show, valid or not.
 func (c *Cell) HasFigures() bool { return c.Valid > 0 || c.Refused > 0 }
 
 // Latencies is a distribution of times, in microseconds. A percentile is that of all
 // trials' requests together, and unknown with fewer than ten beyond it.
 type Latencies struct {
-	Mean  Figure `json:"mean" csv:"mean" label:"Mean" column:"mean,6"`
-	P50   Figure `json:"p50" csv:"p50" quantile:"0.5" label:"P50" column:"P50" benchstat:"p50-ns"`
-	P90   Figure `json:"p90" csv:"p90" quantile:"0.9" label:"P90" column:"P90,2" benchstat:"p90-ns"`
-	P95   Figure `json:"p95" csv:"p95" quantile:"0.95" label:"P95"`
-	P99   Figure `json:"p99" csv:"p99" quantile:"0.99" label:"P99" column:"P99" benchstat:"p99-ns"`
-	P999  Figure `json:"p999" csv:"p999" quantile:"0.999" label:"P99.9" column:"P99.9,3" benchstat:"p999-ns"`
-	P9999 Figure `json:"p9999" csv:"p9999" quantile:"0.9999" label:"P99.99" column:"P99.99,1"`
-	Max   Figure `json:"max" csv:"max" label:"Max" column:"max,5"`
+	Mean  Figure `json:"mean" csv:"mean" label:"Mean" column:"mean,9"`
+	P50   Figure `json:"p50" csv:"p50" quantile:"0.5" label:"P50" column:"P50,1" benchstat:"p50-ns"`
+	P90   Figure `json:"p90" csv:"p90" quantile:"0.9" label:"P90" column:"P90" benchstat:"p90-ns"`
+	P95   Figure `json:"p95" csv:"p95" quantile:"0.95" label:"P95" column:"P95"`
+	P99   Figure `json:"p99" csv:"p99" quantile:"0.99" label:"P99" column:"P99,4" benchstat:"p99-ns"`
+	P999  Figure `json:"p999" csv:"p999" quantile:"0.999" label:"P99.9" column:"P99.9" benchstat:"p999-ns"`
+	P9999 Figure `json:"p9999" csv:"p9999" quantile:"0.9999" label:"P99.99" column:"P99.99"`
+	Max   Figure `json:"max" csv:"max" label:"Max" column:"max"`
 
 	Stalls []Stall `json:"stalls,omitempty"` // absent where no minority of trials decides a percentile
 }

@@ -194,22 +194,35 @@ func compare(a, b *point, of metric) Comparison {
 // Against is a metric of a cell over that of another variant at the same point;
 // nil where the two were not compared by it.
 func (s *Summary) Against(c *Cell, other, metric string) *Figure {
+	found, turned := s.comparison(c, other, metric)
+	switch {
+	case found == nil:
+		return nil
+	case turned:
+		return new(found.Ratio.Inverse())
+	}
+	return &found.Ratio
+}
+
+// comparison finds that of a cell with another variant at the same point; turned
+// where the other is its A.
+func (s *Summary) comparison(c *Cell, other, metric string) (found *Comparison, turned bool) {
 	load := c.Load
 	load.InFlightLimit = 0
-	for _, found := range s.Comparisons {
+	for i := range s.Comparisons {
+		found := &s.Comparisons[i]
 		if found.Metric != metric || found.Part != c.Part || found.Workload != c.Workload || found.Clients != c.Clients || found.Load != load ||
 			found.RequestBytes != c.RequestBytes || found.ResponseBytes != c.ResponseBytes {
 			continue
 		}
 		switch {
 		case found.A == c.Variant && found.B == other:
-			return &found.Ratio
+			return found, false
 		case found.B == c.Variant && found.A == other:
-			ratio := found.Ratio.Inverse()
-			return &ratio
+			return found, true
 		}
 	}
-	return nil
+	return nil, false
 }
 
 // Inverse is the ratio seen from the other side.

@@ -1,10 +1,8 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -12,54 +10,74 @@ import (
 	"wirelab.dev/internal/units"
 )
 
-// column is one value of every line. Where the terminal is too narrow, those with a
-// priority are left out, the lowest first.
+// column is one value of every line. Those with a priority are shown unless others are
+// asked for; where there is no room the lowest is left out first.
 type column struct {
 	title    string
+	of       string // the column that it stands close to, and is shown with
 	left     bool
-	priority int // 0: never left out
+	priority int
+	usual    func(*analysis.Cell) bool // of which cells it is shown without being asked for; nil: all
+	legend   string
 	value    func(line) string
-	hidden   bool // has nothing to show of any cell
 	width    int
 }
 
-// columns are those that have something to show of some of the cells.
-func columns(cells []*analysis.Cell) []column {
-	some := func(has func(*analysis.Cell) bool) bool { return slices.ContainsFunc(cells, has) }
-	workload := func(c *analysis.Cell) string { return c.Workload }
-	perRequest := some(func(c *analysis.Cell) bool { return c.Connections.PerRequest })
-	noSearch := !some(func(c *analysis.Cell) bool { return c.Search != nil })
+// stays is the priority of a column that is never left out.
+const stays = 9
+
+// The columns that others refer to.
+const (
+	stackTitle  = "stack"
+	meanTitle   = "mean"
+	keptTitle   = "kept"
+	cpuTitle    = "CPU"
+	clientTitle = "client"
+	serverTitle = "server"
+	validTitle  = "valid"
+)
+
+// figureColumns are all but those that say which cell a line is of.
+func figureColumns() []column {
+	hasSearch := func(c *analysis.Cell) bool { return c.Search != nil }
 	all := []column{
-		{title: "stack", left: true, value: func(l line) string { return cmp.Or(l.label, l.cell.Variant) }},
-		{title: "workload", left: true, value: ofCell(workload), hidden: !varies(cells, workload)},
-		{title: "size", value: ofCell(func(c *analysis.Cell) string { return sizes(c.RequestBytes, c.ResponseBytes) })},
-		{title: "c", value: ofCell(func(c *analysis.Cell) string { return strconv.Itoa(c.Clients) })},
-		{title: "load", left: true, value: ofCell(load), hidden: !varies(cells, load)},
-		{title: "kept", value: ofFigure("Search.Kept", perSecond), hidden: noSearch},
-		{title: "missed", value: ofFigure("Search.Missed", perSecond), hidden: noSearch},
-		{title: "req/s", value: ofFigure("Throughput", perSecond)},
+		{title: keptTitle, priority: stays, usual: hasSearch, legend: "kept: highest rate that kept the goal", value: ofFigure("Search.Kept", perSecond)},
+		bestOf(keptTitle),
+		{title: "missed", legend: "missed: lowest rate above it that did not", value: ofFigure("Search.Missed", perSecond)},
+		{title: "req/s", priority: 5, usual: func(c *analysis.Cell) bool { return !hasSearch(c) }, value: ofFigure("Throughput", perSecond)},
 	}
 	all = append(all, latencyColumns()...)
-	all = append(all, []column{
-		{title: "P99/P50", priority: 7, value: ofFigure("P99OverP50", plain)},
-		{title: "drain", value: ofFigure("Drain", micros), hidden: !some(func(c *analysis.Cell) bool { return c.Drain != nil })},
-		{title: "answered", value: ofCell(answered), hidden: !some(mustAnswerAll)},
-		{title: "conn", left: true, value: ofCell(func(c *analysis.Cell) string { return c.Connection }), hidden: !some(modeNotInVariant)},
-		{title: "ok", value: ofCell(answeredShare), hidden: !perRequest},
-		{
-			title: "hs P50", priority: 8, value: ofFigure("Connections.Handshake.P50", micros),
-			hidden: !perRequest || !some(func(c *analysis.Cell) bool { return c.Connections.Handshake != nil }),
-		},
-		{title: "err", value: ofCell(func(c *analysis.Cell) string { return units.Thousands(c.Errors) }), hidden: perRequest},
-		{title: "client", priority: 4, value: ofFigure("ClientCPU", micros)},
-		{title: "server", priority: 4, value: ofFigure("ServerCPU", micros)},
-		{title: "valid", left: true, value: validity},
+	return append(all, []column{
+		{title: "P99/P50", value: ofFigure("P99OverP50", plain)},
+		{title: "drain", priority: 6, usual: func(c *analysis.Cell) bool { return c.Drain != nil }, legend: "drain: until a burst's last answer", value: ofFigure("Drain", micros)},
+		{title: "answered", value: ofCell(answered)},
+		{title: "ok", priority: 7, usual: losesConnections, legend: "ok: requests answered", value: ofCell(answeredShare)},
+		{title: "handshake", legend: "handshake: its P50", value: ofFigure("Connections.Handshake.P50", micros)},
+		{title: "err", priority: 7, usual: hasErrors, value: ofCell(func(c *analysis.Cell) string { return units.Thousands(c.Errors) })},
+		{title: cpuTitle, priority: 2, legend: "CPU: a request, both ends", value: ofCell(bothCPU)},
+		{title: clientTitle, priority: 2, legend: "client, server: CPU a request", value: ofFigure("ClientCPU", micros)},
+		{title: serverTitle, priority: 2, value: ofFigure("ServerCPU", micros)},
+		{title: validTitle, left: true, priority: stays, value: validity},
 	}...)
-	return slices.DeleteFunc(all, func(c column) bool { return c.hidden })
 }
 
-// latencyColumns are the figures of latencies with a tag `column`: the title, and
-// the priority where it has one.
+func losesConnections(c *analysis.Cell) bool {
+	return c.Connections.PerRequest && c.Survival.Share != nil && *c.Survival.Share < 1
+}
+
+func hasErrors(c *analysis.Cell) bool { return c.Errors > 0 && !c.Connections.PerRequest }
+
+// bestOf marks the fastest of each group behind the figure that says so.
+func bestOf(title string) column {
+	return column{of: title, priority: stays, legend: "*: fastest of its group beyond doubt", value: func(l line) string {
+		if l.best == title {
+			return "*"
+		}
+		return ""
+	}}
+}
+
+// latencyColumns are the figures of latencies with a tag `column`.
 func latencyColumns() []column {
 	var columns []column
 	for field := range reflect.TypeFor[analysis.Latencies]().Fields() {
@@ -67,15 +85,31 @@ func latencyColumns() []column {
 		if title == "" {
 			continue
 		}
-		priority, _ := strconv.Atoi(text) // none: never left out
+		priority, _ := strconv.Atoi(text) // none: only where it is asked for
 		columns = append(columns, column{title: title, priority: priority, value: func(l line) string {
 			if !l.cell.HasFigures() {
 				return absent
 			}
 			return micros(figureAt(l.latencies, field.Name).Value)
 		}})
+		if title == meanTitle {
+			columns = append(columns, bestOf(meanTitle),
+				column{title: "±", of: meanTitle, priority: 3, legend: "±: 95 % interval", value: func(l line) string { return plusMinus(l.latencies.Mean) }})
+		}
 	}
 	return columns
+}
+
+// plusMinus is half of a figure's interval.
+func plusMinus(f analysis.Figure) string {
+	share, known := f.HalfWidth()
+	switch {
+	case !known || !finite(share):
+		return ""
+	case share < 0.0095:
+		return fmt.Sprintf("±%.1f%%", 100*share)
+	}
+	return fmt.Sprintf("±%.0f%%", 100*share)
 }
 
 // figureAt is the figure in a field, as in "Response.P99"; nil where it, or what it is
@@ -121,6 +155,13 @@ func ofFigure(path string, show func(float64) string) func(line) string {
 	})
 }
 
+func bothCPU(c *analysis.Cell) string {
+	if f := c.BothCPU(); f != nil && c.HasFigures() {
+		return micros(f.Value)
+	}
+	return absent
+}
+
 func validity(l line) string {
 	if l.label != "" {
 		return ""
@@ -129,25 +170,11 @@ func validity(l line) string {
 	switch {
 	case l.cell.IsValid():
 	case l.cell.Capacity != nil:
-		text = "beyond capacity, about " + perSecond(l.cell.Capacity.Value) + "/s"
+		text = "beyond capacity"
 	default:
 		text = "INVALID"
 	}
 	return strings.TrimSpace(text + " " + l.marks)
-}
-
-// sizes shows the size of the messages, and both where they differ.
-func sizes(request, response int) string {
-	if request == response {
-		return byteSize(request)
-	}
-	return byteSize(request) + "→" + byteSize(response)
-}
-
-// modeNotInVariant reports whether a cell opens a connection for each request and its
-// variant does not name that mode.
-func modeNotInVariant(c *analysis.Cell) bool {
-	return c.Connections.PerRequest && !strings.Contains(c.Variant, "conn=")
 }
 
 // answeredShare is the share of requests that were answered. Cells that are not valid
@@ -157,24 +184,4 @@ func answeredShare(c *analysis.Cell) string {
 		return absent
 	}
 	return percent(*c.Survival.Share)
-}
-
-// load says in short how the cell was loaded. A limit is in the variant's name.
-func load(c *analysis.Cell) string {
-	switch l := c.Load; {
-	case l.Burst > 0:
-		return "burst of " + units.Thousands(int64(l.Burst))
-	case l.RampTo > 0:
-		return "ramp " + perSecond(l.RatePerSecond) + " to " + perSecond(l.RampTo) + "/s"
-	case l.RatePerSecond > 0:
-		return strings.TrimSpace(l.Arrivals + " " + perSecond(l.RatePerSecond) + "/s")
-	case l.Goal != "":
-		return l.Model + " " + l.Goal
-	default:
-		return l.Model
-	}
-}
-
-func varies(cells []*analysis.Cell, of func(*analysis.Cell) string) bool {
-	return slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return of(c) != of(cells[0]) })
 }

@@ -69,9 +69,12 @@ func newPlainTable(summary *analysis.Summary) plainTable {
 		return plainTable{}
 	}
 	notes := newNotes(cells)
-	lines := tableLines(cells, notes)
+	lines := tableLines(summary, cells, notes)
 	table := plainTable{Rows: make([][]string, len(lines))}
-	for _, c := range columns(cells) {
+	for _, c := range withFigures(append(keyColumns(keys()), figureColumns()...), lines) {
+		if c.title == "" { // a mark
+			continue
+		}
 		table.Titles = append(table.Titles, c.title)
 		for i, l := range lines {
 			table.Rows[i] = append(table.Rows[i], c.value(l))

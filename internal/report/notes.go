@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/record"
@@ -70,33 +72,83 @@ func (n *notes) add(cell *analysis.Cell, found analysis.Finding) {
 
 // marks refer to the notes that speak of the cell.
 func (n *notes) marks(cell *analysis.Cell) string {
-	var marks []string
+	var places []int
 	for i, note := range n.list {
 		if slices.Contains(note.cells, cell) {
-			marks = append(marks, fmt.Sprint(i+1))
+			places = append(places, i+1)
 		}
 	}
-	if len(marks) == 0 {
+	if len(places) == 0 {
 		return ""
 	}
-	return "[" + strings.Join(marks, ",") + "]"
+	return "[" + ranges(places) + "]"
 }
 
-func (n *notes) print(out *strings.Builder, terminal Terminal) {
-	paint := painter(terminal.Colour)
+// ranges lists rising numbers, and three or more in a row by their ends: a cell of a storm
+// has so many notes that there were no room for its figures.
+func ranges(numbers []int) string {
+	var texts []string
+	for len(numbers) > 0 {
+		in := 1
+		for in < len(numbers) && numbers[in] == numbers[0]+in {
+			in++
+		}
+		if in < 3 {
+			in = 1
+			texts = append(texts, strconv.Itoa(numbers[0]))
+		} else {
+			texts = append(texts, fmt.Sprintf("%d-%d", numbers[0], numbers[in-1]))
+		}
+		numbers = numbers[in:]
+	}
+	return strings.Join(texts, ",")
+}
+
+// shortNote is how long a note is at most in a table that is not verbose.
+const shortNote = 100
+
+// print prints the notes, each in one line unless the table is verbose. Why there is no
+// measurement is always told whole: the table has nothing else of it.
+func (n *notes) print(out *strings.Builder, table Table) {
+	paint := painter(table.Colour)
+	isCut := false
 	for i, note := range n.list {
 		style := usual
 		if note.Level == record.Invalid {
 			style = refused
 		}
-		wrap(out, note.text(i), layout{width: terminal.Width, hang: 4, paint: func(s string) string { return paint(style, s) }})
+		if table.Verbose || note.Name == failed {
+			wrap(out, note.text(i), layout{width: table.Width, hang: 4, paint: func(s string) string { return paint(style, s) }})
+			continue
+		}
+		text := cut(note.withoutPlace(i), min(shortNote, cmp.Or(table.Width, shortNote)))
+		isCut = isCut || strings.HasSuffix(text, ellipsis)
+		out.WriteString(paint(style, text) + "\n")
 	}
+	if isCut {
+		out.WriteString(ellipsis + ": the rest with --verbose, and in the report.\n")
+	}
+}
+
+const ellipsis = "…"
+
+// cut shortens a text between words to a length.
+func cut(text string, length int) string {
+	if utf8.RuneCountInString(text) <= length {
+		return text
+	}
+	whole := string([]rune(text)[:length-1])
+	return strings.TrimRight(whole[:max(strings.LastIndexByte(whole, ' '), 1)], " ,;:(") + ellipsis
 }
 
 // text is the note as it stands beneath the table, with the mark that refers
 // to it.
 func (n *note) text(place int) string {
-	return fmt.Sprintf("[%d] %s: %s (%s)", place+1, headline(n.cells[0], n.Finding), strings.TrimSuffix(n.Detail, "."), n.where())
+	return fmt.Sprintf("%s (%s)", n.withoutPlace(place), n.where())
+}
+
+func (n *note) withoutPlace(place int) string {
+	return fmt.Sprintf("[%d] %s: %s", place+1, headline(n.cells[0], n.Finding), strings.TrimSuffix(n.Detail, "."))
 }
 
 // headline names a finding, and how bad it is.
@@ -158,62 +210,4 @@ func unachievedMode(c *analysis.Cell) (text string, differs bool) {
 	}
 	return fmt.Sprintf("asked for %s, achieved for %s of the connections: %s opened, %s full handshakes, %s resumed, %s with early data",
 		c.Connection, percent(*made.Achieved), units.Thousands(made.During), units.Thousands(made.Full), units.Thousands(made.Resumed), units.Thousands(made.Early)), true
-}
-
-// legend explains the columns, and lists the connections of each stack.
-func legend(cells []*analysis.Cell, lines []line, left []string) []string {
-	times := "Times are service times, from the send to the answer; in a closed loop they are response times too."
-	if len(lines) > len(cells) {
-		times = "Times are response times, from the instant a request was meant to go out; the lines below give the service time, from the actual send, and the wait for a permit of an in-flight limit."
-	}
-	times += " client, server: CPU time a request. c: concurrent clients."
-	if slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Connections.PerRequest }) {
-		times += " ok: requests answered, of all trials that were measured. hs: handshake."
-	}
-	if slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Search != nil }) {
-		times += " kept: the highest rate, a second, that kept the goal in two of up to three tries, and missed: the lowest above it that did not; the other figures are of a try of the one that was kept."
-	}
-	if slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Drain != nil }) {
-		times += " drain: from the burst to its last answer."
-	}
-	texts := append([]string{times}, tailTexts(cells)...)
-	texts = append(texts, "Connections: "+connections(cells)+".")
-	if len(left) > 0 {
-		texts = append(texts, "The terminal is too narrow for these columns: "+strings.Join(left, ", ")+". All figures are in --json and in the report.")
-	}
-	return texts
-}
-
-// tailTexts say what percentiles are of, and what those of a closed loop cannot see.
-func tailTexts(cells []*analysis.Cell) []string {
-	texts := []string{"Percentiles are those of all trials' requests together; – where fewer than ten lie beyond: P99 takes 1,000 requests, P99.9 10,000."}
-	if text := closedTail(cells); text != "" {
-		texts = append(texts, text)
-	}
-	return texts
-}
-
-// closedTail is empty where no load is a closed loop.
-func closedTail(cells []*analysis.Cell) string {
-	if !slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Load.Model == "closed" }) {
-		return ""
-	}
-	return "A closed loop sends nothing while it waits: stalls weigh less in its tails than in those of independent callers (coordinated omission), which an open loop shows (compare --rps)."
-}
-
-// connections lists the mode of each variant that does not say its own.
-func connections(cells []*analysis.Cell) string {
-	var texts []string
-	for _, cell := range cells {
-		if strings.Contains(cell.Variant, "conn=") {
-			continue
-		}
-		if text := cell.Variant + " " + cell.Connection; !slices.Contains(texts, text) {
-			texts = append(texts, text)
-		}
-	}
-	if len(texts) == 0 {
-		return "as each variant's conn says"
-	}
-	return strings.Join(texts, "; ")
 }

@@ -1,0 +1,146 @@
+package report
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/units"
+)
+
+// key is a part of what tells cells apart. It is a column only where a part has cells
+// that differ in it; otherwise it is said once, above its part or the whole table.
+type key struct {
+	title  string
+	left   bool
+	legend string
+	text   func(*analysis.Cell) string
+	said   func(*analysis.Cell) string // in a heading; empty where there is nothing to say
+}
+
+func keys() []key {
+	workload := func(c *analysis.Cell) string { return c.Workload }
+	return []key{
+		{title: "workload", left: true, text: workload, said: workload},
+		{title: "size", text: func(c *analysis.Cell) string { return sizes(c.RequestBytes, c.ResponseBytes) }, said: saySizes},
+		{title: "c", legend: "c: clients", text: func(c *analysis.Cell) string { return strconv.Itoa(c.Clients) }, said: sayClients},
+		{title: "load", left: true, text: load, said: sayLoad},
+		{title: "conn", left: true, text: func(c *analysis.Cell) string { return c.Connection }, said: sayMode},
+	}
+}
+
+// column is the key as a column.
+func (k key) column() column {
+	return column{title: k.title, left: k.left, priority: stays, legend: k.legend, value: ofCell(k.text)}
+}
+
+// placeKeys tells the keys that all cells share from the others.
+func placeKeys(cells []*analysis.Cell) (constant, varying []key) {
+	for _, k := range keys() {
+		if varies(cells, k.compare()) {
+			varying = append(varying, k)
+		} else {
+			constant = append(constant, k)
+		}
+	}
+	return constant, varying
+}
+
+// say says the keys of a cell.
+func say(keys []key, c *analysis.Cell) string {
+	var texts []string
+	for _, k := range keys {
+		if text := k.said(c); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// compare is what cells differ in. Each stack has its own way to keep connections,
+// which a verbose legend lists: here it is the ways not to keep them that count.
+func (k key) compare() func(*analysis.Cell) string {
+	if k.title == "conn" {
+		return k.said
+	}
+	return k.text
+}
+
+// runs splits the items wherever two neighbours are not the same.
+func runs[T any](items []T, same func(a, b T) bool) (all [][]T) {
+	first := 0
+	for i := range items {
+		if i+1 == len(items) || !same(items[i], items[i+1]) {
+			all = append(all, items[first:i+1])
+			first = i + 1
+		}
+	}
+	return all
+}
+
+func varies(cells []*analysis.Cell, of func(*analysis.Cell) string) bool {
+	return slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return of(c) != of(cells[0]) })
+}
+
+// sizes shows the size of the messages, and both where they differ.
+func sizes(request, response int) string {
+	if request == response {
+		return byteSize(request)
+	}
+	return byteSize(request) + "→" + byteSize(response)
+}
+
+func saySizes(c *analysis.Cell) string {
+	request, response := units.Bytes(c.RequestBytes, " "), units.Bytes(c.ResponseBytes, " ")
+	switch {
+	case c.RequestBytes == 0 && c.ResponseBytes == 0: // the workload has no sizes
+		return ""
+	case request == response:
+		return request
+	}
+	return request + " → " + response
+}
+
+func sayClients(c *analysis.Cell) string {
+	if c.Clients == 1 {
+		return "1 client"
+	}
+	return units.Thousands(int64(c.Clients)) + " clients"
+}
+
+func sayLoad(c *analysis.Cell) string {
+	if text := load(c); text != "closed" {
+		return text
+	}
+	return "closed loop"
+}
+
+func sayMode(c *analysis.Cell) string {
+	if !modeNotInVariant(c) {
+		return ""
+	}
+	return "conn=" + c.Connection
+}
+
+// modeNotInVariant reports whether a cell opens a connection for each request and its
+// variant does not name that mode.
+func modeNotInVariant(c *analysis.Cell) bool {
+	return c.Connections.PerRequest && !strings.Contains(c.Variant, "conn=")
+}
+
+// load says in short how the cell was loaded. A limit is in the variant's name.
+func load(c *analysis.Cell) string {
+	switch l := c.Load; {
+	case l.Burst > 0:
+		return "burst of " + units.Thousands(int64(l.Burst))
+	case l.RampTo > 0:
+		return "ramp " + perSecond(l.RatePerSecond) + " to " + perSecond(l.RampTo) + "/s"
+	case l.RatePerSecond > 0:
+		return strings.TrimSpace(l.Arrivals + " " + perSecond(l.RatePerSecond) + "/s")
+	case l.Goal != "":
+		return l.Model + " " + l.Goal
+	default:
+		return l.Model
+	}
+}
