@@ -36,6 +36,7 @@ type comparison struct {
 	samples     bool
 	targets     []string
 	trust       trustFlags
+	baseline    baselineFlags
 	patience    patienceFlag
 	until       untilFlags
 	probes      probeFlag
@@ -85,6 +86,7 @@ shows them all.`,
   wirelab compare --stack grpc --goal 'p99<10ms' -c 100        # the highest rate that keeps it
   wirelab compare --stack tcp,grpc -c 50 --until verdict --at-most 50,20m   # as many repeats as it takes
   wirelab compare --stack tcp,grpc --size 64 -c 1 --probe life,syscalls,cpu   # and why
+  wirelab compare --stack grpc --baseline results --fail-if 'p99 > +10%'      # is it slower than it was?
   wirelab compare --proto shop.proto --call shop.v1.Shop/PlaceOrder --data order.json
   wirelab compare --stack tcp --target 127.0.0.1:9000 -c 10   # a server of your own
   wirelab compare --stack h2 --tls --target 127.0.0.1:8443 --cacert root.pem`,
@@ -121,6 +123,7 @@ func (c *comparison) register(f *pflag.FlagSet) {
 	c.message.register(f)
 	f.BoolVar(&c.samples, "samples", false, "keep every single sample, as Parquet")
 	c.trust.register(f)
+	c.baseline.register(f)
 }
 
 // registerShared adds the flags that ping has too.
@@ -151,10 +154,14 @@ func (a *app) compare(ctx context.Context, c *comparison, s *scenario.Scenario, 
 	if err != nil {
 		return usage(err)
 	}
+	since, err := c.baseline.read(a)
+	if err != nil {
+		return err
+	}
 	if c.described != "" {
 		fmt.Fprintln(a.stderr, strings.TrimSpace(c.described))
 	}
-	return a.execute(ctx, job{scenario: s, warnings: c.warnings, targets: targets, trust: trust, patience: c.patience, until: c.repeatsUntil, output: c.output})
+	return a.execute(ctx, job{scenario: s, warnings: c.warnings, targets: targets, trust: trust, patience: c.patience, until: c.repeatsUntil, output: c.output, baseline: since})
 }
 
 // scenario turns the flags into the scenario they mean.

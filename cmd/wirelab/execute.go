@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,6 +56,7 @@ type job struct {
 	patience patienceFlag
 	until    *record.Until // nil: each cell as often as the scenario says
 	output   outputFlags
+	baseline *baseline // nil: none
 	resume   bool
 }
 
@@ -106,7 +108,15 @@ func (a *app) execute(ctx context.Context, j job) error {
 		fmt.Fprintf(a.stderr, "interrupted: %d of %d trials are done; continue with `wirelab run --resume %s`\n", seen.Summary.Done, seen.Summary.Planned, run.Dir)
 		return exitError{code: exitInterrupted}
 	}
-	return verdict(seen.Summary, j.patience)
+	err = verdict(seen.Summary, j.patience)
+	if j.baseline == nil {
+		return err
+	}
+	words := a.stdout
+	if j.output.json {
+		words = a.stderr
+	}
+	return cmp.Or(err, a.diffSince(j.baseline, run.Dir, words))
 }
 
 // announce says what is to be measured, and what that could find.

@@ -30,6 +30,7 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2
+	exitBreached    = 3
 	exitInvalid     = 4
 	exitInterrupted = 130 // 128 and the number of SIGINT, as shells have it
 )
@@ -103,7 +104,8 @@ func (a *app) root() *cobra.Command {
 		Long: `wirelab carries one service, byte for byte the same, over raw TCP, REST and
 gRPC, loads it, watches both ends, and says which differences are real.
 
-Exit codes: 0 done, 1 failed, 2 usage, 4 the measurement is invalid,
+Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
+4 the measurement is invalid,
 130 interrupted (what was measured is kept and reported).`,
 		Example: `  wirelab compare                       # the usual stacks on this machine, two minutes
   wirelab compare --stack tcp,grpc -c 50 --size 64,4KiB
@@ -123,6 +125,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 4 the measurement is invalid,
 		a.runCommand(),
 		a.reportCommand(),
 		a.explainCommand(),
+		a.diffCommand(),
 		a.exportCommand(),
 		a.serveCommand(),
 		a.doctorCommand(),

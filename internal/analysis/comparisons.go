@@ -86,11 +86,12 @@ var (
 	ofSize       = map[stats.Verdict]Verdict{stats.Lower: Less, stats.Higher: More, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
 )
 
+var directions = map[string]map[stats.Verdict]Verdict{Mean: ofTime, P99: ofTime, Throughput: ofThroughput, CPU: ofSize}
+
 // compareAll compares every two variants wherever all else is equal. Each metric
 // is a family of its own to Holm: they are different questions, and the mean and
 // the throughput of a closed loop are one figure seen twice. The powers are the metrics'.
 func compareAll(points []*point) (all []Comparison, powers []Power) {
-	directions := map[string]map[stats.Verdict]Verdict{Mean: ofTime, P99: ofTime, Throughput: ofThroughput, CPU: ofSize}
 	for _, name := range []string{Mean, P99, Throughput, CPU} {
 		family := familyOf(points)
 		of, verdicts := metrics[name], directions[name]

@@ -45,6 +45,7 @@ func SummarizeBy(categories *Categories, m *record.Manifest, judged Judged) (*Su
 	if err != nil {
 		return nil, fmt.Errorf("analysis: %w", err)
 	}
+	s.points = points
 	shared := sharedRemarks(records)
 	s.Warnings = append(s.Warnings, shared.texts()...)
 	for _, p := range points {

@@ -47,6 +47,8 @@ type Summary struct {
 
 	Report   scenario.Report       // what the scenario asks of its report
 	Declared scenario.Declarations // what stacks and workloads say of themselves
+
+	points []*point // which the cells are of
 }
 
 // Results are what follows from the cells, as --json has it.

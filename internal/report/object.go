@@ -100,7 +100,11 @@ func warnings(c *analysis.Cell) []string {
 
 // WriteJSON prints the run as one [Object], indented.
 func WriteJSON(w io.Writer, run *Run) error {
-	data, err := encode(NewObject(run), forPrograms)
+	return writeIndented(w, NewObject(run))
+}
+
+func writeIndented(w io.Writer, object any) error {
+	data, err := encode(object, forPrograms)
 	if err != nil {
 		return fmt.Errorf("report: encoding JSON: %w", err)
 	}

@@ -1,0 +1,195 @@
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/stats"
+)
+
+// Diff is how a run differs from an earlier one, in the cells that both have.
+//
+// The two were measured one after the other, not by turns: what the machine did otherwise in
+// between counts as theirs. So their trials are not paired, and no verdict is given with fewer
+// than [LeastTrials] valid ones on each side.
+type Diff struct {
+	Before       string       `json:"before"` // where the run lies
+	After        string       `json:"after"`
+	Differences  []Difference `json:"differences"`    // cell by cell, and there by metric
+	OnlyInBefore []string     `json:"only_in_before"` // cells
+	OnlyInAfter  []string     `json:"only_in_after"`
+	Invalid      []string     `json:"invalid"`         // cells without a valid trial in one of the runs
+	Doubts       []string     `json:"doubts"`          // what speaks against comparing the two at all
+	Power        *Power       `json:"power,omitempty"` // what so many repeats could tell of the mean; absent with too few
+}
+
+// Difference is one figure of one cell in both runs.
+type Difference struct {
+	Cell         string  `json:"cell"`
+	Metric       string  `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`
+	Before       float64 `json:"before"` // in microseconds; of throughput, a second
+	After        float64 `json:"after"`
+	BeforeTrials int     `json:"before_trials"` // that are valid
+	AfterTrials  int     `json:"after_trials"`
+	Ratio        Figure  `json:"ratio"`                                                                                           // of after over before
+	P            float64 `json:"p" jsonschema:"nullable"`                                                                         // as a comparison's
+	Verdict      Verdict `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // on after
+}
+
+// DiffMetrics are the figures by which runs are compared.
+var DiffMetrics = []string{Mean, P99, Throughput, CPU}
+
+// Differ compares two runs. It fails where they have no cell in common.
+func Differ(before, after *Summary) (*Diff, error) {
+	d := &Diff{Doubts: doubtsOf(before, after)}
+	earlier := map[record.Cell]*point{}
+	for _, p := range before.points {
+		earlier[anywhere(p.cell)] = p
+	}
+	type both struct{ before, after *point }
+	var common []both
+	for _, p := range after.points {
+		old := earlier[anywhere(p.cell)]
+		if old == nil {
+			d.OnlyInAfter = append(d.OnlyInAfter, p.cell.Key())
+			continue
+		}
+		common = append(common, both{old, p})
+		delete(earlier, anywhere(p.cell))
+	}
+	for _, p := range before.points {
+		if earlier[anywhere(p.cell)] != nil {
+			d.OnlyInBefore = append(d.OnlyInBefore, p.cell.Key())
+		}
+	}
+	if len(common) == 0 {
+		return nil, fmt.Errorf("the runs have no cell in common, with the same load: %s has %s, %s has %s",
+			before.Name, firstOf(d.OnlyInBefore), after.Name, firstOf(d.OnlyInAfter))
+	}
+	part := map[string]int{} // in the order of the scenario
+	for i, c := range slices.Backward(common) {
+		part[c.after.cell.Part] = i
+	}
+	slices.SortStableFunc(common, func(x, y both) int {
+		a, b := x.after.cell, y.after.cell
+		return cmp.Or(cmp.Compare(part[a.Part], part[b.Part]), cmp.Compare(a.RequestBytes, b.RequestBytes),
+			cmp.Compare(a.ResponseBytes, b.ResponseBytes), cmp.Compare(a.Clients, b.Clients))
+	})
+	common = slices.DeleteFunc(common, func(c both) bool {
+		if invalid := len(c.before.valid()) == 0 || len(c.after.valid()) == 0; invalid {
+			d.Invalid = append(d.Invalid, c.after.cell.Key())
+			return true
+		}
+		return false
+	})
+	byCell := make([][]Difference, len(common))
+	for _, name := range DiffMetrics {
+		f := family{level: stricter(before.points[0].level, after.points[0].level)}
+		for i, c := range common {
+			if !isMeaningful(c.after.cell.Load.Model, name) {
+				continue
+			}
+			one := difference(c.before, c.after, name)
+			if !(one.Ratio.Value > 0) {
+				continue // one of the two was not measured
+			}
+			byCell[i] = append(byCell[i], one)
+			at := len(byCell[i]) - 1
+			f.addUnpaired(c.before, c.after, metrics[name], func(verdict stats.Comparison) {
+				c := &byCell[i][at]
+				c.P, c.Verdict = verdict.P, directions[name][verdict.Verdict]
+				c.Ratio = estimated(verdict.Ratio)
+			})
+		}
+		f.judge()
+		if p := f.power(); p != nil && name == Mean {
+			p.Metric = name
+			d.Power = p
+		}
+	}
+	d.Differences = slices.Concat(byCell...)
+	return d, nil
+}
+
+// anywhere is a cell without the address of a server that wirelab did not start.
+func anywhere(c record.Cell) record.Cell {
+	c.Target = ""
+	return c
+}
+
+func firstOf(cells []string) string {
+	if len(cells) == 0 {
+		return "none"
+	}
+	return cells[0]
+}
+
+func difference(before, after *point, name string) Difference {
+	of := metrics[name]
+	old, now := knownValues(before.valid(), of), knownValues(after.valid(), of)
+	d := Difference{
+		Cell: after.cell.Key(), Metric: name, BeforeTrials: len(old), AfterTrials: len(now),
+		P: math.NaN(), Verdict: Undecided, Ratio: Figure{Value: math.NaN()},
+	}
+	if len(old) > 0 && len(now) > 0 {
+		d.Before, d.After = stats.Median(old), stats.Median(now)
+		d.Ratio.Value = d.After / d.Before
+	}
+	return d
+}
+
+// addUnpaired adds the ratio of what was measured after to what was before.
+func (f *family) addUnpaired(before, after *point, of metric, accept func(stats.Comparison)) {
+	old, now := knownValues(before.valid(), of), knownValues(after.valid(), of)
+	if min(len(old), len(now)) >= LeastTrials && arePositive(old) && arePositive(now) {
+		f.samples, f.accept = append(f.samples, newUnpaired(now, old)), append(f.accept, accept)
+	}
+}
+
+// newUnpaired is as if of so many pairs as the smaller side has trials, with the variance that
+// gives the difference of the means its error: their degrees of freedom are fewer than those of
+// Welch's t, never more.
+func newUnpaired(a, b []float64) sample {
+	meanA, varianceA := stat.MeanVariance(logarithmsOf(a), nil)
+	meanB, varianceB := stat.MeanVariance(logarithmsOf(b), nil)
+	pairs := float64(min(len(a), len(b)))
+	return sample{
+		mean: meanA - meanB, pairs: pairs,
+		variance: max(pairs*(varianceA/float64(len(a))+varianceB/float64(len(b))), leastVariance),
+	}
+}
+
+func logarithmsOf(values []float64) []float64 {
+	logs := make([]float64, len(values))
+	for i, v := range values {
+		logs[i] = math.Log(v)
+	}
+	return logs
+}
+
+// stricter is the level of a run that was looked at more often than once.
+func stricter(a, b level) level {
+	if a.confidence() > b.confidence() {
+		return a
+	}
+	return b
+}
+
+// doubtsOf says what else than the code may have changed.
+func doubtsOf(before, after *Summary) []string {
+	var doubts []string
+	for _, fact := range []struct{ key, name string }{
+		{"cpu_model", "processor"}, {"cores", "number of cores"}, {"kernel", "kernel"}, {"memory_bytes", "memory"},
+	} {
+		a, b := before.Host[fact.key], after.Host[fact.key]
+		if a != nil && b != nil && fmt.Sprint(a) != fmt.Sprint(b) {
+			doubts = append(doubts, fmt.Sprintf("another %s: %v before, %v after", fact.name, a, b))
+		}
+	}
+	return doubts
+}

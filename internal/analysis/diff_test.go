@@ -1,0 +1,140 @@
+package analysis
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/record"
+)
+
+// runsThatDiffer draws a run and a later one, in which one cell takes so many times as long.
+func runsThatDiffer(t *testing.T, seed uint64, repeats int, factor float64) (before, after *Summary) {
+	t.Helper()
+	run := func(seed uint64, factor float64) *Summary {
+		s := synthetic{seed: seed, noise: 0.05, repeats: repeats}
+		for _, variant := range []string{"tcp", "rest", "grpc"} {
+			for _, clients := range []int{1, 50} {
+				mean := 100 * time.Microsecond
+				if variant == "grpc" && clients == 50 {
+					mean = time.Duration(float64(mean) * factor)
+				}
+				s.truths = append(s.truths, truth{part: "matrix", variant: variant, bytes: 64, clients: clients, mean: mean})
+			}
+		}
+		return s.summarize(t)
+	}
+	return run(2*seed, 1), run(2*seed+1, factor)
+}
+
+// A regression of 10 % is found with the repeats that an earlier run asks for, and none where
+// there is none.
+func TestDiffFindsWhatWasPlanted(t *testing.T) {
+	pilot, _ := runsThatDiffer(t, 77, 5, 1)
+	var repeats int
+	for _, p := range pilot.Powers {
+		if p.Metric == Mean && p.PairsForDifference != nil {
+			repeats = *p.PairsForDifference
+		}
+	}
+	if repeats < LeastTrials || repeats > 50 {
+		t.Fatalf("the pilot asks for %d repeats", repeats)
+	}
+	changed := func(seed uint64, factor float64) (of []string) {
+		before, after := runsThatDiffer(t, seed, repeats, factor)
+		d, err := Differ(before, after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range d.Differences {
+			if one.Metric == Mean && one.isReal() {
+				of = append(of, string(one.Verdict)+" "+one.Cell)
+			}
+		}
+		return of
+	}
+	found, wrong := 0, 0
+	for seed := range uint64(10) {
+		if got := changed(seed, 1.1); len(got) == 1 && got[0] == "slower matrix/grpc/echo/64B/c=50" {
+			found++
+		}
+	}
+	for seed := uint64(100); seed < 120; seed++ {
+		if len(changed(seed, 1)) > 0 {
+			wrong++
+		}
+	}
+	t.Logf("%d repeats: found in %d of 10 runs, and in %d of 20 without one", repeats, found, wrong)
+	if found < 8 || wrong > 1 {
+		t.Errorf("found in %d of 10 runs, want 8; and in %d of 20 without one, want at most 1", found, wrong)
+	}
+}
+
+func TestGates(t *testing.T) {
+	ratio := func(low, value, high float64, verdict Verdict) Difference {
+		return Difference{Metric: P99, Ratio: Figure{Value: value, Interval: &Interval{Low: low, High: high}}, Verdict: verdict}
+	}
+	for _, c := range []struct {
+		gate string
+		of   Difference
+		want GateOutcome
+	}{
+		{"p99 > +10%", ratio(1.12, 1.2, 1.3, Slower), Breached},
+		{"p99>10%", ratio(1.05, 1.2, 1.3, Slower), Open},
+		{"p99 > +10%", ratio(1.12, 1.2, 1.3, Undecided), Open},
+		{"p99 > +10%", ratio(1.02, 1.05, 1.09, Slower), Kept},
+		{"p99 > +10%", Difference{Ratio: Figure{Value: 2}, Verdict: Undecided}, Open},
+		{"throughput < -5%", ratio(0.8, 0.9, 0.94, Slower), Breached},
+		{"throughput < -5%", ratio(0.8, 0.9, 0.97, Slower), Open},
+		{"throughput < -5%", ratio(1.2, 1.3, 1.4, Faster), Kept},
+	} {
+		gate, err := ParseGate(c.gate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := gate.Judge(c.of); got != c.want {
+			t.Errorf("%s of %+v is %s, want %s", c.gate, c.of.Ratio, got, c.want)
+		}
+	}
+}
+
+func TestGatesThatCannotBe(t *testing.T) {
+	for text, want := range map[string]string{
+		"p98 > +10%":   `"p98" in "p98 > +10%" is not compared: want one of mean, p99, throughput, cpu`,
+		"p99 > fast":   "is no condition",
+		"":             "is no condition",
+		"p99 > +10":    "is no condition",
+		"mean < -100%": "falls by less than 100%",
+	} {
+		if _, err := ParseGate(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q gives %v, want %q", text, err, want)
+		}
+	}
+}
+
+func FuzzParseGate(f *testing.F) {
+	for _, seed := range []string{"p99 > +10%", "throughput<-5%", "mean > 0.5 %", "cpu > 1e9%", "p99 >"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		gate, err := ParseGate(text)
+		if err != nil {
+			return
+		}
+		again, err := ParseGate(gate.Text)
+		if err != nil || again != gate {
+			t.Errorf("%q reads as %+v, and that as %+v, %v", text, gate, again, err)
+		}
+	})
+}
+
+func TestDiffOfRunsWithNothingInCommon(t *testing.T) {
+	one := synthetic{seed: 1, noise: 0.01, repeats: 3, truths: []truth{{part: "matrix", variant: "tcp", bytes: 64, clients: 1, mean: time.Millisecond}}}.summarize(t)
+	other := synthetic{seed: 1, noise: 0.01, repeats: 3, truths: []truth{{part: "matrix", variant: "tcp", bytes: 64, clients: 2, mean: time.Millisecond}}}.summarize(t)
+	if _, err := Differ(one, other); err == nil || !strings.Contains(err.Error(), "no cell in common") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := Differ(summarize(t, []*record.Record{}), other); err == nil {
+		t.Error("a run without trials can be compared")
+	}
+}

@@ -1,0 +1,266 @@
+package report
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"wirelab.dev/internal/analysis"
+)
+
+// DiffReport is two runs, and what was to be true of them.
+type DiffReport struct {
+	*analysis.Diff
+	Gates  []GateResult `json:"gates"`
+	Answer []string     `json:"answer"` // in a few short lines
+}
+
+// GateResult is a gate in the cells in which its figure was compared.
+type GateResult struct {
+	Gate     string   `json:"gate"`
+	Breached []string `json:"breached"` // cells
+	Open     []string `json:"open"`     // cells beyond the limit that may be so by chance
+
+	of analysis.Gate
+}
+
+// NewDiffReport judges the gates.
+func NewDiffReport(d *analysis.Diff, gates []analysis.Gate) *DiffReport {
+	r := &DiffReport{Diff: d}
+	for _, gate := range gates {
+		result := GateResult{Gate: gate.Text, of: gate}
+		for _, one := range d.Differences {
+			if one.Metric != gate.Metric {
+				continue
+			}
+			switch gate.Judge(one) {
+			case analysis.Breached:
+				result.Breached = append(result.Breached, one.Cell)
+			case analysis.Open:
+				result.Open = append(result.Open, one.Cell)
+			}
+		}
+		r.Gates = append(r.Gates, result)
+	}
+	r.Answer = r.answer()
+	return r
+}
+
+// IsBreached reports whether any gate is.
+func (r *DiffReport) IsBreached() bool {
+	return slices.ContainsFunc(r.Gates, func(g GateResult) bool { return len(g.Breached) > 0 })
+}
+
+// answer counts the verdicts of each figure, and says what the gates came to.
+func (r *DiffReport) answer() []string {
+	var lines []string
+	for _, of := range []struct{ metric, name string }{{analysis.Mean, "Mean"}, {analysis.P99, "P99"}, {analysis.CPU, "CPU time"}} {
+		if line := r.count(of.metric, of.name); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	for _, g := range r.Gates {
+		switch {
+		case len(g.Breached) > 0:
+			lines = append(lines, fmt.Sprintf("BREACHED %s in %s: %s", g.Gate, plural(len(g.Breached), "cell"), firstCells(g.Breached)))
+		case len(g.Open) > 0:
+			lines = append(lines, fmt.Sprintf("kept     %s, but open in %s: %s", g.Gate, plural(len(g.Open), "cell"), firstCells(g.Open)))
+		default:
+			lines = append(lines, "kept     "+g.Gate)
+		}
+	}
+	if only := len(r.OnlyInBefore) + len(r.OnlyInAfter); only > 0 {
+		lines = append(lines, fmt.Sprintf("Left out: %s that only one of the runs has.", plural(only, "cell")))
+	}
+	if n := len(r.Invalid); n > 0 {
+		lines = append(lines, fmt.Sprintf("Without a valid trial in one of the runs: %s: %s", plural(n, "cell"), firstCells(r.Invalid)))
+	}
+	if p := r.Power; p != nil && p.Findable > p.Difference && p.PairsForDifference != nil {
+		lines = append(lines, fmt.Sprintf("Do: take about %s in each run to see a change of %.0f %%; these show one of %.0f %%.",
+			plural(*p.PairsForDifference, "repeat"), 100*p.Difference, 100*p.Findable))
+	}
+	trust := "Trust: the runs were not made by turns: what else changed in between counts too."
+	if len(r.Doubts) > 0 {
+		trust = "Trust: " + strings.Join(r.Doubts, "; ") + "."
+	}
+	return append(lines, trust)
+}
+
+func firstCells(cells []string) string {
+	if more := len(cells) - 1; more > 0 {
+		return fmt.Sprintf("%s and %d more", cells[0], more)
+	}
+	return cells[0]
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// count is the verdicts of one figure; empty where it was not compared.
+func (r *DiffReport) count(metric, name string) string {
+	n, all := map[analysis.Verdict]int{}, 0
+	for _, d := range r.Differences {
+		if d.Metric == metric {
+			n[d.Verdict]++
+			all++
+		}
+	}
+	var texts []string
+	for _, v := range []analysis.Verdict{analysis.Slower, analysis.Faster, analysis.More, analysis.Less, analysis.Equivalent, analysis.Undecided} {
+		if n[v] > 0 {
+			texts = append(texts, fmt.Sprintf("%s in %d", v, n[v]))
+		}
+	}
+	if all == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s, of %s: %s.", name, plural(all, "cell"), strings.Join(texts, ", "))
+}
+
+// shown are the differences of every cell's mean, and of other figures those that are real or
+// that a gate asks about.
+func (r *DiffReport) shown() []analysis.Difference {
+	return slices.DeleteFunc(slices.Clone(r.Differences), func(d analysis.Difference) bool {
+		asked := slices.ContainsFunc(r.Gates, func(g GateResult) bool { return g.of.Metric == d.Metric })
+		decided := d.Verdict != analysis.Undecided && d.Verdict != analysis.Equivalent
+		return d.Metric != analysis.Mean && !asked && !decided
+	})
+}
+
+var diffTitles = []string{"cell", "figure", "before", "after", "change", "verdict", "trials"}
+
+func diffRow(d analysis.Difference) []string {
+	return []string{d.Cell, d.Metric, diffFigure(d, d.Before), diffFigure(d, d.After), change(d.Ratio), string(d.Verdict), fmt.Sprintf("%d, %d", d.BeforeTrials, d.AfterTrials)}
+}
+
+func diffFigure(d analysis.Difference, v float64) string {
+	if d.Metric == analysis.Throughput {
+		return perSecond(v) + "/s"
+	}
+	return micros(v)
+}
+
+// change is a ratio as a percentage, with its interval.
+func change(ratio analysis.Figure) string {
+	percent := func(v float64) string { return fmt.Sprintf("%+.1f%%", 100*(v-1)) }
+	if ratio.Interval == nil {
+		return percent(ratio.Value)
+	}
+	return fmt.Sprintf("%s (%s to %s)", percent(ratio.Value), percent(ratio.Interval.Low), percent(ratio.Interval.High))
+}
+
+// WriteDiff prints a line a cell, and below it what came out.
+func WriteDiff(w io.Writer, r *DiffReport, terminal Terminal) error {
+	differences := r.shown()
+	shown := make([]column, len(diffTitles))
+	for i, title := range diffTitles {
+		shown[i] = column{title: title, left: i < 2 || i > 3, width: utf8.RuneCountInString(title)}
+		for _, d := range differences {
+			shown[i].width = max(shown[i].width, utf8.RuneCountInString(diffRow(d)[i]))
+		}
+	}
+	line := func(texts []string) string {
+		i := -1
+		return row(shown, func(column) string { i++; return texts[i] })
+	}
+	paint := painter(terminal.Colour)
+	var out strings.Builder
+	if len(differences) > 0 {
+		out.WriteString(paint(bold, line(diffTitles)) + "\n")
+	}
+	for _, d := range differences {
+		style := usual
+		switch d.Verdict {
+		case analysis.Slower, analysis.More:
+			style = refused
+		case analysis.Faster, analysis.Less:
+			style = bold
+		}
+		out.WriteString(paint(style, line(diffRow(d))) + "\n")
+	}
+	if len(differences) > 0 {
+		out.WriteByte('\n')
+	}
+	out.WriteString(strings.Join(r.Answer, "\n") + "\n")
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// WriteDiffMarkdown writes the same for a pull request.
+func WriteDiffMarkdown(w io.Writer, r *DiffReport) error {
+	var out strings.Builder
+	for _, line := range r.Answer {
+		out.WriteString("- " + line + "\n")
+	}
+	fmt.Fprintf(&out, "\n| %s |\n| --- | --- | ---: | ---: | --- | --- | --- |\n", strings.Join(diffTitles, " | "))
+	for _, d := range r.shown() {
+		cells := diffRow(d)
+		for i := range cells {
+			cells[i] = strings.ReplaceAll(cells[i], "|", `\|`)
+		}
+		fmt.Fprintf(&out, "| %s |\n", strings.Join(cells, " | "))
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// WriteDiffJUnit writes a test a gate and cell, for CI.
+func WriteDiffJUnit(w io.Writer, r *DiffReport) error {
+	type failure struct {
+		Message string `xml:"message,attr"`
+	}
+	type test struct {
+		Name    string   `xml:"name,attr"`
+		Class   string   `xml:"classname,attr"`
+		Failure *failure `xml:"failure,omitempty"`
+		Skipped *failure `xml:"skipped,omitempty"`
+	}
+	type suite struct {
+		XMLName  xml.Name `xml:"testsuite"`
+		Name     string   `xml:"name,attr"`
+		Tests    int      `xml:"tests,attr"`
+		Failures int      `xml:"failures,attr"`
+		Skipped  int      `xml:"skipped,attr"`
+		Cases    []test   `xml:"testcase"`
+	}
+	s := suite{Name: "wirelab diff"}
+	for _, g := range r.Gates {
+		for _, d := range r.Differences {
+			if d.Metric != g.of.Metric {
+				continue
+			}
+			one := test{Name: d.Cell, Class: g.Gate}
+			text := fmt.Sprintf("%s %s: from %s to %s", d.Metric, change(d.Ratio), diffFigure(d, d.Before), diffFigure(d, d.After))
+			switch g.of.Judge(d) {
+			case analysis.Breached:
+				one.Failure = &failure{text}
+				s.Failures++
+			case analysis.Open:
+				one.Skipped = &failure{"open: " + text}
+				s.Skipped++
+			}
+			s.Cases = append(s.Cases, one)
+		}
+	}
+	s.Tests = len(s.Cases)
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	encoder := xml.NewEncoder(w)
+	encoder.Indent("", "  ")
+	if err := encoder.Encode(s); err != nil {
+		return fmt.Errorf("report: encoding JUnit: %w", err)
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+// WriteDiffJSON writes one object.
+func WriteDiffJSON(w io.Writer, r *DiffReport) error { return writeIndented(w, r) }
