@@ -83,7 +83,7 @@ func TestAnOldRunChangesItsMindWithTheLimits(t *testing.T) {
 	if r := got.Rejudged; got.Trials.Invalid != 0 || r == nil || r.NowValid != 1 || r.NowInvalid != 0 {
 		t.Errorf("with a lenient limit: %d invalid, %+v", got.Trials.Invalid, r)
 	}
-	wantSays(t, "the terminal", reported(t, lenient, "report", directory),
+	wantSays(t, "the terminal", reported(t, lenient, "report", directory, "-v"),
 		"Valid by this version's rules, and invalid when measured: 1 trial. Why they were not: noise in 1 trial (a worker that only spun")
 
 	strict := judge.Default()
@@ -93,7 +93,8 @@ func TestAnOldRunChangesItsMindWithTheLimits(t *testing.T) {
 		t.Errorf("with a strict limit: %d invalid, %+v", got.Trials.Invalid, r)
 	}
 	const says = "Invalid by this version's rules, and valid when measured: 2 trials. Why: generator-bound in 2 trials (the client had"
-	wantSays(t, "the terminal", reported(t, strict, "report", directory), says)
+	wantSays(t, "the answer", reported(t, strict, "report", directory), "Judged anew by this version: 2 trials invalid, none valid that was not.")
+	wantSays(t, "the terminal", reported(t, strict, "report", directory, "-v"), says)
 	wantSays(t, "the page", strings.ReplaceAll(readAll(t, directory, "report.html"), `\u0026`, "&"), says)
 	wantSays(t, "the export", reported(t, strict, "export", directory, "--format", "json"), says)
 
@@ -118,5 +119,5 @@ func TestWhatCannotBeJudgedAgainStands(t *testing.T) {
 	if r := got.Rejudged; r == nil || len(r.Changes) != 0 || len(r.Kept) != 1 || r.Kept[0] != (analysis.KeptCheck{Check: "noise", Trials: 3}) {
 		t.Errorf("rejudged: %+v", r)
 	}
-	wantSays(t, "the terminal", reported(t, judge.Default(), "report", directory), "stands as when measured: noise (3 trials).")
+	wantSays(t, "the terminal", reported(t, judge.Default(), "report", directory, "-v"), "stands as when measured: noise (3 trials).")
 }

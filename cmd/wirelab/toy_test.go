@@ -53,7 +53,7 @@ func TestAFolderAndALineAreEnough(t *testing.T) {
 	// From here on this program, which has no toys, reads the run: it knows them by
 	// what the manifest says. On a noisy machine the trials may have been invalid,
 	// which is another matter.
-	text := reported(t, patient(), "report", directory)
+	text := reported(t, patient(), "report", directory, "-v")
 	for _, want := range []string{
 		"by mean response time toy:pace=lazy against tcp",                             // over both cases
 		"What makes up CPU time a request, of both ends, of toy:pace=lazy over tcp's", // by what changes

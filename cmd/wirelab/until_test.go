@@ -166,7 +166,7 @@ func TestCtrlCAndResumeOfARepeatedRun(t *testing.T) {
 	if u == nil || len(u.Looks) != 2 || u.Width != 0.001 || u.Begun > 2 {
 		t.Fatalf("it keeps %+v", u)
 	}
-	s = start(t, "run", "--resume", directory, "--patience", "0")
+	s = start(t, "run", "--resume", directory, "--patience", "0", "--verbose")
 	for range s.said {
 	}
 	_ = s.Wait() // a busy machine may leave no valid trial

@@ -22,7 +22,7 @@ const (
 // and how far to trust it. All else is in the sentences of Advise.
 func Answer(s *analysis.Summary) []string {
 	last := append(nextStep(s), trust(s)...)
-	lines := slices.Concat(isPartial(s), stillOpen(s), claimCount(s), found(s))
+	lines := slices.Concat(isPartial(s), judgedAnew(s), stillOpen(s), claimCount(s), found(s))
 	return append(lines[:min(len(lines), MostLines-len(last))], last...)
 }
 

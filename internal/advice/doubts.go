@@ -181,6 +181,21 @@ func rejudged(s *analysis.Summary) []string {
 	return sentences
 }
 
+// judgedAnew counts the trials whose validity is another than when they were measured.
+func judgedAnew(s *analysis.Summary) []string {
+	r := s.Rejudged
+	if r == nil || r.NowInvalid+r.NowValid == 0 {
+		return nil
+	}
+	one := func(n int) string {
+		if n == 0 {
+			return "none"
+		}
+		return count(n, "trial")
+	}
+	return []string{fmt.Sprintf("Judged anew by this version: %s invalid, %s valid that was not.", one(r.NowInvalid), one(r.NowValid))}
+}
+
 // warmUp says how much warm-up would have been enough. It reads the parts that
 // began cold if there are any, since they show it best.
 func warmUp(s *analysis.Summary) []string {

@@ -131,14 +131,12 @@ func trust(s *analysis.Summary) []string {
 	if s.Done == 0 || len(s.Cells) == 0 {
 		return nil
 	}
-	line := fmt.Sprintf("Trust: %d of %d trials valid", s.Done-s.Invalid-s.Failed, s.Done)
-	met := func(level record.Level) []string {
-		return each(reasons(s, level), func(r reason) string { return fmt.Sprintf("%s in %d", r.name, r.trials) })
+	valid := s.Done - s.Invalid - s.Failed
+	line := fmt.Sprintf("Trust: %d of %d trials valid", valid, s.Done)
+	if against := reasons(s, record.Invalid); len(against) > 0 {
+		line += fmt.Sprintf(" (%d not: %s)", s.Done-valid, against[0].name)
 	}
-	if against := met(record.Invalid); len(against) > 0 {
-		line += " (not: " + against[0] + ")"
-	}
-	care := met(record.Warning)
+	care := each(reasons(s, record.Warning), func(r reason) string { return fmt.Sprintf("%s in %d", r.name, r.trials) })
 	if len(care) == 0 {
 		return []string{line + "."}
 	}
