@@ -117,6 +117,11 @@ type Quantile struct {
 	At float64
 }
 
+// Of is the figure in the field.
+func (q Quantile) Of(l *Latencies) *Figure {
+	return reflect.ValueOf(l).Elem().FieldByIndex(q.Index).Addr().Interface().(*Figure)
+}
+
 // Quantiles lists the fields of [Latencies] that are one, by their tags.
 var Quantiles = func() []Quantile {
 	var all []Quantile
