@@ -42,7 +42,7 @@ func found(s *analysis.Summary) []string {
 	if len(s.Claims) > 0 && len(main.sizes)*len(main.clients) < 2 {
 		return stepLines(s) // each claim has a line, and nothing else was asked
 	}
-	return slices.Concat(stepLines(s), lifecycleLines(s, parts), searchLines(s), burstLines(s), sustainedLine(s), compared(main), shareLines(s), crossoverLines(s), alone(main))
+	return slices.Concat(stepLines(s), lifecycleLines(s, parts), searchLines(s), burstLines(s), sustainedLine(s), directions(parts), compared(main), shareLines(s), crossoverLines(s), alone(main))
 }
 
 func mainPart(parts []*part) *part {
@@ -241,4 +241,29 @@ func alone(p *part) []string {
 		lines = append(lines, cut(line+", "+rate(c.Throughput.Value)+"."))
 	}
 	return ends(lines)
+}
+
+// directions hold messages that are large one way against those that are large the other way,
+// with the fewest and with the most clients.
+func directions(parts []*part) []string {
+	var lines []string
+	for _, p := range parts {
+		for _, size := range p.sizes {
+			back := payload{size.response, size.request}
+			if size.request >= size.response || !slices.Contains(p.sizes, back) {
+				continue
+			}
+			for _, n := range p.clientEnds() {
+				var items []string
+				for _, variant := range p.variants {
+					up, down := p.cell(variant, point{back, n}), p.cell(variant, point{size, n})
+					if up != nil && down != nil {
+						items = append(items, fmt.Sprintf("%s %s×", variant, number(down.ResponseTimes().Mean.Value/up.ResponseTimes().Mean.Value)))
+					}
+				}
+				lines = append(lines, filled(fmt.Sprintf("%s over %s, %s: ", size, back, clients(n)), items)...)
+			}
+		}
+	}
+	return lines
 }

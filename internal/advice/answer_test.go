@@ -51,3 +51,20 @@ func TestAnswerCountsClaims(t *testing.T) {
 		}
 	}
 }
+
+func TestAnswerSaysWhetherDirectionMatters(t *testing.T) {
+	run := usual()
+	run.sizes, run.clients = []payload{{64, 4096}, {4096, 64}}, []int{1}
+	run.mean = func(_ string, at point) float64 {
+		if at.size.response > at.size.request {
+			return 150
+		}
+		return 100
+	}
+	s := &analysis.Summary{}
+	run.addTo(s)
+	want := "64 B → 4 KiB over 4 KiB → 64 B, 1 client: tcp 1.5×, rest 1.5×, grpc 1.5×"
+	if text := strings.Join(Answer(s), "\n"); !strings.Contains(text, want) {
+		t.Errorf("want %q in\n%s", want, text)
+	}
+}

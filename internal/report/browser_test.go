@@ -38,6 +38,8 @@ func TestPageInBrowser(t *testing.T) {
 
 	t.Run("sorts, last what has no figure", func(t *testing.T) {
 		tab := browser.open(t, address)
+		tab.want("at one look", `[...document.querySelectorAll("table.cells thead button")].map(b => b.textContent).join()`, "Stack,Part,Size,Clients,Throughput,Mean,P50,P99,Errors,CPU,Valid,Load")
+		tab.click(`[...document.querySelectorAll("#cells .choices label")].find(b => b.textContent === "All")`)
 		column := `[...document.querySelectorAll("table.cells thead th")].findIndex(th => th.textContent.startsWith("P99/P50"))`
 		cell := func(row string) string {
 			return fmt.Sprintf(`[...document.querySelectorAll("table.cells tbody tr")].at(%s).children[%s].textContent`, row, column)

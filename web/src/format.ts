@@ -32,6 +32,7 @@ export function bytes(count: number | null | undefined): string {
 }
 
 export function sizes(request: number, response: number): string {
+  if (request + response === 0) return absent; // the workload decides
   return request === response ? bytes(request) : `${bytes(request)} → ${bytes(response)}`;
 }
 

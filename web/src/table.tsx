@@ -24,18 +24,22 @@ interface Sort {
   down: boolean;
 }
 
+/** How many columns there are: what is read at one look, or every figure. */
+export type Figures = "main" | "all";
+
 interface Props {
   cells: Cell[];
   looks: Map<string, Look>;
   clock: Clock;
+  figures: Figures;
   picked: Set<string>;
   pick: (key: string) => void;
 }
 
-export function CellTable({ cells, looks, clock, picked, pick }: Props) {
+export function CellTable({ cells, looks, clock, figures, picked, pick }: Props) {
   const [sort, setSort] = useState<Sort | null>(null);
   const [open, setOpen] = useState<string | null>(null);
-  const columns = useMemo(() => columnsFor(cells, clock), [cells, clock]);
+  const columns = useMemo(() => columnsFor(cells, clock).filter(({ id }) => (figures === "all" ? id !== "cpu" : !details.has(id))), [cells, clock, figures]);
   const rows = useMemo(() => sorted(cells, columns, sort), [cells, columns, sort]);
   const order = (id: string) => (sort?.id !== id ? "none" : sort.down ? "descending" : "ascending");
   const turn = (id: string) => setSort(sort?.id !== id ? { id, down: false } : sort.down ? null : { id, down: true });
@@ -86,6 +90,9 @@ export function CellTable({ cells, looks, clock, picked, pick }: Props) {
   );
 }
 
+/** Columns that only those who ask for all figures see. */
+const details = new Set(["p90", "p999", "p9999", "max", tail.id, clientCPU.id, serverCPU.id, "connection"]);
+
 function columnsFor(cells: Cell[], clock: Clock): Column[] {
   const text = (id: string, title: string, show: (cell: Cell) => string): Column => ({ id, title, number: false, value: show, show });
   const whole = (id: string, title: string, value: (cell: Cell) => number, show: (cell: Cell) => string): Column => ({ id, title, number: true, value, show });
@@ -95,12 +102,13 @@ function columnsFor(cells: Cell[], clock: Clock): Column[] {
     text("variant", "Stack", (cell) => cell.variant),
     ...varying(text("part", "Part", (cell) => cell.part)),
     ...varying(text("workload", "Workload", (cell) => cell.workload)),
-    whole("size", "Size", (cell) => cell.request_bytes, (cell) => sizes(cell.request_bytes, cell.response_bytes)),
-    whole("clients", "Clients", (cell) => cell.clients, (cell) => plain(cell.clients)),
+    ...varying(whole("size", "Size", (cell) => cell.request_bytes, (cell) => sizes(cell.request_bytes, cell.response_bytes))),
+    ...varying(whole("clients", "Clients", (cell) => cell.clients, (cell) => plain(cell.clients))),
     metric(throughput),
     ...latencyMetrics(clock).filter(({ id }) => id !== "p95").map(metric),
     metric(tail),
-    whole("errors", "Errors", (cell) => cell.errors, (cell) => plain(cell.errors)),
+    ...varying(whole("errors", "Errors", (cell) => cell.errors, (cell) => plain(cell.errors))),
+    metric({ ...clientCPU, id: "cpu", label: "CPU", value: (cell) => sum(clientCPU.value(cell), serverCPU.value(cell)) }),
     metric(clientCPU),
     metric(serverCPU),
     { id: "valid", title: "Valid", number: false, value: (cell) => cell.valid_trials, show: (cell) => (cell.valid ? `${cell.valid_trials}/${cell.trials}` : cell.capacity_rps ? `beyond capacity, about ${perSecond(cell.capacity_rps)}` : "invalid") },
@@ -119,4 +127,8 @@ function sorted(cells: Cell[], columns: Column[], sort: Sort | null): Cell[] {
     const rank = typeof left === "number" ? left - (right as number) : left.localeCompare(right as string);
     return sort.down ? -rank : rank;
   });
+}
+
+function sum(a: number | null, b: number | null): number | null {
+  return a === null || b === null ? null : a + b;
 }
