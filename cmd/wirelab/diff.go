@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/report"
 )
 
@@ -47,7 +48,21 @@ func (b *baselineFlags) register(f *pflag.FlagSet) {
 // baseline is an earlier run that can be read.
 type baseline struct {
 	run   string
+	seen  *analysis.Summary
 	gates []analysis.Gate
+}
+
+// check finds before anything is measured that there would be nothing to compare.
+func (b *baseline) check(planned []record.Cell) error {
+	if b == nil {
+		return nil
+	}
+	for _, c := range planned {
+		if b.seen.Has(c) {
+			return nil
+		}
+	}
+	return usage(fmt.Errorf("--baseline: %s has none of the cells to be measured, with the same load: give compare the flags that it had", b.run))
 }
 
 // read is nil without a baseline.
@@ -61,10 +76,11 @@ func (b *baselineFlags) read(a *app) (*baseline, error) {
 	case b.run == "":
 		return nil, nil
 	}
-	if _, err := a.readRun(b.run); err != nil {
+	seen, err := a.readRun(b.run)
+	if err != nil {
 		return nil, usage(fmt.Errorf("--baseline: %w", err))
 	}
-	return &baseline{b.run, gates}, nil
+	return &baseline{b.run, seen.Summary, gates}, nil
 }
 
 // diffSince prints what changed since the baseline, and fails if a gate is breached.

@@ -79,6 +79,9 @@ func (a *app) execute(ctx context.Context, j job) error {
 	workshop.Rebuilt = rebuilt
 	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed
 	workshop.Patience = j.patience.Patience
+	if err := j.baseline.check(workshop.Cells(planFor(j.scenario, j.until))); err != nil {
+		return err
+	}
 	run, err := j.open(slices.Concat(j.warnings, workshop.Placement.Warnings))
 	if err != nil {
 		return err

@@ -116,6 +116,11 @@ func Differ(before, after *Summary) (*Diff, error) {
 	return d, nil
 }
 
+// Has reports whether the run measured a cell, wherever its server was.
+func (s *Summary) Has(c record.Cell) bool {
+	return slices.ContainsFunc(s.points, func(p *point) bool { return anywhere(p.cell) == anywhere(c) })
+}
+
 // anywhere is a cell without the address of a server that wirelab did not start.
 func anywhere(c record.Cell) record.Cell {
 	c.Target = ""
