@@ -52,8 +52,13 @@ func (l *limits) config() h2.Config {
 	return cfg
 }
 
-// defaultTimeout bounds handshakes, and a client's attempt to connect.
-const defaultTimeout = 20 * time.Second
+// A client that gives up after 20 seconds tries again. A server waits for longer: when a
+// thousand clients come at once, the last handshakes take that long on a busy machine, and
+// whoever is refused then comes again.
+const (
+	defaultConnectTimeout    = 20 * time.Second
+	defaultConnectionTimeout = 120 * time.Second
+)
 
 // defaultLimits returns the defaults of both ends. The message limits are grpc-go's.
 func defaultLimits() limits {
@@ -93,7 +98,7 @@ type serverOptions struct {
 }
 
 func defaultServerOptions() serverOptions {
-	return serverOptions{limits: defaultLimits(), connectionTimeout: defaultTimeout}
+	return serverOptions{limits: defaultLimits(), connectionTimeout: defaultConnectionTimeout}
 }
 
 // Creds secures the server's connections. Without it they are cleartext.
@@ -207,7 +212,7 @@ func VTProto() ServerOption { return func(o *serverOptions) { o.vt = true } }
 func AliasRequests() ServerOption { return func(o *serverOptions) { o.alias = true } }
 
 // ConnectionTimeout bounds the time until a new connection has sent its first HTTP/2
-// frame, TLS included; 20 seconds by default.
+// frame, TLS included; 120 seconds by default, as with grpc-go.
 func ConnectionTimeout(d time.Duration) ServerOption {
 	return func(o *serverOptions) { o.connectionTimeout = d }
 }
@@ -250,7 +255,7 @@ type clientOptions struct {
 func defaultClientOptions() clientOptions {
 	o := clientOptions{
 		limits: defaultLimits(), backoff: backoff.DefaultConfig,
-		connectTimeout: defaultTimeout, idleTimeout: 30 * time.Minute,
+		connectTimeout: defaultConnectTimeout, idleTimeout: 30 * time.Minute,
 		defaultConfig: "{}", maxAttempts: 5, proxyFromEnvironment: http.ProxyFromEnvironment,
 	}
 	o.h2.Client = true
