@@ -48,6 +48,7 @@ var rooms = []room{
 	{folder: "internal/record", level: 1},
 	{folder: "internal/secure", level: 1},
 	{folder: "internal/httpwire", level: 1},
+	{folder: "internal/claim", level: 0},
 	{folder: "internal/yardstick", level: 0},
 	{folder: "internal/rebuild", level: 0},
 	{folder: "internal/stats", level: 0},

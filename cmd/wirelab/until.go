@@ -72,11 +72,36 @@ func planFor(s *scenario.Scenario, u *record.Until) []scenario.Planned {
 	if u == nil {
 		return s.Plan()
 	}
-	return s.PlanLooks(each(u.Looks[:u.Begun], func(l record.Look) int { return l.Repeats }), isRepeated(u))
+	return s.PlanLooks(each(u.Looks[:u.Begun], func(l record.Look) int { return l.Repeats }), repeatedBy(s, u))
+}
+
+// repeatedBy tells the cells that a look repeats: those of parts that can bring the run
+// nearer to its goal, and of claims that are still open.
+func repeatedBy(s *scenario.Scenario, u *record.Until) func(look int, c scenario.Cell) bool {
+	if !u.Claims {
+		repeated := map[string]bool{}
+		for _, p := range s.Parts {
+			repeated[p.Name] = isRepeated(u)(p)
+		}
+		return func(_ int, c scenario.Cell) bool { return repeated[c.Part] }
+	}
+	needed := make([]func(scenario.Cell) bool, len(u.Looks))
+	return func(look int, c scenario.Cell) bool {
+		if look == 0 {
+			return true
+		}
+		if needed[look] == nil {
+			needed[look] = s.NeededBy(u.Looks[look-1].Again)
+		}
+		return needed[look](c)
+	}
 }
 
 // sayGoal says what a run repeats for.
 func sayGoal(u *record.Until) string {
+	if u.Claims {
+		return "every claim stands"
+	}
 	if u.Width > 0 {
 		return fmt.Sprintf("each mean is known within %.3g %%", 100*u.Width)
 	}
@@ -94,15 +119,15 @@ func (a *app) look(run *record.Run, s *scenario.Scenario) (goesOn bool, err erro
 	if err != nil {
 		return false, err
 	}
-	found, err := analysis.TakeLook(&run.Manifest, judged)
+	found, again, err := analysis.TakeLook(&run.Manifest, judged)
 	if err != nil {
 		return false, err
 	}
 	now := &u.Looks[u.Begun-1]
-	now.Open, now.Of = &found.Open, &found.Of
+	now.Open, now.Of, now.Again = &found.Open, &found.Of, again
 	u.Ended = ""
 	switch {
-	case found.Of == 0:
+	case found.Of == 0 || u.Claims && found.Open > 0 && len(again) == 0:
 		u.Ended = "nothing"
 	case found.Open == 0:
 		u.Ended = "answered"
@@ -143,6 +168,9 @@ func (a *app) judge(run *record.Run) (judged analysis.Judged, tookNS int64, err 
 func sayLook(u *record.Until) string {
 	now := u.Looks[u.Begun-1]
 	what := "comparisons decided"
+	if u.Claims {
+		what = "claims decided"
+	}
 	if u.Width > 0 {
 		what = fmt.Sprintf("means known within %.3g %%", 100*u.Width)
 	}
@@ -150,6 +178,8 @@ func sayLook(u *record.Until) string {
 	switch u.Ended {
 	case "":
 		return fmt.Sprintf("%s; on to %d repeats", text, u.Looks[u.Begun].Repeats)
+	case "nothing":
+		return text + "; more repeats would decide none of the others"
 	case "time":
 		return fmt.Sprintf("%s; the time is too short for %d repeats", text, u.Looks[u.Begun].Repeats)
 	}

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"os"
 	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/claim"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/report"
 	"wirelab.dev/internal/scenario"
@@ -31,8 +34,24 @@ func vocabulary() scenario.Vocabulary {
 		},
 		Sized:        sized,
 		CheckPayload: checkPayload,
+		Published:    published,
 		CheckColumn:  report.CheckStudyColumn,
 	}
+}
+
+// published reads the figures of a study that wirelab carries, or of a CSV file.
+func published(name string) (*claim.Cited, error) {
+	text, err := studies.FS.ReadFile("published/" + name + ".csv")
+	if err != nil {
+		if text, err = os.ReadFile(name); err != nil {
+			return nil, fmt.Errorf("%q is no study and no CSV file: %w", name, err)
+		}
+	}
+	table, err := claim.ReadCited(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return table, nil
 }
 
 func checkVariant(v scenario.Variant, p scenario.Part) error {

@@ -5,28 +5,20 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/scenario"
 )
 
 // claims says of each claim of the scenario whether it holds here, and by what.
 func claims(s *analysis.Summary) []string {
-	var sentences, unmeasured, unasked []string
+	var sentences, unasked []string
 	for i := range s.Claims {
-		c := &s.Claims[i]
-		switch {
-		case c.Unasked:
+		if c := &s.Claims[i]; c.Unasked {
 			unasked = append(unasked, quoted(c))
-		case c.Outcome == analysis.Unmeasured:
-			unmeasured = append(unmeasured, fmt.Sprintf("%s (%s and %s in %s)", quoted(c), c.Of, c.Against, c.Part))
-		default:
+		} else {
 			sentences = append(sentences, claimSentence(c))
 		}
 	}
 	if len(unasked) > 0 {
 		sentences = append(sentences, "Without its yardstick, which is measured where `run --yardstick` asks for it, nothing can be said here to "+list(unasked)+".")
-	}
-	if len(unmeasured) > 0 {
-		sentences = append(sentences, "For want of valid trials nothing can be said here to "+list(unmeasured)+".")
 	}
 	return sentences
 }
@@ -39,41 +31,25 @@ func quoted(c *analysis.Claim) string {
 	return text
 }
 
-var claimFigures = map[scenario.Figure]string{
-	scenario.MeanTime:   "mean time",
-	scenario.P99:        "P99",
-	scenario.CPU:        "CPU time at both ends",
-	scenario.ClientCPU:  "CPU time at the client",
-	scenario.ServerCPU:  "CPU time at the server",
-	scenario.Throughput: "throughput",
-
-	scenario.ClientUser:     "share of user time at the client",
-	scenario.ServerUser:     "share of user time at the server",
-	scenario.ClientSwitches: "switches of threads a request at the client",
-	scenario.ServerSwitches: "switches of threads a request at the server",
-	scenario.ClientFutex:    "futex calls a request at the client",
-	scenario.ServerFutex:    "futex calls a request at the server",
-}
-
 var outcomes = map[analysis.Outcome]string{
 	analysis.Compatible:   "compatible with what was measured here",
+	analysis.Larger:       "a larger effect here than is claimed",
 	analysis.Smaller:      "a smaller effect here than is claimed",
 	analysis.Refuted:      "refuted here",
 	analysis.Underpowered: "undecided here",
+	analysis.Unmeasured:   "not measured here",
 }
 
 func claimSentence(c *analysis.Claim) string {
 	sentence := quoted(c) + ": " + outcomes[c.Outcome]
-	if c.Below != "" {
-		sentence += fmt.Sprintf(": %s's %s over %s's is in %s %s what it is in %s", c.Of, claimFigures[c.Figure], c.Against, c.Part, times(*c.Ratio), c.Below)
-	} else {
-		sentence += fmt.Sprintf(": %s has %s %s's %s in %s", c.Of, times(*c.Ratio), c.Against, claimFigures[c.Figure], c.Part)
+	if c.Ratio != nil {
+		sentence += fmt.Sprintf(": %s, %s", between(*c.Ratio, number), c.Claimed())
 	}
-	if c.ClaimedRatio != nil {
-		sentence += fmt.Sprintf("; claimed are %s times", number(*c.ClaimedRatio))
+	if c.Reason != "" {
+		sentence += ": " + c.Reason
 	}
 	switch {
-	case c.Outcome != analysis.Underpowered:
+	case c.Outcome != analysis.Underpowered || c.Ratio == nil:
 	case c.Ratio.Interval == nil:
 		sentence += "; three repeats or more can tell"
 	case c.NeededPairs == nil:
@@ -81,7 +57,39 @@ func claimSentence(c *analysis.Claim) string {
 	default:
 		sentence += fmt.Sprintf("; about %d repeats would tell", *c.NeededPairs)
 	}
+	if len(c.Factors) > 0 {
+		sentence += "; " + FactorsInWords(c)
+	}
+	if c.But != "" {
+		sentence += "; but " + c.But
+	}
+	if c.Ratio != nil {
+		sentence += ". That is " + c.Find + " in " + c.Part
+	}
 	return sentence + "."
+}
+
+// FactorsInWords says which factors move the effect of a claim, and which do not.
+func FactorsInWords(c *analysis.Claim) string {
+	var texts []string
+	for _, kind := range []struct{ moves, head string }{
+		{analysis.Moves, "it goes with "}, {analysis.MovesUp, "it grows with "}, {analysis.MovesNot, "not with "}, {analysis.MovesMaybe, "undecided: "},
+	} {
+		var names []string
+		for _, f := range c.Factors {
+			if f.Moves == kind.moves {
+				name := f.Name
+				if f.Ratio != nil {
+					name += " (" + number(f.Ratio.Value) + "×)"
+				}
+				names = append(names, name)
+			}
+		}
+		if len(names) > 0 {
+			texts = append(texts, kind.head+list(names))
+		}
+	}
+	return strings.Join(texts, "; ")
 }
 
 var shareNames = map[string]string{
@@ -165,7 +173,7 @@ func claimCount(s *analysis.Summary) []string {
 		n[c.Outcome]++
 	}
 	var texts []string
-	for _, outcome := range []analysis.Outcome{analysis.Compatible, analysis.Smaller, analysis.Refuted, analysis.Underpowered, analysis.Unmeasured} {
+	for _, outcome := range analysis.Outcomes {
 		if n[outcome] > 0 {
 			texts = append(texts, fmt.Sprintf("%d %s", n[outcome], outcome))
 		}

@@ -6,36 +6,35 @@ import (
 
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 )
 
-func variant(t *testing.T, text string) scenario.Variant {
-	t.Helper()
-	v, err := scenario.ParseVariant(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
 func TestClaimsInWords(t *testing.T) {
-	claim := analysis.Claim{Row: "F1", Says: "a codec takes a tenth off", Part: "unary", Of: variant(t, "grpc:codec=vt1"), Against: variant(t, "grpc"), Figure: scenario.MeanTime, ClaimedRatio: new(0.9), Ratio: &analysis.Figure{Value: 0.95, Interval: &analysis.Interval{Low: 0.94, High: 0.96}}, Outcome: analysis.Smaller}
-	grows, open, borderline, unmeasured := claim, claim, claim, claim
-	grows.Says, grows.Part, grows.Below, grows.ClaimedRatio, grows.Outcome = "it grows", "large", "unary", nil, analysis.Compatible
+	const find = `ratio("mean", "grpc:codec=vt1", "grpc")`
+	claim := analysis.Claim{Row: "F1", Says: "a codec takes a tenth off", Part: "unary", Find: find, ClaimedRatio: new(0.9), Ratio: &analysis.Figure{Value: 0.95, Interval: &analysis.Interval{Low: 0.94, High: 0.96}}, Outcome: analysis.Smaller}
+	grows, open, borderline, unmeasured, cause := claim, claim, claim, claim, claim
+	grows.Says, grows.ClaimedRatio, grows.Outcome = "it grows", nil, analysis.Compatible
 	open.Ratio, open.Outcome = &analysis.Figure{Value: 0.8}, analysis.Underpowered
 	borderline.Outcome = analysis.Underpowered
-	unmeasured.Ratio, unmeasured.Outcome = nil, analysis.Unmeasured
+	unmeasured.Ratio, unmeasured.Outcome, unmeasured.Reason = nil, analysis.Unmeasured, "no mean of grpc in unary"
+	cause.Says, cause.But = "the codec causes it", "its own table says otherwise"
+	cause.Factors = []analysis.ClaimFactor{
+		{Name: "the codec", Moves: analysis.Moves, Ratio: &analysis.Figure{Value: 3}},
+		{Name: "the wire", Moves: analysis.MovesNot, Ratio: &analysis.Figure{Value: 1.02}},
+		{Name: "the pool", Moves: analysis.MovesNot},
+		{Name: "the collector", Moves: analysis.MovesMaybe},
+	}
 	s := &analysis.Summary{Results: analysis.Results{Claims: []analysis.Claim{
-		claim, grows, open, borderline, unmeasured,
+		claim, grows, open, borderline, unmeasured, cause,
 		{Says: "a file server is cheaper", Outcome: analysis.Unmeasured, Unasked: true},
 	}}}
 	want := []string{
-		"F1, “a codec takes a tenth off”: a smaller effect here than is claimed: grpc:codec=vt1 has 0.95 (0.94 to 0.96) times grpc's mean time in unary; claimed are 0.9 times.",
-		"F1, “it grows”: compatible with what was measured here: grpc:codec=vt1's mean time over grpc's is in large 0.95 (0.94 to 0.96) times what it is in unary.",
-		"F1, “a codec takes a tenth off”: undecided here: grpc:codec=vt1 has 0.8 times grpc's mean time in unary; claimed are 0.9 times; three repeats or more can tell.",
-		"F1, “a codec takes a tenth off”: undecided here: grpc:codec=vt1 has 0.95 (0.94 to 0.96) times grpc's mean time in unary; claimed are 0.9 times; it is so close to the border between two answers that 10,000 repeats might not tell.",
+		"F1, “a codec takes a tenth off”: a smaller effect here than is claimed: 0.95 (0.94 to 0.96), claimed 0.9×. That is " + find + " in unary.",
+		"F1, “it grows”: compatible with what was measured here: 0.95 (0.94 to 0.96), claimed above 1×. That is " + find + " in unary.",
+		"F1, “a codec takes a tenth off”: undecided here: 0.8, claimed 0.9×; three repeats or more can tell. That is " + find + " in unary.",
+		"F1, “a codec takes a tenth off”: undecided here: 0.95 (0.94 to 0.96), claimed 0.9×; it is so close to the border between two answers that 10,000 repeats might not tell. That is " + find + " in unary.",
+		"F1, “a codec takes a tenth off”: not measured here: no mean of grpc in unary.",
+		"F1, “the codec causes it”: a smaller effect here than is claimed: 0.95 (0.94 to 0.96), claimed 0.9×; it goes with the codec (3×); not with the wire (1.02×) and the pool; undecided: the collector; but its own table says otherwise. That is " + find + " in unary.",
 		"Without its yardstick, which is measured where `run --yardstick` asks for it, nothing can be said here to “a file server is cheaper”.",
-		"For want of valid trials nothing can be said here to F1, “a codec takes a tenth off” (grpc:codec=vt1 and grpc in unary).",
 	}
 	got := claims(s)
 	if len(got) != len(want) {

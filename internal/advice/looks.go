@@ -13,6 +13,9 @@ func looks(s *analysis.Summary) []string {
 		return nil
 	}
 	goal, counted := "every comparison of the mean was decided", "comparisons are decided"
+	if u.Claims {
+		goal, counted = "every claim stood", "claims do"
+	}
 	if u.Width > 0 {
 		goal = "each mean was known within " + share(u.Width)
 		counted = "means are"
@@ -26,6 +29,10 @@ func looks(s *analysis.Summary) []string {
 	case "answered":
 		return []string{fmt.Sprintf("Repeated until %s: at %s. Verdicts and intervals allow for the looks.", goal, where)}
 	case "nothing":
+		if u.Claims {
+			return []string{fmt.Sprintf("Repeated until %s, but at %s, %d of %d %s, and more repeats would decide none of the others. Verdicts and intervals allow for the looks.",
+				goal, where, *last.Of-*last.Open, *last.Of, counted)}
+		}
 		return []string{fmt.Sprintf("Repeated until %s, but at %s, there was nothing valid to look at.", goal, where)}
 	}
 	why := "no more repeats were allowed"
@@ -47,6 +54,9 @@ func stillOpen(s *analysis.Summary) []string {
 		return nil
 	}
 	what := "comparisons of the mean"
+	if u.Claims {
+		return nil // they are counted with the others
+	}
 	if u.Width > 0 {
 		what = "means"
 	}

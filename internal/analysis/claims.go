@@ -1,69 +1,147 @@
 package analysis
 
 import (
-	"cmp"
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 
+	"wirelab.dev/internal/claim"
+	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stats"
+	"wirelab.dev/internal/units"
 )
 
 // Claim is a claim of the scenario, and what the run says to it.
 type Claim struct {
-	Row           string           `json:"row"`  // of a published study; may be empty
-	Says          string           `json:"says"` // what is claimed
-	Part          string           `json:"part"`
-	Clients       int              `json:"clients"` // that it was judged with; 0 where it was not
-	Of            scenario.Variant `json:"of"`      // a variant
-	Against       scenario.Variant `json:"against"` // a variant
-	Figure        scenario.Figure  `json:"figure" jsonschema:"enum=mean,enum=p99,enum=cpu,enum=client-cpu,enum=server-cpu,enum=throughput,enum=client-user,enum=server-user,enum=client-switches,enum=server-switches,enum=client-futex,enum=server-futex"`
-	ClaimedRatio  *float64         `json:"claimed_ratio" jsonschema:"nullable"` // null where the claim is only that there is less
-	Below         string           `json:"below"`                               // the part whose ratio is to be higher; may be empty
-	Outcome       Outcome          `json:"outcome" jsonschema:"enum=compatible,enum=smaller,enum=refuted,enum=underpowered,enum=not measured"`
-	OfFigure      *Figure          `json:"of_figure"` // in microseconds; of throughput, a second; null where it was not measured
-	AgainstFigure *Figure          `json:"against_figure"`
-	Ratio         *Figure          `json:"ratio"`                              // of the two; with below, of the two parts' ratios
-	Margin        float64          `json:"margin"`                             // the relative difference that counts as none: 0.1 for 10 %, less where the claimed effect is small
-	P             float64          `json:"p" jsonschema:"nullable"`            // of an estimate this clear if another outcome is true, Holm-adjusted over the claims; null with too few pairs
-	Pairs         int              `json:"pairs"`                              // repeats that it rests on
-	NeededPairs   *int             `json:"needed_pairs" jsonschema:"nullable"` // of an underpowered claim: about how many would tell; null where none under 10,000, and for other outcomes
+	Row          string        `json:"row"`           // of a published study; may be empty
+	Says         string        `json:"says"`          // what is claimed
+	But          string        `json:"but,omitempty"` // what stands against it in the study itself; absent: nothing
+	Part         string        `json:"part"`
+	Find         string        `json:"find"`                                // the expression that was evaluated for each repeat
+	Figures      []ClaimFigure `json:"figures"`                             // which it was evaluated over, as far as they were measured
+	ClaimedRatio *float64      `json:"claimed_ratio" jsonschema:"nullable"` // what it is claimed to come to; null where it is only claimed to be above 1, or to lie between bounds
+	AtLeast      *float64      `json:"at_least" jsonschema:"nullable"`      // the least that it is claimed to come to, where nothing less will do; else null
+	AtMost       *float64      `json:"at_most" jsonschema:"nullable"`       // the most
+	Outcome      Outcome       `json:"outcome" jsonschema:"enum=compatible,enum=larger,enum=smaller,enum=refuted,enum=underpowered,enum=not measured"`
+	Reason       string        `json:"reason"`                             // why it was not measured, or what was found instead of a number; else empty
+	Ratio        *Figure       `json:"ratio"`                              // what the expression comes to; of a cause, the effect over that with the first factor changed
+	Factors      []ClaimFactor `json:"factors"`                            // of a claim about a cause, what could be it, the claimed one first; else empty
+	Margin       float64       `json:"margin"`                             // the relative difference that counts as none: 0.1 for 10 %, less where the claimed effect is small
+	P            float64       `json:"p" jsonschema:"nullable"`            // of an estimate this clear if another outcome is true, Holm-adjusted over the claims; null with too few pairs
+	Pairs        int           `json:"pairs"`                              // repeats that it rests on
+	NeededPairs  *int          `json:"needed_pairs" jsonschema:"nullable"` // of an underpowered claim: about how many would tell; null where none under 10,000, and for other outcomes
 	// Unasked tells of a claim that was not measured that it is about a yardstick
 	// which the run left out.
 	Unasked bool `json:"-"`
 }
+
+// ClaimFigure is a figure that a claim rests on.
+type ClaimFigure struct {
+	Figure        string  `json:"figure"` // its name in expressions
+	Part          string  `json:"part"`
+	Variant       string  `json:"variant"`
+	RequestBytes  int     `json:"request_bytes"`
+	ResponseBytes int     `json:"response_bytes"`
+	Clients       int     `json:"clients"`
+	Value         *Figure `json:"value"` // times in microseconds, of throughput a second; the median over repeats
+}
+
+// ClaimFactor is what could cause an effect, and whether it does.
+type ClaimFactor struct {
+	Name    string  `json:"name"`
+	Variant string  `json:"variant"`                                                       // that has it changed
+	Ratio   *Figure `json:"ratio"`                                                         // how many times greater the effect is without the change; null where it was not measured
+	Moves   string  `json:"moves" jsonschema:"enum=yes,enum=reverse,enum=no,enum=unknown"` // whether the effect is certainly smaller with the change, greater, the same within the margin, or none of these
+}
+
+// What a factor does to the effect.
+const (
+	Moves      = "yes"
+	MovesUp    = "reverse"
+	MovesNot   = "no"
+	MovesMaybe = "unknown"
+)
 
 // Outcome is what a run says to a claim.
 type Outcome string
 
 // The outcomes.
 const (
-	Compatible   Outcome = "compatible"   // the effect is as large as is claimed, or larger
+	Compatible   Outcome = "compatible"   // the effect is as large as is claimed, or may be larger
+	Larger       Outcome = "larger"       // it is larger
 	Smaller      Outcome = "smaller"      // there is an effect in that direction, and it is smaller
 	Refuted      Outcome = "refuted"      // there is no effect, or the reverse
 	Underpowered Outcome = "underpowered" // these trials cannot tell
 	Unmeasured   Outcome = "not measured"
 )
 
+// Outcomes lists them in the order in which they are counted.
+var Outcomes = []Outcome{Compatible, Larger, Smaller, Refuted, Underpowered, Unmeasured}
+
+// Claimed says what is claimed, in a few signs.
+func (c *Claim) Claimed() string {
+	switch {
+	case c.ClaimedRatio != nil:
+		return "claimed " + units.Number(*c.ClaimedRatio) + "×"
+	case c.AtLeast != nil && c.AtMost != nil:
+		return "claimed " + units.Number(*c.AtLeast) + " to " + units.Number(*c.AtMost)
+	case c.AtLeast != nil:
+		return "claimed at least " + units.Number(*c.AtLeast)
+	case c.AtMost != nil:
+		return "claimed at most " + units.Number(*c.AtMost)
+	}
+	return "claimed above 1×"
+}
+
 // claimRule has a greater margin than comparisons have: what is claimed was measured
 // on another machine.
 var claimRule = stats.Rule{Margin: 0.1, Confidence: confidence}
 
-// judgeClaims judges those that the scenario has, corrected for their number. Seen are the
-// passes that counted system calls.
+// judgeClaims judges those that the scenario has. In a run that repeats until they stand,
+// each keeps the verdict of the first look that had one: a look's level is only for what
+// was measured until then.
 func judgeClaims(s *study, points, seen []*point) []Claim {
+	looks := s.claimLooks
+	if len(looks) == 0 {
+		looks = []claimLook{{math.MaxInt, s.level}}
+	}
+	var all []Claim
+	for i, look := range looks {
+		now := judgeAt(s, points, seen, look)
+		if i == 0 {
+			all = now
+			continue
+		}
+		for j := range now {
+			if all[j].IsOpen() {
+				all[j] = now[j]
+			}
+		}
+	}
+	return all
+}
+
+// claimLook is a look at the claims: after so many repeats, at a level.
+type claimLook struct {
+	repeats int
+	level   level
+}
+
+// IsOpen reports whether more repeats may answer the claim.
+func (c *Claim) IsOpen() bool {
+	return c.Outcome == Underpowered || c.Outcome == Unmeasured && !c.Unasked
+}
+
+// judgeAt judges the claims by the repeats of one look, corrected for their number.
+func judgeAt(s *study, points, seen []*point, look claimLook) []Claim {
 	all := make([]Claim, len(s.claims))
 	var samples []sample
 	var judged []int
-	for i, c := range s.claims {
+	for i := range s.claims {
 		var ratios []float64
-		of := points
-		if c.Figure.Probe() != "" {
-			of = seen
-		}
-		all[i], ratios = measureClaim(c, of)
-		all[i].Unasked = all[i].Outcome == Unmeasured &&
-			(slices.Contains(s.leftOut, c.Of.String()) || slices.Contains(s.leftOut, c.Against.String()))
+		all[i], ratios = measureClaim(s, &s.claims[i], points, seen, look)
 		if len(ratios) >= LeastTrials {
 			samples, judged = append(samples, sampleOf(ratios)), append(judged, i)
 		}
@@ -71,14 +149,15 @@ func judgeClaims(s *study, points, seen []*point) []Claim {
 	noise := estimateNoise(samples)
 	claims := make([]stats.Claim, len(samples))
 	for n, i := range judged {
-		claims[n] = stats.Claim{Ratio: s.claims[i].Ratio, Estimate: noise.estimate(samples[n])}
-		all[i].Ratio = new(estimated(noise.judge(samples[n], s.level).Ratio))
+		written := &s.claims[i]
+		claims[n] = stats.Claim{Ratio: written.Ratio, Least: written.AtLeast, Most: written.AtMost, Estimate: noise.estimate(samples[n])}
+		all[i].Ratio = new(estimated(noise.judge(samples[n], look.level).Ratio))
 	}
 	rule := claimRule
-	rule.Confidence = s.level.confidence()
+	rule.Confidence = look.level.confidence()
 	for n, test := range stats.JudgeClaims(claims, rule) {
 		c := &all[judged[n]]
-		c.Outcome, c.P, c.Margin = Outcome(test.Verdict), s.level.adjust(test.P), test.Margin
+		c.Outcome, c.P, c.Margin = Outcome(test.Verdict), look.level.adjust(test.P), test.Margin
 		if test.Trials > 0 {
 			c.NeededPairs = &test.Trials
 		}
@@ -86,59 +165,296 @@ func judgeClaims(s *study, points, seen []*point) []Claim {
 	return all
 }
 
-// measureClaim returns the claim with its figures, and the logarithms of its ratio, one
-// a repeat.
-func measureClaim(c scenario.Claim, points []*point) (measured Claim, ratios []float64) {
+// measureClaim returns the claim with its figures, and the logarithms of what it comes to,
+// one a repeat.
+func measureClaim(s *study, written *scenario.Claim, points, seen []*point, look claimLook) (measured Claim, ratios []float64) {
 	measured = Claim{
-		Row: c.Row, Says: c.Says, Part: c.Part, Of: c.Of, Against: c.Against,
-		Figure: c.Figure, Below: c.Below, Outcome: Unmeasured,
-		P: math.NaN(), Margin: claimRule.Margin,
+		Row: written.Row, Says: written.Says, But: written.But, Part: written.Part, Find: written.Find,
+		ClaimedRatio: positive(written.Ratio), AtLeast: positive(written.AtLeast), AtMost: positive(written.AtMost),
+		Outcome: Unmeasured, P: math.NaN(), Margin: claimRule.Margin,
 	}
-	if c.Ratio > 0 { // else the claim is only that there is less
-		measured.ClaimedRatio = &c.Ratio
-	}
-	of := metrics[string(c.Figure)] // whose names are the same
-	sides := pairOf(c.Part, c, points)
-	if of == nil || sides == nil {
+	expression, err := claim.Parse(written.Find, written.IsCause())
+	if err != nil {
+		measured.Reason = err.Error() // of a newer version of wirelab
 		return measured, nil
 	}
-	measured.Clients = sides[0].cell.Clients
-	measured.OfFigure, measured.AgainstFigure = known(sides[0].valid(), of), known(sides[1].valid(), of)
-	if c.Below != "" {
-		beside := pairOf(c.Below, c, points)
-		if beside == nil {
-			return measured, nil
-		}
-		sides = append(sides, beside...)
+	from := &evidence{study: s, points: points, seen: seen, look: look, figures: map[claim.Need]*ClaimFigure{}}
+	variants := written.Variants()
+	values := make([][]claim.Value, len(variants))
+	for i, variant := range variants {
+		values[i] = from.evaluate(expression, written.Part, variant)
 	}
-	logs := logsOf(sides, of)
-	ratios = differences(logs[0], logs[1])
-	if c.Below != "" {
-		ratios = differences(ratios, differences(logs[2], logs[3]))
+	measured.Figures, measured.Unasked = from.told(), from.unasked
+	ratios = logsOfValues(values[0])
+	if written.IsCause() {
+		for i, factor := range written.Factors {
+			measured.Factors = append(measured.Factors, factorOf(factor, effects(values[0], values[i+1]), look.level))
+		}
+		ratios = effects(values[0], values[1])
 	}
 	if measured.Pairs = len(ratios); measured.Pairs > 0 {
 		measured.Outcome = Underpowered
 		measured.Ratio = &Figure{Value: math.Exp(mean(ratios))}
 	}
+	measured.explain(slices.Concat(values...))
 	return measured, ratios
 }
 
-// pairOf are the points of the claim's two variants in a part, with the fewest clients
-// and the smallest size that it has; nil where one is missing.
-func pairOf(part string, c scenario.Claim, points []*point) []*point {
-	least := func(variant string) *point {
-		var found *point
-		for _, p := range points {
-			if p.cell.Part == part && p.cell.Variant == variant && (found == nil || cmp.Or(
-				cmp.Compare(p.cell.Clients, found.cell.Clients), cmp.Compare(p.cell.RequestBytes, found.cell.RequestBytes)) < 0) {
-				found = p
-			}
-		}
-		return found
-	}
-	a, b := least(c.Of.String()), least(c.Against.String())
-	if a == nil || b == nil || a.conditions() != b.conditions() {
+func positive(value float64) *float64 {
+	if value == 0 {
 		return nil
 	}
-	return []*point{a, b}
+	return &value
+}
+
+// explain says why there is no value: for want of figures, or since what is claimed is
+// not there in any repeat, which refutes it.
+func (c *Claim) explain(values []claim.Value) {
+	none := 0
+	for _, v := range values {
+		if math.IsNaN(v.Number) && !v.Missing {
+			none++
+		}
+		if v.Reason != "" && c.Reason == "" {
+			c.Reason = v.Reason
+		}
+	}
+	switch {
+	case c.Pairs == 0 && none >= LeastTrials:
+		c.Outcome = Refuted
+		c.Reason += fmt.Sprintf(", in each of %d repeats", none)
+	case c.Pairs > 0 && none > 0:
+		c.Reason += fmt.Sprintf(", in %d repeats", none)
+	case c.Pairs > 0:
+		c.Reason = ""
+	}
+}
+
+// logsOfValues are the logarithms of those that are known.
+func logsOfValues(values []claim.Value) []float64 {
+	var logs []float64
+	for _, v := range values {
+		if !math.IsNaN(v.Number) {
+			logs = append(logs, math.Log(v.Number))
+		}
+	}
+	return logs
+}
+
+// effects are the logarithms of how many times greater an effect is than another, in the
+// repeats that have both.
+func effects(of, over []claim.Value) []float64 {
+	var logs []float64
+	for i := range of {
+		if log := math.Log(of[i].Number / over[i].Number); !math.IsNaN(log) {
+			logs = append(logs, log)
+		}
+	}
+	return logs
+}
+
+// factorOf says whether a factor moves the effect: the whole interval must say so.
+func factorOf(f scenario.Factor, logs []float64, at level) ClaimFactor {
+	factor := ClaimFactor{Name: f.Name, Variant: f.Stack.String(), Moves: MovesMaybe}
+	if len(logs) == 0 {
+		return factor
+	}
+	ratio, _ := ratioOf(logs, at)
+	factor.Ratio = &ratio
+	if i := ratio.Interval; i != nil {
+		switch margin := 1 + claimRule.Margin; {
+		case i.Low > margin:
+			factor.Moves = Moves
+		case i.High < 1/margin:
+			factor.Moves = MovesUp
+		case i.Low >= 1/margin && i.High <= margin:
+			factor.Moves = MovesNot
+		}
+	}
+	return factor
+}
+
+// evidence is what a claim is evaluated over: the trials of a run, a repeat at a time.
+type evidence struct {
+	study        *study
+	points, seen []*point // seen are the passes that counted system calls
+	look         claimLook
+	repeat       int
+	unasked      bool // a yardstick that was left out
+	figures      map[claim.Need]*ClaimFigure
+	order        []claim.Need
+}
+
+// evaluate gives what the expression comes to in each repeat.
+func (e *evidence) evaluate(expression *claim.Expression, part, variant string) []claim.Value {
+	repeats := map[int]bool{}
+	for _, p := range slices.Concat(e.points, e.seen) {
+		for _, t := range p.trials {
+			if t.Repeat <= e.look.repeats {
+				repeats[t.Repeat] = true
+			}
+		}
+	}
+	var values []claim.Value
+	for _, repeat := range slices.Sorted(maps.Keys(repeats)) {
+		e.repeat = repeat
+		values = append(values, expression.Evaluate(part, variant, e))
+	}
+	return values
+}
+
+// Figure is that of the cell's trial in the repeat, if it is valid.
+func (e *evidence) Figure(name string, of claim.Cell) float64 {
+	from := e.points
+	if claim.NeedsSyscalls(name) {
+		from = e.seen
+	}
+	p := e.find(from, of)
+	if p == nil || claimFigures[name] == nil {
+		return math.NaN()
+	}
+	e.tell(name, p)
+	for _, t := range usable(name, p) {
+		if t.Repeat == e.repeat {
+			return claimFigures[name](t)
+		}
+	}
+	return math.NaN()
+}
+
+// usable are the trials that a figure may be of. What made a trial invalid may be the very
+// requests that were lost: to leave it out would count the survivors alone.
+func usable(name string, p *point) []trial {
+	if name == "answered" {
+		return p.measured()
+	}
+	return p.valid()
+}
+
+// tell keeps the figure over all repeats, to be shown.
+func (e *evidence) tell(name string, p *point) {
+	need := claim.Need{Figure: name, Cell: claim.Cell{Part: p.cell.Part, Variant: p.cell.Variant, Bytes: p.cell.RequestBytes, Clients: p.cell.Clients}}
+	if e.figures[need] != nil {
+		return
+	}
+	trials := filter(usable(name, p), func(t trial) bool { return t.Repeat <= e.look.repeats })
+	e.order = append(e.order, need)
+	e.figures[need] = &ClaimFigure{
+		Figure: name, Part: p.cell.Part, Variant: p.cell.Variant, RequestBytes: p.cell.RequestBytes, ResponseBytes: p.cell.ResponseBytes, Clients: p.cell.Clients,
+		Value: known(trials, claimFigures[name]),
+	}
+}
+
+func (e *evidence) told() []ClaimFigure {
+	figures := make([]ClaimFigure, 0, len(e.order))
+	for _, need := range e.order {
+		figures = append(figures, *e.figures[need])
+	}
+	return figures
+}
+
+// of are the points of a part and a variant, with the fewest clients and the smallest size
+// first.
+func (e *evidence) of(points []*point, cell claim.Cell) []*point {
+	var names []string
+	var inPart []*point
+	for _, p := range points {
+		if p.cell.Part == cell.Part {
+			inPart, names = append(inPart, p), append(names, p.cell.Variant)
+		}
+	}
+	i := scenario.FindVariant(names, cell.Variant)
+	if i < 0 {
+		e.unasked = e.unasked || scenario.FindVariant(e.study.leftOut, cell.Variant) >= 0
+		return nil
+	}
+	variant := names[i]
+	inPart = slices.DeleteFunc(inPart, func(p *point) bool { return p.cell.Variant != variant })
+	slices.SortStableFunc(inPart, func(a, b *point) int {
+		return slices.Compare([]int{a.cell.Clients, a.cell.RequestBytes}, []int{b.cell.Clients, b.cell.RequestBytes})
+	})
+	return inPart
+}
+
+func (e *evidence) find(points []*point, cell claim.Cell) *point {
+	for _, p := range e.of(points, cell) {
+		if (cell.Bytes == claim.Least || p.cell.RequestBytes == cell.Bytes) && (cell.Clients == claim.Least || p.cell.Clients == cell.Clients) {
+			return p
+		}
+	}
+	return nil
+}
+
+// Sizes are those that were measured with the clients.
+func (e *evidence) Sizes(of claim.Cell) []int {
+	return e.along(of, func(p *point) (along, other int) { return p.cell.RequestBytes, p.cell.Clients }, of.Clients)
+}
+
+// Clients are those that were measured with the size.
+func (e *evidence) Clients(of claim.Cell) []int {
+	return e.along(of, func(p *point) (along, other int) { return p.cell.Clients, p.cell.RequestBytes }, of.Bytes)
+}
+
+func (e *evidence) along(of claim.Cell, axes func(*point) (along, other int), wanted int) []int {
+	points := e.of(e.points, of)
+	if wanted == claim.Least && len(points) > 0 {
+		_, wanted = axes(points[0])
+	}
+	var all []int
+	for _, p := range points {
+		if along, other := axes(p); other == wanted {
+			all = append(all, along)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// claimFigures are what claims are about, by the names of package claim.
+var claimFigures = map[string]metric{
+	"mean":            meanResponse,
+	"p50":             func(t trial) float64 { return t.response.quantile(0.5) },
+	"p90":             func(t trial) float64 { return t.response.quantile(0.9) },
+	"p95":             func(t trial) float64 { return t.response.quantile(0.95) },
+	"p99":             p99Response,
+	"tail":            tailResponse,
+	"service":         func(t trial) float64 { return t.service.mean },
+	"throughput":      throughput,
+	"answered":        answered,
+	"cpu":             cpuOfBoth,
+	"client-cpu":      cpuOf(clientOf),
+	"server-cpu":      cpuOf(serverOf),
+	"server-cores":    func(t trial) float64 { return coresInUse(t, t.Server) },
+	"client-user":     userShare(clientOf),
+	"server-user":     userShare(serverOf),
+	"client-switches": switchesOf(clientOf),
+	"server-switches": switchesOf(serverOf),
+	"client-faults":   faultsPerCall(clientOf),
+	"server-faults":   faultsPerCall(serverOf),
+	"server-memory":   peakOfServer,
+	"client-futex":    syscallsOf("futex", clientOf),
+	"server-futex":    syscallsOf("futex", serverOf),
+	"request-bytes":   wireBytes(func(w *record.Wire) record.WireBytes { return w.Request }),
+	"response-bytes":  wireBytes(func(w *record.Wire) record.WireBytes { return w.Response }),
+	"connections":     func(t trial) float64 { return t.ifOwnClient(float64(t.Connections.Opened)) },
+	"handshake":       func(t trial) float64 { return t.handshake.quantile(0.5) },
+}
+
+// answered is the share of a window's requests that were not lost. One in which all were
+// lost has a hundred-thousandth, so that there is a ratio.
+func answered(t trial) float64 {
+	const least = 1e-5
+	if t.Requests == 0 {
+		return math.NaN()
+	}
+	return max(least, 1-float64(t.Failed())/float64(t.Requests))
+}
+
+func wireBytes(side func(*record.Wire) record.WireBytes) metric {
+	return func(t trial) float64 {
+		if t.Wire == nil {
+			return math.NaN()
+		}
+		return side(t.Wire).TotalBytes()
+	}
 }

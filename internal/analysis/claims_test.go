@@ -2,8 +2,11 @@ package analysis
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
+
+	"wirelab.dev/internal/record"
 )
 
 // TestClaimsAreJudged knows that one codec takes a tenth off a small call and a
@@ -17,18 +20,24 @@ func TestClaimsAreJudged(t *testing.T) {
 		{part: "small", variant: "grpc:codec=vt1", clients: 50, mean: 500 * us},
 		{part: "large", variant: "grpc", clients: 1, mean: 200 * us},
 		{part: "large", variant: "grpc:codec=vt1", clients: 1, mean: 150 * us},
+		{part: "large", variant: "grpc:gogc=off", clients: 1, mean: 200 * us},
 	}}
 	records := run.records(t)
 	m := manifest(len(records))
 	m.Scenario = json.RawMessage(`{"claims":[
-		{"says":"a tenth","part":"small","of":"grpc:codec=vt1","against":"grpc","figure":"mean","ratio":0.9},
-		{"says":"a half","part":"small","of":"grpc:codec=vt1","against":"grpc","figure":"mean","ratio":0.5},
+		{"says":"a tenth","part":"small","find":"ratio(\"mean\", \"grpc:codec=vt1\", \"grpc\")","ratio":0.9},
+		{"says":"a half","part":"large","find":"ratio(\"mean\", \"grpc:codec=vt1\", \"grpc\")","ratio":0.5},
 		{"says":"more is done","part":"large","of":"grpc:codec=vt1","against":"grpc","figure":"throughput","ratio":1.3},
 		{"says":"it grows","part":"large","below":"small","of":"grpc:codec=vt1","against":"grpc","figure":"mean"},
 		{"says":"it shrinks","part":"small","below":"large","of":"grpc:codec=vt1","against":"grpc","figure":"mean"},
-		{"says":"less CPU","part":"small","of":"grpc:codec=vt1","against":"grpc","figure":"server-cpu","ratio":0.5},
-		{"says":"nobody looked","part":"small","of":"tcp","against":"grpc","figure":"mean"},
-		{"says":"nobody asked","part":"small","of":"file:server=caddy","against":"grpc","figure":"mean"}
+		{"says":"less CPU","part":"small","find":"ratio(\"server-cpu\", \"grpc:codec=vt1\", \"grpc\")","ratio":0.5},
+		{"says":"nobody looked","part":"small","find":"ratio(\"mean\", \"tcp\", \"grpc\")"},
+		{"says":"nobody asked","part":"small","find":"ratio(\"mean\", \"file:server=caddy\", \"grpc\")"},
+		{"says":"much less","part":"large","find":"ratio(\"mean\", \"grpc\", \"grpc:codec=vt1\")","ratio":1.1},
+		{"says":"about the same","part":"small","find":"ratio(\"mean\", \"grpc:codec=vt1\", \"grpc\")","at-least":0.8,"at-most":1.2},
+		{"says":"not the same","part":"small","find":"ratio(\"mean\", \"grpc:codec=vt1\", \"grpc\", 0, 50)","at-least":0.8,"at-most":1.2},
+		{"says":"the codec causes it","part":"large","find":"figure(\"mean\", it)","effect":"grpc","factors":[{"name":"the codec","stack":"grpc:codec=vt1"},{"name":"nothing","stack":"grpc:gogc=off"},{"name":"the wire","stack":"rest"}],"ratio":1.33},
+		{"says":"they cross","part":"small","find":"crossover(by_clients(\"mean\", \"grpc\"), by_clients(\"mean\", \"grpc:codec=vt1\"))","ratio":10}
 	],"parts":[{"stacks":["grpc"],"yardsticks":["file:server=caddy"]}]}`)
 	s, err := Summarize(m, Judged{Records: records})
 	if err != nil {
@@ -37,7 +46,22 @@ func TestClaimsAreJudged(t *testing.T) {
 	want := []struct {
 		outcome Outcome
 		ratio   float64
-	}{{Compatible, 0.9}, {Smaller, 0.9}, {Compatible, 4.0 / 3}, {Compatible, 0.75 / 0.9}, {Refuted, 0.9 / 0.75}, {Refuted, 1}, {Unmeasured, 0}, {Unmeasured, 0}}
+		reason  string
+	}{
+		{Compatible, 0.9, ""},
+		{Smaller, 0.75, ""},
+		{Compatible, 4.0 / 3, ""},
+		{Compatible, 0.9 / 0.75, ""},
+		{Refuted, 0.75 / 0.9, ""},
+		{Refuted, 1, ""},
+		{Unmeasured, 0, "no mean of tcp in small"},
+		{Unmeasured, 0, "no mean of file:server=caddy in small"},
+		{Larger, 4.0 / 3, ""},
+		{Compatible, 0.9, ""},
+		{Refuted, 5, ""},
+		{Compatible, 4.0 / 3, ""},
+		{Refuted, 0, "the first never overtakes the second, in each of 6 repeats"},
+	}
 	for i, c := range s.Claims {
 		if c.Outcome != want[i].outcome {
 			t.Errorf("%q %s, want %s: %+v", c.Says, c.Outcome, want[i].outcome, c.Ratio)
@@ -45,15 +69,64 @@ func TestClaimsAreJudged(t *testing.T) {
 		if c.Unasked != (c.Says == "nobody asked") {
 			t.Errorf("%q is about a yardstick: %v", c.Says, c.Unasked)
 		}
-		if c.Outcome == Unmeasured {
-			if c.Ratio != nil || c.OfFigure != nil {
-				t.Errorf("%q is not measured, and has %v of %v", c.Says, c.Ratio, c.OfFigure)
+		if c.Reason != want[i].reason {
+			t.Errorf("%q: %q, want %q", c.Says, c.Reason, want[i].reason)
+		}
+		if want[i].ratio == 0 {
+			if c.Ratio != nil {
+				t.Errorf("%q comes to %v", c.Says, c.Ratio)
 			}
 			continue
 		}
 		within(t, c.Says, c.Ratio.Value, want[i].ratio, 0.03)
-		if c.Pairs != 6 || c.Clients != 1 || c.OfFigure == nil {
-			t.Errorf("%q rests on %d pairs with %d clients", c.Says, c.Pairs, c.Clients)
+		if c.Pairs != 6 || len(c.Figures) < 2 || c.Figures[0].Value == nil {
+			t.Errorf("%q rests on %d repeats of %+v", c.Says, c.Pairs, c.Figures)
 		}
+	}
+	var moves []string
+	for _, f := range s.Claims[11].Factors {
+		moves = append(moves, f.Moves)
+	}
+	if want := []string{Moves, MovesNot, MovesMaybe}; !slices.Equal(moves, want) {
+		t.Errorf("the factors move %v, want %v", moves, want)
+	}
+}
+
+// TestClaimKeepsItsVerdict looks at claims twice: what stood at the first look is not
+// judged by the second one's level, and what was open is judged by all repeats.
+func TestClaimKeepsItsVerdict(t *testing.T) {
+	const us = time.Microsecond
+	run := synthetic{seed: 5, noise: 0.05, repeats: 8, truths: []truth{
+		{part: "p", variant: "grpc", clients: 1, mean: 100 * us},
+		{part: "p", variant: "tcp", clients: 1, mean: 20 * us},
+		{part: "p", variant: "rest", clients: 1, mean: 80 * us},
+	}}
+	records := run.records(t)
+	m := manifest(len(records))
+	m.Scenario = json.RawMessage(`{"claims":[
+		{"says":"plain","part":"p","find":"ratio(\"mean\", \"grpc\", \"tcp\")","ratio":2},
+		{"says":"close","part":"p","find":"ratio(\"mean\", \"grpc\", \"rest\")","ratio":1.25},
+		{"says":"missing","part":"p","find":"ratio(\"mean\", \"grpc\", \"rest\", 64, 500)"}]}`)
+	m.Until = &record.Until{Claims: true, Begun: 1, Looks: []record.Look{{Repeats: 3, Level: 0.02}, {Repeats: 8, Level: 0.03}}}
+	upTo := func(repeats int) Judged {
+		return Judged{Records: slices.DeleteFunc(slices.Clone(records), func(r *record.Record) bool { return r.Repeat > repeats })}
+	}
+	found, again, err := TakeLook(m, upTo(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found.Of != 3 || found.Open != 2 || !slices.Equal(again, []int{1, 2}) {
+		t.Errorf("the first look: %+v, again %v", found, again)
+	}
+	m.Until.Begun = 2
+	s, err := Summarize(m, upTo(8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := s.Claims[0]; c.Outcome != Larger || c.Pairs != 3 {
+		t.Errorf("a claim that stood: %s by %d repeats", c.Outcome, c.Pairs)
+	}
+	if c := s.Claims[1]; c.Pairs != 8 {
+		t.Errorf("a claim that was open: %s by %d repeats", c.Outcome, c.Pairs)
 	}
 }

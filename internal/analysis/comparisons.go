@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stats"
 )
 
@@ -57,7 +56,7 @@ const margin = 0.05
 
 var rule = stats.Rule{Margin: margin, Confidence: confidence}
 
-// metrics are what variants are compared by and claims are about, by name.
+// metrics are what variants are compared by, by name.
 var metrics = map[string]metric{
 	Mean:       meanResponse,
 	P99:        p99Response,
@@ -66,16 +65,6 @@ var metrics = map[string]metric{
 	Handshake:  func(t trial) float64 { return t.handshake.quantile(0.5) },
 	FirstByte:  func(t trial) float64 { return t.firstByte.quantile(0.5) },
 	ServerPeak: peakOfServer,
-
-	string(scenario.ClientCPU): cpuOf(clientOf),
-	string(scenario.ServerCPU): cpuOf(serverOf),
-
-	string(scenario.ClientUser):     userShare(clientOf),
-	string(scenario.ServerUser):     userShare(serverOf),
-	string(scenario.ClientSwitches): switchesOf(clientOf),
-	string(scenario.ServerSwitches): switchesOf(serverOf),
-	string(scenario.ClientFutex):    syscallsOf("futex", clientOf),
-	string(scenario.ServerFutex):    syscallsOf("futex", serverOf),
 }
 
 // The direction that is better: what a verdict of package stats means for a time, for a

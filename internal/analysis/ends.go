@@ -84,6 +84,13 @@ func switchesOf(end func(trial) record.Process) metric {
 	}
 }
 
+// faultsPerCall is how many page faults an end meets a request.
+func faultsPerCall(end func(trial) record.Process) metric {
+	return func(t trial) float64 {
+		return perCall(t, number(end(t).MinorFaults)+number(end(t).MajorFaults))
+	}
+}
+
 // syscallsOf is how many system calls of a name an end makes a request. It is known where they
 // were counted, and none is then zero.
 func syscallsOf(name string, end func(trial) record.Process) metric {

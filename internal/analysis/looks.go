@@ -56,7 +56,7 @@ func Looks(first, most int) []record.Look {
 
 // Look is what a look at a run that repeats until something stands has found.
 type Look struct {
-	Open int // comparisons that are undecided, or cells that are not known well enough
+	Open int // comparisons or claims that are undecided, or cells that are not known well enough
 	Of   int
 }
 
@@ -64,20 +64,31 @@ type Look struct {
 // where only that is compared; where it repeats until the interval stands, at the cells'
 // mean response time, of searches at the rate. Cells without a valid trial are left out,
 // as more repeats would bring none; but those that only other programs spoiled are not.
-func TakeLook(m *record.Manifest, judged Judged) (Look, error) {
+// Where it repeats until claims stand, again are the places of those that more repeats may
+// decide.
+func TakeLook(m *record.Manifest, judged Judged) (found Look, again []int, err error) {
 	s, err := readStudy(m)
 	if err != nil {
-		return Look{}, err
+		return Look{}, nil, err
 	}
-	measured, _ := splitProfiled(judged.Records)
+	measured, profiled := splitProfiled(judged.Records)
 	points, err := gather(s, measured)
 	if err != nil {
-		return Look{}, err
+		return Look{}, nil, err
+	}
+	if m.Until.Claims {
+		seen, err := gather(s, withProbe(profiled, record.ProbeSyscalls))
+		if err != nil {
+			return Look{}, nil, err
+		}
+		most := m.Until.Looks[len(m.Until.Looks)-1].Repeats
+		found, again = lookAtClaims(judgeClaims(s, points, seen), most)
+		return found, again, nil
 	}
 	if m.Until.Width > 0 {
-		return lookAtCells(points, m.Until.Width), nil
+		return lookAtCells(points, m.Until.Width), nil, nil
 	}
-	return lookAtComparisons(points), nil
+	return lookAtComparisons(points), nil, nil
 }
 
 // promises reports whether a point has valid trials or may get some.
@@ -105,6 +116,28 @@ func lookAtComparisons(points []*point) (found Look) {
 		}
 	}
 	return found
+}
+
+// hopeless is how many times the repeats that a run makes at most a claim must need, that it
+// is not worth them: its need is itself an estimate.
+const hopeless = 4
+
+func lookAtClaims(claims []Claim, most int) (found Look, again []int) {
+	for i := range claims {
+		c := &claims[i]
+		if c.Unasked {
+			continue
+		}
+		found.Of++
+		if !c.IsOpen() {
+			continue
+		}
+		found.Open++
+		if c.Pairs < LeastTrials || c.NeededPairs != nil && *c.NeededPairs <= hopeless*most {
+			again = append(again, i)
+		}
+	}
+	return found, again
 }
 
 func lookAtCells(points []*point, width float64) (found Look) {

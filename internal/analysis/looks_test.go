@@ -207,7 +207,7 @@ func TestWhatALookFinds(t *testing.T) {
 	look := func(u record.Until) Look {
 		t.Helper()
 		u.Begun, u.Looks = 1, Looks(3, 30)
-		found, err := TakeLook(&record.Manifest{Until: &u}, Judged{Records: records})
+		found, _, err := TakeLook(&record.Manifest{Until: &u}, Judged{Records: records})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -42,6 +42,7 @@ type Manifest struct {
 // Until is what a run repeats its cells for, and how far it has come.
 type Until struct {
 	Width  float64 `json:"width,omitempty"`                                                                // until each cell's mean is known so well, 0.03 for 3 %; absent: until every comparison is decided
+	Claims bool    `json:"claims,omitempty"`                                                               // until every claim of the scenario stands; the looks say which are still open
 	TimeNS int64   `json:"time_ns,omitempty"`                                                              // no repeats are begun that would take longer than this in all; absent: as long as it takes
 	Looks  []Look  `json:"looks"`                                                                          // those that it takes at most
 	Begun  int     `json:"begun"`                                                                          // looks whose trials have begun; the run is judged by the level of the last one
@@ -63,10 +64,11 @@ func (u *Until) Check() error {
 
 // Look is a look at the result of a run, after which it may end.
 type Look struct {
-	Repeats int     `json:"repeats"`        // after so many of each cell
-	Level   float64 `json:"level"`          // the chance of a false finding that it may use; those of all looks are 0.05 together
-	Open    *int    `json:"open,omitempty"` // comparisons that were undecided, or cells not known well enough; absent until the look was taken
-	Of      *int    `json:"of,omitempty"`   // of so many
+	Repeats int     `json:"repeats"`         // after so many of each cell
+	Level   float64 `json:"level"`           // the chance of a false finding that it may use; those of all looks are 0.05 together
+	Open    *int    `json:"open,omitempty"`  // comparisons that were undecided, or cells not known well enough; absent until the look was taken
+	Of      *int    `json:"of,omitempty"`    // of so many
+	Again   []int   `json:"again,omitempty"` // of a run until claims stand: the places of those that the next look repeats the cells of
 }
 
 // PlannedTrial is a line of the plan.

@@ -6,20 +6,23 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/scenario"
 )
 
 // TestClaimsAndAllocationsInBrowser shows what the study of gRPC in Go asks for.
 func TestClaimsAndAllocationsInBrowser(t *testing.T) {
 	browser := startBrowser(t)
 	run := fixtureRun(t)
-	of, against := fixtureFigure(16), fixtureFigure(20)
+	figure := func(variant string, value float64) analysis.ClaimFigure {
+		return analysis.ClaimFigure{Figure: "server-cpu", Part: "matrix", Variant: variant, RequestBytes: 64, Clients: 1, Value: new(fixtureFigure(value))}
+	}
 	run.Summary.Claims = []analysis.Claim{
 		{
-			Row: "F1", Says: "a codec halves it", Part: "matrix", Of: scenario.Variant{Stack: "tcp"}, Against: scenario.Variant{Stack: "grpc"}, Figure: scenario.ServerCPU, ClaimedRatio: new(0.5),
-			Clients: 1, Pairs: 3, OfFigure: &of, AgainstFigure: &against, Ratio: new(fixtureFigure(0.8)), Outcome: analysis.Smaller,
+			Row: "F1", Says: "a codec halves it", Part: "matrix", Find: `ratio("server-cpu", "tcp", "grpc")`, ClaimedRatio: new(0.5),
+			Figures: []analysis.ClaimFigure{figure("tcp", 16), figure("grpc", 20)}, But: "it says otherwise elsewhere",
+			Pairs: 3, Ratio: new(fixtureFigure(0.8)), Outcome: analysis.Smaller,
+			Factors: []analysis.ClaimFactor{{Name: "the codec", Variant: "tcp", Moves: analysis.Moves, Ratio: new(fixtureFigure(1.5))}},
 		},
-		{Says: "nobody looked", Part: "matrix", Figure: scenario.MeanTime, Outcome: analysis.Unmeasured},
+		{Says: "nobody looked", Part: "matrix", Outcome: analysis.Unmeasured, Reason: "no mean of tcp in matrix"},
 	}
 	long := []string{"a.com/rpc.serve", "a.com/rpc.handle", "b.Handler", "b.read", "a.com/rpc.Recv", "c.Unmarshal"}
 	allocation := func(variant, end string, bytes float64) analysis.Allocation {
@@ -35,7 +38,10 @@ func TestClaimsAndAllocationsInBrowser(t *testing.T) {
 	address := writePage(t, run)
 	tab := browser.open(t, address)
 	tab.want("a claim's outcome", `document.querySelector("#claims tbody .outcome").textContent`, "smaller")
-	tab.want("what is claimed", `document.querySelector("#claims tbody td.number").textContent`, "≤ 0.5×")
+	tab.want("what is claimed", `document.querySelector("#claims tbody td.number").textContent`, "0.5×")
+	tab.want("what stands against it", `document.querySelector("#claims tbody th").textContent.includes("But it says otherwise elsewhere")`, "true")
+	tab.want("what moves it", `document.querySelector("#claims tbody .factors").textContent`, "the codec 1.50×: moves it")
+	tab.want("why not", `document.querySelector("#claims tr.faint").textContent.includes("no mean of tcp in matrix")`, "true")
 	tab.want("what was not measured", `[...document.querySelectorAll("#claims tr.faint td")].map(td => td.textContent).includes("–")`, "true")
 	tab.want("the bytes of each", `[...document.querySelectorAll("#allocations table")][0].querySelector("tbody td").textContent`, "2 MiB")
 	path := `document.querySelector("#allocations .path").textContent`

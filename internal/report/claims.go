@@ -13,6 +13,7 @@ import (
 // claimMarks are for the eye; the word stands beside each.
 var claimMarks = map[analysis.Outcome]string{
 	analysis.Compatible:   "✓",
+	analysis.Larger:       ">",
 	analysis.Smaller:      "<",
 	analysis.Refuted:      "✗",
 	analysis.Underpowered: "?",
@@ -52,12 +53,13 @@ func WriteClaims(w io.Writer, claims []analysis.Claim, terminal Terminal) error 
 	}
 	out.WriteString("\n" + paint(bold, line(titles)) + "\n")
 	for _, r := range rows {
-		out.WriteString(line(r) + "\n")
+		out.WriteString(strings.TrimRight(line(r), " ") + "\n")
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }
 
+// claimHere is what the claim comes to here, or nothing.
 func claimHere(c *analysis.Claim) string {
 	if c.Ratio == nil {
 		return absent
@@ -69,11 +71,19 @@ func claimHere(c *analysis.Claim) string {
 	return text
 }
 
+// claimClaimed is Claimed in the narrow form of a table.
 func claimClaimed(c *analysis.Claim) string {
-	if c.ClaimedRatio == nil {
-		return "less"
+	switch {
+	case c.ClaimedRatio != nil:
+		return units.Number(*c.ClaimedRatio) + "×"
+	case c.AtLeast != nil && c.AtMost != nil:
+		return units.Number(*c.AtLeast) + " to " + units.Number(*c.AtMost)
+	case c.AtLeast != nil:
+		return "≥ " + units.Number(*c.AtLeast)
+	case c.AtMost != nil:
+		return "≤ " + units.Number(*c.AtMost)
 	}
-	return units.Number(*c.ClaimedRatio) + "×"
+	return "> 1×"
 }
 
 // tableWidth is the terminal's, or 100 where there is none.

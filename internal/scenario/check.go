@@ -85,8 +85,8 @@ func (c *checker) scenario(s *Scenario) *problem {
 			return c.problem(at{"parts", i}, "too large: up to part %s these are more than %d trials; use fewer sizes, clients, stacks or repeats", p.Name, maxTrials)
 		}
 	}
-	for i, claim := range s.Claims {
-		if err := s.claim(claim); err != nil {
+	for i := range s.Claims {
+		if err := c.claim(s, &s.Claims[i]); err != nil {
 			return c.problem(at{"claims", i}, "%v", err)
 		}
 	}
@@ -97,7 +97,11 @@ func (c *checker) scenario(s *Scenario) *problem {
 // maxTrials.
 func (p Part) trials() int {
 	n := 1
-	for _, factor := range []int{len(p.Sizes), len(p.Clients), len(p.Stacks), p.Repeats + len(p.Probes)} {
+	factors := []int{len(p.Sizes), len(p.Clients), len(p.Stacks), p.Repeats + len(p.Probes)}
+	if len(p.Only) > 0 {
+		factors = []int{len(p.Only), p.Repeats + len(p.Probes)}
+	}
+	for _, factor := range factors {
 		if n *= min(factor, maxTrials+1); n > maxTrials {
 			return maxTrials + 1
 		}
@@ -134,6 +138,12 @@ func (c *checker) part(place at, p Part) *problem {
 			if step.From >= step.To || !slices.Contains(p.Sizes, Payload{size, size}) {
 				return c.problem(in("steps", i), "a step from %v to %v: want two of the part's sizes, the smaller first", step.From, step.To)
 			}
+		}
+	}
+	for i, only := range p.Only {
+		if !slices.Contains(p.Sizes, only.Size) || !slices.Contains(p.Clients, only.Clients) ||
+			!slices.ContainsFunc(p.Stacks, func(v Variant) bool { return v.String() == only.Stack.String() }) {
+			return c.problem(in("only", i), "only %v with %v and %d clients: want one of the part's stacks, sizes and clients", only.Stack, only.Size, only.Clients)
 		}
 	}
 	for _, check := range []func(func(...any) at, Part) *problem{c.axes, c.network, c.load} {

@@ -1,112 +1,296 @@
 package scenario
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
+
+	"wirelab.dev/internal/claim"
 )
 
-// Claim is a published or new statement about how one variant compares with
-// another, in a form that the scenario's own cells can answer. It is judged with
-// the fewest clients and the smallest size of a part.
+// Claim is a published or new statement about what a study found, in a form that the
+// scenario's own cells can answer.
 type Claim struct {
 	// The row of a published study that says so.
 	Row string `json:"row,omitempty"`
 	// What is claimed, as a clause.
 	Says string `json:"says" jsonschema:"required"`
+	// What stands against it in the study itself, as a clause.
+	But string `json:"but,omitempty"`
 	// The part whose cells answer it.
 	Part string `json:"part" jsonschema:"required"`
-	// The variant that the claim is about.
-	Of Variant `json:"of" jsonschema:"required"`
-	// The variant that it is compared with.
-	Against Variant `json:"against" jsonschema:"required"`
-	// What of: the mean response time or its P99, a request's CPU time at an end or at
-	// both (cpu), the throughput; of an end the share of its CPU time that is the
-	// program's own (user), how often its threads leave their CPUs a request
-	// (switches), and how many futex system calls a request makes, for which the part
-	// needs the probe syscalls.
-	Figure Figure `json:"figure" jsonschema:"required,enum=mean,enum=p99,enum=cpu,enum=client-cpu,enum=server-cpu,enum=throughput,enum=client-user,enum=server-user,enum=client-switches,enum=server-switches,enum=client-futex,enum=server-futex"`
-	// How many times the other's figure is claimed, at most where it is below 1
-	// and at least where it is above. If left out, less than the other's.
+	// An expression over figures of the part's cells, evaluated for each repeat, such as
+	// ratio("mean", "rest", "tcp", 64, 1). It comes to one positive number.
+	Find string `json:"find" jsonschema:"required"`
+	// What the expression is claimed to come to: a number, or an expression over the
+	// published figures, such as cited("latency", "rest", "mean", 64, 1). It is claimed to
+	// be at most that where it is below 1, and at least that where it is above. If left
+	// out, and nothing else says what is claimed, it is claimed to be above 1.
+	Claimed Quoted `json:"claimed,omitempty"`
+	// What claimed comes to; if given without claimed, the number that is claimed.
 	Ratio float64 `json:"ratio,omitempty" jsonschema:"exclusiveMinimum=0"`
-	// Another part with the same two variants: the claim is then that the ratio
-	// is lower here than there.
-	Below string `json:"below,omitempty"`
+	// The least that the expression is claimed to come to, where nothing less will do.
+	AtLeast float64 `json:"at-least,omitempty" jsonschema:"exclusiveMinimum=0"`
+	// The most.
+	AtMost float64 `json:"at-most,omitempty" jsonschema:"exclusiveMinimum=0"`
+	// Of a claim about a cause, the variant that shows the effect. The expression is then
+	// over a variant that it calls it, and the claim is about how many times greater it is
+	// for this variant than for that with the first factor changed.
+	Effect Variant `json:"effect,omitzero"`
+	// What could be the cause, each with the variant that has it changed. The first is
+	// what is claimed.
+	Factors []Factor `json:"factors,omitempty"`
 }
 
-// Figure is what a claim is about.
-type Figure string
-
-// The figures.
-const (
-	MeanTime   Figure = "mean"
-	P99        Figure = "p99"
-	CPU        Figure = "cpu"
-	ClientCPU  Figure = "client-cpu"
-	ServerCPU  Figure = "server-cpu"
-	Throughput Figure = "throughput"
-
-	ClientUser     Figure = "client-user"
-	ServerUser     Figure = "server-user"
-	ClientSwitches Figure = "client-switches"
-	ServerSwitches Figure = "server-switches"
-	ClientFutex    Figure = "client-futex"
-	ServerFutex    Figure = "server-futex"
-)
-
-var claimable = []string{
-	string(MeanTime), string(P99), string(CPU), string(ClientCPU), string(ServerCPU), string(Throughput),
-	string(ClientUser), string(ServerUser), string(ClientSwitches), string(ServerSwitches), string(ClientFutex), string(ServerFutex),
+// Factor is what could cause an effect.
+type Factor struct {
+	// What is changed, as a noun.
+	Name string `json:"name" jsonschema:"required"`
+	// The variant that has it changed, and is otherwise as the one with the effect.
+	Stack Variant `json:"stack" jsonschema:"required"`
 }
 
-// Probe is the one whose trials have the figure; empty for figures of trials that are
-// measured.
-func (f Figure) Probe() Probe {
-	if f == ClientFutex || f == ServerFutex {
-		return SyscallProbe
-	}
-	return ""
+// Quoted is a number or an expression over published figures.
+type Quoted string
+
+// MarshalText writes the text as it is.
+func (q Quoted) MarshalText() ([]byte, error) { return []byte(q), nil }
+
+// UnmarshalText takes any text.
+func (q *Quoted) UnmarshalText(text []byte) error {
+	*q = Quoted(text)
+	return nil
 }
 
-// claim checks a claim.
-func (s *Scenario) claim(c Claim) error {
-	switch {
-	case c.Says == "":
+// claim checks a claim, and computes what it is claimed to come to.
+func (c *checker) claim(s *Scenario, claimed *Claim) error {
+	if claimed.Says == "" {
 		return errors.New("a claim needs `says`: what is claimed")
-	case !slices.Contains(claimable, string(c.Figure)):
-		return fmt.Errorf("figure: %s", Suggest(string(c.Figure), claimable))
-	case c.Ratio < 0:
-		return fmt.Errorf("ratio: want more than 0, found %v", c.Ratio)
-	case c.Ratio > 0 && c.Below != "":
-		return errors.New("ratio and below are different claims: give one of them")
 	}
-	names := s.partNames()
-	for _, name := range []string{c.Part, cmp.Or(c.Below, c.Part)} {
-		i := slices.Index(names, name)
-		if i < 0 {
-			return fmt.Errorf("a claim about part %q: %s", name, Suggest(name, names))
+	if err := c.resolve(s, claimed); err != nil {
+		return err
+	}
+	for _, number := range []struct {
+		key   string
+		value float64
+	}{{"ratio", claimed.Ratio}, {"at-least", claimed.AtLeast}, {"at-most", claimed.AtMost}} {
+		if number.value < 0 || math.IsNaN(number.value) || math.IsInf(number.value, 0) {
+			return fmt.Errorf("%s: want more than 0, found %v", number.key, number.value)
 		}
-		if s.Parts[i].Profile != "" {
-			return fmt.Errorf("a claim about part %s: it is profiled and has no figures; name a part without `profile`", name)
+	}
+	switch {
+	case claimed.Ratio == 1:
+		return errors.New("claimed: it comes to 1, which says neither more nor less: write `at-least: 1` or `at-most: 1`, or leave it out for more than 1")
+	case claimed.Ratio > 0 && (claimed.AtLeast > 0 || claimed.AtMost > 0):
+		return errors.New("claimed and at-least or at-most are different claims: give one of them")
+	case claimed.AtLeast > 0 && claimed.AtMost > 0 && claimed.AtLeast >= claimed.AtMost:
+		return fmt.Errorf("at-least %v is not below at-most %v", claimed.AtLeast, claimed.AtMost)
+	case claimed.IsCause() && len(claimed.Factors) == 0:
+		return errors.New("a claim about a cause needs `factors`: what is changed, and in which stack")
+	case !claimed.IsCause() && len(claimed.Factors) > 0:
+		return errors.New("factors need `effect`: the stack that shows the effect")
+	}
+	_, err := s.Needs(claimed)
+	return err
+}
+
+// resolve computes what is claimed from what is cited.
+func (c *checker) resolve(s *Scenario, claimed *Claim) error {
+	if claimed.Claimed == "" {
+		return nil
+	}
+	table := &claim.Cited{}
+	if s.Published != "" && c.words.Published != nil {
+		var err error
+		if table, err = c.words.Published(s.Published); err != nil {
+			return fmt.Errorf("published: %w", err)
 		}
-		if probe := c.Figure.Probe(); probe != "" && !slices.Contains(s.Parts[i].Probes, probe) {
-			return fmt.Errorf("a claim about %s in part %s: give the part `probes: [%s]`", c.Figure, name, probe)
+	}
+	value, err := table.Evaluate(string(claimed.Claimed))
+	if err != nil {
+		return fmt.Errorf("claimed: %w", err)
+	}
+	claimed.Ratio = value
+	return nil
+}
+
+// IsCause reports whether the claim is about what causes an effect.
+func (c *Claim) IsCause() bool { return c.Effect.Stack != "" }
+
+// Variants are what the expression is evaluated for, the one with the effect first: one
+// that is empty where it names its own.
+func (c *Claim) Variants() []string {
+	if !c.IsCause() {
+		return []string{""}
+	}
+	variants := []string{c.Effect.String()}
+	for _, factor := range c.Factors {
+		variants = append(variants, factor.Stack.String())
+	}
+	return variants
+}
+
+// Needs are the figures that a claim is answered by. The cells of some may not be in the
+// scenario: a smaller one has fewer sizes and clients.
+func (s *Scenario) Needs(c *Claim) ([]claim.Need, error) {
+	expression, err := claim.Parse(c.Find, c.IsCause())
+	if err != nil {
+		return nil, fmt.Errorf("find: %w", err)
+	}
+	if _, err := s.partOf(c.Part); err != nil {
+		return nil, err
+	}
+	var all []claim.Need
+	for _, variant := range c.Variants() {
+		shape := &shape{scenario: s}
+		needs, err := expression.Needs(c.Part, variant, shape)
+		switch {
+		case shape.err != nil:
+			return nil, fmt.Errorf("find: %w", shape.err)
+		case err != nil:
+			return nil, fmt.Errorf("find: %w", err)
 		}
-		measurable := slices.Concat(s.Parts[i].Stacks, s.Parts[i].Yardsticks)
-		for _, v := range []Variant{c.Of, c.Against} {
-			if !slices.ContainsFunc(measurable, func(m Variant) bool { return m.String() == v.String() }) {
-				return fmt.Errorf("a claim about %s: part %s does not measure it; name one of its stacks", v, name)
+		for _, need := range needs {
+			need.Cell = shape.resolve(need.Cell)
+			if !slices.Contains(all, need) {
+				all = append(all, need)
 			}
 		}
 	}
-	return nil
+	return all, nil
+}
+
+func (s *Scenario) partOf(name string) (*Part, error) {
+	for i := range s.Parts {
+		if s.Parts[i].Name == name {
+			return &s.Parts[i], nil
+		}
+	}
+	return nil, fmt.Errorf("a claim about part %q: %s", name, Suggest(name, s.partNames()))
+}
+
+// shape answers an expression with what a scenario measures, and no figures.
+type shape struct {
+	scenario *Scenario
+	err      error // the first
+}
+
+func (s *shape) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// part finds what a cell is of.
+func (s *shape) part(of claim.Cell) (*Part, Variant) {
+	part, err := s.scenario.partOf(of.Part)
+	if err != nil {
+		s.fail(err)
+		return nil, Variant{}
+	}
+	names := make([]string, 0, len(part.Stacks)+len(part.Yardsticks))
+	for _, v := range slices.Concat(part.Stacks, part.Yardsticks) {
+		names = append(names, v.String())
+	}
+	i := FindVariant(names, of.Variant)
+	if i < 0 {
+		s.fail(fmt.Errorf("part %s does not measure %s; %s", of.Part, of.Variant, Suggest(of.Variant, names)))
+		return nil, Variant{}
+	}
+	return part, slices.Concat(part.Stacks, part.Yardsticks)[i]
+}
+
+// Figure checks that there is such a figure of such a cell.
+func (s *shape) Figure(name string, of claim.Cell) float64 {
+	part, _ := s.part(of)
+	switch {
+	case claim.Names[name] == "":
+		s.fail(fmt.Errorf("figure %q: %s", name, Suggest(name, claim.FigureNames())))
+	case part == nil:
+	case part.Profile != "":
+		s.fail(fmt.Errorf("part %s is profiled and has no figures; name a part without `profile`", part.Name))
+	case claim.NeedsSyscalls(name) && !slices.Contains(part.Probes, SyscallProbe):
+		s.fail(fmt.Errorf("%s in part %s: give the part `probes: [%s]`", name, part.Name, SyscallProbe))
+	}
+	return 1
+}
+
+// Sizes are those of the part.
+func (s *shape) Sizes(of claim.Cell) []int {
+	part, _ := s.part(of)
+	if part == nil {
+		return nil
+	}
+	sizes := make([]int, 0, len(part.Sizes))
+	for _, size := range part.Sizes {
+		sizes = append(sizes, int(size.Request))
+	}
+	slices.Sort(sizes)
+	return slices.Compact(sizes)
+}
+
+// Clients are those of the part.
+func (s *shape) Clients(of claim.Cell) []int {
+	part, _ := s.part(of)
+	if part == nil {
+		return nil
+	}
+	return slices.Sorted(slices.Values(part.Clients))
+}
+
+// resolve puts the least that the part has for what the expression left out, and the
+// variant as the part has it.
+func (s *shape) resolve(of claim.Cell) claim.Cell {
+	part, variant := s.part(of)
+	if part == nil {
+		return of
+	}
+	of.Variant = variant.String()
+	if of.Bytes == claim.Least {
+		of.Bytes = s.Sizes(of)[0]
+	}
+	if of.Clients == claim.Least {
+		of.Clients = slices.Min(part.Clients)
+	}
+	return of
+}
+
+// FindVariant finds a variant by its name, whose options may be in any order. Where all
+// of a part is over TLS the name need not say so. It returns -1 if there is none.
+func FindVariant(names []string, wanted string) int {
+	v, err := ParseVariant(wanted)
+	if err != nil {
+		return -1
+	}
+	if i := slices.Index(names, v.String()); i >= 0 {
+		return i
+	}
+	return slices.IndexFunc(names, func(name string) bool {
+		secured, err := ParseVariant(name)
+		if err != nil {
+			return false
+		}
+		secured.Options = slices.DeleteFunc(secured.Options, func(set Setting) bool { return set == Setting{"tls", "on"} })
+		return secured.String() == v.String()
+	})
 }
 
 // about reports whether the claim can be judged by these parts.
 func (c Claim) about(parts []Part) bool {
-	has := func(name string) bool {
-		return name == "" || slices.ContainsFunc(parts, func(p Part) bool { return p.Name == name })
+	return slices.ContainsFunc(parts, func(p Part) bool { return p.Name == c.Part }) &&
+		!slices.ContainsFunc(otherParts(c.Find), func(name string) bool {
+			return !slices.ContainsFunc(parts, func(p Part) bool { return p.Name == name })
+		})
+}
+
+// otherParts are those that an expression names besides the claim's own.
+func otherParts(find string) []string {
+	var names []string
+	for _, text := range strings.Split(find, `part("`)[1:] {
+		name, _, _ := strings.Cut(text, `"`)
+		names = append(names, name)
 	}
-	return has(c.Part) && has(c.Below)
+	return names
 }

@@ -1,16 +1,31 @@
 package scenario
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"wirelab.dev/internal/claim"
 )
 
 const claiming = `version: 1
 name: s
 claims:
-  - {row: F1, says: less, part: a, of: grpc, against: tcp, figure: mean, ratio: 0.5}
-  - {says: less still, part: b, below: a, of: grpc, against: tcp, figure: server-cpu}
-  - {says: least, part: b, of: rest, against: tcp, figure: cpu}
+  - row: F1
+    says: less
+    part: a
+    find: ratio("mean", "grpc", "tcp")
+    claimed: 0.5
+  - {says: less still, part: b, find: 'part("a").ratio("server-cpu", "grpc", "tcp") / ratio("server-cpu", "grpc", "tcp")'}
+  - {says: least, part: b, find: 'ratio("cpu", "rest", "tcp")', at-most: 1}
+  - says: the other library causes it
+    part: b
+    find: figure("mean", it, 64)
+    effect: grpc
+    factors: [{name: the library, stack: tcp}]
+    claimed: cited("t", "tcp", "mean") / cited("t", "grpc", "mean")
+published: somewhere
 defaults:
   sizes: [64]
   clients: [1]
@@ -22,28 +37,45 @@ parts:
 `
 
 func TestClaims(t *testing.T) {
+	words := words
+	words.Published = func(name string) (*claim.Cited, error) {
+		if name != "somewhere" {
+			return nil, fmt.Errorf("no table of %s", name)
+		}
+		return claim.ReadCited(strings.NewReader("table,stack,mode,size_bytes,concurrency,metric,value,unit,note\nt,grpc,,,,mean,4,us,\nt,tcp,,,,mean,1,us,\n"))
+	}
 	s, err := Parse("s.yaml", []byte(claiming), words)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Claims) != 3 || s.Claims[0].Of.String() != "grpc" || s.Claims[1].Below != "a" {
+	if len(s.Claims) != 4 || s.Claims[0].Ratio != 0.5 || s.Claims[3].Ratio != 0.25 || s.Claims[3].Effect.String() != "grpc" {
 		t.Fatalf("claims %+v", s.Claims)
 	}
-	for part, want := range map[string]int{"a": 1, "b": 1} { // none of what is not measured
+	for part, want := range map[string]int{"a": 1, "b": 2} { // none of what is not measured
 		only, err := s.Only(part)
 		if err != nil || len(only.Claims) != want {
 			t.Errorf("only %s: %d claims, want %d: %v", part, len(only.Claims), want, err)
 		}
 	}
 	for _, test := range []struct{ from, to, says string }{
-		{"part: a, of", "part: c, of", `a claim about part "c": want one of a, b`},
-		{"below: a", "below: c", `a claim about part "c": want one of a, b`},
-		{"of: grpc", "of: rest", "a claim about rest: part a does not measure it"},
-		{"figure: mean", "figure: maen", "did you mean mean"},
-		{"ratio: 0.5", "ratio: -1", "more than 0"},
-		{"ratio: 0.5", "below: b, ratio: 1", "different claims"},
-		{"says: less,", "", "needs `says`"},
-		{"- name: a", "- name: a\n    profile: allocations", "it is profiled and has no figures"},
+		{"part: a\n", "part: c\n", `a claim about part "c": want one of a, b`},
+		{`part("a")`, `part("c")`, `a claim about part "c": want one of a, b`},
+		{`"grpc", "tcp")` + "\n", `"rest", "tcp")` + "\n", "find: part a does not measure rest; want one of tcp, grpc"},
+		{`"mean", "grpc"`, `"maen", "grpc"`, "did you mean mean"},
+		{`"mean", "grpc", "tcp")`, `"mean", "grpc"`, "find: unexpected token"},
+		{`ratio("mean"`, `raito("mean"`, "find: unknown name raito"},
+		{`"mean", "grpc"`, `"client-futex", "grpc"`, "give the part `probes: [syscalls]`"},
+		{"claimed: 0.5", "claimed: -1", "more than 0"},
+		{"claimed: 0.5", "claimed: 1", "neither more nor less"},
+		{"claimed: 0.5", "claimed: half", "claimed: unknown name half"},
+		{"claimed: 0.5", "claimed: 0.5\n    at-least: 2", "different claims"},
+		{"at-most: 1", "at-most: 1, at-least: 2", "at-least 2 is not below at-most 1"},
+		{`cited("t", "grpc"`, `cited("t", "quic"`, "claimed: 0 published figures"},
+		{"effect: grpc", "", "factors need `effect`"},
+		{"factors: [", "# [", "needs `factors`"},
+		{"published: somewhere", "published: elsewhere", "published: no table of elsewhere"},
+		{"says: less\n", "says: \"\"\n", "needs `says`"},
+		{"- name: a", "- name: a\n    profile: allocations", "is profiled and has no figures"},
 		{"- name: a", "- name: a\n    profile: alocations", "did you mean allocations"},
 		{"yardsticks: [rest]", "yardsticks: [tcp]", "listed twice"},
 		{"yardsticks: [rest]", "yardsticks: [resst]", "no stack"},
@@ -56,7 +88,9 @@ func TestClaims(t *testing.T) {
 }
 
 func TestYardsticksAreMeasuredWhereTheyAreWanted(t *testing.T) {
-	s, err := Parse("s.yaml", []byte(claiming), words)
+	unclaimed, _, _ := strings.Cut(claiming, "claims:")
+	_, rest, _ := strings.Cut(claiming, "published: somewhere\n")
+	s, err := Parse("s.yaml", []byte(unclaimed+rest), words)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,6 +103,80 @@ func TestYardsticksAreMeasuredWhereTheyAreWanted(t *testing.T) {
 	for _, again := range []*Scenario{with, without} { // as a manifest is read when a run goes on
 		if err := again.Check(words); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestForClaims plans what one claim needs alone, and again what is still open.
+func TestForClaims(t *testing.T) {
+	const text = `version: 1
+name: s
+claims:
+  - {says: one, part: a, find: 'ratio("mean", "grpc", "tcp", 64, 10)'}
+  - {says: two, part: a, find: 'crossover(by_size("mean", "grpc", 1), by_size("mean", "tcp", 1))'}
+  - {says: unwanted, part: b, find: 'ratio("mean", "grpc", "tcp")'}
+defaults: {sizes: [64, 1KiB, 4KiB], clients: [1, 10], stacks: [tcp, grpc, rest]}
+parts:
+  - {name: a, samples: true, probes: [cpu], steps: [{from: 64, to: 1KiB}]}
+  - {name: b}
+`
+	s, err := Parse("s.yaml", []byte(text), words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	only, err := s.ForClaims(func(c *Claim) bool { return c.Says != "unwanted" }, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := only.Check(words); err != nil {
+		t.Error(err)
+	}
+	if len(only.Parts) != 1 || len(only.Claims) != 2 || only.Parts[0].Samples || len(only.Parts[0].Probes) > 0 {
+		t.Errorf("%d claims of parts %+v", len(only.Claims), only.Parts)
+	}
+	if plan := only.Plan(); len(plan) != 3*(2+6) {
+		t.Errorf("%d trials, want 3 of 8 cells", len(plan))
+	}
+	needed := [](func(Cell) bool){nil, only.NeededBy([]int{0})}
+	plan := only.PlanLooks([]int{3, 5}, func(look int, c Cell) bool { return look == 0 || needed[look](c) })
+	if len(plan) != 3*8+2*2 {
+		t.Fatalf("%d trials, want 2 of 2 cells behind those of the first look", len(plan))
+	}
+	for _, trial := range plan[24:] {
+		if trial.Cell.Clients != 10 || trial.Cell.RequestBytes != 64 || trial.Repeat < 4 {
+			t.Errorf("again %+v", trial)
+		}
+	}
+}
+
+func TestBrief(t *testing.T) {
+	const text = `version: 1
+name: s
+defaults: {sizes: [64], clients: [500], stacks: [tcp]}
+parts:
+  - {name: many, load: {model: closed, requests: 1000}}
+  - {name: once, load: {model: burst, requests: 1000}}
+  - {name: long, load: {model: sustained, rate: 50, duration: 60s}}
+  - {name: cold, load: {model: closed, total-requests: 50000}, warm-up: {at-least: 0s, at-most: 0s}}
+`
+	s, err := Parse("s.yaml", []byte(text), words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	brief := s.Brief(Duration(500 * time.Millisecond))
+	if err := brief.Check(words); err != nil {
+		t.Error(err)
+	}
+	for i, want := range []Load{
+		{Model: Closed, Duration: Duration(500 * time.Millisecond)},
+		{Model: Burst, Requests: 1000},
+		{Model: Sustained, Rate: 50, Duration: Duration(time.Second)},
+		{Model: Closed, Total: 5000},
+	} {
+		got := brief.Parts[i].Load
+		got.Arrivals = ""
+		if got != want || brief.Parts[i].Clients[0] != 500 {
+			t.Errorf("%s: %+v with %v clients", brief.Parts[i].Name, got, brief.Parts[i].Clients)
 		}
 	}
 }

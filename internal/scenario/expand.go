@@ -38,6 +38,9 @@ func (p Part) cells() []Cell {
 	for _, size := range p.Sizes {
 		for _, clients := range p.Clients {
 			for _, variant := range p.Stacks {
+				if !p.has(variant, size, clients) {
+					continue
+				}
 				cells = append(cells, Cell{
 					Part: p.Name, Variant: variant, Workload: p.Workload,
 					RequestBytes: size.Request, ResponseBytes: size.Response,
@@ -48,6 +51,13 @@ func (p Part) cells() []Cell {
 		}
 	}
 	return cells
+}
+
+// has reports whether a cell of the matrix is measured.
+func (p Part) has(variant Variant, size Payload, clients int) bool {
+	return len(p.Only) == 0 || slices.ContainsFunc(p.Only, func(only Choice) bool {
+		return only.Size == size && only.Clients == clients && only.Stack.String() == variant.String()
+	})
 }
 
 // Plan puts all trials in the order in which they are measured: part by part,
@@ -63,25 +73,27 @@ func (s *Scenario) Plan() []Planned {
 // PlanLooks plans a run that goes on after looking at its result: what each look needs
 // follows what the look before it needed, in the order that Plan would have. Parts that
 // are not to be repeated, and those with more repeats than a look, have their own number.
-func (s *Scenario) PlanLooks(repeats []int, again func(Part) bool) []Planned {
+// Again chooses the cells that a look repeats, and is asked for each look, from 0.
+func (s *Scenario) PlanLooks(repeats []int, again func(look int, c Cell) bool) []Planned {
 	var plan []Planned
 	before := 0
-	for _, look := range repeats {
+	for look, most := range repeats {
 		for _, p := range s.Parts {
-			from, to := before, p.Repeats
+			cells, from, to := p.cells(), before, p.Repeats
+			chosen := slices.DeleteFunc(slices.Clone(cells), func(c Cell) bool { return !again(look, c) })
+			if len(chosen) > 0 {
+				to = max(most, p.Repeats)
+			}
 			if before > 0 {
-				from = max(before, p.Repeats)
+				cells, from = chosen, max(before, p.Repeats)
 			}
-			if again(p) {
-				to = max(look, p.Repeats)
-			}
-			for _, trial := range order(s.Seed, p.cells(), p.passes(), to) {
+			for _, trial := range order(s.Seed, cells, p.passes(), to) {
 				if trial.Repeat > from {
 					plan = append(plan, trial)
 				}
 			}
 		}
-		before = look
+		before = most
 	}
 	return plan
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"wirelab.dev/internal/claim"
 )
 
 // Vocabulary answers what a scenario may name: stacks, workloads and columns. Its
@@ -29,6 +31,8 @@ type Vocabulary struct {
 	Sized func(workload string) bool
 	// CheckPayload checks that a part's workload can have payloads of this size.
 	CheckPayload func(Part, Payload) error
+	// Published are the figures of a published study, by the name of it or of a CSV file.
+	Published func(name string) (*claim.Cited, error)
 	// CheckColumn checks that a scenario's table can have a column.
 	CheckColumn func(name string) error
 }

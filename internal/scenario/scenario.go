@@ -38,6 +38,9 @@ type Scenario struct {
 	Reduction Reduction `json:"quick"`
 	// The parts, in the order in which they are measured.
 	Parts []Part `json:"parts" jsonschema:"required,minItems=1"`
+	// Where the claims' published figures are: the name of a study that wirelab carries,
+	// or a CSV file with the columns of docs/scenarios.md.
+	Published string `json:"published,omitempty"`
 	// What is claimed elsewhere, and is to be judged by what is measured here.
 	Claims []Claim `json:"claims,omitempty"`
 	// What the report is to tell beyond what every report tells.
@@ -98,6 +101,8 @@ type Part struct {
 	// each of the stacks whether it does, and which of them lose the jump that the
 	// first one has.
 	Steps []Step `json:"steps,omitempty"`
+	// Of the matrix, only these cells. If left out, all.
+	Only []Choice `json:"only,omitempty"`
 	// What is seen of each cell besides its times, in trials of their own, since it
 	// slows them down: counters (of the processor), syscalls, cpu (call stacks on
 	// a CPU), offcpu (call stacks that wait), alloc (call stacks that allocate),
@@ -106,6 +111,16 @@ type Part struct {
 	// Of a part that is not measured at all, what is seen of it instead:
 	// allocations, which is the probe alloc. If left out, the part is measured.
 	Profile Profile `json:"profile,omitempty" jsonschema:"enum=allocations"`
+}
+
+// Choice is a cell of a part's matrix.
+type Choice struct {
+	// One of the part's stacks.
+	Stack Variant `json:"stack" jsonschema:"required"`
+	// One of its sizes.
+	Size Payload `json:"size" jsonschema:"required"`
+	// One of its numbers of clients.
+	Clients int `json:"clients" jsonschema:"required,minimum=1"`
 }
 
 // Step is two sizes of request and response next to each other.
@@ -187,6 +202,10 @@ func (r Reduction) of(p Part) Part {
 		}
 	}
 	p.Clients = clients
+	p.Only = slices.Clone(p.Only)
+	for i := range p.Only {
+		p.Only[i].Clients = min(p.Only[i].Clients, r.MaxClients)
+	}
 	if p.Load.Requests > 0 {
 		p.Load.Requests = max(1, int(math.Round(float64(p.Load.Requests)*r.Requests)))
 	}

@@ -441,9 +441,9 @@ func TestPlanLooks(t *testing.T) {
 		{Name: "few", Stacks: []Variant{{Stack: "a"}, {Stack: "b"}, {Stack: "c"}}, Sizes: []Payload{{}}, Clients: []int{1, 2}, Repeats: 2},
 		{Name: "many", Stacks: []Variant{{Stack: "a"}, {Stack: "b"}}, Sizes: []Payload{{}}, Clients: []int{1}, Repeats: 6},
 	}}
-	plan := s.PlanLooks([]int{3, 5, 8}, func(p Part) bool { return p.Name != "once" })
+	plan := s.PlanLooks([]int{3, 5, 8}, func(_ int, c Cell) bool { return c.Part != "once" })
 	for i, looks := range [][]int{{3}, {3, 5}} { // a resumed run begins as it did
-		before := s.PlanLooks(looks, func(p Part) bool { return p.Name != "once" })
+		before := s.PlanLooks(looks, func(_ int, c Cell) bool { return c.Part != "once" })
 		if want := []int{1 + 3*6 + 6*2, 1 + 5*6 + 6*2}[i]; len(before) != want || !reflect.DeepEqual(before, plan[:want]) {
 			t.Errorf("after %v the plan is %d trials long, want %d, the first of the whole", looks, len(before), want)
 		}

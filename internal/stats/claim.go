@@ -10,7 +10,8 @@ type ClaimVerdict string
 
 // The verdicts.
 const (
-	Compatible   ClaimVerdict = "compatible"   // the effect is as large as is claimed, or larger
+	Compatible   ClaimVerdict = "compatible"   // the effect is as large as is claimed, or may be larger
+	Larger       ClaimVerdict = "larger"       // it is larger than is claimed
 	Smaller      ClaimVerdict = "smaller"      // there is an effect in that direction, and it is smaller
 	Refuted      ClaimVerdict = "refuted"      // there is no effect, or the reverse
 	Underpowered ClaimVerdict = "underpowered" // these trials cannot tell
@@ -26,9 +27,11 @@ type LogRatio struct {
 // Claim is an effect that somebody claims, beside its estimate.
 type Claim struct {
 	// Ratio is what the ratio is claimed to be at most, where it is below 1, or at
-	// least, where it is above. 0 claims that it is below 1.
-	Ratio    float64
-	Estimate LogRatio
+	// least, where it is above. 0 claims that it is above 1, or what Least and Most say.
+	Ratio float64
+	// Least and Most bound it without a margin; 0: not.
+	Least, Most float64
+	Estimate    LogRatio
 }
 
 // ClaimTest is what trials say to a claim.
@@ -46,69 +49,101 @@ type ClaimTest struct {
 }
 
 // JudgeClaims holds the claims of a study against their estimates. The ratios
-// between the claimed one and 1 are divided into three zones, for a claimed ratio
+// between the claimed one and 1 are divided into zones, for a claimed ratio
 // below 1 as follows; one above 1 is seen from the other side.
 //
-//	compatible │ smaller │ refuted
-//	───────────┼─────────┼─────────> ratio
-//	claim·(1+margin)   1/(1+margin)
+//	larger │ compatible │ smaller │ refuted
+//	───────┼────────────┼─────────┼─────────> ratio
+//	claim/(1+margin)  claim·(1+margin)  1/(1+margin)
 //
 // The zone of the estimate is the verdict if the interval lies in it as a whole,
 // with the confidence corrected by [Holm] for the number of claims. So a wider
 // interval decides less, and for nobody; and where trials are added, a verdict
-// turns into another one in at most 1 − confidence of the studies.
+// turns into another one in at most 1 − confidence of the studies. An effect that is
+// larger is compatible too: what is not certainly larger is compatible as soon as it is
+// certainly as large as is claimed.
 //
 // The margin shrinks to a third of the claimed effect, so that all zones exist. A
-// claim that the ratio is below 1 has two zones: below 1/(1+margin), and above.
+// claim that the ratio is above 1 has two zones: above 1+margin, and below. Of one that it
+// lies between bounds, what lies there is compatible, and all else refutes it.
 func JudgeClaims(claims []Claim, rule Rule) []ClaimTest {
-	tests := make([]ClaimTest, len(claims))
+	zones := make([]zone, len(claims))
 	p := make([]float64, len(claims))
-	distances := make([]float64, len(claims))
 	for i, c := range claims {
-		tests[i], distances[i] = c.judge(rule)
-		p[i] = tests[i].P
+		zones[i] = c.zone(rule)
+		p[i] = c.Estimate.beyond(zones[i].distance)
 	}
+	tests := make([]ClaimTest, len(claims))
 	for i, corrected := range Holm(p) {
-		if corrected < 1-rule.Confidence {
-			tests[i].P = corrected
-			continue
-		}
+		c, z := claims[i], zones[i]
+		tests[i] = ClaimTest{Verdict: z.verdict, P: corrected, Margin: math.Expm1(z.margin)}
 		// Alone, a claim may be this unlikely to be misjudged.
 		alone := (1 - rule.Confidence) * p[i] / corrected
-		tests[i] = ClaimTest{
-			Verdict: Underpowered, P: corrected, Margin: tests[i].Margin,
-			Trials: claims[i].Estimate.trialsFor(distances[i], alone),
+		switch {
+		case corrected >= 1-rule.Confidence:
+			tests[i].Verdict, tests[i].Trials = Underpowered, c.Estimate.trialsFor(z.distance, alone)
+		case z.larger > 0 && c.Estimate.beyond(z.larger) < alone:
+			tests[i].Verdict = Larger
 		}
 	}
 	return tests
 }
 
-// judge gives the verdict of the zone in which the estimate is, and its distance
-// to the nearest border of the zone.
-func (c Claim) judge(rule Rule) (ClaimTest, float64) {
+// zone is where an estimate lies: the verdict there, and how far it is to the border.
+type zone struct {
+	verdict  ClaimVerdict
+	distance float64
+	margin   float64 // a logarithm
+	larger   float64 // how far the estimate is beyond the border to larger effects; 0: it is not
+}
+
+func (c Claim) zone(rule Rule) zone {
 	mean, margin := c.Estimate.Mean, math.Log1p(rule.Margin)
-	border := -margin
-	if c.Ratio != 0 {
-		claimed := math.Log(c.Ratio)
-		if c.Ratio > 1 {
-			mean, claimed = -mean, -claimed
-		}
-		margin = min(margin, -claimed/3)
-		border = claimed + margin
-	}
-	none := -margin
-	t := ClaimTest{Margin: math.Expm1(margin)}
-	var distance float64
 	switch {
-	case mean <= border:
-		t.Verdict, distance = Compatible, border-mean
-	case mean >= none:
-		t.Verdict, distance = Refuted, mean-none
-	default:
-		t.Verdict, distance = Smaller, min(mean-border, none-mean)
+	case c.Least > 0 || c.Most > 0:
+		return c.between()
+	case c.Ratio == 0:
+		return split(mean-margin, margin)
 	}
-	t.P = 2 * NewStudent(c.Estimate.Freedom).CDF(-distance/c.Estimate.StandardError)
-	return t, distance
+	claimed := math.Log(c.Ratio)
+	if c.Ratio < 1 {
+		mean, claimed = -mean, -claimed
+	}
+	margin = min(margin, claimed/3)
+	border, none := claimed-margin, margin
+	switch {
+	case mean >= border:
+		return zone{Compatible, mean - border, margin, max(0, mean-(claimed+margin))}
+	case mean <= none:
+		return zone{verdict: Refuted, distance: none - mean, margin: margin}
+	}
+	return zone{verdict: Smaller, distance: min(border-mean, mean-none), margin: margin}
+}
+
+// between has no margin: what is claimed is the bounds themselves.
+func (c Claim) between() zone {
+	inside := math.Inf(1)
+	if c.Least > 0 {
+		inside = c.Estimate.Mean - math.Log(c.Least)
+	}
+	if c.Most > 0 {
+		inside = min(inside, math.Log(c.Most)-c.Estimate.Mean)
+	}
+	return split(inside, 0)
+}
+
+// split has two zones, of which the claimed one is above 0.
+func split(inside, margin float64) zone {
+	if inside >= 0 {
+		return zone{verdict: Compatible, distance: inside, margin: margin}
+	}
+	return zone{verdict: Refuted, distance: -inside, margin: margin}
+}
+
+// beyond is the probability of an estimate so far from a border, on either side, if the
+// truth is on it.
+func (r LogRatio) beyond(distance float64) float64 {
+	return 2 * NewStudent(r.Freedom).CDF(-distance/r.StandardError)
 }
 
 // trialsFor returns about how many trials show, in 80 of 100 experiments, a

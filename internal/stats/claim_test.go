@@ -31,17 +31,23 @@ func TestClaimVerdicts(t *testing.T) {
 		name                string
 		claim, truth, noise float64
 		right               ClaimVerdict
+		least, most         float64
 	}{
-		{"as claimed", 0.54, 0.54, 0.10, Compatible},
-		{"more than claimed", 0.54, 0.40, 0.10, Compatible},
-		{"less than claimed", 0.54, 0.65, 0.10, Smaller},
-		{"a small effect", 0.875, 0.95, 0.03, Smaller},
-		{"no effect", 0.54, 1, 0.10, Refuted},
-		{"the reverse", 0.54, 1.3, 0.10, Refuted},
-		{"twice as much", 2, 2.2, 0.10, Compatible},
-		{"half more", 2, 1.5, 0.10, Smaller},
-		{"less", 0, 0.8, 0.10, Compatible},
-		{"not less", 0, 1, 0.05, Refuted},
+		{name: "as claimed", claim: 0.54, truth: 0.54, noise: 0.10, right: Compatible},
+		{name: "more than claimed", claim: 0.54, truth: 0.40, noise: 0.10, right: Larger},
+		{name: "less than claimed", claim: 0.54, truth: 0.65, noise: 0.10, right: Smaller},
+		{name: "a small effect", claim: 0.875, truth: 0.95, noise: 0.03, right: Smaller},
+		{name: "no effect", claim: 0.54, truth: 1, noise: 0.10, right: Refuted},
+		{name: "the reverse", claim: 0.54, truth: 1.3, noise: 0.10, right: Refuted},
+		{name: "twice as much", claim: 2, truth: 2, noise: 0.10, right: Compatible},
+		{name: "half more", claim: 2, truth: 1.5, noise: 0.10, right: Smaller},
+		{name: "four times", claim: 2, truth: 4, noise: 0.10, right: Larger},
+		{name: "more", truth: 1.25, noise: 0.10, right: Compatible},
+		{name: "not more", truth: 1, noise: 0.05, right: Refuted},
+		{name: "between", least: 0.8, most: 1.25, truth: 1, noise: 0.05, right: Compatible},
+		{name: "not between", least: 0.8, most: 1.25, truth: 1.5, noise: 0.05, right: Refuted},
+		{name: "at least", least: 2, truth: 2.2, noise: 0.05, right: Compatible},
+		{name: "not at most", most: 2, truth: 2.2, noise: 0.05, right: Refuted},
 	} {
 		before := 0.0
 		for _, trials := range []int{3, 5, 10, 30} {
@@ -49,7 +55,10 @@ func TestClaimVerdicts(t *testing.T) {
 			random := rand.New(rand.NewPCG(7, uint64(trials)))
 			for range experiments {
 				logs := claimed(random, c.truth, c.noise, trials)
-				counts[JudgeClaims([]Claim{{c.claim, estimate(logs)}}, rule)[0].Verdict]++
+				counts[JudgeClaims([]Claim{{Ratio: c.claim, Least: c.least, Most: c.most, Estimate: estimate(logs)}}, rule)[0].Verdict]++
+			}
+			if c.right == Larger { // which is compatible as well
+				counts[Larger] += counts[Compatible]
 			}
 			share := func(v ClaimVerdict) float64 { return float64(counts[v]) / experiments }
 			t.Logf("%-17s %2d trials: %3.0f %% %s, %3.0f %% underpowered", c.name, trials, 100*share(c.right), c.right, 100*share(Underpowered))
@@ -62,6 +71,14 @@ func TestClaimVerdicts(t *testing.T) {
 			before = share(c.right)
 		}
 	}
+}
+
+// atLeast is the verdict without what it says of larger effects.
+func atLeast(v ClaimVerdict) ClaimVerdict {
+	if v == Larger {
+		return Compatible
+	}
+	return v
 }
 
 // As a study goes on, a verdict that was given stays.
@@ -77,8 +94,8 @@ func TestClaimVerdictsStay(t *testing.T) {
 		logs := claimed(random, truth, 0.03+0.12*random.Float64(), 40)
 		first := Underpowered
 		for trials := 3; trials <= len(logs); trials = 2*trials - 1 {
-			verdict := JudgeClaims([]Claim{{0.54, estimate(logs[:trials])}}, rule)[0].Verdict
-			if first != Underpowered && verdict != Underpowered && verdict != first {
+			verdict := JudgeClaims([]Claim{{Ratio: 0.54, Estimate: estimate(logs[:trials])}}, rule)[0].Verdict
+			if first != Underpowered && verdict != Underpowered && atLeast(verdict) != atLeast(first) {
 				turned++
 				break
 			}
@@ -97,7 +114,7 @@ func TestClaimVerdictsStay(t *testing.T) {
 func TestClaimTrialsTell(t *testing.T) {
 	rule := Rule{Margin: 0.1, Confidence: 0.95}
 	known := LogRatio{Mean: math.Log(0.65), StandardError: 0.1, Freedom: 1e6, Trials: 2}
-	test := JudgeClaims([]Claim{{0.54, known}}, rule)[0]
+	test := JudgeClaims([]Claim{{Ratio: 0.54, Estimate: known}}, rule)[0]
 	if test.Verdict != Underpowered || test.Trials < 3 {
 		t.Fatalf("%+v", test)
 	}
@@ -106,7 +123,7 @@ func TestClaimTrialsTell(t *testing.T) {
 	found := 0
 	for range experiments {
 		logs := claimed(random, 0.65, 0.1, test.Trials)
-		if JudgeClaims([]Claim{{0.54, estimate(logs)}}, rule)[0].Verdict == Smaller {
+		if JudgeClaims([]Claim{{Ratio: 0.54, Estimate: estimate(logs)}}, rule)[0].Verdict == Smaller {
 			found++
 		}
 	}
@@ -128,10 +145,10 @@ func TestClaimsAreCorrectedForTheirNumber(t *testing.T) {
 		var all []Claim
 		for range claims {
 			// The truth is on the border, just on the side of "smaller".
-			all = append(all, Claim{0.54, estimate(claimed(random, 0.54*1.1, 0.05, 5))})
+			all = append(all, Claim{Ratio: 0.54, Estimate: estimate(claimed(random, 0.54*1.1, 0.05, 5))})
 		}
 		for _, test := range JudgeClaims(all, rule) {
-			if test.Verdict == Compatible {
+			if atLeast(test.Verdict) == Compatible {
 				wrong++
 				break
 			}

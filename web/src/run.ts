@@ -209,21 +209,42 @@ export interface CheckChange {
 export interface Claim {
   row: string; // of a published study; may be empty
   says: string; // what is claimed
+  but?: string; // what stands against it in the study itself; absent: nothing
   part: string;
-  clients: number; // that it was judged with; 0 where it was not
-  of: string; // a variant
-  against: string; // a variant
-  figure: "mean" | "p99" | "cpu" | "client-cpu" | "server-cpu" | "throughput" | "client-user" | "server-user" | "client-switches" | "server-switches" | "client-futex" | "server-futex";
-  claimed_ratio: number | null; // null where the claim is only that there is less
-  below: string; // the part whose ratio is to be higher; may be empty
-  outcome: "compatible" | "smaller" | "refuted" | "underpowered" | "not measured";
-  of_figure: number | null; // in microseconds; of throughput, a second; null where it was not measured
-  against_figure: number | null;
-  ratio: number | null; // of the two; with below, of the two parts' ratios
+  find: string; // the expression that was evaluated for each repeat
+  figures: ClaimFigure[]; // which it was evaluated over, as far as they were measured
+  claimed_ratio: number | null; // what it is claimed to come to; null where it is only claimed to be above 1, or to lie between bounds
+  at_least: number | null; // the least that it is claimed to come to, where nothing less will do; else null
+  at_most: number | null; // the most
+  outcome: "compatible" | "larger" | "smaller" | "refuted" | "underpowered" | "not measured";
+  reason: string; // why it was not measured, or what was found instead of a number; else empty
+  ratio: number | null; // what the expression comes to; of a cause, the effect over that with the first factor changed
+  factors: ClaimFactor[]; // of a claim about a cause, what could be it, the claimed one first; else empty
   margin: number; // the relative difference that counts as none: 0.1 for 10 %, less where the claimed effect is small
   p: number | null; // of an estimate this clear if another outcome is true, Holm-adjusted over the claims; null with too few pairs
   pairs: number; // repeats that it rests on
   needed_pairs: number | null; // of an underpowered claim: about how many would tell; null where none under 10,000, and for other outcomes
+  intervals: IntervalsByField;
+}
+
+/** ClaimFactor is what could cause an effect, and whether it does. */
+export interface ClaimFactor {
+  name: string;
+  variant: string; // that has it changed
+  ratio: number | null; // how many times greater the effect is without the change; null where it was not measured
+  moves: "yes" | "reverse" | "no" | "unknown"; // whether the effect is certainly smaller with the change, greater, the same within the margin, or none of these
+  intervals: IntervalsByField;
+}
+
+/** ClaimFigure is a figure that a claim rests on. */
+export interface ClaimFigure {
+  figure: string; // its name in expressions
+  part: string;
+  variant: string;
+  request_bytes: number;
+  response_bytes: number;
+  clients: number;
+  value: number | null; // times in microseconds, of throughput a second; the median over repeats
   intervals: IntervalsByField;
 }
 
@@ -502,6 +523,7 @@ export interface Look {
   level: number; // the chance of a false finding that it may use; those of all looks are 0.05 together
   open?: number; // comparisons that were undecided, or cells not known well enough; absent until the look was taken
   of?: number; // of so many
+  again?: number[]; // of a run until claims stand: the places of those that the next look repeats the cells of
 }
 
 /** MachineLimit is one of the machine's limits, where the run came nearest to it. */
@@ -809,6 +831,7 @@ export interface TrialCounts {
 /** Until is what a run repeats its cells for, and how far it has come. */
 export interface Until {
   width?: number; // until each cell's mean is known so well, 0.03 for 3 %; absent: until every comparison is decided
+  claims?: boolean; // until every claim of the scenario stands; the looks say which are still open
   time_ns?: number; // no repeats are begun that would take longer than this in all; absent: as long as it takes
   looks: Look[]; // those that it takes at most
   begun: number; // looks whose trials have begun; the run is judged by the level of the last one

@@ -1,60 +1,43 @@
 // What was claimed elsewhere, and what this run says to it.
 
-import type { Claim, Run } from "../data";
+import type { Claim, ClaimFactor, ClaimFigure, Run } from "../data";
 import { Figure } from "../figure";
-import { micros, percent, perSecond, plain, times } from "../format";
-
-const figures: Record<string, string> = {
-  mean: "mean time",
-  cpu: "CPU, both ends",
-  "client-cpu": "CPU, client",
-  "server-cpu": "CPU, server",
-  throughput: "throughput",
-  p99: "P99",
-  "client-user": "user share of CPU, client",
-  "server-user": "user share of CPU, server",
-  "client-switches": "switches a request, client",
-  "server-switches": "switches a request, server",
-  "client-futex": "futex calls a request, client",
-  "server-futex": "futex calls a request, server",
-};
+import { bytes, micros, percent, perSecond, plain, times } from "../format";
 
 export function Claims({ run: { claims } }: { run: Run }) {
   if (claims.length === 0) return null;
   return (
     <section id="claims">
       <h2>What is claimed</h2>
-      <p class="note">Each claim is judged in one part, with its fewest clients, over paired repeats. Compatible: the effect is as large as is claimed, or larger. Smaller: there is an effect, and it is smaller. Refuted: there is none, or the reverse. Underpowered: these trials cannot tell. The whole interval must speak for an outcome, corrected for the number of claims; what is within the margin counts as equal.</p>
+      <p class="note">Each claim is an expression over cells, worked out once for each repeat. Compatible: the effect is as large as is claimed, or may be larger. Larger, smaller: there is an effect, and it is that. Refuted: there is none, or the reverse. Underpowered: these trials cannot tell. The whole interval must speak for an outcome, corrected for the number of claims; what is within the margin counts as equal.</p>
       <div class="scroll">
         <table class="claims">
           <thead>
             <tr>
               <th scope="col">Row</th>
               <th scope="col">Claim</th>
-              <th scope="col">Here</th>
+              <th scope="col">Verdict</th>
               <th scope="col" class="number">Claimed</th>
-              <th scope="col" class="number">Measured</th>
-              <th scope="col">Of, over</th>
-              <th scope="col">By, in</th>
-              <th scope="col" class="number">Pairs</th>
+              <th scope="col" class="number">Here</th>
+              <th scope="col">From</th>
+              <th scope="col" class="number">Repeats</th>
             </tr>
           </thead>
           <tbody>
             {claims.map((claim) => (
               <tr key={claim.says} class={claim.outcome === "not measured" ? "faint" : ""}>
                 <td>{claim.row || "–"}</td>
-                <th scope="row" class="prose">{claim.says}</th>
-                <td><span class={`outcome ${claim.outcome.replaceAll(" ", "-")}`}>{claim.outcome}</span></td>
+                <th scope="row" class="prose">
+                  {claim.says}
+                  {claim.but && <small class="interval">But {claim.but}</small>}
+                </th>
+                <td>
+                  <span class={`outcome ${claim.outcome.replaceAll(" ", "-")}`}>{claim.outcome}</span>
+                  {claim.reason && <small class="interval">{claim.reason}</small>}
+                </td>
                 <td class="number">{claimed(claim)}</td>
                 <Figure value={claim.ratio} interval={claim.intervals["ratio"]} show={times} />
-                <td>
-                  <Side name={claim.of} value={amount(claim, claim.of_figure)} />
-                  <Side name={claim.against} value={amount(claim, claim.against_figure)} />
-                </td>
-                <td>
-                  {figures[claim.figure]}
-                  <small class="interval">{claim.part}{claim.below && ` over ${claim.below}`}</small>
-                </td>
+                <td class="prose"><From claim={claim} /></td>
                 <td class="number">{plain(claim.pairs)}{claim.needed_pairs !== null && <small class="interval">of about {plain(claim.needed_pairs)}</small>}</td>
               </tr>
             ))}
@@ -65,18 +48,44 @@ export function Claims({ run: { claims } }: { run: Run }) {
   );
 }
 
-function Side({ name, value }: { name: string; value: string }) {
-  return <div>{name} <small>{value}</small></div>;
+// The most figures that are shown without asking.
+const few = 4;
+
+function From({ claim }: { claim: Claim }) {
+  const figures = claim.figures.map((figure, i) => <FigureOf key={i} figure={figure} />);
+  return (
+    <>
+      {claim.factors.length > 0 && <div class="factors">{claim.factors.map((factor) => <Factor key={factor.name} factor={factor} />)}</div>}
+      {figures.length <= few ? figures : <details><summary>{figures.length} figures</summary>{figures}</details>}
+      <small class="interval"><code>{claim.find}</code> in {claim.part}</small>
+    </>
+  );
 }
 
-function claimed({ claimed_ratio: ratio }: Claim): string {
-  if (ratio === null) return "below 1×";
-  return `${ratio < 1 ? "≤" : "≥"} ${Number(ratio.toPrecision(3))}×`;
+const moves = { yes: "moves it", reverse: "makes it greater", no: "does not move it", unknown: "undecided" };
+
+function Factor({ factor }: { factor: ClaimFactor }) {
+  return <div title={factor.variant}>{factor.name} {times(factor.ratio)}: {moves[factor.moves]}</div>;
 }
 
-function amount(claim: Claim, value: number | null): string {
-  if (claim.figure === "throughput") return perSecond(value);
-  if (/-(switches|futex)$/.test(claim.figure)) return plain(value);
-  if (/-user$/.test(claim.figure)) return percent(value);
+function FigureOf({ figure }: { figure: ClaimFigure }) {
+  const where = [figure.variant, ...(figure.request_bytes > 0 ? [bytes(figure.request_bytes)] : []), `c = ${plain(figure.clients)}`];
+  return <div><small>{figure.figure.replace("-", " ")} of {where.join(", ")}: {amount(figure)}</small></div>;
+}
+
+function claimed({ claimed_ratio: ratio, at_least: least, at_most: most }: Claim): string {
+  const short = (value: number) => String(Number(value.toPrecision(3)));
+  if (ratio !== null) return `${short(ratio)}×`;
+  if (least !== null && most !== null) return `${short(least)} to ${short(most)}`;
+  if (least !== null) return `≥ ${short(least)}`;
+  if (most !== null) return `≤ ${short(most)}`;
+  return "> 1×";
+}
+
+function amount({ figure, value }: ClaimFigure): string {
+  if (figure === "throughput") return perSecond(value);
+  if (/bytes|memory/.test(figure)) return bytes(value);
+  if (/-user$|^answered$/.test(figure)) return percent(value);
+  if (/switches|futex|faults|cores|connections|tail/.test(figure)) return plain(value);
   return micros(value);
 }

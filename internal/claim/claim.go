@@ -1,0 +1,164 @@
+// Package claim evaluates what a study found, written as an expression over the figures
+// of its cells, such as
+//
+//	ratio("mean", "rest", "tcp", 64, 1)
+//
+// An expression comes to one positive number, which says how many times, or where. It is
+// evaluated once for each repeat of a run, so that it has as many values as the run has
+// repeats, and an interval; and once without any figures, to learn which cells it needs.
+// What was published comes from figures that others measured, see [ReadCited].
+//
+// This package knows no stack and no scenario, and not how a figure is measured.
+package claim
+
+import (
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/vm"
+)
+
+// Least stands for the least size, or number of clients, that a part has.
+const Least = -1
+
+// Cell is what a figure is of.
+type Cell struct {
+	Part, Variant string
+	Bytes         int // of a request's payload
+	Clients       int
+}
+
+// Figures is where an expression takes its figures from.
+type Figures interface {
+	// Figure is one of a cell's [Names]; NaN where it was not measured.
+	Figure(name string, of Cell) float64
+	// Sizes and Clients are those that a variant has in a part, in ascending order, with
+	// the clients, or the size, of the cell.
+	Sizes(of Cell) []int
+	Clients(of Cell) []int
+}
+
+// Names are those of the figures, each with what it says.
+var Names = map[string]string{
+	"mean":            "the mean response time",
+	"p50":             "the median response time",
+	"p90":             "the response time of nine requests in ten",
+	"p95":             "the response time of 95 in 100",
+	"p99":             "the response time of 99 in 100",
+	"tail":            "P99 over P50",
+	"service":         "the mean time from sending, without the wait for a permit",
+	"throughput":      "requests a second",
+	"answered":        "the share of requests that were answered",
+	"cpu":             "CPU time a request, of both ends",
+	"client-cpu":      "CPU time a request of the client",
+	"server-cpu":      "CPU time a request of the server",
+	"server-cores":    "CPUs that the server uses",
+	"client-user":     "the share of the client's CPU time that is its own and not the kernel's",
+	"server-user":     "the share of the server's CPU time that is its own and not the kernel's",
+	"client-switches": "how often the client's threads leave their CPUs a request",
+	"server-switches": "how often the server's threads leave their CPUs a request",
+	"client-faults":   "page faults a request of the client",
+	"server-faults":   "page faults a request of the server",
+	"server-memory":   "the most memory that the server has held of its own",
+	"client-futex":    "futex calls a request of the client",
+	"server-futex":    "futex calls a request of the server",
+	"request-bytes":   "bytes that a request takes on the wire",
+	"response-bytes":  "bytes that a response takes on the wire",
+	"connections":     "TCP or QUIC connections in use",
+	"handshake":       "the median time of a connection's handshake",
+}
+
+// FigureNames are the names in order.
+func FigureNames() []string { return slices.Sorted(maps.Keys(Names)) }
+
+// NeedsSyscalls reports whether a figure is only known where system calls were counted.
+func NeedsSyscalls(name string) bool { return strings.HasSuffix(name, "-futex") }
+
+// Expression is one that has been checked.
+type Expression struct {
+	program *vm.Program
+	usesIt  bool
+}
+
+// Parse checks an expression. In one that uses it, the name `it` stands for a variant.
+func Parse(text string, usesIt bool) (*Expression, error) {
+	program, err := compile(text, environment("", "", nil, usesIt))
+	if err != nil {
+		return nil, err
+	}
+	return &Expression{program, usesIt}, nil
+}
+
+// compile checks an expression over an environment, which comes to a number.
+func compile(text string, over map[string]any) (*vm.Program, error) {
+	program, err := expr.Compile(text, expr.Env(over), expr.AsFloat64(), expr.DisableAllBuiltins(), expr.EnableBuiltin("min"), expr.EnableBuiltin("max"))
+	if err != nil {
+		return nil, firstLine(err)
+	}
+	return program, nil
+}
+
+// firstLine leaves out the expression, which stands again behind what is wrong with it.
+func firstLine(err error) error {
+	reason, _, _ := strings.Cut(err.Error(), "\n")
+	return errors.New(reason)
+}
+
+// Value is what an expression comes to. Number is NaN where it comes to nothing, and
+// Reason then says why, if a function knew. Missing tells that figures were missing.
+type Value struct {
+	Number  float64
+	Reason  string
+	Missing bool
+}
+
+// Evaluate evaluates the expression over figures of a part. It is a variant where the
+// expression uses it.
+func (e *Expression) Evaluate(part, it string, from Figures) Value {
+	scope := &scope{from: from}
+	result, err := vm.Run(e.program, environment(part, it, scope, e.usesIt))
+	number, _ := result.(float64)
+	switch {
+	case err != nil:
+		return Value{math.NaN(), firstLine(err).Error(), true}
+	case !(number > 0) || math.IsInf(number, 0):
+		return Value{math.NaN(), scope.reason, scope.missing}
+	}
+	return Value{Number: number}
+}
+
+// Needs are the figures that an expression asks for, each once, in its order. Shape gives
+// the sizes and clients of a part, and answers for figures what it likes.
+func (e *Expression) Needs(part, it string, shape Figures) ([]Need, error) {
+	asks := &asking{Figures: shape, seen: map[Need]bool{}}
+	if _, err := vm.Run(e.program, environment(part, it, &scope{from: asks}, e.usesIt)); err != nil {
+		return nil, firstLine(err)
+	}
+	return asks.all, nil
+}
+
+// Need is a figure of a cell.
+type Need struct {
+	Figure string
+	Cell   Cell
+}
+
+// asking notes what is asked for. It answers 1, so that no function stops early.
+type asking struct {
+	Figures
+	seen map[Need]bool
+	all  []Need
+}
+
+func (a *asking) Figure(name string, of Cell) float64 {
+	a.Figures.Figure(name, of)
+	if need := (Need{name, of}); !a.seen[need] {
+		a.seen[need] = true
+		a.all = append(a.all, need)
+	}
+	return 1
+}

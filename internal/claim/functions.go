@@ -1,0 +1,210 @@
+package claim
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
+// scope is one evaluation.
+type scope struct {
+	from    Figures
+	reason  string // why there is no value, as far as a function knew
+	missing bool   // a figure was not there
+}
+
+func (s *scope) none(format string, args ...any) float64 {
+	if s.reason == "" {
+		s.reason = fmt.Sprintf(format, args...)
+	}
+	return math.NaN()
+}
+
+// environment is what an expression may use. The functions that take figures take them of
+// a part; part gives those of another.
+func environment(part, it string, s *scope, usesIt bool) map[string]any {
+	names := s.figuresOf(part)
+	names["part"] = func(name string) map[string]any { return s.figuresOf(name) }
+	maps.Copy(names, map[string]any{
+		"crossover": s.crossover, "knee": s.knee, "monotone": s.monotone,
+		"converges": s.converges, "step": s.step, "within": within,
+		"KiB": 1 << 10, "MiB": 1 << 20,
+	})
+	if usesIt {
+		names["it"] = it
+	}
+	return names
+}
+
+// figuresOf are the functions that take figures of a part.
+func (s *scope) figuresOf(part string) map[string]any {
+	cell := func(variant string, bytes, clients []int) Cell {
+		return Cell{part, variant, orLeast(bytes), orLeast(clients)}
+	}
+	figure := func(name, variant string, at ...int) float64 {
+		return s.figure(name, cell(variant, at[:min(1, len(at))], at[min(1, len(at)):]))
+	}
+	return map[string]any{
+		"figure": figure,
+		"ratio": func(name, of, against string, at ...int) float64 {
+			return figure(name, of, at...) / figure(name, against, at...)
+		},
+		"by_size": func(name, variant string, clients ...int) *Line {
+			of := cell(variant, nil, clients)
+			return s.line(name, s.from.Sizes(of), func(x int) Cell { of.Bytes = x; return of })
+		},
+		"by_clients": func(name, variant string, bytes ...int) *Line {
+			of := cell(variant, bytes, nil)
+			return s.line(name, s.from.Clients(of), func(x int) Cell { of.Clients = x; return of })
+		},
+	}
+}
+
+func orLeast(given []int) int {
+	if len(given) == 0 {
+		return Least
+	}
+	return given[0]
+}
+
+func (s *scope) figure(name string, of Cell) float64 {
+	value := s.from.Figure(name, of)
+	if math.IsNaN(value) {
+		s.missing = true
+		return s.none("no %s of %s", name, of)
+	}
+	return value
+}
+
+// String is the cell in words.
+func (c Cell) String() string {
+	text := c.Variant + " in " + c.Part
+	if c.Bytes >= 0 {
+		text += fmt.Sprintf(", %d B", c.Bytes)
+	}
+	if c.Clients >= 0 {
+		text += fmt.Sprintf(", %d clients", c.Clients)
+	}
+	return text
+}
+
+// Line is a figure along sizes, or along numbers of clients.
+type Line struct{ X, Y []float64 }
+
+func (s *scope) line(name string, along []int, at func(int) Cell) *Line {
+	l := &Line{}
+	for _, x := range along {
+		l.X, l.Y = append(l.X, float64(x)), append(l.Y, s.figure(name, at(x)))
+	}
+	return l
+}
+
+// known reports whether a line has at least so many points, and all of them.
+func (s *scope) known(l *Line, least int) bool {
+	if len(l.X) < least {
+		s.missing = true
+		s.none("%d points, and it takes %d", len(l.X), least)
+		return false
+	}
+	return !slices.ContainsFunc(l.Y, math.IsNaN)
+}
+
+// crossover is where a overtakes b: the place that best parts the points where a is below
+// b from those where it is above, by the sums of the logarithms of their ratio.
+func (s *scope) crossover(a, b *Line) float64 {
+	if !s.known(a, 2) || !s.known(b, 2) || !slices.Equal(a.X, b.X) {
+		return s.none("lines over different points")
+	}
+	logs := make([]float64, len(a.X)) // of a over b
+	sum := 0.0
+	for i := range logs {
+		logs[i] = math.Log(a.Y[i] / b.Y[i])
+		sum += logs[i]
+	}
+	best, at, before := math.Abs(sum), 0, 0.0
+	if sum <= 0 {
+		at = len(logs)
+	}
+	for i := 1; i < len(logs); i++ {
+		before += logs[i-1]
+		if above := sum - before; above-before > best {
+			best, at = above-before, i
+		}
+	}
+	switch at {
+	case 0:
+		return s.none("the first is above the second from the beginning")
+	case len(logs):
+		return s.none("the first never overtakes the second")
+	}
+	low, high, share := math.Log(a.X[at-1]), math.Log(a.X[at]), 0.5
+	if logs[at-1] < 0 && logs[at] > 0 {
+		share = logs[at-1] / (logs[at-1] - logs[at])
+	}
+	return math.Exp(low + share*(high-low))
+}
+
+// kneeShare of a line's greatest value is what it has at its knee.
+const kneeShare = 0.9
+
+// knee is where a line has risen to nine tenths of its greatest value.
+func (s *scope) knee(l *Line) float64 {
+	if !s.known(l, 3) {
+		return math.NaN()
+	}
+	enough := kneeShare * slices.Max(l.Y)
+	i := slices.IndexFunc(l.Y, func(y float64) bool { return y >= enough })
+	if i == 0 {
+		return l.X[0]
+	}
+	low, high := math.Log(l.X[i-1]), math.Log(l.X[i])
+	return math.Exp(low + (high-low)*(enough-l.Y[i-1])/(l.Y[i]-l.Y[i-1]))
+}
+
+// monotone is the least that a line's value is of the one before: 1 or more where it
+// never falls.
+func (s *scope) monotone(l *Line) float64 {
+	if !s.known(l, 2) {
+		return math.NaN()
+	}
+	least := math.Inf(1)
+	for i := 1; i < len(l.Y); i++ {
+		least = min(least, l.Y[i]/l.Y[i-1])
+	}
+	return least
+}
+
+// converges is how many times further apart lines are at the first point than at the
+// last: the greatest of them over the least.
+func (s *scope) converges(lines ...*Line) float64 {
+	apart := func(i func(*Line) float64) float64 {
+		low, high := math.Inf(1), 0.0
+		for _, l := range lines {
+			low, high = min(low, i(l)), max(high, i(l))
+		}
+		return high / low
+	}
+	for _, l := range lines {
+		if !s.known(l, 2) {
+			return math.NaN()
+		}
+	}
+	return apart(func(l *Line) float64 { return l.Y[0] }) / apart(func(l *Line) float64 { return l.Y[len(l.Y)-1] })
+}
+
+// step is the value at one point over that at another.
+func (s *scope) step(l *Line, from, to int) float64 {
+	at := func(x int) float64 {
+		i := slices.Index(l.X, float64(x))
+		if i < 0 {
+			s.missing = true
+			return s.none("the line has no point at %d", x)
+		}
+		return l.Y[i]
+	}
+	return at(to) / at(from)
+}
+
+// within is 1 or more where a value lies between two others: how far from the nearer one.
+func within(value, low, high float64) float64 { return min(value/low, high/value) }
