@@ -66,49 +66,18 @@ const runsDirectory = "wirelab-runs"
 // execute runs a job: its trials, then the analysis, then the report. An
 // interrupted run is reported like any other.
 func (a *app) execute(ctx context.Context, j job) error {
-	program, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find wirelab's own program, to start workers: %w", err)
-	}
-	what, rebuilt, missing, err := a.withRebuilt(ctx, j.scenario)
-	if err != nil {
+	seen, status, err := a.perform(ctx, j)
+	if seen == nil {
 		return err
 	}
-	j.scenario, j.warnings = what, append(j.warnings, missing...)
-	workshop := lab.New([]string{program, "worker"})
-	workshop.Rebuilt = rebuilt
-	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed
-	workshop.Patience = j.patience.Patience
-	if err := j.baseline.check(workshop.Cells(planFor(j.scenario, j.until))); err != nil {
-		return err
-	}
-	run, err := j.open(slices.Concat(j.warnings, workshop.Placement.Warnings))
-	if err != nil {
-		return err
-	}
-	a.announce(workshop, j, run)
-	labErr := a.measure(ctx, workshop, j, run)
-	status := record.Done
-	switch {
-	case labErr != nil && ctx.Err() != nil:
-		status = record.Interrupted
-	case labErr != nil:
-		status = record.Failed
-	}
-	if err := run.Finish(status); err != nil {
-		return fmt.Errorf("%w; what was measured is kept: continue with `wirelab run --resume %s`", errors.Join(labErr, err), run.Dir)
-	}
-	seen, err := a.readRun(run.Dir)
-	if err == nil {
-		err = a.publish(seen, j.output)
+	if published := a.publish(seen, j.output); err == nil {
+		err = published
 	}
 	switch {
-	case status == record.Failed:
-		return labErr
 	case err != nil:
 		return err
 	case status == record.Interrupted:
-		fmt.Fprintf(a.stderr, "interrupted: %d of %d trials are done; continue with `wirelab run --resume %s`\n", seen.Summary.Done, seen.Summary.Planned, run.Dir)
+		fmt.Fprintf(a.stderr, "interrupted: %d of %d trials are done; continue with `wirelab run --resume %s`\n", seen.Summary.Done, seen.Summary.Planned, seen.Directory)
 		return exitError{code: exitInterrupted}
 	}
 	err = verdict(seen.Summary, j.patience)
@@ -119,7 +88,49 @@ func (a *app) execute(ctx context.Context, j job) error {
 	if j.output.json {
 		words = a.stderr
 	}
-	return cmp.Or(err, a.diffSince(j.baseline, run.Dir, words))
+	return cmp.Or(err, a.diffSince(j.baseline, seen.Directory, words))
+}
+
+// perform measures a job's trials and reads what was measured. It returns the run even
+// where the lab failed in the middle of it, with the lab's error.
+func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, "", fmt.Errorf("find wirelab's own program, to start workers: %w", err)
+	}
+	what, rebuilt, missing, err := a.withRebuilt(ctx, j.scenario)
+	if err != nil {
+		return nil, "", err
+	}
+	j.scenario, j.warnings = what, append(j.warnings, missing...)
+	workshop := lab.New([]string{program, "worker"})
+	workshop.Rebuilt = rebuilt
+	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed
+	workshop.Patience = j.patience.Patience
+	if err := j.baseline.check(workshop.Cells(planFor(j.scenario, j.until))); err != nil {
+		return nil, "", err
+	}
+	run, err := j.open(slices.Concat(j.warnings, workshop.Placement.Warnings))
+	if err != nil {
+		return nil, "", err
+	}
+	a.announce(workshop, j, run)
+	labErr := a.measure(ctx, workshop, j, run)
+	status := record.Done
+	switch {
+	case labErr != nil && ctx.Err() != nil:
+		status, labErr = record.Interrupted, nil
+	case labErr != nil:
+		status = record.Failed
+	}
+	if err := run.Finish(status); err != nil {
+		return nil, status, fmt.Errorf("%w; what was measured is kept: continue with `wirelab run --resume %s`", errors.Join(labErr, err), run.Dir)
+	}
+	seen, err := a.readRun(run.Dir)
+	if err != nil {
+		return nil, status, cmp.Or(labErr, err)
+	}
+	return seen, status, labErr
 }
 
 // announce says what is to be measured, and what that could find.
@@ -247,9 +258,19 @@ func (j *job) open(warnings []string) (*record.Run, error) {
 	return run, err
 }
 
-// publish writes the report and the table of cells into the run's directory, and
-// prints what was found.
+// publish writes the run's files, and prints what was found.
 func (a *app) publish(seen *report.Run, output outputFlags) error {
+	if err := writeFiles(seen); err != nil {
+		return err
+	}
+	if output.json {
+		return report.WriteJSON(a.stdout, seen)
+	}
+	return a.print(seen, output)
+}
+
+// writeFiles writes the report and the table of cells into the run's directory.
+func writeFiles(seen *report.Run) error {
 	files := map[string]func(io.Writer, *report.Run) error{
 		"report.html": report.WriteHTML,
 		"cells.csv":   report.WriteCSV,
@@ -258,17 +279,11 @@ func (a *app) publish(seen *report.Run, output outputFlags) error {
 		files[name] = report.WriteStudyTable
 	}
 	for name, write := range files {
-		if err := writeFile(filepath.Join(seen.Directory, name), seen, write); err != nil {
+		if err := writeFile(filepath.Join(seen.Directory, name), func(w io.Writer) error { return write(w, seen) }); err != nil {
 			return err
 		}
 	}
-	if err := writeProfiles(seen); err != nil {
-		return err
-	}
-	if output.json {
-		return report.WriteJSON(a.stdout, seen)
-	}
-	return a.print(seen, output)
+	return writeProfiles(seen)
 }
 
 // writeProfiles writes the run's profiles for other tools, if it has any.
@@ -364,7 +379,7 @@ func (a *app) readRunBy(categories *analysis.Categories, directory string) (*rep
 
 // writeFile writes another file and renames it, so that no reader finds half a
 // report.
-func writeFile(path string, seen *report.Run, write func(io.Writer, *report.Run) error) (err error) {
+func writeFile(path string, write func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
@@ -374,7 +389,7 @@ func writeFile(path string, seen *report.Run, write func(io.Writer, *report.Run)
 			err = errors.Join(err, os.Remove(file.Name()))
 		}
 	}()
-	if err := errors.Join(write(file, seen), file.Chmod(0o644), file.Close()); err != nil {
+	if err := errors.Join(write(file), file.Chmod(0o644), file.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return os.Rename(file.Name(), path)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -125,6 +126,7 @@ func studyNames() []string {
 	if err != nil {
 		panic(err) // they are in the program
 	}
+	files = slices.DeleteFunc(files, fs.DirEntry.IsDir) // what was published
 	return each(files, func(f fs.DirEntry) string { return strings.TrimSuffix(f.Name(), studyEnding) })
 }
 

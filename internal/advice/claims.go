@@ -43,7 +43,7 @@ var outcomes = map[analysis.Outcome]string{
 func claimSentence(c *analysis.Claim) string {
 	sentence := quoted(c) + ": " + outcomes[c.Outcome]
 	if c.Ratio != nil {
-		sentence += fmt.Sprintf(": %s, %s", between(*c.Ratio, number), c.Claimed())
+		sentence += fmt.Sprintf(": %s, claimed %s", between(*c.Ratio, number), c.Claimed())
 	}
 	if c.Reason != "" {
 		sentence += ": " + c.Reason
@@ -58,7 +58,7 @@ func claimSentence(c *analysis.Claim) string {
 		sentence += fmt.Sprintf("; about %d repeats would tell", *c.NeededPairs)
 	}
 	if len(c.Factors) > 0 {
-		sentence += "; " + FactorsInWords(c)
+		sentence += "; " + c.FactorsInWords()
 	}
 	if c.But != "" {
 		sentence += "; but " + c.But
@@ -67,29 +67,6 @@ func claimSentence(c *analysis.Claim) string {
 		sentence += ". That is " + c.Find + " in " + c.Part
 	}
 	return sentence + "."
-}
-
-// FactorsInWords says which factors move the effect of a claim, and which do not.
-func FactorsInWords(c *analysis.Claim) string {
-	var texts []string
-	for _, kind := range []struct{ moves, head string }{
-		{analysis.Moves, "it goes with "}, {analysis.MovesUp, "it grows with "}, {analysis.MovesNot, "not with "}, {analysis.MovesMaybe, "undecided: "},
-	} {
-		var names []string
-		for _, f := range c.Factors {
-			if f.Moves == kind.moves {
-				name := f.Name
-				if f.Ratio != nil {
-					name += " (" + number(f.Ratio.Value) + "×)"
-				}
-				names = append(names, name)
-			}
-		}
-		if len(names) > 0 {
-			texts = append(texts, kind.head+list(names))
-		}
-	}
-	return strings.Join(texts, "; ")
 }
 
 var shareNames = map[string]string{

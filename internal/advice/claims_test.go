@@ -29,11 +29,11 @@ func TestClaimsInWords(t *testing.T) {
 	}}}
 	want := []string{
 		"F1, “a codec takes a tenth off”: a smaller effect here than is claimed: 0.95 (0.94 to 0.96), claimed 0.9×. That is " + find + " in unary.",
-		"F1, “it grows”: compatible with what was measured here: 0.95 (0.94 to 0.96), claimed above 1×. That is " + find + " in unary.",
+		"F1, “it grows”: compatible with what was measured here: 0.95 (0.94 to 0.96), claimed > 1×. That is " + find + " in unary.",
 		"F1, “a codec takes a tenth off”: undecided here: 0.8, claimed 0.9×; three repeats or more can tell. That is " + find + " in unary.",
 		"F1, “a codec takes a tenth off”: undecided here: 0.95 (0.94 to 0.96), claimed 0.9×; it is so close to the border between two answers that 10,000 repeats might not tell. That is " + find + " in unary.",
 		"F1, “a codec takes a tenth off”: not measured here: no mean of grpc in unary.",
-		"F1, “the codec causes it”: a smaller effect here than is claimed: 0.95 (0.94 to 0.96), claimed 0.9×; it goes with the codec (3×); not with the wire (1.02×) and the pool; undecided: the collector; but its own table says otherwise. That is " + find + " in unary.",
+		"F1, “the codec causes it”: a smaller effect here than is claimed: 0.95 (0.94 to 0.96), claimed 0.9×; it goes with the codec (3×); not with the wire (1.02×), the pool; undecided: the collector; but its own table says otherwise. That is " + find + " in unary.",
 		"Without its yardstick, which is measured where `run --yardstick` asks for it, nothing can be said here to “a file server is cheaper”.",
 	}
 	got := claims(s)

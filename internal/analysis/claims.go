@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"wirelab.dev/internal/claim"
 	"wirelab.dev/internal/record"
@@ -82,17 +84,41 @@ var Outcomes = []Outcome{Compatible, Larger, Smaller, Refuted, Underpowered, Unm
 
 // Claimed says what is claimed, in a few signs.
 func (c *Claim) Claimed() string {
+	bound := func(value float64) string { return strconv.FormatFloat(value, 'g', 4, 64) } // sizes are read as such
 	switch {
 	case c.ClaimedRatio != nil:
-		return "claimed " + units.Number(*c.ClaimedRatio) + "×"
+		return units.Number(*c.ClaimedRatio) + "×"
 	case c.AtLeast != nil && c.AtMost != nil:
-		return "claimed " + units.Number(*c.AtLeast) + " to " + units.Number(*c.AtMost)
+		return bound(*c.AtLeast) + " to " + bound(*c.AtMost)
 	case c.AtLeast != nil:
-		return "claimed at least " + units.Number(*c.AtLeast)
+		return "≥ " + bound(*c.AtLeast)
 	case c.AtMost != nil:
-		return "claimed at most " + units.Number(*c.AtMost)
+		return "≤ " + bound(*c.AtMost)
 	}
-	return "claimed above 1×"
+	return "> 1×"
+}
+
+// FactorsInWords says which factors move the effect, and which do not.
+func (c *Claim) FactorsInWords() string {
+	var texts []string
+	for _, kind := range []struct{ moves, head string }{
+		{Moves, "it goes with "}, {MovesUp, "it grows with "}, {MovesNot, "not with "}, {MovesMaybe, "undecided: "},
+	} {
+		var names []string
+		for _, f := range c.Factors {
+			if f.Moves == kind.moves {
+				name := f.Name
+				if f.Ratio != nil {
+					name += " (" + units.Number(f.Ratio.Value) + "×)"
+				}
+				names = append(names, name)
+			}
+		}
+		if len(names) > 0 {
+			texts = append(texts, kind.head+strings.Join(names, ", "))
+		}
+	}
+	return strings.Join(texts, "; ")
 }
 
 // claimRule has a greater margin than comparisons have: what is claimed was measured
@@ -436,7 +462,7 @@ var claimFigures = map[string]metric{
 	"server-futex":    syscallsOf("futex", serverOf),
 	"request-bytes":   wireBytes(func(w *record.Wire) record.WireBytes { return w.Request }),
 	"response-bytes":  wireBytes(func(w *record.Wire) record.WireBytes { return w.Response }),
-	"connections":     func(t trial) float64 { return t.ifOwnClient(float64(t.Connections.Opened)) },
+	"opened":          func(t trial) float64 { return t.ifOwnClient(perCall(t, float64(t.Connections.During))) },
 	"handshake":       func(t trial) float64 { return t.handshake.quantile(0.5) },
 }
 

@@ -68,7 +68,7 @@ var Names = map[string]string{
 	"server-futex":    "futex calls a request of the server",
 	"request-bytes":   "bytes that a request takes on the wire",
 	"response-bytes":  "bytes that a response takes on the wire",
-	"connections":     "TCP or QUIC connections in use",
+	"opened":          "connections opened in the window a request",
 	"handshake":       "the median time of a connection's handshake",
 }
 

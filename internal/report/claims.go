@@ -21,7 +21,7 @@ var claimMarks = map[analysis.Outcome]string{
 }
 
 // WriteClaims prints a line a claim: whether it holds here, what was measured and what is
-// claimed. What is claimed is cut to the line, if it must be.
+// claimed. What is claimed is cut to a terminal's line, if it must be.
 func WriteClaims(w io.Writer, claims []analysis.Claim, terminal Terminal) error {
 	if len(claims) == 0 {
 		return nil
@@ -30,7 +30,7 @@ func WriteClaims(w io.Writer, claims []analysis.Claim, terminal Terminal) error 
 	rows := make([][]string, 0, len(claims))
 	for i := range claims {
 		c := &claims[i]
-		rows = append(rows, []string{claimMarks[c.Outcome], c.Row, string(c.Outcome), claimHere(c), claimClaimed(c), c.Says})
+		rows = append(rows, []string{claimMarks[c.Outcome], c.Row, string(c.Outcome), claimHere(c), c.Claimed(), claimSays(c)})
 	}
 	for place := range shown {
 		shown[place].width = utf8.RuneCountInString(shown[place].title)
@@ -38,14 +38,16 @@ func WriteClaims(w io.Writer, claims []analysis.Claim, terminal Terminal) error 
 			shown[place].width = max(shown[place].width, utf8.RuneCountInString(r[place]))
 		}
 	}
-	last := &shown[len(shown)-1]
-	before := lineWidth(shown) - last.width
-	last.width = max(20, tableWidth(terminal)-before)
+	if terminal.Width > 0 {
+		last := &shown[len(shown)-1]
+		before := lineWidth(shown) - last.width
+		last.width = max(20, terminal.Width-before)
+	}
 	var out strings.Builder
 	paint := painter(terminal.Colour)
 	line := func(texts []string) string {
 		i := -1
-		return row(shown, func(c column) string { i++; return cutTo(texts[i], c.width) })
+		return row(shown, func(c column) string { i++; return c.pad(cutTo(texts[i], c.width)) })
 	}
 	titles := make([]string, len(shown))
 	for i, c := range shown {
@@ -53,45 +55,34 @@ func WriteClaims(w io.Writer, claims []analysis.Claim, terminal Terminal) error 
 	}
 	out.WriteString("\n" + paint(bold, line(titles)) + "\n")
 	for _, r := range rows {
-		out.WriteString(strings.TrimRight(line(r), " ") + "\n")
+		out.WriteString(line(r) + "\n")
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }
 
-// claimHere is what the claim comes to here, or nothing.
+// claimHere is what the claim comes to here, or nothing. Between bounds it may be a place
+// and not a ratio.
 func claimHere(c *analysis.Claim) string {
 	if c.Ratio == nil {
 		return absent
 	}
-	text := units.Number(c.Ratio.Value) + "×"
+	text := units.Number(c.Ratio.Value)
+	if c.AtLeast == nil && c.AtMost == nil {
+		text += "×"
+	}
 	if i := c.Ratio.Interval; i != nil {
 		text += fmt.Sprintf(" (%s to %s)", units.Number(i.Low), units.Number(i.High))
 	}
 	return text
 }
 
-// claimClaimed is Claimed in the narrow form of a table.
-func claimClaimed(c *analysis.Claim) string {
-	switch {
-	case c.ClaimedRatio != nil:
-		return units.Number(*c.ClaimedRatio) + "×"
-	case c.AtLeast != nil && c.AtMost != nil:
-		return units.Number(*c.AtLeast) + " to " + units.Number(*c.AtMost)
-	case c.AtLeast != nil:
-		return "≥ " + units.Number(*c.AtLeast)
-	case c.AtMost != nil:
-		return "≤ " + units.Number(*c.AtMost)
+// claimSays is what is claimed, and why nothing is known of it.
+func claimSays(c *analysis.Claim) string {
+	if c.Ratio == nil && c.Reason != "" {
+		return c.Says + " (" + c.Reason + ")"
 	}
-	return "> 1×"
-}
-
-// tableWidth is the terminal's, or 100 where there is none.
-func tableWidth(terminal Terminal) int {
-	if terminal.Width == 0 {
-		return 100
-	}
-	return terminal.Width
+	return c.Says
 }
 
 func cutTo(text string, width int) string {

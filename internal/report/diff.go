@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/xml"
 	"fmt"
 	"io"
 	"slices"
@@ -168,7 +167,7 @@ func WriteDiff(w io.Writer, r *DiffReport, terminal Terminal) error {
 	}
 	line := func(texts []string) string {
 		i := -1
-		return row(shown, func(column) string { i++; return texts[i] })
+		return row(shown, func(c column) string { i++; return c.pad(texts[i]) })
 	}
 	paint := painter(terminal.Colour)
 	var out strings.Builder
@@ -213,53 +212,24 @@ func WriteDiffMarkdown(w io.Writer, r *DiffReport) error {
 
 // WriteDiffJUnit writes a test a gate and cell, for CI.
 func WriteDiffJUnit(w io.Writer, r *DiffReport) error {
-	type failure struct {
-		Message string `xml:"message,attr"`
-	}
-	type test struct {
-		Name    string   `xml:"name,attr"`
-		Class   string   `xml:"classname,attr"`
-		Failure *failure `xml:"failure,omitempty"`
-		Skipped *failure `xml:"skipped,omitempty"`
-	}
-	type suite struct {
-		XMLName  xml.Name `xml:"testsuite"`
-		Name     string   `xml:"name,attr"`
-		Tests    int      `xml:"tests,attr"`
-		Failures int      `xml:"failures,attr"`
-		Skipped  int      `xml:"skipped,attr"`
-		Cases    []test   `xml:"testcase"`
-	}
-	s := suite{Name: "wirelab diff"}
+	var tests []junitTest
 	for _, g := range r.Gates {
 		for _, d := range r.Differences {
 			if d.Metric != g.of.Metric {
 				continue
 			}
-			one := test{Name: d.Cell, Class: g.Gate}
+			one := junitTest{Name: d.Cell, Class: g.Gate}
 			text := fmt.Sprintf("%s %s: from %s to %s", d.Metric, change(d.Ratio), diffFigure(d, d.Before), diffFigure(d, d.After))
 			switch g.of.Judge(d) {
 			case analysis.Breached:
-				one.Failure = &failure{text}
-				s.Failures++
+				one.Failure = &junitMessage{text}
 			case analysis.Open:
-				one.Skipped = &failure{"open: " + text}
-				s.Skipped++
+				one.Skipped = &junitMessage{"open: " + text}
 			}
-			s.Cases = append(s.Cases, one)
+			tests = append(tests, one)
 		}
 	}
-	s.Tests = len(s.Cases)
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	encoder := xml.NewEncoder(w)
-	encoder.Indent("", "  ")
-	if err := encoder.Encode(s); err != nil {
-		return fmt.Errorf("report: encoding JUnit: %w", err)
-	}
-	_, err := io.WriteString(w, "\n")
-	return err
+	return writeJUnit(w, "wirelab diff", tests)
 }
 
 // WriteDiffJSON writes one object.

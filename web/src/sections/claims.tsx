@@ -36,7 +36,7 @@ export function Claims({ run: { claims } }: { run: Run }) {
                   {claim.reason && <small class="interval">{claim.reason}</small>}
                 </td>
                 <td class="number">{claimed(claim)}</td>
-                <Figure value={claim.ratio} interval={claim.intervals["ratio"]} show={times} />
+                <Figure value={claim.ratio} interval={claim.intervals["ratio"]} show={claim.at_least ?? claim.at_most ? plain : times} />
                 <td class="prose"><From claim={claim} /></td>
                 <td class="number">{plain(claim.pairs)}{claim.needed_pairs !== null && <small class="interval">of about {plain(claim.needed_pairs)}</small>}</td>
               </tr>
@@ -86,6 +86,6 @@ function amount({ figure, value }: ClaimFigure): string {
   if (figure === "throughput") return perSecond(value);
   if (/bytes|memory/.test(figure)) return bytes(value);
   if (/-user$|^answered$/.test(figure)) return percent(value);
-  if (/switches|futex|faults|cores|connections|tail/.test(figure)) return plain(value);
+  if (/switches|futex|faults|cores|opened|tail/.test(figure)) return plain(value);
   return micros(value);
 }

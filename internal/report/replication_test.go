@@ -1,0 +1,88 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/analysis"
+)
+
+func aReplication() *Replication {
+	r := &Replication{Quick: true, Host: "a machine"}
+	r.Add(Replicated{Name: "s", Title: "A study", Run: "s", Trials: 9, Valid: 8, Claims: []analysis.Claim{
+		{Row: "K4", Says: "one | two", ClaimedRatio: new(1.9), Ratio: new(fixtureFigure(2)), Outcome: analysis.Compatible, Pairs: 3},
+		{
+			Row: "K5", Says: "where <they> cross", But: "its table says otherwise", AtLeast: new(1024.0), AtMost: new(2048.0), Ratio: new(fixtureFigure(4000)), Outcome: analysis.Refuted, Pairs: 3,
+			Factors: []analysis.ClaimFactor{{Name: "the wire", Moves: analysis.Moves, Ratio: new(fixtureFigure(3))}},
+		},
+		{Row: "K6", Says: "open", Ratio: &analysis.Figure{Value: 1.1}, Outcome: analysis.Underpowered, Pairs: 3, NeededPairs: new(20)},
+		{Row: "K7", Says: "unknown", Outcome: analysis.Unmeasured, Reason: "no counters"},
+	}})
+	r.Add(Replicated{Name: "t", Title: "Another", Run: "t", Note: "interrupted before it", Claims: []analysis.Claim{{Row: "F1", Says: "never", Outcome: analysis.Unmeasured, Reason: "interrupted before it"}}})
+	r.Finish(90 * time.Second)
+	return r
+}
+
+func TestReplicationInWords(t *testing.T) {
+	var out bytes.Buffer
+	if err := WriteReplication(&out, aReplication(), Terminal{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"✓  K4   compatible ", " 1.9×  one | two\n", " 1024 to 2048  where <they> cross\n", "?  K6   underpowered ", "–  K7   not measured ", "  unknown (no counters)\n",
+		"\n5 claims: 1 compatible, 1 refuted, 1 underpowered, 2 not measured.\n", "\nDo: without --quick, ", "\nTrust: 8 of 9 trials valid;", "\nPartial: t: interrupted before it\n",
+	} {
+		if !strings.Contains(out.String(), line) {
+			t.Errorf("%q is not in\n%s", line, out.String())
+		}
+	}
+	places := map[int]bool{} // of the last column
+	for _, says := range []string{"one | two", "where <they> cross", "open", "unknown"} {
+		before, _, _ := strings.Cut(out.String(), says)
+		places[len([]rune(before[strings.LastIndexByte(before, '\n')+1:]))] = true
+	}
+	if len(places) != 1 {
+		t.Errorf("the last column begins at %v in\n%s", places, out.String())
+	}
+}
+
+func TestReplicationAsFiles(t *testing.T) {
+	r := aReplication()
+	var page, markdown, junit, object bytes.Buffer
+	for _, err := range []error{WriteReplicationHTML(&page, r), WriteReplicationMarkdown(&markdown, r), WriteReplicationJUnit(&junit, r), WriteReplicationJSON(&object, r)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []struct {
+		in   string
+		text string
+	}{
+		{page.String(), `where &lt;they&gt; cross<small class="interval">But its table says otherwise</small>`},
+		{page.String(), `<a href="s/report.html">`},
+		{page.String(), "it goes with the wire (3×)"},
+		{markdown.String(), `| ✓ | K4 | one \| two | 1.9× |`},
+		{markdown.String(), "| refuted; it goes with the wire (3×); but its table says otherwise |"},
+		{junit.String(), `<testsuite name="wirelab replicate" tests="5" failures="1" skipped="3">`},
+	} {
+		if !strings.Contains(want.in, want.text) {
+			t.Errorf("%q is not in\n%s", want.text, want.in)
+		}
+	}
+	var read struct {
+		Total struct {
+			Claims int
+			Open   int `json:"underpowered"`
+		}
+		Studies []struct{ Claims []struct{ Outcome string } }
+	}
+	if err := json.Unmarshal(object.Bytes(), &read); err != nil {
+		t.Fatal(err)
+	}
+	if read.Total.Claims != 5 || read.Total.Open != 1 || read.Studies[0].Claims[1].Outcome != "refuted" {
+		t.Errorf("%+v", read)
+	}
+}
