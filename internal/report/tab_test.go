@@ -83,7 +83,7 @@ func (b browser) open(t *testing.T, address string, before ...chromedp.Action[ch
 		case *log.EventEntryAdded:
 			opened.trouble("log: %s %s", e.Entry.Level, e.Entry.Text)
 		case *network.EventRequestWillBeSent:
-			if e.Request.URL != address && !strings.HasPrefix(e.Request.URL, "data:") {
+			if file, _, _ := strings.Cut(address, "#"); e.Request.URL != file && !strings.HasPrefix(e.Request.URL, "data:") {
 				opened.trouble("request: %s", e.Request.URL)
 			}
 		}

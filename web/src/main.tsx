@@ -3,6 +3,7 @@
 
 import { render } from "preact";
 import { useMemo, useState } from "preact/hooks";
+import { goToSection } from "./address";
 import { readRun, type Cell, type Run } from "./data";
 import { looksOf } from "./look";
 import { cellMetrics } from "./metrics";
@@ -119,3 +120,4 @@ addEventListener("afterprint", () => document.documentElement.classList.remove("
 const root = document.getElementById("app")!;
 root.textContent = "";
 render(<App run={readRun()} />, root);
+goToSection();

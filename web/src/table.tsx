@@ -3,6 +3,7 @@
 
 import { Fragment } from "preact";
 import { useMemo, useState } from "preact/hooks";
+import { useKept } from "./address";
 import type { Cell } from "./data";
 import { CellDetail } from "./detail";
 import { perSecond, plain, sizes } from "./format";
@@ -37,12 +38,13 @@ interface Props {
 }
 
 export function CellTable({ cells, looks, clock, figures, picked, pick }: Props) {
-  const [sort, setSort] = useState<Sort | null>(null);
+  const [[kept], keep] = useKept("sort");
+  const sort = kept ? { id: kept.replace(/^-/, ""), down: kept.startsWith("-") } : null;
   const [open, setOpen] = useState<string | null>(null);
   const columns = useMemo(() => columnsFor(cells, clock).filter(({ id }) => (figures === "all" ? id !== "cpu" : !details.has(id))), [cells, clock, figures]);
-  const rows = useMemo(() => sorted(cells, columns, sort), [cells, columns, sort]);
+  const rows = useMemo(() => sorted(cells, columns, sort), [cells, columns, kept]);
   const order = (id: string) => (sort?.id !== id ? "none" : sort.down ? "descending" : "ascending");
-  const turn = (id: string) => setSort(sort?.id !== id ? { id, down: false } : sort.down ? null : { id, down: true });
+  const turn = (id: string) => keep(sort?.id !== id ? [id] : sort.down ? [] : [`-${id}`]);
   return (
     <div class="scroll tall" tabIndex={0} role="region" aria-label="Cells">
       <table class="cells">

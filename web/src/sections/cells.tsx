@@ -1,13 +1,14 @@
 // All cells, and what of them is shown.
 
-import { useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
+import { useKept, useKeptChoice, useKeptSet } from "../address";
 import { Choice, Filter } from "../controls";
 import { distinct, type Cell, type Run } from "../data";
 import { bytes, plain, sizes as sizesOf } from "../format";
 import type { Look } from "../look";
 import type { Clock } from "../metrics";
 import { CellTable, type Figures } from "../table";
-import { clockNames, counted } from "../words";
+import { clockNames, counted, loadText } from "../words";
 
 interface Props {
   run: Run;
@@ -17,16 +18,21 @@ interface Props {
 }
 
 export function Cells({ run, looks, picked, pick }: Props) {
-  const [parts, setParts] = useState(new Set<string>());
-  const [variants, setVariants] = useState(new Set<string>());
-  const [sizes, setSizes] = useState(new Set<number>());
-  const [clients, setClients] = useState(new Set<number>());
-  const [clock, setClock] = useState<Clock>("response_us");
-  const [figures, setFigures] = useState<Figures>("main");
-  const shown = useMemo(
-    () => run.cells.filter((cell) => !parts.has(cell.part) && !variants.has(cell.variant) && !sizes.has(cell.request_bytes) && !clients.has(cell.clients)),
-    [parts, variants, sizes, clients],
-  );
+  const options = useMemo(() => ({
+    parts: distinct(run.cells.map((cell) => cell.part)),
+    variants: distinct(run.cells.map((cell) => cell.variant)),
+    sizes: distinct(run.cells.map((cell) => cell.request_bytes)),
+    clients: distinct(run.cells.map((cell) => cell.clients)),
+  }), []);
+  const [parts, setParts] = useKeptSet("no-part", options.parts);
+  const [variants, setVariants] = useKeptSet("no-stack", options.variants);
+  const [sizes, setSizes] = useKeptSet("no-size", options.sizes);
+  const [clients, setClients] = useKeptSet("no-clients", options.clients);
+  const [[find = ""], setFind] = useKept("find");
+  const [clock, setClock] = useKeptChoice<Clock>("time", ["response_us", "service_us"]);
+  const [figures, setFigures] = useKeptChoice<Figures>("figures", ["main", "all"]);
+  const shown = run.cells.filter((cell) =>
+    !parts.has(cell.part) && !variants.has(cell.variant) && !sizes.has(cell.request_bytes) && !clients.has(cell.clients) && matches(cell, find));
   const apart = run.cells.some((cell) => cell.response_apart);
   return (
     <section id="cells">
@@ -35,10 +41,14 @@ export function Cells({ run, looks, picked, pick }: Props) {
         A row a point of the matrix, over its valid trials: percentiles are those of all their requests together, and a dash where fewer than ten lie beyond; other figures are the median of the trials. {apart ? "Response time is from the instant a request was meant to go out, service time from its actual send." : "Latency is from the send to the answer; in a closed loop that is the response time too."} Open a row for its trials, its intervals and what the checks found; tick it to see its percentiles.
       </p>
       <div class="choices">
-        <Filter label="Part" options={distinct(run.cells.map((cell) => cell.part))} left={parts} change={setParts} />
-        <Filter label="Stack" options={distinct(run.cells.map((cell) => cell.variant))} left={variants} change={setVariants} />
-        <Filter label="Size" options={distinct(run.cells.map((cell) => cell.request_bytes))} left={sizes} show={bytes} change={setSizes} />
-        <Filter label="Clients" options={distinct(run.cells.map((cell) => cell.clients))} left={clients} show={plain} change={setClients} />
+        <label class="choice">
+          <span class="title">Find</span>
+          <input type="search" value={find} placeholder="a stack, a part, a size" onInput={(event) => setFind(event.currentTarget.value ? [event.currentTarget.value] : [])} />
+        </label>
+        <Filter label="Part" options={options.parts} left={parts} change={setParts} />
+        <Filter label="Stack" options={options.variants} left={variants} change={setVariants} />
+        <Filter label="Size" options={options.sizes} left={sizes} show={bytes} change={setSizes} />
+        <Filter label="Clients" options={options.clients} left={clients} show={plain} change={setClients} />
         {apart && <Choice label="Time" options={["response_us", "service_us"] as Clock[]} chosen={clock} show={(name) => clockNames[name]} choose={setClock} />}
         <Choice label="Figures" options={["main", "all"] as Figures[]} chosen={figures} show={(name) => ({ main: "The main ones", all: "All" })[name]} choose={setFigures} />
       </div>
@@ -46,6 +56,12 @@ export function Cells({ run, looks, picked, pick }: Props) {
       <p class="note">{shown.length === run.cells.length ? counted(shown.length, "cell") : `${shown.length} of ${counted(run.cells.length, "cell")}`}{common(shown)}</p>
     </section>
   );
+}
+
+/** Whether a cell's names have each of the words. */
+function matches(cell: Cell, words: string): boolean {
+  const names = [cell.variant, cell.part, cell.workload, sizesOf(cell.request_bytes, cell.response_bytes), counted(cell.clients, "client"), cell.connection, loadText(cell.load)].join(" ").toLowerCase();
+  return words.toLowerCase().split(/\s+/).every((word) => names.includes(word));
 }
 
 /** What has no column, since all cells have it. */
