@@ -230,11 +230,7 @@ func (j *job) open(warnings []string) (*record.Run, error) {
 		return run, nil
 	}
 	order := lab.Order(planFor(j.scenario, j.until))
-	directory := j.output.directory
 	now := time.Now()
-	if directory == "" {
-		directory = filepath.Join(runsDirectory, j.scenario.Name+"-"+now.Format("20060102-150405"))
-	}
 	manifest := record.Manifest{
 		Version: record.Version, Tool: version(), Command: commandLine(),
 		Name: j.scenario.Name, Title: j.scenario.Title, Question: j.scenario.Question,
@@ -251,11 +247,14 @@ func (j *job) open(warnings []string) (*record.Run, error) {
 			return nil, fmt.Errorf("encode the manifest: %w", err)
 		}
 	}
-	run, err := record.Create(directory, manifest)
-	if err != nil && j.output.directory != "" {
+	if j.output.directory == "" {
+		return record.CreateFree(filepath.Join(runsDirectory, j.scenario.Name+"-"+now.Format("20060102-150405")), manifest)
+	}
+	run, err := record.Create(j.output.directory, manifest)
+	if err != nil {
 		return nil, usage(fmt.Errorf("-o: %w", err))
 	}
-	return run, err
+	return run, nil
 }
 
 // publish writes the run's files, and prints what was found.

@@ -58,6 +58,29 @@ func Create(dir string, m Manifest) (*Run, error) {
 	return r, nil
 }
 
+// mostOfOneName bounds the search for a free name.
+const mostOfOneName = 1000
+
+// CreateFree begins a run in a directory that it makes: dir, or if something has that name
+// the first of dir-2, dir-3, … that is free. Of several processes that want one name, each
+// gets its own.
+func CreateFree(dir string, m Manifest) (*Run, error) {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return nil, fmt.Errorf("create a run: %w", err)
+	}
+	name := dir
+	for n := 2; ; n++ {
+		err := os.Mkdir(name, 0o755) // fails where the directory is already there
+		if err == nil {
+			return Create(name, m)
+		}
+		if !errors.Is(err, fs.ErrExist) || n > mostOfOneName {
+			return nil, fmt.Errorf("create a run: %w", err)
+		}
+		name = fmt.Sprintf("%s-%d", dir, n)
+	}
+}
+
 func (r *Run) begin() error {
 	info, err := r.records.file.Stat()
 	if err != nil {

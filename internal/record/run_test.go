@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -74,6 +75,47 @@ func trials(t testing.TB, r *Run) []int {
 		found = append(found, record.Trial)
 	}
 	return found
+}
+
+// Runs that begin at once under one name get a directory each.
+func TestRunsOfOneNameGetADirectoryEach(t *testing.T) {
+	folder := t.TempDir()
+	const runs = 20
+	made := make(chan string, runs)
+	for range runs {
+		go func() {
+			r, err := CreateFree(filepath.Join(folder, "runs", "compare"), Manifest{Name: "compare"})
+			if err != nil {
+				t.Error(err)
+				made <- ""
+				return
+			}
+			made <- filepath.Base(r.Dir)
+			if err := r.Finish(Done); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	var got []string
+	for range runs {
+		got = append(got, <-made)
+	}
+	slices.Sort(got)
+	want := []string{"compare"}
+	for n := 2; n <= runs; n++ {
+		want = append(want, fmt.Sprintf("compare-%d", n))
+	}
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("the directories are %q, want %q", got, want)
+	}
+
+	if err := os.WriteFile(filepath.Join(folder, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := CreateFree(filepath.Join(folder, "file", "compare"), Manifest{}); err == nil {
+		t.Errorf("a run is in %s, in what is no folder", r.Dir)
+	}
 }
 
 func TestRunComesBackAsItWasWritten(t *testing.T) {
