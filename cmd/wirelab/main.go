@@ -15,7 +15,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"regexp"
 	"strings"
 	"syscall"
 
@@ -114,11 +113,11 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version(),
-		Args:          cobra.NoArgs,
+		Args:          onlyCommands,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("wirelab {{.Version}}\n")
-	root.SetFlagErrorFunc(usageOf)
+	root.SetFlagErrorFunc(badFlag)
 	root.AddCommand(
 		a.compareCommand(),
 		a.pingCommand(),
@@ -138,6 +137,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 		a.smallObjectCommand(),
 		a.disturbCommand(),
 	)
+	commandsOfCobra(root)
 	for _, cmd := range root.Commands() {
 		checkArgs(cmd)
 		work := cmd.RunE
@@ -161,15 +161,6 @@ func checkArgs(cmd *cobra.Command) {
 		}
 		return nil
 	}
-}
-
-// parsing is what package strconv says before what is wrong; the flag's own message
-// has the text that was parsed.
-var parsing = regexp.MustCompile(`strconv\.\w+: parsing "[^"]*": `)
-
-// usageOf is usage with a hint at the command's help.
-func usageOf(cmd *cobra.Command, err error) error {
-	return usage(fmt.Errorf("%s (see `%s --help`)", parsing.ReplaceAllString(err.Error(), ""), cmd.CommandPath()))
 }
 
 // commandLine is what was typed, for the manifest.

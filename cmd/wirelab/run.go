@@ -108,7 +108,11 @@ func readScenario(name string) (*scenario.Scenario, error) {
 	}
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is neither a study (%s) nor a file", name, strings.Join(studyNames(), ", "))
+		hint := ""
+		if meant, found := scenario.Meant(name, studyNames()); found {
+			hint = "; did you mean " + meant + "?"
+		}
+		return nil, fmt.Errorf("%s is neither a study (%s) nor a file%s", name, strings.Join(studyNames(), ", "), hint)
 	}
 	if err != nil {
 		return nil, err

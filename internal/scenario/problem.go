@@ -73,15 +73,23 @@ func start(node ast.Node) (line, column int) {
 // Suggest ends an error about an unknown word: with the word that was probably
 // meant, or else with all known ones.
 func Suggest(word string, among []string) string {
+	if meant, found := Meant(word, among); found {
+		return "did you mean " + meant + "?"
+	}
+	return "want one of " + strings.Join(among, ", ")
+}
+
+// Meant finds the word that was probably meant by an unknown one.
+func Meant(word string, among []string) (meant string, found bool) {
 	for slips := 1; slips <= 2; slips++ {
 		for _, candidate := range among {
 			// Two slips in three letters leave too little to compare.
 			if slips <= (len(candidate)+1)/3 && distance(word, candidate) == slips {
-				return "did you mean " + candidate + "?"
+				return candidate, true
 			}
 		}
 	}
-	return "want one of " + strings.Join(among, ", ")
+	return "", false
 }
 
 // distance is the least number of letters to insert, leave out, replace or
