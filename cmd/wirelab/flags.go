@@ -21,9 +21,11 @@ type shapeFlags struct {
 	arrivals     string
 	burst        int
 	goal         string
+	given        func(flag string) bool // on the command line
 }
 
 func (s *shapeFlags) register(f *pflag.FlagSet) {
+	s.given = f.Changed
 	f.Float64Var(&s.rate, "rps", 0, "open loop: total `requests` a second, sent on schedule whether answered or not")
 	f.StringVar(&s.arrivals, "arrivals", "", "open loop: `spread` of the arrivals, poisson or constant (default poisson; constant in a ramp)")
 	f.Float64Var(&s.rampTo, "ramp-to", 0, "open loop: change the rate evenly from --rps to these `requests` a second")
@@ -34,8 +36,34 @@ func (s *shapeFlags) register(f *pflag.FlagSet) {
 // searchStep is how long each step of a search lasts without -z.
 const searchStep = time.Second
 
+// checkZeros refuses a zero that was written: it is also the value of what was not given.
+func (s *shapeFlags) checkZeros(requests int) error {
+	if s.given == nil {
+		return nil // ping has no such flags
+	}
+	for _, zero := range []struct {
+		flag string
+		is   bool
+		says string
+	}{
+		{"rps", s.rate == 0, "--rps 0: no requests would be sent: give a rate, as in --rps 5000, or leave it out for a closed loop, in which each client sends its next request when the last is answered"},
+		{"ramp-to", s.rampTo == 0, "--ramp-to 0: a ramp cannot end with no requests: give the rate that it ends with, as in --ramp-to 5000"},
+		{"burst", s.burst == 0, "--burst 0: no requests would be sent: give how many are sent at one instant, as in --burst 1000"},
+		{"goal", s.goal == "", "--goal: it is empty: want a percentile and its limit, as in p99<10ms"},
+		{"requests", requests == 0, "-n 0: no requests would be measured: give how many each client measures, as in -n 100, or leave it out to measure for the time of -z"},
+	} {
+		if zero.is && s.given(zero.flag) {
+			return errors.New(zero.says)
+		}
+	}
+	return nil
+}
+
 // load is the load that the flags mean, with -n and -z.
 func (s *shapeFlags) load(requests int, duration time.Duration) (scenario.Load, error) {
+	if err := s.checkZeros(requests); err != nil {
+		return scenario.Load{}, err
+	}
 	given := 0
 	for _, set := range []bool{s.rate != 0, s.burst != 0, s.goal != ""} {
 		if set {
