@@ -26,7 +26,7 @@ func TestPageInBrowser(t *testing.T) {
 		for _, id := range []string{"cells", "size", "concurrency", "percentiles", "tail", "comparisons", "limits", "crossovers", "warm-up", "reproduce"} {
 			tab.want("headings of section "+id, fmt.Sprintf(`document.querySelectorAll("section#%s h2").length`, id), "1")
 		}
-		tab.want("the mode beside a variant that is compared", `document.querySelector("#comparisons tbody th").textContent`, "tcp per-worker")
+		tab.want("the mode beside a variant that is compared", `document.querySelector("#comparisons .pairs td").textContent.trim()`, "tcp per-worker")
 		tab.want("rows of cells", `document.querySelectorAll("table.cells tbody tr").length`, "116")
 		tab.want("charts drawn", `[...document.querySelectorAll(".plot canvas")].filter(c => c.width > 300).length`, "4")
 		tab.want("charts with a name", `[...document.querySelectorAll(".plot")].filter(p => /tcp, rest, grpc/.test(p.ariaLabel)).length`, "4")

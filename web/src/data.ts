@@ -32,3 +32,23 @@ export function namesOf(cells: Cell[], show: (cell: Cell) => string[]): Map<Cell
   }
   return names;
 }
+
+/** What is said of a variant, or of a first and a second one, at a point of the matrix. */
+interface OfPoint {
+  part: string;
+  request_bytes: number;
+  response_bytes: number;
+  clients: number;
+}
+
+/** In the order of the cells that it is about, which is the scenario's. */
+export function inOrder<T extends OfPoint>(cells: Cell[], items: T[], ...variants: ((item: T) => string)[]): T[] {
+  const name = (of: OfPoint, variant: string) => JSON.stringify([of.part, variant, of.request_bytes, of.response_bytes, of.clients]);
+  const places = new Map(cells.map((cell, place) => [name(cell, cell.variant), place] as const).reverse());
+  const keys = new Map(items.map((item) => [item, variants.map((of) => places.get(name(item, of(item))) ?? cells.length)]));
+  return items.toSorted((a, b) => {
+    const [left, right] = [keys.get(a)!, keys.get(b)!];
+    const apart = left.findIndex((place, i) => place !== right[i]);
+    return apart < 0 ? 0 : left[apart]! - right[apart]!;
+  });
+}

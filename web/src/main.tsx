@@ -15,7 +15,8 @@ import { Bursts, bursts, Courses, scheduled } from "./sections/loads";
 import { Choices, hasChoices } from "./sections/choices";
 import { Connections, hasConnections } from "./sections/connections";
 import { Bytes, Ends, hasBytes, hasEnds } from "./sections/costs";
-import { Comparisons, Crossovers, effectsOf, Limits, WarmUps } from "./sections/effects";
+import { Crossovers, effectsOf, Limits, WarmUps } from "./sections/effects";
+import { Differences } from "./sections/differences";
 import { at, hasCurve, Percentiles } from "./sections/percentiles";
 import { Profiles } from "./sections/profiles";
 import { Reproduce } from "./sections/reproduce";
@@ -90,7 +91,7 @@ function App({ run }: { run: Run }) {
         <Why run={run} showStacks={setStacks} />
         <Profiles run={run} asked={stacks} />
         <Allocations run={run} />
-        <Comparisons run={run} />
+        <Differences run={run} looks={looks} />
         <Limits run={run} />
         <Crossovers run={run} />
         <WarmUps run={run} />

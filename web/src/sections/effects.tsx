@@ -1,59 +1,10 @@
-// What else the run found: differences, limits, crossovers, and how much warm-up is enough.
+// What else the run found: limits, crossovers, and how much warm-up is enough.
 // Each is there only where the scenario asked the question.
 
-import type { Run } from "../data";
+import { inOrder, type Run } from "../data";
 import { Figure } from "../figure";
-import { bytes, micros, plain, short, sizes, times } from "../format";
+import { bytes, micros, plain, sizes, times } from "../format";
 import { Variant } from "../name";
-import { loadText } from "../words";
-
-export function Comparisons({ run: { cells, comparisons } }: { run: Run }) {
-  if (comparisons.length === 0) return null;
-  const metrics: Record<string, string> = { mean: "mean", p99: "P99", throughput: "throughput", cpu: "CPU time" };
-  const loads = new Set(comparisons.map(({ load }) => loadText(load))).size > 1;
-  return (
-    <section id="comparisons">
-      <h2>Differences</h2>
-      <p class="note">Each pair at each point, repeat by repeat. A verdict takes the interval of the ratio and the number of comparisons into account; equivalent means within {short(plain((comparisons[0]!.margin ?? 0) * 100))} % of 1.</p>
-      <div class="scroll tall">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">First</th>
-              <th scope="col">Is</th>
-              <th scope="col">Second</th>
-              <th scope="col">By</th>
-              <th scope="col" class="number">First over second</th>
-              <th scope="col" class="number">p</th>
-              <th scope="col" class="number">Pairs</th>
-              <th scope="col" class="number">Size</th>
-              <th scope="col" class="number">Clients</th>
-              <th scope="col">Part</th>
-              {loads && <th scope="col">Load</th>}
-            </tr>
-          </thead>
-          <tbody>
-            {comparisons.map((pair, place) => (
-              <tr key={place} class={pair.verdict === "undecided" ? "faint" : ""}>
-                <th scope="row"><Variant cells={cells} part={pair.part} name={pair.a} /></th>
-                <td>{pair.verdict}</td>
-                <td><Variant cells={cells} part={pair.part} name={pair.b} /></td>
-                <td>{metrics[pair.metric] ?? pair.metric}</td>
-                <Figure value={pair.ratio} interval={pair.intervals["ratio"]} show={times} />
-                <td class="number">{pair.p === null ? "–" : pair.p < 0.001 ? "< 0.001" : pair.p.toFixed(3)}</td>
-                <td class="number">{pair.pairs}</td>
-                <td class="number">{sizes(pair.request_bytes, pair.response_bytes)}</td>
-                <td class="number">{plain(pair.clients)}</td>
-                <td>{pair.part}</td>
-                {loads && <td>{loadText(pair.load)}</td>}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-    </section>
-  );
-}
 
 export function Limits({ run: { cells, limits } }: { run: Run }) {
   if (limits.length === 0) return null;
@@ -163,7 +114,7 @@ export function WarmUps({ run: { cells, warm_ups: warmUps } }: { run: Run }) {
             </tr>
           </thead>
           <tbody>
-            {warmUps.map((need) => (
+            {inOrder(cells, warmUps, ({ variant }) => variant).map((need) => (
               <tr key={`${need.part} ${need.variant} ${need.request_bytes} ${need.response_bytes} ${need.clients}`} class={need.settled === 0 ? "invalid" : ""}>
                 <th scope="row"><Variant cells={cells} part={need.part} name={need.variant} /></th>
                 <td>{need.part}</td>

@@ -1,0 +1,223 @@
+// Which differences are real: the clearest and largest as a picture, and every
+// pair at every point as a table, in the order of the scenario.
+
+import { useMemo, useState } from "preact/hooks";
+import { useKeptChoice } from "../address";
+import { Choice } from "../controls";
+import { distinct, inOrder, type Cell, type Comparison, type Run } from "../data";
+import { Forest, type Effect, type Side } from "../forest";
+import { plain, short, sizes, times } from "../format";
+import type { Look } from "../look";
+import { Swatch } from "../swatch";
+import { Variant } from "../name";
+import { counted, loadText } from "../words";
+import type { Figures } from "../table";
+
+interface Props {
+  run: Run;
+  looks: Map<string, Look>;
+}
+
+const metricNames = { mean: "Mean", p99: "P99", throughput: "Throughput", cpu: "CPU time" };
+type Metric = keyof typeof metricNames;
+const metrics = Object.keys(metricNames) as Metric[];
+
+export function Differences({ run, looks }: Props) {
+  const ordered = useMemo(() => inOrder(run.cells, run.comparisons.map(againstEarlier(run.cells)), ({ b }) => b, ({ a }) => a), []);
+  const margin = run.comparisons[0]?.margin ?? 0;
+  if (ordered.length === 0) return null;
+  return (
+    <section id="comparisons">
+      <h2>Differences</h2>
+      <p class="note">Each pair at each point, repeat by repeat. A verdict takes the interval of the ratio and the number of comparisons into account; equivalent means within {short(plain(margin * 100))} % of 1.</p>
+      <Clearest cells={run.cells} ordered={ordered} looks={looks} />
+      <Pairs run={run} ordered={ordered} looks={looks} />
+    </section>
+  );
+}
+
+const opposite = { faster: "slower", slower: "faster", more: "less", less: "more", equivalent: "equivalent", undecided: "undecided" } as const;
+
+/** Tells a difference from the side of the variant that the scenario names later. */
+function againstEarlier(cells: Cell[]): (pair: Comparison) => Comparison {
+  const variants = distinct(cells.map(({ variant }) => variant));
+  return (pair) => {
+    if (pair.ratio === null || variants.indexOf(pair.a) > variants.indexOf(pair.b)) return pair;
+    const turned: Comparison = { ...pair, a: pair.b, b: pair.a, ratio: 1 / pair.ratio, verdict: opposite[pair.verdict] };
+    const interval = pair.intervals["ratio"];
+    if (interval) turned.intervals = { ratio: { ...interval, low: 1 / interval.high, high: 1 / interval.low } };
+    return turned;
+  };
+}
+
+const everyPart = "all";
+const few = 20;
+
+function Clearest({ cells, ordered, looks }: { cells: Cell[]; ordered: Comparison[]; looks: Map<string, Look> }) {
+  const firsts = useMemo(() => new Map(cells.toReversed().map(({ part, variant }) => [part, variant])), []);
+  const known = metrics.filter((metric) => ordered.some((pair) => pair.metric === metric));
+  const parts = distinct(ordered.map(({ part }) => part));
+  const [wantedPart, setPart] = useState(everyPart);
+  const [metric, setMetric] = useState(known[0]!);
+  const part = parts.includes(wantedPart) ? wantedPart : everyPart;
+  const pairs = ordered.filter((pair) => pair.metric === metric && (part === everyPart || pair.part === part) && pair.ratio !== null);
+  const effects = useMemo(() => byClarity(pairs, firsts).map((pair): Effect => ({
+    key: keyOf(pair),
+    name: <><Swatch look={looks.get(pair.a)!} /> {pair.a} <small>over</small> <Swatch look={looks.get(pair.b)!} /> {pair.b}</>,
+    note: [...(parts.length > 1 ? [pair.part] : []), point(pair)].join(", "),
+    ratio: pair.ratio!, low: pair.intervals["ratio"]?.low, high: pair.intervals["ratio"]?.high,
+    side: sideOf(pair), word: pair.verdict,
+  })), [metric, part]);
+  const more = metric === "throughput" ? "faster" : metric === "cpu" ? "more" : "slower";
+  const less = { faster: "slower", slower: "faster", more: "less" }[more];
+  return (
+    <>
+      <div class="choices">
+        <Choice label="Part" options={[everyPart, ...(parts.length > 1 ? parts : [])]} chosen={part} show={(name) => (name === everyPart ? "All" : name)} choose={setPart} />
+        <Choice label="Figure" options={known} chosen={metric} show={(name) => metricNames[name]} choose={setMetric} />
+      </div>
+      <Forest
+        title={`${metricNames[metric]}: one stack's over another's${part === everyPart ? "" : `, ${part}`}`}
+        note={caption(pairs)}
+        subject="Stack over another" below={less} above={more} effects={effects} few={few}
+      />
+    </>
+  );
+}
+
+/** What the picture says, in a sentence. */
+function caption(pairs: Comparison[]): string {
+  const clear = pairs.filter((pair) => sideOf(pair) === "below" || sideOf(pair) === "above").length;
+  const alike = pairs.filter((pair) => sideOf(pair) === "at").length;
+  if (pairs.every((pair) => !pair.intervals["ratio"])) return "No verdict: too few trials of each for an interval. These are ratios as they came out, the largest of each part in turn.";
+  return `${clear} of ${counted(pairs.length, "pair")} differ beyond doubt${alike > 0 ? `, ${alike} ${alike === 1 ? "is" : "are"} equivalent` : ""}. A line that crosses 1 may be no difference. The clearest of each part stand first, in turn.`;
+}
+
+/**
+ * Those with a verdict first, before all others those against the variant that
+ * their part names first. Each part has its clearest in turn, so that one part of
+ * many variants does not fill the picture.
+ */
+function byClarity(pairs: Comparison[], firsts: Map<string, string>): Comparison[] {
+  const ranked = pairs.map((pair) => {
+    const interval = pair.intervals["ratio"];
+    const { low, high } = interval ?? { low: pair.ratio!, high: pair.ratio! };
+    const verdict = { below: 0, above: 0, at: 1, open: interval ? 2 : 3 }[sideOf(pair)];
+    return {
+      pair,
+      rank: 2 * verdict + Number(firsts.get(pair.part) !== pair.b),
+      far: low > 1 ? Math.log(low) : high < 1 ? -Math.log(high) : 0, // from 1, at the least
+      turn: 0,
+    };
+  });
+  ranked.sort((a, b) => a.rank - b.rank || b.far - a.far || Math.abs(Math.log(b.pair.ratio!)) - Math.abs(Math.log(a.pair.ratio!)));
+  const turns = new Map<string, number>();
+  for (const one of ranked) {
+    const of = `${one.rank} ${one.pair.part}`;
+    one.turn = turns.get(of) ?? 0;
+    turns.set(of, one.turn + 1);
+  }
+  return ranked.sort((a, b) => a.rank - b.rank || a.turn - b.turn).map(({ pair }) => pair);
+}
+
+function sideOf({ verdict, ratio }: Comparison): Side {
+  if (verdict === "undecided") return "open";
+  if (verdict === "equivalent") return "at";
+  return ratio! < 1 ? "below" : "above";
+}
+
+function point(pair: Comparison): string {
+  const size = sizes(pair.request_bytes, pair.response_bytes);
+  return [size === "–" ? "" : size, counted(pair.clients, "client")].filter(Boolean).join(", ");
+}
+
+/** What names two variants at a point. */
+function pairKey(pair: Comparison): string {
+  return JSON.stringify([pair.part, pair.a, pair.b, pair.workload, pair.request_bytes, pair.response_bytes, pair.clients, pair.load]);
+}
+
+function keyOf(pair: Comparison): string {
+  return pair.metric + pairKey(pair);
+}
+
+/** Every pair at every point, a row each with its figures side by side. */
+function Pairs({ run, ordered, looks }: Props & { ordered: Comparison[] }) {
+  const parts = useMemo(() => Map.groupBy(ordered, ({ part }) => part), []);
+  const [figures, setFigures] = useKeptChoice<Figures>("differences", ["main", "all"]);
+  const known = metrics.filter((metric) => ordered.some((pair) => pair.metric === metric));
+  return (
+    <>
+      <h3>Every pair</h3>
+      <div class="choices">
+        <Choice label="Figures" options={["main", "all"] as Figures[]} chosen={figures} show={(name) => ({ main: "The main ones", all: "All" })[name]} choose={setFigures} />
+      </div>
+      {[...parts].map(([part, pairs], place) => (
+        <details class="of-part" key={part} open={parts.size === 1 || (place === 0 && pairs.length <= 90)}>
+          <summary>{parts.size > 1 ? `${part}: ` : ""}{summary(pairs)}</summary>
+          <PairTable run={run} pairs={pairs} known={known} looks={looks} figures={figures} />
+        </details>
+      ))}
+    </>
+  );
+}
+
+function summary(pairs: Comparison[]): string {
+  const rows = new Set(pairs.map(pairKey)).size;
+  const clear = pairs.filter(({ verdict }) => verdict !== "undecided").length;
+  return `${counted(rows, "pair")}, ${clear} of ${counted(pairs.length, "figure")} with a verdict`;
+}
+
+interface TableProps extends Props {
+  pairs: Comparison[];
+  known: Metric[];
+  figures: Figures;
+}
+
+function PairTable({ run, pairs, known, looks, figures }: TableProps) {
+  const rows = useMemo(() => [...Map.groupBy(pairs, pairKey)], [pairs]);
+  const sized = rows.some(([, [first]]) => first!.request_bytes + first!.response_bytes > 0);
+  const loads = new Set(pairs.map(({ load }) => loadText(load))).size > 1;
+  return (
+    <div class="scroll tall" tabIndex={0} role="region" aria-label={`Differences in ${pairs[0]!.part}`}>
+      <table class="pairs">
+        <thead>
+          <tr>
+            <th scope="col">Stack</th>
+            <th scope="col">Over</th>
+            {sized && <th scope="col" class="number">Size</th>}
+            <th scope="col" class="number">Clients</th>
+            {known.map((metric) => <th scope="col" class="number" key={metric}>{metricNames[metric]}</th>)}
+            {loads && <th scope="col">Load</th>}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(([key, same]) => {
+            const first = same[0]!;
+            return (
+              <tr key={key}>
+                <th scope="row"><Swatch look={looks.get(first.a)!} /> <Variant cells={run.cells} part={first.part} name={first.a} /></th>
+                <td><Swatch look={looks.get(first.b)!} /> <Variant cells={run.cells} part={first.part} name={first.b} /></td>
+                {sized && <td class="number">{sizes(first.request_bytes, first.response_bytes)}</td>}
+                <td class="number">{plain(first.clients)}</td>
+                {known.map((metric) => <Ratio key={metric} pair={same.find((pair) => pair.metric === metric)} figures={figures} />)}
+                {loads && <td>{loadText(first.load)}</td>}
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Ratio({ pair, figures }: { pair: Comparison | undefined; figures: Figures }) {
+  if (!pair || pair.ratio === null) return <td class="number faint">–</td>;
+  const interval = pair.intervals["ratio"];
+  return (
+    <td class={`number ${pair.verdict === "undecided" ? "faint" : ""}`}>
+      {times(pair.ratio)} {pair.verdict === "undecided" ? "" : pair.verdict}
+      {interval && <small class="interval">{times(interval.low)} to {times(interval.high)}</small>}
+      {figures === "all" && <small class="interval">{pair.verdict === "undecided" && "undecided, "}{pair.p !== null && `p ${pair.p < 0.001 ? "< 0.001" : pair.p.toFixed(3)}, `}{counted(pair.pairs, "repeat")}</small>}
+    </td>
+  );
+}
