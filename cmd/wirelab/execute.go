@@ -32,10 +32,13 @@ type outputFlags struct {
 	json      bool
 	verbose   bool
 	columns   columnsFlag
+	dryRun    bool
 }
 
 func (o *outputFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&o.directory, "output", "o", "", "`directory` for the run (default: wirelab-runs/NAME-DATE)")
+	f := cmd.Flags()
+	f.StringVarP(&o.directory, "output", "o", "", "`directory` for the run (default: wirelab-runs/NAME-DATE)")
+	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be measured and about how long it takes, and measure nothing")
 	o.registerPrinting(cmd)
 }
 
@@ -66,6 +69,9 @@ const runsDirectory = "wirelab-runs"
 // execute runs a job: its trials, then the analysis, then the report. An
 // interrupted run is reported like any other.
 func (a *app) execute(ctx context.Context, j job) error {
+	if j.output.dryRun {
+		return a.rehearse(&j)
+	}
 	seen, status, err := a.perform(ctx, j)
 	if seen == nil {
 		return err
@@ -141,11 +147,18 @@ func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	for _, warning := range j.warnings {
 		fmt.Fprintf(a.stderr, "warning: %s\n", warning)
 	}
+	if u != nil && u.Claims { // what is repeated depends on what will be found
+		fmt.Fprintf(a.stderr, "repeats until %s: at most %d looks\n", sayGoal(u), len(u.Looks))
+		return
+	}
 	if u != nil {
 		last := *u
 		last.Begun = len(u.Looks)
 		most = planFor(j.scenario, &last)
 		fmt.Fprintf(a.stderr, "repeats until %s: at most %d looks and %d trials\n", sayGoal(u), len(u.Looks), len(most))
+	}
+	if took := newEstimate(planFor(j.scenario, u), run).remaining(); took > time.Minute {
+		fmt.Fprintf(a.stderr, "takes about %v on a quiet machine\n", took.Round(10*time.Second))
 	}
 	if text := outlook(workshop.Cells(most), u, run.Dir); text != "" {
 		fmt.Fprintln(a.stderr, text)
@@ -160,7 +173,7 @@ func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record
 		if u := run.Manifest.Until; u != nil {
 			title += fmt.Sprintf(", look %d of at most %d", u.Begun, len(u.Looks))
 		}
-		progress := newProgress(a.stderr, title, newEstimate(lab.Order(plan), run))
+		progress := newProgress(a.stderr, title, newEstimate(plan, run))
 		workshop.Observer = progress
 		err := workshop.Run(ctx, plan, run)
 		progress.close()
@@ -248,13 +261,18 @@ func (j *job) open(warnings []string) (*record.Run, error) {
 		}
 	}
 	if j.output.directory == "" {
-		return record.CreateFree(filepath.Join(runsDirectory, j.scenario.Name+"-"+now.Format("20060102-150405")), manifest)
+		return record.CreateFree(j.unnamed(now), manifest)
 	}
 	run, err := record.Create(j.output.directory, manifest)
 	if err != nil {
 		return nil, usage(fmt.Errorf("-o: %w", err))
 	}
 	return run, nil
+}
+
+// unnamed is the directory of a run that nobody named, as far as it is free.
+func (j *job) unnamed(now time.Time) string {
+	return filepath.Join(runsDirectory, j.scenario.Name+"-"+now.Format("20060102-150405"))
 }
 
 // publish writes the run's files, and prints what was found.

@@ -41,10 +41,10 @@ func (p *plain) close()                          {}
 func (p *plain) TrialEnds(number int, r *record.Record) {
 	p.estimate.ends(number)
 	left := fmt.Sprintf("about %v left", p.estimate.remaining().Round(time.Second))
-	if p.estimate.done == len(p.estimate.order) {
+	if p.estimate.done == p.estimate.all() {
 		left = fmt.Sprintf("took %v", time.Since(p.estimate.began).Round(time.Second))
 	}
-	fmt.Fprintf(p.w, "%d/%d %s, %s\n", p.estimate.done, len(p.estimate.order), outcome(r), left)
+	fmt.Fprintf(p.w, "%d/%d %s, %s\n", p.estimate.done, p.estimate.all(), outcome(r), left)
 }
 
 func (p *plain) TrialSetBack(r *record.Record, why record.Check) {
@@ -96,66 +96,6 @@ func trialsInWords(n int) string {
 	return fmt.Sprintf("%d trials", n)
 }
 
-// estimate estimates the time that is left from how long the finished trials
-// took.
-type estimate struct {
-	order   []record.PlannedTrial
-	open    map[int]bool // trials without a record
-	done    int
-	began   time.Time                // the run
-	started time.Time                // the running trial
-	spent   map[string]time.Duration // by the last trial of each cell
-	total   time.Duration
-	trials  int
-}
-
-func newEstimate(order []record.PlannedTrial, run *record.Run) *estimate {
-	e := &estimate{order: order, open: map[int]bool{}, began: time.Now(), spent: map[string]time.Duration{}}
-	for _, t := range order {
-		if run.Done(t.Trial) {
-			e.done++
-		} else {
-			e.open[t.Trial] = true
-		}
-	}
-	return e
-}
-
-func (e *estimate) begins() { e.started = time.Now() }
-
-// measured ends a trial that ran just now.
-func (e *estimate) measured(number int) {
-	took := time.Since(e.started)
-	e.started = time.Time{}
-	e.spent[e.order[number].Cell] = took
-	e.total += took
-	e.trials++
-}
-
-// ends ends a trial that has a record now. One that was given up did not run just now.
-func (e *estimate) ends(number int) {
-	delete(e.open, number)
-	e.done++
-	if !e.started.IsZero() {
-		e.measured(number)
-	}
-}
-
-// remaining is the time that the trials without a record will take: each as long as the
-// last of its cell, or the mean of all trials if its cell had none. What waiting for a
-// quiet machine will take is not known.
-func (e *estimate) remaining() time.Duration {
-	var sum time.Duration
-	for number := range e.open {
-		if took, ok := e.spent[e.order[number].Cell]; ok {
-			sum += took
-		} else if e.trials > 0 {
-			sum += e.total / time.Duration(e.trials)
-		}
-	}
-	return sum
-}
-
 // redrawEvery is long, because drawing costs CPU on the machine under test.
 const redrawEvery = 500 * time.Millisecond
 
@@ -175,7 +115,7 @@ type live struct {
 func newLive(w io.Writer, title string, e *estimate) *live {
 	l := &live{
 		to: w, estimate: e, quit: make(chan struct{}), ended: make(chan struct{}),
-		view: liveView{title: title, trials: len(e.order), done: e.done},
+		view: liveView{title: title, trials: e.all(), done: e.done},
 	}
 	go l.redraw() // ends with close
 	return l
@@ -243,7 +183,7 @@ func (l *live) TrialEnds(number int, r *record.Record) {
 	l.estimate.ends(number)
 	left := l.estimate.remaining()
 	l.change(func(v *liveView) {
-		v.done, v.last = l.estimate.done, outcome(r)
+		v.done, v.last, v.took = l.estimate.done, outcome(r), time.Since(l.estimate.began)
 		if !r.Valid() {
 			v.invalid++
 		}
@@ -276,6 +216,7 @@ type liveView struct {
 	waiting string // for a quiet machine, in words; empty: a trial runs
 	last    string
 	ends    time.Time // as estimated
+	took    time.Duration
 }
 
 // lines are those of the view, none wider than the terminal.
@@ -322,6 +263,9 @@ func (v *liveView) refused() string {
 }
 
 func (v *liveView) left() string {
+	if v.done == v.trials {
+		return fmt.Sprintf("took %v", v.took.Round(time.Second))
+	}
 	if v.ends.IsZero() {
 		return "time left not known yet"
 	}

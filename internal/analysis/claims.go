@@ -73,7 +73,7 @@ type Outcome string
 const (
 	Compatible   Outcome = "compatible"   // the effect is as large as is claimed, or may be larger
 	Larger       Outcome = "larger"       // it is larger
-	Smaller      Outcome = "smaller"      // there is an effect in that direction, and it is smaller
+	Smaller      Outcome = "smaller"      // it is smaller, and may be none
 	Refuted      Outcome = "refuted"      // there is no effect, or the reverse
 	Underpowered Outcome = "underpowered" // these trials cannot tell
 	Unmeasured   Outcome = "not measured"
@@ -210,7 +210,7 @@ func measureClaim(s *study, written *scenario.Claim, points, seen []*point, look
 	for i, variant := range variants {
 		values[i] = from.evaluate(expression, written.Part, variant)
 	}
-	measured.Figures, measured.Unasked = from.told(), from.unasked
+	measured.Figures = from.told()
 	ratios = logsOfValues(values[0])
 	if written.IsCause() {
 		for i, factor := range written.Factors {
@@ -223,6 +223,9 @@ func measureClaim(s *study, written *scenario.Claim, points, seen []*point, look
 		measured.Ratio = &Figure{Value: math.Exp(mean(ratios))}
 	}
 	measured.explain(slices.Concat(values...))
+	if measured.Unasked = from.unasked != ""; measured.Unasked {
+		measured.Reason = from.unasked + " needs --yardstick"
+	}
 	return measured, ratios
 }
 
@@ -306,7 +309,7 @@ type evidence struct {
 	points, seen []*point // seen are the passes that counted system calls
 	look         claimLook
 	repeat       int
-	unasked      bool // a yardstick that was left out
+	unasked      string // a yardstick that was left out
 	figures      map[claim.Need]*ClaimFigure
 	order        []claim.Need
 }
@@ -391,7 +394,9 @@ func (e *evidence) of(points []*point, cell claim.Cell) []*point {
 	}
 	i := scenario.FindVariant(names, cell.Variant)
 	if i < 0 {
-		e.unasked = e.unasked || scenario.FindVariant(e.study.leftOut, cell.Variant) >= 0
+		if scenario.FindVariant(e.study.leftOut, cell.Variant) >= 0 {
+			e.unasked = cell.Variant
+		}
 		return nil
 	}
 	variant := names[i]

@@ -55,7 +55,7 @@ func TestClaimsAreJudged(t *testing.T) {
 		{Refuted, 0.75 / 0.9, ""},
 		{Refuted, 1, ""},
 		{Unmeasured, 0, "no mean of tcp in small"},
-		{Unmeasured, 0, "no mean of file:server=caddy in small"},
+		{Unmeasured, 0, "file:server=caddy needs --yardstick"},
 		{Larger, 4.0 / 3, ""},
 		{Compatible, 0.9, ""},
 		{Refuted, 5, ""},

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat"
@@ -44,6 +45,10 @@ const (
 
 func (s sample) degrees() float64 { return s.pairs - 1 }
 
+// isCount reports whether all repeats agree, as they do where something was counted and not
+// timed. Such a sample says nothing of how much trials differ, and is judged by itself.
+func (s sample) isCount() bool { return s.variance <= leastVariance }
+
 // noise is what a family of comparisons says of how much trials differ: the
 // prior of Smyth, "Linear models and empirical Bayes methods" (2004).
 //
@@ -64,6 +69,7 @@ type noise struct {
 // variances.
 func estimateNoise(family []sample) noise {
 	var n noise
+	family = slices.DeleteFunc(slices.Clone(family), sample.isCount)
 	logs := make([]float64, len(family))
 	expected := 0.0 // variance of those logarithms if all variances were equal
 	for i, s := range family {
@@ -88,6 +94,9 @@ func estimateNoise(family []sample) noise {
 
 // estimate is the sample's own, with its noise drawn towards the family's.
 func (n noise) estimate(s sample) stats.LogRatio {
+	if s.isCount() {
+		return stats.LogRatio{Mean: s.mean, StandardError: math.Sqrt(s.variance / s.pairs), Trials: int(s.pairs), Freedom: s.degrees()}
+	}
 	total := n.degrees + s.degrees()
 	variance := (n.degrees*n.variance + s.degrees()*s.variance) / total
 	return stats.LogRatio{

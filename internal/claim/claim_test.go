@@ -84,6 +84,23 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
+// A sweep with a spoiled trial still crosses, and one with many does not tell.
+func TestCrossoverOfASweepWithHoles(t *testing.T) {
+	e, err := Parse(`crossover(by_size("mean", "a"), by_size("mean", "b"))`, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := measured()
+	delete(all, Need{"mean", Cell{"sizes", "a", 64, 1}})
+	if got := e.Evaluate("sizes", "", all); math.Abs(got.Number/2048-1) > 1e-9 {
+		t.Errorf("with three of four points: %+v", got)
+	}
+	delete(all, Need{"mean", Cell{"sizes", "b", 16384, 1}})
+	if got := e.Evaluate("sizes", "", all); !math.IsNaN(got.Number) || !got.Missing || got.Reason != "no mean of a in sizes, 64 B" {
+		t.Errorf("with two of four points: %+v", got)
+	}
+}
+
 func TestMistakesAreNamed(t *testing.T) {
 	for text, says := range map[string]string{
 		`ratio("mean", "a")`:        "not enough arguments",

@@ -110,17 +110,27 @@ func (s *scope) known(l *Line, least int) bool {
 	return !slices.ContainsFunc(l.Y, math.IsNaN)
 }
 
+// crossoverShare of the points must be known of both lines: the others are left out, since
+// in a long sweep a trial of some point is often spoiled.
+const crossoverShare = 0.7
+
 // crossover is where a overtakes b: the place that best parts the points where a is below
 // b from those where it is above, by the sums of the logarithms of their ratio.
 func (s *scope) crossover(a, b *Line) float64 {
-	if !s.known(a, 2) || !s.known(b, 2) || !slices.Equal(a.X, b.X) {
+	if !slices.Equal(a.X, b.X) {
 		return s.none("lines over different points")
 	}
-	logs := make([]float64, len(a.X)) // of a over b
+	var x, logs []float64 // of a over b
 	sum := 0.0
-	for i := range logs {
-		logs[i] = math.Log(a.Y[i] / b.Y[i])
-		sum += logs[i]
+	for i := range a.X {
+		if log := math.Log(a.Y[i] / b.Y[i]); !math.IsNaN(log) {
+			x, logs = append(x, a.X[i]), append(logs, log)
+			sum += log
+		}
+	}
+	if len(x) < 2 || float64(len(x)) < crossoverShare*float64(len(a.X)) {
+		s.missing = true
+		return s.none("%d points of %d are known", len(x), len(a.X))
 	}
 	best, at, before := math.Abs(sum), 0, 0.0
 	if sum <= 0 {
@@ -138,7 +148,7 @@ func (s *scope) crossover(a, b *Line) float64 {
 	case len(logs):
 		return s.none("the first never overtakes the second")
 	}
-	low, high, share := math.Log(a.X[at-1]), math.Log(a.X[at]), 0.5
+	low, high, share := math.Log(x[at-1]), math.Log(x[at]), 0.5
 	if logs[at-1] < 0 && logs[at] > 0 {
 		share = logs[at-1] / (logs[at-1] - logs[at])
 	}

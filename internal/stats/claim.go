@@ -12,7 +12,7 @@ type ClaimVerdict string
 const (
 	Compatible   ClaimVerdict = "compatible"   // the effect is as large as is claimed, or may be larger
 	Larger       ClaimVerdict = "larger"       // it is larger than is claimed
-	Smaller      ClaimVerdict = "smaller"      // there is an effect in that direction, and it is smaller
+	Smaller      ClaimVerdict = "smaller"      // it is smaller than is claimed, and may be none
 	Refuted      ClaimVerdict = "refuted"      // there is no effect, or the reverse
 	Underpowered ClaimVerdict = "underpowered" // these trials cannot tell
 )
@@ -48,20 +48,20 @@ type ClaimTest struct {
 	Trials int
 }
 
-// JudgeClaims holds the claims of a study against their estimates. The ratios
-// between the claimed one and 1 are divided into zones, for a claimed ratio
-// below 1 as follows; one above 1 is seen from the other side.
+// JudgeClaims holds the claims of a study against their estimates. One border parts
+// effects that are as large as is claimed from smaller ones, and the interval must lie on one
+// side of it as a whole, with the confidence corrected by [Holm] for the number of claims. So
+// a wider interval decides less, and for nobody; and where trials are added, a verdict turns
+// into its opposite in at most 1 − confidence of the studies. For a claimed ratio below 1,
+// where one above 1 is seen from the other side:
 //
-//	larger │ compatible │ smaller │ refuted
-//	───────┼────────────┼─────────┼─────────> ratio
+//	       compatible   │       smaller
+//	(larger │           │           │ refuted)
+//	────────┼───────────┼───────────┼─────────> ratio
 //	claim/(1+margin)  claim·(1+margin)  1/(1+margin)
 //
-// The zone of the estimate is the verdict if the interval lies in it as a whole,
-// with the confidence corrected by [Holm] for the number of claims. So a wider
-// interval decides less, and for nobody; and where trials are added, a verdict
-// turns into another one in at most 1 − confidence of the studies. An effect that is
-// larger is compatible too: what is not certainly larger is compatible as soon as it is
-// certainly as large as is claimed.
+// The verdicts in brackets say more, where the interval lies beyond their border as well: an
+// effect that is certainly larger, or certainly none. More trials may so sharpen a verdict.
 //
 // The margin shrinks to a third of the claimed effect, so that all zones exist. A
 // claim that the ratio is above 1 has two zones: above 1+margin, and below. Of one that it
@@ -82,8 +82,8 @@ func JudgeClaims(claims []Claim, rule Rule) []ClaimTest {
 		switch {
 		case corrected >= 1-rule.Confidence:
 			tests[i].Verdict, tests[i].Trials = Underpowered, c.Estimate.trialsFor(z.distance, alone)
-		case z.larger > 0 && c.Estimate.beyond(z.larger) < alone:
-			tests[i].Verdict = Larger
+		case z.further > 0 && c.Estimate.beyond(z.further) < alone:
+			tests[i].Verdict = z.sharper
 		}
 	}
 	return tests
@@ -94,7 +94,9 @@ type zone struct {
 	verdict  ClaimVerdict
 	distance float64
 	margin   float64 // a logarithm
-	larger   float64 // how far the estimate is beyond the border to larger effects; 0: it is not
+	// The verdict that says more, and how far the estimate is beyond its border; 0: it is not.
+	sharper ClaimVerdict
+	further float64
 }
 
 func (c Claim) zone(rule Rule) zone {
@@ -110,14 +112,11 @@ func (c Claim) zone(rule Rule) zone {
 		mean, claimed = -mean, -claimed
 	}
 	margin = min(margin, claimed/3)
-	border, none := claimed-margin, margin
-	switch {
-	case mean >= border:
-		return zone{Compatible, mean - border, margin, max(0, mean-(claimed+margin))}
-	case mean <= none:
-		return zone{verdict: Refuted, distance: none - mean, margin: margin}
+	border := claimed - margin
+	if mean >= border {
+		return zone{Compatible, mean - border, margin, Larger, max(0, mean-(claimed+margin))}
 	}
-	return zone{verdict: Smaller, distance: min(border-mean, mean-none), margin: margin}
+	return zone{Smaller, border - mean, margin, Refuted, max(0, margin-mean)}
 }
 
 // between has no margin: what is claimed is the bounds themselves.

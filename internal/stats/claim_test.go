@@ -57,8 +57,11 @@ func TestClaimVerdicts(t *testing.T) {
 				logs := claimed(random, c.truth, c.noise, trials)
 				counts[JudgeClaims([]Claim{{Ratio: c.claim, Least: c.least, Most: c.most, Estimate: estimate(logs)}}, rule)[0].Verdict]++
 			}
-			if c.right == Larger { // which is compatible as well
+			switch c.right { // what says less is right as well
+			case Larger:
 				counts[Larger] += counts[Compatible]
+			case Refuted:
+				counts[Refuted] += counts[Smaller]
 			}
 			share := func(v ClaimVerdict) float64 { return float64(counts[v]) / experiments }
 			t.Logf("%-17s %2d trials: %3.0f %% %s, %3.0f %% underpowered", c.name, trials, 100*share(c.right), c.right, 100*share(Underpowered))
@@ -73,10 +76,13 @@ func TestClaimVerdicts(t *testing.T) {
 	}
 }
 
-// atLeast is the verdict without what it says of larger effects.
+// atLeast is the side of the claim that the verdict is on.
 func atLeast(v ClaimVerdict) ClaimVerdict {
-	if v == Larger {
+	switch v {
+	case Larger:
 		return Compatible
+	case Refuted:
+		return Smaller
 	}
 	return v
 }
