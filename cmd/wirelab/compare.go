@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -275,35 +274,6 @@ func (c *comparison) connect(part *scenario.Part) error {
 		}
 	}
 	return nil
-}
-
-// parseTargets reads [STACK=]HOST:PORT. Without a stack the scenario must have
-// just one.
-func parseTargets(texts []string, s *scenario.Scenario) (map[string]string, error) {
-	targets := map[string]string{}
-	variants := s.Parts[0].Stacks
-	for _, text := range texts {
-		i := strings.LastIndex(text, "=") // a variant may have some of its own
-		stack, address := text[:max(i, 0)], text[i+1:]
-		_, port, err := net.SplitHostPort(address)
-		if err != nil {
-			return nil, fmt.Errorf("--target %s: want [STACK=]HOST:PORT, as in tcp=127.0.0.1:9000", text)
-		}
-		if _, err := net.LookupPort("tcp", port); err != nil {
-			return nil, fmt.Errorf("--target %s: there is no port %q", text, port)
-		}
-		if stack == "" {
-			if len(variants) != 1 {
-				return nil, fmt.Errorf("--target %s: this address does not say which of the %d variants it serves: write for example %s=%s", text, len(variants), variants[0], address)
-			}
-			stack = variants[0].String()
-		}
-		if !slices.ContainsFunc(variants, func(v scenario.Variant) bool { return v.Stack == stack || v.String() == stack }) {
-			return nil, fmt.Errorf("--target %s: no variant of this comparison is %s", text, stack)
-		}
-		targets[stack] = address
-	}
-	return targets, nil
 }
 
 func joinVariants(variants []scenario.Variant) string {

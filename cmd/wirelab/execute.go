@@ -116,6 +116,9 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 	if err := j.baseline.check(workshop.Cells(planFor(j.scenario, j.until))); err != nil {
 		return nil, "", err
 	}
+	if err := checkTargets(ctx, workshop, planFor(j.scenario, j.until)); err != nil {
+		return nil, "", err
+	}
 	run, err := j.open(slices.Concat(j.warnings, workshop.Placement.Warnings))
 	if err != nil {
 		return nil, "", err
@@ -198,7 +201,7 @@ func verdict(s *analysis.Summary, patience patienceFlag) error {
 		return nil // nothing was to be measured: all was profiled
 	}
 	if !slices.ContainsFunc(s.Cells, func(c analysis.Cell) bool { return c.HasFigures() }) {
-		return fmt.Errorf("nothing was measured: %s", s.Cells[0].Failure)
+		return fmt.Errorf("nothing was measured: %s", whyWithout(s.Cells[0]))
 	}
 	var wrong, disturbed []string // cells without a valid trial
 	for _, c := range s.Cells {
@@ -221,6 +224,14 @@ func verdict(s *analysis.Summary, patience patienceFlag) error {
 		return nil
 	}
 	return exitError{exitInvalid, errors.New("the measurement is invalid: " + strings.Join(reasons, "; "))}
+}
+
+// whyWithout says why a cell has no figures.
+func whyWithout(c analysis.Cell) string {
+	if c.Failure != "" || len(c.Findings) == 0 {
+		return cmp.Or(c.Failure, "no trial of "+c.Key+" has ended")
+	}
+	return fmt.Sprintf("%s: %s, %s", c.Key, c.Findings[0].Name, c.Findings[0].Detail) // the worst is first
 }
 
 // shortList names the first of some things, and how many more there are.

@@ -125,13 +125,16 @@ func (s Security) Listen(ctx context.Context, address string, protocols ...strin
 // has no TLS, the result is a variant that fails its check, so that a user who asks
 // for TLS never gets cleartext.
 func Secure(s Stack, v scenario.Variant) scenario.Variant {
-	for _, o := range s.Info().Options {
-		if o.Key == tlsKey && o.Default == "on" {
-			return v
-		}
-	}
-	if _, set := v.Get(tlsKey); set {
+	if _, set := v.Get(tlsKey); set || IsSecure(s, v) {
 		return v
 	}
 	return v.With(tlsKey, "on")
+}
+
+// IsSecure reports whether a variant of s goes over TLS.
+func IsSecure(s Stack, v scenario.Variant) bool {
+	if value, set := v.Get(tlsKey); set {
+		return value == "on"
+	}
+	return slices.ContainsFunc(s.Info().Options, func(o scenario.Option) bool { return o.Key == tlsKey && o.Default == "on" })
 }
