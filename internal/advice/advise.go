@@ -25,6 +25,9 @@ import (
 // trial is judged otherwise than when it was measured, or the run was repeated until
 // something stood, that comes second: the answer may rest on it.
 func Advise(s *analysis.Summary) []string {
+	if len(s.Foreign) > 0 {
+		return slices.Concat([]string{whose(s)}, invalid(s), caution(s))
+	}
 	sentences := inOrder(s)
 	return slices.Insert(sentences, min(1, len(sentences)), append(looks(s), rejudged(s)...)...)
 }

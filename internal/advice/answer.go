@@ -21,6 +21,9 @@ const (
 // Answer is what a run comes to, in a few short lines: what was found, the one thing to do,
 // and how far to trust it. All else is in the sentences of Advise.
 func Answer(s *analysis.Summary) []string {
+	if len(s.Foreign) > 0 {
+		return foreignAnswer(s)
+	}
 	last := append(nextStep(s), trust(s)...)
 	lines := slices.Concat(isPartial(s), judgedAnew(s), stillOpen(s), claimCount(s), found(s))
 	return append(lines[:min(len(lines), MostLines-len(last))], last...)

@@ -80,12 +80,15 @@ func (c *Cell) measure(trials []trial, seed uint64) {
 	if hasAll(trials, func(t trial) bool { return t.Response != nil }) {
 		c.Response = new(response.latencies())
 	}
+	if hasAll(trials, func(t trial) bool { return !knowsResponse(t.Record) }) {
+		c.Response = unknownLatencies()
+	}
 	if hasAll(trials, func(t trial) bool { return t.Wait != nil }) {
 		c.Wait = new(pool(trials, waitTimes).latencies())
 	}
 	c.P99OverP50, c.Curve = response.tail(), response.curve()
 	c.InFlight = over(trials, func(t trial) float64 { return t.ifOwnClient(t.InFlight) })
-	c.WarmUp = over(trials, func(t trial) float64 { return float64(t.WarmUp.TookNS) / 1e6 })
+	c.WarmUp = over(trials, warmUp)
 	c.ClientCPU = known(trials, cpuOf(clientOf))
 	c.ServerCPU = known(trials, cpuOf(serverOf))
 	// The connections that a client opened are counted, not measured.

@@ -126,7 +126,7 @@ func compared(groups [][]*point, metric string) iter.Seq2[*point, *point] {
 // for each variant, and that rate is what it looks for.
 func isMeaningful(model, metric string) bool {
 	switch model {
-	case "open", "sustained", "ramp":
+	case "open", "sustained", "ramp", record.Paced:
 		return metric != Throughput
 	case "search":
 		return metric == Throughput

@@ -53,7 +53,7 @@ func (p *point) add(r *record.Record) error {
 			return err
 		}
 	}
-	if r.Response == nil {
+	if r.Response == nil && knowsResponse(r) {
 		t.response = t.service
 	}
 	return nil

@@ -51,6 +51,9 @@ func SummarizeBy(categories *Categories, m *record.Manifest, judged Judged) (*Su
 	for _, p := range points {
 		s.Cells = append(s.Cells, p.summarize(shared, m.Seed))
 	}
+	if s.Foreign = foreignPrograms(records); len(s.Foreign) > 0 {
+		return s, nil // they were not measured by turns, and nothing is drawn from them here
+	}
 	s.Comparisons, s.Powers = compareAll(points)
 	s.Knees = findKnees(points, m.Seed)
 	s.Crossovers = findCrossovers(points)

@@ -20,6 +20,8 @@ type times struct {
 	// counts keeps what occurred, not the histogram: decoded that is 216 KiB. It is
 	// empty where another program's client told the totals alone.
 	counts stats.Counts
+	// told are the percentiles that another program computed, where there are no counts.
+	told []latency.Percentile
 }
 
 func readTimes(from *latency.Distribution) (times, error) {
@@ -28,6 +30,7 @@ func readTimes(from *latency.Distribution) (times, error) {
 	}
 	t := times{count: from.Count, mean: float64(from.Sum) / float64(from.Count) / 1e3, max: float64(from.Max) / 1e3}
 	if from.OnlyTotals() {
+		t.told = from.Percentiles
 		return t, nil
 	}
 	histogram, err := from.Decode()
@@ -41,10 +44,20 @@ func readTimes(from *latency.Distribution) (times, error) {
 }
 
 // quantile is NaN where too few requests lie beyond it.
-func (t times) quantile(q float64) float64 { return knownQuantile(t.counts, q) }
+func (t times) quantile(q float64) float64 {
+	if len(t.told) > 0 {
+		return t.toldQuantile(q)
+	}
+	return knownQuantile(t.counts, q)
+}
 
 // tail is how many times longer the slowest hundredth takes than the median.
-func (t times) tail() float64 { return tailOf(t.counts) }
+func (t times) tail() float64 {
+	if len(t.told) > 0 {
+		return t.quantile(0.99) / t.quantile(0.5)
+	}
+	return tailOf(t.counts)
+}
 
 func knownQuantile(counts stats.Counts, q float64) float64 {
 	if counts.Total() < stats.LeastCount(q) {
@@ -62,6 +75,12 @@ type pooled struct {
 	*stats.Pool
 	trials []trial
 	of     func(trial) times
+}
+
+// isTold reports whether a trial has another program's percentiles in place of counts: those
+// of several trials cannot be put together into one.
+func (p pooled) isTold() bool {
+	return slices.ContainsFunc(p.trials, func(t trial) bool { return len(p.of(t).told) > 0 })
 }
 
 func pool(trials []trial, of func(trial) times) pooled {
@@ -82,6 +101,10 @@ func (p pooled) latencies() Latencies {
 	}
 	into := reflect.ValueOf(&all).Elem()
 	for _, q := range Quantiles {
+		if p.isTold() {
+			into.FieldByIndex(q.Index).Set(reflect.ValueOf(p.overTold(func(t times) float64 { return t.quantile(q.At) })))
+			continue
+		}
 		one, stall := p.figure(q.At, func(c stats.Counts) float64 { return knownQuantile(c, q.At) })
 		into.FieldByIndex(q.Index).Set(reflect.ValueOf(one))
 		if stall != nil {
@@ -109,6 +132,9 @@ func (p pooled) figure(quantile float64, of func(stats.Counts) float64) (Figure,
 
 // tail is P99 over P50.
 func (p pooled) tail() Figure {
+	if p.isTold() {
+		return p.overTold(times.tail)
+	}
 	f, _ := p.figure(0.99, tailOf)
 	return f
 }
@@ -158,6 +184,9 @@ func numbers(all []int) string { return strings.Trim(fmt.Sprint(all), "[]") }
 // curve gives the percentiles 0, 10, … 90, 91, … 99, 99.1 and so on, nine to each further
 // nine of the page's axis, as far as enough requests lie beyond; and the maximum.
 func (p pooled) curve() []CurvePoint {
+	if p.isTold() {
+		return p.toldCurve()
+	}
 	total := p.All.Total()
 	if total == 0 {
 		return nil

@@ -84,6 +84,9 @@ func Judge(r *record.Record, limits Limits) []record.Check {
 	if r.Failure != "" {
 		return []record.Check{{Name: measured, Level: record.Invalid, Detail: r.Failure}}
 	}
+	if r.Foreign != nil {
+		return judgeForeign(trial{r, limits})
+	}
 	verdicts := make([]record.Check, len(checks))
 	for i, c := range checks {
 		if c.needs != "" && r.ClientProgram != "" {

@@ -70,6 +70,15 @@ type Distribution struct {
 	Max       int64  `json:"max_ns"`
 	Clamped   int64  `json:"clamped,omitempty"` // above 60 s, in the highest bucket
 	Histogram string `json:"hdr"`
+	// Percentiles are those that another program computed, in ascending order; absent
+	// where there are buckets.
+	Percentiles []Percentile `json:"percentiles,omitempty"`
+}
+
+// Percentile is a duration that a share of the samples does not exceed.
+type Percentile struct {
+	Quantile float64 `json:"quantile"` // 0.99 for P99
+	Duration int64   `json:"ns"`
 }
 
 // OnlyTotals reports whether there are samples but no buckets, and so no percentiles.

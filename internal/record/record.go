@@ -43,6 +43,9 @@ type Record struct {
 	// that failed. All of what follows is then absent or partial.
 	Failure string `json:"failure,omitempty"`
 
+	// Foreign is there where another program measured this and wirelab read its file.
+	Foreign *Foreign `json:"foreign,omitempty"`
+
 	WindowNS int64 `json:"window_ns"`
 	Measurement
 	Errors []ErrorCount `json:"errors,omitempty"`
@@ -142,6 +145,9 @@ type Cell struct {
 	Target        string `json:"target,omitempty"` // a server that wirelab did not start
 	// Network is the trial's own; the zero value is the machine's loopback.
 	Network Network `json:"network,omitzero"`
+	// the program that measured the cell, where wirelab only read its file; absent
+	// where wirelab measured. With it, sizes and clients of 0 are not known.
+	Tool string `json:"tool,omitempty"`
 }
 
 // Key names the cell, as in `matrix/tcp:buffers=pooled/echo/64B/c=50`: the name
@@ -149,6 +155,9 @@ type Cell struct {
 // its own run; between runs cells are compared whole, because load and
 // connection are not in the key.
 func (c Cell) Key() string {
+	if c.Tool != "" {
+		return c.foreignKey()
+	}
 	size := units.Bytes(c.RequestBytes, "")
 	if c.ResponseBytes != c.RequestBytes {
 		size += "-" + units.Bytes(c.ResponseBytes, "")

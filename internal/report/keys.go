@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/units"
 )
 
@@ -24,7 +25,7 @@ func keys() []key {
 	return []key{
 		{title: "workload", left: true, text: workload, said: workload},
 		{title: "size", text: func(c *analysis.Cell) string { return sizes(c.RequestBytes, c.ResponseBytes) }, said: saySizes},
-		{title: "c", legend: "c: clients", text: func(c *analysis.Cell) string { return strconv.Itoa(c.Clients) }, said: sayClients},
+		{title: "c", legend: "c: clients", text: clientCount, said: sayClients},
 		{title: "load", left: true, text: load, said: sayLoad},
 		{title: "conn", left: true, text: func(c *analysis.Cell) string { return c.Connection }, said: sayMode},
 	}
@@ -102,18 +103,32 @@ func saySizes(c *analysis.Cell) string {
 	return request + " → " + response
 }
 
+func clientCount(c *analysis.Cell) string {
+	if c.Clients == 0 {
+		return absent
+	}
+	return strconv.Itoa(c.Clients)
+}
+
 func sayClients(c *analysis.Cell) string {
-	if c.Clients == 1 {
+	switch c.Clients {
+	case 0:
+		return "clients not told"
+	case 1:
 		return "1 client"
 	}
 	return units.Thousands(int64(c.Clients)) + " clients"
 }
 
 func sayLoad(c *analysis.Cell) string {
-	if text := load(c); text != "closed" {
+	switch text := load(c); text {
+	case "closed", "open":
+		return text + " loop"
+	case record.UnknownLoad:
+		return "load not told"
+	default:
 		return text
 	}
-	return "closed loop"
 }
 
 func sayMode(c *analysis.Cell) string {
@@ -136,6 +151,8 @@ func load(c *analysis.Cell) string {
 		return "burst of " + units.Thousands(int64(l.Burst))
 	case l.RampTo > 0:
 		return "ramp " + perSecond(l.RatePerSecond) + " to " + perSecond(l.RampTo) + "/s"
+	case l.Model == record.Paced:
+		return "closed loop at " + perSecond(l.RatePerSecond) + "/s"
 	case l.RatePerSecond > 0:
 		return strings.TrimSpace(l.Arrivals + " " + perSecond(l.RatePerSecond) + "/s")
 	case l.Goal != "":

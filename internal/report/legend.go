@@ -31,7 +31,7 @@ func (t Table) legend(cells []*analysis.Cell, lines []line, blocks []block) []st
 		}
 	}
 	if lacksPercentile(lines, shown) {
-		items = append(items, absent+": too few requests")
+		items = append(items, absent+": "+whyAbsent(cells))
 	}
 	if len(left) > 0 {
 		items = append(items, "no room for "+strings.Join(left, ", ")+" (see --columns)")
@@ -46,6 +46,14 @@ func (t Table) legend(cells []*analysis.Cell, lines []line, blocks []block) []st
 		texts = append(texts, "Connections: "+connections(cells)+".")
 	}
 	return texts
+}
+
+// whyAbsent says why a cell lacks a percentile.
+func whyAbsent(cells []*analysis.Cell) string {
+	if slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Tool != "" }) {
+		return "not told, or too few requests"
+	}
+	return "too few requests"
 }
 
 // flow sets items into lines, and breaks none.
@@ -105,12 +113,15 @@ func closedTail(cells []*analysis.Cell) string {
 func connections(cells []*analysis.Cell) string {
 	var texts []string
 	for _, cell := range cells {
-		if strings.Contains(cell.Variant, "conn=") {
+		if strings.Contains(cell.Variant, "conn=") || cell.Tool != "" {
 			continue
 		}
 		if text := cell.Variant + " " + cell.Connection; !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}
+	}
+	if len(texts) == 0 && len(cells) > 0 && cells[0].Tool != "" {
+		return "not told"
 	}
 	if len(texts) == 0 {
 		return "as each variant's conn says"

@@ -50,6 +50,9 @@ func WriteTable(w io.Writer, summary *analysis.Summary, table Table) error {
 	blocks := table.blocks(varying, lines)
 
 	var out strings.Builder
+	if len(summary.Foreign) > 0 {
+		wrap(&out, whose(summary), layout{width: table.room(), hang: 2})
+	}
 	if text := say(constant, cells[0]); text != "" {
 		wrap(&out, text, layout{width: table.room(), hang: 2})
 	}
@@ -64,6 +67,7 @@ func WriteTable(w io.Writer, summary *analysis.Summary, table Table) error {
 		wrap(&out, text, layout{width: table.room(), hang: 2})
 	}
 	notes.print(&out, table)
+	writeForeign(&out, summary, table)
 	_, err := io.WriteString(w, out.String())
 	return err
 }

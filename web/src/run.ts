@@ -158,6 +158,7 @@ export interface Cell {
   load: Load;
   target?: string; // a server that wirelab did not start
   network?: Network; // Network is the trial's own; the zero value is the machine's loopback.
+  tool?: string; // the program that measured the cell, where wirelab only read its file; absent where wirelab measured. With it, sizes and clients of 0 are not known.
   requests: number; // measured, failed ones included, of the valid trials together
   errors: number;
   error_kinds: ErrorCount[];

@@ -1,0 +1,14 @@
+package judge
+
+import "wirelab.dev/internal/record"
+
+// judgeForeign judges what another program measured. Its file tells how many calls failed,
+// and nothing of what the other checks read.
+func judgeForeign(t trial) []record.Check {
+	failures := t.failures()
+	failures.Name = "errors"
+	return []record.Check{failures, {
+		Name: "limits", Level: record.Unknown,
+		Detail: "nothing in the file shows whether the load generator, the machine or the server was at a limit",
+	}}
+}
