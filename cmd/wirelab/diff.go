@@ -85,7 +85,7 @@ func (b *baselineFlags) read(a *app) (*baseline, error) {
 
 // diffSince prints what changed since the baseline, and fails if a gate is breached.
 func (a *app) diffSince(b *baseline, run string, w io.Writer) error {
-	found, err := a.diff(b.run, run, b.gates)
+	found, err := a.diff(b.run, run, [2]string{}, b.gates)
 	if err != nil {
 		return err
 	}
@@ -107,6 +107,7 @@ func (a *app) diffCommand() *cobra.Command {
 	var (
 		gates        gateFlags
 		form, output string
+		only         [2]string // texts in the names of cells, before and after
 		asJSON       bool
 	)
 	forms := []string{"text", "json", "markdown", "junit"}
@@ -119,6 +120,10 @@ called faster, slower, more or less only where it is beyond doubt; that takes
 three valid trials in each run. The runs were not made by turns, so what else
 changed in between counts too: measure both on one quiet machine, soon after
 one another.
+
+A run of another program's figures (wirelab import) is compared by service
+times, cell by cell where clients and load agree as far as the files say; where
+that leaves a choice, name the cells with --before-cell and --after-cell.
 
 With --fail-if it is a gate: exit code 3 if a change lies beyond the limit
 with its whole interval. What may be so by chance is named, and passes.`,
@@ -143,7 +148,7 @@ with its whole interval. What may be so by chance is named, and passes.`,
 			if err != nil {
 				return err
 			}
-			found, err := a.diff(args[0], args[1], wanted)
+			found, err := a.diff(args[0], args[1], only, wanted)
 			if err != nil {
 				return usage(err)
 			}
@@ -164,16 +169,22 @@ with its whole interval. What may be so by chance is named, and passes.`,
 	f.StringVar(&form, "format", "text", "the `form`: "+strings.Join(forms, ", "))
 	f.StringVarP(&output, "output", "o", "", "`file` to write (default: standard output)")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object, as --format json does")
+	f.StringVar(&only[0], "before-cell", "", "only the earlier run's cells whose name contains this `text`")
+	f.StringVar(&only[1], "after-cell", "", "only the later run's cells whose name contains this `text`")
 	complete(cmd, "format", forms)
 	return cmd
 }
 
-func (a *app) diff(before, after string, gates []analysis.Gate) (*report.DiffReport, error) {
+// diff compares two runs, in cells whose names contain the given texts.
+func (a *app) diff(before, after string, only [2]string, gates []analysis.Gate) (*report.DiffReport, error) {
 	var runs [2]*report.Run
 	for i, directory := range []string{before, after} {
 		var err error
 		if runs[i], err = a.readRun(directory); err != nil {
 			return nil, err
+		}
+		if err := runs[i].Summary.Only(only[i]); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", [2]string{"--before-cell", "--after-cell"}[i], directory, err)
 		}
 	}
 	d, err := analysis.Differ(runs[0].Summary, runs[1].Summary)

@@ -46,30 +46,14 @@ var DiffMetrics = []string{Mean, P99, Throughput, CPU}
 
 // Differ compares two runs. It fails where they have no cell in common.
 func Differ(before, after *Summary) (*Diff, error) {
-	d := &Diff{Doubts: doubtsOf(before, after)}
-	earlier := map[record.Cell]*point{}
-	for _, p := range before.points {
-		earlier[anywhere(p.cell)] = p
-	}
-	type both struct{ before, after *point }
-	var common []both
-	for _, p := range after.points {
-		old := earlier[anywhere(p.cell)]
-		if old == nil {
-			d.OnlyInAfter = append(d.OnlyInAfter, p.cell.Key())
-			continue
-		}
-		common = append(common, both{old, p})
-		delete(earlier, anywhere(p.cell))
-	}
-	for _, p := range before.points {
-		if earlier[anywhere(p.cell)] != nil {
-			d.OnlyInBefore = append(d.OnlyInBefore, p.cell.Key())
-		}
-	}
+	common, onlyBefore, onlyAfter := match(before, after)
 	if len(common) == 0 {
-		return nil, fmt.Errorf("the runs have no cell in common, with the same load: %s has %s, %s has %s",
-			before.Name, firstOf(d.OnlyInBefore), after.Name, firstOf(d.OnlyInAfter))
+		return nil, whyNone(before, after)
+	}
+	d := &Diff{Doubts: doubtsOf(before, after), OnlyInBefore: keysOf(onlyBefore), OnlyInAfter: keysOf(onlyAfter)}
+	foreign := len(before.Foreign)+len(after.Foreign) > 0
+	if foreign {
+		d.Doubts = append(foreignDoubts(before, after, common), d.Doubts...)
 	}
 	part := map[string]int{} // in the order of the scenario
 	for i, c := range slices.Backward(common) {
@@ -82,25 +66,25 @@ func Differ(before, after *Summary) (*Diff, error) {
 	})
 	common = slices.DeleteFunc(common, func(c both) bool {
 		if invalid := len(c.before.valid()) == 0 || len(c.after.valid()) == 0; invalid {
-			d.Invalid = append(d.Invalid, c.after.cell.Key())
+			d.Invalid = append(d.Invalid, c.key())
 			return true
 		}
 		return false
 	})
 	byCell := make([][]Difference, len(common))
 	for _, name := range DiffMetrics {
-		f := family{level: stricter(before.points[0].level, after.points[0].level)}
+		f, of := family{level: stricter(before.points[0].level, after.points[0].level)}, diffMetric(name, foreign)
 		for i, c := range common {
-			if !isMeaningful(c.after.cell.Load.Model, name) {
+			if !isMeaningful(c.after.cell.Load.Model, name) || !isMeaningful(c.before.cell.Load.Model, name) {
 				continue
 			}
-			one := difference(c.before, c.after, name)
+			one := difference(c, name, of)
 			if !(one.Ratio.Value > 0) {
 				continue // one of the two was not measured
 			}
 			byCell[i] = append(byCell[i], one)
 			at := len(byCell[i]) - 1
-			f.addUnpaired(c.before, c.after, metrics[name], func(verdict stats.Comparison) {
+			f.addUnpaired(c.before, c.after, of, func(verdict stats.Comparison) {
 				c := &byCell[i][at]
 				c.P, c.Verdict = verdict.P, directions[name][verdict.Verdict]
 				c.Ratio = estimated(verdict.Ratio)
@@ -134,11 +118,10 @@ func firstOf(cells []string) string {
 	return cells[0]
 }
 
-func difference(before, after *point, name string) Difference {
-	of := metrics[name]
-	old, now := knownValues(before.valid(), of), knownValues(after.valid(), of)
+func difference(c both, name string, of metric) Difference {
+	old, now := knownValues(c.before.valid(), of), knownValues(c.after.valid(), of)
 	d := Difference{
-		Cell: after.cell.Key(), Metric: name, BeforeTrials: len(old), AfterTrials: len(now),
+		Cell: c.key(), Metric: name, BeforeTrials: len(old), AfterTrials: len(now),
 		P: math.NaN(), Verdict: Undecided, Ratio: Figure{Value: math.NaN()},
 	}
 	if len(old) > 0 && len(now) > 0 {

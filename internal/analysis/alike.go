@@ -1,0 +1,165 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/record"
+)
+
+// both is a cell in two runs.
+type both struct{ before, after *point }
+
+// key names the cell, and both where it is not called the same.
+func (b both) key() string {
+	before, after := b.before.cell.Key(), b.after.cell.Key()
+	if before == after {
+		return after
+	}
+	return before + " → " + after
+}
+
+// match finds the cells that two runs have in common, in the order of the later one: those that
+// are equal, and where programs differ that measured them, those that agree in all that both
+// tell. Of those there must be one each: of two that may be meant neither is taken.
+func match(before, after *Summary) (common []both, onlyBefore, onlyAfter []*point) {
+	earlier := map[record.Cell]*point{}
+	for _, p := range before.points {
+		earlier[anywhere(p.cell)] = p
+	}
+	var later []*point
+	partner := map[*point]*point{} // by the later one
+	for _, p := range after.points {
+		if old := earlier[anywhere(p.cell)]; old != nil {
+			partner[p] = old
+			delete(earlier, anywhere(p.cell))
+		} else {
+			later = append(later, p)
+		}
+	}
+	left := func(p *point) bool { return earlier[anywhere(p.cell)] == p }
+	for _, p := range later {
+		olds := slices.DeleteFunc(slices.Clone(before.points), func(old *point) bool { return !left(old) || !isAlike(old.cell, p.cell) })
+		if len(olds) != 1 {
+			continue
+		}
+		rivals := slices.DeleteFunc(slices.Clone(later), func(other *point) bool { return !isAlike(olds[0].cell, other.cell) })
+		if len(rivals) == 1 {
+			partner[p] = olds[0]
+		}
+	}
+	taken := map[*point]bool{}
+	for _, p := range after.points {
+		if old := partner[p]; old != nil {
+			common = append(common, both{old, p})
+			taken[old] = true
+		} else {
+			onlyAfter = append(onlyAfter, p)
+		}
+	}
+	for _, p := range before.points {
+		if !taken[p] {
+			onlyBefore = append(onlyBefore, p)
+		}
+	}
+	return common, onlyBefore, onlyAfter
+}
+
+// isAlike reports whether cells that different programs measured agree in what both tell:
+// the clients, and how the load was made. What is called differs in name, and how large the
+// messages are no file says.
+func isAlike(a, b record.Cell) bool {
+	if a.Tool == b.Tool {
+		return false
+	}
+	return (a.Clients == 0 || b.Clients == 0 || a.Clients == b.Clients) && isSameLoad(a.Load, b.Load)
+}
+
+func isSameLoad(a, b record.Load) bool {
+	if a.Model == record.UnknownLoad || b.Model == record.UnknownLoad {
+		return true
+	}
+	atRate := func(l record.Load) bool { return l.Model == record.Paced || l.Model == "open" }
+	return (a.Model == b.Model || atRate(a) && atRate(b)) &&
+		(a.RatePerSecond == 0 || b.RatePerSecond == 0 || a.RatePerSecond == b.RatePerSecond)
+}
+
+// Only leaves those cells of a run for Differ whose names contain a text. It fails if there is
+// none.
+func (s *Summary) Only(text string) error {
+	kept := slices.DeleteFunc(slices.Clone(s.points), func(p *point) bool { return !strings.Contains(p.cell.Key(), text) })
+	if len(kept) == 0 {
+		return fmt.Errorf("no cell's name contains %q: the first is %s", text, firstOf(keysOf(s.points)))
+	}
+	s.points = kept
+	return nil
+}
+
+func keysOf(points []*point) []string {
+	var keys []string
+	for _, p := range points {
+		keys = append(keys, p.cell.Key())
+	}
+	return keys
+}
+
+// whyNone says why two runs have no cell in common.
+func whyNone(before, after *Summary) error {
+	for _, p := range slices.Concat(before.points, after.points) {
+		others := after.points
+		if slices.Contains(after.points, p) {
+			others = before.points
+		}
+		alike := slices.DeleteFunc(slices.Clone(others), func(other *point) bool { return !isAlike(p.cell, other.cell) })
+		if len(alike) > 1 {
+			return fmt.Errorf("%s may be each of %s: name the cells with --before-cell and --after-cell", p.cell.Key(), strings.Join(keysOf(alike), ", "))
+		}
+	}
+	return fmt.Errorf("the runs have no cell in common, with the same load: %s has %s, %s has %s",
+		before.Name, firstOf(keysOf(before.points)), after.Name, firstOf(keysOf(after.points)))
+}
+
+// foreignDoubts say what speaks against a comparison with other programs' figures.
+func foreignDoubts(before, after *Summary, common []both) []string {
+	var doubts []string
+	add := func(text string) {
+		if !slices.Contains(doubts, text) {
+			doubts = append(doubts, text)
+		}
+	}
+	for _, run := range []struct {
+		*Summary
+		when string
+	}{{before, "before"}, {after, "after"}} {
+		if len(run.Foreign) > 0 {
+			add(fmt.Sprintf("the figures %s are of %s, not of wirelab", run.when, strings.Join(run.Foreign, ", ")))
+		}
+	}
+	for _, c := range common {
+		a, b := c.before.cell, c.after.cell
+		if a.Tool != b.Tool {
+			add("two programs do not time a call alike")
+			add("that both sent messages of one size is not known")
+		}
+		if a.Load.Model != b.Load.Model {
+			add(fmt.Sprintf("the load is %s before, %s after", a.Load.Model, b.Load.Model))
+		}
+		if a.Clients != b.Clients {
+			add("that both had as many clients is not known")
+		}
+	}
+	return doubts
+}
+
+// diffMetric is what runs are compared by. Other programs tell service times, so that a
+// comparison with them is of those on both sides.
+func diffMetric(name string, foreign bool) metric {
+	switch {
+	case foreign && name == Mean:
+		return func(t trial) float64 { return t.service.mean }
+	case foreign && name == P99:
+		return func(t trial) float64 { return t.service.quantile(0.99) }
+	}
+	return metrics[name]
+}
