@@ -41,6 +41,7 @@ var rooms = []room{
 	{folder: "internal/probe", level: 2, seam: true},
 	{folder: "internal/link", level: 2},
 	{folder: "internal/judge", level: 2},
+	{folder: "internal/foreign", level: 2},
 	{folder: "internal/scenario", level: 1},
 	{folder: "internal/symbol", level: 1},
 	{folder: "internal/perfevent", level: 1},

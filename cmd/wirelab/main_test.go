@@ -55,7 +55,9 @@ func scripts(t *testing.T, folder string) testscript.Params {
 		Files: files,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
-			return nil
+			foreign, err := filepath.Abs("../../internal/foreign/testdata")
+			env.Setenv("FOREIGN", foreign)
+			return err
 		},
 		Condition: func(name string) (bool, error) {
 			program, ok := strings.CutPrefix(name, "has:")

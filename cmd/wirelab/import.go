@@ -1,0 +1,162 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"wirelab.dev/internal/foreign"
+	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/record"
+)
+
+func (a *app) importCommand() *cobra.Command {
+	var (
+		name   string
+		output outputFlags
+	)
+	tools := each(foreign.Tools, func(t foreign.Tool) string { return fmt.Sprintf("  %-8s%s", t.Name, t.Makes) })
+	cmd := &cobra.Command{
+		Use:   "import FILE...",
+		Short: "Read the summaries of other load generators as a run",
+		Long: `Import reads the JSON summaries of other load generators and makes a run of
+them, which report shows and diff compares with another one, or with one that
+wirelab measured:
+
+` + strings.Join(tools, "\n") + `
+
+Which of them wrote a file is seen by its content. Every figure stays the
+tool's own, and what its file lacks stays unknown; the report says whose the
+figures are, and what they leave out. Files of one tool, target, call and load
+that are given together are repeats: with three there are intervals, and
+verdicts in diff.`,
+		Example: `  ghz --insecure --call shop.v1.Shop/Get -n 20000 --format json 127.0.0.1:50051 > 1.json
+  wirelab import 1.json 2.json 3.json -o before
+  wirelab diff before after`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("name one JSON file of another load generator, or more")
+			}
+			return nil
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"json"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			directory, err := a.importFiles(args, name, output.directory)
+			if err != nil {
+				return err
+			}
+			seen, err := a.readRun(directory)
+			if err != nil {
+				return err
+			}
+			return a.publish(seen, output)
+		},
+	}
+	output.register(cmd)
+	cmd.Flags().StringVar(&name, "name", "", "`name` of the run (default: import- and the tools)")
+	return cmd
+}
+
+// importFiles makes a run of files, and returns its directory. Nothing is written unless
+// all of them can be read.
+func (a *app) importFiles(paths []string, name, directory string) (string, error) {
+	files := make([]foreign.File, len(paths))
+	for i, path := range paths {
+		var err error
+		if files[i], err = readForeign(path); err != nil {
+			return "", usage(fmt.Errorf("%s: %w", path, err))
+		}
+		for j, other := range files[:i] {
+			if other.SHA256 == files[i].SHA256 {
+				return "", usage(fmt.Errorf("%s and %s are the same measurement: give each once, since two are taken for repeats", paths[j], path))
+			}
+		}
+	}
+	records := foreign.Records(files)
+	manifest := foreignManifest(records)
+	if name != "" {
+		manifest.Name = name
+	}
+	if strings.ContainsAny(manifest.Name, `/\`) {
+		return "", usage(fmt.Errorf("--name: found %q: want a name without / and \\", manifest.Name))
+	}
+	asked := directory != ""
+	if !asked {
+		directory = filepath.Join(runsDirectory, manifest.Name+"-"+time.Now().Format("20060102-150405"))
+	}
+	run, err := record.Create(directory, manifest)
+	if err != nil && asked {
+		err = usage(fmt.Errorf("-o: %w", err))
+	}
+	if err != nil {
+		return "", err
+	}
+	for i := range records {
+		records[i].Checks = judge.Judge(&records[i], a.limits)
+		if err := run.Append(records[i]); err != nil {
+			return "", errors.Join(err, run.Finish(record.Failed))
+		}
+	}
+	return directory, run.Finish(record.Done)
+}
+
+func readForeign(path string) (foreign.File, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return foreign.File{}, err
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	data, err := io.ReadAll(io.LimitReader(file, foreign.MaxBytes+1))
+	switch {
+	case err != nil:
+		return foreign.File{}, err
+	case len(data) > foreign.MaxBytes:
+		return foreign.File{}, fmt.Errorf("found more than %d MiB; no summary is so large", foreign.MaxBytes>>20)
+	}
+	result, err := foreign.Read(data)
+	if err != nil {
+		return foreign.File{}, err
+	}
+	sum := sha256.Sum256(data)
+	return foreign.File{Result: result, Name: filepath.Base(path), SHA256: hex.EncodeToString(sum[:])}, nil
+}
+
+// foreignManifest has neither a scenario nor a host: where and why the files were made is
+// not known.
+func foreignManifest(records []record.Record) record.Manifest {
+	nothing := json.RawMessage("{}")
+	var tools []string
+	started := time.Time{}
+	m := record.Manifest{
+		Version: record.Version, Tool: version(), Command: commandLine(), Status: record.Running,
+		Trials: len(records), Scenario: nothing, Declarations: nothing, Host: nothing,
+	}
+	for _, r := range records {
+		if !slices.Contains(tools, r.Foreign.Tool) {
+			tools = append(tools, r.Foreign.Tool)
+		}
+		if !r.Started.IsZero() && (started.IsZero() || r.Started.Before(started)) {
+			started = r.Started
+		}
+		m.Order = append(m.Order, record.PlannedTrial{Trial: r.Trial, Repeat: r.Repeat, Cell: r.Cell.Key()})
+	}
+	if m.Started = started; started.IsZero() {
+		m.Started = time.Now()
+		m.Warnings = []string{"no file says when it was made: the date is that of the import"}
+	}
+	m.Name = "import-" + strings.Join(tools, "-")
+	m.Title = "Imported: figures of " + strings.Join(tools, ", ") + ", not of wirelab"
+	return m
+}

@@ -1,0 +1,130 @@
+package foreign
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/record"
+)
+
+var ghz = Tool{
+	Name: "ghz", Makes: "--format json",
+	isIts: func(o object) bool {
+		return o.has("options", "count", "total", "average", "statusCodeDistribution")
+	},
+	read: readGhz,
+}
+
+// ghzReport is what is read of the file: runner.Report of ghz 0.93. Its times are
+// nanoseconds. The list of single calls is left: ghz keeps the first million only, and its
+// own percentiles are of those.
+type ghzReport struct {
+	Date    time.Time `json:"date"`
+	Options struct {
+		Call         string `json:"call"`
+		Host         string `json:"host"`
+		RPS          uint64 `json:"rps"`
+		LoadSchedule string `json:"load-schedule"`
+		Concurrency  int    `json:"concurrency"`
+		CSchedule    string `json:"concurrency-schedule"`
+		Async        bool   `json:"async"`
+		SkipFirst    uint64 `json:"skipFirst"`
+		CountErrors  bool   `json:"count-errors"`
+	} `json:"options"`
+	Count    int64            `json:"count"`
+	Total    int64            `json:"total"`
+	Average  int64            `json:"average"`
+	Fastest  int64            `json:"fastest"`
+	Slowest  int64            `json:"slowest"`
+	Statuses map[string]int64 `json:"statusCodeDistribution"`
+
+	Latencies []struct {
+		Percentage int   `json:"percentage"`
+		Latency    int64 `json:"latency"`
+	} `json:"latencyDistribution"`
+	ErrorTexts map[string]int64 `json:"errorDistribution"`
+}
+
+func readGhz(data []byte) (*Result, error) {
+	var report ghzReport
+	if err := json.Unmarshal(data, &report); err != nil {
+		return nil, err
+	}
+	o := report.Options
+	r := &Result{
+		Target: o.Host, Workload: o.Call, Clients: o.Concurrency, Started: report.Date,
+		Window: time.Duration(report.Total), Calls: report.Count,
+		Times: totals(report.Count, float64(report.Average), report.Fastest, report.Slowest),
+	}
+	for _, l := range report.Latencies {
+		if l.Latency > 0 { // ghz writes 0 for what it does not have
+			r.Times.Percentiles = append(r.Times.Percentiles, latency.Percentile{Quantile: float64(l.Percentage) / 100, Duration: l.Latency})
+		}
+	}
+	r.Errors = ghzErrors(report.Statuses, report.ErrorTexts)
+	r.setGhzLoad(&report)
+	if len(r.Errors) > 0 && !o.CountErrors {
+		r.Remarks = append(r.Remarks, "ghz's mean is of all calls, its percentiles and its slowest call of those that did not fail")
+		r.Times.Min, r.Times.Max = min(r.Times.Min, report.Average), max(r.Times.Max, report.Average)
+	}
+	if o.SkipFirst > 0 {
+		r.Remarks = append(r.Remarks, fmt.Sprintf("ghz left out the first %d calls, but not the time that they took: the throughput is too low by them", o.SkipFirst))
+	}
+	return r, nil
+}
+
+// setGhzLoad says how ghz sent.
+func (r *Result) setGhzLoad(report *ghzReport) {
+	o := report.Options
+	schedules := o.LoadSchedule != "" && o.LoadSchedule != "const" || o.CSchedule != "" && o.CSchedule != "const"
+	switch {
+	case schedules:
+		r.Load.Model = record.UnknownLoad
+		r.Remarks = append(r.Remarks, fmt.Sprintf("ghz changed its load on the way (load-schedule %s, concurrency-schedule %s): the figures are of all of it together", o.LoadSchedule, o.CSchedule))
+	case o.RPS > 0 && o.Async:
+		r.Load = record.Load{Model: "open", RatePerSecond: float64(o.RPS), Arrivals: "constant"}
+		r.Remarks = append(r.Remarks, "ghz sent on a schedule without waiting for answers (--async), and timed each call from its actual send: what the sender was late by is not in it")
+	case o.RPS > 0:
+		r.Load = record.Load{Model: record.Paced, RatePerSecond: float64(o.RPS)}
+		r.Remarks = append(r.Remarks, pacedRemark("ghz"))
+	default:
+		r.Load.Model = "closed"
+		r.Remarks = append(r.Remarks, closedRemark("ghz"))
+	}
+}
+
+func ghzErrors(statuses, texts map[string]int64) []record.ErrorCount {
+	example := ""
+	if names := slices.Sorted(maps.Keys(texts)); len(names) > 0 {
+		example = slices.MaxFunc(names, func(a, b string) int { return int(texts[a] - texts[b]) })
+	}
+	var all []record.ErrorCount
+	for _, status := range slices.Sorted(maps.Keys(statuses)) {
+		if status != "OK" {
+			all = append(all, record.ErrorCount{Code: status, Count: statuses[status], Example: example})
+		}
+	}
+	return all
+}
+
+// totals are of calls of which no buckets are known. The mean is in nanoseconds.
+func totals(count int64, mean float64, shortest, longest int64) latency.Distribution {
+	sum := mean * float64(count)
+	if !(sum >= 0 && sum < math.MaxInt64) {
+		sum = -1 // which check refuses
+	}
+	return latency.Distribution{Count: count, Sum: int64(math.Round(sum)), Min: shortest, Max: longest}
+}
+
+func closedRemark(tool string) string {
+	return tool + " ran a closed loop: each client waited for its answer before it sent again, so a stall keeps requests from being sent that would have met it (coordinated omission)"
+}
+
+func pacedRemark(tool string) string {
+	return tool + " held a rate with clients that wait for their answers, and timed each call from its actual send: how long a slow server put calls off is in no figure (coordinated omission)"
+}
