@@ -75,6 +75,9 @@ func (d demand) limits(have host.Limits) []record.Limit {
 		Name: "ports", Need: int64(d.ports(have.TimeWait)), Have: have.Ports * int64(sources),
 		Note: fmt.Sprintf("%d of each of %d addresses; a closed connection keeps its own for %v", have.Ports, sources, have.TimeWait),
 	}
+	if sources == 1 {
+		ports.Note = fmt.Sprintf("of the client's one address; a closed connection keeps its own for %v", have.TimeWait)
+	}
 	if d.naive {
 		ports.Note = fmt.Sprintf("the client is naive: one address; a closed connection keeps its port for %v", have.TimeWait)
 	}

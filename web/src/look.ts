@@ -1,6 +1,9 @@
 // How a stack looks, the same in every report: its place in the program's list
-// gives its colour and the shape of its points; its variants differ by their dashes. The colours are
-// style.css's, chosen to stay apart for colour-blind readers in both themes.
+// gives its colour and the shape of its points; its variants differ by their dashes.
+// Where there are more of them than dashes, or no other stack, they take the colours
+// of stacks that are not there as well. A variant looks the same on the whole page.
+// The colours are style.css's, chosen to stay apart for colour-blind readers in both
+// themes.
 
 export type Shape = "circle" | "square" | "triangle" | "diamond";
 
@@ -23,16 +26,21 @@ export function looksOf(cells: { stack: string; variant: string }[], listed: str
     if (!seen.includes(variant)) seen.push(variant);
     variants.set(stack, seen);
   }
+  const used = new Set([...variants.keys()].map((stack) => stacks.indexOf(stack) % colours));
+  const free = Array.from({ length: colours }, (_, colour) => colour).filter((colour) => !used.has(colour));
   const looks = new Map<string, Look>();
   for (const { stack, variant } of cells) {
     const place = stacks.indexOf(stack);
-    const variation = variants.get(stack)!.indexOf(variant);
+    const own = variants.get(stack)!;
+    const variation = own.indexOf(variant);
+    const palette = [place % colours, ...(own.length > dashes.length || variants.size === 1 ? free : [])];
     // What comes round to a colour or a dash again has another shape.
-    const round = Math.floor(place / colours) + Math.floor(variation / dashes.length);
+    const around = Math.floor(variation / palette.length);
+    const round = Math.floor(place / colours) + Math.floor(around / dashes.length) + (palette.length > 1 ? variation : 0);
     looks.set(variant, {
-      colour: `--stack-${place % colours}`,
+      colour: `--stack-${palette[variation % palette.length]}`,
       shape: shapes[(place + round) % shapes.length]!,
-      dash: dashOf(variation),
+      dash: dashOf(around),
     });
   }
   return looks;

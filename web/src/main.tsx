@@ -8,7 +8,7 @@ import { readRun, type Cell, type Run } from "./data";
 import { looksOf } from "./look";
 import { cellMetrics } from "./metrics";
 import { Allocations } from "./sections/allocations";
-import { Against } from "./sections/against";
+import { Against, hasAgainst } from "./sections/against";
 import { Claims } from "./sections/claims";
 import { Cells } from "./sections/cells";
 import { Bursts, bursts, Courses, scheduled } from "./sections/loads";
@@ -23,7 +23,7 @@ import { Reproduce } from "./sections/reproduce";
 import { Scalings } from "./sections/scaling";
 import { searched, Searches } from "./sections/search";
 import { Failures, Setup } from "./sections/setup";
-import { Tail } from "./sections/tail";
+import { hasTail, Tail } from "./sections/tail";
 import { Verdict } from "./sections/verdict";
 import { Why, type StacksAsked } from "./sections/why";
 
@@ -47,10 +47,10 @@ function App({ run }: { run: Run }) {
     ["choices", "Choices", hasChoices(run)],
     ["cells", "Cells", true],
     ["failures", "Failures", failed],
-    ["size", "Size", true],
-    ["concurrency", "Concurrency", true],
+    ["size", "Size", hasAgainst(run.cells, "request_bytes")],
+    ["concurrency", "Concurrency", hasAgainst(run.cells, "clients")],
     ["percentiles", "Percentiles", run.cells.some(hasCurve)],
-    ["tail", "Tail", true],
+    ["tail", "Tail", hasTail(run)],
     ["ends", "Both ends", hasEnds(run)],
     ["bytes", "On the wire", hasBytes(run)],
     ["why", "Why", run.insights.length > 0],
@@ -60,15 +60,16 @@ function App({ run }: { run: Run }) {
     ["setup", "Set-up", run.settings.length + run.machine_limits.length > 0],
     ["reproduce", "Reproduce", true],
   ];
+  const shown = new Set(all.filter(([, , has]) => has).map(([id]) => id));
   return (
     <>
       <Verdict run={run} />
       <nav aria-label="Sections">
-        {all.filter(([, , shown]) => shown).map(([id, title]) => <a key={id} href={`#${id}`}>{title}</a>)}
+        {all.filter(([id]) => shown.has(id)).map(([id, title]) => <a key={id} href={`#${id}`}>{title}</a>)}
       </nav>
       <main>
         <Claims run={run} />
-        <Scalings run={run} />
+        <Scalings run={run} looks={looks} />
         <Searches run={run} />
         <Bursts run={run} looks={looks} />
         <Courses run={run} looks={looks} />
@@ -76,16 +77,20 @@ function App({ run }: { run: Run }) {
         <Choices run={run} />
         <Cells run={run} looks={looks} picked={picked} pick={pick} />
         <Failures run={run} />
-        <section id="size">
-          <h2>Against message size</h2>
-          <Against title="Latency against size" across="request_bytes" cells={run.cells} looks={looks} further={cellMetrics} />
-        </section>
-        <section id="concurrency">
-          <h2>Against concurrency</h2>
-          <Against title="Latency against concurrency" across="clients" cells={run.cells} looks={looks} further={cellMetrics} />
-        </section>
+        {shown.has("size") && (
+          <section id="size">
+            <h2>Against message size</h2>
+            <Against across="request_bytes" cells={run.cells} looks={looks} further={cellMetrics} />
+          </section>
+        )}
+        {shown.has("concurrency") && (
+          <section id="concurrency">
+            <h2>Against concurrency</h2>
+            <Against across="clients" cells={run.cells} looks={looks} further={cellMetrics} />
+          </section>
+        )}
         <Percentiles cells={run.cells} looks={looks} picked={picked} setPicked={setPicked} closedTail={run.closed_tail} />
-        <Tail run={run} looks={looks} />
+        {shown.has("tail") && <Tail run={run} looks={looks} />}
         <Ends run={run} looks={looks} />
         <Bytes run={run} looks={looks} />
         <Why run={run} showStacks={setStacks} />

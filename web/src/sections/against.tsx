@@ -5,12 +5,13 @@ import { useMemo, useState } from "preact/hooks";
 import { Chart, type Axis, type Line, type Rule } from "../chart";
 import { Choice } from "../controls";
 import { distinct, namesOf, type Cell } from "../data";
-import { bytes, plain } from "../format";
+import { bytes, plain, sizes } from "../format";
 import type { Look } from "../look";
 import { latencyMetrics, shows, throughput, type Clock, type Metric } from "../metrics";
-import { clockNames, conditions, loadText } from "../words";
+import { clockNames, conditions, counted, loadText } from "../words";
 
 type Across = "request_bytes" | "clients";
+type Measure = Across | "response_bytes";
 
 /** What is fixed in a chart: one part, and one value of the other dimension. */
 export interface Point {
@@ -19,7 +20,6 @@ export interface Point {
 }
 
 interface Props {
-  title: string;
   across: Across;
   cells: Cell[];
   looks: Map<string, Look>;
@@ -30,13 +30,14 @@ interface Props {
 }
 
 const words = {
-  request_bytes: { label: "Message size", other: "Clients", one: "size", show: bytes, showOther: plain },
-  clients: { label: "Clients", other: "Message size", one: "number of clients", show: plain, showOther: bytes },
+  request_bytes: { label: "Message size", other: "Clients", show: bytes, showOther: plain },
+  response_bytes: { label: "Size of the answer", other: "Clients", show: bytes, showOther: plain },
+  clients: { label: "Clients", other: "Message size", show: plain, showOther: bytes },
 };
 
 const noRules = () => [];
 
-export function Against({ title, across, cells, looks, further, onlyFurther = false, rules = noRules }: Props) {
+export function Against({ across, cells, looks, further, onlyFurther = false, rules = noRules }: Props) {
   const other: Across = across === "clients" ? "request_bytes" : "clients";
   const points = useMemo(() => drawable(cells, across, onlyFurther ? further : [throughput]), [cells]);
   const [part, setPart] = useState(points[0]?.part ?? "");
@@ -48,21 +49,20 @@ export function Against({ title, across, cells, looks, further, onlyFurther = fa
   const inPart = points.filter((point) => point.part === part).map((point) => point.fixed);
   const at: Point = { part, fixed: inPart.includes(fixed) ? fixed : (inPart[0] ?? 0) };
   const metric = metrics.find((candidate) => candidate.id === metricID)!;
-  const word = words[across];
+  const measure = measureOf(cells.filter((cell) => cell.part === at.part), across);
+  const word = words[measure];
 
   const chart = useMemo(() => {
     const used = cells.filter((cell) => cell.part === at.part && cell[other] === at.fixed);
     const known = used.filter((cell) => shows(cell, metric));
-    const ticks = distinct(known.map((cell) => cell[across]));
+    const ticks = distinct(known.map((cell) => cell[measure]));
     const x: Axis = { label: word.label, log: ticks[0]! > 0, ticks, show: word.show };
     const y: Axis = { label: metric.label, log: metric.log, show: metric.show, range: metric.range };
-    const missing = used.filter((cell) => !shows(cell, metric)).map((cell) => `${cell.variant} at ${word.show(cell[across])}`);
-    return { x, y, used: known, missing, lines: linesOf(known, across, metric, looks), rules: rules(at) };
+    const missing = used.filter((cell) => !shows(cell, metric)).map((cell) => `${cell.variant} at ${word.show(cell[measure])}`);
+    return { x, y, used: known, missing, lines: linesOf(known, measure, metric, looks), rules: rules(at) };
   }, [cells, at.part, at.fixed, metric]);
 
-  if (points.length === 0) {
-    return <p class="note">{title} needs more than one {word.one} with valid trials: there is nothing to draw.</p>;
-  }
+  if (points.length === 0) return null;
   const apart = cells.some((cell) => cell.response_apart);
   return (
     <>
@@ -73,7 +73,7 @@ export function Against({ title, across, cells, looks, further, onlyFurther = fa
         {apart && !onlyFurther && <Choice label="Time" options={["response_us", "service_us"] as Clock[]} chosen={clock} show={(name) => clockNames[name]} choose={setClock} />}
       </div>
       <Chart
-        title={`${metric.label} against ${word.label.toLowerCase()}, ${across === "clients" ? `${bytes(at.fixed)} messages` : `${plain(at.fixed)} client${at.fixed === 1 ? "" : "s"}`}`}
+        title={[`${metric.label} against ${word.label.toLowerCase()}`, across === "clients" ? messages(chart.used) : counted(at.fixed, "client")].filter(Boolean).join(", ")}
         note={[conditions(chart.used), !metric.counted && intervalNote(chart.lines), chart.missing.length > 0 && `Without a valid figure: ${chart.missing.join(", ")}.`].filter(Boolean).join(" ")}
         x={chart.x} y={chart.y} lines={chart.lines} rules={chart.rules}
       />
@@ -81,35 +81,58 @@ export function Against({ title, across, cells, looks, further, onlyFurther = fa
   );
 }
 
-/** The points at which there is something to draw, in the order of the cells. */
+/** What their messages are like, where the workload does not decide. */
+function messages([cell]: Cell[]): string {
+  return cell && cell.request_bytes + cell.response_bytes > 0 ? `${sizes(cell.request_bytes, cell.response_bytes)} messages` : "";
+}
+
+/** Where only answers grow, it is their size that figures are held against. */
+function measureOf(cells: Cell[], across: Across): Measure {
+  const alone = across === "request_bytes" && distinct(cells.map((cell) => cell.request_bytes)).length === 1;
+  return alone && distinct(cells.map((cell) => cell.response_bytes)).length > 1 ? "response_bytes" : across;
+}
+
+/** Whether there is a line to draw. */
+export function hasAgainst(cells: Cell[], across: Across, only?: Metric[]): boolean {
+  return drawable(cells, across, only ?? [throughput]).length > 0;
+}
+
+/** The points at which there is a line to draw, in the order of the cells: dots alone make none. */
 function drawable(cells: Cell[], across: Across, metrics: Metric[]): Point[] {
   const other = across === "clients" ? "request_bytes" : "clients";
   const points: Point[] = [];
   for (const part of distinct(cells.map((cell) => cell.part))) {
+    const measure = measureOf(cells.filter((cell) => cell.part === part), across);
     const valid = cells.filter((cell) => cell.part === part && metrics.some((metric) => shows(cell, metric)));
     for (const fixed of distinct(valid.map((cell) => cell[other]))) {
-      const there = distinct(valid.filter((cell) => cell[other] === fixed).map((cell) => cell[across]));
-      if (there.length > 1) points.push({ part, fixed });
+      const lines = groupsOf(valid.filter((cell) => cell[other] === fixed), measure);
+      if (lines.some((line) => new Set(line.map((cell) => cell[measure])).size > 1)) points.push({ part, fixed });
     }
   }
   return points;
 }
 
-/** Cells that differ in nothing but the place on the x axis make a line. */
-function linesOf(cells: Cell[], across: Across, metric: Metric, looks: Map<string, Look>): Line[] {
-  const apart = (cell: Cell) => [
-    cell.workload,
-    cell.connection,
-    loadText(cell.load),
-    cell.request_bytes === cell.response_bytes ? "" : `answers of ${bytes(cell.response_bytes)}`,
-  ];
-  const groups = [...Map.groupBy(cells, (cell) => [cell.variant, ...apart(cell)].join("\n")).values()];
-  const names = namesOf(groups.map((group) => group[0]!), apart);
+/** What tells lines of one variant apart. */
+const apartIn = (measure: Measure) => (cell: Cell) => [
+  cell.workload,
+  cell.connection,
+  loadText(cell.load),
+  measure === "response_bytes" || cell.request_bytes === cell.response_bytes ? "" : `answers of ${bytes(cell.response_bytes)}`,
+];
+
+/** Cells that differ in nothing but the place on the x axis. */
+function groupsOf(cells: Cell[], measure: Measure): Cell[][] {
+  return [...Map.groupBy(cells, (cell) => [cell.variant, ...apartIn(measure)(cell)].join("\n")).values()];
+}
+
+function linesOf(cells: Cell[], measure: Measure, metric: Metric, looks: Map<string, Look>): Line[] {
+  const groups = groupsOf(cells, measure);
+  const names = namesOf(groups.map((group) => group[0]!), apartIn(measure));
   return groups.map((group) => ({
     name: names.get(group[0]!)!,
     look: looks.get(group[0]!.variant)!,
     points: group.map((cell) => ({
-      x: cell[across],
+      x: cell[measure],
       y: metric.value(cell)!,
       low: metric.interval(cell)?.low,
       high: metric.interval(cell)?.high,

@@ -41,7 +41,7 @@ export function Connections({ run, looks }: Props) {
       {point.choices}
       <Storm cells={point.cells} looks={looks} p99={p99} />
       <p class="note">With {point.text}. CPU is a request's, of each end; memory the server's at its peak. Opened: connections, and how their handshakes went, early those with early data that the server took. As asked: the share of them that began as their mode says. Intervals are in the table of cells.</p>
-      <Against title="Answered requests against concurrency" across="clients" cells={cells} looks={looks} further={further} onlyFurther />
+      <Against across="clients" cells={cells} looks={looks} further={further} onlyFurther />
       {reused.length > 0 && (
         <>
           <h3>What resumption buys</h3>

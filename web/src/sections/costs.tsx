@@ -43,7 +43,7 @@ export function Ends({ run, looks }: Props) {
         title={`CPU time a request, ${point.text}`}
         bars={point.cells.map((cell) => ({
           name: cell.variant, note: modeBeside(cell), total: `${micros(cell.client_cpu_us)} + ${micros(cell.server_cpu_us)}`,
-          segments: [{ name: "Client", value: cell.client_cpu_us, colour: "--layer-1" }, { name: "Server", value: cell.server_cpu_us, colour: "--layer-0" }],
+          segments: [{ name: "Client", value: cell.client_cpu_us, colour: "--end-client" }, { name: "Server", value: cell.server_cpu_us, colour: "--end-server" }],
         }))}
         show={micros}
       />

@@ -6,25 +6,25 @@ import { around } from "../axis";
 import { Chart, type Axis, type Line } from "../chart";
 import type { Run, Scaling } from "../data";
 import { perSecond, plain, sizes, withInterval } from "../format";
-import type { Look, Shape } from "../look";
+import type { Look } from "../look";
 
-export function Scalings({ run }: { run: Run }) {
+export function Scalings({ run, looks }: { run: Run; looks: Map<string, Look> }) {
   if (run.scalings.length === 0) return null;
   const groups = [...Map.groupBy(run.scalings, (scaling) => [scaling.part, scaling.workload, scaling.request_bytes, scaling.response_bytes].join("\n")).values()];
   return (
     <section id="scaling">
       <h2>Calls in flight</h2>
-      {groups.map((group) => <Group key={group[0]!.part + group[0]!.workload} scalings={group} />)}
+      {groups.map((group) => <Group key={group[0]!.part + group[0]!.workload} scalings={group} looks={looks} />)}
     </section>
   );
 }
 
 const nameOf = (scaling: Scaling) => (scaling.variant.includes("conn=") ? scaling.variant : `${scaling.variant} ${scaling.connection}`);
 
-function Group({ scalings }: { scalings: Scaling[] }) {
+function Group({ scalings, looks }: { scalings: Scaling[]; looks: Map<string, Look> }) {
   const { workload, request_bytes: request, response_bytes: response } = scalings[0]!;
   const what = request + response > 0 ? `${workload}, ${sizes(request, response)} messages` : workload;
-  const chart = useMemo(() => chartOf(scalings), []);
+  const chart = useMemo(() => chartOf(scalings, looks), []);
   return (
     <>
       <ul class="findings">{scalings.map((scaling) => <li key={scaling.variant}>{scaling.diagnosis.text}</li>)}</ul>
@@ -38,12 +38,11 @@ function Group({ scalings }: { scalings: Scaling[] }) {
   );
 }
 
-const shapes: Shape[] = ["circle", "square", "triangle", "diamond"];
 const headroom = 2; // above what was measured, for the ideal to be seen leaving
 
-function chartOf(scalings: Scaling[]): { x: Axis; y: Axis; lines: Line[] } {
-  const lines = scalings.flatMap((scaling, place): Line[] => {
-    const look: Look = { colour: `--stack-${place % 8}`, dash: [], shape: shapes[place % shapes.length]! };
+function chartOf(scalings: Scaling[], looks: Map<string, Look>): { x: Axis; y: Axis; lines: Line[] } {
+  const lines = scalings.flatMap((scaling): Line[] => {
+    const look: Look = { ...looks.get(scaling.variant)!, dash: [] }; // dashes tell the kinds of lines here
     const name = nameOf(scaling);
     const through = (of: "ideal_rps" | "law_rps") => scaling.points.filter((point) => point[of] !== null).map((point) => ({ x: point.clients, y: point[of]! }));
     return [

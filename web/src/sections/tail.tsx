@@ -5,7 +5,12 @@ import type { Knee, Run } from "../data";
 import { plain, sizes, withInterval } from "../format";
 import type { Look } from "../look";
 import { tail } from "../metrics";
-import { Against, type Point } from "./against";
+import { Against, hasAgainst, type Point } from "./against";
+
+/** Whether there is a tail to be seen against the clients, or a knee. */
+export function hasTail(run: Run): boolean {
+  return run.knees.some(({ found }) => found) || hasAgainst(run.cells, "clients", [tail]);
+}
 
 export function Tail({ run, looks }: { run: Run; looks: Map<string, Look> }) {
   const rules = ({ part, fixed }: Point): Rule[] =>
@@ -20,7 +25,7 @@ export function Tail({ run, looks }: { run: Run; looks: Map<string, Look> }) {
     <section id="tail">
       <h2>Tail and knee</h2>
       <p class="note">P99 over P50: how much worse one request in a hundred fares than the usual one. A dashed line is the knee, where more clients begin to cost more than they bring, with the interval it is known to.</p>
-      <Against title="The tail against concurrency" across="clients" cells={run.cells} looks={looks} further={[tail]} onlyFurther rules={rules} />
+      <Against across="clients" cells={run.cells} looks={looks} further={[tail]} onlyFurther rules={rules} />
       {run.knees.length > 0 && <Knees knees={run.knees} />}
     </section>
   );
