@@ -25,6 +25,7 @@ import { searched, Searches } from "./sections/search";
 import { Failures, Setup } from "./sections/setup";
 import { hasTail, Tail } from "./sections/tail";
 import { Verdict } from "./sections/verdict";
+import { mapped, Winners } from "./sections/winners";
 import { Why, type StacksAsked } from "./sections/why";
 
 function App({ run }: { run: Run }) {
@@ -45,6 +46,7 @@ function App({ run }: { run: Run }) {
     ["course", "Over time", scheduled(run).length > 0],
     ["connections", "Connections", hasConnections(run)],
     ["choices", "Choices", hasChoices(run)],
+    ["winners", "Winners", mapped(run).length > 0],
     ["cells", "Cells", true],
     ["failures", "Failures", failed],
     ["size", "Size", hasAgainst(run.cells, "request_bytes")],
@@ -75,6 +77,7 @@ function App({ run }: { run: Run }) {
         <Courses run={run} looks={looks} />
         <Connections run={run} looks={looks} />
         <Choices run={run} />
+        <Winners run={run} looks={looks} />
         <Cells run={run} looks={looks} picked={picked} pick={pick} />
         <Failures run={run} />
         {shown.has("size") && (
