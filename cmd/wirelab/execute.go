@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,12 +34,15 @@ type outputFlags struct {
 	verbose   bool
 	columns   columnsFlag
 	dryRun    bool
+	live      string // where the page is served meanwhile; empty: nowhere
 }
 
 func (o *outputFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&o.directory, "output", "o", "", "`directory` for the run (default: wirelab-runs/NAME-DATE)")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be measured and about how long it takes, and measure nothing")
+	f.StringVar(&o.live, "live", "", "serve the report while the run goes on, at this `address` of this machine (default where none is given: a free port)")
+	f.Lookup("live").NoOptDefVal = "127.0.0.1:0"
 	o.registerPrinting(cmd)
 }
 
@@ -119,12 +123,19 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 	if err := checkTargets(ctx, workshop, planFor(j.scenario, j.until)); err != nil {
 		return nil, "", err
 	}
+	live, err := listenLive(ctx, j.output.live)
+	if err != nil {
+		return nil, "", usage(err)
+	}
 	run, err := j.open(slices.Concat(j.warnings, workshop.Placement.Warnings))
 	if err != nil {
+		if live != nil {
+			err = errors.Join(err, live.Close())
+		}
 		return nil, "", err
 	}
 	a.announce(workshop, j, run)
-	labErr := a.measure(ctx, workshop, j, run)
+	labErr := a.measure(ctx, workshop, j, run, live)
 	status := record.Done
 	switch {
 	case labErr != nil && ctx.Err() != nil:
@@ -170,7 +181,12 @@ func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 
 // measure measures the trials of a run, of one look after the other where it repeats until
 // something stands.
-func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record.Run) error {
+func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record.Run, live net.Listener) (err error) {
+	var page *livePage
+	if live != nil {
+		page = a.servePage(live, run)
+		defer func() { err = errors.Join(err, page.close()) }()
+	}
 	for {
 		plan, title := planFor(j.scenario, run.Manifest.Until), j.scenario.Title
 		if u := run.Manifest.Until; u != nil {
@@ -178,6 +194,9 @@ func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record
 		}
 		progress := newProgress(a.stderr, title, newEstimate(plan, run))
 		workshop.Observer = progress
+		if page != nil {
+			workshop.Observer = shown{progress, page}
+		}
 		err := workshop.Run(ctx, plan, run)
 		progress.close()
 		if err != nil {

@@ -19,7 +19,16 @@ var pageText string
 
 // WriteHTML writes the report as one page that needs nothing else: no server,
 // no network, and to be read at all, no JavaScript.
-func WriteHTML(w io.Writer, run *Run) error {
+func WriteHTML(w io.Writer, run *Run) error { return writeHTML(w, run, "") }
+
+// LiveScript loads a page again when its server says that there is a newer one. What the
+// reader chose is in the page's address, and stays.
+const LiveScript = `new EventSource("events").onmessage = () => location.reload();`
+
+// WriteLiveHTML writes the page of a run that goes on, for a server that has the events.
+func WriteLiveHTML(w io.Writer, run *Run) error { return writeHTML(w, run, LiveScript) }
+
+func writeHTML(w io.Writer, run *Run, live template.JS) error {
 	page, err := template.New("page").Parse(pageText)
 	if err != nil {
 		return fmt.Errorf("report: reading the page's template: %w", err)
@@ -40,6 +49,7 @@ func WriteHTML(w io.Writer, run *Run) error {
 		Data:    template.JS(data.String()),
 		Advice:  slices.Concat(run.Answer, run.Advice),
 		Table:   newPlainTable(run.Summary),
+		Live:    live,
 	})
 	if err != nil {
 		return fmt.Errorf("report: writing the page: %w", err)
@@ -54,6 +64,7 @@ type pageContent struct {
 	Data    template.JS
 	Advice  []string
 	Table   plainTable
+	Live    template.JS // empty in a file
 }
 
 // plainTable is the terminal's table, for a reader without JavaScript.

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/report"
+)
+
+// livePage serves the report of a run while the run goes on. The page is written between
+// trials, by the goroutine that runs them, so that no trial is measured meanwhile; and so
+// seldom that the run takes a twentieth longer at most. A reader's browser takes CPU time
+// like any program: where it runs on the machine under test, the checks of each trial see it.
+type livePage struct {
+	app    *app
+	run    *record.Run
+	server *http.Server
+	ended  chan struct{} // when the server has
+
+	written time.Time     // when the page was, last
+	cost    time.Duration // of that
+
+	guard   sync.Mutex // of what follows
+	page    []byte
+	changed chan struct{} // closed when there is a newer page
+	readers int           // that wait for one
+	last    chan struct{} // closed when a reader has the last page; nil before it is written
+}
+
+const (
+	// liveShare of the run's time goes to the page, at most.
+	liveShare = 20
+	// liveEvery is the shortest time between two pages.
+	liveEvery = 500 * time.Millisecond
+	// lastLook is how long a reader has to fetch the last page.
+	lastLook = 2 * time.Second
+)
+
+// listenLive listens at an address of this machine; nil where there is none.
+func listenLive(ctx context.Context, address string) (net.Listener, error) {
+	if address == "" {
+		return nil, nil
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("--live=%s: want HOST:PORT, as in 127.0.0.1:8080: %w", address, err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, fmt.Errorf("--live=%s: not a loopback address; to look from elsewhere, forward a port, as in ssh -L", address)
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--live: %w", err)
+	}
+	return listener, nil
+}
+
+// servePage begins to serve.
+func (a *app) servePage(listener net.Listener, run *record.Run) *livePage {
+	l := &livePage{app: a, run: run, page: []byte(beforeTheFirst), changed: make(chan struct{}), ended: make(chan struct{})}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", l.show)
+	mux.HandleFunc("GET /events", l.follow)
+	l.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go func() { // ends with close
+		defer close(l.ended)
+		_ = l.server.Serve(listener)
+	}()
+	fmt.Fprintf(a.stderr, "live: http://%s/\n", listener.Addr())
+	return l
+}
+
+// beforeTheFirst is shown until a trial has ended.
+const beforeTheFirst = `<!doctype html><meta charset="utf-8"><title>wirelab</title><p>The first trial is running.</p><script>` + report.LiveScript + `</script>`
+
+func (l *livePage) show(w http.ResponseWriter, _ *http.Request) {
+	l.guard.Lock()
+	page, last := l.page, l.last
+	l.last = nil // one reader is enough
+	l.guard.Unlock()
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(page) // a reader that went away needs none
+	if last != nil {
+		close(last)
+	}
+}
+
+// follow tells a reader of each newer page (server-sent events).
+func (l *livePage) follow(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	control := http.NewResponseController(w)
+	l.count(1)
+	defer l.count(-1)
+	for {
+		changed := l.next()
+		if err := control.Flush(); err != nil {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-changed:
+		}
+		if _, err := io.WriteString(w, "data: changed\n\n"); err != nil {
+			return
+		}
+	}
+}
+
+func (l *livePage) count(readers int) {
+	l.guard.Lock()
+	defer l.guard.Unlock()
+	l.readers += readers
+}
+
+func (l *livePage) next() <-chan struct{} {
+	l.guard.Lock()
+	defer l.guard.Unlock()
+	return l.changed
+}
+
+// refresh writes the page again, unless it was written a short time ago.
+func (l *livePage) refresh() {
+	if now := time.Now(); l.isDue(now) {
+		l.write(report.WriteLiveHTML, nil)
+	}
+}
+
+func (l *livePage) isDue(now time.Time) bool {
+	return now.Sub(l.written) >= max(liveEvery, liveShare*l.cost)
+}
+
+// write writes the page, and of the last one tells when a reader has it. A run that cannot be
+// read now may be next time; its report tells.
+func (l *livePage) write(html func(io.Writer, *report.Run) error, last chan struct{}) {
+	began := time.Now()
+	seen, err := l.app.readRun(l.run.Dir)
+	var page bytes.Buffer
+	if err == nil {
+		err = html(&page, seen)
+	}
+	l.written = time.Now()
+	l.cost = l.written.Sub(began)
+	if err != nil {
+		return
+	}
+	l.guard.Lock()
+	defer l.guard.Unlock()
+	l.page, l.last = page.Bytes(), last
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// close shows the run as it ended, in a page that waits for no other, and ends the server
+// when a reader has it.
+func (l *livePage) close() error {
+	last := make(chan struct{})
+	l.write(report.WriteHTML, last)
+	l.guard.Lock()
+	readers := l.readers
+	l.guard.Unlock()
+	if readers > 0 {
+		select {
+		case <-last:
+		case <-time.After(lastLook):
+		}
+	}
+	err := l.server.Close()
+	<-l.ended
+	return err
+}
+
+// shown is a progress that also keeps the page new.
+type shown struct {
+	progress
+	page *livePage
+}
+
+// TrialEnds is called when the trial's record is written.
+func (s shown) TrialEnds(number int, r *record.Record) {
+	s.progress.TrialEnds(number, r)
+	s.page.refresh()
+}
