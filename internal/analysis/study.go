@@ -41,8 +41,8 @@ func readStudy(m *record.Manifest) (*study, error) {
 			Yardsticks []string        `json:"yardsticks"` // that were left out
 			Steps      []scenario.Step `json:"steps"`
 		} `json:"parts"`
-		Claims []writtenClaim  `json:"claims"`
-		Report scenario.Report `json:"report"`
+		Claims []scenario.Claim `json:"claims"`
+		Report scenario.Report  `json:"report"`
 	}
 	s := &study{place: map[string]int{}, level: levelOf(m.Until)}
 	if err := unmarshal(m.Scenario, "scenario", &written); err != nil {
@@ -51,10 +51,7 @@ func readStudy(m *record.Manifest) (*study, error) {
 	if err := unmarshal(m.Declarations, "declarations", &s.Declarations); err != nil {
 		return nil, err
 	}
-	s.report = written.Report
-	for _, claim := range written.Claims {
-		s.claims = append(s.claims, claim.asNow())
-	}
+	s.report, s.claims = written.Report, written.Claims
 	if u := m.Until; u != nil && u.Claims && u.Check() == nil {
 		for _, look := range u.Looks[:u.Begun] {
 			s.claimLooks = append(s.claimLooks, claimLook{look.Repeats, level(look.Level)})
@@ -75,28 +72,6 @@ func readStudy(m *record.Manifest) (*study, error) {
 		}
 	}
 	return s, nil
-}
-
-// writtenClaim is a claim in any form that a manifest may have: claims that were about two
-// variants and a figure, before they had an expression.
-type writtenClaim struct {
-	scenario.Claim
-	Of, Against, Figure, Below string
-}
-
-func (w writtenClaim) asNow() scenario.Claim {
-	c := w.Claim
-	if c.Find != "" || w.Figure == "" {
-		return c
-	}
-	ratio := fmt.Sprintf("ratio(%q, %q, %q)", w.Figure, w.Of, w.Against)
-	switch c.Find = ratio; {
-	case w.Below != "":
-		c.Find = fmt.Sprintf("part(%q).%s / %s", w.Below, ratio, ratio)
-	case c.Ratio == 0: // it was then claimed to be below 1
-		c.Find = "1 / " + ratio
-	}
-	return c
 }
 
 // unmarshal reads a member of the manifest, which older ones may lack.

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -42,6 +43,31 @@ type Claim struct {
 	// What could be the cause, each with the variant that has it changed. The first is
 	// what is claimed.
 	Factors []Factor `json:"factors,omitempty"`
+}
+
+// UnmarshalJSON reads a claim as a manifest has it, also from before claims had an
+// expression: they were about a figure of two variants.
+func (c *Claim) UnmarshalJSON(data []byte) error {
+	type plain Claim
+	var written struct {
+		plain
+		Of, Against, Figure, Below string
+	}
+	if err := json.Unmarshal(data, &written); err != nil {
+		return err
+	}
+	*c = Claim(written.plain)
+	if c.Find != "" || written.Figure == "" {
+		return nil
+	}
+	ratio := fmt.Sprintf("ratio(%q, %q, %q)", written.Figure, written.Of, written.Against)
+	switch c.Find = ratio; {
+	case written.Below != "":
+		c.Find = fmt.Sprintf("part(%q).%s / %s", written.Below, ratio, ratio)
+	case c.Ratio == 0: // it was then claimed to be below 1
+		c.Find = "1 / " + ratio
+	}
+	return nil
 }
 
 // Factor is what could cause an effect.

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -177,6 +178,32 @@ parts:
 		got.Arrivals = ""
 		if got != want || brief.Parts[i].Clients[0] != 500 {
 			t.Errorf("%s: %+v with %v clients", brief.Parts[i].Name, got, brief.Parts[i].Clients)
+		}
+	}
+}
+
+// A finished run may have claims from before they had an expression.
+func TestClaimsOfOlderRuns(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"says":"s","part":"p","of":"grpc:codec=vt1","against":"grpc","figure":"mean","ratio":0.9}`: `ratio("mean", "grpc:codec=vt1", "grpc")`,
+		`{"says":"s","part":"p","of":"a","against":"b","figure":"cpu"}`:                              `1 / ratio("cpu", "a", "b")`,
+		`{"says":"s","part":"p","of":"a","against":"b","figure":"cpu","below":"q"}`:                  `part("q").ratio("cpu", "a", "b") / ratio("cpu", "a", "b")`,
+		`{"says":"s","part":"p","find":"figure(\"mean\", \"a\")"}`:                                   `figure("mean", "a")`,
+	} {
+		var c Claim
+		if err := json.Unmarshal([]byte(text), &c); err != nil {
+			t.Fatal(err)
+		}
+		again, err := json.Marshal(&c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var second Claim
+		if err := json.Unmarshal(again, &second); err != nil {
+			t.Fatal(err)
+		}
+		if c.Find != want || second.Find != want || c.Says != "s" {
+			t.Errorf("%s is read as %q, and written and read again as %q; want %q", text, c.Find, second.Find, want)
 		}
 	}
 }

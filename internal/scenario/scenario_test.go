@@ -26,7 +26,7 @@ var words = Vocabulary{
 			return fmt.Errorf("no stack %q; %s", v.Stack, Suggest(v.Stack, stacks))
 		}
 		for _, o := range v.Options {
-			if o.Key != "inflight" && o.Key != "buffers" {
+			if !slices.Contains([]string{"inflight", "buffers", "gogc"}, o.Key) {
 				return fmt.Errorf("stack %s has no option %q", v.Stack, o.Key)
 			}
 		}
