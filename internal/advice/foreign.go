@@ -23,11 +23,12 @@ func foreignAnswer(s *analysis.Summary) []string {
 	if single {
 		lines = append(lines, fmt.Sprintf("Do: import %d files or more of one cell together: then there are intervals, and verdicts in diff.", analysis.LeastTrials))
 	}
-	line := fmt.Sprintf("Trust: figures of %s, not of wirelab: no load generator, server or machine was watched", list(s.Foreign))
+	trust := "Trust: "
 	if against := reasons(s, record.Invalid); len(against) > 0 {
-		line += fmt.Sprintf("; %s invalid: %s", count(against[0].trials, "trial"), against[0].name)
+		trust += fmt.Sprintf("%d of %s invalid (%s); ", against[0].trials, count(s.Done, "trial"), against[0].name)
 	}
-	return append(lines, cut(line+"."))
+	trust += fmt.Sprintf("figures of %s, not of wirelab: no load generator, server or machine was watched.", list(s.Foreign))
+	return append(lines, cut(trust))
 }
 
 func foreignLine(c *analysis.Cell) string {

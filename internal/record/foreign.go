@@ -1,6 +1,9 @@
 package record
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Foreign says whose figures a record has that wirelab did not measure, and of what file.
 type Foreign struct {
@@ -33,5 +36,5 @@ func (c Cell) foreignKey() string {
 	if c.Clients > 0 {
 		clients = fmt.Sprintf("c=%d", c.Clients)
 	}
-	return fmt.Sprintf("%s/%s/%s/%s", c.Part, c.Tool, c.Workload, clients)
+	return fmt.Sprintf("%s/%s/%s/%s", c.Part, c.Tool, strings.TrimPrefix(c.Workload, "/"), clients)
 }
