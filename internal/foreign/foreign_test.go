@@ -31,6 +31,14 @@ func TestFiguresAreTheTools(t *testing.T) {
 		{"ghz", "ghz 127.0.0.1:39411 wirelab.echo.v1.EchoService/Echo c=4 closed 0/s: 1200 calls, 0 failed, 1996515134 ns; mean 5222557, 79269 to 139901151; 10: 168292, 25: 213402, 50: 296113, 75: 2035805, 90: 11946689, 95: 29751930, 99: 84658841"},
 		{"ghz-paced", "ghz 127.0.0.1:39411 wirelab.echo.v1.EchoService/Echo c=4 paced 200/s: 200 calls, 0 failed, 1450091965 ns; mean 3632772, 100812 to 155416564; 10: 216313, 25: 252662, 50: 419640, 75: 1148819, 90: 2647854, 95: 4527247, 99: 150898964"},
 		{"ghz-open", "ghz 127.0.0.1:39411 wirelab.echo.v1.EchoService/Echo c=20 open 200/s: 200 calls, 0 failed, 1001424127 ns; mean 4690055, 104752 to 22356865; 10: 230709, 25: 285623, 50: 644831, 75: 8348661, 90: 21734068, 95: 21900100, 99: 22132842"},
+		{"fortio", "fortio 1.65.0 127.0.0.1:39413 /users?limit=2 c=4 closed 0/s: 1200 calls, 0 failed, 4601394702 ns; mean 15298491, 10169608 to 326425589; 50: 11032967, 75: 12620690, 90: 18516129, 99: 85000000, 99.9: 318497912"},
+		{"fortio-errors", "fortio 1.65.0 127.0.0.1:39413 /nope c=2 closed 0/s: 1200 calls, 1200 failed, 930818289 ns; mean 1535089, 70245 to 176844279; 50: 578387, 75: 832882, 90: 985579, 99: 36666667, 99.9: 166737712"},
+		{"fortio-grpc", "fortio 1.65.0 127.0.0.1:39414 GRPC Ping c=2 closed 0/s: 200 calls, 200 failed, 63104125 ns; mean 609077, 47858 to 20580159; 50: 557383, 75: 814718, 90: 969120, 99: 9000000, 99.9: 20464127"},
+		{"fortio-paced", "fortio 1.65.0 127.0.0.1:39413 /users?limit=2 c=4 paced 300/s: 199 calls, 0 failed, 1114788072 ns; mean 21138958, 10423070 to 136590765; 50: 13653846, 90: 34678571, 99: 120082954, 99.9: 134939984"},
+		{"k6", "k6  http_req_duration c=4 unknown 0/s: 1200 calls, 0 failed, 3535690598 ns; mean 11403529, 10212584 to 60975246; 50: 11157423, 90: 11763363, 95: 12217378, 99: 14042326"},
+		{"k6-handle", "k6  http_req_duration c=4 unknown 0/s: 1200 calls, 0 failed, 3395060482 ns; mean 11221438, 10112314 to 20290396; 50: 11067590, 90: 11699865, 95: 12377824"},
+		{"k6-legacy", "k6  http_req_duration c=4 unknown 0/s: 1200 calls, 0 failed, 3470650989 ns; mean 11406910, 10146917 to 68123974; 50: 11132529, 90: 12093698, 95: 13102466"},
+		{"k6-open", "k6  http_req_duration c=2 open 0/s: 1404 calls, 1404 failed, 1001195743 ns; mean 275372, 56435 to 7154203; 50: 207216, 90: 379431, 95: 572510"},
 	} {
 		if got := brief(readFile(t, test.file)); got != test.want {
 			t.Errorf("%s:\n got %s\nwant %s", test.file, got, test.want)
@@ -60,6 +68,15 @@ func TestRemarksSayHowItWasMeasured(t *testing.T) {
 		{"ghz", "closed loop"},
 		{"ghz-paced", "held a rate with clients that wait"},
 		{"ghz-open", "without waiting for answers"},
+		{"fortio", "closed loop"},
+		{"fortio", "within its own buckets, which are 1 ms wide"},
+		{"fortio-grpc", "which are by default 1 ms wide"},
+		{"fortio-paced", "held a rate with clients that wait"},
+		{"fortio-paced", "to make up for calls that it had put off"},
+		{"k6", "does not say whether k6 ran a closed loop or a schedule"},
+		{"k6", "does not say what k6 called"},
+		{"k6", "connecting, TLS and waiting for a free connection are not in it"},
+		{"k6-open", "left out 599 iterations for want of a free client"},
 	} {
 		if all := strings.Join(readFile(t, test.file).Remarks, "\n"); !strings.Contains(all, test.says) {
 			t.Errorf("%s: want %q in:\n%s", test.file, test.says, all)
@@ -114,6 +131,11 @@ func TestContradictionsAreRefused(t *testing.T) {
 		{"ghz", `"average": 5222557`, `"average": 9223372036854775807`, "ns together"},
 		{"ghz", `"fastest": 79269`, `"fastest": 179269000`, "its calls take from"},
 		{"ghz", `"latency": 213402`, `"latency": 13402`, "its percentile 25 is 13402 ns, which contradicts the others"},
+		{"fortio", `"RequestedQPS": "max"`, `"RequestedQPS": "fast"`, `its RequestedQPS is "fast"`},
+		{"fortio", `"Count": 1200`, `"Count": -1`, "it holds no calls"},
+		{"fortio", `"Max": 0.326425589`, `"Max": 1e300`, "its calls take from"},
+		{"k6", `"http_req_duration"`, `"mine"`, "no call was timed"},
+		{"k6", `"avg": 11.403528871666664`, `"mean": 11.403528871666664`, "has no avg: run k6 with --summary-trend-stats"},
 		{"ghz", `"concurrency": 4`, `"concurrency": "4"`, "cannot unmarshal string"},
 	} {
 		data, err := os.ReadFile(filepath.Join("testdata", test.file+".json"))
@@ -130,7 +152,22 @@ func TestContradictionsAreRefused(t *testing.T) {
 	}
 }
 
-func FuzzGhz(f *testing.F) { fuzz(f, ghz) }
+// k6 counts no gRPC calls unless it is asked to.
+func TestK6SaysHowItCountsGRPCCalls(t *testing.T) {
+	const times = `"avg": 1, "min": 0.5, "max": 3, "med": 0.9`
+	form := `{"root_group": {}, "metrics": {"iterations": {"count": 40, "rate": 20}, "grpc_req_duration": {%s}}}`
+	if _, err := Read(fmt.Appendf(nil, form, times)); err == nil || !strings.Contains(err.Error(), "run k6 with --summary-trend-stats") {
+		t.Errorf("without a count: %v", err)
+	}
+	r, err := Read(fmt.Appendf(nil, form, times+`, "count": 80`))
+	if err != nil || r.Calls != 80 || r.Window.Seconds() != 2 {
+		t.Errorf("%+v, %v; want 80 calls in 2 s", r, err)
+	}
+}
+
+func FuzzGhz(f *testing.F)    { fuzz(f, ghz) }
+func FuzzK6(f *testing.F)     { fuzz(f, k6) }
+func FuzzFortio(f *testing.F) { fuzz(f, fortio) }
 
 // fuzz wants whatever is read of a tool to be figures that a record can have.
 func fuzz(f *testing.F, tool Tool) {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -110,21 +109,4 @@ func ghzErrors(statuses, texts map[string]int64) []record.ErrorCount {
 		}
 	}
 	return all
-}
-
-// totals are of calls of which no buckets are known. The mean is in nanoseconds.
-func totals(count int64, mean float64, shortest, longest int64) latency.Distribution {
-	sum := mean * float64(count)
-	if !(sum >= 0 && sum < math.MaxInt64) {
-		sum = -1 // which check refuses
-	}
-	return latency.Distribution{Count: count, Sum: int64(math.Round(sum)), Min: shortest, Max: longest}
-}
-
-func closedRemark(tool string) string {
-	return tool + " ran a closed loop: each client waited for its answer before it sent again, so a stall keeps requests from being sent that would have met it (coordinated omission)"
-}
-
-func pacedRemark(tool string) string {
-	return tool + " held a rate with clients that wait for their answers, and timed each call from its actual send: how long a slow server put calls off is in no figure (coordinated omission)"
 }
