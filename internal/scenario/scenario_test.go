@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,12 +12,20 @@ import (
 	"strings"
 	"testing"
 
+	"wirelab.dev/internal/claim"
 	"wirelab.dev/studies"
 )
 
 // words knows three stacks and one workload, as the program's own lists do.
 var words = Vocabulary{
 	Secure: func(v Variant) Variant { return v.With("tls", "on") },
+	Published: func(name string) (*claim.Cited, error) {
+		text, err := studies.FS.ReadFile("published/" + name + ".csv")
+		if err != nil {
+			return nil, err
+		}
+		return claim.ReadCited(bytes.NewReader(text))
+	},
 	CheckVariant: func(v Variant, p Part) error {
 		if v.Stack == "rest" && p.Workload == "talk" {
 			return errors.New("rest has no bidirectional streams")
