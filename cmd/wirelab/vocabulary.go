@@ -212,7 +212,7 @@ func declareMissing(m *record.Manifest) error {
 		written.Report = study.Report
 		for _, from := range study.Parts {
 			for i := range written.Parts {
-				if to := &written.Parts[i]; to.Name == from.Name && len(to.Stacks) == len(from.Stacks) {
+				if to := &written.Parts[i]; to.Name == from.Name && changeAlike(to.Stacks, from.Stacks, len(from.Changes)) {
 					to.Changes = from.Changes
 				}
 			}
@@ -224,4 +224,10 @@ func declareMissing(m *record.Manifest) error {
 	}
 	m.Declarations, err = json.Marshal(declarations(written.Parts))
 	return err
+}
+
+// changeAlike reports whether so many changes lead through the same variants in both lists.
+func changeAlike(a, b []scenario.Variant, changes int) bool {
+	n := changes + 1 // a list may have more behind them
+	return len(a) >= n && len(b) >= n && slices.Equal(each(a[:n], scenario.Variant.String), each(b[:n], scenario.Variant.String))
 }

@@ -52,11 +52,11 @@ func usersAPI(trials int) *analysis.Summary {
 func ladder(trials int) analysis.Shares {
 	sampleRun := sampleRun{trials: trials}
 	d := analysis.Shares{
-		Part: "shares", Workload: "users:op=get-users,work=0s", Clients: 50, Metric: analysis.CPU, From: "grpc", To: "rest-json",
+		Part: "shares", Workload: "users:op=get-users,work=0s", Clients: 50, Metric: analysis.CPU, From: "grpc", To: "rest-json", Pairs: trials,
 		Ratio: sampleRun.figure(2), Decided: trials >= 3,
 	}
 	for i, change := range []string{
-		"the library (net/http's requests for gRPC's, both over HTTP/2)", "the encoding (JSON for protobuf)",
+		"the protocol (REST for gRPC, both over HTTP/2, each by its usual library)", "the encoding (JSON for protobuf)",
 		"the wire (HTTP/1.1 for HTTP/2)", "the framework (routes, resource paths and encoding/json)",
 	} {
 		share := []float64{0.4, 0.7, -0.12, 0.02}[i]
@@ -88,6 +88,16 @@ func TestUsersAPIMeasuredOnce(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("want\n%s\nin\n%s", want, text)
 		}
+	}
+}
+
+// The answer to what a difference is made of stands even where one trial gives no verdict.
+func TestAnswerSaysWhichChangeMakesHowMuch(t *testing.T) {
+	lines := Answer(usersAPI(1))
+	wantShort(t, lines)
+	want := "rest-json over grpc, CPU 2× (1 trial): protocol 1.32×, encoding a further 1.62×, "
+	if text := strings.Join(lines, "\n"); !strings.Contains(text, want) {
+		t.Errorf("want %q in\n%s", want, text)
 	}
 }
 

@@ -131,13 +131,29 @@ func shareLines(s *analysis.Summary) []string {
 				continue
 			}
 			what := map[string]string{analysis.Mean: "time", analysis.CPU: "CPU"}[metric]
-			return filled(fmt.Sprintf("%s over %s, %s %s: ", d.To, d.From, what, timesAs(d.Ratio)),
-				each(d.Steps, func(step analysis.ShareStep) string {
-					return "to " + step.To + " " + number(step.Ratio.Value) + "×"
-				}))
+			ratio := timesAs(d.Ratio)
+			if d.Ratio.Interval == nil {
+				ratio += " (" + count(d.Pairs, "trial") + ")"
+			}
+			return filled(fmt.Sprintf("%s over %s, %s %s: ", d.To, d.From, what, ratio), shareSteps(d.Steps))
 		}
 	}
 	return nil
+}
+
+// shareSteps are the changes one after the other, each with how many times as much it makes of
+// what the changes before it came to.
+func shareSteps(steps []analysis.ShareStep) []string {
+	items := make([]string, len(steps))
+	for i, step := range steps {
+		change, _, _ := strings.Cut(strings.TrimPrefix(step.Change, "the "), " (") // what it is of stands behind
+		further := ""
+		if i == 1 && step.Ratio.Value > 1 {
+			further = "a further "
+		}
+		items[i] = change + " " + further + number(step.Ratio.Value) + "×"
+	}
+	return items
 }
 
 // claimCount is how many claims came out how.

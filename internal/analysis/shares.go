@@ -9,7 +9,8 @@ import (
 
 // Shares says how the difference between a part's first variant and its last
 // comes about, change by change. Ratios multiply, so the shares are of the
-// logarithm of the ratio.
+// logarithm of the ratio. A variant without a valid trial ends the way: then the last is
+// the one before it.
 type Shares struct {
 	Part          string      `json:"part"`
 	Workload      string      `json:"workload"`
@@ -42,7 +43,7 @@ func findShares(s *study, points []*point) []Shares {
 	for _, group := range rivals(points) {
 		for _, c := range s.changes {
 			variants := c.pick(group)
-			if c.part != group[0].cell.Part || variants == nil {
+			if c.part != group[0].cell.Part || len(variants) < leastVariants {
 				continue
 			}
 			for _, name := range []string{CPU, Throughput, Mean} {
@@ -59,23 +60,34 @@ func findShares(s *study, points []*point) []Shares {
 	return all
 }
 
-// pick returns the points of the variants, in their order; nil where one is missing.
+// leastVariants is how many must have been measured: with one change there is nothing to
+// share out.
+const leastVariants = 3
+
+// pick returns the points of the variants, in their order, up to the first that is missing.
 func (c *changes) pick(points []*point) []*point {
 	var found []*point
 	for _, variant := range c.variants {
 		i := slices.IndexFunc(points, func(p *point) bool { return p.cell.Variant == variant })
 		if i < 0 {
-			return nil
+			break
 		}
 		found = append(found, points[i])
 	}
 	return found
 }
 
-// sharesOf is false where the figure was not measured of every variant.
+// sharesOf goes as far as there is a repeat in which every variant has the figure. It is
+// false where that is not far enough.
 func sharesOf(variants []*point, changes []string, of metric) (Shares, bool) {
-	logs := logsOf(variants, of)
-	if len(logs[0]) == 0 {
+	var logs [][]float64
+	for len(variants) >= leastVariants {
+		if logs = logsOf(variants, of); len(logs[0]) > 0 {
+			break
+		}
+		variants = variants[:len(variants)-1]
+	}
+	if len(variants) < leastVariants {
 		return Shares{}, false
 	}
 	first, last := variants[0], variants[len(variants)-1]

@@ -93,9 +93,14 @@ func TestNoDifferenceIsNotShared(t *testing.T) {
 	}
 }
 
-func TestSharesNeedEveryVariant(t *testing.T) {
-	if s := ladderOf(0.01, 3, 100, 150, 180, 160).shares(t, ladder...); s.Shares != nil {
-		t.Errorf("without the last variant: %+v", s.Shares)
+func TestSharesGoAsFarAsVariantsWereMeasured(t *testing.T) {
+	s := sharesBy(t, ladderOf(0.01, 3, 100, 150, 180, 160).shares(t, ladder...), Mean)
+	if s.To != "h1:codec=json" || len(s.Steps) != 3 {
+		t.Errorf("without the last variant: %+v", s)
+	}
+	within(t, "the ratio without the last variant", s.Ratio.Value, 1.6, 0.05)
+	if s := ladderOf(0.01, 3, 100, 150).shares(t, ladder...); s.Shares != nil {
+		t.Errorf("with one change: %+v", s.Shares)
 	}
 	if s := ladderOf(0.01, 3, 100, 150, 180, 160, 200).summarize(t); s.Shares != nil {
 		t.Errorf("of a scenario that names no changes: %+v", s.Shares)
