@@ -188,11 +188,8 @@ func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record
 		defer func() { err = errors.Join(err, page.close()) }()
 	}
 	for {
-		plan, title := planFor(j.scenario, run.Manifest.Until), j.scenario.Title
-		if u := run.Manifest.Until; u != nil {
-			title += fmt.Sprintf(", look %d of at most %d", u.Begun, len(u.Looks))
-		}
-		progress := newProgress(a.stderr, title, newEstimate(plan, run))
+		plan := planFor(j.scenario, run.Manifest.Until)
+		progress := newProgress(a.stderr, viewTitle(run.Manifest.Until), newEstimate(plan, run))
 		workshop.Observer = progress
 		if page != nil {
 			workshop.Observer = shown{progress, page}

@@ -115,7 +115,7 @@ type live struct {
 func newLive(w io.Writer, title string, e *estimate) *live {
 	l := &live{
 		to: w, estimate: e, quit: make(chan struct{}), ended: make(chan struct{}),
-		view: liveView{title: title, trials: e.all(), done: e.done},
+		view: liveView{title: title, trials: e.all(), done: e.done, ends: time.Now().Add(e.remaining())},
 	}
 	go l.redraw() // ends with close
 	return l
@@ -207,7 +207,7 @@ func (l *live) close() {
 
 // liveView is the state of the view.
 type liveView struct {
-	title   string
+	title   string // empty: what is measured has been announced
 	trials  int
 	done    int
 	invalid int
@@ -219,13 +219,23 @@ type liveView struct {
 	took    time.Duration
 }
 
+// viewTitle is what a view has above it: which look is measured. What the run is was
+// announced, and stands above the view already.
+func viewTitle(u *record.Until) string {
+	if u == nil {
+		return ""
+	}
+	return fmt.Sprintf("look %d of at most %d", u.Begun, len(u.Looks))
+}
+
 // lines are those of the view, none wider than the terminal.
 func (v *liveView) lines(terminal report.Terminal) []string {
 	const bold, faint = "1", "2" // of SGR
-	lines := []string{
-		styled(v.title, bold, terminal),
-		styled(fmt.Sprintf("%s %d of %d trials%s, %s", v.bar(), v.done, v.trials, v.refused(), v.left()), "", terminal),
+	var lines []string
+	if v.title != "" {
+		lines = append(lines, styled(v.title, bold, terminal))
 	}
+	lines = append(lines, styled(fmt.Sprintf("%s %d of %d trials%s, %s", v.bar(), v.done, v.trials, v.refused(), v.left()), "", terminal))
 	if v.done < v.trials {
 		lines = append(lines, styled("now   "+cmp.Or(v.waiting, v.cell+v.state()), "", terminal))
 	}
@@ -265,9 +275,6 @@ func (v *liveView) refused() string {
 func (v *liveView) left() string {
 	if v.done == v.trials {
 		return fmt.Sprintf("took %v", v.took.Round(time.Second))
-	}
-	if v.ends.IsZero() {
-		return "time left not known yet"
 	}
 	return fmt.Sprintf("about %v left", max(0, time.Until(v.ends)).Round(time.Second))
 }

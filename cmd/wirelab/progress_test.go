@@ -4,8 +4,10 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/report"
 )
 
@@ -29,6 +31,32 @@ func TestLiveViewFitsTheTerminal(t *testing.T) {
 	}
 	if got, want := frame([]string{"a", "b"}, 3), "\r\x1b[3Aa\x1b[K\nb\x1b[K\n\x1b[J"; got != want {
 		t.Errorf("a frame is %q, want %q", got, want)
+	}
+}
+
+// A title that was announced is not shown twice, and a run that has ended has no time left.
+func TestLiveViewSaysThingsOnce(t *testing.T) {
+	terminal := report.Terminal{Width: 80}
+	view := liveView{title: viewTitle(nil), trials: 2, done: 1, ends: time.Now().Add(time.Hour + time.Second)}
+	if lines := view.lines(terminal); len(lines) != 2 || !strings.Contains(lines[0], "1 of 2 trials, about 1h0m") {
+		t.Errorf("before the end:\n%s", strings.Join(lines, "\n"))
+	}
+	view.done, view.took = 2, 90*time.Second
+	if lines := view.lines(terminal); len(lines) != 1 || !strings.HasSuffix(lines[0], "2 of 2 trials, took 1m30s") {
+		t.Errorf("at the end:\n%s", strings.Join(lines, "\n"))
+	}
+	if got := viewTitle(&record.Until{Begun: 1, Looks: make([]record.Look, 3)}); got != "look 1 of at most 3" {
+		t.Errorf("a look is called %q", got)
+	}
+}
+
+// What is to be measured tells how long it takes before the first trial has ended.
+func TestLiveViewKnowsTheTimeFromTheStart(t *testing.T) {
+	var screen strings.Builder
+	l := newLive(&screen, "", newEstimate(planned(t, 2, time.Hour), nil))
+	l.close()
+	if left := time.Until(l.view.ends); left < time.Hour || left > 3*time.Hour {
+		t.Errorf("%v left of two hours", left)
 	}
 }
 
