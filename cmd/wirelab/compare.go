@@ -83,6 +83,7 @@ shows them all.`,
   wirelab compare --stack grpc --rps 5000 --arrivals poisson -z 5s
   wirelab compare --stack grpc,rest --burst 1000 -c 200        # 1,000 at once: time to drain
   wirelab compare --stack grpc --goal 'p99<10ms' -c 100        # the highest rate that keeps it
+  wirelab compare --goal 'p99<10ms' --dry-run                  # how long that would take
   wirelab compare --stack tcp,grpc -c 50 --until verdict --at-most 50,20m   # as many repeats as it takes
   wirelab compare --stack tcp,grpc --size 64 -c 1 --probe life,syscalls,cpu   # and why
   wirelab compare --stack grpc --baseline results --fail-if 'p99 > +10%'      # is it slower than it was?

@@ -51,10 +51,15 @@ func scripts(t *testing.T, folder string) testscript.Params {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts in %s: %v", folder, err)
 	}
+	kept, err := filepath.Abs(filepath.Join("testdata", "kept"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	return testscript.Params{
 		Files: files,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("KEPT", kept) // a run of three trials, to be read
 			foreign, err := filepath.Abs("../../internal/foreign/testdata")
 			env.Setenv("FOREIGN", foreign)
 			return err

@@ -39,7 +39,8 @@ law fitted to what was measured. Then it says in a sentence what the bottleneck
 is, or that there is none, and with what figures.`,
 		Example: `  wirelab ping --stack grpc --inflight 1..48 --conns shared,per-worker,pool:4
   wirelab ping --stack tcp,h2 --inflight 1,2,4,8,16 --conns shared,pool:4 -z 2s
-  wirelab ping --stack grpc --stream`,
+  wirelab ping --stack grpc --stream
+  wirelab ping --dry-run     # how many trials, and about how long`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := p.scenario()

@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"time"
 
+	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 )
 
 // rehearsal is what a run would do.
 type rehearsal struct {
 	Title     string  `json:"title"`
-	Trials    int     `json:"trials"`
+	Trials    int     `json:"trials"`         // to be measured
+	Done      int     `json:"done,omitempty"` // of a run that would be continued
 	Cells     int     `json:"cells"`
 	Seconds   float64 `json:"estimated_seconds"` // on a quiet machine
 	Directory string  `json:"directory"`
@@ -19,22 +21,28 @@ type rehearsal struct {
 	AtMost    int     `json:"trials_most,omitempty"` // then
 }
 
-// rehearse says what a job would do, and does nothing.
+// rehearse says what a job would do, and does nothing. Of a run that would be continued it
+// says what is left.
 func (a *app) rehearse(j *job) error {
-	plan := planFor(j.scenario, j.until)
-	cells := map[string]bool{}
-	for _, trial := range plan {
-		cells[cellKey(trial.Cell)] = true
+	run, until, err := j.earlier()
+	if err != nil {
+		return err
 	}
-	r := rehearsal{Title: j.scenario.Title, Trials: len(plan), Cells: len(cells), Directory: j.output.directory}
-	r.Seconds = newEstimate(plan, nil).remaining().Seconds()
+	plan := planFor(j.scenario, until)
+	left := newEstimate(plan, run)
+	cells := map[string]bool{}
+	for number := range left.open {
+		cells[cellKey(plan[number].Cell)] = true
+	}
+	r := rehearsal{Title: j.scenario.Title, Trials: len(left.open), Done: left.done, Cells: len(cells), Directory: j.output.directory}
+	r.Seconds = left.remaining().Seconds()
 	if r.Directory == "" {
 		r.Directory = j.unnamed(time.Now())
 	}
-	if u := j.until; u != nil {
-		last := *u
-		last.Begun = len(u.Looks)
-		r.Looks, r.AtMost = len(u.Looks), len(planFor(j.scenario, &last))
+	if until != nil {
+		last := *until
+		last.Begun = len(until.Looks)
+		r.Looks, r.AtMost = len(until.Looks), len(planFor(j.scenario, &last))
 	}
 	if j.output.json {
 		encoder := json.NewEncoder(a.stdout)
@@ -42,14 +50,34 @@ func (a *app) rehearse(j *job) error {
 		return encoder.Encode(r)
 	}
 	took := time.Duration(r.Seconds * float64(time.Second)).Round(time.Second)
-	fmt.Fprintf(a.stdout, "%s\n%d trials of %d cells, about %v on a quiet machine, into %s\n", r.Title, r.Trials, r.Cells, took, r.Directory)
+	fmt.Fprintln(a.stdout, r.Title)
+	if r.Done > 0 {
+		fmt.Fprintf(a.stdout, "%d trials are done, and left are ", r.Done)
+	}
+	fmt.Fprintf(a.stdout, "%d trials of %d cells, about %v on a quiet machine, into %s\n", r.Trials, r.Cells, took, r.Directory)
 	if r.Looks > 0 {
-		fmt.Fprintf(a.stdout, "repeats until %s: at most %d looks and %d trials\n", sayGoal(j.until), r.Looks, r.AtMost)
+		fmt.Fprintf(a.stdout, "repeats until %s: at most %d looks and %d trials\n", sayGoal(until), r.Looks, r.AtMost)
 	}
 	for _, warning := range j.warnings {
 		fmt.Fprintf(a.stdout, "warning: %s\n", warning)
 	}
 	return nil
+}
+
+// earlier is the run that a job would continue, and what that repeats for. A directory that
+// holds a run which the job would not continue is an error, as it would be for the job.
+func (j *job) earlier() (*record.Run, *record.Until, error) {
+	if j.resume {
+		run, err := record.Open(j.output.directory)
+		if err != nil {
+			return nil, nil, usage(fmt.Errorf("--resume: %w", err))
+		}
+		return run, run.Manifest.Until, nil
+	}
+	if _, err := record.ReadManifest(j.output.directory); err == nil && j.output.directory != "" {
+		return nil, nil, usage(fmt.Errorf("-o: %s already holds a run: choose another directory, or continue it with `wirelab run --resume %s`", j.output.directory, j.output.directory))
+	}
+	return nil, j.until, nil
 }
 
 // cellKey tells cells apart.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,6 +43,7 @@ repeats all cells until an answer stands, as in wirelab compare.`,
   wirelab run my.yaml -o results
   wirelab run my.yaml --probe life,cpu          # and why: the stages of a call, CPU time by function
   wirelab run my.yaml --until 3% --at-most 1h   # until each mean is known within 3 %
+  wirelab run kernel-study --dry-run            # how many trials, and about how long
   wirelab run --resume results`,
 		Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -95,7 +97,12 @@ func (s *study) job(a *app, cmd *cobra.Command, name string) (job, error) {
 	if err != nil {
 		return job{}, err
 	}
-	what, warnings := a.withYardsticks(cmd.Context(), what, s.programs)
+	var warnings []string
+	if s.output.dryRun { // which builds nothing
+		what = what.With(func(v scenario.Variant) bool { return slices.Contains(s.programs, programOf(v)) })
+	} else {
+		what, warnings = a.withYardsticks(cmd.Context(), what, s.programs)
+	}
 	goal, err := s.until.read(cmd, what)
 	return job{scenario: what, warnings: append(warnings, missing...), patience: s.patience, until: goal, output: s.output}, err
 }
