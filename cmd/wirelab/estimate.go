@@ -1,13 +1,13 @@
 package main
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	"wirelab.dev/internal/lab"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
+	workloads "wirelab.dev/internal/workload/catalog"
 )
 
 // estimate estimates the time that is left of a run.
@@ -15,13 +15,16 @@ import (
 // What a trial should take is known from its cell: the window, the warm-up, the start of two
 // processes. What trials took is held against that, cell by cell, also those of a run that
 // goes on. A cell of which nothing is known yet takes what it should, times the median of
-// that ratio over the others, so that one slow cell moves its own repeats alone.
+// that ratio over those that are most like it: of its stack and sizes, then of its sizes and
+// clients, then of its part, then all. So one slow cell moves its own repeats and those like
+// it alone.
 type estimate struct {
+	plan     []scenario.Planned
 	expected []time.Duration          // of each trial of the plan
 	cells    []string                 // of each trial of the plan
 	open     map[int]bool             // trials without a record
 	spent    map[string]time.Duration // by the last trial of each cell
-	should   map[string]time.Duration // by those, what they were expected to take
+	trials   map[string]int           // by those, one of their trials
 
 	done    int
 	began   time.Time // the run
@@ -30,7 +33,7 @@ type estimate struct {
 
 // newEstimate reads what trials of the run took that are done; run is nil where none is.
 func newEstimate(plan []scenario.Planned, run *record.Run) *estimate {
-	e := &estimate{open: map[int]bool{}, began: time.Now(), spent: map[string]time.Duration{}, should: map[string]time.Duration{}}
+	e := &estimate{plan: plan, open: map[int]bool{}, began: time.Now(), spent: map[string]time.Duration{}, trials: map[string]int{}}
 	order := lab.Order(plan)
 	for i, t := range order {
 		e.expected, e.cells = append(e.expected, expectedTime(plan[i].Cell)), append(e.cells, t.Cell)
@@ -57,8 +60,11 @@ func newEstimate(plan []scenario.Planned, run *record.Run) *estimate {
 const (
 	// trialOverhead is what starting and ending two processes takes, about.
 	trialOverhead = 600 * time.Millisecond
-	// usualCall is a call's share of the time of a loop that has so many requests to make.
-	usualCall = 40 * time.Microsecond
+	// usualCall is a call's share of the time of a loop that has so many requests to make,
+	// usualByte that of each of its bytes, and usualConnection that of a connection of its own.
+	usualCall       = 40 * time.Microsecond
+	usualByte       = 3 * time.Nanosecond
+	usualConnection = 300 * time.Microsecond
 	// usualSteps are those of a search.
 	usualSteps = 45
 )
@@ -74,7 +80,13 @@ func expectedTime(c scenario.Cell) time.Duration {
 		if c.Load.Model == scenario.Closed && c.Load.Total == 0 {
 			requests *= c.Clients
 		}
-		window = time.Duration(requests) * usualCall
+		call := usualCall + time.Duration(c.RequestBytes+c.ResponseBytes)*usualByte
+		if c.Connection.Mode.PerRequest() {
+			call += usualConnection
+		}
+		work, _ := workloads.Work(c.Workload)
+		wait := work + 2*time.Duration(c.Network.Delay) // of one client for each of its answers
+		window = max(time.Duration(requests)*call, time.Duration(requests/max(1, c.Clients))*wait)
 	}
 	warmUp := min(time.Duration(c.WarmUp.AtMost), 2*time.Duration(c.WarmUp.AtLeast))
 	return trialOverhead + warmUp + window
@@ -90,7 +102,7 @@ func (e *estimate) measured(number int) {
 
 func (e *estimate) took(number int, took time.Duration) {
 	cell := e.cells[number]
-	e.spent[cell], e.should[cell] = took, e.expected[number]
+	e.spent[cell], e.trials[cell] = took, number
 }
 
 // ends ends a trial that has a record now. One that was given up did not run just now.
@@ -102,6 +114,24 @@ func (e *estimate) ends(number int) {
 	}
 }
 
+// likeness is what cells have in common. What it leaves out is zero.
+type likeness struct {
+	part, stack string
+	sizes       scenario.Payload
+	clients     int
+}
+
+// likenesses are those of a cell, from the nearest to the one that all cells share.
+func likenesses(c scenario.Cell) []likeness {
+	sizes := scenario.Payload{Request: c.RequestBytes, Response: c.ResponseBytes}
+	return []likeness{
+		{part: c.Part, stack: c.Variant.Stack, sizes: sizes},
+		{part: c.Part, sizes: sizes, clients: c.Clients},
+		{part: c.Part},
+		{},
+	}
+}
+
 // remaining is the time that the trials without a record will take. What waiting for a
 // quiet machine will take is not known.
 func (e *estimate) remaining() time.Duration {
@@ -110,24 +140,35 @@ func (e *estimate) remaining() time.Duration {
 	for number := range e.open {
 		if took, ok := e.spent[e.cells[number]]; ok {
 			sum += took
-		} else {
-			sum += time.Duration(slower * float64(e.expected[number]))
+			continue
 		}
+		expected := float64(e.expected[number])
+		for _, like := range likenesses(e.plan[number].Cell) {
+			if times, known := slower[like]; known {
+				expected *= times
+				break
+			}
+		}
+		sum += time.Duration(expected)
 	}
 	return sum
 }
 
-// slower is how many times longer than expected the cells took, in the median.
-func (e *estimate) slower() float64 {
-	var ratios []float64
+// slower is how many times longer than expected the cells of each likeness took, in the median.
+func (e *estimate) slower() map[likeness]float64 {
+	ratios := map[likeness][]float64{}
 	for cell, took := range e.spent {
-		ratios = append(ratios, float64(took)/float64(max(1, e.should[cell])))
+		number := e.trials[cell]
+		for _, like := range likenesses(e.plan[number].Cell) {
+			ratios[like] = append(ratios[like], float64(took)/float64(max(1, e.expected[number])))
+		}
 	}
-	if len(ratios) == 0 {
-		return 1
+	medians := map[likeness]float64{}
+	for like, all := range ratios {
+		slices.Sort(all)
+		medians[like] = all[len(all)/2]
 	}
-	slices.SortFunc(ratios, cmp.Compare[float64])
-	return ratios[len(ratios)/2]
+	return medians
 }
 
 // all is how many trials the plan has.

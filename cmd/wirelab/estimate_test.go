@@ -57,3 +57,55 @@ func TestEstimateOfARunThatGoesOn(t *testing.T) {
 		t.Errorf("%v left, want what the first trial took", left)
 	}
 }
+
+// A cell of which nothing is known takes as long as those of its size, not as the most do.
+func TestCellsTakeAsLongAsThoseLikeThem(t *testing.T) {
+	const window, usual = 400 * time.Millisecond, time.Second
+	var plan []scenario.Planned
+	for clients := 1; clients <= 4; clients++ {
+		for _, stack := range []string{"tcp", "grpc"} {
+			for _, size := range []scenario.Size{64, 64 << 10} {
+				plan = append(plan, scenario.Planned{Repeat: 1, Cell: scenario.Cell{
+					Part: "p", Variant: scenario.Variant{Stack: stack}, Workload: "echo", RequestBytes: size, ResponseBytes: size,
+					Clients: clients, Load: scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(window)},
+				}})
+			}
+		}
+	}
+	e := newEstimate(plan, nil)
+	for number, trial := range plan[:4] { // those of one client: gRPC's large messages are slow
+		took := usual
+		if trial.Cell.Variant.Stack == "grpc" && trial.Cell.RequestBytes > 64 {
+			took = 11 * usual
+		}
+		e.took(number, took)
+		delete(e.open, number)
+	}
+	if left := e.remaining().Round(time.Millisecond); left != 9*usual+3*11*usual {
+		t.Errorf("%v left, want 9 s and three times 11 s", left)
+	}
+}
+
+// What a trial should take depends on what its cell asks for.
+func TestExpectedTime(t *testing.T) {
+	cell := func(change func(*scenario.Cell)) scenario.Cell {
+		c := scenario.Cell{Workload: "echo", Clients: 10, Load: scenario.Load{Model: scenario.Closed, Requests: 1000}}
+		change(&c)
+		return c
+	}
+	small := expectedTime(cell(func(*scenario.Cell) {}))
+	for name, change := range map[string]func(*scenario.Cell){
+		"large messages":      func(c *scenario.Cell) { c.RequestBytes = 64 << 10 },
+		"more requests":       func(c *scenario.Cell) { c.Load.Requests = 2000 },
+		"a connection a call": func(c *scenario.Cell) { c.Connection.Mode = scenario.New },
+		"simulated work":      func(c *scenario.Cell) { c.Workload = "users:op=get-user,work=10ms" },
+		"a delay":             func(c *scenario.Cell) { c.Network.Delay = scenario.Duration(10 * time.Millisecond) },
+		"a search of one step": func(c *scenario.Cell) {
+			c.Load = scenario.Load{Model: scenario.Search, Duration: scenario.Duration(time.Second)}
+		},
+	} {
+		if long := expectedTime(cell(change)); long <= small {
+			t.Errorf("%s: %v, want more than %v", name, long, small)
+		}
+	}
+}
