@@ -53,6 +53,9 @@ func pacedRemark(tool string) string {
 	return tool + " held a rate with clients that wait for their answers, and timed each call from its actual send: how long a slow server put calls off is in no figure (coordinated omission)"
 }
 
+// untold is the name of a call that the file does not name.
+const untold = "untold"
+
 func untoldCall(tool string) string {
 	return "the file does not say what " + tool + " called: that files are repeats is taken from their being given together"
 }

@@ -35,7 +35,7 @@ type Tool struct {
 }
 
 // Tools lists them.
-var Tools = []Tool{ghz, k6, fortio}
+var Tools = []Tool{ghz, oha, k6, fortio}
 
 // MaxBytes is the size of the largest file that is read: ghz lists up to a million calls, in
 // some 130 bytes each.

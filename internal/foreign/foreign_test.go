@@ -39,6 +39,9 @@ func TestFiguresAreTheTools(t *testing.T) {
 		{"k6-handle", "k6  http_req_duration c=4 unknown 0/s: 1200 calls, 0 failed, 3395060482 ns; mean 11221438, 10112314 to 20290396; 50: 11067590, 90: 11699865, 95: 12377824"},
 		{"k6-legacy", "k6  http_req_duration c=4 unknown 0/s: 1200 calls, 0 failed, 3470650989 ns; mean 11406910, 10146917 to 68123974; 50: 11132529, 90: 12093698, 95: 13102466"},
 		{"k6-open", "k6  http_req_duration c=2 open 0/s: 1404 calls, 1404 failed, 1001195743 ns; mean 275372, 56435 to 7154203; 50: 207216, 90: 379431, 95: 572510"},
+		{"oha", "oha  untold c=0 unknown 0/s: 1200 calls, 0 failed, 4016601724 ns; mean 13314704, 10230452 to 45542679; 10: 10594377, 25: 10782861, 50: 11366950, 75: 13035615, 90: 17470030, 95: 24128370, 99: 41441555, 99.9: 45459616, 99.99: 45542679"},
+		{"oha-corrected", "oha  untold c=0 unknown 0/s: 188 calls, 0 failed, 1000855118 ns; mean 110914696, 10198515 to 409347687; 10: 10485041, 25: 11119087, 50: 12537934, 75: 210498735, 90: 387498138, 95: 397012808, 99: 405922081, 99.9: 409347687, 99.99: 409347687"},
+		{"oha-errors", "oha  untold c=0 unknown 0/s: 200 calls, 200 failed, 30651036 ns; mean 215603, 25199 to 4643838; 10: 28966, 25: 35267, 50: 46848, 75: 145591, 90: 436650, 95: 991064, 99: 4554719, 99.9: 4643838, 99.99: 4643838"},
 	} {
 		if got := brief(readFile(t, test.file)); got != test.want {
 			t.Errorf("%s:\n got %s\nwant %s", test.file, got, test.want)
@@ -73,6 +76,9 @@ func TestRemarksSayHowItWasMeasured(t *testing.T) {
 		{"fortio-grpc", "which are by default 1 ms wide"},
 		{"fortio-paced", "held a rate with clients that wait"},
 		{"fortio-paced", "to make up for calls that it had put off"},
+		{"oha", "does not say whether oha held a rate"},
+		{"oha", "nor how many clients there were"},
+		{"oha-corrected", "oha cut off"},
 		{"k6", "does not say whether k6 ran a closed loop or a schedule"},
 		{"k6", "does not say what k6 called"},
 		{"k6", "connecting, TLS and waiting for a free connection are not in it"},
@@ -134,6 +140,9 @@ func TestContradictionsAreRefused(t *testing.T) {
 		{"fortio", `"RequestedQPS": "max"`, `"RequestedQPS": "fast"`, `its RequestedQPS is "fast"`},
 		{"fortio", `"Count": 1200`, `"Count": -1`, "it holds no calls"},
 		{"fortio", `"Max": 0.326425589`, `"Max": 1e300`, "its calls take from"},
+		{"refused-oha", `"totalData": 0`, `"totalData": 1`, `no request was answered: "Connection refused`},
+		{"oha", `"200": 1200`, `"200": -1200`, "it counts -1200 requests of one kind"},
+		{"oha", `"total": 4.016601724`, `"total": -4`, "it does not say how long the run took"},
 		{"k6", `"http_req_duration"`, `"mine"`, "no call was timed"},
 		{"k6", `"avg": 11.403528871666664`, `"mean": 11.403528871666664`, "has no avg: run k6 with --summary-trend-stats"},
 		{"ghz", `"concurrency": 4`, `"concurrency": "4"`, "cannot unmarshal string"},
@@ -166,6 +175,7 @@ func TestK6SaysHowItCountsGRPCCalls(t *testing.T) {
 }
 
 func FuzzGhz(f *testing.F)    { fuzz(f, ghz) }
+func FuzzOha(f *testing.F)    { fuzz(f, oha) }
 func FuzzK6(f *testing.F)     { fuzz(f, k6) }
 func FuzzFortio(f *testing.F) { fuzz(f, fortio) }
 
