@@ -64,7 +64,8 @@ verdicts in diff.`,
 			return a.publish(seen, output)
 		},
 	}
-	output.register(cmd)
+	output.registerPrinting(cmd)
+	cmd.Flags().StringVarP(&output.directory, "output", "o", "", "`directory` for the run (default: wirelab-runs/NAME-DATE)")
 	cmd.Flags().StringVar(&name, "name", "", "`name` of the run (default: import- and the tools)")
 	return cmd
 }
