@@ -69,8 +69,9 @@ type Cell struct {
 	Refused int `json:"-"` // that the figures are of where none is valid
 
 	Repeats []Repeat      `json:"-" page:"repeats"`
-	Curve   []CurvePoint  `json:"-" page:"curve"`  // response time by percentile, as far as ten requests lie beyond, and the maximum
-	Course  []CoursePoint `json:"-" page:"course"` // of a ramp or a sustained load
+	Curve   []CurvePoint  `json:"-" page:"curve"`   // response time by percentile, as far as ten requests lie beyond, and the maximum
+	Density []CurvePoint  `json:"-" page:"density"` // response time: the share of requests in each step of it, in twelve steps a doubling; empty with few requests
+	Course  []CoursePoint `json:"-" page:"course"`  // the window's; empty of bursts, searches and short windows
 
 	ForeignClient bool `json:"-"` // another program than wirelab made the calls
 
@@ -134,7 +135,8 @@ var Quantiles = func() []Quantile {
 }()
 
 // CurvePoint is one point of a percentile curve: the quantile, and the
-// microseconds at it.
+// microseconds at it. Of a density, it is the microseconds in the middle of a step, and
+// the share of requests in it.
 type CurvePoint [2]float64
 
 // Repeat is one trial of a cell, for showing the spread.

@@ -30,7 +30,7 @@ func (p *point) summarize(shared remarks, seed uint64) Cell {
 		if refused := p.measured(); len(refused) > 0 {
 			c.Refused = len(refused)
 			c.measure(refused, seed)
-			c.Curve = nil
+			c.Curve, c.Density, c.Course = nil, nil, nil
 			forgetIntervals(reflect.ValueOf(&c).Elem())
 		}
 		return c
@@ -86,7 +86,7 @@ func (c *Cell) measure(trials []trial, seed uint64) {
 	if hasAll(trials, func(t trial) bool { return t.Wait != nil }) {
 		c.Wait = new(pool(trials, waitTimes).latencies())
 	}
-	c.P99OverP50, c.Curve = response.tail(), response.curve()
+	c.P99OverP50, c.Curve, c.Density = response.tail(), response.curve(), response.density()
 	c.InFlight = over(trials, func(t trial) float64 { return t.ifOwnClient(t.InFlight) })
 	c.WarmUp = over(trials, warmUp)
 	c.ClientCPU = known(trials, cpuOf(clientOf))

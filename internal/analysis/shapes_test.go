@@ -160,9 +160,54 @@ func TestARampIsFollowed(t *testing.T) {
 	}
 	for i, p := range course {
 		offered := 100 + 1000*(float64(i)+0.5)/60
-		within(t, "the rate offered", p.Offered, offered, 0.001)
+		within(t, "the rate offered", *p.Offered, offered, 0.001)
 		within(t, "the rate answered", p.Throughput, min(offered, 800), 0.05)
 		within(t, "the time of a call", *p.MeanUS, 2000, 0.001)
 		within(t, "the second", p.Seconds, (float64(i)+0.5)/10, 0.001)
 	}
+}
+
+// The course of a closed loop ends with its last whole interval: one that a request cut
+// short, and one in which clients had ended, make no spike and no fall.
+func TestAClosedLoopIsFollowed(t *testing.T) {
+	r := truth{variant: "tcp", bytes: 64, clients: 50, mean: time.Millisecond}.record(t, 1)
+	r.WindowNS = int64(time.Second)
+	for i := range 100 {
+		r.Intervals = append(r.Intervals, record.Interval{StartNS: int64(i) * 1e7, TookNS: 1e7, Requests: 100, SumNS: 100 * 2e6})
+	}
+	r.Intervals = append(r.Intervals,
+		record.Interval{StartNS: 1e9 - 1e6, TookNS: 1e7, Requests: 3, SumNS: 1e9}, // clients end
+		record.Interval{StartNS: 1e9 - 5e5, TookNS: 1e4, Requests: 100, SumNS: 1}) // cut short
+	course := summarize(t, []*record.Record{r, r}).Cells[0].Course
+	if len(course) != closedStretches {
+		t.Fatalf("%d stretches, want %d", len(course), closedStretches)
+	}
+	for _, p := range course {
+		within(t, "the rate", p.Throughput, 10_000, 0.001)
+		within(t, "the time of a call", *p.MeanUS, 2000, 0.001)
+		if p.Offered != nil {
+			t.Errorf("%v/s offered in a closed loop", *p.Offered)
+		}
+	}
+	r.Intervals = r.Intervals[:2*leastStretches-1]
+	if course := summarize(t, []*record.Record{r}).Cells[0].Course; course != nil {
+		t.Errorf("%d intervals make a course of %d", len(r.Intervals), len(course))
+	}
+}
+
+func TestDensity(t *testing.T) {
+	r := truth{variant: "tcp", bytes: 64, clients: 50, mean: time.Millisecond}.record(t, 1)
+	cell := summarize(t, []*record.Record{r, r}).Cells[0]
+	var all, most, at float64
+	for i, p := range cell.Density {
+		all += p[1]
+		if p[1] > most {
+			at, most = p[0], p[1]
+		}
+		if i > 0 {
+			within(t, "a step over the one before", p[0]/cell.Density[i-1][0], math.Exp2(1./densitySteps), 1e-3)
+		}
+	}
+	within(t, "all requests but a thousandth", all, 0.999, 0.002)
+	within(t, "the step that has most of them", at, cell.Service.P50.Value, 1./densitySteps)
 }

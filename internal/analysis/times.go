@@ -201,3 +201,37 @@ func (p pooled) curve() []CurvePoint {
 	}
 	return append(points, CurvePoint{1, p.All[len(p.All)-1].Value})
 }
+
+const (
+	densitySteps    = 12   // in a doubling of the time: narrower ones would show the recorder's
+	densityRequests = 1000 // with fewer, what is seen is chance
+	densityEnds     = 5e-4 // of the requests at either end are left out: a few would stretch the picture
+)
+
+// density is the share of requests in each step of the response time, all steps equally
+// wide in its logarithm and the same in every cell.
+func (p pooled) density() []CurvePoint {
+	total := p.All.Total()
+	if total < densityRequests {
+		return nil
+	}
+	stepOf := func(us float64) int { return int(math.Floor(math.Log2(us) * densitySteps)) }
+	first, last := p.All.Quantile(densityEnds), p.All.Quantile(1-densityEnds)
+	if !(first > 0) {
+		return nil
+	}
+	from := stepOf(first)
+	points := make([]CurvePoint, stepOf(last)-from+1)
+	for i := range points {
+		points[i][0] = short(math.Exp2((float64(from+i) + 0.5) / densitySteps))
+	}
+	for _, one := range p.All {
+		if one.Value >= first && one.Value <= last {
+			points[stepOf(one.Value)-from][1] += float64(one.Count) / float64(total)
+		}
+	}
+	for i := range points {
+		points[i][1] = short(points[i][1])
+	}
+	return points
+}

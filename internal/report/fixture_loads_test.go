@@ -69,6 +69,7 @@ func fixtureLoaded(variant string, load record.Load) analysis.Cell {
 	c.Survival = fixtureSurvival(3000, 3000)
 	response := c.Service
 	c.Response = &response
+	c.Course = nil
 	switch load.Model {
 	case "search":
 		c.Search = &analysis.Search{
@@ -100,7 +101,7 @@ func fixtureLoaded(variant string, load record.Load) analysis.Cell {
 			share := (float64(place) + 0.5) / 60
 			offered := load.RatePerSecond + share*math.Max(0, load.RampTo-load.RatePerSecond)
 			c.Course = append(c.Course, analysis.CoursePoint{
-				Seconds: share * float64(load.DurationNS) / 1e9, Offered: offered, Throughput: math.Min(offered, capacity),
+				Seconds: share * float64(load.DurationNS) / 1e9, Offered: new(offered), Throughput: math.Min(offered, capacity),
 				MeanUS: new(10_400 + math.Max(0, offered-capacity)*40),
 			})
 		}

@@ -142,6 +142,15 @@ func fixtureCell(part, variant string, bytes, clients int) analysis.Cell {
 		}
 		cell.Curve = append(cell.Curve, analysis.CurvePoint{quantile, fixtureQuantile(cell.Service.P50.Value, tail, quantile)})
 	}
+	for step := range 40 {
+		us := math.Exp2((math.Floor(math.Log2(cell.Service.P50.Value)*12) + float64(step) - 9.5) / 12)
+		away := math.Log2(us / cell.Service.P50.Value)
+		cell.Density = append(cell.Density, analysis.CurvePoint{us, 0.12 * math.Exp(-away*away*4)})
+	}
+	for stretch := range 30 {
+		wobble := 1 + 0.04*math.Sin(float64(stretch))
+		cell.Course = append(cell.Course, analysis.CoursePoint{Seconds: 0.1 * (float64(stretch) + 0.5), Throughput: cell.Throughput.Value * wobble, MeanUS: new(cell.Service.Mean.Value / wobble)})
+	}
 	return cell
 }
 
@@ -218,7 +227,7 @@ func blankFigures(c *analysis.Cell) {
 	c.Throughput, c.InFlight, c.WarmUp, c.Opened = analysis.Figure{}, analysis.Figure{}, analysis.Figure{}, analysis.Figure{}
 	c.Service = analysis.Latencies{}
 	c.P99OverP50 = analysis.Figure{Value: math.NaN()}
-	c.Curve = nil
+	c.Curve, c.Density, c.Course = nil, nil, nil
 }
 
 func fixtureJudgements(s *analysis.Summary) {

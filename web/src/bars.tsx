@@ -61,11 +61,11 @@ export function Bars({ title, note, bars, show }: Props) {
       </div>
       <details>
         <summary>Figures of this chart</summary>
-        <div class="scroll">
+        <div class="scroll" tabIndex={0}>
           <table>
             <thead>
               <tr>
-                <th scope="col" />
+                <th scope="col">Of</th>
                 {[...legend.keys()].map((name) => <th scope="col" class="number" key={name}>{name}</th>)}
                 <th scope="col" class="number">Together</th>
               </tr>

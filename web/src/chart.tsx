@@ -58,7 +58,7 @@ export function Chart({ title, note, x, y, lines, rules = [] }: Props) {
       </div>
       <details>
         <summary>Figures of this chart</summary>
-        <div class="scroll">
+        <div class="scroll" tabIndex={0}>
           <Figures x={x} y={y} lines={lines} xs={xs} />
         </div>
       </details>

@@ -46,7 +46,7 @@ function Intervals({ cell }: { cell: Cell }) {
       {apart && (
         <thead>
           <tr>
-            <th />
+            <td />
             <th scope="col" class="number" colSpan={2}>Response time</th>
             <th scope="col" class="number">Service</th>
             {wait && <th scope="col" class="number">Wait</th>}

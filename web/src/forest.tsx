@@ -42,7 +42,7 @@ export function Forest({ title, note, subject, below, above, effects, few }: Pro
         <h3>{title}</h3>
         {note && <p class="note">{note}</p>}
       </figcaption>
-      <div class="scroll">
+      <div class="scroll" tabIndex={0}>
         <table>
           <thead>
             <tr>

@@ -11,7 +11,7 @@ import { Allocations } from "./sections/allocations";
 import { Against, hasAgainst } from "./sections/against";
 import { Claims } from "./sections/claims";
 import { Cells } from "./sections/cells";
-import { Bursts, bursts, Courses, scheduled } from "./sections/loads";
+import { Bursts, bursts, Courses, scheduled, Steady, steady } from "./sections/loads";
 import { Choices, hasChoices } from "./sections/choices";
 import { Connections, hasConnections } from "./sections/connections";
 import { Bytes, Ends, hasBytes, hasEnds } from "./sections/costs";
@@ -52,6 +52,7 @@ function App({ run }: { run: Run }) {
     ["size", "Size", hasAgainst(run.cells, "request_bytes")],
     ["concurrency", "Concurrency", hasAgainst(run.cells, "clients")],
     ["percentiles", "Percentiles", run.cells.some(hasCurve)],
+    ["steady", "Over the window", steady(run).length > 0],
     ["tail", "Tail", hasTail(run)],
     ["ends", "Both ends", hasEnds(run)],
     ["bytes", "On the wire", hasBytes(run)],
@@ -93,6 +94,7 @@ function App({ run }: { run: Run }) {
           </section>
         )}
         <Percentiles cells={run.cells} looks={looks} picked={picked} setPicked={setPicked} closedTail={run.closed_tail} />
+        <Steady run={run} looks={looks} />
         {shown.has("tail") && <Tail run={run} looks={looks} />}
         <Ends run={run} looks={looks} />
         <Bytes run={run} looks={looks} />

@@ -189,7 +189,8 @@ export interface Cell {
   key: string; // names the cell within its run
   repeats: Repeat[];
   curve: CurvePoint[]; // response time by percentile, as far as ten requests lie beyond, and the maximum
-  course: CoursePoint[]; // of a ramp or a sustained load
+  density: CurvePoint[]; // response time: the share of requests in each step of it, in twelve steps a doubling; empty with few requests
+  course: CoursePoint[]; // the window's; empty of bursts, searches and short windows
   intervals: IntervalsByField;
   valid: boolean; // at least one trial is valid
   warnings: string[]; // what the checks found, worst first, then what else is worth knowing
@@ -312,10 +313,10 @@ export interface Count {
   per_call: number;
 }
 
-/** CoursePoint is a stretch of the window of a load on a schedule, over all valid trials. */
+/** CoursePoint is a stretch of the window, over all valid trials. */
 export interface CoursePoint {
   seconds: number; // its middle, from the window's beginning
-  offered_rps: number; // that the schedule has there
+  offered_rps: number | null; // that the schedule has there; null of a load without one
   throughput_rps: number;
   mean_us: number | null; // service time; null where nothing ended
 }

@@ -87,7 +87,7 @@ export function Figures({ stacks, functions, words, total, compare }: { stacks: 
   return (
     <details onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>Figures of this chart</summary>
-      <div class="scroll">
+      <div class="scroll" tabIndex={0}>
         <table>
           <thead>
             <tr>

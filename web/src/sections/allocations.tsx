@@ -29,7 +29,7 @@ export function Allocations({ run: { allocations } }: { run: Run }) {
         <Choice label="End" options={ends.map((allocation) => allocation.end)} chosen={chosen.end} choose={setEnd} />
       </div>
       <p class="note">Functions that allocate by themselves, at the {chosen.end} of {chosen.variant}: {plain(chosen.calls)} calls.</p>
-      <div class="scroll">
+      <div class="scroll" tabIndex={0}>
         <table class="allocators">
           <Head title="Function" />
           <tbody>
@@ -45,7 +45,7 @@ export function Allocations({ run: { allocations } }: { run: Run }) {
       </div>
       <h3>By call tree</h3>
       <p class="note">Each line has what is allocated beneath it. Functions in a row do nothing but call the next; what has less than 2 % of bytes and objects is left out.</p>
-      <div class="scroll tall">
+      <div class="scroll tall" tabIndex={0}>
         <table class="allocators tree">
           <Head title="Calls" />
           <tbody><Branches branches={chosen.tree} depth={0} /></tbody>
@@ -58,7 +58,7 @@ export function Allocations({ run: { allocations } }: { run: Run }) {
 function Totals({ allocations }: { allocations: Allocation[] }) {
   const of = (variant: string, end: string) => allocations.find((allocation) => allocation.variant === variant && allocation.end === end);
   return (
-    <div class="scroll">
+    <div class="scroll" tabIndex={0}>
       <table>
         <thead>
           <tr>

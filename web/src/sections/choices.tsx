@@ -39,7 +39,7 @@ const effectNames: [string, string][] = [["cpu", "CPU"], ["handshake", "Handshak
 export function Contrasts({ run, contrasts }: { run: Run; contrasts: Contrast[] }) {
   const shown = effectNames.filter(([metric]) => contrasts.some(({ effects }) => effects.some((effect) => effect.metric === metric)));
   return (
-    <div class="scroll tall">
+    <div class="scroll tall" tabIndex={0}>
       <table class="contrasts">
         <thead>
           <tr>

@@ -12,7 +12,7 @@ export function Claims({ run: { claims } }: { run: Run }) {
       <h2>What is claimed</h2>
       <p class="note">Each claim is an expression over cells, worked out once for each repeat. Compatible: the effect is as large as is claimed; larger: it certainly is. Smaller: it is less than is claimed, and may be none; refuted: there certainly is none, or the reverse. Underpowered: these trials cannot tell. The whole interval must speak for an outcome, corrected for the number of claims; what is within the margin counts as equal.</p>
       <Claimed claims={claims} />
-      <div class="scroll">
+      <div class="scroll" tabIndex={0}>
         <table class="claims">
           <thead>
             <tr>

@@ -56,7 +56,7 @@ export function Connections({ run, looks }: Props) {
 function Storm({ cells, looks, p99 }: { cells: Cell[]; looks: Map<string, Look>; p99: Metric }) {
   const figures = [throughput, p99, clientCPU, serverCPU, serverPeak];
   return (
-    <div class="scroll">
+    <div class="scroll" tabIndex={0}>
       <table class="storm">
         <thead>
           <tr>

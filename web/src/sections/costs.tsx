@@ -47,7 +47,7 @@ export function Ends({ run, looks }: Props) {
         }))}
         show={micros}
       />
-      <div class="scroll">
+      <div class="scroll" tabIndex={0}>
         <table>
           <thead>
             <tr>
@@ -132,7 +132,7 @@ function Traffic({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) 
   return (
     <>
       <p class="note">By the request, over the connections in the window, below TLS: bytes and packets, how many packets a system call moved, losses in a thousand requests, and the round trip as the transport sees it.</p>
-      <div class="scroll">
+      <div class="scroll" tabIndex={0}>
         <table>
           <thead>
             <tr>
@@ -172,7 +172,7 @@ function Opening({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) 
   return (
     <>
       <p class="note">What a connection costs besides its calls, and what its first call takes.</p>
-      <div class="scroll">
+      <div class="scroll" tabIndex={0}>
         <table>
           <thead>
             <tr>

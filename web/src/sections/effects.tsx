@@ -12,7 +12,7 @@ export function Limits({ run: { cells, limits } }: { run: Run }) {
     <section id="limits">
       <h2>A limit of requests in flight</h2>
       <p class="note">Counted both ways. Service time leaves out the wait for a permit; response time is what the caller waits, with it.</p>
-      <div class="scroll">
+      <div class="scroll" tabIndex={0}>
         <table>
           <thead>
             <tr>
@@ -63,7 +63,7 @@ export function Crossovers({ run: { cells, crossovers } }: { run: Run }) {
     <section id="crossovers">
       <h2>Crossovers</h2>
       <p class="note">Where one stack overtakes another as messages grow. An indistinct crossover lies within the noise: do not choose by it.</p>
-      <div class="scroll">
+      <div class="scroll" tabIndex={0}>
         <table>
           <thead>
             <tr>
@@ -99,7 +99,7 @@ export function WarmUps({ run: { cells, warm_ups: warmUps } }: { run: Run }) {
     <section id="warm-up">
       <h2>How much warm-up is enough</h2>
       <p class="note">Seen afterwards, over warm-up and window together: from when on the requests were as fast as they stayed.</p>
-      <div class="scroll tall">
+      <div class="scroll tall" tabIndex={0}>
         <table>
           <thead>
             <tr>

@@ -2,14 +2,14 @@
 
 import { useMemo } from "preact/hooks";
 import { Chart, type Line } from "../chart";
-import type { Cell, CoursePoint, Run } from "../data";
+import { namesOf, type Cell, type CoursePoint, type Run } from "../data";
 import { Figure } from "../figure";
-import { micros, percent, perSecond, plain } from "../format";
+import { micros, percent, perSecond, plain, sizes } from "../format";
 import { dashOf, type Look } from "../look";
 import { latencyMetrics } from "../metrics";
 import { Name } from "../name";
 import { usePoint } from "../points";
-import { conditions } from "../words";
+import { conditions, modeBeside } from "../words";
 
 interface Props {
   run: Run;
@@ -47,7 +47,7 @@ export function Bursts({ run, looks }: Props) {
 function Answers({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) {
   const drained = cells.some((cell) => cell.drain_us !== null);
   return (
-    <div class="scroll">
+    <div class="scroll" tabIndex={0}>
       <table>
         <thead>
           <tr>
@@ -78,7 +78,10 @@ function Answers({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) 
   );
 }
 
-export const scheduled = (run: Run) => run.cells.filter((cell) => cell.course.length > 0);
+const onSchedule = (cell: Cell) => cell.load.model === "ramp" || cell.load.model === "sustained";
+
+export const scheduled = (run: Run) => run.cells.filter((cell) => cell.course.length > 0 && onSchedule(cell));
+export const steady = (run: Run) => run.cells.filter((cell) => cell.course.length > 0 && !onSchedule(cell));
 
 export function Courses({ run, looks }: Props) {
   const cells = useMemo(() => scheduled(run), []);
@@ -101,6 +104,27 @@ export function Courses({ run, looks }: Props) {
   );
 }
 
+/** How steady a load was that is meant to stay as it is. */
+export function Steady({ run, looks }: Props) {
+  const cells = useMemo(() => steady(run), []);
+  const point = usePoint(cells);
+  const charts = useMemo(() => ({
+    answered: linesOf(point.cells, looks, (stretch) => stretch.throughput_rps),
+    took: linesOf(point.cells, looks, (stretch) => stretch.mean_us),
+  }), [point.cells.map((cell) => cell.key).join()]);
+  if (cells.length === 0) return null;
+  const x = { label: "Second", log: false, show: plain };
+  return (
+    <section id="steady">
+      <h2>Over the window</h2>
+      <p class="note">Rate and service time in equal stretches of the measured window, over the valid trials. A level line is a steady state; a slope is a warm-up that was too short, a dip a pause of the collector or of the machine. What the end of the window cuts is left out. {conditions(point.cells)}</p>
+      {point.choices}
+      <Timed title={`Throughput over the window, ${point.text}`} note="Answers a second." x={x} label="Throughput" show={perSecond} lines={charts.answered} />
+      <Timed title={`Service time over the window, ${point.text}`} note="The mean of each stretch." x={x} label="Mean service time" show={micros} lines={charts.took} />
+    </section>
+  );
+}
+
 interface TimedProps {
   title: string;
   note: string;
@@ -116,8 +140,9 @@ function Timed({ title, note, x, label, show, lines }: TimedProps) {
 }
 
 function linesOf(cells: Cell[], looks: Map<string, Look>, of: (stretch: CoursePoint) => number | null): Line[] {
+  const names = namesOf(cells, (cell) => [cell.workload, modeBeside(cell), sizes(cell.request_bytes, cell.response_bytes)]);
   return cells.map((cell) => ({
-    name: cell.variant, look: looks.get(cell.variant)!, thin: true,
+    name: names.get(cell)!, look: looks.get(cell.variant)!, thin: true,
     points: cell.course.filter((stretch) => of(stretch) !== null).map((stretch) => ({ x: stretch.seconds, y: of(stretch)! })),
   }));
 }
@@ -125,6 +150,6 @@ function linesOf(cells: Cell[], looks: Map<string, Look>, of: (stretch: CoursePo
 function offered(cell: Cell | undefined): Line {
   return {
     name: "offered", look: { colour: "--muted", dash: dashOf(1), shape: "circle" }, thin: true, beside: true,
-    points: (cell?.course ?? []).map((stretch) => ({ x: stretch.seconds, y: stretch.offered_rps })),
+    points: (cell?.course ?? []).filter((stretch) => stretch.offered_rps !== null).map((stretch) => ({ x: stretch.seconds, y: stretch.offered_rps! })),
   };
 }

@@ -37,7 +37,7 @@ export function Percentiles({ cells, looks, picked, setPicked, closedTail }: Pro
     const last = Math.max(0, ...lines.flatMap((line) => line.points.map((point) => point.x)));
     const x: Axis = { label: "Percentile", log: false, ticks: ticks.map(nines).filter((tick) => tick <= last), show: percent };
     const y: Axis = { label: "Response time", log: true, show: (value) => micros(value) };
-    return { x, y, lines };
+    return { x, y, lines, densities: densitiesOf(shown, looks) };
   }, [picked]);
   if (!first) return null;
 
@@ -62,8 +62,24 @@ export function Percentiles({ cells, looks, picked, setPicked, closedTail }: Pro
       {shown.length > 0
         ? <Chart title={titleOf(shown)} note={conditions(shown)} x={chart.x} y={chart.y} lines={chart.lines} />
         : <p class="note">No cell is ticked.</p>}
+      {chart.densities.length > 0 && (
+        <Chart title={`Distribution of latency${titleOf(shown).replace("Latency by percentile", "")}`} note="Where calls lie: the share of them in each step of the time, twelve steps to a doubling. One hump is one kind of call; two are two, such as those that met a pause, a queue or another path. The first and last of two thousand calls are left out, and cells with fewer than 1,000 calls."
+          x={density.x} y={density.y} lines={chart.densities} />
+      )}
     </section>
   );
+}
+
+const density: { x: Axis; y: Axis } = {
+  x: { label: "Response time", log: true, show: (us) => micros(us) },
+  y: { label: "Share of calls", log: false, show: (share) => `${short((100 * share).toFixed(2))} %` },
+};
+
+/** The cells that are drawn, each as a line over all steps that any of them has. */
+function densitiesOf(cells: Cell[], looks: Map<string, Look>): Line[] {
+  const drawn = cells.filter((cell) => cell.density.length > 0);
+  const shapes = linesOf(drawn, looks);
+  return drawn.map((cell, i) => ({ ...shapes[i]!, points: cell.density.map(([us, share]) => ({ x: us, y: share })) }));
 }
 
 function titleOf(cells: Cell[]): string {

@@ -37,7 +37,7 @@ function Agreed({ run }: { run: Run }) {
     <>
       <h3>Negotiated</h3>
       <p class="note">What connections and servers agreed on, as the connections themselves told: in every cell of the variant, with the connections of all its trials.</p>
-      <div class="scroll">
+      <div class="scroll" tabIndex={0}>
         <table class="negotiated">
           <thead>
             <tr>

@@ -72,7 +72,7 @@ function Grounds({ scalings }: { scalings: Scaling[] }) {
   return (
     <>
       <p class="note">What the sentences rest on, with the most calls in flight: connections really opened, requests that went out in a system call and in a segment, and the share of the time in which a connection had nothing on its way, or was held back by the other side's window or a full buffer.</p>
-      <div class="scroll">
+      <div class="scroll" tabIndex={0}>
         <table>
           <thead>
             <tr>

@@ -21,7 +21,7 @@ export function Searches({ run }: { run: Run }) {
     <section id="search">
       <h2>The highest rate that keeps the goal</h2>
       <p class="note">A rate is kept or missed when two of up to three tries say so. How exactly that is known tells the rate at which half of all tries keep the goal.</p>
-      <div class="scroll">
+      <div class="scroll" tabIndex={0}>
         <table>
           <thead>
             <tr>

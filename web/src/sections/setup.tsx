@@ -12,7 +12,7 @@ export function Failures({ run }: { run: Run }) {
     <section id="failures">
       <h2>Failures</h2>
       <p class="note">What failed requests met, by class, over every trial that was measured; the first of each, verbatim.</p>
-      <div class="scroll tall">
+      <div class="scroll tall" tabIndex={0}>
         <table>
           <thead>
             <tr>
@@ -58,7 +58,7 @@ export function Setup({ run }: { run: Run }) {
       {limits.length > 0 && (
         <>
           <p class="note">The machine's limits, each where a trial came nearest to it.</p>
-          <div class="scroll">
+          <div class="scroll" tabIndex={0}>
             <table>
               <thead>
                 <tr>

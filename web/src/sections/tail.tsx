@@ -35,7 +35,7 @@ function Knees({ knees }: { knees: Knee[] }) {
   return (
     <details>
       <summary>All knees, and why some were refused</summary>
-      <div class="scroll">
+      <div class="scroll" tabIndex={0}>
         <table>
           <thead>
             <tr>

@@ -86,7 +86,7 @@ export function LifeChart({ insights, where }: { insights: Insight[]; where: str
       </div>
       <details>
         <summary>Figures of this chart</summary>
-        <div class="scroll"><Figures bars={bars} longest={longest} bare={bare} /></div>
+        <div class="scroll" tabIndex={0}><Figures bars={bars} longest={longest} bare={bare} /></div>
       </details>
     </figure>
   );

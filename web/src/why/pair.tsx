@@ -80,7 +80,7 @@ function PartsTable({ id, title, note, parts, explained, rest, of, against }: Pa
     <div class="explained" data-table={id}>
       <h4>{title}</h4>
       {note && <p class="note">{note}</p>}
-      <div class="scroll">
+      <div class="scroll" tabIndex={0}>
         <table>
           <thead>
             <tr>
@@ -172,7 +172,7 @@ function CountTable({ id, title, note, counted, changes, of, against, further = 
     <div class="explained" data-table={id}>
       <h4>{title}</h4>
       <p class="note">{note}{rare > 0 && ` ${rare} with less than ${least} a call are left out.`}</p>
-      <div class="scroll">
+      <div class="scroll" tabIndex={0}>
         <table>
           <thead>
             <tr>

@@ -8,7 +8,7 @@ export function Passes({ insights }: { insights: Insight[] }) {
   const probes = distinct(insights.flatMap(({ passes }) => passes.map(({ probe }) => probe)));
   const passOf = (insight: Insight, probe: string) => insight.passes.find((pass) => pass.probe === probe);
   return (
-    <div class="scroll">
+    <div class="scroll" tabIndex={0}>
       <table class="passes">
         <thead>
           <tr>
