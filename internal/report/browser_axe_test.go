@@ -1,0 +1,43 @@
+package report
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// axe-core judges the page as those who cannot see it, or use no mouse, would have it.
+// It is a development dependency of web, and no part of the page.
+func TestPageIsAccessible(t *testing.T) {
+	browser := startBrowser(t)
+	axe, err := os.ReadFile("../../web/node_modules/axe-core/axe.min.js")
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("axe-core is not installed: npm ci in web")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, run := range map[string]*Run{"matrix": fixtureRun(t), "lifecycle": fixtureLifecycle(t), "loads": fixtureLoads(t), "insights": fixtureInsights(t, insides...)} {
+		address := writePage(t, run)
+		for _, theme := range []string{"light", "dark"} {
+			t.Run(name+", "+theme, func(t *testing.T) {
+				tab := browser.open(t, address, prefer(theme))
+				tab.run(chromedp.Evaluate[chromedp.Void](string(axe) + "; undefined"))
+				found := ask(tab, chromedp.Evaluate[[]string](`(async () => {
+					document.querySelectorAll("details").forEach(details => details.open = true);
+					document.querySelector(".cells .opener")?.click();
+					await new Promise(done => requestAnimationFrame(() => setTimeout(done, 50)));
+					const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+					return violations.map(v => v.id + ": " + v.help + "\n\t" + v.nodes.length + " of " + v.nodes.slice(0, 4).map(n => n.target.join(" ") + " " + (n.any[0] ?? n.all[0] ?? n.none[0])?.message).join("\n\t"));
+				})()`, chromedp.EvalAwaitPromise))
+				if len(found) > 0 {
+					t.Error(strings.Join(found, "\n"))
+				}
+			})
+		}
+	}
+}
