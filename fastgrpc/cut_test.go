@@ -319,11 +319,18 @@ func TestClientCuts(t *testing.T) {
 				})
 			}
 			// The same with a reset instead of a cut between two frames.
+			over := false
 			for i, f := range frames {
+				over = over || f.endsStream()
 				if f.end < gate || i == len(frames)-1 {
 					continue
 				}
 				for code := http2.ErrCodeNo; code <= http2.ErrCodeHTTP11Required+1; code++ {
+					if over && code == http2.ErrCodeRefusedStream {
+						// If grpc-go reads this before its caller has the status, it makes the call
+						// again, which fails since the connection has ended. fastgrpc keeps the status.
+						continue
+					}
 					var reset bytes.Buffer
 					reset.Write(response[:f.end])
 					_ = http2.NewFramer(&reset, nil).WriteRSTStream(1, code)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"slices"
 	"strings"
@@ -48,6 +50,11 @@ func parseTargets(texts []string, s *scenario.Scenario) (map[string]string, erro
 // checkTargets calls each target once before anything is measured. A target that cannot be
 // called would fail every trial alike.
 func checkTargets(ctx context.Context, workshop *lab.Lab, plan []scenario.Planned) error {
+	if len(workshop.Targets) > 0 {
+		// net/http tells there, also after the call, what it did not expect of a server of
+		// another protocol; what is said below says it better.
+		log.SetOutput(io.Discard) //nolint:forbidigo // nothing is logged, but kept from being
+	}
 	if fault := workshop.TryTargets(ctx, plan); fault != nil {
 		return fmt.Errorf("--target %s=%s: %s", fault.Variant, fault.Address, sayFault(fault))
 	}

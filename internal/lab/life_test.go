@@ -49,6 +49,16 @@ func TestEveryStacksCallsAreTold(t *testing.T) {
 		t.Errorf("%d stacks were seen", len(all))
 	}
 	for name, r := range all {
+		// On a busy machine the probe may be read so late that no call lies between two
+		// readings as a whole.
+		for again := 0; r.Life.TracedNS == nil && again < 3; again++ {
+			t.Logf("%s: no call was seen as a whole: %v", name, r.Warnings)
+			r = lives(t, name, "echo", loopback)[name]
+		}
+		if r.Life.TracedNS == nil {
+			t.Errorf("%s: no call was seen as a whole, four times", name)
+			continue
+		}
 		told, untold := len(r.Life.Calls), r.Life.Untold
 		t.Logf("%s: %d calls told, %d not; a call takes %.1f µs while it is seen", name, told, untold, *r.Life.TracedNS/1e3)
 		if r.Life.BareNS != nil { // calls are slow otherwise
