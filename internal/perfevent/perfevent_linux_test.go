@@ -69,6 +69,7 @@ func faults(t *testing.T) int64 {
 
 // TestSamplesAreOurs finds this process busy, in a function of its own.
 func TestSamplesAreOurs(t *testing.T) {
+	began := clock.Now() // before the first sample can be
 	sampler, err := StartSampler(997, runtime.NumCPU())
 	if errors.Is(err, host.ErrUnsupported) {
 		t.Skip(err)
@@ -77,7 +78,6 @@ func TestSamplesAreOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	var own, user int
-	began := clock.Now()
 	for own < 20 { // until so many have come, however busy the machine is
 		time.Sleep(time.Millisecond)
 		for range 1_000_000 { // some user time
