@@ -287,10 +287,15 @@ func (j *job) open(warnings []string) (*record.Run, error) {
 			return nil, fmt.Errorf("encode the manifest: %w", err)
 		}
 	}
-	if j.output.directory == "" {
-		return record.CreateFree(j.unnamed(now), manifest)
+	return createRun(j.output.directory, manifest, now)
+}
+
+// createRun begins a run in the directory that was asked for, or in one that is free.
+func createRun(asked string, manifest record.Manifest, now time.Time) (*record.Run, error) {
+	if asked == "" {
+		return record.CreateFree(unnamed(manifest.Name, now), manifest)
 	}
-	run, err := record.Create(j.output.directory, manifest)
+	run, err := record.Create(asked, manifest)
 	if err != nil {
 		return nil, usage(fmt.Errorf("-o: %w", err))
 	}
@@ -298,8 +303,8 @@ func (j *job) open(warnings []string) (*record.Run, error) {
 }
 
 // unnamed is the directory of a run that nobody named, as far as it is free.
-func (j *job) unnamed(now time.Time) string {
-	return filepath.Join(runsDirectory, j.scenario.Name+"-"+now.Format("20060102-150405"))
+func unnamed(name string, now time.Time) string {
+	return filepath.Join(runsDirectory, name+"-"+now.Format("20060102-150405"))
 }
 
 // publish writes the run's files, and prints what was found.
@@ -310,7 +315,7 @@ func (a *app) publish(seen *report.Run, output outputFlags) error {
 	if output.json {
 		return report.WriteJSON(a.stdout, seen)
 	}
-	return a.print(seen, output)
+	return a.print(seen, output, filepath.Join(seen.Directory, "report.html"))
 }
 
 // writeFiles writes the report and the table of cells into the run's directory.
@@ -343,7 +348,7 @@ func writeProfiles(seen *report.Run) error {
 }
 
 // print shows the figures, then the claims, and last the answer: what stands last is read first.
-func (a *app) print(seen *report.Run, output outputFlags) error {
+func (a *app) print(seen *report.Run, output outputFlags, page string) error {
 	terminal := terminalOf(a.stdout)
 	as := report.Table{Terminal: terminal, Columns: output.columns, Verbose: output.verbose}
 	table := func() error { return report.WriteTable(a.stdout, seen.Summary, as) }
@@ -368,7 +373,7 @@ func (a *app) print(seen *report.Run, output outputFlags) error {
 	for _, line := range seen.Answer {
 		fmt.Fprintln(a.stdout, line)
 	}
-	fmt.Fprintf(a.stdout, "Report: %s\n", filepath.Join(seen.Directory, "report.html"))
+	fmt.Fprintf(a.stdout, "Report: %s\n", page)
 	if len(seen.Summary.Insights) > 0 {
 		fmt.Fprintf(a.stdout, "Why: wirelab explain %s\n", seen.Directory)
 	}

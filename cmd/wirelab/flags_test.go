@@ -43,7 +43,7 @@ func TestUsageEndsWithItsOwnExitCode(t *testing.T) {
 	for _, test := range []struct{ line, says string }{
 		{"frobnicate", `unknown command "frobnicate"`},
 		{"serve", `required flag(s) "stack" not set`},
-		{"report", "name one run's directory; found 0 arguments"},
+		{"report", "name one run's directory, or several"},
 		{"compare -c abc", `-c, --concurrency: want whole numbers such as 1,10,50; found "abc"`},
 		{"compare --columns P50,p98", `--columns: no column is called "p98": there are stack, workload, size`},
 		{"run --columns p98 kernel-study", `--columns: no column`},

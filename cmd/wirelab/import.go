@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -93,14 +91,7 @@ func (a *app) importFiles(paths []string, name, directory string) (string, error
 	if strings.ContainsAny(manifest.Name, `/\`) {
 		return "", usage(fmt.Errorf("--name: found %q: want a name without / and \\", manifest.Name))
 	}
-	asked := directory != ""
-	if !asked {
-		directory = filepath.Join(runsDirectory, manifest.Name+"-"+time.Now().Format("20060102-150405"))
-	}
-	run, err := record.Create(directory, manifest)
-	if err != nil && asked {
-		err = usage(fmt.Errorf("-o: %w", err))
-	}
+	run, err := createRun(directory, manifest, time.Now())
 	if err != nil {
 		return "", err
 	}
@@ -110,21 +101,13 @@ func (a *app) importFiles(paths []string, name, directory string) (string, error
 			return "", errors.Join(err, run.Finish(record.Failed))
 		}
 	}
-	return directory, run.Finish(record.Done)
+	return run.Dir, run.Finish(record.Done)
 }
 
 func readForeign(path string) (foreign.File, error) {
-	file, err := os.Open(path)
+	data, err := readFile(path, foreign.MaxBytes)
 	if err != nil {
 		return foreign.File{}, err
-	}
-	defer file.Close() //nolint:errcheck // it was only read
-	data, err := io.ReadAll(io.LimitReader(file, foreign.MaxBytes+1))
-	switch {
-	case err != nil:
-		return foreign.File{}, err
-	case len(data) > foreign.MaxBytes:
-		return foreign.File{}, fmt.Errorf("found more than %d MiB; no summary is so large", foreign.MaxBytes>>20)
 	}
 	result, err := foreign.Read(data)
 	if err != nil {
@@ -134,10 +117,13 @@ func readForeign(path string) (foreign.File, error) {
 	return foreign.File{Result: result, Name: filepath.Base(path), SHA256: hex.EncodeToString(sum[:])}, nil
 }
 
+// noScenario is what the manifest of such a run has for one.
+const noScenario = "{}"
+
 // foreignManifest has neither a scenario nor a host: where and why the files were made is
 // not known.
 func foreignManifest(records []record.Record) record.Manifest {
-	nothing := json.RawMessage("{}")
+	nothing := json.RawMessage(noScenario)
 	var tools []string
 	started := time.Time{}
 	m := record.Manifest{

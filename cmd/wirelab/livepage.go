@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,7 +53,7 @@ func listenLive(ctx context.Context, address string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--live=%s: want HOST:PORT, as in 127.0.0.1:8080: %w", address, err)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !isLoopback(host) {
 		return nil, fmt.Errorf("--live=%s: not a loopback address; to look from elsewhere, forward a port, as in ssh -L", address)
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
@@ -62,13 +63,34 @@ func listenLive(ctx context.Context, address string) (net.Listener, error) {
 	return listener, nil
 }
 
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// ownHost answers only those who ask for an address of this machine: the page of another
+// site, whose name was made to lead here, may not read a run.
+func ownHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = strings.Trim(r.Host, "[]") // without a port
+		}
+		if !isLoopback(host) {
+			http.Error(w, "ask for 127.0.0.1, [::1] or localhost", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // servePage begins to serve.
 func (a *app) servePage(listener net.Listener, run *record.Run) *livePage {
 	l := &livePage{app: a, run: run, page: []byte(beforeTheFirst), changed: make(chan struct{}), ended: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", l.show)
 	mux.HandleFunc("GET /events", l.follow)
-	l.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	l.server = &http.Server{Handler: ownHost(mux), ReadHeaderTimeout: 10 * time.Second}
 	go func() { // ends with close
 		defer close(l.ended)
 		_ = l.server.Serve(listener)

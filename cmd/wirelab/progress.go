@@ -115,7 +115,7 @@ type live struct {
 func newLive(w io.Writer, title string, e *estimate) *live {
 	l := &live{
 		to: w, estimate: e, quit: make(chan struct{}), ended: make(chan struct{}),
-		view: liveView{title: title, trials: e.all(), done: e.done, ends: time.Now().Add(e.remaining())},
+		view: liveView{title: title, trials: e.all(), done: e.done, ends: time.Now().Add(e.remaining()), sparks: newSparks(e.plan)},
 	}
 	go l.redraw() // ends with close
 	return l
@@ -188,6 +188,7 @@ func (l *live) TrialEnds(number int, r *record.Record) {
 			v.invalid++
 		}
 		v.ends = time.Now().Add(left)
+		v.sparks.take(r)
 	})
 }
 
@@ -217,6 +218,7 @@ type liveView struct {
 	last    string
 	ends    time.Time // as estimated
 	took    time.Duration
+	sparks  *sparks
 }
 
 // viewTitle is what a view has above it: which look is measured. What the run is was
@@ -241,6 +243,12 @@ func (v *liveView) lines(terminal report.Terminal) []string {
 	}
 	if v.last != "" {
 		lines = append(lines, styled("last  "+v.last, faint, terminal))
+	}
+	if v.done == v.trials || v.sparks == nil {
+		return lines // the table follows
+	}
+	for _, line := range v.sparks.lines(terminal.Width) {
+		lines = append(lines, styled(line, faint, terminal))
 	}
 	return lines
 }

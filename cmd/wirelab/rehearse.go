@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"wirelab.dev/internal/lab"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 )
 
 // rehearsal is what a run would do.
@@ -30,14 +30,14 @@ func (a *app) rehearse(j *job) error {
 	}
 	plan := planFor(j.scenario, until)
 	left := newEstimate(plan, run)
-	cells := map[string]bool{}
+	order, cells := lab.Order(plan), map[string]bool{}
 	for number := range left.open {
-		cells[cellKey(plan[number].Cell)] = true
+		cells[order[number].Cell] = true
 	}
 	r := rehearsal{Title: j.scenario.Title, Trials: len(left.open), Done: left.done, Cells: len(cells), Directory: j.output.directory}
 	r.Seconds = left.remaining().Seconds()
 	if r.Directory == "" {
-		r.Directory = j.unnamed(time.Now())
+		r.Directory = unnamed(j.scenario.Name, time.Now())
 	}
 	if until != nil {
 		last := *until
@@ -79,6 +79,3 @@ func (j *job) earlier() (*record.Run, *record.Until, error) {
 	}
 	return nil, j.until, nil
 }
-
-// cellKey tells cells apart.
-func cellKey(c scenario.Cell) string { return fmt.Sprint(c) }

@@ -119,6 +119,7 @@ func (r *replication) choose(names []string) error {
 	if r.Studies = names; len(names) == 0 {
 		r.Studies = claimingStudies()
 	}
+	var parts []scenario.Part
 	for i, name := range r.Studies {
 		if slices.Contains(r.Studies[:i], name) {
 			return fmt.Errorf("%s is named twice", name)
@@ -130,6 +131,10 @@ func (r *replication) choose(names []string) error {
 		if !slices.ContainsFunc(s.Claims, func(c scenario.Claim) bool { return r.wants(&c) }) {
 			return fmt.Errorf("%s claims nothing that was published: name one of %s, or give --all for its other claims", name, strings.Join(claimingStudies(), ", "))
 		}
+		parts = append(parts, s.Parts...)
+	}
+	if err := checkYardsticks(&scenario.Scenario{Name: strings.Join(r.Studies, ", "), Parts: parts}, r.Yardstick); err != nil {
+		return err
 	}
 	switch {
 	case r.Budget < 0:
@@ -147,14 +152,16 @@ func (r *replication) wants(c *scenario.Claim) bool { return c.Row != "" || r.Al
 
 // begin makes the directory, with the plan in it.
 func (r *replication) begin() error {
-	if r.directory == "" {
-		r.directory = filepath.Join(runsDirectory, "replicate-"+time.Now().Format("20060102-150405"))
-	}
 	plan, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(r.directory, 0o755); err != nil {
+	if r.directory == "" {
+		r.directory, err = record.MakeFree(unnamed("replicate", time.Now()))
+	} else {
+		err = os.MkdirAll(r.directory, 0o755)
+	}
+	if err != nil {
 		return fmt.Errorf("-o: %w", err)
 	}
 	file, err := os.OpenFile(filepath.Join(r.directory, replicationPlan), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
@@ -243,9 +250,6 @@ func (a *app) claimsJob(ctx context.Context, r *replication, name string) (job, 
 		j.scenario, err = scenario.Parse(j.output.directory+"/manifest.json", run.Manifest.Scenario, vocabulary())
 		j.until, j.resume = run.Manifest.Until, true
 		return j, err
-	}
-	if err := checkYardsticks(what, r.Yardstick); err != nil && len(r.Studies) == 1 {
-		return job{}, err
 	}
 	if r.Quick {
 		what = what.Brief(quickWindow)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,17 +17,33 @@ import (
 func (a *app) reportCommand() *cobra.Command {
 	var output outputFlags
 	cmd := &cobra.Command{
-		Use:   "report RUN",
-		Short: "Judge a run again, and write its report",
+		Use:   "report RUN [RUN…]",
+		Short: "Judge a run again, and write its report; or one of several runs",
 		Long: `Report reads the records in a run's directory, judges them by this version's
 rules, prints the table, and writes report.html and cells.csv there. Where a
 trial is now judged otherwise than when it was measured, it says so. The records
-stay as they are.`,
+stay as they are.
+
+Of several runs it writes one page, with the cells of all: every variant bears
+the name of its run, as in grpc:run=before, and each run is compared with the
+first one. To see only what became faster or slower, use diff.`,
 		Example: `  wirelab report wirelab-runs/compare-20260102-150405
   wirelab report results --columns P90,P99.9,max
-  wirelab report results --json | jq '.cells[0].service_us.p99'`,
-		Args: oneRun,
+  wirelab report results --json | jq '.cells[0].service_us.p99'
+  wirelab report before after -o both.html`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("name one run's directory, or several")
+			}
+			return nil
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 1:
+				return a.overlay(args, output)
+			case output.directory != "":
+				return usage(errors.New("-o: the report of one run lies in its directory; the flag is for several runs"))
+			}
 			seen, err := a.readRun(args[0])
 			if err != nil {
 				return usage(err)
@@ -34,7 +52,58 @@ stay as they are.`,
 		},
 	}
 	output.registerPrinting(cmd)
+	cmd.Flags().StringVarP(&output.directory, "output", "o", "", "of several runs, the `file` for their page (default: beside-….html in the first one's directory)")
 	return cmd
+}
+
+// overlay writes and prints one report of several runs.
+func (a *app) overlay(directories []string, output outputFlags) error {
+	names := runNames(directories)
+	runs := make([]*report.Run, len(directories))
+	for i, directory := range directories {
+		var err error
+		if runs[i], err = a.readRun(directory); err != nil {
+			return usage(fmt.Errorf("%s: %w", directory, err))
+		}
+	}
+	seen, err := report.Overlay(names, runs)
+	if err != nil {
+		return err
+	}
+	page := output.directory
+	if page == "" {
+		page = filepath.Join(directories[0], "beside-"+strings.Join(names[1:], "-")+".html")
+	}
+	if err := writeFile(page, func(w io.Writer) error { return report.WriteHTML(w, seen) }); err != nil {
+		return fmt.Errorf("-o: %w", err)
+	}
+	if output.json {
+		return report.WriteJSON(a.stdout, seen)
+	}
+	return a.print(seen, output, page)
+}
+
+// runNames are short names of runs that tell them apart: of their directories, with a number
+// where two are called the same, and without what a variant's options cannot have.
+func runNames(directories []string) []string {
+	names := make([]string, len(directories))
+	for i, directory := range directories {
+		name := filepath.Base(filepath.Clean(directory))
+		if absolute, err := filepath.Abs(directory); err == nil {
+			name = filepath.Base(absolute) // of "." too
+		}
+		name = strings.Map(func(r rune) rune {
+			if strings.ContainsRune(":,= ", r) {
+				return '-'
+			}
+			return r
+		}, name)
+		for n := 2; slices.Contains(names[:i], name); n++ {
+			name = fmt.Sprintf("%s-%d", strings.TrimSuffix(name, fmt.Sprintf("-%d", n-1)), n)
+		}
+		names[i] = name
+	}
+	return names
 }
 
 // oneRun wants a run's directory as the only argument.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -113,7 +114,7 @@ func readScenario(name string) (*scenario.Scenario, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return study, err
 	}
-	data, err := os.ReadFile(name)
+	data, err := readFile(name, maxScenarioBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		hint := ""
 		if meant, found := scenario.Meant(name, studyNames()); found {
@@ -127,6 +128,27 @@ func readScenario(name string) (*scenario.Scenario, error) {
 	return scenario.Parse(name, data, vocabulary())
 }
 
+// maxScenarioBytes bounds what is read as a scenario, or as the CSV file that one names:
+// another's scenario may name a device that never ends.
+const maxScenarioBytes = 8 << 20
+
+// readFile reads a file, or what a process writes into one, up to a limit.
+func readFile(name string, most int) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	data, err := io.ReadAll(io.LimitReader(file, int64(most)+1))
+	if err == nil && len(data) > most {
+		err = fmt.Errorf("%s has more than %d MiB, which is more than such a file needs", name, most>>20)
+	}
+	return data, err
+}
+
+// isImported reports whether other programs measured the run: it has no scenario.
+func isImported(run *record.Run) bool { return string(run.Manifest.Scenario) == noScenario }
+
 // resume continues a run where it stopped, with the scenario of its manifest.
 func (a *app) resume(cmd *cobra.Command, args []string, j job, directory string) error {
 	changed := cmd.Flags().Changed
@@ -136,6 +158,9 @@ func (a *app) resume(cmd *cobra.Command, args []string, j job, directory string)
 	run, err := record.Open(directory)
 	if err != nil {
 		return usage(fmt.Errorf("--resume: %w", err))
+	}
+	if isImported(run) {
+		return usage(fmt.Errorf("--resume: %s was imported; other programs measured it, and there is nothing to continue", directory))
 	}
 	s, err := scenario.Parse(directory+"/manifest.json", run.Manifest.Scenario, vocabulary())
 	if err != nil {

@@ -128,17 +128,20 @@ func (a *app) look(run *record.Run, s *scenario.Scenario) (goesOn bool, err erro
 	u.Ended = ""
 	switch {
 	case found.Of == 0 || u.Claims && found.Open > 0 && len(again) == 0:
-		u.Ended = "nothing"
+		u.Ended = record.EndedNothing
 	case found.Open == 0:
-		u.Ended = "answered"
+		u.Ended = record.EndedAnswered
 	case u.Begun == len(u.Looks):
-		u.Ended = "repeats"
+		u.Ended = record.EndedRepeats
 	default:
 		longer := *u
 		longer.Begun++
 		trials, more := len(planFor(s, u)), len(planFor(s, &longer))
 		if u.TimeNS > 0 && took+took*int64(more-trials)/int64(trials) > u.TimeNS {
-			u.Ended = "time"
+			u.Ended = record.EndedByTime
+			if found, _, err = analysis.TakeLook(&run.Manifest, judged); err != nil { // at the level that this leaves it
+				return false, err
+			}
 		}
 	}
 	fmt.Fprintln(a.stderr, sayLook(u))
@@ -178,9 +181,9 @@ func sayLook(u *record.Until) string {
 	switch u.Ended {
 	case "":
 		return fmt.Sprintf("%s; on to %d repeats", text, u.Looks[u.Begun].Repeats)
-	case "nothing":
+	case record.EndedNothing:
 		return text + "; more repeats would decide none of the others"
-	case "time":
+	case record.EndedByTime:
 		return fmt.Sprintf("%s; the time is too short for %d repeats", text, u.Looks[u.Begun].Repeats)
 	}
 	return text

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -44,7 +43,7 @@ func vocabulary() scenario.Vocabulary {
 func published(name string) (*claim.Cited, error) {
 	text, err := studies.FS.ReadFile("published/" + name + ".csv")
 	if err != nil {
-		if text, err = os.ReadFile(name); err != nil {
+		if text, err = readFile(name, maxScenarioBytes); err != nil {
 			return nil, fmt.Errorf("%q is no study and no CSV file: %w", name, err)
 		}
 	}

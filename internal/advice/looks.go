@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/record"
 )
 
 // looks says what a run was repeated for, and whether that came about.
@@ -26,9 +27,9 @@ func looks(s *analysis.Summary) []string {
 		return []string{fmt.Sprintf("Repeated until %s, but ended before %s: what was measured is judged as at that look.", goal, where)}
 	}
 	switch u.Ended {
-	case "answered":
+	case record.EndedAnswered:
 		return []string{fmt.Sprintf("Repeated until %s: at %s. Verdicts and intervals allow for the looks.", goal, where)}
-	case "nothing":
+	case record.EndedNothing:
 		if u.Claims {
 			return []string{fmt.Sprintf("Repeated until %s, but at %s, %d of %d %s, and more repeats would decide none of the others. Verdicts and intervals allow for the looks.",
 				goal, where, *last.Of-*last.Open, *last.Of, counted)}
@@ -36,7 +37,7 @@ func looks(s *analysis.Summary) []string {
 		return []string{fmt.Sprintf("Repeated until %s, but at %s, there was nothing valid to look at.", goal, where)}
 	}
 	why := "no more repeats were allowed"
-	if u.Ended == "time" {
+	if u.Ended == record.EndedByTime {
 		why = "the time was too short for more"
 	}
 	return []string{fmt.Sprintf("Repeated until %s, but at %s, %d of %d %s, and %s. Verdicts and intervals allow for the looks.",
@@ -46,7 +47,7 @@ func looks(s *analysis.Summary) []string {
 // stillOpen counts what a run that was to repeat until something stood left open.
 func stillOpen(s *analysis.Summary) []string {
 	u := s.Until
-	if u == nil || u.Check() != nil || u.Ended == "answered" {
+	if u == nil || u.Check() != nil || u.Ended == record.EndedAnswered {
 		return nil
 	}
 	last := u.Looks[u.Begun-1]

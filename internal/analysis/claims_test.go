@@ -37,6 +37,7 @@ func TestClaimsAreJudged(t *testing.T) {
 		{"says":"about the same","part":"small","find":"ratio(\"mean\", \"grpc:codec=vt1\", \"grpc\")","at-least":0.8,"at-most":1.2},
 		{"says":"not the same","part":"small","find":"ratio(\"mean\", \"grpc:codec=vt1\", \"grpc\", 0, 50)","at-least":0.8,"at-most":1.2},
 		{"says":"the codec causes it","part":"large","find":"figure(\"mean\", it)","effect":"grpc","factors":[{"name":"the codec","stack":"grpc:codec=vt1"},{"name":"nothing","stack":"grpc:gogc=off"},{"name":"the wire","stack":"rest"}],"ratio":1.33},
+		{"says":"damaged","part":"large","find":"figure(\"mean\", it)","effect":"grpc"},
 		{"says":"they cross","part":"small","find":"crossover(by_clients(\"mean\", \"grpc\"), by_clients(\"mean\", \"grpc:codec=vt1\"))","ratio":10}
 	],"parts":[{"stacks":["grpc"],"yardsticks":["file:server=caddy"]}]}`)
 	s, err := Summarize(m, Judged{Records: records})
@@ -60,6 +61,7 @@ func TestClaimsAreJudged(t *testing.T) {
 		{Compatible, 0.9, ""},
 		{Refuted, 5, ""},
 		{Compatible, 4.0 / 3, ""},
+		{Unmeasured, 0, "a claim about a cause without factors"},
 		{Refuted, 0, "the first never overtakes the second, in each of 6 repeats"},
 	}
 	for i, c := range s.Claims {

@@ -39,6 +39,8 @@ type Difference struct {
 	Ratio        Figure  `json:"ratio"`                                                                                           // of after over before
 	P            float64 `json:"p" jsonschema:"nullable"`                                                                         // as a comparison's
 	Verdict      Verdict `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // on after
+
+	of both
 }
 
 // DiffMetrics are the figures by which runs are compared.
@@ -121,7 +123,7 @@ func firstOf(cells []string) string {
 func difference(c both, name string, of metric) Difference {
 	old, now := knownValues(c.before.valid(), of), knownValues(c.after.valid(), of)
 	d := Difference{
-		Cell: c.key(), Metric: name, BeforeTrials: len(old), AfterTrials: len(now),
+		of: c, Cell: c.key(), Metric: name, BeforeTrials: len(old), AfterTrials: len(now),
 		P: math.NaN(), Verdict: Undecided, Ratio: Figure{Value: math.NaN()},
 	}
 	if len(old) > 0 && len(now) > 0 {

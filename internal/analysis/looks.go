@@ -35,7 +35,24 @@ func levelOf(u *record.Until) level {
 	if u == nil || u.Check() != nil {
 		return 0
 	}
-	return level(u.Looks[u.Begun-1].Level)
+	begun := levelsOf(u)
+	return begun[len(begun)-1]
+}
+
+// levelsOf are those of the looks that have begun. Where time ended the run, and not what
+// was found, no further look will be taken, and the last has the level of all that were
+// planned behind it.
+func levelsOf(u *record.Until) []level {
+	levels := make([]level, u.Begun)
+	unspent := 1 - confidence
+	for i, look := range u.Looks[:u.Begun] {
+		levels[i] = level(look.Level)
+		unspent -= look.Level
+	}
+	if u.Ended == record.EndedByTime {
+		levels[u.Begun-1] += level(max(0, unspent))
+	}
+	return levels
 }
 
 // Looks are those after the first number of repeats, after half as many again each time,
@@ -129,7 +146,7 @@ func lookAtClaims(claims []Claim, most int) (found Look, again []int) {
 			continue
 		}
 		found.Of++
-		if !c.IsOpen() {
+		if !c.isOpen() {
 			continue
 		}
 		found.Open++

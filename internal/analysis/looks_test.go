@@ -34,6 +34,28 @@ func TestLooksSpendTheWholeLevel(t *testing.T) {
 	}
 }
 
+// What time kept from being looked at leaves its level to the last look, as long as the run
+// does not go on.
+func TestTimeLeavesItsLevelToTheLastLook(t *testing.T) {
+	until := record.Until{Looks: Looks(3, 9)} // after 3, 5 and 9
+	for _, c := range []struct {
+		begun int
+		ended string
+		want  float64
+	}{
+		{1, "", 0.05 * 3 / 9},
+		{1, record.EndedByTime, 0.05},
+		{1, record.EndedAnswered, 0.05 * 3 / 9},
+		{2, record.EndedByTime, 0.05 * 6 / 9},
+		{3, record.EndedRepeats, 0.05 * 4 / 9},
+	} {
+		until.Begun, until.Ended = c.begun, c.ended
+		if got := float64(levelOf(&until)); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("after look %d, ended %q: level %v, want %v", c.begun, c.ended, got, c.want)
+		}
+	}
+}
+
 // repeated is a run of comparisons at so many points, of each variant with the next, which
 // goes on until all are decided.
 type repeated struct {
@@ -42,6 +64,7 @@ type repeated struct {
 	ratio               float64 // of one variant to the others
 	noise               func(*rand.Rand) float64
 	naive               bool // look at all of 5 % each time
+	timed               bool // time ends the run, at any of its looks
 }
 
 // ending is how a run ended.
@@ -58,7 +81,12 @@ func (e repeated) run(seed uint64) (end ending) {
 		noises[i] = e.noise(random)
 	}
 	logs := make([][3][]float64, e.points)
-	for _, look := range Looks(e.first, e.most) {
+	looks := Looks(e.first, e.most)
+	last := len(looks) - 1
+	if e.timed {
+		last = random.IntN(len(looks))
+	}
+	for n, look := range looks[:last+1] {
 		for i := range logs {
 			for stack := range logs[i] {
 				for len(logs[i][stack]) < look.Repeats {
@@ -67,7 +95,11 @@ func (e repeated) run(seed uint64) (end ending) {
 			}
 		}
 		end = ending{repeats: look.Repeats, decided: true}
-		f := family{level: level(look.Level)}
+		until := record.Until{Looks: looks, Begun: n + 1}
+		if e.timed && n == last {
+			until.Ended = record.EndedByTime
+		}
+		f := family{level: levelOf(&until)}
 		if e.naive {
 			f.level = 0
 		}
@@ -114,20 +146,22 @@ func TestLookingAgainKeepsTheLevel(t *testing.T) {
 		name string
 		repeated
 	}{
-		{"1 equal, 2 %", repeated{1, 1, 3, 30, 1, even(0.02), false}},
-		{"1 equal, 5 %", repeated{1, 1, 3, 30, 1, even(0.05), false}},
-		{"1 equal, 10 %", repeated{1, 1, 3, 30, 1, even(0.10), false}},
-		{"1, 20 % apart, 2 %", repeated{1, 1, 3, 30, 1.2, even(0.02), false}},
-		{"1, 20 % apart, 5 %", repeated{1, 1, 3, 30, 1.2, even(0.05), false}},
-		{"1, 20 % apart, 10 %", repeated{1, 1, 3, 30, 1.2, even(0.10), false}},
-		{"1, 6 % apart, 5 %", repeated{1, 1, 3, 30, 1.06, even(0.05), false}},
-		{"3 equal, 5 %", repeated{1, 3, 3, 30, 1, even(0.05), false}},
-		{"3 equal, 5 %, up to 100 repeats", repeated{1, 3, 3, 100, 1, even(0.05), false}},
-		{"3, one variant 10 % apart, 5 %", repeated{1, 3, 3, 30, 1.1, even(0.05), false}},
-		{"3, one variant 20 % apart, 10 %", repeated{1, 3, 3, 30, 1.2, even(0.10), false}},
-		{"36 equal, 5 %", repeated{12, 3, 3, 30, 1, even(0.05), false}},
-		{"36 equal, 1.5 to 15 %", repeated{12, 3, 3, 30, 1, uneven, false}},
-		{"36, one variant 20 % apart, 1.5 to 15 %", repeated{12, 3, 3, 30, 1.2, uneven, false}},
+		{"1 equal, 2 %", repeated{1, 1, 3, 30, 1, even(0.02), false, false}},
+		{"1 equal, 5 %", repeated{1, 1, 3, 30, 1, even(0.05), false, false}},
+		{"1 equal, 10 %", repeated{1, 1, 3, 30, 1, even(0.10), false, false}},
+		{"1, 20 % apart, 2 %", repeated{1, 1, 3, 30, 1.2, even(0.02), false, false}},
+		{"1, 20 % apart, 5 %", repeated{1, 1, 3, 30, 1.2, even(0.05), false, false}},
+		{"1, 20 % apart, 10 %", repeated{1, 1, 3, 30, 1.2, even(0.10), false, false}},
+		{"1, 6 % apart, 5 %", repeated{1, 1, 3, 30, 1.06, even(0.05), false, false}},
+		{"3 equal, 5 %", repeated{1, 3, 3, 30, 1, even(0.05), false, false}},
+		{"3 equal, 5 %, up to 100 repeats", repeated{1, 3, 3, 100, 1, even(0.05), false, false}},
+		{"3, one variant 10 % apart, 5 %", repeated{1, 3, 3, 30, 1.1, even(0.05), false, false}},
+		{"3, one variant 20 % apart, 10 %", repeated{1, 3, 3, 30, 1.2, even(0.10), false, false}},
+		{"1 equal, 10 %, until time is over", repeated{1, 1, 3, 30, 1, even(0.10), false, true}},
+		{"3, one variant 20 % apart, 10 %, until time is over", repeated{1, 3, 3, 30, 1.2, even(0.10), false, true}},
+		{"36 equal, 5 %", repeated{12, 3, 3, 30, 1, even(0.05), false, false}},
+		{"36 equal, 1.5 to 15 %", repeated{12, 3, 3, 30, 1, uneven, false, false}},
+		{"36, one variant 20 % apart, 1.5 to 15 %", repeated{12, 3, 3, 30, 1.2, uneven, false, false}},
 	} {
 		var wrong, decided, repeats, covers, intervals int
 		for seed := range uint64(runs) {

@@ -53,8 +53,8 @@ func readStudy(m *record.Manifest) (*study, error) {
 	}
 	s.report, s.claims = written.Report, written.Claims
 	if u := m.Until; u != nil && u.Claims && u.Check() == nil {
-		for _, look := range u.Looks[:u.Begun] {
-			s.claimLooks = append(s.claimLooks, claimLook{look.Repeats, level(look.Level)})
+		for i, level := range levelsOf(u) {
+			s.claimLooks = append(s.claimLooks, claimLook{u.Looks[i].Repeats, level})
 		}
 	}
 	for _, part := range written.Parts {

@@ -40,6 +40,7 @@ type Summary struct {
 	Warnings []string       // of the run, and those that all its trials share
 	Rejudged *Rejudged      // where this version judges otherwise; nil: nowhere
 	Until    *record.Until  // nil in a run of so many repeats
+	Overlaid []*Summary     // the runs that lie over each other here; none in a run of its own
 	Foreign  []string       // the programs whose figures these are; none where wirelab measured
 
 	Cells []Cell

@@ -118,6 +118,15 @@ func TestWaitsBetweenTheEndsAreSeen(t *testing.T) {
 		{"delayed acknowledgements", acked(41*time.Millisecond, 200), record.Warning, "2 % of the calls took 40 to 52 ms"},
 		{"a server that takes as long", acked(41*time.Millisecond, 0), record.OK, ""},
 		{"a server that takes another time", acked(60*time.Millisecond, 200), record.OK, ""},
+		{"calls of many lengths", func(r *record.Record) {
+			lengths := make([]time.Duration, 10_000)
+			for i := range lengths {
+				lengths[i] = 20*time.Millisecond + time.Duration(i)*6*time.Microsecond
+			}
+			acked(time.Millisecond, 10_000)(r)
+			r.Service = distribution(t, lengths)
+			r.InFlight = float64(r.Service.Sum) / 1e9
+		}, record.OK, ""},
 		{"a full window", func(r *record.Record) { tcp(r).BlockedNS = new(int64(8e8)) }, record.Warning, "for 80 % of the time"},
 		{"an unexplained wait", waiting(2*time.Millisecond, nil), record.Warning, "a call took 2 ms in the mean, and both ends needed 20 µs"},
 		{"work that was asked for", waiting(2*time.Millisecond, new(int64(1.9e6))), record.OK, ""},
@@ -149,19 +158,22 @@ func TestWaitsBetweenTheEndsAreSeen(t *testing.T) {
 func TestSlowConnectionsAreSeen(t *testing.T) {
 	for _, c := range []struct {
 		name          string
+		clients       int
 		connect, trip time.Duration
 		service       time.Duration
 		level         record.Level
 	}{
-		{"slow names", 20 * time.Millisecond, 20 * time.Microsecond, 21 * time.Millisecond, record.Invalid},
-		{"half of the time", 2 * time.Millisecond, 20 * time.Microsecond, 10 * time.Millisecond, record.Warning},
-		{"a far server", 20 * time.Millisecond, 19 * time.Millisecond, 41 * time.Millisecond, record.OK},
-		{"a busy server", 300 * time.Microsecond, 20 * time.Microsecond, 500 * time.Microsecond, record.OK},
-		{"no part of the time", 2 * time.Millisecond, 20 * time.Microsecond, 100 * time.Millisecond, record.OK},
+		{"slow names", 4, 20 * time.Millisecond, 20 * time.Microsecond, 21 * time.Millisecond, record.Invalid},
+		{"half of the time", 4, 2 * time.Millisecond, 20 * time.Microsecond, 10 * time.Millisecond, record.Warning},
+		{"a far server", 4, 20 * time.Millisecond, 19 * time.Millisecond, 41 * time.Millisecond, record.OK},
+		{"a busy server", 4, 300 * time.Microsecond, 20 * time.Microsecond, 500 * time.Microsecond, record.OK},
+		{"its turn on a busy CPU", 800, 20 * time.Millisecond, 20 * time.Microsecond, 30 * time.Millisecond, record.OK},
+		{"no part of the time", 4, 2 * time.Millisecond, 20 * time.Microsecond, 100 * time.Millisecond, record.OK},
 	} {
 		r := sound(t)
 		r.Service = distributed(t, 40_000, c.service)
 		connect := distributed(t, 40_000, c.connect)
+		r.Cell.Clients = c.clients
 		r.Connections = record.Connections{Mode: "new", During: 40_000, Connect: &connect}
 		r.Traffic = &record.Traffic{Transport: "tcp", MinRTTNS: (*int64)(&c.trip)}
 		wantCheckSays(t, c.name, r, "path", c.level, "")

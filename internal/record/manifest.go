@@ -49,6 +49,14 @@ type Until struct {
 	Ended  string  `json:"ended,omitempty" jsonschema:"enum=answered,enum=repeats,enum=time,enum=nothing"` // why it goes on no longer: it is answered, has made all repeats, has no time for more, or has nothing valid to look at
 }
 
+// Why a run takes no more looks.
+const (
+	EndedAnswered = "answered" // what it repeated for stands
+	EndedRepeats  = "repeats"  // it has made all
+	EndedByTime   = "time"     // more would take too long, whatever was found
+	EndedNothing  = "nothing"  // there is nothing that more repeats would decide
+)
+
 // Check reports what is wrong with looks that were read from a file.
 func (u *Until) Check() error {
 	if u.Begun < 1 || u.Begun > len(u.Looks) {

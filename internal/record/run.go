@@ -65,17 +65,23 @@ const mostOfOneName = 1000
 // the first of dir-2, dir-3, … that is free. Of several processes that want one name, each
 // gets its own.
 func CreateFree(dir string, m Manifest) (*Run, error) {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+	name, err := MakeFree(dir)
+	if err != nil {
 		return nil, fmt.Errorf("create a run: %w", err)
+	}
+	return Create(name, m)
+}
+
+// MakeFree makes the first of these directories that is free, and those above it.
+func MakeFree(dir string) (string, error) {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return "", err
 	}
 	name := dir
 	for n := 2; ; n++ {
 		err := os.Mkdir(name, 0o755) // fails where the directory is already there
-		if err == nil {
-			return Create(name, m)
-		}
-		if !errors.Is(err, fs.ErrExist) || n > mostOfOneName {
-			return nil, fmt.Errorf("create a run: %w", err)
+		if err == nil || !errors.Is(err, fs.ErrExist) || n > mostOfOneName {
+			return name, err
 		}
 		name = fmt.Sprintf("%s-%d", dir, n)
 	}

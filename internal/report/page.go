@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"wirelab.dev/internal/analysis"
@@ -42,6 +43,11 @@ func newPageData(run *Run) *pageData {
 		Profiles: packProfiles(s.Profiles),
 		Pairs:    pairsOf(s.Insights),
 	}
+	if len(s.Overlaid) > 0 {
+		data.Seed, data.Started = "", ""
+		data.Command = joined(s.Overlaid, "\n", func(run *analysis.Summary) string { return commandLine(run.Command) })
+		data.Computer = joined(s.Overlaid, " | ", func(run *analysis.Summary) string { return machineLine(run.Host) })
+	}
 	for _, stack := range s.Declared.Stacks {
 		data.Stacks = append(data.Stacks, stack.Name)
 		for _, option := range stack.Options {
@@ -56,6 +62,17 @@ func newPageData(run *Run) *pageData {
 	}
 	data.ClosedTail = closedTail(ordered(s.Cells))
 	return data
+}
+
+// joined is what is to be said of several runs, each text once.
+func joined(runs []*analysis.Summary, separator string, say func(*analysis.Summary) string) string {
+	var texts []string
+	for _, run := range runs {
+		if text := say(run); !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, separator)
 }
 
 // commandLine writes the arguments such that a POSIX shell reads them back.

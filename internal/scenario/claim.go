@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"wirelab.dev/internal/claim"
 )
@@ -303,20 +302,8 @@ func FindVariant(names []string, wanted string) int {
 	})
 }
 
-// about reports whether the claim can be judged by these parts.
-func (c Claim) about(parts []Part) bool {
-	return slices.ContainsFunc(parts, func(p Part) bool { return p.Name == c.Part }) &&
-		!slices.ContainsFunc(otherParts(c.Find), func(name string) bool {
-			return !slices.ContainsFunc(parts, func(p Part) bool { return p.Name == name })
-		})
-}
-
-// otherParts are those that an expression names besides the claim's own.
-func otherParts(find string) []string {
-	var names []string
-	for _, text := range strings.Split(find, `part("`)[1:] {
-		name, _, _ := strings.Cut(text, `"`)
-		names = append(names, name)
-	}
-	return names
+// isAnswered reports whether the chosen parts measure all that the claim needs.
+func (s *Scenario) isAnswered(c *Claim, chosen map[string]bool) bool {
+	needs, err := s.Needs(c)
+	return err == nil && !slices.ContainsFunc(needs, func(n claim.Need) bool { return !chosen[n.Cell.Part] })
 }

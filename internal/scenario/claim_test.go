@@ -138,6 +138,9 @@ parts:
 	if plan := only.Plan(); len(plan) != 3*(2+6) {
 		t.Errorf("%d trials, want 3 of 8 cells", len(plan))
 	}
+	if needed := only.NeededBy([]int{-1, 2, 99}); needed(only.Plan()[0].Cell) {
+		t.Error("claims that a damaged manifest made up need cells")
+	}
 	needed := [](func(Cell) bool){nil, only.NeededBy([]int{0})}
 	plan := only.PlanLooks([]int{3, 5}, func(look int, c Cell) bool { return look == 0 || needed[look](c) })
 	if len(plan) != 3*8+2*2 {

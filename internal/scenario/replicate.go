@@ -77,10 +77,13 @@ func (s *Scenario) cellsOf(c *Claim) (cells map[string][]Choice, counted map[str
 }
 
 // NeededBy returns a function that tells the cells that one of these claims needs, by
-// their places in the scenario.
+// their places in the scenario. A place that a damaged manifest made up needs nothing.
 func (s *Scenario) NeededBy(claims []int) func(Cell) bool {
 	needed := map[string][]Choice{}
 	for _, i := range claims {
+		if i < 0 || i >= len(s.Claims) {
+			continue
+		}
 		cells, _, err := s.cellsOf(&s.Claims[i])
 		if err != nil {
 			continue // it was checked, and needs nothing more

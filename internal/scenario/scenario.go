@@ -249,7 +249,7 @@ func (s *Scenario) Only(parts ...string) (*Scenario, error) {
 	only.Parts = slices.DeleteFunc(slices.Clone(s.Parts), func(p Part) bool {
 		return !chosen[p.Name]
 	})
-	only.Claims = slices.DeleteFunc(slices.Clone(s.Claims), func(c Claim) bool { return !c.about(only.Parts) })
+	only.Claims = slices.DeleteFunc(slices.Clone(s.Claims), func(c Claim) bool { return !s.isAnswered(&c, chosen) })
 	if len(only.Parts) == 0 {
 		return nil, fmt.Errorf("scenario %s: name at least one part of %s", s.Name, strings.Join(names, ", "))
 	}

@@ -10,22 +10,22 @@ export function Reproduce({ run }: { run: Run }) {
       <h2>Reproduce</h2>
       <pre class="command" tabIndex={0}>{run.command}</pre>
       <dl class="host">
-        <dt>Seed</dt>
-        <dd>{run.seed}</dd>
-        <dt>Started</dt>
-        <dd>{run.started}</dd>
+        {run.seed && <><dt>Seed</dt><dd>{run.seed}</dd></>}
+        {run.started && <><dt>Started</dt><dd>{run.started}</dd></>}
         {run.directory && <><dt>Directory</dt><dd>{run.directory}</dd></>}
         <dt>Machine</dt>
         <dd>{run.machine}</dd>
       </dl>
       <Agreed run={run} />
-      <details>
-        <summary>All that is known of the machine</summary>
-        <dl class="host">
-          {flat(run.host).map(([name, value]) => <><dt>{name}</dt><dd>{value}</dd></>)}
-        </dl>
-      </details>
-      <p class="note">The figures are in <code>cells.csv</code> beside this page; <code>wirelab export</code> writes them for other tools.</p>
+      {run.host && (
+        <details>
+          <summary>All that is known of the machine</summary>
+          <dl class="host">
+            {flat(run.host).map(([name, value]) => <><dt>{name}</dt><dd>{value}</dd></>)}
+          </dl>
+        </details>
+      )}
+      {run.seed && <p class="note">The figures are in <code>cells.csv</code> beside this page; <code>wirelab export</code> writes them for other tools.</p>}
     </section>
   );
 }
