@@ -19,36 +19,36 @@ func bottlenecks(s *analysis.Summary) []string {
 	return sentences
 }
 
-// Bottleneck says what keeps one curve from its ideal line, with the figures.
+// Bottleneck says what keeps one curve from its ideal line. The figures that it rests on are
+// the diagnosis itself.
 func Bottleneck(s analysis.Scaling) string {
 	d := s.Diagnosis
 	name := s.Variant
 	if !strings.Contains(name, "conn=") {
 		name += " (" + s.Connection + ")"
 	}
-	evidence := evidenceOf(d)
 	switch d.Bottleneck {
 	case analysis.OnConnection:
-		return fmt.Sprintf("%s: %s %s: use %s, which carries %s as much; %s.",
-			name, connectionsOf(d), serialises(d), d.Better, times(*d.Gain), evidence)
+		return fmt.Sprintf("%s: %s %s: use %s, which carries %s as much.",
+			name, connectionsOf(d), serialises(d), d.Better, times(*d.Gain))
 	case analysis.MaybeConnection:
-		return fmt.Sprintf("%s: %s may hold %d callers, who get %s of the ideal throughput while neither end's CPU is busy; measure conn=pool:4 beside it to be sure; %s.",
-			name, connectionsOf(d), d.Clients, share(*d.Share), evidence)
+		return fmt.Sprintf("%s: %s may hold %d callers, who get %s of the ideal throughput while neither end's CPU is busy; measure conn=pool:4 beside it to be sure.",
+			name, connectionsOf(d), d.Clients, share(*d.Share))
 	case analysis.OnClientCPU, analysis.OnServerCPU:
 		end, busy := "client", d.Client
 		if d.Bottleneck == analysis.OnServerCPU {
 			end, busy = "server", d.Server
 		}
-		return fmt.Sprintf("%s: no bottleneck found in its connections; the %s's CPU is the limit, %s busy with %d in flight%s; %s.",
-			name, end, share(busy.Value), d.Clients, moreDidNotHelp(d), evidence)
+		return fmt.Sprintf("%s: no bottleneck found in its connections; the %s's CPU is the limit, %s busy with %d in flight%s.",
+			name, end, share(busy.Value), d.Clients, moreDidNotHelp(d))
 	case analysis.OnBothCPUs:
-		return fmt.Sprintf("%s: no bottleneck found in its connections; the CPUs are mostly busy with %d in flight%s; %s.",
-			name, d.Clients, moreDidNotHelp(d), evidence)
+		return fmt.Sprintf("%s: no bottleneck found in its connections; the CPUs are mostly busy with %d in flight%s.",
+			name, d.Clients, moreDidNotHelp(d))
 	case analysis.NoBottleneck:
-		return fmt.Sprintf("%s: no bottleneck found with %d in flight, at %s of the ideal throughput%s; %s.",
-			name, d.Clients, share(*d.Share), moreDidNotHelp(d), evidence)
+		return fmt.Sprintf("%s: no bottleneck found with %d in flight, at %s of the ideal throughput%s.",
+			name, d.Clients, share(*d.Share), moreDidNotHelp(d))
 	default:
-		return fmt.Sprintf("%s: what holds it is not told, because one call in flight alone was not measured; %s.", name, evidence)
+		return fmt.Sprintf("%s: what holds it is not told, because one call in flight alone was not measured.", name)
 	}
 }
 
@@ -77,25 +77,6 @@ func moreDidNotHelp(d analysis.Diagnosis) string {
 		return ""
 	}
 	return fmt.Sprintf(" (%s carries %s as much)", d.Better, times(*d.Gain))
-}
-
-// evidenceOf lists the figures behind a diagnosis, and what they rule out.
-func evidenceOf(d analysis.Diagnosis) string {
-	var parts []string
-	add := func(f *analysis.Figure, format string, show func(float64) string) {
-		if f != nil {
-			parts = append(parts, fmt.Sprintf(format, show(f.Value)))
-		}
-	}
-	parts = append(parts, fmt.Sprintf("%s used, %s calls in flight in the mean", count(int(d.Connections.Value), "connection"), number(d.InFlight.Value)))
-	add(d.PerWrite, "%s requests a write", number)
-	add(d.PerSegment, "%s a segment", number)
-	add(d.Idle, "nothing on the way for %s of the time", share)
-	add(d.Client, "client's CPU %s busy", share)
-	add(d.Server, "server's %s", share)
-	add(d.Retransmits, "%s retransmissions a thousand requests", number)
-	add(d.Blocked, "held back by a window or a full buffer for %s of the time", share)
-	return strings.Join(parts, ", ")
 }
 
 func share(v float64) string { return number(100*v) + " %" }

@@ -135,14 +135,6 @@ func TestALimitIsComparedWithNobodyElse(t *testing.T) {
 	holdsNone(t, strings.Join(Advise(study()), "\n"), "published study")
 }
 
-// What was not measured is not zero, and a median of zero is not never.
-func TestAbsentIsNotNever(t *testing.T) {
-	d := analysis.Diagnosis{Bottleneck: analysis.NoBottleneck, Clients: 48, Share: new(0.9), Connections: analysis.Figure{Value: 1}, InFlight: analysis.Figure{Value: 48}}
-	holdsNone(t, Bottleneck(analysis.Scaling{Variant: "h3", Diagnosis: d}), "held back", "retransmission")
-	d.Blocked, d.Retransmits = &analysis.Figure{}, &analysis.Figure{}
-	holds(t, Bottleneck(analysis.Scaling{Variant: "tcp", Diagnosis: d}), "0 retransmissions a thousand requests, held back by a window or a full buffer for 0 % of the time")
-}
-
 // Knees with intervals of their own are not one place.
 func TestKneesKeepTheirIntervals(t *testing.T) {
 	s := &analysis.Summary{}

@@ -44,7 +44,7 @@ export function Against({ across, cells, looks, further, onlyFurther = false, ru
   const [fixed, setFixed] = useState(points[0]?.fixed ?? 0);
   const [clock, setClock] = useState<Clock>("response_us");
   const metrics = useMemo(() => (onlyFurther ? further : [...latencyMetrics(clock), ...further]), [clock]);
-  const [metricID, setMetric] = useState(metrics[0]!.id);
+  const [metricID, setMetric] = useState(() => (metrics.find((one) => differs(one, cells, points[0]?.part)) ?? metrics[0]!).id);
 
   const inPart = points.filter((point) => point.part === part).map((point) => point.fixed);
   const at: Point = { part, fixed: inPart.includes(fixed) ? fixed : (inPart[0] ?? 0) };
@@ -79,6 +79,11 @@ export function Against({ across, cells, looks, further, onlyFurther = false, ru
       />
     </>
   );
+}
+
+/** Whether a figure differs between the cells of a part, so that a chart of it says something. */
+function differs(metric: Metric, cells: Cell[], part?: string): boolean {
+  return distinct(cells.filter((cell) => cell.part === part).map((cell) => metric.value(cell) ?? 0)).length > 1;
 }
 
 /** What their messages are like, where the workload does not decide. */

@@ -40,7 +40,7 @@ export function Connections({ run, looks }: Props) {
       <p class="note">Who answers when requests open connections of their own, and at what price. Answered counts every trial that was measured, refused ones too; handshakes were counted in the window from the state of TLS and QUIC.</p>
       {point.choices}
       <Storm cells={point.cells} looks={looks} p99={p99} />
-      <p class="note">With {point.text}. CPU is a request's, of each end; memory the server's at its peak. Opened: connections, and how their handshakes went, early those with early data that the server took. As asked: the share of them that began as their mode says. Intervals are in the table of cells.</p>
+      <p class="note">With {point.text}. CPU is a request's, of each end; memory the server's at its peak. Opened: connections, and how their handshakes went, early those with early data that the server took. As asked, where it is not all: the share of them that began as their mode says. Intervals are in the table of cells.</p>
       <Against across="clients" cells={cells} looks={looks} further={further} onlyFurther />
       {reused.length > 0 && (
         <>
@@ -54,7 +54,8 @@ export function Connections({ run, looks }: Props) {
 }
 
 function Storm({ cells, looks, p99 }: { cells: Cell[]; looks: Map<string, Look>; p99: Metric }) {
-  const figures = [throughput, p99, clientCPU, serverCPU, serverPeak];
+  const figures = [throughput, p99, clientCPU, serverCPU, serverPeak].filter((metric) => cells.some((cell) => metric.value(cell) !== null));
+  const asIs = cells.every(({ connections: { achieved, differs } }) => achieved === 1 && !differs);
   return (
     <div class="scroll" tabIndex={0}>
       <table class="storm">
@@ -62,7 +63,7 @@ function Storm({ cells, looks, p99 }: { cells: Cell[]; looks: Map<string, Look>;
           <tr>
             <th scope="col">Stack</th>
             <th scope="col" class="number">Answered</th>
-            <th scope="col" class="number">As asked</th>
+            {!asIs && <th scope="col" class="number">As asked</th>}
             {figures.map((metric) => <th scope="col" class="number" key={metric.id}>{metric.label}</th>)}
             <th scope="col" class="number">Handshake</th>
             <th scope="col" class="number">Opened</th>
@@ -73,10 +74,12 @@ function Storm({ cells, looks, p99 }: { cells: Cell[]; looks: Map<string, Look>;
             <tr key={cell.key} class={cell.valid ? "" : "invalid"}>
               <Name cell={cell} looks={looks} />
               <td class="number"><Answered cell={cell} /></td>
-              <td class={`number ${cell.connections.differs ? "differs" : ""}`}>
-                {cell.connections.achieved === null ? (cell.connections.differs ? "no" : "–") : percent(cell.connections.achieved)}
-                {cell.connections.differs && <small class="interval">{cell.connection}</small>}
-              </td>
+              {!asIs && (
+                <td class={`number ${cell.connections.differs ? "differs" : ""}`}>
+                  {cell.connections.achieved === null ? (cell.connections.differs ? "no" : "–") : percent(cell.connections.achieved)}
+                  {cell.connections.differs && <small class="interval">{cell.connection}</small>}
+                </td>
+              )}
               {figures.map((metric) => {
                 const interval = metric.interval(cell);
                 return <td class="number" key={metric.id} title={interval && `${metric.show(interval.low)} to ${metric.show(interval.high)}`}>{metric.show(metric.value(cell))}</td>;
