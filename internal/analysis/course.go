@@ -5,14 +5,19 @@ import (
 	"math"
 
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/stats"
 )
 
-// CoursePoint is a stretch of the window, over all valid trials.
+// CoursePoint is a stretch of a trial, over all valid trials. Of older records only rate and
+// mean are known, and nothing of warm-ups.
 type CoursePoint struct {
-	Seconds    float64  `json:"seconds"`                           // its middle, from the window's beginning
-	Offered    *float64 `json:"offered_rps" jsonschema:"nullable"` // that the schedule has there; null of a load without one
-	Throughput float64  `json:"throughput_rps"`
-	MeanUS     *float64 `json:"mean_us" jsonschema:"nullable"` // service time; null where nothing ended
+	Seconds     float64  `json:"seconds"`                           // its middle, from the window's beginning: negative in warm-up
+	Offered     *float64 `json:"offered_rps" jsonschema:"nullable"` // that the schedule has there; null of a load without one
+	Throughput  float64  `json:"throughput_rps"`
+	MeanUS      *float64 `json:"mean_us" jsonschema:"nullable"`      // service time; null where nothing ended
+	P99US       *float64 `json:"p99_us" jsonschema:"nullable"`       // service time, the median over trials; null where fewer than 100 calls ended in each
+	ClientCores *float64 `json:"client_cores" jsonschema:"nullable"` // CPUs in use
+	ServerCores *float64 `json:"server_cores" jsonschema:"nullable"` // CPUs in use
 }
 
 const (
@@ -24,29 +29,34 @@ const (
 	closedStretches, leastStretches = 30, 8
 )
 
-// courseOf follows a load through its window; nil for those in which everything
-// happens at once, and for windows with too few intervals to be divided.
+// courseOf follows a load through its warm-up and its window; nil for loads in which
+// everything happens at once, and for windows with too few intervals to be divided.
 func courseOf(cell record.Cell, trials []trial) []CoursePoint {
-	length, most := float64(cell.Load.DurationNS), stretches
 	switch cell.Load.Model {
 	case "ramp", "sustained":
+		length := float64(cell.Load.DurationNS)
 		if length <= 0 {
 			return nil
 		}
+		return timeline{each: length / stretches, count: stretches}.of(cell.Load, trials)
 	case "closed", "open":
 		// Windows end with the last request: what all of them have can be held together.
-		length, most = math.Inf(1), closedStretches
+		length, warmUp, most := math.Inf(1), math.Inf(1), closedStretches
 		for _, t := range trials {
-			length = min(length, float64(t.WindowNS))
+			length, warmUp = min(length, float64(t.WindowNS)), min(warmUp, float64(t.WarmUp.TookNS))
 			most = min(most, intervalsWithin(t.Intervals, t.WindowNS)/2)
+			if t.Course != nil && t.Course.StretchNS > 0 {
+				most = min(most, int(t.WindowNS/t.Course.StretchNS))
+			}
 		}
 		if most < leastStretches {
 			return nil
 		}
-	default:
-		return nil
+		each := length / float64(most)
+		before := min(most, int(warmUp/each))
+		return timeline{each: each, before: before, count: before + most, within: true}.of(cell.Load, trials)
 	}
-	return follow(cell.Load, trials, length, most)
+	return nil
 }
 
 // intervalsWithin is how many intervals the window has whole.
@@ -59,36 +69,93 @@ func intervalsWithin(intervals []record.Interval, windowNS int64) (count int) {
 	return count
 }
 
-func follow(load record.Load, trials []trial, length float64, most int) []CoursePoint {
-	requests, sumNS, tookNS := make([]float64, most), make([]float64, most), make([]float64, most)
+// timeline is a division of time: so many stretches, some of them before the window.
+type timeline struct {
+	each          float64 // ns
+	before, count int
+	within        bool // what ends after the last stretch is left out as a whole
+}
+
+// place is the stretch in which most of a time lies; ok is false outside of all.
+func (l timeline) place(startNS, tookNS int64) (place int, ok bool) {
+	middle := float64(startNS) + float64(tookNS)/2
+	place = int(math.Floor(middle/l.each)) + l.before
+	if l.within && float64(startNS+tookNS) > l.each*float64(l.count-l.before) {
+		return place, false
+	}
+	return place, place >= 0 && place < l.count
+}
+
+// stretch is what trials had in one.
+type stretch struct {
+	requests, sumNS, tookNS float64
+	p99NS                   []float64
+	used                    [2]float64 // CPU time of client and server, ns
+	usedIn                  [2]float64 // of this time
+}
+
+func (l timeline) of(load record.Load, trials []trial) []CoursePoint {
+	all := make([]stretch, l.count)
 	for _, t := range trials {
 		// The last interval ends with the trial, and with a request: its rate is too high.
 		for _, i := range t.Intervals[:max(0, len(t.Intervals)-1)] {
-			place := int((float64(i.StartNS) + float64(i.TookNS)/2) / length * float64(most))
-			if i.StartNS < 0 || place >= most || float64(i.StartNS+i.TookNS) > length && load.Model != "ramp" && load.Model != "sustained" {
-				continue // warm-up, or after the schedule's end, or clients that end
+			if place, ok := l.place(i.StartNS, i.TookNS); ok && (i.StartNS >= 0) == (place >= l.before) {
+				all[place].requests += float64(i.Requests)
+				all[place].sumNS += float64(i.SumNS)
+				all[place].tookNS += float64(i.TookNS)
 			}
-			requests[place] += float64(i.Requests)
-			sumNS[place] += float64(i.SumNS)
-			tookNS[place] += float64(i.TookNS)
+		}
+		if t.Course != nil {
+			l.take(t.Course, all)
 		}
 	}
-	var course []CoursePoint
-	for place := range most {
-		if tookNS[place] == 0 {
+	var points []CoursePoint
+	for place := range all {
+		if all[place].tookNS > 0 {
+			points = append(points, l.point(load, place, &all[place]))
+		}
+	}
+	return points
+}
+
+// take adds what one trial's course has. Its columns may be of any length in a damaged file.
+func (l timeline) take(from *record.Course, all []stretch) {
+	for n := range from.Calls {
+		place, ok := l.place(from.BeginNS+int64(n)*from.StretchNS, from.StretchNS)
+		if !ok {
 			continue
 		}
-		share := (float64(place) + 0.5) / float64(most)
-		point := CoursePoint{Seconds: short(share * length / 1e9), Throughput: short(requests[place] / tookNS[place] * 1e9)}
-		if from := load.RatePerSecond; from > 0 {
-			point.Offered = new(short(from + share*(cmp.Or(load.RampTo, from)-from)))
+		if n < len(from.P99NS) && from.P99NS[n] != nil {
+			all[place].p99NS = append(all[place].p99NS, float64(*from.P99NS[n]))
 		}
-		if requests[place] > 0 {
-			point.MeanUS = new(short(sumNS[place] / requests[place] / 1e3))
+		for end, used := range [][]int64{from.ClientCPUNS, from.ServerCPUNS} {
+			if n < len(used) {
+				all[place].used[end] += float64(used[n])
+				all[place].usedIn[end] += float64(from.StretchNS)
+			}
 		}
-		course = append(course, point)
 	}
-	return course
+}
+
+func (l timeline) point(load record.Load, place int, of *stretch) CoursePoint {
+	seconds := (float64(place-l.before) + 0.5) * l.each / 1e9
+	point := CoursePoint{Seconds: short(seconds), Throughput: short(of.requests / of.tookNS * 1e9)}
+	if from := load.RatePerSecond; from > 0 {
+		share := min(1, max(0, seconds*1e9/float64(max(1, load.DurationNS))))
+		point.Offered = new(short(from + share*(cmp.Or(load.RampTo, from)-from)))
+	}
+	if of.requests > 0 {
+		point.MeanUS = new(short(of.sumNS / of.requests / 1e3))
+	}
+	if len(of.p99NS) > 0 {
+		point.P99US = new(short(stats.Median(of.p99NS) / 1e3))
+	}
+	for end, cores := range []**float64{&point.ClientCores, &point.ServerCores} {
+		if of.usedIn[end] > 0 {
+			*cores = new(short(of.used[end] / of.usedIn[end]))
+		}
+	}
+	return point
 }
 
 // short has four digits of a figure: a page has thousands of these points, to be drawn.

@@ -195,6 +195,52 @@ func TestAClosedLoopIsFollowed(t *testing.T) {
 	}
 }
 
+// A warm-up of 200 ms in which calls are slow, and a server that stands still for 100 ms in
+// the middle of the window, are seen where they were.
+func TestTheCourseHasWarmUpTailAndCPU(t *testing.T) {
+	r := truth{variant: "tcp", bytes: 64, clients: 50, mean: time.Millisecond}.record(t, 1)
+	r.WindowNS, r.WarmUp.TookNS = int64(time.Second), 2e8
+	c := record.Course{BeginNS: -2e8, StretchNS: 1 << 24}
+	for at := c.BeginNS; at < 1e9; at += c.StretchNS {
+		p99, used := new(int64(3e6)), c.StretchNS/2
+		switch {
+		case at < 0:
+			p99 = new(int64(9e6))
+		case at >= 5e8 && at < 6e8:
+			p99, used = nil, 0
+		}
+		c.Calls, c.P99NS, c.ServerCPUNS = append(c.Calls, 1000), append(c.P99NS, p99), append(c.ServerCPUNS, used)
+	}
+	r.Course = &c
+	for at := c.BeginNS; at <= 1e9; at += 1e7 {
+		r.Intervals = append(r.Intervals, record.Interval{StartNS: at, TookNS: 1e7, Requests: 100, SumNS: 100 * 2e6})
+	}
+	points := summarize(t, []*record.Record{r, r}).Cells[0].Course
+	warming, still := 0, 0
+	for _, p := range points {
+		if p.ClientCores != nil {
+			t.Fatalf("the client's CPU is known to be %v, and was not sampled", *p.ClientCores)
+		}
+		switch { // what lies across an edge is either
+		case p.Seconds < -0.02:
+			warming++
+			within(t, "P99 in warm-up", *p.P99US, 9000, 0.001)
+		case p.Seconds > 0.53 && p.Seconds < 0.57:
+			if still++; p.P99US != nil || *p.ServerCores != 0 {
+				t.Errorf("after %v s the server stood still: P99 %v, %v cores", p.Seconds, p.P99US, *p.ServerCores)
+			}
+		case p.Seconds > 0.02 && p.Seconds < 0.48, p.Seconds > 0.63:
+			within(t, "P99", *p.P99US, 3000, 0.001)
+			within(t, "the server's CPUs", *p.ServerCores, 0.5, 0.001)
+		}
+	}
+	if warming < 4 || still < 1 {
+		t.Errorf("%d stretches of warm-up and %d of standing still", warming, still)
+	}
+	r.Course.P99NS, r.Course.ServerCPUNS = nil, r.Course.ServerCPUNS[:1] // a damaged file
+	summarize(t, []*record.Record{r})
+}
+
 func TestDensity(t *testing.T) {
 	r := truth{variant: "tcp", bytes: 64, clients: 50, mean: time.Millisecond}.record(t, 1)
 	cell := summarize(t, []*record.Record{r, r}).Cells[0]

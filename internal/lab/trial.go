@@ -165,6 +165,9 @@ func (t *trial) applyServer(r *record.Record, usage *probe.Series, result *worke
 		return
 	}
 	applyUsage(&r.Server, &window, r.WindowNS)
+	if c := r.Course; c != nil {
+		c.ServerCPUNS = usage.Stretches(result.BeginNS+c.BeginNS, c.StretchNS, len(c.Calls))
+	}
 }
 
 // inFlight is the variant's limit; the variant was checked with the scenario.

@@ -43,6 +43,7 @@ type client struct {
 	tally
 	service, response, wait, late *latency.Recorder
 	samples                       *latency.SampleLog
+	course                        *latency.Course // nil: others' courses are enough
 
 	isPast   bool
 	failures map[record.ErrorCount]*record.ErrorCount // by class and code
@@ -128,6 +129,9 @@ func (c *client) account(course *call, err error) {
 	}
 	c.done.Store(c.done.Load() + 1)
 	c.sum.Store(c.sum.Load() + service)
+	if c.course != nil {
+		c.course.Record(course.ended, service)
+	}
 	if course.intended < begin && course.ended <= begin {
 		c.warmedUp++
 		return

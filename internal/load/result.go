@@ -41,6 +41,7 @@ func (c *controller) result() *Result {
 		InFlight: float64(all.busy) / length, Active: float64(active) / length,
 		WarmUp:    record.WarmUp{TookNS: begin - c.began, Requests: all.warmedUp, Settled: c.settled},
 		Intervals: condense(c.course, maxIntervals),
+		Course:    c.merge(begin),
 	}
 	setEnough(&r.WarmUp, until(c.course, end), figureOf(&c.plan))
 	for i := range r.Intervals {
@@ -62,6 +63,27 @@ func (c *controller) result() *Result {
 	r.wait = c.merged(func(one *client) *latency.Recorder { return one.wait })
 	r.Late = c.merged(func(one *client) *latency.Recorder { return one.late })
 	return r
+}
+
+// merge merges the courses of the clients that kept one. Calls are counted over those.
+func (c *controller) merge(windowBegin int64) *record.Course {
+	all := c.clients[0].course
+	for _, one := range c.clients[1:] {
+		if one.course != nil {
+			all.Add(one.course)
+		}
+	}
+	course := &record.Course{BeginNS: c.began - windowBegin, StretchNS: int64(all.Slot())}
+	for slot := range all.Slots() {
+		count := all.Count(slot)
+		course.Calls = append(course.Calls, count)
+		var p99 *int64
+		if count >= record.CourseCalls {
+			p99 = new(int64(all.Quantile(slot, 0.99)))
+		}
+		course.P99NS = append(course.P99NS, p99)
+	}
+	return course
 }
 
 // Encode fills in the distributions of the measurement. Run leaves them out: what

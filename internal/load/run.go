@@ -93,6 +93,10 @@ func newController(p Plan) (*controller, error) {
 	return c, nil
 }
 
+// mostCourses bounds the memory of courses to 48 MiB. Of more clients each second, third, …
+// keeps one.
+const mostCourses = 1000
+
 func (c *controller) newClient(caller Caller) *client {
 	one := &client{caller: caller, window: c.window, quota: int64(c.plan.Requests), classify: c.plan.Classify}
 	one.finish = never
@@ -113,6 +117,9 @@ func (c *controller) newClient(caller Caller) *client {
 			*r.recorder = latency.NewRecorder()
 		}
 	}
+	if every := 1 + len(c.plan.Callers)/mostCourses; len(c.clients)%every == 0 {
+		one.course = latency.NewCourse()
+	}
 	if c.plan.KeepSamples {
 		one.samples = latency.NewSampleLog(int32(len(c.clients)), c.plan.expectedSamples())
 	}
@@ -132,6 +139,9 @@ func (c *controller) start(ctx context.Context) {
 		c.schedule.zero = c.began
 	}
 	for _, one := range c.clients {
+		if one.course != nil {
+			one.course.Begin(c.began)
+		}
 		c.running.Go(func() {
 			// Each client has its own context: with a shared one, every call
 			// would contend for its lock.
@@ -288,6 +298,9 @@ func (c *controller) release() {
 			if r != nil {
 				r.Close()
 			}
+		}
+		if one.course != nil {
+			one.course.Close()
 		}
 	}
 }

@@ -40,6 +40,26 @@ func (s Series) Between(startNS, endNS int64) (Window, error) {
 	return window, nil
 }
 
+// Stretches returns the processor time, in nanoseconds, of so many stretches one after the
+// other: of those at the beginning that the series covers as a whole.
+func (s Series) Stretches(beginNS, eachNS int64, count int) []int64 {
+	if len(s.samples) == 0 || eachNS <= 0 || beginNS < s.samples[0].AtNS {
+		return nil
+	}
+	var used []int64
+	last := s.samples[len(s.samples)-1].AtNS
+	before := s.at(min(beginNS, last))
+	for range count {
+		if beginNS += eachNS; beginNS > last {
+			break
+		}
+		now := s.at(beginNS)
+		used = append(used, int64(now.CPU()-before.CPU()))
+		before = now
+	}
+	return used
+}
+
 // most returns the maximum of each gauge from the window's start to its end.
 func (s Series) most(startNS, endNS int64) Held {
 	most := s.at(startNS)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -310,5 +311,31 @@ func TestAProcessThatCouldNotRunIsTold(t *testing.T) {
 	}
 	if window, err := (Series{samples: []Usage{{AtNS: 0}, {AtNS: 500 * ms}}}).Between(0, 100*ms); err != nil || window.StoppedNS != 0 {
 		t.Errorf("two readings: %d, %v", window.StoppedNS, err)
+	}
+}
+
+// A process that is idle for a second and then uses a CPU is seen to, as far as the readings
+// reach.
+func TestStretchesTellWhenTimeWasUsed(t *testing.T) {
+	s := Series{samples: []Usage{{AtNS: 1e9}, {AtNS: 2e9}, {AtNS: 3e9, UserNS: 6e8, SystemNS: 4e8}}}
+	for _, c := range []struct {
+		begin, each int64
+		count       int
+		want        []int64
+	}{
+		{1e9, 1e9, 2, []int64{0, 1e9}},
+		{15e8, 1e9, 1, []int64{5e8}},
+		{15e8, 1e9, 4, []int64{5e8}},
+		{25e8, 25e7, 4, []int64{25e7, 25e7}},
+		{0, 1e9, 2, nil},
+		{5e9, 1e9, 2, nil},
+		{1e9, 0, 2, nil},
+	} {
+		if got := s.Stretches(c.begin, c.each, c.count); !slices.Equal(got, c.want) {
+			t.Errorf("%d stretches of %d ns from %d: %v, want %v", c.count, c.each, c.begin, got, c.want)
+		}
+	}
+	if got := (Series{}).Stretches(0, 1, 1); got != nil {
+		t.Errorf("without readings: %v", got)
 	}
 }

@@ -1,5 +1,19 @@
 package record
 
+// Course is how a trial went, in stretches of one length, warm-up included.
+type Course struct {
+	BeginNS   int64    `json:"begin_ns"`   // of the first stretch, relative to the window's start: negative in warm-up
+	StretchNS int64    `json:"stretch_ns"` // how long each is
+	Calls     []int64  `json:"calls"`      // that ended in each
+	P99NS     []*int64 `json:"p99_ns"`     // of their service times, within 7 %; null where fewer than 100 ended
+	// CPU time of each end; absent where it was not sampled.
+	ClientCPUNS []int64 `json:"client_cpu_ns,omitempty"`
+	ServerCPUNS []int64 `json:"server_cpu_ns,omitempty"`
+}
+
+// CourseCalls is how many calls a stretch needs for a P99.
+const CourseCalls = 100
+
 // ServedPerSecond is the rate of ended calls in equal stretches of the window, at most
 // so many, in order. Intervals that an edge of the window cuts are left out.
 func (m *Measurement) ServedPerSecond(windowNS int64, most int) []float64 {

@@ -121,6 +121,8 @@ type Measurement struct {
 
 	WarmUp    WarmUp     `json:"warm_up"`
 	Intervals []Interval `json:"intervals,omitempty"` // from the first request on, warm-up included
+	// Course is coarser than Intervals and has more. Records that are older than it lack it.
+	Course *Course `json:"course,omitempty"`
 
 	// Negotiated is what the client's connections and their peers agreed on.
 	// Absent in records that are older than it.

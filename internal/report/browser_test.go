@@ -28,10 +28,10 @@ func TestPageInBrowser(t *testing.T) {
 		}
 		tab.want("the mode beside a variant that is compared", `document.querySelector("#comparisons .pairs td").textContent.trim()`, "tcp per-worker")
 		tab.want("rows of cells", `document.querySelectorAll("table.cells tbody tr").length`, "116")
-		tab.want("charts drawn", `[...document.querySelectorAll(".plot canvas")].filter(c => c.width > 300).length`, "7")
-		tab.want("charts with a name", `[...document.querySelectorAll(".plot")].filter(p => /tcp, rest, grpc/.test(p.ariaLabel)).length`, "7")
+		tab.want("charts drawn", `[...document.querySelectorAll(".plot canvas")].filter(c => c.width > 300).length`, "10")
+		tab.want("charts with a name", `[...document.querySelectorAll(".plot")].filter(p => /tcp, rest, grpc/.test(p.ariaLabel)).length`, "10")
 		tab.want("the distribution in steps", `[...document.querySelectorAll("#percentiles h3")].at(-1).textContent`, "Distribution of latency, 64 B, 500 clients")
-		tab.want("the window in stretches", `document.querySelectorAll("#steady tbody tr").length`, "60")
+		tab.want("the window in stretches", `document.querySelectorAll("#steady tbody tr").length`, "150")
 		tab.want("the seed to the last digit", `document.querySelector("#reproduce dd").textContent`, "18446744073709551557")
 		tab.want("the machine", `document.querySelector(".machine").textContent`,
 			"AMD EPYC 9V74 <80-Core> · 2 cores · 7.64GiB memory · linux 6.18.2 amd64 · kvm · go1.26.8")
@@ -128,7 +128,7 @@ func TestPageInBrowser(t *testing.T) {
 		run.Summary.Status, run.Summary.Done = record.Interrupted, 1
 		tab := browser.open(t, writePage(t, run))
 		tab.want("the banner", `document.querySelector(".banner").textContent.startsWith("A partial run: 1 of 276 trials done, interrupted.")`, "true")
-		tab.want("charts: the percentiles, the distribution, the window, and both ends", `document.querySelectorAll(".chart").length`, "5")
+		tab.want("charts: the percentiles, the distribution, the window, and both ends", `document.querySelectorAll(".chart").length`, "8")
 		tab.want("sections with nothing to say", `document.querySelectorAll("#winners, #size, #concurrency, #tail, #comparisons").length`, "0")
 		tab.screenshotOf("hardly", "#app")
 	})

@@ -267,6 +267,15 @@ func (d *drawn) follow(r *record.Record) {
 			r.Intervals = append(r.Intervals, record.Interval{StartNS: int64(i-2) * 5e7, TookNS: 5e7, Requests: int64(20 + d.IntN(30)), SumNS: int64(d.between(1e6, 1e7))})
 		}
 	}
+	if d.IntN(3) > 0 {
+		r.Course = &record.Course{BeginNS: -5e7, StretchNS: 1 << 23}
+		for range 30 {
+			r.Course.Calls = append(r.Course.Calls, 500)
+			r.Course.P99NS = append(r.Course.P99NS, d.whole(1e6, 9e6))
+			r.Course.ServerCPUNS = append(r.Course.ServerCPUNS, int64(d.between(1e5, 8e6)))
+			r.Course.ClientCPUNS = append(r.Course.ClientCPUNS, int64(d.between(1e5, 8e6)))
+		}
+	}
 	if d.IntN(4) > 0 {
 		r.WarmUp.EnoughNS, r.WarmUp.EnoughRequests = d.whole(1e6, 2e8), d.whole(10, 9000)
 	}

@@ -149,7 +149,7 @@ func fixtureCell(part, variant string, bytes, clients int) analysis.Cell {
 	}
 	for stretch := range 30 {
 		wobble := 1 + 0.04*math.Sin(float64(stretch))
-		cell.Course = append(cell.Course, analysis.CoursePoint{Seconds: 0.1 * (float64(stretch) + 0.5), Throughput: cell.Throughput.Value * wobble, MeanUS: new(cell.Service.Mean.Value / wobble)})
+		cell.Course = append(cell.Course, analysis.CoursePoint{Seconds: 0.1 * (float64(stretch) + 0.5), Throughput: cell.Throughput.Value * wobble, MeanUS: new(cell.Service.Mean.Value / wobble), P99US: new(3 * cell.Service.Mean.Value / wobble), ClientCores: new(0.4 * wobble), ServerCores: new(0.8 * wobble)})
 	}
 	return cell
 }

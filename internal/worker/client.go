@@ -154,6 +154,9 @@ func (s *Spec) result(m *load.Result, usage probe.Series) *ClientResult {
 	case s.Client.Load.Model == search:
 		r.WarmUp.Method = "fixed" // a step is short, and follows another
 	}
+	if c := r.Course; c != nil && (m.Pacing == nil || m.Pacing.SpunNS == 0) { // when it waited for instants is not known
+		c.ClientCPUNS = usage.Stretches(m.Begin+c.BeginNS, c.StretchNS, len(c.Calls))
+	}
 	if window, err := usage.Between(m.Begin, m.End); err == nil {
 		r.Usage = &window
 		if m.Pacing != nil {

@@ -28,6 +28,7 @@ export interface Axis {
   log: boolean;
   range?: [low: number, high: number]; // around the values unless it is said
   ticks?: number[]; // where there is something to read; round values else
+  shadedTo?: number; // what lies below it is not what is measured
   show: (value: number) => string;
 }
 
@@ -93,7 +94,7 @@ function draw(holder: HTMLElement, content: Content, hover: Hover): uPlot {
   const css = getComputedStyle(holder);
   const colour = (name: string) => css.getPropertyValue(name).trim();
   const points = lines.flatMap((line) => line.points);
-  const xRange = around([...xs, ...rules.map((rule) => rule.at)], x.log);
+  const xRange = x.range ?? around([...xs, ...rules.map((rule) => rule.at)], x.log);
   const yRange = y.range ?? around(points.flatMap((point) => [point.y, point.low ?? point.y, point.high ?? point.y]).filter((value) => !y.log || value > 0), y.log);
   const font = `12px ${css.fontFamily}`;
   const axis = (of: Axis, range: Range): uPlot.Axis => ({
@@ -128,6 +129,7 @@ function draw(holder: HTMLElement, content: Content, hover: Hover): uPlot {
       points: { show: false },
     }))],
     hooks: {
+      drawClear: [(u) => shade(u, x.shadedTo, colour("--shade"))],
       drawAxes: [(u) => rules.forEach((rule, place) => drawRule(u, rule, { colour: colour(rule.look.colour), line: place + 1 }))],
       draw: [(u) => lines.forEach((line) => drawMarks(u, line, colour(line.look.colour)))],
       setCursor: [(u) => {
@@ -153,6 +155,16 @@ function ticksOf(axis: Axis, range: Range, { pixels, apart }: { pixels: number; 
   }
   const most = Math.floor(pixels / apart);
   return axis.log ? logTicks(range, most) : linearTicks(range, most);
+}
+
+/** Fills the plot from its left edge to a value. */
+function shade(u: uPlot, to: number | undefined, colour: string): void {
+  if (to === undefined) return;
+  const { left, top, height: high } = u.bbox;
+  const right = u.valToPos(to, "x", true);
+  if (right <= left) return;
+  u.ctx.fillStyle = colour;
+  u.ctx.fillRect(left, top, right - left, high);
 }
 
 /** Intervals as bars with ends, and the points over them. */

@@ -313,12 +313,15 @@ export interface Count {
   per_call: number;
 }
 
-/** CoursePoint is a stretch of the window, over all valid trials. */
+/** CoursePoint is a stretch of a trial, over all valid trials. */
 export interface CoursePoint {
-  seconds: number; // its middle, from the window's beginning
+  seconds: number; // its middle, from the window's beginning: negative in warm-up
   offered_rps: number | null; // that the schedule has there; null of a load without one
   throughput_rps: number;
   mean_us: number | null; // service time; null where nothing ended
+  p99_us: number | null; // service time, the median over trials; null where fewer than 100 calls ended in each
+  client_cores: number | null; // CPUs in use
+  server_cores: number | null; // CPUs in use
 }
 
 /** Crossover is where one variant overtakes another as messages grow. */

@@ -86,20 +86,14 @@ export const steady = (run: Run) => run.cells.filter((cell) => cell.course.lengt
 export function Courses({ run, looks }: Props) {
   const cells = useMemo(() => scheduled(run), []);
   const point = usePoint(cells);
-  const charts = useMemo(() => ({
-    answered: [...linesOf(point.cells, looks, (stretch) => stretch.throughput_rps), offered(point.cells[0])],
-    took: linesOf(point.cells, looks, (stretch) => stretch.mean_us),
-  }), [point.cells.map((cell) => cell.key).join()]);
   if (cells.length === 0) return null;
-  const x = { label: "Second", log: false, show: plain };
   return (
     <section id="course">
       <h2>Over time</h2>
       <p class="note">Requests on a schedule, answered or not: what was answered as time went by, and how long a call took. {conditions(point.cells)}</p>
       {point.choices}
       <Answers cells={point.cells} looks={looks} />
-      <Timed title="Throughput over time" note="Dashed: the rate that was offered." x={x} label="Throughput" show={perSecond} lines={charts.answered} />
-      <Timed title="Service time over time" note="The mean of each stretch of the window." x={x} label="Mean service time" show={micros} lines={charts.took} />
+      <Multiples cells={point.cells} looks={looks} />
     </section>
   );
 }
@@ -108,35 +102,45 @@ export function Courses({ run, looks }: Props) {
 export function Steady({ run, looks }: Props) {
   const cells = useMemo(() => steady(run), []);
   const point = usePoint(cells);
-  const charts = useMemo(() => ({
-    answered: linesOf(point.cells, looks, (stretch) => stretch.throughput_rps),
-    took: linesOf(point.cells, looks, (stretch) => stretch.mean_us),
-  }), [point.cells.map((cell) => cell.key).join()]);
   if (cells.length === 0) return null;
-  const x = { label: "Second", log: false, show: plain };
   return (
     <section id="steady">
       <h2>Over the window</h2>
-      <p class="note">Rate and service time in equal stretches of the measured window, over the valid trials. A level line is a steady state; a slope is a warm-up that was too short, a dip a pause of the collector or of the machine. What the end of the window cuts is left out. {conditions(point.cells)}</p>
+      <p class="note">Rate, service time and CPUs in use in equal stretches of the window and, shaded, of the warm-up before it, over the valid trials. A level line is a steady state; a slope within the window is a warm-up that was too short, a dip a pause of the collector or of the machine. {conditions(point.cells)}</p>
       {point.choices}
-      <Timed title={`Throughput over the window, ${point.text}`} note="Answers a second." x={x} label="Throughput" show={perSecond} lines={charts.answered} />
-      <Timed title={`Service time over the window, ${point.text}`} note="The mean of each stretch." x={x} label="Mean service time" show={micros} lines={charts.took} />
+      <Multiples cells={point.cells} looks={looks} />
     </section>
   );
 }
 
-interface TimedProps {
-  title: string;
-  note: string;
-  x: { label: string; log: boolean; show: (value: number) => string };
-  label: string;
-  show: (value: number) => string;
-  lines: Line[];
-}
+const overTime: { title: string; note: string; label: string; show: (value: number) => string; of: (stretch: CoursePoint) => number | null }[] = [
+  { title: "Throughput", note: "Answers a second.", label: "Throughput", show: perSecond, of: (stretch) => stretch.throughput_rps },
+  { title: "Mean", note: "Service time.", label: "Mean service time", show: micros, of: (stretch) => stretch.mean_us },
+  { title: "P99", note: "Service time, within 7 %; the median over trials.", label: "P99 of service time", show: micros, of: (stretch) => stretch.p99_us },
+  { title: "The client's CPUs", note: "In use, in the mean of each stretch.", label: "CPUs in use", show: plain, of: (stretch) => stretch.client_cores },
+  { title: "The server's CPUs", note: "In use, in the mean of each stretch.", label: "CPUs in use", show: plain, of: (stretch) => stretch.server_cores },
+];
 
-function Timed({ title, note, x, label, show, lines }: TimedProps) {
-  const axes = useMemo(() => ({ x, y: { label, log: false, show } }), []);
-  return <Chart title={title} note={note} x={axes.x} y={axes.y} lines={lines} />;
+/** What is known of each stretch, a chart a figure over one axis of time. */
+function Multiples({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) {
+  const charts = useMemo(() => {
+    const times = cells.flatMap((cell) => cell.course.map(({ seconds }) => seconds));
+    // All charts reach as far, whatever is known of which stretch.
+    const x = { label: "Second", log: false, show: plain, range: [Math.min(0, ...times), Math.max(...times)] as [number, number], shadedTo: 0 };
+    return overTime.flatMap((figure) => {
+      const lines = linesOf(cells, looks, figure.of);
+      if (lines.every(({ points }) => points.length === 0)) return [];
+      const dashed = figure.title === "Throughput" ? offered(cells[0]) : undefined;
+      if (dashed && dashed.points.length > 0) lines.push(dashed);
+      const most = 1.06 * Math.max(...lines.flatMap(({ points }) => points.map(({ y }) => y)));
+      return [{ ...figure, x, y: { label: figure.label, log: false, show: figure.show, range: [0, most || 1] as [number, number] }, lines, note: figure.note + (dashed && dashed.points.length > 0 ? " Dashed: the rate that was offered." : "") }];
+    });
+  }, [cells.map((cell) => cell.key).join()]);
+  return (
+    <div class="multiples">
+      {charts.map(({ title, note, x, y, lines }) => <Chart key={title} title={title} note={note} x={x} y={y} lines={lines} />)}
+    </div>
+  );
 }
 
 function linesOf(cells: Cell[], looks: Map<string, Look>, of: (stretch: CoursePoint) => number | null): Line[] {

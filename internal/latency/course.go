@@ -1,0 +1,142 @@
+package latency
+
+import (
+	"math"
+	"math/bits"
+	"time"
+)
+
+// Course counts durations by when they ended, so that a quantile is known over time. It
+// belongs to one goroutine, like a [Recorder], and is coarser: an eighth of a power of two,
+// in at most 64 slots of time, which double in length when they are full. So its memory is
+// bounded (48 KiB, outside the Go heap), and a quantile is within 7 %.
+type Course struct {
+	counts  []uint32 // slot by slot
+	release func()
+	began   int64
+	shift   uint // a slot is 1<<shift ns
+}
+
+const (
+	courseSlots  = 64
+	shortestSlot = 23 // 8.4 ms
+
+	lowestOctave  = 12 // all below 4 µs is counted together
+	highestOctave = 36 // and all from 69 s on
+	courseBuckets = (highestOctave-lowestOctave)<<3 + 2
+)
+
+// NewCourse returns an empty course.
+func NewCourse() *Course {
+	counts, release := offHeap[uint32](courseSlots*courseBuckets, false)
+	return &Course{counts: counts, release: release, shift: shortestSlot}
+}
+
+// Begin sets the instant at which the first slot begins, before anything is recorded.
+func (c *Course) Begin(instant int64) { c.began = instant }
+
+// Record counts a duration that ended at an instant. One before the course counts as of its
+// first slot.
+func (c *Course) Record(ended, ns int64) {
+	slot := max(0, ended-c.began) >> c.shift
+	for slot >= courseSlots {
+		c.halve()
+		slot >>= 1
+	}
+	c.counts[int(slot)*courseBuckets+courseBucket(ns)]++
+}
+
+func courseBucket(ns int64) int {
+	octave := bits.Len64(uint64(max(0, ns))) - 1
+	switch {
+	case octave < lowestOctave:
+		return 0
+	case octave >= highestOctave:
+		return courseBuckets - 1
+	}
+	return 1 + (octave-lowestOctave)<<3 + int(ns>>(octave-3))&7
+}
+
+// middleOf is the middle of a bucket, within 7 % of all that it counts.
+func middleOf(bucket int) int64 {
+	if bucket == 0 {
+		return 1 << (lowestOctave - 1)
+	}
+	octave, eighth := (bucket-1)>>3+lowestOctave, int64(bucket-1)&7
+	return (2*(8+eighth) + 1) << (octave - 4)
+}
+
+// halve makes slots twice as long.
+func (c *Course) halve() {
+	for slot := range courseSlots {
+		from := c.slot(slot)
+		if slot > 0 { // into the first half; the first stays where it is
+			into := c.slot(slot / 2)
+			if slot%2 == 0 {
+				clear(into)
+			}
+			for i, n := range from {
+				into[i] += n
+			}
+		}
+	}
+	clear(c.counts[courseSlots/2*courseBuckets:])
+	c.shift++
+}
+
+func (c *Course) slot(n int) []uint32 { return c.counts[n*courseBuckets : (n+1)*courseBuckets] }
+
+// Add adds what another course with the same beginning has counted. Both must have ended.
+func (c *Course) Add(other *Course) {
+	for c.shift < other.shift {
+		c.halve()
+	}
+	for n := range courseSlots {
+		into := c.slot(n >> (c.shift - other.shift))
+		for i, count := range other.slot(n) {
+			into[i] += count
+		}
+	}
+}
+
+// Slot is how long one is.
+func (c *Course) Slot() time.Duration { return 1 << c.shift }
+
+// Slots is how many there are, up to the last that has counted anything.
+func (c *Course) Slots() int {
+	for n := courseSlots; n > 0; n-- {
+		if c.Count(n-1) > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// Count is how many durations ended in a slot.
+func (c *Course) Count(slot int) (total int64) {
+	for _, n := range c.slot(slot) {
+		total += int64(n)
+	}
+	return total
+}
+
+// Quantile is that of the durations which ended in a slot; 0 where there are none.
+func (c *Course) Quantile(slot int, q float64) time.Duration {
+	left := int64(math.Ceil(q * float64(c.Count(slot))))
+	for bucket, n := range c.slot(slot) {
+		if left -= int64(n); left <= 0 && n > 0 {
+			return time.Duration(middleOf(bucket))
+		}
+	}
+	return 0
+}
+
+// Close frees the memory. The course must not be used afterwards; a second Close does
+// nothing.
+func (c *Course) Close() {
+	if c.counts == nil {
+		return
+	}
+	c.counts = nil
+	c.release()
+}
