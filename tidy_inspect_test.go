@@ -178,8 +178,9 @@ type importing struct {
 // need live there; like all others they may not look up.
 func judge(i importing) string {
 	target, known := roomOf(i.to)
+	allowed, isPublic := public[i.in.folder]
 	switch {
-	case slices.Contains(public, i.in.folder) && within(i.to, "internal"):
+	case isPublic && within(i.to, "internal") && !withinAny(i.to, allowed):
 		return fmt.Sprintf("%s is public and must not import %s", i.from, i.to)
 	case withinAny(i.from, judging) && withinAny(i.to, measuring):
 		return fmt.Sprintf("%s judges and must not import %s, which measures", i.from, i.to)

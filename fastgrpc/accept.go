@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/credentials"
+
+	"wirelab.dev/internal/batchio"
 )
 
 // Serve accepts connections until the server stops or the listener fails. It closes the
@@ -92,8 +94,8 @@ func (s *Server) ServeConn(nc net.Conn) error {
 	s.mu.Lock()
 	s.serving = true
 	s.mu.Unlock()
-	setUserTimeout(nc, s.opts.keepalive.Time, s.opts.keepalive.Timeout)
-	began := time.Since(epoch)
+	limitSilence(nc, s.opts.keepalive.Time, s.opts.keepalive.Timeout)
+	began := time.Since(batchio.Epoch)
 	var auth credentials.AuthInfo
 	if s.opts.creds != nil {
 		_ = nc.SetDeadline(time.Now().Add(s.opts.connectionTimeout))
@@ -120,7 +122,7 @@ func (s *Server) ServeConn(nc net.Conn) error {
 // [WaitForHandlers].
 func (s *Server) Stop() {
 	for _, c := range s.beginStop() {
-		c.close(errServerStopping)
+		c.Close(errServerStopping)
 	}
 	s.endStop(s.opts.waitForHandlers)
 }

@@ -8,6 +8,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"wirelab.dev/internal/batchio"
 )
 
 // aliased holds the memory that the last message of a call may point into, until the
@@ -16,24 +18,24 @@ import (
 // memory to the garbage collector.
 type aliased struct {
 	mu    sync.Mutex
-	owner *buffer
+	owner *batchio.Buffer
 	ended bool
 }
 
 // hold takes over the message's memory.
 func (a *aliased) hold(m *message) {
 	if checkAliases && m.owner != nil {
-		own := newBuffer(len(m.data))
-		copy(own.data, m.data)
+		own := batchio.NewBuffer(len(m.data))
+		copy(own.Data, m.data)
 		m.owner.Release()
-		m.data, m.owner = own.data, own
+		m.data, m.owner = own.Data, own
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case m.owner == nil:
 	case a.ended:
-		m.owner.abandon()
+		m.owner.Abandon()
 	default:
 		a.owner = m.owner
 	}
@@ -49,10 +51,10 @@ func (a *aliased) release() {
 	switch {
 	case owner == nil:
 	case checkAliases:
-		for i := range owner.data {
-			owner.data[i] = released
+		for i := range owner.Data {
+			owner.Data[i] = released
 		}
-		owner.abandon()
+		owner.Abandon()
 	default:
 		owner.Release()
 	}
@@ -64,7 +66,7 @@ func (a *aliased) end() {
 	defer a.mu.Unlock()
 	a.ended = true
 	if a.owner != nil {
-		a.owner.abandon()
+		a.owner.Abandon()
 		a.owner = nil
 	}
 }

@@ -76,7 +76,7 @@ func (c *call) finish(end ending) {
 		return
 	}
 	c.end = end
-	c.conn.counters.callEnded(end.kind == succeeded)
+	c.conn.CallEnded(end.kind == succeeded)
 	c.conn.h2.Release(&c.h2)
 	if !c.streaming {
 		// The caller recycles the call as soon as it is signalled, but the state
@@ -238,7 +238,7 @@ func toMetadata(fields []hpack.HeaderField) metadata.MD {
 func (c *call) onData(data []byte, end bool) {
 	if c.end.done() {
 		c.conn.h2.Consume(&c.h2, len(data))
-	} else if err := c.receive(&c.conn.transport, &c.h2, data, c.streaming); err != nil {
+	} else if err := c.receive(&c.conn.conn, &c.h2, data, c.streaming); err != nil {
 		c.fail(unsuccessful(badResponse, err))
 	} else if c.streaming && len(c.queue) > 0 {
 		wakeOne(c.signal)

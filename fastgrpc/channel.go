@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/batchio"
 )
 
 // channel holds a client's connections. Its resolver finds addresses, its balancer makes
@@ -94,7 +96,7 @@ func (ch *channel) exitIdle() {
 	s := &session{ch: ch}
 	ch.session = s
 	ch.publish(func(p *picking) { p.state = connectivity.Connecting })
-	ch.lastActive.Store(int64(time.Since(epoch)))
+	ch.lastActive.Store(int64(time.Since(batchio.Epoch)))
 	if timeout := ch.client.opts.idleTimeout; timeout != forever {
 		ch.idleTimer = time.AfterFunc(timeout, func() { ch.checkIdle(s) })
 	}
@@ -122,12 +124,12 @@ func (ch *channel) checkIdle(s *session) {
 	since := time.Duration(ch.lastActive.Load())
 	busy := ch.waiting.Load() > 0
 	for cc := range ch.conns {
-		cc.mu.Lock()
+		cc.Mu.Lock()
 		busy = busy || cc.h2.OpenStreams() > 0
 		since = max(since, cc.keepalive.idleSince)
-		cc.mu.Unlock()
+		cc.Mu.Unlock()
 	}
-	switch idle := time.Since(epoch) - since; {
+	switch idle := time.Since(batchio.Epoch) - since; {
 	case busy:
 		ch.idleTimer.Reset(timeout)
 	case idle < timeout:
@@ -287,7 +289,7 @@ func isRestricted(code codes.Code) bool {
 func (ch *channel) beginWait() { ch.waiting.Add(1) }
 
 func (ch *channel) endWait() {
-	ch.lastActive.Store(int64(time.Since(epoch)))
+	ch.lastActive.Store(int64(time.Since(batchio.Epoch)))
 	ch.waiting.Add(-1)
 }
 

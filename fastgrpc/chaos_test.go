@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/fastgrpc/internal/h2"
+	"wirelab.dev/internal/batchio"
 )
 
 // chaosTime returns how long TestEveryCallEnds runs; FASTGRPC_CHAOS, such as "10m", sets
@@ -45,10 +46,10 @@ func chaosTime(t *testing.T) time.Duration {
 func auditBuffers(t *testing.T) {
 	before := runtime.NumGoroutine()
 	out := new(atomic.Int64)
-	buffersOut.Store(out)
+	batchio.CountBuffers(out)
 	t.Cleanup(func() {
 		eventually(t, "for buffers and goroutines to go", func() bool { return out.Load() == 0 && runtime.NumGoroutine() <= before })
-		buffersOut.Store(nil)
+		batchio.CountBuffers(nil)
 		if n := out.Load(); n != 0 {
 			t.Errorf("%d buffers were not released", n)
 		}

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/fastgrpc/internal/h2"
+	"wirelab.dev/internal/batchio"
 )
 
 // userAgent has grpc-go's form, so that servers which parse it accept this one too.
@@ -205,11 +206,11 @@ func (c *Client) attempt(ctx context.Context, in *invocation) (out attemptEnd, e
 		c.recycle(u)
 		return out, err
 	}
-	out.final = len(b.data) > info.maxReplay
-	size := b.sizes()
-	cc.h2.SendData(&u.h2, h2.Payload{Data: b.data, Owner: b}, true)
-	cc.flushBatch()
-	cc.mu.Unlock()
+	out.final = len(b.Data) > info.maxReplay
+	size := sizesOf(b)
+	cc.h2.SendData(&u.h2, batchio.Payload{Data: b.Data, Owner: b}, true)
+	cc.FlushBatch()
+	cc.Mu.Unlock()
 	o.opened(cc, info)
 	o.sent(in.req, size)
 	if done := ctx.Done(); done == nil {

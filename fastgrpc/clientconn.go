@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/fastgrpc/internal/h2"
+	"wirelab.dev/internal/batchio"
 )
 
 // clientConn is one connection to a server.
@@ -53,7 +54,7 @@ func newClientConn(c *Client, nc net.Conn, auth credentials.AuthInfo) *clientCon
 	return cc
 }
 
-func (cc *clientConn) onClosed() {
+func (cc *clientConn) OnClosed() {
 	cc.conn.ended()
 	cc.client.channel.remove(cc)
 }
@@ -62,15 +63,15 @@ func (cc *clientConn) onClosed() {
 // its header. On success it returns with the lock held, so that the caller can send
 // more at once.
 func (cc *clientConn) open(ctx context.Context, c *call, fixed *h2.FixedFields, extra []hpack.HeaderField) error {
-	cc.mu.Lock()
+	cc.Mu.Lock()
 	if len(cc.waiters) > 0 || cc.h2.Slots() <= cc.reserved {
 		if err := cc.waitForStream(ctx); err != nil {
-			cc.mu.Unlock()
+			cc.Mu.Unlock()
 			return err
 		}
 	}
-	if cc.err != nil || !cc.h2.Usable() {
-		cc.mu.Unlock()
+	if cc.Err() != nil || !cc.h2.Usable() {
+		cc.Mu.Unlock()
 		return errConnDraining
 	}
 	c.deadline, _ = ctx.Deadline()
@@ -79,14 +80,14 @@ func (cc *clientConn) open(ctx context.Context, c *call, fixed *h2.FixedFields, 
 		left := time.Until(c.deadline)
 		if left <= 0 {
 			cc.callsEnded()
-			cc.mu.Unlock()
+			cc.Mu.Unlock()
 			return status.FromContextError(context.DeadlineExceeded).Err()
 		}
 		extra[0].Value = encodeTimeout(left)
 	}
 	if limit := cc.h2.PeerMaxHeaderList(); listSize(fixed, extra) > limit {
 		cc.callsEnded()
-		cc.mu.Unlock()
+		cc.Mu.Unlock()
 		return status.Errorf(codes.Internal, "fastgrpc: request header of %d bytes exceeds the server's limit of %d", listSize(fixed, extra), limit)
 	}
 	c.conn = cc
@@ -95,7 +96,7 @@ func (cc *clientConn) open(ctx context.Context, c *call, fixed *h2.FixedFields, 
 		cc.drain()
 	}
 	cc.h2.SendHeaders(&c.h2, fixed, extra)
-	cc.counters.CallsStarted++
+	cc.Counters.CallsStarted++
 	cc.keepalive.idleSince = 0
 	return nil
 }
@@ -111,17 +112,17 @@ func listSize(fixed *h2.FixedFields, extra []hpack.HeaderField) uint64 {
 
 // waitForStream waits for a free stream. The lock is held on entry and on return.
 func (cc *clientConn) waitForStream(ctx context.Context) error {
-	if cc.err != nil || !cc.h2.Usable() {
+	if cc.Err() != nil || !cc.h2.Usable() {
 		return errConnDraining
 	}
 	w := &waiter{wake: make(chan struct{})}
 	cc.waiters = append(cc.waiters, w)
-	cc.mu.Unlock()
+	cc.Mu.Unlock()
 	select {
 	case <-w.wake:
-		cc.mu.Lock()
+		cc.Mu.Lock()
 	case <-ctx.Done():
-		cc.mu.Lock()
+		cc.Mu.Lock()
 		if !w.granted {
 			cc.removeWaiter(w)
 			return status.FromContextError(ctx.Err()).Err()
@@ -172,11 +173,11 @@ func (cc *clientConn) drain() {
 
 // leave lets the calls on the connection finish, takes no more, and then closes it.
 func (cc *clientConn) leave() {
-	cc.mu.Lock()
-	defer cc.mu.Unlock()
+	cc.Mu.Lock()
+	defer cc.Mu.Unlock()
 	cc.drain()
 	cc.callsEnded()
-	cc.flush()
+	cc.Flush()
 }
 
 // OnOpen is never called: servers open no streams.
@@ -220,7 +221,7 @@ func (cc *clientConn) OnPing(time.Duration) *h2.ConnError { return nil }
 // OnPong does nothing: keepalive looks at the time of the last read.
 func (cc *clientConn) OnPong([8]byte) {}
 
-func (cc *clientConn) streamsChanged() {
+func (cc *clientConn) StreamsChanged() {
 	if cc.h2.SettingsReceived() {
 		closeOnce(cc.gotSettings)
 	}
@@ -238,16 +239,16 @@ func (cc *clientConn) callsEnded() {
 	cc.ended = cc.ended[:0]
 	cc.grant()
 	if cc.keepalive.idleSince == 0 && cc.h2.OpenStreams() == 0 {
-		cc.keepalive.idleSince = time.Since(epoch)
+		cc.keepalive.idleSince = time.Since(batchio.Epoch)
 	}
 	if cc.isDraining && cc.h2.OpenStreams() == 0 && cc.reserved == 0 {
-		cc.closeLocked(errDrained)
+		cc.CloseLocked(errDrained)
 	}
 }
 
-func (cc *clientConn) startCalls() {}
+func (cc *clientConn) StartCalls() {}
 
-func (cc *clientConn) connLost(err error) {
+func (cc *clientConn) ConnLost(err error) {
 	cc.keepalive.timer.Stop()
 	cc.drain()
 	end := endConnLost(cc.peer.Addr, err)
@@ -257,7 +258,7 @@ func (cc *clientConn) connLost(err error) {
 
 // cancel ends a call because its context ended with err.
 func (cc *clientConn) cancel(c *call, err error) {
-	cc.mu.Lock()
+	cc.Mu.Lock()
 	end := endContext(err)
 	c.fail(end)
 	if c.streaming && len(c.queue) > 0 {
@@ -266,8 +267,8 @@ func (cc *clientConn) cancel(c *call, err error) {
 		c.drop()
 	}
 	cc.callsEnded()
-	cc.flush()
-	cc.mu.Unlock()
+	cc.Flush()
+	cc.Mu.Unlock()
 }
 
 // checkTimes closes a connection that does not answer pings.
@@ -279,22 +280,22 @@ func (cc *clientConn) checkTimes() {
 
 // shutdown ends the connection and its calls because the client closes.
 func (cc *clientConn) shutdown() {
-	cc.mu.Lock()
-	defer cc.mu.Unlock()
-	if cc.err != nil {
+	cc.Mu.Lock()
+	defer cc.Mu.Unlock()
+	if cc.Err() != nil {
 		return
 	}
 	cc.drain()
 	cc.h2.DropStreams(func(s *h2.Stream) { s.Owner.(*call).finish(endClientClosed()) })
 	cc.h2.GoAway(http2.ErrCodeNo, "")
-	cc.closeLocked(ErrClientClosed) // and wakes them
+	cc.CloseLocked(ErrClientClosed) // and wakes them
 }
 
 func (cc *clientConn) closeReason() error {
-	cc.mu.Lock()
-	defer cc.mu.Unlock()
-	if cc.err != nil {
-		return cc.err
+	cc.Mu.Lock()
+	defer cc.Mu.Unlock()
+	if cc.Err() != nil {
+		return cc.Err()
 	}
 	return errConnDraining
 }

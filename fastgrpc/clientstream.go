@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"wirelab.dev/fastgrpc/internal/h2"
+	"wirelab.dev/internal/batchio"
 )
 
 // clientStream is a streaming call. It makes another attempt when a server refuses the
@@ -120,8 +120,8 @@ func (s *clientStream) begin(c *call) (err error) {
 	}
 	s.resend(cc, c)
 	s.current.Store(c)
-	cc.flush()
-	cc.mu.Unlock()
+	cc.Flush()
+	cc.Mu.Unlock()
 	c.observer.opened(cc, &s.info)
 	return nil
 }
@@ -145,9 +145,9 @@ func (s *clientStream) finish(end ending) {
 		s.retryMu.Lock()
 		c, stop := s.current.Load(), s.stop
 		if c.conn != nil {
-			c.conn.mu.Lock()
+			c.conn.Mu.Lock()
 			s.sent.drop()
-			c.conn.mu.Unlock()
+			c.conn.Mu.Unlock()
 			c.reportDone(end.err)
 		}
 		s.retryMu.Unlock()
@@ -172,8 +172,8 @@ func (s *clientStream) finish(end ending) {
 // ending returns how the call ended.
 func (s *clientStream) ending() ending {
 	c := s.current.Load()
-	c.conn.mu.Lock()
-	defer c.conn.mu.Unlock()
+	c.conn.Mu.Lock()
+	defer c.conn.Mu.Unlock()
 	return c.end
 }
 
@@ -186,9 +186,9 @@ func (s *clientStream) Header() (metadata.MD, error) {
 	for {
 		c := s.current.Load()
 		<-c.headers
-		c.conn.mu.Lock()
+		c.conn.Mu.Lock()
 		fields, undecided, end := c.header, c.undecided(), c.end
-		c.conn.mu.Unlock()
+		c.conn.Mu.Unlock()
 		switch {
 		case fields != nil:
 			return toMetadata(fields), nil
@@ -203,8 +203,8 @@ func (s *clientStream) Header() (metadata.MD, error) {
 // Trailer returns the response's trailer metadata; it is empty before the response ends.
 func (s *clientStream) Trailer() metadata.MD {
 	c := s.current.Load()
-	c.conn.mu.Lock()
-	defer c.conn.mu.Unlock()
+	c.conn.Mu.Lock()
+	defer c.conn.Mu.Unlock()
 	return toMetadata(c.trailer)
 }
 
@@ -214,14 +214,14 @@ func (s *clientStream) CloseSend() error {
 	for {
 		c := s.current.Load()
 		cc := c.conn
-		cc.mu.Lock()
+		cc.Mu.Lock()
 		if !c.end.done() && !s.sentAll && s.ctx.Err() == nil {
 			s.sentAll = true
 			cc.h2.CloseSend(&c.h2)
-			cc.flush()
+			cc.Flush()
 		}
 		undecided := c.undecided()
-		cc.mu.Unlock()
+		cc.Mu.Unlock()
 		if !undecided || !s.retry(c) {
 			return nil
 		}
@@ -233,9 +233,9 @@ func (s *clientStream) CloseSend() error {
 // if the client sends a single message: RecvMsg returns the reason.
 func (s *clientStream) SendMsg(m any) error {
 	c := s.current.Load()
-	c.conn.mu.Lock()
+	c.conn.Mu.Lock()
 	ended, sentAll := c.end.done() && !c.undecided(), s.sentAll
-	c.conn.mu.Unlock()
+	c.conn.Mu.Unlock()
 	switch {
 	case ended || s.ctx.Err() != nil: // watch ends the call
 		return s.unsent()
@@ -249,14 +249,14 @@ func (s *clientStream) SendMsg(m any) error {
 		s.finish(end)
 		return err
 	}
-	s.current.Load().observer.sent(m, b.sizes())
+	s.current.Load().observer.sent(m, sizesOf(b))
 	for {
 		c := s.current.Load()
-		c.conn.mu.Lock()
+		c.conn.Mu.Lock()
 		if !c.end.done() {
 			return s.send(c, b)
 		}
-		c.conn.mu.Unlock()
+		c.conn.Mu.Unlock()
 		if !s.retry(c) {
 			b.Release()
 			return s.unsent()
@@ -274,20 +274,20 @@ func (s *clientStream) unsent() error {
 }
 
 // send is called with the lock of the attempt's connection held, and unlocks it.
-func (s *clientStream) send(c *call, b *buffer) error {
+func (s *clientStream) send(c *call, b *batchio.Buffer) error {
 	cc := c.conn
 	last := !s.desc.ClientStreams
 	s.sentAll = s.sentAll || last
 	s.sent.add(c, b, s.info.maxReplay)
-	cc.h2.SendData(&c.h2, h2.Payload{Data: b.data, Owner: b}, last)
-	cc.flush()
+	cc.h2.SendData(&c.h2, batchio.Payload{Data: b.Data, Owner: b}, last)
+	cc.Flush()
 	for c.h2.Queued() && !c.end.done() {
-		cc.mu.Unlock()
+		cc.Mu.Unlock()
 		<-c.drained
-		cc.mu.Lock()
+		cc.Mu.Lock()
 	}
 	ended, undecided := c.end.done(), c.undecided()
-	cc.mu.Unlock()
+	cc.Mu.Unlock()
 	if ended && !last && !(undecided && s.retry(c)) {
 		return io.EOF
 	}
@@ -346,14 +346,14 @@ func (s *clientStream) abort(end ending) {
 	defer s.retryMu.Unlock()
 	c := s.current.Load()
 	cc := c.conn
-	cc.mu.Lock()
-	defer cc.mu.Unlock()
+	cc.Mu.Lock()
+	defer cc.Mu.Unlock()
 	c.decided = true
 	c.fail(end)
 	c.end = end // even if the server's status had come
 	c.drop()
 	cc.callsEnded()
-	cc.flush()
+	cc.Flush()
 }
 
 // next waits for a message, or for the end of the call.
@@ -370,14 +370,14 @@ func (s *clientStream) next() (message, ending) {
 
 func (s *clientStream) nextFrom(c *call) (m message, end ending, undecided bool) {
 	cc := c.conn
-	cc.mu.Lock()
-	defer cc.mu.Unlock()
+	cc.Mu.Lock()
+	defer cc.Mu.Unlock()
 	for {
 		if m, ok := c.take(); ok {
 			s.sent.drop()
 			if !c.end.done() {
 				cc.h2.Consume(&c.h2, m.credit)
-				cc.flush()
+				cc.Flush()
 			}
 			return m, ending{}, false
 		}
@@ -385,8 +385,8 @@ func (s *clientStream) nextFrom(c *call) (m message, end ending, undecided bool)
 			c.assembler.drop()
 			return m, c.end, c.undecided()
 		}
-		cc.mu.Unlock()
+		cc.Mu.Unlock()
 		<-c.signal
-		cc.mu.Lock()
+		cc.Mu.Lock()
 	}
 }

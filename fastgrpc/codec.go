@@ -12,13 +12,15 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
+
+	"wirelab.dev/internal/batchio"
 )
 
 // codec encodes messages into buffers that have room for the gRPC prefix, and decodes
 // messages without it.
 type codec interface {
 	// marshal returns a buffer whose first prefixLen bytes are free for the prefix.
-	marshal(v any) (*buffer, error)
+	marshal(v any) (*batchio.Buffer, error)
 	// unmarshal decodes a message; with alias, its bytes fields may point into data.
 	unmarshal(data []byte, v any, alias bool) error
 	Name() string
@@ -45,7 +47,7 @@ type protoCodec struct {
 // Name returns the content-subtype.
 func (protoCodec) Name() string { return grpcproto.Name }
 
-func (c protoCodec) marshal(v any) (*buffer, error) {
+func (c protoCodec) marshal(v any) (*batchio.Buffer, error) {
 	if m, ok := v.(sizedMarshaler); ok && c.vt {
 		return marshalVT(m)
 	}
@@ -53,20 +55,20 @@ func (c protoCodec) marshal(v any) (*buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := newBuffer(prefixLen + proto.Size(m))
-	data, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b.data[:prefixLen], m)
+	b := batchio.NewBuffer(prefixLen + proto.Size(m))
+	data, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b.Data[:prefixLen], m)
 	if err != nil {
 		b.Release()
 		return nil, fmt.Errorf("marshal %T: %w", v, err)
 	}
-	b.setData(data)
+	b.SetData(data)
 	return b, nil
 }
 
-func marshalVT(m sizedMarshaler) (*buffer, error) {
+func marshalVT(m sizedMarshaler) (*batchio.Buffer, error) {
 	size := m.SizeVT()
-	b := newBuffer(prefixLen + size)
-	n, err := m.MarshalToSizedBufferVT(b.data[prefixLen:])
+	b := batchio.NewBuffer(prefixLen + size)
+	n, err := m.MarshalToSizedBufferVT(b.Data[prefixLen:])
 	if err == nil && n != size { // the rest holds what the buffer was used for before
 		err = fmt.Errorf("%d bytes, but its size was %d: was it changed at the same time?", n, size)
 	}
@@ -129,13 +131,13 @@ func protoMessage(v any) (proto.Message, error) {
 // codecV2 adapts a registered or forced encoding.CodecV2.
 type codecV2 struct{ encoding.CodecV2 }
 
-func (c codecV2) marshal(v any) (*buffer, error) {
+func (c codecV2) marshal(v any) (*batchio.Buffer, error) {
 	parts, err := c.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	b := newBuffer(prefixLen + parts.Len())
-	parts.CopyTo(b.data[prefixLen:])
+	b := batchio.NewBuffer(prefixLen + parts.Len())
+	parts.CopyTo(b.Data[prefixLen:])
 	parts.Free()
 	return b, nil
 }
@@ -153,13 +155,13 @@ func (c codecV2) unmarshal(data []byte, v any, alias bool) error {
 // codecV1 adapts a registered or forced encoding.Codec.
 type codecV1 struct{ encoding.Codec }
 
-func (c codecV1) marshal(v any) (*buffer, error) {
+func (c codecV1) marshal(v any) (*batchio.Buffer, error) {
 	data, err := c.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	b := newBuffer(prefixLen + len(data))
-	copy(b.data[prefixLen:], data)
+	b := batchio.NewBuffer(prefixLen + len(data))
+	copy(b.Data[prefixLen:], data)
 	return b, nil
 }
 
@@ -203,31 +205,31 @@ func compressorName(c encoding.Compressor) string {
 
 // encodeMessage marshals v, compresses it if compressor is not nil, and fills in the
 // prefix. As for grpc-go, nil is an empty message.
-func encodeMessage(c codec, compressor encoding.Compressor, v any, limit int) (*buffer, error) {
-	var b *buffer
+func encodeMessage(c codec, compressor encoding.Compressor, v any, limit int) (*batchio.Buffer, error) {
+	var b *batchio.Buffer
 	var err error
 	if v == nil {
-		b = newBuffer(prefixLen)
+		b = batchio.NewBuffer(prefixLen)
 	} else if b, err = c.marshal(v); err != nil {
 		return nil, status.Errorf(codes.Internal, "fastgrpc: %v", err)
 	}
-	plain := len(b.data) - prefixLen
+	plain := len(b.Data) - prefixLen
 	compressed := compressor != nil && plain > 0
 	if compressed {
-		packed, err := compress(compressor, b.data[prefixLen:])
+		packed, err := compress(compressor, b.Data[prefixLen:])
 		b.Release()
 		if err != nil {
 			return nil, status.Errorf(codes.Internal, "fastgrpc: compress: %v", err)
 		}
 		b = packed
 	}
-	size := len(b.data) - prefixLen
+	size := len(b.Data) - prefixLen
 	if err := checkSendSize(size, limit); err != nil {
 		b.Release()
 		return nil, err
 	}
-	putPrefix(b.data, compressed)
-	b.plain = plain
+	putPrefix(b.Data, compressed)
+	b.Plain = plain
 	return b, nil
 }
 
@@ -245,8 +247,8 @@ func checkSendSize(size, limit int) error {
 // sizes holds a message's length before and after compression.
 type sizes struct{ plain, packed int }
 
-// sizes returns the sizes of the encoded message in b.
-func (b *buffer) sizes() sizes { return sizes{b.plain, len(b.data) - prefixLen} }
+// sizesOf returns the sizes of the encoded message in b.
+func sizesOf(b *batchio.Buffer) sizes { return sizes{b.Plain, len(b.Data) - prefixLen} }
 
 // decodeMessage decompresses m if needed and unmarshals it into v. It releases m's
 // memory, or lets opts.alias hold it for v's bytes fields.
@@ -262,7 +264,7 @@ func decodeMessage(c codec, compressor encoding.Compressor, m *message, v any, o
 		if err != nil {
 			return err
 		}
-		*m = message{data: unpacked.data, owner: unpacked}
+		*m = message{data: unpacked.Data, owner: unpacked}
 	}
 	if opts.alias != nil {
 		opts.alias.hold(m)

@@ -44,7 +44,7 @@ func TestVTMethods(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := codec.unmarshal(b.data[prefixLen:], v, false); err != nil || string(v.Value) != "content" {
+		if err := codec.unmarshal(b.Data[prefixLen:], v, false); err != nil || string(v.Value) != "content" {
 			t.Errorf("%+v: %q came back: %v", codec, v.Value, err)
 		}
 		if v.written != uses || v.read != uses {
@@ -104,7 +104,7 @@ func TestReusedMessageIsCleared(t *testing.T) {
 	defer empty.Release()
 	for _, v := range []proto.Message{wrapperspb.Bytes([]byte("old")), &vtValue{BytesValue: wrapperspb.Bytes([]byte("old"))}, vtAliased{wrapperspb.Bytes([]byte("old"))}} {
 		for _, alias := range []bool{false, true} {
-			if err := (protoCodec{vt: true}).unmarshal(empty.data[prefixLen:], v, alias); err != nil {
+			if err := (protoCodec{vt: true}).unmarshal(empty.Data[prefixLen:], v, alias); err != nil {
 				t.Fatal(err)
 			}
 			if n := proto.Size(v); n != 0 {
@@ -156,7 +156,7 @@ func TestLongestMessage(t *testing.T) {
 func TestNilIsEmpty(t *testing.T) {
 	for _, c := range []codec{protoCodec{}, codecV2{}, codecV1{}} {
 		b, err := encodeMessage(c, nil, nil, 0)
-		if err != nil || string(b.data) != "\x00\x00\x00\x00\x00" {
+		if err != nil || string(b.Data) != "\x00\x00\x00\x00\x00" {
 			t.Fatalf("%T: %v, %v", c, b, err)
 		}
 		b.Release()

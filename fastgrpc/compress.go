@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/batchio"
 )
 
 // acceptedCompressors returns the value of grpc-accept-encoding: the common names, more
@@ -46,8 +48,8 @@ func SetSendCompressor(ctx context.Context, name string) error {
 	case !slices.Contains(s.accepted(), name):
 		return fmt.Errorf("fastgrpc: the client does not accept compressor %q, but %q", name, s.accepted())
 	}
-	s.conn.mu.Lock()
-	defer s.conn.mu.Unlock()
+	s.conn.Mu.Lock()
+	defer s.conn.Mu.Unlock()
 	if s.headerSent || !s.h2.Open() {
 		return errors.New("fastgrpc: SetSendCompressor after the header was sent, or the call has ended")
 	}
@@ -77,9 +79,9 @@ func (s *serverStream) accepted() []string {
 }
 
 // compress returns a buffer with room for the prefix, followed by compressed data.
-func compress(c encoding.Compressor, data []byte) (*buffer, error) {
-	b := newBuffer(prefixLen + len(data))
-	out := &appendWriter{b.data[:prefixLen]}
+func compress(c encoding.Compressor, data []byte) (*batchio.Buffer, error) {
+	b := batchio.NewBuffer(prefixLen + len(data))
+	out := &appendWriter{b.Data[:prefixLen]}
 	w, err := c.Compress(out)
 	if err == nil {
 		if _, err = w.Write(data); err == nil {
@@ -90,38 +92,38 @@ func compress(c encoding.Compressor, data []byte) (*buffer, error) {
 		b.Release()
 		return nil, err
 	}
-	b.setData(out.data)
+	b.SetData(out.data)
 	return b, nil
 }
 
 // decompress returns the decompressed data, or an error above limit bytes: a small
 // message must not expand into any amount of memory.
-func decompress(c encoding.Compressor, data []byte, limit int) (*buffer, error) {
+func decompress(c encoding.Compressor, data []byte, limit int) (*batchio.Buffer, error) {
 	r, err := c.Decompress(bytes.NewReader(data))
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "fastgrpc: decompress: %v", err)
 	}
 	room := max(limit, limit+1, 1) // one byte more tells a message that is too large
-	b := newBuffer(min(room, max(4*len(data), 512)))
+	b := batchio.NewBuffer(min(room, max(4*len(data), 512)))
 	filled := 0
 	for {
-		n, err := r.Read(b.data[filled:])
+		n, err := r.Read(b.Data[filled:])
 		filled += n
 		if filled > limit {
 			b.Release()
 			return nil, tooLarge("received message after decompression", filled, limit)
 		}
 		if err == io.EOF {
-			b.data = b.data[:filled]
+			b.Data = b.Data[:filled]
 			return b, nil
 		}
 		if err != nil {
 			b.Release()
 			return nil, status.Errorf(codes.Internal, "fastgrpc: decompress: %v", err)
 		}
-		if filled == len(b.data) {
-			grown := newBuffer(min(room, 2*filled))
-			copy(grown.data, b.data)
+		if filled == len(b.Data) {
+			grown := batchio.NewBuffer(min(room, 2*filled))
+			copy(grown.Data, b.Data)
 			b.Release()
 			b = grown
 		}

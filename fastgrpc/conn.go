@@ -10,11 +10,16 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/stats"
+
+	"wirelab.dev/fastgrpc/internal/h2"
+	"wirelab.dev/internal/batchio"
 )
 
 // conn is what connections of clients and servers have in common.
 type conn struct {
-	transport
+	batchio.Conn
+	h2        *h2.Conn
+	role      connRole
 	isClient  bool
 	peer      *peer.Peer
 	stats     stats.Handler
@@ -31,15 +36,28 @@ func (c *conn) init(role connRole, nc net.Conn, auth credentials.AuthInfo, l *li
 		c.ctx = c.stats.TagConn(c.ctx, &stats.ConnTagInfo{RemoteAddr: c.peer.Addr, LocalAddr: c.peer.LocalAddr})
 		c.stats.HandleConn(c.ctx, &stats.ConnBegin{Client: c.isClient})
 	}
-	c.transport.init(nc, role, l.config())
+	c.role = role
+	c.Init(nc)
+	cfg := l.config()
+	cfg.Kept, cfg.MinReferenceLen = c.Kept(), c.MinReference()
+	c.h2 = h2.NewConn(cfg, role)
+	c.Attach(c.h2, role)
+}
+
+// connRole is what clients and servers do differently on a connection.
+type connRole interface {
+	batchio.Role
+	h2.Handler
+	// checkTimes does what is due by the keepalive's rules, with the lock held.
+	checkTimes()
 }
 
 // start starts the connection's goroutines, which running counts.
 func (c *conn) start(running *sync.WaitGroup) {
-	c.mu.Lock()
+	c.Mu.Lock()
 	c.startKeepalive()
-	c.mu.Unlock()
-	c.transport.start(running)
+	c.Mu.Unlock()
+	c.Conn.Start(running)
 }
 
 // ended tells calls and the stats handler that the connection has been closed.
@@ -51,32 +69,10 @@ func (c *conn) ended() {
 }
 
 // Counters count the calls and traffic of a connection, or of all connections of a
-// server or client, since it began.
-type Counters struct {
-	CallsStarted, CallsSucceeded, CallsFailed uint64
-	BytesIn, BytesOut                         uint64
-	// Reads and Writes count system calls: calls per write show how well frames are
-	// batched.
-	Reads, Writes uint64
-}
-
-func (c *Counters) callEnded(ok bool) {
-	if ok {
-		c.CallsSucceeded++
-	} else {
-		c.CallsFailed++
-	}
-}
-
-func (c *Counters) add(o Counters) {
-	c.CallsStarted += o.CallsStarted
-	c.CallsSucceeded += o.CallsSucceeded
-	c.CallsFailed += o.CallsFailed
-	c.BytesIn += o.BytesIn
-	c.BytesOut += o.BytesOut
-	c.Reads += o.Reads
-	c.Writes += o.Writes
-}
+// server or client, since it began: CallsStarted, CallsSucceeded, CallsFailed, BytesIn and
+// BytesOut, and the system calls, Reads and Writes. Calls per write show how well frames
+// are batched.
+type Counters = batchio.Counters
 
 // ConnInfo describes an open connection.
 type ConnInfo struct {
@@ -86,9 +82,9 @@ type ConnInfo struct {
 }
 
 func (c *conn) info() ConnInfo {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return ConnInfo{Local: c.peer.LocalAddr, Remote: c.peer.Addr, OpenCalls: c.h2.OpenStreams(), Counters: c.counters}
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	return ConnInfo{Local: c.peer.LocalAddr, Remote: c.peer.Addr, OpenCalls: c.h2.OpenStreams(), Counters: c.Counters}
 }
 
 // connSet holds the connections of a server or a client. Its lock also guards its owner.
@@ -125,7 +121,7 @@ func (s *connSet[C]) remove(c C) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
-	s.gone.add(c.info().Counters)
+	s.gone = batchio.Sum(s.gone, c.info().Counters)
 }
 
 // open returns the open connections, with the lock held.
@@ -148,7 +144,7 @@ func (s *connSet[C]) Counters() Counters {
 	defer s.mu.Unlock()
 	total := s.gone
 	for c := range s.conns {
-		total.add(c.info().Counters)
+		total = batchio.Sum(total, c.info().Counters)
 	}
 	return total
 }
@@ -160,18 +156,4 @@ func (s *connSet[C]) Counters() Counters {
 // Socket returns the wrapped socket, which implements syscall.Conn. All writes, and all
 // reads after the first, go to that socket and bypass the wrapper. Deadlines and Close
 // go to the wrapper.
-type Transparent interface {
-	Socket() net.Conn
-}
-
-// socketOf returns the socket that carries nc's bytes unchanged, or nil. It checks
-// concrete types because a TLS connection may embed a socket and so have its methods.
-func socketOf(nc net.Conn) net.Conn {
-	switch nc := nc.(type) {
-	case *net.TCPConn, *net.UnixConn:
-		return nc
-	case Transparent:
-		return nc.Socket()
-	}
-	return nil
-}
+type Transparent = batchio.Transparent

@@ -136,7 +136,7 @@ func (c *callContext) Value(key any) any {
 		return c.stream
 	}
 	if isConnectionKey(key) {
-		return c.stream.conn.nc
+		return c.stream.conn.NetConn()
 	}
 	return c.stream.conn.ctx.Value(key)
 }

@@ -43,7 +43,7 @@ func (c *Client) dial(ctx context.Context, sc *subConn, addr resolver.Address) (
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", addr.Addr, err)
 	}
-	setUserTimeout(nc, c.opts.keepalive.Time, c.opts.keepalive.Timeout)
+	limitSilence(nc, c.opts.keepalive.Time, c.opts.keepalive.Timeout)
 	name := c.serverName(addr)
 	stop := context.AfterFunc(ctx, func() { _ = nc.Close() }) // for credentials that ignore ctx
 	secured, auth, err := c.opts.creds.ClientHandshake(ctx, name, nc)
@@ -74,7 +74,7 @@ func (c *Client) dial(ctx context.Context, sc *subConn, addr resolver.Address) (
 		err = cc.closeReason()
 	case <-ctx.Done():
 		err = errNoPreface
-		cc.close(err)
+		cc.Close(err)
 	}
 	return nil, fmt.Errorf("connect to %s: %w", addr.Addr, err)
 }

@@ -57,6 +57,9 @@
 //  5. The call assembles messages from the content and wakes the caller. On a server,
 //     a worker goroutine runs the handler; see the workers type.
 //
+// Steps 3 and 4 are package wirelab.dev/internal/batchio, which comes with the module and
+// knows no gRPC.
+//
 // Long messages are not copied on either side: they are sent from the codec's buffer
 // and decoded from the read buffer. Repeated header blocks are encoded and decoded
 // once.

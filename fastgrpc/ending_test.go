@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/fastgrpc/internal/h2"
+	"wirelab.dev/internal/batchio"
 )
 
 // errForeign is an error of the program that is an io.EOF.
@@ -175,7 +176,7 @@ func TestOnlyTrailersSucceed(t *testing.T) {
 		"status":   endFromServer("14", "", ""),
 		"junk":     endFromServer("x", "", ""),
 		"response": endBadResponse(codes.OK, "odd"),
-		"reset":    endReset(h2.Reset{}, epoch),
+		"reset":    endReset(h2.Reset{}, batchio.Epoch),
 		"lost":     endConnLost(&net.TCPAddr{}, io.EOF),
 		"closed":   endClientClosed(),
 		"context":  endContext(context.Canceled),

@@ -9,6 +9,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/batchio"
 )
 
 // FuzzAssembler splits a stream of messages at arbitrary places and expects the messages.
@@ -18,8 +20,8 @@ func FuzzAssembler(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream []byte, piece uint16) {
 		const limit = 1 << 16
 		want, wantErr := split(stream, limit)
-		chunk := &buffer{data: stream, class: -1}
-		chunk.refs.Store(1)
+		chunk := batchio.NewExactBuffer(len(stream))
+		stream = chunk.Data[:copy(chunk.Data, stream)]
 		a := assembler{limit: limit}
 		var got [][]byte
 		var gotErr error
@@ -47,7 +49,7 @@ func FuzzAssembler(f *testing.F) {
 			}
 		}
 		a.drop()
-		if chunk.isShared() {
+		if chunk.IsShared() {
 			t.Fatal("the chunk is still in use")
 		}
 	})

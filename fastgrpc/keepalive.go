@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"math"
+	"net"
 	"time"
 
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc/keepalive"
 
 	"wirelab.dev/fastgrpc/internal/h2"
+	"wirelab.dev/internal/batchio"
 )
 
 // The defaults and limits are grpc-go's, so that it can replace either end.
@@ -45,6 +47,15 @@ func setServerKeepaliveDefaults(p *keepalive.ServerParameters, e *keepalive.Enfo
 	e.MinTime = cmp.Or(e.MinTime, defaultPingMinTime)
 }
 
+// limitSilence makes the kernel end a connection whose peer acknowledges nothing for the
+// keepalive timeout, as grpc-go does if there are pings (gRFC A18). Pings find a vanished
+// peer too, only later.
+func limitSilence(nc net.Conn, pingEvery, timeout time.Duration) {
+	if pingEvery != forever {
+		batchio.SetUserTimeout(nc, timeout)
+	}
+}
+
 // keepaliveTimer checks when a connection must ping, drain or close. The connection's
 // lock guards it; its timer fires without the lock.
 type keepaliveTimer struct {
@@ -61,12 +72,12 @@ type keepaliveTimer struct {
 
 func (c *conn) startKeepalive() {
 	k := &c.keepalive
-	k.began = time.Since(epoch)
+	k.began = time.Since(batchio.Epoch)
 	k.idleSince = k.began
-	c.lastRead.Store(int64(k.began))
+	c.LastRead.Store(int64(k.began))
 	k.timer = time.AfterFunc(forever, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		c.Mu.Lock()
+		defer c.Mu.Unlock()
 		c.checkKeepalive()
 	})
 	c.checkKeepalive()
@@ -74,16 +85,16 @@ func (c *conn) startKeepalive() {
 
 // checkKeepalive does what is due and sets the timer for what is due next.
 func (c *conn) checkKeepalive() {
-	if c.err != nil {
+	if c.Err() != nil {
 		return
 	}
 	k := &c.keepalive
-	k.now = time.Since(epoch)
+	k.now = time.Since(batchio.Epoch)
 	k.next = min(k.pingEvery, k.maxIdle)
-	if c.role.checkTimes(); c.err != nil {
+	if c.role.checkTimes(); c.Err() != nil {
 		return
 	}
-	c.flush()
+	c.Flush()
 	k.timer.Reset(max(k.next, time.Millisecond))
 }
 
@@ -108,10 +119,10 @@ func (k *keepaliveTimer) idleTooLong() bool {
 // does not answer.
 func (c *conn) pingIfSilent() {
 	k := &c.keepalive
-	lastRead := time.Duration(c.lastRead.Load())
+	lastRead := time.Duration(c.LastRead.Load())
 	if k.pingSent > 0 && lastRead < k.pingSent {
 		if k.due(k.pingSent, k.pingTimeout) {
-			c.closeLocked(errPingTimeout)
+			c.CloseLocked(errPingTimeout)
 		}
 		return
 	}

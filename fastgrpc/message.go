@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/fastgrpc/internal/h2"
+	"wirelab.dev/internal/batchio"
 )
 
 // prefixLen is the length of a gRPC message's prefix: a compression flag of one byte
@@ -17,7 +18,7 @@ const prefixLen = 5
 // message is a received message. If owner is not nil, data points into it.
 type message struct {
 	data       []byte
-	owner      *buffer
+	owner      *batchio.Buffer
 	compressed bool
 	packed     bool // data holds several short messages with their prefixes, see inbox
 	credit     int  // bytes to return to the stream's window when the message is read
@@ -48,7 +49,7 @@ type assembler struct {
 	prefix     [prefixLen]byte
 	prefixRead int // bytes of prefix received
 	bodyLen    int // length of the partial message, from its prefix
-	body       *buffer
+	body       *batchio.Buffer
 }
 
 // minAliasLen is the length from which a message retains the chunk it was received in.
@@ -65,7 +66,7 @@ const (
 // next takes a message from the front of data, which lies in chunk. chunk is nil if it
 // must not be retained. next returns the rest of data; done reports whether a message
 // was complete. A message without an owner lies in data.
-func (a *assembler) next(data []byte, chunk *buffer) (m message, rest []byte, done bool, err error) {
+func (a *assembler) next(data []byte, chunk *batchio.Buffer) (m message, rest []byte, done bool, err error) {
 	if a.prefixRead < prefixLen {
 		n := copy(a.prefix[a.prefixRead:], data)
 		a.prefixRead += n
@@ -81,7 +82,7 @@ func (a *assembler) next(data []byte, chunk *buffer) (m message, rest []byte, do
 		m.compressed = a.prefix[0] == 1
 		m.data = data[:a.bodyLen:a.bodyLen]
 		if chunk != nil && a.bodyLen >= minAliasLen {
-			chunk.retain()
+			chunk.Retain()
 			m.owner = chunk
 		}
 		data = data[a.bodyLen:]
@@ -89,10 +90,10 @@ func (a *assembler) next(data []byte, chunk *buffer) (m message, rest []byte, do
 		return m, data, true, nil
 	}
 	data = a.appendBody(data)
-	if len(a.body.data) < a.bodyLen {
+	if len(a.body.Data) < a.bodyLen {
 		return m, nil, false, nil
 	}
-	m = message{data: a.body.data, owner: a.body, compressed: a.prefix[0] == 1}
+	m = message{data: a.body.Data, owner: a.body, compressed: a.prefix[0] == 1}
 	a.body, a.prefixRead = nil, 0
 	return m, data, true, nil
 }
@@ -113,16 +114,16 @@ func tooLarge(what string, size, limit int) error {
 	return status.Errorf(codes.ResourceExhausted, "fastgrpc: %s larger than max (%d vs. %d)", what, size, limit)
 }
 
-func (a *assembler) newBuffer(n int) *buffer {
+func (a *assembler) newBuffer(n int) *batchio.Buffer {
 	if a.tight {
-		return newKeptBuffer(newExactBuffer(n), a.kept)
+		return newKeptBuffer(batchio.NewExactBuffer(n), a.kept)
 	}
-	return newKeptBuffer(newBuffer(n), a.kept)
+	return newKeptBuffer(batchio.NewBuffer(n), a.kept)
 }
 
-func newKeptBuffer(b *buffer, kept *atomic.Int64) *buffer {
+func newKeptBuffer(b *batchio.Buffer, kept *atomic.Int64) *batchio.Buffer {
 	if kept != nil {
-		b.keep(kept)
+		b.Keep(kept)
 	}
 	return b
 }
@@ -131,19 +132,19 @@ func newKeptBuffer(b *buffer, kept *atomic.Int64) *buffer {
 func (a *assembler) appendBody(data []byte) []byte {
 	have := 0
 	if a.body != nil {
-		have = len(a.body.data)
+		have = len(a.body.Data)
 	}
 	n := min(len(data), a.bodyLen-have)
-	if a.body == nil || have+n > cap(a.body.data) {
+	if a.body == nil || have+n > cap(a.body.Data) {
 		grown := a.newBuffer(min(a.bodyLen, max(bodyGrowth*(have+n), minBody)))
-		grown.data = grown.data[:have]
+		grown.Data = grown.Data[:have]
 		if a.body != nil {
-			copy(grown.data, a.body.data)
+			copy(grown.Data, a.body.Data)
 			a.body.Release()
 		}
 		a.body = grown
 	}
-	a.body.data = append(a.body.data, data[:n]...)
+	a.body.Data = append(a.body.Data, data[:n]...)
 	return data[n:]
 }
 
@@ -174,25 +175,28 @@ func (i *inbox) init(limit int) {
 
 // receive splits data into messages, of which a call that does not stream has one. The
 // window that a streamed message has used is returned when it is read, any other at once.
-func (i *inbox) receive(t *transport, s *h2.Stream, data []byte, streaming bool) error {
-	chunk := t.retainable()
-	i.assembler.kept, i.assembler.tight = &t.kept, chunk == nil
+func (i *inbox) receive(c *conn, s *h2.Stream, data []byte, streaming bool) error {
+	var chunk *batchio.Buffer
+	if !c.h2.Tight() {
+		chunk = c.Chunk()
+	}
+	i.assembler.kept, i.assembler.tight = c.Kept(), chunk == nil
 	for len(data) > 0 {
 		m, rest, done, err := i.assembler.next(data, chunk)
 		m.credit = len(data) - len(rest)
 		data = rest
 		if done && i.partial {
 			i.partial = false
-			t.h2.Complete(s)
+			c.h2.Complete(s)
 		}
 		switch {
 		case err != nil:
-			t.h2.Consume(s, m.credit+len(data))
+			c.h2.Consume(s, m.credit+len(data))
 			return err
 		case !done && (!streaming || len(i.queue) == 0):
 			// No complete message is waiting, so let the partial one grow to its limit.
 			i.partial = true
-			t.h2.ConsumePartial(s, m.credit)
+			c.h2.ConsumePartial(s, m.credit)
 		case !done:
 			i.held += m.credit
 		case streaming:
@@ -200,11 +204,11 @@ func (i *inbox) receive(t *transport, s *h2.Stream, data []byte, streaming bool)
 			i.held = 0
 			i.add(m)
 		default:
-			t.h2.Consume(s, m.credit)
+			c.h2.Consume(s, m.credit)
 			i.adopt(&m)
 			i.queue = append(i.queue, m)
 			if len(i.queue) > 1 {
-				t.h2.Consume(s, len(data))
+				c.h2.Consume(s, len(data))
 				return status.Error(codes.Internal, "fastgrpc: more than one message in a unary call")
 			}
 		}
@@ -218,7 +222,7 @@ func (i *inbox) adopt(m *message) {
 		return
 	}
 	m.owner = i.assembler.newBuffer(len(m.data))
-	m.data = m.owner.data[:copy(m.owner.data, m.data)]
+	m.data = m.owner.Data[:copy(m.owner.Data, m.data)]
 }
 
 // packSize bounds the buffers that short messages share, and packGrowth how much larger
@@ -237,23 +241,23 @@ func (i *inbox) add(m message) {
 	}
 	need := prefixLen + len(m.data)
 	last := len(i.queue) - 1
-	if last < 0 || !i.queue[last].packed || cap(i.queue[last].owner.data)-len(i.queue[last].owner.data) < need {
+	if last < 0 || !i.queue[last].packed || cap(i.queue[last].owner.Data)-len(i.queue[last].owner.Data) < need {
 		size := need
 		if last >= 0 && i.queue[last].packed { // nobody reads
-			size = max(size, min(packSize, packGrowth*cap(i.queue[last].owner.data)))
+			size = max(size, min(packSize, packGrowth*cap(i.queue[last].owner.Data)))
 		}
 		b := i.assembler.newBuffer(size)
-		b.data = b.data[:0]
+		b.Data = b.Data[:0]
 		i.queue = append(i.queue, message{packed: true, owner: b})
 		last++
 	}
 	pack := &i.queue[last]
 	unread := len(pack.data)
-	b := pack.owner.data
+	b := pack.owner.Data
 	at := len(b)
 	b = append(b[:at+prefixLen], m.data...)
 	putPrefix(b[at:], m.compressed)
-	pack.owner.data = b
+	pack.owner.Data = b
 	pack.data = b[at-unread:]
 }
 
@@ -268,7 +272,7 @@ func (i *inbox) take() (m message, ok bool) {
 		rest := m.data[n:]
 		m = message{data: m.data[prefixLen:n:n], owner: m.owner, compressed: m.data[0] == 1, credit: n}
 		if len(rest) > 0 {
-			m.owner.retain()
+			m.owner.Retain()
 			i.queue[0].data = rest
 			return m, true
 		}

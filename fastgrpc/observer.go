@@ -123,9 +123,9 @@ func (o *observer) headerSent(s *serverStream) {
 		return
 	}
 	o.headerOnce.Do(func() {
-		s.conn.mu.Lock()
+		s.conn.Mu.Lock()
 		md := s.header.Copy()
-		s.conn.mu.Unlock()
+		s.conn.Mu.Unlock()
 		o.report(&stats.OutHeader{Header: md, Compression: compressorName(s.sent)})
 	})
 }

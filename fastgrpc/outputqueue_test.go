@@ -9,6 +9,8 @@ import (
 	"time"
 
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+
+	"wirelab.dev/internal/batchio"
 )
 
 // pacedConn accepts a number of bytes per second and records the longest write.
@@ -34,9 +36,9 @@ func TestOutputQueueFollowsWriteRate(t *testing.T) {
 		perSecond float64
 		queued    int64
 	}{
-		"slow":   {100e6, minOutput},
+		"slow":   {100e6, batchio.MinOutput},
 		"middle": {2e9, 500_000},
-		"fast":   {1e12, maxOutput},
+		"fast":   {1e12, batchio.MaxOutput},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

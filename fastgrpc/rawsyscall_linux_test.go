@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
@@ -82,7 +81,7 @@ func TestRawSyscallsStillAllowPreemption(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, pause := range []time.Duration{0, tickEvery, 30 * tickEvery} { // the last stops the timer
+	for _, pause := range []time.Duration{0, tick, 30 * tick} { // the last stops the timer
 		for range 10 {
 			call()
 		}
@@ -106,6 +105,9 @@ func TestRawSyscallsStillAllowPreemption(t *testing.T) {
 	}
 }
 
+// tick is how often package batchio's timer fires while there are raw system calls.
+const tick = 10 * time.Millisecond
+
 // asBurner is the environment variable that makes the test process the server.
 const asBurner = "FASTGRPC_TEST_AS_BURNER"
 
@@ -124,27 +126,4 @@ func serveBurner(t *testing.T) {
 	if err := s.Serve(lis); err != nil {
 		t.Log(err)
 	}
-}
-
-func TestMonitorTimer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var h monitorTimer
-		if h.allowsRaw(maxRawLen + 1) {
-			t.Error("a long system call was allowed to be raw")
-		}
-		if h.allowsRaw(1) {
-			t.Error("the first system call was raw: nothing woke the monitor")
-		}
-		if !h.allowsRaw(1) {
-			t.Error("the second system call was not raw, though the timer runs")
-		}
-		time.Sleep(3 * tickEvery)
-		if h.running.Load() {
-			t.Error("the timer still runs without traffic")
-		}
-		if h.allowsRaw(1) {
-			t.Error("the first system call after a pause was raw")
-		}
-		time.Sleep(3 * tickEvery) // until the timer has stopped
-	})
 }

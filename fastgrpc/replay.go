@@ -1,6 +1,6 @@
 package fastgrpc
 
-import "wirelab.dev/fastgrpc/internal/h2"
+import "wirelab.dev/internal/batchio"
 
 // undecided reports whether a stream's attempt has failed without an answer, and nobody
 // has decided yet whether there is another one. The connection's lock is held.
@@ -10,8 +10,8 @@ func (c *call) undecided() bool {
 
 // replayBuffer keeps the messages sent on a stream while there may be another attempt.
 type replayBuffer struct {
-	messages []*buffer
-	pack     *buffer // the last of messages, if it holds copies of several short ones
+	messages []*batchio.Buffer
+	pack     *batchio.Buffer // the last of messages, if it holds copies of several short ones
 	size     int
 	disabled bool // messages have been dropped, so the stream cannot be retried
 }
@@ -22,33 +22,33 @@ const maxReplay = 256 << 10
 
 // add keeps a message that is about to be sent, unless the server has responded or the
 // stream has sent too much.
-func (r *replayBuffer) add(c *call, b *buffer, limit int) {
-	if r.size += len(b.data); c.answered || r.size > limit {
+func (r *replayBuffer) add(c *call, b *batchio.Buffer, limit int) {
+	if r.size += len(b.Data); c.answered || r.size > limit {
 		r.drop()
 	}
 	switch {
 	case r.disabled:
-	case len(r.messages) == 0 || len(b.data) >= minAliasLen:
-		b.retain()
+	case len(r.messages) == 0 || len(b.Data) >= minAliasLen:
+		b.Retain()
 		r.messages = append(r.messages, b)
 		r.pack = nil
 	default:
-		r.copy(b.data)
+		r.copy(b.Data)
 	}
 }
 
 // copy keeps a short message with others, as a buffer each would cost far more.
 func (r *replayBuffer) copy(data []byte) {
-	if r.pack == nil || cap(r.pack.data)-len(r.pack.data) < len(data) {
+	if r.pack == nil || cap(r.pack.Data)-len(r.pack.Data) < len(data) {
 		size := len(data)
 		if r.pack != nil {
-			size = max(size, min(packSize, packGrowth*cap(r.pack.data)))
+			size = max(size, min(packSize, packGrowth*cap(r.pack.Data)))
 		}
-		r.pack = newBuffer(size)
-		r.pack.data = r.pack.data[:0]
+		r.pack = batchio.NewBuffer(size)
+		r.pack.Data = r.pack.Data[:0]
 		r.messages = append(r.messages, r.pack)
 	}
-	r.pack.data = append(r.pack.data, data...)
+	r.pack.Data = append(r.pack.Data, data...)
 }
 
 func (r *replayBuffer) drop() {
@@ -61,8 +61,8 @@ func (r *replayBuffer) drop() {
 // resend sends the kept messages on a new attempt, with its connection's lock held.
 func (s *clientStream) resend(cc *clientConn, c *call) {
 	for _, b := range s.sent.messages {
-		b.retain()
-		cc.h2.SendData(&c.h2, h2.Payload{Data: b.data, Owner: b}, false)
+		b.Retain()
+		cc.h2.SendData(&c.h2, batchio.Payload{Data: b.Data, Owner: b}, false)
 	}
 	if s.sentAll {
 		cc.h2.CloseSend(&c.h2)
@@ -78,11 +78,11 @@ func (s *clientStream) retry(c *call) bool {
 		return true // another goroutine has retried
 	}
 	var out attemptEnd
-	c.conn.mu.Lock()
+	c.conn.Mu.Lock()
 	out.read(c)
 	out.final = s.sent.disabled || c.decided
 	err := c.end.err
-	c.conn.mu.Unlock()
+	c.conn.Mu.Unlock()
 	c.reportDone(err)
 	for {
 		last := err
@@ -102,8 +102,8 @@ func (s *clientStream) retry(c *call) bool {
 		}
 		out = attemptEnd{final: next.dropped}
 	}
-	c.conn.mu.Lock()
-	defer c.conn.mu.Unlock()
+	c.conn.Mu.Lock()
+	defer c.conn.Mu.Unlock()
 	c.decided = true
 	if err != c.end.err { //nolint:errorlint // whether it is the same one
 		c.end = endAbandoned(err)

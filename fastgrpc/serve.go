@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"wirelab.dev/fastgrpc/internal/h2"
+	"wirelab.dev/internal/batchio"
 )
 
 // serve runs the call's handler and ends the response. Workers call it.
@@ -54,10 +54,10 @@ func (s *serverStream) failed(err error) error {
 	if err == nil {
 		return nil
 	}
-	s.conn.mu.Lock()
-	defer s.conn.mu.Unlock()
+	s.conn.Mu.Lock()
+	defer s.conn.Mu.Unlock()
 	s.sendStatusLocked(statusOf(err))
-	s.conn.flush()
+	s.conn.Flush()
 	return err
 }
 
@@ -71,32 +71,32 @@ func (s *serverStream) decode(m *message, v any) error {
 	return decodeMessage(s.codec, s.received, m, v, how)
 }
 
-func (s *serverStream) encode(v any) (*buffer, error) {
+func (s *serverStream) encode(v any) (*batchio.Buffer, error) {
 	b, err := encodeMessage(s.codec, s.sent, v, s.conn.server.opts.maxSend)
 	if err == nil {
 		s.observer.headerSent(s)
-		s.observer.sent(v, b.sizes())
+		s.observer.sent(v, sizesOf(b))
 	}
 	return b, err
 }
 
 // sendResponse sends the reply, if there is one, and the status.
-func (s *serverStream) sendResponse(reply *buffer, err error) {
+func (s *serverStream) sendResponse(reply *batchio.Buffer, err error) {
 	st := statusOf(err)
 	c := s.conn
-	c.mu.Lock()
+	c.Mu.Lock()
 	if s.h2.Open() && !s.statusSent {
 		if reply != nil {
 			s.sendHeaderLocked(nil)
-			c.h2.SendData(&s.h2, h2.Payload{Data: reply.data, Owner: reply}, false)
+			c.h2.SendData(&s.h2, batchio.Payload{Data: reply.Data, Owner: reply}, false)
 			reply = nil
 		}
 		s.sendStatusLocked(st)
 	}
 	c.release(s)
-	c.counters.callEnded(st.Code() == codes.OK)
-	c.flushBatch()
-	c.mu.Unlock()
+	c.CallEnded(st.Code() == codes.OK)
+	c.FlushBatch()
+	c.Mu.Unlock()
 	if reply != nil {
 		reply.Release()
 	}
@@ -133,8 +133,8 @@ func (s *serverStream) SetTrailer(md metadata.MD) error {
 	if err := validateMetadata(md); err != nil {
 		return status.Error(codes.Internal, err.Error())
 	}
-	s.conn.mu.Lock()
-	defer s.conn.mu.Unlock()
+	s.conn.Mu.Lock()
+	defer s.conn.Mu.Unlock()
 	switch {
 	case len(md) == 0:
 	case s.statusSent || !s.h2.Open():
@@ -158,8 +158,8 @@ func (s *serverStream) setHeader(md metadata.MD, send bool) error {
 
 func (s *serverStream) putHeader(md metadata.MD, send bool) error {
 	c := s.conn
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
 	switch {
 	case len(md) == 0 && !send:
 	case s.headerSent:
@@ -168,7 +168,7 @@ func (s *serverStream) putHeader(md metadata.MD, send bool) error {
 		return s.endedError()
 	case send:
 		s.sendHeaderLocked(md)
-		c.flush()
+		c.Flush()
 	default:
 		s.header = metadata.Join(s.header, md)
 	}

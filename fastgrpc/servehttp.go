@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/credentials"
+
+	"wirelab.dev/internal/batchio"
 )
 
 var _ http.Handler = (*Server)(nil)
@@ -61,7 +63,7 @@ func (s *Server) serveInner(r *http.Request) (*http.ClientConn, error) {
 	}
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	outer := &outerConn{Conn: far, local: local, remote: outerAddr(r.RemoteAddr)}
-	if !s.add(newServerConn(s, outer, auth, time.Since(epoch))) {
+	if !s.add(newServerConn(s, outer, auth, time.Since(batchio.Epoch))) {
 		_, _ = near.Close(), far.Close()
 		return nil, ErrServerStopped
 	}

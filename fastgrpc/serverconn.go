@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/fastgrpc/internal/h2"
+	"wirelab.dev/internal/batchio"
 )
 
 // serverConn is one connection of a server.
@@ -38,7 +39,7 @@ func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo, arrived ti
 	return c
 }
 
-func (c *serverConn) onClosed() {
+func (c *serverConn) OnClosed() {
 	c.ended()
 	c.server.remove(c)
 }
@@ -57,7 +58,7 @@ func (c *serverConn) OnOpen() *h2.Stream {
 	s := &serverStream{conn: c}
 	s.callContext.stream = s
 	s.h2.Owner = s
-	c.counters.CallsStarted++
+	c.Counters.CallsStarted++
 	c.keepalive.idleSince = 0
 	return &s.h2
 }
@@ -124,7 +125,7 @@ func (c *serverConn) OnPong(data [8]byte) {
 	}
 }
 
-func (c *serverConn) streamsChanged() {
+func (c *serverConn) StreamsChanged() {
 	for i, s := range c.halves {
 		c.halves[i] = nil
 		if !s.ended { // rare: most requests come in one read
@@ -134,19 +135,19 @@ func (c *serverConn) streamsChanged() {
 	c.halves = c.halves[:0]
 	if c.h2.UnreleasedStreams() == 0 {
 		if c.keepalive.idleSince == 0 {
-			c.keepalive.idleSince = time.Since(epoch)
+			c.keepalive.idleSince = time.Since(batchio.Epoch)
 		}
 		c.closeIfDrained()
 	}
 }
 
-func (c *serverConn) startCalls() {
+func (c *serverConn) StartCalls() {
 	c.server.workers.push(c.ready)
 	clear(c.ready)
 	c.ready = c.ready[:0]
 }
 
-func (c *serverConn) connLost(error) {
+func (c *serverConn) ConnLost(error) {
 	c.keepalive.timer.Stop()
 	c.h2.DropStreams(func(hs *h2.Stream) { hs.Owner.(*serverStream).abort(context.Canceled) })
 }
@@ -155,18 +156,18 @@ func (c *serverConn) connLost(error) {
 // accepts all streams, followed by a ping; when its answer comes, a GOAWAY that names
 // the last stream.
 func (c *serverConn) drain() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil || c.drainAt > 0 {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	if c.Err() != nil || c.drainAt > 0 {
 		return
 	}
 	c.beginDrain()
 	c.keepalive.timer.Reset(maxDrainPingWait)
-	c.flush()
+	c.Flush()
 }
 
 func (c *serverConn) beginDrain() {
-	c.drainAt = time.Since(epoch)
+	c.drainAt = time.Since(batchio.Epoch)
 	c.h2.GoAwaySoon()
 	c.h2.Ping(drainPing)
 }
@@ -194,11 +195,11 @@ func (c *serverConn) checkTimes() {
 	old := k.due(k.began, c.maxAge)
 	if !c.h2.SettingsReceived() {
 		if k.due(c.arrived, c.server.opts.connectionTimeout) {
-			c.closeLocked(errNoPreface)
+			c.CloseLocked(errNoPreface)
 		}
 		return
 	}
-	if c.pingIfSilent(); c.err != nil {
+	if c.pingIfSilent(); c.Err() != nil {
 		return
 	}
 	if c.drainAt == 0 && (old || k.idleTooLong()) {
@@ -211,7 +212,7 @@ func (c *serverConn) checkTimes() {
 		c.finishDrain()
 	}
 	if k.due(c.drainAt, p.MaxConnectionAgeGrace) {
-		c.closeLocked(errConnAge)
+		c.CloseLocked(errConnAge)
 		return
 	}
 	c.closeIfDrained()
@@ -220,7 +221,7 @@ func (c *serverConn) checkTimes() {
 // closeIfDrained closes a draining connection after its last stream.
 func (c *serverConn) closeIfDrained() {
 	if c.drained && c.h2.UnreleasedStreams() == 0 {
-		c.closeLocked(errServerStopping)
+		c.CloseLocked(errServerStopping)
 	}
 }
 
@@ -228,7 +229,7 @@ func (c *serverConn) closeIfDrained() {
 func (c *serverConn) release(s *serverStream) {
 	s.dropMessages()
 	c.h2.Release(&s.h2)
-	c.streamsChanged()
+	c.StreamsChanged()
 }
 
 // refuse answers a request with an error status instead of starting a call.
@@ -239,7 +240,7 @@ func (c *serverConn) refuse(s *serverStream, code codes.Code, text string) {
 func (c *serverConn) refuseWith(s *serverStream, st *status.Status) {
 	fields := statusFields(st)
 	c.h2.SendTrailers(&s.h2, okHeaders, fields)
-	c.counters.callEnded(false)
+	c.CallEnded(false)
 	c.release(s)
 }
 
@@ -251,8 +252,8 @@ func (c *serverConn) sendHTTPResponse(s *serverStream) {
 		{Name: ":status", Value: s.httpError.status},
 		{Name: fieldContentType, Value: "text/plain; charset=utf-8"},
 	})
-	c.h2.SendData(&s.h2, h2.Payload{Data: []byte(s.httpError.text)}, true)
-	c.counters.callEnded(false)
+	c.h2.SendData(&s.h2, batchio.Payload{Data: []byte(s.httpError.text)}, true)
+	c.CallEnded(false)
 	c.release(s)
 }
 

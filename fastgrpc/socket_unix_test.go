@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+
+	"wirelab.dev/internal/batchio"
 )
 
 // TestFullSocketBlocksNoCaller checks callers that write a batch to a server that has
@@ -44,7 +46,7 @@ func checkFullSocket(t *testing.T, prepare func(testing.TB, net.Conn)) {
 	const callers = 200
 	ctx, cancel := context.WithCancel(testContext(t))
 	var calling sync.WaitGroup
-	in := request(make([]byte, minReferenceLen-1000))
+	in := request(make([]byte, batchio.MinReferenceLen-1000))
 	for range callers {
 		calling.Go(func() {
 			if _, err := stub.UnaryCall(ctx, in); status.Code(err) != codes.Canceled {

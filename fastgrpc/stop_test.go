@@ -14,6 +14,8 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/test/bufconn"
+
+	"wirelab.dev/internal/batchio"
 )
 
 // TestIdleAfterCall checks that MaxConnectionIdle closes a connection that had a call open
@@ -28,10 +30,10 @@ func TestIdleAfterCall(t *testing.T) {
 	s.mu.Lock()
 	conn := s.open()[0]
 	s.mu.Unlock()
-	began := time.Since(epoch)
+	began := time.Since(batchio.Epoch)
 	eventually(t, "for a check while the call is open", func() bool {
-		conn.mu.Lock()
-		defer conn.mu.Unlock()
+		conn.Mu.Lock()
+		defer conn.Mu.Unlock()
 		return conn.keepalive.now > began
 	})
 	close(g.gate)

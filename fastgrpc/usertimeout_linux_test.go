@@ -10,6 +10,9 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
+// tcpUserTimeout is TCP_USER_TIMEOUT of <linux/tcp.h>, which package syscall lacks.
+const tcpUserTimeout = 18
+
 // TestUserTimeoutOfClients checks that only a client that pings sets it.
 func TestUserTimeoutOfClients(t *testing.T) {
 	_, target := startFast(t)

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
+
+	"wirelab.dev/internal/batchio"
 )
 
 // TestFramesAllocateNothing checks that after the first calls a Conn allocates nothing
@@ -26,7 +28,7 @@ func TestFramesAllocateNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.conn.SendHeaders(&stream, responseRun, nil)
-		r.conn.SendData(&stream, Payload{Data: body}, false)
+		r.conn.SendData(&stream, batchio.Payload{Data: body}, false)
 		r.conn.SendTrailers(&stream, trailerRun, nil)
 		r.conn.Release(&stream)
 		written := r.conn.TakeOutput()

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"wirelab.dev/internal/batchio"
 )
 
 // Config sets the limits of one end.
@@ -72,11 +74,13 @@ type Reset struct {
 	Unprocessed bool
 }
 
+var _ batchio.Machine = (*Conn)(nil)
+
 // Conn is one end of one connection. It is not safe for concurrent use.
 type Conn struct {
 	cfg     Config
 	handler Handler
-	out     *Output // nil when empty
+	out     *batchio.Output // nil when empty
 	enc     *encoder
 	dec     *decoder
 
@@ -148,7 +152,7 @@ func NewConn(cfg Config, h Handler) *Conn {
 	}
 	if cfg.Client {
 		c.nextID = max(1, cfg.FirstStream)
-		c.output().appended(append(c.out.buf, http2.ClientPreface...))
+		c.output().SetTail(append(c.out.Tail(), http2.ClientPreface...))
 	}
 	c.sendFirstSettings()
 	return c
@@ -196,15 +200,15 @@ func (c *Conn) Pending() int {
 	if c.out == nil {
 		return 0
 	}
-	return c.out.size
+	return c.out.Len()
 }
 
 func (c *Conn) outputFull() bool { return c.Pending() >= c.cfg.OutputLimit }
 
 // output returns the output to append to.
-func (c *Conn) output() *Output {
+func (c *Conn) output() *batchio.Output {
 	if c.out == nil {
-		c.out = outputs.Get().(*Output)
+		c.out = batchio.NewOutput()
 	}
 	return c.out
 }
@@ -223,7 +227,7 @@ func (c *Conn) SetOutputLimit(n int) { c.cfg.OutputLimit = n }
 
 // TakeOutput returns the output, or nil if there is none. The caller writes it and calls
 // its Recycle.
-func (c *Conn) TakeOutput() *Output {
+func (c *Conn) TakeOutput() *batchio.Output {
 	taken := c.out
 	c.out = nil
 	c.ending = 0
@@ -267,7 +271,7 @@ func (c *Conn) Feed(now time.Duration, buf []byte, maxFrames int) (int, error) {
 
 // FrameLen returns the length of the frame at the start of buf, or of its header if buf
 // is too short.
-func FrameLen(buf []byte) int {
+func (*Conn) FrameLen(buf []byte) int {
 	if len(buf) < FrameHeaderLen {
 		return FrameHeaderLen
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
+
+	"wirelab.dev/internal/batchio"
 )
 
 // conversation connects a client and a server Conn by a wire that delivers a chosen part
@@ -85,7 +87,7 @@ func (c *conversation) send(from *recorder, s *Stream, n int, end bool) {
 		c.sent[from][s.ID()] = append(c.sent[from][s.ID()], data...)
 	}
 	c.owners++
-	from.conn.SendData(s, Payload{Data: data, Owner: countOwner{&c.owners}}, end)
+	from.conn.SendData(s, batchio.Payload{Data: data, Owner: countOwner{&c.owners}}, end)
 }
 
 // step executes one byte of the script.

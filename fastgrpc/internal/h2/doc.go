@@ -1,8 +1,8 @@
 // Package h2 implements the part of HTTP/2 (RFC 9113) that gRPC needs, as a pure state
 // machine: bytes and a clock reading go in, events and bytes to send come out.
 // It opens no socket, starts no goroutine and takes no lock, so a test can feed it
-// frames in any order. Package fastgrpc owns the socket and the mutex that guards a
-// [Conn].
+// frames in any order. Package batchio owns the socket and the mutex that guards a [Conn],
+// which is its Machine.
 //
 // How data passes through it:
 //

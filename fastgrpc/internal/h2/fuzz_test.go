@@ -6,6 +6,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"wirelab.dev/internal/batchio"
 )
 
 // FuzzFeed feeds a server arbitrary bytes after a valid beginning. The server must not
@@ -24,7 +26,7 @@ func FuzzFeed(f *testing.F) {
 			n, err := r.conn.Feed(0, in, 3)
 			for _, s := range r.streams {
 				r.conn.SendHeaders(s, responseRun, nil)
-				r.conn.SendData(s, Payload{Data: make([]byte, 100)}, false)
+				r.conn.SendData(s, batchio.Payload{Data: make([]byte, 100)}, false)
 			}
 			frames(t, r.take())
 			if got := r.conn.OpenStreams(); got > testConfig.MaxStreams {

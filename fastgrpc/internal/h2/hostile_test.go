@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"wirelab.dev/internal/batchio"
 )
 
 // flood is an attack: the frames that are sent first, and those that are repeated.
@@ -209,7 +211,7 @@ func TestWorkEarnsCredit(t *testing.T) {
 		}
 		s := r.streams[len(r.streams)-1]
 		r.conn.SendHeaders(s, responseRun, nil)
-		r.conn.SendData(s, Payload{Data: []byte{1}}, false)
+		r.conn.SendData(s, batchio.Payload{Data: []byte{1}}, false)
 		r.conn.SendTrailers(s, trailerRun, nil)
 		r.conn.Release(s)
 		r.streams = r.streams[:0]
@@ -337,7 +339,7 @@ func TestUnreadOutput(t *testing.T) {
 	s := r.streams[0]
 	r.conn.SendHeaders(s, responseRun, nil)
 	for range 100 {
-		r.conn.SendData(s, Payload{Data: make([]byte, 10_000)}, false)
+		r.conn.SendData(s, batchio.Payload{Data: make([]byte, 10_000)}, false)
 	}
 	if n := r.conn.Pending(); n > testConfig.OutputLimit+20_000 {
 		t.Errorf("%d bytes wait in the output", n)

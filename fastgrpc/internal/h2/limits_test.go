@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"wirelab.dev/internal/batchio"
 )
 
 // Each limit on what a peer may do has a twin here: the busiest peer that breaks no rule.
@@ -26,7 +28,7 @@ func TestUpdatesForContentAreFree(t *testing.T) {
 	const step = 256
 	update := append(frame(http2.FrameWindowUpdate, 0, 0, 0, 0, step>>8, step&0xff), frame(http2.FrameWindowUpdate, 0, 1, 0, 0, step>>8, step&0xff)...)
 	for range 500 {
-		r.conn.SendData(s, Payload{Data: make([]byte, 65535)}, false)
+		r.conn.SendData(s, batchio.Payload{Data: make([]byte, 65535)}, false)
 		for range 65535 / step {
 			feed(t, r, update)
 		}
@@ -310,11 +312,11 @@ func TestBytesAheadOfAPing(t *testing.T) {
 	r.take()
 	for _, s := range r.streams[:2] {
 		r.conn.SendHeaders(s, responseRun, nil)
-		r.conn.SendData(s, Payload{Data: make([]byte, 4<<20)}, false)
+		r.conn.SendData(s, batchio.Payload{Data: make([]byte, 4<<20)}, false)
 	}
 	ping := r.streams[2]
 	r.conn.SendHeaders(ping, responseRun, nil)
-	r.conn.SendData(ping, Payload{Data: []byte{1}}, false)
+	r.conn.SendData(ping, batchio.Payload{Data: []byte{1}}, false)
 	r.conn.SendTrailers(ping, trailerRun, nil)
 	ahead := 0
 	for {
@@ -458,7 +460,7 @@ func (h *hoarder) answer() {
 	h.open = h.open[:len(h.open)-1]
 	if h.random.IntN(2) == 0 {
 		h.conn.SendHeaders(s, responseRun, nil)
-		h.conn.SendData(s, Payload{Data: make([]byte, h.random.IntN(10_000))}, false)
+		h.conn.SendData(s, batchio.Payload{Data: make([]byte, h.random.IntN(10_000))}, false)
 	}
 	h.conn.SendTrailers(s, trailerRun, []hpack.HeaderField{{Name: "grpc-message", Value: string(make([]byte, 3000))}})
 	h.conn.Release(s)

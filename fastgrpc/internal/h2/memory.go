@@ -62,7 +62,7 @@ func (c *Conn) Throttled() bool {
 	if c.out == nil {
 		return false
 	}
-	return c.out.answers > maxAnswers || c.outputFull() && c.queued > c.cfg.MemoryLimit/8
+	return c.out.Answers > maxAnswers || c.outputFull() && c.queued > c.cfg.MemoryLimit/8
 }
 
 func (c *Conn) charge(s *Stream, n int) {

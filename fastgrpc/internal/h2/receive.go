@@ -54,7 +54,7 @@ func (c *Conn) spendMany(n int, what string) error {
 }
 
 // answered counts the output since it had so many bytes as an answer to the peer's frame.
-func (c *Conn) answered(before int) { c.output().answers += c.Pending() - before }
+func (c *Conn) answered(before int) { c.output().Answers += c.Pending() - before }
 
 // answerReset resets a stream that is not open.
 func (c *Conn) answerReset(id uint32, code http2.ErrCode) {

@@ -1,6 +1,10 @@
 package h2
 
-import "golang.org/x/net/http2"
+import (
+	"golang.org/x/net/http2"
+
+	"wirelab.dev/internal/batchio"
+)
 
 // quantum is how many bytes a stream sends before the next one's turn. Common messages
 // fit and are sent whole, one after the other, so the slowest call stays close to the
@@ -133,7 +137,7 @@ func (c *Conn) sendTurn(s *Stream) bool {
 
 // writeData puts the first n bytes of p into the output as one frame. With its last
 // frame, the output becomes responsible for releasing the payload.
-func (c *Conn) writeData(s *Stream, p *Payload, n int, end bool) {
+func (c *Conn) writeData(s *Stream, p *batchio.Payload, n int, end bool) {
 	h := FrameHeader{Length: n, Type: http2.FrameData, StreamID: s.id}
 	if end {
 		h.Flags = http2.FlagDataEndStream
@@ -147,14 +151,14 @@ func (c *Conn) writeData(s *Stream, p *Payload, n int, end bool) {
 	byReference := c.cfg.MinReferenceLen > 0 && n >= c.cfg.MinReferenceLen
 	out := c.output()
 	if byReference {
-		out.appended(AppendFrameHeader(out.buf, h))
-		out.reference(data)
+		out.SetTail(AppendFrameHeader(out.Tail(), h))
+		out.Reference(data)
 	} else {
 		c.appendFrame(h, data)
 	}
 	if len(p.Data) == 0 && p.Owner != nil {
 		// An earlier frame may refer to the payload even if this one does not.
-		out.owners = append(out.owners, p.Owner)
+		out.Own(p.Owner)
 		p.Owner = nil
 	}
 	if end {

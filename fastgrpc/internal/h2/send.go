@@ -5,6 +5,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"wirelab.dev/internal/batchio"
 )
 
 // Open opens a stream; clients only, and only if Slots is positive.
@@ -32,7 +34,7 @@ func (c *Conn) remove(s *Stream) {
 		// The output may refer to a payload that was sent in part.
 		if owner := s.queue[i].payload.Owner; owner != nil {
 			out := c.output()
-			out.owners = append(out.owners, owner)
+			out.Own(owner)
 		}
 	}
 	c.unqueued(s)
@@ -101,9 +103,9 @@ func (c *Conn) sendFields(s *Stream, p pending) {
 }
 
 // SendData sends a payload in order, or queues it until flow control allows it.
-func (c *Conn) SendData(s *Stream, p Payload, end bool) {
+func (c *Conn) SendData(s *Stream, p batchio.Payload, end bool) {
 	if !s.open || s.localClosed {
-		p.release()
+		p.Release()
 		return
 	}
 	n := len(p.Data)
@@ -125,7 +127,7 @@ func (c *Conn) SendTrailers(s *Stream, fixed *FixedFields, extra []hpack.HeaderF
 }
 
 // CloseSend ends the request without more content; clients only.
-func (c *Conn) CloseSend(s *Stream) { c.SendData(s, Payload{}, true) }
+func (c *Conn) CloseSend(s *Stream) { c.SendData(s, batchio.Payload{}, true) }
 
 // Reset ends a stream early. The Handler gets no more events for it.
 func (c *Conn) Reset(s *Stream, code http2.ErrCode) {
@@ -225,12 +227,12 @@ func (c *Conn) Close() {
 
 func (c *Conn) appendFrame(h FrameHeader, payload []byte) {
 	out := c.output()
-	out.appended(append(AppendFrameHeader(out.buf, h), payload...))
+	out.SetTail(append(AppendFrameHeader(out.Tail(), h), payload...))
 }
 
 func (c *Conn) appendUint32(h FrameHeader, v uint32) {
 	out := c.output()
-	out.appended(binary.BigEndian.AppendUint32(AppendFrameHeader(out.buf, h), v))
+	out.SetTail(binary.BigEndian.AppendUint32(AppendFrameHeader(out.Tail(), h), v))
 }
 
 func (c *Conn) appendReset(id uint32, code http2.ErrCode) {
@@ -243,9 +245,9 @@ func (c *Conn) appendBlock(id uint32, fixed *FixedFields, extra []hpack.HeaderFi
 	c.Activity++
 	c.budget.sent(0)
 	out := c.output()
-	start := len(out.buf)
+	start := len(out.Tail())
 	h := FrameHeader{Type: http2.FrameHeaders, Flags: flags | http2.FlagHeadersEndHeaders, StreamID: id}
-	buf := AppendFrameHeader(out.buf, h)
+	buf := AppendFrameHeader(out.Tail(), h)
 	buf = c.enc.appendBlock(buf, fixed, extra)
 	h.Length = len(buf) - start - FrameHeaderLen
 	if h.Length > c.peer.maxFrame {
@@ -253,7 +255,7 @@ func (c *Conn) appendBlock(id uint32, fixed *FixedFields, extra []hpack.HeaderFi
 	} else {
 		AppendFrameHeader(buf[:start], h)
 	}
-	out.appended(buf)
+	out.SetTail(buf)
 }
 
 func (c *Conn) splitBlock(buf, block []byte, h FrameHeader) []byte {

@@ -1,6 +1,10 @@
 package h2
 
-import "golang.org/x/net/http2/hpack"
+import (
+	"golang.org/x/net/http2/hpack"
+
+	"wirelab.dev/internal/batchio"
+)
 
 // Stream is one request and its response. Its owner embeds it or points to it; only the
 // Conn changes it. The zero value is ready to use.
@@ -42,7 +46,7 @@ func (s *Stream) Queued() bool { return len(s.queue) > 0 }
 // output. Fields are encoded when they are sent, because header blocks must reach the
 // peer in the order in which they were encoded.
 type pending struct {
-	payload Payload
+	payload batchio.Payload
 	end     bool // of the stream
 	fields  *FixedFields
 	extra   []hpack.HeaderField

@@ -1,4 +1,4 @@
-// Package fastgrpc is public and imports nothing of internal.
+// Package fastgrpc is public and imports of internal what it may.
 package fastgrpc
 
-import _ "context"
+import _ "wirelab.dev/internal/batchio"

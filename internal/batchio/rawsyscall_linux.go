@@ -1,6 +1,6 @@
 //go:build linux && !386
 
-package fastgrpc
+package batchio
 
 import (
 	"os"
@@ -74,7 +74,8 @@ func (t *monitorTimer) tick() {
 }
 
 // rawOff is set by the build tag fastgrpc_noraw, or by the environment variable
-// FASTGRPC_RAW with any value but "on". System calls are then announced as usual.
+// FASTGRPC_RAW with any value but "on". System calls are then announced as usual. All
+// libraries of a process share the switch, as they share the monitor.
 var rawOff = func() bool {
 	v, set := os.LookupEnv("FASTGRPC_RAW")
 	return set && v != "on"
@@ -122,3 +123,6 @@ func transfer(trap uintptr, fd int, p []byte, flags uintptr) (n int, err error) 
 	}
 	return int(done), nil
 }
+
+// Announced reports that no system call has been raw, and none will be.
+func Announced() bool { return rawOff && !monitor.used.Load() && !monitor.running.Load() }

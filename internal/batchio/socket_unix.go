@@ -1,6 +1,6 @@
 //go:build unix
 
-package fastgrpc
+package batchio
 
 import (
 	"errors"
@@ -87,7 +87,7 @@ func (w *socketWriter) writeAll(data []byte) error {
 type spinner struct {
 	raw    syscall.RawConn
 	try    func(fd uintptr) bool
-	to     *transport
+	to     *Conn
 	wait   bool // wait for something to read
 	n      int
 	err    error
@@ -108,13 +108,13 @@ const (
 	fewReads = 8
 )
 
-// newSocketReader returns a spinner's method, or nil if t's socket has no file descriptor.
-func newSocketReader(t *transport) func() (int, error) {
-	raw := rawConn(t.socket)
+// newSocketReader returns a spinner's method, or nil if c's socket has no file descriptor.
+func newSocketReader(c *Conn) func() (int, error) {
+	raw := rawConn(c.socket)
 	if raw == nil {
 		return nil
 	}
-	s := &spinner{raw: raw, to: t, skip: 1} // a new connection may be silent
+	s := &spinner{raw: raw, to: c, skip: 1} // a new connection may be silent
 	s.try = s.tryOnce
 	return s.read
 }

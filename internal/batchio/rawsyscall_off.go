@@ -1,5 +1,5 @@
 //go:build linux && !386 && fastgrpc_noraw
 
-package fastgrpc
+package batchio
 
 func init() { rawOff = true }

@@ -1,13 +1,13 @@
 //go:build !unix
 
-package fastgrpc
+package batchio
 
 import "net"
 
 // newSocketReader returns nil: without raw sockets, reads do not spin.
-func newSocketReader(*transport) func() (int, error) { return nil }
+func newSocketReader(*Conn) func() (int, error) { return nil }
 
-// socketWriter is unused on this system: the transport writes to its connection.
+// socketWriter is unused on this system: the Conn writes to its connection.
 type socketWriter struct{}
 
 func newSocketWriter(net.Conn) *socketWriter { return nil }

@@ -1,6 +1,6 @@
 //go:build unix && (!linux || 386)
 
-package fastgrpc
+package batchio
 
 import "syscall"
 

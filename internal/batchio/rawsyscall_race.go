@@ -1,5 +1,5 @@
 //go:build linux && !386 && race
 
-package fastgrpc
+package batchio
 
 func init() { rawOff, raceOn = true, true }

@@ -1,23 +1,23 @@
-package fastgrpc
+package batchio
 
 import (
 	"sync"
 	"sync/atomic"
 )
 
-// buffer is pooled, reference-counted memory. It holds a message being sent or
+// Buffer is pooled, reference-counted memory. It holds a message being sent or
 // assembled, or a chunk that a connection reads into.
-type buffer struct {
-	data  []byte
+type Buffer struct {
+	Data  []byte
+	Plain int  // the length of an encoded message before compression, for its encoder
 	class int8 // index into bufferSizes; -1 is not pooled
-	plain int  // the length of an encoded message before compression
 	refs  atomic.Int32
 	// abandoned means that somebody may hold a part of it: it is not used again.
 	abandoned atomic.Bool
 	audit     *atomic.Int64 // counts buffers in use, for tests; or nil
 	kept      *atomic.Int64 // counts the memory that a connection's peer makes it keep; or nil
 	// lent is where a waiting reader leaves its reference, if it has read into the buffer.
-	lent *atomic.Pointer[buffer]
+	lent *atomic.Pointer[Buffer]
 }
 
 // bufferCost is what a buffer costs beyond its memory: itself and its place in a queue.
@@ -32,8 +32,12 @@ var bufferPools [len(bufferSizes)]sync.Pool
 // buffersOut counts the buffers in use, if a test sets it.
 var buffersOut atomic.Pointer[atomic.Int64]
 
-// newBuffer returns a buffer of length n with one reference.
-func newBuffer(n int) *buffer {
+// CountBuffers makes the buffers that are taken from now on count in out while they are
+// in use, for tests. nil ends it.
+func CountBuffers(out *atomic.Int64) { buffersOut.Store(out) }
+
+// NewBuffer returns a buffer of length n with one reference.
+func NewBuffer(n int) *Buffer {
 	for class, size := range bufferSizes {
 		if n > size {
 			continue
@@ -42,20 +46,20 @@ func newBuffer(n int) *buffer {
 		if audit != nil {
 			audit.Add(1)
 		}
-		b, _ := bufferPools[class].Get().(*buffer)
+		b, _ := bufferPools[class].Get().(*Buffer)
 		if b == nil {
-			b = &buffer{data: make([]byte, size), class: int8(class)}
+			b = &Buffer{Data: make([]byte, size), class: int8(class)}
 		}
-		b.data, b.audit = b.data[:n], audit
+		b.Data, b.audit = b.Data[:n], audit
 		b.refs.Store(1)
 		return b
 	}
-	return newExactBuffer(n)
+	return NewExactBuffer(n)
 }
 
-// newExactBuffer is newBuffer without room to spare, which is not pooled.
-func newExactBuffer(n int) *buffer {
-	b := &buffer{data: make([]byte, n), class: -1, audit: buffersOut.Load()}
+// NewExactBuffer is NewBuffer without room to spare, which is not pooled.
+func NewExactBuffer(n int) *Buffer {
+	b := &Buffer{Data: make([]byte, n), class: -1, audit: buffersOut.Load()}
 	if b.audit != nil {
 		b.audit.Add(1)
 	}
@@ -63,30 +67,30 @@ func newExactBuffer(n int) *buffer {
 	return b
 }
 
-// keep counts the buffer in kept until it is released.
-func (b *buffer) keep(kept *atomic.Int64) {
+// Keep counts the buffer in kept until it is released.
+func (b *Buffer) Keep(kept *atomic.Int64) {
 	if b.kept == nil {
 		b.kept = kept
 		kept.Add(b.cost())
 	}
 }
 
-func (b *buffer) cost() int64 { return int64(cap(b.data)) + bufferCost }
+func (b *Buffer) cost() int64 { return int64(cap(b.Data)) + bufferCost }
 
-// retain adds a reference.
-func (b *buffer) retain() { b.refs.Add(1) }
+// Retain adds a reference.
+func (b *Buffer) Retain() { b.refs.Add(1) }
 
-// isShared reports whether the buffer has more than one reference, or was abandoned.
-func (b *buffer) isShared() bool { return b.refs.Load() > 1 || b.abandoned.Load() }
+// IsShared reports whether the buffer has more than one reference, or was abandoned.
+func (b *Buffer) IsShared() bool { return b.refs.Load() > 1 || b.abandoned.Load() }
 
-// abandon drops a reference and leaves the memory to the garbage collector.
-func (b *buffer) abandon() {
+// Abandon drops a reference and leaves the memory to the garbage collector.
+func (b *Buffer) Abandon() {
 	b.abandoned.Store(true)
 	b.Release()
 }
 
 // Release drops a reference; dropping the last one returns the memory to its pool.
-func (b *buffer) Release() {
+func (b *Buffer) Release() {
 	lent := b.lent
 	switch n := b.refs.Add(-1); {
 	case n == 1 && lent != nil && lent.CompareAndSwap(b, nil):
@@ -95,7 +99,7 @@ func (b *buffer) Release() {
 	case n > 0:
 		return
 	case n < 0:
-		panic("fastgrpc: buffer released twice")
+		panic("batchio: buffer released twice")
 	}
 	if b.audit != nil {
 		b.audit.Add(-1)
@@ -111,10 +115,10 @@ func (b *buffer) Release() {
 	}
 }
 
-// setData sets the buffer's memory to data, which an append may have reallocated.
-func (b *buffer) setData(data []byte) {
-	if cap(data) != cap(b.data) {
+// SetData sets the buffer's memory to data, which an append may have reallocated.
+func (b *Buffer) SetData(data []byte) {
+	if cap(data) != cap(b.Data) {
 		b.class = -1
 	}
-	b.data = data
+	b.Data = data
 }

@@ -1,51 +1,64 @@
-package h2
+package batchio
 
 import "sync"
 
 // A Releaser owns bytes. Release is called when they have been written or dropped.
 type Releaser interface{ Release() }
 
-// Payload is content for DATA frames. Owner may be nil.
+// Payload is content for frames. Owner may be nil.
 type Payload struct {
 	Data  []byte
 	Owner Releaser
 }
 
-func (p Payload) release() {
+// Release releases the payload, which was not put into an Output.
+func (p Payload) Release() {
 	if p.Owner != nil {
 		p.Owner.Release()
 	}
 }
 
 // Output holds the frames to be written, in order. Short frames are copied into one
-// buffer; long payloads are referenced between slices of it.
+// buffer, the tail; long payloads are referenced between slices of it.
 type Output struct {
+	// Answers counts bytes that the peer's frames have provoked, for the state machine,
+	// which limits them.
+	Answers  int
 	segments [][]byte
 	owners   []Releaser
 	buf      []byte // the buffer being filled
 	sealed   int    // buf[:sealed] is in segments already
 	size     int
-	answers  int // bytes that the peer's frames have provoked
 }
 
 // outputs holds empty Outputs, so that a connection at rest has none.
 var outputs = sync.Pool{New: func() any { return new(Output) }}
 
+// NewOutput returns an empty output.
+func NewOutput() *Output { return outputs.Get().(*Output) }
+
 // Len returns the number of bytes to be written.
 func (o *Output) Len() int { return o.size }
 
-// appended stores buf, which is o.buf with bytes appended.
-func (o *Output) appended(buf []byte) {
+// Tail returns the buffer that short frames are appended to. What was appended counts
+// after SetTail.
+func (o *Output) Tail() []byte { return o.buf }
+
+// SetTail stores buf, which is the tail with bytes appended.
+func (o *Output) SetTail(buf []byte) {
 	o.size += len(buf) - len(o.buf)
 	o.buf = buf
 }
 
-// reference adds data without copying it.
-func (o *Output) reference(data []byte) {
+// Reference adds data without copying it.
+func (o *Output) Reference(data []byte) {
 	o.seal()
 	o.segments = append(o.segments, data)
 	o.size += len(data)
 }
+
+// Own makes Recycle release the owner of a payload, after its last bytes were added.
+func (o *Output) Own(owner Releaser) { o.owners = append(o.owners, owner) }
 
 func (o *Output) seal() {
 	if len(o.buf) > o.sealed {
@@ -77,7 +90,7 @@ func (o *Output) Recycle() {
 	if cap(o.buf) > maxRetainedOutput {
 		o.buf = nil
 	}
-	o.buf, o.sealed, o.size, o.answers = o.buf[:0], 0, 0, 0
+	o.buf, o.sealed, o.size, o.Answers = o.buf[:0], 0, 0, 0
 	outputs.Put(o)
 }
 

@@ -1,4 +1,4 @@
-package fastgrpc
+package batchio
 
 import (
 	"net"
@@ -9,13 +9,12 @@ import (
 // tcpUserTimeout is TCP_USER_TIMEOUT of <linux/tcp.h>, which package syscall lacks.
 const tcpUserTimeout = 18
 
-// setUserTimeout makes the kernel end a TCP connection whose peer acknowledges nothing
-// for the keepalive timeout, as grpc-go does if there are pings (gRFC A18). Without it, a
-// vanished peer is noticed only after many retransmissions while there is something to
-// send.
-func setUserTimeout(nc net.Conn, pingEvery, timeout time.Duration) {
+// SetUserTimeout makes the kernel end a TCP connection whose peer acknowledges nothing
+// for so long. Without it, a vanished peer is noticed only after many retransmissions
+// while there is something to send.
+func SetUserTimeout(nc net.Conn, timeout time.Duration) {
 	tcp, ok := nc.(*net.TCPConn)
-	if !ok || pingEvery == forever {
+	if !ok {
 		return
 	}
 	if raw, err := tcp.SyscallConn(); err == nil {

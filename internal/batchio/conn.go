@@ -1,0 +1,138 @@
+package batchio
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Conn connects a state machine to a socket.
+//
+// Callers queue frames in the machine's output under the lock. The writer writes the
+// frames of many callers at once. It yields first, so that goroutines that are about to
+// queue something can do so; no other optimization gained as much. When a batch is
+// large enough, the caller that completed it writes it (see FlushBatch), so that the
+// peer works on one batch while the next one fills.
+type Conn struct {
+	// Mu guards the machine, Counters and what the library keeps for the connection.
+	Mu      sync.Mutex
+	machine Machine
+	nc      net.Conn
+	socket  net.Conn // for writev and the file descriptor; nil if nc is not a plain socket
+	role    Role
+
+	wake      chan struct{} // wakes the writer, once each time it parked
+	parked    bool
+	writing   bool            // a write is in progress
+	throttled bool            // the reader waits for resume, see Machine.Throttled
+	resume    chan struct{}   // wakes the reader, once each time it was throttled
+	writeRate float64         // bytes per second of long writes, averaged
+	writer    *socketWriter   // nil: write to nc
+	unwritten *Output         // a caller began to write it and the writer must finish
+	err       error           // why the connection ended; set once
+	running   *sync.WaitGroup // counts both goroutines
+
+	// Used only by the reader.
+	chunk      *Buffer // what has been read; nil while that is nothing
+	from, to   int
+	chunkSize  int  // of the next chunk
+	smallReads int  // reads in a row that would have fit into a first chunk
+	restful    bool // calls rest while it waits
+	quiet      bool // the next read may wait long, so it gets little memory
+
+	lent    atomic.Pointer[Buffer] // the chunk while the reader waits, see rest
+	kept    atomic.Int64           // bytes of memory that received messages keep
+	buffers net.Buffers            // used only by the writer
+
+	// LastRead is the time of the last read since Epoch, in nanoseconds.
+	LastRead atomic.Int64
+	// Counters of traffic are counted here, those of calls by the library.
+	Counters Counters
+}
+
+// finalWriteTimeout bounds the last write after the connection has ended.
+const finalWriteTimeout = time.Second
+
+// Epoch is the zero of the monotonic times that state machines get.
+var Epoch = time.Now()
+
+// Init prepares a zero Conn to use nc. Next, its machine is made, and attached.
+func (c *Conn) Init(nc net.Conn) {
+	c.nc, c.wake, c.resume = nc, make(chan struct{}, 1), make(chan struct{}, 1)
+	c.chunkSize, c.quiet = firstChunk, true
+	if c.socket = socketOf(nc); c.socket != nil {
+		c.writer = newSocketWriter(c.socket)
+	}
+}
+
+// MinReferenceLen is the payload length from which an iovec costs less than a copy.
+const MinReferenceLen = 8 << 10
+
+// MinReference returns the payload length from which the machine should reference a
+// payload instead of copying it: MinReferenceLen, or 0 for never.
+func (c *Conn) MinReference() int {
+	if c.socket == nil {
+		return 0
+	}
+	return MinReferenceLen
+}
+
+// Kept counts the bytes of memory that received messages keep. It may change at any time.
+func (c *Conn) Kept() *atomic.Int64 { return &c.kept }
+
+// NetConn returns the connection that Init was given.
+func (c *Conn) NetConn() net.Conn { return c.nc }
+
+// Attach sets what the loops feed and call.
+func (c *Conn) Attach(m Machine, r Role) { c.machine, c.role = m, r }
+
+// Start runs the two loops.
+func (c *Conn) Start(running *sync.WaitGroup) {
+	c.running = running
+	c.running.Add(2)
+	go c.read()
+	go c.write() // last, so that it runs first: the preface must not wait for the peer's
+}
+
+// Err returns why the connection ended, or nil. The lock is held.
+func (c *Conn) Err() error { return c.err }
+
+// Close ends the connection. Queued frames are still written, for at most
+// finalWriteTimeout.
+func (c *Conn) Close(err error) {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	c.CloseLocked(err)
+}
+
+// CloseLocked is Close with the lock held.
+func (c *Conn) CloseLocked(err error) {
+	if c.err != nil {
+		return
+	}
+	c.err = err
+	_ = c.nc.SetWriteDeadline(time.Now().Add(finalWriteTimeout))
+	c.role.ConnLost(err)
+	c.unthrottle()
+	c.Flush()
+}
+
+// Transparent is implemented by connections that wrap a socket without changing its
+// bytes. Socket returns it; it implements syscall.Conn. All writes, and all reads after
+// the first, go to that socket, and deadlines and Close to the wrapper.
+type Transparent interface {
+	Socket() net.Conn
+}
+
+// socketOf returns the socket that carries nc's bytes unchanged, or nil. It checks
+// concrete types because a TLS connection may embed a socket and so have its methods.
+func socketOf(nc net.Conn) net.Conn {
+	switch nc := nc.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		return nc
+	case Transparent:
+		return nc.Socket()
+	}
+	return nil
+}

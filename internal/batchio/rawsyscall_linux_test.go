@@ -1,0 +1,47 @@
+//go:build !386
+
+package batchio
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestMonitorTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h monitorTimer
+		if h.allowsRaw(maxRawLen + 1) {
+			t.Error("a long system call was allowed to be raw")
+		}
+		if h.allowsRaw(1) {
+			t.Error("the first system call was raw: nothing woke the monitor")
+		}
+		if !h.allowsRaw(1) {
+			t.Error("the second system call was not raw, though the timer runs")
+		}
+		time.Sleep(3 * tickEvery)
+		if h.running.Load() {
+			t.Error("the timer still runs without traffic")
+		}
+		if h.allowsRaw(1) {
+			t.Error("the first system call after a pause was raw")
+		}
+		time.Sleep(3 * tickEvery) // until the timer has stopped
+	})
+}
+
+// TestRawTag checks that the build tag turns raw system calls off.
+func TestRawTag(t *testing.T) {
+	for tag, want := range map[string]bool{"fastgrpc_noraw": true, "other": false} {
+		out, err := exec.CommandContext(t.Context(), "go", "list", "-tags="+tag, "-f={{.GoFiles}}", ".").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if got := strings.Contains(string(out), "rawsyscall_off.go"); got != want {
+			t.Errorf("with the tag %s: off is %v, want %v", tag, got, want)
+		}
+	}
+}

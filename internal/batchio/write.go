@@ -1,0 +1,155 @@
+package batchio
+
+import (
+	"runtime"
+	"time"
+)
+
+// MinOutput and MaxOutput bound the bytes queued to the socket, and queueTime chooses
+// between them, see tuneOutputLimit.
+const (
+	MinOutput = 128 << 10
+	MaxOutput = 1 << 20
+	queueTime = 250 * time.Microsecond
+)
+
+// Flush wakes the writer if there is something to write. The lock is held.
+func (c *Conn) Flush() {
+	if !c.parked {
+		return
+	}
+	if c.unwritten != nil || !c.writing && (c.err != nil || c.machine.Pending() > 0) {
+		c.parked = false
+		c.wake <- struct{}{}
+	}
+}
+
+// FlushBatch is Flush for callers that have just queued a unary call or a response. Once
+// the batch holds three fifths of the open calls, it is written at once: the peer works
+// on it while the other calls queue. Waiting for all calls, as the writer does when it
+// yields, makes the two ends take turns. With 50 callers on one connection and one CPU
+// per end, that was measured to cost two fifths of the throughput.
+func (c *Conn) FlushBatch() {
+	if c.writer != nil && !c.writing && c.err == nil {
+		if ending, open := c.machine.Ending(); ending >= max(minBatch, open*3/5) {
+			c.writeFromCaller()
+		}
+	}
+	c.Flush()
+}
+
+// minBatch is the least number of calls in a batch that a caller writes.
+const minBatch = 8
+
+// writeFromCaller writes queued frames as far as the socket accepts them without
+// waiting, and leaves the rest to the writer. It releases the lock while it writes.
+func (c *Conn) writeFromCaller() {
+	batch := c.takeOutput()
+	segments := batch.Segments()
+	if len(segments) > 1 {
+		c.unwritten = batch
+		return
+	}
+	c.Mu.Unlock()
+	n, err := c.writer.tryWrite(segments[0])
+	batch.Written(n)
+	done := err != nil || batch.Len() == 0
+	if done {
+		batch.Recycle()
+	}
+	c.Mu.Lock()
+	c.Counters.Writes++
+	if done {
+		c.finishWrite(err)
+	} else {
+		c.unwritten = batch
+	}
+}
+
+// takeOutput begins a write of the queued frames, and finishWrite ends it. The lock is
+// held for both.
+func (c *Conn) takeOutput() *Output {
+	c.writing = true
+	batch := c.machine.TakeOutput()
+	c.unthrottle()
+	c.Counters.BytesOut += uint64(batch.Len())
+	c.role.StreamsChanged() // the output may hold the last frames of streams
+	return batch
+}
+
+func (c *Conn) finishWrite(err error) {
+	c.writing = false
+	if err != nil {
+		c.CloseLocked(err)
+	}
+}
+
+// tuneOutputLimit measures how fast the socket accepts long writes, and limits the
+// output queue to what it accepts in queueTime. On a slow link, a short message then
+// does not wait long behind long ones. On a fast link, there are fewer and longer
+// writes: a stream over loopback was measured to cost a quarter less than with a fixed
+// limit of 256 KiB.
+func (c *Conn) tuneOutputLimit(n int, took time.Duration) {
+	now := float64(n) / max(took, time.Microsecond).Seconds()
+	c.writeRate += (now - c.writeRate) / 8
+	c.machine.SetOutputLimit(int(min(max(c.writeRate*queueTime.Seconds(), MinOutput), MaxOutput)))
+}
+
+// write is the writer's loop. It closes the socket after the connection has ended, and
+// returns.
+func (c *Conn) write() {
+	defer c.running.Done()
+	c.Mu.Lock()
+	for {
+		batch := c.unwritten
+		switch {
+		case batch != nil:
+			c.unwritten = nil
+		case c.writing, c.machine.Pending() == 0 && c.err == nil:
+			c.parked = true
+			c.Mu.Unlock()
+			<-c.wake
+			runtime.Gosched()
+			c.Mu.Lock()
+			continue
+		case c.machine.Pending() > 0:
+			batch = c.takeOutput()
+		default:
+			c.machine.Close()
+			c.Mu.Unlock()
+			_ = c.nc.Close()
+			c.role.OnClosed()
+			return
+		}
+		c.Mu.Unlock()
+		n, began := batch.Len(), time.Now()
+		err := c.writeBatch(batch)
+		took := time.Since(began)
+		batch.Recycle()
+		c.Mu.Lock()
+		c.Counters.Writes++
+		c.finishWrite(err)
+		if n >= MinOutput {
+			c.tuneOutputLimit(n, took)
+		}
+	}
+}
+
+func (c *Conn) writeBatch(batch *Output) error {
+	segments := batch.Segments()
+	if c.socket != nil && len(segments) > 1 {
+		c.buffers = segments
+		_, err := c.buffers.WriteTo(c.socket)
+		c.buffers = nil // the next output that uses its memory may be another connection's
+		return err
+	}
+	if c.writer != nil && len(segments) == 1 {
+		return c.writer.writeAll(segments[0])
+	}
+	for _, segment := range segments {
+		if _, err := c.nc.Write(segment); err != nil {
+			return err
+		}
+	}
+	return nil
+}

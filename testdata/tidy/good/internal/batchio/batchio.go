@@ -1,0 +1,2 @@
+// Package batchio may be imported by a public library.
+package batchio
