@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"wirelab.dev/internal/batchio"
+	"wirelab.dev/internal/rpccall"
 )
 
 // Serve accepts connections until the server stops or the listener fails. It closes the
@@ -27,45 +28,17 @@ func (s *Server) Serve(lis net.Listener) error {
 	s.listeners[lis] = struct{}{}
 	s.accepting.Add(1)
 	s.mu.Unlock()
-	err := s.accept(lis)
+	err := rpccall.Accept(lis, s.stopping, s.handshake)
 	s.mu.Lock()
 	delete(s.listeners, lis)
 	s.mu.Unlock()
 	_ = lis.Close()
 	s.accepting.Done()
-	if err == nil {
-		<-s.stopped
+	if err != nil {
+		return fmt.Errorf("fastgrpc: accept on %v: %w", lis.Addr(), err)
 	}
-	return err
-}
-
-// accept returns nil when the server stops.
-func (s *Server) accept(lis net.Listener) error {
-	const longestPause = time.Second
-	pause := 5 * time.Millisecond
-	for {
-		nc, err := lis.Accept()
-		if err == nil {
-			pause = 5 * time.Millisecond
-			s.handshake(nc)
-			continue
-		}
-		select {
-		case <-s.stopping:
-			return nil
-		default:
-		}
-		if temporary, ok := err.(interface{ Temporary() bool }); !ok || !temporary.Temporary() {
-			return fmt.Errorf("fastgrpc: accept on %v: %w", lis.Addr(), err)
-		}
-		// For instance out of file descriptors: wait until some are closed.
-		select {
-		case <-time.After(pause):
-		case <-s.stopping:
-			return nil
-		}
-		pause = min(2*pause, longestPause)
-	}
+	<-s.stopped
+	return nil
 }
 
 // handshake calls ServeConn on a new goroutine.
@@ -155,9 +128,9 @@ func (s *Server) beginStop() []*serverConn {
 func (s *Server) endStop(waitForHandlers bool) {
 	s.running.Wait()
 	s.accepting.Wait()
-	s.workers.close()
+	s.workers.Close()
 	if waitForHandlers {
-		s.workers.active.Wait()
+		s.workers.Wait()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

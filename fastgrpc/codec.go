@@ -1,7 +1,6 @@
 package fastgrpc
 
 import (
-	"fmt"
 	"math"
 	"reflect"
 
@@ -11,9 +10,9 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/protoadapt"
 
 	"wirelab.dev/internal/batchio"
+	"wirelab.dev/internal/rpccall"
 )
 
 // codec encodes messages into buffers that have room for the gRPC prefix, and decodes
@@ -24,12 +23,6 @@ type codec interface {
 	// unmarshal decodes a message; with alias, its bytes fields may point into data.
 	unmarshal(data []byte, v any, alias bool) error
 	Name() string
-}
-
-// sizedMarshaler is what vtprotobuf generates for marshalling into given memory.
-type sizedMarshaler interface {
-	SizeVT() int
-	MarshalToSizedBufferVT([]byte) (int, error)
 }
 
 // vtUnmarshaler and vtAliasUnmarshaler are vtprotobuf's decoding methods: with and
@@ -48,39 +41,11 @@ type protoCodec struct {
 func (protoCodec) Name() string { return grpcproto.Name }
 
 func (c protoCodec) marshal(v any) (*batchio.Buffer, error) {
-	if m, ok := v.(sizedMarshaler); ok && c.vt {
-		return marshalVT(m)
-	}
-	m, err := protoMessage(v)
-	if err != nil {
-		return nil, err
-	}
-	b := batchio.NewBuffer(prefixLen + proto.Size(m))
-	data, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b.Data[:prefixLen], m)
-	if err != nil {
-		b.Release()
-		return nil, fmt.Errorf("marshal %T: %w", v, err)
-	}
-	b.SetData(data)
-	return b, nil
-}
-
-func marshalVT(m sizedMarshaler) (*batchio.Buffer, error) {
-	size := m.SizeVT()
-	b := batchio.NewBuffer(prefixLen + size)
-	n, err := m.MarshalToSizedBufferVT(b.Data[prefixLen:])
-	if err == nil && n != size { // the rest holds what the buffer was used for before
-		err = fmt.Errorf("%d bytes, but its size was %d: was it changed at the same time?", n, size)
-	}
-	if err != nil {
-		b.Release()
-		return nil, fmt.Errorf("marshal %T: %w", m, err)
-	}
-	return b, nil
+	return rpccall.Marshal(v, rpccall.MarshalOptions{Prefix: prefixLen, VT: c.vt})
 }
 
 func (c protoCodec) unmarshal(data []byte, v any, alias bool) error {
-	m, err := protoMessage(v)
+	m, err := rpccall.Message(v)
 	if err != nil {
 		return err
 	}
@@ -116,16 +81,6 @@ func reset(v any) {
 	if r, ok := v.(interface{ Reset() }); ok {
 		r.Reset()
 	}
-}
-
-func protoMessage(v any) (proto.Message, error) {
-	switch v := v.(type) {
-	case proto.Message:
-		return v, nil
-	case protoadapt.MessageV1:
-		return protoadapt.MessageV2Of(v), nil
-	}
-	return nil, fmt.Errorf("message is %T, want proto.Message", v)
 }
 
 // codecV2 adapts a registered or forced encoding.CodecV2.

@@ -114,21 +114,6 @@ func TestReusedMessageIsCleared(t *testing.T) {
 	}
 }
 
-// TestVTShort checks that a message that writes less than its size is refused: the rest
-// of the buffer would hold what other calls left there.
-func TestVTShort(t *testing.T) {
-	_, err := protoCodec{vt: true}.marshal(vtShort{wrapperspb.Bytes([]byte("content"))})
-	if err == nil {
-		t.Error("9 bytes of 10 were taken")
-	}
-}
-
-type vtShort struct{ *wrapperspb.BytesValue }
-
-func (vtShort) SizeVT() int { return 10 }
-
-func (vtShort) MarshalToSizedBufferVT([]byte) (int, error) { return 9, nil }
-
 // TestLongestMessage checks the longest message that a prefix can tell.
 func TestLongestMessage(t *testing.T) {
 	for _, c := range []struct {

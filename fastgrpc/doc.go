@@ -55,10 +55,10 @@
 //  4. The reader goroutine parses frames in its read buffer and passes them to the
 //     h2.Conn, which calls back with headers and content.
 //  5. The call assembles messages from the content and wakes the caller. On a server,
-//     a worker goroutine runs the handler; see the workers type.
+//     a worker goroutine runs the handler; see rpccall.Workers.
 //
-// Steps 3 and 4 are package wirelab.dev/internal/batchio, which comes with the module and
-// knows no gRPC.
+// Steps 3 and 4 are package wirelab.dev/internal/batchio, and the worker is one of
+// wirelab.dev/internal/rpccall. Both come with the module and know no gRPC on the wire.
 //
 // Long messages are not copied on either side: they are sent from the codec's buffer
 // and decoded from the read buffer. Repeated header blocks are encoded and decoded

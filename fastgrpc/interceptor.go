@@ -3,53 +3,9 @@ package fastgrpc
 import (
 	"context"
 
-	"google.golang.org/grpc"
 	estats "google.golang.org/grpc/experimental/stats"
 	"google.golang.org/grpc/stats"
 )
-
-// chainUnaryServer combines two interceptors into one. outer may be nil.
-func chainUnaryServer(outer, inner grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
-	if outer == nil {
-		return inner
-	}
-	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
-		return outer(ctx, req, info, func(ctx context.Context, req any) (any, error) {
-			return inner(ctx, req, info, h)
-		})
-	}
-}
-
-func chainStreamServer(outer, inner grpc.StreamServerInterceptor) grpc.StreamServerInterceptor {
-	if outer == nil {
-		return inner
-	}
-	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) error {
-		return outer(srv, ss, info, func(srv any, ss grpc.ServerStream) error {
-			return inner(srv, ss, info, h)
-		})
-	}
-}
-
-func chainUnaryClient(in []grpc.UnaryClientInterceptor, last grpc.UnaryInvoker) grpc.UnaryInvoker {
-	if len(in) == 0 {
-		return last
-	}
-	rest := chainUnaryClient(in[1:], last)
-	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, opts ...grpc.CallOption) error {
-		return in[0](ctx, method, req, reply, cc, rest, opts...)
-	}
-}
-
-func chainStreamClient(in []grpc.StreamClientInterceptor, last grpc.Streamer) grpc.Streamer {
-	if len(in) == 0 {
-		return last
-	}
-	rest := chainStreamClient(in[1:], last)
-	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-		return in[0](ctx, desc, cc, method, rest, opts...)
-	}
-}
 
 // chainStats combines two stats handlers into one. outer may be nil.
 func chainStats(outer, inner stats.Handler) stats.Handler {

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"wirelab.dev/fastgrpc/internal/h2"
+	"wirelab.dev/internal/rpccall"
 )
 
 // limits holds the options that clients and servers share.
@@ -121,7 +122,7 @@ func MaxConcurrentStreams(n uint32) ServerOption {
 func UnaryInterceptor(in ...grpc.UnaryServerInterceptor) ServerOption {
 	return func(o *serverOptions) {
 		for _, i := range in {
-			o.unaryInterceptor = chainUnaryServer(o.unaryInterceptor, i)
+			o.unaryInterceptor = rpccall.ChainUnaryServer(o.unaryInterceptor, i)
 		}
 	}
 }
@@ -130,7 +131,7 @@ func UnaryInterceptor(in ...grpc.UnaryServerInterceptor) ServerOption {
 func StreamInterceptor(in ...grpc.StreamServerInterceptor) ServerOption {
 	return func(o *serverOptions) {
 		for _, i := range in {
-			o.streamInterceptor = chainStreamServer(o.streamInterceptor, i)
+			o.streamInterceptor = rpccall.ChainStreamServer(o.streamInterceptor, i)
 		}
 	}
 }

@@ -19,13 +19,13 @@ func (s *serverStream) serve() {
 	} else {
 		s.serveStream()
 	}
-	s.cancel(context.Canceled)
+	s.callContext.Cancel(context.Canceled)
 }
 
 func (s *serverStream) serveUnary() {
 	opts := &s.conn.server.opts
 	ctx := s.observe()
-	if err := s.Err(); err != nil {
+	if err := s.callContext.Err(); err != nil {
 		// Cancelled, or past its deadline, before it began.
 		s.sendResponse(nil, err)
 		return
@@ -104,9 +104,7 @@ func (s *serverStream) sendResponse(reply *batchio.Buffer, err error) {
 }
 
 func (s *serverStream) serveStream() {
-	s.callContext.mu.Lock()
-	s.startTimer() // a stream that waits must wake at its deadline
-	s.callContext.mu.Unlock()
+	s.callContext.StartTimer() // a stream that waits must wake at its deadline
 	api := &serverStreamAPI{s, s.observe()}
 	var err error
 	if intercept := s.conn.server.opts.streamInterceptor; intercept != nil {

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+
+	"wirelab.dev/internal/rpccall"
 )
 
 // ErrServerStopped is returned by Serve if it is called after Stop or GracefulStop. It
@@ -21,7 +23,7 @@ type Server struct {
 	opts     serverOptions
 	methods  map[string]*method // by full name, "/service/method"
 	services map[string]grpc.ServiceInfo
-	workers  workers
+	workers  rpccall.Workers[*serverStream]
 
 	connSet[*serverConn]
 	serving     bool
@@ -52,6 +54,7 @@ func NewServer(opts ...ServerOption) *Server {
 		listeners: make(map[net.Listener]struct{}), handshaking: make(map[net.Conn]struct{}),
 		stopping: make(chan struct{}), stopped: make(chan struct{}),
 	}
+	s.workers.Serve = (*serverStream).serve
 	for _, o := range opts {
 		o(&s.opts)
 	}

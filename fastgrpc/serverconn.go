@@ -56,7 +56,7 @@ var (
 // OnOpen makes the stream of a new request.
 func (c *serverConn) OnOpen() *h2.Stream {
 	s := &serverStream{conn: c}
-	s.callContext.stream = s
+	s.callContext.Init(s)
 	s.h2.Owner = s
 	c.Counters.CallsStarted++
 	c.keepalive.idleSince = 0
@@ -84,7 +84,7 @@ func (c *serverConn) OnHeaders(hs *h2.Stream, block *h2.Block, end bool) {
 	}
 	if end {
 		s.requestEnded()
-	} else if s.method.unary != nil && !s.deadline.IsZero() {
+	} else if _, limited := s.callContext.Deadline(); limited && s.method.unary != nil {
 		c.halves = append(c.halves, s)
 	}
 }
@@ -142,7 +142,7 @@ func (c *serverConn) StreamsChanged() {
 }
 
 func (c *serverConn) StartCalls() {
-	c.server.workers.push(c.ready)
+	c.server.workers.Push(c.ready)
 	clear(c.ready)
 	c.ready = c.ready[:0]
 }

@@ -17,18 +17,19 @@ import (
 
 	"wirelab.dev/fastgrpc/internal/h2"
 	"wirelab.dev/internal/batchio"
+	"wirelab.dev/internal/rpccall"
 )
 
 // serverStream is one call on a server, unary or streaming. It is a single allocation
 // and never reused, because handlers may keep its context.
 type serverStream struct {
-	callContext
-	h2     h2.Stream
-	conn   *serverConn
-	method *method
-	tapped context.Context // what InTapHandle returned, if set
-	codec  codec
-	alias  aliased
+	callContext rpccall.Context
+	h2          h2.Stream
+	conn        *serverConn
+	method      *method
+	tapped      context.Context // what InTapHandle returned, if set
+	codec       codec
+	alias       aliased
 
 	// The request's header: the fields that the decoder has cached, and the others.
 	fixed *h2.FieldSet
@@ -167,7 +168,7 @@ func (s *serverStream) accept(head *requestHead, subtype string) bool {
 		s.sent = s.received
 	}
 	if head.timeout > 0 {
-		s.deadline = time.Now().Add(head.timeout - 1)
+		s.callContext.SetDeadline(time.Now().Add(head.timeout - 1))
 	}
 	s.method = head.method
 	if opts.tap != nil && !s.tap(opts.tap) {
@@ -318,15 +319,13 @@ func (s *serverStream) abort(err error) {
 		s.conn.CallEnded(false)
 		s.conn.release(s)
 	}
-	s.cancel(err)
+	s.callContext.Cancel(err)
 }
 
 // resetAtDeadline resets a unary call whose request is still incomplete at its deadline,
 // as grpc-go does: no handler runs that could answer. The connection's lock is held.
 func (s *serverStream) resetAtDeadline() {
-	s.callContext.mu.Lock()
-	defer s.callContext.mu.Unlock()
-	s.timer = time.AfterFunc(time.Until(s.deadline), func() {
+	s.callContext.StartTimerWith(func() {
 		c := s.conn
 		c.Mu.Lock()
 		if !s.ended {
@@ -337,11 +336,12 @@ func (s *serverStream) resetAtDeadline() {
 			c.Flush()
 		}
 		c.Mu.Unlock()
-		s.cancel(context.DeadlineExceeded)
+		s.callContext.Cancel(context.DeadlineExceeded)
 	})
 }
 
-func (s *serverStream) wakeAll() {
+// ContextEnded wakes the stream's sender and receiver.
+func (s *serverStream) ContextEnded() {
 	if s.signal != nil {
 		wakeOne(s.signal)
 		wakeOne(s.drained)
@@ -371,7 +371,7 @@ func (s *serverStream) nextMessage() (m message, ended bool, err error) {
 		fault, ended := s.requestErr, s.ended
 		unfinished := s.assembler.prefixRead > 0
 		c.Mu.Unlock()
-		if err := s.Err(); err != nil {
+		if err := s.callContext.Err(); err != nil {
 			return m, false, status.FromContextError(err).Err()
 		}
 		switch {
@@ -401,7 +401,7 @@ func (s *serverStream) sendMessage(b *batchio.Buffer) error {
 	for s.h2.Queued() {
 		c.Flush()
 		c.Mu.Unlock()
-		if err := s.Err(); err != nil {
+		if err := s.callContext.Err(); err != nil {
 			return status.FromContextError(err).Err()
 		}
 		<-s.drained
@@ -417,7 +417,7 @@ func (s *serverStream) sendMessage(b *batchio.Buffer) error {
 }
 
 func (s *serverStream) endedError() error {
-	if err := s.Err(); err != nil {
+	if err := s.callContext.Err(); err != nil {
 		return status.FromContextError(err).Err()
 	}
 	return status.Error(codes.Unavailable, "fastgrpc: the stream has ended")

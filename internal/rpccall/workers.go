@@ -1,8 +1,8 @@
-package fastgrpc
+package rpccall
 
 import "sync"
 
-// workers runs the calls of a server on reused goroutines. A worker takes calls from the
+// Workers runs the calls of a server on reused goroutines. A worker takes calls from the
 // queue until it is empty, so most calls need neither a new stack nor a wake-up.
 //
 // A slow handler never delays another call: a worker that takes a call while more are
@@ -12,9 +12,12 @@ import "sync"
 // The alternative, running handlers on the reader goroutine, was measured even without
 // the watchdog that it would need: with 50 callers it gained nothing, at 64 B or 4 KiB,
 // and with one caller about 6 % of a call's CPU.
-type workers struct {
+type Workers[C any] struct {
+	// Serve runs a call. It is set before the first Push.
+	Serve func(C)
+
 	mu     sync.Mutex
-	queue  []*serverStream
+	queue  []C
 	head   int
 	idle   []chan struct{} // wake idle workers
 	waking bool            // a woken worker has not taken a call yet
@@ -25,8 +28,8 @@ type workers struct {
 // maxIdleWorkers bounds the goroutines that are kept for the next burst.
 const maxIdleWorkers = 512
 
-// push queues calls in order.
-func (w *workers) push(calls []*serverStream) {
+// Push queues calls in order.
+func (w *Workers[C]) Push(calls []C) {
 	if len(calls) == 0 {
 		return
 	}
@@ -40,7 +43,7 @@ func (w *workers) push(calls []*serverStream) {
 	w.mu.Unlock()
 }
 
-func (w *workers) wakeWorker() {
+func (w *Workers[C]) wakeWorker() {
 	if w.waking || w.head == len(w.queue) {
 		return
 	}
@@ -55,7 +58,7 @@ func (w *workers) wakeWorker() {
 	go w.run(make(chan struct{}, 1))
 }
 
-func (w *workers) run(wake chan struct{}) {
+func (w *Workers[C]) run(wake chan struct{}) {
 	defer w.active.Done()
 	w.mu.Lock()
 	for {
@@ -64,7 +67,7 @@ func (w *workers) run(wake chan struct{}) {
 			call := w.pop()
 			w.wakeWorker()
 			w.mu.Unlock()
-			call.serve()
+			w.Serve(call)
 			w.mu.Lock()
 		}
 		if w.closed || len(w.idle) >= maxIdleWorkers {
@@ -78,9 +81,10 @@ func (w *workers) run(wake chan struct{}) {
 	}
 }
 
-func (w *workers) pop() *serverStream {
+func (w *Workers[C]) pop() C {
 	call := w.queue[w.head]
-	w.queue[w.head] = nil
+	var none C
+	w.queue[w.head] = none
 	w.head++
 	if w.head == len(w.queue) {
 		w.queue, w.head = w.queue[:0], 0
@@ -88,8 +92,8 @@ func (w *workers) pop() *serverStream {
 	return call
 }
 
-// close ends idle workers now and the others after their calls.
-func (w *workers) close() {
+// Close ends idle workers now and the others after their calls.
+func (w *Workers[C]) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
@@ -98,3 +102,6 @@ func (w *workers) close() {
 	}
 	w.idle = nil
 }
+
+// Wait returns when all workers have ended, after Close.
+func (w *Workers[C]) Wait() { w.active.Wait() }

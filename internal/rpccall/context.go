@@ -1,0 +1,152 @@
+package rpccall
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Context is the context of one call on a server. It is a part of the call's single
+// allocation; its channel, timer and list are created on demand.
+type Context struct {
+	call Call
+
+	mu       sync.Mutex
+	done     chan struct{}
+	err      error
+	deadline time.Time
+	timer    *time.Timer
+	after    []*afterFunc
+}
+
+var _ context.Context = (*Context)(nil)
+
+// Call is what a Context is a part of.
+type Call interface {
+	// ContextEnded is called when the context has ended by Cancel or its timer, perhaps
+	// more than once. It wakes what waits for the call.
+	ContextEnded()
+	// ContextValue returns what Value of the context returns.
+	ContextValue(key any) any
+}
+
+// Init prepares a zero Context. A zero deadline is none.
+func (c *Context) Init(call Call) { c.call = call }
+
+// SetDeadline sets the deadline, before anybody else has the context.
+func (c *Context) SetDeadline(deadline time.Time) { c.deadline = deadline }
+
+type afterFunc struct{ f func() }
+
+// closedChan is returned by Done if its first call comes after the end.
+var closedChan = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// Deadline returns the deadline that the client sent.
+func (c *Context) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
+
+// Done returns a channel that is closed when the call ends, is cancelled or passes its
+// deadline.
+func (c *Context) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.expire()
+	if c.done == nil {
+		if c.err != nil {
+			return closedChan
+		}
+		c.done = make(chan struct{})
+		c.startTimer()
+	}
+	return c.done
+}
+
+// Err returns nil until Done is closed.
+func (c *Context) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.expire()
+	return c.err
+}
+
+// AfterFunc lets package context derive contexts without a goroutine for each.
+func (c *Context) AfterFunc(f func()) func() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.expire()
+	if c.err != nil {
+		go f()
+		return func() bool { return false }
+	}
+	entry := &afterFunc{f}
+	c.after = append(c.after, entry)
+	c.startTimer()
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		i := slices.Index(c.after, entry)
+		if i >= 0 {
+			c.after = slices.Delete(c.after, i, i+1)
+		}
+		return i >= 0
+	}
+}
+
+// StartTimer makes the context end at its deadline even if nobody waits for it.
+func (c *Context) StartTimer() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.startTimer()
+}
+
+// StartTimerWith calls f at the deadline, which then calls Cancel.
+func (c *Context) StartTimerWith(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timer = time.AfterFunc(time.Until(c.deadline), f)
+}
+
+// startTimer starts a timer for the deadline. Err needs none: it compares the clock.
+func (c *Context) startTimer() {
+	if c.timer == nil && !c.deadline.IsZero() && c.err == nil {
+		c.timer = time.AfterFunc(time.Until(c.deadline), func() { c.Cancel(context.DeadlineExceeded) })
+	}
+}
+
+func (c *Context) expire() {
+	if c.err == nil && !c.deadline.IsZero() && !time.Now().Before(c.deadline) {
+		c.end(context.DeadlineExceeded)
+	}
+}
+
+// Cancel ends the context and tells the call.
+func (c *Context) Cancel(err error) {
+	c.mu.Lock()
+	c.end(err)
+	c.mu.Unlock()
+	c.call.ContextEnded()
+}
+
+func (c *Context) end(err error) {
+	if c.err != nil {
+		return
+	}
+	c.err = err
+	if c.done != nil {
+		close(c.done)
+	}
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	for _, e := range c.after {
+		go e.f()
+	}
+	c.after = nil
+}
+
+// Value returns the call's values, without the cost of a context.WithValue for each.
+func (c *Context) Value(key any) any { return c.call.ContextValue(key) }
