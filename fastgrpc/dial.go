@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/resolver"
+
+	"wirelab.dev/internal/rpccall"
 )
 
 // dialFirst connects to the first address that accepts a connection, or returns the
@@ -80,10 +82,7 @@ func (c *Client) dial(ctx context.Context, sc *subConn, addr resolver.Address) (
 }
 
 // handshakeInfoKey is the key under which credentials look up an address's attributes.
-var handshakeInfoKey = func() (key any) {
-	credentials.ClientHandshakeInfoFromContext(keyRecorder{context.Background(), &key})
-	return key
-}()
+var handshakeInfoKey = rpccall.KeyOf(func(ctx context.Context) { credentials.ClientHandshakeInfoFromContext(ctx) })
 
 // serverName returns the name that an address's server must have, which is also the
 // :authority of calls to it. The program's word counts more than the resolver's.

@@ -199,7 +199,7 @@ func (s *serverStream) tap(h tap.ServerInHandle) bool {
 type tapContext struct{ context.Context }
 
 func (c tapContext) Value(key any) any {
-	if key == contextKeys.transportStream {
+	if key == rpccall.Keys.TransportStream {
 		return nil
 	}
 	return c.Context.Value(key)
