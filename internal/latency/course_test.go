@@ -13,7 +13,7 @@ func TestCourseShowsWhenCallsBecameSlow(t *testing.T) {
 	const began = int64(7e9)
 	c := NewCourse()
 	defer c.Close()
-	c.Begin(began)
+	c.Begin(began, 0)
 	for at := 100 * time.Microsecond; at < 2*time.Second; {
 		took := 100 * time.Microsecond
 		if at > time.Second {
@@ -107,5 +107,17 @@ func BenchmarkCourse(b *testing.B) {
 	defer c.Close()
 	for i := range int64(b.N) {
 		c.Record(i<<14, 100_000+i&0xffff)
+	}
+}
+
+// What was expected to last so long keeps its slots.
+func TestCourseOfAnExpectedLength(t *testing.T) {
+	c := NewCourse()
+	defer c.Close()
+	c.Begin(0, 4*time.Second)
+	first := c.Slot()
+	c.Record(int64(4*time.Second)-1, int64(time.Millisecond))
+	if c.Slot() != first || first > 8*time.Second/courseSlots {
+		t.Errorf("slots of %v, then of %v", first, c.Slot())
 	}
 }

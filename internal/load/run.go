@@ -97,6 +97,9 @@ func newController(p Plan) (*controller, error) {
 // keeps one.
 const mostCourses = 1000
 
+// usualWarmUp is what most warm-ups take at most.
+const usualWarmUp = time.Second
+
 func (c *controller) newClient(caller Caller) *client {
 	one := &client{caller: caller, window: c.window, quota: int64(c.plan.Requests), classify: c.plan.Classify}
 	one.finish = never
@@ -140,7 +143,7 @@ func (c *controller) start(ctx context.Context) {
 	}
 	for _, one := range c.clients {
 		if one.course != nil {
-			one.course.Begin(c.began)
+			one.course.Begin(c.began, min(c.plan.WarmUp.AtMost, usualWarmUp)+c.plan.Duration)
 		}
 		c.running.Go(func() {
 			// Each client has its own context: with a shared one, every call
