@@ -50,6 +50,7 @@ var rooms = []room{
 	{folder: "internal/secure", level: 2},
 	{folder: "internal/httpwire", level: 2},
 	{folder: "fastgrpc", level: 2},
+	{folder: "creditrpc", level: 2},
 	{folder: "internal/rpccall", level: 1},
 	{folder: "internal/claim", level: 0},
 	{folder: "internal/yardstick", level: 0},
@@ -71,7 +72,8 @@ var rooms = []room{
 // public rooms are libraries that others import. Of internal they may import only the
 // rooms named here, which come with the module.
 var public = map[string][]string{
-	"fastgrpc": {"internal/batchio", "internal/rpccall"},
+	"fastgrpc":  {"internal/batchio", "internal/rpccall"},
+	"creditrpc": {"internal/batchio", "internal/rpccall"},
 }
 
 // The record is the only door between measuring and judging: whatever their

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"reflect"
-	"strings"
 
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
@@ -16,6 +15,8 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/rpccall"
 )
 
 // callInfo holds the call options of one call.
@@ -168,11 +169,7 @@ func (i *callInfo) setCompressor(name string) error {
 func (cc *clientConn) appendCredentials(ctx context.Context, fields []hpack.HeaderField, authority, method string, forCall credentials.PerRPCCredentials) ([]hpack.HeaderField, error) {
 	auth := cc.peer.AuthInfo
 	ctx = credentials.NewContextWithRequestInfo(ctx, credentials.RequestInfo{Method: method, AuthInfo: auth})
-	service := method
-	if i := strings.LastIndexByte(method, '/'); i >= 0 {
-		service = method[:i]
-	}
-	uri := "https://" + strings.TrimSuffix(authority, ":443") + service
+	uri := rpccall.Audience(authority, method)
 	var err error
 	for _, creds := range cc.client.opts.perRPC {
 		if fields, err = appendCredential(ctx, fields, creds, uri, codes.Unauthenticated); err != nil {
@@ -190,16 +187,10 @@ func (cc *clientConn) appendCredentials(ctx context.Context, fields []hpack.Head
 
 // appendCredential uses code for errors that have none.
 func appendCredential(ctx context.Context, fields []hpack.HeaderField, creds credentials.PerRPCCredentials, uri string, code codes.Code) ([]hpack.HeaderField, error) {
-	values, err := creds.GetRequestMetadata(ctx, uri)
+	md, err := rpccall.CredentialMetadata(ctx, creds, uri, code)
 	if err != nil {
-		if st, ok := status.FromError(err); ok && !isRestricted(st.Code()) {
-			return nil, st.Err()
-		} else if ok {
-			code = codes.Internal
-		}
-		return nil, status.Errorf(code, "fastgrpc: per-call credentials: %v", err)
+		return nil, err
 	}
-	md := metadata.New(values)
 	if err := validateMetadata(md); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}

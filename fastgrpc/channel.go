@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/batchio"
+	"wirelab.dev/internal/rpccall"
 )
 
 // channel holds a client's connections. Its resolver finds addresses, its balancer makes
@@ -255,8 +256,8 @@ func (w *pickWait) try(ctx context.Context, p *picking, method string, info *cal
 		w.last = err
 		return picked{}, nil
 	case !drop:
-		return picked{}, withCause(status.New(codes.Unavailable, err.Error()), err)
-	case isRestricted(st.Code()):
+		return picked{}, rpccall.WithCause(status.New(codes.Unavailable, err.Error()), err)
+	case rpccall.IsRestricted(st.Code()):
 		err = status.Errorf(codes.Internal, "fastgrpc: the picker returned a status that only servers may return: %v", err)
 	}
 	return picked{drop: true}, err
@@ -274,15 +275,6 @@ func readyConn(r *balancer.PickResult) picked {
 		r.Done(balancer.DoneInfo{})
 	}
 	return picked{}
-}
-
-// isRestricted reports whether only servers may return a code (gRFC A54).
-func isRestricted(code codes.Code) bool {
-	switch code {
-	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition, codes.Aborted, codes.OutOfRange, codes.DataLoss:
-		return true
-	}
-	return false
 }
 
 // beginWait keeps the channel from idle mode while a call has no stream.

@@ -1,10 +1,7 @@
 package fastgrpc
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"time"
 
@@ -13,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/fastgrpc/internal/h2"
+	"wirelab.dev/internal/rpccall"
 )
 
 // ending is how a call ended on its client; the zero value means that it is open.
@@ -77,7 +75,7 @@ func endReset(why h2.Reset, deadline time.Time) ending {
 
 func endConnLost(peer net.Addr, cause error) ending {
 	st := status.Newf(codes.Unavailable, "fastgrpc: connection to %v lost: %v", peer, cause)
-	return unsuccessful(connLost, withCause(st, cause))
+	return unsuccessful(connLost, rpccall.WithCause(st, cause))
 }
 
 func endClientClosed() ending {
@@ -130,37 +128,3 @@ func codeOfReset(code http2.ErrCode, deadline time.Time) codes.Code {
 	}
 	return codes.Internal
 }
-
-// causedError is a status error that lets errors.Is and errors.As find what happened to
-// the connection, such as ECONNREFUSED. A status alone keeps only a code and a text.
-type causedError struct {
-	status *status.Status
-	cause  error
-}
-
-// withCause returns st as an error that wraps cause, which may be nil.
-func withCause(st *status.Status, cause error) error {
-	if st == nil || cause == nil {
-		return st.Err()
-	}
-	return &causedError{st, cause}
-}
-
-// Error returns the status in grpc-go's format.
-func (e *causedError) Error() string { return e.status.Err().Error() }
-
-// Is looks at the cause, but does not find what a program would take for the clean end
-// of a stream, or for the end of its own context.
-func (e *causedError) Is(target error) bool {
-	switch target {
-	case io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded:
-		return false
-	}
-	return errors.Is(e.cause, target)
-}
-
-// As finds the types of the cause.
-func (e *causedError) As(target any) bool { return errors.As(e.cause, target) }
-
-// GRPCStatus lets status.FromError find the status.
-func (e *causedError) GRPCStatus() *status.Status { return e.status }

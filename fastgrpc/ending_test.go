@@ -19,6 +19,7 @@ import (
 
 	"wirelab.dev/fastgrpc/internal/h2"
 	"wirelab.dev/internal/batchio"
+	"wirelab.dev/internal/rpccall"
 )
 
 // errForeign is an error of the program that is an io.EOF.
@@ -180,7 +181,7 @@ func TestOnlyTrailersSucceed(t *testing.T) {
 		"lost":     endConnLost(&net.TCPAddr{}, io.EOF),
 		"closed":   endClientClosed(),
 		"context":  endContext(context.Canceled),
-		"OK error": endAbandoned(&causedError{fine, io.EOF}),
+		"OK error": endAbandoned(rpccall.WithCause(fine, io.EOF)),
 		"nil":      endAbandoned(nil),
 	} {
 		if end.err == nil || status.Code(end.err) == codes.OK || end.kind == succeeded || errors.Is(end.err, io.EOF) {

@@ -36,10 +36,11 @@ type Conn struct {
 	// Used only by the reader.
 	chunk      *Buffer // what has been read; nil while that is nothing
 	from, to   int
-	chunkSize  int  // of the next chunk
-	smallReads int  // reads in a row that would have fit into a first chunk
-	restful    bool // calls rest while it waits
-	quiet      bool // the next read may wait long, so it gets little memory
+	chunkSize  int           // of the next chunk
+	smallReads int           // reads in a row that would have fit into a first chunk
+	restful    bool          // calls rest while it waits
+	quiet      bool          // the next read may wait long, so it gets little memory
+	spinFor    time.Duration // see Spin; 0: as the connection's traffic suggests
 
 	lent    atomic.Pointer[Buffer] // the chunk while the reader waits, see rest
 	kept    atomic.Int64           // bytes of memory that received messages keep
@@ -61,6 +62,9 @@ var Epoch = time.Now()
 func (c *Conn) Init(nc net.Conn) {
 	c.nc, c.wake, c.resume = nc, make(chan struct{}, 1), make(chan struct{}, 1)
 	c.chunkSize, c.quiet = firstChunk, true
+	if s, ok := nc.(*spinConn); ok {
+		c.spinFor = s.most
+	}
 	if c.socket = socketOf(nc); c.socket != nil {
 		c.writer = newSocketWriter(c.socket)
 	}

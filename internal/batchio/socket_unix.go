@@ -147,6 +147,9 @@ func (s *spinner) read() (int, error) {
 }
 
 func (s *spinner) spin() (int, error) {
+	if most := s.to.spinFor; most > 0 {
+		return spinUpTo(most, s.once)
+	}
 	if s.skip > 0 {
 		s.skip--
 		return s.once(true)

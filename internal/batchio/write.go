@@ -31,15 +31,23 @@ func (c *Conn) Flush() {
 // per end, that was measured to cost two fifths of the throughput.
 func (c *Conn) FlushBatch() {
 	if c.writer != nil && !c.writing && c.err == nil {
-		if ending, open := c.machine.Ending(); ending >= max(minBatch, open*3/5) {
+		if ending, open := c.machine.Ending(); ending >= max(c.leastBatch(), open*3/5) {
 			c.writeFromCaller()
 		}
 	}
 	c.Flush()
 }
 
-// minBatch is the least number of calls in a batch that a caller writes.
+// minBatch is the least number of calls in a batch that a caller writes, and leastBatch that
+// of a connection. One that spins has few calls, which are not to wait for the writer.
 const minBatch = 8
+
+func (c *Conn) leastBatch() int {
+	if c.spinFor > 0 {
+		return 1
+	}
+	return minBatch
+}
 
 // writeFromCaller writes queued frames as far as the socket accepts them without
 // waiting, and leaves the rest to the writer. It releases the lock while it writes.

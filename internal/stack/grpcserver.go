@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type GRPCLibrary interface {
 type GRPCServerPlan[L GRPCLibrary, O any] struct {
 	Name        string // of the stack, in errors
 	Security    Security
+	Protocol    string // that the peer must agree to over TLS; empty: HTTP/2
 	New         func(...O) L
 	Options     []O
 	Credentials func(credentials.TransportCredentials) O // the option that sets up TLS
@@ -74,7 +76,7 @@ func (s *grpcServer[L, O]) Listen(ctx context.Context, address string) (net.Addr
 		return nil, fmt.Errorf("%s server: %w", s.Name, err)
 	}
 	var err error
-	if s.listener, err = s.Security.Listen(ctx, address, HTTP2); err != nil {
+	if s.listener, err = s.Security.Listen(ctx, address, cmp.Or(s.Protocol, HTTP2)); err != nil {
 		return nil, fmt.Errorf("%s server: %w", s.Name, err)
 	}
 	options := s.Options

@@ -9,6 +9,7 @@ import (
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/connectstack"
+	"wirelab.dev/internal/stack/creditstack"
 	"wirelab.dev/internal/stack/fake"
 	"wirelab.dev/internal/stack/faststack"
 	"wirelab.dev/internal/stack/filestack"
@@ -34,6 +35,7 @@ func Stacks() []stack.Stack {
 		faststack.Stack{Other: grpcstack.Stack{}},
 		filestack.Stack,
 		fake.Stack{},
+		creditstack.Stack{},
 	}
 }
 

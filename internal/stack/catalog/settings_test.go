@@ -95,7 +95,7 @@ func secureVariants(t *testing.T) []string {
 func TestEveryStackTellsWhatItNegotiated(t *testing.T) {
 	protocols := map[string]string{
 		"tcp": "tcp-calls", "h1": "h1", "h2": "h2", "h3": "h3", "rest-json": "h1",
-		"grpc": "h2", "fastgrpc": "h2", "connect": "h2", "grpc-h3": "h3",
+		"grpc": "h2", "fastgrpc": "h2", "connect": "h2", "grpc-h3": "h3", "creditrpc": "creditrpc/1",
 	}
 	for _, text := range secureVariants(t) {
 		t.Run(text, func(t *testing.T) {

@@ -1,0 +1,43 @@
+package rpccall
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc/status"
+)
+
+// causedError is a status error that lets errors.Is and errors.As find what happened to
+// the connection, such as ECONNREFUSED. A status alone keeps only a code and a text.
+type causedError struct {
+	status *status.Status
+	cause  error
+}
+
+// WithCause returns st as an error that wraps cause, which may be nil.
+func WithCause(st *status.Status, cause error) error {
+	if st == nil || cause == nil {
+		return st.Err()
+	}
+	return &causedError{st, cause}
+}
+
+// Error returns the status in grpc-go's format.
+func (e *causedError) Error() string { return e.status.Err().Error() }
+
+// Is looks at the cause, but does not find what a program would take for the clean end
+// of a stream, or for the end of its own context.
+func (e *causedError) Is(target error) bool {
+	switch target {
+	case io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded:
+		return false
+	}
+	return errors.Is(e.cause, target)
+}
+
+// As finds the types of the cause.
+func (e *causedError) As(target any) bool { return errors.As(e.cause, target) }
+
+// GRPCStatus lets status.FromError find the status.
+func (e *causedError) GRPCStatus() *status.Status { return e.status }
