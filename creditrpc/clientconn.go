@@ -86,7 +86,7 @@ func (cc *clientConn) OnPong([8]byte) {}
 func (cc *clientConn) OnGoodbye() { go cc.client.leave(cc) } // which takes the lock that is above this one's
 
 // OnRequest is for servers.
-func (cc *clientConn) OnRequest(uint32, string, *frame.Begin) *link.Stream { return nil }
+func (cc *clientConn) OnRequest(uint32, string, frame.Begin) *link.Stream { return nil }
 
 // StreamsChanged notes the server's greeting, and closes a connection after its last call,
 // when the server has said goodbye.

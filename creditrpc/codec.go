@@ -61,6 +61,9 @@ func appendMeta(md metadata.MD) (to []byte) {
 
 // readMeta reads it. What is malformed is left out from there on.
 func readMeta(meta []byte) metadata.MD {
+	if len(meta) == 0 {
+		return nil
+	}
 	md := metadata.MD{}
 	_ = frame.EachMeta(meta, func(key, value []byte) {
 		md[string(key)] = append(md[string(key)], string(value))

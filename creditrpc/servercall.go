@@ -233,10 +233,10 @@ func (s *serverCall) SetTrailer(md metadata.MD) error {
 	return nil
 }
 
-// toStatus is the status of a handler's error; nil is OK.
+// toStatus is the status of a handler's error. Of none it is nil, which is OK.
 func toStatus(err error) *status.Status {
 	if err == nil {
-		return status.New(codes.OK, "")
+		return nil
 	}
 	if st, ok := status.FromError(err); ok {
 		return st

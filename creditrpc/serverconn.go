@@ -32,7 +32,7 @@ func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo) *serverCon
 }
 
 // OnRequest makes a call, and runs the handler of one that streams.
-func (c *serverConn) OnRequest(id uint32, name string, begin *frame.Begin) *link.Stream {
+func (c *serverConn) OnRequest(id uint32, name string, begin frame.Begin) *link.Stream {
 	m := c.server.methods[name]
 	if m == nil {
 		c.link.Refuse(id, frame.Ending{Code: uint64(codes.Unimplemented), Message: []byte(c.server.why(name))})

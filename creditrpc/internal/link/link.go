@@ -28,7 +28,7 @@ type Config struct {
 type Handler interface {
 	// OnRequest hears of a call; servers only. It returns the stream, whose Owner it sets,
 	// or nil after it has refused the call.
-	OnRequest(id uint32, method string, begin *frame.Begin) *Stream
+	OnRequest(id uint32, method string, begin frame.Begin) *Stream
 	// OnMessage gets a whole message.
 	OnMessage(s *Stream, m Message)
 	// OnTooLong hears of a message that is longer than this end takes. Nothing more comes on

@@ -38,7 +38,7 @@ type call struct {
 
 func (e *end) of(s *Stream) *call { return s.Owner.(*call) }
 
-func (e *end) OnRequest(id uint32, method string, begin *frame.Begin) *Stream {
+func (e *end) OnRequest(id uint32, method string, begin frame.Begin) *Stream {
 	if method == "unknown" {
 		e.link.Refuse(id, frame.Ending{Code: 12, Message: []byte("no such method")})
 		return nil

@@ -102,7 +102,7 @@ func (l *Link) request(head frame.Head, payload []byte) error {
 		l.calls.Take(1) // nothing is granted to a peer that is to go
 		return nil
 	}
-	s := l.handler.OnRequest(head.Stream, l.names[begin.Method], &begin)
+	s := l.handler.OnRequest(head.Stream, l.names[begin.Method], begin)
 	if s == nil {
 		l.take(credit.Cost(head.Length))
 		if grant := l.calls.Take(1); grant > 0 {

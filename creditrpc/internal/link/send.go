@@ -101,6 +101,7 @@ func (l *Link) drop(s *Stream) {
 				l.output().Own(owner) // a part of it may be on its way
 			}
 		}
+		s.queue[i] = item{}
 	}
 	s.queue = nil
 	if s.id != 0 {

@@ -20,6 +20,9 @@ type Stream struct {
 	send  credit.Stream
 	queue []item // to be sent, in order; the first is under way
 	head  []byte // what stands before the first item's message in its first frame
+	// Where those two lie in most calls, which send one message.
+	oneItem   [1]item
+	shortHead [16]byte
 
 	window      credit.Window   // of the bytes that this end has not read
 	held        int64           // credit of the connection that Took returns
@@ -74,7 +77,7 @@ func (l *Link) Begin(s *Stream, method string, timeoutMicros uint64, meta []byte
 	*s = Stream{Owner: s.Owner, window: credit.NewWindow(l.cfg.PerStream)}
 	s.send.Of = s
 	s.send.Begin(int64(l.peer.PerStream))
-	s.head = frame.Begin{Method: number, Timeout: timeoutMicros, Meta: meta}.Append(s.head)
+	s.head = frame.Begin{Method: number, Timeout: timeoutMicros, Meta: meta}.Append(s.shortHead[:0])
 }
 
 // name tells the server a method's name, for all calls that follow.
@@ -174,6 +177,9 @@ func (l *Link) Cancel(s *Stream) (begun bool) {
 func (s *Stream) ends() bool { return len(s.queue) > 0 && s.queue[len(s.queue)-1].end }
 
 func (l *Link) enqueue(s *Stream, i item) {
+	if s.queue == nil {
+		s.queue = s.oneItem[:0]
+	}
 	s.queue = append(s.queue, i)
 	if len(s.queue) == 1 {
 		l.advance(s)
