@@ -64,6 +64,7 @@ var rooms = []room{
 	{folder: "internal/tuning", level: 0},
 	{folder: "internal/units", level: 0},
 	{folder: "internal/batchio", level: 0},
+	{folder: "chanpool", level: 0},
 	{folder: "studies", level: 0},
 	{folder: "web", level: 0},
 	{folder: ".", level: 8}, // this package: tests of the whole
@@ -74,6 +75,7 @@ var rooms = []room{
 var public = map[string][]string{
 	"fastgrpc":  {"internal/batchio", "internal/rpccall"},
 	"creditrpc": {"internal/batchio", "internal/rpccall"},
+	"chanpool":  {},
 }
 
 // The record is the only door between measuring and judging: whatever their

@@ -42,6 +42,8 @@ func TestConnectionsMustBeginAsAsked(t *testing.T) {
 		{"resumed", "resumed", record.Connections{During: requests, Resumed: requests}, record.OK, "0 of them full"},
 		{"not resumed", "resumed", record.Connections{During: requests, Full: requests}, record.Invalid, "40000 of them full"},
 		{"nothing to resume", "resumed", record.Connections{During: requests}, record.Invalid, "no TLS session"},
+		{"a pool that sizes itself", "auto:16", record.Connections{Opened: 5, During: 2}, record.OK, "5 opened"},
+		{"one that could not connect", "auto:16", record.Connections{Failed: 1}, record.Invalid, "1 attempts failed"},
 		{"early", "0rtt", record.Connections{During: requests, Resumed: requests, Early: requests}, record.OK, "0 of them without early data"},
 		{"early data refused", "0rtt", record.Connections{During: requests, Resumed: requests, Early: requests - 500, EarlyRefused: 500}, record.Invalid, "500 of them without early data"},
 	} {

@@ -18,6 +18,9 @@ const (
 	New       ConnectionMode = "new"        // one for each request, with a full handshake
 	Resumed   ConnectionMode = "resumed"    // one for each request, resuming a TLS session
 	Early     ConnectionMode = "0rtt"       // the same, with the request in QUIC's first flight
+	// Auto is up to N connections for all clients, as many as the client itself finds useful.
+	// Nobody asks for it: a stack's option brings it.
+	Auto ConnectionMode = "auto"
 )
 
 // The options of every variant that the load engine carries out.
@@ -42,21 +45,21 @@ func (m ConnectionMode) PerRequest() bool { return m == New || m == Resumed || m
 // stack's own default.
 type Connection struct {
 	Mode ConnectionMode
-	// Size is the N of pool:N. 0 stands for as many as there are clients,
+	// Size is the N of pool:N and auto:N. 0 stands for as many as there are clients,
 	// which is what an HTTP/1.1 connection pool grows to.
 	Size int
 }
 
 // ParseConnection reads `shared`, `per-worker`, `pool`, `pool:N`, `new`,
-// `resumed` or `0rtt`.
+// `resumed` or `0rtt`, and the `auto:N` of records.
 func ParseConnection(text string) (Connection, error) {
 	mode, size, sized := strings.Cut(text, ":")
 	c := Connection{Mode: ConnectionMode(mode)}
 	switch {
-	case c.Mode == Pool && sized:
+	case (c.Mode == Pool || c.Mode == Auto) && sized:
 		n, err := strconv.Atoi(size)
 		if err != nil || n < 1 {
-			return Connection{}, fmt.Errorf("connection %q: pool:N takes a whole number from 1, as in pool:4", text)
+			return Connection{}, fmt.Errorf("connection %q: %s:N takes a whole number from 1, as in %s:4", text, mode, mode)
 		}
 		c.Size = n
 		return c, nil
@@ -81,7 +84,7 @@ func (c Connection) Want(clients int) int {
 	switch {
 	case c.Mode == Shared:
 		return 1
-	case c.Mode == Pool && c.Size > 0:
+	case c.Size > 0:
 		return c.Size
 	default:
 		return clients

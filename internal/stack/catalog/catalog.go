@@ -5,6 +5,7 @@ package catalog
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
@@ -172,7 +173,11 @@ func CheckConnection(v scenario.Variant, asked scenario.Connection) error {
 	if err := readCommon(v).Err(); err != nil {
 		return err
 	}
-	return stack.CheckLifecycle(s, v, stack.LifecycleOf(ConnectionOf(s, v, asked).Mode))
+	mode := ConnectionOf(s, v, asked).Mode
+	if asks, _ := v.Get(connection); asked.Mode == scenario.Auto || strings.HasPrefix(asks, string(scenario.Auto)) {
+		return fmt.Errorf("variant %s: connection mode %q: want an option of the stack, as in grpc:pool=auto", v, scenario.Auto)
+	}
+	return stack.CheckLifecycle(s, v, stack.LifecycleOf(mode))
 }
 
 // CheckLoad returns an error if the clients of a variant cannot load it as a part says.

@@ -24,7 +24,7 @@ func variant(t *testing.T, text string) scenario.Variant {
 func TestGoodVariants(t *testing.T) {
 	for _, text := range []string{
 		"tcp", "rest", "grpc", "fake",
-		"tcp:buffers=pooled", "tcp:buffers=fresh,inflight=50", "rest:inflight=1", "grpc:conns=4,inflight=50", "grpc:codec=vt2,messages=pooled",
+		"tcp:buffers=pooled", "tcp:buffers=fresh,inflight=50", "rest:inflight=1", "grpc:conns=4,inflight=50", "grpc:pool=auto", "grpc:codec=vt2,messages=pooled",
 		"h1:codec=json", "h2:tls=on,cert=rsa,conn=resumed", "fake:delay=5ms,fail-every=10",
 		"grpc:caller=h2load,conn=pool:2", "grpc:caller=ghz", "fastgrpc:caller=h2load",
 	} {
@@ -43,6 +43,9 @@ func TestBadVariantsAreExplained(t *testing.T) {
 		"tcp:buffers=yes":                    "want one of fresh, pooled",
 		"grpc:cnns=4":                        "did you mean conns?",
 		"grpc:conns=four":                    "whole number",
+		"grpc:pool=auto,conns=4":             "leave out conns and caller, or pool",
+		"grpc:pool=auto,caller=ghz":          "leave out conns and caller, or pool",
+		"tcp:conn=auto:4":                    "want an option of the stack, as in grpc:pool=auto",
 		"rest:window=1":                      "want one of inflight, conn",
 		"rest:inflight=0":                    "whole number",
 		"fake:stall=2s":                      "fills the whole period",

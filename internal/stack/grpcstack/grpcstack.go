@@ -11,6 +11,7 @@ package grpcstack
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"google.golang.org/grpc"
@@ -42,13 +43,16 @@ func (Stack) Info() stack.Info {
 		Options: slices.Concat([]scenario.Option{{
 			Key: connectionsKey, Parse: scenario.Count, Role: scenario.ConnectionsRole,
 			Help: "N: N connections for all clients, taken in turns; wins over the connection mode",
-		}, stack.CallerOption(name)}, tuningOptions(), stack.TLSOptions(stack.OptionalTLS)),
+		}, stack.PoolOption(), stack.CallerOption(name)}, tuningOptions(), stack.TLSOptions(stack.OptionalTLS)),
 		Connection: scenario.Connection{Mode: scenario.Shared}, Protocol: "HTTP/2",
 	}
 }
 
-// ConnectionFor implements stack.ConnectionChooser for the option conns.
+// ConnectionFor implements stack.ConnectionChooser for the options conns and pool.
 func (s Stack) ConnectionFor(v scenario.Variant) (mode scenario.Connection, fixed bool) {
+	if stack.Pooled(v) {
+		return stack.AutoConnection, true
+	}
 	if conns := scenario.Value[int](stack.ReadOptions(s, v), connectionsKey); conns > 0 {
 		return scenario.Connection{Mode: scenario.Pool, Size: conns}, true
 	}
@@ -71,6 +75,11 @@ func (s Stack) read(v scenario.Variant) (options, error) {
 	o := stack.ReadOptions(s, v)
 	read := options{changes: readChanges(o), connections: scenario.Value[int](o, connectionsKey), security: stack.SecurityOf(o)}
 	stack.CheckCallerSecurity(v, o, read.security)
+	if stack.Pooled(v) {
+		if _, foreign := stack.ForeignClient(v); foreign || read.connections > 0 {
+			return read, fmt.Errorf("variant %s: pool=auto chooses the connections of wirelab's own client by itself: leave out conns and caller, or pool", v)
+		}
+	}
 	return read, o.Err()
 }
 
@@ -104,6 +113,9 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 		return nil, err
 	}
 	end := &clientEnd{Connector: connector, changes: read.changes}
+	if stack.Pooled(v) {
+		return connector.NewPool(ctx, end.open)
+	}
 	return connector.NewClient(ctx, end.open)
 }
 

@@ -40,6 +40,8 @@ func TestSuite(t *testing.T) {
 	}{
 		{"grpc", stack.Kept},
 		{"grpc:conns=3", stack.Kept},
+		{"grpc:pool=auto", stack.Kept},
+		{"grpc:pool=auto,tls=on", stack.Fresh},
 		{"grpc", stack.Fresh},
 		{"grpc:tls=on", stack.Kept},
 		{"grpc:tls=on,handshakes=2", stack.Fresh},
@@ -52,7 +54,7 @@ func TestSuite(t *testing.T) {
 }
 
 func TestSecurity(t *testing.T) {
-	for _, variant := range []string{"grpc:tls=on", "grpc:tls=on,cert=rsa,group=x25519,handshakes=2"} {
+	for _, variant := range []string{"grpc:tls=on", "grpc:tls=on,cert=rsa,group=x25519,handshakes=2", "grpc:pool=auto,tls=on"} {
 		t.Run(variant, func(t *testing.T) {
 			stacktest.RunSecurity(t, stacktest.Subject{Stack: Stack{}, Variant: parse(t, variant)})
 		})
@@ -60,7 +62,7 @@ func TestSecurity(t *testing.T) {
 }
 
 func TestLeaks(t *testing.T) {
-	for _, variant := range []string{"grpc", "grpc:tls=on", "grpc:tls=on,handshakes=2"} {
+	for _, variant := range []string{"grpc", "grpc:tls=on", "grpc:tls=on,handshakes=2", "grpc:pool=auto"} {
 		t.Run(variant, func(t *testing.T) {
 			stacktest.RunLeaks(t, stacktest.Subject{Stack: Stack{}, Variant: parse(t, variant)})
 		})

@@ -1,0 +1,289 @@
+package chanpool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// ErrClosed is what calls fail with after Close.
+var ErrClosed = status.Error(codes.Canceled, "chanpool: the pool is closed")
+
+// Pool is a number of channels behind one. Its methods may be called concurrently.
+type Pool struct {
+	opts  options
+	dial  func() (Channel, error)
+	began time.Time
+	ctx   context.Context // ends with Close
+	end   context.CancelFunc
+
+	inUse atomic.Pointer[[]*member] // never empty, until Close
+	// What the epoch has seen so far. ends is when it may end; begin, when it began.
+	begin, ends, calls, latency, messages atomic.Int64
+
+	mu        sync.Mutex
+	members   []*member // open; the first ones are in use
+	leaving   map[*member]struct{}
+	decider   decider
+	decisions []Decision // the last ones
+	dialing   bool
+	closed    bool
+	failures  []error // of closing channels
+	running   sync.WaitGroup
+}
+
+var _ grpc.ClientConnInterface = (*Pool)(nil)
+
+// New opens a pool's first channels by dial, which is called again when it grows. dial need not
+// wait for a connection, and should return channels to the same service.
+func New(dial func() (Channel, error), opts ...Option) (*Pool, error) {
+	p := &Pool{opts: defaultOptions(), dial: dial, began: time.Now(), leaving: map[*member]struct{}{}}
+	for _, o := range opts {
+		o(&p.opts)
+	}
+	if p.opts.min < 1 || p.opts.max < p.opts.min {
+		return nil, fmt.Errorf("chanpool: %d to %d channels: want at least 1, and no fewer at most than at least", p.opts.min, p.opts.max)
+	}
+	p.ctx, p.end = context.WithCancel(context.Background())
+	p.decider = decider{min: p.opts.min, max: p.opts.max, size: p.opts.min}
+	for range p.opts.min {
+		channel, err := dial()
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("chanpool: open a channel: %w", err), p.Close())
+		}
+		p.members = append(p.members, p.newMember(channel))
+	}
+	p.use(len(p.members))
+	return p, nil
+}
+
+func (p *Pool) newMember(channel Channel) *member {
+	m := &member{channel: channel}
+	m.onClosed = func(err error) { // by whoever ends the last call, or by Close
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.leaving, m)
+		if err != nil {
+			p.failures = append(p.failures, err)
+		}
+	}
+	return m
+}
+
+// now is the time since the pool began, in nanoseconds.
+func (p *Pool) now() int64 { return int64(time.Since(p.began)) }
+
+// acquire begins a call on the channel with the fewest.
+func (p *Pool) acquire(now int64) (*member, error) {
+	for {
+		members := p.inUse.Load()
+		if members == nil {
+			return nil, ErrClosed
+		}
+		if m := least(*members, now); m.acquire() {
+			m.calls.Add(1)
+			return m, nil
+		}
+	}
+}
+
+// Invoke makes a unary call. Generated code calls it.
+func (p *Pool) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	began := p.now()
+	m, err := p.acquire(began)
+	if err != nil {
+		return err
+	}
+	defer m.release() // also where an interceptor panics
+	err = m.channel.Invoke(ctx, method, args, reply, opts...)
+	ended := p.now()
+	p.noteFailure(m, ended, err)
+	if p.fixed() {
+		return err
+	}
+	if began >= p.begin.Load() {
+		p.calls.Add(1)
+		p.latency.Add(ended - began)
+	}
+	p.look(ended)
+	return err
+}
+
+func (p *Pool) fixed() bool { return p.opts.min == p.opts.max }
+
+func (p *Pool) noteFailure(m *member, now int64, err error) {
+	if err != nil && status.Code(err) == codes.Unavailable {
+		m.avoid.Store(now + int64(avoidFor))
+	}
+}
+
+// look ends the epoch if it is time to, and nobody else does.
+func (p *Pool) look(now int64) {
+	if now < p.ends.Load() || !p.mu.TryLock() {
+		return
+	}
+	defer p.mu.Unlock()
+	if p.closed || p.dialing || now < p.ends.Load() {
+		return
+	}
+	e := epoch{
+		took: time.Duration(now - p.begin.Load()), calls: p.calls.Load(), latency: time.Duration(p.latency.Load()),
+		messages: p.messages.Load(), inFlight: p.flying(),
+	}
+	if e.calls < fewestCalls && e.messages < fewestCalls && e.took < mostEpochs*p.opts.epoch {
+		p.ends.Store(now + int64(p.opts.epoch)) // too little to see yet
+		return
+	}
+	use, ended := p.decider.next(p.began.Add(time.Duration(now)), e)
+	p.tell(ended)
+	p.resize()
+	if !p.dialing {
+		p.use(use)
+	}
+	p.startEpoch(now, e)
+}
+
+// mostEpochs is how many times its usual length an epoch waits for enough calls.
+const mostEpochs = 10
+
+// startEpoch begins an epoch, long enough for calls as long as those of the last one.
+func (p *Pool) startEpoch(now int64, last epoch) {
+	length := p.opts.epoch
+	if last.calls > 0 {
+		const most = 20 // of the usual length
+		length = min(max(length, 10*last.latency/time.Duration(last.calls)), most*length)
+	}
+	p.calls.Store(0)
+	p.latency.Store(0)
+	p.messages.Store(0)
+	p.begin.Store(now)
+	p.ends.Store(now + int64(length))
+}
+
+func (p *Pool) flying() (total int64) {
+	for _, m := range p.members {
+		total += m.inFlight.Load()
+	}
+	return total
+}
+
+// use lets calls go to the first n channels.
+func (p *Pool) use(n int) {
+	members := slices.Clone(p.members[:min(n, len(p.members))])
+	p.inUse.Store(&members)
+}
+
+// resize makes as many channels open as the decider wants: it retires those that are too many,
+// and opens those that lack, aside.
+func (p *Pool) resize() {
+	want := p.decider.open()
+	if lack := want - len(p.members); lack > 0 {
+		p.dialing = true
+		p.running.Go(func() { p.grow(lack) }) // ends with the last dial
+		return
+	}
+	if want < len(p.members) {
+		gone := p.members[want:]
+		p.members = slices.Clone(p.members[:want])
+		p.use(min(want, p.decider.inUse()))
+		p.retire(gone)
+	}
+}
+
+// retire must be called with the lock held; channels are closed without it.
+func (p *Pool) retire(gone []*member) {
+	for _, m := range gone {
+		p.leaving[m] = struct{}{}
+	}
+	p.running.Go(func() {
+		for _, m := range gone {
+			m.retire()
+		}
+	})
+}
+
+// grow opens channels for a trial. That they cannot be opened fails no call.
+func (p *Pool) grow(lack int) {
+	var opened []*member
+	var failed error
+	for range lack {
+		channel, err := p.dial()
+		if err != nil {
+			failed = err
+			break
+		}
+		if c, ok := channel.(interface{ Connect() }); ok {
+			c.Connect() // so that the first calls need not wait
+		}
+		opened = append(opened, p.newMember(channel))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dialing = false
+	now := p.now()
+	if failed != nil || p.closed {
+		p.retire(opened)
+		if !p.closed {
+			p.decider.giveUp(p.began.Add(time.Duration(now)))
+			p.tell(&Decision{At: time.Now(), From: p.decider.size, To: p.decider.size, Why: fmt.Sprintf("no further channel could be opened: %v", failed)})
+		}
+	} else {
+		p.members = append(p.members, opened...)
+	}
+	if !p.closed {
+		p.use(p.decider.inUse())
+		p.startEpoch(now, epoch{})
+	}
+}
+
+// tell keeps and logs a decision.
+func (p *Pool) tell(d *Decision) {
+	if d == nil {
+		return
+	}
+	const most = 16
+	p.decisions = append(p.decisions, *d)
+	p.decisions = p.decisions[max(0, len(p.decisions)-most):]
+	if log := p.opts.logger; log != nil {
+		log.Info("chanpool: "+d.Why, "from", d.From, "to", d.To, "gain", d.Gain, "pairs", d.Pairs)
+	}
+}
+
+// Close closes all channels, and so ends all calls.
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return ErrClosed
+	}
+	p.closed = true
+	p.end()
+	p.inUse.Store(nil)
+	for _, m := range p.members {
+		p.leaving[m] = struct{}{}
+	}
+	p.members = nil
+	p.mu.Unlock()
+	p.running.Wait() // for channels that are being opened
+	p.mu.Lock()
+	var last []*member
+	for m := range p.leaving {
+		last = append(last, m)
+	}
+	p.mu.Unlock()
+	for _, m := range last {
+		m.retired.Store(true)
+		m.close()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return errors.Join(p.failures...)
+}
