@@ -90,9 +90,9 @@ func StreamWindow(bytes int) ServerOption {
 // MaxReceive is the longest message that is taken: 4 MiB by default.
 func MaxReceive(bytes int) ServerOption { return func(o *serverOptions) { o.maxReceive = bytes } }
 
-// MaxMetadata is the most metadata that a call may bring: 16 KiB by default, at most 32 KiB.
+// MaxMetadata is the most metadata that a call may bring: 16 KiB by default, at most 34 KiB.
 func MaxMetadata(bytes int) ServerOption {
-	return func(o *serverOptions) { o.maxMeta = min(bytes, credit.Turn/2) }
+	return func(o *serverOptions) { o.maxMeta = min(bytes, link.MaxMeta) }
 }
 
 // HandshakeTimeout bounds a connection's TLS handshake: 120 s by default.
@@ -168,9 +168,9 @@ func WithMaxReceive(bytes int) ClientOption {
 }
 
 // WithMaxMetadata is the most metadata that an answer may bring: 16 KiB by default, at most
-// 32 KiB.
+// 34 KiB.
 func WithMaxMetadata(bytes int) ClientOption {
-	return func(o *clientOptions) { o.maxMeta = min(bytes, credit.Turn/2) }
+	return func(o *clientOptions) { o.maxMeta = min(bytes, link.MaxMeta) }
 }
 
 // WithKeepAlive asks a server that has been silent for a while for a sign of life, and gives

@@ -94,6 +94,11 @@ const (
 	// maxMethods bounds the names that a peer makes this end keep.
 	maxMethods    = 4096
 	maxMethodName = 1024
+	// MaxMeta is the most metadata of one frame. Half a turn, so that there is room for more.
+	MaxMeta = credit.Turn / 2
+	// maxBegun is from how many calls a client needs another connection, so that those that
+	// wait still find numbers.
+	maxBegun = 1 << 31
 )
 
 // ErrProtocol is wrapped by what a peer does against the rules.
@@ -121,7 +126,7 @@ func New(cfg Config, handler Handler) *Link {
 func (l *Link) Peer() frame.Settings { return l.peer }
 
 // Draining reports whether no more calls are to be begun.
-func (l *Link) Draining() bool { return l.draining }
+func (l *Link) Draining() bool { return l.draining || l.cfg.Client && l.lastID >= maxBegun }
 
 // Waiting counts the calls that wait for the credit to begin.
 func (l *Link) Waiting() int { return l.sender.Waiting() }

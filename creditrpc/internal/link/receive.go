@@ -17,7 +17,10 @@ func (l *Link) receive(head frame.Head, payload []byte) error {
 	case frame.Data:
 		return l.data(head, payload)
 	case frame.Header:
-		if s := l.streams[head.Stream]; s != nil && l.cfg.Client {
+		if !l.cfg.Client {
+			return l.fault("a client's metadata stands in its request")
+		}
+		if s := l.streams[head.Stream]; s != nil {
 			l.handler.OnHeader(s, payload)
 		}
 		return l.known(head)
@@ -61,6 +64,7 @@ func (l *Link) hello(payload []byte) error {
 	case peer.Window > maxSetting || peer.PerStream > maxSetting || peer.Calls > maxSetting || peer.MaxMessage > maxSetting || peer.MaxMeta > maxSetting:
 		return l.fault("the peer's settings are out of range: %+v", peer)
 	}
+	peer.MaxMeta = min(peer.MaxMeta, MaxMeta) // it has to fit into a turn
 	l.peer, l.greeted = peer, true
 	l.sender.Grant(int64(peer.Window), int64(peer.Calls))
 	return nil
@@ -153,6 +157,10 @@ func (l *Link) message(s *Stream, head frame.Head, r *frame.Reader, cost int64) 
 	switch {
 	case r.Err() != nil:
 		return l.fault("%v", r.Err())
+	case contradict(head.Flags), head.Flags&frame.Nothing != 0 && (len(data) > 0 || s.incoming != nil):
+		return l.fault("the flags %#x with %d bytes, on the stream %d", byte(head.Flags), len(data), s.id)
+	case head.Flags&(frame.Long|frame.More) == frame.Long && whole != len(data):
+		return l.fault("a message of %d bytes with %d, on the stream %d", whole, len(data), s.id)
 	case s.incoming == nil && head.Flags&frame.More != 0 && head.Flags&frame.Long == 0:
 		return l.fault("a message in parts without its length, on the stream %d", s.id)
 	case head.Flags&frame.Long != 0 && whole > l.cfg.MaxMessage:
@@ -183,6 +191,11 @@ func (l *Link) message(s *Stream, head frame.Head, r *frame.Reader, cost int64) 
 		l.handler.OnEnd(s)
 	}
 	return nil
+}
+
+// contradict reports whether a Request or Data has flags that exclude each other.
+func contradict(f frame.Flags) bool {
+	return f&frame.More != 0 && f&(frame.End|frame.Nothing) != 0 || f&frame.Nothing != 0 && f&frame.Long != 0
 }
 
 // expect prepares for a message in parts. One that is longer than what the stream's credit
@@ -257,8 +270,11 @@ func (l *Link) admit() {
 }
 
 func (l *Link) status(head frame.Head, payload []byte) error {
+	if !l.cfg.Client {
+		return l.fault("a client ends its calls by Cancel")
+	}
 	s := l.streams[head.Stream]
-	if s == nil || !l.cfg.Client {
+	if s == nil {
 		return l.known(head)
 	}
 	ending, err := frame.ReadEnding(payload)

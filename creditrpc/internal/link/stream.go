@@ -160,13 +160,14 @@ func (l *Link) Refuse(id uint32, e frame.Ending) {
 	})
 }
 
-// Cancel gives a call up. It reports whether the peer knows of it.
+// Cancel gives a call up. It reports whether the peer knows of it. A server's peer is not
+// told: to a client a Cancel means that the call was not begun.
 func (l *Link) Cancel(s *Stream) (begun bool) {
 	if s.state == gone {
 		return true
 	}
 	begun = s.state != unborn
-	if begun {
+	if begun && l.cfg.Client {
 		l.append(frame.Head{Type: frame.Cancel, Stream: s.id}.Append)
 	}
 	l.drop(s)

@@ -100,16 +100,19 @@ func (c *Sender) Next() (s *Stream, bytes int) {
 	}
 }
 
+// most keeps sums of grants from overflowing: what is beyond is lost.
+const most = 1 << 60
+
 // Grant adds credit of the connection.
 func (c *Sender) Grant(bytes, requests int64) {
-	c.bytes += bytes
-	c.requests += requests
+	c.bytes = min(c.bytes+bytes, most)
+	c.requests = min(c.requests+requests, most)
 	c.admit()
 }
 
 // GrantStream adds credit of a stream.
 func (c *Sender) GrantStream(s *Stream, bytes int64) {
-	s.credit += bytes
+	s.credit = min(s.credit+bytes, most)
 	if s.has && s.in == nil {
 		c.enqueue(s)
 	}

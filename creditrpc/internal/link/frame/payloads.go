@@ -100,14 +100,14 @@ func AppendGrant(to []byte, stream uint32, g Grant) []byte {
 func ReadGrant(payload []byte) (Grant, error) {
 	r := Read(payload)
 	g := Grant{r.Number(), r.Number()}
-	if g.Bytes > maxGrant || g.Requests > maxGrant {
+	if g.Bytes > MaxGrant || g.Requests > MaxGrant {
 		return g, fmt.Errorf("%w: a grant of %d bytes and %d requests", ErrMalformed, g.Bytes, g.Requests)
 	}
 	return g, r.Err()
 }
 
-// maxGrant keeps sums of grants from overflowing.
-const maxGrant = 1 << 40
+// MaxGrant bounds a grant. It keeps sums of grants from overflowing.
+const MaxGrant = 1 << 40
 
 // AppendMeta writes a pair of metadata.
 func AppendMeta(to []byte, key, value string) []byte { return AppendBytes(AppendBytes(to, key), value) }
