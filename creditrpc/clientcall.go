@@ -104,10 +104,14 @@ func (c *Client) attempt(ctx context.Context, method string, req, reply any, inf
 		}
 	}
 	info.tell(cc, call)
+	several := len(call.inbox.others) > 0
 	m, answered := call.inbox.take()
 	switch err = call.err; {
 	case err != nil:
 		m.release()
+	case several:
+		m.release()
+		err = status.Error(codes.Internal, "creditrpc: more than one message in a unary response")
 	case !answered:
 		err = status.Error(codes.Internal, "creditrpc: response without a message")
 	default:

@@ -1,6 +1,7 @@
 package creditrpc
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"time"
@@ -91,11 +92,19 @@ func checkMeta(md metadata.MD, most int) error {
 // maxNumber is the longest varint of a length.
 const maxNumber = 5
 
-// ending is a status for the wire.
+// ending is a status for the wire. Details, and then the end of the text, are left out where
+// the frame would be too long for the client, which would close the connection.
 func ending(st *status.Status, trailer metadata.MD) frame.Ending {
+	const most = frame.MaxOther - 3*maxNumber
 	e := frame.Ending{Code: uint64(st.Code()), Message: []byte(st.Message()), Meta: appendMeta(trailer)}
+	if len(e.Message) > most {
+		e.Message = bytes.ToValidUTF8(e.Message[:most], nil)
+	}
 	if p := st.Proto(); len(p.GetDetails()) > 0 {
 		e.Details, _ = proto.Marshal(p) // a status that came from one
+	}
+	if len(e.Message)+len(e.Details) > most {
+		e.Details = nil
 	}
 	return e
 }

@@ -114,14 +114,19 @@ func (s *serverCall) decode(v any) error {
 	}
 	c := s.conn
 	c.Mu.Lock()
+	several := len(s.inbox.others) > 0
 	m, ok := s.inbox.take()
 	if ok && len(m.Data) >= earlyCredit {
 		c.link.Took(&s.stream)
 		c.Flush()
 	}
 	c.Mu.Unlock()
-	if !ok {
+	switch {
+	case !ok:
 		return status.Error(codes.Internal, "creditrpc: request without a message")
+	case several:
+		m.release()
+		return status.Error(codes.Internal, "creditrpc: more than one message in a unary request")
 	}
 	return decode(&m, v, s.conn.server.opts.maxReceive)
 }
