@@ -169,6 +169,8 @@ var claimFigures = map[string]metric{
 	"server-switches": switchesOf(serverOf),
 	"client-faults":   faultsPerCall(clientOf),
 	"server-faults":   faultsPerCall(serverOf),
+	"client-gc":       func(t trial) float64 { return collectorShare(t.Client) },
+	"server-gc":       func(t trial) float64 { return collectorShare(t.Server) },
 	"server-memory":   peakOfServer,
 	"client-futex":    syscallsOf("futex", clientOf),
 	"server-futex":    syscallsOf("futex", serverOf),

@@ -63,6 +63,8 @@ var Names = map[string]string{
 	"server-switches": "how often the server's threads leave their CPUs a request",
 	"client-faults":   "page faults a request of the client",
 	"server-faults":   "page faults a request of the server",
+	"client-gc":       "the share of the client's CPU time that its garbage collector takes",
+	"server-gc":       "the share of the server's CPU time that its garbage collector takes",
 	"server-memory":   "the most memory that the server has held of its own",
 	"client-futex":    "futex calls a request of the client",
 	"server-futex":    "futex calls a request of the server",

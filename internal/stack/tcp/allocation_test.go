@@ -24,6 +24,9 @@ func TestAllocations(t *testing.T) {
 	for variant, want := range map[string]float64{
 		"tcp":                messages + options + interest + frames,
 		"tcp:buffers=pooled": messages + options + interest,
+
+		"tcp:buffers=pooled-client": messages + options + interest + frames/2,
+		"tcp:buffers=pooled-server": messages + options + interest + frames/2,
 	} {
 		target := stack.Target{Address: startEcho(t, variant), Operations: 1}
 		client, err := Stack{}.NewClient(t.Context(), parse(t, variant), target)

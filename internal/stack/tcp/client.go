@@ -111,7 +111,7 @@ func (c *client) dial(ctx context.Context) (*clientConn, error) {
 	if c.clock != nil {
 		raw = &firstByte{Conn: raw, clock: c.clock}
 	}
-	conn := newClientConn(raw, c.settings.pooled)
+	conn := newClientConn(raw, c.settings.pooled.client)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if isClosed(c.closed) {

@@ -25,6 +25,7 @@ type server struct {
 	methods  stack.Methods
 	only     *stack.Method // answers plain calls; nil unless there is exactly one unary operation
 
+	gate     chan struct{}   // holds one for each call that was taken in; nil: no limit
 	ctx      context.Context // of all handlers
 	cancel   context.CancelFunc
 	draining atomic.Bool
@@ -41,11 +42,15 @@ var _ stack.TLSServer = (*server)(nil)
 
 func newServer(set settings) *server {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &server{
+	s := &server{
 		settings: set,
 		ctx:      ctx, cancel: cancel,
 		conns: map[*serverConn]struct{}{},
 	}
+	if set.gate > 0 {
+		s.gate = make(chan struct{}, set.gate)
+	}
+	return s
 }
 
 // RegisterService satisfies grpc.ServiceRegistrar.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/workload/echo/echopb"
 )
 
@@ -132,3 +133,60 @@ func TestPeerWaitStalls(t *testing.T) {
 	forever.begin()
 	forever.end()
 }
+
+// heldEcho answers when it is told to.
+type heldEcho struct {
+	countedEcho
+	release chan struct{}
+}
+
+func (h heldEcho) Echo(ctx context.Context, in *echopb.Payload) (*echopb.Payload, error) {
+	h.called <- struct{}{}
+	<-h.release
+	return h.echo.Echo(ctx, in)
+}
+
+// A gate of one lets one call in at a time, in both framings, and is free again after calls
+// that end badly.
+func TestTheGateLetsSoManyCallsIn(t *testing.T) {
+	for _, framing := range []string{framingPlain, framingCalls} {
+		service := heldEcho{countedEcho{called: make(chan struct{}, 10)}, make(chan struct{})}
+		server, err := Stack{}.NewServer(parse(t, "tcp:gate=1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		echopb.RegisterEchoServiceServer(server, service)
+		address := serve(t, server)
+		half := dialRaw(t, address)
+		write(t, half, []byte{0, 0, 0, 100, 1, 2, 3}) // a call that never comes whole
+		s := server.(interface{ inGate() int })
+		eventually(t, "the first call is let in", func() bool { return s.inGate() == 1 })
+		_ = half.Close()
+		const calls = 5
+		done := make(chan error, calls)
+		for range calls {
+			client, err := Stack{}.NewClient(t.Context(), parse(t, "tcp:framing="+framing), stack.Target{Address: address, Operations: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = client.Close() })
+			go func() { // ends with its call
+				_, err := callerOf(t, client)(&echopb.Payload{})
+				done <- err
+			}()
+		}
+		for range calls {
+			<-service.called
+			if n := len(service.called); n > 0 {
+				t.Errorf("%s: %d calls were let in beside another", framing, n)
+			}
+			service.release <- struct{}{}
+			if err := <-done; err != nil {
+				t.Errorf("%s: %v", framing, err)
+			}
+		}
+		eventually(t, "the gate is free", func() bool { return s.inGate() == 0 })
+	}
+}
+
+func (s *server) inGate() int { return len(s.gate) }

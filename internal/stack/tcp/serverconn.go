@@ -54,11 +54,13 @@ type serverConn struct {
 	decode   func(any) error // reads request
 
 	call *call // the latest in the calls framing
+
+	gated atomic.Bool // its call has passed the server's gate
 }
 
 func newServerConn(s *server, raw net.Conn) *serverConn {
 	c := &serverConn{server: s, raw: raw, parser: newServerParser(), done: make(chan struct{})}
-	c.reader = newFrameReader(raw, &c.parser, s.settings.pooled)
+	c.reader = newFrameReader(raw, &c.parser, s.settings.pooled.server)
 	c.reader.wait = &c.readWait
 	ctx := peer.NewContext(s.ctx, &peer.Peer{Addr: raw.RemoteAddr(), LocalAddr: raw.LocalAddr()})
 	c.ctx, c.cancel = context.WithCancel(ctx)
@@ -73,6 +75,7 @@ func newServerConn(s *server, raw net.Conn) *serverConn {
 func (c *serverConn) serve() {
 	defer close(c.done)
 	defer c.server.remove(c)
+	defer c.leaveGate()
 	defer c.cancel()
 	defer func() { _ = c.raw.Close() }()
 	if conn, is := c.raw.(*tls.Conn); is && stack.ServerHandshake(c.ctx, conn) != nil {
@@ -124,14 +127,38 @@ func (c *serverConn) beginCall() bool {
 		}
 		c.call = nil
 	}
+	if !c.enterGate() {
+		return false
+	}
 	if c.parser.stage == atFrame {
 		c.reader.buffer()
 	}
 	return c.phase.CompareAndSwap(idle, busy)
 }
 
+// enterGate waits for its turn, if only so many calls are taken in at a time.
+func (c *serverConn) enterGate() bool {
+	if c.server.gate == nil {
+		return true
+	}
+	select {
+	case c.server.gate <- struct{}{}: // goroutines that wait to send are served in order
+		c.gated.Store(true)
+		return true
+	case <-c.ctx.Done():
+		return false
+	}
+}
+
+func (c *serverConn) leaveGate() {
+	if c.server.gate != nil && c.gated.CompareAndSwap(true, false) {
+		<-c.server.gate
+	}
+}
+
 // endCall reports whether the connection can take another call.
 func (c *serverConn) endCall(from int32) bool {
+	c.leaveGate()
 	if !c.phase.CompareAndSwap(from, idle) {
 		return false
 	}

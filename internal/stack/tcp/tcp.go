@@ -55,8 +55,12 @@ const (
 	framingPlain = "plain"
 	framingCalls = "calls"
 
-	buffersFresh  = "fresh"
-	buffersPooled = "pooled"
+	buffersFresh        = "fresh"
+	buffersPooled       = "pooled"
+	buffersPooledClient = "pooled-client"
+	buffersPooledServer = "pooled-server"
+
+	gateKey = "gate"
 )
 
 // Info describes the stack. Its connection mode is that of the published kernel
@@ -66,8 +70,12 @@ func (Stack) Info() stack.Info {
 		Name: name, Summary: "4-byte length and protobuf message on a TCP connection, one call at a time on each",
 		Options: append([]scenario.Option{
 			{
-				Key: buffersKey, Values: []string{buffersFresh, buffersPooled}, Default: buffersFresh,
-				Help: "memory of a frame: allocated for each one, or kept by the connection and used again",
+				Key: buffersKey, Values: []string{buffersFresh, buffersPooled, buffersPooledClient, buffersPooledServer}, Default: buffersFresh,
+				Help: "memory of a frame: allocated for each one, or kept by the connection and used again, at both ends or at one",
+			},
+			{
+				Key: gateKey, Parse: scenario.Count,
+				Help: "N: calls that the server takes in at a time, from its frame's first byte to its answer's last; the others wait in their sockets, first come, first served",
 			},
 			{
 				Key: framingKey, Values: []string{framingAuto, framingPlain, framingCalls}, Default: framingAuto,
@@ -117,15 +125,18 @@ func (Stack) CheckKind(v scenario.Variant, kind stack.Kind) error {
 // settings are a variant's options after parsing.
 type settings struct {
 	framing  string
-	pooled   bool
+	pooled   struct{ client, server bool }
+	gate     int // calls at a time at the server; 0: any number
 	security stack.Security
 }
 
 func (s Stack) settings(v scenario.Variant) (settings, error) {
 	o := stack.ReadOptions(s, v)
-	return settings{
-		framing: o.Text(framingKey), pooled: o.Text(buffersKey) == buffersPooled, security: stack.SecurityOf(o),
-	}, o.Err()
+	set := settings{framing: o.Text(framingKey), gate: scenario.Value[int](o, gateKey), security: stack.SecurityOf(o)}
+	buffers := o.Text(buffersKey)
+	set.pooled.client = buffers == buffersPooled || buffers == buffersPooledClient
+	set.pooled.server = buffers == buffersPooled || buffers == buffersPooledServer
+	return set, o.Err()
 }
 
 // Settings implements stack.SettingsReporter. No library is involved here, so it
@@ -141,10 +152,24 @@ func (s Stack) Settings(v scenario.Variant, _ stack.Target) ([]tuning.Setting, e
 		tuning.Setting{Side: tuning.Server, Name: "wait in the middle of a frame", Value: fmt.Sprintf("%v to %v", stallInterval, 2*stallInterval), Default: "no limit", Why: "a silent peer must not stay for ever"},
 		tuning.Setting{Side: tuning.Server, Name: "bytes of a write", Value: strconv.Itoa(writeStepBytes), Default: "no limit", Why: "a slow peer is told from one that has stopped reading"},
 	)
-	if set.pooled {
-		all = append(all, tuning.Setting{Side: tuning.Both, Name: "frame buffers kept by a connection", Value: strconv.Itoa(pooledBuffers), Default: "0", Why: "the variant's option buffers"})
+	if side, pooled := set.pooledAt(); pooled {
+		all = append(all, tuning.Setting{Side: side, Name: "frame buffers kept by a connection", Value: strconv.Itoa(pooledBuffers), Default: "0", Why: "the variant's option buffers"})
+	}
+	if set.gate > 0 {
+		all = append(all, tuning.Setting{Side: tuning.Server, Name: "calls taken in at a time", Value: strconv.Itoa(set.gate), Default: "no limit", Why: "the variant's option gate"})
 	}
 	return all, nil
+}
+
+// pooledAt says at which ends frames' memory is used again.
+func (s settings) pooledAt() (side string, pooled bool) {
+	switch {
+	case s.pooled.client && s.pooled.server:
+		return tuning.Both, true
+	case s.pooled.client:
+		return tuning.Client, true
+	}
+	return tuning.Server, s.pooled.server
 }
 
 // unsupportedError says what the plain framing lacks. It wraps

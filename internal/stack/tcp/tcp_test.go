@@ -19,6 +19,7 @@ func TestSuite(t *testing.T) {
 	}{
 		{"tcp", stack.Kept, nil},
 		{"tcp:buffers=pooled", stack.Kept, nil},
+		{"tcp:buffers=pooled-server,gate=64", stack.Kept, nil},
 		{"tcp:framing=calls", stack.Kept, nil},
 		{"tcp:buffers=pooled,framing=calls", stack.Kept, nil},
 		{"tcp:framing=plain", stack.Kept, plain},
