@@ -73,10 +73,17 @@ func (o *Output) Segments() [][]byte {
 	return o.segments
 }
 
-// Written drops the first n bytes, which must be in the first segment.
+// Written drops the first n bytes.
 func (o *Output) Written(n int) {
-	o.segments[0] = o.segments[0][n:]
 	o.size -= n
+	for i, segment := range o.segments {
+		if n < len(segment) {
+			o.segments[i] = segment[n:]
+			return
+		}
+		n -= len(segment)
+		o.segments[i] = nil
+	}
 }
 
 // Recycle releases the payloads. The output may be reused afterwards, by any connection.

@@ -12,6 +12,6 @@ type socketWriter struct{}
 
 func newSocketWriter(net.Conn) *socketWriter { return nil }
 
-func (*socketWriter) tryWrite([]byte) (int, error) { return 0, nil }
+func (*socketWriter) tryWrite([][]byte) (int, error) { return 0, nil }
 
 func (*socketWriter) writeAll([]byte) error { return nil }

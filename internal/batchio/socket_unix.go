@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // socketWriter writes to a socket's file descriptor directly, so that a write can return
@@ -71,7 +73,24 @@ func (w *socketWriter) write(data []byte, wait bool) (int, error) {
 }
 
 // tryWrite writes what the socket accepts without waiting, which may be nothing.
-func (w *socketWriter) tryWrite(data []byte) (int, error) { return w.write(data, false) }
+func (w *socketWriter) tryWrite(segments [][]byte) (int, error) {
+	if len(segments) == 1 {
+		return w.write(segments[0], false)
+	}
+	var n int
+	var failed error
+	err := w.raw.Write(func(fd uintptr) bool {
+		n, failed = unix.SendmsgBuffers(int(fd), segments, nil, nil, unix.MSG_DONTWAIT)
+		return true
+	})
+	switch {
+	case errors.Is(failed, syscall.EAGAIN), errors.Is(failed, syscall.EINTR):
+		return 0, err
+	case failed != nil:
+		return 0, failed
+	}
+	return n, err
+}
 
 // writeAll writes all of data and waits for room if needed.
 func (w *socketWriter) writeAll(data []byte) error {
