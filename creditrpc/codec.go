@@ -50,6 +50,18 @@ func decode(m *message, v any, limit int) error {
 	return nil
 }
 
+// alias unmarshals a message whose long bytes fields point into data.
+func alias(data []byte, v any) error {
+	into, err := rpccall.Message(v)
+	if err == nil {
+		err = rpccall.UnmarshalAliased(data, into)
+	}
+	if err != nil {
+		return status.Errorf(codes.Internal, "creditrpc: unmarshal: %v", err)
+	}
+	return nil
+}
+
 // appendMeta is metadata for the wire.
 func appendMeta(md metadata.MD) (to []byte) {
 	for key, values := range md {

@@ -55,7 +55,7 @@
 // # Options
 //
 //	what                     default  why
-//	Window                   1 MiB    16 messages of 64 KiB in work: more only wait in memory
+//	Window                   2 MiB    32 messages of 64 KiB, half of them in work: more only wait in memory
 //	WithWindow               4 MiB    whoever gets an answer waits for it, and takes it in at once
 //	(With)StreamWindow       256 KiB  a stream over loopback gains nothing from more; a slow
 //	                                  link with a long delay needs its rate times its round trip
@@ -63,6 +63,7 @@
 //	(With)MaxReceive         4 MiB    grpc-go's
 //	(With)MaxMetadata        16 KiB   it goes before the first byte of a message
 //	(With)KeepAlive          off      an idle connection costs nothing; TCP finds most losses
+//	AliasRequests            off      a handler that keeps a request must know; see there
 //	(With)Spin               off      it burns a CPU; see there
 //	HandshakeTimeout         120 s    grpc-go's
 //	WithConnectTimeout       20 s     grpc-go's

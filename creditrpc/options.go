@@ -26,7 +26,7 @@ type limits struct {
 
 func defaultLimits() limits {
 	return limits{
-		window: 1 << 20, perStream: 256 << 10, room: 64 << 20,
+		window: 2 << 20, perStream: 256 << 10, room: 64 << 20,
 		maxReceive: 4 << 20, maxSend: 1<<31 - 1, maxMeta: 16 << 10,
 	}
 }
@@ -53,6 +53,7 @@ type serverOptions struct {
 	limits
 	creds             credentials.TransportCredentials // nil: cleartext
 	calls             int
+	alias             bool
 	handshakeTimeout  time.Duration
 	unaryInterceptor  grpc.UnaryServerInterceptor
 	streamInterceptor grpc.StreamServerInterceptor
@@ -78,7 +79,7 @@ func Creds(c credentials.TransportCredentials) ServerOption {
 func MaxCalls(n int) ServerOption { return func(o *serverOptions) { o.calls = max(1, n) } }
 
 // Window is how many bytes of requests a client may have sent on a connection that this end
-// has not taken in: 1 MiB by default. It is what keeps many callers with large messages from
+// has not taken in: 2 MiB by default. It is what keeps many callers with large messages from
 // filling the server's memory and time: fewer bytes are fewer calls at once.
 func Window(bytes int) ServerOption { return func(o *serverOptions) { o.window = int64(bytes) } }
 
@@ -86,6 +87,11 @@ func Window(bytes int) ServerOption { return func(o *serverOptions) { o.window =
 func StreamWindow(bytes int) ServerOption {
 	return func(o *serverOptions) { o.perStream = int64(bytes) }
 }
+
+// AliasRequests makes bytes fields of unary requests, from 1 KiB on, point into the receive
+// buffer, which saves a copy and its memory. They are valid until the handler returns: one that
+// keeps such a field must copy it, or it will see the bytes of other calls there.
+func AliasRequests() ServerOption { return func(o *serverOptions) { o.alias = true } }
 
 // MaxReceive is the longest message that is taken: 4 MiB by default.
 func MaxReceive(bytes int) ServerOption { return func(o *serverOptions) { o.maxReceive = bytes } }

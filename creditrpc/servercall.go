@@ -35,6 +35,7 @@ type serverCall struct {
 	headed  bool // the header was sent
 	done    bool // the status was sent
 
+	aliased      message       // of a unary call: what its request may point into
 	got          bool          // the handler has received a message
 	signal, sent chan struct{} // of streams: something came; all was sent
 }
@@ -95,6 +96,7 @@ func (s *serverCall) serve() {
 
 func (s *serverCall) serveUnary() {
 	opts := &s.conn.server.opts
+	defer s.aliased.release()       // after the answer, which may point there too, was encoded
 	if err := s.Err(); err != nil { // cancelled, or past its deadline, before it began
 		s.end(nil, err)
 		return
@@ -127,6 +129,10 @@ func (s *serverCall) decode(v any) error {
 	case several:
 		m.release()
 		return status.Error(codes.Internal, "creditrpc: more than one message in a unary request")
+	}
+	if s.conn.server.opts.alias {
+		s.aliased = m
+		return alias(m.Data, v)
 	}
 	return decode(&m, v, s.conn.server.opts.maxReceive)
 }

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"wirelab.dev/internal/rpccall"
 )
 
 func TestUnmarshalAliased(t *testing.T) {
@@ -26,7 +28,7 @@ func TestUnmarshalAliased(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := &testgrpc.SimpleRequest{ResponseSize: 99} // to be forgotten
-	if err := unmarshalAliased(data, out); err != nil {
+	if err := rpccall.UnmarshalAliased(data, out); err != nil {
 		t.Fatal(err)
 	}
 	if !proto.Equal(in, out) {
@@ -53,7 +55,7 @@ func FuzzUnmarshalAliased(f *testing.F) {
 		long := nested(2, bytes.Repeat(data, 1+int(grow)/(len(data)+1)), wrap{field: max(1, protowire.Number(field))})
 		data = slices.Concat(data, long, data)
 		want, got := dynamicpb.NewMessage(kind), dynamicpb.NewMessage(kind)
-		wantErr, gotErr := proto.Unmarshal(data, want), unmarshalAliased(data, got)
+		wantErr, gotErr := proto.Unmarshal(data, want), rpccall.UnmarshalAliased(data, got)
 		if (wantErr == nil) != (gotErr == nil) {
 			t.Fatalf("error %v, package proto %v", gotErr, wantErr)
 		}

@@ -59,7 +59,7 @@ func (c protoCodec) unmarshal(data []byte, v any, alias bool) error {
 		}
 	}
 	if alias {
-		return unmarshalAliased(data, m)
+		return rpccall.UnmarshalAliased(data, m)
 	}
 	return proto.Unmarshal(data, m)
 }

@@ -5,6 +5,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"wirelab.dev/internal/rpccall"
 )
 
 // checkDepth returns an error if data, a message of the kind, nests more messages than
@@ -29,7 +31,7 @@ type depthScan struct {
 // have so many levels, itself included.
 func (s *depthScan) message(end int, kind protoreflect.MessageDescriptor, group protowire.Number, levels int) error {
 	if levels <= 0 {
-		return errTooDeep
+		return rpccall.ErrTooDeep
 	}
 	if group == 0 && end-s.at < 2*levels {
 		s.at = end

@@ -19,6 +19,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"wirelab.dev/internal/rpccall"
 )
 
 // The fields of node's message.
@@ -152,7 +154,7 @@ func TestDepthLimit(t *testing.T) {
 		for _, levels := range all {
 			data := nested(levels, body, ways...)
 			want := proto.Unmarshal(data, dynamicpb.NewMessage(kind))
-			if err := unmarshalAliased(data, dynamicpb.NewMessage(kind)); (err == nil) != (want == nil) {
+			if err := rpccall.UnmarshalAliased(data, dynamicpb.NewMessage(kind)); (err == nil) != (want == nil) {
 				t.Errorf("%s, %d levels, aliased: error %v, package proto %v", name, levels, err, want)
 			}
 			if err := checkDepth(data, kind); (err == nil) != (want == nil) {

@@ -8,8 +8,10 @@ package creditstack
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strconv"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -34,6 +36,8 @@ const (
 
 	windowKey = "window"
 	callsKey  = "calls"
+	aliasKey  = "alias"
+	spinKey   = "spin"
 )
 
 // Info describes the stack. It is made for few connections and many callers.
@@ -41,8 +45,10 @@ func (Stack) Info() stack.Info {
 	return stack.Info{
 		Name: name, Summary: "wirelab's own framed RPC: protobuf over TCP, senders wait for the receiver's credit",
 		Options: append([]scenario.Option{
-			{Key: windowKey, Parse: scenario.BytesUpTo(1 << 30), Help: "SIZE: what a client may have sent on a connection that the server has not taken in, in place of 1 MiB"},
+			{Key: windowKey, Parse: scenario.BytesUpTo(1 << 30), Help: "SIZE: what a client may have sent on a connection that the server has not taken in, in place of 2 MiB"},
 			{Key: callsKey, Parse: scenario.Count, Help: "N: calls that a client may have under way on a connection, in place of 1,024; more wait at the client, in the order of asking"},
+			{Key: aliasKey, Values: []string{"off", "on"}, Default: "off", Help: "on: long bytes fields of requests point into the receive buffer until the handler returns"},
+			{Key: spinKey, Parse: scenario.Parser(time.ParseDuration), Help: "TIME: how long both ends look for something to read before their threads sleep, as in 100us; it burns CPUs, for few callers"},
 		}, stack.TLSOptions(stack.OptionalTLS)...),
 		Connection: scenario.Connection{Mode: scenario.Shared},
 	}
@@ -51,12 +57,22 @@ func (Stack) Info() stack.Info {
 // settings are a variant's options.
 type settings struct {
 	window, calls int // 0: the library's
+	alias         bool
+	spin          time.Duration // 0: the library's
 	security      stack.Security
 }
 
 func (s Stack) read(v scenario.Variant) (settings, error) {
 	o := stack.ReadOptions(s, v)
-	return settings{window: scenario.Value[int](o, windowKey), calls: scenario.Value[int](o, callsKey), security: stack.SecurityOf(o)}, o.Err()
+	own := settings{
+		window: scenario.Value[int](o, windowKey), calls: scenario.Value[int](o, callsKey),
+		alias: o.Text(aliasKey) == "on", spin: scenario.Value[time.Duration](o, spinKey), security: stack.SecurityOf(o),
+	}
+	const most = time.Second
+	if own.spin < 0 || own.spin > most {
+		return own, fmt.Errorf("variant %s: spin: want 0 to %v, found %v", v, most, own.spin)
+	}
+	return own, o.Err()
 }
 
 // NewServer makes a server.
@@ -169,10 +185,18 @@ func (s settings) tuning() (ends tuning.Ends[creditrpc.ServerOption, creditrpc.C
 		serverOption{Name: "creditrpc.MaxReceive", Apply: creditrpc.MaxReceive(stack.MaxMessageBytes)},
 		clientOption{Name: "creditrpc.WithMaxReceive", Apply: creditrpc.WithMaxReceive(stack.MaxMessageBytes)})
 	if s.window > 0 {
-		ends.Server.Add(tuning.Setting{Side: tuning.Server, Name: "creditrpc.Window", Value: strconv.Itoa(s.window), Default: "1048576", Why: "the variant's option window"}, creditrpc.Window(s.window))
+		ends.Server.Add(tuning.Setting{Side: tuning.Server, Name: "creditrpc.Window", Value: strconv.Itoa(s.window), Default: "2097152", Why: "the variant's option window"}, creditrpc.Window(s.window))
 	}
 	if s.calls > 0 {
 		ends.Server.Add(tuning.Setting{Side: tuning.Server, Name: "creditrpc.MaxCalls", Value: strconv.Itoa(s.calls), Default: "1024", Why: "the variant's option calls"}, creditrpc.MaxCalls(s.calls))
+	}
+	if s.alias {
+		ends.Server.Add(tuning.Setting{Side: tuning.Server, Name: "creditrpc.AliasRequests", Value: "set", Default: "not set", Why: "the variant's option alias"}, creditrpc.AliasRequests())
+	}
+	if s.spin > 0 {
+		ends.Add(tuning.Setting{Value: s.spin.String(), Default: "0s", Why: "the variant's option spin"},
+			serverOption{Name: "creditrpc.Spin", Apply: creditrpc.Spin(s.spin)},
+			clientOption{Name: "creditrpc.WithSpin", Apply: creditrpc.WithSpin(s.spin)})
 	}
 	return ends
 }

@@ -32,7 +32,8 @@ func TestSuite(t *testing.T) {
 		{"creditrpc", stack.Kept},
 		{"creditrpc", stack.Fresh},
 		{"creditrpc:calls=2,window=1", stack.Kept},
-		{"creditrpc:tls=on", stack.Kept},
+		{"creditrpc:alias=on,spin=50us", stack.Kept},
+		{"creditrpc:tls=on,spin=50us", stack.Kept},
 		{"creditrpc:tls=on,handshakes=2", stack.Fresh},
 		{"creditrpc:tls=on", stack.Resumed},
 	} {
