@@ -69,7 +69,8 @@ func (o *serverOptions) link() link.Config {
 	return cfg
 }
 
-// Creds secures connections, as TLS does.
+// Creds secures connections, as TLS does. A tls.Config should have [ALPN] in NextProtos, since
+// grpc-go's credentials.NewTLS otherwise names HTTP/2 alone.
 func Creds(c credentials.TransportCredentials) ServerOption {
 	return func(o *serverOptions) { o.creds = c }
 }
@@ -149,7 +150,8 @@ func defaultClientOptions() clientOptions {
 	return o
 }
 
-// WithTransportCredentials secures connections, as TLS does. Without, they are cleartext.
+// WithTransportCredentials secures connections, as TLS does: see [Creds]. Without, they are
+// cleartext.
 func WithTransportCredentials(c credentials.TransportCredentials) ClientOption {
 	return func(o *clientOptions) { o.creds = c }
 }
