@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -49,6 +50,24 @@ func TestAStoppedServersCallsAreNotRepeated(t *testing.T) {
 	if err := <-ended; status.Code(err) != codes.Unavailable || dials.Load() > 1 {
 		t.Errorf("%v, after %d dials", err, dials.Load())
 	}
+}
+
+// TestManyFailures has many callers get answers that need no credit. All come.
+func TestManyFailures(t *testing.T) {
+	c := testgrpc.NewTestServiceClient(dial(t, serve(t, NewServer(), new(service))))
+	in := request(nil)
+	in.ResponseStatus = &testgrpc.EchoStatus{Code: int32(codes.Aborted), Message: strings.Repeat("x", 15_000)}
+	var callers sync.WaitGroup
+	for range 300 {
+		callers.Go(func() {
+			for range 3 {
+				if _, err := c.UnaryCall(t.Context(), in); status.Code(err) != codes.Aborted {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	callers.Wait()
 }
 
 // TestLongStatuses has handlers fail with more words than a frame takes. The connection goes on.

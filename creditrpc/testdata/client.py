@@ -73,6 +73,7 @@ class Connection:
         self.credit, self.may_begin = self.peer[WINDOW], self.peer.get(CALLS, 0)
 
     def frame(self, kind, flags, stream, payload):
+        # It reads nothing meanwhile, which is right as long as few statuses are under way.
         self.sock.sendall(len(payload).to_bytes(3, "big") + bytes([kind | flags]) + stream.to_bytes(4, "big") + payload)
 
     # Sending.

@@ -70,7 +70,7 @@ type Link struct {
 	out      *batchio.Output
 	limit    int  // of the output, see SetOutputLimit
 	ending   int  // calls whose last frame is in the output
-	answers  int  // bytes in the output that the peer's pings provoked
+	answers  int  // bytes in the output that the peer can provoke without granting any
 	draining bool // Goodbye was sent or received
 
 	sender  *credit.Sender
@@ -138,9 +138,14 @@ func (l *Link) output() *batchio.Output {
 	return l.out
 }
 
+// append writes a frame that needs no credit.
 func (l *Link) append(write func([]byte) []byte) {
 	out := l.output()
+	before := out.Len()
 	out.SetTail(write(out.Tail()))
+	if !l.cfg.Client { // whose own calls are what it sends such frames for
+		l.answers += out.Len() - before
+	}
 }
 
 // Pending returns the number of bytes in the output.

@@ -38,7 +38,7 @@ func TestThePagesNumbers(t *testing.T) {
 			"what a frame costs beside its payload": credit.Overhead, "least Window and PerStream": credit.LeastWindow,
 			"largest setting": maxSetting, "largest grant": frame.MaxGrant, "largest MaxMeta that counts": MaxMeta,
 			"most methods of a connection": maxMethods, "longest name of a method": maxMethodName,
-			"answers to pings that may lie unread": maxAnswers, "calls after which a client opens another connection": maxBegun,
+			"unwritten bytes that need no credit, beyond which a server stops reading": maxAnswers, "calls after which a client opens another connection": maxBegun,
 		}},
 	} {
 		_, rows, found := strings.Cut(page, table.head+"\n")

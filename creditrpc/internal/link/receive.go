@@ -163,10 +163,10 @@ func (l *Link) message(s *Stream, head frame.Head, r *frame.Reader, cost int64) 
 		return l.fault("a message of %d bytes with %d, on the stream %d", whole, len(data), s.id)
 	case s.incoming == nil && head.Flags&frame.More != 0 && head.Flags&frame.Long == 0:
 		return l.fault("a message in parts without its length, on the stream %d", s.id)
-	case head.Flags&frame.Long != 0 && whole > l.cfg.MaxMessage:
+	case max(whole, len(data)) > l.cfg.MaxMessage:
 		s.peerDone = true
 		l.returned(s, cost)
-		l.handler.OnTooLong(s, whole)
+		l.handler.OnTooLong(s, max(whole, len(data)))
 		return nil
 	}
 	if head.Flags&frame.More != 0 && s.incoming == nil {
@@ -316,7 +316,9 @@ func (l *Link) ping(head frame.Head, payload []byte) error {
 	l.append(func(to []byte) []byte {
 		return append(frame.Head{Length: len(data), Type: frame.Ping, Flags: frame.Answer}.Append(to), data[:]...)
 	})
-	l.answers += l.Pending() - before
+	if l.cfg.Client { // a server counts all
+		l.answers += l.Pending() - before
+	}
 	return nil
 }
 

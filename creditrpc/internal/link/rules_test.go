@@ -102,6 +102,36 @@ func TestRulesOfFrames(t *testing.T) {
 	}
 }
 
+// TestUnreadAnswers has a client that reads nothing make calls that need no credit of its own to be
+// answered. The server stops reading, and goes on when its answers have been taken.
+func TestUnreadAnswers(t *testing.T) {
+	l := greeted(t, false)
+	if _, err := l.Feed(0, one(frame.Method, 0, 0, "unknown"), 1); err != nil {
+		t.Fatal(err)
+	}
+	for i := uint32(2); !l.Throttled(); i++ {
+		if _, err := l.Feed(0, one(frame.Request, frame.End, i, "\x01\x00\x00"), 1); err != nil || l.Pending() > 2*maxAnswers {
+			t.Fatalf("after %d calls %d bytes wait, %v", i, l.Pending(), err)
+		}
+	}
+	l.TakeOutput().Recycle()
+	if l.Throttled() {
+		t.Error("it does not go on")
+	}
+}
+
+// TestShortMessagesCanBeTooLong has a receiver that takes very little.
+func TestShortMessagesCanBeTooLong(t *testing.T) {
+	p := newPair(t, func(_, server *Config) { server.MaxMessage = 10 })
+	p.settle()
+	p.begin("/s/m", content(10, 1), true)
+	p.begin("/s/m", content(11, 2), true)
+	p.settle()
+	if fits, long := p.server.calls[0], p.server.calls[1]; fits.tooLong != 0 || len(fits.got) != 1 || long.tooLong != 11 || len(long.got) != 0 {
+		t.Errorf("%+v\n%+v", fits, long)
+	}
+}
+
 // TestMetadataFitsIntoATurn has a peer that takes more metadata than one frame can hold.
 func TestMetadataFitsIntoATurn(t *testing.T) {
 	l := New(Config{Client: true, Window: credit.LeastWindow, PerStream: credit.LeastWindow}, &end{t: t})
