@@ -32,6 +32,27 @@
 // The way back is two constructors. The bytes on the wire are gRPC's, so either end can
 // move alone.
 //
+// # What it costs
+//
+// On two CPUs, one for each end, with short messages of 50 callers on one connection, a call
+// takes a sixth of grpc-go's CPU time; with long messages, streams or one caller a quarter to
+// two fifths. `wirelab run fast-grpc` has the table and measures it again. A connection at rest
+// has two goroutines and no buffers.
+//
+// # Errors
+//
+// All are statuses, with grpc-go's codes. Those that no server sent:
+//
+//	code                what happened
+//	Unavailable         no connection could be opened, or it was lost, or the server drains;
+//	                    errors.Is and errors.As find the cause, such as ECONNREFUSED
+//	Canceled            the context was cancelled, or the client closed
+//	DeadlineExceeded    the deadline passed, at either end
+//	ResourceExhausted   a message or metadata longer than a limit of either end
+//	Unauthenticated     the call's credentials failed, or need a secure connection
+//	Unimplemented       the server has no such method, or not the message's compressor
+//	Internal            the peer breaks HTTP/2's or gRPC's rules; a message that is none of its type
+//
 // # Versions
 //
 // Versions follow semantic versioning. Until 1.0.0 a minor version may change the API, and
