@@ -153,8 +153,11 @@ func (c *Connections) achieved(mode scenario.ConnectionMode, trials []trial) *fl
 }
 
 // kept reports whether a mode that keeps its connections had as many as it asks
-// for. A pool may have fewer.
+// for. A pool may have fewer, and one that sizes itself as many as it likes.
 func kept(mode scenario.Connection, made record.Connections) bool {
+	if mode.Mode == scenario.Auto {
+		return made.Opened > 0
+	}
 	return made.During == 0 && (made.Opened == int64(made.Want) || mode.Mode == scenario.Pool && made.Opened < int64(made.Want))
 }
 

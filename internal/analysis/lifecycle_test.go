@@ -137,6 +137,7 @@ func TestConnectionsAreComparedWithWhatWasAsked(t *testing.T) {
 		"per worker":               {"per-worker", func(r *record.Record) { r.Connections.Opened, r.Connections.During = 4, 0 }, -1, false},
 		"per worker, opened again": {"per-worker", func(r *record.Record) { r.Connections.Opened, r.Connections.During = 6, 2 }, -1, true},
 		"a pool that stays small":  {"pool:4", func(r *record.Record) { r.Connections.Opened, r.Connections.During = 2, 0 }, -1, false},
+		"one that sizes itself":    {"auto:16", func(r *record.Record) { r.Connections.Opened, r.Connections.During = 3, 1 }, -1, false},
 		"shared, but two":          {"shared", func(r *record.Record) { r.Connections.Opened, r.Connections.During = 2, 0; r.Connections.Want = 1 }, -1, true},
 	} {
 		r := lifecycle(t, "h1:tls=on", test.mode, 1)
