@@ -87,7 +87,7 @@ function claimed({ claimed_ratio: ratio, at_least: least, at_most: most }: Claim
 function amount({ figure, value }: ClaimFigure): string {
   if (figure === "throughput") return perSecond(value);
   if (/bytes|memory/.test(figure)) return bytes(value);
-  if (/-user$|^answered$/.test(figure)) return percent(value);
+  if (/-(user|gc)$|^answered$/.test(figure)) return percent(value);
   if (/switches|futex|faults|cores|opened|tail/.test(figure)) return plain(value);
   return micros(value);
 }
