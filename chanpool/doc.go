@@ -19,10 +19,10 @@
 // While calls are made, time is cut into epochs of 50 ms ([Epoch]), longer where calls are.
 // A trial compares two sizes by turns (small, large, large, small, …), because the load
 // itself varies: what counts is the ratio of the two in each pair, over at least 4 and at most
-// 40 pairs. The figure is the mean time of the unary calls that began and ended in an epoch; where
+// 60 pairs. The figure is the mean time of the unary calls that began and ended in an epoch; where
 // there are streams alone, the rate of their messages. More channels are kept if they are
-// better by 3 % at least and by three standard errors, and else given up again; at a loss of
-// a fifth, after two pairs. With noise of 12 % a trial takes one to four seconds.
+// better by 3 % at least and by two standard errors, and else given up again; at a loss of
+// a fifth, after two pairs. With noise of 12 % a trial takes one to six seconds.
 //
 // More are tried only while more calls are in flight than there are channels; by half as many
 // again each time. Fewer are tried a second after more were kept. What changed nothing is not
