@@ -126,6 +126,23 @@ func collectorShare(p record.Process) float64 {
 	return min(1, number(p.GCCPUNS)/total)
 }
 
+// assistShare is the part of it that goroutines gave who wanted to allocate.
+func assistShare(p record.Process) float64 {
+	total := cpuTime(p)
+	if total == 0 || p.GCAssistNS == nil {
+		return math.NaN()
+	}
+	return min(1, float64(*p.GCAssistNS)/total)
+}
+
+// runWait is the 99th percentile of goroutines' waits for a CPU.
+func runWait(p record.Process) float64 {
+	if p.SchedP99NS == nil {
+		return math.NaN()
+	}
+	return float64(*p.SchedP99NS) / 1e3 // microseconds, as all times here
+}
+
 // cpuShare is NaN, 0 divided by 0, where neither end used any.
 func cpuShare(one, other record.Process) float64 {
 	return cpuTime(one) / (cpuTime(one) + cpuTime(other))

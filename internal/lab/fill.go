@@ -50,7 +50,7 @@ func applyUsage(p *record.Process, u *probe.Window, windowNS int64) {
 	p.ThrottledNS, p.ThrottledPeriods = &u.ThrottledNS, &u.ThrottledPeriods
 	p.GCPercent = measured(u.Go.GCPercent)
 	if u.Go.Goroutines > 0 { // else the program is none of Go's, and has no such collector
-		p.GCCycles, p.GCCPUNS = &u.Go.GCCycles, &u.Go.GCNS
+		p.GCCycles, p.GCCPUNS, p.GCAssistNS = &u.Go.GCCycles, &u.Go.GCNS, &u.Go.GCAssistNS
 	}
 	if median, ok := u.Go.RunWait.Quantile(0.5); ok {
 		p.SchedP50NS = (*int64)(&median)

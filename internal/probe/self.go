@@ -59,6 +59,7 @@ const (
 	allocatedObjects
 	gcCycles
 	gcCPU
+	gcAssist
 	gcPercent
 	runWait
 )
@@ -71,6 +72,7 @@ func newSelfReader() *selfReader {
 		allocatedObjects: {Name: "/gc/heap/allocs:objects"},
 		gcCycles:         {Name: "/gc/cycles/total:gc-cycles"},
 		gcCPU:            {Name: "/cpu/classes/gc/total:cpu-seconds"},
+		gcAssist:         {Name: "/cpu/classes/gc/mark/assist:cpu-seconds"},
 		gcPercent:        {Name: "/gc/gogc:percent"},
 		runWait:          {Name: "/sched/latencies:seconds"},
 	}}
@@ -129,6 +131,7 @@ func (r *selfReader) readRuntime(usage *GoUsage) {
 	usage.AllocatedObjects = count(allocatedObjects)
 	usage.GCCycles = count(gcCycles)
 	usage.GCNS = int64(r.samples[gcCPU].Value.Float64() * 1e9)
+	usage.GCAssistNS = int64(r.samples[gcAssist].Value.Float64() * 1e9)
 	usage.GCPercent = -1 // a collector that is off shows as the largest value there is
 	if percent := r.samples[gcPercent].Value.Uint64(); percent < math.MaxUint64 {
 		usage.GCPercent = max(1, int64(percent))

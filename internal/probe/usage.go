@@ -72,6 +72,8 @@ type GoUsage struct {
 	// GCNS is the processor time of the collector, as the runtime estimates it
 	// at the end of each cycle.
 	GCNS int64 `json:"gc_ns"`
+	// GCAssistNS is the part of it that goroutines took who wanted to allocate.
+	GCAssistNS int64 `json:"gc_assist_ns"`
 	// GCPercent, a gauge, is GOGC: 100 by default, -1 for off. 0: unknown.
 	GCPercent int64 `json:"gc_percent,omitempty"`
 	// RunWait is how long goroutines were runnable before they ran.
@@ -128,5 +130,6 @@ var columns = append([]column{
 	{name: "allocated_objects", of: func(u *Usage) *int64 { return &u.Go.AllocatedObjects }},
 	{name: "gc_cycles", of: func(u *Usage) *int64 { return &u.Go.GCCycles }},
 	{name: "gc_ns", of: func(u *Usage) *int64 { return &u.Go.GCNS }},
+	{name: "gc_assist_ns", of: func(u *Usage) *int64 { return &u.Go.GCAssistNS }},
 	{name: "gc_percent", gauge: true, of: func(u *Usage) *int64 { return &u.Go.GCPercent }},
 }, waitColumns()...)

@@ -40,9 +40,11 @@ type Process struct {
 	MajorFaults *int64 `json:"major_faults,omitempty"`
 	GCCycles    *int64 `json:"gc_cycles,omitempty"`
 	GCCPUNS     *int64 `json:"gc_cpu_ns,omitempty"`
-	GCPercent   *int64 `json:"gc_percent,omitempty"`   // GOGC: 100 by default, -1 for off
-	SchedP50NS  *int64 `json:"sched_p50_ns,omitempty"` // goroutines: ready to running
-	SchedP99NS  *int64 `json:"sched_p99_ns,omitempty"`
+	// The part of it that was taken from goroutines which wanted to allocate.
+	GCAssistNS *int64 `json:"gc_assist_ns,omitempty"`
+	GCPercent  *int64 `json:"gc_percent,omitempty"`   // GOGC: 100 by default, -1 for off
+	SchedP50NS *int64 `json:"sched_p50_ns,omitempty"` // goroutines: ready to running
+	SchedP99NS *int64 `json:"sched_p99_ns,omitempty"`
 	// Gaps are the times in which others had its CPUs while it was due on them.
 	Gaps *Gaps    `json:"gaps,omitempty"`
 	Busy *float64 `json:"busy,omitempty"` // share of the CPUs it was given
