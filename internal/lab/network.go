@@ -26,8 +26,9 @@ func (t *trial) surround() (*surroundings, error) {
 	if address := t.target(); address != "" {
 		return nil, fmt.Errorf("the server at %s cannot be in the trial's own network: leave out `network`, or do not name a server", address)
 	}
+	path := link.Path{Delay: time.Duration(asked.Delay)}
 	network, err := link.New(link.Settings{
-		Ports: asked.Ports, TimeWaitReuse: asked.TimeWaitReuse, Delay: time.Duration(asked.Delay),
+		Ports: asked.Ports, TimeWaitReuse: asked.TimeWaitReuse, Up: path, Down: path,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the trial's network: %w", err)
@@ -69,13 +70,14 @@ func (s *surroundings) linked() *record.Link {
 	if s.network == nil {
 		return nil
 	}
-	counts, delayed := s.network.Stop()
-	if !delayed {
+	counts, linked := s.network.Stop()
+	if !linked {
 		return nil
 	}
+	up, down := counts.Up, counts.Down
 	return &record.Link{
-		Frames: counts.Frames, Dropped: counts.Dropped,
-		LateP50NS: int64(counts.LateP50), LateP99NS: int64(counts.LateP99),
+		Frames: up.Sent + down.Sent, Dropped: up.Overrun + down.Overrun,
+		LateP50NS: int64(max(up.LateP50, down.LateP50)), LateP99NS: int64(max(up.LateP99, down.LateP99)),
 	}
 }
 

@@ -12,6 +12,9 @@ import (
 	"wirelab.dev/internal/host"
 )
 
+// bothWays is a link that does the same to both directions.
+func bothWays(p Path) Settings { return Settings{Up: p, Down: p, Seed: 1} }
+
 // listenAt listens at the server's end: a socket stays in the namespace that it
 // was made in.
 func listenAt(t *testing.T, n *Network) net.Listener {
@@ -71,7 +74,7 @@ func dialFrom(t *testing.T, n *Network, address string) net.Conn {
 // takes 10 ms, and an echo another 10.
 func TestADelayIsARoundTripOfTwice(t *testing.T) {
 	const delay = 5 * time.Millisecond
-	n := newNetwork(t, Settings{Delay: delay})
+	n := newNetwork(t, bothWays(Path{Delay: delay}))
 	listener := listenAt(t, n)
 	go echo(listener) // ends with the connection or the listener
 
@@ -93,7 +96,7 @@ func TestADelayIsARoundTripOfTwice(t *testing.T) {
 		}
 		shortest = min(shortest, time.Since(begin))
 	}
-	stats, delayed := n.Stop()
+	stats, linked := n.Stop()
 	t.Logf("connected in %v, echoed in %v at best; %+v", connected, shortest, stats)
 	if connected < 2*delay || shortest < 2*delay {
 		t.Errorf("a round trip took %v and %v, less than two delays of %v", connected, shortest, delay)
@@ -101,15 +104,15 @@ func TestADelayIsARoundTripOfTwice(t *testing.T) {
 	if shortest > 3*delay {
 		t.Errorf("the shortest round trip took %v, want little over %v", shortest, 2*delay)
 	}
-	if !delayed || stats.Frames < 40 || stats.Dropped != 0 {
-		t.Errorf("%+v, %v: want the frames of 20 echoes and none dropped", stats, delayed)
+	if !linked || stats.Up.Sent < 20 || stats.Down.Sent < 20 || stats.Up.Overrun+stats.Down.Overrun != 0 {
+		t.Errorf("%+v, %v: want the frames of 20 echoes and none dropped", stats, linked)
 	}
 }
 
 // Frames are carried in the order they came and whole: a stream arrives as it
 // was sent.
 func TestAStreamArrivesWhole(t *testing.T) {
-	n := newNetwork(t, Settings{Delay: time.Millisecond})
+	n := newNetwork(t, bothWays(Path{Delay: time.Millisecond}))
 	listener := listenAt(t, n)
 	go echo(listener) // ends with the connection or the listener
 	conn := dialFrom(t, n, listener.Addr().String())
@@ -134,7 +137,7 @@ func TestAStreamArrivesWhole(t *testing.T) {
 // are lost as was asked for.
 func TestALossIsAShareOfTheFrames(t *testing.T) {
 	const loss = 0.1
-	n := newNetwork(t, Settings{Delay: 100 * time.Microsecond, Loss: loss})
+	n := newNetwork(t, bothWays(Path{Delay: 100 * time.Microsecond, Loss: loss}))
 	listener := listenAt(t, n)
 	go echo(listener) // ends with the connection or the listener
 	conn := dialFrom(t, n, listener.Addr().String())
@@ -147,7 +150,7 @@ func TestALossIsAShareOfTheFrames(t *testing.T) {
 		t.Fatal(err)
 	}
 	stats, _ := n.Stop()
-	share := float64(stats.Lost) / float64(stats.Frames+stats.Lost)
+	share := float64(stats.Up.Lost+stats.Down.Lost) / float64(stats.Up.Frames+stats.Down.Frames)
 	t.Logf("%+v", stats)
 	if share < loss/2 || share > 2*loss {
 		t.Errorf("lost a share of %.3f, want %v", share, loss)
@@ -157,7 +160,7 @@ func TestALossIsAShareOfTheFrames(t *testing.T) {
 func TestANetworkLeavesNothingBehind(t *testing.T) {
 	threads, descriptors := runtime.NumGoroutine(), openDescriptors(t)
 	for range 3 {
-		n, err := New(Settings{Delay: time.Millisecond})
+		n, err := New(bothWays(Path{Delay: time.Millisecond}))
 		if err != nil {
 			t.Skip(err)
 		}

@@ -41,10 +41,10 @@ type forwarder struct {
 func forward(sockets [2]int, s Settings) *forwarder {
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + len(sockets))
 	f := &forwarder{sockets: sockets}
-	for i := range sockets {
+	for i, path := range [2]Path{s.Up, s.Down} {
 		d := &direction{
-			from: sockets[i], to: sockets[1-i], delay: int64(s.Delay),
-			loss: s.Loss, random: rand.New(rand.NewPCG(1, uint64(i))),
+			from: sockets[i], to: sockets[1-i], delay: int64(path.Delay),
+			loss: path.Loss, random: rand.New(rand.NewPCG(s.Seed, uint64(i))),
 			frames: make([]frame, maxHeldFrames), late: latency.NewRecorder(),
 		}
 		f.directions[i] = d
@@ -65,17 +65,10 @@ func (f *forwarder) close() error {
 }
 
 // stop ends both directions and returns their counts.
-func (f *forwarder) stop() Forwarded {
+func (f *forwarder) stop() Counts {
 	f.over.Store(true)
 	f.running.Wait()
-	late := latency.NewHistogram(f.directions[0].late, f.directions[1].late)
-	stats := Forwarded{LateP50: late.Quantile(0.5), LateP99: late.Quantile(0.99)}
-	for _, d := range f.directions {
-		stats.Frames += d.sent
-		stats.Dropped += d.dropped + d.socketDrops()
-		stats.Lost += d.lost
-	}
-	return stats
+	return Counts{Engine: Frames, Up: f.directions[0].counts(), Down: f.directions[1].counts()}
 }
 
 // direction is one way of a link. Only its own thread touches it while it runs.
@@ -98,6 +91,17 @@ type frame struct {
 	due   int64 // on the clock of package clock
 	size  int
 	bytes [frameBytes]byte
+}
+
+// counts returns what the direction did. It takes those of the socket, which the
+// kernel then sets to zero.
+func (d *direction) counts() PathCounts {
+	late := latency.NewHistogram(d.late)
+	overrun := d.dropped + d.socketDrops()
+	return PathCounts{
+		Frames: d.sent + d.lost + overrun, Sent: d.sent, Lost: d.lost, Overrun: overrun,
+		LateP50: late.Quantile(0.5), LateP99: late.Quantile(0.99),
+	}
 }
 
 // run forwards until it is over.

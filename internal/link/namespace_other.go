@@ -21,8 +21,8 @@ func (*namespace) close() error { return nil }
 // No network is ever made here, and so none forwards.
 type forwarder struct{}
 
-func (*forwarder) stop() Forwarded { return Forwarded{} }
-func (*forwarder) close() error    { return nil }
+func (*forwarder) stop() Counts { return Counts{} }
+func (*forwarder) close() error { return nil }
 
 func newDelayed(s Settings) (*Network, error) {
 	_, err := newNamespace(s)

@@ -2,26 +2,9 @@ package link
 
 import (
 	"errors"
-	"time"
 
 	"wirelab.dev/internal/host"
 )
-
-// Settings describe a network. A zero value leaves the kernel's default for a new
-// namespace, unless the field says otherwise.
-type Settings struct {
-	// Ports is the number of local ports for connections to one server.
-	Ports int
-	// TimeWaitReuse lets a loopback connection take over the ports of a closed one
-	// after a second, which is Linux's default. Without it, they stay in use for a
-	// minute.
-	TimeWaitReuse bool
-	// Delay is the delay of a packet, each way. 0: both ends use the same
-	// loopback.
-	Delay time.Duration
-	// Loss is the share of packets that a link with a delay drops, each way.
-	Loss float64
-}
 
 // Network is where a server and its client run. Its methods may be called from
 // any goroutine, except for the functions that Server and Client return.
@@ -29,14 +12,17 @@ type Network struct {
 	// Address is the IP address at which the server is to listen.
 	Address string
 
-	server, client *namespace // the same one without a delay
-	forwarder      *forwarder // nil without a delay
+	server, client *namespace // the same one without a link
+	forwarder      *forwarder // nil without a link
 }
 
 // New makes a network. If the machine refuses, the error wraps
 // host.ErrUnsupported.
 func New(s Settings) (*Network, error) {
-	if s.Delay > 0 {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	if s.linked() {
 		return newDelayed(s)
 	}
 	only, err := newNamespace(s)
@@ -64,18 +50,10 @@ func (n *Network) InClient(do func()) error {
 	})
 }
 
-// Forwarded holds the counts of a link with a delay.
-type Forwarded struct {
-	Frames           int64
-	LateP50, LateP99 time.Duration // how much later than due they were sent
-	Dropped          int64         // because a buffer was full
-	Lost             int64         // as Settings.Loss asks
-}
-
-// Stop ends the link and returns its counts. delayed is false without a delay.
-func (n *Network) Stop() (stats Forwarded, delayed bool) {
+// Stop ends the link and returns what it did. linked is false without a link.
+func (n *Network) Stop() (counts Counts, linked bool) {
 	if n.forwarder == nil {
-		return Forwarded{}, false
+		return Counts{}, false
 	}
 	return n.forwarder.stop(), true
 }

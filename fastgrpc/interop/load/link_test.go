@@ -17,7 +17,8 @@ func TestLink(t *testing.T) {
 	}
 	for _, p := range allPeers {
 		t.Run(p.name, func(t *testing.T) {
-			network, err := link.New(link.Settings{Delay: 2 * time.Millisecond, Loss: 0.01})
+			path := link.Path{Delay: 2 * time.Millisecond, Loss: 0.01}
+			network, err := link.New(link.Settings{Up: path, Down: path, Seed: 1})
 			if err != nil {
 				t.Skip(err)
 			}
@@ -37,7 +38,7 @@ func TestLink(t *testing.T) {
 			}
 			stats, _ := network.Stop()
 			t.Logf("%+v", stats)
-			if stats.Lost == 0 {
+			if stats.Up.Lost+stats.Down.Lost == 0 {
 				t.Error("the link lost nothing")
 			}
 		})
