@@ -2,7 +2,6 @@ package link
 
 import (
 	"errors"
-	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -15,37 +14,40 @@ import (
 )
 
 const (
-	// frameBytes is the longest frame: an MTU of 1,500 with its Ethernet and
-	// VLAN headers, and some room.
-	frameBytes = 2048
-	// maxHeldFrames is how many a direction holds back at most: at 10 ms, some
-	// 10 Gbit/s. What comes beyond is dropped, and counted.
+	// maxHeldFrames is how many a direction holds at most: at 10 ms, some 10 Gbit/s.
+	// What comes beyond is an overrun.
 	maxHeldFrames = 8192
-	// maxWait bounds how long a direction does not look whether it is to
-	// end.
+	// maxTaken bounds what a direction takes in before it looks whether a frame is due.
+	maxTaken = 64
+	// maxWait bounds how long a direction does not look whether it is to end.
 	maxWait = 20 * time.Millisecond
 )
 
-// forwarder carries frames between two sockets, each held back for the delay.
+// forwarder carries frames between two rings: what comes to the first goes out where
+// the second listens, and the other way.
 type forwarder struct {
-	sockets    [2]int
+	rings      [2]*ring
 	directions [2]*direction
 	over       atomic.Bool
 	running    sync.WaitGroup
 }
 
-// forward starts a forwarder. close ends it.
+// forward starts a forwarder, which closes the rings. close ends it.
 //
 // It raises GOMAXPROCS by two: a thread that returns from a system call needs a
 // free Go processor, and others may be held by threads that wait for a CPU.
-func forward(sockets [2]int, s Settings) *forwarder {
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + len(sockets))
-	f := &forwarder{sockets: sockets}
+func forward(rings [2]*ring, s Settings) *forwarder {
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + len(rings))
+	f := &forwarder{rings: rings}
 	for i, path := range [2]Path{s.Up, s.Down} {
 		d := &direction{
-			from: sockets[i], to: sockets[1-i], delay: int64(path.Delay),
-			loss: path.Loss, random: rand.New(rand.NewPCG(s.Seed, uint64(i))),
-			frames: make([]frame, maxHeldFrames), late: latency.NewRecorder(),
+			from: rings[i], to: rings[1-i].socket, wake: newWake(path.Delay),
+			discipline: newDiscipline(path, s.Seed, i), slotBytes: s.mtu() + headerBytes,
+			held: latency.NewRecorder(), late: latency.NewRecorder(),
+		}
+		d.slots, d.sizes = make([]byte, maxHeldFrames*d.slotBytes), make([]int, maxHeldFrames)
+		for slot := range maxHeldFrames {
+			d.spare = append(d.spare, maxHeldFrames-1-slot)
 		}
 		f.directions[i] = d
 		f.running.Go(func() { d.run(&f.over) }) // ends with f.over
@@ -53,55 +55,83 @@ func forward(sockets [2]int, s Settings) *forwarder {
 	return f
 }
 
-// close ends both directions, and then the sockets.
+// joinByFrames makes both ends' interfaces, with a forwarder between them.
+func joinByFrames(between *namespace, two [2]end, s Settings) (carrier, error) {
+	var rings []*ring
+	err := between.do(func() error {
+		for _, e := range two {
+			outer, err := e.createVeth(s.mtu())
+			if err != nil {
+				return err
+			}
+			r, err := openRing(outer.Attrs().Index, s.mtu())
+			if err != nil {
+				return err
+			}
+			rings = append(rings, r)
+		}
+		return nil
+	})
+	for i, e := range two {
+		if err == nil {
+			err = e.setUp(e.inner.name, two[1-i].address, two[1-i].inner.hardware)
+		}
+	}
+	if err != nil {
+		for _, r := range rings {
+			err = errors.Join(err, r.close())
+		}
+		return nil, err
+	}
+	return forward([2]*ring(rings), s), nil
+}
+
+// close ends both directions, and then the rings.
 func (f *forwarder) close() error {
 	f.over.Store(true)
 	f.running.Wait()
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) - len(f.sockets))
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) - len(f.rings))
 	for _, d := range f.directions {
+		d.held.Close()
 		d.late.Close()
 	}
-	return errors.Join(unix.Close(f.sockets[0]), unix.Close(f.sockets[1]))
+	return errors.Join(f.rings[0].close(), f.rings[1].close())
 }
 
 // stop ends both directions and returns their counts.
-func (f *forwarder) stop() Counts {
+func (f *forwarder) stop() (Counts, error) {
 	f.over.Store(true)
 	f.running.Wait()
-	return Counts{Engine: Frames, Up: f.directions[0].counts(), Down: f.directions[1].counts()}
+	return Counts{Engine: Frames, Up: f.directions[0].count(), Down: f.directions[1].count()}, nil
 }
 
 // direction is one way of a link. Only its own thread touches it while it runs.
 type direction struct {
-	from, to int
-	delay    int64
-	loss     float64
-	random   *rand.Rand
-	frames   []frame // a ring
-	head     int     // the oldest
-	held     int
-	late     *latency.Recorder
-	sent     int64
-	dropped  int64
-	lost     int64
+	from       *ring
+	to         int // the socket that frames are sent by
+	discipline *discipline
+	wake       wake
+	slots      []byte // the frames that are held, slotBytes each
+	slotBytes  int
+	sizes      []int // of the frame in each slot
+	spare      []int // slots without a frame
+	held, late *latency.Recorder
+	refused    int64 // frames that could not be sent
+	dropped    int64 // frames that found no room in the ring
 }
 
-// frame is one that is held back.
-type frame struct {
-	due   int64 // on the clock of package clock
-	size  int
-	bytes [frameBytes]byte
-}
-
-// counts returns what the direction did. It takes those of the socket, which the
-// kernel then sets to zero.
-func (d *direction) counts() PathCounts {
-	late := latency.NewHistogram(d.late)
-	overrun := d.dropped + d.socketDrops()
-	return PathCounts{
-		Frames: d.sent + d.lost + overrun, Sent: d.sent, Lost: d.lost, Overrun: overrun,
-		LateP50: late.Quantile(0.5), LateP99: late.Quantile(0.99),
-	}
+// count returns what the direction did.
+func (d *direction) count() PathCounts {
+	d.dropped += d.from.drops()
+	c := d.discipline.counts
+	c.Frames += d.dropped
+	c.Sent -= d.refused
+	c.Overrun += d.dropped + d.refused
+	held, late := latency.NewHistogram(d.held), latency.NewHistogram(d.late)
+	c.DelayP50, c.DelayP99 = held.Quantile(0.5), held.Quantile(0.99)
+	c.LateP50, c.LateP99 = late.Quantile(0.5), late.Quantile(0.99)
+	c.DelayKnown = held.Count() > 0
+	return c
 }
 
 // run forwards until it is over.
@@ -112,72 +142,71 @@ func (d *direction) run(over *atomic.Bool) {
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	for !over.Load() {
-		d.receive()
+		d.from.take(maxTaken, d.admit)
 		d.release()
 		d.wait()
 	}
 }
 
-// receive reads all frames that have arrived.
-func (d *direction) receive() {
-	for d.held < len(d.frames) {
-		next := &d.frames[(d.head+d.held)%len(d.frames)]
-		size, _, err := unix.Recvfrom(d.from, next.bytes[:], unix.MSG_TRUNC)
-		if err != nil {
-			return // EAGAIN: no more; any other error shows as frames that do not arrive
+// admit takes a frame in, unless it is lost or finds no room.
+func (d *direction) admit(frame []byte, arrived int64) {
+	if len(d.spare) == 0 || len(frame) > d.slotBytes {
+		d.discipline.overrun(len(frame))
+		return
+	}
+	slot := d.spare[len(d.spare)-1]
+	if d.discipline.admit(arrived, len(frame), slot) != held {
+		return
+	}
+	d.spare = d.spare[:len(d.spare)-1]
+	d.sizes[slot] = copy(d.slots[slot*d.slotBytes:][:d.slotBytes], frame)
+}
+
+// release sends all frames that are due.
+func (d *direction) release() {
+	for {
+		now := clock.Now()
+		frame, ok := d.discipline.depart(now)
+		if !ok {
+			return
 		}
-		if size > frameBytes {
-			d.dropped++
-			continue
+		d.held.Record(now - frame.arrived)
+		d.late.Record(now - frame.due)
+		bytes := d.slots[frame.slot*d.slotBytes:][:d.sizes[frame.slot]]
+		d.send(bytes)
+		if frame.twice {
+			d.send(bytes)
 		}
-		if d.loss > 0 && d.random.Float64() < d.loss {
-			d.lost++
-			continue
-		}
-		next.due, next.size = clock.Now()+d.delay, size
-		d.held++
+		d.spare = append(d.spare, frame.slot)
 	}
 }
 
-// release sends all frames that are due. It drops a frame if the other side has no
-// room for it, as a real network does.
-func (d *direction) release() {
-	for now := clock.Now(); d.held > 0 && d.frames[d.head].due <= now; now = clock.Now() {
-		f := &d.frames[d.head]
-		if err := unix.Send(d.to, f.bytes[:f.size], 0); err != nil {
-			d.dropped++
-		} else {
-			d.sent++
-			d.late.Record(now - f.due)
-		}
-		d.head = (d.head + 1) % len(d.frames)
-		d.held--
+// send drops a frame if the other side has no room for it, as a real network does.
+func (d *direction) send(frame []byte) {
+	if unix.Send(d.to, frame, 0) != nil {
+		d.refused++
 	}
 }
 
 // wait returns when a frame comes or the next is due.
 func (d *direction) wait() {
-	timeoutNanos := int64(maxWait)
-	if d.held > 0 {
-		timeoutNanos = min(timeoutNanos, d.frames[d.head].due-clock.Now())
+	now := clock.Now()
+	until, timed := now+int64(maxWait), false
+	if due, ok := d.discipline.next(); ok && due < until {
+		until, timed = due-d.wake.early(), true
 	}
-	if timeoutNanos <= 0 {
-		return
+	if until > now {
+		timeout := unix.NsecToTimespec(until - now)
+		came, _ := unix.Ppoll([]unix.PollFd{{Fd: int32(d.from.socket), Events: unix.POLLIN}}, &timeout, nil)
+		if timed && came == 0 {
+			d.wake.slept(clock.Now() - until)
+		}
 	}
-	timeout := unix.NsecToTimespec(timeoutNanos)
-	events := int16(unix.POLLIN)
-	if d.held == len(d.frames) {
-		events = 0 // there is no room for another one
+	// Spin for what is due within the wake's margin.
+	for due, ok := d.discipline.next(); ok; {
+		now := clock.Now()
+		if due <= now || due-now > d.wake.early() {
+			return
+		}
 	}
-	_, _ = unix.Ppoll([]unix.PollFd{{Fd: int32(d.from), Events: events}}, &timeout, nil)
-}
-
-// socketDrops returns how many frames were dropped because the socket's buffer was
-// full.
-func (d *direction) socketDrops() int64 {
-	statistics, err := unix.GetsockoptTpacketStats(d.from, unix.SOL_PACKET, unix.PACKET_STATISTICS)
-	if err != nil {
-		return 0
-	}
-	return int64(statistics.Drops)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -59,9 +60,23 @@ func (s Settings) apply() error {
 		values["ip_local_port_range"] = fmt.Sprintf("%d %d", firstPort, firstPort+s.Ports-1)
 	}
 	for name, value := range values {
-		if err := os.WriteFile("/proc/sys/net/ipv4/"+name, []byte(value), 0); err != nil {
-			return explainRefusal("set net.ipv4."+name+" to "+value, err)
+		if err := setIPv4(name, value); err != nil {
+			return err
 		}
+	}
+	// Interfaces to come have no IPv6: its neighbour discovery and the like would be
+	// frames that nobody sent.
+	err = os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return explainRefusal("set net.ipv6.conf.default.disable_ipv6 to 1", err)
+	}
+	return nil
+}
+
+// setIPv4 sets one of the calling thread's net.ipv4.
+func setIPv4(name, value string) error {
+	if err := os.WriteFile("/proc/sys/net/ipv4/"+name, []byte(value), 0); err != nil {
+		return explainRefusal("set net.ipv4."+strings.ReplaceAll(name, "/", ".")+" to "+value, err)
 	}
 	return nil
 }

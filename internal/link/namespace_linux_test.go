@@ -14,7 +14,7 @@ import (
 )
 
 // newNetwork makes a network, or skips where the machine has none to give.
-func newNetwork(t *testing.T, s Settings) *Network {
+func newNetwork(t testing.TB, s Settings) *Network {
 	t.Helper()
 	n, err := New(s)
 	if errors.Is(err, host.ErrUnsupported) {

@@ -18,13 +18,7 @@ func newNamespace(Settings) (*namespace, error) {
 func (*namespace) enter() error { return nil }
 func (*namespace) close() error { return nil }
 
-// No network is ever made here, and so none forwards.
-type forwarder struct{}
-
-func (*forwarder) stop() Counts { return Counts{} }
-func (*forwarder) close() error { return nil }
-
-func newDelayed(s Settings) (*Network, error) {
+func newLink(s Settings) (*Network, error) {
 	_, err := newNamespace(s)
 	return nil, err
 }

@@ -13,7 +13,14 @@ type Network struct {
 	Address string
 
 	server, client *namespace // the same one without a link
-	forwarder      *forwarder // nil without a link
+	carrier        carrier    // nil without a link
+	uncounted      error      // why Stop had no counts to return
+}
+
+// carrier is the engine of a link.
+type carrier interface {
+	stop() (Counts, error) // once
+	close() error
 }
 
 // New makes a network. If the machine refuses, the error wraps
@@ -23,7 +30,7 @@ func New(s Settings) (*Network, error) {
 		return nil, err
 	}
 	if s.linked() {
-		return newDelayed(s)
+		return newLink(s)
 	}
 	only, err := newNamespace(s)
 	if err != nil {
@@ -50,19 +57,21 @@ func (n *Network) InClient(do func()) error {
 	})
 }
 
-// Stop ends the link and returns what it did. linked is false without a link.
+// Stop ends the link, once, and returns what it did. linked is false without a link.
+// What keeps the kernel from telling, Close returns.
 func (n *Network) Stop() (counts Counts, linked bool) {
-	if n.forwarder == nil {
+	if n.carrier == nil {
 		return Counts{}, false
 	}
-	return n.forwarder.stop(), true
+	counts, n.uncounted = n.carrier.stop()
+	return counts, true
 }
 
 // Close closes the network. It goes on until the processes in it have ended.
 func (n *Network) Close() error {
-	var errs []error
-	if n.forwarder != nil {
-		errs = append(errs, n.forwarder.close())
+	errs := []error{n.uncounted}
+	if n.carrier != nil {
+		errs = append(errs, n.carrier.close())
 	}
 	errs = append(errs, n.server.close())
 	if n.client != n.server {

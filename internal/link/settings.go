@@ -38,7 +38,7 @@ type Path struct {
 	Reorder   float64       // share of packets that later ones overtake
 	Duplicate float64       // share of packets that come twice
 	Rate      int64         // bits a second, Ethernet headers included; 0: unlimited
-	Queue     int           // bytes that may wait for the rate; 0: DefaultQueue
+	Queue     int           // bytes that may wait for the rate; 0: what the rate carries in 100 ms
 }
 
 // Burst is loss in runs (E. N. Gilbert, "Capacity of a Burst-Noise Channel", 1960):
@@ -47,6 +47,22 @@ type Path struct {
 type Burst struct {
 	Loss    float64 // share of packets lost
 	Packets float64 // mean length of a run, at least 1
+}
+
+// Bounds of the queue of a path that names none. Above the most, what an emulator
+// holds would not fit into it.
+const (
+	leastDefaultQueue = 32 << 10
+	mostDefaultQueue  = 8 << 20
+)
+
+// queueBytes returns the queue with its default filled in.
+func (p Path) queueBytes() int {
+	if p.Queue > 0 {
+		return p.Queue
+	}
+	const bitsIn100ms = 8 * 10
+	return int(min(max(p.Rate/bitsIn100ms, leastDefaultQueue), mostDefaultQueue))
 }
 
 // linked says whether the settings ask for a link between two namespaces.
@@ -77,9 +93,6 @@ func (s Settings) mtu() int {
 // check returns what no link can do.
 func (s Settings) check() error {
 	var errs []error
-	if s.MTU != 0 && s.MTU != DefaultMTU {
-		errs = append(errs, fmt.Errorf("an MTU of %d: only %d is carried yet", s.MTU, DefaultMTU))
-	}
 	if s.MTU != 0 && (s.MTU < leastMTU || s.MTU > mostMTU) {
 		errs = append(errs, fmt.Errorf("an MTU of %d: choose %d to %d", s.MTU, leastMTU, mostMTU))
 	}
@@ -96,6 +109,9 @@ func (s Settings) check() error {
 
 // headerBytes is the length of an Ethernet header (ETH_HLEN of linux/if_ether.h).
 const headerBytes = 14
+
+// leastRate is that of an old modem. A frame takes seconds at less.
+const leastRate = 9600
 
 // mostDelay is about ten times the way to a geostationary satellite and back.
 const mostDelay = 10 * time.Second
@@ -125,11 +141,8 @@ func (p Path) check(mtu int) error {
 		// A run ends and the next begins one packet later, and still too few are lost.
 		refuse("a burst loss of %v in runs of %v packets: choose a smaller share, or longer runs", p.Burst.Loss, p.Burst.Packets)
 	}
-	if known := (Path{Delay: p.Delay, Loss: p.Loss}); p != known {
-		refuse("only a delay and a loss are carried yet, not %+v", p)
-	}
-	if p.Rate < 0 {
-		refuse("a rate of %d bits a second: choose 0 for none, or more", p.Rate)
+	if p.Rate < 0 || p.Rate > 0 && p.Rate < leastRate {
+		refuse("a rate of %d bits a second: choose 0 for none, or at least %d", p.Rate, leastRate)
 	}
 	if least := mtu + headerBytes; p.Queue < 0 || p.Queue > 0 && p.Queue < least {
 		refuse("a queue of %d bytes: choose 0 for the default, or at least one frame, %d", p.Queue, least)

@@ -17,7 +17,7 @@ func bothWays(p Path) Settings { return Settings{Up: p, Down: p, Seed: 1} }
 
 // listenAt listens at the server's end: a socket stays in the namespace that it
 // was made in.
-func listenAt(t *testing.T, n *Network) net.Listener {
+func listenAt(t testing.TB, n *Network) net.Listener {
 	t.Helper()
 	var listener net.Listener
 	err := host.OnDisposableThread(func() error {
@@ -46,7 +46,7 @@ func echo(listener net.Listener) {
 }
 
 // dialFrom connects from the client's end.
-func dialFrom(t *testing.T, n *Network, address string) net.Conn {
+func dialFrom(t testing.TB, n *Network, address string) net.Conn {
 	t.Helper()
 	var conn net.Conn
 	err := host.OnDisposableThread(func() error {

@@ -1,0 +1,35 @@
+package link
+
+import (
+	"testing"
+	"time"
+)
+
+func TestTheEngineThatDoesJustWhatIsAskedIsTaken(t *testing.T) {
+	rate, delay := Path{Rate: 1_000_000}, Path{Delay: time.Millisecond}
+	all := func(Engine) bool { return true }
+	none := func(Engine) bool { return false }
+	for _, test := range []struct {
+		settings  Settings
+		with, not Engine // with and without the kernel's
+	}{
+		{Settings{MTU: 1500}, Direct, Direct},
+		{Settings{Emulated: true}, Frames, Frames},
+		{Settings{Up: rate}, TBF, Frames},
+		{Settings{Up: rate, Down: rate, Emulated: true}, TBF, Frames},
+		{Settings{Down: delay}, Netem, Frames},
+		{Settings{Up: rate, Down: delay}, Frames, Frames},
+		{Settings{Up: delay, Down: Path{Delay: 1, Jitter: 1}}, Frames, Frames},
+		{Settings{Up: Path{Delay: 1, Loss: 0.1}}, Frames, Frames},
+		{Settings{Up: Path{Rate: 10_000, Burst: Burst{0.1, 2}}}, Frames, Frames},
+		{Settings{Up: Path{Duplicate: 0.1}}, Frames, Frames},
+		{Settings{Up: Path{Reorder: 0.1}}, Frames, Frames},
+	} {
+		if got := test.settings.choose(all); got != test.with {
+			t.Errorf("%+v, all engines: %s, want %s", test.settings, got, test.with)
+		}
+		if got := test.settings.choose(none); got != test.not {
+			t.Errorf("%+v, none of the kernel's: %s, want %s", test.settings, got, test.not)
+		}
+	}
+}

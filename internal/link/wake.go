@@ -1,0 +1,46 @@
+package link
+
+import "time"
+
+// wake says how long before a frame is due a thread is to wake, since the kernel
+// wakes it late. It learns from how late it was.
+type wake struct {
+	delay int64 // of the path
+	late  int64 // what one wake in ten exceeds
+}
+
+const (
+	// firstLate is assumed until something is known.
+	firstLate = int64(60 * time.Microsecond)
+	// mostSpin bounds what a frame may cost its CPU: a machine that is later than
+	// this is so because others use its CPUs, and spinning would take more of them.
+	mostSpin = int64(200 * time.Microsecond)
+	// spinShare of the delay is what a frame may be late without a spin. A trial is
+	// invalid at a tenth, at P99.
+	spinShare = 50
+)
+
+func newWake(delay time.Duration) wake { return wake{delay: int64(delay), late: firstLate} }
+
+// slept learns from a sleep that ended so much later than asked.
+func (w *wake) slept(late int64) {
+	// Up by nine for each one that is later, down by one for nine that are not: at
+	// rest one in ten is later.
+	const step = int64(500 * time.Nanosecond)
+	if late > w.late {
+		w.late += 9 * step
+	} else {
+		w.late -= step
+	}
+	w.late = min(max(w.late, 0), mostSpin)
+}
+
+// early returns how long before due a frame's thread is to wake, and then to spin.
+// Spinning costs a CPU that the trial may need, so it is for delays that a late wake
+// would falsify. Where a rate alone makes frames wait, a late one catches up.
+func (w *wake) early() int64 {
+	if w.delay == 0 || w.late*spinShare < w.delay {
+		return 0
+	}
+	return w.late
+}
