@@ -74,6 +74,10 @@ func decodeList(node ast.Node, into reflect.Value) *problem {
 	if !ok {
 		return problemf(node, "want a list, found %s: put it into [ ]", describe(node))
 	}
+	if len(list.Values) == 0 {
+		into.SetZero() // as what comes back from JSON
+		return nil
+	}
 	into.Set(reflect.MakeSlice(into.Type(), len(list.Values), len(list.Values)))
 	for i, value := range list.Values {
 		if p := decode(value, into.Index(i)); p != nil {

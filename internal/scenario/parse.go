@@ -82,6 +82,9 @@ func Parse(name string, data []byte, words Vocabulary) (*Scenario, error) {
 		return nil, src.locate(p)
 	}
 	inheritDefaults(tree)
+	if p := resolveNetworks(tree); p != nil {
+		return nil, src.locate(p)
+	}
 	var full file
 	if p := decode(tree, reflect.ValueOf(&full).Elem()); p != nil {
 		return nil, src.locate(p)

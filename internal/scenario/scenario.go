@@ -36,6 +36,9 @@ type Scenario struct {
 	Seed uint64 `json:"seed"`
 	// What --quick makes of the scenario.
 	Reduction Reduction `json:"quick"`
+	// Conditions of links that networks may name as their profile, beside those that
+	// wirelab knows.
+	Profiles []NamedNetwork `json:"profiles,omitempty"`
 	// The parts, in the order in which they are measured.
 	Parts []Part `json:"parts" jsonschema:"required,minItems=1"`
 	// Where the claims' published figures are: the name of a study that wirelab carries,
@@ -84,6 +87,11 @@ type Part struct {
 	Connection Connection `json:"connection,omitzero"`
 	// A network of the trial's own, instead of the machine's loopback.
 	Network Network `json:"network,omitzero"`
+	// Several of them, in place of one: the part is then read as one part for each, called by
+	// the part's name, a dash, and the network's.
+	Networks []NamedNetwork `json:"networks,omitempty"`
+	// The name of the part with several networks that this one was read from.
+	Of string `json:"of,omitempty"`
 	// Whether every stack that has a cleartext form goes over TLS 1.3: the
 	// same as tls=on in each variant. If left out, no.
 	TLS bool `json:"tls,omitempty"`

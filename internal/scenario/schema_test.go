@@ -46,6 +46,12 @@ func reflectSchema(t *testing.T) []byte {
 				return &jsonschema.Schema{Type: "string", Pattern: `^[pP][0-9.]+ *< *[0-9.]+(ns|us|µs|ms|s|m)$`}
 			case reflect.TypeFor[Duration]():
 				return &jsonschema.Schema{Type: "string", Pattern: `^[0-9.]+(ns|us|µs|ms|s|m|h)([0-9.]+(ns|us|µs|ms|s|m|h))*$`}
+			case reflect.TypeFor[Share]():
+				return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "number"}, {Type: "string", Pattern: `^[0-9.]+%?$`}}}
+			case reflect.TypeFor[BurstLoss]():
+				return &jsonschema.Schema{Type: "string", Pattern: `^[0-9.]+%?/[0-9.]+$`}
+			case reflect.TypeFor[BitRate]():
+				return &jsonschema.Schema{Type: "string", Pattern: `^[0-9.]+ *[GMk]?bit/s$`}
 			case reflect.TypeFor[Quoted]():
 				return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "number"}, {Type: "string"}}}
 			case reflect.TypeFor[Payload]():

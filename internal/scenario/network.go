@@ -1,0 +1,242 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Network is one of the trial's own, in place of the machine's loopback, which is the zero
+// value. It is a fresh network namespace, or two with a link between them.
+type Network struct {
+	// How many local ports there are for connections to the server. If left
+	// out, as many as Linux has by default: 28,232.
+	Ports int `json:"ports,omitempty" jsonschema:"minimum=2,maximum=32768"`
+	// Whether a connection may take over, after a second, the ports of one
+	// that was closed, as Linux lets it on loopback. If left out, no: they are
+	// held for a minute.
+	TimeWaitReuse bool `json:"time-wait-reuse,omitempty"`
+	// A link's conditions by their name; the keys beside it win over its own. In a scenario
+	// that was read, those keys stand in place of the name.
+	Profile string `json:"profile,omitempty"`
+	Path
+	// The longest IP packet of the link, in bytes. If left out, 1500.
+	MTU int `json:"mtu,omitempty" jsonschema:"minimum=576,maximum=9000"`
+	// What decides which packets are lost and how long each takes: the same seed, the
+	// same fate. If left out, 0.
+	Seed uint64 `json:"seed,omitempty"`
+	// Whether there is a link even where it is to do nothing: what it costs itself.
+	Emulated bool `json:"emulated,omitempty"`
+	// From client to server, where that way differs: its keys win over those outside.
+	Up Path `json:"up,omitzero"`
+	// From server to client, likewise.
+	Down Path `json:"down,omitzero"`
+}
+
+// Path is what a link does to the packets of one direction.
+type Path struct {
+	// How long each packet takes. If left out, no time.
+	Delay Duration `json:"delay,omitempty"`
+	// By how much that differs from packet to packet: evenly, from the delay less this to
+	// the delay and this. Their order stays.
+	Jitter Duration `json:"jitter,omitempty"`
+	// The share of packets that are lost, each for itself.
+	Loss Share `json:"loss,omitempty"`
+	// The share of packets that are lost in runs, and behind a slash how many of
+	// them come in a row in the mean, as in 1%/5.
+	BurstLoss BurstLoss `json:"burst-loss,omitzero"`
+	// The share of packets that later ones overtake.
+	Reorder Share `json:"reorder,omitempty"`
+	// The share of packets that arrive twice.
+	Duplicate Share `json:"duplicate,omitempty"`
+	// How many bits a second pass, Ethernet headers included. If left out, as many as come.
+	Rate BitRate `json:"rate,omitempty"`
+	// How many bytes may wait for that rate; what comes beyond is dropped.
+	Queue Size `json:"queue,omitempty"`
+}
+
+// Ways are what the network does from client to server, and back.
+func (n Network) Ways() (up, down Path) {
+	if n.Up == (Path{}) && n.Down == (Path{}) {
+		return n.Path, n.Path
+	}
+	return n.Up, n.Down
+}
+
+// Linked reports whether there is a link between the ends.
+func (n Network) Linked() bool {
+	up, down := n.Ways()
+	return n.Emulated || n.MTU != 0 || up != (Path{}) || down != (Path{})
+}
+
+// RoundTrip is how long a packet and its answer take at least, where all that happens is
+// the link's delay.
+func (n Network) RoundTrip() time.Duration {
+	up, down := n.Ways()
+	return time.Duration(up.Delay + down.Delay)
+}
+
+// String writes the link as ParseLink reads it, for labels; nothing without one.
+func (n Network) String() string {
+	texts := n.Path.texts("")
+	if n.MTU != 0 {
+		texts = append(texts, fmt.Sprintf("mtu=%d", n.MTU))
+	}
+	if n.Seed != 0 {
+		texts = append(texts, fmt.Sprintf("seed=%d", n.Seed))
+	}
+	if n.Emulated {
+		texts = append(texts, "emulated=true")
+	}
+	return strings.Join(slices.Concat(texts, n.Up.texts("up."), n.Down.texts("down.")), ",")
+}
+
+// texts are the keys that the path has.
+func (p Path) texts(prefix string) (texts []string) {
+	values := reflect.ValueOf(p)
+	for i, key := range pathKeys {
+		if value := values.Field(i); !value.IsZero() {
+			texts = append(texts, fmt.Sprintf("%s%s=%v", prefix, key, value.Interface()))
+		}
+	}
+	return texts
+}
+
+// pathKeys are the keys of a Path, in the order of its fields.
+var pathKeys = func() (keys []string) {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Path]()) {
+		key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		keys = append(keys, key)
+	}
+	return keys
+}()
+
+// Share is a part of a whole, written as `1%` or `0.01`.
+type Share float64
+
+// ParseShare reads a share from 0 to below 1.
+func ParseShare(text string) (Share, error) {
+	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
+	value, err := strconv.ParseFloat(number, 64)
+	if percent {
+		value /= 100
+	}
+	if err != nil || !(value >= 0 && value < 1) {
+		return 0, fmt.Errorf("share %q: want a number from 0 to below 1, or from 0%% to below 100%%", text)
+	}
+	return Share(value), nil
+}
+
+// String writes the share in percent.
+func (s Share) String() string {
+	return strconv.FormatFloat(math.Round(float64(s)*1e10)/1e8, 'f', -1, 64) + "%"
+}
+
+// MarshalText writes the share as String does.
+func (s Share) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads what ParseShare reads.
+func (s *Share) UnmarshalText(text []byte) error { return parseInto(s, text, ParseShare) }
+
+// BurstLoss is loss in runs, written as `1%/5`: a hundredth of the packets, five at a time in
+// the mean.
+type BurstLoss struct {
+	Share   Share
+	Packets float64
+}
+
+// ParseBurstLoss reads a share and the mean length of a run.
+func ParseBurstLoss(text string) (BurstLoss, error) {
+	share, packets, _ := strings.Cut(text, "/")
+	lost, err := ParseShare(share)
+	length, lengthErr := strconv.ParseFloat(strings.TrimSpace(packets), 64)
+	if cmp.Or(err, lengthErr) != nil || !(length >= 1 && length <= 1e6) || lost == 0 {
+		return BurstLoss{}, fmt.Errorf("burst-loss %q: want a share, a slash and the mean length of a run, as in 1%%/5", text)
+	}
+	return BurstLoss{lost, length}, nil
+}
+
+// String writes the loss as ParseBurstLoss reads it.
+func (b BurstLoss) String() string {
+	return b.Share.String() + "/" + strconv.FormatFloat(b.Packets, 'g', -1, 64)
+}
+
+// MarshalText writes the loss as String does.
+func (b BurstLoss) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+
+// UnmarshalText reads what ParseBurstLoss reads.
+func (b *BurstLoss) UnmarshalText(text []byte) error { return parseInto(b, text, ParseBurstLoss) }
+
+// BitRate is a number of bits a second, written as `50Mbit/s`.
+type BitRate int64
+
+// bitUnits are the units of a rate, the largest first.
+var bitUnits = []struct {
+	name string
+	bits int64
+}{{"Gbit/s", 1e9}, {"Mbit/s", 1e6}, {"kbit/s", 1e3}, {"bit/s", 1}}
+
+// ParseBitRate reads a number and its unit.
+func ParseBitRate(text string) (BitRate, error) {
+	for _, unit := range bitUnits {
+		number, found := strings.CutSuffix(strings.TrimSpace(text), unit.name)
+		if !found {
+			continue
+		}
+		value, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if bits := value * float64(unit.bits); err == nil && bits >= 1e3 && bits <= 1e12 {
+			return BitRate(math.Round(bits)), nil
+		}
+	}
+	return 0, fmt.Errorf("rate %q: want a number and its unit, from 1kbit/s to 1000Gbit/s, as in 50Mbit/s", text)
+}
+
+// String writes the rate in the largest unit of which there is one.
+func (r BitRate) String() string {
+	for _, unit := range bitUnits {
+		if int64(r) >= unit.bits {
+			return strconv.FormatFloat(float64(r)/float64(unit.bits), 'f', -1, 64) + unit.name
+		}
+	}
+	return "0bit/s"
+}
+
+// MarshalText writes the rate as String does.
+func (r BitRate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads what ParseBitRate reads.
+func (r *BitRate) UnmarshalText(text []byte) error { return parseInto(r, text, ParseBitRate) }
+
+// The bounds of a network.
+const (
+	minPorts, maxPorts = 2, 32768
+	minMTU, maxMTU     = 576, 9000
+	maxDelay           = Duration(10 * time.Second)
+)
+
+func (c *checker) network(in func(...any) at, p Part) *problem {
+	n := p.Network
+	switch {
+	case n.Ports != 0 && (n.Ports < minPorts || n.Ports > maxPorts):
+		return c.problem(in("network", "ports"), "ports: want %d to %d, found %d", minPorts, maxPorts, n.Ports)
+	case n.MTU != 0 && (n.MTU < minMTU || n.MTU > maxMTU):
+		return c.problem(in("network", "mtu"), "mtu: want %d to %d bytes, found %d", minMTU, maxMTU, n.MTU)
+	}
+	up, down := n.Ways()
+	for _, way := range []Path{up, down} {
+		switch {
+		case way.Delay < 0 || way.Delay > maxDelay:
+			return c.problem(in("network", "delay"), "delay: want 0s to %v, found %v", maxDelay, way.Delay)
+		case way.Jitter < 0 || way.Jitter > way.Delay:
+			return c.problem(in("network"), "jitter: want 0s to the delay, which is %v, found %v", way.Delay, way.Jitter)
+		case way.Queue != 0 && way.Rate == 0:
+			return c.problem(in("network"), "queue: nothing waits without a rate: give one, or leave the queue out")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,273 @@
+package scenario
+
+import (
+	_ "embed" // for the profiles
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// NamedNetwork is a network that something else can name.
+type NamedNetwork struct {
+	// Its name: lower-case letters, digits and dashes.
+	Name string `json:"name" jsonschema:"required,pattern=^[a-z0-9-]+$"`
+	// What the conditions were taken from.
+	Source string `json:"source,omitempty"`
+	Network
+}
+
+// profilesYAML are the profiles that wirelab knows, each with its source.
+//
+//go:embed profiles.yaml
+var profilesYAML []byte
+
+// Profiles are the conditions of links that wirelab knows by name.
+func Profiles() []NamedNetwork {
+	var list []NamedNetwork
+	if p := decode(mustParse(profilesYAML), reflect.ValueOf(&list).Elem()); p != nil {
+		panic("scenario: the profiles of links: " + p.text)
+	}
+	return list
+}
+
+func mustParse(yaml []byte) ast.Node {
+	parsed, err := parser.ParseBytes(yaml, 0)
+	if err != nil {
+		panic("scenario: what wirelab carries is no YAML: " + err.Error())
+	}
+	return parsed.Docs[0].Body
+}
+
+// profiles are mappings by name.
+type profiles map[string]*ast.MappingNode
+
+// add adds a list's profiles.
+func (known profiles) add(list ast.Node) *problem {
+	sequence, ok := list.(*ast.SequenceNode)
+	if !ok {
+		return nil
+	}
+	for _, node := range sequence.Values {
+		profile := node.(*ast.MappingNode)
+		name, _ := scalar(value(profile, "name"))
+		switch {
+		case !isWord(name):
+			return problemf(profile, "the profile needs a name of lower-case letters, digits and dashes, found %q", name)
+		case known[name] != nil:
+			return problemf(profile, "a second profile named %q: wirelab's own are %s", name, known.names())
+		case value(profile, "profile") != nil:
+			return problemf(value(profile, "profile"), "profile: a profile has its own keys, and does not name another")
+		}
+		known[name] = profile
+	}
+	return nil
+}
+
+func (known profiles) names() string {
+	var names []string
+	for name := range known {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// resolveNetworks puts the keys of profiles in place of their names, what stands outside of
+// `up` and `down` into both, and a part for each network in place of one with several.
+// The tree can be decoded.
+func resolveNetworks(tree *ast.MappingNode) *problem {
+	known := profiles{}
+	known.add(mustParse(profilesYAML)) // a test reads them
+	if p := known.add(value(tree, "profiles")); p != nil {
+		return p
+	}
+	drop(tree, "profiles")
+	parts, ok := value(tree, "parts").(*ast.SequenceNode)
+	if !ok {
+		return nil // the checker says so
+	}
+	var apart []ast.Node
+	for _, node := range parts.Values {
+		part := node.(*ast.MappingNode)
+		each, p := eachNetwork(part)
+		if p != nil {
+			return p
+		}
+		for _, one := range each {
+			if network, ok := value(one, "network").(*ast.MappingNode); ok {
+				if p := known.resolve(network); p != nil {
+					return p
+				}
+			}
+			apart = append(apart, one)
+		}
+	}
+	parts.Values = apart
+	return nil
+}
+
+// eachNetwork is the part once for each of its networks, or the part itself.
+func eachNetwork(part *ast.MappingNode) ([]*ast.MappingNode, *problem) {
+	list, ok := value(part, "networks").(*ast.SequenceNode)
+	switch {
+	case !ok:
+		return []*ast.MappingNode{part}, nil
+	case value(part, "network") != nil:
+		return nil, problemf(list, "networks: the part has a `network` too: leave one of them out")
+	case len(list.Values) == 0:
+		return nil, problemf(list, "networks: want at least one, as in `networks: [{name: near}, {name: far, delay: 25ms}]`")
+	}
+	name := value(part, "name")
+	partName, _ := scalar(name)
+	var parts []*ast.MappingNode
+	for _, node := range list.Values {
+		network := clone(node.(*ast.MappingNode))
+		own, _ := scalar(value(network, "name"))
+		if !isWord(own) {
+			return nil, problemf(node, "the network needs a name of lower-case letters, digits and dashes, found %q", own)
+		}
+		drop(network, "name", "source")
+		one := clone(part)
+		drop(one, "networks", "name")
+		set(one, "name", text(name, partName+"-"+own))
+		set(one, "of", text(name, partName))
+		set(one, "network", network)
+		parts = append(parts, one)
+	}
+	return parts, nil
+}
+
+// resolve gives a network what its profile has and it does not say itself, and both ways
+// what stands outside of them.
+func (known profiles) resolve(network *ast.MappingNode) *problem {
+	base := &ast.MappingNode{}
+	if named := value(network, "profile"); named != nil {
+		name, _ := scalar(named)
+		if base = known[name]; base == nil {
+			return problemf(named, "no profile is called %q; there are %s", name, known.names())
+		}
+	}
+	drop(network, "profile")
+	apart := false
+	for _, way := range []string{"up", "down"} {
+		apart = apart || value(network, way) != nil || value(base, way) != nil
+	}
+	if apart {
+		for _, way := range []string{"up", "down"} {
+			whole := clone(value(network, way))
+			for _, from := range []ast.Node{only(network, pathKeys), value(base, way), only(base, pathKeys)} {
+				if from != nil {
+					inherit(whole, from)
+				}
+			}
+			drop(network, way)
+			set(network, way, whole)
+		}
+		drop(network, pathKeys...)
+	} else {
+		inherit(network, only(base, pathKeys))
+	}
+	rest := clone(base)
+	drop(rest, append([]string{"name", "source", "up", "down"}, pathKeys...)...)
+	inherit(network, rest)
+	return nil
+}
+
+// ParseLink reads a network of one line: a profile's name, keys and values, or both, as in
+// `lte,loss=1%,up.rate=5Mbit/s`.
+func ParseLink(line string) (Network, error) {
+	network := &ast.MappingNode{}
+	for i, item := range strings.Split(line, ",") {
+		key, written, found := strings.Cut(strings.TrimSpace(item), "=")
+		if i == 0 && !found {
+			key, written = "profile", key
+		}
+		if !plain.MatchString(written) {
+			return Network{}, fmt.Errorf("link %q: found %q: want a profile (%s), or keys and values as in delay=5ms,loss=1%%", line, item, strings.Join(ProfileNames(), ", "))
+		}
+		into := network
+		if way, rest, ok := strings.Cut(key, "."); ok && (way == "up" || way == "down") {
+			if value(network, way) == nil {
+				set(network, way, &ast.MappingNode{})
+			}
+			if into, ok = value(network, way).(*ast.MappingNode); !ok {
+				return Network{}, fmt.Errorf("link %q: %s has keys of its own, as in %s.delay=5ms", line, way, way)
+			}
+			key = rest
+		}
+		if value(into, key) != nil {
+			return Network{}, fmt.Errorf("link %q: %s is given twice", line, key)
+		}
+		set(into, key, mustParse([]byte(written)))
+	}
+	var raw, n Network
+	if p := decode(network, reflect.ValueOf(&raw).Elem()); p != nil {
+		return Network{}, fmt.Errorf("link %q: %w", line, p)
+	}
+	known := profiles{}
+	known.add(mustParse(profilesYAML))
+	if p := known.resolve(network); p != nil {
+		return Network{}, fmt.Errorf("link %q: %w", line, p)
+	}
+	if p := decode(network, reflect.ValueOf(&n).Elem()); p != nil {
+		return Network{}, fmt.Errorf("link %q: %w", line, p)
+	}
+	c := checker{tree: network}
+	if p := c.network(func(...any) at { return nil }, Part{Network: n}); p != nil {
+		return Network{}, fmt.Errorf("link %q: %w", line, p)
+	}
+	return n, nil
+}
+
+// plain are values that YAML reads as one plain word.
+var plain = regexp.MustCompile(`^[A-Za-z0-9µ.][A-Za-z0-9µ.%/+-]*$`)
+
+// ProfileNames are the names of the profiles that wirelab knows.
+func ProfileNames() []string {
+	var names []string
+	for _, p := range Profiles() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// clone copies a mapping, whose values are shared; nothing is an empty one.
+func clone(node ast.Node) *ast.MappingNode {
+	mapping, ok := node.(*ast.MappingNode)
+	if !ok {
+		return &ast.MappingNode{}
+	}
+	copied := *mapping
+	copied.Values = slices.Clone(mapping.Values)
+	return &copied
+}
+
+// only is a mapping of those of another's entries that have one of the keys.
+func only(mapping *ast.MappingNode, keys []string) *ast.MappingNode {
+	some := clone(mapping)
+	some.Values = slices.DeleteFunc(some.Values, func(entry *ast.MappingValueNode) bool { return !slices.Contains(keys, keyOf(entry)) })
+	return some
+}
+
+func drop(mapping *ast.MappingNode, keys ...string) {
+	mapping.Values = slices.DeleteFunc(mapping.Values, func(entry *ast.MappingValueNode) bool { return slices.Contains(keys, keyOf(entry)) })
+}
+
+func set(mapping *ast.MappingNode, key string, to ast.Node) {
+	mapping.Values = append(mapping.Values, ast.MappingValue(nil, text(nil, key), to))
+}
+
+// text is a node of one word, at another's place.
+func text(at ast.Node, word string) *ast.StringNode {
+	node := ast.String(token.New(word, word, &token.Position{Line: 1, Column: 1}))
+	if at != nil && at.GetToken() != nil {
+		node.Token.Position = at.GetToken().Position
+	}
+	return node
+}
