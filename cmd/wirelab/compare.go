@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ type comparison struct {
 	repeats     int
 	connections []string
 	tls         bool
+	link        linkFlag
 	workload    string
 	message     messageFlags
 	described   string // the user's own message, in a sentence
@@ -80,6 +82,8 @@ shows them all.`,
   wirelab compare --stack tcp,rest,grpc --size 64,4KiB -c 1,50 -n 200 --repeat 2
   wirelab compare --stack tcp,tcp:buffers=pooled --size 64KiB -c 100 -z 2s
   wirelab compare --stack h1,h2,h3,grpc,grpc-h3 --tls --conn new --size 256 -c 200 -n 10
+  wirelab compare --stack h2,h3,grpc --tls --link delay=5ms,loss=1% -c 16      # over a worse network
+  wirelab compare --link none --link lan --link lte,loss=0.5%  # each stack over each of them
   wirelab compare --stack grpc --rps 5000 --arrivals poisson -z 5s
   wirelab compare --stack grpc,rest --burst 1000 -c 200        # 1,000 at once: time to drain
   wirelab compare --stack grpc --goal 'p99<10ms' -c 100        # the highest rate that keeps it
@@ -136,6 +140,7 @@ func (c *comparison) registerShared(cmd *cobra.Command, stacks string, duration 
 	f.DurationVar(&c.warmUp, "warm-up", 3*time.Second, "longest `time` to wait for a steady state before the window")
 	f.Uint64Var(&c.seed, "seed", usualSeed, "`number` that the order of the trials comes from")
 	f.StringArrayVar(&c.targets, "target", nil, "use a server that runs already: `[STACK=]HOST:PORT`")
+	c.link.register(cmd)
 	c.patience.register(f)
 	c.output.register(cmd)
 	complete(cmd, "stack", stackNames())
@@ -212,6 +217,9 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 		Parts:    []scenario.Part{part},
 		// A scenario must have a reduction, though compare has no --quick.
 		Reduction: scenario.Reduction{Requests: 1, MaxClients: 1, Repeats: 1},
+	}
+	if err := errors.Join(c.link.checkTargets(c.targets), c.link.apply(s)); err != nil {
+		return nil, err
 	}
 	return s, s.Check(vocabulary())
 }

@@ -85,7 +85,7 @@ func expectedTime(c scenario.Cell) time.Duration {
 			call += usualConnection
 		}
 		work, _ := workloads.Work(c.Workload)
-		wait := work + 2*time.Duration(c.Network.Delay) // of one client for each of its answers
+		wait := work + c.Network.RoundTrip() // of one client for each of its answers
 		window = max(time.Duration(requests)*call, time.Duration(requests/max(1, c.Clients))*wait)
 	}
 	warmUp := min(time.Duration(c.WarmUp.AtMost), 2*time.Duration(c.WarmUp.AtLeast))

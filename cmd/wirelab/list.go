@@ -21,6 +21,7 @@ type listing struct {
 	Stacks    []listedStack  `json:"stacks"`
 	Common    []listedOption `json:"options_of_every_stack"`
 	Workloads []listedWork   `json:"workloads"`
+	Links     []listedThing  `json:"links"`
 	Studies   []listedThing  `json:"studies"`
 	Formats   []listedThing  `json:"export_formats"`
 }
@@ -53,9 +54,9 @@ func (a *app) listCommand() *cobra.Command {
 	var asJSON, settings bool
 	cmd := &cobra.Command{
 		Use:   "list [--settings [variant]...]",
-		Short: "List stacks with their options, workloads, studies and export formats",
-		Long: `List everything to choose from: stacks with their options, workloads, studies
-and export formats.
+		Short: "List stacks with their options, workloads, links, studies and export formats",
+		Long: `List everything to choose from: stacks with their options, workloads, links,
+studies and export formats.
 
 With --settings, list every setting of a stack that is not its library's default,
 with the reason: of each stack, or of the variants that are named. The settings are
@@ -100,6 +101,9 @@ func newListing() (*listing, error) {
 			listedThing: listedThing{info.Name, info.Summary}, Sized: info.Sized, Options: listOptions(info.Options),
 		})
 	}
+	for _, p := range scenario.Profiles() {
+		l.Links = append(l.Links, listedThing{p.Name, p.Network.String() + ": " + p.Source})
+	}
 	for _, name := range studyNames() {
 		s, err := readScenario(name)
 		if err != nil {
@@ -133,7 +137,7 @@ func (a *app) printListing(l *listing) error {
 	for _, group := range []struct {
 		title  string
 		things []listedThing
-	}{{"STUDIES", l.Studies}, {"EXPORT FORMATS", l.Formats}} {
+	}{{"LINKS", l.Links}, {"STUDIES", l.Studies}, {"EXPORT FORMATS", l.Formats}} {
 		fmt.Fprintf(w, "\n%s\n", group.title)
 		for _, t := range group.things {
 			fmt.Fprintf(w, "  %s\t%s\n", t.Name, t.Help)

@@ -40,6 +40,7 @@ is, or that there is none, and with what figures.`,
 		Example: `  wirelab ping --stack grpc --inflight 1..48 --conns shared,per-worker,pool:4
   wirelab ping --stack tcp,h2 --inflight 1,2,4,8,16 --conns shared,pool:4 -z 2s
   wirelab ping --stack grpc --stream
+  wirelab ping --stack grpc --inflight 1,48 --link delay=5ms
   wirelab ping --dry-run     # how many trials, and about how long`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -72,7 +73,10 @@ func (p *pinging) scenario() (*scenario.Scenario, error) {
 	s.Name = "ping"
 	s.Title = "Ping over " + joinVariants(s.Parts[0].Stacks)
 	s.Question = "What keeps throughput from following the calls in flight?"
-	s.Parts[0].Name = "ping"
+	for i := range s.Parts {
+		s.Parts[i].Name = "ping" + strings.TrimPrefix(s.Parts[i].Name, "compare")
+		s.Parts[i].Of = strings.Replace(s.Parts[i].Of, "compare", "ping", 1)
+	}
 	return s, nil
 }
 

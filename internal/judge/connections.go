@@ -6,7 +6,6 @@ import (
 
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
-	"wirelab.dev/internal/units"
 )
 
 // connections checks that the connections were opened as the mode says. A pool may
@@ -79,21 +78,4 @@ func handshakes(made record.Connections, mode scenario.ConnectionMode) (all, wro
 	default:
 		return all, made.Resumed, "resumed"
 	}
-}
-
-// link checks that an emulated link kept its delay and lost nothing.
-func (t trial) link() record.Check {
-	c := record.Check{Level: record.OK, Unit: "share", Detail: "none is emulated"}
-	l := t.Link
-	if l == nil || t.Cell.Network.DelayNS == 0 {
-		return c
-	}
-	late := float64(l.LateP99NS) / float64(t.Cell.Network.DelayNS)
-	c.Figure, c.Limit = &late, new(t.limits.Link.Invalid)
-	verdict(&c, t.limits.Link.level(late), "%d frames were sent late by %s in the median and %s at P99, of a delay of %s",
-		l.Frames, units.Time(float64(l.LateP50NS)), units.Time(float64(l.LateP99NS)), units.Time(float64(t.Cell.Network.DelayNS)))
-	if l.Dropped > 0 {
-		verdict(&c, record.Invalid, "%d of %d frames were dropped because the queue was full: the emulation is the limit, not the link", l.Dropped, l.Frames)
-	}
-	return c
 }

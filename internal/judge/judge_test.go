@@ -158,6 +158,11 @@ func TestEachFaultIsFound(t *testing.T) {
 		{"a link that is late", func(r *record.Record) { delayed(r, 600_000, 0) }, "link", record.Invalid, "600 µs at P99, of a delay of 5 ms"},
 		{"a link that is late a little", func(r *record.Record) { delayed(r, 300_000, 0) }, "link", record.Warning, "300 µs at P99"},
 		{"a link that is in time", func(r *record.Record) { delayed(r, 200_000, 0) }, "link", record.OK, "1000 frames"},
+		{"a link that loses as asked", func(r *record.Record) { lossy(r, 0.01, 0, 110) }, "link", record.OK, "up, 110 of 10000 were lost (1.1 %; asked for 1 %)"},
+		{"a link that loses more", func(r *record.Record) { lossy(r, 0.01, 0, 170) }, "link", record.Invalid, "that is not chance"},
+		{"a link that loses fewer", func(r *record.Record) { lossy(r, 0.01, 0, 40) }, "link", record.Invalid, "that is not chance"},
+		{"a link that loses unasked", func(r *record.Record) { lossy(r, 0, 0, 1) }, "link", record.Invalid, "asked for 0 %"},
+		{"a link that loses in runs", func(r *record.Record) { lossy(r, 0.01, 5, 170) }, "link", record.OK, "up, 170 of 10000"},
 		{"a link that drops", func(r *record.Record) { delayed(r, 0, 1) }, "link", record.Invalid, "1 of 1000 frames were dropped"},
 
 		{"a few errors", func(r *record.Record) { fails(r, 400) }, "errors", record.Warning, "400 of 40000"},
@@ -310,6 +315,17 @@ func meets(r *record.Record, class failure.Class, count int64) {
 func delayed(r *record.Record, lateNS, dropped int64) {
 	r.Cell.Network.DelayNS = 5e6
 	r.Link = &record.Link{Frames: 1000, Dropped: dropped, LateP50NS: lateNS / 2, LateP99NS: lateNS}
+}
+
+// lossy lets a link lose so many of 10,000 frames that go up, in runs of some length or each
+// for itself.
+func lossy(r *record.Record, share, run float64, lost int64) {
+	r.Cell.Network.Link = "asked"
+	r.Cell.Network.Up = record.Way{Loss: share}
+	if run > 0 {
+		r.Cell.Network.Up = record.Way{BurstLoss: share, BurstPackets: run}
+	}
+	r.Link = &record.Link{Engine: "frames", Frames: 20_000, Up: &record.LinkWay{Frames: 10_000, Lost: lost}, Down: &record.LinkWay{Frames: 10_000}}
 }
 
 func drops(count int64) *int64 { return &count }

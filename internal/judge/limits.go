@@ -43,6 +43,8 @@ type Limits struct {
 	Drops float64
 	// Link is an emulated link's own lateness, as a share of its delay.
 	Link Bounds
+	// LossP is how improbable an honest link's count of lost frames may be.
+	LossP float64
 	// Moved is by how much of itself the mean or P99 may have been moved by what kept
 	// an end from running.
 	Moved Bounds
@@ -83,6 +85,7 @@ func Default() Limits {
 		Handshakes:  0.01,
 		Drops:       0.01,
 		Link:        Bounds{Warning: 0.05, Invalid: 0.10},
+		LossP:       1e-6,
 		Moved:       Bounds{Warning: 0.10, Invalid: 0.50},
 		Collected:   1.0 / 3,
 		SleptNS:     10e6,

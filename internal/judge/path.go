@@ -65,7 +65,7 @@ const (
 // acknowledgements went alone: where answers come in one piece, they travel with the next
 // request.
 func (t trial) delayedAcks() (c record.Check, found bool) {
-	if t.Traffic == nil || t.Traffic.SentPureAcks == nil || t.Completed == 0 || t.Cell.Network.DelayNS > 0 {
+	if t.Traffic == nil || t.Traffic.SentPureAcks == nil || t.Completed == 0 || t.Cell.Network.Linked() {
 		return c, false
 	}
 	acks := float64(*t.Traffic.SentPureAcks) / float64(t.Completed)
@@ -123,7 +123,7 @@ const unexplainedNS = 500e3
 func (t trial) unexplained() (c record.Check, found bool) {
 	client, ok := t.Client.CPUNS()
 	server, known := t.Server.CPUNS()
-	if t.Cell.Load.Model != "closed" || t.Cell.Network.DelayNS > 0 || !ok || !known || t.Completed <= 0 || t.busier()+t.Host.TakenByOthers() > t.limits.Idle {
+	if t.Cell.Load.Model != "closed" || t.Cell.Network.Linked() || !ok || !known || t.Completed <= 0 || t.busier()+t.Host.TakenByOthers() > t.limits.Idle {
 		return c, false
 	}
 	mean := float64(t.Service.Sum) / float64(max(1, t.Service.Count))

@@ -107,7 +107,7 @@ func TestASleepIsTheHandlers(t *testing.T) {
 func TestADelayIsTheSendings(t *testing.T) {
 	takesSeconds(t)
 	const delay = 20 * time.Millisecond // each way
-	network := scenario.Network{Delay: scenario.Duration(delay)}
+	network := scenario.Network{Path: scenario.Path{Delay: scenario.Duration(delay)}}
 	for stack, r := range lives(t, "tcp,h3", "echo", network) {
 		if len(r.Life.Calls) < 5 || r.Life.Untold > int64(len(r.Life.Calls)) {
 			t.Errorf("%s: %d calls are told, %d are not", stack, len(r.Life.Calls), r.Life.Untold)

@@ -29,7 +29,7 @@ func (t *trial) demand() demand {
 	cell := t.planned.Cell
 	return demand{
 		clients: cell.Clients, connection: t.connection(), load: cell.Load,
-		warmUp: time.Duration(cell.WarmUp.AtMost), delay: time.Duration(cell.Network.Delay), naive: catalog.Naive(cell.Variant),
+		warmUp: time.Duration(cell.WarmUp.AtMost), delay: cell.Network.RoundTrip() / 2, naive: catalog.Naive(cell.Variant),
 	}
 }
 

@@ -3,7 +3,6 @@ package lab
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/link"
@@ -26,10 +25,7 @@ func (t *trial) surround() (*surroundings, error) {
 	if address := t.target(); address != "" {
 		return nil, fmt.Errorf("the server at %s cannot be in the trial's own network: leave out `network`, or do not name a server", address)
 	}
-	path := link.Path{Delay: time.Duration(asked.Delay)}
-	network, err := link.New(link.Settings{
-		Ports: asked.Ports, TimeWaitReuse: asked.TimeWaitReuse, Up: path, Down: path,
-	})
+	network, err := link.New(settings(asked))
 	if err != nil {
 		return nil, fmt.Errorf("make the trial's network: %w", err)
 	}
@@ -74,11 +70,7 @@ func (s *surroundings) linked() *record.Link {
 	if !linked {
 		return nil
 	}
-	up, down := counts.Up, counts.Down
-	return &record.Link{
-		Frames: up.Sent + down.Sent, Dropped: up.Overrun + down.Overrun,
-		LateP50NS: int64(max(up.LateP50, down.LateP50)), LateP99NS: int64(max(up.LateP99, down.LateP99)),
-	}
+	return recordedLink(counts)
 }
 
 func (s *surroundings) close() error {
@@ -86,9 +78,4 @@ func (s *surroundings) close() error {
 		return nil
 	}
 	return s.network.Close()
-}
-
-// recordedNetwork returns the cell's network in the form of records.
-func recordedNetwork(n scenario.Network) record.Network {
-	return record.Network{Ports: n.Ports, TimeWaitReuse: n.TimeWaitReuse, DelayNS: int64(time.Duration(n.Delay))}
 }

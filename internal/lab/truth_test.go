@@ -302,7 +302,7 @@ func TestALinksDelayComesOut(t *testing.T) {
 	const trip = 10 * time.Millisecond
 	s := oneCell(t, "tcp:conn=per-worker,tls=on,tcp:conn=new,tls=on")
 	part := &s.Parts[0]
-	part.Network = scenario.Network{Delay: scenario.Duration(trip / 2)}
+	part.Network = scenario.Network{Path: scenario.Path{Delay: scenario.Duration(trip / 2)}}
 	part.Clients = []int{1}
 	part.Load = scenario.Load{Model: scenario.Closed, Requests: 30}
 	despiteNoise(t, func() error {

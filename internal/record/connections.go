@@ -82,10 +82,32 @@ type Traffic struct {
 // Link is what an emulated link did, both ways together, from the server's start
 // to the client's end.
 type Link struct {
-	Frames    int64 `json:"frames"`
-	Dropped   int64 `json:"dropped"`     // for want of room
-	LateP50NS int64 `json:"late_p50_ns"` // how much later than due they were sent
-	LateP99NS int64 `json:"late_p99_ns"`
+	// Engine is what carried the packets: direct, tbf, netem or frames. Absent: frames.
+	Engine    string `json:"engine,omitempty"`
+	Frames    int64  `json:"frames"`
+	Dropped   int64  `json:"dropped"`     // for want of room in the emulator
+	LateP50NS int64  `json:"late_p50_ns"` // how much later than due they were sent; of the later way
+	LateP99NS int64  `json:"late_p99_ns"`
+	// What happened from client to server, and back. Absent in older records.
+	Up   *LinkWay `json:"up,omitempty"`
+	Down *LinkWay `json:"down,omitempty"`
+}
+
+// LinkWay is what a link did to the packets of one direction.
+type LinkWay struct {
+	Frames     int64 `json:"frames"` // that came to the link
+	Bytes      int64 `json:"bytes"`
+	Sent       int64 `json:"sent"` // that left it, duplicates included
+	Lost       int64 `json:"lost"` // as was asked
+	Reordered  int64 `json:"reordered"`
+	Duplicated int64 `json:"duplicated"`
+	Full       int64 `json:"full"`    // dropped since the queue of the rate was full, as was asked
+	Overrun    int64 `json:"overrun"` // lost for want of room in the emulator
+	// How long packets were held, and how much longer than due; unknown of the kernel's engines.
+	DelayP50NS *int64 `json:"delay_p50_ns,omitempty"`
+	DelayP99NS *int64 `json:"delay_p99_ns,omitempty"`
+	LateP50NS  *int64 `json:"late_p50_ns,omitempty"`
+	LateP99NS  *int64 `json:"late_p99_ns,omitempty"`
 }
 
 // Wire is what a call puts on the wire, layer by layer: the mean of calls that

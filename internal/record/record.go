@@ -171,7 +171,28 @@ func (c Cell) Key() string {
 type Network struct {
 	Ports         int   `json:"ports,omitempty"` // 0: as the kernel has it
 	TimeWaitReuse bool  `json:"time_wait_reuse,omitempty"`
-	DelayNS       int64 `json:"delay_ns,omitempty"` // each way
+	DelayNS       int64 `json:"delay_ns,omitempty"` // each way, in the mean of both
+	// Link is the text that asks for the link, as --link reads it; none without one.
+	Link string `json:"link,omitempty"`
+	// What the link was asked to do from client to server, and back.
+	Up   Way `json:"up,omitzero"`   // from client to server
+	Down Way `json:"down,omitzero"` // and back
+}
+
+// Linked reports whether there was a link between the ends.
+func (n Network) Linked() bool { return n.DelayNS > 0 || n.Link != "" }
+
+// Way is what a link is asked to do to the packets of one direction.
+type Way struct {
+	DelayNS      int64   `json:"delay_ns,omitempty"`
+	JitterNS     int64   `json:"jitter_ns,omitempty"`            // a delay is this longer or shorter at most
+	Loss         float64 `json:"loss,omitempty"`                 // share of packets, each for itself
+	BurstLoss    float64 `json:"burst_loss,omitempty"`           // share of packets, in runs
+	BurstPackets float64 `json:"burst_packets,omitempty"`        // mean length of a run
+	Reorder      float64 `json:"reorder,omitempty"`              // share of packets that later ones overtake
+	Duplicate    float64 `json:"duplicate,omitempty"`            // share of packets that arrive twice
+	Rate         int64   `json:"rate_bits_per_second,omitempty"` // that pass, Ethernet headers included; 0: all
+	QueueBytes   int     `json:"queue_bytes,omitempty"`          // that may wait for the rate; 0: the engine's own
 }
 
 // Load is how the cell was loaded.

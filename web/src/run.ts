@@ -552,7 +552,10 @@ export interface Negotiated {
 export interface Network {
   ports?: number; // 0: as the kernel has it
   time_wait_reuse?: boolean;
-  delay_ns?: number; // each way
+  delay_ns?: number; // each way, in the mean of both
+  link?: string; // Link is the text that asks for the link, as --link reads it; none without one.
+  up?: Way; // What the link was asked to do from client to server, and back.
+  down?: Way; // and back
 }
 
 /** PackedProfile is a profile whose stacks are one list of numbers. */
@@ -856,6 +859,19 @@ export interface WarmUpNeed {
   needed_requests: number | null; // of all clients together
   first_over_settled: number | null; // mean of the first tenth of a second over the settled one
   intervals: IntervalsByField;
+}
+
+/** Way is what a link is asked to do to the packets of one direction. */
+export interface Way {
+  delay_ns?: number;
+  jitter_ns?: number; // a delay is this longer or shorter at most
+  loss?: number; // share of packets, each for itself
+  burst_loss?: number; // share of packets, in runs
+  burst_packets?: number; // mean length of a run
+  reorder?: number; // share of packets that later ones overtake
+  duplicate?: number; // share of packets that arrive twice
+  rate_bits_per_second?: number; // that pass, Ethernet headers included; 0: all
+  queue_bytes?: number; // that may wait for the rate; 0: the engine's own
 }
 
 /** Wire is what one call puts on the wire, in bytes, layer by layer. */

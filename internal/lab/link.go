@@ -1,0 +1,68 @@
+package lab
+
+import (
+	"time"
+
+	"wirelab.dev/internal/link"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+)
+
+// settings are what a scenario's network asks of package link.
+func settings(n scenario.Network) link.Settings {
+	up, down := n.Ways()
+	return link.Settings{
+		Ports: n.Ports, TimeWaitReuse: n.TimeWaitReuse, Emulated: n.Emulated,
+		Up: path(up), Down: path(down), MTU: n.MTU, Seed: n.Seed,
+	}
+}
+
+func path(p scenario.Path) link.Path {
+	return link.Path{
+		Delay: time.Duration(p.Delay), Jitter: time.Duration(p.Jitter),
+		Loss: float64(p.Loss), Burst: link.Burst{Loss: float64(p.BurstLoss.Share), Packets: p.BurstLoss.Packets},
+		Reorder: float64(p.Reorder), Duplicate: float64(p.Duplicate), Rate: int64(p.Rate), Queue: int(p.Queue),
+	}
+}
+
+// recordedNetwork returns the cell's network in the form of records.
+func recordedNetwork(n scenario.Network) record.Network {
+	recorded := record.Network{Ports: n.Ports, TimeWaitReuse: n.TimeWaitReuse}
+	if n.Linked() {
+		up, down := n.Ways()
+		recorded.DelayNS = int64(n.RoundTrip() / 2)
+		recorded.Link, recorded.Up, recorded.Down = n.String(), way(up), way(down)
+	}
+	return recorded
+}
+
+func way(p scenario.Path) record.Way {
+	return record.Way{
+		DelayNS: int64(p.Delay), JitterNS: int64(p.Jitter),
+		Loss: float64(p.Loss), BurstLoss: float64(p.BurstLoss.Share), BurstPackets: p.BurstLoss.Packets,
+		Reorder: float64(p.Reorder), Duplicate: float64(p.Duplicate), Rate: int64(p.Rate), QueueBytes: int(p.Queue),
+	}
+}
+
+// recordedLink returns what a link did in the form of records.
+func recordedLink(counts link.Counts) *record.Link {
+	up, down := counts.Up, counts.Down
+	return &record.Link{
+		Engine: string(counts.Engine),
+		Frames: up.Sent + down.Sent, Dropped: up.Overrun + down.Overrun,
+		LateP50NS: int64(max(up.LateP50, down.LateP50)), LateP99NS: int64(max(up.LateP99, down.LateP99)),
+		Up: linkWay(up), Down: linkWay(down),
+	}
+}
+
+func linkWay(c link.PathCounts) *record.LinkWay {
+	w := &record.LinkWay{
+		Frames: c.Frames, Bytes: c.Bytes, Sent: c.Sent, Lost: c.Lost,
+		Reordered: c.Reordered, Duplicated: c.Duplicated, Full: c.Dropped, Overrun: c.Overrun,
+	}
+	if c.DelayKnown {
+		w.DelayP50NS, w.DelayP99NS = (*int64)(&c.DelayP50), (*int64)(&c.DelayP99)
+		w.LateP50NS, w.LateP99NS = (*int64)(&c.LateP50), (*int64)(&c.LateP99)
+	}
+	return w
+}
