@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/record"
@@ -27,6 +28,7 @@ func keys() []key {
 		{title: "size", text: func(c *analysis.Cell) string { return sizes(c.RequestBytes, c.ResponseBytes) }, said: saySizes},
 		{title: "c", legend: "c: clients", text: clientCount, said: sayClients},
 		{title: "load", left: true, text: load, said: sayLoad},
+		{title: "link", left: true, text: link, said: sayLink},
 		{title: "conn", left: true, text: func(c *analysis.Cell) string { return c.Connection }, said: sayMode},
 	}
 }
@@ -129,6 +131,24 @@ func sayLoad(c *analysis.Cell) string {
 	default:
 		return text
 	}
+}
+
+// link is what the link between the ends was asked to do.
+func link(c *analysis.Cell) string {
+	switch n := c.Network; {
+	case n.Link != "":
+		return n.Link
+	case n.DelayNS > 0: // a record from before links had a text
+		return "delay=" + time.Duration(n.DelayNS).String()
+	}
+	return "loopback"
+}
+
+func sayLink(c *analysis.Cell) string {
+	if !c.Network.Linked() {
+		return ""
+	}
+	return "over a link with " + link(c)
 }
 
 func sayMode(c *analysis.Cell) string {

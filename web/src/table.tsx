@@ -104,6 +104,7 @@ function columnsFor(cells: Cell[], clock: Clock): Column[] {
     text("variant", "Stack", (cell) => cell.variant),
     ...varying(text("part", "Part", (cell) => cell.part)),
     ...varying(text("workload", "Workload", (cell) => cell.workload)),
+    ...varying(text("link", "Link", (cell) => cell.network?.link ?? "loopback")),
     ...varying(whole("size", "Size", (cell) => cell.request_bytes, (cell) => sizes(cell.request_bytes, cell.response_bytes))),
     ...varying(whole("clients", "Clients", (cell) => cell.clients, (cell) => plain(cell.clients))),
     metric(throughput),

@@ -1,10 +1,11 @@
 // Who wins where: a map of sizes and callers, for parts that were measured at two or
-// more of each.
+// more of each, and one of delays and what else links do, for calls that were measured
+// over several of both.
 
 import { useMemo, useState } from "preact/hooks";
 import { Choice } from "../controls";
 import { distinct, type Cell, type Comparison, type Run } from "../data";
-import { sizes, times } from "../format";
+import { micros, sizes, times } from "../format";
 import type { Look } from "../look";
 import { latencyMetrics, shows, throughput, type Metric } from "../metrics";
 import { Swatch } from "../swatch";
@@ -34,23 +35,61 @@ interface Won {
 
 const sizeOf = (cell: Cell) => sizes(cell.request_bytes, cell.response_bytes);
 
-/** The parts that make a map: one kind of call and load at several sizes, each with several numbers of clients. */
-export function mapped(run: Run): string[] {
-  return distinct(run.cells.map(({ part }) => part)).filter((part) => {
-    const cells = run.cells.filter((cell) => cell.part === part);
-    const alike = new Set(cells.map((cell) => JSON.stringify([cell.workload, loadText({ ...cell.load, in_flight_limit: undefined })])));
-    const points = new Set(cells.map((cell) => `${sizeOf(cell)} ${cell.clients}`));
-    const [rows, columns] = [new Set(cells.map(sizeOf)).size, new Set(cells.map(({ clients }) => clients)).size];
-    return alike.size === 1 && rows > 1 && columns > 1 && points.size > rows && new Set(cells.map(({ variant }) => variant)).size > 1;
-  });
+/** A map: which cells it has, and what tells its rows and its columns. */
+interface Sheet {
+  name: string;
+  rowTitle: string;
+  row: (cell: Cell) => string;
+  column: (cell: Cell) => string;
+  cells: Cell[];
+  rows: string[];
+  columns: string[];
+}
+
+function sheet(of: Pick<Sheet, "name" | "rowTitle" | "row" | "column" | "cells">, along: (cell: Cell) => number, across: (cell: Cell) => number): Sheet {
+  const inOrder = (show: (cell: Cell) => string, by: (cell: Cell) => number) => distinct(of.cells.toSorted((a, b) => by(a) - by(b)).map(show));
+  return { ...of, rows: inOrder(of.row, along), columns: inOrder(of.column, across) };
+}
+
+/** Whether there is more than one row and column, more points than a line has, and something to compare. */
+function isMap({ cells, rows, columns, row, column }: Sheet): boolean {
+  const points = new Set(cells.map((cell) => `${row(cell)} ${column(cell)}`));
+  return rows.length > 1 && columns.length > 1 && points.size > rows.length && new Set(cells.map(({ variant }) => variant)).size > 1;
+}
+
+const kindOf = (cell: Cell) => `${cell.workload}, ${loadText({ ...cell.load, in_flight_limit: undefined })}`;
+
+/** The maps of a run. */
+export function mapped(run: Run): Sheet[] {
+  const parts = [...Map.groupBy(run.cells, ({ part }) => part)]
+    .filter(([, cells]) => new Set(cells.map(kindOf)).size === 1)
+    .map(([name, cells]) => sheet({
+      name, cells, rowTitle: "Size", row: sizeOf, column: (cell) => counted(cell.clients, "client"),
+    }, (cell) => cells.indexOf(cell), ({ clients }) => clients));
+  const links = [...Map.groupBy(run.cells, (cell) => `${kindOf(cell)}, ${sizeOf(cell)}, ${counted(cell.clients, "client")}`)]
+    .filter(([, cells]) => cells.some(({ network }) => network?.link))
+    .map(([name, cells]) => sheet({
+      name: `links: ${name}`, cells, rowTitle: "Delay", row: delayText, column: conditionText,
+    }, ({ network }) => network?.delay_ns ?? 0, (cell) => cells.indexOf(cell)));
+  return [...parts, ...links].filter(isMap);
+}
+
+const delayText = ({ network }: Cell) => (network?.delay_ns ? `${micros(network.delay_ns / 1000)} each way` : "none");
+
+/** What a link does besides to delay. */
+function conditionText({ network }: Cell): string {
+  const rest = (network?.link ?? "").split(",").filter((text) => !/(^|\.)delay=|^emulated=/.test(text));
+  return rest.join(", ").replaceAll("=", " ") || "nothing else";
 }
 
 export function Winners({ run, looks }: Props) {
-  const parts = useMemo(() => mapped(run), []);
-  const [part, setPart] = useState(parts[0] ?? "");
+  const sheets = useMemo(() => mapped(run), []);
+  const [name, setName] = useState(sheets[0]?.name ?? "");
   const [figure, setFigure] = useState<Figure>("mean");
-  const map = useMemo(() => mapOf(run, part, figure), [part, figure]);
-  if (parts.length === 0) return null;
+  const of = sheets.find((one) => one.name === name);
+  const won = useMemo(() => (of ? winnersOf(run, of, figure) : []), [of, figure]);
+  if (!of) return null;
+  const map = { ...of, won };
   const sure = map.won.flat().filter((won) => won?.sure).length;
   const known = map.won.flat().filter((won) => won !== null).length;
   const { label, most } = figures[figure];
@@ -58,29 +97,29 @@ export function Winners({ run, looks }: Props) {
   return (
     <section id="winners">
       <h2>Who wins where</h2>
-      <p class="note">The stack with the {most ? "highest throughput" : `lowest ${label === "Mean" ? "mean time" : label}`} at each size and number of clients, and how many times better it is than the next.</p>
+      <p class="note">The stack with the {most ? "highest throughput" : `lowest ${label === "Mean" ? "mean time" : label}`} at each point, and how many times better it is than the next.</p>
       <div class="choices">
-        <Choice label="Part" options={parts} chosen={part} choose={setPart} />
+        <Choice label="Part" options={sheets.map((one) => one.name)} chosen={name} choose={setName} />
         <Choice label="Figure" options={Object.keys(figures) as Figure[]} chosen={figure} show={(id) => figures[id].label} choose={setFigure} />
       </div>
       <figure class="chart">
         <figcaption>
-          <h3>{label}: the best stack by size and clients</h3>
+          <h3>{label}: the best stack by {of.rowTitle === "Size" ? "size and clients" : "delay and the link's other conditions"}</h3>
           <p class="note">{names.length === 1 ? `${names[0]} is best at all ${counted(known, "point")}` : `${names.join(", ")} are best somewhere`}; {sure === known ? "each lead is beyond doubt" : `${sure === 0 ? "no lead is" : `${sure} of ${counted(known, "lead")} are`} beyond doubt`}. {names.length > 1 && "A heavy line lies where the winner changes, broken where a lead beside it may be chance."}</p>
         </figcaption>
         <div class="scroll" tabIndex={0}>
           <table class="map">
             <thead>
               <tr>
-                <th scope="col">Size</th>
-                {map.clients.map((clients) => <th scope="col" key={clients}>{counted(clients, "client")}</th>)}
+                <th scope="col">{of.rowTitle}</th>
+                {map.columns.map((column) => <th scope="col" key={column}>{column}</th>)}
               </tr>
             </thead>
             <tbody>
-              {map.sizes.map((size, row) => (
-                <tr key={size}>
-                  <th scope="row">{size}</th>
-                  {map.clients.map((clients, column) => <Winner key={clients} won={map.won[row]![column]!} looks={looks} left={map.won[row]![column - 1]} above={map.won[row - 1]?.[column]} />)}
+              {map.rows.map((title, row) => (
+                <tr key={title}>
+                  <th scope="row">{title}</th>
+                  {map.columns.map((other, column) => <Winner key={other} won={map.won[row]![column]!} looks={looks} left={map.won[row]![column - 1]} above={map.won[row - 1]?.[column]} />)}
                 </tr>
               ))}
             </tbody>
@@ -114,25 +153,21 @@ function Winner({ won, looks, left, above }: WinnerProps) {
   );
 }
 
-function mapOf(run: Run, part: string, figure: Figure) {
+function winnersOf(run: Run, { cells, rows, columns, row, column }: Sheet, figure: Figure): (Won | null)[][] {
   const { metric, most } = figures[figure];
-  const cells = run.cells.filter((cell) => cell.part === part);
-  const compared = run.comparisons.filter((pair) => pair.part === part && pair.metric === figure);
-  const rows = distinct(cells.map(sizeOf));
-  const clients = distinct(cells.map((cell) => cell.clients));
-  const won = rows.map((size) => clients.map((count): Won | null => {
-    const there = cells.filter((cell) => sizeOf(cell) === size && cell.clients === count && shows(cell, metric));
+  const compared = run.comparisons.filter((pair) => pair.metric === figure);
+  return rows.map((along) => columns.map((across): Won | null => {
+    const there = cells.filter((cell) => row(cell) === along && column(cell) === across && shows(cell, metric));
     const [best, next] = there.toSorted((a, b) => (most ? -1 : 1) * (metric.value(a)! - metric.value(b)!));
     if (!best) return null;
     const lead = next ? leadOf(compared, best, next, most) : null;
     return { cell: best, next, lead: lead?.times ?? null, sure: there.length > 1 && there.every((cell) => cell === best || leadOf(compared, best, cell, most)?.sure === true) };
   }));
-  return { sizes: rows, clients, won };
 }
 
 /** How much better one cell is than another by the trials of both, as far as they were compared. */
 function leadOf(compared: Comparison[], best: Cell, other: Cell, most: boolean): { times: number; sure: boolean } | null {
-  const at = (pair: Comparison) => pair.request_bytes === best.request_bytes && pair.response_bytes === best.response_bytes && pair.clients === best.clients;
+  const at = (pair: Comparison) => pair.part === best.part && pair.request_bytes === best.request_bytes && pair.response_bytes === best.response_bytes && pair.clients === best.clients;
   const pair = compared.find((one) => at(one) && ((one.a === best.variant && one.b === other.variant) || (one.a === other.variant && one.b === best.variant)));
   if (!pair || pair.ratio === null) return null;
   const first = pair.a === best.variant;
