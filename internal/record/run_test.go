@@ -90,10 +90,10 @@ func TestRunsOfOneNameGetADirectoryEach(t *testing.T) {
 				made <- ""
 				return
 			}
-			made <- filepath.Base(r.Dir)
 			if err := r.Finish(Done); err != nil {
 				t.Error(err)
 			}
+			made <- filepath.Base(r.Dir) // only now: the folder ends with the test
 		}()
 	}
 	var got []string
