@@ -13,6 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/link"
 )
 
 // TestMain makes the test's program wirelab itself, for scripts and for the
@@ -65,6 +67,9 @@ func scripts(t *testing.T, folder string) testscript.Params {
 			return err
 		},
 		Condition: func(name string) (bool, error) {
+			if name == "networks" {
+				return hasNetworks(t)
+			}
 			program, ok := strings.CutPrefix(name, "has:")
 			if !ok {
 				return false, nil
@@ -84,6 +89,19 @@ func scripts(t *testing.T, folder string) testscript.Params {
 			"schema":    checkSchema,
 		},
 	}
+}
+
+// hasNetworks reports whether trials can have networks of their own here.
+func hasNetworks(t *testing.T) (bool, error) {
+	network, err := link.New(link.Settings{Emulated: true})
+	if errors.Is(err, host.ErrUnsupported) {
+		t.Logf("the lines that need a network are left out: %v", err)
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, network.Close()
 }
 
 // measure runs wirelab, or wirelab through taskset, and takes it for done where the

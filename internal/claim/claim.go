@@ -75,6 +75,7 @@ var Names = map[string]string{
 	"request-bytes":   "bytes that a request takes on the wire",
 	"response-bytes":  "bytes that a response takes on the wire",
 	"opened":          "connections opened in the window a request",
+	"trips":           "the median response time in round trips of the link, which are twice its delay",
 	"handshake":       "the median time of a connection's handshake",
 }
 

@@ -181,6 +181,6 @@ func (l *Lab) trial(ctx context.Context, number int, planned scenario.Planned, r
 // errCannotGoOn is wrapped by errors that every further trial would meet too.
 var errCannotGoOn = errors.New("the run cannot go on")
 
-// seed returns the seed of a trial's client. It is the same for all cells of a repeat, so
-// that compared cells get the same requests at the same times.
+// seed returns the seed of a trial's client and link. It is the same for all cells of a
+// repeat, so that compared cells get the same requests at the same times.
 func (l *Lab) seed(repeat int) uint64 { return l.Seed + uint64(repeat) }

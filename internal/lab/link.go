@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"time"
 
 	"wirelab.dev/internal/link"
@@ -8,12 +9,13 @@ import (
 	"wirelab.dev/internal/scenario"
 )
 
-// settings are what a scenario's network asks of package link.
-func settings(n scenario.Network) link.Settings {
+// settings are what a scenario's network asks of package link, with the trial's seed
+// unless it has its own.
+func settings(n scenario.Network, seed uint64) link.Settings {
 	up, down := n.Ways()
 	return link.Settings{
 		Ports: n.Ports, TimeWaitReuse: n.TimeWaitReuse, Emulated: n.Emulated,
-		Up: path(up), Down: path(down), MTU: n.MTU, Seed: n.Seed,
+		Up: path(up), Down: path(down), MTU: n.MTU, Seed: cmp.Or(n.Seed, seed),
 	}
 }
 
@@ -45,10 +47,10 @@ func way(p scenario.Path) record.Way {
 }
 
 // recordedLink returns what a link did in the form of records.
-func recordedLink(counts link.Counts) *record.Link {
+func recordedLink(counts link.Counts, seed uint64) *record.Link {
 	up, down := counts.Up, counts.Down
 	return &record.Link{
-		Engine: string(counts.Engine),
+		Engine: string(counts.Engine), Seed: seed,
 		Frames: up.Sent + down.Sent, Dropped: up.Overrun + down.Overrun,
 		LateP50NS: int64(max(up.LateP50, down.LateP50)), LateP99NS: int64(max(up.LateP99, down.LateP99)),
 		Up: linkWay(up), Down: linkWay(down),

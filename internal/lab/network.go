@@ -13,6 +13,7 @@ import (
 // surroundings are the network of a trial and the machine's limits in it.
 type surroundings struct {
 	network *link.Network // nil: the machine's own
+	seed    uint64        // of its link
 	have    host.Limits
 }
 
@@ -25,11 +26,12 @@ func (t *trial) surround() (*surroundings, error) {
 	if address := t.target(); address != "" {
 		return nil, fmt.Errorf("the server at %s cannot be in the trial's own network: leave out `network`, or do not name a server", address)
 	}
-	network, err := link.New(settings(asked))
+	made := settings(asked, t.lab.seed(t.planned.Repeat))
+	network, err := link.New(made)
 	if err != nil {
 		return nil, fmt.Errorf("make the trial's network: %w", err)
 	}
-	s := &surroundings{network: network}
+	s := &surroundings{network: network, seed: made.Seed}
 	if err := network.InClient(func() { s.have = host.ReadLimits() }); err != nil {
 		return nil, errors.Join(err, network.Close())
 	}
@@ -70,7 +72,7 @@ func (s *surroundings) linked() *record.Link {
 	if !linked {
 		return nil
 	}
-	return recordedLink(counts)
+	return recordedLink(counts, s.seed)
 }
 
 func (s *surroundings) close() error {

@@ -83,7 +83,9 @@ type Traffic struct {
 // to the client's end.
 type Link struct {
 	// Engine is what carried the packets: direct, tbf, netem or frames. Absent: frames.
-	Engine    string `json:"engine,omitempty"`
+	Engine string `json:"engine,omitempty"`
+	// Seed decided which packets were lost and how long each took.
+	Seed      uint64 `json:"seed,omitempty"`
 	Frames    int64  `json:"frames"`
 	Dropped   int64  `json:"dropped"`     // for want of room in the emulator
 	LateP50NS int64  `json:"late_p50_ns"` // how much later than due they were sent; of the later way

@@ -28,7 +28,7 @@ type Network struct {
 	// The longest IP packet of the link, in bytes. If left out, 1500.
 	MTU int `json:"mtu,omitempty" jsonschema:"minimum=576,maximum=9000"`
 	// What decides which packets are lost and how long each takes: the same seed, the
-	// same fate. If left out, 0.
+	// same fate. If left out, each repeat has one of its own, which all its cells share.
 	Seed uint64 `json:"seed,omitempty"`
 	// Whether there is a link even where it is to do nothing: what it costs itself.
 	Emulated bool `json:"emulated,omitempty"`

@@ -60,6 +60,7 @@ func TestNetwork(t *testing.T) {
 		"networks: [{name: a}, {name: a, delay: 1ms}]":     "a second part named",
 		"networks: [{name: a}]\n    network: {delay: 1ms}": "leave one of them out",
 		"network: {ports: default}":                        "want a number",
+		"network: {profile: lte}\nprofiles: [{name: lte, delay: 1ms}, {name: lte}]": "a second profile",
 	} {
 		if _, err := parseWith(line); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v; want something of %q", line, err, says)
@@ -102,6 +103,16 @@ func TestNetworksArePartsOfTheirOwn(t *testing.T) {
 	}
 	if near, far := s.Parts[0], s.Parts[1]; near.Name != "a-near" || far.Name != "a-far" || far.Of != "a" || far.Network.String() != "delay=3ms" {
 		t.Errorf("parts %q and %q of %q, the latter over %v", near.Name, far.Name, far.Of, far.Network)
+	}
+}
+
+func TestAScenarioReplacesAProfile(t *testing.T) {
+	s, err := parseWith("network: {profile: lte}\nprofiles: [{name: lte, delay: 20ms}]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Parts[0].Network.String(); got != "delay=20ms" {
+		t.Errorf("the link has %s, want the scenario's own delay=20ms and no rate", got)
 	}
 }
 

@@ -3,6 +3,7 @@ package scenario
 import (
 	_ "embed" // for the profiles
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -47,25 +48,36 @@ func mustParse(yaml []byte) ast.Node {
 // profiles are mappings by name.
 type profiles map[string]*ast.MappingNode
 
-// add adds a list's profiles.
+// ownProfiles are those that wirelab knows.
+func ownProfiles() profiles {
+	known := profiles{}
+	if p := known.add(mustParse(profilesYAML)); p != nil {
+		panic("scenario: the profiles of links: " + p.text)
+	}
+	return known
+}
+
+// add adds a list's profiles, which replace those of the same name.
 func (known profiles) add(list ast.Node) *problem {
 	sequence, ok := list.(*ast.SequenceNode)
 	if !ok {
 		return nil
 	}
+	added := profiles{}
 	for _, node := range sequence.Values {
 		profile := node.(*ast.MappingNode)
 		name, _ := scalar(value(profile, "name"))
 		switch {
 		case !isWord(name):
 			return problemf(profile, "the profile needs a name of lower-case letters, digits and dashes, found %q", name)
-		case known[name] != nil:
-			return problemf(profile, "a second profile named %q: wirelab's own are %s", name, known.names())
+		case added[name] != nil:
+			return problemf(profile, "a second profile named %q", name)
 		case value(profile, "profile") != nil:
 			return problemf(value(profile, "profile"), "profile: a profile has its own keys, and does not name another")
 		}
-		known[name] = profile
+		added[name] = profile
 	}
+	maps.Copy(known, added)
 	return nil
 }
 
@@ -82,8 +94,7 @@ func (known profiles) names() string {
 // `up` and `down` into both, and a part for each network in place of one with several.
 // The tree can be decoded.
 func resolveNetworks(tree *ast.MappingNode) *problem {
-	known := profiles{}
-	known.add(mustParse(profilesYAML)) // a test reads them
+	known := ownProfiles()
 	if p := known.add(value(tree, "profiles")); p != nil {
 		return p
 	}
@@ -192,14 +203,15 @@ func ParseLink(line string) (Network, error) {
 			return Network{}, fmt.Errorf("link %q: found %q: want a profile (%s), or keys and values as in delay=5ms,loss=1%%", line, item, strings.Join(ProfileNames(), ", "))
 		}
 		into := network
-		if way, rest, ok := strings.Cut(key, "."); ok && (way == "up" || way == "down") {
+		way, rest, ofWay := strings.Cut(key, ".")
+		if way == "up" || way == "down" {
+			if !ofWay {
+				return Network{}, fmt.Errorf("link %q: %s has keys of its own, as in %s.delay=5ms", line, way, way)
+			}
 			if value(network, way) == nil {
 				set(network, way, &ast.MappingNode{})
 			}
-			if into, ok = value(network, way).(*ast.MappingNode); !ok {
-				return Network{}, fmt.Errorf("link %q: %s has keys of its own, as in %s.delay=5ms", line, way, way)
-			}
-			key = rest
+			into, key = value(network, way).(*ast.MappingNode), rest
 		}
 		if value(into, key) != nil {
 			return Network{}, fmt.Errorf("link %q: %s is given twice", line, key)
@@ -210,9 +222,7 @@ func ParseLink(line string) (Network, error) {
 	if p := decode(network, reflect.ValueOf(&raw).Elem()); p != nil {
 		return Network{}, fmt.Errorf("link %q: %w", line, p)
 	}
-	known := profiles{}
-	known.add(mustParse(profilesYAML))
-	if p := known.resolve(network); p != nil {
+	if p := ownProfiles().resolve(network); p != nil {
 		return Network{}, fmt.Errorf("link %q: %w", line, p)
 	}
 	if p := decode(network, reflect.ValueOf(&n).Elem()); p != nil {
@@ -226,7 +236,7 @@ func ParseLink(line string) (Network, error) {
 }
 
 // plain are values that YAML reads as one plain word.
-var plain = regexp.MustCompile(`^[A-Za-z0-9µ.][A-Za-z0-9µ.%/+-]*$`)
+var plain = regexp.MustCompile(`^\.?[A-Za-z0-9µ][A-Za-z0-9µ.%/+-]*$`)
 
 // ProfileNames are the names of the profiles that wirelab knows.
 func ProfileNames() []string {
