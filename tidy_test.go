@@ -58,6 +58,7 @@ var rooms = []room{
 	{folder: "internal/stats", level: 0},
 	{folder: "internal/latency", level: 0},
 	{folder: "internal/host", level: 0},
+	{folder: "internal/congestion", level: 0},
 	{folder: "internal/clock", level: 0},
 	{folder: "internal/route", level: 0},
 	{folder: "internal/failure", level: 0},

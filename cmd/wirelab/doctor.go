@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/congestion"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/load"
 )
@@ -39,7 +42,7 @@ func (a *app) doctorCommand() *cobra.Command {
   wirelab doctor --json | jq '.findings[] | select(.status != "ok")'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d := diagnosis{Machine: host.Describe(), Findings: host.Doctor(cmd.Context()), Probes: examineProbes(cmd.Context()), Engine: measureEngine(cmd.Context())}
+			d := diagnosis{Machine: host.Describe(), Findings: append(host.Doctor(cmd.Context()), findCongestion()), Probes: examineProbes(cmd.Context()), Engine: measureEngine(cmd.Context())}
 			d.Place = host.Place(d.Machine.Topology, host.Want{})
 			if asJSON {
 				return a.printJSON(d)
@@ -49,6 +52,25 @@ func (a *app) doctorCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// findCongestion says which congestion controls variants can ask for.
+func findCongestion() host.Finding {
+	f := host.Finding{Name: "congestion control", Status: host.OK}
+	var have, lack []string
+	for _, name := range []string{"cubic", "reno", "bbr"} {
+		if err := congestion.Check(name); err != nil {
+			lack = append(lack, "cc="+name)
+			f.Status, f.Remedy = host.Limited, err.Error()
+			continue
+		}
+		have = append(have, "cc="+name)
+	}
+	f.Detail = strings.Join(have, ", ") + "; connections have " + cmp.Or(congestion.Default(), "one that is not known") + " by default"
+	if len(lack) > 0 {
+		f.Detail += "; not " + strings.Join(lack, ", ")
+	}
+	return f
 }
 
 // The open loop that doctor tries.

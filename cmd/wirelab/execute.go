@@ -108,11 +108,15 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 	if err != nil {
 		return nil, "", fmt.Errorf("find wirelab's own program, to start workers: %w", err)
 	}
-	what, rebuilt, missing, err := a.withRebuilt(ctx, j.scenario)
+	what, without, err := withCongestion(j.scenario)
 	if err != nil {
 		return nil, "", err
 	}
-	j.scenario, j.warnings = what, append(j.warnings, missing...)
+	what, rebuilt, missing, err := a.withRebuilt(ctx, what)
+	if err != nil {
+		return nil, "", err
+	}
+	j.scenario, j.warnings = what, slices.Concat(j.warnings, without, missing)
 	workshop := lab.New([]string{program, "worker"})
 	workshop.Rebuilt = rebuilt
 	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed

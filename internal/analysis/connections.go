@@ -70,9 +70,11 @@ type Connections struct {
 // Negotiated is what a cell's connections and their server agreed on, as the
 // connections themselves told.
 type Negotiated struct {
-	Recorded bool      `json:"recorded"` // false: the records are older than this, and nothing of it is known
-	Protocol string    `json:"protocol"` // that the server answered in: h1, h2, h3, tcp-plain, tcp-calls
-	Sessions []Session `json:"sessions"` // the kinds of TLS sessions; none where all was cleartext
+	Recorded         bool      `json:"recorded"`          // false: the records are older than this, and nothing of it is known
+	Protocol         string    `json:"protocol"`          // that the server answered in: h1, h2, h3, tcp-plain, tcp-calls
+	Sessions         []Session `json:"sessions"`          // the kinds of TLS sessions; none where all was cleartext
+	ClientCongestion string    `json:"client_congestion"` // congestion control of its sockets, or of QUIC; with commas where they were several; empty: not known
+	ServerCongestion string    `json:"server_congestion"` // likewise
 }
 
 // Session is one kind of TLS session, in the IANA's names.
@@ -164,7 +166,7 @@ func kept(mode scenario.Connection, made record.Connections) bool {
 // negotiated is what the connections of all trials agreed on.
 func negotiated(trials []trial) Negotiated {
 	sum := Negotiated{Recorded: true}
-	var protocols []string
+	var protocols, clients, servers words
 	for _, t := range trials {
 		if t.Negotiated == nil {
 			return Negotiated{}
@@ -172,14 +174,25 @@ func negotiated(trials []trial) Negotiated {
 		for _, s := range t.Negotiated.Sessions {
 			sum.add(s)
 		}
-		for _, protocol := range strings.FieldsFunc(t.Negotiated.Protocol, func(r rune) bool { return r == ',' }) {
-			if !slices.Contains(protocols, protocol) {
-				protocols = append(protocols, protocol)
-			}
-		}
+		protocols.add(t.Negotiated.Protocol)
+		clients.add(t.Negotiated.ClientCongestion)
+		servers.add(t.Negotiated.ServerCongestion)
 	}
 	sum.Protocol = strings.Join(protocols, ",")
+	sum.ClientCongestion, sum.ServerCongestion = strings.Join(clients, ","), strings.Join(servers, ",")
 	return sum
+}
+
+// words are different words, in the order in which they came.
+type words []string
+
+// add adds those of a text with commas between.
+func (w *words) add(text string) {
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
+		if !slices.Contains(*w, word) {
+			*w = append(*w, word)
+		}
+	}
 }
 
 func (n *Negotiated) add(s record.Session) {

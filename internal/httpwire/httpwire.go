@@ -58,6 +58,10 @@ func (v Version) Protocols() []string {
 	}
 }
 
+// QUICCongestion is the congestion control of quic-go, which offers no other and does not
+// tell: NewReno (RFC 9002, section 7). A test looks whether it still is.
+const QUICCongestion = "reno"
+
 // Lifecycle says whether connections outlive requests, and how a new one begins.
 // Its values are those of stack.Lifecycle.
 type Lifecycle int

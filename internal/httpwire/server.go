@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"wirelab.dev/internal/congestion"
 )
 
 // Limits on what any client may cost the server before a handler runs.
@@ -73,8 +75,7 @@ func newTCPServer(plan ServerPlan) *tcpServer {
 
 // Listen implements Server.
 func (s *tcpServer) Listen(ctx context.Context, address string) (net.Addr, error) {
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", address)
+	listener, err := congestion.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/worker"
 	"wirelab.dev/internal/yardstick"
 )
@@ -223,6 +224,29 @@ func TestATrialTellsItsSettingsAndWhatItNegotiated(t *testing.T) {
 		}
 		if secure := s.Cells[0].Connections.Secure; secure != (r.Cell.Stack == "h3") {
 			t.Errorf("%s: secure is %v", r.Cell.Variant, secure)
+		}
+	}
+}
+
+// The truth that is put in: reno, on every wire. What must come out: that it is what the
+// sockets of both ends have.
+func TestEveryWireHasTheCongestionControlThatWasAsked(t *testing.T) {
+	takesSeconds(t)
+	var variants []string
+	for _, s := range catalog.Stacks() {
+		switch name := s.Info().Name; {
+		case name == "fake", name == "file": // no wire, and no echo
+		case s.Info().QUIC:
+			variants = append(variants, name)
+		default:
+			variants = append(variants, name+":cc=reno")
+		}
+	}
+	for _, r := range runAll(t, newLab(t), oneCell(t, strings.Join(variants, ","))) {
+		if r.Failure != "" || r.Negotiated == nil {
+			t.Errorf("%s: %s, negotiated %+v", r.Cell.Variant, r.Failure, r.Negotiated)
+		} else if n := r.Negotiated; n.ClientCongestion != "reno" || n.ServerCongestion != "reno" {
+			t.Errorf("%s: congestion control %q at the client, %q at the server, want reno", r.Cell.Variant, n.ClientCongestion, n.ServerCongestion)
 		}
 	}
 }

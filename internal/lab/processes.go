@@ -24,6 +24,8 @@ type server struct {
 	process *worker.Process // nil for a given address
 	address string
 	trust   secure.Trust
+	// congestion is the congestion control of its sockets, as far as it is known.
+	congestion string
 }
 
 // startServer starts the server and waits until it listens.
@@ -54,7 +56,7 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 	}
 	r.Server.Version, r.Server.GoMaxProcs = ready.Runtime, ready.GoMaxProcs
 	r.Settings = tuning.At(tuning.Server, ready.Settings)
-	listening := &server{process: process, address: ready.Address, trust: secure.Trust{RootPEM: []byte(ready.RootPEM)}}
+	listening := &server{process: process, address: ready.Address, congestion: ready.Congestion, trust: secure.Trust{RootPEM: []byte(ready.RootPEM)}}
 	if err := t.watchPort(listening); err != nil {
 		process.Kill()
 		return nil, err

@@ -123,6 +123,9 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 
 	t.see(r, server, serverResult, result)
 	fill(r, result)
+	if r.Negotiated != nil {
+		r.Negotiated.ServerCongestion = server.congestion
+	}
 	if t.learnt > 0 {
 		r.WarmUp.LearntNS = new(int64(t.warmUpAtLeast()))
 	}

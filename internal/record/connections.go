@@ -32,6 +32,10 @@ type Negotiated struct {
 	Protocol string `json:"protocol,omitempty"`
 	// Sessions are the kinds of TLS sessions; none where all was cleartext.
 	Sessions []Session `json:"sessions,omitempty"`
+	// The congestion control of each end's sockets, as the kernel told it, or of QUIC as its
+	// library has it; with commas where they were several, empty where it is not known.
+	ClientCongestion string `json:"client_congestion,omitempty"`
+	ServerCongestion string `json:"server_congestion,omitempty"`
 }
 
 // Session is one kind of TLS session.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"wirelab.dev/internal/congestion"
 	"wirelab.dev/internal/failure"
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/latency"
@@ -54,6 +55,9 @@ type Dialer struct {
 	// with more than one source, connections then end with a reset, which leaves
 	// no TIME_WAIT. 0 and 1 do neither. Set it before the first connection.
 	Sources int
+	// Congestion is the congestion control of TCP connections; empty: the machine's.
+	// Set it before the first connection.
+	Congestion string
 	// Records counts the TLS records of every connection; all connections must
 	// then use TLS. Nil counts nothing. Set it before the first connection.
 	Records *Records
@@ -99,6 +103,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 		_ = conn.(*net.TCPConn).SetLinger(0) // on an error it closes as usual
 	}
 	d.observe(func(t *ConnectionTimes) **latency.Recorder { return &t.Connect }, time.Since(begin))
+	d.usedCongestion(congestion.Of(conn.(*net.TCPConn)))
 	counted := &countedConn{TCPConn: conn.(*net.TCPConn), closed: d.Opened(), traffic: &d.traffic}
 	d.traffic.add(counted)
 	if d.Records != nil {
@@ -110,6 +115,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 // dialerTo chooses the next connection's source address. If it needs several
 // addresses and has only one, the connection must be reset when it closes.
 func (d *Dialer) dialerTo(address string) (dialer net.Dialer, resetOnClose bool) {
+	dialer.Control = congestion.Control(d.Congestion)
 	if d.Sources <= 1 {
 		return dialer, false
 	}
@@ -117,7 +123,7 @@ func (d *Dialer) dialerTo(address string) (dialer net.Dialer, resetOnClose bool)
 	if !found || !manyLoopbackAddresses {
 		return dialer, true
 	}
-	dialer.LocalAddr, dialer.Control = &net.TCPAddr{IP: ip}, bindWithoutPort
+	dialer.LocalAddr, dialer.Control = &net.TCPAddr{IP: ip}, congestion.Both(bindWithoutPort, dialer.Control)
 	return dialer, false
 }
 

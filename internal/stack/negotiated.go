@@ -5,18 +5,34 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/record"
 )
 
 // UsedProtocol records the protocol in which a peer has answered.
 func (d *Dialer) UsedProtocol(protocol string) {
 	d.mu.Lock()
+	addWord(&d.negotiated.Protocol, protocol)
+	d.mu.Unlock()
+	if protocol == "h3" {
+		d.usedCongestion(httpwire.QUICCongestion)
+	}
+}
+
+// usedCongestion records the congestion control of a connection.
+func (d *Dialer) usedCongestion(name string) {
+	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch known := d.negotiated.Protocol; {
-	case known == "":
-		d.negotiated.Protocol = protocol
-	case known != protocol && !slices.Contains(strings.Split(known, ","), protocol):
-		d.negotiated.Protocol += "," + protocol
+	addWord(&d.negotiated.ClientCongestion, name)
+}
+
+// addWord adds a word to those that stand with commas between, unless it is there.
+func addWord(words *string, word string) {
+	switch {
+	case *words == "":
+		*words = word
+	case *words != word && word != "" && !slices.Contains(strings.Split(*words, ","), word):
+		*words += "," + word
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 
+	"wirelab.dev/internal/congestion"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
 )
@@ -111,8 +112,7 @@ func (s Security) Listen(ctx context.Context, address string, protocols ...strin
 	if l.TLS, l.RootPEM, err = s.ServerConfig(protocols...); err != nil {
 		return l, err
 	}
-	var config net.ListenConfig
-	if l.Listener, err = config.Listen(ctx, "tcp", address); err != nil {
+	if l.Listener, err = congestion.Listen(ctx, "tcp", address); err != nil {
 		return l, err
 	}
 	if s.Handshakes > 0 {

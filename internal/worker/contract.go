@@ -127,6 +127,8 @@ type Ready struct {
 	Runtime    string `json:"runtime"` // language and version
 	GoMaxProcs int    `json:"gomaxprocs,omitempty"`
 	RootPEM    string `json:"root_pem,omitempty"` // a server over TLS: what its clients must trust
+	// Congestion is the congestion control of a server's sockets; empty: not known.
+	Congestion string `json:"congestion,omitempty"`
 	// Settings are those of this end that are not a library's default.
 	Settings []tuning.Setting `json:"settings,omitempty"`
 }

@@ -47,7 +47,7 @@ func connect(ctx context.Context, spec *Spec) (*fleet, error) {
 	if err := asked.UnmarshalText([]byte(spec.Client.Connection)); err != nil {
 		return nil, err
 	}
-	f := &fleet{mode: catalog.ConnectionOf(s, variant, asked), dialer: &stack.Dialer{Sources: spec.Client.Sources}}
+	f := &fleet{mode: catalog.ConnectionOf(s, variant, asked), dialer: &stack.Dialer{Sources: spec.Client.Sources, Congestion: catalog.Congestion(variant)}}
 	target := stack.Target{
 		Address: spec.Address, Operations: service.Info().Operations,
 		Lifecycle: stack.LifecycleOf(f.mode.Mode),

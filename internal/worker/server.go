@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
+	"wirelab.dev/internal/congestion"
+	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
@@ -63,6 +66,18 @@ func processOf(server stack.Server) int {
 	return os.Getpid()
 }
 
+// usedCongestion tells the congestion control of a server that listens; empty if it is in
+// another process, which does not tell.
+func usedCongestion(s stack.Stack, server stack.Server) string {
+	if _, elsewhere := server.(stack.ExternalServer); elsewhere {
+		return ""
+	}
+	if s.Info().QUIC {
+		return httpwire.QUICCongestion
+	}
+	return strings.Join(congestion.InUse(), ",")
+}
+
 // otherPeriod is the time between two readings of another process, which cost more.
 const otherPeriod = 5 * probe.DefaultPeriod
 
@@ -87,7 +102,11 @@ func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 	if err != nil {
 		return err
 	}
-	address, err := server.Listen(ctx, spec.Address)
+	variant, s, err := find(spec.Stack)
+	if err != nil {
+		return err
+	}
+	address, err := server.Listen(congestion.With(ctx, catalog.Congestion(variant)), spec.Address)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", spec.Address, err)
 	}
@@ -105,6 +124,7 @@ func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 	if ready.Settings, err = spec.serverSettings(server); err != nil {
 		return errors.Join(err, server.Close())
 	}
+	ready.Congestion = usedCongestion(s, server)
 	if secured, ok := server.(stack.TLSServer); ok {
 		ready.RootPEM = string(secured.RootPEM())
 	}

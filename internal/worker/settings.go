@@ -8,6 +8,7 @@ import (
 	"runtime/metrics"
 	"strconv"
 
+	"wirelab.dev/internal/congestion"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/rebuild"
 	"wirelab.dev/internal/scenario"
@@ -63,7 +64,7 @@ func (s *Spec) serverSettings(server stack.Server) ([]tuning.Setting, error) {
 		return nil, err
 	}
 	all, err := stack.SettingsOf(own, catalog.OwnOptions(v), stack.Target{})
-	all = tuning.At(tuning.Server, all)
+	all = tuning.At(tuning.Server, append(all, congestionSetting(v)...))
 	if _, elsewhere := server.(stack.ExternalServer); !elsewhere {
 		all = append(all, processSettings(tuning.Server)...)
 	}
@@ -73,6 +74,7 @@ func (s *Spec) serverSettings(server stack.Server) ([]tuning.Setting, error) {
 // clientSettings returns the settings of a client of the target.
 func clientSettings(s stack.Stack, v scenario.Variant, spec *ClientSpec, t stack.Target) ([]tuning.Setting, error) {
 	all, err := stack.SettingsOf(s, catalog.OwnOptions(v), t)
+	all = append(all, congestionSetting(v)...)
 	all = append(tuning.At(tuning.Client, all), processSettings(tuning.Client)...)
 	if spec.Load.Model != closedLoop {
 		threads := runtime.GOMAXPROCS(0)
@@ -82,6 +84,15 @@ func clientSettings(s stack.Stack, v scenario.Variant, spec *ClientSpec, t stack
 		})
 	}
 	return all, err
+}
+
+// congestionSetting is the setting of both ends' sockets, if the variant has it.
+func congestionSetting(v scenario.Variant) []tuning.Setting {
+	name := catalog.Congestion(v)
+	if name == "" {
+		return nil
+	}
+	return []tuning.Setting{{Side: tuning.Both, Name: "TCP_CONGESTION", Value: name, Default: congestion.Default(), Why: "the variant's option cc"}}
 }
 
 // spinningThread is added to GOMAXPROCS in clients that wait for instants.

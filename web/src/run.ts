@@ -546,6 +546,8 @@ export interface Negotiated {
   recorded: boolean; // false: the records are older than this, and nothing of it is known
   protocol: string; // that the server answered in: h1, h2, h3, tcp-plain, tcp-calls
   sessions: Session[]; // the kinds of TLS sessions; none where all was cleartext
+  client_congestion: string; // congestion control of its sockets, or of QUIC; with commas where they were several; empty: not known
+  server_congestion: string; // likewise
 }
 
 /** Network is a network namespace of a trial's own. */

@@ -3,10 +3,13 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/connectstack"
@@ -48,6 +51,7 @@ const (
 	messages   = "messages"
 	collector  = "gogc"
 	smallLimit = "smallobject"
+	control    = "cc"
 )
 
 // The kinds of client.
@@ -71,6 +75,7 @@ func Common() []scenario.Option {
 		{Key: messages, Values: []string{fresh, pooled}, Default: fresh, Help: "pooled: who receives a stream receives every message into the same one, in the workloads that can; codecs with vtprotobuf then use its memory again"},
 		{Key: collector, Parse: parseCollector, Help: "N: growth of the heap in percent until the garbage collector runs, at both ends, in place of 100; off: it runs only when memory gets short"},
 		{Key: smallLimit, Values: []string{"32KiB", "16KiB", "64KiB"}, Default: "32KiB", Help: "up to which size Go's allocator takes an object for a small one; another one than 32KiB takes both ends rebuilt with another runtime, which takes a clone of wirelab, its Go toolchain and some minutes, once"},
+		{Key: control, Parse: parseControl, Help: "NAME: congestion control of TCP at both ends, as in cubic, reno or bbr, in place of the machine's default; QUIC has its library's, which is reno"},
 	}
 }
 
@@ -104,7 +109,40 @@ func Check(v scenario.Variant) error {
 	if err != nil {
 		return err
 	}
-	return server.Close()
+	return cmp.Or(checkCongestion(v, s, server), server.Close())
+}
+
+func parseControl(text string) (any, error) {
+	if !controlName.MatchString(text) {
+		return nil, fmt.Errorf("want the kernel's name of a congestion control, as in cubic, reno or bbr")
+	}
+	return text, nil
+}
+
+// controlName has at most TCP_CA_NAME_MAX-1 bytes (linux/tcp.h).
+var controlName = regexp.MustCompile(`^[a-z0-9_-]{1,15}$`)
+
+// Congestion is the congestion control of a variant's TCP connections; empty: the machine's.
+func Congestion(v scenario.Variant) string { return readCommon(v).Text(control) }
+
+// checkCongestion refuses a congestion control for sockets that wirelab does not open.
+func checkCongestion(v scenario.Variant, s stack.Stack, server stack.Server) error {
+	if Congestion(v) == "" {
+		return nil
+	}
+	refuse := func(what string) error {
+		return fmt.Errorf("variant %s: %s=%s: %s; leave it out", v, control, Congestion(v), what)
+	}
+	if s.Info().QUIC {
+		return refuse("it is for TCP, and QUIC's library offers no choice: it has " + httpwire.QUICCongestion)
+	}
+	if program, foreign := stack.ForeignClient(v); foreign {
+		return refuse(program.Name + " opens its own sockets")
+	}
+	if external, ok := server.(stack.ExternalServer); ok {
+		return refuse(external.Program() + " opens its own sockets")
+	}
+	return nil
 }
 
 // InFlight returns the variant's limit of calls in flight; 0 means none.

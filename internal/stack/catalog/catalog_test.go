@@ -97,6 +97,23 @@ func TestLoadsOfOtherProgramsAreChecked(t *testing.T) {
 	}
 }
 
+func TestACongestionControlIsForWirelabsOwnTCPSockets(t *testing.T) {
+	for text, says := range map[string]string{
+		"h3:cc=reno":               "it is for TCP",
+		"grpc-h3:cc=bbr":           "it has reno",
+		"grpc:caller=ghz,cc=cubic": "ghz opens its own sockets",
+		"tcp:cc=Reno!":             "want the kernel's name",
+	} {
+		if err := Check(variant(t, text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want something of %q", text, err, says)
+		}
+	}
+	v := variant(t, "grpc:cc=dctcp")
+	if err := Check(v); err != nil || Congestion(v) != "dctcp" || OwnOptions(v).String() != "grpc" {
+		t.Errorf("%s: %v; it asks for %q, and its adapter gets %s", v, err, Congestion(v), OwnOptions(v))
+	}
+}
+
 func TestOwnOptions(t *testing.T) {
 	v := variant(t, "tcp:buffers=pooled,inflight=50")
 	if own := OwnOptions(v).String(); own != "tcp:buffers=pooled" {

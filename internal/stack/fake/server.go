@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 
+	"wirelab.dev/internal/congestion"
 	"wirelab.dev/internal/stack"
 )
 
@@ -28,8 +29,7 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 	if err := s.Err(); err != nil {
 		return nil, fmt.Errorf("fake server: %w", err)
 	}
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", address)
+	listener, err := congestion.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("fake server: %w", err)
 	}

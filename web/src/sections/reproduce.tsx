@@ -41,7 +41,7 @@ function Agreed({ run }: { run: Run }) {
         <table class="negotiated">
           <thead>
             <tr>
-              {["Variant", "Protocol", "ALPN", "TLS", "Cipher suite", "Key exchange"].map((title) => <th scope="col" key={title}>{title}</th>)}
+              {["Variant", "Protocol", "Congestion control", "ALPN", "TLS", "Cipher suite", "Key exchange"].map((title) => <th scope="col" key={title}>{title}</th>)}
               <th scope="col" class="number">Full</th>
               <th scope="col" class="number">Resumed</th>
             </tr>
@@ -58,12 +58,13 @@ function AgreedRows({ cells }: { cells: Cell[] }) {
   const all = cells.map(({ connections }) => connections.negotiated);
   const name = <th scope="row">{cell.variant} <small>{modeBeside(cell)}</small></th>;
   if (all.every(({ recorded }) => !recorded)) {
-    return <tr>{name}<td colSpan={7} class="faint">not recorded: the run is older</td></tr>;
+    return <tr>{name}<td colSpan={8} class="faint">not recorded: the run is older</td></tr>;
   }
   const protocol = [...new Set(all.map((one) => one.protocol).filter(Boolean))].join(", ") || "–";
+  const congestion = controls(all);
   const kinds = [...Map.groupBy(all.flatMap(({ sessions }) => sessions), ({ version, cipher, group, alpn }) => `${version} ${cipher} ${group} ${alpn}`).values()];
   if (kinds.length === 0) {
-    return <tr>{name}<td>{protocol}</td><td>–</td><td colSpan={5}>cleartext</td></tr>;
+    return <tr>{name}<td>{protocol}</td><td>{congestion}</td><td>–</td><td colSpan={5}>cleartext</td></tr>;
   }
   return (
     <>
@@ -74,6 +75,7 @@ function AgreedRows({ cells }: { cells: Cell[] }) {
           <tr key={`${session.version} ${session.cipher} ${session.group} ${session.alpn}`}>
             {name}
             <td>{protocol}</td>
+            <td>{congestion}</td>
             <td>{session.alpn || "–"}</td>
             <td>{session.version}</td>
             <td>{session.cipher}</td>
@@ -85,6 +87,14 @@ function AgreedRows({ cells }: { cells: Cell[] }) {
       })}
     </>
   );
+}
+
+/** The congestion control of both ends, or of each where they differ. */
+function controls(all: Cell["connections"]["negotiated"][]) {
+  const of = (words: (one: (typeof all)[number]) => string) => [...new Set(all.map(words).filter(Boolean))].join(", ") || "–";
+  const client = of((one) => one.client_congestion);
+  const server = of((one) => one.server_congestion);
+  return client === server ? client : `${client} (client), ${server} (server)`;
 }
 
 /** The facts of a tree, each under its path. */

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/congestion"
 	"wirelab.dev/internal/rebuild"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack/catalog"
@@ -36,21 +37,48 @@ func (a *app) withRebuilt(ctx context.Context, s *scenario.Scenario) (_ *scenari
 			programs[limit] = []string{path, "worker"}
 		}
 	}
-	if len(warnings) == 0 {
-		return s, programs, nil, nil
+	s, err := leaveOut(s, warnings, func(v scenario.Variant) bool {
+		limit := catalog.SmallObject(v)
+		return limit != 0 && programs[limit] == nil
+	})
+	return s, programs, warnings, err
+}
+
+// withCongestion leaves out the variants whose congestion control this process cannot
+// have, with a warning for each of those.
+func withCongestion(s *scenario.Scenario) (_ *scenario.Scenario, warnings []string, _ error) {
+	can := map[string]bool{"": true}
+	for _, part := range s.Parts {
+		for _, v := range part.Stacks {
+			name := catalog.Congestion(v)
+			if _, tried := can[name]; tried {
+				continue
+			}
+			err := congestion.Check(name)
+			if can[name] = err == nil; err != nil {
+				warnings = append(warnings, fmt.Sprintf("cc=%s is left out: %v", name, err))
+			}
+		}
+	}
+	s, err := leaveOut(s, warnings, func(v scenario.Variant) bool { return !can[catalog.Congestion(v)] })
+	return s, warnings, err
+}
+
+// leaveOut returns the scenario without the variants that are missing here. A part that
+// has no others is an error, which says why.
+func leaveOut(s *scenario.Scenario, why []string, missing func(scenario.Variant) bool) (*scenario.Scenario, error) {
+	if len(why) == 0 {
+		return s, nil
 	}
 	without := new(*s)
 	without.Parts = slices.Clone(s.Parts)
 	for i := range without.Parts {
-		without.Parts[i].Stacks = slices.DeleteFunc(slices.Clone(s.Parts[i].Stacks), func(v scenario.Variant) bool {
-			limit := catalog.SmallObject(v)
-			return limit != 0 && programs[limit] == nil
-		})
+		without.Parts[i].Stacks = slices.DeleteFunc(slices.Clone(s.Parts[i].Stacks), missing)
 		if len(without.Parts[i].Stacks) == 0 {
-			return nil, nil, nil, errors.New(warnings[0])
+			return nil, errors.New(why[0])
 		}
 	}
-	return without, programs, warnings, nil
+	return without, nil
 }
 
 // smallObjectCommand is how a program that was rebuilt is checked.

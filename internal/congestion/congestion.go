@@ -1,0 +1,80 @@
+// Package congestion chooses the congestion control of TCP sockets, and tells which one
+// they have. Machines differ in their default, and what loss costs differs with it.
+//
+// This package must not know who listens or dials, nor what is sent.
+package congestion
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+)
+
+// ErrUnsupported marks a congestion control that this process cannot have.
+var ErrUnsupported = errors.New("not supported by this kernel")
+
+// Control returns what sets a socket's congestion control before it connects or listens,
+// in the form of net.Dialer and net.ListenConfig. An empty name sets nothing.
+func Control(name string) func(network, address string, socket syscall.RawConn) error {
+	if name == "" {
+		return nil
+	}
+	return func(_, _ string, socket syscall.RawConn) error {
+		var refused error
+		err := socket.Control(func(fd uintptr) { refused = set(int(fd), name) })
+		return cmp.Or(err, refused)
+	}
+}
+
+// Both returns one control that does what two do.
+func Both(first, second func(string, string, syscall.RawConn) error) func(string, string, syscall.RawConn) error {
+	if first == nil || second == nil {
+		if first == nil {
+			return second
+		}
+		return first
+	}
+	return func(network, address string, socket syscall.RawConn) error {
+		return cmp.Or(first(network, address, socket), second(network, address, socket))
+	}
+}
+
+type key struct{}
+
+// With returns a context under which Listen uses the congestion control.
+func With(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, key{}, name)
+}
+
+// Listen listens with the context's congestion control, or the machine's. Connections
+// that are accepted have their listener's.
+func Listen(ctx context.Context, network, address string) (net.Listener, error) {
+	name, _ := ctx.Value(key{}).(string)
+	config := net.ListenConfig{Control: Control(name)}
+	return config.Listen(ctx, network, address)
+}
+
+// Of tells a TCP socket's congestion control; empty where the machine does not tell.
+func Of(socket syscall.Conn) string {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return ""
+	}
+	var name string
+	if raw.Control(func(fd uintptr) { name, _ = get(int(fd)) }) != nil {
+		return ""
+	}
+	return name
+}
+
+// Check returns an error if this process cannot have the congestion control, which tells
+// which ones it can.
+func Check(name string) error {
+	if err := try(name); err != nil {
+		return fmt.Errorf("congestion control %q: %w: %w", name, ErrUnsupported, err)
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package congestion
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+func set(fd int, name string) error {
+	return os.NewSyscallError("setsockopt TCP_CONGESTION "+name, unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name))
+}
+
+func get(fd int) (string, error) {
+	name, err := unix.GetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+	return strings.TrimRight(name, "\x00"), err
+}
+
+// try sets it on a socket that is closed again: the kernel loads its module on demand, and
+// has two lists of what whom it lets.
+func try(name string) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	switch err := set(fd, name); {
+	case errors.Is(err, unix.ENOENT):
+		return fmt.Errorf("it has %s; `modprobe tcp_%s` loads it where it was built", strings.Join(Available(), ", "), name)
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("ordinary users may have %s: run as root, or add it to net.ipv4.tcp_allowed_congestion_control", strings.Join(words("allowed"), ", "))
+	default:
+		return err
+	}
+}
+
+// Available lists what the kernel has loaded.
+func Available() []string { return words("available") }
+
+// Default is that of sockets for which none is asked.
+func Default() string {
+	text, _ := os.ReadFile("/proc/sys/net/ipv4/tcp_congestion_control")
+	return strings.TrimSpace(string(text))
+}
+
+func words(which string) []string {
+	text, err := os.ReadFile("/proc/sys/net/ipv4/tcp_" + which + "_congestion_control")
+	if err != nil {
+		return []string{"an unknown list: " + err.Error()}
+	}
+	return strings.Fields(string(text))
+}
+
+// InUse lists, sorted, the congestion controls of this process's TCP sockets.
+func InUse() []string {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, entry := range entries {
+		fd, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if name, err := get(fd); err == nil && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
