@@ -101,6 +101,9 @@ func TestNetworksArePartsOfTheirOwn(t *testing.T) {
 	if len(s.Parts) != 2 || s.Parts[0].Network.Linked() || !s.Parts[1].Network.Linked() || len(s.Profiles) != 0 {
 		t.Fatalf("%+v", s.Parts)
 	}
+	if both, err := s.Only("a"); err != nil || len(both.Parts) != 2 {
+		t.Errorf("the part's own name chooses %+v, %v", both, err)
+	}
 	if near, far := s.Parts[0], s.Parts[1]; near.Name != "a-near" || far.Name != "a-far" || far.Of != "a" || far.Network.String() != "delay=3ms" {
 		t.Errorf("parts %q and %q of %q, the latter over %v", near.Name, far.Name, far.Of, far.Network)
 	}

@@ -235,17 +235,18 @@ func (s *Scenario) partNames() []string {
 }
 
 // Only returns the scenario with these parts alone, in the order of the file. A name may
-// be a pattern, as in table-*.
+// be a pattern, as in table-*, or that of a part which several networks made several.
 func (s *Scenario) Only(parts ...string) (*Scenario, error) {
 	names := s.partNames()
 	chosen := map[string]bool{}
 	for _, wanted := range parts {
 		found := false
-		for _, name := range names {
+		for i, name := range names {
 			matches, err := path.Match(wanted, name)
 			if err != nil {
 				return nil, fmt.Errorf("part %q: %w: want a name, or a pattern such as %s*", wanted, err, names[0][:1])
 			}
+			matches = matches || s.Parts[i].Of == wanted
 			chosen[name] = chosen[name] || matches
 			found = found || matches
 		}
