@@ -27,6 +27,7 @@ type callInfo struct {
 // readOptions reads a call's options. Those that are not grpc-go's are for the program's
 // interceptors.
 func (c *Client) readOptions(opts []grpc.CallOption) (callInfo, error) {
+	var unknown error
 	info := callInfo{maxSend: c.opts.maxSend, maxReceive: c.opts.maxReceive, creds: c.opts.perRPC}
 	for _, option := range opts {
 		switch o := option.(type) {
@@ -49,11 +50,11 @@ func (c *Client) readOptions(opts []grpc.CallOption) (callInfo, error) {
 		case grpc.StaticMethodCallOption, grpc.EmptyCallOption:
 		default:
 			if reflect.TypeOf(option).PkgPath() == reflect.TypeFor[grpc.EmptyCallOption]().PkgPath() {
-				return info, status.Errorf(codes.Unimplemented, "creditrpc: the call option %T is not supported; the package page says which are", option)
+				unknown = status.Errorf(codes.Unimplemented, "creditrpc: the call option %T is not supported; the package page says which are", option)
 			}
 		}
 	}
-	return info, nil
+	return info, unknown
 }
 
 func (i *callInfo) finished(err error) {

@@ -192,7 +192,7 @@ type clientStream struct {
 	stop   func() bool // ends the watch over ctx
 	got    bool        // the only message of an answer has come
 	closed bool        // nothing more is sent
-	told   bool        // the options know how it ended
+	told   bool        // the options know how it ended; guarded by the connection's lock
 }
 
 var _ grpc.ClientStream = (*clientStream)(nil)
@@ -216,14 +216,12 @@ func (c *Client) newStream(ctx context.Context, desc *grpc.StreamDesc, method st
 // Context returns the call's context.
 func (s *clientStream) Context() context.Context { return s.ctx }
 
-// Header waits for the server's metadata, or for the call's end.
+// Header waits for the server's metadata, or for the call's end: without any, RecvMsg tells
+// why.
 func (s *clientStream) Header() (metadata.MD, error) {
 	<-s.call.headed
 	s.cc.Mu.Lock()
 	defer s.cc.Mu.Unlock()
-	if s.call.header == nil && s.call.over && s.call.err != nil {
-		return nil, s.error()
-	}
 	return s.call.header, nil
 }
 
@@ -245,8 +243,17 @@ func (s *clientStream) CloseSend() error {
 }
 
 // SendMsg sends a message, and waits until flow control has let it go. It returns io.EOF
-// where the call is over: RecvMsg says why.
+// where the call is over: RecvMsg says why. Any other error ends the call.
 func (s *clientStream) SendMsg(v any) error {
+	err := s.send(v)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.cc.cancel(&s.call, err)
+		_ = s.ended(err)
+	}
+	return err
+}
+
+func (s *clientStream) send(v any) error {
 	b, err := encode(v, s.info.maxSend)
 	if err != nil {
 		return err
@@ -311,18 +318,21 @@ func (s *clientStream) RecvMsg(v any) error {
 
 // ended tells the options, once, how the call ended.
 func (s *clientStream) ended(err error) error {
-	if !s.told {
-		s.told = true
-		s.stop()
-		s.cc.Mu.Lock()
+	s.cc.Mu.Lock()
+	first := !s.told
+	if s.told = true; first {
 		s.info.tell(s.cc, &s.call)
-		s.cc.Mu.Unlock()
-		if errors.Is(err, io.EOF) {
-			s.info.finished(nil)
-		} else {
-			s.info.finished(err)
-		}
 	}
+	s.cc.Mu.Unlock()
+	switch {
+	case !first:
+		return err
+	case errors.Is(err, io.EOF):
+		s.info.finished(nil)
+	default:
+		s.info.finished(err)
+	}
+	s.stop()
 	return err
 }
 

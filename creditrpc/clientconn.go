@@ -143,7 +143,7 @@ func (cc *clientConn) cancel(call *clientCall, err error) {
 		return
 	}
 	cc.link.Cancel(&call.stream)
-	call.finish(status.FromContextError(err).Err())
+	call.finish(toStatus(err).Err())
 	cc.StreamsChanged()
 	cc.Flush()
 }

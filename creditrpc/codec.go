@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -109,6 +110,9 @@ const maxNumber = 5
 func ending(st *status.Status, trailer metadata.MD) frame.Ending {
 	const most = frame.MaxOther - 3*maxNumber
 	e := frame.Ending{Code: uint64(st.Code()), Message: []byte(st.Message()), Meta: appendMeta(trailer)}
+	if !utf8.Valid(e.Message) {
+		e.Message = []byte(string([]rune(st.Message()))) // as grpc-go writes it
+	}
 	if len(e.Message) > most {
 		e.Message = bytes.ToValidUTF8(e.Message[:most], nil)
 	}

@@ -86,6 +86,16 @@
 // A call that its server cannot have begun is made again on another connection, up to five
 // times. No other call is ever repeated.
 //
+// # Where it differs from grpc-go
+//
+// A test plays some sixty calls over both: metadata, statuses, ends, limits. They differ so:
+//
+//   - metadata may hold any bytes, in keys and in values. grpc-go fails calls with keys that
+//     are no HTTP/2 header's, and with values that are not printable, unless the key ends in -bin;
+//   - a message longer than the other end takes is refused to who sends it, and the stream goes
+//     on. Over grpc-go the call fails at who receives it;
+//   - the call options for compressors and codecs fail a call as Unimplemented.
+//
 // # What bounds a peer
 //
 // What a client can make a server keep of a connection is bounded by [MaxCalls] calls with

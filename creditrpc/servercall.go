@@ -194,6 +194,9 @@ func (s *serverCall) serveStream() {
 	} else {
 		err = s.method.stream.Handler(s.method.impl, api)
 	}
+	if err == nil {
+		err = s.Err() // past its deadline a call has not ended well, whatever its handler says
+	}
 	s.end(nil, err)
 }
 
