@@ -1,6 +1,7 @@
 package creditrpc
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"sync"
@@ -39,11 +40,16 @@ func (c *conn) init(r role, nc net.Conn, auth credentials.AuthInfo, cfg link.Con
 }
 
 // keep returns a message whose data outlive the read buffer: a short-lived one by holding on to
-// that buffer, one that may lie unread for long by a copy.
+// that buffer, one that may lie unread for long by a copy, which takes no more memory than the
+// peer's credit accounts for.
 func (c *conn) keep(m link.Message, unread bool) message {
 	kept := message{Message: m}
 	switch {
-	case m.Buffer != nil || len(m.Data) == 0:
+	case m.Buffer != nil:
+	case len(m.Data) == 0:
+		kept.Data = nil // which would hold on to what was read with it
+	case unread && batchio.BufferSize(len(m.Data)) > 2*len(m.Data):
+		kept.Data = bytes.Clone(m.Data)
 	case unread:
 		kept.Buffer = batchio.NewBuffer(len(m.Data))
 		copy(kept.Buffer.Data, m.Data)

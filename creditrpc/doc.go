@@ -34,8 +34,9 @@
 //     unary handler has its message, or a stream's message has been received;
 //   - bytes unread on each stream ([StreamWindow], [WithStreamWindow]). They come back when
 //     the program reads. A stream that nobody reads so stops itself alone;
-//   - calls ([MaxCalls]), which a server grants. They come back when a handler returns. A
-//     client that cancels calls begins no more than handlers end.
+//   - calls ([MaxCalls]), which a server grants. They come back when the handler has
+//     returned and its answer is on its way: a client that cancels calls, or takes no
+//     answers, gets no more of them.
 //
 // # Moving from grpc-go, and back
 //
@@ -101,8 +102,9 @@
 // What a client can make a server keep of a connection is bounded by [MaxCalls] calls with
 // [MaxMetadata] each, [StreamWindow] bytes unread for each of them that streams, [Window]
 // bytes for those that do not, 64 MiB of messages that are longer than a stream's window,
-// 4,096 names of methods, and 64 KiB of answers that it does not read. Whoever breaks the
-// rules, as by sending without credit, loses the connection.
+// 4,096 names of methods, and the answers of so many calls that it does not take. Whoever
+// breaks the rules, as by sending without credit, loses the connection. Messages of a stream
+// count with 64 bytes more than they have, so that empty ones are bounded too.
 //
 // # What it leaves out
 //

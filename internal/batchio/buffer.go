@@ -57,6 +57,16 @@ func NewBuffer(n int) *Buffer {
 	return NewExactBuffer(n)
 }
 
+// BufferSize returns how much memory NewBuffer takes for so many bytes.
+func BufferSize(n int) int {
+	for _, size := range bufferSizes {
+		if n <= size {
+			return size
+		}
+	}
+	return n
+}
+
 // NewExactBuffer is NewBuffer without room to spare, which is not pooled.
 func NewExactBuffer(n int) *Buffer {
 	b := &Buffer{Data: make([]byte, n), class: -1, audit: buffersOut.Load()}

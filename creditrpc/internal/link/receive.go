@@ -1,6 +1,8 @@
 package link
 
 import (
+	"bytes"
+
 	"wirelab.dev/creditrpc/internal/link/credit"
 	"wirelab.dev/creditrpc/internal/link/frame"
 	"wirelab.dev/internal/batchio"
@@ -180,8 +182,9 @@ func (l *Link) message(s *Stream, head frame.Head, r *frame.Reader, cost int64) 
 	case head.Flags&frame.Nothing != 0:
 		l.returned(s, cost)
 	default:
-		l.returned(s, cost-int64(len(data))) // the bytes, when they have been read
-		l.handler.OnMessage(s, Message{Data: data, Credit: int64(len(data))})
+		kept := credit.Cost(len(data)) // until it has been read
+		l.returned(s, cost-kept)
+		l.handler.OnMessage(s, Message{Data: data, Credit: kept})
 	}
 	if head.Flags&frame.End != 0 && s.state != gone {
 		s.peerDone = true
@@ -221,20 +224,27 @@ func (l *Link) part(s *Stream, head frame.Head, data []byte, cost int64) error {
 	}
 	copy(s.incoming.Data[s.have:], data)
 	s.have += len(data)
+	more := head.Flags&frame.More != 0
 	switch {
-	case s.waits:
-		l.returned(s, cost-int64(len(data)))
-		s.unreturned += int64(len(data))
-	case s.reserved > 0:
+	case !s.waits && s.reserved > 0:
 		l.returned(s, cost)
-	default:
+	case more:
 		l.returned(s, cost-int64(len(data)))
+	default: // the last part's overhead is the message's
+		l.returned(s, cost-credit.Cost(len(data)))
 	}
-	if head.Flags&frame.More != 0 {
+	if s.waits && more {
+		s.unreturned += int64(len(data))
+	}
+	if more {
 		return nil
 	}
 	m := Message{Data: s.incoming.Data, Buffer: s.incoming}
-	s.incoming = nil
+	if s.incoming = nil; batchio.BufferSize(s.whole) > 2*s.whole { // it may lie unread for long
+		m.Data = bytes.Clone(m.Data)
+		m.Buffer.Release()
+		m.Buffer = nil
+	}
 	if s.waits { // all of it came on the stream's credit
 		s.waits, s.reserved, s.unreturned = false, 0, 0
 	}
@@ -242,7 +252,7 @@ func (l *Link) part(s *Stream, head frame.Head, data []byte, cost int64) error {
 		s.unread += s.reserved // it keeps its room until it has been read
 		m.Room, s.reserved = s.reserved, 0
 	} else {
-		m.Credit = int64(s.whole)
+		m.Credit = credit.Cost(s.whole)
 	}
 	l.handler.OnMessage(s, m)
 	return nil

@@ -121,6 +121,10 @@ func (l *Link) drop(s *Stream) {
 	}
 	s.state = gone
 	l.Took(s)
+	if s.released {
+		s.released = false
+		l.returnCall()
+	}
 }
 
 // Took returns the connection's credit that the stream's messages held.
@@ -152,10 +156,19 @@ func (l *Link) returned(s *Stream, cost int64) {
 	}
 }
 
-// Release returns the credit of a call whose handler has returned; servers only. A client
-// that cancels calls may so begin no more of them than handlers end.
+// Release returns the credit of a call whose handler has returned, once its answer is in the
+// output; servers only. So a client that cancels calls begins no more of them than handlers
+// end, and one that takes no answers makes the server keep no more of them than calls.
 func (l *Link) Release(s *Stream) {
 	l.Took(s)
+	if s.state != gone {
+		s.released = true
+		return
+	}
+	l.returnCall()
+}
+
+func (l *Link) returnCall() {
 	if grant := l.calls.Take(1); grant > 0 {
 		l.append(func(to []byte) []byte { return frame.AppendGrant(to, 0, frame.Grant{Requests: uint64(grant)}) })
 	}

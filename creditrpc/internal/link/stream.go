@@ -33,6 +33,7 @@ type Stream struct {
 	waits       bool            // for the room
 	unreturned  int64           // credit of its parts, until it has the room
 	peerDone    bool            // the peer sends no more
+	released    bool            // the call's credit is returned when the stream has gone
 }
 
 // state is what this end may still do.
@@ -203,7 +204,7 @@ func (l *Link) advance(s *Stream) {
 	}
 	i := &s.queue[0]
 	// Whoever takes in a message in parts must know how long it is at the first.
-	if total := len(s.head) + len(i.left); total > credit.Turn || !s.send.Bears(total) {
+	if total := len(s.head) + len(i.left); !i.nothing && (total > credit.Turn || !s.send.Bears(total)) {
 		s.head = frame.AppendNumber(s.head, uint64(len(i.left)))
 		i.long = true
 	}
