@@ -80,10 +80,10 @@ func joinBare(two [2]end, mtu int) (carrier, error) {
 		return err
 	})
 	if err == nil {
-		err = client.setUp(client.inner.name, server.address, server.inner.hardware)
+		err = client.setUp(server.address, server.inner.hardware)
 	}
 	if err == nil {
-		err = server.setUp(server.inner.name, client.address, client.inner.hardware)
+		err = server.setUp(client.address, client.inner.hardware)
 	}
 	if err != nil {
 		return nil, err
@@ -143,8 +143,11 @@ func joinByQueues(between *namespace, two [2]end, engine Engine, s Settings) (ca
 	})
 	for i, e := range two {
 		if err == nil {
-			err = e.setUp(e.inner.name, two[1-i].address, e.outer.hardware)
+			err = e.setUp(two[1-i].address, e.outer.hardware)
 		}
+	}
+	if err == nil {
+		err = between.awaitOuter(two)
 	}
 	if err != nil {
 		return nil, errors.Join(err, between.close())

@@ -74,8 +74,11 @@ func joinByFrames(between *namespace, two [2]end, s Settings) (carrier, error) {
 	})
 	for i, e := range two {
 		if err == nil {
-			err = e.setUp(e.inner.name, two[1-i].address, two[1-i].inner.hardware)
+			err = e.setUp(two[1-i].address, two[1-i].inner.hardware)
 		}
+	}
+	if err == nil {
+		err = between.awaitOuter(two)
 	}
 	if err != nil {
 		for _, r := range rings {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
+
 	"wirelab.dev/internal/host"
 )
 
@@ -133,4 +135,26 @@ func TestWhoMayNotIsToldWhatWouldAllowIt(t *testing.T) {
 	if err := explainRefusal("bring the loopback up", os.ErrNotExist); errors.Is(err, host.ErrUnsupported) {
 		t.Errorf("what went wrong otherwise is stats to be unsupported: %v", err)
 	}
+}
+
+// An interface sends once its peer is up, and nothing says so before.
+func TestAwaitUp(t *testing.T) {
+	n := newNetwork(t, Settings{})
+	in(t, n, func() error {
+		pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "first"}, PeerName: "second"}
+		if err := netlink.LinkAdd(pair); err != nil {
+			return err
+		}
+		if err := netlink.LinkSetUp(pair); err != nil {
+			return err
+		}
+		if err := awaitUp("first", 0); err == nil || !strings.Contains(err.Error(), "the kernel has not brought it up") {
+			t.Errorf("with its peer down: %v", err)
+		}
+		second, err := netlink.LinkByName("second")
+		if err != nil {
+			return err
+		}
+		return errors.Join(netlink.LinkSetUp(second), awaitUp("first", upPatience), awaitUp("second", upPatience))
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 	"unsafe"
 
 	"github.com/vishvananda/netlink"
@@ -95,7 +96,8 @@ func (e end) createVeth(mtu int) (outer netlink.Link, err error) {
 
 // setUp gives the end's interface its address, and the other end's as a neighbour at
 // the hardware address: no ARP is sent, which a link could lose.
-func (e end) setUp(name string, other net.IP, at net.HardwareAddr) error {
+func (e end) setUp(other net.IP, at net.HardwareAddr) error {
+	name := e.inner.name
 	return e.namespace.do(func() error {
 		inner, err := netlink.LinkByName(name)
 		if err != nil {
@@ -109,8 +111,36 @@ func (e end) setUp(name string, other net.IP, at net.HardwareAddr) error {
 		if err != nil {
 			return explainRefusal("set "+name+" up", err)
 		}
-		return nil
+		return awaitUp(name, upPatience)
 	})
+}
+
+// awaitOuter waits until both ends' outer interfaces send.
+func (n *namespace) awaitOuter(two [2]end) error {
+	return n.do(func() error {
+		return errors.Join(awaitUp(two[0].outer.name, upPatience), awaitUp(two[1].outer.name, upPatience))
+	})
+}
+
+const upPatience = 30 * time.Second
+
+// awaitUp waits until an interface of the calling thread's namespace sends. One that was up before its
+// peer drops every frame until a thread of the kernel has noticed the peer
+// (net/core/link_watch.c), which takes long where the CPUs are busy.
+func awaitUp(name string, patience time.Duration) error {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		at, err := netlink.LinkByName(name)
+		if err != nil {
+			return fmt.Errorf("find %s: %w", name, err)
+		}
+		state := at.Attrs().OperState
+		if state == netlink.OperUp {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s is %s after %v: the kernel has not brought it up", name, state, patience)
+		}
+	}
 }
 
 // addNeighbour says for good which hardware address an IP address has.
