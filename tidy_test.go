@@ -51,6 +51,7 @@ var rooms = []room{
 	{folder: "internal/httpwire", level: 2},
 	{folder: "fastgrpc", level: 2},
 	{folder: "creditrpc", level: 2},
+	{folder: "chanpool", level: 2}, // beside the libraries that its tests pool
 	{folder: "internal/rpccall", level: 1},
 	{folder: "internal/claim", level: 0},
 	{folder: "internal/yardstick", level: 0},
@@ -65,7 +66,6 @@ var rooms = []room{
 	{folder: "internal/tuning", level: 0},
 	{folder: "internal/units", level: 0},
 	{folder: "internal/batchio", level: 0},
-	{folder: "chanpool", level: 0},
 	{folder: "studies", level: 0},
 	{folder: "web", level: 0},
 	{folder: ".", level: 8}, // this package: tests of the whole

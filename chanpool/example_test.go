@@ -10,6 +10,7 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 
 	"wirelab.dev/chanpool"
+	"wirelab.dev/creditrpc"
 )
 
 // greeter stands for a service of the program's own.
@@ -40,6 +41,28 @@ func Example() {
 	pool, err := chanpool.New(func() (chanpool.Channel, error) {
 		return grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer pool.Close()
+	reply, err := testgrpc.NewTestServiceClient(pool).UnaryCall(context.Background(), &testgrpc.SimpleRequest{Payload: &testgrpc.Payload{Body: []byte("hello")}})
+	fmt.Printf("%s %v\n", reply.GetPayload().GetBody(), err)
+	// Output: hello <nil>
+}
+
+// A pool of another library's channels, here creditrpc's.
+func ExampleNew() {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s := creditrpc.NewServer()
+	testgrpc.RegisterTestServiceServer(s, greeter{})
+	go func() { _ = s.Serve(lis) }() // ends with Stop
+	defer s.Stop()
+	pool, err := chanpool.New(func() (chanpool.Channel, error) { return creditrpc.NewClient(lis.Addr().String()) }, chanpool.Max(4))
 	if err != nil {
 		fmt.Println(err)
 		return
