@@ -146,6 +146,11 @@ func TestCancelledCallsKeepTheirPlaces(t *testing.T) {
 	defer close(s.release)
 	c := testgrpc.NewTestServiceClient(dial(t, address))
 	var callers sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	callers.Go(func() { _, _ = c.UnaryCall(ctx, request([]byte("x"))) })
+	for s.now.Load() == 0 { // a connection takes longer than the rest may wait
+		time.Sleep(time.Millisecond)
+	}
 	for range attempts {
 		callers.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -153,9 +158,10 @@ func TestCancelledCallsKeepTheirPlaces(t *testing.T) {
 			_, _ = c.UnaryCall(ctx, request([]byte("x")))
 		})
 	}
+	cancel()
 	callers.Wait()
-	if most := s.most.Load(); most > calls || most == 0 {
-		t.Errorf("%d handlers ran at once, want 1 to %d", most, calls)
+	if most := s.most.Load(); most > calls {
+		t.Errorf("%d handlers ran at once, want at most %d", most, calls)
 	}
 	if goroutines := runtime.NumGoroutine(); goroutines > calls+50 {
 		t.Errorf("%d goroutines for %d handlers", goroutines, calls)
@@ -166,7 +172,8 @@ func TestCancelledCallsKeepTheirPlaces(t *testing.T) {
 func TestMetadataOfOpenCallsIsBounded(t *testing.T) {
 	const calls, each = 200, 16 << 10
 	s := &stubborn{release: make(chan struct{})}
-	a := attack(t, serve(t, NewServer(MaxCalls(calls)), s))
+	// The attacker waits for no grant: the window takes whatever it writes.
+	a := attack(t, serve(t, NewServer(MaxCalls(calls), Window(2*calls*each)), s))
 	defer close(s.release)
 	a.names(unaryCall)
 	meta := frame.AppendMeta(nil, "x", string(make([]byte, each-10)))

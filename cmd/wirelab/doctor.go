@@ -42,7 +42,7 @@ func (a *app) doctorCommand() *cobra.Command {
   wirelab doctor --json | jq '.findings[] | select(.status != "ok")'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d := diagnosis{Machine: host.Describe(), Findings: append(host.Doctor(cmd.Context()), findCongestion()), Probes: examineProbes(cmd.Context()), Engine: measureEngine(cmd.Context())}
+			d := diagnosis{Machine: host.Describe(), Findings: append(host.Doctor(cmd.Context()), findNetworks(cmd.Context()), findCongestion()), Probes: examineProbes(cmd.Context()), Engine: measureEngine(cmd.Context())}
 			d.Place = host.Place(d.Machine.Topology, host.Want{})
 			if asJSON {
 				return a.printJSON(d)

@@ -76,6 +76,9 @@ func (a *app) execute(ctx context.Context, j job) error {
 	if j.output.dryRun {
 		return a.rehearse(&j)
 	}
+	if err := a.inUserNamespace(ctx, j.scenario); err != nil {
+		return err
+	}
 	seen, status, err := a.perform(ctx, j)
 	if seen == nil {
 		return err
@@ -107,6 +110,9 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 	program, err := os.Executable()
 	if err != nil {
 		return nil, "", fmt.Errorf("find wirelab's own program, to start workers: %w", err)
+	}
+	if err := refuseNetworks(j.scenario); err != nil {
+		return nil, "", err
 	}
 	what, without, err := withCongestion(j.scenario)
 	if err != nil {

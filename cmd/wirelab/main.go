@@ -135,6 +135,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 		a.listCommand(),
 		a.initCommand(),
 		a.workerCommand(),
+		a.networksCommand(),
 		a.smallObjectCommand(),
 		a.disturbCommand(),
 	)

@@ -31,6 +31,7 @@ type replication struct {
 	Budget    time.Duration `json:"budget_ns"`
 	Yardstick []string      `json:"yardstick"`
 
+	scenarios []*scenario.Scenario // of Studies
 	patience  patienceFlag
 	directory string
 	json      bool
@@ -81,13 +82,16 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
 				if err := r.read(resume); err != nil {
 					return usage(fmt.Errorf("--resume: %w", err))
 				}
-				return a.replicate(cmd.Context(), &r)
-			}
-			if err := r.choose(args); err != nil {
+			} else if err := r.choose(args); err != nil {
 				return usage(err)
 			}
-			if err := r.begin(); err != nil {
-				return usage(err)
+			if err := a.inUserNamespace(cmd.Context(), r.scenarios...); err != nil {
+				return err
+			}
+			if resume == "" {
+				if err := r.begin(); err != nil {
+					return usage(err)
+				}
 			}
 			return a.replicate(cmd.Context(), &r)
 		},
@@ -132,6 +136,7 @@ func (r *replication) choose(names []string) error {
 			return fmt.Errorf("%s claims nothing that was published: name one of %s, or give --all for its other claims", name, strings.Join(claimingStudies(), ", "))
 		}
 		parts = append(parts, s.Parts...)
+		r.scenarios = append(r.scenarios, s)
 	}
 	if err := checkYardsticks(&scenario.Scenario{Name: strings.Join(r.Studies, ", "), Parts: parts}, r.Yardstick); err != nil {
 		return err

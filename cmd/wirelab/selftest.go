@@ -59,6 +59,9 @@ figure passed unnoticed, or that more than one honest twin in 30 was refused.`,
 			if s.program, err = os.Executable(); err != nil {
 				return fmt.Errorf("find wirelab's own program, to start workers: %w", err)
 			}
+			if err := a.withNetworks(cmd.Context()); err != nil {
+				return err
+			}
 			return a.selftest(cmd.Context(), &s)
 		},
 	}

@@ -52,6 +52,8 @@ func reniceThread(nice int) error {
 
 // threadCPU and processCPU are exact to the moment, unlike getrusage, which
 // leaves out what a running thread has used since the last timer tick.
+func onFirstThread() bool { return unix.Gettid() == unix.Getpid() }
+
 func threadCPU() time.Duration { return cpuClock(unix.CLOCK_THREAD_CPUTIME_ID) }
 
 func processCPU() time.Duration { return cpuClock(unix.CLOCK_PROCESS_CPUTIME_ID) }

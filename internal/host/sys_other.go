@@ -20,6 +20,8 @@ func pinThread([]int) error { return unsupported("set CPU affinity") }
 func reniceThread(int) error { return unsupported("set priority") }
 
 // Nothing can be pinned here, and so nothing is calibrated.
+func onFirstThread() bool { return false } // which no namespace shows here
+
 func threadCPU() time.Duration  { return 0 }
 func processCPU() time.Duration { return 0 }
 

@@ -27,8 +27,7 @@ type Surroundings struct {
 // command, and must not set SysProcAttr.Pdeathsig, Setsid or Setpgid.
 func StartPinned(cmd *exec.Cmd, in Surroundings) (warnings []string, err error) {
 	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends here
+	onNewThread(func() {
 		if in.Enter != nil {
 			if err := in.Enter(); err != nil {
 				started <- err
@@ -48,7 +47,7 @@ func StartPinned(cmd *exec.Cmd, in Surroundings) (warnings []string, err error) 
 		}
 		started <- nil // from here on, the command is the caller's
 		awaitExit(pid)
-	}()
+	})
 	if err := <-started; err != nil {
 		return warnings, fmt.Errorf("start %s pinned: %w", cmd.Path, err)
 	}
@@ -75,9 +74,26 @@ func setUpThread(cpus []int, nice int) (warnings []string) {
 // may change the thread's CPUs, priority or namespace.
 func OnDisposableThread(try func() error) error {
 	result := make(chan error, 1)
+	onNewThread(func() { result <- try() })
+	return <-result
+}
+
+// onNewThread runs what changes its thread, on one that ends with it. That is never the
+// process's first: Go keeps that one, and /proc/self would show its namespaces for ever.
+func onNewThread(run func()) {
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends here
-		result <- try()
+		if !onFirstThread() {
+			run()
+			return
+		}
+		taken := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(taken)
+			run()
+		}()
+		<-taken
+		runtime.UnlockOSThread()
 	}()
-	return <-result
 }

@@ -118,6 +118,20 @@ func TestStartPinnedReportsRefusals(t *testing.T) {
 	}
 }
 
+// /proc/self shows the first thread, which outlives what is done on it.
+func TestDisposableThreadsAreNotTheFirst(t *testing.T) {
+	for range 1000 {
+		if err := OnDisposableThread(func() error {
+			if unix.Gettid() == unix.Getpid() {
+				return errors.New("this is the process's first thread")
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestPriorityRefusedSaysWhatWouldAllowIt(t *testing.T) {
 	var warnings []string
 	err := OnDisposableThread(func() error {

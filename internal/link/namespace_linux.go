@@ -98,7 +98,7 @@ func (n *namespace) close() error {
 // explainRefusal adds to a permission error what would allow the operation.
 func explainRefusal(what string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%s: %w (%w): run as root, or grant CAP_SYS_ADMIN and CAP_NET_ADMIN; in a container, the host must allow it and /proc/sys must be writable", what, err, host.ErrUnsupported)
+		return fmt.Errorf("%s: %w (%w): %s", what, err, host.ErrUnsupported, whatForbids(os.DirFS("/")))
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

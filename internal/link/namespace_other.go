@@ -4,6 +4,7 @@ package link
 
 import (
 	"fmt"
+	"os/exec"
 	"runtime"
 
 	"wirelab.dev/internal/host"
@@ -22,3 +23,8 @@ func newLink(s Settings) (*Network, error) {
 	_, err := newNamespace(s)
 	return nil, err
 }
+
+// InUserNamespace and ExplainUserNamespace are for Linux.
+func InUserNamespace(*exec.Cmd) {}
+
+func ExplainUserNamespace(err error) error { return err }
