@@ -56,6 +56,8 @@ var rooms = []room{
 	{folder: "internal/claim", level: 0},
 	{folder: "internal/yardstick", level: 0},
 	{folder: "internal/rebuild", level: 0},
+	{folder: "internal/peer", level: 1},
+	{folder: "peers", level: 0},
 	{folder: "internal/stats", level: 0},
 	{folder: "internal/latency", level: 0},
 	{folder: "internal/host", level: 0},

@@ -10,6 +10,10 @@ command -v gcc >/dev/null || missing+=(gcc libc6-dev)
 # fastgrpc's server is called by them: nghttp2-client has nghttp and h2load.
 command -v curl >/dev/null || missing+=(curl)
 command -v h2load >/dev/null || missing+=(nghttp2-client)
+# The peers in other languages are built with them; Rust's toolchain is not a package.
+command -v cmake >/dev/null || missing+=(cmake)
+command -v g++ >/dev/null || missing+=(g++)
+command -v grpc_cpp_plugin >/dev/null || missing+=(libgrpc++-dev protobuf-compiler-grpc protobuf-compiler)
 # The report page is opened in a real browser.
 command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
 

@@ -122,9 +122,13 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 	if err != nil {
 		return nil, "", err
 	}
-	j.scenario, j.warnings = what, slices.Concat(j.warnings, without, missing)
+	what, peers, unbuilt, err := a.withPeers(ctx, what)
+	if err != nil {
+		return nil, "", err
+	}
+	j.scenario, j.warnings = what, slices.Concat(j.warnings, without, missing, unbuilt)
 	workshop := lab.New([]string{program, "worker"})
-	workshop.Rebuilt = rebuilt
+	workshop.Rebuilt, workshop.Peers = rebuilt, peers
 	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed
 	workshop.Patience = j.patience.Patience
 	if err := j.baseline.check(workshop.Cells(planFor(j.scenario, j.until))); err != nil {

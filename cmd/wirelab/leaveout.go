@@ -64,6 +64,35 @@ func withCongestion(s *scenario.Scenario) (_ *scenario.Scenario, warnings []stri
 	return s, warnings, err
 }
 
+// withPeers builds the peers that serve variants. Those that cannot be built are left out,
+// with a warning each.
+func (a *app) withPeers(ctx context.Context, s *scenario.Scenario) (_ *scenario.Scenario, programs map[string][]string, warnings []string, _ error) {
+	programs = map[string][]string{}
+	for _, part := range s.Parts {
+		for _, v := range part.Stacks {
+			p, foreign := catalog.ServerPeer(v)
+			if _, tried := programs[p.Name]; !foreign || tried {
+				continue
+			}
+			path, err := p.Build(ctx, a.stderr)
+			if ctx.Err() != nil {
+				return nil, nil, nil, context.Cause(ctx)
+			}
+			if err != nil {
+				programs[p.Name] = nil
+				warnings = append(warnings, fmt.Sprintf("server=%s is left out: %v", p.Name, err))
+				continue
+			}
+			programs[p.Name] = []string{path}
+		}
+	}
+	s, err := leaveOut(s, warnings, func(v scenario.Variant) bool {
+		p, foreign := catalog.ServerPeer(v)
+		return foreign && programs[p.Name] == nil
+	})
+	return s, programs, warnings, err
+}
+
 // leaveOut returns the scenario without the variants that are missing here. A part that
 // has no others is an error, which says why.
 func leaveOut(s *scenario.Scenario, why []string, missing func(scenario.Variant) bool) (*scenario.Scenario, error) {

@@ -92,7 +92,7 @@ func newListing() (*listing, error) {
 	for _, s := range catalog.Stacks() {
 		info := s.Info()
 		l.Stacks = append(l.Stacks, listedStack{
-			listedThing: listedThing{info.Name, info.Summary}, Connection: info.Connection.String(), Options: listOptions(info.Options),
+			listedThing: listedThing{info.Name, info.Summary}, Connection: info.Connection.String(), Options: listOptions(catalog.Options(s)),
 		})
 	}
 	for _, w := range workloads.Workloads() {

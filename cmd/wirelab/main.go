@@ -132,6 +132,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 		a.serveCommand(),
 		a.doctorCommand(),
 		a.selftestCommand(),
+		a.peersCommand(),
 		a.listCommand(),
 		a.initCommand(),
 		a.workerCommand(),
@@ -140,15 +141,24 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 		a.disturbCommand(),
 	)
 	commandsOfCobra(root)
-	for _, cmd := range root.Commands() {
+	a.prepare(root.Commands())
+	return root
+}
+
+// prepare makes the commands note that they began: what fails before is of usage.
+func (a *app) prepare(commands []*cobra.Command) {
+	for _, cmd := range commands {
+		a.prepare(cmd.Commands())
 		checkArgs(cmd)
 		work := cmd.RunE
+		if work == nil { // it only has others
+			continue
+		}
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			a.began = true
 			return work(cmd, args)
 		}
 	}
-	return root
 }
 
 // checkArgs makes wrong arguments an error of usage, like wrong flags.

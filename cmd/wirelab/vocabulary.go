@@ -180,7 +180,7 @@ func version() string {
 func declarations(parts []scenario.Part) scenario.Declarations {
 	d := scenario.Declarations{Protocols: map[string]string{}}
 	for _, s := range catalog.Stacks() {
-		d.Stacks = append(d.Stacks, scenario.Declare(s.Info().Name, s.Info().Options))
+		d.Stacks = append(d.Stacks, scenario.Declare(s.Info().Name, catalog.Options(s)))
 	}
 	for _, w := range workloads.Workloads() {
 		declared := scenario.Declare(w.Info().Name, w.Info().Options)

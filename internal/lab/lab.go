@@ -54,6 +54,8 @@ type Lab struct {
 	Worker []string
 	// Rebuilt are Workers whose Go runtime has another limit of small objects, by it.
 	Rebuilt map[int][]string
+	// Peers are servers in other languages, by their names.
+	Peers map[string][]string
 	// Targets are the addresses of servers that already run, by variant or stack;
 	// their trials start no server.
 	Targets map[string]string

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
@@ -26,7 +28,13 @@ type server struct {
 	trust   secure.Trust
 	// congestion is the congestion control of its sockets, as far as it is known.
 	congestion string
+	// outside reads what a peer costs; nil for wirelab's own worker, which does it itself.
+	outside *probe.Sampler
 }
+
+// outsidePeriod is the time between two readings of another process, which cost more than
+// a process's own.
+const outsidePeriod = 5 * probe.DefaultPeriod
 
 // startServer starts the server and waits until it listens.
 func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, error) {
@@ -35,7 +43,7 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 	}
 	process, err := t.lab.launch(worker.Launch{
 		Name:    "server " + r.Cell.Variant,
-		Command: t.worker(),
+		Command: t.serverProgram(),
 		Spec:    t.spec(worker.ServerRole, t.in.listenAddress()),
 		In:      t.in.server(t.lab),
 	})
@@ -61,6 +69,10 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 		process.Kill()
 		return nil, err
 	}
+	if _, foreign := catalog.ServerPeer(t.planned.Cell.Variant); foreign {
+		ofPeer := func() (probe.Usage, error) { return probe.OfProcess(ready.PID) }
+		listening.outside = probe.StartSampler(probe.WithStops(ofPeer), outsidePeriod)
+	}
 	return listening, nil
 }
 
@@ -71,6 +83,7 @@ func (s *server) stop(ctx context.Context) (worker.ServerResult, error) {
 	if s.process == nil {
 		return nothing, nil
 	}
+	seen := s.lookBack()
 	if ctx.Err() != nil {
 		s.process.Kill()
 		return nothing, context.Cause(ctx)
@@ -82,7 +95,22 @@ func (s *server) stop(ctx context.Context) (worker.ServerResult, error) {
 	if err != nil || result.Server == nil {
 		return nothing, err
 	}
-	return *result.Server, nil
+	told := *result.Server
+	told.Usage, told.Allowance = cmp.Or(told.Usage, seen.Usage), cmp.Or(told.Allowance, seen.Allowance)
+	return told, nil
+}
+
+// lookBack ends looking at a peer from outside, and returns what was seen.
+func (s *server) lookBack() (seen worker.ServerResult) {
+	if s.outside == nil {
+		return seen
+	}
+	usage := s.outside.Stop()
+	seen.Usage = &usage
+	if allowance, err := host.AllowanceOf(s.pid()); err == nil { // otherwise it is not known
+		seen.Allowance = &allowance
+	}
+	return seen
 }
 
 // pid returns the server's process number. For a given address it returns wirelab's own,
@@ -151,6 +179,14 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 		return nil, process, seen, fmt.Errorf("client %s: its result lacks the part `client`", r.Cell.Variant)
 	}
 	return result.Client, process, seen, nil
+}
+
+// serverProgram is the program of the trial's server.
+func (t *trial) serverProgram() []string {
+	if p, foreign := catalog.ServerPeer(t.planned.Cell.Variant); foreign {
+		return t.lab.Peers[p.Name]
+	}
+	return t.worker()
 }
 
 // worker is the program of the trial's ends.

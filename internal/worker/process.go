@@ -59,9 +59,10 @@ type Process struct {
 
 // Error is what went wrong with a worker, with its last lines on standard error.
 type Error struct {
-	Worker string
-	What   string
-	Stderr []string
+	Worker   string
+	What     string
+	Reported bool // by an error event of the worker's own
+	Stderr   []string
 }
 
 // Error names the worker and quotes the last lines of its standard error.
@@ -178,7 +179,9 @@ func (p *Process) readEvents(output io.Reader, l Launch) error {
 			silence.Reset(patience)
 			offer(p.result, *event.Result)
 		case event.Error != nil:
-			return p.fault(event.Error.Message)
+			fault := p.fault(event.Error.Message)
+			fault.Reported = true
+			return fault
 		}
 	}
 	if err := lines.Err(); err != nil && !errors.Is(err, io.ErrClosedPipe) {
@@ -228,7 +231,7 @@ func (p *Process) Kill() {
 func (p *Process) killBecause(what string) { p.kill(p.fault(what)) }
 
 // fault is what went wrong. It leaves out what a worker that reports an error says on standard error, too.
-func (p *Process) fault(what string) error {
+func (p *Process) fault(what string) *Error {
 	more := slices.DeleteFunc(p.stderr.lines(), func(line string) bool {
 		return strings.Contains(what, strings.TrimSpace(strings.TrimPrefix(line, "wirelab: ")))
 	})
@@ -240,7 +243,7 @@ func await[T any](ctx context.Context, p *Process, from <-chan T, what string) (
 	case got = <-from:
 		return got, nil
 	case <-p.ended:
-		err = cmp.Or(p.failure, p.fault("ended without the event "+what))
+		err = cmp.Or(p.failure, error(p.fault("ended without the event "+what)))
 	case <-ctx.Done():
 		err = p.fault(fmt.Sprintf("no event %s: %v", what, context.Cause(ctx)))
 	}

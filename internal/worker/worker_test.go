@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/worker"
-	"wirelab.dev/internal/worker/workertest"
+	"wirelab.dev/internal/worker/conform"
 )
 
 // patience bounds what must happen at last. Only a failing test comes near it.
@@ -73,11 +73,17 @@ func self(t *testing.T, part string) []string {
 	return []string{program, part}
 }
 
+func holdAgainstContract(t *testing.T, p conform.Peer) {
+	for _, check := range conform.Checks(p) {
+		t.Run(check.Name, func(t *testing.T) { check.Run(t) })
+	}
+}
+
 func TestOwnWorkersKeepTheContract(t *testing.T) {
 	for _, stack := range []string{"tcp", "tcp:buffers=pooled", "rest", "grpc"} {
 		t.Run(stack, func(t *testing.T) {
 			t.Parallel() // nothing is measured
-			workertest.Run(t, workertest.Peer{
+			holdAgainstContract(t, conform.Peer{
 				Command: self(t, "worker"), Reference: self(t, "worker"), Stack: stack, Server: true, Client: true,
 			})
 		})

@@ -98,10 +98,13 @@ func Check(v scenario.Variant) error {
 	if err != nil {
 		return err
 	}
-	if err := scenario.ReadOptions("variant", v, slices.Concat(s.Info().Options, Common())).Err(); err != nil {
+	if err := scenario.ReadOptions("variant", v, slices.Concat(s.Info().Options, commonOf(v.Stack))).Err(); err != nil {
 		return err
 	}
 	if err := CheckConnection(v, scenario.Connection{}); err != nil {
+		return err
+	}
+	if err := checkPeer(v); err != nil {
 		return err
 	}
 	// The stack's own checks of its values run here.
@@ -185,12 +188,13 @@ func SmallObject(v scenario.Variant) int {
 
 // readCommon reads the options of every stack.
 func readCommon(v scenario.Variant) *scenario.Options {
-	v.Options = slices.DeleteFunc(slices.Clone(v.Options), func(s scenario.Setting) bool { return !isCommon(s) })
-	return scenario.ReadOptions("variant", v, Common())
+	common := commonOf(v.Stack)
+	v.Options = slices.DeleteFunc(slices.Clone(v.Options), func(s scenario.Setting) bool { return !isOneOf(common, s) })
+	return scenario.ReadOptions("variant", v, common)
 }
 
-func isCommon(s scenario.Setting) bool {
-	return slices.ContainsFunc(Common(), func(o scenario.Option) bool { return o.Key == s.Key })
+func isOneOf(options []scenario.Option, s scenario.Setting) bool {
+	return slices.ContainsFunc(options, func(o scenario.Option) bool { return o.Key == s.Key })
 }
 
 // ConnectionOf is the mode that a variant of s runs in where asked, which may
@@ -221,6 +225,9 @@ func CheckConnection(v scenario.Variant, asked scenario.Connection) error {
 // CheckLoad returns an error if the clients of a variant cannot load it as a part says.
 // Only the programs of others are limited.
 func CheckLoad(v scenario.Variant, p scenario.Part) error {
+	if err := checkPeersPart(v, p); err != nil {
+		return err
+	}
 	program, foreign := stack.ForeignClient(v)
 	if !foreign {
 		return nil
@@ -270,6 +277,7 @@ func Secure(v scenario.Variant) scenario.Variant {
 // OwnOptions returns the variant without the options that every stack takes: its adapter
 // gets only its own.
 func OwnOptions(v scenario.Variant) scenario.Variant {
-	v.Options = slices.DeleteFunc(slices.Clone(v.Options), isCommon)
+	common := commonOf(v.Stack)
+	v.Options = slices.DeleteFunc(slices.Clone(v.Options), func(s scenario.Setting) bool { return isOneOf(common, s) })
 	return v
 }

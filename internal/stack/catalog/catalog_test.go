@@ -143,7 +143,7 @@ func TestStacksDescribeThemselves(t *testing.T) {
 			t.Errorf("%s: its default connection is %q: %v", s.Info().Name, s.Info().Connection, err)
 		}
 		var keys []string
-		for _, o := range slices.Concat(s.Info().Options, Common()) {
+		for _, o := range slices.Concat(Options(s), Common()) {
 			keys = append(keys, o.Key)
 			checkOption(t, s, o)
 		}

@@ -1,19 +1,19 @@
-// Package workertest tests a worker in any language against the process contract of
+// Package conform holds a worker in any language against the process contract of
 // docs/worker-contract.md.
 //
-// A peer's tests call Run with the command that starts it. The suite starts it as the lab
-// would, with a reference worker as the other end, and reports every breach of the
-// contract.
-package workertest
+// A check starts the worker as the lab would, with a reference worker as the other end, and
+// reports every breach of the contract. They are tests of wirelab's own workers and peers, and
+// `wirelab peers check` holds anybody's worker against them.
+package conform
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net"
 	"strings"
-	"testing"
 	"time"
 
 	"wirelab.dev/internal/worker"
@@ -40,26 +40,42 @@ const (
 	requests = 50 // of each caller, where the load is not a time
 )
 
-// Run tests the peer against the contract.
-func Run(t *testing.T, p Peer) {
-	t.Run("refuses another contract", p.refuses("contract", func(s *worker.Spec) { s.Contract = worker.Contract + 1 }))
-	t.Run("refuses an unknown role", p.refuses("role", func(s *worker.Spec) { s.Role = "bystander" }))
-	t.Run("refuses an unknown stack", p.refuses("no-such-stack", func(s *worker.Spec) { s.Stack = "no-such-stack" }))
-	t.Run("refuses an unknown workload", p.refuses("no-such-workload", func(s *worker.Spec) { s.Workload.Name = "no-such-workload" }))
+// Check is one of the suite.
+type Check struct {
+	Name string
+	Run  func(T)
+}
+
+// Checks returns those that the peer's roles call for.
+func Checks(p Peer) []Check {
+	all := []Check{
+		{"refuses another contract", p.refuses("contract", func(s *worker.Spec) { s.Contract = worker.Contract + 1 })},
+		{"refuses an unknown role", p.refuses("role", func(s *worker.Spec) { s.Role = "bystander" })},
+		{"refuses an unknown stack", p.refuses("no-such-stack", func(s *worker.Spec) { s.Stack = "no-such-stack" })},
+		{"refuses an unknown workload", p.refuses("no-such-workload", func(s *worker.Spec) { s.Workload.Name = "no-such-workload" })},
+	}
 	if p.Server {
-		t.Run("server/life", p.serverLife)
-		t.Run("server/answers", p.serverAnswers)
-		t.Run("server/address taken", p.addressTaken)
+		all = append(
+			all,
+			Check{"server/life", p.serverLife},
+			Check{"server/answers", p.serverAnswers},
+			Check{"server/address taken", p.addressTaken},
+			Check{"server/hostile clients", p.hostileClients},
+		)
 	}
 	if p.Client {
-		t.Run("client/requests", p.measures(clients*requests, worker.Load{Model: "closed", RequestsPerClient: requests}))
-		t.Run("client/duration", p.measures(0, worker.Load{Model: "closed", DurationNS: int64(300 * time.Millisecond)}))
-		t.Run("client/open loop", p.measures(200, worker.Load{
-			Model: "open", RatePerSecond: 500, Arrivals: "constant", DurationNS: int64(400 * time.Millisecond),
-		}))
-		t.Run("client/nobody listens", p.noListener)
-		t.Run("client/input ends", p.clientInputEnds)
+		all = append(
+			all,
+			Check{"client/requests", p.measures(clients*requests, worker.Load{Model: "closed", RequestsPerClient: requests})},
+			Check{"client/duration", p.measures(0, worker.Load{Model: "closed", DurationNS: int64(300 * time.Millisecond)})},
+			Check{"client/open loop", p.measures(200, worker.Load{
+				Model: "open", RatePerSecond: 500, Arrivals: "constant", DurationNS: int64(400 * time.Millisecond),
+			})},
+			Check{"client/nobody listens", p.noListener},
+			Check{"client/input ends", p.clientInputEnds},
+		)
 	}
+	return all
 }
 
 func (p Peer) spec(role worker.Role, address string) worker.Spec {
@@ -76,7 +92,7 @@ func (p Peer) spec(role worker.Role, address string) worker.Spec {
 	return s
 }
 
-func (p Peer) start(t *testing.T, command []string, spec worker.Spec) *worker.Process {
+func (p Peer) start(t T, command []string, spec worker.Spec) *worker.Process {
 	t.Helper()
 	process, err := worker.Start(worker.Launch{Name: string(spec.Role), Command: command, Spec: spec})
 	if err != nil {
@@ -86,14 +102,14 @@ func (p Peer) start(t *testing.T, command []string, spec worker.Spec) *worker.Pr
 	return process
 }
 
-func (p Peer) context(t *testing.T) context.Context {
+func (p Peer) context(t T) context.Context {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, fmt.Errorf("within %v", patience))
 	t.Cleanup(cancel)
 	return ctx
 }
 
 // server starts a server and returns its address.
-func (p Peer) server(t *testing.T, command []string) (*worker.Process, string) {
+func (p Peer) server(t T, command []string) (*worker.Process, string) {
 	t.Helper()
 	server := p.start(t, command, p.spec(worker.ServerRole, "127.0.0.1:0"))
 	ready, err := server.Ready(p.context(t))
@@ -104,8 +120,8 @@ func (p Peer) server(t *testing.T, command []string) (*worker.Process, string) {
 }
 
 // refuses expects an error event with the word.
-func (p Peer) refuses(word string, spoil func(*worker.Spec)) func(*testing.T) {
-	return func(t *testing.T) {
+func (p Peer) refuses(word string, spoil func(*worker.Spec)) func(T) {
+	return func(t T) {
 		spec := p.spec(worker.ServerRole, "127.0.0.1:0")
 		spoil(&spec)
 		process := p.start(t, p.Command, spec)
@@ -117,7 +133,7 @@ func (p Peer) refuses(word string, spoil func(*worker.Spec)) func(*testing.T) {
 	}
 }
 
-func (p Peer) serverLife(t *testing.T) {
+func (p Peer) serverLife(t T) {
 	server, address := p.server(t, p.Command)
 	_, port, err := net.SplitHostPort(address)
 	if err != nil || port == "0" {
@@ -140,12 +156,12 @@ func (p Peer) serverLife(t *testing.T) {
 	}
 }
 
-func (p Peer) serverAnswers(t *testing.T) {
+func (p Peer) serverAnswers(t T) {
 	_, address := p.server(t, p.Command)
 	checkResult(t, p.measure(t, p.Reference, p.spec(worker.ClientRole, address)), clients*requests)
 }
 
-func (p Peer) addressTaken(t *testing.T) {
+func (p Peer) addressTaken(t T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -156,8 +172,30 @@ func (p Peer) addressTaken(t *testing.T) {
 	wantError(t, err, taken.Addr().String())
 }
 
+// hostileClients say what is no request, and go, or stay and say nothing more. Others are
+// answered all the same.
+func (p Peer) hostileClients(t T) {
+	_, address := p.server(t, p.Command)
+	random := rand.NewChaCha8([32]byte{})
+	for i := range 100 {
+		conn, err := net.DialTimeout("tcp", address, patience)
+		if err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		said := make([]byte, i*i)
+		_, _ = random.Read(said) // never fails
+		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+		_, _ = conn.Write(said) // the server may have closed it
+		if i%2 == 0 {
+			_ = conn.Close()
+		}
+	}
+	checkResult(t, p.measure(t, p.Reference, p.spec(worker.ClientRole, address)), clients*requests)
+}
+
 // measure runs a client to its end.
-func (p Peer) measure(t *testing.T, command []string, spec worker.Spec) *worker.ClientResult {
+func (p Peer) measure(t T, command []string, spec worker.Spec) *worker.ClientResult {
 	t.Helper()
 	client := p.start(t, command, spec)
 	result, err := client.Result(p.context(t))
@@ -175,8 +213,8 @@ func (p Peer) measure(t *testing.T, command []string, spec worker.Spec) *worker.
 
 // measures expects the peer's client to measure that many requests (0: any number) under
 // a load.
-func (p Peer) measures(requests int64, load worker.Load) func(*testing.T) {
-	return func(t *testing.T) {
+func (p Peer) measures(requests int64, load worker.Load) func(T) {
+	return func(t T) {
 		_, address := p.server(t, p.Reference)
 		spec := p.spec(worker.ClientRole, address)
 		load.DrainNS = int64(patience)
@@ -192,7 +230,7 @@ func (p Peer) measures(requests int64, load worker.Load) func(*testing.T) {
 	}
 }
 
-func (p Peer) noListener(t *testing.T) {
+func (p Peer) noListener(t T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +247,7 @@ func (p Peer) noListener(t *testing.T) {
 	wantError(t, err, address)
 }
 
-func (p Peer) clientInputEnds(t *testing.T) {
+func (p Peer) clientInputEnds(t T) {
 	_, address := p.server(t, p.Reference)
 	spec := p.spec(worker.ClientRole, address)
 	spec.Client.Load.RequestsPerClient = 0
@@ -228,14 +266,14 @@ func (p Peer) clientInputEnds(t *testing.T) {
 }
 
 // wantError expects an error event whose message has the word.
-func wantError(t *testing.T, err error, word string) {
+func wantError(t T, err error, word string) {
 	t.Helper()
 	var fault *worker.Error
 	switch {
 	case err == nil:
 		t.Fatal("no error event")
-	case !errors.As(err, &fault):
-		t.Fatalf("not an error of the worker: %v", err)
+	case !errors.As(err, &fault) || !fault.Reported:
+		t.Fatalf("no error event: %v", err)
 	case !strings.Contains(fault.What, word):
 		t.Errorf("the error does not name %q: %v", word, fault)
 	}
@@ -243,7 +281,7 @@ func wantError(t *testing.T, err error, word string) {
 
 // checkResult expects a consistent measurement of that many requests; 0 means any number
 // above zero.
-func checkResult(t *testing.T, r *worker.ClientResult, requests int64) {
+func checkResult(t T, r *worker.ClientResult, requests int64) {
 	t.Helper()
 	if requests > 0 && r.Requests != requests || r.Requests <= 0 {
 		t.Errorf("%d requests, want %d", r.Requests, requests)

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"wirelab.dev/internal/peer"
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/worker/conform"
+)
+
+func (a *app) peersCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "peers",
+		Short: "Build workers in other languages, and hold a worker against the contract",
+		Long: `Peers are workers in other languages, by the libraries that are usual there. A
+variant names one by server=, as in grpc:server=rust: then the client is the same,
+and what differs is the implementation and not the wire. A peer is built when it is
+first asked for, from sources that wirelab carries.`,
+		Example: `  wirelab peers list
+  wirelab peers build rust
+  wirelab compare --stack grpc,grpc:server=rust,grpc:server=cpp
+  wirelab peers check --stack tcp --server ./my-worker --its-flag`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage(fmt.Errorf("peers %q: %s", args[0], scenario.Suggest(args[0], []string{"build", "check", "list"})))
+			}
+			return cmd.Help()
+		},
+	}
+	cmd.AddCommand(a.peersListCommand(), a.peersBuildCommand(), a.peersCheckCommand())
+	return cmd
+}
+
+// listedPeer is a peer and its state on this machine.
+type listedPeer struct {
+	Name      string   `json:"name"`
+	Language  string   `json:"language"`
+	Libraries string   `json:"libraries"`
+	Stacks    []string `json:"stacks"`
+	Program   string   `json:"program,omitempty"` // where it is built
+	Missing   string   `json:"missing,omitempty"` // what it cannot be built without
+}
+
+func (a *app) peersListCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the peers, what they serve, and whether they are built", Args: cobra.NoArgs,
+		Example: `  wirelab peers list
+  wirelab peers list --json | jq '.[].stacks'`,
+		RunE: func(*cobra.Command, []string) error {
+			var all []listedPeer
+			for _, p := range peer.All() {
+				path, err := p.Path()
+				if err != nil {
+					return err
+				}
+				l := listedPeer{Name: p.Name, Language: p.Language, Libraries: p.Libraries, Stacks: p.Stacks}
+				if _, err := os.Stat(path); err == nil {
+					l.Program = path
+				} else {
+					l.Missing = p.Missing()
+				}
+				all = append(all, l)
+			}
+			if asJSON {
+				return a.printJSON(all)
+			}
+			return a.printPeers(all)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON list")
+	return cmd
+}
+
+func (a *app) printPeers(all []listedPeer) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "peer\tlanguage\tserves\tstate")
+	for _, p := range all {
+		state := "not built: wirelab peers build " + p.Name
+		switch {
+		case p.Program != "":
+			state = "built"
+		case p.Missing != "":
+			state = "cannot be built: " + p.Missing
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, p.Language, p.Libraries, state)
+	}
+	return w.Flush()
+}
+
+func (a *app) peersBuildCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:       "build [PEER…]",
+		Short:     "Build peers into the user's cache; without names all that can be built here",
+		ValidArgs: peer.Names(),
+		Example: `  wirelab peers build
+  wirelab peers build rust`,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			all := len(names) == 0
+			if all {
+				names = peer.Names()
+			}
+			var built []string
+			for _, name := range names {
+				p, ok := peer.Find(name)
+				if !ok {
+					return usage(fmt.Errorf("peer %q: %s", name, scenario.Suggest(name, peer.Names())))
+				}
+				if lacks := p.Missing(); all && lacks != "" {
+					fmt.Fprintf(a.stderr, "the peer %s is left out: %s\n", name, lacks)
+					continue
+				}
+				path, err := p.Build(cmd.Context(), a.stderr)
+				if err != nil {
+					return err
+				}
+				built = append(built, path)
+			}
+			for _, path := range built {
+				fmt.Fprintln(a.stdout, path)
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) peersCheckCommand() *cobra.Command {
+	var p conform.Peer
+	cmd := &cobra.Command{
+		Use:   "check --stack VARIANT [--server] [--client] WORKER [ARGUMENT…]",
+		Short: "Hold anybody's worker against the process contract, and print what it fails",
+		Long: `Check starts a worker as a trial would, with wirelab's own as the other end, and
+holds it against the process contract (docs/worker-contract.md). It needs a variant
+that the worker speaks, and which ends it plays. It ends with code 1 if anything
+failed.`,
+		Example: `  wirelab peers check --stack tcp --server ./my-worker
+  wirelab peers check --stack grpc --server --client java -jar my-worker.jar`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, worker []string) error {
+			if !p.Server && !p.Client {
+				return usage(errors.New("say which ends the worker plays: --server, --client or both"))
+			}
+			program, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("find wirelab's own program, to play the other end: %w", err)
+			}
+			p.Command, p.Reference = worker, []string{program, "worker"}
+			failed := 0
+			checks := conform.Checks(p)
+			for _, check := range checks {
+				found := check.Try(cmd.Context())
+				if cmd.Context().Err() != nil {
+					return exitError{code: exitInterrupted}
+				}
+				if found == nil {
+					fmt.Fprintf(a.stdout, "ok    %s\n", check.Name)
+					continue
+				}
+				failed++
+				fmt.Fprintf(a.stdout, "FAIL  %s\n        %s\n", check.Name, strings.ReplaceAll(found.Error(), "\n", "\n        "))
+			}
+			if failed > 0 {
+				return fmt.Errorf("%s fails %d of %d checks", strings.Join(worker, " "), failed, len(checks))
+			}
+			fmt.Fprintf(a.stdout, "%s passes all %d checks\n", strings.Join(worker, " "), len(checks))
+			return nil
+		},
+	}
+	cmd.Flags().SetInterspersed(false) // what follows the worker is the worker's
+	cmd.Flags().StringVar(&p.Stack, "stack", "", "a `variant` that the worker speaks")
+	cmd.Flags().BoolVar(&p.Server, "server", false, "the worker plays servers")
+	cmd.Flags().BoolVar(&p.Client, "client", false, "the worker plays clients")
+	_ = cmd.MarkFlagRequired("stack") // the flag is there
+	complete(cmd, "stack", slices.Clone(stackNames()))
+	return cmd
+}

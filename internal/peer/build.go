@@ -1,0 +1,111 @@
+package peer
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// progressEvery is the time between two lines of progress.
+const progressEvery = 5 * time.Second
+
+// Missing says what the peer cannot be built without and this machine lacks; empty: nothing.
+func (p Peer) Missing() string {
+	for _, t := range p.tools {
+		if _, err := exec.LookPath(t.program); err != nil {
+			return fmt.Sprintf("%s is not here: it comes with %s", t.program, t.from)
+		}
+	}
+	return ""
+}
+
+// Build returns the peer's program, and builds it first unless that was done before. It
+// prints its progress.
+func (p Peer) Build(ctx context.Context, progress io.Writer) (path string, _ error) {
+	path, err := p.Path()
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	if lacks := p.Missing(); lacks != "" {
+		return "", fmt.Errorf("the peer %s cannot be built: %s", p.Name, lacks)
+	}
+	// It is built beside its place and renamed, so that a program there is complete.
+	folder := filepath.Dir(path)
+	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
+		return "", fmt.Errorf("the peer %s: %w", p.Name, err)
+	}
+	beside, err := os.MkdirTemp(filepath.Dir(folder), "building-")
+	if err != nil {
+		return "", fmt.Errorf("the peer %s: %w", p.Name, err)
+	}
+	defer func() { _ = os.RemoveAll(beside) }()
+	fmt.Fprintf(progress, "peer %s: building it into %s, which takes some minutes\n", p.Name, folder)
+	if err := p.unpack(beside); err != nil {
+		return "", fmt.Errorf("the peer %s: %w", p.Name, err)
+	}
+	for _, step := range p.steps {
+		if err := p.run(ctx, beside, step, progress); err != nil {
+			return "", fmt.Errorf("the peer %s could not be built: %w", p.Name, err)
+		}
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", fmt.Errorf("the peer %s: %w", p.Name, err)
+	}
+	return path, os.Rename(filepath.Join(beside, p.built), path)
+}
+
+// unpack writes the sources.
+func (p Peer) unpack(into string) error {
+	return p.each(func(path string, content []byte) error {
+		path = filepath.Join(into, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(path, content, 0o644)
+	})
+}
+
+// run runs a step, and counts its lines: about one for each file or library.
+func (p Peer) run(ctx context.Context, folder string, step []string, progress io.Writer) error {
+	const enough = 10 // lines, for an error
+	command := exec.CommandContext(ctx, step[0], step[1:]...)
+	command.Dir = folder
+	// Without what colours, or goes elsewhere.
+	command.Env = append(os.Environ(), "CARGO_TERM_COLOR=never", "CARGO_TARGET_DIR="+filepath.Join(folder, "target"))
+	read, write := io.Pipe()
+	command.Stdout, command.Stderr = write, write
+	command.WaitDelay = time.Second
+	ended := make(chan error, 1)
+	go func() {
+		err := command.Run()
+		_ = write.Close() // never fails
+		ended <- err
+	}()
+	var last []string
+	lines, printed := 0, time.Now()
+	for scanner := bufio.NewScanner(read); scanner.Scan(); lines++ {
+		last = append(last, strings.TrimSpace(scanner.Text()))
+		last = last[max(0, len(last)-enough):]
+		if time.Since(printed) > progressEvery {
+			printed = time.Now()
+			fmt.Fprintf(progress, "peer %s: %s, %d lines: %s\n", p.Name, step[0], lines, last[len(last)-1])
+		}
+	}
+	_, _ = io.Copy(io.Discard, read) // what a line too long left
+	if err := <-ended; err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("%s: %w:\n  %s", strings.Join(step, " "), err, strings.Join(last, "\n  "))
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+// Package peer builds workers in other languages, from sources that this program carries.
+//
+// A peer keeps the process contract (docs/worker-contract.md) as wirelab's own workers do. It
+// answers whether a figure is the wire's or the implementation's.
+package peer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"wirelab.dev/peers"
+)
+
+// Peer is a worker in another language. It plays servers.
+type Peer struct {
+	Name     string
+	Language string
+	// Libraries are what carries its wires.
+	Libraries string
+	// Stacks are what it serves; with it they take no option but those of every stack.
+	Stacks []string
+	// tools are the programs that it is built with, each with what brings it.
+	tools []tool
+	// steps build it in a copy of its sources, and leave the program there.
+	steps [][]string
+	built string // the program, as a path in that copy
+}
+
+type tool struct{ program, from string }
+
+// All returns every peer.
+func All() []Peer { return []Peer{rust, cpp} }
+
+var rust = Peer{
+	Name: "rust", Language: "Rust",
+	Libraries: "epoll (tcp), hyper (h1, h2), tonic (grpc)",
+	Stacks:    []string{"tcp", "h1", "h2", "grpc"},
+	tools:     []tool{{"cargo", "Rust's toolchain (https://rustup.rs, 1.85 or newer)"}},
+	steps:     [][]string{{"cargo", "build", "--release", "--locked"}},
+	built:     "target/release/wirelab-peer-rust",
+}
+
+var cpp = Peer{
+	Name: "cpp", Language: "C++",
+	Libraries: "gRPC's C-core (grpc)",
+	Stacks:    []string{"grpc"},
+	tools: []tool{
+		{"cmake", "the package cmake"},
+		{"c++", "the package g++"},
+		{"grpc_cpp_plugin", "the packages libgrpc++-dev and protobuf-compiler-grpc"},
+		{"protoc", "the package protobuf-compiler"},
+	},
+	steps: [][]string{
+		{"cmake", "-S", ".", "-B", "build", "-DCMAKE_BUILD_TYPE=Release"},
+		{"cmake", "--build", "build", "--parallel"},
+	},
+	built: "build/wirelab-peer-cpp",
+}
+
+// Names are those of all peers.
+func Names() []string {
+	var names []string
+	for _, p := range All() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// Find returns the peer with the name.
+func Find(name string) (Peer, bool) {
+	all := All()
+	i := slices.IndexFunc(all, func(p Peer) bool { return p.Name == name })
+	if i < 0 {
+		return Peer{}, false
+	}
+	return all[i], true
+}
+
+// Path is where the built program is kept for all runs of a user. Other sources have
+// another place.
+func (p Peer) Path() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find the cache folder for the peer %s: %w", p.Name, err)
+	}
+	sum, err := p.sum()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(cache, "wirelab", "peer-"+p.Name+"-"+sum, filepath.Base(p.built)), nil
+}
+
+// sum tells the sources from others.
+func (p Peer) sum() (string, error) {
+	hash := sha256.New()
+	err := p.each(func(path string, content []byte) error {
+		_, err := fmt.Fprintf(hash, "%s %d\n%s", path, len(content), content)
+		return err
+	})
+	const digits = 12
+	return hex.EncodeToString(hash.Sum(nil))[:digits], err
+}
+
+// each hands over the sources, in one order.
+func (p Peer) each(visit func(path string, content []byte) error) error {
+	own, err := fs.Sub(peers.Sources, p.Name)
+	if err != nil {
+		return err
+	}
+	return fs.WalkDir(own, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(own, path)
+		if err != nil {
+			return err
+		}
+		return visit(path, content)
+	})
+}

@@ -1,0 +1,50 @@
+package peer
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"wirelab.dev/peers"
+)
+
+// The peer in C++ generates its messages from a copy.
+func TestTheCopyOfTheProtoIsOne(t *testing.T) {
+	original, err := os.ReadFile("../workload/echo/echo.proto")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if copied, err := peers.Sources.ReadFile("cpp/src/echo.proto"); err != nil || !bytes.Equal(copied, original) {
+		t.Errorf("peers/cpp/src/echo.proto is another than intern../workload/echo/echo.proto: %v", err)
+	}
+}
+
+func TestMissingToolsAreNamed(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	for _, p := range All() {
+		_, err := p.Build(t.Context(), io.Discard)
+		if tool := p.tools[0]; err == nil || !strings.Contains(err.Error(), tool.program+" is not here: it comes with "+tool.from) {
+			t.Errorf("%s: %v", p.Name, err)
+		}
+	}
+}
+
+// A step that fails is an error with its last lines, and leaves nothing.
+func TestABuildThatFails(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	p := Peer{Name: "rust", built: "none", steps: [][]string{{"sh", "-c", "echo one; echo two >&2; exit 3"}}}
+	_, err := p.Build(t.Context(), io.Discard)
+	for _, want := range []string{"the peer rust could not be built", "exit status 3", "one\n  two"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: want %q", err, want)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(cache, "wirelab", "*")); len(left) > 0 { // the pattern is good
+		t.Errorf("left behind: %v", left)
+	}
+}
