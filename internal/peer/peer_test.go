@@ -1,26 +1,11 @@
 package peer
 
 import (
-	"bytes"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"wirelab.dev/peers"
 )
-
-// The peer in C++ generates its messages from a copy.
-func TestTheCopyOfTheProtoIsOne(t *testing.T) {
-	original, err := os.ReadFile("../workload/echo/echo.proto")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if copied, err := peers.Sources.ReadFile("cpp/src/echo.proto"); err != nil || !bytes.Equal(copied, original) {
-		t.Errorf("peers/cpp/src/echo.proto is another than intern../workload/echo/echo.proto: %v", err)
-	}
-}
 
 func TestMissingToolsAreNamed(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())

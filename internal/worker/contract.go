@@ -10,7 +10,7 @@
 //
 // Standard input stays open while the worker is wanted. Its end tells the worker to
 // stop, so that no worker outlives the process that started it. Messages for people go
-// to standard error. docs/worker-contract.md describes the contract; package workertest
+// to standard error. docs/worker-contract.md describes the contract; package conform
 // tests a worker against it.
 //
 // Server and client are always separate processes, so that each can be pinned,

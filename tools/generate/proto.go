@@ -42,6 +42,12 @@ var plugins = []plugin{
 	},
 }
 
+// protoCopies has the original of each copy. The sources of a peer are built where
+// the tree is not, so they are whole without it.
+var protoCopies = map[string]string{
+	"peers/cpp/src/echo.proto": "internal/workload/echo/echo.proto",
+}
+
 // plugin is a protoc plugin and the options it is given besides the module.
 type plugin struct {
 	tool    string
@@ -49,8 +55,8 @@ type plugin struct {
 	only    []string // the files it is for; empty: all
 }
 
-// generateGo returns the Go code of every .proto file in the tree, by its path below
-// root.
+// generateGo returns the Go code of every .proto file in the tree, and the copies of
+// .proto files, by their paths below root.
 //
 // It stands in for protoc: protocompile parses and links the files, and each plugin
 // gets the result as a CodeGeneratorRequest. "go tool" starts the plugins, which are
@@ -60,11 +66,17 @@ func generateGo(ctx context.Context, root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for .proto files: %w", err)
 	}
-	request, err := compile(ctx, root, sources)
+	isCopy := func(name string) bool { return protoCopies[name] != "" }
+	request, err := compile(ctx, root, slices.DeleteFunc(sources, isCopy))
 	if err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
 	generated := make(map[string][]byte)
+	for to, from := range protoCopies {
+		if generated[to], err = os.ReadFile(filepath.Join(root, from)); err != nil {
+			return nil, err
+		}
+	}
 	for _, p := range plugins {
 		response, err := p.call(ctx, request)
 		if err != nil {
