@@ -23,6 +23,7 @@ type livePage struct {
 	app    *app
 	run    *record.Run
 	server *http.Server
+	over   chan struct{} // closed when readers are told of no other page
 	ended  chan struct{} // when the server has
 
 	written time.Time     // when the page was, last
@@ -86,7 +87,7 @@ func ownHost(next http.Handler) http.Handler {
 
 // servePage begins to serve.
 func (a *app) servePage(listener net.Listener, run *record.Run) *livePage {
-	l := &livePage{app: a, run: run, page: []byte(beforeTheFirst), changed: make(chan struct{}), ended: make(chan struct{})}
+	l := &livePage{app: a, run: run, page: []byte(beforeTheFirst), changed: make(chan struct{}), over: make(chan struct{}), ended: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", l.show)
 	mux.HandleFunc("GET /events", l.follow)
@@ -129,6 +130,8 @@ func (l *livePage) follow(w http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case <-r.Context().Done():
+			return
+		case <-l.over:
 			return
 		case <-changed:
 		}
@@ -183,7 +186,7 @@ func (l *livePage) write(html func(io.Writer, *report.Run) error, last chan stru
 }
 
 // close shows the run as it ended, in a page that waits for no other, and ends the server
-// when a reader has it.
+// when a reader has it, to its last byte.
 func (l *livePage) close() error {
 	last := make(chan struct{})
 	l.write(report.WriteHTML, last)
@@ -196,6 +199,10 @@ func (l *livePage) close() error {
 		case <-time.After(lastLook):
 		}
 	}
+	close(l.over)
+	ctx, cancel := context.WithTimeout(context.Background(), lastLook)
+	defer cancel()
+	_ = l.server.Shutdown(ctx) // waits for answers under way; what a reader does not take is cut off below
 	err := l.server.Close()
 	<-l.ended
 	return err
