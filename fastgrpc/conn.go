@@ -92,7 +92,8 @@ type connSet[C connSetMember] struct {
 	mu      sync.Mutex
 	conns   map[C]struct{}
 	closed  bool           // no more connections
-	gone    Counters       // sums over closed connections
+	ending  []C            // closed connections whose handlers have not all ended: these count, too
+	gone    Counters       // sums over the other closed connections
 	running sync.WaitGroup // the connections' goroutines
 }
 
@@ -121,7 +122,20 @@ func (s *connSet[C]) remove(c C) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
-	s.gone = batchio.Sum(s.gone, c.info().Counters)
+	s.ending = append(s.ending, c)
+	s.forget()
+}
+
+// forget keeps of closed connections without calls only the sums. The lock is held.
+func (s *connSet[C]) forget() {
+	s.ending = slices.DeleteFunc(s.ending, func(c C) bool {
+		last := c.info().Counters
+		if last.CallsStarted > last.CallsSucceeded+last.CallsFailed {
+			return false
+		}
+		s.gone = batchio.Sum(s.gone, last)
+		return true
+	})
 }
 
 // open returns the open connections, with the lock held.
@@ -142,8 +156,12 @@ func (s *connSet[C]) Conns() []ConnInfo {
 func (s *connSet[C]) Counters() Counters {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.forget()
 	total := s.gone
 	for c := range s.conns {
+		total = batchio.Sum(total, c.info().Counters)
+	}
+	for _, c := range s.ending {
 		total = batchio.Sum(total, c.info().Counters)
 	}
 	return total

@@ -188,6 +188,34 @@ func TestClientStopsAnswering(t *testing.T) {
 	eventually(t, "for the call's handler to notice", func() bool { return s.Counters().CallsFailed > 0 })
 }
 
+// TestLateHandlersCount checks that a call whose handler outlives its connection is counted.
+func TestLateHandlersCount(t *testing.T) {
+	began, release := make(chan struct{}), make(chan struct{})
+	s, target := startFast(t, UnknownServiceHandler(func(any, grpc.ServerStream) error {
+		close(began)
+		<-release
+		return errors.New("late")
+	}))
+	c := dialFast(t, target)
+	ctx := testContext(t)
+	if _, err := c.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/of.nobody/Call"); err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "for the connection to go", func() bool { return len(s.Conns()) == 0 })
+	if n := s.Counters(); n.CallsStarted != 1 || n.CallsFailed != 0 {
+		t.Errorf("with a handler at work: %+v", n)
+	}
+	close(release)
+	eventually(t, "for the call to be counted", func() bool { return s.Counters().CallsFailed == 1 })
+	if n := s.Counters(); n.CallsStarted != 1 || n.BytesIn == 0 {
+		t.Errorf("afterwards: %+v", n)
+	}
+}
+
 // TestIdleServer checks that a server closes idle connections, and that clients
 // reconnect for their next call.
 func TestIdleServer(t *testing.T) {
