@@ -4,8 +4,13 @@ package peers
 
 import "embed"
 
-// Sources has a folder a peer.
+// Sources has a folder a peer, and Shared, which all are built with.
 //
+//go:embed proto
 //go:embed rust/Cargo.toml rust/Cargo.lock rust/build.rs rust/src
 //go:embed cpp/CMakeLists.txt cpp/src
 var Sources embed.FS
+
+// Shared is the folder of what every peer is built with: the messages of the workloads. In a
+// copy of a peer's sources it lies under the same name.
+const Shared = "proto"

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"wirelab.dev/peers"
 )
@@ -106,20 +107,22 @@ func (p Peer) sum() (string, error) {
 	return hex.EncodeToString(hash.Sum(nil))[:digits], err
 }
 
-// each hands over the sources, in one order.
+// each hands over the sources, in one order: the peer's own, and what all share.
 func (p Peer) each(visit func(path string, content []byte) error) error {
-	own, err := fs.Sub(peers.Sources, p.Name)
-	if err != nil {
-		return err
-	}
-	return fs.WalkDir(own, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := fs.ReadFile(own, path)
+	for _, folder := range []string{p.Name, peers.Shared} {
+		err := fs.WalkDir(peers.Sources, folder, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			content, err := fs.ReadFile(peers.Sources, path)
+			if err != nil {
+				return err
+			}
+			return visit(strings.TrimPrefix(path, p.Name+"/"), content)
+		})
 		if err != nil {
 			return err
 		}
-		return visit(path, content)
-	})
+	}
+	return nil
 }

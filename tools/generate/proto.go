@@ -45,7 +45,9 @@ var plugins = []plugin{
 // protoCopies has the original of each copy. The sources of a peer are built where
 // the tree is not, so they are whole without it.
 var protoCopies = map[string]string{
-	"peers/cpp/src/echo.proto": "internal/workload/echo/echo.proto",
+	"peers/proto/echo.proto": "internal/workload/echo/echo.proto",
+	"peers/proto/ping.proto": "internal/workload/ping/ping.proto",
+	"peers/proto/chat.proto": "internal/workload/chat/chat.proto",
 }
 
 // plugin is a protoc plugin and the options it is given besides the module.
