@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/congestion"
+	"wirelab.dev/internal/peer"
 	"wirelab.dev/internal/rebuild"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack/catalog"
@@ -64,33 +65,44 @@ func withCongestion(s *scenario.Scenario) (_ *scenario.Scenario, warnings []stri
 	return s, warnings, err
 }
 
-// withPeers builds the peers that serve variants. Those that cannot be built are left out,
+// withPeers builds the peers that variants name. Those that cannot be built are left out,
 // with a warning each.
 func (a *app) withPeers(ctx context.Context, s *scenario.Scenario) (_ *scenario.Scenario, programs map[string][]string, warnings []string, _ error) {
 	programs = map[string][]string{}
 	for _, part := range s.Parts {
 		for _, v := range part.Stacks {
-			p, foreign := catalog.ServerPeer(v)
-			if _, tried := programs[p.Name]; !foreign || tried {
-				continue
+			for _, p := range peersOf(v) {
+				if _, tried := programs[p.Name]; tried {
+					continue
+				}
+				path, err := p.Build(ctx, a.stderr)
+				if ctx.Err() != nil {
+					return nil, nil, nil, context.Cause(ctx)
+				}
+				if err != nil {
+					programs[p.Name] = nil
+					warnings = append(warnings, fmt.Sprintf("the peer %s is left out: %v", p.Name, err))
+					continue
+				}
+				programs[p.Name] = []string{path}
 			}
-			path, err := p.Build(ctx, a.stderr)
-			if ctx.Err() != nil {
-				return nil, nil, nil, context.Cause(ctx)
-			}
-			if err != nil {
-				programs[p.Name] = nil
-				warnings = append(warnings, fmt.Sprintf("server=%s is left out: %v", p.Name, err))
-				continue
-			}
-			programs[p.Name] = []string{path}
 		}
 	}
 	s, err := leaveOut(s, warnings, func(v scenario.Variant) bool {
-		p, foreign := catalog.ServerPeer(v)
-		return foreign && programs[p.Name] == nil
+		return slices.ContainsFunc(peersOf(v), func(p peer.Peer) bool { return programs[p.Name] == nil })
 	})
 	return s, programs, warnings, err
+}
+
+// peersOf are the peers that play an end of a variant.
+func peersOf(v scenario.Variant) (all []peer.Peer) {
+	if p, foreign := catalog.ServerPeer(v); foreign {
+		all = append(all, p)
+	}
+	if p, foreign := catalog.ClientPeer(v); foreign {
+		all = append(all, p)
+	}
+	return all
 }
 
 // leaveOut returns the scenario without the variants that are missing here. A part that

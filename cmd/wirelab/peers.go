@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -12,6 +12,7 @@ import (
 
 	"wirelab.dev/internal/peer"
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/worker"
 	"wirelab.dev/internal/worker/conform"
 )
 
@@ -40,12 +41,41 @@ first asked for, from sources that wirelab carries.`,
 
 // listedPeer is a peer and its state on this machine.
 type listedPeer struct {
-	Name      string   `json:"name"`
-	Language  string   `json:"language"`
-	Libraries string   `json:"libraries"`
-	Stacks    []string `json:"stacks"`
-	Program   string   `json:"program,omitempty"` // where it is built
-	Missing   string   `json:"missing,omitempty"` // what it cannot be built without
+	Name      string       `json:"name"`
+	Language  string       `json:"language"`
+	Libraries string       `json:"libraries"`
+	Wires     []listedWire `json:"wires"`
+	Program   string       `json:"program,omitempty"` // where it is built
+	Missing   string       `json:"missing,omitempty"` // what it cannot be built without
+}
+
+// listedWire is a stack that a peer speaks.
+type listedWire struct {
+	Stack       string        `json:"stack"`
+	Ends        []string      `json:"ends"`
+	Workloads   []string      `json:"workloads"`
+	Options     []peersOption `json:"options,omitempty"`
+	Connections []string      `json:"connections,omitempty"` // of its client
+}
+
+type peersOption struct {
+	Key     string   `json:"key"`
+	End     string   `json:"end"`
+	Values  []string `json:"values,omitempty"` // absent: a number
+	Default string   `json:"default"`
+	Help    string   `json:"help"`
+}
+
+func listWires(p peer.Peer) []listedWire {
+	var all []listedWire
+	for _, w := range p.Wires {
+		wire := listedWire{Stack: w.Stack, Ends: w.Ends.Names(), Workloads: w.Workloads, Connections: w.Connections}
+		for _, o := range w.Options {
+			wire.Options = append(wire.Options, peersOption{o.Key, strings.Join(o.End.Names(), ", "), o.Values, o.Default, o.Help})
+		}
+		all = append(all, wire)
+	}
+	return all
 }
 
 func (a *app) peersListCommand() *cobra.Command {
@@ -53,7 +83,7 @@ func (a *app) peersListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the peers, what they serve, and whether they are built", Args: cobra.NoArgs,
 		Example: `  wirelab peers list
-  wirelab peers list --json | jq '.[].stacks'`,
+  wirelab peers list --json | jq '.[].wires'`,
 		RunE: func(*cobra.Command, []string) error {
 			var all []listedPeer
 			for _, p := range peer.All() {
@@ -61,7 +91,7 @@ func (a *app) peersListCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				l := listedPeer{Name: p.Name, Language: p.Language, Libraries: p.Libraries, Stacks: p.Stacks}
+				l := listedPeer{Name: p.Name, Language: p.Language, Libraries: p.Libraries, Wires: listWires(p)}
 				if _, err := os.Stat(path); err == nil {
 					l.Program = path
 				} else {
@@ -134,50 +164,96 @@ func (a *app) peersBuildCommand() *cobra.Command {
 func (a *app) peersCheckCommand() *cobra.Command {
 	var p conform.Peer
 	cmd := &cobra.Command{
-		Use:   "check --stack VARIANT [--server] [--client] WORKER [ARGUMENT…]",
+		Use:   "check [--stack VARIANT] [--server] [--client] WORKER [ARGUMENT…]",
 		Short: "Hold anybody's worker against the process contract, and print what it fails",
 		Long: `Check starts a worker as a trial would, with wirelab's own as the other end, and
-holds it against the process contract (docs/worker-contract.md). It needs a variant
-that the worker speaks, and which ends it plays. It ends with code 1 if anything
-failed.`,
-		Example: `  wirelab peers check --stack tcp --server ./my-worker
+holds it against the process contract (docs/worker-contract.md). The worker says
+what it can do; for one that does not, --stack says a variant that it speaks, and
+--server and --client which ends it plays. It ends with code 1 if anything failed.`,
+		Example: `  wirelab peers check ./my-worker
+  wirelab peers check --stack tcp --server ./my-worker
   wirelab peers check --stack grpc --server --client java -jar my-worker.jar`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, worker []string) error {
-			if !p.Server && !p.Client {
-				return usage(errors.New("say which ends the worker plays: --server, --client or both"))
-			}
+		RunE: func(cmd *cobra.Command, command []string) error {
 			program, err := os.Executable()
 			if err != nil {
 				return fmt.Errorf("find wirelab's own program, to play the other end: %w", err)
 			}
-			p.Command, p.Reference = worker, []string{program, "worker"}
-			failed := 0
-			checks := conform.Checks(p)
-			for _, check := range checks {
-				found := check.Try(cmd.Context())
+			p.Command, p.Reference = command, []string{program, "worker"}
+			peers, err := a.peersToCheck(cmd.Context(), p)
+			if err != nil {
+				return err
+			}
+			failed, all := 0, 0
+			for _, one := range peers {
+				bad, checks := a.holdAgainstContract(cmd.Context(), one)
+				failed, all = failed+bad, all+checks
 				if cmd.Context().Err() != nil {
 					return exitError{code: exitInterrupted}
 				}
-				if found == nil {
-					fmt.Fprintf(a.stdout, "ok    %s\n", check.Name)
-					continue
-				}
-				failed++
-				fmt.Fprintf(a.stdout, "FAIL  %s\n        %s\n", check.Name, strings.ReplaceAll(found.Error(), "\n", "\n        "))
 			}
 			if failed > 0 {
-				return fmt.Errorf("%s fails %d of %d checks", strings.Join(worker, " "), failed, len(checks))
+				return fmt.Errorf("%s fails %d of %d checks", strings.Join(command, " "), failed, all)
 			}
-			fmt.Fprintf(a.stdout, "%s passes all %d checks\n", strings.Join(worker, " "), len(checks))
+			fmt.Fprintf(a.stdout, "%s passes all %d checks\n", strings.Join(command, " "), all)
 			return nil
 		},
 	}
 	cmd.Flags().SetInterspersed(false) // what follows the worker is the worker's
-	cmd.Flags().StringVar(&p.Stack, "stack", "", "a `variant` that the worker speaks")
-	cmd.Flags().BoolVar(&p.Server, "server", false, "the worker plays servers")
-	cmd.Flags().BoolVar(&p.Client, "client", false, "the worker plays clients")
-	_ = cmd.MarkFlagRequired("stack") // the flag is there
+	cmd.Flags().StringVar(&p.Stack, "stack", "", "a `variant` that the worker speaks, in place of all that it says")
+	cmd.Flags().BoolVar(&p.Server, "server", false, "the worker plays servers, whatever else it says")
+	cmd.Flags().BoolVar(&p.Client, "client", false, "the worker plays clients, whatever else it says")
 	complete(cmd, "stack", slices.Clone(stackNames()))
 	return cmd
+}
+
+// peersToCheck are one for each stack: those that the worker says it speaks, or those asked
+// for.
+func (a *app) peersToCheck(ctx context.Context, p conform.Peer) ([]conform.Peer, error) {
+	asked := p.Server || p.Client
+	able, err := conform.Ask(ctx, p.Command)
+	switch {
+	case ctx.Err() != nil:
+		return nil, exitError{code: exitInterrupted}
+	case err != nil && (p.Stack == "" || !asked):
+		return nil, usage(fmt.Errorf("the worker does not say what it can do (%w): say it with --stack, and --server, --client or both", err))
+	case err != nil:
+		fmt.Fprintf(a.stderr, "the worker does not say what it can do, and is held against what was asked for: %v\n", err)
+		return []conform.Peer{p}, nil
+	}
+	p.Able = able
+	var all []conform.Peer
+	for _, one := range conform.Peers(p) {
+		if asked {
+			one.Server, one.Client = p.Server, p.Client
+		}
+		if p.Stack == "" {
+			all = append(all, one)
+		}
+	}
+	if p.Stack != "" {
+		if !asked {
+			p.Server, p.Client = slices.Contains(able.Roles, worker.ServerRole), slices.Contains(able.Roles, worker.ClientRole)
+		}
+		all = []conform.Peer{p}
+	}
+	return all, nil
+}
+
+// holdAgainstContract makes the checks of a stack, and prints a line for each.
+func (a *app) holdAgainstContract(ctx context.Context, p conform.Peer) (failed, all int) {
+	checks := conform.Checks(p)
+	for _, check := range checks {
+		found := check.Try(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		if found == nil {
+			fmt.Fprintf(a.stdout, "ok    %s: %s\n", p.Stack, check.Name)
+			continue
+		}
+		failed++
+		fmt.Fprintf(a.stdout, "FAIL  %s: %s\n        %s\n", p.Stack, check.Name, strings.ReplaceAll(found.Error(), "\n", "\n        "))
+	}
+	return failed, len(checks)
 }

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
@@ -28,13 +27,9 @@ type server struct {
 	trust   secure.Trust
 	// congestion is the congestion control of its sockets, as far as it is known.
 	congestion string
-	// outside reads what a peer costs; nil for wirelab's own worker, which does it itself.
-	outside *probe.Sampler
+	// outside sees what a peer costs; nil for wirelab's own worker, which does it itself.
+	outside *outsider
 }
-
-// outsidePeriod is the time between two readings of another process, which cost more than
-// a process's own.
-const outsidePeriod = 5 * probe.DefaultPeriod
 
 // startServer starts the server and waits until it listens.
 func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, error) {
@@ -44,7 +39,7 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 	process, err := t.lab.launch(worker.Launch{
 		Name:    "server " + r.Cell.Variant,
 		Command: t.serverProgram(),
-		Spec:    t.spec(worker.ServerRole, t.in.listenAddress()),
+		Spec:    t.serverSpec(),
 		In:      t.in.server(t.lab),
 	})
 	if err != nil {
@@ -70,8 +65,7 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 		return nil, err
 	}
 	if _, foreign := catalog.ServerPeer(t.planned.Cell.Variant); foreign {
-		ofPeer := func() (probe.Usage, error) { return probe.OfProcess(ready.PID) }
-		listening.outside = probe.StartSampler(probe.WithStops(ofPeer), outsidePeriod)
+		listening.outside = outsideOf(ready.PID)
 	}
 	return listening, nil
 }
@@ -83,7 +77,7 @@ func (s *server) stop(ctx context.Context) (worker.ServerResult, error) {
 	if s.process == nil {
 		return nothing, nil
 	}
-	seen := s.lookBack()
+	seen := s.outside.lookBack()
 	if ctx.Err() != nil {
 		s.process.Kill()
 		return nothing, context.Cause(ctx)
@@ -96,21 +90,8 @@ func (s *server) stop(ctx context.Context) (worker.ServerResult, error) {
 		return nothing, err
 	}
 	told := *result.Server
-	told.Usage, told.Allowance = cmp.Or(told.Usage, seen.Usage), cmp.Or(told.Allowance, seen.Allowance)
+	told.Usage, told.Allowance = cmp.Or(told.Usage, seen.usage), cmp.Or(told.Allowance, seen.allowance)
 	return told, nil
-}
-
-// lookBack ends looking at a peer from outside, and returns what was seen.
-func (s *server) lookBack() (seen worker.ServerResult) {
-	if s.outside == nil {
-		return seen
-	}
-	usage := s.outside.Stop()
-	seen.Usage = &usage
-	if allowance, err := host.AllowanceOf(s.pid()); err == nil { // otherwise it is not known
-		seen.Allowance = &allowance
-	}
-	return seen
 }
 
 // pid returns the server's process number. For a given address it returns wirelab's own,
@@ -142,17 +123,25 @@ func (s *server) cpu() time.Duration {
 // runClient starts the client, waits for its result, and ends it. Meanwhile sentinels
 // watch the CPUs of both ends.
 func (t *trial) runClient(ctx context.Context, r *record.Record, server *server) (_ *worker.ClientResult, _ *worker.Process, seen watched, _ error) {
-	spec := t.spec(worker.ClientRole, server.address)
-	spec.Client = t.clientSpec(r)
-	spec.Client.RootPEM, spec.Client.SkipVerify = string(server.trust.RootPEM), server.trust.SkipVerify
+	spec, written, err := t.callingSpec(r, server)
+	if err != nil {
+		return nil, nil, seen, fmt.Errorf("%w: %w", errCannotGoOn, err)
+	}
+	defer written.remove()
 	var watchFailed error
+	var outside *outsider
 	process, err := t.lab.launch(worker.Launch{
 		Name:    "client " + r.Cell.Variant,
-		Command: t.worker(),
+		Command: t.clientProgram(),
 		Spec:    spec,
 		In:      t.in.client(t.lab),
 		Silence: clientSilence,
-		OnStart: func(pid int) { watchFailed = t.watchProcess(probe.Client, pid) },
+		OnStart: func(pid int) {
+			watchFailed = t.watchProcess(probe.Client, pid)
+			if written != nil {
+				outside = outsideOf(pid)
+			}
+		},
 		OnProgress: func(p worker.Progress) {
 			t.lab.observe(func(o Observer) { o.TrialProgress(t.number, Progress(p)) })
 		},
@@ -164,6 +153,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 	sentinels := t.startSentinels(server.process, process)
 	defer func() { seen = sentinels.stop(ctx) }()
 	result, err := process.Result(ctx)
+	costs := outside.lookBack()
 	if err = errors.Join(err, watchFailed); err != nil {
 		process.Kill()
 		return nil, process, seen, err
@@ -178,15 +168,8 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 	if result.Client == nil {
 		return nil, process, seen, fmt.Errorf("client %s: its result lacks the part `client`", r.Cell.Variant)
 	}
+	costs.addTo(result.Client)
 	return result.Client, process, seen, nil
-}
-
-// serverProgram is the program of the trial's server.
-func (t *trial) serverProgram() []string {
-	if p, foreign := catalog.ServerPeer(t.planned.Cell.Variant); foreign {
-		return t.lab.Peers[p.Name]
-	}
-	return t.worker()
 }
 
 // worker is the program of the trial's ends.

@@ -257,14 +257,19 @@ func (c *controller) abandon(cancelCalls func()) {
 
 // observe adds an interval to the course since the last one.
 func (c *controller) observe() (now int64) {
+	now = clock.Now()
+	c.observeAt(now)
+	return now
+}
+
+func (c *controller) observeAt(now int64) {
 	var done, sum int64
 	for _, one := range c.clients {
 		done += one.done.Load()
 		sum += one.sum.Load()
 	}
-	now = clock.Now()
 	if now == c.lastTick {
-		return now
+		return
 	}
 	if done != c.lastDone {
 		c.lastEnded = now
@@ -273,7 +278,6 @@ func (c *controller) observe() (now int64) {
 		StartNS: c.lastTick, TookNS: now - c.lastTick, Requests: done - c.lastDone, SumNS: sum - c.lastSum,
 	})
 	c.lastTick, c.lastDone, c.lastSum = now, done, sum
-	return now
 }
 
 func (c *controller) report(now int64) {

@@ -17,14 +17,13 @@ import (
 	"wirelab.dev/peers"
 )
 
-// Peer is a worker in another language. It plays servers.
+// Peer is a worker in another language.
 type Peer struct {
 	Name     string
 	Language string
 	// Libraries are what carries its wires.
 	Libraries string
-	// Stacks are what it serves; with it they take no option but those of every stack.
-	Stacks []string
+	Wires     []Wire
 	// tools are the programs that it is built with, each with what brings it.
 	tools []tool
 	// steps build it in a copy of its sources, and leave the program there.
@@ -32,36 +31,66 @@ type Peer struct {
 	built string // the program, as a path in that copy
 }
 
+// Wire is a stack that a peer speaks.
+type Wire struct {
+	Stack     string
+	Ends      End
+	Workloads []string // without options
+	Options   []Option
+	// Connections are the modes of its client, without numbers.
+	Connections []string
+}
+
+// End is a side of a wire, or both.
+type End int
+
+// The ends.
+const (
+	Server End = 1 << iota
+	Client
+	Both = Server | Client
+)
+
+// Plays reports whether all of the ends are played.
+func (e End) Plays(ends End) bool { return e&ends == ends }
+
+// Names spells the ends.
+func (e End) Names() []string {
+	var names []string
+	if e.Plays(Server) {
+		names = append(names, "server")
+	}
+	if e.Plays(Client) {
+		names = append(names, "client")
+	}
+	return names
+}
+
+// Option is one of a peer's own. Its values are a list, or whole numbers from 1 where there
+// is none.
+type Option struct {
+	Key     string
+	End     End
+	Values  []string
+	Default string
+	// Alone says that each value goes with whatever else there is.
+	Alone bool
+	Help  string
+}
+
+// Speaks returns the peer's wire of that stack, if it plays the ends.
+func (p Peer) Speaks(stack string, ends End) (Wire, bool) {
+	i := slices.IndexFunc(p.Wires, func(w Wire) bool { return w.Stack == stack && w.Ends.Plays(ends) })
+	if i < 0 {
+		return Wire{}, false
+	}
+	return p.Wires[i], true
+}
+
 type tool struct{ program, from string }
 
 // All returns every peer.
 func All() []Peer { return []Peer{rust, cpp} }
-
-var rust = Peer{
-	Name: "rust", Language: "Rust",
-	Libraries: "epoll (tcp), hyper (h1, h2), tonic (grpc)",
-	Stacks:    []string{"tcp", "h1", "h2", "grpc"},
-	tools:     []tool{{"cargo", "Rust's toolchain (https://rustup.rs, 1.85 or newer)"}},
-	steps:     [][]string{{"cargo", "build", "--release", "--locked"}},
-	built:     "target/release/wirelab-peer-rust",
-}
-
-var cpp = Peer{
-	Name: "cpp", Language: "C++",
-	Libraries: "gRPC's C-core (grpc)",
-	Stacks:    []string{"grpc"},
-	tools: []tool{
-		{"cmake", "the package cmake"},
-		{"c++", "the package g++"},
-		{"grpc_cpp_plugin", "the packages libgrpc++-dev and protobuf-compiler-grpc"},
-		{"protoc", "the package protobuf-compiler"},
-	},
-	steps: [][]string{
-		{"cmake", "-S", ".", "-B", "build", "-DCMAKE_BUILD_TYPE=Release"},
-		{"cmake", "--build", "build", "--parallel"},
-	},
-	built: "build/wirelab-peer-cpp",
-}
 
 // Names are those of all peers.
 func Names() []string {

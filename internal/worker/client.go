@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"time"
 
 	"google.golang.org/grpc/status"
 
@@ -96,27 +95,16 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 
 // plan returns the load of the spec for the given callers.
 func (s *Spec) plan(callers []workload.Caller, events *emitter) (load.Plan, error) {
-	l := s.Client.Load
-	p := load.Plan{
-		Requests:    l.RequestsPerClient,
-		Extra:       l.ExtraRequests,
-		Duration:    time.Duration(l.DurationNS),
-		InFlight:    l.InFlightLimit,
-		WarmUp:      load.WarmUp{AtLeast: time.Duration(l.WarmUpAtLeastNS), AtMost: time.Duration(l.WarmUpAtMostNS)},
-		Drain:       time.Duration(l.DrainNS),
-		KeepSamples: s.Client.SamplesFile != "",
-		Classify:    classify,
-		Report: func(p load.Progress) {
-			progress := Progress(p)
-			// If it cannot be printed, printing the result will fail too.
-			_ = events.emit(Event{Event: "progress", Progress: &progress})
-		},
+	p, err := s.bounds()
+	p.Classify = classify
+	p.Report = func(p load.Progress) {
+		progress := Progress(p)
+		// If it cannot be printed, printing the result will fail too.
+		_ = events.emit(Event{Event: "progress", Progress: &progress})
 	}
 	for _, c := range callers {
 		p.Callers = append(p.Callers, c)
 	}
-	var err error
-	p.Open, err = s.arrivals()
 	return p, err
 }
 

@@ -6,7 +6,7 @@
 //
 //	server:  ready ......................... result   (when its input ends)
 //	client:  ready  progress progress ...... result
-//	either:  ... error
+//	any:     ... error
 //
 // Standard input stays open while the worker is wanted. Its end tells the worker to
 // stop, so that no worker outlives the process that started it. Messages for people go
@@ -41,6 +41,8 @@ type Role string
 const (
 	ServerRole Role = "server"
 	ClientRole Role = "client"
+	// CapabilitiesRole asks a worker what it can do, which it says and then ends.
+	CapabilitiesRole Role = "capabilities"
 	// SentinelRole watches the CPUs of both ends. Only wirelab's own program has it.
 	SentinelRole Role = "sentinel"
 )
@@ -83,6 +85,9 @@ type ClientSpec struct {
 	Seed       uint64 `json:"seed"`
 	// SamplesFile is the Parquet file for every sample. Empty: none.
 	SamplesFile string `json:"samples_file,omitempty"`
+	// CallsFile is where a worker may write its calls, in place of working its
+	// distributions out.
+	CallsFile string `json:"calls_file,omitempty"`
 	// RootPEM is the root that a client over TLS trusts, from its server's ready
 	// event. Empty: the roots of the system.
 	RootPEM    string `json:"root_pem,omitempty"`
@@ -112,11 +117,24 @@ type Load struct {
 
 // Event is one line of a worker's output. Only the pointer that Event names is set.
 type Event struct {
-	Event    string    `json:"event"` // ready, progress, result, error
-	Ready    *Ready    `json:"ready,omitempty"`
-	Progress *Progress `json:"progress,omitempty"`
-	Result   *Result   `json:"result,omitempty"`
-	Error    *Failure  `json:"error,omitempty"`
+	Event        string        `json:"event"` // ready, progress, result, capabilities, error
+	Ready        *Ready        `json:"ready,omitempty"`
+	Progress     *Progress     `json:"progress,omitempty"`
+	Result       *Result       `json:"result,omitempty"`
+	Capabilities *Capabilities `json:"capabilities,omitempty"`
+	Error        *Failure      `json:"error,omitempty"`
+}
+
+// Capabilities is what a worker can do.
+type Capabilities struct {
+	Contract int    `json:"contract"`
+	Roles    []Role `json:"roles"`
+	// Stacks has the keys of each stack's options.
+	Stacks    map[string][]string `json:"stacks"`
+	Workloads []string            `json:"workloads"`
+	// Loads and Connections are the models and modes of its clients.
+	Loads       []string `json:"loads,omitempty"`
+	Connections []string `json:"connections,omitempty"`
 }
 
 // Ready reports that a server listens, or that a client is connected.
@@ -184,6 +202,9 @@ type ClientResult struct {
 	Allocations   *record.Allocations `json:"allocations,omitempty"`    // of all calls, where they were asked for
 	CPU           *record.Stacks      `json:"cpu,omitempty"`            // call stacks of all calls, where they were asked for
 	Calls         Instants            `json:"calls,omitempty"`          // in the window, where they were asked for
+	// CallsWritten is how many calls are in the file of the spec's CallsFile. Then the
+	// measurement is worked out from those.
+	CallsWritten int64 `json:"calls_written,omitempty"`
 }
 
 // Connections is what the client was asked to open and what it opened.
@@ -222,10 +243,10 @@ func ParseSpec(line []byte) (*Spec, error) {
 	switch {
 	case s.Contract != Contract:
 		return nil, fmt.Errorf("worker spec: contract version %d: this worker implements version %d", s.Contract, Contract)
-	case s.Role == SentinelRole:
+	case s.Role == SentinelRole || s.Role == CapabilitiesRole:
 		return &s, nil
 	case s.Role != ServerRole && s.Role != ClientRole:
-		return nil, fmt.Errorf("worker spec: role %q: want %q or %q", s.Role, ServerRole, ClientRole)
+		return nil, fmt.Errorf("worker spec: role %q: want %q, %q or %q", s.Role, ServerRole, ClientRole, CapabilitiesRole)
 	case s.Role == ClientRole && s.Client == nil:
 		return nil, fmt.Errorf("worker spec: role client without the part %q", "client")
 	case s.Role == ClientRole && s.Client.Clients < 1:
@@ -243,11 +264,12 @@ func parseEvent(line []byte) (*Event, error) {
 		return nil, err
 	}
 	given := map[string]bool{
-		"ready": e.Ready != nil, "progress": e.Progress != nil, "result": e.Result != nil, "error": e.Error != nil,
+		"ready": e.Ready != nil, "progress": e.Progress != nil, "result": e.Result != nil,
+		"capabilities": e.Capabilities != nil, "error": e.Error != nil,
 	}
 	has, ok := given[e.Event]
 	if !ok {
-		return nil, fmt.Errorf("event %q: want ready, progress, result or error", e.Event)
+		return nil, fmt.Errorf("event %q: want ready, progress, result, capabilities or error", e.Event)
 	}
 	if !has {
 		return nil, fmt.Errorf("event %q without the part of that name", e.Event)

@@ -45,8 +45,11 @@ func serveSpec(ctx context.Context, input io.Reader, events *emitter) error {
 	if err != nil {
 		return err
 	}
-	if spec.Role == SentinelRole {
+	switch spec.Role {
+	case SentinelRole:
 		return runSentinel(spec, reader, events)
+	case CapabilitiesRole:
+		return events.emit(Event{Event: "capabilities", Capabilities: capabilities()})
 	}
 	setRuntime(spec.Probe)
 	if err := spec.setVariantsRuntime(); err != nil {

@@ -52,6 +52,7 @@ type Process struct {
 	stderr  *tail
 	ready   chan Ready  // at most one
 	result  chan Result // at most one
+	able    chan Capabilities
 	ended   chan struct{}
 	failure error // set before ended is closed
 	kill    context.CancelCauseFunc
@@ -88,6 +89,7 @@ func Start(l Launch) (*Process, error) {
 		stderr:  &tail{},
 		ready:   make(chan Ready, 1),
 		result:  make(chan Result, 1),
+		able:    make(chan Capabilities, 1),
 		ended:   make(chan struct{}),
 	}
 	p.command.Cancel = func() error {
@@ -177,7 +179,13 @@ func (p *Process) readEvents(output io.Reader, l Launch) error {
 		case event.Result != nil:
 			patience = forever
 			silence.Reset(patience)
+			if err := event.Result.Client.workOut(l.Spec); err != nil {
+				p.killBecause("wrote calls that cannot be its own: " + err.Error())
+				return nil
+			}
 			offer(p.result, *event.Result)
+		case event.Capabilities != nil:
+			offer(p.able, *event.Capabilities)
 		case event.Error != nil:
 			fault := p.fault(event.Error.Message)
 			fault.Reported = true
@@ -198,6 +206,11 @@ func (p *Process) Ready(ctx context.Context) (Ready, error) {
 // Result waits for the worker's last event.
 func (p *Process) Result(ctx context.Context) (Result, error) {
 	return await(ctx, p, p.result, "result")
+}
+
+// Capabilities waits for what the worker says that it can do.
+func (p *Process) Capabilities(ctx context.Context) (Capabilities, error) {
+	return await(ctx, p, p.able, "capabilities")
 }
 
 // PID is the worker's process number.

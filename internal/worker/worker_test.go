@@ -80,6 +80,18 @@ func holdAgainstContract(t *testing.T, p conform.Peer) {
 }
 
 func TestOwnWorkersKeepTheContract(t *testing.T) {
+	able, err := conform.Ask(t.Context(), self(t, "worker"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stack := range []string{"tcp", "h2", "h3", "grpc"} { // rest has no bidirectional streams
+		t.Run(stack+" by what it can do", func(t *testing.T) {
+			t.Parallel() // nothing is measured
+			holdAgainstContract(t, conform.Peer{
+				Command: self(t, "worker"), Reference: self(t, "worker"), Stack: stack, Server: true, Client: true, Able: able,
+			})
+		})
+	}
 	for _, stack := range []string{"tcp", "tcp:buffers=pooled", "rest", "grpc"} {
 		t.Run(stack, func(t *testing.T) {
 			t.Parallel() // nothing is measured

@@ -13,7 +13,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"net"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"wirelab.dev/internal/worker"
@@ -29,6 +33,8 @@ type Peer struct {
 	Stack string
 	// Server and Client are the roles that the peer can play.
 	Server, Client bool
+	// Able is what it says that it can do; nil: it does not say.
+	Able *worker.Capabilities
 }
 
 // patience limits every wait of the suite, and a client's wait for its last answers. Only
@@ -54,6 +60,9 @@ func Checks(p Peer) []Check {
 		{"refuses an unknown stack", p.refuses("no-such-stack", func(s *worker.Spec) { s.Stack = "no-such-stack" })},
 		{"refuses an unknown workload", p.refuses("no-such-workload", func(s *worker.Spec) { s.Workload.Name = "no-such-workload" })},
 	}
+	if p.Able != nil {
+		all = append(all, Check{"says what it can do", p.saysWhatItCan})
+	}
 	if p.Server {
 		all = append(
 			all,
@@ -62,18 +71,43 @@ func Checks(p Peer) []Check {
 			Check{"server/address taken", p.addressTaken},
 			Check{"server/hostile clients", p.hostileClients},
 		)
+		for _, workload := range p.more() {
+			all = append(all, Check{"server/answers " + workload, p.serves(workload)})
+		}
 	}
 	if p.Client {
-		all = append(
-			all,
-			Check{"client/requests", p.measures(clients*requests, worker.Load{Model: "closed", RequestsPerClient: requests})},
-			Check{"client/duration", p.measures(0, worker.Load{Model: "closed", DurationNS: int64(300 * time.Millisecond)})},
-			Check{"client/open loop", p.measures(200, worker.Load{
-				Model: "open", RatePerSecond: 500, Arrivals: "constant", DurationNS: int64(400 * time.Millisecond),
-			})},
-			Check{"client/nobody listens", p.noListener},
-			Check{"client/input ends", p.clientInputEnds},
-		)
+		all = append(all, p.clientChecks()...)
+	}
+	return all
+}
+
+func (p Peer) clientChecks() []Check {
+	all := []Check{
+		{"client/requests", p.measures(clients*requests, worker.Load{Model: "closed", RequestsPerClient: requests})},
+		{"client/uneven requests", p.measures(clients*requests+2, worker.Load{Model: "closed", RequestsPerClient: requests, ExtraRequests: 2})},
+		{"client/duration", p.measures(0, worker.Load{Model: "closed", DurationNS: int64(300 * time.Millisecond)})},
+		{"client/warm-up", p.measures(0, worker.Load{
+			Model: "closed", DurationNS: int64(300 * time.Millisecond),
+			WarmUpAtLeastNS: int64(50 * time.Millisecond), WarmUpAtMostNS: int64(100 * time.Millisecond),
+		})},
+		{"client/nobody listens", p.noListener},
+		{"client/input ends", p.clientInputEnds},
+		{"client/wrong answers", p.wrongAnswers},
+	}
+	if p.Able == nil || slices.Contains(p.Able.Loads, "open") {
+		all = append(all, Check{"client/open loop", p.measures(200, worker.Load{
+			Model: "open", RatePerSecond: 500, Arrivals: "constant", DurationNS: int64(400 * time.Millisecond),
+		})})
+	} else {
+		all = append(all, Check{"client/refuses other loads", p.refusesLoad})
+	}
+	for _, workload := range p.more() {
+		all = append(all, Check{"client/calls " + workload, p.calls(workload)})
+	}
+	if p.Able != nil {
+		for _, mode := range p.Able.Connections {
+			all = append(all, Check{"client/connections " + mode, p.connects(mode)})
+		}
 	}
 	return all
 }
@@ -87,9 +121,30 @@ func (p Peer) spec(role worker.Role, address string) worker.Spec {
 		s.Client = &worker.ClientSpec{
 			Clients: clients, Connection: "per-worker", Seed: 1,
 			Load: worker.Load{Model: "closed", RequestsPerClient: requests, DrainNS: int64(patience)},
+			// A file of its own: checks run side by side.
+			CallsFile: filepath.Join(os.TempDir(), fmt.Sprintf("wirelab-conform-%d-%d", os.Getpid(), callsFiles.Add(1))),
 		}
 	}
 	return s
+}
+
+// callsFiles counts the files that clients were given for their calls.
+var callsFiles atomic.Int64
+
+// reference is the same spec for the other end, which has none of the peer's options.
+func (p Peer) reference(s worker.Spec) worker.Spec {
+	if p.Able != nil {
+		s.Stack, _, _ = strings.Cut(s.Stack, ":")
+	}
+	return s
+}
+
+// network is what the stack's servers listen on.
+func (p Peer) network() string {
+	if name, _, _ := strings.Cut(p.Stack, ":"); strings.HasSuffix(name, "h3") {
+		return "udp"
+	}
+	return "tcp"
 }
 
 func (p Peer) start(t T, command []string, spec worker.Spec) *worker.Process {
@@ -98,7 +153,12 @@ func (p Peer) start(t T, command []string, spec worker.Spec) *worker.Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(process.Kill)
+	t.Cleanup(func() {
+		process.Kill()
+		if spec.Client != nil {
+			_ = os.Remove(spec.Client.CallsFile) // few workers make it
+		}
+	})
 	return process
 }
 
@@ -108,21 +168,48 @@ func (p Peer) context(t T) context.Context {
 	return ctx
 }
 
-// server starts a server and returns its address.
-func (p Peer) server(t T, command []string) (*worker.Process, string) {
+// server starts the peer's server, and returns what it says when it listens.
+func (p Peer) server(t T) (*worker.Process, worker.Ready) {
 	t.Helper()
-	server := p.start(t, command, p.spec(worker.ServerRole, "127.0.0.1:0"))
+	return p.listening(t, p.Command, p.spec(worker.ServerRole, anyPort))
+}
+
+// otherServer starts the reference's server.
+func (p Peer) otherServer(t T) worker.Ready {
+	t.Helper()
+	_, ready := p.listening(t, p.Reference, p.reference(p.spec(worker.ServerRole, anyPort)))
+	return ready
+}
+
+const anyPort = "127.0.0.1:0"
+
+func (p Peer) listening(t T, command []string, spec worker.Spec) (*worker.Process, worker.Ready) {
+	t.Helper()
+	server := p.start(t, command, spec)
 	ready, err := server.Ready(p.context(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server, ready.Address
+	return server, ready
+}
+
+// client is the spec of a client of a server.
+func (p Peer) client(server worker.Ready) worker.Spec {
+	spec := p.spec(worker.ClientRole, server.Address)
+	spec.Client.RootPEM = server.RootPEM
+	return spec
+}
+
+// answers expects the reference's client to be answered by the peer's server.
+func (p Peer) answers(t T, server worker.Ready) {
+	t.Helper()
+	checkResult(t, p.measure(t, p.Reference, p.reference(p.client(server))), clients*requests)
 }
 
 // refuses expects an error event with the word.
 func (p Peer) refuses(word string, spoil func(*worker.Spec)) func(T) {
 	return func(t T) {
-		spec := p.spec(worker.ServerRole, "127.0.0.1:0")
+		spec := p.spec(worker.ServerRole, anyPort)
 		spoil(&spec)
 		process := p.start(t, p.Command, spec)
 		_, err := process.Ready(p.context(t))
@@ -134,12 +221,12 @@ func (p Peer) refuses(word string, spoil func(*worker.Spec)) func(T) {
 }
 
 func (p Peer) serverLife(t T) {
-	server, address := p.server(t, p.Command)
-	_, port, err := net.SplitHostPort(address)
+	server, ready := p.server(t)
+	_, port, err := net.SplitHostPort(ready.Address)
 	if err != nil || port == "0" {
-		t.Fatalf("ready with address %q: want HOST:PORT with the real port", address)
+		t.Fatalf("ready with address %q: want HOST:PORT with the real port", ready.Address)
 	}
-	conn, err := net.DialTimeout("tcp", address, patience)
+	conn, err := net.DialTimeout(p.network(), ready.Address, patience)
 	if err != nil {
 		t.Fatalf("ready, but: %v", err)
 	}
@@ -157,28 +244,24 @@ func (p Peer) serverLife(t T) {
 }
 
 func (p Peer) serverAnswers(t T) {
-	_, address := p.server(t, p.Command)
-	checkResult(t, p.measure(t, p.Reference, p.spec(worker.ClientRole, address)), clients*requests)
+	_, ready := p.server(t)
+	p.answers(t, ready)
 }
 
 func (p Peer) addressTaken(t T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	server := p.start(t, p.Command, p.spec(worker.ServerRole, taken.Addr().String()))
-	_, err = server.Ready(p.context(t))
-	wantError(t, err, taken.Addr().String())
+	taken := p.otherServer(t).Address
+	server := p.start(t, p.Command, p.spec(worker.ServerRole, taken))
+	_, err := server.Ready(p.context(t))
+	wantError(t, err, taken)
 }
 
 // hostileClients say what is no request, and go, or stay and say nothing more. Others are
 // answered all the same.
 func (p Peer) hostileClients(t T) {
-	_, address := p.server(t, p.Command)
+	_, ready := p.server(t)
 	random := rand.NewChaCha8([32]byte{})
 	for i := range 100 {
-		conn, err := net.DialTimeout("tcp", address, patience)
+		conn, err := net.DialTimeout(p.network(), ready.Address, patience)
 		if err != nil {
 			t.Fatalf("connection %d: %v", i, err)
 		}
@@ -191,7 +274,7 @@ func (p Peer) hostileClients(t T) {
 			_ = conn.Close()
 		}
 	}
-	checkResult(t, p.measure(t, p.Reference, p.spec(worker.ClientRole, address)), clients*requests)
+	p.answers(t, ready)
 }
 
 // measure runs a client to its end.
@@ -215,8 +298,7 @@ func (p Peer) measure(t T, command []string, spec worker.Spec) *worker.ClientRes
 // a load.
 func (p Peer) measures(requests int64, load worker.Load) func(T) {
 	return func(t T) {
-		_, address := p.server(t, p.Reference)
-		spec := p.spec(worker.ClientRole, address)
+		spec := p.client(p.otherServer(t))
 		load.DrainNS = int64(patience)
 		spec.Client.Load = load
 		result := p.measure(t, p.Command, spec)
@@ -248,8 +330,7 @@ func (p Peer) noListener(t T) {
 }
 
 func (p Peer) clientInputEnds(t T) {
-	_, address := p.server(t, p.Reference)
-	spec := p.spec(worker.ClientRole, address)
+	spec := p.client(p.otherServer(t))
 	spec.Client.Load.RequestsPerClient = 0
 	spec.Client.Load.DurationNS = int64(time.Hour)
 	client := p.start(t, p.Command, spec)
@@ -302,7 +383,7 @@ func checkResult(t T, r *worker.ClientResult, requests int64) {
 	if r.Connections.Total.Opened < 1 {
 		t.Error("there were answers, but no connection was opened")
 	}
-	if r.Usage == nil || r.Usage.CPU() < 0 {
+	if r.CallsWritten == 0 && r.Usage == nil || r.Usage != nil && r.Usage.CPU() < 0 {
 		t.Error("the client does not say what it cost")
 	}
 	// Little's law, loosely: the windows here are short. At either edge a call of

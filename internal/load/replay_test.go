@@ -1,0 +1,140 @@
+package load
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/record"
+)
+
+// journalist writes its calls down as a client in another language would.
+type journalist struct {
+	own    uint32
+	server *server
+	guard  *sync.Mutex
+	calls  *[]Written
+}
+
+func (j journalist) Call(ctx context.Context) error {
+	sent := clock.Now()
+	err := j.server.Call(ctx)
+	call := Written{Due: sent, Sent: sent, Ended: clock.Now(), Caller: j.own}
+	if err != nil {
+		call.Failure = 1
+	}
+	j.guard.Lock()
+	*j.calls = append(*j.calls, call)
+	j.guard.Unlock()
+	return err
+}
+
+// What Run measured of its callers, Replay works out of the calls that they wrote down.
+func TestReplayAgreesWithRun(t *testing.T) {
+	warm := WarmUp{AtLeast: 40 * time.Millisecond, AtMost: 40 * time.Millisecond}
+	for name, p := range map[string]Plan{
+		"a duration":               {Duration: 200 * time.Millisecond, WarmUp: warm},
+		"requests":                 {Requests: 70, Extra: 2, WarmUp: warm},
+		"without a warm-up":        {Requests: 70},
+		"a duration without one":   {Duration: 200 * time.Millisecond},
+		"longer than one interval": {Duration: 10 * time.Second, WarmUp: warm},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var calls []Written
+				var guard sync.Mutex
+				served := &server{delay: 1700 * time.Microsecond, stall: 9 * time.Millisecond, period: 50 * time.Millisecond, failEvery: 17}
+				for i := range 5 {
+					p.Callers = append(p.Callers, journalist{uint32(i), served, &guard, &calls})
+				}
+				p.Classify = func(error) record.ErrorCount { return record.ErrorCount{Class: "scripted", Code: "Unknown"} }
+				ran := mustRun(t, p)
+				rand.Shuffle(len(calls), func(i, j int) { calls[i], calls[j] = calls[j], calls[i] })
+				again, err := Replay(p, Journal{
+					Calls: calls, Begin: ran.Begin, End: ran.End,
+					Failures: []record.ErrorCount{{Class: "scripted", Code: "Unknown", Example: "scripted fault"}},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				same(t, ran, again)
+			})
+		})
+	}
+}
+
+func same(t *testing.T, ran, again *Result) {
+	t.Helper()
+	for _, r := range []*Result{ran, again} {
+		if err := r.Encode(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again.Begin != ran.Begin || again.End != ran.End || again.Between != ran.Between {
+		t.Errorf("window %d to %d with %v between calls; want %d, %d, %v", again.Begin, again.End, again.Between, ran.Begin, ran.End, ran.Between)
+	}
+	type counts struct {
+		requests, completed, straddling, straddled, warmUp, tookNS int64
+		inFlight, active                                           float64
+		service                                                    string // all its buckets
+	}
+	of := func(r *Result) counts {
+		return counts{
+			r.Requests, r.Completed, r.Straddling, r.StraddlingNS, r.WarmUp.Requests, r.WarmUp.TookNS,
+			r.InFlight, r.Active, r.Service.Histogram,
+		}
+	}
+	if got, want := of(again), of(ran); got != want {
+		t.Errorf("worked out %+v\nmeasured   %+v", got, want)
+	}
+	if len(again.Failures) != 1 || again.Failures[0] != ran.Failures[0] {
+		t.Errorf("failures %+v, want %+v", again.Failures, ran.Failures)
+	}
+	var inIntervals, inStretches int64
+	for _, i := range again.Intervals {
+		inIntervals += i.Requests
+	}
+	for _, n := range again.Course.Calls {
+		inStretches += n
+	}
+	want := ran.WarmUp.Requests + ran.Requests
+	if ran.WarmUp.TookNS > 0 {
+		want += 5 // in flight when the window opened
+	}
+	if inIntervals != want || inStretches != want {
+		t.Errorf("%d calls in the intervals and %d in the course, want %d", inIntervals, inStretches, want)
+	}
+}
+
+// What cannot have been is refused, and named.
+func TestReplayRefuses(t *testing.T) {
+	good := Written{Due: 10, Sent: 10, Ended: 20}
+	p := Plan{Callers: make([]Caller, 1), Requests: 1}
+	for says, j := range map[string]Journal{
+		"no call":               {},
+		"of caller 1":           {Calls: []Written{{Due: 10, Sent: 10, Ended: 20, Caller: 1}}},
+		"by failure 1 of 0":     {Calls: []Written{{Due: 10, Sent: 10, Ended: 20, Failure: 1}}},
+		"and ended at 5":        {Calls: []Written{{Due: 10, Sent: 10, Ended: 5}}},
+		"was due at 11":         {Calls: []Written{{Due: 11, Sent: 10, Ended: 20}}},
+		"CLOCK_MONOTONIC":       {Calls: []Written{good, {Due: 10, Sent: 10, Ended: 1 << 62}}},
+		"want nanoseconds":      {Calls: []Written{{Due: math.MinInt64, Sent: 0, Ended: 1 << 62}}},
+		"more than its 1 calls": {Calls: []Written{good, good}},
+	} {
+		if _, err := Replay(p, j); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v: want an error that says %q", err, says)
+		}
+	}
+	p.Requests, p.Duration = 0, time.Second
+	if _, err := Replay(p, Journal{Calls: []Written{good}, Begin: 5, End: 6}); err == nil || !strings.Contains(err.Error(), "1s was asked for") {
+		t.Errorf("a window of another length: %v", err)
+	}
+	if _, err := Replay(p, Journal{Calls: []Written{good}, Begin: 0, End: int64(time.Second)}); err != nil {
+		t.Errorf("what is right: %v", err)
+	}
+}
