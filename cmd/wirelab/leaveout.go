@@ -105,19 +105,22 @@ func peersOf(v scenario.Variant) (all []peer.Peer) {
 	return all
 }
 
-// leaveOut returns the scenario without the variants that are missing here. A part that
-// has no others is an error, which says why.
+// leaveOut returns the scenario without the variants that are missing here: they stand with
+// those that nobody asked for. If no others are left, it is an error, which says why.
 func leaveOut(s *scenario.Scenario, why []string, missing func(scenario.Variant) bool) (*scenario.Scenario, error) {
 	if len(why) == 0 {
 		return s, nil
 	}
-	without := new(*s)
+	without, left := new(*s), 0
 	without.Parts = slices.Clone(s.Parts)
-	for i := range without.Parts {
-		without.Parts[i].Stacks = slices.DeleteFunc(slices.Clone(s.Parts[i].Stacks), missing)
-		if len(without.Parts[i].Stacks) == 0 {
-			return nil, errors.New(why[0])
-		}
+	for i, p := range s.Parts {
+		had := func(v scenario.Variant) bool { return !missing(v) }
+		without.Parts[i].Stacks = slices.DeleteFunc(slices.Clone(p.Stacks), missing)
+		without.Parts[i].Yardsticks = slices.Concat(p.Yardsticks, slices.DeleteFunc(slices.Clone(p.Stacks), had))
+		left += len(without.Parts[i].Stacks)
+	}
+	if left == 0 {
+		return nil, errors.New(why[0])
 	}
 	return without, nil
 }

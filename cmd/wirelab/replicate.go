@@ -17,6 +17,7 @@ import (
 
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/peer"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/report"
 	"wirelab.dev/internal/scenario"
@@ -30,6 +31,7 @@ type replication struct {
 	All       bool          `json:"all"`
 	Budget    time.Duration `json:"budget_ns"`
 	Yardstick []string      `json:"yardstick"`
+	Peers     []string      `json:"peers,omitempty"`
 
 	scenarios []*scenario.Scenario // of Studies
 	patience  patienceFlag
@@ -76,8 +78,8 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if resume != "" {
 				changed := cmd.Flags().Changed
-				if len(args) > 0 || changed("quick") || changed("all") || changed("budget") || changed("yardstick") || changed("output") {
-					return usage(errors.New("--resume continues that replication with its own studies: give no study, --quick, --all, --budget, --yardstick or -o with it"))
+				if len(args) > 0 || changed("quick") || changed("all") || changed("budget") || changed("yardstick") || changed("peers") || changed("output") {
+					return usage(errors.New("--resume continues that replication with its own studies: give no study, --quick, --all, --budget, --yardstick, --peers or -o with it"))
 				}
 				if err := r.read(resume); err != nil {
 					return usage(fmt.Errorf("--resume: %w", err))
@@ -101,14 +103,18 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
 	f.BoolVar(&r.All, "all", false, "also what wirelab claims of its own libraries, and not only what was published")
 	f.DurationVar(&r.Budget, "budget", 0, "the `time` for all studies together: no more repeats are begun that would take longer (default: 15m with --quick, else 5h)")
 	f.StringSliceVar(&r.Yardstick, "yardstick", nil, "other projects' `programs` that claims are about: "+strings.Join(yardstickNames(), ", "))
+	f.StringSliceVar(&r.Peers, "peers", nil, "`workers` in other languages that claims are about: "+strings.Join(peer.Names(), ", "))
 	f.StringVarP(&r.directory, "output", "o", "", "`directory` for the runs (default: wirelab-runs/replicate-DATE)")
 	f.StringVar(&resume, "resume", "", "continue the replication in this `directory`")
 	f.BoolVar(&r.json, "json", false, "print one JSON object on standard output; words go to standard error")
 	r.patience.register(f)
 	complete(cmd, "yardstick", yardstickNames())
+	complete(cmd, "peers", peer.Names())
 	complete(cmd, "budget", []string{"15m", "1h", "8h"})
 	return cmd
 }
+
+func (r *replication) named() named { return named{r.Yardstick, r.Peers} }
 
 // claimingStudies are those that have claims of something published.
 func claimingStudies() []string {
@@ -138,7 +144,7 @@ func (r *replication) choose(names []string) error {
 		parts = append(parts, s.Parts...)
 		r.scenarios = append(r.scenarios, s)
 	}
-	if err := checkYardsticks(&scenario.Scenario{Name: strings.Join(r.Studies, ", "), Parts: parts}, r.Yardstick); err != nil {
+	if err := r.named().check(&scenario.Scenario{Name: strings.Join(r.Studies, ", "), Parts: parts}); err != nil {
 		return err
 	}
 	switch {
@@ -259,7 +265,7 @@ func (a *app) claimsJob(ctx context.Context, r *replication, name string) (job, 
 	if r.Quick {
 		what = what.Brief(quickWindow)
 	}
-	what, j.warnings = a.withYardsticks(ctx, what, r.Yardstick)
+	what, j.warnings = a.with(ctx, what, r.named())
 	if j.scenario, err = what.ForClaims(r.wants, leastRepeats); err != nil {
 		return job{}, fmt.Errorf("%s: %w", name, err)
 	}

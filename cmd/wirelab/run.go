@@ -6,11 +6,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/peer"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 )
@@ -19,7 +19,7 @@ import (
 type study struct {
 	quick    bool
 	only     []string
-	programs []string // yardsticks
+	named    named
 	patience patienceFlag
 	until    untilFlags
 	probes   probeFlag
@@ -41,6 +41,7 @@ repeats all cells until an answer stands, as in wirelab compare.`,
 		Example: `  wirelab run kernel-study --quick
   wirelab run kernel-study --only tail
   wirelab run fast-grpc --yardstick caddy       # fetches and builds it, the first time
+  wirelab run client-bottleneck --peers cpp     # the study's own language, too
   wirelab run my.yaml -o results
   wirelab run my.yaml --probe life,cpu          # and why: the stages of a call, CPU time by function
   wirelab run my.yaml --until 3% --at-most 1h   # until each mean is known within 3 %
@@ -67,13 +68,15 @@ repeats all cells until an answer stands, as in wirelab compare.`,
 	f := cmd.Flags()
 	f.BoolVar(&s.quick, "quick", false, "a smaller version of it, as the scenario defines")
 	f.StringSliceVar(&s.only, "only", nil, "the `parts` to run, by name or pattern, as in table-*")
-	f.StringSliceVar(&s.programs, "yardstick", nil, "other projects' `programs` to compare with, in parts that do: "+strings.Join(yardstickNames(), ", "))
+	f.StringSliceVar(&s.named.yardsticks, "yardstick", nil, "other projects' `programs` to compare with, in parts that do: "+strings.Join(yardstickNames(), ", "))
+	f.StringSliceVar(&s.named.peers, "peers", nil, "`workers` in other languages to compare with, in parts that do: "+strings.Join(peer.Names(), ", "))
 	f.StringVar(&resume, "resume", "", "continue the run in this `directory`")
 	s.patience.register(f)
 	s.until.register(cmd)
 	s.probes.register(cmd)
 	s.output.register(cmd)
 	complete(cmd, "yardstick", yardstickNames())
+	complete(cmd, "peers", peer.Names())
 	return cmd
 }
 
@@ -88,7 +91,7 @@ func (s *study) job(a *app, cmd *cobra.Command, name string) (job, error) {
 			return job{}, fmt.Errorf("--only: %w", err)
 		}
 	}
-	if err := checkYardsticks(what, s.programs); err != nil {
+	if err := s.named.check(what); err != nil {
 		return job{}, err
 	}
 	if s.quick {
@@ -100,9 +103,9 @@ func (s *study) job(a *app, cmd *cobra.Command, name string) (job, error) {
 	}
 	var warnings []string
 	if s.output.dryRun { // which builds nothing
-		what = what.With(func(v scenario.Variant) bool { return slices.Contains(s.programs, programOf(v)) })
+		what = what.With(s.named.wants)
 	} else {
-		what, warnings = a.withYardsticks(cmd.Context(), what, s.programs)
+		what, warnings = a.with(cmd.Context(), what, s.named)
 	}
 	goal, err := s.until.read(cmd, what)
 	return job{scenario: what, warnings: append(warnings, missing...), patience: s.patience, until: goal, output: s.output}, err
@@ -152,8 +155,8 @@ func isImported(run *record.Run) bool { return string(run.Manifest.Scenario) == 
 // resume continues a run where it stopped, with the scenario of its manifest.
 func (a *app) resume(cmd *cobra.Command, args []string, j job, directory string) error {
 	changed := cmd.Flags().Changed
-	if len(args) > 0 || changed("quick") || changed("only") || changed("yardstick") || changed("until") || changed("at-most") || changed("probe") || j.output.directory != "" {
-		return usage(errors.New("--resume continues that run with its own scenario: give no study, --quick, --only, --yardstick, --until, --at-most, --probe or -o with it"))
+	if len(args) > 0 || changed("quick") || changed("only") || changed("yardstick") || changed("peers") || changed("until") || changed("at-most") || changed("probe") || j.output.directory != "" {
+		return usage(errors.New("--resume continues that run with its own scenario: give no study, --quick, --only, --yardstick, --peers, --until, --at-most, --probe or -o with it"))
 	}
 	run, err := record.Open(directory)
 	if err != nil {

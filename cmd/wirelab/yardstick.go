@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
+	"wirelab.dev/internal/peer"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/filestack"
@@ -59,13 +61,63 @@ func checkYardsticks(s *scenario.Scenario, names []string) error {
 	return nil
 }
 
-// withYardsticks adds to a scenario the variants that need the named programs. A
-// program that cannot be installed is left out, with a warning on standard error
-// and in the report.
-func (a *app) withYardsticks(ctx context.Context, s *scenario.Scenario, names []string) (*scenario.Scenario, []string) {
-	var had, warnings []string
+// named are the programs and peers that a run is asked to measure, too.
+type named struct {
+	yardsticks []string
+	peers      []string
+}
+
+// check checks that the names are known, and that the scenario compares with each.
+func (n named) check(s *scenario.Scenario) error {
+	if err := checkYardsticks(s, n.yardsticks); err != nil {
+		return err
+	}
+	for _, name := range n.peers {
+		if !slices.Contains(peer.Names(), name) {
+			return fmt.Errorf("--peers %s: %s", name, scenario.Suggest(name, peer.Names()))
+		}
+		if !slices.ContainsFunc(s.Parts, func(p scenario.Part) bool {
+			return slices.ContainsFunc(slices.Concat(p.Stacks, p.Yardsticks), func(v scenario.Variant) bool { return slices.Contains(peerNames(v), name) })
+		}) {
+			return fmt.Errorf("--peers %s: no selected part of %s compares with it", name, s.Name)
+		}
+	}
+	return checkSome(s.With(n.wants))
+}
+
+// checkSome refuses a scenario that has only what nobody named.
+func checkSome(s *scenario.Scenario) error {
+	var unnamed []string
+	for _, p := range s.Parts {
+		if len(p.Stacks) > 0 {
+			return nil
+		}
+		for _, v := range p.Yardsticks {
+			unnamed = append(unnamed, peerNames(v)...)
+		}
+	}
+	slices.Sort(unnamed)
+	return fmt.Errorf("%s compares workers in other languages: name some, as in --peers %s", s.Name, strings.Join(slices.Compact(unnamed), ","))
+}
+
+// wants reports whether a variant's programs and peers are all named.
+func (n named) wants(v scenario.Variant) bool {
+	peers, program := peerNames(v), programOf(v)
+	unnamed := func(name string) bool { return !slices.Contains(n.peers, name) }
+	return (len(peers) > 0 || program != "") && !slices.ContainsFunc(peers, unnamed) && (program == "" || slices.Contains(n.yardsticks, program))
+}
+
+func peerNames(v scenario.Variant) []string {
+	return each(peersOf(v), func(p peer.Peer) string { return p.Name })
+}
+
+// with adds to a scenario the variants that need what is named. A program that cannot be
+// installed is left out, with a warning on standard error and in the report.
+func (a *app) with(ctx context.Context, s *scenario.Scenario, n named) (*scenario.Scenario, []string) {
+	had := named{peers: n.peers} // which are built with all others that are asked for
+	var warnings []string
 	for _, y := range yardsticks {
-		if !slices.Contains(names, y.name) {
+		if !slices.Contains(n.yardsticks, y.name) {
 			continue
 		}
 		if err := y.prepare(ctx, a.stderr); err != nil {
@@ -73,7 +125,7 @@ func (a *app) withYardsticks(ctx context.Context, s *scenario.Scenario, names []
 			fmt.Fprintln(a.stderr, warnings[len(warnings)-1])
 			continue
 		}
-		had = append(had, y.name)
+		had.yardsticks = append(had.yardsticks, y.name)
 	}
-	return s.With(func(v scenario.Variant) bool { return slices.Contains(had, programOf(v)) }), warnings
+	return s.With(had.wants), warnings
 }

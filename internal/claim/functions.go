@@ -50,6 +50,9 @@ func (s *scope) figuresOf(part string) map[string]any {
 		"ratio": func(name, of, against string, at ...int) float64 {
 			return figure(name, of, at...) / figure(name, against, at...)
 		},
+		"spread": func(name string, bytes, clients int, rows []any) *Spread {
+			return s.spread(func(variant string) float64 { return figure(name, variant, bytes, clients) }, rows)
+		},
 		"by_size": func(name, variant string, clients ...int) *Line {
 			of := cell(variant, nil, clients)
 			return s.line(name, s.from.Sizes(of), func(x int) Cell { of.Bytes = x; return of })

@@ -114,7 +114,7 @@ func (c *checker) part(place at, p Part) *problem {
 	switch {
 	case !isWord(p.Name):
 		return c.problem(in("name"), "the part needs a name of lower-case letters, digits and dashes, found %q", p.Name)
-	case len(p.Stacks) == 0:
+	case len(p.Stacks) == 0 && len(p.Yardsticks) == 0: // those may be named in a run
 		return c.problem(in("stacks"), "part %s has no stacks, so its matrix is empty: write for example `stacks: [tcp, grpc]`", p.Name)
 	case len(p.Sizes) == 0:
 		return c.problem(in("sizes"), "part %s has no sizes, so its matrix is empty: write for example `sizes: [64, 4KiB]`", p.Name)
@@ -122,7 +122,7 @@ func (c *checker) part(place at, p Part) *problem {
 		return c.problem(in("clients"), "part %s has no clients, so its matrix is empty: write for example `clients: [1, 50]`", p.Name)
 	case p.Repeats < 1:
 		return c.problem(in("repeats"), "repeats: want 1 or more, found %d", p.Repeats)
-	case len(p.Changes) >= len(p.Stacks):
+	case len(p.Changes) > 0 && len(p.Changes) >= len(p.Stacks):
 		return c.problem(in("changes"), "part %s has %d changes, which need %d stacks; found %d", p.Name, len(p.Changes), len(p.Changes)+1, len(p.Stacks))
 	case p.Profile != "" && p.Profile != Allocations:
 		return c.problem(in("profile"), "profile: %s", Suggest(string(p.Profile), []string{string(Allocations)}))

@@ -11,6 +11,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path"
@@ -65,7 +66,8 @@ type Part struct {
 	// last. Stacks behind the last change have no part in it.
 	Changes []string `json:"changes,omitempty"`
 	// Variants that need a program of somebody else, to hold the stacks
-	// against. They are measured where run --yardstick names the program.
+	// against, or peers in other languages. They are measured where run
+	// --yardstick names the program, or run --peers all of the peers.
 	Yardsticks []Variant `json:"yardsticks,omitempty"`
 	// The service that is called, with options behind a colon. If left out,
 	// echo.
@@ -103,6 +105,9 @@ type Part struct {
 	// How often each cell is measured, each time with fresh processes. If
 	// left out, once.
 	Repeats int `json:"repeats" jsonschema:"minimum=1"`
+	// How often --quick measures each cell, in place of what it does elsewhere: a
+	// part whose claims take several repeats says so here.
+	QuickRepeats int `json:"quick-repeats,omitempty" jsonschema:"minimum=1"`
 	// Whether every single sample is kept. If left out, no.
 	Samples bool `json:"samples"`
 	// Sizes between which the time of a call is thought to jump: the report says for
@@ -199,7 +204,7 @@ func (s *Scenario) Quick() *Scenario {
 }
 
 func (r Reduction) of(p Part) Part {
-	p.Repeats = min(p.Repeats, r.Repeats)
+	p.Repeats = min(p.Repeats, cmp.Or(p.QuickRepeats, r.Repeats))
 	if p.Load.Model == Burst { // it is over in a moment, and a smaller one is another question
 		return p
 	}

@@ -1,0 +1,63 @@
+package claim
+
+import "math"
+
+// Spread is where the differences in a table come from: which row, which column, or which
+// cell of both. The three are shares of the whole and add up to 1.
+//
+// It is the two-way layout of the logarithms, with a value a cell: what rows and columns
+// leave unexplained is what is special to a cell, and chance. What chance has in it shows
+// in the interval over repeats.
+type Spread struct {
+	Rows    float64 `expr:"rows"`
+	Columns float64 `expr:"columns"`
+	Neither float64 `expr:"neither"`
+}
+
+// spread takes a figure of variants in rows of equal length.
+func (s *scope) spread(figure func(variant string) float64, rows []any) *Spread {
+	none := &Spread{math.NaN(), math.NaN(), math.NaN()}
+	table := make([][]float64, len(rows))
+	for i, row := range rows {
+		variants, _ := row.([]any)
+		for _, variant := range variants {
+			name, isName := variant.(string)
+			if !isName {
+				s.none("spread: %v is no variant", variant)
+				return none
+			}
+			table[i] = append(table[i], math.Log(figure(name)))
+		}
+		if len(table[i]) < 2 || len(rows) < 2 || len(table[i]) != len(table[0]) {
+			s.none("spread: want at least two rows of as many variants, two or more")
+			return none
+		}
+	}
+	return twoWay(table)
+}
+
+// twoWay divides the sum of the squares of a table's differences from its mean.
+func twoWay(table [][]float64) *Spread {
+	rows, columns := float64(len(table)), float64(len(table[0]))
+	ofRow, ofColumn, mean := make([]float64, len(table)), make([]float64, len(table[0])), 0.0
+	for i, row := range table {
+		for j, value := range row {
+			ofRow[i] += value / columns
+			ofColumn[j] += value / rows
+			mean += value / rows / columns
+		}
+	}
+	var byRow, byColumn, whole float64
+	for i, row := range table {
+		byRow += columns * square(ofRow[i]-mean)
+		for _, value := range row {
+			whole += square(value - mean)
+		}
+	}
+	for j := range ofColumn {
+		byColumn += rows * square(ofColumn[j]-mean)
+	}
+	return &Spread{byRow / whole, byColumn / whole, max(0, 1-(byRow+byColumn)/whole)}
+}
+
+func square(x float64) float64 { return x * x }
