@@ -105,24 +105,29 @@ func peersOf(v scenario.Variant) (all []peer.Peer) {
 	return all
 }
 
-// leaveOut returns the scenario without the variants that are missing here: they stand with
-// those that nobody asked for. If no others are left, it is an error, which says why.
+// leaveOut returns the scenario without the variants that are missing here. If no others
+// are left, it is an error, which says why.
 func leaveOut(s *scenario.Scenario, why []string, missing func(scenario.Variant) bool) (*scenario.Scenario, error) {
 	if len(why) == 0 {
 		return s, nil
 	}
-	without, left := new(*s), 0
-	without.Parts = slices.Clone(s.Parts)
-	for i, p := range s.Parts {
-		had := func(v scenario.Variant) bool { return !missing(v) }
-		without.Parts[i].Stacks = slices.DeleteFunc(slices.Clone(p.Stacks), missing)
-		without.Parts[i].Yardsticks = slices.Concat(p.Yardsticks, slices.DeleteFunc(slices.Clone(p.Stacks), had))
-		left += len(without.Parts[i].Stacks)
-	}
-	if left == 0 {
+	s = withoutVariants(s, missing)
+	if !slices.ContainsFunc(s.Parts, func(p scenario.Part) bool { return len(p.Stacks) > 0 }) {
 		return nil, errors.New(why[0])
 	}
-	return without, nil
+	return s, nil
+}
+
+// withoutVariants moves variants to those that nobody asked for.
+func withoutVariants(s *scenario.Scenario, gone func(scenario.Variant) bool) *scenario.Scenario {
+	without := new(*s)
+	without.Parts = slices.Clone(s.Parts)
+	for i, p := range s.Parts {
+		stays := func(v scenario.Variant) bool { return !gone(v) }
+		without.Parts[i].Stacks = slices.DeleteFunc(slices.Clone(p.Stacks), gone)
+		without.Parts[i].Yardsticks = slices.Concat(p.Yardsticks, slices.DeleteFunc(slices.Clone(p.Stacks), stays))
+	}
+	return without
 }
 
 // smallObjectCommand is how a program that was rebuilt is checked.

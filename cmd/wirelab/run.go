@@ -103,7 +103,7 @@ func (s *study) job(a *app, cmd *cobra.Command, name string) (job, error) {
 	}
 	var warnings []string
 	if s.output.dryRun { // which builds nothing
-		what = what.With(s.named.wants)
+		what = s.named.apply(what)
 	} else {
 		what, warnings = a.with(cmd.Context(), what, s.named)
 	}

@@ -82,7 +82,7 @@ func (n named) check(s *scenario.Scenario) error {
 			return fmt.Errorf("--peers %s: no selected part of %s compares with it", name, s.Name)
 		}
 	}
-	return checkSome(s.With(n.wants))
+	return checkSome(n.apply(s))
 }
 
 // checkSome refuses a scenario that has only what nobody named.
@@ -107,6 +107,16 @@ func (n named) wants(v scenario.Variant) bool {
 	return (len(peers) > 0 || program != "") && !slices.ContainsFunc(peers, unnamed) && (program == "" || slices.Contains(n.yardsticks, program))
 }
 
+// apply adds the variants that are wanted. Where peers are named, those of others go.
+func (n named) apply(s *scenario.Scenario) *scenario.Scenario {
+	s = s.With(n.wants)
+	if len(n.peers) == 0 {
+		return s
+	}
+	unnamed := func(v scenario.Variant) bool { return len(peersOf(v)) > 0 && !n.wants(v) }
+	return withoutVariants(s, unnamed)
+}
+
 func peerNames(v scenario.Variant) []string {
 	return each(peersOf(v), func(p peer.Peer) string { return p.Name })
 }
@@ -127,5 +137,5 @@ func (a *app) with(ctx context.Context, s *scenario.Scenario, n named) (*scenari
 		}
 		had.yardsticks = append(had.yardsticks, y.name)
 	}
-	return s.With(had.wants), warnings
+	return had.apply(s), warnings
 }

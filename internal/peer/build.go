@@ -39,7 +39,10 @@ func (p Peer) Build(ctx context.Context, progress io.Writer) (path string, _ err
 		return "", fmt.Errorf("the peer %s cannot be built: %s", p.Name, lacks)
 	}
 	// It is built beside its place and renamed, so that a program there is complete.
-	folder := filepath.Dir(path)
+	folder, err := p.folder()
+	if err != nil {
+		return "", err
+	}
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return "", fmt.Errorf("the peer %s: %w", p.Name, err)
 	}
@@ -57,10 +60,24 @@ func (p Peer) Build(ctx context.Context, progress io.Writer) (path string, _ err
 			return "", fmt.Errorf("the peer %s could not be built: %w", p.Name, err)
 		}
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	if err := p.keep(beside, folder); err != nil {
+		if _, missing := os.Stat(path); missing == nil {
+			return path, nil // somebody else was quicker
+		}
 		return "", fmt.Errorf("the peer %s: %w", p.Name, err)
 	}
-	return path, os.Rename(filepath.Join(beside, p.built), path)
+	return path, nil
+}
+
+// keep moves what was built to its place.
+func (p Peer) keep(from, folder string) error {
+	if p.keeps != "" {
+		return os.Rename(filepath.Join(from, p.keeps), folder)
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(from, p.built), filepath.Join(folder, filepath.Base(p.built)))
 }
 
 // unpack writes the sources.

@@ -29,6 +29,7 @@ type Peer struct {
 	// steps build it in a copy of its sources, and leave the program there.
 	steps [][]string
 	built string // the program, as a path in that copy
+	keeps string // the folder that the program needs around it; empty: none
 }
 
 // Wire is a stack that a peer speaks.
@@ -114,15 +115,22 @@ func Find(name string) (Peer, bool) {
 // Path is where the built program is kept for all runs of a user. Other sources have
 // another place.
 func (p Peer) Path() (string, error) {
+	folder, err := p.folder()
+	within := filepath.Base(p.built)
+	if p.keeps != "" {
+		within = strings.TrimPrefix(p.built, p.keeps+"/")
+	}
+	return filepath.Join(folder, within), err
+}
+
+// folder is the place of these sources' program in the user's cache.
+func (p Peer) folder() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("find the cache folder for the peer %s: %w", p.Name, err)
 	}
 	sum, err := p.sum()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(cache, "wirelab", "peer-"+p.Name+"-"+sum, filepath.Base(p.built)), nil
+	return filepath.Join(cache, "wirelab", "peer-"+p.Name+"-"+sum), err
 }
 
 // sum tells the sources from others.

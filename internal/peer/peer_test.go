@@ -2,6 +2,7 @@ package peer
 
 import (
 	"io"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,5 +32,22 @@ func TestABuildThatFails(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(cache, "wirelab", "*")); len(left) > 0 { // the pattern is good
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// A program keeps what it needs around it, and is built once.
+func TestAProgramKeepsItsFolder(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	script := "mkdir -p out/bin && echo 'cat $(dirname $0)/../beside' > out/bin/run && echo kept > out/beside && chmod +x out/bin/run"
+	p := Peer{Name: "rust", built: "out/bin/run", keeps: "out", steps: [][]string{{"sh", "-c", script}}}
+	for range 2 {
+		path, err := p.Build(t.Context(), io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said, err := exec.Command("sh", path).CombinedOutput(); err != nil || string(said) != "kept\n" {
+			t.Errorf("it said %q: %v", said, err)
+		}
+		p.steps = [][]string{{"false"}} // a second build would fail
 	}
 }
