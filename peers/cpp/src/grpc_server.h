@@ -1,17 +1,22 @@
-// The stack grpc: gRPC's asynchronous server, a completion queue and a thread a CPU.
+// The stack grpc: C-core's asynchronous server, completion queues with threads of their own.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <vector>
+
+#include "events.h"
+#include "spec.h"
 
 class GrpcServer {
  public:
-  // Listens on HOST:PORT and serves.
-  explicit GrpcServer(const std::string& address);
+  // Listens and serves.
+  explicit GrpcServer(const Spec& spec);
   ~GrpcServer();
 
   // HOST:PORT with its real port.
   const std::string& address() const;
+  std::vector<Setting> settings() const;
 
  private:
   struct State;

@@ -1,23 +1,46 @@
-// A worker of wirelab in C++: the server of the workload echo over gRPC's C-core, written
-// from docs/worker-contract.md.
+// A worker of wirelab in C++: gRPC's C-core, and bare TCP on epoll. Written from
+// docs/worker-contract.md and docs/wire-tcp.md.
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <string>
 
-#include "contract.h"
+#include "events.h"
 #include "grpc_server.h"
+#include "measure.h"
+#include "spec.h"
+#include "tcp_server.h"
+
+namespace {
+
+template <typename Server>
+void Serve(const Spec& spec) {
+  const Server server(spec);
+  EmitReady(spec, server.address(), server.settings());
+  std::string line;
+  while (std::getline(std::cin, line)) {
+  }  // its end tells us to stop
+}
+
+void Work(const Spec& spec) {
+  if (spec.role == "capabilities") {
+    EmitCapabilities();
+  } else if (spec.role == "client") {
+    Measure(spec);
+  } else {
+    spec.stack == "tcp" ? Serve<TcpServer>(spec) : Serve<GrpcServer>(spec);
+    EmitServed();
+  }
+}
+
+}  // namespace
 
 int main() {
+  std::signal(SIGPIPE, SIG_IGN);  // a write to who has gone is an error like others
   try {
     std::string line;
-    if (!std::getline(std::cin, line)) throw Failure("read the spec from standard input: it ended");
-    const Spec spec = ParseSpec(line);
-    if (spec.stack != "grpc") throw Failure("stack \"" + spec.stack + "\": this peer serves grpc");
-    const GrpcServer server(spec.address);
-    EmitReady(server.address());
-    while (std::getline(std::cin, line)) {
-    }  // its end tells us to stop
-    EmitServed();
+    if (!std::getline(std::cin, line)) throw Refusal("read the spec from standard input: it ended");
+    Work(ParseSpec(line));
   } catch (const std::exception& e) {
     EmitError(e.what());
     return EXIT_FAILURE;

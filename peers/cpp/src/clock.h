@@ -1,0 +1,12 @@
+// The clock of all files and events: CLOCK_MONOTONIC, in nanoseconds.
+#pragma once
+
+#include <time.h>
+
+#include <cstdint>
+
+inline int64_t Now() {
+  timespec at;
+  clock_gettime(CLOCK_MONOTONIC, &at);
+  return int64_t{at.tv_sec} * 1'000'000'000 + at.tv_nsec;
+}

@@ -1,0 +1,153 @@
+// The client with gRPC's callback API: the library's own threads call back.
+#include <atomic>
+#include <condition_variable>
+#include <optional>
+
+#include "grpc_caller.h"
+#include "grpc_methods.h"
+
+namespace {
+
+// Counts callers until the last has ended, and nothing calls back any more.
+class Ends {
+ public:
+  explicit Ends(int callers) : left_(callers) {}
+
+  void Ended() {
+    const std::lock_guard lock(guard_);
+    if (--left_ == 0) changed_.notify_all();
+  }
+  void Wait() {
+    std::unique_lock lock(guard_);
+    changed_.wait(lock, [this] { return left_ == 0; });
+  }
+
+ private:
+  std::mutex guard_;
+  std::condition_variable changed_;
+  int left_;
+};
+
+template <typename Method>
+class UnaryCaller : public GrpcCaller<Method> {
+ public:
+  using GrpcCaller<Method>::GrpcCaller;
+
+  void Start(Ends& ends) {
+    while (this->Begin()) {
+      context_.emplace();
+      if (this->cancellable.Begin(&*context_)) {
+        Method::CallBack(this->stub(), &*context_, this->messages, [this, &ends](const grpc::Status& status) {
+          this->End(status);
+          this->cancellable.End();
+          Start(ends);
+        });
+        return;
+      }
+      this->End(grpc::Status::CANCELLED);
+    }
+    ends.Ended();
+  }
+
+ private:
+  std::optional<grpc::ClientContext> context_;
+};
+
+// A caller of a stream: sends a message and reads its answer at the same time.
+class ChatCaller : public GrpcCaller<methods::Chat> {
+ public:
+  using GrpcCaller::GrpcCaller;
+
+  // Opens a stream for its next call. A caller that makes none has ended.
+  void Start(Ends& ends) {
+    ends_ = &ends;
+    while (Begin()) {
+      stream_ = std::make_unique<Stream>(*this);
+      if (stream_->Open()) return;
+      End(grpc::Status::CANCELLED);
+    }
+    stream_.reset();
+    ends.Ended();
+  }
+
+ private:
+  using Message = methods::Chat::Message;
+
+  class Stream : public grpc::ClientBidiReactor<Message, Message> {
+   public:
+    explicit Stream(ChatCaller& caller) : caller_(caller) {}
+
+    bool Open() {
+      if (!caller_.cancellable.Begin(&context_)) return false;
+      caller_.stub().async()->Chat(&context_, this);
+      Talk();
+      StartCall();
+      return true;
+    }
+
+    void OnWriteDone(bool ok) override { OneDone(ok); }
+    void OnReadDone(bool ok) override { OneDone(ok); }
+
+    void OnDone(const grpc::Status& status) override {
+      ChatCaller& caller = caller_;
+      if (!leaving_) caller.End(OrEnded(status));
+      caller.cancellable.End();
+      if (leaving_)
+        caller.ends_->Ended();
+      else
+        caller.Start(*caller.ends_);  // on another stream: this one is no more
+    }
+
+   private:
+    void Talk() {
+      under_way_ = 2;
+      StartWrite(&caller_.messages.request);
+      StartRead(&caller_.messages.answer);
+    }
+
+    // Both ends may come at the same time, of which the later goes on.
+    void OneDone(bool ok) {
+      if (!ok) failed_ = true;
+      if (under_way_.fetch_sub(1) > 1 || failed_) return;  // after a failure, OnDone comes
+      caller_.End(grpc::Status::OK);
+      if (caller_.Begin()) return Talk();
+      leaving_ = true;
+      context_.TryCancel();  // OnDone comes
+    }
+
+    ChatCaller& caller_;
+    grpc::ClientContext context_;
+    std::atomic<int> under_way_ = 0;
+    std::atomic<bool> failed_ = false;
+    bool leaving_ = false;
+  };
+
+  Ends* ends_ = nullptr;
+  std::unique_ptr<Stream> stream_;
+};
+
+template <typename CallbackCaller>
+class CallbackClient : public GrpcClient<CallbackCaller> {
+ public:
+  CallbackClient(const Spec& spec, Course& course) : GrpcClient<CallbackCaller>(spec, course), ends_(course.callers()) {}
+  ~CallbackClient() override {
+    if (started_) ends_.Wait();
+  }
+
+  void Start() override {
+    started_ = true;
+    for (const auto& caller : this->callers_) caller->Start(ends_);
+  }
+
+ private:
+  Ends ends_;
+  bool started_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Client> MakeCallbackClient(const Spec& spec, Course& course) {
+  if (spec.workload == "ping") return std::make_unique<CallbackClient<UnaryCaller<methods::Ping>>>(spec, course);
+  if (spec.workload == "chat") return std::make_unique<CallbackClient<ChatCaller>>(spec, course);
+  return std::make_unique<CallbackClient<UnaryCaller<methods::Echo>>>(spec, course);
+}
