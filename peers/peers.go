@@ -9,6 +9,7 @@ import "embed"
 //go:embed proto
 //go:embed rust/Cargo.toml rust/Cargo.lock rust/build.rs rust/src
 //go:embed cpp/CMakeLists.txt cpp/src
+//go:embed c/echo.c
 var Sources embed.FS
 
 // Shared is the folder of what every peer is built with: the messages of the workloads. In a
