@@ -49,10 +49,10 @@ func TestEveryStacksCallsAreTold(t *testing.T) {
 		t.Errorf("%d stacks were seen", len(all))
 	}
 	for name, r := range all {
-		// On a busy machine the probe may be read so late that no call lies between two
-		// readings as a whole.
-		for again := 0; r.Life.TracedNS == nil && again < 3; again++ {
-			t.Logf("%s: no call was seen as a whole: %v", name, r.Warnings)
+		// On a busy machine the probe may be read so late that few calls or none lie between
+		// two readings as a whole.
+		for again := 0; (r.Life.TracedNS == nil || len(r.Life.Calls) < 20) && again < 3; again++ {
+			t.Logf("%s: %d calls were seen as a whole: %v", name, len(r.Life.Calls), r.Warnings)
 			r = lives(t, name, "echo", loopback)[name]
 		}
 		if r.Life.TracedNS == nil {
