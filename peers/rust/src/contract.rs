@@ -1,97 +1,119 @@
-//! The process contract: a spec in, events out.
-
-use std::{
-    io::{self, Write},
-    net::SocketAddr,
-    process,
-};
+//! The process contract: the spec that comes in.
 
 use serde::Deserialize;
-use serde_json::{Value, json};
 
-const CONTRACT: u32 = 1;
+use crate::catalog;
+
+pub const CONTRACT: u32 = 1;
 
 #[derive(Deserialize)]
 pub struct Spec {
     contract: u32,
     #[serde(default)]
-    role: String,
+    pub role: String,
     #[serde(default)]
     stack: String,
     #[serde(default)]
     pub address: String,
     #[serde(default)]
-    workload: Workload,
+    pub workload: Workload,
+    pub client: Option<Client>,
 }
 
 #[derive(Deserialize, Default)]
-struct Workload {
-    name: String,
-    #[serde(default)]
-    request_bytes: u64,
-    #[serde(default)]
-    response_bytes: u64,
+#[serde(default)]
+pub struct Workload {
+    pub name: String,
+    pub request_bytes: usize,
+    pub response_bytes: usize,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Client {
+    pub clients: usize,
+    pub connection: String,
+    pub root_pem: String,
+    pub skip_verify: bool,
+    pub sources: u32,
+    pub seed: u64,
+    pub calls_file: String,
+    pub load: Load,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Load {
+    pub model: String,
+    pub requests_per_client: u64,
+    pub extra_requests: usize,
+    pub duration_ns: i64,
+    pub in_flight_limit: u64,
+    pub warm_up_at_least_ns: i64,
+    pub warm_up_at_most_ns: i64,
+    pub drain_ns: i64,
+}
+
+/// A variant of a stack: its name, and its options with their values.
+pub struct Variant {
+    pub stack: &'static catalog::Stack,
+    options: Vec<(String, String)>,
+}
+
+impl Variant {
+    pub fn has(&self, key: &str, value: &str) -> bool {
+        self.options.iter().any(|(k, v)| k == key && v == value)
+    }
 }
 
 impl Spec {
     pub fn parse(line: &str) -> Result<Spec, String> {
         let spec: Spec = serde_json::from_str(line).map_err(|e| format!("worker spec: {e}"))?;
         if spec.contract != CONTRACT {
-            return Err(format!(
-                "worker spec: contract version {}: this worker implements version {CONTRACT}",
-                spec.contract
-            ));
+            let asked = spec.contract;
+            return Err(format!("worker spec: contract version {asked}: this worker implements version {CONTRACT}"));
         }
-        if spec.role != "server" {
-            return Err(format!("worker spec: role {:?}: this peer is a server only", spec.role));
+        match spec.role.as_str() {
+            "server" | "client" | "capabilities" => Ok(spec),
+            other => Err(format!("worker spec: role {other:?}: this worker plays server and client")),
         }
-        let w = &spec.workload;
-        if w.name != "echo" {
-            return Err(format!("workload {:?}: this peer serves echo, without options", w.name));
+    }
+
+    pub fn variant(&self) -> Result<Variant, String> {
+        let (name, options) = self.stack.split_once(':').unwrap_or((&self.stack, ""));
+        let stack = catalog::find(name)?;
+        let mut variant = Variant { stack, options: Vec::new() };
+        for option in options.split(',').filter(|o| !o.is_empty()) {
+            let (key, value) = option.split_once('=').unwrap_or((option, ""));
+            // These are of every stack, and not the adapter's.
+            if ["server", "client", "peer", "inflight", "conn", "messages"].contains(&key) {
+                continue;
+            }
+            let Some(known) = stack.options.iter().find(|o| o.key == key) else {
+                return Err(format!("variant {}: the Rust peer does not have {option}", self.stack));
+            };
+            if !known.values.contains(&value) {
+                let values = known.values.join(", ");
+                return Err(format!("variant {}: {key}={value}: want one of {values}", self.stack));
+            }
+            variant.options.push((key.into(), value.into()));
+        }
+        self.check_workload(stack)?;
+        Ok(variant)
+    }
+
+    fn check_workload(&self, stack: &catalog::Stack) -> Result<(), String> {
+        let w = &self.workload;
+        if !stack.workloads.contains(&w.name.as_str()) {
+            let known = stack.workloads.join(", ");
+            return Err(format!("workload {:?}: over {} this peer has {known}, without options", w.name, stack.name));
         }
         if w.request_bytes != w.response_bytes {
-            return Err("sizes: this peer answers echo with what came, not with another size".into());
+            return Err("sizes: this peer answers with what came, not with another size".into());
         }
-        Ok(spec)
-    }
-
-    /// The stack's name. Options of the client's end are not looked at; others are refused.
-    pub fn variant(&self) -> Result<String, String> {
-        let (name, options) = self.stack.split_once(':').unwrap_or((&self.stack, ""));
-        for option in options.split(',').filter(|o| !o.is_empty()) {
-            let key = option.split('=').next().unwrap_or_default();
-            if !["server", "inflight", "conn", "client", "messages"].contains(&key) {
-                return Err(format!("variant {}: the Rust peer does not have {option}", self.stack));
-            }
+        if w.request_bytes > crate::messages::MAX_DATA {
+            return Err(format!("sizes: {} bytes: at most {} are carried", w.request_bytes, crate::messages::MAX_DATA));
         }
-        Ok(name.to_string())
+        Ok(())
     }
-}
-
-fn emit(event: Value) {
-    let mut out = io::stdout().lock();
-    let _ = writeln!(out, "{event}").and_then(|()| out.flush()); // whom should it be told?
-}
-
-pub fn fail(message: &str) {
-    emit(json!({"event": "error", "error": {"message": message}}));
-}
-
-pub fn ready(address: &SocketAddr) {
-    let runtime = format!(
-        "rustc {}, tonic {}, hyper {}, prost {}, {}",
-        env!("PEER_RUSTC"),
-        env!("PEER_TONIC"),
-        env!("PEER_HYPER"),
-        env!("PEER_PROST"),
-        if cfg!(debug_assertions) { "debug" } else { "opt-level 3, thin LTO, panic=abort" },
-    );
-    emit(json!({"event": "ready", "ready": {
-        "contract": CONTRACT, "address": address.to_string(), "pid": process::id(), "runtime": runtime,
-    }}));
-}
-
-/// What it cost is seen from outside.
-pub fn served() {
-    emit(json!({"event": "result", "result": {"server": {}}}));
 }

@@ -1,27 +1,38 @@
-//! A worker of wirelab in Rust: the server of the workload echo over bare TCP, HTTP/1.1,
-//! HTTP/2 and gRPC, written from docs/worker-contract.md, docs/wire-tcp.md and
-//! docs/wire-http.md.
+//! A worker of wirelab in Rust: servers and clients over bare TCP, HTTP/1.1, HTTP/2, HTTP/3 and
+//! gRPC, written from docs/worker-contract.md, docs/wire-tcp.md and docs/wire-http.md.
 
+mod accept;
+mod catalog;
 mod contract;
-mod echo;
+mod dial;
+mod events;
 mod grpc;
 mod http;
+mod links;
+mod load;
+mod messages;
 mod tcp;
 
 use std::{
     io::{self, BufRead},
     net::{SocketAddr, TcpListener},
     process::exit,
+    sync::Arc,
     thread,
 };
 
-use contract::Spec;
+use contract::{Spec, Variant};
 
 fn main() {
     if let Err(message) = run() {
-        contract::fail(&message);
-        exit(1);
+        stop(&message);
     }
+}
+
+/// Ends the worker with an error.
+fn stop(message: &str) -> ! {
+    events::fail(message);
+    exit(1);
 }
 
 fn run() -> Result<(), String> {
@@ -30,24 +41,70 @@ fn run() -> Result<(), String> {
     input.read_line(&mut line).map_err(|e| format!("read the spec from standard input: {e}"))?;
     drop(input);
     let spec = Spec::parse(&line)?;
-    let serve = match spec.variant()?.as_str() {
-        "tcp" => tcp::serve,
-        "h1" => http::serve_h1,
-        "h2" => http::serve_h2,
-        "grpc" => grpc::serve,
-        other => return Err(format!("stack {other:?}: this peer serves tcp, h1, h2 and grpc")),
+    match spec.role.as_str() {
+        "capabilities" => events::capabilities(),
+        "server" => serve(&spec, spec.variant()?)?,
+        _ => {
+            let variant = spec.variant()?;
+            let plan = Arc::new(load::Plan::of(spec)?);
+            thread::spawn(|| {
+                wait_for_end();
+                exit(1); // half a window is not a measurement
+            });
+            measure(&variant, plan)?;
+        }
+    }
+    exit(0) // whatever its threads do
+}
+
+/// Waits for the end of standard input, which tells the worker to stop.
+fn wait_for_end() {
+    let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+}
+
+type Serve = Box<dyn FnOnce() -> io::Result<()> + Send>;
+
+fn serve(spec: &Spec, variant: Variant) -> Result<(), String> {
+    let mut root = None;
+    let (serve, address): (Serve, SocketAddr) = match variant.stack.name {
+        "h3" => {
+            let identity = http::Identity::new()?;
+            root = Some(identity.root_pem.clone());
+            let (socket, address) = bind(&spec.address)?;
+            (Box::new(move || http::serve_h3(socket, identity)), address)
+        }
+        name => {
+            let server = if name == "tcp" { Some(tcp::server(&variant)?) } else { None };
+            let workload = spec.workload.name.clone();
+            let (listener, address) = listen(&spec.address)?;
+            let serve: Serve = match (name, server) {
+                ("tcp", Some(server)) => Box::new(|| server(listener)),
+                ("h1", _) => Box::new(|| http::serve_h1(listener)),
+                ("h2", _) => Box::new(|| http::serve_h2(listener)),
+                _ => Box::new(move || grpc::serve(listener, &workload)),
+            };
+            (serve, address)
+        }
     };
-    let (listener, address) = listen(&spec.address)?;
     thread::spawn(move || {
-        if let Err(e) = serve(listener) {
-            contract::fail(&format!("the server stopped by itself: {e}"));
-            exit(1);
+        if let Err(e) = serve() {
+            stop(&format!("the server stopped by itself: {e}"));
         }
     });
-    contract::ready(&address);
-    let _ = io::copy(&mut io::stdin().lock(), &mut io::sink()); // its end tells us to stop
-    contract::served();
-    exit(0); // whatever its threads do
+    events::ready(&address.to_string(), root.as_deref());
+    wait_for_end();
+    events::served();
+    Ok(())
+}
+
+fn measure(variant: &Variant, plan: Arc<load::Plan>) -> Result<(), String> {
+    match variant.stack.name {
+        "tcp" => tcp::measure(variant, plan),
+        "h1" => http::measure_h1(plan),
+        "h2" => http::measure_h2(plan),
+        "h3" => http::measure_h3(plan),
+        _ => grpc::measure(plan),
+    }
 }
 
 fn listen(address: &str) -> Result<(TcpListener, SocketAddr), String> {
@@ -57,7 +114,17 @@ fn listen(address: &str) -> Result<(TcpListener, SocketAddr), String> {
     listening.map_err(|e| format!("listen on {address}: {e}"))
 }
 
-/// How many threads serve: as many as there are CPUs that they may run on.
-pub fn threads() -> usize {
+fn bind(address: &str) -> Result<(std::net::UdpSocket, SocketAddr), String> {
+    let bound = std::net::UdpSocket::bind(address).and_then(|s| s.local_addr().map(|a| (s, a)));
+    bound.map_err(|e| format!("listen on {address}: {e}"))
+}
+
+/// How many threads serve or call: as many as there are CPUs that they may run on.
+fn threads() -> usize {
     thread::available_parallelism().map_or(1, |n| n.get())
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, String> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(threads()).enable_all().build().map_err(|e| format!("start tokio: {e}"))
 }

@@ -1,22 +1,40 @@
-//! The stack tcp: connections in docs/wire-tcp.md's framings, on epoll, a thread a CPU.
+//! The stack tcp: connections in docs/wire-tcp.md's framings, a thread a CPU, by epoll or
+//! io_uring and no library else.
+//!
+//! 1. `conversation.rs` is a server's connection without its socket; `exchange.rs` a client's.
+//! 2. `payload.rs` reads and writes messages in the buffers that they come and go in.
+//! 3. `epoll_server.rs`, `uring_server.rs`, `epoll_client.rs` and `uring_client.rs` move the
+//!    bytes, through `poll.rs` and `ring.rs`.
 
-mod connection;
+mod client;
+mod conversation;
+mod epoll_client;
+mod epoll_server;
+mod exchange;
+mod payload;
 mod poll;
+mod ring;
+mod uring_client;
+mod uring_server;
+
+pub use client::measure;
 
 use std::{
     io,
     net::{TcpListener, TcpStream},
-    os::fd::{AsRawFd, RawFd},
+    os::fd::AsRawFd,
     sync::{Arc, Mutex},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use connection::Connection;
+use crate::contract::Variant;
 use poll::{Event, Poll, Wake};
 
 /// How long a peer may take over a body that it has begun, or over reading its answer.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The time between two looks for peers that have stopped.
+const SWEEP: Duration = Duration::from_secs(1);
 
 /// A thread's own connections come to it here.
 struct Thread {
@@ -24,17 +42,43 @@ struct Thread {
     accepted: Mutex<Vec<TcpStream>>,
 }
 
-pub fn serve(listener: TcpListener) -> io::Result<()> {
+impl Thread {
+    /// Connections that came since the thread was woken.
+    fn take(&self) -> Vec<TcpStream> {
+        std::mem::take(&mut self.accepted.lock().expect("no thread panics"))
+    }
+}
+
+/// Whether the variant moves its bytes by io_uring, which the kernel must permit.
+fn uses_uring(variant: &Variant) -> Result<bool, String> {
+    let uring = variant.has("io", "uring");
+    if uring {
+        ring::check()?;
+    }
+    Ok(uring)
+}
+
+/// Prepares a server: what it returns serves a listener.
+pub fn server(variant: &Variant) -> Result<impl FnOnce(TcpListener) -> io::Result<()> + use<>, String> {
+    let run = if uses_uring(variant)? { uring_server::run } else { epoll_server::run };
+    Ok(move |listener| serve(listener, run))
+}
+
+fn serve(listener: TcpListener, run: fn(&Thread) -> io::Result<()>) -> io::Result<()> {
     let mut threads = Vec::new();
     for _ in 0..crate::threads() {
         let own = Arc::new(Thread { wake: Wake::new()?, accepted: Mutex::default() });
         threads.push(own.clone());
-        thread::spawn(move || run(&own).expect("epoll works"));
+        thread::spawn(move || {
+            if let Err(e) = run(&own) {
+                crate::stop(&format!("a thread of the server stopped by itself: {e}"));
+            }
+        });
     }
-    let accepting = Poll::new()?;
-    accepting.add(listener.as_raw_fd(), Event::READ)?;
+    let mut accepting = Poll::new()?;
+    accepting.add(listener.as_raw_fd(), 0, Event::READ)?;
     for next in (0..threads.len()).cycle() {
-        let stream = accept(&listener, &accepting)?;
+        let stream = accept(&listener, &mut accepting)?;
         let thread = &threads[next];
         thread.accepted.lock().expect("no thread panics").push(stream);
         thread.wake.wake();
@@ -42,7 +86,7 @@ pub fn serve(listener: TcpListener) -> io::Result<()> {
     Ok(())
 }
 
-fn accept(listener: &TcpListener, accepting: &Poll) -> io::Result<TcpStream> {
+fn accept(listener: &TcpListener, accepting: &mut Poll) -> io::Result<TcpStream> {
     loop {
         match listener.accept() {
             Ok((stream, _)) => {
@@ -50,51 +94,11 @@ fn accept(listener: &TcpListener, accepting: &Poll) -> io::Result<TcpStream> {
                 stream.set_nonblocking(true)?;
                 return Ok(stream);
             }
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => accepting.wait(None, |_, _| ())?,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                accepting.wait(None)?;
+            }
             // Descriptors have run out, or the client has gone: others go on.
             Err(_) => thread::sleep(Duration::from_millis(10)),
-        }
-    }
-}
-
-/// Serves a thread's connections, which lie at the places of their descriptors.
-fn run(thread: &Thread) -> io::Result<()> {
-    let poll = Poll::new()?;
-    poll.add(thread.wake.descriptor(), Event::READ)?;
-    let mut connections: Vec<Option<Connection>> = Vec::new();
-    let mut swept = Instant::now();
-    let mut ready: Vec<(RawFd, Event)> = Vec::new();
-    loop {
-        poll.wait(Some(Duration::from_secs(1)), |fd, event| ready.push((fd, event)))?;
-        for (fd, event) in ready.drain(..) {
-            if fd == thread.wake.descriptor() {
-                thread.wake.reset();
-                for stream in thread.accepted.lock().expect("no thread panics").drain(..) {
-                    let place = stream.as_raw_fd() as usize;
-                    poll.add(stream.as_raw_fd(), Event::READ)?;
-                    connections.resize_with(connections.len().max(place + 1), || None);
-                    connections[place] = Some(Connection::new(stream));
-                }
-                continue;
-            }
-            let place = &mut connections[fd as usize];
-            let Some(connection) = place else { continue };
-            match connection.go_on(event) {
-                Ok(wants) if wants == connection.waits_for => {}
-                Ok(wants) => {
-                    connection.waits_for = wants;
-                    poll.change(fd, wants)?;
-                }
-                Err(_) => *place = None, // which closes it
-            }
-        }
-        if swept.elapsed() > Duration::from_secs(1) {
-            swept = Instant::now();
-            for place in &mut connections {
-                if place.as_ref().is_some_and(|c| c.has_stopped(PATIENCE)) {
-                    *place = None;
-                }
-            }
         }
     }
 }

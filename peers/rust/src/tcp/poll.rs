@@ -6,8 +6,6 @@ use std::{
     time::Duration,
 };
 
-use bytes::BytesMut;
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Event(u32);
 
@@ -21,58 +19,56 @@ fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
 }
 
 /// A set of descriptors to wait for, level-triggered.
-pub struct Poll(OwnedFd);
+pub struct Poll {
+    set: OwnedFd,
+    events: Vec<libc::epoll_event>, // those of the last wait
+}
+
+/// How many events a wait returns at most.
+const EVENTS: usize = 256;
 
 impl Poll {
     pub fn new() -> io::Result<Poll> {
         // SAFETY: a new descriptor that nobody else owns.
-        unsafe { Ok(Poll(OwnedFd::from_raw_fd(checked(libc::epoll_create1(libc::EPOLL_CLOEXEC))?))) }
+        let set = unsafe { OwnedFd::from_raw_fd(checked(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
+        Ok(Poll { set, events: Vec::with_capacity(EVENTS) })
     }
 
-    pub fn add(&self, fd: RawFd, wanted: Event) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, fd, wanted)
+    pub fn add(&self, fd: RawFd, token: usize, wanted: Event) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, token, wanted)
     }
 
-    pub fn change(&self, fd: RawFd, wanted: Event) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, fd, wanted)
+    pub fn change(&self, fd: RawFd, token: usize, wanted: Event) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd, token, wanted)
     }
 
-    fn control(&self, operation: libc::c_int, fd: RawFd, wanted: Event) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: wanted.0, u64: fd as u64 };
+    fn control(&self, operation: libc::c_int, fd: RawFd, token: usize, wanted: Event) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: wanted.0, u64: token as u64 };
         // SAFETY: the event lives as long as the call.
-        checked(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, fd, &mut event) }).map(|_| ())
+        checked(unsafe { libc::epoll_ctl(self.set.as_raw_fd(), operation, fd, &mut event) }).map(|_| ())
     }
 
-    /// Waits for events, for a time at most, and hands over each. A descriptor that is
-    /// broken is ready for whatever was wanted of it.
-    pub fn wait(&self, at_most: Option<Duration>, mut each: impl FnMut(RawFd, Event)) -> io::Result<()> {
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 256];
+    /// Waits for events, for a time at most, and returns how many there are. A descriptor that
+    /// is broken is ready for whatever was wanted of it.
+    pub fn wait(&mut self, at_most: Option<Duration>) -> io::Result<usize> {
+        self.events.clear();
         let milliseconds = at_most.map_or(-1, |d| d.as_millis() as libc::c_int);
-        // SAFETY: the array has as many places as are told.
+        // SAFETY: the vector has as many places as are told, and those that are counted are filled.
         let count = unsafe {
-            libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), events.len() as libc::c_int, milliseconds)
+            let set = self.set.as_raw_fd();
+            let count = libc::epoll_wait(set, self.events.as_mut_ptr(), EVENTS as libc::c_int, milliseconds);
+            self.events.set_len(count.max(0) as usize);
+            count
         };
         match checked(count) {
-            Ok(count) => events[..count as usize].iter().for_each(|e| each(e.u64 as RawFd, Event(e.events))),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
+            counted => counted.map(|count| count as usize),
         }
-        Ok(())
     }
-}
 
-/// Reads what there is into a buffer that gets so much room: 0 bytes at the end.
-pub fn read_into(from: &impl AsRawFd, buffer: &mut BytesMut, room: usize) -> io::Result<usize> {
-    buffer.reserve(room);
-    let spare = buffer.spare_capacity_mut();
-    // SAFETY: the room is the buffer's, and as many bytes of it are filled as are counted.
-    unsafe {
-        let read = libc::read(from.as_raw_fd(), spare.as_mut_ptr().cast(), spare.len());
-        if read < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        buffer.set_len(buffer.len() + read as usize);
-        Ok(read as usize)
+    /// The token of one of the last wait's events.
+    pub fn event(&self, place: usize) -> usize {
+        self.events[place].u64 as usize
     }
 }
 
