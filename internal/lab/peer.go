@@ -68,7 +68,7 @@ func (f *callsFile) remove() {
 
 // outsidePeriod is the time between two readings of another process, which cost more than
 // a process's own.
-const outsidePeriod = 5 * probe.DefaultPeriod
+const outsidePeriod = 5 * probe.DefaultPeriod / 2
 
 // outsider reads what a peer costs, which need not know itself; nil for wirelab's own
 // workers, which do.

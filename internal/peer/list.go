@@ -2,20 +2,24 @@ package peer
 
 // What peers have in common.
 var (
-	echo    = []string{"echo"}
-	calls   = []string{"echo", "ping", "chat"}
-	kept    = []string{"shared", "per-worker", "pool"}
-	perCall = []string{"shared", "per-worker", "pool", "new"}
+	echo  = []string{"echo"}
+	calls = []string{"echo", "ping", "chat"}
+	kept  = []string{"shared", "per-worker", "pool"} // connections
+	orNew = []string{"shared", "per-worker", "pool", "new"}
 )
 
 var rust = Peer{
 	Name: "rust", Language: "Rust",
-	Libraries: "epoll (tcp), hyper (h1, h2), tonic (grpc)",
+	Libraries: "epoll or io_uring (tcp), hyper (h1, h2), quinn and h3 (h3), tonic (grpc)",
 	Wires: []Wire{
-		{Stack: "tcp", Ends: Server, Workloads: echo},
-		{Stack: "h1", Ends: Server, Workloads: echo},
-		{Stack: "h2", Ends: Server, Workloads: echo},
-		{Stack: "grpc", Ends: Server, Workloads: echo},
+		{Stack: "tcp", Ends: Both, Workloads: echo, Connections: orNew, Options: []Option{{
+			Key: "io", End: Both, Values: []string{"epoll", "uring"}, Default: "epoll",
+			Help: "how the kernel is asked: epoll, or io_uring where it is not forbidden",
+		}}},
+		{Stack: "h1", Ends: Both, Workloads: echo, Connections: orNew},
+		{Stack: "h2", Ends: Both, Workloads: echo, Connections: orNew},
+		{Stack: "h3", Ends: Both, Workloads: echo, Connections: orNew},
+		{Stack: "grpc", Ends: Both, Workloads: calls, Connections: orNew},
 	},
 	tools: []tool{{"cargo", "Rust's toolchain (https://rustup.rs, 1.85 or newer)"}},
 	steps: [][]string{{"cargo", "build", "--release", "--locked"}},
@@ -24,8 +28,23 @@ var rust = Peer{
 
 var cpp = Peer{
 	Name: "cpp", Language: "C++",
-	Libraries: "gRPC's C-core (grpc)",
-	Wires:     []Wire{{Stack: "grpc", Ends: Server, Workloads: echo}},
+	Libraries: "epoll (tcp), gRPC's C-core (grpc)",
+	Wires: []Wire{
+		{Stack: "tcp", Ends: Both, Workloads: echo, Connections: kept},
+		{Stack: "grpc", Ends: Both, Workloads: calls, Connections: kept, Options: []Option{
+			{
+				Key: "api", End: Client, Values: []string{"sync", "async", "callback"}, Default: "sync", Alone: true,
+				Help: "how the client calls: a thread a caller, a completion queue, or callbacks",
+			},
+			{
+				Key: "channels", End: Client, Values: []string{"one", "same", "distinct", "local"},
+				Help: "whether callers share one channel, have equal ones, which C-core joins into one connection, ones told apart by an argument, or ones with a subchannel pool each; one where the connection is shared, else local",
+			},
+			{Key: "queues", End: Server, Help: "N: completion queues; one a CPU if left out"},
+			{Key: "threads", End: Server, Help: "N: threads a queue; 1 if left out"},
+			{Key: "calls", End: Server, Help: "N: calls that wait on each queue for requests; 100 if left out"},
+		}},
+	},
 	tools: []tool{
 		{"cmake", "the package cmake"},
 		{"c++", "the package g++"},
@@ -37,4 +56,14 @@ var cpp = Peer{
 		{"cmake", "--build", "build", "--parallel"},
 	},
 	built: "build/wirelab-peer-cpp",
+}
+
+// c is a yardstick: what a server of bare TCP takes with no more to it than the wire.
+var c = Peer{
+	Name: "c", Language: "C",
+	Libraries: "epoll alone, in a hundred lines (tcp)",
+	Wires:     []Wire{{Stack: "tcp", Ends: Server, Workloads: echo}},
+	tools:     []tool{{"cc", "the package gcc"}},
+	steps:     [][]string{{"cc", "-O2", "-o", "echo", "echo.c"}},
+	built:     "echo",
 }

@@ -24,12 +24,12 @@ func TestPeersKeepTheContract(t *testing.T) {
 			}
 			checkDeclared(t, p, able)
 			for _, wire := range p.Wires {
-				for _, variant := range variants(wire) {
+				for variant, ends := range variants(wire) {
 					t.Run(variant, func(t *testing.T) {
 						t.Parallel() // nothing is measured
 						holdAgainstContract(t, conform.Peer{
 							Command: []string{program}, Reference: self(t, "worker"), Stack: variant,
-							Server: wire.Ends.Plays(peer.Server), Client: wire.Ends.Plays(peer.Client), Able: able,
+							Server: ends.Plays(peer.Server), Client: ends.Plays(peer.Client), Able: able,
 						})
 					})
 				}
@@ -51,13 +51,14 @@ func built(t *testing.T, p peer.Peer) string {
 	return program
 }
 
-// variants are the stack as it comes, and with each value of each of the peer's options.
-func variants(w peer.Wire) []string {
-	all := []string{w.Stack}
+// variants are the stack as it comes, and with each value of each of the peer's options that
+// goes with whatever else there is, and the ends that have them.
+func variants(w peer.Wire) map[string]peer.End {
+	all := map[string]peer.End{w.Stack: w.Ends}
 	for _, o := range w.Options {
 		for _, value := range o.Values {
 			if value != o.Default && o.Alone {
-				all = append(all, w.Stack+":"+o.Key+"="+value)
+				all[w.Stack+":"+o.Key+"="+value] = o.End
 			}
 		}
 	}

@@ -13,13 +13,18 @@
 
 namespace {
 
+// Waits for the end of the input, which tells the worker to stop.
+void AwaitEnd() {
+  std::string line;
+  while (std::getline(std::cin, line)) {
+  }
+}
+
 template <typename Server>
 void Serve(const Spec& spec) {
   const Server server(spec);
   EmitReady(spec, server.address(), server.settings());
-  std::string line;
-  while (std::getline(std::cin, line)) {
-  }  // its end tells us to stop
+  AwaitEnd();
 }
 
 void Work(const Spec& spec) {
@@ -27,6 +32,7 @@ void Work(const Spec& spec) {
     EmitCapabilities();
   } else if (spec.role == "client") {
     Measure(spec);
+    AwaitEnd();  // meanwhile what it cost is read from outside
   } else {
     spec.stack == "tcp" ? Serve<TcpServer>(spec) : Serve<GrpcServer>(spec);
     EmitServed();
