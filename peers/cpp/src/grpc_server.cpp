@@ -14,7 +14,8 @@
 namespace {
 
 constexpr int kMaxMessage = 16 << 20;
-constexpr int kMaxStreams = 10'000;
+constexpr int kMaxStreams = 4'096;
+constexpr size_t kMaxMemory = 512 << 20;
 constexpr int kPatienceMs = 10'000;
 
 // A completion queue. Whoever starts something on it holds `guard` shared, since nothing may be
@@ -185,6 +186,7 @@ GrpcServer::GrpcServer(const Spec& spec) : state_(std::make_unique<State>()) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.SetMaxReceiveMessageSize(kMaxMessage);
+  builder.SetResourceQuota(grpc::ResourceQuota("server").Resize(kMaxMemory));
   builder.RegisterService(state_->served.service.get());
   for (int i = 0; i < queues; i++) {
     state_->queues.push_back(std::make_unique<Queue>());
@@ -221,6 +223,7 @@ std::vector<Setting> GrpcServer::settings() const {
       {"calls waiting on a queue", std::to_string(state_->calls), "none", "the option calls"},
       {"max_receive_message_length", "16MiB", "4MiB", "the limit of all wires"},
       {"max_concurrent_streams", std::to_string(kMaxStreams), "none", "what a client can make a server keep is bounded"},
+      {"resource_quota", "512MiB", "none", "the same, of all clients"},
       {"server_handshake_timeout", "20s", "120s", "a peer that says nothing is left"},
       {"keepalive_time", seconds, "2h", "a peer that stops in the middle, or reads nothing, is left"},
       {"keepalive_timeout", seconds, "20s", "the same"},

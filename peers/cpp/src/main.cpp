@@ -25,6 +25,7 @@ void Serve(const Spec& spec) {
   const Server server(spec);
   EmitReady(spec, server.address(), server.settings());
   AwaitEnd();
+  EmitServed();
 }
 
 void Work(const Spec& spec) {
@@ -35,7 +36,6 @@ void Work(const Spec& spec) {
     AwaitEnd();  // meanwhile what it cost is read from outside
   } else {
     spec.stack == "tcp" ? Serve<TcpServer>(spec) : Serve<GrpcServer>(spec);
-    EmitServed();
   }
 }
 
