@@ -10,6 +10,7 @@ import "embed"
 //go:embed rust/Cargo.toml rust/Cargo.lock rust/build.rs rust/src
 //go:embed cpp/CMakeLists.txt cpp/src
 //go:embed c/echo.c
+//go:embed java/pom.xml java/build.sh java/src
 var Sources embed.FS
 
 // Shared is the folder of what every peer is built with: the messages of the workloads. In a
