@@ -37,8 +37,8 @@ var cpp = Peer{
 				Help: "how the client calls: a thread a caller, a completion queue, or callbacks",
 			},
 			{
-				Key: "channels", End: Client, Values: []string{"one", "same", "distinct", "local"},
-				Help: "whether callers share one channel, have equal ones, which C-core joins into one connection, ones told apart by an argument, or ones with a subchannel pool each; one where the connection is shared, else local",
+				Key: "channels", End: Client, Values: []string{"one", "same", "distinct", "local"}, Default: "one",
+				Help: "whether callers share one channel, have equal ones, which C-core joins into one connection, ones told apart by an argument, or ones with a subchannel pool each; if left out, local where connections are several",
 			},
 			{Key: "queues", End: Server, Help: "N: completion queues; one a CPU if left out"},
 			{Key: "threads", End: Server, Help: "N: threads a queue; 1 if left out"},
@@ -66,4 +66,19 @@ var c = Peer{
 	tools:     []tool{{"cc", "the package gcc"}},
 	steps:     [][]string{{"cc", "-O2", "-o", "echo", "echo.c"}},
 	built:     "echo",
+}
+
+var java = Peer{
+	Name: "java", Language: "Java",
+	Libraries: "grpc-java on Netty (grpc)",
+	Wires: []Wire{{Stack: "grpc", Ends: Both, Workloads: calls, Connections: kept, Options: []Option{{
+		Key: "api", End: Client, Values: []string{"sync", "async"}, Default: "sync", Alone: true,
+		Help: "how the client calls: a thread a caller that blocks, or callbacks",
+	}}}},
+	tools: []tool{
+		{"mvn", "the package maven"},
+		{"javac", "a JDK of 17 or newer, as in the package openjdk-17-jdk-headless"},
+	},
+	steps: [][]string{{"sh", "build.sh"}},
+	built: "build/wirelab-peer-java",
 }

@@ -166,6 +166,9 @@ func checkOption(t *testing.T, s stack.Stack, o scenario.Option) {
 	}
 	for _, value := range o.Values {
 		v := scenario.Variant{Stack: s.Info().Name, Options: []scenario.Setting{{Key: o.Key, Value: value}}}
+		if name := whoHas(v.Stack, o.Key); name != "" {
+			v.Options = append(v.Options, scenario.Setting{Key: bothBy, Value: name})
+		}
 		if again, err := scenario.ParseVariant(v.String()); err != nil || again.String() != v.String() {
 			t.Errorf("%s cannot be written: %v", v, err)
 		}

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -60,9 +61,14 @@ func optionsOfPeers(stack string) []scenario.Option {
 			i := slices.IndexFunc(all, func(of scenario.Option) bool { return of.Key == o.Key })
 			if i < 0 {
 				i = len(all)
-				all = append(all, scenario.Option{Key: o.Key, Values: o.Values, Default: o.Default, Help: p.Name + ": " + o.Help})
+				all = append(all, scenario.Option{Key: o.Key, Default: o.Default, Help: p.Name + ": " + o.Help})
 				if o.Values == nil {
 					all[i].Parse = scenario.Count
+				}
+			}
+			for _, value := range o.Values {
+				if !slices.Contains(all[i].Values, value) {
+					all[i].Values = append(all[i].Values, value)
 				}
 			}
 		}
@@ -123,14 +129,32 @@ func checkPeer(v scenario.Variant) error {
 	serverWire, _ := servedBy.Speaks(v.Stack, peer.Server)
 	clientWire, _ := calledBy.Speaks(v.Stack, peer.Client)
 	for _, o := range v.Options {
+		if err := cmp.Or(checkValue(v, o, servedBy, peer.Server), checkValue(v, o, calledBy, peer.Client)); err != nil {
+			return err
+		}
 		switch {
 		case slices.Contains(ofEnds, o.Key), has(serverWire, o.Key, peer.Server), has(clientWire, o.Key, peer.Client):
+		case has(serverWire, o.Key, peer.Client):
+			return fmt.Errorf("variant %s: %s=%s is for the client, and %s serves: leave it out, or say %s=%[4]s", v, o.Key, o.Value, servedBy.Name, client)
+		case has(clientWire, o.Key, peer.Server):
+			return fmt.Errorf("variant %s: %s=%s is for the server, and %s calls: leave it out, or say %s=%[4]s", v, o.Key, o.Value, calledBy.Name, serverBy)
 		case isOneOf(optionsOfPeers(v.Stack), o):
 			return fmt.Errorf("variant %s: %s=%s is for %s: say so, as in %s=%[4]s", v, o.Key, o.Value, whoHas(v.Stack, o.Key), bothBy)
 		case foreignClient && o.Key != connection:
 			return fmt.Errorf("variant %s: the client in %s does not have %s=%s: leave it out", v, calledBy.Language, o.Key, o.Value)
 		case foreignServer && !slices.Contains(ofClients, o.Key):
 			return fmt.Errorf("variant %s: the peer in %s does not have %s=%s: leave it out", v, servedBy.Language, o.Key, o.Value)
+		}
+	}
+	return nil
+}
+
+// checkValue refuses a value that this peer does not have, where another does.
+func checkValue(v scenario.Variant, set scenario.Setting, p peer.Peer, end peer.End) error {
+	wire, _ := p.Speaks(v.Stack, end)
+	for _, o := range wire.Options {
+		if o.Key == set.Key && len(o.Values) > 0 && !slices.Contains(o.Values, set.Value) {
+			return fmt.Errorf("variant %s: the peer %s has %s=%s", v, p.Name, o.Key, strings.Join(o.Values, " or "))
 		}
 	}
 	return nil

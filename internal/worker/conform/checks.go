@@ -209,7 +209,11 @@ func (p Peer) answers(t T, server worker.Ready) {
 // refuses expects an error event with the word.
 func (p Peer) refuses(word string, spoil func(*worker.Spec)) func(T) {
 	return func(t T) {
-		spec := p.spec(worker.ServerRole, anyPort)
+		role := worker.ServerRole
+		if !p.Server {
+			role = worker.ClientRole
+		}
+		spec := p.spec(role, anyPort)
 		spoil(&spec)
 		process := p.start(t, p.Command, spec)
 		_, err := process.Ready(p.context(t))

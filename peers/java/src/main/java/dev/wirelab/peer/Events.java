@@ -20,6 +20,8 @@ final class Events {
         }
     }
 
+    private static volatile boolean measured;
+
     static void capabilities() {
         List<String> workloads =
                 Stream.of(Spec.Workload.values()).map(w -> w.name().toLowerCase(Locale.ROOT)).toList();
@@ -51,11 +53,17 @@ final class Events {
     }
 
     static void measured(Map<String, Object> client) {
+        measured = true;
         emit("result", Map.of("client", client));
     }
 
     static void error(String message) {
         emit("error", Map.of("message", message));
+    }
+
+    /** Whether a client has told its result, or is about to. */
+    static boolean hasMeasured() {
+        return measured;
     }
 
     private static synchronized void emit(String name, Object part) {

@@ -37,8 +37,9 @@ public final class Main {
             case CAPABILITIES -> Events.capabilities();
             case SERVER -> serve(spec, input);
             case CLIENT -> {
-                endWith(input);
+                Thread watch = endWith(input);
                 new Client(spec).measure();
+                watch.join(); // meanwhile what it cost is read from outside
             }
         }
     }
@@ -50,18 +51,19 @@ public final class Main {
         Events.served();
     }
 
-    /** Ends a client whose input ends: it has no result then. */
-    private static void endWith(BufferedReader input) {
+    /** Ends a client whose input ends. Before its result that is a failure. */
+    private static Thread endWith(BufferedReader input) {
         Thread watch = new Thread(() -> {
             try {
                 skip(input);
             } catch (IOException e) {
                 System.err.println("read standard input: " + e.getMessage());
             }
-            Runtime.getRuntime().halt(1);
+            Runtime.getRuntime().halt(Events.hasMeasured() ? 0 : 1);
         }, "input");
         watch.setDaemon(true);
         watch.start();
+        return watch;
     }
 
     private static void skip(BufferedReader input) throws IOException {
