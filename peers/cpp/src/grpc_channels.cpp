@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 #include "connections.h"
+#include "socket.h"
 
 namespace {
 
@@ -34,15 +36,18 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
+// C-core does not say why it cannot connect, and goes on trying: whether anybody listens at all
+// is asked of the kernel.
 void WaitConnected(grpc::Channel& channel, const std::string& address) {
   const auto until = std::chrono::system_clock::now() + kConnecting;
   for (;;) {
     const auto state = channel.GetState(true);
     if (state == GRPC_CHANNEL_READY) return;
-    if (state == GRPC_CHANNEL_TRANSIENT_FAILURE)
-      throw Refusal("connect to " + address + ": refused: nobody listens there, or no HTTP/2 is spoken");
+    if (Descriptor tried; state == GRPC_CHANNEL_TRANSIENT_FAILURE)
+      if (const int error = Connect(address, tried); error != 0)
+        throw Refusal("connect to " + address + ": " + std::strerror(error));
     if (!channel.WaitForStateChange(state, until))
-      throw Refusal("connect to " + address + ": not connected within 10 s");
+      throw Refusal("connect to " + address + ": somebody listens, but no HTTP/2 connection was made within 10 s");
   }
 }
 
