@@ -25,12 +25,15 @@ int ParseNumber(const std::string& text, int most) {
 }
 
 void ParseStack(const std::string& variant, Spec& spec) {
+  spec.stack = variant.substr(0, variant.find(':'));
+  if (!Stacks().contains(spec.stack)) throw Refusal("stack " + Quoted(spec.stack) + ": this peer has grpc and tcp");
+}
+
+void ParseOptions(const std::string& variant, Spec& spec) {
   const auto colon = variant.find(':');
-  spec.stack = variant.substr(0, colon);
-  const auto found = Stacks().find(spec.stack);
-  if (found == Stacks().end()) throw Refusal("stack " + Quoted(spec.stack) + ": this peer has grpc and tcp");
   if (colon == std::string::npos) return;
-  const auto& known = spec.role == "server" ? found->second.server_options : found->second.client_options;
+  const auto& stack = Stacks().at(spec.stack);
+  const auto& known = spec.role == "server" ? stack.server_options : stack.client_options;
   std::istringstream options(variant.substr(colon + 1));
   for (std::string option; std::getline(options, option, ',');) {
     const auto equals = option.find('=');
@@ -133,6 +136,7 @@ Spec ParseSpec(const std::string& line) {
     throw Refusal("worker spec: role " + Quoted(spec.role) + ": this peer has server, client and capabilities");
   ParseStack(from.Text("stack"), spec);
   ParseWorkload(from.Object("workload"), spec);
+  ParseOptions(from.Text("stack"), spec);
   spec.address = from.Text("address");
   if (spec.role == "client") spec.client = ParseClient(from.Object("client"));
   return spec;
