@@ -14,7 +14,8 @@
 namespace {
 
 constexpr int kMaxMessage = 16 << 20;
-constexpr int kMaxStreams = 4'096;
+constexpr int kMaxStreams = 10'000;
+// A message is held against its limit when it has come whole, so this bounds what one can be.
 constexpr size_t kMaxMemory = 512 << 20;
 constexpr int kPatienceMs = 10'000;
 
@@ -223,7 +224,7 @@ std::vector<Setting> GrpcServer::settings() const {
       {"calls waiting on a queue", std::to_string(state_->calls), "none", "the option calls"},
       {"max_receive_message_length", "16MiB", "4MiB", "the limit of all wires"},
       {"max_concurrent_streams", std::to_string(kMaxStreams), "none", "what a client can make a server keep is bounded"},
-      {"resource_quota", "512MiB", "none", "the same, of all clients"},
+      {"resource_quota", "512MiB", "none", "the same, of the messages of all clients"},
       {"server_handshake_timeout", "20s", "120s", "a peer that says nothing is left"},
       {"keepalive_time", seconds, "2h", "a peer that stops in the middle, or reads nothing, is left"},
       {"keepalive_timeout", seconds, "20s", "the same"},
