@@ -2,6 +2,7 @@
 
 use std::{io, net::TcpListener, time::Duration};
 
+use socket2::SockRef;
 use tokio::{net::TcpStream, sync::mpsc};
 
 /// How long a client may take over what it has begun: a preface, a header, a body.
@@ -20,7 +21,9 @@ pub async fn clients(listener: TcpListener, mut each: impl FnMut(TcpStream)) -> 
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let _ = stream.set_nodelay(true); // without it calls are only slower
+                // Without these a call is only slower, and a client that does not read stays.
+                let _ = stream.set_nodelay(true);
+                let _ = SockRef::from(&stream).set_tcp_user_timeout(Some(PATIENCE));
                 each(stream);
             }
             // Descriptors have run out, or the client has gone: others go on.

@@ -42,10 +42,9 @@ pub fn capabilities() -> Value {
         stacks.insert(stack.name.into(), json!(keys));
         workloads.extend(stack.workloads.iter().filter(|w| !workloads.contains(w)).collect::<Vec<_>>());
     }
-    let carried: serde_json::Map<_, _> = STACKS.iter().map(|s| (s.name.to_string(), json!(s.workloads))).collect();
     json!({
         "contract": CONTRACT, "roles": ["server", "client"], "stacks": stacks,
-        "workloads": workloads, "stack_workloads": carried,
+        "workloads": workloads,
         "loads": ["closed"], "connections": Mode::NAMES,
     })
 }

@@ -1,21 +1,13 @@
 //! A TCP connection of a client on tokio, counted.
 
-use std::{
-    io::{self, IoSlice},
-    net::SocketAddr,
-    os::fd::AsRawFd,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{io, net::SocketAddr, os::fd::AsRawFd, sync::Arc, time::Duration};
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{TcpSocket, TcpStream},
-};
+use tokio::net::{TcpSocket, TcpStream};
 
-use crate::load::{Connections, Failure, connections::Open};
+use crate::{
+    load::{Connections, Failure, connections::Open},
+    stream::{Accompanied, Companion},
+};
 
 /// How long a connection may take to be there.
 pub const CONNECT: Duration = Duration::from_secs(10);
@@ -56,53 +48,12 @@ pub fn take_port_late(socket: &impl AsRawFd) -> io::Result<()> {
 }
 
 /// A counted connection, for a library that dials by itself.
-pub struct Counted {
-    stream: TcpStream,
-    _open: Open,
+pub async fn counted(address: SocketAddr, connections: Arc<Connections>) -> Result<Accompanied<Open>, Failure> {
+    let (stream, companion) = tcp(address, &connections).await?;
+    Ok(Accompanied { stream, companion })
 }
 
-impl Counted {
-    pub async fn dial(address: SocketAddr, connections: Arc<Connections>) -> Result<Counted, Failure> {
-        let (stream, open) = tcp(address, &connections).await?;
-        Ok(Counted { stream, _open: open })
-    }
-
-    fn stream(self: Pin<&mut Self>) -> Pin<&mut TcpStream> {
-        Pin::new(&mut self.get_mut().stream)
-    }
-}
-
-impl AsyncRead for Counted {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.stream().poll_read(cx, buffer)
-    }
-}
-
-impl AsyncWrite for Counted {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.stream().poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        parts: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.stream().poll_write_vectored(cx, parts)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream().poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream().poll_shutdown(cx)
-    }
-}
+impl Companion for Open {}
 
 pub fn parse(address: &str) -> Result<SocketAddr, String> {
     address.parse().map_err(|e| format!("address {address}: {e}"))

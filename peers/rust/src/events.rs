@@ -25,8 +25,10 @@ pub fn capabilities() {
 
 /// Says that a server listens, and over TLS what its clients must trust; or that a client has
 /// its connections.
-pub fn ready(address: &str, root_pem: Option<&str>) {
-    let mut ready = json!({"contract": CONTRACT, "address": address, "pid": process::id(), "runtime": runtime()});
+pub fn ready(address: &str, root_pem: Option<&str>, settings: Value) {
+    let mut ready = json!({
+        "contract": CONTRACT, "address": address, "pid": process::id(), "runtime": runtime(), "settings": settings,
+    });
     if let Some(root) = root_pem {
         ready["root_pem"] = root.into();
     }

@@ -11,6 +11,8 @@ mod http;
 mod links;
 mod load;
 mod messages;
+mod settings;
+mod stream;
 mod tcp;
 
 use std::{
@@ -46,7 +48,7 @@ fn run() -> Result<(), String> {
         "server" => serve(&spec, spec.variant()?)?,
         _ => {
             let variant = spec.variant()?;
-            let plan = Arc::new(load::Plan::of(spec)?);
+            let plan = Arc::new(load::Plan::of(spec, variant.stack.name)?);
             let watch = thread::spawn(|| {
                 wait_for_end();
                 // Half a window is not a measurement.
@@ -93,7 +95,7 @@ fn serve(spec: &Spec, variant: Variant) -> Result<(), String> {
             stop(&format!("the server stopped by itself: {e}"));
         }
     });
-    events::ready(&address.to_string(), root.as_deref());
+    events::ready(&address.to_string(), root.as_deref(), settings::of(variant.stack.name, "server"));
     wait_for_end();
     events::served();
     Ok(())

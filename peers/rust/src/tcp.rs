@@ -2,6 +2,7 @@
 //! io_uring and no library else.
 //!
 //! 1. `conversation.rs` is a server's connection without its socket; `exchange.rs` a client's.
+//!    `client.rs` gives callers their connections.
 //! 2. `payload.rs` reads and writes messages in the buffers that they come and go in.
 //! 3. `epoll_server.rs`, `uring_server.rs`, `epoll_client.rs` and `uring_client.rs` move the
 //!    bytes, through `poll.rs` and `ring.rs`.

@@ -6,7 +6,7 @@ use hyper_util::rt::TokioIo;
 use tokio::{runtime::Runtime, sync::mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{
-    Status, Streaming,
+    Code, Status, Streaming,
     transport::{Channel, Endpoint},
 };
 use tower::service_fn;
@@ -16,7 +16,7 @@ use super::generated::{
     ping::ping_service_client::PingServiceClient,
 };
 use crate::{
-    dial::{self, Counted},
+    dial,
     links::{self, Connector, Shared},
     load::{Connections, Failure, Message, Plan, failure::code_name, tasks},
     messages::{ChatMessage, MAX_MESSAGE, Payload, Ping, timestamp},
@@ -62,7 +62,7 @@ impl Dialing {
     async fn channel(&self) -> Result<Channel, Failure> {
         let (address, connections) = (self.address, self.connections.clone());
         let dial = service_fn(move |_| {
-            let dialing = Counted::dial(address, connections.clone());
+            let dialing = dial::counted(address, connections.clone());
             async { dialing.await.map(TokioIo::new).map_err(|failure| Dialed(failure)) }
         });
         self.endpoint.connect_with_connector(dial).await.map_err(|e| explain(&e).unwrap_or_else(|| Failure::of(&e)))
@@ -93,8 +93,11 @@ fn failed(status: Status) -> Failure {
     if let Some(failure) = explain(&status) {
         return failure;
     }
+    let code = code_name(status.code() as i32);
     match status.source() {
-        Some(cause) => Failure { code: code_name(status.code() as i32), ..Failure::of(cause) },
+        // What tonic does not know of a broken connection, Go calls Unavailable.
+        Some(cause) if status.code() == Code::Unknown => Failure::of(cause),
+        Some(cause) => Failure { code, ..Failure::of(cause) },
         None => Failure::application(status.code() as i32, status.message()),
     }
 }

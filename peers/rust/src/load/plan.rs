@@ -52,6 +52,7 @@ impl Mode {
 
 /// What is to be done.
 pub struct Plan {
+    pub stack: &'static str,
     pub address: String,
     pub workload: Workload,
     pub client: Client,
@@ -60,7 +61,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn of(spec: Spec) -> Result<Plan, String> {
+    pub fn of(spec: Spec, stack: &'static str) -> Result<Plan, String> {
         let client = spec.client.ok_or("worker spec: a client needs the part client")?;
         let load = &client.load;
         if load.model != "closed" {
@@ -82,7 +83,7 @@ impl Plan {
         }
         let mode = Mode::parse(&client.connection, client.clients)?;
         let window = Window { remaining: AtomicUsize::new(client.clients), ..Window::default() };
-        Ok(Plan { address: spec.address, workload: spec.workload, client, mode, window })
+        Ok(Plan { stack, address: spec.address, workload: spec.workload, client, mode, window })
     }
 
     /// How long calls go on before the window.

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use tokio::{runtime::Runtime, sync::oneshot};
 
 use super::{Caller, Connections, Failure, Filling, Message, Plan, Window, now, report, watch::watch};
-use crate::events;
+use crate::{events, settings};
 
 /// What makes a caller's calls.
 pub trait Wire: Send + 'static {
@@ -19,7 +19,7 @@ pub fn run<W: Wire>(
     connections: &Arc<Connections>,
     wires: Vec<W>,
 ) -> Result<(), String> {
-    events::ready(&plan.address, None);
+    events::ready(&plan.address, None, settings::of(plan.stack, "client"));
     let edges = Window::open(plan);
     let (say_ended, ended) = mpsc::channel();
     let (mut tasks, mut cancels, mut done) = (Vec::new(), Vec::new(), Vec::new());
@@ -34,19 +34,20 @@ pub fn run<W: Wire>(
         tasks.push(runtime.spawn(async move {
             let wait = edges.first_call - now();
             tokio::time::sleep(std::time::Duration::from_nanos(wait.max(0) as u64)).await;
-            let caller = drive(caller, filling, wire, cancelled).await;
+            let ended = drive(caller, filling, wire, cancelled).await;
             drop(say_ended); // the last one ends the watch
-            caller
+            ended
         }));
     }
     drop(say_ended);
     watch(plan, edges, &done, &ended, || cancels.clear());
-    let callers = runtime.block_on(async {
-        let mut callers = Vec::new();
+    // The wires keep their connections open until these have been counted.
+    let (callers, _wires): (Vec<_>, Vec<_>) = runtime.block_on(async {
+        let mut ended = Vec::new();
         for task in tasks {
-            callers.push(task.await.expect("no caller panics"));
+            ended.push(task.await.expect("no caller panics"));
         }
-        callers
+        ended.into_iter().unzip()
     });
     report(plan, edges, callers, connections)
 }
@@ -56,10 +57,10 @@ async fn drive<W: Wire>(
     mut filling: Filling,
     mut wire: W,
     mut cancelled: oneshot::Receiver<()>,
-) -> Caller {
+) -> (Caller, W) {
     loop {
         let request = filling.next();
-        let Some(sent) = caller.begin() else { return caller };
+        let Some(sent) = caller.begin() else { return (caller, wire) };
         let outcome = tokio::select! {
             biased;
             outcome = wire.call(request) => outcome,

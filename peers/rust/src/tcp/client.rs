@@ -23,6 +23,7 @@ use crate::{
     load::{
         Caller, Connections, Failure, Mode, Plan, Window, caller::Done, connections::Open, now, report, watch::watch,
     },
+    settings,
 };
 
 /// How long a connection may take to be there before the load begins.
@@ -40,6 +41,7 @@ pub struct Crew {
 }
 
 /// A place for a connection, and the call that it carries.
+#[derive(Default)]
 pub struct Slot {
     pub stream: Option<TcpStream>,
     open: Option<Open>,
@@ -51,18 +53,8 @@ pub fn measure(variant: &Variant, plan: Arc<Plan>) -> Result<(), String> {
     let run = if uses_uring(variant)? { uring_client::run } else { epoll_client::run };
     let address = plan.address.parse().map_err(|e| format!("address {}: {e}", plan.address))?;
     let connections = Connections::new(&plan);
-    let mut slots = Vec::new();
-    for _ in 0..slots_of(&plan) {
-        slots.push(Slot::empty());
-        if plan.mode == Mode::New {
-            continue;
-        }
-        let slot = slots.last_mut().expect("one was pushed");
-        let stream = connect(&connections, &address, Socket::connect_timeout, CONNECT);
-        slot.stream = Some(stream.map_err(|e| format!("connect to {address}: {e}"))?);
-        slot.open = Some(connections.opened());
-    }
-    events::ready(&plan.address, None);
+    let slots = open(&plan, &address, &connections).map_err(|e| format!("connect to {address}: {e}"))?;
+    events::ready(&plan.address, None, settings::of(plan.stack, "client"));
     let edges = Window::open(&plan);
     let threads = crate::threads().min(slots.len()).min(plan.client.clients);
     let mut crews: Vec<Crew> = (0..threads).map(|_| Crew::new(&plan, address, &connections)).collect();
@@ -101,10 +93,16 @@ pub fn measure(variant: &Variant, plan: Arc<Plan>) -> Result<(), String> {
     report(&plan, edges, callers, &connections)
 }
 
-fn slots_of(plan: &Plan) -> usize {
+/// Opens the connections that are kept. A mode that keeps none has a slot for each caller, and
+/// opens one all the same, to fail early if none can be.
+fn open(plan: &Plan, address: &SocketAddr, connections: &Arc<Connections>) -> io::Result<Vec<Slot>> {
+    let open = || {
+        let stream = connect(connections, address, Socket::connect_timeout, CONNECT)?;
+        Ok(Slot { stream: Some(stream), open: Some(connections.opened()), ..Slot::default() })
+    };
     match plan.mode {
-        Mode::New => plan.client.clients,
-        kept => kept.want(plan.client.clients),
+        Mode::New => open().map(|_| (0..plan.client.clients).map(|_| Slot::default()).collect()),
+        kept => (0..kept.want(plan.client.clients)).map(|_| open()).collect(),
     }
 }
 
@@ -127,12 +125,6 @@ fn connect<A>(
         Ok(socket.into())
     };
     opening().inspect_err(|_| connections.failed())
-}
-
-impl Slot {
-    fn empty() -> Slot {
-        Slot { stream: None, open: None, caller: None, exchange: Exchange::default() }
-    }
 }
 
 impl Crew {

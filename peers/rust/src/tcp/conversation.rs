@@ -272,3 +272,6 @@ fn operation(mut head: &[u8]) -> Result<&[u8], &'static str> {
     let length = head.get_u32() as usize;
     head.get(..length).ok_or("a head that is cut short")
 }
+
+#[cfg(test)]
+mod tests;
