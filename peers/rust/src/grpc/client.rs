@@ -63,7 +63,7 @@ impl Dialing {
         let (address, connections) = (self.address, self.connections.clone());
         let dial = service_fn(move |_| {
             let dialing = dial::counted(address, connections.clone());
-            async { dialing.await.map(TokioIo::new).map_err(|failure| Dialed(failure)) }
+            async { dialing.await.map(TokioIo::new).map_err(Dialed) }
         });
         self.endpoint.connect_with_connector(dial).await.map_err(|e| explain(&e).unwrap_or_else(|| Failure::of(&e)))
     }

@@ -25,8 +25,8 @@ pub fn run(crew: &mut Crew) -> io::Result<()> {
         }
     }
     crew.begin();
-    for slot in 0..crew.slots.len() {
-        next(crew, slot, &poll, &mut waits_for[slot])?;
+    for (slot, waits_for) in waits_for.iter_mut().enumerate() {
+        next(crew, slot, &poll, waits_for)?;
     }
     while !crew.is_done() {
         let events = poll.wait(Some(LOOK))?;
