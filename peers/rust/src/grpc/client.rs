@@ -95,8 +95,8 @@ fn failed(status: Status) -> Failure {
     }
     let code = code_name(status.code() as i32);
     match status.source() {
-        // What tonic does not know of a broken connection, Go calls Unavailable.
-        Some(cause) if status.code() == Code::Unknown => Failure::of(cause),
+        // How tonic calls a broken connection, which Go calls Unavailable.
+        Some(cause) if matches!(status.code(), Code::Unknown | Code::Cancelled) => Failure::of(cause),
         Some(cause) => Failure { code, ..Failure::of(cause) },
         None => Failure::application(status.code() as i32, status.message()),
     }
