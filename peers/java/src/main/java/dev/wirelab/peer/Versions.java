@@ -37,7 +37,7 @@ final class Versions {
     }
 
     private static String netty() {
-        Version version = Version.identify().get("netty-transport");
+        Version version = Version.identify().get("netty-common");
         return version == null ? "unknown" : version.artifactVersion();
     }
 }
