@@ -11,7 +11,7 @@ import "embed"
 //go:embed cpp/CMakeLists.txt cpp/src
 //go:embed c/echo.c
 //go:embed java/pom.xml java/build.sh java/src
-//go:embed python/build.sh python/start.py python/requirements.txt python/requirements-build.txt
+//go:embed python/build.sh python/start.py python/c_core.py python/requirements.txt python/requirements-build.txt
 var Sources embed.FS
 
 // Shared is the folder of what every peer is built with: the messages of the workloads. In a

@@ -15,5 +15,7 @@ install_into "$out/lib" requirements.txt
 install_into build/tools requirements-build.txt
 PYTHONPATH=build/tools python3 -m grpc_tools.protoc --proto_path="$proto" \
 	--python_out="$out/lib" --grpc_python_out="$out/lib" echo.proto ping.proto chat.proto
+PYTHONPATH="$out/lib" python3 c_core.py >build/c_core.py
+mv build/c_core.py "$out/lib"
 cp start.py "$out/start"
 chmod +x "$out/start"

@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 import google.protobuf
 import grpc
 from grpc import aio
-from grpc._cython import cygrpc
 
+import c_core  # written by build.sh
 import chat_pb2
 import chat_pb2_grpc
 import echo_pb2
@@ -61,6 +61,7 @@ SERVER_OPTIONS = [
     ("grpc.keepalive_time_ms", 10_000, 7_200_000, KEPT),
     ("grpc.keepalive_timeout_ms", 10_000, 20_000, KEPT),
     ("grpc.keepalive_permit_without_calls", 1, 0, KEPT),
+    ("grpc.http2.max_pings_without_data", 0, 2, KEPT + "; 0: any number"),
 ]
 CLIENT_OPTIONS = [
     MESSAGE_OPTION,
@@ -82,7 +83,7 @@ def emit(event, part):
 def ready(address, side, options):
     runtime = (
         f"{platform.python_implementation()} {platform.python_version()} ({platform.python_compiler()}), "
-        f"grpcio {grpc.__version__} (aio, C-core {c_core()}), "
+        f"grpcio {grpc.__version__} (aio, C-core {c_core.VERSION}), "
         f"protobuf {google.protobuf.__version__} ({message_implementation()})"
     )
     settings = [
@@ -92,11 +93,6 @@ def ready(address, side, options):
     emit("ready", {
         "contract": CONTRACT, "address": address, "pid": os.getpid(), "runtime": runtime, "settings": settings,
     })
-
-
-def c_core():
-    """C-core's own version, which is not grpcio's: the user agent of its channels has it."""
-    return cygrpc.core_version() if hasattr(cygrpc, "core_version") else "of the same release"
 
 
 def message_implementation():
@@ -218,6 +214,7 @@ async def serve(spec):
     on_input_end(lambda: loop.call_soon_threadsafe(ended.set))
     await ended.wait()
     emit("result", {"server": {}})  # what it cost is seen from outside
+    leave(0)  # asyncio would wait for the handlers of clients that went silent
 
 
 def on_input_end(then):
@@ -361,9 +358,10 @@ class Failures:
         if isinstance(error, WrongAnswer):
             kind = ("wrong-answer", "WrongAnswer")
         elif isinstance(error, asyncio.CancelledError):
-            kind = ("cancelled", "Canceled")
+            kind, error = ("cancelled", "Canceled"), "the drain time is over"
         else:
             kind = (class_of(error.code(), error.details()), code_of(error.code()))
+            error = f"{code_of(error.code())}: {error.details()}"
         known = self.kinds.setdefault(kind, (len(self.kinds) + 1, str(error)))
         return known[0]
 
@@ -442,19 +440,21 @@ class Connections:
     async def open(self):
         for _ in range(self.want):
             channel = aio.insecure_channel(self.address, options=[option[:2] for option in CLIENT_OPTIONS])
-            state = channel.get_state(try_to_connect=True)
             self.channels.append(channel)
             try:
-                async with asyncio.timeout(CONNECT) if hasattr(asyncio, "timeout") else Forever():
-                    while state != grpc.ChannelConnectivity.READY:
-                        if state == grpc.ChannelConnectivity.TRANSIENT_FAILURE:
-                            raise Refusal(f"connect to {self.address}: {self.why()}")
-                        await channel.wait_for_state_change(state)
-                        state = channel.get_state(try_to_connect=True)
-            except TimeoutError as e:
+                await asyncio.wait_for(self.connect(channel), CONNECT)
+            except asyncio.TimeoutError as e:
                 raise Refusal(f"connect to {self.address}: no HTTP/2 server answers within {CONNECT} s") from e
             self.watches.append(asyncio.create_task(self.watch(channel)))
         self.sockets.look()
+
+    async def connect(self, channel):
+        state = channel.get_state(try_to_connect=True)
+        while state != grpc.ChannelConnectivity.READY:
+            if state == grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+                raise Refusal(f"connect to {self.address}: {self.why()}")
+            await channel.wait_for_state_change(state)
+            state = channel.get_state(try_to_connect=True)
 
     async def watch(self, channel):
         state = channel.get_state()
@@ -495,6 +495,13 @@ class Window:
     end: float = float("inf")  # of a load with a time
     over: bool = False
     unfinished: int = 0  # callers with calls in the window yet to end
+    finished: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def finish(self):
+        """A caller has no call in the window any more."""
+        self.unfinished -= 1
+        if not self.unfinished:
+            self.finished.set()
 
 
 @dataclass
@@ -564,8 +571,9 @@ class Client:
     async def wait(self):
         """Waits for the calls in the window, at most for the drain time."""
         drain, window = self.load.get("drain_ns", 0), self.window
-        while window.unfinished:
-            await asyncio.sleep(min(PROGRESS, max(0.001, (window.end - time.monotonic_ns()) / 1e9)))
+        while not window.finished.is_set():
+            await asyncio.wait([ended := asyncio.ensure_future(window.finished.wait())], timeout=PROGRESS)
+            ended.cancel()
             now = time.monotonic_ns()
             self.progress(False, self.fraction(now))
             since = window.end if self.timed else max(self.last_ended, window.begin)
@@ -574,7 +582,7 @@ class Client:
 
     async def end(self, callers):
         """Ends the callers; with calls in the window still in flight those have failed."""
-        if not self.window.unfinished:
+        if self.window.finished.is_set():
             await asyncio.wait(callers, timeout=END)
         for caller in callers:
             caller.cancel()
@@ -604,10 +612,10 @@ class Client:
             sent = time.monotonic_ns()
             if self.timed and not finished and sent >= window.end:
                 finished = True  # and goes on, so that the others' last calls are under the same load
-                window.unfinished -= 1
+                window.finish()
             if not self.timed and sent >= window.begin:
                 if left == 0:
-                    window.unfinished -= 1
+                    window.finish()
                     return
                 left -= 1
             failure, ended = 0, 0

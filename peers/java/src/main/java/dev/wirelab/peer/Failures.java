@@ -17,7 +17,7 @@ final class Failures {
     /** Returns the number of the failure's kind, from 1. */
     int add(Throwable failure) {
         Status status = Status.fromThrowable(failure);
-        return add(klass(status), code(status.getCode()), status.toString());
+        return add(klass(status), code(status.getCode()), words(status));
     }
 
     /** As add, of an answer that is not the right one. */
@@ -39,6 +39,11 @@ final class Failures {
         kinds.add(kind);
         result.add(Map.of("class", klass, "code", code, "example", example));
         return kinds.size();
+    }
+
+    private static String words(Status status) {
+        Throwable cause = status.getCause();
+        return code(status.getCode()) + ": " + status.getDescription() + (cause == null ? "" : ": " + cause.getMessage());
     }
 
     /** What the call met: the kernel, HTTP/2, its caller or the handler. */

@@ -4,14 +4,18 @@ import com.google.protobuf.RuntimeVersion;
 import io.grpc.internal.GrpcUtil;
 import io.grpc.netty.shaded.io.netty.channel.epoll.Epoll;
 import io.grpc.netty.shaded.io.netty.handler.ssl.OpenSsl;
-import io.grpc.netty.shaded.io.netty.util.Version;
+import java.io.IOException;
+import java.io.InputStream;
 import java.lang.management.GarbageCollectorMXBean;
 import java.lang.management.ManagementFactory;
 import java.util.List;
+import java.util.Properties;
 import java.util.stream.Collectors;
 
 /** What runs here. */
 final class Versions {
+    private static final String NETTY_VERSIONS = "/META-INF/io.grpc.netty.shaded.io.netty.versions.properties";
+
     private Versions() {}
 
     /** The JVM with its flags and its collector, and the libraries that carry the calls. */
@@ -36,8 +40,16 @@ final class Versions {
                         RuntimeVersion.PATCH);
     }
 
+    /** Netty's own look-up asks for the file under the name that it has outside of the shaded jar. */
     private static String netty() {
-        Version version = Version.identify().get("netty-common");
-        return version == null ? "unknown" : version.artifactVersion();
+        Properties versions = new Properties();
+        try (InputStream file = Versions.class.getResourceAsStream(NETTY_VERSIONS)) {
+            if (file != null) {
+                versions.load(file);
+            }
+        } catch (IOException e) {
+            // unknown, then
+        }
+        return versions.getProperty("netty-common.version", "of unknown version");
     }
 }
