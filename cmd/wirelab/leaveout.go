@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/congestion"
+	"wirelab.dev/internal/link"
 	"wirelab.dev/internal/peer"
 	"wirelab.dev/internal/rebuild"
 	"wirelab.dev/internal/scenario"
@@ -38,31 +39,59 @@ func (a *app) withRebuilt(ctx context.Context, s *scenario.Scenario) (_ *scenari
 			programs[limit] = []string{path, "worker"}
 		}
 	}
-	s, err := leaveOut(s, warnings, func(v scenario.Variant) bool {
+	s, err := leaveOut(s, warnings, func(_ scenario.Part, v scenario.Variant) bool {
 		limit := catalog.SmallObject(v)
 		return limit != 0 && programs[limit] == nil
 	})
 	return s, programs, warnings, err
 }
 
-// withCongestion leaves out the variants whose congestion control this process cannot
+// withCongestion leaves out the variants whose congestion control their processes cannot
 // have, with a warning for each of those.
 func withCongestion(s *scenario.Scenario) (_ *scenario.Scenario, warnings []string, _ error) {
-	can := map[string]bool{"": true}
+	type place struct {
+		name       string
+		ownNetwork bool
+	}
+	of := func(p scenario.Part, v scenario.Variant) place {
+		return place{catalog.Congestion(v), p.Network != scenario.Network{}}
+	}
+	can := map[place]bool{}
 	for _, part := range s.Parts {
 		for _, v := range part.Stacks {
-			name := catalog.Congestion(v)
-			if _, tried := can[name]; tried {
+			at := of(part, v)
+			if _, tried := can[at]; tried || at.name == "" {
 				continue
 			}
-			err := congestion.Check(name)
-			if can[name] = err == nil; err != nil {
-				warnings = append(warnings, fmt.Sprintf("cc=%s is left out: %v", name, err))
+			try := congestion.Check
+			if at.ownNetwork {
+				try = checkInOwnNetwork
+			}
+			err := try(at.name)
+			if can[at] = err == nil; err != nil {
+				warnings = append(warnings, fmt.Sprintf("cc=%s is left out: %v", at.name, err))
 			}
 		}
 	}
-	s, err := leaveOut(s, warnings, func(v scenario.Variant) bool { return !can[catalog.Congestion(v)] })
-	return s, warnings, err
+	s, err := leaveOut(s, warnings, func(p scenario.Part, v scenario.Variant) bool {
+		at := of(p, v)
+		return at.name != "" && !can[at]
+	})
+	return s, slices.Compact(warnings), err
+}
+
+// checkInOwnNetwork is congestion.Check in a network of its own: who made it may have every
+// congestion control there, an ordinary user too.
+func checkInOwnNetwork(name string) error {
+	network, err := link.New(link.Settings{})
+	if err != nil {
+		return congestion.Check(name) // the first trial says why there is no network
+	}
+	var refused error
+	if err := network.InClient(func() { refused = congestion.Check(name) }); err != nil {
+		refused = err
+	}
+	return errors.Join(refused, network.Close())
 }
 
 // withPeers builds the peers that variants name. Those that cannot be built are left out,
@@ -88,7 +117,7 @@ func (a *app) withPeers(ctx context.Context, s *scenario.Scenario) (_ *scenario.
 			}
 		}
 	}
-	s, err := leaveOut(s, warnings, func(v scenario.Variant) bool {
+	s, err := leaveOut(s, warnings, func(_ scenario.Part, v scenario.Variant) bool {
 		return slices.ContainsFunc(peersOf(v), func(p peer.Peer) bool { return programs[p.Name] == nil })
 	})
 	return s, programs, warnings, err
@@ -107,7 +136,7 @@ func peersOf(v scenario.Variant) (all []peer.Peer) {
 
 // leaveOut returns the scenario without the variants that are missing here. If no others
 // are left, it is an error, which says why.
-func leaveOut(s *scenario.Scenario, why []string, missing func(scenario.Variant) bool) (*scenario.Scenario, error) {
+func leaveOut(s *scenario.Scenario, why []string, missing func(scenario.Part, scenario.Variant) bool) (*scenario.Scenario, error) {
 	if len(why) == 0 {
 		return s, nil
 	}
@@ -119,12 +148,13 @@ func leaveOut(s *scenario.Scenario, why []string, missing func(scenario.Variant)
 }
 
 // withoutVariants moves variants to those that nobody asked for.
-func withoutVariants(s *scenario.Scenario, gone func(scenario.Variant) bool) *scenario.Scenario {
+func withoutVariants(s *scenario.Scenario, gone func(scenario.Part, scenario.Variant) bool) *scenario.Scenario {
 	without := new(*s)
 	without.Parts = slices.Clone(s.Parts)
 	for i, p := range s.Parts {
-		stays := func(v scenario.Variant) bool { return !gone(v) }
-		without.Parts[i].Stacks = slices.DeleteFunc(slices.Clone(p.Stacks), gone)
+		goes := func(v scenario.Variant) bool { return gone(p, v) }
+		stays := func(v scenario.Variant) bool { return !gone(p, v) }
+		without.Parts[i].Stacks = slices.DeleteFunc(slices.Clone(p.Stacks), goes)
 		without.Parts[i].Yardsticks = slices.Concat(p.Yardsticks, slices.DeleteFunc(slices.Clone(p.Stacks), stays))
 	}
 	return without

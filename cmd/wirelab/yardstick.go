@@ -113,7 +113,7 @@ func (n named) apply(s *scenario.Scenario) *scenario.Scenario {
 	if len(n.peers) == 0 {
 		return s
 	}
-	unnamed := func(v scenario.Variant) bool { return len(peersOf(v)) > 0 && !n.wants(v) }
+	unnamed := func(_ scenario.Part, v scenario.Variant) bool { return len(peersOf(v)) > 0 && !n.wants(v) }
 	return withoutVariants(s, unnamed)
 }
 
