@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"wirelab.dev/internal/congestion"
 	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/link"
 	"wirelab.dev/internal/load"
 )
 
@@ -21,6 +23,7 @@ type diagnosis struct {
 	Findings []host.Finding `json:"findings"`
 	Probes   []probeFinding `json:"probes"`
 	Engine   engineFigures  `json:"engine"`
+	Links    *link.Cost     `json:"links,omitempty"` // absent where there are none
 }
 
 // engineFigures are the load engine's own, on this machine, now.
@@ -42,7 +45,11 @@ func (a *app) doctorCommand() *cobra.Command {
   wirelab doctor --json | jq '.findings[] | select(.status != "ok")'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d := diagnosis{Machine: host.Describe(), Findings: append(host.Doctor(cmd.Context()), findNetworks(cmd.Context()), findCongestion()), Probes: examineProbes(cmd.Context()), Engine: measureEngine(cmd.Context())}
+			ctx := cmd.Context()
+			d := diagnosis{Machine: host.Describe(), Findings: host.Doctor(ctx)}
+			networks, cost := findNetworks(ctx)
+			d.Findings, d.Links = append(append(d.Findings, networks...), findCongestion(networks[0])), cost
+			d.Probes, d.Engine = examineProbes(ctx), measureEngine(ctx)
 			d.Place = host.Place(d.Machine.Topology, host.Want{})
 			if asJSON {
 				return a.printJSON(d)
@@ -54,17 +61,22 @@ func (a *app) doctorCommand() *cobra.Command {
 	return cmd
 }
 
-// findCongestion says which congestion controls variants can ask for.
-func findCongestion() host.Finding {
+// findCongestion says which congestion controls variants can ask for. One that the kernel
+// has and this user may not choose can be chosen in a network that the user made.
+func findCongestion(networks host.Finding) host.Finding {
 	f := host.Finding{Name: "congestion control", Status: host.OK}
 	var have, lack []string
 	for _, name := range []string{"cubic", "reno", "bbr"} {
-		if err := congestion.Check(name); err != nil {
+		err := congestion.Check(name)
+		switch {
+		case err == nil:
+			have = append(have, "cc="+name)
+		case networks.Status == host.OK && slices.Contains(congestion.Available(), name):
+			have = append(have, "cc="+name+" (over links and in other networks of a trial's own only)")
+		default:
 			lack = append(lack, "cc="+name)
 			f.Status, f.Remedy = host.Limited, err.Error()
-			continue
 		}
-		have = append(have, "cc="+name)
 	}
 	f.Detail = strings.Join(have, ", ") + "; connections have " + cmp.Or(congestion.Default(), "one that is not known") + " by default"
 	if len(lack) > 0 {

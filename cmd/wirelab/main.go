@@ -137,6 +137,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 		a.initCommand(),
 		a.workerCommand(),
 		a.networksCommand(),
+		a.linkCostCommand(),
 		a.smallObjectCommand(),
 		a.disturbCommand(),
 	)

@@ -99,16 +99,3 @@ func whyNoUserNamespace(ctx context.Context) string {
 func (a *app) networksCommand() *cobra.Command {
 	return a.partCommand(networksCommand, "Make a network of a trial's own, and end", func(context.Context, io.Reader, io.Writer) error { return link.Check() })
 }
-
-// findNetworks says whether trials can have networks of their own, and links in them.
-func findNetworks(ctx context.Context) host.Finding {
-	f := host.Finding{Name: "networks of a trial's own", Status: host.OK, Detail: "can be made, with links that delay, lose and reorder (--link)"}
-	if link.Check() == nil {
-		return f
-	}
-	if why := whyNoUserNamespace(ctx); why != "" {
-		return host.Finding{Name: f.Name, Status: host.Missing, Detail: why}
-	}
-	f.Detail += ", in a user namespace, where wirelab runs itself again when they are asked for"
-	return f
-}

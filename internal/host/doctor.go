@@ -88,11 +88,6 @@ var checks = []struct {
 		granted: "a private network needs no root", refused: "create a user and a network namespace: %v",
 		remedy: "raise user.max_user_namespaces, and on Ubuntu sysctl kernel.apparmor_restrict_unprivileged_userns=0",
 	}.examine},
-	{"network namespaces", ability{
-		try:     func(examination) error { return OnDisposableThread(tryNetworkNamespace) },
-		granted: "a scenario can use `network`", refused: "parts with their own `network` fail: %v",
-		remedy: "run as root, or grant CAP_SYS_ADMIN and CAP_NET_ADMIN",
-	}.examine},
 	{"netem", examination.netem},
 	{"descriptors", examination.descriptors},
 	{"local ports", examination.ports},

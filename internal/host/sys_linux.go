@@ -184,15 +184,6 @@ func tryBPF() error {
 	return unix.Close(int(fd))
 }
 
-// tryNetworkNamespace moves the calling thread, which must be a disposable one, into
-// a network namespace of its own.
-func tryNetworkNamespace() error {
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("make a network namespace: %w", err)
-	}
-	return nil
-}
-
 // tryUDPReceive returns the receive buffer that a socket gets which asks for so
 // many bytes in every way that it may. The kernel doubles what is asked for, for
 // its own bookkeeping (socket(7), SO_RCVBUF).

@@ -47,6 +47,4 @@ func tryBPF() error { return unsupported("BPF") }
 
 func tryUserNamespace() error { return unsupported("user namespaces") }
 
-func tryNetworkNamespace() error { return unsupported("network namespaces") }
-
 func tryUDPReceive(int) (int, error) { return 0, unsupported("UDP receive buffer") }

@@ -8,26 +8,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"wirelab.dev/internal/host"
 )
 
 // bothWays is a link that does the same to both directions.
 func bothWays(p Path) Settings { return Settings{Up: p, Down: p, Seed: 1} }
 
-// listenAt listens at the server's end: a socket stays in the namespace that it
-// was made in.
 func listenAt(t testing.TB, n *Network) net.Listener {
 	t.Helper()
-	var listener net.Listener
-	err := host.OnDisposableThread(func() error {
-		if err := n.EnterServer(); err != nil {
-			return err
-		}
-		var err error
-		listener, err = net.Listen("tcp4", n.Address+":0")
-		return err
-	})
+	listener, err := n.listen(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,34 +23,9 @@ func listenAt(t testing.TB, n *Network) net.Listener {
 	return listener
 }
 
-// echo answers one connection with what it sends.
-func echo(listener net.Listener) {
-	conn, err := listener.Accept()
-	if err != nil {
-		return
-	}
-	defer conn.Close()
-	_, _ = io.Copy(conn, conn)
-}
-
-// dialFrom connects from the client's end.
 func dialFrom(t testing.TB, n *Network, address string) net.Conn {
 	t.Helper()
-	var conn net.Conn
-	err := host.OnDisposableThread(func() error {
-		if err := n.EnterClient(); err != nil {
-			return err
-		}
-		to, err := net.ResolveTCPAddr("tcp4", address)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		var d net.Dialer
-		conn, err = d.DialContext(ctx, "tcp4", to.String())
-		return err
-	})
+	conn, err := n.dial(context.Background(), address)
 	if err != nil {
 		t.Fatal(err)
 	}
