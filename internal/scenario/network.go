@@ -158,6 +158,10 @@ func ParseBurstLoss(text string) (BurstLoss, error) {
 	if cmp.Or(err, lengthErr) != nil || !(length >= 1 && length <= 1e6) || lost == 0 {
 		return BurstLoss{}, fmt.Errorf("burst-loss %q: want a share, a slash and the mean length of a run, as in 1%%/5", text)
 	}
+	// A run ends and the next begins one packet later, and still too few are lost.
+	if most := length / (length + 1); float64(lost) > most {
+		return BurstLoss{}, fmt.Errorf("burst-loss %q: runs of %v packets lose at most %.3g%%: choose a smaller share, or longer runs", text, length, 100*most)
+	}
 	return BurstLoss{lost, length}, nil
 }
 
@@ -181,6 +185,9 @@ var bitUnits = []struct {
 	bits int64
 }{{"Gbit/s", 1e9}, {"Mbit/s", 1e6}, {"kbit/s", 1e3}, {"bit/s", 1}}
 
+// leastBits is the rate of an old modem. A packet takes seconds at less.
+const leastBits = 9600
+
 // ParseBitRate reads a number and its unit.
 func ParseBitRate(text string) (BitRate, error) {
 	for _, unit := range bitUnits {
@@ -189,11 +196,11 @@ func ParseBitRate(text string) (BitRate, error) {
 			continue
 		}
 		value, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-		if bits := value * float64(unit.bits); err == nil && bits >= 1e3 && bits <= 1e12 {
+		if bits := value * float64(unit.bits); err == nil && bits >= leastBits && bits <= 1e12 {
 			return BitRate(math.Round(bits)), nil
 		}
 	}
-	return 0, fmt.Errorf("rate %q: want a number and its unit, from 1kbit/s to 1000Gbit/s, as in 50Mbit/s", text)
+	return 0, fmt.Errorf("rate %q: want a number and its unit, from 9.6kbit/s to 1000Gbit/s, as in 50Mbit/s", text)
 }
 
 // String writes the rate in the largest unit of which there is one.
@@ -216,6 +223,8 @@ func (r *BitRate) UnmarshalText(text []byte) error { return parseInto(r, text, P
 const (
 	minPorts, maxPorts = 2, 32768
 	minMTU, maxMTU     = 576, 9000
+	defaultMTU         = 1500
+	headerBytes        = 14 // of Ethernet
 	maxDelay           = Duration(10 * time.Second)
 )
 
@@ -236,6 +245,8 @@ func (c *checker) network(in func(...any) at, p Part) *problem {
 			return c.problem(in("network"), "jitter: want 0s to the delay, which is %v, found %v", way.Delay, way.Jitter)
 		case way.Queue != 0 && way.Rate == 0:
 			return c.problem(in("network"), "queue: nothing waits without a rate: give one, or leave the queue out")
+		case way.Queue != 0 && int(way.Queue) < cmp.Or(n.MTU, defaultMTU)+headerBytes:
+			return c.problem(in("network"), "queue: want at least a packet with its header, %d bytes, found %d", cmp.Or(n.MTU, defaultMTU)+headerBytes, way.Queue)
 		}
 	}
 	return nil

@@ -196,18 +196,24 @@ func ParseLink(line string) (Network, error) {
 	network := &ast.MappingNode{}
 	for i, item := range strings.Split(line, ",") {
 		key, written, found := strings.Cut(strings.TrimSpace(item), "=")
-		if i == 0 && !found {
+		way, rest, ofWay := strings.Cut(key, ".")
+		isWay := way == "up" || way == "down"
+		switch {
+		case isWay && !ofWay:
+			return Network{}, fmt.Errorf("link %q: %s has keys of its own, as in %s.delay=5ms", line, way, way)
+		case found:
+		case i > 0:
+			return Network{}, fmt.Errorf("link %q: found %q: want a key and its value, as in loss=1%%; a profile comes first, and there is one", line, item)
+		case slices.Contains(linkKeys, key) || strings.Contains(key, "."):
+			return Network{}, fmt.Errorf("link %q: %s has no value: want one, as in delay=5ms", line, key)
+		default:
 			key, written = "profile", key
 		}
 		if !plain.MatchString(written) {
 			return Network{}, fmt.Errorf("link %q: found %q: want a profile (%s), or keys and values as in delay=5ms,loss=1%%", line, item, strings.Join(ProfileNames(), ", "))
 		}
 		into := network
-		way, rest, ofWay := strings.Cut(key, ".")
-		if way == "up" || way == "down" {
-			if !ofWay {
-				return Network{}, fmt.Errorf("link %q: %s has keys of its own, as in %s.delay=5ms", line, way, way)
-			}
+		if isWay {
 			if value(network, way) == nil {
 				set(network, way, &ast.MappingNode{})
 			}
@@ -235,8 +241,19 @@ func ParseLink(line string) (Network, error) {
 	return n, nil
 }
 
-// plain are values that YAML reads as one plain word.
-var plain = regexp.MustCompile(`^\.?[A-Za-z0-9µ][A-Za-z0-9µ.%/+-]*$`)
+// linkKeys are the keys of a Network.
+var linkKeys = func() (keys []string) {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Network]()) {
+		if key, _, _ := strings.Cut(field.Tag.Get("json"), ","); key != "" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}()
+
+// plain are values that YAML reads as one plain word. Numbers below zero are told by those
+// who bound them.
+var plain = regexp.MustCompile(`^-?\.?[A-Za-z0-9µ][A-Za-z0-9µ.%/+-]*$`)
 
 // ProfileNames are the names of the profiles that wirelab knows.
 func ProfileNames() []string {
