@@ -158,6 +158,13 @@ func TestEachFaultIsFound(t *testing.T) {
 		{"a link that is late", func(r *record.Record) { delayed(r, 600_000, 0) }, "link", record.Invalid, "600 µs at P99, of a delay of 5 ms"},
 		{"a link that is late a little", func(r *record.Record) { delayed(r, 300_000, 0) }, "link", record.Warning, "300 µs at P99"},
 		{"a link that is in time", func(r *record.Record) { delayed(r, 200_000, 0) }, "link", record.OK, "1000 frames"},
+		{"a link whose faster way is late", func(r *record.Record) { delayedApart(r, 150_000, 150_000) }, "link", record.Invalid, "up, they were late by 75 µs in the median and 150 µs at P99, of a delay of 1 ms"},
+		{"a link whose slower way is as late", func(r *record.Record) { delayedApart(r, 10_000, 150_000) }, "link", record.OK, "1000 frames"},
+		{"a link that is late where it has no delay", func(r *record.Record) {
+			delayedApart(r, 0, 150_000)
+			r.Cell.Network.Down.DelayNS = 0
+			r.Cell.Network.DelayNS = 5e5
+		}, "link", record.Invalid, "down, they were late by 75 µs in the median and 150 µs at P99, of a delay of 500 µs"},
 		{"a link that loses as asked", func(r *record.Record) { lossy(r, 0.01, 0, 110) }, "link", record.OK, "up, 110 of 10000 were lost (1.1 %; asked for 1 %)"},
 		{"a link that loses more", func(r *record.Record) { lossy(r, 0.01, 0, 170) }, "link", record.Invalid, "that is not chance"},
 		{"a link that loses fewer", func(r *record.Record) { lossy(r, 0.01, 0, 40) }, "link", record.Invalid, "that is not chance"},
@@ -315,6 +322,17 @@ func meets(r *record.Record, class failure.Class, count int64) {
 func delayed(r *record.Record, lateNS, dropped int64) {
 	r.Cell.Network.DelayNS = 5e6
 	r.Link = &record.Link{Frames: 1000, Dropped: dropped, LateP50NS: lateNS / 2, LateP99NS: lateNS}
+}
+
+// delayedApart puts one between the ends that delays by 1 ms up and by 9 ms down.
+func delayedApart(r *record.Record, upLateNS, downLateNS int64) {
+	n := &r.Cell.Network
+	n.DelayNS, n.Up.DelayNS, n.Down.DelayNS = 5e6, 1e6, 9e6
+	way := func(late int64) *record.LinkWay {
+		half := late / 2
+		return &record.LinkWay{Frames: 500, Sent: 500, LateP50NS: &half, LateP99NS: &late}
+	}
+	r.Link = &record.Link{Engine: "frames", Frames: 1000, LateP99NS: max(upLateNS, downLateNS), Up: way(upLateNS), Down: way(downLateNS)}
 }
 
 // lossy lets a link lose so many of 10,000 frames that go up, in runs of some length or each

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 
 	"wirelab.dev/internal/record"
@@ -20,15 +21,10 @@ func (t trial) link() record.Check {
 	if l.Engine != "" {
 		c.Detail += " (" + l.Engine + ")"
 	}
-	t.late(&c)
-	for _, way := range []struct {
-		name  string
-		asked record.Way
-		did   *record.LinkWay
-	}{{"up", t.Cell.Network.Up, l.Up}, {"down", t.Cell.Network.Down, l.Down}} {
-		if way.did != nil {
-			t.lost(&c, way.name, way.asked, *way.did)
-		}
+	ways := t.ways()
+	t.late(&c, ways)
+	for _, w := range ways {
+		t.lost(&c, w)
 	}
 	if l.Dropped > 0 {
 		verdict(&c, record.Invalid, "%d of %d frames were dropped for want of room: the emulation is the limit, not the link", l.Dropped, l.Frames)
@@ -36,25 +32,52 @@ func (t trial) link() record.Check {
 	return c
 }
 
-// late compares how late frames were with the delay that was asked for.
-func (t trial) late(c *record.Check) {
-	delay := t.Cell.Network.DelayNS
-	if delay == 0 || t.Link.Up != nil && t.Link.Up.LateP99NS == nil {
-		return // nothing to be late of, or an engine that does not tell
+// way is one direction of a link: what was asked of it, and what it did.
+type way struct {
+	name  string // with what stands behind it in a sentence; none in records that do not tell them apart
+	asked record.Way
+	did   record.LinkWay
+}
+
+// ways returns both directions, or one for both in older records.
+func (t trial) ways() []way {
+	l, network := t.Link, t.Cell.Network
+	if l.Up == nil || l.Down == nil {
+		return []way{{asked: record.Way{DelayNS: network.DelayNS}, did: record.LinkWay{LateP50NS: &l.LateP50NS, LateP99NS: &l.LateP99NS}}}
 	}
-	late := float64(t.Link.LateP99NS) / float64(delay)
-	c.Figure, c.Limit = &late, new(t.limits.Link.Invalid)
-	verdict(c, t.limits.Link.level(late), "%s; they were late by %s in the median and %s at P99, of a delay of %s",
-		c.Detail, units.Time(float64(t.Link.LateP50NS)), units.Time(float64(t.Link.LateP99NS)), units.Time(float64(delay)))
+	return []way{{"up, ", network.Up, *l.Up}, {"down, ", network.Down, *l.Down}}
+}
+
+// late compares how late frames were with the delay that was asked for, on the way that was
+// later by that measure. A way without a delay has half of the round trip's.
+func (t trial) late(c *record.Check, ways []way) {
+	var worst way
+	latest := -1.0
+	for _, w := range ways {
+		w.asked.DelayNS = cmp.Or(w.asked.DelayNS, t.Cell.Network.DelayNS)
+		if w.asked.DelayNS == 0 || w.did.LateP99NS == nil {
+			continue // nothing to be late of, or an engine that does not tell
+		}
+		if late := float64(*w.did.LateP99NS) / float64(w.asked.DelayNS); late > latest {
+			worst, latest = w, late
+		}
+	}
+	if latest < 0 {
+		return
+	}
+	c.Figure, c.Limit = &latest, new(t.limits.Link.Invalid)
+	verdict(c, t.limits.Link.level(latest), "%s; %sthey were late by %s in the median and %s at P99, of a delay of %s",
+		c.Detail, worst.name, units.Time(float64(*worst.did.LateP50NS)), units.Time(float64(*worst.did.LateP99NS)), units.Time(float64(worst.asked.DelayNS)))
 }
 
 // lost compares how many frames a way has lost with how many it was asked to lose.
-func (t trial) lost(c *record.Check, name string, asked record.Way, did record.LinkWay) {
+func (t trial) lost(c *record.Check, w way) {
+	asked, did := w.asked, w.did
 	share := 1 - (1-asked.Loss)*(1-asked.BurstLoss)
 	if share == 0 && did.Lost == 0 || did.Frames == 0 {
 		return
 	}
-	c.Detail += fmt.Sprintf("; %s, %d of %d were lost (%s; asked for %s)", name, did.Lost, did.Frames, percent(float64(did.Lost)/float64(did.Frames)), percent(share))
+	c.Detail += fmt.Sprintf("; %s%d of %d were lost (%s; asked for %s)", w.name, did.Lost, did.Frames, percent(float64(did.Lost)/float64(did.Frames)), percent(share))
 	// Frames of one run are lost or kept together, so fewer of them are independent.
 	together := max(1, 2*asked.BurstPackets-1)
 	if stats.BinomialP(float64(did.Frames)/together, float64(did.Lost)/together, share) < t.limits.LossP {
