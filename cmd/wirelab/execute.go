@@ -111,7 +111,7 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 	if err != nil {
 		return nil, "", fmt.Errorf("find wirelab's own program, to start workers: %w", err)
 	}
-	if err := refuseNetworks(j.scenario); err != nil {
+	if err := refuseNetworks(ctx, j.scenario); err != nil {
 		return nil, "", err
 	}
 	what, without, err := withCongestion(j.scenario)

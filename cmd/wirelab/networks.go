@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -53,11 +54,15 @@ func (a *app) withNetworks(ctx context.Context) error {
 
 // refuseNetworks is an error where all that a scenario measures is in networks that can be
 // made neither here nor in a user namespace.
-func refuseNetworks(s *scenario.Scenario) error {
+func refuseNetworks(ctx context.Context, s *scenario.Scenario) error {
 	if slices.ContainsFunc(s.Parts, func(p scenario.Part) bool { return p.Network == scenario.Network{} }) {
 		return nil
 	}
-	return link.Check()
+	err := link.Check()
+	if err == nil {
+		return nil
+	}
+	return errors.New(cmp.Or(whyNoUserNamespace(ctx), err.Error()))
 }
 
 // programInUserNamespace is wirelab's own program, to be started there.

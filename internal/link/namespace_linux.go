@@ -95,8 +95,11 @@ func (n *namespace) close() error {
 	return n.file.Close()
 }
 
-// explainRefusal adds to a permission error what would allow the operation.
+// explainRefusal adds to a refusal what would allow the operation.
 func explainRefusal(what string, err error) error {
+	if errors.Is(err, unix.EROFS) {
+		return fmt.Errorf("%s: %w (%w): containers have /proc/sys read-only: make it writable, as `docker run --security-opt systempaths=unconfined` does", what, err, host.ErrUnsupported)
+	}
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%s: %w (%w): %s", what, err, host.ErrUnsupported, whatForbids(os.DirFS("/")))
 	}

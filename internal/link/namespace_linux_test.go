@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"wirelab.dev/internal/host"
 )
@@ -132,8 +133,11 @@ func TestWhoMayNotIsToldWhatWouldAllowIt(t *testing.T) {
 	if !errors.Is(err, host.ErrUnsupported) || !strings.Contains(err.Error(), "CAP_SYS_ADMIN") {
 		t.Errorf("%v", err)
 	}
+	if err := explainRefusal("set net.ipv4.x to 1", unix.EROFS); !errors.Is(err, host.ErrUnsupported) || !strings.Contains(err.Error(), "make it writable") {
+		t.Errorf("%v", err)
+	}
 	if err := explainRefusal("bring the loopback up", os.ErrNotExist); errors.Is(err, host.ErrUnsupported) {
-		t.Errorf("what went wrong otherwise is stats to be unsupported: %v", err)
+		t.Errorf("what went wrong otherwise is said to be unsupported: %v", err)
 	}
 }
 

@@ -37,5 +37,8 @@ func whatForbids(root fs.FS) string {
 	if err == nil && strings.Contains(string(status), "\nSeccomp:\t2\n") {
 		return "a filter of system calls (seccomp) is in force, as containers have it: give the container the capabilities SYS_ADMIN and NET_ADMIN, or a seccomp profile that allows user namespaces"
 	}
-	return "run as root, or grant CAP_SYS_ADMIN and CAP_NET_ADMIN, or use a kernel with CONFIG_USER_NS; in a container, /proc/sys must be writable"
+	if err == nil && strings.Contains(string(status), "\nUid:\t0\t") {
+		return "this root has not all rights, as in a container: grant it CAP_SYS_ADMIN and CAP_NET_ADMIN, or run as an ordinary user, who may have user namespaces"
+	}
+	return "run as root, or grant CAP_SYS_ADMIN and CAP_NET_ADMIN, or use a kernel with CONFIG_USER_NS"
 }

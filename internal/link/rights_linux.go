@@ -1,6 +1,7 @@
 package link
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,5 +32,9 @@ func InUserNamespace(command *exec.Cmd) {
 
 // ExplainUserNamespace says why a command did not start in a user namespace.
 func ExplainUserNamespace(err error) error {
+	var refusal syscall.Errno
+	if errors.As(err, &refusal) {
+		err = refusal // and not how it was tried
+	}
 	return fmt.Errorf("make a user namespace: %w (%w): %s", err, host.ErrUnsupported, whatForbids(os.DirFS("/")))
 }
