@@ -3,22 +3,15 @@ package main
 import (
 	"bytes"
 	"errors"
-	"io"
-	"io/fs"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"wirelab.dev/internal/congestion"
-	"wirelab.dev/internal/link"
 	"wirelab.dev/internal/record"
 )
 
@@ -158,108 +151,4 @@ func TestARefusalNamesTheSysctl(t *testing.T) {
 	if exit.ExitCode() != exitFailed || bytes.Count(said, []byte("\n")) != 1 {
 		t.Errorf("exit code %d, want %d and one line: %s", exit.ExitCode(), exitFailed, said)
 	}
-}
-
-// Whoever runs it, and whenever it is killed: no process, no namespace, no interface.
-func TestNothingIsLeftOfAKilledRunWithLinks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it kills runs after some seconds (-short)")
-	}
-	users := map[string]*someone{"ordinary user": ordinary(t)}
-	if os.Geteuid() == 0 && link.Check() == nil {
-		users["root"] = &someone{}
-		users["root"].settle(t)
-	}
-	for name, user := range users {
-		t.Run(name, func(t *testing.T) {
-			user.needsNetworks(t)
-			for range 6 {
-				user.killARun(t)
-			}
-		})
-	}
-}
-
-func (s *someone) killARun(t *testing.T) {
-	t.Helper()
-	c := s.command(s.program, "compare", "--stack", "tcp,grpc", "--size", "64", "-c", "1", "-n", "5", "--warm-up", "0s", "--repeat", "100", "--patience", "0", "--link", "delay=2ms,rate=10Mbit/s", "-o", filepath.Join(s.folder, "out"+strconv.Itoa(rand.Int())))
-	c.Stdout, c.Stderr = io.Discard, io.Discard
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var seen []string // namespaces of its processes
-	home, err := os.Readlink("/proc/self/ns/net")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// At a random instant after the first trial has its network.
-	for begin, after := time.Now(), time.Duration(0); after == 0 || time.Since(begin) < after; time.Sleep(time.Millisecond) {
-		for _, process := range s.processes() {
-			space, err := os.Readlink(process + "/ns/net")
-			if err == nil && space != home && !slices.Contains(seen, space) {
-				seen = append(seen, space)
-			}
-		}
-		if after == 0 && len(seen) > 0 {
-			begin, after = time.Now(), rand.N(time.Second)
-		}
-		if after == 0 && time.Since(begin) > patience {
-			t.Fatalf("it has no network after %v", patience)
-		}
-	}
-	_ = c.Process.Kill()
-	_ = c.Wait() // it was killed
-	left := s.left(seen)
-	for begin := time.Now(); len(left) > 0 && time.Since(begin) < patience; left = s.left(seen) {
-		time.Sleep(20 * time.Millisecond)
-	}
-	for _, what := range left {
-		t.Errorf("left behind: %s", what)
-	}
-	for _, process := range s.processes() {
-		if pid, err := strconv.Atoi(filepath.Base(process)); err == nil {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-	}
-}
-
-// processes are the folders in /proc of those that run the user's copy.
-func (s *someone) processes() []string {
-	all, _ := filepath.Glob("/proc/[0-9]*/exe") // the pattern is good
-	var found []string
-	for _, exe := range all {
-		if path, err := os.Readlink(exe); err == nil && path == s.program {
-			found = append(found, filepath.Dir(exe))
-		}
-	}
-	return found
-}
-
-// left is what there still is of a run: processes, interfaces, and whatever holds one of
-// its namespaces.
-func (s *someone) left(namespaces []string) []string {
-	found := s.processes()
-	interfaces, _ := net.Interfaces() // none: nothing is found
-	for _, i := range interfaces {
-		if strings.HasPrefix(i.Name, "client") || strings.HasPrefix(i.Name, "server") {
-			found = append(found, i.Name)
-		}
-	}
-	holders, _ := filepath.Glob("/proc/[0-9]*/ns/net")
-	open, _ := filepath.Glob("/proc/[0-9]*/fd/*")
-	for _, holder := range append(holders, open...) {
-		if name, err := os.Readlink(holder); err == nil && slices.Contains(namespaces, name) {
-			found = append(found, holder+" is "+name)
-		}
-	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		found = append(found, err.Error())
-	}
-	for _, name := range namespaces {
-		if bytes.Contains(mounts, []byte(name)) {
-			found = append(found, name+" is mounted")
-		}
-	}
-	return found
 }
