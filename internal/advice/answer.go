@@ -43,7 +43,7 @@ func found(s *analysis.Summary) []string {
 	}
 	main := mainPart(parts)
 	if len(s.Claims) > 0 && len(main.sizes)*len(main.clients) < 2 {
-		return stepLines(s) // each claim has a line, and nothing else was asked
+		return append(stepLines(s), linkLines(s)...) // each claim has a line, and nothing else was asked
 	}
 	return slices.Concat(stepLines(s), lifecycleLines(s, parts), searchLines(s), burstLines(s), sustainedLine(s), directions(parts), compared(main), shareLines(s), crossoverLines(s), alone(main))
 }
