@@ -181,7 +181,9 @@ var claimFigures = map[string]metric{
 	"request-bytes":   wireBytes(func(w *record.Wire) record.WireBytes { return w.Request }),
 	"response-bytes":  wireBytes(func(w *record.Wire) record.WireBytes { return w.Response }),
 	"opened":          func(t trial) float64 { return t.ifOwnClient(perCall(t, float64(t.Connections.During))) },
-	"trips":           tripsOfCall,
+	"trips":           inTrips(func(t trial) times { return t.response }),
+	"connect-trips":   inTrips(func(t trial) times { return t.connect }),
+	"handshake-trips": inTrips(func(t trial) times { return t.handshake }),
 	"handshake":       func(t trial) float64 { return t.handshake.quantile(0.5) },
 }
 
@@ -195,12 +197,15 @@ func answered(t trial) float64 {
 	return max(least, 1-float64(t.Failed())/float64(t.Requests))
 }
 
-// tripsOfCall is unknown where no link has a delay to measure by.
-func tripsOfCall(t trial) float64 {
-	if t.Cell.Network.DelayNS == 0 {
-		return math.NaN()
+// inTrips is a median in round trips of the link; unknown where no link has a delay to
+// measure by.
+func inTrips(of func(trial) times) metric {
+	return func(t trial) float64 {
+		if t.Cell.Network.DelayNS == 0 {
+			return math.NaN()
+		}
+		return of(t).quantile(0.5) * 1e3 / float64(2*t.Cell.Network.DelayNS)
 	}
-	return t.response.quantile(0.5) * 1e3 / float64(2*t.Cell.Network.DelayNS)
 }
 
 func wireBytes(side func(*record.Wire) record.WireBytes) metric {

@@ -77,6 +77,8 @@ var Names = map[string]string{
 	"opened":          "connections opened in the window a request",
 	"trips":           "the median response time in round trips of the link, which are twice its delay",
 	"handshake":       "the median time of a connection's handshake",
+	"connect-trips":   "the median time until a TCP connection is established, in round trips of the link",
+	"handshake-trips": "the median time of a handshake of TLS or QUIC, in round trips of the link",
 }
 
 // FigureNames are the names in order.
