@@ -45,7 +45,7 @@ func found(s *analysis.Summary) []string {
 	if len(s.Claims) > 0 && len(main.sizes)*len(main.clients) < 2 {
 		return append(stepLines(s), linkLines(s)...) // each claim has a line, and nothing else was asked
 	}
-	return slices.Concat(stepLines(s), lifecycleLines(s, parts), searchLines(s), burstLines(s), sustainedLine(s), directions(parts), compared(main), shareLines(s), crossoverLines(s), alone(main))
+	return slices.Concat(fastestOverEach(s, main, parts), stepLines(s), lifecycleLines(s, parts), searchLines(s), burstLines(s), sustainedLine(s), directions(parts), compared(main), shareLines(s), crossoverLines(s), alone(main))
 }
 
 func mainPart(parts []*part) *part {

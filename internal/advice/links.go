@@ -37,10 +37,7 @@ func fastestByLink(s *analysis.Summary, linked []*analysis.Cell) []string {
 		if len(there) < 2 {
 			continue
 		}
-		best := slices.MinFunc(there, func(a, b *analysis.Cell) int {
-			return cmp.Compare(a.ResponseTimes().Mean.Value, b.ResponseTimes().Mean.Value)
-		})
-		wins[best.Variant]++
+		wins[shortestMean(there).Variant]++
 		compared++
 		if s.Fastest(there) != nil {
 			sure++
@@ -60,6 +57,33 @@ func fastestByLink(s *analysis.Summary, linked []*analysis.Cell) []string {
 		names[i] = fmt.Sprintf("%s on %d", name, wins[name])
 	}
 	return filled(fmt.Sprintf("Fastest of %d links (%d beyond doubt): ", compared, sure), names)
+}
+
+// fastestOverEach is for one kind of call over some links, or the loopback beside them.
+func fastestOverEach(s *analysis.Summary, main *part, parts []*part) []string {
+	networks := grouped(parts, func(p *part) record.Network { return p.cells[0].Network })
+	if len(networks) < 2 || len(main.sizes)*len(main.clients) != 1 {
+		return nil
+	}
+	var items []string
+	for _, p := range parts {
+		valid := slices.DeleteFunc(slices.Clone(p.cells), func(c *analysis.Cell) bool { return !c.IsValid() })
+		if len(valid) < 2 {
+			continue
+		}
+		item := shortestMean(valid).Variant + " over " + cmp.Or(valid[0].Network.Link, "loopback")
+		if s.Fastest(valid) == nil {
+			item = "perhaps " + item
+		}
+		items = append(items, item)
+	}
+	return filled("Fastest: ", items)
+}
+
+func shortestMean(cells []*analysis.Cell) *analysis.Cell {
+	return slices.MinFunc(cells, func(a, b *analysis.Cell) int {
+		return cmp.Compare(a.ResponseTimes().Mean.Value, b.ResponseTimes().Mean.Value)
+	})
 }
 
 // lengthenedByLoss is for calls that come by a schedule, over a link that loses and over the

@@ -58,3 +58,14 @@ func TestLinksAreTold(t *testing.T) {
 		}
 	}
 }
+
+func TestFewLinksAreToldEach(t *testing.T) {
+	cells := overLinks(record.Load{Model: "closed"}, map[string]record.Network{"near": {}, "far": {DelayNS: 1e6}}, func(part, variant string) float64 {
+		return map[string]float64{"near h2": 100, "near h3": 200, "far h2": 2000, "far h3": 1900}[part+" "+variant]
+	})
+	cells[0].Network, cells[1].Network = record.Network{}, record.Network{}
+	s := &analysis.Summary{Done: 4, Planned: 4, Cells: cells}
+	if got, want := found(s)[0], "Fastest: perhaps h2 over loopback, perhaps h3 over far"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

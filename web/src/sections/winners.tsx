@@ -148,10 +148,13 @@ function Winner({ won, looks, left, above }: WinnerProps) {
   return (
     <td class={`tile ${won.sure ? "" : "unsure"} ${edge("left", left)} ${edge("top", above)}`} style={{ "--of": `var(${look.colour})` }}>
       <span><Swatch look={look} /> {won.cell.variant}</span>
-      <small>{won.next ? `${times(won.lead)} over ${won.next.variant}` : "alone"}{won.next && !won.sure && <span class="hidden">, may be chance</span>}</small>
+      <small>{won.next ? `${leadText(won.lead)} ${won.next.variant}` : "alone"}{won.next && !won.sure && <span class="hidden">, may be chance</span>}</small>
     </td>
   );
 }
+
+/** How far the winner leads. Trial by trial it may be behind whom it beats by all requests together. */
+const leadText = (lead: number | null) => (lead !== null && lead < 1 ? "level with" : `${times(lead)} over`);
 
 function winnersOf(run: Run, { cells, rows, columns, row, column }: Sheet, figure: Figure): (Won | null)[][] {
   const { metric, most } = figures[figure];
