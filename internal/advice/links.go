@@ -95,7 +95,9 @@ func lengthenedByLoss(linked []*analysis.Cell) []string {
 	}
 	var all []longer
 	var loss float64
-	secure := !slices.ContainsFunc(linked, func(c *analysis.Cell) bool { return c.Network.Up.Loss > 0 && c.Load.RatePerSecond > 0 && !c.Connections.Secure })
+	secure := !slices.ContainsFunc(linked, func(c *analysis.Cell) bool {
+		return c.Network.Up.Loss > 0 && c.Load.RatePerSecond > 0 && !c.Connections.Secure
+	})
 	for _, c := range linked {
 		if c.Network.Up.Loss == 0 || c.Load.RatePerSecond == 0 {
 			continue
