@@ -61,6 +61,9 @@ func checkVariant(v scenario.Variant, p scenario.Part) error {
 	if err := catalog.CheckConnection(v, p.Connection); err != nil {
 		return err
 	}
+	if err := catalog.CheckNetwork(v, p.Network); err != nil {
+		return err
+	}
 	if err := checkCarries(v, p.Workload); err != nil {
 		return err
 	}

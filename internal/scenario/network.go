@@ -101,7 +101,8 @@ func (p Path) texts(prefix string) (texts []string) {
 	values := reflect.ValueOf(p)
 	for i, key := range pathKeys {
 		if value := values.Field(i); !value.IsZero() {
-			texts = append(texts, fmt.Sprintf("%s%s=%v", prefix, key, value.Interface()))
+			written := strings.ReplaceAll(fmt.Sprint(value.Interface()), " ", "") // as in 64KiB, in one word
+			texts = append(texts, prefix+key+"="+written)
 		}
 	}
 	return texts

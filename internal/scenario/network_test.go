@@ -130,6 +130,7 @@ func TestLinksOfOneLine(t *testing.T) {
 		"lte,up.rate=1Mbit/s":             "up.delay=35ms,up.rate=1Mbit/s,down.delay=35ms,down.rate=12Mbit/s",
 		"burst-loss=1%/5,seed=3,mtu=1400": "burst-loss=1%/5,mtu=1400,seed=3",
 		"emulated=true":                   "emulated=true",
+		"rate=1Mbit/s,queue=64KiB":        "rate=1Mbit/s,queue=64KiB",
 	} {
 		n, err := ParseLink(line)
 		if err != nil || n.String() != want {
@@ -165,7 +166,7 @@ func TestLinksOfOneLine(t *testing.T) {
 }
 
 func FuzzParseLink(f *testing.F) {
-	for _, line := range append(ProfileNames(), "delay=5ms,loss=1%,burst-loss=1%/5,up.rate=1Mbit/s,queue=64KiB,down.jitter=1ms") {
+	for _, line := range append(ProfileNames(), "delay=5ms,loss=1%,burst-loss=1%/5,rate=2Mbit/s,up.rate=1Mbit/s,queue=64KiB,down.jitter=1ms") {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
