@@ -41,12 +41,27 @@ func TestAnswerCountsClaims(t *testing.T) {
 	s := &analysis.Summary{Done: 1, Planned: 1}
 	usual().addTo(s)
 	for i, outcome := range []analysis.Outcome{analysis.Compatible, analysis.Underpowered, analysis.Underpowered, analysis.Underpowered, analysis.Refuted} {
-		s.Claims = append(s.Claims, analysis.Claim{Says: fmt.Sprint(i), Outcome: outcome})
+		s.Claims = append(s.Claims, analysis.Claim{Says: fmt.Sprint(i), Outcome: outcome, Pairs: 3})
 	}
 	s.Claims[1].NeededPairs, s.Claims[2].NeededPairs = new(40), new(12)
 	text := strings.Join(Answer(s), "\n")
 	for _, want := range []string{"5 claims: 1 compatible, 1 refuted, 3 underpowered.", "Do: take about 40 repeats: that decides 2 of the 3 open claims."} {
 		if !strings.Contains(text, want) {
+			t.Errorf("want %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestAnswerSaysWhyClaimsHaveTooFewRepeats(t *testing.T) {
+	for want, spoil := range map[string]func(*analysis.Summary){
+		"Do: take 3 repeats or more: too few valid repeats for 1 of 1 open claim.":       func(*analysis.Summary) {},
+		"Do: measure on a quieter machine: too few valid repeats for 1 of 1 open claim.": func(s *analysis.Summary) { s.Invalid, s.Again.Spoiled = 2, 2 },
+	} {
+		s := &analysis.Summary{Done: 1, Planned: 1}
+		usual().addTo(s)
+		s.Claims = []analysis.Claim{{Says: "it", Outcome: analysis.Underpowered, Pairs: 1}}
+		spoil(s)
+		if text := strings.Join(Answer(s), "\n"); !strings.Contains(text, want) {
 			t.Errorf("want %q in\n%s", want, text)
 		}
 	}

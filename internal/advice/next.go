@@ -64,11 +64,14 @@ func worst(s *analysis.Summary) string {
 
 // openClaims says how many repeats would decide at least half of what is undecided.
 func openClaims(s *analysis.Summary) []string {
-	open := 0
+	open, few := 0, 0
 	var needed []int
 	for _, c := range s.Claims {
 		if c.Outcome == analysis.Underpowered {
 			open++
+			if c.Pairs < analysis.LeastTrials {
+				few++
+			}
 			if c.NeededPairs != nil {
 				needed = append(needed, *c.NeededPairs)
 			}
@@ -78,11 +81,25 @@ func openClaims(s *analysis.Summary) []string {
 		return nil
 	}
 	half := (open + 1) / 2
-	if len(needed) < half {
+	switch {
+	case few >= half:
+		return []string{cut(fmt.Sprintf("Do: %s: too few valid repeats for %d of %s.", howToGetMore(s), few, count(open, "open claim")))}
+	case len(needed) < half:
 		return []string{fmt.Sprintf("Do: nothing: most of the %s lie on a border, which more repeats may not decide.", count(open, "open claim"))}
 	}
 	slices.Sort(needed)
 	return []string{fmt.Sprintf("Do: take about %s: that decides %d of the %s.", count(needed[half-1], "repeat"), half, count(open, "open claim"))}
+}
+
+// howToGetMore valid repeats.
+func howToGetMore(s *analysis.Summary) string {
+	switch {
+	case s.Invalid == 0:
+		return fmt.Sprintf("take %d repeats or more", analysis.LeastTrials)
+	case 2*s.Again.Spoiled >= s.Invalid:
+		return "measure on a quieter machine"
+	}
+	return fmt.Sprintf("see to what makes trials invalid (%s)", worst(s))
 }
 
 // morePaths names what carries more than a connection that holds its callers back.

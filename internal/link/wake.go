@@ -17,7 +17,7 @@ const (
 	mostSpin = int64(200 * time.Microsecond)
 	// spinShare of the delay is what a frame may be late without a spin. A trial is
 	// invalid at a tenth, at P99.
-	spinShare = 50
+	spinShare = 100
 )
 
 func newWake(delay time.Duration) wake { return wake{delay: int64(delay), late: firstLate} }

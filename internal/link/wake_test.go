@@ -36,7 +36,7 @@ func TestAWakeIsEarlyOnlyWhereItMatters(t *testing.T) {
 		{0, 50 * time.Microsecond, false},
 		{time.Millisecond, 50 * time.Microsecond, true},
 		{20 * time.Millisecond, 50 * time.Microsecond, false},
-		{20 * time.Millisecond, time.Second, false}, // a busy machine: no more than mostSpin is taken
+		{25 * time.Millisecond, time.Second, false}, // a busy machine: no more than mostSpin is taken
 		{5 * time.Millisecond, time.Second, true},
 	} {
 		w := newWake(test.delay)
