@@ -66,8 +66,12 @@ func (t trial) late(c *record.Check, ways []way) {
 		return
 	}
 	c.Figure, c.Limit = &latest, new(t.limits.Link.Invalid)
-	verdict(c, t.limits.Link.level(latest), "%s; %sthey were late by %s in the median and %s at P99, of a delay of %s",
+	level := t.limits.Link.level(latest)
+	verdict(c, level, "%s; %sthey were late by %s in the median and %s at P99, of a delay of %s",
 		c.Detail, worst.name, units.Time(float64(*worst.did.LateP50NS)), units.Time(float64(*worst.did.LateP99NS)), units.Time(float64(worst.asked.DelayNS)))
+	if level == record.Invalid {
+		c.Detail += fmt.Sprintf("; a delay of %s would have been kept", units.Time(float64(*worst.did.LateP99NS)/t.limits.Link.Invalid))
+	}
 }
 
 // lost compares how many frames a way has lost with how many it was asked to lose.
