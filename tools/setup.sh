@@ -13,7 +13,8 @@ command -v h2load >/dev/null || missing+=(nghttp2-client)
 # The peers in other languages are built with them; Rust's toolchain is not a package.
 command -v cmake >/dev/null || missing+=(cmake)
 command -v g++ >/dev/null || missing+=(g++)
-command -v grpc_cpp_plugin >/dev/null || missing+=(libgrpc++-dev protobuf-compiler-grpc protobuf-compiler)
+command -v grpc_cpp_plugin >/dev/null && [ -e /usr/include/google/protobuf/message.h ] ||
+  missing+=(libgrpc++-dev libprotobuf-dev protobuf-compiler-grpc protobuf-compiler)
 # The report page is opened in a real browser.
 command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
 

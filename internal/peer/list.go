@@ -21,7 +21,10 @@ var rust = Peer{
 		{Stack: "h3", Ends: Both, Workloads: echo, Connections: orNew},
 		{Stack: "grpc", Ends: Both, Workloads: calls, Connections: orNew},
 	},
-	tools: []tool{{"cargo", "Rust's toolchain (https://rustup.rs, 1.85 or newer)"}},
+	tools: []tool{
+		{"cargo", "Rust's toolchain (https://rustup.rs, 1.85 or newer)"},
+		{"cc", "the package gcc"},
+	},
 	steps: [][]string{{"cargo", "build", "--release", "--locked"}},
 	built: "target/release/wirelab-peer-rust",
 }
@@ -48,7 +51,7 @@ var cpp = Peer{
 	tools: []tool{
 		{"cmake", "the package cmake"},
 		{"c++", "the package g++"},
-		{"grpc_cpp_plugin", "the packages libgrpc++-dev and protobuf-compiler-grpc"},
+		{"grpc_cpp_plugin", "the packages libgrpc++-dev, libprotobuf-dev and protobuf-compiler-grpc"},
 		{"protoc", "the package protobuf-compiler"},
 	},
 	steps: [][]string{
@@ -81,4 +84,14 @@ var java = Peer{
 	},
 	steps: [][]string{{"sh", "build.sh"}},
 	built: "build/wirelab-peer-java",
+}
+
+var python = Peer{
+	Name: "python", Language: "Python",
+	Libraries: "C-core's newest release, in grpcio's wheel (grpc): to be understood by, not for speed",
+	Wires:     []Wire{{Stack: "grpc", Ends: Both, Workloads: calls, Connections: kept}},
+	tools:     []tool{{"python3", "the packages python3 and python3-pip"}},
+	steps:     [][]string{{"sh", "build.sh"}},
+	built:     "build/wirelab-peer-python/start",
+	keeps:     "build/wirelab-peer-python",
 }

@@ -91,7 +91,7 @@ func (p Peer) Speaks(stack string, ends End) (Wire, bool) {
 type tool struct{ program, from string }
 
 // All returns every peer.
-func All() []Peer { return []Peer{rust, cpp, c, java} }
+func All() []Peer { return []Peer{rust, cpp, c, java, python} }
 
 // Names are those of all peers.
 func Names() []string {
