@@ -12,6 +12,7 @@ import (
 
 	"wirelab.dev/creditrpc/internal/link"
 	"wirelab.dev/internal/batchio"
+	"wirelab.dev/internal/rpccall"
 )
 
 // clientCall is one attempt of a call. That of a unary call is used again.
@@ -25,7 +26,11 @@ type clientCall struct {
 	err             error
 	over            bool
 
-	signal chan struct{} // something came, or the call is over
+	encoders *encoders // where its request counts until it has been sent, or nil
+	ahead    int       // bytes that it counts for, or will
+	waits    bool      // for its turn
+
+	signal chan struct{} // something came, or the call is over; before it began: it may encode
 	sent   chan struct{} // of streams: all was sent
 	headed chan struct{} // of streams: closed when the header has come, or nothing will
 }
@@ -49,6 +54,7 @@ func (c *clientCall) finish(err error) {
 		return
 	}
 	c.over, c.err = true, err
+	c.encoded()
 	c.headerCame()
 	if c.streams {
 		c.wake()
@@ -81,15 +87,14 @@ func (c *Client) invoke(ctx context.Context, method string, req, reply any, opts
 
 // attempt makes a unary call on one connection.
 func (c *Client) attempt(ctx context.Context, method string, req, reply any, info *callInfo) error {
-	b, err := encode(req, info.maxSend)
+	m, err := measure(req, info.maxSend)
 	if err != nil {
 		return err
 	}
 	call := c.calls.Get().(*clientCall)
 	call.stream.Owner = call
-	cc, err := c.begin(ctx, call, method, info, b)
+	cc, err := c.begin(ctx, call, method, info, &m)
 	if err != nil {
-		b.Release()
 		c.recycle(call)
 		return err
 	}
@@ -105,17 +110,17 @@ func (c *Client) attempt(ctx context.Context, method string, req, reply any, inf
 	}
 	info.tell(cc, call)
 	several := len(call.inbox.others) > 0
-	m, answered := call.inbox.take()
+	answer, answered := call.inbox.take()
 	switch err = call.err; {
 	case err != nil:
-		m.release()
+		answer.release()
 	case several:
-		m.release()
+		answer.release()
 		err = status.Error(codes.Internal, "creditrpc: more than one message in a unary response")
 	case !answered:
 		err = status.Error(codes.Internal, "creditrpc: response without a message")
 	default:
-		err = decode(&m, reply, info.maxReceive)
+		err = decode(&answer, reply, info.maxReceive)
 	}
 	c.recycle(call)
 	return err
@@ -123,7 +128,7 @@ func (c *Client) attempt(ctx context.Context, method string, req, reply any, inf
 
 // begin begins a call: a unary one with its message, a stream with none. It returns with the
 // connection's lock free.
-func (c *Client) begin(ctx context.Context, call *clientCall, method string, info *callInfo, b *batchio.Buffer) (*clientConn, error) {
+func (c *Client) begin(ctx context.Context, call *clientCall, method string, info *callInfo, m *rpccall.Measured) (*clientConn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, status.FromContextError(err).Err()
 	}
@@ -136,23 +141,27 @@ func (c *Client) begin(ctx context.Context, call *clientCall, method string, inf
 		if err != nil {
 			return nil, err
 		}
+		b, err := cc.encode(ctx, call, m)
+		if err != nil {
+			return nil, err
+		}
 		cc.Mu.Lock()
 		if cc.Err() != nil || cc.link.Draining() {
+			call.encoded()
 			cc.Mu.Unlock()
+			release(b)
 			c.leave(cc)
 			continue
 		}
-		settings := cc.link.Peer()
-		switch {
-		case b != nil && uint64(len(b.Data)) > settings.MaxMessage:
-			err = tooLong("trying to send", len(b.Data), int(settings.MaxMessage))
-		case !cc.link.Names(method):
+		if !cc.link.Names(method) {
 			err = status.Errorf(codes.Internal, "creditrpc: the method %q: its name is too long, or there are too many", method)
-		default:
-			err = checkMeta(md, int(settings.MaxMeta))
+		} else {
+			err = checkMeta(md, int(cc.link.Peer().MaxMeta))
 		}
 		if err != nil {
+			call.encoded()
 			cc.Mu.Unlock()
+			release(b)
 			return nil, err
 		}
 		meta := appendMeta(md)

@@ -18,6 +18,8 @@ type clientConn struct {
 	conn
 	client  *Client
 	greeted chan struct{} // closed when the server's Hello has come
+
+	encoders encoders // guarded by the connection's lock
 }
 
 var _ role = (*clientConn)(nil)
@@ -72,9 +74,11 @@ func (cc *clientConn) OnCancel(s *link.Stream) { s.Owner.(*clientCall).finish(er
 // errRefused ends a call that no server has begun.
 var errRefused = errors.New("creditrpc: the server takes no more calls")
 
-// OnSent lets the caller of a stream send its next message.
+// OnSent lets the caller of a stream send its next message, and others encode theirs.
 func (cc *clientConn) OnSent(s *link.Stream) {
-	if call := s.Owner.(*clientCall); call.sent != nil {
+	call := s.Owner.(*clientCall)
+	call.encoded()
+	if call.sent != nil {
 		wakeOne(call.sent)
 	}
 }
@@ -115,6 +119,7 @@ func (cc *clientConn) ConnLost(err error) {
 		}
 		call.finish(lost)
 	}
+	cc.encoders.close()
 	cc.end()
 	go cc.client.leave(cc)
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 
@@ -21,16 +22,32 @@ import (
 
 // encode marshals a message into a buffer of its own. As for grpc-go, nil is an empty one.
 func encode(v any, limit int) (*batchio.Buffer, error) {
-	if v == nil {
-		return batchio.NewBuffer(0), nil
+	m, err := measure(v, limit)
+	if err != nil {
+		return nil, err
 	}
-	b, err := rpccall.Marshal(v, rpccall.MarshalOptions{VT: true})
+	return marshal(&m)
+}
+
+// measure sizes a message that is yet to be encoded.
+func measure(v any, limit int) (rpccall.Measured, error) {
+	if v == nil {
+		v = (*emptypb.Empty)(nil)
+	}
+	m, err := rpccall.Measure(v, rpccall.MarshalOptions{VT: true})
+	switch {
+	case err != nil:
+		return m, status.Errorf(codes.Internal, "creditrpc: %v", err)
+	case m.Size > limit:
+		return m, status.Errorf(codes.ResourceExhausted, "creditrpc: trying to send message larger than max (%d vs. %d)", m.Size, limit)
+	}
+	return m, nil
+}
+
+func marshal(m *rpccall.Measured) (*batchio.Buffer, error) {
+	b, err := m.Marshal()
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "creditrpc: %v", err)
-	}
-	if n := len(b.Data); n > limit {
-		b.Release()
-		return nil, status.Errorf(codes.ResourceExhausted, "creditrpc: trying to send message larger than max (%d vs. %d)", n, limit)
 	}
 	return b, nil
 }

@@ -24,34 +24,54 @@ type sizedMarshaler interface {
 // Marshal encodes a protobuf message straight into the buffer that is sent. The caller
 // owns the buffer and fills in its prefix.
 func Marshal(v any, o MarshalOptions) (*batchio.Buffer, error) {
-	if m, ok := v.(sizedMarshaler); ok && o.VT {
-		return marshalVT(m, o.Prefix)
-	}
-	m, err := Message(v)
+	m, err := Measure(v, o)
 	if err != nil {
 		return nil, err
 	}
-	b := batchio.NewBuffer(o.Prefix + proto.Size(m))
-	data, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b.Data[:o.Prefix], m)
-	if err != nil {
-		b.Release()
-		return nil, fmt.Errorf("marshal %T: %w", v, err)
-	}
-	b.SetData(data)
-	return b, nil
+	return m.Marshal()
 }
 
-func marshalVT(m sizedMarshaler, prefix int) (*batchio.Buffer, error) {
-	size := m.SizeVT()
-	b := batchio.NewBuffer(prefix + size)
-	n, err := m.MarshalToSizedBufferVT(b.Data[prefix:])
-	if err == nil && n != size { // the rest holds what the buffer was used for before
-		err = fmt.Errorf("%d bytes, but its size was %d: was it changed at the same time?", n, size)
+// Measured is a message whose size is known and that is yet to be encoded. It must not
+// change until it has been.
+type Measured struct {
+	Size   int // without the prefix
+	prefix int
+	vt     sizedMarshaler // nil: plain is set
+	plain  proto.Message
+}
+
+// Measure sizes a protobuf message.
+func Measure(v any, o MarshalOptions) (Measured, error) {
+	if m, ok := v.(sizedMarshaler); ok && o.VT {
+		return Measured{Size: m.SizeVT(), prefix: o.Prefix, vt: m}, nil
 	}
+	m, err := Message(v)
+	if err != nil {
+		return Measured{}, err
+	}
+	return Measured{Size: proto.Size(m), prefix: o.Prefix, plain: m}, nil
+}
+
+// Marshal encodes it, as [Marshal] does.
+func (m *Measured) Marshal() (*batchio.Buffer, error) {
+	b := batchio.NewBuffer(m.prefix + m.Size)
+	if m.vt != nil {
+		n, err := m.vt.MarshalToSizedBufferVT(b.Data[m.prefix:])
+		if err == nil && n != m.Size { // the rest holds what the buffer was used for before
+			err = fmt.Errorf("%d bytes, but its size was %d: was it changed at the same time?", n, m.Size)
+		}
+		if err != nil {
+			b.Release()
+			return nil, fmt.Errorf("marshal %T: %w", m.vt, err)
+		}
+		return b, nil
+	}
+	data, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b.Data[:m.prefix], m.plain)
 	if err != nil {
 		b.Release()
-		return nil, fmt.Errorf("marshal %T: %w", m, err)
+		return nil, fmt.Errorf("marshal %T: %w", m.plain, err)
 	}
+	b.SetData(data)
 	return b, nil
 }
 
