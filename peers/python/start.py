@@ -512,6 +512,7 @@ class Client:
     calls: list = field(default_factory=list)  # as the calls file has them
     last_ended: int = 0
     before: int = 0  # calls before the window
+    told: bool = False  # the result
 
     def __post_init__(self):
         self.part = self.spec["client"]
@@ -520,7 +521,9 @@ class Client:
         self.connections = Connections(self.part, self.spec["address"])
 
     async def measure(self):
-        on_input_end(lambda: os._exit(1))
+        # Before the result an end of the input is a failure; behind it, it is awaited, since
+        # what this costs is read from outside meanwhile.
+        on_input_end(lambda: os._exit(0 if self.told else 1))
         await self.connections.open()
         ready(self.spec["address"], "client", CLIENT_OPTIONS)
         callers = await self.warm_up()
@@ -531,10 +534,12 @@ class Client:
         end = window.end if self.timed else self.last_ended
         connections = self.connections.result(window.begin, end)
         Path(self.part["calls_file"]).write_bytes(b"".join(self.calls))
+        self.told = True
         emit("result", {"client": {
             "begin_ns": window.begin, "end_ns": end, "calls_written": len(self.calls),
             "failures": self.failures.result(), "connections": connections,
         }})
+        await asyncio.Event().wait()
 
     def start(self):
         clients = self.part["clients"]
