@@ -74,8 +74,12 @@ func readCalls(path string, count int64) ([]load.Written, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	if info, err := file.Stat(); err != nil || info.Size() != count*writtenBytes {
-		return nil, fmt.Errorf("%s: %d bytes (%v): want %d calls of %d bytes", path, info.Size(), err, count, writtenBytes)
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() != count*writtenBytes {
+		return nil, fmt.Errorf("%s: %d bytes: want %d calls of %d bytes", path, info.Size(), count, writtenBytes)
 	}
 	content, err := io.ReadAll(file)
 	if err != nil {
