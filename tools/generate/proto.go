@@ -68,8 +68,8 @@ func generateGo(ctx context.Context, root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for .proto files: %w", err)
 	}
-	isCopy := func(name string) bool { return protoCopies[name] != "" }
-	request, err := compile(ctx, root, slices.DeleteFunc(sources, isCopy))
+	ofPeers := func(name string) bool { return strings.HasPrefix(name, "peers/") } // which compile their own
+	request, err := compile(ctx, root, slices.DeleteFunc(sources, ofPeers))
 	if err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
