@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/peer"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
@@ -38,7 +40,9 @@ the services asks who calls.`,
   curl --cacert root.pem --data-binary @payload.bin -H 'Content-Type: application/x-protobuf' https://127.0.0.1:8443/echo
 
   wirelab serve --stack grpc --addr 127.0.0.1:0      # prints the port it got
-  grpcurl -plaintext -d '{"id": 1, "data": "aGk="}' 127.0.0.1:PORT wirelab.echo.v1.EchoService/Echo`,
+  grpcurl -plaintext -d '{"id": 1, "data": "aGk="}' 127.0.0.1:PORT wirelab.echo.v1.EchoService/Echo
+
+  wirelab serve --stack h2:server=rust               # by a worker in another language`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v, err := scenario.ParseVariant(s.variant)
@@ -84,16 +88,23 @@ type served struct {
 	json                       bool
 }
 
+// rootOf is the root certificate that a server's clients must trust; nil: it has none.
+func rootOf(server stack.Server) []byte {
+	if secured, ok := server.(stack.TLSServer); ok {
+		return secured.RootPEM()
+	}
+	return nil
+}
+
 // writeRoot writes the root certificate that clients must trust.
-func (s served) writeRoot(server stack.Server) error {
+func (s served) writeRoot(pem []byte) error {
 	if s.rootFile == "" {
 		return nil
 	}
-	secured, ok := server.(stack.TLSServer)
-	if !ok || secured.RootPEM() == nil {
+	if len(pem) == 0 {
 		return usage(fmt.Errorf("--ca: %s is not served over TLS and has no certificate: add --tls", s.variant))
 	}
-	if err := os.WriteFile(s.rootFile, secured.RootPEM(), 0o644); err != nil {
+	if err := os.WriteFile(s.rootFile, pem, 0o644); err != nil {
 		return fmt.Errorf("--ca: %w", err)
 	}
 	return nil
@@ -111,7 +122,21 @@ func checkLoopback(address string, anywhere bool) error {
 	return fmt.Errorf("--addr %s: not a loopback address; with --anywhere it is allowed, and anyone who reaches this machine may call", address)
 }
 
+// announceServed prints where the service is.
+func (a *app) announceServed(s served, address string) error {
+	if s.json {
+		return a.printJSON(map[string]string{"stack": s.variant, "workload": s.workload, "address": address})
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s over %s on %s; Ctrl-C stops it\n", s.workload, s.variant, address)
+	return err
+}
+
 func (a *app) serve(ctx context.Context, s served) error {
+	if v, err := scenario.ParseVariant(s.variant); err == nil {
+		if p, foreign := catalog.ServerPeer(v); foreign {
+			return a.servePeer(ctx, s, v, p)
+		}
+	}
 	server, err := worker.NewServer(s.variant, worker.Workload{Name: s.workload})
 	if err != nil {
 		return err
@@ -120,17 +145,12 @@ func (a *app) serve(ctx context.Context, s served) error {
 	if err != nil {
 		return fmt.Errorf("--addr %s: %w", s.address, err)
 	}
-	if err := s.writeRoot(server); err != nil {
+	if err := s.writeRoot(rootOf(server)); err != nil {
 		return errors.Join(err, server.Close())
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve() }() // ends with the server
-	if s.json {
-		err = a.printJSON(map[string]string{"stack": s.variant, "workload": s.workload, "address": address.String()})
-	} else {
-		_, err = fmt.Fprintf(a.stdout, "%s over %s on %s; Ctrl-C stops it\n", s.workload, s.variant, address)
-	}
-	if err != nil {
+	if err := a.announceServed(s, address.String()); err != nil {
 		return errors.Join(err, server.Close())
 	}
 	select {
@@ -141,4 +161,39 @@ func (a *app) serve(ctx context.Context, s served) error {
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), serveGrace)
 	defer cancel()
 	return server.Shutdown(grace)
+}
+
+// peerStart bounds how long a peer may take until it listens.
+const peerStart = 20 * time.Second
+
+// servePeer has a worker in another language serve.
+func (a *app) servePeer(ctx context.Context, s served, v scenario.Variant, p peer.Peer) error {
+	path, err := p.Build(ctx, a.stderr)
+	if err != nil {
+		return err
+	}
+	process, err := worker.Start(worker.Launch{Name: "server " + s.variant, Command: []string{path}, Spec: worker.Spec{
+		Contract: worker.Contract, Role: worker.ServerRole, Stack: catalog.ForPeer(v, p, peer.Server).String(),
+		Workload: worker.Workload{Name: s.workload}, Address: s.address,
+	}})
+	if err != nil {
+		return err
+	}
+	defer process.Kill()
+	starting, cancel := context.WithTimeoutCause(ctx, peerStart, fmt.Errorf("it was not ready within %v", peerStart))
+	defer cancel()
+	ready, err := process.Ready(starting)
+	if err != nil {
+		return err
+	}
+	if err := s.writeRoot([]byte(ready.RootPEM)); err != nil {
+		return err
+	}
+	if err := a.announceServed(s, ready.Address); err != nil {
+		return err
+	}
+	if _, err := process.Result(ctx); ctx.Err() == nil {
+		return cmp.Or(err, errors.New("the server stopped by itself"))
+	}
+	return process.Stop()
 }

@@ -240,3 +240,25 @@ func answerAll(conn net.Conn) {
 		}
 	}
 }
+
+// A worker in another language serves, where the variant says so, and not wirelab's own.
+func TestServeByAPeer(t *testing.T) {
+	if _, err := exec.LookPath("cc"); err != nil {
+		t.Skip("no C compiler (the package gcc)")
+	}
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	conn, err := net.Dial("tcp", serving(t, "--stack", "tcp:server=c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	// Only that one gives back whatever a frame holds.
+	said := []byte("\x00\x00\x00\x05hello")
+	if _, err := conn.Write(said); err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, len(said))
+	if _, err := io.ReadFull(conn, answer); err != nil || !bytes.Equal(answer, said) {
+		t.Errorf("it answered %q, %v", answer, err)
+	}
+}

@@ -12,7 +12,8 @@ import java.util.concurrent.TimeUnit;
 /** The life of a client: connect, warm up, measure, write down. */
 final class Client {
     private static final long PROGRESS_NS = TimeUnit.MILLISECONDS.toNanos(250);
-    private static final long WARM_UP_NS = TimeUnit.SECONDS.toNanos(1);
+    // The JVM compiles what is called often, and that takes some seconds.
+    private static final long WARM_UP_NS = TimeUnit.SECONDS.toNanos(5);
     // The window opens so much ahead of time, so that callers know it when it begins.
     private static final long NOTICE_NS = TimeUnit.MILLISECONDS.toNanos(5);
     // How long calls that began after the window may take before they are cancelled, and
