@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -21,13 +22,15 @@ func (a *app) peersCommand() *cobra.Command {
 		Use:   "peers",
 		Short: "Build workers in other languages, and hold a worker against the contract",
 		Long: `Peers are workers in other languages, by the libraries that are usual there. A
-variant names one by server=, as in grpc:server=rust: then the client is the same,
-and what differs is the implementation and not the wire. A peer is built when it is
-first asked for, from sources that wirelab carries.`,
+variant names one by server=, by client=, or by peer= for both ends, as in
+grpc:server=rust: then the client is the same, and what differs is the
+implementation and not the wire. A peer is built when it is first asked for, from
+sources that wirelab carries.`,
 		Example: `  wirelab peers list
   wirelab peers build rust
-  wirelab compare --stack grpc,grpc:server=rust,grpc:server=cpp
-  wirelab peers check --stack tcp --server ./my-worker --its-flag`,
+  wirelab compare --stack grpc,grpc:server=rust,grpc:peer=cpp
+  wirelab run client-bottleneck --peers cpp
+  wirelab peers check ./my-worker --its-flag`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usage(fmt.Errorf("peers %q: %s", args[0], scenario.Suggest(args[0], []string{"build", "check", "list"})))
@@ -215,6 +218,8 @@ func (a *app) peersToCheck(ctx context.Context, p conform.Peer) ([]conform.Peer,
 	switch {
 	case ctx.Err() != nil:
 		return nil, exitError{code: exitInterrupted}
+	case errors.Is(err, conform.ErrNotStarted):
+		return nil, usage(err)
 	case err != nil && (p.Stack == "" || !asked):
 		return nil, usage(fmt.Errorf("the worker does not say what it can do (%w): say it with --stack, and --server, --client or both", err))
 	case err != nil:

@@ -3,11 +3,19 @@ package conform
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"wirelab.dev/internal/worker"
 )
+
+// askPatience is for who need not do anything.
+const askPatience = 10 * time.Second
+
+// ErrNotStarted is wrapped where there is no worker to ask.
+var ErrNotStarted = errors.New("the worker could not be started")
 
 // Ask asks a worker what it can do.
 func Ask(ctx context.Context, command []string) (*worker.Capabilities, error) {
@@ -15,10 +23,10 @@ func Ask(ctx context.Context, command []string) (*worker.Capabilities, error) {
 		Name: "worker", Command: command, Spec: worker.Spec{Contract: worker.Contract, Role: worker.CapabilitiesRole},
 	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrNotStarted, err)
 	}
 	defer process.Kill()
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeoutCause(ctx, askPatience, fmt.Errorf("within %v", askPatience))
 	defer cancel()
 	able, err := process.Capabilities(ctx)
 	if err != nil {
