@@ -33,6 +33,7 @@ func TestUsualCategories(t *testing.T) {
 		"garbage collection":       {frames("runtime.mallocgc", "runtime.gcAssistAlloc", "runtime.scanobject"), frames("runtime.gcBgMarkWorker")},
 		"memory copy":              {frames("google.golang.org/grpc.x", "runtime.memmove"), frames("syscall.Write", "k:tcp_sendmsg_locked", "k:_copy_from_iter")},
 		"Go scheduler":             {frames("runtime.mcall", "runtime.park_m", "runtime.schedule", "runtime.findRunnable", "runtime.netpoll")},
+		"threads and locks":        {frames("wirelab_peer_rust::main", "tokio::runtime::scheduler::run", "x"), frames("grpc::CompletionQueue::Next", "gpr_mu_lock", "pthread_mutex_lock")},
 		"growing goroutine stacks": {frames("google.golang.org/grpc.x", "runtime.morestack", "runtime.newstack", "runtime.copystack", "runtime.adjustframe", "runtime.pcvalue")},
 		"TLS":                      {frames("crypto/tls.(*Conn).Write", "crypto/internal/fips140/aes/gcm.seal")},
 		"system-call entry":        {frames("syscall.Write", "internal/runtime/syscall/linux.Syscall6"), frames("syscall.Write", "k:entry_SYSCALL_64_after_hwframe", "k:do_syscall_64", "k:ksys_write")},
