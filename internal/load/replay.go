@@ -28,6 +28,10 @@ type Journal struct {
 // mostWritten bounds how long a journal may last: years are a fault of its units.
 const mostWritten = 2 * time.Hour
 
+// firstCallAtMost is how long after the window's begin the first call may go out where there
+// is no warm-up: many callers take a while to start.
+const firstCallAtMost = 10 * time.Second
+
 // Replay works out what the clients of a plan measured, from the calls that they wrote
 // down, by the rules of Run. The plan needs as many Callers as there were, which are not
 // called.
@@ -73,6 +77,9 @@ func (c *controller) check(j Journal) error {
 	first, last := earliest(j.Calls), j.Calls[len(j.Calls)-1].Ended
 	if last-first < 0 || last-first > int64(mostWritten) { // below 0: too far apart for a number
 		return fmt.Errorf("its calls last from %d to %d: want nanoseconds of CLOCK_MONOTONIC, and %v at most", first, last, mostWritten)
+	}
+	if j.Begin > last || first-j.Begin > int64(firstCallAtMost) {
+		return fmt.Errorf("the window begins at %d, and its calls last from %d to %d: want an instant among them", j.Begin, first, last)
 	}
 	if c.plan.Duration > 0 && j.End-j.Begin != int64(c.plan.Duration) {
 		return fmt.Errorf("the window is %v, and %v was asked for", time.Duration(j.End-j.Begin), c.plan.Duration)

@@ -124,6 +124,8 @@ func TestReplayRefuses(t *testing.T) {
 		"was due at 11":         {Calls: []Written{{Due: 11, Sent: 10, Ended: 20}}},
 		"CLOCK_MONOTONIC":       {Calls: []Written{good, {Due: 10, Sent: 10, Ended: 1 << 62}}},
 		"want nanoseconds":      {Calls: []Written{{Due: math.MinInt64, Sent: 0, Ended: 1 << 62}}},
+		"want an instant among": {Calls: []Written{good}, Begin: 21},
+		"window begins at 1,":   {Calls: []Written{{Due: 1 << 40, Sent: 1 << 40, Ended: 1<<40 + 1}}, Begin: 1},
 		"more than its 1 calls": {Calls: []Written{good, good}},
 	} {
 		if _, err := Replay(p, j); err == nil || !strings.Contains(err.Error(), says) {

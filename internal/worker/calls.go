@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bufio"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -81,25 +82,25 @@ func readCalls(path string, count int64) ([]load.Written, error) {
 	if info.Size() != count*writtenBytes {
 		return nil, fmt.Errorf("%s: %d bytes: want %d calls of %d bytes", path, info.Size(), count, writtenBytes)
 	}
-	content, err := io.ReadAll(file)
-	if err != nil {
-		return nil, err
+	calls := make([]load.Written, count)
+	from := bufio.NewReader(file)
+	for i := range calls {
+		var b [writtenBytes]byte
+		if _, err := io.ReadFull(from, b[:]); err != nil {
+			return nil, fmt.Errorf("%s: call %d of %d: %w", path, i, count, err)
+		}
+		calls[i] = parseCall(b)
 	}
-	return parseCalls(content), nil
+	return calls, nil
 }
 
-// parseCalls reads whole calls; docs/worker-contract.md has their form.
-func parseCalls(content []byte) []load.Written {
-	calls := make([]load.Written, len(content)/writtenBytes)
-	for i := range calls {
-		b := content[i*writtenBytes:]
-		calls[i] = load.Written{
-			Due:     int64(binary.LittleEndian.Uint64(b)),
-			Sent:    int64(binary.LittleEndian.Uint64(b[8:])),
-			Ended:   int64(binary.LittleEndian.Uint64(b[16:])),
-			Caller:  binary.LittleEndian.Uint32(b[24:]),
-			Failure: binary.LittleEndian.Uint32(b[28:]),
-		}
+// parseCall reads a call; docs/worker-contract.md has its form.
+func parseCall(b [writtenBytes]byte) load.Written {
+	return load.Written{
+		Due:     int64(binary.LittleEndian.Uint64(b[:])),
+		Sent:    int64(binary.LittleEndian.Uint64(b[8:])),
+		Ended:   int64(binary.LittleEndian.Uint64(b[16:])),
+		Caller:  binary.LittleEndian.Uint32(b[24:]),
+		Failure: binary.LittleEndian.Uint32(b[28:]),
 	}
-	return calls
 }

@@ -18,8 +18,8 @@ func TestACallIsReadAsThePageSays(t *testing.T) {
 		[]byte{4, 0, 0, 0}, []byte{5, 0, 0, 0},
 	)
 	want := load.Written{Due: 1, Sent: 258, Ended: 65539, Caller: 4, Failure: 5}
-	if calls := parseCalls(written); len(calls) != 1 || calls[0] != want {
-		t.Errorf("read %+v, want %+v", calls, want)
+	if call := parseCall([writtenBytes]byte(written)); call != want {
+		t.Errorf("read %+v, want %+v", call, want)
 	}
 }
 
