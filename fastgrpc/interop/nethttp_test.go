@@ -1,8 +1,8 @@
 package interop
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
