@@ -1,0 +1,45 @@
+package service
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"wirelab.dev/internal/httpwire"
+)
+
+// Client carries calls.
+type Client interface {
+	// Call sends a request, waits for its answer, and writes that into answer, whose
+	// memory it may use again. An error says that there is no answer; one with a status
+	// that nobody wants is none. Callers may call concurrently, up to the plan's Callers.
+	// The request is one of the definition's, or, where the plan says Varied, any.
+	Call(ctx context.Context, request *Request, answer *Answer) error
+	// Close ends the running calls and closes every connection.
+	io.Closer
+}
+
+// Answer is what came back.
+type Answer struct {
+	// Status is that of HTTP, or the code of gRPC.
+	Status int
+	// Message is what a gRPC status says beside its code.
+	Message  string
+	Bytes    int64 // of the body; of gRPC of all messages, without prefixes
+	Messages int   // of gRPC
+
+	// Where the plan says Keep:
+	Header http.Header // with the trailers of gRPC
+	Body   []byte      // of gRPC the last message; valid until the next call
+}
+
+// Plan says how a client carries the calls of a definition.
+type Plan struct {
+	*Definition
+	Connections int                // that it opens and keeps
+	Lifecycle   httpwire.Lifecycle // unless it is Kept, each call opens one, and Connections is ignored
+	Callers     int                // that call concurrently at most
+	Keep        bool               // answers' headers and bodies are looked at
+	Varied      bool               // requests are made while calls are sent
+	Dialer      httpwire.Dialer    // opens and counts connections
+}
