@@ -39,6 +39,7 @@ var rooms = []room{
 	{folder: "internal/stack", level: 3, seam: true},
 	{folder: "internal/workload", level: 3, seam: true},
 	{folder: "internal/probe", level: 3, seam: true},
+	{folder: "internal/service", level: 3, seam: true},
 	{folder: "internal/link", level: 3},
 	{folder: "internal/judge", level: 3},
 	{folder: "internal/foreign", level: 3},

@@ -1,16 +1,16 @@
 // Package service calls a service of the user's own: its requests, the wires that carry
 // them, and what a right answer is.
 //
-//	target, method, data ─> Definition ── JSON ──> worker: Open ─> Client
-//	(the command line)                                 │             ▲ Call(Request) → Answer
-//	                                                   └─> Caller ───┘
+//		target, method, data ─> Definition ── JSON ──> worker: Open ─> Client
+//		(the command line)                                 │             ▲ Call(Request) → Answer
+//		                                                   └─> Caller ───┘
 //
-//  1. The command line becomes a [Definition], which has all that a worker needs: no file
-//     is read and no name is looked up in a trial.
-//  2. A worker makes a [Client] of it, which opens the connections, and a [Caller] a
-//     client of the load.
-//  3. A Caller takes the next request, has the Client carry it, and, when the clock has
-//     stopped, checks the answer.
+//	 1. The command line becomes a [Definition], which has all that a worker needs: no file
+//	    is read and no name is looked up in a trial.
+//	 2. A worker makes a [Client] of it, which opens the connections, and a [Caller] a
+//	    client of the load.
+//	 3. A Caller takes the next request, has the Client carry it, and, when the clock has
+//	    stopped, checks the answer.
 //
 // Glossary:
 //

@@ -99,6 +99,9 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 		d.Failed()
 		return nil, err
 	}
+	if local, is := conn.(*net.UnixConn); is { // the kernel counts nothing of these
+		return &unixConn{UnixConn: local, closed: d.Opened()}, nil
+	}
 	if resetOnClose {
 		_ = conn.(*net.TCPConn).SetLinger(0) // on an error it closes as usual
 	}
@@ -245,4 +248,15 @@ func (c *countedConn) Close() error {
 	c.closed()
 	c.traffic.remove(c)
 	return c.TCPConn.Close()
+}
+
+// unixConn is a connection over a unix socket.
+type unixConn struct {
+	*net.UnixConn
+	closed func()
+}
+
+func (c *unixConn) Close() error {
+	c.closed()
+	return c.UnixConn.Close()
 }

@@ -15,6 +15,7 @@ import (
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/service"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/workload"
 )
@@ -82,7 +83,7 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	alive := func() {
 		_ = events.emit(Event{Event: "progress", Progress: &Progress{Done: result.Requests, Fraction: 1}})
 	}
-	if spec.Probe == "" { // otherwise what is seen of the server would have these calls, too
+	if spec.Probe == "" && fleet.service == nil { // otherwise what is seen of the server would have these calls, too
 		if result.Census, err = fleet.census(ctx, alive); err != nil {
 			result.CensusFailed = err.Error()
 		}
@@ -123,6 +124,9 @@ func keepSamples(path string, samples []*latency.SampleLog) error {
 func classify(err error) record.ErrorCount {
 	if errors.Is(err, load.ErrWrongAnswer) {
 		return record.ErrorCount{Class: string(failure.WrongAnswer), Code: wrongAnswerCode}
+	}
+	if told, is := errors.AsType[*service.StatusError](err); is {
+		return record.ErrorCount{Class: string(failure.Application), Code: told.Code()}
 	}
 	return record.ErrorCount{Class: string(failure.Of(err)), Code: status.Code(err).String()}
 }

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -27,6 +28,7 @@ type fleet struct {
 	callers  []workload.Caller
 	settings []tuning.Setting // those that are not a library's default
 	calls    *instants        // nil: they are not noted
+	service  io.Closer        // of a service of the user's own; then clients, and what follows, are not set
 
 	target    stack.Target
 	dial      func(context.Context, stack.Target) (stack.Client, error)
@@ -35,6 +37,9 @@ type fleet struct {
 
 // connect opens the connections of the spec's mode and makes a caller for each client.
 func connect(ctx context.Context, spec *Spec) (*fleet, error) {
+	if spec.isService() {
+		return connectService(ctx, spec)
+	}
 	variant, s, err := find(spec.Stack)
 	if err != nil {
 		return nil, err
@@ -71,11 +76,7 @@ func connect(ctx context.Context, spec *Spec) (*fleet, error) {
 	}
 	f.calls = spec.noteInstants()
 	f.newCaller = func(conn grpc.ClientConnInterface, client int) workload.Caller {
-		caller := service.NewCaller(conn, workload.Job{Parameters: parameters, Client: client, Seed: spec.Client.Seed})
-		if f.calls != nil {
-			return notedCaller{caller, f.calls}
-		}
-		return caller
+		return f.noted(service.NewCaller(conn, workload.Job{Parameters: parameters, Client: client, Seed: spec.Client.Seed}))
 	}
 	f.target = target
 	if err := f.open(ctx, n); err != nil {
@@ -86,6 +87,14 @@ func connect(ctx context.Context, spec *Spec) (*fleet, error) {
 		f.callers = append(f.callers, f.newCaller(f.clients[i%len(f.clients)], i))
 	}
 	return f, nil
+}
+
+// noted makes a caller note the instants of its calls, where that was asked for.
+func (f *fleet) noted(caller workload.Caller) workload.Caller {
+	if f.calls == nil {
+		return caller
+	}
+	return notedCaller{caller, f.calls}
 }
 
 // open makes n clients, up to dialsAtOnce at a time.
@@ -134,5 +143,8 @@ func (f *fleet) close() {
 		if c != nil {
 			_ = c.Close()
 		}
+	}
+	if f.service != nil {
+		_ = f.service.Close()
 	}
 }

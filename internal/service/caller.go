@@ -1,0 +1,103 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+
+	"google.golang.org/grpc/codes"
+)
+
+// UserAgent is what servers see, where the user names no other.
+const UserAgent = "wirelab"
+
+// Caller makes one call after another for one client of the load. Only that client's
+// goroutine uses it.
+type Caller struct {
+	client Client
+	source Source
+	grpc   bool
+	answer Answer
+}
+
+// Source makes the requests of one client.
+type Source interface {
+	// Next returns the next request. It may use the memory of the one before.
+	Next() (*Request, error)
+}
+
+// NewCaller makes a caller.
+func (d *Definition) NewCaller(client Client, source Source) *Caller {
+	return &Caller{client: client, source: source, grpc: d.Wire.IsGRPC()}
+}
+
+// Call makes the next call.
+func (c *Caller) Call(ctx context.Context) error {
+	request, err := c.source.Next()
+	if err != nil {
+		return err
+	}
+	if err := c.client.Call(ctx, request, &c.answer); err != nil {
+		return err
+	}
+	return c.usual()
+}
+
+// usual is what a right answer is where the user does not say: a status below 400, or OK.
+func (c *Caller) usual() error {
+	if c.grpc && c.answer.Status == int(codes.OK) || !c.grpc && c.answer.Status < http.StatusBadRequest {
+		return nil
+	}
+	return &StatusError{GRPC: c.grpc, Status: c.answer.Status, Message: c.answer.Message}
+}
+
+// StatusError is an answer whose status says that the call failed.
+type StatusError struct {
+	GRPC    bool
+	Status  int
+	Message string
+}
+
+// Error implements error.
+func (e *StatusError) Error() string {
+	if e.GRPC {
+		return fmt.Sprintf("the server answered %s: %s", codes.Code(e.Status), e.Message)
+	}
+	return fmt.Sprintf("the server answered %d %s", e.Status, http.StatusText(e.Status))
+}
+
+// Code names the status in records.
+func (e *StatusError) Code() string {
+	if e.GRPC {
+		return codes.Code(e.Status).String()
+	}
+	return strconv.Itoa(e.Status)
+}
+
+// Fixed returns the source of one client's requests where all are known before.
+func (d *Definition) Fixed(client int, seed uint64) Source {
+	f := &fixed{requests: d.Requests, next: client % len(d.Requests)}
+	if d.Random && len(d.Requests) > 1 {
+		f.random = rand.New(rand.NewPCG(seed, uint64(client)))
+	}
+	return f
+}
+
+type fixed struct {
+	requests []Request
+	next     int
+	random   *rand.Rand // nil: in turn
+}
+
+func (f *fixed) Next() (*Request, error) {
+	request := &f.requests[f.next]
+	switch {
+	case f.random != nil:
+		f.next = f.random.IntN(len(f.requests))
+	case len(f.requests) > 1:
+		f.next = (f.next + 1) % len(f.requests)
+	}
+	return request, nil
+}

@@ -1,0 +1,134 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Target is a service as its user names it.
+type Target struct {
+	Wire   Wire
+	Secure bool   // over TLS
+	Host   string // a name or an address, without brackets; of a unix socket localhost
+	Port   string
+	Socket string // the path of a unix socket; empty: none
+	Path   string // with its query; of gRPC /pkg.Service/Method, or empty
+	User   *url.Userinfo
+}
+
+// scheme is what a target may begin with.
+type scheme struct {
+	name   string
+	wire   Wire
+	secure bool
+	port   string // the usual one; empty: there is none
+}
+
+var schemes = []scheme{
+	{"http", HTTP1, false, "80"},
+	{"https", HTTP1, true, "443"},
+	{"grpc", GRPC, false, ""},
+	{"grpcs", GRPC, true, "443"},
+}
+
+// errTarget says what a target may be.
+var errTarget = errors.New("want a URL, as in http://127.0.0.1:8080/path, grpc://127.0.0.1:50051/pkg.Service/Method, or unix:/path/of/a/socket")
+
+// ParseTarget reads a target. Of one without a scheme, usual is the scheme.
+func ParseTarget(text, usual string) (Target, error) {
+	if socket, is := strings.CutPrefix(text, "unix:"); is {
+		return unixTarget(socket)
+	}
+	if !strings.Contains(text, "://") {
+		text = usual + "://" + text
+	}
+	where, err := url.Parse(text)
+	if err != nil {
+		if wrapped, is := errors.AsType[*url.Error](err); is {
+			err = wrapped.Err
+		}
+		return Target{}, fmt.Errorf("target %s: %w: %w", text, err, errTarget)
+	}
+	for _, s := range schemes {
+		if s.name == where.Scheme {
+			return s.wire.target(text, where, s.secure, s.port)
+		}
+	}
+	return Target{}, fmt.Errorf("target %s: the scheme is %q: %w", text, where.Scheme, errTarget)
+}
+
+func (w Wire) target(text string, where *url.URL, secure bool, port string) (Target, error) {
+	t := Target{Wire: w, Secure: secure, Host: where.Hostname(), Port: where.Port(), User: where.User}
+	if t.Host == "" {
+		return t, fmt.Errorf("target %s: it names no host: %w", text, errTarget)
+	}
+	if t.Port == "" {
+		t.Port = port
+	}
+	if t.Port == "" {
+		return t, fmt.Errorf("target %s: it names no port: gRPC has no usual one: write it behind the host, as in grpc://%s:50051", text, t.Host)
+	}
+	if _, err := net.LookupPort("tcp", t.Port); err != nil {
+		return t, fmt.Errorf("target %s: there is no port %q: want 1 to 65535", text, t.Port)
+	}
+	if w.IsGRPC() {
+		t.Path = strings.TrimSuffix(where.Path, "/")
+		if t.Path != "" && strings.Count(t.Path, "/") != 2 {
+			return t, fmt.Errorf("target %s: %s is no method: want /pkg.Service/Method", text, t.Path)
+		}
+		return t, nil
+	}
+	t.Path = where.RequestURI()
+	return t, nil
+}
+
+// unixTarget reads what follows unix:, as gRPC writes it: a path, or two slashes and a path.
+func unixTarget(socket string) (Target, error) {
+	socket = strings.TrimPrefix(socket, "//")
+	if socket == "" {
+		return Target{}, fmt.Errorf("target unix: it names no socket: %w", errTarget)
+	}
+	return Target{Wire: GRPC, Host: "localhost", Socket: path.Clean(socket)}, nil
+}
+
+// Network is what the address is of: tcp or unix.
+func (t Target) Network() string {
+	if t.Socket != "" {
+		return "unix"
+	}
+	return "tcp"
+}
+
+// Authority is what a server is told that it is called.
+func (t Target) Authority() string {
+	usual := slices.ContainsFunc(schemes, func(s scheme) bool {
+		return s.wire == HTTP1 && s.secure == t.Secure && s.port == t.Port
+	})
+	if t.Port == "" || usual && !t.Wire.IsGRPC() {
+		if strings.Contains(t.Host, ":") {
+			return "[" + t.Host + "]"
+		}
+		return t.Host
+	}
+	return net.JoinHostPort(t.Host, t.Port)
+}
+
+// String is the target as a URL.
+func (t Target) String() string {
+	scheme := "http"
+	if t.Wire.IsGRPC() {
+		scheme = "grpc"
+	}
+	if t.Secure {
+		scheme += "s"
+	}
+	if t.Socket != "" {
+		return "unix:" + t.Socket + t.Path
+	}
+	return scheme + "://" + t.Authority() + t.Path
+}
