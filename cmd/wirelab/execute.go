@@ -25,6 +25,7 @@ import (
 	"wirelab.dev/internal/report"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
+	"wirelab.dev/internal/service"
 )
 
 // outputFlags say where a run goes and how it is printed.
@@ -65,6 +66,7 @@ type job struct {
 	output   outputFlags
 	baseline *baseline // nil: none
 	resume   bool
+	load     *service.Definition // of a service of the user's own; nil: another kind of run
 }
 
 // runsDirectory is where runs go without -o.
@@ -134,8 +136,10 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 	if err := j.baseline.check(workshop.Cells(planFor(j.scenario, j.until))); err != nil {
 		return nil, "", err
 	}
-	if err := checkTargets(ctx, workshop, planFor(j.scenario, j.until)); err != nil {
-		return nil, "", err
+	if j.load == nil { // whose target was tried already
+		if err := checkTargets(ctx, workshop, planFor(j.scenario, j.until)); err != nil {
+			return nil, "", err
+		}
 	}
 	live, err := listenLive(ctx, j.output.live)
 	if err != nil {

@@ -120,6 +120,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 	root.SetFlagErrorFunc(badFlag)
 	root.AddCommand(
 		a.compareCommand(),
+		a.loadCommand(),
 		a.pingCommand(),
 		a.runCommand(),
 		a.replicateCommand(),

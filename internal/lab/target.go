@@ -78,7 +78,7 @@ func (t *trial) tryTarget(ctx context.Context) *TargetFault {
 	if err == nil || ctx.Err() != nil {
 		return nil
 	}
-	fault := &TargetFault{Variant: t.planned.Cell.Variant, Address: t.target(), Found: listening(ctx, t.target())}
+	fault := &TargetFault{Variant: t.planned.Cell.Variant, Address: t.target(), Found: LookAt(ctx, t.target())}
 	if isLate(err) && fault.mayBeRight() {
 		if err = t.callTarget(ctx, answerLate+work); err == nil || ctx.Err() != nil {
 			return nil
@@ -133,8 +133,8 @@ func (f *TargetFault) WantsTLS() bool {
 	return err == nil && stack.IsSecure(s, f.Variant)
 }
 
-// listening asks what listens at an address: whether it answers to TLS, and to HTTP.
-func listening(ctx context.Context, address string) Listening {
+// LookAt asks what listens at an address: whether it answers to TLS, and to HTTP.
+func LookAt(ctx context.Context, address string) Listening {
 	conn, err := dialToLook(ctx, address)
 	if err != nil {
 		return Listening{Err: err}

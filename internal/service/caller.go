@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 )
@@ -61,11 +62,18 @@ type StatusError struct {
 }
 
 // Error implements error.
-func (e *StatusError) Error() string {
-	if e.GRPC {
-		return fmt.Sprintf("the server answered %s: %s", codes.Code(e.Status), e.Message)
+func (e *StatusError) Error() string { return "the server answered " + e.Said() }
+
+// Said is the status in words.
+func (e *StatusError) Said() string {
+	switch {
+	case !e.GRPC:
+		return strings.TrimSpace(fmt.Sprintf("%d %s", e.Status, http.StatusText(e.Status)))
+	case e.Message == "":
+		return codes.Code(e.Status).String()
+	default:
+		return fmt.Sprintf("%s: %s", codes.Code(e.Status), e.Message)
 	}
-	return fmt.Sprintf("the server answered %d %s", e.Status, http.StatusText(e.Status))
 }
 
 // Code names the status in records.

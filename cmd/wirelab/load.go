@@ -1,0 +1,271 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/service"
+)
+
+// loading is what the flags of load say.
+type loading struct {
+	clients    int
+	steps      []int
+	requests   int
+	duration   time.Duration
+	shape      shapeFlags
+	connection string
+	inFlight   int
+	timeout    time.Duration
+	warmUp     time.Duration
+	repeats    int
+	seed       uint64
+	request    requestFlags
+	identity   identityFlags
+	mayLoad    bool // a target that is neither of this machine nor of a private network
+	link       linkFlag
+	output     outputFlags
+
+	given func(flag string) bool
+}
+
+// The defaults are small: a load that nobody thought about must not hurt a service.
+const (
+	usualLoadClients  = 10
+	usualLoadDuration = 5 * time.Second
+	usualTimeout      = 20 * time.Second
+	usualLoadWarmUp   = 3 * time.Second
+)
+
+func (a *app) loadCommand() *cobra.Command {
+	var l loading
+	cmd := &cobra.Command{
+		Use:   "load TARGET",
+		Short: "Load a service of your own, and say how it stands",
+		Long: `Load calls a service that runs already, over HTTP/1.1, 2 or 3, or gRPC, and
+prints how fast it answered, with the checks that say whether the figures can be
+believed. It makes one call first, to see that the target answers at all.
+
+TARGET is a URL: http://, https://, grpc://HOST:PORT/pkg.Service/Method, grpcs://,
+or unix:/path/of/a/socket. Of a target that is neither on this machine nor on a
+private network it asks first whether you may load it.`,
+		Example: `  wirelab load http://127.0.0.1:8080/
+  wirelab load -c 50 -z 10s http://127.0.0.1:8080/items?limit=10
+  wirelab load -n 1000 -m POST -H 'Content-Type: application/json' -d '{"name":"x"}' http://127.0.0.1:8080/items
+  wirelab load --rps 2000 -z 30s --http 2 https://127.0.0.1:8443/ -k
+  wirelab load grpc://127.0.0.1:50051/helloworld.Greeter/SayHello -d '{"name":"x"}'
+  wirelab load --goal 'p99<10ms' http://127.0.0.1:8080/     # the highest rate that keeps it`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("name one target, as in wirelab load http://127.0.0.1:8080/; found %d", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l.given = cmd.Flags().Changed
+			return a.load(cmd.Context(), &l, args[0])
+		},
+	}
+	l.register(cmd)
+	return cmd
+}
+
+func (l *loading) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.IntVarP(&l.clients, "concurrency", "c", usualLoadClients, "`clients` at once, each with one request in flight")
+	f.IntSliceVar(&l.steps, "steps", nil, "several numbers of `clients`, one after the other, as in 1,10,100 (instead of -c)")
+	f.IntVarP(&l.requests, "requests", "n", 0, "`requests` of all clients together, without a warm-up (instead of -z)")
+	f.DurationVarP(&l.duration, "duration", "z", usualLoadDuration, "how long the measured `window` is")
+	l.shape.register(f)
+	f.StringVar(&l.connection, "conn", "", "connection `mode`: shared, per-worker, pool:N or new (default: shared with gRPC, per-worker with HTTP)")
+	f.IntVar(&l.inFlight, "inflight", 0, "most `requests` in flight at once, of all clients; the wait for a place is measured")
+	f.DurationVar(&l.timeout, "timeout", usualTimeout, "longest `time` that a request may take")
+	f.DurationVar(&l.warmUp, "warm-up", usualLoadWarmUp, "longest `time` to wait for a steady state before the window")
+	f.IntVar(&l.repeats, "repeat", 1, "`times` that the load is measured; three give intervals")
+	f.Uint64Var(&l.seed, "seed", usualSeed, "`number` that arrivals and random values come from")
+	f.BoolVar(&l.mayLoad, "yes-i-may", false, "load a target that is neither on this machine nor on a private network")
+	l.request.register(cmd)
+	l.identity.register(f)
+	l.output.register(cmd)
+	complete(cmd, "conn", []string{"shared", "per-worker", "pool:4", "new"})
+	complete(cmd, "arrivals", []string{"poisson", "constant"})
+}
+
+// load measures a target, unless the flags are wrong or nothing answers there.
+func (a *app) load(ctx context.Context, l *loading, text string) error {
+	target, err := l.request.target(text)
+	if err != nil {
+		return usage(err)
+	}
+	s, err := l.scenario(target)
+	if err != nil {
+		return usage(err)
+	}
+	if err := a.permit(ctx, l, target); err != nil {
+		return err
+	}
+	definition, err := l.define(ctx, target)
+	if err != nil {
+		return err
+	}
+	if !l.output.dryRun {
+		if err := a.tryService(ctx, l, definition); err != nil {
+			return err
+		}
+	}
+	if s.Parts[0].Definition, err = definition.Encode(); err != nil {
+		return err
+	}
+	s.Parts[0].Workload = definition.Requests[0].Method + " " + definition.Requests[0].Path
+	targets := map[string]string{service.Stack: definition.Address}
+	return a.execute(ctx, job{scenario: s, targets: targets, load: definition, output: l.output})
+}
+
+// scenario is the load as one part.
+func (l *loading) scenario(t service.Target) (*scenario.Scenario, error) {
+	clients := []int{l.clients}
+	if len(l.steps) > 0 {
+		clients = l.steps
+	}
+	if slices.ContainsFunc(clients, func(n int) bool { return n < 1 || n > mostLoadClients }) {
+		return nil, fmt.Errorf("-c: found %v clients: want 1 to %d", clients, mostLoadClients)
+	}
+	if l.timeout <= 0 {
+		return nil, fmt.Errorf("--timeout: found %v: want more than 0s", l.timeout)
+	}
+	if l.repeats < 1 {
+		return nil, fmt.Errorf("--repeat: found %d: want 1 or more", l.repeats)
+	}
+	load, err := l.shape.load(l.requests, l.duration)
+	if err != nil {
+		return nil, err
+	}
+	warmUp := l.warmUp
+	if load.Requests > 0 && load.Model == scenario.Closed {
+		load.Total, load.Requests = load.Requests, 0
+		if most := slices.Max(clients); load.Total < most {
+			return nil, fmt.Errorf("-n %d: fewer requests than the %d clients of -c: each makes one at least", load.Total, most)
+		}
+		if !l.given("warm-up") {
+			warmUp = 0
+		}
+	}
+	part := scenario.Part{
+		Name: "load", Clients: clients, Repeats: l.repeats, Load: load,
+		Sizes:  []scenario.Payload{{}},
+		WarmUp: scenario.WarmUp{AtLeast: scenario.Duration(min(warmUp, 250*time.Millisecond)), AtMost: scenario.Duration(warmUp)},
+	}
+	variant := scenario.Variant{Stack: service.Stack}.With("wire", string(t.Wire))
+	if l.inFlight > 0 {
+		variant = variant.With("inflight", fmt.Sprint(l.inFlight))
+	}
+	part.Stacks = []scenario.Variant{variant}
+	if part.Connection, err = l.connectionMode(t); err != nil {
+		return nil, fmt.Errorf("--conn: %w", err)
+	}
+	return &scenario.Scenario{
+		Version: scenario.Version, Name: "load", Seed: l.seed,
+		Title: "Load of " + t.String(), Question: "How does " + t.String() + " stand?",
+		Parts: []scenario.Part{part}, Reduction: scenario.Reduction{Requests: 1, MaxClients: 1, Repeats: 1},
+	}, nil
+}
+
+// mostLoadClients are as many as the load engine takes.
+const mostLoadClients = 100_000
+
+func (l *loading) connectionMode(t service.Target) (scenario.Connection, error) {
+	text := l.connection
+	if text == "" {
+		text = "per-worker"
+		if t.Wire.IsGRPC() {
+			text = "shared"
+		}
+	}
+	mode, err := scenario.ParseConnection(text)
+	if err != nil {
+		return mode, err
+	}
+	if mode.Mode == scenario.Resumed && !t.Secure || mode.Mode == scenario.Early {
+		return mode, errors.New("found " + text + ": want shared, per-worker, pool:N or new")
+	}
+	return mode, nil
+}
+
+// requestFlags say what is asked of the target.
+type requestFlags struct {
+	method  string
+	headers []string
+	data    string
+	file    string
+	kind    string // of the content
+	host    string
+	user    string
+	bearer  string
+	version string
+	socket  string
+}
+
+func (r *requestFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&r.method, "method", "m", "", "HTTP `method` (default GET, with a body POST)")
+	f.StringArrayVarP(&r.headers, "header", "H", nil, "`field` of the header, as in 'Accept: text/html'; of gRPC's metadata")
+	f.StringVarP(&r.data, "data", "d", "", "body of the request: `text`, @FILE, or the name of a file; - is standard input; of gRPC JSON")
+	f.StringVarP(&r.file, "data-file", "D", "", "`file` with the body")
+	f.StringVarP(&r.kind, "content-type", "T", "", "Content-`Type` of the body")
+	f.StringVar(&r.host, "host", "", "`name` that the server is told it is called (default: that of the target)")
+	f.StringVar(&r.user, "user", "", "`NAME:PASSWORD` for basic authentication")
+	f.StringVar(&r.bearer, "bearer", "", "`token` for bearer authentication")
+	f.StringVar(&r.version, "http", "", "`version` of HTTP: 1.1, 2 or 3 (default 1.1; of gRPC 2)")
+	f.StringVar(&r.socket, "unix-socket", "", "connect to this unix `socket` in place of the URL's host")
+	complete(cmd, "http", []string{"1.1", "2", "3"})
+	complete(cmd, "method", []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"})
+}
+
+// target reads the target with what the flags say of its wire.
+func (r *requestFlags) target(text string) (service.Target, error) {
+	t, err := service.ParseTarget(text, "http")
+	if err != nil {
+		return t, err
+	}
+	if r.socket != "" {
+		t.Socket = r.socket
+	}
+	switch {
+	case r.version == "" || r.version == "1.1" && !t.Wire.IsGRPC() || r.version == "2" && t.Wire.IsGRPC():
+	case r.version == "2":
+		t.Wire = service.HTTP2
+	case r.version == "3" && t.Socket != "":
+		return t, errors.New("--http 3: QUIC goes over UDP, and the target is a unix socket")
+	case r.version == "3" && t.Wire.IsGRPC():
+		t.Wire = service.GRPCH3
+	case r.version == "3":
+		t.Wire = service.HTTP3
+	default:
+		return t, fmt.Errorf("--http %s: want 1.1, 2 or 3; gRPC goes over 2 or 3", r.version)
+	}
+	if (t.Wire == service.HTTP3 || t.Wire == service.GRPCH3) && !t.Secure {
+		return t, fmt.Errorf("--http 3: QUIC has no form without TLS: write https:// or grpcs:// in place of %s://", strings.SplitN(t.String(), ":", 2)[0])
+	}
+	return t, nil
+}
+
+// identityFlags say who the target and its client are.
+type identityFlags struct {
+	trust       trustFlags
+	certificate string
+	key         string
+}
+
+func (i *identityFlags) register(f *pflag.FlagSet) {
+	i.trust.register(f)
+	f.StringVar(&i.certificate, "cert", "", "the client's own certificate: a PEM `file`")
+	f.StringVar(&i.key, "key", "", "the key of --cert: a PEM `file`")
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+	"os"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"wirelab.dev/internal/secure"
+	"wirelab.dev/internal/service"
+)
+
+// define makes of the target and the flags what a worker needs.
+func (l *loading) define(ctx context.Context, t service.Target) (*service.Definition, error) {
+	d := &service.Definition{
+		Wire: t.Wire, Network: t.Network(), Address: t.Socket, Authority: t.Authority(), Timeout: l.timeout,
+	}
+	if l.request.host != "" {
+		d.Authority = l.request.host
+	}
+	if t.Secure {
+		var err error
+		if d.TLS, err = l.identity.read(t); err != nil {
+			return nil, usage(err)
+		}
+	} else if l.identity != (identityFlags{}) && l.identity.trust != (trustFlags{insecure: true}) {
+		return nil, usage(errors.New("--cacert, --cert and --key are about TLS: write https:// or grpcs://"))
+	}
+	request, err := l.request.read(t)
+	if err != nil {
+		return nil, usage(err)
+	}
+	d.Requests = []service.Request{request}
+	if d.Network == "tcp" {
+		d.Address, err = lookUp(ctx, t)
+	}
+	return d, err
+}
+
+// read makes the request.
+func (r *requestFlags) read(t service.Target) (service.Request, error) {
+	request := service.Request{Method: r.method, Path: t.Path}
+	var err error
+	if request.Header, err = r.fields(t); err != nil {
+		return request, err
+	}
+	if request.Body, err = r.body(); err != nil {
+		return request, err
+	}
+	if request.Method == "" {
+		request.Method = http.MethodGet
+		if len(request.Body) > 0 {
+			request.Method = http.MethodPost
+		}
+	}
+	if !httpguts.ValidHeaderFieldName(request.Method) {
+		return request, fmt.Errorf("-m: found %q: want a method of HTTP, as in POST", request.Method)
+	}
+	return request, nil
+}
+
+// fields are those of the header.
+func (r *requestFlags) fields(t service.Target) ([]service.Field, error) {
+	var fields []service.Field
+	for _, text := range r.headers {
+		name, value, found := strings.Cut(text, ":")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if !found || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			return nil, fmt.Errorf("-H: found %q: want a name, a colon and a value, as in 'Accept: text/html'", text)
+		}
+		if strings.EqualFold(name, "host") {
+			r.host = value
+			continue
+		}
+		fields = append(fields, service.Field{Name: textproto.CanonicalMIMEHeaderKey(name), Value: value})
+	}
+	user := r.user
+	if user == "" && t.User != nil {
+		password, _ := t.User.Password()
+		user = t.User.Username() + ":" + password
+	}
+	switch {
+	case user != "" && r.bearer != "":
+		return nil, errors.New("--user and --bearer: give one of them")
+	case user != "":
+		fields = append(fields, service.Field{Name: "Authorization", Value: "Basic " + base64.StdEncoding.EncodeToString([]byte(user))})
+	case r.bearer != "":
+		fields = append(fields, service.Field{Name: "Authorization", Value: "Bearer " + r.bearer})
+	}
+	if r.kind != "" {
+		fields = append(fields, service.Field{Name: "Content-Type", Value: r.kind})
+	}
+	return fields, nil
+}
+
+// mostBody bounds what is read as a body.
+const mostBody = 64 << 20
+
+// body is what -d or -D says.
+func (r *requestFlags) body() ([]byte, error) {
+	switch file, isFile := strings.CutPrefix(r.data, "@"); {
+	case r.data != "" && r.file != "":
+		return nil, errors.New("--data and --data-file: give one of them")
+	case r.file != "":
+		return readBody("--data-file", r.file)
+	case r.data == "-" || r.data == "@-":
+		return io.ReadAll(io.LimitReader(os.Stdin, mostBody))
+	case isFile:
+		return readBody("--data", file)
+	}
+	if status, err := os.Stat(r.data); err == nil && status.Mode().IsRegular() {
+		return readBody("--data", r.data)
+	}
+	return []byte(r.data), nil
+}
+
+func readBody(flag, path string) ([]byte, error) {
+	body, err := readFile(path, mostBody)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return body, nil
+}
+
+// read reads the files of the flags.
+func (i *identityFlags) read(t service.Target) (*service.TLS, error) {
+	as := &service.TLS{ServerName: t.Host}
+	if i.trust.insecure && i.trust.rootFile != "" {
+		return nil, errors.New("--insecure and --cacert: give one of them")
+	}
+	as.Trust = secure.Trust{SkipVerify: i.trust.insecure}
+	if (i.certificate == "") != (i.key == "") {
+		return nil, errors.New("--cert and --key: give both of them")
+	}
+	for _, file := range []struct {
+		flag, name string
+		into       *[]byte
+	}{{"--cacert", i.trust.rootFile, &as.Trust.RootPEM}, {"--cert", i.certificate, &as.Certificate}, {"--key", i.key, &as.Key}} {
+		if file.name == "" {
+			continue
+		}
+		var err error
+		if *file.into, err = os.ReadFile(file.name); err != nil {
+			return nil, fmt.Errorf("%s: %w", file.flag, err)
+		}
+	}
+	return as, nil
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/service"
+	"wirelab.dev/internal/service/library"
+	"wirelab.dev/internal/stack"
+)
+
+// lookUpAtMost bounds how long a name is looked up, firstAtMost how long the first call may
+// take where the user sets no limit.
+const (
+	lookUpAtMost = 4 * time.Second
+	firstAtMost  = 4 * time.Second
+)
+
+// lookUp finds the address of the target's host, so that no name is looked up while calls
+// are made. Of several it takes the first at which something listens.
+func lookUp(ctx context.Context, t service.Target) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookUpAtMost)
+	defer cancel()
+	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", t.Host)
+	if err != nil {
+		return "", fmt.Errorf("%s: there is no address of %s: %w: check the name", t, t.Host, firstCause(err))
+	}
+	var found []string
+	for _, address := range addresses {
+		found = append(found, net.JoinHostPort(address.Unmap().String(), t.Port))
+	}
+	for _, address := range found[:len(found)-1] {
+		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
+		if err == nil {
+			_ = conn.Close()
+			return address, nil
+		}
+	}
+	return found[len(found)-1], nil
+}
+
+// firstCause is what a lookup met, without the name that it repeats.
+func firstCause(err error) error {
+	if wrong, is := errors.AsType[*net.DNSError](err); is {
+		return errors.New(wrong.Err)
+	}
+	return err
+}
+
+// permit asks whether a target may be loaded that is neither of this machine nor of a
+// private network.
+func (a *app) permit(ctx context.Context, l *loading, t service.Target) error {
+	if l.mayLoad || t.Socket != "" || l.output.dryRun {
+		return nil
+	}
+	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", t.Host)
+	if err != nil {
+		return nil //nolint:nilerr // looking it up again says what is wrong
+	}
+	for _, address := range addresses {
+		if isNear(address.Unmap()) {
+			continue
+		}
+		refusal := fmt.Errorf("%s is at %s, which is neither this machine nor a private network: if it is yours to load, say so with --yes-i-may", t.Host, address.Unmap())
+		if in, is := a.stdin.(*os.File); is && term.IsTerminal(int(in.Fd())) {
+			fmt.Fprintf(a.stderr, "%s is at %s, which is neither this machine nor a private network. May you load it? Type yes: ", t.Host, address.Unmap())
+			answer, _ := bufio.NewReader(in).ReadString('\n')
+			if strings.TrimSpace(answer) == "yes" {
+				return nil
+			}
+		}
+		return usage(refusal)
+	}
+	return nil
+}
+
+// isNear reports whether an address is of this machine or of a private network.
+func isNear(a netip.Addr) bool {
+	return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsUnspecified()
+}
+
+// tryService makes one call, and says what came back. What cannot be called is not loaded.
+func (a *app) tryService(ctx context.Context, l *loading, d *service.Definition) error {
+	limit := firstAtMost
+	if l.given("timeout") {
+		limit = l.timeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	begin := time.Now()
+	var answer service.Answer
+	client, err := library.Open(ctx, service.Plan{Definition: d, Connections: 1, Callers: 1, Keep: true, Dialer: &stack.Dialer{}})
+	if err == nil {
+		defer client.Close()
+		err = client.Call(ctx, &d.Requests[0], &answer)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %s", sayService(d), a.sayServiceFault(ctx, d, err, limit))
+	}
+	status := (&service.StatusError{GRPC: d.Wire.IsGRPC(), Status: answer.Status, Message: answer.Message}).Said()
+	fmt.Fprintf(a.stderr, "first call: %s, %d bytes, %v\n", status, answer.Bytes, time.Since(begin).Round(10*time.Microsecond))
+	return nil
+}
+
+// sayService names a target and its wire.
+func sayService(d *service.Definition) string {
+	return fmt.Sprintf("%s (%s)", d.Address, d.Wire)
+}
+
+// sayServiceFault says why the target cannot be called, and what to do.
+func (a *app) sayServiceFault(ctx context.Context, d *service.Definition, err error, limit time.Duration) string {
+	ctx = context.WithoutCancel(ctx)
+	class := failure.Of(err)
+	found := lab.Listening{}
+	if d.Network == "tcp" {
+		found = lab.LookAt(ctx, d.Address)
+	}
+	secure := d.TLS != nil
+	quic := d.Wire == service.HTTP3 || d.Wire == service.GRPCH3
+	switch {
+	case strings.HasPrefix(string(class), string(failure.Certificate)):
+		return fmt.Sprintf("its certificate is not trusted: %s: give the root with --cacert FILE, or take any certificate with -k", firstOf(err))
+	case quic:
+		return fmt.Sprintf("the call over QUIC, on UDP, failed: %s: check that a server of HTTP/3 listens there, or leave --http 3 out", firstOf(err))
+	case errors.Is(err, syscall.ENOENT):
+		return "there is no such socket: start the server, or name the socket that it listens on"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nothing listens there (connection refused): start the server, or name the address that it listens on"
+	case found.Err != nil:
+		return fmt.Sprintf("it cannot be reached: %s: check the address, and that this machine may connect to it", firstOf(found.Err))
+	case secure && !found.TLS && found.Protocol != "":
+		return fmt.Sprintf("it speaks no TLS: %s is there: write %s:// in place of %s://", sayListening(found), scheme(d, false), scheme(d, true))
+	case !secure && found.TLS:
+		return fmt.Sprintf("%s is there: write %s:// in place of %s://, with --cacert FILE or -k for a certificate of your own", sayListening(found), scheme(d, true), scheme(d, false))
+	case found.Protocol == "HTTP/1.1" && d.Wire == service.GRPC:
+		return fmt.Sprintf("%s is there, and gRPC goes over HTTP/2: name the address of a gRPC server, or load it as %s://", sayListening(found), map[bool]string{true: "https", false: "http"}[secure])
+	case found.Protocol == "HTTP/1.1" && d.Wire == service.HTTP2:
+		return fmt.Sprintf("%s is there: leave --http 2 out", sayListening(found))
+	case found.Protocol == "HTTP/2" && d.Wire == service.HTTP1 && !secure:
+		return fmt.Sprintf("%s is there: add --http 2, or write grpc:// if it is a gRPC server", sayListening(found))
+	case class == failure.Deadline || class == failure.HandshakeTimeout:
+		return fmt.Sprintf("no answer within %v: %s is there: is it busy, or does it speak another protocol? --timeout gives it longer", limit, sayListening(found))
+	default:
+		return firstOf(err)
+	}
+}
+
+// scheme is that of the definition's URL.
+func scheme(d *service.Definition, secure bool) string {
+	name := "http"
+	if d.Wire.IsGRPC() {
+		name = "grpc"
+	}
+	if secure {
+		name += "s"
+	}
+	return name
+}
