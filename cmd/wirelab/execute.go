@@ -370,6 +370,9 @@ func (a *app) print(seen *report.Run, output outputFlags, page string) error {
 	terminal := terminalOf(a.stdout)
 	as := report.Table{Terminal: terminal, Columns: output.columns, Verbose: output.verbose}
 	table := func() error { return report.WriteTable(a.stdout, seen.Summary, as) }
+	if report.IsLoad(seen) && len(output.columns) == 0 {
+		table = func() error { return report.WriteLoad(a.stdout, seen, terminal) }
+	}
 	if seen.Summary.IsSweep() && len(output.columns) == 0 {
 		table = func() error { return report.WriteScaling(a.stdout, seen.Summary) }
 	}

@@ -31,7 +31,6 @@ type loading struct {
 	request    requestFlags
 	identity   identityFlags
 	mayLoad    bool // a target that is neither of this machine nor of a private network
-	link       linkFlag
 	output     outputFlags
 
 	given func(flag string) bool

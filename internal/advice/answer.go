@@ -24,6 +24,9 @@ func Answer(s *analysis.Summary) []string {
 	if len(s.Foreign) > 0 {
 		return foreignAnswer(s)
 	}
+	if isService(s) {
+		return append(served(s), trust(s)...)
+	}
 	last := append(nextStep(s), trust(s)...)
 	lines := slices.Concat(isPartial(s), judgedAnew(s), stillOpen(s), claimCount(s), found(s))
 	return append(lines[:min(len(lines), MostLines-len(last))], last...)

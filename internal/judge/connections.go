@@ -24,6 +24,9 @@ func (t trial) connections() record.Check {
 		return c // it opens and closes them as it finds useful
 	}
 	switch {
+	case t.Cell.IsService() && opened >= want && made.During > 0: // it is the service that ended them
+		c.Level = record.Warning
+		c.Detail += ": the service ended connections, and calls waited for new ones"
 	case !growing && (opened < want || made.During > 0):
 		c.Level = record.Invalid
 	case opened != want || made.During > 0 || made.Failed > 0:

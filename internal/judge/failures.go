@@ -92,6 +92,9 @@ func (t trial) failures() record.Check {
 		if own, _ := t.limited(); t.naive() && float64(failed-own) <= t.limits.Errors*float64(t.Requests) {
 			c.Level = record.Warning // the limits say why
 		}
+		if t.Cell.IsService() && failed < t.Requests { // how it fails is what its user asks
+			c.Level = record.Warning
+		}
 	}
 	asked := int64(t.Cell.Clients) * int64(t.Cell.Load.RequestsPerClient)
 	if asked = max(asked, int64(t.Cell.Load.TotalRequests)); t.Requests < asked {

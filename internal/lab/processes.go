@@ -27,14 +27,20 @@ type server struct {
 	trust   secure.Trust
 	// congestion is the congestion control of its sockets, as far as it is known.
 	congestion string
-	// outside sees what a peer costs; nil for wirelab's own worker, which does it itself.
+	// outside sees what a peer costs, or a service at a given address; nil for wirelab's own
+	// worker, which does it itself, and for a service on another machine.
 	outside *outsider
+	spent   time.Duration // by a service at a given address, while it was seen
 }
 
 // startServer starts the server and waits until it listens.
 func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, error) {
 	if address := t.target(); address != "" {
-		return &server{address: address, trust: t.lab.Trust}, nil
+		given := &server{address: address, trust: t.lab.Trust}
+		if t.isService() {
+			given.outside = t.findService(address)
+		}
+		return given, nil
 	}
 	process, err := t.lab.launch(worker.Launch{
 		Name:    "server " + r.Cell.Variant,
@@ -74,10 +80,13 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 // address. A server that died during the trial is an error here.
 func (s *server) stop(ctx context.Context) (worker.ServerResult, error) {
 	var nothing worker.ServerResult
-	if s.process == nil {
-		return nothing, nil
-	}
 	seen := s.outside.lookBack()
+	if s.process == nil {
+		if seen.usage != nil {
+			s.spent = seen.usage.CPU()
+		}
+		return worker.ServerResult{Usage: seen.usage, Allowance: seen.allowance}, nil
+	}
 	if ctx.Err() != nil {
 		s.process.Kill()
 		return nothing, context.Cause(ctx)
@@ -94,9 +103,12 @@ func (s *server) stop(ctx context.Context) (worker.ServerResult, error) {
 	return told, nil
 }
 
-// pid returns the server's process number. For a given address it returns wirelab's own,
-// which is in the same network.
+// pid returns the server's process number. For a given address of which none is known it
+// returns wirelab's own, which is in the same network.
 func (s *server) pid() int {
+	if s.process == nil && s.outside != nil {
+		return s.outside.pid
+	}
 	if s.process == nil {
 		return os.Getpid()
 	}
@@ -113,9 +125,10 @@ func (s *server) port() int {
 	return port
 }
 
+// cpu is what the server spent, as far as it is known when it has stopped.
 func (s *server) cpu() time.Duration {
 	if s.process == nil {
-		return 0
+		return s.spent
 	}
 	return s.process.CPU()
 }

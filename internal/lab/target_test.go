@@ -52,11 +52,11 @@ func TestWhatListensIsFound(t *testing.T) {
 		{"HTTP/2 over TLS", serve(http2TLS, func(*http.Server) {}), Listening{TLS: true, Protocol: "HTTP/2"}},
 		{"one that hangs up", hangsUp.Addr().String(), Listening{}},
 	} {
-		if got := listening(t.Context(), test.address); got != test.want {
+		if got := LookAt(t.Context(), test.address); got != test.want {
 			t.Errorf("%s: found %+v, want %+v", test.name, got, test.want)
 		}
 	}
-	if got := listening(t.Context(), closed.Addr().String()); got.Err == nil {
+	if got := LookAt(t.Context(), closed.Addr().String()); got.Err == nil {
 		t.Errorf("nothing listens, and %+v was found", got)
 	}
 }

@@ -132,10 +132,13 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	r.Client.CPUs = t.lab.Placement.Client
 	r.Client.Allocations, r.Server.Allocations = result.Allocations, serverResult.Allocations
 	applyUsage(&r.Client, result.Usage, r.WindowNS)
-	if server.process != nil {
+	switch {
+	case server.process != nil:
 		r.Server.CPUs = t.lab.Placement.Server
 		t.applyServer(r, serverResult.Usage, result)
-	} else {
+	case server.outside != nil:
+		t.applyServer(r, serverResult.Usage, result)
+	default:
 		r.Warnings = append(r.Warnings, "the server at "+server.address+" was not started by wirelab: its cost is unknown")
 	}
 	applyAllowance(&r.Client, result.Allowance)

@@ -35,10 +35,11 @@ type client struct {
 	sum  atomic.Int64 // of their service times, ns
 	_    [64]byte
 
-	caller  Caller
-	checker Checker // nil if the caller is not a Checker
-	window  *window
-	quota   int64 // calls to record; 0: all calls of the window
+	caller   Caller
+	checker  Checker  // nil if the caller is not a Checker
+	answered Answered // nil if the caller tells no status
+	window   *window
+	quota    int64 // calls to record; 0: all calls of the window
 
 	tally
 	service, response, wait, late *latency.Recorder
@@ -46,6 +47,7 @@ type client struct {
 	course                        *latency.Course // nil: others' courses are enough
 
 	isPast   bool
+	statuses statuses
 	failures map[record.ErrorCount]*record.ErrorCount // by class and code
 	classify func(error) record.ErrorCount
 }
@@ -157,6 +159,7 @@ func (c *client) account(course *call, err error) {
 // record stores the times of a call that began in the window.
 func (c *client) record(course *call, begin int64, err error) {
 	c.recorded++
+	c.countStatus()
 	c.service.Record(course.ended - course.sent)
 	if c.response != nil {
 		c.response.Record(course.ended - course.intended)

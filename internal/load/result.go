@@ -37,7 +37,7 @@ func (c *controller) result() *Result {
 	r.Measurement = record.Measurement{
 		Requests: all.recorded, Completed: all.completed, Straddling: all.straddling,
 		StraddlingNS: all.straddled, BacklogNS: all.backlog,
-		FailedNS: &all.failed,
+		FailedNS: &all.failed, Statuses: countedStatuses(c.clients),
 		InFlight: float64(all.busy) / length, Active: float64(active) / length,
 		WarmUp:    record.WarmUp{TookNS: begin - c.began, Requests: all.warmedUp, Settled: c.settled},
 		Intervals: condense(c.course, maxIntervals),

@@ -104,6 +104,7 @@ func (c *controller) newClient(caller Caller) *client {
 	one := &client{caller: caller, window: c.window, quota: int64(c.plan.Requests), classify: c.plan.Classify}
 	one.finish = never
 	one.checker, _ = caller.(Checker)
+	one.answered, _ = caller.(Answered)
 	if one.classify == nil {
 		one.classify = func(error) record.ErrorCount { return record.ErrorCount{Class: "error"} }
 	}

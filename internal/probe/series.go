@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"time"
 )
 
 // Series is the readings of one process over its life, in order of time. As JSON it
@@ -38,6 +39,15 @@ func (s Series) Between(startNS, endNS int64) (Window, error) {
 		window.Most.RSSBytes = end.MaxRSSBytes
 	}
 	return window, nil
+}
+
+// CPU is the processor time between the first reading and the last.
+func (s Series) CPU() time.Duration {
+	if len(s.samples) == 0 {
+		return 0
+	}
+	spent := s.samples[len(s.samples)-1].Since(s.samples[0])
+	return time.Duration(spent.UserNS + spent.SystemNS)
 }
 
 // Stretches returns the processor time, in nanoseconds, of so many stretches one after the

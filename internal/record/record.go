@@ -118,6 +118,8 @@ type Measurement struct {
 	// FailedNS is the sum of the failed calls' times, which Service holds too. Older
 	// records lack it.
 	FailedNS *int64 `json:"failed_ns,omitempty"`
+	// Statuses are those of the answers, right or not, that callers tell one of.
+	Statuses []StatusCount `json:"statuses,omitempty"`
 
 	WarmUp    WarmUp     `json:"warm_up"`
 	Intervals []Interval `json:"intervals,omitempty"` // from the first request on, warm-up included
@@ -157,8 +159,11 @@ type Cell struct {
 // its own run; between runs cells are compared whole, because load and
 // connection are not in the key.
 func (c Cell) Key() string {
-	if c.Tool != "" {
+	switch {
+	case c.Tool != "":
 		return c.foreignKey()
+	case c.IsService():
+		return fmt.Sprintf("%s/%s/%s/c=%d", c.Part, c.Variant, c.Workload, c.Clients)
 	}
 	size := units.Bytes(c.RequestBytes, "")
 	if c.ResponseBytes != c.RequestBytes {
@@ -166,6 +171,13 @@ func (c Cell) Key() string {
 	}
 	return fmt.Sprintf("%s/%s/%s/%s/c=%d", c.Part, c.Variant, c.Workload, size, c.Clients)
 }
+
+// ServiceStack is the stack of cells whose clients call a service of the user's own.
+const ServiceStack = "service"
+
+// IsService reports whether the cell's clients call a service of the user's own: what it
+// does, and how large its messages are, is for it to say.
+func (c Cell) IsService() bool { return c.Stack == ServiceStack }
 
 // Network is a network namespace of a trial's own.
 type Network struct {
@@ -217,6 +229,12 @@ type ErrorCount struct {
 	Code    string `json:"code"` // a gRPC status code, or "WrongAnswer"
 	Count   int64  `json:"count"`
 	Example string `json:"example"` // the first one, verbatim
+}
+
+// StatusCount is how many answers had a status: of HTTP, or a code of gRPC.
+type StatusCount struct {
+	Status int   `json:"status"`
+	Count  int64 `json:"count"`
 }
 
 // WarmUp is what went before the window.

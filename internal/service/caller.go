@@ -21,6 +21,7 @@ type Caller struct {
 	source Source
 	grpc   bool
 	answer Answer
+	got    bool // there is an answer to the last call
 }
 
 // Source makes the requests of one client.
@@ -36,6 +37,7 @@ func (d *Definition) NewCaller(client Client, source Source) *Caller {
 
 // Call makes the next call.
 func (c *Caller) Call(ctx context.Context) error {
+	c.got = false
 	request, err := c.source.Next()
 	if err != nil {
 		return err
@@ -43,8 +45,12 @@ func (c *Caller) Call(ctx context.Context) error {
 	if err := c.client.Call(ctx, request, &c.answer); err != nil {
 		return err
 	}
+	c.got = true
 	return c.usual()
 }
+
+// Status is that of the last call's answer, and false where there was none.
+func (c *Caller) Status() (status int, answered bool) { return c.answer.Status, c.got }
 
 // usual is what a right answer is where the user does not say: a status below 400, or OK.
 func (c *Caller) usual() error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/secure"
 )
 
@@ -24,7 +25,7 @@ const (
 func (w Wire) IsGRPC() bool { return w == GRPC || w == GRPCH3 }
 
 // Stack is what stands for the wires in a trial's variant, as in service:wire=h2.
-const Stack = "service"
+const Stack = record.ServiceStack
 
 // Definition is what a worker's clients call.
 type Definition struct {

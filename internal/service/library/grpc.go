@@ -104,9 +104,11 @@ func (c *grpcClient) connect(ctx context.Context) (net.Conn, error) {
 func (c *grpcClient) Call(ctx context.Context, request *service.Request, answer *service.Answer) error {
 	ctx, cancel := limited(ctx, c.plan.Definition)
 	defer cancel()
+	var sent []string
 	for _, f := range request.Header {
-		ctx = metadata.AppendToOutgoingContext(ctx, f.Name, f.Value)
+		sent = append(sent, f.Name, f.Value)
 	}
+	ctx = metadata.AppendToOutgoingContext(ctx, sent...)
 	client, done, err := c.client(ctx)
 	if err != nil {
 		return err

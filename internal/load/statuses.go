@@ -1,0 +1,50 @@
+package load
+
+import (
+	"cmp"
+	"slices"
+
+	"wirelab.dev/internal/record"
+)
+
+// Answered is an optional ability of a Caller: Status is that of the last call's answer, and
+// false where there was none.
+type Answered interface {
+	Status() (status int, answered bool)
+}
+
+// statuses counts answers by their status. There are few, and one is much more frequent than
+// others, so that a list is faster than a map.
+type statuses []record.StatusCount
+
+func (s *statuses) count(status int, n int64) {
+	for i := range *s {
+		if (*s)[i].Status == status {
+			(*s)[i].Count += n
+			return
+		}
+	}
+	*s = append(*s, record.StatusCount{Status: status, Count: n})
+}
+
+// countStatus counts the status of a call that began in the window.
+func (c *client) countStatus() {
+	if c.answered == nil {
+		return
+	}
+	if status, is := c.answered.Status(); is {
+		c.statuses.count(status, 1)
+	}
+}
+
+// countedStatuses are those of all clients.
+func countedStatuses(clients []*client) []record.StatusCount {
+	var all statuses
+	for _, one := range clients {
+		for _, s := range one.statuses {
+			all.count(s.Status, s.Count)
+		}
+	}
+	slices.SortFunc(all, func(a, b record.StatusCount) int { return cmp.Compare(a.Status, b.Status) })
+	return all
+}
