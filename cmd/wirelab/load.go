@@ -125,6 +125,7 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 	}
 	s.Parts[0].Workload = definition.Requests[0].Method + " " + definition.Requests[0].Path
 	targets := map[string]string{service.Stack: definition.Address}
+	// No patience: what was asked of a service is not asked again.
 	return a.execute(ctx, job{scenario: s, targets: targets, load: definition, output: l.output})
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"strings"
@@ -99,19 +100,42 @@ func (a *app) tryService(ctx context.Context, l *loading, d *service.Definition)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	found := lookMeanwhile(ctx, d)
 	begin := time.Now()
 	var answer service.Answer
 	client, err := library.Open(ctx, service.Plan{Definition: d, Connections: 1, Callers: 1, Keep: true, Dialer: &stack.Dialer{}})
 	if err == nil {
-		defer client.Close()
+		defer client.Close() //nolint:errcheck // its error comes too late to matter
 		err = client.Call(ctx, &d.Requests[0], &answer)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %s", sayService(d), a.sayServiceFault(ctx, d, err, limit))
+		return fmt.Errorf("%s: %s", sayService(d), sayServiceFault(d, err, <-found, limit))
+	}
+	if answer.Status == http.StatusBadRequest && d.TLS == nil && !d.Wire.IsGRPC() {
+		if there := lab.LookAt(ctx, d.Address); there.TLS {
+			return fmt.Errorf("%s: %s", sayService(d), sayServiceFault(d, errTLSOnly, there, limit))
+		}
 	}
 	status := (&service.StatusError{GRPC: d.Wire.IsGRPC(), Status: answer.Status, Message: answer.Message}).Said()
 	fmt.Fprintf(a.stderr, "first call: %s, %d bytes, %v\n", status, answer.Bytes, time.Since(begin).Round(10*time.Microsecond))
 	return nil
+}
+
+// errTLSOnly is what a server over TLS answers to a request without.
+var errTLSOnly = errors.New("it answers 400 to a request without TLS")
+
+// lookMeanwhile looks what is there, where the first call fails or takes long. All that it
+// asks is asked before the call is given up.
+func lookMeanwhile(ctx context.Context, d *service.Definition) <-chan lab.Listening {
+	found := make(chan lab.Listening, 1)
+	go func() { // ends with its questions, each of which has its time
+		if d.Network != "tcp" {
+			found <- lab.Listening{}
+			return
+		}
+		found <- lab.LookAt(context.WithoutCancel(ctx), d.Address)
+	}()
+	return found
 }
 
 // sayService names a target and its wire.
@@ -120,13 +144,8 @@ func sayService(d *service.Definition) string {
 }
 
 // sayServiceFault says why the target cannot be called, and what to do.
-func (a *app) sayServiceFault(ctx context.Context, d *service.Definition, err error, limit time.Duration) string {
-	ctx = context.WithoutCancel(ctx)
+func sayServiceFault(d *service.Definition, err error, found lab.Listening, limit time.Duration) string {
 	class := failure.Of(err)
-	found := lab.Listening{}
-	if d.Network == "tcp" {
-		found = lab.LookAt(ctx, d.Address)
-	}
 	secure := d.TLS != nil
 	quic := d.Wire == service.HTTP3 || d.Wire == service.GRPCH3
 	switch {
@@ -150,10 +169,12 @@ func (a *app) sayServiceFault(ctx context.Context, d *service.Definition, err er
 		return fmt.Sprintf("%s is there: leave --http 2 out", sayListening(found))
 	case found.Protocol == "HTTP/2" && d.Wire == service.HTTP1 && !secure:
 		return fmt.Sprintf("%s is there: add --http 2, or write grpc:// if it is a gRPC server", sayListening(found))
+	case (class == failure.Deadline || class == failure.HandshakeTimeout) && found == (lab.Listening{}):
+		return fmt.Sprintf("it takes connections and did not answer within %v: does it hang, or speak another protocol? --timeout gives it longer", limit)
 	case class == failure.Deadline || class == failure.HandshakeTimeout:
-		return fmt.Sprintf("no answer within %v: %s is there: is it busy, or does it speak another protocol? --timeout gives it longer", limit, sayListening(found))
+		return fmt.Sprintf("no whole answer within %v: %s is there: --timeout gives it longer", limit, sayListening(found))
 	default:
-		return firstOf(err)
+		return fmt.Sprintf("the first call failed: %s", firstOf(err))
 	}
 }
 

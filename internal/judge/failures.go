@@ -94,6 +94,9 @@ func (t trial) failures() record.Check {
 		}
 		if t.Cell.IsService() && failed < t.Requests { // how it fails is what its user asks
 			c.Level = record.Warning
+			if t.wentAway() {
+				verdict(&c, record.Invalid, "the service went away while it was loaded: nothing listened there any more; %s", c.Detail)
+			}
 		}
 	}
 	asked := int64(t.Cell.Clients) * int64(t.Cell.Load.RequestsPerClient)
@@ -101,6 +104,11 @@ func (t trial) failures() record.Check {
 		verdict(&c, record.Invalid, "%d of %d requests were never made, since no call ended any more; failed: %s", asked-t.Requests, asked, c.Detail)
 	}
 	return c
+}
+
+// wentAway reports whether calls were refused by an address at which a service listened.
+func (t trial) wentAway() bool {
+	return slices.ContainsFunc(t.Errors, func(e record.ErrorCount) bool { return failure.Class(e.Class) == failure.Refused })
 }
 
 // paceOfFailures says how long failed calls took where that is not how long the others

@@ -18,6 +18,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"wirelab.dev/internal/record"
 )
@@ -95,9 +96,17 @@ func Judge(r *record.Record, limits Limits) []record.Check {
 			verdicts[i] = c.judge(trial{r, limits})
 		}
 		verdicts[i].Name = c.name
+		if (c.machine || c.shaken) && verdicts[i].Level == record.Invalid && isShort(r) {
+			verdicts[i].Level = record.Warning
+			verdicts[i].Detail += fmt.Sprintf("; in a window of only %v that is no verdict", time.Duration(r.WindowNS).Round(time.Millisecond))
+		}
 	}
 	return verdicts
 }
+
+// isShort reports whether a service was asked so little that nothing can be said of how it
+// was asked: a user who wants ten requests made has them made.
+func isShort(r *record.Record) bool { return r.Cell.IsService() && r.WindowNS < int64(time.Second) }
 
 // Judgement is the result of judging a trial again.
 type Judgement struct {

@@ -28,8 +28,10 @@ func WriteLoad(w io.Writer, run *Run, terminal Terminal) error {
 	var out loadText
 	out.line("load", "%s", r.Cell.Target+", "+loadOfService(r))
 	out.line("requests", "%s in %v: %s/s, %s", units.Thousands(r.Requests), wholeTime(r.WindowNS), perSecond(r.ThroughputPerSecond()), failedOf(r))
-	if err := out.times(r); err != nil {
-		return err
+	if r.Failed() < r.Requests { // otherwise there is no time of an answer
+		if err := out.times(r); err != nil {
+			return err
+		}
 	}
 	for _, s := range r.Statuses {
 		out.line("status", "%s: %s", statusName(r, s.Status), units.Thousands(s.Count))
