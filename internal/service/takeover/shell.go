@@ -1,0 +1,274 @@
+package takeover
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of what is read; a command line of a person is far below both.
+const (
+	maxTextBytes = 1 << 20
+	maxWords     = 4096
+)
+
+// Split splits a command as a POSIX shell does: quotes, backslashes, continued lines, and
+// $'…'. What a shell would compute, such as a variable, is refused: nothing is executed.
+func Split(text string) ([]string, error) {
+	if len(text) > maxTextBytes {
+		return nil, fmt.Errorf("the command has %d bytes: at most %d are read: put its data into a file", len(text), maxTextBytes)
+	}
+	s := splitter{rest: strings.TrimPrefix(strings.TrimSpace(text), "$ ")}
+	for s.rest != "" {
+		if err := s.step(); err != nil {
+			return nil, err
+		}
+		if len(s.words) > maxWords {
+			return nil, fmt.Errorf("the command has more than %d words", maxWords)
+		}
+	}
+	s.endWord()
+	return s.words, nil
+}
+
+type splitter struct {
+	rest   string
+	words  []string
+	word   strings.Builder
+	inWord bool // a word has begun; it may be empty, as '' is
+}
+
+func (s *splitter) endWord() {
+	if s.inWord {
+		s.words = append(s.words, s.word.String())
+	}
+	s.word.Reset()
+	s.inWord = false
+}
+
+func (s *splitter) add(text string) {
+	s.word.WriteString(text)
+	s.inWord = true
+}
+
+// step reads what the first byte outside quotes begins.
+func (s *splitter) step() error {
+	first := s.rest[0]
+	switch {
+	case first == ' ' || first == '\t' || first == '\r':
+		s.endWord()
+		s.rest = s.rest[1:]
+		return nil
+	case first == '\n':
+		s.endWord()
+		if s.rest = strings.TrimSpace(s.rest); s.rest != "" && len(s.words) > 0 {
+			return fmt.Errorf("a second command begins at %q: give one, or end the line before it with a backslash", excerpt(s.rest))
+		}
+		return nil
+	case first == '#' && !s.inWord:
+		_, after, _ := strings.Cut(s.rest, "\n")
+		s.rest = strings.TrimSuffix("\n"+after, "\n")
+		return nil
+	case strings.HasPrefix(s.rest, "$'"):
+		return s.ansi()
+	}
+	if err := s.refuse(); err != nil {
+		return err
+	}
+	switch first {
+	case '\'':
+		return s.single()
+	case '"':
+		return s.double()
+	case '\\':
+		return s.backslash()
+	}
+	s.add(s.rest[:1])
+	s.rest = s.rest[1:]
+	return nil
+}
+
+// refuse says what a shell would do beyond splitting.
+func (s *splitter) refuse() error {
+	switch first := s.rest[0]; first {
+	case '|':
+		return errors.New("a pipe (|) is not followed: give the one command that calls, its data by -d or from a file")
+	case ';', '&':
+		return fmt.Errorf("%q ends a command here: if it belongs to a URL, put the URL in quotes; otherwise give one command", string(first))
+	case '<', '>':
+		return fmt.Errorf("%q is a redirection, and none is followed: name the file, as in -D FILE for data", string(first))
+	case '(', ')':
+		return fmt.Errorf("%q means a subshell here: put it in quotes", string(first))
+	case '`', '$':
+		return s.refuseExpansion()
+	case '~':
+		if !s.inWord && (len(s.rest) == 1 || s.rest[1] == '/') {
+			return errors.New("~ stands for a home directory: write the path out")
+		}
+	case '^':
+		if len(s.rest) > 1 && strings.IndexByte("\r\n\"&|^%", s.rest[1]) >= 0 {
+			return errors.New("^ escapes in a Windows command prompt: copy the command for a POSIX shell (in a browser: Copy as cURL (bash))")
+		}
+	}
+	return nil
+}
+
+// refuseExpansion refuses what a shell replaces, also between double quotes.
+func (s *splitter) refuseExpansion() error {
+	if s.rest[0] == '`' {
+		return errors.New("a command between backticks is not run: write what it would print")
+	}
+	if len(s.rest) == 1 {
+		return nil
+	}
+	switch next := s.rest[1]; {
+	case next == '(':
+		return errors.New("a command in $(…) is not run: write what it would print")
+	case next == '{' || next == '_' || isLetter(next) || isDigit(next) || strings.IndexByte("@*#?$!-", next) >= 0:
+		return fmt.Errorf("a variable (%s) is not looked up: write its value in its place", excerpt(s.rest))
+	}
+	return nil
+}
+
+func (s *splitter) single() error {
+	inside, after, closed := strings.Cut(s.rest[1:], "'")
+	if !closed {
+		return fmt.Errorf("the quote ' before %q is not closed", excerpt(inside))
+	}
+	s.add(inside)
+	s.rest = after
+	return nil
+}
+
+func (s *splitter) double() error {
+	opened := s.rest[1:]
+	s.rest = opened
+	s.inWord = true
+	for s.rest != "" {
+		switch s.rest[0] {
+		case '"':
+			s.rest = s.rest[1:]
+			return nil
+		case '\\':
+			if len(s.rest) > 1 && strings.IndexByte("$`\"\\\n", s.rest[1]) < 0 {
+				s.add(`\`)
+				s.rest = s.rest[1:]
+				continue
+			}
+			if err := s.backslash(); err != nil {
+				return err
+			}
+			continue
+		case '`', '$':
+			if err := s.refuseExpansion(); err != nil {
+				return err
+			}
+		}
+		s.add(s.rest[:1])
+		s.rest = s.rest[1:]
+	}
+	return fmt.Errorf("the quote \" before %q is not closed", excerpt(opened))
+}
+
+// backslash takes the next byte as it is; a line that ends with one goes on.
+func (s *splitter) backslash() error {
+	after := s.rest[1:]
+	switch {
+	case after == "":
+		return errors.New("the command ends with a backslash: its next line is missing")
+	case strings.HasPrefix(after, "\r\n"):
+		s.rest = after[2:]
+	case after[0] == '\n':
+		s.rest = after[1:]
+	default:
+		s.add(after[:1])
+		s.rest = after[1:]
+	}
+	return nil
+}
+
+// ansi reads $'…', as bash and browsers' Copy as cURL write it.
+func (s *splitter) ansi() error {
+	opened := s.rest[2:]
+	s.rest = opened
+	s.inWord = true
+	for s.rest != "" {
+		first := s.rest[0]
+		s.rest = s.rest[1:]
+		switch {
+		case first == '\'':
+			return nil
+		case first == '\\' && s.rest != "":
+			s.ansiEscape()
+		default:
+			s.add(string([]byte{first}))
+		}
+	}
+	return fmt.Errorf("the quote $' before %q is not closed", excerpt(opened))
+}
+
+// ansiEscape reads what follows a backslash between $' and '.
+func (s *splitter) ansiEscape() {
+	letter := s.rest[0]
+	s.rest = s.rest[1:]
+	if at := strings.IndexByte("abefnrtvE", letter); at >= 0 {
+		s.add("\a\b\x1b\f\n\r\t\v\x1b"[at : at+1])
+		return
+	}
+	switch {
+	case letter == 'x':
+		if code, found := s.digits(2, 16); found {
+			s.add(string([]byte{byte(code)}))
+			return
+		}
+	case letter == 'u' || letter == 'U':
+		limit := 4
+		if letter == 'U' {
+			limit = 8
+		}
+		if code, found := s.digits(limit, 16); found && code <= utf8.MaxRune {
+			s.add(string(rune(code)))
+			return
+		}
+	case letter >= '0' && letter <= '7':
+		s.rest = string(letter) + s.rest
+		code, _ := s.digits(3, 8)
+		s.add(string([]byte{byte(code)}))
+		return
+	case strings.IndexByte(`\'"?`, letter) >= 0:
+		s.add(string(letter))
+		return
+	}
+	s.add(`\` + string([]byte{letter}))
+}
+
+// digits takes up to limit digits of a number.
+func (s *splitter) digits(limit, base int) (code uint64, found bool) {
+	end := 0
+	for end < limit && end < len(s.rest) {
+		if _, err := strconv.ParseUint(s.rest[end:end+1], base, 8); err != nil {
+			break
+		}
+		end++
+	}
+	code, err := strconv.ParseUint(s.rest[:end], base, 64)
+	s.rest = s.rest[end:]
+	return code, err == nil
+}
+
+func isLetter(b byte) bool { return b|0x20 >= 'a' && b|0x20 <= 'z' }
+func isDigit(b byte) bool  { return b >= '0' && b <= '9' }
+
+// excerpt is the beginning of a text, for a message.
+func excerpt(text string) string {
+	const longest = 32
+	if line, _, cut := strings.Cut(text, "\n"); cut {
+		text = line
+	}
+	if len(text) <= longest {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longest], "") + "…"
+}
