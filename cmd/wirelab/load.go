@@ -90,6 +90,7 @@ func (l *loading) register(cmd *cobra.Command) {
 	f.DurationVar(&l.warmUp, "warm-up", usualLoadWarmUp, "longest `time` to wait for a steady state before the window")
 	f.IntVar(&l.repeats, "repeat", 1, "`times` that the load is measured; three give intervals")
 	f.Uint64Var(&l.seed, "seed", usualSeed, "`number` that arrivals and random values come from")
+	f.String("from", "", "`TOOL COMMAND`: a command or a file of another tool, in place of TARGET, as in --from curl 'curl http://127.0.0.1:8080/'") // read by asLoad
 	f.BoolVar(&l.mayLoad, "yes-i-may", false, "load a target that is neither on this machine nor on a private network")
 	l.request.register(cmd)
 	l.identity.register(f)

@@ -74,12 +74,17 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	context.AfterFunc(ctx, stop)
 
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, limits: judge.Default()}
+	args, err := a.asLoad(args)
+	if err != nil {
+		fmt.Fprintf(stderr, "wirelab: %v\n", err)
+		return exitUsage
+	}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	err = root.ExecuteContext(ctx)
 	if err == nil {
 		return exitDone
 	}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/service/takeover"
+)
+
+// mostCommand bounds a file that --from reads: ghz's reports list their calls.
+const mostCommand = 256 << 20
+
+// asLoad reads what stands behind load as users of other load generators type it: what they
+// have in their fingers, or, behind --from, a command or a file of theirs. The flags of
+// wirelab that stand beside --from win.
+func (a *app) asLoad(args []string) ([]string, error) {
+	if len(args) == 0 || args[0] != "load" {
+		return args, nil
+	}
+	rest, from, err := splitFrom(args[1:])
+	if err != nil {
+		return nil, err
+	}
+	var taken, told []string
+	if from != nil {
+		if taken, told, err = takeover.From(from.tool, from.text); err != nil {
+			return nil, err
+		}
+		a.sayLines(told)
+		fmt.Fprintf(a.stderr, "wirelab load %s\n", quoted(taken))
+		return slices.Concat([]string{"load"}, taken, rest), nil
+	}
+	taken, told, err = takeover.Habits(rest)
+	a.sayLines(told)
+	return append([]string{"load"}, taken...), err
+}
+
+func (a *app) sayLines(lines []string) {
+	for _, line := range lines {
+		fmt.Fprintln(a.stderr, line)
+	}
+}
+
+// foreignCommand is what --from names.
+type foreignCommand struct{ tool, text string }
+
+// splitFrom finds --from among the arguments: --from TOOL COMMAND, or --from COMMAND where
+// its first word says the tool. COMMAND may be a file.
+func splitFrom(args []string) (rest []string, from *foreignCommand, err error) {
+	at := slices.IndexFunc(args, func(arg string) bool { return arg == "--from" || strings.HasPrefix(arg, "--from=") })
+	if at < 0 {
+		return args, nil, nil
+	}
+	rest = slices.Clone(args[:at])
+	given := args[at+1:]
+	if value, is := strings.CutPrefix(args[at], "--from="); is {
+		given = append([]string{value}, given...)
+	}
+	if len(given) == 0 {
+		return nil, nil, errFrom
+	}
+	from = &foreignCommand{tool: given[0]}
+	given = given[1:]
+	if slices.Contains(takeover.Names(), from.tool) {
+		if len(given) == 0 {
+			return nil, nil, errFrom
+		}
+		from.text, given = given[0], given[1:]
+	} else {
+		from.tool, from.text = "", from.tool
+	}
+	if status, err := os.Stat(from.text); err == nil && status.Mode().IsRegular() {
+		content, err := readFile(from.text, mostCommand)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--from: %w", err)
+		}
+		from.text = string(content)
+	}
+	if from.tool == "" {
+		if from.tool = takeover.Guess(from.text); from.tool == "" {
+			return nil, nil, fmt.Errorf("--from: it does not say of which tool the command is: name it, as in --from curl 'curl http://…': %s", strings.Join(takeover.Names(), ", "))
+		}
+	}
+	return append(rest, given...), from, nil
+}
+
+var errFrom = errors.New("--from: want a tool and its command or file, as in --from curl 'curl http://127.0.0.1:8080/'")
+
+// quoted are arguments as a shell reads them.
+func quoted(args []string) string {
+	return strings.Join(each(args, func(arg string) string {
+		if arg != "" && !strings.ContainsAny(arg, " \t\n'\"\\$`&|;<>(){}*?[]#~!") {
+			return arg
+		}
+		return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+	}), " ")
+}
