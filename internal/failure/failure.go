@@ -48,6 +48,9 @@ const (
 	Certificate      Class = "certificate"    // what is wrong with it, behind the colon
 	PlaintextPeer    Class = "plaintext-peer" // one end speaks TLS and the other does not
 
+	// WrongProtocol is a peer whose bytes are not those of the protocol.
+	WrongProtocol Class = "wrong-protocol"
+
 	StreamRefused Class = "stream-refused" // the peer accepts no further call on the connection
 	StreamReset   Class = "stream-reset"   // the peer reset this call's stream; its code is behind the colon
 	GoAway        Class = "goaway"         // the peer announced the end of the connection

@@ -31,6 +31,10 @@ type Answer struct {
 	// Where the plan says Keep:
 	Header http.Header // with the trailers of gRPC
 	Body   []byte      // of gRPC the last message; valid until the next call
+
+	// Seat is what an engine keeps for the caller between its calls. Only the engine
+	// uses it.
+	Seat any
 }
 
 // Plan says how a client carries the calls of a definition.

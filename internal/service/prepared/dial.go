@@ -1,0 +1,123 @@
+package prepared
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+
+	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/httpwire"
+	"wirelab.dev/internal/service"
+)
+
+// errClosed is the error of calls after Close.
+var errClosed = errors.New("the client is closed")
+
+// dialer opens the connections of a client, until that is closed.
+type dialer struct {
+	service.Plan
+	tls     *tls.Config // nil: cleartext
+	version httpwire.Version
+
+	life    context.Context // ends with Close
+	endLife context.CancelFunc
+	told    sync.Once
+}
+
+func newDialer(plan service.Plan) (*dialer, error) {
+	d := &dialer{Plan: plan, version: httpwire.HTTP2}
+	if plan.Wire == service.HTTP1 {
+		d.version = httpwire.HTTP1
+	}
+	var err error
+	if d.tls, err = tlsConfig(plan.Definition, d.version); err != nil {
+		return nil, err
+	}
+	d.life, d.endLife = context.WithCancel(context.Background())
+	return d, nil
+}
+
+// tlsConfig returns nil without TLS.
+func tlsConfig(d *service.Definition, version httpwire.Version) (*tls.Config, error) {
+	if d.TLS == nil {
+		return nil, nil
+	}
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS12, ServerName: d.TLS.ServerName, NextProtos: version.Protocols(),
+		InsecureSkipVerify: d.TLS.Trust.SkipVerify, //nolint:gosec // the user says so
+	}
+	if len(d.TLS.Trust.RootPEM) > 0 {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(d.TLS.Trust.RootPEM) {
+			return nil, errors.New("the root to trust holds no certificate in PEM form")
+		}
+	}
+	if len(d.TLS.Certificate) > 0 {
+		own, err := tls.X509KeyPair(d.TLS.Certificate, d.TLS.Key)
+		if err != nil {
+			return nil, fmt.Errorf("the client's certificate: %w", err)
+		}
+		config.Certificates = []tls.Certificate{own}
+	}
+	return config, nil
+}
+
+// dial opens a connection, within a call's timeout.
+func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
+	if d.Timeout > 0 {
+		limited, cancel := context.WithTimeout(ctx, d.Timeout)
+		defer cancel()
+		ctx = limited
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.life, cancel)()
+	conn, err := d.connect(ctx)
+	if err == nil || d.life.Err() == nil {
+		return conn, err
+	}
+	return nil, errClosed
+}
+
+func (d *dialer) connect(ctx context.Context) (net.Conn, error) {
+	raw, err := d.Dialer.DialContext(ctx, d.Network, d.Address)
+	if err != nil {
+		return nil, err
+	}
+	if d.tls == nil {
+		if _, is := raw.(syscall.Conn); is {
+			return plainSocket{raw}, nil
+		}
+		return raw, nil
+	}
+	conn, err := d.Dialer.HandshakeTLS(ctx, raw, d.tls)
+	if err != nil {
+		return nil, err // not conn: a nil *tls.Conn is a non-nil net.Conn
+	}
+	// A server without ALPN chooses no protocol, and speaks HTTP/1.1.
+	agreed := conn.ConnectionState().NegotiatedProtocol
+	if d.version == httpwire.HTTP2 && !slices.Contains(httpwire.HTTP2.Protocols(), agreed) {
+		_ = conn.Close()
+		return nil, failure.As(failure.WrongProtocol, fmt.Errorf(
+			"the server at %s does not speak HTTP/2: asked for h2, it chose the protocol %q", d.Address, agreed))
+	}
+	return conn, nil
+}
+
+// answered reports the protocol of the first answer.
+func (d *dialer) answered(protocol string) {
+	d.told.Do(func() { d.Dialer.UsedProtocol(protocol) })
+}
+
+// plainSocket is what the plan's dialer opened, a socket that it may count but whose bytes
+// it does not change.
+type plainSocket struct{ net.Conn }
+
+// Socket implements batchio.Transparent.
+func (s plainSocket) Socket() net.Conn { return s.Conn }

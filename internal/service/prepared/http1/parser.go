@@ -1,0 +1,210 @@
+package http1
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// Content says whether an answer may have a body, which depends on its request.
+type Content int
+
+// The kinds of content.
+const (
+	Body   Content = iota
+	NoBody         // the answer to HEAD: its fields speak of a body that is not sent
+)
+
+// What a server can make a client read before the answer's body, and after it.
+const (
+	maxLine    = 64 << 10  // of one line, which must be kept until it is whole
+	maxHead    = 256 << 10 // of all lines of an answer, trailers and interim answers included
+	maxInterim = 100       // interim answers (1xx)
+)
+
+// ErrMalformed is wrapped by the errors of Feed.
+var ErrMalformed = errors.New("malformed HTTP/1.1 answer")
+
+func malformed(format string, values ...any) error {
+	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, values...))
+}
+
+type stage uint8
+
+const (
+	statusLine stage = iota
+	header
+	body      // a known number of bytes
+	untilEnd  // of the connection
+	chunkSize // a line
+	chunk     // its bytes
+	chunkEnd  // the CRLF behind them
+	trailer
+	finished
+)
+
+// Parser reads one answer. Begin starts the next.
+type Parser struct {
+	Status int
+	Bytes  int64 // of the body, so far
+	Close  bool  // the connection carries no further answer
+
+	stage   stage
+	content Content
+	// of the current head
+	old       bool  // HTTP/1.0
+	keepAlive bool  // said by the server
+	chunked   bool  // its Transfer-Encoding
+	length    int64 // its Content-Length; -1: none
+
+	left     int64 // of the body or the chunk
+	searched int   // bytes of the next line that hold no line's end
+	lines    int   // bytes of all lines
+	interim  int
+}
+
+// Begin prepares the parser for the next answer on a connection.
+func (p *Parser) Begin(content Content) { *p = Parser{content: content, length: -1} }
+
+// Started reports whether a part of the answer has come.
+func (p *Parser) Started() bool { return p.lines > 0 }
+
+// Feed reads from buf, returns how many bytes it used, and whether the answer is complete.
+// What it did not use must be in the next call's buf again, with more behind it.
+func (p *Parser) Feed(buf []byte) (used int, done bool, err error) {
+	for p.stage != finished {
+		n, err := p.step(buf[used:])
+		used += n
+		if err != nil {
+			return used, false, err
+		}
+		if n == 0 && p.stage != finished {
+			return used, false, nil
+		}
+	}
+	return used, true, nil
+}
+
+// step reads one line, or bytes of the body. It returns 0 if it needs more.
+func (p *Parser) step(buf []byte) (int, error) {
+	switch p.stage {
+	case body, chunk:
+		n := int(min(int64(len(buf)), p.left))
+		p.left -= int64(n)
+		p.Bytes += int64(n)
+		if p.left == 0 {
+			p.stage++
+			if p.stage == untilEnd { // the body of known length has ended
+				p.stage = finished
+			}
+		}
+		return n, nil
+	case untilEnd:
+		p.Bytes += int64(len(buf))
+		return len(buf), nil
+	}
+	return p.stepLine(buf)
+}
+
+func (p *Parser) stepLine(buf []byte) (int, error) {
+	if begin := buf[:min(len(buf), len(version))]; p.stage == statusLine && string(begin) != version[:len(begin)] {
+		return 0, malformed("it begins with %.40q", buf)
+	}
+	end := bytes.IndexByte(buf[p.searched:], '\n')
+	if end >= 0 {
+		end += p.searched
+	}
+	switch {
+	case end > maxLine, end < 0 && len(buf) > maxLine:
+		return 0, malformed("a line of more than %d bytes", maxLine)
+	case end < 0:
+		p.searched = len(buf)
+		return 0, nil
+	}
+	p.searched = 0
+	line := buf[:end]
+	crlf := end > 0 && line[end-1] == '\r'
+	if crlf {
+		line = line[:end-1]
+	}
+	if p.stage == chunkSize || p.stage == chunkEnd {
+		return end + 1, p.onChunkLine(line, crlf)
+	}
+	if p.lines += end + 1; p.lines > maxHead {
+		return 0, malformed("more than %d bytes of header", maxHead)
+	}
+	switch {
+	case p.stage == statusLine:
+		return end + 1, p.onStatusLine(line)
+	case len(line) == 0 && p.stage == header:
+		return end + 1, p.onHeaderEnd()
+	case len(line) == 0:
+		p.stage = finished
+		return end + 1, nil
+	}
+	return end + 1, p.onField(line)
+}
+
+// version is what every answer begins with, without its minor number.
+const version = "HTTP/1."
+
+// onStatusLine reads, for instance, HTTP/1.1 200 OK (RFC 9112, section 4).
+func (p *Parser) onStatusLine(line []byte) error {
+	const code = len(version) + len("1 ")
+	if len(line) < code+3 || line[code-1] != ' ' || len(line) > code+3 && line[code+3] != ' ' {
+		return malformed("a status line like %.40q", line)
+	}
+	status := 0
+	for _, digit := range line[code : code+3] {
+		if digit < '0' || digit > '9' {
+			return malformed("a status line like %.40q", line)
+		}
+		status = status*10 + int(digit-'0')
+	}
+	minor := line[len(version)]
+	if minor > '1' || minor < '0' || status < 100 {
+		return malformed("a status line like %.40q", line)
+	}
+	p.Status, p.old, p.stage = status, minor == '0', header
+	p.keepAlive, p.Close, p.chunked, p.length = false, false, false, -1
+	return nil
+}
+
+// onHeaderEnd decides what the body is (RFC 9112, section 6.3).
+func (p *Parser) onHeaderEnd() error {
+	if p.Status < http.StatusOK && p.Status != http.StatusSwitchingProtocols {
+		p.interim++
+		if p.interim > maxInterim {
+			return malformed("more than %d interim answers", maxInterim)
+		}
+		p.stage = statusLine
+		return nil
+	}
+	p.Close = p.Close || p.old && !p.keepAlive || p.Status == http.StatusSwitchingProtocols
+	switch {
+	case p.content == NoBody, p.Status < http.StatusOK, p.Status == http.StatusNoContent, p.Status == http.StatusNotModified:
+		p.stage = finished
+	case p.chunked:
+		p.stage = chunkSize
+	case p.length == 0:
+		p.stage = finished
+	case p.length > 0:
+		p.stage, p.left = body, p.length
+	default:
+		p.stage, p.Close = untilEnd, true
+	}
+	return nil
+}
+
+// End says what the end of the connection means: an answer that it completes, or an error.
+func (p *Parser) End() error {
+	switch {
+	case p.stage == untilEnd, p.stage == finished:
+		return nil
+	case !p.Started():
+		return io.EOF
+	}
+	return io.ErrUnexpectedEOF
+}

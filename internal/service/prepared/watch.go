@@ -1,0 +1,92 @@
+package prepared
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"wirelab.dev/internal/failure"
+)
+
+// watch ends calls that take longer than the timeout, or whose context has ended, without
+// a timer a call. It looks at all calls at each tick, so that they end up to a tick late,
+// but for the precision of short timeouts never before their time.
+type watch struct {
+	timeout time.Duration // 0: none
+	every   time.Duration
+	limit   int64 // ticks that a call may take
+	now     atomic.Int64
+
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+// A tick is a 64th of the timeout within these limits, of which the longer one also bounds
+// how late the end of a context is seen.
+const (
+	ticksInTimeout = 64
+	minTick        = time.Millisecond
+	maxTick        = 50 * time.Millisecond
+)
+
+func newWatch(timeout time.Duration) *watch {
+	w := &watch{timeout: timeout, every: maxTick, stop: make(chan struct{})}
+	if timeout > 0 {
+		w.every = min(max(timeout/ticksInTimeout, minTick), maxTick)
+		w.limit = int64((timeout+w.every-1)/w.every) + 1 // a call begins within a tick
+	}
+	w.now.Store(1)
+	return w
+}
+
+// start calls look at each tick until Close.
+func (w *watch) start(look func(now int64)) {
+	w.done.Go(func() {
+		ticker := time.NewTicker(w.every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				look(w.now.Add(1))
+			case <-w.stop:
+				return
+			}
+		}
+	})
+}
+
+// close ends the goroutine and waits for it.
+func (w *watch) close() {
+	close(w.stop)
+	w.done.Wait()
+}
+
+// isLate reports whether a call that began at a tick has taken too long.
+func (w *watch) isLate(began, now int64) bool { return w.limit > 0 && now-began > w.limit }
+
+// verdict is why the watch ended a call.
+type verdict uint64
+
+// The verdicts, which are smaller than any stamp.
+const (
+	idle verdict = iota
+	late
+	cancelled
+	shut // the client was closed
+	verdicts
+)
+
+// err returns the call's error.
+func (w *watch) err(ctx context.Context, v verdict) error {
+	switch v {
+	case idle:
+		return nil
+	case cancelled:
+		return fmt.Errorf("the call was ended: %w", context.Cause(ctx))
+	case shut:
+		return errClosed
+	}
+	return failure.As(failure.Deadline, fmt.Errorf("no whole answer within %v: %w", w.timeout, context.DeadlineExceeded))
+}
