@@ -6,10 +6,14 @@ import (
 
 	"wirelab.dev/internal/service"
 	"wirelab.dev/internal/service/library"
+	"wirelab.dev/internal/service/prepared"
 )
 
 // Open makes a client of a plan, by the cheapest engine that can do what it asks for.
 func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
+	if prepared.Can(plan) == nil {
+		return prepared.Open(ctx, plan)
+	}
 	return library.Open(ctx, plan)
 }
 
