@@ -44,6 +44,7 @@ var rooms = []room{
 	{folder: "internal/judge", level: 3},
 	{folder: "internal/foreign", level: 3},
 	{folder: "internal/scenario", level: 2},
+	{folder: "internal/schema", level: 2},
 	{folder: "internal/symbol", level: 2},
 	{folder: "internal/perfevent", level: 2},
 	{folder: "internal/bpf", level: 2},
@@ -55,6 +56,7 @@ var rooms = []room{
 	{folder: "chanpool", level: 2}, // beside the libraries that its tests pool
 	{folder: "internal/rpccall", level: 1},
 	{folder: "internal/claim", level: 0},
+	{folder: "internal/spelling", level: 0},
 	{folder: "internal/yardstick", level: 0},
 	{folder: "internal/rebuild", level: 0},
 	{folder: "internal/peer", level: 1},

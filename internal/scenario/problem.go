@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"wirelab.dev/internal/spelling"
 )
 
 // Error is what is wrong with a scenario file, and where.
@@ -70,51 +72,10 @@ func start(node ast.Node) (line, column int) {
 	return token.Position.Line, token.Position.Column
 }
 
-// Suggest ends an error about an unknown word: with the word that was probably
-// meant, or else with all known ones.
-func Suggest(word string, among []string) string {
-	if meant, found := Meant(word, among); found {
-		return "did you mean " + meant + "?"
-	}
-	return "want one of " + strings.Join(among, ", ")
-}
+// Suggest ends an error about an unknown word, as spelling.Suggest does.
+func Suggest(word string, among []string) string { return spelling.Suggest(word, among) }
 
-// Meant finds the word that was probably meant by an unknown one.
+// Meant is spelling.Meant.
 func Meant(word string, among []string) (meant string, found bool) {
-	for slips := 1; slips <= 2; slips++ {
-		for _, candidate := range among {
-			// Two slips in three letters leave too little to compare.
-			if slips <= (len(candidate)+1)/3 && distance(word, candidate) == slips {
-				return candidate, true
-			}
-		}
-	}
-	return "", false
-}
-
-// distance is the least number of letters to insert, leave out, replace or
-// swap with their neighbour, that turns a into b.
-func distance(a, b string) int {
-	// rows[i][j] is the distance of the first i letters of a from the first j of b.
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range b {
-		rows[0][j+1] = j + 1
-	}
-	for i := range a {
-		for j := range b {
-			replaced := rows[i][j]
-			if a[i] != b[j] {
-				replaced++
-			}
-			rows[i+1][j+1] = min(replaced, rows[i][j+1]+1, rows[i+1][j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				rows[i+1][j+1] = min(rows[i+1][j+1], rows[i-1][j-1]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
+	return spelling.Meant(word, among)
 }

@@ -6,19 +6,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 
-	"github.com/bufbuild/protocompile"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protodesc"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
-	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/schema"
 )
 
 // Source is a user's input to Compile.
@@ -41,23 +35,15 @@ type definition struct {
 // Compile makes a definition, or returns an error that says what is wrong with the
 // source.
 func Compile(ctx context.Context, s Source) (string, error) {
-	paths := s.ImportPaths
-	name := s.Proto
-	if len(paths) == 0 {
-		paths, name = []string{filepath.Dir(s.Proto)}, filepath.Base(s.Proto)
-	}
-	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: paths})}
-	files, err := compiler.Compile(ctx, filepath.ToSlash(name))
+	found, err := schema.Find(ctx, schema.Source{Proto: s.Proto, ImportPaths: s.ImportPaths, Call: s.Call})
 	if err != nil {
-		return "", fmt.Errorf("compile %s: %w", s.Proto, err)
+		return "", err
 	}
-	var set descriptorpb.FileDescriptorSet
-	collect(files[0], &set, map[string]bool{})
-	descriptors, err := proto.Marshal(&set)
+	descriptors, err := found.Files()
 	if err != nil {
-		return "", fmt.Errorf("encode the descriptors of %s: %w", s.Proto, err)
+		return "", err
 	}
-	d := definition{Descriptors: descriptors, Call: strings.TrimPrefix(s.Call, "/"), Request: s.Request, Response: s.Response}
+	d := definition{Descriptors: descriptors, Call: strings.TrimPrefix(found.Path, "/"), Request: s.Request, Response: s.Response}
 	if len(d.Request) == 0 {
 		d.Request = []byte("{}")
 	}
@@ -73,20 +59,6 @@ func Compile(ctx context.Context, s Source) (string, error) {
 	return string(text), err
 }
 
-// collect appends a file after the files that it imports, as a FileDescriptorSet
-// requires.
-func collect(file protoreflect.FileDescriptor, into *descriptorpb.FileDescriptorSet, seen map[string]bool) {
-	if seen[file.Path()] {
-		return
-	}
-	seen[file.Path()] = true
-	imports := file.Imports()
-	for i := range imports.Len() {
-		collect(imports.Get(i).FileDescriptor, into, seen)
-	}
-	into.File = append(into.File, protodesc.ToFileDescriptorProto(file))
-}
-
 func parse(text string) (*method, error) {
 	var d definition
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
@@ -96,25 +68,20 @@ func parse(text string) (*method, error) {
 }
 
 func (d *definition) method() (*method, error) {
-	var set descriptorpb.FileDescriptorSet
-	if err := proto.Unmarshal(d.Descriptors, &set); err != nil {
-		return nil, fmt.Errorf("message: the descriptors: %w", err)
-	}
-	files, err := protodesc.NewFiles(&set)
+	found, err := schema.Load(d.Descriptors, d.Call)
 	if err != nil {
-		return nil, fmt.Errorf("message: the descriptors: %w", err)
+		return nil, fmt.Errorf("message: %w", err)
 	}
-	m := &method{}
-	if m.descriptor, err = find(files, d.Call); err != nil {
-		return nil, err
+	if found.Stream != (schema.Stream{}) {
+		return nil, fmt.Errorf("call %q is a stream, and only unary methods can be echoed", d.Call)
 	}
-	types := dynamicpb.NewTypes(files)
-	if m.request, err = fill(m.descriptor.Input(), d.Request, types); err != nil {
+	m := &method{descriptor: found.Descriptor}
+	if m.request, err = found.Input(d.Request); err != nil {
 		return nil, fmt.Errorf("the request, a %s: %w", m.descriptor.Input().FullName(), err)
 	}
 	switch {
 	case len(d.Response) > 0:
-		m.response, err = fill(m.descriptor.Output(), d.Response, types)
+		m.response, err = found.Output(d.Response)
 	case m.descriptor.Input() == m.descriptor.Output():
 		m.response, m.echoes = m.request, true
 	default:
@@ -124,40 +91,6 @@ func (d *definition) method() (*method, error) {
 		return nil, fmt.Errorf("the response, a %s: %w", m.descriptor.Output().FullName(), err)
 	}
 	return m, nil
-}
-
-// find returns the method, or an error that suggests the existing ones.
-func find(files *protoregistry.Files, call string) (protoreflect.MethodDescriptor, error) {
-	var calls []string
-	var found protoreflect.MethodDescriptor
-	files.RangeFiles(func(file protoreflect.FileDescriptor) bool {
-		services := file.Services()
-		for i := range services.Len() {
-			methods := services.Get(i).Methods()
-			for j := range methods.Len() {
-				name := fmt.Sprintf("%s/%s", services.Get(i).FullName(), methods.Get(j).Name())
-				calls = append(calls, name)
-				if name == call {
-					found = methods.Get(j)
-				}
-			}
-		}
-		return true
-	})
-	switch {
-	case found == nil && len(calls) == 0:
-		return nil, fmt.Errorf("call %q: the file has no service", call)
-	case found == nil:
-		return nil, fmt.Errorf("call %q: %s", call, scenario.Suggest(call, calls))
-	case found.IsStreamingClient() || found.IsStreamingServer():
-		return nil, fmt.Errorf("call %q is a stream, and only unary methods can be echoed", call)
-	}
-	return found, nil
-}
-
-func fill(descriptor protoreflect.MessageDescriptor, text []byte, types *dynamicpb.Types) (*dynamicpb.Message, error) {
-	m := dynamicpb.NewMessage(descriptor)
-	return m, protojson.UnmarshalOptions{Resolver: types}.Unmarshal(text, m)
 }
 
 // weigh measures a message in three encodings.

@@ -1,0 +1,323 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"wirelab.dev/internal/spelling"
+)
+
+// maxExplained is how deep in messages an error is looked for.
+const maxExplained = 64
+
+// fault is a value that cannot become a message, or a part of one.
+type fault struct {
+	descriptor protoreflect.MessageDescriptor
+	stretch    stretch
+	path       string // in the whole, as in lines[2].price; empty: the whole
+	depth      int
+	cause      error
+}
+
+// explain says which field is wrong, and how. protojson stops at the first error, but does
+// not say which message it was in; so this tries the fields one by one, and goes into the
+// first that fails.
+func explain(types resolver, text []byte, f fault) error {
+	if err := checkSyntax(text, f.stretch); err != nil {
+		return err
+	}
+	if f.depth > maxExplained || text[f.stretch.from:][0] != '{' || special(f.descriptor) {
+		return f.plain(text)
+	}
+	d := f.descriptor
+	if d.FullName() == "google.protobuf.Any" {
+		held, err := anyHolds(types, text, f)
+		if err != nil {
+			return err
+		}
+		if held == nil || special(held) {
+			return f.plain(text)
+		}
+		d = held
+	}
+	for _, m := range membersOf(text, f.stretch) {
+		if m.name == "@type" && f.descriptor != d {
+			continue
+		}
+		at := path(f.path, m.name)
+		field := fieldOf(types, d, m.name)
+		if field == nil {
+			return fmt.Errorf("%s: %s has no field %q: %s", place(text, m.key.from), d.FullName(), m.name, nearest(d, m.name))
+		}
+		alone := fmt.Appendf(nil, "{%s:%s}", text[m.key.from:m.key.to], text[m.value.from:m.value.to])
+		err := protojson.UnmarshalOptions{Resolver: types, AllowPartial: true}.Unmarshal(alone, dynamicpb.NewMessage(d))
+		if err != nil {
+			return explainField(types, text, field, fault{stretch: m.value, path: at, depth: f.depth, cause: err})
+		}
+	}
+	return f.plain(text)
+}
+
+// explainField goes into a field that fails.
+func explainField(types resolver, text []byte, field protoreflect.FieldDescriptor, f fault) error {
+	wrong := func() error {
+		return fmt.Errorf("%s: %s is %s: found %s%s", place(text, f.stretch.from), f.path, article(typeName(field)), excerpt(text, f.stretch), values(field))
+	}
+	first := text[f.stretch.from]
+	inner := field.Message()
+	if field.IsMap() {
+		inner = field.MapValue().Message()
+	}
+	parts := []fault{f}
+	switch {
+	case field.IsList() && first == '[':
+		elements, err := elementsOf(text, f.stretch)
+		if err != nil {
+			return err
+		}
+		parts = parts[:0]
+		for i, e := range elements {
+			parts = append(parts, fault{stretch: e, path: fmt.Sprintf("%s[%d]", f.path, i)})
+		}
+	case field.IsMap() && first == '{':
+		parts = parts[:0]
+		for _, m := range membersOf(text, f.stretch) {
+			parts = append(parts, fault{stretch: m.value, path: fmt.Sprintf("%s[%q]", f.path, m.name)})
+		}
+	case field.IsList() || field.IsMap():
+		return wrong()
+	}
+	for _, part := range parts {
+		if inner == nil {
+			if field.IsList() && !fits(types, field, text[part.stretch.from:part.stretch.to]) {
+				return fmt.Errorf("%s: %s is %s: found %s%s", place(text, part.stretch.from), part.path, article(elementName(field)), excerpt(text, part.stretch), values(field))
+			}
+			continue
+		}
+		err := protojson.UnmarshalOptions{Resolver: types, AllowPartial: true}.Unmarshal(text[part.stretch.from:part.stretch.to], dynamicpb.NewMessage(inner))
+		if err != nil {
+			part.descriptor, part.depth, part.cause = inner, f.depth+1, err
+			return explain(types, text, part)
+		}
+	}
+	return wrong()
+}
+
+// values ends an error about a value that an enumeration does not have.
+func values(field protoreflect.FieldDescriptor) string {
+	if field.Enum() == nil {
+		return ""
+	}
+	var names []string
+	for i := range field.Enum().Values().Len() {
+		names = append(names, string(field.Enum().Values().Get(i).Name()))
+	}
+	return ": want one of " + list(names)
+}
+
+// fits reports whether a value can be an element of a list.
+func fits(types resolver, field protoreflect.FieldDescriptor, value []byte) bool {
+	alone := fmt.Appendf(nil, "{%q:[%s]}", field.JSONName(), value)
+	return protojson.UnmarshalOptions{Resolver: types, AllowPartial: true}.
+		Unmarshal(alone, dynamicpb.NewMessage(field.ContainingMessage())) == nil
+}
+
+// anyHolds is the type in a google.protobuf.Any, or nil if it does not say.
+func anyHolds(types resolver, text []byte, f fault) (protoreflect.MessageDescriptor, error) {
+	for _, m := range membersOf(text, f.stretch) {
+		var url string
+		if m.name != "@type" || json.Unmarshal(text[m.value.from:m.value.to], &url) != nil {
+			continue
+		}
+		held, err := types.FindMessageByURL(url)
+		if err != nil {
+			return nil, fmt.Errorf("%s: a google.protobuf.Any of type %q, which is in none of the files: want the full name of a message in them, as in type.googleapis.com/%s",
+				place(text, m.value.from), url, f.descriptor.FullName())
+		}
+		return held.Descriptor(), nil
+	}
+	return nil, nil //nolint:nilnil // protojson then says that "@type" is missing
+}
+
+// special reports whether a type has a JSON form of its own, so that its fields are not
+// members of an object.
+func special(d protoreflect.MessageDescriptor) bool {
+	return d.FullName().Parent() == "google.protobuf" && d.Name() != "Any" && d.Name() != "Empty"
+}
+
+// plain is what protojson said, with the place in the whole text.
+func (f fault) plain(text []byte) error {
+	said := f.cause.Error()
+	at := f.stretch.from
+	if found := saidPlace.FindStringSubmatchIndex(said); found != nil {
+		var line, column int
+		if _, err := fmt.Sscanf(said[found[0]:found[1]], "(line %d:%d)", &line, &column); err == nil && f.path == "" {
+			at = min(offsetOf(text[f.stretch.from:f.stretch.to], line, column)+f.stretch.from, len(text))
+		}
+		said = said[:found[0]] + said[found[1]:]
+	}
+	said = strings.TrimSpace(saidName.ReplaceAllString(said, ""))
+	said = strings.TrimPrefix(said, ": ")
+	where := ""
+	if f.path != "" {
+		where = f.path + ", "
+	}
+	return fmt.Errorf("%s: %s%s: %s", place(text, at), where, article(string(f.descriptor.FullName())), said)
+}
+
+// protojson begins with its name, and a white space that differs from program to program.
+var (
+	saidName  = regexp.MustCompile(`^proto:[\s\x{a0}]*(syntax error )?`)
+	saidPlace = regexp.MustCompile(`\(line \d+:\d+\):?\s?`)
+)
+
+// fieldOf finds a field by a name in JSON: its own, or that of the .proto; nil if there is
+// none.
+func fieldOf(types resolver, d protoreflect.MessageDescriptor, name string) protoreflect.FieldDescriptor {
+	if extension, ok := strings.CutPrefix(name, "["); ok {
+		found, err := types.FindExtensionByName(protoreflect.FullName(strings.TrimSuffix(extension, "]")))
+		if err != nil {
+			return nil
+		}
+		return found.TypeDescriptor()
+	}
+	if field := d.Fields().ByJSONName(name); field != nil {
+		return field
+	}
+	return d.Fields().ByTextName(name)
+}
+
+// nearest ends an error about a field that a message does not have.
+func nearest(d protoreflect.MessageDescriptor, name string) string {
+	var names []string
+	for i := range d.Fields().Len() {
+		names = append(names, d.Fields().Get(i).JSONName())
+	}
+	meant, found := spelling.Meant(name, names)
+	switch {
+	case found:
+		return "did you mean " + meant + "?"
+	case len(names) == 0:
+		return "it has none"
+	}
+	return "want one of " + list(names)
+}
+
+// member is a member of a JSON object.
+type member struct {
+	name       string
+	key, value stretch
+}
+
+// membersOf finds the members of an object that is known to be right.
+func membersOf(text []byte, object stretch) []member {
+	var members []member
+	decoder := json.NewDecoder(bytes.NewReader(text[object.from:object.to]))
+	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
+		return nil
+	}
+	for decoder.More() {
+		from := object.from + int(decoder.InputOffset())
+		key, err := decoder.Token()
+		if err != nil {
+			return members
+		}
+		to := object.from + int(decoder.InputOffset())
+		from += bytes.IndexByte(text[from:to], '"')
+		var value json.RawMessage
+		if decoder.Decode(&value) != nil {
+			return members
+		}
+		end := object.from + int(decoder.InputOffset())
+		members = append(members, member{key.(string), stretch{from, to}, stretch{end - len(value), end}}) //nolint:forcetypeassert // keys are strings
+	}
+	return members
+}
+
+// checkSyntax finds what is no JSON.
+func checkSyntax(text []byte, s stretch) error {
+	for at := s.from; at < s.to; {
+		r, size := utf8.DecodeRune(text[at:s.to])
+		if r == utf8.RuneError && size == 1 {
+			return fmt.Errorf("%s: invalid UTF-8: found the byte %#x", place(text, at), text[at])
+		}
+		at += size
+	}
+	var value json.RawMessage
+	if err := json.Unmarshal(text[s.from:s.to], &value); err != nil {
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) {
+			syntax.Offset += int64(s.from)
+		}
+		return syntaxError(text[:s.to], err)
+	}
+	return nil
+}
+
+// syntaxError says where a text stops being JSON.
+func syntaxError(text []byte, err error) error {
+	var syntax *json.SyntaxError
+	at := len(text)
+	if errors.As(err, &syntax) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		at = max(int(syntax.Offset)-1, 0)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("it ends too soon")
+	}
+	return fmt.Errorf("%s: this is not JSON: %w", place(text, at), err)
+}
+
+// place is a line and a column, from 1, for people.
+func place(text []byte, at int) string {
+	before := text[:min(at, len(text))]
+	line := bytes.Count(before, []byte("\n"))
+	return fmt.Sprintf("line %d, column %d", line+1, len(before)-bytes.LastIndexByte(before, '\n'))
+}
+
+// offsetOf is where a line and a column are.
+func offsetOf(text []byte, line, column int) int {
+	at := 0
+	for ; line > 1; line-- {
+		next := bytes.IndexByte(text[at:], '\n')
+		if next < 0 {
+			break
+		}
+		at += next + 1
+	}
+	return at + column - 1
+}
+
+func path(before, name string) string {
+	if before == "" {
+		return name
+	}
+	return before + "." + name
+}
+
+func article(name string) string {
+	if strings.ContainsRune("aeiouAEIOU", rune(name[0])) {
+		return "an " + name
+	}
+	return "a " + name
+}
+
+// maxExcerpt is how much of a wrong value an error shows.
+const maxExcerpt = 60
+
+func excerpt(text []byte, s stretch) string {
+	value := text[s.from:s.to]
+	if len(value) > maxExcerpt {
+		return strings.ToValidUTF8(string(value[:maxExcerpt]), "") + "…"
+	}
+	return string(value)
+}

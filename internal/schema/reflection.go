@@ -1,0 +1,220 @@
+package schema
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
+)
+
+// The two versions of the service; their messages are the same.
+var reflectionPaths = []string{
+	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+}
+
+// What a server may make us keep, and how long it may take.
+const (
+	maxReflectedBytes   = 64 << 20
+	maxReflectedMessage = 16 << 20
+	maxReflectedFiles   = 10_000
+	maxAnswers          = 2 * maxReflectedFiles
+	maxReflection       = 15 * time.Second
+	maxServices         = 100 // whose methods are looked at for a suggestion
+)
+
+var errNoReflection = errors.New("the server has no reflection: name the .proto with --proto or --protoset")
+
+// reflectFiles asks a server for the files that a call needs. If it does not have the
+// service, they are those of its other services, for suggestions.
+func reflectFiles(ctx context.Context, s Source) (*descriptorpb.FileDescriptorSet, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxReflection)
+	defer cancel() // also ends the stream
+	if len(s.Metadata) > 0 {
+		had, _ := metadata.FromOutgoingContext(ctx)
+		ctx = metadata.NewOutgoingContext(ctx, metadata.Join(had, s.Metadata))
+	}
+	var err error
+	for _, path := range reflectionPaths {
+		r := &reflector{ctx: ctx, conn: s.Reflection, path: path, files: map[string]*descriptorpb.FileDescriptorProto{}}
+		if err = r.gather(s); err == nil {
+			return r.set(), nil
+		}
+		if status.Code(err) != codes.Unimplemented {
+			break
+		}
+	}
+	switch status.Code(err) {
+	case codes.Unimplemented:
+		return nil, errNoReflection
+	case codes.Unauthenticated, codes.PermissionDenied:
+		return nil, fmt.Errorf("the server refuses reflection: %w: give what it asks for with --header, or name the .proto with --proto or --protoset", err)
+	case codes.DeadlineExceeded:
+		return nil, fmt.Errorf("the server's reflection took more than %s: name the .proto with --proto or --protoset: %w", maxReflection, err)
+	}
+	return nil, fmt.Errorf("ask the server what it has, by reflection: %w", err)
+}
+
+// reflector is a conversation with one version of the service.
+type reflector struct {
+	ctx     context.Context
+	conn    grpc.ClientConnInterface
+	path    string
+	stream  grpc.ClientStream // nil before the first question
+	files   map[string]*descriptorpb.FileDescriptorProto
+	order   []string // of files
+	bytes   int
+	answers int
+}
+
+func (r *reflector) set() *descriptorpb.FileDescriptorSet {
+	set := &descriptorpb.FileDescriptorSet{}
+	for _, name := range r.order {
+		set.File = append(set.File, r.files[name])
+	}
+	return set
+}
+
+func (r *reflector) gather(s Source) error {
+	service, _ := splitCall(s.Call)
+	found := false
+	if service != "" {
+		err := r.symbol(service)
+		found = err == nil
+		if notFound := (&answerError{}); err != nil && !errors.As(err, &notFound) {
+			return err
+		}
+	}
+	if !found {
+		if err := r.services(); err != nil {
+			return err
+		}
+	}
+	for _, name := range anyTypes(s.Data) {
+		if err := r.symbol(name); err != nil {
+			return fmt.Errorf("the type %s of a google.protobuf.Any: %w", name, err)
+		}
+	}
+	return r.imports()
+}
+
+// anyTypes are the names of the types in the google.protobuf.Any of a JSON text.
+func anyTypes(data []byte) []string {
+	var names []string
+	for _, match := range anyType.FindAllSubmatch(data, -1) {
+		if name := string(match[1]); !strings.HasPrefix(name, "google.protobuf.") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+var anyType = regexp.MustCompile(`"@type"\s*:\s*"(?:[^"]*/)?([A-Za-z_][\w.]*)"`)
+
+// services asks for the files of all services, except those of gRPC itself.
+func (r *reflector) services() error {
+	answer, err := r.ask(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{ListServices: "*"}})
+	if err != nil {
+		return err
+	}
+	asked := 0
+	for _, service := range answer.GetListServicesResponse().GetService() {
+		if strings.HasPrefix(service.GetName(), "grpc.reflection.") || asked == maxServices {
+			continue
+		}
+		asked++
+		var unknown *answerError // servers list services that they cannot describe
+		if err := r.symbol(service.GetName()); err != nil && !errors.As(err, &unknown) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reflector) symbol(name string) error {
+	return r.fetch(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: name}})
+}
+
+// imports asks for the files that the known ones import, and so on.
+func (r *reflector) imports() error {
+	for i := 0; i < len(r.order); i++ { //nolint:intrange // it grows meanwhile
+		for _, name := range r.files[r.order[i]].Dependency {
+			if r.files[name] != nil || standard(name) {
+				continue
+			}
+			err := r.fetch(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_FileByFilename{FileByFilename: name}})
+			if err != nil {
+				return fmt.Errorf("%s, which %s imports: %w", name, r.order[i], err)
+			}
+		}
+	}
+	return nil
+}
+
+// fetch asks for files, and keeps them.
+func (r *reflector) fetch(question *reflectionpb.ServerReflectionRequest) error {
+	answer, err := r.ask(question)
+	if err != nil {
+		return err
+	}
+	for _, encoded := range answer.GetFileDescriptorResponse().GetFileDescriptorProto() {
+		var file descriptorpb.FileDescriptorProto
+		if err := proto.Unmarshal(encoded, &file); err != nil {
+			return fmt.Errorf("a file of the server's: %w", err)
+		}
+		if r.files[file.GetName()] != nil {
+			continue
+		}
+		if r.bytes += len(encoded); r.bytes > maxReflectedBytes || len(r.order) == maxReflectedFiles {
+			return fmt.Errorf("the server's description has more than %d MiB or %d files: name the .proto with --proto or --protoset", maxReflectedBytes>>20, maxReflectedFiles)
+		}
+		r.files[file.GetName()] = &file
+		r.order = append(r.order, file.GetName())
+	}
+	return nil
+}
+
+// answerError is what a server says of something that it does not know.
+type answerError struct{ text string }
+
+func (e *answerError) Error() string { return "the server answered: " + e.text }
+
+func (r *reflector) ask(question *reflectionpb.ServerReflectionRequest) (*reflectionpb.ServerReflectionResponse, error) {
+	if r.answers++; r.answers > maxAnswers {
+		return nil, fmt.Errorf("the server was asked %d times and its description is not whole: name the .proto with --proto or --protoset", maxAnswers)
+	}
+	if r.stream == nil {
+		stream, err := r.conn.NewStream(r.ctx, &reflectionpb.ServerReflection_ServiceDesc.Streams[0], r.path,
+			grpc.MaxCallRecvMsgSize(maxReflectedMessage))
+		if err != nil {
+			return nil, err
+		}
+		r.stream = stream
+	}
+	answer := &reflectionpb.ServerReflectionResponse{}
+	// io.EOF says that the stream has ended; RecvMsg tells why.
+	if err := r.stream.SendMsg(question); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if err := r.stream.RecvMsg(answer); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = status.Error(codes.Unimplemented, "the stream ended without an answer")
+		}
+		return nil, err
+	}
+	if e := answer.GetErrorResponse(); e != nil {
+		return nil, &answerError{fmt.Sprintf("%s (%s)", e.GetErrorMessage(), codes.Code(e.GetErrorCode()))} //nolint:gosec // a code that gRPC does not know is shown as its number
+	}
+	return answer, nil
+}
