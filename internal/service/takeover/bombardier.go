@@ -1,5 +1,9 @@
 package takeover
 
+import "regexp"
+
+var printPattern = regexp.MustCompile(`^(i|intro|p|progress|r|result)(,(i|intro|p|progress|r|result))*$`)
+
 // bombardier is codesenberg/bombardier 2.0, with the flags of its args_parser.go.
 var bombardier = &tool{
 	name: "bombardier", purpose: "HTTP load",
@@ -23,9 +27,9 @@ var bombardier = &tool{
 		{"--fasthttp", none, without("it names an engine of bombardier's")},
 		{"--http1", none, on("--http", "1.1")},
 		{"--http2", none, on("--http", "2")},
-		{"-p --print", text, without(noShow)},
+		{"-p --print", valueOf("what to print", printPattern.MatchString), without(noShow)},
 		{"-q --no-print", none, without(noShow)},
-		{"-o --format", text, by(code("--json")+" for json", func(c *command, value string) error {
+		{"-o --format", valueOf("json or plain-text", func(v string) bool { return isFormat(v) && v != "csv" && v[0] != '-' }), by(code("--json")+" for json", func(c *command, value string) error {
 			switch value {
 			case "json", "j":
 				c.set("--json")

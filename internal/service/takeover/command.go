@@ -80,15 +80,19 @@ func valueIf(there bool, value string) []string {
 // tellChange says what a typed flag became, unless it is the same.
 func (c *command) tellChange(f found, now []setting) {
 	typed := []setting{{f.written, valueIf(f.option.value.takes == aValue, f.value)}}
-	if len(now) == 0 || sameFlag(f.option, now[0].flag) && slices.Equal(typed[0].value, now[0].value) {
+	if len(now) == 0 || sameFlag(f.written, now[0].flag) && slices.Equal(typed[0].value, now[0].value) {
 		return
 	}
 	c.tell("%s is read as %s", show(typed), show(now))
 }
 
-// sameFlag reports whether a flag of wirelab is among the names of the option.
-func sameFlag(o *option, flag string) bool {
-	return slices.Contains(strings.Fields(o.names), flag)
+// sameFlag reports whether wirelab has a flag as it was typed, and means the same by it.
+func sameFlag(typed, flag string) bool {
+	if len(typed) > 2 && typed[1] != '-' {
+		typed = "-" + typed
+	}
+	o := own.option(typed)
+	return o != nil && o.becomes.page == code(flag)
 }
 
 // show writes settings for a message, long values cut and secrets hidden.

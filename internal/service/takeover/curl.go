@@ -10,7 +10,7 @@ import (
 // curl is curl 8, with those flags of its manual page that concern HTTP.
 var curl = &tool{
 	name: "curl", purpose: "one HTTP request",
-	letters: true,
+	letters: true, yield: "-T -D -o",
 	options: slices.Concat(curlRequest, curlWay, curlShow),
 	fits:    func(c *command) bool { return len(c.operands) <= 1 },
 	settle:  settleCurl,
@@ -172,6 +172,9 @@ func settleCurl(c *command) error {
 	}
 	if err := settleData(c); err != nil {
 		return err
+	}
+	if len(c.kept["-T"]) > 0 && len(c.kept["data"]) > 0 {
+		return errors.New("-T and -d of curl: a file to upload and data are two bodies: give one (a content type is -T type/subtype)")
 	}
 	if len(c.operands) != 1 {
 		return nil

@@ -2,6 +2,7 @@ package takeover
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -11,6 +12,11 @@ type option struct {
 	value   shape  // what follows
 	becomes rule
 }
+
+// yields reports whether wirelab's own flag of the name comes first where the line is typed
+// behind wirelab load: what follows may be meant either way, and the tool's sense would drop
+// or change it.
+func (t *tool) yields(name string) bool { return slices.Contains(strings.Fields(t.yield), name) }
 
 // rule says what a flag becomes.
 type rule struct {
@@ -95,6 +101,8 @@ type tool struct {
 	// together then. With both, a known name comes before letters.
 	oneDash, letters bool
 
+	// yield are the flags that mean what wirelab means, where that fits too.
+	yield string
 	// fits says whether the operands and flags of a line are such as the tool takes.
 	fits func(c *command) bool
 	// usual adds what the tool does where no flag says otherwise.
@@ -203,10 +211,13 @@ type attached struct {
 // the value fits the other's only.
 func (s *scanner) lookup(name, value string) (option *option, owned bool) {
 	option = s.tool.option(name)
-	if s.also == nil || option != nil && option.value.fit(value) {
+	if s.also == nil {
 		return option, false
 	}
-	if other := s.also.option(name); other != nil && (option == nil || other.value.fit(value)) {
+	other := s.also.option(name)
+	fits := option != nil && option.value.fit(value)
+	othersToo := other != nil && other.value.fit(value)
+	if othersToo && (!fits || s.tool.yields(name)) || option == nil && other != nil {
 		return other, true
 	}
 	return option, false
@@ -240,7 +251,10 @@ func (s *scanner) take(name, written string, a attached) {
 		f.value, s.rest = s.rest[0], s.rest[1:]
 	}
 	if f.misfit == "" && option.value.takes != nothing && !option.value.fit(f.value) {
-		f.misfit = fmt.Sprintf("%q: want %s", excerpt(f.value), option.value.name)
+		f.misfit = "want " + option.value.name
+		if option.value.name != user.name { // it may be a password
+			f.misfit += fmt.Sprintf(", found %q", excerpt(f.value))
+		}
 	}
 	s.add(f)
 }

@@ -12,7 +12,12 @@ var fortio = &tool{
 	name: "fortio", purpose: "HTTP and gRPC load",
 	oneDash: true,
 	options: slices.Concat(fortioCalls, fortioLoad),
-	fits:    calls,
+	fits: func(c *command) bool {
+		if len(c.operands) > 0 && c.operands[0] == "load" {
+			return len(c.operands) <= 2 && len(c.kept["body"]) <= 1
+		}
+		return calls(c)
+	},
 	usual: func(c *command) {
 		c.usually("-c", "4")
 		if !c.has("--rps") && len(c.kept["-qps"]) == 0 {

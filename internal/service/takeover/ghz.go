@@ -13,7 +13,7 @@ var ghz = &tool{
 	oneDash: true, letters: true,
 	options: slices.Concat(ghzCalls, ghzLoad, ghzSecurity, ghzReports),
 	fits: func(c *command) bool {
-		return c.has("--from") || c.isBareGRPC() && len(c.operands) == 1
+		return c.has("--from") || c.isGRPC() && len(c.operands) == 1
 	},
 	usual: func(c *command) {
 		if c.has("--from") { // what the file says is usual there
@@ -155,7 +155,7 @@ func unlessZero(flag string) func(*command, string) error {
 func standardInput(c *command, value string) error {
 	if value == "@" {
 		value = "@-"
-	} else if strings.HasPrefix(value, "@") {
+	} else if strings.HasPrefix(value, "@") && c.pasted {
 		return c.refusal("only @ alone means standard input: data from a file is -D FILE")
 	}
 	c.set("-d", value)
@@ -195,8 +195,8 @@ func settleGhz(c *command) error {
 	}
 	if limit := parseClock(c.kept1("-x")); limit > 0 {
 		c.set("-z", c.kept1("-x"))
-		if c.has("-n") {
-			c.tell("-x %s is -z %s: with -n, whichever ends first", c.kept1("-x"), c.kept1("-x"))
+		if c.has("-n") || !c.pasted {
+			c.tell("-x %s is -z %s: of it and -n, whichever ends first", c.kept1("-x"), c.kept1("-x"))
 		}
 	}
 	if err := ghzSchedules(c); err != nil {
@@ -267,6 +267,9 @@ func ghzFormat(c *command) error {
 		return nil
 	case "json", "pretty":
 		c.set("--json")
+		if !c.pasted {
+			c.tell("-O %s is read as --json", format)
+		}
 		if output != "" {
 			return fmt.Errorf("-O %s -o %s of ghz: write --json > %s", format, excerpt(output), excerpt(output))
 		}

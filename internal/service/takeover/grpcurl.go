@@ -44,7 +44,11 @@ var grpcurl = &tool{
 		{"--unix", none, later("--unix", "the target "+code("unix:PATH"))},
 	},
 	fits: func(c *command) bool {
-		return len(c.operands) == 2 && !strings.Contains(c.operands[0], "://")
+		if len(c.operands) != 2 || strings.Contains(c.operands[0], "://") {
+			return false
+		}
+		called := c.operands[1]
+		return called == "list" || strings.ContainsAny(called, "./") && !strings.Contains(called, "://")
 	},
 	settle: settleGrpcurl,
 }

@@ -7,7 +7,7 @@ import (
 // h2load is nghttp2's h2load 1.70, with the flags of its manual page.
 var h2load = &tool{
 	name: "h2load", purpose: "HTTP load",
-	letters: true,
+	letters: true, yield: "-d",
 	options: []option{
 		{"-n --requests", number, to("-n")},
 		{"-c --clients", number, to("-c")},

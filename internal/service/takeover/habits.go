@@ -39,14 +39,6 @@ type reading struct {
 	err              error
 }
 
-// refused is 1 where the tool's table refuses the line.
-func (r reading) refused() int {
-	if r.err != nil {
-		return 1
-	}
-	return 0
-}
-
 // read reads a line by each tool's table; the best comes first.
 func read(arguments []string) []reading {
 	readings := []reading{}
@@ -75,7 +67,7 @@ func read(arguments []string) []reading {
 		readings = append(readings, r)
 	}
 	slices.SortStableFunc(readings, func(a, b reading) int {
-		return cmp.Or(a.misfits-b.misfits, a.foreign-b.foreign, a.refused()-b.refused())
+		return cmp.Or(a.misfits-b.misfits, a.foreign-b.foreign)
 	})
 	return readings
 }

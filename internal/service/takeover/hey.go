@@ -9,7 +9,7 @@ var hey = &tool{
 		{"-c", number, to("-c")},
 		{"-q", rate, later("-q", code("--rps")+", times the clients: hey has a rate a client")},
 		{"-z", duration, to("-z")},
-		{"-o", text, by(code("--json")+" is near: hey's csv is not written", func(c *command, _ string) error {
+		{"-o", valueOf("csv", func(v string) bool { return v == "csv" }), by("refused: run with "+code("-o DIR")+", then "+code("wirelab export"), func(c *command, _ string) error {
 			return c.refusal("it writes csv: run with -o DIR, then wirelab export DIR --format csv")
 		})},
 		{"-m", method, to("-m")},

@@ -36,7 +36,7 @@ var headerLine = by(code("-H")+"; Host: "+code("--host"), field)
 
 // body takes data that means what it says: one that begins with @ would name a file here.
 func body(c *command, text string) error {
-	if strings.HasPrefix(text, "@") {
+	if strings.HasPrefix(text, "@") && c.pasted { // typed here, it is a file, as wirelab has it
 		return c.refusal("data that begins with @ would name a file here: write it to a file, and give -D FILE")
 	}
 	c.keep("body", text)

@@ -19,6 +19,7 @@ var own = &tool{
 		{"-d", butNot("data", durationPattern.MatchString, isAt), ownData},
 		{"--data", butNot("data", isAt), ownData},
 		{"-D", butNot("a file", isClock), to("-D")},
+		{"--data-file", text, to("-D")},
 		{"-T --content-type", mediaType, to("-T")},
 		{"-k", none, on("-k")},
 		{"--insecure", none, by("", func(c *command, _ string) error {
@@ -31,7 +32,7 @@ var own = &tool{
 		{"--call", butNot("pkg.Service/Method", isDotted), to("--call")},
 		{"--http", text, to("--http")},
 	}, same(text, "--rps --arrivals --ramp-to --burst --goal --steps --conn --inflight --timeout --warm-up --repeat --seed"),
-		same(text, "--data-file --host --user --bearer --rows --cacert --cert --key --proto --import-path --protoset"),
+		same(text, "--host --user --bearer --rows --cacert --cert --key --proto --import-path --protoset"),
 		same(text, "--messages --pace --expect --fail-if --baseline --junit --markdown --metrics --traceparent --from --link --unix-socket"),
 		same(none, "-h --help --random --plaintext --json --yes-i-may"),
 	),
@@ -42,7 +43,7 @@ var own = &tool{
 	},
 }
 
-var ownData = by("", func(c *command, value string) error {
+var ownData = by(code("-d"), func(c *command, value string) error {
 	c.keep("-d", value)
 	c.set("-d", value)
 	return nil
@@ -70,6 +71,11 @@ func (c *command) isBareGRPC() bool {
 		len(c.operands) > 0 && !strings.Contains(c.operands[0], "://")
 }
 
+// isGRPC reports whether the line calls gRPC, whatever the scheme.
+func (c *command) isGRPC() bool {
+	return c.isBareGRPC() || len(c.operands) > 0 && strings.HasPrefix(c.operands[0], "grpc")
+}
+
 // isThousands is a number that oha writes short.
 func isThousands(value string) bool { return countPattern.MatchString(value) && !isWhole(value) }
 
@@ -82,4 +88,13 @@ func isDotted(value string) bool {
 func isFormat(value string) bool {
 	return slices.Contains([]string{"csv", "json", "j", "plain-text", "pt", "-", "/dev/null", "nul"}, value) ||
 		strings.HasPrefix(value, "path:")
+}
+
+// Flags are the names of wirelab load's flags, with their dashes, as this package knows them.
+func Flags() []string {
+	names := []string{}
+	for _, o := range own.options {
+		names = append(names, strings.Fields(o.names)...)
+	}
+	return names
 }

@@ -26,10 +26,12 @@ func Split(text string) ([]string, error) {
 			return nil, err
 		}
 		if len(s.words) > maxWords {
-			return nil, fmt.Errorf("the command has more than %d words", maxWords)
+			break
 		}
 	}
-	s.endWord()
+	if s.endWord(); len(s.words) > maxWords {
+		return nil, fmt.Errorf("the command has more than %d words", maxWords)
+	}
 	return s.words, nil
 }
 
