@@ -29,6 +29,7 @@ type loading struct {
 	repeats    int
 	seed       uint64
 	request    requestFlags
+	grpc       methodFlags
 	identity   identityFlags
 	mayLoad    bool // a target that is neither of this machine nor of a private network
 	output     outputFlags
@@ -93,6 +94,7 @@ func (l *loading) register(cmd *cobra.Command) {
 	f.String("from", "", "`TOOL COMMAND`: a command or a file of another tool, in place of TARGET, as in --from curl 'curl http://127.0.0.1:8080/'") // read by asLoad
 	f.BoolVar(&l.mayLoad, "yes-i-may", false, "load a target that is neither on this machine nor on a private network")
 	l.request.register(cmd)
+	l.grpc.register(cmd)
 	l.identity.register(f)
 	l.output.register(cmd)
 	complete(cmd, "conn", []string{"shared", "per-worker", "pool:4", "new"})
@@ -101,7 +103,10 @@ func (l *loading) register(cmd *cobra.Command) {
 
 // load measures a target, unless the flags are wrong or nothing answers there.
 func (a *app) load(ctx context.Context, l *loading, text string) error {
-	target, err := l.request.target(text)
+	target, err := l.request.target(text, l.grpc.usualScheme())
+	if err == nil {
+		err = l.grpc.apply(&target)
+	}
 	if err != nil {
 		return usage(err)
 	}
@@ -124,7 +129,7 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 	if s.Parts[0].Definition, err = definition.Encode(); err != nil {
 		return err
 	}
-	s.Parts[0].Workload = definition.Requests[0].Method + " " + definition.Requests[0].Path
+	s.Parts[0].Workload = definition.Label()
 	targets := map[string]string{service.Stack: definition.Address}
 	// No patience: what was asked of a service is not asked again.
 	return a.execute(ctx, job{scenario: s, targets: targets, load: definition, output: l.output})
@@ -231,8 +236,8 @@ func (r *requestFlags) register(cmd *cobra.Command) {
 }
 
 // target reads the target with what the flags say of its wire.
-func (r *requestFlags) target(text string) (service.Target, error) {
-	t, err := service.ParseTarget(text, "http")
+func (r *requestFlags) target(text, usual string) (service.Target, error) {
+	t, err := service.ParseTarget(text, usual)
 	if err != nil {
 		return t, err
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/service"
@@ -37,11 +39,27 @@ func (l *loading) define(ctx context.Context, t service.Target) (*service.Defini
 	if err != nil {
 		return nil, usage(err)
 	}
-	d.Requests = []service.Request{request}
 	if d.Network == "tcp" {
-		d.Address, err = lookUp(ctx, t)
+		if d.Address, err = lookUp(ctx, t); err != nil {
+			return nil, err
+		}
 	}
-	return d, err
+	if !t.Wire.IsGRPC() {
+		d.Requests = []service.Request{request}
+		return d, nil
+	}
+	found := lookMeanwhile(ctx, d)
+	if err := tryConnection(ctx, d); err != nil { // with an error that says more than grpc-go's
+		return nil, fmt.Errorf("%s: %s", sayService(d), sayServiceFault(d, err, <-found, describeAtMost))
+	}
+	d.Requests, err = l.grpc.requests(ctx, d, t.Path, request.Header, request.Body)
+	if told, is := status.FromError(err); is && err != nil && told.Code() != codes.Unimplemented {
+		return nil, fmt.Errorf("%s: %s", sayService(d), sayServiceFault(d, err, <-found, describeAtMost))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t, err)
+	}
+	return d, nil
 }
 
 // read makes the request.

@@ -121,6 +121,17 @@ func (a *app) tryService(ctx context.Context, l *loading, d *service.Definition)
 	return nil
 }
 
+// tryConnection opens a connection to the target.
+func tryConnection(ctx context.Context, d *service.Definition) error {
+	ctx, cancel := context.WithTimeout(ctx, describeAtMost)
+	defer cancel()
+	client, err := library.Open(ctx, service.Plan{Definition: d, Connections: 1, Callers: 1, Dialer: &stack.Dialer{}})
+	if err != nil {
+		return err
+	}
+	return client.Close()
+}
+
 // errTLSOnly is what a server over TLS answers to a request without.
 var errTLSOnly = errors.New("it answers 400 to a request without TLS")
 
@@ -155,7 +166,7 @@ func sayServiceFault(d *service.Definition, err error, found lab.Listening, limi
 		return fmt.Sprintf("the call over QUIC, on UDP, failed: %s: check that a server of HTTP/3 listens there, or leave --http 3 out", firstOf(err))
 	case errors.Is(err, syscall.ENOENT):
 		return "there is no such socket: start the server, or name the socket that it listens on"
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(found.Err, syscall.ECONNREFUSED):
 		return "nothing listens there (connection refused): start the server, or name the address that it listens on"
 	case found.Err != nil:
 		return fmt.Sprintf("it cannot be reached: %s: check the address, and that this machine may connect to it", firstOf(found.Err))
@@ -173,6 +184,8 @@ func sayServiceFault(d *service.Definition, err error, found lab.Listening, limi
 		return fmt.Sprintf("it takes connections and did not answer within %v: does it hang, or speak another protocol? --timeout gives it longer", limit)
 	case class == failure.Deadline || class == failure.HandshakeTimeout:
 		return fmt.Sprintf("no whole answer within %v: %s is there: --timeout gives it longer", limit, sayListening(found))
+	case d.Wire.IsGRPC() && strings.Contains(err.Error(), "unexpected HTTP status code"):
+		return fmt.Sprintf("%s is there, and no gRPC: name the address of a gRPC server, or load it with --http 2 as %s://", sayListening(found), map[bool]string{true: "https", false: "http"}[secure])
 	default:
 		return fmt.Sprintf("the first call failed: %s", firstOf(err))
 	}

@@ -3,6 +3,7 @@ package service
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"wirelab.dev/internal/record"
@@ -75,6 +76,15 @@ type Stream struct {
 type Field struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
+}
+
+// Label names what is called, for reports.
+func (d *Definition) Label() string {
+	first := d.Requests[0]
+	if d.Wire.IsGRPC() {
+		return strings.TrimPrefix(first.Path, "/")
+	}
+	return first.Method + " " + first.Path
 }
 
 // Parse reads a definition.

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	"wirelab.dev/internal/schema"
+	"wirelab.dev/internal/service"
+)
+
+// methodFlags say where a method of gRPC is described.
+type methodFlags struct {
+	proto     string
+	imports   []string
+	protoset  string
+	call      string
+	plaintext bool
+	messages  int
+}
+
+func (m *methodFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&m.proto, "proto", "", "gRPC: the .proto `file` that has the service (default: the server is asked, by reflection)")
+	f.StringArrayVar(&m.imports, "import-path", nil, "gRPC: `directory` that --proto and its imports are found in (default: the file's own)")
+	f.StringVar(&m.protoset, "protoset", "", "gRPC: a `file` of descriptors, as protoc --descriptor_set_out or buf build -o writes")
+	f.StringVar(&m.call, "call", "", "gRPC: the `method`, as in pkg.Service/Method, where the target does not name it")
+	f.BoolVar(&m.plaintext, "plaintext", false, "gRPC: a target without a scheme is called without TLS")
+	f.IntVar(&m.messages, "messages", 1, "gRPC: how many times a call that streams sends its `messages`")
+}
+
+// isGRPC reports whether the flags are about gRPC.
+func (m *methodFlags) isGRPC() bool {
+	return m.call != "" || m.proto != "" || m.protoset != "" || m.plaintext
+}
+
+// usualScheme is that of a target that has none.
+func (m *methodFlags) usualScheme() string {
+	switch {
+	case m.isGRPC() && m.plaintext:
+		return "grpc"
+	case m.isGRPC():
+		return "grpcs"
+	default:
+		return "http"
+	}
+}
+
+// apply puts the method into the target.
+func (m *methodFlags) apply(t *service.Target) error {
+	switch {
+	case !t.Wire.IsGRPC() && m.isGRPC():
+		return errors.New("--call, --proto, --protoset and --plaintext are about gRPC: write grpc:// or grpcs://")
+	case !t.Wire.IsGRPC():
+		return nil
+	case m.messages < 1:
+		return fmt.Errorf("--messages: found %d: want 1 or more", m.messages)
+	case t.Path == "" && m.call == "":
+		return fmt.Errorf("target %s: it names no method: write it behind the port, as in %s/pkg.Service/Method, or with --call", t, t)
+	case t.Path == "":
+		t.Path = "/" + strings.TrimPrefix(m.call, "/")
+	case m.call != "":
+		return fmt.Errorf("--call %s: the target names the method %s already: give one of the two", m.call, t.Path)
+	}
+	return nil
+}
+
+// describeAtMost bounds how long a server is asked for its methods.
+const describeAtMost = 4 * time.Second
+
+// requests finds the method and makes its calls of the JSON of -d.
+func (m *methodFlags) requests(ctx context.Context, d *service.Definition, path string, fields []service.Field, data []byte) ([]service.Request, error) {
+	source := schema.Source{Proto: m.proto, ImportPaths: m.imports, Protoset: m.protoset, Call: path, Data: data}
+	if m.proto == "" && m.protoset == "" {
+		ctx, cancel := context.WithTimeout(ctx, describeAtMost)
+		defer cancel()
+		conn, err := dialGRPC(d)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = conn.Close() }()
+		source.Reflection, source.Metadata = conn, metadata.MD{}
+		for _, f := range fields {
+			source.Metadata.Append(f.Name, f.Value)
+		}
+		return m.encode(ctx, source, fields, data)
+	}
+	return m.encode(ctx, source, fields, data)
+}
+
+func (m *methodFlags) encode(ctx context.Context, source schema.Source, fields []service.Field, data []byte) ([]service.Request, error) {
+	method, err := schema.Find(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	calls, err := method.Calls(data)
+	if err != nil {
+		return nil, fmt.Errorf("--data: %w", err)
+	}
+	var requests []service.Request
+	for _, messages := range calls {
+		request := service.Request{
+			Method: http.MethodPost, Path: method.Path, Header: fields,
+			Stream: service.Stream{Client: method.Stream.Client, Server: method.Stream.Server},
+		}
+		for range m.messages {
+			request.Messages = append(request.Messages, messages...)
+			if !method.Stream.Client {
+				break
+			}
+		}
+		requests = append(requests, request)
+	}
+	if m.messages > 1 && !method.Stream.Client {
+		return nil, fmt.Errorf("--messages %d: a call of %s sends one message", m.messages, method.Path)
+	}
+	return requests, nil
+}
+
+// dialGRPC makes a connection of grpc-go to the target, to ask it for its methods.
+func dialGRPC(d *service.Definition) (*grpc.ClientConn, error) {
+	config, err := d.TLSConfig()
+	if err != nil {
+		return nil, err
+	}
+	// Over TLS grpc-go takes the authority from the certificate's name.
+	as := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority(d.Authority)}
+	if config != nil {
+		config.NextProtos = []string{"h2"}
+		as = []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(config))}
+	}
+	dial := func(ctx context.Context, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, d.Network, d.Address)
+	}
+	return grpc.NewClient("passthrough:///"+d.Authority, append(as, grpc.WithContextDialer(dial), grpc.WithNoProxy())...)
+}
