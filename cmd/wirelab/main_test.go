@@ -87,6 +87,7 @@ func scripts(t *testing.T, folder string) testscript.Params {
 			"powerless": powerless,
 			"records":   countRecords,
 			"schema":    checkSchema,
+			"site":      site,
 		},
 	}
 }
@@ -112,7 +113,7 @@ func measure(ts *testscript.TestScript, neg bool, args []string) {
 	if args[0] != "taskset" {
 		args = slices.Insert(args, 0, "wirelab")
 	}
-	if !slices.Contains(args, "selftest") && !slices.Contains(args, "--patience") {
+	if args[1] != "load" && !slices.Contains(args, "selftest") && !slices.Contains(args, "--patience") {
 		args = append(args, "--patience", "0")
 	}
 	err := ts.Exec(args[0], args[1:]...)

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/reflection"
+
+	"wirelab.dev/internal/secure"
+	"wirelab.dev/internal/workload"
+	"wirelab.dev/internal/workload/echo"
+)
+
+// sites are the servers that scripts load, or find that they cannot.
+var sites = map[string]func(*testscript.TestScript) string{
+	"http":         func(ts *testscript.TestScript) string { return serveSite(ts, secure.NoFlaw, false) },
+	"https":        func(ts *testscript.TestScript) string { return serveSite(ts, secure.NoFlaw, true) },
+	"expired":      func(ts *testscript.TestScript) string { return serveSite(ts, secure.Expired, true) },
+	"grpc":         func(ts *testscript.TestScript) string { return serveEcho(ts, "tcp", true) },
+	"unreflective": func(ts *testscript.TestScript) string { return serveEcho(ts, "tcp", false) },
+	"socket":       func(ts *testscript.TestScript) string { return serveEcho(ts, "unix", true) },
+	"hangs":        func(ts *testscript.TestScript) string { return serveBytes(ts, "", holdOpen) },
+	"breaks":       func(ts *testscript.TestScript) string { return serveBytes(ts, "HTTP/1.1 200 OK\r\nContent-Len", hangUp) },
+	"endless":      func(ts *testscript.TestScript) string { return serveBytes(ts, "HTTP/1.1 200 OK\r\n\r\n", withoutEnd) },
+	"strange":      func(ts *testscript.TestScript) string { return serveBytes(ts, "SSH-2.0-OpenSSH_10\r\n", hangUp) },
+	"nobody":       nobody,
+}
+
+// site starts a server for the rest of a script, and puts its address into a variable:
+// site KIND VARIABLE.
+func site(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 || sites[args[0]] == nil {
+		ts.Fatalf("usage: site KIND VARIABLE")
+	}
+	ts.Setenv(args[1], sites[args[0]](ts))
+}
+
+// serveSite serves pages: /echo answers with the request's body, /status/N with a status,
+// /stall stands still for 200 ms of each second.
+func serveSite(ts *testscript.TestScript, flaw secure.Flaw, secured bool) string {
+	began := time.Now()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
+		_, _ = w.Write(body)
+	})
+	mux.HandleFunc("/missing", http.NotFound)
+	mux.HandleFunc("/stall", func(http.ResponseWriter, *http.Request) {
+		if within := time.Since(began) % time.Second; within < stallLength {
+			time.Sleep(stallLength - within)
+		}
+	})
+	server := httptest.NewUnstartedServer(mux)
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetHTTP2(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.EnableHTTP2 = true
+	if secured {
+		identity, err := secure.Issue(secure.Choice{}, flaw)
+		ts.Check(err)
+		server.TLS = identity.ServerConfig("h2", "http/1.1")
+		server.StartTLS()
+		ts.Check(os.WriteFile(filepath.Join(ts.Getenv("WORK"), "root.pem"), identity.RootPEM(), 0o600))
+	} else {
+		server.Start()
+	}
+	ts.Defer(server.Close)
+	return server.Listener.Addr().String()
+}
+
+// stallLength is for how long of each second /stall stands still.
+const stallLength = 200 * time.Millisecond
+
+// serveEcho serves the workload echo by grpc-go.
+func serveEcho(ts *testscript.TestScript, network string, reflects bool) string {
+	address := "127.0.0.1:0"
+	if network == "unix" {
+		address = filepath.Join(ts.Getenv("WORK"), "socket")
+	}
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), network, address)
+	ts.Check(err)
+	server := grpc.NewServer()
+	echo.Workload{}.Register(server, workload.Parameters{})
+	if reflects {
+		reflection.Register(server)
+	}
+	go func() { _ = server.Serve(listener) }() // ends with Stop
+	ts.Defer(server.Stop)
+	return strings.TrimPrefix(listener.Addr().String(), "@")
+}
+
+// What a server of bytes does after them.
+const (
+	hangUp = iota
+	holdOpen
+	withoutEnd
+)
+
+// serveBytes serves a beginning of an answer, and then ends, waits, or goes on without end.
+func serveBytes(ts *testscript.TestScript, text string, then int) string {
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ended := make(chan struct{})
+	ts.Defer(func() { close(ended); _ = listener.Close() })
+	go func() { // ends with the listener
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() { // ends with the script, or with the client
+				defer func() { _ = conn.Close() }()
+				if text != "" {
+					_, _ = conn.Read(make([]byte, 1<<10))
+				}
+				_, err := io.WriteString(conn, text)
+				for then == withoutEnd && err == nil {
+					_, err = conn.Write(make([]byte, 64<<10))
+				}
+				if then == holdOpen {
+					<-ended
+				}
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// nobody is an address at which nothing listens.
+func nobody(ts *testscript.TestScript) string {
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	ts.Check(err)
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
