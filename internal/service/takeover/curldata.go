@@ -32,11 +32,11 @@ func settleData(c *command) error {
 	if len(pieces) == 0 || len(c.kept["-G"]) > 0 {
 		return nil
 	}
-	joined, separator, isJSON := "", "", false
-	for i, piece := range pieces {
+	texts, separator, isJSON := []string{}, "&", false
+	for _, piece := range pieces {
 		flag, text, _ := strings.Cut(piece, " ")
 		if flag == "--json" {
-			isJSON = true
+			separator, isJSON = "", true
 		}
 		text, file, err := pieceOf(flag, text)
 		if err != nil {
@@ -48,14 +48,9 @@ func settleData(c *command) error {
 			}
 			return c.bodyFrom(flag, file, isJSON)
 		}
-		if i > 0 {
-			separator = "&"
-			if isJSON {
-				separator = ""
-			}
-		}
-		joined += separator + text
+		texts = append(texts, text)
 	}
+	joined := strings.Join(texts, separator)
 	if strings.HasPrefix(joined, "@") {
 		return errors.New("data of curl: data that begins with @ would name a file here: write it to a file, and give -D FILE")
 	}

@@ -183,7 +183,11 @@ func (s *scanner) short(argument string) {
 		s.long(argument, argument)
 		return
 	}
-	for letters := argument[1:]; letters != ""; {
+	for letters, count := argument[1:], 0; letters != ""; count++ {
+		if count == mostLetters {
+			s.add(found{written: excerpt(argument), misfit: "too many letters in one"})
+			return
+		}
 		name := "-" + letters[:1]
 		option, _ := s.lookup(name, letters[1:])
 		if option == nil || option.value.takes != aValue {
@@ -200,6 +204,9 @@ func (s *scanner) short(argument string) {
 		return
 	}
 }
+
+// mostLetters is how many flags one argument has at most.
+const mostLetters = 20
 
 // attached is a value in the same argument as its flag.
 type attached struct {

@@ -70,8 +70,11 @@ func (s *splitter) step() error {
 		}
 		return nil
 	case first == '#' && !s.inWord:
-		_, after, _ := strings.Cut(s.rest, "\n")
-		s.rest = strings.TrimSuffix("\n"+after, "\n")
+		end := strings.IndexByte(s.rest, '\n')
+		if end < 0 {
+			end = len(s.rest)
+		}
+		s.rest = s.rest[end:]
 		return nil
 	case strings.HasPrefix(s.rest, "$'"):
 		return s.ansi()
