@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -85,6 +86,52 @@ func TestPublishedCommands(t *testing.T) {
 		if *update {
 			if err := os.WriteFile(file, []byte(strings.TrimSpace(written)+"\n"), 0o644); err != nil {
 				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Of the published commands that are one command without what a shell computes, 25 of 30
+// translate.
+func TestMostPublishedCommandsTranslate(t *testing.T) {
+	files, err := filepath.Glob("testdata/commands/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands, translated := 0, 0
+	for _, file := range files {
+		_, published := readPublished(t, file)
+		for _, p := range published {
+			if _, err := Split(p.command); err != nil {
+				continue
+			}
+			commands++
+			if _, _, err := From(strings.TrimSuffix(filepath.Base(file), ".txt"), p.command); err == nil {
+				translated++
+			}
+		}
+	}
+	if t.Logf("%d of %d", translated, commands); commands < 60 || translated*30 < commands*25 {
+		t.Errorf("%d of %d published commands translate, want 25 of 30", translated, commands)
+	}
+}
+
+// What is written for a pasted command is wirelab's own: typed, it stays as it is.
+func TestPastedBecomesOwn(t *testing.T) {
+	files, err := filepath.Glob("testdata/commands/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		_, published := readPublished(t, file)
+		for _, p := range published {
+			arguments, _, err := From(strings.TrimSuffix(filepath.Base(file), ".txt"), p.command)
+			if err != nil {
+				continue
+			}
+			again, told, err := Habits(arguments)
+			if err != nil || len(told) > 0 || !slices.Equal(arguments, again) {
+				t.Errorf("%s becomes %q, and typed %q, told %q, %v", p.command, arguments, again, told, err)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package takeover
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -120,6 +121,9 @@ func (s *splitter) refuse() error {
 	return nil
 }
 
+// variable is what stands for a variable's value.
+var variable = regexp.MustCompile(`^\$(\{[^}]*\}?|\w+|.)`)
+
 // refuseExpansion refuses what a shell replaces, also between double quotes.
 func (s *splitter) refuseExpansion() error {
 	if s.rest[0] == '`' {
@@ -132,7 +136,7 @@ func (s *splitter) refuseExpansion() error {
 	case next == '(':
 		return errors.New("a command in $(…) is not run: write what it would print")
 	case next == '{' || next == '_' || isLetter(next) || isDigit(next) || strings.IndexByte("@*#?$!-", next) >= 0:
-		return fmt.Errorf("a variable (%s) is not looked up: write its value in its place", excerpt(s.rest))
+		return fmt.Errorf("a variable (%s) is not looked up: write its value in its place", excerpt(variable.FindString(s.rest)))
 	}
 	return nil
 }
