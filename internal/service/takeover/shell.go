@@ -91,9 +91,18 @@ func (s *splitter) step() error {
 	case '\\':
 		return s.backslash()
 	}
-	s.add(s.rest[:1])
-	s.rest = s.rest[1:]
+	s.addUntil(" \t\r\n'\"\\|;&<>()`$~^#")
 	return nil
+}
+
+// addUntil adds the first byte, and what follows up to one that may mean more.
+func (s *splitter) addUntil(special string) {
+	end := strings.IndexAny(s.rest[1:], special) + 1
+	if end == 0 {
+		end = len(s.rest)
+	}
+	s.add(s.rest[:end])
+	s.rest = s.rest[end:]
 }
 
 // refuse says what a shell would do beyond splitting.
@@ -175,8 +184,7 @@ func (s *splitter) double() error {
 				return err
 			}
 		}
-		s.add(s.rest[:1])
-		s.rest = s.rest[1:]
+		s.addUntil("\"\\`$")
 	}
 	return fmt.Errorf("the quote \" before %q is not closed", excerpt(opened))
 }
@@ -204,15 +212,15 @@ func (s *splitter) ansi() error {
 	s.rest = opened
 	s.inWord = true
 	for s.rest != "" {
-		first := s.rest[0]
-		s.rest = s.rest[1:]
 		switch {
-		case first == '\'':
+		case s.rest[0] == '\'':
+			s.rest = s.rest[1:]
 			return nil
-		case first == '\\' && s.rest != "":
+		case s.rest[0] == '\\' && len(s.rest) > 1:
+			s.rest = s.rest[1:]
 			s.ansiEscape()
 		default:
-			s.add(string([]byte{first}))
+			s.addUntil(`'\`)
 		}
 	}
 	return fmt.Errorf("the quote $' before %q is not closed", excerpt(opened))
