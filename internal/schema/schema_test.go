@@ -141,7 +141,6 @@ func TestWrongDescriptorFiles(t *testing.T) {
 		"json":     {[]byte("{"), "want descriptors"},
 		"half.gz":  {zipped(t, []byte("x"))[:12], "EOF"},
 		"imports":  {must(proto.Marshal(set))(t), "imports shop.proto, which is not in it"},
-		"too long": {zipped(t, make([]byte, maxImageBytes+1)), "more than 64 MiB"},
 	} {
 		file := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(file, c.data, 0o600); err != nil {
@@ -149,6 +148,19 @@ func TestWrongDescriptorFiles(t *testing.T) {
 		}
 		if _, err := Find(t.Context(), Source{Protoset: file, Call: "a/b"}); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+	}
+}
+
+func TestLongDescriptorFilesAreRefused(t *testing.T) {
+	data := must(proto.Marshal(descriptors(t)))(t)
+	long := int64(len(data))
+	for _, file := range [][]byte{data, zipped(t, data)} {
+		if _, err := parseImage(bytes.NewReader(file), long); err != nil {
+			t.Error(err)
+		}
+		if _, err := parseImage(bytes.NewReader(file), long-1); err == nil {
+			t.Error("it was read whole")
 		}
 	}
 }
@@ -225,7 +237,7 @@ func FuzzImage(f *testing.F) {
 	f.Add(must(protojson.Marshal(set))(f))
 	f.Add([]byte("{}"))
 	f.Fuzz(func(_ *testing.T, data []byte) {
-		set, err := parseImage(bytes.NewReader(data))
+		set, err := parseImage(bytes.NewReader(data), 1<<20)
 		if err != nil {
 			return
 		}

@@ -58,7 +58,7 @@ func readImage(path string) (*descriptorpb.FileDescriptorSet, error) {
 		return nil, err
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	set, err := parseImage(file)
+	set, err := parseImage(file, maxImageBytes)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -67,12 +67,12 @@ func readImage(path string) (*descriptorpb.FileDescriptorSet, error) {
 
 // parseImage reads a FileDescriptorSet. A Buf image is one with more fields, which are
 // ignored.
-func parseImage(from io.Reader) (*descriptorpb.FileDescriptorSet, error) {
-	data, err := readBounded(from)
+func parseImage(from io.Reader, limit int64) (*descriptorpb.FileDescriptorSet, error) {
+	data, err := readBounded(from, limit)
 	if err == nil && bytes.HasPrefix(data, []byte{0x1f, 0x8b}) { // RFC 1952, section 2.3.1
 		var plain *gzip.Reader
 		if plain, err = gzip.NewReader(bytes.NewReader(data)); err == nil {
-			data, err = readBounded(plain)
+			data, err = readBounded(plain, limit)
 		}
 	}
 	if err != nil {
@@ -93,10 +93,10 @@ func parseImage(from io.Reader) (*descriptorpb.FileDescriptorSet, error) {
 	return &set, nil
 }
 
-func readBounded(from io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(from, maxImageBytes+1))
-	if err == nil && len(data) > maxImageBytes {
-		err = fmt.Errorf("it has more than %d MiB of descriptors: leave out what the call does not need", maxImageBytes>>20)
+func readBounded(from io.Reader, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(from, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("it has more than %d bytes of descriptors: leave out what the call does not need", limit)
 	}
 	return data, err
 }
