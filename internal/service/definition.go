@@ -38,6 +38,7 @@ type Definition struct {
 	TLS       *TLS   `json:"tls,omitempty"` // nil: cleartext
 
 	Requests []Request     `json:"requests"`
+	Feed     *Feed         `json:"feed,omitempty"`   // in the place of Requests, where the plan says Varied
 	Random   bool          `json:"random,omitempty"` // the order of requests; otherwise in turn
 	Timeout  time.Duration `json:"timeout,omitempty"`
 	// Expect are conditions of a right answer; empty: the usual one of the wire.

@@ -1,0 +1,19 @@
+package service
+
+// Feed is what requests are made of while calls are sent.
+type Feed struct {
+	// Requests have templates: the path, the values of the header, and the body, which is
+	// JSON where the call is one of gRPC.
+	Requests []Request `json:"requests"`
+	Rows     Rows      `json:"rows,omitzero"`
+	Random   bool      `json:"random,omitempty"` // which request and row is next; otherwise in turn
+	// Descriptors are those of the messages of gRPC, as schema.Method.Files returns them;
+	// empty: the requests are of HTTP.
+	Descriptors []byte `json:"descriptors,omitempty"`
+}
+
+// Rows is data for templates.
+type Rows struct {
+	Columns []string   `json:"columns"`
+	Values  [][]string `json:"values"` // row by row
+}
