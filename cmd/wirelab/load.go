@@ -117,12 +117,12 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 	if err := a.permit(ctx, l, target); err != nil {
 		return err
 	}
-	definition, err := l.define(ctx, target)
+	definition, first, err := l.define(ctx, target)
 	if err != nil {
 		return err
 	}
 	if !l.output.dryRun {
-		if err := a.tryService(ctx, l, definition); err != nil {
+		if err := a.tryService(ctx, l, definition, first); err != nil {
 			return err
 		}
 	}
@@ -144,8 +144,8 @@ func (l *loading) scenario(t service.Target) (*scenario.Scenario, error) {
 	if slices.ContainsFunc(clients, func(n int) bool { return n < 1 || n > mostLoadClients }) {
 		return nil, fmt.Errorf("-c: found %v clients: want 1 to %d", clients, mostLoadClients)
 	}
-	if l.timeout <= 0 {
-		return nil, fmt.Errorf("--timeout: found %v: want more than 0s", l.timeout)
+	if l.timeout < 0 {
+		return nil, fmt.Errorf("--timeout: found %v: want 0s, for none, or more", l.timeout)
 	}
 	if l.repeats < 1 {
 		return nil, fmt.Errorf("--repeat: found %d: want 1 or more", l.repeats)
@@ -215,6 +215,8 @@ type requestFlags struct {
 	host    string
 	user    string
 	bearer  string
+	rows    string
+	random  bool
 	version string
 	socket  string
 }
@@ -229,6 +231,8 @@ func (r *requestFlags) register(cmd *cobra.Command) {
 	f.StringVar(&r.host, "host", "", "`name` that the server is told it is called (default: that of the target)")
 	f.StringVar(&r.user, "user", "", "`NAME:PASSWORD` for basic authentication")
 	f.StringVar(&r.bearer, "bearer", "", "`token` for bearer authentication")
+	f.StringVar(&r.rows, "rows", "", "`file` of data for templates, a row a call: CSV with a line of names, or JSON lines")
+	f.BoolVar(&r.random, "random", false, "take rows, and requests if there are several, at random, and not in turn")
 	f.StringVar(&r.version, "http", "", "`version` of HTTP: 1.1, 2 or 3 (default 1.1; of gRPC 2)")
 	f.StringVar(&r.socket, "unix-socket", "", "connect to this unix `socket` in place of the URL's host")
 	complete(cmd, "http", []string{"1.1", "2", "3"})

@@ -9,18 +9,39 @@ import (
 	"net/http"
 	"net/textproto"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/service"
+	"wirelab.dev/internal/service/feed"
 )
 
-// define makes of the target and the flags what a worker needs.
-func (l *loading) define(ctx context.Context, t service.Target) (*service.Definition, error) {
+// define makes of the target and the flags what a worker needs, and the first request.
+func (l *loading) define(ctx context.Context, t service.Target) (*service.Definition, *service.Request, error) {
+	d, err := l.describe(ctx, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	if d.Feed == nil {
+		return d, &d.Requests[0], nil
+	}
+	if err := feed.Check(d.Feed); err != nil {
+		return nil, nil, usage(err)
+	}
+	parsed, err := feed.Parse(d.Feed)
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	first, err := parsed.Source(feed.Client{Of: 1, Seed: l.seed}).Next()
+	return d, first, err
+}
+
+// describe is the definition, whose requests are as they are sent or as templates.
+func (l *loading) describe(ctx context.Context, t service.Target) (*service.Definition, error) {
 	d := &service.Definition{
 		Wire: t.Wire, Network: t.Network(), Address: t.Socket, Authority: t.Authority(), Timeout: l.timeout,
 	}
@@ -44,16 +65,19 @@ func (l *loading) define(ctx context.Context, t service.Target) (*service.Defini
 			return nil, err
 		}
 	}
+	d.Requests, d.Random = []service.Request{request}, l.request.random
+	if d.Feed, err = l.request.feed(request); err != nil {
+		return nil, usage(err)
+	}
 	if !t.Wire.IsGRPC() {
-		d.Requests = []service.Request{request}
 		return d, nil
 	}
 	found := lookMeanwhile(ctx, d)
 	if err := tryConnection(ctx, d); err != nil { // with an error that says more than grpc-go's
 		return nil, fmt.Errorf("%s: %s", sayService(d), sayServiceFault(d, err, <-found, describeAtMost))
 	}
-	d.Requests, err = l.grpc.requests(ctx, d, t.Path, request.Header, request.Body)
-	if told, is := status.FromError(err); is && err != nil && told.Code() != codes.Unimplemented {
+	err = l.grpc.find(ctx, d, request)
+	if _, is := status.FromError(err); is && err != nil { // what the connection met, not the description
 		return nil, fmt.Errorf("%s: %s", sayService(d), sayServiceFault(d, err, <-found, describeAtMost))
 	}
 	if err != nil {
@@ -82,6 +106,30 @@ func (r *requestFlags) read(t service.Target) (service.Request, error) {
 		return request, fmt.Errorf("-m: found %q: want a method of HTTP, as in POST", request.Method)
 	}
 	return request, nil
+}
+
+// feed is what makes requests while calls are sent; nil where they are all known before.
+func (r *requestFlags) feed(request service.Request) (*service.Feed, error) {
+	f := &service.Feed{Requests: []service.Request{request}, Random: r.random}
+	if r.rows != "" {
+		file, err := os.Open(r.rows)
+		if err != nil {
+			return nil, fmt.Errorf("--rows: %w", err)
+		}
+		defer func() { _ = file.Close() }()
+		if f.Rows, err = feed.ReadRows(r.rows, file); err != nil {
+			return nil, fmt.Errorf("--rows: %w", err)
+		}
+		return f, nil
+	}
+	texts := []string{request.Path, string(request.Body)}
+	for _, field := range request.Header {
+		texts = append(texts, field.Value)
+	}
+	if !slices.ContainsFunc(texts, feed.HasTemplate) {
+		return nil, nil
+	}
+	return f, nil
 }
 
 // fields are those of the header.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,53 +79,54 @@ func (m *methodFlags) apply(t *service.Target) error {
 // describeAtMost bounds how long a server is asked for its methods.
 const describeAtMost = 4 * time.Second
 
-// requests finds the method and makes its calls of the JSON of -d.
-func (m *methodFlags) requests(ctx context.Context, d *service.Definition, path string, fields []service.Field, data []byte) ([]service.Request, error) {
-	source := schema.Source{Proto: m.proto, ImportPaths: m.imports, Protoset: m.protoset, Call: path, Data: data}
+// find finds the method, and makes its calls of the JSON that is the request's body.
+func (m *methodFlags) find(ctx context.Context, d *service.Definition, request service.Request) error {
+	source := schema.Source{Proto: m.proto, ImportPaths: m.imports, Protoset: m.protoset, Call: request.Path, Data: request.Body}
 	if m.proto == "" && m.protoset == "" {
-		ctx, cancel := context.WithTimeout(ctx, describeAtMost)
+		limited, cancel := context.WithTimeout(ctx, describeAtMost)
 		defer cancel()
 		conn, err := dialGRPC(d)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		defer func() { _ = conn.Close() }()
-		source.Reflection, source.Metadata = conn, metadata.MD{}
-		for _, f := range fields {
+		ctx, source.Reflection, source.Metadata = limited, conn, metadata.MD{}
+		for _, f := range request.Header {
 			source.Metadata.Append(f.Name, f.Value)
 		}
-		return m.encode(ctx, source, fields, data)
 	}
-	return m.encode(ctx, source, fields, data)
-}
-
-func (m *methodFlags) encode(ctx context.Context, source schema.Source, fields []service.Field, data []byte) ([]service.Request, error) {
 	method, err := schema.Find(ctx, source)
 	if err != nil {
-		return nil, err
-	}
-	calls, err := method.Calls(data)
-	if err != nil {
-		return nil, fmt.Errorf("--data: %w", err)
-	}
-	var requests []service.Request
-	for _, messages := range calls {
-		request := service.Request{
-			Method: http.MethodPost, Path: method.Path, Header: fields,
-			Stream: service.Stream{Client: method.Stream.Client, Server: method.Stream.Server},
-		}
-		for range m.messages {
-			request.Messages = append(request.Messages, messages...)
-			if !method.Stream.Client {
-				break
-			}
-		}
-		requests = append(requests, request)
+		return err
 	}
 	if m.messages > 1 && !method.Stream.Client {
-		return nil, fmt.Errorf("--messages %d: a call of %s sends one message", m.messages, method.Path)
+		return fmt.Errorf("--messages %d: a call of %s sends one message", m.messages, method.Path)
 	}
-	return requests, nil
+	request.Method, request.Path = http.MethodPost, method.Path
+	request.Stream = service.Stream{Client: method.Stream.Client, Server: method.Stream.Server}
+	if d.Feed != nil {
+		return m.feed(d, method, request)
+	}
+	calls, err := method.Calls(request.Body)
+	if err != nil {
+		return fmt.Errorf("--data: %w", err)
+	}
+	d.Requests, request.Body = nil, nil
+	for _, messages := range calls {
+		request.Messages = slices.Repeat(messages, m.messages)
+		d.Requests = append(d.Requests, request)
+	}
+	return nil
+}
+
+// feed lets a worker encode the messages of each call.
+func (m *methodFlags) feed(d *service.Definition, method *schema.Method, request service.Request) (err error) {
+	if m.messages > 1 {
+		return errors.New("--messages: not with templates and rows: write the messages into --data, as an array")
+	}
+	d.Requests, d.Feed.Requests = []service.Request{request}, []service.Request{request}
+	d.Feed.Descriptors, err = method.Files()
+	return err
 }
 
 // dialGRPC makes a connection of grpc-go to the target, to ask it for its methods.

@@ -93,9 +93,9 @@ func isNear(a netip.Addr) bool {
 }
 
 // tryService makes one call, and says what came back. What cannot be called is not loaded.
-func (a *app) tryService(ctx context.Context, l *loading, d *service.Definition) error {
+func (a *app) tryService(ctx context.Context, l *loading, d *service.Definition, request *service.Request) error {
 	limit := firstAtMost
-	if l.given("timeout") {
+	if l.given("timeout") && l.timeout > 0 {
 		limit = l.timeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -106,7 +106,7 @@ func (a *app) tryService(ctx context.Context, l *loading, d *service.Definition)
 	client, err := library.Open(ctx, service.Plan{Definition: d, Connections: 1, Callers: 1, Keep: true, Dialer: &stack.Dialer{}})
 	if err == nil {
 		defer client.Close() //nolint:errcheck // its error comes too late to matter
-		err = client.Call(ctx, &d.Requests[0], &answer)
+		err = client.Call(ctx, request, &answer)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %s", sayService(d), sayServiceFault(d, err, <-found, limit))

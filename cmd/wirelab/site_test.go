@@ -29,10 +29,12 @@ var sites = map[string]func(*testscript.TestScript) string{
 	"unreflective": func(ts *testscript.TestScript) string { return serveEcho(ts, "tcp", false) },
 	"socket":       func(ts *testscript.TestScript) string { return serveEcho(ts, "unix", true) },
 	"hangs":        func(ts *testscript.TestScript) string { return serveBytes(ts, "", holdOpen) },
-	"breaks":       func(ts *testscript.TestScript) string { return serveBytes(ts, "HTTP/1.1 200 OK\r\nContent-Len", hangUp) },
-	"endless":      func(ts *testscript.TestScript) string { return serveBytes(ts, "HTTP/1.1 200 OK\r\n\r\n", withoutEnd) },
-	"strange":      func(ts *testscript.TestScript) string { return serveBytes(ts, "SSH-2.0-OpenSSH_10\r\n", hangUp) },
-	"nobody":       nobody,
+	"breaks": func(ts *testscript.TestScript) string {
+		return serveBytes(ts, "HTTP/1.1 200 OK\r\nContent-Len", hangUp)
+	},
+	"endless": func(ts *testscript.TestScript) string { return serveBytes(ts, "HTTP/1.1 200 OK\r\n\r\n", withoutEnd) },
+	"strange": func(ts *testscript.TestScript) string { return serveBytes(ts, "SSH-2.0-OpenSSH_10\r\n", hangUp) },
+	"nobody":  nobody,
 }
 
 // site starts a server for the rest of a script, and puts its address into a variable:

@@ -34,6 +34,9 @@ const (
 	maxServices         = 100 // whose methods are looked at for a suggestion
 )
 
+// notGRPC is what grpc-go says of an answer of HTTP alone, of which it makes a status.
+const notGRPC = "unexpected HTTP status code"
+
 var errNoReflection = errors.New("the server has no reflection: name the .proto with --proto or --protoset")
 
 // reflectFiles asks a server for the files that a call needs. If it does not have the
@@ -57,6 +60,9 @@ func reflectFiles(ctx context.Context, s Source) (*descriptorpb.FileDescriptorSe
 	}
 	switch status.Code(err) {
 	case codes.Unimplemented:
+		if strings.Contains(status.Convert(err).Message(), notGRPC) {
+			return nil, err
+		}
 		return nil, errNoReflection
 	case codes.Unauthenticated, codes.PermissionDenied:
 		return nil, fmt.Errorf("the server refuses reflection: %w: give what it asks for with --header, or name the .proto with --proto or --protoset", err)

@@ -136,11 +136,11 @@ func TestWrongDescriptorFiles(t *testing.T) {
 		data []byte
 		says string
 	}{
-		"empty":    {nil, "no files"},
-		"text":     {[]byte("syntax = \"proto3\";"), "want descriptors"},
-		"json":     {[]byte("{"), "want descriptors"},
-		"half.gz":  {zipped(t, []byte("x"))[:12], "EOF"},
-		"imports":  {must(proto.Marshal(set))(t), "imports shop.proto, which is not in it"},
+		"empty":   {nil, "no files"},
+		"text":    {[]byte("syntax = \"proto3\";"), "want descriptors"},
+		"json":    {[]byte("{"), "want descriptors"},
+		"half.gz": {zipped(t, []byte("x"))[:12], "EOF"},
+		"imports": {must(proto.Marshal(set))(t), "imports shop.proto, which is not in it"},
 	} {
 		file := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(file, c.data, 0o600); err != nil {

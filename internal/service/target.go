@@ -47,7 +47,8 @@ func ParseTarget(text, usual string) (Target, error) {
 	if !strings.Contains(text, "://") {
 		text = usual + "://" + text
 	}
-	where, err := url.Parse(text)
+	address, template := cutTemplate(text)
+	where, err := url.Parse(address)
 	if err != nil {
 		if wrapped, is := errors.AsType[*url.Error](err); is {
 			err = wrapped.Err
@@ -56,10 +57,29 @@ func ParseTarget(text, usual string) (Target, error) {
 	}
 	for _, s := range schemes {
 		if s.name == where.Scheme {
-			return s.wire.target(text, where, s.secure, s.port)
+			t, err := s.wire.target(text, where, s.secure, s.port)
+			if template != "" && !s.wire.IsGRPC() {
+				t.Path = template
+			}
+			return t, err
 		}
 	}
 	return Target{}, fmt.Errorf("target %s: the scheme is %q: %w", text, where.Scheme, errTarget)
+}
+
+// cutTemplate cuts off a path or query that has a template: what it becomes is no part of
+// the URL yet.
+func cutTemplate(text string) (address, template string) {
+	scheme, rest, _ := strings.Cut(text, "://")
+	at := strings.IndexAny(rest, "/?")
+	if at < 0 || !strings.Contains(rest[at:], "{{") {
+		return text, ""
+	}
+	template = rest[at:]
+	if template[0] == '?' {
+		template = "/" + template
+	}
+	return scheme + "://" + rest[:at], template
 }
 
 func (w Wire) target(text string, where *url.URL, secure bool, port string) (Target, error) {

@@ -19,6 +19,8 @@ func TestParseTarget(t *testing.T) {
 		{"grpc://[::1]:50051/a.B/C", Target{Wire: GRPC, Host: "::1", Port: "50051", Path: "/a.B/C"}, "grpc://[::1]:50051/a.B/C"},
 		{"grpcs://example.com/a.B/C", Target{Wire: GRPC, Secure: true, Host: "example.com", Port: "443", Path: "/a.B/C"}, "grpcs://example.com:443/a.B/C"},
 		{"grpc://h:1", Target{Wire: GRPC, Host: "h", Port: "1"}, "grpc://h:1"},
+		{"http://h/{{.Row.a}}?b={{ .N }}", Target{Wire: HTTP1, Host: "h", Port: "80", Path: "/{{.Row.a}}?b={{ .N }}"}, "http://h/{{.Row.a}}?b={{ .N }}"},
+		{"h:1?b={{.N}}", Target{Wire: HTTP1, Host: "h", Port: "1", Path: "/?b={{.N}}"}, "http://h:1/?b={{.N}}"},
 		{"unix:/run/x.sock", Target{Wire: GRPC, Host: "localhost", Socket: "/run/x.sock"}, "unix:/run/x.sock"},
 		{"unix:///run/x.sock", Target{Wire: GRPC, Host: "localhost", Socket: "/run/x.sock"}, "unix:/run/x.sock"},
 	} {

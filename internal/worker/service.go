@@ -29,22 +29,21 @@ func connectService(ctx context.Context, spec *Spec) (*fleet, error) {
 		return nil, err
 	}
 	f.calls = spec.noteInstants()
+	sourceOf, err := services.Sources(definition, spec.Client.Clients, spec.Client.Seed)
+	if err != nil {
+		return nil, err
+	}
 	client, err := services.Open(ctx, service.Plan{
 		Definition: definition, Connections: f.mode.Want(spec.Client.Clients),
 		Lifecycle: httpwire.Lifecycle(stack.LifecycleOf(f.mode.Mode)),
-		Callers:   spec.Client.Clients, Dialer: f.dialer,
+		Callers:   spec.Client.Clients, Varied: definition.Feed != nil, Dialer: f.dialer,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", definition.Address, err)
 	}
 	f.service = client
 	for i := range spec.Client.Clients {
-		source, err := services.Source(definition, i, spec.Client.Seed)
-		if err != nil {
-			f.close()
-			return nil, err
-		}
-		f.callers = append(f.callers, f.noted(definition.NewCaller(client, source)))
+		f.callers = append(f.callers, f.noted(definition.NewCaller(client, sourceOf(i))))
 	}
 	return f, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"wirelab.dev/internal/service"
+	"wirelab.dev/internal/service/feed"
 	"wirelab.dev/internal/service/library"
 	"wirelab.dev/internal/service/prepared"
 )
@@ -17,7 +18,16 @@ func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 	return library.Open(ctx, plan)
 }
 
-// Source makes the requests of one client.
-func Source(d *service.Definition, client int, seed uint64) (service.Source, error) {
-	return d.Fixed(client, seed), nil
+// Sources returns what makes the requests of each client.
+func Sources(d *service.Definition, clients int, seed uint64) (func(client int) service.Source, error) {
+	if d.Feed == nil {
+		return func(client int) service.Source { return d.Fixed(client, seed) }, nil
+	}
+	parsed, err := feed.Parse(d.Feed)
+	if err != nil {
+		return nil, err
+	}
+	return func(client int) service.Source {
+		return parsed.Source(feed.Client{Number: client, Of: clients, Seed: seed})
+	}, nil
 }
