@@ -163,6 +163,9 @@ func (r *reflector) imports() error {
 			if err != nil {
 				return fmt.Errorf("%s, which %s imports: %w", name, r.order[i], err)
 			}
+			if r.files[name] == nil {
+				return fmt.Errorf("the server does not describe %s, which %s imports: name the .proto with --proto or --protoset", name, r.order[i])
+			}
 		}
 	}
 	return nil

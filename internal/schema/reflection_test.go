@@ -174,8 +174,8 @@ func TestServersThatCannotBeAsked(t *testing.T) {
 		"the server has no reflection: name the .proto with --proto or --protoset": {without, t.Context()},
 		"more than 64 MiB or 10000 files":                                          {endless, t.Context()},
 		"connection refused":                                                       {gone, t.Context()},
-		"imports money.proto":                                                      {lacking, t.Context()},
-		"canceled":                                                                 {without, ended},
+		"the server does not describe money.proto, which shop.proto imports":       {lacking, t.Context()},
+		"canceled": {without, ended},
 	} {
 		if _, err := Find(c.ctx, Source{Reflection: c.conn, Call: "shop.v1.Shop/Echo"}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)

@@ -232,7 +232,10 @@ func TestTheMethodIsDescribed(t *testing.T) {
 }
 
 func FuzzImage(f *testing.F) {
-	set := descriptors(f)
+	set, err := compile(f.Context(), Source{Proto: "testdata/money.proto"})
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Add(must(proto.Marshal(set))(f))
 	f.Add(must(protojson.Marshal(set))(f))
 	f.Add([]byte("{}"))
