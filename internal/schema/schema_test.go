@@ -118,8 +118,11 @@ func TestDescriptorFilesOfAllForms(t *testing.T) {
 			continue
 		}
 		// A type that no service mentions is known all the same.
-		if _, err := m.Encode([]byte(`{"cause": {"@type": "t/extra.v1.Note", "text": "why"}}`)); err != nil {
-			t.Errorf("%s: %v", name, err)
+		again := must(Load(must(m.Files())(t), m.Path))(t)
+		for _, m := range []*Method{m, again} {
+			if _, err := m.Encode([]byte(`{"cause": {"@type": "t/extra.v1.Note", "text": "why"}}`)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"wirelab.dev/internal/schema"
 	"wirelab.dev/internal/service"
@@ -163,6 +164,21 @@ func TestFunctions(t *testing.T) {
 			if string(r.Body) != want {
 				t.Errorf("%s: %s, want %s", template, r.Body, want)
 			}
+		}
+	})
+}
+
+func TestEachCallHasItsOwnTimeAndUUID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := over(t, plan("/{{.UUID}}", "{{.UUID}} {{unix}}")).Source(Client{Of: 1})
+		first := next(t, s)
+		time.Sleep(time.Second)
+		second := next(t, s)
+		if first.Path == second.Path || !strings.HasPrefix(string(second.Body), second.Path[1:]) {
+			t.Errorf("%s, then %s with %s", first.Path, second.Path, second.Body)
+		}
+		if !strings.HasSuffix(string(first.Body), " 946684800") || !strings.HasSuffix(string(second.Body), " 946684801") {
+			t.Errorf("%s, a second later %s", first.Body, second.Body)
 		}
 	})
 }
