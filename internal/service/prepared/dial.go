@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"sync"
@@ -70,19 +71,29 @@ func tlsConfig(d *service.Definition, version httpwire.Version) (*tls.Config, er
 
 // dial opens a connection, within a call's timeout.
 func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
-	if d.Timeout > 0 {
-		limited, cancel := context.WithTimeout(ctx, d.Timeout)
-		defer cancel()
-		ctx = limited
-	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := d.within(ctx)
 	defer cancel()
-	defer context.AfterFunc(d.life, cancel)()
 	conn, err := d.connect(ctx)
-	if err == nil || d.life.Err() == nil {
-		return conn, err
+	return conn, d.ifClosed(err)
+}
+
+// within bounds what opens a connection by a call's timeout and the client's life.
+func (d *dialer) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := d.Timeout
+	if limit <= 0 {
+		limit = math.MaxInt64
 	}
-	return nil, errClosed
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	stop := context.AfterFunc(d.life, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// ifClosed says instead of an error that the client was closed, if that is why.
+func (d *dialer) ifClosed(err error) error {
+	if err != nil && d.life.Err() != nil {
+		return errClosed
+	}
+	return err
 }
 
 func (d *dialer) connect(ctx context.Context) (net.Conn, error) {

@@ -85,7 +85,7 @@ var wants = []want{
 // callAll makes every wanted call a few times.
 func callAll(t *testing.T, client service.Client, d *service.Definition, answer *service.Answer) {
 	t.Helper()
-	for round := range 3 {
+	for round := range 2 {
 		for i, w := range wants {
 			if err := client.Call(t.Context(), &d.Requests[i], answer); err != nil {
 				t.Fatalf("round %d, %s %s: %v", round, w.request.Method, w.request.Path, err)
@@ -110,8 +110,8 @@ func TestHTTP1(t *testing.T) {
 	plan := planFor(server, service.HTTP1, wanted()...)
 	client, counts := open(t, plan)
 	callAll(t, client, plan.Definition, &service.Answer{})
-	if n := counts.opened.Load(); n != 1+3 {
-		t.Errorf("%d connections, want one, and one after each of 3 answers that closed it", n)
+	if n := counts.opened.Load(); n != 1+2 {
+		t.Errorf("%d connections, want one, and one after each of 2 answers that closed it", n)
 	}
 	if counts.protocol.Load() != "h1" {
 		t.Errorf("protocol %v", counts.protocol.Load())
@@ -138,7 +138,7 @@ func TestHTTP1OverTLS(t *testing.T) {
 	plan.TLS = trust
 	client, counts := open(t, plan)
 	callAll(t, client, plan.Definition, &service.Answer{})
-	if n := counts.handshakes.Load(); n != 1+3 {
+	if n := counts.handshakes.Load(); n != 1+2 {
 		t.Errorf("%d handshakes", n)
 	}
 }

@@ -15,7 +15,7 @@ import (
 func Can(plan service.Plan) error {
 	why := ""
 	switch {
-	case plan.Wire != service.HTTP1:
+	case plan.Wire != service.HTTP1 && plan.Wire != service.HTTP2 && plan.Wire != service.GRPC:
 		why = fmt.Sprintf("the wire %s", plan.Wire)
 	case plan.Keep:
 		why = "answers that are looked at"
@@ -50,7 +50,10 @@ func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openHTTP1(ctx, plan, dialer)
+	if plan.Wire == service.HTTP1 {
+		return openHTTP1(ctx, plan, dialer)
+	}
+	return openHTTP2(ctx, plan, dialer)
 }
 
 // dialsAtOnce fits into a listen backlog of 128.

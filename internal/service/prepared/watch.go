@@ -20,6 +20,7 @@ type watch struct {
 	now     atomic.Int64
 
 	stop chan struct{}
+	once sync.Once
 	done sync.WaitGroup
 }
 
@@ -59,7 +60,7 @@ func (w *watch) start(look func(now int64)) {
 
 // close ends the goroutine and waits for it.
 func (w *watch) close() {
-	close(w.stop)
+	w.once.Do(func() { close(w.stop) })
 	w.done.Wait()
 }
 

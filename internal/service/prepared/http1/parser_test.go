@@ -74,6 +74,7 @@ var answers = []struct {
 	{"long chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello!\r\n", Body, outcome{refused: true}},
 	{"size of a chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", Body, outcome{refused: true}},
 	{"huge chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n", Body, outcome{refused: true}},
+	{"line feed alone in chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\nx\r\n0\r\n\r\n", Body, outcome{refused: true}},
 	{"no colon", "HTTP/1.1 200 OK\r\nfield\r\n\r\n", Body, outcome{refused: true}},
 	{"folded line", "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", Body, outcome{refused: true}},
 	{"endless line", "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("x", maxLine+1), Body, outcome{refused: true}},
