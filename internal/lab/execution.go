@@ -54,6 +54,9 @@ func (e *execution) run(ctx context.Context) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
+		if e.Remote.Ended() {
+			return nil
+		}
 		next := e.queue.next(time.Now())
 		var err error
 		switch next.do {
@@ -84,7 +87,7 @@ func (e *execution) take(ctx context.Context, number int) error {
 	}
 	r.Attempts = earlier
 	why, spoiled := isSpoiled(r)
-	if spoiled && e.Patience != (Patience{}) {
+	if spoiled && e.Patience != (Patience{}) && !e.Remote.Ended() {
 		if err := e.into.SetBack(*r); err != nil {
 			return err
 		}

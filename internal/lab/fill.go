@@ -9,6 +9,7 @@ import (
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/worker"
 )
 
@@ -17,7 +18,14 @@ func fill(r *record.Record, c *worker.ClientResult) {
 	if c.ClientProgram != "" {
 		r.Warnings = append(r.Warnings, "the client was "+c.ClientProgram+": its figures are of its whole life, its start included; percentiles, calls in flight and connections are not known, and of the answers only the number was checked")
 	}
-	r.WindowNS = c.EndNS - c.BeginNS
+	r.WindowNS = c.EndNS - c.BeginNS - c.PausedNS
+	if c.EndedEarly {
+		r.Warnings = append(r.Warnings, "it was ended early: "+endedEarly(r.Cell.Load, r.WindowNS, c.Requests))
+	}
+	if c.Pauses > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("it was paused %s, for %v of its window, which is in no figure; after a pause all callers begin at once",
+			howOften(c.Pauses), time.Duration(c.PausedNS).Round(time.Millisecond)))
+	}
 	r.Measurement, r.Errors = c.Measurement, c.Failures
 	r.Connections = record.Connections{
 		Mode: c.Connections.Mode, Want: c.Connections.Want,
@@ -32,6 +40,26 @@ func fill(r *record.Record, c *worker.ClientResult) {
 		r.Warnings = append(r.Warnings, "what a call puts on the wire is not known: "+c.CensusFailed)
 	}
 	r.Engine = record.Engine{BetweenNS: c.BetweenNS, OwnNS: c.EngineOwnNS}
+}
+
+// endedEarly says what was measured of what was asked for.
+func endedEarly(asked record.Load, windowNS, requests int64) string {
+	window := time.Duration(windowNS).Round(time.Millisecond)
+	switch {
+	case asked.Model == string(scenario.Search) || asked.Model == string(scenario.Burst):
+		return fmt.Sprintf("its figures are of %d requests in %v", requests, window)
+	case asked.DurationNS > 0:
+		return fmt.Sprintf("its figures are of %v, and %v was asked for", window, time.Duration(asked.DurationNS))
+	default:
+		return fmt.Sprintf("its figures are of %d requests in %v, and more were asked for", requests, window)
+	}
+}
+
+func howOften(n int64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 // applyUsage copies the cost of a process in the window.

@@ -67,6 +67,8 @@ type Lab struct {
 	Observer  Observer // may be nil
 	// Patience is for trials that only the machine spoils; none keeps them as they are.
 	Patience Patience
+	// Remote, if not nil, ends the run early, or pauses it.
+	Remote *Remote
 	// Staging, if not nil, may change how a worker is launched: package gauntlet
 	// falsifies trials with it, to see what the judge says.
 	Staging func(worker.Role, *worker.Launch)
@@ -106,6 +108,7 @@ type Waiting struct {
 // Progress is how far a trial has come.
 type Progress struct {
 	Warming  bool
+	Paused   bool
 	Done     int64
 	Fraction float64
 }
@@ -123,7 +126,7 @@ func New(worker []string) *Lab {
 }
 
 // Run runs the trials of the plan that are not done yet, and appends a record as each
-// ends. If ctx ends, it abandons the running trial and returns ctx's cause; the run
+// ends. It returns early, and nil, where Remote ended it. If ctx ends, it abandons the running trial and returns ctx's cause; the run
 // holds all earlier trials, and knows which of them were set back. A longer plan may be
 // run when one has ended; the patience is for all of them together.
 func (l *Lab) Run(ctx context.Context, plan []scenario.Planned, run *record.Run) error {

@@ -165,6 +165,8 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 	r.Warnings = append(r.Warnings, process.Warnings...)
 	sentinels := t.startSentinels(server.process, process)
 	defer func() { seen = sentinels.stop(ctx) }()
+	t.lab.Remote.attach(process)
+	defer t.lab.Remote.attach(nil)
 	result, err := process.Result(ctx)
 	costs := outside.lookBack()
 	if err = errors.Join(err, watchFailed); err != nil {

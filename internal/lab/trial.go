@@ -171,7 +171,7 @@ func (t *trial) applyServer(r *record.Record, usage *probe.Series, result *worke
 		return
 	}
 	applyUsage(&r.Server, &window, r.WindowNS)
-	if c := r.Course; c != nil {
+	if c := r.Course; c != nil && r.Pauses == 0 {
 		c.ServerCPUNS = usage.Stretches(result.BeginNS+c.BeginNS, c.StretchNS, len(c.Calls))
 	}
 }

@@ -97,8 +97,7 @@ func (a *Arrivals) instant(arrived float64, length time.Duration) float64 {
 func (s *schedule) await(w *window) (intended, spun int64, ok bool) {
 	s.takeTurn()
 	if i := s.next.Add(1) - 1; i < s.count {
-		intended = s.at(i)
-		spun, ok = sleepUntil(intended-int64(handover), w)
+		intended, spun, ok = s.waitFor(i, w)
 	}
 	s.endTurn()
 	if ok {
@@ -123,33 +122,48 @@ func (s *schedule) endTurn() {
 	s.turn.Signal()
 }
 
-// sleepUntil waits for the instant. ok is false if w is over more than maxSleep
-// before it; a later arrival is sent in any case, since it counts as taken.
-func sleepUntil(instant int64, w *window) (spun int64, ok bool) {
-	for instant-clock.Now() > int64(maxSleep) {
+// waitFor waits until almost the arrival's instant, which a pause may put off meanwhile.
+// ok is false if w is over more than maxSleep before it; a later arrival is sent in any
+// case, since it counts as taken.
+func (s *schedule) waitFor(i int64, w *window) (intended, spun int64, ok bool) {
+	for {
+		intended = s.at(i, w.bounds.Load())
+		if intended <= clock.Now()+int64(maxSleep+handover) {
+			return intended, int64(clock.Until(intended - int64(handover))), true
+		}
 		if w.over.Load() {
-			return 0, false
+			return intended, 0, false
 		}
 		time.Sleep(maxSleep / 2)
 	}
-	return int64(clock.Until(instant)), true
 }
 
-func (s *schedule) at(i int64) int64 {
+// at is the arrival's instant. A pause puts off what would be due in it or later.
+func (s *schedule) at(i int64, b *bounds) int64 {
+	instant := s.zero + int64(float64(i)*s.gap)
 	if s.offsets != nil {
-		return s.zero + s.offsets[i]
+		instant = s.zero + s.offsets[i]
 	}
-	return s.zero + int64(float64(i)*s.gap)
+	for _, p := range b.pauses {
+		switch {
+		case instant < p.from:
+			return instant
+		case p.to == notYet:
+			return notYet
+		}
+		instant += p.to - p.from
+	}
+	return instant
 }
 
 // before returns the number of arrivals that are due before the instant.
-func (s *schedule) before(instant int64) int64 {
-	return int64(sort.Search(int(s.count), func(i int) bool { return s.at(int64(i)) >= instant }))
+func (s *schedule) before(instant int64, b *bounds) int64 {
+	return int64(sort.Search(int(s.count), func(i int) bool { return s.at(int64(i), b) >= instant }))
 }
 
-// abandon ends the schedule early and returns how many arrivals of [begin, end)
+// abandon ends the schedule early and returns how many arrivals of the window
 // were not taken by a client.
-func (s *schedule) abandon(begin, end int64) int64 {
+func (s *schedule) abandon(b *bounds) int64 {
 	taken := s.next.Swap(math.MaxInt64 / 2)
-	return max(0, s.before(end)-max(taken, s.before(begin)))
+	return max(0, s.before(b.end, b)-max(taken, s.before(b.begin, b)))
 }

@@ -3,28 +3,12 @@ package load
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync/atomic"
+	"time"
 
 	"wirelab.dev/internal/clock"
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
-)
-
-// window is read by all clients. The controller sets its bounds ahead of time, so
-// that every client knows a bound before it comes.
-type window struct {
-	begin atomic.Int64  // notYet during warm-up
-	end   atomic.Int64  // notYet if the window is bounded by requests
-	past  atomic.Int64  // closed loop: clients whose measured calls have all ended
-	over  atomic.Bool   // every client may stop
-	limit chan struct{} // the in-flight semaphore; nil: no limit
-}
-
-// Placeholders for instants that are not known.
-const (
-	notYet = math.MaxInt64
-	never  = math.MinInt64
 )
 
 // client is one client's goroutine and its records. The controller reads the first
@@ -82,10 +66,37 @@ type call struct {
 func (c *client) closedLoop(ctx context.Context) {
 	for !c.finished() {
 		now := clock.Now()
-		if c.perform(ctx, call{intended: now, freed: now, ready: now}) >= c.window.end.Load() {
+		if c.window.bounds.Load().pausedAt(now) {
+			if !c.sitOut(ctx) {
+				return
+			}
+			continue
+		}
+		if c.perform(ctx, call{intended: now, freed: now, ready: now}) >= c.window.bounds.Load().end {
 			c.markPast()
 		}
 	}
+}
+
+// sitOut waits until the pause is over. It returns false if the window is, too: then
+// nothing more is to be measured, and no load to be kept up.
+func (c *client) sitOut(ctx context.Context) bool {
+	b := c.window.bounds.Load()
+	if paused := b.open(); paused != nil {
+		select {
+		case <-paused.resumed:
+		case <-ctx.Done():
+		}
+		b = c.window.bounds.Load()
+	}
+	for now := clock.Now(); now < b.end && b.pausedAt(now) && !c.window.over.Load(); now = clock.Now() {
+		time.Sleep(time.Duration(b.pauses[len(b.pauses)-1].to - now))
+	}
+	if clock.Now() < b.end {
+		return true
+	}
+	c.markPast()
+	return false
 }
 
 // openLoop sends requests at those of the schedule's instants that this client
@@ -125,39 +136,41 @@ func (c *client) perform(ctx context.Context, course call) int64 {
 // account counts the call: as warm-up, as measured, or not at all.
 func (c *client) account(course *call, err error) {
 	service := course.ended - course.sent
-	begin, end := c.window.begin.Load(), c.window.end.Load()
-	if course.intended >= end {
+	b := c.window.bounds.Load()
+	if course.intended >= b.end {
 		return // it only keeps up the load for measured calls still in flight
 	}
 	c.done.Store(c.done.Load() + 1)
 	c.sum.Store(c.sum.Load() + service)
-	if c.course != nil {
-		c.course.Record(course.ended, service)
+	endedInPause := b.pausedAt(course.ended - 1)
+	if c.course != nil && !endedInPause {
+		c.course.Record(b.running(course.ended), service)
 	}
-	if course.intended < begin && course.ended <= begin {
+	if course.intended < b.begin && course.ended <= b.begin {
 		c.warmedUp++
 		return
 	}
 	c.finish = course.ended
-	c.busy += max(0, min(course.ended, end)-max(course.sent, begin))
-	c.occupied += max(0, min(course.ended, end)-max(course.ready, begin))
-	if course.ended <= end {
+	c.busy += b.within(course.sent, course.ended)
+	c.occupied += b.within(course.ready, course.ended)
+	if course.ended <= b.end && !endedInPause {
 		c.completed++
 	}
-	if course.sent < begin || course.sent < end && course.ended > end {
+	sent := b.place(course.sent)
+	if sent != b.place(max(course.sent, course.ended-1)) {
 		c.straddling++
 		c.straddled += service
 	}
-	if course.intended < begin && course.sent >= begin || course.sent >= end {
+	if sent != b.place(course.intended) {
 		c.backlog += service
 	}
-	if course.intended >= begin {
-		c.record(course, begin, err)
+	if course.intended >= b.begin && !b.pausedAt(course.intended) {
+		c.record(course, b, err)
 	}
 }
 
 // record stores the times of a call that began in the window.
-func (c *client) record(course *call, begin int64, err error) {
+func (c *client) record(course *call, b *bounds, err error) {
 	c.recorded++
 	c.countStatus()
 	c.service.Record(course.ended - course.sent)
@@ -172,7 +185,7 @@ func (c *client) record(course *call, begin int64, err error) {
 	}
 	if c.samples != nil {
 		c.samples.Append(latency.Sample{
-			Start:    course.intended - begin,
+			Start:    b.running(course.intended) - b.running(b.begin),
 			Wait:     course.sent - course.intended,
 			Service:  course.ended - course.sent,
 			Response: course.ended - course.intended,

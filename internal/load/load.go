@@ -90,6 +90,8 @@ type Plan struct {
 	// OnOpen and OnClose, if not nil, are called just before the window
 	// opens and just after it closes, from one goroutine.
 	OnOpen, OnClose func()
+	// Controls end the load early, or pause it. nil: nobody will.
+	Controls *Controls
 	// Report, if not nil, is called a few times a second from one goroutine.
 	Report func(Progress)
 }
@@ -110,6 +112,7 @@ type Arrivals struct {
 // Progress reports how far Run has come.
 type Progress struct {
 	Warming  bool
+	Paused   bool
 	Done     int64   // requests since the start, warm-up included
 	Fraction float64 // of the window, by time or by requests
 }

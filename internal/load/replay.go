@@ -98,10 +98,11 @@ func earliest(calls []Written) int64 {
 func (c *controller) setWindow(j Journal) {
 	c.began = earliest(j.Calls)
 	c.lastTick = c.began
-	c.window.begin.Store(j.Begin)
+	b := bounds{begin: j.Begin, end: notYet}
 	if c.plan.Duration > 0 {
-		c.window.end.Store(j.End)
+		b.end = j.End
 	}
+	c.publish(b)
 	for _, one := range c.clients {
 		if one.course != nil {
 			one.course.Begin(c.began, time.Duration(j.Calls[len(j.Calls)-1].Ended-c.began))

@@ -21,31 +21,32 @@ func (c *controller) result() *Result {
 		all.add(&one.tally)
 		mergeFailures(failures, one.failures)
 	}
-	begin, end := c.window.begin.Load(), c.window.end.Load()
-	if end == notYet || c.plan.Open != nil && c.plan.Open.Burst > 0 {
-		end = max(all.finish, begin+1)
-	}
+	b := c.lastBounds(all.finish)
+	begin, end := b.begin, b.end
+	pauses, paused := b.pausedIn()
 	var active int64
 	r := &Result{Begin: begin, End: end}
 	for _, one := range c.clients {
-		active += one.span(begin, end)
+		active += one.span(b)
 		if one.samples != nil {
 			r.Samples = append(r.Samples, one.samples)
 		}
 	}
-	length := float64(end - begin)
+	length := float64(b.within(begin, end))
 	r.Measurement = record.Measurement{
 		Requests: all.recorded, Completed: all.completed, Straddling: all.straddling,
 		StraddlingNS: all.straddled, BacklogNS: all.backlog,
 		FailedNS: &all.failed, Statuses: countedStatuses(c.clients),
 		InFlight: float64(all.busy) / length, Active: float64(active) / length,
-		WarmUp:    record.WarmUp{TookNS: begin - c.began, Requests: all.warmedUp, Settled: c.settled},
+		WarmUp:    record.WarmUp{TookNS: b.running(begin) - c.began, Requests: all.warmedUp, Settled: c.settled},
 		Intervals: condense(c.course, maxIntervals),
-		Course:    c.merge(begin),
+		Course:    c.merge(b.running(begin)),
+
+		EndedEarly: c.endedEarly, Pauses: pauses, PausedNS: int64(paused),
 	}
-	setEnough(&r.WarmUp, until(c.course, end), figureOf(&c.plan))
+	setEnough(&r.WarmUp, until(c.course, b.running(end)), figureOf(&c.plan))
 	for i := range r.Intervals {
-		r.Intervals[i].StartNS -= begin
+		r.Intervals[i].StartNS -= b.running(begin)
 	}
 	if c.schedule == nil {
 		r.Between = time.Duration(max(0, active-all.occupied))
@@ -63,6 +64,20 @@ func (c *controller) result() *Result {
 	r.wait = c.merged(func(one *client) *latency.Recorder { return one.wait })
 	r.Late = c.merged(func(one *client) *latency.Recorder { return one.late })
 	return r
+}
+
+// lastBounds are those of the window that was measured. finish is when its last call ended.
+func (c *controller) lastBounds(finish int64) *bounds {
+	b := *c.bounds()
+	burst := c.plan.Open != nil && c.plan.Open.Burst > 0
+	if b.end == notYet || burst && !c.endedEarly {
+		b.end = max(finish, b.begin+1)
+	}
+	if paused := b.open(); paused != nil { // the last calls ended in it
+		b.end = min(b.end, paused.from)
+		b.pauses = b.pauses[:len(b.pauses)-1]
+	}
+	return &b
 }
 
 // merge merges the courses of the clients that kept one. Calls are counted over those.
@@ -121,12 +136,12 @@ func (t *tally) add(other *tally) {
 	t.finish = max(t.finish, other.finish)
 }
 
-// span returns how many nanoseconds of [begin, end] the client was at work.
-func (c *client) span(begin, end int64) int64 {
+// span returns how many nanoseconds of the window the client was at work.
+func (c *client) span(b *bounds) int64 {
 	if c.quotaDone() {
-		return c.finish - begin
+		return b.within(b.begin, c.finish)
 	}
-	return end - begin
+	return b.within(b.begin, b.end)
 }
 
 func (c *controller) merged(of func(*client) *latency.Recorder) *latency.Histogram {

@@ -37,6 +37,7 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 	if err != nil {
 		cancel()
 	}
+	c.endPause()
 	c.running.Wait()
 	if err != nil {
 		c.closeSamples()
@@ -59,6 +60,8 @@ type controller struct {
 	closed  bool // the window's end was seen
 	unsent  int64
 
+	endedEarly bool
+
 	lastTick, lastDone, lastSum int64
 	lastEnded                   int64 // the last tick at which calls had ended
 	lastReport                  int64
@@ -67,8 +70,7 @@ type controller struct {
 
 func newController(p Plan) (*controller, error) {
 	c := &controller{plan: p, window: &window{}}
-	c.window.begin.Store(notYet)
-	c.window.end.Store(notYet)
+	c.publish(bounds{begin: notYet, end: notYet})
 	if p.InFlight > 0 {
 		c.window.limit = make(chan struct{}, p.InFlight)
 	}
@@ -136,7 +138,7 @@ func (c *controller) start(ctx context.Context) {
 	c.began = clock.Now()
 	if c.plan.WarmUp.AtMost <= 0 {
 		c.open(0)
-		c.began = c.window.begin.Load()
+		c.began = c.bounds().begin
 	}
 	c.lastTick, c.lastReport, c.lastEnded = c.began, c.began, c.began
 	if c.schedule != nil {
@@ -168,11 +170,12 @@ func (c *controller) open(ahead time.Duration) {
 		c.plan.OnOpen()
 	}
 	c.doneBefore = c.lastDone
-	begin := clock.Now() + int64(ahead)
+	b := *c.bounds()
+	b.begin = clock.Now() + int64(ahead)
 	if c.plan.Duration > 0 {
-		c.window.end.Store(begin + int64(c.plan.Duration))
+		b.end = c.windowEnd(&b)
 	}
-	c.window.begin.Store(begin)
+	c.publish(b)
 }
 
 // control observes the trial every tick, opens the window and closes it.
@@ -186,10 +189,13 @@ func (c *controller) control(ctx context.Context, cancelCalls func()) error {
 		case <-ticker.C:
 		}
 		now := c.observe()
-		if c.window.begin.Load() == notYet {
+		if err := c.obey(now); err != nil {
+			return err
+		}
+		if b := c.bounds(); b.begin == notYet && b.open() == nil {
 			c.maybeOpen(now)
 		}
-		if now >= c.window.end.Load() {
+		if now >= c.bounds().end {
 			c.close()
 		}
 		if c.drainExpired(now) {
@@ -208,14 +214,14 @@ func (c *controller) ended() bool {
 	if c.schedule == nil {
 		return c.window.past.Load() == int64(len(c.clients))
 	}
-	end := c.window.end.Load()
-	return end != notYet && c.lastDone >= c.schedule.before(end)
+	b := c.bounds()
+	return b.end != notYet && c.lastDone >= c.schedule.before(b.end, b)
 }
 
 // maybeOpen opens the window when the throughput is steady or the warm-up has
 // taken its maximum time.
 func (c *controller) maybeOpen(now int64) {
-	took := time.Duration(now - c.began)
+	took := time.Duration(c.bounds().running(now) - c.began)
 	if took < c.plan.WarmUp.AtLeast {
 		return
 	}
@@ -235,12 +241,13 @@ func (c *controller) close() {
 
 // drainExpired reports whether the calls in flight have had their drain time.
 func (c *controller) drainExpired(now int64) bool {
-	if c.plan.Drain <= 0 || c.window.begin.Load() == notYet {
+	b := c.bounds()
+	if c.plan.Drain <= 0 || b.begin == notYet || b.end == notYet && b.open() != nil {
 		return false
 	}
-	since := c.window.end.Load()
+	since := b.end
 	if since == notYet {
-		since = max(c.lastEnded, c.window.begin.Load())
+		since = max(c.lastEnded, b.begin)
 	}
 	return now-since > int64(c.plan.Drain)
 }
@@ -250,7 +257,7 @@ func (c *controller) drainExpired(now int64) bool {
 // reports no more progress.
 func (c *controller) abandon(cancelCalls func()) {
 	if c.schedule != nil {
-		c.unsent = c.schedule.abandon(c.window.begin.Load(), c.window.end.Load())
+		c.unsent = c.schedule.abandon(c.bounds())
 	}
 	c.window.over.Store(true)
 	cancelCalls()
@@ -273,11 +280,15 @@ func (c *controller) observeAt(now int64) {
 		return
 	}
 	if done != c.lastDone {
-		c.lastEnded = now
+		c.lastEnded = max(c.lastEnded, now)
 	}
-	c.course = append(c.course, record.Interval{
-		StartNS: c.lastTick, TookNS: now - c.lastTick, Requests: done - c.lastDone, SumNS: sum - c.lastSum,
-	})
+	b := c.bounds()
+	start, end := b.running(c.lastTick), b.running(now)
+	if end > start { // otherwise the load is paused, and what ended is of no interval
+		c.course = append(c.course, record.Interval{
+			StartNS: start, TookNS: end - start, Requests: done - c.lastDone, SumNS: sum - c.lastSum,
+		})
+	}
 	c.lastTick, c.lastDone, c.lastSum = now, done, sum
 }
 
@@ -286,12 +297,12 @@ func (c *controller) report(now int64) {
 		return
 	}
 	c.lastReport = now
-	begin := c.window.begin.Load()
-	progress := Progress{Warming: begin == notYet, Done: c.lastDone}
+	b := c.bounds()
+	progress := Progress{Warming: b.begin == notYet, Paused: b.pausedAt(now), Done: c.lastDone}
 	switch {
 	case progress.Warming:
 	case c.plan.Duration > 0:
-		progress.Fraction = float64(now-begin) / float64(c.plan.Duration)
+		progress.Fraction = float64(b.running(now)-b.running(b.begin)) / float64(c.plan.Duration)
 	default:
 		progress.Fraction = float64(c.lastDone-c.doneBefore) / float64(c.plan.Requests*len(c.clients)+c.plan.Extra)
 	}

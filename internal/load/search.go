@@ -57,7 +57,16 @@ func Search(ctx context.Context, p SearchPlan) (*Result, error) {
 	}
 	s := &searcher{plan: p}
 	s.try = s.measure
-	if err := s.run(ctx); err != nil {
+	return s.finish(s.run(ctx))
+}
+
+// finish returns the best measurement. One that was told to end has found enough if it knows
+// a rate above, too.
+func (s *searcher) finish(err error) (*Result, error) {
+	if errors.Is(err, ErrNothingMeasured) && s.best != nil && s.found.MissedPerSecond > 0 {
+		s.found.Why, s.best.EndedEarly, err = "it was told to end", true, nil
+	}
+	if err != nil {
 		if s.best != nil {
 			s.best.Close()
 		}

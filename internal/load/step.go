@@ -59,6 +59,10 @@ func (s *searcher) measure(ctx context.Context, rate float64) (*Result, record.S
 	if err != nil {
 		return nil, record.Step{}, err
 	}
+	if r.EndedEarly {
+		r.Close()
+		return nil, record.Step{}, fmt.Errorf("at %.4g a second: %w", rate, ErrNothingMeasured)
+	}
 	return r, s.plan.Goal.judge(rate, r), nil
 }
 

@@ -94,6 +94,15 @@ type Measurement struct {
 	// of InFlight, Active, the connections and the engine nothing.
 	ClientProgram string `json:"client_program,omitempty"`
 
+	// EndedEarly: somebody told the load to end before its window was over, which closed
+	// it then. Its length, and the requests in it, are fewer than was asked for.
+	EndedEarly bool `json:"ended_early,omitempty"`
+	// Pauses is how often the load was paused, in the warm-up too, and PausedNS how much
+	// of the time between the window's edges that took, which is no part of WindowNS. The
+	// instants of intervals, course and samples leave pauses out.
+	Pauses   int64 `json:"pauses,omitempty"`
+	PausedNS int64 `json:"paused_ns,omitempty"`
+
 	Requests   int64 `json:"requests"`   // measured, failed ones included
 	Completed  int64 `json:"completed"`  // ended within the window, whenever they began
 	Straddling int64 `json:"straddling"` // in flight at an edge of the window

@@ -10,7 +10,8 @@ import (
 func capabilities() *Capabilities {
 	all := &Capabilities{
 		Contract: Contract, Roles: []Role{ServerRole, ClientRole}, Stacks: map[string][]string{},
-		Loads: []string{closedLoop, openLoop, burst, ramp, search},
+		Loads:    []string{closedLoop, openLoop, burst, ramp, search},
+		Controls: []Control{EndControl, PauseControl, ResumeControl},
 	}
 	for _, s := range catalog.Stacks() {
 		keys := []string{}

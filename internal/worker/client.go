@@ -24,7 +24,7 @@ import (
 const warmUpMethod = "MSER-5, and no drift behind its cut, over 5 ms intervals: of the throughput, in open loops of the mean service time"
 
 // runClient connects, loads, and reports what it measured.
-func runClient(ctx context.Context, spec *Spec, events *emitter) error {
+func runClient(ctx context.Context, spec *Spec, controls *load.Controls, events *emitter) error {
 	variant, err := scenario.ParseVariant(spec.Stack)
 	if err != nil {
 		return err
@@ -46,6 +46,7 @@ func runClient(ctx context.Context, spec *Spec, events *emitter) error {
 	if err != nil {
 		return err
 	}
+	plan.Controls = controls
 	if err := events.ready(Ready{Address: spec.Address, Settings: fleet.settings}); err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ func (s *Spec) result(m *load.Result, usage probe.Series) *ClientResult {
 	case s.Client.Load.Model == search:
 		r.WarmUp.Method = "fixed" // a step is short, and follows another
 	}
-	if c := r.Course; c != nil && (m.Pacing == nil || m.Pacing.SpunNS == 0) { // when it waited for instants is not known
+	if c := r.Course; c != nil && m.Pauses == 0 && (m.Pacing == nil || m.Pacing.SpunNS == 0) { // when it waited for instants is not known, and a course has no pauses
 		c.ClientCPUNS = usage.Stretches(m.Begin+c.BeginNS, c.StretchNS, len(c.Calls))
 	}
 	if window, err := usage.Between(m.Begin, m.End); err == nil {

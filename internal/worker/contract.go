@@ -8,8 +8,8 @@
 //	client:  ready  progress progress ...... result
 //	any:     ... error
 //
-// Standard input stays open while the worker is wanted. Its end tells the worker to
-// stop, so that no worker outlives the process that started it. Messages for people go
+// Standard input stays open while the worker is wanted, and may bring controls of the load
+// (Control), a line each. Its end tells the worker to stop, so that no worker outlives the process that started it. Messages for people go
 // to standard error. docs/worker-contract.md describes the contract; package conform
 // tests a worker against it.
 //
@@ -135,6 +135,8 @@ type Capabilities struct {
 	// Loads and Connections are the models and modes of its clients.
 	Loads       []string `json:"loads,omitempty"`
 	Connections []string `json:"connections,omitempty"`
+	// Controls are those that its clients obey while they run.
+	Controls []Control `json:"controls,omitempty"`
 }
 
 // Ready reports that a server listens, or that a client is connected.
@@ -155,6 +157,7 @@ type Ready struct {
 // it does not, it hangs.
 type Progress struct {
 	Warming  bool    `json:"warming"`
+	Paused   bool    `json:"paused,omitempty"`
 	Done     int64   `json:"done"`
 	Fraction float64 `json:"fraction"` // of the window
 }

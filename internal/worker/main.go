@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/rebuild"
 	"wirelab.dev/internal/record"
@@ -57,14 +58,15 @@ func serveSpec(ctx context.Context, input io.Reader, events *emitter) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	controls := &load.Controls{}
 	go func() { // ends with the input, or with the process
-		_, _ = io.Copy(io.Discard, reader)
+		readControls(reader, controls)
 		cancel(errInputEnded)
 	}()
 	if spec.Role == ServerRole {
 		return runServer(ctx, spec, events)
 	}
-	return runClient(ctx, spec, events)
+	return runClient(ctx, spec, controls, events)
 }
 
 // runSentinel watches until the input ends.

@@ -49,6 +49,7 @@ type Process struct {
 	name    string
 	command *exec.Cmd
 	input   io.WriteCloser
+	telling sync.Mutex // one line at a time
 	stderr  *tail
 	ready   chan Ready  // at most one
 	result  chan Result // at most one
@@ -117,7 +118,10 @@ func Start(l Launch) (*Process, error) {
 		l.OnStart(p.PID())
 	}
 	go p.follow(killed, output, l) // ends when the worker's output does
-	if _, err := p.input.Write(append(spec, '\n')); err != nil {
+	p.telling.Lock()
+	_, err = p.input.Write(append(spec, '\n'))
+	p.telling.Unlock()
+	if err != nil {
 		go func() { // mostly it has died, and its exit code and last lines tell more
 			select {
 			case <-p.ended:

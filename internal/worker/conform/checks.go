@@ -101,6 +101,12 @@ func (p Peer) clientChecks() []Check {
 	} else {
 		all = append(all, Check{"client/refuses other loads", p.refusesLoad})
 	}
+	if p.Able != nil && slices.Contains(p.Able.Controls, worker.EndControl) {
+		all = append(all, Check{"client/ends early", p.endsEarly})
+	}
+	if p.Able != nil && slices.Contains(p.Able.Controls, worker.PauseControl) {
+		all = append(all, Check{"client/pauses", p.pauses})
+	}
 	for _, workload := range p.more() {
 		all = append(all, Check{"client/calls " + workload, p.calls(workload)})
 	}
@@ -393,7 +399,7 @@ func checkResult(t T, r *worker.ClientResult, requests int64) {
 	// Little's law, loosely: the windows here are short. At either edge a call of
 	// each client may lie partly outside, and be as long as the longest; or longer,
 	// where the machine stood still: those that straddle an edge say how long they took.
-	window := float64(r.EndNS - r.BeginNS)
+	window := float64(r.EndNS - r.BeginNS - r.PausedNS)
 	product := float64(r.Completed) / window * float64(r.Service.Sum) / float64(r.Service.Count)
 	edges := (2*clients*float64(service.Max()) + float64(r.StraddlingNS)) / window
 	if math.Abs(product-r.InFlight) > 0.25*r.InFlight+edges {

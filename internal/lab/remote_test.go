@@ -1,0 +1,95 @@
+package lab
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+)
+
+// presser does something, once, when the window of a trial is open.
+type presser struct {
+	once  sync.Once
+	press func()
+	ended int
+}
+
+func (p *presser) TrialBegins(record.PlannedTrial) {}
+func (p *presser) TrialEnds(int, *record.Record)   { p.ended++ }
+func (p *presser) TrialProgress(_ int, now Progress) {
+	if now.Fraction > 0 {
+		p.once.Do(p.press)
+	}
+}
+
+// hours is a scenario of two trials that take an hour each.
+func hours(t *testing.T) *scenario.Scenario {
+	s := oneCell(t, "tcp")
+	s.Parts[0].Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(time.Hour)}
+	s.Parts[0].WarmUp = scenario.WarmUp{}
+	s.Parts[0].Repeats = 2
+	return s
+}
+
+// A run that is ended early has the running trial, with the figures of a shorter window,
+// and not the rest of the plan.
+func TestARunEndsEarly(t *testing.T) {
+	l, s := newLab(t), hours(t)
+	l.Remote = &Remote{}
+	seen := &presser{press: l.Remote.End}
+	l.Observer = seen
+	run := create(t, s)
+	if err := l.Run(t.Context(), s.Plan(), run); err != nil {
+		t.Fatal(err)
+	}
+	if seen.ended != 1 {
+		t.Fatalf("%d trials ended, want the one that ran", seen.ended)
+	}
+	r := only(t, run)
+	said := slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "1h0m0s was asked for") })
+	if r.Failure != "" || !r.EndedEarly || r.Requests == 0 || !said {
+		t.Errorf("failure %q, ended early %v, %d requests, warnings %q", r.Failure, r.EndedEarly, r.Requests, r.Warnings)
+	}
+}
+
+// A trial that is told to end before its window opened says that nothing was measured.
+func TestARunEndsBeforeItsWindow(t *testing.T) {
+	l, s := newLab(t), hours(t)
+	s.Parts[0].WarmUp = scenario.WarmUp{AtLeast: scenario.Duration(time.Hour), AtMost: scenario.Duration(time.Hour)}
+	l.Remote = &Remote{}
+	l.Observer = beginner{l.Remote.End}
+	run := create(t, s)
+	if err := l.Run(t.Context(), s.Plan(), run); err != nil {
+		t.Fatal(err)
+	}
+	if r := only(t, run); !strings.Contains(r.Failure, "before anything was measured") || r.Valid() {
+		t.Errorf("failure %q, valid %v", r.Failure, r.Valid())
+	}
+}
+
+// beginner does something when a trial begins.
+type beginner struct{ press func() }
+
+func (b beginner) TrialBegins(record.PlannedTrial) { b.press() }
+func (b beginner) TrialEnds(int, *record.Record)   {}
+func (b beginner) TrialProgress(int, Progress)     {}
+
+// only is the run's only record.
+func only(t *testing.T, run *record.Run) *record.Record {
+	t.Helper()
+	var all []*record.Record
+	for r, err := range run.Records() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, &r)
+	}
+	if len(all) != 1 {
+		t.Fatalf("%d records, want 1", len(all))
+	}
+	return all[0]
+}

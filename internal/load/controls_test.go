@@ -1,0 +1,285 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"wirelab.dev/internal/record"
+)
+
+// after does something when the load has run for so long, and ends with it.
+func after(t *testing.T, wait time.Duration, do func()) {
+	t.Helper()
+	timer := time.AfterFunc(wait, do)
+	t.Cleanup(func() { timer.Stop() })
+}
+
+// A load that is told to end measures a shorter window, by the usual rules.
+func TestALoadEndsEarly(t *testing.T) {
+	const delay = 10 * time.Millisecond
+	for name, plan := range map[string]Plan{
+		"bounded by time":     {Duration: time.Hour},
+		"bounded by requests": {Requests: 1e6},
+		"open loop":           {Duration: time.Hour, Open: &Arrivals{RatePerSecond: 500}},
+		"with a limit":        {Duration: time.Hour, InFlight: 5},
+		"ramp":                {Duration: 4 * time.Second, Open: &Arrivals{RatePerSecond: 500, RampTo: 501}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			plan.Callers, plan.Drain, plan.Controls = callers(5, &server{delay: delay}), time.Second, &Controls{}
+			if plan.Open != nil {
+				plan.Callers = callers(20, &server{delay: delay})
+			}
+			closed := 0
+			plan.OnClose = func() { closed++ }
+			after(t, 2*time.Second, plan.Controls.End)
+			began := time.Now()
+			r := mustRun(t, plan)
+			if took := time.Since(began); took > 2100*time.Millisecond {
+				t.Errorf("%s: told to end after 2 s, it ended after %v", name, took)
+			}
+			if !r.EndedEarly || closed != 1 {
+				t.Errorf("%s: ended early: %v, its window closed %d times", name, r.EndedEarly, closed)
+			}
+			within(t, name+": window", time.Duration(r.End-r.Begin).Seconds(), 2, 0.005)
+			within(t, name+": requests", float64(r.Requests), 1000, 0.02)
+			within(t, name+": completed", float64(r.Completed), 1000, 0.02)
+			within(t, name+": in flight", r.InFlight, 5, 0.02)
+			if r.service.Max() != delay {
+				t.Errorf("%s: the slowest call took %v, want %v", name, r.service.Max(), delay)
+			}
+			if r.Pacing != nil && r.Pacing.Unsent != 0 {
+				t.Errorf("%s: %d arrivals were not sent, and all before its end were due", name, r.Pacing.Unsent)
+			}
+		})
+	}
+}
+
+// Calls that began before the end are waited for, and those that never end are cancelled
+// after the drain.
+func TestAnEarlyEndWaitsForItsCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		controls := &Controls{}
+		after(t, time.Second, controls.End)
+		r := mustRun(t, Plan{
+			Callers: callers(3, &server{delay: 700 * time.Millisecond}), Duration: time.Hour, Drain: 10 * time.Second, Controls: controls,
+		})
+		if r.Requests != 6 || r.Completed != 3 || r.Straddling != 3 || len(r.Failures) != 0 {
+			t.Errorf("%d requests, %d completed, %d straddling, %d kinds of failures; want 6, 3, 3, none", r.Requests, r.Completed, r.Straddling, len(r.Failures))
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		controls := &Controls{}
+		after(t, time.Second, controls.End)
+		began := time.Now()
+		r := mustRun(t, Plan{Callers: callers(3, &server{delay: time.Hour}), Requests: 1, Drain: 2 * time.Second, Controls: controls})
+		if took := time.Since(began); took < 3*time.Second || took > 3100*time.Millisecond {
+			t.Errorf("a drain of 2 s after 1 s ended after %v", took)
+		}
+		if len(r.Failures) != 1 || r.Failures[0].Count != 3 {
+			t.Errorf("failures %+v, want 3 cancelled calls", r.Failures)
+		}
+	})
+}
+
+func TestAnEndBeforeTheWindowMeasuresNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		controls := &Controls{}
+		after(t, 100*time.Millisecond, controls.End)
+		_, err := Run(t.Context(), Plan{
+			Callers: callers(3, &server{delay: time.Millisecond}), Duration: time.Second, Controls: controls,
+			WarmUp: WarmUp{AtLeast: time.Second, AtMost: time.Second},
+		})
+		if !errors.Is(err, ErrNothingMeasured) {
+			t.Errorf("got %v, want %v", err, ErrNothingMeasured)
+		}
+	})
+}
+
+// An end that comes with the window's own is none.
+func TestALateEndChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		controls := &Controls{}
+		after(t, time.Second+time.Millisecond, controls.End)
+		r := mustRun(t, Plan{Callers: callers(3, &server{delay: 10 * time.Millisecond}), Duration: time.Second, Controls: controls})
+		if r.EndedEarly || r.End-r.Begin != int64(time.Second) {
+			t.Errorf("ended early: %v, after %v", r.EndedEarly, time.Duration(r.End-r.Begin))
+		}
+	})
+}
+
+// A search that is told to end keeps what it found, if that is a rate kept and one missed.
+func TestASearchEndsEarly(t *testing.T) {
+	for tries, found := range map[int]bool{0: false, 2: false, 4: true} {
+		s := &searcher{plan: SearchPlan{Plan: Plan{Duration: time.Second}, Goal: Goal{Quantile: 0.99, Limit: time.Millisecond}}}
+		s.try = func(_ context.Context, rate float64) (*Result, record.Step, error) {
+			if len(s.found.Steps) == tries {
+				return nil, record.Step{}, ErrNothingMeasured
+			}
+			return &Result{}, record.Step{RatePerSecond: rate, Kept: rate < 900}, nil
+		}
+		r, err := s.finish(s.searchBelow(t.Context(), 1000)) // tries 800, and then 1000
+		switch {
+		case !found && !errors.Is(err, ErrNothingMeasured):
+			t.Errorf("after %d tries: got %v, want %v", tries, err, ErrNothingMeasured)
+		case found && (err != nil || !r.EndedEarly || r.Search.KeptPerSecond != 800 || r.Search.MissedPerSecond != 1000 || r.Search.Why == ""):
+			t.Errorf("after %d tries: %v, %+v", tries, err, r)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		controls := &Controls{}
+		after(t, 3*time.Second, controls.End)
+		_, err := Search(t.Context(), SearchPlan{
+			Plan: Plan{Callers: callers(10, &server{delay: time.Millisecond}), Duration: time.Hour, Drain: time.Second, Controls: controls},
+			Goal: Goal{Quantile: 0.99, Limit: time.Second},
+		})
+		if !errors.Is(err, ErrNothingMeasured) {
+			t.Errorf("a search told to end in its first step: got %v, want %v", err, ErrNothingMeasured)
+		}
+	})
+}
+
+// What a pause leaves is what the load without one measures.
+func TestAPauseIsNoPartOfTheWindow(t *testing.T) {
+	const delay = 10 * time.Millisecond
+	for name, plan := range map[string]Plan{
+		"bounded by time":     {Duration: 2 * time.Second},
+		"bounded by requests": {Requests: 200},
+		"open loop":           {Duration: 2 * time.Second, Open: &Arrivals{RatePerSecond: 500}},
+		"poisson":             {Duration: 2 * time.Second, Open: &Arrivals{RatePerSecond: 500, Poisson: true, Seed: 3}},
+		"paused in warm-up":   {Duration: 2 * time.Second, WarmUp: WarmUp{AtLeast: 1500 * time.Millisecond, AtMost: 1500 * time.Millisecond}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &server{delay: delay}
+			plan.Callers, plan.Drain, plan.Controls, plan.KeepSamples = callers(5, s), time.Second, &Controls{}, true
+			if plan.Open != nil {
+				plan.Callers = callers(30, s)
+			}
+			after(t, time.Second, plan.Controls.Pause)
+			var still, resumed atomic.Int64
+			after(t, 1200*time.Millisecond, func() { still.Store(s.calls.Load()) })
+			after(t, 11*time.Second, func() { resumed.Store(s.calls.Load()); plan.Controls.Resume() })
+			began := time.Now()
+			r := mustRun(t, plan)
+			if still.Load() != resumed.Load() || still.Load() == 0 {
+				t.Errorf("%s: %d calls were made before the pause, and %d until its end", name, still.Load(), resumed.Load())
+			}
+			length := 2 * time.Second
+			within(t, name+": it took", time.Since(began).Seconds(), (10*time.Second + length + r.warmedUpFor()).Seconds(), 0.01)
+			within(t, name+": window", time.Duration(r.End-r.Begin-r.PausedNS).Seconds(), length.Seconds(), 0.01)
+			if want := 10 * time.Second; r.Pauses != 1 || plan.WarmUp.AtMost == 0 && time.Duration(r.PausedNS).Round(100*time.Millisecond) != want {
+				t.Errorf("%s: %d pauses of %v, want 1 of %v", name, r.Pauses, time.Duration(r.PausedNS), want)
+			}
+			within(t, name+": requests", float64(r.Requests), 1000, 0.02)
+			within(t, name+": completed", float64(r.Completed), 1000, 0.02)
+			within(t, name+": in flight", r.InFlight, 5, 0.03)
+			if r.service.Max() > delay || r.response != nil && r.response.Max() > delay+100*time.Microsecond {
+				t.Errorf("%s: the slowest call took %v: a pause is in it", name, r.service.Max())
+			}
+			holdsTogether(t, name, r)
+		})
+	}
+}
+
+func (r *Result) warmedUpFor() time.Duration { return time.Duration(r.WarmUp.TookNS) }
+
+// holdsTogether wants the course and the samples to have no hole.
+func holdsTogether(t *testing.T, name string, r *Result) {
+	t.Helper()
+	end := r.Intervals[0].StartNS
+	for _, i := range r.Intervals {
+		if i.StartNS != end {
+			t.Errorf("%s: an interval begins at %v, and the last one ended at %v", name, time.Duration(i.StartNS), time.Duration(end))
+		}
+		end = i.StartNS + i.TookNS
+	}
+	within(t, name+": the course ends", time.Duration(end).Seconds(), 2, 0.02)
+	// By Little's law.
+	within(t, name+": time in calls", r.service.Mean().Seconds()*float64(r.Requests), r.InFlight*time.Duration(r.End-r.Begin-r.PausedNS).Seconds(), 0.03)
+}
+
+// A pause that nobody ends does not keep a load that is told to end, nor one that is cancelled.
+func TestAPausedLoadEnds(t *testing.T) {
+	for name, open := range map[string]*Arrivals{"closed loop": nil, "open loop": {RatePerSecond: 500}} {
+		synctest.Test(t, func(t *testing.T) {
+			s, controls := &server{delay: 10 * time.Millisecond}, &Controls{}
+			after(t, time.Second, controls.Pause)
+			var paused atomic.Int64
+			after(t, 4*time.Second, func() { paused.Store(s.calls.Load()); controls.End() })
+			r := mustRun(t, Plan{Callers: callers(5, s), Duration: time.Hour, Drain: time.Second, Open: open, Controls: controls})
+			if !r.EndedEarly || r.PausedNS != 0 {
+				t.Errorf("%s: ended early: %v, paused for %v", name, r.EndedEarly, time.Duration(r.PausedNS))
+			}
+			within(t, name+": window", time.Duration(r.End-r.Begin).Seconds(), 1, 0.07)
+			if made := s.calls.Load(); made != paused.Load() {
+				t.Errorf("%s: %d calls more were made after an end in a pause", name, made-paused.Load())
+			}
+		})
+		synctest.Test(t, func(t *testing.T) {
+			controls := &Controls{}
+			controls.Pause()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := Run(ctx, Plan{Callers: callers(5, &server{delay: time.Millisecond}), Duration: time.Hour, Open: open, Controls: controls})
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: got %v, want the context's end", name, err)
+			}
+		})
+	}
+}
+
+// Clients that made their requests are not kept by a pause, and its end changes nothing.
+func TestAPauseInTheDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		controls := &Controls{}
+		after(t, 500*time.Millisecond, controls.Pause)
+		r := mustRun(t, Plan{Callers: callers(3, &server{delay: time.Second}), Requests: 1, Controls: controls})
+		if r.Requests != 3 || r.PausedNS != 0 {
+			t.Errorf("%d requests, paused for %v; want 3 in a window that ended as the pause began", r.Requests, time.Duration(r.PausedNS))
+		}
+		within(t, "window", time.Duration(r.End-r.Begin).Seconds(), 0.5, 0.02)
+	})
+}
+
+// Many pauses, at any instant, lose and invent nothing.
+func TestManyPauses(t *testing.T) {
+	for name, open := range map[string]*Arrivals{"closed loop": nil, "open loop": {RatePerSecond: 1000}} {
+		synctest.Test(t, func(t *testing.T) {
+			s, controls := &server{delay: 7 * time.Millisecond}, &Controls{}
+			random := rand.New(rand.NewPCG(1, 2))
+			ended := make(chan struct{})
+			go func() { // ends with the load
+				for n := 0; ; n++ {
+					select {
+					case <-ended:
+						return
+					case <-time.After(time.Duration(random.Int64N(int64(300 * time.Millisecond)))):
+					}
+					if n%2 == 0 {
+						controls.Pause()
+					} else {
+						controls.Resume()
+					}
+				}
+			}()
+			r := mustRun(t, Plan{Callers: callers(20, s), Duration: 3 * time.Second, Drain: time.Second, Open: open, Controls: controls})
+			close(ended)
+			within(t, name+": window", time.Duration(r.End-r.Begin-r.PausedNS).Seconds(), 3, 1e-9)
+			if r.Pauses < 10 {
+				t.Errorf("%s: %d pauses", name, r.Pauses)
+			}
+			if r.Pacing != nil {
+				within(t, name+": arrivals", float64(r.Requests), 3000, 0.001)
+			}
+			busy := r.InFlight * float64(r.End-r.Begin-r.PausedNS)
+			product := float64(r.service.Mean()) * float64(r.Requests)
+			if off := busy - product; off > float64(r.StraddlingNS+r.BacklogNS) || -off > float64(r.StraddlingNS+r.BacklogNS) {
+				t.Errorf("%s: Little's law: off by %v, more than the %d straddling calls", name, time.Duration(off), r.Straddling)
+			}
+		})
+	}
+}

@@ -1,0 +1,87 @@
+package worker
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"wirelab.dev/internal/load"
+)
+
+// Control is what a client is told while it runs, a line of its input behind the spec:
+// {"control":"end"}.
+type Control string
+
+// The controls.
+const (
+	// EndControl closes the window at once; calls that began in it are waited for.
+	EndControl Control = "end"
+	// PauseControl keeps callers from sending until ResumeControl.
+	PauseControl  Control = "pause"
+	ResumeControl Control = "resume"
+)
+
+type controlLine struct {
+	Control Control `json:"control"`
+}
+
+// maxControlBytes bounds a line behind the spec. A longer one is none that is known.
+const maxControlBytes = 4 << 10
+
+// parseControl reads a line behind the spec; "" is what the worker does not know, and ignores.
+func parseControl(line []byte) Control {
+	var c controlLine
+	if err := json.Unmarshal(line, &c); err != nil {
+		return ""
+	}
+	switch c.Control {
+	case EndControl, PauseControl, ResumeControl:
+		return c.Control
+	}
+	return ""
+}
+
+// readControls reads what comes behind the spec, until the input ends.
+func readControls(input *bufio.Reader, controls *load.Controls) {
+	lines := bufio.NewReaderSize(input, maxControlBytes)
+	for {
+		line, err := lines.ReadSlice('\n')
+		tooLong := errors.Is(err, bufio.ErrBufferFull)
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = lines.ReadSlice('\n')
+		}
+		if !tooLong {
+			obey(parseControl(line), controls)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func obey(c Control, controls *load.Controls) {
+	switch c {
+	case EndControl:
+		controls.End()
+	case PauseControl:
+		controls.Pause()
+	case ResumeControl:
+		controls.Resume()
+	}
+}
+
+// Tell tells a client what to do from now on. One that does not know the control ignores it.
+func (p *Process) Tell(c Control) error {
+	line, err := json.Marshal(controlLine{c})
+	if err != nil {
+		return err
+	}
+	p.telling.Lock()
+	defer p.telling.Unlock()
+	if _, err := p.input.Write(append(line, '\n')); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+		return fmt.Errorf("%s: tell it %q: %w", p.name, c, err)
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package worker
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"wirelab.dev/internal/load"
+)
+
+func TestControls(t *testing.T) {
+	for line, want := range map[string]Control{
+		`{"control":"end"}`:                 EndControl,
+		`{"control":"pause","why":"lunch"}`: PauseControl,
+		" {\"control\":\"resume\"}\r\n":     ResumeControl,
+		`{"control":"faster"}`:              "",
+		`{"control":7}`:                     "",
+		`{"role":"end"}`:                    "",
+		`end`:                               "",
+		``:                                  "",
+	} {
+		if got := parseControl([]byte(line)); got != want {
+			t.Errorf("%q is the control %q, want %q", line, got, want)
+		}
+	}
+}
+
+// sleeper makes calls that take a moment.
+type sleeper struct{}
+
+func (sleeper) Call(context.Context) error { time.Sleep(time.Millisecond); return nil }
+
+// What is no control is skipped, however long it is, and what follows is read.
+func TestWhatIsNoControlIsSkipped(t *testing.T) {
+	for name, input := range map[string]string{
+		"at once":           `{"control":"end"}` + "\n",
+		"last line":         `{"control":"end"}`,
+		"behind others":     "\n{}\n{\"control\":\"dance\"}\n" + `{"control":"end"}` + "\n",
+		"behind a long one": strings.Repeat("x", 3*maxControlBytes+7) + "\n" + `{"control":"end"}` + "\n",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			controls := &load.Controls{}
+			readControls(bufio.NewReader(strings.NewReader(input)), controls)
+			_, err := load.Run(t.Context(), load.Plan{
+				Callers: []load.Caller{sleeper{}}, Duration: time.Second, Controls: controls, WarmUp: load.WarmUp{AtMost: time.Second},
+			})
+			if err == nil {
+				t.Errorf("%s: a load that was told to end went on", name)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		controls := &load.Controls{}
+		readControls(bufio.NewReader(strings.NewReader(`{"control":"end","x":"`+strings.Repeat("x", maxControlBytes)+"\"}\n{}\n")), controls)
+		r, err := load.Run(t.Context(), load.Plan{Callers: []load.Caller{sleeper{}}, Duration: time.Second, Controls: controls})
+		if err != nil || r.EndedEarly {
+			t.Errorf("a line that is too long was obeyed: %v", err)
+		}
+	})
+}
+
+func FuzzControl(f *testing.F) {
+	for _, seed := range []string{`{"control":"end"}`, `{"control":"pause"}`, `{"control":"resume","at":1}`, `{"control":null}`, `[`, "\x00"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		c := parseControl(line)
+		var given map[string]any
+		if c != "" && (json.Unmarshal(line, &given) != nil || len(given) == 0) {
+			t.Errorf("%q is the control %q, and no object", line, c)
+		}
+		readControls(bufio.NewReader(strings.NewReader(string(line))), &load.Controls{})
+	})
+}
