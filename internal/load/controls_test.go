@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 )
 
@@ -210,7 +211,11 @@ func TestAPausedLoadEnds(t *testing.T) {
 			after(t, time.Second, controls.Pause)
 			var paused atomic.Int64
 			after(t, 4*time.Second, func() { paused.Store(s.calls.Load()); controls.End() })
-			r := mustRun(t, Plan{Callers: callers(5, s), Duration: time.Hour, Drain: time.Second, Open: open, Controls: controls})
+			began := time.Now()
+			r := mustRun(t, Plan{Callers: callers(5, s), Duration: time.Hour, Open: open, Controls: controls})
+			if took := time.Since(began); took > 4100*time.Millisecond {
+				t.Errorf("%s: told to end after 4 s, it ended after %v", name, took)
+			}
 			if !r.EndedEarly || r.PausedNS != 0 {
 				t.Errorf("%s: ended early: %v, paused for %v", name, r.EndedEarly, time.Duration(r.PausedNS))
 			}
@@ -281,5 +286,55 @@ func TestManyPauses(t *testing.T) {
 				t.Errorf("%s: Little's law: off by %v, more than the %d straddling calls", name, time.Duration(off), r.Straddling)
 			}
 		})
+	}
+}
+
+// Calls in flight at the edges of a pause straddle them, and are of it as far as they are
+// outside.
+func TestCallsAcrossAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		controls := &Controls{}
+		after(t, 500*time.Millisecond, controls.Pause)
+		after(t, 2*time.Second, controls.Resume)
+		r := mustRun(t, Plan{
+			Callers: callers(3, &server{delay: 700 * time.Millisecond}), Duration: time.Second, Drain: time.Second, Controls: controls,
+		})
+		// Each client begins a call before the pause, which ends in it, and one after it,
+		// which outlasts the window.
+		if r.Requests != 6 || r.Completed != 0 || r.Straddling != 6 {
+			t.Errorf("%d requests, %d completed, %d straddling; want 6, 0, 6", r.Requests, r.Completed, r.Straddling)
+		}
+		within(t, "in flight", r.InFlight, 3, 0.001)
+	})
+}
+
+// Every place that a call can have beside a pause, from 200 to 400 of a window from 100 to 500.
+func TestPlacesOfACall(t *testing.T) {
+	for name, c := range map[string]struct {
+		due, sent, ended int64
+		want             tally
+	}{
+		"before the window":       {10, 10, 100, tally{warmedUp: 1}},
+		"into the window":         {10, 10, 150, tally{straddling: 1, straddled: 140, busy: 50, completed: 1}},
+		"before the pause":        {110, 110, 200, tally{recorded: 1, completed: 1, busy: 90}},
+		"into the pause":          {110, 110, 300, tally{recorded: 1, straddling: 1, straddled: 190, busy: 90}},
+		"over the pause":          {110, 110, 450, tally{recorded: 1, completed: 1, straddling: 1, straddled: 340, busy: 140}},
+		"due before, sent in it":  {110, 250, 300, tally{recorded: 1, backlog: 50}},
+		"due before, sent behind": {110, 410, 450, tally{recorded: 1, completed: 1, backlog: 40, busy: 40}},
+		"due in it":               {250, 250, 450, tally{completed: 1, straddling: 1, straddled: 200, busy: 50}},
+		"within it":               {250, 250, 300, tally{}},
+		"behind it":               {400, 400, 500, tally{recorded: 1, completed: 1, busy: 100}},
+		"over all":                {10, 10, 600, tally{straddling: 1, straddled: 590, busy: 200}},
+		"after the window":        {500, 500, 600, tally{}},
+	} {
+		w := &window{}
+		w.bounds.Store(&bounds{begin: 100, end: 500, pauses: []pause{{from: 200, to: 400}}})
+		one := &client{window: w, service: latency.NewRecorder()}
+		one.account(&call{intended: c.due, freed: c.due, ready: c.sent, sent: c.sent, ended: c.ended}, nil)
+		one.service.Close()
+		one.occupied, one.finish = 0, 0
+		if one.tally != c.want {
+			t.Errorf("%s: %+v, want %+v", name, one.tally, c.want)
+		}
 	}
 }
