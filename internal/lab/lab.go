@@ -21,6 +21,7 @@ import (
 
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
@@ -67,6 +68,8 @@ type Lab struct {
 	Observer  Observer // may be nil
 	// Patience is for trials that only the machine spoils; none keeps them as they are.
 	Patience Patience
+	// Live has the progress of trials show what their calls are like.
+	Live bool
 	// Remote, if not nil, ends the run early, or pauses it.
 	Remote *Remote
 	// Staging, if not nil, may change how a worker is launched: package gauntlet
@@ -111,6 +114,7 @@ type Progress struct {
 	Paused   bool
 	Done     int64
 	Fraction float64
+	Live     *load.Live // nil unless Lab.Live
 }
 
 // priority is the nice value of workers: the highest priority.

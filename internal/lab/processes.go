@@ -221,6 +221,7 @@ func (t *trial) clientSpec(r *record.Record) *worker.ClientSpec {
 		Connection: r.Cell.Connection,
 		Seed:       t.lab.seed(t.planned.Repeat),
 		Sources:    t.demand().sources(t.in.have),
+		Live:       t.lab.Live,
 		Load: worker.Load{
 			Model:             workerModel(cell.Load.Model),
 			RequestsPerClient: load.RequestsPerClient + load.TotalRequests/cell.Clients,

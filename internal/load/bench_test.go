@@ -8,9 +8,17 @@ import (
 
 // BenchmarkEngine is the engine's own cost a request: a closed loop over a
 // stack that answers at once. It must stay at most 300 ns and 0 allocations.
-func BenchmarkEngine(b *testing.B) {
+func BenchmarkEngine(b *testing.B) { benchmarkEngine(b, Plan{}) }
+
+// BenchmarkEngineLive shows what live figures cost a call beside that.
+func BenchmarkEngineLive(b *testing.B) {
+	benchmarkEngine(b, Plan{Live: true, Report: func(Progress) {}})
+}
+
+func benchmarkEngine(b *testing.B, p Plan) {
 	b.ReportAllocs()
-	r, err := Run(b.Context(), Plan{Callers: []Caller{noopCaller{}}, Requests: max(b.N, 1000)})
+	p.Callers, p.Requests = []Caller{noopCaller{}}, max(b.N, 1000)
+	r, err := Run(b.Context(), p)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -40,6 +48,9 @@ func BenchmarkOpenLoop(b *testing.B) {
 func TestRequestsDoNotAllocate(t *testing.T) {
 	for name, plan := range map[string]func(requests int) Plan{
 		"closed loop": func(n int) Plan { return Plan{Callers: callers(2, noopCaller{}), Requests: n} },
+		"live": func(n int) Plan {
+			return Plan{Callers: callers(2, noopCaller{}), Requests: n, Live: true, Report: func(Progress) {}}
+		},
 		"in-flight limit": func(n int) Plan {
 			return Plan{Callers: callers(2, noopCaller{}), Requests: n, InFlight: 1}
 		},

@@ -29,6 +29,7 @@ type client struct {
 	service, response, wait, late *latency.Recorder
 	samples                       *latency.SampleLog
 	course                        *latency.Course // nil: others' courses are enough
+	live                          *liveCounts     // nil: nobody looks
 
 	isPast   bool
 	statuses statuses
@@ -119,6 +120,9 @@ func (c *client) perform(ctx context.Context, course call) int64 {
 		limit <- struct{}{}
 		course.sent = clock.Now()
 	}
+	if c.live != nil {
+		c.live.begins()
+	}
 	err := c.caller.Call(ctx)
 	course.ended = clock.Now()
 	if limit := c.window.limit; limit != nil {
@@ -127,6 +131,12 @@ func (c *client) perform(ctx context.Context, course call) int64 {
 	if err == nil && c.checker != nil {
 		if wrong := c.checker.Check(); wrong != nil {
 			err = fmt.Errorf("%w: %w", ErrWrongAnswer, wrong)
+		}
+	}
+	if c.live != nil {
+		c.live.ends(course.ended - course.intended)
+		if err != nil {
+			c.live.fails(c.classify(err))
 		}
 	}
 	c.account(&course, err)

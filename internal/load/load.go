@@ -94,6 +94,9 @@ type Plan struct {
 	Controls *Controls
 	// Report, if not nil, is called a few times a second from one goroutine.
 	Report func(Progress)
+	// Live has reports show what the calls were like, which costs each of them some
+	// nanoseconds, and each client two kilobytes.
+	Live bool
 }
 
 // Arrivals is the schedule of an open loop: either a rate, or a burst.
@@ -115,6 +118,7 @@ type Progress struct {
 	Paused   bool
 	Done     int64   // requests since the start, warm-up included
 	Fraction float64 // of the window, by time or by requests
+	Live     *Live   // nil unless the plan asks for it
 }
 
 // Result holds what the clients measured. Its Intervals start relative to the window,

@@ -61,6 +61,7 @@ type controller struct {
 	unsent  int64
 
 	endedEarly bool
+	live       liveFigures
 
 	lastTick, lastDone, lastSum int64
 	lastEnded                   int64 // the last tick at which calls had ended
@@ -125,6 +126,9 @@ func (c *controller) newClient(caller Caller) *client {
 	}
 	if every := 1 + len(c.plan.Callers)/mostCourses; len(c.clients)%every == 0 {
 		one.course = latency.NewCourse()
+	}
+	if c.plan.Live {
+		one.live = &liveCounts{}
 	}
 	if c.plan.KeepSamples {
 		one.samples = latency.NewSampleLog(int32(len(c.clients)), c.plan.expectedSamples())
@@ -307,6 +311,9 @@ func (c *controller) report(now int64) {
 		progress.Fraction = float64(c.lastDone-c.doneBefore) / float64(c.plan.Requests*len(c.clients)+c.plan.Extra)
 	}
 	progress.Fraction = min(1, max(0, progress.Fraction))
+	if c.plan.Live {
+		progress.Live = c.live.look(now, c.clients)
+	}
 	c.plan.Report(progress)
 }
 

@@ -46,7 +46,7 @@ func runClient(ctx context.Context, spec *Spec, controls *load.Controls, events 
 	if err != nil {
 		return err
 	}
-	plan.Controls = controls
+	plan.Controls, plan.Live = controls, spec.Client.Live
 	if err := events.ready(Ready{Address: spec.Address, Settings: fleet.settings}); err != nil {
 		return err
 	}

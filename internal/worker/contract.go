@@ -24,6 +24,7 @@ import (
 
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/stack"
@@ -92,6 +93,8 @@ type ClientSpec struct {
 	// event. Empty: the roots of the system.
 	RootPEM    string `json:"root_pem,omitempty"`
 	SkipVerify bool   `json:"skip_verify,omitempty"` // trust any certificate
+	// Live asks for what calls are like in each progress event. A worker may leave it out.
+	Live bool `json:"live,omitempty"`
 	// Sources is the number of IPv4 loopback addresses that its connections
 	// come from, in turn. 0 or 1: the kernel chooses one.
 	Sources int `json:"sources,omitempty"`
@@ -160,6 +163,8 @@ type Progress struct {
 	Paused   bool    `json:"paused,omitempty"`
 	Done     int64   `json:"done"`
 	Fraction float64 `json:"fraction"` // of the window
+	// Live is there if the spec asks for it.
+	Live *load.Live `json:"live,omitempty"`
 }
 
 // Result is a worker's last event.

@@ -85,7 +85,7 @@ func warmUp(ctx context.Context, plan load.Plan) (record.WarmUp, error) {
 	callers := plan.Callers[:min(len(plan.Callers), warmUpCallers)]
 	warm, err := load.Run(ctx, load.Plan{
 		Callers: callers, WarmUp: plan.WarmUp, Duration: time.Millisecond, Drain: plan.Drain,
-		Classify: plan.Classify, Report: plan.Report, Controls: plan.Controls,
+		Classify: plan.Classify, Report: plan.Report, Controls: plan.Controls, Live: plan.Live,
 	})
 	if err != nil {
 		return record.WarmUp{}, err

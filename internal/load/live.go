@@ -1,0 +1,255 @@
+package load
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"wirelab.dev/internal/record"
+)
+
+// Live is what a load shows while it runs, of all its calls: those of the warm-up and
+// those after the window, too. Its times are response times, to a sixteenth. It is for a
+// look; what was measured is in the Result.
+type Live struct {
+	// Of the last SpanNS:
+	SpanNS int64 `json:"span_ns"`
+	Ended  int64 `json:"ended"` // failed ones included
+	Failed int64 `json:"failed"`
+	P50NS  int64 `json:"p50_ns"` // 0, like the others, where no call ended
+	P90NS  int64 `json:"p90_ns"`
+	P99NS  int64 `json:"p99_ns"`
+	MaxNS  int64 `json:"max_ns"`
+
+	InFlight int64 `json:"in_flight"` // at this moment
+
+	// Since the first call:
+	Total     LiveTotal           `json:"total"`
+	Histogram []LiveBin           `json:"histogram,omitempty"` // from the first that has calls to the last one
+	Failures  []record.ErrorCount `json:"failures,omitempty"`  // without examples
+}
+
+// LiveTotal sums up all calls.
+type LiveTotal struct {
+	Ended  int64 `json:"ended"`
+	Failed int64 `json:"failed"`
+	SumNS  int64 `json:"sum_ns"` // of response times
+}
+
+// LiveBin counts the calls up to a response time, and above that of the bin before.
+type LiveBin struct {
+	UpToNS int64 `json:"up_to_ns"` // 0: any, above LongestLiveBin
+	Count  int64 `json:"count"`
+}
+
+// Bins of a histogram are from 1 µs to LongestLiveBin, each twice as long as the one before.
+const (
+	shortestLiveBin = time.Microsecond
+	liveOctaves     = 26
+	LongestLiveBin  = shortestLiveBin << liveOctaves // 67 s
+)
+
+// liveSpan is over how many reports recent figures go: two seconds.
+const liveSpan = 8
+
+const (
+	// liveParts is the number of buckets in an octave.
+	liveParts = 8
+	// liveUnit is the width of the buckets from 1 to 2 µs.
+	liveUnit = int64(shortestLiveBin) / liveParts
+	// One bucket is below the octaves, and one above.
+	liveBuckets = 1 + liveOctaves*liveParts + 1
+)
+
+// liveBucket is the bucket of a time; its upper bound is in it.
+func liveBucket(ns int64) int {
+	units := uint64(max(0, ns-1)) / uint64(liveUnit)
+	if units < liveParts {
+		return 0
+	}
+	octave := bits.Len64(units) - bits.Len64(liveParts)
+	part := int(units>>octave) - liveParts
+	return min(1+octave*liveParts+part, liveBuckets-1)
+}
+
+// liveUpTo is the upper bound of a bucket but the last.
+func liveUpTo(bucket int) int64 {
+	if bucket == 0 {
+		return int64(shortestLiveBin)
+	}
+	octave, part := (bucket-1)/liveParts, (bucket-1)%liveParts
+	return int64(liveParts+part+1) << octave * liveUnit
+}
+
+// liveCounts are a client's. It alone writes them, but for the maximum, which the
+// controller takes away; so no lock is needed, and a call costs three stores.
+type liveCounts struct {
+	started atomic.Int64
+	sum     atomic.Int64 // ns
+	failed  atomic.Int64
+	most    atomic.Int64 // ns, since the controller took it
+	buckets [liveBuckets]atomic.Int64
+
+	guard    sync.Mutex // of failures, which only calls that fail wait for
+	failures map[record.ErrorCount]int64
+
+	_ [64]byte
+}
+
+// mostLiveFailures bounds the kinds of failures that are told apart.
+const mostLiveFailures = 32
+
+func (l *liveCounts) begins() { l.started.Store(l.started.Load() + 1) }
+
+func (l *liveCounts) ends(response int64) {
+	l.sum.Store(l.sum.Load() + response)
+	if response > l.most.Load() {
+		l.most.Store(response)
+	}
+	bucket := &l.buckets[liveBucket(response)]
+	bucket.Store(bucket.Load() + 1)
+}
+
+func (l *liveCounts) fails(kind record.ErrorCount) {
+	l.failed.Store(l.failed.Load() + 1)
+	l.guard.Lock()
+	defer l.guard.Unlock()
+	if l.failures == nil {
+		l.failures = map[record.ErrorCount]int64{}
+	}
+	if _, known := l.failures[kind]; !known && len(l.failures) >= mostLiveFailures {
+		kind = record.ErrorCount{Class: "other"}
+	}
+	l.failures[kind]++
+}
+
+// liveSums are those of all clients at one moment.
+type liveSums struct {
+	at int64
+	LiveTotal
+	most    int64 // since the sums before
+	buckets [liveBuckets]int64
+}
+
+// liveFigures turns the clients' counts into what is shown.
+type liveFigures struct {
+	recent []*liveSums // at most liveSpan+1, the oldest first
+}
+
+// look adds the counts up and shows them.
+func (f *liveFigures) look(now int64, clients []*client) *Live {
+	sums, shown := &liveSums{at: now}, &Live{}
+	failures := map[record.ErrorCount]int64{}
+	for _, one := range clients {
+		shown.InFlight += sums.add(one.live)
+		if one.live.failed.Load() > 0 {
+			one.live.addFailures(failures)
+		}
+	}
+	if len(f.recent) > liveSpan {
+		f.recent = append(f.recent[:0], f.recent[1:]...)
+	}
+	if len(f.recent) > 0 {
+		shown.showRecent(f.recent, sums)
+	}
+	f.recent = append(f.recent, sums)
+	shown.Total, shown.Histogram = sums.LiveTotal, sums.histogram()
+	for kind, count := range failures {
+		kind.Count = count
+		shown.Failures = append(shown.Failures, kind)
+	}
+	slices.SortFunc(shown.Failures, func(a, b record.ErrorCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Class, b.Class))
+	})
+	return shown
+}
+
+// add adds a client's counts, and returns how many of its calls are in flight.
+func (s *liveSums) add(l *liveCounts) (inFlight int64) {
+	started, ended := l.started.Load(), int64(0)
+	for i := range l.buckets {
+		n := l.buckets[i].Load()
+		s.buckets[i] += n
+		ended += n
+	}
+	s.Ended += ended
+	s.Failed += l.failed.Load()
+	s.SumNS += l.sum.Load()
+	s.most = max(s.most, l.most.Swap(0))
+	return max(0, started-ended) // a call may have ended since started was read
+}
+
+func (l *liveCounts) addFailures(to map[record.ErrorCount]int64) {
+	l.guard.Lock()
+	defer l.guard.Unlock()
+	for kind, count := range l.failures {
+		to[kind] += count
+	}
+}
+
+// showRecent shows what was counted since the oldest of the sums before.
+func (l *Live) showRecent(before []*liveSums, now *liveSums) {
+	oldest, most := before[0], now.most
+	for _, s := range before[1:] {
+		most = max(most, s.most)
+	}
+	l.SpanNS = now.at - oldest.at
+	l.Ended, l.Failed = now.Ended-oldest.Ended, now.Failed-oldest.Failed
+	if l.Ended == 0 {
+		return
+	}
+	l.MaxNS = most
+	var buckets [liveBuckets]int64
+	for i := range buckets {
+		buckets[i] = now.buckets[i] - oldest.buckets[i]
+	}
+	quantile := func(q float64) int64 { return min(most, quantileOf(buckets[:], l.Ended, q)) }
+	l.P50NS, l.P90NS, l.P99NS = quantile(0.5), quantile(0.9), quantile(0.99)
+}
+
+// quantileOf is the middle of the quantile's bucket.
+func quantileOf(buckets []int64, count int64, q float64) int64 {
+	left := max(1, int64(q*float64(count)+0.5))
+	for i, n := range buckets {
+		if left -= n; left > 0 {
+			continue
+		}
+		switch i {
+		case 0:
+			return liveUpTo(0)
+		case liveBuckets - 1:
+			return int64(LongestLiveBin)
+		}
+		return (liveUpTo(i-1) + liveUpTo(i)) / 2
+	}
+	return 0
+}
+
+// histogram has a bin an octave.
+func (s *liveSums) histogram() []LiveBin {
+	var bins []LiveBin
+	add := func(upToNS int64, counts []int64) {
+		bin := LiveBin{UpToNS: upToNS}
+		for _, n := range counts {
+			bin.Count += n
+		}
+		bins = append(bins, bin)
+	}
+	add(int64(shortestLiveBin), s.buckets[:1])
+	for octave := range liveOctaves {
+		first := 1 + octave*liveParts
+		add(int64(shortestLiveBin)<<(octave+1), s.buckets[first:first+liveParts])
+	}
+	add(0, s.buckets[liveBuckets-1:])
+	empty := func(b LiveBin) bool { return b.Count == 0 }
+	for len(bins) > 0 && empty(bins[0]) {
+		bins = bins[1:]
+	}
+	for len(bins) > 0 && empty(bins[len(bins)-1]) {
+		bins = bins[:len(bins)-1]
+	}
+	return bins
+}
