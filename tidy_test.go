@@ -68,6 +68,7 @@ var rooms = []room{
 	{folder: "internal/clock", level: 0},
 	{folder: "internal/route", level: 0},
 	{folder: "internal/failure", level: 0},
+	{folder: "internal/expect", level: 0},
 	{folder: "internal/tuning", level: 0},
 	{folder: "internal/units", level: 0},
 	{folder: "internal/batchio", level: 0},

@@ -31,6 +31,7 @@ type loading struct {
 	request    requestFlags
 	grpc       methodFlags
 	identity   identityFlags
+	expect     expectFlags
 	mayLoad    bool // a target that is neither of this machine nor of a private network
 	output     outputFlags
 
@@ -96,6 +97,7 @@ func (l *loading) register(cmd *cobra.Command) {
 	l.request.register(cmd)
 	l.grpc.register(cmd)
 	l.identity.register(f)
+	l.expect.register(f)
 	l.output.register(cmd)
 	complete(cmd, "conn", []string{"shared", "per-worker", "pool:4", "new"})
 	complete(cmd, "arrivals", []string{"poisson", "constant"})

@@ -60,6 +60,9 @@ func (l *loading) describe(ctx context.Context, t service.Target) (*service.Defi
 	if err != nil {
 		return nil, usage(err)
 	}
+	if err := l.expect.apply(d); err != nil {
+		return nil, usage(err)
+	}
 	if d.Network == "tcp" {
 		if d.Address, err = lookUp(ctx, t); err != nil {
 			return nil, err

@@ -102,10 +102,12 @@ func (a *app) tryService(ctx context.Context, l *loading, d *service.Definition,
 	defer cancel()
 	found := lookMeanwhile(ctx, d)
 	begin := time.Now()
+	sent := begin
 	var answer service.Answer
 	client, err := library.Open(ctx, service.Plan{Definition: d, Connections: 1, Callers: 1, Keep: true, Dialer: &stack.Dialer{}})
 	if err == nil {
 		defer client.Close() //nolint:errcheck // its error comes too late to matter
+		sent = time.Now()
 		err = client.Call(ctx, request, &answer)
 	}
 	if err != nil {
@@ -116,9 +118,10 @@ func (a *app) tryService(ctx context.Context, l *loading, d *service.Definition,
 			return fmt.Errorf("%s: %s", sayService(d), sayServiceFault(d, errTLSOnly, there, limit))
 		}
 	}
+	ended := time.Now()
 	status := (&service.StatusError{GRPC: d.Wire.IsGRPC(), Status: answer.Status, Message: answer.Message}).Said()
-	fmt.Fprintf(a.stderr, "first call: %s, %d bytes, %v\n", status, answer.Bytes, time.Since(begin).Round(10*time.Microsecond))
-	return nil
+	fmt.Fprintf(a.stderr, "first call: %s, %d bytes, %v\n", status, answer.Bytes, ended.Sub(begin).Round(10*time.Microsecond))
+	return a.meetExpectations(d, answer.Seen(ended.Sub(sent)))
 }
 
 // tryConnection opens a connection to the target.

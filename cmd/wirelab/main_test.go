@@ -88,6 +88,7 @@ func scripts(t *testing.T, folder string) testscript.Params {
 			"records":   countRecords,
 			"schema":    checkSchema,
 			"site":      site,
+			"shop":      openShop,
 		},
 	}
 }

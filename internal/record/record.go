@@ -130,6 +130,10 @@ type Measurement struct {
 	// Statuses are those of the answers, right or not, that callers tell one of.
 	Statuses []StatusCount `json:"statuses,omitempty"`
 
+	// Checking is what looking at the answers cost, where more was asked of them than a
+	// status without fault.
+	Checking *Checking `json:"checking,omitempty"`
+
 	WarmUp    WarmUp     `json:"warm_up"`
 	Intervals []Interval `json:"intervals,omitempty"` // from the first request on, warm-up included
 	// Course is coarser than Intervals and has more. Records that are older than it lack it.
@@ -234,8 +238,10 @@ type Load struct {
 type ErrorCount struct {
 	// Class is what the call met, as package failure names it: "refused",
 	// "port-exhaustion", "tls-alert: bad certificate".
-	Class   string `json:"class,omitempty"`
-	Code    string `json:"code"` // a gRPC status code, or "WrongAnswer"
+	Class string `json:"class,omitempty"`
+	// Code is a gRPC status code, a status of HTTP, the condition that an answer did not
+	// meet, or "WrongAnswer".
+	Code    string `json:"code"`
 	Count   int64  `json:"count"`
 	Example string `json:"example"` // the first one, verbatim
 }
@@ -244,6 +250,14 @@ type ErrorCount struct {
 type StatusCount struct {
 	Status int   `json:"status"`
 	Count  int64 `json:"count"`
+}
+
+// Checking is how much was looked at of the answers of all calls, those of the warm-up
+// included, and what that took of the clients' time between calls.
+type Checking struct {
+	Answers int64 `json:"answers"` // looked at
+	Whole   int64 `json:"whole"`   // by all conditions; the others by those that need no body
+	TookNS  int64 `json:"took_ns"` // of all clients together
 }
 
 // WarmUp is what went before the window.

@@ -39,6 +39,10 @@ func WriteLoad(w io.Writer, run *Run, terminal Terminal) error {
 	for _, e := range r.Errors {
 		out.line("error", "%s of %s (%s): %s", units.Thousands(e.Count), e.Class, e.Code, shortLine(e.Example))
 	}
+	if c := r.Checking; c != nil && c.Answers > 0 {
+		out.line("checking", "%s an answer, between calls; %s of the answers were looked at by all conditions",
+			micros(float64(c.TookNS)/1e3/float64(c.Answers)), percent(float64(c.Whole)/float64(c.Answers)))
+	}
 	out.line("connections", "%d opened, %d of them in the window", r.Connections.Opened, r.Connections.During)
 	if s := r.Search; s != nil {
 		out.line("goal", "%s: kept at %s/s, missed at %s/s", r.Cell.Load.Goal, perSecond(s.KeptPerSecond), perSecond(s.MissedPerSecond))

@@ -17,11 +17,12 @@ const UserAgent = "wirelab"
 // Caller makes one call after another for one client of the load. Only that client's
 // goroutine uses it.
 type Caller struct {
-	client Client
-	source Source
-	grpc   bool
-	answer Answer
-	got    bool // there is an answer to the last call
+	client  Client
+	source  Source
+	grpc    bool
+	answer  Answer
+	got     bool // there is an answer to the last call
+	checker checker
 }
 
 // Source makes the requests of one client.
@@ -42,12 +43,20 @@ func (c *Caller) Call(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.checker.begin()
 	if err := c.client.Call(ctx, request, &c.answer); err != nil {
 		return err
 	}
+	c.checker.end()
 	c.got = true
+	if c.checker.replacesUsual() {
+		return nil
+	}
 	return c.usual()
 }
+
+// Check looks at the last call's answer. An [*expect.Unmet] says what is wrong with it.
+func (c *Caller) Check() error { return c.checker.check(&c.answer) }
 
 // Status is that of the last call's answer, and false where there was none.
 func (c *Caller) Status() (status int, answered bool) { return c.answer.Status, c.got }

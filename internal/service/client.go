@@ -4,7 +4,9 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"time"
 
+	"wirelab.dev/internal/expect"
 	"wirelab.dev/internal/httpwire"
 )
 
@@ -35,6 +37,11 @@ type Answer struct {
 	// Seat is what an engine keeps for the caller between its calls. Only the engine
 	// uses it.
 	Seat any
+}
+
+// Seen is the answer as expectations look at it.
+func (a *Answer) Seen(took time.Duration) expect.Answer {
+	return expect.Answer{Status: a.Status, SizeBytes: a.Bytes, Latency: took, Header: a.Header, Body: a.Body}
 }
 
 // Plan says how a client carries the calls of a definition.

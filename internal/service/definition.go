@@ -43,6 +43,8 @@ type Definition struct {
 	Timeout  time.Duration `json:"timeout,omitempty"`
 	// Expect are conditions of a right answer; empty: the usual one of the wire.
 	Expect []string `json:"expect,omitempty"`
+	// ExpectSample is the share of answers whose bodies are looked at; 0: all.
+	ExpectSample float64 `json:"expect_sample,omitempty"`
 }
 
 // TLS is how a client and the target agree on keys.

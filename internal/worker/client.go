@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/expect"
 	"wirelab.dev/internal/failure"
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/load"
@@ -72,6 +73,7 @@ func runClient(ctx context.Context, spec *Spec, controls *load.Controls, events 
 	noise.spinAfter()
 	negotiated := fleet.dialer.Negotiated()
 	result.Negotiated = &negotiated
+	result.Checking = fleet.checking()
 	if fleet.calls != nil {
 		result.Calls = fleet.calls.all().within(result.BeginNS, result.EndNS)
 	}
@@ -124,7 +126,11 @@ func keepSamples(path string, samples []*latency.SampleLog) error {
 // classify returns the class and code of a failed call.
 func classify(err error) record.ErrorCount {
 	if errors.Is(err, load.ErrWrongAnswer) {
-		return record.ErrorCount{Class: string(failure.WrongAnswer), Code: wrongAnswerCode}
+		wrong := record.ErrorCount{Class: string(failure.WrongAnswer), Code: wrongAnswerCode}
+		if unmet, is := errors.AsType[*expect.Unmet](err); is {
+			wrong.Code = unmet.Condition
+		}
+		return wrong
 	}
 	if told, is := errors.AsType[*service.StatusError](err); is {
 		return record.ErrorCount{Class: string(failure.Application), Code: told.Code()}

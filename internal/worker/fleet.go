@@ -10,6 +10,7 @@ import (
 
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
+	"wirelab.dev/internal/service"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/tuning"
@@ -28,7 +29,8 @@ type fleet struct {
 	callers  []workload.Caller
 	settings []tuning.Setting // those that are not a library's default
 	calls    *instants        // nil: they are not noted
-	service  io.Closer        // of a service of the user's own; then clients, and what follows, are not set
+	service  io.Closer        // of a service of the user's own; then clients, and what follows own, are not set
+	own      []*service.Caller
 
 	target    stack.Target
 	dial      func(context.Context, stack.Target) (stack.Client, error)
@@ -44,7 +46,7 @@ func connect(ctx context.Context, spec *Spec) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	service, parameters, err := spec.Workload.find(variant)
+	work, parameters, err := spec.Workload.find(variant)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +56,7 @@ func connect(ctx context.Context, spec *Spec) (*fleet, error) {
 	}
 	f := &fleet{mode: catalog.ConnectionOf(s, variant, asked), dialer: &stack.Dialer{Sources: spec.Client.Sources, Congestion: catalog.Congestion(variant)}}
 	target := stack.Target{
-		Address: spec.Address, Operations: service.Info().Operations,
+		Address: spec.Address, Operations: work.Info().Operations,
 		Lifecycle: stack.LifecycleOf(f.mode.Mode),
 		Trust:     secure.Trust{RootPEM: []byte(spec.Client.RootPEM), SkipVerify: spec.Client.SkipVerify},
 		Dialer:    f.dialer,
@@ -76,7 +78,7 @@ func connect(ctx context.Context, spec *Spec) (*fleet, error) {
 	}
 	f.calls = spec.noteInstants()
 	f.newCaller = func(conn grpc.ClientConnInterface, client int) workload.Caller {
-		return f.noted(service.NewCaller(conn, workload.Job{Parameters: parameters, Client: client, Seed: spec.Client.Seed}))
+		return f.noted(work.NewCaller(conn, workload.Job{Parameters: parameters, Client: client, Seed: spec.Client.Seed}))
 	}
 	f.target = target
 	if err := f.open(ctx, n); err != nil {

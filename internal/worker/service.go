@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"wirelab.dev/internal/httpwire"
+	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/service"
 	services "wirelab.dev/internal/service/catalog"
@@ -24,6 +25,10 @@ func connectService(ctx context.Context, spec *Spec) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
+	expected, err := definition.Expectations()
+	if err != nil {
+		return nil, err
+	}
 	f := &fleet{dialer: &stack.Dialer{Sources: spec.Client.Sources}}
 	if err := f.mode.UnmarshalText([]byte(spec.Client.Connection)); err != nil {
 		return nil, err
@@ -36,14 +41,36 @@ func connectService(ctx context.Context, spec *Spec) (*fleet, error) {
 	client, err := services.Open(ctx, service.Plan{
 		Definition: definition, Connections: f.mode.Want(spec.Client.Clients),
 		Lifecycle: httpwire.Lifecycle(stack.LifecycleOf(f.mode.Mode)),
-		Callers:   spec.Client.Clients, Varied: definition.Feed != nil, Dialer: f.dialer,
+		Callers:   spec.Client.Clients, Keep: expected.Keep(), Varied: definition.Feed != nil, Dialer: f.dialer,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", definition.Address, err)
 	}
 	f.service = client
 	for i := range spec.Client.Clients {
-		f.callers = append(f.callers, f.noted(definition.NewCaller(client, sourceOf(i))))
+		caller := definition.NewCaller(client, sourceOf(i))
+		caller.Expect(expected, spec.Client.Seed+uint64(i))
+		f.own = append(f.own, caller)
+		f.callers = append(f.callers, f.noted(caller))
 	}
 	return f, nil
+}
+
+// checking is what looking at the answers cost all callers; nil where there was nothing to
+// look for. No caller may be calling.
+func (f *fleet) checking() *record.Checking {
+	var all *record.Checking
+	for _, c := range f.own {
+		one := c.Checking()
+		if one == nil {
+			continue
+		}
+		if all == nil {
+			all = new(record.Checking)
+		}
+		all.Answers += one.Answers
+		all.Whole += one.Whole
+		all.TookNS += one.TookNS
+	}
+	return all
 }

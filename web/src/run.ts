@@ -405,7 +405,7 @@ export interface End {
 /** ErrorCount is one class of failure. */
 export interface ErrorCount {
   class?: string; // Class is what the call met, as package failure names it: "refused", "port-exhaustion", "tls-alert: bad certificate".
-  code: string; // a gRPC status code, or "WrongAnswer"
+  code: string; // Code is a gRPC status code, a status of HTTP, the condition that an answer did not meet, or "WrongAnswer".
   count: number;
   example: string; // the first one, verbatim
 }

@@ -1,0 +1,173 @@
+package expect
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/vm"
+)
+
+// duration is what latency is: the language compares it with no bare number.
+type duration = time.Duration
+
+// longest bounds an expression.
+const longest = 4 << 10
+
+// expression is one that was compiled.
+type expression struct {
+	text      string
+	program   *vm.Program
+	uses      Uses
+	readsText bool     // the body as text
+	looked    []string // names, in the order of the expression
+	paths     []string // of json
+	fields    []string // of header, as far as they are written out
+}
+
+// Mistake is what is wrong with an expression.
+type Mistake struct {
+	Expression string
+	Column     int // from 1
+	Reason     string
+}
+
+// Error implements error: the second line is the expression, the third marks the place.
+func (m *Mistake) Error() string {
+	return fmt.Sprintf("column %d: %s\n    %s\n    %s^", m.Column, m.Reason, m.Expression, strings.Repeat(" ", m.Column-1))
+}
+
+func compile(text string, kind Kind, result expr.Option) (*expression, error) {
+	e := &expression{text: text}
+	if text == "" || len(text) > longest || strings.ContainsAny(text, "\r\n") {
+		return nil, fmt.Errorf("found an expression of %d bytes: want one of 1 to %d, in one line", len(text), longest)
+	}
+	rewritten := rewrite(text)
+	reader := &reader{expression: e, kind: kind}
+	options := []expr.Option{expr.Env(&names{}), result, expr.DisableAllBuiltins(), expr.Patch(reader)}
+	for _, name := range functions {
+		options = append(options, expr.EnableBuiltin(name))
+	}
+	program, err := expr.Compile(string(rewritten.to), options...)
+	var at int
+	var reason string
+	var wrong *file.Error
+	switch {
+	case reader.wrong != "":
+		at, reason = reader.at, reader.wrong
+	case errors.As(err, &wrong):
+		at, reason = wrong.From, sayMistake(wrong.Message)
+	case err != nil:
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		reason = withoutPlace(first)
+	default:
+		e.program = program
+		return e, nil
+	}
+	return nil, &Mistake{text, rewritten.place(at) + 1, reason}
+}
+
+// sayMistake puts what the language says into the words of those who write conditions.
+func sayMistake(message string) string {
+	switch {
+	case strings.Contains(message, `unexpected token Operator("=")`):
+		return "found =: two values are compared with =="
+	case strings.HasPrefix(message, "unknown name "):
+		return message + ": want " + Usable
+	case strings.Contains(message, "mismatched types time.Duration and int"), strings.Contains(message, "mismatched types int and time.Duration"):
+		return "latency is compared with a duration, as in 20ms: found a number without a unit"
+	case strings.Contains(message, "unexpected token EOF"):
+		return "the expression ends too early"
+	}
+	return message
+}
+
+var place = regexp.MustCompile(` \(\d+:\d+\)$`)
+
+// withoutPlace leaves out where in the rewritten text something is.
+func withoutPlace(message string) string { return place.ReplaceAllString(message, "") }
+
+// reader notes what an expression looks at, and replaces the names of codes. It may see a
+// node several times.
+type reader struct {
+	*expression
+	kind  Kind
+	wrong string // the first thing that the language does not see
+	at    int
+}
+
+// Visit implements ast.Visitor.
+func (r *reader) Visit(node *ast.Node) {
+	switch n := (*node).(type) {
+	case *ast.IdentifierNode:
+		r.name(node, n)
+	case *ast.CallNode:
+		if callee, named := n.Callee.(*ast.IdentifierNode); named {
+			r.call(callee.Value, n)
+		}
+	}
+}
+
+func (r *reader) name(node *ast.Node, n *ast.IdentifierNode) {
+	switch n.Value {
+	case "status":
+		r.uses.Status = true
+	case "code":
+		r.uses.Status = true
+		if r.kind != GRPC {
+			r.refuse(n, "code is of gRPC: of HTTP compare status, as in status == 200")
+		}
+	case "latency":
+		r.uses.Latency = true
+	case "body":
+		r.uses.Body, r.readsText = true, true
+	case "size":
+	default:
+		if name, is := codeName(n.Value); is {
+			ast.Patch(node, &ast.StringNode{Value: name})
+		}
+		return
+	}
+	r.looked = withOne(r.looked, n.Value)
+}
+
+func (r *reader) call(function string, n *ast.CallNode) {
+	if function != "json" && function != "header" || len(n.Arguments) != 1 {
+		return // the language says what is wrong
+	}
+	argument, isText := n.Arguments[0].(*ast.StringNode)
+	switch {
+	case function == "header":
+		r.uses.Header = true
+		if isText {
+			r.fields = withOne(r.fields, argument.Value)
+		}
+	case !isText:
+		r.refuse(n.Arguments[0], "json takes a path, as in json(.items[0].id)")
+	default:
+		r.uses.Body = true
+		r.paths = withOne(r.paths, argument.Value)
+		if _, err := parsePath(argument.Value); err != nil {
+			r.refuse(argument, err.Error())
+		}
+	}
+}
+
+func (r *reader) refuse(n ast.Node, reason string) {
+	if r.wrong == "" {
+		r.wrong, r.at = reason, n.Location().From
+	}
+}
+
+func withOne(list []string, one string) []string {
+	if slices.Contains(list, one) {
+		return list
+	}
+	return append(list, one)
+}
