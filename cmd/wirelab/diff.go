@@ -62,7 +62,14 @@ func (b *baseline) check(planned []record.Cell) error {
 			return nil
 		}
 	}
-	return usage(fmt.Errorf("--baseline: %s has none of the cells to be measured, with the same load: give compare the flags that it had", b.run))
+	return usage(fmt.Errorf("--baseline: %s has none of the cells to be measured, with the same load: it has %s: give the flags that it had", b.run, firstCell(b.seen)))
+}
+
+func firstCell(s *analysis.Summary) string {
+	if len(s.Cells) == 0 {
+		return "none"
+	}
+	return s.Cells[0].Key
 }
 
 // read is nil without a baseline.

@@ -67,6 +67,7 @@ type job struct {
 	baseline *baseline // nil: none
 	resume   bool
 	load     *service.Definition // of a service of the user's own; nil: another kind of run
+	gates    *loadGates          // of it
 }
 
 // runsDirectory is where runs go without -o.
@@ -85,8 +86,13 @@ func (a *app) execute(ctx context.Context, j job) error {
 	if seen == nil {
 		return err
 	}
-	if published := a.publish(seen, j.output); err == nil {
-		err = published
+	words := a.wordsOf(j)
+	for _, step := range []func() error{
+		func() error { return j.gates.judge(a, seen) },
+		func() error { return a.publish(seen, j.output, words) },
+		func() error { return j.gates.write(a, seen, words) },
+	} {
+		err = cmp.Or(err, step())
 	}
 	switch {
 	case err != nil:
@@ -96,14 +102,21 @@ func (a *app) execute(ctx context.Context, j job) error {
 		return exitError{code: exitInterrupted}
 	}
 	err = verdict(seen.Summary, j.patience)
-	if j.baseline == nil {
+	switch {
+	case j.gates != nil:
+		return j.gates.exit(seen, err)
+	case j.baseline == nil:
 		return err
 	}
-	words := a.stdout
-	if j.output.json {
-		words = a.stderr
-	}
 	return cmp.Or(err, a.diffSince(j.baseline, seen.Directory, words))
+}
+
+// wordsOf is where a job's words go: to standard error where something else has standard output.
+func (a *app) wordsOf(j job) io.Writer {
+	if j.output.json || j.gates.ownsOutput() {
+		return a.stderr
+	}
+	return a.stdout
 }
 
 // perform measures a job's trials and reads what was measured. It returns the run even
@@ -326,14 +339,14 @@ func unnamed(name string, now time.Time) string {
 }
 
 // publish writes the run's files, and prints what was found.
-func (a *app) publish(seen *report.Run, output outputFlags) error {
+func (a *app) publish(seen *report.Run, output outputFlags, words io.Writer) error {
 	if err := writeFiles(seen); err != nil {
 		return err
 	}
 	if output.json {
 		return report.WriteJSON(a.stdout, seen)
 	}
-	return a.print(seen, output, filepath.Join(seen.Directory, "report.html"))
+	return printRun(words, seen, output, filepath.Join(seen.Directory, "report.html"))
 }
 
 // writeFiles writes the report and the table of cells into the run's directory.
@@ -366,52 +379,52 @@ func writeProfiles(seen *report.Run) error {
 }
 
 // print shows the figures, then the claims, and last the answer: what stands last is read first.
-func (a *app) print(seen *report.Run, output outputFlags, page string) error {
-	terminal := terminalOf(a.stdout)
+func printRun(w io.Writer, seen *report.Run, output outputFlags, page string) error {
+	terminal := terminalOf(w)
 	as := report.Table{Terminal: terminal, Columns: output.columns, Verbose: output.verbose}
-	table := func() error { return report.WriteTable(a.stdout, seen.Summary, as) }
+	table := func() error { return report.WriteTable(w, seen.Summary, as) }
 	if report.IsLoad(seen) && len(output.columns) == 0 {
-		table = func() error { return report.WriteLoad(a.stdout, seen, terminal) }
+		table = func() error { return report.WriteLoad(w, seen, terminal) }
 	}
 	if seen.Summary.IsSweep() && len(output.columns) == 0 {
-		table = func() error { return report.WriteScaling(a.stdout, seen.Summary) }
+		table = func() error { return report.WriteScaling(w, seen.Summary) }
 	}
 	if err := table(); err != nil {
 		return err
 	}
-	if err := report.WriteAllocators(a.stdout, seen.Summary); err != nil {
+	if err := report.WriteAllocators(w, seen.Summary); err != nil {
 		return err
 	}
-	if err := report.WriteClaims(a.stdout, seen.Summary.Claims, terminal); err != nil {
+	if err := report.WriteClaims(w, seen.Summary.Claims, terminal); err != nil {
 		return err
 	}
 	if output.verbose {
-		if err := a.printAll(seen, terminal); err != nil {
+		if err := printAll(w, seen, terminal); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintln(a.stdout)
+	fmt.Fprintln(w)
 	for _, line := range seen.Answer {
-		fmt.Fprintln(a.stdout, line)
+		fmt.Fprintln(w, line)
 	}
-	fmt.Fprintf(a.stdout, "Report: %s\n", page)
+	fmt.Fprintf(w, "Report: %s\n", page)
 	if len(seen.Summary.Insights) > 0 {
-		fmt.Fprintf(a.stdout, "Why: wirelab explain %s\n", seen.Directory)
+		fmt.Fprintf(w, "Why: wirelab explain %s\n", seen.Directory)
 	}
 	return nil
 }
 
 // printAll says all there is to say, and what other files the run has.
-func (a *app) printAll(seen *report.Run, terminal report.Terminal) error {
-	fmt.Fprintln(a.stdout)
-	if err := report.WriteWords(a.stdout, seen.Advice, terminal); err != nil {
+func printAll(w io.Writer, seen *report.Run, terminal report.Terminal) error {
+	fmt.Fprintln(w)
+	if err := report.WriteWords(w, seen.Advice, terminal); err != nil {
 		return err
 	}
 	if len(seen.Summary.Profiles) > 0 {
-		fmt.Fprintf(a.stdout, "\nProfiles, for go tool pprof and speedscope: %s\n", filepath.Join(seen.Directory, report.ProfilesFolder))
+		fmt.Fprintf(w, "\nProfiles, for go tool pprof and speedscope: %s\n", filepath.Join(seen.Directory, report.ProfilesFolder))
 	}
 	if name, has := report.StudyTableFile(seen.Summary); has {
-		fmt.Fprintf(a.stdout, "\nScenarios: %s\n", filepath.Join(seen.Directory, name))
+		fmt.Fprintf(w, "\nScenarios: %s\n", filepath.Join(seen.Directory, name))
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ verdicts in diff.`,
 			if err != nil {
 				return err
 			}
-			return a.publish(seen, output)
+			return a.publish(seen, output, a.stdout)
 		},
 	}
 	output.registerPrinting(cmd)

@@ -34,6 +34,7 @@ type loading struct {
 	expect     expectFlags
 	mayLoad    bool // a target that is neither of this machine nor of a private network
 	output     outputFlags
+	gates      gateLoadFlags
 
 	given func(flag string) bool
 }
@@ -63,7 +64,9 @@ private network it asks first whether you may load it.`,
   wirelab load -n 1000 -m POST -H 'Content-Type: application/json' -d '{"name":"x"}' http://127.0.0.1:8080/items
   wirelab load --rps 2000 -z 30s --http 2 https://127.0.0.1:8443/ -k
   wirelab load grpc://127.0.0.1:50051/helloworld.Greeter/SayHello -d '{"name":"x"}'
-  wirelab load --goal 'p99<10ms' http://127.0.0.1:8080/     # the highest rate that keeps it`,
+  wirelab load --goal 'p99<10ms' http://127.0.0.1:8080/     # the highest rate that keeps it
+  wirelab load --fail-if 'p99>20ms' --fail-if 'errors>0.1%' --junit load.xml http://127.0.0.1:8080/   # exit code 3 if so
+  wirelab load --repeat 3 --baseline results-before --fail-if 'p99>+10%' http://127.0.0.1:8080/       # or if it became slower`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("name one target, as in wirelab load http://127.0.0.1:8080/; found %d", len(args))
@@ -99,6 +102,7 @@ func (l *loading) register(cmd *cobra.Command) {
 	l.identity.register(f)
 	l.expect.register(f)
 	l.output.register(cmd)
+	l.gates.register(cmd)
 	complete(cmd, "conn", []string{"shared", "per-worker", "pool:4", "new"})
 	complete(cmd, "arrivals", []string{"poisson", "constant"})
 }
@@ -113,6 +117,10 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 		return usage(err)
 	}
 	s, err := l.scenario(target)
+	if err != nil {
+		return usage(err)
+	}
+	gates, err := l.gates.read(a, l, &s.Parts[0])
 	if err != nil {
 		return usage(err)
 	}
@@ -134,7 +142,7 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 	s.Parts[0].Workload = definition.Label()
 	targets := map[string]string{service.Stack: definition.Address}
 	// No patience: what was asked of a service is not asked again.
-	return a.execute(ctx, job{scenario: s, targets: targets, load: definition, output: l.output})
+	return a.execute(ctx, job{scenario: s, targets: targets, load: definition, output: l.output, gates: gates, baseline: gates.since()})
 }
 
 // scenario is the load as one part.

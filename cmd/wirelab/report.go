@@ -48,7 +48,7 @@ first one. To see only what became faster or slower, use diff.`,
 			if err != nil {
 				return usage(err)
 			}
-			return a.publish(seen, output)
+			return a.publish(seen, output, a.stdout)
 		},
 	}
 	output.registerPrinting(cmd)
@@ -80,7 +80,7 @@ func (a *app) overlay(directories []string, output outputFlags) error {
 	if output.json {
 		return report.WriteJSON(a.stdout, seen)
 	}
-	return a.print(seen, output, page)
+	return printRun(a.stdout, seen, output, page)
 }
 
 // runNames are short names of runs that tell them apart: of their directories, with a number

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"net"
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
@@ -26,6 +27,8 @@ type Diff struct {
 	Invalid      []string     `json:"invalid"`         // cells without a valid trial in one of the runs
 	Doubts       []string     `json:"doubts"`          // what speaks against comparing the two at all
 	Power        *Power       `json:"power,omitempty"` // what so many repeats could tell of the mean; absent with too few
+
+	targets [2]string // of the first cell
 }
 
 // Difference is one figure of one cell in both runs.
@@ -57,6 +60,7 @@ func Differ(before, after *Summary) (*Diff, error) {
 	if foreign {
 		d.Doubts = append(foreignDoubts(before, after, common), d.Doubts...)
 	}
+	d.targets = [2]string{common[0].before.cell.Target, common[0].after.cell.Target}
 	part := map[string]int{} // in the order of the scenario
 	for i, c := range slices.Backward(common) {
 		part[c.after.cell.Part] = i
@@ -99,6 +103,9 @@ func Differ(before, after *Summary) (*Diff, error) {
 		}
 	}
 	d.Differences = slices.Concat(byCell...)
+	if old, now := d.Targets(); hostOf(old) != hostOf(now) {
+		d.Doubts = append(d.Doubts, fmt.Sprintf("another host is called: %s before, %s after", old, now))
+	}
 	return d, nil
 }
 
@@ -182,4 +189,17 @@ func doubtsOf(before, after *Summary) []string {
 		}
 	}
 	return doubts
+}
+
+// Targets are the servers that were called before and after, which wirelab did not start; empty
+// where it did. Cells are the same wherever their server is.
+func (d *Diff) Targets() (before, after string) { return d.targets[0], d.targets[1] }
+
+// hostOf is an address without its port, which says nothing of what is called: tests pick one.
+func hostOf(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	return host
 }

@@ -53,6 +53,12 @@ func (r *DiffReport) IsBreached() bool {
 	return slices.ContainsFunc(r.Gates, func(g GateResult) bool { return len(g.Breached) > 0 })
 }
 
+// Doubt adds what else speaks against comparing the two.
+func (r *DiffReport) Doubt(text string) {
+	r.Doubts = append(r.Doubts, text)
+	r.Answer = r.answer()
+}
+
 // answer counts the verdicts of each figure, and says what the gates came to.
 func (r *DiffReport) answer() []string {
 	var lines []string
@@ -198,16 +204,17 @@ func WriteDiffMarkdown(w io.Writer, r *DiffReport) error {
 	for _, line := range r.Answer {
 		out.WriteString("- " + line + "\n")
 	}
-	fmt.Fprintf(&out, "\n| %s |\n| --- | --- | ---: | ---: | --- | --- | --- |\n", strings.Join(diffTitles, " | "))
-	for _, d := range r.shown() {
-		cells := diffRow(d)
-		for i := range cells {
-			cells[i] = strings.ReplaceAll(cells[i], "|", `\|`)
-		}
-		fmt.Fprintf(&out, "| %s |\n", strings.Join(cells, " | "))
-	}
+	out.WriteString("\n" + r.markdownTable())
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+func (r *DiffReport) markdownTable() string {
+	var rows [][]string
+	for _, d := range r.shown() {
+		rows = append(rows, diffRow(d))
+	}
+	return markdownTable(diffTitles, "llrrlll", rows)
 }
 
 // WriteDiffJUnit writes a test a gate and cell, for CI.

@@ -11,6 +11,7 @@ type junitTest struct {
 	Name    string        `xml:"name,attr"`
 	Class   string        `xml:"classname,attr"`
 	Failure *junitMessage `xml:"failure,omitempty"`
+	Error   *junitMessage `xml:"error,omitempty"` // it could not be tested, which is not a pass
 	Skipped *junitMessage `xml:"skipped,omitempty"`
 }
 
@@ -25,12 +26,16 @@ func writeJUnit(w io.Writer, name string, tests []junitTest) error {
 		Name     string      `xml:"name,attr"`
 		Tests    int         `xml:"tests,attr"`
 		Failures int         `xml:"failures,attr"`
+		Errors   int         `xml:"errors,attr"`
 		Skipped  int         `xml:"skipped,attr"`
 		Cases    []junitTest `xml:"testcase"`
 	}{Name: name, Tests: len(tests), Cases: tests}
 	for _, test := range tests {
 		if test.Failure != nil {
 			suite.Failures++
+		}
+		if test.Error != nil {
+			suite.Errors++
 		}
 		if test.Skipped != nil {
 			suite.Skipped++

@@ -33,6 +33,9 @@ type Object struct {
 	Warnings  []string `json:"warnings"`  // of the whole run
 	Directory string   `json:"directory"` // where the run lies
 
+	Gates []analysis.GateFinding `json:"gates,omitempty"` // what was asked of the run, cell by cell; absent where nothing was
+	Since *analysis.Diff         `json:"since,omitempty"` // how it differs from an earlier run, as `wirelab diff --json` has it; absent without one
+
 	Until    *record.Until      `json:"until,omitempty"`    // what the run repeated for; absent in a run of so many repeats
 	Rejudged *analysis.Rejudged `json:"rejudged,omitempty"` // absent where every trial is judged as when it was measured
 }
@@ -68,6 +71,10 @@ func NewObject(run *Run) *Object {
 			MeasuredAgain: s.Again.Trials, ThrownAway: s.Again.ThrownAway, Spoiled: s.Again.Spoiled,
 		},
 		Results: s.Results, Answer: run.Answer, Advice: run.Advice, Warnings: s.Warnings, Directory: run.Directory, Until: s.Until, Rejudged: s.Rejudged,
+		Gates: run.Gates,
+	}
+	if run.Since != nil {
+		object.Since = run.Since.Diff
 	}
 	object.Scalings = slices.Clone(s.Scalings)
 	for i := range s.Cells {

@@ -20,6 +20,10 @@ type Run struct {
 	Advice []string
 	// Directory is where the run lies; empty where it is not on disk.
 	Directory string
+	// Gates are what was asked of the run, cell by cell.
+	Gates []analysis.GateFinding
+	// Since is how it differs from an earlier run; nil where it was held against none.
+	Since *DiffReport
 }
 
 // ordered returns the cells as they are read: what is compared stands

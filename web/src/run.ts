@@ -73,6 +73,8 @@ export interface Run {
   advice: string[]; // in words, most important first
   warnings: string[]; // of the whole run
   directory: string; // where the run lies
+  gates?: GateFinding[]; // what was asked of the run, cell by cell; absent where nothing was
+  since?: Diff; // how it differs from an earlier run, as `wirelab diff --json` has it; absent without one
   until?: Until; // what the run repeated for; absent in a run of so many repeats
   rejudged?: Rejudged; // absent where every trial is judged as when it was measured
   title: string;
@@ -369,6 +371,32 @@ export interface Diagnosis {
   intervals: IntervalsByField;
 }
 
+/** Diff is how a run differs from an earlier one, in the cells that both have. */
+export interface Diff {
+  before: string; // where the run lies
+  after: string;
+  differences: Difference[]; // cell by cell, and there by metric
+  only_in_before: string[]; // cells
+  only_in_after: string[];
+  invalid: string[]; // cells without a valid trial in one of the runs
+  doubts: string[]; // what speaks against comparing the two at all
+  power?: Power; // what so many repeats could tell of the mean; absent with too few
+}
+
+/** Difference is one figure of one cell in both runs. */
+export interface Difference {
+  cell: string;
+  metric: "mean" | "p99" | "throughput" | "cpu";
+  before: number; // in microseconds; of throughput, a second
+  after: number;
+  before_trials: number; // that are valid
+  after_trials: number;
+  ratio: number | null; // of after over before
+  p: number | null; // as a comparison's
+  verdict: "faster" | "slower" | "more" | "less" | "equivalent" | "undecided"; // on after
+  intervals: IntervalsByField;
+}
+
 /** Direction is one way of the traffic, by the request. */
 export interface Direction {
   bytes: number | null; // payload of segments or datagrams
@@ -408,6 +436,19 @@ export interface ErrorCount {
   code: string; // Code is a gRPC status code, a status of HTTP, the condition that an answer did not meet, or "WrongAnswer".
   count: number;
   example: string; // the first one, verbatim
+}
+
+/** GateFinding is a gate in one cell. */
+export interface GateFinding {
+  gate: string; // as it was written
+  cell: string;
+  outcome: "kept" | "breached" | "open" | "unjudged"; // open: a change lies beyond the limit, and may by chance
+  unit: "us" | "rps" | "requests" | "share" | "ratio" | "change"; // of the next two
+  limit: number;
+  found: number | null; // null where it is not known
+  windows: number; // valid ones that it is of
+  why?: string; // it could not be judged
+  intervals: IntervalsByField;
 }
 
 /** Inside is what was seen of one end. */

@@ -1,0 +1,136 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/analysis"
+)
+
+// gatedRun is a run of which much was asked. Its figures decide nothing here.
+func gatedRun(t *testing.T) *Run {
+	t.Helper()
+	run := fixtureRun(t)
+	figure := analysis.Figure{Value: 25_100, Interval: &analysis.Interval{Low: 19_000, High: 27_900, Confidence: 0.95}}
+	key := run.Summary.Cells[0].Key
+	run.Gates = []analysis.GateFinding{
+		{Gate: "p99>20ms", Cell: key, Outcome: analysis.Breached, Unit: analysis.Microseconds, Limit: 20_000, Found: figure, Windows: 3},
+		{Gate: "errors>0.1%", Cell: key, Outcome: analysis.Kept, Unit: analysis.Share, Limit: 0.001, Found: analysis.Figure{Value: 0.00099}, Windows: 1},
+		{Gate: "p99.99>1s", Cell: key, Outcome: analysis.Unjudged, Unit: analysis.Microseconds, Why: "it was | not measured here"},
+		{Gate: "mean>+10%", Cell: key, Outcome: analysis.Open, Unit: analysis.Relative, Limit: 1.1, Found: analysis.Figure{Value: 1.12}, Windows: 3},
+	}
+	return run
+}
+
+func TestGatesArePrinted(t *testing.T) {
+	run := gatedRun(t)
+	run.Summary.Cells = run.Summary.Cells[:1]
+	var out bytes.Buffer
+	if err := WriteGates(&out, run); err != nil {
+		t.Fatal(err)
+	}
+	want := `BREACHED     p99>20ms: 25.1ms (19.0ms to 27.9ms), of 3 windows, whose interval holds the limit
+kept         errors>0.1%: 0.099%, of 1 window
+unjudged     p99.99>1s: could not be judged: it was | not measured here
+open         mean>+10%: +12.0%, of 3 windows
+`
+	if out.String() != want {
+		t.Errorf("it prints\n%swant\n%s", out.String(), want)
+	}
+}
+
+// In several cells a gate says of which it is.
+func TestGatesNameTheirCell(t *testing.T) {
+	run := gatedRun(t)
+	if got := run.SayGate(run.Gates[0]); !strings.HasPrefix(got, "p99>20ms in "+run.Summary.Cells[0].Key+": ") {
+		t.Errorf("it says %q", got)
+	}
+}
+
+func TestLoadAsJUnit(t *testing.T) {
+	run := gatedRun(t)
+	run.Summary.Cells[0].Valid = 0
+	var out bytes.Buffer
+	if err := WriteLoadJUnit(&out, run); err != nil {
+		t.Fatal(err)
+	}
+	var suite struct {
+		Tests    int `xml:"tests,attr"`
+		Failures int `xml:"failures,attr"`
+		Errors   int `xml:"errors,attr"`
+		Skipped  int `xml:"skipped,attr"`
+	}
+	if err := xml.Unmarshal(out.Bytes(), &suite); err != nil {
+		t.Fatal(err)
+	}
+	invalid := 0
+	for i := range run.Summary.Cells {
+		if !run.Summary.Cells[i].IsValid() {
+			invalid++
+		}
+	}
+	if suite.Tests != len(run.Summary.Cells)+4 || suite.Failures != 1 || suite.Errors != invalid+1 || suite.Skipped != 1 {
+		t.Errorf("it has %+v, of %d cells, of which %d are invalid:\n%s", suite, len(run.Summary.Cells), invalid, out.String())
+	}
+}
+
+func TestLoadAsMarkdown(t *testing.T) {
+	run := gatedRun(t)
+	run.Since = aDiff(t, "mean > +10%")
+	run.Summary.Cells[1].Valid = 0
+	var out bytes.Buffer
+	if err := WriteLoadMarkdown(&out, run); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"### " + run.Summary.Title,
+		"| clients | load | req/s | mean |",
+		"| p99>20ms | 0 | 25.1ms (19.0ms to 27.9ms), of 3 windows, whose interval holds the limit | **breached** |",
+		`| p99.99>1s | 0 | could not be judged: it was \| not measured here | **unjudged** |`,
+		"**Invalid**, ",
+		"#### Since before",
+		"| compare/tcp/echo/64B/c=1 | mean | 100µs | 125µs | +25.0% (+20.0% to +30.0%) | slower | 5, 5 |",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it lacks %q:\n%s", want, out.String())
+		}
+	}
+	widths := map[int]bool{}
+	for line := range strings.Lines(out.String()) {
+		if strings.HasPrefix(line, "| ") {
+			widths[strings.Count(strings.ReplaceAll(line, `\|`, ""), "|")] = true
+		}
+	}
+	if len(widths) != 3 { // one for each table
+		t.Errorf("the lines of tables have so many bars: %v", widths)
+	}
+}
+
+func TestGatesInJSON(t *testing.T) {
+	run := gatedRun(t)
+	run.Since = aDiff(t, "mean > +10%")
+	var out bytes.Buffer
+	if err := WriteJSON(&out, run); err != nil {
+		t.Fatal(err)
+	}
+	var object struct {
+		Gates []struct {
+			Gate, Outcome, Why string
+			Found              *float64
+			Intervals          map[string]analysis.Interval
+		}
+		Since *struct{ Differences []struct{ Verdict string } }
+	}
+	if err := json.Unmarshal(out.Bytes(), &object); err != nil {
+		t.Fatal(err)
+	}
+	if len(object.Gates) != 4 || object.Gates[0].Outcome != "breached" || *object.Gates[0].Found != 25_100 || object.Gates[0].Intervals["found"].High != 27_900 || object.Gates[2].Why == "" {
+		t.Errorf("the gates are %+v", object.Gates)
+	}
+	if object.Since == nil || len(object.Since.Differences) != 4 {
+		t.Errorf("since: %+v", object.Since)
+	}
+}
