@@ -73,6 +73,12 @@ type Cell struct {
 	Density []CurvePoint  `json:"-" page:"density"` // response time: the share of requests in each step of it, in twelve steps a doubling; empty with few requests
 	Course  []CoursePoint `json:"-" page:"course"`  // the window's; empty of bursts, searches and short windows
 
+	// What only the page of a service shows:
+
+	WindowSeconds float64              `json:"-" page:"window_seconds"` // the shortest of the trials; 0 where none was measured
+	Spread        []SpreadStep         `json:"-" page:"spread"`         // of response times, from the fastest to the slowest; empty of other cells
+	Statuses      []record.StatusCount `json:"-"`
+
 	ForeignClient bool `json:"-"` // another program than wirelab made the calls
 
 	Failure  string    `json:"-"`

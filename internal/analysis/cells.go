@@ -30,7 +30,9 @@ func (p *point) summarize(shared remarks, seed uint64) Cell {
 		if refused := p.measured(); len(refused) > 0 {
 			c.Refused = len(refused)
 			c.measure(refused, seed)
-			c.Curve, c.Density, c.Course = nil, nil, nil
+			if !c.IsService() { // whose user wants to see how it went
+				c.Curve, c.Density, c.Course = nil, nil, nil
+			}
 			forgetIntervals(reflect.ValueOf(&c).Elem())
 		}
 		return c
@@ -103,6 +105,9 @@ func (c *Cell) measure(trials []trial, seed uint64) {
 	c.Drain = drainOf(c.Cell, trials)
 	c.Course = courseOf(c.Cell, trials)
 	c.Search = searchOf(c.Cell, trials, seed)
+	if c.IsService() {
+		c.WindowSeconds, c.Spread, c.Statuses = shortestWindow(trials), response.spread(), statusesOf(trials)
+	}
 }
 
 func hasAll(trials []trial, has func(trial) bool) bool {

@@ -3,6 +3,7 @@ package analysis
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/stats"
@@ -18,6 +19,16 @@ type CoursePoint struct {
 	P99US       *float64 `json:"p99_us" jsonschema:"nullable"`       // service time, the median over trials; null where fewer than 100 calls ended in each
 	ClientCores *float64 `json:"client_cores" jsonschema:"nullable"` // CPUs in use
 	ServerCores *float64 `json:"server_cores" jsonschema:"nullable"` // CPUs in use
+	ServicePoint
+}
+
+// ServicePoint is what only services have of a stretch: other pages have thousands of them.
+// All of it is absent where the record is older.
+type ServicePoint struct {
+	ResponseP50US *float64 `json:"response_p50_us,omitempty"` // from the intended send, the median over trials; absent where fewer than 10 calls ended in each
+	ResponseP99US *float64 `json:"response_p99_us,omitempty"` // the same; absent where fewer than 100 calls ended in each
+	ResponseMaxUS *float64 `json:"response_max_us,omitempty"` // of all trials; absent where no call ended
+	FailedShare   *float64 `json:"failed_share,omitempty"`    // of the calls that ended; absent where none did
 }
 
 const (
@@ -27,6 +38,9 @@ const (
 	// closedStretches and leastStretches are those of a load that is meant to stay as it
 	// is: a page has them for every cell, and in fewer nothing can be seen.
 	closedStretches, leastStretches = 30, 8
+	// serviceStretches are those of a service: there are few cells, and a stall of a tenth of a
+	// second must be seen.
+	serviceStretches = 120
 )
 
 // courseOf follows a load through its warm-up and its window; nil for loads in which
@@ -38,14 +52,18 @@ func courseOf(cell record.Cell, trials []trial) []CoursePoint {
 		if length <= 0 {
 			return nil
 		}
-		return timeline{each: length / stretches, count: stretches}.of(cell.Load, trials)
+		return timeline{each: length / stretches, count: stretches, service: cell.IsService()}.of(cell.Load, trials)
 	case "closed", "open":
 		// Windows end with the last request: what all of them have can be held together.
 		length, warmUp, most := math.Inf(1), math.Inf(1), closedStretches
+		if cell.IsService() {
+			most = serviceStretches
+		}
 		for _, t := range trials {
 			length, warmUp = min(length, float64(t.WindowNS)), min(warmUp, float64(t.WarmUp.TookNS))
 			most = min(most, intervalsWithin(t.Intervals, t.WindowNS)/2)
-			if t.Course != nil && t.Course.StretchNS > 0 {
+			// Of a service the rate alone is drawn finer than the record's stretches.
+			if t.Course != nil && t.Course.StretchNS > 0 && !cell.IsService() {
 				most = min(most, int(t.WindowNS/t.Course.StretchNS))
 			}
 		}
@@ -54,7 +72,7 @@ func courseOf(cell record.Cell, trials []trial) []CoursePoint {
 		}
 		each := length / float64(most)
 		before := min(most, int(warmUp/each))
-		return timeline{each: each, before: before, count: before + most, within: true}.of(cell.Load, trials)
+		return timeline{each: each, before: before, count: before + most, within: true, service: cell.IsService()}.of(cell.Load, trials)
 	}
 	return nil
 }
@@ -74,6 +92,7 @@ type timeline struct {
 	each          float64 // ns
 	before, count int
 	within        bool // what ends after the last stretch is left out as a whole
+	service       bool // there are points of services
 }
 
 // place is the stretch in which most of a time lies; ok is false outside of all.
@@ -90,8 +109,10 @@ func (l timeline) place(startNS, tookNS int64) (place int, ok bool) {
 type stretch struct {
 	requests, sumNS, tookNS float64
 	p99NS                   []float64
-	used                    [2]float64 // CPU time of client and server, ns
-	usedIn                  [2]float64 // of this time
+	responseNS              [3][]float64 // P50, P99 and the slowest
+	ended, failed           float64      // as the courses count them
+	used                    [2]float64   // CPU time of client and server, ns
+	usedIn                  [2]float64   // of this time
 }
 
 func (l timeline) of(load record.Load, trials []trial) []CoursePoint {
@@ -128,6 +149,15 @@ func (l timeline) take(from *record.Course, all []stretch) {
 		if n < len(from.P99NS) && from.P99NS[n] != nil {
 			all[place].p99NS = append(all[place].p99NS, float64(*from.P99NS[n]))
 		}
+		for i, of := range [][]*int64{from.ResponseP50NS, from.ResponseP99NS, from.ResponseMaxNS} {
+			if n < len(of) && of[n] != nil {
+				all[place].responseNS[i] = append(all[place].responseNS[i], float64(*of[n]))
+			}
+		}
+		if n < len(from.Failed) {
+			all[place].ended += float64(from.Calls[n])
+			all[place].failed += float64(from.Failed[n])
+		}
 		for end, used := range [][]int64{from.ClientCPUNS, from.ServerCPUNS} {
 			if n < len(used) {
 				all[place].used[end] += float64(used[n])
@@ -150,10 +180,29 @@ func (l timeline) point(load record.Load, place int, of *stretch) CoursePoint {
 	if len(of.p99NS) > 0 {
 		point.P99US = new(short(stats.Median(of.p99NS) / 1e3))
 	}
+	if l.service {
+		point.ServicePoint = of.servicePoint()
+	}
 	for end, cores := range []**float64{&point.ClientCores, &point.ServerCores} {
 		if of.usedIn[end] > 0 {
 			*cores = new(short(of.used[end] / of.usedIn[end]))
 		}
+	}
+	return point
+}
+
+func (s *stretch) servicePoint() (point ServicePoint) {
+	known := func(times []float64, of func([]float64) float64) *float64 {
+		if len(times) == 0 {
+			return nil
+		}
+		return new(short(of(times) / 1e3))
+	}
+	point.ResponseP50US = known(s.responseNS[0], stats.Median)
+	point.ResponseP99US = known(s.responseNS[1], stats.Median)
+	point.ResponseMaxUS = known(s.responseNS[2], slices.Max[[]float64])
+	if s.ended > 0 {
+		point.FailedShare = new(short(s.failed / s.ended))
 	}
 	return point
 }

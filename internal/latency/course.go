@@ -12,6 +12,7 @@ import (
 // bounded (48 KiB, outside the Go heap), and a quantile is within 7 %.
 type Course struct {
 	counts  []uint32 // slot by slot
+	failed  [courseSlots]uint32
 	release func()
 	began   int64
 	shift   uint // a slot is 1<<shift ns
@@ -45,12 +46,20 @@ func (c *Course) Begin(instant int64, expected time.Duration) {
 // Record counts a duration that ended at an instant. One before the course counts as of its
 // first slot.
 func (c *Course) Record(ended, ns int64) {
+	c.counts[c.at(ended)*courseBuckets+courseBucket(ns)]++
+}
+
+// Fail counts a failure of what ended at an instant, besides its duration.
+func (c *Course) Fail(ended int64) { c.failed[c.at(ended)]++ }
+
+// at is the slot of an instant.
+func (c *Course) at(ended int64) int {
 	slot := max(0, ended-c.began) >> c.shift
 	for slot >= courseSlots {
 		c.halve()
 		slot >>= 1
 	}
-	c.counts[int(slot)*courseBuckets+courseBucket(ns)]++
+	return int(slot)
 }
 
 func courseBucket(ns int64) int {
@@ -85,6 +94,9 @@ func (c *Course) halve() {
 			for i, n := range from {
 				into[i] += n
 			}
+			failed := c.failed[slot]
+			c.failed[slot] = 0
+			c.failed[slot/2] += failed
 		}
 	}
 	clear(c.counts[courseSlots/2*courseBuckets:])
@@ -99,6 +111,7 @@ func (c *Course) Add(other *Course) {
 		c.halve()
 	}
 	for n := range courseSlots {
+		c.failed[n>>(c.shift-other.shift)] += other.failed[n]
 		into := c.slot(n >> (c.shift - other.shift))
 		for i, count := range other.slot(n) {
 			into[i] += count
@@ -126,6 +139,9 @@ func (c *Course) Count(slot int) (total int64) {
 	}
 	return total
 }
+
+// Failed is how many failures were counted in a slot.
+func (c *Course) Failed(slot int) int64 { return int64(c.failed[slot]) }
 
 // Quantile is that of the durations which ended in a slot; 0 where there are none.
 func (c *Course) Quantile(slot int, q float64) time.Duration {

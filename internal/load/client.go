@@ -30,6 +30,7 @@ type client struct {
 	samples                       *latency.SampleLog
 	course                        *latency.Course // nil: others' courses are enough
 	live                          *liveCounts     // nil: nobody looks
+	responses                     *latency.Course // nil: the same as course, or nil with it
 
 	isPast   bool
 	statuses statuses
@@ -154,7 +155,7 @@ func (c *client) account(course *call, err error) {
 	c.sum.Store(c.sum.Load() + service)
 	endedInPause := b.pausedAt(course.ended - 1)
 	if c.course != nil && !endedInPause {
-		c.course.Record(b.running(course.ended), service)
+		c.follow(course, b.running(course.ended), err)
 	}
 	if course.intended < b.begin && course.ended <= b.begin {
 		c.warmedUp++
@@ -176,6 +177,17 @@ func (c *client) account(course *call, err error) {
 	}
 	if course.intended >= b.begin && !b.pausedAt(course.intended) {
 		c.record(course, b, err)
+	}
+}
+
+// follow counts the call by when it ended, on a clock that stands still in pauses.
+func (c *client) follow(course *call, ended int64, err error) {
+	c.course.Record(ended, course.ended-course.sent)
+	if c.responses != nil {
+		c.responses.Record(ended, course.ended-course.intended)
+	}
+	if err != nil {
+		c.course.Fail(ended)
 	}
 }
 

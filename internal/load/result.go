@@ -82,21 +82,31 @@ func (c *controller) lastBounds(finish int64) *bounds {
 
 // merge merges the courses of the clients that kept one. Calls are counted over those.
 func (c *controller) merge(windowBegin int64) *record.Course {
-	all := c.clients[0].course
+	all, responses := c.clients[0].course, c.clients[0].responses
 	for _, one := range c.clients[1:] {
 		if one.course != nil {
 			all.Add(one.course)
 		}
+		if one.responses != nil {
+			responses.Add(one.responses)
+		}
 	}
+	responses = cmp.Or(responses, all)
 	course := &record.Course{BeginNS: c.began - windowBegin, StretchNS: int64(all.Slot())}
 	for slot := range all.Slots() {
 		count := all.Count(slot)
-		course.Calls = append(course.Calls, count)
-		var p99 *int64
-		if count >= record.CourseCalls {
-			p99 = new(int64(all.Quantile(slot, 0.99)))
+		quantile := func(of *latency.Course, q float64, least int64) *int64 {
+			if count < least {
+				return nil
+			}
+			return new(int64(of.Quantile(slot, q)))
 		}
-		course.P99NS = append(course.P99NS, p99)
+		course.Calls = append(course.Calls, count)
+		course.Failed = append(course.Failed, all.Failed(slot))
+		course.P99NS = append(course.P99NS, quantile(all, 0.99, record.CourseCalls))
+		course.ResponseP50NS = append(course.ResponseP50NS, quantile(responses, 0.5, record.CourseMedianCalls))
+		course.ResponseP99NS = append(course.ResponseP99NS, quantile(responses, 0.99, record.CourseCalls))
+		course.ResponseMaxNS = append(course.ResponseMaxNS, quantile(responses, 1, 1))
 	}
 	return course
 }

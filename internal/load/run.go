@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -96,8 +97,8 @@ func newController(p Plan) (*controller, error) {
 	return c, nil
 }
 
-// mostCourses bounds the memory of courses to 48 MiB. Of more clients each second, third, …
-// keeps one.
+// mostCourses bounds the memory of courses to 48 MiB, or twice as much where response times
+// have their own. Of more clients each second, third, … keeps one.
 const mostCourses = 1000
 
 // usualWarmUp is what most warm-ups take at most.
@@ -126,6 +127,9 @@ func (c *controller) newClient(caller Caller) *client {
 	}
 	if every := 1 + len(c.plan.Callers)/mostCourses; len(c.clients)%every == 0 {
 		one.course = latency.NewCourse()
+		if one.response != nil {
+			one.responses = latency.NewCourse()
+		}
 	}
 	if c.plan.Live {
 		one.live = &liveCounts{}
@@ -134,6 +138,11 @@ func (c *controller) newClient(caller Caller) *client {
 		one.samples = latency.NewSampleLog(int32(len(c.clients)), c.plan.expectedSamples())
 	}
 	return one
+}
+
+// courses are those that the client keeps.
+func (c *client) courses() []*latency.Course {
+	return slices.DeleteFunc([]*latency.Course{c.course, c.responses}, func(one *latency.Course) bool { return one == nil })
 }
 
 // start starts the clients. They end when the window is over, or when ctx, the
@@ -149,8 +158,8 @@ func (c *controller) start(ctx context.Context) {
 		c.schedule.zero = c.began
 	}
 	for _, one := range c.clients {
-		if one.course != nil {
-			one.course.Begin(c.began, min(c.plan.WarmUp.AtMost, usualWarmUp)+c.plan.Duration)
+		for _, course := range one.courses() {
+			course.Begin(c.began, min(c.plan.WarmUp.AtMost, usualWarmUp)+c.plan.Duration)
 		}
 		c.running.Go(func() {
 			// Each client has its own context: with a shared one, every call
@@ -325,8 +334,8 @@ func (c *controller) release() {
 				r.Close()
 			}
 		}
-		if one.course != nil {
-			one.course.Close()
+		for _, course := range one.courses() {
+			course.Close()
 		}
 	}
 }

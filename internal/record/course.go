@@ -6,13 +6,23 @@ type Course struct {
 	StretchNS int64    `json:"stretch_ns"` // how long each is
 	Calls     []int64  `json:"calls"`      // that ended in each
 	P99NS     []*int64 `json:"p99_ns"`     // of their service times, within 7 %; null where fewer than 100 ended
+	// Failed are those of the calls that failed. Older records lack it, and the next three.
+	Failed []int64 `json:"failed,omitempty"`
+	// Of their response times, from the intended send: in a closed loop without a limit the
+	// service times. Within 7 %; null where fewer than 10, 100 and 1 ended.
+	ResponseP50NS []*int64 `json:"response_p50_ns,omitempty"`
+	ResponseP99NS []*int64 `json:"response_p99_ns,omitempty"`
+	ResponseMaxNS []*int64 `json:"response_max_ns,omitempty"`
 	// CPU time of each end; absent where it was not sampled.
 	ClientCPUNS []int64 `json:"client_cpu_ns,omitempty"`
 	ServerCPUNS []int64 `json:"server_cpu_ns,omitempty"`
 }
 
-// CourseCalls is how many calls a stretch needs for a P99.
-const CourseCalls = 100
+// CourseCalls is how many calls a stretch needs for a P99, and CourseMedianCalls for a P50.
+const (
+	CourseCalls       = 100
+	CourseMedianCalls = 10
+)
 
 // ServedPerSecond is the rate of ended calls in equal stretches of the window, at most
 // so many, in order. Intervals that an edge of the window cuts are left out.

@@ -148,7 +148,7 @@ func keyColumns(keys []key) []column {
 		if l.label != "" {
 			return l.label
 		}
-		return l.cell.Variant
+		return shortVariant(&l.cell.Cell)
 	}}}
 	for _, k := range keys {
 		all = append(all, k.column())

@@ -116,7 +116,7 @@ func connections(cells []*analysis.Cell) string {
 		if strings.Contains(cell.Variant, "conn=") || cell.Tool != "" {
 			continue
 		}
-		if text := cell.Variant + " " + cell.Connection; !slices.Contains(texts, text) {
+		if text := shortVariant(&cell.Cell) + " " + cell.Connection; !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}
 	}

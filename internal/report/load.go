@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/units"
@@ -33,8 +31,8 @@ func WriteLoad(w io.Writer, run *Run, terminal Terminal) error {
 			return err
 		}
 	}
-	for _, s := range r.Statuses {
-		out.line("status", "%s: %s", statusName(r, s.Status), units.Thousands(s.Count))
+	for _, s := range namedStatuses(&r.Cell, r.Statuses) {
+		out.line("status", "%s: %s", s.Name, units.Thousands(s.Count))
 	}
 	for _, e := range r.Errors {
 		out.line("error", "%s of %s (%s): %s", units.Thousands(e.Count), e.Class, e.Code, shortLine(e.Example))
@@ -94,9 +92,7 @@ func (t *loadText) checks(r *record.Record, terminal Terminal) {
 
 // loadOfService is how the service was loaded, in words.
 func loadOfService(r *record.Record) string {
-	wire := strings.TrimPrefix(r.Cell.Variant, r.Cell.Stack+":wire=")
-	wire, _, _ = strings.Cut(wire, ",")
-	text := fmt.Sprintf("%s over %s, %d clients (%s)", r.Cell.Workload, wire, r.Cell.Clients, r.Cell.Connection)
+	text := fmt.Sprintf("%s (%s)", cellName(&r.Cell), r.Cell.Connection)
 	l := r.Cell.Load
 	switch {
 	case l.RampTo > 0:
@@ -178,13 +174,6 @@ func (t *loadText) spread(h *latency.Histogram) {
 		bar := strings.Repeat("■", int(float64(widest)*float64(n)/float64(most)))
 		t.line("spread", "up to %7s %s %s", micros(bounds[i]/1e3), bar, units.Thousands(n))
 	}
-}
-
-func statusName(r *record.Record, status int) string {
-	if strings.Contains(r.Cell.Variant, "wire=grpc") {
-		return codes.Code(status).String()
-	}
-	return fmt.Sprint(status)
 }
 
 // cost is what an end took.

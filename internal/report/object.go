@@ -59,6 +59,13 @@ type Cell struct {
 	HasValid      bool     `json:"valid"`                   // at least one trial is valid
 	Warnings      []string `json:"warnings"`                // what the checks found, worst first, then what else is worth knowing
 	ResponseApart bool     `json:"-" page:"response_apart"` // response_us is not service_us
+
+	// Of a service of the user's own. Other cells have none of it.
+
+	Statuses []AnswerStatus `json:"statuses,omitempty"` // of the answers of a service of the user's own; absent of other cells
+	Said     string         `json:"-" page:"said"`      // what the service was asked, and over what
+	Name     string         `json:"-" page:"name"`      // the same with the number of clients
+	Checks   []JudgedCheck  `json:"-" page:"checks"`    // worst first
 }
 
 // NewObject puts the run into the form that programs may rely on.
@@ -89,6 +96,9 @@ func NewObject(run *Run) *Object {
 func newCell(c *analysis.Cell) Cell {
 	cell := Cell{Cell: *c, HasValid: c.IsValid(), Warnings: warnings(c), ResponseApart: c.Response != nil}
 	cell.Response = c.ResponseTimes()
+	if c.IsService() {
+		cell.Statuses, cell.Said, cell.Name = namedStatuses(&c.Cell, c.Statuses), sayCall(&c.Cell), cellName(&c.Cell)
+	}
 	return cell
 }
 

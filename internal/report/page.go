@@ -58,7 +58,11 @@ func newPageData(run *Run) *pageData {
 	}
 	data.Cells = nil
 	for _, cell := range ordered(s.Cells) {
-		data.Cells = append(data.Cells, newCell(cell))
+		shown := newCell(cell)
+		if cell.IsService() {
+			shown.Checks = verdictsOf(cell.Cell, run.Records)
+		}
+		data.Cells = append(data.Cells, shown)
 	}
 	data.ClosedTail = closedTail(ordered(s.Cells))
 	return data

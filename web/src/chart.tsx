@@ -50,6 +50,7 @@ export function Chart({ title, note, x, y, lines, rules = [] }: Props) {
             <Swatch look={line.look} apart={line.apart} /> {line.name}
           </li>
         ))}
+        {x.shaded && x.range && x.shadedTo! > x.range[0] && <li><i class="shaded" aria-hidden="true" /> {x.shaded}</li>}
       </ul>
       <div class="y-label" aria-hidden="true">{y.label}</div>
       <div class="plot" ref={holder} role="img" tabIndex={0} onKeyDown={step} onBlur={() => setHover(null)}

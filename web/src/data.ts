@@ -6,9 +6,18 @@ import type { Cell, Run } from "./run";
 
 export * from "./run";
 
-/** The run that the page was written with. */
+/** What cells differ in first: stacks, or what services were asked. */
+export let variantTitle = "Stack";
+
+/** The run that the page was written with. A service is named by what it was asked. */
 export function readRun(): Run {
-  return JSON.parse(document.getElementById("run")!.textContent!) as Run;
+  const text = document.getElementById("run")!.textContent!;
+  const run = JSON.parse(text) as Run;
+  const services = run.cells.filter((cell) => cell.said !== "");
+  if (services.length === 0) return run;
+  variantTitle = "Call";
+  const names = new Map(services.flatMap((cell) => [[cell.variant, cell.said], [cell.key, cell.name]]));
+  return JSON.parse(text, (_, value) => (typeof value === "string" ? (names.get(value) ?? value) : value)) as Run;
 }
 
 /** The different values of a list, numbers ascending, texts as they come. */

@@ -2,7 +2,7 @@
 
 import type { Interval } from "./data";
 
-const absent = "–";
+export const absent = "–";
 
 type Unit = [size: number, name: string];
 

@@ -5,7 +5,7 @@ import { render } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { goToSection } from "./address";
 import { readRun, type Cell, type Run } from "./data";
-import { looksOf } from "./look";
+import { looksOf, type Look } from "./look";
 import { cellMetrics } from "./metrics";
 import { Allocations } from "./sections/allocations";
 import { Against, hasAgainst } from "./sections/against";
@@ -26,6 +26,7 @@ import { Failures, Setup } from "./sections/setup";
 import { hasTail, Tail } from "./sections/tail";
 import { Verdict } from "./sections/verdict";
 import { mapped, Winners } from "./sections/winners";
+import { serviceSections, usePage } from "./service/page";
 import { Why, type StacksAsked } from "./sections/why";
 
 function App({ run }: { run: Run }) {
@@ -37,22 +38,24 @@ function App({ run }: { run: Run }) {
     if (!next.delete(key)) next.add(key);
     setPicked(next);
   };
+  const service = usePage({ run, looks });
   const failed = run.cells.some((cell) => cell.survival.failures.length > 0);
   const all: [id: string, title: string, shown: boolean][] = [
+    ...serviceSections(run),
     ["claims", "Claims", run.claims.length > 0],
     ["scaling", "In flight", run.scalings.length > 0],
     ["search", "Search", searched(run).length > 0],
     ["bursts", "Bursts", bursts(run).length > 0],
-    ["course", "Over time", scheduled(run).length > 0],
+    ["course", "Over time", !service && scheduled(run).length > 0],
     ["connections", "Connections", hasConnections(run)],
     ["choices", "Choices", hasChoices(run)],
     ["winners", "Winners", mapped(run).length > 0],
     ["cells", "Cells", true],
-    ["failures", "Failures", failed],
+    ["failures", "Failures", !service && failed],
     ["size", "Size", hasAgainst(run.cells, "request_bytes")],
     ["concurrency", "Concurrency", hasAgainst(run.cells, "clients")],
-    ["percentiles", "Percentiles", run.cells.some(hasCurve)],
-    ["steady", "Over the window", steady(run).length > 0],
+    ["percentiles", "Percentiles", !service && run.cells.some(hasCurve)],
+    ["steady", "Over the window", !service && steady(run).length > 0],
     ["tail", "Tail", hasTail(run)],
     ["ends", "Both ends", hasEnds(run)],
     ["bytes", "On the wire", hasBytes(run)],
@@ -71,32 +74,33 @@ function App({ run }: { run: Run }) {
         {all.filter(([id]) => shown.has(id)).map(([id, title]) => <a key={id} href={`#${id}`}>{title}</a>)}
       </nav>
       <main>
+        {service?.first}
+        {service && <Concurrency run={run} looks={looks} />}
+        {service?.latency}
+        {service?.answers}
+        {service && <Ends run={run} looks={looks} />}
+        {service?.checks}
         <Claims run={run} />
         <Scalings run={run} looks={looks} />
         <Searches run={run} />
         <Bursts run={run} looks={looks} />
-        <Courses run={run} looks={looks} />
+        {shown.has("course") && <Courses run={run} looks={looks} />}
         <Connections run={run} looks={looks} />
         <Choices run={run} />
         <Winners run={run} looks={looks} />
         <Cells run={run} looks={looks} picked={picked} pick={pick} />
-        <Failures run={run} />
+        {shown.has("failures") && <Failures run={run} />}
         {shown.has("size") && (
           <section id="size">
             <h2>Against message size</h2>
             <Against across="request_bytes" cells={run.cells} looks={looks} further={cellMetrics} />
           </section>
         )}
-        {shown.has("concurrency") && (
-          <section id="concurrency">
-            <h2>Against concurrency</h2>
-            <Against across="clients" cells={run.cells} looks={looks} further={cellMetrics} />
-          </section>
-        )}
-        <Percentiles cells={run.cells} looks={looks} picked={picked} setPicked={setPicked} closedTail={run.closed_tail} />
-        <Steady run={run} looks={looks} />
+        {!service && <Concurrency run={run} looks={looks} />}
+        {shown.has("percentiles") && <Percentiles cells={run.cells} looks={looks} picked={picked} setPicked={setPicked} closedTail={run.closed_tail} />}
+        {shown.has("steady") && <Steady run={run} looks={looks} />}
         {shown.has("tail") && <Tail run={run} looks={looks} />}
-        <Ends run={run} looks={looks} />
+        {!service && <Ends run={run} looks={looks} />}
         <Bytes run={run} looks={looks} />
         <Why run={run} showStacks={setStacks} />
         <Profiles run={run} asked={stacks} />
@@ -109,6 +113,16 @@ function App({ run }: { run: Run }) {
         <Reproduce run={run} />
       </main>
     </>
+  );
+}
+
+function Concurrency({ run, looks }: { run: Run; looks: Map<string, Look> }) {
+  if (!hasAgainst(run.cells, "clients")) return null;
+  return (
+    <section id="concurrency">
+      <h2>Against concurrency</h2>
+      <Against across="clients" cells={run.cells} looks={looks} further={cellMetrics} />
+    </section>
   );
 }
 

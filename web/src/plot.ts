@@ -19,6 +19,7 @@ export interface Line {
   look: Look;
   points: Point[];
   thin?: boolean; // a line without marks
+  bars?: boolean; // as wide as there is room for, from zero
   apart?: boolean; // marks without a line
   beside?: boolean; // to hold others against: the note explains it, not the legend
 }
@@ -29,6 +30,7 @@ export interface Axis {
   range?: [low: number, high: number]; // around the values unless it is said
   ticks?: number[]; // where there is something to read; round values else
   shadedTo?: number; // what lies below it is not what is measured
+  shaded?: string; // what that is
   show: (value: number) => string;
 }
 
@@ -124,8 +126,9 @@ function draw(holder: HTMLElement, content: Content, hover: Hover): uPlot {
     series: [{}, ...lines.map((line) => ({
       stroke: colour(line.look.colour),
       width: line.apart ? 0 : line.beside ? 1.25 : 2,
-      dash: line.look.dash,
+      dash: line.bars ? [] : line.look.dash,
       spanGaps: true,
+      ...(line.bars && { paths: uPlot.paths.bars!({ size: [0.9, Infinity] }), fill: colour(line.look.colour), width: 0 }),
       points: { show: false },
     }))],
     hooks: {

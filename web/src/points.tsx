@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { Choice } from "./controls";
 import { distinct, type Cell } from "./data";
-import { plain, sizes } from "./format";
+import { absent, plain, sizes } from "./format";
 
 export interface AtPoint {
   cells: Cell[];
@@ -37,6 +37,6 @@ export function usePoint(cells: Cell[], usualPart?: string): AtPoint {
     cells: ofSize.filter((cell) => cell.clients === clients),
     choices,
     size: size ?? "",
-    text: `${plain(clients)} client${clients === 1 ? "" : "s"}, ${size} messages`,
+    text: [`${plain(clients)} client${clients === 1 ? "" : "s"}`, size !== absent && `${size} messages`].filter(Boolean).join(", "),
   };
 }

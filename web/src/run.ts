@@ -114,6 +114,13 @@ export interface Allocator {
   objects_share: number;
 }
 
+/** AnswerStatus is how many answers of a service had a status. */
+export interface AnswerStatus {
+  name: string; // as in "200 OK" of HTTP, or "Unavailable" of gRPC
+  count: number;
+  bad: boolean; // calls with it count as failed unless their user says otherwise
+}
+
 /** Branch is functions of which each calls the next and, as far as allocations go, nothing else. */
 export interface Branch {
   functions: string[];
@@ -193,10 +200,16 @@ export interface Cell {
   curve: CurvePoint[]; // response time by percentile, as far as ten requests lie beyond, and the maximum
   density: CurvePoint[]; // response time: the share of requests in each step of it, in twelve steps a doubling; empty with few requests
   course: CoursePoint[]; // the window's; empty of bursts, searches and short windows
+  window_seconds: number; // the shortest of the trials; 0 where none was measured
+  spread: SpreadStep[]; // of response times, from the fastest to the slowest; empty of other cells
   intervals: IntervalsByField;
   valid: boolean; // at least one trial is valid
   warnings: string[]; // what the checks found, worst first, then what else is worth knowing
+  statuses?: AnswerStatus[]; // of the answers of a service of the user's own; absent of other cells
   response_apart: boolean; // response_us is not service_us
+  said: string; // what the service was asked, and over what
+  name: string; // the same with the number of clients
+  checks: JudgedCheck[]; // worst first
 }
 
 /** CheckChange is a check that comes to another level than was stored. */
@@ -324,6 +337,10 @@ export interface CoursePoint {
   p99_us: number | null; // service time, the median over trials; null where fewer than 100 calls ended in each
   client_cores: number | null; // CPUs in use
   server_cores: number | null; // CPUs in use
+  response_p50_us?: number; // from the intended send, the median over trials; absent where fewer than 10 calls ended in each
+  response_p99_us?: number; // the same; absent where fewer than 100 calls ended in each
+  response_max_us?: number; // of all trials; absent where no call ended
+  failed_share?: number; // of the calls that ended; absent where none did
 }
 
 /** Crossover is where one variant overtakes another as messages grow. */
@@ -483,6 +500,14 @@ export interface Interval {
 }
 
 export type IntervalsByField = Record<string, Interval>;
+
+/** JudgedCheck is a check of a cell's trials, at its worst. */
+export interface JudgedCheck {
+  name: string;
+  level: string;
+  trials: number; // in which it came out so
+  detail: string; // of the first of them
+}
 
 /** KeptCheck is a check that stands as it was stored, since the record does not tell what this version's check reads, or there is no such check any more. */
 export interface KeptCheck {
@@ -797,6 +822,12 @@ export interface Spent {
   function: string;
   in?: string; // kernel, or a library
   share: number;
+}
+
+/** SpreadStep is how many requests took about so long. */
+export interface SpreadStep {
+  us: number; // the middle of the step
+  requests: number;
 }
 
 /** Stage is a part of a call. */

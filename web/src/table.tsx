@@ -4,7 +4,7 @@
 import { Fragment } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { useKept } from "./address";
-import type { Cell } from "./data";
+import { type Cell, variantTitle } from "./data";
 import { CellDetail } from "./detail";
 import { perSecond, plain, sizes } from "./format";
 import type { Look } from "./look";
@@ -101,7 +101,7 @@ function columnsFor(cells: Cell[], clock: Clock): Column[] {
   const metric = (of: Metric): Column => ({ id: of.id, title: of.label, number: true, value: of.value, show: (cell) => of.show(of.value(cell)) });
   const varying = (column: Column) => (new Set(cells.map(column.show)).size > 1 ? [column] : []);
   return [
-    text("variant", "Stack", (cell) => cell.variant),
+    text("variant", variantTitle, (cell) => cell.variant),
     ...varying(text("part", "Part", (cell) => cell.part)),
     ...varying(text("workload", "Workload", (cell) => cell.workload)),
     ...varying(text("link", "Link", (cell) => cell.network?.link ?? "loopback")),

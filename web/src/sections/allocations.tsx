@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { Choice } from "../controls";
-import { distinct, type Allocation, type Branch, type Run } from "../data";
+import { distinct, type Allocation, type Branch, type Run, variantTitle } from "../data";
 import { bytes, plain } from "../format";
 
 export function Allocations({ run: { allocations } }: { run: Run }) {
@@ -62,7 +62,7 @@ function Totals({ allocations }: { allocations: Allocation[] }) {
       <table>
         <thead>
           <tr>
-            <th scope="col" rowSpan={2}>Stack</th>
+            <th scope="col" rowSpan={2}>{variantTitle}</th>
             <th scope="col" colSpan={3} class="group">Server, a call</th>
             <th scope="col" colSpan={3} class="group">Client, a call</th>
           </tr>

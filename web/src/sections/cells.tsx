@@ -3,7 +3,7 @@
 import { useMemo } from "preact/hooks";
 import { useKept, useKeptChoice, useKeptSet } from "../address";
 import { Choice, Filter } from "../controls";
-import { distinct, type Cell, type Run } from "../data";
+import { distinct, type Cell, type Run, variantTitle } from "../data";
 import { bytes, plain, sizes as sizesOf } from "../format";
 import type { Look } from "../look";
 import type { Clock } from "../metrics";
@@ -46,7 +46,7 @@ export function Cells({ run, looks, picked, pick }: Props) {
           <input type="search" value={find} placeholder="a stack, a part, a size" onInput={(event) => setFind(event.currentTarget.value ? [event.currentTarget.value] : [])} />
         </label>
         <Filter label="Part" options={options.parts} left={parts} change={setParts} />
-        <Filter label="Stack" options={options.variants} left={variants} change={setVariants} />
+        <Filter label={variantTitle} options={options.variants} left={variants} change={setVariants} />
         <Filter label="Size" options={options.sizes} left={sizes} show={bytes} change={setSizes} />
         <Filter label="Clients" options={options.clients} left={clients} show={plain} change={setClients} />
         {apart && <Choice label="Time" options={["response_us", "service_us"] as Clock[]} chosen={clock} show={(name) => clockNames[name]} choose={setClock} />}

@@ -1,7 +1,7 @@
 // What each choice of an option changes: two variants of a stack that differ in
 // nothing else.
 
-import type { Cell, Contrast, Effect, Run } from "../data";
+import { type Cell, type Contrast, type Effect, type Run, variantTitle } from "../data";
 import { times } from "../format";
 import { usePoint } from "../points";
 
@@ -43,7 +43,7 @@ export function Contrasts({ run, contrasts }: { run: Run; contrasts: Contrast[] 
       <table class="contrasts">
         <thead>
           <tr>
-            <th scope="col">Stack</th>
+            <th scope="col">{variantTitle}</th>
             <th scope="col">Choice</th>
             {shown.map(([metric, title]) => <th scope="col" class="number" key={metric}>{title}</th>)}
           </tr>

@@ -2,7 +2,7 @@
 // and what resumption buys.
 
 import { useMemo } from "preact/hooks";
-import type { Cell, Run } from "../data";
+import { type Cell, type Run, variantTitle } from "../data";
 import { micros, percent, plain } from "../format";
 import type { Look } from "../look";
 import { clientCPU, handshakeP50, latencyMetrics, serverCPU, serverPeak, survival, throughput, type Metric } from "../metrics";
@@ -61,7 +61,7 @@ function Storm({ cells, looks, p99 }: { cells: Cell[]; looks: Map<string, Look>;
       <table class="storm">
         <thead>
           <tr>
-            <th scope="col">Stack</th>
+            <th scope="col">{variantTitle}</th>
             <th scope="col" class="number">Answered</th>
             {!asIs && <th scope="col" class="number">As asked</th>}
             {figures.map((metric) => <th scope="col" class="number" key={metric.id}>{metric.label}</th>)}

@@ -2,7 +2,7 @@
 
 import { useMemo } from "preact/hooks";
 import { Bars, type Bar } from "../bars";
-import { figures, type Cell, type Direction, type End, type Run, type WireBytes } from "../data";
+import { figures, type Cell, type Direction, type End, type Run, type WireBytes, variantTitle } from "../data";
 import { bytes, micros, plain } from "../format";
 import type { Look } from "../look";
 import { Name } from "../name";
@@ -51,7 +51,7 @@ export function Ends({ run, looks }: Props) {
         <table>
           <thead>
             <tr>
-              <th scope="col" rowSpan={2}>Stack</th>
+              <th scope="col" rowSpan={2}>{variantTitle}</th>
               <th scope="col" rowSpan={2}>Bound by</th>
               {shown.map(({ title }) => <th scope="col" colSpan={2} class="group" key={title}>{title}</th>)}
             </tr>
@@ -136,7 +136,7 @@ function Traffic({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) 
         <table>
           <thead>
             <tr>
-              <th scope="col" rowSpan={2}>Stack</th>
+              <th scope="col" rowSpan={2}>{variantTitle}</th>
               {ways.map(([, title]) => <th scope="col" colSpan={shown.length} class="group" key={title}>{title} by the client</th>)}
               <th scope="col" rowSpan={2} class="number">Lost</th>
               <th scope="col" rowSpan={2} class="number">RTT</th>
@@ -176,7 +176,7 @@ function Opening({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) 
         <table>
           <thead>
             <tr>
-              <th scope="col">Stack</th>
+              <th scope="col">{variantTitle}</th>
               <th scope="col" class="number">Handshake, sent</th>
               <th scope="col" class="number">Received</th>
               <th scope="col" class="number">First call, sent</th>

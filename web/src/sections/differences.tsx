@@ -4,7 +4,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { useKeptChoice } from "../address";
 import { Choice } from "../controls";
-import { distinct, inOrder, type Cell, type Comparison, type Run } from "../data";
+import { distinct, inOrder, type Cell, type Comparison, type Run, variantTitle } from "../data";
 import { Forest, type Effect, type Side } from "../forest";
 import { plain, short, sizes, times } from "../format";
 import type { Look } from "../look";
@@ -182,7 +182,7 @@ function PairTable({ run, pairs, known, looks, figures }: TableProps) {
       <table class="pairs">
         <thead>
           <tr>
-            <th scope="col">Stack</th>
+            <th scope="col">{variantTitle}</th>
             <th scope="col">Over</th>
             {sized && <th scope="col" class="number">Size</th>}
             <th scope="col" class="number">Clients</th>

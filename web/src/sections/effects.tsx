@@ -1,7 +1,7 @@
 // What else the run found: limits, crossovers, and how much warm-up is enough.
 // Each is there only where the scenario asked the question.
 
-import { inOrder, type Run } from "../data";
+import { inOrder, type Run, variantTitle } from "../data";
 import { Figure } from "../figure";
 import { bytes, micros, plain, sizes, times } from "../format";
 import { Variant } from "../name";
@@ -16,7 +16,7 @@ export function Limits({ run: { cells, limits } }: { run: Run }) {
         <table>
           <thead>
             <tr>
-              <th scope="col" rowSpan={2}>Stack</th>
+              <th scope="col" rowSpan={2}>{variantTitle}</th>
               <th scope="col" rowSpan={2} class="number">Size</th>
               <th scope="col" rowSpan={2} class="number">Clients</th>
               <th scope="col" colSpan={3} class="group">With it over without</th>
@@ -103,7 +103,7 @@ export function WarmUps({ run: { cells, warm_ups: warmUps } }: { run: Run }) {
         <table>
           <thead>
             <tr>
-              <th scope="col">Stack</th>
+              <th scope="col">{variantTitle}</th>
               <th scope="col">Part</th>
               <th scope="col" class="number">Size</th>
               <th scope="col" class="number">Clients</th>

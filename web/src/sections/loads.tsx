@@ -2,7 +2,7 @@
 
 import { useMemo } from "preact/hooks";
 import { Chart, type Line } from "../chart";
-import { namesOf, type Cell, type CoursePoint, type Run } from "../data";
+import { namesOf, type Cell, type CoursePoint, type Run, variantTitle } from "../data";
 import { Figure } from "../figure";
 import { micros, percent, perSecond, plain, sizes } from "../format";
 import { dashOf, type Look } from "../look";
@@ -51,7 +51,7 @@ function Answers({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) 
       <table>
         <thead>
           <tr>
-            <th scope="col">Stack</th>
+            <th scope="col">{variantTitle}</th>
             <th scope="col" class="number">Answered</th>
             {drained && <th scope="col" class="number">Drained in</th>}
             {waits.map((metric) => <th scope="col" class="number" key={metric.id}>{metric.label}</th>)}

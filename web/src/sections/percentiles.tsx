@@ -29,13 +29,18 @@ const nines = (quantile: number) => -Math.log10(1 - quantile);
 const ticks = [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999];
 const percent = (place: number) => `P${short((100 * (1 - 10 ** -place)).toFixed(Math.max(1, Math.ceil(place))))}`;
 
+/** The axis on which every nine takes the same room. */
+export function curveAxis(lines: Line[]): Axis {
+  const last = Math.max(0, ...lines.flatMap((line) => line.points.map((point) => point.x)));
+  return { label: "Percentile", log: false, ticks: ticks.map(nines).filter((tick) => tick <= last), show: percent };
+}
+
 export function Percentiles({ cells, looks, picked, setPicked, closedTail }: Props) {
   const shown = cells.filter((cell) => picked.has(cell.key) && hasCurve(cell));
   const first = shown[0] ?? cells.find((cell) => hasCurve(cell));
   const chart = useMemo(() => {
-    const lines = linesOf(shown, looks);
-    const last = Math.max(0, ...lines.flatMap((line) => line.points.map((point) => point.x)));
-    const x: Axis = { label: "Percentile", log: false, ticks: ticks.map(nines).filter((tick) => tick <= last), show: percent };
+    const lines = curvesOf(shown, looks);
+    const x = curveAxis(lines);
     const y: Axis = { label: "Response time", log: true, show: (value) => micros(value) };
     return { x, y, lines, densities: densitiesOf(shown, looks) };
   }, [picked]);
@@ -78,7 +83,7 @@ const density: { x: Axis; y: Axis } = {
 /** The cells that are drawn, each as a line over all steps that any of them has. */
 function densitiesOf(cells: Cell[], looks: Map<string, Look>): Line[] {
   const drawn = cells.filter((cell) => cell.density.length > 0);
-  const shapes = linesOf(drawn, looks);
+  const shapes = curvesOf(drawn, looks);
   return drawn.map((cell, i) => ({ ...shapes[i]!, points: cell.density.map(([us, share]) => ({ x: us, y: share })) }));
 }
 
@@ -87,7 +92,8 @@ function titleOf(cells: Cell[]): string {
   return points.size === 1 ? `Latency by percentile, ${[...points][0]}` : "Latency by percentile";
 }
 
-function linesOf(cells: Cell[], looks: Map<string, Look>): Line[] {
+/** Their percentile curves. */
+export function curvesOf(cells: Cell[], looks: Map<string, Look>): Line[] {
   const names = namesOf(cells, (cell) => [cell.part, sizes(cell.request_bytes, cell.response_bytes), `c=${cell.clients}`, cell.workload, cell.connection, loadText(cell.load)]);
   const seen = new Map<string, number>();
   return cells.map((cell) => {

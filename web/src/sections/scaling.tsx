@@ -4,7 +4,7 @@
 import { useMemo } from "preact/hooks";
 import { around } from "../axis";
 import { Chart, type Axis, type Line } from "../chart";
-import type { Run, Scaling } from "../data";
+import { type Run, type Scaling, variantTitle } from "../data";
 import { perSecond, plain, sizes, withInterval } from "../format";
 import type { Look } from "../look";
 
@@ -76,7 +76,7 @@ function Grounds({ scalings }: { scalings: Scaling[] }) {
         <table>
           <thead>
             <tr>
-              <th scope="col">Stack</th>
+              <th scope="col">{variantTitle}</th>
               <th scope="col" class="number">Opened</th>
               <th scope="col" class="number">In flight</th>
               <th scope="col" class="number">Of the ideal</th>

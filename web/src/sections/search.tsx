@@ -4,7 +4,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { Chart, type Axis, type Line, type Rule } from "../chart";
 import { Choice } from "../controls";
-import { namesOf, type Cell, type Run, type Search } from "../data";
+import { namesOf, type Cell, type Run, type Search, variantTitle } from "../data";
 import { micros, perSecond, plain, sizes, withInterval } from "../format";
 import { modeBeside } from "../words";
 
@@ -25,7 +25,7 @@ export function Searches({ run }: { run: Run }) {
         <table>
           <thead>
             <tr>
-              <th scope="col">Stack</th>
+              <th scope="col">{variantTitle}</th>
               <th scope="col">Goal</th>
               <th scope="col" class="number">Kept</th>
               <th scope="col" class="number">Missed</th>

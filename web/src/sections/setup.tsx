@@ -1,7 +1,7 @@
 // What went wrong, and what was set otherwise than a library or the machine
 // has it.
 
-import type { Run } from "../data";
+import { type Run, variantTitle } from "../data";
 import { plain, sizes } from "../format";
 import { Manifest } from "./manifest";
 
@@ -20,7 +20,7 @@ export function Failures({ run }: { run: Run }) {
               <th scope="col">Code</th>
               <th scope="col" class="number">Requests</th>
               <th scope="col" class="number">Of</th>
-              <th scope="col">Stack</th>
+              <th scope="col">{variantTitle}</th>
               <th scope="col">Connection</th>
               <th scope="col" class="number">Clients</th>
               <th scope="col" class="number">Size</th>

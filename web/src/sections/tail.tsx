@@ -1,7 +1,7 @@
 // Who holds the tail, and where more clients stop paying.
 
 import type { Rule } from "../chart";
-import type { Knee, Run } from "../data";
+import { type Knee, type Run, variantTitle } from "../data";
 import { plain, sizes, withInterval } from "../format";
 import type { Look } from "../look";
 import { tail } from "../metrics";
@@ -39,7 +39,7 @@ function Knees({ knees }: { knees: Knee[] }) {
         <table>
           <thead>
             <tr>
-              <th scope="col">Stack</th>
+              <th scope="col">{variantTitle}</th>
               <th scope="col">Part</th>
               <th scope="col">Connection</th>
               <th scope="col" class="number">Size</th>

@@ -1,16 +1,19 @@
 // What came out, and whether to believe it: the first thing that is read.
 
-import type { Run } from "../data";
+import type { Cell, Run } from "../data";
+import { micros, perSecond, plain } from "../format";
+import { isService } from "../service/page";
 import { counted } from "../words";
 
 export function Verdict({ run }: { run: Run }) {
   const [answer, ...more] = run.answer;
+  const service = isService(run);
   const invalid = run.cells.filter((cell) => !cell.valid).length;
   return (
     <header class="verdict">
       <p class="product">wirelab <span>{run.name}</span></p>
       <h1>{run.title || run.name}</h1>
-      {run.question && <p class="question">{run.question}</p>}
+      {run.question && !service && <p class="question">{run.question}</p>}
       {run.partial && (
         <p class="banner" role="status">
           <b>A partial run:</b> {run.trials.done} of {counted(run.trials.planned, "trial")} done{run.status !== "done" && `, ${run.status}`}. What is missing may change what is said here.
@@ -24,21 +27,37 @@ export function Verdict({ run }: { run: Run }) {
           <ul class="advice">{run.advice.map((text) => <li key={text}>{text}</li>)}</ul>
         </details>
       )}
-      <dl class="facts">
+      {service ? <Standing cells={run.cells} /> : <dl class="facts">
         <Fact name="Trials" value={`${run.trials.done} of ${run.trials.planned}`} />
         <Fact name="Cells" value={String(run.cells.length)} />
         <Fact name="Invalid trials" value={String(run.trials.invalid)} bad={run.trials.invalid > 0} />
         <Fact name="Failed trials" value={String(run.trials.failed)} bad={run.trials.failed > 0} />
         <Fact name="Cells without a figure" value={String(invalid)} bad={invalid > 0} />
-      </dl>
+      </dl>}
       <p class="machine">{run.machine}</p>
-      {run.warnings.length > 0 && (
+      {run.warnings.length > 0 && !service && (
         <details class="warnings" open={run.warnings.length <= 3}>
           <summary>{counted(run.warnings.length, "warning")} about the whole run</summary>
           <ul>{run.warnings.map((text) => <li key={text}>{text}</li>)}</ul>
         </details>
       )}
     </header>
+  );
+}
+
+/** What one load of a service came to; several have a table. */
+function Standing({ cells }: { cells: Cell[] }) {
+  const [cell] = cells;
+  if (!cell || cells.length > 1) return null;
+  const failed = cell.survival.requests - cell.survival.succeeded;
+  return (
+    <dl class="facts">
+      <Fact name="Answered" value={perSecond(cell.throughput_rps)} />
+      <Fact name="Half within" value={micros(cell.response_us.p50)} />
+      {cell.response_us.p99 !== null && <Fact name="99 of 100 within" value={micros(cell.response_us.p99)} />}
+      <Fact name="Slowest" value={micros(cell.response_us.max)} />
+      <Fact name="Failed" value={failed === 0 ? "none" : `${plain(failed)} of ${plain(cell.survival.requests)}`} bad={failed > 0} />
+    </dl>
   );
 }
 

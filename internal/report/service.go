@@ -1,0 +1,134 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/units"
+)
+
+// AnswerStatus is how many answers of a service had a status.
+type AnswerStatus struct {
+	Name  string `json:"name"` // as in "200 OK" of HTTP, or "Unavailable" of gRPC
+	Count int64  `json:"count"`
+	Bad   bool   `json:"bad"` // calls with it count as failed unless their user says otherwise
+}
+
+// JudgedCheck is a check of a cell's trials, at its worst.
+type JudgedCheck struct {
+	Name   string       `json:"name"`
+	Level  record.Level `json:"level"`
+	Trials int          `json:"trials"` // in which it came out so
+	Detail string       `json:"detail"` // of the first of them
+}
+
+// wireNames are the wires of services in words.
+var wireNames = map[string]string{
+	"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3", "grpc": "gRPC", "grpc-h3": "gRPC on HTTP/3",
+}
+
+// splitVariant tells a service's wire from the variant's other options.
+func splitVariant(c *record.Cell) (wire string, others []string) {
+	for option := range strings.SplitSeq(strings.TrimPrefix(c.Variant, c.Stack+":"), ",") {
+		if name, is := strings.CutPrefix(option, "wire="); is {
+			wire = name
+		} else {
+			others = append(others, option)
+		}
+	}
+	return wire, others
+}
+
+// shortVariant names what carried a cell's calls, in a table: of a service its wire, since all
+// have the same stack.
+func shortVariant(c *record.Cell) string {
+	if !c.IsService() {
+		return c.Variant
+	}
+	wire, others := splitVariant(c)
+	return strings.Join(append([]string{wire}, others...), ",")
+}
+
+// sayCall says what a service was asked, and over what: GET /items over HTTP/1.1. It is empty
+// of other cells.
+func sayCall(c *record.Cell) string {
+	if !c.IsService() {
+		return ""
+	}
+	wire, others := splitVariant(c)
+	text := c.Workload + " over " + cmp.Or(wireNames[wire], wire)
+	for _, option := range others {
+		key, value, _ := strings.Cut(option, "=")
+		switch key {
+		case "inflight":
+			text += ", at most " + value + " in flight"
+		default:
+			text += ", " + key + " " + value
+		}
+	}
+	return text
+}
+
+// namedStatuses names the statuses of a service's answers.
+func namedStatuses(c *record.Cell, counts []record.StatusCount) []AnswerStatus {
+	wire, _ := splitVariant(c)
+	var all []AnswerStatus
+	for _, s := range counts {
+		if strings.HasPrefix(wire, "grpc") {
+			all = append(all, AnswerStatus{Name: codes.Code(s.Status).String(), Count: s.Count, Bad: s.Status != int(codes.OK)})
+			continue
+		}
+		name := strings.TrimSpace(fmt.Sprintf("%d %s", s.Status, http.StatusText(s.Status)))
+		all = append(all, AnswerStatus{Name: name, Count: s.Count, Bad: s.Status >= http.StatusBadRequest})
+	}
+	return all
+}
+
+// levels are those of a check, worst first.
+var levels = []record.Level{record.Invalid, record.Warning, record.Unknown, record.OK}
+
+// verdictsOf are the checks of a cell's trials, worst first.
+func verdictsOf(cell record.Cell, records []*record.Record) []JudgedCheck {
+	var all []JudgedCheck
+	for _, r := range records {
+		if r.Cell != cell {
+			continue
+		}
+		for _, check := range r.Checks {
+			i := slices.IndexFunc(all, func(v JudgedCheck) bool { return v.Name == check.Name })
+			if i < 0 {
+				i = len(all)
+				all = append(all, JudgedCheck{Name: check.Name, Level: record.OK})
+			}
+			switch v := &all[i]; {
+			case v.Trials == 0 || slices.Index(levels, check.Level) < slices.Index(levels, v.Level):
+				v.Level, v.Trials, v.Detail = check.Level, 1, check.Detail
+			case check.Level == v.Level:
+				v.Trials++
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b JudgedCheck) int {
+		return cmp.Compare(slices.Index(levels, a.Level), slices.Index(levels, b.Level))
+	})
+	return all
+}
+
+// cellName names a cell where a text speaks of one: of a service without the stack and the
+// part, which all have.
+func cellName(c *record.Cell) string {
+	return fmt.Sprintf("%s, %s", sayCall(c), sayCount(c.Clients))
+}
+
+func sayCount(clients int) string {
+	if clients == 1 {
+		return "1 client"
+	}
+	return units.Thousands(int64(clients)) + " clients"
+}
