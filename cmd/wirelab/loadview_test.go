@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/load"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/report"
+)
+
+// shownLoad is a load in the middle of its window.
+func shownLoad() (loadState, time.Time) {
+	began := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	s := loadState{title: "GET http://127.0.0.1/", duration: 5 * time.Second, trials: 1, keys: true}
+	s.begins(began)
+	for n := range 8 {
+		s.take(lab.Progress{Done: int64(1000 * n), Fraction: float64(n) / 20, Live: &load.Live{
+			SpanNS: 2e9, Ended: 24_690, Failed: 3, P50NS: 1_020_000, P90NS: 2_000_000, P99NS: 5_000_000, MaxNS: 9_100_000,
+			InFlight: 10, Total: load.LiveTotal{Ended: int64(n * n * 100), Failed: 3},
+			Histogram: []load.LiveBin{{UpToNS: 1_024_000, Count: 600}, {UpToNS: 2_048_000, Count: 300}, {UpToNS: 0, Count: 1}},
+			Failures:  []record.ErrorCount{{Class: "reset", Code: "Unavailable", Count: 3}},
+		}}, began.Add(time.Duration(n+1)*250*time.Millisecond))
+	}
+	return s, began.Add(2100 * time.Millisecond)
+}
+
+func TestLoadViewShowsTheLastSeconds(t *testing.T) {
+	s, now := shownLoad()
+	text := strings.Join(s.lines(report.Terminal{Width: 100}, now), "\n")
+	for _, want := range []string{
+		"GET http://127.0.0.1/",
+		"[■■■■■■■■················] 2.1s, 3.3s left",
+		"now    12,345/s, p50 1.02 ms, p90 2 ms, p99 5 ms, max 9.1 ms",
+		"total  4,900 calls, 3 failed, 10 in flight",
+		"3× Unavailable reset",
+		"rate   ▁▂▃▄▅▆▇█ up to 5,200/s",
+		"≤ 1.02 ms  ██████████████████████████████████████████████████ 600",
+		"above  ▏",
+		"p pause   q end and report",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the view lacks %q:\n%s", want, text)
+		}
+	}
+	if got, want := s.plain(now), "2.1s, 3.3s left: 12,345/s, p50 1.02 ms, p90 2 ms, p99 5 ms, max 9.1 ms; 4,900 calls, 3 failed, 10 in flight"; got != want {
+		t.Errorf("as a line: %q, want %q", got, want)
+	}
+}
+
+func TestLoadViewFitsTheTerminal(t *testing.T) {
+	s, now := shownLoad()
+	s.title = strings.Repeat("long ", 100)
+	for bin := range 30 {
+		s.now.Live.Histogram = append(s.now.Live.Histogram, load.LiveBin{UpToNS: 1 << bin, Count: 1e12})
+	}
+	for _, width := range []int{0, 5, 40, 200} {
+		lines := s.lines(report.Terminal{Width: width}, now)
+		for _, line := range lines {
+			if n := len([]rune(line)); n > width || strings.Contains(line, "\n") {
+				t.Errorf("a line of %d in a terminal of %d: %q", n, width, line)
+			}
+		}
+		if len(lines) > 23 {
+			t.Errorf("%d lines: want all in a terminal of 24", len(lines))
+		}
+	}
+}
+
+func TestLoadViewSaysWhatGoesOn(t *testing.T) {
+	for want, change := range map[string]func(*loadState){
+		"starting":                         func(s *loadState) { s.now = lab.Progress{} },
+		"2.1s, warming up":                 func(s *loadState) { s.now.Warming = true },
+		"2.1s, paused":                     func(s *loadState) { s.now.Paused = true },
+		"2.1s, waiting for the last calls": func(s *loadState) { s.now.Fraction = 1 },
+		"about 4.1s left":                  func(s *loadState) { s.duration, s.now.Fraction = 0, 0.3125 },
+		"2 of 3, 2.1s":                     func(s *loadState) { s.trials, s.done = 3, 1 },
+		"ending; Ctrl-C again":             func(s *loadState) { s.ending = true },
+		"p go on":                          func(s *loadState) { s.wantsPause = true },
+		"last   a/b: 5 requests/s":         func(s *loadState) { s.trials, s.last = 2, "a/b: 5 requests/s" },
+		"[■■■■■■■■■■■■■■■■■■■■■■■■] done":   func(s *loadState) { s.ends("ended") },
+		"1× A, 1× B, 1× C and 1 kinds more": func(s *loadState) { s.now.Live.Failures = kinds("A", "B", "C", "D") },
+		"0/s\ntotal":                        func(s *loadState) { s.now.Live.Ended = 0 },
+		"the first second":                  func(s *loadState) { s.now.Live.SpanNS = 0 },
+	} {
+		s, now := shownLoad()
+		change(&s)
+		if text := strings.Join(s.lines(report.Terminal{Width: 100}, now), "\n"); !strings.Contains(text, want) {
+			t.Errorf("the view lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+func kinds(codes ...string) (all []record.ErrorCount) {
+	for _, code := range codes {
+		all = append(all, record.ErrorCount{Code: code, Count: 1})
+	}
+	return all
+}
+
+// A search, and each trial, counts from nothing again.
+func TestLoadViewCountsAnew(t *testing.T) {
+	s, _ := shownLoad()
+	s.take(lab.Progress{Live: &load.Live{Total: load.LiveTotal{Ended: 50}}}, s.seenAt.Add(time.Second))
+	if got := s.rates[len(s.rates)-1]; got != 50 {
+		t.Errorf("the rate is %v, want 50", got)
+	}
+	s.take(lab.Progress{Fraction: 1}, s.seenAt.Add(time.Second))
+	if s.now.Live == nil {
+		t.Error("the last event of a client, which has no live figures, hides those before")
+	}
+}
+
+// lockedBuffer may be written and read at once.
+type lockedBuffer struct {
+	guard sync.Mutex
+	bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.guard.Lock()
+	defer b.guard.Unlock()
+	return b.Buffer.Write(p)
+}
+
+// Without a terminal nothing is drawn, no key is read and what ended is said.
+func TestLoadViewWithoutATerminal(t *testing.T) {
+	pipe, _, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
+	var out lockedBuffer
+	v := newLoadView(&out, pipe, loadViewOptions{trials: 2})
+	if v.keys != nil {
+		t.Error("keys are read from a pipe")
+	}
+	v.TrialBegins(record.PlannedTrial{})
+	v.TrialProgress(0, lab.Progress{Fraction: 0.5, Done: 7})
+	v.say()
+	v.TrialEnds(0, &record.Record{Failure: "the cellar is flooded"})
+	v.close()
+	v.close()
+	for _, want := range []string{"1 of 2, ", "the cellar is flooded"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it did not say %q: %s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "\x1b") {
+		t.Errorf("it drew into a pipe: %q", out.String())
+	}
+}
+
+// A key pauses and goes on, and ends.
+func TestLoadViewKeys(t *testing.T) {
+	ended := 0
+	o := loadViewOptions{remote: &lab.Remote{}, end: func() { ended++ }}
+	v := newLoadView(&lockedBuffer{}, nil, o)
+	defer v.close()
+	for _, c := range []struct {
+		key           byte
+		pause, goeson bool
+	}{{'p', true, true}, {'x', true, true}, {'p', false, true}, {ctrlC, false, false}} {
+		if more := v.press(c.key, o); more != c.goeson || v.state.wantsPause != c.pause {
+			t.Errorf("key %q: paused %v, more keys %v", c.key, v.state.wantsPause, more)
+		}
+	}
+	if ended != 1 || !v.state.ending {
+		t.Errorf("it was ended %d times", ended)
+	}
+}
