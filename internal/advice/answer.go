@@ -25,7 +25,7 @@ func Answer(s *analysis.Summary) []string {
 		return foreignAnswer(s)
 	}
 	if isService(s) {
-		return append(served(s), trust(s)...)
+		return slices.Concat(refusal(s), served(s), setbacks(s), trust(s))
 	}
 	last := append(nextStep(s), trust(s)...)
 	lines := slices.Concat(isPartial(s), judgedAnew(s), stillOpen(s), claimCount(s), found(s))

@@ -2,6 +2,9 @@ package advice
 
 import (
 	"fmt"
+	"math"
+	"slices"
+	"strings"
 
 	"wirelab.dev/internal/analysis"
 )
@@ -19,12 +22,58 @@ func served(s *analysis.Summary) []string {
 			if !c.IsValid() {
 				continue
 			}
-			line := fmt.Sprintf("%s: %s, %s in the mean", clients(c.Clients), rate(c.Throughput.Value), between(c.ResponseTimes().Mean, micros))
-			if p99 := metricOf(analysis.P99, c); p99 != nil {
-				line += ", P99 " + micros(p99.Value)
+			times := c.ResponseTimes()
+			line := fmt.Sprintf("%s: %s answered well", clients(c.Clients), rate(c.Throughput.Value))
+			if !math.IsNaN(times.P50.Value) {
+				line += ", half within " + micros(times.P50.Value)
+			}
+			if !math.IsNaN(times.P99.Value) {
+				line += ", 99 of 100 within " + micros(times.P99.Value)
+			}
+			if c.Survival.Requests == c.Survival.Succeeded {
+				line += "; none failed"
 			}
 			lines = append(lines, cut(line+"."))
 		}
 	}
 	return ends(lines)
+}
+
+// setbacks says in words what was not well: failures and standstills.
+func setbacks(s *analysis.Summary) []string {
+	worst := s.Cells[0]
+	for _, c := range s.Cells[1:] {
+		if c.Survival.Requests-c.Survival.Succeeded > worst.Survival.Requests-worst.Survival.Succeeded {
+			worst = c
+		}
+	}
+	var lines []string
+	with := ""
+	if len(s.Cells) > 1 {
+		with = "With " + clients(worst.Clients) + ": "
+	}
+	if failed := worst.Survival.Requests - worst.Survival.Succeeded; failed > 0 {
+		most := worst.Survival.Failures[0]
+		share := float64(failed) / float64(worst.Survival.Requests)
+		lines = append(lines, cut(fmt.Sprintf("%s%s of the calls failed, most of them so: %s", with, percent(share), most.Example)))
+	}
+	if n, longest := worst.Standstills(); n > 0 {
+		times := "once, for"
+		if n > 1 {
+			times = fmt.Sprintf("%d times, for up to", n)
+		}
+		lines = append(lines, fmt.Sprintf("%shardly anything was answered %s about %s.", with, times, micros(1e6*longest)))
+	}
+	for i, line := range lines {
+		lines[i] = strings.ToUpper(line[:1]) + line[1:]
+	}
+	return lines
+}
+
+// refusal says in words why no cell can be believed.
+func refusal(s *analysis.Summary) []string {
+	if slices.ContainsFunc(s.Cells, func(c analysis.Cell) bool { return c.IsValid() || len(c.Findings) == 0 }) {
+		return nil
+	}
+	return []string{cut("These figures cannot be believed: " + s.Cells[0].Findings[0].Detail)}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/stats"
 )
 
 // SpreadStep is how many requests took about so long.
@@ -55,4 +56,45 @@ func statusesOf(trials []trial) []record.StatusCount {
 func shortestWindow(trials []trial) float64 {
 	shortest := slices.MinFunc(trials, func(a, b trial) int { return cmp.Compare(a.WindowNS, b.WindowNS) })
 	return float64(shortest.WindowNS) / 1e9
+}
+
+const (
+	// leastStandstill is how long hardly anything must be answered to be told, in seconds.
+	leastStandstill = 0.05
+	// standing is the share of the usual rate below which a service stands still, and
+	// standingCalls how many calls a stretch usually has for that not to be chance.
+	standing, standingCalls = 0.1, 10
+)
+
+// Standstills are the times within the window in which hardly anything was answered: how
+// many, and about how long the longest took, in seconds.
+func (c *Cell) Standstills() (count int, longest float64) {
+	var window []CoursePoint
+	for _, point := range c.Course {
+		if point.Seconds > 0 {
+			window = append(window, point)
+		}
+	}
+	if len(window) < leastStretches {
+		return 0, 0
+	}
+	rates := make([]float64, len(window))
+	for i, point := range window {
+		rates[i] = point.Throughput
+	}
+	each, usual := window[1].Seconds-window[0].Seconds, stats.Median(rates)
+	if usual*each < standingCalls {
+		return 0, 0
+	}
+	for took, i := 0.0, 0; i <= len(rates); i++ {
+		if i < len(rates) && rates[i] < standing*usual {
+			took += each
+			continue
+		}
+		if took >= leastStandstill {
+			count, longest = count+1, max(longest, took)
+		}
+		took = 0
+	}
+	return count, longest
 }

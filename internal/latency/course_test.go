@@ -121,3 +121,45 @@ func TestCourseOfAnExpectedLength(t *testing.T) {
 		t.Errorf("slots of %v, then of %v", first, c.Slot())
 	}
 }
+
+// Failures stay with the calls that they are of when slots become longer and when courses merge.
+func TestCourseKeepsFailures(t *testing.T) {
+	const began = int64(3e9)
+	var all *Course
+	for range 2 {
+		c := NewCourse()
+		defer c.Close()
+		c.Begin(began, 0)
+		for at := time.Duration(0); at < 3*time.Second; at += time.Millisecond {
+			ended := began + int64(at)
+			c.Record(ended, int64(time.Millisecond))
+			if at >= time.Second && at < 2*time.Second { // an outage
+				c.Fail(ended)
+			}
+		}
+		if all == nil {
+			all = c
+		} else {
+			all.Add(c)
+		}
+	}
+	total := int64(0)
+	for slot := range all.Slots() {
+		failed := all.Failed(slot)
+		total += failed
+		begins, ends := time.Duration(slot)*all.Slot(), time.Duration(slot+1)*all.Slot()
+		switch {
+		case ends <= time.Second || begins >= 2*time.Second:
+			if failed > 0 {
+				t.Errorf("%d failures from %v to %v, outside of the outage", failed, begins, ends)
+			}
+		case begins >= time.Second && ends <= 2*time.Second:
+			if failed != all.Count(slot) {
+				t.Errorf("%d of %d calls from %v to %v failed, within the outage", failed, all.Count(slot), begins, ends)
+			}
+		}
+	}
+	if total != 2000 {
+		t.Errorf("%d failures, want 2000", total)
+	}
+}

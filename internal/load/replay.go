@@ -104,8 +104,8 @@ func (c *controller) setWindow(j Journal) {
 	}
 	c.publish(b)
 	for _, one := range c.clients {
-		if one.course != nil {
-			one.course.Begin(c.began, time.Duration(j.Calls[len(j.Calls)-1].Ended-c.began))
+		for _, course := range one.courses() {
+			course.Begin(c.began, time.Duration(j.Calls[len(j.Calls)-1].Ended-c.began))
 		}
 	}
 }

@@ -78,6 +78,9 @@ func (a arrangement) block(lines []line) block {
 		return b
 	}
 	b.columns = measured(append(keyColumns(shown), a.usual(lines)...), lines)
+	if !slices.ContainsFunc(lines, func(l line) bool { return !l.cell.IsService() }) {
+		b.columns = renamed(b.columns, stackTitle, wireTitle, lines)
+	}
 	b.fit(a.table.room())
 	return b
 }
@@ -154,6 +157,18 @@ func keyColumns(keys []key) []column {
 		all = append(all, k.column())
 	}
 	return all
+}
+
+// wireTitle is what stands above the wires of services, which have no other stack.
+const wireTitle = "wire"
+
+func renamed(all []column, title, as string, lines []line) []column {
+	for i := range all {
+		if all[i].title == title {
+			all[i].title = as
+		}
+	}
+	return measured(all, lines)
 }
 
 // measured sets the columns' widths.

@@ -21,7 +21,7 @@ func TestPageIsAccessible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, run := range map[string]*Run{"matrix": fixtureRun(t), "lifecycle": fixtureLifecycle(t), "loads": fixtureLoads(t), "insights": fixtureInsights(t, insides...)} {
+	for name, run := range map[string]*Run{"matrix": fixtureRun(t), "lifecycle": fixtureLifecycle(t), "loads": fixtureLoads(t), "service": fixtureService(t, "failing"), "steps of a service": fixtureService(t, "steps"), "insights": fixtureInsights(t, insides...)} {
 		address := writePage(t, run)
 		for _, theme := range []string{"light", "dark"} {
 			t.Run(name+", "+theme, func(t *testing.T) {

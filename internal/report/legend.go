@@ -106,7 +106,11 @@ func closedTail(cells []*analysis.Cell) string {
 	if !slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Load.Model == "closed" }) {
 		return ""
 	}
-	return "A closed loop sends nothing while it waits: stalls weigh less in its tails than in those of independent callers (coordinated omission), which an open loop shows (compare --rps)."
+	command := "compare"
+	if cells[0].IsService() {
+		command = "load"
+	}
+	return "A closed loop sends nothing while it waits: stalls weigh less in its tails than in those of independent callers (coordinated omission), which an open loop shows (" + command + " --rps)."
 }
 
 // connections lists the mode of each variant that does not say its own.

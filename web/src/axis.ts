@@ -22,7 +22,7 @@ export function linearTicks([low, high]: Range, most: number): number[] {
   const decade = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((digit) => digit * decade).find((candidate) => candidate >= rough)!;
   const ticks: number[] = [];
-  for (let tick = Math.ceil(low / step); tick * step <= high * (1 + 1e-9); tick++) ticks.push(tick * step);
+  for (let tick = Math.ceil(low / step); tick * step <= high * (1 + 1e-9); tick++) ticks.push(tick * step || 0);
   return ticks;
 }
 

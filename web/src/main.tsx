@@ -57,7 +57,7 @@ function App({ run }: { run: Run }) {
     ["percentiles", "Percentiles", !service && run.cells.some(hasCurve)],
     ["steady", "Over the window", !service && steady(run).length > 0],
     ["tail", "Tail", hasTail(run)],
-    ["ends", "Both ends", hasEnds(run)],
+    ["ends", "Both ends", !service && hasEnds(run)],
     ["bytes", "On the wire", hasBytes(run)],
     ["why", "Why", run.insights.length > 0],
     ["profiles", "Call stacks", run.profiles.list.length > 0],
@@ -71,11 +71,10 @@ function App({ run }: { run: Run }) {
     <>
       <Verdict run={run} />
       <nav aria-label="Sections">
-        {all.filter(([id]) => shown.has(id)).map(([id, title]) => <a key={id} href={`#${id}`}>{title}</a>)}
+        {all.filter(([, , has]) => has).map(([id, title]) => <a key={id} href={`#${id}`}>{title}</a>)}
       </nav>
       <main>
         {service?.first}
-        {service && <Concurrency run={run} looks={looks} />}
         {service?.latency}
         {service?.answers}
         {service && <Ends run={run} looks={looks} />}
@@ -96,7 +95,7 @@ function App({ run }: { run: Run }) {
             <Against across="request_bytes" cells={run.cells} looks={looks} further={cellMetrics} />
           </section>
         )}
-        {!service && <Concurrency run={run} looks={looks} />}
+        <Concurrency run={run} looks={looks} />
         {shown.has("percentiles") && <Percentiles cells={run.cells} looks={looks} picked={picked} setPicked={setPicked} closedTail={run.closed_tail} />}
         {shown.has("steady") && <Steady run={run} looks={looks} />}
         {shown.has("tail") && <Tail run={run} looks={looks} />}

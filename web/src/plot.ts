@@ -19,6 +19,7 @@ export interface Line {
   look: Look;
   points: Point[];
   thin?: boolean; // a line without marks
+  gaps?: boolean; // where others have a point and it has none, it is not drawn across
   bars?: boolean; // as wide as there is room for, from zero
   apart?: boolean; // marks without a line
   beside?: boolean; // to hold others against: the note explains it, not the legend
@@ -127,7 +128,7 @@ function draw(holder: HTMLElement, content: Content, hover: Hover): uPlot {
       stroke: colour(line.look.colour),
       width: line.apart ? 0 : line.beside ? 1.25 : 2,
       dash: line.bars ? [] : line.look.dash,
-      spanGaps: true,
+      spanGaps: !line.gaps,
       ...(line.bars && { paths: uPlot.paths.bars!({ size: [0.9, Infinity] }), fill: colour(line.look.colour), width: 0 }),
       points: { show: false },
     }))],
@@ -172,12 +173,12 @@ function shade(u: uPlot, to: number | undefined, colour: string): void {
 
 /** Intervals as bars with ends, and the points over them. */
 function drawMarks(u: uPlot, line: Line, colour: string): void {
-  if (line.thin) return;
+  const points = line.gaps ? alone(line, u.data[0] as number[]) : line.thin ? [] : line.points;
   const { ctx } = u;
   const unit = devicePixelRatio;
   ctx.save();
   ctx.strokeStyle = ctx.fillStyle = colour;
-  for (const point of line.points) {
+  for (const point of points) {
     const x = u.valToPos(point.x, "x", true);
     if (point.low !== undefined && point.high !== undefined) {
       const [top, bottom] = [u.valToPos(point.high, "y", true), u.valToPos(Math.max(point.low, u.scales.y!.min!), "y", true)];
@@ -196,6 +197,15 @@ function drawMarks(u: uPlot, line: Line, colour: string): void {
     ctx.fill(mark(line.look.shape, x, u.valToPos(point.y, "y", true), markSize * unit));
   }
   ctx.restore();
+}
+
+/** The points that no line leads to. */
+function alone({ points }: Line, xs: number[]): Point[] {
+  const known = new Set(points.map(({ x }) => x));
+  return points.filter(({ x }) => {
+    const place = xs.indexOf(x);
+    return !known.has(xs[place - 1]!) && !known.has(xs[place + 1]!);
+  });
 }
 
 function mark(shape: Shape, x: number, y: number, size: number): Path2D {

@@ -14,7 +14,8 @@ interface Props {
   looks: Map<string, Look>;
 }
 
-const measuredEnds = (cell: Cell) => cell.valid && (cell.client_cpu_us !== null || cell.server_cpu_us !== null || cell.server.peak_bytes !== null);
+// Of a service that no trial is valid of, the page shows all the same what it cost.
+const measuredEnds = (cell: Cell) => (cell.valid || cell.said !== "") && (cell.client_cpu_us !== null || cell.server_cpu_us !== null || cell.server.peak_bytes !== null);
 
 export function hasEnds(run: Run): boolean {
   return run.cells.some(measuredEnds);

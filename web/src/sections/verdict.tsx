@@ -52,7 +52,7 @@ function Standing({ cells }: { cells: Cell[] }) {
   const failed = cell.survival.requests - cell.survival.succeeded;
   return (
     <dl class="facts">
-      <Fact name="Answered" value={perSecond(cell.throughput_rps)} />
+      <Fact name="Answered well" value={perSecond(cell.throughput_rps)} />
       <Fact name="Half within" value={micros(cell.response_us.p50)} />
       {cell.response_us.p99 !== null && <Fact name="99 of 100 within" value={micros(cell.response_us.p99)} />}
       <Fact name="Slowest" value={micros(cell.response_us.max)} />

@@ -19,7 +19,7 @@ const y: Axis = { label: "Response time", log: true, show: (us) => micros(us) };
 export function Latency({ point, looks, closedTail }: Props) {
   const chosen = point.cells.map((cell) => cell.key).join();
   const spreads = useMemo(() => point.cells.filter((cell) => cell.spread.length > 0).map((cell) => ({
-    name: cell.said, look: { ...looks.get(cell.variant)!, colour: point.cells.length > 1 ? looks.get(cell.variant)!.colour : "--stack-0" }, bars: true, thin: true,
+    name: cell.said, look: looks.get(cell.variant)!, bars: true, thin: true,
     points: cell.spread.map(({ us, requests }) => ({ x: us, y: requests })),
   })), [chosen]);
   const curves = useMemo(() => curvesOf(point.cells.filter((cell) => cell.curve.length > 1), looks), [chosen]);

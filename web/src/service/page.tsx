@@ -5,9 +5,11 @@ import { useMemo } from "preact/hooks";
 import type { Run } from "../data";
 import type { Look } from "../look";
 import { usePoint } from "../points";
+import { hasEnds } from "../sections/costs";
 import { Answers, Opened } from "./answers";
 import { Checks } from "./checks";
 import { Latency } from "./latency";
+import { hasSteps, Steps } from "./steps";
 import { OverTime } from "./time";
 
 interface Props {
@@ -23,9 +25,11 @@ export function serviceSections(run: Run): [id: string, title: string, shown: bo
   const has = isService(run);
   return [
     ["time", "Over time", has],
+    ["steps", "Clients", has && hasSteps(run)],
     ["latency", "Latency", has && run.cells.some((cell) => cell.spread.length > 0)],
     ["answers", "Answers", has],
     ["opened", "Connections", has],
+    ["ends", "Both ends", has && hasEnds(run)],
     ["checks", "Checks", has],
   ];
 }
@@ -35,7 +39,7 @@ export function usePage({ run, looks }: Props) {
   const point = usePoint(cells);
   if (cells.length === 0) return null;
   return {
-    first: <OverTime point={point} looks={looks} />,
+    first: <><OverTime point={point} looks={looks} /><Steps run={run} looks={looks} /></>,
     latency: <Latency point={point} looks={looks} closedTail={run.closed_tail} />,
     answers: <><Answers point={point} /><Opened point={point} /></>,
     checks: <Checks point={point} warnings={run.warnings} />,

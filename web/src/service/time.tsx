@@ -42,7 +42,7 @@ const drawings: Drawing[] = [
     note: "Of the calls that ended in each stretch, within 7 %, on a logarithmic scale. A P99 takes 100 calls in a stretch.",
     series: [
       { name: "slowest", of: (stretch) => stretch.response_max_us, look: look("--stack-7", 2) },
-      { name: "P99", of: (stretch) => stretch.response_p99_us ?? undefined, look: look("--stack-1") },
+      { name: "P99", of: (stretch) => stretch.response_p99_us, look: look("--stack-1") },
       { name: "P50", of: (stretch) => stretch.response_p50_us, look: look("--stack-0") },
     ],
   },
@@ -94,6 +94,7 @@ function chartsOf(cells: Cell[], looks: Map<string, Look>) {
       name: cells.length > 1 ? `${cell.said}, ${name}` : name,
       look: cells.length > 1 ? { ...look, colour: looks.get(cell.variant)!.colour } : look,
       thin: true,
+      gaps: name === "P99",
       points: cell.course.flatMap((stretch) => { const y = of(stretch); return y == null || (log && y <= 0) ? [] : [{ x: stretch.seconds, y }]; }),
     }))).filter(({ points }) => points.length > 0);
     const values = lines.flatMap(({ points }) => points.map(({ y }) => y));
