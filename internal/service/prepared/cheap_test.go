@@ -10,44 +10,58 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"wirelab.dev/internal/service"
 )
 
 // Cheap servers, which leave the cost of a call to the client.
 
-// cheapHTTP1 answers each request with a body of so many bytes. It takes what one read
-// brings for one request.
+// cheapHTTP1 is the plan for a server of serveHTTP1.
 func cheapHTTP1(t testing.TB, size int) service.Plan {
-	answer := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n\r\n%s", size, make([]byte, size))
-	plan := cheap(t, func(conn net.Conn) {
-		request := make([]byte, 64<<10)
-		for {
-			if _, err := conn.Read(request); err != nil {
-				return
-			}
-			if _, err := conn.Write(answer); err != nil {
-				return
-			}
-		}
-	})
+	plan := cheap(t, func(conn net.Conn) { serveHTTP1(conn, size) })
 	plan.Wire, plan.Requests = service.HTTP1, []service.Request{{Method: "GET", Path: "/"}}
 	return plan
 }
 
-// cheapHTTP2 answers each stream at its end, all that one read brings in one write.
+// serveHTTP1 answers each request with a body of so many bytes. It takes what one read
+// brings for one request.
+func serveHTTP1(conn net.Conn, size int) {
+	answer := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n\r\n%s", size, make([]byte, size))
+	request := make([]byte, 64<<10)
+	for {
+		if _, err := conn.Read(request); err != nil {
+			return
+		}
+		if _, err := conn.Write(answer); err != nil {
+			return
+		}
+	}
+}
+
+// message is an encoded message of so many bytes, at least 4: bytes, as field 1.
+func message(size int) []byte {
+	content := size - 2
+	if content > 127 {
+		content--
+	}
+	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), make([]byte, content))
+}
+
+// cheapHTTP2 is the plan for a server of serveHTTP2.
 func cheapHTTP2(t testing.TB, grpc bool, size int) service.Plan {
-	plan := cheap(t, func(conn net.Conn) { serveCheaply(conn, grpc, size) })
+	plan := cheap(t, func(conn net.Conn) { serveHTTP2(conn, grpc, size) })
 	plan.Wire = service.HTTP2
 	plan.Requests = []service.Request{{Method: "GET", Path: "/"}}
 	if grpc {
 		plan.Wire = service.GRPC
-		plan.Requests = []service.Request{{Path: "/test/Echo", Messages: [][]byte{make([]byte, size)}}}
+		plan.Requests = []service.Request{{Path: "/test/Echo", Messages: [][]byte{message(size)}}}
 	}
 	return plan
 }
 
-func serveCheaply(conn net.Conn, grpc bool, size int) {
+// serveHTTP2 answers each stream at its end, all that one read brings in one write.
+func serveHTTP2(conn net.Conn, grpc bool, size int) {
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
 	encoder.SetMaxDynamicTableSize(0)
@@ -63,7 +77,7 @@ func serveCheaply(conn net.Conn, grpc bool, size int) {
 	if grpc {
 		_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: encode(":status", "200", "content-type", "application/grpc"), EndHeaders: true})
 		body := binary.BigEndian.AppendUint32([]byte{0}, uint32(size))
-		_ = framer.WriteData(1, false, append(body, make([]byte, size)...))
+		_ = framer.WriteData(1, false, append(body, message(size)...))
 		_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: encode("grpc-status", "0"), EndHeaders: true, EndStream: true})
 	} else {
 		_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: encode(":status", "200", "content-type", "text/plain"), EndHeaders: true})
