@@ -35,6 +35,7 @@ type loading struct {
 	mayLoad    bool // a target that is neither of this machine nor of a private network
 	output     outputFlags
 	gates      gateLoadFlags
+	link       linkFlag
 
 	given func(flag string) bool
 }
@@ -103,6 +104,8 @@ func (l *loading) register(cmd *cobra.Command) {
 	l.expect.register(f)
 	l.output.register(cmd)
 	l.gates.register(cmd)
+	l.link.register(cmd)
+	f.Lookup("link").Usage = "not possible to a service that runs already: says what to do instead of this `link`"
 	complete(cmd, "conn", []string{"shared", "per-worker", "pool:4", "new"})
 	complete(cmd, "arrivals", []string{"poisson", "constant"})
 }
@@ -118,6 +121,9 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 	}
 	s, err := l.scenario(target)
 	if err != nil {
+		return usage(err)
+	}
+	if err := refuseLink(l.link.links); err != nil {
 		return usage(err)
 	}
 	gates, err := l.gates.read(a, l, &s.Parts[0])

@@ -108,7 +108,10 @@ func (a *app) tryService(ctx context.Context, l *loading, d *service.Definition,
 	if err == nil {
 		defer client.Close() //nolint:errcheck // its error comes too late to matter
 		sent = time.Now()
-		err = client.Call(ctx, request, &answer)
+		err = a.firstCall(ctx, client, d, request, &answer)
+	}
+	if elsewhere, is := errors.AsType[*redirectError](err); is {
+		return fmt.Errorf("%s: %w", sayService(d), elsewhere)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %s", sayService(d), sayServiceFault(d, err, <-found, limit))

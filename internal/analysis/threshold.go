@@ -237,7 +237,12 @@ func (g Gate) JudgeIn(d *Diff, after *Summary) []GateFinding {
 		f := GateFinding{Gate: g.Text, Cell: c.Key, Clients: c.Clients, Unit: Relative, Limit: g.Limit, Windows: c.Valid, Found: Figure{Value: math.NaN()}}
 		f.Outcome, f.Why = Unjudged, "a window of each run must be valid, and know the figure"
 		for _, one := range d.Differences {
-			if one.Metric == g.Metric && one.of.after.cell == c.Cell {
+			switch {
+			case one.Metric != g.Metric || one.of.after.cell != c.Cell:
+			case min(one.BeforeTrials, one.AfterTrials) < LeastTrials:
+				f.Found = one.Ratio
+				f.Why = fmt.Sprintf("a change takes %d valid windows in each run, and they have %d and %d", LeastTrials, one.BeforeTrials, one.AfterTrials)
+			default:
 				f.Outcome, f.Why, f.Found = g.Judge(one), "", one.Ratio
 			}
 		}
