@@ -66,7 +66,7 @@ func TestReplicationAsFiles(t *testing.T) {
 		{page.String(), "it goes with the wire (3×)"},
 		{markdown.String(), `| ✓ | K4 | one \| two | 1.9× |`},
 		{markdown.String(), "| refuted; it goes with the wire (3×); but its table says otherwise |"},
-		{junit.String(), `<testsuite name="wirelab replicate" tests="5" failures="1" skipped="3">`},
+		{junit.String(), `<testsuite name="wirelab replicate" tests="5" failures="1" errors="0" skipped="3">`},
 	} {
 		if !strings.Contains(want.in, want.text) {
 			t.Errorf("%q is not in\n%s", want.text, want.in)
