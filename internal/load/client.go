@@ -17,11 +17,14 @@ type client struct {
 	_    [64]byte
 	done atomic.Int64 // calls ended that began before the window's end
 	sum  atomic.Int64 // of their service times, ns
+	idle atomic.Bool  // the client thinks: no call is in flight, and none begins before it is unset
 	_    [64]byte
 
 	caller   Caller
 	checker  Checker  // nil if the caller is not a Checker
 	answered Answered // nil if the caller tells no status
+	thinker  Thinker  // nil if the caller never thinks, or an arrival says when it calls
+	named    byName
 	window   *window
 	quota    int64 // calls to record; 0: all calls of the window
 
@@ -32,7 +35,7 @@ type client struct {
 	live                          *liveCounts     // nil: nobody looks
 	responses                     *latency.Course // nil: the same as course, or nil with it
 
-	isPast   bool
+	isPast   atomic.Bool
 	statuses statuses
 	failures map[record.ErrorCount]*record.ErrorCount // by class and code
 	classify func(error) record.ErrorCount
@@ -47,6 +50,7 @@ type tally struct {
 
 	straddled int64 // total service time of straddling calls, ns
 	backlog   int64 // total service time of calls that went out on the other side of an edge than they were due, ns
+	thought   int64 // ns that the client was told to think, clipped to the window
 	busy      int64 // ns in flight, clipped to the window
 	occupied  int64 // busy plus the waits for permits
 	failed    int64 // ns that the failed calls of the window took
@@ -74,9 +78,11 @@ func (c *client) closedLoop(ctx context.Context) {
 			}
 			continue
 		}
-		if c.perform(ctx, call{intended: now, freed: now, ready: now}) >= c.window.bounds.Load().end {
+		ended := c.perform(ctx, call{intended: now, freed: now, ready: now})
+		if ended >= c.window.bounds.Load().end {
 			c.markPast()
 		}
+		c.think(ctx)
 	}
 }
 
@@ -151,6 +157,7 @@ func (c *client) account(course *call, err error) {
 	if course.intended >= b.end {
 		return // it only keeps up the load for measured calls still in flight
 	}
+	c.named.find()
 	c.done.Store(c.done.Load() + 1)
 	c.sum.Store(c.sum.Load() + service)
 	endedInPause := b.pausedAt(course.ended - 1)
@@ -166,6 +173,7 @@ func (c *client) account(course *call, err error) {
 	c.occupied += b.within(course.ready, course.ended)
 	if course.ended <= b.end && !endedInPause {
 		c.completed++
+		c.named.complete(err)
 	}
 	sent := b.place(course.sent)
 	if sent != b.place(max(course.sent, course.ended-1)) {
@@ -195,6 +203,7 @@ func (c *client) follow(course *call, ended int64, err error) {
 func (c *client) record(course *call, b *bounds, err error) {
 	c.recorded++
 	c.countStatus()
+	c.named.record(course, err)
 	c.service.Record(course.ended - course.sent)
 	if c.response != nil {
 		c.response.Record(course.ended - course.intended)
@@ -260,8 +269,7 @@ func (c *client) finished() bool {
 func (c *client) quotaDone() bool { return c.quota > 0 && c.recorded >= c.quota }
 
 func (c *client) markPast() {
-	if !c.isPast {
-		c.isPast = true
+	if !c.isPast.Swap(true) {
 		c.window.past.Add(1)
 	}
 }

@@ -30,6 +30,8 @@
 //	queued     calls that were due while their client was still in its previous
 //	           call: a delay caused by the server
 //	straddling calls that are in flight at the begin or end of the window
+//	think time the time that a client of a closed loop lets pass after a call, as a user
+//	           does who reads; part of no other time
 //
 // Which calls count: latency is recorded for calls that begin in the window,
 // however long they take, because dropping those that outlast it would drop the
@@ -135,6 +137,7 @@ type Result struct {
 	Late *latency.Histogram
 
 	service, response, wait *latency.Histogram // nil if the plan has no such times
+	named                   []namedResult
 }
 
 // Close frees the memory of the samples.

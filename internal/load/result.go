@@ -49,7 +49,8 @@ func (c *controller) result() *Result {
 		r.Intervals[i].StartNS -= b.running(begin)
 	}
 	if c.schedule == nil {
-		r.Between = time.Duration(max(0, active-all.occupied))
+		r.Between = time.Duration(max(0, active-all.occupied-all.thought))
+		r.ThoughtNS = all.thought
 	} else {
 		r.Pacing = &record.Pacing{Scheduled: all.recorded + c.unsent, Queued: all.queued, Unsent: c.unsent, SpunNS: all.spun}
 	}
@@ -59,6 +60,7 @@ func (c *controller) result() *Result {
 	slices.SortFunc(r.Failures, func(a, b record.ErrorCount) int {
 		return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Class, b.Class))
 	})
+	r.named = mergeNamed(c.clients)
 	r.service = c.merged(func(one *client) *latency.Recorder { return one.service })
 	r.response = c.merged(func(one *client) *latency.Recorder { return one.response })
 	r.wait = c.merged(func(one *client) *latency.Recorder { return one.wait })
@@ -125,6 +127,12 @@ func (r *Result) Encode() error {
 	}
 	r.Service = *distribution(r.service)
 	r.Response, r.Wait = distribution(r.response), distribution(r.wait)
+	r.Named = nil
+	for _, one := range r.named {
+		calls := one.NamedCalls
+		calls.Service, calls.Response = *distribution(one.service), distribution(one.response)
+		r.Named = append(r.Named, calls)
+	}
 	if late := distribution(r.Late); late != nil {
 		r.Pacing.Late = *late
 	}
@@ -139,6 +147,7 @@ func (t *tally) add(other *tally) {
 	t.queued += other.queued
 	t.straddled += other.straddled
 	t.backlog += other.backlog
+	t.thought += other.thought
 	t.busy += other.busy
 	t.occupied += other.occupied
 	t.failed += other.failed

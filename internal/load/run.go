@@ -34,7 +34,7 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 	defer cancel()
 	c.start(calls)
 	err = c.control(ctx, cancel)
-	c.window.over.Store(true)
+	c.window.stop()
 	if err != nil {
 		cancel()
 	}
@@ -65,13 +65,13 @@ type controller struct {
 	live       liveFigures
 
 	lastTick, lastDone, lastSum int64
-	lastEnded                   int64 // the last tick at which calls had ended
+	lastEnded                   int64 // the last tick at which calls had ended, or clients thought
 	lastReport                  int64
 	doneBefore                  int64 // calls ended when the window opened
 }
 
 func newController(p Plan) (*controller, error) {
-	c := &controller{plan: p, window: &window{}}
+	c := &controller{plan: p, window: &window{ended: make(chan struct{})}}
 	c.publish(bounds{begin: notYet, end: notYet})
 	if p.InFlight > 0 {
 		c.window.limit = make(chan struct{}, p.InFlight)
@@ -109,6 +109,11 @@ func (c *controller) newClient(caller Caller) *client {
 	one.finish = never
 	one.checker, _ = caller.(Checker)
 	one.answered, _ = caller.(Answered)
+	one.named.caller, _ = caller.(Named)
+	one.named.open = c.plan.Open != nil || c.plan.InFlight > 0
+	if c.plan.Open == nil {
+		one.thinker, _ = caller.(Thinker)
+	}
 	if one.classify == nil {
 		one.classify = func(error) record.ErrorCount { return record.ErrorCount{Class: "error"} }
 	}
@@ -224,10 +229,11 @@ func (c *controller) control(ctx context.Context, cancelCalls func()) error {
 
 // ended reports whether all calls that began in the window have ended.
 func (c *controller) ended() bool {
-	if c.schedule == nil {
-		return c.window.past.Load() == int64(len(c.clients))
-	}
 	b := c.bounds()
+	if c.schedule == nil {
+		past := c.window.past.Load() == int64(len(c.clients))
+		return past || b.end != notYet && c.lastTick >= b.end && c.allPastOrIdle()
+	}
 	return b.end != notYet && c.lastDone >= c.schedule.before(b.end, b)
 }
 
@@ -272,7 +278,7 @@ func (c *controller) abandon(cancelCalls func()) {
 	if c.schedule != nil {
 		c.unsent = c.schedule.abandon(c.bounds())
 	}
-	c.window.over.Store(true)
+	c.window.stop()
 	cancelCalls()
 }
 
@@ -285,14 +291,16 @@ func (c *controller) observe() (now int64) {
 
 func (c *controller) observeAt(now int64) {
 	var done, sum int64
+	thinking := false
 	for _, one := range c.clients {
 		done += one.done.Load()
 		sum += one.sum.Load()
+		thinking = thinking || one.idle.Load()
 	}
 	if now == c.lastTick {
 		return
 	}
-	if done != c.lastDone {
+	if done != c.lastDone || thinking { // no call is waited for that a client has not begun
 		c.lastEnded = max(c.lastEnded, now)
 	}
 	b := c.bounds()
@@ -337,6 +345,7 @@ func (c *controller) release() {
 		for _, course := range one.courses() {
 			course.Close()
 		}
+		one.named.release()
 	}
 }
 

@@ -11,6 +11,14 @@ type window struct {
 	past   atomic.Int64  // closed loop: clients whose measured calls have all ended
 	over   atomic.Bool   // every client may stop
 	limit  chan struct{} // the in-flight semaphore; nil: no limit
+	ended  chan struct{} // closed after over was set
+}
+
+// stop ends the clients, those that think at once.
+func (w *window) stop() {
+	if !w.over.Swap(true) {
+		close(w.ended)
+	}
 }
 
 // bounds are the window's edges, as far as they are known. The controller replaces them

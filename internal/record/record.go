@@ -130,6 +130,11 @@ type Measurement struct {
 	// Statuses are those of the answers, right or not, that callers tell one of.
 	Statuses []StatusCount `json:"statuses,omitempty"`
 
+	// Named are the calls by their names, in the order of those, where they have any.
+	Named []NamedCalls `json:"named,omitempty"`
+	// ThoughtNS is how long the clients were told to think in the window, all together: it is
+	// part of no call, and of no time between calls.
+	ThoughtNS int64 `json:"thought_ns,omitempty"`
 	// Checking is what looking at the answers cost, where more was asked of them than a
 	// status without fault.
 	Checking *Checking `json:"checking,omitempty"`
@@ -250,6 +255,17 @@ type ErrorCount struct {
 type StatusCount struct {
 	Status int   `json:"status"`
 	Count  int64 `json:"count"`
+}
+
+// NamedCalls are the calls of one name, as a step of what users do.
+type NamedCalls struct {
+	Name          string                `json:"name"`
+	Requests      int64                 `json:"requests"`       // measured, failed ones included
+	Completed     int64                 `json:"completed"`      // ended within the window, whenever they began
+	CompletedWell int64                 `json:"completed_well"` // of them those that did not fail
+	Failed        int64                 `json:"failed"`         // of the requests
+	Service       latency.Distribution  `json:"service"`
+	Response      *latency.Distribution `json:"response,omitempty"` // absent where it is the same
 }
 
 // Checking is how much was looked at of the answers of all calls, those of the warm-up

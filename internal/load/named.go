@@ -1,0 +1,132 @@
+package load
+
+import (
+	"cmp"
+	"slices"
+
+	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/record"
+)
+
+// Named is an optional ability of a Caller whose calls are of several kinds: Name is that of
+// the last call. Calls without one, and those of more than mostNames, are counted in the
+// whole only.
+type Named interface {
+	Name() string
+}
+
+// mostNames bounds the memory of what is recorded by name.
+const mostNames = 64
+
+// byName is what one client records of calls by their names. There are few, so that a list is
+// faster than a map.
+type byName struct {
+	caller  Named // nil: calls have no names
+	open    bool  // response times differ from service times
+	all     []*namedCalls
+	current *namedCalls // of the last call; nil: it has no name
+}
+
+type namedCalls struct {
+	name                        string
+	recorded, completed, failed int64
+	completedWell               int64
+	service, response           *latency.Recorder
+}
+
+// find finds the records of the last call.
+func (b *byName) find() {
+	b.current = nil
+	if b.caller == nil {
+		return
+	}
+	name := b.caller.Name()
+	if name == "" {
+		return
+	}
+	for _, one := range b.all {
+		if one.name == name {
+			b.current = one
+			return
+		}
+	}
+	if len(b.all) == mostNames {
+		return
+	}
+	b.current = &namedCalls{name: name, service: latency.NewRecorder()}
+	if b.open {
+		b.current.response = latency.NewRecorder()
+	}
+	b.all = append(b.all, b.current)
+}
+
+// complete counts a call that ended in the window.
+func (b *byName) complete(err error) {
+	if b.current == nil {
+		return
+	}
+	b.current.completed++
+	if err == nil {
+		b.current.completedWell++
+	}
+}
+
+// record stores the times of a call that began in the window.
+func (b *byName) record(course *call, err error) {
+	if b.current == nil {
+		return
+	}
+	b.current.recorded++
+	if err != nil {
+		b.current.failed++
+	}
+	b.current.service.Record(course.ended - course.sent)
+	if b.open {
+		b.current.response.Record(course.ended - course.intended)
+	}
+}
+
+func (b *byName) release() {
+	for _, one := range b.all {
+		one.service.Close()
+		if one.response != nil {
+			one.response.Close()
+		}
+	}
+	b.all = nil
+}
+
+// namedResult is what all clients recorded by one name.
+type namedResult struct {
+	record.NamedCalls
+	service, response *latency.Histogram // response is nil where it is the service time
+}
+
+// mergeNamed adds up what the clients recorded, in the order of the names.
+func mergeNamed(clients []*client) []namedResult {
+	var all []namedResult
+	for _, c := range clients {
+		for _, one := range c.named.all {
+			i := slices.IndexFunc(all, func(r namedResult) bool { return r.Name == one.name })
+			if i < 0 {
+				i = len(all)
+				fresh := namedResult{NamedCalls: record.NamedCalls{Name: one.name}, service: latency.NewHistogram()}
+				if one.response != nil {
+					fresh.response = latency.NewHistogram()
+				}
+				all = append(all, fresh)
+			}
+			into := &all[i]
+			into.Requests += one.recorded
+			into.Completed += one.completed
+			into.Failed += one.failed
+			into.CompletedWell += one.completedWell
+			into.service.Add(one.service)
+			if one.response != nil {
+				into.response.Add(one.response)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b namedResult) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
