@@ -52,6 +52,15 @@ const (
 	LongestLiveBin  = shortestLiveBin << liveOctaves // 67 s
 )
 
+// LiveBounds are the bounds of all bins that there can be but the last.
+func LiveBounds() []int64 {
+	bounds := []int64{int64(shortestLiveBin)}
+	for octave := range liveOctaves {
+		bounds = append(bounds, int64(shortestLiveBin)<<(octave+1))
+	}
+	return bounds
+}
+
 // liveSpan is over how many reports recent figures go: two seconds.
 const liveSpan = 8
 

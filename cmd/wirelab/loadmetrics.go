@@ -1,0 +1,296 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/load"
+	"wirelab.dev/internal/record"
+)
+
+// loadMetrics are a load's live figures for Prometheus, in text format 0.0.4. Counters are
+// of the whole run: what a trial, or a step of a search, began anew is added to what was.
+type loadMetrics struct {
+	clients int
+	offered float64 // requests a second of an open loop; 0: closed, or not one rate
+
+	guard    sync.Mutex // of what follows
+	now      lab.Progress
+	live     load.Live // the last of the load that runs
+	before   counted   // of loads before it
+	answered int64     // the highest count so far: failures are read a moment after the calls
+	running  bool
+	trials   int64
+}
+
+// counted are the counters of loads.
+type counted struct {
+	load.LiveTotal
+	upTo     map[int64]int64             // calls, by a bin's bound
+	failures map[record.ErrorCount]int64 // by kind
+}
+
+// metered is a progress that also keeps metrics.
+type metered struct {
+	progress
+	metrics *loadMetrics
+}
+
+// TrialBegins counts what follows on top of what was.
+func (m metered) TrialBegins(trial record.PlannedTrial) {
+	m.metrics.begins()
+	m.progress.TrialBegins(trial)
+}
+
+// TrialProgress keeps what the client says.
+func (m metered) TrialProgress(number int, p lab.Progress) {
+	m.metrics.take(p)
+	m.progress.TrialProgress(number, p)
+}
+
+// TrialEnds shows that nothing is in flight any more.
+func (m metered) TrialEnds(number int, r *record.Record) {
+	m.metrics.ends()
+	m.progress.TrialEnds(number, r)
+}
+
+func (m *loadMetrics) begins() {
+	m.guard.Lock()
+	defer m.guard.Unlock()
+	m.startAnew()
+	m.running, m.now = true, lab.Progress{}
+}
+
+func (m *loadMetrics) ends() {
+	m.guard.Lock()
+	defer m.guard.Unlock()
+	m.running, m.now = false, lab.Progress{}
+	m.trials++
+	m.live.InFlight, m.live.Ended, m.live.SpanNS = 0, 0, 0
+}
+
+func (m *loadMetrics) take(p lab.Progress) {
+	m.guard.Lock()
+	defer m.guard.Unlock()
+	m.now = p
+	if p.Live == nil {
+		return
+	}
+	if p.Live.Total.Ended < m.live.Total.Ended {
+		m.startAnew()
+	}
+	m.live = *p.Live
+}
+
+// startAnew adds what was counted to what was before.
+func (m *loadMetrics) startAnew() {
+	m.before = m.total()
+	m.live = load.Live{}
+}
+
+// total adds up all loads.
+func (m *loadMetrics) total() counted {
+	sum := counted{LiveTotal: m.before.LiveTotal, upTo: map[int64]int64{}, failures: map[record.ErrorCount]int64{}}
+	sum.Ended += m.live.Total.Ended
+	sum.Failed += m.live.Total.Failed
+	sum.SumNS += m.live.Total.SumNS
+	for upTo, count := range m.before.upTo {
+		sum.upTo[upTo] += count
+	}
+	for _, bin := range m.live.Histogram {
+		sum.upTo[bin.UpToNS] += bin.Count
+	}
+	for kind, count := range m.before.failures {
+		sum.failures[kind] += count
+	}
+	for _, kind := range m.live.Failures {
+		count := kind.Count
+		kind.Count = 0
+		sum.failures[kind] += count
+	}
+	return sum
+}
+
+// write writes all metrics.
+func (m *loadMetrics) write(w io.Writer) error {
+	m.guard.Lock()
+	defer m.guard.Unlock()
+	sum := m.total()
+	var text exposition
+	m.writeRequests(&text, &sum)
+	text.histogram("wirelab_response_seconds", "Response times of all calls, from the instant at which each was due.", &sum)
+	text.gauge("wirelab_in_flight", "Calls in flight.", float64(m.live.InFlight))
+	if m.live.SpanNS > 0 {
+		text.gauge("wirelab_achieved_requests_per_second", "Calls that ended, a second, in the last two seconds.", float64(m.live.Ended)/time.Duration(m.live.SpanNS).Seconds())
+	}
+	if m.offered > 0 {
+		text.gauge("wirelab_offered_requests_per_second", "The rate that the load was asked for.", m.offered)
+	}
+	text.gauge("wirelab_clients", "Callers of the generator.", float64(m.clients))
+	text.gauge("wirelab_running", "1 while a trial runs.", oneIf(m.running))
+	text.gauge("wirelab_warming", "1 while the window is not open yet.", oneIf(m.running && m.now.Warming))
+	text.gauge("wirelab_paused", "1 while the load is paused.", oneIf(m.now.Paused))
+	text.gauge("wirelab_window_ratio", "Share of the window that is over.", m.now.Fraction)
+	text.head("wirelab_trials_total", "counter", "Trials that ended.")
+	text.sample("wirelab_trials_total", nil, float64(m.trials))
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+func (m *loadMetrics) writeRequests(text *exposition, sum *counted) {
+	const name = "wirelab_requests_total"
+	text.head(name, "counter", "Calls that ended, those of the warm-up and after the window too; failed ones by what they met.")
+	failed := int64(0)
+	kinds := make([]record.ErrorCount, 0, len(sum.failures))
+	for kind, count := range sum.failures {
+		failed += count
+		kind.Count = count
+		kinds = append(kinds, kind)
+	}
+	m.answered = max(m.answered, sum.Ended-failed)
+	text.sample(name, []label{{"outcome", "ok"}, {"code", ""}, {"class", ""}}, float64(m.answered))
+	slices.SortFunc(kinds, func(a, b record.ErrorCount) int { return strings.Compare(a.Code+"\x00"+a.Class, b.Code+"\x00"+b.Class) })
+	for _, kind := range kinds {
+		text.sample(name, []label{{"outcome", "failed"}, {"code", kind.Code}, {"class", kind.Class}}, float64(kind.Count))
+	}
+}
+
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// exposition is text of format 0.0.4
+// (https://prometheus.io/docs/instrumenting/exposition_formats).
+type exposition struct{ strings.Builder }
+
+type label struct{ name, value string }
+
+func (e *exposition) head(name, kind, help string) {
+	fmt.Fprintf(e, "# HELP %s %s\n# TYPE %s %s\n", name, strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(help), name, kind)
+}
+
+func (e *exposition) sample(name string, labels []label, value float64) {
+	e.WriteString(name)
+	for i, l := range labels {
+		e.WriteString([]string{"{", ","}[min(i, 1)])
+		fmt.Fprintf(e, `%s="%s"`, l.name, strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`).Replace(strings.ToValidUTF8(l.value, "\uFFFD")))
+	}
+	if len(labels) > 0 {
+		e.WriteString("}")
+	}
+	fmt.Fprintf(e, " %s\n", number(value))
+}
+
+func (e *exposition) gauge(name, help string, value float64) {
+	e.head(name, "gauge", help)
+	e.sample(name, nil, value)
+}
+
+// histogram has a bucket for each bound that there can be, so that rates can be taken
+// from the first call on.
+func (e *exposition) histogram(name, help string, c *counted) {
+	e.head(name, "histogram", help)
+	var cumulative int64
+	for _, upTo := range load.LiveBounds() {
+		cumulative += c.upTo[upTo]
+		e.sample(name+"_bucket", []label{{"le", number(time.Duration(upTo).Seconds())}}, float64(cumulative))
+	}
+	e.sample(name+"_bucket", []label{{"le", "+Inf"}}, float64(c.Ended))
+	e.sample(name+"_sum", nil, float64(c.SumNS)/1e9)
+	e.sample(name+"_count", nil, float64(c.Ended))
+}
+
+func number(v float64) string {
+	if math.IsInf(v, 1) {
+		return "+Inf"
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}
+
+// metricsServer serves metrics until close.
+type metricsServer struct {
+	server *http.Server
+	ended  chan struct{}
+	// address is where it listens, to be said: a port alone is one of this machine only.
+	address string
+}
+
+// serveMetrics serves metrics at HOST:PORT, or at :PORT or PORT of the loopback address,
+// until close or the end of ctx.
+func serveMetrics(ctx context.Context, address string, metrics *loadMetrics) (*metricsServer, error) {
+	where, err := metricsAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", where)
+	if err != nil {
+		return nil, fmt.Errorf("--metrics=%s: %w", address, err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_ = metrics.write(w) // who went away needs none
+	})
+	var handler http.Handler = mux
+	if host, _, _ := net.SplitHostPort(where); isLoopback(host) {
+		handler = ownHost(mux)
+	}
+	s := &metricsServer{
+		server: &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute},
+		ended:  make(chan struct{}), address: listener.Addr().String(),
+	}
+	go func() { // ends with close, or ctx
+		defer close(s.ended)
+		_ = s.server.Serve(listener)
+	}()
+	context.AfterFunc(ctx, func() { _ = s.server.Close() })
+	return s, nil
+}
+
+// says where metrics are, in words.
+func (s *metricsServer) says() string {
+	text := "metrics: http://" + s.address + "/metrics"
+	if host, _, _ := net.SplitHostPort(s.address); isLoopback(host) {
+		text += " (this machine only; write an address for others, as in 0.0.0.0:9090)"
+	}
+	return text
+}
+
+func (s *metricsServer) close() error {
+	err := s.server.Close()
+	<-s.ended
+	return err
+}
+
+// metricsAddress is where to listen.
+func metricsAddress(flag string) (string, error) {
+	const want = "want a port, as in :9090, or HOST:PORT"
+	if _, err := strconv.ParseUint(flag, 10, 16); err == nil {
+		flag = ":" + flag
+	}
+	host, port, err := net.SplitHostPort(flag)
+	if err != nil {
+		return "", fmt.Errorf("--metrics=%s: %s: %w", flag, want, err)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return "", fmt.Errorf("--metrics=%s: %s: %w", flag, want, errors.New("port "+port))
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port), nil
+}
