@@ -53,7 +53,7 @@ func (k *keys) read(ending <-chan struct{}, press func(byte) bool) {
 		}
 		look := []unix.PollFd{{Fd: int32(k.terminal.Fd()), Events: unix.POLLIN}} //nolint:gosec // a file descriptor is small
 		if n, err := unix.Poll(look, keysEvery); n <= 0 || err != nil {
-			if err != nil && err != unix.EINTR { //nolint:errorlint // Poll returns it bare
+			if err != nil && err != unix.EINTR {
 				return
 			}
 			continue

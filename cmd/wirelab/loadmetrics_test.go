@@ -30,15 +30,21 @@ func oneLoad(ended, failed int64) lab.Progress {
 
 func TestMetricsAddUpAllLoads(t *testing.T) {
 	m := &loadMetrics{clients: 10, offered: 500}
-	m.begins()
-	m.take(oneLoad(100, 2))
-	m.take(oneLoad(300, 3))
+	view := newLoadView(io.Discard, nil, loadViewOptions{trials: 1})
+	defer view.close()
+	run := metered{view, m}
+	run.TrialBegins(record.PlannedTrial{})
+	run.TrialProgress(0, oneLoad(100, 2))
+	run.TrialProgress(0, oneLoad(300, 3))
 	first := exposed(t, m)
-	m.take(oneLoad(50, 1)) // a step of a search begins
-	m.ends()
-	m.begins()
-	m.take(oneLoad(1000, 4))
+	run.TrialProgress(0, oneLoad(50, 1)) // a step of a search begins
+	run.TrialEnds(0, &record.Record{})
+	run.TrialBegins(record.PlannedTrial{})
+	run.TrialProgress(0, oneLoad(1000, 4))
 	last := exposed(t, m)
+	if view.state.now.Live == nil || view.state.done != 1 {
+		t.Error("who shows the progress was not told of it")
+	}
 
 	failed := `wirelab_requests_total{outcome="failed",code="Unavailable",class="tls-alert: \"bad\\certificate\"\n"}`
 	ok := `wirelab_requests_total{outcome="ok",code="",class=""}`

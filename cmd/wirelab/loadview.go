@@ -39,9 +39,8 @@ type loadView struct {
 
 	guard  sync.Mutex // of what follows
 	state  loadState
-	lines  int       // on the screen
-	closed bool      // by close
-	said   time.Time // the last plain line
+	lines  int  // on the screen
+	closed bool // by close
 }
 
 var _ progress = (*loadView)(nil)
