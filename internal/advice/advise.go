@@ -29,6 +29,9 @@ func Advise(s *analysis.Summary) []string {
 		return slices.Concat([]string{whose(s)}, invalid(s), caution(s))
 	}
 	sentences := inOrder(s)
+	if isService(s) {
+		sentences = byWire(s, sentences)
+	}
 	return slices.Insert(sentences, min(1, len(sentences)), append(looks(s), rejudged(s)...)...)
 }
 

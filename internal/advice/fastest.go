@@ -92,6 +92,9 @@ func (p *part) figures(r ranking, withSize bool) string {
 
 // singleVariant describes a variant that has nothing beside it.
 func singleVariant(p *part) []string {
+	if p.cells[0].IsService() {
+		return servedWith(p)
+	}
 	var clauses []string
 	for _, size := range p.sizeEnds() {
 		for _, n := range p.clientEnds() {

@@ -162,6 +162,3 @@ type Finding struct {
 	Trials int // how many
 	Detail string
 }
-
-// ServiceStack is the stack of cells that load a service of the user's own.
-const ServiceStack = record.ServiceStack

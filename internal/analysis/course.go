@@ -41,6 +41,9 @@ const (
 	// serviceStretches are those of a service: there are few cells, and a stall of a tenth of a
 	// second must be seen.
 	serviceStretches = 120
+	// callsOfStretch are those that a stretch of a service has in the mean, unless there are
+	// few: with fewer the rate were mostly chance.
+	callsOfStretch = 50
 )
 
 // courseOf follows a load through its warm-up and its window; nil for loads in which
@@ -62,6 +65,9 @@ func courseOf(cell record.Cell, trials []trial) []CoursePoint {
 		for _, t := range trials {
 			length, warmUp = min(length, float64(t.WindowNS)), min(warmUp, float64(t.WarmUp.TookNS))
 			most = min(most, intervalsWithin(t.Intervals, t.WindowNS)/2)
+			if cell.IsService() {
+				most = min(most, max(closedStretches, int(t.Requests/callsOfStretch)))
+			}
 			// Of a service the rate alone is drawn finer than the record's stretches.
 			if t.Course != nil && t.Course.StretchNS > 0 && !cell.IsService() {
 				most = min(most, int(t.WindowNS/t.Course.StretchNS))

@@ -181,7 +181,7 @@ func (c Cell) Key() string {
 	case c.Tool != "":
 		return c.foreignKey()
 	case c.IsService():
-		return fmt.Sprintf("%s/%s/%s/c=%d", c.Part, c.Variant, c.Workload, c.Clients)
+		return fmt.Sprintf("%s/%s/%s/c=%d", c.Part, c.ShortVariant(), c.Workload, c.Clients)
 	}
 	size := units.Bytes(c.RequestBytes, "")
 	if c.ResponseBytes != c.RequestBytes {
@@ -189,13 +189,6 @@ func (c Cell) Key() string {
 	}
 	return fmt.Sprintf("%s/%s/%s/%s/c=%d", c.Part, c.Variant, c.Workload, size, c.Clients)
 }
-
-// ServiceStack is the stack of cells whose clients call a service of the user's own.
-const ServiceStack = "service"
-
-// IsService reports whether the cell's clients call a service of the user's own: what it
-// does, and how large its messages are, is for it to say.
-func (c Cell) IsService() bool { return c.Stack == ServiceStack }
 
 // Network is a network namespace of a trial's own.
 type Network struct {

@@ -151,7 +151,7 @@ func keyColumns(keys []key) []column {
 		if l.label != "" {
 			return l.label
 		}
-		return shortVariant(&l.cell.Cell)
+		return l.cell.ShortVariant()
 	}}}
 	for _, k := range keys {
 		all = append(all, k.column())

@@ -120,7 +120,7 @@ func connections(cells []*analysis.Cell) string {
 		if strings.Contains(cell.Variant, "conn=") || cell.Tool != "" {
 			continue
 		}
-		if text := shortVariant(&cell.Cell) + " " + cell.Connection; !slices.Contains(texts, text) {
+		if text := cell.ShortVariant() + " " + cell.Connection; !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}
 	}

@@ -169,7 +169,7 @@ func headline(c *analysis.Cell, f analysis.Finding) string {
 // where names the first cell, whose detail is shown, and counts the others.
 func (n *note) where() string {
 	first := n.cells[0]
-	text := shortVariant(&first.Cell)
+	text := first.ShortVariant()
 	if first.RequestBytes > 0 || first.ResponseBytes > 0 { // else the workload has no sizes
 		text += ", " + sizes(first.RequestBytes, first.ResponseBytes)
 	}

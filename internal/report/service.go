@@ -33,35 +33,13 @@ var wireNames = map[string]string{
 	"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3", "grpc": "gRPC", "grpc-h3": "gRPC on HTTP/3",
 }
 
-// splitVariant tells a service's wire from the variant's other options.
-func splitVariant(c *record.Cell) (wire string, others []string) {
-	for option := range strings.SplitSeq(strings.TrimPrefix(c.Variant, c.Stack+":"), ",") {
-		if name, is := strings.CutPrefix(option, "wire="); is {
-			wire = name
-		} else {
-			others = append(others, option)
-		}
-	}
-	return wire, others
-}
-
-// shortVariant names what carried a cell's calls, in a table: of a service its wire, since all
-// have the same stack.
-func shortVariant(c *record.Cell) string {
-	if !c.IsService() {
-		return c.Variant
-	}
-	wire, others := splitVariant(c)
-	return strings.Join(append([]string{wire}, others...), ",")
-}
-
 // sayCall says what a service was asked, and over what: GET /items over HTTP/1.1. It is empty
 // of other cells.
 func sayCall(c *record.Cell) string {
 	if !c.IsService() {
 		return ""
 	}
-	wire, others := splitVariant(c)
+	wire, others := c.Wire()
 	text := c.Workload + " over " + cmp.Or(wireNames[wire], wire)
 	for _, option := range others {
 		key, value, _ := strings.Cut(option, "=")
@@ -77,7 +55,7 @@ func sayCall(c *record.Cell) string {
 
 // namedStatuses names the statuses of a service's answers.
 func namedStatuses(c *record.Cell, counts []record.StatusCount) []AnswerStatus {
-	wire, _ := splitVariant(c)
+	wire, _ := c.Wire()
 	var all []AnswerStatus
 	for _, s := range counts {
 		if strings.HasPrefix(wire, "grpc") {

@@ -121,11 +121,11 @@ func TestVariantsOfServicesInWords(t *testing.T) {
 		"service:wire=something-unheard": {"something-unheard", "GET / over something-unheard"},
 	} {
 		cell := record.Cell{Stack: record.ServiceStack, Variant: variant, Workload: "GET /"}
-		if short, said := shortVariant(&cell), sayCall(&cell); short != want[0] || said != want[1] {
+		if short, said := cell.ShortVariant(), sayCall(&cell); short != want[0] || said != want[1] {
 			t.Errorf("%s is %q and %q, want %q", variant, short, said, want)
 		}
 	}
-	if other := (record.Cell{Stack: "tcp", Variant: "tcp:buffers=pooled", Workload: "echo"}); shortVariant(&other) != "tcp:buffers=pooled" || sayCall(&other) != "" {
+	if other := (record.Cell{Stack: "tcp", Variant: "tcp:buffers=pooled", Workload: "echo"}); other.ShortVariant() != "tcp:buffers=pooled" || sayCall(&other) != "" {
 		t.Error("a stack of wirelab's own goes by its variant")
 	}
 }

@@ -87,7 +87,7 @@ function App({ run }: { run: Run }) {
         <Connections run={run} looks={looks} />
         <Choices run={run} />
         <Winners run={run} looks={looks} />
-        <Cells run={run} looks={looks} picked={picked} pick={pick} />
+        <Cells run={run} looks={looks} picked={picked} pick={service ? null : pick} />
         {shown.has("failures") && <Failures run={run} />}
         {shown.has("size") && (
           <section id="size">

@@ -34,7 +34,7 @@ interface Props {
   clock: Clock;
   figures: Figures;
   picked: Set<string>;
-  pick: (key: string) => void;
+  pick: ((key: string) => void) | null; // null: there are no curves to pick for
 }
 
 export function CellTable({ cells, looks, clock, figures, picked, pick }: Props) {
@@ -50,7 +50,7 @@ export function CellTable({ cells, looks, clock, figures, picked, pick }: Props)
       <table class="cells">
         <thead>
           <tr>
-            <th scope="col" class="pick"><span class="hidden">In the percentile curves</span></th>
+            {pick && <th scope="col" class="pick"><span class="hidden">In the percentile curves</span></th>}
             {columns.map((column) => (
               <th scope="col" key={column.id} class={column.number ? "number" : ""} aria-sort={order(column.id)}>
                 <button type="button" onClick={() => turn(column.id)}>
@@ -64,9 +64,9 @@ export function CellTable({ cells, looks, clock, figures, picked, pick }: Props)
           {rows.map((cell) => (
             <Fragment key={cell.key}>
               <tr class={cell.valid ? "" : "invalid"}>
-                <td class="pick">
+                {pick && <td class="pick">
                   <input type="checkbox" aria-label={`${cell.key} in the percentile curves`} disabled={!cell.valid} checked={picked.has(cell.key)} onChange={() => pick(cell.key)} />
-                </td>
+                </td>}
                 {columns.map((column, i) => (i === 0 ? (
                   <th scope="row" key={column.id}>
                     <button type="button" class="opener" aria-expanded={open === cell.key} onClick={() => setOpen(open === cell.key ? null : cell.key)}>
@@ -80,7 +80,7 @@ export function CellTable({ cells, looks, clock, figures, picked, pick }: Props)
               </tr>
               {open === cell.key && (
                 <tr class="opened">
-                  <td colSpan={columns.length + 1}><CellDetail cell={cell} /></td>
+                  <td colSpan={columns.length + (pick ? 1 : 0)}><CellDetail cell={cell} /></td>
                 </tr>
               )}
             </Fragment>

@@ -14,7 +14,7 @@ interface Props {
   run: Run;
   looks: Map<string, Look>;
   picked: Set<string>;
-  pick: (key: string) => void;
+  pick: ((key: string) => void) | null; // null: there are no curves to pick for
 }
 
 export function Cells({ run, looks, picked, pick }: Props) {
@@ -38,13 +38,13 @@ export function Cells({ run, looks, picked, pick }: Props) {
     <section id="cells">
       <h2>Cells</h2>
       <p class="note">
-        A row a point of the matrix, over its valid trials: percentiles are those of all their requests together, and a dash where fewer than ten lie beyond; other figures are the median of the trials. {apart ? "Response time is from the instant a request was meant to go out, service time from its actual send." : "Latency is from the send to the answer; in a closed loop that is the response time too."} Open a row for its trials, its intervals and what the checks found; tick it to see its percentiles.
+        A row a point of the matrix, over its valid trials: percentiles are those of all their requests together, and a dash where fewer than ten lie beyond; other figures are the median of the trials. {apart ? "Response time is from the instant a request was meant to go out, service time from its actual send." : "Latency is from the send to the answer; in a closed loop that is the response time too."} Open a row for its trials, its intervals and what the checks found{pick ? "; tick it to see its percentiles." : "."}
       </p>
       <div class="choices">
-        <label class="choice">
+        {run.cells.length > 1 && <label class="choice">
           <span class="title">Find</span>
-          <input type="search" value={find} placeholder="a stack, a part, a size" onInput={(event) => setFind(event.currentTarget.value ? [event.currentTarget.value] : [])} />
-        </label>
+          <input type="search" value={find} placeholder={variantTitle === "Stack" ? "a stack, a part, a size" : "a call, clients"} onInput={(event) => setFind(event.currentTarget.value ? [event.currentTarget.value] : [])} />
+        </label>}
         <Filter label="Part" options={options.parts} left={parts} change={setParts} />
         <Filter label={variantTitle} options={options.variants} left={variants} change={setVariants} />
         <Filter label="Size" options={options.sizes} left={sizes} show={bytes} change={setSizes} />

@@ -78,7 +78,7 @@ function Errors({ cell }: { cell: Cell }) {
         <tbody>
           {failures.map((failure) => (
             <tr key={`${failure.class} ${failure.code}`}>
-              <th scope="row">{failure.class || "–"}</th>
+              <th scope="row">{failure.class === "application" ? "an answer that says so" : failure.class || "–"}</th>
               <td>{failure.code}</td>
               <td class="number">{plain(failure.count)}</td>
               <td class="prose"><q>{failure.example}</q></td>
