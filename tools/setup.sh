@@ -10,6 +10,8 @@ command -v gcc >/dev/null || missing+=(gcc libc6-dev)
 # fastgrpc's server is called by them: nghttp2-client has nghttp and h2load.
 command -v curl >/dev/null || missing+=(curl)
 command -v h2load >/dev/null || missing+=(nghttp2-client)
+# wrk calls servers of HTTP/1.1, as h2load does those of HTTP/2 and gRPC.
+command -v wrk >/dev/null || missing+=(wrk)
 # The peers in other languages are built with them; Rust's toolchain is not a package.
 command -v cmake >/dev/null || missing+=(cmake)
 command -v g++ >/dev/null || missing+=(g++)

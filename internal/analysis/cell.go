@@ -79,7 +79,7 @@ type Cell struct {
 	Spread        []SpreadStep         `json:"-" page:"spread"`         // of response times, from the fastest to the slowest; empty of other cells
 	Statuses      []record.StatusCount `json:"-"`
 
-	ForeignClient bool `json:"-"` // another program than wirelab made the calls
+	ForeignClient bool `json:"-"` // not the stack's own client made the calls
 
 	Failure  string    `json:"-"`
 	Findings []Finding `json:"-"` // what the checks found, worst first

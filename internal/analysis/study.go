@@ -96,3 +96,12 @@ func (s *study) withoutConnections(name string) string {
 	})
 	return v.String()
 }
+
+// isCalledByOthers reports whether not the stack's own client made a variant's calls.
+func (s *study) isCalledByOthers(name string) bool {
+	v, err := scenario.ParseVariant(name)
+	return err == nil && slices.ContainsFunc(v.Options, func(set scenario.Setting) bool {
+		o := s.Stack(v.Stack).Option(set.Key)
+		return o.Role == scenario.CallerRole && set.Value != o.Default
+	})
+}

@@ -49,7 +49,9 @@ func SummarizeBy(categories *Categories, m *record.Manifest, judged Judged) (*Su
 	shared := sharedRemarks(records)
 	s.Warnings = append(s.Warnings, shared.texts()...)
 	for _, p := range points {
-		s.Cells = append(s.Cells, p.summarize(shared, m.Seed))
+		c := p.summarize(shared, m.Seed)
+		c.ForeignClient = c.ForeignClient || study.isCalledByOthers(c.Variant)
+		s.Cells = append(s.Cells, c)
 	}
 	if s.Foreign = foreignPrograms(records); len(s.Foreign) > 0 {
 		return s, nil // they were not measured by turns, and nothing is drawn from them here

@@ -254,13 +254,17 @@ func TestEveryWireHasTheCongestionControlThatWasAsked(t *testing.T) {
 // Programs of others call the server in wirelab's place, and the record says so.
 func TestATrialWithAForeignClient(t *testing.T) {
 	takesSeconds(t)
-	for _, client := range yardstick.Clients {
-		t.Run(client.Name, func(t *testing.T) {
+	for _, variant := range []string{
+		"grpc:conn=pool:2,caller=h2load", "h2:conn=pool:2,caller=h2load", "h1:caller=h2load", "h1:caller=wrk", "h1:codec=json,caller=wrk", "grpc:conn=pool:2,caller=ghz",
+	} {
+		t.Run(variant, func(t *testing.T) {
+			_, name, _ := strings.Cut(variant, "caller=")
+			client, _ := yardstick.FindClient(name)
 			_, version, err := client.Find()
 			if err != nil {
 				t.Skip(err)
 			}
-			s := oneCell(t, "grpc:caller="+client.Name+",conn=pool:2")
+			s := oneCell(t, variant)
 			s.Parts[0].Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(300 * time.Millisecond)}
 			r := runOne(t, newLab(t), s)
 			if r.ClientProgram != version || r.Client.Version != version {
@@ -292,6 +296,21 @@ func TestATrialWithAForeignClient(t *testing.T) {
 	}
 }
 
+// wirelab's own engine makes the calls of a stack's client, and its figures are as complete.
+func TestATrialWithPreparedRequests(t *testing.T) {
+	takesSeconds(t)
+	for _, r := range runAll(t, newLab(t), oneCell(t, "h1:caller=load,h2:caller=load,conn=pool:2,grpc:caller=load,fastgrpc:caller=load,h1:codec=json,caller=load")) {
+		t.Run(r.Cell.Variant, func(t *testing.T) {
+			if r.Failure != "" || r.Requests != 400 || r.Failed() != 0 || r.ClientProgram != "" || r.Service.OnlyTotals() {
+				t.Fatalf("%s: %d requests, failed: %v, client %q", r.Failure, r.Requests, r.Errors, r.ClientProgram)
+			}
+			wantCheck(t, &r, "errors", record.OK)
+			wantCheck(t, &r, "connections", record.OK)
+			wantCheck(t, &r, "bookkeeping", record.OK)
+		})
+	}
+}
+
 func TestAForeignClientSaysWhatItCannotDo(t *testing.T) {
 	takesSeconds(t)
 	client := yardstick.Clients[0]
@@ -301,7 +320,7 @@ func TestAForeignClientSaysWhatItCannotDo(t *testing.T) {
 	counted, stream := oneCell(t, "grpc:caller="+client.Name), oneCell(t, "grpc:caller="+client.Name)
 	stream.Parts[0].Workload, stream.Parts[0].Sizes = "store:op=get", []scenario.Payload{{}}
 	stream.Parts[0].Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(time.Second)}
-	for says, s := range map[string]*scenario.Scenario{"give the load a duration": counted, "makes unary calls only": stream} {
+	for says, s := range map[string]*scenario.Scenario{"give the load a duration": counted, "make unary calls only": stream} {
 		if r := runAll(t, newLab(t), s)[0]; !strings.Contains(r.Failure, says) {
 			t.Errorf("it says %q, want %q", r.Failure, says)
 		}

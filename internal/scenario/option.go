@@ -32,6 +32,7 @@ const (
 	NoRole            Role = ""
 	ConnectionsRole   Role = "connections"    // of a stack: how many connections there are
 	OperationRole     Role = "operation"      // of a workload: what a call does
+	CallerRole        Role = "caller"         // of a stack: who calls, if it is not its own client
 	SimulatedWorkRole Role = "simulated-work" // of a workload: how long handlers sleep in place of work
 )
 

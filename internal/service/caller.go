@@ -61,6 +61,9 @@ func (c *Caller) Check() error { return c.checker.check(&c.answer) }
 // Status is that of the last call's answer, and false where there was none.
 func (c *Caller) Status() (status int, answered bool) { return c.answer.Status, c.got }
 
+// AnswerBytes is the size of the last call's answer, as Answer.Bytes.
+func (c *Caller) AnswerBytes() int64 { return c.answer.Bytes }
+
 // usual is what a right answer is where the user does not say: a status below 400, or OK.
 func (c *Caller) usual() error {
 	if c.grpc && c.answer.Status == int(codes.OK) || !c.grpc && c.answer.Status < http.StatusBadRequest {

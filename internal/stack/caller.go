@@ -1,44 +1,75 @@
 package stack
 
 import (
+	"context"
 	"fmt"
+	"net/http"
+	"slices"
 
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/yardstick"
 )
 
-const callerKey = "caller"
+const (
+	// CallerKey is the option that says who calls.
+	CallerKey = "caller"
+	// preparedCaller is wirelab's engine for services of the user's own.
+	preparedCaller = "load"
+)
 
-// CallerOption is the option of a gRPC stack that lets a program of others make the
-// calls. own is its value where the stack's own client does.
-func CallerOption(own string) scenario.Option {
-	values := []string{own}
+// RequestMaker is an optional interface of a Client on HTTP. It tells what others must send
+// to make the client's unary calls.
+type RequestMaker interface {
+	UnaryRequest(ctx context.Context, method string, message any) (*http.Request, error)
+}
+
+// CallerOption is the option of a stack whose calls others can make, too. own is its value
+// where the stack's own client makes them.
+func CallerOption(own string, protocol yardstick.Protocol) scenario.Option {
+	values := []string{own, preparedCaller}
 	for _, c := range yardstick.Clients {
-		values = append(values, c.Name)
+		if slices.Contains(c.Speaks, protocol) {
+			values = append(values, c.Name)
+		}
 	}
 	return scenario.Option{
-		Key: callerKey, Values: values, Default: own,
-		Help: own + ": the stack's own client; else a program of others that calls in its place, in cleartext, which `run --yardstick` prepares",
+		Key: CallerKey, Values: values, Default: own, Role: scenario.CallerRole,
+		Help: own + ": the stack's own client; load: the engine of `wirelab load`, whose requests were encoded before; else a program of others that calls in its place, which `run --yardstick` prepares; these call in cleartext",
 	}
 }
+
+// callerOf returns who makes a variant's calls in place of its own client; empty: nobody.
+func callerOf(v scenario.Variant) string {
+	caller, _ := v.Get(CallerKey)
+	if _, foreign := yardstick.FindClient(caller); foreign || caller == preparedCaller {
+		return caller
+	}
+	return ""
+}
+
+// HasOwnClient reports whether a variant's own client makes its calls.
+func HasOwnClient(v scenario.Variant) bool { return callerOf(v) == "" }
+
+// CallsPrepared reports whether wirelab's engine for services of the user's own makes a
+// variant's calls.
+func CallsPrepared(v scenario.Variant) bool { return callerOf(v) == preparedCaller }
 
 // ForeignClient is the program of others that calls a variant's server, if one does.
 func ForeignClient(v scenario.Variant) (yardstick.Client, bool) {
-	caller, _ := v.Get(callerKey)
-	return yardstick.FindClient(caller)
+	return yardstick.FindClient(callerOf(v))
 }
 
-// CheckCallerKind returns an error for calls that a variant's foreign client cannot make.
+// CheckCallerKind returns an error for calls that only a variant's own client could make.
 func CheckCallerKind(v scenario.Variant, kind Kind) error {
-	if client, foreign := ForeignClient(v); foreign && kind != Unary {
-		return fmt.Errorf("%s=%s: %s makes unary calls only, no %s: %w", callerKey, client.Name, client.Name, kind, ErrUnsupported)
+	if caller := callerOf(v); caller != "" && kind != Unary {
+		return fmt.Errorf("%s=%s: %s makes unary calls only, no %s: %w", CallerKey, caller, caller, kind, ErrUnsupported)
 	}
 	return nil
 }
 
-// CheckCallerSecurity fails the options if they ask a foreign client for TLS.
+// CheckCallerSecurity fails the options if they ask for TLS that only the own client has.
 func CheckCallerSecurity(v scenario.Variant, o *scenario.Options, security Security) {
-	if client, foreign := ForeignClient(v); foreign && security.On {
-		o.Fail(fmt.Errorf("%s=%s: %s calls in cleartext; leave tls out", callerKey, client.Name, client.Name))
+	if caller := callerOf(v); caller != "" && security.On {
+		o.Fail(fmt.Errorf("%s=%s: %s calls in cleartext; leave tls out", CallerKey, caller, caller))
 	}
 }

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,6 +80,7 @@ func (s HTTPStack) plan(v scenario.Variant) (HTTPPlan, error) {
 	plan.name = s.Info().Name
 	if s.Info().hasTLS() {
 		plan.security = SecurityOf(o)
+		CheckCallerSecurity(v, o, plan.security)
 	}
 	return plan, o.Err()
 }
@@ -99,11 +101,11 @@ func (s HTTPStack) ProtocolFor(v scenario.Variant) string {
 }
 
 // CheckKind implements KindLimiter.
-func (s HTTPStack) CheckKind(_ scenario.Variant, kind Kind) error {
+func (s HTTPStack) CheckKind(v scenario.Variant, kind Kind) error {
 	if s.adapter.CheckKind == nil {
-		return nil
+		return CheckCallerKind(v, kind)
 	}
-	return s.adapter.CheckKind(kind)
+	return cmp.Or(s.adapter.CheckKind(kind), CheckCallerKind(v, kind))
 }
 
 // Settings implements SettingsReporter.

@@ -46,6 +46,14 @@ func connect(ctx context.Context, spec *Spec) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
+	if stack.CallsPrepared(variant) {
+		return connectPrepared(ctx, spec)
+	}
+	return connectStack(ctx, spec, variant, s)
+}
+
+// connectStack does so with the stack's own client.
+func connectStack(ctx context.Context, spec *Spec, variant scenario.Variant, s stack.Stack) (*fleet, error) {
 	work, parameters, err := spec.Workload.find(variant)
 	if err != nil {
 		return nil, err

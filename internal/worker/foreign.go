@@ -7,19 +7,18 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
-
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 
 	"wirelab.dev/internal/clock"
 	"wirelab.dev/internal/failure"
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/service"
 	"wirelab.dev/internal/tuning"
 	"wirelab.dev/internal/yardstick"
 )
@@ -109,58 +108,37 @@ func runForeignClient(ctx context.Context, spec *Spec, program yardstick.Client,
 	return events.emit(Event{Event: "result", Result: &Result{Client: result}})
 }
 
-// foreignCall returns the call that the workload makes. wirelab's own client tries it
-// once, because the other program cannot tell a right answer from a wrong one.
+// foreignCall returns the call that the workload makes.
 func (s *Spec) foreignCall(ctx context.Context) (yardstick.Call, error) {
 	l := s.Client.Load
 	if l.Model != closedLoop || l.DurationNS <= 0 || l.InFlightLimit > 0 || s.Probe != "" {
 		return yardstick.Call{}, errors.New("another program as client keeps a closed loop for a duration, without an in-flight limit and without a probe; give the load a duration")
 	}
-	fleet, err := connect(ctx, s)
+	call, err := s.learn(ctx)
 	if err != nil {
 		return yardstick.Call{}, err
 	}
-	defer fleet.close()
-	connections := fleet.mode.Want(s.Client.Clients)
-	if fleet.mode.Mode.PerRequest() || s.Client.Clients%connections != 0 {
-		return yardstick.Call{}, fmt.Errorf("another program as client keeps its connections, with as many callers on each: want shared, per-worker or a pool that divides %d clients, not %s", s.Client.Clients, fleet.mode)
+	connections := call.mode.Want(s.Client.Clients)
+	if call.mode.Mode.PerRequest() || s.Client.Clients%connections != 0 {
+		return yardstick.Call{}, fmt.Errorf("another program as client keeps its connections, with as many callers on each: want shared, per-worker or a pool that divides %d clients, not %s", s.Client.Clients, call.mode)
 	}
-	ctx, cancel := context.WithTimeout(ctx, foreignGrace)
-	defer cancel()
-	seen := &onlyCall{ClientConnInterface: fleet.clients[0]}
-	caller := fleet.newCaller(seen, 0)
-	if err := caller.Call(ctx); err != nil {
-		return yardstick.Call{}, fmt.Errorf("a first call: %w", err)
+	request := call.definition.Requests[0]
+	c := yardstick.Call{
+		Protocol: protocols[call.definition.Wire], Address: s.Address, Method: request.Method, Path: request.Path, Message: request.Body,
+		AnswerBytes: call.answerBytes, WireBytes: call.wireBytes,
+		Callers: s.Client.Clients, Connections: connections, Threads: runtime.NumCPU(), Duration: time.Duration(l.DurationNS),
 	}
-	if checker, checks := caller.(interface{ Check() error }); checks {
-		if err := checker.Check(); err != nil {
-			return yardstick.Call{}, fmt.Errorf("a first call: %w", err)
-		}
+	if len(request.Messages) > 0 {
+		c.Message = request.Messages[0]
 	}
-	return yardstick.Call{
-		Address: s.Address, Method: seen.method, Request: seen.request, AnswerBytes: int(sizeOf(seen.answer)),
-		Callers: s.Client.Clients, Connections: connections, Duration: time.Duration(l.DurationNS),
-	}, nil
+	for _, f := range request.Header {
+		c.Header = append(c.Header, yardstick.Field(f))
+	}
+	return c, nil
 }
 
-// onlyCall records the unary call that goes over a connection.
-type onlyCall struct {
-	grpc.ClientConnInterface
-	method  string
-	request proto.Message
-	answer  any
-}
-
-// Invoke makes the call.
-func (c *onlyCall) Invoke(ctx context.Context, method string, request, answer any, options ...grpc.CallOption) error {
-	c.method, c.answer = method, answer
-	c.request, _ = request.(proto.Message) // generated code has no others
-	return c.ClientConnInterface.Invoke(ctx, method, request, answer, options...)
-}
-
-// NewStream refuses.
-func (*onlyCall) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, errors.New("another program as client makes unary calls only, and this workload opens a stream")
+var protocols = map[service.Wire]yardstick.Protocol{
+	service.HTTP1: yardstick.HTTP1, service.HTTP2: yardstick.HTTP2, service.GRPC: yardstick.GRPC,
 }
 
 // foreignResult converts the program's counts. Percentiles, calls in flight and

@@ -10,6 +10,7 @@ import (
 	"wirelab.dev/internal/service"
 	services "wirelab.dev/internal/service/catalog"
 	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/workload"
 )
 
 // isService reports whether the spec's client calls a service of the user's own.
@@ -25,18 +26,23 @@ func connectService(ctx context.Context, spec *Spec) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
+	var mode scenario.Connection
+	if err := mode.UnmarshalText([]byte(spec.Client.Connection)); err != nil {
+		return nil, err
+	}
+	f := &fleet{mode: mode, dialer: &stack.Dialer{Sources: spec.Client.Sources}, calls: spec.noteInstants()}
+	return f, f.openService(ctx, spec, definition, func(c *service.Caller) workload.Caller { return c })
+}
+
+// openService opens the connections to a service, and makes a caller for each client.
+func (f *fleet) openService(ctx context.Context, spec *Spec, definition *service.Definition, checked func(*service.Caller) workload.Caller) error {
 	expected, err := definition.Expectations()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	f := &fleet{dialer: &stack.Dialer{Sources: spec.Client.Sources}}
-	if err := f.mode.UnmarshalText([]byte(spec.Client.Connection)); err != nil {
-		return nil, err
-	}
-	f.calls = spec.noteInstants()
 	sourceOf, err := services.Sources(definition, spec.Client.Clients, spec.Client.Seed)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	client, err := services.Open(ctx, service.Plan{
 		Definition: definition, Connections: f.mode.Want(spec.Client.Clients),
@@ -44,16 +50,16 @@ func connectService(ctx context.Context, spec *Spec) (*fleet, error) {
 		Callers:   spec.Client.Clients, Keep: expected.Keep(), Varied: definition.Feed != nil, Dialer: f.dialer,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", definition.Address, err)
+		return fmt.Errorf("connect to %s: %w", definition.Address, err)
 	}
 	f.service = client
 	for i := range spec.Client.Clients {
 		caller := definition.NewCaller(client, sourceOf(i))
 		caller.Expect(expected, spec.Client.Seed+uint64(i))
 		f.own = append(f.own, caller)
-		f.callers = append(f.callers, f.noted(caller))
+		f.callers = append(f.callers, f.noted(checked(caller)))
 	}
-	return f, nil
+	return nil
 }
 
 // checking is what looking at the answers cost all callers; nil where there was nothing to

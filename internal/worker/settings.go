@@ -45,8 +45,8 @@ func Settings(variant string) ([]tuning.Setting, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, foreign := stack.ForeignClient(v); foreign {
-		return server, nil // its arguments are in the record of a trial
+	if !stack.HasOwnClient(v) {
+		return server, nil // what its client is told is in the record of a trial
 	}
 	mode := catalog.ConnectionOf(s, v, scenario.Connection{})
 	client, err := clientSettings(s, v, &ClientSpec{Load: Load{Model: closedLoop}}, stack.Target{

@@ -256,8 +256,12 @@ func CheckLoad(v scenario.Variant, p scenario.Part) error {
 	case mode.Mode.PerRequest():
 		return refuse("keeps its connections, and the mode is %s: use shared, per-worker or a pool", mode)
 	}
+	oneEach := stack.ProtocolFor(s, v) == httpwire.HTTP1.String()
 	for _, clients := range p.Clients {
-		if connections := mode.Want(clients); clients%connections != 0 {
+		switch connections := mode.Want(clients); {
+		case oneEach && connections != clients:
+			return refuse("has one caller on each connection of HTTP/1.1: %d clients want as many connections, not %d", clients, connections)
+		case clients%connections != 0:
 			return refuse("has as many callers on each connection: %d clients cannot share %d connections evenly", clients, connections)
 		}
 	}

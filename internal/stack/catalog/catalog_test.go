@@ -9,7 +9,6 @@ import (
 
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/stack/grpcstack"
 )
 
 func variant(t *testing.T, text string) scenario.Variant {
@@ -27,6 +26,7 @@ func TestGoodVariants(t *testing.T) {
 		"tcp:buffers=pooled", "tcp:buffers=fresh,inflight=50", "rest:inflight=1", "grpc:conns=4,inflight=50", "grpc:pool=auto", "grpc:codec=vt2,messages=pooled",
 		"h1:codec=json", "h2:tls=on,cert=rsa,conn=resumed", "fake:delay=5ms,fail-every=10",
 		"grpc:caller=h2load,conn=pool:2", "grpc:caller=ghz", "fastgrpc:caller=h2load",
+		"grpc:caller=load,conn=pool:2", "fastgrpc:caller=load", "h1:caller=wrk", "h1:caller=h2load", "h1:caller=load,codec=json", "h2:caller=h2load", "h2:caller=load,conn=new",
 	} {
 		if err := Check(variant(t, text)); err != nil {
 			t.Errorf("%s: %v", text, err)
@@ -56,6 +56,11 @@ func TestBadVariantsAreExplained(t *testing.T) {
 		"grpc:caller=ghz,tls=on":             "ghz calls in cleartext",
 		"fastgrpc:caller=ghz,tls=on":         "ghz calls in cleartext",
 		"fastgrpc:caller=h2load,ends=client": "use grpc:caller=h2load",
+		"fastgrpc:caller=load,ends=client":   "use grpc:caller=load",
+		"h1:caller=load,tls=on":              "load calls in cleartext",
+		"h2:caller=wrk":                      "wrk",
+		"h3:caller=load":                     "caller",
+		"grpc:pool=auto,caller=load":         "leave out conns and caller, or pool",
 		"fake:fail-evry=2,delay=ms":          "did you mean fail-every?",
 	} {
 		err := Check(variant(t, text))
@@ -86,14 +91,25 @@ func TestLoadsOfOtherProgramsAreChecked(t *testing.T) {
 		{"grpc:caller=ghz,inflight=3", closed(nil), "leave out inflight=3"},
 		{"grpc:caller=ghz", closed(func(p *scenario.Part) { p.Profile = scenario.Allocations }), "leave out `profile` and `probes`"},
 		{"grpc:caller=ghz,conn=pool:3", closed(nil), "4 clients cannot share 3 connections"},
+		{"h1:caller=wrk", closed(nil), ""},
+		{"h1:caller=h2load,conn=pool:2", closed(nil), "4 clients want as many connections, not 2"},
+		{"h2:caller=h2load,conn=pool:2", closed(nil), ""},
+		{"h1:caller=load,conn=pool:2,inflight=3", closed(func(p *scenario.Part) { p.Load = scenario.Load{Model: scenario.Open, Rate: 1} }), ""},
 	} {
 		err := CheckLoad(variant(t, c.variant), c.part)
 		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%s: %v, want an error that says %q", c.variant, err, c.says)
 		}
 	}
-	if err := (grpcstack.Stack{}).CheckKind(variant(t, "grpc:caller=ghz"), stack.Bidi); !errors.Is(err, stack.ErrUnsupported) {
-		t.Errorf("ghz and streams: %v", err)
+	for _, text := range []string{"grpc:caller=ghz", "fastgrpc:caller=load", "h1:caller=load", "h2:caller=h2load"} {
+		v := variant(t, text)
+		s, err := Find(v.Stack)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stack.CheckKind(s, v, stack.ServerStream); !errors.Is(err, stack.ErrUnsupported) {
+			t.Errorf("%s and streams: %v", text, err)
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"wirelab.dev/fastgrpc"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/yardstick"
 )
 
 // Stack is fastgrpc.
@@ -62,7 +63,7 @@ func (Stack) Info() stack.Info {
 			{Key: endsKey, Values: []string{both, clientOnly, serverOnly}, Default: both, Help: "which ends are fastgrpc; the other one is grpc-go"},
 			{Key: codecKey, Values: []string{codecProto, codecVT}, Default: codecProto, Help: "proto: package proto; vt: vtprotobuf, for messages that have its methods"},
 			{Key: aliasKey, Values: []string{"off", "on"}, Default: "off", Help: "long bytes fields point into the receive buffer instead of being copied: in requests, and in the answers of streams"},
-			stack.CallerOption("own"),
+			stack.CallerOption("own", yardstick.GRPC),
 		}, stack.TLSOptions(stack.OptionalTLS)...),
 		Connection: scenario.Connection{Mode: scenario.Shared}, Protocol: "HTTP/2",
 	}
@@ -82,13 +83,13 @@ func (s Stack) read(v scenario.Variant) (settings, error) {
 		ends: o.Text(endsKey), codec: o.Text(codecKey), alias: o.On(aliasKey), security: stack.SecurityOf(o),
 	}
 	stack.CheckCallerSecurity(v, o, own.security)
-	if client, foreign := stack.ForeignClient(v); foreign && own.ends == clientOnly {
-		o.Fail(fmt.Errorf("caller=%s: with ends=client neither end is fastgrpc; use grpc:caller=%s", client.Name, client.Name))
+	if caller, _ := v.Get(stack.CallerKey); !stack.HasOwnClient(v) && own.ends == clientOnly {
+		o.Fail(fmt.Errorf("caller=%s: with ends=client neither end is fastgrpc; use grpc:caller=%s", caller, caller))
 	}
 	return own, o.Err()
 }
 
-// CheckKind implements stack.KindLimiter: the programs of others make unary calls.
+// CheckKind implements stack.KindLimiter: others make unary calls.
 func (Stack) CheckKind(v scenario.Variant, kind stack.Kind) error {
 	return stack.CheckCallerKind(v, kind)
 }

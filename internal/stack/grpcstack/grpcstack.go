@@ -19,6 +19,7 @@ import (
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/tuning"
+	"wirelab.dev/internal/yardstick"
 )
 
 // Stack is grpc-go. The zero value is ready.
@@ -43,7 +44,7 @@ func (Stack) Info() stack.Info {
 		Options: slices.Concat([]scenario.Option{{
 			Key: connectionsKey, Parse: scenario.Count, Role: scenario.ConnectionsRole,
 			Help: "N: N connections for all clients, taken in turns; wins over the connection mode",
-		}, stack.PoolOption(), stack.CallerOption(name)}, tuningOptions(), stack.TLSOptions(stack.OptionalTLS)),
+		}, stack.PoolOption(), stack.CallerOption(name, yardstick.GRPC)}, tuningOptions(), stack.TLSOptions(stack.OptionalTLS)),
 		Connection: scenario.Connection{Mode: scenario.Shared}, Protocol: "HTTP/2",
 	}
 }
@@ -59,7 +60,7 @@ func (s Stack) ConnectionFor(v scenario.Variant) (mode scenario.Connection, fixe
 	return s.Info().Connection, false
 }
 
-// CheckKind implements stack.KindLimiter: the programs of others make unary calls.
+// CheckKind implements stack.KindLimiter: others make unary calls.
 func (Stack) CheckKind(v scenario.Variant, kind stack.Kind) error {
 	return stack.CheckCallerKind(v, kind)
 }
@@ -76,8 +77,8 @@ func (s Stack) read(v scenario.Variant) (options, error) {
 	read := options{changes: readChanges(o), connections: scenario.Value[int](o, connectionsKey), security: stack.SecurityOf(o)}
 	stack.CheckCallerSecurity(v, o, read.security)
 	if stack.Pooled(v) {
-		if _, foreign := stack.ForeignClient(v); foreign || read.connections > 0 {
-			return read, fmt.Errorf("variant %s: pool=auto chooses the connections of wirelab's own client by itself: leave out conns and caller, or pool", v)
+		if !stack.HasOwnClient(v) || read.connections > 0 {
+			return read, fmt.Errorf("variant %s: pool=auto chooses the connections of the stack's own client by itself: leave out conns and caller, or pool", v)
 		}
 	}
 	return read, o.Err()

@@ -25,16 +25,14 @@ type client struct {
 	duplex bool // an answer may begin before its request ends
 }
 
+var _ stack.RequestMaker = (*client)(nil)
+
 // Invoke implements grpc.ClientConnInterface.
 func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	if err := stack.CheckCall(ctx, "rest", options); err != nil {
 		return err
 	}
-	body, err := c.codec.marshal(args)
-	if err != nil {
-		return err
-	}
-	request, err := c.newRequest(ctx, method, c.codec.message, bytes.NewReader(body))
+	request, err := c.UnaryRequest(ctx, method, args)
 	if err != nil {
 		return err
 	}
@@ -44,6 +42,15 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 		return err
 	}
 	return c.codec.unmarshal(answer.body, reply, codes.Internal)
+}
+
+// UnaryRequest implements stack.RequestMaker.
+func (c *client) UnaryRequest(ctx context.Context, method string, message any) (*http.Request, error) {
+	body, err := c.codec.marshal(message)
+	if err != nil {
+		return nil, err
+	}
+	return c.newRequest(ctx, method, c.codec.message, bytes.NewReader(body))
 }
 
 // newRequest makes the POST of a call, with the deadline and the metadata of ctx.

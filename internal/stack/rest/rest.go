@@ -30,6 +30,7 @@ import (
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/yardstick"
 )
 
 // Stack is one of the stacks of this package.
@@ -43,11 +44,11 @@ var (
 	})
 	H1 = newStack(httpwire.HTTP1, stack.Info{
 		Name: "h1", Summary: "REST over HTTP/1.1 on net/http, with TLS and JSON where asked for; a pool of connections",
-		Options: options(stack.OptionalTLS),
+		Options: append(options(stack.OptionalTLS), stack.CallerOption("own", yardstick.HTTP1)),
 	})
 	H2 = newStack(httpwire.HTTP2, stack.Info{
 		Name: "h2", Summary: "REST over HTTP/2 on net/http: h1's requests as streams of one shared connection",
-		Options: options(stack.OptionalTLS),
+		Options: append(options(stack.OptionalTLS), stack.CallerOption("own", yardstick.HTTP2)),
 	})
 	H3 = newStack(httpwire.HTTP3, stack.Info{
 		Name: "h3", Summary: "REST over HTTP/3 on quic-go: h1's requests as streams of one shared QUIC connection",
