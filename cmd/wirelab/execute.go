@@ -392,6 +392,9 @@ func printRun(w io.Writer, seen *report.Run, output outputFlags, page string) er
 	if err := table(); err != nil {
 		return err
 	}
+	if err := report.WriteTraces(w, seen.Summary); err != nil {
+		return err
+	}
 	if err := report.WriteAllocators(w, seen.Summary); err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ type loading struct {
 	output     outputFlags
 	gates      gateLoadFlags
 	link       linkFlag
+	traced     float64 // the share of requests that carry a traceparent
 
 	given func(flag string) bool
 }
@@ -66,6 +67,7 @@ private network it asks first whether you may load it.`,
   wirelab load --rps 2000 -z 30s --http 2 https://127.0.0.1:8443/ -k
   wirelab load grpc://127.0.0.1:50051/helloworld.Greeter/SayHello -d '{"name":"x"}'
   wirelab load --goal 'p99<10ms' http://127.0.0.1:8080/     # the highest rate that keeps it
+  wirelab load --traceparent 0.01 http://127.0.0.1:8080/    # trace one in a hundred, and name the slowest
   wirelab load --fail-if 'p99>20ms' --fail-if 'errors>0.1%' --junit load.xml http://127.0.0.1:8080/   # exit code 3 if so
   wirelab load --repeat 3 --baseline results-before --fail-if 'p99>+10%' http://127.0.0.1:8080/       # or if it became slower`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -105,6 +107,7 @@ func (l *loading) register(cmd *cobra.Command) {
 	l.output.register(cmd)
 	l.gates.register(cmd)
 	l.link.register(cmd)
+	f.Float64Var(&l.traced, "traceparent", 0, "`share` of the requests that carry a traceparent header, as 0.01, for your tracing system to follow; the slowest of them are named")
 	f.Lookup("link").Usage = "not possible to a service that runs already: says what to do instead of this `link`"
 	complete(cmd, "conn", []string{"shared", "per-worker", "pool:4", "new"})
 	complete(cmd, "arrivals", []string{"poisson", "constant"})

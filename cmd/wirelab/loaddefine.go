@@ -60,7 +60,7 @@ func (l *loading) describe(ctx context.Context, t service.Target) (*service.Defi
 	if err != nil {
 		return nil, usage(err)
 	}
-	if err := l.expect.apply(d); err != nil {
+	if err := errors.Join(l.expect.apply(d), l.trace(d)); err != nil {
 		return nil, usage(err)
 	}
 	if d.Network == "tcp" {

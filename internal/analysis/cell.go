@@ -53,6 +53,9 @@ type Cell struct {
 	// their latency only tells how long they took.
 	Capacity *Figure `json:"capacity_rps,omitempty" csv:"capacity_rps"` // absent where no trial was beyond capacity
 
+	Traced int64   `json:"traced,omitempty"` // requests that a tracing system was asked to follow; absent where none was
+	Traces []Trace `json:"traces,omitempty"` // of the slowest of them, slowest first
+
 	Survival    Survival    `json:"survival" csv:"survival_*"`
 	Connections Connections `json:"connections" csv:"*" label:""`
 	Client      End         `json:"client" csv:"client_*" label:""`

@@ -76,6 +76,7 @@ func (c *Cell) measure(trials []trial, seed uint64) {
 	for _, failure := range c.ErrorKinds {
 		c.Errors += failure.Count
 	}
+	c.Traces, c.Traced = tracesOf(trials)
 	c.Throughput = over(trials, throughput)
 	response := pool(trials, responseTimes)
 	c.Service = pool(trials, serviceTimes).latencies()

@@ -25,6 +25,7 @@ type client struct {
 	answered Answered // nil if the caller tells no status
 	thinker  Thinker  // nil if the caller never thinks, or an arrival says when it calls
 	named    byName
+	traced   Traced // nil if the caller tells no trace
 	window   *window
 	quota    int64 // calls to record; 0: all calls of the window
 
@@ -37,6 +38,7 @@ type client struct {
 
 	isPast   atomic.Bool
 	statuses statuses
+	traces   traces
 	failures map[record.ErrorCount]*record.ErrorCount // by class and code
 	classify func(error) record.ErrorCount
 }
@@ -204,6 +206,7 @@ func (c *client) record(course *call, b *bounds, err error) {
 	c.recorded++
 	c.countStatus()
 	c.named.record(course, err)
+	c.noteTrace(course, b.begin, err)
 	c.service.Record(course.ended - course.sent)
 	if c.response != nil {
 		c.response.Record(course.ended - course.intended)

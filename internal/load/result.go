@@ -44,6 +44,7 @@ func (c *controller) result() *Result {
 
 		EndedEarly: c.endedEarly, Pauses: pauses, PausedNS: int64(paused),
 	}
+	r.Traces, r.Traced = tracesOf(c.clients)
 	setEnough(&r.WarmUp, until(c.course, b.running(end)), figureOf(&c.plan))
 	for i := range r.Intervals {
 		r.Intervals[i].StartNS -= b.running(begin)

@@ -114,6 +114,7 @@ func (c *controller) newClient(caller Caller) *client {
 	if c.plan.Open == nil {
 		one.thinker, _ = caller.(Thinker)
 	}
+	one.traced, _ = caller.(Traced)
 	if one.classify == nil {
 		one.classify = func(error) record.ErrorCount { return record.ErrorCount{Class: "error"} }
 	}

@@ -138,6 +138,10 @@ type Measurement struct {
 	// Checking is what looking at the answers cost, where more was asked of them than a
 	// status without fault.
 	Checking *Checking `json:"checking,omitempty"`
+	// Traced are the calls that a tracing system was asked to follow; Traces are those of the
+	// slowest of them.
+	Traced int64   `json:"traced,omitempty"`
+	Traces []Trace `json:"traces,omitempty"`
 
 	WarmUp    WarmUp     `json:"warm_up"`
 	Intervals []Interval `json:"intervals,omitempty"` // from the first request on, warm-up included
@@ -267,6 +271,14 @@ type Checking struct {
 	Answers int64 `json:"answers"` // looked at
 	Whole   int64 `json:"whole"`   // by all conditions; the others by those that need no body
 	TookNS  int64 `json:"took_ns"` // of all clients together
+}
+
+// Trace is a call that a tracing system was asked to follow.
+type Trace struct {
+	ID        string `json:"id"`         // in 32 hexadecimal digits, as W3C Trace Context has it
+	ServiceNS int64  `json:"service_ns"` // from the actual send to the answer
+	AfterNS   int64  `json:"after_ns"`   // it was sent, from the window's begin
+	Failed    bool   `json:"failed,omitempty"`
 }
 
 // WarmUp is what went before the window.

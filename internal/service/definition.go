@@ -45,6 +45,8 @@ type Definition struct {
 	Expect []string `json:"expect,omitempty"`
 	// ExpectSample is the share of answers whose bodies are looked at; 0: all.
 	ExpectSample float64 `json:"expect_sample,omitempty"`
+	// Trace says which requests a tracing system follows; nil: none.
+	Trace *Trace `json:"trace,omitempty"`
 }
 
 // TLS is how a client and the target agree on keys.

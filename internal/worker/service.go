@@ -47,7 +47,8 @@ func (f *fleet) openService(ctx context.Context, spec *Spec, definition *service
 	client, err := services.Open(ctx, service.Plan{
 		Definition: definition, Connections: f.mode.Want(spec.Client.Clients),
 		Lifecycle: httpwire.Lifecycle(stack.LifecycleOf(f.mode.Mode)),
-		Callers:   spec.Client.Clients, Keep: expected.Keep(), Varied: definition.Feed != nil, Dialer: f.dialer,
+		Callers:   spec.Client.Clients, Keep: expected.Keep(), Varied: definition.Feed != nil || definition.Trace != nil,
+		Dialer: f.dialer,
 	})
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", definition.Address, err)

@@ -184,6 +184,8 @@ export interface Cell {
   drain_us: number | null; // until a burst's last answer; null for other loads
   search?: Search; // absent where no rate was searched for
   capacity_rps?: number | null; // Capacity is what was served where more was offered than can be: the trials are invalid, since their latency only tells how long they took.
+  traced?: number; // requests that a tracing system was asked to follow; absent where none was
+  traces?: Trace[]; // of the slowest of them, slowest first
   survival: Survival;
   connections: Connections;
   client: End;
@@ -886,6 +888,15 @@ export interface Times {
   mean: number | null;
   p50: number | null;
   p99: number | null;
+}
+
+/** Trace is a request that a tracing system was asked to follow. */
+export interface Trace {
+  id: string; // in 32 hexadecimal digits, as W3C Trace Context has it
+  latency_us: number; // from the actual send to the answer
+  after_ms: number; // it was sent, from the begin of its trial's window
+  repeat: number; // the trial that it was sent in
+  failed: boolean;
 }
 
 /** Traffic is what went over the connections in the window, below TLS. */

@@ -20,14 +20,15 @@ func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 
 // Sources returns what makes the requests of each client.
 func Sources(d *service.Definition, clients int, seed uint64) (func(client int) service.Source, error) {
-	if d.Feed == nil {
-		return func(client int) service.Source { return d.Fixed(client, seed) }, nil
+	sourceOf := func(client int) service.Source { return d.Fixed(client, seed) }
+	if d.Feed != nil {
+		parsed, err := feed.Parse(d.Feed)
+		if err != nil {
+			return nil, err
+		}
+		sourceOf = func(client int) service.Source {
+			return parsed.Source(feed.Client{Number: client, Of: clients, Seed: seed})
+		}
 	}
-	parsed, err := feed.Parse(d.Feed)
-	if err != nil {
-		return nil, err
-	}
-	return func(client int) service.Source {
-		return parsed.Source(feed.Client{Number: client, Of: clients, Seed: seed})
-	}, nil
+	return func(client int) service.Source { return d.Traced(sourceOf(client), client, seed) }, nil
 }

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"wirelab.dev/internal/analysis"
+)
+
+// TestServedScripts load a server whose answers lead elsewhere, and which knows its traces.
+func TestServedScripts(t *testing.T) {
+	server := httptest.NewUnstartedServer(servedSite())
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	t.Cleanup(server.Close)
+	params := scripts(t, "served")
+	params.Cmds["loads"] = loads
+	params.Cmds["traces"] = checkTraces
+	setup := params.Setup
+	params.Setup = func(env *testscript.Env) error {
+		env.Setenv("SITE", server.URL)
+		return setup(env)
+	}
+	testscript.Run(t, params)
+}
+
+// servedSite leads /old to /new?x=1, /away to another port, /secure to TLS, /round to itself
+// and /post, by 303, to /new; /again keeps the method. What is there says how it was asked.
+func servedSite() http.Handler {
+	site := http.NewServeMux()
+	for path, to := range map[string]struct {
+		url    string
+		status int
+	}{
+		"/old":    {"/new?x=1", http.StatusFound},
+		"/away":   {"http://127.0.0.1:1/new", http.StatusMovedPermanently},
+		"/round":  {"/round", http.StatusFound},
+		"/post":   {"new", http.StatusSeeOther},
+		"/again":  {"/new", http.StatusTemporaryRedirect},
+		"/broken": {"http://[", http.StatusFound},
+	} {
+		site.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", to.url)
+			w.WriteHeader(to.status)
+		})
+	}
+	site.HandleFunc("/secure", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "https://"+r.Host+"/new")
+		w.WriteHeader(http.StatusMovedPermanently)
+	})
+	site.HandleFunc("/traced", func(_ http.ResponseWriter, r *http.Request) {
+		if field := r.Header.Get("traceparent"); field != "" {
+			received.Store(field, true)
+		}
+	})
+	site.HandleFunc("/new", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, strings.Repeat("-", len(r.Method))) // so that the length tells
+	})
+	return site
+}
+
+// loads runs wirelab load, and takes it for done where the machine was too noisy for a valid
+// measurement: scripts look at what is printed, not at speeds.
+func loads(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: loads FLAG… TARGET")
+	}
+	err := ts.Exec("wirelab", append([]string{"load"}, args...)...)
+	if exit, is := errors.AsType[*exec.ExitError](err); is && exit.ExitCode() == exitInvalid {
+		ts.Logf("the measurement is invalid on this machine now; what is checked here does not depend on it")
+		return
+	}
+	ts.Check(err)
+}
+
+// received are the traceparents that came with requests.
+var received sync.Map
+
+// checkTraces wants the JSON in a file to tell of so many traced requests, that the server was
+// sent them, and that the slowest are first: traces FILE N.
+func checkTraces(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: traces FILE N")
+	}
+	var printed struct {
+		Cells []struct {
+			Traced int64
+			Traces []analysis.Trace
+		}
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &printed))
+	c := printed.Cells[0]
+	if args[1] != strconv.FormatInt(c.Traced, 10) || len(c.Traces) != int(min(10, c.Traced)) {
+		ts.Fatalf("%d requests are traced, and %d named, want %s", c.Traced, len(c.Traces), args[1])
+	}
+	sent := map[string]bool{}
+	received.Range(func(field, _ any) bool {
+		parts := strings.Split(field.(string), "-")
+		sent[parts[1]] = len(parts) == 4 && parts[0] == "00" && len(parts[2]) == 16 && parts[3] == "01"
+		return true
+	})
+	for i, one := range c.Traces {
+		if !sent[one.ID] {
+			ts.Fatalf("the server was not sent %s, as it should be", one.ID)
+		}
+		if i > 0 && one.LatencyUS > c.Traces[i-1].LatencyUS {
+			ts.Fatalf("trace %d is slower than the one before it", i)
+		}
+	}
+}

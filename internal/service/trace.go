@@ -1,0 +1,87 @@
+package service
+
+import (
+	crypto "crypto/rand"
+	"encoding/hex"
+	"math"
+	"math/rand/v2"
+)
+
+// Trace says which requests carry a traceparent, so that a tracing system follows them
+// (W3C Trace Context, https://www.w3.org/TR/trace-context/).
+type Trace struct {
+	Share float64 `json:"share"` // of all requests, above 0, at most 1
+}
+
+// TraceField is the name of the field in the header, or in metadata.
+const TraceField = "Traceparent"
+
+// traced adds a traceparent to a share of another source's requests, evenly spread: which ones
+// the seed decides. The identifiers are new in each run, since traces of two runs with one
+// identifier would be one.
+type traced struct {
+	Source
+	share   float64
+	reached float64 // grows by share with each request; one that takes it to 1 is traced
+	random  *rand.ChaCha8
+	request Request // the last one that was traced
+	field   []byte
+	last    string // the identifier of the last request's trace; empty: it has none
+}
+
+// Traced is the source of a client's requests, of which a share is traced.
+func (d *Definition) Traced(source Source, client int, seed uint64) Source {
+	if d.Trace == nil {
+		return source
+	}
+	t := &traced{Source: source, share: d.Trace.Share, field: []byte("00-................................-................-01")}
+	// Clients begin at steps of the golden ratio, which lie evenly however many there are.
+	first := float64(client)*(math.Phi-1) + rand.New(rand.NewPCG(seed, 0x7472616365)).Float64()
+	_, t.reached = math.Modf(first)
+	var key [32]byte
+	_, _ = crypto.Read(key[:]) // never fails
+	t.random = rand.NewChaCha8(key)
+	return t
+}
+
+// Next implements Source.
+func (t *traced) Next() (*Request, error) {
+	t.last = ""
+	request, err := t.Source.Next()
+	if err != nil {
+		return nil, err
+	}
+	if t.reached += t.share; t.reached < 1 {
+		return request, nil
+	}
+	t.reached--
+	const begin, length = len("00-"), 2 * 16
+	t.identify(t.field[begin : begin+length])
+	t.identify(t.field[begin+length+1 : begin+length+1+2*8])
+	field := string(t.field)
+	t.last = field[begin : begin+length]
+	header := append(t.request.Header[:0], request.Header...)
+	t.request = *request
+	t.request.Header = append(header, Field{Name: TraceField, Value: field})
+	return &t.request, nil
+}
+
+// identify writes an identifier in hexadecimal digits. One of zeros only is invalid.
+func (t *traced) identify(into []byte) {
+	bytes := make([]byte, len(into)/2)
+	for isZero := true; isZero; {
+		_, _ = t.random.Read(bytes) // never fails
+		for _, b := range bytes {
+			isZero = isZero && b == 0
+		}
+	}
+	hex.Encode(into, bytes)
+}
+
+// Trace is the identifier of the last call's trace, or empty where it has none.
+func (c *Caller) Trace() string {
+	if t, is := c.source.(*traced); is {
+		return t.last
+	}
+	return ""
+}
