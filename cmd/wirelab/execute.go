@@ -66,8 +66,8 @@ type job struct {
 	output   outputFlags
 	baseline *baseline // nil: none
 	resume   bool
-	load     *service.Definition // of a service of the user's own; nil: another kind of run
-	gates    *loadGates          // of it
+	load     *loadRun   // of a service of the user's own; nil: another kind of run
+	gates    *loadGates // of it
 }
 
 // runsDirectory is where runs go without -o.
@@ -97,6 +97,9 @@ func (a *app) execute(ctx context.Context, j job) error {
 	switch {
 	case err != nil:
 		return err
+	case j.load.interrupted():
+		fmt.Fprintln(a.stderr, "ended early: the figures are those until then")
+		return exitError{code: exitInterrupted}
 	case status == record.Interrupted:
 		fmt.Fprintf(a.stderr, "interrupted: %d of %d trials are done; continue with `wirelab run --resume %s`\n", seen.Summary.Done, seen.Summary.Planned, seen.Directory)
 		return exitError{code: exitInterrupted}
@@ -169,6 +172,8 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 	labErr := a.measure(ctx, workshop, j, run, live)
 	status := record.Done
 	switch {
+	case labErr == nil && j.load.interrupted():
+		status = record.Interrupted
 	case labErr != nil && ctx.Err() != nil:
 		status, labErr = record.Interrupted, nil
 	case labErr != nil:
@@ -210,6 +215,14 @@ func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	}
 }
 
+// viewOf shows how a job goes.
+func (a *app) viewOf(ctx context.Context, j *job, plan []scenario.Planned, run *record.Run) (progress, error) {
+	if j.load != nil {
+		return a.viewLoad(ctx, j, plan)
+	}
+	return newProgress(a.stderr, viewTitle(run.Manifest.Until), newEstimate(plan, run)), nil
+}
+
 // measure measures the trials of a run, of one look after the other where it repeats until
 // something stands.
 func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record.Run, live net.Listener) (err error) {
@@ -218,14 +231,19 @@ func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record
 		page = a.servePage(live, run)
 		defer func() { err = errors.Join(err, page.close()) }()
 	}
+	running, stop := j.load.start(ctx, workshop)
+	defer stop()
 	for {
 		plan := planFor(j.scenario, run.Manifest.Until)
-		progress := newProgress(a.stderr, viewTitle(run.Manifest.Until), newEstimate(plan, run))
+		progress, err := a.viewOf(ctx, &j, plan, run)
+		if err != nil {
+			return err
+		}
 		workshop.Observer = progress
 		if page != nil {
 			workshop.Observer = shown{progress, page}
 		}
-		err := workshop.Run(ctx, plan, run)
+		err = workshop.Run(running, plan, run)
 		progress.close()
 		if err != nil {
 			return err
@@ -265,7 +283,11 @@ func verdict(s *analysis.Summary, patience patienceFlag) error {
 		reasons = append(reasons, fmt.Sprintf("no valid trial of %s (see the table for the reasons)", shortList(wrong)))
 	}
 	if len(disturbed) > 0 {
-		reasons = append(reasons, fmt.Sprintf("no valid trial of %s, because other programs disturbed them: measure when the machine is quieter, or let wirelab wait longer for that with --patience %s", shortList(disturbed), patience.more()))
+		reason := fmt.Sprintf("no valid trial of %s, because other programs disturbed them: measure when the machine is quieter", shortList(disturbed))
+		if s.Cells[0].Stack != service.Stack { // which is not asked again
+			reason += ", or let wirelab wait longer for that with --patience " + patience.more()
+		}
+		reasons = append(reasons, reason)
 	}
 	if len(reasons) == 0 {
 		return nil

@@ -32,6 +32,7 @@ type loading struct {
 	grpc       methodFlags
 	identity   identityFlags
 	expect     expectFlags
+	metrics    string
 	mayLoad    bool // a target that is neither of this machine nor of a private network
 	output     outputFlags
 	gates      gateLoadFlags
@@ -99,6 +100,7 @@ func (l *loading) register(cmd *cobra.Command) {
 	f.IntVar(&l.repeats, "repeat", 1, "`times` that the load is measured; three give intervals")
 	f.Uint64Var(&l.seed, "seed", usualSeed, "`number` that arrivals and random values come from")
 	f.String("from", "", "`TOOL COMMAND`: a command or a file of another tool, in place of TARGET, as in --from curl 'curl http://127.0.0.1:8080/'") // read by asLoad
+	f.StringVar(&l.metrics, "metrics", "", "serve the load's figures to Prometheus meanwhile, at this `address`, as in :9090")
 	f.BoolVar(&l.mayLoad, "yes-i-may", false, "load a target that is neither on this machine nor on a private network")
 	l.request.register(cmd)
 	l.grpc.register(cmd)
@@ -149,9 +151,13 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 		return err
 	}
 	s.Parts[0].Workload = definition.Label()
+	running := &loadRun{definition: definition, title: s.Title, metrics: l.metrics}
+	if running.limit, err = l.bound(); err != nil {
+		return usage(err)
+	}
 	targets := map[string]string{service.Stack: definition.Address}
 	// No patience: what was asked of a service is not asked again.
-	return a.execute(ctx, job{scenario: s, targets: targets, load: definition, output: l.output, gates: gates, baseline: gates.since()})
+	return a.execute(ctx, job{scenario: s, targets: targets, load: running, output: l.output, gates: gates, baseline: gates.since()})
 }
 
 // scenario is the load as one part.

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/service"
+)
+
+// loadRun is a load of a service of the user's own while it goes on. It can be ended early,
+// and what was measured until then counts.
+type loadRun struct {
+	definition *service.Definition
+	title      string
+	// limit ends a load of so many requests that takes longer; 0: nothing does.
+	limit   time.Duration
+	metrics string // where they are served; empty: nowhere
+
+	remote  lab.Remote
+	limited atomic.Bool // it was the limit that ended it
+}
+
+// start makes the lab tell what calls are like, and the end of ctx end the load politely: the
+// lab is to be run with the context that start returns.
+func (l *loadRun) start(ctx context.Context, workshop *lab.Lab) (running context.Context, stop func()) {
+	if l == nil {
+		return ctx, func() {}
+	}
+	workshop.Live, workshop.Remote = true, &l.remote
+	follows := context.AfterFunc(ctx, l.remote.End)
+	return context.WithoutCancel(ctx), func() { follows() }
+}
+
+// interrupted reports whether somebody ended the load.
+func (l *loadRun) interrupted() bool {
+	return l != nil && l.remote.Ended() && !l.limited.Load()
+}
+
+// view shows how a load goes, and serves its metrics where that was asked for.
+func (a *app) viewLoad(ctx context.Context, j *job, plan []scenario.Planned) (progress, error) {
+	l, load := j.load, plan[0].Cell.Load
+	stdin, _ := a.stdin.(*os.File) // nil: there are no keys
+	metrics := &loadMetrics{clients: plan[0].Cell.Clients, offered: load.Rate}
+	var server *metricsServer
+	if l.metrics != "" {
+		var err error
+		if server, err = serveMetrics(ctx, l.metrics, metrics); err != nil {
+			return nil, usage(err)
+		}
+		fmt.Fprintln(a.stderr, server.says())
+	}
+	view := newLoadView(a.stderr, stdin, loadViewOptions{
+		title: l.title, duration: time.Duration(load.Duration), trials: len(plan), remote: &l.remote, ending: ctx.Done(),
+	})
+	shown := progress(metered{view, metrics})
+	if l.limit > 0 {
+		shown = &bounded{progress: shown, load: l}
+	}
+	if server == nil {
+		return shown, nil
+	}
+	return &withMetrics{shown, server}, nil
+}
+
+// bounded ends a load when its limit is over, which begins with its window.
+type bounded struct {
+	progress
+	load  *loadRun
+	begin sync.Once
+	timer *time.Timer
+}
+
+// TrialProgress starts the clock when the warm-up, if there is one, has ended.
+func (b *bounded) TrialProgress(number int, p lab.Progress) {
+	if !p.Warming {
+		b.begin.Do(func() {
+			b.timer = time.AfterFunc(b.load.limit, func() {
+				b.load.limited.Store(true)
+				b.load.remote.End()
+			})
+		})
+	}
+	b.progress.TrialProgress(number, p)
+}
+
+// TrialEnds stops the clock.
+func (b *bounded) TrialEnds(number int, r *record.Record) {
+	b.begin.Do(func() {})
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	b.progress.TrialEnds(number, r)
+}
+
+// withMetrics is a progress whose metrics are served.
+type withMetrics struct {
+	progress
+	server *metricsServer
+}
+
+func (s *withMetrics) close() {
+	s.progress.close()
+	_ = s.server.close() // nobody asks it any more
+}
+
+// errBothBounds refuses two bounds of several windows.
+var errBothBounds = errors.New("-n and -z: with --steps or --repeat give one of the two")
+
+// bound is how long a load of so many requests may take: where -z says so, whichever of the
+// two comes first ends it.
+func (l *loading) bound() (time.Duration, error) {
+	if l.requests == 0 || !l.given("duration") {
+		return 0, nil
+	}
+	if len(l.steps) > 1 || l.repeats > 1 {
+		return 0, errBothBounds
+	}
+	return l.duration, nil
+}
