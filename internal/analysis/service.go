@@ -32,7 +32,7 @@ func (p pooled) spread() []SpreadStep {
 	}
 	for _, one := range p.All {
 		i := min(int(math.Log(one.Value/fastest)/width), spreadSteps-1)
-		steps[i].Requests += int64(one.Count)
+		steps[i].Requests += one.Count
 	}
 	return steps
 }
