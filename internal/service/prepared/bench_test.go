@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	if what, set := os.LookupEnv(serveVariable); set {
 		if err := serveUntilClosed(what); err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1) //nolint:forbidigo // this is main
+			os.Exit(1)
 		}
 		return
 	}
@@ -117,6 +117,7 @@ func (c *caller) Call(ctx context.Context) error {
 const (
 	benchCallers = 50
 	benchTime    = time.Second
+	shortTime    = 50 * time.Millisecond // which only shows that it works
 )
 
 // loadWith runs the load engine and returns the CPU time a call.
@@ -131,8 +132,12 @@ func loadWith(b *testing.B, plan service.Plan) time.Duration {
 	for i := range callers {
 		callers[i] = &caller{client: client, request: &plan.Requests[0]}
 	}
+	window := benchTime
+	if testing.Short() {
+		window = shortTime
+	}
 	before := cpuTime(b)
-	result, err := load.Run(b.Context(), load.Plan{Callers: callers, Duration: benchTime, Drain: time.Second})
+	result, err := load.Run(b.Context(), load.Plan{Callers: callers, Duration: window, Drain: time.Second})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -293,6 +298,9 @@ func BenchmarkLoad(b *testing.B) {
 //
 //	WIRELAB_PREPARED_SERVER_CPU=1 taskset -c 0 go test -bench Yardsticks -benchtime 1x .
 func BenchmarkYardsticks(b *testing.B) {
+	if testing.Short() {
+		b.Skip("it runs other load generators for more than a minute")
+	}
 	const rounds = 7
 	for _, c := range benches {
 		for name, other := range c.than {

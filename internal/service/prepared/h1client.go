@@ -30,7 +30,7 @@ type h1Seat struct {
 	client *h1Client
 	slot   *slot
 	began  int64
-	ctx    context.Context //nolint:containedctx // of the call that waits
+	ctx    context.Context // of the call that waits
 	turn   chan verdict    // idle: slot is the caller's
 }
 

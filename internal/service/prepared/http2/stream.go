@@ -18,7 +18,7 @@ import (
 type Stream struct {
 	// Of the caller, who may read them under the connection's lock.
 	Began   int64
-	Context context.Context //nolint:containedctx // of the running call
+	Context context.Context // of the running call
 	Done    chan struct{}   // gets a value when the call has ended; has room for one
 
 	// The answer, or why there is none.
