@@ -61,7 +61,14 @@ believed. It makes one call first, to see that the target answers at all.
 
 TARGET is a URL: http://, https://, grpc://HOST:PORT/pkg.Service/Method, grpcs://,
 or unix:/path/of/a/socket. Of a target that is neither on this machine nor on a
-private network it asks first whether you may load it.`,
+private network it asks first whether you may load it. Where its first answer
+leads elsewhere on the same server, that is loaded, and said.
+
+--fail-if is a gate, with exit code 3: on a figure (mean, p50 to p99.99, max, rps,
+errors, ok, client, server, ...), which alone decides; or, with --baseline RUN and
+a percentage with its sign, on a change, whose whole interval must lie beyond the
+limit. A run is held against the cells of an earlier one with the same requests and
+load, at whatever address. What cannot be judged is no pass, but exit code 4.`,
 		Example: `  wirelab load http://127.0.0.1:8080/
   wirelab load -c 50 -z 10s http://127.0.0.1:8080/items?limit=10
   wirelab load -n 1000 -m POST -H 'Content-Type: application/json' -d '{"name":"x"}' http://127.0.0.1:8080/items
@@ -110,6 +117,7 @@ func (l *loading) register(cmd *cobra.Command) {
 	l.gates.register(cmd)
 	l.link.register(cmd)
 	f.Float64Var(&l.traced, "traceparent", 0, "`share` of the requests that carry a traceparent header, as 0.01, for your tracing system to follow; the slowest of them are named")
+	complete(cmd, "traceparent", []string{"0.001", "0.01", "0.1", "1"})
 	f.Lookup("link").Usage = "not possible to a service that runs already: says what to do instead of this `link`"
 	complete(cmd, "conn", []string{"shared", "per-worker", "pool:4", "new"})
 	complete(cmd, "arrivals", []string{"poisson", "constant"})

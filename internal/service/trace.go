@@ -25,6 +25,7 @@ type traced struct {
 	reached float64 // grows by share with each request; one that takes it to 1 is traced
 	random  *rand.ChaCha8
 	request Request // the last one that was traced
+	header  []Field // its header
 	field   []byte
 	last    string // the identifier of the last request's trace; empty: it has none
 }
@@ -60,9 +61,10 @@ func (t *traced) Next() (*Request, error) {
 	t.identify(t.field[begin+length+1 : begin+length+1+2*8])
 	field := string(t.field)
 	t.last = field[begin : begin+length]
-	header := append(t.request.Header[:0], request.Header...)
+	t.header = append(t.header[:0], request.Header...)
+	t.header = append(t.header, Field{Name: TraceField, Value: field})
 	t.request = *request
-	t.request.Header = append(header, Field{Name: TraceField, Value: field})
+	t.request.Header = t.header
 	return &t.request, nil
 }
 
