@@ -33,6 +33,7 @@ type loading struct {
 	identity   identityFlags
 	expect     expectFlags
 	metrics    string
+	journey    journeyFlags
 	mayLoad    bool // a target that is neither of this machine nor of a private network
 	output     outputFlags
 	gates      gateLoadFlags
@@ -60,7 +61,8 @@ prints how fast it answered, with the checks that say whether the figures can be
 believed. It makes one call first, to see that the target answers at all.
 
 TARGET is a URL: http://, https://, grpc://HOST:PORT/pkg.Service/Method, grpcs://,
-or unix:/path/of/a/socket. Of a target that is neither on this machine nor on a
+or unix:/path/of/a/socket; or a .yaml file that says what users do there, step by
+step (docs/load-scenarios.md). Of a target that is neither on this machine nor on a
 private network it asks first whether you may load it. Where its first answer
 leads elsewhere on the same server, that is loaded, and said.
 
@@ -113,6 +115,7 @@ func (l *loading) register(cmd *cobra.Command) {
 	l.grpc.register(cmd)
 	l.identity.register(f)
 	l.expect.register(f)
+	l.journey.register(f)
 	l.output.register(cmd)
 	l.gates.register(cmd)
 	l.link.register(cmd)
@@ -125,6 +128,10 @@ func (l *loading) register(cmd *cobra.Command) {
 
 // load measures a target, unless the flags are wrong or nothing answers there.
 func (a *app) load(ctx context.Context, l *loading, text string) error {
+	text, err := l.journey.read(text)
+	if err != nil {
+		return usage(err)
+	}
 	target, err := l.request.target(text, l.grpc.usualScheme())
 	if err == nil {
 		err = l.grpc.apply(&target)
@@ -136,7 +143,7 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 	if err != nil {
 		return usage(err)
 	}
-	if err := refuseLink(l.link.links); err != nil {
+	if err := errors.Join(refuseLink(l.link.links), l.journey.check(s, l)); err != nil {
 		return usage(err)
 	}
 	gates, err := l.gates.read(a, l, &s.Parts[0])
@@ -150,8 +157,13 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 	if err != nil {
 		return err
 	}
+	l.journey.apply(definition)
 	if !l.output.dryRun {
-		if err := a.tryService(ctx, l, definition, first); err != nil {
+		try := a.tryService
+		if definition.Journey != nil {
+			try = a.tryJourney
+		}
+		if err := try(ctx, l, definition, first); err != nil {
 			return err
 		}
 	}

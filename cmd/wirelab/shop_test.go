@@ -20,7 +20,8 @@ type shop struct {
 	asked  atomic.Int64 // of all paths
 }
 
-// openShop starts one, and says where it is in $SHOP: shop.
+// openShop starts one, says where it is in $SHOP, and puts the example of the docs beside the
+// script as shop.yaml: shop.
 func openShop(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: shop")
@@ -28,6 +29,7 @@ func openShop(ts *testscript.TestScript, neg bool, args []string) {
 	server := httptest.NewServer((&shop{tokens: map[string]string{}}).routes())
 	ts.Defer(server.Close)
 	ts.Setenv("SHOP", server.URL)
+	writeJourney(ts)
 }
 
 func (s *shop) routes() http.Handler {

@@ -31,6 +31,9 @@ func WriteLoad(w io.Writer, run *Run, terminal Terminal) error {
 			return err
 		}
 	}
+	if err := out.named(r); err != nil {
+		return err
+	}
 	for _, s := range namedStatuses(&r.Cell, r.Statuses) {
 		out.line("status", "%s: %s", s.Name, units.Thousands(s.Count))
 	}
@@ -132,6 +135,28 @@ func (t *loadText) times(r *record.Record) error {
 	t.line("latency", "%s", percentiles(service))
 	if shown.Count() > 0 {
 		t.spread(shown)
+	}
+	return nil
+}
+
+// named shows the calls by name, where they have one.
+func (t *loadText) named(r *record.Record) error {
+	for _, one := range r.Named {
+		shown := one.Service
+		if one.Response != nil {
+			shown = *one.Response
+		}
+		h, err := shown.Decode()
+		if err != nil {
+			return err
+		}
+		failed := "none failed"
+		if one.Failed > 0 {
+			failed = fmt.Sprintf("%s failed (%s)", units.Thousands(one.Failed), percent(float64(one.Failed)/float64(max(1, one.Requests))))
+		}
+		t.line("step", "%s", one.Name)
+		t.line("step", "    %s requests: %s/s, %s", units.Thousands(one.Requests), perSecond(float64(one.CompletedWell)/(float64(r.WindowNS)/1e9)), failed)
+		t.line("step", "    %s", percentiles(h))
 	}
 	return nil
 }

@@ -25,6 +25,8 @@ func decode(node ast.Node, into reflect.Value) *problem {
 		return decodeStruct(node, into)
 	case reflect.Slice:
 		return decodeList(node, into)
+	case reflect.Map:
+		return decodeMap(node, into)
 	case reflect.String:
 		text, ok := scalar(node)
 		if !ok {
@@ -83,6 +85,26 @@ func decodeList(node ast.Node, into reflect.Value) *problem {
 		if p := decode(value, into.Index(i)); p != nil {
 			return p
 		}
+	}
+	return nil
+}
+
+// decodeMap reads keys that are not known before.
+func decodeMap(node ast.Node, into reflect.Value) *problem {
+	mapping, ok := node.(*ast.MappingNode)
+	if !ok {
+		return problemf(node, "want keys and values, found %s", describe(node))
+	}
+	into.Set(reflect.MakeMap(into.Type()))
+	for _, entry := range mapping.Values {
+		element := reflect.New(into.Type().Elem()).Elem()
+		if entry.Value == nil || entry.Value.Type() == ast.NullType {
+			return problemf(entry.Key, "%s has no value: give it one, or leave the key out", keyOf(entry))
+		}
+		if p := decode(entry.Value, element); p != nil {
+			return p
+		}
+		into.SetMapIndex(reflect.ValueOf(keyOf(entry)), element)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 )
@@ -23,6 +24,7 @@ type Caller struct {
 	answer  Answer
 	got     bool // there is an answer to the last call
 	checker checker
+	name    string // of the last request
 }
 
 // Source makes the requests of one client.
@@ -33,13 +35,18 @@ type Source interface {
 
 // NewCaller makes a caller.
 func (d *Definition) NewCaller(client Client, source Source) *Caller {
-	return &Caller{client: client, source: source, grpc: d.Wire.IsGRPC()}
+	c := &Caller{client: client, source: source, grpc: d.Wire.IsGRPC()}
+	c.checker.follower, _ = source.(Follower)
+	return c
 }
 
 // Call makes the next call.
 func (c *Caller) Call(ctx context.Context) error {
 	c.got = false
 	request, err := c.source.Next()
+	if request != nil {
+		c.name = request.Name
+	}
 	if err != nil {
 		return err
 	}
@@ -57,6 +64,17 @@ func (c *Caller) Call(ctx context.Context) error {
 
 // Check looks at the last call's answer. An [*expect.Unmet] says what is wrong with it.
 func (c *Caller) Check() error { return c.checker.check(&c.answer) }
+
+// Name is that of the last request; empty where requests have none.
+func (c *Caller) Name() string { return c.name }
+
+// Think is how long the client waits before the next request.
+func (c *Caller) Think() time.Duration {
+	if c.checker.follower == nil {
+		return 0
+	}
+	return c.checker.follower.Think()
+}
 
 // Status is that of the last call's answer, and false where there was none.
 func (c *Caller) Status() (status int, answered bool) { return c.answer.Status, c.got }

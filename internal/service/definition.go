@@ -38,8 +38,9 @@ type Definition struct {
 	TLS       *TLS   `json:"tls,omitempty"` // nil: cleartext
 
 	Requests []Request     `json:"requests"`
-	Feed     *Feed         `json:"feed,omitempty"`   // in the place of Requests, where the plan says Varied
-	Random   bool          `json:"random,omitempty"` // the order of requests; otherwise in turn
+	Journey  *Journey      `json:"journey,omitempty"` // in the place of Requests, of which the first has the header
+	Feed     *Feed         `json:"feed,omitempty"`    // in the place of Requests, where the plan says Varied
+	Random   bool          `json:"random,omitempty"`  // the order of requests; otherwise in turn
 	Timeout  time.Duration `json:"timeout,omitempty"`
 	// Expect are conditions of a right answer; empty: the usual one of the wire.
 	Expect []string `json:"expect,omitempty"`
@@ -85,6 +86,9 @@ type Field struct {
 
 // Label names what is called, for reports.
 func (d *Definition) Label() string {
+	if d.Journey != nil {
+		return d.Journey.Name
+	}
 	first := d.Requests[0]
 	if d.Wire.IsGRPC() {
 		return strings.TrimPrefix(first.Path, "/")

@@ -65,7 +65,7 @@ func (c *Caller) Expect(e *Expectations, seed uint64) {
 
 // Checking is what looking at the answers has cost; nil where nobody asked for it.
 func (c *Caller) Checking() *record.Checking {
-	if c.checker.expected == nil || len(c.checker.expected.light)+len(c.checker.expected.heavy) == 0 {
+	if c.checker.cost.Answers == 0 {
 		return nil
 	}
 	return &c.checker.cost
@@ -73,32 +73,41 @@ func (c *Caller) Checking() *record.Checking {
 
 // checker looks at the answers of one caller. Without expectations it does nothing.
 type checker struct {
-	expected *Expectations
+	expected *Expectations // nil: none
+	follower Follower      // nil: no request depends on an answer
 	look     *expect.Look
 	random   *rand.Rand
-	began    int64 // the call, where an expectation looks at the latency
+	uses     expect.Uses // of the call's answer
+	began    int64       // the call, where its latency is looked at
 	tookNS   int64
 	cost     record.Checking
 }
 
 func (c *checker) begin() {
-	if c.expected != nil && c.expected.uses.Latency {
+	c.uses = expect.Uses{}
+	if c.expected != nil {
+		c.uses = c.expected.uses
+	}
+	if c.follower != nil {
+		c.uses = c.uses.Plus(c.follower.Uses())
+	}
+	if c.uses.Latency {
 		c.began = clock.Now()
 	}
 }
 
 func (c *checker) end() {
-	if c.expected != nil && c.expected.uses.Latency {
+	if c.uses.Latency {
 		c.tookNS = clock.Now() - c.began
 	}
 }
 
 // replacesUsual reports whether the user says which status is right.
-func (c *checker) replacesUsual() bool { return c.expected != nil && c.expected.uses.Status }
+func (c *checker) replacesUsual() bool { return c.uses.Status }
 
 func (c *checker) check(a *Answer) error {
 	e := c.expected
-	if e == nil || len(e.light)+len(e.heavy) == 0 {
+	if e == nil || len(e.light)+len(e.heavy) == 0 && c.follower == nil {
 		return nil
 	}
 	begin := clock.Now()
@@ -107,6 +116,9 @@ func (c *checker) check(a *Answer) error {
 	whole := e.share >= 1 || len(e.heavy) == 0 || c.random.Float64() < e.share
 	if err == nil && whole {
 		err = c.all(e.heavy)
+	}
+	if err == nil && c.follower != nil {
+		err = c.follower.Follow(c.look)
 	}
 	c.cost.Answers++
 	if whole {

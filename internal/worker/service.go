@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
+
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
@@ -40,27 +42,47 @@ func (f *fleet) openService(ctx context.Context, spec *Spec, definition *service
 	if err != nil {
 		return err
 	}
-	sourceOf, err := services.Sources(definition, spec.Client.Clients, spec.Client.Seed)
+	sources, err := services.NewSources(definition, spec.Client.Clients, spec.Client.Seed)
 	if err != nil {
 		return err
 	}
 	client, err := services.Open(ctx, service.Plan{
 		Definition: definition, Connections: f.mode.Want(spec.Client.Clients),
 		Lifecycle: httpwire.Lifecycle(stack.LifecycleOf(f.mode.Mode)),
-		Callers:   spec.Client.Clients, Keep: expected.Keep(), Varied: definition.Feed != nil || definition.Trace != nil,
-		Dialer: f.dialer,
+		Callers:   spec.Client.Clients, Dialer: f.dialer,
+		Keep: expected.Keep() || sources.Uses.Header || sources.Uses.Body, Varied: sources.Varied,
 	})
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", definition.Address, err)
 	}
 	f.service = client
+	var followers []service.Follower
 	for i := range spec.Client.Clients {
-		caller := definition.NewCaller(client, sourceOf(i))
+		source := sources.Of(i)
+		if follower, is := source.(service.Follower); is {
+			followers = append(followers, follower)
+		}
+		caller := definition.NewCaller(client, source)
 		caller.Expect(expected, spec.Client.Seed+uint64(i))
 		f.own = append(f.own, caller)
 		f.callers = append(f.callers, f.noted(checked(caller)))
 	}
-	return nil
+	return begin(ctx, client, followers)
+}
+
+// begin makes the calls that users make before the load, some at a time.
+func begin(ctx context.Context, client service.Client, followers []service.Follower) error {
+	beginning, ctx := errgroup.WithContext(ctx)
+	beginning.SetLimit(dialsAtOnce)
+	for i, one := range followers {
+		beginning.Go(func() error {
+			if err := one.Begin(ctx, client); err != nil {
+				return fmt.Errorf("user %d of %d: %w", i+1, len(followers), err)
+			}
+			return nil
+		})
+	}
+	return beginning.Wait()
 }
 
 // checking is what looking at the answers cost all callers; nil where there was nothing to

@@ -4,8 +4,10 @@ package catalog
 import (
 	"context"
 
+	"wirelab.dev/internal/expect"
 	"wirelab.dev/internal/service"
 	"wirelab.dev/internal/service/feed"
+	"wirelab.dev/internal/service/journey"
 	"wirelab.dev/internal/service/library"
 	"wirelab.dev/internal/service/prepared"
 )
@@ -18,17 +20,43 @@ func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 	return library.Open(ctx, plan)
 }
 
-// Sources returns what makes the requests of each client.
-func Sources(d *service.Definition, clients int, seed uint64) (func(client int) service.Source, error) {
-	sourceOf := func(client int) service.Source { return d.Fixed(client, seed) }
-	if d.Feed != nil {
+// Sources makes the sources of the clients of a definition.
+type Sources struct {
+	Uses   expect.Uses // what they look at of answers
+	Varied bool        // requests are made while calls are sent
+	Of     func(client int) service.Source
+}
+
+// NewSources makes the sources of so many clients.
+func NewSources(d *service.Definition, clients int, seed uint64) (*Sources, error) {
+	switch {
+	case d.Journey != nil:
+		return users(d, clients, seed)
+	case d.Feed != nil:
 		parsed, err := feed.Parse(d.Feed)
 		if err != nil {
 			return nil, err
 		}
-		sourceOf = func(client int) service.Source {
-			return parsed.Source(feed.Client{Number: client, Of: clients, Seed: seed})
-		}
+		return &Sources{Varied: true, Of: func(client int) service.Source {
+			return d.Traced(parsed.Source(feed.Client{Number: client, Of: clients, Seed: seed}), client, seed)
+		}}, nil
+	default:
+		return &Sources{Varied: d.Trace != nil, Of: func(client int) service.Source {
+			return d.Traced(d.Fixed(client, seed), client, seed)
+		}}, nil
 	}
-	return func(client int) service.Source { return d.Traced(sourceOf(client), client, seed) }, nil
+}
+
+// users are sources of a journey.
+func users(d *service.Definition, clients int, seed uint64) (*Sources, error) {
+	script, err := journey.Parse(d.Journey.Name, d.Journey.File)
+	if err != nil {
+		return nil, err
+	}
+	kinds := script.Share(clients)
+	return &Sources{Uses: script.Uses(), Varied: true, Of: func(client int) service.Source {
+		return script.Source(journey.User{
+			Client: client, Clients: clients, Kind: kinds[client], Drawn: d.Journey.Drawn, Seed: seed, Header: d.Requests[0].Header,
+		})
+	}}, nil
 }

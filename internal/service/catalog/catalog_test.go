@@ -37,11 +37,11 @@ func TestTracesInMetadata(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	sourceOf, err := Sources(d, 1, 1)
+	sources, err := NewSources(d, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	caller := d.NewCaller(client, sourceOf(0))
+	caller := d.NewCaller(client, sources.Of(0))
 	_ = caller.Call(context.Background()) // the handler answers without a message: how it ends is not asked
 	if got := <-received; len(got) != 1 || !strings.HasPrefix(got[0], "00-"+caller.Trace()+"-") || caller.Trace() == "" {
 		t.Errorf("the server was sent %q, in trace %q", got, caller.Trace())

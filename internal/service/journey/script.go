@@ -1,0 +1,259 @@
+package journey
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"wirelab.dev/internal/expect"
+	"wirelab.dev/internal/scenario"
+)
+
+// Script is a journey that was checked. It may be shared.
+type Script struct {
+	Target string
+	login  *action // nil: there is none
+	kinds  []kind
+	rows   []map[string]string
+	uses   expect.Uses
+}
+
+// kind is a kind of users.
+type kind struct {
+	name   string
+	weight int
+	steps  []action
+}
+
+// action is a step that was compiled.
+type action struct {
+	name   string
+	method string
+	path   text
+	header []header
+	body   text
+	expect *expect.Condition // nil: none beside the usual one
+	take   []taking
+	think  Think
+}
+
+type header struct {
+	name  string
+	value text
+}
+
+type taking struct {
+	name  string
+	value *expect.Value
+}
+
+// Bounds of what a file may ask for.
+const (
+	mostKinds  = 16
+	mostSteps  = 64 // of all kinds together: as many as are recorded by name
+	mostWeight = 1000
+)
+
+// Parse reads a journey. Its errors say where in the file something is wrong.
+func Parse(name string, data []byte) (*Script, error) {
+	document, err := scenario.ReadDocument(name, data)
+	if err != nil {
+		return nil, err
+	}
+	var f file
+	if err := document.Decode(&f); err != nil {
+		return nil, err
+	}
+	r := reading{document: document, file: &f}
+	if err := r.all(); err != nil {
+		return nil, err
+	}
+	return &r.script, nil
+}
+
+// reading is a file on its way to a script.
+type reading struct {
+	document *scenario.Document
+	file     *file
+	script   Script
+	known    names // before the first step of a round
+}
+
+func (r *reading) all() error {
+	r.script.Target, r.script.rows = r.file.Target, r.file.Rows
+	r.known.plain = []string{"N", "Client"}
+	if err := r.rows(); err != nil {
+		return err
+	}
+	if r.document.Has("login") {
+		login, known, err := r.action(&r.file.Login, r.known, []any{"login"})
+		if err != nil {
+			return err
+		}
+		login.name = "login"
+		r.script.login, r.known = login, known
+	}
+	if len(r.file.Users) == 0 || len(r.file.Users) > mostKinds {
+		return r.document.Errorf([]any{"users"}, "found %d kinds of users: want 1 to %d under `users`, each with a name and steps", len(r.file.Users), mostKinds)
+	}
+	steps := 0
+	for i := range r.file.Users {
+		if err := r.kind(&r.file.Users[i], []any{"users", i}); err != nil {
+			return err
+		}
+		steps += len(r.file.Users[i].Steps)
+	}
+	if steps > mostSteps {
+		return r.document.Errorf([]any{"users"}, "found %d steps: want at most %d", steps, mostSteps)
+	}
+	return nil
+}
+
+// rows checks that all have the same names.
+func (r *reading) rows() error {
+	for i, row := range r.file.Rows {
+		columns := slices.Sorted(maps.Keys(row))
+		if i == 0 {
+			r.known.columns = columns
+		} else if !slices.Equal(columns, r.known.columns) {
+			return r.document.Errorf([]any{"rows", i}, "a row with %s: want %s, as the first has", strings.Join(columns, ", "), strings.Join(r.known.columns, ", "))
+		}
+	}
+	return nil
+}
+
+func (r *reading) kind(u *user, at []any) error {
+	here := func(key any) []any { return append(slices.Clone(at), key) }
+	weight := u.Weight
+	if !r.document.Has(here("weight")...) {
+		weight = 1
+	}
+	switch {
+	case u.Name == "":
+		return r.document.Errorf(at, "the users have no name: write `name: …`")
+	case slices.ContainsFunc(r.script.kinds, func(k kind) bool { return k.name == u.Name }):
+		return r.document.Errorf(here("name"), "the name %s is taken: want another for each kind of users", u.Name)
+	case weight < 1 || weight > mostWeight:
+		return r.document.Errorf(here("weight"), "found %d: want 1 to %d", weight, mostWeight)
+	case len(u.Steps) == 0:
+		return r.document.Errorf(at, "%s has no steps: write them under `steps`", u.Name)
+	}
+	k := kind{name: u.Name, weight: weight}
+	known := r.known
+	for i := range u.Steps {
+		var one *action
+		var err error
+		if one, known, err = r.action(&u.Steps[i], known, append(here("steps"), i)); err != nil {
+			return err
+		}
+		one.name = u.Name + ": " + one.name
+		if slices.ContainsFunc(k.steps, func(other action) bool { return other.name == one.name }) {
+			return r.document.Errorf(append(here("steps"), i), "a second step %q: give it another `name`", one.name)
+		}
+		if !r.document.Has(append(here("steps"), i, "think")...) {
+			one.think = u.Think
+		}
+		k.steps = append(k.steps, *one)
+	}
+	r.script.kinds = append(r.script.kinds, k)
+	return nil
+}
+
+// action compiles a step, and returns the names that those after it know.
+func (r *reading) action(s *step, known names, at []any) (*action, names, error) {
+	here := func(keys ...any) []any { return append(slices.Clone(at), keys...) }
+	given := s.methods()
+	if len(given) != 1 {
+		return nil, known, r.document.Errorf(at, "found %d methods: want one of get, post, put, patch, delete and head, with its path", len(given))
+	}
+	a := &action{name: s.Name, think: s.Think}
+	var err error
+	for method, path := range given {
+		key := strings.ToLower(method)
+		a.method = method
+		if a.path, err = parseText(path, known); err == nil && path[0] != '/' {
+			err = fmt.Errorf("found %q: want a path, which begins with a slash", path)
+		}
+		if err != nil {
+			return nil, known, r.document.Errorf(here(key), "%s: %v", key, err)
+		}
+		if a.name == "" {
+			a.name = method + " " + path
+		}
+	}
+	if a.body, err = parseText(s.Body, known); err != nil {
+		return nil, known, r.document.Errorf(here("body"), "body: %v", err)
+	}
+	if a.header, err = r.headers(s, known, at); err != nil {
+		return nil, known, err
+	}
+	if s.Expect != "" {
+		if a.expect, err = expect.Parse(s.Expect, expect.HTTP); err != nil {
+			return nil, known, r.document.Errorf(here("expect"), "expect: %v", reason(err))
+		}
+		r.script.uses = r.script.uses.Plus(a.expect.Uses())
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Take)) {
+		value, err := r.taking(name, s.Take[name])
+		if err != nil {
+			return nil, known, r.document.Errorf(here("take", name), "take %s: %v", name, reason(err))
+		}
+		r.script.uses = r.script.uses.Plus(value.Uses())
+		a.take = append(a.take, taking{name, value})
+		known = known.with(name)
+	}
+	return a, known, nil
+}
+
+// reason is what is wrong with an expression: the file shows where.
+func reason(err error) error {
+	if mistake, is := errors.AsType[*expect.Mistake](err); is {
+		return fmt.Errorf("at %d of the expression: %s", mistake.Column, mistake.Reason)
+	}
+	return err
+}
+
+func (r *reading) taking(name, text string) (*expect.Value, error) {
+	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" || strings.Contains("0123456789", name[:min(1, len(name))]) {
+		return nil, errors.New("want a name of letters, digits and _, which templates can use")
+	}
+	if name == "N" || name == "Client" || name == "Row" {
+		return nil, errors.New("this name has a meaning of its own: take another")
+	}
+	return expect.ParseValue(text, expect.HTTP)
+}
+
+// headers are those of all steps, unless a step has its own of that name. A login knows
+// nothing that it takes itself, and has only its own.
+func (r *reading) headers(s *step, known names, at []any) ([]header, error) {
+	all := map[string]header{}
+	for _, list := range []struct {
+		fields map[string]string
+		path   []any
+	}{{r.file.Headers, []any{"headers"}}, {s.Headers, append(slices.Clone(at), "headers")}} {
+		if at[0] == "login" && len(list.path) == 1 {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(list.fields)) {
+			if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(list.fields[name]) {
+				return nil, r.document.Errorf(append(list.path, name), "found the field %q with the value %q: want a name and a value of HTTP", name, list.fields[name])
+			}
+			value, err := parseText(list.fields[name], known)
+			if err != nil {
+				return nil, r.document.Errorf(append(list.path, name), "%s: %v", name, err)
+			}
+			name = http.CanonicalHeaderKey(name)
+			all[name] = header{name, value}
+		}
+	}
+	var fields []header
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fields = append(fields, all[name])
+	}
+	return fields, nil
+}
