@@ -60,15 +60,15 @@ func (l *loading) describe(ctx context.Context, t service.Target) (*service.Defi
 	if err != nil {
 		return nil, usage(err)
 	}
-	if err := errors.Join(l.expect.apply(d), l.trace(d)); err != nil {
-		return nil, usage(err)
-	}
 	if d.Network == "tcp" {
 		if d.Address, err = lookUp(ctx, t); err != nil {
 			return nil, err
 		}
 	}
 	d.Requests, d.Random = []service.Request{request}, l.request.random
+	if err := errors.Join(l.expect.apply(d), l.trace(d)); err != nil {
+		return nil, usage(err)
+	}
 	if d.Feed, err = l.request.feed(request); err != nil {
 		return nil, usage(err)
 	}
