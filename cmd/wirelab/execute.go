@@ -335,12 +335,26 @@ func (j *job) open(warnings []string) (*record.Run, error) {
 	for _, part := range []struct {
 		into  *json.RawMessage
 		value any
-	}{{&manifest.Scenario, j.scenario}, {&manifest.Declarations, declarations(j.scenario.Parts)}, {&manifest.Host, host.Describe()}} {
+	}{{&manifest.Scenario, j.kept()}, {&manifest.Declarations, declarations(j.scenario.Parts)}, {&manifest.Host, host.Describe()}} {
 		if *part.into, err = json.Marshal(part.value); err != nil {
 			return nil, fmt.Errorf("encode the manifest: %w", err)
 		}
 	}
 	return createRun(j.output.directory, manifest, now)
+}
+
+// kept is the scenario as the run keeps it: without what is sent to a service, which may be
+// secret, and the client's key.
+func (j *job) kept() *scenario.Scenario {
+	if j.load == nil {
+		return j.scenario
+	}
+	kept := *j.scenario
+	kept.Parts = slices.Clone(kept.Parts)
+	for i := range kept.Parts {
+		kept.Parts[i].Definition = ""
+	}
+	return &kept
 }
 
 // createRun begins a run in the directory that was asked for, or in one that is free.

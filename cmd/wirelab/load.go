@@ -61,6 +61,7 @@ prints how fast it answered, with the checks that say whether the figures can be
 believed. It makes one call first, to see that the target answers at all.
 
 TARGET is a URL: http://, https://, grpc://HOST:PORT/pkg.Service/Method, grpcs://,
+connect:// and connects:// (unary calls of the Connect protocol, in JSON),
 or unix:/path/of/a/socket; or a .yaml file that says what users do there, step by
 step (docs/load-scenarios.md). Of a target that is neither on this machine nor on a
 private network it asks first whether you may load it. Where its first answer

@@ -99,6 +99,9 @@ func (r *requestFlags) read(t service.Target) (service.Request, error) {
 	if request.Body, err = r.body(); err != nil {
 		return request, err
 	}
+	if t.Connect {
+		r.connect(&request)
+	}
 	if request.Method == "" {
 		request.Method = http.MethodGet
 		if len(request.Body) > 0 {
@@ -109,6 +112,18 @@ func (r *requestFlags) read(t service.Target) (service.Request, error) {
 		return request, fmt.Errorf("-m: found %q: want a method of HTTP, as in POST", request.Method)
 	}
 	return request, nil
+}
+
+// connect makes the request a unary call of the Connect protocol, in JSON where the user does
+// not say otherwise (https://connectrpc.com/docs/protocol).
+func (r *requestFlags) connect(request *service.Request) {
+	request.Header = append(request.Header, service.Field{Name: "Connect-Protocol-Version", Value: "1"})
+	if r.kind == "" {
+		request.Header = append(request.Header, service.Field{Name: "Content-Type", Value: "application/json"})
+		if len(request.Body) == 0 {
+			request.Body = []byte("{}")
+		}
+	}
 }
 
 // feed is what makes requests while calls are sent; nil where they are all known before.

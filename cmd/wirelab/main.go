@@ -184,7 +184,7 @@ func checkArgs(cmd *cobra.Command) {
 
 // commandLine is what was typed, for the manifest.
 func commandLine() []string {
-	line := append([]string{"wirelab"}, os.Args[1:]...)
+	line := append([]string{"wirelab"}, withoutSecrets(os.Args[1:])...)
 	for i, word := range line {
 		if strings.ContainsAny(word, " \t") {
 			line[i] = fmt.Sprintf("%q", word)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/units"
@@ -38,7 +40,11 @@ func WriteLoad(w io.Writer, run *Run, terminal Terminal) error {
 		out.line("status", "%s: %s", s.Name, units.Thousands(s.Count))
 	}
 	for _, e := range r.Errors {
-		out.line("error", "%s of %s (%s): %s", units.Thousands(e.Count), e.Class, e.Code, shortLine(e.Example))
+		class := e.Class
+		if e.Code != "" && e.Code != codes.Unknown.String() { // which HTTP does not have
+			class += " (" + e.Code + ")"
+		}
+		out.line("error", "%s of %s: %s", units.Thousands(e.Count), class, shortLine(e.Example))
 	}
 	if c := r.Checking; c != nil && c.Answers > 0 {
 		out.line("checking", "%s an answer, between calls; %s of the answers were looked at by all conditions",

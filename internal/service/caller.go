@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+
+	"wirelab.dev/internal/failure"
 )
 
 // UserAgent is what servers see, where the user names no other.
@@ -18,13 +20,15 @@ const UserAgent = "wirelab"
 // Caller makes one call after another for one client of the load. Only that client's
 // goroutine uses it.
 type Caller struct {
-	client  Client
-	source  Source
-	grpc    bool
-	answer  Answer
-	got     bool // there is an answer to the last call
-	checker checker
-	name    string // of the last request
+	client Client
+	source Source
+	grpc   bool
+	answer Answer
+	got    bool // there is an answer to the last call
+	// patience is how long to wait for a service that listens no more.
+	patience time.Duration
+	checker  checker
+	name     string // of the last request
 }
 
 // Source makes the requests of one client.
@@ -52,8 +56,10 @@ func (c *Caller) Call(ctx context.Context) error {
 	}
 	c.checker.begin()
 	if err := c.client.Call(ctx, request, &c.answer); err != nil {
+		c.patience = nextPatience(c.patience, err)
 		return err
 	}
+	c.patience = 0
 	c.checker.end()
 	c.got = true
 	if c.checker.replacesUsual() {
@@ -68,12 +74,27 @@ func (c *Caller) Check() error { return c.checker.check(&c.answer) }
 // Name is that of the last request; empty where requests have none.
 func (c *Caller) Name() string { return c.name }
 
-// Think is how long the client waits before the next request.
+// Think is how long the client waits before the next request: as a user would, or because
+// nothing listens there any more.
 func (c *Caller) Think() time.Duration {
 	if c.checker.follower == nil {
+		return c.patience
+	}
+	return max(c.patience, c.checker.follower.Think())
+}
+
+// A client that nobody listens to waits longer each time, so that a service that comes back
+// is not met by a storm, and one that does not costs nothing.
+const (
+	leastPatience = 10 * time.Millisecond
+	mostPatience  = time.Second
+)
+
+func nextPatience(before time.Duration, err error) time.Duration {
+	if failure.Of(err) != failure.Refused {
 		return 0
 	}
-	return c.checker.follower.Think()
+	return min(max(2*before, leastPatience), mostPatience)
 }
 
 // Status is that of the last call's answer, and false where there was none.

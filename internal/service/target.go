@@ -18,7 +18,9 @@ type Target struct {
 	Port   string
 	Socket string // the path of a unix socket; empty: none
 	Path   string // with its query; of gRPC /pkg.Service/Method, or empty
-	User   *url.Userinfo
+	// Connect says that unary calls go over HTTP as the Connect protocol has them.
+	Connect bool
+	User    *url.Userinfo
 }
 
 // scheme is what a target may begin with.
@@ -34,6 +36,8 @@ var schemes = []scheme{
 	{"https", HTTP1, true, "443"},
 	{"grpc", GRPC, false, ""},
 	{"grpcs", GRPC, true, "443"},
+	{"connect", HTTP1, false, "80"},
+	{"connects", HTTP1, true, "443"},
 }
 
 // errTarget says what a target may be.
@@ -96,10 +100,11 @@ func (w Wire) target(text string, where *url.URL, secure bool, port string) (Tar
 	if _, err := net.LookupPort("tcp", t.Port); err != nil {
 		return t, fmt.Errorf("target %s: there is no port %q: want 1 to 65535", text, t.Port)
 	}
-	if w.IsGRPC() {
+	t.Connect = strings.HasPrefix(where.Scheme, "connect")
+	if w.IsGRPC() || t.Connect {
 		t.Path = strings.TrimSuffix(where.Path, "/")
-		if t.Path != "" && strings.Count(t.Path, "/") != 2 {
-			return t, fmt.Errorf("target %s: %s is no method: want /pkg.Service/Method", text, t.Path)
+		if t.Path != "" && strings.Count(t.Path, "/") < 2 || w.IsGRPC() && strings.Count(t.Path, "/") > 2 || t.Connect && t.Path == "" {
+			return t, fmt.Errorf("target %s: %q is no method: want /pkg.Service/Method", text, t.Path)
 		}
 		return t, nil
 	}
@@ -141,8 +146,11 @@ func (t Target) Authority() string {
 // String is the target as a URL.
 func (t Target) String() string {
 	scheme := "http"
-	if t.Wire.IsGRPC() {
+	switch {
+	case t.Wire.IsGRPC():
 		scheme = "grpc"
+	case t.Connect:
+		scheme = "connect"
 	}
 	if t.Secure {
 		scheme += "s"

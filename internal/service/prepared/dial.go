@@ -3,7 +3,6 @@ package prepared
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"math"
@@ -37,36 +36,11 @@ func newDialer(plan service.Plan) (*dialer, error) {
 		d.version = httpwire.HTTP1
 	}
 	var err error
-	if d.tls, err = tlsConfig(plan.Definition, d.version); err != nil {
+	if d.tls, err = plan.TLSConfig(); err != nil {
 		return nil, err
 	}
 	d.life, d.endLife = context.WithCancel(context.Background())
 	return d, nil
-}
-
-// tlsConfig returns nil without TLS.
-func tlsConfig(d *service.Definition, version httpwire.Version) (*tls.Config, error) {
-	if d.TLS == nil {
-		return nil, nil
-	}
-	config := &tls.Config{
-		MinVersion: tls.VersionTLS12, ServerName: d.TLS.ServerName, NextProtos: version.Protocols(),
-		InsecureSkipVerify: d.TLS.Trust.SkipVerify, //nolint:gosec // the user says so
-	}
-	if len(d.TLS.Trust.RootPEM) > 0 {
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(d.TLS.Trust.RootPEM) {
-			return nil, errors.New("the root to trust holds no certificate in PEM form")
-		}
-	}
-	if len(d.TLS.Certificate) > 0 {
-		own, err := tls.X509KeyPair(d.TLS.Certificate, d.TLS.Key)
-		if err != nil {
-			return nil, fmt.Errorf("the client's certificate: %w", err)
-		}
-		config.Certificates = []tls.Certificate{own}
-	}
-	return config, nil
 }
 
 // dial opens a connection, within a call's timeout.

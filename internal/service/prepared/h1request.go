@@ -23,9 +23,6 @@ type h1Request struct {
 	close bool // the connection is not used again
 }
 
-// userAgent is what servers see, where the user names no other.
-const userAgent = "wirelab"
-
 func encodeHTTP1(d *service.Definition, r *service.Request) (*h1Request, error) {
 	if err := checkRequest(d, r); err != nil {
 		return nil, err
@@ -52,7 +49,7 @@ func encodeHTTP1(d *service.Definition, r *service.Request) (*h1Request, error) 
 		fmt.Fprintf(&b, "%s: %s\r\n", f.Name, f.Value)
 	}
 	if !agent {
-		fmt.Fprintf(&b, "User-Agent: %s\r\n", userAgent)
+		fmt.Fprintf(&b, "User-Agent: %s\r\n", service.UserAgent)
 	}
 	if saysLength(r) {
 		fmt.Fprintf(&b, "Content-Length: %s\r\n", strconv.Itoa(len(r.Body)))

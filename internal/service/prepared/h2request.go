@@ -30,7 +30,7 @@ func encodeHTTP2(d *service.Definition, r *service.Request) (*http2.Request, err
 		fields = append(fields, http2.Field{Name: name, Value: f.Value})
 	}
 	if !agent {
-		fields = append(fields, http2.Field{Name: "user-agent", Value: userAgent})
+		fields = append(fields, http2.Field{Name: "user-agent", Value: service.UserAgent})
 	}
 	if saysLength(r) {
 		fields = append(fields, http2.Field{Name: "content-length", Value: strconv.Itoa(len(r.Body))})
@@ -64,7 +64,7 @@ func encodeGRPC(d *service.Definition, r *service.Request) (*http2.Request, erro
 	if err := checkRequest(d, &post); err != nil {
 		return nil, err
 	}
-	fields, agent := pseudoFields(d, r, post.Method), userAgent
+	fields, agent := pseudoFields(d, r, post.Method), service.UserAgent
 	fields = append(fields, http2.Field{Name: "content-type", Value: "application/grpc"}, http2.Field{Name: "te", Value: "trailers"})
 	if d.Timeout > 0 {
 		fields = append(fields, http2.Field{Name: "grpc-timeout", Value: grpcTimeout(d.Timeout + d.Timeout/16 + serverLater)})
