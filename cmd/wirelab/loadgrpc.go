@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/schema"
 	"wirelab.dev/internal/service"
@@ -96,6 +97,9 @@ func (m *methodFlags) find(ctx context.Context, d *service.Definition, request s
 		}
 	}
 	method, err := schema.Find(ctx, source)
+	if _, is := status.FromError(err); is && err != nil && d.Wire == service.GRPCH3 {
+		return fmt.Errorf("a server of gRPC over HTTP/3 is asked for its methods over HTTP/2, on TCP, and that failed: name the .proto with --proto or --protoset: %s", firstOf(err))
+	}
 	if err != nil {
 		return err
 	}
