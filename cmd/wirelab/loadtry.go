@@ -106,7 +106,7 @@ func (a *app) tryService(ctx context.Context, l *loading, d *service.Definition,
 	var answer service.Answer
 	client, err := library.Open(ctx, service.Plan{Definition: d, Connections: 1, Callers: 1, Keep: true, Dialer: &stack.Dialer{}})
 	if err == nil {
-		defer client.Close() //nolint:errcheck // its error comes too late to matter
+		defer client.Close()
 		sent = time.Now()
 		err = a.firstCall(ctx, client, d, request, &answer)
 	}
