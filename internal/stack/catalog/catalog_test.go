@@ -26,7 +26,7 @@ func TestGoodVariants(t *testing.T) {
 		"tcp:buffers=pooled", "tcp:buffers=fresh,inflight=50", "rest:inflight=1", "grpc:conns=4,inflight=50", "grpc:pool=auto", "grpc:codec=vt2,messages=pooled",
 		"h1:codec=json", "h2:tls=on,cert=rsa,conn=resumed", "fake:delay=5ms,fail-every=10",
 		"grpc:caller=h2load,conn=pool:2", "grpc:caller=ghz", "fastgrpc:caller=h2load",
-		"grpc:caller=load,conn=pool:2", "fastgrpc:caller=load", "h1:caller=wrk", "h1:caller=h2load", "h1:caller=load,codec=json", "h2:caller=h2load", "h2:caller=load,conn=new",
+		"grpc:caller=load,conn=pool:2", "fastgrpc:caller=load", "h1:caller=wrk", "h1:caller=h2load", "h1:caller=load,codec=json", "h2:caller=h2load", "h2:caller=load,conn=new", "h2:server=rust,caller=h2load",
 	} {
 		if err := Check(variant(t, text)); err != nil {
 			t.Errorf("%s: %v", text, err)

@@ -112,7 +112,7 @@ func has(wire peer.Wire, key string, end peer.End) bool {
 // ofClients are the options that a server knows nothing of, ofEnds those that say who
 // plays which end.
 var (
-	ofClients = []string{inFlight, connection, messages}
+	ofClients = []string{inFlight, connection, messages, stack.CallerKey}
 	ofEnds    = []string{serverBy, client, bothBy}
 )
 
