@@ -29,6 +29,7 @@ type methodFlags struct {
 	call      string
 	plaintext bool
 	messages  int
+	pace      time.Duration
 }
 
 func (m *methodFlags) register(cmd *cobra.Command) {
@@ -38,6 +39,7 @@ func (m *methodFlags) register(cmd *cobra.Command) {
 	f.StringVar(&m.protoset, "protoset", "", "gRPC: a `file` of descriptors, as protoc --descriptor_set_out or buf build -o writes")
 	f.StringVar(&m.call, "call", "", "gRPC: the `method`, as in pkg.Service/Method, where the target does not name it")
 	f.BoolVar(&m.plaintext, "plaintext", false, "gRPC: a target without a scheme is called without TLS")
+	f.DurationVar(&m.pace, "pace", 0, "gRPC: `time` between two messages that a call sends")
 	f.IntVar(&m.messages, "messages", 1, "gRPC: how many times a call that streams sends its `messages`")
 }
 
@@ -65,6 +67,8 @@ func (m *methodFlags) apply(t *service.Target) error {
 		return errors.New("--call, --proto, --protoset and --plaintext are about gRPC: write grpc:// or grpcs://")
 	case !t.Wire.IsGRPC():
 		return nil
+	case m.pace < 0:
+		return fmt.Errorf("--pace: found %v: want more than 0s", m.pace)
 	case m.messages < 1:
 		return fmt.Errorf("--messages: found %d: want 1 or more", m.messages)
 	case t.Path == "" && m.call == "":
@@ -107,7 +111,13 @@ func (m *methodFlags) find(ctx context.Context, d *service.Definition, request s
 		return fmt.Errorf("--messages %d: a call of %s sends one message", m.messages, method.Path)
 	}
 	request.Method, request.Path = http.MethodPost, method.Path
-	request.Stream = service.Stream{Client: method.Stream.Client, Server: method.Stream.Server}
+	request.Stream, request.Pace = service.Stream{Client: method.Stream.Client, Server: method.Stream.Server}, m.pace
+	switch {
+	case m.pace != 0 && !method.Stream.Client:
+		return fmt.Errorf("--pace: a call of %s sends one message", method.Path)
+	case m.pace != 0 && d.Wire == service.GRPCH3:
+		return errors.New("--pace: over HTTP/3 the messages of a call are sent at once: leave --http 3 out")
+	}
 	if d.Feed != nil {
 		return m.feed(d, method, request)
 	}

@@ -25,12 +25,14 @@ type client struct {
 	answered Answered // nil if the caller tells no status
 	thinker  Thinker  // nil if the caller never thinks, or an arrival says when it calls
 	named    byName
-	traced   Traced // nil if the caller tells no trace
+	traced   Traced   // nil if the caller tells no trace
+	streamer Streamer // nil if the caller's calls are no streams
 	window   *window
 	quota    int64 // calls to record; 0: all calls of the window
 
 	tally
 	service, response, wait, late *latency.Recorder
+	messages                      *latency.Recorder // of streams
 	samples                       *latency.SampleLog
 	course                        *latency.Course // nil: others' courses are enough
 	live                          *liveCounts     // nil: nobody looks
@@ -207,6 +209,7 @@ func (c *client) record(course *call, b *bounds, err error) {
 	c.countStatus()
 	c.named.record(course, err)
 	c.noteTrace(course, b.begin, err)
+	c.recordMessages()
 	c.service.Record(course.ended - course.sent)
 	if c.response != nil {
 		c.response.Record(course.ended - course.intended)

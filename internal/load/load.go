@@ -136,8 +136,8 @@ type Result struct {
 	// Late is what Encode puts into Pacing; nil in a closed loop.
 	Late *latency.Histogram
 
-	service, response, wait *latency.Histogram // nil if the plan has no such times
-	named                   []namedResult
+	service, response, wait, messages *latency.Histogram // nil if the plan has no such times
+	named                             []namedResult
 }
 
 // Close frees the memory of the samples.

@@ -64,6 +64,7 @@ func (c *controller) result() *Result {
 	r.named = mergeNamed(c.clients)
 	r.service = c.merged(func(one *client) *latency.Recorder { return one.service })
 	r.response = c.merged(func(one *client) *latency.Recorder { return one.response })
+	r.messages = c.merged(func(one *client) *latency.Recorder { return one.messages })
 	r.wait = c.merged(func(one *client) *latency.Recorder { return one.wait })
 	r.Late = c.merged(func(one *client) *latency.Recorder { return one.late })
 	return r
@@ -127,7 +128,7 @@ func (r *Result) Encode() error {
 		return &d
 	}
 	r.Service = *distribution(r.service)
-	r.Response, r.Wait = distribution(r.response), distribution(r.wait)
+	r.Response, r.Wait, r.Messages = distribution(r.response), distribution(r.wait), distribution(r.messages)
 	r.Named = nil
 	for _, one := range r.named {
 		calls := one.NamedCalls

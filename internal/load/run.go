@@ -115,6 +115,7 @@ func (c *controller) newClient(caller Caller) *client {
 		one.thinker, _ = caller.(Thinker)
 	}
 	one.traced, _ = caller.(Traced)
+	one.streamer = streamerOf(caller)
 	if one.classify == nil {
 		one.classify = func(error) record.ErrorCount { return record.ErrorCount{Class: "error"} }
 	}
@@ -126,6 +127,7 @@ func (c *controller) newClient(caller Caller) *client {
 		{&one.response, c.plan.Open != nil || c.plan.InFlight > 0},
 		{&one.wait, c.plan.InFlight > 0},
 		{&one.late, c.plan.Open != nil},
+		{&one.messages, one.streamer != nil},
 	} {
 		if r.wanted {
 			*r.recorder = latency.NewRecorder()
@@ -338,7 +340,7 @@ func (c *controller) report(now int64) {
 // release frees the recorders' memory. The samples stay with the result.
 func (c *controller) release() {
 	for _, one := range c.clients {
-		for _, r := range []*latency.Recorder{one.service, one.response, one.wait, one.late} {
+		for _, r := range []*latency.Recorder{one.service, one.response, one.wait, one.late, one.messages} {
 			if r != nil {
 				r.Close()
 			}

@@ -127,6 +127,9 @@ type Measurement struct {
 	// FailedNS is the sum of the failed calls' times, which Service holds too. Older
 	// records lack it.
 	FailedNS *int64 `json:"failed_ns,omitempty"`
+	// Messages are those of streams' answers: each from the send of the one that it answers
+	// where both ends send many, otherwise from the message before it, or the call's begin.
+	Messages *latency.Distribution `json:"messages,omitempty"`
 	// Statuses are those of the answers, right or not, that callers tell one of.
 	Statuses []StatusCount `json:"statuses,omitempty"`
 

@@ -139,6 +139,13 @@ func (t *loadText) times(r *record.Record) error {
 		t.line("response", "%s", percentiles(shown))
 	}
 	t.line("latency", "%s", percentiles(service))
+	if r.Messages != nil {
+		messages, err := r.Messages.Decode()
+		if err != nil {
+			return err
+		}
+		t.line("messages", "%s answered: each %s", units.Thousands(messages.Count()), percentiles(messages))
+	}
 	if shown.Count() > 0 {
 		t.spread(shown)
 	}

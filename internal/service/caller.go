@@ -20,11 +20,12 @@ const UserAgent = "wirelab"
 // Caller makes one call after another for one client of the load. Only that client's
 // goroutine uses it.
 type Caller struct {
-	client Client
-	source Source
-	grpc   bool
-	answer Answer
-	got    bool // there is an answer to the last call
+	client  Client
+	source  Source
+	grpc    bool
+	streams bool
+	answer  Answer
+	got     bool // there is an answer to the last call
 	// patience is how long to wait for a service that listens no more.
 	patience time.Duration
 	checker  checker
@@ -40,6 +41,7 @@ type Source interface {
 // NewCaller makes a caller.
 func (d *Definition) NewCaller(client Client, source Source) *Caller {
 	c := &Caller{client: client, source: source, grpc: d.Wire.IsGRPC()}
+	c.streams = d.Wire == GRPC && len(d.Requests) > 0 && d.Requests[0].Stream.Server
 	c.checker.follower, _ = source.(Follower)
 	return c
 }
@@ -95,6 +97,17 @@ func nextPatience(before time.Duration, err error) time.Duration {
 		return 0
 	}
 	return min(max(2*before, leastPatience), mostPatience)
+}
+
+// Streams reports whether answers have any number of messages, whose times are known.
+func (c *Caller) Streams() bool { return c.streams }
+
+// MessageTimes is how long each message of the last call's answer took.
+func (c *Caller) MessageTimes() []time.Duration {
+	if !c.got {
+		return nil
+	}
+	return c.answer.Times
 }
 
 // Status is that of the last call's answer, and false where there was none.

@@ -29,6 +29,9 @@ type Answer struct {
 	Message  string
 	Bytes    int64 // of the body; of gRPC of all messages, without prefixes
 	Messages int   // of gRPC
+	// Times are how long each message of a stream took: from the send of the one that it
+	// answers where both ends send many, otherwise from the one before it, or the call's begin.
+	Times []time.Duration
 
 	// Where the plan says Keep:
 	Header http.Header // with the trailers of gRPC

@@ -70,6 +70,8 @@ type Request struct {
 	// Messages are those of a gRPC call, encoded, without the prefixes.
 	Messages [][]byte `json:"messages,omitempty"`
 	Stream   Stream   `json:"stream,omitzero"`
+	// Pace is the time between the sends of two messages; 0: none.
+	Pace time.Duration `json:"pace,omitempty"`
 }
 
 // Stream is the kind of a gRPC call; the zero value is unary.

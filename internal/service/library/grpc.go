@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -114,7 +113,7 @@ func (c *grpcClient) Call(ctx context.Context, request *service.Request, answer 
 		return err
 	}
 	defer done()
-	*answer = service.Answer{Body: answer.Body[:0]}
+	*answer = service.Answer{Body: answer.Body[:0], Times: answer.Times[:0]}
 	var header, trailer metadata.MD
 	options := []grpc.CallOption{grpc.ForceCodecV2(raw{})}
 	if c.plan.Keep {
@@ -153,42 +152,6 @@ func (c *grpcClient) unary(ctx context.Context, client *fastgrpc.Client, request
 	}
 	answer.Messages, answer.Bytes = 1, int64(len(answer.Body))
 	return nil
-}
-
-// stream sends the request's messages and reads the answer's at the same time.
-func stream(ctx context.Context, client *fastgrpc.Client, request *service.Request, answer *service.Answer, options []grpc.CallOption) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // of what is sent, when the answer has ended
-	kind := &grpc.StreamDesc{ClientStreams: request.Stream.Client, ServerStreams: request.Stream.Server}
-	s, err := client.NewStream(ctx, kind, request.Path, options...)
-	if err != nil {
-		return err
-	}
-	sending := make(chan struct{})
-	go func() { // ends with the messages, or with ctx
-		defer close(sending)
-		for _, m := range request.Messages {
-			if s.SendMsg(m) != nil {
-				return // why is what RecvMsg returns
-			}
-		}
-		_ = s.CloseSend()
-	}()
-	defer func() { cancel(); <-sending }()
-	for {
-		err := s.RecvMsg(&answer.Body)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		answer.Messages++
-		answer.Bytes += int64(len(answer.Body))
-		if !kind.ServerStreams {
-			return nil
-		}
-	}
 }
 
 // answered is the call's end: a status that the server sent is an answer.

@@ -343,3 +343,57 @@ func checkGRPC(t *testing.T, client service.Client, method string, stream servic
 		t.Errorf("%s %v: %d messages of %d bytes, the last of %d", method, sizes, answer.Messages, answer.Bytes, len(answer.Body))
 	}
 }
+
+// Each message's time is from the send of the one that it answers, and messages are sent at the
+// pace that was asked for.
+func TestMessageTimes(t *testing.T) {
+	t.Parallel()
+	const late, pace = 20 * time.Millisecond, 30 * time.Millisecond
+	server := grpc.NewServer(grpc.ForceServerCodecV2(raw{}), grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
+		for {
+			var message []byte
+			if err := s.RecvMsg(&message); errors.Is(err, io.EOF) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			time.Sleep(late)
+			if err := s.SendMsg(message); err != nil {
+				return err
+			}
+		}
+	}))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(listener) }() // ends with Stop
+	t.Cleanup(server.Stop)
+	d := &service.Definition{Wire: service.GRPC, Network: "tcp", Address: listener.Addr().String(), Authority: "shop.example"}
+	client := open(t, service.Plan{Definition: d, Connections: 1, Callers: 1})
+	request := &service.Request{
+		Path: "/test.Echo/Late", Stream: service.Stream{Client: true, Server: true}, Pace: pace,
+		Messages: [][]byte{[]byte("a"), []byte("b"), []byte("c")},
+	}
+	var answer service.Answer
+	begin := time.Now()
+	if err := client.Call(t.Context(), request, &answer); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begin); took < 2*pace+late {
+		t.Errorf("three messages %v apart took %v", pace, took)
+	}
+	if len(answer.Times) != 3 {
+		t.Fatalf("%d times of 3 messages", len(answer.Times))
+	}
+	for i, took := range answer.Times {
+		if took < late {
+			t.Errorf("message %d took %v, and its answer was held back for %v", i, took, late)
+		}
+	}
+	// Where only the server sends many, each is timed from the one before.
+	request = &service.Request{Path: "/test.Echo/Late", Stream: service.Stream{Server: true}, Messages: [][]byte{[]byte("a")}}
+	if err := client.Call(t.Context(), request, &answer); err != nil || len(answer.Times) != 1 || answer.Times[0] < late {
+		t.Errorf("times %v, error %v; want one of %v or more", answer.Times, err, late)
+	}
+}
