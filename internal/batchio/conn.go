@@ -41,6 +41,7 @@ type Conn struct {
 	restful    bool          // calls rest while it waits
 	quiet      bool          // the next read may wait long, so it gets little memory
 	spinFor    time.Duration // see Spin; 0: as the connection's traffic suggests
+	sleeps     bool          // see SleepToRead
 
 	lent    atomic.Pointer[Buffer] // the chunk while the reader waits, see rest
 	kept    atomic.Int64           // bytes of memory that received messages keep
@@ -69,6 +70,11 @@ func (c *Conn) Init(nc net.Conn) {
 		c.writer = newSocketWriter(c.socket)
 	}
 }
+
+// SleepToRead makes reads wait at once, without looking for data first: for a connection of so
+// many callers that others' answers wake them anyway, where CPU time counts more than
+// microseconds. Call it before Start.
+func (c *Conn) SleepToRead() { c.sleeps = true }
 
 // MinReferenceLen is the payload length from which an iovec costs less than a copy.
 const MinReferenceLen = 8 << 10

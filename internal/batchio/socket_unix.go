@@ -169,6 +169,9 @@ func (s *spinner) spin() (int, error) {
 	if most := s.to.spinFor; most > 0 {
 		return spinUpTo(most, s.once)
 	}
+	if s.to.sleeps {
+		return s.once(true)
+	}
 	if s.skip > 0 {
 		s.skip--
 		return s.once(true)

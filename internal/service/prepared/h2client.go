@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	framing "golang.org/x/net/http2"
 	"golang.org/x/sync/errgroup"
 
 	"wirelab.dev/internal/service"
@@ -85,6 +86,8 @@ func (c *h2Client) Call(ctx context.Context, request *service.Request, answer *s
 			answer.Status, answer.Message = seat.Status, seat.Message
 			answer.Bytes, answer.Messages = seat.Bytes, seat.Messages
 			return nil
+		case c.isServersDeadline(err): // which the watch may see later, if it is not let run
+			return c.watch.err(ctx, late)
 		case !errors.Is(err, http2.ErrNotSent):
 			return err
 		case c.watch.isLate(seat.Began, c.watch.now.Load()):
@@ -93,6 +96,13 @@ func (c *h2Client) Call(ctx context.Context, request *service.Request, answer *s
 			return c.watch.err(ctx, cancelled)
 		}
 	}
+}
+
+// isServersDeadline reports whether a server of gRPC ended a call whose time was over: it was
+// told how long that is, and then resets the stream (gRPC over HTTP2, "Errors").
+func (c *h2Client) isServersDeadline(err error) bool {
+	reset, is := errors.AsType[framing.StreamError](err)
+	return is && reset.Code == framing.ErrCodeCancel && c.kind == http2.GRPC && c.watch.timeout > 0
 }
 
 // look ends the calls that are late or cancelled.
@@ -197,7 +207,7 @@ func (c *h2Client) openConn(ctx context.Context) (*h2Conn, error) {
 	if err != nil {
 		return nil, c.ifClosed(err)
 	}
-	conn := newH2Conn(nc, c.kind, &c.running)
+	conn := newH2Conn(nc, c.kind, c.dialer.Callers/max(1, c.dialer.Connections), &c.running)
 	if err := conn.lostBefore(ctx); err != nil {
 		conn.Close(err)
 		if errors.Is(err, io.EOF) {
