@@ -3,17 +3,20 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/term"
+	"google.golang.org/grpc/codes"
 
 	"wirelab.dev/internal/failure"
 	"wirelab.dev/internal/lab"
@@ -34,7 +37,7 @@ const (
 func lookUp(ctx context.Context, t service.Target) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpAtMost)
 	defer cancel()
-	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", t.Host)
+	addresses, err := addressesOf(ctx, t.Host)
 	if err != nil {
 		return "", fmt.Errorf("%s: there is no address of %s: %w: check the name", t, t.Host, firstCause(err))
 	}
@@ -42,14 +45,34 @@ func lookUp(ctx context.Context, t service.Target) (string, error) {
 	for _, address := range addresses {
 		found = append(found, net.JoinHostPort(address.Unmap().String(), t.Port))
 	}
-	for _, address := range found[:len(found)-1] {
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	for _, address := range found {
 		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
 		if err == nil {
 			_ = conn.Close()
 			return address, nil
 		}
 	}
-	return found[len(found)-1], nil
+	return found[0], nil // what is wrong there is said by whoever calls it
+}
+
+// addressesOf are the addresses of a host. localhost is both loopback addresses, whatever the
+// machine's table of hosts says (RFC 6761, section 6.3).
+func addressesOf(ctx context.Context, host string) ([]netip.Addr, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookUpAtMost)
+	defer cancel()
+	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if strings.EqualFold(host, "localhost") {
+		for _, address := range []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()} {
+			if !slices.ContainsFunc(addresses, func(a netip.Addr) bool { return a.Unmap() == address }) {
+				addresses = append(addresses, address)
+			}
+		}
+		return addresses, nil
+	}
+	return addresses, err
 }
 
 // firstCause is what a lookup met, without the name that it repeats.
@@ -66,7 +89,7 @@ func (a *app) permit(ctx context.Context, l *loading, t service.Target) error {
 	if l.mayLoad || t.Socket != "" || l.output.dryRun {
 		return nil
 	}
-	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", t.Host)
+	addresses, err := addressesOf(ctx, t.Host)
 	if err != nil {
 		return nil //nolint:nilerr // looking it up again says what is wrong
 	}
@@ -113,6 +136,9 @@ func (a *app) tryService(ctx context.Context, l *loading, d *service.Definition,
 	if elsewhere, is := errors.AsType[*redirectError](err); is {
 		return fmt.Errorf("%s: %w", sayService(d), elsewhere)
 	}
+	if err == nil && speaksNoGRPC(d, &answer) {
+		err = fmt.Errorf("%w: %s", errNoGRPC, answer.Message)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %s", sayService(d), sayServiceFault(d, err, <-found, limit))
 	}
@@ -136,6 +162,18 @@ func tryConnection(ctx context.Context, d *service.Definition) error {
 		return err
 	}
 	return client.Close()
+}
+
+// errNoGRPC is an answer of HTTP to a call of gRPC.
+var errNoGRPC = errors.New("it speaks no gRPC")
+
+// speaksNoGRPC reports whether an answer's code was made of an answer of HTTP. One that is
+// Unavailable may be of a proxy that finds no server just now.
+func speaksNoGRPC(d *service.Definition, answer *service.Answer) bool {
+	if !d.Wire.IsGRPC() || len(d.Expect) > 0 || codes.Code(answer.Status) == codes.Unavailable {
+		return false
+	}
+	return strings.Contains(answer.Message, "unexpected HTTP status") || strings.Contains(answer.Message, "response with content-type")
 }
 
 // errTLSOnly is what a server over TLS answers to a request without.
@@ -165,9 +203,10 @@ func sayServiceFault(d *service.Definition, err error, found lab.Listening, limi
 	class := failure.Of(err)
 	secure := d.TLS != nil
 	quic := d.Wire == service.HTTP3 || d.Wire == service.GRPCH3
+	onlyHTTP1 := found.Protocol == "HTTP/1.1" && !found.HTTP2
 	switch {
 	case strings.HasPrefix(string(class), string(failure.Certificate)):
-		return fmt.Sprintf("its certificate is not trusted: %s: give the root with --cacert FILE, or take any certificate with -k", firstOf(err))
+		return fmt.Sprintf("its certificate is not trusted: %s: %s", firstOf(err), trustAnyway(err))
 	case quic:
 		return fmt.Sprintf("the call over QUIC, on UDP, failed: %s: check that a server of HTTP/3 listens there, or leave --http 3 out", firstOf(err))
 	case errors.Is(err, syscall.ENOENT):
@@ -180,9 +219,9 @@ func sayServiceFault(d *service.Definition, err error, found lab.Listening, limi
 		return fmt.Sprintf("it speaks no TLS: %s is there: write %s:// in place of %s://", sayListening(found), scheme(d, false), scheme(d, true))
 	case !secure && found.TLS:
 		return fmt.Sprintf("%s is there: write %s:// in place of %s://, with --cacert FILE or -k for a certificate of your own", sayListening(found), scheme(d, true), scheme(d, false))
-	case found.Protocol == "HTTP/1.1" && d.Wire == service.GRPC:
+	case onlyHTTP1 && d.Wire == service.GRPC:
 		return fmt.Sprintf("%s is there, and gRPC goes over HTTP/2: name the address of a gRPC server, or load it as %s://", sayListening(found), map[bool]string{true: "https", false: "http"}[secure])
-	case found.Protocol == "HTTP/1.1" && d.Wire == service.HTTP2:
+	case onlyHTTP1 && d.Wire == service.HTTP2:
 		return fmt.Sprintf("%s is there: leave --http 2 out", sayListening(found))
 	case found.Protocol == "HTTP/2" && d.Wire == service.HTTP1 && !secure:
 		return fmt.Sprintf("%s is there: add --http 2, or write grpc:// if it is a gRPC server", sayListening(found))
@@ -192,9 +231,27 @@ func sayServiceFault(d *service.Definition, err error, found lab.Listening, limi
 		return fmt.Sprintf("no whole answer within %v: %s is there: --timeout gives it longer", limit, sayListening(found))
 	case d.Wire.IsGRPC() && strings.Contains(err.Error(), "unexpected HTTP status code"):
 		return fmt.Sprintf("%s is there, and no gRPC: name the address of a gRPC server, or load it with --http 2 as %s://", sayListening(found), map[bool]string{true: "https", false: "http"}[secure])
+	case errors.Is(err, errNoGRPC):
+		return fmt.Sprintf("%s: name the address of a gRPC server, or load it with --http 2 as %s://", firstOf(err), map[bool]string{true: "https", false: "http"}[secure])
+	case d.Network == "tcp" && found == (lab.Listening{}):
+		return fmt.Sprintf("what listens there answers as neither HTTP nor TLS does (%s): name the address of a server that speaks %s", firstOf(err), map[bool]string{true: "gRPC", false: "HTTP"}[d.Wire.IsGRPC()])
+	case class == failure.Closed, class == failure.Reset:
+		return fmt.Sprintf("it ended the connection before its answer was whole (%s): see what the server says of it", firstOf(err))
 	default:
 		return fmt.Sprintf("the first call failed: %s", firstOf(err))
 	}
+}
+
+// trustAnyway says what to do about a certificate that is not trusted.
+func trustAnyway(err error) string {
+	const anyway = "or take any certificate with -k"
+	if _, is := errors.AsType[x509.HostnameError](err); is {
+		return "name the target as its certificate does, " + anyway
+	}
+	if invalid, is := errors.AsType[x509.CertificateInvalidError](err); is && invalid.Reason == x509.Expired {
+		return "renew it, " + anyway
+	}
+	return "give the root with --cacert FILE, " + anyway
 }
 
 // scheme is that of the definition's URL.

@@ -26,6 +26,7 @@ var sites = map[string]func(*testscript.TestScript) string{
 	"https":        func(ts *testscript.TestScript) string { return serveSite(ts, secure.NoFlaw, true) },
 	"expired":      func(ts *testscript.TestScript) string { return serveSite(ts, secure.Expired, true) },
 	"grpc":         func(ts *testscript.TestScript) string { return serveEcho(ts, "tcp", true) },
+	"otherName":    func(ts *testscript.TestScript) string { return serveSite(ts, secure.WrongName, true) },
 	"unreflective": func(ts *testscript.TestScript) string { return serveEcho(ts, "tcp", false) },
 	"socket":       func(ts *testscript.TestScript) string { return serveEcho(ts, "unix", true) },
 	"hangs":        func(ts *testscript.TestScript) string { return serveBytes(ts, "", holdOpen) },
@@ -46,8 +47,8 @@ func site(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[1], sites[args[0]](ts))
 }
 
-// serveSite serves pages: /echo answers with the request's body, /status/N with a status,
-// /stall stands still for 200 ms of each second.
+// serveSite serves pages: /echo answers with the request's body, /never never answers,
+// /broken ends what carries the call, /stall stands still for 200 ms of each second.
 func serveSite(ts *testscript.TestScript, flaw secure.Flaw, secured bool) string {
 	began := time.Now()
 	mux := http.NewServeMux()
@@ -62,6 +63,8 @@ func serveSite(ts *testscript.TestScript, flaw secure.Flaw, secured bool) string
 			time.Sleep(stallLength - within)
 		}
 	})
+	mux.HandleFunc("/never", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	mux.HandleFunc("/broken", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	server := httptest.NewUnstartedServer(mux)
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetHTTP1(true)

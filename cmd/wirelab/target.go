@@ -77,7 +77,7 @@ func sayFault(f *lab.TargetFault) string {
 		return fmt.Sprintf("%s goes over TLS, and %s is there: leave TLS out, or name the address of a server with TLS", f.Variant, sayListening(found))
 	case !f.WantsTLS() && found.TLS:
 		return fmt.Sprintf("%s goes without TLS, and %s is there: add --tls, with --cacert FILE or -k for a certificate of your own", f.Variant, sayListening(found))
-	case found.Protocol != "" && found.Protocol != f.Wants():
+	case found.Protocol != "" && found.Protocol != f.Wants() && !(found.HTTP2 && f.Wants() == "HTTP/2"):
 		return fmt.Sprintf("%s speaks %s, and %s is there: measure it over a stack of that protocol (%s), or name the address of a server for %s",
 			f.Variant, wants, sayListening(found), strings.Join(stacksOf(found.Protocol), ", "), f.Variant.Stack)
 	case found == lab.Listening{} && isHTTP(f.Wants()):
@@ -113,7 +113,11 @@ func sayListening(l lab.Listening) string {
 		}
 		return "a server that speaks neither TLS nor HTTP"
 	}
-	return fmt.Sprintf("a server of %s %s", l.Protocol, with)
+	protocol := l.Protocol
+	if l.HTTP2 {
+		protocol += " and HTTP/2"
+	}
+	return fmt.Sprintf("a server of %s %s", protocol, with)
 }
 
 // sayProtocol names a stack's protocol, or says that it is its own.

@@ -35,6 +35,7 @@ type Listening struct {
 	Err      error  // that kept from connecting; nil: something listens
 	TLS      bool   // it speaks TLS
 	Protocol string // HTTP/1.1 or HTTP/2; empty: neither, or over TLS neither was agreed on
+	HTTP2    bool   // it speaks HTTP/2 beside HTTP/1.1, without TLS
 }
 
 const (
@@ -115,7 +116,9 @@ func isLate(err error) bool {
 
 // mayBeRight reports whether what was found may be what the variant calls.
 func (f *TargetFault) mayBeRight() bool {
-	return f.Found.Err == nil && f.Found.TLS == f.WantsTLS() && (f.Found.Protocol == "" || f.Found.Protocol == f.Wants())
+	wants := f.Wants()
+	speaks := f.Found.Protocol == "" || f.Found.Protocol == wants || f.Found.HTTP2 && wants == http2Name
+	return f.Found.Err == nil && f.Found.TLS == f.WantsTLS() && speaks
 }
 
 // Wants is the protocol that the variant speaks: TCP, where it has one of its own.
@@ -139,14 +142,23 @@ func LookAt(ctx context.Context, address string) Listening {
 	if err != nil {
 		return Listening{Err: err}
 	}
-	if found, is := overTLS(ctx, conn); is {
+	found, is := overTLS(ctx, conn)
+	if is && found.TLS {
 		return found
 	}
 	if conn, err = dialToLook(ctx, address); err != nil {
-		return Listening{} // it listened, and has enough of it
+		return Listening{Protocol: found.Protocol} // it listened, and has enough of it
 	}
-	return Listening{Protocol: inCleartext(conn)}
+	protocol := inCleartext(conn)
+	if !is {
+		return Listening{Protocol: protocol}
+	}
+	found.HTTP2 = protocol == http2Name
+	return found
 }
+
+// http2Name is how Listening names HTTP/2.
+const http2Name = "HTTP/2"
 
 func dialToLook(ctx context.Context, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: lookAt}).DialContext(ctx, "tcp", address)
@@ -168,7 +180,7 @@ func overTLS(ctx context.Context, conn net.Conn) (found Listening, is bool) {
 	client := tls.Client(conn, config)
 	err := client.HandshakeContext(ctx)
 	if err == nil {
-		agreed := map[string]string{"h2": "HTTP/2", "http/1.1": "HTTP/1.1"}
+		agreed := map[string]string{"h2": http2Name, "http/1.1": "HTTP/1.1"}
 		return Listening{TLS: true, Protocol: agreed[client.ConnectionState().NegotiatedProtocol]}, true
 	}
 	if wrong, is := errors.AsType[tls.RecordHeaderError](err); is {
@@ -200,7 +212,7 @@ func inCleartext(conn net.Conn) string {
 	}
 	length, kind, streamID := uint32(header[0])<<16|uint32(header[1])<<8|uint32(header[2]), header[3], binary.BigEndian.Uint32(header[5:])
 	if kind == settingsType && length%6 == 0 && streamID == 0 {
-		return "HTTP/2"
+		return http2Name
 	}
 	return http1(header)
 }

@@ -48,6 +48,7 @@ func TestWhatListensIsFound(t *testing.T) {
 	}{
 		{"HTTP/1.1", serve((*httptest.Server).Start, protocols(func(p *http.Protocols) { p.SetHTTP1(true) })), Listening{Protocol: "HTTP/1.1"}},
 		{"HTTP/2", serve((*httptest.Server).Start, protocols(func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) })), Listening{Protocol: "HTTP/2"}},
+		{"HTTP/1.1 and HTTP/2", serve((*httptest.Server).Start, protocols(func(p *http.Protocols) { p.SetHTTP1(true); p.SetUnencryptedHTTP2(true) })), Listening{Protocol: "HTTP/1.1", HTTP2: true}},
 		{"HTTP/1.1 over TLS", serve((*httptest.Server).StartTLS, func(*http.Server) {}), Listening{TLS: true, Protocol: "HTTP/1.1"}},
 		{"HTTP/2 over TLS", serve(http2TLS, func(*http.Server) {}), Listening{TLS: true, Protocol: "HTTP/2"}},
 		{"one that hangs up", hangsUp.Addr().String(), Listening{}},
@@ -84,6 +85,7 @@ func TestWhatMayBeTheRightServer(t *testing.T) {
 		{"tcp:tls=on", Listening{TLS: true}, true},
 		{"grpc", Listening{Protocol: "HTTP/2"}, true},
 		{"grpc", Listening{Protocol: "HTTP/1.1"}, false},
+		{"grpc", Listening{Protocol: "HTTP/1.1", HTTP2: true}, true},
 		{"grpc", Listening{Err: net.ErrClosed}, false},
 	} {
 		variant, err := scenario.ParseVariant(test.variant)
