@@ -59,6 +59,18 @@ func (s *shapeFlags) checkZeros(requests int) error {
 	return nil
 }
 
+// evenly is the shape of so many requests at a rate: spread evenly unless --arrivals says
+// otherwise, so that there are as many as -n says, which is no flag of the shape then.
+func (s shapeFlags) evenly() shapeFlags {
+	if s.arrivals == "" {
+		s.arrivals = string(scenario.Constant)
+	}
+	if given := s.given; given != nil {
+		s.given = func(flag string) bool { return flag != "requests" && given(flag) }
+	}
+	return s
+}
+
 // load is the load that the flags mean, with -n and -z.
 func (s *shapeFlags) load(requests int, duration time.Duration) (scenario.Load, error) {
 	if err := s.checkZeros(requests); err != nil {

@@ -100,7 +100,7 @@ func (l *loading) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVarP(&l.clients, "concurrency", "c", usualLoadClients, "`clients` at once, each with one request in flight")
 	f.IntSliceVar(&l.steps, "steps", nil, "several numbers of `clients`, one after the other, as in 1,10,100 (instead of -c)")
-	f.IntVarP(&l.requests, "requests", "n", 0, "`requests` of all clients together, without a warm-up (instead of -z)")
+	f.IntVarP(&l.requests, "requests", "n", 0, "`requests` of all clients together, without a warm-up (instead of -z); with --rps evenly spread")
 	f.DurationVarP(&l.duration, "duration", "z", usualLoadDuration, "how long the measured `window` is")
 	l.shape.register(f)
 	f.StringVar(&l.connection, "conn", "", "connection `mode`: shared, per-worker, pool:N or new (default: shared with gRPC, per-worker with HTTP)")
@@ -182,7 +182,7 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 }
 
 // scenario is the load as one part.
-func (l *loading) scenario(t service.Target) (*scenario.Scenario, error) {
+func (l *loading) scenario(t service.Target) (_ *scenario.Scenario, err error) {
 	clients := []int{l.clients}
 	if len(l.steps) > 0 {
 		clients = l.steps
@@ -196,20 +196,24 @@ func (l *loading) scenario(t service.Target) (*scenario.Scenario, error) {
 	if l.repeats < 1 {
 		return nil, fmt.Errorf("--repeat: found %d: want 1 or more", l.repeats)
 	}
-	load, err := l.shape.load(l.requests, l.duration)
+	shape, requests, duration := l.shape, l.requests, l.duration
+	if l.isCounted() {
+		if duration, err = l.timeOfRequests(); err != nil {
+			return nil, err
+		}
+		requests, shape = 0, shape.evenly()
+	}
+	load, err := shape.load(requests, duration)
 	if err != nil {
 		return nil, err
 	}
-	warmUp := l.warmUp
 	if load.Requests > 0 && load.Model == scenario.Closed {
 		load.Total, load.Requests = load.Requests, 0
 		if most := slices.Max(clients); load.Total < most {
 			return nil, fmt.Errorf("-n %d: fewer requests than the %d clients of -c: each makes one at least", load.Total, most)
 		}
-		if !l.given("warm-up") {
-			warmUp = 0
-		}
 	}
+	warmUp := l.warmUpBefore(load)
 	part := scenario.Part{
 		Name: "load", Clients: clients, Repeats: l.repeats, Load: load,
 		Sizes:  []scenario.Payload{{}},
@@ -229,6 +233,40 @@ func (l *loading) scenario(t service.Target) (*scenario.Scenario, error) {
 		Parts: []scenario.Part{part}, Reduction: scenario.Reduction{Requests: 1, MaxClients: 1, Repeats: 1},
 	}, nil
 }
+
+// warmUpBefore is how long it may take to warm up. So many requests are no more; and before a
+// burst or a ramp it would be a closed loop, which sends more than anyone asked for.
+func (l *loading) warmUpBefore(load scenario.Load) time.Duration {
+	switch {
+	case l.given("warm-up"):
+		return l.warmUp
+	case load.Total > 0, l.isCounted(), load.Model == scenario.Burst, load.Model == scenario.Ramp:
+		return 0
+	}
+	return l.warmUp
+}
+
+// isCounted reports whether so many requests are sent at a constant rate.
+func (l *loading) isCounted() bool {
+	s := &l.shape
+	return l.requests > 0 && s.rate > 0 && s.rampTo == 0 && s.burst == 0 && s.goal == ""
+}
+
+// timeOfRequests is how long so many requests take at the rate, or -z if that is less.
+func (l *loading) timeOfRequests() (time.Duration, error) {
+	seconds := float64(l.requests) / l.shape.rate
+	if seconds > mostLoadTime.Seconds() {
+		return 0, fmt.Errorf("-n %d at --rps %v takes longer than %v: send fewer, or faster", l.requests, l.shape.rate, mostLoadTime)
+	}
+	takes := time.Duration(seconds * float64(time.Second))
+	if l.given("duration") {
+		takes = min(takes, l.duration)
+	}
+	return takes, nil
+}
+
+// mostLoadTime bounds a load of so many requests at a rate.
+const mostLoadTime = 24 * time.Hour
 
 // mostLoadClients are as many as the load engine takes.
 const mostLoadClients = 100_000

@@ -117,7 +117,7 @@ var errBothBounds = errors.New("-n and -z: with --steps or --repeat give one of 
 // bound is how long a load of so many requests may take: where -z says so, whichever of the
 // two comes first ends it.
 func (l *loading) bound() (time.Duration, error) {
-	if l.requests == 0 || !l.given("duration") {
+	if l.requests == 0 || l.isCounted() || !l.given("duration") {
 		return 0, nil
 	}
 	if len(l.steps) > 1 || l.repeats > 1 {
