@@ -184,8 +184,11 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 // scenario is the load as one part.
 func (l *loading) scenario(t service.Target) (_ *scenario.Scenario, err error) {
 	clients := []int{l.clients}
-	if len(l.steps) > 0 {
+	switch {
+	case len(l.steps) > 0:
 		clients = l.steps
+	case l.requests > 0 && !l.given("concurrency"):
+		clients = []int{min(l.clients, l.requests)}
 	}
 	if slices.ContainsFunc(clients, func(n int) bool { return n < 1 || n > mostLoadClients }) {
 		return nil, fmt.Errorf("-c: found %v clients: want 1 to %d", clients, mostLoadClients)
