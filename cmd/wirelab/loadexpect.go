@@ -42,6 +42,13 @@ func (e *expectFlags) apply(d *service.Definition) error {
 // meetExpectations holds the first answer against the conditions. One that fails for its
 // latency may be met by the next, and does not stop the load.
 func (a *app) meetExpectations(d *service.Definition, answer expect.Answer) error {
+	all, err := d.Expectations()
+	if err != nil {
+		return err
+	}
+	if answer, err = all.Readable(answer); err != nil {
+		return err
+	}
 	look := expect.NewLook(d.Wire.Kind())
 	look.At(answer)
 	for _, text := range d.Expect {

@@ -118,6 +118,11 @@ func (m *methodFlags) find(ctx context.Context, d *service.Definition, request s
 	case m.pace != 0 && d.Wire == service.GRPCH3:
 		return errors.New("--pace: over HTTP/3 the messages of a call are sent at once: leave --http 3 out")
 	}
+	if len(d.Expect) > 0 {
+		if d.Descriptors, err = method.Files(); err != nil {
+			return err
+		}
+	}
 	if d.Feed != nil {
 		return m.feed(d, method, request)
 	}

@@ -44,6 +44,9 @@ type Definition struct {
 	Timeout  time.Duration `json:"timeout,omitempty"`
 	// Expect are conditions of a right answer; empty: the usual one of the wire.
 	Expect []string `json:"expect,omitempty"`
+	// Descriptors are those of the messages of gRPC, as schema.Method.Files returns them, where
+	// answers are looked at.
+	Descriptors []byte `json:"descriptors,omitempty"`
 	// ExpectSample is the share of answers whose bodies are looked at; 0: all.
 	ExpectSample float64 `json:"expect_sample,omitempty"`
 	// Trace says which requests a tracing system follows; nil: none.

@@ -5,9 +5,12 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"wirelab.dev/internal/clock"
 	"wirelab.dev/internal/expect"
 	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/schema"
 )
 
 // Expectations are what makes an answer right. All callers share them.
@@ -18,6 +21,7 @@ type Expectations struct {
 	// share of the answers.
 	light, heavy []*expect.Condition
 	share        float64
+	decode       func(message []byte) (json []byte, err error) // nil: bodies are as they are
 }
 
 // Kind is what the wire's answers are of.
@@ -41,7 +45,26 @@ func (d *Definition) Expectations() (*Expectations, error) {
 		}
 		e.add(c)
 	}
+	if e.uses.Body && len(d.Descriptors) > 0 {
+		method, err := schema.Load(d.Descriptors, d.Requests[0].Path)
+		if err != nil {
+			return nil, err
+		}
+		e.decode = method.Decode
+	}
 	return e, nil
+}
+
+// Readable is an answer whose body people can write conditions of: a message of gRPC as JSON.
+func (e *Expectations) Readable(seen expect.Answer) (expect.Answer, error) {
+	if e.decode == nil || seen.Status != int(codes.OK) {
+		return seen, nil
+	}
+	var err error
+	if seen.Body, err = e.decode(seen.Body); err != nil {
+		err = fmt.Errorf("read the answer's message: %w", err)
+	}
+	return seen, err
 }
 
 func (e *Expectations) add(c *expect.Condition) {
@@ -111,11 +134,15 @@ func (c *checker) check(a *Answer) error {
 		return nil
 	}
 	begin := clock.Now()
-	c.look.At(a.Seen(time.Duration(c.tookNS)))
+	seen := a.Seen(time.Duration(c.tookNS))
+	c.look.At(seen)
 	err := c.all(e.light)
 	whole := e.share >= 1 || len(e.heavy) == 0 || c.random.Float64() < e.share
-	if err == nil && whole {
-		err = c.all(e.heavy)
+	if err == nil && whole && len(e.heavy) > 0 {
+		if seen, err = e.Readable(seen); err == nil {
+			c.look.At(seen)
+			err = c.all(e.heavy)
+		}
 	}
 	if err == nil && c.follower != nil {
 		err = c.follower.Follow(c.look)
