@@ -97,7 +97,8 @@ func TestASleepIsTheHandlers(t *testing.T) {
 		handler := func(stages []int64) int64 { return stages[at] }
 		longer := medianOf(slow.Calls, total) - medianOf(plain.Calls, total)
 		there := medianOf(slow.Calls, handler) - medianOf(plain.Calls, handler)
-		if longer < int64(sleep) || float64(there) < 0.9*float64(longer) {
+		// A machine that others use adds waits for a CPU, which are elsewhere.
+		if longer < int64(sleep) || there < int64(sleep) || float64(there) < float64(longer)*2/3 {
 			t.Errorf("%s: calls take %v longer, of which %v in the handler", stack, time.Duration(longer), time.Duration(there))
 		}
 	}
@@ -121,7 +122,7 @@ func TestADelayIsTheSendings(t *testing.T) {
 			}
 			return sum
 		})
-		if all := medianOf(r.Life.Calls, total); sent < int64(2*delay) || float64(sent) < 0.9*float64(all) {
+		if all := medianOf(r.Life.Calls, total); sent < int64(2*delay) || float64(sent) < float64(all)*2/3 {
 			t.Errorf("%s: of %v, %v are sending", stack, time.Duration(all), time.Duration(sent))
 		}
 	}
