@@ -76,12 +76,13 @@ func (l *loading) describe(ctx context.Context, t service.Target) (*service.Defi
 		return d, nil
 	}
 	found := lookMeanwhile(ctx, d)
+	defer found.stop()
 	if err := tryConnection(ctx, d); err != nil { // with an error that says more than grpc-go's
-		return nil, fmt.Errorf("%s: %s", sayService(d), sayServiceFault(d, err, <-found, describeAtMost))
+		return nil, fmt.Errorf("%s: %s", sayService(d), sayServiceFault(d, err, found.result(), describeAtMost))
 	}
 	err = l.grpc.find(ctx, d, request)
 	if _, is := status.FromError(err); is && err != nil { // what the connection met, not the description
-		return nil, fmt.Errorf("%s: %s", sayService(d), sayServiceFault(d, err, <-found, describeAtMost))
+		return nil, fmt.Errorf("%s: %s", sayService(d), sayServiceFault(d, err, found.result(), describeAtMost))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t, err)

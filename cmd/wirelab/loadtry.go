@@ -124,6 +124,7 @@ func (a *app) tryService(ctx context.Context, l *loading, d *service.Definition,
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	found := lookMeanwhile(ctx, d)
+	defer found.stop()
 	begin := time.Now()
 	sent := begin
 	var answer service.Answer
@@ -140,7 +141,7 @@ func (a *app) tryService(ctx context.Context, l *loading, d *service.Definition,
 		err = fmt.Errorf("%w: %s", errNoGRPC, answer.Message)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %s", sayService(d), sayServiceFault(d, err, <-found, limit))
+		return fmt.Errorf("%s: %s", sayService(d), sayServiceFault(d, err, found.result(), limit))
 	}
 	if answer.Status == http.StatusBadRequest && d.TLS == nil && !d.Wire.IsGRPC() {
 		if there := lab.LookAt(ctx, d.Address); there.TLS {
@@ -179,19 +180,46 @@ func speaksNoGRPC(d *service.Definition, answer *service.Answer) bool {
 // errTLSOnly is what a server over TLS answers to a request without.
 var errTLSOnly = errors.New("it answers 400 to a request without TLS")
 
-// lookMeanwhile looks what is there, where the first call fails or takes long. All that it
-// asks is asked before the call is given up.
-func lookMeanwhile(ctx context.Context, d *service.Definition) <-chan lab.Listening {
-	found := make(chan lab.Listening, 1)
-	go func() { // ends with its questions, each of which has its time
+// look is what is there, asked only where the first call fails or takes long: a server must not
+// meet strange questions of one that calls it well.
+type look struct {
+	wanted chan struct{}
+	over   chan struct{}
+	found  chan lab.Listening
+}
+
+// lookAfter is how long a call may take before it is asked what is there, so that it is known
+// when the call is given up.
+const lookAfter = 500 * time.Millisecond
+
+// lookMeanwhile waits for the reason to look. Whoever calls it calls stop at the end.
+func lookMeanwhile(ctx context.Context, d *service.Definition) *look {
+	l := &look{make(chan struct{}), make(chan struct{}), make(chan lab.Listening, 1)}
+	go func() { // ends with stop, or with its questions, each of which has its time
+		late := time.NewTimer(lookAfter)
+		defer late.Stop()
+		select {
+		case <-l.over:
+			return
+		case <-l.wanted:
+		case <-late.C:
+		}
 		if d.Network != "tcp" {
-			found <- lab.Listening{}
+			l.found <- lab.Listening{}
 			return
 		}
-		found <- lab.LookAt(context.WithoutCancel(ctx), d.Address)
+		l.found <- lab.LookAt(context.WithoutCancel(ctx), d.Address)
 	}()
-	return found
+	return l
 }
+
+// result is what is there. It is asked for once.
+func (l *look) result() lab.Listening {
+	close(l.wanted)
+	return <-l.found
+}
+
+func (l *look) stop() { close(l.over) }
 
 // sayService names a target and its wire.
 func sayService(d *service.Definition) string {
