@@ -20,22 +20,40 @@ func (a *app) asLoad(args []string) ([]string, error) {
 	if len(args) == 0 || args[0] != "load" {
 		return args, nil
 	}
-	rest, from, err := splitFrom(args[1:])
-	if err != nil {
-		return nil, err
+	rest := args[1:]
+	if !isFrom(rest) {
+		taken, told, err := takeover.Habits(rest)
+		a.sayLines(told)
+		if err != nil || !isFrom(taken) {
+			return append([]string{"load"}, taken...), err
+		}
+		rest = taken // a typed line of ghz names its file
 	}
-	var taken, told []string
-	if from != nil {
-		if taken, told, err = takeover.From(from.tool, from.text); err != nil {
+	for range mostFrom {
+		others, from, err := splitFrom(rest)
+		if err != nil {
+			return nil, err
+		}
+		if from == nil {
+			fmt.Fprintf(a.stderr, "wirelab load %s\n", quoted(rest))
+			return append([]string{"load"}, rest...), nil
+		}
+		taken, told, err := takeover.From(from.tool, from.text)
+		if err != nil {
 			return nil, err
 		}
 		a.sayLines(told)
-		fmt.Fprintf(a.stderr, "wirelab load %s\n", quoted(taken))
-		return slices.Concat([]string{"load"}, taken, rest), nil
+		rest = slices.Concat(taken, others)
 	}
-	taken, told, err = takeover.Habits(rest)
-	a.sayLines(told)
-	return append([]string{"load"}, taken...), err
+	return nil, errors.New("--from: the file names another file with a command: give that one")
+}
+
+// mostFrom bounds how often a command names a file in which another command is found: ghz's
+// names its configuration.
+const mostFrom = 2 + 1
+
+func isFrom(args []string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool { return arg == "--from" || strings.HasPrefix(arg, "--from=") })
 }
 
 func (a *app) sayLines(lines []string) {

@@ -238,6 +238,10 @@ func (c *command) arguments() []string {
 	out := []string{}
 	for _, s := range c.settings {
 		out = append(append(out, s.flag), s.value...)
+		if s.flag == "--from" && len(c.operands) > 0 {
+			out = append(out, c.operands[0]) // the file, which is read in its place
+			c.operands = c.operands[1:]
+		}
 	}
 	if slices.ContainsFunc(c.operands, func(o string) bool { return strings.HasPrefix(o, "-") }) {
 		out = append(out, "--")

@@ -181,6 +181,10 @@ func settleCurl(c *command) error {
 		return nil
 	}
 	target, err := url.Parse(c.operands[0])
+	if err != nil && !strings.Contains(c.operands[0], "://") { // an address with a port is no URL as it stands
+		c.operands[0] = "http://" + c.operands[0]
+		target, err = url.Parse(c.operands[0])
+	}
 	if err != nil {
 		return errors.New("target " + excerpt(c.operands[0]) + ": it is no URL")
 	}

@@ -47,12 +47,13 @@ func TestHabits(t *testing.T) {
 		{"--stream-interval 5ms --stream-call-count 3 --call p.S/M a:1", "--pace 5ms --messages 3 --call p.S/M a:1", "--stream-interval 5ms is read as --pace 5ms"},
 		{"-i a,b --cname n --authority n --call p.S/M a:1", "--import-path a --import-path b --host n --call p.S/M a:1", ""},
 		{"-c 10 --call p.S.M grpc://a:1", "-c 10 --call p.S/M grpc://a:1", ""},
-		{"--config load.json -c 3", "--from ghz -c 3 load.json", "--config load.json is read as --from ghz"},
+		{"--config load.json -c 3", "--from ghz load.json -c 3", "--config load.json is read as --from ghz"},
 		{"-O json --call p.S/M a:1", "--call p.S/M --json a:1", ""},
 
 		// curl, where wirelab's own sense of a letter stays.
 		{"-X POST -D body.json http://a/", "-m POST -D body.json http://a/", "-X POST is read as -m POST"},
 		{"-X POST -T text/plain -d x -o run http://a/", "-m POST -T text/plain -o run -d x http://a/", ""},
+		{"-b a=b 127.0.0.1:8080", "-H 'Cookie: a=b' http://127.0.0.1:8080", "-b a=b is read as"},
 		{"-sSL -k -XPUT https://a/", "-k -m PUT https://a/", "-L is left out"},
 		{"-u joe:secret -G -d a=1 http://a/", "--user joe:secret 'http://a/?a=1'", "-u … is read as --user …"},
 
