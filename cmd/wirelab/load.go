@@ -43,6 +43,9 @@ type loading struct {
 	given func(flag string) bool
 }
 
+// loadName is that of every load's run.
+const loadName = "load"
+
 // The defaults are small: a load that nobody thought about must not hurt a service.
 const (
 	usualLoadClients  = 10
@@ -231,7 +234,7 @@ func (l *loading) scenario(t service.Target) (_ *scenario.Scenario, err error) {
 		return nil, fmt.Errorf("--conn: %w", err)
 	}
 	return &scenario.Scenario{
-		Version: scenario.Version, Name: "load", Seed: l.seed,
+		Version: scenario.Version, Name: loadName, Seed: l.seed,
 		Title: "Load of " + t.String(), Question: "How does " + t.String() + " stand?",
 		Parts: []scenario.Part{part}, Reduction: scenario.Reduction{Requests: 1, MaxClients: 1, Repeats: 1},
 	}, nil

@@ -165,6 +165,9 @@ func (a *app) resume(cmd *cobra.Command, args []string, j job, directory string)
 	if isImported(run) {
 		return usage(fmt.Errorf("--resume: %s was imported; other programs measured it, and there is nothing to continue", directory))
 	}
+	if run.Manifest.Name == loadName {
+		return usage(fmt.Errorf("--resume: %s is a load: what was asked of a service is not asked again; load it anew", directory))
+	}
 	s, err := scenario.Parse(directory+"/manifest.json", run.Manifest.Scenario, vocabulary())
 	if err != nil {
 		return usage(fmt.Errorf("--resume: %w", err))
