@@ -138,7 +138,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 		t.applyServer(r, serverResult.Usage, result)
 	case server.outside != nil:
 		t.applyServer(r, serverResult.Usage, result)
-	default:
+	case !t.isService(): // of which the report says so anyway
 		r.Warnings = append(r.Warnings, "the server at "+server.address+" was not started by wirelab: its cost is unknown")
 	}
 	applyAllowance(&r.Client, result.Allowance)

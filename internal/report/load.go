@@ -81,22 +81,28 @@ func (t *loadText) line(name, format string, args ...any) {
 
 // checks says what to think of the figures: what makes them invalid, and what is to be known.
 func (t *loadText) checks(r *record.Record, terminal Terminal) {
-	for _, level := range []struct {
-		is   record.Level
-		name string
-	}{{record.Invalid, "INVALID"}, {record.Warning, "note"}} {
-		for _, c := range r.Checks {
-			if c.Level != level.is {
-				continue
-			}
-			var text strings.Builder
-			wrap(&text, c.Name+": "+c.Detail, layout{width: cmp.Or(terminal.Width, usualWidth) - nameWidth - 2})
-			for line := range strings.Lines(text.String()) {
-				t.line(level.name, "%s", strings.TrimSuffix(line, "\n"))
-			}
-			t.last = ""
+	var notes []string
+	for _, c := range r.Checks {
+		switch text := c.Name + ": " + c.Detail; c.Level {
+		case record.Invalid:
+			t.paragraph("INVALID", text, terminal)
+		case record.Warning:
+			notes = append(notes, text)
 		}
 	}
+	for _, text := range slices.Concat(notes, r.Warnings) {
+		t.paragraph("note", text, terminal)
+	}
+}
+
+// paragraph is a fact of several lines.
+func (t *loadText) paragraph(name, text string, terminal Terminal) {
+	var wrapped strings.Builder
+	wrap(&wrapped, text, layout{width: cmp.Or(terminal.Width, usualWidth) - nameWidth - 2})
+	for line := range strings.Lines(wrapped.String()) {
+		t.line(name, "%s", strings.TrimSuffix(line, "\n"))
+	}
+	t.last = ""
 }
 
 // loadOfService is how the service was loaded, in words.
