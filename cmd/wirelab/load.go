@@ -203,6 +203,9 @@ func (l *loading) scenario(t service.Target) (_ *scenario.Scenario, err error) {
 		return nil, fmt.Errorf("--repeat: found %d: want 1 or more", l.repeats)
 	}
 	shape, requests, duration := l.shape, l.requests, l.duration
+	if shape.goal != "" && !l.given("duration") {
+		duration = searchStep
+	}
 	if l.isCounted() {
 		if duration, err = l.timeOfRequests(); err != nil {
 			return nil, err
