@@ -45,9 +45,6 @@ func (l *loading) describe(ctx context.Context, t service.Target) (*service.Defi
 	d := &service.Definition{
 		Wire: t.Wire, Network: t.Network(), Address: t.Socket, Authority: t.Authority(), Timeout: l.timeout,
 	}
-	if l.request.host != "" {
-		d.Authority = l.request.host
-	}
 	if t.Secure {
 		var err error
 		if d.TLS, err = l.identity.read(t); err != nil {
@@ -59,6 +56,9 @@ func (l *loading) describe(ctx context.Context, t service.Target) (*service.Defi
 	request, err := l.request.read(t)
 	if err != nil {
 		return nil, usage(err)
+	}
+	if l.request.host != "" { // a field of the header may have said it
+		d.Authority = l.request.host
 	}
 	if d.Network == "tcp" {
 		if d.Address, err = lookUp(ctx, t); err != nil {

@@ -39,7 +39,7 @@ func lookUp(ctx context.Context, t service.Target) (string, error) {
 	defer cancel()
 	addresses, err := addressesOf(ctx, t.Host)
 	if err != nil {
-		return "", fmt.Errorf("%s: there is no address of %s: %w: check the name", t, t.Host, firstCause(err))
+		return "", err
 	}
 	var found []string
 	for _, address := range addresses {
@@ -72,7 +72,10 @@ func addressesOf(ctx context.Context, host string) ([]netip.Addr, error) {
 		}
 		return addresses, nil
 	}
-	return addresses, err
+	if err != nil {
+		return nil, fmt.Errorf("there is no address of %s: %w: check the name", host, firstCause(err))
+	}
+	return addresses, nil
 }
 
 // firstCause is what a lookup met, without the name that it repeats.
@@ -91,7 +94,7 @@ func (a *app) permit(ctx context.Context, l *loading, t service.Target) error {
 	}
 	addresses, err := addressesOf(ctx, t.Host)
 	if err != nil {
-		return nil //nolint:nilerr // looking it up again says what is wrong
+		return err // not asked a second time: a server of names may hang
 	}
 	for _, address := range addresses {
 		if isNear(address.Unmap()) {

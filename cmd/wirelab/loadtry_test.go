@@ -2,6 +2,11 @@ package main
 
 import (
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"sync"
 	"testing"
 
 	"wirelab.dev/internal/service"
@@ -25,5 +30,29 @@ func TestLocalhostIsBothLoopbacks(t *testing.T) {
 				t.Errorf("localhost:%s is %s, %v, want %s", port, got, err, listener.Addr())
 			}
 		})
+	}
+}
+
+// The server is told the name that --host or a field of the header says.
+func TestHostIsTold(t *testing.T) {
+	var told sync.Map
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { told.Store(r.Host, true) }))
+	t.Cleanup(server.Close)
+	for name, flags := range map[string][]string{"a.example": {"--host", "a.example"}, "b.example": {"-H", "Host: b.example"}} {
+		command := exec.Command("wirelab", append([]string{"load", "-n", "2", "-c", "1", "-o", t.TempDir() + "/run", server.URL}, flags...)...)
+		said, _ := command.CombinedOutput() // that two requests are no valid measurement is not the point
+		if _, is := told.LoadAndDelete(name); !is {
+			t.Errorf("%v: the server was not told %s: %s", flags, name, said)
+		}
+		told.Range(func(other, _ any) bool { t.Errorf("%v: the server was told %v", flags, other); return true })
+		told.Clear()
+	}
+}
+
+// A name without an address is said when it is looked up first, and not looked up again.
+func TestMissingNameIsSaidAtOnce(t *testing.T) {
+	err := (&app{}).permit(t.Context(), &loading{}, service.Target{Host: "nowhere.invalid"})
+	if err == nil || !strings.Contains(err.Error(), "there is no address of nowhere.invalid") {
+		t.Errorf("found %v", err)
 	}
 }
