@@ -261,7 +261,7 @@ func sayServiceFault(d *service.Definition, err error, found lab.Listening, limi
 	case class == failure.Deadline || class == failure.HandshakeTimeout:
 		return fmt.Sprintf("no whole answer within %v: %s is there: --timeout gives it longer", limit, sayListening(found))
 	case d.Wire.IsGRPC() && strings.Contains(err.Error(), "unexpected HTTP status code"):
-		return fmt.Sprintf("%s is there, and no gRPC: name the address of a gRPC server, or load it with --http 2 as %s://", sayListening(found), map[bool]string{true: "https", false: "http"}[secure])
+		return fmt.Sprintf("%s is there, and answers reflection without gRPC: name the .proto with --proto if it passes other calls on, name the address of a gRPC server, or load it with --http 2 as %s://", sayListening(found), map[bool]string{true: "https", false: "http"}[secure])
 	case errors.Is(err, errNoGRPC):
 		return fmt.Sprintf("%s: name the address of a gRPC server, or load it with --http 2 as %s://", firstOf(err), map[bool]string{true: "https", false: "http"}[secure])
 	case d.Network == "tcp" && found == (lab.Listening{}):
