@@ -114,7 +114,7 @@ func (m *methodFlags) find(ctx context.Context, d *service.Definition, request s
 	request.Stream, request.Pace = service.Stream{Client: method.Stream.Client, Server: method.Stream.Server}, m.pace
 	switch {
 	case m.pace != 0 && !method.Stream.Client:
-		return fmt.Errorf("--pace: a call of %s sends one message", method.Path)
+		return fmt.Errorf("--pace %v: a call of %s sends one message", m.pace, method.Path)
 	case m.pace != 0 && d.Wire == service.GRPCH3:
 		return errors.New("--pace: over HTTP/3 the messages of a call are sent at once: leave --http 3 out")
 	}

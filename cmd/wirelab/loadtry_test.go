@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/service"
+	"wirelab.dev/internal/service/takeover"
 )
 
 // localhost is both loopback addresses, also where the machine's table of hosts has one.
@@ -54,5 +55,17 @@ func TestMissingNameIsSaidAtOnce(t *testing.T) {
 	err := (&app{}).permit(t.Context(), &loading{}, service.Target{Host: "nowhere.invalid"})
 	if err == nil || !strings.Contains(err.Error(), "there is no address of nowhere.invalid") {
 		t.Errorf("found %v", err)
+	}
+}
+
+// Whatever a line of another tool becomes, wirelab load has the flags of.
+func TestLoadHasTheFlagsOfTakeovers(t *testing.T) {
+	flags := (&app{}).loadCommand().Flags()
+	for _, name := range takeover.Flags() {
+		long, isLong := strings.CutPrefix(name, "--")
+		short := strings.TrimPrefix(name, "-")
+		if isLong && long != "help" && flags.Lookup(long) == nil || !isLong && short != "h" && flags.ShorthandLookup(short) == nil {
+			t.Errorf("wirelab load has no %s", name)
+		}
 	}
 }
