@@ -196,11 +196,8 @@ func (l *loading) scenario(t service.Target) (_ *scenario.Scenario, err error) {
 	if slices.ContainsFunc(clients, func(n int) bool { return n < 1 || n > mostLoadClients }) {
 		return nil, fmt.Errorf("-c: found %v clients: want 1 to %d", clients, mostLoadClients)
 	}
-	if l.timeout < 0 {
-		return nil, fmt.Errorf("--timeout: found %v: want 0s, for none, or more", l.timeout)
-	}
-	if l.repeats < 1 {
-		return nil, fmt.Errorf("--repeat: found %d: want 1 or more", l.repeats)
+	if err := l.checkNumbers(); err != nil {
+		return nil, err
 	}
 	shape, requests, duration := l.shape, l.requests, l.duration
 	if shape.goal != "" && !l.given("duration") {
@@ -242,6 +239,31 @@ func (l *loading) scenario(t service.Target) (_ *scenario.Scenario, err error) {
 		Parts: []scenario.Part{part}, Reduction: scenario.Reduction{Requests: 1, MaxClients: 1, Repeats: 1},
 	}, nil
 }
+
+// checkNumbers refuses what no load can be.
+func (l *loading) checkNumbers() error {
+	switch {
+	case l.timeout < 0:
+		return fmt.Errorf("--timeout: found %v: want 0s, for none, or more", l.timeout)
+	case l.duration <= 0:
+		return fmt.Errorf("-z: found %v: want more than 0s, as in 10s", l.duration)
+	case l.warmUp < 0:
+		return fmt.Errorf("--warm-up: found %v: want 0s, for none, or more", l.warmUp)
+	case l.inFlight < 0:
+		return fmt.Errorf("--inflight: found %d: want 1 or more", l.inFlight)
+	case l.repeats < 1 || l.repeats > mostLoadRepeats:
+		return fmt.Errorf("--repeat: found %d: want 1 to %d", l.repeats, mostLoadRepeats)
+	case l.requests == 0 && l.given("requests"):
+		return errors.New("-n 0: no requests would be made: give how many all clients together make, as in -n 100, or leave it out to measure for the time of -z")
+	case l.metrics != "":
+		_, err := metricsAddress(l.metrics)
+		return err
+	}
+	return nil
+}
+
+// mostLoadRepeats bounds the plan, of which all is kept.
+const mostLoadRepeats = 1000
 
 // warmUpBefore is how long it may take to warm up. So many requests are no more; and before a
 // burst or a ramp it would be a closed loop, which sends more than anyone asked for.

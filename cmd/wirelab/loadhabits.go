@@ -35,7 +35,7 @@ func (a *app) asLoad(args []string) ([]string, error) {
 			return nil, err
 		}
 		if from == nil {
-			fmt.Fprintf(a.stderr, "wirelab load %s\n", quoted(rest))
+			fmt.Fprintf(a.stderr, "wirelab load %s\n", quoted(withoutSecrets(rest)))
 			return append([]string{"load"}, rest...), nil
 		}
 		taken, told, err := takeover.From(from.tool, from.text)

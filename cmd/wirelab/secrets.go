@@ -4,10 +4,12 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"wirelab.dev/internal/service/takeover"
 )
 
 // secretFlags have values that no run keeps.
-var secretFlags = []string{"--bearer", "--user", "-u"}
+var secretFlags = []string{"--bearer", "--user", "-u", "-a"}
 
 // headerFlags have values of which some are secret, by the field's name.
 var headerFlags = []string{"--header", "-H"}
@@ -19,6 +21,9 @@ const notKept = "…"
 // without passwords, tokens and cookies, as far as flags and fields are known to hold them.
 func withoutSecrets(args []string) []string {
 	kept := slices.Clone(args)
+	if _, from, err := splitFrom(args); err == nil && from != nil {
+		return withoutForeignSecrets(kept)
+	}
 	before := ""
 	for i, arg := range kept {
 		flag, value, joined := strings.Cut(arg, "=")
@@ -37,6 +42,25 @@ func withoutSecrets(args []string) []string {
 			kept[i] = withoutPassword(arg)
 		}
 		before = arg
+	}
+	return kept
+}
+
+// withoutForeignSecrets is a line with --from, whose command is a line of its own.
+func withoutForeignSecrets(args []string) []string {
+	at := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--from") })
+	kept := withoutSecrets(args[:at])
+	for _, arg := range args[at:] {
+		flag, command := "", arg
+		if value, joined := strings.CutPrefix(arg, "--from="); joined {
+			flag, command = "--from=", value
+		}
+		if words, err := takeover.Split(command); err != nil {
+			command = notKept
+		} else if len(words) > 1 {
+			command = quoted(withoutSecrets(words))
+		}
+		kept = append(kept, flag+command)
 	}
 	return kept
 }

@@ -18,6 +18,12 @@ func TestWithoutSecrets(t *testing.T) {
 		{[]string{"-H", "Accept: text/html"}, []string{"-H", "Accept: text/html"}},
 		{[]string{"http://ann:pw@h/x"}, []string{"http://…@h/x"}},
 		{[]string{"http://h/x@y"}, []string{"http://h/x@y"}},
+		{
+			[]string{"load", "--from", "curl", "curl -u ann:pw -H 'Cookie: a=b' http://h/"},
+			[]string{"load", "--from", "curl", "curl -u … -H 'Cookie: …' http://h/"},
+		},
+		{[]string{"load", "--from=curl -u ann:pw http://h/"}, []string{"load", "--from=curl -u … http://h/"}},
+		{[]string{"-a", "ann:pw"}, []string{"-a", "…"}},
 		{[]string{"-d", "a=b"}, []string{"-d", "a=b"}},
 	} {
 		if got := withoutSecrets(c.typed); !slices.Equal(got, c.kept) {

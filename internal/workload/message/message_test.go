@@ -40,7 +40,7 @@ func TestMessagesComeBack(t *testing.T) {
 		"nothing at all":   {Call: "shop.v1.Shop/Echo"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s.Proto = "testdata/shop.proto"
+			s.Proto = "../../schema/testdata/shop.proto"
 			p := parameters(t, s)
 			caller := Workload{}.NewCaller(workloadtest.Connect(t, Workload{}, p), workload.Job{Parameters: p})
 			for range 3 {
@@ -57,7 +57,7 @@ func TestMessagesComeBack(t *testing.T) {
 
 // A server with another response must be found out.
 func TestAWrongAnswerIsNoticed(t *testing.T) {
-	source := Source{Proto: "testdata/shop.proto", Call: "shop.v1.Shop/PlaceOrder", Request: order(t), Response: []byte(`{"orderId": "7"}`)}
+	source := Source{Proto: "../../schema/testdata/shop.proto", Call: "shop.v1.Shop/PlaceOrder", Request: order(t), Response: []byte(`{"orderId": "7"}`)}
 	want := parameters(t, source)
 	source.Response = []byte(`{"orderId": "8"}`)
 	caller := Workload{}.NewCaller(workloadtest.Connect(t, Workload{}, parameters(t, source)), workload.Job{Parameters: want})
@@ -70,7 +70,7 @@ func TestAWrongAnswerIsNoticed(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	p := parameters(t, Source{Proto: "testdata/shop.proto", Call: "shop.v1.Shop/Echo", Request: order(t)})
+	p := parameters(t, Source{Proto: "../../schema/testdata/shop.proto", Call: "shop.v1.Shop/Echo", Request: order(t)})
 	s, err := SizesOf(p.Definition)
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestSizes(t *testing.T) {
 }
 
 func TestWrongSourcesAreExplained(t *testing.T) {
-	const shop = "testdata/shop.proto"
+	const shop = "../../schema/testdata/shop.proto"
 	for _, c := range []struct {
 		source Source
 		says   string
@@ -94,7 +94,7 @@ func TestWrongSourcesAreExplained(t *testing.T) {
 		{Source{Proto: "testdata/none.proto", Call: "a/b"}, "none.proto"},
 		{Source{Proto: shop, Call: "shop.v1.Shop/PlaceOdrer"}, "did you mean shop.v1.Shop/PlaceOrder?"},
 		{Source{Proto: shop, Call: "shop.v1.Shop/Watch"}, "is a stream"},
-		{Source{Proto: "testdata/money.proto", Call: "a/b"}, "no service"},
+		{Source{Proto: "../../schema/testdata/money.proto", Call: "a/b"}, "no service"},
 		{Source{Proto: shop, Call: "shop.v1.Shop/Echo", Request: []byte("{id: 1}")}, "the request is not JSON"},
 		{Source{Proto: shop, Call: "shop.v1.Shop/Echo", Request: []byte(`{"idd": "1"}`)}, "idd"},
 		{Source{Proto: shop, Call: "shop.v1.Shop/PlaceOrder", Response: []byte(`{"total": 1}`)}, "the response, a shop.v1.Receipt"},
@@ -113,7 +113,7 @@ func TestWrongSourcesAreExplained(t *testing.T) {
 }
 
 func FuzzDefinition(f *testing.F) {
-	definition, err := Compile(f.Context(), Source{Proto: "testdata/shop.proto", Call: "shop.v1.Shop/Echo", Request: []byte(`{"id": "1"}`)})
+	definition, err := Compile(f.Context(), Source{Proto: "../../schema/testdata/shop.proto", Call: "shop.v1.Shop/Echo", Request: []byte(`{"id": "1"}`)})
 	if err != nil {
 		f.Fatal(err)
 	}
