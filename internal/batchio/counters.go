@@ -1,5 +1,7 @@
 package batchio
 
+import "sync/atomic"
+
 // Counters count the calls and traffic of a connection, or of all connections of a
 // server or client, since it began.
 type Counters struct {
@@ -9,6 +11,12 @@ type Counters struct {
 	// batched.
 	Reads, Writes uint64
 }
+
+// sends counts the process's calls of sendto, which the kernel's own count of writes leaves out.
+var sends atomic.Int64
+
+// Sends returns how often this process has called sendto to write to its connections.
+func Sends() int64 { return sends.Load() }
 
 // Sum adds counters up. It is no method because a library's users see the type.
 func Sum(a, b Counters) Counters {

@@ -106,6 +106,9 @@ func writeSocket(fd int, p []byte) (int, error) {
 	if err == syscall.ENOTSOCK { //nolint:errorlint // a bare errno
 		return syscall.Write(fd, p)
 	}
+	if err == nil {
+		sends.Add(1)
+	}
 	return n, err
 }
 

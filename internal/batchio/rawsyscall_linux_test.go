@@ -5,6 +5,7 @@ package batchio
 import (
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,5 +44,23 @@ func TestRawTag(t *testing.T) {
 		if got := strings.Contains(string(out), "rawsyscall_off.go"); got != want {
 			t.Errorf("with the tag %s: off is %v, want %v", tag, got, want)
 		}
+	}
+}
+
+// The kernel's count of a process's writes has no sendto, so these are counted here.
+func TestSendsAreCounted(t *testing.T) {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = syscall.Close(pair[0]), syscall.Close(pair[1]) }()
+	before := Sends()
+	for range 5 {
+		if _, err := WriteNow(uintptr(pair[0]), []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := Sends() - before; n < 5 { // others may send meanwhile
+		t.Errorf("5 calls were counted as %d", n)
 	}
 }

@@ -72,7 +72,7 @@ type Traffic struct {
 	Retransmits            *int64 `json:"retransmits,omitempty"` // segments sent again, or packets lost
 	RTTNS                  *int64 `json:"rtt_ns,omitempty"`      // smoothed, mean over connections
 	MinRTTNS               *int64 `json:"min_rtt_ns,omitempty"`
-	SendCalls              *int64 `json:"send_calls,omitempty"` // system calls that sent: over UDP those of its sockets, over TCP all writes of the process
+	SendCalls              *int64 `json:"send_calls,omitempty"` // system calls that sent: over UDP those of its sockets, over TCP all writes and sends of the process
 	ReceiveCalls           *int64 `json:"receive_calls,omitempty"`
 	Offload                string `json:"offload,omitempty"` // gso, none
 	// BusyNS is how long the connections had something sent and not yet

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"wirelab.dev/internal/batchio"
 	"wirelab.dev/internal/clock"
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/load"
@@ -32,9 +33,12 @@ type reading struct {
 func (e *edges) read() reading {
 	r := reading{atNS: clock.Now(), counts: e.fleet.dialer.Counts(), traffic: trafficOf(e.fleet.dialer, e.fleet.clients...)}
 	if r.traffic.Transport == "tcp" {
-		// None of the libraries counts its writes; in the window a client's process
-		// writes to its connections and to almost nothing else.
-		r.traffic.SendCalls = probe.Writes()
+		// Few of the libraries count their writes; in the window a client's process
+		// writes to its connections and to almost nothing else. The kernel counts no
+		// sendto among them.
+		if writes := probe.Writes(); writes > 0 { // otherwise they are not known
+			r.traffic.SendCalls = writes + batchio.Sends()
+		}
 	}
 	return r
 }
