@@ -32,6 +32,7 @@ var rooms = []room{
 	{folder: "internal/report", level: 6},
 	{folder: "internal/gauntlet", level: 6},
 	{folder: "internal/lab", level: 5},
+	{folder: "internal/fleet", level: 5},
 	{folder: "internal/advice", level: 5},
 	{folder: "internal/analysis", level: 4},
 	{folder: "internal/worker", level: 4},

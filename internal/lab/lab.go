@@ -114,6 +114,7 @@ type Progress struct {
 	Paused   bool
 	Done     int64
 	Fraction float64
+	Settled  bool       // the warm-up may end
 	Live     *load.Live // nil unless Lab.Live
 }
 

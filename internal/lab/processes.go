@@ -22,7 +22,7 @@ import (
 
 // server is the trial's server: a worker, or a given address.
 type server struct {
-	process *worker.Process // nil for a given address
+	process worker.End // nil for a given address
 	address string
 	trust   secure.Trust
 	// congestion is the congestion control of its sockets, as far as it is known.
@@ -51,7 +51,7 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errCannotGoOn, err)
 	}
-	r.Warnings = append(r.Warnings, process.Warnings...)
+	r.Warnings = append(r.Warnings, process.Warnings()...)
 	ctx, cancel := context.WithTimeoutCause(ctx, serverPatience, fmt.Errorf("it was not ready within %v", serverPatience))
 	defer cancel()
 	ready, err := process.Ready(ctx)
@@ -135,7 +135,7 @@ func (s *server) cpu() time.Duration {
 
 // runClient starts the client, waits for its result, and ends it. Meanwhile sentinels
 // watch the CPUs of both ends.
-func (t *trial) runClient(ctx context.Context, r *record.Record, server *server) (_ *worker.ClientResult, _ *worker.Process, seen watched, _ error) {
+func (t *trial) runClient(ctx context.Context, r *record.Record, server *server) (_ *worker.ClientResult, _ worker.End, seen watched, _ error) {
 	spec, written, err := t.callingSpec(r, server)
 	if err != nil {
 		return nil, nil, seen, fmt.Errorf("%w: %w", errCannotGoOn, err)
@@ -162,7 +162,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 	if err != nil {
 		return nil, nil, seen, fmt.Errorf("%w: %w", errCannotGoOn, err)
 	}
-	r.Warnings = append(r.Warnings, process.Warnings...)
+	r.Warnings = append(r.Warnings, process.Warnings()...)
 	sentinels := t.startSentinels(server.process, process)
 	defer func() { seen = sentinels.stop(ctx) }()
 	t.lab.Remote.attach(process)

@@ -11,7 +11,7 @@ import (
 // Clients that know no controls go on as they would.
 type Remote struct {
 	guard  sync.Mutex // of what follows
-	client *worker.Process
+	client worker.End
 	ended  bool
 	paused bool
 }
@@ -46,12 +46,12 @@ func (r *Remote) tell(change func() worker.Control) {
 	defer r.guard.Unlock()
 	control := change()
 	if r.client != nil {
-		_ = r.client.Tell(control) // a client that has ended needs to be told nothing
+		_ = r.client.Tell(worker.Order{Control: control}) // a client that has ended needs to be told nothing
 	}
 }
 
 // attach makes a client the one that is told, first what it missed; nil: none is.
-func (r *Remote) attach(client *worker.Process) {
+func (r *Remote) attach(client worker.End) {
 	if r == nil {
 		return
 	}
@@ -62,9 +62,9 @@ func (r *Remote) attach(client *worker.Process) {
 		return
 	}
 	if r.paused {
-		_ = client.Tell(worker.PauseControl)
+		_ = client.Tell(worker.Order{Control: worker.PauseControl})
 	}
 	if r.ended {
-		_ = client.Tell(worker.EndControl)
+		_ = client.Tell(worker.Order{Control: worker.EndControl})
 	}
 }

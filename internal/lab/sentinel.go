@@ -23,7 +23,7 @@ type sentinels struct{ process *worker.Process }
 
 // startSentinels watches the CPUs of the placement. It takes the same priority as the
 // workers, in a session of its own, so that it waits for what they would wait for.
-func (t *trial) startSentinels(server, client *worker.Process) *sentinels {
+func (t *trial) startSentinels(server, client worker.End) *sentinels {
 	if t.lab.Unwatched || server == nil || len(t.lab.Placement.Server) == 0 || len(t.lab.Placement.Client) == 0 {
 		return nil
 	}

@@ -120,6 +120,7 @@ type Progress struct {
 	Paused   bool
 	Done     int64   // requests since the start, warm-up included
 	Fraction float64 // of the window, by time or by requests
+	Settled  bool    // the warm-up may end
 	Live     *Live   // nil unless the plan asks for it
 }
 

@@ -58,6 +58,9 @@ type Record struct {
 	Connections Connections      `json:"connections"`
 	Engine      Engine           `json:"engine"`
 	Host        HostState        `json:"host"`
+	// Fleet is there where agents of a fleet ran the ends: Client then has the figures of all
+	// clients together, and Host those of the server's machine.
+	Fleet *Fleet `json:"fleet,omitempty"`
 	// Link is what an emulated link did; absent where there is none.
 	Link *Link `json:"link,omitempty"`
 	// Traffic is what the client saw go over its connections in the window.
@@ -172,6 +175,9 @@ type Cell struct {
 	Connection    string `json:"connection"`     // shared, per-worker, pool or pool:N
 	Load          Load   `json:"load"`
 	Target        string `json:"target,omitempty"` // a server that wirelab did not start
+	// Agents is how many machines of a fleet the clients are spread over; 0: they are on this
+	// machine, with the server.
+	Agents int `json:"agents,omitempty"`
 	// Network is the trial's own; the zero value is the machine's loopback.
 	Network Network `json:"network,omitzero"`
 	// the program that measured the cell, where wirelab only read its file; absent

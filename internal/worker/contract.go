@@ -98,6 +98,21 @@ type ClientSpec struct {
 	// Sources is the number of IPv4 loopback addresses that its connections
 	// come from, in turn. 0 or 1: the kernel chooses one.
 	Sources int `json:"sources,omitempty"`
+	// Group says that these clients are some of a larger group, whose other clients are of
+	// other workers. The load is then that of the whole group, and the worker waits to be told
+	// when to begin (GoControl) and when to open the window (OpenControl).
+	Group *Group `json:"group,omitempty"`
+	// IntervalNS asks for an interval event each time that so much has passed since the
+	// first call. 0: none.
+	IntervalNS int64 `json:"interval_ns,omitempty"`
+}
+
+// Group is which clients of a group a worker has: those from First on. Of arrivals, bursts and
+// extra requests it takes those of its clients, so that all workers of a group together send
+// what one would that had all its clients.
+type Group struct {
+	First int `json:"first"` // from 0
+	Of    int `json:"of"`    // clients of the whole group
 }
 
 // Load is when requests are sent.
@@ -120,9 +135,10 @@ type Load struct {
 
 // Event is one line of a worker's output. Only the pointer that Event names is set.
 type Event struct {
-	Event        string        `json:"event"` // ready, progress, result, capabilities, error
+	Event        string        `json:"event"` // ready, progress, interval, result, capabilities, error
 	Ready        *Ready        `json:"ready,omitempty"`
 	Progress     *Progress     `json:"progress,omitempty"`
+	Interval     *Interval     `json:"interval,omitempty"`
 	Result       *Result       `json:"result,omitempty"`
 	Capabilities *Capabilities `json:"capabilities,omitempty"`
 	Error        *Failure      `json:"error,omitempty"`
@@ -163,8 +179,23 @@ type Progress struct {
 	Paused   bool    `json:"paused,omitempty"`
 	Done     int64   `json:"done"`
 	Fraction float64 `json:"fraction"` // of the window
+	// Settled: the warm-up may end. A worker of a group goes on warming up until it is told to
+	// open the window.
+	Settled bool `json:"settled,omitempty"`
 	// Live is there if the spec asks for it.
 	Live *load.Live `json:"live,omitempty"`
+}
+
+// Interval is what calls were like in a stretch of a client's life, warm-up and drain
+// included, by when they ended.
+type Interval struct {
+	StartNS int64 `json:"start_ns"` // on the clock of the client's machine
+	TookNS  int64 `json:"took_ns"`
+	Ended   int64 `json:"ended"` // failed ones included
+	Failed  int64 `json:"failed,omitempty"`
+	// Histogram has the response times of those that ended: an HdrHistogram V2, compressed,
+	// base64, with two digits.
+	Histogram string `json:"hdr,omitempty"`
 }
 
 // Result is a worker's last event.
@@ -173,6 +204,13 @@ type Result struct {
 	Client *ClientResult `json:"client,omitempty"`
 	// Watched is what a sentinel saw.
 	Watched []probe.Watched `json:"watched,omitempty"`
+
+	// What follows is not printed by workers: it is added by whoever looked after one on
+	// another machine, or made one client of several.
+	Machine *Machine `json:"machine,omitempty"`
+	// Parts are the clients that Client was merged from; its instants, and theirs, are then
+	// on the clock of the lab's machine.
+	Parts []Part `json:"parts,omitempty"`
 }
 
 // ServerResult is what a server measured of itself over its whole life; the lab cuts
@@ -272,12 +310,12 @@ func parseEvent(line []byte) (*Event, error) {
 		return nil, err
 	}
 	given := map[string]bool{
-		"ready": e.Ready != nil, "progress": e.Progress != nil, "result": e.Result != nil,
+		"ready": e.Ready != nil, "progress": e.Progress != nil, "interval": e.Interval != nil, "result": e.Result != nil,
 		"capabilities": e.Capabilities != nil, "error": e.Error != nil,
 	}
 	has, ok := given[e.Event]
 	if !ok {
-		return nil, fmt.Errorf("event %q: want ready, progress, result, capabilities or error", e.Event)
+		return nil, fmt.Errorf("event %q: want ready, progress, interval, result, capabilities or error", e.Event)
 	}
 	if !has {
 		return nil, fmt.Errorf("event %q without the part of that name", e.Event)

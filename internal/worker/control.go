@@ -21,26 +21,33 @@ const (
 	// PauseControl keeps callers from sending until ResumeControl.
 	PauseControl  Control = "pause"
 	ResumeControl Control = "resume"
+	// GoControl has a client of a group send its first call at an instant, and OpenControl
+	// has it open the window at one. Both instants are on the clock of the client's machine.
+	GoControl   Control = "go"
+	OpenControl Control = "open"
 )
 
-type controlLine struct {
+// Order is a control with its instant, where it has one.
+type Order struct {
 	Control Control `json:"control"`
+	AtNS    int64   `json:"at_ns,omitempty"`
 }
 
 // maxControlBytes bounds a line behind the spec. A longer one is none that is known.
 const maxControlBytes = 4 << 10
 
-// parseControl reads a line behind the spec; "" is what the worker does not know, and ignores.
-func parseControl(line []byte) Control {
-	var c controlLine
-	if err := json.Unmarshal(line, &c); err != nil {
-		return ""
+// parseControl reads a line behind the spec; the zero value is what the worker does not know,
+// and ignores.
+func parseControl(line []byte) Order {
+	var o Order
+	if err := json.Unmarshal(line, &o); err != nil {
+		return Order{}
 	}
-	switch c.Control {
-	case EndControl, PauseControl, ResumeControl:
-		return c.Control
+	switch o.Control {
+	case EndControl, PauseControl, ResumeControl, GoControl, OpenControl:
+		return o
 	}
-	return ""
+	return Order{}
 }
 
 // readControls reads what comes behind the spec, until the input ends.
@@ -61,8 +68,8 @@ func readControls(input *bufio.Reader, controls *load.Controls) {
 	}
 }
 
-func obey(c Control, controls *load.Controls) {
-	switch c {
+func obey(o Order, controls *load.Controls) {
+	switch o.Control {
 	case EndControl:
 		controls.End()
 	case PauseControl:
@@ -73,15 +80,15 @@ func obey(c Control, controls *load.Controls) {
 }
 
 // Tell tells a client what to do from now on. One that does not know the control ignores it.
-func (p *Process) Tell(c Control) error {
-	line, err := json.Marshal(controlLine{c})
+func (p *Process) Tell(o Order) error {
+	line, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
 	p.telling.Lock()
 	defer p.telling.Unlock()
 	if _, err := p.input.Write(append(line, '\n')); err != nil && !errors.Is(err, io.ErrClosedPipe) {
-		return fmt.Errorf("%s: tell it %q: %w", p.name, c, err)
+		return fmt.Errorf("%s: tell it %q: %w", p.name, o.Control, err)
 	}
 	return nil
 }

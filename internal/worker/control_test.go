@@ -13,18 +13,20 @@ import (
 )
 
 func TestControls(t *testing.T) {
-	for line, want := range map[string]Control{
-		`{"control":"end"}`:                 EndControl,
-		`{"control":"pause","why":"lunch"}`: PauseControl,
-		" {\"control\":\"resume\"}\r\n":     ResumeControl,
-		`{"control":"faster"}`:              "",
-		`{"control":7}`:                     "",
-		`{"role":"end"}`:                    "",
-		`end`:                               "",
-		``:                                  "",
+	for line, want := range map[string]Order{
+		`{"control":"end"}`:                 {Control: EndControl},
+		`{"control":"pause","why":"lunch"}`: {Control: PauseControl},
+		" {\"control\":\"resume\"}\r\n":     {Control: ResumeControl},
+		`{"control":"go","at_ns":17}`:       {Control: GoControl, AtNS: 17},
+		`{"control":"open","at_ns":"17"}`:   {},
+		`{"control":"faster"}`:              {},
+		`{"control":7}`:                     {},
+		`{"role":"end"}`:                    {},
+		`end`:                               {},
+		``:                                  {},
 	} {
 		if got := parseControl([]byte(line)); got != want {
-			t.Errorf("%q is the control %q, want %q", line, got, want)
+			t.Errorf("%q is the control %v, want %v", line, got, want)
 		}
 	}
 }
@@ -70,8 +72,8 @@ func FuzzControl(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		c := parseControl(line)
 		var given map[string]any
-		if c != "" && (json.Unmarshal(line, &given) != nil || len(given) == 0) {
-			t.Errorf("%q is the control %q, and no object", line, c)
+		if c != (Order{}) && (json.Unmarshal(line, &given) != nil || len(given) == 0) {
+			t.Errorf("%q is the control %v, and no object", line, c)
 		}
 		readControls(bufio.NewReader(strings.NewReader(string(line))), &load.Controls{})
 	})

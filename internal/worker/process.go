@@ -44,9 +44,8 @@ type Launch struct {
 
 // Process is a started worker. Stop or Kill must be called.
 type Process struct {
-	Warnings []string // CPUs or priority that it did not get
-
 	name    string
+	without []string // CPUs or priority that it did not get
 	command *exec.Cmd
 	input   io.WriteCloser
 	telling sync.Mutex // one line at a time
@@ -111,7 +110,7 @@ func Start(l Launch) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Name, err)
 	}
-	if p.Warnings, err = host.StartPinned(p.command, l.In); err != nil {
+	if p.without, err = host.StartPinned(p.command, l.In); err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Name, err)
 	}
 	if l.OnStart != nil {
@@ -216,6 +215,9 @@ func (p *Process) Result(ctx context.Context) (Result, error) {
 func (p *Process) Capabilities(ctx context.Context) (Capabilities, error) {
 	return await(ctx, p, p.able, "capabilities")
 }
+
+// Warnings are CPUs or a priority that it did not get.
+func (p *Process) Warnings() []string { return p.without }
 
 // PID is the worker's process number.
 func (p *Process) PID() int { return p.command.Process.Pid }

@@ -166,6 +166,7 @@ export interface Cell {
   connection: string; // shared, per-worker, pool or pool:N
   load: Load;
   target?: string; // a server that wirelab did not start
+  agents?: number; // Agents is how many machines of a fleet the clients are spread over; 0: they are on this machine, with the server.
   network?: Network; // Network is the trial's own; the zero value is the machine's loopback.
   tool?: string; // the program that measured the cell, where wirelab only read its file; absent where wirelab measured. With it, sizes and clients of 0 are not known.
   requests: number; // measured, failed ones included, of the valid trials together

@@ -49,7 +49,7 @@ func (p Peer) until(t T, said <-chan worker.Progress, what string, is func(worke
 
 func (p Peer) tell(t T, client *worker.Process, control worker.Control) {
 	t.Helper()
-	if err := client.Tell(control); err != nil {
+	if err := client.Tell(worker.Order{Control: control}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,0 +1,61 @@
+package record
+
+// Fleet is where a trial's ends ran, if agents of a fleet ran them on machines of their own.
+type Fleet struct {
+	Server  Agent         `json:"server,omitzero"` // none where the server was given
+	Clients []FleetClient `json:"clients"`
+	// OpenedApartNS is how far the windows of the clients opened from one another, by the
+	// clocks that were compared.
+	OpenedApartNS int64 `json:"opened_apart_ns"`
+}
+
+// Agent is what ran an end.
+type Agent struct {
+	Name    string            `json:"name"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Machine string            `json:"machine"` // system, kernel and processor
+	Boot    string            `json:"boot"`    // the same for agents of one machine
+	Clock   Clock             `json:"clock"`
+}
+
+// Clock is an agent's clock against the lab's: the monotonic one, which latencies are measured
+// with, and which no setting of the time moves. An instant of the agent's is that of the lab's
+// plus OffsetNS, give or take ErrorNS.
+type Clock struct {
+	OffsetNS int64 `json:"offset_ns"` // after the trial
+	ErrorNS  int64 `json:"error_ns"`  // half of the shortest exchange, before and after, and the drift
+	DriftNS  int64 `json:"drift_ns"`  // of the offset, over the trial
+	// WallNS is how far the agent's time of day was from the lab's. Nothing depends on it.
+	WallNS int64 `json:"wall_ns"`
+}
+
+// FleetClient is what one of several clients did, that are one to all other figures. It has
+// what its trial is judged by, and no distributions.
+type FleetClient struct {
+	Agent
+
+	Clients    int   `json:"clients"`
+	BeginNS    int64 `json:"begin_ns"`  // of its window, from that of the first
+	WindowNS   int64 `json:"window_ns"` // pauses left out
+	Requests   int64 `json:"requests"`
+	Completed  int64 `json:"completed"`
+	Failed     int64 `json:"failed,omitempty"`
+	Straddling int64 `json:"straddling"`
+
+	StraddlingNS int64 `json:"straddling_ns,omitempty"`
+	BacklogNS    int64 `json:"backlog_ns,omitempty"`
+
+	InFlight    float64     `json:"in_flight"`
+	Active      float64     `json:"active"`
+	ServiceNS   int64       `json:"service_ns"`       // the sum of the service times
+	P50NS       int64       `json:"p50_ns"`           // of the response times, like the next two
+	P99NS       int64       `json:"p99_ns"`           //
+	MaxNS       int64       `json:"max_ns"`           //
+	WarmUp      WarmUp      `json:"warm_up"`          //
+	Pacing      *Pacing     `json:"pacing,omitempty"` // open loop only
+	Process     Process     `json:"process"`          //
+	Connections Connections `json:"connections"`      // without distributions
+	Engine      Engine      `json:"engine"`           //
+	Host        HostState   `json:"host"`             // of its machine
+	Limits      []Limit     `json:"limits,omitempty"` // likewise
+}

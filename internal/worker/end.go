@@ -1,0 +1,47 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/record"
+)
+
+// End is one end of a trial as the lab knows it: a Process of this machine, one that an agent
+// looks after on another, or several of those that are one client.
+type End interface {
+	// Ready, Result and Stop are as those of Process.
+	Ready(ctx context.Context) (Ready, error)
+	Result(ctx context.Context) (Result, error)
+	Stop() error
+	Kill()
+	Tell(o Order) error
+	// PID is its process on this machine, or 0.
+	PID() int
+	// CPU is the processor time that it took on this machine.
+	CPU() time.Duration
+	// Warnings are what it did not get.
+	Warnings() []string
+}
+
+var _ End = (*Process)(nil)
+
+// Part is one of the clients that make up one.
+type Part struct {
+	Agent   string
+	Clients int
+	Ready   Ready
+	Result  Result // without parts
+}
+
+// Machine is what was seen of a worker's machine while the worker lived, by an agent there.
+type Machine struct {
+	Boot    string           `json:"boot"`     // differs between machines, and between their starts
+	WholeNS int64            `json:"whole_ns"` // of all CPUs
+	OwnNS   int64            `json:"own_ns"`   // CPU time of the agent and of what it started, which is not among that of others
+	State   record.HostState `json:"state"`
+	CPUs    []int            `json:"cpus,omitempty"` // that the worker was given
+	// Watched is what a sentinel saw of those CPUs.
+	Watched []probe.Watched `json:"watched,omitempty"`
+}
