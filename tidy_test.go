@@ -31,8 +31,9 @@ var rooms = []room{
 	{folder: "cmd/wirelab", level: 7},
 	{folder: "internal/report", level: 6},
 	{folder: "internal/gauntlet", level: 6},
+	{folder: "internal/fleet", level: 6},
 	{folder: "internal/lab", level: 5},
-	{folder: "internal/fleet", level: 5},
+
 	{folder: "internal/advice", level: 5},
 	{folder: "internal/analysis", level: 4},
 	{folder: "internal/worker", level: 4},

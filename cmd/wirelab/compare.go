@@ -41,6 +41,7 @@ type comparison struct {
 	patience    patienceFlag
 	until       untilFlags
 	probes      probeFlag
+	fleet       fleetFlags
 
 	repeatsUntil *record.Until // what they say
 	warnings     []string
@@ -110,6 +111,7 @@ shows them all.`,
 	c.registerShared(cmd, "tcp,rest,grpc", usualDuration)
 	c.until.register(cmd)
 	c.probes.register(cmd)
+	c.fleet.register(cmd)
 	complete(cmd, "conn", scenario.ConnectionModes())
 	complete(cmd, "arrivals", []string{"poisson", "constant"})
 	complete(cmd, "workload", workloadWords())
@@ -159,6 +161,10 @@ func (a *app) compare(ctx context.Context, c *comparison, s *scenario.Scenario, 
 	if err != nil {
 		return usage(err)
 	}
+	machines, err := c.fleet.wanted(len(targets) > 0)
+	if err != nil {
+		return usage(err)
+	}
 	since, err := c.baseline.read(a)
 	if err != nil {
 		return err
@@ -166,7 +172,7 @@ func (a *app) compare(ctx context.Context, c *comparison, s *scenario.Scenario, 
 	if c.described != "" {
 		fmt.Fprintln(a.stderr, strings.TrimSpace(c.described))
 	}
-	return a.execute(ctx, job{scenario: s, warnings: c.warnings, targets: targets, trust: trust, patience: c.patience, until: c.repeatsUntil, output: c.output, baseline: since})
+	return a.execute(ctx, job{scenario: s, warnings: c.warnings, targets: targets, trust: trust, patience: c.patience, until: c.repeatsUntil, fleet: machines, output: c.output, baseline: since})
 }
 
 // scenario turns the flags into the scenario they mean.

@@ -64,8 +64,9 @@ type job struct {
 	output   outputFlags
 	baseline *baseline // nil: none
 	resume   bool
-	load     *loadRun   // of a service of the user's own; nil: another kind of run
-	gates    *loadGates // of it
+	fleet    *record.FleetWanted // nil: this machine measures
+	load     *loadRun            // of a service of the user's own; nil: another kind of run
+	gates    *loadGates          // of it
 }
 
 // runsDirectory is where runs go without -o.
@@ -147,6 +148,14 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 	workshop.Rebuilt, workshop.Peers = rebuilt, peers
 	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed
 	workshop.Patience = j.patience.Patience
+	if j.fleet != nil {
+		controller, err := a.joinFleet(ctx, j.fleet, program, j.scenario)
+		if err != nil {
+			return nil, "", err
+		}
+		defer controller.Close()
+		workshop.Fleet = controller
+	}
 	if err := j.baseline.check(workshop.Cells(planFor(j.scenario, j.until))); err != nil {
 		return nil, "", err
 	}
@@ -272,7 +281,7 @@ func (j *job) open(warnings []string) (*record.Run, error) {
 		Version: record.Version, Tool: version(), Command: commandLine(),
 		Name: j.scenario.Name, Title: j.scenario.Title, Question: j.scenario.Question,
 		Started: now, Status: record.Running, Seed: j.scenario.Seed,
-		Trials: len(order), Order: order, Until: j.until,
+		Trials: len(order), Order: order, Until: j.until, Fleet: j.fleet,
 		Warnings: warnings,
 	}
 	var err error

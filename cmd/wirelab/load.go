@@ -38,6 +38,7 @@ type loading struct {
 	output     outputFlags
 	gates      gateLoadFlags
 	link       linkFlag
+	fleet      fleetFlags
 	traced     float64 // the share of requests that carry a traceparent
 
 	given func(flag string) bool
@@ -123,6 +124,7 @@ func (l *loading) register(cmd *cobra.Command) {
 	l.output.register(cmd)
 	l.gates.register(cmd)
 	l.link.register(cmd)
+	l.fleet.register(cmd)
 	f.Float64Var(&l.traced, "traceparent", 0, "`share` of the requests that carry a traceparent header, as 0.01, for your tracing system to follow; the slowest of them are named")
 	complete(cmd, "traceparent", []string{"0.001", "0.01", "0.1", "1"})
 	f.Lookup("link").Usage = "not possible to a service that runs already: says what to do instead of this `link`"
@@ -148,6 +150,10 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 		return usage(err)
 	}
 	if err := errors.Join(refuseLink(l.link.links), l.journey.check(s, l)); err != nil {
+		return usage(err)
+	}
+	machines, err := l.fleet.wanted(true)
+	if err != nil {
 		return usage(err)
 	}
 	gates, err := l.gates.read(a, l, &s.Parts[0])
@@ -181,7 +187,7 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 	}
 	targets := map[string]string{service.Stack: definition.Address}
 	// No patience: what was asked of a service is not asked again.
-	return a.execute(ctx, job{scenario: s, targets: targets, load: running, output: l.output, gates: gates, baseline: gates.since()})
+	return a.execute(ctx, job{scenario: s, targets: targets, load: running, fleet: machines, output: l.output, gates: gates, baseline: gates.since()})
 }
 
 // scenario is the load as one part.

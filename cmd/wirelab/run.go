@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ type study struct {
 	patience patienceFlag
 	until    untilFlags
 	probes   probeFlag
+	fleet    fleetFlags
 	output   outputFlags
 }
 
@@ -46,6 +48,7 @@ repeats all cells until an answer stands, as in wirelab compare.`,
   wirelab run my.yaml --probe life,cpu          # and why: the stages of a call, CPU time by function
   wirelab run my.yaml --until 3% --at-most 1h   # until each mean is known within 3 %
   wirelab run kernel-study --dry-run            # how many trials, and about how long
+  wirelab run my.yaml --fleet lab --client 'role=client*8'   # on the machines of a fleet
   wirelab run --resume results`,
 		Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -53,7 +56,11 @@ repeats all cells until an answer stands, as in wirelab compare.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if resume != "" {
-				return a.resume(cmd, args, job{patience: s.patience, output: s.output}, resume)
+				machines, err := s.fleet.wanted(false)
+				if err != nil {
+					return usage(err)
+				}
+				return a.resume(cmd, args, job{patience: s.patience, fleet: machines, output: s.output}, resume)
 			}
 			if len(args) == 0 {
 				return usage(fmt.Errorf("name a study (%s) or a scenario file (see `wirelab run --help`)", strings.Join(studyNames(), ", ")))
@@ -74,6 +81,7 @@ repeats all cells until an answer stands, as in wirelab compare.`,
 	s.patience.register(f)
 	s.until.register(cmd)
 	s.probes.register(cmd)
+	s.fleet.register(cmd)
 	s.output.register(cmd)
 	complete(cmd, "yardstick", yardstickNames())
 	complete(cmd, "peers", peer.Names())
@@ -108,7 +116,11 @@ func (s *study) job(a *app, cmd *cobra.Command, name string) (job, error) {
 		what, warnings = a.with(cmd.Context(), what, s.named)
 	}
 	goal, err := s.until.read(cmd, what)
-	return job{scenario: what, warnings: append(warnings, missing...), patience: s.patience, until: goal, output: s.output}, err
+	if err != nil {
+		return job{}, err
+	}
+	machines, err := s.fleet.wanted(false)
+	return job{scenario: what, warnings: append(warnings, missing...), patience: s.patience, until: goal, fleet: machines, output: s.output}, err
 }
 
 // readScenario finds a study by its name, or reads a file.
@@ -178,6 +190,7 @@ func (a *app) resume(cmd *cobra.Command, args []string, j job, directory string)
 		}
 	}
 	j.scenario, j.output.directory, j.resume = s, directory, true
+	j.fleet = cmp.Or(j.fleet, run.Manifest.Fleet)
 	return a.execute(cmd.Context(), j)
 }
 

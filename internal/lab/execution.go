@@ -8,6 +8,7 @@ import (
 	"wirelab.dev/internal/judge"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/worker"
 )
 
 // execution carries a plan out, and holds what is carried from one trial to the next.
@@ -37,13 +38,17 @@ func (l *Lab) execution(plan []scenario.Planned, run *record.Run) (*execution, e
 	}
 	queue := newQueue(run, len(plan), took, l.Patience)
 	queue.used = l.used
+	watch := watchOthers
+	if l.Fleet != nil {
+		watch = watchNobody
+	}
 	return &execution{
 		Lab: l, order: Order(plan), into: run,
 		queue: queue,
 		measure: func(ctx context.Context, number int) (*record.Record, error) {
 			return l.trial(ctx, number, plan[number], run)
 		},
-		takenByOthers: watchOthers,
+		takenByOthers: watch,
 	}, nil
 }
 
@@ -151,12 +156,22 @@ func (e *execution) wait(ctx context.Context) {
 // watchOthers returns the share of the CPU time that others take, seen for a moment or
 // until ctx ends.
 func watchOthers(ctx context.Context) float64 {
-	watch := watchNeighbours()
+	watch := worker.WatchNeighbours()
 	select {
 	case <-time.After(lookFor):
 	case <-ctx.Done():
 	}
 	var seen record.HostState
-	watch.fill(&seen, 0)
+	watch.Fill(&seen, 0)
 	return seen.TakenByOthers()
+}
+
+// watchNobody is for machines of a fleet, which are not seen between trials: they are held to
+// be quiet when some time has passed.
+func watchNobody(ctx context.Context) float64 {
+	select {
+	case <-time.After(lookFor):
+	case <-ctx.Done():
+	}
+	return 0
 }

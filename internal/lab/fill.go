@@ -2,8 +2,6 @@ package lab
 
 import (
 	"fmt"
-	"os"
-	"syscall"
 	"time"
 
 	"wirelab.dev/internal/host"
@@ -123,54 +121,6 @@ func warnOfMemory(r *record.Record) {
 				"the %s reached the memory limit of %d MiB that wirelab sets its workers: its collector ran more often than by default", side, worker.MemoryLimit>>20))
 		}
 	}
-}
-
-// neighbourWatch holds the machine's CPU times before the trial.
-type neighbourWatch struct {
-	activity host.Activity
-	census   host.Census
-	own      time.Duration
-	ok       bool
-}
-
-func watchNeighbours() neighbourWatch {
-	activity, err := host.Snapshot()
-	return neighbourWatch{activity: activity, census: host.TakeCensus(), own: ownCPU(), ok: err == nil}
-}
-
-// fill sets what others used since the watch began. workers is the CPU time of the
-// trial's workers.
-func (w neighbourWatch) fill(h *record.HostState, workers time.Duration) {
-	now, err := host.Snapshot()
-	if err != nil || !w.ok {
-		return
-	}
-	n := now.Since(w.activity, workers+ownCPU()-w.own)
-	h.StolenShare, h.OthersShare, h.PressureShare = &n.StolenShare, &n.OthersBusyShare, n.PressureShare
-	h.Neighbours = neighbours(host.TakeCensus().Since(w.census, os.Getpid()), n.Whole)
-}
-
-// neighbours returns the processes to record, of those that took CPU time, most first.
-func neighbours(took []host.Consumer, of time.Duration) []record.Neighbour {
-	const most, least = 5, 0.005
-	var list []record.Neighbour
-	for _, one := range took {
-		share := float64(one.Time) / float64(max(1, of))
-		if len(list) == most || share < least {
-			break
-		}
-		list = append(list, record.Neighbour{PID: one.PID, Name: one.Name, Share: share})
-	}
-	return list
-}
-
-// ownCPU returns the processor time of wirelab itself, without its workers.
-func ownCPU() time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // fillNoise records the worse of the two ends; each spun on its own CPUs.

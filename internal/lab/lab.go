@@ -17,6 +17,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"wirelab.dev/internal/host"
@@ -70,6 +71,8 @@ type Lab struct {
 	Patience Patience
 	// Live has the progress of trials show what their calls are like.
 	Live bool
+	// Fleet, if not nil, runs the ends on other machines.
+	Fleet Fleet
 	// Remote, if not nil, ends the run early, or pauses it.
 	Remote *Remote
 	// Staging, if not nil, may change how a worker is launched: package gauntlet
@@ -142,12 +145,19 @@ func (l *Lab) Run(ctx context.Context, plan []scenario.Planned, run *record.Run)
 	return e.run(ctx)
 }
 
-// launch starts a worker.
-func (l *Lab) launch(launch worker.Launch) (*worker.Process, error) {
-	if l.Staging != nil {
-		l.Staging(launch.Spec.Role, &launch)
+// launch starts a worker, on this machine or on the stage.
+func (t *trial) launch(ctx context.Context, launch worker.Launch) (worker.End, error) {
+	if t.lab.Staging != nil {
+		t.lab.Staging(launch.Spec.Role, &launch)
 	}
-	return worker.Start(launch)
+	if t.in.stage != nil {
+		return t.in.stage.Start(ctx, launch)
+	}
+	process, err := worker.Start(launch)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errCannotGoOn, err)
+	}
+	return process, nil
 }
 
 func (l *Lab) observe(call func(Observer)) {

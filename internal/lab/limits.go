@@ -23,13 +23,14 @@ type demand struct {
 	warmUp     time.Duration
 	delay      time.Duration
 	naive      bool
+	apart      bool // the client is on another machine
 }
 
 func (t *trial) demand() demand {
 	cell := t.planned.Cell
 	return demand{
 		clients: cell.Clients, connection: t.connection(), load: cell.Load,
-		warmUp: time.Duration(cell.WarmUp.AtMost), delay: cell.Network.RoundTrip() / 2, naive: catalog.Naive(cell.Variant),
+		warmUp: time.Duration(cell.WarmUp.AtMost), delay: cell.Network.RoundTrip() / 2, naive: catalog.Naive(cell.Variant), apart: t.lab.Fleet != nil,
 	}
 }
 
@@ -62,7 +63,7 @@ func (d demand) ports(timeWait time.Duration) int {
 // ports are held for the full minute, even if the kernel frees them earlier: until then
 // they slow down its search for a free one.
 func (d demand) sources(have host.Limits) int {
-	if d.naive || have.Ports == 0 {
+	if d.naive || d.apart || have.Ports == 0 { // only loopback has more addresses than one
 		return 1
 	}
 	return stack.Sources{Connections: d.ports(time.Minute), Ports: int(have.Ports)}.Count()

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -15,11 +16,15 @@ type surroundings struct {
 	network *link.Network // nil: the machine's own
 	seed    uint64        // of its link
 	have    host.Limits
+	stage   Stage // nil: the ends run on this machine
 }
 
 // surround makes the network of the cell.
-func (t *trial) surround() (*surroundings, error) {
+func (t *trial) surround(ctx context.Context) (*surroundings, error) {
 	asked := t.planned.Cell.Network
+	if t.lab.Fleet != nil {
+		return t.onStage(ctx)
+	}
 	if asked == (scenario.Network{}) {
 		return &surroundings{have: host.ReadLimits()}, nil
 	}
@@ -40,10 +45,13 @@ func (t *trial) surround() (*surroundings, error) {
 
 // listenAddress is where the trial's server listens.
 func (s *surroundings) listenAddress() string {
-	if s.network == nil {
-		return "127.0.0.1:0"
+	switch {
+	case s.stage != nil:
+		return s.stage.Address()
+	case s.network != nil:
+		return s.network.Address + ":0"
 	}
-	return s.network.Address + ":0"
+	return "127.0.0.1:0"
 }
 
 // server and client return where the trial's processes are started.

@@ -30,7 +30,8 @@ type server struct {
 	// outside sees what a peer costs, or a service at a given address; nil for wirelab's own
 	// worker, which does it itself, and for a service on another machine.
 	outside *outsider
-	spent   time.Duration // by a service at a given address, while it was seen
+	spent   time.Duration   // by a service at a given address, while it was seen
+	machine *worker.Machine // of a server on another, once it has stopped
 }
 
 // startServer starts the server and waits until it listens.
@@ -42,14 +43,14 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 		}
 		return given, nil
 	}
-	process, err := t.lab.launch(worker.Launch{
+	process, err := t.launch(ctx, worker.Launch{
 		Name:    "server " + r.Cell.Variant,
 		Command: t.serverProgram(),
 		Spec:    t.serverSpec(),
 		In:      t.in.server(t.lab),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errCannotGoOn, err)
+		return nil, err
 	}
 	r.Warnings = append(r.Warnings, process.Warnings()...)
 	ctx, cancel := context.WithTimeoutCause(ctx, serverPatience, fmt.Errorf("it was not ready within %v", serverPatience))
@@ -99,6 +100,7 @@ func (s *server) stop(ctx context.Context) (worker.ServerResult, error) {
 		return nothing, err
 	}
 	told := *result.Server
+	s.machine = result.Machine
 	told.Usage, told.Allowance = cmp.Or(told.Usage, seen.usage), cmp.Or(told.Allowance, seen.allowance)
 	return told, nil
 }
@@ -112,7 +114,7 @@ func (s *server) pid() int {
 	if s.process == nil {
 		return os.Getpid()
 	}
-	return s.process.PID()
+	return s.process.PID() // 0 on another machine
 }
 
 // port returns the port that the server listens on.
@@ -135,15 +137,15 @@ func (s *server) cpu() time.Duration {
 
 // runClient starts the client, waits for its result, and ends it. Meanwhile sentinels
 // watch the CPUs of both ends.
-func (t *trial) runClient(ctx context.Context, r *record.Record, server *server) (_ *worker.ClientResult, _ worker.End, seen watched, _ error) {
+func (t *trial) runClient(ctx context.Context, r *record.Record, server *server) (result worker.Result, process worker.End, seen watched, _ error) {
 	spec, written, err := t.callingSpec(r, server)
 	if err != nil {
-		return nil, nil, seen, fmt.Errorf("%w: %w", errCannotGoOn, err)
+		return result, nil, seen, fmt.Errorf("%w: %w", errCannotGoOn, err)
 	}
 	defer written.remove()
 	var watchFailed error
 	var outside *outsider
-	process, err := t.lab.launch(worker.Launch{
+	process, err = t.launch(ctx, worker.Launch{
 		Name:    "client " + r.Cell.Variant,
 		Command: t.clientProgram(),
 		Spec:    spec,
@@ -160,31 +162,31 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 		},
 	})
 	if err != nil {
-		return nil, nil, seen, fmt.Errorf("%w: %w", errCannotGoOn, err)
+		return result, nil, seen, err
 	}
 	r.Warnings = append(r.Warnings, process.Warnings()...)
 	sentinels := t.startSentinels(server.process, process)
 	defer func() { seen = sentinels.stop(ctx) }()
 	t.lab.Remote.attach(process)
 	defer t.lab.Remote.attach(nil)
-	result, err := process.Result(ctx)
+	result, err = process.Result(ctx)
 	costs := outside.lookBack()
 	if err = errors.Join(err, watchFailed); err != nil {
 		process.Kill()
-		return nil, process, seen, err
+		return result, process, seen, err
 	}
 	if ready, err := process.Ready(ctx); err == nil {
 		r.Client.Version, r.Client.GoMaxProcs = ready.Runtime, ready.GoMaxProcs
 		r.Settings = tuning.Join(r.Settings, tuning.At(tuning.Client, ready.Settings))
 	}
 	if err := process.Stop(); err != nil {
-		return nil, process, seen, err
+		return result, process, seen, err
 	}
 	if result.Client == nil {
-		return nil, process, seen, fmt.Errorf("client %s: its result lacks the part `client`", r.Cell.Variant)
+		return result, process, seen, fmt.Errorf("client %s: its result lacks the part `client`", r.Cell.Variant)
 	}
 	costs.addTo(result.Client)
-	return result.Client, process, seen, nil
+	return result, process, seen, nil
 }
 
 // worker is the program of the trial's ends.

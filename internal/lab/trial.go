@@ -57,6 +57,9 @@ func (t *trial) cell() record.Cell {
 	cell.Connection = t.connection().String()
 	cell.Load = recordedLoad(t.planned.Cell, t.inFlight())
 	cell.Target = t.target()
+	if t.lab.Fleet != nil {
+		cell.Agents = t.lab.Fleet.Agents(cell.Clients)
+	}
 	return cell
 }
 
@@ -96,10 +99,10 @@ func (t *trial) target() string {
 
 // measure runs the two processes around one window and fills in the record.
 func (t *trial) measure(ctx context.Context, r *record.Record) error {
-	watch := watchNeighbours()
+	watch := worker.WatchNeighbours()
 
 	var err error
-	if t.in, err = t.surround(); err != nil {
+	if t.in, err = t.surround(ctx); err != nil {
 		return err
 	}
 	defer func() { _ = t.in.close() }() // its error comes too late to matter
@@ -113,13 +116,14 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 		return err
 	}
 	drops := countDrops(server.pid())
-	result, client, watched, clientErr := t.runClient(ctx, r, server)
+	calling, client, watched, clientErr := t.runClient(ctx, r, server)
 	drops(&r.Host)
 	r.Link = t.in.linked()
 	serverResult, serverErr := server.stop(ctx)
 	if err := errors.Join(serverErr, clientErr); err != nil {
 		return err
 	}
+	result := calling.Client
 
 	t.see(r, server, serverResult, result)
 	fill(r, result)
@@ -129,12 +133,11 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	if t.learnt > 0 {
 		r.WarmUp.LearntNS = new(int64(t.warmUpAtLeast()))
 	}
-	r.Client.CPUs = t.lab.Placement.Client
+	r.Client.CPUs, r.Server.CPUs = t.placed(server)
 	r.Client.Allocations, r.Server.Allocations = result.Allocations, serverResult.Allocations
 	applyUsage(&r.Client, result.Usage, r.WindowNS)
 	switch {
 	case server.process != nil:
-		r.Server.CPUs = t.lab.Placement.Server
 		t.applyServer(r, serverResult.Usage, result)
 	case server.outside != nil:
 		t.applyServer(r, serverResult.Usage, result)
@@ -147,9 +150,15 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 		r.Host.SuspendedNS = &result.Usage.SuspendedNS
 	}
 	warnOfMemory(r)
-	applyGaps(r, watched.cpus, window{result.BeginNS, result.EndNS})
-	watch.fill(&r.Host, client.CPU()+server.cpu()+watched.cost)
 	fillNoise(&r.Host, serverResult.Noise, result.Noise)
+	if t.in.stage != nil {
+		if err := t.fillFleet(ctx, r, server, serverResult, calling.Parts); err != nil {
+			return err
+		}
+	} else {
+		applyGaps(r, watched.cpus, window{result.BeginNS, result.EndNS})
+		watch.Fill(&r.Host, client.CPU()+server.cpu()+watched.cost)
+	}
 	switch {
 	case result.SamplesFailed != "":
 		r.Warnings = append(r.Warnings, "the samples were not kept: "+result.SamplesFailed)

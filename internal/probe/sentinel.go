@@ -55,6 +55,15 @@ type Watched struct {
 	Problem string `json:"problem,omitempty"`
 }
 
+// Shift moves all instants by so much, as to the clock of another machine.
+func (w *Watched) Shift(by int64) {
+	w.FromNS += by
+	w.ToNS += by
+	for i := range w.Gaps {
+		w.Gaps[i].AtNS += by
+	}
+}
+
 // RunSentinels watches the CPUs until stop is closed, for one waking at least. The process
 // should have nothing else to do: a thread that sleeps here keeps one of Go's processors.
 func RunSentinels(cpus []SentinelCPU, stop <-chan struct{}) []Watched {

@@ -199,3 +199,10 @@ func (s *Series) accumulate(differences []int64, of func(*Usage) *int64) {
 		*of(&s.samples[i]) = sum
 	}
 }
+
+// Shift moves all readings by so much, as to the clock of another machine.
+func (s *Series) Shift(by int64) {
+	for i := range s.samples {
+		s.samples[i].AtNS += by
+	}
+}

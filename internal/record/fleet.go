@@ -1,5 +1,13 @@
 package record
 
+// FleetWanted says which agents of a fleet a run is measured by.
+type FleetWanted struct {
+	Hub       string `json:"hub,omitempty"`        // its name or URL; empty: the one that this machine has the hub of
+	TokenFile string `json:"token_file,omitempty"` // that has the controller's token
+	Server    string `json:"server,omitempty"`     // selects the server's agent; empty: the server is given
+	Client    string `json:"client"`               // selects those of the clients
+}
+
 // Fleet is where a trial's ends ran, if agents of a fleet ran them on machines of their own.
 type Fleet struct {
 	Server  Agent         `json:"server,omitzero"` // none where the server was given

@@ -34,6 +34,8 @@ type Manifest struct {
 	Warnings     []string        `json:"warnings,omitempty"`
 	// Until is what the run repeats for. It is absent in a run of so many repeats.
 	Until *Until `json:"until,omitempty"`
+	// Fleet is whose agents measure, where it is not this machine that does.
+	Fleet *FleetWanted `json:"fleet,omitempty"`
 	// WaitedNS is how long the run waited for other programs to let go of the CPUs. It is
 	// absent until the run ends, and in runs that are older than it.
 	WaitedNS *int64 `json:"waited_ns,omitempty"`

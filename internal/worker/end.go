@@ -45,3 +45,19 @@ type Machine struct {
 	// Watched is what a sentinel saw of those CPUs.
 	Watched []probe.Watched `json:"watched,omitempty"`
 }
+
+// WithoutSiblings leaves out of what others took on a machine what other agents there took for
+// the same trial.
+func WithoutSiblings(machines ...*Machine) {
+	own := map[string]int64{}
+	for _, m := range machines {
+		own[m.Boot] += m.OwnNS
+	}
+	for _, m := range machines {
+		share := m.State.OthersShare
+		if share == nil || m.WholeNS <= 0 {
+			continue
+		}
+		*share = max(0, *share-float64(own[m.Boot]-m.OwnNS)/float64(m.WholeNS))
+	}
+}

@@ -39,6 +39,7 @@ type Launch struct {
 	// bound. It applies to clients, which report progress.
 	Silence    time.Duration
 	OnProgress func(Progress) // may be nil; called from one goroutine
+	OnInterval func(Interval) // may be nil; called from the same
 	OnStart    func(pid int)  // may be nil; called once it has started
 }
 
@@ -179,6 +180,8 @@ func (p *Process) readEvents(output io.Reader, l Launch) error {
 			offer(p.ready, *event.Ready)
 		case event.Progress != nil && l.OnProgress != nil:
 			l.OnProgress(*event.Progress)
+		case event.Interval != nil && l.OnInterval != nil:
+			l.OnInterval(*event.Interval)
 		case event.Result != nil:
 			patience = forever
 			silence.Reset(patience)
@@ -225,6 +228,12 @@ func (p *Process) PID() int { return p.command.Process.Pid }
 // CPU is the processor time of the worker's whole life, once it has ended.
 func (p *Process) CPU() time.Duration {
 	return p.command.ProcessState.UserTime() + p.command.ProcessState.SystemTime()
+}
+
+// Wait waits until the worker has ended, and returns its failure, if any.
+func (p *Process) Wait() error {
+	<-p.ended
+	return p.failure
 }
 
 // Stop ends the worker's input and waits until the worker has ended. It kills one that

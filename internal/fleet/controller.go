@@ -1,0 +1,386 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+	"github.com/nats-io/nuid"
+
+	"wirelab.dev/internal/clock"
+)
+
+const (
+	// lease is how long an agent goes on without hearing of its controller, and how long a
+	// controller waits for an agent that says nothing.
+	lease = 5 * time.Second
+	// renewEvery is how often it hears.
+	renewEvery = time.Second
+	// orderPatience limits the wait for the answer to an order.
+	orderPatience = 5 * time.Second
+	// returnPatience is how long agents that are missing are waited for before a trial.
+	returnPatience = 30 * time.Second
+	// askedAtOnce bounds the agents whose clocks are compared at the same time: more would
+	// wait for one another, which their clocks would seem to be off by.
+	askedAtOnce = 16
+)
+
+// Plan says which agents a controller wants.
+type Plan struct {
+	Server *Selector // nil: the server is given
+	Client Selector
+	Worker string // wirelab's own program, which agents must have, too
+	// Report, if not nil, gets a line for what a person should know of.
+	Report func(line string)
+}
+
+// Controller runs the ends of trials on a fleet's agents. Close must be called.
+type Controller struct {
+	plan        Plan
+	credentials *Credentials
+	conn        *nats.Conn
+	stream      jetstream.JetStream
+	cards       jetstream.KeyValue
+	key         nkeys.KeyPair
+	run         string // of this controller; agents belong to it
+	kept        jetstream.ConsumeContext
+	stopRenew   context.CancelFunc
+	renewing    sync.WaitGroup
+
+	guard  sync.Mutex // of what follows
+	held   map[string]*held
+	ends   map[string]*remote // by agent and worker
+	names  int                // given to workers
+	hashes map[string]string  // of programs, by their paths
+}
+
+// held is an agent that belongs to this controller.
+type held struct {
+	Card
+
+	ordering sync.Mutex // one order at a time, so that they arrive in order
+	number   uint64
+
+	guard sync.Mutex
+	heard time.Time
+	lost  error // why it is not to be used any more
+}
+
+func (h *held) hear() {
+	h.guard.Lock()
+	defer h.guard.Unlock()
+	h.heard = time.Now()
+}
+
+func (h *held) loss() error {
+	h.guard.Lock()
+	defer h.guard.Unlock()
+	return h.lost
+}
+
+// NewController joins the fleet as its controller.
+func NewController(ctx context.Context, credentials *Credentials, plan Plan) (*Controller, error) {
+	if len(credentials.OrdersSeed) == 0 {
+		return nil, errors.New("these are an agent's credentials, which give no orders: use the controller's token (`wirelab fleet token --role controller`)")
+	}
+	key, err := nkeys.FromSeed(credentials.OrdersSeed)
+	if err != nil {
+		return nil, fmt.Errorf("the key that orders are signed with: %w", err)
+	}
+	c := &Controller{plan: plan, credentials: credentials, key: key, run: nuid.Next(), held: map[string]*held{}, ends: map[string]*remote{}, hashes: map[string]string{}}
+	if c.conn, err = Connect(ctx, credentials, "controller", c.report); err != nil {
+		return nil, err
+	}
+	if err := c.listen(ctx); err != nil {
+		c.conn.Close()
+		return nil, err
+	}
+	renewing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c.stopRenew = cancel
+	c.renewing.Go(func() { c.renewAll(renewing) })
+	return c, nil
+}
+
+// listen hears what agents tell of this controller's workers.
+func (c *Controller) listen(ctx context.Context) (err error) {
+	if c.stream, err = jetstream.New(c.conn); err != nil {
+		return err
+	}
+	if c.cards, err = c.stream.KeyValue(ctx, c.credentials.AgentsBucket()); err != nil {
+		return fmt.Errorf("the fleet's list of agents: %w", err)
+	}
+	live, err := c.conn.Subscribe(c.credentials.LiveSubject("*", c.run, "*"), func(m *nats.Msg) { c.hear(m.Subject, m.Data) })
+	if err != nil {
+		return err
+	}
+	if err := live.SetPendingLimits(1<<20, 256<<20); err != nil {
+		return err
+	}
+	kept, err := c.stream.OrderedConsumer(ctx, c.credentials.KeptStream(), jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{c.credentials.KeptSubject("*", c.run, "*")},
+	})
+	if err != nil {
+		return fmt.Errorf("the fleet's stream of results: %w", err)
+	}
+	parts := assembly{}
+	c.kept, err = kept.Consume(func(m jetstream.Msg) {
+		if whole, done := parts.add(m.Subject(), m.Headers().Get(partHeader), m.Data()); done {
+			c.hear(m.Subject(), whole)
+		}
+	})
+	return err
+}
+
+// assembly puts messages together that came in parts.
+type assembly map[string][]byte
+
+func (a assembly) add(subject, part string, data []byte) (whole []byte, done bool) {
+	var number, of int
+	if _, err := fmt.Sscanf(part, "%d/%d", &number, &of); err != nil || number < 1 || number > of {
+		return nil, false
+	}
+	if of == 1 {
+		return data, true
+	}
+	if number == 1 {
+		a[subject] = nil
+	}
+	a[subject] = append(a[subject], data...)
+	if number < of {
+		return nil, false
+	}
+	whole = a[subject]
+	delete(a, subject)
+	return whole, true
+}
+
+// hear passes on what an agent tells of a worker.
+func (c *Controller) hear(subject string, data []byte) {
+	agent, name := toldOf(subject)
+	c.guard.Lock()
+	of, end := c.held[agent], c.ends[agent+"/"+name]
+	c.guard.Unlock()
+	if of != nil {
+		of.hear()
+	}
+	var t told
+	if end == nil || json.Unmarshal(data, &t) != nil {
+		return // of an earlier trial
+	}
+	end.take(t)
+}
+
+// Close lets go of all agents.
+func (c *Controller) Close() {
+	c.stopRenew()
+	c.renewing.Wait()
+	c.guard.Lock()
+	all := c.held
+	c.held = map[string]*held{}
+	c.guard.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), renewEvery)
+	defer cancel()
+	eachAtOnce(all, func(h *held) { _, _ = c.send(ctx, h, order{Do: release}) }) // their leases end anyway
+	if c.kept != nil {
+		c.kept.Stop()
+	}
+	c.conn.Close()
+}
+
+func eachAtOnce(all map[string]*held, do func(*held)) {
+	var doing sync.WaitGroup
+	for _, h := range all {
+		doing.Go(func() { do(h) })
+	}
+	doing.Wait()
+}
+
+func (c *Controller) report(line string) {
+	if c.plan.Report != nil {
+		c.plan.Report(line)
+	}
+}
+
+// send gives an agent an order and returns its answer.
+func (c *Controller) send(ctx context.Context, to *held, o order) (answer, error) {
+	o.Agent, o.Session, o.Run = to.Name, to.Session, c.run
+	to.ordering.Lock()
+	to.number++
+	o.Number = to.number
+	message, err := sign(o, c.key)
+	if err != nil {
+		to.ordering.Unlock()
+		return answer{}, err
+	}
+	inbox := c.conn.NewInbox()
+	replies, err := c.conn.SubscribeSync(inbox)
+	if err == nil {
+		err = c.conn.PublishRequest(c.credentials.OrderSubject(to.Name), inbox, message)
+	}
+	to.ordering.Unlock()
+	if err != nil {
+		return answer{}, fmt.Errorf("%s: send it an order: %w", to.Name, err)
+	}
+	defer replies.Unsubscribe() //nolint:errcheck // the answer has come, or not
+	waiting, cancel := context.WithTimeout(ctx, orderPatience+stopTakes(o.Do))
+	defer cancel()
+	reply, err := replies.NextMsgWithContext(waiting)
+	if err != nil {
+		return answer{}, fmt.Errorf("%s did not answer to %q: %w", to.Name, o.Do, sayNoAnswer(err))
+	}
+	to.hear()
+	var a answer
+	if err := json.Unmarshal(reply.Data, &a); err != nil {
+		return a, fmt.Errorf("%s: its answer is not understood: %w", to.Name, err)
+	}
+	if a.Refused != "" {
+		return a, fmt.Errorf("%s refuses: %s", to.Name, a.Refused)
+	}
+	return a, nil
+}
+
+// stopTakes is how long a worker may take to end.
+func stopTakes(do verb) time.Duration {
+	if do == stop {
+		return 6 * time.Second
+	}
+	return 0
+}
+
+func sayNoAnswer(err error) error {
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return errors.New("it is not in the fleet any more")
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("nothing was heard of it for %v", orderPatience)
+	}
+	return err
+}
+
+// renewAll keeps the leases, and notices who is lost.
+func (c *Controller) renewAll(ctx context.Context) {
+	ticker := time.NewTicker(renewEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		c.guard.Lock()
+		all := slices.Collect(maps.Values(c.held))
+		c.guard.Unlock()
+		for _, h := range all {
+			if h.loss() == nil {
+				c.renewing.Go(func() { c.renewOne(ctx, h) })
+			}
+		}
+	}
+}
+
+// renewOne renews an agent's lease. An agent that refuses, or says nothing for as long as its
+// lease, is lost: its workers end by themselves.
+func (c *Controller) renewOne(ctx context.Context, h *held) {
+	asking, cancel := context.WithTimeout(ctx, renewEvery)
+	defer cancel()
+	a, err := c.send(asking, h, order{Do: renew, LeaseNS: int64(lease)})
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	h.guard.Lock()
+	silent := time.Since(h.heard)
+	why := err
+	if a.Refused == "" {
+		why = fmt.Errorf("%s: nothing was heard of it for %v", h.Name, silent.Round(100*time.Millisecond))
+	}
+	if a.Refused == "" && silent < lease || h.lost != nil {
+		h.guard.Unlock()
+		return
+	}
+	h.lost = why
+	h.guard.Unlock()
+	c.lose(h, why)
+}
+
+// toldOf is the agent and the worker of a subject: wl.P.from.A.live.RUN.W.
+func toldOf(subject string) (agent, name string) {
+	parts := strings.Split(subject, ".")
+	if len(parts) != 7 {
+		return "", ""
+	}
+	return parts[3], parts[6]
+}
+
+// lose ends what ran on an agent that is lost.
+func (c *Controller) lose(h *held, why error) {
+	c.report(fmt.Sprintf("agent lost: %v", why))
+	c.guard.Lock()
+	var ends []*remote
+	for name, end := range c.ends {
+		if strings.HasPrefix(name, h.Name+"/") {
+			ends = append(ends, end)
+		}
+	}
+	if c.held[h.Name] == h {
+		delete(c.held, h.Name)
+	}
+	c.guard.Unlock()
+	for _, end := range ends {
+		end.fail(fmt.Errorf("the agent was lost: %w", why))
+	}
+}
+
+// compareClock compares an agent's clock with this machine's.
+func (c *Controller) compareClock(ctx context.Context, agent string) (comparison, error) {
+	var made []exchange
+	for range exchanges {
+		asking, cancel := context.WithTimeout(ctx, exchangePatience)
+		sent := clock.Now()
+		reply, err := c.conn.RequestWithContext(asking, c.credentials.ClockSubject(agent), nil)
+		back, wall := clock.Now(), time.Now().UnixNano()
+		cancel()
+		if err != nil {
+			return comparison{}, fmt.Errorf("%s did not answer when its clock was asked for: %w", agent, sayNoAnswer(err))
+		}
+		there, err := parseInstants(reply.Data)
+		if err != nil {
+			return comparison{}, fmt.Errorf("%s: %w", agent, err)
+		}
+		made = append(made, exchange{sentNS: sent, backNS: back, wallNS: wall, there: there})
+	}
+	return compare(made), nil
+}
+
+// compareClocks compares those of some agents, a few at a time.
+func (c *Controller) compareClocks(ctx context.Context, agents []*held) (map[string]comparison, error) {
+	var (
+		guard sync.Mutex
+		found = map[string]comparison{}
+		errs  []error
+		doing sync.WaitGroup
+	)
+	turns := make(chan struct{}, askedAtOnce)
+	for _, h := range agents {
+		turns <- struct{}{}
+		doing.Go(func() {
+			defer func() { <-turns }()
+			one, err := c.compareClock(ctx, h.Name)
+			guard.Lock()
+			defer guard.Unlock()
+			found[h.Name] = one
+			errs = append(errs, err)
+		})
+	}
+	doing.Wait()
+	return found, cmp.Or(errs...)
+}

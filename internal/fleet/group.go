@@ -1,0 +1,250 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/worker"
+)
+
+// group is several clients, on as many agents, that are one to the lab.
+type group struct {
+	members []*remote
+	clients []int // of each
+	atMost  time.Duration
+	stop    context.CancelCauseFunc
+	over    chan struct{} // closed when merged or failed is set
+	merged  worker.Result
+	failed  error
+
+	progress func(worker.Progress)
+	guard    sync.Mutex // of what follows
+	latest   []worker.Progress
+	told     time.Time
+	settled  chan struct{} // closed when all are
+	stream   *merging
+}
+
+var _ worker.End = (*group)(nil)
+
+const (
+	// ahead is how long before its instant all are told of one; aheadEach comes on top of it
+	// for each of them.
+	ahead     = 150 * time.Millisecond
+	aheadEach = time.Millisecond
+	// settlePatience is how much longer than the longest warm-up is waited for all to have
+	// settled.
+	settlePatience = 30 * time.Second
+	// intervalLength is how often clients tell what their calls are like.
+	intervalLength = time.Second
+	// shownEvery is the time between two reports of progress.
+	shownEvery = 250 * time.Millisecond
+)
+
+// startGroup starts a client on each agent.
+func (s *stage) startGroup(ctx context.Context, hash string, l worker.Launch) (worker.End, error) {
+	specs, err := worker.Split(l.Spec, len(s.clients))
+	if err != nil {
+		return nil, err
+	}
+	leading, cancel := context.WithCancelCause(context.Background())
+	g := &group{
+		members: make([]*remote, len(specs)), latest: make([]worker.Progress, len(specs)),
+		atMost: time.Duration(l.Spec.Client.Load.WarmUpAtMostNS), stop: cancel,
+		over: make(chan struct{}), settled: make(chan struct{}), progress: l.OnProgress, stream: newMerging(),
+	}
+	errs := make([]error, len(specs))
+	var starting sync.WaitGroup
+	for i, spec := range specs {
+		spec.Client.IntervalNS = int64(intervalLength)
+		g.clients = append(g.clients, spec.Client.Clients)
+		one := l
+		one.Spec = spec
+		one.OnProgress = func(p worker.Progress) { g.hear(i, p) }
+		one.OnInterval = g.stream.add
+		starting.Go(func() {
+			g.members[i], errs[i] = s.controller.startOn(ctx, s.clients[i], hash, s.before[s.clients[i].Name].offsetNS, one)
+		})
+	}
+	starting.Wait()
+	if err := cmp.Or(errs...); err != nil {
+		g.members = slices.DeleteFunc(g.members, func(m *remote) bool { return m == nil })
+		g.killAll()
+		cancel(nil)
+		return nil, err
+	}
+	go g.lead(leading) // ends with the members, or when it is killed
+	return g, nil
+}
+
+// lead takes the members through their trial together.
+func (g *group) lead(ctx context.Context) {
+	defer close(g.over)
+	if err := g.through(ctx); err != nil {
+		g.failed = err
+		g.killAll()
+	}
+}
+
+func (g *group) through(ctx context.Context) error {
+	if err := g.each(func(m *remote) error { _, err := m.Ready(ctx); return err }); err != nil {
+		return err
+	}
+	if err := g.tellAll(worker.GoControl); err != nil {
+		return err
+	}
+	if g.atMost > 0 {
+		waiting, cancel := context.WithTimeoutCause(ctx, g.atMost+settlePatience, fmt.Errorf("not all clients had settled within %v", g.atMost+settlePatience))
+		defer cancel()
+		if err := g.awaitSettled(waiting); err != nil {
+			return err
+		}
+		if err := g.tellAll(worker.OpenControl); err != nil {
+			return err
+		}
+	}
+	if err := g.each(func(m *remote) error { _, err := m.Result(ctx); return err }); err != nil {
+		return err
+	}
+	if err := g.each((*remote).Stop); err != nil {
+		return err
+	}
+	return g.merge(ctx)
+}
+
+// awaitSettled waits until all are steady, or one has ended.
+func (g *group) awaitSettled(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, len(g.members))
+	for _, m := range g.members {
+		go func() { ended <- m.await(ctx, m.result, "result") }() // ends with ctx
+	}
+	select {
+	case <-g.settled:
+		return nil
+	case err := <-ended:
+		return cmp.Or(err, fmt.Errorf("%s: it ended before its window was to open", "a client"))
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// each does something with every member at once, and returns the first error.
+func (g *group) each(do func(*remote) error) error {
+	errs := make(chan error, len(g.members))
+	for _, m := range g.members {
+		go func() { errs <- do(m) }()
+	}
+	for range g.members {
+		if err := <-errs; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellAll tells all to do something at one instant.
+func (g *group) tellAll(c worker.Control) error {
+	at := clock.Now() + int64(ahead+time.Duration(len(g.members))*aheadEach)
+	return g.each(func(m *remote) error { return m.Tell(worker.Order{Control: c, AtNS: at}) })
+}
+
+// merge makes one result of the members'.
+func (g *group) merge(ctx context.Context) error {
+	var intervals [][]worker.Interval
+	for i, m := range g.members {
+		result, err := m.Result(ctx)
+		if err != nil {
+			return err
+		}
+		ready, err := m.Ready(ctx)
+		if err != nil {
+			return err
+		}
+		g.merged.Parts = append(g.merged.Parts, worker.Part{Agent: m.on.Name, Clients: g.clients[i], Ready: ready, Result: result})
+		intervals = append(intervals, m.intervals)
+	}
+	var err error
+	g.merged.Client, err = worker.Merge(g.merged.Parts, intervals)
+	return err
+}
+
+// hear takes in how far a member has come, and tells how far all have.
+func (g *group) hear(i int, p worker.Progress) {
+	g.guard.Lock()
+	defer g.guard.Unlock()
+	g.latest[i] = p
+	all := worker.Progress{Settled: true}
+	for _, one := range g.latest {
+		all.Warming = all.Warming || one.Warming
+		all.Paused = all.Paused || one.Paused
+		all.Settled = all.Settled && (one.Settled || one.Fraction > 0)
+		all.Done += one.Done
+		all.Fraction += one.Fraction / float64(len(g.latest))
+	}
+	if all.Settled {
+		select {
+		case <-g.settled:
+		default:
+			close(g.settled)
+		}
+	}
+	if g.progress != nil && time.Since(g.told) >= shownEvery {
+		g.told = time.Now()
+		all.Live = g.stream.live()
+		g.progress(all)
+	}
+}
+
+// Ready is the first member's, for all.
+func (g *group) Ready(ctx context.Context) (worker.Ready, error) { return g.members[0].Ready(ctx) }
+
+// Result waits for all results, and ends the members.
+func (g *group) Result(ctx context.Context) (worker.Result, error) {
+	select {
+	case <-g.over:
+		return g.merged, g.failed
+	case <-ctx.Done():
+		return worker.Result{}, context.Cause(ctx)
+	}
+}
+
+// Stop waits until all have ended.
+func (g *group) Stop() error {
+	<-g.over
+	return g.failed
+}
+
+// Kill ends all members at once.
+func (g *group) Kill() {
+	g.stop(fmt.Errorf("the clients were killed"))
+	<-g.over
+}
+
+func (g *group) killAll() {
+	var killing sync.WaitGroup
+	for _, m := range g.members {
+		killing.Go(m.Kill)
+	}
+	killing.Wait()
+}
+
+// Tell tells all members what they are to do now.
+func (g *group) Tell(o worker.Order) error {
+	return g.each(func(m *remote) error { return m.Tell(o) })
+}
+
+// PID is 0: they are processes of other machines.
+func (g *group) PID() int { return 0 }
+
+// CPU is 0: they took none of this machine's.
+func (g *group) CPU() time.Duration { return 0 }
+
+// Warnings are none.
+func (g *group) Warnings() []string { return nil }

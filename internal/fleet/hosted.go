@@ -1,0 +1,250 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/worker"
+)
+
+// told is what an agent tells of a worker. One of its parts is set.
+type told struct {
+	Ready    *worker.Ready    `json:"ready,omitempty"`
+	Progress *worker.Progress `json:"progress,omitempty"`
+	Interval *worker.Interval `json:"interval,omitempty"`
+	Result   *worker.Result   `json:"result,omitempty"`
+	// Intervals are all, those that were told before too, with the result.
+	Intervals []worker.Interval `json:"intervals,omitempty"`
+	Ended     *ended            `json:"ended,omitempty"`
+}
+
+// ended is the last that is told of a worker.
+type ended struct {
+	Failure string          `json:"failure,omitempty"`
+	CPUNS   int64           `json:"cpu_ns"`
+	Machine *worker.Machine `json:"machine,omitempty"`
+	// Samples is the object that has its samples.
+	Samples        string `json:"samples,omitempty"`
+	SamplesMissing string `json:"samples_missing,omitempty"` // why there is none
+}
+
+// hosted is a worker that the agent looks after.
+type hosted struct {
+	agent     *agent
+	run, name string
+	process   *worker.Process
+	watch     *machineWatch
+	samples   string // where it writes them; empty: nowhere
+	done      chan struct{}
+	quiet     *budget
+
+	guard     sync.Mutex // of what follows
+	intervals []worker.Interval
+	last      worker.Progress
+}
+
+// start starts a worker as an order says.
+func (a *agent) start(o *order) error {
+	if err := CheckName(o.Worker); err != nil {
+		return err
+	}
+	program, err := a.allowed.program(o.Program)
+	if err != nil {
+		return err
+	}
+	if err := a.allowed.check(o.Spec); err != nil {
+		return err
+	}
+	a.guard.Lock()
+	defer a.guard.Unlock()
+	if a.holder != o.Run {
+		return errors.New("its lease is over")
+	}
+	for name, one := range a.workers {
+		if one.hasEnded() {
+			delete(a.workers, name)
+		}
+	}
+	if a.workers[o.Worker] != nil || len(a.workers) >= mostWorkers {
+		return fmt.Errorf("worker %s: there is one of that name, or there are %d already", o.Worker, len(a.workers))
+	}
+	w := &hosted{agent: a, run: o.Run, name: o.Worker, done: make(chan struct{}), quiet: newBudget()}
+	spec := *o.Spec
+	if err := w.place(&spec); err != nil {
+		return err
+	}
+	w.watch = watchMachine(a.CPUs)
+	launch := worker.Launch{
+		Name: a.Name + ": " + string(spec.Role), Command: program.Command, Spec: spec,
+		In:         host.Surroundings{CPUs: a.CPUs, Nice: a.Nice},
+		OnProgress: w.progress, OnInterval: w.interval,
+	}
+	if spec.Role == worker.ClientRole {
+		launch.Silence = clientSilence
+	}
+	if w.process, err = worker.Start(launch); err != nil {
+		return err
+	}
+	w.watch.guard(a.Programs[0].Command, w.process.PID(), a.Nice)
+	a.workers[o.Worker] = w
+	a.running.Go(w.follow)
+	return nil
+}
+
+// clientSilence limits the time between two events of a client.
+const clientSilence = 30 * time.Second
+
+// place puts the agent's own places into a spec: files in its spool, its server's port.
+func (w *hosted) place(spec *worker.Spec) error {
+	if spec.Role == worker.ServerRole && w.agent.Port != 0 {
+		spec.Address = fmt.Sprintf("%s:%d", w.agent.Listen, w.agent.Port)
+	}
+	if spec.Client == nil {
+		return nil
+	}
+	own := *spec.Client
+	spec.Client = &own
+	path := filepath.Join(w.agent.Spool, w.run+"-"+w.name)
+	if own.CallsFile != "" {
+		own.CallsFile = path + ".calls"
+	}
+	if own.SamplesFile != "" {
+		own.SamplesFile = path + ".parquet"
+		w.samples = own.SamplesFile
+	}
+	return nil
+}
+
+func (w *hosted) hasEnded() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// follow tells what becomes of the worker, until it has ended.
+func (w *hosted) follow() {
+	defer close(w.done)
+	ctx := context.Background() // the process ends by orders, or with the agent
+	if ready, err := w.process.Ready(ctx); err == nil {
+		w.keep("ready", told{Ready: &ready})
+	}
+	result, err := w.process.Result(ctx)
+	if err == nil {
+		w.guard.Lock()
+		intervals := w.intervals
+		w.guard.Unlock()
+		w.keep("result", told{Result: &result, Intervals: intervals})
+	}
+	failure := w.process.Wait()
+	last := &ended{CPUNS: int64(w.process.CPU()), Machine: w.watch.stop(w.process.CPU())}
+	if failure = cmp.Or(failure, err); failure != nil {
+		last.Failure = failure.Error()
+	}
+	if w.samples != "" && failure == nil {
+		if last.Samples, err = w.upload(); err != nil {
+			last.SamplesMissing = err.Error()
+		}
+		_ = os.Remove(w.samples)
+	}
+	w.keep("ended", told{Ended: last})
+}
+
+// progress tells how far the worker has come: at once what changes, the rest once a second.
+func (w *hosted) progress(p worker.Progress) {
+	p.Live = nil // intervals say it
+	w.guard.Lock()
+	turns := p.Warming != w.last.Warming || p.Settled != w.last.Settled || p.Paused != w.last.Paused
+	w.last = p
+	w.guard.Unlock()
+	if turns || w.quiet.isSilent() {
+		w.tell(told{Progress: &p}, turns)
+	}
+}
+
+// interval keeps an interval, and tells it if that does not disturb.
+func (w *hosted) interval(i worker.Interval) {
+	w.guard.Lock()
+	w.intervals = append(w.intervals, i)
+	w.guard.Unlock()
+	w.tell(told{Interval: &i}, false)
+}
+
+// tell tells what may be lost; what must be told whatever the budget says.
+func (w *hosted) tell(t told, must bool) {
+	message, err := json.Marshal(t)
+	if err == nil && (w.quiet.spend(len(message)) || must) {
+		_ = w.agent.conn.Publish(w.agent.credentials.LiveSubject(w.agent.Name, w.run, w.name), message)
+	}
+}
+
+const (
+	// keepFor is how long an agent tries to hand over what must not be lost.
+	keepFor = 5 * time.Minute
+	// mostInMessage is what goes into one message; what is longer goes in parts, since a
+	// server's usual limit is 1 MiB.
+	mostInMessage = 512 << 10
+	partHeader    = "Wl-Part" // as in 2/3
+)
+
+// keep hands over what must not be lost, once: the stream drops what it has.
+func (w *hosted) keep(what string, t told) {
+	whole, err := json.Marshal(t)
+	if err != nil {
+		w.agent.report(fmt.Sprintf("worker %s: encode its %s: %v", w.name, what, err))
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), keepFor)
+	defer cancel()
+	parts := (len(whole) + mostInMessage - 1) / mostInMessage
+	for i := range parts {
+		m := nats.NewMsg(w.agent.credentials.KeptSubject(w.agent.Name, w.run, w.name))
+		m.Data = whole[i*mostInMessage : min(len(whole), (i+1)*mostInMessage)]
+		m.Header.Set(partHeader, fmt.Sprintf("%d/%d", i+1, parts))
+		id := fmt.Sprintf("%s/%s/%s/%s/%d", w.agent.card.Session, w.run, w.name, what, i)
+		for {
+			publishing, done := context.WithTimeout(ctx, 2*time.Second)
+			_, err = w.agent.stream.PublishMsg(publishing, m, jetstream.WithMsgID(id))
+			done()
+			if err == nil || ctx.Err() != nil {
+				break
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+		if err != nil {
+			w.agent.report(fmt.Sprintf("worker %s: its %s was not handed over within %v: %v", w.name, what, keepFor, err))
+			return
+		}
+	}
+}
+
+// upload puts the samples into the fleet's store.
+func (w *hosted) upload() (object string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), keepFor)
+	defer cancel()
+	file, err := os.Open(w.samples)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	store, err := w.agent.stream.ObjectStore(ctx, w.agent.credentials.SamplesStore())
+	if err != nil {
+		return "", err
+	}
+	object = w.run + "-" + w.agent.Name + "-" + w.name
+	_, err = store.Put(ctx, jetstream.ObjectMeta{Name: object}, file)
+	return object, err
+}

@@ -1,0 +1,46 @@
+package fleet
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// quietBytes is what an agent may tell of a worker each second while it runs: more would
+	// be a load of its own on the machines that are measured.
+	quietBytes = 1000
+	// repeatAfter is how long nothing is told before what is not new is told again.
+	repeatAfter = 1200 * time.Millisecond
+)
+
+// budget keeps an agent quiet.
+type budget struct {
+	guard  sync.Mutex
+	left   int
+	filled time.Time // when left was right
+	told   time.Time
+}
+
+func newBudget() *budget { return &budget{left: quietBytes, filled: time.Now()} }
+
+// spend takes so many bytes out of the budget, if they are in it.
+func (b *budget) spend(bytes int) bool {
+	b.guard.Lock()
+	defer b.guard.Unlock()
+	now := time.Now()
+	b.left = min(quietBytes, b.left+int(now.Sub(b.filled).Seconds()*quietBytes))
+	b.filled = now
+	if bytes > b.left {
+		return false
+	}
+	b.left -= bytes
+	b.told = now
+	return true
+}
+
+// isSilent reports whether nothing was told for a while.
+func (b *budget) isSilent() bool {
+	b.guard.Lock()
+	defer b.guard.Unlock()
+	return time.Since(b.told) > repeatAfter
+}

@@ -1,0 +1,313 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/worker"
+)
+
+var _ lab.Fleet = (*Controller)(nil)
+
+// stage is the agents of one trial.
+type stage struct {
+	controller *Controller
+	server     *held // nil: the server is given
+	clients    []*held
+	before     map[string]comparison
+	started    []worker.End
+	samples    string // where the samples are wanted; empty: nowhere
+}
+
+// Agents is how many of the wanted client agents have a part of so many callers.
+func (c *Controller) Agents(callers int) int {
+	if c.plan.Client.Count == 0 {
+		c.guard.Lock()
+		defer c.guard.Unlock()
+		return min(callers, max(1, len(c.held)-c.servers()))
+	}
+	return min(callers, c.plan.Client.Count)
+}
+
+func (c *Controller) servers() int {
+	if c.plan.Server == nil {
+		return 0
+	}
+	return 1
+}
+
+// Join takes the agents for the first time, so that what is missing is known before a run
+// begins.
+func (c *Controller) Join(ctx context.Context) error {
+	_, _, err := c.gather(ctx)
+	return err
+}
+
+// Stage takes agents and compares their clocks.
+func (c *Controller) Stage(ctx context.Context, callers int) (lab.Stage, error) {
+	server, clients, err := c.awaitAgents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &stage{controller: c, server: server, clients: clients[:min(len(clients), callers)]}
+	if s.before, err = c.compareClocks(ctx, s.all()); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// awaitAgents takes the agents, and waits for those that are missing.
+func (c *Controller) awaitAgents(ctx context.Context) (server *held, clients []*held, err error) {
+	until := time.Now().Add(returnPatience)
+	for told := false; ; told = true {
+		server, clients, err = c.gather(ctx)
+		if err == nil || time.Now().After(until) || ctx.Err() != nil {
+			return server, clients, err
+		}
+		if !told {
+			c.report(fmt.Sprintf("waiting for %v at most: %v", returnPatience, err))
+		}
+		select {
+		case <-time.After(renewEvery / 2):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// gather takes the agents that the plan wants: those that it has first.
+func (c *Controller) gather(ctx context.Context) (server *held, clients []*held, err error) {
+	listing, cancel := context.WithTimeout(ctx, orderPatience)
+	defer cancel()
+	cards, err := Cards(listing, c.cards)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the list of agents: %w", err)
+	}
+	if c.plan.Server != nil {
+		servers, err := c.take(ctx, *c.plan.Server, cards, nil, "--server")
+		if err != nil {
+			return nil, nil, err
+		}
+		server = servers[0]
+	}
+	clients, err = c.take(ctx, c.plan.Client, cards, server, "--client")
+	return server, clients, err
+}
+
+// take takes as many agents as a selector wants.
+func (c *Controller) take(ctx context.Context, want Selector, cards []Card, but *held, flag string) ([]*held, error) {
+	var taken []*held
+	var others, refusals []string
+	for _, card := range c.order(cards) {
+		switch {
+		case but != nil && card.Name == but.Name:
+		case !want.Matches(card):
+			others = append(others, card.Name)
+		case len(taken) > 0 && want.Count > 0 && len(taken) == want.Count:
+		default:
+			h, err := c.hold(ctx, card)
+			if err != nil {
+				refusals = append(refusals, err.Error())
+				continue
+			}
+			taken = append(taken, h)
+		}
+	}
+	if len(taken) > 0 && len(taken) >= want.Count {
+		slices.SortFunc(taken, func(a, b *held) int { return cmp.Compare(a.Name, b.Name) })
+		return taken, nil
+	}
+	var names []string
+	for _, h := range taken {
+		names = append(names, h.Name)
+	}
+	why := fmt.Sprintf("%s %s: %d of %d are there", flag, want, len(taken), max(1, want.Count))
+	for what, list := range map[string][]string{"these are": names, "others have other labels": others, "refused": refusals} {
+		if len(list) > 0 {
+			why += "; " + what + ": " + strings.Join(list, ", ")
+		}
+	}
+	return nil, fmt.Errorf("%w: %s (see `wirelab fleet list`)", lab.ErrTooFewAgents, why)
+}
+
+// order puts the agents that are held first, and then those of machines that have none yet.
+func (c *Controller) order(cards []Card) []Card {
+	c.guard.Lock()
+	defer c.guard.Unlock()
+	rank := func(card Card) int {
+		if h := c.held[card.Name]; h != nil && h.Session == card.Session {
+			return 0
+		}
+		return 1
+	}
+	sorted := slices.Clone(cards)
+	slices.SortStableFunc(sorted, func(a, b Card) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name)) })
+	return sorted
+}
+
+// hold makes an agent this controller's.
+func (c *Controller) hold(ctx context.Context, card Card) (*held, error) {
+	c.guard.Lock()
+	h := c.held[card.Name]
+	c.guard.Unlock()
+	if h != nil && h.Session == card.Session && h.loss() == nil {
+		return h, nil
+	}
+	h = &held{Card: card, heard: time.Now()}
+	if _, err := c.send(ctx, h, order{Do: claim, LeaseNS: int64(lease)}); err != nil {
+		return nil, err
+	}
+	c.guard.Lock()
+	c.held[card.Name] = h
+	c.guard.Unlock()
+	return h, nil
+}
+
+func (s *stage) all() []*held {
+	if s.server == nil {
+		return s.clients
+	}
+	return append([]*held{s.server}, s.clients...)
+}
+
+// Address is where the server's agent has its servers listen.
+func (s *stage) Address() string {
+	if s.server == nil {
+		return ""
+	}
+	return net.JoinHostPort(s.server.Address, "0")
+}
+
+// Limits are the least of the clients' machines.
+func (s *stage) Limits() host.Limits {
+	least := s.clients[0].Limits
+	for _, h := range s.clients[1:] {
+		least.Files = min(least.Files, h.Limits.Files)
+		least.Ports = min(least.Ports, h.Limits.Ports)
+		least.TimeWait = max(least.TimeWait, h.Limits.TimeWait)
+		least.UDPReceive = min(least.UDPReceive, h.Limits.UDPReceive)
+	}
+	if s.server != nil {
+		least.Backlog = s.server.Limits.Backlog
+		least.UDPReceive = min(least.UDPReceive, s.server.Limits.UDPReceive)
+	}
+	return least
+}
+
+// Start starts an end on its agents.
+func (s *stage) Start(ctx context.Context, l worker.Launch) (worker.End, error) {
+	hash, err := s.controller.hash(l.Command[0])
+	if err != nil {
+		return nil, err
+	}
+	var end worker.End
+	switch {
+	case l.Spec.Role == worker.ServerRole && s.server == nil:
+		return nil, errors.New("the fleet has no agent for servers: give --server")
+	case l.Spec.Role == worker.ServerRole:
+		end, err = s.controller.startOn(ctx, s.server, hash, s.before[s.server.Name].offsetNS, l)
+	case len(s.clients) == 1:
+		s.samples = l.Spec.Client.SamplesFile
+		end, err = s.startAlone(ctx, hash, l)
+	default:
+		s.samples = l.Spec.Client.SamplesFile
+		end, err = s.startGroup(ctx, hash, l)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.started = append(s.started, end)
+	return end, nil
+}
+
+// End compares the clocks again, and says who the agents were.
+func (s *stage) End(ctx context.Context, r *record.Fleet) error {
+	after, err := s.controller.compareClocks(ctx, s.all())
+	if err != nil {
+		return err
+	}
+	describe := func(h *held) record.Agent {
+		return record.Agent{
+			Name: h.Name, Labels: h.Labels, Machine: h.Machine, Boot: h.Boot,
+			Clock: clockBetween(s.before[h.Name], after[h.Name]),
+		}
+	}
+	if s.server != nil {
+		r.Server = describe(s.server)
+	}
+	for _, h := range s.clients {
+		i := slices.IndexFunc(r.Clients, func(c record.FleetClient) bool { return c.Name == h.Name })
+		if i >= 0 {
+			r.Clients[i].Agent = describe(h)
+		}
+	}
+	return s.fetchSamples(ctx)
+}
+
+// fetchSamples writes the samples of all clients, where they are wanted.
+func (s *stage) fetchSamples(ctx context.Context) error {
+	if s.samples == "" {
+		return nil
+	}
+	store, err := s.controller.stream.ObjectStore(ctx, s.controller.credentials.SamplesStore())
+	if err != nil {
+		return fmt.Errorf("the samples: %w", err)
+	}
+	for _, m := range s.members() {
+		m.guard.Lock()
+		object, missing := m.last.Samples, m.last.SamplesMissing
+		m.guard.Unlock()
+		if object == "" {
+			return fmt.Errorf("the samples of %s: %s", m.on.Name, cmp.Or(missing, "it has none"))
+		}
+		if err := store.GetFile(ctx, object, s.samplesOf(m)); err != nil {
+			return fmt.Errorf("the samples of %s: %w", m.on.Name, err)
+		}
+		_ = store.Delete(ctx, object) // it ends by itself
+	}
+	return nil
+}
+
+// samplesOf is the file of a client's samples: of several, each has its own.
+func (s *stage) samplesOf(m *remote) string {
+	if len(s.clients) == 1 {
+		return s.samples
+	}
+	extension := filepath.Ext(s.samples)
+	return strings.TrimSuffix(s.samples, extension) + "-" + m.on.Name + extension
+}
+
+func (s *stage) members() []*remote {
+	for _, end := range s.started {
+		switch e := end.(type) {
+		case *group:
+			return e.members
+		case *alone:
+			return []*remote{e.remote}
+		}
+	}
+	return nil
+}
+
+// hash is that of a program, worked out once.
+func (c *Controller) hash(path string) (string, error) {
+	c.guard.Lock()
+	defer c.guard.Unlock()
+	if known, is := c.hashes[path]; is {
+		return known, nil
+	}
+	sum, err := HashOf(path)
+	if err == nil {
+		c.hashes[path] = sum
+	}
+	return sum, err
+}
