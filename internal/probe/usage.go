@@ -93,6 +93,27 @@ func (u Usage) Since(earlier Usage) Usage {
 	return u
 }
 
+// Plus returns what several processes used together, as if they were one: all figures are
+// sums, but for what is of a machine or of each process by itself.
+func (w Window) Plus(other Window) Window {
+	sum := w
+	for _, column := range columns {
+		*column.of(&sum.Usage) += *column.of(&other.Usage)
+	}
+	sum.AtNS = max(w.AtNS, other.AtNS)
+	sum.SuspendedNS = max(w.SuspendedNS, other.SuspendedNS)
+	sum.StoppedNS = max(w.StoppedNS, other.StoppedNS)
+	if sum.Go.GCPercent = w.Go.GCPercent; w.Go.GCPercent != other.Go.GCPercent {
+		sum.Go.GCPercent = 0 // unknown: they differ
+	}
+	sum.Most = Held{
+		RSSBytes: w.Most.RSSBytes + other.Most.RSSBytes, AnonBytes: w.Most.AnonBytes + other.Most.AnonBytes,
+		Threads: w.Most.Threads + other.Most.Threads, Sockets: w.Most.Sockets + other.Most.Sockets,
+		Goroutines: w.Most.Goroutines + other.Most.Goroutines, HeapLiveBytes: w.Most.HeapLiveBytes + other.Most.HeapLiveBytes,
+	}
+	return sum
+}
+
 // heldBy returns the gauges of a reading.
 func heldBy(u *Usage) Held {
 	return Held{

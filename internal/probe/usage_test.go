@@ -112,3 +112,27 @@ func TestWaitsQuantile(t *testing.T) {
 		t.Errorf("total %d, want 200", waits.Total())
 	}
 }
+
+// What processes used together is the sum of each figure; what is of the machine, or of each
+// by itself, is not.
+func TestPlusSumsEveryFigure(t *testing.T) {
+	window := Window{Usage: numbered(), Most: Held{1, 2, 3, 4, 5, 6}, StoppedNS: 7}
+	sum := window.Plus(window)
+	for _, column := range columns {
+		want := 2 * *column.of(&window.Usage)
+		if column.name == "suspended_ns" || column.name == "gc_percent" {
+			want /= 2
+		}
+		if got := *column.of(&sum.Usage); got != want {
+			t.Errorf("%s is %d, want %d", column.name, got, want)
+		}
+	}
+	if want := (Held{2, 4, 6, 8, 10, 12}); sum.Most != want || sum.StoppedNS != 7 {
+		t.Errorf("most %+v, stopped for %d; want %+v, 7", sum.Most, sum.StoppedNS, want)
+	}
+	other := window
+	other.Go.GCPercent, other.StoppedNS = 50, 9
+	if sum := window.Plus(other); sum.Go.GCPercent != 0 || sum.StoppedNS != 9 {
+		t.Errorf("GOGC %d, stopped for %d; want none known, 9", sum.Go.GCPercent, sum.StoppedNS)
+	}
+}

@@ -1,0 +1,169 @@
+package worker
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/record"
+)
+
+const (
+	// shortestInterval is as long as that of the load's own course, and mostIntervals as many
+	// as a result keeps of it.
+	shortestInterval = 5 * time.Millisecond
+	mostIntervals    = 240
+	// mostStretches is as many as a course has.
+	mostStretches = 64
+)
+
+// intervals puts those of all parts on one grid, on which the window opens. A part's calls are
+// taken to have ended evenly within an interval of its own; all that it counted is counted.
+func (m *merger) intervals() []record.Interval {
+	var courses []cumulative
+	for p := range m.clients() {
+		if len(p.Intervals) > 0 {
+			courses = append(courses, cumulated(p.Intervals, p.BeginNS-m.result.BeginNS))
+		}
+	}
+	if len(courses) == 0 {
+		return nil
+	}
+	first, last := courses[0].first(), courses[0].last()
+	for _, c := range courses {
+		first, last = min(first, c.first()), max(last, c.last())
+	}
+	step := int64(shortestInterval)
+	for (last-first)/step+2 > mostIntervals {
+		step *= 2
+	}
+	var merged []record.Interval
+	var before record.Interval // all up to the interval
+	for from := first; from < last; {
+		to := min(last, from-modulo(from, step)+step)
+		var all record.Interval
+		for _, c := range courses {
+			upTo := c.at(to)
+			all.Requests += upTo.Requests
+			all.SumNS += upTo.SumNS
+		}
+		merged = append(merged, record.Interval{
+			StartNS: from, TookNS: to - from, Requests: all.Requests - before.Requests, SumNS: all.SumNS - before.SumNS,
+		})
+		from, before = to, all
+	}
+	return merged
+}
+
+// modulo is the remainder that is never below 0, so that 0 lies on the grid.
+func modulo(a, step int64) int64 { return (a%step + step) % step }
+
+// cumulative is what had been counted at the end of each interval, in order.
+type cumulative struct {
+	ends   []int64
+	counts []record.Interval // Requests and SumNS up to each
+}
+
+// cumulated adds up intervals, moved by so much.
+func cumulated(intervals []record.Interval, moved int64) cumulative {
+	c := cumulative{ends: []int64{intervals[0].StartNS + moved}, counts: []record.Interval{{}}}
+	var all record.Interval
+	for _, i := range intervals {
+		all.Requests += i.Requests
+		all.SumNS += i.SumNS
+		c.ends, c.counts = append(c.ends, i.StartNS+i.TookNS+moved), append(c.counts, all)
+	}
+	return c
+}
+
+func (c cumulative) first() int64 { return c.ends[0] }
+func (c cumulative) last() int64  { return c.ends[len(c.ends)-1] }
+
+// at is what had been counted by an instant, by linear interpolation.
+func (c cumulative) at(instant int64) record.Interval {
+	after, _ := slices.BinarySearch(c.ends, instant)
+	switch {
+	case after == 0:
+		return c.counts[0]
+	case after == len(c.ends):
+		return c.counts[after-1]
+	}
+	from, to := c.counts[after-1], c.counts[after]
+	share := float64(instant-c.ends[after-1]) / float64(max(1, c.ends[after]-c.ends[after-1]))
+	return record.Interval{
+		Requests: from.Requests + int64(share*float64(to.Requests-from.Requests)),
+		SumNS:    from.SumNS + int64(share*float64(to.SumNS-from.SumNS)),
+	}
+}
+
+// stretch is what ended in a stretch of the course.
+type stretch struct {
+	calls, failed int64
+	times         *latency.Coarse // of responses
+}
+
+// course is that of the interval events, where all parts have some: quantiles over time are
+// then those of all calls, to two digits.
+func (m *merger) course(events [][]Interval) error {
+	if len(events) != len(m.parts) || slices.ContainsFunc(events, func(e []Interval) bool { return len(e) == 0 }) {
+		return nil
+	}
+	first, last, each := events[0][0].StartNS, int64(0), int64(1)
+	for _, of := range events {
+		for _, e := range of {
+			if e.TookNS < 0 || max(e.StartNS-m.result.BeginNS, m.result.BeginNS-e.StartNS, e.TookNS) > int64(farthestApart) {
+				return fmt.Errorf("an interval that begins at %d ns and took %d, with a window that begins at %d", e.StartNS, e.TookNS, m.result.BeginNS)
+			}
+			first, last, each = min(first, e.StartNS), max(last, e.StartNS+e.TookNS), max(each, e.TookNS)
+		}
+	}
+	for (last-first)/each+1 > mostStretches {
+		each *= 2
+	}
+	stretches := map[int64]*stretch{}
+	count := int64(0)
+	for part, of := range events {
+		for _, e := range of {
+			at := (e.StartNS + e.TookNS/2 - first) / each
+			count = max(count, at+1)
+			into := stretches[at]
+			if into == nil {
+				into = &stretch{times: latency.NewCoarse()}
+				stretches[at] = into
+			}
+			into.calls += e.Ended
+			into.failed += e.Failed
+			if err := into.times.AddEncoded(e.Histogram); err != nil {
+				return fmt.Errorf("an interval of %s: %w", m.parts[part].Agent, err)
+			}
+		}
+	}
+	course := &record.Course{BeginNS: first - m.result.BeginNS, StretchNS: each}
+	for at := range count {
+		m.result.addStretch(course, cmp.Or(stretches[at], &stretch{times: latency.NewCoarse()}))
+	}
+	m.result.Course = course
+	return nil
+}
+
+// addStretch adds one to a course. Its times are of responses; of service times nothing is
+// known where they differ.
+func (r *ClientResult) addStretch(to *record.Course, s *stretch) {
+	quantile := func(q float64, least int64) *int64 {
+		if s.times.Count() < least {
+			return nil
+		}
+		return new(int64(s.times.Quantile(q)))
+	}
+	to.Calls, to.Failed = append(to.Calls, s.calls), append(to.Failed, s.failed)
+	to.ResponseP50NS = append(to.ResponseP50NS, quantile(0.5, record.CourseMedianCalls))
+	to.ResponseP99NS = append(to.ResponseP99NS, quantile(0.99, record.CourseCalls))
+	to.ResponseMaxNS = append(to.ResponseMaxNS, quantile(1, 1))
+	p99 := quantile(0.99, record.CourseCalls)
+	if r.Response != nil {
+		p99 = nil
+	}
+	to.P99NS = append(to.P99NS, p99)
+}
