@@ -1,0 +1,95 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Card is what an agent says of itself. It is renewed while the agent is there, and gone
+// CardTTL after it was renewed last.
+type Card struct {
+	Name     string            `json:"name"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Session  string            `json:"session"`           // of the agent's process
+	Machine  string            `json:"machine"`           // system, kernel and processor
+	Boot     string            `json:"boot"`              // the same for agents of one machine
+	CPUs     int               `json:"cpus"`              //
+	Address  string            `json:"address,omitempty"` // where its servers listen
+	Programs map[string]string `json:"programs"`          // by their names, the hashes of those that it runs
+	Started  time.Time         `json:"started"`           // by its clock
+	Busy     string            `json:"busy,omitempty"`    // the run that has it
+
+	Seen time.Time `json:"-"` // when the hub got the card, by the hub's clock
+}
+
+// CardTTL is how long a card is believed that is not renewed. The hub keeps to it, so that no
+// agent can leave a card behind.
+const CardTTL = 10 * time.Second
+
+// The largest card, and how many are kept.
+const (
+	mostCardBytes  = 32 << 10
+	mostCardsBytes = 128 << 20
+)
+
+// PutCard says who an agent is, or says it again.
+func PutCard(ctx context.Context, kv jetstream.KeyValue, card Card) error {
+	if err := CheckName(card.Name); err != nil {
+		return err
+	}
+	text, err := json.Marshal(card)
+	if err != nil {
+		return fmt.Errorf("write the card of %s: %w", card.Name, err)
+	}
+	if len(text) > mostCardBytes {
+		return fmt.Errorf("the card of %s has %d bytes, at most %d are kept: give it fewer labels", card.Name, len(text), mostCardBytes)
+	}
+	if _, err := kv.Put(ctx, card.Name, text); err != nil {
+		return fmt.Errorf("put the card of %s: %w", card.Name, err)
+	}
+	return nil
+}
+
+// Cards are those of the agents that there are, by name. One that cannot be read is left out.
+func Cards(ctx context.Context, kv jetstream.KeyValue) ([]Card, error) {
+	watch, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, fmt.Errorf("read the agents' cards: %w", err)
+	}
+	defer func() { _ = watch.Stop() }()
+	var all []Card
+	for {
+		select {
+		case entry, open := <-watch.Updates():
+			if !open {
+				return nil, errors.New("read the agents' cards: the hub is lost")
+			}
+			if entry == nil { // that was all
+				slices.SortFunc(all, func(a, b Card) int { return cmp.Compare(a.Name, b.Name) })
+				return all, nil
+			}
+			if card, ok := readCard(entry); ok {
+				all = append(all, card)
+			}
+		case <-ctx.Done():
+			return nil, fmt.Errorf("read the agents' cards: %w", ctx.Err())
+		}
+	}
+}
+
+// readCard believes a card only under its own name.
+func readCard(entry jetstream.KeyValueEntry) (Card, bool) {
+	var card Card
+	if json.Unmarshal(entry.Value(), &card) != nil || card.Name != entry.Key() || CheckName(card.Name) != nil {
+		return Card{}, false
+	}
+	card.Seen = entry.Created()
+	return card, true
+}

@@ -1,0 +1,296 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// DefaultListen is where a hub listens that is not told where.
+const DefaultListen = "127.0.0.1:4222"
+
+// HubOptions are how a hub is started.
+type HubOptions struct {
+	Project   string
+	Listen    string   // HOST:PORT, port 0 for any; none: DefaultListen
+	Advertise []string // names and addresses that others reach it by, beside those it finds itself
+	StateDir  string   // what it keeps: keys and JetStream's files
+	KeysFile  string   // none: in StateDir; hubs of a cluster have the same
+	Cluster   *ClusterOptions
+	// NoTLS leaves out TLS past loopback. Orders are signed all the same, but whoever is on the
+	// way can read results and make up others.
+	NoTLS   bool
+	Log     io.Writer // warnings and errors, such as strangers that were refused
+	Version string    // of wirelab, for who looks at the state
+}
+
+// ClusterOptions make a hub one of three that have the same keys, of which one may be lost.
+type ClusterOptions struct {
+	Name   string   // the hub's own, which no other has, and the same when it is started again
+	Listen string   // where it hears the others: HOST:PORT, port 0 for any
+	Routes []string // where others hear: HOST:PORT of one at least, unless this is the first
+}
+
+// clusterSize is how many hubs a cluster has, and how often it keeps what must not be lost.
+const clusterSize = 3
+
+// Hub is a nats-server in this process, with what a fleet needs. Close must be called.
+type Hub struct {
+	options HubOptions
+	server  *server.Server
+	keys    *keys
+	tls     encryption
+	state   *heldState
+	urls    []string
+}
+
+// StartHub starts a hub and returns when agents can connect. One of a cluster is of use only
+// after Join. The context bounds the start.
+func StartHub(ctx context.Context, o HubOptions) (*Hub, error) {
+	o.Listen = cmp.Or(o.Listen, DefaultListen)
+	if err := CheckProject(o.Project); err != nil {
+		return nil, err
+	}
+	state, err := holdState(o.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	h := &Hub{options: o, state: state}
+	if err := h.start(ctx); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
+}
+
+func (h *Hub) start(ctx context.Context) error {
+	var err error
+	if h.keys, err = openKeys(cmp.Or(h.options.KeysFile, filepath.Join(h.options.StateDir, keysFile)), h.options.Project); err != nil {
+		return err
+	}
+	config, err := h.serverOptions()
+	if err != nil {
+		return err
+	}
+	if h.server, err = server.NewServer(config); err != nil {
+		return fmt.Errorf("nats-server: %w", err)
+	}
+	log := &serverLog{to: h.options.Log}
+	h.server.SetLoggerV2(log, false, false, false)
+	h.server.Start()
+	if err := log.fatal(); err != nil {
+		return h.explain(err)
+	}
+	if !h.server.ReadyForConnections(connectWithin) {
+		return fmt.Errorf("nats-server did not listen at %s within %v", h.options.Listen, connectWithin)
+	}
+	h.urls = h.findURLs()
+	if h.options.Cluster == nil {
+		if err := h.prepare(ctx, 1); err != nil {
+			return err
+		}
+	}
+	return h.state.write(h)
+}
+
+// Join waits until enough hubs of the cluster are there, and makes what a fleet needs.
+func (h *Hub) Join(ctx context.Context) error {
+	if h.options.Cluster == nil {
+		return nil
+	}
+	const pause = 200 * time.Millisecond
+	for {
+		err := h.prepare(ctx, clusterSize)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the cluster: %w", err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// prepare has a connection of its own, which needs no port.
+func (h *Hub) prepare(ctx context.Context, replicas int) error {
+	options, err := h.Credentials(RoleController).options("hub", nil)
+	if err != nil {
+		return err
+	}
+	conn, err := nats.Connect("", append(options, nats.InProcessServer(h.server))...)
+	if err != nil {
+		return fmt.Errorf("connect to the own hub: %w", err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return fmt.Errorf("connect to the own hub: %w", err)
+	}
+	return Prepare(ctx, js, h.options.Project, replicas)
+}
+
+// Credentials are those of a role, to be handed on as a token.
+func (h *Hub) Credentials(role string) *Credentials {
+	return h.keys.credentials(role, h.urls, h.tls)
+}
+
+// URLs are where the hub is reached, the best first.
+func (h *Hub) URLs() []string { return h.urls }
+
+// TLS says whether connections are encrypted.
+func (h *Hub) TLS() bool { return bool(h.tls) }
+
+// ClusterAddress is where other hubs of the cluster reach this one: HOST:PORT.
+func (h *Hub) ClusterAddress() string {
+	if at := h.server.ClusterAddr(); at != nil {
+		return at.String()
+	}
+	return ""
+}
+
+// Close ends the hub and waits for it. What it keeps stays.
+func (h *Hub) Close() error {
+	if h.server != nil {
+		h.server.Shutdown()
+		h.server.WaitForShutdown()
+	}
+	return h.state.release()
+}
+
+// findURLs says where the hub is reached. A hub on all addresses is reached by that of the way
+// out: a list of all would have agents elsewhere try the bridges of this machine's containers.
+func (h *Hub) findURLs() []string {
+	scheme := "nats://"
+	if h.tls {
+		scheme = "tls://"
+	}
+	host, _, _ := net.SplitHostPort(h.options.Listen)
+	hosts := h.options.Advertise
+	if len(hosts) == 0 {
+		hosts = reached(host, nil)[:1]
+	}
+	_, port, _ := net.SplitHostPort(h.server.Addr().String())
+	var urls []string
+	for _, host := range hosts {
+		urls = append(urls, scheme+net.JoinHostPort(host, port))
+	}
+	return urls
+}
+
+func (h *Hub) serverOptions() (*server.Options, error) {
+	host, port, err := splitListen("--listen", h.options.Listen)
+	if err != nil {
+		return nil, err
+	}
+	const slowClient = 10 // seconds, which a busy machine may need for a handshake
+	config := &server.Options{
+		ServerName: "wirelab-" + h.options.Project, Host: host, Port: port,
+		NoSigs: true, DisableJetStreamBanner: true,
+		JetStream: true, StoreDir: filepath.Join(h.options.StateDir, "jetstream"),
+		JetStreamMaxStore: storeBytes, JetStreamMaxMemory: memoryBytes,
+		MaxPayload: mostPayloadBytes, Nkeys: h.keys.users(),
+		AuthTimeout: slowClient, TLSTimeout: slowClient,
+		PingInterval: pingEvery, MaxPingsOut: pingsWithout,
+	}
+	h.tls = encryption(!h.options.NoTLS && (!isLoopback(host) || len(h.options.Advertise) > 0))
+	if h.tls {
+		if err := h.encrypt(config, host); err != nil {
+			return nil, err
+		}
+	}
+	if h.options.Cluster == nil {
+		return config, nil
+	}
+	return config, h.join(config)
+}
+
+func (h *Hub) encrypt(config *server.Options, host string) error {
+	root, err := readAuthority([]byte(h.keys.Root), []byte(h.keys.RootKey))
+	if err != nil {
+		return fmt.Errorf("the fleet's keys: %w", err)
+	}
+	config.TLSConfig, err = root.issue(reached(host, h.options.Advertise))
+	config.TLS = true
+	return err
+}
+
+// join sets what a hub needs to be one of a cluster.
+func (h *Hub) join(config *server.Options) error {
+	cluster := h.options.Cluster
+	if err := CheckName(cluster.Name); err != nil {
+		return fmt.Errorf("the hub in the cluster: %w", err)
+	}
+	host, port, err := splitListen("--cluster", cluster.Listen)
+	if err != nil {
+		return err
+	}
+	config.ServerName = cluster.Name
+	config.Cluster = server.ClusterOpts{
+		Name: h.options.Project, Host: host, Port: port, Username: "hub", Password: h.keys.Cluster,
+	}
+	if h.tls {
+		config.Cluster.TLSConfig = config.TLSConfig.Clone()
+		config.Cluster.TLSTimeout = config.TLSTimeout
+	} else if !isLoopback(host) && !h.options.NoTLS {
+		return fmt.Errorf("--cluster %s is past loopback, and --listen %s is not: have both past it, for TLS", cluster.Listen, h.options.Listen)
+	}
+	for _, at := range cluster.Routes {
+		if _, _, err := net.SplitHostPort(at); err != nil {
+			return fmt.Errorf("--route %q: want HOST:PORT", at)
+		}
+		config.Routes = append(config.Routes, &url.URL{
+			Scheme: "nats-route", User: url.UserPassword(config.Cluster.Username, config.Cluster.Password), Host: at,
+		})
+	}
+	return nil
+}
+
+// explain says what to do where nats-server gave up.
+func (h *Hub) explain(err error) error {
+	if strings.Contains(err.Error(), "address already in use") {
+		return fmt.Errorf("%s is taken, by another hub or another program: give another address by --listen, or end the hub by wirelab fleet down (%w)", h.options.Listen, err)
+	}
+	return fmt.Errorf("nats-server: %w", err)
+}
+
+// splitListen reads HOST:PORT of a flag. For nats-server any port is -1.
+func splitListen(flag, text string) (host string, port int, err error) {
+	host, portText, err := net.SplitHostPort(text)
+	if err != nil {
+		return "", 0, fmt.Errorf("%s %q: want HOST:PORT, as in %s or 0.0.0.0:4222", flag, text, DefaultListen)
+	}
+	number, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil {
+		return "", 0, fmt.Errorf("%s %q: the port is no number up to 65535", flag, text)
+	}
+	if number == 0 {
+		return host, server.RANDOM_PORT, nil
+	}
+	return cmp.Or(host, "0.0.0.0"), int(number), nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// ensure the folder of a hub is there, for its owner alone.
+func makeSecretFolder(path string) error {
+	if err := os.MkdirAll(path, secretFolder); err != nil {
+		return fmt.Errorf("make the folder of the fleet's state: %w", err)
+	}
+	return os.Chmod(path, secretFolder)
+}

@@ -1,0 +1,131 @@
+package fleet
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/nats-io/nkeys"
+)
+
+// keys are a fleet's secrets. They are made once and kept, so that tokens outlive a hub; hubs
+// of a cluster have the same.
+type keys struct {
+	Project    string `json:"project"`
+	Agent      string `json:"agent_seed"`
+	Controller string `json:"controller_seed"`
+	Orders     string `json:"orders_seed"`
+	Cluster    string `json:"cluster_password"`
+	Root       string `json:"root_certificate"`
+	RootKey    string `json:"root_key"`
+}
+
+// Only their owner may read secrets.
+const (
+	secretFolder = 0o700
+	secretFile   = 0o600
+)
+
+// openKeys reads the project's keys, or makes them where there are none. Of several hubs that
+// do so at once, one makes them.
+func openKeys(path, project string) (*keys, error) {
+	k, err := readKeys(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := makeKeys(path, project); err != nil {
+			return nil, fmt.Errorf("make the fleet's keys: %w", err)
+		}
+		k, err = readKeys(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the fleet's keys: %w", err)
+	}
+	if k.Project != project {
+		return nil, fmt.Errorf("%s has the keys of the fleet %q, not of %q: give another --state, or that name", path, k.Project, project)
+	}
+	return k, nil
+}
+
+func readKeys(path string) (*keys, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var k keys
+	if json.Unmarshal(text, &k) != nil { // whose error may repeat a secret
+		return nil, fmt.Errorf("%s is no file of keys: remove it, and tokens that were made by it are void", path)
+	}
+	for _, seed := range []string{k.Agent, k.Controller, k.Orders} {
+		if publicOf([]byte(seed)) == "" {
+			return nil, fmt.Errorf("%s lacks a key: remove it, and tokens that were made by it are void", path)
+		}
+	}
+	return &k, nil
+}
+
+func makeKeys(path, project string) error {
+	k := keys{Project: project}
+	for _, made := range []struct {
+		kind nkeys.PrefixByte
+		seed *string
+	}{
+		{nkeys.PrefixByteUser, &k.Agent},
+		{nkeys.PrefixByteUser, &k.Controller},
+		{nkeys.PrefixByteAccount, &k.Orders},
+		{nkeys.PrefixByteUser, &k.Cluster},
+	} {
+		pair, err := nkeys.CreatePair(made.kind)
+		if err != nil {
+			return err
+		}
+		seed, err := pair.Seed()
+		if err != nil {
+			return err
+		}
+		*made.seed = string(seed)
+	}
+	root, key, err := makeAuthority()
+	if err != nil {
+		return err
+	}
+	k.Root, k.RootKey = string(root), string(key)
+	text, err := json.MarshalIndent(k, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeOnce(path, text)
+}
+
+// writeOnce writes a file whole, unless somebody else was first.
+func writeOnce(path string, text []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".keys-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	_, err = file.Write(text) // CreateTemp gave it to its owner alone
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(file.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// credentials are the role's, for hubs at these URLs.
+func (k *keys) credentials(role string, urls []string, encrypted encryption) *Credentials {
+	c := &Credentials{Project: k.Project, URLs: urls, Seed: []byte(k.Agent), OrdersKey: publicOf([]byte(k.Orders))}
+	if role == RoleController {
+		c.Seed, c.OrdersSeed = []byte(k.Controller), []byte(k.Orders)
+	}
+	if encrypted {
+		c.RootPEM = []byte(k.Root)
+	}
+	return c
+}
+
+// encryption says whether a hub's clients speak TLS.
+type encryption bool

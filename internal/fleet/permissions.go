@@ -1,0 +1,42 @@
+package fleet
+
+import (
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// An order is answered at most so often, and for so long after it came.
+const (
+	answersOfOrder = 4
+	answerWithin   = 2 * time.Minute
+)
+
+// users are those that a hub knows. All agents have one key, so one can speak in another's
+// name and hear its orders; it can give none. Who needs more signs up agents at NATS of his own.
+func (k *keys) users() []*server.NkeyUser {
+	bucket, samples, kept := agentsBucket(k.Project), samplesStore(k.Project), keptStream(k.Project)
+	mine := "wl." + k.Project
+	return []*server.NkeyUser{
+		{Nkey: publicOf([]byte(k.Agent)), Permissions: &server.Permissions{
+			Subscribe: &server.SubjectPermission{Allow: []string{
+				mine + ".to.>",
+				inboxPrefix(k.Project, RoleAgent) + ".>",
+			}},
+			Publish: &server.SubjectPermission{Allow: []string{
+				mine + ".from.>",
+				"$KV." + bucket + ".*", "$JS.API.STREAM.INFO.KV_" + bucket, // its card
+				"$O." + samples + ".>", "$JS.API.STREAM.INFO.OBJ_" + samples, // its samples, and
+				"$JS.API.DIRECT.GET.OBJ_" + samples + ".$O." + samples + ".M.*", // whether they are there
+			}},
+			Response: &server.ResponsePermission{MaxMsgs: answersOfOrder, Expires: answerWithin},
+		}},
+		{Nkey: publicOf([]byte(k.Controller)), Permissions: &server.Permissions{
+			Subscribe: &server.SubjectPermission{Allow: []string{mine + ".>"}},
+			Publish: &server.SubjectPermission{Allow: []string{
+				mine + ".>", "$KV." + bucket + ".>", "$O." + samples + ".>",
+				"$JS.API.>", "$JS.ACK." + kept + ".>", "$JS.ACK.KV_" + bucket + ".>", "$JS.ACK.OBJ_" + samples + ".>", "$JS.FC.>",
+			}},
+		}},
+	}
+}

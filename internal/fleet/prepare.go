@@ -1,0 +1,56 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Limits of what a hub keeps. A trial's samples are taken within minutes.
+const (
+	keptFor          = 24 * time.Hour
+	keptBytes        = 1 << 30
+	keptDuplicates   = 2 * time.Minute
+	sampleBytes      = 8 << 30
+	storeBytes       = keptBytes + sampleBytes
+	memoryBytes      = 2 * mostCardsBytes
+	mostPayloadBytes = 8 << 20
+)
+
+// Prepare makes what a fleet needs of JetStream: the bucket of the agents' cards, the stream of
+// what must not be lost and the store of samples, each kept so many times. What is there
+// already is set to these limits.
+func Prepare(ctx context.Context, js jetstream.JetStream, project string, replicas int) error {
+	if err := CheckProject(project); err != nil {
+		return err
+	}
+	// In memory, since cards are renewed every few seconds and a disk would be written to
+	// during measured windows.
+	_, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: agentsBucket(project), Description: "the agents of the fleet " + project,
+		TTL: CardTTL, LimitMarkerTTL: CardTTL, MaxValueSize: mostCardBytes, MaxBytes: mostCardsBytes,
+		Storage: jetstream.MemoryStorage, Replicas: replicas,
+	})
+	if err != nil {
+		return fmt.Errorf("make the bucket of agents: %w", err)
+	}
+	_, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name: keptStream(project), Description: "what must not be lost of the fleet " + project,
+		Subjects: []string{"wl." + project + ".from.*.kept.>"},
+		MaxAge:   keptFor, MaxBytes: keptBytes, Discard: jetstream.DiscardOld, Duplicates: keptDuplicates,
+		Storage: jetstream.FileStorage, Replicas: replicas, AllowDirect: true,
+	})
+	if err != nil {
+		return fmt.Errorf("make the stream of what is kept: %w", err)
+	}
+	_, err = js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
+		Bucket: samplesStore(project), Description: "samples of the fleet " + project,
+		TTL: keptFor, MaxBytes: sampleBytes, Storage: jetstream.FileStorage, Replicas: replicas,
+	})
+	if err != nil {
+		return fmt.Errorf("make the store of samples: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,245 @@
+package fleet
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Files of a fleet's state.
+const (
+	keysFile = "keys.json"
+	hubFile  = "hub.json"
+	lockFile = "lock"
+	logFile  = "hub.log"
+)
+
+// fleetsVariable moves the states of all fleets.
+const fleetsVariable = "WIRELAB_FLEETS"
+
+// Running is a hub that runs on this machine.
+type Running struct {
+	Project string    `json:"project"`
+	PID     int       `json:"pid"`
+	URLs    []string  `json:"urls"`
+	Listen  string    `json:"listen"`
+	TLS     bool      `json:"tls"`
+	Started time.Time `json:"started"`
+	Version string    `json:"version"`
+	Dir     string    `json:"-"` // of its state
+}
+
+// StateDir is where the state of a fleet is.
+func StateDir(project string) (string, error) {
+	if err := CheckProject(project); err != nil {
+		return "", err
+	}
+	all, err := fleetsDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(all, project), nil
+}
+
+// LogFile is where a hub in the background says what it has to.
+func LogFile(stateDir string) string { return filepath.Join(stateDir, logFile) }
+
+// TokenFile is where a running hub leaves a role's token.
+func TokenFile(stateDir, role string) string { return filepath.Join(stateDir, role+".token") }
+
+// fleetsDir follows the XDG Base Directory Specification.
+func fleetsDir() (string, error) {
+	if at := os.Getenv(fleetsVariable); at != "" {
+		return filepath.Abs(at)
+	}
+	if at := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(at) {
+		return filepath.Join(at, "wirelab", "fleets"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("find where fleets have their state: %w; set %s", err, fleetsVariable)
+	}
+	return filepath.Join(home, ".local", "state", "wirelab", "fleets"), nil
+}
+
+// RunningHubs are those of this user on this machine, by name.
+func RunningHubs() ([]Running, error) {
+	all, err := fleetsDir()
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(all)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("look for fleets: %w", err)
+	}
+	var hubs []Running
+	for _, entry := range entries {
+		if hub, ok := runningIn(filepath.Join(all, entry.Name())); ok {
+			hubs = append(hubs, hub)
+		}
+	}
+	return hubs, nil
+}
+
+// runningIn is the hub that holds the state, if one does. Its process number is believed for
+// that reason only: the lock ends with the process, and so does what hub.json says.
+func runningIn(dir string) (Running, bool) {
+	file, err := os.Open(filepath.Join(dir, lockFile))
+	if err != nil {
+		return Running{}, false
+	}
+	defer func() { _ = file.Close() }()
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
+		return Running{}, false
+	}
+	text, err := os.ReadFile(filepath.Join(dir, hubFile))
+	if err != nil {
+		return Running{}, false
+	}
+	hub := Running{Dir: dir}
+	if json.Unmarshal(text, &hub) != nil || hub.PID <= 1 {
+		return Running{}, false
+	}
+	return hub, true
+}
+
+// FindHub is the running hub of a name or a URL; of none, the only one.
+func FindHub(nameOrURL string) (Running, error) {
+	hubs, err := RunningHubs()
+	if err != nil {
+		return Running{}, err
+	}
+	var names []string
+	for _, hub := range hubs {
+		if hub.Project == nameOrURL || slices.Contains(hub.URLs, nameOrURL) || nameOrURL == "" && len(hubs) == 1 {
+			return hub, nil
+		}
+		names = append(names, hub.Project)
+	}
+	const elsewhere = "or give the controller's token, by --fleet-token FILE or WIRELAB_TOKEN, where it is up elsewhere"
+	switch {
+	case len(hubs) == 0:
+		return Running{}, errors.New("no fleet is up on this machine: start one by wirelab fleet up, " + elsewhere)
+	case nameOrURL == "":
+		return Running{}, fmt.Errorf("%d fleets are up on this machine: name one of %s by --fleet", len(hubs), strings.Join(names, ", "))
+	default:
+		return Running{}, fmt.Errorf("no fleet %q is up on this machine: there are %s; name one of them, %s", nameOrURL, strings.Join(names, ", "), elsewhere)
+	}
+}
+
+// FindFleet is the controller's credentials of the fleet of a name or a URL, from the state of
+// the hubs that run on this machine; of none, the only one's.
+func FindFleet(nameOrURL string) (*Credentials, error) {
+	hub, err := FindHub(nameOrURL)
+	if err != nil {
+		return nil, err
+	}
+	return ReadTokenFile(TokenFile(hub.Dir, RoleController))
+}
+
+// ReadTokenFile reads a token from a file.
+func ReadTokenFile(path string) (*Credentials, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the token: %w", err)
+	}
+	c, err := ParseToken(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// heldState is a folder that one hub has for itself. The system lets go of it when the process
+// ends, however it does.
+type heldState struct {
+	dir  string
+	lock *os.File
+}
+
+func holdState(dir string) (*heldState, error) {
+	if dir == "" {
+		return nil, errors.New("a hub needs a folder for its state")
+	}
+	if err := makeSecretFolder(dir); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, secretFile)
+	if err != nil {
+		return nil, fmt.Errorf("lock the fleet's state: %w", err)
+	}
+	const (
+		patience = time.Second // for those that only look whether it is held
+		pause    = 10 * time.Millisecond
+	)
+	for waited := time.Duration(0); ; waited += pause {
+		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return &heldState{dir, file}, nil
+		}
+		if waited >= patience || !errors.Is(err, syscall.EWOULDBLOCK) {
+			break
+		}
+		time.Sleep(pause)
+	}
+	_ = file.Close()
+	if hub, ok := runningIn(dir); ok {
+		return nil, fmt.Errorf("the fleet %s is up already, at %s (process %d): use it, end it by wirelab fleet down, or give this one another --name",
+			hub.Project, strings.Join(hub.URLs, ", "), hub.PID)
+	}
+	return nil, fmt.Errorf("lock the fleet's state in %s: %w", dir, err)
+}
+
+// write says who runs, for other processes of this user.
+func (s *heldState) write(h *Hub) error {
+	text, err := json.MarshalIndent(Running{
+		Project: h.options.Project, PID: os.Getpid(), URLs: h.urls, Listen: h.server.Addr().String(), TLS: bool(h.tls),
+		Started: time.Now().UTC().Truncate(time.Second), Version: h.options.Version,
+	}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the fleet's state: %w", err)
+	}
+	for _, role := range Roles() {
+		if err := s.replace(TokenFile(s.dir, role), []byte(h.Credentials(role).Token()+"\n")); err != nil {
+			return fmt.Errorf("write a token: %w", err)
+		}
+	}
+	if err := s.replace(filepath.Join(s.dir, hubFile), text); err != nil {
+		return fmt.Errorf("write the fleet's state: %w", err)
+	}
+	return nil
+}
+
+// replace writes a file whole: who reads it sees the old one or the new.
+func (s *heldState) replace(path string, text []byte) error {
+	file, err := os.CreateTemp(s.dir, ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return os.Rename(file.Name(), path)
+}
+
+func (s *heldState) release() error {
+	var gone error
+	left := []string{filepath.Join(s.dir, hubFile)}
+	for _, role := range Roles() {
+		left = append(left, TokenFile(s.dir, role))
+	}
+	for _, path := range left {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			gone = errors.Join(gone, err)
+		}
+	}
+	return errors.Join(gone, s.lock.Close())
+}

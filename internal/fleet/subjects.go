@@ -1,0 +1,62 @@
+package fleet
+
+import (
+	"fmt"
+	"regexp"
+)
+
+var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+
+// CheckName says whether an agent can have the name. It is part of subjects, which dots divide.
+func CheckName(name string) error { return checkWord("an agent's name", name) }
+
+// CheckProject says whether a fleet can have the name.
+func CheckProject(name string) error { return checkWord("a fleet's name", name) }
+
+func checkWord(what, name string) error {
+	if nameForm.MatchString(name) {
+		return nil
+	}
+	const shown = 80
+	if len(name) > shown {
+		name = name[:shown] + "…"
+	}
+	return fmt.Errorf("%s %q: want 1 to 63 of a-z, 0-9, _ and -, and a letter or a digit first", what, name)
+}
+
+// OrderSubject is where an agent hears orders.
+func (c *Credentials) OrderSubject(agent string) string { return c.to(agent, "order") }
+
+// ClockSubject is where an agent answers with its clock.
+func (c *Credentials) ClockSubject(agent string) string { return c.to(agent, "clock") }
+
+// LiveSubject is where what may be lost of a worker is said. Each part may be "*".
+func (c *Credentials) LiveSubject(agent, run, worker string) string {
+	return fmt.Sprintf("wl.%s.from.%s.live.%s.%s", c.Project, agent, run, worker)
+}
+
+// KeptSubject is where what must not be lost of a worker is said. Each part may be "*".
+func (c *Credentials) KeptSubject(agent, run, worker string) string {
+	return fmt.Sprintf("wl.%s.from.%s.kept.%s.%s", c.Project, agent, run, worker)
+}
+
+// KeptStream is the stream of what must not be lost.
+func (c *Credentials) KeptStream() string { return keptStream(c.Project) }
+
+// AgentsBucket is the key-value bucket of the agents' cards.
+func (c *Credentials) AgentsBucket() string { return agentsBucket(c.Project) }
+
+// SamplesStore is the object store of samples.
+func (c *Credentials) SamplesStore() string { return samplesStore(c.Project) }
+
+// InboxPrefix is where answers to the role's requests arrive.
+func (c *Credentials) InboxPrefix() string { return inboxPrefix(c.Project, c.Role()) }
+
+func (c *Credentials) to(agent, what string) string {
+	return fmt.Sprintf("wl.%s.to.%s.%s", c.Project, agent, what)
+}
+
+func keptStream(project string) string        { return "wl_" + project + "_kept" }
+func agentsBucket(project string) string      { return "wl_" + project + "_agents" }
+func samplesStore(project string) string      { return "wl_" + project + "_samples" }
+func inboxPrefix(project, role string) string { return "wl." + project + ".inbox." + role }

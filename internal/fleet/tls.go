@@ -1,0 +1,158 @@
+package fleet
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"slices"
+	"time"
+)
+
+// Lifetimes. Agents may have clocks that are days late; a token is good for years.
+const (
+	backdated    = 48 * time.Hour
+	rootLifetime = 10 * 365 * 24 * time.Hour
+)
+
+// authority issues the certificates of a fleet's hubs. Package secure's roots live for a run,
+// and their keys are never kept; this one is, so that tokens outlive a hub.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+// makeAuthority returns a root and its key, in PEM.
+func makeAuthority() (rootPEM, keyPEM []byte, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make the root's key: %w", err)
+	}
+	root, err := certificateOf("wirelab fleet")
+	if err != nil {
+		return nil, nil, err
+	}
+	root.IsCA, root.BasicConstraintsValid, root.KeyUsage = true, true, x509.KeyUsageCertSign
+	der, err := x509.CreateCertificate(rand.Reader, root, root, key.Public(), key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make the root: %w", err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("write the root's key: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: certificatePEM, Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), nil
+}
+
+func readAuthority(rootPEM, keyPEM []byte) (*authority, error) {
+	root, _ := pem.Decode(rootPEM)
+	key, _ := pem.Decode(keyPEM)
+	if root == nil || key == nil {
+		return nil, errors.New("the root or its key is not in PEM")
+	}
+	certificate, err := x509.ParseCertificate(root.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("the root: %w", err)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(key.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("the root's key: %w", err)
+	}
+	private, ok := parsed.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("the root's key is a %T, want one of ECDSA", parsed)
+	}
+	return &authority{certificate, private}, nil
+}
+
+// issue makes the TLS of a hub that is reached by these names and addresses. Hubs of a cluster
+// are each other's clients too.
+func (a *authority) issue(hosts []string) (*tls.Config, error) {
+	leaf, err := certificateOf("wirelab hub")
+	if err != nil {
+		return nil, err
+	}
+	leaf.KeyUsage = x509.KeyUsageDigitalSignature
+	leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			leaf.IPAddresses = append(leaf.IPAddresses, ip)
+		} else {
+			leaf.DNSNames = append(leaf.DNSNames, host)
+		}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make the hub's key: %w", err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, a.certificate, key.Public(), a.key)
+	if err != nil {
+		return nil, fmt.Errorf("make the hub's certificate: %w", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(a.certificate)
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS13,
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		RootCAs:      roots, ClientCAs: roots,
+	}, nil
+}
+
+func certificateOf(name string) (*x509.Certificate, error) {
+	const serialBits = 120
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), serialBits))
+	if err != nil {
+		return nil, fmt.Errorf("make a serial number: %w", err)
+	}
+	now := time.Now()
+	return &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
+		NotBefore: now.Add(-backdated), NotAfter: now.Add(rootLifetime),
+	}, nil
+}
+
+// reached lists by which names and addresses others find a hub that listens there. The first
+// is the best.
+func reached(listen string, more []string) []string {
+	hosts := append([]string{}, more...)
+	if ip := net.ParseIP(listen); listen != "" && (ip == nil || !ip.IsUnspecified()) {
+		hosts = append(hosts, listen)
+	} else {
+		hosts = append(hosts, ownAddresses()...)
+	}
+	if name, err := os.Hostname(); err == nil && name != "" {
+		hosts = append(hosts, name)
+	}
+	return append(hosts, "localhost", "127.0.0.1", "::1")
+}
+
+// ownAddresses are this machine's, that of its way out first.
+func ownAddresses() []string {
+	var all []string
+	// Nothing is sent: the kernel only chooses the address (192.0.2.1 is nobody's, RFC 5737).
+	if conn, err := net.Dial("udp4", "192.0.2.1:9"); err == nil {
+		if at, ok := conn.LocalAddr().(*net.UDPAddr); ok {
+			all = append(all, at.IP.String())
+		}
+		_ = conn.Close()
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return all
+	}
+	for _, a := range addresses {
+		if network, ok := a.(*net.IPNet); ok && network.IP.IsGlobalUnicast() && !slices.Contains(all, network.IP.String()) {
+			all = append(all, network.IP.String())
+		}
+	}
+	return all
+}
