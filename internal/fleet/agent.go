@@ -124,22 +124,25 @@ func (a *agent) prepare() error {
 // errNameTaken is wrapped by the error of an agent whose name another one has.
 var errNameTaken = errors.New("another agent has this name")
 
-// introduce puts the agent's card into the list, if no other agent of its name is in it.
+// introduce puts the agent's card into the list, if no other agent of its name is in it. One
+// that is not renewed was left behind by an agent that was killed.
 func (a *agent) introduce(ctx context.Context, cards jetstream.KeyValue) error {
 	other, err := cards.Get(ctx, a.Name)
 	if err == nil {
-		var card Card
-		if json.Unmarshal(other.Value(), &card) == nil && a.isThere(card) {
+		a.report("there is a card of this name: waiting to see whether it is renewed")
+		select {
+		case <-time.After(cardEvery + cardEvery/2):
+		case <-ctx.Done():
+			return nil
+		}
+		now, err := cards.Get(ctx, a.Name)
+		if err == nil && now.Revision() != other.Revision() {
+			var card Card
+			_ = json.Unmarshal(now.Value(), &card) // it is there, whatever it says
 			return fmt.Errorf("%w: %s, on %s: give it another by --name", errNameTaken, a.Name, card.Machine)
 		}
 	}
 	return PutCard(ctx, cards, a.card)
-}
-
-// isThere reports whether the agent of a card answers.
-func (a *agent) isThere(other Card) bool {
-	_, err := a.conn.Request(a.credentials.ClockSubject(other.Name), nil, time.Second)
-	return err == nil
 }
 
 // renewCard keeps the card in the list, until ctx ends.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"wirelab.dev/internal/host"
 )
 
 // Card is what an agent says of itself. It is renewed while the agent is there, and gone
@@ -25,6 +27,8 @@ type Card struct {
 	Programs map[string]string `json:"programs"`          // by their names, the hashes of those that it runs
 	Started  time.Time         `json:"started"`           // by its clock
 	Busy     string            `json:"busy,omitempty"`    // the run that has it
+	Version  string            `json:"version"`           // of wirelab
+	Limits   host.Limits       `json:"limits"`            // of the machine
 
 	Seen time.Time `json:"-"` // when the hub got the card, by the hub's clock
 }

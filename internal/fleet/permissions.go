@@ -25,7 +25,8 @@ func (k *keys) users() []*server.NkeyUser {
 			}},
 			Publish: &server.SubjectPermission{Allow: []string{
 				mine + ".from.>",
-				"$KV." + bucket + ".*", "$JS.API.STREAM.INFO.KV_" + bucket, // its card
+				"$KV." + bucket + ".*", "$JS.API.STREAM.INFO.KV_" + bucket, // its card, and
+				"$JS.API.DIRECT.GET.KV_" + bucket + ".$KV." + bucket + ".*", // whether its name is taken
 				"$O." + samples + ".>", "$JS.API.STREAM.INFO.OBJ_" + samples, // its samples, and
 				"$JS.API.DIRECT.GET.OBJ_" + samples + ".$O." + samples + ".M.*", // whether they are there
 			}},
