@@ -86,7 +86,7 @@ func RunAgent(ctx context.Context, credentials *Credentials, o AgentOptions) err
 	}
 	a.report(fmt.Sprintf("%s is in the fleet %s: dials %s, listens on %s, starts %s", a.Name, credentials.Project, rangesInWords(a.Dial), a.Listen, a.allowed.known()))
 	a.renewCard(ctx, cards)
-	a.endAll("the agent ends")
+	a.letGo("", "the agent ends")
 	a.running.Wait()
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -230,7 +230,7 @@ func (a *agent) obey(o *order) answer {
 	case renew:
 		return a.takeLease(o)
 	case release:
-		a.endAll("the run let go of the agent")
+		a.letGo(o.Run, "the run let go of the agent")
 	case start:
 		if err = a.start(o); err != nil {
 			a.report("a worker was refused: " + err.Error())
@@ -267,30 +267,43 @@ func (a *agent) takeLease(o *order) answer {
 
 // expire ends what runs for a run that has not been heard of.
 func (a *agent) expire(run string, lease time.Duration) {
-	a.guard.Lock()
-	holds := a.holder == run
-	a.guard.Unlock()
-	if holds {
-		a.report(fmt.Sprintf("nothing was heard of the controller for %v", lease))
-		a.endAll("its lease is over")
-	}
+	a.letGo(run, fmt.Sprintf("nothing was heard of the controller for %v", lease))
 }
 
-// endAll kills all workers, and makes the agent nobody's.
-func (a *agent) endAll(why string) {
+// ending holds an agent whose workers are being killed.
+const ending = "-"
+
+// letGo kills all workers of a run, and then makes the agent nobody's. Of the empty run it does
+// so whoever has it.
+func (a *agent) letGo(run, why string) {
 	a.guard.Lock()
+	if a.holder == "" || a.holder == ending || run != "" && a.holder != run {
+		a.guard.Unlock()
+		return
+	}
 	workers := a.workers
-	a.workers, a.holder = map[string]*hosted{}, ""
-	if a.expiry != nil {
-		a.expiry.Stop()
-	}
+	a.workers, a.holder = map[string]*hosted{}, ending
+	a.expiry.Stop()
 	a.guard.Unlock()
-	for name, w := range workers {
-		if !w.hasEnded() {
-			a.report(fmt.Sprintf("worker %s is killed: %s", name, why))
-		}
-		w.process.Kill()
+	if a.killAll(workers) > 0 {
+		a.report("workers were killed: " + why)
 	}
+	a.guard.Lock()
+	a.holder = ""
+	a.guard.Unlock()
+}
+
+// killAll kills the workers that have not ended, and returns how many.
+func (a *agent) killAll(workers map[string]*hosted) (killed int) {
+	var killing sync.WaitGroup
+	for _, w := range workers {
+		if !w.hasEnded() {
+			killed++
+			killing.Go(w.process.Kill)
+		}
+	}
+	killing.Wait()
+	return killed
 }
 
 // find returns a worker of the agent's run.
