@@ -59,6 +59,7 @@ type Controller struct {
 
 	guard  sync.Mutex // of what follows
 	held   map[string]*held
+	lines  map[string]*line   // by sessions
 	ends   map[string]*remote // by agent and worker
 	names  int                // given to workers
 	hashes map[string]string  // of programs, by their paths
@@ -67,25 +68,22 @@ type Controller struct {
 // held is an agent that belongs to this controller.
 type held struct {
 	Card
-
-	ordering sync.Mutex // one order at a time, so that they arrive in order
-	number   uint64
+	line *line
 
 	guard sync.Mutex
 	heard time.Time
-	lost  error // why it is not to be used any more
+}
+
+// line is where orders to an agent's session go, also when it was lost in between.
+type line struct {
+	guard  sync.Mutex // one order at a time, so that they arrive in order
+	number uint64
 }
 
 func (h *held) hear() {
 	h.guard.Lock()
 	defer h.guard.Unlock()
 	h.heard = time.Now()
-}
-
-func (h *held) loss() error {
-	h.guard.Lock()
-	defer h.guard.Unlock()
-	return h.lost
 }
 
 // NewController joins the fleet as its controller.
@@ -97,7 +95,7 @@ func NewController(ctx context.Context, credentials *Credentials, plan Plan) (*C
 	if err != nil {
 		return nil, fmt.Errorf("the key that orders are signed with: %w", err)
 	}
-	c := &Controller{plan: plan, credentials: credentials, key: key, run: nuid.Next(), held: map[string]*held{}, ends: map[string]*remote{}, hashes: map[string]string{}}
+	c := &Controller{plan: plan, credentials: credentials, key: key, run: nuid.Next(), held: map[string]*held{}, lines: map[string]*line{}, ends: map[string]*remote{}, hashes: map[string]string{}}
 	if c.conn, err = Connect(ctx, credentials, "controller", c.report); err != nil {
 		return nil, err
 	}
@@ -214,12 +212,12 @@ func (c *Controller) report(line string) {
 // send gives an agent an order and returns its answer.
 func (c *Controller) send(ctx context.Context, to *held, o order) (answer, error) {
 	o.Agent, o.Session, o.Run = to.Name, to.Session, c.run
-	to.ordering.Lock()
-	to.number++
-	o.Number = to.number
+	to.line.guard.Lock()
+	to.line.number++
+	o.Number = to.line.number
 	message, err := sign(o, c.key)
 	if err != nil {
-		to.ordering.Unlock()
+		to.line.guard.Unlock()
 		return answer{}, err
 	}
 	inbox := c.conn.NewInbox()
@@ -227,7 +225,7 @@ func (c *Controller) send(ctx context.Context, to *held, o order) (answer, error
 	if err == nil {
 		err = c.conn.PublishRequest(c.credentials.OrderSubject(to.Name), inbox, message)
 	}
-	to.ordering.Unlock()
+	to.line.guard.Unlock()
 	if err != nil {
 		return answer{}, fmt.Errorf("%s: send it an order: %w", to.Name, err)
 	}
@@ -236,6 +234,7 @@ func (c *Controller) send(ctx context.Context, to *held, o order) (answer, error
 	defer cancel()
 	reply, err := replies.NextMsgWithContext(waiting)
 	if err != nil {
+		c.notice(to, err)
 		return answer{}, fmt.Errorf("%s did not answer to %q: %w", to.Name, o.Do, sayNoAnswer(err))
 	}
 	to.hear()
@@ -281,9 +280,7 @@ func (c *Controller) renewAll(ctx context.Context) {
 		all := slices.Collect(maps.Values(c.held))
 		c.guard.Unlock()
 		for _, h := range all {
-			if h.loss() == nil {
-				c.renewing.Go(func() { c.renewOne(ctx, h) })
-			}
+			c.renewing.Go(func() { c.renewOne(ctx, h) })
 		}
 	}
 }
@@ -297,19 +294,23 @@ func (c *Controller) renewOne(ctx context.Context, h *held) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	h.guard.Lock()
-	silent := time.Since(h.heard)
-	why := err
-	if a.Refused == "" {
-		why = fmt.Errorf("%s: nothing was heard of it for %v", h.Name, silent.Round(100*time.Millisecond))
-	}
-	if a.Refused == "" && silent < lease || h.lost != nil {
-		h.guard.Unlock()
+	if a.Refused != "" {
+		c.lose(h, err)
 		return
 	}
-	h.lost = why
+	h.guard.Lock()
+	silent := time.Since(h.heard)
 	h.guard.Unlock()
-	c.lose(h, why)
+	if silent >= lease {
+		c.lose(h, fmt.Errorf("%s: nothing was heard of it for %v", h.Name, silent.Round(100*time.Millisecond)))
+	}
+}
+
+// notice notices an agent that the hub knows to be gone.
+func (c *Controller) notice(h *held, err error) {
+	if errors.Is(err, nats.ErrNoResponders) {
+		c.lose(h, fmt.Errorf("%s: %w", h.Name, sayNoAnswer(err)))
+	}
 }
 
 // toldOf is the agent and the worker of a subject: wl.P.from.A.live.RUN.W.
@@ -321,27 +322,30 @@ func toldOf(subject string) (agent, name string) {
 	return parts[3], parts[6]
 }
 
-// lose ends what ran on an agent that is lost.
+// lose gives an agent up, and ends what ran on it.
 func (c *Controller) lose(h *held, why error) {
-	c.report(fmt.Sprintf("agent lost: %v", why))
 	c.guard.Lock()
+	if c.held[h.Name] != h {
+		c.guard.Unlock()
+		return
+	}
+	delete(c.held, h.Name)
 	var ends []*remote
-	for name, end := range c.ends {
-		if strings.HasPrefix(name, h.Name+"/") {
+	for _, end := range c.ends {
+		if end.on == h {
 			ends = append(ends, end)
 		}
 	}
-	if c.held[h.Name] == h {
-		delete(c.held, h.Name)
-	}
 	c.guard.Unlock()
+	c.report(fmt.Sprintf("agent lost: %v", why))
 	for _, end := range ends {
 		end.fail(fmt.Errorf("the agent was lost: %w", why))
 	}
 }
 
 // compareClock compares an agent's clock with this machine's.
-func (c *Controller) compareClock(ctx context.Context, agent string) (comparison, error) {
+func (c *Controller) compareClock(ctx context.Context, h *held) (comparison, error) {
+	agent := h.Name
 	var made []exchange
 	for range exchanges {
 		asking, cancel := context.WithTimeout(ctx, exchangePatience)
@@ -350,6 +354,7 @@ func (c *Controller) compareClock(ctx context.Context, agent string) (comparison
 		back, wall := clock.Now(), time.Now().UnixNano()
 		cancel()
 		if err != nil {
+			c.notice(h, err)
 			return comparison{}, fmt.Errorf("%s did not answer when its clock was asked for: %w", agent, sayNoAnswer(err))
 		}
 		there, err := parseInstants(reply.Data)
@@ -374,7 +379,7 @@ func (c *Controller) compareClocks(ctx context.Context, agents []*held) (map[str
 		turns <- struct{}{}
 		doing.Go(func() {
 			defer func() { <-turns }()
-			one, err := c.compareClock(ctx, h.Name)
+			one, err := c.compareClock(ctx, h)
 			guard.Lock()
 			defer guard.Unlock()
 			found[h.Name] = one

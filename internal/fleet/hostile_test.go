@@ -101,7 +101,7 @@ func (b *besieged) waitForCard(ctx context.Context) Card {
 	defer c.Close()
 	for ctx.Err() == nil {
 		cards, err := Cards(ctx, c.cards)
-		if _, answers := c.compareClock(ctx, "a"); err == nil && len(cards) == 1 && answers == nil {
+		if _, answers := c.compareClock(ctx, &held{Card: Card{Name: "a"}}); err == nil && len(cards) == 1 && answers == nil {
 			return cards[0]
 		}
 		time.Sleep(10 * time.Millisecond)

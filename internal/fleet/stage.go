@@ -53,26 +53,16 @@ func (c *Controller) Join(ctx context.Context) error {
 	return err
 }
 
-// Stage takes agents and compares their clocks.
+// Stage takes agents and compares their clocks. It waits for those that are missing.
 func (c *Controller) Stage(ctx context.Context, callers int) (lab.Stage, error) {
-	server, clients, err := c.awaitAgents(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s := &stage{controller: c, server: server, clients: clients[:min(len(clients), callers)]}
-	if s.before, err = c.compareClocks(ctx, s.all()); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// awaitAgents takes the agents, and waits for those that are missing.
-func (c *Controller) awaitAgents(ctx context.Context) (server *held, clients []*held, err error) {
 	until := time.Now().Add(returnPatience)
 	for told := false; ; told = true {
-		server, clients, err = c.gather(ctx)
-		if err == nil || time.Now().After(until) || ctx.Err() != nil {
-			return server, clients, err
+		s, err := c.stage(ctx, callers)
+		if err == nil {
+			return s, nil
+		}
+		if time.Now().After(until) || ctx.Err() != nil {
+			return nil, err
 		}
 		if !told {
 			c.report(fmt.Sprintf("waiting for %v at most: %v", returnPatience, err))
@@ -82,6 +72,18 @@ func (c *Controller) awaitAgents(ctx context.Context) (server *held, clients []*
 		case <-ctx.Done():
 		}
 	}
+}
+
+func (c *Controller) stage(ctx context.Context, callers int) (*stage, error) {
+	server, clients, err := c.gather(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &stage{controller: c, server: server, clients: clients[:min(len(clients), callers)]}
+	if s.before, err = c.compareClocks(ctx, s.all()); err != nil {
+		return nil, fmt.Errorf("%w: %w", lab.ErrTooFewAgents, err)
+	}
+	return s, nil
 }
 
 // gather takes the agents that the plan wants: those that it has first.
@@ -158,11 +160,15 @@ func (c *Controller) order(cards []Card) []Card {
 func (c *Controller) hold(ctx context.Context, card Card) (*held, error) {
 	c.guard.Lock()
 	h := c.held[card.Name]
+	if c.lines[card.Session] == nil {
+		c.lines[card.Session] = &line{}
+	}
+	to := c.lines[card.Session]
 	c.guard.Unlock()
-	if h != nil && h.Session == card.Session && h.loss() == nil {
+	if h != nil && h.Session == card.Session {
 		return h, nil
 	}
-	h = &held{Card: card, heard: time.Now()}
+	h = &held{Card: card, line: to, heard: time.Now()}
 	if _, err := c.send(ctx, h, order{Do: claim, LeaseNS: int64(lease)}); err != nil {
 		return nil, err
 	}

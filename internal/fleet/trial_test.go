@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -16,19 +15,7 @@ import (
 	"wirelab.dev/internal/lab"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
-	"wirelab.dev/internal/worker"
 )
-
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		if err := worker.Main(context.Background(), os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
 
 // log is an agent's, that a test reads.
 type log struct {

@@ -1,0 +1,171 @@
+package fleet_test
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/fleet"
+	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/scenario"
+)
+
+// besideSecond is a time of up to a second and a half, in which a trial of these tests is
+// anywhere from its start to its end.
+func atRandom(t *testing.T) time.Duration {
+	wait := time.Duration(rand.Int64N(int64(1500 * time.Millisecond)))
+	t.Logf("after %v", wait)
+	return wait
+}
+
+// trials is a scenario of so many trials of about a second.
+func trials(t *testing.T, n int) *scenario.Scenario {
+	s := scene(t, "tcp", 4, scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(500 * time.Millisecond)})
+	s.Parts[0].Repeats = n
+	return s
+}
+
+// chaos is a fleet whose agents, and controller, are processes.
+type chaos struct {
+	t                 *testing.T
+	hub               *fleet.Hub
+	agentToken, token string
+	agents            map[string]*part
+}
+
+func newChaos(t *testing.T) *chaos {
+	if testing.Short() {
+		t.Skip("kills processes for seconds")
+	}
+	c := &chaos{t: t, hub: startHub(t, fleet.HubOptions{}), agents: map[string]*part{}}
+	c.agentToken, c.token = tokens(t, c.hub)
+	return c
+}
+
+// join starts an agent.
+func (c *chaos) join(name, labels string, urls ...string) *part {
+	c.t.Helper()
+	args := append([]string{"agent", c.agentToken, name, labels, "127.0.0.1", c.t.TempDir()}, urls...)
+	c.agents[name] = play(c.t, host.Surroundings{}, args...)
+	c.agents[name].says("is in the fleet")
+	return c.agents[name]
+}
+
+// lab starts to measure.
+func (c *chaos) lab(directory string, what labPlan) *part {
+	c.t.Helper()
+	return play(c.t, host.Surroundings{}, "lab", c.token, directory, planFile(c.t, what))
+}
+
+// expectWhole fails the test unless a run has all its trials, each with a measurement or with
+// a failure that has one of the names.
+func expectWhole(t *testing.T, records []record.Record, n int, names ...string) (failed int) {
+	t.Helper()
+	seen := map[int]bool{}
+	for _, r := range records {
+		if seen[r.Trial] {
+			t.Errorf("trial %d is there twice", r.Trial)
+		}
+		seen[r.Trial] = true
+		if r.Failure == "" {
+			if r.Requests == 0 || len(r.Fleet.Clients) == 0 {
+				t.Errorf("trial %d: %d requests of %d clients", r.Trial, r.Requests, len(r.Fleet.Clients))
+			}
+			continue
+		}
+		failed++
+		named := false
+		for _, name := range names {
+			named = named || strings.Contains(r.Failure, name)
+		}
+		if !named {
+			t.Errorf("trial %d: %q names none of %q", r.Trial, r.Failure, names)
+		}
+	}
+	if len(seen) != n {
+		t.Errorf("%d trials of %d", len(seen), n)
+	}
+	return failed
+}
+
+// An agent that is killed ends its trial, which names it; when it is there again, the run goes on.
+func TestAnAgentIsKilled(t *testing.T) {
+	for _, victim := range []string{"c", "s"} {
+		t.Run(victim, func(t *testing.T) {
+			t.Parallel()
+			c := newChaos(t)
+			c.join("s", "role=server")
+			c.join("c", "role=client")
+			dir := filepath.Join(t.TempDir(), "run")
+			run := c.lab(dir, labPlan{Scenario: trials(t, 5), Server: "role=server", Client: "role=client"})
+			run.saysTimes("trial begins", 2)
+			time.Sleep(atRandom(t))
+			family := c.agents[victim].family()
+			c.agents[victim].kill()
+			expectGone(t, family)
+			c.join(victim, "role="+map[string]string{"c": "client", "s": "server"}[victim])
+			run.says("done")
+			<-run.ended
+			if failed := expectWhole(t, recordsIn(t, dir), 5, victim+":", victim+" "); failed > 2 {
+				t.Errorf("%d trials failed", failed)
+			}
+		})
+	}
+}
+
+// When the controller is killed, agents end their workers by themselves, and the run goes on
+// where it was.
+func TestTheControllerIsKilled(t *testing.T) {
+	t.Parallel()
+	c := newChaos(t)
+	c.join("s", "role=server")
+	c.join("c", "role=client")
+	dir := filepath.Join(t.TempDir(), "run")
+	what := labPlan{Scenario: trials(t, 6), Server: "role=server", Client: "role=client"}
+	run := c.lab(dir, what)
+	run.saysTimes("trial begins", 3)
+	time.Sleep(atRandom(t))
+	workers := append(c.agents["s"].family()[1:], c.agents["c"].family()[1:]...)
+	run.kill()
+	finished := recordsIn(t, dir)
+	if len(finished) < 2 {
+		t.Fatalf("%d trials had ended when the third began", len(finished))
+	}
+	expectGone(t, workers)
+	again := c.lab(dir, what)
+	again.says("done")
+	<-again.ended
+	records := recordsIn(t, dir)
+	expectWhole(t, records, 6)
+	for i, r := range finished {
+		if !r.Started.Equal(records[i].Started) {
+			t.Errorf("trial %d was measured again", r.Trial)
+		}
+	}
+}
+
+// An agent that is stopped, as one that hangs, is lost; when it goes on, its workers are gone.
+func TestAnAgentHangs(t *testing.T) {
+	t.Parallel()
+	c := newChaos(t)
+	c.join("s", "role=server")
+	hangs := c.join("c", "role=client")
+	dir := filepath.Join(t.TempDir(), "run")
+	run := c.lab(dir, labPlan{Scenario: trials(t, 4), Server: "role=server", Client: "role=client"})
+	run.saysTimes("trial begins", 2)
+	time.Sleep(atRandom(t))
+	workers := hangs.family()[1:]
+	hangs.signal(syscall.SIGSTOP)
+	run.says("agent lost: c")
+	hangs.signal(syscall.SIGCONT)
+	expectGone(t, workers)
+	run.says("done")
+	<-run.ended
+	if failed := expectWhole(t, recordsIn(t, dir), 4, "c:", "c "); failed > 2 {
+		t.Errorf("%d trials failed", failed)
+	}
+}
