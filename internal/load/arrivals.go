@@ -30,6 +30,7 @@ type schedule struct {
 	zero    int64 // instant of the first arrival
 	gap     float64
 	offsets []int64 // from zero; nil if the gaps are equal
+	share   share   // of what numbers tell, where the gaps are equal
 	count   int64
 	next    atomic.Int64
 
@@ -39,35 +40,37 @@ type schedule struct {
 	turn  sync.Cond
 }
 
-// newSchedule computes the arrivals of the given length of time.
-func newSchedule(a Arrivals, length time.Duration) (*schedule, error) {
-	s := &schedule{gap: 1e9 / a.RatePerSecond}
+// newSchedule computes the arrivals of the given length of time that are of the share.
+func newSchedule(a Arrivals, length time.Duration, own share) (*schedule, error) {
+	s := &schedule{gap: 1e9 / a.RatePerSecond, share: own}
 	s.turn.L = &s.mu
 	expected := a.expected(length)
-	if expected > maxArrivals {
+	if own.expected(expected) > maxArrivals {
 		return nil, fmt.Errorf("load: %.0f arrivals (%.0f a second for %v): want at most %d; shorten the window or lower the rate",
 			expected, a.RatePerSecond, length, maxArrivals)
 	}
 	switch {
 	case a.Burst > 0:
-		s.gap, s.count = 0, int64(a.Burst)
+		s.gap, s.count = 0, own.count(int64(a.Burst))
 		return s, nil
 	case !a.Poisson && a.RampTo == 0:
-		s.count = max(1, int64(expected))
+		s.count = own.count(max(1, int64(expected)))
 		return s, nil
 	}
-	step := func() float64 { return 1 }
+	step, isOwn := func() float64 { return 1 }, own.turns()
 	if a.Poisson {
 		random := rand.New(rand.NewPCG(a.Seed, 0x6f70656e)) // the constant keeps it different from other uses of the seed
-		step = random.ExpFloat64
+		step, isOwn = random.ExpFloat64, own.draws(a.Seed)
 	}
-	s.offsets = make([]int64, 0, int(expected)+64)
+	s.offsets = make([]int64, 0, int(own.expected(expected))+64)
 	for arrived := step(); ; arrived += step() {
 		at := a.instant(arrived, length)
 		if !(at < float64(length)) {
 			break
 		}
-		s.offsets = append(s.offsets, int64(at))
+		if isOwn() {
+			s.offsets = append(s.offsets, int64(at))
+		}
 	}
 	s.count = int64(len(s.offsets))
 	return s, nil
@@ -140,9 +143,11 @@ func (s *schedule) waitFor(i int64, w *window) (intended, spun int64, ok bool) {
 
 // at is the arrival's instant. A pause puts off what would be due in it or later.
 func (s *schedule) at(i int64, b *bounds) int64 {
-	instant := s.zero + int64(float64(i)*s.gap)
+	instant := s.zero
 	if s.offsets != nil {
-		instant = s.zero + s.offsets[i]
+		instant += s.offsets[i]
+	} else {
+		instant += int64(float64(s.share.number(i)) * s.gap)
 	}
 	for _, p := range b.pauses {
 		switch {

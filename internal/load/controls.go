@@ -7,10 +7,21 @@ import (
 	"time"
 )
 
-// Controls are the keys of a load that runs: it can be ended early, and be paused. All
-// methods may be called at any time, from any goroutine; they are obeyed some
-// milliseconds later.
-type Controls struct{ end, paused atomic.Bool }
+// Controls are the keys of a load that runs: it can be ended early, and be paused, and one
+// that waits for a cue be given it. All methods may be called at any time, from any goroutine;
+// they are obeyed some milliseconds later.
+type Controls struct {
+	end, paused  atomic.Bool
+	goAt, openAt atomic.Pointer[int64]
+}
+
+// Go lets the first call out at an instant, or at once where it is over. What counts is the
+// first time that it is called.
+func (c *Controls) Go(at int64) { c.goAt.CompareAndSwap(nil, &at) }
+
+// Open opens the window at an instant, once the warm-up may end, or as soon as it can be
+// where that is over. What counts is the first time that it is called.
+func (c *Controls) Open(at int64) { c.openAt.CompareAndSwap(nil, &at) }
 
 // End closes the window at once. Calls that began in it are waited for, up to the drain.
 func (c *Controls) End() { c.end.Store(true) }

@@ -75,6 +75,7 @@ type Plan struct {
 	Callers  []Caller
 	Requests int           // each client's measured requests
 	Extra    int           // the first Extra clients measure one request more
+	Group    *Group        // nil: the callers are no part of others
 	Duration time.Duration // the window
 	Open     *Arrivals     // nil: a closed loop, each client one request at a time
 	// InFlight limits the calls in flight with a first-come-first-served
@@ -92,8 +93,11 @@ type Plan struct {
 	// OnOpen and OnClose, if not nil, are called just before the window
 	// opens and just after it closes, from one goroutine.
 	OnOpen, OnClose func()
-	// Controls end the load early, or pause it. nil: nobody will.
+	// Controls end the load early, pause it, or give it its cues. nil: nobody will.
 	Controls *Controls
+	// Begins is what the first call waits for, and Opens what the window waits for once the
+	// warm-up may end.
+	Begins, Opens Cue
 	// Report, if not nil, is called a few times a second from one goroutine.
 	Report func(Progress)
 	// Live has reports show what the calls were like, which costs each of them some
@@ -156,7 +160,7 @@ const maxClients = 100_000
 // before the window. It returns 0 if the number is not known.
 func (p *Plan) expectedSamples() int {
 	if p.Open != nil {
-		return int(p.Open.expected(p.Duration)) / len(p.Callers)
+		return int(p.Open.expected(p.Duration)) / p.group().Of
 	}
 	return p.Requests
 }
@@ -167,16 +171,18 @@ func (p *Plan) validate() error {
 		return fmt.Errorf("load: %d clients: want 1 to %d", len(p.Callers), maxClients)
 	case (p.Requests > 0) == (p.Duration > 0):
 		return fmt.Errorf("load: %d requests a client and a duration of %v: set exactly one of the two", p.Requests, p.Duration)
-	case p.Extra < 0 || p.Extra > 0 && (p.Requests == 0 || p.Extra >= len(p.Callers)):
+	case p.Extra < 0 || p.Extra > 0 && (p.Requests == 0 || p.Extra >= p.group().Of):
 		return fmt.Errorf("load: %d of %d clients with one request more than %d: want fewer than all clients, and requests", p.Extra, len(p.Callers), p.Requests)
 	case p.Open != nil && p.Duration <= 0:
 		return errors.New("load: an open loop needs a duration")
 	case p.InFlight < 0:
 		return fmt.Errorf("load: an in-flight limit of %d: want 0 or more", p.InFlight)
 	case p.Open != nil:
-		return p.Open.validate(p.WarmUp)
+		if err := p.Open.validate(p.WarmUp); err != nil {
+			return err
+		}
 	}
-	return nil
+	return p.validateGroup()
 }
 
 func (a *Arrivals) validate(w WarmUp) error {

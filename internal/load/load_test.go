@@ -134,7 +134,7 @@ func TestOpenLoopShowsAStall(t *testing.T) {
 }
 
 func TestPoissonArrivals(t *testing.T) {
-	s, err := newSchedule(Arrivals{RatePerSecond: 1000, Poisson: true, Seed: 7}, 100*time.Second)
+	s, err := newSchedule(Arrivals{RatePerSecond: 1000, Poisson: true, Seed: 7}, 100*time.Second, whole)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestPoissonArrivals(t *testing.T) {
 	deviation := math.Sqrt(squares/float64(s.count-1) - mean*mean)
 	within(t, "mean gap", mean, 1e6, 0.02)
 	within(t, "deviation of an exponential gap", deviation, mean, 0.02)
-	again, _ := newSchedule(Arrivals{RatePerSecond: 1000, Poisson: true, Seed: 7}, 100*time.Second)
+	again, _ := newSchedule(Arrivals{RatePerSecond: 1000, Poisson: true, Seed: 7}, 100*time.Second, whole)
 	if again.at(500, &bounds{}) != s.at(500, &bounds{}) {
 		t.Error("the same seed gave another schedule")
 	}

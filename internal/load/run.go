@@ -30,9 +30,14 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 	}
 	defer c.release()
 
+	at, err := c.awaitBegin(ctx)
+	if err != nil {
+		c.closeSamples()
+		return nil, err
+	}
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	c.start(calls)
+	c.start(calls, at)
 	err = c.control(ctx, cancel)
 	c.window.stop()
 	if err != nil {
@@ -58,7 +63,8 @@ type controller struct {
 	began   int64             // the first request
 	course  []record.Interval // on the clock of package clock
 	settled bool
-	closed  bool // the window's end was seen
+	mayOpen int64 // when the warm-up could end that waits for a cue; 0: not yet
+	closed  bool  // the window's end was seen
 	unsent  int64
 
 	endedEarly bool
@@ -81,7 +87,10 @@ func newController(p Plan) (*controller, error) {
 		if p.Open.RampTo == 0 { // arrivals after the window keep up the load
 			length += p.WarmUp.AtMost + p.Drain + 2*notice
 		}
-		s, err := newSchedule(*p.Open, length)
+		if p.Opens == OnOpen {
+			length += openPatience + lead
+		}
+		s, err := newSchedule(*p.Open, length, p.share())
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +98,7 @@ func newController(p Plan) (*controller, error) {
 	}
 	for i, caller := range p.Callers {
 		one := c.newClient(caller)
-		if i < p.Extra {
+		if i < p.extra() {
 			one.quota++
 		}
 		c.clients = append(c.clients, one)
@@ -154,16 +163,22 @@ func (c *client) courses() []*latency.Course {
 }
 
 // start starts the clients. They end when the window is over, or when ctx, the
-// context of their calls, is cancelled.
-func (c *controller) start(ctx context.Context) {
-	c.began = clock.Now()
+// context of their calls, is cancelled. With a cue their first calls go out at the instant,
+// otherwise at once.
+func (c *controller) start(ctx context.Context, at int64) {
+	c.began = at
 	if c.plan.WarmUp.AtMost <= 0 {
-		c.open(0)
-		c.began = c.bounds().begin
+		c.readyToOpen()
+		if c.plan.Begins == AtOnce {
+			c.began = clock.Now()
+		}
+		c.announce(c.began)
 	}
 	c.lastTick, c.lastReport, c.lastEnded = c.began, c.began, c.began
 	if c.schedule != nil {
 		c.schedule.zero = c.began
+	} else {
+		clock.Until(c.began)
 	}
 	for _, one := range c.clients {
 		for _, course := range one.courses() {
@@ -181,18 +196,23 @@ func (c *controller) start(ctx context.Context) {
 			}
 		})
 	}
+	clock.Until(c.began) // nothing is to be observed before
 }
 
-// open announces the window. It must do nothing between reading the clock and
-// announcing: a client that learns of the window too late counts its first calls
-// as warm-up.
-func (c *controller) open(ahead time.Duration) {
+// readyToOpen is called just before the window is announced.
+func (c *controller) readyToOpen() {
 	if c.plan.OnOpen != nil {
 		c.plan.OnOpen()
 	}
 	c.doneBefore = c.lastDone
+}
+
+// announce announces the window. Nothing may be done between reading the clock and
+// announcing: a client that learns of the window too late counts its first calls
+// as warm-up.
+func (c *controller) announce(begin int64) {
 	b := *c.bounds()
-	b.begin = clock.Now() + int64(ahead)
+	b.begin = begin
 	if c.plan.Duration > 0 {
 		b.end = c.windowEnd(&b)
 	}
@@ -214,7 +234,9 @@ func (c *controller) control(ctx context.Context, cancelCalls func()) error {
 			return err
 		}
 		if b := c.bounds(); b.begin == notYet && b.open() == nil {
-			c.maybeOpen(now)
+			if err := c.maybeOpen(now); err != nil {
+				return err
+			}
 		}
 		if now >= c.bounds().end {
 			c.close()
@@ -241,16 +263,24 @@ func (c *controller) ended() bool {
 }
 
 // maybeOpen opens the window when the throughput is steady or the warm-up has
-// taken its maximum time.
-func (c *controller) maybeOpen(now int64) {
+// taken its maximum time; with a cue, once it was given after that.
+func (c *controller) maybeOpen(now int64) error {
 	took := time.Duration(c.bounds().running(now) - c.began)
 	if took < c.plan.WarmUp.AtLeast {
-		return
+		return nil
 	}
-	c.settled = steady(c.course, len(c.clients), figureOf(&c.plan))
-	if c.settled || took >= c.plan.WarmUp.AtMost {
-		c.open(notice)
+	if c.mayOpen == 0 {
+		c.settled = steady(c.course, len(c.clients), figureOf(&c.plan))
 	}
+	switch {
+	case c.mayOpen == 0 && !c.settled && took < c.plan.WarmUp.AtMost:
+	case c.plan.Opens == OnOpen:
+		return c.openWhenTold(now)
+	default:
+		c.readyToOpen()
+		c.announce(clock.Now() + int64(notice))
+	}
+	return nil
 }
 
 // close calls OnClose once. The clients know the window's end themselves.
@@ -322,13 +352,13 @@ func (c *controller) report(now int64) {
 	}
 	c.lastReport = now
 	b := c.bounds()
-	progress := Progress{Warming: b.begin == notYet, Paused: b.pausedAt(now), Done: c.lastDone}
+	progress := Progress{Warming: b.begin == notYet, Paused: b.pausedAt(now), Done: c.lastDone, Settled: b.begin == notYet && c.mayOpen != 0}
 	switch {
 	case progress.Warming:
 	case c.plan.Duration > 0:
 		progress.Fraction = float64(b.running(now)-b.running(b.begin)) / float64(c.plan.Duration)
 	default:
-		progress.Fraction = float64(c.lastDone-c.doneBefore) / float64(c.plan.Requests*len(c.clients)+c.plan.Extra)
+		progress.Fraction = float64(c.lastDone-c.doneBefore) / float64(c.plan.Requests*len(c.clients)+c.plan.extra())
 	}
 	progress.Fraction = min(1, max(0, progress.Fraction))
 	if c.plan.Live {

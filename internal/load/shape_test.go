@@ -28,7 +28,7 @@ func TestBurst(t *testing.T) {
 func TestRamp(t *testing.T) {
 	for name, poisson := range map[string]bool{"constant": false, "poisson": true} {
 		t.Run(name, func(t *testing.T) {
-			s, err := newSchedule(Arrivals{RatePerSecond: 1000, RampTo: 9000, Poisson: poisson}, 10*time.Second)
+			s, err := newSchedule(Arrivals{RatePerSecond: 1000, RampTo: 9000, Poisson: poisson}, 10*time.Second, whole)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,7 +38,7 @@ func TestRamp(t *testing.T) {
 			within(t, "arrivals of the first half", float64(first), 15_000, tolerance*2)
 		})
 	}
-	falling, err := newSchedule(Arrivals{RatePerSecond: 1000, RampTo: 100}, 10*time.Second)
+	falling, err := newSchedule(Arrivals{RatePerSecond: 1000, RampTo: 100}, 10*time.Second, whole)
 	if err != nil {
 		t.Fatal(err)
 	}
