@@ -1,9 +1,12 @@
 package fleet_test
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"net"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -168,4 +171,148 @@ func TestAnAgentHangs(t *testing.T) {
 	if failed := expectWhole(t, recordsIn(t, dir), 4, "c:", "c "); failed > 2 {
 		t.Errorf("%d trials failed", failed)
 	}
+}
+
+// proxy stands between an agent and its hub, and can hold back what goes either way.
+type proxy struct {
+	listener net.Listener
+	to       string
+	held     sync.RWMutex // is held while nothing passes
+}
+
+func newProxy(t *testing.T, to string) *proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	p := &proxy{listener: listener, to: to}
+	go func() { // ends with the listener
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go p.join(near)
+		}
+	}()
+	return p
+}
+
+func (p *proxy) url() string { return "nats://" + p.listener.Addr().String() }
+
+func (p *proxy) join(near net.Conn) {
+	p.held.RLock()
+	p.held.RUnlock() //nolint:staticcheck // it waits until things pass
+	far, err := net.Dial("tcp", p.to)
+	if err != nil {
+		_ = near.Close()
+		return
+	}
+	pass := func(from, to net.Conn) {
+		defer func() { _, _ = from.Close(), to.Close() }()
+		buffer := make([]byte, 64<<10)
+		for {
+			n, err := from.Read(buffer)
+			if err != nil {
+				return
+			}
+			p.held.RLock()
+			_, err = to.Write(buffer[:n])
+			p.held.RUnlock()
+			if err != nil {
+				return
+			}
+		}
+	}
+	go pass(near, far)
+	go pass(far, near)
+}
+
+// An agent that the network cuts off for ten seconds ends its workers, is lost to its trial, and
+// is taken again.
+func TestAPartition(t *testing.T) {
+	t.Parallel()
+	c := newChaos(t)
+	_, to, _ := strings.Cut(c.hub.Credentials(fleet.RoleAgent).URLs[0], "://")
+	between := newProxy(t, to)
+	c.join("s", "role=server")
+	cut := c.join("c", "role=client", between.url())
+	dir := filepath.Join(t.TempDir(), "run")
+	run := c.lab(dir, labPlan{Scenario: trials(t, 4), Server: "role=server", Client: "role=client"})
+	run.saysTimes("trial begins", 2)
+	time.Sleep(atRandom(t))
+	workers := cut.family()[1:]
+	between.held.Lock()
+	time.Sleep(10 * time.Second)
+	expectGone(t, workers)
+	between.held.Unlock()
+	run.says("done")
+	<-run.ended
+	if failed := expectWhole(t, recordsIn(t, dir), 4, "c:", "c "); failed > 2 {
+		t.Errorf("%d trials failed", failed)
+	}
+}
+
+// One of three hubs may be killed.
+func TestAHubOfThreeIsKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills processes for seconds")
+	}
+	t.Parallel()
+	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	ports, clusters := freePorts(t, 3), freePorts(t, 3)
+	keys := filepath.Join(t.TempDir(), "keys.json")
+	hubs := make([]*part, 3)
+	start := func(i int) {
+		args := []string{"hub", dirs[i], ports[i], fmt.Sprintf("h%d", i), clusters[i], keys}
+		for j, other := range clusters {
+			if j != i {
+				args = append(args, other)
+			}
+		}
+		hubs[i] = play(t, host.Surroundings{}, args...)
+		hubs[i].says("listens")
+	}
+	for i := range hubs { // one after the other: the first makes the keys
+		start(i)
+	}
+	for _, hub := range hubs {
+		hub.says("is ready")
+	}
+	var urls []string
+	for _, at := range ports {
+		urls = append(urls, "nats://"+at)
+	}
+	c := &chaos{t: t, agents: map[string]*part{}}
+	c.agentToken, c.token = fleet.TokenFile(dirs[0], fleet.RoleAgent), fleet.TokenFile(dirs[0], fleet.RoleController)
+	c.join("s", "role=server", urls...)
+	c.join("c", "role=client", urls...)
+	dir := filepath.Join(t.TempDir(), "run")
+	run := c.lab(dir, labPlan{Scenario: trials(t, 6), Server: "role=server", Client: "role=client", URLs: urls})
+	run.saysTimes("trial begins", 2)
+	time.Sleep(atRandom(t))
+	victim := rand.IntN(3)
+	t.Logf("hub %d is killed", victim)
+	hubs[victim].kill()
+	run.says("done")
+	<-run.ended
+	if failed := expectWhole(t, recordsIn(t, dir), 6, "c:", "c ", "s:", "s "); failed > 2 {
+		t.Errorf("%d trials failed", failed)
+	}
+}
+
+// freePorts are addresses that nothing listens on.
+func freePorts(t *testing.T, n int) (addresses []string) {
+	t.Helper()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close() //nolint:errcheck // all at the end, so that they differ
+		addresses = append(addresses, l.Addr().String())
+	}
+	return addresses
 }
