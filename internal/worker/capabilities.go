@@ -11,7 +11,7 @@ func capabilities() *Capabilities {
 	all := &Capabilities{
 		Contract: Contract, Roles: []Role{ServerRole, ClientRole}, Stacks: map[string][]string{},
 		Loads:    []string{closedLoop, openLoop, burst, ramp, search},
-		Controls: []Control{EndControl, PauseControl, ResumeControl},
+		Controls: []Control{EndControl, PauseControl, ResumeControl, GoControl, OpenControl},
 	}
 	for _, s := range catalog.Stacks() {
 		keys := []string{}

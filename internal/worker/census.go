@@ -71,12 +71,12 @@ type counted struct {
 }
 
 // census counts single calls. It calls alive after each, so that progress can be reported.
-func (f *fleet) census(ctx context.Context, alive func()) (*Census, error) {
+func (conns *connected) census(ctx context.Context, alive func()) (*Census, error) {
 	ctx, cancel := context.WithTimeout(ctx, censusAtMost)
 	defer cancel()
-	counts := f.dialer.Counts()
+	counts := conns.dialer.Counts()
 	secured := counts.Full+counts.Resumed > 0 // TLS or QUIC
-	c, err := f.count(ctx, stack.Kept, secured)
+	c, err := conns.count(ctx, stack.Kept, secured)
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +108,8 @@ func (f *fleet) census(ctx context.Context, alive func()) (*Census, error) {
 		Traffic:             last.traffic.Since(first.traffic),
 	}
 	switch {
-	case secured && f.target.Lifecycle != stack.Kept:
-		result.Handshakes, err = f.countSingles(ctx, result.First, alive)
+	case secured && conns.target.Lifecycle != stack.Kept:
+		result.Handshakes, err = conns.countSingles(ctx, result.First, alive)
 	case result.Secured:
 		result.Handshakes = handshakes(last.records)
 	case secured:
@@ -123,8 +123,8 @@ func (f *fleet) census(ctx context.Context, alive func()) (*Census, error) {
 
 // countSingles counts connections of one call each. call is the traffic of a
 // connection's first call.
-func (f *fleet) countSingles(ctx context.Context, call stack.Traffic, alive func()) (Handshakes, error) {
-	c, err := f.count(ctx, f.target.Lifecycle, true)
+func (conns *connected) countSingles(ctx context.Context, call stack.Traffic, alive func()) (Handshakes, error) {
+	c, err := conns.count(ctx, conns.target.Lifecycle, true)
 	if err != nil {
 		return Handshakes{}, err
 	}
@@ -156,19 +156,19 @@ func handshakes(r stack.RecordCounts) Handshakes {
 }
 
 // count makes a client with one connection, or one for each call.
-func (f *fleet) count(ctx context.Context, lifecycle stack.Lifecycle, secured bool) (*counter, error) {
+func (conns *connected) count(ctx context.Context, lifecycle stack.Lifecycle, secured bool) (*counter, error) {
 	c := &counter{}
 	if secured {
 		c.dialer.Records = &stack.Records{}
 	}
-	target := f.target
+	target := conns.target
 	target.Connections, target.Lifecycle, target.Dialer = 1, lifecycle, &c.dialer
 	var err error
-	if c.client, err = f.dial(ctx, target); err != nil {
+	if c.client, err = conns.dial(ctx, target); err != nil {
 		return nil, fmt.Errorf("open a connection for counting: %w", err)
 	}
 	c.messages = &messages{conn: c.client}
-	c.call = f.newCaller(c.messages, 0).Call
+	c.call = conns.newCaller(c.messages, 0).Call
 	return c, nil
 }
 

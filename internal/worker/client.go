@@ -38,20 +38,20 @@ func runClient(ctx context.Context, spec *Spec, controls *load.Controls, events 
 	}
 	noise := spinBefore()
 	own := load.OwnCost(ctx)
-	fleet, err := connect(ctx, spec)
+	conns, err := connect(ctx, spec)
 	if err != nil {
 		return err
 	}
-	defer fleet.close()
-	plan, err := spec.plan(fleet.callers, events)
+	defer conns.close()
+	plan, err := spec.plan(conns.callers, events)
 	if err != nil {
 		return err
 	}
 	plan.Controls, plan.Live = controls, spec.Client.Live
-	if err := events.ready(Ready{Address: spec.Address, Settings: fleet.settings}); err != nil {
+	if err := events.ready(Ready{Address: spec.Address, Settings: conns.settings}); err != nil {
 		return err
 	}
-	window := edges{fleet: fleet}
+	window := edges{conns: conns}
 	window.watch(&plan)
 	sampler := probe.StartSampler(probe.WithStops(probe.Self), probe.DefaultPeriod)
 	allocations := spec.watchAllocations()
@@ -71,11 +71,11 @@ func runClient(ctx context.Context, spec *Spec, controls *load.Controls, events 
 	}
 	result := spec.result(measured, usage)
 	noise.spinAfter()
-	negotiated := fleet.dialer.Negotiated()
+	negotiated := conns.dialer.Negotiated()
 	result.Negotiated = &negotiated
-	result.Checking = fleet.checking()
-	if fleet.calls != nil {
-		result.Calls = fleet.calls.all().within(result.BeginNS, result.EndNS)
+	result.Checking = conns.checking()
+	if conns.calls != nil {
+		result.Calls = conns.calls.all().within(result.BeginNS, result.EndNS)
 	}
 	result.CPU = onCPU
 	result.EngineOwnNS, result.Noise, result.Allocations = own, noise, allocated
@@ -86,8 +86,8 @@ func runClient(ctx context.Context, spec *Spec, controls *load.Controls, events 
 	alive := func() {
 		_ = events.emit(Event{Event: "progress", Progress: &Progress{Done: result.Requests, Fraction: 1}})
 	}
-	if spec.Probe == "" && fleet.service == nil { // otherwise what is seen of the server would have these calls, too
-		if result.Census, err = fleet.census(ctx, alive); err != nil {
+	if spec.Probe == "" && conns.service == nil { // otherwise what is seen of the server would have these calls, too
+		if result.Census, err = conns.census(ctx, alive); err != nil {
 			result.CensusFailed = err.Error()
 		}
 	}

@@ -20,7 +20,9 @@ package worker
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"time"
 
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/latency"
@@ -113,6 +115,14 @@ type ClientSpec struct {
 type Group struct {
 	First int `json:"first"` // from 0
 	Of    int `json:"of"`    // clients of the whole group
+}
+
+// group is that of the spec, which has all of it where none is named.
+func (c *ClientSpec) group() Group {
+	if c.Group != nil {
+		return *c.Group
+	}
+	return Group{Of: c.Clients}
 }
 
 // Load is when requests are sent.
@@ -299,8 +309,29 @@ func ParseSpec(line []byte) (*Spec, error) {
 		return nil, fmt.Errorf("worker spec: %d clients: want at least 1", s.Client.Clients)
 	case s.Address == "":
 		return nil, fmt.Errorf("worker spec: no address")
+	case s.Role == ClientRole:
+		if err := s.Client.check(); err != nil {
+			return nil, fmt.Errorf("worker spec: %w", err)
+		}
 	}
 	return &s, nil
+}
+
+// leastInterval is the shortest that may be asked for: each is an event.
+const leastInterval = 100 * time.Millisecond
+
+// check checks what the clients have of a group, and their intervals.
+func (c *ClientSpec) check() error {
+	g := c.group()
+	switch interval := time.Duration(c.IntervalNS); {
+	case g.First < 0 || g.Of < 1 || c.Clients > g.Of || g.First > g.Of-c.Clients:
+		return fmt.Errorf("%d clients from number %d on, of a group of %d: want them to be among it", c.Clients, g.First, g.Of)
+	case c.Group != nil && c.Load.Model == search:
+		return errors.New("a search cannot be spread over the workers of a group: run it with one client worker")
+	case interval != 0 && interval < leastInterval:
+		return fmt.Errorf("intervals of %v: want %v at least, or 0 for none", interval, leastInterval)
+	}
+	return nil
 }
 
 // parseEvent reads one line of a worker's output.

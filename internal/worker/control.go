@@ -76,6 +76,10 @@ func obey(o Order, controls *load.Controls) {
 		controls.Pause()
 	case ResumeControl:
 		controls.Resume()
+	case GoControl:
+		controls.Go(o.AtNS)
+	case OpenControl:
+		controls.Open(o.AtNS)
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 	"wirelab.dev/internal/stack"
 )
 
-// edges reads a fleet's counters at both edges of the window, to leave out the warm-up
+// edges reads the counters of the stack clients at both edges of the window, to leave out the warm-up
 // and the drain.
 type edges struct {
-	fleet *fleet
+	conns *connected
 	last  between  // of the last window
 	kept  *between // that of the step that a search keeps
 }
@@ -23,7 +23,7 @@ type between struct {
 	times          stack.ConnectionTimes
 }
 
-// reading is one reading of the fleet's counters.
+// reading is one reading of those counters.
 type reading struct {
 	atNS    int64
 	counts  stack.ConnectionCounts
@@ -31,7 +31,7 @@ type reading struct {
 }
 
 func (e *edges) read() reading {
-	r := reading{atNS: clock.Now(), counts: e.fleet.dialer.Counts(), traffic: trafficOf(e.fleet.dialer, e.fleet.clients...)}
+	r := reading{atNS: clock.Now(), counts: e.conns.dialer.Counts(), traffic: trafficOf(e.conns.dialer, e.conns.clients...)}
 	if r.traffic.Transport == "tcp" {
 		// Few of the libraries count their writes; in the window a client's process
 		// writes to its connections and to almost nothing else. The kernel counts no
@@ -46,11 +46,11 @@ func (e *edges) read() reading {
 // watch makes the plan read the counters.
 func (e *edges) watch(p *load.Plan) {
 	p.OnOpen = func() {
-		e.fleet.dialer.TakeTimes().Close() // those of the warm-up
+		e.conns.dialer.TakeTimes().Close() // those of the warm-up
 		e.last.times.Close()               // those of a search's step that was not kept
 		e.last = between{opened: e.read()}
 	}
-	p.OnClose = func() { e.last.closed, e.last.times = e.read(), e.fleet.dialer.TakeTimes() }
+	p.OnClose = func() { e.last.closed, e.last.times = e.read(), e.conns.dialer.TakeTimes() }
 }
 
 // keep keeps the last window of a search.
@@ -69,7 +69,7 @@ func (e *edges) fill(r *ClientResult, clients int) error {
 	e.last.times.Close()
 	window := e.kept
 	r.Connections = Connections{
-		Mode: e.fleet.mode.String(), Want: e.fleet.mode.Want(clients),
+		Mode: e.conns.mode.String(), Want: e.conns.mode.Want(clients),
 		Total: window.closed.counts, Window: window.closed.counts.Since(window.opened.counts),
 	}
 	r.Connections.During = r.Connections.Window.Opened

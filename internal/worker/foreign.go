@@ -111,6 +111,9 @@ func runForeignClient(ctx context.Context, spec *Spec, program yardstick.Client,
 // foreignCall returns the call that the workload makes.
 func (s *Spec) foreignCall(ctx context.Context) (yardstick.Call, error) {
 	l := s.Client.Load
+	if s.Client.Group != nil {
+		return yardstick.Call{}, errors.New("another program as client cannot be one of a group: it begins by itself; choose wirelab's own client")
+	}
 	if l.Model != closedLoop || l.DurationNS <= 0 || l.InFlightLimit > 0 || s.Probe != "" {
 		return yardstick.Call{}, errors.New("another program as client keeps a closed loop for a duration, without an in-flight limit and without a probe; give the load a duration")
 	}

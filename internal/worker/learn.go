@@ -39,17 +39,17 @@ func (s *Spec) learn(ctx context.Context) (*learned, error) {
 		return nil, err
 	}
 	once, client := *s, *s.Client
-	client.Clients, once.Client = 1, &client
-	fleet, err := connectStack(ctx, &once, variant, own)
+	client.Clients, client.Group, once.Client = 1, nil, &client
+	conns, err := connectStack(ctx, &once, variant, own)
 	if err != nil {
 		return nil, err
 	}
-	defer fleet.close()
-	request, err := fleet.learnRequest(ctx)
+	defer conns.close()
+	request, err := conns.learnRequest(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("a first call: %w", err)
 	}
-	l := &learned{mode: fleet.mode, definition: &service.Definition{
+	l := &learned{mode: conns.mode, definition: &service.Definition{
 		Wire: service.GRPC, Network: "tcp", Address: s.Address, Authority: s.Address, Requests: []service.Request{request},
 	}}
 	switch {
@@ -66,9 +66,9 @@ func (s *Spec) learn(ctx context.Context) (*learned, error) {
 }
 
 // learnRequest makes a call, and returns its request.
-func (f *fleet) learnRequest(ctx context.Context) (service.Request, error) {
-	seen := &onlyCall{ClientConnInterface: f.clients[0]}
-	caller := f.newCaller(seen, 0)
+func (conns *connected) learnRequest(ctx context.Context) (service.Request, error) {
+	seen := &onlyCall{ClientConnInterface: conns.clients[0]}
+	caller := conns.newCaller(seen, 0)
 	if err := caller.Call(ctx); err != nil {
 		return service.Request{}, err
 	}
@@ -77,7 +77,7 @@ func (f *fleet) learnRequest(ctx context.Context) (service.Request, error) {
 			return service.Request{}, err
 		}
 	}
-	if maker, onHTTP := f.clients[0].(stack.RequestMaker); onHTTP {
+	if maker, onHTTP := conns.clients[0].(stack.RequestMaker); onHTTP {
 		// Without ctx, whose deadline would go with every request.
 		made, err := maker.UnaryRequest(context.WithoutCancel(ctx), seen.method, seen.request)
 		if err != nil {
@@ -106,7 +106,7 @@ func requestOf(made *http.Request) (service.Request, error) {
 // learnAnswer makes the call over a connection of its own.
 func (l *learned) learnAnswer(ctx context.Context) error {
 	spec := &Spec{Client: &ClientSpec{Clients: 1}}
-	alone := &fleet{mode: scenario.Connection{Mode: scenario.Shared}, dialer: &stack.Dialer{}}
+	alone := &connected{mode: scenario.Connection{Mode: scenario.Shared}, dialer: &stack.Dialer{}}
 	var seen *service.Caller
 	if err := alone.openService(ctx, spec, l.definition, func(c *service.Caller) workload.Caller { seen = c; return c }); err != nil {
 		return err
@@ -140,17 +140,17 @@ func (*onlyCall) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Ca
 
 // connectPrepared makes callers that make the workload's call with requests that were
 // encoded before.
-func connectPrepared(ctx context.Context, spec *Spec) (*fleet, error) {
+func connectPrepared(ctx context.Context, spec *Spec) (*connected, error) {
 	call, err := spec.learn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{mode: call.mode, dialer: &stack.Dialer{Sources: spec.Client.Sources}, calls: spec.noteInstants()}
-	f.settings = append(processSettings(tuning.Client), tuning.Setting{
+	conns := &connected{mode: call.mode, dialer: &stack.Dialer{Sources: spec.Client.Sources}, calls: spec.noteInstants()}
+	conns.settings = append(processSettings(tuning.Client), tuning.Setting{
 		Side: tuning.Client, Name: stack.CallerKey, Value: "prepared requests", Default: "the stack's own client",
 		Why: "the variant's option " + stack.CallerKey,
 	})
-	return f, f.openService(ctx, spec, call.definition, func(c *service.Caller) workload.Caller {
+	return conns, conns.openService(ctx, spec, call.definition, func(c *service.Caller) workload.Caller {
 		return sizedCaller{c, call.answerBytes}
 	})
 }

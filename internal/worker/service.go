@@ -23,7 +23,7 @@ func (s *Spec) isService() bool {
 
 // connectService opens connections to a service of the user's own, and makes a caller for
 // each client.
-func connectService(ctx context.Context, spec *Spec) (*fleet, error) {
+func connectService(ctx context.Context, spec *Spec) (*connected, error) {
 	definition, err := service.Parse(spec.Workload.Definition)
 	if err != nil {
 		return nil, err
@@ -32,40 +32,42 @@ func connectService(ctx context.Context, spec *Spec) (*fleet, error) {
 	if err := mode.UnmarshalText([]byte(spec.Client.Connection)); err != nil {
 		return nil, err
 	}
-	f := &fleet{mode: mode, dialer: &stack.Dialer{Sources: spec.Client.Sources}, calls: spec.noteInstants()}
-	return f, f.openService(ctx, spec, definition, func(c *service.Caller) workload.Caller { return c })
+	conns := &connected{mode: mode, dialer: &stack.Dialer{Sources: spec.Client.Sources}, calls: spec.noteInstants()}
+	return conns, conns.openService(ctx, spec, definition, func(c *service.Caller) workload.Caller { return c })
 }
 
 // openService opens the connections to a service, and makes a caller for each client.
-func (f *fleet) openService(ctx context.Context, spec *Spec, definition *service.Definition, checked func(*service.Caller) workload.Caller) error {
+func (conns *connected) openService(ctx context.Context, spec *Spec, definition *service.Definition, checked func(*service.Caller) workload.Caller) error {
 	expected, err := definition.Expectations()
 	if err != nil {
 		return err
 	}
-	sources, err := services.NewSources(definition, spec.Client.Clients, spec.Client.Seed)
+	group := spec.Client.group()
+	sources, err := services.NewSources(definition, group.Of, spec.Client.Seed)
 	if err != nil {
 		return err
 	}
 	client, err := services.Open(ctx, service.Plan{
-		Definition: definition, Connections: f.mode.Want(spec.Client.Clients),
-		Lifecycle: httpwire.Lifecycle(stack.LifecycleOf(f.mode.Mode)),
-		Callers:   spec.Client.Clients, Dialer: f.dialer,
+		Definition: definition, Connections: conns.mode.Want(spec.Client.Clients),
+		Lifecycle: httpwire.Lifecycle(stack.LifecycleOf(conns.mode.Mode)),
+		Callers:   spec.Client.Clients, Dialer: conns.dialer,
 		Keep: expected.Keep() || sources.Uses.Header || sources.Uses.Body, Varied: sources.Varied,
 	})
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", definition.Address, err)
 	}
-	f.service = client
+	conns.service = client
 	var followers []service.Follower
 	for i := range spec.Client.Clients {
-		source := sources.Of(i)
+		number := group.First + i
+		source := sources.Of(number)
 		if follower, is := source.(service.Follower); is {
 			followers = append(followers, follower)
 		}
 		caller := definition.NewCaller(client, source)
-		caller.Expect(expected, spec.Client.Seed+uint64(i))
-		f.own = append(f.own, caller)
-		f.callers = append(f.callers, f.noted(checked(caller)))
+		caller.Expect(expected, spec.Client.Seed+uint64(number))
+		conns.own = append(conns.own, caller)
+		conns.callers = append(conns.callers, conns.noted(checked(caller)))
 	}
 	return begin(ctx, client, followers)
 }
@@ -87,10 +89,10 @@ func begin(ctx context.Context, client service.Client, followers []service.Follo
 
 // checking is what looking at the answers cost all callers; nil where there was nothing to
 // look for. No caller may be calling.
-func (f *fleet) checking() *record.Checking {
+func (conns *connected) checking() *record.Checking {
 	var all *record.Checking
-	for _, c := range f.own {
-		one := c.Checking()
+	for _, caller := range conns.own {
+		one := caller.Checking()
 		if one == nil {
 			continue
 		}

@@ -50,6 +50,13 @@ func (s *Spec) arrivals() (*load.Arrivals, error) {
 // load runs the plan in the way of the load model. A search calls kept when the window
 // that has just ended is, so far, the one that it returns.
 func (s *Spec) load(ctx context.Context, plan load.Plan, kept func()) (*load.Result, error) {
+	warms := plan.WarmUp.AtMost > 0
+	if s.Client.Group != nil {
+		plan.Begins = load.OnGo
+		if warms {
+			plan.Opens = load.OnOpen
+		}
+	}
 	switch l := s.Client.Load; l.Model {
 	case burst, ramp:
 		warm, err := warmUp(ctx, plan)
@@ -60,6 +67,10 @@ func (s *Spec) load(ctx context.Context, plan load.Plan, kept func()) (*load.Res
 			plan.Duration = burstAtMost
 		}
 		plan.WarmUp = load.WarmUp{}
+		if warms {
+			plan.Begins = plan.Opens
+		}
+		plan.Opens = load.AtOnce
 		measured, err := load.Run(ctx, plan)
 		if err == nil {
 			measured.WarmUp = warm
@@ -86,6 +97,7 @@ func warmUp(ctx context.Context, plan load.Plan) (record.WarmUp, error) {
 	warm, err := load.Run(ctx, load.Plan{
 		Callers: callers, WarmUp: plan.WarmUp, Duration: time.Millisecond, Drain: plan.Drain,
 		Classify: plan.Classify, Report: plan.Report, Controls: plan.Controls, Live: plan.Live,
+		Begins: plan.Begins,
 	})
 	if err != nil {
 		return record.WarmUp{}, err

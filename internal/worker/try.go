@@ -18,12 +18,12 @@ func Try(ctx context.Context, spec *Spec) error {
 	if _, foreign := stack.ForeignClient(variant); foreign {
 		return nil
 	}
-	fleet, err := connect(ctx, spec)
+	conns, err := connect(ctx, spec)
 	if err != nil {
 		return err
 	}
-	defer fleet.close()
-	if err := fleet.callers[0].Call(ctx); err != nil {
+	defer conns.close()
+	if err := conns.callers[0].Call(ctx); err != nil {
 		return fmt.Errorf("call %s: %w", spec.Address, err)
 	}
 	return nil

@@ -21,8 +21,8 @@ import (
 // a listen backlog of 128.
 const dialsAtOnce = 64
 
-// fleet is the stack clients of one worker, and the callers that use them.
-type fleet struct {
+// connected is the stack clients of one worker, and the callers that use them.
+type connected struct {
 	mode     scenario.Connection
 	dialer   *stack.Dialer
 	clients  []stack.Client
@@ -38,7 +38,7 @@ type fleet struct {
 }
 
 // connect opens the connections of the spec's mode and makes a caller for each client.
-func connect(ctx context.Context, spec *Spec) (*fleet, error) {
+func connect(ctx context.Context, spec *Spec) (*connected, error) {
 	if spec.isService() {
 		return connectService(ctx, spec)
 	}
@@ -53,7 +53,7 @@ func connect(ctx context.Context, spec *Spec) (*fleet, error) {
 }
 
 // connectStack does so with the stack's own client.
-func connectStack(ctx context.Context, spec *Spec, variant scenario.Variant, s stack.Stack) (*fleet, error) {
+func connectStack(ctx context.Context, spec *Spec, variant scenario.Variant, s stack.Stack) (*connected, error) {
 	work, parameters, err := spec.Workload.find(variant)
 	if err != nil {
 		return nil, err
@@ -62,54 +62,55 @@ func connectStack(ctx context.Context, spec *Spec, variant scenario.Variant, s s
 	if err := asked.UnmarshalText([]byte(spec.Client.Connection)); err != nil {
 		return nil, err
 	}
-	f := &fleet{mode: catalog.ConnectionOf(s, variant, asked), dialer: &stack.Dialer{Sources: spec.Client.Sources, Congestion: catalog.Congestion(variant)}}
+	conns := &connected{mode: catalog.ConnectionOf(s, variant, asked), dialer: &stack.Dialer{Sources: spec.Client.Sources, Congestion: catalog.Congestion(variant)}}
 	target := stack.Target{
 		Address: spec.Address, Operations: work.Info().Operations,
-		Lifecycle: stack.LifecycleOf(f.mode.Mode),
+		Lifecycle: stack.LifecycleOf(conns.mode.Mode),
 		Trust:     secure.Trust{RootPEM: []byte(spec.Client.RootPEM), SkipVerify: spec.Client.SkipVerify},
-		Dialer:    f.dialer,
+		Dialer:    conns.dialer,
 	}
 	if err := stack.CheckLifecycle(s, variant, target.Lifecycle); err != nil {
 		return nil, err
 	}
 	n := 1
-	if f.mode.Mode == scenario.PerWorker {
+	if conns.mode.Mode == scenario.PerWorker {
 		n = spec.Client.Clients
 	} else {
-		target.Connections = f.mode.Want(spec.Client.Clients)
+		target.Connections = conns.mode.Want(spec.Client.Clients)
 	}
-	if f.settings, err = clientSettings(s, variant, spec.Client, target); err != nil {
+	if conns.settings, err = clientSettings(s, variant, spec.Client, target); err != nil {
 		return nil, err
 	}
-	f.dial = func(ctx context.Context, target stack.Target) (stack.Client, error) {
+	conns.dial = func(ctx context.Context, target stack.Target) (stack.Client, error) {
 		return s.NewClient(ctx, catalog.OwnOptions(variant), target)
 	}
-	f.calls = spec.noteInstants()
-	f.newCaller = func(conn grpc.ClientConnInterface, client int) workload.Caller {
-		return f.noted(work.NewCaller(conn, workload.Job{Parameters: parameters, Client: client, Seed: spec.Client.Seed}))
+	conns.calls = spec.noteInstants()
+	first := spec.Client.group().First
+	conns.newCaller = func(conn grpc.ClientConnInterface, client int) workload.Caller {
+		return conns.noted(work.NewCaller(conn, workload.Job{Parameters: parameters, Client: first + client, Seed: spec.Client.Seed}))
 	}
-	f.target = target
-	if err := f.open(ctx, n); err != nil {
-		f.close()
+	conns.target = target
+	if err := conns.open(ctx, n); err != nil {
+		conns.close()
 		return nil, fmt.Errorf("connect to %s: %w", spec.Address, err)
 	}
 	for i := range spec.Client.Clients {
-		f.callers = append(f.callers, f.newCaller(f.clients[i%len(f.clients)], i))
+		conns.callers = append(conns.callers, conns.newCaller(conns.clients[i%len(conns.clients)], i))
 	}
-	return f, nil
+	return conns, nil
 }
 
 // noted makes a caller note the instants of its calls, where that was asked for.
-func (f *fleet) noted(caller workload.Caller) workload.Caller {
-	if f.calls == nil {
+func (conns *connected) noted(caller workload.Caller) workload.Caller {
+	if conns.calls == nil {
 		return caller
 	}
-	return notedCaller{caller, f.calls}
+	return notedCaller{caller, conns.calls}
 }
 
 // open makes n clients, up to dialsAtOnce at a time.
-func (f *fleet) open(ctx context.Context, n int) error {
-	f.clients = make([]stack.Client, n)
+func (conns *connected) open(ctx context.Context, n int) error {
+	conns.clients = make([]stack.Client, n)
 	errs := make([]error, n)
 	turns := make(chan struct{}, dialsAtOnce)
 	var dialing sync.WaitGroup
@@ -117,12 +118,12 @@ func (f *fleet) open(ctx context.Context, n int) error {
 		turns <- struct{}{}
 		dialing.Go(func() {
 			defer func() { <-turns }()
-			client, err := f.dial(ctx, f.target)
+			client, err := conns.dial(ctx, conns.target)
 			if err != nil {
 				errs[i] = err
 				return
 			}
-			f.clients[i] = client
+			conns.clients[i] = client
 		})
 	}
 	dialing.Wait()
@@ -148,13 +149,13 @@ func trafficOf(dialer *stack.Dialer, clients ...stack.Client) stack.Traffic {
 }
 
 // close ends all clients. Their errors come too late to matter.
-func (f *fleet) close() {
-	for _, c := range f.clients {
-		if c != nil {
-			_ = c.Close()
+func (conns *connected) close() {
+	for _, one := range conns.clients {
+		if one != nil {
+			_ = one.Close()
 		}
 	}
-	if f.service != nil {
-		_ = f.service.Close()
+	if conns.service != nil {
+		_ = conns.service.Close()
 	}
 }
