@@ -15,7 +15,11 @@ type end struct {
 	*record.Process
 }
 
-func (t trial) ends() []end { return []end{{"client", &t.Client}, {"server", &t.Server}} }
+// ends are those that are judged.
+func (t trial) ends() []end {
+	both := []end{{"client", &t.Client}, {"server", &t.Server}}
+	return slices.DeleteFunc(both, func(e end) bool { return t.only != "" && e.name != t.only })
+}
 
 // affinity checks that each end could run on the CPUs that it was placed on, and on no
 // others: on the other end's it would slow that down, and itself.
@@ -41,7 +45,7 @@ func (t trial) affinity() record.Check {
 		found = append(found, "both ends could run on CPU "+list(shared))
 		c.Figure = t.shared()
 	}
-	c.Detail = fmt.Sprintf("the client had CPU %s, the server %s", list(client.AllowedCPUs), list(server.AllowedCPUs))
+	c.Detail = t.placed()
 	if len(found) == 0 {
 		return c
 	}
@@ -58,6 +62,15 @@ func (t trial) affinity() record.Check {
 		c.Detail += ": " + shift{"each request", *c.Figure}.words()
 	}
 	return c
+}
+
+// placed says which CPUs the ends had.
+func (t trial) placed() string {
+	var had []string
+	for _, e := range t.ends() {
+		had = append(had, fmt.Sprintf("the %s had CPU %s", e.name, list(e.AllowedCPUs)))
+	}
+	return strings.Join(had, ", ")
 }
 
 // shared bounds how much two ends on the same CPUs slowed each other down: either waits

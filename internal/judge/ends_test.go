@@ -131,7 +131,7 @@ func TestMovedIsBoundedByTheTrialsOwnLatencies(t *testing.T) {
 		if c.open {
 			r.Response = &r.Service
 		}
-		judged := trial{r, Default()}
+		judged := trial{Record: r, limits: Default()}
 		got := judged.moved(judged.met(c.stops[0], c.stops[1]))
 		if got.figure != c.figure || got.by < 0.9*c.by || got.by > 1.1*c.by+0.001 {
 			t.Errorf("%s: %s by %.4f, want %s by %.4f", c.name, got.figure, got.by, c.figure, c.by)

@@ -89,6 +89,10 @@ func (t trial) away(e end) float64 {
 func (t trial) pause() record.Check {
 	c := record.Check{Level: record.Unknown, Unit: "share", Detail: "nobody watched both ends at once"}
 	c.Limit = &t.limits.Moved.Invalid
+	if t.only != "" {
+		c.Level, c.Detail = record.OK, "does not apply: a fleet's ends are seen one by one"
+		return c
+	}
 	if t.Host.BothStoppedNS == nil {
 		return c
 	}

@@ -236,7 +236,7 @@ func TestGapsTellWhatANeighbourDid(t *testing.T) {
 				quiet, disturbed := w.run(nil), w.run(gates)
 				is := truth(quiet, disturbed)
 				moved += is / worlds
-				level := trial{w.record(t, disturbed, gates), Default()}.gaps().Level
+				level := trial{Record: w.record(t, disturbed, gates), limits: Default()}.gaps().Level
 				switch level {
 				case record.Invalid:
 					refused++

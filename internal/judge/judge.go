@@ -25,13 +25,13 @@ import (
 
 // checks are all rules, in the order in which they are reported.
 var checks = []check{
-	{name: "generator-bound", judge: trial.generatorBound, shaken: true},
-	{name: "schedule", judge: trial.schedule, shaken: true},
+	{name: "generator-bound", judge: trial.generatorBound, shaken: true, fleet: ofClients},
+	{name: "schedule", judge: trial.schedule, shaken: true, fleet: ofClients},
 	{name: "overload", judge: trial.overload, shaken: true},
-	{name: "bookkeeping", judge: trial.bookkeeping, shaken: true, needs: "how many calls were in flight"},
-	{name: "evenness", judge: trial.evenness, shaken: true, needs: "how many callers were at work"},
-	{name: "connections", judge: trial.connections, needs: "which connections it opened"},
-	{name: "limits", judge: trial.machineLimits},
+	{name: "bookkeeping", judge: trial.bookkeeping, shaken: true, needs: "how many calls were in flight", fleet: ofTrialAndClients},
+	{name: "evenness", judge: trial.evenness, shaken: true, needs: "how many callers were at work", fleet: ofTrialAndClients, less: true},
+	{name: "connections", judge: trial.connections, needs: "which connections it opened", fleet: ofClients, less: true},
+	{name: "limits", judge: trial.machineLimits, fleet: ofTrialAndClients},
 	{name: "link", judge: trial.link, shaken: true},
 	{name: "errors", judge: trial.failures},
 	{name: "answers", judge: trial.answers},
@@ -39,18 +39,19 @@ var checks = []check{
 	{name: "groups", judge: trial.groups},
 	{name: "path", judge: trial.path},
 	{name: settled, judge: trial.settled, shaken: true, needs: "when its throughput was steady"},
-	{name: "affinity", judge: trial.affinity},
-	{name: "cpu-quota", judge: trial.quota},
-	{name: "generator-gc", judge: trial.collector},
-	{name: "runtime", judge: trial.runtime},
-	{name: "faults", judge: trial.faults},
-	{name: "stopped", judge: trial.stopped, machine: true},
-	{name: "suspended", judge: trial.suspended, machine: true},
-	{name: "gaps", judge: trial.gaps, machine: true},
-	{name: "paused", judge: trial.pause, machine: true},
-	{name: neighbours, judge: trial.neighbours, machine: true},
-	{name: "stolen-cpu", judge: trial.stolenCPU, machine: true},
-	{name: "noise", judge: trial.noise, machine: true},
+	{name: "affinity", judge: trial.affinity, fleet: ofEnds},
+	{name: "cpu-quota", judge: trial.quota, fleet: ofEnds},
+	{name: "generator-gc", judge: trial.collector, fleet: ofClients},
+	{name: "runtime", judge: trial.runtime, fleet: ofEnds},
+	{name: "faults", judge: trial.faults, fleet: ofEnds},
+	{name: "stopped", judge: trial.stopped, machine: true, fleet: ofEnds},
+	{name: "suspended", judge: trial.suspended, machine: true, fleet: ofEnds},
+	{name: "gaps", judge: trial.gaps, machine: true, fleet: ofEnds},
+	{name: "paused", judge: trial.pause, machine: true, fleet: ofEnds},
+	{name: neighbours, judge: trial.neighbours, machine: true, fleet: ofEnds},
+	{name: "stolen-cpu", judge: trial.stolenCPU, machine: true, fleet: ofEnds},
+	{name: "noise", judge: trial.noise, machine: true, fleet: ofEnds},
+	{name: clock, judge: trial.clocks, shaken: true},
 }
 
 // check is one rule. Its judge returns all but the name; the detail is a
@@ -63,12 +64,18 @@ type check struct {
 	// machine marks checks of what other programs did on the machine, shaken those that
 	// a burst of theirs fails too, as a throughput that falls in the window.
 	machine, shaken bool
+	// fleet is what the check is made of where the ends ran on machines of a fleet.
+	fleet scope
+	// less: of two figures the lower is the worse.
+	less bool
 }
 
-// neighbours is the check of what other processes took, settled that of the warm-up.
+// neighbours is the check of what other processes took, settled that of the warm-up, and clock
+// that of how well the machines of a fleet agree on an instant.
 const (
 	neighbours = "neighbours"
 	settled    = "settled"
+	clock      = "clock"
 )
 
 // measured is the only check of a trial without a measurement.
@@ -78,6 +85,10 @@ const measured = "measured"
 type trial struct {
 	*record.Record
 	limits Limits
+	// only is the end that is judged, where a fleet's ends are on machines of their own; empty:
+	// both. part is that end, if it is one of several clients.
+	only string
+	part *record.FleetClient
 }
 
 // Judge makes every check of a trial.
@@ -86,22 +97,34 @@ func Judge(r *record.Record, limits Limits) []record.Check {
 		return []record.Check{{Name: measured, Level: record.Invalid, Detail: r.Failure}}
 	}
 	if r.Foreign != nil {
-		return judgeForeign(trial{r, limits})
+		return judgeForeign(trial{Record: r, limits: limits})
 	}
-	verdicts := make([]record.Check, len(checks))
-	for i, c := range checks {
-		if c.needs != "" && r.ClientProgram != "" {
-			verdicts[i] = record.Check{Level: record.Unknown, Detail: "the client, " + r.ClientProgram + ", does not tell " + c.needs}
-		} else {
-			verdicts[i] = c.judge(trial{r, limits})
+	var verdicts []record.Check
+	for _, c := range checks {
+		if c.name == clock && r.Fleet == nil {
+			continue // both ends have this machine's
 		}
-		verdicts[i].Name = c.name
-		if (c.machine || c.shaken) && verdicts[i].Level == record.Invalid && isShort(r) {
-			verdicts[i].Level = record.Warning
-			verdicts[i].Detail += fmt.Sprintf("; in a window of only %v that is no verdict", time.Duration(r.WindowNS).Round(time.Millisecond))
+		made := c.of(trial{Record: r, limits: limits})
+		made.Name = c.name
+		if (c.machine || c.shaken) && made.Level == record.Invalid && isShort(r) {
+			made.Level = record.Warning
+			made.Detail += fmt.Sprintf("; in a window of only %v that is no verdict", time.Duration(r.WindowNS).Round(time.Millisecond))
 		}
+		verdicts = append(verdicts, made)
 	}
 	return verdicts
+}
+
+// of makes the check of a trial.
+func (c check) of(t trial) record.Check {
+	switch {
+	case c.needs != "" && t.ClientProgram != "":
+		return record.Check{Level: record.Unknown, Detail: "the client, " + t.ClientProgram + ", does not tell " + c.needs}
+	case t.Fleet != nil:
+		return c.ofFleet(t)
+	default:
+		return c.judge(t)
+	}
 }
 
 // isShort reports whether a service was asked so little that nothing can be said of how it

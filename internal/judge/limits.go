@@ -62,6 +62,9 @@ type Limits struct {
 	Beside float64
 	// Lost is the share of its own CPUs that a worker lost while it only spun.
 	Lost Bounds
+	// Apart is the share of the window by which a fleet's clocks may be off, or its windows
+	// may have opened apart.
+	Apart Bounds
 }
 
 // Bounds are two limits: above Warning the disturbance is part of the result, above
@@ -93,6 +96,7 @@ func Default() Limits {
 		Others:      Bounds{Warning: 0.05, Invalid: 0.50},
 		Beside:      0.20,
 		Lost:        Bounds{Warning: 0.05, Invalid: 0.25},
+		Apart:       Bounds{Warning: 0.01, Invalid: 0.05},
 		// A warning is below the 5 % from which a difference counts. A mean that is a
 		// quarter off what the window itself came to tells of the warm-up.
 		Drift: Bounds{Warning: 0.03, Invalid: 0.25},

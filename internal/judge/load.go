@@ -116,6 +116,9 @@ func (t trial) bookkeeping() record.Check {
 		c.Level, c.Detail = record.OK, "does not apply: a "+m+" is never steady"
 		return c
 	}
+	if t.part != nil { // of whose times only the sum is known
+		return t.law(c, t.part.ServiceNS)
+	}
 	if t.Service.Count != t.Requests {
 		c.Detail = fmt.Sprintf("the record contradicts itself: %d requests, and %d service times", t.Requests, t.Service.Count)
 		return c
@@ -124,12 +127,18 @@ func (t trial) bookkeeping() record.Check {
 		c.Detail = "the service times cannot be read: " + err.Error()
 		return c
 	}
+	return t.law(c, t.Service.Sum)
+}
+
+// law holds the calls that ended, and the sum of the service times, against the calls in
+// flight.
+func (t trial) law(c record.Check, serviceNS int64) record.Check {
 	busy := t.InFlight * float64(t.WindowNS)
-	if t.Service.Count == 0 || t.Completed == 0 || busy <= 0 {
+	if t.Requests == 0 || t.Completed == 0 || busy <= 0 {
 		c.Detail = "no call ended in the window"
 		return c
 	}
-	mean := float64(t.Service.Sum) / float64(t.Service.Count)
+	mean := float64(serviceNS) / float64(t.Requests)
 	product := float64(t.Completed) * mean
 	straddled := float64(t.StraddlingNS)
 	if straddled == 0 { // an older record: at most this

@@ -28,7 +28,9 @@ func (t trial) neighbours() record.Check {
 }
 
 // watched reports whether it is known for how long others kept each end waiting.
-func (t trial) watched() bool { return t.Client.Gaps != nil && t.Server.Gaps != nil }
+func (t trial) watched() bool {
+	return !slices.ContainsFunc(t.ends(), func(e end) bool { return e.Gaps == nil })
+}
 
 // byName names the processes that took a tenth or more of what others took.
 func (t trial) byName(others float64) string {

@@ -92,7 +92,7 @@ func (q queueing) called(draws int) (share, capacity float64) {
 	random := rand.New(rand.NewPCG(5, math.Float64bits(q.offered)))
 	calls := 0
 	for range draws {
-		if c := (trial{q.record(random), Default()}).overload(); c.Level == record.Invalid {
+		if c := (trial{Record: q.record(random), limits: Default()}).overload(); c.Level == record.Invalid {
 			calls++
 			capacity += *c.Figure
 		}
@@ -154,7 +154,7 @@ func TestAQueueIsNotTakenForAWarmUp(t *testing.T) {
 			for range draws {
 				r := q.record(random)
 				r.Cell.Clients, r.Active, r.WarmUp = 1, 1, record.WarmUp{Settled: true, Method: "MSER-5"}
-				if (trial{r, Default()}).settled().Level != record.OK {
+				if (trial{Record: r, limits: Default()}).settled().Level != record.OK {
 					taken++
 				}
 			}
@@ -188,7 +188,7 @@ func TestBeyondCapacityIsSaid(t *testing.T) {
 		"a record without its course":             {withoutCourse(10_001, 1), record.OK, "/s answered"},
 		"calls in flight are none that wait":      {withoutCourse(11_000, 1000), record.OK, "/s answered"},
 	} {
-		got := trial{c.r, Default()}.overload()
+		got := trial{Record: c.r, limits: Default()}.overload()
 		if got.Level != c.level || !strings.Contains(got.Detail, c.says) {
 			t.Errorf("%s: %s: %s", name, got.Level, got.Detail)
 		}

@@ -143,17 +143,14 @@ func (t trial) unexplained() (c record.Check, found bool) {
 // debugger, a frozen control group or a signal does.
 func (t trial) stopped() record.Check {
 	c := record.Check{Level: record.Unknown, Unit: "share", Limit: new(t.limits.Moved.Invalid), Detail: "how long the ends stood still is not known"}
-	for _, end := range []struct {
-		name string
-		ns   *int64
-	}{{"server", t.Server.StoppedNS}, {"client", t.Client.StoppedNS}} {
-		if end.ns == nil {
+	for _, e := range slices.Backward(t.ends()) { // of two alike the server's is said
+		if e.StoppedNS == nil {
 			continue
 		}
-		by := t.moved(t.met(1, float64(*end.ns)))
+		by := t.moved(t.met(1, float64(*e.StoppedNS)))
 		if c.Figure == nil || by.by > *c.Figure {
 			c.Figure = &by.by
-			verdict(&c, t.limits.Moved.level(by.by), "the %s stood still for %s at most: %s", end.name, units.Time(float64(*end.ns)), by.words())
+			verdict(&c, t.limits.Moved.level(by.by), "the %s stood still for %s at most: %s", e.name, units.Time(float64(*e.StoppedNS)), by.words())
 		}
 	}
 	return c
@@ -165,7 +162,10 @@ const faultNS = 1e6
 // faults checks that no end waited for its memory to be read from disk.
 func (t trial) faults() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share", Detail: "no end waited for pages from disk"}
-	met := slices.Max([]int64{valueOf(t.Client.MajorFaults), valueOf(t.Server.MajorFaults)})
+	met := int64(0)
+	for _, e := range t.ends() {
+		met = max(met, valueOf(e.MajorFaults))
+	}
 	if met == 0 {
 		return c
 	}

@@ -16,17 +16,19 @@ const defaultGOGC = 100
 // were given, and the server's collector is as by default. The client's is generatorGC's.
 func (t trial) runtime() record.Check {
 	c := record.Check{Level: record.OK, Unit: "CPUs", Detail: "both ends use the CPUs that they were given"}
-	for _, end := range []struct {
-		name string
-		record.Process
-		more int // a client that waits for instants has one thread more
-	}{{"server", t.Server, 0}, {"client", t.Client, t.spinning()}} {
+	if t.only != "" {
+		c.Detail = "the " + t.only + " uses the CPUs that it was given"
+	}
+	for _, end := range slices.Backward(t.ends()) {
 		if end.TracedBy > 0 {
 			c = record.Check{}
 			verdict(&c, record.Warning, "process %d traces the %s, as strace and debuggers do: it stops at each of its system calls; detach it", end.TracedBy, end.name)
 			return c
 		}
-		got, want := end.GoMaxProcs, len(end.CPUs)+end.more
+		got, want := end.GoMaxProcs, len(end.CPUs)
+		if end.name == "client" {
+			want += t.spinning()
+		}
 		if got == 0 || len(end.CPUs) == 0 || got == want {
 			continue // not known, or another program's
 		}
@@ -38,13 +40,16 @@ func (t trial) runtime() record.Check {
 		}
 	}
 	for _, s := range t.Settings {
+		if t.only != "" && s.Side != t.only && s.Side != tuning.Both {
+			continue // another machine's
+		}
 		if s.Why == tuning.FromEnvironment && s.Name != "GOGC" { // which the figures tell
 			c = record.Check{}
 			verdict(&c, record.Warning, "%s=%s in the environment: what it changes is measured, too; unset it", s.Name, s.Value)
 		}
 	}
 	asked := slices.ContainsFunc(t.Settings, func(s tuning.Setting) bool { return s.Name == "GOGC" && s.Why != tuning.FromEnvironment })
-	if percent := t.Server.GCPercent; percent != nil && *percent != defaultGOGC && !asked {
+	if percent := t.Server.GCPercent; t.only != "client" && percent != nil && *percent != defaultGOGC && !asked {
 		c = record.Check{Unit: "percent", Figure: new(float64(*percent)), Limit: new(float64(defaultGOGC))}
 		verdict(&c, record.Warning, "the server's collector runs with %s, where %d is the default: unset GOGC", gogc(*percent), defaultGOGC)
 	}

@@ -101,7 +101,7 @@ func (t trial) enough(d stats.Drift) time.Duration {
 // WarmUpNeeded returns the warm-up that a trial's window shows to have been needed; false
 // where it was steady enough as it was.
 func WarmUpNeeded(r *record.Record, limits Limits) (time.Duration, bool) {
-	t := trial{r, limits}
+	t := trial{Record: r, limits: limits}
 	if r.Failure != "" || r.WarmUp.Method == "none" || r.WarmUp.Method == "fixed" {
 		return 0, false
 	}

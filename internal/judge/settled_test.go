@@ -50,7 +50,7 @@ func TestAWindowThatOpenedTooEarlyIsSeen(t *testing.T) {
 		if c.open {
 			r.Cell.Load.Model, r.Pacing = "open", &record.Pacing{}
 		}
-		check := trial{r, Default()}.settled()
+		check := trial{Record: r, limits: Default()}.settled()
 		if check.Level != c.level || !strings.Contains(check.Detail, c.says) {
 			t.Errorf("%s: %s: %s", name, check.Level, check.Detail)
 		}
@@ -80,7 +80,7 @@ func TestWhatIsNoDrift(t *testing.T) {
 		r.Active, r.WarmUp = 4, record.WarmUp{TookNS: 250e6, Settled: true, Method: "MSER-5"}
 		r.Intervals = course(false, slow)
 		change(r)
-		if c := (trial{r, Default()}).settled(); c.Level != record.OK {
+		if c := (trial{Record: r, limits: Default()}).settled(); c.Level != record.OK {
 			t.Errorf("%s: %s: %s", name, c.Level, c.Detail)
 		}
 		if needed, more := WarmUpNeeded(r, Default()); more {

@@ -1,0 +1,186 @@
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/units"
+)
+
+// scope is what a check is made of where agents of a fleet ran a trial's ends. Each client and
+// its machine is then judged by itself, by the same rules as a single one: a client that was
+// its own bottleneck spoils the trial, however well the others did.
+type scope int
+
+const (
+	ofTrial           scope = iota // of all calls together
+	ofClients                      // of each client
+	ofEnds                         // of each client and of the server
+	ofTrialAndClients              // of all calls together, and of each client
+)
+
+// member is a part of a trial that ran on one machine.
+type member struct {
+	agent string
+	trial
+}
+
+// members are the parts of a trial that a check is made of.
+func (t trial) members(of scope) []member {
+	var all []member
+	if of == ofTrial || of == ofTrialAndClients {
+		all = append(all, member{"", t.whole()})
+	}
+	if of == ofTrial {
+		return all
+	}
+	for i := range t.Fleet.Clients {
+		all = append(all, t.member(&t.Fleet.Clients[i]))
+	}
+	if of == ofEnds && t.Fleet.Server.Name != "" {
+		all = append(all, t.server())
+	}
+	return all
+}
+
+// whole is the trial as its calls tell of it: its client is as busy as the busiest.
+func (t trial) whole() trial {
+	r := *t.Record
+	r.Client.Busy = t.busiest()
+	return trial{Record: &r, limits: t.limits}
+}
+
+func (t trial) busiest() (most *float64) {
+	for i := range t.Fleet.Clients {
+		if busy := t.Fleet.Clients[i].Process.Busy; busy != nil && (most == nil || *busy > *most) {
+			most = busy
+		}
+	}
+	return most
+}
+
+// member is the trial as one client and its machine saw it. Its distributions are those of all
+// clients: records keep none of each. Of the server it has how busy that was and, on the same
+// machine, its CPUs.
+func (t trial) member(c *record.FleetClient) member {
+	r := *t.Record
+	r.Cell.Clients = c.Clients
+	r.Cell.Load.RatePerSecond *= float64(c.Clients) / float64(max(1, t.Cell.Clients))
+	r.WindowNS = c.WindowNS
+	r.Requests, r.Completed, r.Straddling = c.Requests, c.Completed, c.Straddling
+	r.StraddlingNS, r.BacklogNS = c.StraddlingNS, c.BacklogNS
+	r.InFlight, r.Active = c.InFlight, c.Active
+	r.Errors = nil
+	if c.Failed > 0 {
+		r.Errors = []record.ErrorCount{{Count: c.Failed}}
+	}
+	r.WarmUp, r.Pacing = c.WarmUp, c.Pacing
+	r.Client, r.Connections, r.Engine, r.Host, r.Limits = c.Process, c.Connections, c.Engine, c.Host, c.Limits
+	r.Server = record.Process{Busy: t.Server.Busy, UserNS: t.Server.UserNS, SystemNS: t.Server.SystemNS}
+	if c.Boot != "" && c.Boot == t.Fleet.Server.Boot {
+		r.Server.CPUs, r.Server.AllowedCPUs = t.Server.CPUs, t.Server.AllowedCPUs
+	}
+	r.Intervals, r.Course, r.Link = nil, nil, nil
+	return member{c.Name, trial{Record: &r, limits: t.limits, only: "client", part: c}}
+}
+
+// server is the trial as the server's machine saw it.
+func (t trial) server() member {
+	r := *t.Record
+	r.Client = record.Process{Busy: t.busiest()}
+	return member{t.Fleet.Server.Name, trial{Record: &r, limits: t.limits, only: "server"}}
+}
+
+// ofFleet makes a check of each part, and returns the worst, which names its agent. A part that
+// does not tell takes nothing from what the others tell.
+func (c check) ofFleet(t trial) record.Check {
+	var worst record.Check
+	var by string
+	alike := 0
+	for i, m := range t.members(c.fleet) {
+		made := c.judge(m.trial)
+		switch {
+		case i == 0 || c.worse(made, worst):
+			if made.Level != worst.Level {
+				alike = 0
+			}
+			alike++
+			worst, by = made, m.agent
+		case made.Level == worst.Level:
+			alike++
+		}
+	}
+	if by != "" {
+		worst.Detail = by + ": " + worst.Detail
+	}
+	if others := alike - 1; others > 0 && by != "" && (worst.Level == record.Warning || worst.Level == record.Invalid) {
+		worst.Detail += fmt.Sprintf("; %s more or less the same", ofOthers(others))
+	}
+	return worst
+}
+
+func ofOthers(n int) string {
+	if n == 1 {
+		return "another agent tells"
+	}
+	return fmt.Sprintf("%d other agents tell", n)
+}
+
+// worse reports whether a verdict is worse than another: by its level, then by its figure.
+func (c check) worse(a, b record.Check) bool {
+	if by := cmp.Compare(rank(a.Level), rank(b.Level)); by != 0 {
+		return by > 0
+	}
+	if a.Figure == nil || b.Figure == nil || a.Unit != b.Unit {
+		return false
+	}
+	if c.less {
+		return *a.Figure < *b.Figure
+	}
+	return *a.Figure > *b.Figure
+}
+
+// rank orders levels for a fleet: what is not known of one machine is the least.
+func rank(l record.Level) int {
+	switch l {
+	case record.Invalid:
+		return 3
+	case record.Warning:
+		return 2
+	case record.OK:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// clocks checks that the windows of a fleet's clients were one. Latencies are each of one
+// machine's clock, and none of them depends on this.
+func (t trial) clocks() record.Check {
+	c := record.Check{Unit: "share", Limit: &t.limits.Apart.Invalid}
+	agents := []record.Agent{t.Fleet.Server}
+	for i := range t.Fleet.Clients {
+		agents = append(agents, t.Fleet.Clients[i].Agent)
+	}
+	worst := agents[0]
+	for _, a := range agents {
+		if a.Clock.ErrorNS > worst.Clock.ErrorNS {
+			worst = a
+		}
+	}
+	window := float64(max(1, t.WindowNS))
+	off, apart := float64(worst.Clock.ErrorNS), float64(t.Fleet.OpenedApartNS)
+	c.Figure = new(max(off, apart) / window)
+	said := []string{"the windows opened within " + units.Time(apart) + " of each other"}
+	if worst.Name != "" {
+		said = append([]string{fmt.Sprintf("the clock of %s is known to %s, and no other worse", worst.Name, units.Time(off))}, said...)
+	}
+	level := t.limits.Apart.level(*c.Figure)
+	verdict(&c, level, "%s: %s of the window at most", strings.Join(said, "; "), percent(*c.Figure))
+	if level != record.OK {
+		c.Detail += ", in which the load was not the whole"
+	}
+	return c
+}
