@@ -25,9 +25,9 @@ func Answer(s *analysis.Summary) []string {
 		return foreignAnswer(s)
 	}
 	if isService(s) {
-		return slices.Concat(refusal(s), served(s), setbacks(s), trust(s))
+		return slices.Concat(refusal(s), served(s), setbacks(s), fleet(s), trust(s))
 	}
-	last := append(nextStep(s), trust(s)...)
+	last := slices.Concat(nextStep(s), fleet(s), trust(s))
 	lines := slices.Concat(isPartial(s), judgedAnew(s), stillOpen(s), claimCount(s), found(s))
 	return append(lines[:min(len(lines), MostLines-len(last))], last...)
 }

@@ -13,7 +13,7 @@ type both struct{ before, after *point }
 
 // key names the cell, and both where it is not called the same.
 func (b both) key() string {
-	before, after := b.before.cell.Key(), b.after.cell.Key()
+	before, after := keyOf(b.before), keyOf(b.after)
 	if before == after {
 		return after
 	}
@@ -99,9 +99,22 @@ func (s *Summary) Only(text string) error {
 func keysOf(points []*point) []string {
 	var keys []string
 	for _, p := range points {
-		keys = append(keys, p.cell.Key())
+		keys = append(keys, keyOf(p))
 	}
 	return keys
+}
+
+// keyOf names a cell where it may stand beside one of another run, which may have been spread
+// over another number of machines.
+func keyOf(p *point) string {
+	switch n := p.cell.Agents; n {
+	case 0:
+		return p.cell.Key()
+	case 1:
+		return p.cell.Key() + ", clients on 1 machine of a fleet"
+	default:
+		return fmt.Sprintf("%s, clients on %d machines of a fleet", p.cell.Key(), n)
+	}
 }
 
 // whyNone says why two runs have no cell in common.
@@ -113,7 +126,7 @@ func whyNone(before, after *Summary) error {
 		}
 		alike := slices.DeleteFunc(slices.Clone(others), func(other *point) bool { return !isAlike(p.cell, other.cell) })
 		if len(alike) > 1 {
-			return fmt.Errorf("%s may be each of %s: name the cells with --before-cell and --after-cell", p.cell.Key(), strings.Join(keysOf(alike), ", "))
+			return fmt.Errorf("%s may be each of %s: name the cells with --before-cell and --after-cell", keyOf(p), strings.Join(keysOf(alike), ", "))
 		}
 	}
 	return fmt.Errorf("the runs have no cell in common, with the same load: %s has %s, %s has %s",

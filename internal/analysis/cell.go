@@ -65,6 +65,8 @@ type Cell struct {
 	Wire        *Wire       `json:"wire,omitempty" csv:"wire_*"`                                                       // absent where it was not measured
 	Bulk        *Bulk       `json:"bulk,omitempty"`                                                                    // absent where a call carries less than 1 MiB, or its bytes were not counted
 
+	FleetClients []FleetClient `json:"fleet_clients,omitempty"` // by agent; absent where one machine's client made all calls
+
 	Trials int `json:"trials"`       // done
 	Valid  int `json:"valid_trials"` // of them
 	// Spoiled are the trials that other programs spoiled, and that nothing else is wrong with.

@@ -106,6 +106,7 @@ func (c *Cell) measure(trials []trial, seed uint64) {
 	c.Drain = drainOf(c.Cell, trials)
 	c.Course = courseOf(c.Cell, trials)
 	c.Search = searchOf(c.Cell, trials, seed)
+	c.FleetClients = fleetClients(trials)
 	if c.IsService() {
 		c.WindowSeconds, c.Spread, c.Statuses = shortestWindow(trials), response.spread(), statusesOf(trials)
 	}

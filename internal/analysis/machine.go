@@ -2,7 +2,9 @@ package analysis
 
 import (
 	"slices"
+	"strings"
 
+	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/tuning"
 )
 
@@ -44,12 +46,28 @@ type MachineLimit struct {
 	Cell  string `json:"cell"` // which came nearest
 }
 
+// limitsOf are the limits of all machines that a trial had.
+func limitsOf(r *record.Record) []record.Limit {
+	all := slices.Clone(r.Limits)
+	if r.Fleet == nil {
+		return all
+	}
+	for i := range r.Fleet.Clients {
+		c := &r.Fleet.Clients[i]
+		for _, l := range c.Limits {
+			l.Note = strings.TrimSuffix("of "+c.Name+"; "+l.Note, "; ")
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
 // machineLimits returns, for each limit, the trial that came nearest to it.
 func machineLimits(points []*point) []MachineLimit {
 	var all []MachineLimit
 	for _, p := range points {
 		for _, t := range p.trials {
-			for _, l := range t.Limits {
+			for _, l := range limitsOf(t.Record) {
 				here := MachineLimit{Name: l.Name, Need: l.Need, Have: l.Have, Note: l.Note, Cell: p.cell.Key(), Short: l.Need > l.Have}
 				least := findOrAdd(&all, here, func(known MachineLimit) bool { return known.Name == l.Name })
 				if l.Have-l.Need < least.Have-least.Need {

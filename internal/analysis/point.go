@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"wirelab.dev/internal/judge"
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 )
@@ -15,6 +16,7 @@ type point struct {
 	// withoutConnections is the variant without what it says of connections.
 	withoutConnections string
 	level              level // of the run
+	limits             judge.Limits
 
 	trials []trial
 }
@@ -24,6 +26,7 @@ type trial struct {
 	*record.Record
 	valid    bool
 	level    level // of the run
+	limits   judge.Limits
 	service  times
 	response times // the service times where the record has no others
 	wait     times
@@ -32,7 +35,7 @@ type trial struct {
 }
 
 func (p *point) add(r *record.Record) error {
-	t := trial{Record: r, valid: r.Valid(), level: p.level}
+	t := trial{Record: r, valid: r.Valid(), level: p.level, limits: p.limits}
 	defer func() { p.trials = append(p.trials, t) }()
 	if r.Failure != "" {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"wirelab.dev/internal/judge"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 )
@@ -21,6 +22,7 @@ type study struct {
 	leftOut    []string       // yardsticks that were not asked for
 	place      map[string]int // where the scenario first has each variant
 	level      level
+	limits     judge.Limits // that the trials were judged by
 }
 
 // changes are a part's variants, and what changes from each to the next.

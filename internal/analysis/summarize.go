@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"wirelab.dev/internal/judge"
 	"wirelab.dev/internal/record"
 )
 
@@ -40,6 +41,7 @@ func SummarizeBy(categories *Categories, m *record.Manifest, judged Judged) (*Su
 	if err != nil {
 		return nil, err
 	}
+	study.limits = cmp.Or(judged.limits, judge.Default())
 	s.Report, s.Declared = study.report, study.Declarations
 	points, err := gather(study, records)
 	if err != nil {
@@ -75,6 +77,7 @@ func SummarizeBy(categories *Categories, m *record.Manifest, judged Judged) (*Su
 	s.Steps = findSteps(study, points)
 	s.Settings = settings(points)
 	s.Machine = machineLimits(points)
+	s.Fleet = fleetOf(records)
 	return s, nil
 }
 
@@ -107,7 +110,7 @@ func gather(s *study, records []*record.Record) ([]*point, error) {
 	for _, r := range planned {
 		p := at[r.Cell]
 		if p == nil {
-			p = &point{cell: r.Cell, level: s.level}
+			p = &point{cell: r.Cell, level: s.level, limits: s.limits}
 			p.withoutConnections = s.withoutConnections(r.Cell.Variant)
 			at[r.Cell] = p
 			points = append(points, p)

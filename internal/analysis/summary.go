@@ -70,6 +70,8 @@ type Results struct {
 	Insights    []Insight      `json:"insights"`       // what probes saw
 	Settings    []Setting      `json:"settings"`       // that are not a library's default
 	Machine     []MachineLimit `json:"machine_limits"` // those of the machine that a trial could have run into
+
+	Fleet *Fleet `json:"fleet,omitempty"` // the agents that ran the ends; absent where this machine did
 }
 
 // Partial reports whether the run did less than it set out to.

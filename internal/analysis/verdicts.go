@@ -11,6 +11,8 @@ import (
 type Judged struct {
 	Records  []*record.Record
 	Rejudged *Rejudged // nil where nothing differs from the stored checks
+
+	limits judge.Limits // that they were judged by
 }
 
 // Rejudged is where trials are judged otherwise than when they were measured.
@@ -44,7 +46,7 @@ type KeptCheck struct {
 // Judge judges the trials of a run again. The given records keep their stored
 // checks.
 func Judge(records []*record.Record, limits judge.Limits) Judged {
-	var judged Judged
+	judged := Judged{limits: limits}
 	differs := &Rejudged{}
 	for _, stored := range records {
 		again := judge.Again(stored, limits)

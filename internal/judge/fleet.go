@@ -184,3 +184,32 @@ func (t trial) clocks() record.Check {
 	}
 	return c
 }
+
+// AgentChecks are those that are made of one agent of a fleet.
+type AgentChecks struct {
+	Agent  string
+	Checks []record.Check
+}
+
+// Clients makes the checks of each client of a fleet by itself, in their order; none of other
+// trials.
+func Clients(r *record.Record, limits Limits) []AgentChecks {
+	if r.Fleet == nil || r.Failure != "" {
+		return nil
+	}
+	var all []AgentChecks
+	for i := range r.Fleet.Clients {
+		m := trial{Record: r, limits: limits}.member(&r.Fleet.Clients[i])
+		one := AgentChecks{Agent: m.agent}
+		for _, c := range checks {
+			if c.fleet == ofTrial {
+				continue
+			}
+			made := c.judge(m.trial)
+			made.Name = c.name
+			one.Checks = append(one.Checks, made)
+		}
+		all = append(all, one)
+	}
+	return all
+}

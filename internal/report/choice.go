@@ -43,12 +43,14 @@ func FindColumns(names []string) ([]string, error) {
 // order, and the validity, without which no figure is shown. None is left out for want of
 // room.
 func asked(varying []key, figures []column, names []string) []column {
-	if slices.Contains(names, AllColumns) {
-		return append(keyColumns(keys()), figures...)
+	isVarying := func(k key) bool {
+		return slices.ContainsFunc(varying, func(v key) bool { return v.title == k.title })
 	}
-	shown := slices.DeleteFunc(keys(), func(k key) bool {
-		return !slices.Contains(names, k.title) && !slices.ContainsFunc(varying, func(v key) bool { return v.title == k.title })
-	})
+	if slices.Contains(names, AllColumns) {
+		usual := slices.DeleteFunc(keys(), func(k key) bool { return k.seldom && !isVarying(k) })
+		return append(keyColumns(usual), figures...)
+	}
+	shown := slices.DeleteFunc(keys(), func(k key) bool { return !slices.Contains(names, k.title) && !isVarying(k) })
 	all := keyColumns(shown)
 	if !slices.Contains(names, validTitle) {
 		names = append(slices.Clone(names), validTitle)

@@ -19,6 +19,7 @@ type key struct {
 	legend string
 	text   func(*analysis.Cell) string
 	said   func(*analysis.Cell) string // in a heading; empty where there is nothing to say
+	seldom bool                        // most runs have nothing of it: a column only where cells differ
 }
 
 func keys() []key {
@@ -29,6 +30,7 @@ func keys() []key {
 		{title: "c", legend: "c: clients", text: clientCount, said: sayClients},
 		{title: "load", left: true, text: load, said: sayLoad},
 		{title: "link", left: true, text: link, said: sayLink},
+		{title: "agents", legend: "agents: machines of a fleet that the clients are spread over", text: agents, said: sayAgents, seldom: true},
 		{title: "conn", left: true, text: func(c *analysis.Cell) string { return c.Connection }, said: sayMode},
 	}
 }
@@ -149,6 +151,24 @@ func sayLink(c *analysis.Cell) string {
 		return ""
 	}
 	return "over a link with " + link(c)
+}
+
+// agents is over how many machines of a fleet the clients are spread.
+func agents(c *analysis.Cell) string {
+	if c.Agents == 0 {
+		return absent
+	}
+	return strconv.Itoa(c.Agents)
+}
+
+func sayAgents(c *analysis.Cell) string {
+	switch c.Agents {
+	case 0:
+		return ""
+	case 1:
+		return "from 1 machine of a fleet"
+	}
+	return "from " + strconv.Itoa(c.Agents) + " machines of a fleet"
 }
 
 func sayMode(c *analysis.Cell) string {

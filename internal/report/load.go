@@ -54,6 +54,7 @@ func WriteLoad(w io.Writer, run *Run, terminal Terminal) error {
 	if s := r.Search; s != nil {
 		out.line("goal", "%s: kept at %s/s, missed at %s/s", r.Cell.Load.Goal, perSecond(s.KeptPerSecond), perSecond(s.MissedPerSecond))
 	}
+	out.fleet(run)
 	out.line("client", "%s", cost(r, &r.Client))
 	out.line("service", "%s", cost(r, &r.Server))
 	out.checks(r, terminal)

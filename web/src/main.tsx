@@ -18,6 +18,7 @@ import { Bytes, Ends, hasBytes, hasEnds } from "./sections/costs";
 import { Crossovers, effectsOf, Limits, WarmUps } from "./sections/effects";
 import { Differences } from "./sections/differences";
 import { at, hasCurve, Percentiles } from "./sections/percentiles";
+import { Machines } from "./sections/machines";
 import { Profiles } from "./sections/profiles";
 import { Reproduce } from "./sections/reproduce";
 import { Scalings } from "./sections/scaling";
@@ -63,6 +64,7 @@ function App({ run }: { run: Run }) {
     ["profiles", "Call stacks", run.profiles.list.length > 0],
     ["allocations", "Allocations", run.allocations.length > 0],
     ...effectsOf(run),
+    ["machines", "Machines", run.fleet !== undefined],
     ["setup", "Set-up", run.settings.length + run.machine_limits.length > 0],
     ["reproduce", "Reproduce", true],
   ];
@@ -108,6 +110,7 @@ function App({ run }: { run: Run }) {
         <Limits run={run} />
         <Crossovers run={run} />
         <WarmUps run={run} />
+        <Machines run={run} />
         <Setup run={run} />
         <Reproduce run={run} />
       </main>

@@ -69,6 +69,7 @@ export interface Run {
   insights: Insight[]; // what probes saw
   settings: Setting[]; // that are not a library's default
   machine_limits: MachineLimit[]; // those of the machine that a trial could have run into
+  fleet?: Fleet; // the agents that ran the ends; absent where this machine did
   answer: string[]; // in a few short lines
   advice: string[]; // in words, most important first
   warnings: string[]; // of the whole run
@@ -195,6 +196,7 @@ export interface Cell {
   traffic?: Traffic; // absent where it was not measured
   wire?: Wire; // absent where it was not measured
   bulk?: Bulk; // absent where a call carries less than 1 MiB, or its bytes were not counted
+  fleet_clients?: FleetClient[]; // by agent; absent where one machine's client made all calls
   trials: number; // done
   valid_trials: number; // of them
   spoiled_trials: number; // Spoiled are the trials that other programs spoiled, and that nothing else is wrong with.
@@ -456,6 +458,37 @@ export interface ErrorCount {
   code: string; // Code is a gRPC status code, a status of HTTP, the condition that an answer did not meet, or "WrongAnswer".
   count: number;
   example: string; // the first one, verbatim
+}
+
+/** Fleet is the agents that ran the ends of a run's trials on machines of their own. */
+export interface Fleet {
+  agents: FleetAgent[]; // the servers first
+  clock_error_us: number; // how well an instant of one machine was known on another's clock, at the worst
+  opened_apart_us: number; // how far apart the windows of a trial's clients opened, at the most
+}
+
+/** FleetAgent is one of them, in one of its roles. */
+export interface FleetAgent {
+  name: string;
+  role: "server" | "client"; // the end that it ran
+  labels: string[]; // as in zone=a
+  machine: string; // system, kernel and processor
+  trials: number; // in which it had the role
+  clock_offset_us: number; // its clock ahead of that of the machine that wirelab ran on, after the last trial
+  clock_error_us: number; // how well that was known, at the worst
+}
+
+/** FleetClient is what one of several clients did, in the median of the trials that the cell's figures are of. */
+export interface FleetClient {
+  agent: string; // its name
+  clients: number; // of the cell's
+  throughput_rps: number; // successful answers a second
+  p50_us: number | null; // of the response times; null where too few requests lie beyond
+  p99_us: number | null; // likewise
+  cpu_us: number | null; // CPU time a request; null where it was not measured
+  busy_share: number | null; // of the CPUs that it was given; null where it was not measured
+  level: "ok" | "warning" | "invalid" | "unknown"; // the worst that a check says of it in any trial
+  detail: string; // the check and its reason; empty where it is ok
 }
 
 /** GateFinding is a gate in one cell. */

@@ -105,6 +105,7 @@ function columnsFor(cells: Cell[], clock: Clock): Column[] {
     ...varying(text("part", "Part", (cell) => cell.part)),
     ...varying(text("workload", "Workload", (cell) => cell.workload)),
     ...varying(text("link", "Link", (cell) => cell.network?.link ?? "loopback")),
+    ...varying(whole("agents", "Machines", (cell) => cell.agents ?? 0, (cell) => plain(cell.agents))),
     ...varying(whole("size", "Size", (cell) => cell.request_bytes, (cell) => sizes(cell.request_bytes, cell.response_bytes))),
     ...varying(whole("clients", "Clients", (cell) => cell.clients, (cell) => plain(cell.clients))),
     metric(throughput),

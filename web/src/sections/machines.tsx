@@ -1,0 +1,80 @@
+// The machines that measured, where agents of a fleet ran the ends.
+
+import type { Cell, Run } from "../data";
+import { micros, percent, perSecond, plain } from "../format";
+import { counted } from "../words";
+
+export function Machines({ run }: { run: Run }) {
+  if (!run.fleet) return null;
+  const only = run.cells.length === 1 ? run.cells[0]! : null;
+  return (
+    <section id="machines">
+      <h2>Machines</h2>
+      <p class="note">Agents of a fleet ran the ends, each on a machine of its own. Every latency is of one machine's clock; the offsets say when windows opened: they were compared before and after each trial, and the largest error and distance are those of all trials. Windows opened within {micros(run.fleet.opened_apart_us)} of each other.</p>
+      <div class="scroll" tabIndex={0}>
+        <table>
+          <thead>
+            <tr>
+              {["Agent", "Role", "Labels", "Machine"].map((title) => <th scope="col" key={title}>{title}</th>)}
+              <th scope="col" class="number">Trials</th>
+              <th scope="col" class="number">Clock ahead by</th>
+              <th scope="col" class="number">±</th>
+            </tr>
+          </thead>
+          <tbody>
+            {run.fleet.agents.map((agent) => (
+              <tr key={`${agent.role} ${agent.name}`}>
+                <th scope="row">{agent.name}</th>
+                <td>{agent.role}</td>
+                <td>{agent.labels.join(", ") || "–"}</td>
+                <td class="prose">{agent.machine}</td>
+                <td class="number">{plain(agent.trials)}</td>
+                <td class="number">{signed(agent.clock_offset_us)}</td>
+                <td class="number">{micros(agent.clock_error_us)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {only ? <FleetClients cell={only} /> : <p class="note">What each client did stands in the rows of the table of cells, which open by a click.</p>}
+    </section>
+  );
+}
+
+function signed(us: number): string {
+  return us < 0 ? `−${micros(-us)}` : micros(us);
+}
+
+/** What each of a cell's clients did; nothing where one machine's made all calls. */
+export function FleetClients({ cell }: { cell: Cell }) {
+  const { fleet_clients: clients } = cell;
+  if (!clients || clients.length === 0) return null;
+  return (
+    <div class="scroll" tabIndex={0}>
+      <table class="fleet">
+        <caption>Its {counted(clients.length, "machine")} with clients</caption>
+        <thead>
+          <tr>
+            <th scope="col">Agent</th>
+            {["Clients", "Throughput", "P50", "P99", "CPU a request", "CPUs busy"].map((title) => <th scope="col" class="number" key={title}>{title}</th>)}
+            <th scope="col">Verdict</th>
+          </tr>
+        </thead>
+        <tbody>
+          {clients.map((client) => (
+            <tr key={client.agent} class={client.level === "invalid" ? "invalid" : ""}>
+              <th scope="row">{client.agent}</th>
+              <td class="number">{plain(client.clients)}</td>
+              <td class="number">{perSecond(client.throughput_rps)}</td>
+              <td class="number">{micros(client.p50_us)}</td>
+              <td class="number">{micros(client.p99_us)}</td>
+              <td class="number">{micros(client.cpu_us)}</td>
+              <td class="number">{percent(client.busy_share)}</td>
+              <td class="prose">{client.level}{client.detail && `: ${client.detail}`}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
