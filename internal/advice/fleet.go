@@ -8,39 +8,40 @@ import (
 	"wirelab.dev/internal/analysis"
 )
 
-// fleet says which machines measured, and how far their clocks and windows were apart. Where
-// the names take too much room, the last are counted.
+// fleet is the line of an answer that says which machines measured.
 func fleet(s *analysis.Summary) []string {
 	if s.Fleet == nil {
 		return nil
 	}
-	return []string{FleetLine(s.Fleet)}
+	const head = "Fleet: "
+	return []string{head + FleetLine(s.Fleet, LongestLine-len(head))}
 }
 
-// FleetLine is that sentence.
-func FleetLine(f *analysis.Fleet) string {
+// FleetLine says which agents measured, and how far their clocks and windows were apart. Where
+// the names do not fit, the last of them are counted.
+func FleetLine(f *analysis.Fleet, longest int) string {
 	clients, servers := f.InRole("client"), f.InRole("server")
-	against := ""
+	rest := ""
 	switch len(servers) {
 	case 0:
 	case 1:
-		against = " against " + servers[0]
+		rest = " against " + servers[0]
 	default:
-		against = fmt.Sprintf(" against %d servers", len(servers))
+		rest = fmt.Sprintf(" against %d servers", len(servers))
 	}
-	apart := fmt.Sprintf(": clocks within %s", micros(f.ClockErrorUS))
+	rest += "; clocks ±" + micros(f.ClockErrorUS)
 	if len(clients) > 1 {
-		apart += ", windows within " + micros(f.OpenedApartUS)
+		rest += ", windows within " + micros(f.OpenedApartUS)
 	}
-	head := "Measured by " + count(len(clients), "client agent")
+	head := count(len(clients), "client agent")
 	for shown := len(clients); shown > 0; shown-- {
 		names := strings.Join(clients[:shown], ", ")
 		if more := len(clients) - shown; more > 0 {
 			names += fmt.Sprintf(", %d more", more)
 		}
-		if line := head + " (" + names + ")" + against + apart + "."; utf8.RuneCountInString(line) <= LongestLine {
+		if line := head + " (" + names + ")" + rest + "."; utf8.RuneCountInString(line) <= longest {
 			return line
 		}
 	}
-	return cut(head + against + apart + ".")
+	return cut(head + rest + ".")
 }

@@ -13,7 +13,7 @@ func (t *loadText) fleet(run *Run) {
 	if f == nil {
 		return
 	}
-	t.line("fleet", "%s", advice.FleetLine(f))
+	t.line("fleet", "%s", advice.FleetLine(f, advice.LongestLine))
 	for i := range run.Summary.Cells {
 		for _, c := range run.Summary.Cells[i].FleetClients {
 			t.line("fleet", "%s", fleetClientLine(&c))

@@ -10,7 +10,7 @@ export function Machines({ run }: { run: Run }) {
   return (
     <section id="machines">
       <h2>Machines</h2>
-      <p class="note">Agents of a fleet ran the ends, each on a machine of its own. Every latency is of one machine's clock; the offsets say when windows opened: they were compared before and after each trial, and the largest error and distance are those of all trials. Windows opened within {micros(run.fleet.opened_apart_us)} of each other.</p>
+      <p class="note">Agents of a fleet ran the ends. Every latency is of one machine's clock. Clocks were compared before and after each trial, so that windows could open together: they did within {micros(run.fleet.opened_apart_us)}. Offsets are those after the last trial, errors the largest of all.</p>
       <div class="scroll" tabIndex={0}>
         <table>
           <thead>
@@ -36,7 +36,7 @@ export function Machines({ run }: { run: Run }) {
           </tbody>
         </table>
       </div>
-      {only ? <FleetClients cell={only} /> : <p class="note">What each client did stands in the rows of the table of cells, which open by a click.</p>}
+      {only ? <div class="scroll" tabIndex={0}><FleetClients cell={only} /></div> : <p class="note">What each client did stands in the rows of the table of cells, which open by a click.</p>}
     </section>
   );
 }
@@ -50,31 +50,29 @@ export function FleetClients({ cell }: { cell: Cell }) {
   const { fleet_clients: clients } = cell;
   if (!clients || clients.length === 0) return null;
   return (
-    <div class="scroll" tabIndex={0}>
-      <table class="fleet">
-        <caption>Its {counted(clients.length, "machine")} with clients</caption>
-        <thead>
-          <tr>
-            <th scope="col">Agent</th>
-            {["Clients", "Throughput", "P50", "P99", "CPU a request", "CPUs busy"].map((title) => <th scope="col" class="number" key={title}>{title}</th>)}
-            <th scope="col">Verdict</th>
+    <table class="fleet">
+      <caption>Its {counted(clients.length, "machine")} with clients</caption>
+      <thead>
+        <tr>
+          <th scope="col">Agent</th>
+          {["Clients", "Throughput", "P50", "P99", "CPU a request", "CPUs busy"].map((title) => <th scope="col" class="number" key={title}>{title}</th>)}
+          <th scope="col">Verdict</th>
+        </tr>
+      </thead>
+      <tbody>
+        {clients.map((client) => (
+          <tr key={client.agent} class={client.level === "invalid" ? "invalid" : ""}>
+            <th scope="row">{client.agent}</th>
+            <td class="number">{plain(client.clients)}</td>
+            <td class="number">{perSecond(client.throughput_rps)}</td>
+            <td class="number">{micros(client.p50_us)}</td>
+            <td class="number">{micros(client.p99_us)}</td>
+            <td class="number">{micros(client.cpu_us)}</td>
+            <td class="number">{percent(client.busy_share)}</td>
+            <td class="prose">{client.level}{client.detail && `: ${client.detail}`}</td>
           </tr>
-        </thead>
-        <tbody>
-          {clients.map((client) => (
-            <tr key={client.agent} class={client.level === "invalid" ? "invalid" : ""}>
-              <th scope="row">{client.agent}</th>
-              <td class="number">{plain(client.clients)}</td>
-              <td class="number">{perSecond(client.throughput_rps)}</td>
-              <td class="number">{micros(client.p50_us)}</td>
-              <td class="number">{micros(client.p99_us)}</td>
-              <td class="number">{micros(client.cpu_us)}</td>
-              <td class="number">{percent(client.busy_share)}</td>
-              <td class="prose">{client.level}{client.detail && `: ${client.detail}`}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+        ))}
+      </tbody>
+    </table>
   );
 }
