@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -236,7 +237,7 @@ func (s *stage) Start(ctx context.Context, l worker.Launch) (worker.End, error) 
 }
 
 // End compares the clocks again, and says who the agents were.
-func (s *stage) End(ctx context.Context, r *record.Fleet) error {
+func (s *stage) End(ctx context.Context, r *record.Record) error {
 	after, err := s.controller.compareClocks(ctx, s.all())
 	if err != nil {
 		return err
@@ -248,46 +249,54 @@ func (s *stage) End(ctx context.Context, r *record.Fleet) error {
 		}
 	}
 	if s.server != nil {
-		r.Server = describe(s.server)
+		r.Fleet.Server = describe(s.server)
 	}
 	for _, h := range s.clients {
-		i := slices.IndexFunc(r.Clients, func(c record.FleetClient) bool { return c.Name == h.Name })
-		if i >= 0 {
-			r.Clients[i].Agent = describe(h)
+		if i := clientOf(r.Fleet, h.Name); i >= 0 {
+			r.Fleet.Clients[i].Agent = describe(h)
 		}
 	}
-	return s.fetchSamples(ctx)
+	if s.samples != "" {
+		if err := s.fetchSamples(ctx, r); err != nil {
+			r.Warnings = append(r.Warnings, "the samples were not kept: "+err.Error())
+		}
+	}
+	return nil
 }
 
-// fetchSamples writes the samples of all clients, where they are wanted.
-func (s *stage) fetchSamples(ctx context.Context) error {
-	if s.samples == "" {
-		return nil
+func clientOf(f *record.Fleet, name string) int {
+	return slices.IndexFunc(f.Clients, func(c record.FleetClient) bool { return c.Name == name })
+}
+
+// fetchSamples writes the samples of all clients, each to a file.
+func (s *stage) fetchSamples(ctx context.Context, r *record.Record) error {
+	if err := os.MkdirAll(filepath.Dir(s.samples), 0o755); err != nil {
+		return err
 	}
 	store, err := s.controller.stream.ObjectStore(ctx, s.controller.credentials.SamplesStore())
 	if err != nil {
-		return fmt.Errorf("the samples: %w", err)
+		return err
 	}
 	for _, m := range s.members() {
 		m.guard.Lock()
 		object, missing := m.last.Samples, m.last.SamplesMissing
 		m.guard.Unlock()
 		if object == "" {
-			return fmt.Errorf("the samples of %s: %s", m.on.Name, cmp.Or(missing, "it has none"))
+			return fmt.Errorf("%s: %s", m.on.Name, cmp.Or(missing, "it has none"))
 		}
 		if err := store.GetFile(ctx, object, s.samplesOf(m)); err != nil {
-			return fmt.Errorf("the samples of %s: %w", m.on.Name, err)
+			return fmt.Errorf("%s: %w", m.on.Name, err)
+		}
+		if i := clientOf(r.Fleet, m.on.Name); i >= 0 {
+			r.Fleet.Clients[i].SamplesFile = s.samplesOf(m)
 		}
 		_ = store.Delete(ctx, object) // it ends by itself
 	}
 	return nil
 }
 
-// samplesOf is the file of a client's samples: of several, each has its own.
+// samplesOf is the file of a client's samples.
 func (s *stage) samplesOf(m *remote) string {
-	if len(s.clients) == 1 {
-		return s.samples
-	}
 	extension := filepath.Ext(s.samples)
 	return strings.TrimSuffix(s.samples, extension) + "-" + m.on.Name + extension
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/latency"
@@ -33,8 +34,9 @@ type Stage interface {
 	// Start starts an end, as worker.Start does. A client may be one of several machines
 	// together: its result then has parts. Instants of results are on this machine's clock.
 	Start(ctx context.Context, l worker.Launch) (worker.End, error)
-	// End compares the clocks again, and fills in who the agents were.
-	End(ctx context.Context, r *record.Fleet) error
+	// End compares the clocks again, and fills in who the agents were, and the paths of their
+	// samples.
+	End(ctx context.Context, r *record.Record) error
 }
 
 // onStage takes the agents of a trial.
@@ -99,7 +101,18 @@ func (t *trial) fillFleet(ctx context.Context, r *record.Record, s *server, serv
 			r.Server.Gaps = w.gaps(m.Watched)
 		}
 	}
-	return t.in.stage.End(ctx, r.Fleet)
+	if err := t.in.stage.End(ctx, r); err != nil {
+		return err
+	}
+	for i := range r.Fleet.Clients {
+		if path := &r.Fleet.Clients[i].SamplesFile; *path != "" {
+			var err error
+			if *path, err = filepath.Rel(t.directory, *path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // fleetClient is what a client did, and what its machine was like.

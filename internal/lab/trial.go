@@ -162,7 +162,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	switch {
 	case result.SamplesFailed != "":
 		r.Warnings = append(r.Warnings, "the samples were not kept: "+result.SamplesFailed)
-	default:
+	case t.in.stage == nil: // in which each client has its own
 		r.SamplesFile = t.samplesFile
 	}
 	return nil

@@ -66,4 +66,6 @@ type FleetClient struct {
 	Engine      Engine      `json:"engine"`           //
 	Host        HostState   `json:"host"`             // of its machine
 	Limits      []Limit     `json:"limits,omitempty"` // likewise
+	// SamplesFile is as that of a record.
+	SamplesFile string `json:"samples_file,omitempty"`
 }
