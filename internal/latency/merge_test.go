@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -81,9 +80,9 @@ func TestMergeRefusesWhatContradictsItself(t *testing.T) {
 
 func TestCoarseAddsWhatOthersSent(t *testing.T) {
 	sum := NewCoarse()
-	whole := hdrhistogram.New(1, int64(time.Minute), 2)
+	whole := hdrhistogram.New(256, 1<<36-1, 2)
 	for part := range 3 {
-		own := hdrhistogram.New(1, int64(time.Minute), 2)
+		own := hdrhistogram.New(256, 1<<36-1, 2)
 		for i := range 500 {
 			ns := int64(1+part*1000+i) * 1000
 			_ = own.RecordValue(ns)

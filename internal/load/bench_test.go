@@ -15,6 +15,11 @@ func BenchmarkEngineLive(b *testing.B) {
 	benchmarkEngine(b, Plan{Live: true, Report: func(Progress) {}})
 }
 
+// BenchmarkEngineIntervals shows what intervals cost a call beside that.
+func BenchmarkEngineIntervals(b *testing.B) {
+	benchmarkEngine(b, Plan{Intervals: &Intervals{Every: time.Second, Report: func(Interval) {}}})
+}
+
 func benchmarkEngine(b *testing.B, p Plan) {
 	b.ReportAllocs()
 	p.Callers, p.Requests = []Caller{noopCaller{}}, max(b.N, 1000)
@@ -50,6 +55,9 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 		"closed loop": func(n int) Plan { return Plan{Callers: callers(2, noopCaller{}), Requests: n} },
 		"live": func(n int) Plan {
 			return Plan{Callers: callers(2, noopCaller{}), Requests: n, Live: true, Report: func(Progress) {}}
+		},
+		"intervals": func(n int) Plan {
+			return Plan{Callers: callers(2, noopCaller{}), Requests: n, Intervals: &Intervals{Every: time.Minute, Report: func(Interval) {}}}
 		},
 		"in-flight limit": func(n int) Plan {
 			return Plan{Callers: callers(2, noopCaller{}), Requests: n, InFlight: 1}

@@ -36,6 +36,7 @@ type client struct {
 	samples                       *latency.SampleLog
 	course                        *latency.Course // nil: others' courses are enough
 	live                          *liveCounts     // nil: nobody looks
+	intervals                     *intervalCounts // nil: nobody asks for them
 	responses                     *latency.Course // nil: the same as course, or nil with it
 
 	isPast   atomic.Bool
@@ -149,6 +150,9 @@ func (c *client) perform(ctx context.Context, course call) int64 {
 		if err != nil {
 			c.live.fails(c.classify(err))
 		}
+	}
+	if c.intervals != nil {
+		c.intervals.ends(course.ended-course.intended, err)
 	}
 	c.account(&course, err)
 	return course.ended

@@ -45,6 +45,7 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 	}
 	c.endPause()
 	c.running.Wait()
+	c.intervals.cut(clock.Now()) // with what ended last
 	if err != nil {
 		c.closeSamples()
 		return nil, err
@@ -69,6 +70,7 @@ type controller struct {
 
 	endedEarly bool
 	live       liveFigures
+	intervals  *intervalReader // nil: nobody asks for them
 
 	lastTick, lastDone, lastSum int64
 	lastEnded                   int64 // the last tick at which calls had ended, or clients thought
@@ -151,6 +153,9 @@ func (c *controller) newClient(caller Caller) *client {
 	if c.plan.Live {
 		one.live = &liveCounts{}
 	}
+	if c.plan.Intervals != nil {
+		one.intervals = &intervalCounts{responses: latency.NewCoarseRecorder()}
+	}
 	if c.plan.KeepSamples {
 		one.samples = latency.NewSampleLog(int32(len(c.clients)), c.plan.expectedSamples())
 	}
@@ -180,6 +185,7 @@ func (c *controller) start(ctx context.Context, at int64) {
 	} else {
 		clock.Until(c.began)
 	}
+	c.intervals = newIntervalReader(c.plan.Intervals, c.clients, c.began)
 	for _, one := range c.clients {
 		for _, course := range one.courses() {
 			course.Begin(c.began, min(c.plan.WarmUp.AtMost, usualWarmUp)+c.plan.Duration)
@@ -245,6 +251,7 @@ func (c *controller) control(ctx context.Context, cancelCalls func()) error {
 			c.abandon(cancelCalls)
 			break
 		}
+		c.intervals.look(now)
 		c.report(now)
 	}
 	c.observe()
@@ -377,6 +384,9 @@ func (c *controller) release() {
 		}
 		for _, course := range one.courses() {
 			course.Close()
+		}
+		if one.intervals != nil {
+			one.intervals.responses.Close()
 		}
 		one.named.release()
 	}

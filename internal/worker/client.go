@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"google.golang.org/grpc/status"
 
@@ -47,7 +48,7 @@ func runClient(ctx context.Context, spec *Spec, controls *load.Controls, events 
 	if err != nil {
 		return err
 	}
-	plan.Controls, plan.Live = controls, spec.Client.Live
+	plan.Controls, plan.Live, plan.Intervals = controls, spec.Client.Live, spec.intervals(events)
 	if err := events.ready(Ready{Address: spec.Address, Settings: conns.settings}); err != nil {
 		return err
 	}
@@ -110,6 +111,22 @@ func (s *Spec) plan(callers []workload.Caller, events *emitter) (load.Plan, erro
 		p.Callers = append(p.Callers, c)
 	}
 	return p, err
+}
+
+// intervals prints them as they end; nil where the spec asks for none.
+func (s *Spec) intervals(events *emitter) *load.Intervals {
+	if s.Client.IntervalNS <= 0 {
+		return nil
+	}
+	encoder := &latency.CoarseEncoder{}
+	return &load.Intervals{Every: time.Duration(s.Client.IntervalNS), Report: func(i load.Interval) {
+		interval := Interval{StartNS: i.StartNS, TookNS: i.TookNS, Ended: i.Responses.Count(), Failed: i.Failed}
+		if interval.Ended > 0 {
+			interval.Histogram, _ = encoder.Encode(i.Responses) // which writes to memory
+		}
+		// If it cannot be printed, printing the result will fail too.
+		_ = events.emit(Event{Event: "interval", Interval: &interval})
+	}}
 }
 
 // keepSamples writes the samples and makes their folder; without a path it does nothing.

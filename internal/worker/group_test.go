@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/worker"
 )
 
@@ -64,6 +65,7 @@ func startGroup(t *testing.T, client worker.ClientSpec, split ...int) []*member 
 					}
 				}
 			},
+			OnInterval: func(i worker.Interval) { m.intervals <- i },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -132,6 +134,45 @@ func TestAGroupSharesAClosedLoop(t *testing.T) {
 	for i, want := range []int64{2*10 + 2, 3*10 + 2} {
 		if results[i].Requests != want {
 			t.Errorf("client %d of the group measured %d requests, want %d", i, results[i].Requests, want)
+		}
+	}
+}
+
+// Intervals of a client's whole life have all of its calls, on the grid that begins with go.
+func TestIntervalsOfAGroup(t *testing.T) {
+	const every = 100 * time.Millisecond
+	all := startGroup(t, worker.ClientSpec{Seed: 1, IntervalNS: int64(every), Load: worker.Load{
+		Model: "open", RatePerSecond: 1000, Arrivals: "constant", DurationNS: int64(300 * time.Millisecond),
+		WarmUpAtMostNS: int64(50 * time.Millisecond),
+	}}, 1, 2)
+	began, results := conduct(t, all, true)
+	for n, m := range all {
+		if err := m.Stop(); err != nil { // then all events were read
+			t.Fatal(err)
+		}
+		close(m.intervals)
+		ended, at := int64(0), began
+		for i := range m.intervals {
+			if i.StartNS != at {
+				t.Errorf("client %d: an interval begins %v after the one before", n, time.Duration(i.StartNS-at))
+			}
+			at = i.StartNS + i.TookNS
+			held := int64(0)
+			if i.Histogram != "" {
+				histogram, err := latency.DecodeCoarse(i.Histogram)
+				if err != nil {
+					t.Fatal(err)
+				}
+				held = histogram.Count()
+			}
+			if held != i.Ended || i.Failed != 0 {
+				t.Errorf("client %d: %d calls ended, %d failed, and the histogram has %d", n, i.Ended, i.Failed, held)
+			}
+			ended += i.Ended
+		}
+		r := results[n]
+		if measured := r.Requests + r.WarmUp.Requests; ended < measured || at < r.EndNS {
+			t.Errorf("client %d: %d calls ended in its intervals, and %d in its warm-up and window", n, ended, measured)
 		}
 	}
 }

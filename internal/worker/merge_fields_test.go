@@ -3,7 +3,6 @@ package worker
 import (
 	"reflect"
 	"testing"
-	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -121,7 +120,7 @@ func findEmpty(v reflect.Value, path string, found map[string]bool) {
 // coarse is a histogram of interval events with so many durations.
 func coarse(t *testing.T, count int64) string {
 	t.Helper()
-	h := hdrhistogram.New(1, int64(time.Minute), 2)
+	h := hdrhistogram.New(256, 1<<36-1, 2)
 	if err := h.RecordValues(100, count); err != nil {
 		t.Fatal(err)
 	}

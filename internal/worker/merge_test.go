@@ -195,7 +195,7 @@ func TestMergeMakesTheCourseOfIntervals(t *testing.T) {
 		return Part{Agent: agent, Result: Result{Client: &ClientResult{BeginNS: 2e9, EndNS: 4e9}}}
 	}
 	encoded := func(ns ...int64) Interval {
-		h := hdrhistogram.New(1, int64(time.Minute), 2)
+		h := hdrhistogram.New(256, 1<<36-1, 2)
 		for _, v := range ns {
 			if err := h.RecordValue(v); err != nil {
 				t.Fatal(err)
@@ -208,10 +208,10 @@ func TestMergeMakesTheCourseOfIntervals(t *testing.T) {
 		return Interval{TookNS: 1e9, Ended: int64(len(ns)), Failed: 1, Histogram: string(text)}
 	}
 	at := func(i Interval, start int64) Interval { i.StartNS = start; return i }
-	quick, slow := slices.Repeat([]int64{100}, 60), slices.Repeat([]int64{5000}, 60)
+	quick, slow := slices.Repeat([]int64{100_000}, 60), slices.Repeat([]int64{5_000_000}, 60)
 	parts := []Part{part("a"), part("b")}
 	merged, err := Merge(parts, [][]Interval{
-		{at(encoded(quick...), 1e9), at(encoded(100), 2e9)},
+		{at(encoded(quick...), 1e9), at(encoded(100_000), 2e9)},
 		{at(encoded(slow...), 1e9+30_000), at(Interval{TookNS: 4e8}, 2e9+30_000)},
 	})
 	if err != nil {
@@ -222,7 +222,7 @@ func TestMergeMakesTheCourseOfIntervals(t *testing.T) {
 		t.Fatalf("course %+v", c)
 	}
 	near := func(got *int64, want float64) bool { return got != nil && math.Abs(float64(*got)/want-1) < 0.01 }
-	if !near(c.ResponseP50NS[0], 100) || !near(c.ResponseP99NS[0], 5000) || !near(c.P99NS[0], 5000) || !near(c.ResponseMaxNS[1], 100) {
+	if !near(c.ResponseP50NS[0], 100_000) || !near(c.ResponseP99NS[0], 5_000_000) || !near(c.P99NS[0], 5_000_000) || !near(c.ResponseMaxNS[1], 100_000) {
 		t.Errorf("quantiles %v %v %v %v", c.ResponseP50NS, c.ResponseP99NS, c.P99NS, c.ResponseMaxNS)
 	}
 	if c.ResponseP50NS[1] != nil || c.ResponseP99NS[1] != nil {

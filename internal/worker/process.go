@@ -38,8 +38,8 @@ type Launch struct {
 	// Silence bounds the time between two events until the result; 0 means no
 	// bound. It applies to clients, which report progress.
 	Silence    time.Duration
-	OnProgress func(Progress) // may be nil; called from one goroutine
-	OnInterval func(Interval) // may be nil; called from the same
+	OnProgress func(Progress) // may be nil; called, as OnInterval is, from one goroutine
+	OnInterval func(Interval) // may be nil
 	OnStart    func(pid int)  // may be nil; called once it has started
 }
 

@@ -97,7 +97,7 @@ func warmUp(ctx context.Context, plan load.Plan) (record.WarmUp, error) {
 	warm, err := load.Run(ctx, load.Plan{
 		Callers: callers, WarmUp: plan.WarmUp, Duration: time.Millisecond, Drain: plan.Drain,
 		Classify: plan.Classify, Report: plan.Report, Controls: plan.Controls, Live: plan.Live,
-		Begins: plan.Begins,
+		Begins: plan.Begins, Intervals: plan.Intervals,
 	})
 	if err != nil {
 		return record.WarmUp{}, err

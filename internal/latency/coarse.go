@@ -1,0 +1,244 @@
+package latency
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// The layout of coarse histograms is HdrHistogram's for 256 ns to 69 s with two significant
+// digits: buckets of 256 ns up to 66 µs, and 128 in each power of two above.
+const (
+	coarseUnit    = 8 // a power of two
+	coarseLowest  = 1 << coarseUnit
+	coarseHighest = 1<<36 - 1
+	coarseDigits  = 2
+
+	coarseMagnitude = 7
+	coarseMask      = 2<<coarseMagnitude - 1
+)
+
+// coarseCount is the number of buckets.
+var coarseCount = coarseBucket(coarseHighest) + 1
+
+// coarseBucket is the bucket of a duration. Those above the highest are in the last one.
+func coarseBucket(ns int64) int {
+	units := uint64(min(max(ns, 0), coarseHighest)) >> coarseUnit
+	shift := bits.Len64(units|coarseMask) - (coarseMagnitude + 1)
+	return shift<<coarseMagnitude + int(units>>shift)
+}
+
+// coarseUpTo is the highest duration of a bucket.
+func coarseUpTo(bucket int) int64 {
+	next := bucket + 1
+	shift := max(0, next>>coarseMagnitude-1)
+	return int64(next-shift<<coarseMagnitude)<<(shift+coarseUnit) - 1
+}
+
+// Coarse is a histogram with two digits, to be sent often and merged. It has no exact totals.
+// Those of all recorders have the same buckets, so that merging loses nothing.
+type Coarse struct {
+	counts []int64
+	count  int64
+}
+
+// NewCoarse returns an empty histogram.
+func NewCoarse() *Coarse { return &Coarse{counts: make([]int64, coarseCount)} }
+
+// Record counts a duration so many times.
+func (c *Coarse) Record(ns, times int64) {
+	c.counts[coarseBucket(ns)] += times
+	c.count += times
+}
+
+// Add adds the durations of another one.
+func (c *Coarse) Add(other *Coarse) {
+	for bucket, count := range other.counts {
+		c.counts[bucket] += count
+	}
+	c.count += other.count
+}
+
+// Count returns how many durations it holds.
+func (c *Coarse) Count() int64 { return c.count }
+
+// Quantile returns the duration that a share q of all durations does not exceed: the upper
+// end of its bucket, as in HdrHistogram. An empty histogram gives 0.
+func (c *Coarse) Quantile(q float64) time.Duration {
+	left := max(1, int64(q*float64(c.count)+0.5))
+	for bucket, count := range c.counts {
+		if left -= count; left <= 0 && count > 0 {
+			return time.Duration(coarseUpTo(bucket))
+		}
+	}
+	return 0
+}
+
+// Encode returns it in the interchange form of HdrHistogram: version 2, compressed, base64.
+func (c *Coarse) Encode() (string, error) { return new(CoarseEncoder).Encode(c) }
+
+// CoarseEncoder encodes one histogram after another. It keeps its compressor, which has
+// almost a megabyte: making one a second would have the garbage collector at work.
+type CoarseEncoder struct {
+	packed     bytes.Buffer
+	compressor *zlib.Writer
+}
+
+// Cookies of the form, as HdrHistogram writes them.
+const (
+	plainCookie  = uint32(hdrhistogram.V2EncodingCookieBase) | 0x10
+	packedCookie = uint32(hdrhistogram.V2CompressedEncodingCookieBase) | 0x10
+)
+
+// Encode is [Coarse.Encode].
+func (e *CoarseEncoder) Encode(c *Coarse) (string, error) {
+	counts := c.appendCounts(nil)
+	head := binary.BigEndian.AppendUint32(nil, plainCookie)
+	head = binary.BigEndian.AppendUint32(head, uint32(len(counts)))
+	head = binary.BigEndian.AppendUint32(head, 0) // the offset of its indices
+	head = binary.BigEndian.AppendUint32(head, coarseDigits)
+	head = binary.BigEndian.AppendUint64(head, coarseLowest)
+	head = binary.BigEndian.AppendUint64(head, coarseHighest)
+	head = binary.BigEndian.AppendUint64(head, math.Float64bits(1)) // the ratio of its values to whole numbers
+
+	e.packed.Reset()
+	e.packed.Write(make([]byte, 8)) // filled in below
+	if e.compressor == nil {
+		e.compressor = zlib.NewWriter(&e.packed)
+	} else {
+		e.compressor.Reset(&e.packed)
+	}
+	for _, part := range [][]byte{head, counts} {
+		if _, err := e.compressor.Write(part); err != nil {
+			return "", fmt.Errorf("latency: encode a histogram: %w", err)
+		}
+	}
+	if err := e.compressor.Close(); err != nil {
+		return "", fmt.Errorf("latency: encode a histogram: %w", err)
+	}
+	packed := e.packed.Bytes()
+	binary.BigEndian.PutUint32(packed, packedCookie)
+	binary.BigEndian.PutUint32(packed[4:], uint32(len(packed)-8))
+	return base64.StdEncoding.EncodeToString(packed), nil
+}
+
+// appendCounts appends the counts up to the last that is not 0, each as a zigzag LEB128, and
+// in place of several zeros how many, below 0.
+func (c *Coarse) appendCounts(to []byte) []byte {
+	zeros := int64(0)
+	for _, count := range c.counts {
+		if count == 0 {
+			zeros++
+			continue
+		}
+		switch {
+		case zeros == 1:
+			to = append(to, 0)
+		case zeros > 1:
+			to = binary.AppendVarint(to, -zeros)
+		}
+		zeros = 0
+		to = binary.AppendVarint(to, count)
+	}
+	return to
+}
+
+// DecodeCoarse reads the output of Encode.
+func DecodeCoarse(encoded string) (*Coarse, error) {
+	decoded, err := hdrhistogram.Decode([]byte(encoded))
+	if err != nil {
+		return nil, fmt.Errorf("latency: decode a histogram: %w", err)
+	}
+	lowest, highest, digits := decoded.LowestTrackableValue(), decoded.HighestTrackableValue(), decoded.SignificantFigures()
+	if lowest != coarseLowest || highest != coarseHighest || digits != coarseDigits {
+		return nil, fmt.Errorf("latency: decode a histogram: it counts from %d to %d with %d digits, want from %d to %d ns with %d",
+			lowest, highest, digits, coarseLowest, int64(coarseHighest), coarseDigits)
+	}
+	c := &Coarse{counts: decoded.Export().Counts, count: decoded.TotalCount()}
+	for _, count := range c.counts {
+		if count < 0 {
+			return nil, fmt.Errorf("latency: decode a histogram: a bucket holds %d durations", count)
+		}
+	}
+	return c, nil
+}
+
+// AddEncoded adds what Encode returned; of nothing, nothing.
+func (c *Coarse) AddEncoded(encoded string) error {
+	if encoded == "" {
+		return nil
+	}
+	other, err := DecodeCoarse(encoded)
+	if err != nil {
+		return err
+	}
+	c.Add(other)
+	return nil
+}
+
+// CoarseRecorder counts durations in one goroutine while another reads them: Record takes no
+// lock and allocates nothing. Its counts wrap around, which does not matter to differences.
+type CoarseRecorder struct {
+	counts  []atomic.Uint32 // off the heap
+	release func()
+}
+
+// NewCoarseRecorder returns an empty recorder. Its 11 KiB are outside the Go heap until Close.
+func NewCoarseRecorder() *CoarseRecorder {
+	counts, release := offHeap[atomic.Uint32](coarseCount, false)
+	return &CoarseRecorder{counts: counts, release: release}
+}
+
+// Record counts a duration in nanoseconds.
+func (r *CoarseRecorder) Record(ns int64) {
+	count := &r.counts[coarseBucket(ns)]
+	count.Store(count.Load() + 1) // nobody else writes it
+}
+
+// Close frees the memory. The recorder must not be used afterwards; a second Close does
+// nothing.
+func (r *CoarseRecorder) Close() {
+	if r.counts == nil {
+		return
+	}
+	r.counts = nil
+	r.release()
+}
+
+// CoarseReader reads some recorders again and again.
+type CoarseReader struct {
+	recorders    []*CoarseRecorder
+	before, sums []uint32
+}
+
+// NewCoarseReader returns a reader of recorders that are new.
+func NewCoarseReader(recorders ...*CoarseRecorder) *CoarseReader {
+	return &CoarseReader{recorders: recorders, before: make([]uint32, coarseCount), sums: make([]uint32, coarseCount)}
+}
+
+// Since returns what was recorded since it was last called: each duration is in one of what
+// it returns.
+func (r *CoarseReader) Since() *Coarse {
+	clear(r.sums)
+	for _, one := range r.recorders {
+		for bucket := range one.counts {
+			r.sums[bucket] += one.counts[bucket].Load()
+		}
+	}
+	c := NewCoarse()
+	for bucket, sum := range r.sums {
+		count := int64(sum - r.before[bucket])
+		c.counts[bucket] = count
+		c.count += count
+	}
+	r.before, r.sums = r.sums, r.before
+	return c
+}

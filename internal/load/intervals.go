@@ -1,0 +1,97 @@
+package load
+
+import (
+	"sync/atomic"
+	"time"
+
+	"wirelab.dev/internal/latency"
+)
+
+// Intervals asks for what calls were like, one stretch of time after another. Plans that share
+// one, as a warm-up of its own does with the load behind it, share the instants of the edges.
+type Intervals struct {
+	Every  time.Duration
+	Report func(Interval) // called from the goroutine that controls the load
+
+	// origin is the instant of the first plan's first call. Edges are so many times Every
+	// after it.
+	origin int64
+	known  bool
+}
+
+// Interval is a stretch, of the warm-up and the drain too. Each call is in the one in which it
+// ended.
+type Interval struct {
+	StartNS, TookNS int64
+	Failed          int64 // one of them may be among those that ended in the interval before
+	// Responses are the response times of those that ended. Pauses are in them.
+	Responses *latency.Coarse
+}
+
+// intervalCounts are a client's, which alone writes them.
+type intervalCounts struct {
+	failed    atomic.Int64
+	responses *latency.CoarseRecorder
+	_         [64]byte
+}
+
+// ends counts a call, and then whether it failed, so that nothing has failed that did not end.
+func (i *intervalCounts) ends(response int64, err error) {
+	i.responses.Record(response)
+	if err != nil {
+		i.failed.Store(i.failed.Load() + 1)
+	}
+}
+
+// intervalReader cuts what the clients counted into intervals.
+type intervalReader struct {
+	asked       *Intervals
+	clients     []*client
+	responses   *latency.CoarseReader
+	failed      int64 // read so far
+	start, next int64 // of the interval that lasts, and when it ends
+}
+
+// newIntervalReader reads clients that begin at an instant; nil if nobody asks for it.
+func newIntervalReader(asked *Intervals, clients []*client, began int64) *intervalReader {
+	if asked == nil {
+		return nil
+	}
+	if !asked.known {
+		asked.origin, asked.known = began, true
+	}
+	r := &intervalReader{asked: asked, clients: clients, start: began}
+	var recorders []*latency.CoarseRecorder
+	for _, one := range clients {
+		recorders = append(recorders, one.intervals.responses)
+	}
+	r.responses = latency.NewCoarseReader(recorders...)
+	r.next = r.edgeAfter(began)
+	return r
+}
+
+// edgeAfter is the first edge behind an instant.
+func (r *intervalReader) edgeAfter(instant int64) int64 {
+	every := int64(r.asked.Every)
+	return r.asked.origin + ((instant-r.asked.origin)/every+1)*every
+}
+
+// look ends the interval if it is over.
+func (r *intervalReader) look(now int64) {
+	if r != nil && now >= r.next {
+		r.cut(now)
+	}
+}
+
+// cut ends the interval. Failures are read first: their calls are then among those that ended.
+func (r *intervalReader) cut(now int64) {
+	if r == nil || now <= r.start {
+		return
+	}
+	failed := int64(0)
+	for _, one := range r.clients {
+		failed += one.intervals.failed.Load()
+	}
+	r.asked.Report(Interval{StartNS: r.start, TookNS: now - r.start, Failed: failed - r.failed, Responses: r.responses.Since()})
+	r.failed, r.start, r.next = failed, now, r.edgeAfter(now)
+}
