@@ -119,7 +119,10 @@ func ParseToken(text string) (*Credentials, error) {
 	}
 	c := &Credentials{
 		Project: w.Project, URLs: w.URLs, Seed: w.Seed, JWT: w.JWT,
-		OrdersKey: w.OrdersKey, OrdersSeed: w.OrdersSeed,
+		OrdersKey: w.OrdersKey,
+	}
+	if len(w.OrdersSeed) > 0 {
+		c.OrdersSeed = w.OrdersSeed
 	}
 	if len(w.Root) > 0 {
 		c.RootPEM = pem.EncodeToMemory(&pem.Block{Type: certificatePEM, Bytes: w.Root})

@@ -41,7 +41,7 @@ type HubOptions struct {
 type ClusterOptions struct {
 	Name   string   // the hub's own, which no other has, and the same when it is started again
 	Listen string   // where it hears the others: HOST:PORT, port 0 for any
-	Routes []string // where others hear: HOST:PORT of one at least, unless this is the first
+	Routes []string // where hubs of the cluster hear: HOST:PORT of one at least, it may be itself
 }
 
 // clusterSize is how many hubs a cluster has, and how often it keeps what must not be lost.
@@ -111,8 +111,11 @@ func (h *Hub) Join(ctx context.Context) error {
 		return nil
 	}
 	const pause = 200 * time.Millisecond
-	for {
-		err := h.prepare(ctx, clusterSize)
+	// A request before there is a leader is never answered.
+	for attempt := time.Second; ; attempt *= 2 {
+		once, cancel := context.WithTimeout(ctx, attempt)
+		err := h.prepare(once, clusterSize)
+		cancel()
 		if err == nil {
 			return nil
 		}
@@ -246,6 +249,9 @@ func (h *Hub) join(config *server.Options) error {
 		config.Cluster.TLSTimeout = config.TLSTimeout
 	} else if !isLoopback(host) && !h.options.NoTLS {
 		return fmt.Errorf("--cluster %s is past loopback, and --listen %s is not: have both past it, for TLS", cluster.Listen, h.options.Listen)
+	}
+	if len(cluster.Routes) == 0 {
+		return errors.New("a hub of a cluster needs a --route to another: HOST:PORT where that hears hubs")
 	}
 	for _, at := range cluster.Routes {
 		if _, _, err := net.SplitHostPort(at); err != nil {
