@@ -10,6 +10,9 @@
 //     HdrHistogram V2 string, which tools in any language read.
 //  4. [WriteParquet] writes the sample logs of a trial to one file.
 //
+// Beside that, a [Coarse] histogram of two digits is read from a [CoarseRecorder] while it
+// records, to be sent often and merged with those of other processes.
+//
 // Buckets span 1 ns to 60 s with three significant digits, as in HdrHistogram;
 // count, sum, minimum and maximum are exact.
 //

@@ -66,7 +66,7 @@ func TestWhatIsNoControlIsSkipped(t *testing.T) {
 }
 
 func FuzzControl(f *testing.F) {
-	for _, seed := range []string{`{"control":"end"}`, `{"control":"pause"}`, `{"control":"resume","at":1}`, `{"control":null}`, `[`, "\x00"} {
+	for _, seed := range []string{`{"control":"end"}`, `{"control":"pause"}`, `{"control":"resume","at":1}`, `{"control":"go","at_ns":17}`, `{"control":"open","at_ns":-9223372036854775808}`, `{"control":null}`, `[`, "\x00"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {

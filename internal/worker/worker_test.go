@@ -251,6 +251,7 @@ func TestBadSpecs(t *testing.T) {
 
 func FuzzParseSpec(f *testing.F) {
 	f.Add([]byte(`{"contract":1,"role":"server","stack":"tcp","workload":{"name":"echo"},"address":"127.0.0.1:0"}`))
+	f.Add([]byte(`{"contract":1,"role":"client","stack":"tcp","address":"127.0.0.1:1","client":{"clients":2,"group":{"first":3,"of":5},"interval_ns":100000000}}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		if s, err := worker.ParseSpec(line); err == nil && (s.Contract != worker.Contract || s.Address == "") {
 			t.Errorf("accepted %+v", s)

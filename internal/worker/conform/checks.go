@@ -107,6 +107,16 @@ func (p Peer) clientChecks() []Check {
 	if p.Able != nil && slices.Contains(p.Able.Controls, worker.PauseControl) {
 		all = append(all, Check{"client/pauses", p.pauses})
 	}
+	if p.Able != nil && slices.Contains(p.Able.Controls, worker.GoControl) && slices.Contains(p.Able.Controls, worker.OpenControl) {
+		all = append(
+			all,
+			Check{"client/group", p.joins(worker.Load{Model: "closed", RequestsPerClient: requests, ExtraRequests: 4})},
+			Check{"client/group without a warm-up", p.joinsCold},
+		)
+		if slices.Contains(p.Able.Loads, "open") {
+			all = append(all, Check{"client/group's schedule", p.joins(worker.Load{Model: "open", RatePerSecond: 500, Arrivals: "constant", DurationNS: 4e8})})
+		}
+	}
 	for _, workload := range p.more() {
 		all = append(all, Check{"client/calls " + workload, p.calls(workload)})
 	}
