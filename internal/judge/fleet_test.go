@@ -134,6 +134,29 @@ func find1(checks []record.Check, name string) record.Check {
 	return checks[slices.IndexFunc(checks, func(c record.Check) bool { return c.Name == name })]
 }
 
+// An open loop's schedule is each client's own, and is judged by its lateness alone.
+func TestScheduleOfAFleet(t *testing.T) {
+	r := soundFleet(t)
+	open := soundOpen(t)
+	r.Cell.Load, r.Pacing, r.Response = open.Cell.Load, open.Pacing, open.Response
+	for i := range r.Fleet.Clients {
+		r.Fleet.Clients[i].Pacing = new(*open.Pacing)
+	}
+	if c := find1(Judge(r, Default()), "schedule"); c.Level != record.OK {
+		t.Errorf("%+v: want nothing found", c)
+	}
+	r.Fleet.Clients[1].Pacing.Late = distributed(t, 10_000, 50_000)
+	if c := find1(Judge(r, Default()), "schedule"); c.Level != record.Invalid || !strings.HasPrefix(c.Detail, "client-2: the generator sent late by 50 µs") {
+		t.Errorf("%+v: want the second client's lateness", c)
+	}
+	for i := range r.Fleet.Clients {
+		r.Fleet.Clients[i].Pacing.Late.Histogram = ""
+	}
+	if c := find1(Judge(r, Default()), "schedule"); c.Level != record.Unknown {
+		t.Errorf("%+v: want it unknown without a distribution", c)
+	}
+}
+
 // A fleet whose server was given is judged by its clients.
 func TestFleetWithoutAServerOfItsOwn(t *testing.T) {
 	r := soundFleet(t)

@@ -77,6 +77,10 @@ func (t trial) schedule() record.Check {
 		c.Level, c.Detail = record.Invalid, "no arrival fell into the window"
 		return c
 	}
+	if p.Late.OnlyTotals() {
+		c.Level, c.Detail = record.Unknown, "how late requests were sent is known in the mean only"
+		return c
+	}
 	queued := float64(p.Queued) / float64(p.Scheduled)
 	c.Figure, c.Limit = &queued, new(t.limits.Queued)
 	late, service, response := quantiles(p.Late), quantiles(t.Service), quantiles(*cmp.Or(t.Response, &t.Service))

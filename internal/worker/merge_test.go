@@ -17,12 +17,14 @@ import (
 	"wirelab.dev/internal/record"
 )
 
-// journal is what so many callers did by chance, one call after the other.
-func journal(random *rand.Rand, callers int, end int64) []load.Written {
+// journal is what so many callers did by chance, one call after the other. late is 1 where some
+// calls went out later than they were due.
+func journal(random *rand.Rand, callers int, end, late int64) []load.Written {
 	var calls []load.Written
 	for caller := range callers {
 		for at := int64(1000 + random.IntN(1000)); at < end; {
-			call := load.Written{Due: at, Sent: at, Ended: at + 1000 + int64(random.ExpFloat64()*200_000), Caller: uint32(caller)}
+			sent := at + max(0, int64(random.IntN(40_000))-20_000)*late
+			call := load.Written{Due: at, Sent: sent, Ended: sent + 1000 + int64(random.ExpFloat64()*200_000), Caller: uint32(caller)}
 			if random.IntN(50) == 0 {
 				call.Failure = 1 + uint32(random.IntN(2))
 			}
@@ -53,37 +55,47 @@ func replayed(t *testing.T, plan load.Plan, callers int, j load.Journal) *Client
 
 // Calls of many callers come to the same whether one client made them or several did.
 func TestMergedClientsAreTheWhole(t *testing.T) {
-	const begin, end = int64(40e6), int64(240e6)
 	for _, parts := range []int{1, 2, 5, 12} {
-		random := rand.New(rand.NewPCG(uint64(parts), 7))
-		const callers = 12
-		calls := journal(random, callers, end)
-		plan := load.Plan{Duration: time.Duration(end - begin), WarmUp: load.WarmUp{AtLeast: 40 * time.Millisecond, AtMost: 40 * time.Millisecond}}
-		whole := replayed(t, plan, callers, load.Journal{Calls: slices.Clone(calls), Begin: begin, End: end})
-		if whole.Straddling == 0 || len(whole.Failures) != 2 || whole.WarmUp.Requests == 0 {
-			t.Fatalf("the calls try too little: %+v", whole.Measurement)
-		}
-		var of []Part
-		first := 0
-		for i, n := range evenly(callers, parts) {
-			var own []load.Written
-			for _, c := range calls {
-				if int(c.Caller) >= first && int(c.Caller) < first+n {
-					c.Caller -= uint32(first)
-					own = append(own, c)
-				}
-			}
-			first += n
-			of = append(of, Part{Agent: fmt.Sprint("client-", i), Clients: n, Result: Result{
-				Client: replayed(t, plan, n, load.Journal{Calls: own, Begin: begin, End: end}),
-			}})
-		}
-		merged, err := Merge(of, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sameClient(t, merged, whole)
+		t.Run(fmt.Sprint("closed, ", parts), func(t *testing.T) { testMerge(t, parts, nil) })
+		t.Run(fmt.Sprint("open, ", parts), func(t *testing.T) { testMerge(t, parts, &load.Arrivals{RatePerSecond: 1000}) })
 	}
+}
+
+func testMerge(t *testing.T, parts int, open *load.Arrivals) {
+	t.Helper()
+	const begin, end = int64(40e6), int64(240e6)
+	random := rand.New(rand.NewPCG(uint64(parts), 7))
+	const callers = 12
+	late := int64(0)
+	if open != nil {
+		late = 1
+	}
+	calls := journal(random, callers, end, late)
+	plan := load.Plan{Duration: time.Duration(end - begin), Open: open, WarmUp: load.WarmUp{AtLeast: 40 * time.Millisecond, AtMost: 40 * time.Millisecond}}
+	whole := replayed(t, plan, callers, load.Journal{Calls: slices.Clone(calls), Begin: begin, End: end})
+	if whole.Straddling == 0 || len(whole.Failures) != 2 || whole.WarmUp.Requests == 0 {
+		t.Fatalf("the calls try too little: %+v", whole.Measurement)
+	}
+	var of []Part
+	first := 0
+	for i, n := range evenly(callers, parts) {
+		var own []load.Written
+		for _, c := range calls {
+			if int(c.Caller) >= first && int(c.Caller) < first+n {
+				c.Caller -= uint32(first)
+				own = append(own, c)
+			}
+		}
+		first += n
+		of = append(of, Part{Agent: fmt.Sprint("client-", i), Clients: n, Result: Result{
+			Client: replayed(t, plan, n, load.Journal{Calls: own, Begin: begin, End: end}),
+		}})
+	}
+	merged, err := Merge(of, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameClient(t, merged, whole)
 }
 
 func sameClient(t *testing.T, merged, whole *ClientResult) {
@@ -105,6 +117,9 @@ func sameClient(t *testing.T, merged, whole *ClientResult) {
 	}
 	if !reflect.DeepEqual(merged.Service, whole.Service) {
 		t.Errorf("service times of %+v\nwant %+v", merged.Service, whole.Service)
+	}
+	if !reflect.DeepEqual(merged.Response, whole.Response) || !reflect.DeepEqual(merged.Pacing, whole.Pacing) {
+		t.Errorf("response times of %+v, paced by %+v\nwant %+v, %+v", merged.Response, merged.Pacing, whole.Response, whole.Pacing)
 	}
 	if !reflect.DeepEqual(merged.Failures, whole.Failures) {
 		t.Errorf("failures %+v, want %+v", merged.Failures, whole.Failures)
