@@ -121,16 +121,16 @@ func TestEachFaultOfAFleetIsFound(t *testing.T) {
 func TestWhatNoMachineTellsIsUnknown(t *testing.T) {
 	r := soundFleet(t)
 	r.Fleet.Clients[0].Host.StolenShare = nil
-	if c := find1(Judge(r, Default()), "stolen-cpu"); c.Level != record.OK || strings.HasPrefix(c.Detail, "client-1") {
+	if c := checkNamed(Judge(r, Default()), "stolen-cpu"); c.Level != record.OK || strings.HasPrefix(c.Detail, "client-1") {
 		t.Errorf("%+v: want what the others tell", c)
 	}
 	r.Fleet.Clients[1].Host.StolenShare, r.Host.StolenShare = nil, nil
-	if c := find1(Judge(r, Default()), "stolen-cpu"); c.Level != record.Unknown {
+	if c := checkNamed(Judge(r, Default()), "stolen-cpu"); c.Level != record.Unknown {
 		t.Errorf("%+v: want it unknown", c)
 	}
 }
 
-func find1(checks []record.Check, name string) record.Check {
+func checkNamed(checks []record.Check, name string) record.Check {
 	return checks[slices.IndexFunc(checks, func(c record.Check) bool { return c.Name == name })]
 }
 
@@ -142,17 +142,17 @@ func TestScheduleOfAFleet(t *testing.T) {
 	for i := range r.Fleet.Clients {
 		r.Fleet.Clients[i].Pacing = new(*open.Pacing)
 	}
-	if c := find1(Judge(r, Default()), "schedule"); c.Level != record.OK {
+	if c := checkNamed(Judge(r, Default()), "schedule"); c.Level != record.OK {
 		t.Errorf("%+v: want nothing found", c)
 	}
 	r.Fleet.Clients[1].Pacing.Late = distributed(t, 10_000, 50_000)
-	if c := find1(Judge(r, Default()), "schedule"); c.Level != record.Invalid || !strings.HasPrefix(c.Detail, "client-2: the generator sent late by 50 µs") {
+	if c := checkNamed(Judge(r, Default()), "schedule"); c.Level != record.Invalid || !strings.HasPrefix(c.Detail, "client-2: the generator sent late by 50 µs") {
 		t.Errorf("%+v: want the second client's lateness", c)
 	}
 	for i := range r.Fleet.Clients {
 		r.Fleet.Clients[i].Pacing.Late.Histogram = ""
 	}
-	if c := find1(Judge(r, Default()), "schedule"); c.Level != record.Unknown {
+	if c := checkNamed(Judge(r, Default()), "schedule"); c.Level != record.Unknown {
 		t.Errorf("%+v: want it unknown without a distribution", c)
 	}
 }

@@ -53,7 +53,7 @@ func fixtureFleet(t *testing.T) *Run {
 	if err := written.Finish(record.Done); err != nil {
 		t.Fatal(err)
 	}
-	return readRun(t, dir)
+	return readRun(t, dir, "results/fleet")
 }
 
 func fleetManifest() record.Manifest {
@@ -64,8 +64,8 @@ func fleetManifest() record.Manifest {
 	}
 }
 
-// readRun reads and judges a run as a command does.
-func readRun(t *testing.T, dir string) *Run {
+// readRun reads and judges a run as a command does; its pages show another directory.
+func readRun(t *testing.T, dir, shown string) *Run {
 	t.Helper()
 	kept, err := record.Open(dir)
 	if err != nil {
@@ -83,7 +83,7 @@ func readRun(t *testing.T, dir string) *Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Run{Summary: summary, Records: judged.Records, Answer: advice.Answer(summary), Advice: advice.Advise(summary), Directory: "results/fleet"}
+	return &Run{Summary: summary, Records: judged.Records, Answer: advice.Answer(summary), Advice: advice.Advise(summary), Directory: shown}
 }
 
 // fleetCall is how long each call of a client took, in the mean.
