@@ -73,8 +73,9 @@ func TestPlansShareTheEdgesOfIntervals(t *testing.T) {
 		mustRun(t, plan)
 		time.Sleep(200 * time.Millisecond)
 		mustRun(t, plan)
-		for i, want := range []time.Duration{1, 0, 2, 3} {
-			if i >= len(ends) || want > 0 && (ends[i] < want*time.Second || ends[i] > want*time.Second+tick) {
+		const second = time.Second
+		for i, want := range []time.Duration{second, 0, 2 * second, 3 * second} {
+			if i >= len(ends) || want > 0 && (ends[i] < want || ends[i] > want+tick) {
 				t.Fatalf("intervals end after %v, want whole seconds but for the last of each load", ends)
 			}
 		}
