@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/worker"
 )
 
 // AgentOptions are what an agent is started with. Nothing of it can be changed by orders.
@@ -31,6 +32,20 @@ type AgentOptions struct {
 	Spool    string    // directory for samples until they are fetched
 	Log      io.Writer // a line for each thing that is refused, or that matters
 	Version  string
+
+	// start starts a worker; nil: worker.Start does. A test simulates a thousand agents by it.
+	start func(worker.Launch) (process, error)
+}
+
+func (o *AgentOptions) launch(l worker.Launch) (process, error) {
+	if o.start != nil {
+		return o.start(l)
+	}
+	started, err := worker.Start(l)
+	if err != nil {
+		return nil, err
+	}
+	return started, nil
 }
 
 const (

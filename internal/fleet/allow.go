@@ -10,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/service"
@@ -24,6 +26,15 @@ type Program struct {
 	Command []string
 }
 
+// hashes are those that were worked out, by what tells a file that has changed.
+var hashes sync.Map
+
+type fileState struct {
+	path  string
+	size  int64
+	mtime time.Time
+}
+
 // HashOf is the hash by which a program is known.
 func HashOf(path string) (string, error) {
 	file, err := os.Open(path)
@@ -31,11 +42,21 @@ func HashOf(path string) (string, error) {
 		return "", err
 	}
 	defer file.Close() //nolint:errcheck // it was only read
+	status, err := file.Stat()
+	if err != nil {
+		return "", err
+	}
+	state := fileState{path, status.Size(), status.ModTime()}
+	if known, is := hashes.Load(state); is {
+		return known.(string), nil
+	}
 	sum := sha256.New()
 	if _, err := io.Copy(sum, file); err != nil {
 		return "", err
 	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+	hash := hex.EncodeToString(sum.Sum(nil))
+	hashes.Store(state, hash)
+	return hash, nil
 }
 
 // allowance is what an agent lets a spec ask for.

@@ -54,15 +54,15 @@ type Controller struct {
 	key         nkeys.KeyPair
 	run         string // of this controller; agents belong to it
 	kept        jetstream.ConsumeContext
+	answers     *answers
 	stopRenew   context.CancelFunc
 	renewing    sync.WaitGroup
 
-	guard  sync.Mutex // of what follows
-	held   map[string]*held
-	lines  map[string]*line   // by sessions
-	ends   map[string]*remote // by agent and worker
-	names  int                // given to workers
-	hashes map[string]string  // of programs, by their paths
+	guard sync.Mutex // of what follows
+	held  map[string]*held
+	lines map[string]*line   // by sessions
+	ends  map[string]*remote // by agent and worker
+	names int                // given to workers
 }
 
 // held is an agent that belongs to this controller.
@@ -95,7 +95,7 @@ func NewController(ctx context.Context, credentials *Credentials, plan Plan) (*C
 	if err != nil {
 		return nil, fmt.Errorf("the key that orders are signed with: %w", err)
 	}
-	c := &Controller{plan: plan, credentials: credentials, key: key, run: nuid.Next(), held: map[string]*held{}, lines: map[string]*line{}, ends: map[string]*remote{}, hashes: map[string]string{}}
+	c := &Controller{plan: plan, credentials: credentials, key: key, run: nuid.Next(), held: map[string]*held{}, lines: map[string]*line{}, ends: map[string]*remote{}}
 	if c.conn, err = Connect(ctx, credentials, "controller", c.report); err != nil {
 		return nil, err
 	}
@@ -116,6 +116,9 @@ func (c *Controller) listen(ctx context.Context) (err error) {
 	}
 	if c.cards, err = c.stream.KeyValue(ctx, c.credentials.AgentsBucket()); err != nil {
 		return fmt.Errorf("the fleet's list of agents: %w", err)
+	}
+	if c.answers, err = hearAnswers(c.conn); err != nil {
+		return err
 	}
 	live, err := c.conn.Subscribe(c.credentials.LiveSubject("*", c.run, "*"), func(m *nats.Msg) { c.hear(m.Subject, m.Data) })
 	if err != nil {
@@ -171,11 +174,12 @@ func (c *Controller) hear(subject string, data []byte) {
 	if of != nil {
 		of.hear()
 	}
-	var t told
-	if end == nil || json.Unmarshal(data, &t) != nil {
+	if end == nil {
 		return // of an earlier trial
 	}
-	end.take(t)
+	if t, err := decodeTold(data); err == nil {
+		end.take(t)
+	}
 }
 
 // Close lets go of all agents.
@@ -220,26 +224,23 @@ func (c *Controller) send(ctx context.Context, to *held, o order) (answer, error
 		to.line.guard.Unlock()
 		return answer{}, err
 	}
-	inbox := c.conn.NewInbox()
-	replies, err := c.conn.SubscribeSync(inbox)
-	if err == nil {
-		err = c.conn.PublishRequest(c.credentials.OrderSubject(to.Name), inbox, message)
-	}
+	reply := c.answers.expect()
+	defer reply.forget()
+	err = c.conn.PublishRequest(c.credentials.OrderSubject(to.Name), reply.inbox, message)
 	to.line.guard.Unlock()
 	if err != nil {
 		return answer{}, fmt.Errorf("%s: send it an order: %w", to.Name, err)
 	}
-	defer replies.Unsubscribe() //nolint:errcheck // the answer has come, or not
 	waiting, cancel := context.WithTimeout(ctx, orderPatience+stopTakes(o.Do))
 	defer cancel()
-	reply, err := replies.NextMsgWithContext(waiting)
+	data, err := reply.await(waiting)
 	if err != nil {
 		c.notice(to, err)
 		return answer{}, fmt.Errorf("%s did not answer to %q: %w", to.Name, o.Do, sayNoAnswer(err))
 	}
 	to.hear()
 	var a answer
-	if err := json.Unmarshal(reply.Data, &a); err != nil {
+	if err := json.Unmarshal(data, &a); err != nil {
 		return a, fmt.Errorf("%s: its answer is not understood: %w", to.Name, err)
 	}
 	if a.Refused != "" {
@@ -388,4 +389,22 @@ func (c *Controller) compareClocks(ctx context.Context, agents []*held) (map[str
 	}
 	doing.Wait()
 	return found, cmp.Or(errs...)
+}
+
+// ListAgents are the cards of the agents that are in a fleet, by name.
+func ListAgents(ctx context.Context, credentials *Credentials) ([]Card, error) {
+	conn, err := Connect(ctx, credentials, "list", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	stream, err := jetstream.New(conn)
+	if err != nil {
+		return nil, err
+	}
+	cards, err := stream.KeyValue(ctx, credentials.AgentsBucket())
+	if err != nil {
+		return nil, fmt.Errorf("the fleet's list of agents: %w", err)
+	}
+	return Cards(ctx, cards)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -22,12 +23,13 @@ type group struct {
 	merged  worker.Result
 	failed  error
 
-	progress func(worker.Progress)
-	guard    sync.Mutex // of what follows
-	latest   []worker.Progress
-	told     time.Time
-	settled  chan struct{} // closed when all are
-	stream   *merging
+	window  time.Duration // 0: so many requests bound it
+	settled chan struct{} // closed when all are
+	stream  *merging
+
+	guard   sync.Mutex // of what follows
+	latest  []worker.Progress
+	opensNS int64 // when the window does
 }
 
 var _ worker.End = (*group)(nil)
@@ -56,7 +58,8 @@ func (s *stage) startGroup(ctx context.Context, hash string, l worker.Launch) (w
 	g := &group{
 		members: make([]*remote, len(specs)), latest: make([]worker.Progress, len(specs)),
 		atMost: time.Duration(l.Spec.Client.Load.WarmUpAtMostNS), stop: cancel,
-		over: make(chan struct{}), settled: make(chan struct{}), progress: l.OnProgress, stream: newMerging(),
+		over: make(chan struct{}), settled: make(chan struct{}), stream: newMerging(),
+		window: time.Duration(l.Spec.Client.Load.DurationNS), opensNS: math.MaxInt64,
 	}
 	errs := make([]error, len(specs))
 	var starting sync.WaitGroup
@@ -78,6 +81,9 @@ func (s *stage) startGroup(ctx context.Context, hash string, l worker.Launch) (w
 		cancel(nil)
 		return nil, err
 	}
+	if l.OnProgress != nil {
+		go g.show(leading, l.OnProgress) // ends with the leader
+	}
 	go g.lead(leading) // ends with the members, or when it is killed
 	return g, nil
 }
@@ -85,6 +91,7 @@ func (s *stage) startGroup(ctx context.Context, hash string, l worker.Launch) (w
 // lead takes the members through their trial together.
 func (g *group) lead(ctx context.Context) {
 	defer close(g.over)
+	defer g.stop(nil)
 	if err := g.through(ctx); err != nil {
 		g.failed = err
 		g.killAll()
@@ -98,7 +105,11 @@ func (g *group) through(ctx context.Context) error {
 	if err := g.tellAll(worker.GoControl); err != nil {
 		return err
 	}
-	if g.atMost > 0 {
+	if g.atMost <= 0 {
+		g.guard.Lock()
+		g.opensNS = clock.Now()
+		g.guard.Unlock()
+	} else {
 		waiting, cancel := context.WithTimeoutCause(ctx, g.atMost+settlePatience, fmt.Errorf("not all clients had settled within %v", g.atMost+settlePatience))
 		defer cancel()
 		if err := g.awaitSettled(waiting); err != nil {
@@ -152,6 +163,11 @@ func (g *group) each(do func(*remote) error) error {
 // tellAll tells all to do something at one instant.
 func (g *group) tellAll(c worker.Control) error {
 	at := clock.Now() + int64(ahead+time.Duration(len(g.members))*aheadEach)
+	if c == worker.OpenControl {
+		g.guard.Lock()
+		g.opensNS = at
+		g.guard.Unlock()
+	}
 	return g.each(func(m *remote) error { return m.Tell(worker.Order{Control: c, AtNS: at}) })
 }
 
@@ -175,31 +191,56 @@ func (g *group) merge(ctx context.Context) error {
 	return err
 }
 
-// hear takes in how far a member has come, and tells how far all have.
+// hear takes in how far a member has come.
 func (g *group) hear(i int, p worker.Progress) {
 	g.guard.Lock()
 	defer g.guard.Unlock()
 	g.latest[i] = p
-	all := worker.Progress{Settled: true}
 	for _, one := range g.latest {
-		all.Warming = all.Warming || one.Warming
+		if !one.Settled && one.Fraction == 0 {
+			return
+		}
+	}
+	select {
+	case <-g.settled:
+	default:
+		close(g.settled)
+	}
+}
+
+// show tells how far all have come, some times a second until ctx ends. Members tell of
+// themselves more seldom.
+func (g *group) show(ctx context.Context, tell func(worker.Progress)) {
+	ticker := time.NewTicker(shownEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			tell(g.look(clock.Now()))
+		}
+	}
+}
+
+// look sums up how far the members have come.
+func (g *group) look(now int64) worker.Progress {
+	g.guard.Lock()
+	defer g.guard.Unlock()
+	all := worker.Progress{Settled: true, Warming: now < g.opensNS, Live: g.stream.live()}
+	for _, one := range g.latest {
 		all.Paused = all.Paused || one.Paused
-		all.Settled = all.Settled && (one.Settled || one.Fraction > 0)
+		all.Settled = all.Settled && one.Settled
 		all.Done += one.Done
 		all.Fraction += one.Fraction / float64(len(g.latest))
 	}
-	if all.Settled {
-		select {
-		case <-g.settled:
-		default:
-			close(g.settled)
-		}
+	if all.Live != nil {
+		all.Done = max(all.Done, all.Live.Total.Ended)
 	}
-	if g.progress != nil && time.Since(g.told) >= shownEvery {
-		g.told = time.Now()
-		all.Live = g.stream.live()
-		g.progress(all)
+	if !all.Warming && g.window > 0 && !all.Paused {
+		all.Fraction = max(all.Fraction, min(1, float64(now-g.opensNS)/float64(g.window)))
 	}
+	return all
 }
 
 // Ready is the first member's, for all.

@@ -1,8 +1,10 @@
 package fleet
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,11 +41,19 @@ type ended struct {
 	SamplesMissing string `json:"samples_missing,omitempty"` // why there is none
 }
 
+// process is a worker's.
+type process interface {
+	worker.End
+	Wait() error
+}
+
+var _ process = (*worker.Process)(nil)
+
 // hosted is a worker that the agent looks after.
 type hosted struct {
 	agent     *agent
 	run, name string
-	process   *worker.Process
+	process   process
 	watch     *machineWatch
 	samples   string // where it writes them; empty: nowhere
 	done      chan struct{}
@@ -84,7 +94,9 @@ func (a *agent) start(o *order) error {
 	if err := w.place(&spec); err != nil {
 		return err
 	}
-	w.watch = watchMachine(a.CPUs)
+	if a.AgentOptions.start == nil {
+		w.watch = watchMachine(a.CPUs)
+	}
 	launch := worker.Launch{
 		Name: a.Name + ": " + string(spec.Role), Command: program.Command, Spec: spec,
 		In:         host.Surroundings{CPUs: a.CPUs, Nice: a.Nice},
@@ -93,7 +105,7 @@ func (a *agent) start(o *order) error {
 	if spec.Role == worker.ClientRole {
 		launch.Silence = clientSilence
 	}
-	if w.process, err = worker.Start(launch); err != nil {
+	if w.process, err = a.launch(launch); err != nil {
 		return err
 	}
 	w.watch.guard(a.Programs[0].Command, w.process.PID(), a.Nice)
@@ -185,10 +197,39 @@ func (w *hosted) interval(i worker.Interval) {
 
 // tell tells what may be lost; what must be told whatever the budget says.
 func (w *hosted) tell(t told, must bool) {
-	message, err := json.Marshal(t)
+	message, err := encodeLive(t)
 	if err == nil && (w.quiet.spend(len(message)) || must) {
 		_ = w.agent.conn.Publish(w.agent.credentials.LiveSubject(w.agent.Name, w.run, w.name), message)
 	}
+}
+
+// encodeLive makes a message of what may be lost: JSON, and an interval's histogram behind it,
+// which would be longer in base64 by a third.
+func encodeLive(t told) ([]byte, error) {
+	var histogram []byte
+	if t.Interval != nil {
+		without := *t.Interval
+		var err error
+		if histogram, err = base64.StdEncoding.DecodeString(without.Histogram); err != nil {
+			return nil, err
+		}
+		without.Histogram = ""
+		t.Interval = &without
+	}
+	text, err := json.Marshal(t)
+	return append(append(text, '\n'), histogram...), err
+}
+
+// decodeTold reads what an agent tells, live or kept.
+func decodeTold(message []byte) (t told, err error) {
+	text, histogram, _ := bytes.Cut(message, []byte{'\n'})
+	if err := json.Unmarshal(text, &t); err != nil {
+		return t, err
+	}
+	if t.Interval != nil && len(histogram) > 0 {
+		t.Interval.Histogram = base64.StdEncoding.EncodeToString(histogram)
+	}
+	return t, nil
 }
 
 const (

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"wirelab.dev/internal/host"
@@ -12,9 +13,12 @@ import (
 	"wirelab.dev/internal/worker"
 )
 
+// ownMachine is described once: nothing of it that is told changes.
+var ownMachine = sync.OnceValue(host.Describe)
+
 // describe makes an agent's card, without its session and programs.
 func describe(o *AgentOptions) Card {
-	info := host.Describe()
+	info := ownMachine()
 	cpus := len(o.CPUs)
 	if cpus == 0 {
 		cpus = len(info.Topology.Allowed)
@@ -36,7 +40,7 @@ func bootID() string {
 	return strings.TrimSpace(string(id))
 }
 
-// machineWatch sees what a worker's machine does while the worker lives.
+// machineWatch sees what a worker's machine does while the worker lives; nil sees nothing.
 type machineWatch struct {
 	cpus       []int
 	neighbours worker.Neighbours
@@ -49,7 +53,7 @@ func watchMachine(cpus []int) *machineWatch {
 
 // guard has a process of its own watch the worker's CPUs, where the worker has been given some.
 func (w *machineWatch) guard(program []string, pid, nice int) {
-	if len(w.cpus) == 0 {
+	if w == nil || len(w.cpus) == 0 {
 		return
 	}
 	spec := worker.Spec{Contract: worker.Contract, Role: worker.SentinelRole}
@@ -68,6 +72,9 @@ const sentinelPatience = 5 * time.Second
 
 // stop ends the watch and says what it saw. took is the CPU time of the worker.
 func (w *machineWatch) stop(took time.Duration) *worker.Machine {
+	if w == nil {
+		return nil
+	}
 	seen := &worker.Machine{Boot: bootID(), CPUs: w.cpus}
 	if w.sentinel != nil {
 		if err := w.sentinel.Stop(); err == nil {

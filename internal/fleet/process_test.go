@@ -30,6 +30,8 @@ func TestMain(m *testing.M) {
 		"agent":  playAgent,
 		"hub":    playHub,
 		"lab":    playLab,
+
+		"thousand": fleet.PlayThousand,
 	}
 	if len(os.Args) > 1 && parts[os.Args[1]] != nil {
 		if err := parts[os.Args[1]](os.Args[2:]); err != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"wirelab.dev/internal/host"
@@ -108,24 +109,30 @@ func (c *Controller) gather(ctx context.Context) (server *held, clients []*held,
 
 // take takes as many agents as a selector wants.
 func (c *Controller) take(ctx context.Context, want Selector, cards []Card, but *held, flag string) ([]*held, error) {
-	var taken []*held
-	var others, refusals []string
+	var matching []Card
+	var others []string
 	for _, card := range c.order(cards) {
 		switch {
 		case but != nil && card.Name == but.Name:
-		case !want.Matches(card):
-			others = append(others, card.Name)
-		case len(taken) > 0 && want.Count > 0 && len(taken) == want.Count:
+		case want.Matches(card):
+			matching = append(matching, card)
 		default:
-			h, err := c.hold(ctx, card)
-			if err != nil {
-				refusals = append(refusals, err.Error())
-				continue
-			}
-			taken = append(taken, h)
+			others = append(others, card.Name)
 		}
 	}
-	if len(taken) > 0 && len(taken) >= want.Count {
+	wanted := want.Count
+	if wanted == 0 {
+		wanted = max(1, len(matching))
+	}
+	var taken []*held
+	var refusals []string
+	for len(taken) < wanted && len(matching) > 0 {
+		next := min(len(matching), wanted-len(taken))
+		more, refused := c.holdAll(ctx, matching[:next])
+		matching = matching[next:]
+		taken, refusals = append(taken, more...), append(refusals, refused...)
+	}
+	if len(taken) > 0 && (len(taken) == wanted || want.Count == 0) {
 		slices.SortFunc(taken, func(a, b *held) int { return cmp.Compare(a.Name, b.Name) })
 		return taken, nil
 	}
@@ -133,14 +140,52 @@ func (c *Controller) take(ctx context.Context, want Selector, cards []Card, but 
 	for _, h := range taken {
 		names = append(names, h.Name)
 	}
-	why := fmt.Sprintf("%s %s: %d of %d are there", flag, want, len(taken), max(1, want.Count))
-	for what, list := range map[string][]string{"these are": names, "others have other labels": others, "refused": refusals} {
-		if len(list) > 0 {
-			why += "; " + what + ": " + strings.Join(list, ", ")
+	why := fmt.Sprintf("%s %s: %d of %d are there", flag, want, len(taken), wanted)
+	for _, list := range []struct {
+		what  string
+		names []string
+	}{{"these are", names}, {"others have other labels", others}, {"refused", refusals}} {
+		if len(list.names) > 0 {
+			why += "; " + list.what + ": " + inShort(list.names)
 		}
 	}
 	return nil, fmt.Errorf("%w: %s (see `wirelab fleet list`)", lab.ErrTooFewAgents, why)
 }
+
+// inShort names a few of many.
+func inShort(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// holdAll makes some agents this controller's, and says why not of the others.
+func (c *Controller) holdAll(ctx context.Context, cards []Card) (taken []*held, refusals []string) {
+	all, errs := make([]*held, len(cards)), make([]error, len(cards))
+	var holding sync.WaitGroup
+	turns := make(chan struct{}, claimedAtOnce)
+	for i, card := range cards {
+		turns <- struct{}{}
+		holding.Go(func() {
+			all[i], errs[i] = c.hold(ctx, card)
+			<-turns
+		})
+	}
+	holding.Wait()
+	for i, h := range all {
+		if errs[i] != nil {
+			refusals = append(refusals, errs[i].Error())
+			continue
+		}
+		taken = append(taken, h)
+	}
+	return taken, refusals
+}
+
+// claimedAtOnce bounds the agents that are claimed at the same time.
+const claimedAtOnce = 64
 
 // order puts the agents that are held first, and then those of machines that have none yet.
 func (c *Controller) order(cards []Card) []Card {
@@ -212,7 +257,7 @@ func (s *stage) Limits() host.Limits {
 
 // Start starts an end on its agents.
 func (s *stage) Start(ctx context.Context, l worker.Launch) (worker.End, error) {
-	hash, err := s.controller.hash(l.Command[0])
+	hash, err := HashOf(l.Command[0])
 	if err != nil {
 		return nil, err
 	}
@@ -311,18 +356,4 @@ func (s *stage) members() []*remote {
 		}
 	}
 	return nil
-}
-
-// hash is that of a program, worked out once.
-func (c *Controller) hash(path string) (string, error) {
-	c.guard.Lock()
-	defer c.guard.Unlock()
-	if known, is := c.hashes[path]; is {
-		return known, nil
-	}
-	sum, err := HashOf(path)
-	if err == nil {
-		c.hashes[path] = sum
-	}
-	return sum, err
 }

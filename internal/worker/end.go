@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"wirelab.dev/internal/probe"
@@ -49,6 +50,7 @@ type Machine struct {
 // WithoutSiblings leaves out of what others took on a machine what other agents there took for
 // the same trial.
 func WithoutSiblings(machines ...*Machine) {
+	machines = slices.DeleteFunc(machines, func(m *Machine) bool { return m == nil })
 	own := map[string]int64{}
 	for _, m := range machines {
 		own[m.Boot] += m.OwnNS
