@@ -41,6 +41,9 @@ func full(ctx context.Context, s *screen, results *results) error {
 // peers is the module in which fastgrpc meets the programs of others.
 const peers = "fastgrpc/interop"
 
+// deploy is the module in which the files of a deployment meet those who read them.
+const deploy = "deploy/check"
+
 // difference is what makes a package's tests do something else without -short and the
 // race detector: what is left out, what counts allocations or asks for the detector, and
 // benchmarks.
