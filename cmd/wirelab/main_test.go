@@ -61,6 +61,7 @@ func scripts(t *testing.T, folder string) testscript.Params {
 		Files: files,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
+			endFleets(env)
 			env.Setenv("KEPT", kept) // a run of three trials, to be read
 			foreign, err := filepath.Abs("../../internal/foreign/testdata")
 			env.Setenv("FOREIGN", foreign)

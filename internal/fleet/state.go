@@ -36,6 +36,12 @@ type Running struct {
 	Dir     string    `json:"-"` // of its state
 }
 
+// Runs says whether the hub still does.
+func (r Running) Runs() bool {
+	now, ok := runningIn(r.Dir)
+	return ok && now.PID == r.PID
+}
+
 // StateDir is where the state of a fleet is.
 func StateDir(project string) (string, error) {
 	if err := CheckProject(project); err != nil {
@@ -207,19 +213,19 @@ func (s *heldState) write(h *Hub) error {
 		return fmt.Errorf("write the fleet's state: %w", err)
 	}
 	for _, role := range Roles() {
-		if err := s.replace(TokenFile(s.dir, role), []byte(h.Credentials(role).Token()+"\n")); err != nil {
+		if err := replace(TokenFile(s.dir, role), []byte(h.Credentials(role).Token()+"\n")); err != nil {
 			return fmt.Errorf("write a token: %w", err)
 		}
 	}
-	if err := s.replace(filepath.Join(s.dir, hubFile), text); err != nil {
+	if err := replace(filepath.Join(s.dir, hubFile), text); err != nil {
 		return fmt.Errorf("write the fleet's state: %w", err)
 	}
 	return nil
 }
 
 // replace writes a file whole: who reads it sees the old one or the new.
-func (s *heldState) replace(path string, text []byte) error {
-	file, err := os.CreateTemp(s.dir, ".new-*")
+func replace(path string, text []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/cobra"
+
+	"wirelab.dev/internal/fleet"
+	"wirelab.dev/internal/scenario"
+)
+
+func (a *app) fleetCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "fleet",
+		Short: "Measure with more machines than this one: start a hub, see its agents, end it",
+		Long: `A fleet is machines that lend themselves to trials. A hub, on any of them, brings
+them together; wirelab agent, on each that is to measure, obeys the orders of
+whoever has the controller's token.
+
+  wirelab fleet up --listen 0.0.0.0:4222         here; prints the line for the others
+  wirelab agent --nats … --labels role=client    there, and role=server on another
+  wirelab compare --fleet NAME                   here`,
+		Example: `  wirelab fleet up --detach --agent role=server --agent 'role=client*2'
+  wirelab fleet list
+  wirelab fleet down`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage(fmt.Errorf("fleet %q: %s", args[0], scenario.Suggest(args[0], []string{"check", "down", "list", "token", "up"})))
+			}
+			return cmd.Help()
+		},
+	}
+	cmd.AddCommand(a.fleetUpCommand(), a.fleetListCommand(), a.fleetCheckCommand(), a.fleetTokenCommand(), a.fleetDownCommand())
+	return cmd
+}
+
+// whichFleet says which fleet a command is about.
+type whichFleet struct {
+	hub       string
+	tokenFile string
+}
+
+func (w *whichFleet) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&w.hub, "fleet", "", "the fleet's `name` or URL (default: the only one that is up on this machine)")
+	cmd.Flags().StringVar(&w.tokenFile, "fleet-token", "", "`file` with the controller's token, where the hub is on another machine; WIRELAB_TOKEN does too")
+	completeHubs(cmd, "fleet")
+}
+
+// completeHubs offers the names of the fleets that are up.
+func completeHubs(cmd *cobra.Command, flag string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		hubs, _ := fleet.RunningHubs() // what cannot be read is not offered
+		var names []string
+		for _, hub := range hubs {
+			names = append(names, hub.Project)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	})
+	if err != nil {
+		panic(err) // the flag is not there: our own mistake
+	}
+}
+
+// credentials are the controller's: of a token that was given, or of a hub on this machine.
+func (w *whichFleet) credentials() (*fleet.Credentials, error) {
+	var (
+		c    *fleet.Credentials
+		err  error
+		text = os.Getenv("WIRELAB_TOKEN")
+	)
+	switch {
+	case w.tokenFile != "":
+		if c, err = fleet.ReadTokenFile(w.tokenFile); err != nil {
+			err = fmt.Errorf("--fleet-token: %w", err)
+		}
+	case text != "":
+		if c, err = fleet.ParseToken(text); err != nil {
+			err = fmt.Errorf("WIRELAB_TOKEN: %w", err)
+		}
+	default:
+		return fleet.FindFleet(w.hub)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if strings.Contains(w.hub, "://") {
+		c.URLs = []string{w.hub}
+	} else if w.hub != "" && w.hub != c.Project {
+		return nil, fmt.Errorf("--fleet %s: the token is of the fleet %s", w.hub, c.Project)
+	}
+	if c.Role() != fleet.RoleController {
+		return nil, errors.New("the token is an agent's, which sees no other: wirelab fleet token --role controller prints the one that is needed")
+	}
+	return c, nil
+}
+
+// openedHub is a hub, with its agents.
+type openedHub struct {
+	conn  *nats.Conn
+	rtt   time.Duration
+	cards []fleet.Card
+}
+
+// openHub connects to the hub and reads who is there. The caller closes the connection.
+func (w *whichFleet) openHub(ctx context.Context) (*openedHub, error) {
+	c, err := w.credentials()
+	if err != nil {
+		return nil, usage(err)
+	}
+	conn, err := fleet.Connect(ctx, c, "wirelab fleet", nil)
+	if err != nil {
+		return nil, err
+	}
+	h := &openedHub{conn: conn}
+	if err := h.read(ctx, c); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// hubPatience limits the wait for a hub that is connected.
+const hubPatience = 10 * time.Second
+
+func (h *openedHub) read(ctx context.Context, c *fleet.Credentials) error {
+	ctx, cancel := context.WithTimeout(ctx, hubPatience)
+	defer cancel()
+	var err error
+	if h.rtt, err = h.conn.RTT(); err != nil {
+		return fmt.Errorf("ask the hub: %w", err)
+	}
+	js, err := jetstream.New(h.conn)
+	if err != nil {
+		return fmt.Errorf("open the hub: %w", err)
+	}
+	kv, err := js.KeyValue(ctx, c.AgentsBucket())
+	if err != nil {
+		return fmt.Errorf("open the bucket of agents: %w: is this NATS prepared for the fleet %s?", err, c.Project)
+	}
+	h.cards, err = fleet.Cards(ctx, kv)
+	return err
+}
+
+func (a *app) fleetListCommand() *cobra.Command {
+	var (
+		which  whichFleet
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the agents that are there, and what they are", Args: cobra.NoArgs,
+		Example: `  wirelab fleet list
+  wirelab fleet list --json | jq -r '.[].name'`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			h, err := which.openHub(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer h.conn.Close()
+			if asJSON {
+				return a.printJSON(append([]fleet.Card{}, h.cards...))
+			}
+			return a.printCards(h.cards)
+		},
+	}
+	which.register(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON list")
+	return cmd
+}
+
+func (a *app) printCards(cards []fleet.Card) error {
+	if len(cards) == 0 {
+		_, err := fmt.Fprintln(a.stdout, "no agents: start some by the line that wirelab fleet token prints")
+		return err
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "agent\tlabels\taddress\tCPUs\tmachine\tstate")
+	for _, c := range cards {
+		state := "free"
+		if c.Busy != "" {
+			state = "measures " + c.Busy
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", c.Name, labelsOf(c.Labels), cmp.Or(c.Address, "-"), c.CPUs, c.Machine, state)
+	}
+	return w.Flush()
+}
+
+// labelsOf writes labels as --labels reads them.
+func labelsOf(labels map[string]string) string {
+	var all []string
+	for key, value := range labels {
+		all = append(all, key+"="+value)
+	}
+	slices.Sort(all)
+	return cmp.Or(strings.Join(all, ","), "-")
+}
+
+func (a *app) fleetTokenCommand() *cobra.Command {
+	var (
+		hub, role string
+		asJSON    bool
+	)
+	cmd := &cobra.Command{
+		Use: "token", Short: "Print a token of a fleet whose hub runs on this machine", Args: cobra.NoArgs,
+		Long: `Token prints what lets an agent into a fleet, or with --role controller what lets
+somebody measure with it from another machine. Who has the controller's may have
+the agents start any trial: keep it as you keep a password.`,
+		Example: `  WIRELAB_TOKEN=$(ssh hub wirelab fleet token) wirelab agent --labels role=client
+  wirelab fleet token --role controller > fleet.token`,
+		RunE: func(*cobra.Command, []string) error {
+			if !slices.Contains(fleet.Roles(), role) {
+				return usage(fmt.Errorf("--role %q: %s", role, scenario.Suggest(role, fleet.Roles())))
+			}
+			running, err := fleet.FindHub(hub)
+			if err != nil {
+				return usage(err)
+			}
+			c, err := fleet.ReadTokenFile(fleet.TokenFile(running.Dir, role))
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.printJSON(map[string]any{"project": c.Project, "role": role, "urls": c.URLs, "token": c.Token()})
+			}
+			_, err = fmt.Fprintln(a.stdout, c.Token())
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&hub, "fleet", "", "the fleet's `name` or URL (default: the only one that is up on this machine)")
+	cmd.Flags().StringVar(&role, "role", fleet.RoleAgent, "for whom: an `agent`, or a controller")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	completeHubs(cmd, "fleet")
+	complete(cmd, "role", fleet.Roles())
+	return cmd
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"wirelab.dev/internal/fleet"
+	"wirelab.dev/internal/host"
+)
+
+// plannedAgent is one that up starts on this machine.
+type plannedAgent struct{ name, labels string }
+
+// mostAgentsHere is how many agents up starts at most.
+const mostAgentsHere = 64
+
+// planAgents reads --agent: labels, and how many. They are named by their role.
+func planAgents(texts []string) ([]plannedAgent, error) {
+	var planned []plannedAgent
+	of := map[string]int{} // how many have the name before the number
+	for _, text := range texts {
+		labels, times, several := strings.Cut(text, "*")
+		count := 1
+		if several {
+			var err error
+			if count, err = strconv.Atoi(times); err != nil || count < 1 || count > mostAgentsHere {
+				return nil, fmt.Errorf("--agent %q: want how many after the *, 1 to %d", text, mostAgentsHere)
+			}
+		}
+		base := ""
+		for pair := range strings.SplitSeq(labels, ",") {
+			key, value, found := strings.Cut(pair, "=")
+			if !found || key == "" || value == "" {
+				return nil, fmt.Errorf("--agent %q: want labels, and how many if not one, as in role=client,zone=a*2", text)
+			}
+			if base == "" || key == "role" {
+				base = value
+			}
+		}
+		if err := fleet.CheckName(base); err != nil {
+			return nil, fmt.Errorf("--agent %q: its agents are named by their role: %w", text, err)
+		}
+		for range count {
+			of[base]++
+			planned = append(planned, plannedAgent{base + "-" + strconv.Itoa(of[base]), labels})
+		}
+		if len(planned) > mostAgentsHere {
+			return nil, fmt.Errorf("--agent: more than %d on one machine", mostAgentsHere)
+		}
+	}
+	return planned, nil
+}
+
+func namesOf(agents []plannedAgent) []string {
+	var names []string
+	for _, agent := range agents {
+		names = append(names, agent.name)
+	}
+	return names
+}
+
+// agentsHere are processes that end with this one.
+type agentsHere struct {
+	running []*exec.Cmd
+	ended   chan error // one for each that has
+}
+
+// startAgents starts agents and returns when the hub has the cards of all. Those that were
+// started are returned even with an error.
+func (a *app) startAgents(ctx context.Context, hub *fleet.Hub, stateDir string, agents []plannedAgent) (*agentsHere, error) {
+	here := &agentsHere{ended: make(chan error, len(agents))}
+	if len(agents) == 0 {
+		return here, nil
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return here, fmt.Errorf("find wirelab's own program, to start agents: %w", err)
+	}
+	for _, agent := range agents {
+		cmd := exec.Command(program, "agent", "--nats", strings.Join(hub.URLs(), ","), "--name", agent.name,
+			"--labels", agent.labels, "--token-file", fleet.TokenFile(stateDir, fleet.RoleAgent))
+		cmd.Stderr = a.stderr
+		if _, err := host.StartPinned(cmd, host.Surroundings{}); err != nil {
+			return here, fmt.Errorf("start the agent %s: %w", agent.name, err)
+		}
+		here.running = append(here.running, cmd)
+		go func() { // ends with the agent, which stop ends
+			err := cmd.Wait()
+			here.ended <- fmt.Errorf("the agent %s ended: %w", agent.name, errors.Join(err, errEnded))
+		}()
+	}
+	return here, here.wait(ctx, hub, agents)
+}
+
+// errEnded stands for an exit code of zero.
+var errEnded = errors.New("nobody had told it to")
+
+// agentsPatience limits the wait for agents to join.
+const agentsPatience = 30 * time.Second
+
+// wait returns when all agents have joined, or one has ended.
+func (h *agentsHere) wait(ctx context.Context, hub *fleet.Hub, agents []plannedAgent) error {
+	ctx, cancel := context.WithTimeout(ctx, agentsPatience)
+	defer cancel()
+	c := hub.Credentials(fleet.RoleController)
+	conn, err := fleet.Connect(ctx, c, "wirelab fleet up", nil)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return err
+	}
+	kv, err := js.KeyValue(ctx, c.AgentsBucket())
+	if err != nil {
+		return err
+	}
+	watch, err := kv.WatchAll(ctx)
+	if err != nil {
+		return fmt.Errorf("wait for agents: %w", err)
+	}
+	defer func() { _ = watch.Stop() }()
+	missing := map[string]bool{}
+	for _, agent := range agents {
+		missing[agent.name] = true
+	}
+	for len(missing) > 0 {
+		select {
+		case entry := <-watch.Updates():
+			if entry != nil && entry.Operation() == jetstream.KeyValuePut {
+				delete(missing, entry.Key())
+			}
+		case err := <-h.ended:
+			return err
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d agents have not joined: %w", len(missing), len(agents), ctx.Err())
+		}
+	}
+	return nil
+}
+
+// stop ends the agents and waits for them, while they end their workers.
+func (h *agentsHere) stop() {
+	const grace = 5 * time.Second
+	for _, cmd := range h.running {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+	}
+	patience := time.After(grace)
+	for left := len(h.running) - len(h.ended); left > 0; left-- {
+		select {
+		case <-h.ended:
+		case <-patience:
+			for _, cmd := range h.running {
+				_ = cmd.Process.Kill()
+			}
+			return
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"wirelab.dev/internal/fleet"
+)
+
+// upFlags say how a hub is started.
+type upFlags struct {
+	name, listen string
+	advertise    []string
+	agents       []string
+	noTLS        bool
+	detach       bool
+	asJSON       bool
+	cluster      fleet.ClusterOptions
+	keys         string
+	nats         []string
+	creds        string
+	replicas     int
+}
+
+// usualFleet is the name of a fleet that was given none.
+const usualFleet = "lab"
+
+func (a *app) fleetUpCommand() *cobra.Command {
+	var f upFlags
+	cmd := &cobra.Command{
+		Use: "up", Short: "Start a hub, till Ctrl-C or in the background, and print how agents join it", Args: cobra.NoArgs,
+		Long: `Up starts a hub, which is a NATS server inside wirelab, and prints the line that
+makes another machine an agent, with its token. On loopback, where it listens by
+default, connections are in the clear; past it they have TLS, with a certificate
+that the token vouches for.
+
+With --nats it starts none, and prepares a NATS of your own, which needs JetStream:
+then wirelab fleet token, list without --fleet-token, and down know nothing of it,
+and what agents may do there is as you set it.`,
+		Example: `  wirelab fleet up --listen 0.0.0.0:4222
+  wirelab fleet up --detach --agent role=server --agent 'role=client*2'
+  wirelab fleet up --nats tls://nats.example:4222 --creds user.creds`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			agents, err := planAgents(f.agents)
+			if err != nil {
+				return usage(err)
+			}
+			if err := f.check(); err != nil {
+				return usage(err)
+			}
+			switch {
+			case len(f.nats) > 0:
+				return a.prepareNATS(cmd.Context(), &f)
+			case f.detach:
+				return a.upDetached(cmd.Context(), &f)
+			}
+			return a.up(cmd.Context(), &f, agents)
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func (f *upFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.name, "name", usualFleet, "the fleet's `name`, of which its subjects are made")
+	flags.StringVar(&f.listen, "listen", fleet.DefaultListen, "`address` to listen on; 0.0.0.0:4222 for all of this machine's, port 0 for any")
+	flags.StringSliceVar(&f.advertise, "advertise", nil, "`names` or addresses that agents reach this machine by, where it does not know them itself")
+	flags.BoolVar(&f.noTLS, "no-tls", false, "past loopback too, leave connections in the clear: orders stay signed, but who is on the way reads results and can make up others")
+	flags.StringArrayVar(&f.agents, "agent", nil, "start agents on this machine too, by their `labels` and how many, as in role=client*2; several times for more")
+	flags.BoolVar(&f.detach, "detach", false, "go on in the background; wirelab fleet down ends it")
+	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object")
+	flags.StringVar(&f.cluster.Name, "hub", "", "be the hub of this `name` in a cluster of three")
+	flags.StringVar(&f.cluster.Listen, "cluster", "", "`address` to hear the other hubs of the cluster on")
+	flags.StringSliceVar(&f.cluster.Routes, "route", nil, "`address` where another hub of the cluster hears this one")
+	flags.StringVar(&f.keys, "keys", "", "`file` of the fleet's keys, the same for all hubs of a cluster (default: one of its own)")
+	flags.StringSliceVar(&f.nats, "nats", nil, "prepare the NATS at this `URL`, in place of a hub")
+	flags.StringVar(&f.creds, "creds", "", "`file` with a user's credentials for --nats")
+	flags.IntVar(&f.replicas, "replicas", 1, "how many `times` the NATS of --nats keeps everything")
+	complete(cmd, "agent", []string{"role=server", "role=client", "role=client*2"})
+}
+
+func (f *upFlags) check() error {
+	if err := fleet.CheckProject(f.name); err != nil {
+		return fmt.Errorf("--name: %w", err)
+	}
+	for _, at := range f.nats {
+		if err := fleet.CheckURL(at); err != nil {
+			return fmt.Errorf("--nats: %w", err)
+		}
+	}
+	switch {
+	case len(f.nats) > 0 && f.creds == "":
+		return errors.New("--nats needs --creds: a .creds file, or a file with the seed of an nkey")
+	case len(f.nats) == 0 && f.creds != "":
+		return errors.New("--creds is for --nats, whose URL is missing")
+	case len(f.nats) > 0 && (f.detach || len(f.agents) > 0):
+		return errors.New("--nats only prepares, and starts nothing: leave out --detach and --agent")
+	case (f.cluster.Name == "") != (f.cluster.Listen == ""):
+		return errors.New("a hub of a cluster needs --hub, --cluster and --route")
+	}
+	return nil
+}
+
+func (f *upFlags) options(stateDir string) fleet.HubOptions {
+	o := fleet.HubOptions{
+		Project: f.name, Listen: f.listen, Advertise: f.advertise, StateDir: stateDir,
+		KeysFile: f.keys, NoTLS: f.noTLS, Version: version(),
+	}
+	if f.cluster.Name != "" {
+		o.Cluster = &f.cluster
+	}
+	return o
+}
+
+// upReport is what up says when agents can join.
+type upReport struct {
+	Project string   `json:"project"`
+	URLs    []string `json:"urls"`
+	TLS     bool     `json:"tls"`
+	State   string   `json:"state"`
+	PID     int      `json:"pid,omitempty"`
+	Agents  []string `json:"agents,omitempty"` // that were started here
+	Join    string   `json:"join"`             // what makes another machine an agent
+}
+
+// up is a hub till the context ends.
+func (a *app) up(ctx context.Context, f *upFlags, agents []plannedAgent) (err error) {
+	stateDir, err := fleet.StateDir(f.name)
+	if err != nil {
+		return err
+	}
+	o := f.options(stateDir)
+	o.Log = a.stderr
+	hub, err := fleet.StartHub(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, hub.Close()) }()
+	if f.cluster.Name != "" {
+		fmt.Fprintln(a.stderr, "waiting for the other hubs of the cluster")
+		if err := hub.Join(ctx); err != nil {
+			return err
+		}
+	}
+	started, err := a.startAgents(ctx, hub, stateDir, agents)
+	defer started.stop()
+	if err != nil {
+		return err
+	}
+	r := upReport{
+		Project: f.name, URLs: hub.URLs(), TLS: hub.TLS(), State: stateDir, PID: os.Getpid(),
+		Agents: namesOf(agents), Join: joinLine(hub.Credentials(fleet.RoleAgent)),
+	}
+	if err := a.printUp(f, r); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// joinLine makes another machine an agent. The token is no argument: others could see that.
+func joinLine(c *fleet.Credentials) string {
+	return fmt.Sprintf("WIRELAB_TOKEN=%s wirelab agent --nats %s --name NAME --labels role=client", c.Token(), strings.Join(c.URLs, ","))
+}
+
+func (a *app) printUp(f *upFlags, r upReport) error {
+	if f.asJSON {
+		return a.printJSON(r)
+	}
+	how := "in the clear"
+	if r.TLS {
+		how = "with TLS"
+	}
+	fmt.Fprintf(a.stdout, "the fleet %s is up at %s, %s\n", r.Project, strings.Join(r.URLs, ", "), how)
+	if len(r.Agents) > 0 {
+		fmt.Fprintf(a.stdout, "agents on this machine: %s\n", strings.Join(r.Agents, ", "))
+	}
+	fmt.Fprintf(a.stdout, "\nTo add another machine, run there (role=server for the one that is to serve):\n\n  %s\n", r.Join)
+	fmt.Fprintf(a.stdout, "\nTo measure, run here:\n\n  wirelab compare --fleet %s --server role=server --client 'role=client*'\n", r.Project)
+	end := "Ctrl-C ends it."
+	if f.detach {
+		end = "wirelab fleet down --fleet " + r.Project + " ends it."
+	}
+	_, err := fmt.Fprintf(a.stdout, "\n%s\n", end)
+	return err
+}
+
+// prepareNATS prepares the user's own, and says where the tokens are.
+func (a *app) prepareNATS(ctx context.Context, f *upFlags) error {
+	stateDir, err := fleet.StateDir(f.name)
+	if err != nil {
+		return err
+	}
+	err = fleet.PrepareOwn(ctx, fleet.OwnNATS{
+		Project: f.name, URLs: f.nats, CredsFile: f.creds, StateDir: stateDir, Replicas: f.replicas,
+	})
+	if err != nil {
+		return err
+	}
+	c, err := fleet.ReadTokenFile(fleet.TokenFile(stateDir, fleet.RoleAgent))
+	if err != nil {
+		return err
+	}
+	r := upReport{Project: f.name, URLs: f.nats, State: stateDir, Join: joinLine(c), TLS: strings.HasPrefix(f.nats[0], "tls:")}
+	if f.asJSON {
+		return a.printJSON(r)
+	}
+	fmt.Fprintf(a.stdout, "%s is prepared for the fleet %s\n", strings.Join(r.URLs, ", "), r.Project)
+	_, err = fmt.Fprintf(a.stdout, "\nTo add a machine, run there:\n\n  %s\n\nTo measure, add:\n\n  --fleet-token %s\n",
+		r.Join, fleet.TokenFile(stateDir, fleet.RoleController))
+	return err
+}
