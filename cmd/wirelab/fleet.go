@@ -9,10 +9,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/fleet"
@@ -104,51 +101,13 @@ func (w *whichFleet) credentials() (*fleet.Credentials, error) {
 	return c, nil
 }
 
-// openedHub is a hub, with its agents.
-type openedHub struct {
-	conn  *nats.Conn
-	rtt   time.Duration
-	cards []fleet.Card
-}
-
-// openHub connects to the hub and reads who is there. The caller closes the connection.
-func (w *whichFleet) openHub(ctx context.Context) (*openedHub, error) {
+// look connects to the hub and reads who is there. The caller closes it.
+func (w *whichFleet) look(ctx context.Context) (*fleet.Visit, error) {
 	c, err := w.credentials()
 	if err != nil {
 		return nil, usage(err)
 	}
-	conn, err := fleet.Connect(ctx, c, "wirelab fleet", nil)
-	if err != nil {
-		return nil, err
-	}
-	h := &openedHub{conn: conn}
-	if err := h.read(ctx, c); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return h, nil
-}
-
-// hubPatience limits the wait for a hub that is connected.
-const hubPatience = 10 * time.Second
-
-func (h *openedHub) read(ctx context.Context, c *fleet.Credentials) error {
-	ctx, cancel := context.WithTimeout(ctx, hubPatience)
-	defer cancel()
-	var err error
-	if h.rtt, err = h.conn.RTT(); err != nil {
-		return fmt.Errorf("ask the hub: %w", err)
-	}
-	js, err := jetstream.New(h.conn)
-	if err != nil {
-		return fmt.Errorf("open the hub: %w", err)
-	}
-	kv, err := js.KeyValue(ctx, c.AgentsBucket())
-	if err != nil {
-		return fmt.Errorf("open the bucket of agents: %w: is this NATS prepared for the fleet %s?", err, c.Project)
-	}
-	h.cards, err = fleet.Cards(ctx, kv)
-	return err
+	return fleet.Look(ctx, c)
 }
 
 func (a *app) fleetListCommand() *cobra.Command {
@@ -161,15 +120,15 @@ func (a *app) fleetListCommand() *cobra.Command {
 		Example: `  wirelab fleet list
   wirelab fleet list --json | jq -r '.[].name'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			h, err := which.openHub(cmd.Context())
+			seen, err := which.look(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer h.conn.Close()
+			defer seen.Close()
 			if asJSON {
-				return a.printJSON(append([]fleet.Card{}, h.cards...))
+				return a.printJSON(append([]fleet.Card{}, seen.Cards...))
 			}
-			return a.printCards(h.cards)
+			return a.printCards(seen.Cards)
 		},
 	}
 	which.register(cmd)

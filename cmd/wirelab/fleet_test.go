@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"wirelab.dev/internal/fleet"
+	"wirelab.dev/internal/host"
 )
 
 // endFleets gives a script fleets of its own, and ends hubs that it leaves, as one that fails
@@ -43,11 +44,11 @@ func TestFleetAgentsArePlanned(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []plannedAgent{
-		{"server-1", "role=server"},
-		{"client-1", "role=client,zone=a"},
-		{"client-2", "role=client,zone=a"},
-		{"client-3", "zone=b,role=client"},
-		{"c-1", "zone=c"},
+		{name: "server-1", labels: "role=server"},
+		{name: "client-1", labels: "role=client,zone=a"},
+		{name: "client-2", labels: "role=client,zone=a"},
+		{name: "client-3", labels: "zone=b,role=client"},
+		{name: "c-1", labels: "zone=c"},
 	}
 	if !slices.Equal(planned, want) {
 		t.Errorf("planned %v, want %v", planned, want)
@@ -103,5 +104,24 @@ func TestFleetDetachedFlags(t *testing.T) {
 	}
 	if slices.Contains(passed, "--detach") {
 		t.Error("it would detach for ever")
+	}
+}
+
+func TestAgentsOfOneMachineHaveTheirOwnCPUs(t *testing.T) {
+	planned, err := planAgents([]string{"role=server", "role=client*2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if warning := placeAgents(planned, host.Placement{Server: []int{6, 7}, Client: []int{0, 1, 2, 3, 4}}); warning != "" {
+		t.Error(warning)
+	}
+	for i, want := range []string{"6,7", "0,1", "2,3"} {
+		if got := planned[i].cpus; got != want {
+			t.Errorf("%s has the CPUs %s, want %s", planned[i].name, got, want)
+		}
+	}
+	warning := placeAgents(planned, host.Placement{Server: []int{1}, Client: []int{0}})
+	if !strings.Contains(warning, "2 clients share 1 CPUs") || planned[2].cpus != "0" {
+		t.Errorf("%q, %v", warning, planned)
 	}
 }

@@ -6,19 +6,21 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"wirelab.dev/internal/fleet"
 	"wirelab.dev/internal/host"
 )
 
 // plannedAgent is one that up starts on this machine.
-type plannedAgent struct{ name, labels string }
+type plannedAgent struct {
+	name, labels string
+	cpus         string // as --cpus reads them; none: all
+}
 
 // mostAgentsHere is how many agents up starts at most.
 const mostAgentsHere = 64
@@ -51,13 +53,53 @@ func planAgents(texts []string) ([]plannedAgent, error) {
 		}
 		for range count {
 			of[base]++
-			planned = append(planned, plannedAgent{base + "-" + strconv.Itoa(of[base]), labels})
+			planned = append(planned, plannedAgent{name: base + "-" + strconv.Itoa(of[base]), labels: labels})
 		}
 		if len(planned) > mostAgentsHere {
 			return nil, fmt.Errorf("--agent: more than %d on one machine", mostAgentsHere)
 		}
 	}
 	return planned, nil
+}
+
+// placeAgents gives each agent CPUs of its own, servers those that a server has on one machine.
+// Where there are too few for all, those of one kind share theirs, which the warning says.
+func placeAgents(agents []plannedAgent, placement host.Placement) (warning string) {
+	isServer := func(p plannedAgent) bool {
+		labels, err := fleet.ParseLabels(p.labels)
+		return err == nil && labels["role"] == "server"
+	}
+	for _, kind := range []struct {
+		what    string
+		servers bool
+		cpus    []int
+	}{{"servers", true, placement.Server}, {"clients", false, placement.Client}} {
+		var own []int // places in agents
+		for i, p := range agents {
+			if isServer(p) == kind.servers {
+				own = append(own, i)
+			}
+		}
+		if len(kind.cpus) > 0 && len(own) > len(kind.cpus) {
+			warning = fmt.Sprintf("%d %s share %d CPUs of this machine: they disturb one another, and trials of more than %d at a time will not be valid", len(own), kind.what, len(kind.cpus), len(kind.cpus))
+		}
+		for n, i := range own {
+			agents[i].cpus = listCPUs(kind.cpus)
+			if each := len(kind.cpus) / len(own); each > 0 {
+				agents[i].cpus = listCPUs(kind.cpus[n*each : (n+1)*each])
+			}
+		}
+	}
+	return warning
+}
+
+// listCPUs writes CPUs as --cpus reads them.
+func listCPUs(cpus []int) string {
+	var list []string
+	for _, cpu := range cpus {
+		list = append(list, strconv.Itoa(cpu))
+	}
+	return strings.Join(list, ",")
 }
 
 func namesOf(agents []plannedAgent) []string {
@@ -85,9 +127,12 @@ func (a *app) startAgents(ctx context.Context, hub *fleet.Hub, stateDir string, 
 	if err != nil {
 		return here, fmt.Errorf("find wirelab's own program, to start agents: %w", err)
 	}
+	if warning := placeAgents(agents, host.Place(host.Describe().Topology, host.Want{})); warning != "" {
+		fmt.Fprintf(a.stderr, "warning: %s\n", warning)
+	}
 	for _, agent := range agents {
 		cmd := exec.Command(program, "agent", "--nats", strings.Join(hub.URLs(), ","), "--name", agent.name,
-			"--labels", agent.labels, "--token-file", fleet.TokenFile(stateDir, fleet.RoleAgent))
+			"--labels", agent.labels, "--cpus", agent.cpus, "--token-file", fleet.TokenFile(stateDir, fleet.RoleAgent))
 		cmd.Stderr = a.stderr
 		if _, err := host.StartPinned(cmd, host.Surroundings{}); err != nil {
 			return here, fmt.Errorf("start the agent %s: %w", agent.name, err)
@@ -111,42 +156,32 @@ const agentsPatience = 30 * time.Second
 func (h *agentsHere) wait(ctx context.Context, hub *fleet.Hub, agents []plannedAgent) error {
 	ctx, cancel := context.WithTimeout(ctx, agentsPatience)
 	defer cancel()
-	c := hub.Credentials(fleet.RoleController)
-	conn, err := fleet.Connect(ctx, c, "wirelab fleet up", nil)
+	seen, err := fleet.Look(ctx, hub.Credentials(fleet.RoleController))
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		return err
-	}
-	kv, err := js.KeyValue(ctx, c.AgentsBucket())
-	if err != nil {
-		return err
-	}
-	watch, err := kv.WatchAll(ctx)
-	if err != nil {
-		return fmt.Errorf("wait for agents: %w", err)
-	}
-	defer func() { _ = watch.Stop() }()
-	missing := map[string]bool{}
-	for _, agent := range agents {
-		missing[agent.name] = true
-	}
-	for len(missing) > 0 {
-		select {
-		case entry := <-watch.Updates():
-			if entry != nil && entry.Operation() == jetstream.KeyValuePut {
-				delete(missing, entry.Key())
+	defer seen.Close()
+	for {
+		if err := seen.Again(ctx); err != nil {
+			return fmt.Errorf("wait for agents: %w", err)
+		}
+		missing := len(agents)
+		for _, agent := range agents {
+			if slices.ContainsFunc(seen.Cards, func(c fleet.Card) bool { return c.Name == agent.name }) {
+				missing--
 			}
+		}
+		if missing == 0 {
+			return nil
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
 		case err := <-h.ended:
 			return err
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d agents have not joined: %w", len(missing), len(agents), ctx.Err())
+			return fmt.Errorf("%d of %d agents have not joined: %w", missing, len(agents), ctx.Err())
 		}
 	}
-	return nil
 }
 
 // stop ends the agents and waits for them, while they end their workers.

@@ -1,17 +1,16 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"os"
 	"text/tabwriter"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/fleet"
+	"wirelab.dev/internal/record"
 )
 
 // checkedFleet is what check found.
@@ -21,10 +20,12 @@ type checkedFleet struct {
 }
 
 type checkedAgent struct {
-	Name    string `json:"name"`
-	Hears   bool   `json:"hears"`
-	SeenAgo int64  `json:"seen_ago_ns"` // by the clocks of the hub and of this machine
+	Name    string       `json:"name"`
+	Version string       `json:"version"`
+	Clock   record.Clock `json:"clock"`
+	// Problem keeps it out of trials, Notice does not.
 	Problem string `json:"problem,omitempty"`
+	Notice  string `json:"notice,omitempty"`
 }
 
 func (a *app) fleetCheckCommand() *cobra.Command {
@@ -33,20 +34,19 @@ func (a *app) fleetCheckCommand() *cobra.Command {
 		asJSON bool
 	)
 	cmd := &cobra.Command{
-		Use: "check", Short: "Ask the hub and every agent whether they answer", Args: cobra.NoArgs,
+		Use: "check", Short: "Ask every agent for its clock, and see whether it could measure", Args: cobra.NoArgs,
 		Example: `  wirelab fleet check
   wirelab fleet check --json | jq '.agents[] | select(.problem)'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := which.credentials()
-			if err != nil {
-				return usage(err)
-			}
-			h, err := which.openHub(cmd.Context())
+			seen, err := which.look(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer h.conn.Close()
-			found := checkedFleet{HubRoundTripNS: h.rtt.Nanoseconds(), Agents: checkAgents(cmd.Context(), h, c)}
+			defer seen.Close()
+			found, err := checkFleet(seen.RoundTrip, seen.Check(cmd.Context()))
+			if err != nil {
+				return err
+			}
 			if asJSON {
 				err = a.printJSON(found)
 			} else {
@@ -63,46 +63,47 @@ func (a *app) fleetCheckCommand() *cobra.Command {
 	return cmd
 }
 
-// answerPatience limits the wait for one agent.
-const answerPatience = 5 * time.Second
+// farWall is how far an agent's time of day is off before it is worth a word.
+const farWall = time.Second
 
-// checkAgents asks all at once. Here the clocks are to be compared, by the controller.
-func checkAgents(ctx context.Context, h *openedHub, c *fleet.Credentials) []checkedAgent {
-	ctx, cancel := context.WithTimeout(ctx, answerPatience)
-	defer cancel()
-	found := make([]checkedAgent, len(h.cards))
-	var asking sync.WaitGroup
-	for i, card := range h.cards {
-		asking.Go(func() {
-			found[i] = checkedAgent{Name: card.Name, Hears: true, SeenAgo: time.Since(card.Seen).Nanoseconds()}
-			_, err := h.conn.RequestWithContext(ctx, c.ClockSubject(card.Name), nil)
-			switch {
-			case err == nil:
-				return
-			case errors.Is(err, nats.ErrNoResponders):
-				found[i].Problem = "its card is there, but it hears nothing: it has just ended, or is connected to another hub"
-			default:
-				found[i].Problem = "it does not answer: " + err.Error()
-			}
-			found[i].Hears = false
-		})
+// checkFleet says of each agent whether this program could measure with it.
+func checkFleet(roundTrip time.Duration, agents []fleet.Checked) (checkedFleet, error) {
+	found := checkedFleet{HubRoundTripNS: roundTrip.Nanoseconds(), Agents: []checkedAgent{}}
+	program, err := os.Executable()
+	if err != nil {
+		return found, err
 	}
-	asking.Wait()
-	return found
+	own, err := fleet.HashOf(program)
+	if err != nil {
+		return found, err
+	}
+	for _, agent := range agents {
+		one := checkedAgent{Name: agent.Name, Version: agent.Version, Clock: agent.Clock}
+		switch wall := time.Duration(agent.Clock.WallNS); {
+		case agent.Err != nil:
+			one.Problem = agent.Err.Error()
+		case !agent.Has(own):
+			one.Problem = "it has another build of wirelab than this one: copy this program there"
+		case wall.Abs() > farWall:
+			one.Notice = fmt.Sprintf("its time of day is %v off, which no figure depends on", wall.Round(time.Millisecond))
+		}
+		found.Agents = append(found.Agents, one)
+	}
+	return found, nil
 }
 
 func (f checkedFleet) verdict() error {
 	if len(f.Agents) == 0 {
 		return exitError{exitFailed, errors.New("no agents: start some by the line that wirelab fleet up prints")}
 	}
-	silent := 0
+	unfit := 0
 	for _, agent := range f.Agents {
-		if !agent.Hears {
-			silent++
+		if agent.Problem != "" {
+			unfit++
 		}
 	}
-	if silent > 0 {
-		return exitError{exitFailed, fmt.Errorf("%d of %d agents do not answer", silent, len(f.Agents))}
+	if unfit > 0 {
+		return exitError{exitFailed, fmt.Errorf("%d of %d agents cannot measure", unfit, len(f.Agents))}
 	}
 	return nil
 }
@@ -111,7 +112,10 @@ func (a *app) printChecked(f checkedFleet) error {
 	fmt.Fprintf(a.stdout, "hub: answers within %v\n", time.Duration(f.HubRoundTripNS))
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, agent := range f.Agents {
-		state := "answers"
+		state := fmt.Sprintf("its clock is known to ±%v", time.Duration(agent.Clock.ErrorNS).Round(time.Microsecond))
+		if agent.Notice != "" {
+			state += "; " + agent.Notice
+		}
 		if agent.Problem != "" {
 			state = agent.Problem
 		}

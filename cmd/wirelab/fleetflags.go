@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,6 +30,7 @@ func (f *fleetFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.hub, "fleet", "", "measure on the agents of the fleet with this `name` or URL (see wirelab fleet)")
 	flags.StringVar(&f.tokenFile, "fleet-token", "", "`file` with the controller's token, where the fleet's hub is on another machine")
 	flags.StringVar(&f.server, "server", "", "which `agent` has the server, by its labels (default: role=server)")
+	completeHubs(cmd, "fleet")
 	flags.StringVar(&f.client, "client", "", "which `agents` have the clients, and how many, as in role=client*8 (default: role=client*, all of them)")
 }
 
@@ -70,7 +69,8 @@ func (f *fleetFlags) wanted(given bool) (*record.FleetWanted, error) {
 
 // joinFleet becomes the controller of a fleet, and takes its agents.
 func (a *app) joinFleet(ctx context.Context, w *record.FleetWanted, program string, s *scenario.Scenario) (*fleet.Controller, error) {
-	credentials, err := fleetCredentials(w)
+	from := whichFleet{hub: w.Hub, tokenFile: w.TokenFile}
+	credentials, err := from.credentials()
 	if err != nil {
 		return nil, usage(err)
 	}
@@ -97,27 +97,6 @@ func (a *app) joinFleet(ctx context.Context, w *record.FleetWanted, program stri
 		return nil, err
 	}
 	return controller, nil
-}
-
-// fleetCredentials are the controller's, from a file, the environment, or the fleet that this
-// machine has the hub of.
-func fleetCredentials(w *record.FleetWanted) (*fleet.Credentials, error) {
-	text := os.Getenv(tokenVariable)
-	if w.TokenFile != "" {
-		data, err := readFile(w.TokenFile, 1<<16)
-		if err != nil {
-			return nil, fmt.Errorf("--fleet-token: %w", err)
-		}
-		text = string(data)
-	}
-	if text = strings.TrimSpace(text); text == "" {
-		return fleet.FindFleet(w.Hub)
-	}
-	credentials, err := fleet.ParseToken(text)
-	if err == nil && w.Hub != "" {
-		credentials.URLs = []string{w.Hub}
-	}
-	return credentials, err
 }
 
 // checkForFleet refuses what a scenario wants that a fleet has not.

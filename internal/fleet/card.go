@@ -33,6 +33,16 @@ type Card struct {
 	Seen time.Time `json:"-"` // when the hub got the card, by the hub's clock
 }
 
+// Has reports whether the agent runs the program of a hash.
+func (c Card) Has(hash string) bool {
+	for _, one := range c.Programs {
+		if one == hash {
+			return true
+		}
+	}
+	return false
+}
+
 // CardTTL is how long a card is believed that is not renewed. The hub keeps to it, so that no
 // agent can leave a card behind.
 const CardTTL = 10 * time.Second

@@ -2,12 +2,16 @@ package fleet
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
+	"wirelab.dev/internal/clock"
 	"wirelab.dev/internal/record"
 )
 
@@ -76,3 +80,24 @@ func abs(n int64) int64 { return max(n, -n) }
 
 // exchangePatience limits the wait for one answer.
 const exchangePatience = 2 * time.Second
+
+// compareWith compares an agent's clock with this machine's.
+func compareWith(ctx context.Context, conn *nats.Conn, credentials *Credentials, agent string) (comparison, error) {
+	var made []exchange
+	for range exchanges {
+		asking, cancel := context.WithTimeout(ctx, exchangePatience)
+		sent := clock.Now()
+		reply, err := conn.RequestWithContext(asking, credentials.ClockSubject(agent), nil)
+		back, wall := clock.Now(), time.Now().UnixNano()
+		cancel()
+		if err != nil {
+			return comparison{}, fmt.Errorf("%s did not answer when its clock was asked for: %w", agent, sayNoAnswer(err))
+		}
+		there, err := parseInstants(reply.Data)
+		if err != nil {
+			return comparison{}, fmt.Errorf("%s: %w", agent, err)
+		}
+		made = append(made, exchange{sentNS: sent, backNS: back, wallNS: wall, there: there})
+	}
+	return compare(made), nil
+}

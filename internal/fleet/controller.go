@@ -16,8 +16,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 	"github.com/nats-io/nuid"
-
-	"wirelab.dev/internal/clock"
 )
 
 const (
@@ -257,10 +255,13 @@ func stopTakes(do verb) time.Duration {
 	return 0
 }
 
+// errGone is what is said of an agent that the hub knows to be gone.
+var errGone = errors.New("it is not in the fleet any more")
+
 func sayNoAnswer(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		return errors.New("it is not in the fleet any more")
+		return errGone
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("nothing was heard of it for %v", orderPatience)
 	}
@@ -309,8 +310,8 @@ func (c *Controller) renewOne(ctx context.Context, h *held) {
 
 // notice notices an agent that the hub knows to be gone.
 func (c *Controller) notice(h *held, err error) {
-	if errors.Is(err, nats.ErrNoResponders) {
-		c.lose(h, fmt.Errorf("%s: %w", h.Name, sayNoAnswer(err)))
+	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, errGone) {
+		c.lose(h, fmt.Errorf("%s: %w", h.Name, errGone))
 	}
 }
 
@@ -344,27 +345,13 @@ func (c *Controller) lose(h *held, why error) {
 	}
 }
 
-// compareClock compares an agent's clock with this machine's.
+// compareClock compares an agent's clock with this machine's, and notices one that is gone.
 func (c *Controller) compareClock(ctx context.Context, h *held) (comparison, error) {
-	agent := h.Name
-	var made []exchange
-	for range exchanges {
-		asking, cancel := context.WithTimeout(ctx, exchangePatience)
-		sent := clock.Now()
-		reply, err := c.conn.RequestWithContext(asking, c.credentials.ClockSubject(agent), nil)
-		back, wall := clock.Now(), time.Now().UnixNano()
-		cancel()
-		if err != nil {
-			c.notice(h, err)
-			return comparison{}, fmt.Errorf("%s did not answer when its clock was asked for: %w", agent, sayNoAnswer(err))
-		}
-		there, err := parseInstants(reply.Data)
-		if err != nil {
-			return comparison{}, fmt.Errorf("%s: %w", agent, err)
-		}
-		made = append(made, exchange{sentNS: sent, backNS: back, wallNS: wall, there: there})
+	found, err := compareWith(ctx, c.conn, c.credentials, h.Name)
+	if err != nil {
+		c.notice(h, err)
 	}
-	return compare(made), nil
+	return found, err
 }
 
 // compareClocks compares those of some agents, a few at a time.
@@ -389,22 +376,4 @@ func (c *Controller) compareClocks(ctx context.Context, agents []*held) (map[str
 	}
 	doing.Wait()
 	return found, cmp.Or(errs...)
-}
-
-// ListAgents are the cards of the agents that are in a fleet, by name.
-func ListAgents(ctx context.Context, credentials *Credentials) ([]Card, error) {
-	conn, err := Connect(ctx, credentials, "list", nil)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	stream, err := jetstream.New(conn)
-	if err != nil {
-		return nil, err
-	}
-	cards, err := stream.KeyValue(ctx, credentials.AgentsBucket())
-	if err != nil {
-		return nil, fmt.Errorf("the fleet's list of agents: %w", err)
-	}
-	return Cards(ctx, cards)
 }

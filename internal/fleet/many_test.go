@@ -83,13 +83,14 @@ func waitForAgents(t *testing.T, state string, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for ctx := within(t); ; time.Sleep(50 * time.Millisecond) {
-		cards, err := fleet.ListAgents(ctx, credentials)
-		if err == nil && len(cards) >= n {
-			return
-		}
-		if ctx.Err() != nil {
-			t.Fatalf("%d of %d agents: %v", len(cards), n, err)
+	seen, err := fleet.Look(within(t), credentials)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer seen.Close()
+	for ctx := within(t); len(seen.Cards) < n; time.Sleep(50 * time.Millisecond) {
+		if err := seen.Again(ctx); err != nil {
+			t.Fatalf("%d of %d agents: %v", len(seen.Cards), n, err)
 		}
 	}
 }

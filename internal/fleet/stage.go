@@ -202,8 +202,15 @@ func (c *Controller) order(cards []Card) []Card {
 	return sorted
 }
 
-// hold makes an agent this controller's.
+// hold makes an agent this controller's, if it has the same wirelab.
 func (c *Controller) hold(ctx context.Context, card Card) (*held, error) {
+	own, err := HashOf(c.plan.Worker)
+	if err != nil {
+		return nil, err
+	}
+	if !card.Has(own) {
+		return nil, fmt.Errorf("%s has another build of wirelab (%s) than this one: copy this program there", card.Name, card.Version)
+	}
 	c.guard.Lock()
 	h := c.held[card.Name]
 	if c.lines[card.Session] == nil {
