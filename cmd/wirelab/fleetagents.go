@@ -193,7 +193,7 @@ func (h *agentsHere) stop() {
 	patience := time.After(grace)
 	for left := len(h.running) - len(h.ended); left > 0; left-- {
 		select {
-		case <-h.ended:
+		case <-h.ended: //nolint:errcheck // they were told to end
 		case <-patience:
 			for _, cmd := range h.running {
 				_ = cmd.Process.Kill()

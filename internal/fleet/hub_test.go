@@ -319,11 +319,11 @@ func TestFleetPastLoopback(t *testing.T) {
 		t.Error("a hub on all addresses has no TLS")
 	}
 	connect(t, hub.Credentials(fleet.RoleAgent)) // by an address of this machine
-	clear := startHub(t, fleet.HubOptions{Listen: "0.0.0.0:0", NoTLS: true, Project: "clear"})
-	if clear.TLS() {
+	unencrypted := startHub(t, fleet.HubOptions{Listen: "0.0.0.0:0", NoTLS: true, Project: "clear"})
+	if unencrypted.TLS() {
 		t.Error("--no-tls was not obeyed")
 	}
-	connect(t, clear.Credentials(fleet.RoleAgent))
+	connect(t, unencrypted.Credentials(fleet.RoleAgent))
 }
 
 func TestFleetNobodyThere(t *testing.T) {
