@@ -50,12 +50,12 @@ type whichFleet struct {
 func (w *whichFleet) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&w.hub, "fleet", "", "the fleet's `name` or URL (default: the only one that is up on this machine)")
 	cmd.Flags().StringVar(&w.tokenFile, "fleet-token", "", "`file` with the controller's token, where the hub is on another machine; WIRELAB_TOKEN does too")
-	completeHubs(cmd, "fleet")
+	completeHubs(cmd)
 }
 
 // completeHubs offers the names of the fleets that are up.
-func completeHubs(cmd *cobra.Command, flag string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+func completeHubs(cmd *cobra.Command) {
+	err := cmd.RegisterFlagCompletionFunc("fleet", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		hubs, _ := fleet.RunningHubs() // what cannot be read is not offered
 		var names []string
 		for _, hub := range hubs {
@@ -197,7 +197,7 @@ the agents start any trial: keep it as you keep a password.`,
 	cmd.Flags().StringVar(&hub, "fleet", "", "the fleet's `name` or URL (default: the only one that is up on this machine)")
 	cmd.Flags().StringVar(&role, "role", fleet.RoleAgent, "for whom: an `agent`, or a controller")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	completeHubs(cmd, "fleet")
+	completeHubs(cmd)
 	complete(cmd, "role", fleet.Roles())
 	return cmd
 }

@@ -127,7 +127,7 @@ func (a *app) fleetDownCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&name, "fleet", "", "the fleet's `name` or URL (default: the only one that is up on this machine)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	completeHubs(cmd, "fleet")
+	completeHubs(cmd)
 	return cmd
 }
 

@@ -30,7 +30,7 @@ func (f *fleetFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.hub, "fleet", "", "measure on the agents of the fleet with this `name` or URL (see wirelab fleet)")
 	flags.StringVar(&f.tokenFile, "fleet-token", "", "`file` with the controller's token, where the fleet's hub is on another machine")
 	flags.StringVar(&f.server, "server", "", "which `agent` has the server, by its labels (default: role=server)")
-	completeHubs(cmd, "fleet")
+	completeHubs(cmd)
 	flags.StringVar(&f.client, "client", "", "which `agents` have the clients, and how many, as in role=client*8 (default: role=client*, all of them)")
 }
 

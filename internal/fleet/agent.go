@@ -344,6 +344,7 @@ func (a *agent) direct(o *order) error {
 		}
 		return w.process.Tell(*o.Tell)
 	case stop:
+		w.seen()             // while it is there
 		_ = w.process.Stop() // what was wrong is told when it has ended
 	default:
 		w.process.Kill()

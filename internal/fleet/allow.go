@@ -129,7 +129,7 @@ func (a *allowance) checkVariant(s *worker.Spec) error {
 	if err != nil {
 		return nil // the worker will say so, by its error
 	}
-	defer server.Close() //nolint:errcheck // it has not listened
+	defer server.Close() // it has not listened
 	if external, is := server.(stack.ExternalServer); is {
 		return fmt.Errorf("variant %s: agents start no programs of others, as %s", variant, external.Program())
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -132,7 +133,7 @@ func TestTheControllerIsKilled(t *testing.T) {
 	run := c.lab(dir, what)
 	run.saysTimes("trial begins", 3)
 	time.Sleep(atRandom(t))
-	workers := append(c.agents["s"].family()[1:], c.agents["c"].family()[1:]...)
+	workers := slices.Concat(c.agents["s"].family()[1:], c.agents["c"].family()[1:])
 	run.kill()
 	finished := recordsIn(t, dir)
 	if len(finished) < 2 {
@@ -311,7 +312,7 @@ func freePorts(t *testing.T, n int) (addresses []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close() //nolint:errcheck // all at the end, so that they differ
+		defer l.Close() // all at the end, so that they differ
 		addresses = append(addresses, l.Addr().String())
 	}
 	return addresses

@@ -50,6 +50,9 @@ const (
 
 // startGroup starts a client on each agent.
 func (s *stage) startGroup(ctx context.Context, hash string, l worker.Launch) (worker.End, error) {
+	if l.Command[0] != s.controller.plan.Worker {
+		return nil, fmt.Errorf("%s: only wirelab's own clients can be several machines: choose one, as in --client role=client", l.Name)
+	}
 	specs, err := worker.Split(l.Spec, len(s.clients))
 	if err != nil {
 		return nil, err

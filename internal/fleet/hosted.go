@@ -55,13 +55,23 @@ type hosted struct {
 	run, name string
 	process   process
 	watch     *machineWatch
-	samples   string // where it writes them; empty: nowhere
+	outside   *worker.Outsider // nil: it is wirelab's own, and says what it costs
+	samples   string           // where it writes them; empty: nowhere
 	done      chan struct{}
 	quiet     *budget
+
+	looked sync.Once
+	costs  worker.Costs // what was seen from outside, once it was looked back
 
 	guard     sync.Mutex // of what follows
 	intervals []worker.Interval
 	last      worker.Progress
+}
+
+// seen is what the worker was seen to cost, until it was asked for the first time.
+func (w *hosted) seen() worker.Costs {
+	w.looked.Do(func() { w.costs = w.outside.LookBack() })
+	return w.costs
 }
 
 // start starts a worker as an order says.
@@ -107,6 +117,9 @@ func (a *agent) start(o *order) error {
 	}
 	if w.process, err = a.launch(launch); err != nil {
 		return err
+	}
+	if program.Name != a.Programs[0].Name {
+		w.outside = worker.OutsideOf(w.process.PID())
 	}
 	w.watch.guard(a.Programs[0].Command, w.process.PID(), a.Nice)
 	a.workers[o.Worker] = w
@@ -155,7 +168,14 @@ func (w *hosted) follow() {
 		w.keep("ready", told{Ready: &ready})
 	}
 	result, err := w.process.Result(ctx)
+	costs := w.seen()
 	if err == nil {
+		switch {
+		case result.Client != nil:
+			costs.AddTo(result.Client)
+		case result.Server != nil:
+			costs.AddToServer(result.Server)
+		}
 		w.guard.Lock()
 		intervals := w.intervals
 		w.guard.Unlock()

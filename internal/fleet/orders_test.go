@@ -79,8 +79,15 @@ func TestDoorkeeperLetsInOnce(t *testing.T) {
 		message []byte
 		lets    bool
 	}{
-		{message("r", 1), true}, {message("r", 2), true}, {message("r", 2), false}, {message("r", 1), false},
-		{message("q", 1), true}, {message("r", 3), true}, {message("q", 1), false}, {message("q", 9), true}, {message("q", 8), false},
+		{message("r", 1), true},
+		{message("r", 2), true},
+		{message("r", 2), false},
+		{message("r", 1), false},
+		{message("q", 1), true},
+		{message("r", 3), true},
+		{message("q", 1), false},
+		{message("q", 9), true},
+		{message("q", 8), false},
 	} {
 		if _, err := door.open(step.message); (err == nil) != step.lets {
 			t.Errorf("step %d: %v", i, err)

@@ -1,13 +1,10 @@
 package lab
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
 
-	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/peer"
-	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/worker"
@@ -64,53 +61,4 @@ func (f *callsFile) remove() {
 	if f != nil {
 		_ = os.RemoveAll(f.folder) // it is in the folder for temporary files
 	}
-}
-
-// outsidePeriod is the time between two readings of another process, which cost more than
-// a process's own.
-const outsidePeriod = 5 * probe.DefaultPeriod / 2
-
-// outsider reads what a peer costs, which need not know itself; nil for wirelab's own
-// workers, which do.
-type outsider struct {
-	pid     int
-	sampler *probe.Sampler
-}
-
-func outsideOf(pid int) *outsider {
-	ofPeer := func() (probe.Usage, error) { return probe.OfProcess(pid) }
-	return &outsider{pid, probe.StartSampler(probe.WithStops(ofPeer), outsidePeriod)}
-}
-
-// costs are what an outsider saw; nil: nothing.
-type costs struct {
-	usage     *probe.Series
-	allowance *host.Allowance
-}
-
-// lookBack ends looking, while the peer is still there.
-func (o *outsider) lookBack() (seen costs) {
-	if o == nil {
-		return seen
-	}
-	usage := o.sampler.Stop()
-	seen.usage = &usage
-	if allowance, err := host.AllowanceOf(o.pid); err == nil { // otherwise it is not known
-		seen.allowance = &allowance
-	}
-	return seen
-}
-
-// addTo fills in what the client did not say of its cost.
-func (c costs) addTo(r *worker.ClientResult) {
-	if c.usage == nil {
-		return
-	}
-	if window, err := c.usage.Between(r.BeginNS, r.EndNS); err == nil { // otherwise it is not known
-		r.Usage = cmp.Or(r.Usage, &window)
-	}
-	if course := r.Course; course != nil {
-		course.ClientCPUNS = c.usage.Stretches(r.BeginNS+course.BeginNS, course.StretchNS, len(course.Calls))
-	}
-	r.Allowance = cmp.Or(r.Allowance, c.allowance)
 }

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +28,7 @@ type server struct {
 	congestion string
 	// outside sees what a peer costs, or a service at a given address; nil for wirelab's own
 	// worker, which does it itself, and for a service on another machine.
-	outside *outsider
+	outside *worker.Outsider
 	spent   time.Duration   // by a service at a given address, while it was seen
 	machine *worker.Machine // of a server on another, once it has stopped
 }
@@ -71,8 +70,8 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 		process.Kill()
 		return nil, err
 	}
-	if _, foreign := catalog.ServerPeer(t.planned.Cell.Variant); foreign {
-		listening.outside = outsideOf(ready.PID)
+	if _, foreign := catalog.ServerPeer(t.planned.Cell.Variant); foreign && t.in.stage == nil { // agents look themselves
+		listening.outside = worker.OutsideOf(ready.PID)
 	}
 	return listening, nil
 }
@@ -81,12 +80,12 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 // address. A server that died during the trial is an error here.
 func (s *server) stop(ctx context.Context) (worker.ServerResult, error) {
 	var nothing worker.ServerResult
-	seen := s.outside.lookBack()
+	seen := s.outside.LookBack()
 	if s.process == nil {
-		if seen.usage != nil {
-			s.spent = seen.usage.CPU()
+		if seen.Usage != nil {
+			s.spent = seen.Usage.CPU()
 		}
-		return worker.ServerResult{Usage: seen.usage, Allowance: seen.allowance}, nil
+		return worker.ServerResult{Usage: seen.Usage, Allowance: seen.Allowance}, nil
 	}
 	if ctx.Err() != nil {
 		s.process.Kill()
@@ -101,7 +100,7 @@ func (s *server) stop(ctx context.Context) (worker.ServerResult, error) {
 	}
 	told := *result.Server
 	s.machine = result.Machine
-	told.Usage, told.Allowance = cmp.Or(told.Usage, seen.usage), cmp.Or(told.Allowance, seen.allowance)
+	seen.AddToServer(&told)
 	return told, nil
 }
 
@@ -109,7 +108,7 @@ func (s *server) stop(ctx context.Context) (worker.ServerResult, error) {
 // returns wirelab's own, which is in the same network.
 func (s *server) pid() int {
 	if s.process == nil && s.outside != nil {
-		return s.outside.pid
+		return s.outside.PID
 	}
 	if s.process == nil {
 		return os.Getpid()
@@ -144,7 +143,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 	}
 	defer written.remove()
 	var watchFailed error
-	var outside *outsider
+	var outside *worker.Outsider
 	process, err = t.launch(ctx, worker.Launch{
 		Name:    "client " + r.Cell.Variant,
 		Command: t.clientProgram(),
@@ -154,7 +153,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 		OnStart: func(pid int) {
 			watchFailed = t.watchProcess(probe.Client, pid)
 			if written != nil {
-				outside = outsideOf(pid)
+				outside = worker.OutsideOf(pid)
 			}
 		},
 		OnProgress: func(p worker.Progress) {
@@ -170,7 +169,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 	t.lab.Remote.attach(process)
 	defer t.lab.Remote.attach(nil)
 	result, err = process.Result(ctx)
-	costs := outside.lookBack()
+	costs := outside.LookBack()
 	if err = errors.Join(err, watchFailed); err != nil {
 		process.Kill()
 		return result, process, seen, err
@@ -185,7 +184,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 	if result.Client == nil {
 		return result, process, seen, fmt.Errorf("client %s: its result lacks the part `client`", r.Cell.Variant)
 	}
-	costs.addTo(result.Client)
+	costs.AddTo(result.Client)
 	return result, process, seen, nil
 }
 

@@ -7,13 +7,14 @@ import (
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/service"
+	"wirelab.dev/internal/worker"
 )
 
 // isService reports whether the trial calls a service of the user's own.
 func (t *trial) isService() bool { return t.planned.Cell.Variant.Stack == service.Stack }
 
 // findService finds the processes of a service of the user's own, if it is on this machine.
-func (t *trial) findService(address string) *outsider {
+func (t *trial) findService(address string) *worker.Outsider {
 	definition, err := service.Parse(t.planned.Cell.Definition)
 	if err != nil {
 		return nil // the client's worker will say so
@@ -30,7 +31,7 @@ func (t *trial) findService(address string) *outsider {
 		return nil
 	}
 	all := func() (probe.Usage, error) { return usageOf(pids) }
-	return &outsider{pids[0], probe.StartSampler(all, outsidePeriod)}
+	return worker.Outside(pids[0], all)
 }
 
 // isOwnAddress reports whether an address is one of this machine's.

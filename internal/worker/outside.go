@@ -1,0 +1,67 @@
+package worker
+
+import (
+	"cmp"
+
+	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/probe"
+)
+
+// outsidePeriod is the time between two readings of another process, which cost more than
+// a process's own.
+const outsidePeriod = 5 * probe.DefaultPeriod / 2
+
+// Outsider reads what a process costs that need not know itself, as a peer; nil for wirelab's
+// own workers, which do.
+type Outsider struct {
+	PID     int
+	sampler *probe.Sampler
+}
+
+// OutsideOf begins to read what a process costs.
+func OutsideOf(pid int) *Outsider {
+	return Outside(pid, probe.WithStops(func() (probe.Usage, error) { return probe.OfProcess(pid) }))
+}
+
+// Outside begins to read what processes cost together, of which pid is one.
+func Outside(pid int, read func() (probe.Usage, error)) *Outsider {
+	return &Outsider{pid, probe.StartSampler(read, outsidePeriod)}
+}
+
+// Costs are what an outsider saw; nil: nothing.
+type Costs struct {
+	Usage     *probe.Series
+	Allowance *host.Allowance
+}
+
+// LookBack ends looking, while the process is still there.
+func (o *Outsider) LookBack() (seen Costs) {
+	if o == nil {
+		return seen
+	}
+	usage := o.sampler.Stop()
+	seen.Usage = &usage
+	if allowance, err := host.AllowanceOf(o.PID); err == nil { // otherwise it is not known
+		seen.Allowance = &allowance
+	}
+	return seen
+}
+
+// AddTo fills in what the client did not say of its cost.
+func (c Costs) AddTo(r *ClientResult) {
+	if c.Usage == nil {
+		return
+	}
+	if window, err := c.Usage.Between(r.BeginNS, r.EndNS); err == nil { // otherwise it is not known
+		r.Usage = cmp.Or(r.Usage, &window)
+	}
+	if course := r.Course; course != nil {
+		course.ClientCPUNS = c.Usage.Stretches(r.BeginNS+course.BeginNS, course.StretchNS, len(course.Calls))
+	}
+	r.Allowance = cmp.Or(r.Allowance, c.Allowance)
+}
+
+// AddToServer fills in what the server did not say of its cost.
+func (c Costs) AddToServer(r *ServerResult) {
+	r.Usage, r.Allowance = cmp.Or(r.Usage, c.Usage), cmp.Or(r.Allowance, c.Allowance)
+}
