@@ -15,6 +15,7 @@ import (
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/stats"
 )
 
 // rack is network namespaces on one bridge: what machines on one switch are.
@@ -138,35 +139,49 @@ func surroundings(namespace *os.File) host.Surroundings {
 	return host.Surroundings{Enter: func() error { return unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET) }}
 }
 
-// measureOn measures a scenario on agents in namespaces of their own: a server, and so many
-// clients. The hub goes over TLS.
-func (r *rack) measureOn(s *scenario.Scenario, clients int) (records []record.Record, directory string) {
+// racked is a fleet in a rack.
+type racked struct {
+	*rack
+	agentToken, token string
+}
+
+// fleet starts a hub, which goes over TLS, and the server's agent.
+func (r *rack) fleet() *racked {
 	r.t.Helper()
 	state := r.t.TempDir()
 	hub := play(r.t, surroundings(r.hub), "hub", state, "10.99.0.1:0")
 	hub.says("is ready")
-	agentToken, token := fleet.TokenFile(state, fleet.RoleAgent), fleet.TokenFile(state, fleet.RoleController)
-	var agents []*part
-	join := func(name, labels string) {
-		in, address := r.machine()
-		agents = append(agents, play(r.t, in, "agent", agentToken, name, labels, address, r.t.TempDir()))
-	}
-	join("s", "role=server")
-	for i := range clients {
-		join(fmt.Sprintf("c%d", i), "role=client")
-	}
-	for _, a := range agents {
-		a.says("is in the fleet")
-	}
-	directory = filepath.Join(r.t.TempDir(), "run")
-	lab := play(r.t, surroundings(r.hub), "lab", token, directory, planFile(r.t, labPlan{Scenario: s, Server: "role=server", Client: fmt.Sprintf("role=client*%d", clients)}))
+	f := &racked{r, fleet.TokenFile(state, fleet.RoleAgent), fleet.TokenFile(state, fleet.RoleController)}
+	f.join("s", "role=server")
+	return f
+}
+
+// join adds an agent on a machine of its own.
+func (f *racked) join(name, labels string) {
+	f.t.Helper()
+	in, address := f.machine()
+	agent := play(f.t, in, "agent", f.agentToken, name, labels, address, f.t.TempDir())
+	agent.says("is in the fleet")
+}
+
+// measure measures a scenario with the chosen clients.
+func (f *racked) measure(s *scenario.Scenario, clients string) (records []record.Record, directory string) {
+	f.t.Helper()
+	directory = filepath.Join(f.t.TempDir(), "run")
+	lab := play(f.t, surroundings(f.hub), "lab", f.token, directory, planFile(f.t, labPlan{Scenario: s, Server: "role=server", Client: clients}))
 	lab.says("done")
 	<-lab.ended
-	for _, a := range agents {
-		a.kill()
+	return recordsIn(f.t, directory), directory
+}
+
+// newRackOfFive is a fleet with a server, four clients, and one that is alone.
+func newRackOfFive(t *testing.T) *racked {
+	f := newRack(t).fleet()
+	for i := range 4 {
+		f.join(fmt.Sprintf("c%d", i), "role=client")
 	}
-	hub.kill()
-	return recordsIn(r.t, directory), directory
+	f.join("alone", "role=alone")
+	return f
 }
 
 // Four clients on machines of their own do what one does: as many requests, due at the same
@@ -175,7 +190,7 @@ func TestFourAgentsAreOneClient(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for seconds with real processes")
 	}
-	r := newRack(t)
+	f5 := newRackOfFive(t)
 	counted := scene(t, "tcp", 10, scenario.Load{Model: scenario.Closed, Requests: 50})
 	counted.Parts[0].Samples = true
 	total := scene(t, "grpc", 10, scenario.Load{Model: scenario.Closed, Total: 503})
@@ -190,8 +205,8 @@ func TestFourAgentsAreOneClient(t *testing.T) {
 		}
 		s.Parts = append(s.Parts, part)
 	}
-	four, dir := r.measureOn(s, 4)
-	one, _ := r.measureOn(s, 1)
+	four, dir := f5.measure(s, "role=client*4")
+	one, _ := f5.measure(s, "role=alone")
 	byCell := map[string]record.Record{}
 	for _, o := range one {
 		byCell[o.Cell.Key()] = o
@@ -257,5 +272,41 @@ func expectHistogramOfSamples(t *testing.T, r *record.Record, dir string) {
 	}
 	if want.Histogram != r.Service.Histogram || want.Count != r.Service.Count || want.Sum != r.Service.Sum {
 		t.Errorf("the samples are %d, of %d ns; the merged histogram has %d, of %d ns", want.Count, want.Sum, r.Service.Count, r.Service.Sum)
+	}
+}
+
+// Four clients at a rate have the service times of one, by turns. How busy the machine is
+// decides how well that can be known: it is printed, and judged by nobody.
+// WIRELAB_PAIRS=10 go test ./internal/fleet -run FourAgentsByTurns -v
+func TestFourAgentsByTurns(t *testing.T) {
+	var pairs int
+	if _, err := fmt.Sscan(os.Getenv("WIRELAB_PAIRS"), &pairs); err != nil {
+		t.Skip("measures for minutes: WIRELAB_PAIRS says how many pairs")
+	}
+	f := newRackOfFive(t)
+	s := scene(t, "grpc", 8, scenario.Load{Model: scenario.Open, Rate: 400, Arrivals: scenario.Poisson, Duration: scenario.Duration(2e9)})
+	figures := map[string]func(*record.Record) float64{
+		"mean service time": func(r *record.Record) float64 { return float64(r.Service.Sum) / float64(r.Service.Count) },
+		"requests":          func(r *record.Record) float64 { return float64(r.Requests) },
+		"server CPU":        func(r *record.Record) float64 { return float64(*r.Server.UserNS + *r.Server.SystemNS) },
+	}
+	four, one := map[string][]float64{}, map[string][]float64{}
+	for range pairs {
+		for into, clients := range map[*map[string][]float64]string{&four: "role=client*4", &one: "role=alone"} {
+			records, _ := f.measure(s, clients)
+			if records[0].Failure != "" {
+				t.Fatal(records[0].Failure)
+			}
+			for name, of := range figures {
+				(*into)[name] = append((*into)[name], of(&records[0]))
+			}
+		}
+	}
+	for name := range figures {
+		ratio, err := stats.RatioInterval(four[name], one[name], 0.95)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s, four to one: %.3f (%.3f to %.3f)", name, ratio.Estimate, ratio.Low, ratio.High)
 	}
 }
