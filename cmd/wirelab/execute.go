@@ -149,7 +149,7 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed
 	workshop.Patience = j.patience.Patience
 	if j.fleet != nil {
-		controller, err := a.joinFleet(ctx, j.fleet, program, j.scenario)
+		controller, err := a.joinFleet(ctx, j.fleet, program, j.scenario, j.targets)
 		if err != nil {
 			return nil, "", err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -68,7 +69,7 @@ func (f *fleetFlags) wanted(given bool) (*record.FleetWanted, error) {
 }
 
 // joinFleet becomes the controller of a fleet, and takes its agents.
-func (a *app) joinFleet(ctx context.Context, w *record.FleetWanted, program string, s *scenario.Scenario) (*fleet.Controller, error) {
+func (a *app) joinFleet(ctx context.Context, w *record.FleetWanted, program string, s *scenario.Scenario, targets map[string]string) (*fleet.Controller, error) {
 	from := whichFleet{hub: w.Hub, tokenFile: w.TokenFile}
 	credentials, err := from.credentials()
 	if err != nil {
@@ -92,11 +93,29 @@ func (a *app) joinFleet(ctx context.Context, w *record.FleetWanted, program stri
 	if err != nil {
 		return nil, err
 	}
-	if err := controller.Join(ctx); err != nil {
+	err = controller.Join(ctx)
+	if err == nil {
+		err = checkReach(controller.Elsewhere(), targets)
+	}
+	if err != nil {
 		controller.Close()
 		return nil, err
 	}
 	return controller, nil
+}
+
+// checkReach refuses a server that an agent on another machine would look for on its own.
+func checkReach(elsewhere string, targets map[string]string) error {
+	if elsewhere == "" {
+		return nil
+	}
+	for _, address := range targets {
+		at, err := netip.ParseAddrPort(address)
+		if err == nil && at.Addr().IsLoopback() {
+			return usage(fmt.Errorf("the server at %s is on this machine's loopback, and the agent %s on another machine would look for it on its own: name an address that all reach", address, elsewhere))
+		}
+	}
+	return nil
 }
 
 // checkForFleet refuses what a scenario wants that a fleet has not.

@@ -55,6 +55,19 @@ func (c *Controller) Join(ctx context.Context) error {
 	return err
 }
 
+// Elsewhere names an agent that is taken and not on this machine, or none.
+func (c *Controller) Elsewhere() (agent string) {
+	c.guard.Lock()
+	defer c.guard.Unlock()
+	here := bootID()
+	for name, h := range c.held {
+		if h.Boot != here && (agent == "" || name < agent) {
+			agent = name
+		}
+	}
+	return agent
+}
+
 // Stage takes agents and compares their clocks. It waits for those that are missing.
 func (c *Controller) Stage(ctx context.Context, callers int) (lab.Stage, error) {
 	until := time.Now().Add(returnPatience)
