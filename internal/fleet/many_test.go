@@ -83,6 +83,11 @@ func waitForAgents(t *testing.T, state string, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	waitForCards(t, credentials, n)
+}
+
+func waitForCards(t *testing.T, credentials *fleet.Credentials, n int) {
+	t.Helper()
 	seen, err := fleet.Look(within(t), credentials)
 	if err != nil {
 		t.Fatal(err)
