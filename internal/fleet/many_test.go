@@ -49,7 +49,7 @@ func TestManyAgents(t *testing.T) {
 	t.Logf("%d agents: all clients warm up %v after the controller was started", agents, time.Since(began).Round(time.Millisecond))
 	lab.says("trial goes on 0.")
 	costs := map[string]func() probe.Usage{}
-	for name, p := range map[string]*part{"controller": lab, "hub": hub} {
+	for name, p := range map[string]*part{"controller": lab, "hub": hub, "the simulation": crowd} {
 		costs[name] = usageOf(t, p.command.Process.Pid)
 	}
 	from := time.Now()

@@ -108,7 +108,10 @@ const callsPerSecond = 20_000
 
 // run goes through a client's life, as docs/worker-contract.md has it.
 func (s *simulated) run() {
-	begin := s.await(worker.GoControl)
+	alone, begin := s.launch.Spec.Client.Group == nil, clock.Now()
+	if !alone {
+		begin = s.await(worker.GoControl)
+	}
 	warming := time.After(300 * time.Millisecond)
 	var opens int64
 	window := s.launch.Spec.Client.Load.DurationNS
@@ -116,13 +119,16 @@ func (s *simulated) run() {
 	defer service.Close()
 	ticker := time.NewTicker(250 * time.Millisecond)
 	defer ticker.Stop()
-	settled := false
+	settled, tells := false, s.launch.Spec.Client.IntervalNS > 0
 	for opens == 0 || clock.Now() < opens+window {
 		select {
 		case <-s.stopped:
 			return
 		case <-warming:
 			settled = true
+			if alone {
+				opens = clock.Now()
+			}
 		case o := <-s.told:
 			if o.Control == worker.OpenControl {
 				opens = o.AtNS
@@ -130,9 +136,15 @@ func (s *simulated) run() {
 		case <-ticker.C:
 		}
 		now := clock.Now()
-		s.launch.OnProgress(worker.Progress{Warming: opens == 0 || now < opens, Settled: settled, Fraction: min(1, max(0, float64(now-opens)/float64(window)))})
+		so := worker.Progress{Warming: opens == 0 || now < opens, Settled: settled}
+		if !so.Warming {
+			so.Fraction = min(1, float64(now-opens)/float64(window))
+		}
+		s.launch.OnProgress(so)
 		for ; next <= now; next += int64(intervalLength) {
-			s.launch.OnInterval(s.interval(next-int64(intervalLength), service))
+			if second := s.interval(next-int64(intervalLength), service); tells {
+				s.launch.OnInterval(second)
+			}
 		}
 	}
 	distribution, err := latency.NewHistogram(service).Distribution()
@@ -161,6 +173,9 @@ func (s *simulated) await(c worker.Control) int64 {
 	}
 }
 
+// encoders are shared: a worker has one of its own, whose memory a thousand would not find here.
+var encoders = sync.Pool{New: func() any { return new(latency.CoarseEncoder) }}
+
 // interval makes the calls of a second, around 200 µs, and counts them.
 func (s *simulated) interval(start int64, service *latency.Recorder) worker.Interval {
 	const sampled = 500 // each for several, to simulate a thousand machines on one
@@ -170,7 +185,9 @@ func (s *simulated) interval(start int64, service *latency.Recorder) worker.Inte
 		times.Record(ns, callsPerSecond/sampled)
 		service.Record(ns)
 	}
-	encoded, err := times.Encode()
+	encoder := encoders.Get().(*latency.CoarseEncoder)
+	defer encoders.Put(encoder)
+	encoded, err := encoder.Encode(times)
 	if err != nil {
 		panic(err)
 	}
