@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -66,9 +67,11 @@ type agent struct {
 	allowed     allowance
 	card        Card
 	door        *doorkeeper // used by one goroutine, that of the orders
+	spool       string      // the agent's own folder in Spool
 
 	guard   sync.Mutex // of what follows
 	holder  string     // the run that it belongs to; empty: none
+	leaves  bool       // it belongs to no other run any more
 	expiry  *time.Timer
 	workers map[string]*hosted
 	running sync.WaitGroup
@@ -96,13 +99,15 @@ func RunAgent(ctx context.Context, credentials *Credentials, o AgentOptions) err
 	if err := a.introduce(ctx, cards); err != nil {
 		return err
 	}
+	if err := a.clearSpool(); err != nil {
+		return err
+	}
 	if err := a.subscribe(); err != nil {
 		return err
 	}
 	a.report(fmt.Sprintf("%s is in the fleet %s: dials %s, listens on %s, starts %s", a.Name, credentials.Project, rangesInWords(a.Dial), a.Listen, a.allowed.known()))
 	a.renewCard(ctx, cards)
-	a.letGo("", "the agent ends")
-	a.running.Wait()
+	a.leave()
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	_ = cards.Delete(leaving, a.Name) // its life ends by itself
@@ -128,12 +133,30 @@ func (a *agent) prepare() error {
 	if a.door, err = newDoorkeeper(a.Name, session, a.credentials.OrdersKey); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(a.Spool, 0o700); err != nil {
-		return fmt.Errorf("the spool: %w", err)
-	}
 	a.card = describe(&a.AgentOptions)
 	a.card.Session, a.card.Programs = session, told
 	return nil
+}
+
+// clearSpool makes the agent's spool, and removes what an agent of its name left there that was
+// killed.
+func (a *agent) clearSpool() error {
+	a.spool = filepath.Join(a.Spool, a.credentials.Project+"."+a.Name)
+	if err := errors.Join(os.RemoveAll(a.spool), os.MkdirAll(a.spool, 0o700)); err != nil {
+		return fmt.Errorf("the spool: %w", err)
+	}
+	return nil
+}
+
+// leave ends all workers, and takes no others. What they had to tell is told for a moment yet:
+// an agent that is to end does so without its hub, too.
+func (a *agent) leave() {
+	a.guard.Lock()
+	a.leaves = true
+	a.guard.Unlock()
+	a.letGo("", "the agent ends")
+	a.running.Wait()
+	_ = os.Remove(a.spool) // nothing is left in it
 }
 
 // errNameTaken is wrapped by the error of an agent whose name another one has.
@@ -269,8 +292,13 @@ func (a *agent) takeLease(o *order) answer {
 	}
 	a.guard.Lock()
 	defer a.guard.Unlock()
-	if a.holder != "" && a.holder != o.Run {
-		return answer{Busy: true, Refused: fmt.Sprintf("%s works for another run", a.Name)}
+	switch {
+	case a.leaves:
+		return answer{Refused: fmt.Sprintf("%s ends", a.Name)}
+	case a.holder == ending:
+		return answer{Busy: true, Refused: fmt.Sprintf("%s is still ending the workers of an earlier run", a.Name)}
+	case a.holder != "" && a.holder != o.Run:
+		return answer{Busy: true, Refused: fmt.Sprintf("%s works for another run, %s", a.Name, a.holder)}
 	}
 	a.holder = o.Run
 	if a.expiry != nil {
@@ -314,7 +342,7 @@ func (a *agent) killAll(workers map[string]*hosted) (killed int) {
 	for _, w := range workers {
 		if !w.hasEnded() {
 			killed++
-			killing.Go(w.process.Kill)
+			killing.Go(w.kill)
 		}
 	}
 	killing.Wait()
@@ -347,7 +375,7 @@ func (a *agent) direct(o *order) error {
 		w.seen()             // while it is there
 		_ = w.process.Stop() // what was wrong is told when it has ended
 	default:
-		w.process.Kill()
+		w.kill()
 	}
 	return nil
 }

@@ -57,8 +57,10 @@ type hosted struct {
 	watch     *machineWatch
 	outside   *worker.Outsider // nil: it is wirelab's own, and says what it costs
 	samples   string           // where it writes them; empty: nowhere
+	files     []string         // in the spool, that are removed when it has ended
 	done      chan struct{}
 	quiet     *budget
+	abandon   context.CancelFunc // gives up what is still to be handed over
 
 	looked sync.Once
 	costs  worker.Costs // what was seen from outside, once it was looked back
@@ -123,7 +125,9 @@ func (a *agent) start(o *order) error {
 	}
 	w.watch.guard(a.Programs[0].Command, w.process.PID(), a.Nice)
 	a.workers[o.Worker] = w
-	a.running.Go(w.follow)
+	ctx, abandon := context.WithCancel(context.Background())
+	w.abandon = abandon
+	a.running.Go(func() { w.follow(ctx) })
 	return nil
 }
 
@@ -140,13 +144,15 @@ func (w *hosted) place(spec *worker.Spec) error {
 	}
 	own := *spec.Client
 	spec.Client = &own
-	path := filepath.Join(w.agent.Spool, w.run+"-"+w.name)
+	path := filepath.Join(w.agent.spool, w.run+"-"+w.name)
 	if own.CallsFile != "" {
 		own.CallsFile = path + ".calls"
+		w.files = append(w.files, own.CallsFile)
 	}
 	if own.SamplesFile != "" {
 		own.SamplesFile = path + ".parquet"
 		w.samples = own.SamplesFile
+		w.files = append(w.files, own.SamplesFile)
 	}
 	return nil
 }
@@ -160,14 +166,24 @@ func (w *hosted) hasEnded() bool {
 	}
 }
 
-// follow tells what becomes of the worker, until it has ended.
-func (w *hosted) follow() {
+// lastWords is how long is told what becomes of a worker that was killed.
+const lastWords = 2 * time.Second
+
+// kill ends the worker at once. Nobody waits for what it had to hand over.
+func (w *hosted) kill() {
+	time.AfterFunc(lastWords, w.abandon)
+	w.process.Kill()
+}
+
+// follow tells what becomes of the worker, until it has ended, and hands over what it left
+// while ctx lasts. The process ends by orders, or with the agent.
+func (w *hosted) follow(ctx context.Context) {
 	defer close(w.done)
-	ctx := context.Background() // the process ends by orders, or with the agent
-	if ready, err := w.process.Ready(ctx); err == nil {
-		w.keep("ready", told{Ready: &ready})
+	defer w.abandon()
+	if ready, err := w.process.Ready(context.Background()); err == nil {
+		w.keep(ctx, "ready", told{Ready: &ready})
 	}
-	result, err := w.process.Result(ctx)
+	result, err := w.process.Result(context.Background())
 	costs := w.seen()
 	if err == nil {
 		switch {
@@ -179,7 +195,7 @@ func (w *hosted) follow() {
 		w.guard.Lock()
 		intervals := w.intervals
 		w.guard.Unlock()
-		w.keep("result", told{Result: &result, Intervals: intervals})
+		w.keep(ctx, "result", told{Result: &result, Intervals: intervals})
 	}
 	failure := w.process.Wait()
 	last := &ended{CPUNS: int64(w.process.CPU()), Machine: w.watch.stop(w.process.CPU())}
@@ -187,12 +203,14 @@ func (w *hosted) follow() {
 		last.Failure = failure.Error()
 	}
 	if w.samples != "" && failure == nil {
-		if last.Samples, err = w.upload(); err != nil {
+		if last.Samples, err = w.upload(ctx); err != nil {
 			last.SamplesMissing = err.Error()
 		}
-		_ = os.Remove(w.samples)
 	}
-	w.keep("ended", told{Ended: last})
+	for _, path := range w.files {
+		_ = os.Remove(path) // mostly it is not there
+	}
+	w.keep(ctx, "ended", told{Ended: last})
 }
 
 // progress tells how far the worker has come: at once what changes, the rest once a second.
@@ -262,13 +280,13 @@ const (
 )
 
 // keep hands over what must not be lost, once: the stream drops what it has.
-func (w *hosted) keep(what string, t told) {
+func (w *hosted) keep(ctx context.Context, what string, t told) {
 	whole, err := json.Marshal(t)
 	if err != nil {
 		w.agent.report(fmt.Sprintf("worker %s: encode its %s: %v", w.name, what, err))
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), keepFor)
+	ctx, cancel := context.WithTimeout(ctx, keepFor)
 	defer cancel()
 	parts := (len(whole) + mostInMessage - 1) / mostInMessage
 	for i := range parts {
@@ -283,18 +301,21 @@ func (w *hosted) keep(what string, t told) {
 			if err == nil || ctx.Err() != nil {
 				break
 			}
-			time.Sleep(200 * time.Millisecond)
+			select {
+			case <-time.After(200 * time.Millisecond):
+			case <-ctx.Done():
+			}
 		}
 		if err != nil {
-			w.agent.report(fmt.Sprintf("worker %s: its %s was not handed over within %v: %v", w.name, what, keepFor, err))
+			w.agent.report(fmt.Sprintf("worker %s: its %s was not handed over: %v", w.name, what, err))
 			return
 		}
 	}
 }
 
 // upload puts the samples into the fleet's store.
-func (w *hosted) upload() (object string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), keepFor)
+func (w *hosted) upload(ctx context.Context) (object string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, keepFor)
 	defer cancel()
 	file, err := os.Open(w.samples)
 	if err != nil {

@@ -46,9 +46,11 @@ type besieged struct {
 	session string
 	own     string // the hash of the agent's own program
 	number  uint64
+	spool   string
+	end     func() // ends the agent and waits for it
 }
 
-func besiege(t *testing.T) *besieged {
+func besiege(t *testing.T, instead ...func(worker.Launch) (process, error)) *besieged {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
@@ -61,22 +63,27 @@ func besiege(t *testing.T) *besieged {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &besieged{t: t, hub: hub, log: &lines{}}
+	b := &besieged{t: t, hub: hub, log: &lines{}, spool: t.TempDir()}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
+	var start func(worker.Launch) (process, error)
+	if len(instead) > 0 {
+		start = instead[0]
+	}
 	go func() { // ends with its context
 		ended <- RunAgent(running, hub.Credentials(RoleAgent), AgentOptions{
 			Name: "a", Programs: []Program{{Name: "wirelab", Command: []string{program, "worker"}}},
 			Dial: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Listen: netip.MustParseAddr("127.0.0.1"),
-			Spool: t.TempDir(), Log: b.log, Version: "test",
+			Spool: b.spool, Log: b.log, Version: "test", start: start,
 		})
 	}()
-	t.Cleanup(func() {
+	b.end = sync.OnceFunc(func() {
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(b.end)
 	credentials := hub.Credentials(RoleController)
 	if b.conn, err = Connect(ctx, credentials, "attacker", nil); err != nil {
 		t.Fatal(err)
