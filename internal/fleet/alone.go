@@ -48,5 +48,8 @@ func (a *alone) finish(ctx context.Context) (worker.Result, error) {
 		return result, err
 	}
 	part := worker.Part{Agent: a.on.Name, Clients: a.spec.Client.Clients, Ready: ready, Result: result}
+	if err := part.Check(); err != nil {
+		return result, err
+	}
 	return worker.Result{Client: result.Client, Parts: []worker.Part{part}}, nil
 }

@@ -131,40 +131,45 @@ func (c *Controller) listen(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("the fleet's stream of results: %w", err)
 	}
-	parts := assembly{}
-	c.kept, err = kept.Consume(func(m jetstream.Msg) {
-		if whole, done := parts.add(m.Subject(), m.Headers().Get(partHeader), m.Data()); done {
-			c.hear(m.Subject(), whole)
-		}
-	})
+	c.kept, err = kept.Consume(func(m jetstream.Msg) { c.hearKept(m.Subject(), m.Headers().Get(partHeader), m.Data()) })
 	return err
-}
-
-// assembly puts messages together that came in parts.
-type assembly map[string][]byte
-
-func (a assembly) add(subject, part string, data []byte) (whole []byte, done bool) {
-	var number, of int
-	if _, err := fmt.Sscanf(part, "%d/%d", &number, &of); err != nil || number < 1 || number > of {
-		return nil, false
-	}
-	if of == 1 {
-		return data, true
-	}
-	if number == 1 {
-		a[subject] = nil
-	}
-	a[subject] = append(a[subject], data...)
-	if number < of {
-		return nil, false
-	}
-	whole = a[subject]
-	delete(a, subject)
-	return whole, true
 }
 
 // hear passes on what an agent tells of a worker.
 func (c *Controller) hear(subject string, data []byte) {
+	end := c.endOf(subject)
+	if end == nil {
+		return // of an earlier trial
+	}
+	if t, err := decodeTold(data); err == nil {
+		end.take(t)
+	}
+}
+
+// hearKept passes on what must not be lost. What cannot be read is told to nobody else, so it
+// ends the worker for the controller.
+func (c *Controller) hearKept(subject, part string, data []byte) {
+	end := c.endOf(subject)
+	if end == nil {
+		return
+	}
+	whole, done, err := end.parts.add(part, data)
+	if err == nil && !done {
+		return
+	}
+	var t told
+	if err == nil {
+		t, err = decodeTold(whole)
+	}
+	if err != nil {
+		end.fail(fmt.Errorf("%s: what it tells of its worker cannot be read: %w", end.on.Name, err))
+		return
+	}
+	end.take(t)
+}
+
+// endOf is the end that a subject tells of, nil if it is not waited for. Its agent was heard.
+func (c *Controller) endOf(subject string) *remote {
 	agent, name := toldOf(subject)
 	c.guard.Lock()
 	of, end := c.held[agent], c.ends[agent+"/"+name]
@@ -172,12 +177,7 @@ func (c *Controller) hear(subject string, data []byte) {
 	if of != nil {
 		of.hear()
 	}
-	if end == nil {
-		return // of an earlier trial
-	}
-	if t, err := decodeTold(data); err == nil {
-		end.take(t)
-	}
+	return end
 }
 
 // Close lets go of all agents.

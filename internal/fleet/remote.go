@@ -21,6 +21,7 @@ type remote struct {
 	offsetNS   int64 // of the agent's clock
 	onProgress func(worker.Progress)
 	onInterval func(worker.Interval)
+	parts      assembly // of what must not be lost, used by the goroutine that hears it
 
 	ready, result, ended chan struct{} // closed when it is there
 
@@ -45,7 +46,11 @@ func (c *Controller) startOn(ctx context.Context, h *held, hash string, offsetNS
 	}
 	c.ends[r.key()] = r
 	c.guard.Unlock()
-	if _, err := c.send(ctx, h, order{Do: start, Worker: r.name, Program: hash, Spec: &l.Spec}); err != nil {
+	a, err := c.send(ctx, h, order{Do: start, Worker: r.name, Program: hash, Spec: &l.Spec})
+	if err != nil && a.Refused == "" {
+		r.Kill() // it may have started, and would run on beside the next trial
+	}
+	if err != nil {
 		r.forget()
 		return nil, err
 	}

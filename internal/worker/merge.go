@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -58,15 +59,62 @@ func (p *Part) check(first *ClientResult) error {
 		return errors.New("has no result of a client")
 	case r.Search != nil:
 		return errors.New("ran a search, which cannot be one of several")
-	case r.lengthNS() <= 0 || r.PausedNS < 0 || r.EndNS-r.BeginNS > int64(farthestApart):
+	case areFarApart(r.BeginNS, r.EndNS) || r.lengthNS() <= 0 || r.PausedNS < 0:
 		return fmt.Errorf("has a window from %d to %d ns, %d of it paused", r.BeginNS, r.EndNS, r.PausedNS)
-	case r.BeginNS-first.BeginNS > int64(farthestApart) || first.BeginNS-r.BeginNS > int64(farthestApart):
+	case areFarApart(r.BeginNS, first.BeginNS):
 		return fmt.Errorf("opened its window at %d ns, and another at %d: want instants of one clock", r.BeginNS, first.BeginNS)
 	}
 	for _, i := range r.Intervals {
-		if i.TookNS < 0 || max(i.StartNS, -i.StartNS, i.TookNS) > int64(farthestApart) {
-			return fmt.Errorf("has an interval that begins %d ns after its window and took %d", i.StartNS, i.TookNS)
+		if i.TookNS < 0 || i.Requests < 0 || areFarApart(i.StartNS, 0) || areFarApart(i.TookNS, 0) {
+			return fmt.Errorf("has an interval that begins %d ns after its window, took %d, and has %d calls", i.StartNS, i.TookNS, i.Requests)
 		}
+	}
+	return r.checkCounts()
+}
+
+// areFarApart is right of instants whose difference no number holds, too.
+func areFarApart(a, b int64) bool {
+	return math.Abs(float64(a)-float64(b)) > float64(farthestApart)
+}
+
+// mostAtOnce bounds the mean calls in flight of a part, so that no sum of them is infinite.
+const mostAtOnce = 1e12
+
+// checkCounts refuses counts that no calls can have.
+func (r *ClientResult) checkCounts() error {
+	for _, count := range []struct {
+		of    string
+		value int64
+	}{
+		{"requests", r.Requests}, {"completed requests", r.Completed}, {"straddling requests", r.Straddling},
+		{"ns of straddling requests", r.StraddlingNS}, {"connections in the window", r.Connections.During},
+	} {
+		if count.value < 0 {
+			return fmt.Errorf("counts %d %s", count.value, count.of)
+		}
+	}
+	for _, failed := range r.Failures {
+		if failed.Count < 0 || failed.Count > r.Requests {
+			return fmt.Errorf("counts %d failures %q of %d requests", failed.Count, failed.Class, r.Requests)
+		}
+	}
+	switch {
+	case r.Service.Count != r.Requests:
+		return fmt.Errorf("has %d service times of %d requests", r.Service.Count, r.Requests)
+	case r.InFlight < 0 || r.InFlight > mostAtOnce || r.Active < 0 || r.Active > mostAtOnce:
+		return fmt.Errorf("had %g calls in flight, and %g clients at work", r.InFlight, r.Active)
+	}
+	return nil
+}
+
+// Check refuses a result that no client can have, as one from another machine may be.
+func (p *Part) Check() error {
+	err := p.check(p.Result.Client)
+	if err == nil && !p.Result.Client.Service.OnlyTotals() {
+		_, err = p.Result.Client.Service.Decode()
+	}
+	if err != nil {
+		return fmt.Errorf("%s %w", p.Agent, err)
 	}
 	return nil
 }
@@ -344,10 +392,17 @@ func (m *merger) any(is func(*ClientResult) bool) bool {
 // distribution is that of all parts which have one; nil: none has.
 func (m *merger) distribution(of func(*ClientResult) *latency.Distribution) (*latency.Distribution, error) {
 	var have []latency.Distribution
-	for p := range m.clients() {
-		if d := of(p); d != nil {
-			have = append(have, *d)
+	for i := range m.parts {
+		d := of(m.parts[i].Result.Client)
+		if d == nil {
+			continue
 		}
+		if d.Histogram != "" {
+			if _, err := d.Decode(); err != nil {
+				return nil, fmt.Errorf("of %s: %w", m.parts[i].Agent, err)
+			}
+		}
+		have = append(have, *d)
 	}
 	if len(have) == 0 {
 		return nil, nil

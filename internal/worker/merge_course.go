@@ -111,10 +111,10 @@ func (m *merger) course(events [][]Interval) error {
 		return nil
 	}
 	first, last, each := events[0][0].StartNS, int64(0), int64(1)
-	for _, of := range events {
+	for part, of := range events {
 		for _, e := range of {
-			if e.TookNS < 0 || max(e.StartNS-m.result.BeginNS, m.result.BeginNS-e.StartNS, e.TookNS) > int64(farthestApart) {
-				return fmt.Errorf("an interval that begins at %d ns and took %d, with a window that begins at %d", e.StartNS, e.TookNS, m.result.BeginNS)
+			if e.TookNS < 0 || e.Ended < 0 || e.Failed < 0 || areFarApart(e.StartNS, m.result.BeginNS) || areFarApart(e.TookNS, 0) {
+				return fmt.Errorf("an interval of %s that begins at %d ns and took %d, with a window that begins at %d", m.parts[part].Agent, e.StartNS, e.TookNS, m.result.BeginNS)
 			}
 			first, last, each = min(first, e.StartNS), max(last, e.StartNS+e.TookNS), max(each, e.TookNS)
 		}

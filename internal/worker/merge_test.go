@@ -173,7 +173,7 @@ func TestMergeOfWindowsThatOpenedApart(t *testing.T) {
 	at := func(begin int64) Part {
 		return Part{Result: Result{Client: &ClientResult{
 			BeginNS: begin, EndNS: begin + 1e9 + begin%7, Measurement: record.Measurement{
-				InFlight: 2, Active: 4, Requests: 10, PausedNS: 1e8, Pauses: 1,
+				InFlight: 2, Active: 4, Requests: 10, Service: latency.Distribution{Count: 10, Sum: 100, Min: 10, Max: 10}, PausedNS: 1e8, Pauses: 1,
 				Traces:    []record.Trace{{ID: fmt.Sprint(begin), AfterNS: 5, ServiceNS: begin}},
 				Intervals: []record.Interval{{StartNS: -5e6, TookNS: 5e6, Requests: 7, SumNS: 70}, {TookNS: 5e6, Requests: 3, SumNS: 30}},
 			},
