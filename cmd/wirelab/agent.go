@@ -137,9 +137,9 @@ func (f *agentFlags) credentials() (*fleet.Credentials, error) {
 
 // allowedPrograms are this program and the peers that were built here.
 func allowedPrograms() ([]fleet.Program, error) {
-	own, err := os.Executable()
+	own, err := lastingProgram()
 	if err != nil {
-		return nil, fmt.Errorf("find wirelab's own program: %w", err)
+		return nil, err
 	}
 	programs := []fleet.Program{{Name: "wirelab", Command: []string{own, "worker"}}}
 	for _, p := range peer.All() {
@@ -152,6 +152,20 @@ func allowedPrograms() ([]fleet.Program, error) {
 		}
 	}
 	return programs, nil
+}
+
+// lastingProgram is the path by which this process can start its own program as long as it
+// lives. `go run` removes the program that it made, but the kernel keeps what runs.
+func lastingProgram() (string, error) {
+	own, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find wirelab's own program: %w", err)
+	}
+	const running = "/proc/self/exe" // of a child too, until it starts another
+	if _, err := os.Stat(running); err == nil && strings.HasPrefix(own, filepath.Join(os.TempDir(), "go-build")) {
+		return running, nil
+	}
+	return own, nil
 }
 
 // dialRanges reads ranges; without any, they are loopback and the networks that this machine

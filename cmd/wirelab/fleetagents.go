@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -123,9 +122,9 @@ func (a *app) startAgents(ctx context.Context, hub *fleet.Hub, stateDir string, 
 	if len(agents) == 0 {
 		return here, nil
 	}
-	program, err := os.Executable()
+	program, err := lastingProgram()
 	if err != nil {
-		return here, fmt.Errorf("find wirelab's own program, to start agents: %w", err)
+		return here, err
 	}
 	if warning := placeAgents(agents, host.Place(host.Describe().Topology, host.Want{})); warning != "" {
 		fmt.Fprintf(a.stderr, "warning: %s\n", warning)

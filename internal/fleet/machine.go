@@ -45,6 +45,7 @@ type machineWatch struct {
 	cpus       []int
 	neighbours worker.Neighbours
 	sentinel   *worker.Process // nil: none watches
+	pids       []int
 }
 
 func watchMachine(cpus []int) *machineWatch {
@@ -53,7 +54,11 @@ func watchMachine(cpus []int) *machineWatch {
 
 // guard has a process of its own watch the worker's CPUs, where the worker has been given some.
 func (w *machineWatch) guard(program []string, pid, nice int) {
-	if w == nil || len(w.cpus) == 0 {
+	if w == nil {
+		return
+	}
+	w.pids = []int{os.Getpid(), pid}
+	if len(w.cpus) == 0 {
 		return
 	}
 	spec := worker.Spec{Contract: worker.Contract, Role: worker.SentinelRole}
@@ -64,6 +69,7 @@ func (w *machineWatch) guard(program []string, pid, nice int) {
 	process, err := worker.Start(worker.Launch{Name: "sentinel", Command: program, In: host.Surroundings{CPUs: w.cpus, Nice: nice}, Spec: spec})
 	if err == nil { // otherwise the record says that nobody watched
 		w.sentinel = process
+		w.pids = append(w.pids, process.PID())
 	}
 }
 
@@ -75,7 +81,7 @@ func (w *machineWatch) stop(took time.Duration) *worker.Machine {
 	if w == nil {
 		return nil
 	}
-	seen := &worker.Machine{Boot: bootID(), CPUs: w.cpus}
+	seen := &worker.Machine{Boot: bootID(), CPUs: w.cpus, PIDs: w.pids}
 	if w.sentinel != nil {
 		if err := w.sentinel.Stop(); err == nil {
 			ctx, cancel := context.WithTimeout(context.Background(), sentinelPatience)

@@ -42,6 +42,7 @@ type Machine struct {
 	WholeNS int64            `json:"whole_ns"` // of all CPUs
 	OwnNS   int64            `json:"own_ns"`   // CPU time of the agent and of what it started, which is not among that of others
 	State   record.HostState `json:"state"`
+	PIDs    []int            `json:"pids,omitempty"` // the agent, and what it started
 	CPUs    []int            `json:"cpus,omitempty"` // that the worker was given
 	// Watched is what a sentinel saw of those CPUs.
 	Watched []probe.Watched `json:"watched,omitempty"`
@@ -51,11 +52,13 @@ type Machine struct {
 // the same trial.
 func WithoutSiblings(machines ...*Machine) {
 	machines = slices.DeleteFunc(machines, func(m *Machine) bool { return m == nil })
-	own := map[string]int64{}
+	own, ours := map[string]int64{}, map[string][]int{}
 	for _, m := range machines {
 		own[m.Boot] += m.OwnNS
+		ours[m.Boot] = append(ours[m.Boot], m.PIDs...)
 	}
 	for _, m := range machines {
+		m.State.Neighbours = slices.DeleteFunc(m.State.Neighbours, func(n record.Neighbour) bool { return slices.Contains(ours[m.Boot], n.PID) })
 		share := m.State.OthersShare
 		if share == nil || m.WholeNS <= 0 {
 			continue
