@@ -193,7 +193,7 @@ func TestFourAgentsAreOneClient(t *testing.T) {
 	f5 := newRackOfFive(t)
 	counted := scene(t, "tcp", 10, scenario.Load{Model: scenario.Closed, Requests: 50})
 	counted.Parts[0].Samples = true
-	total := scene(t, "grpc", 10, scenario.Load{Model: scenario.Closed, Total: 503})
+	total := scene(t, "grpc:tls=on,h3", 10, scenario.Load{Model: scenario.Closed, Total: 503})
 	open := scene(t, "tcp", 12, scenario.Load{Model: scenario.Open, Rate: 800, Arrivals: scenario.Poisson, Duration: scenario.Duration(1e9)})
 	burst := scene(t, "tcp", 10, scenario.Load{Model: scenario.Burst, Requests: 101})
 	s := counted

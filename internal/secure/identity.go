@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -25,6 +26,29 @@ var (
 		net.IPv4(198, 18, 0, 2), // the server's end of an emulated link
 	}
 )
+
+var (
+	alsoGuard sync.Mutex
+	also      []net.IP
+)
+
+// AlsoFor makes what is issued from now on valid for another address of this machine, too: that
+// of a server which other machines call. Others keep the certificates that all know the size of.
+func AlsoFor(ip net.IP) {
+	alsoGuard.Lock()
+	defer alsoGuard.Unlock()
+	known := func(one net.IP) bool { return one.Equal(ip) }
+	if !slices.ContainsFunc(ipAddresses, known) && !slices.ContainsFunc(also, known) {
+		also = append(also, ip)
+	}
+}
+
+// addresses are those that a leaf is valid for.
+func addresses() []net.IP {
+	alsoGuard.Lock()
+	defer alsoGuard.Unlock()
+	return slices.Concat(ipAddresses, also)
+}
 
 // Lifetimes. Clocks of two machines differ; a run does not take a day.
 const (
@@ -70,7 +94,7 @@ func Issue(choice Choice, flaw Flaw) (*Identity, error) {
 	}
 	leaf := template("wirelab server", 2)
 	leaf.KeyUsage, leaf.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	leaf.DNSNames, leaf.IPAddresses = dnsNames, ipAddresses
+	leaf.DNSNames, leaf.IPAddresses = dnsNames, addresses()
 	switch flaw {
 	case Expired:
 		leaf.NotBefore, leaf.NotAfter = leaf.NotBefore.Add(-backdated), leaf.NotBefore

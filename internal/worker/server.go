@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/workload"
@@ -98,6 +100,11 @@ func (w Workload) find(v scenario.Variant) (workload.Workload, workload.Paramete
 func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 	noise := spinBefore()
 	handled := spec.noteInstants()
+	if host, _, err := net.SplitHostPort(spec.Address); err == nil {
+		if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
+			secure.AlsoFor(ip) // clients of other machines know the server by it
+		}
+	}
 	server, err := newServer(spec.Stack, spec.Workload, handled)
 	if err != nil {
 		return err
