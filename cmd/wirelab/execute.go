@@ -200,7 +200,7 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	u := run.Manifest.Until
 	most := planFor(j.scenario, u)
-	fmt.Fprintf(a.stderr, "%s: %s into %s\n", j.scenario.Title, trialsInWords(run.Manifest.Trials), run.Dir)
+	fmt.Fprintf(a.stderr, "%s: %s into %s\n", cmp.Or(j.scenario.Title, j.scenario.Name), trialsInWords(run.Manifest.Trials), run.Dir)
 	for _, warning := range j.warnings {
 		fmt.Fprintf(a.stderr, "warning: %s\n", warning)
 	}

@@ -86,7 +86,10 @@ func (a *app) explain(directory, cells, table string) (*analysis.Explanation, er
 		return nil, err
 	}
 	insights := seen.Summary.Insights
-	if len(insights) == 0 {
+	switch {
+	case len(insights) == 0 && seen.Summary.Fleet != nil:
+		return nil, fmt.Errorf("run %s was measured by a fleet, and probes look on only from the machine that the ends run on: measure it without --fleet, with --probe life,syscalls,cpu", directory)
+	case len(insights) == 0:
 		return nil, fmt.Errorf("run %s has no probes: measure it again with --probe life,syscalls,cpu", directory)
 	}
 	if cells == "" {

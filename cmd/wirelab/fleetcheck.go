@@ -109,7 +109,7 @@ func (f checkedFleet) verdict() error {
 }
 
 func (a *app) printChecked(f checkedFleet) error {
-	fmt.Fprintf(a.stdout, "hub: answers within %v\n", time.Duration(f.HubRoundTripNS))
+	fmt.Fprintf(a.stdout, "hub: answers within %v\n", time.Duration(f.HubRoundTripNS).Round(10*time.Microsecond))
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, agent := range f.Agents {
 		state := fmt.Sprintf("its clock is known to ±%v", time.Duration(agent.Clock.ErrorNS).Round(time.Microsecond))

@@ -82,6 +82,7 @@ func scripts(t *testing.T, folder string) testscript.Params {
 			return err == nil, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"asked":     asked,
 			"explains":  checkExplained,
 			"fields":    checkFields,
 			"measure":   measure,

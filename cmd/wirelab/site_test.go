@@ -8,7 +8,10 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -49,10 +52,13 @@ func site(ts *testscript.TestScript, neg bool, args []string) {
 
 // serveSite serves pages: /echo answers with the request's body, /never never answers,
 // /broken ends what carries the call, /stall stands still for 200 ms of each second.
+// The script command asked counts the calls of /echo.
 func serveSite(ts *testscript.TestScript, flaw secure.Flaw, secured bool) string {
 	began := time.Now()
 	mux := http.NewServeMux()
+	var calls atomic.Int64
 	mux.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
 		_, _ = w.Write(body)
@@ -81,7 +87,27 @@ func serveSite(ts *testscript.TestScript, flaw secure.Flaw, secured bool) string
 		server.Start()
 	}
 	ts.Defer(server.Close)
-	return server.Listener.Addr().String()
+	at := server.Listener.Addr().String()
+	echoed.Store(at, &calls)
+	ts.Defer(func() { echoed.Delete(at) })
+	return at
+}
+
+// echoed are the calls of /echo that sites had, by their addresses.
+var echoed sync.Map
+
+// asked wants a site to have had so many calls of /echo since it was asked last: asked ADDRESS N.
+func asked(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: asked ADDRESS N")
+	}
+	calls, known := echoed.Load(args[0])
+	if !known {
+		ts.Fatalf("there is no site at %s", args[0])
+	}
+	if had := calls.(*atomic.Int64).Swap(0); args[1] != strconv.FormatInt(had, 10) {
+		ts.Fatalf("%s had %d calls, want %s", args[0], had, args[1])
+	}
 }
 
 // stallLength is for how long of each second /stall stands still.

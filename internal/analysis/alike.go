@@ -105,15 +105,15 @@ func keysOf(points []*point) []string {
 }
 
 // keyOf names a cell where it may stand beside one of another run, which may have been spread
-// over another number of machines.
+// over another number of agents.
 func keyOf(p *point) string {
 	switch n := p.cell.Agents; n {
 	case 0:
 		return p.cell.Key()
 	case 1:
-		return p.cell.Key() + ", clients on 1 machine of a fleet"
+		return p.cell.Key() + ", clients on 1 agent of a fleet"
 	default:
-		return fmt.Sprintf("%s, clients on %d machines of a fleet", p.cell.Key(), n)
+		return fmt.Sprintf("%s, clients on %d agents of a fleet", p.cell.Key(), n)
 	}
 }
 
@@ -129,8 +129,8 @@ func whyNone(before, after *Summary) error {
 			return fmt.Errorf("%s may be each of %s: name the cells with --before-cell and --after-cell", keyOf(p), strings.Join(keysOf(alike), ", "))
 		}
 	}
-	return fmt.Errorf("the runs have no cell in common, with the same load: %s has %s, %s has %s",
-		before.Name, firstOf(keysOf(before.points)), after.Name, firstOf(keysOf(after.points)))
+	return fmt.Errorf("the runs have no cell in common, with the same load: the earlier has %s, the later has %s",
+		firstOf(keysOf(before.points)), firstOf(keysOf(after.points)))
 }
 
 // foreignDoubts say what speaks against a comparison with other programs' figures.

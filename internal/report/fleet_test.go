@@ -90,7 +90,7 @@ func TestFleetInTheTable(t *testing.T) {
 	if err := WriteTable(&out, run.Summary, Table{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"100 clients, closed loop, from 4 machines of a fleet", "invalid, generator-bound: client-4: the client had 99 %"} {
+	for _, text := range []string{"100 clients, closed loop, from 4 agents of a fleet", "invalid, generator-bound: client-4: the client had 99 %"} {
 		if !strings.Contains(out.String(), text) {
 			t.Errorf("the table lacks %q:\n%s", text, out.String())
 		}
@@ -109,7 +109,7 @@ func TestFleetDiffersFromOneMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = analysis.Differ(four.Summary, again)
-	if err == nil || !strings.Contains(err.Error(), "clients on 4 machines of a fleet") {
+	if err == nil || !strings.Contains(err.Error(), "clients on 4 agents of a fleet") {
 		t.Errorf("%v: want no cell in common, and why", err)
 	}
 }

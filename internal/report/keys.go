@@ -30,7 +30,7 @@ func keys() []key {
 		{title: "c", legend: "c: clients", text: clientCount, said: sayClients},
 		{title: "load", left: true, text: load, said: sayLoad},
 		{title: "link", left: true, text: link, said: sayLink},
-		{title: "agents", legend: "agents: machines of a fleet that the clients are spread over", text: agents, said: sayAgents, seldom: true},
+		{title: "agents", legend: "agents: those of a fleet that the clients are spread over", text: agents, said: sayAgents, seldom: true},
 		{title: "conn", left: true, text: func(c *analysis.Cell) string { return c.Connection }, said: sayMode},
 	}
 }
@@ -166,9 +166,9 @@ func sayAgents(c *analysis.Cell) string {
 	case 0:
 		return ""
 	case 1:
-		return "from 1 machine of a fleet"
+		return "from 1 agent of a fleet"
 	}
-	return "from " + strconv.Itoa(c.Agents) + " machines of a fleet"
+	return "from " + strconv.Itoa(c.Agents) + " agents of a fleet"
 }
 
 func sayMode(c *analysis.Cell) string {
