@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build generate fmt lint drift short bench-once gin check test judges soak stress bench FORCE
+.PHONY: help setup build generate fmt lint drift short bench-once gin check test judges soak stress bench fleet-bench FORCE
 
 # What is compiled does not depend on the folder, so that another clone finds it
 # in the build cache.
@@ -90,3 +90,11 @@ bench: ## benchmarks, six times, summed up by benchstat; BENCH=regexp PKG=./fold
 	@mkdir -p bin
 	go test -p=1 -run='^$$' -bench='$(or $(BENCH),.)' -benchmem -count=6 $(or $(PKG),./...) | tee bin/bench.txt
 	$(tool) benchstat bin/bench.txt
+	$(if $(BENCH)$(PKG),,$(MAKE) --no-print-directory fleet-bench)
+
+# What a fleet's hub and controller take, and what is on the wire to it, by the number of agents.
+AGENTS ?= 1 10 50 200 1000
+fleet-bench: # docs/fleet.md has its figures; AGENTS='1000 2000' chooses
+	@for agents in $(AGENTS); do \
+		WIRELAB_AGENTS=$$agents go test -count=1 -v -run='^Test(ManyAgents|Traffic)$$' ./internal/fleet | grep -E '_test.go:|^(FAIL|ok)'; \
+	done
