@@ -50,8 +50,9 @@ func (o *AgentOptions) launch(l worker.Launch) (process, error) {
 }
 
 const (
-	// cardEvery is how often it says so.
-	cardEvery = 3 * time.Second
+	// cardEvery is how often it says who it is: twice while its card is believed, since each
+	// time is a kilobyte.
+	cardEvery = 4 * time.Second
 	// longestLease bounds what a controller may ask for.
 	longestLease = time.Minute
 	// mostWorkers bounds what one agent runs at a time.

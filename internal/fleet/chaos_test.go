@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -179,6 +181,7 @@ type proxy struct {
 	listener net.Listener
 	to       string
 	held     sync.RWMutex // is held while nothing passes
+	passed   atomic.Int64 // bytes, both ways
 }
 
 func newProxy(t *testing.T, to string) *proxy {
@@ -220,6 +223,7 @@ func (p *proxy) join(near net.Conn) {
 				return
 			}
 			p.held.RLock()
+			p.passed.Add(int64(n))
 			_, err = to.Write(buffer[:n])
 			p.held.RUnlock()
 			if err != nil {
@@ -316,4 +320,57 @@ func freePorts(t *testing.T, n int) (addresses []string) {
 		addresses = append(addresses, l.Addr().String())
 	}
 	return addresses
+}
+
+// The only hub may be killed and started again: every trial is whole or has failed by a name, the
+// run ends, and no worker is left.
+func TestTheOnlyHubIsKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills processes for seconds")
+	}
+	t.Parallel()
+	state, at := t.TempDir(), freePorts(t, 1)[0]
+	start := func() *part {
+		hub := play(t, host.Surroundings{}, "hub", state, at)
+		hub.says("is ready")
+		return hub
+	}
+	hub := start()
+	c := &chaos{t: t, agents: map[string]*part{}}
+	c.agentToken, c.token = keepToken(t, state, fleet.RoleAgent), keepToken(t, state, fleet.RoleController)
+	c.join("s", "role=server")
+	c.join("c", "role=client")
+	dir := filepath.Join(t.TempDir(), "run")
+	run := c.lab(dir, labPlan{Scenario: trials(t, 6), Server: "role=server", Client: "role=client"})
+	run.saysTimes("trial begins", 2)
+	time.Sleep(atRandom(t))
+	hub.kill()
+	time.Sleep(atRandom(t)) // longer than the lease, or not
+	start()
+	run.says("done")
+	<-run.ended
+	if failed := expectWhole(t, recordsIn(t, dir), 6, "c:", "c ", "s:", "s ", "hub", "list of agents"); failed > 3 {
+		t.Errorf("%d trials failed", failed)
+	}
+	for name, agent := range c.agents {
+		for until := time.Now().Add(patience); len(agent.family()) > 1; time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(until) {
+				t.Fatalf("a worker of %s is left: %v", name, agent.family())
+			}
+		}
+	}
+}
+
+// keepToken copies a token out of a hub's state, where it is only while the hub runs.
+func keepToken(t *testing.T, state, role string) string {
+	t.Helper()
+	text, err := os.ReadFile(fleet.TokenFile(state, role))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), role)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -22,8 +22,8 @@ const (
 	// lease is how long an agent goes on without hearing of its controller, and how long a
 	// controller waits for an agent that says nothing.
 	lease = 5 * time.Second
-	// renewEvery is how often it hears.
-	renewEvery = time.Second
+	// renewEvery is how often it hears: an order to renew, and its answer, are 500 bytes.
+	renewEvery = 2 * time.Second
 	// orderPatience limits the wait for the answer to an order.
 	orderPatience = 5 * time.Second
 	// returnPatience is how long agents that are missing are waited for before a trial.

@@ -67,7 +67,7 @@ type hosted struct {
 
 	guard     sync.Mutex // of what follows
 	intervals []worker.Interval
-	last      worker.Progress
+	last      *worker.Progress // nil: it has told of none yet
 }
 
 // seen is what the worker was seen to cost, until it was asked for the first time.
@@ -217,8 +217,9 @@ func (w *hosted) follow(ctx context.Context) {
 func (w *hosted) progress(p worker.Progress) {
 	p.Live = nil // intervals say it
 	w.guard.Lock()
-	turns := p.Warming != w.last.Warming || p.Settled != w.last.Settled || p.Paused != w.last.Paused
-	w.last = p
+	last := w.last
+	turns := last == nil || p.Warming != last.Warming || p.Settled != last.Settled || p.Paused != last.Paused
+	w.last = &p
 	w.guard.Unlock()
 	if turns || w.quiet.isSilent() {
 		w.tell(told{Progress: &p}, turns)
@@ -236,8 +237,9 @@ func (w *hosted) interval(i worker.Interval) {
 // tell tells what may be lost; what must be told whatever the budget says.
 func (w *hosted) tell(t told, must bool) {
 	message, err := encodeLive(t)
-	if err == nil && (w.quiet.spend(len(message)) || must) {
-		_ = w.agent.conn.Publish(w.agent.credentials.LiveSubject(w.agent.Name, w.run, w.name), message)
+	subject := w.agent.credentials.LiveSubject(w.agent.Name, w.run, w.name)
+	if err == nil && (w.quiet.spend(len(subject)+len(message)) || must) {
+		_ = w.agent.conn.Publish(subject, message)
 	}
 }
 

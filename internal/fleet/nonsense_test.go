@@ -18,10 +18,18 @@ func TestAssembly(t *testing.T) {
 		part, data, whole, fails string
 	}{
 		{"1/1", "one", "one", ""},
-		{"1/3", "a", "", ""}, {"2/3", "b", "", ""}, {"3/3", "c", "abc", ""},
-		{"1/2", "left", "", ""}, {"1/2", "x", "", ""}, {"2/2", "y", "xy", ""},
-		{"2/2", "y", "", "came after part 0"}, {"1/3", "a", "", ""}, {"3/3", "c", "", "came after part 1"},
-		{"", "x", "", "want one as in"}, {"3/2", "x", "", "want one as in"}, {"-1/2", "x", "", "want one as in"},
+		{"1/3", "a", "", ""},
+		{"2/3", "b", "", ""},
+		{"3/3", "c", "abc", ""},
+		{"1/2", "left", "", ""},
+		{"1/2", "x", "", ""},
+		{"2/2", "y", "xy", ""},
+		{"2/2", "y", "", "came after part 0"},
+		{"1/3", "a", "", ""},
+		{"3/3", "c", "", "came after part 1"},
+		{"", "x", "", "want one as in"},
+		{"3/2", "x", "", "want one as in"},
+		{"-1/2", "x", "", "want one as in"},
 	} {
 		whole, done, err := a.add(step.part, []byte(step.data))
 		switch {

@@ -68,6 +68,9 @@ func (c *Controller) Elsewhere() (agent string) {
 	return agent
 }
 
+// lookEvery is how often agents that are missing are looked for.
+const lookEvery = 500 * time.Millisecond
+
 // Stage takes agents and compares their clocks. It waits for those that are missing.
 func (c *Controller) Stage(ctx context.Context, callers int) (lab.Stage, error) {
 	until := time.Now().Add(returnPatience)
@@ -83,7 +86,7 @@ func (c *Controller) Stage(ctx context.Context, callers int) (lab.Stage, error) 
 			c.report(fmt.Sprintf("waiting for %v at most: %v", returnPatience, err))
 		}
 		select {
-		case <-time.After(renewEvery / 2):
+		case <-time.After(lookEvery):
 		case <-ctx.Done():
 		}
 	}

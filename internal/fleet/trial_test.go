@@ -39,6 +39,11 @@ func (l *log) String() string {
 // or stop is called.
 func runAgent(t *testing.T, hub *fleet.Hub, name, labels string) (agent *log, stop func()) {
 	t.Helper()
+	return runAgentBy(t, hub.Credentials(fleet.RoleAgent), name, labels)
+}
+
+func runAgentBy(t *testing.T, credentials *fleet.Credentials, name, labels string) (agent *log, stop func()) {
+	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +56,7 @@ func runAgent(t *testing.T, hub *fleet.Hub, name, labels string) (agent *log, st
 	agent = &log{}
 	ended := make(chan error, 1)
 	go func() { // ends with its context
-		ended <- fleet.RunAgent(ctx, hub.Credentials(fleet.RoleAgent), fleet.AgentOptions{
+		ended <- fleet.RunAgent(ctx, credentials, fleet.AgentOptions{
 			Name: name, Labels: pairs, Programs: []fleet.Program{{Name: "wirelab", Command: []string{program, "worker"}}},
 			Dial: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Listen: netip.MustParseAddr("127.0.0.1"),
 			Spool: t.TempDir(), Log: agent, Version: "test",
