@@ -103,6 +103,9 @@ func (a *allowance) check(s *worker.Spec) error {
 		if s.Client == nil {
 			return errors.New("its spec lacks the part client")
 		}
+		if err := checkSize(s.Client); err != nil {
+			return err
+		}
 		return a.checkDial(s)
 	default:
 		return fmt.Errorf("its spec has the role %q: want server or client", s.Role)
@@ -132,6 +135,23 @@ func (a *allowance) checkVariant(s *worker.Spec) error {
 	defer server.Close() // it has not listened
 	if external, is := server.(stack.ExternalServer); is {
 		return fmt.Errorf("variant %s: agents start no programs of others, as %s", variant, external.Program())
+	}
+	return nil
+}
+
+// The most that a client may be asked for: what goes with it is memory of its machine.
+const (
+	mostClients = 100_000
+	longestLoad = 24 * time.Hour // warm-up included; a result that is longer is not merged
+)
+
+func checkSize(c *worker.ClientSpec) error {
+	length := float64(c.Load.DurationNS) + float64(c.Load.WarmUpAtMostNS)
+	switch {
+	case c.Clients > mostClients:
+		return fmt.Errorf("its spec asks for %d clients: an agent has %d at most; use more agents", c.Clients, mostClients)
+	case length > float64(longestLoad):
+		return fmt.Errorf("its spec asks for a load of %.3g hours: an agent runs one for %v at most", length/float64(time.Hour), longestLoad)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"encoding/json"
+	"math"
 	"net/netip"
 	"os"
 	"strings"
@@ -27,6 +28,11 @@ func TestAllowance(t *testing.T) {
 	}
 	server := func(stack, address string) worker.Spec {
 		return worker.Spec{Contract: worker.Contract, Role: worker.ServerRole, Stack: stack, Address: address}
+	}
+	sized := func(clients int, duration int64) worker.Spec {
+		s := client("tcp", "10.0.0.1:1")
+		s.Client = &worker.ClientSpec{Clients: clients, Load: worker.Load{DurationNS: duration}}
+		return s
 	}
 	own := func(d service.Definition) worker.Spec {
 		d.Wire, d.Requests = service.HTTP1, []service.Request{{Method: "GET", Path: "/"}}
@@ -55,6 +61,8 @@ func TestAllowance(t *testing.T) {
 		"a sentinel":               {worker.Spec{Contract: worker.Contract, Role: worker.SentinelRole, Stack: "tcp"}, "want server or client"},
 		"another contract":         {worker.Spec{Contract: 99, Role: worker.ServerRole, Stack: "tcp"}, "version 99"},
 		"a client without its own": {worker.Spec{Contract: worker.Contract, Role: worker.ClientRole, Stack: "tcp", Address: "10.0.0.1:1"}, "lacks the part client"},
+		"a crowd":                  {sized(1e9, 0), "100000 at most"},
+		"a load of years":          {sized(1, math.MaxInt64), "24h0m0s at most"},
 		"a service":                {own(service.Definition{Network: "tcp", Address: "10.0.0.1:80"}), ""},
 		"a service outside":        {own(service.Definition{Network: "tcp", Address: "169.254.169.254:80"}), "dials 10.0.0.0/8"},
 		"a socket file":            {own(service.Definition{Network: "unix", Address: "/run/docker.sock"}), "over IP only"},

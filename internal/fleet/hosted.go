@@ -26,7 +26,7 @@ type told struct {
 	Progress *worker.Progress `json:"progress,omitempty"`
 	Interval *worker.Interval `json:"interval,omitempty"`
 	Result   *worker.Result   `json:"result,omitempty"`
-	// Intervals are all, those that were told before too, with the result.
+	// Intervals are of all the worker's life, with the result.
 	Intervals []worker.Interval `json:"intervals,omitempty"`
 	Ended     *ended            `json:"ended,omitempty"`
 }
@@ -66,7 +66,7 @@ type hosted struct {
 	costs  worker.Costs // what was seen from outside, once it was looked back
 
 	guard     sync.Mutex // of what follows
-	intervals []worker.Interval
+	intervals course
 	last      *worker.Progress // nil: it has told of none yet
 }
 
@@ -193,7 +193,7 @@ func (w *hosted) follow(ctx context.Context) {
 			costs.AddToServer(result.Server)
 		}
 		w.guard.Lock()
-		intervals := w.intervals
+		intervals := w.intervals.all()
 		w.guard.Unlock()
 		w.keep(ctx, "result", told{Result: &result, Intervals: intervals})
 	}
@@ -229,7 +229,7 @@ func (w *hosted) progress(p worker.Progress) {
 // interval keeps an interval, and tells it if that does not disturb.
 func (w *hosted) interval(i worker.Interval) {
 	w.guard.Lock()
-	w.intervals = append(w.intervals, i)
+	w.intervals.add(i)
 	w.guard.Unlock()
 	w.tell(told{Interval: &i}, false)
 }
