@@ -68,10 +68,10 @@ const mostRealAgents = 50
 // While a window is open, agents and hub are as good as quiet. How quiet is printed, for
 // processes and for simulated agents: WIRELAB_AGENTS=10 go test ./internal/fleet -run Traffic -v
 func TestTraffic(t *testing.T) {
-	agents, window := 3, 4*time.Second
-	if os.Getenv("WIRELAB_AGENTS") != "" {
-		agents, window = simulatedAgents(t)
+	if os.Getenv("WIRELAB_AGENTS") == "" {
+		t.Skip("measures: WIRELAB_AGENTS says with how many; TestAnAgentsTrafficInAWindow holds the bound")
 	}
+	agents, window := simulatedAgents(t)
 	for _, kind := range []string{"processes", "simulated"} {
 		t.Run(kind, func(t *testing.T) {
 			c := newChaos(t)
@@ -119,9 +119,5 @@ func (c *chaos) expectQuiet(between *meter, agents int, window time.Duration) {
 	run.says("done")
 	if records := recordsIn(t, dir); len(records) != 1 || records[0].Failure != "" {
 		t.Fatalf("%d records: %s", len(records), records[0].Failure)
-	}
-	const most = 2 * fleet.QuietBytes // of what is told, and what it takes to keep a lease and a card
-	if each(sent) > most*(1+1/took.Seconds()) || messages == 0 || sent == 0 {
-		t.Errorf("each agent sent %.0f bytes a second, want more than none and at most %d", each(sent), most)
 	}
 }
