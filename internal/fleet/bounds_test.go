@@ -35,8 +35,8 @@ func TestAnAgentsTrafficInAWindow(t *testing.T) {
 	t.Logf("%d bytes in %v: %.0f a second; %d intervals came", passed, took.Round(time.Millisecond), float64(passed)/took.Seconds(), intervals.Load())
 	const (
 		told  = 1000 // the budget, of a worker that has more to tell than that
-		lease = 250  // an order and its answer every other second
-		card  = 250  // and its acknowledgement, every four seconds
+		lease = 220  // an order and its answer every other second
+		card  = 220  // and its acknowledgement, every four seconds
 		pings = 30   // both ways, with TCP's own not counted
 		once  = 1000 // what was saved up
 	)
