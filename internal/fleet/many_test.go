@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -88,14 +89,16 @@ func waitForAgents(t *testing.T, state string, n int) {
 
 func waitForCards(t *testing.T, credentials *fleet.Credentials, n int) {
 	t.Helper()
-	seen, err := fleet.Look(within(t), credentials)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer seen.Close()
-	for ctx := within(t); len(seen.Cards) < n; time.Sleep(50 * time.Millisecond) {
-		if err := seen.Again(ctx); err != nil {
-			t.Fatalf("%d of %d agents: %v", len(seen.Cards), n, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience) // a hundred agents begin on one machine
+	defer cancel()
+	for there := 0; there < n; time.Sleep(200 * time.Millisecond) {
+		seen, err := fleet.Look(ctx, credentials)
+		if err == nil {
+			there = len(seen.Cards)
+			seen.Close()
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%d of %d agents: %v", there, n, err)
 		}
 	}
 }
