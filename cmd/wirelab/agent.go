@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,7 +60,11 @@ controller for five seconds.`,
 			if err != nil {
 				return usage(err)
 			}
-			return fleet.RunAgent(cmd.Context(), credentials, o)
+			if err := fleet.RunAgent(cmd.Context(), credentials, o); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.stderr, "%s has left the fleet %s\n", o.Name, credentials.Project)
+			return nil
 		},
 	}
 	flags := cmd.Flags()
@@ -83,7 +88,13 @@ func (f *agentFlags) read(a *app) (*fleet.Credentials, fleet.AgentOptions, error
 	if err != nil {
 		return nil, o, err
 	}
+	if credentials.Role() == fleet.RoleController {
+		return nil, o, errors.New("the token is the controller's, which no agent should have: whoever reads it there can give orders; `wirelab fleet token` prints an agent's")
+	}
 	if f.hub != "" {
+		if err := fleet.CheckURL(f.hub); err != nil {
+			return nil, o, fmt.Errorf("--nats: %w", err)
+		}
 		credentials.URLs = []string{f.hub}
 	}
 	if o.Name == "" {
@@ -105,6 +116,9 @@ func (f *agentFlags) read(a *app) (*fleet.Credentials, fleet.AgentOptions, error
 	}
 	if o.Listen, err = listenAddress(f.listen, credentials.URLs); err != nil {
 		return nil, o, fmt.Errorf("--listen: %w", err)
+	}
+	if err := tryListen(o.Listen, o.Port); err != nil {
+		return nil, o, err
 	}
 	if o.CPUs, err = parseCPUs(f.cpus); err != nil {
 		return nil, o, fmt.Errorf("--cpus: %w", err)
@@ -222,6 +236,24 @@ func listenAddress(text string, hubs []string) (netip.Addr, error) {
 		}
 	}
 	return loopback, nil
+}
+
+// tryListen finds before any trial does that servers could not listen, or that no client could
+// be told where they do.
+func tryListen(ip netip.Addr, port int) error {
+	if ip.IsUnspecified() {
+		return fmt.Errorf("--listen: found %s, which clients cannot call: want one address of this machine, as in 10.0.0.6", ip)
+	}
+	listener, err := net.Listen("tcp", netip.AddrPortFrom(ip, uint16(port)).String())
+	switch {
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("--listen: %s is no address of this machine", ip)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("--port: another program has port %d of %s: end it, or choose another port", port, ip)
+	case err != nil:
+		return fmt.Errorf("--listen: %w", err)
+	}
+	return listener.Close()
 }
 
 // parseCPUs reads 0,2-3.

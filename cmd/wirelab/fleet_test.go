@@ -121,7 +121,7 @@ func TestAgentsOfOneMachineHaveTheirOwnCPUs(t *testing.T) {
 		}
 	}
 	warning := placeAgents(planned, host.Placement{Server: []int{1}, Client: []int{0}})
-	if !strings.Contains(warning, "2 clients share 1 CPUs") || planned[2].cpus != "0" {
+	if !strings.Contains(warning, "2 clients share 1 CPU of") || planned[2].cpus != "0" {
 		t.Errorf("%q, %v", warning, planned)
 	}
 }

@@ -80,7 +80,7 @@ func placeAgents(agents []plannedAgent, placement host.Placement) (warning strin
 			}
 		}
 		if len(kind.cpus) > 0 && len(own) > len(kind.cpus) {
-			warning = fmt.Sprintf("%d %s share %d CPUs of this machine: they disturb one another, and trials of more than %d at a time will not be valid", len(own), kind.what, len(kind.cpus), len(kind.cpus))
+			warning = fmt.Sprintf("%d %s share %s of this machine: they disturb one another, and trials of more than %d at a time will not be valid", len(own), kind.what, cpusInWords(len(kind.cpus)), len(kind.cpus))
 		}
 		for n, i := range own {
 			agents[i].cpus = listCPUs(kind.cpus)
@@ -90,6 +90,13 @@ func placeAgents(agents []plannedAgent, placement host.Placement) (warning strin
 		}
 	}
 	return warning
+}
+
+func cpusInWords(n int) string {
+	if n == 1 {
+		return "1 CPU"
+	}
+	return fmt.Sprintf("%d CPUs", n)
 }
 
 // listCPUs writes CPUs as --cpus reads them.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -189,9 +188,27 @@ func (a *app) resume(cmd *cobra.Command, args []string, j job, directory string)
 			return usage(fmt.Errorf("--resume: %s/manifest.json is damaged: %w", directory, err))
 		}
 	}
+	if j.fleet, err = resumedFleet(j.fleet, run.Manifest.Fleet, changed); err != nil {
+		return usage(fmt.Errorf("--resume: %s %w", directory, err))
+	}
 	j.scenario, j.output.directory, j.resume = s, directory, true
-	j.fleet = cmp.Or(j.fleet, run.Manifest.Fleet)
 	return a.execute(cmd.Context(), j)
+}
+
+// resumedFleet is the fleet that a run began with, though its hub may be elsewhere by now: on
+// other agents the rest of the run would be of other cells.
+func resumedFleet(now, then *record.FleetWanted, changed func(flag string) bool) (*record.FleetWanted, error) {
+	switch {
+	case now == nil:
+		return then, nil
+	case then == nil:
+		return nil, errors.New("was begun without a fleet, and goes on without: leave out --fleet")
+	case changed("server") && now.Server != then.Server, changed("client") && now.Client != then.Client:
+		return nil, fmt.Errorf("was begun with --server %s --client %s: leave out both, and it goes on with them", then.Server, then.Client)
+	}
+	moved := *then
+	moved.Hub, moved.TokenFile = now.Hub, now.TokenFile
+	return &moved, nil
 }
 
 func (a *app) initCommand() *cobra.Command {

@@ -70,7 +70,7 @@ type allowance struct {
 func (a *allowance) program(hash string) (Program, error) {
 	p, known := a.programs[hash]
 	if !known {
-		return p, fmt.Errorf("it is for a program that is not allowed here: its hash is %.12s…, and %s", hash, a.known())
+		return p, fmt.Errorf("it is for a program that is not allowed here: its hash is %.12s…, and this agent starts %s", hash, a.known())
 	}
 	return p, nil
 }
@@ -78,7 +78,7 @@ func (a *allowance) program(hash string) (Program, error) {
 func (a *allowance) known() string {
 	var list []string
 	for hash, p := range a.programs {
-		list = append(list, fmt.Sprintf("%s has %.12s…", p.Name, hash))
+		list = append(list, fmt.Sprintf("%s (%.12s…)", p.Name, hash))
 	}
 	slices.Sort(list)
 	return strings.Join(list, ", ")
