@@ -130,7 +130,9 @@ func (m *loadMetrics) write(w io.Writer) error {
 	var text exposition
 	m.writeRequests(&text, &sum)
 	text.histogram("wirelab_response_seconds", "Response times of all calls, from the instant at which each was due.", &sum)
-	text.gauge("wirelab_in_flight", "Calls in flight.", float64(m.live.InFlight))
+	if m.live.InFlight != load.UnknownInFlight {
+		text.gauge("wirelab_in_flight", "Calls in flight.", float64(m.live.InFlight))
+	}
 	if m.live.SpanNS > 0 {
 		text.gauge("wirelab_achieved_requests_per_second", "Calls that ended, a second, in the last two seconds.", float64(m.live.Ended)/time.Duration(m.live.SpanNS).Seconds())
 	}

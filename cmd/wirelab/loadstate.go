@@ -53,7 +53,11 @@ func (s *loadState) take(p lab.Progress, at time.Time) {
 			s.seen = 0
 		}
 		if took := at.Sub(s.seenAt); took > 0 {
-			s.rates = append(s.rates, float64(p.Live.Total.Ended-s.seen)/took.Seconds())
+			rate := float64(p.Live.Total.Ended-s.seen) / took.Seconds()
+			if p.Live.InFlight == load.UnknownInFlight && p.Live.SpanNS > 0 { // the total grows in steps of a second
+				rate = float64(p.Live.Ended) / time.Duration(p.Live.SpanNS).Seconds()
+			}
+			s.rates = append(s.rates, rate)
 			s.rates = s.rates[max(0, len(s.rates)-mostRates):]
 		}
 		s.seenAt, s.seen = at, p.Live.Total.Ended
@@ -201,7 +205,11 @@ func recent(live *load.Live) string {
 }
 
 func total(live *load.Live) string {
-	return fmt.Sprintf("%s calls, %s failed, %s in flight", units.Thousands(live.Total.Ended), units.Thousands(live.Total.Failed), units.Thousands(live.InFlight))
+	text := fmt.Sprintf("%s calls, %s failed", units.Thousands(live.Total.Ended), units.Thousands(live.Total.Failed))
+	if live.InFlight != load.UnknownInFlight {
+		text += fmt.Sprintf(", %s in flight", units.Thousands(live.InFlight))
+	}
+	return text
 }
 
 // failures names the kinds of them, the most frequent first.

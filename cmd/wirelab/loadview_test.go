@@ -174,3 +174,24 @@ func TestLoadViewKeys(t *testing.T) {
 		t.Errorf("it was ended %d times", ended)
 	}
 }
+
+// Of a fleet nobody knows how many calls are in flight, and its total grows once a second, which
+// is no rate that goes up and down.
+func TestLoadViewOfAFleet(t *testing.T) {
+	s := &loadState{}
+	at := time.Unix(100, 0)
+	s.begins(at)
+	for tick := range 12 {
+		at = at.Add(250 * time.Millisecond)
+		s.take(lab.Progress{Done: 1, Live: &load.Live{
+			SpanNS: 2e9, Ended: 2000, InFlight: load.UnknownInFlight,
+			Total: load.LiveTotal{Ended: int64(1000 * (tick / 4))},
+		}}, at)
+	}
+	if text := total(s.now.Live); text != "2,000 calls, 0 failed" {
+		t.Errorf("the total is %q", text)
+	}
+	if line := s.sparkline(80); !strings.HasSuffix(line, " up to 1,000/s") || strings.Contains(line, "▁") {
+		t.Errorf("a steady rate is drawn as %q", line)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/worker"
 )
 
@@ -19,6 +20,15 @@ type alone struct {
 
 func (s *stage) startAlone(ctx context.Context, hash string, l worker.Launch) (worker.End, error) {
 	h := s.clients[0]
+	if tell := l.OnProgress; tell != nil && l.Spec.Client.Load.Model != string(scenario.Search) {
+		spec, stream := *l.Spec.Client, newMerging()
+		spec.IntervalNS = int64(intervalLength)
+		l.Spec.Client, l.OnInterval = &spec, stream.add
+		l.OnProgress = func(p worker.Progress) {
+			p.Live = stream.live()
+			tell(p)
+		}
+	}
 	r, err := s.controller.startOn(ctx, h, hash, s.before[h.Name].offsetNS, l)
 	if err != nil {
 		return nil, err

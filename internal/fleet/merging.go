@@ -72,7 +72,7 @@ func (m *merging) live() *load.Live {
 	m.guard.Lock()
 	defer m.guard.Unlock()
 	all := latency.NewCoarse()
-	shown := &load.Live{Total: m.total}
+	shown := &load.Live{Total: m.total, InFlight: load.UnknownInFlight}
 	for back := range int64(shownSlots) {
 		s := m.slots[m.newest-1-back]
 		if s == nil {

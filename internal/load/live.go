@@ -24,13 +24,17 @@ type Live struct {
 	P99NS  int64 `json:"p99_ns"`
 	MaxNS  int64 `json:"max_ns"`
 
-	InFlight int64 `json:"in_flight"` // at this moment
+	InFlight int64 `json:"in_flight"` // at this moment; UnknownInFlight: nobody knows
 
 	// Since the first call:
 	Total     LiveTotal           `json:"total"`
 	Histogram []LiveBin           `json:"histogram,omitempty"` // from the first that has calls to the last one
 	Failures  []record.ErrorCount `json:"failures,omitempty"`  // without examples
 }
+
+// UnknownInFlight is the number of calls in flight where agents of a fleet tell once a second
+// what has ended.
+const UnknownInFlight = -1
 
 // LiveTotal sums up all calls.
 type LiveTotal struct {
