@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"strings"
 
@@ -181,7 +183,11 @@ func (a *app) printUp(f *upFlags, r upReport) error {
 	if len(r.Agents) > 0 {
 		fmt.Fprintf(a.stdout, "agents on this machine: %s\n", strings.Join(r.Agents, ", "))
 	}
-	fmt.Fprintf(a.stdout, "\nTo add another machine, run there (role=server for the one that is to serve):\n\n  %s\n", r.Join)
+	add := "To add another machine, run there"
+	if !r.TLS && onlyHere(r.URLs) {
+		add = "To add an agent of this machine, run (others cannot reach it: --listen 0.0.0.0:4222 lets them)"
+	}
+	fmt.Fprintf(a.stdout, "\n%s, with role=server for the one that is to serve:\n\n  %s\n", add, r.Join)
 	fmt.Fprintf(a.stdout, "\nTo measure, run here:\n\n  wirelab compare --fleet %s --server role=server --client 'role=client*'\n", r.Project)
 	end := "Ctrl-C ends it."
 	if f.detach {
@@ -189,6 +195,20 @@ func (a *app) printUp(f *upFlags, r upReport) error {
 	}
 	_, err := fmt.Fprintf(a.stdout, "\n%s\n", end)
 	return err
+}
+
+// onlyHere reports whether only this machine reaches the URLs.
+func onlyHere(urls []string) bool {
+	for _, text := range urls {
+		u, err := url.Parse(text)
+		if err != nil {
+			return false
+		}
+		if ip := net.ParseIP(u.Hostname()); ip == nil || !ip.IsLoopback() {
+			return false
+		}
+	}
+	return true
 }
 
 // prepareNATS prepares the user's own, and says where the tokens are.

@@ -12,6 +12,7 @@ import (
 // described as those of a group are.
 type alone struct {
 	*remote
+	unwatch func()
 
 	once   sync.Once
 	merged worker.Result
@@ -19,26 +20,33 @@ type alone struct {
 }
 
 func (s *stage) startAlone(ctx context.Context, hash string, l worker.Launch) (worker.End, error) {
-	h := s.clients[0]
-	if tell := l.OnProgress; tell != nil && l.Spec.Client.Load.Model != string(scenario.Search) {
-		spec, stream := *l.Spec.Client, newMerging()
+	h, spec := s.clients[0], *l.Spec.Client
+	watch := newWatching(1, spec.Load.DurationNS)
+	a := &alone{unwatch: watch.tell(l.OnProgress)}
+	if spec.Load.Model != string(scenario.Search) && l.Command[0] == s.controller.plan.Worker {
 		spec.IntervalNS = int64(intervalLength)
-		l.Spec.Client, l.OnInterval = &spec, stream.add
-		l.OnProgress = func(p worker.Progress) {
-			p.Live = stream.live()
-			tell(p)
-		}
 	}
-	r, err := s.controller.startOn(ctx, h, hash, s.before[h.Name].offsetNS, l)
-	if err != nil {
+	l.Spec.Client, l.OnInterval = &spec, watch.stream.add
+	l.OnProgress = func(p worker.Progress) { watch.hear(0, p) }
+	var err error
+	if a.remote, err = s.controller.startOn(ctx, h, hash, s.before[h.Name].offsetNS, l); err != nil {
+		a.unwatch()
 		return nil, err
 	}
-	return &alone{remote: r}, nil
+	return a, nil
+}
+
+// Kill ends the worker at once.
+func (a *alone) Kill() {
+	a.unwatch()
+	a.remote.Kill()
 }
 
 // Result waits for the result, and ends the worker, since what its machine saw comes then.
 func (a *alone) Result(ctx context.Context) (worker.Result, error) {
-	if _, err := a.remote.Result(ctx); err != nil {
+	_, err := a.remote.Result(ctx)
+	a.unwatch() // nothing is told of a trial that is over
+	if err != nil {
 		return worker.Result{}, err
 	}
 	a.once.Do(func() { a.merged, a.failed = a.finish(ctx) })

@@ -24,6 +24,8 @@ const (
 	lease = 5 * time.Second
 	// renewEvery is how often it hears: an order to renew, and its answer, are 500 bytes.
 	renewEvery = 2 * time.Second
+	// noticeEvery is how often the controller looks whether an agent is lost.
+	noticeEvery = 250 * time.Millisecond
 	// orderPatience limits the wait for the answer to an order.
 	orderPatience = 5 * time.Second
 	// returnPatience is how long agents that are missing are waited for before a trial.
@@ -70,6 +72,13 @@ type held struct {
 
 	guard sync.Mutex
 	heard time.Time
+}
+
+// silent is how long nothing was heard of it.
+func (h *held) silent() time.Duration {
+	h.guard.Lock()
+	defer h.guard.Unlock()
+	return time.Since(h.heard)
 }
 
 // line is where orders to an agent's session go, also when it was lost in between.
@@ -242,10 +251,24 @@ func (c *Controller) send(ctx context.Context, to *held, o order) (answer, error
 		return a, fmt.Errorf("%s: its answer is not understood: %w", to.Name, err)
 	}
 	if a.Refused != "" {
-		return a, fmt.Errorf("%s refuses: %s", to.Name, a.Refused)
+		return a, &refusal{fmt.Sprintf("%s refuses: %s", to.Name, a.Refused), a.Busy}
 	}
 	return a, nil
 }
+
+// errBusy is what a refusal is that another run is the reason of.
+var errBusy = errors.New("it works for another run")
+
+// refusal is an agent's.
+type refusal struct {
+	text string
+	busy bool
+}
+
+func (r *refusal) Error() string { return r.text }
+
+// Is reports whether the agent will obey when it is free.
+func (r *refusal) Is(target error) bool { return r.busy && target == errBusy }
 
 // stopTakes is how long a worker may take to end.
 func stopTakes(do verb) time.Duration {
@@ -270,9 +293,9 @@ func sayNoAnswer(err error) error {
 
 // renewAll keeps the leases, and notices who is lost.
 func (c *Controller) renewAll(ctx context.Context) {
-	ticker := time.NewTicker(renewEvery)
+	ticker := time.NewTicker(noticeEvery)
 	defer ticker.Stop()
-	for {
+	for last := (time.Time{}); ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -281,30 +304,27 @@ func (c *Controller) renewAll(ctx context.Context) {
 		c.guard.Lock()
 		all := slices.Collect(maps.Values(c.held))
 		c.guard.Unlock()
+		renews := time.Since(last) >= renewEvery
+		if renews {
+			last = time.Now()
+		}
 		for _, h := range all {
-			c.renewing.Go(func() { c.renewOne(ctx, h) })
+			if silent := h.silent(); silent >= lease {
+				c.lose(h, fmt.Errorf("%s: nothing was heard of it for %v", h.Name, silent.Round(100*time.Millisecond)))
+			} else if renews {
+				c.renewing.Go(func() { c.renewOne(ctx, h) })
+			}
 		}
 	}
 }
 
 // renewOne renews an agent's lease. An agent that refuses, or says nothing for as long as its
-// lease, is lost: its workers end by themselves.
+// lease, is lost: its workers end by themselves. A late answer counts as any.
 func (c *Controller) renewOne(ctx context.Context, h *held) {
-	asking, cancel := context.WithTimeout(ctx, renewEvery)
+	asking, cancel := context.WithTimeout(ctx, lease)
 	defer cancel()
-	a, err := c.send(asking, h, order{Do: renew, LeaseNS: int64(lease)})
-	if err == nil || ctx.Err() != nil {
-		return
-	}
-	if a.Refused != "" {
+	if a, err := c.send(asking, h, order{Do: renew, LeaseNS: int64(lease)}); a.Refused != "" {
 		c.lose(h, err)
-		return
-	}
-	h.guard.Lock()
-	silent := time.Since(h.heard)
-	h.guard.Unlock()
-	if silent >= lease {
-		c.lose(h, fmt.Errorf("%s: nothing was heard of it for %v", h.Name, silent.Round(100*time.Millisecond)))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -23,13 +22,8 @@ type group struct {
 	merged  worker.Result
 	failed  error
 
-	window  time.Duration // 0: so many requests bound it
-	settled chan struct{} // closed when all are
-	stream  *merging
-
-	guard   sync.Mutex // of what follows
-	latest  []worker.Progress
-	opensNS int64 // when the window does
+	watch   *watching
+	unwatch func()
 }
 
 var _ worker.End = (*group)(nil)
@@ -44,8 +38,6 @@ const (
 	settlePatience = 30 * time.Second
 	// intervalLength is how often clients tell what their calls are like.
 	intervalLength = time.Second
-	// shownEvery is the time between two reports of progress.
-	shownEvery = 250 * time.Millisecond
 )
 
 // startGroup starts a client on each agent.
@@ -59,11 +51,11 @@ func (s *stage) startGroup(ctx context.Context, hash string, l worker.Launch) (w
 	}
 	leading, cancel := context.WithCancelCause(context.Background())
 	g := &group{
-		members: make([]*remote, len(specs)), latest: make([]worker.Progress, len(specs)),
-		atMost: time.Duration(l.Spec.Client.Load.WarmUpAtMostNS), stop: cancel,
-		over: make(chan struct{}), settled: make(chan struct{}), stream: newMerging(),
-		window: time.Duration(l.Spec.Client.Load.DurationNS), opensNS: math.MaxInt64,
+		members: make([]*remote, len(specs)),
+		atMost:  time.Duration(l.Spec.Client.Load.WarmUpAtMostNS), stop: cancel,
+		over: make(chan struct{}), watch: newWatching(len(specs), l.Spec.Client.Load.DurationNS),
 	}
+	g.unwatch = g.watch.tell(l.OnProgress)
 	errs := make([]error, len(specs))
 	var starting sync.WaitGroup
 	for i, spec := range specs {
@@ -71,8 +63,8 @@ func (s *stage) startGroup(ctx context.Context, hash string, l worker.Launch) (w
 		g.clients = append(g.clients, spec.Client.Clients)
 		one := l
 		one.Spec = spec
-		one.OnProgress = func(p worker.Progress) { g.hear(i, p) }
-		one.OnInterval = g.stream.add
+		one.OnProgress = func(p worker.Progress) { g.watch.hear(i, p) }
+		one.OnInterval = g.watch.stream.add
 		starting.Go(func() {
 			g.members[i], errs[i] = s.controller.startOn(ctx, s.clients[i], hash, s.before[s.clients[i].Name].offsetNS, one)
 		})
@@ -81,11 +73,9 @@ func (s *stage) startGroup(ctx context.Context, hash string, l worker.Launch) (w
 	if err := cmp.Or(errs...); err != nil {
 		g.members = slices.DeleteFunc(g.members, func(m *remote) bool { return m == nil })
 		g.killAll()
+		g.unwatch()
 		cancel(nil)
 		return nil, err
-	}
-	if l.OnProgress != nil {
-		go g.show(leading, l.OnProgress) // ends with the leader
 	}
 	go g.lead(leading) // ends with the members, or when it is killed
 	return g, nil
@@ -94,7 +84,7 @@ func (s *stage) startGroup(ctx context.Context, hash string, l worker.Launch) (w
 // lead takes the members through their trial together.
 func (g *group) lead(ctx context.Context) {
 	defer close(g.over)
-	defer g.stop(nil)
+	defer g.unwatch() // nothing is told of a trial that is over
 	if err := g.through(ctx); err != nil {
 		g.failed = err
 		g.killAll()
@@ -109,9 +99,7 @@ func (g *group) through(ctx context.Context) error {
 		return err
 	}
 	if g.atMost <= 0 {
-		g.guard.Lock()
-		g.opensNS = clock.Now()
-		g.guard.Unlock()
+		g.watch.opens(clock.Now())
 	} else {
 		waiting, cancel := context.WithTimeoutCause(ctx, g.atMost+settlePatience, fmt.Errorf("not all clients had settled within %v", g.atMost+settlePatience))
 		defer cancel()
@@ -140,7 +128,7 @@ func (g *group) awaitSettled(ctx context.Context) error {
 		go func() { ended <- m.await(ctx, m.result, "result") }() // ends with ctx
 	}
 	select {
-	case <-g.settled:
+	case <-g.watch.settled:
 		return nil
 	case err := <-ended:
 		return cmp.Or(err, fmt.Errorf("%s: it ended before its window was to open", "a client"))
@@ -167,9 +155,7 @@ func (g *group) each(do func(*remote) error) error {
 func (g *group) tellAll(c worker.Control) error {
 	at := clock.Now() + int64(ahead+time.Duration(len(g.members))*aheadEach)
 	if c == worker.OpenControl {
-		g.guard.Lock()
-		g.opensNS = at
-		g.guard.Unlock()
+		g.watch.opens(at)
 	}
 	return g.each(func(m *remote) error { return m.Tell(worker.Order{Control: c, AtNS: at}) })
 }
@@ -192,58 +178,6 @@ func (g *group) merge(ctx context.Context) error {
 	var err error
 	g.merged.Client, err = worker.Merge(g.merged.Parts, intervals)
 	return err
-}
-
-// hear takes in how far a member has come.
-func (g *group) hear(i int, p worker.Progress) {
-	g.guard.Lock()
-	defer g.guard.Unlock()
-	g.latest[i] = p
-	for _, one := range g.latest {
-		if !one.Settled && one.Fraction == 0 {
-			return
-		}
-	}
-	select {
-	case <-g.settled:
-	default:
-		close(g.settled)
-	}
-}
-
-// show tells how far all have come, some times a second until ctx ends. Members tell of
-// themselves more seldom.
-func (g *group) show(ctx context.Context, tell func(worker.Progress)) {
-	ticker := time.NewTicker(shownEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			tell(g.look(clock.Now()))
-		}
-	}
-}
-
-// look sums up how far the members have come.
-func (g *group) look(now int64) worker.Progress {
-	g.guard.Lock()
-	defer g.guard.Unlock()
-	all := worker.Progress{Settled: true, Warming: now < g.opensNS, Live: g.stream.live()}
-	for _, one := range g.latest {
-		all.Paused = all.Paused || one.Paused
-		all.Settled = all.Settled && one.Settled
-		all.Done += one.Done
-		all.Fraction += one.Fraction / float64(len(g.latest))
-	}
-	if all.Live != nil {
-		all.Done = max(all.Done, all.Live.Total.Ended)
-	}
-	if !all.Warming && g.window > 0 && !all.Paused {
-		all.Fraction = max(all.Fraction, min(1, float64(now-g.opensNS)/float64(g.window)))
-	}
-	return all
 }
 
 // Ready is the first member's, for all.

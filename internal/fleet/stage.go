@@ -49,10 +49,20 @@ func (c *Controller) servers() int {
 }
 
 // Join takes the agents for the first time, so that what is missing is known before a run
-// begins.
+// begins. It waits for those that another run has no longer than the lease of one that was
+// killed.
 func (c *Controller) Join(ctx context.Context) error {
-	_, _, err := c.gather(ctx)
-	return err
+	until := time.Now().Add(lease + renewEvery)
+	for {
+		_, _, err := c.gather(ctx)
+		if !errors.Is(err, errBusy) || time.Now().After(until) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(lookEvery):
+		case <-ctx.Done():
+		}
+	}
 }
 
 // Elsewhere names an agent that is taken and not on this machine, or none.
@@ -141,7 +151,7 @@ func (c *Controller) take(ctx context.Context, want Selector, cards []Card, but 
 		wanted = max(1, len(matching))
 	}
 	var taken []*held
-	var refusals []string
+	var refusals []error
 	for len(taken) < wanted && len(matching) > 0 {
 		next := min(len(matching), wanted-len(taken))
 		more, refused := c.holdAll(ctx, matching[:next])
@@ -156,17 +166,30 @@ func (c *Controller) take(ctx context.Context, want Selector, cards []Card, but 
 	for _, h := range taken {
 		names = append(names, h.Name)
 	}
+	var refused []string
+	for _, err := range refusals {
+		refused = append(refused, err.Error())
+	}
 	why := fmt.Sprintf("%s %s: %d of %d are there", flag, want, len(taken), wanted)
 	for _, list := range []struct {
 		what  string
 		names []string
-	}{{"these are", names}, {"others have other labels", others}, {"refused", refusals}} {
+	}{{"these are", names}, {"others have other labels", others}, {"refused", refused}} {
 		if len(list.names) > 0 {
 			why += "; " + list.what + ": " + inShort(list.names)
 		}
 	}
-	return nil, fmt.Errorf("%w: %s (see `wirelab fleet list`)", lab.ErrTooFewAgents, why)
+	return nil, &tooFew{fmt.Sprintf("%v: %s (see `wirelab fleet list`)", lab.ErrTooFewAgents, why), append(refusals, lab.ErrTooFewAgents)}
 }
+
+// tooFew is what a selector met that did not get its agents.
+type tooFew struct {
+	text   string
+	causes []error
+}
+
+func (e *tooFew) Error() string   { return e.text }
+func (e *tooFew) Unwrap() []error { return e.causes }
 
 // inShort names a few of many.
 func inShort(names []string) string {
@@ -178,7 +201,7 @@ func inShort(names []string) string {
 }
 
 // holdAll makes some agents this controller's, and says why not of the others.
-func (c *Controller) holdAll(ctx context.Context, cards []Card) (taken []*held, refusals []string) {
+func (c *Controller) holdAll(ctx context.Context, cards []Card) (taken []*held, refusals []error) {
 	all, errs := make([]*held, len(cards)), make([]error, len(cards))
 	var holding sync.WaitGroup
 	turns := make(chan struct{}, claimedAtOnce)
@@ -192,7 +215,7 @@ func (c *Controller) holdAll(ctx context.Context, cards []Card) (taken []*held, 
 	holding.Wait()
 	for i, h := range all {
 		if errs[i] != nil {
-			refusals = append(refusals, errs[i].Error())
+			refusals = append(refusals, errs[i])
 			continue
 		}
 		taken = append(taken, h)
