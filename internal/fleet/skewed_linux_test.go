@@ -37,7 +37,9 @@ func TestAClockThatIsOff(t *testing.T) {
 	}
 	t.Parallel()
 	c := newChaos(t)
-	c.join("s", "role=server")
+	const serverAhead = 23
+	c.agents["s"] = play(t, aheadBy(serverAhead), "agent", c.agentToken, "s", "role=server", "127.0.0.1", t.TempDir())
+	c.agents["s"].says("is in the fleet")
 	for i, ahead := range []int{0, 30, -30} {
 		if ahead < 0 && time.Duration(now(t)) < 2*time.Minute {
 			ahead = 17 // a clock cannot be below zero
@@ -53,6 +55,12 @@ func TestAClockThatIsOff(t *testing.T) {
 	for _, r := range recordsIn(t, dir) {
 		if r.Failure != "" {
 			t.Fatal(r.Failure)
+		}
+		if off := r.Fleet.Server.Clock.OffsetNS - serverAhead*1e9; max(off, -off) > r.Fleet.Server.Clock.ErrorNS {
+			t.Errorf("the server: %d ns ahead, found %+v", int64(serverAhead*1e9), r.Fleet.Server.Clock)
+		}
+		if cost := r.Server; cost.UserNS == nil || *cost.UserNS+*cost.SystemNS <= 0 || *cost.UserNS+*cost.SystemNS > 64*r.WindowNS {
+			t.Errorf("the server's cost in the window is %+v", cost)
 		}
 		for _, one := range r.Fleet.Clients {
 			var ahead int64

@@ -86,8 +86,11 @@ func (r *ClientResult) checkCounts() error {
 		of    string
 		value int64
 	}{
-		{"requests", r.Requests}, {"completed requests", r.Completed}, {"straddling requests", r.Straddling},
-		{"ns of straddling requests", r.StraddlingNS}, {"connections in the window", r.Connections.During},
+		{"requests", r.Requests},
+		{"completed requests", r.Completed},
+		{"straddling requests", r.Straddling},
+		{"ns of straddling requests", r.StraddlingNS},
+		{"connections in the window", r.Connections.During},
 	} {
 		if count.value < 0 {
 			return fmt.Errorf("counts %d %s", count.value, count.of)
