@@ -19,15 +19,12 @@ import (
 )
 
 const (
-	// lease is how long an agent goes on without hearing of its controller, and how long a
-	// controller waits for an agent that says nothing.
+	// lease is the usual one.
 	lease = 5 * time.Second
 	// renewEvery is how often it hears: an order to renew, and its answer, are 500 bytes.
 	renewEvery = 2 * time.Second
 	// noticeEvery is how often the controller looks whether an agent is lost.
 	noticeEvery = 250 * time.Millisecond
-	// orderPatience limits the wait for the answer to an order.
-	orderPatience = 5 * time.Second
 	// returnPatience is how long agents that are missing are waited for before a trial.
 	returnPatience = 30 * time.Second
 	// askedAtOnce bounds the agents whose clocks are compared at the same time: more would
@@ -40,6 +37,9 @@ type Plan struct {
 	Server *Selector // nil: the server is given
 	Client Selector
 	Worker string // wirelab's own program, which agents must have, too
+	// Lease is how long an agent goes on without hearing of its controller, and how long that
+	// waits for an agent that says nothing. 0: the usual one.
+	Lease time.Duration
 	// Report, if not nil, gets a line for what a person should know of.
 	Report func(line string)
 }
@@ -98,6 +98,7 @@ func NewController(ctx context.Context, credentials *Credentials, plan Plan) (*C
 	if len(credentials.OrdersSeed) == 0 {
 		return nil, errors.New("these are an agent's credentials, which give no orders: use the controller's token (`wirelab fleet token --role controller`)")
 	}
+	plan.Lease = cmp.Or(plan.Lease, lease)
 	key, err := nkeys.FromSeed(credentials.OrdersSeed)
 	if err != nil {
 		return nil, fmt.Errorf("the key that orders are signed with: %w", err)
@@ -238,7 +239,7 @@ func (c *Controller) send(ctx context.Context, to *held, o order) (answer, error
 	if err != nil {
 		return answer{}, fmt.Errorf("%s: send it an order: %w", to.Name, err)
 	}
-	waiting, cancel := context.WithTimeout(ctx, orderPatience+stopTakes(o.Do))
+	waiting, cancel := context.WithTimeout(ctx, c.plan.Lease+stopTakes(o.Do))
 	defer cancel()
 	data, err := reply.await(waiting)
 	if err != nil {
@@ -286,7 +287,7 @@ func sayNoAnswer(err error) error {
 	case errors.Is(err, nats.ErrNoResponders):
 		return errGone
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("nothing was heard of it for %v", orderPatience)
+		return errors.New("no answer came in time")
 	}
 	return err
 }
@@ -309,7 +310,7 @@ func (c *Controller) renewAll(ctx context.Context) {
 			last = time.Now()
 		}
 		for _, h := range all {
-			if silent := h.silent(); silent >= lease {
+			if silent := h.silent(); silent >= c.plan.Lease {
 				c.lose(h, fmt.Errorf("%s: nothing was heard of it for %v", h.Name, silent.Round(100*time.Millisecond)))
 			} else if renews {
 				c.renewing.Go(func() { c.renewOne(ctx, h) })
@@ -321,9 +322,9 @@ func (c *Controller) renewAll(ctx context.Context) {
 // renewOne renews an agent's lease. An agent that refuses, or says nothing for as long as its
 // lease, is lost: its workers end by themselves. A late answer counts as any.
 func (c *Controller) renewOne(ctx context.Context, h *held) {
-	asking, cancel := context.WithTimeout(ctx, lease)
+	asking, cancel := context.WithTimeout(ctx, c.plan.Lease)
 	defer cancel()
-	if a, err := c.send(asking, h, order{Do: renew, LeaseNS: int64(lease)}); a.Refused != "" {
+	if a, err := c.send(asking, h, order{Do: renew, LeaseNS: int64(c.plan.Lease)}); a.Refused != "" {
 		c.lose(h, err)
 	}
 }

@@ -168,7 +168,7 @@ func (f *racked) join(name, labels string) {
 func (f *racked) measure(s *scenario.Scenario, clients string) (records []record.Record, directory string) {
 	f.t.Helper()
 	directory = filepath.Join(f.t.TempDir(), "run")
-	lab := play(f.t, surroundings(f.hub), "lab", f.token, directory, planFile(f.t, labPlan{Scenario: s, Server: "role=server", Client: clients}))
+	lab := play(f.t, surroundings(f.hub), "lab", f.token, directory, planFile(f.t, labPlan{Scenario: s, Server: "role=server", Client: clients, Patient: true}))
 	lab.says("done")
 	<-lab.ended
 	return recordsIn(f.t, directory), directory

@@ -113,6 +113,7 @@ func (a *agent) start(o *order) error {
 		Name: a.Name + ": " + string(spec.Role), Command: program.Command, Spec: spec,
 		In:         host.Surroundings{CPUs: a.CPUs, Nice: a.Nice},
 		OnProgress: w.progress, OnInterval: w.interval,
+		Env: withoutProxies(),
 	}
 	if spec.Role == worker.ClientRole {
 		launch.Silence = clientSilence
@@ -129,6 +130,15 @@ func (a *agent) start(o *order) error {
 	w.abandon = abandon
 	a.running.Go(func() { w.follow(ctx) })
 	return nil
+}
+
+// withoutProxies keeps workers from dialling a proxy that the agent's environment names, which
+// may be outside the ranges.
+func withoutProxies() (environment []string) {
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
+		environment = append(environment, name+"=")
+	}
+	return environment
 }
 
 // clientSilence limits the time between two events of a client.

@@ -177,6 +177,8 @@ type labPlan struct {
 	Scenario       *scenario.Scenario
 	Server, Client string
 	URLs           []string
+	// Patient: nobody is to be lost, however busy the machine is.
+	Patient bool
 }
 
 // playLab measures on a fleet: TOKENFILE RUNDIRECTORY PLANFILE. It goes on with a run that is
@@ -210,7 +212,11 @@ func playLab(args []string) error {
 		return err
 	}
 	ctx := context.Background()
-	on, err := fleet.NewController(ctx, credentials, fleet.Plan{Server: &server, Client: clients, Worker: program, Report: func(line string) { fmt.Println(line) }})
+	wanted := fleet.Plan{Server: &server, Client: clients, Worker: program, Report: func(line string) { fmt.Println(line) }}
+	if what.Patient {
+		wanted.Lease = patience
+	}
+	on, err := fleet.NewController(ctx, credentials, wanted)
 	if err != nil {
 		return err
 	}

@@ -194,7 +194,7 @@ func (r *remote) Kill() {
 		return
 	default:
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), orderPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), r.controller.plan.Lease)
 	defer cancel()
 	_, _ = r.controller.send(ctx, r.on, order{Do: kill, Worker: r.name})
 }

@@ -49,7 +49,7 @@ func TestAClockThatIsOff(t *testing.T) {
 		c.agents[name].says("is in the fleet")
 	}
 	dir := filepath.Join(t.TempDir(), "run")
-	run := c.lab(dir, labPlan{Scenario: trials(t, 1), Server: "role=server", Client: "role=client*3"})
+	run := c.lab(dir, labPlan{Scenario: trials(t, 1), Server: "role=server", Client: "role=client*3", Patient: true})
 	run.says("done")
 	<-run.ended
 	for _, r := range recordsIn(t, dir) {
@@ -98,7 +98,7 @@ func TestASlowAgentIsNamed(t *testing.T) {
 	slow := c.join("c1", "role=client")
 	s := scene(t, "tcp", 4, scenario.Load{Model: scenario.Open, Rate: 400, Arrivals: scenario.Poisson, Duration: scenario.Duration(2 * time.Second)})
 	dir := filepath.Join(t.TempDir(), "run")
-	run := c.lab(dir, labPlan{Scenario: s, Server: "role=server", Client: "role=client*2"})
+	run := c.lab(dir, labPlan{Scenario: s, Server: "role=server", Client: "role=client*2", Patient: true})
 	run.says("trial begins")
 	for {
 		select {

@@ -52,7 +52,7 @@ func (c *Controller) servers() int {
 // begins. It waits for those that another run has no longer than the lease of one that was
 // killed.
 func (c *Controller) Join(ctx context.Context) error {
-	until := time.Now().Add(lease + renewEvery)
+	until := time.Now().Add(c.plan.Lease + renewEvery)
 	for {
 		_, _, err := c.gather(ctx)
 		if !errors.Is(err, errBusy) || time.Now().After(until) || ctx.Err() != nil {
@@ -116,7 +116,7 @@ func (c *Controller) stage(ctx context.Context, callers int) (*stage, error) {
 
 // gather takes the agents that the plan wants: those that it has first.
 func (c *Controller) gather(ctx context.Context) (server *held, clients []*held, err error) {
-	listing, cancel := context.WithTimeout(ctx, orderPatience)
+	listing, cancel := context.WithTimeout(ctx, hubPatience)
 	defer cancel()
 	cards, err := Cards(listing, c.cards)
 	if err != nil {
@@ -261,7 +261,7 @@ func (c *Controller) hold(ctx context.Context, card Card) (*held, error) {
 		return h, nil
 	}
 	h = &held{Card: card, line: to, heard: time.Now()}
-	if _, err := c.send(ctx, h, order{Do: claim, LeaseNS: int64(lease)}); err != nil {
+	if _, err := c.send(ctx, h, order{Do: claim, LeaseNS: int64(c.plan.Lease)}); err != nil {
 		return nil, err
 	}
 	c.guard.Lock()

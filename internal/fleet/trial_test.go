@@ -79,7 +79,7 @@ func control(t *testing.T, hub *fleet.Hub, server, clients string) *fleet.Contro
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := fleet.Plan{Worker: program, Report: func(line string) { t.Log(line) }}
+	plan := fleet.Plan{Worker: program, Lease: patience, Report: func(line string) { t.Log(line) }}
 	if server != "" {
 		s, err := fleet.ParseSelector(server)
 		if err != nil {
