@@ -101,9 +101,7 @@ func (g *group) through(ctx context.Context) error {
 	if g.atMost <= 0 {
 		g.watch.opens(clock.Now())
 	} else {
-		waiting, cancel := context.WithTimeoutCause(ctx, g.atMost+settlePatience, fmt.Errorf("not all clients had settled within %v", g.atMost+settlePatience))
-		defer cancel()
-		if err := g.awaitSettled(waiting); err != nil {
+		if err := g.awaitSettled(ctx); err != nil {
 			return err
 		}
 		if err := g.tellAll(worker.OpenControl); err != nil {
@@ -113,7 +111,7 @@ func (g *group) through(ctx context.Context) error {
 	if err := g.each(func(m *remote) error { _, err := m.Result(ctx); return err }); err != nil {
 		return err
 	}
-	if err := g.each((*remote).Stop); err != nil {
+	if err := g.each(func(m *remote) error { return m.stop(ctx) }); err != nil {
 		return err
 	}
 	return g.merge(ctx)
@@ -125,13 +123,24 @@ func (g *group) awaitSettled(ctx context.Context) error {
 	defer cancel()
 	ended := make(chan error, len(g.members))
 	for _, m := range g.members {
-		go func() { ended <- m.await(ctx, m.result, "result") }() // ends with ctx
+		go func() { // ends with ctx
+			err := m.await(ctx, m.result, "result")
+			ended <- cmp.Or(err, fmt.Errorf("%s: its client ended before its window was to open", m.on.Name))
+		}()
 	}
+	late := time.NewTimer(g.atMost + settlePatience)
+	defer late.Stop()
 	select {
 	case <-g.watch.settled:
 		return nil
 	case err := <-ended:
-		return cmp.Or(err, fmt.Errorf("%s: it ended before its window was to open", "a client"))
+		return err
+	case <-late.C:
+		var names []string
+		for _, i := range g.watch.unsettled() {
+			names = append(names, g.members[i].on.Name)
+		}
+		return fmt.Errorf("%s: no word within %v that its warm-up may end", inShort(names), g.atMost+settlePatience)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -20,7 +20,7 @@ import (
 	"wirelab.dev/internal/worker"
 )
 
-// told is what an agent tells of a worker. One of its parts is set.
+// told is what an agent tells of a worker. One of its parts is set, or progress with an interval.
 type told struct {
 	Ready    *worker.Ready    `json:"ready,omitempty"`
 	Progress *worker.Progress `json:"progress,omitempty"`
@@ -236,12 +236,14 @@ func (w *hosted) progress(p worker.Progress) {
 	}
 }
 
-// interval keeps an interval, and tells it if that does not disturb.
+// interval keeps an interval, and tells it if that does not disturb; and again how far the
+// worker has come, which may have been lost when it was told.
 func (w *hosted) interval(i worker.Interval) {
 	w.guard.Lock()
 	w.intervals.add(i)
+	last := w.last
 	w.guard.Unlock()
-	w.tell(told{Interval: &i}, false)
+	w.tell(told{Interval: &i, Progress: last}, false)
 }
 
 // tell tells what may be lost; what must be told whatever the budget says.

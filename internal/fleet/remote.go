@@ -69,12 +69,14 @@ func (r *remote) forget() {
 // take takes in what the agent tells. It is called from one goroutine for what may be lost, and
 // from another for what may not.
 func (r *remote) take(t told) {
-	switch {
-	case t.Progress != nil && r.onProgress != nil:
-		r.onProgress(*t.Progress)
-	case t.Interval != nil && r.onInterval != nil:
+	if t.Interval != nil && r.onInterval != nil {
 		t.Interval.StartNS -= r.offsetNS
 		r.onInterval(*t.Interval)
+	}
+	if t.Progress != nil && r.onProgress != nil {
+		r.onProgress(*t.Progress)
+	}
+	switch {
 	case t.Ready != nil:
 		r.set(r.ready, func() { r.asReady = *t.Ready })
 	case t.Result != nil:
@@ -165,12 +167,14 @@ func (r *remote) Result(ctx context.Context) (worker.Result, error) {
 const handedOver = 2 * time.Minute
 
 // Stop ends the worker's input, and waits until it has ended. It returns its failure, if any.
-func (r *remote) Stop() error {
+func (r *remote) Stop() error { return r.stop(context.Background()) }
+
+func (r *remote) stop(ctx context.Context) error {
 	defer r.forget()
 	select {
 	case <-r.ended:
 	default:
-		ctx, cancel := context.WithTimeout(context.Background(), handedOver)
+		ctx, cancel := context.WithTimeout(ctx, handedOver)
 		defer cancel()
 		if _, err := r.controller.send(ctx, r.on, order{Do: stop, Worker: r.name}); err != nil {
 			r.fail(err)

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,16 +37,28 @@ func (w *watching) hear(client int, p worker.Progress) {
 	if w.opensNS == math.MaxInt64 && len(w.latest) == 1 && !p.Warming { // nobody tells it when
 		w.opensNS = clock.Now() - int64(p.Fraction*float64(w.window))
 	}
-	for _, one := range w.latest {
-		if !one.Settled && one.Fraction == 0 {
-			return
-		}
+	if slices.ContainsFunc(w.latest, isUnsettled) {
+		return
 	}
 	select {
 	case <-w.settled:
 	default:
 		close(w.settled)
 	}
+}
+
+func isUnsettled(p worker.Progress) bool { return !p.Settled && p.Fraction == 0 }
+
+// unsettled are the clients that have not said that their warm-up may end.
+func (w *watching) unsettled() (clients []int) {
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	for i, p := range w.latest {
+		if isUnsettled(p) {
+			clients = append(clients, i)
+		}
+	}
+	return clients
 }
 
 // opens says when the window does.
