@@ -31,7 +31,7 @@ func FleetLine(f *analysis.Fleet, longest int) string {
 	}
 	rest += "; clocks ±" + micros(f.ClockErrorUS)
 	if len(clients) > 1 {
-		rest += ", windows within " + micros(f.OpenedApartUS)
+		rest += ", windows " + togetherness(f.OpenedApartUS)
 	}
 	head := count(len(clients), "client agent")
 	for shown := len(clients); shown > 0; shown-- {
@@ -44,4 +44,12 @@ func FleetLine(f *analysis.Fleet, longest int) string {
 		}
 	}
 	return cut(head + rest + ".")
+}
+
+// togetherness says how far apart windows opened.
+func togetherness(apartUS float64) string {
+	if apartUS == 0 {
+		return "at one instant"
+	}
+	return "within " + micros(apartUS)
 }

@@ -10,7 +10,7 @@ export function Machines({ run }: { run: Run }) {
   return (
     <section id="machines">
       <h2>Machines</h2>
-      <p class="note">Agents of a fleet ran the ends. Every latency is of one machine's clock. Clocks were compared before and after each trial, so that windows could open together: they did within {micros(run.fleet.opened_apart_us)}. Offsets are those after the last trial, errors the largest of all.</p>
+      <p class="note">Agents of a fleet ran the ends. Every latency is of one machine's clock. Clocks were compared before and after each trial, so that windows could open together: they did {run.fleet.opened_apart_us ? `within ${micros(run.fleet.opened_apart_us)}` : "at one instant"}. Offsets are those after the last trial, errors the largest of all.</p>
       <div class="scroll" tabIndex={0}>
         <table>
           <thead>
