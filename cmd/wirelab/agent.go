@@ -135,11 +135,11 @@ func (f *agentFlags) credentials() (*fleet.Credentials, error) {
 	case f.token != "" && f.tokenFile != "":
 		return nil, errors.New("--token and --token-file: give one of them")
 	case f.tokenFile != "":
-		data, err := readFile(f.tokenFile, 1<<16)
+		c, err := fleet.ReadTokenFile(f.tokenFile)
 		if err != nil {
 			return nil, fmt.Errorf("--token-file: %w", err)
 		}
-		text = strings.TrimSpace(string(data))
+		return c, nil
 	case text == "":
 		text = strings.TrimSpace(os.Getenv(tokenVariable))
 	}

@@ -110,9 +110,9 @@ func (h *Hub) Join(ctx context.Context) error {
 	if h.options.Cluster == nil {
 		return nil
 	}
-	const pause = 200 * time.Millisecond
+	const pause, longest = 200 * time.Millisecond, 4 * time.Second
 	// A request before there is a leader is never answered.
-	for attempt := time.Second; ; attempt *= 2 {
+	for attempt := time.Second; ; attempt = min(2*attempt, longest) {
 		once, cancel := context.WithTimeout(ctx, attempt)
 		err := h.prepare(once, clusterSize)
 		cancel()

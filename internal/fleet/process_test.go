@@ -92,7 +92,7 @@ func (p *part) says(text string) {
 
 func (p *part) saysTimes(text string, times int) {
 	p.t.Helper()
-	for until := time.Now().Add(2 * patience); strings.Count(p.output.String(), text) < times; time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(4 * patience); strings.Count(p.output.String(), text) < times; time.Sleep(5 * time.Millisecond) {
 		select {
 		case <-p.ended:
 			if strings.Count(p.output.String(), text) < times {
@@ -163,7 +163,7 @@ func playHub(args []string) error {
 		return err
 	}
 	fmt.Println("listens")
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	defer cancel()
 	if err := hub.Join(ctx); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -152,7 +153,12 @@ func FindFleet(nameOrURL string) (*Credentials, error) {
 
 // ReadTokenFile reads a token from a file.
 func ReadTokenFile(path string) (*Credentials, error) {
-	text, err := os.ReadFile(path)
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the token: %w", err)
+	}
+	defer file.Close()                                              //nolint:errcheck // it was only read
+	text, err := io.ReadAll(io.LimitReader(file, 2*mostTokenBytes)) // it may be no file that ends
 	if err != nil {
 		return nil, fmt.Errorf("read the token: %w", err)
 	}
