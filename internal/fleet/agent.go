@@ -74,6 +74,7 @@ type agent struct {
 	holder  string     // the run that it belongs to; empty: none
 	leaves  bool       // it belongs to no other run any more
 	expiry  *time.Timer
+	terms   int // leases given, renewed ones too
 	workers map[string]*hosted
 	running sync.WaitGroup
 }
@@ -305,13 +306,21 @@ func (a *agent) takeLease(o *order) answer {
 	if a.expiry != nil {
 		a.expiry.Stop()
 	}
-	a.expiry = time.AfterFunc(lease, func() { a.expire(o.Run, lease) })
+	a.terms++
+	term := a.terms
+	a.expiry = time.AfterFunc(lease, func() { a.expire(o.Run, term, lease) })
 	return answer{}
 }
 
-// expire ends what runs for a run that has not been heard of.
-func (a *agent) expire(run string, lease time.Duration) {
-	a.letGo(run, fmt.Sprintf("nothing was heard of the controller for %v", lease))
+// expire ends what runs for a run that has not been heard of, unless the lease was renewed at
+// the last moment.
+func (a *agent) expire(run string, term int, lease time.Duration) {
+	a.guard.Lock()
+	renewed := a.terms != term
+	a.guard.Unlock()
+	if !renewed {
+		a.letGo(run, fmt.Sprintf("nothing was heard of the controller for %v", lease))
+	}
 }
 
 // ending holds an agent whose workers are being killed.

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -98,10 +100,21 @@ func Cards(ctx context.Context, kv jetstream.KeyValue) ([]Card, error) {
 	}
 }
 
+// isPlain reports whether a terminal shows all that the card says as it is.
+func (c *Card) isPlain() bool {
+	texts := []string{c.Machine, c.Boot, c.Address, c.Busy, c.Version}
+	for key, value := range c.Labels {
+		texts = append(texts, key, value)
+	}
+	return !slices.ContainsFunc(texts, func(text string) bool {
+		return strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
+	})
+}
+
 // readCard believes a card only under its own name.
 func readCard(entry jetstream.KeyValueEntry) (Card, bool) {
 	var card Card
-	if json.Unmarshal(entry.Value(), &card) != nil || card.Name != entry.Key() || CheckName(card.Name) != nil {
+	if json.Unmarshal(entry.Value(), &card) != nil || card.Name != entry.Key() || CheckName(card.Name) != nil || !card.isPlain() {
 		return Card{}, false
 	}
 	card.Seen = entry.Created()

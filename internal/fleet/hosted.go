@@ -85,6 +85,12 @@ func (a *agent) start(o *order) error {
 	if err != nil {
 		return err
 	}
+	switch now, err := HashOf(program.Command[0]); {
+	case err != nil:
+		return fmt.Errorf("program %s: %w", program.Name, err)
+	case now != o.Program:
+		return fmt.Errorf("the program %s was replaced after this agent had begun: start the agent again", program.Name)
+	}
 	if err := a.allowed.check(o.Spec); err != nil {
 		return err
 	}
@@ -223,7 +229,8 @@ func (w *hosted) follow(ctx context.Context) {
 	w.keep(ctx, "ended", told{Ended: last})
 }
 
-// progress tells how far the worker has come: at once what changes, the rest once a second.
+// progress tells how far the worker has come: at once what changes, the rest where nothing else
+// is told.
 func (w *hosted) progress(p worker.Progress) {
 	p.Live = nil // intervals say it
 	w.guard.Lock()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -219,6 +220,33 @@ func TestAReplayedOrderIsRefused(t *testing.T) {
 	b.expectRefusal("the same order", b.send(heard), "it was sent before")
 	if now := children(); now >= running {
 		t.Errorf("%d processes ran with the worker, and %d run now", running, now)
+	}
+}
+
+// A program that was replaced after the agent had begun is not the one whose hash it told.
+func TestAReplacedProgramIsRefused(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "worker")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(program+".new", []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(program+".new", program); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("#!/bin/sh\nexit 1\n")
+	hash, err := HashOf(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &agent{holder: "r", workers: map[string]*hosted{}, allowed: allowance{
+		programs: map[string]Program{hash: {Name: "worker", Command: []string{program}}}, listen: netip.MustParseAddr("127.0.0.1"),
+	}}
+	write("#!/bin/sh\necho something else\n")
+	err = a.start(&order{Run: "r", Worker: "w", Program: hash, Spec: serverSpec()})
+	if err == nil || !strings.Contains(err.Error(), "was replaced") {
+		t.Errorf("%v: want a refusal", err)
 	}
 }
 

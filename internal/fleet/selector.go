@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Selector says which agents are wanted, and how many of them: role=client,zone=a*8.
@@ -47,7 +48,7 @@ func ParseLabels(text string) (map[string]string, error) {
 			continue
 		}
 		key, value, ok := strings.Cut(pair, "=")
-		if !ok || key == "" || value == "" || strings.ContainsAny(pair, "*\" \t\n") {
+		if !ok || key == "" || value == "" || strings.ContainsFunc(pair, isOdd) {
 			return nil, fmt.Errorf("found %q: want labels, as in role=client,zone=a", pair)
 		}
 		if earlier, twice := labels[key]; twice {
@@ -57,6 +58,9 @@ func ParseLabels(text string) (map[string]string, error) {
 	}
 	return labels, nil
 }
+
+// isOdd reports whether a character is not for labels.
+func isOdd(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(`*" `, r) }
 
 // Matches reports whether an agent has all labels.
 func (s Selector) Matches(c Card) bool {

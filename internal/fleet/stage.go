@@ -226,7 +226,7 @@ func (c *Controller) holdAll(ctx context.Context, cards []Card) (taken []*held, 
 // claimedAtOnce bounds the agents that are claimed at the same time.
 const claimedAtOnce = 64
 
-// order puts the agents that are held first, and then those of machines that have none yet.
+// order puts the agents that are held first, and otherwise those with lesser names.
 func (c *Controller) order(cards []Card) []Card {
 	c.guard.Lock()
 	defer c.guard.Unlock()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -155,8 +156,8 @@ func (m *merger) findWindow() {
 	}
 }
 
-// clients yields each part's result with its place.
-func (m *merger) clients() func(func(*ClientResult) bool) {
+// clients yields each part's result.
+func (m *merger) clients() iter.Seq[*ClientResult] {
 	return func(yield func(*ClientResult) bool) {
 		for i := range m.parts {
 			if !yield(m.parts[i].Result.Client) {

@@ -300,7 +300,12 @@ func (p Peer) hostileClients(t T) {
 // measure runs a client to its end.
 func (p Peer) measure(t T, command []string, spec worker.Spec) *worker.ClientResult {
 	t.Helper()
-	client := p.start(t, command, spec)
+	return p.resultOf(t, p.start(t, command, spec))
+}
+
+// resultOf waits for a client's result, and for its end.
+func (p Peer) resultOf(t T, client *worker.Process) *worker.ClientResult {
+	t.Helper()
 	result, err := client.Result(p.context(t))
 	if err != nil {
 		t.Fatal(err)

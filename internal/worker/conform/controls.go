@@ -13,6 +13,14 @@ func (p Peer) controlled(t T, load worker.Load) (_ *worker.Process, said <-chan 
 	spec := p.client(p.otherServer(t))
 	load.DrainNS = int64(patience)
 	spec.Client.Load = load
+	client, progress := p.heard(t, spec)
+	p.until(t, progress, "that its window is open", func(p worker.Progress) bool { return !p.Warming && p.Done > 0 })
+	return client, progress
+}
+
+// heard starts a client. What it says of how far it has come is in said.
+func (p Peer) heard(t T, spec worker.Spec) (_ *worker.Process, said <-chan worker.Progress) {
+	t.Helper()
 	progress := make(chan worker.Progress, 1000) // more than any client prints in the time of a check
 	client, err := worker.Start(worker.Launch{
 		Name: "client", Command: p.Command, Spec: spec,
@@ -27,7 +35,6 @@ func (p Peer) controlled(t T, load worker.Load) (_ *worker.Process, said <-chan 
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Kill)
-	p.until(t, progress, "that its window is open", func(p worker.Progress) bool { return !p.Warming && p.Done > 0 })
 	return client, progress
 }
 

@@ -11,29 +11,16 @@ import (
 const group = 2 * clients
 
 // joined starts a client of a group, which is ready when it returns.
-func (p Peer) joined(t T, load worker.Load) (_ *worker.Process, said <-chan worker.Progress) {
+func (p Peer) joined(t T, load worker.Load) (*worker.Process, <-chan worker.Progress) {
 	t.Helper()
 	spec := p.client(p.otherServer(t))
 	load.DrainNS = int64(patience)
 	spec.Client.Load, spec.Client.Group = load, &worker.Group{First: clients, Of: group}
-	progress := make(chan worker.Progress, 1000) // more than any client prints in the time of a check
-	client, err := worker.Start(worker.Launch{
-		Name: "client", Command: p.Command, Spec: spec,
-		OnProgress: func(p worker.Progress) {
-			select {
-			case progress <- p:
-			default:
-			}
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Kill)
+	client, said := p.heard(t, spec)
 	if _, err := client.Ready(p.context(t)); err != nil {
 		t.Fatal(err)
 	}
-	return client, progress
+	return client, said
 }
 
 // cue gives a client a control with an instant.
@@ -66,7 +53,7 @@ func (p Peer) joins(load worker.Load) func(T) {
 		}
 		opens := clock.Now() + int64(100*time.Millisecond)
 		p.cue(t, client, worker.OpenControl, opens)
-		result := p.groupResult(t, client)
+		result := p.resultOf(t, client)
 		if result.BeginNS < opens {
 			t.Errorf("its window opened %v before it was to", time.Duration(opens-result.BeginNS))
 		}
@@ -104,24 +91,9 @@ func (p Peer) joinsCold(t T) {
 	client, _ := p.joined(t, worker.Load{Model: "closed", RequestsPerClient: requests})
 	began := clock.Now() + int64(100*time.Millisecond)
 	p.cue(t, client, worker.GoControl, began)
-	result := p.groupResult(t, client)
+	result := p.resultOf(t, client)
 	checkResult(t, result, clients*requests)
 	if result.BeginNS < began {
 		t.Errorf("its window opened %v before it was to go", time.Duration(began-result.BeginNS))
 	}
-}
-
-func (p Peer) groupResult(t T, client *worker.Process) *worker.ClientResult {
-	t.Helper()
-	result, err := client.Result(p.context(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := client.Stop(); err != nil {
-		t.Fatalf("a client ends by itself after its result: %v", err)
-	}
-	if result.Client == nil {
-		t.Fatal("the result has no part `client`")
-	}
-	return result.Client
 }
