@@ -13,8 +13,8 @@ type Traced interface {
 	Trace() string
 }
 
-// keptTraces is how many traces a result names, those of the slowest calls.
-const keptTraces = 10
+// KeptTraces is how many traces a result names, those of the slowest calls.
+const KeptTraces = 10
 
 // traces are those of the slowest calls of a client.
 type traces struct {
@@ -26,12 +26,12 @@ type traces struct {
 // others counts for nothing beside making one.
 func (t *traces) note(one record.Trace) {
 	t.count++
-	if len(t.slowest) == keptTraces && one.ServiceNS <= t.slowest[keptTraces-1].ServiceNS {
+	if len(t.slowest) == KeptTraces && one.ServiceNS <= t.slowest[KeptTraces-1].ServiceNS {
 		return
 	}
 	at, _ := slices.BinarySearchFunc(t.slowest, one, slowerFirst)
 	t.slowest = slices.Insert(t.slowest, at, one)
-	t.slowest = t.slowest[:min(len(t.slowest), keptTraces)]
+	t.slowest = t.slowest[:min(len(t.slowest), KeptTraces)]
 }
 
 func slowerFirst(a, b record.Trace) int {
@@ -55,5 +55,5 @@ func tracesOf(clients []*client) (slowest []record.Trace, count int64) {
 		count += one.traces.count
 	}
 	slices.SortFunc(slowest, slowerFirst)
-	return slowest[:min(len(slowest), keptTraces)], count
+	return slowest[:min(len(slowest), KeptTraces)], count
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/record"
 )
 
@@ -194,11 +195,8 @@ func (m *merger) counts() {
 	slices.SortFunc(r.Traces, func(a, b record.Trace) int {
 		return cmp.Or(cmp.Compare(b.ServiceNS, a.ServiceNS), cmp.Compare(a.AfterNS, b.AfterNS))
 	})
-	r.Traces = r.Traces[:min(len(r.Traces), keptTraces)]
+	r.Traces = r.Traces[:min(len(r.Traces), load.KeptTraces)]
 }
-
-// keptTraces is how many traces a result names, those of the slowest calls.
-const keptTraces = 10
 
 // countAnswers adds what a part saw of the answers.
 func (m *merger) countAnswers(p *ClientResult) {
