@@ -49,7 +49,7 @@ func FleetLine(f *analysis.Fleet, longest int) string {
 // togetherness says how far apart windows opened.
 func togetherness(apartUS float64) string {
 	if apartUS == 0 {
-		return "at one instant"
+		return "together"
 	}
 	return "within " + micros(apartUS)
 }
