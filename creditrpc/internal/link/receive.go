@@ -172,7 +172,7 @@ func (l *Link) message(s *Stream, head frame.Head, r *frame.Reader, cost int64) 
 		return nil
 	}
 	if head.Flags&frame.More != 0 && s.incoming == nil {
-		l.expect(s, whole)
+		l.expect(s, len(data), whole)
 	}
 	switch {
 	case s.incoming != nil:
@@ -203,27 +203,50 @@ func contradict(f frame.Flags) bool {
 
 // expect prepares for a message in parts. One that is longer than what the stream's credit
 // is sure to bear needs room, which it may have to wait for.
-func (l *Link) expect(s *Stream, whole int) {
-	s.have = 0
+func (l *Link) expect(s *Stream, first, whole int) {
+	s.have, s.whole = 0, whole
 	if int64(whole+(whole/credit.Turn+2)*credit.Overhead) > l.cfg.PerStream/2 {
 		s.reserved = int64(whole)
 		if !l.room.Take(s.reserved) {
 			l.cramped = append(l.cramped, s)
 			s.waits = true
-			s.incoming = batchio.NewBuffer(int(min(int64(whole), l.cfg.PerStream)))
-			s.whole = whole
-			return
 		}
 	}
-	s.incoming, s.whole = batchio.NewBuffer(whole), whole
+	s.incoming = batchio.NewBuffer(l.memory(s, first))
+}
+
+// growth is how much more memory a message in parts gets than has come of it. The whole
+// length is only a claim.
+const growth = 8
+
+// memory returns how much memory a message gets when some of it has come. One that waits
+// for room gets no more than its stream's credit.
+func (l *Link) memory(s *Stream, have int) int {
+	size := min(s.whole, growth*have)
+	if s.waits {
+		size = min(size, max(have, int(l.cfg.PerStream)))
+	}
+	return size
+}
+
+// appendPart adds a part to the message.
+func (l *Link) appendPart(s *Stream, data []byte) {
+	from := s.have
+	s.have += len(data)
+	if s.have > len(s.incoming.Data) {
+		grown := batchio.NewBuffer(l.memory(s, s.have))
+		copy(grown.Data, s.incoming.Data[:from])
+		s.incoming.Release()
+		s.incoming = grown
+	}
+	copy(s.incoming.Data[from:], data)
 }
 
 func (l *Link) part(s *Stream, head frame.Head, data []byte, cost int64) error {
 	if s.have+len(data) > s.whole || head.Flags&frame.More == 0 && s.have+len(data) < s.whole {
 		return l.fault("a message of %d bytes with %d, on the stream %d", s.whole, s.have+len(data), s.id)
 	}
-	copy(s.incoming.Data[s.have:], data)
-	s.have += len(data)
+	l.appendPart(s, data)
 	more := head.Flags&frame.More != 0
 	switch {
 	case !s.waits && s.reserved > 0:
@@ -267,10 +290,6 @@ func (l *Link) admit() {
 				return
 			}
 			next.waits = false
-			b := batchio.NewBuffer(next.whole)
-			copy(b.Data, next.incoming.Data[:next.have])
-			next.incoming.Release()
-			next.incoming = b
 			l.returned(next, next.unreturned)
 			next.unreturned = 0
 		}

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"encoding/binary"
 	"errors"
 	"testing"
 
@@ -117,6 +118,27 @@ func TestUnreadAnswers(t *testing.T) {
 	l.TakeOutput().Recycle()
 	if l.Throttled() {
 		t.Error("it does not go on")
+	}
+}
+
+// TestClaimsCostTheirBytes begins calls whose messages claim to be long, and sends little of
+// each: once a byte, which has room, and once as much as the credit allows, when room is short.
+func TestClaimsCostTheirBytes(t *testing.T) {
+	for _, sent := range []int{1, 50_000} {
+		l := greeted(t, false)
+		calls, cost, came := 0, 0, 0
+		for i := range uint32(600) {
+			payload := append(binary.AppendUvarint([]byte{0, 0, 0}, uint64(l.cfg.MaxMessage)), make([]byte, sent)...)
+			if _, err := l.Feed(0, one(frame.Request, frame.Long|frame.More, i+2, string(payload)), 1); err != nil {
+				break // there is no more credit
+			}
+			calls++
+			came += sent
+			cost += cap(l.streams[i+2].incoming.Data)
+		}
+		if most := max(came*growth, calls*512); calls == 0 || cost > most {
+			t.Errorf("messages that sent %d bytes in all have %d bytes of memory, want at most %d", came, cost, most)
+		}
 	}
 }
 
