@@ -252,10 +252,14 @@ func (s *clientStream) CloseSend() error {
 }
 
 // SendMsg sends a message, and waits until flow control has let it go. It returns io.EOF
-// where the call is over: RecvMsg says why. Any other error ends the call.
+// where the call is over, or nil if the client sends a single message, as generated code
+// wants it: RecvMsg says why. Any other error ends the call.
 func (s *clientStream) SendMsg(v any) error {
 	err := s.send(v)
-	if err != nil && !errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF) && !s.desc.ClientStreams:
+		return nil
+	case err != nil && !errors.Is(err, io.EOF):
 		s.cc.cancel(&s.call, err)
 		_ = s.ended(err)
 	}

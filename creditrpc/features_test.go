@@ -103,3 +103,25 @@ func TestSpinningEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestSendOnALostConnection sends the only message of a call whose connection is gone.
+// Generated code passes an error of that on, so the status must come from RecvMsg.
+func TestSendOnALostConnection(t *testing.T) {
+	for _, clientStreams := range []bool{false, true} {
+		s := NewServer()
+		c := dial(t, serve(t, s, &service{}))
+		desc := &grpc.StreamDesc{ServerStreams: true, ClientStreams: clientStreams}
+		stream, err := c.NewStream(t.Context(), desc, testgrpc.TestService_StreamingOutputCall_FullMethodName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Stop()
+		if err := stream.RecvMsg(new(testgrpc.StreamingOutputCallResponse)); status.Code(err) != codes.Unavailable {
+			t.Errorf("RecvMsg: %v, want Unavailable", err)
+		}
+		err = stream.SendMsg(&testgrpc.StreamingOutputCallRequest{})
+		if want := map[bool]error{true: io.EOF}[clientStreams]; !errors.Is(err, want) {
+			t.Errorf("SendMsg: %v, want %v", err, want)
+		}
+	}
+}
