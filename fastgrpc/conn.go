@@ -40,6 +40,7 @@ func (c *conn) init(role connRole, nc net.Conn, auth credentials.AuthInfo, l *li
 	c.Init(nc)
 	cfg := l.config()
 	cfg.Kept, cfg.MinReferenceLen = c.Kept(), c.MinReference()
+	cfg.Kept.Freed = c.contentFreed
 	c.h2 = h2.NewConn(cfg, role)
 	c.Attach(c.h2, role)
 }
@@ -58,6 +59,16 @@ func (c *conn) start(running *sync.WaitGroup) {
 	c.startKeepalive()
 	c.Mu.Unlock()
 	c.Conn.Start(running)
+}
+
+// contentFreed lets messages come that waited for memory.
+func (c *conn) contentFreed() {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	if c.Err() == nil {
+		c.h2.GrantContent()
+		c.Flush()
+	}
 }
 
 // ended tells calls and the stats handler that the connection has been closed.

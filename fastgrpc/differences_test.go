@@ -23,6 +23,8 @@ import (
 	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"wirelab.dev/fastgrpc/internal/h2"
 )
 
 var update = flag.Bool("update", false, "write doc_options.go")
@@ -317,7 +319,11 @@ func TestSecurityPage(t *testing.T) {
 	o := defaultServerOptions()
 	for _, figure := range []string{
 		fmt.Sprintf("`MaxRecvMsgSize`, %d MiB", o.maxReceive>>20),
-		fmt.Sprintf("%d MiB a connection", memoryLimit>>20),
+		fmt.Sprintf("cost %d MiB per connection", memoryLimit>>20),
+		fmt.Sprintf("when it costs %d MiB", memoryLimit>>22),
+		fmt.Sprintf("at first %d handlers", h2.FirstCalls),
+		fmt.Sprintf("more after %d ms", firstRelief.Milliseconds()),
+		fmt.Sprintf("every %d ms", nextRelief.Milliseconds()),
 		fmt.Sprintf("`MaxHeaderListSize`, %d MiB", o.h2.MaxHeaderList>>20),
 		fmt.Sprintf("`ConnectionTimeout`, %.0f s", o.connectionTimeout.Seconds()),
 		fmt.Sprintf("%d a second", o.h2.ControlRate),

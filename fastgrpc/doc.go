@@ -89,16 +89,18 @@
 //
 //   - Received messages: 4 MiB, see [MaxRecvMsgSize].
 //   - Metadata: 16 MiB, see [MaxHeaderListSize].
-//   - Memory: 64 MiB for all that a connection's peer makes this end keep, counted as what
-//     it costs the heap and not as bytes on the wire: calls, also cancelled ones whose
-//     handlers still run, their metadata, unread and incomplete messages, answers that
-//     are not read. Longer messages and larger windows than the defaults add to it.
-//   - Unread messages: each stream's window, 2 MiB, and less while many streams are open or
-//     memory is short. The connection's window does not wait for readers, so streams
-//     that nobody reads do not stop the others.
-//   - A peer that does not read its answers is not read either, until it does, as grpc-go
-//     does it. New calls for which there is no memory are refused with REFUSED_STREAM, and
-//     MAX_CONCURRENT_STREAMS tells the client; see also [MaxConcurrentStreams].
+//   - Calls and their metadata: 64 MiB per connection, counted as what they cost the heap
+//     and not as bytes on the wire. Cancelled calls count while their handlers run. Beyond
+//     that, new calls are refused with REFUSED_STREAM, and MAX_CONCURRENT_STREAMS tells the
+//     client; see also [MaxConcurrentStreams].
+//   - Unread and incomplete messages: 64 MiB per connection. Each stream's window is 2 MiB,
+//     and less while memory is short; then long messages come one after the other. The
+//     connection's window does not wait for readers, so streams that nobody reads do not
+//     stop the others. One message may be longer than the limit.
+//   - Answers that the client does not take: 64 MiB per connection, and the answers of the
+//     handlers that already run, 512 of them before the client has taken an answer. Calls
+//     beyond that wait until it takes some. A client that does not read its socket is
+//     not read either, as grpc-go does it.
 //   - Work without progress, such as pings, settings, empty DATA or frames on streams that
 //     the peer has closed: a burst of 10000 frames and then 1000 per second, and more with
 //     each frame that this end sends. Beyond that, the connection ends with

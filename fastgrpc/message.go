@@ -2,7 +2,6 @@ package fastgrpc
 
 import (
 	"encoding/binary"
-	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -44,8 +43,9 @@ func putPrefix(b []byte, compressed bool) {
 // chunk it was received in is not copied here. The memory of others is counted in kept.
 type assembler struct {
 	limit      int
-	kept       *atomic.Int64
+	kept       *batchio.Kept
 	tight      bool // waste no memory
+	granted    bool // all of the partial message may come, and memory is set aside for it
 	prefix     [prefixLen]byte
 	prefixRead int // bytes of prefix received
 	bodyLen    int // length of the partial message, from its prefix
@@ -56,11 +56,12 @@ type assembler struct {
 // For shorter ones, a copy costs less than a chunk that cannot be reused.
 const minAliasLen = 2 << 10
 
-// minBody and bodyGrowth bound the memory allocated for a message before its bytes
+// minBody and the growths bound the memory allocated for a message before its bytes
 // arrive: the length in the prefix is only a claim.
 const (
-	minBody    = 512
-	bodyGrowth = 4
+	minBody     = 512
+	bodyGrowth  = 8
+	tightGrowth = 2
 )
 
 // next takes a message from the front of data, which lies in chunk. chunk is nil if it
@@ -98,6 +99,17 @@ func (a *assembler) next(data []byte, chunk *batchio.Buffer) (m message, rest []
 	return m, data, true, nil
 }
 
+// missing returns how many bytes the partial message lacks, as far as is known.
+func (a *assembler) missing() int {
+	switch {
+	case a.prefixRead < prefixLen:
+		return prefixLen - a.prefixRead
+	case a.body == nil:
+		return a.bodyLen
+	}
+	return a.bodyLen - len(a.body.Data)
+}
+
 func (a *assembler) begin() error {
 	if a.prefix[0] > 1 {
 		return status.Errorf(codes.Internal, "fastgrpc: message prefix has unknown flags %#x", a.prefix[0])
@@ -121,7 +133,7 @@ func (a *assembler) newBuffer(n int) *batchio.Buffer {
 	return newKeptBuffer(batchio.NewBuffer(n), a.kept)
 }
 
-func newKeptBuffer(b *batchio.Buffer, kept *atomic.Int64) *batchio.Buffer {
+func newKeptBuffer(b *batchio.Buffer, kept *batchio.Kept) *batchio.Buffer {
 	if kept != nil {
 		b.Keep(kept)
 	}
@@ -136,7 +148,11 @@ func (a *assembler) appendBody(data []byte) []byte {
 	}
 	n := min(len(data), a.bodyLen-have)
 	if a.body == nil || have+n > cap(a.body.Data) {
-		grown := a.newBuffer(min(a.bodyLen, max(bodyGrowth*(have+n), minBody)))
+		growth := bodyGrowth
+		if a.tight && !a.granted {
+			growth = tightGrowth
+		}
+		grown := a.newBuffer(min(a.bodyLen, max(growth*(have+n), minBody)))
 		grown.Data = grown.Data[:have]
 		if a.body != nil {
 			copy(grown.Data, a.body.Data)
@@ -177,10 +193,10 @@ func (i *inbox) init(limit int) {
 // window that a streamed message has used is returned when it is read, any other at once.
 func (i *inbox) receive(c *conn, s *h2.Stream, data []byte, streaming bool) error {
 	var chunk *batchio.Buffer
-	if !c.h2.Tight() {
+	if !c.h2.CopyContent() {
 		chunk = c.Chunk()
 	}
-	i.assembler.kept, i.assembler.tight = c.Kept(), chunk == nil
+	i.assembler.kept, i.assembler.tight, i.assembler.granted = c.Kept(), chunk == nil, s.Granted()
 	for len(data) > 0 {
 		m, rest, done, err := i.assembler.next(data, chunk)
 		m.credit = len(data) - len(rest)
@@ -196,7 +212,7 @@ func (i *inbox) receive(c *conn, s *h2.Stream, data []byte, streaming bool) erro
 		case !done && (!streaming || len(i.queue) == 0):
 			// No complete message is waiting, so let the partial one grow to its limit.
 			i.partial = true
-			c.h2.ConsumePartial(s, m.credit)
+			c.h2.ConsumePartial(s, m.credit, i.assembler.missing())
 		case !done:
 			i.held += m.credit
 		case streaming:

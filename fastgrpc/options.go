@@ -35,7 +35,8 @@ type limits struct {
 	stats               stats.Handler
 }
 
-// memoryLimit bounds what a connection's peer can make it keep, with the other defaults.
+// memoryLimit bounds each part of what a connection's peer can make it keep, with the
+// other defaults; see h2/memory.go.
 const (
 	memoryLimit    = 64 << 20
 	defaultReceive = 4 << 20
@@ -43,13 +44,11 @@ const (
 	defaultConn    = 8 << 20
 )
 
-// config returns the h2.Config. Longer messages and larger windows need more memory.
+// config returns the h2.Config. Larger windows need more memory.
 func (l *limits) config() h2.Config {
-	more := 2*max(0, min(int64(l.maxReceive), math.MaxUint32)-defaultReceive) +
-		4*max(0, int64(l.h2.StreamWindow)-defaultStream) +
-		2*max(0, int64(l.h2.ConnWindow)-defaultConn)
 	cfg := l.h2
-	cfg.MemoryLimit = int(min(memoryLimit+more, math.MaxInt/2))
+	windows := 4 * int64(max(cfg.StreamWindow, cfg.ConnWindow))
+	cfg.MemoryLimit = int(max(memoryLimit, min(windows, math.MaxInt)))
 	return cfg
 }
 

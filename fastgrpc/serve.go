@@ -9,11 +9,15 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/fastgrpc/internal/h2"
 	"wirelab.dev/internal/batchio"
 )
 
-// serve runs the call's handler and ends the response. Workers call it.
+// serve runs the call's handler and ends the response, or parks the call. Workers call it.
 func (s *serverStream) serve() {
+	if !s.begun && !s.conn.h2.Begin(&s.h2) && s.conn.park(s) {
+		return
+	}
 	if s.method.unary != nil {
 		s.serveUnary()
 	} else {
@@ -84,6 +88,9 @@ func (s *serverStream) encode(v any) (*batchio.Buffer, error) {
 func (s *serverStream) sendResponse(reply *batchio.Buffer, err error) {
 	st := statusOf(err)
 	c := s.conn
+	if long := reply != nil && len(reply.Data) > h2.ShortMessage; long != s.method.long.Load() {
+		s.method.long.Store(long)
+	}
 	c.Mu.Lock()
 	if s.h2.Open() && !s.statusSent {
 		if reply != nil {

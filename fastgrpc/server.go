@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 
@@ -43,6 +44,7 @@ type method struct {
 	unary  *grpc.MethodDesc // either unary or stream is set
 	stream *grpc.StreamDesc
 	info   grpc.StreamServerInfo // of a stream
+	long   atomic.Bool           // the last answer was longer than h2.ShortMessage
 }
 
 // NewServer returns a server with no services and no listeners.

@@ -22,6 +22,7 @@ type serverConn struct {
 	server  *Server
 	ready   []*serverStream // calls that startCalls passes to the workers
 	halves  []*serverStream // unary calls with a deadline that have just begun
+	relief  *time.Timer     // runs while calls are parked
 	pings   pingGuard
 	maxAge  time.Duration // MaxConnectionAge, give or take a tenth
 	arrived time.Duration // before the handshake
@@ -78,6 +79,7 @@ func (c *serverConn) OnHeaders(hs *h2.Stream, block *h2.Block, end bool) {
 		return
 	}
 	if s.method.stream != nil {
+		s.h2.Streaming = true
 		s.signal = make(chan struct{}, 1)
 		s.drained = make(chan struct{}, 1)
 		c.ready = append(c.ready, s)
@@ -126,6 +128,7 @@ func (c *serverConn) OnPong(data [8]byte) {
 }
 
 func (c *serverConn) StreamsChanged() {
+	c.unpark()
 	for i, s := range c.halves {
 		c.halves[i] = nil
 		if !s.ended { // rare: most requests come in one read
@@ -138,6 +141,51 @@ func (c *serverConn) StreamsChanged() {
 			c.keepalive.idleSince = time.Since(batchio.Epoch)
 		}
 		c.closeIfDrained()
+	}
+}
+
+// park keeps a call whose handler may not run yet, see h2's memory.go. It reports false if
+// the call may run or was cancelled.
+func (c *serverConn) park(s *serverStream) bool {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	if !s.h2.Open() || c.h2.Begin(&s.h2) {
+		return false
+	}
+	s.parked = true
+	s.h2.Short = s.method.unary != nil && !s.method.long.Load()
+	c.h2.Park(&s.h2)
+	if c.relief == nil {
+		c.relief = time.AfterFunc(firstRelief, c.relieve)
+	}
+	return true
+}
+
+// unpark lets parked calls run, with the lock held.
+func (c *serverConn) unpark() {
+	for hs := c.h2.Unpark(); hs != nil; hs = c.h2.Unpark() {
+		s := hs.Owner.(*serverStream)
+		s.parked, s.begun = false, true
+		c.server.workers.Push([]*serverStream{s})
+	}
+}
+
+// Parked calls are relieved for the first time after firstRelief, and then each nextRelief.
+const (
+	firstRelief = 500 * time.Millisecond
+	nextRelief  = 100 * time.Millisecond
+)
+
+// relieve lets parked calls run although no answer was taken. The connection's end stops
+// its timer, because no call is parked then.
+func (c *serverConn) relieve() {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	more := c.h2.Relieve()
+	if c.unpark(); more {
+		c.relief.Reset(nextRelief)
+	} else {
+		c.relief = nil
 	}
 }
 

@@ -42,6 +42,8 @@ type serverStream struct {
 	requestErr error // why the request's messages are invalid
 	gotHeader  bool  // the request's header has come
 	ended      bool  // the request has ended
+	parked     bool  // the call waits until the connection has room for its answer
+	begun      bool  // it was parked, and may run now
 	gotMessage bool  // the handler of a streaming call has received one
 	httpError  *httpResponse
 
@@ -313,9 +315,9 @@ func (s *serverStream) abort(err error) {
 	if s.method == nil && s.httpError == nil {
 		return // refuse has answered and released it
 	}
-	if s.signal == nil && !s.ended {
-		// A unary call that no worker got must be released here.
-		s.ended = true
+	if s.parked || s.signal == nil && !s.ended {
+		// A call that no worker has must be released here.
+		s.ended, s.parked = true, false
 		s.conn.CallEnded(false)
 		s.conn.release(s)
 	}

@@ -15,7 +15,7 @@ type Buffer struct {
 	// abandoned means that somebody may hold a part of it: it is not used again.
 	abandoned atomic.Bool
 	audit     *atomic.Int64 // counts buffers in use, for tests; or nil
-	kept      *atomic.Int64 // counts the memory that a connection's peer makes it keep; or nil
+	kept      *Kept         // counts the memory that a connection's peer makes it keep; or nil
 	// lent is where a waiting reader leaves its reference, if it has read into the buffer.
 	lent *atomic.Pointer[Buffer]
 }
@@ -25,9 +25,12 @@ const bufferCost = 256
 
 // bufferSizes leave 128 bytes above each power of two for the prefix and field tags of
 // a message with that much content.
-var bufferSizes = [...]int{512, 4<<10 + 128, 16<<10 + 128, 32<<10 + 128, 64<<10 + 128, 256<<10 + 128, 512<<10 + 128, 1<<20 + 128, 4<<20 + 128}
+var bufferSizes = [...]int{512, 4<<10 + 128, 16<<10 + 128, 32<<10 + 128, 64<<10 + 128, 128<<10 + 128, 256<<10 + 128, 512<<10 + 128, 1<<20 + 128, 2<<20 + 128, 4<<20 + 128}
 
-var bufferPools [len(bufferSizes)]sync.Pool
+// Longer buffers share one pool and are exact: most programs have one kind of long message.
+const longBuffer = len(bufferSizes)
+
+var bufferPools [longBuffer + 1]sync.Pool
 
 // buffersOut counts the buffers in use, if a test sets it.
 var buffersOut atomic.Pointer[atomic.Int64]
@@ -42,19 +45,33 @@ func NewBuffer(n int) *Buffer {
 		if n > size {
 			continue
 		}
-		audit := buffersOut.Load()
-		if audit != nil {
-			audit.Add(1)
-		}
-		b, _ := bufferPools[class].Get().(*Buffer)
-		if b == nil {
-			b = &Buffer{Data: make([]byte, size), class: int8(class)}
-		}
-		b.Data, b.audit = b.Data[:n], audit
-		b.refs.Store(1)
-		return b
+		return pooledBuffer(class, n, size)
 	}
-	return NewExactBuffer(n)
+	return pooledBuffer(longBuffer, n, n)
+}
+
+// pooledBuffer takes a buffer of length n from a pool, or makes one of size.
+func pooledBuffer(class, n, size int) *Buffer {
+	var b *Buffer
+	if isLong(size) {
+		b = longBuffers.take(size)
+	} else {
+		b, _ = bufferPools[class].Get().(*Buffer)
+	}
+	if b == nil || cap(b.Data) < n || cap(b.Data) > 2*size {
+		b = &Buffer{Data: make([]byte, size)}
+	}
+	return b.begin(class, n)
+}
+
+// begin gives the buffer out.
+func (b *Buffer) begin(class, n int) *Buffer {
+	b.Data, b.class, b.audit = b.Data[:n], int8(class), buffersOut.Load()
+	if b.audit != nil {
+		b.audit.Add(1)
+	}
+	b.refs.Store(1)
+	return b
 }
 
 // BufferSize returns how much memory NewBuffer takes for so many bytes.
@@ -69,19 +86,46 @@ func BufferSize(n int) int {
 
 // NewExactBuffer is NewBuffer without room to spare, which is not pooled.
 func NewExactBuffer(n int) *Buffer {
-	b := &Buffer{Data: make([]byte, n), class: -1, audit: buffersOut.Load()}
-	if b.audit != nil {
-		b.audit.Add(1)
-	}
-	b.refs.Store(1)
-	return b
+	b := &Buffer{Data: make([]byte, n)}
+	return b.begin(-1, n)
 }
 
 // Keep counts the buffer in kept until it is released.
-func (b *Buffer) Keep(kept *atomic.Int64) {
+func (b *Buffer) Keep(kept *Kept) {
 	if b.kept == nil {
 		b.kept = kept
 		kept.Add(b.cost())
+	}
+}
+
+// Kept counts the bytes of memory that the received messages of a connection keep. Its
+// methods may be called at any time, with any lock held.
+type Kept struct {
+	// Freed is called on a goroutine of its own, see WakeBelow. nil is ignored.
+	Freed     func()
+	bytes     atomic.Int64
+	wakeBelow atomic.Int64
+}
+
+// Bytes returns the sum.
+func (k *Kept) Bytes() int64 { return k.bytes.Load() }
+
+// Add adds n bytes, which may be negative.
+func (k *Kept) Add(n int64) {
+	if now := k.bytes.Add(n); n < 0 {
+		k.wake(now)
+	}
+}
+
+// WakeBelow makes Freed be called once, as soon as fewer than n bytes are kept.
+func (k *Kept) WakeBelow(n int64) {
+	k.wakeBelow.Store(n)
+	k.wake(k.bytes.Load())
+}
+
+func (k *Kept) wake(now int64) {
+	if n := k.wakeBelow.Load(); n > now && k.Freed != nil && k.wakeBelow.CompareAndSwap(n, 0) {
+		go k.Freed()
 	}
 }
 
@@ -120,7 +164,11 @@ func (b *Buffer) Release() {
 		b.kept = nil
 	}
 	b.lent = nil
-	if b.class >= 0 && !b.abandoned.Load() {
+	switch {
+	case b.class < 0 || b.abandoned.Load():
+	case isLong(cap(b.Data)):
+		longBuffers.put(b)
+	default:
 		bufferPools[b.class].Put(b)
 	}
 }

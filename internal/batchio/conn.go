@@ -44,7 +44,7 @@ type Conn struct {
 	sleeps     bool          // see SleepToRead
 
 	lent    atomic.Pointer[Buffer] // the chunk while the reader waits, see rest
-	kept    atomic.Int64           // bytes of memory that received messages keep
+	kept    Kept                   // what received messages keep
 	buffers net.Buffers            // used only by the writer
 
 	// LastRead is the time of the last read since Epoch, in nanoseconds.
@@ -88,8 +88,8 @@ func (c *Conn) MinReference() int {
 	return MinReferenceLen
 }
 
-// Kept counts the bytes of memory that received messages keep. It may change at any time.
-func (c *Conn) Kept() *atomic.Int64 { return &c.kept }
+// Kept counts the bytes of memory that received messages keep.
+func (c *Conn) Kept() *Kept { return &c.kept }
 
 // NetConn returns the connection that Init was given.
 func (c *Conn) NetConn() net.Conn { return c.nc }

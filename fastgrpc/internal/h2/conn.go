@@ -15,11 +15,11 @@ type Config struct {
 	// StreamWindow and ConnWindow are the flow-control windows offered to the peer, per
 	// stream and per connection. At least 65535 each. Many streams get smaller windows.
 	StreamWindow, ConnWindow int
-	// MemoryLimit bounds what the peer makes this end keep, see Held.
+	// MemoryLimit bounds each part of what the peer makes this end keep, see memory.go.
 	MemoryLimit int
 	// Kept counts the memory of received content that the Handler keeps, and its readers.
 	// It may be changed at any time. nil means none.
-	Kept *atomic.Int64
+	Kept *batchio.Kept
 	// MaxFrameSize is the longest frame accepted, 16 KiB to 16 MiB.
 	MaxFrameSize int
 	// MaxHeaderList bounds a block's header list, and its bytes before decompression.
@@ -90,14 +90,25 @@ type Conn struct {
 	unreleased int    // the peer's streams that are open or not released
 	maxStreams int    // how many the peer may open, as it has been told
 	ending     int    // see Ending
-	// Scheduled streams: those that have not had a turn, or wait with fields, and the
-	// others.
-	first, rest list
-	preferred   int  // bytes that the first have sent since one of the rest did
-	growing     list // see ConsumePartial
-	late        late
-	held        int // see Held
-	queued      int // the part of held that waits in the streams' queues
+	// Scheduled streams, see schedule.
+	first, short, active, rest list
+	preferred                  int // bytes of first and short since a long message had a turn
+	late                       late
+
+	// The account of memory, see memory.go.
+	records     int          // what streams' records and metadata cost
+	growing     list         // streams whose incomplete messages wait for a grant
+	granted     int          // bytes of messages that may come and have not
+	parked      list         // streams whose calls may not begin
+	parkedShort list         // the same, of calls that are likely to have short answers
+	shortNext   bool         // Unpark takes from parkedShort
+	contentSent uint64       // bytes of DATA frames
+	relievedAt  uint64       // contentSent at the last Relieve
+	calls       int          // how many may be at work
+	free        atomic.Int64 // how many of them are not
+	withheld    int64        // how many were free when the answers became too many
+	queued      int          // what answers that wait for the peer cost
+	answersFull bool         // queued is above the limit, or was and has not shrunk enough
 
 	peer           peerSettings
 	sendWindow     int64
@@ -106,7 +117,6 @@ type Conn struct {
 	window         int   // that each stream offers, as the peer has acknowledged
 	nextWindow     int   // the same, as the peer has been told
 	unacked        int   // SETTINGS sent and not acknowledged
-	unackedCredits int   // see tuneWindow
 	gotSettings    bool  // the peer's first SETTINGS has come
 	gotPreface     bool
 	goAwaySent     bool
@@ -147,8 +157,12 @@ func NewConn(cfg Config, h Handler) *Conn {
 		window:     cfg.StreamWindow, nextWindow: cfg.StreamWindow,
 		maxStreams:  cfg.MaxStreams,
 		goAwayLimit: maxWindow, goAwayLast: maxWindow,
-		growing: list{kind: growing},
-		budget:  budget{credit: budgetMax},
+		growing: list{kind: growing}, parked: list{kind: parked}, parkedShort: list{kind: parked}, calls: FirstCalls,
+		budget: budget{credit: budgetMax},
+	}
+	c.free.Store(FirstCalls)
+	if cfg.Kept == nil {
+		c.cfg.Kept = new(batchio.Kept)
 	}
 	if cfg.Client {
 		c.nextID = max(1, cfg.FirstStream)

@@ -56,7 +56,7 @@ func (c *conversation) move(from, to *recorder, n int) {
 		}
 	}
 	for _, r := range []*recorder{from, to} {
-		for _, l := range []*list{&r.conn.first, &r.conn.rest, &r.conn.growing} {
+		for _, l := range []*list{&r.conn.first, &r.conn.short, &r.conn.active, &r.conn.rest, &r.conn.growing, &r.conn.parked, &r.conn.parkedShort} {
 			for s := l.head; s != nil; s = s.links[l.kind].next {
 				if !s.Open() {
 					c.t.Fatalf("stream %d is gone and still in line; its owner may use it again", s.ID())
@@ -142,6 +142,7 @@ func (c *conversation) step(op, arg byte) {
 
 // finish ends all streams and compares with the model.
 func (c *conversation) finish() {
+	t := c.t
 	c.server.hold = false
 	for range 3 {
 		for _, s := range c.server.streams {
@@ -182,8 +183,8 @@ func (c *conversation) finish() {
 		c.t.Fatalf("%d payloads were not released", c.owners)
 	}
 	for _, r := range []*recorder{c.client, c.server} {
-		if n := r.conn.held; n != 0 {
-			c.t.Fatalf("%d bytes count as held", n)
+		if c := r.conn; c.records != 0 || c.queued != 0 || c.granted != 0 || c.free.Load() != int64(c.calls) {
+			t.Fatalf("left: %d bytes of records, %d queued, %d granted, %d of %d calls free", c.records, c.queued, c.granted, c.free.Load(), c.calls)
 		}
 	}
 }

@@ -3,12 +3,13 @@ package h2
 import (
 	"bytes"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"wirelab.dev/internal/batchio"
 )
 
 var testConfig = Config{
@@ -31,7 +32,7 @@ type recorder struct {
 
 func newRecorder(cfg Config) *recorder {
 	r := &recorder{data: map[uint32][]byte{}, ends: map[uint32]int{}}
-	cfg.Kept = new(atomic.Int64)
+	cfg.Kept = new(batchio.Kept)
 	r.conn = NewConn(cfg, r)
 	return r
 }
@@ -80,6 +81,9 @@ func (r *recorder) OnGoAway(code http2.ErrCode, _ []byte) { r.goAway = &code }
 func (r *recorder) OnPing(time.Duration) *ConnError { return nil }
 
 func (r *recorder) OnPong([8]byte) { r.pongs++ }
+
+// held returns the bytes of memory that the peer makes the Conn and its Handler keep.
+func (c *Conn) held() int { return c.cfg.MemoryLimit - c.recordRoom() + c.content() + c.queued }
 
 // take takes the output.
 func (r *recorder) take() []byte {

@@ -6,22 +6,18 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// What a peer makes this end keep is counted in bytes of memory, not in those it sends:
+// This file is the account of the memory that a peer makes this end keep. It has three
+// parts, each with a limit of Config.MemoryLimit, so that none uses up the room of
+// another. Bytes are counted at their cost in memory, not as they are on the wire.
 //
-//   - a stream's record and metadata, until the stream is closed and released;
-//   - what waits in a server's streams, because the client does not read;
-//   - an incomplete header block, and the decoder's cache;
-//   - received content that nobody has read: the Handler counts it in Config.Kept.
+//	part                                  what happens at its limit
+//	records: calls and their metadata     a new call is refused
+//	content: received and not yet used    windows shrink; long messages take turns
+//	answers: not taken by the peer        no more calls begin (servers only)
 //
-// Three rules hold the sum below Config.MemoryLimit, and none makes one stream wait for
-// another's reader:
-//
-//   - The connection's window is renewed when content arrives. Streams share what memory
-//     is left: see tuneWindow.
-//   - While an answer to the peer waits for the socket, and too many do, the caller must
-//     not read (see Throttled). The peer's own frames then wait in the peer.
-//   - Where reading on cannot help, new streams are refused and the peer is told how many
-//     it may have.
+// A peer that only is in a hurry notices none of this. It is never refused a call because
+// messages are under way: they wait until there is room.
+
 const (
 	// streamCost is what a stream costs without its metadata: its record, its context
 	// and, on a server, its handler's goroutine.
@@ -30,49 +26,32 @@ const (
 	fieldCost = 128
 	// pendingCost is what an entry of a stream's queue costs beyond its payload.
 	pendingCost = 256
-	// minStreamWindow lets each stream make progress, however many there are.
-	minStreamWindow = 1 << 10
-	// maxAnswers bounds the bytes of answers that wait for the socket.
-	maxAnswers = 64 << 10
-	// maxUnacked is how often the connection's window may be renewed, each time by half of
-	// it, before the peer has acknowledged a smaller stream window. A window's worth may be
-	// under way when the peer gets the SETTINGS, which come before all renewals.
-	maxUnacked = 4
+	// maxReplies bounds the bytes of replies to control frames that wait for the socket.
+	maxReplies = 64 << 10
 )
 
-// Held returns the bytes of memory that the peer makes this end keep.
-func (c *Conn) Held() int {
-	held := c.held + c.dec.cost + cap(c.continuation.block)
-	if c.cfg.Kept != nil {
-		held += int(c.cfg.Kept.Load())
-	}
-	return held
+// Throttled reports whether the caller must let the output be written before it feeds
+// more, because the peer does not read. Answers that wait for windows do not count: only
+// feeding more can open them.
+func (c *Conn) Throttled() bool {
+	return c.out != nil && (c.out.Answers > maxReplies || c.outputFull() && c.queued > c.cfg.MemoryLimit/8)
 }
 
-// room returns how much more the peer may make this end keep.
-func (c *Conn) room() int { return c.cfg.MemoryLimit - c.Held() }
+// Records.
 
-// Tight reports whether so much is held that a copy pays which lets a large buffer go.
-func (c *Conn) Tight() bool { return c.room() < c.cfg.MemoryLimit/2 }
-
-// Throttled reports whether the caller must let the output be written before it feeds
-// more: too much that the peer does not read waits there, or in the queues of a server's
-// streams. What waits for windows does not count, as only feeding more can end that.
-func (c *Conn) Throttled() bool {
-	if c.out == nil {
-		return false
-	}
-	return c.out.Answers > maxAnswers || c.outputFull() && c.queued > c.cfg.MemoryLimit/8
+// recordRoom returns how much more the records may cost.
+func (c *Conn) recordRoom() int {
+	return c.cfg.MemoryLimit - c.records - c.dec.cost - cap(c.continuation.block)
 }
 
 func (c *Conn) charge(s *Stream, n int) {
-	s.held += n
-	c.held += n
+	s.record += n
+	c.records += n
 }
 
 func (c *Conn) discharge(s *Stream) {
-	c.held -= s.held
-	s.held = 0
+	c.records -= s.record
+	s.record = 0
 }
 
 func (b *Block) cost() int {
@@ -83,33 +62,76 @@ func (b *Block) cost() int {
 	return int(b.size) + n*fieldCost
 }
 
-func (p *pending) cost() int {
-	n := pendingCost + cap(p.payload.Data)
-	for _, f := range p.extra {
-		n += int(f.Size())
+// limitStreams tells the peer that it may have no more streams than now, because their
+// records use up the memory.
+func (c *Conn) limitStreams() {
+	if n := max(1, c.streams.n); n < c.maxStreams {
+		c.maxStreams = n
+		c.sendSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: uint32(n)})
 	}
-	return n
 }
 
-// tuneWindow sets the window that each stream offers to half of its share of the
-// memory that is left, so that streams which nobody reads cannot use it up: a byte may
-// cost more than one. All windows together still exceed the connection's. It is called
-// before each renewal of the connection's window, so a peer sends at most that window
-// before it learns of a change.
-func (c *Conn) tuneWindow() error {
+// recordFreed is called when a stream of the peer's has freed its memory.
+func (c *Conn) recordFreed() {
+	if c.maxStreams < c.cfg.MaxStreams && c.unreleased <= c.maxStreams/2 && c.failed == nil {
+		c.maxStreams = c.cfg.MaxStreams
+		c.sendSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: uint32(c.maxStreams)})
+	}
+}
+
+// Content.
+//
+// While there is room, each stream offers Config.StreamWindow. When a quarter of the
+// limit is used, streams offer a small window instead: enough for short messages and for
+// the beginnings of long ones, which say how long they are. A long message then gets a
+// grant for all of its rest, in the order of arrival and as room allows. So a sender never
+// works in crumbs, and the messages under way are completed instead of all being begun.
+//
+// The connection's window is renewed when content arrives, not when it is used, so that
+// no stream waits for another's reader.
+
+const (
+	// Bounds of a small window. In between, all streams share half of the room left.
+	minSmallWindow = 1 << 10
+	maxSmallWindow = 16 << 10
+	// maxGrant keeps a window, and each update of it, within what the protocol allows.
+	maxGrant = 1 << 30
+)
+
+// content returns the memory that received content uses.
+func (c *Conn) content() int { return int(c.cfg.Kept.Bytes()) }
+
+// CopyContent reports whether so much is kept that a copy pays which lets a large buffer go.
+func (c *Conn) CopyContent() bool { return c.content() > c.cfg.MemoryLimit/2 }
+
+// smallWindows reports whether streams offer small windows, or will once the peer has
+// acknowledged them.
+func (c *Conn) smallWindows() bool { return c.nextWindow < c.cfg.StreamWindow }
+
+// tuneWindow chooses the window that each stream offers. It is called before each renewal
+// of the connection's window and reports whether that may be renewed: not before the peer
+// has acknowledged a smaller window. So at most one connection's window comes too much.
+func (c *Conn) tuneWindow() bool {
 	if c.nextWindow != c.window {
-		if c.unackedCredits++; c.nextWindow < c.window && c.unackedCredits > maxUnacked {
-			return c.fail(http2.ErrCodeSettingsTimeout, "SETTINGS not acknowledged")
+		return c.nextWindow > c.window
+	}
+	window, content := c.window, c.content()
+	switch {
+	case content > c.cfg.MemoryLimit/4:
+		share := max(1, (c.cfg.MemoryLimit-content-c.cfg.ConnWindow)/2/max(1, c.streams.n))
+		small := min(max(1<<(bits.Len(uint(share))-1), minSmallWindow), maxSmallWindow, c.cfg.StreamWindow)
+		if small < window || small >= 4*window {
+			window = small
 		}
-		return nil
+	case content < c.cfg.MemoryLimit/8:
+		window = c.cfg.StreamWindow
 	}
-	share := max(minStreamWindow, (c.room()-2*c.cfg.ConnWindow)/2/max(1, c.streams.n))
-	window := min(c.cfg.StreamWindow, 1<<(bits.Len(uint(share))-1))
-	if window < c.window || window >= 4*c.window {
-		c.nextWindow, c.unackedCredits = window, 0
-		c.sendSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(window)})
+	if window == c.window {
+		return true
 	}
-	return nil
+	c.nextWindow = window
+	c.sendSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(window)})
+	return window > c.window
 }
 
 // onSettingsAck shifts the windows of all streams: the peer has done so too. A stream
@@ -126,49 +148,44 @@ func (c *Conn) onSettingsAck() error {
 	c.window = c.nextWindow
 	c.streams.each(func(s *Stream) {
 		s.recvWindow += delta
-		c.consume(s, 0)
+		switch {
+		case !c.smallWindows():
+			c.consumeDeferred(s)
+		case s.granted > 0:
+			c.offerAtLeast(s, s.granted)
+		case s.missing > 0:
+			c.awaitGrant(s)
+		default:
+			c.consume(s, 0)
+		}
 	})
+	c.GrantContent()
+	c.renewConn()
 	return nil
 }
 
-// limitStreams tells the peer that it may have no more streams than now, because its
-// streams use up the memory.
-func (c *Conn) limitStreams() {
-	if n := max(1, c.streams.n); n < c.maxStreams {
-		c.maxStreams = n
-		c.sendSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: uint32(n)})
-	}
-}
-
-// freed is called when a stream of the peer's has freed its memory.
-func (c *Conn) freed() {
-	if c.maxStreams < c.cfg.MaxStreams && c.unreleased <= c.maxStreams/2 && c.failed == nil {
-		c.maxStreams = c.cfg.MaxStreams
-		c.sendSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: uint32(c.maxStreams)})
-	}
-}
-
 // ConsumePartial returns n bytes of an incomplete message to the stream's window, like
-// Consume, so that the message can grow to its limit. While memory is short, one
-// stream's message grows at a time: many would all stop before their ends.
-func (c *Conn) ConsumePartial(s *Stream, n int) {
-	s.deferred += n
-	if s.links[growing].in == nil {
-		if c.room() >= c.cfg.MemoryLimit/4 {
-			c.consumeDeferred(s)
-			return
-		}
-		c.growing.push(s)
+// Consume, so that the message can grow. It lacks missing bytes.
+func (c *Conn) ConsumePartial(s *Stream, n, missing int) {
+	s.missing = missing
+	if !c.smallWindows() {
+		c.consume(s, n)
+		return
 	}
-	c.grow()
+	s.deferred += n
+	if s.recvWindow < int64(missing) {
+		c.awaitGrant(s)
+		c.GrantContent()
+	}
 }
 
 // Complete is called when a stream's message is complete.
 func (c *Conn) Complete(s *Stream) {
-	if c.growing.drop(s) {
-		c.consumeDeferred(s)
-		c.grow()
-	}
+	s.missing = 0
+	c.granted -= s.granted
+	s.granted = 0
+	c.growing.drop(s)
+	c.consumeDeferred(s)
 }
 
 func (c *Conn) consumeDeferred(s *Stream) {
@@ -177,14 +194,184 @@ func (c *Conn) consumeDeferred(s *Stream) {
 	c.consume(s, n)
 }
 
-// grow lets the first of the incomplete messages grow, and all of them when there is
-// memory again.
-func (c *Conn) grow() {
+func (c *Conn) awaitGrant(s *Stream) {
+	if s.links[growing].in == nil && s.granted == 0 {
+		c.growing.push(s)
+	}
+}
+
+// GrantContent lets incomplete messages come whole, as room allows. It is called whenever
+// content has been used up. Without room, one message at a time may come, unless complete
+// ones fill the memory because their calls are parked.
+func (c *Conn) GrantContent() {
 	for s := c.growing.head; s != nil; s = c.growing.head {
-		c.consumeDeferred(s)
-		if c.room() < c.cfg.MemoryLimit/4 {
+		room := c.cfg.MemoryLimit - c.granted - s.missing
+		if c.content() > room && (c.granted > 0 || c.anyParked()) {
+			c.cfg.Kept.WakeBelow(int64(max(1, room)))
 			return
 		}
 		c.growing.drop(s)
+		s.granted = min(s.missing, maxGrant)
+		c.granted += s.granted
+		c.offerAtLeast(s, s.granted)
+	}
+}
+
+// offerAtLeast lets the peer send n bytes on the stream.
+func (c *Conn) offerAtLeast(s *Stream, n int) {
+	if more := int64(n) - s.recvWindow; more > 0 {
+		s.advance += int(more)
+		c.offer(s, more)
+	}
+}
+
+// offer lets the peer send n more bytes on the stream.
+func (c *Conn) offer(s *Stream, n int64) {
+	c.appendUint32(FrameHeader{Length: 4, Type: http2.FrameWindowUpdate, StreamID: s.id}, uint32(n))
+	s.recvWindow += n
+}
+
+// Answers.
+//
+// A server cannot know how long an answer will be, and the handlers that work on a burst
+// of calls may all answer before the peer has taken a byte. So calls begin as packets do
+// in TCP: some at first, and more with each answer that the peer takes. A call that
+// may not begin is parked. While more answers than the limit wait for the peer, a call
+// begins only in exchange for an answer that the peer takes: one that reads keeps all its
+// calls going, and one that does not gets no further.
+//
+// Handlers that wait, for each other or for events, would hold up the parked calls for
+// ever. The owner's timer calls Relieve as long as there are any.
+
+const (
+	// FirstCalls is how many calls may be at work before the peer has taken an answer.
+	FirstCalls = 512
+	// growth is how many more calls may be at work for each answer that it takes.
+	growth = 2
+	// mostCalls bounds them, so that the sum does not overflow.
+	mostCalls = 1 << 20
+)
+
+// Begin reports whether the handler of the stream's call may run. It may be called without
+// the lock that guards the Conn. If it returns false, Park must be called next.
+func (c *Conn) Begin(s *Stream) bool {
+	for {
+		free := c.free.Load()
+		if free <= 0 {
+			return false
+		}
+		if c.free.CompareAndSwap(free, free-1) {
+			s.begun, s.working = true, true
+			return true
+		}
+	}
+}
+
+// Park keeps an open stream until Unpark returns it.
+func (c *Conn) Park(s *Stream) {
+	if s.Short {
+		c.parkedShort.push(s)
+	} else {
+		c.parked.push(s)
+	}
+}
+
+func (c *Conn) anyParked() bool { return c.parked.head != nil || c.parkedShort.head != nil }
+
+// Unpark returns the next parked stream whose call may begin, or nil. Calls with short
+// answers alternate with the others, so that they do not wait behind a thousand long ones.
+func (c *Conn) Unpark() *Stream {
+	from := &c.parked
+	if c.parkedShort.head != nil && (c.shortNext || from.head == nil) {
+		from = &c.parkedShort
+	}
+	s := from.head
+	if s == nil || !c.Begin(s) {
+		return nil
+	}
+	c.shortNext = from == &c.parked
+	from.drop(s)
+	return s
+}
+
+// Relieve lets more calls begin although no call has ended, unless the peer has taken
+// nothing since it was last called although there is something. It reports whether any are
+// parked still.
+func (c *Conn) Relieve() bool {
+	takes := c.queued == 0 || c.contentSent != c.relievedAt
+	c.relievedAt = c.contentSent
+	if c.anyParked() && !c.answersFull && takes {
+		c.moreCalls(c.calls / 4)
+	}
+	return c.anyParked()
+}
+
+func (c *Conn) moreCalls(n int) {
+	n = min(n, mostCalls-c.calls)
+	c.calls += n
+	c.free.Add(int64(n))
+}
+
+// A call is at work until its answer is in the output, or will never be. A stream, which
+// may last for ever, is at work until its header is sent, and while a message of it waits.
+
+// rested is called when a call is not at work any more.
+func (c *Conn) rested(s *Stream) {
+	if s.working {
+		s.working = false
+		c.free.Add(1)
+	}
+}
+
+// workAgain is called when something that was sent must wait.
+func (c *Conn) workAgain(s *Stream) {
+	if s.begun && !s.working {
+		s.working = true
+		c.free.Add(-1)
+	}
+}
+
+// callEnded is called when a call has ended at both ends. taken reports whether the peer has
+// its answer.
+func (c *Conn) callEnded(s *Stream, taken bool) {
+	c.rested(s)
+	if s.begun && taken && !c.answersFull {
+		c.moreCalls(growth)
+	}
+	s.begun = false
+}
+
+func (p *pending) cost() int {
+	n := pendingCost + cap(p.payload.Data)
+	for _, f := range p.extra {
+		n += int(f.Size())
+	}
+	return n
+}
+
+// queueGrown counts what a stream has queued. A client's queues hold what its own callers
+// sent.
+func (c *Conn) queueGrown(s *Stream, p *pending) {
+	if c.cfg.Client {
+		return
+	}
+	c.workAgain(s)
+	n := p.cost()
+	s.queued += n
+	c.queued += n
+	if c.queued > c.cfg.MemoryLimit && !c.answersFull {
+		c.answersFull = true
+		c.withheld = max(0, c.free.Load())
+		c.free.Add(-c.withheld)
+	}
+}
+
+// queueEmptied is called when a stream has nothing queued any more.
+func (c *Conn) queueEmptied(s *Stream) {
+	c.queued -= s.queued
+	s.queued = 0
+	if c.answersFull && c.queued < c.cfg.MemoryLimit/4*3 {
+		c.answersFull = false
+		c.free.Add(c.withheld)
 	}
 }

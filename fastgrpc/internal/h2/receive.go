@@ -101,7 +101,8 @@ func (c *Conn) onData(h FrameHeader, p []byte) error {
 	if err != nil {
 		return err
 	}
-	return c.creditConn()
+	c.creditConn()
+	return nil
 }
 
 func (c *Conn) dataOnStream(s *Stream, data []byte, length int64, end bool) error {
@@ -117,6 +118,10 @@ func (c *Conn) dataOnStream(s *Stream, data []byte, length int64, end bool) erro
 		return c.streamError(s, http2.ErrCodeProtocol, "DATA does not match content-length")
 	}
 	s.recvWindow -= length
+	if arrived := min(int(length), s.granted); arrived > 0 {
+		s.granted -= arrived
+		c.granted -= arrived
+	}
 	s.uncredited += int(length) - len(data) // padding is consumed at once
 	s.unread += len(data)
 	s.remoteClosed = end
@@ -226,7 +231,7 @@ func (c *Conn) onRequest(id uint32, block *Block, end bool) error {
 	switch {
 	case c.streams.n >= c.cfg.MaxStreams, c.unreleased/2 >= c.cfg.MaxStreams:
 		refuse = http2.ErrCodeRefusedStream
-	case c.room() < cost:
+	case c.recordRoom() < cost:
 		refuse = http2.ErrCodeRefusedStream
 		c.limitStreams()
 	case block.TooLarge:
@@ -284,7 +289,7 @@ func (c *Conn) onStreamBlock(s *Stream, block *Block, end bool) error {
 		return c.spend("informational responses")
 	}
 	if c.cfg.Client && !end {
-		if c.held+block.cost() > c.cfg.MemoryLimit {
+		if c.recordRoom() < block.cost() {
 			return c.streamError(s, http2.ErrCodeEnhanceYourCalm, "no memory for the response header")
 		}
 		c.charge(s, block.cost())

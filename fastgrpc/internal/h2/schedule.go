@@ -6,14 +6,23 @@ import (
 	"wirelab.dev/internal/batchio"
 )
 
-// quantum is how many bytes a stream sends before the next one's turn. Common messages
-// fit and are sent whole, one after the other, so the slowest call stays close to the
-// median.
-const quantum = 64 << 10
+// Short messages are sent whole, one after the other, so that the slowest call stays close
+// to the median. Of long messages a few are sent by turns until they are complete, since
+// the peer must keep every one that has begun.
+const (
+	// quantum is how many bytes a stream sends in a turn. Messages that fit are short.
+	quantum = ShortMessage
+	// maxPreferred is how many bytes of short messages are sent before a turn of a long one.
+	maxPreferred = 4 * quantum
+	// maxActive is how many long messages are sent by turns.
+	maxActive = 4
+	// maxStint is how many bytes of a stream are sent before others become active: the
+	// usual limit of a message.
+	maxStint = 4 << 20
+)
 
-// maxPreferred is how many bytes streams send at their first turns before one of the
-// others has its next.
-const maxPreferred = 4 * quantum
+// ShortMessage is the length up to which a message is sent whole, before long ones.
+const ShortMessage = 64 << 10
 
 // maxSentFrame bounds sent frames, even if the peer accepts larger ones.
 const maxSentFrame = 256 << 10
@@ -29,34 +38,34 @@ func (c *Conn) sendable(s *Stream) int {
 	return int(max(0, min(s.sendWindow, c.sendWindow)))
 }
 
+func (c *Conn) nothingScheduled() bool {
+	return c.first.head == nil && c.short.head == nil && c.active.head == nil && c.rest.head == nil
+}
+
 func (c *Conn) enqueue(s *Stream, p pending) {
-	if !c.cfg.Client { // a client's queues hold what its own callers sent
-		n := p.cost()
-		s.queued += n
-		c.queued += n
-		c.charge(s, n)
-	}
+	c.queueGrown(s, &p)
 	s.queue = append(s.queue, p)
 	c.schedule(s)
 	c.sendScheduled()
 }
 
-// unqueued is called when a stream's queue has become empty.
-func (c *Conn) unqueued(s *Stream) {
-	s.held -= s.queued
-	c.held -= s.queued
-	c.queued -= s.queued
-	s.queue, s.queued = nil, 0
-}
-
-// schedule lets a stream send in its turn. Short messages, and headers, which need no
-// window, do not wait until all streams with long messages have had theirs.
+// schedule lets a stream send in its turn. Header fields and ends come first, which need no
+// window, and then short messages. A long message that has been begun is active, unless it was so
+// for long.
 func (c *Conn) schedule(s *Stream) {
+	if s.links[sending].in != nil || !s.open {
+		return
+	}
+	head := &s.queue[0]
 	switch {
-	case s.links[sending].in != nil || !s.open:
-	case s.queue[0].fields != nil || !s.hadTurn && c.sendWindow > 0:
+	case head.fields != nil, len(head.payload.Data) == 0:
 		c.first.push(s)
+	case len(head.payload.Data) <= quantum:
+		c.short.push(s)
+	case s.stint > 0 && s.stint < maxStint:
+		c.active.push(s)
 	default:
+		s.stint = 0
 		c.rest.push(s)
 	}
 }
@@ -79,11 +88,7 @@ func (c *Conn) scheduleIfSendable(s *Stream) {
 // window allow it.
 func (c *Conn) sendScheduled() {
 	for !c.outputFull() {
-		from := &c.first
-		if c.rest.head != nil && c.sendWindow > 0 && (c.first.head == nil || c.preferred >= maxPreferred) {
-			from = &c.rest
-			c.preferred = 0
-		}
+		from := c.nextList()
 		s := from.head
 		if s == nil {
 			return
@@ -91,13 +96,33 @@ func (c *Conn) sendScheduled() {
 		from.drop(s)
 		before := c.Pending()
 		if !c.sendTurn(s) {
-			s.hadTurn = true
 			c.scheduleIfSendable(s)
 		}
-		if from == &c.first {
+		if from != &c.active {
 			c.preferred += c.Pending() - before
 		}
 	}
+}
+
+// nextList returns the list whose first stream has the next turn. It may be empty.
+func (c *Conn) nextList() *list {
+	if c.sendWindow <= 0 {
+		return &c.first
+	}
+	if c.preferred >= maxPreferred || c.first.head == nil && c.short.head == nil {
+		c.preferred = 0
+		if s := c.rest.head; s != nil && c.active.n < maxActive {
+			c.rest.drop(s)
+			c.active.push(s)
+		}
+		if c.active.head != nil {
+			return &c.active
+		}
+	}
+	if c.first.head != nil {
+		return &c.first
+	}
+	return &c.short
 }
 
 // sendTurn sends up to a quantum of the stream's queue and reports whether it is empty.
@@ -113,6 +138,9 @@ func (c *Conn) sendTurn(s *Stream) bool {
 			s.queue[0] = pending{}
 			s.queue = s.queue[1:]
 			c.writeFields(s, item)
+			if len(s.queue) > 0 && len(s.queue[0].payload.Data) > quantum {
+				return false // a long message, which waits for its turn
+			}
 			continue
 		}
 		left := len(item.payload.Data)
@@ -122,14 +150,19 @@ func (c *Conn) sendTurn(s *Stream) bool {
 		}
 		c.writeData(s, &item.payload, n, item.end && n == left)
 		sent += n
+		s.stint += n
 		if n == left && len(s.queue) > 0 {
 			s.queue[0] = pending{}
 			s.queue = s.queue[1:]
 		}
 	}
-	s.hadTurn = false
+	s.stint = 0
 	if s.open {
-		c.unqueued(s)
+		s.queue = nil
+		c.queueEmptied(s)
+		if s.Streaming {
+			c.rested(s)
+		}
 		c.handler.OnDrained(s)
 	}
 	return true
@@ -147,6 +180,7 @@ func (c *Conn) writeData(s *Stream, p *batchio.Payload, n int, end bool) {
 	s.sendWindow -= int64(n)
 	c.sendWindow -= int64(n)
 	c.Activity++
+	c.contentSent += uint64(n)
 	c.budget.sent(n)
 	byReference := c.cfg.MinReferenceLen > 0 && n >= c.cfg.MinReferenceLen
 	out := c.output()
@@ -170,6 +204,9 @@ func (c *Conn) writeData(s *Stream, p *batchio.Payload, n int, end bool) {
 
 // writeFields sends a header or trailers.
 func (c *Conn) writeFields(s *Stream, p pending) {
+	if s.Streaming {
+		c.rested(s)
+	}
 	if !p.end {
 		c.appendBlock(s.id, p.fields, p.extra, 0)
 		return

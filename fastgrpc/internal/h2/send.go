@@ -37,21 +37,27 @@ func (c *Conn) remove(s *Stream) {
 			out.Own(owner)
 		}
 	}
-	c.unqueued(s)
+	s.queue = nil
+	c.queueEmptied(s)
 	c.unschedule(s)
+	if l := s.links[parked].in; l != nil {
+		l.drop(s)
+	}
 	c.Complete(s)
-	c.free(s)
+	c.end(s)
+	c.GrantContent()
 }
 
-// free is called when a stream has been closed or released: both end what it holds.
-func (c *Conn) free(s *Stream) {
+// end is called when a stream has been closed or released: both end what it costs.
+func (c *Conn) end(s *Stream) {
 	if s.open || s.holdsSlot {
 		return
 	}
 	c.discharge(s)
+	c.callEnded(s, s.localClosed)
 	if c.isPeerStream(s.id) {
 		c.unreleased--
-		c.freed()
+		c.recordFreed()
 	}
 }
 
@@ -79,9 +85,9 @@ func (c *Conn) Release(s *Stream) {
 	s.holdsSlot = false
 	s.unread = 0
 	if held {
-		c.free(s)
+		c.end(s)
 	}
-	c.grow()
+	c.GrantContent()
 }
 
 // SendHeaders sends the header of a request or a response.
@@ -109,7 +115,7 @@ func (c *Conn) SendData(s *Stream, p batchio.Payload, end bool) {
 		return
 	}
 	n := len(p.Data)
-	if len(s.queue) == 0 && (n == 0 || c.rest.head == nil && c.first.head == nil && c.sendable(s) >= n && n <= c.frameLimit()) {
+	if len(s.queue) == 0 && (n == 0 || c.nothingScheduled() && c.sendable(s) >= n && n <= c.frameLimit()) {
 		c.writeData(s, &p, n, end)
 		return
 	}
@@ -160,33 +166,36 @@ func (c *Conn) streamError(s *Stream, code http2.ErrCode, reason string) error {
 // more.
 func (c *Conn) Consume(s *Stream, n int) {
 	c.consume(s, n)
-	c.grow()
+	c.GrantContent()
 }
 
 func (c *Conn) consume(s *Stream, n int) {
 	n = min(n, s.unread) // nothing after Release
 	s.unread -= n
-	s.uncredited += n
+	early := min(n, s.advance)
+	s.advance -= early
+	s.uncredited += n - early
 	if s.open && !s.remoteClosed && s.uncredited >= min(c.window, c.nextWindow)/2 {
-		c.appendUint32(FrameHeader{Length: 4, Type: http2.FrameWindowUpdate, StreamID: s.id}, uint32(s.uncredited))
-		s.recvWindow += int64(s.uncredited)
+		c.offer(s, int64(s.uncredited))
 		s.uncredited = 0
 	}
 }
 
 // creditConn renews the connection window when bytes are received, not when they are
 // consumed, so that no stream blocks the others.
-func (c *Conn) creditConn() error {
-	if c.uncredited < int64(c.cfg.ConnWindow)/2 {
-		return nil
+func (c *Conn) creditConn() {
+	if c.uncredited >= int64(c.cfg.ConnWindow)/2 && c.tuneWindow() {
+		c.renewConn()
 	}
-	if err := c.tuneWindow(); err != nil {
-		return err
+}
+
+func (c *Conn) renewConn() {
+	if c.uncredited < int64(c.cfg.ConnWindow)/2 {
+		return
 	}
 	c.appendUint32(FrameHeader{Length: 4, Type: http2.FrameWindowUpdate}, uint32(c.uncredited))
 	c.recvWindow += c.uncredited
 	c.uncredited = 0
-	return nil
 }
 
 // Ping sends a ping; OnPong gets the answer with the same data.

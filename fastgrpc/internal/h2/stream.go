@@ -12,20 +12,28 @@ type Stream struct {
 	id uint32
 	// Owner is for the Handler, to find its own data when an event arrives.
 	Owner any
+	// Streaming means that the peer takes the answer in parts, and Short that the answer is
+	// likely to be short, see Begin and Unpark.
+	Streaming, Short bool
 
 	sendWindow   int64
 	recvWindow   int64
 	uncredited   int // consumed, not yet returned to the stream window
 	unread       int
-	deferred     int   // see ConsumePartial
+	deferred     int   // consumed when the message is complete, see ConsumePartial
+	missing      int   // bytes that an incomplete message lacks
+	granted      int   // bytes of it that may come and have not
+	advance      int   // bytes that were offered before others were consumed
 	received     int64 // content bytes so far, against content-length
 	declared     int64 // content-length plus one, or 0
-	held         int   // what the peer makes this end keep for it, see Conn.Held
-	queued       int   // the part of held that its queue costs
+	record       int   // what its record and metadata cost
+	queued       int   // what its queue costs
 	queue        []pending
-	links        [2]link
+	links        [3]link
+	stint        int  // bytes of its queue sent in this stint, see schedule
 	open         bool // in the Conn's table
-	hadTurn      bool // has sent from its queue, see schedule
+	begun        bool // its call has begun, see Begin
+	working      bool // it is at work, see rested
 	localClosed  bool
 	remoteClosed bool
 	sentHeaders  bool
@@ -42,6 +50,9 @@ func (s *Stream) Open() bool { return s.open }
 // Queued reports whether something sent on the stream is not in the output yet.
 func (s *Stream) Queued() bool { return len(s.queue) > 0 }
 
+// Granted reports whether the rest of an incomplete message may come, see GrantContent.
+func (s *Stream) Granted() bool { return s.granted > 0 }
+
 // pending is a payload or header fields that wait for a window or for room in the
 // output. Fields are encoded when they are sent, because header blocks must reach the
 // peer in the order in which they were encoded.
@@ -55,6 +66,7 @@ type pending struct {
 // list is a doubly linked list of streams. A stream can be in one list of each kind.
 type list struct {
 	head, tail *Stream
+	n          int
 	kind       int
 }
 
@@ -62,6 +74,7 @@ type list struct {
 const (
 	sending = iota
 	growing
+	parked
 )
 
 type link struct {
@@ -70,6 +83,7 @@ type link struct {
 }
 
 func (l *list) push(s *Stream) {
+	l.n++
 	s.links[l.kind] = link{in: l, prev: l.tail}
 	if l.tail != nil {
 		l.tail.links[l.kind].next = s
@@ -79,12 +93,13 @@ func (l *list) push(s *Stream) {
 	l.tail = s
 }
 
-// drop removes a stream and reports whether it was in the list.
-func (l *list) drop(s *Stream) bool {
+// drop removes a stream, if it is in the list.
+func (l *list) drop(s *Stream) {
 	at := s.links[l.kind]
 	if at.in != l {
-		return false
+		return
 	}
+	l.n--
 	s.links[l.kind] = link{}
 	if at.prev != nil {
 		at.prev.links[l.kind].next = at.next
@@ -96,7 +111,6 @@ func (l *list) drop(s *Stream) bool {
 	} else {
 		l.tail = at.prev
 	}
-	return true
 }
 
 // late is what a conforming peer may still send on streams that this end has reset
