@@ -17,6 +17,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,11 +25,14 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 
+	"wirelab.dev/creditrpc"
 	"wirelab.dev/fastgrpc"
 )
 
@@ -75,17 +79,31 @@ type peers struct {
 	name      string
 	newServer func(credentials.TransportCredentials, keepalive.ServerParameters) server
 	connect   func(target string, creds credentials.TransportCredentials, dial dialer) (connection, error)
+	kinds     []kind // of calls in the soak; nil: all
 }
 
 // dialer connects; nil is the library's own.
 type dialer func(context.Context, string) (net.Conn, error)
 
+// longest is the longest message of a soak. All ends take it.
+const longest = 16 << 20
+
 func fastServer(creds credentials.TransportCredentials, age keepalive.ServerParameters) server {
-	return fastgrpc.NewServer(fastgrpc.Creds(creds), fastgrpc.KeepaliveParams(age))
+	return fastgrpc.NewServer(fastgrpc.Creds(creds), fastgrpc.KeepaliveParams(age), fastgrpc.MaxRecvMsgSize(longest+1<<10))
 }
 
 func grpcServer(creds credentials.TransportCredentials, age keepalive.ServerParameters) server {
-	return grpc.NewServer(grpc.Creds(creds), grpc.KeepaliveParams(age))
+	return grpc.NewServer(grpc.Creds(creds), grpc.KeepaliveParams(age), grpc.MaxRecvMsgSize(longest+1<<10))
+}
+
+// creditServer has no rule for the age of connections.
+func creditServer(creds credentials.TransportCredentials, _ keepalive.ServerParameters) server {
+	return creditrpc.NewServer(creditrpc.Creds(creds), creditrpc.MaxReceive(longest+1<<10))
+}
+
+func creditConnection(target string, creds credentials.TransportCredentials, _ dialer) (connection, error) {
+	return creditrpc.NewClient(strings.TrimPrefix(target, "passthrough:///"), creditrpc.WithTransportCredentials(creds),
+		creditrpc.WithMaxReceive(longest+1<<10), creditrpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 }
 
 // often makes clients connect again soon.
@@ -97,7 +115,7 @@ var often = grpc.ConnectParams{
 func fastConnection(target string, creds credentials.TransportCredentials, dial dialer) (connection, error) {
 	opts := []fastgrpc.ClientOption{
 		fastgrpc.WithTransportCredentials(creds), fastgrpc.WithConnectParams(often),
-		fastgrpc.WithDefaultCallOptions(grpc.WaitForReady(true)),
+		fastgrpc.WithDefaultCallOptions(grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(longest+1<<10)),
 	}
 	if dial != nil {
 		opts = append(opts, fastgrpc.WithContextDialer(dial))
@@ -108,7 +126,7 @@ func fastConnection(target string, creds credentials.TransportCredentials, dial 
 func grpcConnection(target string, creds credentials.TransportCredentials, dial dialer) (connection, error) {
 	opts := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds), grpc.WithConnectParams(often),
-		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(longest+1<<10)),
 	}
 	if dial != nil {
 		opts = append(opts, grpc.WithContextDialer(dial))
@@ -130,17 +148,23 @@ func (c guardedConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, metho
 	if err != nil {
 		return nil, err
 	}
-	return guardedStream{s}, nil
+	return guardedStream{s, desc.ServerStreams}, nil
 }
 
-type guardedStream struct{ grpc.ClientStream }
+type guardedStream struct {
+	grpc.ClientStream
+	serverStreams bool
+}
 
 func (s guardedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
-	if errors.Is(err, io.EOF) {
-		err = s.ClientStream.RecvMsg(m)
+	switch {
+	case !errors.Is(err, io.EOF):
+		return err
+	case !s.serverStreams: // a second call was seen to wait for ever, beyond its deadline
+		return status.Error(codes.Unavailable, "a single answer was announced and is missing")
 	}
-	return err
+	return s.ClientStream.RecvMsg(m)
 }
 
 var allPeers = []peers{
@@ -148,6 +172,9 @@ var allPeers = []peers{
 	{name: "fastgrpc's client, grpc-go's server", newServer: grpcServer, connect: fastConnection},
 	{name: "grpc-go's client, fastgrpc's server", newServer: fastServer, connect: grpcConnection},
 }
+
+// creditPeers speak no gRPC, so they are only in the soak.
+var creditPeers = peers{name: "creditrpc", newServer: creditServer, connect: creditConnection, kinds: kinds[:len(kinds)-1]}
 
 // theirs is what fastgrpc is compared with.
 var theirs = peers{name: "grpc-go", newServer: grpcServer, connect: grpcConnection}
@@ -174,7 +201,7 @@ func callAll(ctx context.Context, conn grpc.ClientConnInterface, calls int) erro
 	failures := make(chan error, atOnce)
 	for i := range atOnce {
 		callers.Go(func() {
-			c := &caller{client: testgrpc.NewTestServiceClient(conn), random: rand.New(rand.NewPCG(1, uint64(i)))}
+			c := &caller{client: testgrpc.NewTestServiceClient(conn), random: rand.New(rand.NewPCG(1, uint64(i))), kinds: kinds}
 			for {
 				n := int(begun.Add(1)) - 1
 				if n >= calls {

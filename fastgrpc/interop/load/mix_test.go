@@ -101,6 +101,8 @@ var errContent = errors.New("a response has another content, or came twice, or d
 type caller struct {
 	client testgrpc.TestServiceClient
 	random *rand.Rand
+	kinds  []kind // that any draws from
+	most   int    // bytes of a rare long message; 0: none is longer than usual
 }
 
 type kind struct {
@@ -109,9 +111,9 @@ type kind struct {
 	want codes.Code // what the call ends with
 }
 
+// kinds lists the calls that gRPC can make. creditrpc can make all but the last.
 var kinds = []kind{
 	{"unary", (*caller).unary, codes.OK},
-	{"compressed", (*caller).compressed, codes.OK},
 	{"upload", (*caller).upload, codes.OK},
 	{"download", (*caller).download, codes.OK},
 	{"slow download", (*caller).slowDownload, codes.OK},
@@ -122,6 +124,7 @@ var kinds = []kind{
 	{"stream deadline", (*caller).streamDeadline, codes.DeadlineExceeded},
 	{"cancel", (*caller).cancel, codes.Canceled},
 	{"stream cancel", (*caller).streamCancel, codes.Canceled},
+	{"compressed", (*caller).compressed, codes.OK},
 }
 
 // callTimeout bounds a call that hangs, so that the test fails and says which.
@@ -130,7 +133,7 @@ const callTimeout = 2 * time.Minute
 // any makes a call of a kind drawn by lot. It returns the kind, and an error if the call
 // ended otherwise than its kind does; with disturbed, connections may be lost.
 func (c *caller) any(ctx context.Context, disturbed bool) (string, error) {
-	return c.one(ctx, kinds[c.random.IntN(len(kinds))], disturbed)
+	return c.one(ctx, c.kinds[c.random.IntN(len(c.kinds))], disturbed)
 }
 
 func (c *caller) one(ctx context.Context, k kind, disturbed bool) (string, error) {
@@ -146,8 +149,13 @@ func (c *caller) one(ctx context.Context, k kind, disturbed bool) (string, error
 	return k.name, fmt.Errorf("%s: %w, want %v", k.name, err, k.want)
 }
 
-// size is mostly small, at times as large as allowed.
-func (c *caller) size() int { return c.random.IntN(1 << c.random.IntN(19)) }
+// size is mostly small, at times 256 KiB, and seldom as large as allowed.
+func (c *caller) size() int {
+	if c.most > 0 && c.random.IntN(64) == 0 {
+		return c.random.IntN(c.most)
+	}
+	return c.random.IntN(1 << c.random.IntN(19))
+}
 
 func (c *caller) unary(ctx context.Context) error { return c.echo(ctx) }
 

@@ -36,7 +36,7 @@ func soakTime(t *testing.T) time.Duration {
 	return d
 }
 
-// TestSoak makes calls of all kinds between all peers, in cleartext and under TLS, while
+// TestSoak makes calls of all kinds and sizes between all peers, in cleartext and under TLS, while
 // connections are cut, servers leave with a GOAWAY because of their connections' age, and
 // stop and come back. Afterwards each kind of call must end as it does without that, no
 // goroutine may be left, and the heap may not have grown.
@@ -48,9 +48,12 @@ func TestSoak(t *testing.T) {
 	tally := &tally{counts: map[string]int{}}
 	var pairs sync.WaitGroup
 	secure := testCredentials(t)
-	for i := range allPeers {
+	for i, p := range append(slices.Clone(allPeers), creditPeers) {
+		if p.kinds == nil {
+			p.kinds = kinds
+		}
 		for j, creds := range []ends{{insecure.NewCredentials(), insecure.NewCredentials()}, secure} {
-			pairs.Go(func() { soakPair(ctx, t, allPeers[i], creds, uint64(2*i+j), tally) })
+			pairs.Go(func() { soakPair(ctx, t, p, creds, uint64(2*i+j), tally) })
 		}
 	}
 	heaps := watchHeap(ctx, duration)
@@ -106,7 +109,7 @@ func soakPair(ctx context.Context, t *testing.T, p peers, creds ends, seed uint6
 	var callers sync.WaitGroup
 	each := make([]*caller, 8)
 	for i := range each {
-		c := &caller{client: testgrpc.NewTestServiceClient(conn), random: rand.New(rand.NewPCG(seed, uint64(i)))}
+		c := &caller{client: testgrpc.NewTestServiceClient(conn), random: rand.New(rand.NewPCG(seed, uint64(i))), kinds: p.kinds, most: longest}
 		each[i] = c
 		callers.Go(func() {
 			for ctx.Err() == nil {
@@ -139,13 +142,13 @@ func soakPair(ctx context.Context, t *testing.T, p peers, creds ends, seed uint6
 // afterwards makes a call of each kind, when one has found the new server.
 func (c *caller) afterwards(ctx context.Context) error {
 	for found := false; !found; {
-		ended, err := c.one(ctx, kinds[0], true)
+		ended, err := c.one(ctx, c.kinds[0], true)
 		if err != nil {
 			return err
 		}
-		found = ended == kinds[0].name+" OK"
+		found = ended == c.kinds[0].name+" OK"
 	}
-	for _, k := range kinds {
+	for _, k := range c.kinds {
 		if _, err := c.one(ctx, k, false); err != nil {
 			return err
 		}
