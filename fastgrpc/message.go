@@ -56,8 +56,8 @@ type assembler struct {
 // For shorter ones, a copy costs less than a chunk that cannot be reused.
 const minAliasLen = 2 << 10
 
-// minBody and the growths bound the memory allocated for a message before its bytes
-// arrive: the length in the prefix is only a claim.
+// minBody, bodyGrowth and tightGrowth bound the memory allocated for a message before its
+// bytes arrive: the length in the prefix is only a claim.
 const (
 	minBody     = 512
 	bodyGrowth  = 8

@@ -172,7 +172,7 @@ func (l *Link) message(s *Stream, head frame.Head, r *frame.Reader, cost int64) 
 		return nil
 	}
 	if head.Flags&frame.More != 0 && s.incoming == nil {
-		l.expect(s, len(data), whole)
+		l.expect(s, data, whole)
 	}
 	switch {
 	case s.incoming != nil:
@@ -203,7 +203,7 @@ func contradict(f frame.Flags) bool {
 
 // expect prepares for a message in parts. One that is longer than what the stream's credit
 // is sure to bear needs room, which it may have to wait for.
-func (l *Link) expect(s *Stream, first, whole int) {
+func (l *Link) expect(s *Stream, first []byte, whole int) {
 	s.have, s.whole = 0, whole
 	if int64(whole+(whole/credit.Turn+2)*credit.Overhead) > l.cfg.PerStream/2 {
 		s.reserved = int64(whole)
@@ -212,15 +212,15 @@ func (l *Link) expect(s *Stream, first, whole int) {
 			s.waits = true
 		}
 	}
-	s.incoming = batchio.NewBuffer(l.memory(s, first))
+	s.incoming = batchio.NewBuffer(l.memory(s, len(first)))
 }
 
 // growth is how much more memory a message in parts gets than has come of it. The whole
 // length is only a claim.
 const growth = 8
 
-// memory returns how much memory a message gets when some of it has come. One that waits
-// for room gets no more than its stream's credit.
+// memory returns the buffer size for a message of which have bytes arrived. A message that
+// waits for room gets no more than its stream's credit.
 func (l *Link) memory(s *Stream, have int) int {
 	size := min(s.whole, growth*have)
 	if s.waits {
