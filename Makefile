@@ -7,8 +7,10 @@ SHELL := bash
 # in the build cache.
 export GOFLAGS := -trimpath $(GOFLAGS)
 
-# Tools are pinned apart from the product, in tools/go.mod.
-tool := go tool -modfile=tools/go.mod
+# Two modules: the laboratory, and the RPC libraries, which others import without it.
+both := ./... ./rpc/...
+# Tools are pinned apart from the product, in tools/go.mod, and built into bin/tools.
+tool := $(CURDIR)/bin/tools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,28 +28,33 @@ build: ## bin/wirelab, static, with Gin, without symbols for a debugger
 generate: ## write the code that comes from .proto files, and the report page (this one needs npm)
 	go -C tools run ./generate
 
-fmt: ## format all Go files
-	$(tool) gofumpt -w .
+bin/tools: tools/go.mod
+	@mkdir -p $@
+	go -C tools build -o $(tool)/ tool
+	@touch $@
 
-lint: ## formatting, vet, the linters of .golangci.yml
-	@unformatted=$$($(tool) gofumpt -l .); \
+fmt: bin/tools ## format all Go files
+	$(tool)/gofumpt -w .
+
+lint: bin/tools ## formatting, vet, the linters of .golangci.yml
+	@unformatted=$$($(tool)/gofumpt -l .); \
 	if [ -n "$$unformatted" ]; then printf 'not formatted; run make fmt:\n%s\n' "$$unformatted"; exit 1; fi
-	go vet ./...
+	go vet $(both)
 	go vet $(gin) ./internal/stack/restjson
 	go -C tools vet ./...
-	go -C fastgrpc/interop vet ./...
+	go -C rpc/fastgrpc/interop vet ./...
 	go -C deploy/check vet ./...
-	$(tool) golangci-lint run ./...
-	cd tools && go tool golangci-lint run --config=../.golangci.yml ./...
-	cd fastgrpc/interop && go tool -modfile=../../tools/go.mod golangci-lint run --config=../../.golangci.yml ./...
-	cd deploy/check && go tool -modfile=../../tools/go.mod golangci-lint run --config=../../.golangci.yml ./...
+	$(tool)/golangci-lint run $(both)
+	cd tools && $(tool)/golangci-lint run --config=../.golangci.yml ./...
+	cd rpc/fastgrpc/interop && $(tool)/golangci-lint run --config=../../../.golangci.yml ./...
+	cd deploy/check && $(tool)/golangci-lint run --config=../../.golangci.yml ./...
 
 drift: ## committed generated code is what generate would write
 	go -C tools run ./generate -check
 
 # The packages that have benchmarks: to link the others' tests would take minutes.
 bench-once: # every benchmark a single time, so that none can rot
-	go test -short -run='^$$' -bench=. -benchtime=1x $$(go list -f '{{.Dir}}' ./... | while read -r dir; do grep -qs '^func Benchmark' "$$dir"/*_test.go && echo "$$dir" || true; done)
+	go test -short -run='^$$' -bench=. -benchtime=1x $$(go list -f '{{.Dir}}' $(both) | while read -r dir; do grep -qs '^func Benchmark' "$$dir"/*_test.go && echo "$$dir" || true; done)
 
 gin: # rest-json on Gin
 	go test -short -bench=. -benchtime=1x $(gin) ./internal/stack/restjson
@@ -72,25 +79,25 @@ test: bin/phases ## everything
 
 # make test runs those that take seconds. These take two hours where the machine is busy.
 judges: setup ## fastgrpc before all its foreign judges, in full; UPDATE=1 writes the tables of examples and of bulk
-	JUDGES=1 go -C fastgrpc/interop test -count=1 -timeout=2h -parallel=4 $$(go -C fastgrpc/interop list ./... | grep -v /bulk$$)
-	JUDGES=1 go -C fastgrpc/interop test -count=1 -timeout=3h -v ./bulk
+	JUDGES=1 go -C rpc/fastgrpc/interop test -count=1 -timeout=2h -parallel=4 $$(go -C rpc/fastgrpc/interop list ./... | grep -v /bulk$$)
+	JUDGES=1 go -C rpc/fastgrpc/interop test -count=1 -timeout=3h -v ./bulk
 
 SOAK ?= 30m
 soak: ## calls of all kinds for 30 minutes, watched for races, while connections are cut and servers leave; SOAK=2m is shorter
-	@FASTGRPC_CHAOS=$(SOAK) go test -race -count=1 -timeout=0 -run='^TestEveryCallEnds$$' ./fastgrpc & chaos=$$!; failed=0; \
-	SOAK=$(SOAK) go -C fastgrpc/interop test -race -count=1 -timeout=0 -v -run='^TestSoak$$' ./load || failed=1; \
+	@FASTGRPC_CHAOS=$(SOAK) go test -race -count=1 -timeout=0 -run='^TestEveryCallEnds$$' ./rpc/fastgrpc & chaos=$$!; failed=0; \
+	SOAK=$(SOAK) go -C rpc/fastgrpc/interop test -race -count=1 -timeout=0 -v -run='^TestSoak$$' ./load || failed=1; \
 	wait $$chaos || failed=1; exit $$failed
 
 # What fails here and not in `make test` fails there too one day.
 stress: ## find tests that fail sometimes; RUNS=20 FOR=40m AT_ONCE=1 PKG=./folder/... RUN=regexp SHORT=off ONLY='race GOMAXPROCS=1' choose
 	@mkdir -p bin
 	@go -C tools build -o ../bin/stress-tests ./stress
-	@bin/stress-tests -runs='$(or $(RUNS),20)' -for='$(or $(FOR),0)' -pkg='$(or $(PKG),./...)' -run='$(RUN)' -short='$(or $(SHORT),on)' -only='$(ONLY)' $(if $(AT_ONCE),-at-once=$(AT_ONCE))
+	@bin/stress-tests -runs='$(or $(RUNS),20)' -for='$(or $(FOR),0)' -pkg='$(or $(PKG),$(both))' -run='$(RUN)' -short='$(or $(SHORT),on)' -only='$(ONLY)' $(if $(AT_ONCE),-at-once=$(AT_ONCE))
 
-bench: ## benchmarks, six times, summed up by benchstat; BENCH=regexp PKG=./folder/... choose
+bench: bin/tools ## benchmarks, six times, summed up by benchstat; BENCH=regexp PKG=./folder/... choose
 	@mkdir -p bin
-	go test -p=1 -run='^$$' -bench='$(or $(BENCH),.)' -benchmem -count=6 $(or $(PKG),./...) | tee bin/bench.txt
-	$(tool) benchstat bin/bench.txt
+	go test -p=1 -run='^$$' -bench='$(or $(BENCH),.)' -benchmem -count=6 $(or $(PKG),$(both)) | tee bin/bench.txt
+	$(tool)/benchstat bin/bench.txt
 	$(if $(BENCH)$(PKG),,$(MAKE) --no-print-directory fleet-bench)
 
 # What a fleet's hub and controller take, and what is on the wire to it, by the number of agents.

@@ -42,7 +42,7 @@ type goFile struct {
 func (f goFile) isTest() bool { return strings.HasSuffix(f.name, "_test.go") }
 
 // readPackages parses all Go files below tree up to their imports, leaving out
-// what the go command leaves out: testdata, hidden folders, nested modules.
+// what the go command leaves out: testdata, hidden folders, nested modules other than rpc.
 func readPackages(tree fs.FS) (map[string]*goPackage, error) {
 	packages := make(map[string]*goPackage)
 	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -80,6 +80,9 @@ func leftOut(tree fs.FS, folder string) bool {
 	base := path.Base(folder)
 	if base == "testdata" || base == "node_modules" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") {
 		return true
+	}
+	if folder == "rpc" {
+		return false // the second module of the workspace
 	}
 	_, err := fs.Stat(tree, path.Join(folder, "go.mod"))
 	return err == nil

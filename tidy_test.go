@@ -53,10 +53,10 @@ var rooms = []room{
 	{folder: "internal/record", level: 2},
 	{folder: "internal/secure", level: 2},
 	{folder: "internal/httpwire", level: 2},
-	{folder: "fastgrpc", level: 2},
-	{folder: "creditrpc", level: 2},
-	{folder: "chanpool", level: 2}, // beside the libraries that its tests pool
-	{folder: "internal/rpccall", level: 1},
+	{folder: "rpc/fastgrpc", level: 2},
+	{folder: "rpc/creditrpc", level: 2},
+	{folder: "rpc/chanpool", level: 2}, // beside the libraries that its tests pool
+	{folder: "rpc/call", level: 1},
 	{folder: "internal/claim", level: 0},
 	{folder: "internal/spelling", level: 0},
 	{folder: "internal/yardstick", level: 0},
@@ -73,7 +73,7 @@ var rooms = []room{
 	{folder: "internal/expect", level: 0},
 	{folder: "internal/tuning", level: 0},
 	{folder: "internal/units", level: 0},
-	{folder: "internal/batchio", level: 0},
+	{folder: "rpc/batchio", level: 0},
 	{folder: "studies", level: 0},
 	{folder: "web", level: 0},
 	{folder: ".", level: 8}, // this package: tests of the whole
@@ -82,9 +82,9 @@ var rooms = []room{
 // public rooms are libraries that others import. Of internal they may import only the
 // rooms named here, which come with the module.
 var public = map[string][]string{
-	"fastgrpc":  {"internal/batchio", "internal/rpccall"},
-	"creditrpc": {"internal/batchio", "internal/rpccall"},
-	"chanpool":  {},
+	"rpc/fastgrpc":  {"rpc/batchio", "rpc/call"},
+	"rpc/creditrpc": {"rpc/batchio", "rpc/call"},
+	"rpc/chanpool":  {},
 }
 
 // The record is the only door between measuring and judging: whatever their
@@ -135,8 +135,8 @@ func TestGoodTreeHasNoBreach(t *testing.T) {
 
 func TestBadTreeIsReportedWhole(t *testing.T) {
 	want := []string{
-		"fastgrpc/fastgrpc.go: fastgrpc is public and must not import internal/clock",
-		"fastgrpc/fastgrpc_test.go: fastgrpc is public and must not import internal/stats",
+		"rpc/fastgrpc/fastgrpc.go: rpc/fastgrpc is public and must not import internal/clock",
+		"rpc/fastgrpc/fastgrpc_test.go: rpc/fastgrpc is public and must not import internal/stats",
 		"cmd/wirelab/main.go: cmd/wirelab must not import internal/attic, which is in no room",
 		"internal/attic: is in no room; add it to the table in tidy_test.go or move it",
 		"internal/clock: has 2 package comments, wants one (in clock.go, spare.go)",

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"wirelab.dev/chanpool"
 	"wirelab.dev/internal/scenario"
+	"wirelab.dev/rpc/chanpool"
 )
 
 const (
@@ -24,7 +24,7 @@ var AutoConnection = scenario.Connection{Mode: scenario.Auto, Size: mostPooled}
 func PoolOption() scenario.Option {
 	return scenario.Option{
 		Key: poolKey, Values: []string{"off", autoPool}, Default: "off", Role: scenario.ConnectionsRole,
-		Help: "auto: as many connections as wirelab.dev/chanpool finds useful, 16 at most; wins over the connection mode",
+		Help: "auto: as many connections as wirelab.dev/rpc/chanpool finds useful, 16 at most; wins over the connection mode",
 	}
 }
 

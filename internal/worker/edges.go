@@ -1,12 +1,12 @@
 package worker
 
 import (
-	"wirelab.dev/internal/batchio"
 	"wirelab.dev/internal/clock"
 	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/stack"
+	"wirelab.dev/rpc/batchio"
 )
 
 // edges reads the counters of the stack clients at both edges of the window, to leave out the warm-up

@@ -121,7 +121,7 @@ func TestFullLeavesOutWhatShortDid(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := differing(t.Context())
+	got, err := differing(t.Context(), []string{"./..."})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,17 +16,20 @@ import (
 // too busy.
 var common = []string{"test", "-json", "-vet=off", "-timeout=30m"}
 
+// both are the laboratory and the RPC libraries, which are modules of one workspace.
+var both = []string{"./...", "./rpc/..."}
+
 // short runs the tests of all packages with -short under the race detector. More
 // packages run at a time than most machines have CPUs to spare, since many wait.
 func short(ctx context.Context, s *screen, results *results) error {
-	return goTest(ctx, s, results, slices.Concat(common, []string{"-race", "-short", "-p=3", "./..."})...)
+	return goTest(ctx, s, results, slices.Concat(common, append([]string{"-race", "-short", "-p=3"}, both...))...)
 }
 
 // full runs what short left out, with every benchmark once, and without the race
 // detector. Packages that measure or start workers share the machine with others too:
 // all tests must bear busy neighbours, and many of these wait.
 func full(ctx context.Context, s *screen, results *results) error {
-	packages, err := differing(ctx)
+	packages, err := differing(ctx, both)
 	if err != nil {
 		return err
 	}
@@ -39,7 +42,7 @@ func full(ctx context.Context, s *screen, results *results) error {
 }
 
 // peers is the module in which fastgrpc meets the programs of others.
-const peers = "fastgrpc/interop"
+const peers = "rpc/fastgrpc/interop"
 
 // deploy is the module in which the files of a deployment meet those who read them.
 const deploy = "deploy/check"
@@ -49,11 +52,11 @@ const deploy = "deploy/check"
 // benchmarks.
 var difference = regexp.MustCompile(`testing\.(Short|AllocsPerRun)\(|(?m:^//go:build !?race$)|(?m:^func Benchmark)`)
 
-// differing is all packages of the module in the current folder whose tests differ, or
+// differing returns all packages of the modules whose tests differ, or
 // those of a suite that they import.
-func differing(ctx context.Context) ([]string, error) {
+func differing(ctx context.Context, modules []string) ([]string, error) {
 	const format = `{{.ImportPath}}	{{.Dir}}	{{len .TestGoFiles}}{{len .XTestGoFiles}}	{{join .TestImports " "}} {{join .XTestImports " "}}`
-	command := exec.CommandContext(ctx, "go", "list", "-f", format, "./...")
+	command := exec.CommandContext(ctx, "go", append([]string{"list", "-f", format}, modules...)...)
 	command.Stderr = os.Stderr
 	listed, err := command.Output()
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"wirelab.dev/fastgrpc"
 	"wirelab.dev/internal/failure"
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/service"
+	"wirelab.dev/rpc/fastgrpc"
 )
 
 // grpcClient carries calls of gRPC over HTTP/2.

@@ -9,8 +9,8 @@ import (
 
 	"google.golang.org/grpc"
 
-	"wirelab.dev/fastgrpc"
 	"wirelab.dev/internal/service"
+	"wirelab.dev/rpc/fastgrpc"
 )
 
 // stream sends the request's messages and reads the answer's at the same time.

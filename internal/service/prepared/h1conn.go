@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"time"
 
-	"wirelab.dev/internal/batchio"
 	"wirelab.dev/internal/failure"
 	"wirelab.dev/internal/service/prepared/http1"
+	"wirelab.dev/rpc/batchio"
 )
 
 // h1Conn is a connection of HTTP/1.1. One caller at a time uses it.

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"wirelab.dev/internal/batchio"
 	"wirelab.dev/internal/service/prepared/http2"
+	"wirelab.dev/rpc/batchio"
 )
 
 // h2Conn is a connection of HTTP/2: a machine, and what carries it over a socket.

@@ -1,4 +1,4 @@
-// Package creditstack is the stack `creditrpc`: the library wirelab.dev/creditrpc at both
+// Package creditstack is the stack `creditrpc`: the library wirelab.dev/rpc/creditrpc at both
 // ends, over TCP, with or without TLS.
 //
 // The library runs on its defaults; only the message limit is raised, to the limit of all
@@ -15,10 +15,10 @@ import (
 
 	"google.golang.org/grpc"
 
-	"wirelab.dev/creditrpc"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/tuning"
+	"wirelab.dev/rpc/creditrpc"
 )
 
 // Stack is creditrpc.

@@ -54,7 +54,7 @@ func TestSecurity(t *testing.T) {
 func TestLeaks(t *testing.T) {
 	for _, variant := range []string{"creditrpc", "creditrpc:tls=on"} {
 		t.Run(variant, func(t *testing.T) {
-			stacktest.RunLeaks(t, stacktest.Subject{Stack: creditstack.Stack{}, Variant: parse(t, variant), Idle: "wirelab.dev/internal/rpccall.(*Workers[...]).run"})
+			stacktest.RunLeaks(t, stacktest.Subject{Stack: creditstack.Stack{}, Variant: parse(t, variant), Idle: "wirelab.dev/rpc/call.(*Workers[...]).run"})
 		})
 	}
 }

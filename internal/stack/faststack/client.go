@@ -4,8 +4,8 @@ import (
 	"context"
 	"net"
 
-	"wirelab.dev/fastgrpc"
 	"wirelab.dev/internal/stack"
+	"wirelab.dev/rpc/fastgrpc"
 )
 
 // The library writes and reads past what has only the first bytes to see.

@@ -1,4 +1,4 @@
-// Package faststack is the stack `fastgrpc`: the library wirelab.dev/fastgrpc at one
+// Package faststack is the stack `fastgrpc`: the library wirelab.dev/rpc/fastgrpc at one
 // end or at both, over HTTP/2, with or without TLS.
 //
 // The wire is gRPC's own, byte for byte what the stack `grpc` understands, so that
@@ -14,10 +14,10 @@ import (
 	"context"
 	"fmt"
 
-	"wirelab.dev/fastgrpc"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/yardstick"
+	"wirelab.dev/rpc/fastgrpc"
 )
 
 // Stack is fastgrpc.

@@ -56,7 +56,7 @@ func TestSecurity(t *testing.T) {
 func TestLeaks(t *testing.T) {
 	for _, variant := range []string{"fastgrpc", "fastgrpc:tls=on", "fastgrpc:tls=on,handshakes=2"} {
 		t.Run(variant, func(t *testing.T) {
-			stacktest.RunLeaks(t, stacktest.Subject{Stack: fast, Variant: parse(t, variant), Idle: "wirelab.dev/internal/rpccall.(*Workers[...]).run"})
+			stacktest.RunLeaks(t, stacktest.Subject{Stack: fast, Variant: parse(t, variant), Idle: "wirelab.dev/rpc/call.(*Workers[...]).run"})
 		})
 	}
 }

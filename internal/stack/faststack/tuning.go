@@ -6,10 +6,10 @@ import (
 
 	"google.golang.org/grpc"
 
-	"wirelab.dev/fastgrpc"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/tuning"
+	"wirelab.dev/rpc/fastgrpc"
 )
 
 // Settings lists what is not the libraries' default: fastgrpc's, and grpc-go's

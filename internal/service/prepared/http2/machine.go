@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"wirelab.dev/internal/batchio"
 	"wirelab.dev/internal/failure"
+	"wirelab.dev/rpc/batchio"
 )
 
 // Kind says what answers are.

@@ -1,0 +1,241 @@
+package creditrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	rpccall "wirelab.dev/rpc/call"
+)
+
+// Client makes calls to one server, over one connection, which it opens when it is first
+// needed and again when it was lost. Its methods may be called concurrently.
+type Client struct {
+	opts    clientOptions
+	target  string
+	network string
+	address string
+	unary   grpc.UnaryInvoker // the interceptors, or nil
+	stream  grpc.Streamer
+	calls   sync.Pool // of *clientCall, the unary ones
+
+	conns[*clientConn]
+	current *clientConn   // that takes calls; nil: none
+	dialing chan struct{} // closed when the dial that goes on has ended; nil: none does
+	failed  error         // of the last dial
+	retryAt time.Time     // no dial before
+	pause   time.Duration
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+}
+
+var _ grpc.ClientConnInterface = (*Client)(nil)
+
+// ALPN is the protocol's name in the TLS handshake (RFC 7301).
+const ALPN = "creditrpc/1"
+
+// ErrClosed is what calls fail with after Close.
+var ErrClosed = status.Error(codes.Canceled, "creditrpc: the client is closed")
+
+// NewClient returns a client for "host:port" or "unix:path". It connects on the first call.
+func NewClient(target string, opts ...ClientOption) (*Client, error) {
+	c := &Client{opts: defaultClientOptions(), target: target, network: "tcp", address: strings.TrimPrefix(target, "passthrough:///")}
+	for _, o := range opts {
+		o(&c.opts)
+	}
+	if path, is := strings.CutPrefix(target, "unix:"); is {
+		c.network, c.address = "unix", path
+	} else if _, _, err := net.SplitHostPort(c.address); err != nil {
+		return nil, fmt.Errorf("creditrpc: target %q: want host:port or unix:path: %w", target, err)
+	}
+	if c.opts.dial == nil {
+		c.opts.dial = func(ctx context.Context, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, c.network, address)
+		}
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.calls.New = func() any { return &clientCall{signal: make(chan struct{}, 1)} }
+	if in := c.opts.unary; len(in) > 0 {
+		c.unary = rpccall.ChainUnaryClient(in, func(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, opts ...grpc.CallOption) error {
+			return c.invoke(ctx, method, req, reply, opts)
+		})
+	}
+	if in := c.opts.stream; len(in) > 0 {
+		c.stream = rpccall.ChainStreamClient(in, func(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.ClientConn, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			return c.newStream(ctx, desc, method, opts)
+		})
+	}
+	return c, nil
+}
+
+// Target returns what NewClient was given.
+func (c *Client) Target() string { return c.target }
+
+// Close ends the connection and its calls, and waits for the connection's goroutines.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return ErrClosed
+	}
+	c.closed = true
+	c.cancel()
+	open := slices.Collect(maps.Keys(c.open))
+	c.mu.Unlock()
+	for _, cc := range open {
+		cc.Close(ErrClosed)
+	}
+	c.running.Wait()
+	return nil
+}
+
+// Connect opens the connection, if there is none, and returns when it is there or cannot be
+// had.
+func (c *Client) Connect(ctx context.Context) error {
+	_, err := c.pick(ctx, false)
+	return err
+}
+
+// pick returns the connection, and opens one where there is none. A call that does not wait
+// for it to be ready fails with the error of a dial that has just failed.
+func (c *Client) pick(ctx context.Context, wait bool) (*clientConn, error) {
+	for {
+		c.mu.Lock()
+		switch {
+		case c.closed:
+			c.mu.Unlock()
+			return nil, ErrClosed
+		case c.current != nil:
+			cc := c.current
+			c.mu.Unlock()
+			return cc, nil
+		case c.dialing == nil && c.failed != nil && !wait && time.Now().Before(c.retryAt):
+			err := c.failed
+			c.mu.Unlock()
+			return nil, unavailable(err)
+		case c.dialing == nil:
+			c.dialing = make(chan struct{})
+			go c.connect(time.Until(c.retryAt)) // ends when it has a connection or an error
+		}
+		dialing := c.dialing
+		c.mu.Unlock()
+		select {
+		case <-dialing:
+		case <-ctx.Done():
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
+		c.mu.Lock()
+		err := c.failed
+		c.mu.Unlock()
+		if err != nil && !wait {
+			return nil, unavailable(err)
+		}
+	}
+}
+
+// unavailable is what calls fail with that found no connection.
+func unavailable(err error) error {
+	return rpccall.WithCause(status.Newf(codes.Unavailable, "creditrpc: %v", err), err)
+}
+
+// connect opens a connection after a pause.
+func (c *Client) connect(pause time.Duration) {
+	select {
+	case <-time.After(max(0, pause)):
+	case <-c.ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, c.opts.dialTimeout)
+	defer cancel()
+	cc, err := c.dial(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil && cc.lost() {
+		err = errors.New("the connection was lost at once")
+	}
+	if c.failed = err; err == nil {
+		c.current, c.pause = cc, 0
+	} else {
+		const longest = 10 * time.Second
+		c.pause = min(max(c.opts.backoff, 2*c.pause), longest)
+		c.retryAt = time.Now().Add(c.pause)
+	}
+	close(c.dialing)
+	c.dialing = nil
+}
+
+// dial returns a connection whose server has greeted.
+func (c *Client) dial(ctx context.Context) (*clientConn, error) {
+	nc, err := c.opts.dial(ctx, c.address)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", c.address, err)
+	}
+	nc = c.opts.prepare(nc)
+	stop := context.AfterFunc(ctx, func() { _ = nc.Close() }) // for credentials that ignore ctx
+	host, _, _ := net.SplitHostPort(c.address)
+	var auth credentials.AuthInfo
+	secured, auth, err := c.opts.creds.ClientHandshake(ctx, host, nc)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		_ = nc.Close()
+		return nil, fmt.Errorf("handshake with %s: %w", c.address, err)
+	}
+	cc := newClientConn(c, secured, auth)
+	if !c.add(cc) {
+		_ = secured.Close()
+		return nil, ErrClosed
+	}
+	select {
+	case <-cc.greeted:
+		return cc, nil
+	case <-cc.ctx.Done():
+		err = cc.reason()
+	case <-ctx.Done():
+		err = fmt.Errorf("the server did not greet: %w", ctx.Err())
+		cc.Close(err)
+	}
+	return nil, fmt.Errorf("connect to %s: %w", c.address, err)
+}
+
+// leave makes the next call open another connection.
+func (c *Client) leave(cc *clientConn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current == cc {
+		c.current = nil
+	}
+}
+
+// Invoke makes a unary call. Generated code calls it.
+func (c *Client) Invoke(ctx context.Context, method string, req, reply any, opts ...grpc.CallOption) error {
+	if len(c.opts.callOptions) > 0 {
+		opts = append(c.opts.callOptions[:len(c.opts.callOptions):len(c.opts.callOptions)], opts...)
+	}
+	if c.unary != nil {
+		return c.unary(ctx, method, req, reply, nil, opts...)
+	}
+	return c.invoke(ctx, method, req, reply, opts)
+}
+
+// NewStream begins a streaming call. Generated code calls it.
+func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	if len(c.opts.callOptions) > 0 {
+		opts = append(c.opts.callOptions[:len(c.opts.callOptions):len(c.opts.callOptions)], opts...)
+	}
+	if c.stream != nil {
+		return c.stream(ctx, desc, nil, method, opts...)
+	}
+	return c.newStream(ctx, desc, method, opts)
+}

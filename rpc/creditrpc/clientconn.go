@@ -1,0 +1,154 @@
+package creditrpc
+
+import (
+	"errors"
+	"net"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/creditrpc/internal/link"
+	"wirelab.dev/rpc/creditrpc/internal/link/frame"
+)
+
+// clientConn is a connection of a client.
+type clientConn struct {
+	conn
+	client  *Client
+	greeted chan struct{} // closed when the server's Hello has come
+
+	encoders encoders // guarded by the connection's lock
+}
+
+var _ role = (*clientConn)(nil)
+
+func newClientConn(c *Client, nc net.Conn, auth credentials.AuthInfo) *clientConn {
+	cc := &clientConn{client: c, greeted: make(chan struct{})}
+	cfg := c.opts.limits.link()
+	cfg.Client = true
+	cc.init(cc, nc, auth, cfg)
+	cc.startKeepAlive(c.opts.silence, c.opts.pingTimeout)
+	return cc
+}
+
+// OnMessage gives the caller its answer.
+func (cc *clientConn) OnMessage(s *link.Stream, m link.Message) {
+	call := s.Owner.(*clientCall)
+	kept := cc.keep(m, call.streams)
+	if !call.streams {
+		cc.link.Read(s, m)
+	}
+	call.inbox.put(kept)
+	call.wake()
+}
+
+// OnTooLong ends a call whose answer is too long.
+func (cc *clientConn) OnTooLong(s *link.Stream, bytes int) {
+	call := s.Owner.(*clientCall)
+	cc.link.Cancel(s)
+	call.finish(tooLong("received", bytes, cc.client.opts.maxReceive))
+}
+
+// OnHeader keeps the server's metadata.
+func (cc *clientConn) OnHeader(s *link.Stream, meta []byte) {
+	call := s.Owner.(*clientCall)
+	call.header = readMeta(meta)
+	call.headerCame()
+}
+
+// OnEnd ends a call well.
+func (cc *clientConn) OnEnd(s *link.Stream) { s.Owner.(*clientCall).finish(nil) }
+
+// OnStatus ends a call.
+func (cc *clientConn) OnStatus(s *link.Stream, e *frame.Ending) {
+	call := s.Owner.(*clientCall)
+	call.trailer = readMeta(e.Meta)
+	call.finish(statusOf(e).Err())
+}
+
+// OnCancel ends a call that the server has not begun: it is made again elsewhere.
+func (cc *clientConn) OnCancel(s *link.Stream) { s.Owner.(*clientCall).finish(errRefused) }
+
+// errRefused ends a call that no server has begun.
+var errRefused = errors.New("creditrpc: the server takes no more calls")
+
+// OnSent lets the caller of a stream send its next message, and others encode theirs.
+func (cc *clientConn) OnSent(s *link.Stream) {
+	call := s.Owner.(*clientCall)
+	call.encoded()
+	if call.sent != nil {
+		wakeOne(call.sent)
+	}
+}
+
+// OnPong has nothing to do: that something came is known already.
+func (cc *clientConn) OnPong([8]byte) {}
+
+// OnGoodbye makes the next calls go elsewhere.
+func (cc *clientConn) OnGoodbye() { go cc.client.leave(cc) } // which takes the lock that is above this one's
+
+// OnRequest is for servers.
+func (cc *clientConn) OnRequest(uint32, string, frame.Begin) *link.Stream { return nil }
+
+// StreamsChanged notes the server's greeting, and closes a connection after its last call,
+// when the server has said goodbye.
+func (cc *clientConn) StreamsChanged() {
+	if cc.link.Peer().Version != 0 {
+		closeOnce(cc.greeted)
+	}
+	if cc.link.Draining() && cc.link.OpenStreams() == 0 && cc.Err() == nil {
+		cc.CloseLocked(errRefused)
+	}
+}
+
+// StartCalls is for servers.
+func (cc *clientConn) StartCalls() {}
+
+// ConnLost ends all calls: those that were never sent may be made again.
+func (cc *clientConn) ConnLost(err error) {
+	for s := range cc.link.All() {
+		call := s.Owner.(*clientCall)
+		lost := rpccall.WithCause(status.Newf(codes.Unavailable, "creditrpc: the connection was lost: %v", err), err)
+		if errors.Is(err, ErrClosed) {
+			lost = ErrClosed
+		}
+		if begun := cc.link.Cancel(s); !begun && !errors.Is(err, ErrClosed) {
+			lost = errRefused
+		}
+		call.finish(lost)
+	}
+	cc.encoders.close()
+	cc.end()
+	go cc.client.leave(cc)
+}
+
+// OnClosed takes the connection off the client's list.
+func (cc *clientConn) OnClosed() {
+	cc.end()
+	cc.stopKeepAlive()
+	cc.client.remove(cc)
+}
+
+// lost reports whether the connection has ended.
+func (cc *clientConn) lost() bool { return cc.ctx.Err() != nil }
+
+func (cc *clientConn) reason() error {
+	cc.Mu.Lock()
+	defer cc.Mu.Unlock()
+	return cc.Err()
+}
+
+// cancel gives a call up.
+func (cc *clientConn) cancel(call *clientCall, err error) {
+	cc.Mu.Lock()
+	defer cc.Mu.Unlock()
+	if call.over {
+		return
+	}
+	cc.link.Cancel(&call.stream)
+	call.finish(toStatus(err).Err())
+	cc.StreamsChanged()
+	cc.Flush()
+}

@@ -1,0 +1,165 @@
+package creditrpc
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+
+	"wirelab.dev/rpc/batchio"
+	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/creditrpc/internal/link/frame"
+)
+
+// encode marshals a message into a buffer of its own. As for grpc-go, nil is an empty one.
+func encode(v any, limit int) (*batchio.Buffer, error) {
+	m, err := measure(v, limit)
+	if err != nil {
+		return nil, err
+	}
+	return marshal(&m)
+}
+
+// measure sizes a message that is yet to be encoded.
+func measure(v any, limit int) (rpccall.Measured, error) {
+	if v == nil {
+		v = (*emptypb.Empty)(nil)
+	}
+	m, err := rpccall.Measure(v, rpccall.MarshalOptions{VT: true})
+	switch {
+	case err != nil:
+		return m, status.Errorf(codes.Internal, "creditrpc: %v", err)
+	case m.Size > limit:
+		return m, status.Errorf(codes.ResourceExhausted, "creditrpc: trying to send message larger than max (%d vs. %d)", m.Size, limit)
+	}
+	return m, nil
+}
+
+func marshal(m *rpccall.Measured) (*batchio.Buffer, error) {
+	b, err := m.Marshal()
+	if err != nil {
+		return nil, status.Errorf(codes.Internal, "creditrpc: %v", err)
+	}
+	return b, nil
+}
+
+// decode unmarshals a message and releases it.
+func decode(m *message, v any, limit int) error {
+	defer m.release()
+	if n := len(m.Data); n > limit {
+		return tooLong("received", n, limit)
+	}
+	into, err := rpccall.Message(v)
+	if err == nil {
+		err = proto.Unmarshal(m.Data, into)
+	}
+	if err != nil {
+		return status.Errorf(codes.Internal, "creditrpc: unmarshal: %v", err)
+	}
+	return nil
+}
+
+// alias unmarshals a message whose long bytes fields point into data.
+func alias(data []byte, v any) error {
+	into, err := rpccall.Message(v)
+	if err == nil {
+		err = rpccall.UnmarshalAliased(data, into)
+	}
+	if err != nil {
+		return status.Errorf(codes.Internal, "creditrpc: unmarshal: %v", err)
+	}
+	return nil
+}
+
+// appendMeta is metadata for the wire.
+func appendMeta(md metadata.MD) (to []byte) {
+	for key, values := range md {
+		for _, value := range values {
+			to = frame.AppendMeta(to, key, value)
+		}
+	}
+	return to
+}
+
+// readMeta reads it. What is malformed is left out from there on.
+func readMeta(meta []byte) metadata.MD {
+	if len(meta) == 0 {
+		return nil
+	}
+	md := metadata.MD{}
+	_ = frame.EachMeta(meta, func(key, value []byte) {
+		md[string(key)] = append(md[string(key)], string(value))
+	})
+	return md
+}
+
+// checkMeta refuses what the peer would not take.
+func checkMeta(md metadata.MD, most int) error {
+	size := 0
+	for key, values := range md {
+		if key == "" {
+			return status.Error(codes.Internal, "creditrpc: metadata with an empty key")
+		}
+		for _, value := range values {
+			size += len(key) + len(value) + 2*maxNumber
+		}
+	}
+	if size > most {
+		return status.Errorf(codes.ResourceExhausted, "creditrpc: metadata takes up to %d bytes, and the peer takes %d", size, most)
+	}
+	return nil
+}
+
+// maxNumber is the longest varint of a length.
+const maxNumber = 5
+
+// ending is a status for the wire. Details, and then the end of the text, are left out where
+// the frame would be too long for the client, which would close the connection.
+func ending(st *status.Status, trailer metadata.MD) frame.Ending {
+	const most = frame.MaxOther - 3*maxNumber
+	e := frame.Ending{Code: uint64(st.Code()), Message: []byte(st.Message()), Meta: appendMeta(trailer)}
+	if !utf8.Valid(e.Message) {
+		e.Message = []byte(string([]rune(st.Message()))) // as grpc-go writes it
+	}
+	if len(e.Message) > most {
+		e.Message = bytes.ToValidUTF8(e.Message[:most], nil)
+	}
+	if p := st.Proto(); len(p.GetDetails()) > 0 {
+		e.Details, _ = proto.Marshal(p) // a status that came from one
+	}
+	if len(e.Message)+len(e.Details) > most {
+		e.Details = nil
+	}
+	return e
+}
+
+// statusOf reads a status off the wire.
+func statusOf(e *frame.Ending) *status.Status {
+	if len(e.Details) > 0 {
+		p := new(spb.Status)
+		if err := proto.Unmarshal(e.Details, p); err == nil && uint64(p.GetCode()) == e.Code {
+			return status.FromProto(p)
+		}
+	}
+	if e.Code > math.MaxInt32 {
+		return status.New(codes.Unknown, fmt.Sprintf("creditrpc: the status code %d", e.Code))
+	}
+	return status.New(codes.Code(e.Code), string(e.Message))
+}
+
+// micros is a deadline for the wire: how long is left, at least 1 where there is one.
+func micros(deadline time.Time) uint64 {
+	return uint64(max(1, time.Until(deadline).Microseconds()))
+}
+
+// maxTimeout is the longest that is kept: longer ones are none.
+const maxTimeout = 365 * 24 * time.Hour

@@ -1,0 +1,219 @@
+package creditrpc
+
+import (
+	"context"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/protobuf/proto"
+
+	"wirelab.dev/rpc/creditrpc/internal/link/frame"
+)
+
+// attacker is a client that writes what it likes. It reads only where a test says so.
+type attacker struct {
+	net.Conn
+	t    *testing.T
+	out  []byte
+	next uint32
+}
+
+// attack connects and says Hello, with windows as wide as there are.
+func attack(t *testing.T, address string) *attacker {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	a := &attacker{Conn: conn, t: t, next: 1}
+	a.out = frame.AppendHello(nil, frame.Settings{Version: frame.Version, Window: frame.MaxGrant, PerStream: frame.MaxGrant, MaxMessage: 1 << 30, MaxMeta: 1 << 20})
+	return a
+}
+
+// names gives a method the next number.
+func (a *attacker) names(method string) {
+	a.out = append(frame.Head{Length: len(method), Type: frame.Method}.Append(a.out), method...)
+}
+
+// request begins a call of the first method with a whole message.
+func (a *attacker) request(meta []byte, message proto.Message) {
+	payload := frame.Begin{Meta: meta}.Append(nil)
+	payload, err := proto.MarshalOptions{}.MarshalAppend(payload, message)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.out = append(frame.Head{Length: len(payload), Type: frame.Request, Flags: frame.End, Stream: a.next}.Append(a.out), payload...)
+	a.next++
+}
+
+// flush writes what has gathered; whether the server still reads is not asked.
+func (a *attacker) flush(within time.Duration) error {
+	_ = a.SetWriteDeadline(time.Now().Add(within))
+	_, err := a.Write(a.out)
+	a.out = nil
+	return err
+}
+
+const unaryCall = "/grpc.testing.TestService/UnaryCall"
+
+// A client that grants everything and reads nothing: its answers are worked out only as far
+// as the calls go that it may have under way.
+func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
+	const calls, size = 64, 256 << 10
+	s := new(service)
+	a := attack(t, serve(t, NewServer(MaxCalls(calls)), s))
+	a.names(unaryCall)
+	before := liveHeap()
+	for range calls {
+		a.request(nil, &testgrpc.SimpleRequest{ResponseSize: size, Payload: &testgrpc.Payload{Body: []byte("x")}})
+	}
+	if err := a.flush(10 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	for was := int64(-1); was != s.calls.Load() || was == 0; time.Sleep(100 * time.Millisecond) {
+		was = s.calls.Load()
+	}
+	// More calls than it was granted are a fault, whatever it has read.
+	for range calls {
+		a.request(nil, &testgrpc.SimpleRequest{ResponseSize: size})
+	}
+	_ = a.flush(time.Second)
+	time.Sleep(200 * time.Millisecond)
+	if ran := s.calls.Load(); ran > 2*calls {
+		t.Errorf("%d calls ran", ran)
+	}
+	if grown := liveHeap() - before; grown > 3*calls*size {
+		t.Errorf("%d unread answers of %d bytes keep %d", calls, size, grown)
+	}
+}
+
+// One that goes on with calls for as long as handlers return: answers that lie at the server
+// keep their calls' places.
+func TestWhoReadsNoAnswersIsNotServedForEver(t *testing.T) {
+	const calls, size, most = 100, 64 << 10, 2000
+	s := new(service)
+	a := attack(t, serve(t, NewServer(MaxCalls(calls)), s))
+	a.names(unaryCall)
+	before := liveHeap()
+	for sent := int64(0); sent < most; {
+		for ; sent-s.calls.Load() < calls && sent < most; sent++ {
+			a.request(nil, &testgrpc.SimpleRequest{ResponseSize: size, Payload: &testgrpc.Payload{Body: []byte("x")}})
+		}
+		if a.flush(time.Second) != nil {
+			break // the server has thrown it out, or reads no more
+		}
+		ran := s.calls.Load()
+		if time.Sleep(50 * time.Millisecond); s.calls.Load() == ran {
+			break
+		}
+	}
+	if ran := s.calls.Load(); ran >= most {
+		t.Errorf("%d calls were served, whose answers nobody read", ran)
+	}
+	if grown := liveHeap() - before; grown > 3*calls*size {
+		t.Errorf("%d answers of %d bytes that nobody read keep %d", s.calls.Load(), size, grown)
+	}
+}
+
+// stubborn is a service whose handlers do not end when their calls do.
+type stubborn struct {
+	service
+	now, most atomic.Int64
+	release   chan struct{}
+}
+
+func (s *stubborn) UnaryCall(context.Context, *testgrpc.SimpleRequest) (*testgrpc.SimpleResponse, error) {
+	now := s.now.Add(1)
+	defer s.now.Add(-1)
+	for most := s.most.Load(); now > most && !s.most.CompareAndSwap(most, now); most = s.most.Load() {
+	}
+	<-s.release
+	return new(testgrpc.SimpleResponse), nil
+}
+
+// A client that begins calls and cancels them at once has no more handlers than calls.
+func TestCancelledCallsKeepTheirPlaces(t *testing.T) {
+	const calls, attempts = 20, 2000
+	s := &stubborn{release: make(chan struct{})}
+	address := serve(t, NewServer(MaxCalls(calls)), s)
+	defer close(s.release)
+	c := testgrpc.NewTestServiceClient(dial(t, address))
+	var callers sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	callers.Go(func() { _, _ = c.UnaryCall(ctx, request([]byte("x"))) })
+	for s.now.Load() == 0 { // a connection takes longer than the rest may wait
+		time.Sleep(time.Millisecond)
+	}
+	for range attempts {
+		callers.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			_, _ = c.UnaryCall(ctx, request([]byte("x")))
+		})
+	}
+	cancel()
+	callers.Wait()
+	if most := s.most.Load(); most > calls {
+		t.Errorf("%d handlers ran at once, want at most %d", most, calls)
+	}
+	if goroutines := runtime.NumGoroutine(); goroutines > calls+50 {
+		t.Errorf("%d goroutines for %d handlers", goroutines, calls)
+	}
+}
+
+// Calls with all the metadata that they may have cost that, and no more.
+func TestMetadataOfOpenCallsIsBounded(t *testing.T) {
+	const calls, each = 200, 16 << 10
+	s := &stubborn{release: make(chan struct{})}
+	// The attacker waits for no grant: the window takes whatever it writes.
+	a := attack(t, serve(t, NewServer(MaxCalls(calls), Window(2*calls*each)), s))
+	defer close(s.release)
+	a.names(unaryCall)
+	meta := frame.AppendMeta(nil, "x", string(make([]byte, each-10)))
+	before := liveHeap()
+	go func() { _, _ = io.Copy(io.Discard, a) }() // ends with the connection
+	for range calls {
+		a.request(meta, request(nil))
+		if err := a.flush(10 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for was := int64(-1); was != s.now.Load() || was == 0; time.Sleep(100 * time.Millisecond) {
+		was = s.now.Load()
+	}
+	grown := liveHeap() - before
+	t.Logf("%d calls with %d bytes of metadata each keep %d", s.now.Load(), each, grown)
+	if grown > 2*calls*each {
+		t.Errorf("%d calls with %d bytes of metadata keep %d", calls, each, grown)
+	}
+}
+
+// Connections that say half a Hello, and nothing more, cost little.
+func TestHalfAHelloIsCheap(t *testing.T) {
+	const connections = 200
+	address := serve(t, NewServer(), new(service))
+	before := liveHeap()
+	for range connections {
+		a := attack(t, address)
+		a.out = a.out[:5]
+		if err := a.flush(10 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(100 * time.Millisecond)
+	if grown := (liveHeap() - before) / connections; grown > 64<<10 { // an idle connection of grpc-go's takes 54 KB
+		t.Errorf("each keeps %d bytes", grown)
+	} else {
+		t.Logf("each keeps %d bytes, both ends", grown)
+	}
+	if _, err := testgrpc.NewTestServiceClient(dial(t, address)).UnaryCall(t.Context(), request(nil)); err != nil {
+		t.Errorf("a call beside them: %v", err)
+	}
+}

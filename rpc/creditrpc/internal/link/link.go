@@ -1,0 +1,230 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"wirelab.dev/rpc/batchio"
+	"wirelab.dev/rpc/creditrpc/internal/link/credit"
+	"wirelab.dev/rpc/creditrpc/internal/link/frame"
+)
+
+// Config is what an end grants and bears.
+type Config struct {
+	Client     bool
+	Window     int64 // bytes under way on the connection, at least credit.LeastWindow
+	PerStream  int64 // bytes unread on a stream, at least credit.LeastWindow
+	Calls      int64 // of a server: calls that may be open
+	MaxMessage int
+	MaxMeta    int
+	Room       int64 // bytes that messages longer than PerStream may take while they come in
+	// MinReference is the length from which a payload is not copied into the output; 0: none.
+	MinReference int
+}
+
+// Handler hears of what the peer sent. Its methods must not keep slices of what they get,
+// which lie in the buffer that was read.
+type Handler interface {
+	// OnRequest hears of a call; servers only. It returns the stream, whose Owner it sets,
+	// or nil after it has refused the call.
+	OnRequest(id uint32, method string, begin frame.Begin) *Stream
+	// OnMessage gets a whole message.
+	OnMessage(s *Stream, m Message)
+	// OnTooLong hears of a message that is longer than this end takes. Nothing more comes on
+	// the stream.
+	OnTooLong(s *Stream, bytes int)
+	// OnEnd hears that the peer sends nothing more on the stream.
+	OnEnd(s *Stream)
+	// OnHeader gets the server's metadata; clients only.
+	OnHeader(s *Stream, meta []byte)
+	// OnStatus hears how a call ended; clients only.
+	OnStatus(s *Stream, ending *frame.Ending)
+	// OnCancel hears that the peer has no use for the call; of clients, that it was refused
+	// and not begun.
+	OnCancel(s *Stream)
+	// OnSent hears that all messages of the stream are in the output.
+	OnSent(s *Stream)
+	// OnPong gets the data of a ping that came back.
+	OnPong(data [8]byte)
+	// OnGoodbye hears that the server takes no more calls. OnCancel follows for each that it
+	// has not begun.
+	OnGoodbye()
+}
+
+// Message is one that came whole. Its data lie in the buffer that was read, and are gone when
+// OnMessage returns; or in a buffer that belongs to the handler.
+type Message struct {
+	Data         []byte
+	Buffer       *batchio.Buffer // nil: they lie in what was read
+	Credit, Room int64           // that it holds until [Link.Read]
+}
+
+// Link is one end of a connection.
+type Link struct {
+	cfg     Config
+	handler Handler
+	peer    frame.Settings
+	greeted bool // the peer's Hello has come
+
+	out      *batchio.Output
+	limit    int  // of the output, see SetOutputLimit
+	ending   int  // calls whose last frame is in the output
+	answers  int  // bytes in the output that the peer can provoke without granting any
+	draining bool // Goodbye was sent or received
+
+	sender  *credit.Sender
+	window  credit.Window // of bytes
+	calls   credit.Window // of requests; servers only
+	room    credit.Room
+	cramped []*Stream // that wait for room, in order
+	streams map[uint32]*Stream
+	lastID  uint32            // that was begun, by whichever end begins calls
+	names   []string          // of methods; servers only
+	numbers map[string]uint64 // of methods; clients only
+}
+
+var _ batchio.Machine = (*Link)(nil)
+
+const (
+	// usualLimit of the output, until the socket's speed is known.
+	usualLimit = 256 << 10
+	// maxAnswers is how many bytes of answers a peer may leave unread.
+	maxAnswers = 64 << 10
+	// maxMethods bounds the names that a peer makes this end keep.
+	maxMethods    = 4096
+	maxMethodName = 1024
+	// MaxMeta is the most metadata of one frame. Half a turn, so that there is room for more.
+	MaxMeta = credit.Turn / 2
+	// maxBegun is from how many calls a client needs another connection, so that those that
+	// wait still find numbers.
+	maxBegun = 1 << 31
+)
+
+// ErrProtocol is wrapped by what a peer does against the rules.
+var ErrProtocol = errors.New("creditrpc: protocol error")
+
+// New returns a link whose output begins with its Hello.
+func New(cfg Config, handler Handler) *Link {
+	l := &Link{
+		cfg: cfg, handler: handler, limit: usualLimit, streams: map[uint32]*Stream{},
+		sender: credit.NewSender(0, 0), window: credit.NewWindow(cfg.Window), calls: credit.NewWindow(cfg.Calls), room: credit.NewRoom(cfg.Room),
+	}
+	if cfg.Client {
+		l.numbers = map[string]uint64{}
+	}
+	l.append(func(to []byte) []byte {
+		return frame.AppendHello(to, frame.Settings{
+			Version: frame.Version, Window: uint64(cfg.Window), PerStream: uint64(cfg.PerStream), Calls: uint64(cfg.Calls),
+			MaxMessage: uint64(cfg.MaxMessage), MaxMeta: uint64(cfg.MaxMeta),
+		})
+	})
+	return l
+}
+
+// Peer returns what the other end told of itself. Before its Hello all is zero.
+func (l *Link) Peer() frame.Settings { return l.peer }
+
+// Draining reports whether no more calls are to be begun.
+func (l *Link) Draining() bool { return l.draining || l.cfg.Client && l.lastID >= maxBegun }
+
+// Waiting counts the calls that wait for the credit to begin.
+func (l *Link) Waiting() int { return l.sender.Waiting() }
+
+func (l *Link) output() *batchio.Output {
+	if l.out == nil {
+		l.out = batchio.NewOutput()
+	}
+	return l.out
+}
+
+// append writes a frame that needs no credit.
+func (l *Link) append(write func([]byte) []byte) {
+	out := l.output()
+	before := out.Len()
+	out.SetTail(write(out.Tail()))
+	if !l.cfg.Client { // whose own calls are what it sends such frames for
+		l.answers += out.Len() - before
+	}
+}
+
+// Pending returns the number of bytes in the output.
+func (l *Link) Pending() int {
+	if l.out == nil {
+		return 0
+	}
+	return l.out.Len()
+}
+
+// TakeOutput returns the output, and fills the next one with what waited for room in it.
+func (l *Link) TakeOutput() *batchio.Output {
+	taken := l.out
+	l.out, l.ending, l.answers = nil, 0, 0
+	l.pump()
+	return taken
+}
+
+// SetOutputLimit changes from how many bytes in the output messages wait.
+func (l *Link) SetOutputLimit(bytes int) { l.limit = bytes }
+
+// Ending returns how many calls have this end's last frame in the output, and how many
+// are open, including those.
+func (l *Link) Ending() (waiting, open int) { return l.ending, len(l.streams) + l.ending }
+
+// OpenStreams returns the number of open calls.
+func (l *Link) OpenStreams() int { return len(l.streams) }
+
+// Throttled reports whether answers must be written before more is read.
+func (l *Link) Throttled() bool { return l.answers > maxAnswers }
+
+// FrameLen returns the length of the frame at the start of buf, or of its header.
+func (*Link) FrameLen(buf []byte) int { return frame.Len(buf) }
+
+// Close drops the output and forgets all streams.
+func (l *Link) Close() {
+	if l.out != nil {
+		l.out.Recycle()
+		l.out = nil
+	}
+}
+
+// Feed reads whole frames, at most so many.
+func (l *Link) Feed(_ time.Duration, buf []byte, maxFrames int) (used int, err error) {
+	for ; maxFrames > 0 && len(buf)-used >= frame.HeaderLen; maxFrames-- {
+		head, err := frame.ReadHead(buf[used:])
+		if err != nil {
+			return used, l.fault("%v", err)
+		}
+		if most := l.longest(head.Type); head.Length > most {
+			return used, l.fault("a frame of type %d has %d bytes, at most %d are allowed", head.Type, head.Length, most)
+		}
+		if len(buf)-used < frame.HeaderLen+head.Length {
+			break
+		}
+		payload := buf[used+frame.HeaderLen:][:head.Length:head.Length]
+		used += frame.HeaderLen + head.Length
+		if !l.greeted && head.Type != frame.Hello {
+			return used, l.fault("the first frame is of type %d: the peer does not speak creditrpc", head.Type)
+		}
+		if err := l.receive(head, payload); err != nil {
+			return used, err
+		}
+	}
+	l.pump()
+	return used, nil
+}
+
+// longest is the longest payload of a type that this end bears.
+func (l *Link) longest(t frame.Type) int {
+	switch t {
+	case frame.Request, frame.Data:
+		return frame.MaxPayload
+	case frame.Header, frame.Status:
+		return frame.MaxOther + l.cfg.MaxMeta
+	}
+	return frame.MaxOther
+}
+
+func (l *Link) fault(format string, values ...any) error {
+	return fmt.Errorf("%w: %s", ErrProtocol, fmt.Sprintf(format, values...))
+}

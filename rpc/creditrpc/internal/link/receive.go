@@ -1,0 +1,373 @@
+package link
+
+import (
+	"bytes"
+
+	"wirelab.dev/rpc/batchio"
+	"wirelab.dev/rpc/creditrpc/internal/link/credit"
+	"wirelab.dev/rpc/creditrpc/internal/link/frame"
+)
+
+func (l *Link) receive(head frame.Head, payload []byte) error {
+	switch head.Type {
+	case frame.Hello:
+		return l.hello(payload)
+	case frame.Method:
+		return l.method(payload)
+	case frame.Request:
+		return l.request(head, payload)
+	case frame.Data:
+		return l.data(head, payload)
+	case frame.Header:
+		if !l.cfg.Client {
+			return l.fault("a client's metadata stands in its request")
+		}
+		if s := l.streams[head.Stream]; s != nil {
+			l.handler.OnHeader(s, payload)
+		}
+		return l.known(head)
+	case frame.Status:
+		return l.status(head, payload)
+	case frame.Cancel:
+		if s := l.streams[head.Stream]; s != nil {
+			s.peerDone = true
+			l.drop(s)
+			l.handler.OnCancel(s)
+		}
+		return l.known(head)
+	case frame.Credit:
+		return l.credit(head, payload)
+	case frame.Ping:
+		return l.ping(head, payload)
+	default:
+		return l.goodbye(payload)
+	}
+}
+
+// known checks that a frame's stream was begun at some time. Frames of calls that are over
+// may still be under way.
+func (l *Link) known(head frame.Head) error {
+	if head.Stream > l.lastID {
+		return l.fault("a frame of type %d for the stream %d, which was not begun", head.Type, head.Stream)
+	}
+	return nil
+}
+
+func (l *Link) hello(payload []byte) error {
+	if l.greeted {
+		return l.fault("a second Hello")
+	}
+	peer, err := frame.ReadHello(payload)
+	switch {
+	case err != nil:
+		return l.fault("%v", err)
+	case peer.Window < credit.LeastWindow || peer.PerStream < credit.LeastWindow:
+		return l.fault("the peer grants %d bytes, and %d on a stream: the least is %d", peer.Window, peer.PerStream, credit.LeastWindow)
+	case peer.Window > maxSetting || peer.PerStream > maxSetting || peer.Calls > maxSetting || peer.MaxMessage > maxSetting || peer.MaxMeta > maxSetting:
+		return l.fault("the peer's settings are out of range: %+v", peer)
+	}
+	peer.MaxMeta = min(peer.MaxMeta, MaxMeta) // it has to fit into a turn
+	l.peer, l.greeted = peer, true
+	l.sender.Grant(int64(peer.Window), int64(peer.Calls))
+	return nil
+}
+
+const maxSetting = 1 << 40
+
+func (l *Link) method(name []byte) error {
+	if l.cfg.Client || len(l.names) >= maxMethods || len(name) > maxMethodName {
+		return l.fault("the name of a method, %d bytes long, after %d others", len(name), len(l.names))
+	}
+	l.names = append(l.names, string(name))
+	return nil
+}
+
+func (l *Link) request(head frame.Head, payload []byte) error {
+	r := frame.Read(payload)
+	begin := frame.ReadBegin(r)
+	switch {
+	case l.cfg.Client:
+		return l.fault("a request from a server")
+	case r.Err() != nil:
+		return l.fault("%v", r.Err())
+	case head.Stream != l.lastID+1:
+		return l.fault("the request %d after the request %d", head.Stream, l.lastID)
+	case begin.Method >= uint64(len(l.names)):
+		return l.fault("the method %d of %d", begin.Method, len(l.names))
+	case len(begin.Meta) > l.cfg.MaxMeta:
+		return l.fault("%d bytes of metadata, at most %d are allowed", len(begin.Meta), l.cfg.MaxMeta)
+	case !l.calls.Receive(1):
+		return l.fault("a request without the credit for it")
+	case !l.window.Receive(credit.Cost(head.Length)):
+		return l.fault("%d bytes without the credit for them", head.Length)
+	}
+	l.lastID = head.Stream
+	if l.draining {
+		l.append(frame.Head{Type: frame.Cancel, Stream: head.Stream}.Append)
+		l.take(credit.Cost(head.Length))
+		l.calls.Take(1) // nothing is granted to a peer that is to go
+		return nil
+	}
+	s := l.handler.OnRequest(head.Stream, l.names[begin.Method], begin)
+	if s == nil {
+		l.take(credit.Cost(head.Length))
+		if grant := l.calls.Take(1); grant > 0 {
+			l.append(func(to []byte) []byte { return frame.AppendGrant(to, 0, frame.Grant{Requests: uint64(grant)}) })
+		}
+		return nil
+	}
+	*s = Stream{Owner: s.Owner, id: head.Stream, state: open, window: credit.NewWindow(l.cfg.PerStream)}
+	s.send.Of = s
+	s.send.Accept(int64(l.peer.PerStream))
+	s.window.Receive(credit.Cost(head.Length)) // a stream that begins has it
+	l.streams[s.id] = s
+	if cost := credit.Cost(head.Length); head.Flags&frame.More == 0 {
+		s.held = cost
+	} else {
+		l.take(cost) // who waits for the rest cannot return it
+	}
+	return l.message(s, head, r, credit.Cost(head.Length))
+}
+
+func (l *Link) data(head frame.Head, payload []byte) error {
+	cost := credit.Cost(head.Length)
+	if !l.window.Receive(cost) {
+		return l.fault("%d bytes without the credit for them", head.Length)
+	}
+	s := l.streams[head.Stream]
+	if s == nil || s.peerDone {
+		l.take(cost)
+		return l.known(head)
+	}
+	if !s.window.Receive(cost) {
+		return l.fault("%d bytes on the stream %d without the credit for them", head.Length, head.Stream)
+	}
+	l.take(cost)
+	return l.message(s, head, frame.Read(payload), cost)
+}
+
+// message takes in a message or a part of one.
+func (l *Link) message(s *Stream, head frame.Head, r *frame.Reader, cost int64) error {
+	whole := 0
+	if head.Flags&frame.Long != 0 {
+		if s.incoming != nil {
+			return l.fault("a message within another, on the stream %d", s.id)
+		}
+		whole = int(min(r.Number(), maxSetting))
+	}
+	data := r.Rest()
+	switch {
+	case r.Err() != nil:
+		return l.fault("%v", r.Err())
+	case contradict(head.Flags), head.Flags&frame.Nothing != 0 && (len(data) > 0 || s.incoming != nil):
+		return l.fault("the flags %#x with %d bytes, on the stream %d", byte(head.Flags), len(data), s.id)
+	case head.Flags&(frame.Long|frame.More) == frame.Long && whole != len(data):
+		return l.fault("a message of %d bytes with %d, on the stream %d", whole, len(data), s.id)
+	case s.incoming == nil && head.Flags&frame.More != 0 && head.Flags&frame.Long == 0:
+		return l.fault("a message in parts without its length, on the stream %d", s.id)
+	case max(whole, len(data)) > l.cfg.MaxMessage:
+		s.peerDone = true
+		l.returned(s, cost)
+		l.handler.OnTooLong(s, max(whole, len(data)))
+		return nil
+	}
+	if head.Flags&frame.More != 0 && s.incoming == nil {
+		l.expect(s, data, whole)
+	}
+	switch {
+	case s.incoming != nil:
+		if err := l.part(s, head, data, cost); err != nil {
+			return err
+		}
+	case head.Flags&frame.Nothing != 0:
+		l.returned(s, cost)
+	default:
+		kept := credit.Cost(len(data)) // until it has been read
+		l.returned(s, cost-kept)
+		l.handler.OnMessage(s, Message{Data: data, Credit: kept})
+	}
+	if head.Flags&frame.End != 0 && s.state != gone {
+		s.peerDone = true
+		if l.cfg.Client {
+			l.settle(s) // first: the handler may let the stream be used again
+		}
+		l.handler.OnEnd(s)
+	}
+	return nil
+}
+
+// contradict reports whether a Request or Data has flags that exclude each other.
+func contradict(f frame.Flags) bool {
+	return f&frame.More != 0 && f&(frame.End|frame.Nothing) != 0 || f&frame.Nothing != 0 && f&frame.Long != 0
+}
+
+// expect prepares for a message in parts. One that is longer than what the stream's credit
+// is sure to bear needs room, which it may have to wait for.
+func (l *Link) expect(s *Stream, first []byte, whole int) {
+	s.have, s.whole = 0, whole
+	if int64(whole+(whole/credit.Turn+2)*credit.Overhead) > l.cfg.PerStream/2 {
+		s.reserved = int64(whole)
+		if !l.room.Take(s.reserved) {
+			l.cramped = append(l.cramped, s)
+			s.waits = true
+		}
+	}
+	s.incoming = batchio.NewBuffer(l.memory(s, len(first)))
+}
+
+// growth is how much more memory a message in parts gets than has come of it. The whole
+// length is only a claim.
+const growth = 8
+
+// memory returns the buffer size for a message of which have bytes arrived. A message that
+// waits for room gets no more than its stream's credit.
+func (l *Link) memory(s *Stream, have int) int {
+	size := min(s.whole, growth*have)
+	if s.waits {
+		size = min(size, max(have, int(l.cfg.PerStream)))
+	}
+	return size
+}
+
+// appendPart adds a part to the message.
+func (l *Link) appendPart(s *Stream, data []byte) {
+	from := s.have
+	s.have += len(data)
+	if s.have > len(s.incoming.Data) {
+		grown := batchio.NewBuffer(l.memory(s, s.have))
+		copy(grown.Data, s.incoming.Data[:from])
+		s.incoming.Release()
+		s.incoming = grown
+	}
+	copy(s.incoming.Data[from:], data)
+}
+
+func (l *Link) part(s *Stream, head frame.Head, data []byte, cost int64) error {
+	if s.have+len(data) > s.whole || head.Flags&frame.More == 0 && s.have+len(data) < s.whole {
+		return l.fault("a message of %d bytes with %d, on the stream %d", s.whole, s.have+len(data), s.id)
+	}
+	l.appendPart(s, data)
+	more := head.Flags&frame.More != 0
+	switch {
+	case !s.waits && s.reserved > 0:
+		l.returned(s, cost)
+	case more:
+		l.returned(s, cost-int64(len(data)))
+	default: // the last part's overhead is the message's
+		l.returned(s, cost-credit.Cost(len(data)))
+	}
+	if s.waits && more {
+		s.unreturned += int64(len(data))
+	}
+	if more {
+		return nil
+	}
+	m := Message{Data: s.incoming.Data, Buffer: s.incoming}
+	if s.incoming = nil; batchio.BufferSize(s.whole) > 2*s.whole { // it may lie unread for long
+		m.Data = bytes.Clone(m.Data)
+		m.Buffer.Release()
+		m.Buffer = nil
+	}
+	if s.waits { // all of it came on the stream's credit
+		s.waits, s.reserved, s.unreturned = false, 0, 0
+	}
+	if s.reserved > 0 {
+		s.unread += s.reserved // it keeps its room until it has been read
+		m.Room, s.reserved = s.reserved, 0
+	} else {
+		m.Credit = credit.Cost(s.whole)
+	}
+	l.handler.OnMessage(s, m)
+	return nil
+}
+
+// admit lets messages in that wait for room.
+func (l *Link) admit() {
+	for len(l.cramped) > 0 {
+		next := l.cramped[0]
+		if next.waits {
+			if !l.room.Take(next.reserved) {
+				return
+			}
+			next.waits = false
+			l.returned(next, next.unreturned)
+			next.unreturned = 0
+		}
+		l.cramped[0] = nil
+		l.cramped = l.cramped[1:]
+	}
+}
+
+func (l *Link) status(head frame.Head, payload []byte) error {
+	if !l.cfg.Client {
+		return l.fault("a client ends its calls by Cancel")
+	}
+	s := l.streams[head.Stream]
+	if s == nil {
+		return l.known(head)
+	}
+	ending, err := frame.ReadEnding(payload)
+	if err != nil {
+		return l.fault("%v", err)
+	}
+	s.peerDone = true
+	l.settle(s)
+	l.handler.OnStatus(s, &ending)
+	return nil
+}
+
+func (l *Link) credit(head frame.Head, payload []byte) error {
+	grant, err := frame.ReadGrant(payload)
+	if err != nil {
+		return l.fault("%v", err)
+	}
+	if head.Stream == 0 {
+		l.sender.Grant(int64(grant.Bytes), int64(grant.Requests))
+		return nil
+	}
+	if s := l.streams[head.Stream]; s != nil {
+		l.sender.GrantStream(&s.send, int64(grant.Bytes))
+	}
+	return l.known(head)
+}
+
+func (l *Link) ping(head frame.Head, payload []byte) error {
+	var data [8]byte
+	if len(payload) != len(data) {
+		return l.fault("a ping of %d bytes", len(payload))
+	}
+	copy(data[:], payload)
+	if head.Flags&frame.Answer != 0 {
+		l.handler.OnPong(data)
+		return nil
+	}
+	before := l.Pending()
+	l.append(func(to []byte) []byte {
+		return append(frame.Head{Length: len(data), Type: frame.Ping, Flags: frame.Answer}.Append(to), data[:]...)
+	})
+	if l.cfg.Client { // a server counts all
+		l.answers += l.Pending() - before
+	}
+	return nil
+}
+
+func (l *Link) goodbye(payload []byte) error {
+	if !l.cfg.Client {
+		return l.fault("a client says goodbye by closing the connection")
+	}
+	r := frame.Read(payload)
+	last := r.Number()
+	if r.Err() != nil {
+		return l.fault("%v", r.Err())
+	}
+	l.draining = true
+	l.handler.OnGoodbye()
+	for id, s := range l.streams {
+		if uint64(id) > last {
+			s.peerDone = true
+			l.drop(s)
+			l.handler.OnCancel(s)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package link
+
+import (
+	"wirelab.dev/rpc/creditrpc/internal/link/frame"
+)
+
+// pump puts into the output what may be sent, as long as there is room in it. The rest
+// waits, so that who comes next is chosen as late as possible.
+func (l *Link) pump() {
+	for l.Pending() < l.limit {
+		sending, bytes := l.sender.Next()
+		if sending == nil {
+			return
+		}
+		l.turn(sending.Of.(*Stream), bytes)
+	}
+}
+
+// turn sends so many bytes of a stream's message, its head included.
+func (l *Link) turn(s *Stream, bytes int) {
+	head := frame.Head{Length: bytes, Type: frame.Data}
+	if s.state == unborn {
+		head.Type = frame.Request
+		l.lastID++
+		s.id, s.state = l.lastID, open
+		l.streams[s.id] = s
+	}
+	head.Stream = s.id
+	i := &s.queue[0]
+	part := i.left[:bytes-len(s.head)]
+	i.left = i.left[len(part):]
+	whole := len(i.left) == 0
+	switch {
+	case i.nothing:
+		head.Flags |= frame.Nothing
+	case !whole:
+		head.Flags |= frame.More
+	}
+	if i.long {
+		head.Flags |= frame.Long
+		i.long = false
+	}
+	if whole && i.end {
+		head.Flags |= frame.End
+	}
+	out := l.output()
+	out.SetTail(append(head.Append(out.Tail()), s.head...))
+	s.head = nil
+	if n := l.cfg.MinReference; n > 0 && len(part) >= n {
+		out.Reference(part)
+	} else {
+		out.SetTail(append(out.Tail(), part...))
+	}
+	if !whole {
+		return
+	}
+	if i.payload.Owner != nil {
+		out.Own(i.payload.Owner) // earlier parts may be referred to
+		i.payload.Owner = nil
+	}
+	l.sent(s, i.end)
+	if s.state != gone {
+		l.advance(s)
+	}
+}
+
+// sent drops the first item, which is in the output.
+func (l *Link) sent(s *Stream, end bool) {
+	s.queue[0] = item{}
+	if s.queue = s.queue[1:]; end {
+		s.state = closed
+		l.ending++
+		l.settle(s)
+	}
+	if len(s.queue) == 0 {
+		s.queue = nil
+		l.handler.OnSent(s)
+	}
+}
+
+// settle forgets a stream whose call is over: at a server when the answer is out, at a
+// client when it has come.
+func (l *Link) settle(s *Stream) {
+	over := s.state == closed
+	if l.cfg.Client {
+		over = s.peerDone
+	}
+	if over {
+		l.drop(s) // what the other end still sends is passed over
+	}
+}
+
+// drop forgets a stream. What it has not sent is released, and what it holds returned.
+func (l *Link) drop(s *Stream) {
+	l.sender.Cancel(&s.send)
+	for i := range s.queue {
+		if owner := s.queue[i].payload.Owner; owner != nil {
+			if s.state == unborn {
+				owner.Release()
+			} else {
+				l.output().Own(owner) // a part of it may be on its way
+			}
+		}
+		s.queue[i] = item{}
+	}
+	s.queue = nil
+	if s.id != 0 {
+		delete(l.streams, s.id)
+	}
+	if s.incoming != nil {
+		s.incoming.Release()
+		s.incoming = nil
+	}
+	if room := s.unread; s.reserved > 0 || room > 0 {
+		if !s.waits {
+			room += s.reserved
+		}
+		s.unread, s.reserved, s.waits = 0, 0, false
+		l.room.Return(room)
+		l.admit()
+	}
+	s.state = gone
+	l.Took(s)
+	if s.released {
+		s.released = false
+		l.returnCall()
+	}
+}
+
+// Took returns the connection's credit that the stream's messages held.
+func (l *Link) Took(s *Stream) {
+	held := s.held
+	s.held = 0
+	l.take(held)
+}
+
+func (l *Link) take(bytes int64) {
+	if grant := l.window.Take(bytes); grant > 0 {
+		l.append(func(to []byte) []byte { return frame.AppendGrant(to, 0, frame.Grant{Bytes: uint64(grant)}) })
+	}
+}
+
+// Read returns what a message has held, which has been read.
+func (l *Link) Read(s *Stream, m Message) {
+	l.returned(s, m.Credit)
+	if room := min(m.Room, s.unread); room > 0 { // none after the stream was dropped
+		s.unread -= room
+		l.room.Return(room)
+		l.admit()
+	}
+}
+
+func (l *Link) returned(s *Stream, cost int64) {
+	if grant := s.window.Take(cost); grant > 0 && s.state != gone && !s.peerDone {
+		l.append(func(to []byte) []byte { return frame.AppendGrant(to, s.id, frame.Grant{Bytes: uint64(grant)}) })
+	}
+}
+
+// Release returns the credit of a call whose handler has returned, once its answer is in the
+// output; servers only. So a client that cancels calls begins no more of them than handlers
+// end, and one that takes no answers makes the server keep no more of them than calls.
+func (l *Link) Release(s *Stream) {
+	l.Took(s)
+	if s.state != gone {
+		s.released = true
+		return
+	}
+	l.returnCall()
+}
+
+func (l *Link) returnCall() {
+	if grant := l.calls.Take(1); grant > 0 {
+		l.append(func(to []byte) []byte { return frame.AppendGrant(to, 0, frame.Grant{Requests: uint64(grant)}) })
+	}
+}
+
+// Ping asks the peer for a sign of life.
+func (l *Link) Ping(data [8]byte) {
+	l.append(func(to []byte) []byte {
+		return append(frame.Head{Length: len(data), Type: frame.Ping}.Append(to), data[:]...)
+	})
+}
+
+// Goodbye takes no calls beyond those that have been begun.
+func (l *Link) Goodbye() {
+	if l.draining {
+		return
+	}
+	l.draining = true
+	payload := frame.AppendNumber(nil, uint64(l.lastID))
+	l.append(func(to []byte) []byte {
+		return append(frame.Head{Length: len(payload), Type: frame.Goodbye}.Append(to), payload...)
+	})
+}

@@ -1,0 +1,212 @@
+package link
+
+import (
+	"iter"
+	"maps"
+	"slices"
+
+	"wirelab.dev/rpc/batchio"
+	"wirelab.dev/rpc/creditrpc/internal/link/credit"
+	"wirelab.dev/rpc/creditrpc/internal/link/frame"
+)
+
+// Stream is one end of a call. Its zero value is one that was not begun.
+type Stream struct {
+	// Owner is the handler's.
+	Owner any
+
+	id    uint32
+	state state
+	send  credit.Stream
+	queue []item // to be sent, in order; the first is under way
+	head  []byte // what stands before the first item's message in its first frame
+	// Where those two lie in most calls, which send one message.
+	oneItem   [1]item
+	shortHead [16]byte
+
+	window      credit.Window   // of the bytes that this end has not read
+	held        int64           // credit of the connection that Took returns
+	incoming    *batchio.Buffer // a message that comes in parts
+	have, whole int             // bytes of it
+	reserved    int64           // room for it, or what it waits for
+	unread      int64           // room that whole messages have
+	waits       bool            // for the room
+	unreturned  int64           // credit of its parts, until it has the room
+	peerDone    bool            // the peer sends no more
+	released    bool            // the call's credit is returned when the stream has gone
+}
+
+// state is what this end may still do.
+type state int8
+
+const (
+	unborn state = iota // nothing was sent, and the peer does not know of it
+	open                // this end may send
+	closed              // it sends nothing more
+	gone                // the call is over: nothing comes, and nothing goes
+)
+
+// item is what a stream has to send.
+type item struct {
+	payload batchio.Payload
+	left    []byte // of it
+	end     bool   // this end sends nothing more
+	nothing bool   // no message, but the end alone
+	long    bool   // its length stands before it
+	whole   []byte // a frame that needs no credit, in place of all that
+}
+
+// ID returns the stream's number; 0 before the call was begun.
+func (s *Stream) ID() uint32 { return s.id }
+
+// Open reports whether this end may still send.
+func (s *Stream) Open() bool { return s.state == unborn || s.state == open }
+
+// Over reports whether the call has ended at both ends, or was given up.
+func (s *Stream) Over() bool { return s.state == gone }
+
+// Idle reports whether all that was to be sent is in the output.
+func (s *Stream) Idle() bool { return len(s.queue) == 0 }
+
+// Begin prepares a call; clients only. Its first message or end begins it, as soon as the
+// server has credit for it.
+func (l *Link) Begin(s *Stream, method string, timeoutMicros uint64, meta []byte) {
+	number, known := l.numbers[method]
+	if !known {
+		number = l.name(method)
+	}
+	*s = Stream{Owner: s.Owner, window: credit.NewWindow(l.cfg.PerStream)}
+	s.send.Of = s
+	s.send.Begin(int64(l.peer.PerStream))
+	s.head = frame.Begin{Method: number, Timeout: timeoutMicros, Meta: meta}.Append(s.shortHead[:0])
+}
+
+// name tells the server a method's name, for all calls that follow.
+func (l *Link) name(method string) uint64 {
+	number := uint64(len(l.numbers))
+	l.numbers[method] = number
+	l.append(func(to []byte) []byte {
+		return append(frame.Head{Length: len(method), Type: frame.Method}.Append(to), method...)
+	})
+	return number
+}
+
+// Names reports whether the server can be told the method's name.
+func (l *Link) Names(method string) bool {
+	_, known := l.numbers[method]
+	return known || len(l.numbers) < maxMethods && len(method) <= maxMethodName
+}
+
+// Start begins a call without a message.
+func (l *Link) Start(s *Stream) { l.enqueue(s, item{nothing: true}) }
+
+// All are the streams that have not ended, also those whose calls have not begun.
+func (l *Link) All() iter.Seq[*Stream] {
+	return func(yield func(*Stream) bool) {
+		for _, s := range slices.Concat(slices.Collect(maps.Values(l.streams)), l.unborn()) {
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+func (l *Link) unborn() (all []*Stream) {
+	for waiting := range l.sender.All() {
+		if s := waiting.Of.(*Stream); s.state == unborn {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// Send sends a message, and with end nothing after it. The payload is released when it has
+// been written, or is not wanted any more.
+func (l *Link) Send(s *Stream, p batchio.Payload, end bool) {
+	if !s.Open() || s.ends() {
+		p.Release()
+		return
+	}
+	l.enqueue(s, item{payload: p, left: p.Data, end: end})
+}
+
+// End ends what this end sends, without a message. Of a server's stream, the call ended
+// well.
+func (l *Link) End(s *Stream) {
+	if s.Open() && !s.ends() {
+		l.enqueue(s, item{end: true, nothing: true})
+	}
+}
+
+// SendHeader sends a server's metadata.
+func (l *Link) SendHeader(s *Stream, meta []byte) {
+	if s.state == open && !s.ends() {
+		l.enqueue(s, item{whole: append(frame.Head{Length: len(meta), Type: frame.Header, Stream: s.id}.Append(nil), meta...)})
+	}
+}
+
+// SendStatus ends a server's call.
+func (l *Link) SendStatus(s *Stream, e frame.Ending) {
+	if s.state == open && !s.ends() {
+		payload := e.Append(nil)
+		l.enqueue(s, item{end: true, whole: append(frame.Head{Length: len(payload), Type: frame.Status, Stream: s.id}.Append(nil), payload...)})
+	}
+}
+
+// Refuse answers a call that got no stream.
+func (l *Link) Refuse(id uint32, e frame.Ending) {
+	payload := e.Append(nil)
+	l.append(func(to []byte) []byte {
+		return append(frame.Head{Length: len(payload), Type: frame.Status, Stream: id}.Append(to), payload...)
+	})
+}
+
+// Cancel gives a call up. It reports whether the peer knows of it. A server's peer is not
+// told: to a client a Cancel means that the call was not begun.
+func (l *Link) Cancel(s *Stream) (begun bool) {
+	if s.state == gone {
+		return true
+	}
+	begun = s.state != unborn
+	if begun && l.cfg.Client {
+		l.append(frame.Head{Type: frame.Cancel, Stream: s.id}.Append)
+	}
+	l.drop(s)
+	return begun
+}
+
+// ends reports whether the end is in the queue already.
+func (s *Stream) ends() bool { return len(s.queue) > 0 && s.queue[len(s.queue)-1].end }
+
+func (l *Link) enqueue(s *Stream, i item) {
+	if s.queue == nil {
+		s.queue = s.oneItem[:0]
+	}
+	s.queue = append(s.queue, i)
+	if len(s.queue) == 1 {
+		l.advance(s)
+	}
+	l.pump()
+}
+
+// advance sends what needs no credit, and lets the rest wait for its turn.
+func (l *Link) advance(s *Stream) {
+	for len(s.queue) > 0 && s.queue[0].whole != nil {
+		i := s.queue[0]
+		l.append(func(to []byte) []byte { return append(to, i.whole...) })
+		l.sent(s, i.end)
+		if s.state == gone {
+			return
+		}
+	}
+	if len(s.queue) == 0 {
+		return
+	}
+	i := &s.queue[0]
+	// Whoever takes in a message in parts must know how long it is at the first.
+	if total := len(s.head) + len(i.left); !i.nothing && (total > credit.Turn || !s.send.Bears(total)) {
+		s.head = frame.AppendNumber(s.head, uint64(len(i.left)))
+		i.long = true
+	}
+	l.sender.Send(&s.send, len(s.head)+len(i.left), len(s.head))
+}

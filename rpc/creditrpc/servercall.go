@@ -1,0 +1,369 @@
+package creditrpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/rpc/batchio"
+	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/creditrpc/internal/link"
+)
+
+// serverCall is one call on a server. It is a single allocation and never used again, because
+// handlers may keep its context.
+type serverCall struct {
+	rpccall.Context
+	stream link.Stream
+	conn   *serverConn
+	method *method
+	meta   []byte // as it came
+
+	// Guarded by the connection's lock.
+	inbox   inbox
+	fault   error // why the request's messages are wrong
+	ended   bool  // the client sends no more
+	queued  bool  // a unary call's handler is to run, or has
+	header  metadata.MD
+	trailer metadata.MD
+	headed  bool // the header was sent
+	done    bool // the status was sent
+
+	aliased      message       // of a unary call: what its request may point into
+	got          bool          // the handler has received a message
+	signal, sent chan struct{} // of streams: something came; all was sent
+}
+
+var _ rpccall.Call = (*serverCall)(nil)
+
+// ContextEnded wakes the handler.
+func (s *serverCall) ContextEnded() { s.wake() }
+
+func (s *serverCall) wake() {
+	if s.signal != nil {
+		wakeOne(s.signal)
+		wakeOne(s.sent)
+	}
+}
+
+// ContextValue returns the values that grpc-go's packages look up.
+func (s *serverCall) ContextValue(key any) any {
+	switch key {
+	case rpccall.Keys.Incoming:
+		return readMeta(s.meta)
+	case rpccall.Keys.Peer:
+		return s.conn.peer
+	case rpccall.Keys.TransportStream:
+		return s
+	}
+	return s.conn.ctx.Value(key)
+}
+
+// OnEndLocked is called when the client sends no more, with the lock held.
+func (s *serverCall) OnEndLocked() {
+	s.ended = true
+	if s.signal == nil && !s.queued {
+		s.queued = true
+		s.conn.ready = append(s.conn.ready, s)
+	}
+	s.wake()
+}
+
+// abort cancels the call, with the lock held. One whose handler will not run is released.
+func (s *serverCall) abort(err error) {
+	if s.signal == nil && !s.queued {
+		s.queued = true
+		s.conn.release(s, false)
+	}
+	s.Cancel(err)
+}
+
+// serve runs the handler and ends the call. Workers call it.
+func (s *serverCall) serve() {
+	if s.method.unary != nil {
+		s.serveUnary()
+	} else {
+		s.serveStream()
+	}
+	s.Cancel(context.Canceled)
+}
+
+func (s *serverCall) serveUnary() {
+	opts := &s.conn.server.opts
+	defer s.aliased.release()       // after the answer, which may point there too, was encoded
+	if err := s.Err(); err != nil { // cancelled, or past its deadline, before it began
+		s.end(nil, err)
+		return
+	}
+	reply, err := s.method.unary.Handler(s.method.impl, &s.Context, s.decode, opts.unaryInterceptor)
+	if err != nil {
+		s.end(nil, err)
+		return
+	}
+	s.end(encode(reply, min(opts.maxSend, int(min(s.conn.link.Peer().MaxMessage, uint64(opts.maxSend))))))
+}
+
+// decode decodes the message of a unary call.
+func (s *serverCall) decode(v any) error {
+	if s.fault != nil { // nothing changes any more
+		return s.fault
+	}
+	c := s.conn
+	c.Mu.Lock()
+	several := len(s.inbox.others) > 0
+	m, ok := s.inbox.take()
+	if ok && len(m.Data) >= earlyCredit {
+		c.link.Took(&s.stream)
+		c.Flush()
+	}
+	c.Mu.Unlock()
+	switch {
+	case !ok:
+		return status.Error(codes.Internal, "creditrpc: request without a message")
+	case several:
+		m.release()
+		return status.Error(codes.Internal, "creditrpc: more than one message in a unary request")
+	}
+	if s.conn.server.opts.alias {
+		s.aliased = m
+		return alias(m.Data, v)
+	}
+	return decode(&m, v, s.conn.server.opts.maxReceive)
+}
+
+// earlyCredit is the length from which a message's credit is returned when it is decoded,
+// and not with the answer: a slow handler must not keep others from sending.
+const earlyCredit = 4 << 10
+
+// end sends the answer, if there is one, and the status.
+func (s *serverCall) end(reply *batchio.Buffer, err error) {
+	st := toStatus(err)
+	c := s.conn
+	c.Mu.Lock()
+	if s.stream.Open() && !s.done {
+		s.done = true
+		if reply != nil {
+			s.sendHeader()
+			plain := len(s.trailer) == 0
+			c.link.Send(&s.stream, batchio.Payload{Data: reply.Data, Owner: reply}, plain)
+			reply = nil
+			if !plain {
+				c.link.SendStatus(&s.stream, ending(st, s.trailer))
+			}
+		} else {
+			if len(s.header) > 0 {
+				s.sendHeader()
+			}
+			c.link.SendStatus(&s.stream, ending(st, s.trailer))
+		}
+	}
+	c.release(s, st.Code() == codes.OK)
+	c.FlushBatch()
+	full := c.link.Pending() >= batchio.MinOutput
+	c.Mu.Unlock()
+	if reply != nil {
+		reply.Release()
+	}
+	if full { // the client waits for these answers: let the writer write before the next call runs
+		runtime.Gosched()
+	}
+}
+
+// sendHeader sends the header, once, with the lock held. One without metadata is not sent.
+func (s *serverCall) sendHeader() {
+	if !s.headed {
+		s.headed = true
+		if len(s.header) > 0 {
+			s.conn.link.SendHeader(&s.stream, appendMeta(s.header))
+		}
+	}
+}
+
+func (s *serverCall) serveStream() {
+	s.StartTimer() // a stream that waits must wake at its deadline
+	api := &serverStream{s}
+	var err error
+	if intercept := s.conn.server.opts.streamInterceptor; intercept != nil {
+		err = intercept(s.method.impl, api, &s.method.info, s.method.stream.Handler)
+	} else {
+		err = s.method.stream.Handler(s.method.impl, api)
+	}
+	if err == nil {
+		err = s.Err() // past its deadline a call has not ended well, whatever its handler says
+	}
+	s.end(nil, err)
+}
+
+var _ grpc.ServerTransportStream = (*serverCall)(nil)
+
+// Method returns the full name of the method.
+func (s *serverCall) Method() string { return s.method.name }
+
+// SetHeader adds to the header metadata.
+func (s *serverCall) SetHeader(md metadata.MD) error { return s.putHeader(md, false) }
+
+// SendHeader sends the header.
+func (s *serverCall) SendHeader(md metadata.MD) error { return s.putHeader(md, true) }
+
+func (s *serverCall) putHeader(md metadata.MD, send bool) error {
+	c := s.conn
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	switch {
+	case len(md) == 0 && !send:
+		return nil
+	case s.headed:
+		return status.Error(codes.Internal, "creditrpc: SetHeader or SendHeader after the header was sent")
+	}
+	joined := metadata.Join(s.header, md)
+	if err := checkMeta(joined, int(c.link.Peer().MaxMeta)); err != nil {
+		return err
+	}
+	s.header = joined
+	if send {
+		s.headed = true
+		c.link.SendHeader(&s.stream, appendMeta(s.header))
+		c.Flush()
+	}
+	return nil
+}
+
+// SetTrailer adds to the trailer metadata.
+func (s *serverCall) SetTrailer(md metadata.MD) error {
+	c := s.conn
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	joined := metadata.Join(s.trailer, md)
+	if err := checkMeta(joined, int(c.link.Peer().MaxMeta)); err != nil {
+		return err
+	}
+	s.trailer = joined
+	return nil
+}
+
+// toStatus is the status of a handler's error. Of none it is nil, which is OK.
+func toStatus(err error) *status.Status {
+	if err == nil {
+		return nil
+	}
+	if st, ok := status.FromError(err); ok {
+		return st
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return status.FromContextError(err)
+	}
+	return status.New(codes.Unknown, err.Error())
+}
+
+func tooLong(what string, bytes, limit int) error {
+	return status.Errorf(codes.ResourceExhausted, "creditrpc: %s message larger than max (%d vs. %d)", what, bytes, limit)
+}
+
+// serverStream is what the handler of a streaming call gets.
+type serverStream struct{ *serverCall }
+
+var _ grpc.ServerStream = serverStream{}
+
+// Context returns the call's context.
+func (s serverStream) Context() context.Context { return &s.serverCall.Context }
+
+// SetTrailer adds to the trailer metadata. What is too long is left out: the handler is not told.
+func (s serverStream) SetTrailer(md metadata.MD) { _ = s.serverCall.SetTrailer(md) }
+
+// SendMsg sends a message, and waits until flow control has let it go.
+func (s serverStream) SendMsg(v any) error {
+	c := s.conn
+	b, err := encode(v, s.conn.server.opts.maxSend)
+	if err != nil {
+		return err
+	}
+	c.Mu.Lock()
+	if n := c.link.Peer().MaxMessage; uint64(len(b.Data)) > n {
+		c.Mu.Unlock()
+		defer b.Release()
+		return tooLong("trying to send", len(b.Data), int(n))
+	}
+	if !s.stream.Open() {
+		c.Mu.Unlock()
+		b.Release()
+		return s.gone()
+	}
+	s.sendHeader()
+	c.link.Send(&s.stream, batchio.Payload{Data: b.Data, Owner: b}, false)
+	for !s.stream.Idle() && s.Err() == nil {
+		c.Flush()
+		c.Mu.Unlock()
+		<-s.sent
+		c.Mu.Lock()
+	}
+	over := s.stream.Over()
+	c.Flush()
+	c.Mu.Unlock()
+	if over || s.Err() != nil {
+		return s.gone()
+	}
+	return nil
+}
+
+func (s serverStream) gone() error {
+	if err := s.Err(); err != nil {
+		return status.FromContextError(err).Err()
+	}
+	return status.Error(codes.Unavailable, "creditrpc: the call has ended")
+}
+
+// RecvMsg receives a message. It returns io.EOF after the client's last one.
+func (s serverStream) RecvMsg(v any) error {
+	m, err := s.next()
+	switch {
+	case errors.Is(err, io.EOF) && !s.got && !s.method.stream.ClientStreams:
+		return status.Error(codes.Internal, "creditrpc: request without a message")
+	case err != nil:
+		return err
+	}
+	s.got = true
+	if err := decode(&m, v, s.conn.server.opts.maxReceive); err != nil || s.method.stream.ClientStreams {
+		return err
+	}
+	if m, err = s.next(); err == nil { // the only message must be followed by the end
+		m.release()
+		return status.Error(codes.Internal, "creditrpc: more than one message in a unary request")
+	}
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// next waits for a message, or for the end.
+func (s serverStream) next() (message, error) {
+	c := s.conn
+	for {
+		c.Mu.Lock()
+		m, ok := s.inbox.take()
+		fault, ended := s.fault, s.ended
+		if ok {
+			c.link.Took(&s.stream)
+			c.link.Read(&s.stream, m.Message)
+			c.Flush()
+		}
+		c.Mu.Unlock()
+		switch {
+		case ok:
+			return m, nil
+		case s.Err() != nil:
+			return m, status.FromContextError(s.Err()).Err()
+		case fault != nil:
+			return m, fault
+		case ended:
+			return m, io.EOF
+		}
+		<-s.signal
+	}
+}

@@ -1,0 +1,143 @@
+package creditrpc
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+
+	"wirelab.dev/rpc/creditrpc/internal/link"
+	"wirelab.dev/rpc/creditrpc/internal/link/frame"
+)
+
+// serverConn is a connection of a server.
+type serverConn struct {
+	conn
+	server *Server
+
+	// Guarded by the connection's lock.
+	calls map[*serverCall]struct{} // whose handlers have not returned
+	ready []*serverCall            // to be run when the lock is free
+}
+
+var _ role = (*serverConn)(nil)
+
+func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo) *serverConn {
+	c := &serverConn{server: s, calls: map[*serverCall]struct{}{}}
+	c.init(c, nc, auth, s.opts.link())
+	c.startKeepAlive(s.opts.silence, s.opts.pingTimeout)
+	return c
+}
+
+// OnRequest makes a call, and runs the handler of one that streams.
+func (c *serverConn) OnRequest(id uint32, name string, begin frame.Begin) *link.Stream {
+	m := c.server.methods[name]
+	if m == nil {
+		c.link.Refuse(id, frame.Ending{Code: uint64(codes.Unimplemented), Message: []byte(c.server.why(name))})
+		c.Counters.CallsStarted++
+		c.CallEnded(false)
+		return nil
+	}
+	call := &serverCall{conn: c, method: m}
+	call.Context.Init(call)
+	if t := time.Duration(min(begin.Timeout, uint64(maxTimeout.Microseconds()))) * time.Microsecond; t > 0 && t < maxTimeout {
+		call.SetDeadline(time.Now().Add(t))
+	}
+	if len(begin.Meta) > 0 {
+		call.meta = append([]byte(nil), begin.Meta...)
+	}
+	if m.stream != nil {
+		call.signal, call.sent = make(chan struct{}, 1), make(chan struct{}, 1)
+		c.ready = append(c.ready, call)
+	}
+	call.stream.Owner = call
+	c.calls[call] = struct{}{}
+	c.Counters.CallsStarted++
+	return &call.stream
+}
+
+// OnMessage keeps a message for the handler.
+func (c *serverConn) OnMessage(s *link.Stream, m link.Message) {
+	call := s.Owner.(*serverCall)
+	call.inbox.put(c.keep(m, call.signal != nil))
+	call.wake()
+}
+
+// OnTooLong ends a call whose message is too long.
+func (c *serverConn) OnTooLong(s *link.Stream, bytes int) {
+	call := s.Owner.(*serverCall)
+	call.fault = tooLong("received", bytes, c.server.opts.maxReceive)
+	call.OnEndLocked()
+}
+
+// OnEnd runs the handler of a unary call, whose request has come.
+func (c *serverConn) OnEnd(s *link.Stream) { s.Owner.(*serverCall).OnEndLocked() }
+
+// OnCancel cancels a call that its client has given up.
+func (c *serverConn) OnCancel(s *link.Stream) { s.Owner.(*serverCall).abort(context.Canceled) }
+
+// OnSent lets the handler of a stream send its next message.
+func (c *serverConn) OnSent(s *link.Stream) {
+	if call := s.Owner.(*serverCall); call.sent != nil {
+		wakeOne(call.sent)
+	}
+}
+
+// OnHeader and the others are for clients.
+func (c *serverConn) OnHeader(*link.Stream, []byte)        {}
+func (c *serverConn) OnStatus(*link.Stream, *frame.Ending) {}
+func (c *serverConn) OnGoodbye()                           {}
+func (c *serverConn) OnPong([8]byte)                       {}
+
+// StreamsChanged closes a connection that drains, after its last call.
+func (c *serverConn) StreamsChanged() {
+	if c.link.Draining() && c.link.OpenStreams() == 0 && len(c.calls) == 0 && c.Err() == nil {
+		c.CloseLocked(errStopping)
+	}
+}
+
+// StartCalls runs the calls that were made ready.
+func (c *serverConn) StartCalls() {
+	ready := c.ready // only the reader appends
+	c.server.workers.Push(ready)
+	clear(ready)
+	c.ready = ready[:0]
+}
+
+// ConnLost cancels all calls.
+func (c *serverConn) ConnLost(error) {
+	for call := range c.calls {
+		c.link.Cancel(&call.stream)
+		call.abort(context.Canceled)
+	}
+}
+
+// OnClosed takes the connection off the server's list.
+func (c *serverConn) OnClosed() {
+	c.end()
+	c.stopKeepAlive()
+	c.server.remove(c)
+}
+
+// drain takes no more calls, and closes the connection after the last.
+func (c *serverConn) drain() {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	c.link.Goodbye()
+	c.StreamsChanged()
+	c.Flush()
+}
+
+// release ends a call whose handler has returned or will not run, with the lock held.
+func (c *serverConn) release(call *serverCall, ok bool) {
+	if _, there := c.calls[call]; !there {
+		return
+	}
+	delete(c.calls, call)
+	call.inbox.drop()
+	c.link.Release(&call.stream)
+	c.CallEnded(ok)
+	c.StreamsChanged()
+}

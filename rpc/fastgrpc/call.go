@@ -1,0 +1,249 @@
+package fastgrpc
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/metadata"
+
+	"wirelab.dev/rpc/fastgrpc/internal/h2"
+)
+
+// call is one call on a client. Its connection's lock guards it until it has ended;
+// afterwards only its caller uses it.
+type call struct {
+	h2        h2.Stream
+	conn      *clientConn
+	streaming bool
+	deadline  time.Time     // zero if there is none
+	signal    chan struct{} // unary: the call ended; stream: a message or the end came
+	drained   chan struct{} // all sent data is in the connection's output; streams only
+	headers   chan struct{} // closed when the response's header has come; streams only
+
+	received encoding.Compressor
+	inbox
+
+	wantMetadata                bool // keep the response's metadata
+	gotHeader                   bool
+	header                      []hpack.HeaderField
+	trailer                     []hpack.HeaderField
+	headerLength, trailerLength int // on the wire
+
+	end         ending
+	unprocessed bool // the server did not process the call, so it may be retried
+	answered    bool // a header came before the trailers, so it may not
+	dropped     bool // the balancer ended the call
+	decided     bool // there is no other attempt; streams only
+	picked      func(balancer.DoneInfo)
+	observer    *observer
+	ctx         context.Context // as the observer has tagged it; streams only
+}
+
+// newUnaryCall takes a call from the client's pool. Each client has its own pool because
+// calls hold channels, which must not leave a testing/synctest bubble.
+func (c *Client) newUnaryCall(info *callInfo, o *observer) *call {
+	u, _ := c.calls.Get().(*call)
+	if u == nil {
+		u = &call{signal: make(chan struct{}, 1)}
+		u.h2.Owner = u
+	}
+	u.inbox.init(info.maxReceive)
+	u.observer = o
+	u.wantMetadata = info.header != nil || info.trailer != nil || o != nil || info.retry != nil
+	return u
+}
+
+// recycle returns a call to the pool. The call has ended and its caller knows, or it
+// was never opened.
+func (c *Client) recycle(u *call) {
+	u.drop()
+	signal := u.signal
+	*u = call{signal: signal}
+	u.h2.Owner = u
+	c.calls.Put(u)
+}
+
+// finish ends the call, once, with the lock held.
+func (c *call) finish(end ending) {
+	if c.end.done() {
+		return
+	}
+	c.end = end
+	c.conn.CallEnded(end.kind == succeeded)
+	c.conn.h2.Release(&c.h2)
+	if !c.streaming {
+		// The caller recycles the call as soon as it is signalled, but the state
+		// machine still uses it: callsEnded signals later.
+		c.conn.ended = append(c.conn.ended, c)
+		return
+	}
+	wakeOne(c.signal)
+	wakeOne(c.drained)
+	closeOnce(c.headers)
+}
+
+// fail ends the call and cancels it on the server, with the lock held.
+func (c *call) fail(end ending) {
+	if c.end.done() {
+		return
+	}
+	c.conn.h2.Reset(&c.h2, http2.ErrCodeCancel)
+	c.finish(end)
+}
+
+// responseHead holds the header fields of a response that this package interprets.
+type responseHead struct {
+	httpStatus, contentType, encoding string
+	code, message, details            string
+}
+
+func (h *responseHead) add(f hpack.HeaderField) {
+	switch f.Name {
+	case ":status":
+		h.httpStatus = f.Value
+	case fieldContentType:
+		h.contentType = f.Value
+	case fieldEncoding:
+		h.encoding = f.Value
+	case fieldStatus:
+		h.code = f.Value
+	case fieldMessage:
+		h.message = f.Value
+	case fieldDetails:
+		h.details = f.Value
+	}
+}
+
+// readResponseHead returns the known fields of a block. The caller must not change
+// the result: it may be the copy kept with the block's cached fields.
+func readResponseHead(block *h2.Block) *responseHead {
+	fixed := &emptyHead
+	if block.Fixed != nil {
+		fixed = readFixedHead(block.Fixed)
+	}
+	if len(block.Rest) == 0 {
+		return fixed
+	}
+	head := *fixed
+	for _, f := range block.Rest {
+		head.add(f)
+	}
+	return &head
+}
+
+// emptyHead saves an allocation for blocks without cached fields.
+var emptyHead responseHead
+
+func readFixedHead(set *h2.FieldSet) *responseHead {
+	if head, ok := set.Memo.(*responseHead); ok {
+		return head
+	}
+	head := new(responseHead)
+	for _, f := range set.Fields {
+		head.add(f)
+	}
+	set.Memo = head
+	return head
+}
+
+// onHeaders handles the response's header, its trailers, or both in one block.
+func (c *call) onHeaders(block *h2.Block, end bool) {
+	if block.TooLarge {
+		c.fail(endBadResponse(codes.Internal, "response header list too large"))
+		return
+	}
+	head := readResponseHead(block)
+	if !c.gotHeader {
+		if bad := c.checkHeader(head, end); bad.done() {
+			c.fail(bad)
+			return
+		}
+		c.gotHeader = true
+		if !end {
+			c.answered = true
+			c.header, c.headerLength = c.copyFields(block), block.WireLength
+			if c.streaming {
+				closeOnce(c.headers)
+			}
+		}
+	}
+	if end {
+		c.trailer, c.trailerLength = c.copyFields(block), block.WireLength
+		c.finish(c.endOf(head))
+	}
+}
+
+// checkHeader returns how a call ends whose response is not gRPC.
+func (c *call) checkHeader(head *responseHead, end bool) ending {
+	if head.httpStatus != "200" && head.code == "" {
+		code := codeOfHTTP(head.httpStatus)
+		return endBadResponse(code, "unexpected HTTP status %s (%s)", head.httpStatus, httpStatusText(head.httpStatus))
+	}
+	if _, ok := contentSubtype(head.contentType); !ok && !(end && head.code != "") {
+		return endBadResponse(codes.Unknown, "response with content-type %q", head.contentType)
+	}
+	if name := head.encoding; name != "" && name != encoding.Identity {
+		// An unknown name is an error only if a message is compressed.
+		c.received = encoding.GetCompressor(name)
+	}
+	return ending{}
+}
+
+func httpStatusText(s string) string {
+	n, _ := strconv.Atoi(s)
+	return http.StatusText(n)
+}
+
+// endOf returns how a call ends whose response has these trailers.
+func (c *call) endOf(head *responseHead) ending {
+	if head.code == "" {
+		return endBadResponse(codes.Internal, "response without grpc-status")
+	}
+	end := endFromServer(head.code, head.message, head.details)
+	if end.kind == succeeded && c.assembler.prefixRead > 0 {
+		return endBadResponse(codes.Internal, "response ended within a message")
+	}
+	return end
+}
+
+// copyFields returns a copy of the block's fields, or nil if nobody wants metadata.
+func (c *call) copyFields(block *h2.Block) []hpack.HeaderField {
+	if !c.wantMetadata {
+		return nil
+	}
+	var fields []hpack.HeaderField
+	if block.Fixed != nil {
+		fields = append(fields, block.Fixed.Fields...)
+	}
+	return append(fields, block.Rest...)
+}
+
+func toMetadata(fields []hpack.HeaderField) metadata.MD {
+	md := make(metadata.MD, len(fields))
+	for _, f := range fields {
+		// Skip invalid base64: the call does not depend on it.
+		_ = addField(md, f)
+	}
+	return md
+}
+
+// onData splits content into messages.
+func (c *call) onData(data []byte, end bool) {
+	if c.end.done() {
+		c.conn.h2.Consume(&c.h2, len(data))
+	} else if err := c.receive(&c.conn.conn, &c.h2, data, c.streaming); err != nil {
+		c.fail(unsuccessful(badResponse, err))
+	} else if c.streaming && len(c.queue) > 0 {
+		wakeOne(c.signal)
+	}
+	if end {
+		c.finish(endBadResponse(codes.Internal, "response ended without trailers"))
+	}
+}

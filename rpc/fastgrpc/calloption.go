@@ -1,0 +1,209 @@
+package fastgrpc
+
+import (
+	"context"
+	"errors"
+	"math"
+	"reflect"
+
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
+
+	rpccall "wirelab.dev/rpc/call"
+)
+
+// callInfo holds the call options of one call.
+type callInfo struct {
+	maxReceive, maxSend int // unset until the options and the service config are read
+	maxReplay           int
+	waitForReady        bool
+	readySet            bool // an option says waitForReady
+	alias               bool
+	codec               codec
+	subtype             string
+	authority           string
+	compressor          encoding.Compressor
+	creds               credentials.PerRPCCredentials
+	header, trailer     *metadata.MD
+	peer                *peer.Peer
+	onFinish            []func(error)
+	retry               *retryPolicy
+	throttle            *throttle
+	on                  *subConn // make the call there, without stats and retries
+	resolutionDelay     bool     // the call had to wait for the target's addresses
+}
+
+// unset is the message limit that no option sets.
+const unset = math.MinInt
+
+// readOptions applies options to a zero callInfo, in order. It ignores those that are
+// not grpc-go's: they are for the program's interceptors.
+func (i *callInfo) readOptions(c *Client, lists ...[]grpc.CallOption) error {
+	i.maxReceive, i.maxSend, i.maxReplay = unset, unset, maxReplay
+	for _, list := range lists {
+		for _, o := range list {
+			if err := i.apply(o); err != nil {
+				return err
+			}
+		}
+	}
+	return i.chooseCodec(c)
+}
+
+// applyConfig applies what a service config says of the method; m is nil if that is
+// nothing. It completes a callInfo whose options have been read.
+func (i *callInfo) applyConfig(c *Client, m *methodConfig) {
+	if m != nil {
+		if m.WaitForReady != nil && !i.readySet {
+			i.waitForReady = *m.WaitForReady
+		}
+		i.maxReceive = limit(i.maxReceive, m.MaxResponseMessageBytes)
+		i.maxSend = limit(i.maxSend, m.MaxRequestMessageBytes)
+		i.retry = m.RetryPolicy
+	}
+	if i.maxReceive == unset {
+		i.maxReceive = c.opts.maxReceive
+	}
+	if i.maxSend == unset {
+		i.maxSend = c.opts.maxSend
+	}
+}
+
+func (i *callInfo) apply(option grpc.CallOption) error {
+	switch o := option.(type) {
+	case grpc.StaticMethodCallOption:
+	case grpc.HeaderCallOption:
+		i.header = o.HeaderAddr
+	case grpc.TrailerCallOption:
+		i.trailer = o.TrailerAddr
+	case grpc.PeerCallOption:
+		i.peer = o.PeerAddr
+	case grpc.FailFastCallOption:
+		i.waitForReady, i.readySet = !o.FailFast, true
+	case grpc.OnFinishCallOption:
+		i.onFinish = append(i.onFinish, o.OnFinish)
+	case grpc.MaxRecvMsgSizeCallOption:
+		i.maxReceive = o.MaxRecvMsgSize
+	case grpc.MaxSendMsgSizeCallOption:
+		i.maxSend = o.MaxSendMsgSize
+	case grpc.PerRPCCredsCallOption:
+		i.creds = o.Creds
+	case grpc.MaxRetryRPCBufferSizeCallOption:
+		i.maxReplay = o.MaxRetryRPCBufferSize
+	case grpc.AuthorityOverrideCallOption:
+		i.authority = o.Authority
+	case grpc.CompressorCallOption:
+		return i.setCompressor(o.CompressorType)
+	case grpc.ContentSubtypeCallOption:
+		i.subtype = o.ContentSubtype
+	case grpc.ForceCodecCallOption:
+		i.codec = codecV1{o.Codec}
+	case grpc.ForceCodecV2CallOption:
+		i.codec = codecV2{o.CodecV2}
+	case grpc.EmptyCallOption:
+	default: // also those that a later grpc-go adds
+		if reflect.TypeOf(option).PkgPath() == reflect.TypeFor[grpc.EmptyCallOption]().PkgPath() {
+			return status.Errorf(codes.Internal, "fastgrpc: the call option %T is not supported; the package page says what to use", option)
+		}
+	}
+	return nil
+}
+
+// chooseCodec takes the forced codec or, if there is none, the one for the subtype.
+func (i *callInfo) chooseCodec(c *Client) error {
+	switch {
+	case i.codec != nil && i.subtype == "":
+		i.subtype = i.codec.Name()
+	case i.codec != nil:
+	case i.subtype == "":
+		i.codec = c.codec
+	default:
+		if i.codec = c.opts.codecFor(i.subtype); i.codec == nil {
+			return status.Errorf(codes.Internal, "fastgrpc: no codec is registered for content-subtype %q: use encoding.RegisterCodecV2", i.subtype)
+		}
+	}
+	return nil
+}
+
+// responded passes what came with a response to the call's options and stats handler.
+func (i *callInfo) responded(c *call) {
+	if i.peer != nil {
+		*i.peer = *c.conn.peer
+	}
+	if i.header != nil {
+		*i.header = toMetadata(c.header)
+	}
+	if i.trailer != nil {
+		*i.trailer = toMetadata(c.trailer)
+	}
+	c.reportTrailer()
+}
+
+// reportTrailer tells the stats handler, once, what came with a response.
+func (c *call) reportTrailer() {
+	if o := c.observer; o != nil && !o.ended.Load() {
+		o.headerReceived(c)
+		o.report(&stats.InTrailer{Client: true, WireLength: c.trailerLength, Trailer: toMetadata(c.trailer)})
+	}
+}
+
+func (i *callInfo) setCompressor(name string) error {
+	if name == "" || name == encoding.Identity {
+		i.compressor = nil
+		return nil
+	}
+	if i.compressor = encoding.GetCompressor(name); i.compressor == nil {
+		return status.Errorf(codes.Internal, "fastgrpc: compressor %q is not registered: import its package, for gzip google.golang.org/grpc/encoding/gzip", name)
+	}
+	return nil
+}
+
+// appendCredentials adds the header fields of the client's and the call's credentials.
+func (cc *clientConn) appendCredentials(ctx context.Context, fields []hpack.HeaderField, authority, method string, forCall credentials.PerRPCCredentials) ([]hpack.HeaderField, error) {
+	auth := cc.peer.AuthInfo
+	ctx = credentials.NewContextWithRequestInfo(ctx, credentials.RequestInfo{Method: method, AuthInfo: auth})
+	uri := rpccall.Audience(authority, method)
+	var err error
+	for _, creds := range cc.client.opts.perRPC {
+		if fields, err = appendCredential(ctx, fields, creds, uri, codes.Unauthenticated); err != nil {
+			return nil, err
+		}
+	}
+	if forCall == nil {
+		return fields, nil
+	}
+	if forCall.RequireTransportSecurity() && credentials.CheckSecurityLevel(auth, credentials.PrivacyAndIntegrity) != nil {
+		return nil, status.Error(codes.Unauthenticated, "fastgrpc: the call's credentials need a secure connection, and this one is not")
+	}
+	return appendCredential(ctx, fields, forCall, uri, codes.Internal)
+}
+
+// appendCredential uses code for errors that have none.
+func appendCredential(ctx context.Context, fields []hpack.HeaderField, creds credentials.PerRPCCredentials, uri string, code codes.Code) ([]hpack.HeaderField, error) {
+	md, err := rpccall.CredentialMetadata(ctx, creds, uri, code)
+	if err != nil {
+		return nil, err
+	}
+	if err := validateMetadata(md); err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	return appendMetadata(fields, md), nil
+}
+
+// checkCallCredentials returns an error if the client's credentials must not be sent on a
+// connection.
+func checkCallCredentials(all []credentials.PerRPCCredentials, auth credentials.AuthInfo) error {
+	for _, creds := range all {
+		if creds.RequireTransportSecurity() && credentials.CheckSecurityLevel(auth, credentials.PrivacyAndIntegrity) != nil {
+			return errors.New("the client's call credentials need a secure connection, and this one is not")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,372 @@
+package fastgrpc
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/balancer/base"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/rpc/batchio"
+	rpccall "wirelab.dev/rpc/call"
+)
+
+// channel holds a client's connections. Its resolver finds addresses, its balancer makes
+// subConns of them and publishes a picker, which chooses a subConn for each call. All of
+// these are grpc-go's, or the program's, and run unchanged.
+//
+// A lock is taken only after those before it in this list: a balancer's own,
+// channel.mu, a connection's, subConn.mu, serializer.mu. Balancers and resolvers are
+// called without any of them, on the serializers.
+type channel struct {
+	client  *Client
+	target  resolver.Target
+	builder resolver.Builder
+	proxy   func(addr string) *url.URL // nil: connect directly
+
+	// The lock of connSet guards these.
+	connSet[*clientConn]
+	session   *session // nil in idle mode
+	subConns  map[*subConn]struct{}
+	config    *serviceConfig // the last one applied
+	idleTimer *time.Timer
+
+	toResolver, toBalancer serializer
+
+	waiting    atomic.Int32 // calls that have no stream yet
+	lastActive atomic.Int64 // when the last of them ended, in nanoseconds since epoch
+}
+
+// picking is what a call needs to know of the channel. Each change replaces it and
+// closes the old one's channel changed.
+type picking struct {
+	state      connectivity.State
+	picker     balancer.Picker // nil before there is one
+	generation int             // of the picker
+	config     *appliedConfig  // nil before the first resolution
+	changed    chan struct{}
+}
+
+// ErrClientClosed is why calls on a closed client fail.
+var ErrClientClosed = errors.New("fastgrpc: the client is closed")
+
+var errClosedStatus = status.Error(codes.Canceled, ErrClientClosed.Error())
+
+func (ch *channel) init(c *Client) error {
+	ch.client = c
+	ch.subConns = make(map[*subConn]struct{})
+	c.pick.Store(&picking{changed: make(chan struct{}), state: connectivity.Idle})
+	var err error
+	if ch.target, ch.builder, err = c.opts.parseTarget(c.target); err != nil {
+		return err
+	}
+	c.authority, err = c.opts.authorityOf(ch.target, ch.builder)
+	return err
+}
+
+// publish changes what calls see, with the lock held.
+func (ch *channel) publish(change func(*picking)) {
+	old := ch.client.pick.Load()
+	next := *old
+	next.changed = make(chan struct{})
+	change(&next)
+	ch.client.pick.Store(&next)
+	close(old.changed)
+}
+
+func (p *picking) setPicker(state connectivity.State, picker balancer.Picker) {
+	p.state, p.picker = state, picker
+	p.generation++
+}
+
+// exitIdle starts the resolver, unless it runs.
+func (ch *channel) exitIdle() {
+	ch.mu.Lock()
+	if ch.closed || ch.session != nil {
+		ch.mu.Unlock()
+		return
+	}
+	s := &session{ch: ch}
+	ch.session = s
+	ch.publish(func(p *picking) { p.state = connectivity.Connecting })
+	ch.lastActive.Store(int64(time.Since(batchio.Epoch)))
+	if timeout := ch.client.opts.idleTimeout; timeout != forever {
+		ch.idleTimer = time.AfterFunc(timeout, func() { ch.checkIdle(s) })
+	}
+	ch.mu.Unlock()
+	built := make(chan struct{})
+	ch.toResolver.do(func() {
+		defer close(built)
+		if err := s.startResolver(); err != nil {
+			s.ReportError(err)
+		}
+	})
+	<-built
+}
+
+// checkIdle enters idle mode if there was no call for the idle timeout: the resolver,
+// the balancer and the connections go until there is one. Calls need not count anything
+// for this, because connections know since when they have none.
+func (ch *channel) checkIdle(s *session) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.session != s {
+		return
+	}
+	timeout := ch.client.opts.idleTimeout
+	since := time.Duration(ch.lastActive.Load())
+	busy := ch.waiting.Load() > 0
+	for cc := range ch.conns {
+		cc.Mu.Lock()
+		busy = busy || cc.h2.OpenStreams() > 0
+		since = max(since, cc.keepalive.idleSince)
+		cc.Mu.Unlock()
+	}
+	switch idle := time.Since(batchio.Epoch) - since; {
+	case busy:
+		ch.idleTimer.Reset(timeout)
+	case idle < timeout:
+		ch.idleTimer.Reset(timeout - idle)
+	default:
+		ch.endSession()
+		ch.publish(func(p *picking) {
+			p.setPicker(connectivity.Idle, nil)
+			p.config = nil
+		})
+	}
+}
+
+// endSession closes the resolver and the balancer with its subConns, with the lock held.
+func (ch *channel) endSession() {
+	s := ch.session
+	if s == nil {
+		return
+	}
+	ch.session = nil
+	if ch.idleTimer != nil {
+		ch.idleTimer.Stop()
+	}
+	ch.toResolver.do(s.closeResolver)
+	policies := []*policy{s.current, s.pending}
+	s.current, s.pending = nil, nil
+	ch.toBalancer.do(func() {
+		for _, p := range policies {
+			p.close()
+		}
+	})
+}
+
+func (ch *channel) close() error {
+	ch.mu.Lock()
+	if ch.closed {
+		ch.mu.Unlock()
+		return ErrClientClosed
+	}
+	ch.closed = true
+	ch.endSession()
+	ch.publish(func(p *picking) {
+		p.setPicker(connectivity.Shutdown, base.NewErrPicker(errClosedStatus))
+		p.config = &appliedConfig{serviceConfig: &serviceConfig{}}
+	})
+	conns := ch.open()
+	ch.mu.Unlock()
+	for _, cc := range conns {
+		cc.shutdown()
+	}
+	ch.toResolver.wait()
+	ch.toBalancer.wait()
+	ch.running.Wait() // for connections; one that is being dialed ends when its dialer returns
+	return nil
+}
+
+// picked is a connection for a call, and what the balancer said with it.
+type picked struct {
+	conn     *clientConn
+	done     func(balancer.DoneInfo) // or nil
+	metadata metadata.MD
+	blocked  bool // the call had to wait for a picker
+	drop     bool // the balancer ended the call, which must not be tried again
+}
+
+// pickConn returns a connection for a call. It waits while the client is connecting, and
+// with WaitForReady also after failures.
+func (c *Client) pickConn(ctx context.Context, method string, info *callInfo) (picked, error) {
+	if info.on != nil {
+		return info.on.pickConn()
+	}
+	w := pickWait{seen: -1}
+	p := c.pick.Load()
+	if got, err := w.try(ctx, p, method, info); got.conn != nil || err != nil {
+		return got, err
+	}
+	c.channel.beginWait()
+	defer c.channel.endWait()
+	for {
+		if p.state == connectivity.Idle {
+			c.channel.exitIdle()
+		}
+		select {
+		case <-p.changed:
+		case <-ctx.Done():
+			st := status.FromContextError(ctx.Err())
+			if w.last != nil {
+				return picked{}, status.Errorf(st.Code(), "fastgrpc: latest balancer error: %v", w.last)
+			}
+			return picked{}, status.Errorf(st.Code(), "fastgrpc: %v while waiting for connections to become ready", ctx.Err())
+		}
+		p = c.pick.Load()
+		if got, err := w.try(ctx, p, method, info); got.conn != nil || err != nil {
+			got.blocked = true
+			return got, err
+		}
+	}
+}
+
+// pickWait is what a call that waits for a connection remembers.
+type pickWait struct {
+	seen int   // the generation of the last picker that was asked
+	last error // what it said, for a call with WaitForReady
+}
+
+// try asks the picker. It returns neither a connection nor an error if the call must
+// wait for the next picker.
+func (w *pickWait) try(ctx context.Context, p *picking, method string, info *callInfo) (picked, error) {
+	if p.picker == nil || p.generation == w.seen {
+		return picked{}, nil
+	}
+	w.seen = p.generation
+	r, err := p.picker.Pick(balancer.PickInfo{FullMethodName: method, Ctx: ctx})
+	switch {
+	case err == nil:
+		return readyConn(&r), nil
+	case errors.Is(err, balancer.ErrNoSubConnAvailable):
+		return picked{}, nil
+	}
+	st, drop := status.FromError(err)
+	switch {
+	case !drop && info.waitForReady:
+		w.last = err
+		return picked{}, nil
+	case !drop:
+		return picked{}, rpccall.WithCause(status.New(codes.Unavailable, err.Error()), err)
+	case rpccall.IsRestricted(st.Code()):
+		err = status.Errorf(codes.Internal, "fastgrpc: the picker returned a status that only servers may return: %v", err)
+	}
+	return picked{drop: true}, err
+}
+
+// readyConn returns the picked subConn's connection. If that is not ready, another
+// picker comes soon.
+func readyConn(r *balancer.PickResult) picked {
+	if sc, ok := r.SubConn.(*subConn); ok {
+		if cc := sc.ready.Load(); cc != nil {
+			return picked{conn: cc, done: r.Done, metadata: r.Metadata}
+		}
+	}
+	if r.Done != nil {
+		r.Done(balancer.DoneInfo{})
+	}
+	return picked{}
+}
+
+// beginWait keeps the channel from idle mode while a call has no stream.
+func (ch *channel) beginWait() { ch.waiting.Add(1) }
+
+func (ch *channel) endWait() {
+	ch.lastActive.Store(int64(time.Since(batchio.Epoch)))
+	ch.waiting.Add(-1)
+}
+
+// waitForConfig waits until the target has been resolved, and reports whether it had to.
+func (c *Client) waitForConfig(ctx context.Context) (_ *appliedConfig, waited bool, err error) {
+	c.channel.beginWait()
+	defer c.channel.endWait()
+	for ; ; waited = true {
+		c.channel.exitIdle() // some resolvers answer at once
+		p := c.pick.Load()
+		if p.config != nil {
+			return p.config, waited, nil
+		}
+		select {
+		case <-p.changed:
+		case <-ctx.Done():
+			return nil, true, status.FromContextError(ctx.Err()).Err()
+		}
+	}
+}
+
+// Conns returns the client's open connections, in no particular order.
+func (c *Client) Conns() []ConnInfo { return c.channel.Conns() }
+
+// Counters returns the sums over all connections, open and closed.
+func (c *Client) Counters() Counters { return c.channel.Counters() }
+
+// State returns the client's connectivity, as grpc-go defines it.
+func (c *Client) State() connectivity.State { return c.pick.Load().state }
+
+// Connect makes an idle client connect before its first call.
+func (c *Client) Connect() {
+	c.channel.exitIdle()
+	c.channel.toBalancer.do(func() {
+		if p := c.channel.latest(); p != nil {
+			p.balancer.ExitIdle()
+		}
+	})
+}
+
+// ResetConnectBackoff makes connections that wait for their next attempt try at once.
+func (c *Client) ResetConnectBackoff() {
+	c.channel.mu.Lock()
+	defer c.channel.mu.Unlock()
+	for sc := range c.channel.subConns {
+		sc.resetBackoff()
+	}
+}
+
+// WaitReady connects and returns when a call would be sent at once. Unlike a call with
+// WaitForReady, it returns the first failure.
+func (c *Client) WaitReady(ctx context.Context) error {
+	for {
+		p := c.pick.Load()
+		switch p.state {
+		case connectivity.Ready:
+			return nil
+		case connectivity.Idle:
+			c.Connect()
+		case connectivity.TransientFailure, connectivity.Shutdown:
+			w := pickWait{seen: -1}
+			if _, err := w.try(ctx, p, "", &callInfo{}); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-p.changed:
+		case <-ctx.Done():
+			return status.FromContextError(ctx.Err()).Err()
+		}
+	}
+}
+
+// WaitForStateChange returns true when the state is no longer last, false when ctx
+// ends first.
+func (c *Client) WaitForStateChange(ctx context.Context, last connectivity.State) bool {
+	for {
+		p := c.pick.Load()
+		if p.state != last {
+			return true
+		}
+		select {
+		case <-p.changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}

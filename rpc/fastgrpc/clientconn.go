@@ -1,0 +1,301 @@
+package fastgrpc
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/rpc/batchio"
+	"wirelab.dev/rpc/fastgrpc/internal/h2"
+)
+
+// clientConn is one connection to a server.
+type clientConn struct {
+	conn
+	client      *Client
+	subConn     *subConn
+	serverName  string        // the :authority of calls
+	metadata    metadata.MD   // of the address, sent with each call
+	gotSettings chan struct{} // closed when the server's SETTINGS have come
+	draining    chan struct{} // closed when the connection takes no new calls
+	isDraining  bool
+	waiters     []*waiter // calls that wait for a free stream, in order
+	ended       []*call   // unary calls whose callers are to be woken
+	reserved    int       // streams granted to waiters and not yet opened
+}
+
+var _ connRole = (*clientConn)(nil)
+
+// waiter is a call that waits for a free stream. The connection's lock guards granted.
+type waiter struct {
+	granted bool
+	wake    chan struct{}
+}
+
+var (
+	errConnDraining = errors.New("fastgrpc: the connection takes no new calls")
+	errDrained      = errors.New("fastgrpc: the server closed the connection gracefully")
+)
+
+func newClientConn(c *Client, nc net.Conn, auth credentials.AuthInfo) *clientConn {
+	cc := &clientConn{client: c, gotSettings: make(chan struct{}), draining: make(chan struct{})}
+	cc.conn.init(cc, nc, auth, &c.opts.limits)
+	cc.keepalive.pingEvery, cc.keepalive.pingTimeout = time.Duration(c.pingTime.Load()), c.opts.keepalive.Timeout
+	cc.keepalive.maxIdle = forever // the channel looks after that
+	return cc
+}
+
+func (cc *clientConn) OnClosed() {
+	cc.conn.ended()
+	cc.client.channel.remove(cc)
+}
+
+// open waits until the server allows another stream, opens the call's stream and sends
+// its header. On success it returns with the lock held, so that the caller can send
+// more at once.
+func (cc *clientConn) open(ctx context.Context, c *call, fixed *h2.FixedFields, extra []hpack.HeaderField) error {
+	cc.Mu.Lock()
+	if len(cc.waiters) > 0 || cc.h2.Slots() <= cc.reserved {
+		if err := cc.waitForStream(ctx); err != nil {
+			cc.Mu.Unlock()
+			return err
+		}
+	}
+	if cc.Err() != nil || !cc.h2.Usable() {
+		cc.Mu.Unlock()
+		return errConnDraining
+	}
+	c.deadline, _ = ctx.Deadline()
+	if !c.deadline.IsZero() {
+		// Only now, because what the call has waited for is not the server's time.
+		left := time.Until(c.deadline)
+		if left <= 0 {
+			cc.callsEnded()
+			cc.Mu.Unlock()
+			return status.FromContextError(context.DeadlineExceeded).Err()
+		}
+		extra[0].Value = encodeTimeout(left)
+	}
+	if limit := cc.h2.PeerMaxHeaderList(); listSize(fixed, extra) > limit {
+		cc.callsEnded()
+		cc.Mu.Unlock()
+		return status.Errorf(codes.Internal, "fastgrpc: request header of %d bytes exceeds the server's limit of %d", listSize(fixed, extra), limit)
+	}
+	c.conn = cc
+	cc.h2.Open(&c.h2)
+	if !cc.h2.Usable() { // that was its last stream
+		cc.drain()
+	}
+	cc.h2.SendHeaders(&c.h2, fixed, extra)
+	cc.Counters.CallsStarted++
+	cc.keepalive.idleSince = 0
+	return nil
+}
+
+// listSize returns a header list's size as RFC 9113 section 6.5.2 defines it.
+func listSize(fixed *h2.FixedFields, extra []hpack.HeaderField) uint64 {
+	size := fixed.Size()
+	for _, f := range extra {
+		size += uint64(f.Size())
+	}
+	return size
+}
+
+// waitForStream waits for a free stream. The lock is held on entry and on return.
+func (cc *clientConn) waitForStream(ctx context.Context) error {
+	if cc.Err() != nil || !cc.h2.Usable() {
+		return errConnDraining
+	}
+	w := &waiter{wake: make(chan struct{})}
+	cc.waiters = append(cc.waiters, w)
+	cc.Mu.Unlock()
+	select {
+	case <-w.wake:
+		cc.Mu.Lock()
+	case <-ctx.Done():
+		cc.Mu.Lock()
+		if !w.granted {
+			cc.removeWaiter(w)
+			return status.FromContextError(ctx.Err()).Err()
+		}
+	}
+	if !w.granted {
+		return errConnDraining
+	}
+	cc.reserved--
+	if err := ctx.Err(); err != nil {
+		cc.callsEnded()
+		return status.FromContextError(err).Err()
+	}
+	return nil
+}
+
+func (cc *clientConn) removeWaiter(w *waiter) {
+	cc.waiters = slices.DeleteFunc(cc.waiters, func(other *waiter) bool { return other == w })
+}
+
+// grant gives free streams to waiters, with the lock held.
+func (cc *clientConn) grant() {
+	for len(cc.waiters) > 0 && cc.h2.Slots() > cc.reserved {
+		w := cc.waiters[0]
+		cc.waiters[0] = nil
+		cc.waiters = cc.waiters[1:]
+		w.granted = true
+		cc.reserved++
+		close(w.wake)
+	}
+}
+
+// drain makes the connection take no new calls, with the lock held.
+func (cc *clientConn) drain() {
+	if cc.isDraining {
+		return
+	}
+	cc.isDraining = true
+	close(cc.draining)
+	if cc.subConn != nil {
+		cc.subConn.lost(cc)
+	}
+	for _, w := range cc.waiters {
+		close(w.wake)
+	}
+	cc.waiters = nil
+}
+
+// leave lets the calls on the connection finish, takes no more, and then closes it.
+func (cc *clientConn) leave() {
+	cc.Mu.Lock()
+	defer cc.Mu.Unlock()
+	cc.drain()
+	cc.callsEnded()
+	cc.Flush()
+}
+
+// OnOpen is never called: servers open no streams.
+func (cc *clientConn) OnOpen() *h2.Stream { return new(h2.Stream) }
+
+// OnHeaders passes fields to the stream's call.
+func (cc *clientConn) OnHeaders(s *h2.Stream, block *h2.Block, end bool) {
+	s.Owner.(*call).onHeaders(block, end)
+}
+
+// OnData passes content to the stream's call.
+func (cc *clientConn) OnData(s *h2.Stream, data []byte, end bool) {
+	s.Owner.(*call).onData(data, end)
+}
+
+// OnReset ends the stream's call.
+func (cc *clientConn) OnReset(s *h2.Stream, why h2.Reset) {
+	c := s.Owner.(*call)
+	c.unprocessed = why.Unprocessed
+	c.finish(endReset(why, c.deadline))
+}
+
+// OnDrained wakes the sender of a streaming call.
+func (cc *clientConn) OnDrained(s *h2.Stream) {
+	if c := s.Owner.(*call); c.streaming {
+		wakeOne(c.drained)
+	}
+}
+
+// OnGoAway drains the connection, so that new calls use another one.
+func (cc *clientConn) OnGoAway(code http2.ErrCode, debug []byte) {
+	if code == http2.ErrCodeEnhanceYourCalm && string(debug) == "too_many_pings" {
+		cc.client.doublePingInterval()
+	}
+	cc.drain()
+}
+
+// OnPing does nothing: the h2.Conn has answered.
+func (cc *clientConn) OnPing(time.Duration) *h2.ConnError { return nil }
+
+// OnPong does nothing: keepalive looks at the time of the last read.
+func (cc *clientConn) OnPong([8]byte) {}
+
+func (cc *clientConn) StreamsChanged() {
+	if cc.h2.SettingsReceived() {
+		closeOnce(cc.gotSettings)
+	}
+	cc.callsEnded()
+}
+
+// callsEnded is called with the lock held after calls may have ended, or given up streams
+// that were reserved for them. It wakes their callers, grants streams to waiters, and
+// closes a draining connection after its last call.
+func (cc *clientConn) callsEnded() {
+	for i, c := range cc.ended {
+		c.signal <- struct{}{} // never blocks: a call ends once
+		cc.ended[i] = nil
+	}
+	cc.ended = cc.ended[:0]
+	cc.grant()
+	if cc.keepalive.idleSince == 0 && cc.h2.OpenStreams() == 0 {
+		cc.keepalive.idleSince = time.Since(batchio.Epoch)
+	}
+	if cc.isDraining && cc.h2.OpenStreams() == 0 && cc.reserved == 0 {
+		cc.CloseLocked(errDrained)
+	}
+}
+
+func (cc *clientConn) StartCalls() {}
+
+func (cc *clientConn) ConnLost(err error) {
+	cc.keepalive.timer.Stop()
+	cc.drain()
+	end := endConnLost(cc.peer.Addr, err)
+	cc.h2.DropStreams(func(s *h2.Stream) { s.Owner.(*call).finish(end) })
+	cc.callsEnded()
+}
+
+// cancel ends a call because its context ended with err.
+func (cc *clientConn) cancel(c *call, err error) {
+	cc.Mu.Lock()
+	end := endContext(err)
+	c.fail(end)
+	if c.streaming && len(c.queue) > 0 {
+		// Unread messages are dropped, even if the call had succeeded.
+		c.end = end
+		c.drop()
+	}
+	cc.callsEnded()
+	cc.Flush()
+	cc.Mu.Unlock()
+}
+
+// checkTimes closes a connection that does not answer pings.
+func (cc *clientConn) checkTimes() {
+	if cc.h2.OpenStreams() > 0 || cc.client.opts.keepalive.PermitWithoutStream {
+		cc.pingIfSilent()
+	}
+}
+
+// shutdown ends the connection and its calls because the client closes.
+func (cc *clientConn) shutdown() {
+	cc.Mu.Lock()
+	defer cc.Mu.Unlock()
+	if cc.Err() != nil {
+		return
+	}
+	cc.drain()
+	cc.h2.DropStreams(func(s *h2.Stream) { s.Owner.(*call).finish(endClientClosed()) })
+	cc.h2.GoAway(http2.ErrCodeNo, "")
+	cc.CloseLocked(ErrClientClosed) // and wakes them
+}
+
+func (cc *clientConn) closeReason() error {
+	cc.Mu.Lock()
+	defer cc.Mu.Unlock()
+	if cc.Err() != nil {
+		return cc.Err()
+	}
+	return errConnDraining
+}

@@ -1,0 +1,392 @@
+package fastgrpc
+
+import (
+	"context"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/rpc/batchio"
+)
+
+// clientStream is a streaming call. It makes another attempt when a server refuses the
+// call before processing it.
+type clientStream struct {
+	client     *Client
+	method     string
+	ctx        context.Context
+	cancel     context.CancelFunc // ends the method's timeout
+	desc       *grpc.StreamDesc
+	info       callInfo
+	alias      aliased
+	gotMessage bool // the single response of a client-streaming call has come
+	finishOnce sync.Once
+
+	initial call                 // the first attempt
+	current atomic.Pointer[call] // the latest attempt
+	retryMu sync.Mutex           // held while another attempt takes its place
+	tries   tries                // guarded by retryMu
+	stop    func() bool          // ends the watch over ctx; guarded by retryMu
+
+	// Guarded by the lock of the current attempt's connection, and changed only until
+	// that attempt ends.
+	sentAll bool
+	sent    replayBuffer
+}
+
+var _ grpc.ClientStream = (*clientStream)(nil)
+
+// NewStream begins a streaming call. Generated code calls it.
+func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	if c.stream != nil {
+		return c.stream(ctx, desc, nil, method, c.allOptions(opts)...)
+	}
+	return c.streamWith(ctx, desc, method, c.opts.callOptions, opts)
+}
+
+func (c *Client) streamWith(ctx context.Context, desc *grpc.StreamDesc, method string, defaults, opts []grpc.CallOption) (_ grpc.ClientStream, err error) {
+	var info callInfo
+	timeout := time.Duration(-1)
+	if err = info.readOptions(c, defaults, opts); err == nil {
+		timeout, err = c.configure(ctx, method, &info)
+	}
+	if err != nil {
+		for _, f := range info.onFinish {
+			f(err)
+		}
+		return nil, err
+	}
+	cancel := context.CancelFunc(func() {})
+	if timeout >= 0 {
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+	}
+	return c.newStream(ctx, cancel, desc, method, info)
+}
+
+// newStream begins a streaming call. cancel is called when it has ended.
+func (c *Client) newStream(ctx context.Context, cancel context.CancelFunc, desc *grpc.StreamDesc, method string, info callInfo) (grpc.ClientStream, error) {
+	// An aliased message is valid until the next read. A single response has none.
+	info.alias = c.opts.alias && desc.ServerStreams
+	s := &clientStream{client: c, method: method, ctx: ctx, cancel: cancel, desc: desc, info: info}
+	s.initial.initStream(&s.info)
+	s.current.Store(&s.initial)
+	for {
+		err := s.begin(&s.initial)
+		if err == nil {
+			break
+		}
+		if err = s.tries.next(ctx, c, &s.info, &attemptEnd{final: s.initial.dropped}, err); err != nil {
+			s.finish(endAbandoned(err))
+			return nil, err
+		}
+	}
+	s.watch()
+	return s, nil
+}
+
+// initStream prepares a zero call as an attempt of a streaming call.
+func (c *call) initStream(info *callInfo) {
+	c.streaming, c.wantMetadata = true, true
+	c.signal, c.drained, c.headers = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
+	c.inbox.init(info.maxReceive)
+	c.h2.Owner = c
+}
+
+// begin opens an attempt and resends what earlier attempts had sent.
+func (s *clientStream) begin(c *call) (err error) {
+	c.ctx = s.ctx
+	if s.client.opts.stats != nil && s.info.on == nil {
+		c.observer = s.client.observe(s.ctx, s.method, &s.info, s.desc, &s.tries)
+		c.ctx = c.observer.ctx
+		defer func() {
+			if err != nil {
+				c.observer.end(err)
+			}
+		}()
+	}
+	fields, err := s.client.callFields(c.ctx, &s.tries)
+	if err != nil {
+		return err
+	}
+	cc, err := s.client.openStream(c.ctx, c, s.method, &s.info, fields)
+	if err != nil {
+		return err
+	}
+	s.resend(cc, c)
+	s.current.Store(c)
+	cc.Flush()
+	cc.Mu.Unlock()
+	c.observer.opened(cc, &s.info)
+	return nil
+}
+
+// watch cancels the call when its context ends.
+func (s *clientStream) watch() {
+	s.retryMu.Lock()
+	defer s.retryMu.Unlock()
+	s.stop = context.AfterFunc(s.ctx, func() {
+		s.retryMu.Lock()
+		c := s.current.Load()
+		s.retryMu.Unlock()
+		c.conn.cancel(c, s.ctx.Err())
+		s.finish(s.ending())
+	})
+}
+
+// finish releases what the call holds and runs its end-of-call callbacks, once.
+func (s *clientStream) finish(end ending) {
+	s.finishOnce.Do(func() {
+		s.retryMu.Lock()
+		c, stop := s.current.Load(), s.stop
+		if c.conn != nil {
+			c.conn.Mu.Lock()
+			s.sent.drop()
+			c.conn.Mu.Unlock()
+			c.reportDone(end.err)
+		}
+		s.retryMu.Unlock()
+		if stop != nil {
+			stop()
+		}
+		s.cancel()
+		if c.conn != nil {
+			s.info.responded(c)
+		}
+		if end.err == nil {
+			s.info.throttle.succeeded()
+		}
+		s.alias.end()
+		for _, f := range s.info.onFinish {
+			f(end.err)
+		}
+		c.observer.end(end.err)
+	})
+}
+
+// ending returns how the call ended.
+func (s *clientStream) ending() ending {
+	c := s.current.Load()
+	c.conn.Mu.Lock()
+	defer c.conn.Mu.Unlock()
+	return c.end
+}
+
+// Context returns the call's context.
+func (s *clientStream) Context() context.Context { return s.current.Load().ctx }
+
+// Header waits for the response's header metadata. Like grpc-go's, it returns nil, nil
+// if the call ended without; RecvMsg returns the reason.
+func (s *clientStream) Header() (metadata.MD, error) {
+	for {
+		c := s.current.Load()
+		<-c.headers
+		c.conn.Mu.Lock()
+		fields, undecided, end := c.header, c.undecided(), c.end
+		c.conn.Mu.Unlock()
+		switch {
+		case fields != nil:
+			return toMetadata(fields), nil
+		case !undecided:
+			s.finish(end)
+			return nil, nil
+		}
+		s.retry(c)
+	}
+}
+
+// Trailer returns the response's trailer metadata; it is empty before the response ends.
+func (s *clientStream) Trailer() metadata.MD {
+	c := s.current.Load()
+	c.conn.Mu.Lock()
+	defer c.conn.Mu.Unlock()
+	return toMetadata(c.trailer)
+}
+
+// CloseSend tells the server that no more messages follow. It does not do so for a call
+// that was cancelled before: the server could still answer that with success.
+func (s *clientStream) CloseSend() error {
+	for {
+		c := s.current.Load()
+		cc := c.conn
+		cc.Mu.Lock()
+		if !c.end.done() && !s.sentAll && s.ctx.Err() == nil {
+			s.sentAll = true
+			cc.h2.CloseSend(&c.h2)
+			cc.Flush()
+		}
+		undecided := c.undecided()
+		cc.Mu.Unlock()
+		if !undecided || !s.retry(c) {
+			return nil
+		}
+	}
+}
+
+// SendMsg sends a message and waits until flow control has let it into the connection's
+// output; the caller may then reuse m. It returns io.EOF when the call has ended, or nil
+// if the client sends a single message: RecvMsg returns the reason.
+func (s *clientStream) SendMsg(m any) error {
+	c := s.current.Load()
+	c.conn.Mu.Lock()
+	ended, sentAll := c.end.done() && !c.undecided(), s.sentAll
+	c.conn.Mu.Unlock()
+	switch {
+	case ended || s.ctx.Err() != nil: // watch ends the call
+		return s.unsent()
+	case sentAll:
+		return status.Error(codes.Internal, "fastgrpc: SendMsg after CloseSend")
+	}
+	b, err := encodeMessage(s.info.codec, s.info.compressor, m, s.info.maxSend)
+	if err != nil {
+		end := endAbandoned(err)
+		s.abort(end)
+		s.finish(end)
+		return err
+	}
+	s.current.Load().observer.sent(m, sizesOf(b))
+	for {
+		c := s.current.Load()
+		c.conn.Mu.Lock()
+		if !c.end.done() {
+			return s.send(c, b)
+		}
+		c.conn.Mu.Unlock()
+		if !s.retry(c) {
+			b.Release()
+			return s.unsent()
+		}
+	}
+}
+
+// unsent is what SendMsg returns when the call has ended. Generated code passes an error
+// of a server stream's only message on, and io.EOF would look like a stream's good end.
+func (s *clientStream) unsent() error {
+	if !s.desc.ClientStreams {
+		return nil
+	}
+	return io.EOF
+}
+
+// send is called with the lock of the attempt's connection held, and unlocks it.
+func (s *clientStream) send(c *call, b *batchio.Buffer) error {
+	cc := c.conn
+	last := !s.desc.ClientStreams
+	s.sentAll = s.sentAll || last
+	s.sent.add(c, b, s.info.maxReplay)
+	cc.h2.SendData(&c.h2, batchio.Payload{Data: b.Data, Owner: b}, last)
+	cc.Flush()
+	for c.h2.Queued() && !c.end.done() {
+		cc.Mu.Unlock()
+		<-c.drained
+		cc.Mu.Lock()
+	}
+	ended, undecided := c.end.done(), c.undecided()
+	cc.Mu.Unlock()
+	if ended && !last && !(undecided && s.retry(c)) {
+		return io.EOF
+	}
+	return nil
+}
+
+// RecvMsg receives a message. It returns io.EOF when the call has succeeded, and its
+// status when it has failed.
+func (s *clientStream) RecvMsg(v any) error {
+	s.alias.release()
+	m, end := s.next()
+	if !end.done() {
+		if end = s.read(&m, v); end.kind == open || end.kind == succeeded {
+			return nil
+		}
+	} else if end.kind == succeeded && !s.desc.ServerStreams && !s.gotMessage {
+		end = endBadResponse(codes.Internal, "response without a message")
+	}
+	s.finish(end)
+	if end.kind == succeeded {
+		return io.EOF
+	}
+	return end.err
+}
+
+// read decodes a message. If the response has only one, read also waits for the end.
+func (s *clientStream) read(m *message, v any) (end ending) {
+	s.gotMessage = true
+	c, info := s.current.Load(), &s.info
+	c.observer.headerReceived(c)
+	how := decodeOptions{limit: info.maxReceive, observer: c.observer}
+	if info.alias {
+		how.alias = &s.alias
+	}
+	if err := decodeMessage(info.codec, c.received, m, v, how); err != nil {
+		end = endAbandoned(err)
+		s.abort(end)
+		return end
+	}
+	if s.desc.ServerStreams {
+		return ending{}
+	}
+	if *m, end = s.next(); !end.done() {
+		m.release()
+		end = endBadResponse(codes.Internal, "more than one message in a unary response")
+		s.abort(end)
+	} else if end.kind == succeeded {
+		s.finish(end)
+	}
+	return end
+}
+
+// abort ends the call and drops its unread messages.
+func (s *clientStream) abort(end ending) {
+	s.retryMu.Lock()
+	defer s.retryMu.Unlock()
+	c := s.current.Load()
+	cc := c.conn
+	cc.Mu.Lock()
+	defer cc.Mu.Unlock()
+	c.decided = true
+	c.fail(end)
+	c.end = end // even if the server's status had come
+	c.drop()
+	cc.callsEnded()
+	cc.Flush()
+}
+
+// next waits for a message, or for the end of the call.
+func (s *clientStream) next() (message, ending) {
+	for {
+		c := s.current.Load()
+		m, end, undecided := s.nextFrom(c)
+		if !undecided {
+			return m, end
+		}
+		s.retry(c)
+	}
+}
+
+func (s *clientStream) nextFrom(c *call) (m message, end ending, undecided bool) {
+	cc := c.conn
+	cc.Mu.Lock()
+	defer cc.Mu.Unlock()
+	for {
+		if m, ok := c.take(); ok {
+			s.sent.drop()
+			if !c.end.done() {
+				cc.h2.Consume(&c.h2, m.credit)
+				cc.Flush()
+			}
+			return m, ending{}, false
+		}
+		if c.end.done() {
+			c.assembler.drop()
+			return m, c.end, c.undecided()
+		}
+		cc.Mu.Unlock()
+		<-c.signal
+		cc.Mu.Lock()
+	}
+}

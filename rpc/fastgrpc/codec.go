@@ -1,0 +1,243 @@
+package fastgrpc
+
+import (
+	"math"
+	"reflect"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	grpcproto "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"wirelab.dev/rpc/batchio"
+	rpccall "wirelab.dev/rpc/call"
+)
+
+// codec encodes messages into buffers that have room for the gRPC prefix, and decodes
+// messages without it.
+type codec interface {
+	// marshal returns a buffer whose first prefixLen bytes are free for the prefix.
+	marshal(v any) (*batchio.Buffer, error)
+	// unmarshal decodes a message; with alias, its bytes fields may point into data.
+	unmarshal(data []byte, v any, alias bool) error
+	Name() string
+}
+
+// vtUnmarshaler and vtAliasUnmarshaler are vtprotobuf's decoding methods: with and
+// without a copy of bytes fields.
+type (
+	vtUnmarshaler      interface{ UnmarshalVT([]byte) error }
+	vtAliasUnmarshaler interface{ UnmarshalVTUnsafe([]byte) error }
+)
+
+// protoCodec encodes protobuf messages straight into the buffer that is sent.
+type protoCodec struct {
+	vt bool // use vtprotobuf's methods if a message has them
+}
+
+// Name returns the content-subtype.
+func (protoCodec) Name() string { return grpcproto.Name }
+
+func (c protoCodec) marshal(v any) (*batchio.Buffer, error) {
+	return rpccall.Marshal(v, rpccall.MarshalOptions{Prefix: prefixLen, VT: c.vt})
+}
+
+func (c protoCodec) unmarshal(data []byte, v any, alias bool) error {
+	m, err := rpccall.Message(v)
+	if err != nil {
+		return err
+	}
+	if c.vt {
+		if read := vtMethod(v, alias); read != nil {
+			if err := checkDepth(data, m.ProtoReflect().Descriptor()); err != nil {
+				return err
+			}
+			reset(v)
+			return read(data)
+		}
+	}
+	if alias {
+		return rpccall.UnmarshalAliased(data, m)
+	}
+	return proto.Unmarshal(data, m)
+}
+
+// vtMethod returns v's decoding method, or nil.
+func vtMethod(v any, alias bool) func([]byte) error {
+	if m, ok := v.(vtAliasUnmarshaler); ok && alias {
+		return m.UnmarshalVTUnsafe
+	}
+	if m, ok := v.(vtUnmarshaler); ok {
+		return m.UnmarshalVT
+	}
+	return nil
+}
+
+// reset clears a message before it is decoded into. vtprotobuf's ResetVT would reuse
+// its memory, which the program may still refer to.
+func reset(v any) {
+	if r, ok := v.(interface{ Reset() }); ok {
+		r.Reset()
+	}
+}
+
+// codecV2 adapts a registered or forced encoding.CodecV2.
+type codecV2 struct{ encoding.CodecV2 }
+
+func (c codecV2) marshal(v any) (*batchio.Buffer, error) {
+	parts, err := c.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	b := batchio.NewBuffer(prefixLen + parts.Len())
+	parts.CopyTo(b.Data[prefixLen:])
+	parts.Free()
+	return b, nil
+}
+
+func (c codecV2) unmarshal(data []byte, v any, alias bool) error {
+	if alias {
+		return c.Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, v)
+	}
+	// The codec may keep a reference, and data returns to its pool.
+	copied := mem.BufferSlice{mem.Copy(data, mem.DefaultBufferPool())}
+	defer copied.Free()
+	return c.Unmarshal(copied, v)
+}
+
+// codecV1 adapts a registered or forced encoding.Codec.
+type codecV1 struct{ encoding.Codec }
+
+func (c codecV1) marshal(v any) (*batchio.Buffer, error) {
+	data, err := c.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	b := batchio.NewBuffer(prefixLen + len(data))
+	copy(b.Data[prefixLen:], data)
+	return b, nil
+}
+
+func (c codecV1) unmarshal(data []byte, v any, alias bool) error {
+	if !alias {
+		data = append([]byte(nil), data...)
+	}
+	return c.Unmarshal(data, v)
+}
+
+// codecFor returns the codec for a content-subtype, or nil; "" is proto. If the program
+// has replaced grpc-go's proto codec, it returns that codec.
+func codecFor(subtype string, vt bool) codec {
+	if subtype == "" {
+		subtype = grpcproto.Name
+	}
+	if v2 := encoding.GetCodecV2(subtype); v2 != nil {
+		if subtype == grpcproto.Name && isGRPCProto(v2) {
+			return protoCodec{vt}
+		}
+		return codecV2{v2}
+	}
+	if v1 := encoding.GetCodec(subtype); v1 != nil {
+		return codecV1{v1}
+	}
+	return nil
+}
+
+// isGRPCProto reports whether c is grpc-go's own proto codec, which is a pointer.
+func isGRPCProto(c encoding.CodecV2) bool {
+	t := reflect.TypeOf(c)
+	return t.Kind() == reflect.Pointer && t.Elem().PkgPath() == "google.golang.org/grpc/encoding/proto"
+}
+
+func compressorName(c encoding.Compressor) string {
+	if c == nil {
+		return ""
+	}
+	return c.Name()
+}
+
+// encodeMessage marshals v, compresses it if compressor is not nil, and fills in the
+// prefix. As for grpc-go, nil is an empty message.
+func encodeMessage(c codec, compressor encoding.Compressor, v any, limit int) (*batchio.Buffer, error) {
+	var b *batchio.Buffer
+	var err error
+	if v == nil {
+		b = batchio.NewBuffer(prefixLen)
+	} else if b, err = c.marshal(v); err != nil {
+		return nil, status.Errorf(codes.Internal, "fastgrpc: %v", err)
+	}
+	plain := len(b.Data) - prefixLen
+	compressed := compressor != nil && plain > 0
+	if compressed {
+		packed, err := compress(compressor, b.Data[prefixLen:])
+		b.Release()
+		if err != nil {
+			return nil, status.Errorf(codes.Internal, "fastgrpc: compress: %v", err)
+		}
+		b = packed
+	}
+	size := len(b.Data) - prefixLen
+	if err := checkSendSize(size, limit); err != nil {
+		b.Release()
+		return nil, err
+	}
+	putPrefix(b.Data, compressed)
+	b.Plain = plain
+	return b, nil
+}
+
+// checkSendSize also refuses what the prefix cannot tell, whatever the limit.
+func checkSendSize(size, limit int) error {
+	if size > limit {
+		return tooLarge("trying to send message", size, limit)
+	}
+	if uint64(size) > math.MaxUint32 {
+		return status.Errorf(codes.ResourceExhausted, "fastgrpc: message too large (%d bytes): gRPC's longest has %d", size, uint32(math.MaxUint32))
+	}
+	return nil
+}
+
+// sizes holds a message's length before and after compression.
+type sizes struct{ plain, packed int }
+
+// sizesOf returns the sizes of the encoded message in b.
+func sizesOf(b *batchio.Buffer) sizes { return sizes{b.Plain, len(b.Data) - prefixLen} }
+
+// decodeMessage decompresses m if needed and unmarshals it into v. It releases m's
+// memory, or lets opts.alias hold it for v's bytes fields.
+func decodeMessage(c codec, compressor encoding.Compressor, m *message, v any, opts decodeOptions) error {
+	packed := len(m.data)
+	if m.compressed {
+		if compressor == nil {
+			m.release()
+			return status.Error(codes.Internal, "fastgrpc: compressed message, but its header has no grpc-encoding or one without a registered compressor")
+		}
+		unpacked, err := decompress(compressor, m.data, opts.limit)
+		m.release()
+		if err != nil {
+			return err
+		}
+		*m = message{data: unpacked.Data, owner: unpacked}
+	}
+	if opts.alias != nil {
+		opts.alias.hold(m)
+	}
+	plain := len(m.data)
+	err := c.unmarshal(m.data, v, opts.alias != nil)
+	if opts.alias == nil {
+		m.release()
+	}
+	if err != nil {
+		return status.Errorf(codes.Internal, "fastgrpc: unmarshal: %v", err)
+	}
+	opts.observer.received(v, sizes{plain, packed})
+	return nil
+}
+
+type decodeOptions struct {
+	limit    int
+	alias    *aliased // or nil: copy
+	observer *observer
+}

@@ -1,0 +1,188 @@
+package fastgrpc
+
+import (
+	"context"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/stats"
+
+	"wirelab.dev/rpc/batchio"
+	"wirelab.dev/rpc/fastgrpc/internal/h2"
+)
+
+// conn is what connections of clients and servers have in common.
+type conn struct {
+	batchio.Conn
+	h2        *h2.Conn
+	role      connRole
+	isClient  bool
+	peer      *peer.Peer
+	stats     stats.Handler
+	ctx       context.Context // ends with the connection
+	end       context.CancelFunc
+	keepalive keepaliveTimer
+}
+
+func (c *conn) init(role connRole, nc net.Conn, auth credentials.AuthInfo, l *limits) {
+	c.peer = &peer.Peer{Addr: nc.RemoteAddr(), LocalAddr: nc.LocalAddr(), AuthInfo: auth}
+	c.stats, c.isClient = l.stats, l.h2.Client
+	c.ctx, c.end = context.WithCancel(context.Background())
+	if c.stats != nil {
+		c.ctx = c.stats.TagConn(c.ctx, &stats.ConnTagInfo{RemoteAddr: c.peer.Addr, LocalAddr: c.peer.LocalAddr})
+		c.stats.HandleConn(c.ctx, &stats.ConnBegin{Client: c.isClient})
+	}
+	c.role = role
+	c.Init(nc)
+	cfg := l.config()
+	cfg.Kept, cfg.MinReferenceLen = c.Kept(), c.MinReference()
+	cfg.Kept.Freed = c.contentFreed
+	c.h2 = h2.NewConn(cfg, role)
+	c.Attach(c.h2, role)
+}
+
+// connRole is what clients and servers do differently on a connection.
+type connRole interface {
+	batchio.Role
+	h2.Handler
+	// checkTimes does what is due by the keepalive's rules, with the lock held.
+	checkTimes()
+}
+
+// start starts the connection's goroutines, which running counts.
+func (c *conn) start(running *sync.WaitGroup) {
+	c.Mu.Lock()
+	c.startKeepalive()
+	c.Mu.Unlock()
+	c.Conn.Start(running)
+}
+
+// contentFreed lets messages come that waited for memory.
+func (c *conn) contentFreed() {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	if c.Err() == nil {
+		c.h2.GrantContent()
+		c.Flush()
+	}
+}
+
+// ended tells calls and the stats handler that the connection has been closed.
+func (c *conn) ended() {
+	c.end()
+	if c.stats != nil {
+		c.stats.HandleConn(c.ctx, &stats.ConnEnd{Client: c.isClient})
+	}
+}
+
+// Counters count the calls and traffic of a connection, or of all connections of a
+// server or client, since it began: CallsStarted, CallsSucceeded, CallsFailed, BytesIn and
+// BytesOut, and the system calls, Reads and Writes. Calls per write show how well frames
+// are batched.
+type Counters = batchio.Counters
+
+// ConnInfo describes an open connection.
+type ConnInfo struct {
+	Local, Remote net.Addr
+	OpenCalls     int
+	Counters      Counters
+}
+
+func (c *conn) info() ConnInfo {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	return ConnInfo{Local: c.peer.LocalAddr, Remote: c.peer.Addr, OpenCalls: c.h2.OpenStreams(), Counters: c.Counters}
+}
+
+// connSet holds the connections of a server or a client. Its lock also guards its owner.
+type connSet[C connSetMember] struct {
+	mu      sync.Mutex
+	conns   map[C]struct{}
+	closed  bool           // no more connections
+	ending  []C            // closed connections whose handlers have not all ended: these count, too
+	gone    Counters       // sums over the other closed connections
+	running sync.WaitGroup // the connections' goroutines
+}
+
+type connSetMember interface {
+	comparable
+	start(running *sync.WaitGroup)
+	info() ConnInfo
+}
+
+// add starts a connection, unless the set has been closed.
+func (s *connSet[C]) add(c C) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	if s.conns == nil {
+		s.conns = make(map[C]struct{})
+	}
+	s.conns[c] = struct{}{}
+	c.start(&s.running)
+	return true
+}
+
+func (s *connSet[C]) remove(c C) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	s.ending = append(s.ending, c)
+	s.forget()
+}
+
+// forget keeps of closed connections without calls only the sums. The lock is held.
+func (s *connSet[C]) forget() {
+	s.ending = slices.DeleteFunc(s.ending, func(c C) bool {
+		last := c.info().Counters
+		if last.CallsStarted > last.CallsSucceeded+last.CallsFailed {
+			return false
+		}
+		s.gone = batchio.Sum(s.gone, last)
+		return true
+	})
+}
+
+// open returns the open connections, with the lock held.
+func (s *connSet[C]) open() []C { return slices.Collect(maps.Keys(s.conns)) }
+
+// Conns returns the open connections, in no particular order.
+func (s *connSet[C]) Conns() []ConnInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var infos []ConnInfo
+	for c := range s.conns {
+		infos = append(infos, c.info())
+	}
+	return infos
+}
+
+// Counters returns the sums over all connections, open and closed.
+func (s *connSet[C]) Counters() Counters {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget()
+	total := s.gone
+	for c := range s.conns {
+		total = batchio.Sum(total, c.info().Counters)
+	}
+	for _, c := range s.ending {
+		total = batchio.Sum(total, c.info().Counters)
+	}
+	return total
+}
+
+// Transparent is implemented by connections of a custom dialer or listener that wrap
+// a socket without changing its bytes, for instance to count them. Other wrappers are
+// treated like TLS, which costs a little more.
+//
+// Socket returns the wrapped socket, which implements syscall.Conn. All writes, and all
+// reads after the first, go to that socket and bypass the wrapper. Deadlines and Close
+// go to the wrapper.
+type Transparent = batchio.Transparent

@@ -1,0 +1,302 @@
+package h2
+
+import (
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"wirelab.dev/rpc/batchio"
+)
+
+// Config sets the limits of one end.
+type Config struct {
+	Client bool
+	// StreamWindow and ConnWindow are the flow-control windows offered to the peer, per
+	// stream and per connection. At least 65535 each. Many streams get smaller windows.
+	StreamWindow, ConnWindow int
+	// MemoryLimit bounds each part of what the peer makes this end keep, see memory.go.
+	MemoryLimit int
+	// Kept counts the memory of received content that the Handler keeps, and its readers.
+	// It may be changed at any time. nil means none.
+	Kept *batchio.Kept
+	// MaxFrameSize is the longest frame accepted, 16 KiB to 16 MiB.
+	MaxFrameSize int
+	// MaxHeaderList bounds a block's header list, and its bytes before decompression.
+	MaxHeaderList int
+	// MaxStreams is how many streams the peer may have open; servers only. The same
+	// number again may be closed but not yet released, because their handlers still run.
+	// So a peer may cancel calls and open others, but not rapidly (CVE-2023-44487).
+	MaxStreams int
+	// ControlRate is how many frames that carry no calls, such as pings and resets, the
+	// peer may sustain a second.
+	ControlRate int
+	// OutputLimit bounds the output: above this many bytes, streams queue their payloads
+	// until the output has been taken.
+	OutputLimit int
+	// MinReferenceLen is the length from which payloads are queued by reference
+	// instead of copied; 0 copies all.
+	MinReferenceLen int
+	// FirstStream is the first stream that a client opens, 1 if it is 0; for tests.
+	FirstStream uint32
+}
+
+// Handler receives the events of a Conn, during Feed and the Send calls. It may
+// call the Conn's Send and Reset methods from within, but not Feed.
+type Handler interface {
+	// OnOpen returns the stream for a new request; servers only.
+	OnOpen() *Stream
+	// OnHeaders delivers a request's or response's fields, or trailers. If the block is
+	// TooLarge, it is truncated and the handler must refuse the stream.
+	OnHeaders(s *Stream, block *Block, end bool)
+	// OnData delivers content, which is valid during the call. Each byte must be returned
+	// to the stream's window by Conn.Consume, or all of them by Conn.Release.
+	OnData(s *Stream, data []byte, end bool)
+	// OnReset reports that a stream ended early. It is the stream's last event.
+	OnReset(s *Stream, why Reset)
+	// OnDrained reports that everything sent on the stream is in the output.
+	OnDrained(s *Stream)
+	// OnGoAway reports that the peer accepts no new streams.
+	OnGoAway(code http2.ErrCode, debug []byte)
+	// OnPing reports a ping that the Conn has answered. An error ends the connection.
+	OnPing(now time.Duration) *ConnError
+	// OnPong reports the answer to a ping sent by Conn.Ping, with its data.
+	OnPong(data [8]byte)
+}
+
+// Reset describes why a stream ended early.
+type Reset struct {
+	Code http2.ErrCode
+	// Reason is set if this end detected the error.
+	Reason string
+	// Unprocessed means that the peer did not process the stream (RFC 9113 section 8.7),
+	// so the call may be retried elsewhere.
+	Unprocessed bool
+}
+
+var _ batchio.Machine = (*Conn)(nil)
+
+// Conn is one end of one connection. It is not safe for concurrent use.
+type Conn struct {
+	cfg     Config
+	handler Handler
+	out     *batchio.Output // nil when empty
+	enc     *encoder
+	dec     *decoder
+
+	streams    table
+	nextID     uint32 // the next stream this end opens
+	lastPeerID uint32 // the highest stream the peer opened
+	unreleased int    // the peer's streams that are open or not released
+	maxStreams int    // how many the peer may open, as it has been told
+	ending     int    // see Ending
+	// Scheduled streams, see schedule.
+	first, short, active, rest list
+	preferred                  int // bytes of first and short since a long message had a turn
+	late                       late
+
+	// The account of memory, see memory.go.
+	records     int          // what streams' records and metadata cost
+	growing     list         // streams whose incomplete messages wait for a grant
+	granted     int          // bytes of messages that may come and have not
+	parked      list         // streams whose calls may not begin
+	parkedShort list         // the same, of calls that are likely to have short answers
+	shortNext   bool         // Unpark takes from parkedShort
+	contentSent uint64       // bytes of DATA frames
+	relievedAt  uint64       // contentSent at the last Relieve
+	calls       int          // how many may be at work
+	free        atomic.Int64 // how many of them are not
+	withheld    int64        // how many were free when the answers became too many
+	queued      int          // what answers that wait for the peer cost
+	answersFull bool         // queued is above the limit, or was and has not shrunk enough
+
+	peer           peerSettings
+	sendWindow     int64
+	recvWindow     int64
+	uncredited     int64 // received, not yet returned to the connection window
+	window         int   // that each stream offers, as the peer has acknowledged
+	nextWindow     int   // the same, as the peer has been told
+	unacked        int   // SETTINGS sent and not acknowledged
+	gotSettings    bool  // the peer's first SETTINGS has come
+	gotPreface     bool
+	goAwaySent     bool
+	goAwayLimit    uint32 // streams above it are refused once goAwaySent
+	goAwayReceived bool
+	goAwayLast     uint32 // the lowest that the peer has named
+	failed         *ConnError
+	continuation   struct {
+		id    uint32 // 0 unless a block is incomplete
+		flags http2.Flags
+		block []byte
+	}
+	budget budget
+	// Activity counts HEADERS and DATA frames sent, for keepalive's accounting.
+	Activity uint64
+}
+
+type peerSettings struct {
+	initialWindow int64
+	maxFrame      int
+	maxStreams    uint32
+	maxHeaderList uint64
+}
+
+// NewConn returns a connection whose output holds its first frames.
+func NewConn(cfg Config, h Handler) *Conn {
+	c := &Conn{
+		cfg: cfg, handler: h,
+		enc:    newEncoder(),
+		dec:    newDecoder(uint32(cfg.MaxHeaderList)),
+		nextID: 2, gotPreface: cfg.Client,
+		peer: peerSettings{
+			initialWindow: defaultWindow, maxFrame: minMaxFrameSize,
+			maxStreams: maxWindow, maxHeaderList: 1 << 62,
+		},
+		sendWindow: defaultWindow,
+		recvWindow: int64(cfg.ConnWindow),
+		window:     cfg.StreamWindow, nextWindow: cfg.StreamWindow,
+		maxStreams:  cfg.MaxStreams,
+		goAwayLimit: maxWindow, goAwayLast: maxWindow,
+		growing: list{kind: growing}, parked: list{kind: parked}, parkedShort: list{kind: parked}, calls: FirstCalls,
+		budget: budget{credit: budgetMax},
+	}
+	c.free.Store(FirstCalls)
+	if cfg.Kept == nil {
+		c.cfg.Kept = new(batchio.Kept)
+	}
+	if cfg.Client {
+		c.nextID = max(1, cfg.FirstStream)
+		c.output().SetTail(append(c.out.Tail(), http2.ClientPreface...))
+	}
+	c.sendFirstSettings()
+	return c
+}
+
+// OpenStreams returns the number of open streams.
+func (c *Conn) OpenStreams() int { return c.streams.n }
+
+// UnreleasedStreams returns how many of the peer's streams hold a slot: they are open or
+// not yet released.
+func (c *Conn) UnreleasedStreams() int { return c.unreleased }
+
+// SettingsReceived reports whether the peer's SETTINGS have been received.
+func (c *Conn) SettingsReceived() bool { return c.gotSettings }
+
+// PeerMaxHeaderList returns the size of the largest header list that the peer accepts.
+func (c *Conn) PeerMaxHeaderList() uint64 { return c.peer.maxHeaderList }
+
+// Slots returns how many more streams the peer accepts now.
+func (c *Conn) Slots() int {
+	if !c.Usable() {
+		return 0
+	}
+	return int(min(c.peer.maxStreams, maxWindow)) - c.streams.n
+}
+
+// Usable reports whether streams can still be opened, now or later.
+func (c *Conn) Usable() bool {
+	return !c.goAwayReceived && !c.goAwaySent && c.failed == nil && c.nextID < lastStream
+}
+
+// lastStream is three quarters of all identifiers, where grpc-go ends a connection too.
+const lastStream = maxWindow / 4 * 3
+
+// DropStreams removes every stream, calling f for each.
+func (c *Conn) DropStreams(f func(*Stream)) {
+	c.streams.each(func(s *Stream) {
+		c.remove(s)
+		f(s)
+	})
+}
+
+// Pending returns the number of bytes in the output.
+func (c *Conn) Pending() int {
+	if c.out == nil {
+		return 0
+	}
+	return c.out.Len()
+}
+
+func (c *Conn) outputFull() bool { return c.Pending() >= c.cfg.OutputLimit }
+
+// output returns the output to append to.
+func (c *Conn) output() *batchio.Output {
+	if c.out == nil {
+		c.out = batchio.NewOutput()
+	}
+	return c.out
+}
+
+// Ending returns how many streams have this end's last frame in the output (unary calls
+// on a client, responses on a server), and how many streams are open, including those.
+func (c *Conn) Ending() (waiting, open int) {
+	if c.cfg.Client {
+		return c.ending, c.streams.n
+	}
+	return c.ending, c.streams.n + c.ending // the streams that ended are closed
+}
+
+// SetOutputLimit changes Config.OutputLimit.
+func (c *Conn) SetOutputLimit(n int) { c.cfg.OutputLimit = n }
+
+// TakeOutput returns the output, or nil if there is none. The caller writes it and calls
+// its Recycle.
+func (c *Conn) TakeOutput() *batchio.Output {
+	taken := c.out
+	c.out = nil
+	c.ending = 0
+	c.sendScheduled()
+	return taken
+}
+
+// Feed reads whole frames from buf, at most maxFrames, and returns how many bytes it
+// used. The caller passes the rest again, followed by more. now is a monotonic time with
+// any zero. After an error, the caller must only write the output.
+func (c *Conn) Feed(now time.Duration, buf []byte, maxFrames int) (int, error) {
+	used := 0
+	if !c.gotPreface {
+		n := min(len(buf), len(http2.ClientPreface))
+		if string(buf[:n]) != http2.ClientPreface[:n] {
+			return 0, c.fail(http2.ErrCodeProtocol, "bad connection preface")
+		}
+		if n < len(http2.ClientPreface) {
+			return 0, nil
+		}
+		c.gotPreface = true
+		used = n
+	}
+	c.budget.refill(now, c.cfg.ControlRate)
+	for ; maxFrames > 0 && len(buf)-used >= FrameHeaderLen; maxFrames-- {
+		h := ParseFrameHeader(buf[used:])
+		if h.Length > c.cfg.MaxFrameSize {
+			return used, c.fail(http2.ErrCodeFrameSize, "frame longer than allowed")
+		}
+		if len(buf)-used < FrameHeaderLen+h.Length {
+			break
+		}
+		payload := buf[used+FrameHeaderLen : used+FrameHeaderLen+h.Length]
+		used += FrameHeaderLen + h.Length
+		if err := c.frame(now, h, payload); err != nil {
+			return used, err
+		}
+	}
+	return used, nil
+}
+
+// FrameLen returns the length of the frame at the start of buf, or of its header if buf
+// is too short.
+func (*Conn) FrameLen(buf []byte) int {
+	if len(buf) < FrameHeaderLen {
+		return FrameHeaderLen
+	}
+	return FrameHeaderLen + ParseFrameHeader(buf).Length
+}
+
+// fail sends a GOAWAY and ends the connection, once.
+func (c *Conn) fail(code http2.ErrCode, reason string) error {
+	if c.failed == nil {
+		c.failed = &ConnError{Code: code, Reason: reason}
+		c.sendGoAway(c.lastPeerID, code, reason)
+	}
+	return c.failed
+}

@@ -1,0 +1,218 @@
+package h2
+
+import (
+	"golang.org/x/net/http2"
+
+	"wirelab.dev/rpc/batchio"
+)
+
+// Short messages are sent whole, one after the other, so that the slowest call stays close
+// to the median. Of long messages a few are sent by turns until they are complete, since
+// the peer must keep every one that has begun.
+const (
+	// quantum is how many bytes a stream sends in a turn. Messages that fit are short.
+	quantum = ShortMessage
+	// maxPreferred is how many bytes of short messages are sent before a turn of a long one.
+	maxPreferred = 4 * quantum
+	// maxActive is how many long messages are sent by turns.
+	maxActive = 4
+	// maxStint is how many bytes of a stream are sent before others become active: the
+	// usual limit of a message.
+	maxStint = 4 << 20
+)
+
+// ShortMessage is the length up to which a message is sent whole, before long ones.
+const ShortMessage = 64 << 10
+
+// maxSentFrame bounds sent frames, even if the peer accepts larger ones.
+const maxSentFrame = 256 << 10
+
+func (c *Conn) frameLimit() int { return min(c.peer.maxFrame, maxSentFrame) }
+
+// sendable returns how many bytes the stream may put into the output now, or -1 if the
+// output is full.
+func (c *Conn) sendable(s *Stream) int {
+	if c.outputFull() {
+		return -1
+	}
+	return int(max(0, min(s.sendWindow, c.sendWindow)))
+}
+
+func (c *Conn) nothingScheduled() bool {
+	return c.first.head == nil && c.short.head == nil && c.active.head == nil && c.rest.head == nil
+}
+
+func (c *Conn) enqueue(s *Stream, p pending) {
+	c.queueGrown(s, &p)
+	s.queue = append(s.queue, p)
+	c.schedule(s)
+	c.sendScheduled()
+}
+
+// schedule lets a stream send in its turn. Header fields and ends come first, which need no
+// window, and then short messages. A long message that has been begun is active, unless it was so
+// for long.
+func (c *Conn) schedule(s *Stream) {
+	if s.links[sending].in != nil || !s.open {
+		return
+	}
+	head := &s.queue[0]
+	switch {
+	case head.fields != nil, len(head.payload.Data) == 0:
+		c.first.push(s)
+	case len(head.payload.Data) <= quantum:
+		c.short.push(s)
+	case s.stint > 0 && s.stint < maxStint:
+		c.active.push(s)
+	default:
+		s.stint = 0
+		c.rest.push(s)
+	}
+}
+
+// unschedule removes a closed stream from its list; its owner may reuse it.
+func (c *Conn) unschedule(s *Stream) {
+	if l := s.links[sending].in; l != nil {
+		l.drop(s)
+	}
+}
+
+// scheduleIfSendable schedules a stream unless its own window is exhausted.
+func (c *Conn) scheduleIfSendable(s *Stream) {
+	if len(s.queue) > 0 && (s.sendWindow > 0 || len(s.queue[0].payload.Data) == 0) {
+		c.schedule(s)
+	}
+}
+
+// sendScheduled lets the scheduled streams send while the output and the connection
+// window allow it.
+func (c *Conn) sendScheduled() {
+	for !c.outputFull() {
+		from := c.nextList()
+		s := from.head
+		if s == nil {
+			return
+		}
+		from.drop(s)
+		before := c.Pending()
+		if !c.sendTurn(s) {
+			c.scheduleIfSendable(s)
+		}
+		if from != &c.active {
+			c.preferred += c.Pending() - before
+		}
+	}
+}
+
+// nextList returns the list whose first stream has the next turn. It may be empty.
+func (c *Conn) nextList() *list {
+	if c.sendWindow <= 0 {
+		return &c.first
+	}
+	if c.preferred >= maxPreferred || c.first.head == nil && c.short.head == nil {
+		c.preferred = 0
+		if s := c.rest.head; s != nil && c.active.n < maxActive {
+			c.rest.drop(s)
+			c.active.push(s)
+		}
+		if c.active.head != nil {
+			return &c.active
+		}
+	}
+	if c.first.head != nil {
+		return &c.first
+	}
+	return &c.short
+}
+
+// sendTurn sends up to a quantum of the stream's queue and reports whether it is empty.
+func (c *Conn) sendTurn(s *Stream) bool {
+	sent := 0
+	for len(s.queue) > 0 && s.open {
+		item := &s.queue[0]
+		if item.fields != nil {
+			if c.outputFull() {
+				return false
+			}
+			item := s.queue[0]
+			s.queue[0] = pending{}
+			s.queue = s.queue[1:]
+			c.writeFields(s, item)
+			if len(s.queue) > 0 && len(s.queue[0].payload.Data) > quantum {
+				return false // a long message, which waits for its turn
+			}
+			continue
+		}
+		left := len(item.payload.Data)
+		n := min(left, c.sendable(s), c.frameLimit())
+		if n < 0 || n == 0 && left > 0 || sent >= quantum {
+			return false
+		}
+		c.writeData(s, &item.payload, n, item.end && n == left)
+		sent += n
+		s.stint += n
+		if n == left && len(s.queue) > 0 {
+			s.queue[0] = pending{}
+			s.queue = s.queue[1:]
+		}
+	}
+	s.stint = 0
+	if s.open {
+		s.queue = nil
+		c.queueEmptied(s)
+		if s.Streaming {
+			c.rested(s)
+		}
+		c.handler.OnDrained(s)
+	}
+	return true
+}
+
+// writeData puts the first n bytes of p into the output as one frame. With its last
+// frame, the output becomes responsible for releasing the payload.
+func (c *Conn) writeData(s *Stream, p *batchio.Payload, n int, end bool) {
+	h := FrameHeader{Length: n, Type: http2.FrameData, StreamID: s.id}
+	if end {
+		h.Flags = http2.FlagDataEndStream
+	}
+	data := p.Data[:n]
+	p.Data = p.Data[n:]
+	s.sendWindow -= int64(n)
+	c.sendWindow -= int64(n)
+	c.Activity++
+	c.contentSent += uint64(n)
+	c.budget.sent(n)
+	byReference := c.cfg.MinReferenceLen > 0 && n >= c.cfg.MinReferenceLen
+	out := c.output()
+	if byReference {
+		out.SetTail(AppendFrameHeader(out.Tail(), h))
+		out.Reference(data)
+	} else {
+		c.appendFrame(h, data)
+	}
+	if len(p.Data) == 0 && p.Owner != nil {
+		// An earlier frame may refer to the payload even if this one does not.
+		out.Own(p.Owner)
+		p.Owner = nil
+	}
+	if end {
+		c.ending++
+		s.localClosed = true
+		c.finish(s)
+	}
+}
+
+// writeFields sends a header or trailers.
+func (c *Conn) writeFields(s *Stream, p pending) {
+	if s.Streaming {
+		c.rested(s)
+	}
+	if !p.end {
+		c.appendBlock(s.id, p.fields, p.extra, 0)
+		return
+	}
+	s.localClosed = true
+	c.ending++
+	c.appendBlock(s.id, p.fields, p.extra, http2.FlagHeadersEndStream)
+	c.finish(s)
+}

@@ -1,0 +1,281 @@
+package h2
+
+import (
+	"encoding/binary"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"wirelab.dev/rpc/batchio"
+)
+
+// Open opens a stream; clients only, and only if Slots is positive.
+func (c *Conn) Open(s *Stream) {
+	c.addStream(s, c.nextID)
+	c.nextID += 2
+}
+
+func (c *Conn) addStream(s *Stream, id uint32) {
+	s.id = id
+	s.open = true
+	s.sendWindow = c.peer.initialWindow
+	s.recvWindow = int64(c.window)
+	c.streams.put(s)
+}
+
+// remove removes a stream from the table. Its unread bytes still count until Release.
+func (c *Conn) remove(s *Stream) {
+	if !s.open {
+		return
+	}
+	s.open = false
+	c.streams.remove(s)
+	for i := range s.queue {
+		// The output may refer to a payload that was sent in part.
+		if owner := s.queue[i].payload.Owner; owner != nil {
+			out := c.output()
+			out.Own(owner)
+		}
+	}
+	s.queue = nil
+	c.queueEmptied(s)
+	c.unschedule(s)
+	if l := s.links[parked].in; l != nil {
+		l.drop(s)
+	}
+	c.Complete(s)
+	c.end(s)
+	c.GrantContent()
+}
+
+// end is called when a stream has been closed or released: both end what it costs.
+func (c *Conn) end(s *Stream) {
+	if s.open || s.holdsSlot {
+		return
+	}
+	c.discharge(s)
+	c.callEnded(s, s.localClosed)
+	if c.isPeerStream(s.id) {
+		c.unreleased--
+		c.recordFreed()
+	}
+}
+
+// finish removes a stream whose response is complete. If the request is not, a reset
+// with NO_ERROR tells the peer that the rest of it is not needed (section 8.1).
+func (c *Conn) finish(s *Stream) {
+	answered := s.remoteClosed && c.cfg.Client || s.localClosed && !c.cfg.Client
+	if !s.open || !answered {
+		return
+	}
+	if !s.localClosed || !s.remoteClosed {
+		c.resetStream(s, http2.ErrCodeNo)
+	}
+	c.remove(s)
+}
+
+// peerStream reports whether the peer opened the stream.
+func (c *Conn) isPeerStream(id uint32) bool { return c.cfg.Client == (id%2 == 0) }
+
+// Release ends the Handler's interest in the stream's content and frees its slot, once
+// the stream is closed. A server calls it once per stream, when the handler has returned,
+// so that a peer cannot exceed MaxStreams by resets or by not reading.
+func (c *Conn) Release(s *Stream) {
+	held := s.holdsSlot
+	s.holdsSlot = false
+	s.unread = 0
+	if held {
+		c.end(s)
+	}
+	c.GrantContent()
+}
+
+// SendHeaders sends the header of a request or a response.
+func (c *Conn) SendHeaders(s *Stream, fixed *FixedFields, extra []hpack.HeaderField) {
+	if s.open && !s.sentHeaders {
+		s.sentHeaders = true
+		c.sendFields(s, pending{fields: fixed, extra: extra})
+	}
+}
+
+// sendFields writes fields, or queues a server's while the output is full: as many
+// answers wait there as the peer does not read. A client's requests must be in order.
+func (c *Conn) sendFields(s *Stream, p pending) {
+	if len(s.queue) == 0 && (c.cfg.Client || !c.outputFull()) {
+		c.writeFields(s, p)
+		return
+	}
+	c.enqueue(s, p)
+}
+
+// SendData sends a payload in order, or queues it until flow control allows it.
+func (c *Conn) SendData(s *Stream, p batchio.Payload, end bool) {
+	if !s.open || s.localClosed {
+		p.Release()
+		return
+	}
+	n := len(p.Data)
+	if len(s.queue) == 0 && (n == 0 || c.nothingScheduled() && c.sendable(s) >= n && n <= c.frameLimit()) {
+		c.writeData(s, &p, n, end)
+		return
+	}
+	c.enqueue(s, pending{payload: p, end: end})
+}
+
+// SendTrailers ends the response; servers only. Without a header before, they are the
+// whole response.
+func (c *Conn) SendTrailers(s *Stream, fixed *FixedFields, extra []hpack.HeaderField) {
+	if !s.open || s.localClosed {
+		return
+	}
+	s.sentHeaders = true
+	c.sendFields(s, pending{fields: fixed, extra: extra, end: true})
+}
+
+// CloseSend ends the request without more content; clients only.
+func (c *Conn) CloseSend(s *Stream) { c.SendData(s, batchio.Payload{}, true) }
+
+// Reset ends a stream early. The Handler gets no more events for it.
+func (c *Conn) Reset(s *Stream, code http2.ErrCode) {
+	if s.open {
+		c.resetStream(s, code)
+		c.remove(s)
+	}
+}
+
+// resetStream sends a reset. Until the peer knows, it may send what the stream's window
+// allows.
+func (c *Conn) resetStream(s *Stream, code http2.ErrCode) {
+	c.appendReset(s.id, code)
+	if !s.remoteClosed {
+		c.late.add(s.recvWindow)
+	}
+}
+
+// streamError resets a stream because the peer broke the protocol. It costs budget like
+// a reset by the peer: both make this end begin work and discard it.
+func (c *Conn) streamError(s *Stream, code http2.ErrCode, reason string) error {
+	before := c.Pending()
+	c.Reset(s, code)
+	c.answered(before)
+	c.handler.OnReset(s, Reset{Code: code, Reason: reason})
+	return c.spend("stream errors")
+}
+
+// Consume returns n received bytes to the stream's window, so that the peer may send
+// more.
+func (c *Conn) Consume(s *Stream, n int) {
+	c.consume(s, n)
+	c.GrantContent()
+}
+
+func (c *Conn) consume(s *Stream, n int) {
+	n = min(n, s.unread) // nothing after Release
+	s.unread -= n
+	early := min(n, s.advance)
+	s.advance -= early
+	s.uncredited += n - early
+	if s.open && !s.remoteClosed && s.uncredited >= min(c.window, c.nextWindow)/2 {
+		c.offer(s, int64(s.uncredited))
+		s.uncredited = 0
+	}
+}
+
+// creditConn renews the connection window when bytes are received, not when they are
+// consumed, so that no stream blocks the others.
+func (c *Conn) creditConn() {
+	if c.uncredited >= int64(c.cfg.ConnWindow)/2 && c.tuneWindow() {
+		c.renewConn()
+	}
+}
+
+func (c *Conn) renewConn() {
+	if c.uncredited < int64(c.cfg.ConnWindow)/2 {
+		return
+	}
+	c.appendUint32(FrameHeader{Length: 4, Type: http2.FrameWindowUpdate}, uint32(c.uncredited))
+	c.recvWindow += c.uncredited
+	c.uncredited = 0
+}
+
+// Ping sends a ping; OnPong gets the answer with the same data.
+func (c *Conn) Ping(data [8]byte) {
+	c.budget.pongs++
+	c.appendFrame(FrameHeader{Length: 8, Type: http2.FramePing}, data[:])
+}
+
+// GoAwaySoon announces the end but still accepts all streams: the first of the two
+// steps of section 6.8.
+func (c *Conn) GoAwaySoon() { c.sendGoAway(maxWindow, http2.ErrCodeNo, "") }
+
+// GoAway accepts no streams beyond those already opened.
+func (c *Conn) GoAway(code http2.ErrCode, reason string) { c.sendGoAway(c.lastPeerID, code, reason) }
+
+// sendGoAway names the last stream that this end accepts, which never rises.
+func (c *Conn) sendGoAway(last uint32, code http2.ErrCode, reason string) {
+	c.goAwaySent = true
+	last = min(last, c.goAwayLimit)
+	c.goAwayLimit = last
+	payload := binary.BigEndian.AppendUint32(nil, last)
+	payload = binary.BigEndian.AppendUint32(payload, uint32(code))
+	payload = append(payload, reason...)
+	c.appendFrame(FrameHeader{Length: len(payload), Type: http2.FrameGoAway}, payload)
+}
+
+// Close drops the output and all streams. No write may be in progress.
+func (c *Conn) Close() {
+	c.DropStreams(func(*Stream) {})
+	if c.out != nil {
+		c.out.Recycle()
+		c.out = nil
+	}
+	if c.failed == nil {
+		c.failed = &ConnError{Code: http2.ErrCodeNo, Reason: "closed"}
+	}
+}
+
+func (c *Conn) appendFrame(h FrameHeader, payload []byte) {
+	out := c.output()
+	out.SetTail(append(AppendFrameHeader(out.Tail(), h), payload...))
+}
+
+func (c *Conn) appendUint32(h FrameHeader, v uint32) {
+	out := c.output()
+	out.SetTail(binary.BigEndian.AppendUint32(AppendFrameHeader(out.Tail(), h), v))
+}
+
+func (c *Conn) appendReset(id uint32, code http2.ErrCode) {
+	c.appendUint32(FrameHeader{Length: 4, Type: http2.FrameRSTStream, StreamID: id}, uint32(code))
+}
+
+// appendBlock writes a header block as HEADERS and, if it is longer than the peer's
+// maximum frame, CONTINUATION.
+func (c *Conn) appendBlock(id uint32, fixed *FixedFields, extra []hpack.HeaderField, flags http2.Flags) {
+	c.Activity++
+	c.budget.sent(0)
+	out := c.output()
+	start := len(out.Tail())
+	h := FrameHeader{Type: http2.FrameHeaders, Flags: flags | http2.FlagHeadersEndHeaders, StreamID: id}
+	buf := AppendFrameHeader(out.Tail(), h)
+	buf = c.enc.appendBlock(buf, fixed, extra)
+	h.Length = len(buf) - start - FrameHeaderLen
+	if h.Length > c.peer.maxFrame {
+		buf = c.splitBlock(buf[:start], append([]byte(nil), buf[start+FrameHeaderLen:]...), h)
+	} else {
+		AppendFrameHeader(buf[:start], h)
+	}
+	out.SetTail(buf)
+}
+
+func (c *Conn) splitBlock(buf, block []byte, h FrameHeader) []byte {
+	for h.Flags &^= http2.FlagHeadersEndHeaders; ; h.Type, h.Flags = http2.FrameContinuation, 0 {
+		h.Length = min(len(block), c.peer.maxFrame)
+		if h.Length == len(block) {
+			h.Flags |= http2.FlagHeadersEndHeaders
+		}
+		buf = append(AppendFrameHeader(buf, h), block[:h.Length]...)
+		if block = block[h.Length:]; len(block) == 0 {
+			return buf
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package h2
+
+import (
+	"golang.org/x/net/http2/hpack"
+
+	"wirelab.dev/rpc/batchio"
+)
+
+// Stream is one request and its response. Its owner embeds it or points to it; only the
+// Conn changes it. The zero value is ready to use.
+type Stream struct {
+	id uint32
+	// Owner is for the Handler, to find its own data when an event arrives.
+	Owner any
+	// Streaming means that the peer takes the answer in parts, and Short that the answer is
+	// likely to be short, see Begin and Unpark.
+	Streaming, Short bool
+
+	sendWindow   int64
+	recvWindow   int64
+	uncredited   int // consumed, not yet returned to the stream window
+	unread       int
+	deferred     int   // consumed when the message is complete, see ConsumePartial
+	missing      int   // bytes that an incomplete message lacks
+	granted      int   // bytes of it that may come and have not
+	advance      int   // bytes that were offered before others were consumed
+	received     int64 // content bytes so far, against content-length
+	declared     int64 // content-length plus one, or 0
+	record       int   // what its record and metadata cost
+	queued       int   // what its queue costs
+	queue        []pending
+	links        [3]link
+	stint        int  // bytes of its queue sent in this stint, see schedule
+	open         bool // in the Conn's table
+	begun        bool // its call has begun, see Begin
+	working      bool // it is at work, see rested
+	localClosed  bool
+	remoteClosed bool
+	sentHeaders  bool
+	gotHeaders   bool
+	holdsSlot    bool // occupies a slot until Release
+}
+
+// ID returns the stream's identifier; it is 0 before the stream is opened.
+func (s *Stream) ID() uint32 { return s.id }
+
+// Open reports whether the stream is still in the connection's table.
+func (s *Stream) Open() bool { return s.open }
+
+// Queued reports whether something sent on the stream is not in the output yet.
+func (s *Stream) Queued() bool { return len(s.queue) > 0 }
+
+// Granted reports whether the rest of an incomplete message may come, see GrantContent.
+func (s *Stream) Granted() bool { return s.granted > 0 }
+
+// pending is a payload or header fields that wait for a window or for room in the
+// output. Fields are encoded when they are sent, because header blocks must reach the
+// peer in the order in which they were encoded.
+type pending struct {
+	payload batchio.Payload
+	end     bool // of the stream
+	fields  *FixedFields
+	extra   []hpack.HeaderField
+}
+
+// list is a doubly linked list of streams. A stream can be in one list of each kind.
+type list struct {
+	head, tail *Stream
+	n          int
+	kind       int
+}
+
+// The kinds of lists.
+const (
+	sending = iota
+	growing
+	parked
+)
+
+type link struct {
+	in         *list
+	prev, next *Stream
+}
+
+func (l *list) push(s *Stream) {
+	l.n++
+	s.links[l.kind] = link{in: l, prev: l.tail}
+	if l.tail != nil {
+		l.tail.links[l.kind].next = s
+	} else {
+		l.head = s
+	}
+	l.tail = s
+}
+
+// drop removes a stream, if it is in the list.
+func (l *list) drop(s *Stream) {
+	at := s.links[l.kind]
+	if at.in != l {
+		return
+	}
+	l.n--
+	s.links[l.kind] = link{}
+	if at.prev != nil {
+		at.prev.links[l.kind].next = at.next
+	} else {
+		l.head = at.next
+	}
+	if at.next != nil {
+		at.next.links[l.kind].prev = at.prev
+	} else {
+		l.tail = at.prev
+	}
+}
+
+// late is what a conforming peer may still send on streams that this end has reset
+// before it knows. It is a sum over all of them, so it costs nothing to keep.
+type late struct {
+	bytes  int64 // of content
+	blocks int   // header blocks
+	ends   int   // frames without content, or resets
+}
+
+// add counts a stream that offered a window to the peer.
+func (l *late) add(window int64) {
+	l.bytes += max(0, window)
+	l.blocks += 2 // a response's header and its trailers
+	l.ends++
+}
+
+// take counts n frames or bytes, if they are expected.
+func take[T int | int64](left *T, n T) bool {
+	if *left < n {
+		return false
+	}
+	*left -= n
+	return true
+}
+
+// table holds the open streams by identifier. Identifiers grow by two and most streams
+// are short, so nearly all streams are in a ring, indexed by the identifier's low bits.
+// The ring grows with the number of streams. Beyond its largest size, a stream moves to
+// the map when a newer one needs its place.
+type table struct {
+	ring  []*Stream
+	older map[uint32]*Stream
+	n     int
+}
+
+const (
+	minRing = 8
+	maxRing = 256
+)
+
+func (t *table) slot(id uint32) **Stream { return &t.ring[id/2%uint32(len(t.ring))] }
+
+func (t *table) get(id uint32) *Stream {
+	if t.n == 0 {
+		return nil
+	}
+	if s := *t.slot(id); s != nil && s.id == id {
+		return s
+	}
+	if len(t.older) == 0 {
+		return nil
+	}
+	return t.older[id]
+}
+
+// put adds a stream that is newer than all others.
+func (t *table) put(s *Stream) {
+	if t.ring == nil {
+		t.ring = make([]*Stream, minRing)
+	}
+	t.n++
+	for *t.slot(s.id) != nil && len(t.ring) < maxRing {
+		smaller := t.ring
+		t.ring = make([]*Stream, 2*len(smaller))
+		for _, old := range smaller { // streams in different places stay so
+			if old != nil {
+				*t.slot(old.id) = old
+			}
+		}
+	}
+	slot := t.slot(s.id)
+	if old := *slot; old != nil {
+		if t.older == nil {
+			t.older = make(map[uint32]*Stream)
+		}
+		t.older[old.id] = old
+	}
+	*slot = s
+}
+
+func (t *table) remove(s *Stream) {
+	if slot := t.slot(s.id); *slot == s {
+		*slot = nil
+	} else if delete(t.older, s.id); len(t.older) == 0 {
+		t.older = nil // a map keeps the memory of its largest size
+	}
+	t.n--
+}
+
+// each calls f for every stream; f may remove it.
+func (t *table) each(f func(*Stream)) {
+	for _, s := range t.ring {
+		if s != nil {
+			f(s)
+		}
+	}
+	for _, s := range t.older {
+		f(s)
+	}
+}

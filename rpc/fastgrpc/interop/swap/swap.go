@@ -1,0 +1,347 @@
+// Package swap makes programs that use grpc-go use fastgrpc: it copies a module out of the
+// module cache, rewrites what the programs take from package grpc to construct clients and
+// servers, and builds them. What a program needed beyond another import is told, so that a
+// table can say it.
+//
+//	module cache ── Copy ──> folder ── Rewrite ──> folder ── Build ──> programs
+//
+// It must not know which programs it rewrites.
+package swap
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	grpcPath = "google.golang.org/grpc"
+	fastPath = "wirelab.dev/rpc/fastgrpc"
+)
+
+// otherNames are what fastgrpc calls by another name than grpc-go.
+var otherNames = map[string]string{
+	"ChainUnaryInterceptor":      "UnaryInterceptor",
+	"ChainStreamInterceptor":     "StreamInterceptor",
+	"WithChainUnaryInterceptor":  "WithUnaryInterceptor",
+	"WithChainStreamInterceptor": "WithStreamInterceptor",
+}
+
+// otherTypes are the types of what grpc-go and fastgrpc construct.
+var otherTypes = map[string]string{
+	"ClientConn": "Client", "DialOption": "ClientOption", "Server": "Server", "ServerOption": "ServerOption",
+}
+
+// otherMethods are methods of a client's connection with another name.
+var otherMethods = map[string]string{"GetState": "State"}
+
+// Copy copies a module that the current module requires, writable, into a folder.
+func Copy(module, into string) error {
+	from, err := moduleDir(module)
+	if err != nil {
+		return err
+	}
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(into, relative)
+		if entry.IsDir() {
+			return os.MkdirAll(to, 0o755)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(to, data, 0o600)
+	})
+}
+
+// moduleDir is where the module's source is.
+func moduleDir(module string) (string, error) {
+	download := exec.Command("go", "mod", "download", module)
+	if _, err := download.Output(); err != nil {
+		return "", failure(download, err)
+	}
+	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module)
+	out, err := list.Output()
+	if err != nil {
+		return "", failure(list, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+func failure(command *exec.Cmd, err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("%w\n%s", err, exit.Stderr)
+	}
+	return fmt.Errorf("%s: %w", strings.Join(command.Args, " "), err)
+}
+
+// Rewriter rewrites programs. Its names are those that both libraries have now.
+type Rewriter struct {
+	options map[string]bool // functions of package grpc that return an option
+	fast    map[string]bool // what package fastgrpc exports
+}
+
+// NewRewriter reads the source of both libraries.
+func NewRewriter() (*Rewriter, error) {
+	r := &Rewriter{options: map[string]bool{}, fast: map[string]bool{}}
+	for path, see := range map[string]func(*ast.FuncDecl){
+		grpcPath: func(f *ast.FuncDecl) {
+			if results := f.Type.Results; results != nil && len(results.List) == 1 {
+				if result, ok := results.List[0].Type.(*ast.Ident); ok && (result.Name == "DialOption" || result.Name == "ServerOption") {
+					r.options[f.Name.Name] = true
+				}
+			}
+		},
+		fastPath: func(f *ast.FuncDecl) { r.fast[f.Name.Name] = true },
+	} {
+		list := exec.Command("go", "list", "-f", "{{.Dir}}", path)
+		dir, err := list.Output()
+		if err != nil {
+			return nil, failure(list, err)
+		}
+		files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "*.go"))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range files {
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return nil, err
+			}
+			for _, d := range file.Decls {
+				if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.IsExported() && !strings.HasSuffix(name, "_test.go") {
+					see(f)
+				}
+			}
+		}
+	}
+	return r, nil
+}
+
+// Folder rewrites the Go files in a folder, without those below it, and returns what it
+// had to change beyond the import, as "grpc-go's name → fastgrpc's".
+func (r *Rewriter) Folder(dir string) (changed []string, err error) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]bool{}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		out, changed, err := r.Source(name, text)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range changed {
+			all[c] = true
+		}
+		if err := os.WriteFile(name, out, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return slices.Sorted(maps.Keys(all)), nil
+}
+
+// Source rewrites one file.
+func (r *Rewriter) Source(name string, text []byte) (out []byte, changed []string, err error) {
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, name, text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return nil, nil, err
+	}
+	grpc := importName(file)
+	if grpc == "" || ast.IsGenerated(file) {
+		return text, nil, nil
+	}
+	pass := pass{Rewriter: r, grpc: grpc, kept: map[*ast.SelectorExpr]bool{}}
+	ast.Inspect(file, pass.visit)
+	if !pass.swapped {
+		return text, nil, nil
+	}
+	addImport(file, pass.others)
+	var b bytes.Buffer
+	if err := printer.Fprint(&b, files, file); err != nil {
+		return nil, nil, err
+	}
+	return b.Bytes(), pass.changed, nil
+}
+
+// importName is the name by which the file knows package grpc, "" if it does not.
+func importName(file *ast.File) string {
+	for _, spec := range file.Imports {
+		if path, err := strconv.Unquote(spec.Path.Value); err == nil && path == grpcPath {
+			if spec.Name != nil {
+				return spec.Name.Name
+			}
+			return "grpc"
+		}
+	}
+	return ""
+}
+
+// addImport imports fastgrpc, in place of package grpc where nothing else is taken from it.
+func addImport(file *ast.File, others bool) {
+	for _, d := range file.Decls {
+		imports, ok := d.(*ast.GenDecl)
+		if !ok || imports.Tok != token.IMPORT {
+			continue
+		}
+		for i, s := range imports.Specs {
+			spec := s.(*ast.ImportSpec)
+			if spec.Path.Value != strconv.Quote(grpcPath) {
+				continue
+			}
+			fast := &ast.ImportSpec{Path: &ast.BasicLit{Kind: token.STRING, Value: strconv.Quote(fastPath)}}
+			if others {
+				// Where grpc's own stands, so that comments stay where they are.
+				fast.Path.ValuePos = spec.Path.ValuePos
+				imports.Specs = slices.Insert(imports.Specs, i, ast.Spec(fast))
+				if imports.Lparen == token.NoPos {
+					imports.Lparen, imports.Rparen = spec.Pos(), spec.End()
+				}
+			} else {
+				spec.Path.Value, spec.Name = fast.Path.Value, nil
+			}
+			return
+		}
+	}
+}
+
+// pass is the way through one file.
+type pass struct {
+	*Rewriter
+	grpc    string // the name of package grpc
+	kept    map[*ast.SelectorExpr]bool
+	swapped bool
+	others  bool // something else is taken from package grpc
+	changed []string
+}
+
+func (p *pass) visit(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.FuncType:
+		p.keepInterceptor(n)
+	case *ast.SelectorExpr:
+		p.selector(n)
+	}
+	return true
+}
+
+// keepInterceptor leaves the types of an interceptor, which are grpc-go's in fastgrpc too.
+func (p *pass) keepInterceptor(f *ast.FuncType) {
+	var found []*ast.SelectorExpr
+	interceptor := false
+	ast.Inspect(f.Params, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			found = append(found, s)
+			interceptor = interceptor || s.Sel.Name == "UnaryInvoker" || s.Sel.Name == "Streamer"
+		}
+		return true
+	})
+	if interceptor {
+		for _, s := range found {
+			p.kept[s] = true
+		}
+	}
+}
+
+func (p *pass) selector(s *ast.SelectorExpr) {
+	if to, ok := otherMethods[s.Sel.Name]; ok {
+		p.changed = append(p.changed, s.Sel.Name+" → "+to)
+		s.Sel.Name = to
+		return
+	}
+	x, ok := s.X.(*ast.Ident)
+	if !ok || x.Name != p.grpc {
+		return
+	}
+	name := s.Sel.Name
+	other, isType := otherTypes[name]
+	if p.kept[s] || !isType && !p.options[name] && name != "NewServer" && name != "NewClient" {
+		p.others = true
+		return
+	}
+	p.swapped = true
+	x.Name = "fastgrpc"
+	switch {
+	case isType:
+		s.Sel.Name = other
+	case !p.fast[name] && otherNames[name] != "":
+		s.Sel.Name = otherNames[name]
+		p.changed = append(p.changed, name+" → "+s.Sel.Name)
+	}
+}
+
+// Program is a package to build, and the name of its file.
+type Program struct{ Package, File string }
+
+// Build builds programs with other modules in place of those that the current module
+// requires: folders by module path. It returns what the compiler said of each that failed.
+func Build(into string, replaced map[string]string, programs ...Program) (failed map[Program]string, err error) {
+	modfile, err := modfileWith(into, replaced)
+	if err != nil {
+		return nil, err
+	}
+	failed = map[Program]string{}
+	for _, p := range programs {
+		// Some programs look for files beside their source, whose path -trimpath hides.
+		build := exec.Command("go", "build", "-trimpath=false", "-modfile="+modfile, "-ldflags=-s -w", "-o", filepath.Join(into, p.File), p.Package)
+		build.Env = append(os.Environ(), "GOWORK=off") // -modfile is refused in a workspace
+		if out, err := build.CombinedOutput(); err != nil {
+			failed[p] = fmt.Sprintf("%v\n%s", err, out)
+		}
+	}
+	return failed, nil
+}
+
+// modfileWith writes the current module's go.mod with the modules replaced, and its go.sum.
+func modfileWith(into string, replaced map[string]string) (string, error) {
+	modfile := filepath.Join(into, "swapped.mod")
+	where := exec.Command("go", "env", "GOMOD")
+	own, err := where.Output()
+	if err != nil {
+		return "", failure(where, err)
+	}
+	from := strings.TrimSuffix(strings.TrimSpace(string(own)), ".mod")
+	for _, suffix := range []string{".mod", ".sum"} {
+		data, err := os.ReadFile(from + suffix)
+		if err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(strings.TrimSuffix(modfile, ".mod")+suffix, data, 0o600); err != nil {
+			return "", err
+		}
+	}
+	arguments := []string{"mod", "edit"}
+	for module, dir := range replaced {
+		arguments = append(arguments, "-replace="+module+"="+dir)
+	}
+	edit := exec.Command("go", append(arguments, modfile)...)
+	if _, err := edit.Output(); err != nil {
+		return "", failure(edit, err)
+	}
+	return modfile, nil
+}

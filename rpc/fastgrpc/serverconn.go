@@ -1,0 +1,322 @@
+package fastgrpc
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/rpc/batchio"
+	"wirelab.dev/rpc/fastgrpc/internal/h2"
+)
+
+// serverConn is one connection of a server.
+type serverConn struct {
+	conn
+	server  *Server
+	ready   []*serverStream // calls that startCalls passes to the workers
+	halves  []*serverStream // unary calls with a deadline that have just begun
+	relief  *time.Timer     // runs while calls are parked
+	pings   pingGuard
+	maxAge  time.Duration // MaxConnectionAge, give or take a tenth
+	arrived time.Duration // before the handshake
+	drainAt time.Duration // when the drain began
+	drained bool          // the final GOAWAY has been sent
+}
+
+var _ connRole = (*serverConn)(nil)
+
+func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo, arrived time.Duration) *serverConn {
+	c := &serverConn{server: s, arrived: arrived, maxAge: jitter(s.opts.keepalive.MaxConnectionAge)}
+	c.conn.init(c, nc, auth, &s.opts.limits)
+	p := &s.opts.keepalive
+	c.keepalive.pingEvery, c.keepalive.pingTimeout, c.keepalive.maxIdle = p.Time, p.Timeout, p.MaxConnectionIdle
+	return c
+}
+
+func (c *serverConn) OnClosed() {
+	c.ended()
+	c.server.remove(c)
+}
+
+// okHeaders and okTrailers are a successful response's usual header and trailers.
+var (
+	okHeaders = h2.NewFixedFields(
+		hpack.HeaderField{Name: ":status", Value: "200"},
+		hpack.HeaderField{Name: fieldContentType, Value: contentTypePrefix})
+	okTrailers = h2.NewFixedFields(hpack.HeaderField{Name: fieldStatus, Value: "0"})
+	noFields   = h2.NewFixedFields()
+)
+
+// OnOpen makes the stream of a new request.
+func (c *serverConn) OnOpen() *h2.Stream {
+	s := &serverStream{conn: c}
+	s.callContext.Init(s)
+	s.h2.Owner = s
+	c.Counters.CallsStarted++
+	c.keepalive.idleSince = 0
+	return &s.h2
+}
+
+// OnHeaders begins a call. Trailers end its request.
+func (c *serverConn) OnHeaders(hs *h2.Stream, block *h2.Block, end bool) {
+	s := hs.Owner.(*serverStream)
+	if s.gotHeader {
+		s.requestEnded()
+		return
+	}
+	s.gotHeader = true
+	if !s.begin(block) {
+		if end {
+			s.requestEnded()
+		}
+		return
+	}
+	if s.method.stream != nil {
+		s.h2.Streaming = true
+		s.signal = make(chan struct{}, 1)
+		s.drained = make(chan struct{}, 1)
+		c.ready = append(c.ready, s)
+	}
+	if end {
+		s.requestEnded()
+	} else if _, limited := s.callContext.Deadline(); limited && s.method.unary != nil {
+		c.halves = append(c.halves, s)
+	}
+}
+
+// OnData adds to a call's messages.
+func (c *serverConn) OnData(hs *h2.Stream, data []byte, end bool) {
+	s := hs.Owner.(*serverStream)
+	if s.method == nil {
+		c.h2.Consume(hs, len(data))
+	} else {
+		s.onData(data)
+	}
+	if end {
+		s.requestEnded()
+	}
+}
+
+// OnReset cancels a call.
+func (c *serverConn) OnReset(hs *h2.Stream, _ h2.Reset) {
+	hs.Owner.(*serverStream).abort(context.Canceled)
+}
+
+// OnDrained wakes the stream's sender.
+func (c *serverConn) OnDrained(hs *h2.Stream) { wakeOne(hs.Owner.(*serverStream).drained) }
+
+// OnGoAway does nothing: the client opens no more streams.
+func (c *serverConn) OnGoAway(http2.ErrCode, []byte) {}
+
+// OnPing enforces the ping policy.
+func (c *serverConn) OnPing(now time.Duration) *h2.ConnError {
+	return c.pings.onPing(now, c.h2, &c.server.opts.policy)
+}
+
+// OnPong sends the final GOAWAY if it answers the drain's ping.
+func (c *serverConn) OnPong(data [8]byte) {
+	if data == drainPing {
+		c.finishDrain()
+	}
+}
+
+func (c *serverConn) StreamsChanged() {
+	c.unpark()
+	for i, s := range c.halves {
+		c.halves[i] = nil
+		if !s.ended { // rare: most requests come in one read
+			s.resetAtDeadline()
+		}
+	}
+	c.halves = c.halves[:0]
+	if c.h2.UnreleasedStreams() == 0 {
+		if c.keepalive.idleSince == 0 {
+			c.keepalive.idleSince = time.Since(batchio.Epoch)
+		}
+		c.closeIfDrained()
+	}
+}
+
+// park keeps a call whose handler may not run yet, see h2's memory.go. It reports false if
+// the call may run or was cancelled.
+func (c *serverConn) park(s *serverStream) bool {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	if !s.h2.Open() || c.h2.Begin(&s.h2) {
+		return false
+	}
+	s.parked = true
+	s.h2.Short = s.method.unary != nil && !s.method.long.Load()
+	c.h2.Park(&s.h2)
+	if c.relief == nil {
+		c.relief = time.AfterFunc(firstRelief, c.relieve)
+	}
+	return true
+}
+
+// unpark lets parked calls run, with the lock held.
+func (c *serverConn) unpark() {
+	for hs := c.h2.Unpark(); hs != nil; hs = c.h2.Unpark() {
+		s := hs.Owner.(*serverStream)
+		s.parked, s.begun = false, true
+		c.server.workers.Push([]*serverStream{s})
+	}
+}
+
+// Parked calls are relieved for the first time after firstRelief, and then each nextRelief.
+const (
+	firstRelief = 500 * time.Millisecond
+	nextRelief  = 100 * time.Millisecond
+)
+
+// relieve lets parked calls run although no answer was taken. The connection's end stops
+// its timer, because no call is parked then.
+func (c *serverConn) relieve() {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	more := c.h2.Relieve()
+	if c.unpark(); more {
+		c.relief.Reset(nextRelief)
+	} else {
+		c.relief = nil
+	}
+}
+
+func (c *serverConn) StartCalls() {
+	c.server.workers.Push(c.ready)
+	clear(c.ready)
+	c.ready = c.ready[:0]
+}
+
+func (c *serverConn) ConnLost(error) {
+	c.keepalive.timer.Stop()
+	c.h2.DropStreams(func(hs *h2.Stream) { hs.Owner.(*serverStream).abort(context.Canceled) })
+}
+
+// drain begins the graceful end of RFC 9113 section 6.8: first a GOAWAY that still
+// accepts all streams, followed by a ping; when its answer comes, a GOAWAY that names
+// the last stream.
+func (c *serverConn) drain() {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	if c.Err() != nil || c.drainAt > 0 {
+		return
+	}
+	c.beginDrain()
+	c.keepalive.timer.Reset(maxDrainPingWait)
+	c.Flush()
+}
+
+func (c *serverConn) beginDrain() {
+	c.drainAt = time.Since(batchio.Epoch)
+	c.h2.GoAwaySoon()
+	c.h2.Ping(drainPing)
+}
+
+func (c *serverConn) finishDrain() {
+	if !c.drained {
+		c.drained = true
+		c.h2.GoAway(http2.ErrCodeNo, "")
+	}
+}
+
+// jitter moves an age by up to a tenth, as grpc-go does, so that the connections of a
+// server that has just started do not all end together.
+func jitter(age time.Duration) time.Duration {
+	if age == forever {
+		return age
+	}
+	age -= age / 10
+	return age + min(time.Duration(rand.Float64()*float64(age)/4.5), forever-age)
+}
+
+// checkTimes closes a connection that is idle, too old or does not answer pings.
+func (c *serverConn) checkTimes() {
+	k, p := &c.keepalive, &c.server.opts.keepalive
+	old := k.due(k.began, c.maxAge)
+	if !c.h2.SettingsReceived() {
+		if k.due(c.arrived, c.server.opts.connectionTimeout) {
+			c.CloseLocked(errNoPreface)
+		}
+		return
+	}
+	if c.pingIfSilent(); c.Err() != nil {
+		return
+	}
+	if c.drainAt == 0 && (old || k.idleTooLong()) {
+		c.beginDrain()
+	}
+	if c.drainAt == 0 {
+		return
+	}
+	if k.due(c.drainAt, maxDrainPingWait) {
+		c.finishDrain()
+	}
+	if k.due(c.drainAt, p.MaxConnectionAgeGrace) {
+		c.CloseLocked(errConnAge)
+		return
+	}
+	c.closeIfDrained()
+}
+
+// closeIfDrained closes a draining connection after its last stream.
+func (c *serverConn) closeIfDrained() {
+	if c.drained && c.h2.UnreleasedStreams() == 0 {
+		c.CloseLocked(errServerStopping)
+	}
+}
+
+// release ends the server's use of a stream, with the lock held.
+func (c *serverConn) release(s *serverStream) {
+	s.dropMessages()
+	c.h2.Release(&s.h2)
+	c.StreamsChanged()
+}
+
+// refuse answers a request with an error status instead of starting a call.
+func (c *serverConn) refuse(s *serverStream, code codes.Code, text string) {
+	c.refuseWith(s, status.New(code, text))
+}
+
+func (c *serverConn) refuseWith(s *serverStream, st *status.Status) {
+	fields := statusFields(st)
+	c.h2.SendTrailers(&s.h2, okHeaders, fields)
+	c.CallEnded(false)
+	c.release(s)
+}
+
+// httpResponse answers a request that is not gRPC. It is sent when the request ends.
+type httpResponse struct{ status, text string }
+
+func (c *serverConn) sendHTTPResponse(s *serverStream) {
+	c.h2.SendHeaders(&s.h2, noFields, []hpack.HeaderField{
+		{Name: ":status", Value: s.httpError.status},
+		{Name: fieldContentType, Value: "text/plain; charset=utf-8"},
+	})
+	c.h2.SendData(&s.h2, batchio.Payload{Data: []byte(s.httpError.text)}, true)
+	c.CallEnded(false)
+	c.release(s)
+}
+
+func wakeOne(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// closeOnce closes a channel unless it is closed. Its callers hold the connection's lock.
+func closeOnce(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}

@@ -1,0 +1,491 @@
+package fastgrpc
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	"wirelab.dev/rpc/batchio"
+	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/fastgrpc/internal/h2"
+)
+
+// serverStream is one call on a server, unary or streaming. It is a single allocation
+// and never reused, because handlers may keep its context.
+type serverStream struct {
+	callContext rpccall.Context
+	h2          h2.Stream
+	conn        *serverConn
+	method      *method
+	tapped      context.Context // what InTapHandle returned, if set
+	codec       codec
+	alias       aliased
+
+	// The request's header: the fields that the decoder has cached, and the others.
+	fixed *h2.FieldSet
+	rest  []hpack.HeaderField
+
+	received encoding.Compressor // of the request's messages
+	sent     encoding.Compressor // of the response's messages
+	subtype  string
+	inbox
+	requestErr error // why the request's messages are invalid
+	gotHeader  bool  // the request's header has come
+	ended      bool  // the request has ended
+	parked     bool  // the call waits until the connection has room for its answer
+	begun      bool  // it was parked, and may run now
+	gotMessage bool  // the handler of a streaming call has received one
+	httpError  *httpResponse
+
+	signal  chan struct{} // something was received; streaming calls only
+	drained chan struct{} // all sent data is in the connection's output
+
+	headerLength int // of the request, on the wire
+	headerSent   bool
+	statusSent   bool
+	header       metadata.MD
+	trailer      metadata.MD
+	observer     *observer
+}
+
+// requestHead holds the header fields of a request that this package interprets.
+type requestHead struct {
+	path        string
+	method      *method
+	unknown     string // why method is nil
+	httpMethod  string
+	contentType string
+	encoding    string
+	timeout     time.Duration // one more than the client sent; 0 if it sent none
+	authority   bool          // there is one
+	hosts       int
+	fault       string // what is wrong with a field
+}
+
+func (h *requestHead) add(f hpack.HeaderField) {
+	switch f.Name {
+	case ":method":
+		h.httpMethod = f.Value
+	case ":path":
+		h.path = f.Value
+	case fieldContentType:
+		h.contentType = f.Value
+	case fieldEncoding:
+		h.encoding = f.Value
+	case fieldTimeout:
+		d, err := decodeTimeout(f.Value)
+		if err != nil {
+			h.fault = err.Error()
+		}
+		h.timeout = min(d, 1<<62) + 1
+	case ":authority":
+		h.authority = true
+	case "host":
+		h.hosts++
+	default:
+		if strings.HasSuffix(f.Name, binarySuffix) {
+			if err := addField(metadata.MD{}, f); err != nil {
+				h.fault = err.Error()
+			}
+		}
+	}
+}
+
+// check returns what is wrong with the fields. The rules for hosts are those of gRPC's
+// proposal A41.
+func (h *requestHead) check() string {
+	switch {
+	case h.hosts > 1:
+		return "several host fields"
+	case h.fault == "" && !h.authority && h.hosts == 0:
+		return "neither :authority nor host"
+	}
+	return h.fault
+}
+
+// begin reads the request's header. It returns false if it answered the request with
+// an error.
+func (s *serverStream) begin(block *h2.Block) bool {
+	c := s.conn
+	s.headerLength = block.WireLength
+	var head requestHead
+	if block.Fixed != nil {
+		head = c.server.readFixedRequest(block.Fixed)
+		s.fixed = block.Fixed
+	}
+	metadataCount := 0
+	for _, f := range block.Rest {
+		head.add(f)
+		if !isReserved(f.Name) {
+			metadataCount++
+		}
+	}
+	if head.method == nil && head.path != "" {
+		head.method, head.unknown = c.server.lookup(head.path)
+	}
+	subtype, isGRPC := contentSubtype(head.contentType)
+	switch {
+	case block.TooLarge:
+		s.httpError = &httpResponse{"431", "header list too large\n"}
+	case head.httpMethod != "POST":
+		s.httpError = &httpResponse{"405", "gRPC calls are POST requests\n"}
+	case !isGRPC:
+		s.httpError = &httpResponse{"415", "content-type is not application/grpc\n"}
+	case head.check() != "":
+		c.refuse(s, codes.Internal, head.check())
+	case head.method == nil:
+		c.refuse(s, codes.Unimplemented, head.unknown)
+	default:
+		if metadataCount > 0 {
+			s.rest = append(make([]hpack.HeaderField, 0, len(block.Rest)), block.Rest...)
+		}
+		return s.accept(&head, subtype)
+	}
+	return false
+}
+
+func (s *serverStream) accept(head *requestHead, subtype string) bool {
+	opts := &s.conn.server.opts
+	if s.codec = opts.codecFor(subtype); s.codec == nil {
+		s.conn.refuse(s, codes.Unimplemented, "no codec for content-subtype "+subtype)
+		return false
+	}
+	s.subtype = subtype
+	if head.encoding != "" && head.encoding != encoding.Identity {
+		if s.received = encoding.GetCompressor(head.encoding); s.received == nil {
+			s.conn.refuse(s, codes.Unimplemented, "grpc-encoding "+head.encoding+" is not supported")
+			return false
+		}
+		// A client that compresses with it can also decompress it.
+		s.sent = s.received
+	}
+	if head.timeout > 0 {
+		s.callContext.SetDeadline(time.Now().Add(head.timeout - 1))
+	}
+	s.method = head.method
+	if opts.tap != nil && !s.tap(opts.tap) {
+		return false
+	}
+	s.inbox.init(opts.maxReceive)
+	return true
+}
+
+// tap lets the program refuse the call. The connection's lock is held, so the program
+// does not get the stream, whose methods take it.
+func (s *serverStream) tap(h tap.ServerInHandle) bool {
+	var err error
+	s.tapped, err = h(tapContext{&s.callContext}, &tap.Info{FullMethodName: s.method.name, Header: s.incoming()})
+	if err == nil {
+		return true
+	}
+	st, ok := status.FromError(err)
+	if !ok {
+		st = status.New(codes.PermissionDenied, err.Error())
+	}
+	s.method = nil
+	s.conn.refuseWith(s, st)
+	return false
+}
+
+// tapContext is a call's context without its stream.
+type tapContext struct{ context.Context }
+
+func (c tapContext) Value(key any) any {
+	if key == rpccall.Keys.TransportStream {
+		return nil
+	}
+	return c.Context.Value(key)
+}
+
+// context returns what the handler's context is made from.
+func (s *serverStream) context() context.Context {
+	if s.tapped == nil {
+		return &s.callContext
+	}
+	return grpc.NewContextWithServerTransportStream(s.tapped, s)
+}
+
+// readFixedRequest reads fields that the decoder has cached, once per connection.
+func (s *Server) readFixedRequest(set *h2.FieldSet) requestHead {
+	if head, ok := set.Memo.(*requestHead); ok {
+		return *head
+	}
+	head := new(requestHead)
+	for _, f := range set.Fields {
+		head.add(f)
+	}
+	if head.path != "" {
+		head.method, head.unknown = s.lookup(head.path)
+	}
+	set.Memo = head
+	return *head
+}
+
+// contentSubtype takes "proto" from "application/grpc+proto;x=y".
+func contentSubtype(contentType string) (string, bool) {
+	rest, ok := strings.CutPrefix(contentType, contentTypePrefix)
+	if !ok || rest == "" {
+		return "", ok
+	}
+	switch rest[0] {
+	case '+', ';':
+		subtype, _, _ := strings.Cut(rest[1:], ";")
+		if rest[0] == ';' {
+			subtype = ""
+		}
+		return strings.ToLower(subtype), true
+	}
+	return "", false
+}
+
+// incoming builds the call's metadata.
+func (s *serverStream) incoming() metadata.MD {
+	md := make(metadata.MD, 4)
+	if s.fixed != nil {
+		s.addIncoming(md, s.fixed.Fields)
+	}
+	s.addIncoming(md, s.rest)
+	if host, ok := md["host"]; ok {
+		if len(md[":authority"]) == 0 {
+			md[":authority"] = host
+		}
+		delete(md, "host")
+	}
+	return md
+}
+
+func (s *serverStream) addIncoming(md metadata.MD, fields []hpack.HeaderField) {
+	for _, f := range fields {
+		if f.Name == ":authority" {
+			md[f.Name] = []string{f.Value}
+			continue
+		}
+		_ = addField(md, f) // requestHead has refused an invalid one
+	}
+}
+
+// onData splits content into messages, with the lock held.
+func (s *serverStream) onData(data []byte) {
+	if s.requestErr != nil {
+		s.conn.h2.Consume(&s.h2, len(data))
+	} else {
+		s.requestErr = s.receive(&s.conn.conn, &s.h2, data, s.signal != nil)
+	}
+	if s.signal != nil {
+		wakeOne(s.signal)
+	} else if s.requestErr != nil {
+		s.requestEnded()
+	}
+}
+
+// requestEnded handles the end of the request, with the lock held.
+func (s *serverStream) requestEnded() {
+	if s.ended {
+		return
+	}
+	s.ended = true
+	if s.method == nil {
+		if s.httpError != nil {
+			s.conn.sendHTTPResponse(s)
+		}
+		return
+	}
+	if s.signal != nil {
+		wakeOne(s.signal)
+		return
+	}
+	if s.requestErr == nil && (len(s.queue) == 0 || s.assembler.prefixRead > 0) {
+		s.requestErr = status.Error(codes.Internal, "fastgrpc: request ended within a message")
+	}
+	s.conn.ready = append(s.conn.ready, s)
+}
+
+// abort cancels the call, with the lock held.
+func (s *serverStream) abort(err error) {
+	if s.method == nil && s.httpError == nil {
+		return // refuse has answered and released it
+	}
+	if s.parked || s.signal == nil && !s.ended {
+		// A call that no worker has must be released here.
+		s.ended, s.parked = true, false
+		s.conn.CallEnded(false)
+		s.conn.release(s)
+	}
+	s.callContext.Cancel(err)
+}
+
+// resetAtDeadline resets a unary call whose request is still incomplete at its deadline,
+// as grpc-go does: no handler runs that could answer. The connection's lock is held.
+func (s *serverStream) resetAtDeadline() {
+	s.callContext.StartTimerWith(func() {
+		c := s.conn
+		c.Mu.Lock()
+		if !s.ended {
+			s.ended = true
+			c.h2.Reset(&s.h2, http2.ErrCodeCancel)
+			c.CallEnded(false)
+			c.release(s)
+			c.Flush()
+		}
+		c.Mu.Unlock()
+		s.callContext.Cancel(context.DeadlineExceeded)
+	})
+}
+
+// ContextEnded wakes the stream's sender and receiver.
+func (s *serverStream) ContextEnded() {
+	if s.signal != nil {
+		wakeOne(s.signal)
+		wakeOne(s.drained)
+	}
+}
+
+func (s *serverStream) dropMessages() {
+	s.drop()
+	if s.signal == nil {
+		s.alias.release() // a unary handler has returned
+	} else {
+		s.alias.end()
+	}
+}
+
+// nextMessage waits for a message of a streaming call, or for the request's end.
+func (s *serverStream) nextMessage() (m message, ended bool, err error) {
+	c := s.conn
+	for {
+		c.Mu.Lock()
+		if m, ok := s.take(); ok {
+			c.h2.Consume(&s.h2, m.credit)
+			c.Flush()
+			c.Mu.Unlock()
+			return m, false, nil
+		}
+		fault, ended := s.requestErr, s.ended
+		unfinished := s.assembler.prefixRead > 0
+		c.Mu.Unlock()
+		if err := s.callContext.Err(); err != nil {
+			return m, false, status.FromContextError(err).Err()
+		}
+		switch {
+		case fault != nil:
+			return m, false, fault
+		case ended && unfinished:
+			return m, false, status.Error(codes.Internal, "fastgrpc: request ended within a message")
+		case ended:
+			return m, true, nil
+		}
+		<-s.signal
+	}
+}
+
+// sendMessage queues a message of a streaming call and waits until flow control has let
+// it into the connection's output. The wait is the backpressure on a fast sender.
+func (s *serverStream) sendMessage(b *batchio.Buffer) error {
+	c := s.conn
+	c.Mu.Lock()
+	if !s.h2.Open() || s.statusSent {
+		c.Mu.Unlock()
+		b.Release()
+		return s.endedError()
+	}
+	s.sendHeaderLocked(nil)
+	c.h2.SendData(&s.h2, batchio.Payload{Data: b.Data, Owner: b}, false)
+	for s.h2.Queued() {
+		c.Flush()
+		c.Mu.Unlock()
+		if err := s.callContext.Err(); err != nil {
+			return status.FromContextError(err).Err()
+		}
+		<-s.drained
+		c.Mu.Lock()
+	}
+	open := s.h2.Open()
+	c.Flush()
+	c.Mu.Unlock()
+	if !open {
+		return s.endedError()
+	}
+	return nil
+}
+
+func (s *serverStream) endedError() error {
+	if err := s.callContext.Err(); err != nil {
+		return status.FromContextError(err).Err()
+	}
+	return status.Error(codes.Unavailable, "fastgrpc: the stream has ended")
+}
+
+// sendHeaderLocked sends the response's header, once.
+func (s *serverStream) sendHeaderLocked(md metadata.MD) {
+	if s.headerSent {
+		return
+	}
+	s.headerSent = true
+	if md != nil {
+		s.header = metadata.Join(s.header, md)
+	}
+	if s.sent == nil && len(s.header) == 0 && s.subtype == "" {
+		s.conn.h2.SendHeaders(&s.h2, okHeaders, nil)
+		return
+	}
+	s.conn.h2.SendHeaders(&s.h2, noFields, s.headerFields())
+}
+
+func (s *serverStream) headerFields() []hpack.HeaderField {
+	contentType := contentTypePrefix
+	if s.subtype != "" {
+		contentType += "+" + s.subtype
+	}
+	fields := []hpack.HeaderField{{Name: ":status", Value: "200"}, {Name: fieldContentType, Value: contentType}}
+	if s.sent != nil {
+		fields = append(fields, hpack.HeaderField{Name: fieldEncoding, Value: s.sent.Name()})
+	}
+	return appendMetadata(fields, s.header)
+}
+
+// sendStatusLocked ends the response with its trailers, once.
+func (s *serverStream) sendStatusLocked(st *status.Status) {
+	if s.statusSent || !s.h2.Open() {
+		return
+	}
+	s.statusSent = true
+	if s.headerSent && len(s.trailer) == 0 && st.Code() == codes.OK && st.Message() == "" {
+		s.conn.h2.SendTrailers(&s.h2, okTrailers, nil)
+		return
+	}
+	if len(s.header) > 0 {
+		s.sendHeaderLocked(nil) // in a frame of its own, to separate it from the trailers
+	}
+	var fields []hpack.HeaderField
+	if !s.headerSent {
+		s.headerSent = true
+		fields = s.headerFields()
+	}
+	fields = append(fields, statusFields(st)...)
+	s.conn.h2.SendTrailers(&s.h2, noFields, appendMetadata(fields, s.trailer))
+}
+
+// statusOf returns the status of a handler's error; nil is OK.
+func statusOf(err error) *status.Status {
+	if err == nil {
+		return nil
+	}
+	st, ok := status.FromError(err)
+	if ok {
+		return st
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return status.FromContextError(err)
+	}
+	return status.New(codes.Unknown, err.Error())
+}

@@ -1,4 +1,0 @@
-// Package fastgrpc is public and imports of internal what it may.
-package fastgrpc
-
-import _ "wirelab.dev/internal/batchio"
