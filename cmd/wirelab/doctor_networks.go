@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/link"
-	"wirelab.dev/internal/units"
 )
 
 // findNetworks says whether trials can have networks of their own, and what links in them

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"wirelab.dev/internal/expect"
+	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/service"
 )
 

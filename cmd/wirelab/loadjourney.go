@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"wirelab.dev/internal/expect"
+	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/lab"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/service"

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/lab"
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/report"
-	"wirelab.dev/internal/units"
 )
 
 // loadState is what a load view shows. Its methods are pure.

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/term"
 	"google.golang.org/grpc/codes"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/lab"
 	"wirelab.dev/internal/service"
 	"wirelab.dev/internal/service/library"

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/lab"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"

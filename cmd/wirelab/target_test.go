@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/lab"
 	"wirelab.dev/internal/scenario"
 )

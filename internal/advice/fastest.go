@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/units"
+	"wirelab.dev/internal/base/units"
 )
 
 // fastest says which variant has the lowest mean response time, with few clients

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/units"
+	"wirelab.dev/internal/base/units"
 )
 
 // cellsUnder returns the cells of a load model for which has returns true.

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/scenario"
-	"wirelab.dev/internal/units"
 )
 
 // reconnections says which variants lose no request when every request opens a

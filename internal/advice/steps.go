@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/units"
+	"wirelab.dev/internal/base/units"
 )
 
 // steps says where a call's time jumps with its size, and what takes the jump away.

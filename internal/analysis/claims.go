@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"strings"
 
+	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/claim"
 	"wirelab.dev/internal/scenario"
-	"wirelab.dev/internal/stats"
-	"wirelab.dev/internal/units"
 )
 
 // Claim is a claim of the scenario, and what the run says to it.

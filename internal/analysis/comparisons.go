@@ -4,8 +4,8 @@ import (
 	"iter"
 	"math"
 
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/stats"
 )
 
 // Verdict says whether a difference is real.

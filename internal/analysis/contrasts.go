@@ -5,9 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
-	"wirelab.dev/internal/stats"
 )
 
 // ByConnection is the contrast of connection modes, which every stack has: the

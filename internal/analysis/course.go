@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/stats"
 )
 
 // CoursePoint is a stretch of a trial, over all valid trials. Of older records only rate and

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/stats"
 )
 
 // Crossover is where one variant overtakes another as messages grow.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"wirelab.dev/internal/units"
+	"wirelab.dev/internal/base/units"
 )
 
 // Explanation is where the time of a cell goes, or, of two cells, where the difference

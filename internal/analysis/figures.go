@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"wirelab.dev/internal/stats"
+	"wirelab.dev/internal/base/stats"
 )
 
 // LeastTrials is the smallest number of trials that gets an interval or a verdict, as

@@ -5,9 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/judge"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/stats"
 )
 
 // Fleet is the agents that ran the ends of a run's trials on machines of their own.

@@ -6,9 +6,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/stats"
 )
 
 // cellsOf are those of three variants at so many points, each repeated.

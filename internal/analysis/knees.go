@@ -3,8 +3,8 @@ package analysis
 import (
 	"fmt"
 
-	"wirelab.dev/internal/stats"
-	"wirelab.dev/internal/units"
+	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/base/units"
 )
 
 // The curves that may have a knee.

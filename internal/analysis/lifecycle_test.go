@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/tuning"
 )
 
 // lifecycle is a trial of a variant whose connections live as its mode says,

@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/stats"
 )
 
 func TestLooksSpendTheWholeLevel(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/tuning"
 )
 
 // Setting is one value that is not a library's default, with the variants of

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"wirelab.dev/internal/stats"
+	"wirelab.dev/internal/base/stats"
 )
 
 // experiment draws a matrix of comparisons between three stacks: what share of

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/judge"
-	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"wirelab.dev/internal/stats"
+	"wirelab.dev/internal/base/stats"
 )
 
 // oneDiffers draws comparisons of two equal variants each, but for one whose variants have

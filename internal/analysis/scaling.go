@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"wirelab.dev/internal/stats"
+	"wirelab.dev/internal/base/stats"
 )
 
 // Scaling is how the throughput of one variant follows the calls in flight, and

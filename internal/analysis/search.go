@@ -7,9 +7,9 @@ import (
 	"math"
 	"slices"
 
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
-	"wirelab.dev/internal/stats"
 )
 
 // Search is what looking for the highest rate that keeps a goal found. The

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"wirelab.dev/internal/stats"
+	"wirelab.dev/internal/base/stats"
 )
 
 // Shares says how the difference between a part's first variant and its last

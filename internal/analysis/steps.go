@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/scenario"
-	"wirelab.dev/internal/stats"
 )
 
 // Step is how the time of a call changes from one size to another a little larger, for one

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/stats"
-	"wirelab.dev/internal/units"
 )
 
 // times is the distribution of one trial's times, in microseconds.

@@ -4,8 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"wirelab.dev/internal/latency"
-	"wirelab.dev/internal/stats"
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/stats"
 )
 
 // Percentiles that another program computed. They are taken as they are: those that it did

@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/worker"
 )
 

@@ -3,7 +3,7 @@ package fleet
 import (
 	"slices"
 
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/worker"
 )
 

@@ -10,12 +10,12 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/fleet"
 	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
-	"wirelab.dev/internal/stats"
 )
 
 // rack is network namespaces on one bridge: what machines on one switch are.

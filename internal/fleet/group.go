@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/worker"
 )
 

@@ -3,7 +3,7 @@ package fleet
 import (
 	"sync"
 
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/worker"
 )

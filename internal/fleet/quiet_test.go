@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/worker"
 )
 

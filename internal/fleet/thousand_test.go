@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"wirelab.dev/internal/clock"
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/worker"
 )

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
 )
 
 // totals are of calls of which no buckets are known. The mean is in nanoseconds.

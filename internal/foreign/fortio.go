@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/record"
 )
 

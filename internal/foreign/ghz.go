@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/record"
 )
 

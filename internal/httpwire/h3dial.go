@@ -12,7 +12,7 @@ import (
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 )
 
 // An attempt is a connection that is being opened. Its caller stops waiting when

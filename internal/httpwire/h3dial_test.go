@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 )
 
 // patience is how long a test waits for what must happen. Only a failing test waits

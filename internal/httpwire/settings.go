@@ -7,7 +7,7 @@ import (
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 
-	"wirelab.dev/internal/tuning"
+	"wirelab.dev/internal/base/tuning"
 )
 
 // Settings lists the settings of both ends that differ from the libraries'

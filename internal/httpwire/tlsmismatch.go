@@ -7,7 +7,7 @@ import (
 	"io"
 	"net/http"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 )
 
 // explainDialError replaces the error of cleartext HTTP/2 to a TLS server, which

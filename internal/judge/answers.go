@@ -1,8 +1,8 @@
 package judge
 
 import (
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/units"
 )
 
 // answers checks that no answer came sooner than the work takes that the workload asks

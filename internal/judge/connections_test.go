@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/record"
 )
 

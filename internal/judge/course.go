@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/units"
 )
 
 const (

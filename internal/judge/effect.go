@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
 )
 
 // stop is times of about one length in which an end of the wire could not run.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/units"
 )
 
 // end is one end of the wire, with its name in sentences.

@@ -3,7 +3,7 @@ package judge
 import (
 	"testing"
 
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/record"
 )
 

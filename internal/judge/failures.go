@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
-	"wirelab.dev/internal/units"
 )
 
 // limited counts the requests that failed at a limit of the machine, and returns the

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/units"
 )
 
 // scope is what a check is made of where agents of a fleet ran a trial's ends. Each client and

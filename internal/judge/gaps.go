@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/units"
 )
 
 // sentinelSleepNS is how long sentinels sleep in the mean. They meet every gap that is

@@ -1,8 +1,8 @@
 package judge
 
 import (
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/units"
 )
 
 // Calls are of two kinds where next to none took a time between the two. Of 614 trials of

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/failure"
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/record"
 )
 

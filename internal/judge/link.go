@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 
+	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/stats"
-	"wirelab.dev/internal/units"
 )
 
 // link checks that an emulated link kept its delay, and lost what it was asked to lose and

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"math"
 
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/stats"
 )
 
 // generatorBound checks that the load generator was not the bottleneck.

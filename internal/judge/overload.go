@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"fmt"
 
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/stats"
 )
 
 // stretches is in how many parts a window is divided to see how its rate varies: with

@@ -6,10 +6,10 @@ import (
 	"sort"
 	"time"
 
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
-	"wirelab.dev/internal/units"
 )
 
 // path checks that what lies between the ends, and has nothing to do with the protocol,

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/tuning"
 )
 
 // defaultGOGC is the growth at which Go collects (package runtime).

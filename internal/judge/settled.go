@@ -5,8 +5,8 @@ import (
 	"math"
 	"time"
 
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/stats"
 )
 
 // certainInQueues is the evidence of a drift of an open loop's service times. Near its

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/tuning"
 )
 
 func TestTheWorkersRuntimeIsTheirOwn(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/worker"

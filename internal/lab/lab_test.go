@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack/catalog"

@@ -10,12 +10,12 @@ import (
 	"strconv"
 	"time"
 
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack/catalog"
-	"wirelab.dev/internal/tuning"
 	"wirelab.dev/internal/worker"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"wirelab.dev/internal/clock"
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/base/latency"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 
 	"wirelab.dev/internal/record"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 )
 
 // Every call is one of three: it ended before the window, it was in flight when

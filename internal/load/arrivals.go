@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 )
 
 // maxSleep is how long before an instant a client stops checking whether the

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"wirelab.dev/internal/clock"
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/record"
 )
 

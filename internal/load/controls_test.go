@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/record"
 )
 

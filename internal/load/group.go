@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 )
 
 // Group says which callers of a larger group a plan has: those from First on. Arrivals and

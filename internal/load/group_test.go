@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 )
 
 // whole is a share of everything.

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
 )
 
 // Intervals asks for what calls were like, one stretch of time after another. Plans that share

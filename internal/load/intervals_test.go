@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 )
 
 // Every call that ends is in one interval, and intervals are as long as was asked for, whatever

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/record"
 )
 

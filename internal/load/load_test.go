@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 )
 
 // server is a scripted one: a call takes delay, and one that arrives within

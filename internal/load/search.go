@@ -7,8 +7,8 @@ import (
 	"math"
 	"time"
 
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/stats"
 )
 
 // SearchPlan describes a search for the highest constant rate that meets a goal.

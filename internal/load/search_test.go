@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/stats"
 )
 
 // noisySearch searches a server that bears another rate in each try, around its

@@ -6,8 +6,8 @@ import (
 	"math"
 	"time"
 
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/stats"
 )
 
 // Goal is what a rate must meet to count as sustained: a quantile of the response

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 )
 
 // Thinker is an optional ability of a Caller: Think is how long its client waits, in a closed

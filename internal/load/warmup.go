@@ -4,8 +4,8 @@ import (
 	"sort"
 	"time"
 
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/stats"
 )
 
 // WarmUp limits the time before the window. With the zero value there is no

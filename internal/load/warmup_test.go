@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/stats"
 )
 
 // warming is a server that begins at less than its speed and approaches it; each interval

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 )
 
 // OfProcess reads another process of this machine, in any language, through procfs and

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 )
 
 // Readings are counters that only grow, read periodically, since the window is known when

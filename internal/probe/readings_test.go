@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 )
 
 // TestReadingsCutTheWindowOut grows a counter steadily, for longer than all readings are

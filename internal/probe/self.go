@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 )
 
 // Source takes one reading of a process.

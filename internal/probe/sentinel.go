@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 )
 
 // A sentinel is a thread on a CPU that sleeps for a moment and sees how late it wakes up.

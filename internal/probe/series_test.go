@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 )
 
 // steady is a process that uses half a CPU, faults once a microsecond, and has

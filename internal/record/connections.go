@@ -1,6 +1,6 @@
 package record
 
-import "wirelab.dev/internal/latency"
+import "wirelab.dev/internal/base/latency"
 
 // Connections is what was asked for and what came of it.
 type Connections struct {

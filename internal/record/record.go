@@ -16,9 +16,9 @@ import (
 	"slices"
 	"time"
 
-	"wirelab.dev/internal/latency"
-	"wirelab.dev/internal/tuning"
-	"wirelab.dev/internal/units"
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/base/units"
 )
 
 // Version is the form of the records that this program writes. It reads all

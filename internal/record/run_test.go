@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
 )
 
 // sample is a record with something in every kind of field.

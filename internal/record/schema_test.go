@@ -33,7 +33,7 @@ func reflectSchema(t *testing.T) []byte {
 		Namer:                     func(of reflect.Type) string { return strings.ToLower(of.Name()) },
 	}
 	for base, path := range map[string]string{
-		"wirelab.dev/internal/record": ".", "wirelab.dev/internal/latency": "../latency",
+		"wirelab.dev/internal/record": ".", "wirelab.dev/internal/base/latency": "../../base/latency",
 	} {
 		if err := reflector.AddGoComments(base, path, jsonschema.WithFullComment()); err != nil {
 			t.Fatal(err)

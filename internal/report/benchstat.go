@@ -10,9 +10,9 @@ import (
 	"unicode"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/stats"
 )
 
 // WriteBenchstat prints a line a valid trial in the Go benchmark format

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/units"
+	"wirelab.dev/internal/base/units"
 )
 
 // claimMarks are for the eye; the word stands beside each.

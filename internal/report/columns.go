@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/units"
+	"wirelab.dev/internal/base/units"
 )
 
 // column is one value of every line. Those with a priority are shown unless others are

@@ -12,7 +12,7 @@ import (
 
 	"wirelab.dev/internal/advice"
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/scenario"
 )

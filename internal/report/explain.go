@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/units"
+	"wirelab.dev/internal/base/units"
 )
 
 // shownParts is the number of lines of a list.

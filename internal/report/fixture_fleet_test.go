@@ -9,8 +9,8 @@ import (
 
 	"wirelab.dev/internal/advice"
 	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/judge"
-	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 )
 

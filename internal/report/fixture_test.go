@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/stats"
 )
 
 // fixtureRun is a run such as the kernel study gives: three stacks at five sizes

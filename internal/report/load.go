@@ -11,9 +11,9 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/units"
 )
 
 // IsLoad reports whether a run is one trial of a service of the user's own, which is shown

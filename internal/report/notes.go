@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 
 	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/units"
 )
 
 // notes explain the marks in the table. Cells with the same finding share one note,

@@ -9,7 +9,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/units"
+	"wirelab.dev/internal/base/units"
 )
 
 // ProfilesFolder is where a run keeps its profiles in the forms of other tools.

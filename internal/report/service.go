@@ -9,8 +9,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/units"
 )
 
 // AnswerStatus is how many answers of a service had a status.

@@ -4,7 +4,7 @@ import (
 	"io"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/units"
+	"wirelab.dev/internal/base/units"
 )
 
 // WriteTraces names the traces of the slowest requests, so that they can be found in a tracing

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"wirelab.dev/internal/units"
+	"wirelab.dev/internal/base/units"
 )
 
 // absent is shown where there is no figure.

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/record"
 )
 

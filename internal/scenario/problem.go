@@ -6,7 +6,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"wirelab.dev/internal/spelling"
+	"wirelab.dev/internal/base/spelling"
 )
 
 // Error is what is wrong with a scenario file, and where.

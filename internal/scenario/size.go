@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"wirelab.dev/internal/units"
+	"wirelab.dev/internal/base/units"
 )
 
 // Size is a number of bytes, written as `64`, `512B`, `4KiB` or `1MiB`. KB and

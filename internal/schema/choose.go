@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"wirelab.dev/internal/spelling"
+	"wirelab.dev/internal/base/spelling"
 )
 
 // splitCall takes pkg.Service/Method apart. A dot may stand for the slash.

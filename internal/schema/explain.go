@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	"wirelab.dev/internal/spelling"
+	"wirelab.dev/internal/base/spelling"
 )
 
 // maxExplained is how deep in messages an error is looked for.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"wirelab.dev/internal/tuning"
+	"wirelab.dev/internal/base/tuning"
 )
 
 // Certificate is the kind of a server's key.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net"
 
-	"wirelab.dev/internal/tuning"
+	"wirelab.dev/internal/base/tuning"
 )
 
 // Trust says which servers a client trusts.

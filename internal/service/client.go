@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"wirelab.dev/internal/expect"
+	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/httpwire"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"wirelab.dev/internal/clock"
-	"wirelab.dev/internal/expect"
+	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/schema"
 )

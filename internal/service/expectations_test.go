@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"wirelab.dev/internal/expect"
+	"wirelab.dev/internal/base/expect"
 )
 
 // answering is a client whose answers are given.

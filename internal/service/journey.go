@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"wirelab.dev/internal/expect"
+	"wirelab.dev/internal/base/expect"
 )
 
 // Journey is what users do at a service, step by step, as a file says it.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 )
 
 // handshakeTimeout bounds a server's TLS handshakes. It is the default of

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 )

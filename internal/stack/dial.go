@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/congestion"
-	"wirelab.dev/internal/failure"
 	"wirelab.dev/internal/httpwire"
-	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/record"
 )
 

@@ -14,9 +14,9 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/scenario"
-	"wirelab.dev/internal/tuning"
 )
 
 // HTTPStack is a stack on HTTP. An adapter embeds one, and tells in an HTTPAdapter what

@@ -4,8 +4,8 @@ import (
 	"crypto/tls"
 	"strconv"
 
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/scenario"
-	"wirelab.dev/internal/tuning"
 )
 
 // SettingsReporter is an optional interface of a Stack that changes its library's

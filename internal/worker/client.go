@@ -10,9 +10,9 @@ import (
 
 	"google.golang.org/grpc/status"
 
-	"wirelab.dev/internal/expect"
-	"wirelab.dev/internal/failure"
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/expect"
+	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"

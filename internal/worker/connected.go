@@ -8,12 +8,12 @@ import (
 
 	"google.golang.org/grpc"
 
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/service"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
-	"wirelab.dev/internal/tuning"
 	"wirelab.dev/internal/workload"
 )
 

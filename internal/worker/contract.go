@@ -24,13 +24,13 @@ import (
 	"fmt"
 	"time"
 
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/latency"
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/tuning"
 )
 
 // Contract is the version of the contract that this package implements. A worker

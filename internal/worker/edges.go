@@ -1,8 +1,8 @@
 package worker
 
 import (
-	"wirelab.dev/internal/clock"
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/stack"

@@ -13,13 +13,13 @@ import (
 	"syscall"
 	"time"
 
-	"wirelab.dev/internal/clock"
-	"wirelab.dev/internal/failure"
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/service"
-	"wirelab.dev/internal/tuning"
 	"wirelab.dev/internal/yardstick"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/clock"
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/worker"
 )
 

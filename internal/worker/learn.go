@@ -12,12 +12,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/service"
 	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/tuning"
 	"wirelab.dev/internal/workload"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/workload"

@@ -6,7 +6,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"wirelab.dev/internal/latency"
+	"wirelab.dev/internal/base/latency"
 )
 
 // notMerged are the figures of a client that one of several does not have, each with why.

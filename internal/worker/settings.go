@@ -8,6 +8,7 @@ import (
 	"runtime/metrics"
 	"strconv"
 
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/congestion"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/rebuild"
@@ -15,7 +16,6 @@ import (
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
-	"wirelab.dev/internal/tuning"
 )
 
 // find parses a variant and finds its stack.

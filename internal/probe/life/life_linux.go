@@ -10,8 +10,8 @@ import (
 
 	"github.com/cilium/ebpf/asm"
 
+	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/bpf"
-	"wirelab.dev/internal/clock"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
 )

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
 )

@@ -4,7 +4,7 @@ package catalog
 import (
 	"context"
 
-	"wirelab.dev/internal/expect"
+	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/service"
 	"wirelab.dev/internal/service/feed"
 	"wirelab.dev/internal/service/journey"

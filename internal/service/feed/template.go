@@ -11,7 +11,7 @@ import (
 	"text/template"
 	"text/template/parse"
 
-	"wirelab.dev/internal/spelling"
+	"wirelab.dev/internal/base/spelling"
 )
 
 // text is a template, or what is the same in every call.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/expect"
+	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/service"
 )

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"wirelab.dev/internal/expect"
+	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/scenario"
 )
 

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"syscall"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/service"
 )

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/service"

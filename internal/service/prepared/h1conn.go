@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/service/prepared/http1"
 	"wirelab.dev/rpc/batchio"
 )

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 )
 
 // watch ends calls that take longer than the timeout, or whose context has ended, without

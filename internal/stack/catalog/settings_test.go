@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/stacktest/testpb"
-	"wirelab.dev/internal/tuning"
 )
 
 const patience = time.Minute

@@ -23,10 +23,10 @@ import (
 
 	"connectrpc.com/connect"
 
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/tuning"
 )
 
 // Stack is one of the two.

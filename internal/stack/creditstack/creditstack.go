@@ -15,9 +15,9 @@ import (
 
 	"google.golang.org/grpc"
 
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/tuning"
 	"wirelab.dev/rpc/creditrpc"
 )
 

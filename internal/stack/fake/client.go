@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/stack"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/workload"
 	"wirelab.dev/internal/workload/echo"

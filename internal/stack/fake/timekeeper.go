@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 )
 
 // timekeeper wakes calls at the instants they ask for, in the order they ask. A call

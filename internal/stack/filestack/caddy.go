@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/tuning"
 	"wirelab.dev/internal/yardstick"
 )
 

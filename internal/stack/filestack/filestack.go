@@ -22,10 +22,10 @@ import (
 	"slices"
 	"strconv"
 
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/tuning"
 )
 
 type adapter struct{ stack.HTTPStack }

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/tuning"
 )
 
 // The options tune grpc-go at both ends. Nothing is tuned without its option.

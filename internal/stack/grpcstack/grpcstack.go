@@ -16,9 +16,9 @@ import (
 
 	"google.golang.org/grpc"
 
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/tuning"
 	"wirelab.dev/internal/yardstick"
 )
 

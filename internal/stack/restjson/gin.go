@@ -8,7 +8,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"wirelab.dev/internal/tuning"
+	"wirelab.dev/internal/base/tuning"
 )
 
 // setReleaseMode keeps Gin from printing its routes. The mode is one for the process.

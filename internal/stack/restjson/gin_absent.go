@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"net/http"
 
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/tuning"
 )
 
 // newGin returns an error that says how to build a program with Gin.

@@ -3,7 +3,7 @@ package conform
 import (
 	"time"
 
-	"wirelab.dev/internal/clock"
+	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/worker"
 )
 

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 )
 
 // conversation is what a machine with a few calls makes of a server's bytes.

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/rpc/batchio"
 )
 

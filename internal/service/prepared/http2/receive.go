@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 )
 
 // maxBlock bounds a header block that comes in several frames.

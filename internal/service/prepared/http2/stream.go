@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc/codes"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 )
 
 // Stream is one call at a time. The caller makes it once and uses it again when it has

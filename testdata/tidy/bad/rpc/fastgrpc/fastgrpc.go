@@ -1,4 +1,4 @@
 // Package fastgrpc is public, yet imports internal.
 package fastgrpc
 
-import _ "wirelab.dev/internal/clock"
+import _ "wirelab.dev/internal/base/clock"

@@ -1,3 +1,3 @@
 package fastgrpc_test
 
-import _ "wirelab.dev/internal/stats"
+import _ "wirelab.dev/internal/base/stats"

@@ -1,4 +1,4 @@
 // Package load imports a lower level.
 package load
 
-import _ "wirelab.dev/internal/clock"
+import _ "wirelab.dev/internal/base/clock"

@@ -1,4 +1,4 @@
 // Package common holds nobody knows what.
 package common
 
-import _ "wirelab.dev/internal/clock"
+import _ "wirelab.dev/internal/base/clock"

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 )
 
 // TestPortExhaustion gives sockets a range of one port (ip(7),

@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 )
 
 var quiet = log.New(io.Discard, "", 0)

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/failure"
+	"wirelab.dev/internal/base/failure"
 )
 
 func expect(t *testing.T, err error, want failure.Class) {

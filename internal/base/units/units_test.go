@@ -3,7 +3,7 @@ package units_test
 import (
 	"testing"
 
-	"wirelab.dev/internal/units"
+	"wirelab.dev/internal/base/units"
 )
 
 func TestBytes(t *testing.T) {
