@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/advice"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // lifecycles are how connections are used, as --lifecycle has it.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/claim"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/claim"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/studies"
 )
 

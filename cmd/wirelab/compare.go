@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/stack/catalog"
 	workloads "wirelab.dev/internal/workload/catalog"
 )

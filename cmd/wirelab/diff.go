@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/report"
 )
 

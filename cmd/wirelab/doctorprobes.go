@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
 	probes "wirelab.dev/internal/probe/catalog"
 	"wirelab.dev/internal/probe/price"
-	"wirelab.dev/internal/record"
 )
 
 // probeFinding is what a probe sees on this machine, and what that costs.

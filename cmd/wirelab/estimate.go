@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 	workloads "wirelab.dev/internal/workload/catalog"
 )
 

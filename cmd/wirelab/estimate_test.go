@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // planned is a plan of so many repeats of cells whose windows are these.

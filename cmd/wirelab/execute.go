@@ -18,11 +18,11 @@ import (
 
 	"wirelab.dev/internal/advice"
 	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/report"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
 )
 

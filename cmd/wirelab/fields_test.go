@@ -9,7 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/report"
 )
 

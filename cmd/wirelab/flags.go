@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/workload/message"
 )

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/fleet"
-	"wirelab.dev/internal/scenario"
 )
 
 func (a *app) fleetCommand() *cobra.Command {

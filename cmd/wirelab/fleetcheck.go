@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/fleet"
-	"wirelab.dev/internal/record"
 )
 
 // checkedFleet is what check found.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/fleet"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 )
 
 // fleetFlags say which machines of a fleet measure, in the place of this one.

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/foreign"
 	"wirelab.dev/internal/judge"
-	"wirelab.dev/internal/record"
 )
 
 func (a *app) importCommand() *cobra.Command {

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 func TestExitCodes(t *testing.T) {

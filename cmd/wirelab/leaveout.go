@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/congestion"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/link"
 	"wirelab.dev/internal/peer"
 	"wirelab.dev/internal/rebuild"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack/catalog"
 )
 

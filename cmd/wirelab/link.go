@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // linkFlag says over which links clients and servers talk.

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/report"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/worker"
 	workloads "wirelab.dev/internal/workload/catalog"

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/report"
 )
 

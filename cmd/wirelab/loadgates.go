@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/report"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/service"
 )
 

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/report"
-	"wirelab.dev/internal/scenario"
 )
 
 // keptRun is a run of three valid trials that is read, and never measured again.

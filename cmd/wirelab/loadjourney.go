@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"wirelab.dev/internal/base/expect"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/service"
 	"wirelab.dev/internal/service/journey"
 	"wirelab.dev/internal/service/library"

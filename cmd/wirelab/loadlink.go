@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // refuseLink says why a service of the user's own is not loaded over an emulated link, and how to

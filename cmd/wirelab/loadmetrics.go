@@ -14,9 +14,9 @@ import (
 	"sync"
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/lab"
 	"wirelab.dev/internal/load"
-	"wirelab.dev/internal/record"
 )
 
 // loadMetrics are a load's live figures for Prometheus, in text format 0.0.4. Counters are

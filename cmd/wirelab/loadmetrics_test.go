@@ -13,9 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/lab"
 	"wirelab.dev/internal/load"
-	"wirelab.dev/internal/record"
 )
 
 // oneLoad is what a client says of a load.

@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/service"
 )
 

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/record"
 )
 
 // loadViewOptions say what a view of a load shows, and what its keys do.

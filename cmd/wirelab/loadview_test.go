@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/lab"
 	"wirelab.dev/internal/load"
-	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/report"
 )
 

@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/link"
-	"wirelab.dev/internal/scenario"
 )
 
 // inUserNamespace runs the whole command again in a user namespace where a scenario asks

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/congestion"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // someone is a user, with a copy of wirelab in a folder of their own.

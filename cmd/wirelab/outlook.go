@@ -9,8 +9,8 @@ import (
 
 	"wirelab.dev/internal/advice"
 	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/record"
 )
 
 // Looking back must not keep a run waiting.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/record"
 )
 
 // keepRun makes a finished run of two cells with five repeats, on a machine.

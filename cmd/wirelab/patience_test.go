@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/record"
 )
 
 func TestPatienceFlag(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // pinging is what the flags of ping say.

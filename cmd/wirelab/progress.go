@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/report"
 )
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/report"
 )
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/record"
 )
 
 // rehearsal is what a run would do.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // A run that goes on is rehearsed as far as it is not done.

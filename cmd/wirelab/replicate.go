@@ -16,11 +16,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/peer"
-	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/report"
-	"wirelab.dev/internal/scenario"
 )
 
 // replication is what replicate is asked for. It is kept beside the runs, so that it can be

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/peer"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 )
 
 // study is what the flags of run say.

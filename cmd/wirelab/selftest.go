@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/gauntlet"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/record"
 )
 
 // selftesting is what the flags of selftest say.

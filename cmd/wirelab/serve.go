@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/peer"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/worker"

@@ -6,9 +6,9 @@ import (
 	"math"
 	"slices"
 
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 )
 
 // sparks are the table of a run as it fills, on a terminal: a line a variant, and there a

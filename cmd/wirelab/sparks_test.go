@@ -4,9 +4,9 @@ import (
 	"slices"
 	"testing"
 
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 )
 
 // The table fills as trials end: what was not measured, what was refused, and the higher the

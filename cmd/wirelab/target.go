@@ -12,8 +12,8 @@ import (
 	"syscall"
 
 	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
 )

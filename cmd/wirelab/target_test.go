@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/scenario"
 )
 
 // A target that speaks something else is told before anything is measured.

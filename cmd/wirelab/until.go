@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // untilFlags are --until and --at-most.

@@ -11,8 +11,8 @@ import (
 
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/latency"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 )
 
 func TestUntilFlags(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/claim"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/claim"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/report"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/workload"

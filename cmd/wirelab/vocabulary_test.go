@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // An old run of a study gets the changes that the study declares today, where they lead

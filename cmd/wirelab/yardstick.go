@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/peer"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/filestack"
 	"wirelab.dev/internal/stack/restjson"

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 var update = flag.Bool("update", false, "write the golden texts anew")

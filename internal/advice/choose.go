@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // Wish is what somebody must choose a variant for. What is zero is left open.

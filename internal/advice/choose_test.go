@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 func wantChoice(t *testing.T, s *analysis.Summary, w Wish, want ...string) {

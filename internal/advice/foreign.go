@@ -5,7 +5,7 @@ import (
 	"path"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // foreignAnswer repeats what other programs measured, and gives no advice on it.

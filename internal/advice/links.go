@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // linkLines are what links did: who is fastest over them, whose calls lost packets make

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // overLinks are cells of two variants in parts that differ by their link.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // searching is two variants whose highest rates were searched for.

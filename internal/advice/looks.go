@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // looks says what a run was repeated for, and whether that came about.

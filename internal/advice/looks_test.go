@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 func TestLooksSayWhatARunWasRepeatedFor(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // nextStep is to measure more, or to choose.

@@ -7,7 +7,7 @@ import (
 
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // reconnections says which variants lose no request when every request opens a

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // sampleRun says what the figures of each variant are in a test.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // What is not known for want of requests is in no sentence, and the tail says so.

@@ -3,8 +3,8 @@ package analysis
 import (
 	"strings"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge"
-	"wirelab.dev/internal/record"
 )
 
 // Again counts what was measured again because other programs had spoiled it.

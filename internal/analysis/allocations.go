@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // The ends of a wire.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 func profiled(trial int, variant string, stacks ...record.AllocationStack) *record.Record {

@@ -3,7 +3,7 @@ package analysis
 import (
 	"math"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // capacityOf is the rate that was served in the trials that the judge found to be beyond

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 func TestTheCapacityIsOfTheTrialsBeyondIt(t *testing.T) {

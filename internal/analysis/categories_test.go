@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 func frames(texts ...string) []record.Frame {

@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"strconv"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // Cell is one point of the matrix, over its repeats. Its figures are of its

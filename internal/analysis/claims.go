@@ -10,8 +10,8 @@ import (
 
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/claim"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/claim"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // Claim is a claim of the scenario, and what the run says to it.

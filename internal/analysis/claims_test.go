@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // TestClaimsAreJudged knows that one codec takes a tenth off a small call and a

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"wirelab.dev/internal/base/stats"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // Verdict says whether a difference is real.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // versus is tcp and rest at every concurrency, rest slower by a factor.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // Survival is how many requests were answered, over all trials that came to a

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/base/stats"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // ByConnection is the contrast of connection modes, which every stack has: the

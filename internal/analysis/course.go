@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/base/stats"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // CoursePoint is a stretch of a trial, over all valid trials. Of older records only rate and

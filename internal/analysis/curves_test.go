@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // saturating is a stack that answers in 50 µs until 50 clients keep it busy.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // runsThatDiffer draws a run and a later one, in which one cell takes so many times as long.

@@ -3,7 +3,7 @@ package analysis
 import (
 	"math"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // End is what one end cost over the window, besides its CPU time a request.

@@ -5,9 +5,9 @@ import (
 	"math"
 	"slices"
 
-	"wirelab.dev/internal/claim"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/claim"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // evidence is what a claim is evaluated over: the trials of a run, a repeat at a time.

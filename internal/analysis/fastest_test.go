@@ -3,7 +3,7 @@ package analysis
 import (
 	"testing"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // racing are cells at one point with their means, in microseconds, and the verdict of each

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // remarks are what is worth knowing of trials. Those that all trials of a run have are

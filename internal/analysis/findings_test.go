@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 func TestWarningOfAllTrialsIsShownOnce(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge"
-	"wirelab.dev/internal/record"
 )
 
 // Fleet is the agents that ran the ends of a run's trials on machines of their own.

@@ -8,7 +8,7 @@ import (
 
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/stats"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // cellsOf are those of three variants at so many points, each repeated.

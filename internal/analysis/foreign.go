@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"slices"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // foreignPrograms are those that measured what wirelab only read.

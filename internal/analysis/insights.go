@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // Insight is what probes saw of a cell, in passes of their own. Times are in microseconds,

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/base/latency"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // passesOf are a measured trial and a pass of each of three probes: calls of so many

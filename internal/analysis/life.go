@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // Life is where the time of single calls goes, one at a time.

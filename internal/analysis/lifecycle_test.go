@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/tuning"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // lifecycle is a trial of a variant whose connections live as its mode says,

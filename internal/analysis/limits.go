@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // LimitEffect is what an in-flight limit did, counted both ways: service leaves

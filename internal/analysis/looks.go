@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // level is the chance of a false finding that what is judged now may use, where a run

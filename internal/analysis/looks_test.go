@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/base/stats"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 func TestLooksSpendTheWholeLevel(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/tuning"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // Setting is one value that is not a library's default, with the variants of

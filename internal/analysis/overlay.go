@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // RunOption is the option by which the variants of runs that are laid over each other are

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge"
-	"wirelab.dev/internal/record"
 )
 
 // point is a cell with its trials. Everything else is computed from points.

@@ -3,7 +3,7 @@ package analysis
 import (
 	"slices"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // The kinds of profiles.

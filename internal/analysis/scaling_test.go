@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // held is a variant whose throughput stops at a number of callers, with so many

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/base/stats"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // Search is what looking for the highest rate that keeps a goal found. The

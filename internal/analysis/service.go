@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/base/stats"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // SpreadStep is how many requests took about so long.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // served is a trial of a service of 1,000 answers a second, which stands still for 200 ms in

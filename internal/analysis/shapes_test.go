@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // searching is a search in a server that answers within 1 ms up to a capacity,

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // ladderOf is the way from gRPC to REST with JSON, with the given mean times in

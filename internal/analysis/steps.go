@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/base/stats"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // Step is how the time of a call changes from one size to another a little larger, for one

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/base/latency"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // stepPoints are trials whose times are known: by variant and size, with some noise.

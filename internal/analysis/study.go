@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 )
 
 // study is what a run's manifest says of its scenario and of what was measured.

@@ -3,7 +3,7 @@ package analysis
 import (
 	"testing"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // Who calls is told by the option that has that role, whatever its name.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge"
-	"wirelab.dev/internal/record"
 )
 
 // Summarize analyses the trials of a run. They may be fewer than its manifest

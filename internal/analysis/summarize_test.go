@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/latency"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // truth is what a synthetic cell is made of.

@@ -18,8 +18,8 @@ package analysis
 import (
 	"time"
 
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // Summary is everything that the analysis found.

@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // times is the distribution of one trial's times, in microseconds.

@@ -3,7 +3,7 @@ package analysis
 import (
 	"math"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // Traffic is what went over the connections in the window, below TLS.

@@ -3,8 +3,8 @@ package analysis
 import (
 	"slices"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge"
-	"wirelab.dev/internal/record"
 )
 
 // Judged are the trials of a run with the checks of this version.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // WarmUpNeed is how much warm-up would have been enough.

@@ -1,6 +1,6 @@
 package analysis
 
-import "wirelab.dev/internal/record"
+import "wirelab.dev/internal/data/record"
 
 // Wire is what one call puts on the wire, in bytes, layer by layer.
 type Wire struct {

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // A server that takes 20 µs for a call of 10 MB takes 2 ms for a GB, and 1,000 calls a

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/service"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"

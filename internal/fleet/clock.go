@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"wirelab.dev/internal/base/clock"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // instants are what an agent answers to an exchange: when the question came, and when the

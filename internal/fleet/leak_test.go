@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/fleet"
-	"wirelab.dev/internal/scenario"
 )
 
 // stacksOf counts the goroutines that are in this package's code, tests left out, by where they began.

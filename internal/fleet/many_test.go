@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/fleet"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/scenario"
 )
 
 // simulatedAgents is how many agents are simulated, and how long their window is.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/worker"
 )
 

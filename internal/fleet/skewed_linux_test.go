@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 )
 
 // aheadBy starts a process whose monotonic clock is ahead by so many seconds.

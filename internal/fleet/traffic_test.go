@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/fleet"
 	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/scenario"
 )
 
 // meter stands between agents and their hub, and counts the bytes that pass.

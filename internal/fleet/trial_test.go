@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/fleet"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 )
 
 // log is an agent's, that a test reads.

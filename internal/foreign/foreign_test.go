@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 func readFile(t *testing.T, name string) *Result {

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/worker"
 )
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/worker"
 )
 

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"time"
 
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 )
 
 // other is a second wirelab, which measures until it is told to stop. It is ready when its

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/workload"
 	workloads "wirelab.dev/internal/workload/catalog"

@@ -23,7 +23,7 @@ import (
 	"cmp"
 	"time"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // Situation is one way in which a measurement can be false, and its honest twin.

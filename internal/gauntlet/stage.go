@@ -5,8 +5,8 @@ import (
 	"errors"
 	"sync"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/worker"
 )
 

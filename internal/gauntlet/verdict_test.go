@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/latency"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // measured is a record of 1,000 calls that took so long, with those checks.

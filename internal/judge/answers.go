@@ -2,7 +2,7 @@ package judge
 
 import (
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // answers checks that no answer came sooner than the work takes that the workload asks

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // connections checks that the connections were opened as the mode says. A pool may

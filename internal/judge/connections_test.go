@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/base/failure"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // wantCheckSays wants the check at that level, with those words, whatever the

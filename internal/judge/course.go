@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // courseOf is a course of a second in as many intervals as there are means, in

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // end is one end of the wire, with its name in sentences.

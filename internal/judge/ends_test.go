@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/base/latency"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // What the kernel did to an end is noticed by its effect on the figure. Each falsehood

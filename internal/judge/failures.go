@@ -7,8 +7,8 @@ import (
 
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // limited counts the requests that failed at a limit of the machine, and returns the

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // scope is what a check is made of where agents of a fleet ran a trial's ends. Each client and

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // soundFleet is a closed loop of eight clients on two machines, with the server on a third,

@@ -1,6 +1,6 @@
 package judge
 
-import "wirelab.dev/internal/record"
+import "wirelab.dev/internal/data/record"
 
 // judgeForeign judges what another program measured. Its file tells how many calls failed,
 // and nothing of what the other checks read.

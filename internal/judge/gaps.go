@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // sentinelSleepNS is how long sentinels sleep in the mean. They meet every gap that is

@@ -2,7 +2,7 @@ package judge
 
 import (
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // Calls are of two kinds where next to none took a time between the two. Of 614 trials of

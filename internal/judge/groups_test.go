@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 func TestCallsOfTwoKindsAreSeen(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"slices"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // checks are all rules, in the order in which they are reported.

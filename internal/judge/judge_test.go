@@ -9,7 +9,7 @@ import (
 
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/base/latency"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // distributed is count durations of the same length.

@@ -1,6 +1,6 @@
 package judge
 
-import "wirelab.dev/internal/record"
+import "wirelab.dev/internal/data/record"
 
 // Limits holds the limits of the checks; docs/decisions/0006 gives the reasons. The
 // record has each check's figure and limit beside its verdict.

@@ -6,7 +6,7 @@ import (
 
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // link checks that an emulated link kept its delay, and lost what it was asked to lose and

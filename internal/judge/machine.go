@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // neighbours checks how much CPU time other processes took.

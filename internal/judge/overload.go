@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"wirelab.dev/internal/base/stats"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // stretches is in how many parts a window is divided to see how its rate varies: with

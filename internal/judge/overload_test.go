@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/latency"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // queueing is an open loop whose requests wait, first come first served, for one of so

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/base/tuning"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // defaultGOGC is the growth at which Go collects (package runtime).

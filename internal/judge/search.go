@@ -3,7 +3,7 @@ package judge
 import (
 	"math"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // anotherRate is the relative difference from which the measured rate is not the one

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/stats"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // certainInQueues is the evidence of a drift of an open loop's service times. Near its

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // course is a window of 200 intervals of 5 ms after 50 of warm-up; of gives an interval's

@@ -6,7 +6,7 @@ import (
 
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/tuning"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 func TestTheWorkersRuntimeIsTheirOwn(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/latency"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // study is a simulated run of three variants on a machine that drifts and has a neighbour.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // What a trial's two ends held and sent comes into its record.

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // rehearsal is an execution whose trials take a second each of the bubble's time, and

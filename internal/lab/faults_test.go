@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // wantNoWorkers fails where a process that this one started still runs.

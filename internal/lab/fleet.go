@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/worker"
 )
 

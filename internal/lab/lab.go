@@ -20,11 +20,11 @@ import (
 	"fmt"
 	"time"
 
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/judge"
 	"wirelab.dev/internal/load"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/worker"
 )

@@ -17,8 +17,8 @@ import (
 
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/latency"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/worker"
 	"wirelab.dev/internal/yardstick"

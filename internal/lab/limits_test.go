@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 )
 
 func TestWhatATrialNeedsIsHeldAgainstWhatThereIs(t *testing.T) {

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"time"
 
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/link"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 )
 
 // settings are what a scenario's network asks of package link, with the trial's seed

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/link"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 )
 
 // surroundings are the network of a trial and the machine's limits in it.

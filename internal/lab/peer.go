@@ -4,8 +4,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/peer"
-	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/worker"
 )

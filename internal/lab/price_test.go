@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/host"
 	probes "wirelab.dev/internal/probe/catalog"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 )
 
 // BenchmarkProbes measures what it costs the 64-byte echo over TCP to be seen: pairs of

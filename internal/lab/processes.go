@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/worker"

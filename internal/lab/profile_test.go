@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // TestAProfileFindsWhoAllocates knows what a put of 1 MiB over grpc-go costs its

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // Patience bounds the time that a run spends on trials that only the machine spoiled: on

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // neighbour is another program on a machine of two CPUs: it burns one of them for a while

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // presser does something, once, when the window of a trial is open.

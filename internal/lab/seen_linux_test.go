@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/probe/probetest"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 )
 
 const withoutPerfEvents = "WIRELAB_WITHOUT_PERF_EVENTS"

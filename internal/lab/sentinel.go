@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/worker"
 )
 

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 )
 
 const ms = int64(1e6)

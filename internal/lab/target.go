@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/failure"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/worker"

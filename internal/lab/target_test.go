@@ -6,7 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 func TestWhatListensIsFound(t *testing.T) {

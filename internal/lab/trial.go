@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/worker"
 	workloads "wirelab.dev/internal/workload/catalog"

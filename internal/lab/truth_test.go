@@ -12,9 +12,9 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 )
 
 // These tests put a known truth into a server or a client and want it back out

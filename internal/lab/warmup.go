@@ -3,8 +3,8 @@ package lab
 import (
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge"
-	"wirelab.dev/internal/record"
 )
 
 // lessons are the longest warm-ups that trials were seen to need, by their cells: those

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // What one trial of a cell was seen to need is the least of the next, up to the longest

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/probe"
 	probes "wirelab.dev/internal/probe/catalog"
-	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/worker"
 )
 

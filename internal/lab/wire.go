@@ -1,7 +1,7 @@
 package lab
 
 import (
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/worker"
 )

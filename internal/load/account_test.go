@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 
 	"wirelab.dev/internal/base/clock"
 )

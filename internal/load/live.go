@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // Live is what a load shows while it runs, of all its calls: those of the warm-up and

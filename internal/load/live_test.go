@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/clock"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 func TestLiveBuckets(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/base/latency"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // Named is an optional ability of a Caller whose calls are of several kinds: Name is that of

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // Written is a call as a client in another language wrote it down, which knows none of

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/clock"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // journalist writes its calls down as a client in another language would.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/latency"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // maxIntervals limits the intervals of a result.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/stats"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // SearchPlan describes a search for the highest constant rate that meets a goal.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/stats"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // noisySearch searches a server that bears another rate in each try, around its

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // Answered is an optional ability of a Caller: Status is that of the last call's answer, and

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/stats"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // Goal is what a rate must meet to count as sustained: a quantile of the response

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // Traced is an optional ability of a Caller: Trace is the identifier of the last call's trace,

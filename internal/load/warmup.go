@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/stats"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // WarmUp limits the time before the window. With the zero value there is no

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/stats"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // warming is a server that begins at less than its speed and approaches it; each interval

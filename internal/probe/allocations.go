@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // samplingBytes is the mean number of allocated bytes between two samples. A call of a

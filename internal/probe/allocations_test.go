@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // The program of TestAllocations: sampling must be on from a process's beginning.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // ProfilesPerSecond is the rate of Go's own profile; pprof.StartCPUProfile knows no other.

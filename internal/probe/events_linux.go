@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/perfevent"
-	"wirelab.dev/internal/record"
 )
 
 // Events counts events of one process while it runs.

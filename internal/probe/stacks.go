@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/symbol"
 )
 

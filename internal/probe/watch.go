@@ -1,6 +1,6 @@
 package probe
 
-import "wirelab.dev/internal/record"
+import "wirelab.dev/internal/data/record"
 
 // End is one end of a wire.
 type End int

@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/stats"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // WriteBenchstat prints a line a valid trial in the Go benchmark format

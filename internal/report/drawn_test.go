@@ -13,8 +13,8 @@ import (
 	"wirelab.dev/internal/advice"
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/latency"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // drawn is a run whose figures were drawn by chance. Its records lack what records may

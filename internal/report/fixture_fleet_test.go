@@ -10,8 +10,8 @@ import (
 	"wirelab.dev/internal/advice"
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge"
-	"wirelab.dev/internal/record"
 )
 
 // fleetTrials is how many trials a cell of fixtureFleet has, and fleetCalls how many calls each

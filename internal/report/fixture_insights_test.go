@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // inside is what the fixture's probes see of a variant, in microseconds a call.

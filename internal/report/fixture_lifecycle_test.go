@@ -8,7 +8,7 @@ import (
 
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/tuning"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // reconnect is how a variant of the fixture fares with a connection a request.

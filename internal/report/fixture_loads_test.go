@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // fixtureLoads is a run with every load that is not a plain closed loop: a sweep

@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/stats"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // fixtureRun is a run such as the kernel study gives: three stacks at five sizes

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/latency"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // WriteHistogramLog prints the histograms of the valid trials in the log format

@@ -8,7 +8,7 @@ import (
 
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // key is a part of what tells cells apart. It is a column only where a part has cells

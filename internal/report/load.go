@@ -13,7 +13,7 @@ import (
 
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // IsLoad reports whether a run is one trial of a service of the user's own, which is shown

@@ -10,7 +10,7 @@ import (
 
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // notes explain the marks in the table. Cells with the same finding share one note,

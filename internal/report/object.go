@@ -9,7 +9,7 @@ import (
 
 	"wirelab.dev/internal/advice"
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // ObjectVersion is the form of the JSON object. It grows when a name changes

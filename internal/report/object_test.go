@@ -52,7 +52,7 @@ func reflectSchema(t *testing.T, object any, as reader) *jsonschema.Schema {
 		},
 		AdditionalFields: func(of reflect.Type) []reflect.StructField { return furtherFields(of, as) },
 	}
-	for _, room := range []string{"report", "analysis", "record", "scenario", "base/tuning"} {
+	for _, room := range []string{"report", "analysis", "data/record", "data/scenario", "base/tuning"} {
 		if err := reflector.AddGoComments("wirelab.dev/internal/"+room, "../"+room); err != nil {
 			t.Fatal(err)
 		}

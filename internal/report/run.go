@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // Run is all that there is to show of a run.

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // AnswerStatus is how many answers of a service had a status.

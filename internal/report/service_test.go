@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // pageCell is what the page of a service is given of a cell.

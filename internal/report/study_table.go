@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // StudyTableFile is the name that a study's own table has beside the run: what

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // fixtureUsers is a study with a table of its own: closed loops, a burst in which one

@@ -15,7 +15,7 @@ import (
 
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/latency"
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // unshown are what a record may lack and no report has a figure of.

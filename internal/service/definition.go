@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/secure"
 )
 

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/yardstick"
 )
 

@@ -11,8 +11,8 @@ import (
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/congestion"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/httpwire"
-	"wirelab.dev/internal/record"
 )
 
 // ConnectionCounts is what a client's connections did. The dialer counts them; they

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/httpwire"
-	"wirelab.dev/internal/scenario"
 )
 
 // HTTPStack is a stack on HTTP. An adapter embeds one, and tells in an HTTPAdapter what

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/httpwire"
-	"wirelab.dev/internal/record"
 )
 
 // UsedProtocol records the protocol in which a peer has answered.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/rpc/chanpool"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"wirelab.dev/internal/base/tuning"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // SettingsReporter is an optional interface of a Stack that changes its library's

@@ -28,7 +28,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/secure"
 )
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/congestion"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/secure"
 )
 

@@ -1,7 +1,7 @@
 package worker
 
 import (
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/stack/catalog"
 	workloads "wirelab.dev/internal/workload/catalog"
 )

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/stack"
 )
 

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	"wirelab.dev/internal/base/tuning"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/service"
 	"wirelab.dev/internal/stack"

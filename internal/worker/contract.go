@@ -26,10 +26,10 @@ import (
 
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/stack"
 )
 

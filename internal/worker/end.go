@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/record"
 )
 
 // End is one end of a trial as the lab knows it: a Process of this machine, one that an agent

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"wirelab.dev/internal/record"
+	"wirelab.dev/internal/data/record"
 )
 
 // What agents of one machine take for one trial is none of the neighbours' that the others of

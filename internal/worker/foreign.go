@@ -17,8 +17,8 @@ import (
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/service"
 	"wirelab.dev/internal/yardstick"
 )

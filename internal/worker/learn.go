@@ -13,9 +13,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/load"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/service"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/workload"

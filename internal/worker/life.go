@@ -7,8 +7,8 @@ import (
 	"google.golang.org/grpc"
 
 	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/load"
-	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/workload"
 )
 

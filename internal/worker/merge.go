@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/load"
-	"wirelab.dev/internal/record"
 )
 
 // Merge makes one client of several that worked at the same time: what one would have

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/record"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 )
 

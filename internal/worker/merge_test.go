@@ -13,8 +13,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/load"
-	"wirelab.dev/internal/record"
 )
 
 // journal is what so many callers did by chance, one call after the other. late is 1 where some

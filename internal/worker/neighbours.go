@@ -5,8 +5,8 @@ import (
 	"syscall"
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/record"
 )
 
 // Neighbours watches what other programs take of the machine's CPUs.

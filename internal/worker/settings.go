@@ -10,9 +10,9 @@ import (
 
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/congestion"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/rebuild"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"

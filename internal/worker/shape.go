@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/load"
-	"wirelab.dev/internal/record"
 )
 
 // The load models of the contract.

@@ -3,7 +3,7 @@ package worker
 import (
 	"fmt"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // Split makes of one client's spec those of several workers that together do what it asks

@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/grpc/status"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // Pause waits for d. If the context ends before, it returns a status. Handlers

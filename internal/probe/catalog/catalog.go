@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/record"
 )
 
 // IsOutside reports whether a probe looks on from outside of the processes; others are in

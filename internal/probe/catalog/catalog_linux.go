@@ -3,13 +3,13 @@ package catalog
 import (
 	"fmt"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/probe/counters"
 	"wirelab.dev/internal/probe/cpusamples"
 	"wirelab.dev/internal/probe/life"
 	"wirelab.dev/internal/probe/offcpu"
 	"wirelab.dev/internal/probe/syscalls"
-	"wirelab.dev/internal/record"
 )
 
 // starts are the probes. Each takes the best way that the machine allows.

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/probe/probetest"
-	"wirelab.dev/internal/record"
 )
 
 // TestMain is also a process with other rights, which tries all probes on itself.

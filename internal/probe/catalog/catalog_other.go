@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"runtime"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/probe/life"
-	"wirelab.dev/internal/record"
 )
 
 // Start starts what does without the kernel. Its error wraps host.ErrUnsupported, and

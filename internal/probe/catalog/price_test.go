@@ -4,10 +4,10 @@ import (
 	"errors"
 	"testing"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/probe/price"
-	"wirelab.dev/internal/record"
 )
 
 // TestPricesAreMeasured: what a probe costs is told, or why not.

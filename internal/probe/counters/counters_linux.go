@@ -6,10 +6,10 @@ import (
 	"os"
 	"slices"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/perfevent"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/record"
 )
 
 // events are what is counted. Each costs something at every switch of a thread.

@@ -7,10 +7,10 @@ import (
 	"runtime"
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/perfevent"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/record"
 	"wirelab.dev/internal/symbol"
 )
 

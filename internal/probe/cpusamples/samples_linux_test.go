@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/record"
 )
 
 const (

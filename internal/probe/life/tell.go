@@ -4,8 +4,8 @@ import (
 	"slices"
 	"sort"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/record"
 )
 
 // kind is what happened at an instant.

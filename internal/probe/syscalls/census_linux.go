@@ -11,8 +11,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 
 	"wirelab.dev/internal/bpf"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/record"
 )
 
 // The memory that the programs share with this process, in words of 8 bytes: for each end

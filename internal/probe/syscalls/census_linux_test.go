@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/record"
 )
 
 // What the subject makes of calls that Go itself does not make, but for writes to its output.

@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/record"
 )
 
 // Procfs takes the sums that the kernel keeps of each process.

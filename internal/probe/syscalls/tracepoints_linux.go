@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/perfevent"
 	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/record"
 )
 
 // traced are the calls that matter most to a wire. Each costs something at every switch of

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // file is a journey as it is written.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/expect"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/service"
 )
 

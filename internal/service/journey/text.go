@@ -11,7 +11,7 @@ import (
 	"text/template"
 	"text/template/parse"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // text may have templates in it.

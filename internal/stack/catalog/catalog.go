@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/httpwire"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/connectstack"
 	"wirelab.dev/internal/stack/creditstack"

@@ -3,7 +3,7 @@ package catalog
 import (
 	"fmt"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // leastQUIC is the shortest longest packet that QUIC runs over: datagrams of 1200 bytes

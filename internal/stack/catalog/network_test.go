@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 func TestQUICTakesAnMTU(t *testing.T) {

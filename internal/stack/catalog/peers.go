@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/peer"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 )
 

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/peer"
-	"wirelab.dev/internal/scenario"
 )
 
 func TestPeersPlayTheEndsThatAVariantSays(t *testing.T) {

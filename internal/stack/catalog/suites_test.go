@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/stack/stacktest"
 )
 

@@ -24,8 +24,8 @@ import (
 	"connectrpc.com/connect"
 
 	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/httpwire"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 )
 

@@ -3,7 +3,7 @@ package connectstack_test
 import (
 	"testing"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/connectstack"
 	"wirelab.dev/internal/stack/stacktest"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/creditstack"
 	"wirelab.dev/internal/stack/stacktest"

@@ -19,7 +19,7 @@ import (
 	"context"
 	"fmt"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/stack"
 )
 

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/base/clock"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/stacktest"
 	"wirelab.dev/internal/stack/stacktest/testpb"

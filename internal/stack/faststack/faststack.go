@@ -14,7 +14,7 @@ import (
 	"context"
 	"fmt"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/yardstick"
 	"wirelab.dev/rpc/fastgrpc"

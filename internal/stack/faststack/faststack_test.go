@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/faststack"
 	"wirelab.dev/internal/stack/grpcstack"

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"wirelab.dev/internal/base/tuning"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/stack"
 )
 

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/stats"
 
 	"wirelab.dev/internal/base/failure"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/workload/echo/echopb"
 )

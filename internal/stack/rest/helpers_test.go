@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/stacktest/testpb"
 )

@@ -27,8 +27,8 @@ import (
 	"fmt"
 	"net/http"
 
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/httpwire"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/yardstick"
 )

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/route"
-	"wirelab.dev/internal/scenario"
 )
 
 // location returns the path and the query of a call.

@@ -28,8 +28,8 @@ import (
 	"strconv"
 
 	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/httpwire"
-	"wirelab.dev/internal/scenario"
 	"wirelab.dev/internal/stack"
 )
 

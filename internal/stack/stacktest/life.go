@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/base/latency"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/stacktest/testpb"
 )

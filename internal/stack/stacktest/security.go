@@ -12,7 +12,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"wirelab.dev/internal/base/failure"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/stacktest/testpb"

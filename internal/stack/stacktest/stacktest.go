@@ -17,7 +17,7 @@ import (
 	"slices"
 	"testing"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/stack"
 )
 

@@ -31,7 +31,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/base/tuning"
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/stack"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/stacktest"
 )

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/workload"
 	"wirelab.dev/internal/workload/chat"
 	"wirelab.dev/internal/workload/echo"

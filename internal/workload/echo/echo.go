@@ -21,7 +21,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/workload"
 	"wirelab.dev/internal/workload/echo/echopb"
 )

@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/workload"
 	"wirelab.dev/internal/workload/ping/pingpb"
 )

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"wirelab.dev/internal/scenario"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // operation is one of the service's operations.

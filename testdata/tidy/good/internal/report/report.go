@@ -3,5 +3,5 @@ package report
 
 import (
 	_ "wirelab.dev/internal/advice"
-	_ "wirelab.dev/internal/record"
+	_ "wirelab.dev/internal/data/record"
 )

@@ -1,4 +1,4 @@
 // Package stats imports a higher level.
 package stats
 
-import _ "wirelab.dev/internal/record"
+import _ "wirelab.dev/internal/data/record"

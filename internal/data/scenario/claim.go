@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"wirelab.dev/internal/claim"
+	"wirelab.dev/internal/data/claim"
 )
 
 // Claim is a published or new statement about what a study found, in a form that the

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/claim"
+	"wirelab.dev/internal/data/claim"
 )
 
 const claiming = `version: 1

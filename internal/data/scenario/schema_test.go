@@ -22,7 +22,7 @@ import (
 var update = flag.Bool("update", false, "write docs/schema/scenario.schema.json")
 
 const (
-	schemaFile = "../../docs/schema/scenario.schema.json"
+	schemaFile = "../../../docs/schema/scenario.schema.json"
 	schemaID   = "https://wirelab.dev/schema/scenario.schema.json"
 )
 
@@ -63,7 +63,7 @@ func reflectSchema(t *testing.T) []byte {
 			return nil
 		},
 	}
-	if err := reflector.AddGoComments("wirelab.dev/internal/scenario", "."); err != nil {
+	if err := reflector.AddGoComments("wirelab.dev/internal/data/scenario", "."); err != nil {
 		t.Fatal(err)
 	}
 	schema := reflector.Reflect(&file{})
@@ -88,7 +88,7 @@ func TestSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the types say: run go generate ./internal/scenario", schemaFile)
+		t.Errorf("%s is not what the types say: run go generate ./internal/data/scenario", schemaFile)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
-	"wirelab.dev/internal/claim"
+	"wirelab.dev/internal/data/claim"
 )
 
 // Vocabulary answers what a scenario may name: stacks, workloads and columns. Its

@@ -1,4 +1,4 @@
 // Package record contains a part of its own.
 package record
 
-import _ "wirelab.dev/internal/record/parquet"
+import _ "wirelab.dev/internal/data/record/parquet"

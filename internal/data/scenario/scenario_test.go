@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/claim"
+	"wirelab.dev/internal/data/claim"
 	"wirelab.dev/studies"
 )
 
@@ -247,7 +247,7 @@ func TestStarterIsSmall(t *testing.T) {
 }
 
 func TestManualsExampleIsAScenarioFile(t *testing.T) {
-	manual, err := os.ReadFile("../../docs/scenarios.md")
+	manual, err := os.ReadFile("../../../docs/scenarios.md")
 	if err != nil {
 		t.Fatal(err)
 	}

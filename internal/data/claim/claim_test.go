@@ -180,7 +180,7 @@ func TestCited(t *testing.T) {
 
 // The page that explains claims has every figure and function.
 func TestPageNamesAll(t *testing.T) {
-	page, err := os.ReadFile("../../docs/scenarios.md")
+	page, err := os.ReadFile("../../../docs/scenarios.md")
 	if err != nil {
 		t.Fatal(err)
 	}

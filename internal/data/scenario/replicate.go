@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"wirelab.dev/internal/claim"
+	"wirelab.dev/internal/data/claim"
 )
 
 // ForClaims returns the scenario with the cells alone that some of its claims need, each

@@ -18,7 +18,7 @@ import (
 var update = flag.Bool("update", false, "write docs/schema/record.schema.json")
 
 const (
-	schemaFile = "../../docs/schema/record.schema.json"
+	schemaFile = "../../../docs/schema/record.schema.json"
 	schemaID   = "https://wirelab.dev/schema/record.schema.json"
 )
 
@@ -33,7 +33,7 @@ func reflectSchema(t *testing.T) []byte {
 		Namer:                     func(of reflect.Type) string { return strings.ToLower(of.Name()) },
 	}
 	for base, path := range map[string]string{
-		"wirelab.dev/internal/record": ".", "wirelab.dev/internal/base/latency": "../../base/latency",
+		"wirelab.dev/internal/data/record": ".", "wirelab.dev/internal/base/latency": "../../base/latency",
 	} {
 		if err := reflector.AddGoComments(base, path, jsonschema.WithFullComment()); err != nil {
 			t.Fatal(err)
@@ -61,7 +61,7 @@ func TestSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the types say: run go generate ./internal/record", schemaFile)
+		t.Errorf("%s is not what the types say: run go generate ./internal/data/record", schemaFile)
 	}
 }
 
