@@ -28,6 +28,8 @@ type room struct {
 }
 
 var rooms = []room{
+	{folder: "internal/foreign/takeover", level: 0},
+	{folder: "internal/foreign/yardstick", level: 0},
 	{folder: "cmd/wirelab", level: 7},
 	{folder: "internal/report", level: 6},
 	{folder: "internal/gauntlet", level: 6},
@@ -59,7 +61,6 @@ var rooms = []room{
 	{folder: "rpc/call", level: 1},
 	{folder: "internal/data/claim", level: 0},
 	{folder: "internal/base/spelling", level: 0},
-	{folder: "internal/yardstick", level: 0},
 	{folder: "internal/rebuild", level: 0},
 	{folder: "internal/peer", level: 1},
 	{folder: "peers", level: 0},

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"wirelab.dev/internal/service/takeover"
+	"wirelab.dev/internal/foreign/takeover"
 )
 
 // mostCommand bounds a file that --from reads: ghz's reports list their calls.

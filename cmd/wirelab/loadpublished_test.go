@@ -48,7 +48,7 @@ func TestPublishedCommandsRun(t *testing.T) {
 	}
 }
 
-// publishedCommand is one of internal/service/takeover/testdata/commands, by a line of it
+// publishedCommand is one of internal/foreign/takeover/testdata/commands, by a line of it
 // that no other has, and what it asks for.
 type publishedCommand struct {
 	tool, command string

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"wirelab.dev/internal/foreign/takeover"
 	"wirelab.dev/internal/service"
-	"wirelab.dev/internal/service/takeover"
 )
 
 // localhost is both loopback addresses, also where the machine's table of hosts has one.

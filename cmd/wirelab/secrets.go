@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"wirelab.dev/internal/service/takeover"
+	"wirelab.dev/internal/foreign/takeover"
 )
 
 // secretFlags have values that no run keeps.

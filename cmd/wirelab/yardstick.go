@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/data/scenario"
+	programs "wirelab.dev/internal/foreign/yardstick"
 	"wirelab.dev/internal/peer"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/filestack"
 	"wirelab.dev/internal/stack/restjson"
-	programs "wirelab.dev/internal/yardstick"
 )
 
 // yardstick is another project's program that a run may be compared with. It is

@@ -19,9 +19,9 @@ import (
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/foreign/yardstick"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/worker"
-	"wirelab.dev/internal/yardstick"
 )
 
 // TestMain makes the test's program a worker too: the lab starts real

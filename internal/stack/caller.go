@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/yardstick"
+	"wirelab.dev/internal/foreign/yardstick"
 )
 
 const (

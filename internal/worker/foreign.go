@@ -18,9 +18,9 @@ import (
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/foreign/yardstick"
 	"wirelab.dev/internal/probe"
 	"wirelab.dev/internal/service"
-	"wirelab.dev/internal/yardstick"
 )
 
 const (

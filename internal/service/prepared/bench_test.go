@@ -17,9 +17,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"wirelab.dev/internal/foreign/yardstick"
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/service"
-	"wirelab.dev/internal/yardstick"
 )
 
 // The benchmarks' server is a process of its own, so that the client's CPU time is known:

@@ -15,8 +15,8 @@ import (
 	"fmt"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/foreign/yardstick"
 	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/yardstick"
 	"wirelab.dev/rpc/fastgrpc"
 )
 

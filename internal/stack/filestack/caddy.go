@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/foreign/yardstick"
 	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/yardstick"
 )
 
 // caddy is Caddy's file server as a process of its own, which ends with this process's

@@ -18,8 +18,8 @@ import (
 
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/foreign/yardstick"
 	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/yardstick"
 )
 
 // Stack is grpc-go. The zero value is ready.

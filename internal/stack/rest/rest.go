@@ -28,9 +28,9 @@ import (
 	"net/http"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/foreign/yardstick"
 	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/yardstick"
 )
 
 // Stack is one of the stacks of this package.

@@ -20,7 +20,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(written) != Page() {
-		t.Errorf("%s is not what the tables say: go test ./internal/service/takeover -update", file)
+		t.Errorf("%s is not what the tables say: go test ./internal/foreign/takeover -update", file)
 	}
 }
 

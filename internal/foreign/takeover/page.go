@@ -103,7 +103,7 @@ Whoever has a command of another tool need not learn ours first.
 - **Typed** behind ` + "`wirelab load`" + `: what fingers are used to is read too. wirelab's own flags come first, with wirelab's defaults.
 - Each reading that is not word for word is told, one line each. What cannot be honoured is an error that says what to write.
 
-This page is written by ` + "`go test ./internal/service/takeover -update`" + `, from the tables that translate.
+This page is written by ` + "`go test ./internal/foreign/takeover -update`" + `, from the tables that translate.
 `
 
 const pageTyped = `
