@@ -42,16 +42,16 @@ var rooms = []room{
 	{folder: "internal/load", level: 3},
 	{folder: "internal/stack", level: 3, seam: true},
 	{folder: "internal/workload", level: 3, seam: true},
-	{folder: "internal/probe", level: 3, seam: true},
+	{folder: "internal/machine/probe", level: 3, seam: true},
 	{folder: "internal/service", level: 3, seam: true},
-	{folder: "internal/link", level: 3},
+	{folder: "internal/machine/link", level: 3},
 	{folder: "internal/judge", level: 3},
 	{folder: "internal/foreign", level: 3},
 	{folder: "internal/data/scenario", level: 2},
 	{folder: "internal/schema", level: 2},
-	{folder: "internal/symbol", level: 2},
-	{folder: "internal/perfevent", level: 2},
-	{folder: "internal/bpf", level: 2},
+	{folder: "internal/machine/symbol", level: 2},
+	{folder: "internal/machine/perfevent", level: 2},
+	{folder: "internal/machine/bpf", level: 2},
 	{folder: "internal/data/record", level: 2},
 	{folder: "internal/secure", level: 2},
 	{folder: "internal/httpwire", level: 2},
@@ -61,12 +61,12 @@ var rooms = []room{
 	{folder: "rpc/call", level: 1},
 	{folder: "internal/data/claim", level: 0},
 	{folder: "internal/base/spelling", level: 0},
-	{folder: "internal/rebuild", level: 0},
+	{folder: "internal/machine/rebuild", level: 0},
 	{folder: "internal/peer", level: 1},
 	{folder: "peers", level: 0},
 	{folder: "internal/base/stats", level: 0},
 	{folder: "internal/base/latency", level: 0},
-	{folder: "internal/host", level: 0},
+	{folder: "internal/machine/host", level: 0},
 	{folder: "internal/congestion", level: 0},
 	{folder: "internal/base/clock", level: 0},
 	{folder: "internal/route", level: 0},
@@ -92,7 +92,7 @@ var public = map[string][]string{
 // levels, judging rooms import no measuring room.
 var (
 	judging   = []string{"internal/judge", "internal/analysis", "internal/advice", "internal/report"}
-	measuring = []string{"internal/lab", "internal/load", "internal/stack", "internal/probe"}
+	measuring = []string{"internal/lab", "internal/load", "internal/stack", "internal/machine/probe"}
 )
 
 // vague names say nothing about what a package holds.

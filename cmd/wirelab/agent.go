@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/fleet"
-	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/peer"
 )
 

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/congestion"
-	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/link"
 	"wirelab.dev/internal/load"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/link"
 )
 
 // diagnosis is what doctor found.

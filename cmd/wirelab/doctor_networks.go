@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/link"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/link"
 )
 
 // findNetworks says whether trials can have networks of their own, and what links in them

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/link"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/link"
 )
 
 func TestDoctorSaysWhatLinksCost(t *testing.T) {

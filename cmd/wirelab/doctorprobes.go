@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/probe"
-	probes "wirelab.dev/internal/probe/catalog"
-	"wirelab.dev/internal/probe/price"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
+	probes "wirelab.dev/internal/machine/probe/catalog"
+	"wirelab.dev/internal/machine/probe/price"
 )
 
 // probeFinding is what a probe sees on this machine, and what that costs.

@@ -20,8 +20,8 @@ import (
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/report"
 	"wirelab.dev/internal/secure"
 )

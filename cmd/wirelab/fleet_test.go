@@ -14,7 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"wirelab.dev/internal/fleet"
-	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/machine/host"
 )
 
 // endFleets gives a script fleets of its own, and ends hubs that it leaves, as one that fails

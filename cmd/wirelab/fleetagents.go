@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/fleet"
-	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/machine/host"
 )
 
 // plannedAgent is one that up starts on this machine.

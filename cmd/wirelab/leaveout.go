@@ -11,9 +11,9 @@ import (
 
 	"wirelab.dev/internal/congestion"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/link"
+	"wirelab.dev/internal/machine/link"
+	"wirelab.dev/internal/machine/rebuild"
 	"wirelab.dev/internal/peer"
-	"wirelab.dev/internal/rebuild"
 	"wirelab.dev/internal/stack/catalog"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/link"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/link"
 )
 
 // TestMain makes the test's program wirelab itself, for scripts and for the

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/link"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/link"
 )
 
 // inUserNamespace runs the whole command again in a user namespace where a scenario asks

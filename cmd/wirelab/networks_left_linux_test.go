@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/link"
+	"wirelab.dev/internal/machine/link"
 )
 
 // ending is how a run with links ends before its time.

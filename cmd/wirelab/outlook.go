@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/internal/advice"
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/machine/host"
 )
 
 // Looking back must not keep a run waiting.

@@ -11,7 +11,7 @@ import (
 
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/machine/host"
 )
 
 // keepRun makes a finished run of two cells with five repeats, on a machine.

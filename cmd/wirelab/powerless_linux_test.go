@@ -9,7 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"wirelab.dev/internal/probe/probetest"
+	"wirelab.dev/internal/machine/probe/probetest"
 )
 
 // powerless runs wirelab without any rights, and keeps its output in the files out and err.

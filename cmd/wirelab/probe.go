@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/host"
-	probes "wirelab.dev/internal/probe/catalog"
+	"wirelab.dev/internal/machine/host"
+	probes "wirelab.dev/internal/machine/probe/catalog"
 	"wirelab.dev/internal/stack"
 )
 

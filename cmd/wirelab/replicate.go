@@ -18,7 +18,7 @@ import (
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/peer"
 	"wirelab.dev/internal/report"
 )

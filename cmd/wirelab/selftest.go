@@ -13,8 +13,8 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/gauntlet"
-	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/machine/host"
 )
 
 // selftesting is what the flags of selftest say.

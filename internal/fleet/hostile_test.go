@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
-	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/worker"
 )
 

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/worker"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/fleet"
-	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
 )
 
 // simulatedAgents is how many agents are simulated, and how long their window is.

@@ -17,8 +17,8 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/fleet"
-	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/worker"
 )
 

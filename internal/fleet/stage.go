@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/worker"
 )
 

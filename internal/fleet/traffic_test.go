@@ -13,7 +13,7 @@ import (
 
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/fleet"
-	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/machine/host"
 )
 
 // meter stands between agents and their hub, and counts the bytes that pass.

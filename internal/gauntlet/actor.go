@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/machine/host"
 )
 
 // player is what a disturber's process does. It calls ready, with the address that it

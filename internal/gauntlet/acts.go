@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/worker"
 )
 

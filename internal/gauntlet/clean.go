@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/machine/host"
 )
 
 // clean removes what a stage leaves on the machine, when its input ends: with the stage,

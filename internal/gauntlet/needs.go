@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/link"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/link"
 )
 
 // errNotHere means that this system cannot stage a disturbance.

@@ -6,8 +6,8 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/worker"
 )
 

@@ -22,9 +22,9 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/judge"
 	"wirelab.dev/internal/load"
+	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/worker"
 )

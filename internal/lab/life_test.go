@@ -9,7 +9,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/machine/host"
 )
 
 // lives runs the probe of a call's life with each stack, and skips where the kernel refuses.

@@ -6,7 +6,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"
 )

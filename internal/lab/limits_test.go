@@ -7,7 +7,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/machine/host"
 )
 
 func TestWhatATrialNeedsIsHeldAgainstWhatThereIs(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/link"
+	"wirelab.dev/internal/machine/link"
 )
 
 // settings are what a scenario's network asks of package link, with the trial's seed

@@ -8,8 +8,8 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/host"
-	probes "wirelab.dev/internal/probe/catalog"
+	"wirelab.dev/internal/machine/host"
+	probes "wirelab.dev/internal/machine/probe/catalog"
 )
 
 // BenchmarkProbes measures what it costs the 64-byte echo over TCP to be seen: pairs of

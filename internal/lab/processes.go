@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/worker"

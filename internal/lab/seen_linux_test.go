@@ -9,7 +9,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/probe/probetest"
+	"wirelab.dev/internal/machine/probe/probetest"
 )
 
 const withoutPerfEvents = "WIRELAB_WITHOUT_PERF_EVENTS"

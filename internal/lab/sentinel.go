@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/worker"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
 )
 
 const ms = int64(1e6)

@@ -4,8 +4,8 @@ import (
 	"net"
 
 	"wirelab.dev/internal/base/clock"
-	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/service"
 	"wirelab.dev/internal/worker"
 )

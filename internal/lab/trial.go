@@ -7,7 +7,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/stack/catalog"
 	"wirelab.dev/internal/worker"
 	workloads "wirelab.dev/internal/workload/catalog"

@@ -14,7 +14,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/machine/host"
 )
 
 // These tests put a known truth into a server or a client and want it back out

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/probe"
-	probes "wirelab.dev/internal/probe/catalog"
+	"wirelab.dev/internal/machine/probe"
+	probes "wirelab.dev/internal/machine/probe/catalog"
 	"wirelab.dev/internal/worker"
 )
 

@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/load"
-	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/service"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/workload"

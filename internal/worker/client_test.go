@@ -12,7 +12,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/load"
-	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/stack"
 )
 

@@ -27,9 +27,9 @@ import (
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/host"
 	"wirelab.dev/internal/load"
-	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/stack"
 )
 

@@ -4,7 +4,7 @@ import (
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/load"
-	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/rpc/batchio"
 )

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/machine/probe"
 )
 
 // End is one end of a trial as the lab knows it: a Process of this machine, one that an agent

@@ -19,7 +19,7 @@ import (
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/foreign/yardstick"
-	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/service"
 )
 

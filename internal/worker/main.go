@@ -16,8 +16,8 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/load"
-	"wirelab.dev/internal/probe"
-	"wirelab.dev/internal/rebuild"
+	"wirelab.dev/internal/machine/probe"
+	"wirelab.dev/internal/machine/rebuild"
 	"wirelab.dev/internal/stack/catalog"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/machine/host"
 )
 
 // Neighbours watches what other programs take of the machine's CPUs.

@@ -3,7 +3,7 @@ package worker
 import (
 	"time"
 
-	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/machine/host"
 )
 
 // spinTime is how long a worker spins to see what others take of its CPUs: short,

@@ -3,8 +3,8 @@ package worker
 import (
 	"cmp"
 
-	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
 )
 
 // outsidePeriod is the time between two readings of another process, which cost more than

@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/machine/host"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/congestion"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/httpwire"
-	"wirelab.dev/internal/probe"
+	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/secure"
 	"wirelab.dev/internal/stack"
 	"wirelab.dev/internal/stack/catalog"

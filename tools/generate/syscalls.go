@@ -37,7 +37,7 @@ func generateSyscalls(ctx context.Context, root string) (map[string][]byte, erro
 		if err != nil {
 			return nil, err
 		}
-		files["internal/probe/syscalls/names_linux_"+architecture+".go"] = text
+		files["internal/machine/probe/syscalls/names_linux_"+architecture+".go"] = text
 	}
 	return files, nil
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/link"
+	"wirelab.dev/internal/machine/link"
 )
 
 // pairing is which library is at which end.

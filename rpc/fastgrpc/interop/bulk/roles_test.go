@@ -30,7 +30,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/rpc/creditrpc"
 	"wirelab.dev/rpc/fastgrpc"
 )

@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/link"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/link"
 
 	"wirelab.dev/rpc/fastgrpc/interop/swap"
 )

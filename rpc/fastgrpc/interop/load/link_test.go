@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/host"
-	"wirelab.dev/internal/link"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/link"
 )
 
 // TestLink runs a mix of calls over a link that is slow to arrive and loses packets.

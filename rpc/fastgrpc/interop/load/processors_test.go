@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"testing"
 
-	"wirelab.dev/internal/host"
+	"wirelab.dev/internal/machine/host"
 )
 
 // mixOfAPeer is the role mix.

@@ -1,0 +1,213 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"wirelab.dev/internal/machine/host"
+)
+
+// kernelHas says whether the kernel has an engine. What keeps it from being tried, as
+// missing rights, shows when the namespaces are made.
+func kernelHas(engine Engine) bool {
+	switch engine {
+	case TBF:
+		return tryTBF() == nil
+	case Netem:
+		return tryNetem() == nil
+	}
+	return true
+}
+
+// The kernel's engines are tried once a process.
+var (
+	tryTBF   = sync.OnceValue(func() error { return tryQueue(TBF, Path{Rate: 1_000_000}) })
+	tryNetem = sync.OnceValue(func() error { return tryQueue(Netem, Path{Delay: time.Millisecond}) })
+)
+
+// tryQueue adds a queueing discipline to the loopback of a namespace that ends at once.
+// Only that tells: a module may be missing, or loaded on demand.
+func tryQueue(engine Engine, p Path) error {
+	try, err := newNamespace(Settings{})
+	if err != nil {
+		return err
+	}
+	err = try.do(func() error {
+		loopback, err := netlink.LinkByName("lo")
+		if err != nil {
+			return fmt.Errorf("find the loopback: %w", err)
+		}
+		if err := netlink.QdiscAdd(queueOf(engine, p, DefaultMTU, loopback)); err != nil {
+			return fmt.Errorf("add %s: %w (%w): it takes a kernel with CONFIG_NET_SCH_%s", engine, err, host.ErrUnsupported, configNames[engine])
+		}
+		return nil
+	})
+	return errors.Join(err, try.close())
+}
+
+var configNames = map[Engine]string{TBF: "TBF", Netem: "NETEM"}
+
+// queueOf returns the queueing discipline that does what a path asks for.
+func queueOf(engine Engine, p Path, mtu int, at netlink.Link) netlink.Qdisc {
+	attributes := netlink.QdiscAttrs{LinkIndex: at.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
+	if engine == Netem {
+		return netlink.NewNetem(attributes, netlink.NetemQdiscAttrs{
+			Latency: uint32(p.Delay.Microseconds()), Limit: maxHeldFrames,
+		})
+	}
+	bytesPerSecond := uint64(p.Rate) / 8
+	// The bucket holds what may go at once: two frames, and at high rates what passes
+	// in a millisecond, since the kernel counts in microseconds.
+	bucket := max(2*uint32(mtu+headerBytes), uint32(bytesPerSecond/1000))
+	return &netlink.Tbf{
+		QdiscAttrs: attributes, Rate: bytesPerSecond, Limit: uint32(p.queueBytes()),
+		Buffer: netlink.Xmittime(bytesPerSecond, bucket),
+	}
+}
+
+// barePair is a link of two interfaces and nothing between.
+type barePair struct{ ends [2]end }
+
+func joinBare(two [2]end, mtu int) (carrier, error) {
+	client, server := two[0], two[1]
+	client.outer = server.inner
+	err := server.namespace.do(func() error {
+		_, err := client.createVeth(mtu)
+		return err
+	})
+	if err == nil {
+		err = client.setUp(server.address, server.inner.hardware)
+	}
+	if err == nil {
+		err = server.setUp(client.address, client.inner.hardware)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &barePair{[2]end{client, server}}, nil
+}
+
+func (b *barePair) stop() (Counts, error) {
+	counts := Counts{Engine: Direct}
+	client, server := b.ends[0], b.ends[1]
+	err := client.namespace.do(func() error { return readPort(client.inner.name, &counts.Down, &counts.Up) })
+	if err == nil {
+		err = server.namespace.do(func() error { return readPort(server.inner.name, &counts.Up, &counts.Down) })
+	}
+	return counts, err
+}
+
+func (*barePair) close() error { return nil } // it goes with its namespaces
+
+// readPort reads an interface's counts: what came in arrived by one path, what went out
+// is to leave by the other. Whoever is on the far side of it counts the other way round.
+func readPort(name string, in, out *PathCounts) error {
+	at, err := netlink.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("count the frames of %s: %w", name, err)
+	}
+	statistics := at.Attrs().Statistics
+	in.Sent = int64(statistics.RxPackets)
+	out.Frames, out.Bytes = int64(statistics.TxPackets), int64(statistics.TxBytes)
+	return nil
+}
+
+// queues is a link by the kernel's queueing disciplines, in a namespace between the
+// ends that routes. They are not at the ends themselves, where TCP would see that its
+// packets wait, and wait with them instead of losing some (TCP small queues).
+type queues struct {
+	engine  Engine
+	between *namespace
+	ends    [2]end
+}
+
+func joinByQueues(between *namespace, two [2]end, engine Engine, s Settings) (carrier, error) {
+	q := &queues{engine, between, two}
+	err := between.do(func() error {
+		for name, value := range map[string]string{"ip_forward": "1", "conf/all/rp_filter": "0", "conf/default/rp_filter": "0"} {
+			if err := setIPv4(name, value); err != nil {
+				return err
+			}
+		}
+		// What leaves for the client is on its way down.
+		for i, path := range [2]Path{s.Down, s.Up} {
+			if err := two[i].queue(engine, path, s.mtu()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for i, e := range two {
+		if err == nil {
+			err = e.setUp(two[1-i].address, e.outer.hardware)
+		}
+	}
+	if err == nil {
+		err = between.awaitOuter(two)
+	}
+	if err != nil {
+		return nil, errors.Join(err, between.close())
+	}
+	return q, nil
+}
+
+// queue makes the end's interfaces, the route to it, and the queue before it.
+func (e end) queue(engine Engine, p Path, mtu int) error {
+	outer, err := e.createVeth(mtu)
+	if err != nil {
+		return err
+	}
+	route := &netlink.Route{LinkIndex: outer.Attrs().Index, Dst: netlink.NewIPNet(e.address), Scope: netlink.SCOPE_LINK}
+	if err := netlink.RouteAdd(route); err != nil {
+		return explainRefusal("route to "+e.inner.name, err)
+	}
+	if err := addNeighbour(outer, e.address, e.inner.hardware); err != nil {
+		return explainRefusal("make "+e.inner.name+" a neighbour", err)
+	}
+	if !p.acts() {
+		return nil
+	}
+	if err := netlink.QdiscAdd(queueOf(engine, p, mtu, outer)); err != nil {
+		return explainRefusal("add "+string(engine), err)
+	}
+	return nil
+}
+
+// stop reads the counts. The link goes on until its namespaces end.
+func (q *queues) stop() (Counts, error) {
+	counts := Counts{Engine: q.engine}
+	err := q.between.do(func() error {
+		return errors.Join(
+			q.ends[0].readQueue(&counts.Up, &counts.Down),
+			q.ends[1].readQueue(&counts.Down, &counts.Up),
+		)
+	})
+	return counts, err
+}
+
+// readQueue reads what came from the end, and what left for it or was dropped.
+func (e end) readQueue(from, to *PathCounts) error {
+	outer, err := netlink.LinkByName(e.outer.name)
+	if err != nil {
+		return fmt.Errorf("count the frames of %s: %w", e.outer.name, err)
+	}
+	statistics := outer.Attrs().Statistics
+	from.Frames, from.Bytes = int64(statistics.RxPackets), int64(statistics.RxBytes)
+	to.Sent = int64(statistics.TxPackets)
+	all, err := netlink.QdiscList(outer)
+	if err != nil {
+		return fmt.Errorf("count what the queue of %s dropped: %w", e.outer.name, err)
+	}
+	for _, qdisc := range all {
+		if s := qdisc.Attrs().Statistics; s != nil && s.Queue != nil && qdisc.Attrs().Parent == netlink.HANDLE_ROOT {
+			to.Dropped += int64(s.Queue.Drops)
+		}
+	}
+	return nil
+}
+
+func (q *queues) close() error { return q.between.close() }

@@ -1,0 +1,30 @@
+//go:build !linux
+
+package link
+
+import (
+	"fmt"
+	"os/exec"
+	"runtime"
+
+	"wirelab.dev/internal/machine/host"
+)
+
+type namespace struct{}
+
+func newNamespace(Settings) (*namespace, error) {
+	return nil, fmt.Errorf("make a network namespace: %w: it takes Linux, this is %s", host.ErrUnsupported, runtime.GOOS)
+}
+
+func (*namespace) enter() error { return nil }
+func (*namespace) close() error { return nil }
+
+func newLink(s Settings) (*Network, error) {
+	_, err := newNamespace(s)
+	return nil, err
+}
+
+// InUserNamespace and ExplainUserNamespace are for Linux.
+func InUserNamespace(*exec.Cmd) {}
+
+func ExplainUserNamespace(err error) error { return err }

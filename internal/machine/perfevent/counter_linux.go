@@ -1,0 +1,179 @@
+package perfevent
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"wirelab.dev/internal/machine/host"
+)
+
+// Event is something that the kernel or the processor counts.
+type Event struct {
+	Name   string
+	kind   uint32
+	config uint64
+	bits   uint64 // such as unix.PerfBitExcludeKernel
+}
+
+// The processor's events. Virtual machines mostly have none.
+var (
+	Cycles          = processors("cycles", unix.PERF_COUNT_HW_CPU_CYCLES)
+	Instructions    = processors("instructions", unix.PERF_COUNT_HW_INSTRUCTIONS)
+	CacheReferences = processors("cache-references", unix.PERF_COUNT_HW_CACHE_REFERENCES)
+	CacheMisses     = processors("cache-misses", unix.PERF_COUNT_HW_CACHE_MISSES)
+	BranchMisses    = processors("branch-misses", unix.PERF_COUNT_HW_BRANCH_MISSES)
+)
+
+// The kernel's events.
+var (
+	TaskClock  = kernels("task-clock", unix.PERF_COUNT_SW_TASK_CLOCK)
+	Migrations = kernels("cpu-migrations", unix.PERF_COUNT_SW_CPU_MIGRATIONS)
+)
+
+func processors(name string, config uint64) Event {
+	return Event{Name: name, kind: unix.PERF_TYPE_HARDWARE, config: config}
+}
+
+func kernels(name string, config uint64) Event {
+	return Event{Name: name, kind: unix.PERF_TYPE_SOFTWARE, config: config}
+}
+
+// OfTracepoint is the event of a tracepoint, by its path, as in syscalls/sys_enter_read.
+func OfTracepoint(path string) (Event, error) {
+	var problem error
+	// The second is where kernels before 4.1 have it, and some still do.
+	for _, root := range []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} {
+		text, err := os.ReadFile(root + "/events/" + path + "/id")
+		if err != nil {
+			problem = errors.Join(problem, err)
+			continue
+		}
+		id, err := strconv.ParseUint(string(bytes.TrimSpace(text)), 10, 64)
+		return Event{Name: path, kind: unix.PERF_TYPE_TRACEPOINT, config: id}, err
+	}
+	cure := "as root: mount -t tracefs tracefs /sys/kernel/tracing"
+	if errors.Is(problem, fs.ErrPermission) {
+		cure = "run as root"
+	}
+	return Event{}, fmt.Errorf("%w: %w; %s", host.ErrUnsupported, problem, cure)
+}
+
+// InUserSpace is the event of a processor without the kernel's part, which takes fewer
+// rights. The kernel's own events would not fail so, but count nothing.
+func (e Event) InUserSpace() Event {
+	e.Name, e.bits = e.Name+":u", unix.PerfBitExcludeKernel|unix.PerfBitExcludeHv
+	return e
+}
+
+// IsProcessors reports whether the event needs the processor's counter unit.
+func (e Event) IsProcessors() bool { return e.kind == unix.PERF_TYPE_HARDWARE }
+
+// What lets a process count others' events.
+const (
+	cure       = "sysctl kernel.perf_event_paranoid=1, or grant CAP_PERFMON"
+	filterCure = "a container refuses it: --cap-add=PERFMON, or a seccomp profile that has perf_event_open"
+)
+
+// unsupported says what the kernel refused.
+func unsupported(err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM): // not EACCES, as for want of rights
+		return fmt.Errorf("%w: %w; %s", host.ErrUnsupported, err, filterCure)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: %w; %s", host.ErrUnsupported, err, cure)
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENODEV):
+		return fmt.Errorf("%w: the machine has no counter unit for it (%w); a physical machine has, and some virtual ones", host.ErrUnsupported, err)
+	case errors.Is(err, unix.ENOSYS):
+		return fmt.Errorf("%w: %w; it takes a kernel with CONFIG_PERF_EVENTS", host.ErrUnsupported, err)
+	}
+	return err
+}
+
+// Counter counts an event for the threads that a process has, and for those that they
+// start.
+type Counter struct {
+	Event   Event
+	threads map[int]int // file descriptors
+}
+
+// Count is what a counter has counted.
+type Count struct {
+	Value uint64
+	// Enabled is for how long it was to count, Running for how long it did: the processor
+	// counts few events at a time.
+	EnabledNS, RunningNS uint64
+}
+
+// Open starts to count for a process.
+func Open(event Event, pid int) (*Counter, error) {
+	c := &Counter{Event: event, threads: map[int]int{}}
+	for added := true; added; { // a thread may start another before it is seen
+		added = false
+		found, err := threadsOf(pid)
+		if err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		for _, thread := range found {
+			if _, has := c.threads[thread]; has {
+				continue
+			}
+			fd, err := unix.PerfEventOpen(&unix.PerfEventAttr{
+				Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+				Type: event.kind, Config: event.config, Bits: event.bits | unix.PerfBitInherit,
+				Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
+			}, thread, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+			if errors.Is(err, unix.ESRCH) {
+				continue // it ended meanwhile
+			}
+			if err != nil {
+				return nil, errors.Join(unsupported(err), c.Close())
+			}
+			c.threads[thread], added = fd, true
+		}
+	}
+	return c, nil
+}
+
+func threadsOf(pid int) ([]int, error) {
+	entries, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
+	if err != nil {
+		return nil, fmt.Errorf("find the threads of process %d: %w", pid, err)
+	}
+	var threads []int
+	for _, entry := range entries {
+		if thread, err := strconv.Atoi(entry.Name()); err == nil {
+			threads = append(threads, thread)
+		}
+	}
+	return threads, nil
+}
+
+// Read returns what it has counted so far.
+func (c *Counter) Read() (sum Count, _ error) {
+	var values [24]byte // value, enabled, running
+	for _, fd := range c.threads {
+		if _, err := unix.Read(fd, values[:]); err != nil {
+			return Count{}, fmt.Errorf("read the counter of %s: %w", c.Event.Name, err)
+		}
+		sum.Value += binary.NativeEndian.Uint64(values[0:])
+		sum.EnabledNS += binary.NativeEndian.Uint64(values[8:])
+		sum.RunningNS += binary.NativeEndian.Uint64(values[16:])
+	}
+	return sum, nil
+}
+
+// Close stops it.
+func (c *Counter) Close() (err error) {
+	for _, fd := range c.threads {
+		err = errors.Join(err, unix.Close(fd))
+	}
+	return err
+}

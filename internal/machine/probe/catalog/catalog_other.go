@@ -1,0 +1,23 @@
+//go:build !linux
+
+package catalog
+
+import (
+	"fmt"
+	"runtime"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
+	"wirelab.dev/internal/machine/probe/life"
+)
+
+// Start starts what does without the kernel. Its error wraps host.ErrUnsupported, and
+// ErrInWorker where workers can do without the probe.
+func Start(name string) (probe.Watch, error) {
+	err := fmt.Errorf("%w: it takes Linux, this is %s", host.ErrUnsupported, runtime.GOOS)
+	if name == record.ProbeLife {
+		return life.StartCoarse(err), nil
+	}
+	return nil, inWorker(name, err)
+}

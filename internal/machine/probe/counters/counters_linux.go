@@ -1,0 +1,127 @@
+package counters
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/perfevent"
+	"wirelab.dev/internal/machine/probe"
+)
+
+// events are what is counted. Each costs something at every switch of a thread.
+var events = []perfevent.Event{
+	perfevent.Cycles, perfevent.Instructions, perfevent.CacheReferences, perfevent.CacheMisses, perfevent.BranchMisses,
+}
+
+// Watch counts the events of both ends.
+type Watch struct {
+	ability probe.Ability
+	ends    [2]end
+}
+
+// end is the process of an end.
+type end struct {
+	events     *probe.Events
+	migrations *migrations // nil: they are among the events, or cannot be had
+}
+
+// Start fails with host.ErrUnsupported where nothing can be counted.
+func Start() (*Watch, error) {
+	own, err := watchEnd(os.Getpid())
+	if err != nil {
+		return nil, err
+	}
+	w := &Watch{ability: own.ability()}
+	if err := own.discard(); err != nil {
+		return nil, err
+	}
+	if w.ability.Method == "" {
+		return nil, fmt.Errorf("count events: %w: %v", host.ErrUnsupported, w.ability.Missing)
+	}
+	return w, nil
+}
+
+// watchEnd counts what can be counted of a process.
+func watchEnd(pid int) (e end, err error) {
+	wanted := slices.Clone(events)
+	// The scheduler counts migrations anyway. And the clock of events only says how fast the
+	// processor's are: every trial has the CPU time.
+	if e.migrations = countMigrations(pid); e.migrations == nil {
+		wanted = append(wanted, perfevent.Migrations)
+	}
+	if cycles, err := perfevent.Open(perfevent.Cycles, pid); err == nil {
+		wanted = append(wanted, perfevent.TaskClock)
+		if err := cycles.Close(); err != nil {
+			return end{}, errors.Join(err, e.discard())
+		}
+	}
+	if e.events, err = probe.CountEvents(pid, wanted); err != nil {
+		return end{}, errors.Join(err, e.discard())
+	}
+	return e, nil
+}
+
+func (e *end) ability() probe.Ability {
+	a := probe.Ability{Missing: e.events.Missing}
+	switch {
+	case e.events.Counted() > 0 && e.migrations != nil:
+		a.Method = "perf events, and procfs for cpu-migrations"
+	case e.events.Counted() > 0:
+		a.Method = "perf events"
+	case e.migrations != nil:
+		a.Method = "procfs, for cpu-migrations only"
+	}
+	return a
+}
+
+// Ability is how it counts.
+func (w *Watch) Ability() probe.Ability { return w.ability }
+
+// Process says which process is at an end.
+func (w *Watch) Process(at probe.End, pid int) (err error) {
+	if err := w.ends[at].discard(); err != nil {
+		return err
+	}
+	w.ends[at], err = watchEnd(pid)
+	return err
+}
+
+// Stop returns the counts of the window.
+func (w *Watch) Stop(window probe.Measured) (sight probe.Sight, all error) {
+	for at := range w.ends {
+		e := &w.ends[at]
+		if e.events == nil {
+			continue
+		}
+		seen := sight.Of(probe.End(at))
+		var err error
+		seen.Counters, err = e.events.Stop(window.Span)
+		all = errors.Join(all, err)
+		if e.migrations != nil {
+			count, err := e.migrations.stop(window.Span)
+			all = errors.Join(all, err)
+			seen.Counters = append(seen.Counters, record.Counter{Name: perfevent.Migrations.Name, Count: count})
+		}
+		ability := e.ability()
+		seen.Method, seen.Missing = ability.Method, ability.Missing
+	}
+	if all != nil {
+		return probe.Sight{}, all
+	}
+	return sight, nil
+}
+
+func (e *end) discard() (err error) {
+	if e.events != nil {
+		err = e.events.Discard()
+	}
+	if e.migrations != nil {
+		e.migrations.readings.Stop()
+	}
+	*e = end{}
+	return err
+}

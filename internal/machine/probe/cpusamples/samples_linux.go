@@ -1,0 +1,179 @@
+package cpusamples
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/perfevent"
+	"wirelab.dev/internal/machine/probe"
+	"wirelab.dev/internal/machine/symbol"
+)
+
+const (
+	// perSecond of each CPU. It is no multiple of a timer's 100, 250 or 1000 Hz, whose work
+	// would be in each sample or in none.
+	perSecond = 997
+	// threadsPerSecond is for threads: see perfevent.Sampler.
+	threadsPerSecond = 99
+	// drainEach is short enough for a CPU's samples to have room until then.
+	drainEach = 100 * time.Millisecond
+	// mostSamples bounds what is kept of an end: minutes of a CPU. When it is full every second
+	// sample goes, and of those that follow every second is taken.
+	mostSamples = 1 << 17
+)
+
+// Watch samples both ends.
+type Watch struct {
+	of      *perfevent.Sampler // of all CPUs; nil: threads has the samplers
+	threads [2]*perfevent.Sampler
+	why     error // there is none of all CPUs
+	kept    [2]samples
+	*probe.Collector
+}
+
+// samples are every so many of those that came.
+type samples struct {
+	list       []perfevent.Sample
+	each, came int64
+}
+
+func (s *samples) add(one perfevent.Sample) {
+	s.each = max(1, s.each)
+	s.came++
+	if s.came%s.each != 0 {
+		return
+	}
+	s.list = append(s.list, one)
+	if len(s.list) == mostSamples {
+		for i := range mostSamples / 2 {
+			s.list[i] = s.list[2*i+1]
+		}
+		s.list = s.list[:mostSamples/2]
+		s.each *= 2
+	}
+}
+
+// Start samples all CPUs, or where that is refused the threads of the processes. It fails
+// with host.ErrUnsupported where that is refused, too.
+func Start() (*Watch, error) {
+	w := &Watch{}
+	var err error
+	if w.of, err = perfevent.StartSampler(perSecond, runtime.NumCPU()); err != nil {
+		if !errors.Is(err, host.ErrUnsupported) {
+			return nil, fmt.Errorf("sample CPUs: %w", err)
+		}
+		own, refused := perfevent.StartThreadSampler(threadsPerSecond, runtime.NumCPU(), os.Getpid())
+		if refused != nil {
+			return nil, fmt.Errorf("sample threads: %w", refused)
+		}
+		if refused := own.Close(); refused != nil {
+			return nil, refused
+		}
+		w.why = err
+	}
+	w.Collector = probe.Collect(drainEach, w.drain)
+	return w, nil
+}
+
+// drain keeps the samples of both ends.
+func (w *Watch) drain(pids [2]int) error {
+	keep := func(s perfevent.Sample) {
+		for end, pid := range pids {
+			if s.PID == pid {
+				w.kept[end].add(s)
+			}
+		}
+	}
+	for _, sampler := range []*perfevent.Sampler{w.of, w.threads[0], w.threads[1]} {
+		if sampler == nil {
+			continue
+		}
+		if err := sampler.Drain(keep); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Ability is how it sees.
+func (w *Watch) Ability() probe.Ability {
+	if w.of == nil {
+		return probe.Ability{
+			Method:  fmt.Sprintf("perf events on the threads, in user space, %d a second", threadsPerSecond),
+			Missing: []string{fmt.Sprintf("the kernel's part: %v", w.why)},
+		}
+	}
+	a := probe.Ability{Method: fmt.Sprintf("perf events on the CPUs, %d a second", perSecond)}
+	if _, err := symbol.OfKernel(); err != nil {
+		a.Missing = []string{err.Error()}
+	}
+	return a
+}
+
+// Process says which process is at an end.
+func (w *Watch) Process(end probe.End, pid int) error {
+	return w.Collector.Process(end, pid, func() (err error) {
+		if w.of != nil {
+			return nil
+		}
+		if w.threads[end] != nil {
+			err = w.threads[end].Close()
+		}
+		var refused error
+		if w.threads[end], refused = perfevent.StartThreadSampler(threadsPerSecond, runtime.NumCPU(), pid); refused != nil {
+			return errors.Join(err, fmt.Errorf("sample the threads of a process: %w", refused))
+		}
+		return err
+	})
+}
+
+// Stop returns the stacks of the window.
+func (w *Watch) Stop(window probe.Measured) (sight probe.Sight, err error) {
+	programs, err := w.Collector.Stop()
+	var lost int64
+	for _, sampler := range []*perfevent.Sampler{w.of, w.threads[0], w.threads[1]} {
+		if sampler != nil {
+			lost += sampler.Lost()
+			err = errors.Join(err, sampler.Close())
+		}
+	}
+	if err != nil {
+		return sight, err
+	}
+	for end, program := range programs {
+		if program == nil {
+			continue
+		}
+		seen := sight.Of(probe.End(end))
+		if seen.Stacks, err = w.stacks(end, program, window.Span, seen); err != nil {
+			return sight, err
+		}
+		seen.Stacks.Lost = lost
+	}
+	return sight, nil
+}
+
+func (w *Watch) stacks(end int, program *symbol.Process, window probe.Span, seen *record.Seen) (*record.Stacks, error) {
+	rate := perSecond
+	if w.of == nil {
+		rate = threadsPerSecond
+	}
+	ability := w.Ability()
+	seen.Method, seen.Missing = ability.Method, ability.Missing
+	stacks, err := probe.NewStacks("ns", program)
+	if err != nil && !errors.Is(err, host.ErrUnsupported) { // those are among what is missing
+		return nil, err
+	}
+	kept := &w.kept[end]
+	for _, s := range kept.list {
+		if window.BeginNS <= s.AtNS && s.AtNS < window.EndNS {
+			stacks.Add(s.User, s.Kernel, kept.each*int64(time.Second)/int64(rate))
+		}
+	}
+	return stacks.Done(), nil
+}

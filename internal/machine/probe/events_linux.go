@@ -1,0 +1,117 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/perfevent"
+)
+
+// Events counts events of one process while it runs.
+type Events struct {
+	// Missing are those that cannot be counted, each reason once.
+	Missing  []string
+	counters []*perfevent.Counter
+	readings *Readings
+}
+
+const (
+	eventsPeriod = 50 * time.Millisecond
+	eventColumns = 3 // of each counter: value, enabled, running
+)
+
+// CountEvents counts those of the events that can be counted. Those of the processor are
+// counted in user space where the kernel's part is refused.
+func CountEvents(pid int, events []perfevent.Event) (*Events, error) {
+	e := &Events{}
+	refused := map[string][]string{}
+	var reasons []string
+	refuse := func(names string, err error) {
+		reason := err.Error()
+		if refused[reason] == nil {
+			reasons = append(reasons, reason)
+		}
+		refused[reason] = append(refused[reason], names)
+	}
+	for _, event := range events {
+		counter, err := perfevent.Open(event, pid)
+		if err != nil && event.IsProcessors() {
+			inUserSpace, err2 := perfevent.Open(event.InUserSpace(), pid)
+			if err2 == nil {
+				refuse("the kernel's "+event.Name, err)
+			}
+			// Its error tells more: a machine without the counter hides behind missing rights.
+			counter, err = inUserSpace, err2
+		}
+		switch {
+		case errors.Is(err, host.ErrUnsupported):
+			refuse(event.Name, err)
+		case err != nil:
+			return nil, errors.Join(fmt.Errorf("count %s: %w", event.Name, err), e.close())
+		default:
+			e.counters = append(e.counters, counter)
+		}
+	}
+	for _, reason := range reasons {
+		e.Missing = append(e.Missing, fmt.Sprintf("%s: %s", strings.Join(refused[reason], ", "), reason))
+	}
+	e.readings = TakeReadings(eventColumns*len(e.counters), eventsPeriod, e.read)
+	return e, nil
+}
+
+func (e *Events) read(into []uint64) error {
+	for i, counter := range e.counters {
+		count, err := counter.Read()
+		if err != nil {
+			return err
+		}
+		into[eventColumns*i], into[eventColumns*i+1], into[eventColumns*i+2] = count.Value, count.EnabledNS, count.RunningNS
+	}
+	return nil
+}
+
+// Counted is the number of events that are counted.
+func (e *Events) Counted() int { return len(e.counters) }
+
+// Mark separates what is counted before from what is counted after.
+func (e *Events) Mark() { e.readings.Mark() }
+
+// Stop returns the counts of the window.
+func (e *Events) Stop(window Span) ([]record.Counter, error) {
+	e.readings.Stop()
+	counts, err := e.readings.Between(window)
+	if err := errors.Join(err, e.close()); err != nil {
+		return nil, err
+	}
+	var all []record.Counter
+	for i, counter := range e.counters {
+		value, enabled, running := counts[eventColumns*i], counts[eventColumns*i+1], counts[eventColumns*i+2]
+		counted := record.Counter{Name: counter.Event.Name, Count: value}
+		switch {
+		case running <= 0:
+			e.Missing = append(e.Missing, counter.Event.Name+": it never had a counter, as others had them all")
+			continue
+		case running < enabled:
+			counted.Count, counted.Share = value*enabled/running, running/enabled
+		}
+		all = append(all, counted)
+	}
+	return all, nil
+}
+
+// Discard stops counting.
+func (e *Events) Discard() error {
+	e.readings.Stop()
+	return e.close()
+}
+
+func (e *Events) close() (err error) {
+	for _, counter := range e.counters {
+		err = errors.Join(err, counter.Close())
+	}
+	return err
+}

@@ -1,0 +1,393 @@
+package life
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cilium/ebpf/asm"
+
+	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/machine/bpf"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
+)
+
+const (
+	// turn is how long the programs run at least, and how long they do not.
+	turn = 100 * time.Millisecond
+	// An event is its instant, then the thread (4 bytes), the end, the kind, and for
+	// arriving data the local port (host order) and the remote one (network order); for a
+	// read that returns, when it entered. Most reads find nothing, and have no event.
+	eventBytes = 24
+	ringBytes  = 16 << 20
+	// busyBytes are of the events of some dozens of calls, of ten events each at least.
+	busyBytes = 16 << 10
+	// mostEvents bounds what is kept of a long trial: some hundred thousand calls' worth.
+	mostEvents = 4 << 20
+)
+
+// A thread has a place in a table: its number, its end, whether the system call that it is
+// in reads, and since when. Two threads whose numbers differ by a multiple of threads share a place.
+const (
+	threads     = 4096
+	threadBytes = 24
+	ports       = 1 << 16
+	portBytes   = 4
+	kinds       = 512 // system calls have smaller numbers on all architectures
+)
+
+var _ probe.PortWatch = (*Watch)(nil)
+
+// Watch looks on at both ends.
+type Watch struct {
+	ends   *bpf.Ends
+	table  *bpf.Shared
+	calls  *bpf.Shared // a word for each system call: 1 if it sends, 2 if it receives
+	known  *bpf.Shared // a word for each port: 1 if a socket of an end has it
+	events *bpf.Events
+	loaded bpf.Loaded
+
+	seen   []event
+	came   []arrival
+	on     []probe.Span
+	failed error
+	stop   chan struct{}
+	done   chan struct{}
+}
+
+// arrival is data that came to a socket: its place among the events, and the ports.
+type arrival struct {
+	event         int
+	local, remote int
+}
+
+// Start tells as many stages as the machine allows.
+func Start() (probe.Watch, error) {
+	watch, err := start()
+	if errors.Is(err, host.ErrUnsupported) {
+		return StartCoarse(err), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return watch, nil
+}
+
+// start starts to look on.
+func start() (_ *Watch, err error) {
+	w := &Watch{stop: make(chan struct{}), done: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.close())
+		}
+	}()
+	var pid, local, remote int32
+	for _, field := range []struct {
+		offset *int32
+		in, of string
+	}{{&pid, "pid", "task_struct"}, {&local, "skc_num", "sock_common"}, {&remote, "skc_dport", "sock_common"}} {
+		if *field.offset, err = bpf.Offset(field.of, field.in); err != nil {
+			return nil, err
+		}
+	}
+	if w.ends, err = bpf.NewEnds(); err != nil {
+		return nil, err
+	}
+	if w.table, err = bpf.NewShared("threads", threads*threadBytes); err != nil {
+		return nil, err
+	}
+	if w.calls, err = bpf.NewShared("calls", kinds*4); err != nil {
+		return nil, err
+	}
+	if w.known, err = bpf.NewShared("ports", ports*portBytes); err != nil {
+		return nil, err
+	}
+	for kind, numbers := range map[uint32][]int{sends: sending, receives: receiving} {
+		for _, number := range numbers {
+			if err := w.calls.Put32(4*number, kind); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if w.events, err = bpf.NewEvents(ringBytes); err != nil {
+		return nil, err
+	}
+	if w.loaded, err = bpf.Load(
+		bpf.Program{Name: "enter", On: "sys_enter", Code: w.enter()},
+		bpf.Program{Name: "exit", On: "sys_exit", Code: w.exit()},
+		bpf.Program{Name: "arrive", On: "sk_data_ready", Code: w.arrive(local, remote)},
+		bpf.Program{Name: "run", On: "sched_switch", Code: w.runs(pid)},
+	); err != nil {
+		return nil, err
+	}
+	running, err := w.loaded.Run() // the first turn, so that it is known to work
+	if err != nil {
+		return nil, err
+	}
+	go w.turns(running)
+	return w, nil
+}
+
+const (
+	sends    = 1
+	receives = 2
+)
+
+const onStack = 32 // an event, below the end of a program's stack
+
+// emit writes an event of a kind and of the thread and end in the registers.
+func (w *Watch) emit(what kind) asm.Instructions {
+	return slices.Concat(asm.Instructions{
+		asm.FnKtimeGetNs.Call(),
+		asm.StoreMem(asm.RFP, -onStack, asm.R0, asm.DWord),
+		asm.StoreMem(asm.RFP, -onStack+8, bpf.Thread, asm.Word),
+		asm.LSh.Imm(bpf.End, 8),
+		asm.Or.Imm(bpf.End, int32(what)),
+		asm.StoreMem(asm.RFP, -onStack+12, bpf.End, asm.Word),
+	}, w.events.Emit(onStack, eventBytes))
+}
+
+// none fills the part of an event that only arriving data has.
+var none = asm.Instructions{
+	asm.StoreImm(asm.RFP, -onStack+16, 0, asm.Word),
+	asm.StoreImm(asm.RFP, -onStack+20, 0, asm.Word),
+}
+
+// enter notes the thread, and system calls that send or receive.
+func (w *Watch) enter() asm.Instructions {
+	return slices.Concat(w.ends.Filter(), w.place(bpf.Spare), asm.Instructions{
+		asm.StoreMem(bpf.Spare, 0, bpf.Thread, asm.Word),
+		asm.StoreMem(bpf.Spare, 4, bpf.End, asm.Word),
+		asm.StoreImm(bpf.Spare, 8, 0, asm.Word),
+		asm.LoadMem(asm.R1, bpf.Context, 8, asm.DWord), // the second argument of sys_enter
+		asm.JGE.Imm(asm.R1, kinds, bpf.Out),
+		asm.Mul.Imm(asm.R1, 4),
+		w.calls.Pointer(asm.R2, 0),
+		asm.Add.Reg(asm.R2, asm.R1),
+		asm.LoadMem(asm.R1, asm.R2, 0, asm.Word),
+		asm.JEq.Imm(asm.R1, 0, bpf.Out),
+	}, none, asm.Instructions{
+		asm.JEq.Imm(asm.R1, sends, "sends"),
+		asm.StoreImm(bpf.Spare, 8, receives, asm.Word),
+		asm.FnKtimeGetNs.Call(),
+		asm.StoreMem(bpf.Spare, 16, asm.R0, asm.DWord),
+		asm.Ja.Label(bpf.Out),
+		asm.Mov.Reg(bpf.Thread, bpf.Thread).WithSymbol("sends"),
+	}, w.emit(writeEnters))
+}
+
+// exit notes system calls that have received something.
+func (w *Watch) exit() asm.Instructions {
+	return slices.Concat(w.ends.Filter(), w.place(bpf.Spare), asm.Instructions{
+		asm.LoadMem(asm.R1, bpf.Spare, 0, asm.Word),
+		asm.JNE.Reg(asm.R1, bpf.Thread, bpf.Out),
+		asm.LoadMem(asm.R1, bpf.Spare, 8, asm.Word),
+		asm.JNE.Imm(asm.R1, receives, bpf.Out),
+		asm.LoadMem(asm.R1, bpf.Context, 8, asm.DWord), // what it returns, the second argument of sys_exit
+		asm.JSLE.Imm(asm.R1, 0, bpf.Out),
+		asm.LoadMem(asm.R1, bpf.Spare, 16, asm.DWord),
+		asm.StoreMem(asm.RFP, -onStack+16, asm.R1, asm.DWord),
+	}, w.emit(readReturns))
+}
+
+// stranger is in the place of the end where another process is running.
+const stranger = 2
+
+// arrive notes data at a socket. It comes in the time of whoever sent it, mostly; but the
+// kernel delivers in others' time, too, when a timer of it sends, or much is to be done. Then
+// the socket is known by its ports.
+func (w *Watch) arrive(local, remote int32) asm.Instructions {
+	return slices.Concat(w.ends.FilterOr("stranger"), asm.Instructions{
+		asm.Ja.Label("read"),
+		asm.Mov.Imm(bpf.End, stranger).WithSymbol("stranger"),
+		asm.LoadMem(bpf.Spare, bpf.Context, 0, asm.DWord).WithSymbol("read"), // struct sock
+	}, none, bpf.ReadKernel(bpf.Spare, local, 2, onStack-16), bpf.ReadKernel(bpf.Spare, remote, 2, onStack-18), asm.Instructions{
+		asm.LoadMem(asm.R1, asm.RFP, -onStack+16, asm.Half),
+	}, w.port(asm.R2, asm.R1), asm.Instructions{
+		asm.JNE.Imm(bpf.End, stranger, "learn"),
+		asm.LoadMem(asm.R1, asm.R2, 0, asm.Word),
+		asm.JNE.Imm(asm.R1, 0, "emit"),
+		asm.LoadMem(asm.R1, asm.RFP, -onStack+18, asm.Half),
+		asm.HostTo(asm.BE, asm.R1, asm.Half),
+	}, w.port(asm.R2, asm.R1), asm.Instructions{
+		asm.LoadMem(asm.R1, asm.R2, 0, asm.Word),
+		asm.JEq.Imm(asm.R1, 0, bpf.Out),
+		asm.Ja.Label("emit"),
+		asm.StoreImm(asm.R2, 0, 1, asm.Word).WithSymbol("learn"),
+		asm.Mov.Reg(bpf.End, bpf.End).WithSymbol("emit"),
+	}, w.emit(dataArrives))
+}
+
+// port loads the address of a port's word in the table of ports.
+func (w *Watch) port(into, port asm.Register) asm.Instructions {
+	return asm.Instructions{
+		asm.Mul.Imm(port, portBytes),
+		w.known.Pointer(into, 0),
+		asm.Add.Reg(into, port),
+	}
+}
+
+// Listens says at which port the server listens: whatever comes from there or goes there is
+// watched.
+func (w *Watch) Listens(port int) error { return w.known.Put32(portBytes*port, 1) }
+
+// runs notes that a thread gets a CPU, if it is one that made system calls.
+func (w *Watch) runs(pid int32) asm.Instructions {
+	return slices.Concat(asm.Instructions{
+		asm.Mov.Reg(bpf.Context, asm.R1),
+		asm.LoadMem(asm.R4, bpf.Context, 16, asm.DWord), // the third argument of sched_switch
+	}, bpf.ReadKernel(asm.R4, pid, 4, 8), asm.Instructions{
+		asm.LoadMem(bpf.Thread, asm.RFP, -8, asm.Word),
+		asm.JEq.Imm(bpf.Thread, 0, bpf.Out), // a CPU's idle thread
+	}, w.place(bpf.Spare), asm.Instructions{
+		asm.LoadMem(asm.R1, bpf.Spare, 0, asm.Word),
+		asm.JNE.Reg(asm.R1, bpf.Thread, bpf.Out),
+		asm.LoadMem(bpf.End, bpf.Spare, 4, asm.Word),
+	}, none, w.emit(threadRuns))
+}
+
+// place loads the address of the thread's place in the table.
+func (w *Watch) place(into asm.Register) asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R2, bpf.Thread),
+		asm.And.Imm(asm.R2, threads-1),
+		asm.Mul.Imm(asm.R2, threadBytes),
+		w.table.Pointer(into, 0),
+		asm.Add.Reg(into, asm.R2),
+	}
+}
+
+// turns runs the programs by turns until Stop.
+func (w *Watch) turns(running bpf.Running) {
+	defer close(w.done)
+	for w.failed == nil {
+		began := clock.Now()
+		stopped := w.look()
+		ended := clock.Now()
+		w.failed = running.Close()
+		lost, err := w.drain()
+		w.failed = errors.Join(w.failed, err)
+		if !lost { // otherwise nobody knows when
+			w.on = append(w.on, probe.Span{BeginNS: began, EndNS: ended})
+		}
+		if stopped || w.wait() || w.failed != nil {
+			return
+		}
+		running, w.failed = w.loaded.Run()
+	}
+}
+
+// look lets the programs run for a turn, and goes on while calls are so slow that few lie in
+// one, or none: their time is then hardly that of looking on.
+func (w *Watch) look() (stopped bool) {
+	for waiting := w.events.Waiting(); ; {
+		stopped = w.wait()
+		now := w.events.Waiting()
+		if stopped || now-waiting > busyBytes || now > ringBytes/2 {
+			return stopped
+		}
+		waiting = now
+	}
+}
+
+func (w *Watch) wait() (stopped bool) {
+	select {
+	case <-w.stop:
+		return true
+	case <-time.After(turn):
+		return false
+	}
+}
+
+// drain keeps the events of a turn, and reports whether any was lost.
+func (w *Watch) drain() (lost bool, _ error) {
+	before, err := w.events.Lost()
+	if err != nil {
+		return false, err
+	}
+	err = w.events.Drain(func(bytes []byte) {
+		if len(bytes) < eventBytes || len(w.seen) >= mostEvents {
+			return
+		}
+		what := binary.NativeEndian.Uint32(bytes[12:])
+		kind, end := kind(what), probe.End(what>>8)
+		thread := binary.NativeEndian.Uint32(bytes[8:])
+		switch kind {
+		case readReturns:
+			w.seen = append(w.seen, event{
+				atNS: int64(binary.NativeEndian.Uint64(bytes[16:])), thread: thread, kind: readEnters, end: end,
+			})
+		case dataArrives:
+			w.came = append(w.came, arrival{
+				event: len(w.seen),
+				local: int(binary.NativeEndian.Uint16(bytes[16:])), remote: int(binary.BigEndian.Uint16(bytes[18:])),
+			})
+		}
+		w.seen = append(w.seen, event{
+			atNS: int64(binary.NativeEndian.Uint64(bytes)), thread: thread, kind: kind, end: end,
+		})
+	})
+	after, lostErr := w.events.Lost()
+	return after > before || len(w.seen) >= mostEvents, errors.Join(err, lostErr)
+}
+
+// Ability is how it tells.
+func (*Watch) Ability() probe.Ability {
+	return probe.Ability{Method: fmt.Sprintf("BPF on system calls, arriving data and switches, by turns of %v", turn)}
+}
+
+// Process says which process is at an end.
+func (w *Watch) Process(end probe.End, pid int) error { return w.ends.Watch(int(end), pid) }
+
+// Stop tells the calls' stages.
+func (w *Watch) Stop(m probe.Measured) (sight probe.Sight, _ error) {
+	close(w.stop)
+	<-w.done
+	if err := errors.Join(w.failed, w.close()); err != nil {
+		return sight, fmt.Errorf("look on at calls: %w", err)
+	}
+	w.settle(m.Port)
+	slices.SortStableFunc(w.seen, func(a, b event) int { return cmp.Compare(a.atNS, b.atNS) })
+	sight.Life = Tell(m.Calls, m.Handled, w.seen, w.on)
+	sight.Life.Method = w.Ability().Method
+	if len(m.Calls) > 0 && len(m.Handled) == 0 {
+		sight.Life.Missing = append(sight.Life.Missing, noHandlers)
+	}
+	return sight, nil
+}
+
+// settle says at whose socket data arrived: by the server's port, or, of a client's socket
+// that has no remote port, at the other end of who sent it.
+func (w *Watch) settle(port int) {
+	for _, a := range w.came {
+		e := &w.seen[a.event]
+		switch {
+		case a.local == port:
+			e.end = probe.Server
+		case a.remote == port, e.end == probe.Server, e.end == stranger:
+			e.end = probe.Client
+		default:
+			e.end = probe.Server
+		}
+	}
+}
+
+func (w *Watch) close() error {
+	err := w.loaded.Close()
+	if w.events != nil {
+		err = errors.Join(err, w.events.Close())
+	}
+	for _, shared := range []*bpf.Shared{w.table, w.calls, w.known} {
+		if shared != nil {
+			err = errors.Join(err, shared.Close())
+		}
+	}
+	if w.ends != nil {
+		err = errors.Join(err, w.ends.Close())
+	}
+	return err
+}

@@ -1,0 +1,188 @@
+package life
+
+import (
+	"slices"
+	"sort"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/machine/probe"
+)
+
+// kind is what happened at an instant.
+type kind uint8
+
+const (
+	writeEnters kind = iota + 1 // a system call that sends
+	readEnters
+	readReturns // with something
+	dataArrives // at a socket of the end
+	threadRuns  // got a CPU
+)
+
+// event is something that happened at an end.
+type event struct {
+	atNS   int64
+	kind   kind
+	end    probe.End
+	thread uint32
+}
+
+// Stages are those of a call, in their order.
+var Stages = []string{
+	"client: encode", "send request", "wake server", "server: schedule", "receive request", "server: decode",
+	"handler",
+	"server: encode", "send answer", "wake client", "client: schedule", "receive answer", "client: decode",
+}
+
+// coarse are the stages that processes tell without the kernel.
+var coarse = []string{"request", "handler", "answer"}
+
+// Tell divides calls into their stages, which add up to each call's time. The events and the
+// calls are in order of time; on says when the events are whole.
+func Tell(calls, handled [][2]int64, events []event, on []probe.Span) *record.Life {
+	life := &record.Life{Stages: Stages}
+	var traced, bare mean
+	for _, call := range calls {
+		begin, end := call[0], call[0]+call[1]
+		if !within(on, begin, end) {
+			if outside(on, begin, end) {
+				bare.add(call[1])
+			}
+			continue
+		}
+		traced.add(call[1])
+		handler, found := only(handled, begin, end)
+		if !found {
+			life.Untold++
+			continue
+		}
+		instants, told := trace(begin, end, handler, between(events, begin, end))
+		if !told {
+			life.Untold++
+			continue
+		}
+		life.Calls = append(life.Calls, steps(instants))
+	}
+	life.TracedNS, life.BareNS = traced.value(), bare.value()
+	return life
+}
+
+// TellCoarsely divides calls by what the processes note alone.
+func TellCoarsely(calls, handled [][2]int64) *record.Life {
+	life := &record.Life{Stages: coarse}
+	for _, call := range calls {
+		begin, end := call[0], call[0]+call[1]
+		handler, found := only(handled, begin, end)
+		if !found {
+			life.Untold++
+			continue
+		}
+		life.Calls = append(life.Calls, steps([]int64{begin, handler[0], handler[0] + handler[1], end}))
+	}
+	return life
+}
+
+// trace finds the instants between the stages of a call. It is not told where any is
+// missing, or where they are not in order.
+func trace(begin, end int64, handler [2]int64, events []event) (instants []int64, told bool) {
+	handled, answered := handler[0], handler[0]+handler[1]
+	request, told := way(begin, handled, events, probe.Client, probe.Server)
+	if !told {
+		return nil, false
+	}
+	answer, told := way(answered, end, events, probe.Server, probe.Client)
+	if !told {
+		return nil, false
+	}
+	instants = slices.Concat([]int64{begin}, request, []int64{handled, answered}, answer, []int64{end})
+	return instants, slices.IsSorted(instants)
+}
+
+// way finds the five instants of a message on its way between two instants: written, at
+// the other end's socket, that end running, reading, having read. A message may take
+// several writes and reads: the first write counts, and the last of the rest.
+func way(begin, end int64, events []event, from, to probe.End) ([]int64, bool) {
+	events = between(events, begin, end)
+	written := slices.IndexFunc(events, func(e event) bool { return e.kind == writeEnters && e.end == from })
+	if written < 0 {
+		return nil, false
+	}
+	last := func(before int, kinds kind, match func(event) bool) int {
+		for i := before - 1; i > written; i-- {
+			if events[i].kind == kinds && events[i].end == to && match(events[i]) {
+				return i
+			}
+		}
+		return -1
+	}
+	read := last(len(events), readReturns, byAnyThread)
+	if read < 0 {
+		return nil, false
+	}
+	arrived := last(read, dataArrives, byAnyThread)
+	if arrived < 0 {
+		return nil, false
+	}
+	arrival := events[arrived].atNS
+	// Who was waiting in its read, or in no need to be woken, has no instant of its own for
+	// that: the stage takes no time.
+	runs, reads := arrival, arrival
+	if i := slices.IndexFunc(events[arrived:read], func(e event) bool { return e.kind == threadRuns && e.end == to }); i >= 0 {
+		runs = events[arrived+i].atNS
+		reads = runs
+	}
+	if i := last(read, readEnters, func(e event) bool { return e.thread == events[read].thread }); i >= 0 {
+		reads = max(reads, events[i].atNS)
+	}
+	return []int64{events[written].atNS, arrival, runs, reads, events[read].atNS}, true
+}
+
+func byAnyThread(event) bool { return true }
+
+// only is the handler that ran within a call; there must be one alone.
+func only(handled [][2]int64, begin, end int64) (handler [2]int64, found bool) {
+	at := sort.Search(len(handled), func(i int) bool { return handled[i][0] >= begin })
+	if at == len(handled) || handled[at][0]+handled[at][1] > end {
+		return handler, false
+	}
+	return handled[at], at+1 == len(handled) || handled[at+1][0] >= end
+}
+
+// between are the events from one instant to another.
+func between(events []event, begin, end int64) []event {
+	after := func(instant int64) int {
+		return sort.Search(len(events), func(i int) bool { return events[i].atNS >= instant })
+	}
+	return events[after(begin):after(end)]
+}
+
+// within reports whether a time lies in one of the spans, and outside whether it touches none.
+func within(spans []probe.Span, begin, end int64) bool {
+	return slices.ContainsFunc(spans, func(s probe.Span) bool { return s.BeginNS <= begin && end <= s.EndNS })
+}
+
+func outside(spans []probe.Span, begin, end int64) bool {
+	return !slices.ContainsFunc(spans, func(s probe.Span) bool { return begin < s.EndNS && s.BeginNS < end })
+}
+
+func steps(instants []int64) []int64 {
+	steps := make([]int64, len(instants)-1)
+	for i := range steps {
+		steps[i] = instants[i+1] - instants[i]
+	}
+	return steps
+}
+
+type mean struct {
+	sum   int64
+	count int64
+}
+
+func (m *mean) add(value int64) { m.sum, m.count = m.sum+value, m.count+1 }
+
+func (m *mean) value() *float64 {
+	if m.count == 0 {
+		return nil
+	}
+	return new(float64(m.sum) / float64(m.count))
+}

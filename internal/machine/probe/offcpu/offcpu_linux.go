@@ -1,0 +1,253 @@
+package offcpu
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cilium/ebpf/asm"
+
+	"wirelab.dev/internal/machine/bpf"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
+)
+
+// An event is a time off the CPU, as the program writes it: the instants of its begin and
+// its end, the numbers of the stacks in user space and in the kernel, and the end of the wire.
+const (
+	eventBytes = 32
+	ringBytes  = 16 << 20
+	drainEach  = 50 * time.Millisecond
+	// mostWaits bounds what is kept of an end: a minute of a busy one.
+	mostWaits = 1 << 21
+)
+
+// A thread that is off its CPU has a place in a table: its number, its end, since when, and
+// its stacks. Two threads whose numbers differ by a multiple of threads share a place, and
+// only the later one is seen.
+const (
+	threads     = 4096
+	threadBytes = 32
+)
+
+// Watch looks on at both ends.
+type Watch struct {
+	ends    *bpf.Ends
+	off     *bpf.Shared
+	stacks  *bpf.Stacks
+	events  *bpf.Events
+	running bpf.Running
+
+	waits [2][]wait
+	*probe.Collector
+}
+
+// wait is a time off the CPU.
+type wait struct {
+	probe.Span
+	user, kernel int32 // numbers of stacks
+}
+
+// Start starts the programs.
+func Start() (_ *Watch, err error) {
+	w := &Watch{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.close())
+		}
+	}()
+	pid, err := bpf.Offset("task_struct", "pid")
+	if err != nil {
+		return nil, err
+	}
+	if w.ends, err = bpf.NewEnds(); err != nil {
+		return nil, err
+	}
+	if w.off, err = bpf.NewShared("off", threads*threadBytes); err != nil {
+		return nil, err
+	}
+	if w.stacks, err = bpf.NewStacks(); err != nil {
+		return nil, err
+	}
+	if w.events, err = bpf.NewEvents(ringBytes); err != nil {
+		return nil, err
+	}
+	if w.running, err = bpf.Start(
+		bpf.Program{Name: "leave", On: "sched_switch", Code: w.leave()},
+		bpf.Program{Name: "come", On: "sched_switch", Code: w.come(pid)},
+	); err != nil {
+		return nil, err
+	}
+	w.Collector = probe.Collect(drainEach, w.drain)
+	return w, nil
+}
+
+// leave notes that the thread that runs is about to leave its CPU.
+func (w *Watch) leave() asm.Instructions {
+	const place = bpf.Spare
+	return slices.Concat(w.ends.Filter(), w.place(place, bpf.Thread), asm.Instructions{
+		asm.StoreMem(place, 4, bpf.End, asm.Word),
+	}, w.stacks.Take(true), asm.Instructions{
+		asm.StoreMem(place, 16, asm.R0, asm.Word),
+	}, w.stacks.Take(false), asm.Instructions{
+		asm.StoreMem(place, 20, asm.R0, asm.Word),
+		asm.FnKtimeGetNs.Call(),
+		asm.StoreMem(place, 8, asm.R0, asm.DWord),
+		asm.StoreMem(place, 0, bpf.Thread, asm.Word),
+	})
+}
+
+// come writes the event of the thread that comes next, if it is watched.
+func (w *Watch) come(pid int32) asm.Instructions {
+	const (
+		place = bpf.Spare
+		event = 32 // below the end of the stack
+	)
+	return slices.Concat(asm.Instructions{
+		asm.Mov.Reg(bpf.Context, asm.R1),
+		asm.LoadMem(asm.R4, bpf.Context, 16, asm.DWord), // the third argument of sched_switch
+	}, bpf.ReadKernel(asm.R4, pid, 4, 8), asm.Instructions{
+		asm.LoadMem(bpf.Thread, asm.RFP, -8, asm.Word),
+		asm.JEq.Imm(bpf.Thread, 0, bpf.Out), // a CPU's idle thread
+	}, w.place(place, bpf.Thread), asm.Instructions{
+		asm.LoadMem(asm.R1, place, 0, asm.Word),
+		asm.JNE.Reg(asm.R1, bpf.Thread, bpf.Out),
+		asm.StoreImm(place, 0, 0, asm.Word),
+		asm.LoadMem(asm.R1, place, 8, asm.DWord),
+		asm.StoreMem(asm.RFP, -event, asm.R1, asm.DWord),
+		asm.LoadMem(asm.R1, place, 16, asm.DWord), // both stacks
+		asm.StoreMem(asm.RFP, -event+16, asm.R1, asm.DWord),
+		asm.LoadMem(asm.R1, place, 4, asm.Word),
+		asm.StoreMem(asm.RFP, -event+24, asm.R1, asm.DWord),
+		asm.FnKtimeGetNs.Call(),
+		asm.StoreMem(asm.RFP, -event+8, asm.R0, asm.DWord),
+	}, w.events.Emit(event, eventBytes))
+}
+
+// place loads the address of a thread's place in the table.
+func (w *Watch) place(into, thread asm.Register) asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R2, thread),
+		asm.And.Imm(asm.R2, threads-1),
+		asm.Mul.Imm(asm.R2, threadBytes),
+		w.off.Pointer(into, 0),
+		asm.Add.Reg(into, asm.R2),
+	}
+}
+
+// drain keeps the events.
+func (w *Watch) drain([2]int) error {
+	full := false
+	err := w.events.Drain(func(event []byte) {
+		if len(event) < eventBytes {
+			return
+		}
+		word := binary.NativeEndian.Uint64
+		end := word(event[24:])
+		switch {
+		case end >= uint64(len(w.waits)):
+		case len(w.waits[end]) == mostWaits:
+			full = true
+		default:
+			w.waits[end] = append(w.waits[end], wait{
+				Span: probe.Span{BeginNS: int64(word(event)), EndNS: int64(word(event[8:]))},
+				user: int32(word(event[16:])), kernel: int32(word(event[16:]) >> 32),
+			})
+		}
+	})
+	if full {
+		return errors.Join(err, fmt.Errorf("%d waits of an end: %w", mostWaits, probe.ErrTooMuch))
+	}
+	return err
+}
+
+// Ability is how it sees.
+func (*Watch) Ability() probe.Ability {
+	return probe.Ability{Method: "BPF on every switch of a thread"}
+}
+
+// Process says which process is at an end.
+func (w *Watch) Process(end probe.End, pid int) error {
+	return w.Collector.Process(end, pid, func() error { return w.ends.Watch(int(end), pid) })
+}
+
+// Stop returns what was waited in the window.
+func (w *Watch) Stop(window probe.Measured) (sight probe.Sight, err error) {
+	programs, err := w.Collector.Stop()
+	lost, lostErr := w.events.Lost()
+	err = errors.Join(err, lostErr)
+	for end, symbols := range programs {
+		if symbols == nil || err != nil {
+			continue
+		}
+		seen := sight.Of(probe.End(end))
+		seen.Method = w.Ability().Method
+		var stacks *probe.Stacks
+		if stacks, err = probe.NewStacks("ns", symbols); errors.Is(err, host.ErrUnsupported) {
+			seen.Missing, err = append(seen.Missing, err.Error()), nil
+		}
+		if err == nil {
+			err = w.add(stacks, w.waits[end], window.Span)
+		}
+		if err == nil {
+			seen.Stacks = stacks.Done()
+			seen.Stacks.Lost = lost
+		}
+	}
+	if err != nil {
+		sight = probe.Sight{}
+	}
+	return sight, errors.Join(err, w.close())
+}
+
+// add adds the parts of the waits that lie in the window.
+func (w *Watch) add(to *probe.Stacks, waits []wait, window probe.Span) error {
+	known := map[int32][]uint64{}
+	of := func(number int32) ([]uint64, error) {
+		stack, looked := known[number]
+		if looked {
+			return stack, nil
+		}
+		stack, err := w.stacks.Of(number)
+		known[number] = stack
+		return stack, err
+	}
+	for _, one := range waits {
+		length := min(one.EndNS, window.EndNS) - max(one.BeginNS, window.BeginNS)
+		if length <= 0 {
+			continue
+		}
+		user, err := of(one.user)
+		if err != nil {
+			return err
+		}
+		kernel, err := of(one.kernel)
+		if err != nil {
+			return err
+		}
+		to.Add(user, to.Under("__traceiter_", kernel), length)
+	}
+	return nil
+}
+
+func (w *Watch) close() error {
+	err := w.running.Close()
+	if w.events != nil {
+		err = errors.Join(err, w.events.Close())
+	}
+	if w.stacks != nil {
+		err = errors.Join(err, w.stacks.Close())
+	}
+	if w.off != nil {
+		err = errors.Join(err, w.off.Close())
+	}
+	if w.ends != nil {
+		err = errors.Join(err, w.ends.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("stop looking on at switches: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package probetest
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"wirelab.dev/internal/machine/host"
+)
+
+// StartWithoutCapabilities starts a process that may be root's and still has no rights.
+func StartWithoutCapabilities(c *exec.Cmd) error {
+	return host.OnDisposableThread(func() error { // what is taken from a thread, it passes on
+		for capability := range uintptr(64) {
+			err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
+			if err != nil && !errors.Is(err, unix.EINVAL) { // there are no more
+				return fmt.Errorf("drop a capability: %w", err)
+			}
+		}
+		return c.Start()
+	})
+}
+
+// StartWithoutPerfEvents starts a process to which the kernel refuses them, as containers
+// mostly have it.
+func StartWithoutPerfEvents(c *exec.Cmd) error {
+	const firstWord, errorIs, permitted = 0, unix.SECCOMP_RET_ERRNO, unix.SECCOMP_RET_ALLOW
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: firstWord}, // the call's number: seccomp(2)
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PERF_EVENT_OPEN, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: errorIs | uint32(unix.EPERM)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: permitted},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	return host.OnDisposableThread(func() error {
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return fmt.Errorf("give up new rights: %w", err)
+		}
+		if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0); err != nil {
+			return fmt.Errorf("filter system calls: %w", err)
+		}
+		return c.Start()
+	})
+}

@@ -1,0 +1,208 @@
+package syscalls
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
+)
+
+// What the subject makes of calls that Go itself does not make, but for writes to its output.
+const (
+	writes  = 10_000
+	parents = 700
+	seeks   = 300
+)
+
+// TestMain is the subject, too: a process that makes its calls when its input says so, and
+// ends when that ends.
+// And it is a test with a tracefs of its own.
+func TestMain(m *testing.M) {
+	switch {
+	case os.Getenv("WIRELAB_SUBJECT") != "":
+		os.Exit(subject())
+	case os.Getenv(withTracefs) != "":
+		err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+		if err = errors.Join(err, unix.Mount("tracefs", "/sys/kernel/tracing", "tracefs", 0, "")); err != nil {
+			println(err.Error())
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+func subject() int {
+	var one [1]byte
+	_, _ = os.Stdin.Read(one[:])
+	null, err := unix.Open("/dev/null", unix.O_WRONLY, 0)
+	if err != nil {
+		return 1
+	}
+	for range writes - 1 {
+		_, _ = unix.Write(null, one[:])
+	}
+	for range parents {
+		_ = unix.Getppid()
+	}
+	for range seeks {
+		_, _ = unix.Seek(null, 0, 0)
+	}
+	_, _ = os.Stdout.Write(one[:])
+	_, _ = os.Stdin.Read(one[:])
+	return 0
+}
+
+// TestStraceHasTheSame counts the subject's calls in another way.
+func TestStraceHasTheSame(t *testing.T) {
+	path, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip(err)
+	}
+	watch := orSkip(t, StartCensus)
+	seen := watchWrites(t, watch, watch.readings.Mark)
+	traced := exec.CommandContext(t.Context(), path, "-c", "-f", "-U", "calls,name", "-e", "trace=write,getppid,lseek", os.Args[0])
+	traced.Env = append(os.Environ(), "WIRELAB_SUBJECT=1")
+	var table bytes.Buffer
+	traced.Stderr = &table
+	if err := traced.Run(); err != nil {
+		if strings.Contains(table.String(), "Operation not permitted") {
+			t.Skip(table.String())
+		}
+		t.Fatal(err, table.String())
+	}
+	found := 0
+	for line := range strings.Lines(table.String()) {
+		fields := strings.Fields(line)
+		count, err := strconv.ParseInt(fields[0], 10, 64)
+		if err != nil || len(fields) != 2 || fields[1] == "total" {
+			continue
+		}
+		found++
+		if call := find(seen, fields[1]); call.Count != count {
+			t.Errorf("strace has %d calls of %s, the census %d", count, fields[1], call.Count)
+		}
+	}
+	if found != 3 {
+		t.Errorf("strace printed\n%s", table.String())
+	}
+}
+
+// TestCensusIsExact knows how many writes a process makes.
+func TestCensusIsExact(t *testing.T) {
+	watch := orSkip(t, StartCensus)
+	seen := watchWrites(t, watch, watch.readings.Mark)
+	if found := find(seen, "write"); found.Count != writes || found.NS == nil || *found.NS < writes*50 {
+		t.Errorf("the census has %+v, want %d writes of some 100 ns each; all: %+v", found, writes, seen.Syscalls)
+	}
+}
+
+const withTracefs = "WIRELAB_WITH_TRACEFS"
+
+// TestTracepointsAreExact mounts tracefs where only that is missing, in a namespace of mounts.
+func TestTracepointsAreExact(t *testing.T) {
+	if _, err := StartTracepoints(); errors.Is(err, os.ErrNotExist) && os.Getenv(withTracefs) == "" {
+		again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTracepointsAreExact$", "-test.v")
+		again.Env = append(os.Environ(), withTracefs+"=1")
+		again.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+		text, err := again.CombinedOutput()
+		if errors.Is(err, os.ErrPermission) {
+			t.Skip("tracefs is not mounted, and may not be: ", err)
+		}
+		t.Logf("with tracefs:\n%s", text)
+		if err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	watch := orSkip(t, StartTracepoints)
+	seen := watchWrites(t, watch, func() { watch.ends[probe.Client].Mark() })
+	if found := find(seen, "write"); found.Count != writes || found.NS != nil {
+		t.Errorf("the tracepoints have %+v, want %d writes; all: %+v", found, writes, seen)
+	}
+}
+
+// TestSumsAreExact reads what the kernel sums up anyway.
+func TestSumsAreExact(t *testing.T) {
+	watch := orSkip(t, StartProcfs)
+	seen := watchWrites(t, watch, func() { watch.ends[probe.Client].Mark() })
+	if found := find(seen, sums[1].name); found.Count != writes {
+		t.Errorf("procfs has %+v, want %d writes", found, writes)
+	}
+}
+
+func orSkip[W any](t *testing.T, start func() (W, error)) W {
+	t.Helper()
+	watch, err := start()
+	if errors.Is(err, host.ErrUnsupported) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return watch
+}
+
+// watchWrites watches the subject; mark separates what is before the window.
+func watchWrites(t *testing.T, watch probe.Watch, mark func()) record.Seen {
+	t.Helper()
+	subject := exec.CommandContext(t.Context(), os.Args[0])
+	subject.Env = append(os.Environ(), "WIRELAB_SUBJECT=1")
+	input, err := subject.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := subject.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := subject.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := watch.Process(probe.Client, subject.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	begin := clock.Now()
+	mark()
+	if _, err := input.Write([]byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := output.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	mark()
+	end := clock.Now()
+	if err := errors.Join(input.Close(), subject.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	sight, err := watch.Stop(probe.Measured{Span: probe.Span{BeginNS: begin, EndNS: end}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(sight.Server.Syscalls) > 0 {
+		t.Errorf("calls of a server that there is not: %+v", sight.Server.Syscalls)
+	}
+	if sight.Client.Method != watch.Ability().Method {
+		t.Errorf("it was seen by %q, want %q", sight.Client.Method, watch.Ability().Method)
+	}
+	return sight.Client
+}
+
+func find(seen record.Seen, name string) record.Syscall {
+	for _, call := range seen.Syscalls {
+		if call.Name == name {
+			return call
+		}
+	}
+	return record.Syscall{}
+}

@@ -1,0 +1,121 @@
+package syscalls
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
+)
+
+// Procfs takes the sums that the kernel keeps of each process.
+type Procfs struct {
+	ability probe.Ability
+	ends    [2]*probe.Readings
+}
+
+// sums are the lines of /proc/PID/io, by what they count: proc_pid_io(5). Calls that only
+// sockets have, such as sendto, are in neither.
+var sums = []struct{ line, name string }{
+	{"syscr", "reads (read, readv, pread64 …)"},
+	{"syscw", "writes (write, writev, pwrite64 …)"},
+}
+
+const sumsPeriod = 50 * time.Millisecond
+
+// StartProcfs fails with host.ErrUnsupported where the kernel does not tell.
+func StartProcfs() (*Procfs, error) {
+	if _, err := readSums(os.Getpid()); err != nil {
+		return nil, fmt.Errorf("%w: %w; it takes a kernel with CONFIG_TASK_IO_ACCOUNTING", host.ErrUnsupported, err)
+	}
+	return &Procfs{ability: probe.Ability{Method: "/proc/PID/io: reads and writes in all, sendto and recvmsg not among them"}}, nil
+}
+
+// Ability is how it counts.
+func (p *Procfs) Ability() probe.Ability { return p.ability }
+
+func (p *Procfs) lacks(format string, why error) {
+	p.ability.Missing = append(p.ability.Missing, fmt.Errorf(format, why).Error())
+}
+
+// Process says which process is at an end.
+func (p *Procfs) Process(end probe.End, pid int) error {
+	if p.ends[end] != nil {
+		p.ends[end].Stop()
+	}
+	last := make([]uint64, len(sums)) // when the process has ended
+	p.ends[end] = probe.TakeReadings(len(sums), sumsPeriod, func(into []uint64) error {
+		switch now, err := readSums(pid); {
+		case err == nil:
+			copy(last, now)
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH):
+			return err
+		}
+		copy(into, last)
+		return nil
+	})
+	return nil
+}
+
+// Stop returns the sums of the window.
+func (p *Procfs) Stop(window probe.Measured) (sight probe.Sight, all error) {
+	for at, readings := range p.ends {
+		if readings == nil {
+			continue
+		}
+		readings.Stop()
+		grown, err := readings.Between(window.Span)
+		if err != nil {
+			all = errors.Join(all, err)
+			continue
+		}
+		seen := sight.Of(probe.End(at))
+		seen.Method, seen.Missing = p.ability.Method, slices.Clone(p.ability.Missing)
+		for i, sum := range sums {
+			if count := int64(math.Round(grown[i])); count > 0 {
+				seen.Syscalls = append(seen.Syscalls, record.Syscall{Name: sum.name, Count: count})
+			}
+		}
+		sortCalls(seen.Syscalls)
+	}
+	return sight, all
+}
+
+func readSums(pid int) ([]uint64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	if err != nil {
+		return nil, fmt.Errorf("count reads and writes: %w", err)
+	}
+	return parseSums(text)
+}
+
+func parseSums(text []byte) ([]uint64, error) {
+	found := make([]uint64, len(sums))
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for seen := 0; lines.Scan(); {
+		name, value, _ := bytes.Cut(lines.Bytes(), []byte(": "))
+		for i, sum := range sums {
+			if sum.line != string(name) {
+				continue
+			}
+			var err error
+			if found[i], err = strconv.ParseUint(string(value), 10, 64); err != nil {
+				return nil, fmt.Errorf("parse %q: %w", lines.Text(), err)
+			}
+			if seen++; seen == len(sums) {
+				return found, nil
+			}
+		}
+	}
+	return nil, errors.New("its io file lacks syscr or syscw")
+}
