@@ -40,7 +40,7 @@ lint: bin/tools ## formatting, vet, the linters of .golangci.yml
 	@unformatted=$$($(tool)/gofumpt -l .); \
 	if [ -n "$$unformatted" ]; then printf 'not formatted; run make fmt:\n%s\n' "$$unformatted"; exit 1; fi
 	go vet $(both)
-	go vet $(gin) ./internal/stack/restjson
+	go vet $(gin) ./internal/wire/stack/restjson
 	go -C tools vet ./...
 	go -C rpc/fastgrpc/interop vet ./...
 	go -C deploy/check vet ./...
@@ -57,7 +57,7 @@ bench-once: # every benchmark a single time, so that none can rot
 	go test -short -run='^$$' -bench=. -benchtime=1x $$(go list -f '{{.Dir}}' $(both) | while read -r dir; do grep -qs '^func Benchmark' "$$dir"/*_test.go && echo "$$dir" || true; done)
 
 gin: # rest-json on Gin
-	go test -short -bench=. -benchtime=1x $(gin) ./internal/stack/restjson
+	go test -short -bench=. -benchtime=1x $(gin) ./internal/wire/stack/restjson
 
 # bin/phases runs the named phases, shows how they go, and sums up.
 bin/phases: FORCE

@@ -40,21 +40,21 @@ var rooms = []room{
 	{folder: "internal/analysis", level: 4},
 	{folder: "internal/worker", level: 4},
 	{folder: "internal/load", level: 3},
-	{folder: "internal/stack", level: 3, seam: true},
-	{folder: "internal/workload", level: 3, seam: true},
+	{folder: "internal/wire/stack", level: 3, seam: true},
+	{folder: "internal/wire/workload", level: 3, seam: true},
 	{folder: "internal/machine/probe", level: 3, seam: true},
-	{folder: "internal/service", level: 3, seam: true},
+	{folder: "internal/wire/service", level: 3, seam: true},
 	{folder: "internal/machine/link", level: 3},
 	{folder: "internal/judge", level: 3},
 	{folder: "internal/foreign", level: 3},
 	{folder: "internal/data/scenario", level: 2},
-	{folder: "internal/schema", level: 2},
+	{folder: "internal/wire/schema", level: 2},
 	{folder: "internal/machine/symbol", level: 2},
 	{folder: "internal/machine/perfevent", level: 2},
 	{folder: "internal/machine/bpf", level: 2},
 	{folder: "internal/data/record", level: 2},
-	{folder: "internal/secure", level: 2},
-	{folder: "internal/httpwire", level: 2},
+	{folder: "internal/wire/secure", level: 2},
+	{folder: "internal/wire/http", level: 2},
 	{folder: "rpc/fastgrpc", level: 2},
 	{folder: "rpc/creditrpc", level: 2},
 	{folder: "rpc/chanpool", level: 2}, // beside the libraries that its tests pool
@@ -62,14 +62,14 @@ var rooms = []room{
 	{folder: "internal/data/claim", level: 0},
 	{folder: "internal/base/spelling", level: 0},
 	{folder: "internal/machine/rebuild", level: 0},
-	{folder: "internal/peer", level: 1},
+	{folder: "internal/wire/peer", level: 1},
 	{folder: "peers", level: 0},
 	{folder: "internal/base/stats", level: 0},
 	{folder: "internal/base/latency", level: 0},
 	{folder: "internal/machine/host", level: 0},
-	{folder: "internal/congestion", level: 0},
+	{folder: "internal/wire/congestion", level: 0},
 	{folder: "internal/base/clock", level: 0},
-	{folder: "internal/route", level: 0},
+	{folder: "internal/wire/route", level: 0},
 	{folder: "internal/base/failure", level: 0},
 	{folder: "internal/base/expect", level: 0},
 	{folder: "internal/base/tuning", level: 0},
@@ -92,7 +92,7 @@ var public = map[string][]string{
 // levels, judging rooms import no measuring room.
 var (
 	judging   = []string{"internal/judge", "internal/analysis", "internal/advice", "internal/report"}
-	measuring = []string{"internal/lab", "internal/load", "internal/stack", "internal/machine/probe"}
+	measuring = []string{"internal/lab", "internal/load", "internal/wire/stack", "internal/machine/probe"}
 )
 
 // vague names say nothing about what a package holds.
@@ -142,14 +142,14 @@ func TestBadTreeIsReportedWhole(t *testing.T) {
 		"internal/attic: is in no room; add it to the table in tidy_test.go or move it",
 		"internal/base/clock: has 2 package comments, wants one (in clock.go, spare.go)",
 		"internal/base/latency: has no package comment",
-		"internal/load/load.go: internal/load (level 3) must not import its neighbour internal/stack (level 3)",
-		"internal/load/load.go: internal/load (level 3) must not import its neighbour internal/stack/fake (level 3)",
+		"internal/load/load.go: internal/load (level 3) must not import its neighbour internal/wire/stack (level 3)",
+		"internal/load/load.go: internal/load (level 3) must not import its neighbour internal/wire/stack/fake (level 3)",
 		"internal/report/report.go: internal/report judges and must not import internal/lab, which measures",
-		"internal/stack/stack.go: internal/stack is a seam and must not import its own internal/stack/fake",
-		"internal/stack/tcp/tcp.go: internal/stack/tcp must not import its sibling internal/stack/fake",
+		"internal/wire/stack/stack.go: internal/wire/stack is a seam and must not import its own internal/wire/stack/fake",
+		"internal/wire/stack/tcp/tcp.go: internal/wire/stack/tcp must not import its sibling internal/wire/stack/fake",
 		"internal/base/stats/stats.go: internal/base/stats (level 0) must not import internal/data/record (level 2)",
 		"internal/base/stats/stats_test.go: internal/base/stats (level 0) must not import internal/load (level 3)",
-		"internal/workload/common: \"common\" does not say what the package holds",
+		"internal/wire/workload/common: \"common\" does not say what the package holds",
 	}
 	got, err := inspect(os.DirFS("testdata/tidy/bad"))
 	if err != nil {

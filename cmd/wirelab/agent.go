@@ -18,7 +18,7 @@ import (
 
 	"wirelab.dev/internal/fleet"
 	"wirelab.dev/internal/machine/host"
-	"wirelab.dev/internal/peer"
+	"wirelab.dev/internal/wire/peer"
 )
 
 // agentFlags are what an agent is started with.

@@ -13,8 +13,8 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/stack/catalog"
-	workloads "wirelab.dev/internal/workload/catalog"
+	"wirelab.dev/internal/wire/stack/catalog"
+	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
 // comparison is what the flags of compare say.

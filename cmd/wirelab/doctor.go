@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/congestion"
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/link"
+	"wirelab.dev/internal/wire/congestion"
 )
 
 // diagnosis is what doctor found.

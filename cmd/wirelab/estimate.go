@@ -7,7 +7,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/lab"
-	workloads "wirelab.dev/internal/workload/catalog"
+	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
 // estimate estimates the time that is left of a run.

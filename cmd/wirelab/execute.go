@@ -23,7 +23,7 @@ import (
 	"wirelab.dev/internal/lab"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/report"
-	"wirelab.dev/internal/secure"
+	"wirelab.dev/internal/wire/secure"
 )
 
 // outputFlags say where a run goes and how it is printed.

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/secure"
-	"wirelab.dev/internal/workload/message"
+	"wirelab.dev/internal/wire/secure"
+	"wirelab.dev/internal/wire/workload/message"
 )
 
 // shapeFlags say when requests are sent if it is not a closed loop.

@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/congestion"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/link"
 	"wirelab.dev/internal/machine/rebuild"
-	"wirelab.dev/internal/peer"
-	"wirelab.dev/internal/stack/catalog"
+	"wirelab.dev/internal/wire/congestion"
+	"wirelab.dev/internal/wire/peer"
+	"wirelab.dev/internal/wire/stack/catalog"
 )
 
 // withRebuilt builds the programs of variants whose runtime has another limit of small

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/service"
+	"wirelab.dev/internal/wire/service"
 )
 
 // loading is what the flags of load say.

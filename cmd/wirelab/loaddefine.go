@@ -15,9 +15,9 @@ import (
 	"golang.org/x/net/http/httpguts"
 	"google.golang.org/grpc/status"
 
-	"wirelab.dev/internal/secure"
-	"wirelab.dev/internal/service"
-	"wirelab.dev/internal/service/feed"
+	"wirelab.dev/internal/wire/secure"
+	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/service/feed"
 )
 
 // define makes of the target and the flags what a worker needs, and the first request.

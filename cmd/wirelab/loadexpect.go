@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"wirelab.dev/internal/base/expect"
-	"wirelab.dev/internal/service"
+	"wirelab.dev/internal/wire/service"
 )
 
 // expectFlags say what a right answer is.

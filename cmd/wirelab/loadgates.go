@@ -17,7 +17,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/report"
-	"wirelab.dev/internal/service"
+	"wirelab.dev/internal/wire/service"
 )
 
 // gateLoadFlags say what must be true of a load, what it is held against, and where that is

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"wirelab.dev/internal/schema"
-	"wirelab.dev/internal/service"
+	"wirelab.dev/internal/wire/schema"
+	"wirelab.dev/internal/wire/service"
 )
 
 // methodFlags say where a method of gRPC is described.

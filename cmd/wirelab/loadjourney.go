@@ -15,10 +15,10 @@ import (
 	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/service"
-	"wirelab.dev/internal/service/journey"
-	"wirelab.dev/internal/service/library"
-	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/service/journey"
+	"wirelab.dev/internal/wire/service/library"
+	"wirelab.dev/internal/wire/stack"
 )
 
 // journeyFlags are about a target that is a file of what users do.

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"wirelab.dev/internal/secure"
+	"wirelab.dev/internal/wire/secure"
 )
 
 // TestPublishedCommandsRun types commands that other tools' documentation has behind

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"wirelab.dev/internal/service"
+	"wirelab.dev/internal/wire/service"
 )
 
 // mostRedirects bounds how often the first call is sent elsewhere, as browsers and curl do.

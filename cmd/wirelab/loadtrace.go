@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"wirelab.dev/internal/service"
+	"wirelab.dev/internal/wire/service"
 )
 
 // trace has a share of the requests carry a traceparent.

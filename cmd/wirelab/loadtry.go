@@ -20,9 +20,9 @@ import (
 
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/service"
-	"wirelab.dev/internal/service/library"
-	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/service/library"
+	"wirelab.dev/internal/wire/stack"
 )
 
 // lookUpAtMost bounds how long a name is looked up, firstAtMost how long the first call may

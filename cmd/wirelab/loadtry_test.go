@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/foreign/takeover"
-	"wirelab.dev/internal/service"
+	"wirelab.dev/internal/wire/service"
 )
 
 // localhost is both loopback addresses, also where the machine's table of hosts has one.

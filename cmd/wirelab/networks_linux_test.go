@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/congestion"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/wire/congestion"
 )
 
 // someone is a user, with a copy of wirelab in a folder of their own.

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/peer"
+	"wirelab.dev/internal/wire/peer"
 	"wirelab.dev/internal/worker"
 	"wirelab.dev/internal/worker/conform"
 )

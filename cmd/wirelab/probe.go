@@ -11,7 +11,7 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
 	probes "wirelab.dev/internal/machine/probe/catalog"
-	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/wire/stack"
 )
 
 // probeFlag says what is seen of each cell besides its times.

@@ -19,8 +19,8 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
-	"wirelab.dev/internal/peer"
 	"wirelab.dev/internal/report"
+	"wirelab.dev/internal/wire/peer"
 )
 
 // replication is what replicate is asked for. It is kept beside the runs, so that it can be

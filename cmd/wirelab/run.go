@@ -12,7 +12,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/peer"
+	"wirelab.dev/internal/wire/peer"
 )
 
 // study is what the flags of run say.

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/peer"
-	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/stack/catalog"
+	"wirelab.dev/internal/wire/peer"
+	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/stack/catalog"
 	"wirelab.dev/internal/worker"
 )
 

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/protobuf/proto"
 
-	"wirelab.dev/internal/workload/echo/echopb"
+	"wirelab.dev/internal/wire/workload/echo/echopb"
 )
 
 // serving starts `wirelab serve` and returns the address that it prints.

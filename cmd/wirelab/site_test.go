@@ -18,9 +18,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/reflection"
 
-	"wirelab.dev/internal/secure"
-	"wirelab.dev/internal/workload"
-	"wirelab.dev/internal/workload/echo"
+	"wirelab.dev/internal/wire/secure"
+	"wirelab.dev/internal/wire/workload"
+	"wirelab.dev/internal/wire/workload/echo"
 )
 
 // sites are the servers that scripts load, or find that they cannot.

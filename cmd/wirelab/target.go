@@ -14,8 +14,8 @@ import (
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/stack/catalog"
+	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/stack/catalog"
 )
 
 // parseTargets reads [STACK=]HOST:PORT. Without a stack the scenario must have

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/service"
+	"wirelab.dev/internal/wire/service"
 )
 
 // verdict decides the exit code: a run that measured nothing has failed; a cell

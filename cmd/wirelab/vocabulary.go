@@ -16,10 +16,10 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/report"
-	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/stack/catalog"
-	"wirelab.dev/internal/workload"
-	workloads "wirelab.dev/internal/workload/catalog"
+	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/stack/catalog"
+	"wirelab.dev/internal/wire/workload"
+	workloads "wirelab.dev/internal/wire/workload/catalog"
 	"wirelab.dev/studies"
 )
 

@@ -9,10 +9,10 @@ import (
 
 	"wirelab.dev/internal/data/scenario"
 	programs "wirelab.dev/internal/foreign/yardstick"
-	"wirelab.dev/internal/peer"
-	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/stack/filestack"
-	"wirelab.dev/internal/stack/restjson"
+	"wirelab.dev/internal/wire/peer"
+	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/stack/filestack"
+	"wirelab.dev/internal/wire/stack/restjson"
 )
 
 // yardstick is another project's program that a run may be compared with. It is

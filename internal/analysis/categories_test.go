@@ -28,7 +28,7 @@ func TestUsualCategories(t *testing.T) {
 			frames("runtime.goexit", "google.golang.org/grpc.(*Server).handleStream", "golang.org/x/net/http2/hpack.(*Encoder).WriteField", "runtime.mapaccess1", "aeshashbody"),
 			frames("wirelab.dev/rpc/fastgrpc/internal/h2.(*Conn).read", "slices.Sort"),
 		},
-		"serialisation":            {frames("google.golang.org/grpc.(*Server).x", "google.golang.org/protobuf/proto.UnmarshalOptions.unmarshal"), frames("a.b", "wirelab.dev/internal/workload/echo/echopb.(*EchoRequest).UnmarshalVT")},
+		"serialisation":            {frames("google.golang.org/grpc.(*Server).x", "google.golang.org/protobuf/proto.UnmarshalOptions.unmarshal"), frames("a.b", "wirelab.dev/internal/wire/workload/echo/echopb.(*EchoRequest).UnmarshalVT")},
 		"allocation":               {frames("google.golang.org/grpc.x", "runtime.newobject", "runtime.mallocgc", "runtime.memclrNoHeapPointers")},
 		"garbage collection":       {frames("runtime.mallocgc", "runtime.gcAssistAlloc", "runtime.scanobject"), frames("runtime.gcBgMarkWorker")},
 		"memory copy":              {frames("google.golang.org/grpc.x", "runtime.memmove"), frames("syscall.Write", "k:tcp_sendmsg_locked", "k:_copy_from_iter")},
@@ -47,7 +47,7 @@ func TestUsualCategories(t *testing.T) {
 		},
 		"I/O wait":        {frames("runtime.netpoll", "k:__x64_sys_epoll_pwait", "k:do_epoll_wait", "k:ep_send_events")},
 		"page faults":     {frames("runtime.mallocgc", "k:asm_exc_page_fault", "k:handle_mm_fault", "k:get_page_from_freelist")},
-		"the application": {frames("google.golang.org/grpc.x", "wirelab.dev/internal/workload/echo.(*server).Echo")},
+		"the application": {frames("google.golang.org/grpc.x", "wirelab.dev/internal/wire/workload/echo.(*server).Echo")},
 		"wirelab itself":  {frames("wirelab.dev/internal/load.(*client).closedLoop", "wirelab.dev/internal/base/clock.Now", "time.Since")},
 		Unclassified:      {frames("main", "somebody::else"), nil},
 	} {

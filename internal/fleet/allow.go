@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/service"
-	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/stack/catalog"
+	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/stack/catalog"
 	"wirelab.dev/internal/worker"
 )
 

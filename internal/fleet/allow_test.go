@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/service"
+	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/worker"
 )
 

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 	"google.golang.org/protobuf/proto"
 
-	"wirelab.dev/internal/workload/echo/echopb"
+	"wirelab.dev/internal/wire/workload/echo/echopb"
 )
 
 func TestWorkFollowsItsCourse(t *testing.T) {

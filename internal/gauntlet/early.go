@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
-	"wirelab.dev/internal/workload/echo/echopb"
+	"wirelab.dev/internal/wire/workload/echo/echopb"
 )
 
 // early is a foreign server for echo over rest. As a lie it answers when it has seen the

@@ -11,10 +11,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/stack/catalog"
-	"wirelab.dev/internal/workload"
-	workloads "wirelab.dev/internal/workload/catalog"
-	"wirelab.dev/internal/workload/echo/echopb"
+	"wirelab.dev/internal/wire/stack/catalog"
+	"wirelab.dev/internal/wire/workload"
+	workloads "wirelab.dev/internal/wire/workload/catalog"
+	"wirelab.dev/internal/wire/workload/echo/echopb"
 )
 
 // serve is a foreign server: a real stack with a real workload, whose handlers do as they

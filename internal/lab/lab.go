@@ -25,7 +25,7 @@ import (
 	"wirelab.dev/internal/judge"
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/machine/host"
-	"wirelab.dev/internal/secure"
+	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/worker"
 )
 

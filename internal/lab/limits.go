@@ -7,8 +7,8 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
-	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/stack/catalog"
+	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/stack/catalog"
 )
 
 // fastestOpening is more connections a second than any client opens on

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/peer"
-	"wirelab.dev/internal/stack/catalog"
+	"wirelab.dev/internal/wire/peer"
+	"wirelab.dev/internal/wire/stack/catalog"
 	"wirelab.dev/internal/worker"
 )
 

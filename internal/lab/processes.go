@@ -14,8 +14,8 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/probe"
-	"wirelab.dev/internal/secure"
-	"wirelab.dev/internal/stack/catalog"
+	"wirelab.dev/internal/wire/secure"
+	"wirelab.dev/internal/wire/stack/catalog"
 	"wirelab.dev/internal/worker"
 )
 

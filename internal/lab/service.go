@@ -6,7 +6,7 @@ import (
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
-	"wirelab.dev/internal/service"
+	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/worker"
 )
 

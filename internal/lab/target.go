@@ -14,10 +14,10 @@ import (
 
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/stack/catalog"
+	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/stack/catalog"
+	workloads "wirelab.dev/internal/wire/workload/catalog"
 	"wirelab.dev/internal/worker"
-	workloads "wirelab.dev/internal/workload/catalog"
 )
 
 // TargetFault is why a variant cannot call the server at its target, and what was found

@@ -8,9 +8,9 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/probe"
-	"wirelab.dev/internal/stack/catalog"
+	"wirelab.dev/internal/wire/stack/catalog"
+	workloads "wirelab.dev/internal/wire/workload/catalog"
 	"wirelab.dev/internal/worker"
-	workloads "wirelab.dev/internal/workload/catalog"
 )
 
 const (

@@ -2,7 +2,7 @@ package lab
 
 import (
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/worker"
 )
 

@@ -160,7 +160,7 @@ func TestProfilesInBrowser(t *testing.T) {
 		tab.press("Server", kb.ArrowDown)
 		tab.want("what shrank", tab.all("Server", ".told"), "runtime.goexit · 70.8 % · 4.25 µs a call · against A −3.25 µs, 0.57×")
 		tab.press("Server", kb.ArrowDown)
-		tab.want("what is new", tab.all("Server", ".told"), "wirelab.dev/internal/stack/tcp.(*server).serve · 70.8 % · 4.25 µs a call · against A +4.25 µs, new")
+		tab.want("what is new", tab.all("Server", ".told"), "wirelab.dev/internal/wire/stack/tcp.(*server).serve · 70.8 % · 4.25 µs a call · against A +4.25 µs, new")
 		tab.want("what is gone", tab.all("Server", ".gone li"), "net/http.(*http2serverConn).serve −7.50 µs a call beneath runtime.goexit")
 		tab.want("gone at the client", tab.all("Client", ".gone li"), "wirelab.dev/internal/load.(*worker).run −2.00 µs a call beneath runtime.goexit")
 		tab.search("tcp_sendmsg")

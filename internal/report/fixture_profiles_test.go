@@ -67,8 +67,8 @@ func fixtureProfiles() []analysis.Profile {
 		{"runtime.gcBgMarkWorker;runtime.systemstack;runtime.gcDrain;runtime.scanobject", "garbage collector", 1000},
 	}
 	tcpServer := []fixtureStack{
-		{"runtime.goexit;wirelab.dev/internal/stack/tcp.(*server).serve;" + writeTCP + inKernel + "tcp_write_xmit@kernel", "kernel: network", 4000},
-		{"runtime.goexit;wirelab.dev/internal/stack/tcp.(*server).serve;wirelab.dev/internal/stack/tcp.readFrame[go.shape.[]uint8]", "RPC library", 250},
+		{"runtime.goexit;wirelab.dev/internal/wire/stack/tcp.(*server).serve;" + writeTCP + inKernel + "tcp_write_xmit@kernel", "kernel: network", 4000},
+		{"runtime.goexit;wirelab.dev/internal/wire/stack/tcp.(*server).serve;wirelab.dev/internal/wire/stack/tcp.readFrame[go.shape.[]uint8]", "RPC library", 250},
 		{"runtime.mcall;runtime.park_m;runtime.schedule;runtime.findRunnable", "scheduler", 750},
 		{"runtime.gcBgMarkWorker;runtime.systemstack;runtime.gcDrain;runtime.scanobject", "garbage collector", 1004},
 	}

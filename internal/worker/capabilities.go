@@ -2,8 +2,8 @@ package worker
 
 import (
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/stack/catalog"
-	workloads "wirelab.dev/internal/workload/catalog"
+	"wirelab.dev/internal/wire/stack/catalog"
+	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
 // capabilities are those of wirelab's own worker.

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
-	"wirelab.dev/internal/httpwire"
-	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/wire/http"
+	"wirelab.dev/internal/wire/stack"
 )
 
 const (

@@ -17,9 +17,9 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/machine/probe"
-	"wirelab.dev/internal/service"
-	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/workload"
+	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/workload"
 )
 
 // warmUpMethod is how the end of the warm-up is found, as records say it.

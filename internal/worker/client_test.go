@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/machine/probe"
-	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/wire/stack"
 )
 
 func TestPacingIsNotTheStacksCost(t *testing.T) {

@@ -10,11 +10,11 @@ import (
 
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/secure"
-	"wirelab.dev/internal/service"
-	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/stack/catalog"
-	"wirelab.dev/internal/workload"
+	"wirelab.dev/internal/wire/secure"
+	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/stack/catalog"
+	"wirelab.dev/internal/wire/workload"
 )
 
 // dialsAtOnce limits the connections that are being opened at the same time, to fit into

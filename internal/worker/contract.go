@@ -30,7 +30,7 @@ import (
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
-	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/wire/stack"
 )
 
 // Contract is the version of the contract that this package implements. A worker

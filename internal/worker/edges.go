@@ -5,7 +5,7 @@ import (
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/machine/probe"
-	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/rpc/batchio"
 )
 

@@ -20,7 +20,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/foreign/yardstick"
 	"wirelab.dev/internal/machine/probe"
-	"wirelab.dev/internal/service"
+	"wirelab.dev/internal/wire/service"
 )
 
 const (

@@ -14,11 +14,11 @@ import (
 
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/load"
-	"wirelab.dev/internal/service"
-	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/workload"
+	"wirelab.dev/internal/wire/http"
+	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/workload"
 )
 
 // learned is a workload's unary call, as others than the stack's own client must make it.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/service"
+	"wirelab.dev/internal/wire/service"
 )
 
 // growing answers each call with one byte more.

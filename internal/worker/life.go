@@ -9,7 +9,7 @@ import (
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/load"
-	"wirelab.dev/internal/workload"
+	"wirelab.dev/internal/wire/workload"
 )
 
 // Instants are the begin of each of some calls, and how long it took.

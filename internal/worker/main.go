@@ -18,7 +18,7 @@ import (
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/machine/rebuild"
-	"wirelab.dev/internal/stack/catalog"
+	"wirelab.dev/internal/wire/stack/catalog"
 )
 
 // errInputEnded is the cause of the cancellation when a worker is no longer wanted.

@@ -9,7 +9,7 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
-	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/wire/stack"
 )
 
 // costs is what the parts used, opened and sent together.

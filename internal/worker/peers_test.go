@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/peer"
+	"wirelab.dev/internal/wire/peer"
 	"wirelab.dev/internal/worker"
 	"wirelab.dev/internal/worker/conform"
 )

@@ -9,15 +9,15 @@ import (
 	"strings"
 	"time"
 
-	"wirelab.dev/internal/congestion"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/httpwire"
 	"wirelab.dev/internal/machine/probe"
-	"wirelab.dev/internal/secure"
-	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/stack/catalog"
-	"wirelab.dev/internal/workload"
-	workloads "wirelab.dev/internal/workload/catalog"
+	"wirelab.dev/internal/wire/congestion"
+	"wirelab.dev/internal/wire/http"
+	"wirelab.dev/internal/wire/secure"
+	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/stack/catalog"
+	"wirelab.dev/internal/wire/workload"
+	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
 // shutdownGrace is how long running calls may take when a server stops.

@@ -8,11 +8,11 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/httpwire"
-	"wirelab.dev/internal/service"
-	services "wirelab.dev/internal/service/catalog"
-	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/workload"
+	"wirelab.dev/internal/wire/http"
+	"wirelab.dev/internal/wire/service"
+	services "wirelab.dev/internal/wire/service/catalog"
+	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/workload"
 )
 
 // isService reports whether the spec's client calls a service of the user's own.

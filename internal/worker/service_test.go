@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/service"
+	"wirelab.dev/internal/wire/service"
 )
 
 // Requests are made from a client's number in its group, so that no two workers make the same.

@@ -9,13 +9,13 @@ import (
 	"strconv"
 
 	"wirelab.dev/internal/base/tuning"
-	"wirelab.dev/internal/congestion"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/machine/rebuild"
-	"wirelab.dev/internal/secure"
-	"wirelab.dev/internal/stack"
-	"wirelab.dev/internal/stack/catalog"
+	"wirelab.dev/internal/wire/congestion"
+	"wirelab.dev/internal/wire/secure"
+	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/stack/catalog"
 )
 
 // find parses a variant and finds its stack.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"wirelab.dev/internal/stack"
+	"wirelab.dev/internal/wire/stack"
 )
 
 // Try connects as a client of the spec would and makes one call, in this process. It looks

@@ -31,13 +31,13 @@ var plugins = []plugin{
 		tool: "protoc-gen-go-vtproto",
 		options: []string{
 			"features=marshal+unmarshal+size+pool",
-			"pool=wirelab.dev/internal/workload/store/storepb.Chunk", // of messages=pooled
+			"pool=wirelab.dev/internal/wire/workload/store/storepb.Chunk", // of messages=pooled
 		},
 		// The messages that the codecs under test send.
 		only: []string{
-			"internal/workload/echo/echo.proto",
-			"internal/workload/store/store.proto",
-			"internal/workload/users/users.proto",
+			"internal/wire/workload/echo/echo.proto",
+			"internal/wire/workload/store/store.proto",
+			"internal/wire/workload/users/users.proto",
 		},
 	},
 }
@@ -45,9 +45,9 @@ var plugins = []plugin{
 // protoCopies has the original of each copy. The sources of a peer are built where
 // the tree is not, so they are whole without it.
 var protoCopies = map[string]string{
-	"peers/proto/echo.proto": "internal/workload/echo/echo.proto",
-	"peers/proto/ping.proto": "internal/workload/ping/ping.proto",
-	"peers/proto/chat.proto": "internal/workload/chat/chat.proto",
+	"peers/proto/echo.proto": "internal/wire/workload/echo/echo.proto",
+	"peers/proto/ping.proto": "internal/wire/workload/ping/ping.proto",
+	"peers/proto/chat.proto": "internal/wire/workload/chat/chat.proto",
 }
 
 // plugin is a protoc plugin and the options it is given besides the module.

@@ -2,6 +2,6 @@
 package load
 
 import (
-	_ "wirelab.dev/internal/stack"
-	_ "wirelab.dev/internal/stack/fake"
+	_ "wirelab.dev/internal/wire/stack"
+	_ "wirelab.dev/internal/wire/stack/fake"
 )

@@ -3,5 +3,5 @@ package main
 
 import (
 	_ "wirelab.dev/internal/report"
-	_ "wirelab.dev/internal/stack/catalog"
+	_ "wirelab.dev/internal/wire/stack/catalog"
 )

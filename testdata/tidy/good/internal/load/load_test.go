@@ -2,5 +2,5 @@ package load_test
 
 import (
 	_ "wirelab.dev/internal/load"
-	_ "wirelab.dev/internal/stack/fake"
+	_ "wirelab.dev/internal/wire/stack/fake"
 )

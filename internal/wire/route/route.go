@@ -1,0 +1,129 @@
+// Package route says how an operation is called by those who speak HTTP and not
+// RPC: `GET /users/{id}` for GetUser.
+//
+// It is said in the .proto file, beside the operation, as an option in the
+// manner of google.api.http. Of reads it for a method's full name, so that a
+// stack finds it without knowing the service. An operation without the option
+// is called by POST at its short path: /echo for Echo.
+package route
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"wirelab.dev/internal/wire/route/routepb"
+)
+
+// Route is a verb, a path, and where the request's fields are.
+type Route struct {
+	Verb    string
+	Path    []Segment
+	Success int // HTTP status of an answer
+	// InBody says that the fields that are not in the path are the body. If
+	// not, they are in the query.
+	InBody bool
+}
+
+// Segment is what stands between two slashes of a path.
+type Segment struct {
+	Text string                       // as it is, or
+	In   protoreflect.FieldDescriptor // the field that stands there
+}
+
+// Of returns the route of a method, "/package.Service/Operation". An error says
+// what is wrong with the one that its .proto has.
+func Of(fullMethod string) (Route, error) {
+	service, operation, _ := strings.Cut(strings.TrimPrefix(fullMethod, "/"), "/")
+	short := Route{Verb: http.MethodPost, InBody: true, Success: http.StatusOK, Path: []Segment{{Text: ShortPath(operation)[1:]}}}
+	// What is not linked in is not found, and nothing is known of it.
+	found, _ := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service + "." + operation))
+	method, ok := found.(protoreflect.MethodDescriptor)
+	if !ok || !proto.HasExtension(method.Options(), routepb.E_Http) {
+		return short, nil
+	}
+	written := proto.GetExtension(method.Options(), routepb.E_Http).(*routepb.Route)
+	r, err := read(written, method.Input())
+	if err != nil {
+		return Route{}, fmt.Errorf("route of %s: %w", fullMethod, err)
+	}
+	return r, nil
+}
+
+// Template is the path with each field between two marks, as in /users/{id}.
+func (r Route) Template(before, behind string) string {
+	var path strings.Builder
+	for _, segment := range r.Path {
+		path.WriteByte('/')
+		if segment.In == nil {
+			path.WriteString(segment.Text)
+			continue
+		}
+		path.WriteString(before + string(segment.In.Name()) + behind)
+	}
+	return path.String()
+}
+
+// Takes tells whether a field stands in the path.
+func (r Route) Takes(field protoreflect.FieldDescriptor) bool {
+	return slices.ContainsFunc(r.Path, func(s Segment) bool { return s.In != nil && s.In.Number() == field.Number() })
+}
+
+// ShortPath is the path of an operation as a user of curl types it: /echo for Echo,
+// /get-user for GetUser, /get-http-info for GetHTTPInfo.
+func ShortPath(operation string) string {
+	var path strings.Builder
+	path.Grow(len(operation) + 4)
+	path.WriteByte('/')
+	letters := []rune(operation)
+	for i, letter := range letters {
+		if unicode.IsUpper(letter) && i > 0 {
+			previous := letters[i-1]
+			endsAcronym := unicode.IsUpper(previous) && i+1 < len(letters) && unicode.IsLower(letters[i+1])
+			if unicode.IsLower(previous) || unicode.IsDigit(previous) || endsAcronym {
+				path.WriteByte('-')
+			}
+		}
+		path.WriteRune(unicode.ToLower(letter))
+	}
+	return path.String()
+}
+
+var verbs = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
+func read(written *routepb.Route, request protoreflect.MessageDescriptor) (Route, error) {
+	r := Route{Verb: written.Verb, InBody: written.Body == "*", Success: http.StatusOK}
+	if written.Success != 0 {
+		r.Success = int(written.Success)
+	}
+	switch {
+	case !slices.Contains(verbs, r.Verb):
+		return r, fmt.Errorf("verb %q: want one of %s", r.Verb, strings.Join(verbs, ", "))
+	case written.Body != "" && !r.InBody:
+		return r, fmt.Errorf("body %q: want * or nothing", written.Body)
+	case r.InBody && (r.Verb == http.MethodGet || r.Verb == http.MethodDelete):
+		return r, fmt.Errorf("a %s has no body", r.Verb)
+	case r.Success < 200 || r.Success > 299:
+		return r, fmt.Errorf("success %d: want 200 to 299", r.Success)
+	case !strings.HasPrefix(written.Path, "/"):
+		return r, fmt.Errorf("path %q: want one that begins with a slash", written.Path)
+	}
+	for text := range strings.SplitSeq(written.Path[1:], "/") {
+		segment := Segment{Text: text}
+		if name, ok := strings.CutPrefix(text, "{"); ok {
+			name, ok = strings.CutSuffix(name, "}")
+			segment = Segment{In: request.Fields().ByName(protoreflect.Name(name))}
+			if !ok || segment.In == nil || segment.In.Kind() != protoreflect.StringKind || segment.In.IsList() {
+				return r, fmt.Errorf("path %q: %s is no text field of %s", written.Path, text, request.FullName())
+			}
+		}
+		r.Path = append(r.Path, segment)
+	}
+	return r, nil
+}

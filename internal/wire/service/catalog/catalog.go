@@ -1,0 +1,62 @@
+// Package catalog chooses the engine that carries the calls of a definition.
+package catalog
+
+import (
+	"context"
+
+	"wirelab.dev/internal/base/expect"
+	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/service/feed"
+	"wirelab.dev/internal/wire/service/journey"
+	"wirelab.dev/internal/wire/service/library"
+	"wirelab.dev/internal/wire/service/prepared"
+)
+
+// Open makes a client of a plan, by the cheapest engine that can do what it asks for.
+func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
+	if prepared.Can(plan) == nil {
+		return prepared.Open(ctx, plan)
+	}
+	return library.Open(ctx, plan)
+}
+
+// Sources makes the sources of the clients of a definition.
+type Sources struct {
+	Uses   expect.Uses // what they look at of answers
+	Varied bool        // requests are made while calls are sent
+	Of     func(client int) service.Source
+}
+
+// NewSources makes the sources of so many clients.
+func NewSources(d *service.Definition, clients int, seed uint64) (*Sources, error) {
+	switch {
+	case d.Journey != nil:
+		return users(d, clients, seed)
+	case d.Feed != nil:
+		parsed, err := feed.Parse(d.Feed)
+		if err != nil {
+			return nil, err
+		}
+		return &Sources{Varied: true, Of: func(client int) service.Source {
+			return d.Traced(parsed.Source(feed.Client{Number: client, Of: clients, Seed: seed}), client, seed)
+		}}, nil
+	default:
+		return &Sources{Varied: d.Trace != nil, Of: func(client int) service.Source {
+			return d.Traced(d.Fixed(client, seed), client, seed)
+		}}, nil
+	}
+}
+
+// users are sources of a journey.
+func users(d *service.Definition, clients int, seed uint64) (*Sources, error) {
+	script, err := journey.Parse(d.Journey.Name, d.Journey.File)
+	if err != nil {
+		return nil, err
+	}
+	kinds := script.Share(clients)
+	return &Sources{Uses: script.Uses(), Varied: true, Of: func(client int) service.Source {
+		return script.Source(journey.User{
+			Client: client, Clients: clients, Kind: kinds[client], Drawn: d.Journey.Drawn, Seed: seed, Header: d.Requests[0].Header,
+		})
+	}}, nil
+}

@@ -1,0 +1,59 @@
+package service
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"wirelab.dev/internal/base/expect"
+	"wirelab.dev/internal/wire/http"
+)
+
+// Client carries calls.
+type Client interface {
+	// Call sends a request, waits for its answer, and writes that into answer, whose
+	// memory it may use again. An error says that there is no answer; one with a status
+	// that nobody wants is none. Callers may call concurrently, up to the plan's Callers.
+	// The request is one of the definition's, or, where the plan says Varied, any.
+	Call(ctx context.Context, request *Request, answer *Answer) error
+	// Close ends the running calls and closes every connection.
+	io.Closer
+}
+
+// Answer is what came back.
+type Answer struct {
+	// Status is that of HTTP, or the code of gRPC.
+	Status int
+	// Message is what a gRPC status says beside its code.
+	Message  string
+	Bytes    int64 // of the body; of gRPC of all messages, without prefixes
+	Messages int   // of gRPC
+	// Times are how long each message of a stream took: from the send of the one that it
+	// answers where both ends send many, otherwise from the one before it, or the call's begin.
+	Times []time.Duration
+
+	// Where the plan says Keep:
+	Header http.Header // with the trailers of gRPC
+	Body   []byte      // of gRPC the last message; valid until the next call
+
+	// Seat is what an engine keeps for the caller between its calls. Only the engine
+	// uses it.
+	Seat any
+}
+
+// Seen is the answer as expectations look at it.
+func (a *Answer) Seen(took time.Duration) expect.Answer {
+	return expect.Answer{Status: a.Status, SizeBytes: a.Bytes, Latency: took, Header: a.Header, Body: a.Body}
+}
+
+// Plan says how a client carries the calls of a definition.
+type Plan struct {
+	*Definition
+	Connections int                // that it opens and keeps
+	Lifecycle   httpwire.Lifecycle // unless it is Kept, each call opens one, and Connections is ignored
+	Callers     int                // that call concurrently at most
+	Keep        bool               // answers' headers and bodies are looked at
+	Varied      bool               // requests are made while calls are sent
+	Dialer      httpwire.Dialer    // opens and counts connections
+}

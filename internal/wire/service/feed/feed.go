@@ -1,0 +1,356 @@
+// Package feed makes requests while calls are sent, from templates and rows of data.
+//
+//	rows.csv ── ReadRows ──┐
+//	templates ─────────────┴─> service.Feed ── Parse ──> Feed ── Source ──> Next() → Request
+//	                           (goes to a worker)   (once)   (one a client)
+//
+// A template is parsed once, and each function, field and column in it is looked up then;
+// Check makes requests of every row, so that what is wrong is said before anything is sent.
+// A text without a template is handed on as it is.
+//
+// The number of a call says which row and which request it gets: the clients' numbers are
+// interleaved, so that clients in turn take different rows and none is left out. With one
+// seed every client makes the same requests again, except for what the clock says.
+//
+// This package must not know how requests are carried.
+package feed
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"text/template"
+
+	"wirelab.dev/internal/wire/schema"
+	"wirelab.dev/internal/wire/service"
+)
+
+// Feed is a parsed plan. Its methods may be called concurrently.
+type Feed struct {
+	requests []request
+	rows     service.Rows
+	random   bool
+}
+
+// request is one of the plan's, parsed.
+type request struct {
+	fixed  service.Request // what is the same in every call
+	path   text
+	header []text
+	body   text
+	method *schema.Method // nil: HTTP
+	// messages are those of gRPC where the body has no template.
+	messages [][]byte
+	isJSON   bool // the body should be JSON
+}
+
+// Parse parses a plan.
+func Parse(plan *service.Feed) (*Feed, error) {
+	if len(plan.Requests) == 0 {
+		return nil, errors.New("there is no request to make")
+	}
+	if len(plan.Rows.Columns) > 0 && len(plan.Rows.Values) == 0 {
+		return nil, errors.New("the data has no rows")
+	}
+	for i, row := range plan.Rows.Values {
+		if len(row) != len(plan.Rows.Columns) {
+			return nil, fmt.Errorf("row %d of the data has %d values, want one for each of the %d columns", i+1, len(row), len(plan.Rows.Columns))
+		}
+	}
+	f := &Feed{rows: plan.Rows, random: plan.Random}
+	for i := range plan.Requests {
+		parsed, err := f.parseRequest(plan, &plan.Requests[i])
+		if err != nil {
+			return nil, named(&plan.Requests[i], err)
+		}
+		f.requests = append(f.requests, *parsed)
+	}
+	return f, nil
+}
+
+// named adds the name of a request, if it has one.
+func named(r *service.Request, err error) error {
+	if r.Name == "" {
+		return err
+	}
+	return fmt.Errorf("request %s: %w", r.Name, err)
+}
+
+func (f *Feed) parseRequest(plan *service.Feed, r *service.Request) (*request, error) {
+	p := &request{fixed: *r}
+	var err error
+	if len(plan.Descriptors) > 0 {
+		if p.method, err = schema.Load(plan.Descriptors, r.Path); err != nil {
+			return nil, err
+		}
+		p.fixed.Body, p.fixed.Path, p.fixed.Stream = nil, p.method.Path, service.Stream(p.method.Stream)
+	} else if p.path, err = parseText("the path", r.Path, f.rows.Columns); err != nil {
+		return nil, err
+	}
+	for _, field := range r.Header {
+		value, err := parseText("the header "+field.Name, field.Value, f.rows.Columns)
+		if err != nil {
+			return nil, err
+		}
+		p.header = append(p.header, value)
+		if strings.EqualFold(field.Name, "content-type") && strings.Contains(strings.ToLower(field.Value), "json") {
+			p.isJSON = true
+		}
+	}
+	if p.body, err = parseText("the body", string(r.Body), f.rows.Columns); err != nil {
+		return nil, err
+	}
+	if p.method != nil && p.body.template == nil {
+		p.messages, err = p.encode(r.Body)
+	}
+	return p, err
+}
+
+// encode encodes the messages of a call of gRPC.
+func (p *request) encode(body []byte) ([][]byte, error) {
+	messages, err := p.method.Encode(body)
+	if err != nil {
+		err = fmt.Errorf("the body became %s: %w", start(body), err)
+	}
+	return messages, err
+}
+
+// ofTurn are the messages of one call. Where a call has one, several are several calls'.
+func (p *request) ofTurn(messages [][]byte, turn int) [][]byte {
+	if p.method.Stream.Client || len(messages) < 2 {
+		return messages
+	}
+	turn %= len(messages)
+	return messages[turn : turn+1]
+}
+
+// maxChecked is how many requests Check makes.
+const maxChecked = 10_000
+
+// Check parses a plan and makes a request of each template and each row, up to a bound. It
+// says what is wrong with the first that fails.
+func Check(plan *service.Feed) error {
+	f, err := Parse(plan)
+	if err != nil {
+		return err
+	}
+	s := f.Source(Client{Of: 1})
+	rows := max(len(f.rows.Values), 1)
+	for i := range min(rows*len(f.requests), maxChecked) {
+		s.number++
+		p := &f.requests[i%len(f.requests)]
+		made, err := s.make(i%len(f.requests), i/len(f.requests))
+		if err == nil && p.isJSON && p.method == nil {
+			err = checkJSON(made.Body)
+		}
+		if err != nil {
+			if len(f.rows.Values) > 0 {
+				err = fmt.Errorf("with row %d of the data: %w", i/len(f.requests)+1, err)
+			}
+			return named(&p.fixed, err)
+		}
+	}
+	return nil
+}
+
+// checkJSON looks at what became of a body that is to be JSON.
+func checkJSON(body []byte) error {
+	var value json.RawMessage
+	err := json.Unmarshal(body, &value)
+	if err == nil || len(body) == 0 {
+		return nil
+	}
+	at := len(body)
+	if syntax := (&json.SyntaxError{}); errors.As(err, &syntax) {
+		at = min(int(syntax.Offset), len(body))
+	}
+	return fmt.Errorf("the body became no JSON, as its content type says: %w, after %s; {{json .Row.name}} writes a text with quotes and escapes",
+		err, end(body[:at]))
+}
+
+// maxExcerpt is how much of a body an error shows.
+const maxExcerpt = 60
+
+func start(text []byte) string {
+	if len(text) > maxExcerpt {
+		return strings.ToValidUTF8(string(text[:maxExcerpt]), "") + "…"
+	}
+	return string(text)
+}
+
+func end(before []byte) string {
+	if len(before) > maxExcerpt {
+		return "…" + strings.ToValidUTF8(string(before[len(before)-maxExcerpt:]), "")
+	}
+	return string(before)
+}
+
+// Client is the client of the load that makes requests.
+type Client struct {
+	Number int // from 0
+	Of     int // how many there are
+	Seed   uint64
+}
+
+// Source makes the requests of one client. Only one goroutine may use it at a time.
+type Source struct {
+	feed   *Feed
+	client Client
+	number int // of the call, from 1, over all clients
+	texts  [][]text
+	call   call
+	random *rand.Rand
+	buffer bytes.Buffer
+}
+
+// Source returns the source of one client.
+func (f *Feed) Source(c Client) *Source {
+	s := &Source{feed: f, client: c, number: c.Number + 1 - max(c.Of, 1), random: rand.New(rand.NewPCG(c.Seed, uint64(c.Number)))} //nolint:gosec // a client's number is not negative
+	s.call = call{random: s.random, Client: c.Number, Row: make(map[string]string, len(f.rows.Columns))}
+	functions := s.call.functions()
+	for i := range f.requests {
+		p := &f.requests[i]
+		texts := append(slices.Clone(p.header), p.path, p.body)
+		for j := range texts {
+			texts[j] = texts[j].bind(functions)
+		}
+		s.texts = append(s.texts, texts)
+	}
+	return s
+}
+
+// Next makes the next request. It stays as it is when others are made; the parts that are
+// the same in every call are shared, and must not be written to.
+func (s *Source) Next() (*service.Request, error) {
+	s.number += max(s.client.Of, 1)
+	f := s.feed
+	// Each row is taken with each request, whatever the numbers of both.
+	which, row := (s.number-1)%len(f.requests), (s.number-1)/len(f.requests)
+	if f.random {
+		which, row = s.random.IntN(len(f.requests)), s.random.IntN(max(len(f.rows.Values), 1))
+	}
+	made, err := s.make(which, row)
+	if err != nil {
+		return nil, named(&f.requests[which].fixed, fmt.Errorf("call %d: %w", s.number, err))
+	}
+	return made, nil
+}
+
+// make makes a request for the call with the source's number.
+func (s *Source) make(which, row int) (*service.Request, error) {
+	p := &s.feed.requests[which]
+	s.call.begin(s.number)
+	if rows := s.feed.rows.Values; len(rows) > 0 {
+		for i, column := range s.feed.rows.Columns {
+			s.call.Row[column] = rows[row%len(rows)][i]
+		}
+	}
+	made := p.fixed
+	texts := s.texts[which]
+	path, body := &texts[len(p.header)], &texts[len(p.header)+1]
+	own := false // the header is this request's
+	for i := range p.header {
+		if texts[i].template == nil {
+			continue
+		}
+		if !own {
+			made.Header, own = slices.Clone(made.Header), true
+		}
+		value, err := s.render(&texts[i])
+		if err != nil {
+			return nil, err
+		}
+		if at := bytes.IndexAny(value, "\r\n\x00"); at >= 0 {
+			return nil, fmt.Errorf("%s became a value with a line break in it: %q", texts[i].name, value)
+		}
+		made.Header[i].Value = string(value)
+	}
+	if path.template != nil {
+		value, err := s.render(path)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkPath(value); err != nil {
+			return nil, err
+		}
+		made.Path = string(value)
+	}
+	return &made, s.fill(&made, p, body)
+}
+
+// fill sets the body, or the messages of gRPC.
+func (s *Source) fill(made *service.Request, p *request, body *text) error {
+	turn := (s.number - 1) / len(s.feed.requests)
+	if body.template == nil {
+		if p.method != nil {
+			made.Messages = p.ofTurn(p.messages, turn)
+		}
+		return nil
+	}
+	value, err := s.render(body)
+	if err != nil {
+		return err
+	}
+	if p.method == nil {
+		made.Body = bytes.Clone(value)
+		return nil
+	}
+	messages, err := p.encode(value)
+	if err != nil {
+		return err
+	}
+	made.Messages = p.ofTurn(messages, turn)
+	return nil
+}
+
+func checkPath(path []byte) error {
+	if len(path) == 0 || path[0] != '/' {
+		return fmt.Errorf("the path became %q: want a slash at its beginning", path)
+	}
+	for _, c := range path {
+		if c <= ' ' || c == 0x7f {
+			return fmt.Errorf("the path became %q, which has a space or a control character: {{urlquery .Row.name}} escapes a value", path)
+		}
+	}
+	return nil
+}
+
+// render writes a template. The bytes are good until the next.
+func (s *Source) render(t *text) ([]byte, error) {
+	s.buffer.Reset()
+	if err := t.template.Execute(&limited{&s.buffer}, &s.call); err != nil {
+		return nil, t.executing(err)
+	}
+	return s.buffer.Bytes(), nil
+}
+
+// maxOutput bounds what a template writes.
+const maxOutput = 16 << 20
+
+var errTooLong = fmt.Errorf("it became longer than %d MiB", maxOutput>>20)
+
+// limited is a buffer that does not grow without end.
+type limited struct{ *bytes.Buffer }
+
+func (l *limited) Write(b []byte) (int, error) {
+	if l.Len()+len(b) > maxOutput {
+		return 0, errTooLong
+	}
+	return l.Buffer.Write(b)
+}
+
+// bind gives a text the functions of one client.
+func (t text) bind(functions template.FuncMap) text {
+	if t.template != nil {
+		clone, err := t.template.Clone()
+		if err != nil {
+			panic(err) // only html/template refuses to be cloned
+		}
+		t.template = clone.Funcs(functions)
+	}
+	return t
+}

@@ -1,0 +1,266 @@
+package journey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"wirelab.dev/internal/base/expect"
+	"wirelab.dev/internal/wire/service"
+)
+
+// Uses says what all steps together look at of their answers.
+func (s *Script) Uses() expect.Uses { return s.uses }
+
+// Kinds are the names of the kinds of users.
+func (s *Script) Kinds() []string {
+	var all []string
+	for _, k := range s.kinds {
+		all = append(all, k.name)
+	}
+	return all
+}
+
+// Share says of which kind each of so many users is. Any number of the first users has the
+// weights as nearly as it can.
+func (s *Script) Share(users int) []int {
+	total := 0
+	for _, k := range s.kinds {
+		total += k.weight
+	}
+	has := make([]int, len(s.kinds))
+	all := make([]int, users)
+	for i := range all {
+		best := 0
+		for k := range s.kinds { // the one that lacks most
+			if s.kinds[k].weight*(i+1)-has[k]*total > s.kinds[best].weight*(i+1)-has[best]*total {
+				best = k
+			}
+		}
+		all[i] = best
+		has[best]++
+	}
+	return all
+}
+
+// Missing is a kind that none of so many users is of, and from how many on there is one;
+// empty where there is none.
+func (s *Script) Missing(users int) (name string, from int) {
+	total := 0
+	for _, k := range s.kinds {
+		total += k.weight
+	}
+	seen := make([]bool, len(s.kinds))
+	left := len(s.kinds)
+	for i, k := range s.Share(total) { // after so many, the same again
+		if !seen[k] {
+			seen[k] = true
+			left--
+			if i >= users {
+				name = s.kinds[k].name
+			}
+		}
+		if left == 0 {
+			return name, i + 1
+		}
+	}
+	return name, total
+}
+
+// User says who makes requests.
+type User struct {
+	Client, Clients int // from 0, of so many
+	Kind            int
+	Drawn           bool // the kind is drawn by weight, each round anew
+	Seed            uint64
+	Header          []service.Field // of each request, beside the file's
+}
+
+// Source makes the requests of one user. One goroutine uses it.
+type Source struct {
+	script *Script
+	user   User
+	random *rand.Rand
+	number int // of the call, from 1, over all clients
+
+	login  *action
+	kinds  []kind // with the texts of this user
+	kind   *kind
+	step   int // the next one
+	passed bool
+	last   *action // that was asked for
+	base   map[string]any
+	values map[string]any // of this round
+}
+
+var _ service.Follower = (*Source)(nil)
+
+// Source returns the source of one user.
+func (s *Script) Source(u User) *Source {
+	random := rand.New(rand.NewPCG(u.Seed, uint64(u.Client))) //nolint:gosec // a client's number is not negative
+	made := &Source{script: s, user: u, random: random, number: u.Client + 1 - u.Clients}
+	functions := randomizer{random}.functions()
+	bind := func(a action) action {
+		a.path, a.body = a.path.bind(functions), a.body.bind(functions)
+		header := make([]header, len(a.header))
+		for i, h := range a.header {
+			header[i] = h
+			header[i].value = h.value.bind(functions)
+		}
+		a.header = header
+		return a
+	}
+	if s.login != nil {
+		made.login = new(bind(*s.login))
+	}
+	for _, k := range s.kinds {
+		own := k
+		own.steps = nil
+		for _, a := range k.steps {
+			own.steps = append(own.steps, bind(a))
+		}
+		made.kinds = append(made.kinds, own)
+	}
+	made.kind = &made.kinds[u.Kind]
+	made.base = map[string]any{"Client": u.Client, "N": u.Client + 1}
+	if len(s.rows) > 0 {
+		made.base["Row"] = s.rows[u.Client%len(s.rows)]
+	}
+	made.values = maps.Clone(made.base)
+	return made
+}
+
+// Begin logs the user in.
+func (s *Source) Begin(ctx context.Context, client service.Client) error {
+	if s.login == nil {
+		return nil
+	}
+	request, err := s.request(s.login, s.base)
+	if err != nil {
+		return fmt.Errorf("login: %w", err)
+	}
+	var answer service.Answer
+	sent := time.Now()
+	if err := client.Call(ctx, request, &answer); err != nil {
+		return fmt.Errorf("login: %w", err)
+	}
+	look := expect.NewLook(expect.HTTP)
+	look.At(answer.Seen(time.Since(sent)))
+	status := &service.StatusError{Status: answer.Status}
+	if (s.login.expect == nil || !s.login.expect.Uses().Status) && answer.Status >= 400 {
+		return fmt.Errorf("login: %w", status)
+	}
+	if err := s.login.follow(look, s.base); err != nil {
+		return fmt.Errorf("login (%s): %w", status.Said(), err)
+	}
+	return nil
+}
+
+// Next returns the request of the next step. After the last, and after one that failed, a
+// round begins.
+func (s *Source) Next() (*service.Request, error) {
+	if !s.passed || s.step == len(s.kind.steps) {
+		s.beginRound()
+	}
+	s.last = &s.kind.steps[s.step]
+	s.step++
+	s.passed = false
+	s.number += s.user.Clients
+	s.values["N"] = s.number
+	return s.request(s.last, s.values)
+}
+
+// RoundEnded reports whether the last request was the last of a round, and nothing failed.
+func (s *Source) RoundEnded() bool { return s.passed && s.step == len(s.kind.steps) }
+
+func (s *Source) beginRound() {
+	s.step = 0
+	s.values = maps.Clone(s.base)
+	if s.user.Drawn {
+		s.kind = &s.kinds[s.draw()]
+	}
+}
+
+// draw picks a kind by weight.
+func (s *Source) draw() int {
+	total := 0
+	for _, k := range s.kinds {
+		total += k.weight
+	}
+	at := s.random.IntN(total)
+	for i, k := range s.kinds {
+		if at -= k.weight; at < 0 {
+			return i
+		}
+	}
+	return 0
+}
+
+// Uses says what is looked at of the answer to the last request.
+func (s *Source) Uses() expect.Uses {
+	if s.last == nil || s.last.expect == nil {
+		return expect.Uses{}
+	}
+	return s.last.expect.Uses()
+}
+
+// Follow looks at the answer to the last request, and takes from it what later ones need.
+func (s *Source) Follow(look *expect.Look) error {
+	err := s.last.follow(look, s.values)
+	s.passed = err == nil
+	return err
+}
+
+// Think is how long the user thinks after the last step.
+func (s *Source) Think() time.Duration {
+	if s.last == nil {
+		return 0
+	}
+	return s.last.think.pick(s.random)
+}
+
+func (a *action) follow(look *expect.Look, values map[string]any) error {
+	if a.expect != nil {
+		if err := a.expect.Check(look); err != nil {
+			return err
+		}
+	}
+	for _, t := range a.take {
+		value, err := t.value.Of(look)
+		if err != nil {
+			return err
+		}
+		values[t.name] = value
+	}
+	return nil
+}
+
+func (s *Source) request(a *action, values map[string]any) (*service.Request, error) {
+	request := &service.Request{Name: a.name, Method: a.method, Header: s.user.Header[:len(s.user.Header):len(s.user.Header)]}
+	var err error
+	if request.Path, err = a.path.render(values); err != nil {
+		return request, err
+	}
+	if strings.ContainsFunc(request.Path, func(c rune) bool { return c <= ' ' || c == 0x7f }) || !strings.HasPrefix(request.Path, "/") {
+		return request, fmt.Errorf("the path became %q: want one that begins with a slash and has no space; {{urlquery .name}} escapes a value", request.Path)
+	}
+	for _, h := range a.header {
+		value, err := h.value.render(values)
+		if err != nil {
+			return request, err
+		}
+		if !httpguts.ValidHeaderFieldValue(value) {
+			return request, errors.New("the header " + h.name + " became a value that HTTP does not carry")
+		}
+		request.Header = append(request.Header, service.Field{Name: h.name, Value: value})
+	}
+	body, err := a.body.render(values)
+	request.Body = []byte(body)
+	return request, err
+}

@@ -1,0 +1,38 @@
+// Package library carries calls through libraries: HTTP/1.1 and 2 through net/http, HTTP/3
+// through quic-go, gRPC through fastgrpc, and over HTTP/3 as requests of that.
+//
+// It does all that a definition can ask for, and costs more a call than package prepared.
+package library
+
+import (
+	"context"
+	"sync/atomic"
+
+	"wirelab.dev/internal/wire/service"
+)
+
+// Open makes a client of a plan. What can be opened ahead is open when it returns.
+func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
+	switch plan.Wire {
+	case service.GRPC:
+		return openGRPC(ctx, plan)
+	default:
+		return openHTTP(ctx, plan)
+	}
+}
+
+// turns are equal things that are used in turn.
+type turns[T any] struct {
+	all  []T
+	next atomic.Uint64
+}
+
+func (t *turns[T]) take() T { return t.all[int(t.next.Add(1)%uint64(len(t.all)))] }
+
+// limited bounds a call, where the definition does.
+func limited(ctx context.Context, d *service.Definition) (context.Context, context.CancelFunc) {
+	if d.Timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, d.Timeout)
+}

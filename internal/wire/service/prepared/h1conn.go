@@ -1,0 +1,291 @@
+package prepared
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/wire/service/prepared/http1"
+	"wirelab.dev/rpc/batchio"
+)
+
+// h1Conn is a connection of HTTP/1.1. One caller at a time uses it.
+//
+// A socket is used through its poller's own loop: that writes the request, waits until
+// there is something to read, and reads. So a call costs two system calls; reading first
+// in order to find out that one must wait, as net.Conn does, would be a third.
+type h1Conn struct {
+	nc     net.Conn
+	socket syscall.RawConn // nil: nc is no plain socket
+	poll   func(fd uintptr) (done bool)
+	call   *atomic.Uint64 // of the slot: a verdict in it ends the reading
+
+	parser http1.Parser
+	buf    []byte
+	from   int // of buf, what is not parsed yet
+	to     int
+	roomy  bool // the last read filled the buffer
+
+	unsent  []byte     // of the request
+	sending chan error // its end, where it is sent while the answer is read; otherwise nil
+	sendErr error
+	told    bool // that it has answered
+
+	// What poll found.
+	err  error
+	done bool
+}
+
+const (
+	firstBuffer = 4 << 10
+	fullBuffer  = 64 << 10
+	// maxBuffer holds the longest line that the parser accepts.
+	maxBuffer = 256 << 10
+	// sendApart is the length from which a request that may have to wait is sent beside
+	// the reading: a server may answer and read no further.
+	sendApart = 16 << 10
+	// readsAtOnce bounds how long a call keeps its thread where answers do not end.
+	readsAtOnce = 16
+)
+
+func newH1Conn(nc net.Conn, call *atomic.Uint64) (*h1Conn, error) {
+	c := &h1Conn{nc: nc, call: call, buf: make([]byte, firstBuffer)}
+	if plain, is := nc.(plainSocket); is && batchio.ReadsNow {
+		socket, err := plain.Conn.(syscall.Conn).SyscallConn()
+		if err != nil {
+			return nil, err
+		}
+		c.socket, c.poll = socket, c.pollOnce
+	}
+	return c, nil
+}
+
+// exchange sends a request and reads the answer into the parser.
+func (c *h1Conn) exchange(r *h1Request) error {
+	c.parser.Begin(r.content)
+	c.from, c.to, c.roomy = 0, 0, false
+	c.unsent, c.err, c.sendErr, c.done = r.bytes, nil, nil, false
+	if c.socket != nil {
+		c.exchangeSocket()
+	} else {
+		c.exchangeStream()
+	}
+	c.endSending()
+	if c.done {
+		return nil
+	}
+	return c.explain()
+}
+
+// isFresh reports whether nothing of an answer has come.
+func (c *h1Conn) isFresh() bool { return c.to == 0 && !c.parser.Started() }
+
+// canGoOn reports whether the connection may carry another call. Bytes behind an answer are
+// none that were asked for.
+func (c *h1Conn) canGoOn() bool {
+	return c.done && !c.parser.Close && c.from == c.to && c.sendErr == nil
+}
+
+func (c *h1Conn) exchangeSocket() {
+	for {
+		if err := c.socket.Read(c.poll); err != nil {
+			c.err = err
+		}
+		switch {
+		case c.done, c.err != nil:
+			return
+		case c.call.Load() < uint64(verdicts):
+			c.err = errEnded
+			return
+		case len(c.unsent) > 0:
+			c.sendBeside(c.sendSocket)
+		default:
+			runtime.Gosched()
+		}
+	}
+}
+
+// errEnded is the error of a call that the watch ended; its verdict says more.
+var errEnded = errors.New("ended")
+
+// pollOnce is called by the poller at once, and then, as long as it returns false, when
+// there may be something to read. What had come before the first call is not noticed again,
+// so it must write first, or read.
+func (c *h1Conn) pollOnce(fd uintptr) (done bool) {
+	if len(c.unsent) > 0 && c.sending == nil {
+		n, err := writeNow(fd, c.unsent)
+		c.unsent = c.unsent[n:]
+		switch {
+		case err != nil:
+			c.sendErr, c.unsent = err, nil // an answer may say why
+		case len(c.unsent) > 0:
+			return true
+		default:
+			return false
+		}
+	}
+	for range readsAtOnce {
+		n, err := readNow(fd, c.room())
+		if err != nil {
+			if isAgain(err) {
+				return false
+			}
+			c.err = err
+			return true
+		}
+		if c.received(n, err); c.done || c.err != nil {
+			return true
+		}
+	}
+	return true
+}
+
+func (c *h1Conn) exchangeStream() {
+	if len(c.unsent) < sendApart {
+		_, c.sendErr = c.nc.Write(c.unsent)
+		c.unsent = nil
+	} else {
+		c.sendBeside(func(p []byte) error { _, err := c.nc.Write(p); return err })
+	}
+	for !c.done && c.err == nil {
+		n, err := c.nc.Read(c.room())
+		if c.received(n, err); c.call.Load() < uint64(verdicts) && !c.done {
+			c.err = errEnded
+		}
+	}
+}
+
+// received parses n bytes more. No bytes without an error are the connection's end.
+func (c *h1Conn) received(n int, err error) {
+	c.roomy = n == len(c.buf)-c.to
+	c.to += n
+	used, done, fault := c.parser.Feed(c.buf[c.from:c.to])
+	c.from += used
+	switch {
+	case fault != nil:
+		c.err = fault
+	case done:
+		c.done = true
+	case n > 0 && err == nil:
+	case n == 0 && err == nil, errors.Is(err, io.EOF):
+		c.err = c.parser.End()
+		c.done = c.err == nil
+	default:
+		c.err = err
+	}
+}
+
+// room returns memory for the next read, behind what is not parsed yet.
+func (c *h1Conn) room() []byte {
+	left := c.to - c.from
+	size := len(c.buf)
+	if left == size && size < maxBuffer || c.roomy && size < fullBuffer {
+		size *= 2
+	}
+	switch {
+	case size > len(c.buf):
+		larger := make([]byte, size)
+		copy(larger, c.buf[c.from:c.to])
+		c.buf = larger
+	case left > 0:
+		copy(c.buf, c.buf[c.from:c.to])
+	}
+	c.from, c.to, c.roomy = 0, left, false
+	return c.buf[c.to:]
+}
+
+// sendBeside sends the rest of the request while the answer is read. endSending waits for
+// it.
+func (c *h1Conn) sendBeside(send func([]byte) error) {
+	rest := c.unsent
+	c.unsent = nil
+	c.sending = make(chan error, 1)
+	go func() { c.sending <- send(rest) }()
+}
+
+func (c *h1Conn) sendSocket(rest []byte) error {
+	var failed error
+	err := c.socket.Write(func(fd uintptr) bool {
+		for len(rest) > 0 {
+			n, err := writeNow(fd, rest)
+			if err != nil {
+				failed = err
+				return true
+			}
+			if rest = rest[n:]; n == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	return errors.Join(err, failed)
+}
+
+// endSending ends the sending beside. Where the answer came first, the connection is closed:
+// the server would take the rest for another request. The last bytes may have gone out an
+// instant before.
+func (c *h1Conn) endSending() {
+	if c.sending == nil {
+		return
+	}
+	_ = c.nc.SetWriteDeadline(time.Now().Add(sendGrace))
+	if c.sendErr = <-c.sending; c.sendErr == nil {
+		_ = c.nc.SetWriteDeadline(time.Time{})
+	}
+	c.sending = nil
+}
+
+const sendGrace = 10 * time.Millisecond
+
+// explain is the error of a call without a whole answer.
+func (c *h1Conn) explain() error {
+	seen := c.buf[:c.to]
+	const tlsAlert = "\x15\x03" // start of a TLS record with an alert (RFC 8446, section 5.1)
+	switch {
+	case len(seen) >= len(tlsAlert) && string(seen[:len(tlsAlert)]) == tlsAlert:
+		return failure.As(failure.PlaintextPeer, errors.New("the server speaks TLS, and this client cleartext"))
+	case errors.Is(c.err, http1.ErrMalformed):
+		return failure.As(failure.WrongProtocol, c.err)
+	case errors.Is(c.err, io.EOF):
+		return fmt.Errorf("the server closed the connection and gave no answer: %w", io.ErrUnexpectedEOF)
+	case errors.Is(c.err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("the server closed the connection within an answer, after %d bytes of its body: %w", c.parser.Bytes, c.err)
+	}
+	return fmt.Errorf("read the answer: %w", c.err)
+}
+
+// writeNow writes what the socket has room for, which may be nothing.
+func writeNow(fd uintptr, p []byte) (int, error) {
+	for {
+		n, err := batchio.WriteNow(fd, p)
+		switch {
+		case err == nil:
+			return n, nil
+		case isAgain(err):
+			return 0, nil
+		case !errors.Is(err, syscall.EINTR):
+			return 0, err
+		}
+	}
+}
+
+// readNow reads what is there; no bytes are the connection's end.
+func readNow(fd uintptr, p []byte) (int, error) {
+	for {
+		n, err := batchio.ReadNow(fd, p)
+		if err == nil || err != syscall.EINTR { //nolint:errorlint // a bare errno, looked at once a read
+			return n, err
+		}
+	}
+}
+
+// isAgain reports whether there is nothing to read or no room to write.
+func isAgain(err error) bool {
+	return err == syscall.EAGAIN //nolint:errorlint // a bare errno, looked at once a read
+}

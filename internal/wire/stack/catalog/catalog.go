@@ -1,0 +1,287 @@
+// Package catalog lists all stacks, and checks variants. A new stack is a folder beside
+// this one and a line here.
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/http"
+	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/stack/connectstack"
+	"wirelab.dev/internal/wire/stack/creditstack"
+	"wirelab.dev/internal/wire/stack/fake"
+	"wirelab.dev/internal/wire/stack/faststack"
+	"wirelab.dev/internal/wire/stack/filestack"
+	"wirelab.dev/internal/wire/stack/grpcstack"
+	"wirelab.dev/internal/wire/stack/rest"
+	"wirelab.dev/internal/wire/stack/restjson"
+	"wirelab.dev/internal/wire/stack/tcp"
+)
+
+// Stacks returns all stacks. A stack's position selects its colour in reports, so add new
+// ones at the end.
+func Stacks() []stack.Stack {
+	return []stack.Stack{
+		tcp.Stack{},
+		rest.REST,
+		grpcstack.Stack{},
+		rest.H1,
+		rest.H2,
+		rest.H3,
+		connectstack.Connect,
+		connectstack.GRPC3,
+		restjson.Stack,
+		faststack.Stack{Other: grpcstack.Stack{}},
+		filestack.Stack,
+		fake.Stack{},
+		creditstack.Stack{},
+	}
+}
+
+// The options that every stack takes. The load engine and the worker implement them.
+const (
+	inFlight   = scenario.InFlightOption
+	connection = scenario.ConnectionOption
+	client     = scenario.ClientOption
+	messages   = "messages"
+	collector  = "gogc"
+	smallLimit = "smallobject"
+	control    = "cc"
+)
+
+// The kinds of client.
+const (
+	sized = "sized"
+	naive = scenario.NaiveClient
+)
+
+// How the memory of received messages is managed.
+const (
+	fresh  = "fresh"
+	pooled = "pooled"
+)
+
+// Common lists the options that every stack takes. The adapters never see them.
+func Common() []scenario.Option {
+	return []scenario.Option{
+		{Key: inFlight, Parse: scenario.Count, Help: "N: calls in flight at most, held back by a semaphore in the client, as in inflight=50"},
+		{Key: connection, Parse: scenario.Parser(scenario.ParseConnection), Help: "MODE: how clients come by connections: shared, per-worker, pool, pool:N, new, resumed, 0rtt; wins over what is asked for beside it"},
+		{Key: client, Values: []string{sized, naive}, Default: sized, Help: "sized: keeps clear of the machine's limits, as with sources spread over 127.0.0.0/8; naive: gives them no thought"},
+		{Key: messages, Values: []string{fresh, pooled}, Default: fresh, Help: "pooled: who receives a stream receives every message into the same one, in the workloads that can; codecs with vtprotobuf then use its memory again"},
+		{Key: collector, Parse: parseCollector, Help: "N: growth of the heap in percent until the garbage collector runs, at both ends, in place of 100; off: it runs only when memory gets short"},
+		{Key: smallLimit, Values: []string{"32KiB", "16KiB", "64KiB"}, Default: "32KiB", Help: "up to which size Go's allocator takes an object for a small one; another one than 32KiB takes both ends rebuilt with another runtime, which takes a clone of wirelab, its Go toolchain and some minutes, once"},
+		{Key: control, Parse: parseControl, Help: "NAME: congestion control of TCP at both ends, as in cubic, reno or bbr, in place of the machine's default; QUIC has its library's, which is reno"},
+	}
+}
+
+// Find returns the stack with the name.
+func Find(name string) (stack.Stack, error) {
+	var names []string
+	for _, s := range Stacks() {
+		own := s.Info().Name
+		if own == name {
+			return s, nil
+		}
+		names = append(names, own)
+	}
+	return nil, fmt.Errorf("stack %q: %s", name, scenario.Suggest(name, names))
+}
+
+// Check returns an error if the variant is invalid.
+func Check(v scenario.Variant) error {
+	s, err := Find(v.Stack)
+	if err != nil {
+		return err
+	}
+	if err := scenario.ReadOptions("variant", v, slices.Concat(s.Info().Options, commonOf(v.Stack))).Err(); err != nil {
+		return err
+	}
+	if err := CheckConnection(v, scenario.Connection{}); err != nil {
+		return err
+	}
+	if err := checkPeer(v); err != nil {
+		return err
+	}
+	// The stack's own checks of its values run here.
+	server, err := s.NewServer(OwnOptions(v))
+	if err != nil {
+		return err
+	}
+	return cmp.Or(checkCongestion(v, s, server), server.Close())
+}
+
+func parseControl(text string) (any, error) {
+	if !controlName.MatchString(text) {
+		return nil, fmt.Errorf("want the kernel's name of a congestion control, as in cubic, reno or bbr")
+	}
+	return text, nil
+}
+
+// controlName has at most TCP_CA_NAME_MAX-1 bytes (linux/tcp.h).
+var controlName = regexp.MustCompile(`^[a-z0-9_-]{1,15}$`)
+
+// Congestion is the congestion control of a variant's TCP connections; empty: the machine's.
+func Congestion(v scenario.Variant) string { return readCommon(v).Text(control) }
+
+// checkCongestion refuses a congestion control for sockets that wirelab does not open.
+func checkCongestion(v scenario.Variant, s stack.Stack, server stack.Server) error {
+	if Congestion(v) == "" {
+		return nil
+	}
+	refuse := func(what string) error {
+		return fmt.Errorf("variant %s: %s=%s: %s; leave it out", v, control, Congestion(v), what)
+	}
+	if s.Info().QUIC {
+		return refuse("it is for TCP, and QUIC's library offers no choice: it has " + httpwire.QUICCongestion)
+	}
+	if program, foreign := stack.ForeignClient(v); foreign {
+		return refuse(program.Name + " opens its own sockets")
+	}
+	if external, ok := server.(stack.ExternalServer); ok {
+		return refuse(external.Program() + " opens its own sockets")
+	}
+	return nil
+}
+
+// InFlight returns the variant's limit of calls in flight; 0 means none.
+func InFlight(v scenario.Variant) (int, error) {
+	o := readCommon(v)
+	return scenario.Value[int](o, inFlight), o.Err()
+}
+
+// Naive reports whether the variant's client ignores the machine's limits. Running into
+// them is then part of its result.
+func Naive(v scenario.Variant) bool { return readCommon(v).Text(client) == naive }
+
+// PoolsMessages reports whether received messages are used again.
+func PoolsMessages(v scenario.Variant) bool { return readCommon(v).Text(messages) == pooled }
+
+// Collector is the GOGC that a variant's workers have; 0: as they come.
+func Collector(v scenario.Variant) int { return scenario.Value[int](readCommon(v), collector) }
+
+// CollectorOff is the Collector of a variant whose workers collect only when memory gets short.
+const CollectorOff = -1
+
+func parseCollector(text string) (any, error) {
+	if text == "off" {
+		return CollectorOff, nil
+	}
+	return scenario.Count(text)
+}
+
+// SmallObject is the limit of Go's allocator, in bytes, that a variant's workers must be built
+// with; 0: as they come.
+func SmallObject(v scenario.Variant) int {
+	switch readCommon(v).Text(smallLimit) {
+	case "16KiB":
+		return 16 << 10
+	case "64KiB":
+		return 64 << 10
+	}
+	return 0
+}
+
+// readCommon reads the options of every stack.
+func readCommon(v scenario.Variant) *scenario.Options {
+	common := commonOf(v.Stack)
+	v.Options = slices.DeleteFunc(slices.Clone(v.Options), func(s scenario.Setting) bool { return !isOneOf(common, s) })
+	return scenario.ReadOptions("variant", v, common)
+}
+
+func isOneOf(options []scenario.Option, s scenario.Setting) bool {
+	return slices.ContainsFunc(options, func(o scenario.Option) bool { return o.Key == s.Key })
+}
+
+// ConnectionOf is the mode that a variant of s runs in where asked, which may
+// be the zero value, is what a person asked for.
+func ConnectionOf(s stack.Stack, v scenario.Variant, asked scenario.Connection) scenario.Connection {
+	if mode := scenario.Value[scenario.Connection](readCommon(v), connection); mode != (scenario.Connection{}) {
+		return mode
+	}
+	return stack.ConnectionOf(s, v, asked)
+}
+
+// CheckConnection returns an error if a variant cannot run in the mode asked.
+func CheckConnection(v scenario.Variant, asked scenario.Connection) error {
+	s, err := Find(v.Stack)
+	if err != nil {
+		return err
+	}
+	if err := readCommon(v).Err(); err != nil {
+		return err
+	}
+	mode := ConnectionOf(s, v, asked).Mode
+	if asks, _ := v.Get(connection); asked.Mode == scenario.Auto || strings.HasPrefix(asks, string(scenario.Auto)) {
+		return fmt.Errorf("variant %s: connection mode %q: want an option of the stack, as in grpc:pool=auto", v, scenario.Auto)
+	}
+	return stack.CheckLifecycle(s, v, stack.LifecycleOf(mode))
+}
+
+// CheckLoad returns an error if the clients of a variant cannot load it as a part says.
+// Only the programs of others are limited.
+func CheckLoad(v scenario.Variant, p scenario.Part) error {
+	if err := checkPeersPart(v, p); err != nil {
+		return err
+	}
+	program, foreign := stack.ForeignClient(v)
+	if !foreign {
+		return nil
+	}
+	limit, err := InFlight(v)
+	if err != nil {
+		return err
+	}
+	s, err := Find(v.Stack)
+	if err != nil {
+		return err
+	}
+	refuse := func(format string, args ...any) error {
+		return fmt.Errorf("variant %s: %s %s", v, program.Name, fmt.Sprintf(format, args...))
+	}
+	mode := ConnectionOf(s, v, p.Connection)
+	switch {
+	case p.Load.Model != scenario.Closed:
+		return refuse("keeps a closed loop, and the load is %q: set `model: closed`", p.Load.Model)
+	case p.Load.Duration <= 0:
+		return refuse("calls for a duration, and the load counts requests: set `duration`, as in 2s, in place of `requests`")
+	case limit > 0:
+		return refuse("has no in-flight limit: leave out inflight=%d", limit)
+	case p.Profile != "", len(p.Probes) > 0:
+		return refuse("cannot be seen into: leave out `profile` and `probes`")
+	case mode.Mode.PerRequest():
+		return refuse("keeps its connections, and the mode is %s: use shared, per-worker or a pool", mode)
+	}
+	oneEach := stack.ProtocolFor(s, v) == httpwire.HTTP1.String()
+	for _, clients := range p.Clients {
+		switch connections := mode.Want(clients); {
+		case oneEach && connections != clients:
+			return refuse("has one caller on each connection of HTTP/1.1: %d clients want as many connections, not %d", clients, connections)
+		case clients%connections != 0:
+			return refuse("has as many callers on each connection: %d clients cannot share %d connections evenly", clients, connections)
+		}
+	}
+	return nil
+}
+
+// Secure returns the variant with TLS on: v itself if its stack always uses TLS, and a
+// variant that Check refuses if it has no TLS.
+func Secure(v scenario.Variant) scenario.Variant {
+	s, err := Find(v.Stack)
+	if err != nil {
+		return v
+	}
+	return stack.Secure(s, v)
+}
+
+// OwnOptions returns the variant without the options that every stack takes: its adapter
+// gets only its own.
+func OwnOptions(v scenario.Variant) scenario.Variant {
+	common := commonOf(v.Stack)
+	v.Options = slices.DeleteFunc(slices.Clone(v.Options), func(s scenario.Setting) bool { return isOneOf(common, s) })
+	return v
+}

@@ -1,0 +1,82 @@
+package catalog
+
+import (
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/peer"
+)
+
+func TestPeersPlayTheEndsThatAVariantSays(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"grpc":                        {"", ""},
+		"grpc:server=rust":            {"rust", ""},
+		"grpc:client=cpp":             {"", "cpp"},
+		"grpc:server=go,client=cpp":   {"", "cpp"},
+		"grpc:server=rust,client=cpp": {"rust", "cpp"},
+		"tcp:peer=rust":               {"rust", "rust"},
+		"tcp:client=naive":            {"", ""},
+	} {
+		v := variant(t, text)
+		server, _ := ServerPeer(v)
+		client, _ := ClientPeer(v)
+		if err := Check(v); err != nil || server.Name != want[0] || client.Name != want[1] {
+			t.Errorf("%s is served by %q and called by %q: %v; want %q", text, server.Name, client.Name, err, want)
+		}
+	}
+}
+
+func TestPeersAreToldTheirOwnOptions(t *testing.T) {
+	v := variant(t, "grpc:peer=cpp,api=async,queues=8,conn=pool:4")
+	cpp, _ := ServerPeer(v)
+	if told := ForPeer(v, cpp, peer.Server).String(); told != "grpc:queues=8" {
+		t.Errorf("the server is told %s", told)
+	}
+	if told := ForPeer(v, cpp, peer.Client).String(); told != "grpc:api=async" {
+		t.Errorf("the client is told %s", told)
+	}
+}
+
+func TestWhatPeersDoNotHaveIsRefused(t *testing.T) {
+	for text, says := range map[string]string{
+		"grpc:api=async":              "api=async is for cpp: say so, as in peer=cpp",
+		"grpc:peer=java,api=callback": "the peer java has api=sync or async",
+		"grpc:peer=cpp,server=rust":   "peer= says both ends: leave out server= and client=",
+		"grpc:server=cpp,api=async":   "api=async is for the client, and cpp serves",
+		"grpc:client=cpp,inflight=5":  "the client in C++ does not have inflight=5",
+		"grpc:client=cpp,window=1MiB": "the client in C++ does not have window=1MiB",
+		"grpc:server=cpp,window=1MiB": "the peer in C++ does not have window=1MiB",
+		"h1:server=cpp":               "server",
+		"tcp:client=c":                "client",
+		"grpc:peer=cpp,queues=many":   "queues",
+	} {
+		v, err := scenario.ParseVariant(text)
+		if err == nil {
+			err = Check(v)
+		}
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want something of %q", text, err, says)
+		}
+	}
+}
+
+func TestPartsThatPeersDoNotPlay(t *testing.T) {
+	part := func(change func(*scenario.Part)) scenario.Part {
+		p := scenario.Part{Workload: "echo", Load: scenario.Load{Model: scenario.Closed}, Sizes: []scenario.Payload{{Request: 64, Response: 64}}, Clients: []int{4}}
+		change(&p)
+		return p
+	}
+	for says, p := range map[string]scenario.Part{
+		"": part(func(*scenario.Part) {}),
+		"knows the workloads echo, without options, and not users": part(func(p *scenario.Part) { p.Workload = "users" }),
+		"has answers of as many bytes as came":                     part(func(p *scenario.Part) { p.Sizes[0].Response = 65 }),
+		"keeps a closed loop":                                      part(func(p *scenario.Part) { p.Load.Model = scenario.Open }),
+		"has the connection modes shared, per-worker, pool":        part(func(p *scenario.Part) { p.Connection.Mode = scenario.Resumed }),
+	} {
+		err := CheckLoad(variant(t, "tcp:peer=cpp"), p)
+		if (says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want something of %q", err, says)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package connectstack
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/wire/stack"
+)
+
+const name = "connect" // of both stacks, in errors
+
+// client has a connect.Client for every operation that was called.
+type client struct {
+	*stack.HTTPClient
+	options []connect.ClientOption
+	callers sync.Map // full name of an operation -> *caller
+}
+
+type caller = connect.Client[envelope, envelope]
+
+var _ stack.Client = (*client)(nil)
+
+func (c *client) caller(method string) *caller {
+	if known, has := c.callers.Load(method); has {
+		return known.(*caller)
+	}
+	made, _ := c.callers.LoadOrStore(method, connect.NewClient[envelope, envelope](requester{c.HTTPClient}, c.Base+method, c.options...))
+	return made.(*caller)
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
+	if err := stack.CheckCall(ctx, name, options); err != nil {
+		return err
+	}
+	request := connect.NewRequest(&envelope{message: args})
+	if md, has := metadata.FromOutgoingContext(ctx); has {
+		putMetadata(request.Header(), md)
+	}
+	calling, met := keepError(ctx)
+	var info connect.CallInfo
+	if len(options) > 0 {
+		calling, info = connect.NewClientContext(calling)
+	}
+	response, err := c.caller(method).CallUnary(calling, request)
+	if info != nil {
+		report(options, info)
+	}
+	if ctx.Err() != nil && *met != nil {
+		return stack.FailContext(ctx, *met)
+	}
+	if err != nil {
+		return toStatus(ctx, err)
+	}
+	if err := response.Msg.open(reply); err != nil {
+		return status.Errorf(codes.Internal, "connect: decode the answer: %v", err)
+	}
+	return nil
+}
+
+// report stores an answer's metadata where the call's options ask for it.
+func report(options []grpc.CallOption, answer interface {
+	ResponseHeader() http.Header
+	ResponseTrailer() http.Header
+},
+) {
+	stack.ReportMetadata(options,
+		func() metadata.MD { return metadataIn(answer.ResponseHeader()) },
+		func() metadata.MD { return metadataIn(answer.ResponseTrailer()) })
+}
+
+// requester sends connect-go's requests. It corrects two things.
+//
+// When reading an answer fails, connect-go closes the request body normally, and that end
+// may be sent before the stream's reset. The server would then take a cancelled call for a
+// complete one. So the body fails instead.
+//
+// If the context of a unary call has ended, connect-go returns only the context's error.
+// So the request's error is kept beside it.
+type requester struct{ wire *stack.HTTPClient }
+
+// Do implements connect.HTTPClient.
+func (r requester) Do(request *http.Request) (*http.Response, error) {
+	if request.ContentLength < 0 {
+		request.Body = cancelableBody{ReadCloser: request.Body, ctx: request.Context()}
+	}
+	response, err := r.wire.Do(request)
+	if met, wanted := request.Context().Value(errorKey{}).(*error); wanted && err != nil {
+		*met = err
+	}
+	return response, err
+}
+
+type errorKey struct{}
+
+// keepError returns a context for a call, and a pointer to where the error of its request
+// is stored when the call has returned.
+func keepError(ctx context.Context) (calling context.Context, met *error) {
+	met = new(error)
+	return context.WithValue(ctx, errorKey{}, met), met
+}
+
+// cancelableBody is a body of unknown length. HTTP/2 and HTTP/3 reset the stream of
+// a body that fails.
+type cancelableBody struct {
+	io.ReadCloser
+	ctx context.Context
+}
+
+func (b cancelableBody) Read(into []byte) (int, error) {
+	n, err := b.ReadCloser.Read(into)
+	if ended := b.ctx.Err(); ended != nil && errors.Is(err, io.EOF) {
+		err = ended
+	}
+	return n, err
+}

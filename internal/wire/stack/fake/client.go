@@ -1,0 +1,165 @@
+package fake
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/wire/stack"
+)
+
+type client struct {
+	script   script
+	scripted bool // the script is not empty
+	calls    atomic.Int64
+	time     *timekeeper // nil if no call waits
+	dialer   *stack.Dialer
+	conns    []net.Conn // kept
+	perCall  string     // the server's address, if each call opens a connection; else empty
+	closed   chan struct{}
+
+	placeMu sync.Mutex
+	places  []int64 // when each is free; nil: any number of calls at a time
+	next    int
+	closing sync.Once
+}
+
+var errClosed = status.Error(codes.Canceled, "fake: the client is closed")
+
+func newClient(s script, dialer *stack.Dialer) *client {
+	c := &client{dialer: dialer, script: s, scripted: s != script{}, closed: make(chan struct{})}
+	if s.waits() {
+		c.time = startTimekeeper()
+	}
+	if s.parallel > 0 {
+		c.places = make([]int64, s.parallel)
+	}
+	return c
+}
+
+// open opens the connections that are kept. If none is, it checks that there is a
+// server.
+func (c *client) open(ctx context.Context, target stack.Target) error {
+	c.dialer.UsedProtocol("fake")
+	if target.Lifecycle != stack.Kept {
+		c.perCall = target.Address
+		return c.touch(ctx)
+	}
+	for range max(target.Connections, 1) {
+		conn, err := c.dialer.DialContext(ctx, "tcp", target.Address)
+		if err != nil {
+			return err
+		}
+		c.conns = append(c.conns, conn)
+	}
+	return nil
+}
+
+// touch opens a connection and closes it.
+func (c *client) touch(ctx context.Context) error {
+	conn, err := c.dialer.DialContext(ctx, "tcp", c.perCall)
+	if err != nil {
+		return stack.FailContext(ctx, err)
+	}
+	return conn.Close()
+}
+
+// Invoke answers a call.
+func (c *client) Invoke(ctx context.Context, method string, args, reply any, _ ...grpc.CallOption) error {
+	if c.scripted {
+		return c.perform(ctx, method, args, reply)
+	}
+	select {
+	case <-c.closed:
+		return errClosed
+	default:
+	}
+	if err := ctx.Err(); err != nil {
+		return status.FromContextError(err).Err()
+	}
+	if c.perCall != "" {
+		if err := c.touch(ctx); err != nil {
+			return err
+		}
+	}
+	return answer(method, args, reply)
+}
+
+// perform answers the call as the script says.
+func (c *client) perform(ctx context.Context, method string, args, reply any) error {
+	number := c.calls.Add(1)
+	var ready <-chan struct{} // nil: never
+	switch {
+	case c.script.hangs(number):
+	case c.time != nil:
+		ready = c.time.at(c.due())
+	default:
+		ready = now
+	}
+	select {
+	case <-ready:
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	case <-c.closed:
+		return errClosed
+	}
+	if c.perCall != "" {
+		if err := c.touch(ctx); err != nil {
+			return err
+		}
+	}
+	if c.script.fails(number) {
+		return status.Error(codes.Unavailable, "scripted fault")
+	}
+	err := answer(method, args, reply)
+	if err == nil && c.script.corrupts(number) {
+		corrupt(reply)
+	}
+	return err
+}
+
+// due returns when the call that begins now may be answered: as the script says, and if
+// the script limits the calls at a time, not before a place is free.
+func (c *client) due() int64 {
+	if c.places == nil {
+		return c.script.due(clock.Now())
+	}
+	c.placeMu.Lock()
+	defer c.placeMu.Unlock()
+	due := c.script.due(max(clock.Now(), c.places[c.next]))
+	c.places[c.next] = due
+	c.next = (c.next + 1) % len(c.places) // every call takes the same time, so the places become free in turn
+	return due
+}
+
+// now is always ready.
+var now = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// NewStream returns an error.
+func (c *client) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, status.Error(codes.Unimplemented, errStreams.Error())
+}
+
+// Close ends the waiting calls.
+func (c *client) Close() error {
+	c.closing.Do(func() {
+		close(c.closed)
+		if c.time != nil {
+			c.time.stop()
+		}
+		for _, conn := range c.conns {
+			_ = conn.Close()
+		}
+	})
+	return nil
+}

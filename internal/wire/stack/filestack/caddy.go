@@ -1,0 +1,228 @@
+package filestack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/foreign/yardstick"
+	"wirelab.dev/internal/wire/stack"
+)
+
+// caddy is Caddy's file server as a process of its own, which ends with this process's
+// group. Caddy proxies requests for missing files to this process, which makes them.
+type caddy struct {
+	stack.Methods
+	home    string    // Caddy's directory; empty until Listen
+	process *exec.Cmd // nil until Listen
+	output  tail      // of the process
+	maker   http.Server
+	making  sync.WaitGroup
+	closing atomic.Bool
+	ended   chan struct{} // closed when the process has ended and failure is set
+	failure error
+}
+
+var (
+	_ stack.Server         = (*caddy)(nil)
+	_ stack.ExternalServer = (*caddy)(nil)
+)
+
+// Caddy is the program that is measured.
+var Caddy = yardstick.Program{Name: "caddy", Package: "github.com/caddyserver/caddy/v2/cmd/caddy", Version: "v2.11.9"}
+
+// caddyfile is Caddy's configuration. Caddy inherits its listening socket as descriptor
+// 3, so that no other process can take the port before Caddy runs.
+const caddyfile = `{
+	admin off
+	auto_https off
+	persist_config off
+	servers {
+		protocols h1 h2c
+	}
+}
+http:// {
+	bind fd/3
+	root * %q
+	@new not file
+	reverse_proxy @new %q
+	file_server
+}
+`
+
+// caddySettings lists what caddyfile changes of Caddy's defaults.
+var caddySettings = []tuning.Setting{
+	{Side: tuning.Server, Name: "admin", Value: "off", Default: "localhost:2019", Why: "several servers may run at a time, and none is reconfigured"},
+	{Side: tuning.Server, Name: "auto_https", Value: "off", Default: "on", Why: "this stack is cleartext"},
+	{Side: tuning.Server, Name: "persist_config", Value: "off", Default: "on", Why: "a trial leaves nothing behind"},
+	{Side: tuning.Server, Name: "servers.protocols", Value: "h1 h2c", Default: "h1 h2 h3", Why: "HTTP/2 in cleartext"},
+	{Side: tuning.Server, Name: "bind", Value: "an inherited socket", Default: "the address", Why: "no other process can take the port before Caddy runs"},
+}
+
+// Listen implements stack.Server. It returns when Caddy answers.
+func (c *caddy) Listen(ctx context.Context, address string) (net.Addr, error) {
+	program, err := Caddy.Find()
+	if err != nil {
+		return nil, fmt.Errorf("file: %w: %w", err, stack.ErrUnsupported)
+	}
+	if err := c.Err(); err != nil {
+		return nil, fmt.Errorf("file server: %w", err)
+	}
+	if c.home, err = os.MkdirTemp("", "wirelab-caddy-"); err != nil {
+		return nil, fmt.Errorf("file server: %w", err)
+	}
+	bound, err := c.start(ctx, program, address)
+	if err == nil {
+		err = c.await(ctx, bound)
+	}
+	if err != nil {
+		closed := c.Close() // then Caddy's output is complete
+		if output := c.output.String(); output != "" {
+			err = fmt.Errorf("%w; the end of its output: %s", err, output)
+		}
+		return nil, errors.Join(fmt.Errorf("file: caddy: %w", err), closed)
+	}
+	return bound, nil
+}
+
+func (c *caddy) start(ctx context.Context, program, address string) (net.Addr, error) {
+	files, socket, config := filepath.Join(c.home, "files"), filepath.Join(c.home, "make.sock"), filepath.Join(c.home, "Caddyfile")
+	err := errors.Join(
+		os.Mkdir(files, 0o700),
+		os.WriteFile(config, fmt.Appendf(nil, caddyfile, files, "unix/"+socket), 0o600),
+	)
+	if err != nil {
+		return nil, err
+	}
+	var listening net.ListenConfig
+	from, err := listening.Listen(ctx, "unix", socket)
+	if err != nil {
+		return nil, err
+	}
+	c.maker = http.Server{Handler: &folder{path: files, methods: &c.Methods}, ReadHeaderTimeout: awaitAtMost}
+	c.making.Go(func() { _ = c.maker.Serve(from) }) // ends with Close
+
+	listener, err := listening.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = listener.Close() }() // Caddy has its own descriptor of it
+	descriptor, err := listener.(*net.TCPListener).File()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = descriptor.Close() }()
+	process := exec.Command(program, "run", "--config", config, "--adapter", "caddyfile")
+	process.Env = append(os.Environ(), "HOME="+c.home, "XDG_CONFIG_HOME="+c.home, "XDG_DATA_HOME="+c.home)
+	process.ExtraFiles = []*os.File{descriptor}
+	process.Stdout, process.Stderr = &c.output, &c.output
+	if err := process.Start(); err != nil {
+		return nil, err
+	}
+	c.process, c.ended = process, make(chan struct{})
+	go func() { // ends with the process
+		c.failure = process.Wait()
+		close(c.ended)
+	}()
+	return listener.Addr(), nil
+}
+
+// awaitAtMost bounds the wait for Caddy's first answer.
+const awaitAtMost = 10 * time.Second
+
+// await waits until Caddy answers a request, with any status.
+func (c *caddy) await(ctx context.Context, bound net.Addr) error {
+	ctx, cancel := context.WithTimeout(ctx, awaitAtMost)
+	defer cancel()
+	go func() { // ends with ctx
+		select {
+		case <-c.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+bound.String()+"/", http.NoBody)
+	if err != nil {
+		return err
+	}
+	once := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := once.Do(request)
+	if err != nil {
+		return fmt.Errorf("it does not answer: %w", err)
+	}
+	return response.Body.Close()
+}
+
+// PID implements stack.ExternalServer.
+func (c *caddy) PID() int { return c.process.Process.Pid }
+
+// Program implements stack.ExternalServer.
+func (*caddy) Program() string { return Caddy.String() }
+
+// Serve implements stack.Server.
+func (c *caddy) Serve() error {
+	<-c.ended
+	if c.closing.Load() {
+		return nil
+	}
+	return fmt.Errorf("file: caddy has ended unexpectedly: %w; the end of its output: %s", c.failure, c.output.String())
+}
+
+// Shutdown implements stack.Server.
+func (c *caddy) Shutdown(ctx context.Context) error {
+	c.closing.Store(true)
+	if c.process != nil {
+		_ = c.process.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-c.ended:
+		case <-ctx.Done():
+		}
+	}
+	return c.Close()
+}
+
+// Close implements stack.Server.
+func (c *caddy) Close() error {
+	c.closing.Store(true)
+	if c.process != nil {
+		_ = c.process.Process.Kill() // fails if it has ended
+		<-c.ended
+	}
+	err := c.maker.Close()
+	c.making.Wait()
+	return errors.Join(err, os.RemoveAll(c.home)) // which does nothing for an empty path
+}
+
+// tail keeps the end of a process's output. Any goroutine may use it.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// tailBytes is enough for an error message.
+const tailBytes = 1 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	t.text = t.text[max(0, len(t.text)-tailBytes):]
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.text))
+}

@@ -1,0 +1,281 @@
+package grpcstack
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	grpcproto "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/experimental"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
+	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/stack"
+)
+
+// The options tune grpc-go at both ends. Nothing is tuned without its option.
+const (
+	codecKey   = "codec"
+	poolKey    = "recv-pool"
+	tiersKey   = "pool-tiers"
+	windowKey  = "window"
+	buffersKey = "buffers"
+)
+
+// The codecs. The bytes on the wire are the same.
+const (
+	codecProto = "proto" // package proto, over grpc-go's memory pool
+	codecVT1   = "vt1"   // vtprotobuf's methods in the first codec interface
+	codecVT2   = "vt2"   // the same in the second, over the memory pool
+)
+
+// The limits of the options: HTTP/2 has no larger window (RFC 9113, section 6.9.1), and
+// every connection has its own buffers.
+const (
+	maxWindowBytes = 1<<31 - 1
+	maxBufferBytes = 16 << 20
+)
+
+func tuningOptions() []scenario.Option {
+	return []scenario.Option{
+		{Key: codecKey, Values: []string{codecProto, codecVT1, codecVT2}, Default: codecProto, Help: "proto: package proto; vt1, vt2: vtprotobuf through the first or the second codec interface, for messages that have its methods"},
+		{Key: poolKey, Values: []string{"on", "off"}, Default: "on", Help: "off: what is received lies in fresh memory, as before grpc-go 1.66"},
+		{Key: tiersKey, Parse: parseTiers, Help: "SIZES: buffers of grpc-go's memory pool, powers of two, as in 256/4KiB/16KiB/64KiB/1MiB, in place of 256/4KiB/16KiB/32KiB/1MiB; none: no pool"},
+		{Key: windowKey, Parse: scenario.BytesUpTo(maxWindowBytes), Help: "SIZE: flow-control windows of a stream and of a connection, as in 16MiB, in place of estimated ones"},
+		{Key: buffersKey, Parse: scenario.BytesUpTo(maxBufferBytes), Help: "SIZE: buffers of reads and writes, as in 256KiB"},
+	}
+}
+
+// changes are the tuning options that a variant sets.
+type changes struct {
+	codec           string
+	freshMemory     bool
+	tiers           *tiers // nil: grpc-go's own
+	window, buffers int    // 0: grpc-go's own
+}
+
+func readChanges(o *scenario.Options) changes {
+	return changes{
+		codec: o.Text(codecKey), freshMemory: !o.On(poolKey), tiers: scenario.Value[*tiers](o, tiersKey),
+		window: scenario.Value[int](o, windowKey), buffers: scenario.Value[int](o, buffersKey),
+	}
+}
+
+// Reasons, and what they have in common.
+const (
+	oneLimit   = "one message limit for all stacks"
+	unlimited  = "2147483647"
+	whyCodec   = "the variant's option codec"
+	whyPool    = "the variant's option recv-pool"
+	whyTiers   = "the variant's option pool-tiers"
+	whyWindow  = "the variant's option window"
+	whyBuffers = "the variant's option buffers"
+)
+
+// Defaults of grpc-go, in its own words.
+const (
+	estimated = "65535, then as the bandwidth-delay product is estimated"
+	ioBuffer  = "32768"
+)
+
+type (
+	serverOption = tuning.Option[grpc.ServerOption]
+	clientOption = tuning.Option[grpc.DialOption]
+)
+
+// callOption is a client's option for all of its calls.
+func callOption(name string, apply grpc.CallOption) clientOption {
+	return clientOption{Name: name, Apply: grpc.WithDefaultCallOptions(apply)}
+}
+
+// tuning lists the settings of both ends that are not grpc-go's default, with the
+// options that set them.
+func (c changes) tuning() (ends tuning.Ends[grpc.ServerOption, grpc.DialOption]) {
+	add := func(value any, library, why string, server serverOption, client clientOption) {
+		ends.Add(tuning.Setting{Value: fmt.Sprint(value), Default: library, Why: why}, server, client)
+	}
+	ends.Client.Add(tuning.Setting{
+		Side: tuning.Client, Name: "grpc.WithNoProxy", Value: "set",
+		Default: "the environment's proxy", Why: "a proxy would be measured in place of the wire",
+	}, grpc.WithNoProxy())
+	add(stack.MaxMessageBytes, "4194304", oneLimit,
+		serverOption{Name: "grpc.MaxRecvMsgSize", Apply: grpc.MaxRecvMsgSize(stack.MaxMessageBytes)},
+		callOption("grpc.MaxCallRecvMsgSize", grpc.MaxCallRecvMsgSize(stack.MaxMessageBytes)))
+	add(stack.MaxMessageBytes, unlimited, oneLimit,
+		serverOption{Name: "grpc.MaxSendMsgSize", Apply: grpc.MaxSendMsgSize(stack.MaxMessageBytes)},
+		callOption("grpc.MaxCallSendMsgSize", grpc.MaxCallSendMsgSize(stack.MaxMessageBytes)))
+	switch c.codec {
+	case codecVT1:
+		add("vtprotobuf", "package proto", whyCodec,
+			serverOption{Name: "grpc.ForceServerCodec", Apply: grpc.ForceServerCodec(firstCodec{})},
+			callOption("grpc.ForceCodec", grpc.ForceCodec(firstCodec{})))
+	case codecVT2:
+		add("vtprotobuf", "package proto", whyCodec,
+			serverOption{Name: "grpc.ForceServerCodecV2", Apply: grpc.ForceServerCodecV2(newSecondCodec())},
+			callOption("grpc.ForceCodecV2", grpc.ForceCodecV2(newSecondCodec())))
+	}
+	if c.freshMemory {
+		add("none", "mem.DefaultBufferPool", whyPool,
+			serverOption{Name: "grpc.experimental.BufferPool", Apply: experimental.BufferPool(mem.NopBufferPool{})},
+			clientOption{Name: "grpc.experimental.WithBufferPool", Apply: experimental.WithBufferPool(mem.NopBufferPool{})})
+	}
+	if c.tiers != nil {
+		add(c.tiers.text, "256/4KiB/16KiB/32KiB/1MiB", whyTiers,
+			serverOption{Name: "grpc.experimental.SetDefaultBufferPool", Apply: experimental.BufferPool(c.tiers.pool)},
+			clientOption{Name: "grpc.experimental.SetDefaultBufferPool", Apply: experimental.WithBufferPool(c.tiers.pool)})
+	}
+	if c.window > 0 {
+		window := int32(c.window)
+		add(window, estimated, whyWindow,
+			serverOption{Name: "grpc.StaticStreamWindowSize", Apply: grpc.StaticStreamWindowSize(window)},
+			clientOption{Name: "grpc.WithStaticStreamWindowSize", Apply: grpc.WithStaticStreamWindowSize(window)})
+		add(window, estimated, whyWindow,
+			serverOption{Name: "grpc.StaticConnWindowSize", Apply: grpc.StaticConnWindowSize(window)},
+			clientOption{Name: "grpc.WithStaticConnWindowSize", Apply: grpc.WithStaticConnWindowSize(window)})
+	}
+	if c.buffers > 0 {
+		add(c.buffers, ioBuffer, whyBuffers,
+			serverOption{Name: "grpc.ReadBufferSize", Apply: grpc.ReadBufferSize(c.buffers)},
+			clientOption{Name: "grpc.WithReadBufferSize", Apply: grpc.WithReadBufferSize(c.buffers)})
+		add(c.buffers, ioBuffer, whyBuffers,
+			serverOption{Name: "grpc.WriteBufferSize", Apply: grpc.WriteBufferSize(c.buffers)},
+			clientOption{Name: "grpc.WithWriteBufferSize", Apply: grpc.WithWriteBufferSize(c.buffers)})
+	}
+	return ends
+}
+
+// tiers are the sizes of the buffers of a memory pool.
+type tiers struct {
+	text string
+	pool mem.BufferPool
+}
+
+// noTiers is the value of pool-tiers for a pool that keeps nothing.
+const noTiers = "none"
+
+func parseTiers(text string) (any, error) {
+	if text == noTiers {
+		return &tiers{text, mem.NopBufferPool{}}, nil
+	}
+	var exponents []uint8
+	for word := range strings.SplitSeq(text, "/") {
+		size, err := scenario.BytesUpTo(maxBufferBytes)(word)
+		if err != nil {
+			return nil, err
+		}
+		exponent := bits.TrailingZeros(uint(size.(int)))
+		if size.(int) != 1<<exponent {
+			return nil, fmt.Errorf("%s: want a power of two, or none for no pool", word)
+		}
+		exponents = append(exponents, uint8(exponent))
+	}
+	pool, err := mem.NewBinaryTieredBufferPool(exponents...)
+	return &tiers{text, pool}, err
+}
+
+// use makes the pool that of the whole process, as the codec takes no other.
+func (t *tiers) use() {
+	if t != nil {
+		experimental.SetDefaultBufferPool(t.pool)
+	}
+}
+
+// fastMessage is what vtprotobuf generates. Messages without it, such as those of
+// health and reflection, go through package proto in every codec.
+type fastMessage interface {
+	SizeVT() int
+	MarshalVT() ([]byte, error)
+	MarshalToSizedBufferVT([]byte) (int, error)
+	UnmarshalVT([]byte) error // merges
+	Reset()
+}
+
+// empty resets a message that may have been used before. If vtprotobuf generated a pool
+// for its type, the message keeps its memory: a caller that receives into a message
+// again no longer uses its content.
+func empty(m fastMessage) {
+	if pooled, is := m.(interface{ ResetVT() }); is {
+		pooled.ResetVT()
+		return
+	}
+	m.Reset()
+}
+
+// firstCodec uses vtprotobuf as its manual shows.
+type firstCodec struct{}
+
+var _ encoding.Codec = firstCodec{}
+
+// Name returns the default codec's name, because the bytes on the wire are the same.
+func (firstCodec) Name() string { return grpcproto.Name }
+
+// Marshal writes into fresh memory.
+func (firstCodec) Marshal(v any) ([]byte, error) {
+	switch m := v.(type) {
+	case fastMessage:
+		return m.MarshalVT()
+	case proto.Message:
+		return proto.Marshal(m)
+	}
+	return nil, notAMessage(v)
+}
+
+// Unmarshal copies what it keeps.
+func (firstCodec) Unmarshal(data []byte, v any) error {
+	switch m := v.(type) {
+	case fastMessage:
+		empty(m)
+		return m.UnmarshalVT(data)
+	case proto.Message:
+		return proto.Unmarshal(data, m)
+	}
+	return notAMessage(v)
+}
+
+func notAMessage(v any) error { return fmt.Errorf("%T is not a protobuf message", v) }
+
+// secondCodec is vtprotobuf over grpc-go's memory pool. It passes
+// other messages to the default codec.
+type secondCodec struct {
+	encoding.CodecV2
+	pool mem.BufferPool
+}
+
+func newSecondCodec() secondCodec {
+	return secondCodec{encoding.GetCodecV2(grpcproto.Name), mem.DefaultBufferPool()}
+}
+
+// Marshal writes long messages into pooled memory.
+func (c secondCodec) Marshal(v any) (mem.BufferSlice, error) {
+	m, is := v.(fastMessage)
+	if !is {
+		return c.CodecV2.Marshal(v)
+	}
+	size := m.SizeVT()
+	if mem.IsBelowBufferPoolingThreshold(size) {
+		data, err := m.MarshalVT()
+		return mem.BufferSlice{mem.SliceBuffer(data)}, err
+	}
+	data := c.pool.Get(size)
+	if _, err := m.MarshalToSizedBufferVT((*data)[:size]); err != nil {
+		c.pool.Put(data)
+		return nil, err
+	}
+	return mem.BufferSlice{mem.NewBuffer(data, c.pool)}, nil
+}
+
+// Unmarshal copies what it keeps, and frees the received memory.
+func (c secondCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	m, is := v.(fastMessage)
+	if !is {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	whole := data.MaterializeToBuffer(c.pool)
+	defer whole.Free()
+	empty(m)
+	return m.UnmarshalVT(whole.ReadOnlyData())
+}

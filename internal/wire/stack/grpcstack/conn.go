@@ -1,0 +1,199 @@
+package grpcstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/wire/stack"
+)
+
+// conn is a grpc.ClientConn, which holds one connection to one address, with that
+// connection's last error, of which grpc-go keeps only the text.
+type conn struct {
+	*grpc.ClientConn
+	end   *clientEnd
+	ahead *stack.Preconnected
+
+	mu     sync.Mutex
+	reason error
+}
+
+// clientEnd is what a client needs to open its connections.
+type clientEnd struct {
+	*stack.Connector
+	changes changes
+}
+
+// open makes a client of one connection.
+func (e *clientEnd) open(ctx context.Context, clock *stack.FirstByte) (stack.Client, error) {
+	e.changes.tiers.use()
+	var options []grpc.DialOption
+	if clock != nil {
+		options = append(options, grpc.WithStatsHandler(firstByte{clock}))
+	}
+	c, err := e.connect(ctx, e.Target.Address, options...)
+	if err != nil {
+		return nil, err // and not a nil *conn
+	}
+	return c, nil
+}
+
+// firstByte stops at the trailer too: for an answer without header and messages grpc-go
+// reports nothing else.
+type firstByte struct{ *stack.FirstByte }
+
+// HandleRPC implements stats.Handler.
+func (f firstByte) HandleRPC(ctx context.Context, what stats.RPCStats) {
+	if _, is := what.(*stats.InTrailer); is {
+		f.Stop()
+	}
+	f.FirstByte.HandleRPC(ctx, what)
+}
+
+// connect opens a connection and makes a grpc.ClientConn with options that uses it.
+func (e *clientEnd) connect(ctx context.Context, target string, options ...grpc.DialOption) (*conn, error) {
+	ahead, err := e.Preconnect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{end: e, ahead: ahead}
+	c.ClientConn, err = grpc.NewClient(target, append(append(options, e.changes.tuning().Client.Options()...),
+		grpc.WithTransportCredentials(e.Credentials()),
+		grpc.WithContextDialer(c.dial),
+	)...)
+	if err != nil {
+		ahead.Close()
+		return nil, e.Fail(ctx, err)
+	}
+	if err := c.await(ctx); err != nil {
+		_ = c.Close() // err is the error to report
+		return nil, e.Fail(ctx, err)
+	}
+	return c, nil
+}
+
+// dial opens the connections for grpc-go, and keeps their errors.
+func (c *conn) dial(ctx context.Context, _ string) (net.Conn, error) {
+	opened, err := c.ahead.Dial(ctx)
+	if err != nil {
+		c.setLastError(err)
+		return nil, err
+	}
+	return &watchedConn{Conn: opened, conn: c}, nil
+}
+
+// setLastError keeps the connection's error.
+func (c *conn) setLastError(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reason = err
+}
+
+func (c *conn) lastError() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reason
+}
+
+// await waits until the connection can carry calls. It returns the first failure, where
+// grpc-go would try again.
+func (c *conn) await(ctx context.Context) error {
+	c.Connect()
+	for {
+		state := c.GetState()
+		switch state {
+		case connectivity.Ready:
+			c.end.Dialer.UsedProtocol(stack.HTTP2)
+			return nil
+		case connectivity.TransientFailure, connectivity.Shutdown:
+			return errors.Join(errors.New("the peer does not speak HTTP/2"), c.lastError())
+		}
+		if !c.WaitForStateChange(ctx, state) {
+			return fmt.Errorf("wait for the connection: %w", ctx.Err())
+		}
+	}
+}
+
+// Invoke adds the cause to the error if it is known. It is grpc.ClientConn.Invoke over
+// a guarded stream.
+func (c *conn) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
+	stream, err := c.NewStream(ctx, &unary, method, options...)
+	if err != nil {
+		return err
+	}
+	if err := stream.SendMsg(args); err != nil {
+		return c.explain(err)
+	}
+	return c.explain(stream.RecvMsg(reply))
+}
+
+var unary grpc.StreamDesc
+
+// NewStream adds the cause to errors at the stream's beginning; later errors are
+// grpc-go's own.
+func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	stream, err := c.ClientConn.NewStream(ctx, desc, method, options...)
+	if err != nil {
+		return nil, c.explain(err)
+	}
+	return guardedStream{stream}, nil
+}
+
+// guardedStream mends the end of a call that was refused twice. grpc-go retries a call
+// that a peer refused; if the peer refuses the second attempt before its request is
+// written, RecvMsg returns io.EOF (since v1.84), as if the call had ended well.
+// Receiving once more returns the status, and io.EOF again if the call did end well.
+type guardedStream struct{ grpc.ClientStream }
+
+func (s guardedStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if errors.Is(err, io.EOF) {
+		err = s.ClientStream.RecvMsg(m)
+	}
+	return err
+}
+
+// explain adds the connection's last error to err, if grpc-go's text quotes it.
+func (c *conn) explain(err error) error {
+	if err == nil || status.Code(err) != codes.Unavailable {
+		return err
+	}
+	if reason := c.lastError(); reason != nil && strings.Contains(status.Convert(err).Message(), reason.Error()) {
+		return stack.WithCause(err, reason)
+	}
+	return err
+}
+
+// Close also closes the connection that grpc-go never dialed.
+func (c *conn) Close() error {
+	c.ahead.Close()
+	return c.ClientConn.Close()
+}
+
+// watchedConn keeps the error that ended reading.
+type watchedConn struct {
+	net.Conn
+	conn *conn
+}
+
+func (w *watchedConn) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	if err != nil {
+		w.conn.setLastError(err)
+	}
+	return n, err
+}
+
+// NetConn returns the connection below, where credentials look for TLS.
+func (w *watchedConn) NetConn() net.Conn { return w.Conn }

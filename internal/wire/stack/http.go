@@ -1,0 +1,294 @@
+package stack
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/http"
+)
+
+// HTTPStack is a stack on HTTP. An adapter embeds one, and tells in an HTTPAdapter what
+// its own part is.
+type HTTPStack struct{ adapter *HTTPAdapter }
+
+// HTTPAdapter describes a stack on HTTP.
+type HTTPAdapter struct {
+	// Info describes the stack. NewHTTPStack sets what follows from HTTP's version:
+	// Connection, Protocol and QUIC.
+	Info Info
+	// Plan reads a variant's options, but for those of TLS.
+	Plan func(*scenario.Options) HTTPPlan
+	// CheckKind returns an error that wraps ErrUnsupported for a kind of call that
+	// the stack cannot carry. Nil: it carries all.
+	CheckKind func(Kind) error
+}
+
+// HTTPPlan is what both ends of a variant are made from.
+type HTTPPlan struct {
+	Version httpwire.Version
+	// Handler makes a server's handler of the registered methods. If it is an
+	// io.Closer, the server closes it at its end.
+	Handler func(*Methods) (http.Handler, error)
+	// Client makes a client's calls of its requests.
+	Client func(*HTTPClient) Client
+	// Settings are those that package httpwire does not know.
+	Settings []tuning.Setting
+
+	name     string // of the stack, in errors
+	security Security
+}
+
+var (
+	_ Stack             = HTTPStack{}
+	_ KindLimiter       = HTTPStack{}
+	_ ConnectionChooser = HTTPStack{}
+	_ ProtocolChooser   = HTTPStack{}
+	_ SettingsReporter  = HTTPStack{}
+)
+
+// NewHTTPStack makes a stack.
+func NewHTTPStack(a HTTPAdapter) HTTPStack {
+	version := a.Plan(scenario.ReadOptions("variant", scenario.Variant{Stack: a.Info.Name}, a.Info.Options)).Version
+	a.Info.Connection, a.Info.Protocol, a.Info.QUIC = connectionFor(version), version.String(), version == httpwire.HTTP3
+	return HTTPStack{&a}
+}
+
+// connectionFor returns net/http's usual mode. Over HTTP/1.1 it is a pool, which grows to
+// one connection a client, because each carries one call at a time.
+func connectionFor(version httpwire.Version) scenario.Connection {
+	if version == httpwire.HTTP1 {
+		return scenario.Connection{Mode: scenario.Pool}
+	}
+	return scenario.Connection{Mode: scenario.Shared}
+}
+
+func (s HTTPStack) plan(v scenario.Variant) (HTTPPlan, error) {
+	o := ReadOptions(s, v)
+	plan := s.adapter.Plan(o)
+	plan.name = s.Info().Name
+	if s.Info().hasTLS() {
+		plan.security = SecurityOf(o)
+		CheckCallerSecurity(v, o, plan.security)
+	}
+	return plan, o.Err()
+}
+
+// Info implements Stack.
+func (s HTTPStack) Info() Info { return s.adapter.Info }
+
+// ConnectionFor implements ConnectionChooser.
+func (s HTTPStack) ConnectionFor(v scenario.Variant) (mode scenario.Connection, fixed bool) {
+	plan, _ := s.plan(v)
+	return connectionFor(plan.Version), false
+}
+
+// ProtocolFor implements ProtocolChooser.
+func (s HTTPStack) ProtocolFor(v scenario.Variant) string {
+	plan, _ := s.plan(v)
+	return plan.Version.String()
+}
+
+// CheckKind implements KindLimiter.
+func (s HTTPStack) CheckKind(v scenario.Variant, kind Kind) error {
+	if s.adapter.CheckKind == nil {
+		return CheckCallerKind(v, kind)
+	}
+	return cmp.Or(s.adapter.CheckKind(kind), CheckCallerKind(v, kind))
+}
+
+// Settings implements SettingsReporter.
+func (s HTTPStack) Settings(v scenario.Variant, t Target) ([]tuning.Setting, error) {
+	plan, err := s.plan(v)
+	if err != nil {
+		return nil, err
+	}
+	tlsConfig := plan.security.Configured()
+	return slices.Concat(plan.Settings, httpwire.Settings(
+		httpwire.ServerPlan{Version: plan.Version, Handshakes: plan.security.Handshakes, TLS: tlsConfig},
+		httpwire.ClientPlan{Version: plan.Version, Connections: t.Connections, Lifecycle: httpwire.Lifecycle(t.Lifecycle), TLS: tlsConfig, Dialer: DialerOf(t)},
+	)), nil
+}
+
+// NewServer implements Stack.
+func (s HTTPStack) NewServer(v scenario.Variant) (Server, error) {
+	plan, err := s.plan(v)
+	if err != nil {
+		return nil, err
+	}
+	return &httpServer{plan: plan}, nil
+}
+
+// NewClient implements Stack. If no connection is kept, it checks that one can be opened.
+func (s HTTPStack) NewClient(ctx context.Context, v scenario.Variant, target Target) (Client, error) {
+	plan, err := s.plan(v)
+	if err != nil {
+		return nil, err
+	}
+	wire := httpwire.ClientPlan{
+		Version:     plan.Version,
+		Address:     target.Address,
+		Connections: max(target.Connections, 1),
+		Lifecycle:   httpwire.Lifecycle(target.Lifecycle),
+		Dialer:      DialerOf(target),
+	}
+	if plan.security.On {
+		wire.TLS, err = plan.security.ClientConfig(target.Address, target.Trust, plan.Version.Protocols()...)
+		if err != nil {
+			return nil, fmt.Errorf("%s client: %w", plan.name, err)
+		}
+	}
+	c := &HTTPClient{Base: wire.Scheme() + "://" + target.Address, name: plan.name}
+	if c.wire, err = httpwire.NewClient(ctx, wire); err != nil {
+		return nil, fmt.Errorf("%s client: %w", plan.name, err)
+	}
+	c.life, c.endLife = context.WithCancel(context.Background())
+	return plan.Client(c), nil
+}
+
+// HTTPClient makes a client's requests.
+type HTTPClient struct {
+	Base string // "http://HOST:PORT"
+
+	name    string
+	wire    *httpwire.Client
+	life    context.Context // ends with Close
+	endLife context.CancelFunc
+}
+
+var _ TrafficReporter = (*HTTPClient)(nil)
+
+// Do makes a request.
+func (c *HTTPClient) Do(request *http.Request) (*http.Response, error) { return c.wire.Do(request) }
+
+// Close implements Client. Running calls fail.
+func (c *HTTPClient) Close() error {
+	c.endLife()
+	return c.wire.Close()
+}
+
+// AfterClose calls f when the client is closed, unless stop is called before.
+func (c *HTTPClient) AfterClose(f func()) (stop func() bool) { return context.AfterFunc(c.life, f) }
+
+// Traffic implements TrafficReporter.
+func (c *HTTPClient) Traffic() (Traffic, bool) { return TrafficOf(c.wire) }
+
+// Fail returns the error of a call whose request failed or whose answer could not be
+// read. An error that has a gRPC status keeps it.
+func (c *HTTPClient) Fail(ctx context.Context, err error) error {
+	var own interface{ GRPCStatus() *status.Status }
+	switch {
+	case ctx.Err() == nil && c.life.Err() != nil:
+		return Fail(codes.Canceled, fmt.Errorf("%s: the client is closed: %w", c.name, err))
+	case ctx.Err() == nil && errors.As(err, &own):
+		return own.GRPCStatus().Err()
+	default:
+		return FailContext(ctx, fmt.Errorf("%s: %w", c.name, err))
+	}
+}
+
+// httpServer answers requests with an http.Handler.
+type httpServer struct {
+	Methods
+	plan    HTTPPlan
+	handler io.Closer // nil: the handler needs no closing
+	rootPEM []byte
+	wire    httpwire.Server // nil until Listen
+}
+
+var (
+	_ Server    = (*httpServer)(nil)
+	_ TLSServer = (*httpServer)(nil)
+)
+
+// RootPEM implements TLSServer.
+func (s *httpServer) RootPEM() []byte { return s.rootPEM }
+
+// Listen implements Server.
+func (s *httpServer) Listen(ctx context.Context, address string) (net.Addr, error) {
+	bound, err := s.listen(ctx, address)
+	if err != nil {
+		return nil, s.end(err)
+	}
+	return bound, nil
+}
+
+func (s *httpServer) listen(ctx context.Context, address string) (net.Addr, error) {
+	if err := s.Err(); err != nil {
+		return nil, err
+	}
+	handler, err := s.plan.Handler(&s.Methods)
+	if err != nil {
+		return nil, err
+	}
+	s.handler, _ = handler.(io.Closer)
+	plan := httpwire.ServerPlan{
+		Version: s.plan.Version, Handler: handler, Handshakes: s.plan.security.Handshakes, Admit: Admit,
+		Connected: func(ctx context.Context, remote, local net.Addr) context.Context {
+			return peer.NewContext(ctx, &peer.Peer{Addr: remote, LocalAddr: local})
+		},
+	}
+	if plan.TLS, s.rootPEM, err = s.plan.security.ServerConfig(s.plan.Version.Protocols()...); err != nil {
+		return nil, err
+	}
+	wire, err := httpwire.NewServer(plan)
+	if err != nil {
+		return nil, err
+	}
+	bound, err := wire.Listen(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	s.wire = wire
+	return bound, nil
+}
+
+// Serve implements Server.
+func (s *httpServer) Serve() error {
+	if s.wire == nil {
+		return fmt.Errorf("%s server: serve: the server does not listen: call Listen first", s.plan.name)
+	}
+	return s.named(s.wire.Serve())
+}
+
+// Shutdown implements Server.
+func (s *httpServer) Shutdown(ctx context.Context) error {
+	if s.wire == nil {
+		return nil
+	}
+	return s.end(s.wire.Shutdown(ctx))
+}
+
+// Close implements Server.
+func (s *httpServer) Close() error {
+	if s.wire == nil {
+		return nil
+	}
+	return s.end(s.wire.Close())
+}
+
+// end closes the handler, and returns the errors of both ends with the stack's name.
+func (s *httpServer) end(err error) error {
+	if s.handler != nil {
+		err = errors.Join(err, s.handler.Close())
+	}
+	return s.named(err)
+}
+
+func (s *httpServer) named(err error) error {
+	if err != nil {
+		return fmt.Errorf("%s server: %w", s.plan.name, err)
+	}
+	return nil
+}

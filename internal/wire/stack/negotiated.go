@@ -1,0 +1,70 @@
+package stack
+
+import (
+	"crypto/tls"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/wire/http"
+)
+
+// UsedProtocol records the protocol in which a peer has answered.
+func (d *Dialer) UsedProtocol(protocol string) {
+	d.mu.Lock()
+	addWord(&d.negotiated.Protocol, protocol)
+	d.mu.Unlock()
+	if protocol == "h3" {
+		d.usedCongestion(httpwire.QUICCongestion)
+	}
+}
+
+// usedCongestion records the congestion control of a connection.
+func (d *Dialer) usedCongestion(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	addWord(&d.negotiated.ClientCongestion, name)
+}
+
+// addWord adds a word to those that stand with commas between, unless it is there.
+func addWord(words *string, word string) {
+	switch {
+	case *words == "":
+		*words = word
+	case *words != word && word != "" && !slices.Contains(strings.Split(*words, ","), word):
+		*words += "," + word
+	}
+}
+
+// countSession counts a session with those of its kind. The client's offer bounds the
+// number of kinds to a few.
+func (d *Dialer) countSession(state tls.ConnectionState) {
+	kind := record.Session{
+		Version: tls.VersionName(state.Version), Cipher: tls.CipherSuiteName(state.CipherSuite),
+		ALPN: state.NegotiatedProtocol, Resumed: state.DidResume,
+	}
+	if state.CurveID != 0 {
+		kind.Group = state.CurveID.String()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i := slices.IndexFunc(d.negotiated.Sessions, func(known record.Session) bool {
+		known.Connections = 0
+		return known == kind
+	})
+	if i < 0 {
+		i = len(d.negotiated.Sessions)
+		d.negotiated.Sessions = append(d.negotiated.Sessions, kind)
+	}
+	d.negotiated.Sessions[i].Connections++
+}
+
+// Negotiated is what has been agreed on so far, as the connections say, and not
+// the variant.
+func (d *Dialer) Negotiated() record.Negotiated {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.negotiated
+	n.Sessions = slices.Clone(n.Sessions)
+	return n
+}

@@ -1,0 +1,93 @@
+// Package rest carries a service over HTTP the way most services on the web are
+// written: net/http at both ends, one POST a call, a path that names the
+// operation, a body that is the message. Its stacks differ only in the
+// version of HTTP, which package httpwire carries.
+//
+// A call passes through these stages:
+//
+//  1. The client marshals the request and POSTs it on a connection.
+//  2. The server finds the operation by its path and reads the whole body.
+//  3. The server runs the registered handler.
+//  4. The server answers 200 with a message, or another HTTP status with a
+//     google.rpc.Status.
+//  5. The client reads the whole answer.
+//
+// A request or answer that is one message is a plain body with its Content-Length; a
+// stream is a body of frames. Messages are binary protobuf or JSON
+// (both in codec.go). docs/wire-http.md says what curl must send.
+//
+// The code is simple on purpose: it reads bodies with io.ReadAll and reuses nothing
+// between calls, because the published studies measured such code. Anything that
+// makes it cheaper is an option, visible in the variant's name.
+//
+// The package must not know what the messages mean or that it is measured.
+package rest
+
+import (
+	"fmt"
+	"net/http"
+
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/foreign/yardstick"
+	"wirelab.dev/internal/wire/http"
+	"wirelab.dev/internal/wire/stack"
+)
+
+// Stack is one of the stacks of this package.
+type Stack struct{ stack.HTTPStack }
+
+// The stacks.
+var (
+	// REST is what the published studies call REST. It has no options.
+	REST = newStack(httpwire.HTTP1, stack.Info{
+		Name: "rest", Summary: "REST over HTTP/1.1 on net/http: POST /operation, the body is binary protobuf, a pool of connections",
+	})
+	H1 = newStack(httpwire.HTTP1, stack.Info{
+		Name: "h1", Summary: "REST over HTTP/1.1 on net/http, with TLS and JSON where asked for; a pool of connections",
+		Options: append(options(stack.OptionalTLS), stack.CallerOption("own", yardstick.HTTP1)),
+	})
+	H2 = newStack(httpwire.HTTP2, stack.Info{
+		Name: "h2", Summary: "REST over HTTP/2 on net/http: h1's requests as streams of one shared connection",
+		Options: append(options(stack.OptionalTLS), stack.CallerOption("own", yardstick.HTTP2)),
+	})
+	H3 = newStack(httpwire.HTTP3, stack.Info{
+		Name: "h3", Summary: "REST over HTTP/3 on quic-go: h1's requests as streams of one shared QUIC connection",
+		Options: options(stack.AlwaysTLS),
+	})
+)
+
+// codecKey is the option for the client's codec.
+const codecKey = "codec"
+
+func options(e stack.Encryption) []scenario.Option {
+	return append([]scenario.Option{
+		{Key: codecKey, Values: []string{protobuf.name, json.name}, Default: protobuf.name, Help: "the form of messages; a server takes all and answers in kind"},
+	}, stack.TLSOptions(e)...)
+}
+
+// errBidi is the error of bidirectional streams over HTTP/1.1, at both ends.
+var errBidi = fmt.Errorf("rest: HTTP/1.1 as deployed answers after the request, not during it, so it has no bidirectional streams; h2, h3, tcp and grpc have: %w", stack.ErrUnsupported)
+
+func newStack(version httpwire.Version, info stack.Info) Stack {
+	return Stack{stack.NewHTTPStack(stack.HTTPAdapter{
+		Info: info,
+		Plan: func(o *scenario.Options) stack.HTTPPlan {
+			codec := protobuf
+			if len(info.Options) > 0 && o.Text(codecKey) == json.name {
+				codec = json
+			}
+			return stack.HTTPPlan{
+				Version:  version,
+				Handler:  func(methods *stack.Methods) (http.Handler, error) { return newHandler(methods.All()) },
+				Client:   func(wire *stack.HTTPClient) stack.Client { return &client{wire, codec, version != httpwire.HTTP1} },
+				Settings: stack.MessageLimit(int(codec.maxBytes)),
+			}
+		},
+		CheckKind: func(kind stack.Kind) error {
+			if kind == stack.Bidi && version == httpwire.HTTP1 {
+				return errBidi
+			}
+			return nil
+		},
+	})}
+}

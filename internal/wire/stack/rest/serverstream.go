@@ -1,0 +1,152 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/wire/stack"
+)
+
+// serverStream is the server's end of a stream of any kind.
+type serverStream struct {
+	*call
+	ctx    context.Context
+	cancel context.CancelFunc // ends ctx when a read or write fails, which net/http may not notice
+
+	request []byte // if the client sends one message
+	taken   bool
+	answer  any // if the server sends one message
+}
+
+var _ grpc.ServerStream = (*serverStream)(nil)
+
+// serveStream runs the handler of a stream.
+func serveStream(ctx context.Context, c *call) {
+	s := &serverStream{call: c}
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	defer s.cancel()
+	switch c.method.Kind {
+	case stack.ClientStream:
+		s.serveUpload()
+		return
+	case stack.ServerStream:
+		if !c.r.ProtoAtLeast(1, 1) {
+			refuse(c.w, c.r, http.StatusHTTPVersionNotSupported, status.New(codes.Unimplemented, "rest: a stream of answers needs HTTP/1.1"))
+			return
+		}
+		var ok bool
+		if s.request, ok = c.readRequest(); !ok {
+			return
+		}
+	default: // an answer may begin before its request ends
+		if !c.r.ProtoAtLeast(2, 0) {
+			c.fail(status.Error(codes.Unimplemented, errBidi.Error()))
+			return
+		}
+	}
+	s.finish(c.method.Stream.Handler(c.method.Service, s))
+}
+
+// serveUpload runs the handler of a client stream.
+func (s *serverStream) serveUpload() {
+	// Without full duplex net/http reads the rest of the request before it sends
+	// an answer, for which the client may be waiting. A writer that returns an
+	// error here does not do that.
+	_ = http.NewResponseController(s.w).EnableFullDuplex()
+	switch err := s.method.Stream.Handler(s.method.Service, s); {
+	case err != nil:
+		s.fail(err)
+	case s.answer == nil:
+		s.fail(status.Error(codes.Internal, "rest: the handler returned without an answer"))
+	default:
+		s.reply(s.answer)
+	}
+	// Read the rest of the request after the answer was sent: in full duplex
+	// net/http would do it too late, and panic at its end.
+	_ = http.NewResponseController(s.w).Flush()
+	_ = s.r.Body.Close()
+}
+
+func (s *serverStream) Context() context.Context { return s.ctx }
+
+// SetTrailer implements grpc.ServerStream, whose SetTrailer returns no error.
+func (s *serverStream) SetTrailer(md metadata.MD) { _ = s.call.SetTrailer(md) }
+
+// broken returns the status of a call whose client went away, and ends the context.
+func (s *serverStream) broken(err error) error {
+	if ended := s.ctx.Err(); ended != nil {
+		return status.FromContextError(ended).Err()
+	}
+	s.cancel()
+	return status.Errorf(codes.Canceled, "rest: the client went away: %v", err)
+}
+
+// RecvMsg implements grpc.ServerStream.
+func (s *serverStream) RecvMsg(message any) error {
+	if !s.method.ClientStreams() {
+		if s.taken {
+			return io.EOF
+		}
+		s.taken = true
+		return s.codec.unmarshal(s.request, message, codes.InvalidArgument)
+	}
+	request, err := s.codec.readFrame(s.r.Body)
+	if errors.Is(err, io.EOF) {
+		return io.EOF
+	}
+	if err != nil {
+		if _, is := status.FromError(err); is {
+			return err
+		}
+		return s.broken(err)
+	}
+	return s.codec.unmarshal(request, message, codes.InvalidArgument)
+}
+
+// SendMsg implements grpc.ServerStream. A stream's answer is flushed. The answer to a
+// client stream is sent when the handler returns: until then a second one, which is an
+// error, may follow.
+func (s *serverStream) SendMsg(message any) error {
+	if !s.method.ServerStreams() {
+		if s.answer != nil {
+			return status.Error(codes.Internal, "rest: a client stream has one answer")
+		}
+		s.answer = message
+		return nil
+	}
+	frame, err := s.codec.frameOf(message)
+	if err != nil {
+		return err
+	}
+	if s.closeHeader() {
+		s.beginStream()
+	}
+	if _, err := s.w.Write(frame); err != nil {
+		return s.broken(err)
+	}
+	if err := http.NewResponseController(s.w).Flush(); err != nil {
+		return s.broken(err)
+	}
+	return nil
+}
+
+// finish ends an answer that is a stream with the handler's result.
+func (s *serverStream) finish(err error) {
+	begun := !s.closeHeader()
+	if err != nil && !begun {
+		s.fail(err)
+		return
+	}
+	if !begun {
+		s.beginStream()
+	}
+	s.putTrailer(http.TrailerPrefix)
+	putStatus(s.w.Header(), stack.StatusOf(err))
+}

@@ -1,0 +1,271 @@
+// Package stack defines the interface between a service and the wire that carries
+// its calls, and holds what several stacks share.
+//
+// A service is an ordinary generated gRPC service. A stack's server is the
+// grpc.ServiceRegistrar that the service is registered with; its client is the
+// grpc.ClientConnInterface of the generated stubs. A workload is therefore written
+// once and runs over every stack. Two measured cells differ only by what their
+// variants' names say.
+//
+// A call is set up in these steps:
+//
+//  1. A Variant (the stack's name and its options) is checked against the options
+//     of the stack's Info.
+//  2. NewServer and NewClient turn the variant into the two ends.
+//  3. The server's process registers the services, listens and serves.
+//  4. The client's process dials and makes calls.
+//
+// This package and its adapters must not know when calls are sent (package load),
+// what the messages mean (package workload), or that anything is measured.
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"google.golang.org/grpc"
+
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/secure"
+)
+
+// ErrUnsupported marks what a wire cannot carry, and what this program or machine lacks
+// for a stack. An error that wraps it says what is missing, and what has it.
+var ErrUnsupported = errors.New("not supported")
+
+// MaxMessageBytes is the largest message that any stack takes by default, on
+// both ends. It is one figure for all, so that a size limit is never a
+// difference between two stacks.
+const MaxMessageBytes = 16 << 20
+
+// Stack is a wire with its client and its server. KindLimiter, ConnectionChooser,
+// ProtocolChooser and SettingsReporter are optional interfaces of a Stack, found by
+// type assertion.
+type Stack interface {
+	// Info describes the stack.
+	Info() Info
+	// NewServer makes a server that does not listen yet.
+	NewServer(scenario.Variant) (Server, error)
+	// NewClient makes a client. It opens its connections before it returns,
+	// so that a trial's first call finds them open; ctx bounds that.
+	NewClient(context.Context, scenario.Variant, Target) (Client, error)
+}
+
+// Info describes a stack.
+type Info struct {
+	Name    string            // the word before the colon of a variant
+	Summary string            // one line: what goes over the wire
+	Options []scenario.Option // what a variant may set
+	// Connection is the stack's usual connection mode, which is also that of the
+	// published studies.
+	Connection scenario.Connection
+	// Protocol names the protocol, as in "HTTP/2", for records from before
+	// connections reported what they negotiated. See ProtocolChooser. A new stack
+	// leaves it empty.
+	Protocol string
+	// QUIC says that the wire is on QUIC, which supports every Lifecycle. A wire
+	// on TCP can resume only with TLS.
+	QUIC bool
+}
+
+// ReadOptions parses the options of s that v sets.
+func ReadOptions(s Stack, v scenario.Variant) *scenario.Options {
+	return scenario.ReadOptions("variant", v, s.Info().Options)
+}
+
+// Server carries registered services. Its methods are called in the order
+// RegisterService, Listen, Serve, and then Shutdown or Close from any
+// goroutine.
+type Server interface {
+	grpc.ServiceRegistrar
+	// Listen binds HOST:PORT and returns the bound address. It also reports
+	// errors in the registrations.
+	Listen(ctx context.Context, address string) (net.Addr, error)
+	// Serve answers calls until Shutdown or Close, and then returns nil.
+	Serve() error
+	// Shutdown stops accepting calls, waits for the running ones until ctx
+	// ends, and then closes.
+	Shutdown(ctx context.Context) error
+	// Close ends everything at once. It waits for the server's goroutines,
+	// except those that run handlers.
+	io.Closer
+}
+
+// Target is what a client dials.
+type Target struct {
+	Address string
+	// Connections is the most connections that the client may hold; its calls
+	// share them. 0 means one.
+	Connections int
+	// Operations is how many operations the server at Address serves; 0 means
+	// unknown. Some wires need not name the operation if there is only one.
+	Operations int
+	// Lifecycle says whether calls share connections. Unless it is Kept, every
+	// call opens its own connection and closes it at its end, and Connections
+	// is ignored.
+	Lifecycle Lifecycle
+	// Trust says which servers a client over TLS accepts.
+	Trust secure.Trust
+	// Dialer opens and counts the client's connections. Clients may share
+	// one. If it is nil, the client makes its own.
+	Dialer *Dialer
+}
+
+// Lifecycle says whether connections outlive calls, and how a new one begins.
+type Lifecycle int
+
+// The lifecycles.
+const (
+	Kept    Lifecycle = iota // opened once, used by call after call
+	Fresh                    // one a call, with TLS after a full handshake
+	Resumed                  // one a call, resuming a TLS session that the client got before its first call
+	Early                    // the same, with the request as QUIC's early data (RFC 9001, section 4.6)
+)
+
+// LifecycleOf returns the lifecycle of a connection mode.
+func LifecycleOf(mode scenario.ConnectionMode) Lifecycle {
+	switch mode {
+	case scenario.New:
+		return Fresh
+	case scenario.Resumed:
+		return Resumed
+	case scenario.Early:
+		return Early
+	default:
+		return Kept
+	}
+}
+
+// Client makes calls, from any number of goroutines.
+type Client interface {
+	grpc.ClientConnInterface
+	io.Closer
+}
+
+// TLSServer is an optional interface of a Server that can serve over TLS.
+type TLSServer interface {
+	// RootPEM returns the root certificate that clients must trust, or nil
+	// without TLS. It is set once the server listens.
+	RootPEM() []byte
+}
+
+// ExternalServer is an optional interface of a Server that runs in another process.
+type ExternalServer interface {
+	// PID returns that process's ID, once the server listens.
+	PID() int
+	// Program returns the program's name and version.
+	Program() string
+}
+
+// Kind is one of the four kinds of call.
+type Kind int
+
+// The kinds of call, in the order of grpc.StreamDesc's flags.
+const (
+	Unary Kind = iota
+	ClientStream
+	ServerStream
+	Bidi
+)
+
+// String returns the kind's name in reports.
+func (k Kind) String() string {
+	switch k {
+	case Unary:
+		return "unary"
+	case ClientStream:
+		return "client stream"
+	case ServerStream:
+		return "server stream"
+	case Bidi:
+		return "bidirectional stream"
+	default:
+		return "unknown kind"
+	}
+}
+
+// KindOf returns the kind of a stream.
+func KindOf(desc *grpc.StreamDesc) Kind {
+	switch {
+	case desc.ClientStreams && desc.ServerStreams:
+		return Bidi
+	case desc.ClientStreams:
+		return ClientStream
+	default:
+		return ServerStream
+	}
+}
+
+// KindLimiter is an optional interface of a Stack that cannot carry every kind of
+// call.
+type KindLimiter interface {
+	// CheckKind returns an error that wraps ErrUnsupported if the variant cannot
+	// carry calls of this kind.
+	CheckKind(scenario.Variant, Kind) error
+}
+
+// ConnectionChooser is an optional interface of a Stack whose variants differ in their
+// connection mode.
+type ConnectionChooser interface {
+	// ConnectionFor returns the variant's mode. fixed says that an option of the
+	// variant sets the mode, so that no other mode can be chosen.
+	ConnectionFor(scenario.Variant) (mode scenario.Connection, fixed bool)
+}
+
+// ProtocolChooser is an optional interface of a Stack whose variants differ in their
+// protocol.
+type ProtocolChooser interface {
+	ProtocolFor(scenario.Variant) string
+}
+
+// ProtocolFor returns the protocol of a variant of s.
+func ProtocolFor(s Stack, v scenario.Variant) string {
+	if chooser, ok := s.(ProtocolChooser); ok {
+		return chooser.ProtocolFor(v)
+	}
+	return s.Info().Protocol
+}
+
+// ConnectionOf returns the connection mode that a variant of s runs in. asked is the
+// mode that the user chose, or the zero value.
+func ConnectionOf(s Stack, v scenario.Variant, asked scenario.Connection) scenario.Connection {
+	mode, fixed := s.Info().Connection, false
+	if chooser, ok := s.(ConnectionChooser); ok {
+		mode, fixed = chooser.ConnectionFor(v)
+	}
+	if !fixed && asked != (scenario.Connection{}) {
+		return asked
+	}
+	return mode
+}
+
+// CheckLifecycle returns an error that wraps ErrUnsupported if connections of the
+// variant cannot have this lifecycle.
+func CheckLifecycle(s Stack, v scenario.Variant, l Lifecycle) error {
+	info := s.Info()
+	on, _ := v.Get(tlsKey)
+	switch {
+	case l == Kept || l == Fresh || info.QUIC:
+		return nil
+	case !info.hasTLS():
+		return fmt.Errorf("%s has no TLS session to resume: %w", v, ErrUnsupported)
+	case l == Early:
+		return fmt.Errorf("%s: 0rtt is QUIC's, and this wire is on TCP; h3 and grpc-h3 have it: %w", v, ErrUnsupported)
+	case on != "on":
+		return fmt.Errorf("%s: without TLS there is no session to resume; set tls=on: %w", v, ErrUnsupported)
+	default:
+		return nil
+	}
+}
+
+// CheckKind returns an error that wraps ErrUnsupported if the variant of s cannot carry
+// calls of this kind.
+func CheckKind(s Stack, v scenario.Variant, k Kind) error {
+	if limiter, ok := s.(KindLimiter); ok {
+		return limiter.CheckKind(v, k)
+	}
+	return nil
+}

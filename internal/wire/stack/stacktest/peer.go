@@ -1,0 +1,217 @@
+package stacktest
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/stack/stacktest/testpb"
+)
+
+// peer is a server that speaks no protocol.
+type peer struct {
+	address string
+	asked   atomic.Int64 // reads that returned something
+}
+
+// rawPeer answers whatever it is asked with these bytes, and hangs up, which UDP
+// cannot. Without any it only listens. Its clean-up closes it.
+func rawPeer(t testing.TB, s Subject, answer []byte) *peer {
+	t.Helper()
+	listener := listen(t, s)
+	p := &peer{address: listener.Addr().String()}
+	acceptAll(t, listener, func(conn net.Conn) {
+		buffer := make([]byte, largestDatagram)
+		for {
+			if _, err := conn.Read(buffer); err != nil {
+				return
+			}
+			if answer != nil {
+				_, _ = conn.Write(answer)
+			}
+			p.asked.Add(1)
+			if answer != nil && !s.Datagrams {
+				_ = conn.Close()
+			}
+		}
+	})
+	return p
+}
+
+// callOnce dials a server that a client should not get along with, and returns the
+// error: some stacks notice in NewClient, others in the call.
+func callOnce(ctx context.Context, s Subject, target stack.Target) error {
+	client, err := s.Stack.NewClient(ctx, s.Variant, target)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	_, err = testpb.NewTestServiceClient(client).Unary(ctx, &testpb.TestRequest{Body: []byte("anyone?")})
+	return err
+}
+
+func checkPeerNeverAnswers(t testing.TB, s Subject) {
+	address := rawPeer(t, s, nil).address
+	promptly(t, "a call to a peer that never answers", func() {
+		err := callOnce(within(t, 100*time.Millisecond), s, s.target(stack.Target{Address: address}))
+		expectCode(t, asStatus(err), codes.DeadlineExceeded)
+	})
+}
+
+// asStatus converts an error of NewClient to the status that a call would have.
+func asStatus(err error) error {
+	if _, is := status.FromError(err); is {
+		return err
+	}
+	return status.FromContextError(err).Err()
+}
+
+func checkPeerFallsSilent(t testing.TB, s Subject) {
+	p := newProxy(t, s, start(t, s).address)
+	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: p.address}))
+	expectEcho(t, stub, "before")
+	p.setSilent(true)
+	promptly(t, "a call to a peer that fell silent", func() {
+		_, err := stub.Unary(within(t, 100*time.Millisecond), &testpb.TestRequest{Body: []byte("lost")})
+		expectCode(t, err, codes.DeadlineExceeded)
+	})
+	p.setSilent(false)
+	expectRecovery(t, stub)
+	expectEcho(t, stub, "after")
+}
+
+// checkPeerClosesMidResponse has the handler itself order the cut, so that it cannot
+// come before the call.
+func checkPeerClosesMidResponse(t testing.TB, s Subject) {
+	r := start(t, s)
+	p := newProxy(t, s, r.address)
+	r.service.answerWith(func(_ context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
+		if in.Count > 0 {
+			p.cutAfter(int(in.Count))
+			return &testpb.TestResponse{Body: filling(1<<20, 1)}, nil
+		}
+		return &testpb.TestResponse{Body: in.Body}, nil
+	})
+	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: p.address}))
+	for _, after := range []int32{1, 3, 70_000} {
+		promptly(t, "a call whose answer is cut off", func() {
+			_, err := stub.Unary(s.untilCut(t, p), &testpb.TestRequest{Count: after})
+			if code := status.Code(err); !s.Datagrams || code != codes.Canceled {
+				expectCode(t, err, codes.Unavailable)
+			}
+		})
+		p.heal()
+		expectRecovery(t, stub)
+	}
+	expectEcho(t, stub, "after")
+}
+
+// untilCut returns the context of a call whose answer is cut off. Over TCP the call
+// notices. On UDP it would not before an idle timeout, so its context ends with the
+// cut.
+func (s Subject) untilCut(t testing.TB, p *proxy) context.Context {
+	t.Helper()
+	ctx, giveUp := context.WithCancel(bounded(t))
+	t.Cleanup(giveUp)
+	if s.Datagrams {
+		p.do(func() { p.onCut = giveUp })
+	}
+	return ctx
+}
+
+// checkPeerRestarts closes the server and starts another at its address.
+func checkPeerRestarts(t testing.TB, s Subject) {
+	r := launch(t, s, newService(), net.JoinHostPort(ownHost(), "0"))
+	dialer := &stack.Dialer{}
+	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: r.address, Dialer: dialer}))
+	expectEcho(t, stub, "before")
+	before := dialer.Counts()
+	r.stop()
+	promptly(t, "a call to a server that is gone", func() {
+		_, err := stub.Unary(bounded(t), &testpb.TestRequest{Body: []byte("lost")})
+		expectCode(t, err, codes.Unavailable)
+	})
+	launch(t, s, newService(), r.address)
+	expectRecovery(t, stub)
+	if after := dialer.Counts(); after.Opened <= before.Opened {
+		t.Errorf("%d connections opened before the restart and %d after it", before.Opened, after.Opened)
+	}
+}
+
+// checkPeerAnswersGarbage makes a call for each kind of garbage, all at once. Over TCP
+// the call fails. On UDP the client drops what is not a packet and asks again: its
+// caller gives up when the peer has been asked three times.
+func checkPeerAnswersGarbage(t testing.TB, s Subject) {
+	const enough = 3
+	var all sync.WaitGroup
+	for name, garbage := range commonGarbage() {
+		p := rawPeer(t, s, garbage)
+		ctx, giveUp := context.WithCancel(bounded(t))
+		t.Cleanup(giveUp)
+		if s.Datagrams {
+			all.Go(func() {
+				for p.asked.Load() < enough && ctx.Err() == nil {
+					time.Sleep(time.Millisecond)
+				}
+				giveUp()
+			})
+		}
+		all.Go(func() {
+			defer giveUp()
+			promptly(t, "a call that is answered with "+name, func() {
+				if callOnce(ctx, s, s.target(stack.Target{Address: p.address})) == nil {
+					t.Errorf("%s was accepted as an answer", name)
+				}
+			})
+		})
+	}
+	all.Wait()
+}
+
+// checkPeerAbsent dials a port that nobody listens on.
+func checkPeerAbsent(t testing.TB, s Subject) {
+	address := s.nobody(t)
+	promptly(t, "dialling a port that nobody listens on", func() {
+		client, err := s.Stack.NewClient(bounded(t), s.Variant, s.target(stack.Target{Address: address}))
+		if err == nil {
+			_ = client.Close()
+			t.Error("NewClient made a client of a server that is not there")
+		}
+	})
+}
+
+// nobody returns an address of the subject's kind that nobody listens on: the near one of
+// a connection that is kept, so that no one else is given it.
+func (s Subject) nobody(t testing.TB) string {
+	t.Helper()
+	network, to := "udp", "127.0.0.1:9"
+	if !s.Datagrams {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		noError(t, "Listen", err)
+		t.Cleanup(func() { _ = listener.Close() })
+		network, to = "tcp", listener.Addr().String()
+	}
+	taken, err := net.Dial(network, to)
+	noError(t, "Dial", err)
+	t.Cleanup(func() { _ = taken.Close() })
+	return taken.LocalAddr().String()
+}
+
+// ownHost returns a loopback address that probably no other check uses, so that none
+// takes a port that is free for a moment. Only Linux has more than one address.
+func ownHost() string {
+	if runtime.GOOS != "linux" {
+		return "127.0.0.1"
+	}
+	return netip.AddrFrom4([4]byte{127, byte(1 + rand.N(254)), byte(rand.N(256)), byte(1 + rand.N(254))}).String()
+}

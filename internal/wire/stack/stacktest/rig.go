@@ -1,0 +1,233 @@
+package stacktest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/wire/secure"
+	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/stack/stacktest/testpb"
+)
+
+// operations is the number of operations of testpb.TestService.
+const operations = 4
+
+// rig is a server under test and its service.
+type rig struct {
+	t       testing.TB
+	subject Subject
+	service *testService // nil if another implementation is served
+	server  stack.Server
+	address string
+	served  chan error // what Serve returned
+}
+
+// start serves a fresh service on a loopback port of its own.
+func start(t testing.TB, s Subject) *rig {
+	t.Helper()
+	return launch(t, s, newService(), "127.0.0.1:0")
+}
+
+// launch serves any implementation. The clean-up closes the server and expects Serve
+// to return nil.
+func launch(t testing.TB, s Subject, service testpb.TestServiceServer, address string) *rig {
+	t.Helper()
+	server, err := s.Stack.NewServer(s.Variant)
+	noError(t, "NewServer", err)
+	r := &rig{t: t, subject: s, server: server, served: make(chan error, 1)}
+	r.service, _ = service.(*testService)
+	testpb.RegisterTestServiceServer(server, service)
+	bound, err := server.Listen(t.Context(), address)
+	noError(t, "Listen", err)
+	r.address = bound.String()
+	go func() { r.served <- server.Serve() }()
+	t.Cleanup(r.stop)
+	return r
+}
+
+// stop closes the server and waits for Serve. It may be called again.
+func (r *rig) stop() {
+	r.t.Helper()
+	if r.served == nil {
+		return
+	}
+	expectNoError(r.t, "Close of the server", r.server.Close())
+	r.awaitServe()
+}
+
+func (r *rig) awaitServe() {
+	r.t.Helper()
+	if err := await(r.t, r.served, "Serve did not return after Shutdown or Close"); err != nil {
+		r.t.Errorf("Serve returned %v, want nil after Shutdown or Close", err)
+	}
+	r.served = nil
+}
+
+// await receives from the channel. If nothing comes, it fails the check.
+func await[T any](t testing.TB, from <-chan T, otherwise string) (received T) {
+	t.Helper()
+	select {
+	case received = <-from:
+	case <-time.After(patienceOf(t)):
+		t.Error(otherwise)
+	}
+	return received
+}
+
+// dial makes a client of the rig's server.
+func (r *rig) dial() stack.Client {
+	r.t.Helper()
+	return dial(r.t, r.subject, stack.Target{Address: r.address})
+}
+
+// stub makes a client and returns the generated stub over it.
+func (r *rig) stub() testpb.TestServiceClient {
+	r.t.Helper()
+	return testpb.NewTestServiceClient(r.dial())
+}
+
+// awaitRunning waits until a handler has begun to pause.
+func (r *rig) awaitRunning() {
+	r.t.Helper()
+	await(r.t, r.service.running, "the call did not reach the handler")
+}
+
+// awaitEnded waits until the context of a handler has ended early.
+func (r *rig) awaitEnded() {
+	r.t.Helper()
+	await(r.t, r.service.ended, "the handler's context did not end")
+}
+
+// dial makes a client whose clean-up closes it.
+func dial(t testing.TB, s Subject, target stack.Target) stack.Client {
+	t.Helper()
+	client, err := s.Stack.NewClient(bounded(t), s.Variant, s.target(target))
+	noError(t, "NewClient", err)
+	t.Cleanup(func() {
+		expectNoError(t, "Close of the client", client.Close())
+	})
+	return client
+}
+
+// useClient makes a client, lets use call it, and closes it.
+func useClient(t testing.TB, s Subject, target stack.Target, use func(testpb.TestServiceClient)) {
+	t.Helper()
+	client, err := s.Stack.NewClient(bounded(t), s.Variant, target)
+	noError(t, "NewClient", err)
+	use(testpb.NewTestServiceClient(client))
+	expectNoError(t, "Close of the client", client.Close())
+}
+
+// target adds what every client of the subject needs. It trusts any certificate: the
+// security suite checks certificates, and a server that restarts has a new one.
+func (s Subject) target(t stack.Target) stack.Target {
+	t.Operations = operations
+	t.Lifecycle = s.Lifecycle
+	t.Trust = secure.Trust{SkipVerify: true}
+	return t
+}
+
+// bounded returns the context of a call that should end by itself. It ends only to
+// stop a check that hangs: on a starved machine 15 MiB may take long.
+func bounded(t testing.TB) context.Context {
+	t.Helper()
+	return within(t, 2*patience)
+}
+
+// within returns a context that ends after d.
+func within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// expectCode fails the check unless the error has the code.
+func expectCode(t testing.TB, err error, want codes.Code) {
+	t.Helper()
+	if got := status.Code(err); got != want {
+		t.Errorf("the call ended with %v (%v), want %v", got, err, want)
+	}
+}
+
+// expectEcho makes a call and fails the check unless the answer is right.
+func expectEcho(t testing.TB, stub testpb.TestServiceClient, body string) {
+	t.Helper()
+	out, err := stub.Unary(bounded(t), &testpb.TestRequest{Body: []byte(body)})
+	if err != nil {
+		t.Errorf("a good call failed: %v", err)
+		return
+	}
+	if string(out.Body) != body {
+		t.Errorf("a good call was answered with %.40q, want %.40q", out.Body, body)
+	}
+}
+
+// expectRecovery fails the check unless calls are answered again before long.
+func expectRecovery(t testing.TB, stub testpb.TestServiceClient) {
+	t.Helper()
+	var err error
+	if !eventually(t, func() bool {
+		_, err = stub.Unary(within(t, time.Second), &testpb.TestRequest{Body: []byte("again")})
+		return err == nil
+	}) {
+		t.Errorf("the client did not recover: %v", err)
+	}
+}
+
+// eventually asks until the answer is yes, or until it has waited long enough.
+func eventually(t testing.TB, isSo func() bool) bool {
+	t.Helper()
+	const longest = 50 * time.Millisecond
+	begin := time.Now()
+	for wait := time.Millisecond; !isSo(); wait = min(2*wait, longest) {
+		if time.Since(begin) > patienceOf(t) {
+			return false
+		}
+		time.Sleep(wait)
+	}
+	return true
+}
+
+// withMoreTime calls f with limits of which each is twice the one before, until a
+// call has reached what it was made for. On a busy machine the first ones may end
+// before that.
+func withMoreTime(t testing.TB, limit time.Duration, f func(limit time.Duration) (reached bool)) {
+	t.Helper()
+	for ; !f(limit); limit *= 2 {
+		if limit > patienceOf(t) {
+			t.Fatalf("calls with a deadline of up to %v do not reach the peer", limit)
+		}
+	}
+}
+
+// expectNoError fails the check on an error, and goes on.
+func expectNoError(t testing.TB, of string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Errorf("%s: %v", of, err)
+	}
+}
+
+// noError ends the check on an error.
+func noError(t testing.TB, of string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", of, err)
+	}
+}
+
+// promptly fails the check if f ends only because a timeout ended it. It does not
+// judge how fast f is.
+func promptly(t testing.TB, what string, f func()) {
+	t.Helper()
+	begin := time.Now()
+	f()
+	if took := time.Since(begin); took > patienceOf(t) {
+		t.Errorf("%s took %v", what, took)
+	}
+}

@@ -1,0 +1,241 @@
+package stacktest
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/secure"
+	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/stack/stacktest/testpb"
+)
+
+// Plaintext is the ability to report that one end speaks TLS and the other does not.
+// Without, the connection ends, and the call fails with it.
+const Plaintext Ability = "plaintext noticed"
+
+// RunSecurity runs the checks of a variant over TLS, in every lifecycle that it
+// supports: which servers a client trusts, and how it reports the others. If the
+// variant has a cleartext form, the checks connect that to the form with TLS.
+func RunSecurity(t *testing.T, s Subject) {
+	t.Helper()
+	s.inEveryLifecycle(t, func(t *testing.T, s Subject) {
+		for _, c := range securityChecks() {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				runGuarded(t, s, c)
+			})
+		}
+	})
+}
+
+func securityChecks() []check {
+	return []check{
+		{"certificate/trusted", checkTrusted},
+		{"certificate/unknown-authority", checkUnknownAuthority},
+		{"certificate/expired", checkFlaw(secure.Expired, "expired")},
+		{"certificate/wrong-name", checkFlaw(secure.WrongName, "wrong name")},
+		{"handshake/never-answered", checkHandshakeUnanswered},
+		{"handshake/answered-no-longer", checkHandshakeLost},
+		{"handshake/mute-client", checkMuteClient},
+		{"plaintext/client", checkPlaintext(true)},
+		{"plaintext/server", checkPlaintext(false)},
+	}
+}
+
+func checkTrusted(t testing.TB, s Subject) {
+	r := start(t, s)
+	dialer := &stack.Dialer{}
+	target := s.target(stack.Target{Address: r.address, Dialer: dialer})
+	target.Trust = secure.Trust{RootPEM: r.rootPEM()}
+	useClient(t, s, target, func(stub testpb.TestServiceClient) { expectEcho(t, stub, "a secret") })
+	if counts := dialer.Counts(); counts.Full < 1 || counts.HandshakeFail != 0 {
+		t.Errorf("a call over TLS, and the dialer counts %+v", counts)
+	}
+}
+
+// rootPEM returns the root certificate that the rig's clients must trust.
+func (r *rig) rootPEM() []byte {
+	r.t.Helper()
+	secured, is := r.server.(stack.TLSServer)
+	if !is || len(secured.RootPEM()) == 0 {
+		r.t.Fatalf("a server of %s has no root certificate for its clients to trust", r.subject.Variant)
+	}
+	return secured.RootPEM()
+}
+
+func checkUnknownAuthority(t testing.TB, s Subject) {
+	stranger := issue(t, secure.NoFlaw)
+	expectRefusal(t, s, refusal{
+		of: "a server whose root is unknown", address: start(t, s).address,
+		trust: secure.Trust{RootPEM: stranger.RootPEM()}, class: "certificate: unknown authority",
+	})
+}
+
+// checkFlaw has a server with a certificate that is wrong in one way.
+func checkFlaw(flaw secure.Flaw, kind string) func(testing.TB, Subject) {
+	return func(t testing.TB, s Subject) {
+		identity := issue(t, flaw)
+		expectRefusal(t, s, refusal{
+			of: "a certificate with a flaw", address: tlsPeer(t, s, identity.ServerConfig()),
+			trust: secure.Trust{RootPEM: identity.RootPEM()}, class: "certificate: " + failure.Class(kind),
+		})
+	}
+}
+
+func issue(t testing.TB, flaw secure.Flaw) *secure.Identity {
+	t.Helper()
+	identity, err := secure.Issue(secure.Choice{}, flaw)
+	noError(t, "issue a certificate", err)
+	return identity
+}
+
+// checkHandshakeUnanswered has a peer that accepts connections and never answers.
+func checkHandshakeUnanswered(t testing.TB, s Subject) {
+	p := rawPeer(t, s, nil)
+	expectHandshakeTimeout(t, &p.asked, func(ctx context.Context) error {
+		target := s.target(stack.Target{Address: p.address})
+		target.Trust = secure.Trust{}
+		return callOnce(ctx, s, target)
+	})
+}
+
+// expectHandshakeTimeout makes calls that end during their handshakes. On a busy
+// machine the first deadline may pass before a handshake begins: then the peer was not
+// asked, or only by what was left of another connection, and the next call has more time.
+func expectHandshakeTimeout(t testing.TB, asked *atomic.Int64, call func(context.Context) error) {
+	t.Helper()
+	before := asked.Load()
+	promptly(t, "a call whose handshake is not answered", func() {
+		withMoreTime(t, 100*time.Millisecond, func(limit time.Duration) (reached bool) {
+			err := call(within(t, limit))
+			class := failure.Of(err)
+			early := class == failure.Backlog || class == failure.Deadline
+			if reached = err == nil || asked.Load() > before && (!early || limit > patienceOf(t)); reached && class != failure.HandshakeTimeout {
+				t.Errorf("a handshake that is not answered ended with %v, which is of class %q, want %q", err, class, failure.HandshakeTimeout)
+			}
+			return reached
+		})
+	})
+}
+
+// checkHandshakeLost has a peer that stops answering after a first call.
+func checkHandshakeLost(t testing.TB, s Subject) {
+	if s.Lifecycle == stack.Kept {
+		t.Logf("%s: a kept connection has completed its handshake when a call begins", s.Variant)
+		return
+	}
+	p := newProxy(t, s, start(t, s).address)
+	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: p.address}))
+	expectEcho(t, stub, "before")
+	p.setSilent(true)
+	expectHandshakeTimeout(t, &p.requests, func(ctx context.Context) error {
+		_, err := stub.Unary(ctx, &testpb.TestRequest{Body: []byte("lost")})
+		return err
+	})
+	p.setSilent(false)
+	expectRecovery(t, stub)
+}
+
+// checkMuteClient has a client that never begins its handshake. It must delay neither
+// other clients nor the server's Close.
+func checkMuteClient(t testing.TB, s Subject) {
+	if s.Datagrams {
+		t.Logf("%s: on UDP a client that sends nothing is not seen", s.Variant)
+		return
+	}
+	r := start(t, s)
+	mute, err := net.Dial("tcp", r.address)
+	noError(t, "dial", err)
+	t.Cleanup(func() { _ = mute.Close() })
+	expectEcho(t, r.stub(), "beside it")
+	promptly(t, "Close of the server with a handshake that never began", r.stop)
+}
+
+// checkPlaintext has a client and a server of which only one speaks TLS.
+func checkPlaintext(serverSpeaksTLS bool) func(testing.TB, Subject) {
+	return func(t testing.TB, client Subject) {
+		server, has := client.cleartext(t)
+		if !has {
+			return
+		}
+		of := "a server that does not speak TLS"
+		if serverSpeaksTLS {
+			of, client, server = "a server that speaks TLS to one that does not", server, client
+		}
+		expectRefusal(t, client, refusal{of: of, address: start(t, server).address, class: failure.PlaintextPeer, unless: Plaintext})
+	}
+}
+
+// cleartext returns the subject without TLS.
+func (s Subject) cleartext(t testing.TB) (plain Subject, has bool) {
+	t.Helper()
+	own := stack.TLSOptions(stack.OptionalTLS)
+	optional := slices.ContainsFunc(s.Stack.Info().Options, func(o scenario.Option) bool { return o.Key == own[0].Key && o.Default == own[0].Default })
+	if !optional {
+		t.Logf("%s has no cleartext form", s.Variant)
+		return s, false
+	}
+	s.Variant.Options = slices.DeleteFunc(slices.Clone(s.Variant.Options), func(set scenario.Setting) bool {
+		return slices.ContainsFunc(own, func(o scenario.Option) bool { return o.Key == set.Key })
+	})
+	s.Lifecycle = stack.Kept // without TLS there is nothing to resume
+	return s, true
+}
+
+// refusal is a server that a client must refuse.
+type refusal struct {
+	of      string // what is wrong with it
+	address string
+	trust   secure.Trust
+	class   failure.Class // of the error
+	unless  Ability       // a client without it may see the connection end instead
+}
+
+// expectRefusal fails the check unless the client's error says what is wrong, soon,
+// in NewClient or in the call.
+func expectRefusal(t testing.TB, s Subject, r refusal) {
+	t.Helper()
+	promptly(t, "refusing "+r.of, func() {
+		target := s.target(stack.Target{Address: r.address})
+		target.Trust = r.trust
+		err := callOnce(bounded(t), s, target)
+		class := failure.Of(err)
+		switch {
+		case err == nil:
+			t.Errorf("%s was called", r.of)
+		case class == r.class:
+		case r.unless != "" && s.lacks(t, r.unless) && (class == failure.Closed || class == failure.Reset):
+		default:
+			t.Errorf("%s was refused with %q, which is of class %q, want %q", r.of, err, class, r.class)
+		}
+	})
+}
+
+// tlsPeer completes TLS handshakes for any application protocol, and sends nothing
+// after them.
+func tlsPeer(t testing.TB, s Subject, config *tls.Config) (address string) {
+	t.Helper()
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		own := config.Clone()
+		own.GetConfigForClient, own.NextProtos = nil, hello.SupportedProtos
+		return own, nil
+	}
+	if s.Datagrams {
+		listener, err := quic.ListenAddr("127.0.0.1:0", config, nil)
+		noError(t, "listen on QUIC", err)
+		t.Cleanup(func() { _ = listener.Close() })
+		return listener.Addr().String()
+	}
+	listener := stack.Admit(listen(t, s), config, 1)
+	acceptAll(t, listener, func(net.Conn) {})
+	return listener.Addr().String()
+}

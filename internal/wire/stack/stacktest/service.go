@@ -1,0 +1,135 @@
+package stacktest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"wirelab.dev/internal/wire/stack/stacktest/testpb"
+)
+
+// testService does what the requests say. A check that needs more sets its own
+// handler with answerWith.
+type testService struct {
+	testpb.UnimplementedTestServiceServer
+	own atomic.Pointer[unaryHandler]
+
+	running chan struct{} // one for each handler that begins a pause
+	ended   chan struct{} // one for each handler whose context ended before it did
+}
+
+func newService() *testService {
+	return &testService{running: make(chan struct{}, 1000), ended: make(chan struct{}, 1000)}
+}
+
+type unaryHandler func(context.Context, *testpb.TestRequest) (*testpb.TestResponse, error)
+
+// answerWith sets the handler of Unary. It may be called while the service is
+// served.
+func (s *testService) answerWith(own unaryHandler) { s.own.Store(&own) }
+
+func (s *testService) Unary(ctx context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
+	if own := s.own.Load(); own != nil {
+		return (*own)(ctx, in)
+	}
+	if err := s.followScript(ctx, in); err != nil {
+		return nil, err
+	}
+	return &testpb.TestResponse{Body: in.Body}, nil
+}
+
+func (s *testService) ClientStream(stream grpc.ClientStreamingServer[testpb.TestRequest, testpb.TestResponse]) error {
+	var out testpb.TestResponse
+	err := s.receiveAll(stream.Context(), stream.Recv, func(in *testpb.TestRequest) error {
+		out.Body = append(out.Body, in.Body...)
+		out.Index++
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return stream.SendAndClose(&out)
+}
+
+func (s *testService) ServerStream(in *testpb.TestRequest, stream grpc.ServerStreamingServer[testpb.TestResponse]) error {
+	for i := range in.Count {
+		if err := stream.Send(&testpb.TestResponse{Body: in.Body, Index: i}); err != nil {
+			return s.interrupted(stream.Context(), err)
+		}
+	}
+	return s.followScript(stream.Context(), in)
+}
+
+func (s *testService) Bidi(stream grpc.BidiStreamingServer[testpb.TestRequest, testpb.TestResponse]) error {
+	index := int32(0)
+	return s.receiveAll(stream.Context(), stream.Recv, func(in *testpb.TestRequest) error {
+		if err := stream.Send(&testpb.TestResponse{Body: in.Body, Index: index}); err != nil {
+			return s.interrupted(stream.Context(), err)
+		}
+		index++
+		return nil
+	})
+}
+
+// receiveAll follows each request's script, and then calls then.
+func (s *testService) receiveAll(ctx context.Context, receive func() (*testpb.TestRequest, error), then func(*testpb.TestRequest) error) error {
+	for {
+		in, err := receive()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return s.interrupted(ctx, err)
+		}
+		if err := s.followScript(ctx, in); err != nil {
+			return err
+		}
+		if err := then(in); err != nil {
+			return err
+		}
+	}
+}
+
+// followScript pauses and fails as the request says.
+func (s *testService) followScript(ctx context.Context, in *testpb.TestRequest) error {
+	if in.SleepNs > 0 {
+		s.running <- struct{}{}
+		timer := time.NewTimer(time.Duration(in.SleepNs))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return s.interrupted(ctx, status.FromContextError(ctx.Err()).Err())
+		}
+	}
+	if in.Code == 0 {
+		return nil
+	}
+	failure := status.New(codes.Code(in.Code), in.Message)
+	if len(in.Detail) > 0 {
+		detailed, err := failure.WithDetails(wrapperspb.Bytes(in.Detail))
+		if err != nil {
+			return err
+		}
+		failure = detailed
+	}
+	return failure.Err()
+}
+
+// interrupted waits for the end of the context, which may follow the failed
+// read or write by a moment, and reports it.
+func (s *testService) interrupted(ctx context.Context, err error) error {
+	select {
+	case <-ctx.Done():
+		s.ended <- struct{}{}
+	case <-time.After(patience):
+	}
+	return err
+}

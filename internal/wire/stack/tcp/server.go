@@ -1,0 +1,258 @@
+package tcp
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/wire/stack"
+)
+
+// server has a goroutine for each connection, which ends with the connection.
+// Close waits for those that are not running a handler.
+type server struct {
+	settings settings
+	methods  stack.Methods
+	only     *stack.Method // answers plain calls; nil unless there is exactly one unary operation
+
+	gate     chan struct{}   // holds one for each call that was taken in; nil: no limit
+	ctx      context.Context // of all handlers
+	cancel   context.CancelFunc
+	draining atomic.Bool
+	handlers sync.WaitGroup // those with a goroutine of their own
+
+	mu       sync.Mutex
+	listener stack.Listener
+	conns    map[*serverConn]struct{}
+	closed   bool
+	served   chan struct{} // closed when Serve returns; nil before it begins
+}
+
+var _ stack.TLSServer = (*server)(nil)
+
+func newServer(set settings) *server {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &server{
+		settings: set,
+		ctx:      ctx, cancel: cancel,
+		conns: map[*serverConn]struct{}{},
+	}
+	if set.gate > 0 {
+		s.gate = make(chan struct{}, set.gate)
+	}
+	return s
+}
+
+// RegisterService satisfies grpc.ServiceRegistrar.
+func (s *server) RegisterService(desc *grpc.ServiceDesc, service any) {
+	s.methods.RegisterService(desc, service)
+}
+
+// Listen binds the address.
+func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
+	if err := s.methods.Err(); err != nil {
+		return nil, err
+	}
+	s.only = onlyUnary(s.methods.All())
+	listener, err := s.settings.security.Listen(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listener = listener
+	return listener.Addr(), nil
+}
+
+// RootPEM implements stack.TLSServer.
+func (s *server) RootPEM() []byte { return s.listener.RootPEM }
+
+func onlyUnary(methods []*stack.Method) *stack.Method {
+	var only *stack.Method
+	for _, m := range methods {
+		if m.Kind != stack.Unary {
+			continue
+		}
+		if only != nil {
+			return nil
+		}
+		only = m
+	}
+	return only
+}
+
+// Serve takes connections until Shutdown or Close.
+func (s *server) Serve() error {
+	s.mu.Lock()
+	listener := s.listener
+	if listener.Listener == nil || s.closed {
+		s.mu.Unlock()
+		if listener.Listener == nil {
+			return errors.New("serve: the server does not listen: call Listen first")
+		}
+		return nil
+	}
+	s.served = make(chan struct{})
+	s.mu.Unlock()
+	defer close(s.served)
+
+	var closer sync.WaitGroup
+	defer closer.Wait()
+	done := make(chan struct{})
+	defer close(done)
+	closer.Go(func() { s.closeStalledUntil(done) })
+	return s.acceptAll(listener)
+}
+
+func (s *server) acceptAll(listener net.Listener) error {
+	const leastPause, mostPause = 5 * time.Millisecond, time.Second
+	pause := leastPause
+	for {
+		raw, err := listener.Accept()
+		switch {
+		case err == nil:
+			pause = leastPause
+			s.startConn(raw)
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
+			// Out of file descriptors, until some connection ends.
+			select {
+			case <-time.After(pause):
+				pause = min(2*pause, mostPause)
+			case <-s.ctx.Done():
+			}
+		default:
+			return fmt.Errorf("accept: %w", err)
+		}
+	}
+}
+
+// startConn begins to serve a connection.
+func (s *server) startConn(raw net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.draining.Load() {
+		_ = raw.Close()
+		return
+	}
+	if s.listener.TLS != nil && s.settings.security.Handshakes == 0 {
+		raw = tls.Server(raw, s.listener.TLS) // otherwise the listener did
+	}
+	c := newServerConn(s, raw)
+	s.conns[c] = struct{}{}
+	go c.serve()
+}
+
+func (s *server) remove(c *serverConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+}
+
+// Shutdown waits for the running calls until ctx ends, then closes.
+func (s *server) Shutdown(ctx context.Context) error {
+	s.draining.Store(true)
+	conns := s.stopListening()
+	drained := make(chan struct{})
+	go func() { // ends with the last handler
+		for _, c := range conns {
+			<-c.done
+		}
+		s.handlers.Wait()
+		close(drained)
+	}()
+	for _, c := range conns {
+		if c.phase.CompareAndSwap(idle, closed) {
+			_ = c.raw.Close()
+		}
+	}
+	var cut error
+	select {
+	case <-drained:
+	case <-ctx.Done():
+		cut = fmt.Errorf("shutdown: calls were still running: %w", context.Cause(ctx))
+	}
+	return errors.Join(cut, s.Close())
+}
+
+// Close ends all connections, and then the handlers' contexts.
+func (s *server) Close() error {
+	conns := s.stopListening()
+	s.mu.Lock()
+	s.closed = true
+	served := s.served
+	s.mu.Unlock()
+	inHandler := map[*serverConn]bool{}
+	for _, c := range conns {
+		inHandler[c] = c.phase.Swap(closed) == handling
+		_ = c.raw.Close()
+	}
+	s.cancel()
+	for _, c := range conns {
+		if !inHandler[c] {
+			<-c.done
+		}
+	}
+	if served != nil {
+		<-served
+	}
+	return nil
+}
+
+// stopListening closes the listener and returns the open connections.
+func (s *server) stopListening() []*serverConn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listener.Listener != nil {
+		_ = s.listener.Close()
+	}
+	conns := make([]*serverConn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	return conns
+}
+
+// closeStalledUntil calls closeStalled at every stallInterval until done is closed.
+func (s *server) closeStalledUntil(done <-chan struct{}) {
+	ticker := time.NewTicker(stallInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-ticker.C:
+			s.closeStalled()
+		}
+	}
+}
+
+// closeStalled closes the connections whose peers have not moved a byte of a
+// frame since its last call.
+func (s *server) closeStalled() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		reading, writing := c.readWait.stalled(), c.writeWait.stalled()
+		if reading || writing {
+			_ = c.raw.Close()
+		}
+	}
+}
+
+// ambiguousCall is the answer to a plain call that could mean several operations.
+func (s *server) ambiguousCall() *status.Status {
+	return status.Newf(codes.Unimplemented, "a plain call does not name its operation, and this server serves %d: "+
+		"begin the call with the preamble (docs/wire-tcp.md), as tcp:framing=calls does", len(s.methods.All()))
+}

@@ -1,0 +1,239 @@
+package tcp
+
+import (
+	"context"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/wire/stack"
+)
+
+// call is one call in the calls framing, on the server. The connection's
+// goroutine delivers what the client sends; a handler's goroutine answers.
+type call struct {
+	stack.ServerCall
+	conn   *serverConn
+	method *stack.Method // nil if the server has no such method
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	stop   func() // ends ctx and its timer
+
+	// Used by the connection's goroutine only.
+	request    []byte // of a unary call, until its handler decodes it
+	hasRequest bool   // request has arrived
+	started    bool   // a handler was started
+
+	messages   chan []byte   // a stream's, from reader to handler; closed by the client's end
+	answered   chan struct{} // closed when the end frame was sent
+	done       chan struct{} // closed when the client's end has arrived as well
+	openHalves atomic.Int32  // how many of the two ends are missing
+}
+
+func newCall(c *serverConn, opened callHead) *call {
+	k := &call{
+		ServerCall: stack.ServerCall{FullMethod: opened.method}, conn: c, method: c.server.methods.Find(opened.method),
+		answered: make(chan struct{}), done: make(chan struct{}),
+	}
+	k.openHalves.Store(2)
+	k.ctx, k.cancel = context.WithCancelCause(c.ctx)
+	k.stop = func() { k.cancel(nil) }
+	if opened.timeout > 0 {
+		k.ctx, k.stop = limit(k.ctx, opened.timeout, k.stop)
+	}
+	if opened.metadata != nil {
+		k.ctx = metadata.NewIncomingContext(k.ctx, opened.metadata)
+	}
+	k.ctx = grpc.NewContextWithServerTransportStream(k.ctx, k)
+	switch {
+	case k.method == nil:
+		k.finish(nil, status.Newf(codes.Unimplemented, "this server has no operation %s", opened.method))
+	case k.method.Kind != stack.Unary:
+		k.messages = make(chan []byte, streamWindow)
+		k.start(k.answerStream)
+	}
+	return k
+}
+
+func limit(parent context.Context, timeout time.Duration, stopParent func()) (context.Context, func()) {
+	ctx, cancel := context.WithTimeout(parent, timeout)
+	return ctx, func() { cancel(); stopParent() }
+}
+
+func (k *call) start(answer func()) {
+	k.started = true
+	k.conn.server.handlers.Go(answer)
+}
+
+// deliver passes a client's message to the handler. After the answer it drops it.
+func (k *call) deliver(body []byte) {
+	if isClosed(k.answered) {
+		k.conn.reader.buffers.put(body)
+		return
+	}
+	switch {
+	case k.messages != nil:
+		select {
+		case k.messages <- body:
+		case <-k.answered:
+		case <-k.conn.ctx.Done():
+		}
+	case k.hasRequest:
+		k.abort(status.New(codes.Internal, "a unary call has one message"))
+	default:
+		k.request, k.hasRequest = body, true
+	}
+}
+
+// halfClose handles the client's end frame.
+func (k *call) halfClose() {
+	switch {
+	case k.messages != nil:
+		close(k.messages)
+	case isClosed(k.answered):
+	case !k.hasRequest:
+		k.abort(status.New(codes.Internal, "a unary call has one message"))
+	default:
+		k.start(k.answerUnary)
+	}
+	k.endHalf()
+}
+
+// abort fails the call because of what the client did. A running handler finds
+// the reason as its context's cause.
+func (k *call) abort(why *status.Status) {
+	switch {
+	case isClosed(k.answered):
+	case k.started:
+		k.cancel(why.Err())
+	default:
+		k.finish(k.conn.reader.buffers.get(), why)
+	}
+}
+
+// endHalf notes that one side has ended. When both have, the connection is idle
+// again.
+func (k *call) endHalf() {
+	if k.openHalves.Add(-1) == 0 {
+		k.conn.endCall(busy)
+		close(k.done)
+	}
+}
+
+// finish ends the call. It appends the end to frame, which holds what goes before
+// it.
+func (k *call) finish(frame []byte, end *status.Status) {
+	k.stop()
+	_ = k.conn.write(appendEnd(frame, end, k.Trailer())) // the connection's reader notices a failed write
+	close(k.answered)
+	k.endHalf()
+}
+
+// answerUnary runs on the handler's goroutine.
+func (k *call) answerUnary() {
+	decode := func(m any) error { return unmarshal(k.request, m) }
+	reply, err := k.method.Unary.Handler(k.method.Service, k.ctx, decode, nil)
+	buffers := k.conn.reader.buffers
+	buffers.put(k.request)
+	k.request = nil
+
+	frame, headErr := k.appendHead(buffers.get(), ifAny)
+	if err == nil {
+		err = headErr
+	}
+	if err == nil {
+		frame, err = appendMessage(frame, reply)
+	}
+	k.finish(frame, stack.StatusOf(err))
+}
+
+// answerStream runs on the handler's goroutine.
+func (k *call) answerStream() {
+	err := k.method.Stream.Handler(k.method.Service, serverStream{k})
+	frame, headErr := k.appendHead(k.conn.reader.buffers.get(), ifAny)
+	if err == nil {
+		err = headErr
+	}
+	k.finish(frame, stack.StatusOf(err))
+}
+
+// headRule says when to send a head frame.
+type headRule bool
+
+const (
+	ifAny  headRule = false // when there is metadata
+	always headRule = true  // the handler asked to send it now
+)
+
+// appendHead appends the head frame, once for each call.
+func (k *call) appendHead(frame []byte, rule headRule) ([]byte, error) {
+	header, first := k.TakeHeader()
+	if !first || len(header) == 0 && rule == ifAny {
+		return frame, nil
+	}
+	return appendHead(frame, header)
+}
+
+// SendHeader implements grpc.ServerTransportStream.
+func (k *call) SendHeader(md metadata.MD) error {
+	if err := k.SetHeader(md); err != nil {
+		return err
+	}
+	frame, err := k.appendHead(k.conn.reader.buffers.get(), always)
+	if err != nil {
+		return err
+	}
+	return k.send(frame)
+}
+
+func (k *call) send(frame []byte) error {
+	if err := k.conn.write(frame); err != nil {
+		return status.Errorf(codes.Unavailable, "send to %s: %v", k.conn.raw.RemoteAddr(), err)
+	}
+	return nil
+}
+
+// serverStream is the handler's end of a stream.
+type serverStream struct{ *call }
+
+var _ grpc.ServerStream = serverStream{}
+
+func (s serverStream) Context() context.Context { return s.ctx }
+
+// SetTrailer implements grpc.ServerStream, whose SetTrailer returns no error.
+func (s serverStream) SetTrailer(md metadata.MD) { _ = s.call.SetTrailer(md) }
+
+func (s serverStream) SendMsg(m any) error {
+	if s.ctx.Err() != nil {
+		return s.endError()
+	}
+	frame, err := s.appendHead(s.conn.reader.buffers.get(), ifAny)
+	if err != nil {
+		return err
+	}
+	if frame, err = appendMessage(frame, m); err != nil {
+		return err
+	}
+	return s.send(frame)
+}
+
+func (s serverStream) RecvMsg(m any) error {
+	select {
+	case body, more := <-s.messages:
+		if !more {
+			return io.EOF
+		}
+		defer s.conn.reader.buffers.put(body)
+		return unmarshal(body, m)
+	case <-s.ctx.Done():
+		return s.endError()
+	}
+}
+
+func (s serverStream) endError() error { return stack.StatusOf(context.Cause(s.ctx)).Err() }

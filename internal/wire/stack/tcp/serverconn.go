@@ -1,0 +1,297 @@
+package tcp
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/wire/stack"
+)
+
+// The phases of a server's connection. Shutdown and Close depend on them.
+const (
+	idle     int32 = iota // between two calls
+	busy                  // in a call
+	handling              // in a handler on the connection's own goroutine
+	closed
+)
+
+const (
+	// writeStepBytes is the most bytes of one write. With small steps a slow
+	// peer makes progress; one that stopped reading does not.
+	writeStepBytes = 256 << 10
+	// lingerTimeout bounds how long a connection stays open so that its peer
+	// can read why it is being closed.
+	lingerTimeout = time.Second
+)
+
+// serverConn is one connection of a server. Its goroutine reads and runs plain
+// calls. Calls in the calls framing run on their own goroutine, so that the
+// reader notices a peer that hangs up.
+type serverConn struct {
+	server *server
+	raw    net.Conn
+	parser parser
+	reader *frameReader
+	phase  atomic.Int32
+	done   chan struct{} // closed when the goroutine has ended
+
+	readWait, writeWait peerWait
+
+	ctx    context.Context // ends with the connection
+	cancel context.CancelFunc
+
+	plainCtx context.Context // of plain calls' handlers
+	request  []byte          // the plain call's
+	decode   func(any) error // reads request
+
+	call *call // the latest in the calls framing
+
+	gated atomic.Bool // its call has passed the server's gate
+}
+
+func newServerConn(s *server, raw net.Conn) *serverConn {
+	c := &serverConn{server: s, raw: raw, parser: newServerParser(), done: make(chan struct{})}
+	c.reader = newFrameReader(raw, &c.parser, s.settings.pooled.server)
+	c.reader.wait = &c.readWait
+	ctx := peer.NewContext(s.ctx, &peer.Peer{Addr: raw.RemoteAddr(), LocalAddr: raw.LocalAddr()})
+	c.ctx, c.cancel = context.WithCancel(ctx)
+	if s.only != nil {
+		c.plainCtx = grpc.NewContextWithServerTransportStream(c.ctx, plainCall{method: s.only.FullName})
+	}
+	c.decode = func(message any) error { return unmarshal(c.request, message) }
+	return c
+}
+
+// serve reads the connection until it ends.
+func (c *serverConn) serve() {
+	defer close(c.done)
+	defer c.server.remove(c)
+	defer c.leaveGate()
+	defer c.cancel()
+	defer func() { _ = c.raw.Close() }()
+	if conn, is := c.raw.(*tls.Conn); is && stack.ServerHandshake(c.ctx, conn) != nil {
+		return // ServerHandshake has told the peer
+	}
+	for {
+		ev, err := c.reader.next()
+		if err != nil {
+			c.refuse(err)
+			return
+		}
+		if !c.handle(ev) {
+			return
+		}
+	}
+}
+
+// handle acts on an event, and reports whether to read on.
+func (c *serverConn) handle(ev event) bool {
+	switch ev.kind {
+	case callBegins:
+		return c.beginCall()
+	case plainMessage:
+		return c.answerPlain(ev.body)
+	case head:
+		opened, err := parseCall(ev.body)
+		c.reader.buffers.put(ev.body)
+		if err != nil {
+			c.refuse(err)
+			return false
+		}
+		c.call = newCall(c, opened)
+	case message:
+		c.call.deliver(ev.body)
+	case end:
+		c.call.halfClose()
+	}
+	return true
+}
+
+// beginCall waits until the previous call has ended: a client may send the next
+// one early. It reports whether to read on.
+func (c *serverConn) beginCall() bool {
+	if c.call != nil {
+		select {
+		case <-c.call.done:
+		case <-c.ctx.Done():
+			return false
+		}
+		c.call = nil
+	}
+	if !c.enterGate() {
+		return false
+	}
+	if c.parser.stage == atFrame {
+		c.reader.buffer()
+	}
+	return c.phase.CompareAndSwap(idle, busy)
+}
+
+// enterGate waits for its turn, if only so many calls are taken in at a time.
+func (c *serverConn) enterGate() bool {
+	if c.server.gate == nil {
+		return true
+	}
+	select {
+	case c.server.gate <- struct{}{}: // goroutines that wait to send are served in order
+		c.gated.Store(true)
+		return true
+	case <-c.ctx.Done():
+		return false
+	}
+}
+
+func (c *serverConn) leaveGate() {
+	if c.server.gate != nil && c.gated.CompareAndSwap(true, false) {
+		<-c.server.gate
+	}
+}
+
+// endCall reports whether the connection can take another call.
+func (c *serverConn) endCall(from int32) bool {
+	c.leaveGate()
+	if !c.phase.CompareAndSwap(from, idle) {
+		return false
+	}
+	if c.server.draining.Load() && c.phase.CompareAndSwap(idle, closed) {
+		_ = c.raw.Close()
+		return false
+	}
+	return true
+}
+
+// answerPlain runs a plain call to its end, and reports whether to read on.
+func (c *serverConn) answerPlain(request []byte) bool {
+	if !c.phase.CompareAndSwap(busy, handling) {
+		return false
+	}
+	c.request = request
+	frame := c.plainAnswer(c.reader.buffers.get())
+	c.request = nil
+	c.reader.buffers.put(request)
+	return c.write(frame) == nil && c.endCall(handling)
+}
+
+// plainAnswer calls the handler and returns the frame of its answer.
+func (c *serverConn) plainAnswer(frame []byte) []byte {
+	only := c.server.only
+	if only == nil {
+		return appendPlainFailure(frame, c.server.ambiguousCall())
+	}
+	reply, err := only.Unary.Handler(only.Service, c.plainCtx, c.decode, nil)
+	if err == nil {
+		frame, err = appendPlain(frame, reply)
+	}
+	if err != nil {
+		return appendPlainFailure(frame, stack.StatusOf(err))
+	}
+	return frame
+}
+
+// write sends a frame from the buffer pool and returns it there. One goroutine at
+// a time writes: the reader between calls, the call's own during one.
+func (c *serverConn) write(frame []byte) error {
+	defer c.reader.buffers.put(frame)
+	for rest := frame; len(rest) > 0; {
+		step := rest[:min(len(rest), writeStepBytes)]
+		c.writeWait.begin()
+		_, err := c.raw.Write(step)
+		c.writeWait.end()
+		if err != nil {
+			return err
+		}
+		rest = rest[len(step):]
+	}
+	return nil
+}
+
+// refuse ends a connection after err. If err is a status and not a lost
+// connection, it sends the peer the reason.
+func (c *serverConn) refuse(err error) {
+	why, ok := status.FromError(err)
+	if !ok || c.phase.Load() == closed {
+		return
+	}
+	c.sendReason(why)
+	// Closing with bytes unread would reset the connection, and the peer
+	// might never see the answer.
+	_ = c.raw.(interface{ CloseWrite() error }).CloseWrite() // TCP and TLS have it
+	_ = c.raw.SetReadDeadline(time.Now().Add(lingerTimeout))
+	_, _ = io.Copy(io.Discard, c.raw)
+}
+
+// sendReason tells the peer why the connection is being closed, as the answer to
+// the current call.
+func (c *serverConn) sendReason(why *status.Status) {
+	if c.call != nil {
+		c.call.abort(why)
+		select {
+		case <-c.call.answered:
+		case <-c.ctx.Done():
+			return
+		case <-time.After(lingerTimeout):
+			return
+		}
+	}
+	if c.parser.stage == atPlainBody {
+		_ = c.write(appendPlainFailure(nil, why))
+	} else if c.call == nil {
+		_ = c.write(appendEnd(nil, why, nil))
+	}
+}
+
+// plainCall is the transport stream in the context of a plain call's handler. It
+// refuses metadata, which the plain framing does not have.
+type plainCall struct{ method string }
+
+var _ grpc.ServerTransportStream = plainCall{}
+
+func (p plainCall) Method() string               { return p.method }
+func (p plainCall) SetHeader(metadata.MD) error  { return errPlainHas("no metadata") }
+func (p plainCall) SendHeader(metadata.MD) error { return errPlainHas("no metadata") }
+func (p plainCall) SetTrailer(metadata.MD) error { return errPlainHas("no metadata") }
+
+// stallInterval is the time between two checks for stalled peers. A peer may keep
+// a server waiting in the middle of a frame for one to two intervals.
+const stallInterval = 15 * time.Second
+
+// peerWait records that a goroutine waits for its peer, so that a periodic check
+// can find waits that last too long. A wait costs two atomic stores; a deadline
+// on the connection would cost a call into the runtime's timers. Each wait has a
+// number: one that the check finds twice in a row has stalled.
+//
+// A nil peerWait is never checked.
+type peerWait struct {
+	number atomic.Uint64 // of the current wait; 0: none
+	count  uint64        // used by the waiting goroutine
+	seen   uint64        // used by the check
+}
+
+func (w *peerWait) begin() {
+	if w != nil {
+		w.count++
+		w.number.Store(w.count)
+	}
+}
+
+func (w *peerWait) end() {
+	if w != nil {
+		w.number.Store(0)
+	}
+}
+
+// stalled reports whether the wait of its last call still lasts.
+func (w *peerWait) stalled() bool {
+	number, before := w.number.Load(), w.seen
+	w.seen = number
+	return number != 0 && number == before
+}

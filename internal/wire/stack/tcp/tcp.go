@@ -1,0 +1,187 @@
+// Package tcp carries calls in length-prefixed protobuf over TCP connections,
+// with or without TLS. It adds the least of all stacks to the messages, so the
+// other stacks are compared with it.
+//
+// There are two framings, specified in docs/wire-tcp.md. In the plain framing a
+// call is a length and a message each way; it carries only unary calls, to a
+// server with exactly one unary operation. The calls framing adds the operation's
+// name, the deadline, metadata and streams. The first four bytes of each call
+// select the framing, so every connection can carry both, one call at a time.
+//
+// Data passes through these stages:
+//
+//  1. wire.go turns messages into bytes.
+//  2. framereader.go reads as many bytes from a connection as the parser wants.
+//  3. parser.go turns the bytes into events. Like wire.go it uses no socket.
+//  4. client*.go and server*.go are the two ends: they send frames and act on
+//     events.
+//
+// The option buffers selects a bufferPool (framereader.go), which decides whether
+// the memory of a frame is used again.
+//
+// This package must not know what the messages mean, nor when they are sent.
+package tcp
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/stack"
+)
+
+// Stack is the stack `tcp`. The zero value is ready.
+type Stack struct{}
+
+var (
+	_ stack.Stack            = Stack{}
+	_ stack.KindLimiter      = Stack{}
+	_ stack.SettingsReporter = Stack{}
+)
+
+const name = "tcp"
+
+// The options and their values.
+const (
+	framingKey = "framing"
+	buffersKey = "buffers"
+
+	framingAuto  = "auto"
+	framingPlain = "plain"
+	framingCalls = "calls"
+
+	buffersFresh        = "fresh"
+	buffersPooled       = "pooled"
+	buffersPooledClient = "pooled-client"
+	buffersPooledServer = "pooled-server"
+
+	gateKey = "gate"
+)
+
+// Info describes the stack. Its connection mode is that of the published kernel
+// study.
+func (Stack) Info() stack.Info {
+	return stack.Info{
+		Name: name, Summary: "4-byte length and protobuf message on a TCP connection, one call at a time on each",
+		Options: append([]scenario.Option{
+			{
+				Key: buffersKey, Values: []string{buffersFresh, buffersPooled, buffersPooledClient, buffersPooledServer}, Default: buffersFresh,
+				Help: "memory of a frame: allocated for each one, or kept by the connection and used again, at both ends or at one",
+			},
+			{
+				Key: gateKey, Parse: scenario.Count,
+				Help: "N: calls that the server takes in at a time, from its frame's first byte to its answer's last; the others wait in their sockets, first come, first served",
+			},
+			{
+				Key: framingKey, Values: []string{framingAuto, framingPlain, framingCalls}, Default: framingAuto,
+				Help: "what a client puts on the wire: plain where the call allows it, always plain, or always calls (docs/wire-tcp.md)",
+			},
+		}, stack.TLSOptions(stack.OptionalTLS)...),
+		Connection: scenario.Connection{Mode: scenario.PerWorker}, Protocol: "TCP",
+	}
+}
+
+// NewServer makes a server that understands both framings, whichever framing the
+// variant selects for clients.
+func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
+	set, err := s.settings(v)
+	if err != nil {
+		return nil, err
+	}
+	return newServer(set), nil
+}
+
+// NewClient makes a client and opens the connections that it keeps.
+func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
+	set, err := s.settings(v)
+	if err != nil {
+		return nil, err
+	}
+	connector, err := stack.NewConnector(s, v, set.security, target, "")
+	if err != nil {
+		return nil, err
+	}
+	if target.Lifecycle == stack.Kept {
+		return (&client{Connector: connector, settings: set}).start(ctx, target.Connections)
+	}
+	return connector.NewPerCall(ctx, func(ctx context.Context, clock *stack.FirstByte) (stack.Client, error) {
+		return (&client{Connector: connector, settings: set, clock: clock}).start(ctx, 1)
+	})
+}
+
+// CheckKind implements stack.KindLimiter: the plain framing has no streams.
+func (Stack) CheckKind(v scenario.Variant, kind stack.Kind) error {
+	if framing, _ := v.Get(framingKey); framing == framingPlain && kind != stack.Unary {
+		return errPlainHas("no " + kind.String())
+	}
+	return nil
+}
+
+// settings are a variant's options after parsing.
+type settings struct {
+	framing  string
+	pooled   struct{ client, server bool }
+	gate     int // calls at a time at the server; 0: any number
+	security stack.Security
+}
+
+func (s Stack) settings(v scenario.Variant) (settings, error) {
+	o := stack.ReadOptions(s, v)
+	set := settings{framing: o.Text(framingKey), gate: scenario.Value[int](o, gateKey), security: stack.SecurityOf(o)}
+	buffers := o.Text(buffersKey)
+	set.pooled.client = buffers == buffersPooled || buffers == buffersPooledClient
+	set.pooled.server = buffers == buffersPooled || buffers == buffersPooledServer
+	return set, o.Err()
+}
+
+// Settings implements stack.SettingsReporter. No library is involved here, so it
+// lists the limits that a plain program on package net would not have.
+func (s Stack) Settings(v scenario.Variant, _ stack.Target) ([]tuning.Setting, error) {
+	set, err := s.settings(v)
+	if err != nil {
+		return nil, err
+	}
+	all := append(stack.MessageLimit(stack.MaxMessageBytes),
+		tuning.Setting{Side: tuning.Both, Name: "metadata of a call", Value: strconv.Itoa(maxHeadBytes), Default: "no limit", Why: "bounds what a client can cost before a handler runs"},
+		tuning.Setting{Side: tuning.Both, Name: "messages of a stream on their way", Value: strconv.Itoa(streamWindow), Default: "no limit", Why: "a reader that stops holds its writer back, as flow control does on other stacks"},
+		tuning.Setting{Side: tuning.Server, Name: "wait in the middle of a frame", Value: fmt.Sprintf("%v to %v", stallInterval, 2*stallInterval), Default: "no limit", Why: "a silent peer must not stay for ever"},
+		tuning.Setting{Side: tuning.Server, Name: "bytes of a write", Value: strconv.Itoa(writeStepBytes), Default: "no limit", Why: "a slow peer is told from one that has stopped reading"},
+	)
+	if side, pooled := set.pooledAt(); pooled {
+		all = append(all, tuning.Setting{Side: side, Name: "frame buffers kept by a connection", Value: strconv.Itoa(pooledBuffers), Default: "0", Why: "the variant's option buffers"})
+	}
+	if set.gate > 0 {
+		all = append(all, tuning.Setting{Side: tuning.Server, Name: "calls taken in at a time", Value: strconv.Itoa(set.gate), Default: "no limit", Why: "the variant's option gate"})
+	}
+	return all, nil
+}
+
+// pooledAt says at which ends frames' memory is used again.
+func (s settings) pooledAt() (side string, pooled bool) {
+	switch {
+	case s.pooled.client && s.pooled.server:
+		return tuning.Both, true
+	case s.pooled.client:
+		return tuning.Client, true
+	}
+	return tuning.Server, s.pooled.server
+}
+
+// unsupportedError says what the plain framing lacks. It wraps
+// stack.ErrUnsupported, and has the gRPC status Unimplemented.
+type unsupportedError struct{ reason string }
+
+func errPlainHas(what string) error {
+	return unsupportedError{reason: stack.ErrUnsupported.Error() + ": the plain framing has " + what + "; tcp:framing=calls has"}
+}
+
+func (e unsupportedError) Error() string { return e.reason }
+func (e unsupportedError) Unwrap() error { return stack.ErrUnsupported }
+func (e unsupportedError) GRPCStatus() *status.Status {
+	return status.New(codes.Unimplemented, e.reason)
+}

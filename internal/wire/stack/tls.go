@@ -1,0 +1,140 @@
+package stack
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"slices"
+
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/congestion"
+	"wirelab.dev/internal/wire/secure"
+)
+
+// The options of every stack that can go over TLS.
+const (
+	tlsKey         = "tls"
+	certificateKey = "cert"
+	groupKey       = "group"
+	admissionKey   = "handshakes"
+)
+
+// Security holds a variant's TLS options.
+type Security struct {
+	On bool
+	secure.Choice
+	// Handshakes is the most handshakes that a server does at once; further
+	// connections wait to be accepted. 0 means no bound.
+	Handshakes int
+}
+
+// Encryption says whether a stack's TLS is optional.
+type Encryption int
+
+// The kinds of encryption.
+const (
+	OptionalTLS Encryption = iota // cleartext unless tls=on
+	AlwaysTLS                     // the wire has no cleartext form
+)
+
+// TLSOptions declares the options that SecurityOf reads.
+func TLSOptions(e Encryption) []scenario.Option {
+	on := scenario.Option{
+		Key: tlsKey, Values: []string{"off", "on"}, Default: "off", Help: "TLS 1.3, with a certificate made at run time",
+		Contrast: &scenario.Contrast{Name: "TLS"},
+	}
+	if e == AlwaysTLS {
+		on = scenario.Option{Key: tlsKey, Values: []string{"on"}, Default: "on", Help: "TLS 1.3: this wire has no other form"}
+	}
+	return []scenario.Option{
+		on,
+		{
+			Key: certificateKey, Values: secure.Certificates(), Default: secure.Certificates()[0], Help: "TLS: kind of the server's certificate",
+			Contrast: &scenario.Contrast{Name: "certificate"},
+		},
+		{
+			Key: groupKey, Values: secure.Groups(), Default: secure.Groups()[0], Help: "TLS: key exchange",
+			Contrast: &scenario.Contrast{Name: "key exchange"},
+		},
+		{
+			Key: admissionKey, Parse: scenario.Count, Help: "TLS: N: handshakes that a server has in progress at most; further connections wait",
+			// A bound affects memory and the tail.
+			Contrast: &scenario.Contrast{Name: "handshakes at once", Unset: "unbounded", Metrics: []string{"server-peak", "p99", "throughput"}},
+		},
+	}
+}
+
+// hasTLS reports whether the stack declares the TLS options.
+func (i Info) hasTLS() bool {
+	return slices.ContainsFunc(i.Options, func(o scenario.Option) bool { return o.Key == tlsKey })
+}
+
+// SecurityOf returns the values of the TLS options. Setting one of them without TLS is
+// an error, because it would have no effect.
+func SecurityOf(o *scenario.Options) Security {
+	s := Security{On: o.On(tlsKey), Handshakes: scenario.Value[int](o, admissionKey)}
+	for _, key := range []string{certificateKey, groupKey, admissionKey} {
+		if o.Has(key) && !s.On {
+			o.Fail(fmt.Errorf("%s has no effect without tls=on", key))
+		}
+	}
+	s.Certificate = secure.Certificate(o.Text(certificateKey))
+	if o.Has(groupKey) { // unset: Go's default
+		s.Group = secure.Group(o.Text(groupKey))
+	}
+	return s
+}
+
+// ServerConfig makes a server's certificate, and the root certificate that its clients
+// must trust. Without TLS both results are nil.
+func (s Security) ServerConfig(protocols ...string) (config *tls.Config, rootPEM []byte, err error) {
+	if !s.On {
+		return nil, nil, nil
+	}
+	identity, err := secure.Issue(s.Choice, secure.NoFlaw)
+	if err != nil {
+		return nil, nil, err
+	}
+	return identity.ServerConfig(protocols...), identity.RootPEM(), nil
+}
+
+// Listener is what Security.Listen returns.
+type Listener struct {
+	net.Listener
+	TLS     *tls.Config // nil: cleartext
+	RootPEM []byte      // the root certificate that clients must trust
+}
+
+// Listen binds an address. If handshakes are bounded, the listener does them; otherwise
+// the caller does.
+func (s Security) Listen(ctx context.Context, address string, protocols ...string) (l Listener, err error) {
+	if l.TLS, l.RootPEM, err = s.ServerConfig(protocols...); err != nil {
+		return l, err
+	}
+	if l.Listener, err = congestion.Listen(ctx, "tcp", address); err != nil {
+		return l, err
+	}
+	if s.Handshakes > 0 {
+		l.Listener = Admit(l.Listener, l.TLS, s.Handshakes)
+	}
+	return l, nil
+}
+
+// Secure returns the variant with TLS on. If s always uses TLS, that is v itself. If s
+// has no TLS, the result is a variant that fails its check, so that a user who asks
+// for TLS never gets cleartext.
+func Secure(s Stack, v scenario.Variant) scenario.Variant {
+	if _, set := v.Get(tlsKey); set || IsSecure(s, v) {
+		return v
+	}
+	return v.With(tlsKey, "on")
+}
+
+// IsSecure reports whether a variant of s goes over TLS.
+func IsSecure(s Stack, v scenario.Variant) bool {
+	if value, set := v.Get(tlsKey); set {
+		return value == "on"
+	}
+	return slices.ContainsFunc(s.Info().Options, func(o scenario.Option) bool { return o.Key == tlsKey && o.Default == "on" })
+}

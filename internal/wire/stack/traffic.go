@@ -1,0 +1,132 @@
+package stack
+
+import (
+	"time"
+
+	"wirelab.dev/internal/wire/http"
+)
+
+// Traffic is what went over connections, counted where the transport itself
+// keeps account: below TLS by the kernel, or by QUIC.
+type Traffic struct {
+	Transport string `json:"transport"` // tcp or udp; empty where there was none
+
+	// Payload of TCP segments, each byte once however often it was sent, or of
+	// UDP datagrams.
+	SentBytes     int64 `json:"sent_bytes"`
+	ReceivedBytes int64 `json:"received_bytes"`
+	// TCP segments, or UDP datagrams.
+	SentPackets     int64 `json:"sent_packets"`
+	ReceivedPackets int64 `json:"received_packets"`
+	// Of those, segments without payload: TCP only.
+	SentPureAcks     int64 `json:"sent_pure_acks,omitempty"`
+	ReceivedPureAcks int64 `json:"received_pure_acks,omitempty"`
+	// Of the payload, TLS handshakes: TCP only, as far as Handshakes were read.
+	Handshakes             int64 `json:"handshakes,omitempty"`
+	HandshakeSentBytes     int64 `json:"handshake_sent_bytes,omitempty"`
+	HandshakeReceivedBytes int64 `json:"handshake_received_bytes,omitempty"`
+
+	Retransmits int64 `json:"retransmits"` // segments sent again, or packets lost
+	// HeaderBytes are those of one packet with payload: IP and TCP, with the
+	// options in use, or IP and UDP. By the standards, not counted.
+	HeaderBytes int64         `json:"header_bytes"`
+	MinRTT      time.Duration `json:"min_rtt_ns"` // of all connections so far
+	// The smoothed RTTs of connections that were closed, and of those open.
+	ClosedRTT MeanRTT `json:"closed_rtt,omitzero"`
+	OpenRTT   MeanRTT `json:"open_rtt,omitzero"`
+
+	// TCP only, all connections together: how long they had something on the
+	// way that was not acknowledged, and how long of it the peer's window or
+	// their own send buffer held them back.
+	Busy    time.Duration `json:"busy_ns,omitempty"`
+	Blocked time.Duration `json:"blocked_ns,omitempty"`
+
+	// System calls that carried packets: over UDP those of the sockets, over
+	// TCP, where the worker fills them in, all writes of the process. GSO is
+	// whether several packets may leave in one: UDP only.
+	SendCalls    int64 `json:"send_calls,omitempty"`
+	ReceiveCalls int64 `json:"receive_calls,omitempty"`
+	GSO          bool  `json:"gso,omitempty"`
+}
+
+// MeanRTT is a mean that can be added to.
+type MeanRTT struct {
+	Sum   time.Duration `json:"sum_ns"`
+	Count int64         `json:"count"`
+}
+
+// TrafficReporter is an optional interface of a Client that counts the traffic of its
+// connections itself. The Dialer reports the traffic of connections that it made.
+type TrafficReporter interface {
+	// Traffic returns the traffic of all connections so far, also of closed ones.
+	Traffic() (traffic Traffic, known bool)
+}
+
+// RTT returns the mean over connections, or 0 if none has measured it.
+func (t Traffic) RTT() time.Duration {
+	count := t.ClosedRTT.Count + t.OpenRTT.Count
+	if count == 0 {
+		return 0
+	}
+	return (t.ClosedRTT.Sum + t.OpenRTT.Sum) / time.Duration(count)
+}
+
+// counters returns the figures that only grow.
+func (t *Traffic) counters() []*int64 {
+	return []*int64{
+		&t.SentBytes, &t.ReceivedBytes, &t.SentPackets, &t.ReceivedPackets, &t.SentPureAcks, &t.ReceivedPureAcks,
+		&t.Handshakes, &t.HandshakeSentBytes, &t.HandshakeReceivedBytes,
+		&t.Retransmits, &t.SendCalls, &t.ReceiveCalls, (*int64)(&t.ClosedRTT.Sum), &t.ClosedRTT.Count,
+		(*int64)(&t.Busy), (*int64)(&t.Blocked),
+	}
+}
+
+// Since returns the traffic after an earlier reading.
+func (t Traffic) Since(earlier Traffic) Traffic {
+	before := earlier.counters()
+	for i, counter := range t.counters() {
+		*counter -= *before[i]
+	}
+	return t
+}
+
+// Plus returns the sum with the traffic of other connections.
+func (t Traffic) Plus(other Traffic) Traffic {
+	if other.Transport == "" {
+		return t
+	}
+	more := other.counters()
+	for i, counter := range t.counters() {
+		*counter += *more[i]
+	}
+	t.OpenRTT.Sum += other.OpenRTT.Sum
+	t.OpenRTT.Count += other.OpenRTT.Count
+	if t.MinRTT == 0 || other.MinRTT != 0 && other.MinRTT < t.MinRTT {
+		t.MinRTT = other.MinRTT
+	}
+	t.Transport, t.HeaderBytes = other.Transport, other.HeaderBytes
+	t.GSO = t.GSO || other.GSO
+	return t
+}
+
+// TrafficOf returns the traffic of an HTTP client's QUIC connections.
+func TrafficOf(client *httpwire.Client) (traffic Traffic, known bool) {
+	quic, known := client.Traffic()
+	if !known {
+		return Traffic{}, false
+	}
+	traffic = Traffic{
+		Transport: "udp",
+		SentBytes: quic.BytesSent, ReceivedBytes: quic.BytesReceived,
+		SentPackets: quic.DatagramsSent, ReceivedPackets: quic.DatagramsReceived,
+		Retransmits: quic.PacketsLost, HeaderBytes: udpHeaderBytes + ipv4HeaderBytes,
+		MinRTT: quic.MinRTT, SendCalls: quic.SendCalls, ReceiveCalls: quic.ReceiveCalls, GSO: quic.GSO,
+	}
+	if quic.IPv6 {
+		traffic.HeaderBytes = udpHeaderBytes + ipv6HeaderBytes
+	}
+	if quic.SmoothedRTT > 0 {
+		traffic.OpenRTT = MeanRTT{Sum: quic.SmoothedRTT, Count: 1}
+	}
+	return traffic, true
+}

@@ -1,0 +1,148 @@
+// Package chat is the workload `chat`: messages and their answers on a bidirectional
+// stream that stays open.
+//
+// A call is one message and its answer. The load engine schedules messages like calls.
+// In an open loop a message's latency therefore begins at its intended instant, also
+// if the message before it delays it. With empty messages this is a ping over
+// a stream.
+package chat
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/workload"
+	"wirelab.dev/internal/wire/workload/chat/chatpb"
+)
+
+// Workload is chat. The zero value is ready.
+type Workload struct{}
+
+var _ workload.Streaming = Workload{}
+
+// Info describes chat. Sizes are those of the messages.
+func (Workload) Info() workload.Info {
+	return workload.Info{
+		Name: "chat", Summary: "a message and its answer on a bidirectional stream that each client keeps open",
+		Options: workload.StallOptions(), Sized: true, Operations: len(chatpb.ChatService_ServiceDesc.Streams), Sweep: true,
+	}
+}
+
+// Check refuses sizes that some stack cannot carry.
+func (w Workload) Check(p workload.Parameters) error {
+	return p.Check(w, workload.MaxBytes, func(o *scenario.Options) { workload.ReadStall(o) })
+}
+
+// Streams returns the only stream.
+func (Workload) Streams(workload.Parameters) []*grpc.StreamDesc {
+	return []*grpc.StreamDesc{&chatpb.ChatService_ServiceDesc.Streams[0]}
+}
+
+// Register implements workload.Workload.
+func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
+	chatpb.RegisterChatServiceServer(to, &handler{stall: workload.ReadStall(workload.ReadOptions(w, p))})
+}
+
+// NewCaller makes one client.
+func (Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workload.Caller {
+	return &caller{
+		stub:    chatpb.NewChatServiceClient(conn),
+		fresh:   job.Freshener(),
+		message: chatpb.Message{Data: job.Filling(), AnswerBytes: job.AnswerBytes()},
+	}
+}
+
+type handler struct {
+	chatpb.UnimplementedChatServiceServer
+	stall *workload.Stall
+}
+
+// Chat answers messages until the client closes the stream.
+func (h *handler) Chat(stream grpc.BidiStreamingServer[chatpb.Message, chatpb.Message]) error {
+	for {
+		message, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := h.stall.Hold(stream.Context()); err != nil {
+			return err
+		}
+		data, err := workload.Answer(message.Number, message.Data, message.AnswerBytes)
+		if err != nil {
+			return err
+		}
+		message.Data, message.AnswerBytes = data, nil
+		if err := stream.Send(message); err != nil {
+			return err
+		}
+	}
+}
+
+// caller is one client and its stream, which lasts until a message fails or the
+// context of the first call ends.
+type caller struct {
+	stub    chatpb.ChatServiceClient
+	stream  grpc.BidiStreamingClient[chatpb.Message, chatpb.Message]
+	leave   context.CancelFunc // ends the stream
+	fresh   *workload.Freshener
+	message chatpb.Message
+	answer  *chatpb.Message // of the last call
+}
+
+// Call sends a message and waits for the answer. After a failure the next call opens a
+// new stream.
+func (c *caller) Call(ctx context.Context) error {
+	err := c.talk(ctx)
+	if err != nil && c.stream != nil {
+		c.leave()
+		c.stream = nil
+	}
+	return err
+}
+
+func (c *caller) talk(ctx context.Context) error {
+	if c.stream == nil {
+		ctx, leave := context.WithCancel(ctx)
+		stream, err := c.stub.Chat(ctx)
+		if err != nil {
+			leave()
+			return err
+		}
+		c.stream, c.leave = stream, leave
+	}
+	c.message.Number++
+	c.fresh.Freshen(c.message.Data)
+	err := c.stream.Send(&c.message)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	// If SendMsg returned io.EOF, Recv returns the reason.
+	c.answer, err = c.stream.Recv()
+	if errors.Is(err, io.EOF) {
+		return status.Error(codes.Unavailable, "chat: the server ended the stream")
+	}
+	return err
+}
+
+// Check checks that the answer belongs to the last message.
+func (c *caller) Check() error {
+	want, _ := workload.Answer(c.message.Number, c.message.Data, c.message.AnswerBytes) // the size was checked
+	switch got := c.answer; {
+	case got.GetNumber() != c.message.Number:
+		return fmt.Errorf("chat: sent message %d, got the answer to message %d", c.message.Number, got.GetNumber())
+	case !bytes.Equal(got.Data, want):
+		return fmt.Errorf("chat: message %d was answered with %d bytes that differ from the %d bytes wanted", c.message.Number, len(got.Data), len(want))
+	}
+	return nil
+}

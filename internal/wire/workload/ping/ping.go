@@ -1,0 +1,65 @@
+// Package ping is the workload `ping`: a call with nothing in it.
+//
+// It measures only the call itself: the wire's framing, both ends' work on it, and the
+// network. It is the workload of the client-bottleneck study.
+package ping
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/workload"
+	"wirelab.dev/internal/wire/workload/ping/pingpb"
+)
+
+// Workload is ping. The zero value is ready.
+type Workload struct{}
+
+// Info describes ping. An empty message has one size.
+func (Workload) Info() workload.Info {
+	return workload.Info{
+		Name: "ping", Summary: "nothing, with nothing: empty messages",
+		Options: workload.StallOptions(), Operations: len(pingpb.PingService_ServiceDesc.Methods), Sweep: true,
+	}
+}
+
+// Check refuses sizes: messages are empty.
+func (w Workload) Check(p workload.Parameters) error {
+	return p.Check(w, 0, func(o *scenario.Options) { workload.ReadStall(o) })
+}
+
+// Register implements workload.Workload.
+func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
+	pingpb.RegisterPingServiceServer(to, &handler{stall: workload.ReadStall(workload.ReadOptions(w, p))})
+}
+
+// NewCaller makes one client.
+func (Workload) NewCaller(conn grpc.ClientConnInterface, _ workload.Job) workload.Caller {
+	return &caller{stub: pingpb.NewPingServiceClient(conn), request: &pingpb.PingRequest{}}
+}
+
+type handler struct {
+	pingpb.UnimplementedPingServiceServer
+	stall *workload.Stall
+}
+
+// Ping answers.
+func (h *handler) Ping(ctx context.Context, _ *pingpb.PingRequest) (*pingpb.PingResponse, error) {
+	if err := h.stall.Hold(ctx); err != nil {
+		return nil, err
+	}
+	return &pingpb.PingResponse{}, nil
+}
+
+type caller struct {
+	stub    pingpb.PingServiceClient
+	request *pingpb.PingRequest
+}
+
+// Call makes a ping. Its empty answer cannot be wrong.
+func (c *caller) Call(ctx context.Context) error {
+	_, err := c.stub.Ping(ctx, c.request)
+	return err
+}

@@ -1,0 +1,150 @@
+// Package store is the workload `store`: transfers of many chunks, up in a client
+// stream or down in a server stream.
+//
+// A call is one whole transfer. A chunk's position determines its data
+// (workload.Pattern), and the receiver computes a checksum, so that a call fails if a
+// chunk is lost, changed or out of order. The checksum is CRC-32C, for which CPUs have
+// an instruction. The server stores nothing.
+package store
+
+import (
+	"fmt"
+	"hash/crc32"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/workload"
+	"wirelab.dev/internal/wire/workload/store/storepb"
+)
+
+// Workload is store. The zero value is ready.
+type Workload struct{}
+
+var (
+	_ workload.Workload  = Workload{}
+	_ workload.Streaming = Workload{}
+	_ workload.Pooling   = Workload{}
+)
+
+const (
+	operationKey = "op"
+	chunkKey     = "chunk"
+	chunksKey    = "chunks"
+
+	put = "put"
+	get = "get"
+)
+
+// Bounds of a transfer. A chunk stays below the message limit of every stack.
+const (
+	maxChunkBytes = 16<<20 - 64
+	maxChunks     = 1 << 20
+)
+
+// Info describes store. The options say how much is transferred.
+func (Workload) Info() workload.Info {
+	return workload.Info{
+		Name: "store", Summary: "a transfer in chunks, up (put) or down (get): 16 KiB × 1,024 in a call",
+		Options: []scenario.Option{
+			{Key: operationKey, Role: scenario.OperationRole, Values: []string{put, get}, Default: put, Help: "put: the client streams; get: the server does"},
+			{Key: chunkKey, Default: "16KiB", Parse: scenario.BytesUpTo(maxChunkBytes), Help: "SIZE: bytes of data in a chunk"},
+			{Key: chunksKey, Default: "1024", Parse: scenario.IntBetween(1, maxChunks), Help: "N: chunks in a transfer"},
+		},
+		Operations: len(storepb.StoreService_ServiceDesc.Streams),
+	}
+}
+
+// transfer is what one call moves.
+type transfer struct {
+	operation  string
+	chunkBytes int
+	chunks     int
+	pooled     bool // all chunks are received into one message
+}
+
+func (w Workload) read(p workload.Parameters) transfer {
+	options := workload.ReadOptions(w, p)
+	return transfer{
+		operation:  options.Text(operationKey),
+		chunkBytes: scenario.Value[int](options, chunkKey),
+		chunks:     scenario.Value[int](options, chunksKey),
+		pooled:     p.PooledMessages,
+	}
+}
+
+// Check refuses sizes: the options decide how big a call is.
+func (w Workload) Check(p workload.Parameters) error {
+	return p.Check(w, 0, nil)
+}
+
+// Streams returns the stream that the operation opens.
+func (w Workload) Streams(p workload.Parameters) []*grpc.StreamDesc {
+	t := w.read(p)
+	for i, desc := range storepb.StoreService_ServiceDesc.Streams {
+		if desc.ClientStreams == (t.operation == put) {
+			return []*grpc.StreamDesc{&storepb.StoreService_ServiceDesc.Streams[i]}
+		}
+	}
+	return nil
+}
+
+// PoolsMessages implements workload.Pooling. Nothing refers to a chunk after it was
+// added to the tally.
+func (Workload) PoolsMessages() {}
+
+// Register implements workload.Workload.
+func (Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
+	storepb.RegisterStoreServiceServer(to, &handler{pooled: p.PooledMessages})
+}
+
+// NewCaller makes one client.
+func (w Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workload.Caller {
+	return newCaller(conn, w.read(job.Parameters))
+}
+
+// chunk returns the data of a transfer's chunk at a position.
+func chunk(place, sizeBytes int) []byte { return workload.Pattern(uint64(place), sizeBytes) }
+
+// tally sums up the chunks that were sent or received.
+type tally struct {
+	bytes uint64
+	crc   uint32
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func (t *tally) add(data []byte) {
+	t.bytes += uint64(len(data))
+	t.crc = crc32.Update(t.crc, castagnoli, data)
+}
+
+// tally returns the tally of a complete transfer.
+func (t transfer) tally() tally {
+	var all tally
+	for place := range t.chunks {
+		all.add(chunk(place, t.chunkBytes))
+	}
+	return all
+}
+
+// differsFrom returns an error that says how a transfer differs from the wanted one.
+func (t tally) differsFrom(want tally) error {
+	switch {
+	case t.bytes != want.bytes:
+		return fmt.Errorf("store: %d of %d bytes arrived", t.bytes, want.bytes)
+	case t.crc != want.crc:
+		return fmt.Errorf("store: %d bytes arrived changed: their checksum is %08x, want %08x", t.bytes, t.crc, want.crc)
+	}
+	return nil
+}
+
+// checkSizes bounds what a client may request.
+func checkSizes(in *storepb.GetRequest) error {
+	if in.Chunks > maxChunks || in.ChunkBytes > maxChunkBytes {
+		return status.Errorf(codes.InvalidArgument, "%d chunks of %d bytes: the limit is %d chunks of %d bytes", in.Chunks, in.ChunkBytes, maxChunks, maxChunkBytes)
+	}
+	return nil
+}

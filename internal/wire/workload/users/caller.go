@@ -1,0 +1,135 @@
+package users
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"google.golang.org/grpc"
+
+	"wirelab.dev/internal/wire/workload"
+	"wirelab.dev/internal/wire/workload/users/userspb"
+)
+
+// caller is one client. It reuses one request of each kind, and changes only the
+// fields that differ between calls.
+type caller struct {
+	stub   userspb.UserServiceClient
+	plan   plan
+	random *rand.Rand
+	users  []*userspb.User
+
+	oneRequest     userspb.GetUserRequest
+	pageRequest    userspb.GetUsersRequest
+	createRequests [len(operationNames)]*userspb.CreateUserRequest // by operation
+	prefix         string                                          // of the ids of the users that it creates
+	created        int
+
+	// Of the last call.
+	operation operation
+	wanted    int // index of its first user
+	one       *userspb.User
+	page      *userspb.GetUsersResponse
+}
+
+func newCaller(conn grpc.ClientConnInterface, job workload.Job, p plan) *caller {
+	c := &caller{
+		stub: userspb.NewUserServiceClient(conn), plan: p,
+		random: rand.New(rand.NewPCG(job.Seed, uint64(job.Client))),
+		users:  initialUsers(p.users),
+		prefix: fmt.Sprintf("new-%016x-%06d-", job.Seed, job.Client),
+	}
+	c.pageRequest.Limit = int32(min(p.limit, p.users))
+	c.createRequests[createSmall] = makeUser(c.nextID(), smallBytes, c.random)
+	c.createRequests[createLarge] = makeUser(c.nextID(), largeBytes, c.random)
+	return c
+}
+
+// nextID returns an id that no other client and no other call uses. All ids have the
+// same length, so that all requests have.
+func (c *caller) nextID() string {
+	c.created++
+	return fmt.Sprintf("%s%09d", c.prefix, c.created)
+}
+
+// Call makes one call of the mix.
+func (c *caller) Call(ctx context.Context) error {
+	var err error
+	c.operation = c.plan.mix.draw(c.random)
+	switch c.operation {
+	case getUser:
+		c.wanted = c.random.IntN(len(c.users))
+		c.oneRequest.Id = c.users[c.wanted].Id
+		c.one, err = c.stub.GetUser(ctx, &c.oneRequest)
+	case getUsers:
+		c.wanted = c.random.IntN(len(c.users) - int(c.pageRequest.Limit) + 1)
+		c.pageRequest.Offset = int32(c.wanted)
+		c.page, err = c.stub.GetUsers(ctx, &c.pageRequest)
+	default:
+		request := c.createRequests[c.operation]
+		request.Id = c.nextID()
+		request.Email = request.Id + "@example.com"
+		c.one, err = c.stub.CreateUser(ctx, request)
+	}
+	return err
+}
+
+// Check checks that the answer has the users that the last call asked for.
+func (c *caller) Check() error {
+	switch c.operation {
+	case getUser:
+		return same(c.one, c.users[c.wanted])
+	case getUsers:
+		return c.checkPage()
+	default:
+		if c.one.GetCreatedAt() <= 0 {
+			return errors.New("users: a new user without the time of its creation")
+		}
+		return same(c.one, userOf(c.createRequests[c.operation], c.one.CreatedAt))
+	}
+}
+
+func (c *caller) checkPage() error {
+	want := c.users[c.wanted:][:c.pageRequest.Limit]
+	if len(c.page.GetUsers()) != len(want) {
+		return fmt.Errorf("users: a page of %d, want %d", len(c.page.GetUsers()), len(want))
+	}
+	if int(c.page.Total) < len(c.users) {
+		return fmt.Errorf("users: a total of %d users, want %d or more", c.page.Total, len(c.users))
+	}
+	for i, user := range c.page.Users {
+		if err := same(user, want[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// same returns an error that names a field in which two users differ. It compares the
+// fields itself, because proto.Equal would cost the client more than the call.
+func same(got, want *userspb.User) error {
+	for _, field := range [...]struct {
+		name string
+		same bool
+	}{
+		{"id", got.GetId() == want.Id},
+		{"name", got.GetName() == want.Name},
+		{"email", got.GetEmail() == want.Email},
+		{"age, plan or time", got.GetAge() == want.Age && got.GetPaidPlan() == want.PaidPlan && got.GetCreatedAt() == want.CreatedAt},
+		{"tags", slices.Equal(got.GetTags(), want.Tags)},
+		{"biography", got.GetBiography() == want.Biography},
+		{"address", sameAddress(got.GetAddress(), want.GetAddress())},
+	} {
+		if !field.same {
+			return fmt.Errorf("users: the %s of user %q is wrong: the answer has user %q", field.name, want.Id, got.GetId())
+		}
+	}
+	return nil
+}
+
+func sameAddress(a, b *userspb.Address) bool {
+	return a.GetStreet() == b.GetStreet() && a.GetCity() == b.GetCity() &&
+		a.GetPostcode() == b.GetPostcode() && a.GetCountry() == b.GetCountry()
+}

@@ -1,4 +1,0 @@
-// Package stack is a seam that knows an implementation.
-package stack
-
-import _ "wirelab.dev/internal/stack/fake"

@@ -1,4 +1,0 @@
-// Package tcp imports its sibling.
-package tcp
-
-import _ "wirelab.dev/internal/stack/fake"

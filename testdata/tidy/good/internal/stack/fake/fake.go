@@ -1,4 +1,0 @@
-// Package fake knows the seam.
-package fake
-
-import _ "wirelab.dev/internal/stack"

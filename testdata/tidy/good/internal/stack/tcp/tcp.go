@@ -1,4 +1,0 @@
-// Package tcp knows the seam.
-package tcp
-
-import _ "wirelab.dev/internal/stack"

@@ -1,0 +1,4 @@
+// Package fake knows the seam.
+package fake
+
+import _ "wirelab.dev/internal/wire/stack"

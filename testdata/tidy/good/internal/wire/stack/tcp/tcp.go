@@ -1,0 +1,4 @@
+// Package tcp knows the seam.
+package tcp
+
+import _ "wirelab.dev/internal/wire/stack"
