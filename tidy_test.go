@@ -45,7 +45,7 @@ var rooms = []room{
 	{folder: "internal/machine/probe", level: 3, seam: true},
 	{folder: "internal/wire/service", level: 3, seam: true},
 	{folder: "internal/machine/link", level: 3},
-	{folder: "internal/judge", level: 3},
+	{folder: "internal/judge/check", level: 3},
 	{folder: "internal/foreign", level: 3},
 	{folder: "internal/data/scenario", level: 2},
 	{folder: "internal/wire/schema", level: 2},
@@ -91,7 +91,7 @@ var public = map[string][]string{
 // The record is the only door between measuring and judging: whatever their
 // levels, judging rooms import no measuring room.
 var (
-	judging   = []string{"internal/judge", "internal/analysis", "internal/advice", "internal/report"}
+	judging   = []string{"internal/judge/check", "internal/analysis", "internal/advice", "internal/report"}
 	measuring = []string{"internal/lab", "internal/load", "internal/wire/stack", "internal/machine/probe"}
 )
 

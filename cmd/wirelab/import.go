@@ -15,7 +15,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/foreign"
-	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/judge/check"
 )
 
 func (a *app) importCommand() *cobra.Command {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/judge/check"
 	"wirelab.dev/internal/worker"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/analysis"
-	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/judge/check"
 	"wirelab.dev/internal/report"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/judge/check"
 )
 
 // A stack is a folder and a line, a workload is a folder and a line, a study is a

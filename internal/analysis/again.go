@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/judge/check"
 )
 
 // Again counts what was measured again because other programs had spoiled it.

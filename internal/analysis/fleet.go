@@ -7,7 +7,7 @@ import (
 
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/judge/check"
 )
 
 // Fleet is the agents that ran the ends of a run's trials on machines of their own.

@@ -7,7 +7,7 @@ import (
 
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/judge/check"
 )
 
 // point is a cell with its trials. Everything else is computed from points.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/judge/check"
 )
 
 // Summarize analyses the trials of a run. They may be fewer than its manifest

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/judge/check"
 )
 
 // Judged are the trials of a run with the checks of this version.

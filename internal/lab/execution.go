@@ -7,7 +7,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/judge/check"
 	"wirelab.dev/internal/worker"
 )
 

@@ -22,7 +22,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/judge/check"
 	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/wire/secure"

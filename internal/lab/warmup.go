@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/judge/check"
 )
 
 // lessons are the longest warm-ups that trials were seen to need, by their cells: those

@@ -11,7 +11,7 @@ import (
 	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge"
+	"wirelab.dev/internal/judge/check"
 )
 
 // fleetTrials is how many trials a cell of fixtureFleet has, and fleetCalls how many calls each
