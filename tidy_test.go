@@ -36,8 +36,8 @@ var rooms = []room{
 	{folder: "internal/fleet", level: 6},
 	{folder: "internal/lab", level: 5},
 
-	{folder: "internal/advice", level: 5},
-	{folder: "internal/analysis", level: 4},
+	{folder: "internal/judge/advice", level: 5},
+	{folder: "internal/judge/analysis", level: 4},
 	{folder: "internal/worker", level: 4},
 	{folder: "internal/load", level: 3},
 	{folder: "internal/wire/stack", level: 3, seam: true},
@@ -91,7 +91,7 @@ var public = map[string][]string{
 // The record is the only door between measuring and judging: whatever their
 // levels, judging rooms import no measuring room.
 var (
-	judging   = []string{"internal/judge/check", "internal/analysis", "internal/advice", "internal/report"}
+	judging   = []string{"internal/judge/check", "internal/judge/analysis", "internal/judge/advice", "internal/report"}
 	measuring = []string{"internal/lab", "internal/load", "internal/wire/stack", "internal/machine/probe"}
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/advice"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/advice"
 )
 
 // lifecycles are how connections are used, as --lifecycle has it.

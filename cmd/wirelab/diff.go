@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/report"
 )
 

@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"wirelab.dev/internal/advice"
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/advice"
+	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/lab"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/report"

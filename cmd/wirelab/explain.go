@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/advice"
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/advice"
+	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/report"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/report"
 )
 

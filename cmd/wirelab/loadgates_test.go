@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/report"
 )
 

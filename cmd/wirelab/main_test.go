@@ -12,7 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/link"
 )

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"wirelab.dev/internal/advice"
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/advice"
+	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/machine/host"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/check"
 	"wirelab.dev/internal/report"
 )

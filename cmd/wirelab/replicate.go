@@ -15,9 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/report"
 	"wirelab.dev/internal/wire/peer"

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // untilFlags are --until and --at-most.

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 func TestUntilFlags(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/wire/service"
 )
 

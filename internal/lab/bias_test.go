@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // study is a simulated run of three variants on a machine that drifts and has a neighbour.

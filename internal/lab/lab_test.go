@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/foreign/yardstick"
+	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/wire/stack/catalog"
 	"wirelab.dev/internal/worker"
 )

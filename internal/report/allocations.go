@@ -6,7 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // shownAllocators is the number of functions of an end that a terminal shows.

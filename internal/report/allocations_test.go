@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 func TestAllocationsAsText(t *testing.T) {

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"unicode"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // WriteBenchstat prints a line a valid trial in the Go benchmark format

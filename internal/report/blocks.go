@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // block is the parts that stand below one line of titles. A part has one of its own where

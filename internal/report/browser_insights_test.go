@@ -10,8 +10,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"wirelab.dev/internal/advice"
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/advice"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // TestWhyInBrowser holds what the page says of a difference against what package analysis

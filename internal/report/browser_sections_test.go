@@ -3,7 +3,7 @@ package report
 import (
 	"testing"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // A section that has nothing to draw is not there, and a variant looks the same in every

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // The map says who wins at each size and number of clients, by how much, and whether

@@ -3,7 +3,7 @@ package report
 import (
 	"testing"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 func TestACellBeyondCapacitySaysSo(t *testing.T) {

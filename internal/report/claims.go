@@ -6,8 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // claimMarks are for the eye; the word stands beside each.

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // column is one value of every line. Those with a priority are shown unless others are

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // csvColumn is one value of every row, with the unit in its title.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // The columns of CSV follow from tags, which are easily lost.

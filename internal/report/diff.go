@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // DiffReport is two runs, and what was to be true of them.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // aDiff has a cell that became slower, and one of which that is not sure.

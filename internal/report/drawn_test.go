@@ -10,11 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/advice"
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/advice"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // drawn is a run whose figures were drawn by chance. Its records lack what records may

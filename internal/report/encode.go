@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // encode writes a value of this package's and of analysis's types as JSON. It

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // shownParts is the number of lines of a list.

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/advice"
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/advice"
+	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/check"
 )
 

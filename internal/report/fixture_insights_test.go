@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // inside is what the fixture's probes see of a variant, in microseconds a call.

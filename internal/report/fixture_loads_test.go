@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // fixtureLoads is a run with every load that is not a plain closed loop: a sweep

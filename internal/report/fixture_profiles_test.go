@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // fixtureStack is a stack with the nanoseconds that a call spends in it. A function

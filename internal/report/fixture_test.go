@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // fixtureRun is a run such as the kernel study gives: three stacks at five sizes

@@ -3,8 +3,8 @@ package report
 import (
 	"fmt"
 
-	"wirelab.dev/internal/advice"
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/advice"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // fleet says which agents measured, and what each client did.

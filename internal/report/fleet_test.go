@@ -9,8 +9,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"wirelab.dev/internal/advice"
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/advice"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 func TestFleetIsSaidInOneLine(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // whose says above a table whose figures stand in it.

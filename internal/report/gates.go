@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // WriteGates prints a line a gate and cell: what was asked, what was found, and what comes of it.

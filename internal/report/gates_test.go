@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // gatedRun is a run of which much was asked. Its figures decide nothing here.

@@ -10,7 +10,7 @@ import (
 	"io"
 	"slices"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/web"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // No text of a run, whoever wrote it, may become markup or end the element that

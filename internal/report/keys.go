@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // key is a part of what tells cells apart. It is a column only where a part has cells

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // legend explains the columns that are shown, and what is left out. In a verbose table it

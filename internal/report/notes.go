@@ -8,9 +8,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // notes explain the marks in the table. Cells with the same finding share one note,

@@ -7,9 +7,9 @@ import (
 	"io"
 	"slices"
 
-	"wirelab.dev/internal/advice"
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/advice"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // ObjectVersion is the form of the JSON object. It grows when a name changes

@@ -15,7 +15,7 @@ import (
 	"github.com/invopop/jsonschema"
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 //go:generate go test -run ^(TestSchema|TestPageTypes)$ -update .
@@ -52,7 +52,7 @@ func reflectSchema(t *testing.T, object any, as reader) *jsonschema.Schema {
 		},
 		AdditionalFields: func(of reflect.Type) []reflect.StructField { return furtherFields(of, as) },
 	}
-	for _, room := range []string{"report", "analysis", "data/record", "data/scenario", "base/tuning"} {
+	for _, room := range []string{"report", "judge/analysis", "data/record", "data/scenario", "base/tuning"} {
 		if err := reflector.AddGoComments("wirelab.dev/internal/"+room, "../"+room); err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,7 @@ package report
 import (
 	"fmt"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // Overlay is what there is to show of several runs that lie over each other, by their names.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // pageData is what the page reads: the object of --json, and what only a page

@@ -3,8 +3,8 @@ package report
 import (
 	"slices"
 
-	"wirelab.dev/internal/advice"
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/advice"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // Pair is two insights that the page can explain one against the other, or one that it

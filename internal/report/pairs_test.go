@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"wirelab.dev/internal/advice"
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/advice"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // Every two cells at a point can be explained, the usual pair first; of many cells only each

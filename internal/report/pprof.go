@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // ProfilesFolder is where a run keeps its profiles in the forms of other tools.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 type closer struct{ *bytes.Buffer }

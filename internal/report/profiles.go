@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // Profiles are those of a run as its page has them. There may be dozens, and most of

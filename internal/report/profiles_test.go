@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // What the page unpacks is what was packed, with one list of names for all profiles.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/web"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 func aReplication() *Replication {

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // Run is all that there is to show of a run.

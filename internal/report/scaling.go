@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // WriteScaling prints, for each variant, how throughput and latency follow the

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // StudyTableFile is the name that a study's own table has beside the run: what

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // fixtureUsers is a study with a table of its own: closed loops, a burst in which one

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // Terminal is what the table is printed on. The caller knows whether there is

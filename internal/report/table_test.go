@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"wirelab.dev/internal/analysis"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // fewCells keeps those cells of the fixture whose table shows all there is to

@@ -3,8 +3,8 @@ package report
 import (
 	"io"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // WriteTraces names the traces of the slowest requests, so that they can be found in a tracing

@@ -13,9 +13,9 @@ import (
 	"sync"
 	"testing"
 
-	"wirelab.dev/internal/analysis"
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // unshown are what a record may lack and no report has a figure of.

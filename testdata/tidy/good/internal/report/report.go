@@ -2,6 +2,6 @@
 package report
 
 import (
-	_ "wirelab.dev/internal/advice"
+	_ "wirelab.dev/internal/judge/advice"
 	_ "wirelab.dev/internal/data/record"
 )

@@ -1,0 +1,82 @@
+// Package advice says in words what a run's figures mean to somebody who must
+// choose: which variant is fastest, where more clients stop paying, which has the
+// best tail, what a limit did, which survives reconnections and what resuming
+// saves, what a request costs each end, and which figures are doubtful.
+//
+// It reads an analysis and nothing else, and never says more than its verdicts
+// allow. A difference that is not beyond doubt is called so, a figure without
+// repeats has no winner, and what is invalid comes first if the answer would have
+// rested on it. Equal statements about several sizes are one sentence. Calls that
+// another program made are no variant to choose.
+//
+// [Answer] is for somebody who reads a few lines, [Advise] has all that can be said.
+//
+// A [part] of a scenario is variants at every size and concurrency. Each function
+// of a summary or a part answers one question, with sentences or not at all.
+package advice
+
+import (
+	"slices"
+
+	"wirelab.dev/internal/judge/analysis"
+)
+
+// Advise returns sentences in plain words, the most important first. Where a
+// trial is judged otherwise than when it was measured, or the run was repeated until
+// something stood, that comes second: the answer may rest on it.
+func Advise(s *analysis.Summary) []string {
+	if len(s.Foreign) > 0 {
+		return slices.Concat([]string{whose(s)}, invalid(s), caution(s))
+	}
+	sentences := inOrder(s)
+	if isService(s) {
+		sentences = byWire(s, sentences)
+	}
+	return slices.Insert(sentences, min(1, len(sentences)), append(looks(s), rejudged(s)...)...)
+}
+
+func inOrder(s *analysis.Summary) []string {
+	parts := partsOf(s)
+	if len(parts) == 0 {
+		return append(partial(s), allocations(s)...)
+	}
+	main := mainPart(parts)
+	doubts := append(overloads(s), invalid(s)...)
+	if s.Report.Cases && len(parts) > 1 {
+		return slices.Concat(partial(s), claims(s), cases(s), doubts, caution(s))
+	}
+	var lifecycle []string
+	for _, p := range parts {
+		lifecycle = append(lifecycle, p.prefixed(parts, reconnections(p))...)
+	}
+	if len(main.sizes) == 0 {
+		return slices.Concat(partial(s), doubts, lifecycle)
+	}
+	if s.IsSweep() {
+		return slices.Concat(partial(s), claims(s), bottlenecks(s), doubts, caution(s))
+	}
+	var early []string // what is invalid comes first if the advice would look for it
+	if missesEnds(main) {
+		early, doubts = doubts, nil
+	}
+	var ofMain, ofOthers, ofBulk []string
+	for _, p := range parts {
+		switch {
+		case p.searched(): // each variant has another rate: times of calls cannot be compared
+		case p == main:
+			ofMain = append(p.prefixed(parts, fastest(p)), p.prefixed(parts, choice(p))...)
+		case !p.cold() && !p.within(main):
+			ofOthers = append(ofOthers, p.prefixed(parts, fastest(p))...)
+		}
+		ofBulk = append(ofBulk, bulk(p)...)
+	}
+	return slices.Concat(
+		partial(s), claims(s), steps(s), early, lifecycle,
+		searches(s), bursts(s), sustained(s), contrasts(s), otherConnections(s),
+		ofMain, highestThroughput(main), knees(s, analysis.ByThroughput),
+		tail(main), knees(s, analysis.ByTail), tooFewForKnees(s),
+		why(s), ofOthers, crossovers(s, parts), limits(s),
+		cost(main), ofBulk, bound(main), shares(s), allocations(s),
+		warmUp(s), power(s), doubts, caution(s),
+	)
+}

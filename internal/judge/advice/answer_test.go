@@ -1,0 +1,85 @@
+package advice
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"wirelab.dev/internal/judge/analysis"
+)
+
+// wantShort wants lines that fit on a screen.
+func wantShort(t *testing.T, lines []string) {
+	t.Helper()
+	if len(lines) > MostLines {
+		t.Errorf("%d lines, want at most %d", len(lines), MostLines)
+	}
+	for _, line := range lines {
+		if n := utf8.RuneCountInString(line); n > LongestLine {
+			t.Errorf("%d characters, want at most %d: %s", n, LongestLine, line)
+		}
+	}
+}
+
+// Names of any length leave no line too long.
+func TestAnswerCutsNamesThatAreTooLong(t *testing.T) {
+	s := &analysis.Summary{}
+	usual().addTo(s)
+	long := strings.Repeat("tls=on,", 30)
+	for i := range s.Cells {
+		s.Cells[i].Variant = s.Cells[i].Variant + ":" + long
+	}
+	for i := range s.Comparisons {
+		c := &s.Comparisons[i]
+		c.A, c.B = c.A+":"+long, c.B+":"+long
+	}
+	wantShort(t, Answer(s))
+}
+
+func TestAnswerCountsClaims(t *testing.T) {
+	s := &analysis.Summary{Done: 1, Planned: 1}
+	usual().addTo(s)
+	for i, outcome := range []analysis.Outcome{analysis.Compatible, analysis.Underpowered, analysis.Underpowered, analysis.Underpowered, analysis.Refuted} {
+		s.Claims = append(s.Claims, analysis.Claim{Says: fmt.Sprint(i), Outcome: outcome, Pairs: 3})
+	}
+	s.Claims[1].NeededPairs, s.Claims[2].NeededPairs = new(40), new(12)
+	text := strings.Join(Answer(s), "\n")
+	for _, want := range []string{"5 claims: 1 compatible, 1 refuted, 3 underpowered.", "Do: take about 40 repeats: that decides 2 of the 3 open claims."} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestAnswerSaysWhyClaimsHaveTooFewRepeats(t *testing.T) {
+	for want, spoil := range map[string]func(*analysis.Summary){
+		"Do: take 3 repeats or more: too few valid repeats for 1 of 1 open claim.":       func(*analysis.Summary) {},
+		"Do: measure on a quieter machine: too few valid repeats for 1 of 1 open claim.": func(s *analysis.Summary) { s.Invalid, s.Again.Spoiled = 2, 2 },
+	} {
+		s := &analysis.Summary{Done: 1, Planned: 1}
+		usual().addTo(s)
+		s.Claims = []analysis.Claim{{Says: "it", Outcome: analysis.Underpowered, Pairs: 1}}
+		spoil(s)
+		if text := strings.Join(Answer(s), "\n"); !strings.Contains(text, want) {
+			t.Errorf("want %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestAnswerSaysWhetherDirectionMatters(t *testing.T) {
+	run := usual()
+	run.sizes, run.clients = []payload{{64, 4096}, {4096, 64}}, []int{1}
+	run.mean = func(_ string, at point) float64 {
+		if at.size.response > at.size.request {
+			return 150
+		}
+		return 100
+	}
+	s := &analysis.Summary{}
+	run.addTo(s)
+	want := "64 B → 4 KiB over 4 KiB → 64 B, 1 client: tcp 1.5×, rest 1.5×, grpc 1.5×"
+	if text := strings.Join(Answer(s), "\n"); !strings.Contains(text, want) {
+		t.Errorf("want %q in\n%s", want, text)
+	}
+}

@@ -1,0 +1,161 @@
+package advice
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis"
+)
+
+// cases is the advice on a study of many small cases without a main one.
+func cases(s *analysis.Summary) []string {
+	return slices.Concat(caseVerdicts(s), caseLimits(s), shares(s), bursts(s), sustained(s))
+}
+
+// caseVerdicts counts by mean response time, which every load has.
+func caseVerdicts(s *analysis.Summary) []string {
+	return each(casePairs(s), caseVerdict)
+}
+
+// casePairs are the comparisons of the mean of every two variants, those of the most cases
+// first.
+func casePairs(s *analysis.Summary) [][]*analysis.Comparison {
+	var compared []*analysis.Comparison
+	for i := range s.Comparisons {
+		if c := &s.Comparisons[i]; c.Metric == analysis.Mean && !hasShares(s, c.Part) {
+			compared = append(compared, c)
+		}
+	}
+	pairs := grouped(compared, func(c *analysis.Comparison) [2]string { return [2]string{c.A, c.B} })
+	slices.SortStableFunc(pairs, func(a, b []*analysis.Comparison) int { return cmp.Compare(len(b), len(a)) })
+	return pairs[:min(len(pairs), shownRivals)]
+}
+
+// hasShares reports whether a part is there to divide a difference into shares,
+// and is not one of the cases.
+func hasShares(s *analysis.Summary, part string) bool {
+	return slices.ContainsFunc(s.Shares, func(d analysis.Shares) bool { return d.Part == part })
+}
+
+// caseVerdict says how the second of two variants does against the first. The
+// comparisons' verdicts are on the first.
+func caseVerdict(pair []*analysis.Comparison) string {
+	first, other := pair[0].A, pair[0].B
+	count, tooFew := map[analysis.Verdict]int{}, 0
+	for _, c := range pair {
+		if c.Ratio.Interval == nil {
+			tooFew++
+		} else {
+			count[opposite(c.Verdict)]++
+		}
+	}
+	var texts []string
+	for _, v := range []struct {
+		verdict analysis.Verdict
+		text    string
+	}{
+		{analysis.Slower, "slower than " + first}, {analysis.Faster, "faster"}, {analysis.Equivalent, "equal within 5 %"}, {analysis.Undecided, "undecided"},
+	} {
+		if n := count[v.verdict]; n > 0 {
+			texts = append(texts, fmt.Sprintf("%s in %d", v.text, n))
+		}
+	}
+	verdicts := other + " is " + list(texts)
+	switch {
+	case len(texts) == 0:
+		verdicts = fmt.Sprintf("%s against %s was measured too seldom for a verdict", other, first)
+	case tooFew > 0:
+		verdicts += fmt.Sprintf(" (%d were measured too seldom for a verdict)", tooFew)
+	}
+	byRatio := func(a, b *analysis.Comparison) int { return cmp.Compare(a.Ratio.Value, b.Ratio.Value) }
+	least, most := slices.MaxFunc(pair, byRatio), slices.MinFunc(pair, byRatio) // of the second's time
+	return fmt.Sprintf("Of %d scenarios, by mean response time %s; it takes %s as long as %s in %s, and %s in %s.", len(pair), verdicts,
+		times(least.Ratio.Inverse()), first, caseName(least), times(most.Ratio.Inverse()), caseName(most))
+}
+
+func caseName(c *analysis.Comparison) string {
+	return fmt.Sprintf("%s with %s", c.Part, clients(c.Clients))
+}
+
+// caseLimits says over all closed loops whether the CPU was the limit, or what
+// calls wait for.
+func caseLimits(s *analysis.Summary) []string {
+	cells := cellsUnder(s, "closed", func(c *analysis.Cell) bool { return c.IsValid() && !hasShares(s, c.Part) })
+	by := byBound(cells)
+	var clauses []string
+	if waiting := by[analysis.ByWaiting]; len(waiting) > 0 {
+		least, longest := meanSpan(waiting)
+		clauses = append(clauses, fmt.Sprintf("%s in %d: throughput there is the users over the %s to %s that a call waits, not what the wire can carry",
+			waitedFor(s, waiting), len(waiting), micros(least), micros(longest)))
+	}
+	for _, end := range cpuBounds {
+		if busy := by[end.bound]; len(busy) > 0 {
+			clauses = append(clauses, fmt.Sprintf("%s in %d (%s)", end.text, len(busy), namesWithParts(busy)))
+		}
+	}
+	if unsure := by[analysis.Unbound]; len(unsure) > 0 {
+		clauses = append(clauses, fmt.Sprintf("neither plainly in %d (%s)", len(unsure), namesWithParts(unsure)))
+	}
+	return sentence(clauses, "What limits the %d closed loops is %s.", len(cells))
+}
+
+// namesWithParts names some of the cells by variant, part and clients.
+func namesWithParts(cells []*analysis.Cell) string {
+	var texts []string
+	for _, c := range cells {
+		texts = append(texts, fmt.Sprintf("%s %s with %s", c.Variant, c.Part, clients(c.Clients)))
+	}
+	return list(shortened(texts, "%d more"))
+}
+
+// waitedFor is the simulated work where all of the cells' handlers have some.
+func waitedFor(s *analysis.Summary, cells []*analysis.Cell) string {
+	for _, c := range cells {
+		if !s.Declared.Workload(c.Workload).Has(scenario.SimulatedWorkRole) {
+			return "waiting"
+		}
+	}
+	return "the simulated work"
+}
+
+// casesCounted says of every two variants in how many of the cases one is slower: first of the
+// two that have most cases.
+func casesCounted(s *analysis.Summary) (first, others []string) {
+	var lines []string
+	for _, pair := range casePairs(s) {
+		lines = append(lines, caseLine(pair))
+	}
+	return lines[:min(1, len(lines))], lines[min(1, len(lines)):]
+}
+
+func caseLine(pair []*analysis.Comparison) string {
+	n, verdicts := map[analysis.Verdict]int{}, 0
+	taken := make([]float64, len(pair))
+	for i, c := range pair {
+		taken[i] = c.Ratio.Inverse().Value
+		if c.Ratio.Interval != nil {
+			n[opposite(c.Verdict)]++
+			verdicts++
+		}
+	}
+	var texts []string
+	for _, verdict := range []analysis.Verdict{analysis.Slower, analysis.Faster, analysis.Equivalent, analysis.Undecided} {
+		if n[verdict] > 0 {
+			texts = append(texts, fmt.Sprintf("%s in %d", verdict, n[verdict]))
+		}
+	}
+	if verdicts < len(pair) {
+		texts = append(texts, "without a verdict")
+		if verdicts > 0 {
+			texts[len(texts)-1] += fmt.Sprintf(" in %d", len(pair)-verdicts)
+		}
+	}
+	long := number(slices.Min(taken)) + "×"
+	if len(pair) > 1 {
+		long = number(slices.Min(taken)) + " to " + number(slices.Max(taken)) + "×"
+	}
+	return cut(fmt.Sprintf("%s takes %s as long as %s in %s: %s.", pair[0].B, long, pair[0].A, count(len(pair), "case"), strings.Join(texts, ", ")))
+}

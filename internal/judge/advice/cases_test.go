@@ -1,0 +1,110 @@
+package advice
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis"
+)
+
+// usersAPI is a small study of the users API: closed loops that wait, one that
+// does not, bursts, a sustained load, and the ladder from gRPC to REST.
+func usersAPI(trials int) *analysis.Summary {
+	s := &analysis.Summary{
+		Report:   scenario.Report{Cases: true},
+		Declared: scenario.Declarations{Workloads: []scenario.Declaration{{Name: "users", Options: []scenario.Option{{Key: "work", Role: scenario.SimulatedWorkRole}}}}},
+	}
+	for _, part := range []struct {
+		name   string
+		slower float64
+	}{{"get-user", 1.01}, {"get-users", 1.6}} {
+		sampleRun{
+			part: part.name, sizes: both(0), clients: []int{10, 100}, variants: []string{"grpc", "rest-json"}, trials: trials, model: "closed",
+			mean: func(v string, at point) float64 {
+				if v == "rest-json" && at.clients == 100 {
+					return 10_500 * part.slower
+				}
+				return 10_500
+			},
+			p99: func(string, point) float64 { return 14_000 },
+		}.addTo(s)
+	}
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		c.Workload, c.Bound = "users:op="+c.Part, analysis.ByWaiting
+		if c.Part == "get-users" && c.Variant == "rest-json" && c.Clients == 100 {
+			c.Bound = analysis.ByServerCPU
+		}
+	}
+	s.Cells = append(s.Cells, loaded(record.Load{Model: "sustained", RatePerSecond: 50}, 0, 0).Cells...)
+	for i := range s.Comparisons {
+		s.Comparisons[i].Workload = "users:op=" + s.Comparisons[i].Part
+	}
+	s.Shares = []analysis.Shares{ladder(trials)}
+	return s
+}
+
+// ladder is a difference of 2, of which the encoding has most and one layer
+// takes some back.
+func ladder(trials int) analysis.Shares {
+	sampleRun := sampleRun{trials: trials}
+	d := analysis.Shares{
+		Part: "shares", Workload: "users:op=get-users,work=0s", Clients: 50, Metric: analysis.CPU, From: "grpc", To: "rest-json", Pairs: trials,
+		Ratio: sampleRun.figure(2), Decided: trials >= 3,
+	}
+	for i, change := range []string{
+		"the protocol (REST for gRPC, both over HTTP/2, each by its usual library)", "the encoding (JSON for protobuf)",
+		"the wire (HTTP/1.1 for HTTP/2)", "the framework (routes, resource paths and encoding/json)",
+	} {
+		share := []float64{0.4, 0.7, -0.12, 0.02}[i]
+		step := analysis.ShareStep{Change: change, To: []string{"h2", "h2:codec=json", "h1:codec=json", "rest-json"}[i], Ratio: sampleRun.figure(math.Pow(2, share)), Decided: d.Decided && i < 3}
+		if d.Decided {
+			step.Share = &analysis.Figure{Value: share, Interval: &analysis.Interval{Low: share - 0.03, High: share + 0.03, Confidence: 0.95}}
+		}
+		d.Steps = append(d.Steps, step)
+	}
+	return d
+}
+
+func TestUsersAPI(t *testing.T) {
+	s := usersAPI(3)
+	for i := range s.Comparisons {
+		if c := s.Comparisons[i]; c.Metric == analysis.Mean && math.Abs(c.Ratio.Value-1) < 0.05 {
+			s.Comparisons[i].Verdict = analysis.Equivalent
+		}
+	}
+	golden(t, "users-api", s)
+}
+
+func TestUsersAPIMeasuredOnce(t *testing.T) {
+	text := strings.Join(Advise(usersAPI(1)), "\n")
+	for _, want := range []string{
+		"Of 4 scenarios, by mean response time rest-json against grpc was measured too seldom for a verdict; it takes 1 times as long as grpc in get-user with 10 clients, and 1.6 times in get-users with 100 clients.",
+		"What makes up CPU time a request, of both ends, of rest-json over grpc's, users:op=get-users,work=0s with 50 clients, is undecided: 2 times in too few repeats to be sure.",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want\n%s\nin\n%s", want, text)
+		}
+	}
+}
+
+// The answer to what a difference is made of stands even where one trial gives no verdict.
+func TestAnswerSaysWhichChangeMakesHowMuch(t *testing.T) {
+	lines := Answer(usersAPI(1))
+	wantShort(t, lines)
+	want := "rest-json over grpc, CPU 2× (1 trial): protocol 1.32×, encoding a further 1.62×, "
+	if text := strings.Join(lines, "\n"); !strings.Contains(text, want) {
+		t.Errorf("want %q in\n%s", want, text)
+	}
+}
+
+func TestADifferenceThatMayBeNoneIsNotShared(t *testing.T) {
+	d := ladder(3)
+	d.Decided = false
+	if text := shareSentence(d); !strings.HasPrefix(text, "Undecided: ") || strings.Contains(text, "encoding") {
+		t.Error(text)
+	}
+}

@@ -1,0 +1,175 @@
+package advice
+
+import (
+	"fmt"
+	"strings"
+
+	"wirelab.dev/internal/judge/analysis"
+)
+
+// claims says of each claim of the scenario whether it holds here, and by what.
+func claims(s *analysis.Summary) []string {
+	var sentences, unasked []string
+	for i := range s.Claims {
+		if c := &s.Claims[i]; c.Unasked {
+			unasked = append(unasked, quoted(c))
+		} else {
+			sentences = append(sentences, claimSentence(c))
+		}
+	}
+	if len(unasked) > 0 {
+		sentences = append(sentences, "Without its yardstick, which is measured where `run --yardstick` asks for it, nothing can be said here to "+list(unasked)+".")
+	}
+	return sentences
+}
+
+func quoted(c *analysis.Claim) string {
+	text := "“" + c.Says + "”"
+	if c.Row != "" {
+		text = c.Row + ", " + text
+	}
+	return text
+}
+
+var outcomes = map[analysis.Outcome]string{
+	analysis.Compatible:   "compatible with what was measured here",
+	analysis.Larger:       "a larger effect here than is claimed",
+	analysis.Smaller:      "a smaller effect here than is claimed",
+	analysis.Refuted:      "refuted here",
+	analysis.Underpowered: "undecided here",
+	analysis.Unmeasured:   "not measured here",
+}
+
+func claimSentence(c *analysis.Claim) string {
+	sentence := quoted(c) + ": " + outcomes[c.Outcome]
+	if c.Ratio != nil {
+		sentence += fmt.Sprintf(": %s, claimed %s", between(*c.Ratio, number), c.Claimed())
+	}
+	if c.Reason != "" {
+		sentence += ": " + c.Reason
+	}
+	switch {
+	case c.Outcome != analysis.Underpowered || c.Ratio == nil:
+	case c.Ratio.Interval == nil:
+		sentence += "; three repeats or more can tell"
+	case c.NeededPairs == nil:
+		sentence += "; it is so close to the border between two answers that 10,000 repeats might not tell"
+	default:
+		sentence += fmt.Sprintf("; about %d repeats would tell", *c.NeededPairs)
+	}
+	if len(c.Factors) > 0 {
+		sentence += "; " + c.FactorsInWords()
+	}
+	if c.But != "" {
+		sentence += "; but " + c.But
+	}
+	if c.Ratio != nil {
+		sentence += ". That is " + c.Find + " in " + c.Part
+	}
+	return sentence + "."
+}
+
+var shareNames = map[string]string{
+	analysis.CPU:        "CPU time a request, of both ends,",
+	analysis.Throughput: "throughput",
+	analysis.Mean:       "the mean time of a call",
+}
+
+// shares says how the difference between a part's first variant and its last comes
+// about: by CPU time, and by throughput and time as far as these differ at all.
+func shares(s *analysis.Summary) []string {
+	var sentences []string
+	for _, difference := range s.Shares {
+		if difference.Metric != analysis.CPU && !difference.Decided {
+			continue
+		}
+		if difference.Metric == analysis.Mean && closedLoop(s, difference.Part) {
+			continue // the throughput, seen from the other side
+		}
+		sentences = append(sentences, shareSentence(difference))
+	}
+	return sentences
+}
+
+func closedLoop(s *analysis.Summary, part string) bool {
+	for i := range s.Cells {
+		if s.Cells[i].Part == part {
+			return s.Cells[i].Load.Model == "closed"
+		}
+	}
+	return false
+}
+
+func shareSentence(d analysis.Shares) string {
+	where := fmt.Sprintf("%s of %s over %s's, %s with %s", shareNames[d.Metric], d.To, d.From, d.Workload, clients(d.Clients))
+	switch {
+	case d.Ratio.Interval == nil:
+		return fmt.Sprintf("What makes up %s, is undecided: %s in too few repeats to be sure.", where, times(d.Ratio))
+	case !d.Decided:
+		return fmt.Sprintf("Undecided: %s: %s, which may be none, so there is nothing to share out.", where, times(d.Ratio))
+	}
+	texts := make([]string, len(d.Steps))
+	for i, step := range d.Steps {
+		texts[i] = step.Change + " "
+		switch {
+		case step.Share.Interval == nil || !step.Decided:
+			texts[i] += fmt.Sprintf("undecided, %s", between(*step.Share, share))
+		case step.Share.Value < 0:
+			texts[i] += fmt.Sprintf("%s, a saving", between(*step.Share, share))
+		default:
+			texts[i] += between(*step.Share, share)
+		}
+	}
+	return fmt.Sprintf("%s: %s. Of this difference have %s.", upper(where), times(d.Ratio), strings.Join(texts, "; "))
+}
+
+// shareLines say what makes up a difference, in CPU time or else in time.
+func shareLines(s *analysis.Summary) []string {
+	for _, metric := range []string{analysis.Mean, analysis.CPU} {
+		for _, d := range s.Shares {
+			if d.Metric != metric || len(d.Steps) == 0 {
+				continue
+			}
+			what := map[string]string{analysis.Mean: "time", analysis.CPU: "CPU"}[metric]
+			ratio := timesAs(d.Ratio)
+			if d.Ratio.Interval == nil {
+				ratio += " (" + count(d.Pairs, "trial") + ")"
+			}
+			return filled(fmt.Sprintf("%s over %s, %s %s: ", d.To, d.From, what, ratio), shareSteps(d.Steps))
+		}
+	}
+	return nil
+}
+
+// shareSteps are the changes one after the other, each with how many times as much it makes of
+// what the changes before it came to.
+func shareSteps(steps []analysis.ShareStep) []string {
+	items := make([]string, len(steps))
+	for i, step := range steps {
+		change, _, _ := strings.Cut(strings.TrimPrefix(step.Change, "the "), " (") // what it is of stands behind
+		further := ""
+		if i == 1 && step.Ratio.Value > 1 {
+			further = "a further "
+		}
+		items[i] = change + " " + further + number(step.Ratio.Value) + "×"
+	}
+	return items
+}
+
+// claimCount is how many claims came out how.
+func claimCount(s *analysis.Summary) []string {
+	if len(s.Claims) == 0 {
+		return nil
+	}
+	n := map[analysis.Outcome]int{}
+	for _, c := range s.Claims {
+		n[c.Outcome]++
+	}
+	var texts []string
+	for _, outcome := range analysis.Outcomes {
+		if n[outcome] > 0 {
+			texts = append(texts, fmt.Sprintf("%d %s", n[outcome], outcome))
+		}
+	}
+	return []string{count(len(s.Claims), "claim") + ": " + strings.Join(texts, ", ") + "."}
+}

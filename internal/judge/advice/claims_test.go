@@ -1,0 +1,88 @@
+package advice
+
+import (
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
+)
+
+func TestClaimsInWords(t *testing.T) {
+	const find = `ratio("mean", "grpc:codec=vt1", "grpc")`
+	claim := analysis.Claim{Row: "F1", Says: "a codec takes a tenth off", Part: "unary", Find: find, ClaimedRatio: new(0.9), Ratio: &analysis.Figure{Value: 0.95, Interval: &analysis.Interval{Low: 0.94, High: 0.96}}, Outcome: analysis.Smaller}
+	grows, open, borderline, unmeasured, cause := claim, claim, claim, claim, claim
+	grows.Says, grows.ClaimedRatio, grows.Outcome = "it grows", nil, analysis.Compatible
+	open.Ratio, open.Outcome = &analysis.Figure{Value: 0.8}, analysis.Underpowered
+	borderline.Outcome = analysis.Underpowered
+	unmeasured.Ratio, unmeasured.Outcome, unmeasured.Reason = nil, analysis.Unmeasured, "no mean of grpc in unary"
+	cause.Says, cause.But = "the codec causes it", "its own table says otherwise"
+	cause.Factors = []analysis.ClaimFactor{
+		{Name: "the codec", Moves: analysis.Moves, Ratio: &analysis.Figure{Value: 3}},
+		{Name: "the wire", Moves: analysis.MovesNot, Ratio: &analysis.Figure{Value: 1.02}},
+		{Name: "the pool", Moves: analysis.MovesNot},
+		{Name: "the collector", Moves: analysis.MovesMaybe},
+	}
+	s := &analysis.Summary{Results: analysis.Results{Claims: []analysis.Claim{
+		claim, grows, open, borderline, unmeasured, cause,
+		{Says: "a file server is cheaper", Outcome: analysis.Unmeasured, Unasked: true},
+	}}}
+	want := []string{
+		"F1, “a codec takes a tenth off”: a smaller effect here than is claimed: 0.95 (0.94 to 0.96), claimed 0.9×. That is " + find + " in unary.",
+		"F1, “it grows”: compatible with what was measured here: 0.95 (0.94 to 0.96), claimed > 1×. That is " + find + " in unary.",
+		"F1, “a codec takes a tenth off”: undecided here: 0.8, claimed 0.9×; three repeats or more can tell. That is " + find + " in unary.",
+		"F1, “a codec takes a tenth off”: undecided here: 0.95 (0.94 to 0.96), claimed 0.9×; it is so close to the border between two answers that 10,000 repeats might not tell. That is " + find + " in unary.",
+		"F1, “a codec takes a tenth off”: not measured here: no mean of grpc in unary.",
+		"F1, “the codec causes it”: a smaller effect here than is claimed: 0.95 (0.94 to 0.96), claimed 0.9×; it goes with the codec (3×); not with the wire (1.02×), the pool; undecided: the collector; but its own table says otherwise. That is " + find + " in unary.",
+		"Without its yardstick, which is measured where `run --yardstick` asks for it, nothing can be said here to “a file server is cheaper”.",
+	}
+	got := claims(s)
+	if len(got) != len(want) {
+		t.Fatalf("%d sentences, want %d", len(got), len(want))
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("got  %s\nwant %s", got[i], want[i])
+		}
+	}
+}
+
+func TestBulkInWords(t *testing.T) {
+	cell := func(variant string, seconds float64) *analysis.Cell {
+		c := &analysis.Cell{
+			Cell: record.Cell{Part: "get", Variant: variant, Clients: 1, Load: record.Load{Model: "closed"}}, Trials: 3, Valid: 3,
+			Bulk: &analysis.Bulk{ServerCPU: &analysis.Figure{Value: seconds}, Rate: analysis.Figure{Value: 1}},
+		}
+		return c
+	}
+	p := &part{
+		name: "get", variants: []string{"grpc", "file"}, sizes: []payload{{}}, clients: []int{1},
+		cells: []*analysis.Cell{cell("grpc", 1), cell("file", 0.25)},
+	}
+	const want = "CPU time of the server for a GB in get, with 1 client: grpc 1 s at 1 GB/s; file 0.25 s at 1 GB/s."
+	if got := bulk(p); len(got) != 1 || got[0] != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, c := range p.cells {
+		c.Bulk = nil
+	}
+	if got := bulk(p); got != nil {
+		t.Errorf("of calls that carry little: %q", got)
+	}
+}
+
+func TestAllocationsInWords(t *testing.T) {
+	of := func(variant, end string, bytes float64) analysis.Allocation {
+		return analysis.Allocation{
+			Part: "p", Variant: variant, End: end, Bytes: bytes, Objects: 3,
+			Functions: []analysis.Allocator{{Function: "example.com/codec.Copy", Bytes: 0.75}},
+		}
+	}
+	got := allocations(&analysis.Summary{Results: analysis.Results{Allocations: []analysis.Allocation{
+		of("grpc", analysis.ServerEnd, 2048), of("grpc", analysis.ClientEnd, 100), of("tcp", analysis.ServerEnd, 64),
+	}}})
+	const want = "What a call of p makes the server allocate: grpc 2 KiB in 3 objects (75 % of the bytes by codec.Copy); tcp 64 B in 3 objects (75 % of the bytes by codec.Copy)."
+	if strings.Join(got, "\n") != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

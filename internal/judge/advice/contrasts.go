@@ -1,0 +1,116 @@
+package advice
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis"
+)
+
+// contrasts says what resumption buys, and then what each other choice of a
+// connection costs. They are shown with the most clients and the smallest size,
+// where the connection is most of a request.
+func contrasts(s *analysis.Summary) []string {
+	shown := shownContrasts(s.Contrasts)
+	var bought, cost []string
+	for _, c := range shown {
+		effects := effectsOf(c, s.Declared.Stack(c.Stack).Option(c.Option).Contrast)
+		if effects == "" {
+			continue
+		}
+		if c.Option == analysis.ByConnection {
+			bought = append(bought, fmt.Sprintf("%s %s, against %s, %s", c.Stack, c.To, c.From, effects))
+		} else {
+			cost = append(cost, fmt.Sprintf("%s with %s=%s, against %s, %s", c.Base, c.Option, c.To, c.From, effects))
+		}
+	}
+	if len(shown) == 0 {
+		return nil
+	}
+	where := atSize(contrastSize(shown[0])) + "with " + clients(shown[0].Clients)
+	return append(sentence(bought, "What keeping or resuming connections buys, %s: %s.", where), sentence(cost, "What a choice costs, %s: %s.", where)...)
+}
+
+// shownContrasts returns the contrasts with the most clients and the smallest request.
+// Where several variants of a stack show the same choice, it returns the one whose
+// variant has the fewest other options.
+func shownContrasts(all []analysis.Contrast) []analysis.Contrast {
+	if len(all) == 0 {
+		return nil
+	}
+	first := slices.MinFunc(all, func(a, b analysis.Contrast) int {
+		return cmp.Or(cmp.Compare(b.Clients, a.Clients), contrastSize(a).compare(contrastSize(b)))
+	})
+	there := slices.DeleteFunc(slices.Clone(all), func(c analysis.Contrast) bool {
+		return c.Clients != first.Clients || contrastSize(c) != contrastSize(first)
+	})
+	var shown []analysis.Contrast
+	for _, same := range grouped(there, func(c analysis.Contrast) [4]string { return [4]string{c.Stack, c.Option, c.From, c.To} }) {
+		shown = append(shown, slices.MinFunc(same, func(a, b analysis.Contrast) int { return len(a.Base) - len(b.Base) }))
+	}
+	return shown
+}
+
+func contrastSize(c analysis.Contrast) payload { return payload{c.RequestBytes, c.ResponseBytes} }
+
+// metricWords are the names, in a sentence, of what a contrast may change.
+var metricWords = map[string]string{
+	analysis.CPU:        "the CPU time",
+	analysis.Handshake:  "the handshake's time",
+	analysis.FirstByte:  "the time to the first byte",
+	analysis.Throughput: "the throughput",
+	analysis.P99:        "the P99",
+	analysis.ServerPeak: "the server's memory",
+}
+
+// effectsOf says what changed, by the metrics that the option's stack declares, or
+// else by the CPU time, the handshake and the throughput. Early data is sent before
+// the handshake ends, so it shortens the time to the first byte, not the handshake.
+func effectsOf(c analysis.Contrast, declared *scenario.Contrast) string {
+	metrics := []string{analysis.CPU, analysis.Handshake, analysis.Throughput}
+	switch {
+	case c.Option == analysis.ByConnection && c.To == string(scenario.Early):
+		metrics = []string{analysis.CPU, analysis.FirstByte, analysis.Throughput}
+	case declared != nil && len(declared.Metrics) > 0:
+		metrics = declared.Metrics
+	}
+	var saved, changed, alike, open []string
+	for _, m := range metrics {
+		e, measured := c.Of(m)
+		switch {
+		case !measured:
+		case e.Verdict == analysis.Equivalent:
+			alike = append(alike, metricWords[m])
+		case e.Verdict == analysis.Undecided:
+			open = append(open, metricWords[m])
+		case e.Verdict == analysis.Less && m != analysis.Throughput:
+			saved = append(saved, between(saving(e.Ratio), share)+" of "+metricWords[m])
+		default:
+			changed = append(changed, between(e.Ratio, number)+" times "+metricWords[m])
+		}
+	}
+	var parts []string
+	for _, part := range []struct {
+		verb  string
+		texts []string
+	}{
+		{"saves", saved}, {"has", changed}, {"equals it in", alike}, {"is not told apart from it in", open},
+	} {
+		if len(part.texts) > 0 {
+			parts = append(parts, part.verb+" "+list(part.texts))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// saving is the share that is not spent at a ratio below 1.
+func saving(ratio analysis.Figure) analysis.Figure {
+	saved := analysis.Figure{Value: 1 - ratio.Value}
+	if i := ratio.Interval; i != nil {
+		saved.Interval = &analysis.Interval{Low: 1 - i.High, High: 1 - i.Low, Confidence: i.Confidence}
+	}
+	return saved
+}

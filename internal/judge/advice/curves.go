@@ -1,0 +1,190 @@
+package advice
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/judge/analysis"
+)
+
+// knees says where more clients stop paying or where tails begin to grow, and for
+// which curves no such point was found, with the reason. Curves of too few
+// concurrencies are left to [tooFewForKnees].
+func knees(s *analysis.Summary, by string) []string {
+	begins := "more clients stop paying"
+	if by == analysis.ByTail {
+		begins = "P99/P50 begins to grow"
+	}
+	var found, refused []analysis.Knee
+	for _, k := range s.Knees {
+		switch {
+		case k.By != by || k.Points < analysis.KneePoints:
+		case k.Found:
+			found = append(found, k)
+		default:
+			refused = append(refused, k)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b analysis.Knee) int { return cmp.Compare(a.Clients.Value, b.Clients.Value) })
+	var at, without []string
+	for _, knees := range grouped(found, kneePlace) {
+		at = append(at, kneePlace(knees[0])+" for "+curvesOf(knees))
+	}
+	reasons := grouped(refused, func(k analysis.Knee) string { return k.Reason })
+	slices.SortStableFunc(reasons, func(a, b []analysis.Knee) int { return cmp.Compare(len(b), len(a)) })
+	for _, knees := range reasons {
+		without = append(without, knees[0].Reason+" ("+curvesOf(knees)+")")
+	}
+	switch {
+	case len(at) == 0 && len(without) == 0:
+		return nil
+	case len(at) == 0:
+		return []string{"No point was found where " + begins + ": " + strings.Join(without, "; ") + "."}
+	case len(without) == 0:
+		return []string{upper(begins) + " " + strings.Join(at, "; ") + "."}
+	}
+	return []string{upper(begins) + " " + strings.Join(at, "; ") + ". Elsewhere " + strings.Join(without, "; ") + "."}
+}
+
+// tooFewForKnees says that no curve has enough concurrencies for a knee. It says
+// nothing if some curve has.
+func tooFewForKnees(s *analysis.Summary) []string {
+	most := 0
+	for _, k := range s.Knees {
+		most = max(most, k.Points)
+	}
+	if len(s.Knees) == 0 || most >= analysis.KneePoints {
+		return nil
+	}
+	had := "one"
+	if most > 0 {
+		had = fmt.Sprintf("more than %d", most)
+	}
+	return []string{fmt.Sprintf("Where more clients stop paying is not told: a knee takes %d concurrencies with three valid trials each, and no curve has %s.",
+		analysis.KneePoints, had)}
+}
+
+// kneePlace says at how many clients a knee is, with its interval.
+func kneePlace(k analysis.Knee) string {
+	i := k.Clients.Interval
+	return fmt.Sprintf("at about %s (%.0f to %.0f)", clients(int(math.Round(k.Clients.Value))), i.Low, i.High)
+}
+
+func kneeSize(k analysis.Knee) payload { return payload{k.RequestBytes, k.ResponseBytes} }
+
+// curvesOf names variants with their sizes, those with equal sizes together.
+func curvesOf(knees []analysis.Knee) string {
+	knees = slices.Clone(knees)
+	slices.SortStableFunc(knees, func(a, b analysis.Knee) int { return kneeSize(a).compare(kneeSize(b)) })
+	sizes := map[string][]string{}
+	var variants []string
+	for _, k := range knees {
+		variants = withNew(variants, k.Variant)
+		sizes[k.Variant] = withNew(sizes[k.Variant], kneeSize(k).String())
+	}
+	var texts []string
+	for _, same := range grouped(variants, func(v string) string { return list(sizes[v]) }) {
+		texts = append(texts, list(same)+" at "+list(sizes[same[0]]))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// sweepSizes is the fewest sizes along which the analysis seeks crossovers.
+const sweepSizes = 4
+
+// crossovers says which variant overtakes which as messages grow.
+func crossovers(s *analysis.Summary, parts []*part) []string {
+	var clauses, unclear []string
+	for _, c := range s.Crossovers {
+		pair := fmt.Sprintf("%s and %s near %s with %s", c.A, c.B, size(c.Bytes.Value), clients(c.Clients))
+		if c.Kind == "indistinct" {
+			unclear = append(unclear, pair)
+			continue
+		}
+		how := "gradually"
+		if c.Kind == "sharp" {
+			how = "sharply, from one size to the next"
+		}
+		clauses = append(clauses, fmt.Sprintf("%s overtakes %s at %s with %s, %s", c.B, c.A, between(c.Bytes, size), clients(c.Clients), how))
+	}
+	sentences := append(sentence(clauses, "As messages grow, %s."), sentence(unclear, "Whether these cross at all is within the noise: %s.")...)
+	if len(sentences) > 0 {
+		return sentences
+	}
+	return withoutCrossover(parts)
+}
+
+// withoutCrossover says of every part along whose sizes one could have been found that
+// none was, or that there were too few trials to look.
+func withoutCrossover(parts []*part) []string {
+	var sentences []string
+	for _, p := range parts {
+		same := slices.DeleteFunc(slices.Clone(p.sizes), func(s payload) bool { return s.request != s.response || s.request == 0 })
+		if len(same) >= sweepSizes && len(p.variants) > 1 {
+			sentences = append(sentences, p.prefixed(parts, []string{p.noCrossover()})...)
+		}
+	}
+	return sentences
+}
+
+// noCrossover is about those pairs of variants along whose sizes the analysis looks.
+func (p *part) noCrossover() string {
+	type sweep struct {
+		a, b    string
+		clients int
+	}
+	sizes := map[sweep][]payload{}
+	for _, c := range p.comparisons {
+		at := payload{c.RequestBytes, c.ResponseBytes}
+		if c.Metric == analysis.Mean && c.Ratio.Interval != nil && at.request == at.response && at.request > 0 {
+			s := sweep{c.A, c.B, c.Clients}
+			sizes[s] = append(sizes[s], at)
+		}
+	}
+	maps.DeleteFunc(sizes, func(_ sweep, sizes []payload) bool { return len(sizes) < sweepSizes })
+	if len(sizes) == 0 {
+		return fmt.Sprintf("Where one variant overtakes another as messages grow is not told: that takes three trials of both at %d sizes.", sweepSizes)
+	}
+	whole := len(slices.DeleteFunc(slices.Collect(maps.Values(sizes)), func(s []payload) bool { return len(s) < len(p.sizes) }))
+	if whole == len(p.clients)*len(p.variants)*(len(p.variants)-1)/2 {
+		return fmt.Sprintf("From %s to %s no variant was seen to overtake another.", p.sizes[0], p.sizes[len(p.sizes)-1])
+	}
+	return "As messages grow no variant was seen to overtake another, where there were trials enough to look."
+}
+
+// limits says what an in-flight limit did, in both ways of counting.
+func limits(s *analysis.Summary) []string {
+	var sentences []string
+	for _, l := range s.Limits {
+		ofCall, ofCaller := "", ""
+		if !math.IsNaN(l.TailWithout + l.TailWithService + l.TailWithResponse) { // else too few requests
+			ofCall = fmt.Sprintf(" and P99/P50 %s instead of %s", number(l.TailWithService), number(l.TailWithout))
+			ofCaller = fmt.Sprintf(", P99/P50 is %s and P99 %s instead of %s", number(l.TailWithResponse), micros(l.P99WithUS), micros(l.P99WithoutUS))
+		}
+		sentences = append(sentences, fmt.Sprintf(
+			"At most %d in flight on %s (%s, %s): counted from the permit on, the mean is %s times that without the limit%s;"+
+				" with the wait for the permit, which callers see, the mean is %s times that without%s; throughput is %s times that without.",
+			l.Limit, l.Without, payload{l.RequestBytes, l.ResponseBytes}, clients(l.Clients),
+			between(l.MeanServiceRatio, number), ofCall, between(l.MeanResponseRatio, number), ofCaller, between(l.ThroughputRatio, number)))
+	}
+	if n := len(s.Limits); n > 0 && closedLoop(s, s.Limits[n-1].Part) {
+		last := s.Limits[n-1].Clients
+		sentences[n-1] += fmt.Sprintf(" By Little's law the mean that the callers of a closed loop see is their number over the throughput"+
+			" (%d clients here), so a limit lowers it only as far as it raises throughput; the rest moves from the call to the wait before it.", last)
+	}
+	return sentences
+}
+
+func crossoverLines(s *analysis.Summary) []string {
+	var lines []string
+	for _, c := range s.Crossovers {
+		if c.Kind != "indistinct" {
+			lines = append(lines, cut(fmt.Sprintf("%s overtakes %s from %s on, with %s.", c.B, c.A, between(c.Bytes, size), clients(c.Clients))))
+		}
+	}
+	return lines
+}

@@ -1,0 +1,251 @@
+package advice
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
+)
+
+func partial(s *analysis.Summary) []string {
+	switch {
+	case !s.Partial():
+		return nil
+	case s.Done == 0:
+		return []string{fmt.Sprintf("No trial has ended: %d were planned, and there is nothing to judge.", s.Planned)}
+	}
+	return []string{fmt.Sprintf("This run is partial: %d of %d trials were done, and what follows rests on them alone.", s.Done, s.Planned)}
+}
+
+// missesEnds reports whether a cell without a valid trial lies where the advice
+// looks: at the lowest or the highest concurrency.
+func missesEnds(p *part) bool {
+	low, high := p.cells[0].Clients, p.cells[0].Clients
+	for _, c := range p.cells {
+		low, high = min(low, c.Clients), max(high, c.Clients)
+	}
+	return slices.ContainsFunc(p.cells, func(c *analysis.Cell) bool {
+		return !c.IsValid() && (c.Clients == low || c.Clients == high)
+	})
+}
+
+// invalid says what was left out, and why.
+func invalid(s *analysis.Summary) []string {
+	var names []string
+	for _, c := range cellsOf(s, func(c *analysis.Cell) bool { return !c.IsValid() }) {
+		name := c.Variant
+		if payloadOf(c) != (payload{}) {
+			name += " at " + payloadOf(c).String()
+		}
+		names = append(names, name+" with "+clients(c.Clients))
+	}
+	out := leftOut(s)
+	if out == "" {
+		return nil
+	}
+	why := ""
+	if reasons := reasonsOf(s, record.Invalid); len(reasons) > 0 {
+		why = ": " + strings.Join(reasons, "; ")
+	}
+	if len(names) == len(s.Cells) {
+		return []string{"No figure of this run may be used, because no trial is valid" + why + "."}
+	}
+	text := out + why + "."
+	if len(names) > 0 {
+		text += fmt.Sprintf(" No valid trial is left of %s.", list(shortened(names, "%d more")))
+	}
+	return []string{text}
+}
+
+// measuredAgain says what enters no figure because it was measured better later.
+func measuredAgain(s *analysis.Summary) []string {
+	if s.Again.Trials == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("Thrown away because of other programs on the machine or too short a warm-up, and measured again later: %s of %s.",
+		count(s.Again.ThrownAway, "measurement"), count(s.Again.Trials, "trial"))}
+}
+
+// leftOut says how many trials enter no figure; it is empty where all do.
+func leftOut(s *analysis.Summary) string {
+	trials := count(s.Done, "trial")
+	var texts []string
+	switch s.Invalid {
+	case 0:
+	case 1:
+		texts = append(texts, "1 of "+trials+" is invalid and left out")
+	default:
+		texts = append(texts, fmt.Sprintf("%d of %s are invalid and left out", s.Invalid, trials))
+	}
+	if s.Failed > 0 {
+		texts = append(texts, fmt.Sprintf("%d of %s failed", s.Failed, trials))
+	}
+	return list(texts)
+}
+
+// caution says what was measured again, and what the checks found that leaves a trial
+// valid.
+func caution(s *analysis.Summary) []string {
+	return append(measuredAgain(s), sentence(reasonsOf(s, record.Warning), "Valid, but to be read with care: %s.")...)
+}
+
+// reasonsOf are the checks with a level, those of the most trials first, each
+// with an example.
+func reasonsOf(s *analysis.Summary, level record.Level) []string {
+	all := reasons(s, level)
+	var texts []string
+	for _, r := range all[:min(len(all), shownItems)] {
+		texts = append(texts, fmt.Sprintf("%s in %s (%s)", r.name, count(r.trials, "trial"), r.example))
+	}
+	if more := len(all) - shownItems; more > 0 {
+		texts = append(texts, "and "+count(more, "other check"))
+	}
+	return texts
+}
+
+// reason is a check that found something.
+type reason struct {
+	name, example string
+	trials        int
+}
+
+// reasons are those with a level, those of the most trials first.
+func reasons(s *analysis.Summary, level record.Level) []reason {
+	var all []reason
+	for _, c := range s.Cells {
+		for _, f := range c.Findings {
+			if f.Level == level {
+				all = append(all, reason{f.Name, f.Detail, f.Trials})
+			}
+		}
+		if c.Failure != "" && level == record.Invalid {
+			all = append(all, reason{"no measurement", c.Failure, c.Trials - len(measured(c))})
+		}
+	}
+	var totals []reason
+	for _, same := range grouped(all, func(r reason) string { return r.name }) {
+		total := same[0]
+		for _, r := range same[1:] {
+			total.trials += r.trials
+		}
+		totals = append(totals, total)
+	}
+	slices.SortStableFunc(totals, func(a, b reason) int { return cmp.Compare(b.trials, a.trials) })
+	return totals
+}
+
+// measured are a cell's trials that have figures, valid or not.
+func measured(c analysis.Cell) []analysis.Repeat {
+	return slices.DeleteFunc(slices.Clone(c.Repeats), func(r analysis.Repeat) bool { return r.MeanUS == nil })
+}
+
+// rejudged says where trials are judged otherwise than when they were measured.
+func rejudged(s *analysis.Summary) []string {
+	r := s.Rejudged
+	if r == nil {
+		return nil
+	}
+	var sentences []string
+	reasons := func(of func(analysis.CheckChange) bool) string {
+		var texts []string
+		for _, c := range r.Changes {
+			if of(c) {
+				texts = append(texts, fmt.Sprintf("%s in %s (%s)", c.Check, count(c.Trials, "trial"), c.Detail))
+			}
+		}
+		return strings.Join(shortened(texts, "and %d more"), "; ")
+	}
+	if r.NowInvalid > 0 {
+		sentences = append(sentences, fmt.Sprintf("Invalid by this version's rules, and valid when measured: %s. Why: %s.",
+			count(r.NowInvalid, "trial"), reasons(func(c analysis.CheckChange) bool { return c.ChangesValidity && c.Level == record.Invalid })))
+	}
+	if r.NowValid > 0 {
+		sentences = append(sentences, fmt.Sprintf("Valid by this version's rules, and invalid when measured: %s. Why they were not: %s.",
+			count(r.NowValid, "trial"), reasons(func(c analysis.CheckChange) bool { return c.ChangesValidity && c.Stored == record.Invalid })))
+	}
+	if len(sentences) == 0 && len(r.Changes) > 0 {
+		sentences = append(sentences, fmt.Sprintf("No trial is more or less valid by this version's rules than when measured, but some checks come to another level: %s.",
+			reasons(func(analysis.CheckChange) bool { return true })))
+	}
+	var kept []string
+	for _, k := range r.Kept {
+		kept = append(kept, fmt.Sprintf("%s (%s)", k.Check, count(k.Trials, "trial")))
+	}
+	if len(kept) > 0 {
+		slices.Sort(kept)
+		sentences = append(sentences, "Could not be judged again, because the records lack what the check reads, and stands as when measured: "+list(kept)+".")
+	}
+	return sentences
+}
+
+// judgedAnew counts the trials whose validity is another than when they were measured.
+func judgedAnew(s *analysis.Summary) []string {
+	r := s.Rejudged
+	if r == nil || r.NowInvalid+r.NowValid == 0 {
+		return nil
+	}
+	one := func(n int) string {
+		if n == 0 {
+			return "none"
+		}
+		return count(n, "trial")
+	}
+	return []string{fmt.Sprintf("Judged anew by this version: %s invalid, %s valid that was not.", one(r.NowInvalid), one(r.NowValid))}
+}
+
+// warmUp says how much warm-up would have been enough. It reads the parts that
+// began cold if there are any, since they show it best.
+func warmUp(s *analysis.Summary) []string {
+	needs := slices.Clone(s.WarmUps)
+	if slices.ContainsFunc(needs, func(n analysis.WarmUpNeed) bool { return beganCold(s, n) }) {
+		needs = slices.DeleteFunc(needs, func(n analysis.WarmUpNeed) bool { return !beganCold(s, n) })
+	}
+	trials, settled := 0, 0
+	for _, n := range needs {
+		trials, settled = trials+n.Trials, settled+n.Settled
+	}
+	if trials == 0 {
+		return nil
+	}
+	needs = slices.DeleteFunc(needs, func(n analysis.WarmUpNeed) bool { return n.Settled == 0 })
+	if len(needs) == 0 {
+		return []string{"No trial became steady: the figures may still have been on their way."}
+	}
+	middle, last := medianAndMost(needs, func(n analysis.WarmUpNeed) float64 { return n.Needed.Value })
+	slowest := []string{last.Variant}
+	if sizes := (payload{last.RequestBytes, last.ResponseBytes}); sizes != (payload{}) {
+		slowest = append(slowest, sizes.String())
+	}
+	text := fmt.Sprintf("A warm-up of %s and %s requests would have been enough in the median cell; in the slowest (%s, %s) of %s and %s",
+		micros(1e3*middle.Needed.Value), number(middle.NeededCalls.Value), strings.Join(slowest, ", "), clients(last.Clients),
+		micros(1e3*last.Needed.Value), number(last.NeededCalls.Value))
+	if settled < trials {
+		text += fmt.Sprintf("; %d of %d trials never became steady", trials-settled, trials)
+	}
+	return []string{text + firstMoments(needs) + "."}
+}
+
+// beganCold reports whether the window of a cell began with its first request.
+func beganCold(s *analysis.Summary, n analysis.WarmUpNeed) bool {
+	return slices.ContainsFunc(s.Cells, func(c analysis.Cell) bool {
+		return c.Part == n.Part && c.Variant == n.Variant && c.RequestBytes == n.RequestBytes && c.ResponseBytes == n.ResponseBytes && c.Clients == n.Clients && c.WarmUp.Value == 0
+	})
+}
+
+func firstMoments(needs []analysis.WarmUpNeed) string {
+	shown := slices.DeleteFunc(slices.Clone(needs), func(n analysis.WarmUpNeed) bool { return n.FirstOver == nil })
+	if len(shown) == 0 {
+		return ""
+	}
+	middle, last := medianAndMost(shown, func(n analysis.WarmUpNeed) float64 { return n.FirstOver.Value })
+	return fmt.Sprintf("; calls of the first 100 ms took %s times as long as settled ones in the median cell, and %s times at most",
+		number(middle.FirstOver.Value), number(last.FirstOver.Value))
+}
+
+func medianAndMost(needs []analysis.WarmUpNeed, by func(analysis.WarmUpNeed) float64) (median, most analysis.WarmUpNeed) {
+	slices.SortStableFunc(needs, func(a, b analysis.WarmUpNeed) int { return cmp.Compare(by(a), by(b)) })
+	return needs[len(needs)/2], needs[len(needs)-1]
+}

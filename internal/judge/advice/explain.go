@@ -1,0 +1,145 @@
+package advice
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"wirelab.dev/internal/judge/analysis"
+)
+
+// Explain says where the time of a cell goes, or the difference between two: its calls'
+// time, their CPU time, and their system calls. It says no more than was seen.
+func Explain(e *analysis.Explanation) []string {
+	return slices.Concat(stages(e), cpuTimes(e), systemCalls(e))
+}
+
+// why explains the difference that a run's probes were most likely asked for.
+func why(s *analysis.Summary) []string {
+	if len(s.Insights) == 0 {
+		return nil
+	}
+	return Explain(analysis.Explain(analysis.UsualPair(s.Insights)))
+}
+
+// stages is about the time that a call takes.
+func stages(e *analysis.Explanation) []string {
+	if len(e.Stages) == 0 {
+		return nil
+	}
+	s := e.Stages[0]
+	if e.Against == nil {
+		return []string{fmt.Sprintf("A call over %s takes %s%s: most is %s.",
+			e.Of.Variant, micros(s.Whole.B), condition(e.Of), largestParts(s, s.Whole.B))}
+	}
+	b, a := toldApart(e)
+	more, difference := "longer", s.Whole.Difference()
+	if difference < 0 {
+		more = "shorter"
+	}
+	return []string{fmt.Sprintf("A call %s takes %s %s than %s%s (%s times): most of it is %s.",
+		b, micros(math.Abs(difference)), more, a, sharedCondition(e),
+		number(s.Whole.B/s.Whole.A), largestParts(s, difference))}
+}
+
+// toldApart says what tells the two cells apart: mostly their variants.
+func toldApart(e *analysis.Explanation) (of, against string) {
+	both := func(format string, value func(*analysis.Insight) any) (string, string) {
+		return fmt.Sprintf(format, value(e.Of)), fmt.Sprintf(format, value(e.Against))
+	}
+	switch a, b := e.Against, e.Of; {
+	case a.Variant != b.Variant:
+		return both("over %s", func(i *analysis.Insight) any { return i.Variant })
+	case a.Workload != b.Workload:
+		return both("of %s", func(i *analysis.Insight) any { return i.Workload })
+	case a.RequestBytes != b.RequestBytes || a.ResponseBytes != b.ResponseBytes:
+		return both("of %s", func(i *analysis.Insight) any { return payload{i.RequestBytes, i.ResponseBytes} })
+	case a.Clients != b.Clients:
+		return both("with %s", func(i *analysis.Insight) any { return clients(i.Clients) })
+	}
+	return both("in %s", func(i *analysis.Insight) any { return i.Part })
+}
+
+// sharedCondition is the condition, where both cells have the same.
+func sharedCondition(e *analysis.Explanation) string {
+	if condition(e.Of) != condition(e.Against) {
+		return ""
+	}
+	return condition(e.Of)
+}
+
+// condition is where the cells were measured, as far as they share it.
+func condition(i *analysis.Insight) string {
+	text := ""
+	if i.RequestBytes > 0 || i.ResponseBytes > 0 {
+		text = " at " + payload{i.RequestBytes, i.ResponseBytes}.String()
+	}
+	return text + " with " + clients(i.Clients)
+}
+
+// cpuTimes is about what a call costs both ends.
+func cpuTimes(e *analysis.Explanation) []string {
+	var clauses []string
+	for _, cpu := range e.CPU {
+		whole := cpu.Whole
+		if e.Against == nil {
+			clauses = append(clauses, fmt.Sprintf("%s on the %s, most of it %s", micros(whole.B), cpu.End, largestParts(cpu, whole.B)))
+			continue
+		}
+		more := "more"
+		if whole.Difference() < 0 {
+			more = "less"
+		}
+		clauses = append(clauses, fmt.Sprintf("%s %s on the %s, most of it %s",
+			micros(math.Abs(whole.Difference())), more, cpu.End, largestParts(cpu, whole.Difference())))
+	}
+	if e.Against == nil {
+		return sentence(clauses, "CPU time of a call over %s: %s.", e.Of.Variant)
+	}
+	b, a := toldApart(e)
+	return sentence(clauses, "CPU time of a call %s, against one %s: %s.", b, a)
+}
+
+// largestParts names those that have half of a difference together, three at most. What may be
+// chance is not named.
+func largestParts(e analysis.Explained, difference float64) string {
+	var named []string
+	explained := 0.0
+	for _, part := range e.Parts {
+		if len(named) == shownItems || explained >= difference/2 && len(named) > 0 && difference > 0 {
+			break
+		}
+		if !part.IsClear() || math.Signbit(part.Difference()) != math.Signbit(difference) {
+			continue
+		}
+		explained += part.Difference()
+		named = append(named, fmt.Sprintf("%s (%s)", part.Name, micros(math.Abs(part.Difference()))))
+	}
+	if len(named) == 0 {
+		return "in parts that may be chance"
+	}
+	return list(named)
+}
+
+// manyCalls is how many system calls a call there must be more or fewer for a word.
+const manyCalls = 0.2
+
+// systemCalls is about how many system calls a call makes.
+func systemCalls(e *analysis.Explanation) []string {
+	var clauses []string
+	for _, c := range e.Syscalls {
+		if len(clauses) == shownItems || math.Abs(c.Difference()) < manyCalls {
+			break
+		}
+		if e.Against == nil {
+			clauses = append(clauses, fmt.Sprintf("%s %s on the %s", number(c.B), c.Name, c.End))
+		} else {
+			clauses = append(clauses, fmt.Sprintf("%s %s on the %s, against %s", number(c.B), c.Name, c.End, number(c.A)))
+		}
+	}
+	if e.Against == nil {
+		return sentence(clauses, "System calls of a call over %s: %s.", e.Of.Variant)
+	}
+	b, a := toldApart(e)
+	return sentence(clauses, "System calls of a call %s, against one %s: %s.", b, a)
+}

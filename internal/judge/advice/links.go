@@ -1,0 +1,154 @@
+package advice
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
+)
+
+// linkLines are what links did: who is fastest over them, whose calls lost packets make
+// longer, and how many round trips a new connection takes to its first answer.
+func linkLines(s *analysis.Summary) []string {
+	linked := cellsOf(s, func(c *analysis.Cell) bool { return c.IsValid() && c.Network.Link != "" && !c.ForeignClient })
+	return slices.Concat(fastestByLink(s, linked), lengthenedByLoss(linked), tripsOfNew(linked))
+}
+
+// leastLinks is how many links a line about who is fastest speaks of at least.
+const leastLinks = 3
+
+// fastestByLink is for the same calls over several links: how often each variant has the
+// shortest mean.
+func fastestByLink(s *analysis.Summary, linked []*analysis.Cell) []string {
+	alike := grouped(linked, func(c *analysis.Cell) record.Cell {
+		same := c.Cell
+		same.Part, same.Stack, same.Variant, same.Connection, same.Network = "", "", "", "", record.Network{}
+		return same
+	})
+	most := slices.MaxFunc(append(alike, nil), func(a, b []*analysis.Cell) int { return len(a) - len(b) })
+	links := grouped(most, func(c *analysis.Cell) string { return c.Part })
+	wins := map[string]int{}
+	compared, sure := 0, 0
+	for _, there := range links {
+		if len(there) < 2 {
+			continue
+		}
+		wins[shortestMean(there).Variant]++
+		compared++
+		if s.Fastest(there) != nil {
+			sure++
+		}
+	}
+	if compared < leastLinks {
+		return nil
+	}
+	var names []string
+	for _, c := range most {
+		if wins[c.Variant] > 0 {
+			names = withNew(names, c.Variant)
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return wins[b] - wins[a] })
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s on %d", name, wins[name])
+	}
+	return filled(fmt.Sprintf("Fastest of %d links (%d beyond doubt): ", compared, sure), names)
+}
+
+// fastestOverEach is for one kind of call over some links, or the loopback beside them.
+func fastestOverEach(s *analysis.Summary, main *part, parts []*part) []string {
+	networks := grouped(parts, func(p *part) record.Network { return p.cells[0].Network })
+	if len(networks) < 2 || len(main.sizes)*len(main.clients) != 1 {
+		return nil
+	}
+	var items []string
+	for _, p := range parts {
+		valid := slices.DeleteFunc(slices.Clone(p.cells), func(c *analysis.Cell) bool { return !c.IsValid() })
+		if len(valid) < 2 {
+			continue
+		}
+		item := shortestMean(valid).Variant + " over " + cmp.Or(valid[0].Network.Link, "loopback")
+		if s.Fastest(valid) == nil {
+			item = "perhaps " + item
+		}
+		items = append(items, item)
+	}
+	return filled("Fastest: ", items)
+}
+
+func shortestMean(cells []*analysis.Cell) *analysis.Cell {
+	return slices.MinFunc(cells, func(a, b *analysis.Cell) int {
+		return cmp.Compare(a.ResponseTimes().Mean.Value, b.ResponseTimes().Mean.Value)
+	})
+}
+
+// lengthenedByLoss is for calls that come by a schedule, over a link that loses and over the
+// same one that does not: how many times longer they are. In a closed loop fewer would be sent.
+func lengthenedByLoss(linked []*analysis.Cell) []string {
+	type longer struct {
+		variant string
+		times   float64
+	}
+	var all []longer
+	var loss float64
+	secure := !slices.ContainsFunc(linked, func(c *analysis.Cell) bool {
+		return c.Network.Up.Loss > 0 && c.Load.RatePerSecond > 0 && !c.Connections.Secure
+	})
+	for _, c := range linked {
+		if c.Network.Up.Loss == 0 || c.Load.RatePerSecond == 0 {
+			continue
+		}
+		clean := slices.IndexFunc(linked, func(other *analysis.Cell) bool { return isSameWithoutLoss(other.Cell, c.Cell) })
+		if clean < 0 || loss != 0 && loss != c.Network.Up.Loss {
+			continue
+		}
+		loss = c.Network.Up.Loss
+		name := c.Variant
+		if secure { // all of them are, which need not be said of each
+			name = strings.TrimSuffix(name, ",tls=on")
+		}
+		all = append(all, longer{name, c.ResponseTimes().Mean.Value / linked[clean].ResponseTimes().Mean.Value})
+	}
+	slices.SortStableFunc(all, func(a, b longer) int { return cmp.Compare(b.times, a.times) })
+	var items []string
+	for _, l := range all {
+		items = append(items, fmt.Sprintf("%s %s×", l.variant, number(l.times)))
+	}
+	return filled("Longer with "+percent(loss)+" loss: ", items)
+}
+
+// isSameWithoutLoss reports whether a cell is another's, over a link that loses nothing.
+func isSameWithoutLoss(clean, lossy record.Cell) bool {
+	if clean.Network.Up.Loss != 0 || clean.Network.Down.Loss != 0 {
+		return false
+	}
+	for _, c := range []*record.Cell{&clean, &lossy} {
+		c.Part, c.Network.Link = "", ""
+		c.Network.Up.Loss, c.Network.Down.Loss = 0, 0
+	}
+	return clean == lossy
+}
+
+// tripsOfNew is for a connection a call: how many round trips of the link the median call
+// takes.
+func tripsOfNew(linked []*analysis.Cell) []string {
+	cells := slices.DeleteFunc(slices.Clone(linked), func(c *analysis.Cell) bool {
+		return !c.Connections.PerRequest || c.Network.DelayNS == 0 || math.IsNaN(c.ResponseTimes().P50.Value)
+	})
+	if len(cells) == 0 {
+		return nil
+	}
+	trips := func(c *analysis.Cell) float64 {
+		return c.ResponseTimes().P50.Value * 1e3 / float64(2*c.Network.DelayNS)
+	}
+	slices.SortStableFunc(cells, func(a, b *analysis.Cell) int { return cmp.Compare(trips(a), trips(b)) })
+	var items []string
+	for _, c := range cells {
+		items = append(items, fmt.Sprintf("%s %.1f", c.Variant, trips(c)))
+	}
+	return filled("Round trips to a new connection's answer: ", items)
+}

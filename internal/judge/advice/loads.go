@@ -1,0 +1,233 @@
+package advice
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/judge/analysis"
+)
+
+// cellsUnder returns the cells of a load model for which has returns true.
+func cellsUnder(s *analysis.Summary, model string, has func(*analysis.Cell) bool) []*analysis.Cell {
+	return cellsOf(s, func(c *analysis.Cell) bool { return c.Load.Model == model && has(c) })
+}
+
+// searches says of every search which rate kept the goal, how exactly that is known,
+// and who keeps more than the one before it.
+func searches(s *analysis.Summary) []string {
+	cells := cellsUnder(s, "search", func(c *analysis.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
+	slices.SortStableFunc(cells, func(a, b *analysis.Cell) int {
+		return cmp.Or(cmp.Compare(a.Part, b.Part), payloadOf(a).compare(payloadOf(b)), cmp.Compare(a.Clients, b.Clients),
+			cmp.Compare(b.Search.Kept.Value, a.Search.Kept.Value))
+	})
+	parts := partsOf(s)
+	var sentences []string
+	for i, c := range cells {
+		text := highestRate(c)
+		if i > 0 && sameSpot(cells[i-1], c) {
+			at := slices.IndexFunc(parts, func(p *part) bool { return p.name == c.Part })
+			if lead, ok := parts[at].against(c.Variant, cells[i-1].Variant, analysis.Throughput, point{payloadOf(c), c.Clients}); ok {
+				text += fmt.Sprintf("; %s keeps %s as much%s", cells[i-1].Variant, times(lead.times), rateDoubt(lead))
+			}
+		}
+		sentences = append(sentences, text+".")
+	}
+	return sentences
+}
+
+func sameSpot(a, b *analysis.Cell) bool {
+	return a.Part == b.Part && payloadOf(a) == payloadOf(b) && a.Clients == b.Clients
+}
+
+// rateDoubt is what keeps a ratio of rates from being a verdict.
+func rateDoubt(s rival) string {
+	switch {
+	case s.times.Interval == nil:
+		return ", in too few trials to be sure"
+	case s.verdict == analysis.Equivalent:
+		return ", which is the same within 5 %"
+	case s.verdict == analysis.Undecided:
+		return ", though not beyond doubt"
+	}
+	return ""
+}
+
+func highestRate(c *analysis.Cell) string {
+	found := c.Search
+	text := fmt.Sprintf("%s with %s: the highest rate that kept %s in two of up to three tries is %s",
+		c.Variant, clients(c.Clients), c.Load.Goal, rate(found.Kept.Value))
+	if i := found.Kept.Interval; i != nil {
+		text += fmt.Sprintf(" (over %d searches, %s to %s)", c.Valid, number(i.Low), rate(i.High))
+	}
+	if half := found.Threshold; half.Interval != nil {
+		text += fmt.Sprintf("; half of the tries keep it at %s (%s to %s)", rate(half.Value), number(half.Interval.Low), rate(half.Interval.High))
+	}
+	if found.Why != "" {
+		text += ", no closer because " + found.Why
+	}
+	knee := found.Knee
+	if !knee.Found {
+		return text + fmt.Sprintf("; where P%g begins to grow is not told: %s", found.Percentile, knee.Reason)
+	}
+	return text + fmt.Sprintf("; P%g begins to grow at %s (%s to %s)", found.Percentile, rate(*knee.Rate), number(*knee.Low), rate(*knee.High))
+}
+
+// overloads names the cells that were offered more than can be served.
+func overloads(s *analysis.Summary) []string {
+	cells := cellsOf(s, func(c *analysis.Cell) bool { return !c.IsValid() && c.Capacity != nil })
+	var texts []string
+	for _, c := range cells {
+		texts = append(texts, fmt.Sprintf("%s was offered %s and can do about %s", under(c, cells), rate(c.Load.RatePerSecond), rate(c.Capacity.Value)))
+	}
+	return sentence(shortened(texts, "%d more were too"), "Beyond capacity, so that response times only tell how long it lasted: %s.")
+}
+
+// shownLoads is up to how many cells each gets a sentence of its own.
+const shownLoads = 4
+
+// bursts says how long bursts took to be answered, and whether all requests were.
+func bursts(s *analysis.Summary) []string {
+	cells := cellsUnder(s, "burst", func(c *analysis.Cell) bool { return c.HasFigures() && c.Drain != nil })
+	drained := slices.DeleteFunc(slices.Clone(cells), func(c *analysis.Cell) bool { return !c.IsValid() })
+	if len(drained) == 0 {
+		return nil
+	}
+	if len(drained) <= shownLoads {
+		var sentences []string
+		for _, c := range drained {
+			middle := ""
+			if median := c.ResponseTimes().P50.Value; !math.IsNaN(median) {
+				middle = "; the one in the middle had its answer after " + micros(median)
+			}
+			sentences = append(sentences, fmt.Sprintf("%s: %s at once drained in %s%s; %s.",
+				under(c, drained), number(float64(c.Load.Burst)), between(*c.Drain, micros), middle, lost(c)))
+		}
+		return sentences
+	}
+	slices.SortStableFunc(drained, func(a, b *analysis.Cell) int { return cmp.Compare(a.Drain.Value, b.Drain.Value) })
+	first, last := drained[0], drained[len(drained)-1]
+	return []string{fmt.Sprintf("Of %d bursts, %s of %s drained first, in %s, and %s of %s last, in %s; %s.",
+		len(drained), number(float64(first.Load.Burst)), under(first, drained), micros(first.Drain.Value),
+		number(float64(last.Load.Burst)), under(last, drained), micros(last.Drain.Value), lostOf(cells))}
+}
+
+// under names a cell by what it does not share with the others.
+func under(c *analysis.Cell, others []*analysis.Cell) string {
+	text := c.Variant
+	differs := func(of func(*analysis.Cell) any) bool {
+		return slices.ContainsFunc(others, func(o *analysis.Cell) bool { return of(o) != of(c) })
+	}
+	if differs(func(c *analysis.Cell) any { return c.Workload }) {
+		text += " " + c.Workload
+	}
+	if differs(func(c *analysis.Cell) any { return payloadOf(c) }) {
+		text += " at " + payloadOf(c).String()
+	}
+	if differs(func(c *analysis.Cell) any { return c.Clients }) {
+		text += " with " + clients(c.Clients)
+	}
+	return text
+}
+
+func lost(c *analysis.Cell) string {
+	missing := c.Survival.Requests - c.Survival.Succeeded
+	if missing == 0 {
+		return "none was lost"
+	}
+	verb := "were"
+	if missing == 1 {
+		verb = "was"
+	}
+	return fmt.Sprintf("%s of %s %s lost", units.Thousands(missing), units.Thousands(c.Survival.Requests), verb) + worstFailure(c)
+}
+
+// worstFailure is what most of a cell's failed requests met, in brackets.
+func worstFailure(c *analysis.Cell) string {
+	if len(c.Survival.Failures) == 0 {
+		return ""
+	}
+	worst := c.Survival.Failures[0]
+	return " (" + cmp.Or(worst.Class, worst.Code) + ")"
+}
+
+func lostOf(cells []*analysis.Cell) string {
+	var texts []string
+	for _, c := range cells {
+		if c.Survival.Succeeded < c.Survival.Requests {
+			texts = append(texts, under(c, cells)+": "+lost(c))
+		}
+	}
+	return cmp.Or(strings.Join(texts, ", "), "none was lost")
+}
+
+// sustained says whether every request of a load that may lose none was
+// answered.
+func sustained(s *analysis.Summary) []string {
+	cells := cellsUnder(s, "sustained", func(c *analysis.Cell) bool { return c.Survival.Requests > 0 })
+	some := slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Survival.Succeeded < c.Survival.Requests })
+	if !some && len(cells) > shownLoads {
+		return []string{fmt.Sprintf("Sustained load: every request was answered in all %d cells, %s.", len(cells), answered(cells[0]))}
+	}
+	var texts []string
+	for _, c := range cells {
+		if len(cells) > shownLoads && len(c.Survival.Failures) == 0 {
+			continue // the sentence is of those that lost some
+		}
+		texts = append(texts, under(c, cells)+" "+answered(c)+worstFailure(c))
+	}
+	return sentence(texts, "Sustained load, answered: %s.")
+}
+
+func answered(c *analysis.Cell) string {
+	return fmt.Sprintf("%s of %s at %s", units.Thousands(c.Survival.Succeeded), units.Thousands(c.Survival.Requests), rate(c.Load.RatePerSecond))
+}
+
+// burstLines say who drains a burst first, a line a size of burst.
+func burstLines(s *analysis.Summary) []string {
+	cells := cellsUnder(s, "burst", func(c *analysis.Cell) bool { return c.IsValid() && c.Drain != nil })
+	var lines []string
+	for _, same := range grouped(cells, func(c *analysis.Cell) int { return c.Load.Burst }) {
+		cases := grouped(same, func(c *analysis.Cell) string { return fmt.Sprint(c.Part, c.Workload, payloadOf(c), c.Clients) })
+		wins, lost := map[string]int{}, int64(0)
+		for _, one := range cases {
+			wins[slices.MinFunc(one, func(a, b *analysis.Cell) int { return cmp.Compare(a.Drain.Value, b.Drain.Value) }).Variant]++
+			for _, c := range one {
+				lost += c.Survival.Requests - c.Survival.Succeeded
+			}
+		}
+		line := fmt.Sprintf("%s at once, first drained: %s", number(float64(same[0].Load.Burst)), strings.Join(shortened(counted(wins, len(cases), "case"), "%d more"), ", "))
+		lines = append(lines, cut(line+"; "+units.Thousands(lost)+" requests lost."))
+	}
+	return lines
+}
+
+func sustainedLine(s *analysis.Summary) []string {
+	cells := cellsUnder(s, "sustained", func(c *analysis.Cell) bool { return c.Survival.Requests > 0 })
+	if len(cells) == 0 {
+		return nil
+	}
+	losing := slices.DeleteFunc(slices.Clone(cells), func(c *analysis.Cell) bool { return c.Survival.Succeeded == c.Survival.Requests })
+	head := fmt.Sprintf("Sustained %s: ", rate(cells[0].Load.RatePerSecond))
+	if len(losing) == 0 {
+		return []string{head + "every request answered in " + count(len(cells), "cell") + "."}
+	}
+	return filled(head, each(losing, func(c *analysis.Cell) string {
+		return fmt.Sprintf("%s answered %s", under(c, cells), percent(kept(c)))
+	}))
+}
+
+// searchLines are the highest rates that kept a goal.
+func searchLines(s *analysis.Summary) []string {
+	cells := cellsUnder(s, "search", func(c *analysis.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
+	var lines []string
+	for _, same := range grouped(cells, func(c *analysis.Cell) string { return fmt.Sprint(c.Part, payloadOf(c), c.Clients, c.Load.Goal) }) {
+		slices.SortStableFunc(same, func(a, b *analysis.Cell) int { return cmp.Compare(b.Search.Kept.Value, a.Search.Kept.Value) })
+		lines = append(lines, filled(fmt.Sprintf("Keeps %s, %s: ", same[0].Load.Goal, where(point{payloadOf(same[0]), same[0].Clients})),
+			each(same, func(c *analysis.Cell) string { return c.Variant + " " + between(c.Search.Kept, rate) }))...)
+	}
+	return lines
+}

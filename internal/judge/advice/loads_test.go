@@ -1,0 +1,120 @@
+package advice
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
+)
+
+// searching is two variants whose highest rates were searched for.
+func searching() *analysis.Summary {
+	s := &analysis.Summary{}
+	sampleRun{
+		part: "search", sizes: both(64), clients: []int{100}, variants: []string{"rest", "grpc"}, trials: 3, model: "search",
+		mean: func(string, point) float64 { return 1000 }, p99: func(string, point) float64 { return 2000 },
+	}.addTo(s)
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		c.Load.Goal = "p99<10ms"
+		c.Search = &analysis.Search{Percentile: 99, LimitUS: 10_000, Kept: analysis.Figure{Value: 4000}, Missed: analysis.Figure{Value: 4040}, Threshold: analysis.Figure{Value: math.NaN()}}
+		c.Search.Knee = analysis.RateKnee{Found: true, Rate: new(4020.0), Low: new(4000.0), High: new(4100.0), Confidence: new(0.95)}
+		if c.Variant == "grpc" {
+			c.Search.Kept = analysis.Figure{Value: 6000, Interval: &analysis.Interval{Low: 5900, High: 6100, Confidence: 0.95}}
+			c.Search.Missed = analysis.Figure{Value: 6060}
+			c.Search.Threshold = analysis.Figure{Value: 6030, Interval: &analysis.Interval{Low: 5800, High: 6300, Confidence: 0.95}}
+			c.Search.Knee = analysis.RateKnee{Reason: "a knee takes 5 rates with 2 tries each, and 4 have them"}
+		}
+	}
+	s.Comparisons = []analysis.Comparison{{
+		Part: "search", A: "rest", B: "grpc", RequestBytes: 64, ResponseBytes: 64, Clients: 100, Metric: analysis.Throughput, Pairs: 3,
+		Ratio:   analysis.Figure{Value: 0.667, Interval: &analysis.Interval{Low: 0.625, High: 0.714, Confidence: 0.95}},
+		Verdict: analysis.Slower,
+	}}
+	return s
+}
+
+func TestSearching(t *testing.T) { golden(t, "searching", searching()) }
+
+func TestRatesThatNobodyCanTellApart(t *testing.T) {
+	s := searching()
+	s.Comparisons[0].Verdict = analysis.Undecided
+	if text := strings.Join(Advise(s), "\n"); !strings.Contains(text, "as much, though not beyond doubt.") {
+		t.Errorf("no doubt about an undecided ratio of rates:\n%s", text)
+	}
+}
+
+// loaded is cells of one load model, each with what it lost.
+func loaded(load record.Load, lost ...int64) *analysis.Summary {
+	s := &analysis.Summary{Planned: 3 * len(lost), Done: 3 * len(lost)}
+	for i, n := range lost {
+		c := analysis.Cell{
+			Cell:   record.Cell{Part: load.Model, Variant: []string{"grpc", "rest-json"}[i%2], Workload: "users", Clients: 200 + i/2, Load: load},
+			Trials: 3, Valid: 3, WarmUp: analysis.Figure{Value: 10},
+			Service:  analysis.Latencies{Mean: analysis.Figure{Value: 60_000}, P50: analysis.Figure{Value: 60_000 + float64(i)*1000}, P99: analysis.Figure{Value: 120_000}},
+			Survival: analysis.Survival{Trials: 3, Requests: 3000, Succeeded: 3000 - n},
+		}
+		if n > 0 {
+			c.Survival.Failures = []record.ErrorCount{{Class: "refused", Code: "Unavailable", Count: n}}
+		}
+		if load.Burst > 0 {
+			c.Drain = &analysis.Figure{Value: 125_000 + float64(i)*1000}
+		}
+		s.Cells = append(s.Cells, c)
+	}
+	return s
+}
+
+func TestLoadsInWords(t *testing.T) {
+	burst := record.Load{Model: "burst", Burst: 1000}
+	steady := record.Load{Model: "sustained", RatePerSecond: 50, DurationNS: 60e9}
+	for name, c := range map[string]struct {
+		summary *analysis.Summary
+		want    string
+	}{
+		"a burst": {
+			loaded(burst, 0, 17),
+			"grpc: 1,000 at once drained in 125 ms; the one in the middle had its answer after 60 ms; none was lost.\n" +
+				"rest-json: 1,000 at once drained in 126 ms; the one in the middle had its answer after 61 ms; 17 of 3,000 were lost (refused).",
+		},
+		"many bursts": {
+			loaded(burst, 0, 0, 0, 0, 17, 0),
+			"Of 6 bursts, 1,000 of grpc with 200 clients drained first, in 125 ms, and 1,000 of rest-json with 202 clients last, in 130 ms; grpc with 202 clients: 17 of 3,000 were lost (refused).",
+		},
+		"a sustained load": {
+			loaded(steady, 0, 1),
+			"Sustained load, answered: grpc 3,000 of 3,000 at 50/s; rest-json 2,999 of 3,000 at 50/s (refused).",
+		},
+		"many sustained loads": {
+			loaded(steady, 0, 0, 0, 0, 0, 0),
+			"Sustained load: every request was answered in all 6 cells, 3,000 of 3,000 at 50/s.",
+		},
+		"many of which one lost": {
+			loaded(steady, 0, 0, 0, 0, 0, 2),
+			"Sustained load, answered: rest-json with 202 clients 2,998 of 3,000 at 50/s (refused).",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if text := strings.Join(Advise(c.summary), "\n"); !strings.Contains(text, c.want) {
+				t.Errorf("want\n%s\nin\n%s", c.want, text)
+			}
+		})
+	}
+}
+
+func TestCellsBeyondCapacityInWords(t *testing.T) {
+	s := loaded(record.Load{Model: "open", RatePerSecond: 1040}, 0, 0)
+	for i := range s.Cells {
+		s.Cells[i].Valid = 0
+	}
+	s.Cells[0].Capacity = &analysis.Figure{Value: 1000}
+	want := "Beyond capacity, so that response times only tell how long it lasted: grpc was offered 1,040/s and can do about 1,000/s."
+	if got := overloads(s); len(got) != 1 || got[0] != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if text := strings.Join(Advise(s), "\n"); !strings.Contains(text, want) {
+		t.Errorf("the advice does not say so:\n%s", text)
+	}
+}

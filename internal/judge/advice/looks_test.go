@@ -1,0 +1,45 @@
+package advice
+
+import (
+	"slices"
+	"testing"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
+)
+
+func TestLooksSayWhatARunWasRepeatedFor(t *testing.T) {
+	taken := []record.Look{{Repeats: 3, Level: 0.03, Open: new(4), Of: new(12)}, {Repeats: 5, Level: 0.02}}
+	for _, c := range []struct {
+		until *record.Until
+		want  []string
+	}{
+		{nil, nil},
+		{&record.Until{Looks: taken, Begun: 9}, nil}, // damaged
+		{
+			&record.Until{Looks: taken, Begun: 1, Ended: "answered"},
+			[]string{"Repeated until every comparison of the mean was decided: at look 1 of at most 2, after 3 repeats. Verdicts and intervals allow for the looks."},
+		},
+		{
+			&record.Until{Looks: taken, Begun: 1, Ended: "time", Width: 0.03},
+			[]string{"Repeated until each mean was known within 3 %, but at look 1 of at most 2, after 3 repeats, 8 of 12 means are, and the time was too short for more. Verdicts and intervals allow for the looks."},
+		},
+		{
+			&record.Until{Looks: taken, Begun: 1, Ended: "repeats"},
+			[]string{"Repeated until every comparison of the mean was decided, but at look 1 of at most 2, after 3 repeats, 8 of 12 comparisons are decided, and no more repeats were allowed. Verdicts and intervals allow for the looks."},
+		},
+		{
+			&record.Until{Looks: taken, Begun: 1, Ended: "nothing"},
+			[]string{"Repeated until every comparison of the mean was decided, but at look 1 of at most 2, after 3 repeats, there was nothing valid to look at."},
+		},
+		{
+			&record.Until{Looks: taken, Begun: 2},
+			[]string{"Repeated until every comparison of the mean was decided, but ended before look 2 of at most 2, after 5 repeats: what was measured is judged as at that look."},
+		},
+	} {
+		s := &analysis.Summary{Until: c.until}
+		if got := looks(s); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %q, want %q", c.until, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package advice
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/judge/analysis"
+)
+
+// bottlenecks says of every curve, in a sentence each, what keeps it from its
+// ideal line.
+func bottlenecks(s *analysis.Summary) []string {
+	var sentences []string
+	for _, scaling := range s.Scalings {
+		sentences = append(sentences, Bottleneck(scaling))
+	}
+	return sentences
+}
+
+// Bottleneck says what keeps one curve from its ideal line. The figures that it rests on are
+// the diagnosis itself.
+func Bottleneck(s analysis.Scaling) string {
+	d := s.Diagnosis
+	name := s.Variant
+	if !strings.Contains(name, "conn=") {
+		name += " (" + s.Connection + ")"
+	}
+	switch d.Bottleneck {
+	case analysis.OnConnection:
+		return fmt.Sprintf("%s: %s %s: use %s, which carries %s as much.",
+			name, connectionsOf(d), serialises(d), d.Better, times(*d.Gain))
+	case analysis.MaybeConnection:
+		return fmt.Sprintf("%s: %s may hold %d callers, who get %s of the ideal throughput while neither end's CPU is busy; measure conn=pool:4 beside it to be sure.",
+			name, connectionsOf(d), d.Clients, share(*d.Share))
+	case analysis.OnClientCPU, analysis.OnServerCPU:
+		end, busy := "client", d.Client
+		if d.Bottleneck == analysis.OnServerCPU {
+			end, busy = "server", d.Server
+		}
+		return fmt.Sprintf("%s: no bottleneck found in its connections; the %s's CPU is the limit, %s busy with %d in flight%s.",
+			name, end, share(busy.Value), d.Clients, moreDidNotHelp(d))
+	case analysis.OnBothCPUs:
+		return fmt.Sprintf("%s: no bottleneck found in its connections; the CPUs are mostly busy with %d in flight%s.",
+			name, d.Clients, moreDidNotHelp(d))
+	case analysis.NoBottleneck:
+		return fmt.Sprintf("%s: no bottleneck found with %d in flight, at %s of the ideal throughput%s.",
+			name, d.Clients, share(*d.Share), moreDidNotHelp(d))
+	default:
+		return fmt.Sprintf("%s: what holds it is not told, because one call in flight alone was not measured.", name)
+	}
+}
+
+// serialises says how callers wait for a connection: each for the call before
+// it, where a request is on the way at a time, or for their turn to be written.
+func serialises(d analysis.Diagnosis) string {
+	verb := "serialises"
+	if d.Connections.Value > 1 {
+		verb = "serialise"
+	}
+	if d.PerWrite != nil && d.PerWrite.Value > 1.5 {
+		return fmt.Sprintf("%s %d callers in the client's writer", verb, d.Clients)
+	}
+	return fmt.Sprintf("%s %d callers, each waiting for calls before it", verb, d.Clients)
+}
+
+func connectionsOf(d analysis.Diagnosis) string {
+	if d.Connections.Value == 1 {
+		return "one connection"
+	}
+	return fmt.Sprintf("%s connections", number(d.Connections.Value))
+}
+
+func moreDidNotHelp(d analysis.Diagnosis) string {
+	if d.Gain == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%s carries %s as much)", d.Better, times(*d.Gain))
+}
+
+func share(v float64) string { return number(100*v) + " %" }
+
+func times(f analysis.Figure) string {
+	return between(f, number) + " times"
+}
+
+// bestInFlight is who carries most with the most calls in flight, a line a workload.
+func bestInFlight(s *analysis.Summary) []string {
+	var lines []string
+	for _, curves := range grouped(s.Scalings, func(c analysis.Scaling) string { return c.Part + c.Workload }) {
+		most := curves[0].Points[len(curves[0].Points)-1].Clients
+		var all []analysis.Scaling
+		for _, curve := range curves {
+			if curve.Points[len(curve.Points)-1].Clients == most {
+				all = append(all, curve)
+			}
+		}
+		carries := func(c analysis.Scaling) float64 { return c.Points[len(c.Points)-1].Throughput.Value }
+		slices.SortStableFunc(all, func(a, b analysis.Scaling) int { return cmp.Compare(carries(b), carries(a)) })
+		over, names := brief(each(all, func(c analysis.Scaling) string { return c.Variant }))
+		items := make([]string, len(all))
+		for i, c := range all {
+			items[i] = names[i] + " " + rate(carries(c))
+		}
+		lines = append(lines, filled(fmt.Sprintf("%s%s, %d in flight: ", over, curves[0].Workload, most), items)...)
+	}
+	return lines
+}

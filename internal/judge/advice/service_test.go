@@ -1,0 +1,58 @@
+package advice
+
+import (
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
+)
+
+// serving is a service with some numbers of clients, of which some calls failed.
+func serving(failed int64, numbers ...int) *analysis.Summary {
+	s := &analysis.Summary{Planned: len(numbers), Done: len(numbers)}
+	for _, n := range numbers {
+		s.Cells = append(s.Cells, analysis.Cell{
+			Cell:   record.Cell{Part: "load", Stack: record.ServiceStack, Variant: "service:wire=h2", Workload: "GET /items", Clients: n, Load: record.Load{Model: "closed"}},
+			Trials: 1, Valid: 1, Throughput: analysis.Figure{Value: 7000},
+			Service:   analysis.Latencies{Mean: analysis.Figure{Value: 1500}, P50: analysis.Figure{Value: 1420}, P99: analysis.Figure{Value: 2890}},
+			ClientCPU: &analysis.Figure{Value: 42}, ServerCPU: &analysis.Figure{Value: 35},
+			Survival: analysis.Survival{Trials: 1, Requests: 1000, Succeeded: 1000 - failed, Failures: []record.ErrorCount{{Code: "500", Count: failed, Example: "the server answered 500 Internal Server Error"}}},
+		})
+	}
+	return s
+}
+
+func TestTheFirstLinesSayHowAServiceStands(t *testing.T) {
+	if got, want := Answer(serving(0, 10))[0], "10 clients: 7,000/s answered well, half within 1.42 ms, 99 of 100 within 2.89 ms; none failed."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	failing := strings.Join(Answer(serving(20, 10)), "\n")
+	if !strings.Contains(failing, "2 % of the calls failed, mostly so: the server answered 500 Internal Server Error") || strings.Contains(failing, "none failed") {
+		t.Errorf("of a service that fails:\n%s", failing)
+	}
+	stalling := serving(0, 10)
+	for n := range 40 {
+		point := analysis.CoursePoint{Seconds: 0.05 + 0.1*float64(n), Throughput: 7000}
+		if n%10 < 2 {
+			point.Throughput = 0
+		}
+		stalling.Cells[0].Course = append(stalling.Cells[0].Course, point)
+	}
+	if text := strings.Join(Answer(stalling), "\n"); !strings.Contains(text, "Hardly anything was answered 4 times, for up to about 200 ms.") {
+		t.Errorf("of a service that stands still:\n%s", text)
+	}
+	refused := serving(0, 10)
+	refused.Cells[0].Valid, refused.Cells[0].Refused, refused.Invalid = 0, 1, 1
+	refused.Cells[0].Findings = []analysis.Finding{{Name: "neighbours", Level: record.Invalid, Trials: 1, Detail: "other processes took 75 % of the CPU time"}}
+	if got := Answer(refused)[0]; got != "These figures cannot be believed: other processes took 75 % of the CPU time" {
+		t.Errorf("of a run that was refused: %q", got)
+	}
+}
+
+func TestAServiceIsNamedByItsWire(t *testing.T) {
+	text := strings.Join(Advise(serving(0, 1, 16)), "\n")
+	if strings.Contains(text, "service:wire") || !strings.Contains(text, "h2") || !strings.Contains(text, "16 clients: 7,000/s") {
+		t.Errorf("want h2, and each number of clients:\n%s", text)
+	}
+}

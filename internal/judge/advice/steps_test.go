@@ -1,0 +1,33 @@
+package advice
+
+import (
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/judge/analysis"
+)
+
+// TestStepsSayTheCauseFirst: what takes the step away comes before the figures.
+func TestStepsSayTheCauseFirst(t *testing.T) {
+	step := func(variant string, ratio float64, outcome analysis.StepKind) analysis.Step {
+		s := analysis.Step{Part: "factors", Variant: variant, Clients: 1, From: 32700, To: 32800, Outcome: outcome, Time: analysis.Figure{Value: ratio}}
+		if variant != "grpc" {
+			s.Base = "grpc"
+		}
+		return s
+	}
+	first := step("grpc", 2, analysis.HasStep)
+	first.Faults = &analysis.Figure{Value: 1.5, Interval: &analysis.Interval{Low: 1, High: 2}}
+	got := steps(&analysis.Summary{Results: analysis.Results{Steps: []analysis.Step{
+		first, step("grpc:smallobject=64KiB", 2.1, analysis.StepStays), step("grpc:pool-tiers=none", 1.1, analysis.StepGone), step("grpc:gogc=off", 1.5, analysis.StepUndecided),
+	}}})
+	want := []string{
+		"factors: from 32,700 B to 32,800 B a call over grpc takes 2 times as long, with 1.5 (1 to 2) page faults more: a step, which comes from what pool-tiers changes, and not from what smallobject changes.",
+		"factors: that step is gone with pool-tiers=none (1.1).",
+		"factors: it stays with smallobject=64KiB (2.1).",
+		"factors: it is undecided with gogc=off (1.5).",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

@@ -1,0 +1,149 @@
+package advice
+
+import (
+	"math"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
+)
+
+// sampleRun says what the figures of each variant are in a test.
+type sampleRun struct {
+	part     string
+	sizes    []payload
+	clients  []int
+	variants []string
+	trials   int
+	model    string
+	// mean and p99 are in microseconds.
+	mean, p99 func(variant string, at point) float64
+	cpu       func(variant string, at point) float64 // of both ends; nil for as much as the mean
+	warmUpMS  float64
+}
+
+// spread is the half width of a figure's interval where there are three trials.
+const spread = 0.02
+
+func (y sampleRun) figure(value float64) analysis.Figure {
+	f := analysis.Figure{Value: value}
+	if y.trials >= 3 {
+		f.Interval = &analysis.Interval{Low: value * (1 - spread), High: value * (1 + spread), Confidence: 0.95}
+	}
+	return f
+}
+
+// addTo adds the cells and their comparisons to a summary.
+func (y sampleRun) addTo(s *analysis.Summary) {
+	s.Planned += y.trials * len(y.sizes) * len(y.clients) * len(y.variants)
+	s.Done = s.Planned
+	cpu := y.cpu
+	if cpu == nil {
+		cpu = y.mean
+	}
+	for _, size := range y.sizes {
+		for _, n := range y.clients {
+			at := point{size, n}
+			for _, v := range y.variants {
+				s.Cells = append(s.Cells, y.cell(v, at))
+			}
+			for i, a := range y.variants {
+				for _, b := range y.variants[i+1:] {
+					s.Comparisons = append(s.Comparisons,
+						y.compare(analysis.Mean, y.mean, a, b, at), y.compare(analysis.P99, y.p99, a, b, at), y.compare(analysis.CPU, cpu, a, b, at))
+				}
+			}
+		}
+	}
+}
+
+// both are sizes of requests whose responses are as large.
+func both(sizes ...int) []payload {
+	all := make([]payload, len(sizes))
+	for i, s := range sizes {
+		all[i] = payload{s, s}
+	}
+	return all
+}
+
+func (y sampleRun) cell(variant string, at point) analysis.Cell {
+	mean, p99 := y.mean(variant, at), y.p99(variant, at)
+	cpu := y.figure(mean / float64(at.clients) / 4)
+	if y.cpu != nil {
+		cpu = y.figure(y.cpu(variant, at) / 2)
+	}
+	c := analysis.Cell{
+		Cell: record.Cell{
+			Part: y.part, Variant: variant, RequestBytes: at.size.request, ResponseBytes: at.size.response, Clients: at.clients,
+			Load: record.Load{Model: y.model},
+		},
+		Trials: y.trials, Valid: y.trials,
+		Throughput: y.figure(float64(at.clients) / mean * 1e6),
+		P99OverP50: y.figure(p99 / (0.9 * mean)),
+		WarmUp:     y.figure(y.warmUpMS),
+		ClientCPU:  &cpu, ServerCPU: &cpu,
+	}
+	c.Service.Mean, c.Service.P50, c.Service.P99 = y.figure(mean), y.figure(0.9*mean), y.figure(p99)
+	for repeat := range y.trials {
+		c.Repeats = append(c.Repeats, analysis.Repeat{Trial: repeat + 1, Valid: true, MeanUS: &mean})
+	}
+	return c
+}
+
+// compare calls equal what differs by less than a hundredth, undecided what
+// differs by less than a tenth, and the rest a difference.
+func (y sampleRun) compare(metric string, of func(string, point) float64, a, b string, at point) analysis.Comparison {
+	ratio := of(a, at) / of(b, at)
+	c := analysis.Comparison{
+		Part: y.part, A: a, B: b, RequestBytes: at.size.request, ResponseBytes: at.size.response, Clients: at.clients,
+		Metric: metric, Ratio: y.figure(ratio), Verdict: analysis.Undecided, Margin: 0.05, Pairs: y.trials,
+	}
+	less, more := analysis.Faster, analysis.Slower
+	if metric == analysis.CPU {
+		less, more = analysis.Less, analysis.More
+	}
+	switch apart := math.Abs(math.Log(ratio)); {
+	case y.trials < 3:
+	case apart < 0.01:
+		c.Verdict = analysis.Equivalent
+	case apart > 0.1 && ratio < 1:
+		c.Verdict = less
+	case apart > 0.1:
+		c.Verdict = more
+	}
+	return c
+}
+
+// usual is what compare measures when it is told nothing: tcp is fast and loses
+// its tail with large messages from many clients, grpc is slow and steady.
+func usual() sampleRun {
+	factor := map[string]float64{"tcp": 1, "rest": 1.3, "grpc": 1.6}
+	return sampleRun{
+		part: "compare", sizes: both(64, 4096), clients: []int{1, 4, 16, 50, 100, 200},
+		variants: []string{"tcp", "rest", "grpc"}, trials: 3, model: "closed", warmUpMS: 250,
+		mean: func(variant string, at point) float64 {
+			if variant == "rest" && at.clients == 1 && at.size.request == 4096 {
+				return 50.2
+			}
+			return 50 * factor[variant] * float64(max(at.clients, 16)) / 16
+		},
+		p99: func(variant string, at point) float64 {
+			mean := 50 * factor[variant] * float64(max(at.clients, 16)) / 16
+			switch {
+			case variant == "grpc":
+				return 1.4 * mean
+			case variant == "tcp" && at.size.request == 4096 && at.clients == 200:
+				return 3 * mean
+			default:
+				return 2 * mean
+			}
+		},
+	}
+}
+
+func knee(variant string, bytes int, by string, clients float64, reason string) analysis.Knee {
+	k := analysis.Knee{Part: "compare", Variant: variant, RequestBytes: bytes, ResponseBytes: bytes, By: by, Points: 6, Found: clients > 0, Reason: reason}
+	if k.Found {
+		k.Clients = &analysis.Figure{Value: clients, Interval: &analysis.Interval{Low: clients / 2, High: 2 * clients, Confidence: 0.95}}
+	}
+	return k
+}

@@ -1,0 +1,146 @@
+package advice
+
+import (
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/judge/analysis"
+)
+
+// advised is the advice on a run, a sentence a line.
+func advised(y sampleRun) string {
+	s := &analysis.Summary{}
+	y.addTo(s)
+	return strings.Join(Advise(s), "\n")
+}
+
+func holds(t *testing.T, text string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("want\n%s\nin\n%s", want, text)
+		}
+	}
+}
+
+func holdsNone(t *testing.T, text string, falsehoods ...string) {
+	t.Helper()
+	for _, falsehood := range falsehoods {
+		if strings.Contains(text, falsehood) {
+			t.Errorf("%q in\n%s", falsehood, text)
+		}
+	}
+}
+
+// alike is two variants between which nothing differs.
+func alike() sampleRun {
+	y := usual()
+	y.variants = []string{"tcp", "rest"}
+	y.mean = func(string, point) float64 { return 100 }
+	y.p99 = y.mean
+	return y
+}
+
+// A cell of 64 B with a response of 256 KiB is not that of 64 B.
+func TestBothSizesAreNamed(t *testing.T) {
+	y := usual()
+	y.sizes, y.clients = []payload{{64, 64}, {64, 262144}}, []int{10}
+	y.mean = func(variant string, at point) float64 {
+		if (variant == "tcp") == (at.size.response == 64) {
+			return 1000
+		}
+		return 4670
+	}
+	y.p99 = y.mean
+	text := advised(y)
+	holds(t, text,
+		"With 10 clients tcp is the fastest at 64 B: a call takes 1 ms",
+		"rest has the lowest mean at 64 B → 256 KiB, which grpc equals within 5 %: a call takes 1 ms",
+		"tcp up to 64 B, rest or grpc from 64 B → 256 KiB",
+		"The tail with 10 clients: at 64 B tcp holds it best with a P99 of 1 ms",
+	)
+	holdsNone(t, text, "at both sizes")
+
+	y.sizes = []payload{{64, 65536}, {32768, 32768}, {65536, 64}}
+	holds(t, advised(y), "rest or grpc at 64 B → 64 KiB and 32 KiB, tcp at 64 KiB → 64 B")
+}
+
+// Where one variant alone has a figure, no trial can make it surer that it leads.
+func TestTheOnlyFigureIsNotInDoubt(t *testing.T) {
+	s := &analysis.Summary{}
+	usual().addTo(s)
+	spoil(s, func(c *analysis.Cell) bool { return c.Variant != "tcp" && c.RequestBytes == 4096 && c.Clients == 200 })
+	text := strings.Join(Advise(s), "\n")
+	holds(t, text, "only tcp has a valid figure at 4 KiB: a call takes 625 µs")
+}
+
+func TestKneesAndLimitsNameBothSizes(t *testing.T) {
+	s := &analysis.Summary{}
+	usual().addTo(s)
+	s.Knees = []analysis.Knee{knee("tcp", 64, analysis.ByThroughput, 16, "")}
+	s.Knees[0].ResponseBytes = 4096
+	s.Limits = []analysis.LimitEffect{{Without: "tcp", RequestBytes: 64, ResponseBytes: 4096, Clients: 500, Limit: 50}}
+	holds(t, strings.Join(Advise(s), "\n"), "for tcp at 64 B → 4 KiB", "on tcp (64 B → 4 KiB, 500 clients)")
+}
+
+// Equal times do not make a choice open where one variant takes three times the CPU.
+func TestCPUTimeIsAReasonToChoose(t *testing.T) {
+	y := alike()
+	y.cpu = func(variant string, _ point) float64 { return map[string]float64{"tcp": 10, "rest": 30}[variant] }
+	text := advised(y)
+	holds(t, text,
+		"To choose: no mean is lowest beyond doubt, with 1 client as with 200; no P99 with 200 clients is lowest beyond doubt; where CPU time with 200 clients matters, tcp.",
+		"tcp 5 µs + 5 µs and rest 15 µs + 15 µs, so tcp costs least")
+	holdsNone(t, text, "choose by other merits")
+
+	y.cpu = nil
+	holds(t, advised(y), "No difference between tcp and rest is beyond doubt: choose by other merits.")
+}
+
+// Of two that do not differ, none costs least.
+func TestNoneOfEqualsCostsLeast(t *testing.T) {
+	for name, ratio := range map[string]float64{"which rest equals within 5 %": 1.005, "though not beyond doubt against rest": 1.05} {
+		y := alike()
+		y.cpu = func(variant string, _ point) float64 {
+			return map[string]float64{"tcp": 10, "rest": 10 * ratio}[variant]
+		}
+		text := advised(y)
+		holds(t, text, "tcp costs least, "+name)
+		holdsNone(t, text, "so tcp costs least")
+	}
+}
+
+// Nobody looks for crossovers along sizes that differ between the directions.
+func TestOnlyCrossoversThatWereSoughtAreDenied(t *testing.T) {
+	y := usual()
+	y.sizes, y.clients = []payload{{64, 64}, {64, 640}, {64, 4096}, {64, 16384}, {64, 262144}}, []int{10}
+	y.mean = func(variant string, at point) float64 {
+		if variant == "tcp" && at.size.response == 262144 {
+			return 2100
+		}
+		return 100
+	}
+	holdsNone(t, advised(y), "overtake")
+
+	y.sizes = both(64, 640, 4096, 16384)
+	holds(t, advised(y), "From 64 B to 16 KiB no variant was seen to overtake another.")
+	y.sizes = append(y.sizes, payload{64, 262144})
+	holds(t, advised(y), "As messages grow no variant was seen to overtake another, where there were trials enough to look.")
+	y.trials = 2
+	holds(t, advised(y), "Where one variant overtakes another as messages grow is not told: that takes three trials of both at 4 sizes.")
+}
+
+// The wait for the permit may be counted or not; who else counts how is not known.
+func TestALimitIsComparedWithNobodyElse(t *testing.T) {
+	holdsNone(t, strings.Join(Advise(study()), "\n"), "published study")
+}
+
+// Knees with intervals of their own are not one place.
+func TestKneesKeepTheirIntervals(t *testing.T) {
+	s := &analysis.Summary{}
+	usual().addTo(s)
+	s.Knees = []analysis.Knee{knee("tcp", 64, analysis.ByThroughput, 16, ""), knee("rest", 64, analysis.ByThroughput, 16, ""), knee("grpc", 64, analysis.ByThroughput, 16, "")}
+	s.Knees[1].Clients.Interval.Low, s.Knees[2].Clients.Interval.High = 4, 64
+	holds(t, strings.Join(Advise(s), "\n"),
+		"at about 16 clients (8 to 32) for tcp at 64 B; at about 16 clients (4 to 32) for rest at 64 B; at about 16 clients (8 to 64) for grpc at 64 B")
+}
