@@ -104,5 +104,5 @@ bench: bin/tools ## benchmarks, six times, summed up by benchstat; BENCH=regexp 
 AGENTS ?= 1 10 50 200 1000
 fleet-bench: # docs/fleet.md has its figures; AGENTS='1000 2000' chooses
 	@for agents in $(AGENTS); do \
-		WIRELAB_AGENTS=$$agents go test -count=1 -v -run='^Test(ManyAgents|Traffic)$$' ./internal/fleet | grep -E '_test.go:|^(FAIL|ok)'; \
+		WIRELAB_AGENTS=$$agents go test -count=1 -v -run='^Test(ManyAgents|Traffic)$$' ./internal/run/fleet | grep -E '_test.go:|^(FAIL|ok)'; \
 	done

@@ -32,14 +32,14 @@ var rooms = []room{
 	{folder: "internal/foreign/yardstick", level: 0},
 	{folder: "cmd/wirelab", level: 7},
 	{folder: "internal/report", level: 6},
-	{folder: "internal/gauntlet", level: 6},
-	{folder: "internal/fleet", level: 6},
-	{folder: "internal/lab", level: 5},
+	{folder: "internal/run/selftest", level: 6},
+	{folder: "internal/run/fleet", level: 6},
+	{folder: "internal/run/lab", level: 5},
 
 	{folder: "internal/judge/advice", level: 5},
 	{folder: "internal/judge/analysis", level: 4},
-	{folder: "internal/worker", level: 4},
-	{folder: "internal/load", level: 3},
+	{folder: "internal/run/worker", level: 4},
+	{folder: "internal/run/load", level: 3},
 	{folder: "internal/wire/stack", level: 3, seam: true},
 	{folder: "internal/wire/workload", level: 3, seam: true},
 	{folder: "internal/machine/probe", level: 3, seam: true},
@@ -92,7 +92,7 @@ var public = map[string][]string{
 // levels, judging rooms import no measuring room.
 var (
 	judging   = []string{"internal/judge/check", "internal/judge/analysis", "internal/judge/advice", "internal/report"}
-	measuring = []string{"internal/lab", "internal/load", "internal/wire/stack", "internal/machine/probe"}
+	measuring = []string{"internal/run/lab", "internal/run/load", "internal/wire/stack", "internal/machine/probe"}
 )
 
 // vague names say nothing about what a package holds.
@@ -142,13 +142,13 @@ func TestBadTreeIsReportedWhole(t *testing.T) {
 		"internal/attic: is in no room; add it to the table in tidy_test.go or move it",
 		"internal/base/clock: has 2 package comments, wants one (in clock.go, spare.go)",
 		"internal/base/latency: has no package comment",
-		"internal/load/load.go: internal/load (level 3) must not import its neighbour internal/wire/stack (level 3)",
-		"internal/load/load.go: internal/load (level 3) must not import its neighbour internal/wire/stack/fake (level 3)",
-		"internal/report/report.go: internal/report judges and must not import internal/lab, which measures",
+		"internal/run/load/load.go: internal/run/load (level 3) must not import its neighbour internal/wire/stack (level 3)",
+		"internal/run/load/load.go: internal/run/load (level 3) must not import its neighbour internal/wire/stack/fake (level 3)",
+		"internal/report/report.go: internal/report judges and must not import internal/run/lab, which measures",
 		"internal/wire/stack/stack.go: internal/wire/stack is a seam and must not import its own internal/wire/stack/fake",
 		"internal/wire/stack/tcp/tcp.go: internal/wire/stack/tcp must not import its sibling internal/wire/stack/fake",
 		"internal/base/stats/stats.go: internal/base/stats (level 0) must not import internal/data/record (level 2)",
-		"internal/base/stats/stats_test.go: internal/base/stats (level 0) must not import internal/load (level 3)",
+		"internal/base/stats/stats_test.go: internal/base/stats (level 0) must not import internal/run/load (level 3)",
 		"internal/wire/workload/common: \"common\" does not say what the package holds",
 	}
 	got, err := inspect(os.DirFS("testdata/tidy/bad"))

@@ -16,8 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/fleet"
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/wire/peer"
 )
 

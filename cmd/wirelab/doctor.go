@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/link"
+	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/wire/congestion"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/run/lab"
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 

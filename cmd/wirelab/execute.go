@@ -20,9 +20,9 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis"
-	"wirelab.dev/internal/lab"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/report"
+	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/wire/secure"
 )
 

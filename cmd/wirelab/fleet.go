@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/fleet"
+	"wirelab.dev/internal/run/fleet"
 )
 
 func (a *app) fleetCommand() *cobra.Command {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"wirelab.dev/internal/fleet"
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/run/fleet"
 )
 
 // endFleets gives a script fleets of its own, and ends hubs that it leaves, as one that fails

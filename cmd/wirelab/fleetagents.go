@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"wirelab.dev/internal/fleet"
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/run/fleet"
 )
 
 // plannedAgent is one that up starts on this machine.

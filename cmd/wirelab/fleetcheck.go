@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/fleet"
+	"wirelab.dev/internal/run/fleet"
 )
 
 // checkedFleet is what check found.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"syscall"
 
-	"wirelab.dev/internal/fleet"
+	"wirelab.dev/internal/run/fleet"
 )
 
 // upDetached starts the same command in the background, and returns when agents can join it.

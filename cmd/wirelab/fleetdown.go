@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/fleet"
+	"wirelab.dev/internal/run/fleet"
 )
 
 func (a *app) fleetDownCommand() *cobra.Command {

@@ -11,8 +11,8 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/fleet"
-	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/lab"
 )
 
 // fleetFlags say which machines of a fleet measure, in the place of this one.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/fleet"
+	"wirelab.dev/internal/run/fleet"
 )
 
 // upFlags say how a hub is started.

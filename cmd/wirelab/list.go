@@ -11,9 +11,9 @@ import (
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/report"
+	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/stack/catalog"
 	workloads "wirelab.dev/internal/wire/workload/catalog"
-	"wirelab.dev/internal/worker"
 )
 
 // listing is everything that a user may choose from.

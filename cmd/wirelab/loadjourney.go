@@ -14,7 +14,7 @@ import (
 
 	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/journey"
 	"wirelab.dev/internal/wire/service/library"

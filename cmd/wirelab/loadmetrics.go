@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/load"
+	"wirelab.dev/internal/run/lab"
+	"wirelab.dev/internal/run/load"
 )
 
 // loadMetrics are a load's live figures for Prometheus, in text format 0.0.4. Counters are

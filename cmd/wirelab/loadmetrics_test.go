@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/load"
+	"wirelab.dev/internal/run/lab"
+	"wirelab.dev/internal/run/load"
 )
 
 // oneLoad is what a client says of a load.

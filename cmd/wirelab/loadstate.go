@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/report"
+	"wirelab.dev/internal/run/lab"
+	"wirelab.dev/internal/run/load"
 )
 
 // loadState is what a load view shows. Its methods are pure.

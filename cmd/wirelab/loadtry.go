@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"wirelab.dev/internal/base/failure"
-	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/library"
 	"wirelab.dev/internal/wire/stack"

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/run/lab"
 )
 
 // loadViewOptions say what a view of a load shows, and what its keys do.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/lab"
-	"wirelab.dev/internal/load"
 	"wirelab.dev/internal/report"
+	"wirelab.dev/internal/run/lab"
+	"wirelab.dev/internal/run/load"
 )
 
 // shownLoad is a load in the middle of its window.

@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/judge/check"
-	"wirelab.dev/internal/worker"
+	"wirelab.dev/internal/run/worker"
 )
 
 // The exit codes, as `wirelab --help` lists them.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/run/lab"
 )
 
 // patienceFlag is --patience: a share of the run's time, a time, or a sum of both.

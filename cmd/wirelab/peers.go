@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/run/worker/conform"
 	"wirelab.dev/internal/wire/peer"
-	"wirelab.dev/internal/worker"
-	"wirelab.dev/internal/worker/conform"
 )
 
 func (a *app) peersCommand() *cobra.Command {

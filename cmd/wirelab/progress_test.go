@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/lab"
 	"wirelab.dev/internal/report"
+	"wirelab.dev/internal/run/lab"
 )
 
 // TestLiveViewFitsTheTerminal holds the lines against the width, and a frame

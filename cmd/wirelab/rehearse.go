@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/run/lab"
 )
 
 // rehearsal is what a run would do.

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/gauntlet"
-	"wirelab.dev/internal/lab"
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/run/lab"
+	"wirelab.dev/internal/run/selftest"
 )
 
 // selftesting is what the flags of selftest say.

@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/peer"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
-	"wirelab.dev/internal/worker"
 )
 
 // serveGrace is how long running calls may take after Ctrl-C.

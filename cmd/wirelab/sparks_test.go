@@ -6,7 +6,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/run/lab"
 )
 
 // The table fills as trials end: what was not measured, what was refused, and the higher the

@@ -13,7 +13,7 @@ import (
 
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
 )

@@ -12,7 +12,7 @@ import (
 
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/lab"
+	"wirelab.dev/internal/run/lab"
 )
 
 // A target that speaks something else is told before anything is measured.

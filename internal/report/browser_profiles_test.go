@@ -162,7 +162,7 @@ func TestProfilesInBrowser(t *testing.T) {
 		tab.press("Server", kb.ArrowDown)
 		tab.want("what is new", tab.all("Server", ".told"), "wirelab.dev/internal/wire/stack/tcp.(*server).serve · 70.8 % · 4.25 µs a call · against A +4.25 µs, new")
 		tab.want("what is gone", tab.all("Server", ".gone li"), "net/http.(*http2serverConn).serve −7.50 µs a call beneath runtime.goexit")
-		tab.want("gone at the client", tab.all("Client", ".gone li"), "wirelab.dev/internal/load.(*worker).run −2.00 µs a call beneath runtime.goexit")
+		tab.want("gone at the client", tab.all("Client", ".gone li"), "wirelab.dev/internal/run/load.(*worker).run −2.00 µs a call beneath runtime.goexit")
 		tab.search("tcp_sendmsg")
 		tab.want("a search in both", tab.all("Server", ".found"), "66.6 % of all is in stacks with a match: 4.00 µs a call; in A 4.00 µs a call.")
 		tab.search("")

@@ -73,13 +73,13 @@ func fixtureProfiles() []analysis.Profile {
 		{"runtime.gcBgMarkWorker;runtime.systemstack;runtime.gcDrain;runtime.scanobject", "garbage collector", 1004},
 	}
 	client := []fixtureStack{
-		{"runtime.goexit;wirelab.dev/internal/load.(*worker).run;google.golang.org/grpc.(*ClientConn).Invoke;google.golang.org/grpc/internal/transport.(*http2Client).Write", "RPC library", 2000},
+		{"runtime.goexit;wirelab.dev/internal/run/load.(*worker).run;google.golang.org/grpc.(*ClientConn).Invoke;google.golang.org/grpc/internal/transport.(*http2Client).Write", "RPC library", 2000},
 		{"runtime.goexit;google.golang.org/grpc/internal/transport.(*loopyWriter).run;" + writeTCP + inKernel + "tcp_write_xmit@kernel", "kernel: network", 4500},
 		{"runtime.mcall;runtime.park_m;runtime.schedule;runtime.findRunnable", "scheduler", 2500},
 	}
 	waits := []fixtureStack{
 		{"runtime.goexit;google.golang.org/grpc/internal/transport.(*loopyWriter).run;sync.(*Cond).Wait", "lock", 30_000},
-		{"runtime.goexit;wirelab.dev/internal/load.(*worker).run;internal/poll.(*FD).Read", "network", 90_000},
+		{"runtime.goexit;wirelab.dev/internal/run/load.(*worker).run;internal/poll.(*FD).Read", "network", 90_000},
 	}
 	allocates := []fixtureStack{
 		{serveHTTP2 + "google.golang.org/protobuf/proto.Unmarshal;runtime.mallocgc", "encoding", 1536},

@@ -48,7 +48,7 @@ func TestUsualCategories(t *testing.T) {
 		"I/O wait":        {frames("runtime.netpoll", "k:__x64_sys_epoll_pwait", "k:do_epoll_wait", "k:ep_send_events")},
 		"page faults":     {frames("runtime.mallocgc", "k:asm_exc_page_fault", "k:handle_mm_fault", "k:get_page_from_freelist")},
 		"the application": {frames("google.golang.org/grpc.x", "wirelab.dev/internal/wire/workload/echo.(*server).Echo")},
-		"wirelab itself":  {frames("wirelab.dev/internal/load.(*client).closedLoop", "wirelab.dev/internal/base/clock.Now", "time.Since")},
+		"wirelab itself":  {frames("wirelab.dev/internal/run/load.(*client).closedLoop", "wirelab.dev/internal/base/clock.Now", "time.Since")},
 		Unclassified:      {frames("main", "somebody::else"), nil},
 	} {
 		for _, stack := range stacks {

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"wirelab.dev/internal/foreign/yardstick"
-	"wirelab.dev/internal/load"
+	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/wire/service"
 )
 

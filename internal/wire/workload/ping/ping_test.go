@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/load"
+	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/wire/workload"
 	"wirelab.dev/internal/wire/workload/workloadtest"
 )

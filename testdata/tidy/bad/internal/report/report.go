@@ -1,4 +1,4 @@
 // Package report looks past the record.
 package report
 
-import _ "wirelab.dev/internal/lab"
+import _ "wirelab.dev/internal/run/lab"

@@ -1,3 +1,3 @@
 package stats
 
-import _ "wirelab.dev/internal/load"
+import _ "wirelab.dev/internal/run/load"

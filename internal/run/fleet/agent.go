@@ -1,0 +1,396 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+
+	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/run/worker"
+)
+
+// AgentOptions are what an agent is started with. Nothing of it can be changed by orders.
+type AgentOptions struct {
+	Name     string
+	Labels   map[string]string
+	Programs []Program      // the first is wirelab's own worker
+	Dial     []netip.Prefix // where clients may dial
+	Listen   netip.Addr     // where servers listen
+	Port     int            // of servers; 0: any
+	CPUs     []int          // for workers; none: all
+	Nice     int
+	Spool    string    // directory for samples until they are fetched
+	Log      io.Writer // a line for each thing that is refused, or that matters
+	Version  string
+
+	// start starts a worker; nil: worker.Start does. A test simulates a thousand agents by it.
+	start func(worker.Launch) (process, error)
+}
+
+func (o *AgentOptions) launch(l worker.Launch) (process, error) {
+	if o.start != nil {
+		return o.start(l)
+	}
+	started, err := worker.Start(l)
+	if err != nil {
+		return nil, err
+	}
+	return started, nil
+}
+
+const (
+	// cardEvery is how often it says who it is: twice while its card is believed, since each
+	// time is a kilobyte.
+	cardEvery = 4 * time.Second
+	// longestLease bounds what a controller may ask for.
+	longestLease = time.Minute
+	// mostWorkers bounds what one agent runs at a time.
+	mostWorkers = 8
+)
+
+// agent obeys one fleet's controller.
+type agent struct {
+	AgentOptions
+	credentials *Credentials
+	conn        *nats.Conn
+	stream      jetstream.JetStream
+	allowed     allowance
+	card        Card
+	door        *doorkeeper // used by one goroutine, that of the orders
+	spool       string      // the agent's own folder in Spool
+
+	guard   sync.Mutex // of what follows
+	holder  string     // the run that it belongs to; empty: none
+	leaves  bool       // it belongs to no other run any more
+	expiry  *time.Timer
+	terms   int // leases given, renewed ones too
+	workers map[string]*hosted
+	running sync.WaitGroup
+}
+
+// RunAgent is an agent until ctx ends. Its workers end with it.
+func RunAgent(ctx context.Context, credentials *Credentials, o AgentOptions) error {
+	a := &agent{AgentOptions: o, credentials: credentials, workers: map[string]*hosted{}}
+	if err := a.prepare(); err != nil {
+		return err
+	}
+	conn, err := Connect(ctx, credentials, o.Name, a.report)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	a.conn = conn
+	if a.stream, err = jetstream.New(conn); err != nil {
+		return err
+	}
+	cards, err := a.stream.KeyValue(ctx, credentials.AgentsBucket())
+	if err != nil {
+		return fmt.Errorf("the fleet's list of agents: %w", err)
+	}
+	if err := a.introduce(ctx, cards); err != nil {
+		return err
+	}
+	if err := a.clearSpool(); err != nil {
+		return err
+	}
+	if err := a.subscribe(); err != nil {
+		return err
+	}
+	a.report(fmt.Sprintf("%s is in the fleet %s: dials %s, listens on %s, starts %s", a.Name, credentials.Project, rangesInWords(a.Dial), a.Listen, a.allowed.known()))
+	a.renewCard(ctx, cards)
+	a.leave()
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = cards.Delete(leaving, a.Name) // its life ends by itself
+	return nil
+}
+
+// prepare works out what the agent will allow, and who it is.
+func (a *agent) prepare() error {
+	if err := CheckName(a.Name); err != nil {
+		return err
+	}
+	a.allowed = allowance{programs: map[string]Program{}, ranges: a.Dial, listen: a.Listen}
+	told := map[string]string{}
+	for _, p := range a.Programs {
+		hash, err := HashOf(p.Command[0])
+		if err != nil {
+			return fmt.Errorf("program %s: %w", p.Name, err)
+		}
+		a.allowed.programs[hash], told[p.Name] = p, hash
+	}
+	session := nuid.Next()
+	var err error
+	if a.door, err = newDoorkeeper(a.Name, session, a.credentials.OrdersKey); err != nil {
+		return err
+	}
+	a.card = describe(&a.AgentOptions)
+	a.card.Session, a.card.Programs = session, told
+	return nil
+}
+
+// clearSpool makes the agent's spool, and removes what an agent of its name left there that was
+// killed.
+func (a *agent) clearSpool() error {
+	a.spool = filepath.Join(a.Spool, a.credentials.Project+"."+a.Name)
+	if err := errors.Join(os.RemoveAll(a.spool), os.MkdirAll(a.spool, 0o700)); err != nil {
+		return fmt.Errorf("the spool: %w", err)
+	}
+	return nil
+}
+
+// leave ends all workers, and takes no others. What they had to tell is told for a moment yet:
+// an agent that is to end does so without its hub, too.
+func (a *agent) leave() {
+	a.guard.Lock()
+	a.leaves = true
+	a.guard.Unlock()
+	a.letGo("", "the agent ends")
+	a.running.Wait()
+	_ = os.Remove(a.spool) // nothing is left in it
+}
+
+// errNameTaken is wrapped by the error of an agent whose name another one has.
+var errNameTaken = errors.New("another agent has this name")
+
+// introduce puts the agent's card into the list, if no other agent of its name is in it. One
+// that is not renewed was left behind by an agent that was killed.
+func (a *agent) introduce(ctx context.Context, cards jetstream.KeyValue) error {
+	other, err := cards.Get(ctx, a.Name)
+	if err == nil {
+		a.report("there is a card of this name: waiting to see whether it is renewed")
+		select {
+		case <-time.After(cardEvery + cardEvery/2):
+		case <-ctx.Done():
+			return nil
+		}
+		now, err := cards.Get(ctx, a.Name)
+		if err == nil && now.Revision() != other.Revision() {
+			var card Card
+			_ = json.Unmarshal(now.Value(), &card) // it is there, whatever it says
+			return fmt.Errorf("%w: %s, on %s: give it another by --name", errNameTaken, a.Name, card.Machine)
+		}
+	}
+	return PutCard(ctx, cards, a.card)
+}
+
+// renewCard keeps the card in the list, until ctx ends.
+func (a *agent) renewCard(ctx context.Context, cards jetstream.KeyValue) {
+	ticker := time.NewTicker(cardEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		a.guard.Lock()
+		card := a.card
+		card.Busy = a.holder
+		a.guard.Unlock()
+		putting, cancel := context.WithTimeout(ctx, cardEvery)
+		_ = PutCard(putting, cards, card) // the hub may be away for a while
+		cancel()
+	}
+}
+
+// subscribe lets the agent be asked for its clock, and be given orders.
+func (a *agent) subscribe() error {
+	if _, err := a.conn.Subscribe(a.credentials.ClockSubject(a.Name), tellClock); err != nil {
+		return err
+	}
+	if _, err := a.conn.Subscribe(a.credentials.OrderSubject(a.Name), a.takeOrder); err != nil {
+		return err
+	}
+	return a.conn.Flush()
+}
+
+// tellClock answers to an exchange of instants.
+func tellClock(m *nats.Msg) {
+	came := clock.Now()
+	reply, err := json.Marshal(instants{CameNS: came, WentNS: clock.Now(), WallNS: time.Now().UnixNano()})
+	if err == nil {
+		_ = m.Respond(reply) // who asked will ask again
+	}
+}
+
+// takeOrder obeys an order, or says why not.
+func (a *agent) takeOrder(m *nats.Msg) {
+	o, err := a.door.open(m.Data)
+	if err != nil {
+		a.refuse(m, "an order was refused: "+err.Error())
+		return
+	}
+	if o.Do == stop || o.Do == kill { // which takes a while, and others must not wait for
+		go func() { a.answer(m, a.obey(o)) }()
+		return
+	}
+	a.answer(m, a.obey(o))
+}
+
+func (a *agent) refuse(m *nats.Msg, why string) {
+	a.report(why)
+	a.answer(m, answer{Refused: why})
+}
+
+func (a *agent) answer(m *nats.Msg, with answer) {
+	if m.Reply == "" {
+		return
+	}
+	reply, err := json.Marshal(with)
+	if err == nil {
+		_ = m.Respond(reply) // the lease ends what nobody hears of
+	}
+}
+
+// obey does what an order says.
+func (a *agent) obey(o *order) answer {
+	if o.Do == claim {
+		return a.takeLease(o)
+	}
+	a.guard.Lock()
+	holds := a.holder == o.Run
+	a.guard.Unlock()
+	if !holds {
+		return answer{Refused: fmt.Sprintf("%s does not belong to this run: its lease is over, or was never given", a.Name)}
+	}
+	var err error
+	switch o.Do {
+	case renew:
+		return a.takeLease(o)
+	case release:
+		a.letGo(o.Run, "the run let go of the agent")
+	case start:
+		if err = a.start(o); err != nil {
+			a.report("a worker was refused: " + err.Error())
+		}
+	case tell, stop, kill:
+		err = a.direct(o)
+	default:
+		err = fmt.Errorf("%s does not know the order %q: it has the version %s", a.Name, o.Do, a.Version)
+	}
+	if err != nil {
+		return answer{Refused: err.Error()}
+	}
+	return answer{}
+}
+
+// takeLease gives the agent to a run, or leaves it with it, for a time.
+func (a *agent) takeLease(o *order) answer {
+	lease := time.Duration(o.LeaseNS)
+	if lease <= 0 || lease > longestLease {
+		return answer{Refused: fmt.Sprintf("a lease of %v: want at most %v", lease, longestLease)}
+	}
+	a.guard.Lock()
+	defer a.guard.Unlock()
+	switch {
+	case a.leaves:
+		return answer{Refused: fmt.Sprintf("%s ends", a.Name)}
+	case a.holder == ending:
+		return answer{Busy: true, Refused: fmt.Sprintf("%s is still ending the workers of an earlier run", a.Name)}
+	case a.holder != "" && a.holder != o.Run:
+		return answer{Busy: true, Refused: fmt.Sprintf("%s works for another run, %s", a.Name, a.holder)}
+	}
+	a.holder = o.Run
+	if a.expiry != nil {
+		a.expiry.Stop()
+	}
+	a.terms++
+	term := a.terms
+	a.expiry = time.AfterFunc(lease, func() { a.expire(o.Run, term, lease) })
+	return answer{}
+}
+
+// expire ends what runs for a run that has not been heard of, unless the lease was renewed at
+// the last moment.
+func (a *agent) expire(run string, term int, lease time.Duration) {
+	a.guard.Lock()
+	renewed := a.terms != term
+	a.guard.Unlock()
+	if !renewed {
+		a.letGo(run, fmt.Sprintf("nothing was heard of the controller for %v", lease))
+	}
+}
+
+// ending holds an agent whose workers are being killed.
+const ending = "-"
+
+// letGo kills all workers of a run, and then makes the agent nobody's. Of the empty run it does
+// so whoever has it.
+func (a *agent) letGo(run, why string) {
+	a.guard.Lock()
+	if a.holder == "" || a.holder == ending || run != "" && a.holder != run {
+		a.guard.Unlock()
+		return
+	}
+	workers := a.workers
+	a.workers, a.holder = map[string]*hosted{}, ending
+	a.expiry.Stop()
+	a.guard.Unlock()
+	if a.killAll(workers) > 0 {
+		a.report("workers were killed: " + why)
+	}
+	a.guard.Lock()
+	a.holder = ""
+	a.guard.Unlock()
+}
+
+// killAll kills the workers that have not ended, and returns how many.
+func (a *agent) killAll(workers map[string]*hosted) (killed int) {
+	var killing sync.WaitGroup
+	for _, w := range workers {
+		if !w.hasEnded() {
+			killed++
+			killing.Go(w.kill)
+		}
+	}
+	killing.Wait()
+	return killed
+}
+
+// find returns a worker of the agent's run.
+func (a *agent) find(name string) (*hosted, error) {
+	a.guard.Lock()
+	defer a.guard.Unlock()
+	if w := a.workers[name]; w != nil {
+		return w, nil
+	}
+	return nil, fmt.Errorf("%s has no worker %q", a.Name, name)
+}
+
+// direct tells a worker something, or ends it.
+func (a *agent) direct(o *order) error {
+	w, err := a.find(o.Worker)
+	if err != nil {
+		return err
+	}
+	switch o.Do {
+	case tell:
+		if o.Tell == nil {
+			return errors.New("it says nothing to tell")
+		}
+		return w.process.Tell(*o.Tell)
+	case stop:
+		w.seen()             // while it is there
+		_ = w.process.Stop() // what was wrong is told when it has ended
+	default:
+		w.kill()
+	}
+	return nil
+}
+
+// report writes a line of the agent's log.
+func (a *agent) report(line string) {
+	fmt.Fprintf(a.Log, "%s %s\n", time.Now().UTC().Format("15:04:05.000"), line)
+}

@@ -1,0 +1,105 @@
+package fleet
+
+import (
+	"encoding/json"
+	"math"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/wire/service"
+)
+
+func definition(t testing.TB, d service.Definition) string {
+	t.Helper()
+	text, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestAllowance(t *testing.T) {
+	allowed := allowance{ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}, listen: netip.MustParseAddr("10.0.0.6")}
+	client := func(stack, address string) worker.Spec {
+		return worker.Spec{Contract: worker.Contract, Role: worker.ClientRole, Stack: stack, Address: address, Client: &worker.ClientSpec{Clients: 1}}
+	}
+	server := func(stack, address string) worker.Spec {
+		return worker.Spec{Contract: worker.Contract, Role: worker.ServerRole, Stack: stack, Address: address}
+	}
+	sized := func(clients int, duration int64) worker.Spec {
+		s := client("tcp", "10.0.0.1:1")
+		s.Client = &worker.ClientSpec{Clients: clients, Load: worker.Load{DurationNS: duration}}
+		return s
+	}
+	own := func(d service.Definition) worker.Spec {
+		d.Wire, d.Requests = service.HTTP1, []service.Request{{Method: "GET", Path: "/"}}
+		s := client("service:wire=h1", "10.0.0.1:1")
+		s.Workload.Definition = definition(t, d)
+		return s
+	}
+	for name, c := range map[string]struct {
+		spec worker.Spec
+		want string // empty: allowed
+	}{
+		"a client":                 {client("grpc", "10.1.2.3:50051"), ""},
+		"over IPv6":                {client("tcp", "[::1]:80"), ""},
+		"mapped":                   {client("tcp", "[::ffff:10.0.0.1]:80"), ""},
+		"a server":                 {server("h1:tls=on", "10.0.0.6:0"), ""},
+		"outside":                  {client("grpc", "8.8.8.8:53"), "dials 10.0.0.0/8"},
+		"mapped outside":           {client("grpc", "[::ffff:8.8.8.8]:53"), "dials 10.0.0.0/8"},
+		"any":                      {client("grpc", "0.0.0.0:22"), "dials 10.0.0.0/8"},
+		"a name":                   {client("grpc", "localhost:22"), "without a name"},
+		"nothing":                  {client("grpc", ""), "without a name"},
+		"a server elsewhere":       {server("grpc", "0.0.0.0:0"), "servers listen on 10.0.0.6"},
+		"a server by name":         {server("grpc", "x:0"), "IP:PORT"},
+		"an unknown stack":         {client("sh", "10.0.0.1:1"), "sh"},
+		"a program of others":      {client("grpc:caller=ghz", "10.0.0.1:1"), "no programs of others"},
+		"a server of others":       {server("file:server=caddy", "10.0.0.6:0"), "no programs of others"},
+		"a sentinel":               {worker.Spec{Contract: worker.Contract, Role: worker.SentinelRole, Stack: "tcp"}, "want server or client"},
+		"another contract":         {worker.Spec{Contract: 99, Role: worker.ServerRole, Stack: "tcp"}, "version 99"},
+		"a client without its own": {worker.Spec{Contract: worker.Contract, Role: worker.ClientRole, Stack: "tcp", Address: "10.0.0.1:1"}, "lacks the part client"},
+		"a crowd":                  {sized(1e9, 0), "100000 at most"},
+		"a load of years":          {sized(1, math.MaxInt64), "24h0m0s at most"},
+		"a service":                {own(service.Definition{Network: "tcp", Address: "10.0.0.1:80"}), ""},
+		"a service outside":        {own(service.Definition{Network: "tcp", Address: "169.254.169.254:80"}), "dials 10.0.0.0/8"},
+		"a socket file":            {own(service.Definition{Network: "unix", Address: "/run/docker.sock"}), "over IP only"},
+	} {
+		err := allowed.check(&c.spec)
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: refused: %v", name, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	if err := allowed.check(nil); err == nil {
+		t.Error("no spec is allowed")
+	}
+}
+
+func TestProgramsAreKnownByTheirHash(t *testing.T) {
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := HashOf(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := allowance{programs: map[string]Program{hash: {Name: "wirelab", Command: []string{own}}}}
+	if p, err := allowed.program(hash); err != nil || p.Command[0] != own {
+		t.Errorf("its own program: %v, %v", p, err)
+	}
+	shell, err := HashOf("/bin/sh")
+	if err != nil {
+		t.Skipf("there is no /bin/sh: %v", err)
+	}
+	for _, other := range []string{shell, "/bin/sh", own, "", strings.ToUpper(hash)} {
+		if p, err := allowed.program(other); err == nil {
+			t.Errorf("%q is allowed, as %v", other, p)
+		}
+	}
+}

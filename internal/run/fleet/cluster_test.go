@@ -1,0 +1,124 @@
+package fleet_test
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"wirelab.dev/internal/run/fleet"
+)
+
+// Of three hubs one is lost, with all that it keeps: nothing that was kept is, and connections
+// to it go on at another.
+func TestFleetCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: three hubs take seconds to agree")
+	}
+	for _, encrypted := range []bool{false, true} {
+		t.Run("tls="+strconv.FormatBool(encrypted), func(t *testing.T) { loseOneOfThree(t, encrypted) })
+	}
+}
+
+func loseOneOfThree(t *testing.T, encrypted bool) {
+	options := fleet.HubOptions{KeysFile: keysOf(t, "keys")}
+	if encrypted {
+		options.Advertise = []string{"127.0.0.1"}
+	}
+	var (
+		hubs  []*fleet.Hub
+		first = freePort(t)
+	)
+	for i := range 3 {
+		o := options
+		o.Project, o.Listen, o.StateDir = "three", "127.0.0.1:0", t.TempDir()
+		o.Cluster = &fleet.ClusterOptions{Name: "hub-" + strconv.Itoa(i), Listen: "127.0.0.1:0", Routes: []string{first}}
+		if i == 0 {
+			o.Cluster.Listen = first
+		}
+		hub, err := fleet.StartHub(within(t), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hubs = append(hubs, hub)
+	}
+	for _, hub := range hubs[1:] {
+		t.Cleanup(func() {
+			if err := hub.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for _, hub := range hubs {
+		if err := hub.Join(within(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := hubs[0].Credentials(fleet.RoleAgent)
+	if hubs[2].Credentials(fleet.RoleAgent).OrdersKey != c.OrdersKey {
+		t.Fatal("the hubs have different keys")
+	}
+	c.URLs = append(c.URLs, append(hubs[1].URLs(), hubs[2].URLs()...)...)
+	conn, e := connect(t, c)
+	if _, err := open(t, conn).Publish(within(t), c.KeptSubject("a", "r", "w"), []byte("result")); err != nil {
+		t.Fatal(err)
+	}
+	if err := fleet.PutCard(within(t), bucket(t, conn, c), fleet.Card{Name: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := hubs[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	e.wait(t, "the hub is back")
+
+	controllerKeys := hubs[1].Credentials(fleet.RoleController)
+	controller, _ := connect(t, controllerKeys)
+	js := open(t, controller)
+	subject := c.KeptSubject("a", "r", "w")
+	ctx := within(t)
+	for { // what is asked while there is no leader is not answered
+		got, err := lastKept(ctx, js, c.KeptStream(), subject)
+		if err == nil && got == "result" {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("what was kept is gone: %q, %v", got, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func lastKept(ctx context.Context, js jetstream.JetStream, stream, subject string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	kept, err := js.Stream(ctx, stream)
+	if err != nil {
+		return "", err
+	}
+	m, err := kept.GetLastMsgForSubject(ctx, subject)
+	if err != nil {
+		return "", err
+	}
+	return string(m.Data), nil
+}
+
+// freePort is one that nobody had just now.
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+func keysOf(t *testing.T, name string) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), name+".json")
+}

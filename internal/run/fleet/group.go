@@ -1,0 +1,237 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/run/worker"
+)
+
+// group is several clients, on as many agents, that are one to the lab.
+type group struct {
+	members []*remote
+	clients []int // of each
+	atMost  time.Duration
+	stop    context.CancelCauseFunc
+	over    chan struct{} // closed when merged or failed is set
+	merged  worker.Result
+	failed  error
+
+	watch   *watching
+	unwatch func()
+}
+
+var _ worker.End = (*group)(nil)
+
+const (
+	// ahead is how long before its instant all are told of one; aheadEach comes on top of it
+	// for each of them.
+	ahead     = 150 * time.Millisecond
+	aheadEach = time.Millisecond
+	// settlePatience is how much longer than the longest warm-up is waited for all to have
+	// settled.
+	settlePatience = 30 * time.Second
+	// intervalLength is how often clients tell what their calls are like.
+	intervalLength = time.Second
+)
+
+// startGroup starts a client on each agent.
+func (s *stage) startGroup(ctx context.Context, hash string, l worker.Launch) (worker.End, error) {
+	if l.Command[0] != s.controller.plan.Worker {
+		return nil, fmt.Errorf("%s: only wirelab's own clients can be several machines: choose one, as in --client role=client", l.Name)
+	}
+	specs, err := worker.Split(l.Spec, len(s.clients))
+	if err != nil {
+		return nil, err
+	}
+	leading, cancel := context.WithCancelCause(context.Background())
+	g := &group{
+		members: make([]*remote, len(specs)),
+		atMost:  time.Duration(l.Spec.Client.Load.WarmUpAtMostNS), stop: cancel,
+		over: make(chan struct{}), watch: newWatching(len(specs), l.Spec.Client.Load.DurationNS),
+	}
+	g.unwatch = g.watch.tell(l.OnProgress)
+	errs := make([]error, len(specs))
+	var starting sync.WaitGroup
+	for i, spec := range specs {
+		spec.Client.IntervalNS = int64(intervalLength)
+		g.clients = append(g.clients, spec.Client.Clients)
+		one := l
+		one.Spec = spec
+		one.OnProgress = func(p worker.Progress) { g.watch.hear(i, p) }
+		one.OnInterval = g.watch.stream.add
+		starting.Go(func() {
+			g.members[i], errs[i] = s.controller.startOn(ctx, s.clients[i], hash, s.before[s.clients[i].Name].offsetNS, one)
+		})
+	}
+	starting.Wait()
+	if err := cmp.Or(errs...); err != nil {
+		g.members = slices.DeleteFunc(g.members, func(m *remote) bool { return m == nil })
+		g.killAll()
+		g.unwatch()
+		cancel(nil)
+		return nil, err
+	}
+	go g.lead(leading) // ends with the members, or when it is killed
+	return g, nil
+}
+
+// lead takes the members through their trial together.
+func (g *group) lead(ctx context.Context) {
+	defer close(g.over)
+	defer g.unwatch() // nothing is told of a trial that is over
+	if err := g.through(ctx); err != nil {
+		g.failed = err
+		g.killAll()
+	}
+}
+
+func (g *group) through(ctx context.Context) error {
+	if err := g.each(func(m *remote) error { _, err := m.Ready(ctx); return err }); err != nil {
+		return err
+	}
+	if err := g.tellAll(worker.GoControl); err != nil {
+		return err
+	}
+	if g.atMost <= 0 {
+		g.watch.opens(clock.Now())
+	} else {
+		if err := g.awaitSettled(ctx); err != nil {
+			return err
+		}
+		if err := g.tellAll(worker.OpenControl); err != nil {
+			return err
+		}
+	}
+	if err := g.each(func(m *remote) error { _, err := m.Result(ctx); return err }); err != nil {
+		return err
+	}
+	if err := g.each(func(m *remote) error { return m.stop(ctx) }); err != nil {
+		return err
+	}
+	return g.merge(ctx)
+}
+
+// awaitSettled waits until all are steady, or one has ended.
+func (g *group) awaitSettled(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, len(g.members))
+	for _, m := range g.members {
+		go func() { // ends with ctx
+			err := m.await(ctx, m.result, "result")
+			ended <- cmp.Or(err, fmt.Errorf("%s: its client ended before its window was to open", m.on.Name))
+		}()
+	}
+	late := time.NewTimer(g.atMost + settlePatience)
+	defer late.Stop()
+	select {
+	case <-g.watch.settled:
+		return nil
+	case err := <-ended:
+		return err
+	case <-late.C:
+		var names []string
+		for _, i := range g.watch.unsettled() {
+			names = append(names, g.members[i].on.Name)
+		}
+		return fmt.Errorf("%s: no word within %v that its warm-up may end", inShort(names), g.atMost+settlePatience)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// each does something with every member at once, and returns the first error.
+func (g *group) each(do func(*remote) error) error {
+	errs := make(chan error, len(g.members))
+	for _, m := range g.members {
+		go func() { errs <- do(m) }()
+	}
+	for range g.members {
+		if err := <-errs; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellAll tells all to do something at one instant.
+func (g *group) tellAll(c worker.Control) error {
+	at := clock.Now() + int64(ahead+time.Duration(len(g.members))*aheadEach)
+	if c == worker.OpenControl {
+		g.watch.opens(at)
+	}
+	return g.each(func(m *remote) error { return m.Tell(worker.Order{Control: c, AtNS: at}) })
+}
+
+// merge makes one result of the members'.
+func (g *group) merge(ctx context.Context) error {
+	var intervals [][]worker.Interval
+	for i, m := range g.members {
+		result, err := m.Result(ctx)
+		if err != nil {
+			return err
+		}
+		ready, err := m.Ready(ctx)
+		if err != nil {
+			return err
+		}
+		g.merged.Parts = append(g.merged.Parts, worker.Part{Agent: m.on.Name, Clients: g.clients[i], Ready: ready, Result: result})
+		intervals = append(intervals, m.intervals)
+	}
+	var err error
+	g.merged.Client, err = worker.Merge(g.merged.Parts, intervals)
+	return err
+}
+
+// Ready is the first member's, for all.
+func (g *group) Ready(ctx context.Context) (worker.Ready, error) { return g.members[0].Ready(ctx) }
+
+// Result waits for all results, and ends the members.
+func (g *group) Result(ctx context.Context) (worker.Result, error) {
+	select {
+	case <-g.over:
+		return g.merged, g.failed
+	case <-ctx.Done():
+		return worker.Result{}, context.Cause(ctx)
+	}
+}
+
+// Stop waits until all have ended.
+func (g *group) Stop() error {
+	<-g.over
+	return g.failed
+}
+
+// Kill ends all members at once.
+func (g *group) Kill() {
+	g.stop(fmt.Errorf("the clients were killed"))
+	<-g.over
+}
+
+func (g *group) killAll() {
+	var killing sync.WaitGroup
+	for _, m := range g.members {
+		killing.Go(m.Kill)
+	}
+	killing.Wait()
+}
+
+// Tell tells all members what they are to do now.
+func (g *group) Tell(o worker.Order) error {
+	return g.each(func(m *remote) error { return m.Tell(o) })
+}
+
+// PID is 0: they are processes of other machines.
+func (g *group) PID() int { return 0 }
+
+// CPU is 0: they took none of this machine's.
+func (g *group) CPU() time.Duration { return 0 }
+
+// Warnings are none.
+func (g *group) Warnings() []string { return nil }

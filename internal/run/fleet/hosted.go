@@ -1,0 +1,353 @@
+package fleet
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/run/worker"
+)
+
+// told is what an agent tells of a worker. One of its parts is set, or progress with an interval.
+type told struct {
+	Ready    *worker.Ready    `json:"ready,omitempty"`
+	Progress *worker.Progress `json:"progress,omitempty"`
+	Interval *worker.Interval `json:"interval,omitempty"`
+	Result   *worker.Result   `json:"result,omitempty"`
+	// Intervals are of all the worker's life, with the result.
+	Intervals []worker.Interval `json:"intervals,omitempty"`
+	Ended     *ended            `json:"ended,omitempty"`
+}
+
+// ended is the last that is told of a worker.
+type ended struct {
+	Failure string          `json:"failure,omitempty"`
+	CPUNS   int64           `json:"cpu_ns"`
+	Machine *worker.Machine `json:"machine,omitempty"`
+	// Samples is the object that has its samples.
+	Samples        string `json:"samples,omitempty"`
+	SamplesMissing string `json:"samples_missing,omitempty"` // why there is none
+}
+
+// process is a worker's.
+type process interface {
+	worker.End
+	Wait() error
+}
+
+var _ process = (*worker.Process)(nil)
+
+// hosted is a worker that the agent looks after.
+type hosted struct {
+	agent     *agent
+	run, name string
+	process   process
+	watch     *machineWatch
+	outside   *worker.Outsider // nil: it is wirelab's own, and says what it costs
+	samples   string           // where it writes them; empty: nowhere
+	files     []string         // in the spool, that are removed when it has ended
+	done      chan struct{}
+	quiet     *budget
+	abandon   context.CancelFunc // gives up what is still to be handed over
+
+	looked sync.Once
+	costs  worker.Costs // what was seen from outside, once it was looked back
+
+	guard     sync.Mutex // of what follows
+	intervals course
+	last      *worker.Progress // nil: it has told of none yet
+}
+
+// seen is what the worker was seen to cost, until it was asked for the first time.
+func (w *hosted) seen() worker.Costs {
+	w.looked.Do(func() { w.costs = w.outside.LookBack() })
+	return w.costs
+}
+
+// start starts a worker as an order says.
+func (a *agent) start(o *order) error {
+	if err := CheckName(o.Worker); err != nil {
+		return err
+	}
+	program, err := a.allowed.program(o.Program)
+	if err != nil {
+		return err
+	}
+	switch now, err := HashOf(program.Command[0]); {
+	case err != nil:
+		return fmt.Errorf("program %s: %w", program.Name, err)
+	case now != o.Program:
+		return fmt.Errorf("the program %s was replaced after this agent had begun: start the agent again", program.Name)
+	}
+	if err := a.allowed.check(o.Spec); err != nil {
+		return err
+	}
+	a.guard.Lock()
+	defer a.guard.Unlock()
+	if a.holder != o.Run {
+		return errors.New("its lease is over")
+	}
+	for name, one := range a.workers {
+		if one.hasEnded() {
+			delete(a.workers, name)
+		}
+	}
+	if a.workers[o.Worker] != nil || len(a.workers) >= mostWorkers {
+		return fmt.Errorf("worker %s: there is one of that name, or there are %d already", o.Worker, len(a.workers))
+	}
+	w := &hosted{agent: a, run: o.Run, name: o.Worker, done: make(chan struct{}), quiet: newBudget()}
+	spec := *o.Spec
+	if err := w.place(&spec); err != nil {
+		return err
+	}
+	if a.AgentOptions.start == nil {
+		w.watch = watchMachine(a.CPUs)
+	}
+	launch := worker.Launch{
+		Name: a.Name + ": " + string(spec.Role), Command: program.Command, Spec: spec,
+		In:         host.Surroundings{CPUs: a.CPUs, Nice: a.Nice},
+		OnProgress: w.progress, OnInterval: w.interval,
+		Env: withoutProxies(),
+	}
+	if spec.Role == worker.ClientRole {
+		launch.Silence = clientSilence
+	}
+	if w.process, err = a.launch(launch); err != nil {
+		return err
+	}
+	if program.Name != a.Programs[0].Name {
+		w.outside = worker.OutsideOf(w.process.PID())
+	}
+	w.watch.guard(a.Programs[0].Command, w.process.PID(), a.Nice)
+	a.workers[o.Worker] = w
+	ctx, abandon := context.WithCancel(context.Background())
+	w.abandon = abandon
+	a.running.Go(func() { w.follow(ctx) })
+	return nil
+}
+
+// withoutProxies keeps workers from dialling a proxy that the agent's environment names, which
+// may be outside the ranges.
+func withoutProxies() (environment []string) {
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
+		environment = append(environment, name+"=")
+	}
+	return environment
+}
+
+// clientSilence limits the time between two events of a client.
+const clientSilence = 30 * time.Second
+
+// place puts the agent's own places into a spec: files in its spool, its server's port.
+func (w *hosted) place(spec *worker.Spec) error {
+	if spec.Role == worker.ServerRole && w.agent.Port != 0 {
+		spec.Address = fmt.Sprintf("%s:%d", w.agent.Listen, w.agent.Port)
+	}
+	if spec.Client == nil {
+		return nil
+	}
+	own := *spec.Client
+	spec.Client = &own
+	path := filepath.Join(w.agent.spool, w.run+"-"+w.name)
+	if own.CallsFile != "" {
+		own.CallsFile = path + ".calls"
+		w.files = append(w.files, own.CallsFile)
+	}
+	if own.SamplesFile != "" {
+		own.SamplesFile = path + ".parquet"
+		w.samples = own.SamplesFile
+		w.files = append(w.files, own.SamplesFile)
+	}
+	return nil
+}
+
+func (w *hosted) hasEnded() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// lastWords is how long is told what becomes of a worker that was killed.
+const lastWords = 2 * time.Second
+
+// kill ends the worker at once. Nobody waits for what it had to hand over.
+func (w *hosted) kill() {
+	time.AfterFunc(lastWords, w.abandon)
+	w.process.Kill()
+}
+
+// follow tells what becomes of the worker, until it has ended, and hands over what it left
+// while ctx lasts. The process ends by orders, or with the agent.
+func (w *hosted) follow(ctx context.Context) {
+	defer close(w.done)
+	defer w.abandon()
+	if ready, err := w.process.Ready(context.Background()); err == nil {
+		w.keep(ctx, "ready", told{Ready: &ready})
+	}
+	result, err := w.process.Result(context.Background())
+	costs := w.seen()
+	if err == nil {
+		switch {
+		case result.Client != nil:
+			costs.AddTo(result.Client)
+		case result.Server != nil:
+			costs.AddToServer(result.Server)
+		}
+		w.guard.Lock()
+		intervals := w.intervals.all()
+		w.guard.Unlock()
+		w.keep(ctx, "result", told{Result: &result, Intervals: intervals})
+	}
+	failure := w.process.Wait()
+	last := &ended{CPUNS: int64(w.process.CPU()), Machine: w.watch.stop(w.process.CPU())}
+	if failure = cmp.Or(failure, err); failure != nil {
+		last.Failure = failure.Error()
+	}
+	if w.samples != "" && failure == nil {
+		if last.Samples, err = w.upload(ctx); err != nil {
+			last.SamplesMissing = err.Error()
+		}
+	}
+	for _, path := range w.files {
+		_ = os.Remove(path) // mostly it is not there
+	}
+	w.keep(ctx, "ended", told{Ended: last})
+}
+
+// progress tells how far the worker has come: at once what changes, the rest where nothing else
+// is told.
+func (w *hosted) progress(p worker.Progress) {
+	p.Live = nil // intervals say it
+	w.guard.Lock()
+	last := w.last
+	turns := last == nil || p.Warming != last.Warming || p.Settled != last.Settled || p.Paused != last.Paused
+	w.last = &p
+	w.guard.Unlock()
+	if turns || w.quiet.isSilent() {
+		w.tell(told{Progress: &p}, turns)
+	}
+}
+
+// interval keeps an interval, and tells it if that does not disturb; and again how far the
+// worker has come, which may have been lost when it was told.
+func (w *hosted) interval(i worker.Interval) {
+	w.guard.Lock()
+	w.intervals.add(i)
+	last := w.last
+	w.guard.Unlock()
+	w.tell(told{Interval: &i, Progress: last}, false)
+}
+
+// tell tells what may be lost; what must be told whatever the budget says.
+func (w *hosted) tell(t told, must bool) {
+	message, err := encodeLive(t)
+	subject := w.agent.credentials.LiveSubject(w.agent.Name, w.run, w.name)
+	if err == nil && (w.quiet.spend(len(subject)+len(message)) || must) {
+		_ = w.agent.conn.Publish(subject, message)
+	}
+}
+
+// encodeLive makes a message of what may be lost: JSON, and an interval's histogram behind it,
+// which would be longer in base64 by a third.
+func encodeLive(t told) ([]byte, error) {
+	var histogram []byte
+	if t.Interval != nil {
+		without := *t.Interval
+		var err error
+		if histogram, err = base64.StdEncoding.DecodeString(without.Histogram); err != nil {
+			return nil, err
+		}
+		without.Histogram = ""
+		t.Interval = &without
+	}
+	text, err := json.Marshal(t)
+	return append(append(text, '\n'), histogram...), err
+}
+
+// decodeTold reads what an agent tells, live or kept.
+func decodeTold(message []byte) (t told, err error) {
+	text, histogram, _ := bytes.Cut(message, []byte{'\n'})
+	if err := json.Unmarshal(text, &t); err != nil {
+		return t, err
+	}
+	if t.Interval != nil && len(histogram) > 0 {
+		t.Interval.Histogram = base64.StdEncoding.EncodeToString(histogram)
+	}
+	return t, nil
+}
+
+const (
+	// keepFor is how long an agent tries to hand over what must not be lost.
+	keepFor = 5 * time.Minute
+	// mostInMessage is what goes into one message; what is longer goes in parts, since a
+	// server's usual limit is 1 MiB.
+	mostInMessage = 512 << 10
+	partHeader    = "Wl-Part" // as in 2/3
+)
+
+// keep hands over what must not be lost, once: the stream drops what it has.
+func (w *hosted) keep(ctx context.Context, what string, t told) {
+	whole, err := json.Marshal(t)
+	if err != nil {
+		w.agent.report(fmt.Sprintf("worker %s: encode its %s: %v", w.name, what, err))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, keepFor)
+	defer cancel()
+	parts := (len(whole) + mostInMessage - 1) / mostInMessage
+	for i := range parts {
+		m := nats.NewMsg(w.agent.credentials.KeptSubject(w.agent.Name, w.run, w.name))
+		m.Data = whole[i*mostInMessage : min(len(whole), (i+1)*mostInMessage)]
+		m.Header.Set(partHeader, fmt.Sprintf("%d/%d", i+1, parts))
+		id := fmt.Sprintf("%s/%s/%s/%s/%d", w.agent.card.Session, w.run, w.name, what, i)
+		for {
+			publishing, done := context.WithTimeout(ctx, 2*time.Second)
+			_, err = w.agent.stream.PublishMsg(publishing, m, jetstream.WithMsgID(id))
+			done()
+			if err == nil || ctx.Err() != nil {
+				break
+			}
+			select {
+			case <-time.After(200 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+		if err != nil {
+			w.agent.report(fmt.Sprintf("worker %s: its %s was not handed over: %v", w.name, what, err))
+			return
+		}
+	}
+}
+
+// upload puts the samples into the fleet's store.
+func (w *hosted) upload(ctx context.Context) (object string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, keepFor)
+	defer cancel()
+	file, err := os.Open(w.samples)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	store, err := w.agent.stream.ObjectStore(ctx, w.agent.credentials.SamplesStore())
+	if err != nil {
+		return "", err
+	}
+	object = w.run + "-" + w.agent.Name + "-" + w.name
+	_, err = store.Put(ctx, jetstream.ObjectMeta{Name: object}, file)
+	return object, err
+}

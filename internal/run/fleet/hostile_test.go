@@ -1,0 +1,303 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/run/worker"
+)
+
+// lines is a log that is read while it is written.
+type lines struct {
+	guard sync.Mutex
+	text  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.guard.Lock()
+	defer l.guard.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.guard.Lock()
+	defer l.guard.Unlock()
+	return l.text.String()
+}
+
+// besieged is an agent in a fleet, and what an attacker needs who is in the network.
+type besieged struct {
+	t       *testing.T
+	hub     *Hub
+	log     *lines
+	conn    *nats.Conn // with all that a controller may do at the hub
+	key     nkeys.KeyPair
+	session string
+	own     string // the hash of the agent's own program
+	number  uint64
+	spool   string
+	end     func() // ends the agent and waits for it
+}
+
+func besiege(t *testing.T, instead ...func(worker.Launch) (process, error)) *besieged {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	hub, err := StartHub(ctx, HubOptions{Project: "mine", Listen: "127.0.0.1:0", StateDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hub.Close() })
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &besieged{t: t, hub: hub, log: &lines{}, spool: t.TempDir()}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	var start func(worker.Launch) (process, error)
+	if len(instead) > 0 {
+		start = instead[0]
+	}
+	go func() { // ends with its context
+		ended <- RunAgent(running, hub.Credentials(RoleAgent), AgentOptions{
+			Name: "a", Programs: []Program{{Name: "wirelab", Command: []string{program, "worker"}}},
+			Dial: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Listen: netip.MustParseAddr("127.0.0.1"),
+			Spool: b.spool, Log: b.log, Version: "test", start: start,
+		})
+	}()
+	b.end = sync.OnceFunc(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(b.end)
+	credentials := hub.Credentials(RoleController)
+	if b.conn, err = Connect(ctx, credentials, "attacker", nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.conn.Close)
+	if b.key, err = nkeys.FromSeed(credentials.OrdersSeed); err != nil {
+		t.Fatal(err)
+	}
+	if b.own, err = HashOf(program); err != nil {
+		t.Fatal(err)
+	}
+	b.session = b.waitForCard(ctx).Session
+	return b
+}
+
+// waitForCard waits until the agent hears orders.
+func (b *besieged) waitForCard(ctx context.Context) Card {
+	c, err := NewController(ctx, b.hub.Credentials(RoleController), Plan{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer c.Close()
+	for ctx.Err() == nil {
+		cards, err := Cards(ctx, c.cards)
+		if _, answers := c.compareClock(ctx, &held{Card: Card{Name: "a"}}); err == nil && len(cards) == 1 && answers == nil {
+			return cards[0]
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	b.t.Fatal("the agent did not come")
+	return Card{}
+}
+
+// order makes an order of the run r.
+func (b *besieged) order(do verb, change func(*order)) order {
+	b.number++
+	o := order{Agent: "a", Session: b.session, Run: "r", Number: b.number, Do: do, LeaseNS: int64(lease)}
+	if change != nil {
+		change(&o)
+	}
+	return o
+}
+
+// send sends a message as if it were an order.
+func (b *besieged) send(message []byte) answer {
+	b.t.Helper()
+	reply, err := b.conn.Request(b.hub.Credentials(RoleController).OrderSubject("a"), message, 20*time.Second)
+	if err != nil {
+		b.t.Fatalf("no answer to %.200q: %v", message, err)
+	}
+	var a answer
+	if err := json.Unmarshal(reply.Data, &a); err != nil {
+		b.t.Fatal(err)
+	}
+	return a
+}
+
+func (b *besieged) sendOrder(o order) answer {
+	b.t.Helper()
+	return b.send(signed(b.t, o, b.key))
+}
+
+// expectRefusal fails the test unless an answer and the log say why.
+func (b *besieged) expectRefusal(name string, a answer, why string) {
+	b.t.Helper()
+	if !strings.Contains(a.Refused, why) {
+		b.t.Errorf("%s: the answer is %+v, want a refusal with %q", name, a, why)
+	}
+	if !strings.Contains(b.log.String(), why) {
+		b.t.Errorf("%s: the log does not say %q:\n%s", name, why, b.log)
+	}
+}
+
+// serverSpec is what an agent may be asked for.
+func serverSpec() *worker.Spec {
+	return &worker.Spec{Contract: worker.Contract, Role: worker.ServerRole, Stack: "tcp", Workload: worker.Workload{Name: "echo"}, Address: "127.0.0.1:0"}
+}
+
+// children counts the processes that this one has.
+func children() int { return len(host.TakeCensus().Family(os.Getpid())) - 1 }
+
+func TestStrangersOrdersAreRefused(t *testing.T) {
+	b := besiege(t)
+	before := children()
+	if a := b.sendOrder(b.order(claim, nil)); a.Refused != "" {
+		t.Fatal(a.Refused)
+	}
+	other, _ := newKey(t)
+	start := func(change func(*order)) order {
+		return b.order(start, func(o *order) {
+			o.Worker, o.Program, o.Spec = "w", b.own, serverSpec()
+			change(o)
+		})
+	}
+	shell, err := HashOf("/bin/sh")
+	if err != nil {
+		t.Fatalf("there is no /bin/sh: %v", err)
+	}
+	b.expectRefusal("another project's key", b.send(signed(t, start(func(*order) {}), other)), "not signed by this fleet's controller")
+	b.expectRefusal("no order", b.send([]byte(`{"do":"start","program":"/bin/sh"}`)), "it is no order")
+	b.expectRefusal("an earlier session", b.sendOrder(start(func(o *order) { o.Session = "old" })), "an earlier session")
+	b.expectRefusal("another agent", b.sendOrder(start(func(o *order) { o.Agent = "b" })), `for the agent "b"`)
+	b.expectRefusal("a shell, by its hash", b.sendOrder(start(func(o *order) { o.Program = shell })), "a program that is not allowed here")
+	b.expectRefusal("a shell, by its path", b.sendOrder(start(func(o *order) { o.Program = "/bin/sh" })), "a program that is not allowed here")
+	b.expectRefusal("a server on all addresses", b.sendOrder(start(func(o *order) { o.Spec.Address = "0.0.0.0:0" })), "servers listen on 127.0.0.1")
+	b.expectRefusal("a client that dials away", b.sendOrder(start(func(o *order) {
+		o.Spec.Role, o.Spec.Address, o.Spec.Client = worker.ClientRole, "192.0.2.1:80", &worker.ClientSpec{Clients: 1}
+	})), "dials 127.0.0.0/8 only")
+	b.expectRefusal("a name that is a path", b.sendOrder(start(func(o *order) { o.Worker = "../../x" })), "want 1 to 63 of a-z")
+	if a := b.sendOrder(start(func(o *order) { o.Run = "another"; o.Number = 1 })); !strings.Contains(a.Refused, "does not belong to this run") {
+		t.Errorf("a run that does not hold the agent: %+v", a)
+	}
+	if now := children(); now != before {
+		t.Errorf("%d processes were there before, and %d now", before, now)
+	}
+}
+
+// An order that was obeyed is not obeyed again, as whoever heard it may wish.
+func TestAReplayedOrderIsRefused(t *testing.T) {
+	b := besiege(t)
+	b.sendOrder(b.order(claim, nil))
+	heard := signed(t, b.order(start, func(o *order) { o.Worker, o.Program, o.Spec = "w", b.own, serverSpec() }), b.key)
+	if a := b.send(heard); a.Refused != "" {
+		t.Fatal(a.Refused)
+	}
+	running := children()
+	if a := b.sendOrder(b.order(claim, func(o *order) { o.Run = "another" })); !a.Busy {
+		t.Errorf("an agent that has a run was given to another: %+v", a)
+	}
+	if a := b.sendOrder(b.order(kill, func(o *order) { o.Worker = "w" })); a.Refused != "" {
+		t.Fatal(a.Refused)
+	}
+	b.expectRefusal("the same order", b.send(heard), "it was sent before")
+	if now := children(); now >= running {
+		t.Errorf("%d processes ran with the worker, and %d run now", running, now)
+	}
+}
+
+// A program that was replaced after the agent had begun is not the one whose hash it told.
+func TestAReplacedProgramIsRefused(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "worker")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(program+".new", []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(program+".new", program); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("#!/bin/sh\nexit 1\n")
+	hash, err := HashOf(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &agent{holder: "r", workers: map[string]*hosted{}, allowed: allowance{
+		programs: map[string]Program{hash: {Name: "worker", Command: []string{program}}}, listen: netip.MustParseAddr("127.0.0.1"),
+	}}
+	write("#!/bin/sh\necho something else\n")
+	err = a.start(&order{Run: "r", Worker: "w", Program: hash, Spec: serverSpec()})
+	if err == nil || !strings.Contains(err.Error(), "was replaced") {
+		t.Errorf("%v: want a refusal", err)
+	}
+}
+
+// Whatever is sent to an agent, it goes on.
+func TestGarbageDoesNotStopAnAgent(t *testing.T) {
+	b := besiege(t)
+	b.sendOrder(b.order(claim, nil))
+	credentials := b.hub.Credentials(RoleController)
+	huge := bytes.Repeat([]byte("x"), 1<<20)
+	for _, garbage := range [][]byte{nil, {0}, []byte("{"), []byte(`{"order":{},"signature":"AAAA"}`), []byte(strings.Repeat("[", 100_000)), huge} {
+		for _, subject := range []string{credentials.OrderSubject("a"), credentials.ClockSubject("a"), "wl.mine.to.a", "wl.mine.to.a.order.x", "wl.mine.from.a.kept.r.w", "wl.mine.from.a.live.r.w"} {
+			if err := b.conn.Publish(subject, garbage); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, o := range []order{
+		b.order("dance", nil), b.order(tell, nil), b.order(stop, func(o *order) { o.Worker = "w" }),
+		b.order(claim, func(o *order) { o.LeaseNS = -1 }), b.order(renew, func(o *order) { o.LeaseNS = 1 << 62 }),
+		b.order(start, func(o *order) { o.Worker, o.Program = "w", b.own }),
+	} {
+		if a := b.sendOrder(o); a.Refused == "" {
+			t.Errorf("%q was obeyed", o.Do)
+		}
+	}
+	if a := b.sendOrder(b.order(renew, nil)); a.Refused != "" {
+		t.Errorf("it does not obey any more: %s", a.Refused)
+	}
+}
+
+// Workers end when nobody renews the lease, and the agent is free for another run.
+func TestALeaseEnds(t *testing.T) {
+	b := besiege(t)
+	before := children()
+	short := func(o *order) { o.LeaseNS = int64(500 * time.Millisecond) }
+	b.sendOrder(b.order(claim, short))
+	if a := b.sendOrder(b.order(start, func(o *order) { o.Worker, o.Program, o.Spec = "w", b.own, serverSpec() })); a.Refused != "" {
+		t.Fatal(a.Refused)
+	}
+	another := func() answer {
+		return b.sendOrder(b.order(claim, func(o *order) { o.Run = "another" }))
+	}
+	for until := time.Now().Add(30 * time.Second); another().Refused != ""; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("the agent is not free, long after its lease")
+		}
+	}
+	if now := children(); now > before {
+		t.Errorf("a worker outlived its lease: %d processes were there before, and %d now", before, now)
+	}
+	if !strings.Contains(b.log.String(), "nothing was heard of the controller") {
+		t.Errorf("the log does not say it:\n%s", b.log)
+	}
+}

@@ -1,0 +1,412 @@
+package fleet_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"wirelab.dev/internal/run/fleet"
+)
+
+// patience is for what must happen at once, on a machine of any speed.
+const patience = 30 * time.Second
+
+// startHub starts a hub of the project on a free port of loopback.
+func startHub(t *testing.T, o fleet.HubOptions) *fleet.Hub {
+	t.Helper()
+	if o.StateDir == "" {
+		o.StateDir = t.TempDir()
+	}
+	if o.Project == "" {
+		o.Project = "mine"
+	}
+	if o.Listen == "" {
+		o.Listen = "127.0.0.1:0"
+	}
+	hub, err := fleet.StartHub(within(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := hub.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return hub
+}
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// events are what a connection reports.
+type events struct {
+	mu  sync.Mutex
+	all []string
+	new chan struct{}
+}
+
+func newEvents() *events { return &events{new: make(chan struct{}, 1)} }
+
+func (e *events) add(event string) {
+	e.mu.Lock()
+	e.all = append(e.all, event)
+	e.mu.Unlock()
+	select {
+	case e.new <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns when an event has the words.
+func (e *events) wait(t *testing.T, words string) {
+	t.Helper()
+	ctx := within(t)
+	for {
+		e.mu.Lock()
+		all := strings.Join(e.all, "\n")
+		e.mu.Unlock()
+		if strings.Contains(all, words) {
+			return
+		}
+		select {
+		case <-e.new:
+		case <-ctx.Done():
+			t.Fatalf("no event has %q; there were:\n%s", words, all)
+		}
+	}
+}
+
+func connect(t *testing.T, c *fleet.Credentials) (*nats.Conn, *events) {
+	t.Helper()
+	e := newEvents()
+	conn, err := fleet.Connect(within(t), c, "test", e.add)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn, e
+}
+
+func open(t *testing.T, conn *nats.Conn) jetstream.JetStream {
+	t.Helper()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+func bucket(t *testing.T, conn *nats.Conn, c *fleet.Credentials) jetstream.KeyValue {
+	t.Helper()
+	kv, err := open(t, conn).KeyValue(within(t), c.AgentsBucket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kv
+}
+
+// An agent does all that it must: its card, an order answered, what is kept, samples.
+func TestFleetAgentMay(t *testing.T) {
+	hub := startHub(t, fleet.HubOptions{})
+	agentKeys, controllerKeys := hub.Credentials(fleet.RoleAgent), hub.Credentials(fleet.RoleController)
+	agent, agentEvents := connect(t, agentKeys)
+	controller, controllerEvents := connect(t, controllerKeys)
+	ctx := within(t)
+
+	card := fleet.Card{Name: "a1", Labels: map[string]string{"role": "client"}, Session: "s", CPUs: 2}
+	if err := fleet.PutCard(ctx, bucket(t, agent, agentKeys), card); err != nil {
+		t.Fatal(err)
+	}
+	cards, err := fleet.Cards(ctx, bucket(t, controller, controllerKeys))
+	if err != nil || len(cards) != 1 || cards[0].Name != "a1" || cards[0].Labels["role"] != "client" || cards[0].Seen.IsZero() {
+		t.Fatalf("cards %+v, %v: want that of a1", cards, err)
+	}
+
+	if _, err := agent.Subscribe(agentKeys.OrderSubject("a1"), func(m *nats.Msg) { _ = m.Respond([]byte("yes")) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.FlushWithContext(ctx); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := controller.RequestWithContext(ctx, controllerKeys.OrderSubject("a1"), []byte("order"))
+	if err != nil || string(answer.Data) != "yes" {
+		t.Fatalf("the order was answered %v, %v", answer, err)
+	}
+
+	live, err := controller.SubscribeSync(controllerKeys.LiveSubject("*", "run", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := controller.FlushWithContext(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.Publish(agentKeys.LiveSubject("a1", "run", "w"), []byte("half")); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := live.NextMsgWithContext(ctx); err != nil || string(m.Data) != "half" {
+		t.Fatalf("live: %v, %v", m, err)
+	}
+
+	if _, err := open(t, agent).Publish(ctx, agentKeys.KeptSubject("a1", "run", "w"), []byte("result")); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := open(t, controller).OrderedConsumer(ctx, controllerKeys.KeptStream(), jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := kept.Next(jetstream.FetchContext(ctx)); err != nil || string(m.Data()) != "result" {
+		t.Fatalf("kept: %v, %v", m, err)
+	}
+	samples(t, agent, controller, controllerKeys.SamplesStore())
+	for _, e := range []*events{agentEvents, controllerEvents} {
+		if len(e.all) > 0 {
+			t.Errorf("the hub complained: %v", e.all)
+		}
+	}
+}
+
+func samples(t *testing.T, agent, controller *nats.Conn, store string) {
+	t.Helper()
+	ctx, many := within(t), bytes.Repeat([]byte("sample"), 100_000)
+	from, err := open(t, agent).ObjectStore(ctx, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := from.Put(ctx, jetstream.ObjectMeta{Name: "run.w"}, bytes.NewReader(many)); err != nil {
+		t.Fatal(err)
+	}
+	to, err := open(t, controller).ObjectStore(ctx, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := to.GetBytes(ctx, "run.w"); err != nil || !bytes.Equal(got, many) {
+		t.Fatalf("%d bytes of samples arrived, %v: want %d", len(got), err, len(many))
+	}
+	if err := to.Delete(ctx, "run.w"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An agent can do nothing else. Each is tried over a real connection, and refused by name.
+func TestFleetAgentMayNot(t *testing.T) {
+	hub := startHub(t, fleet.HubOptions{})
+	c := hub.Credentials(fleet.RoleAgent)
+	conn, _ := connect(t, c)
+	for _, subject := range []string{
+		c.OrderSubject("a1"), c.ClockSubject("a1"), "wl.other.from.a1.live.r.w", "wl.mine.inbox.controller.x", "anything", "_INBOX.x",
+		"$JS.API.STREAM.DELETE." + c.KeptStream(), "$JS.API.STREAM.PURGE." + c.KeptStream(), "$JS.API.STREAM.UPDATE." + c.KeptStream(),
+		"$JS.API.STREAM.MSG.GET." + c.KeptStream(), "$JS.API.STREAM.MSG.DELETE." + c.KeptStream(), "$JS.API.DIRECT.GET." + c.KeptStream(),
+		"$JS.API.CONSUMER.CREATE." + c.KeptStream() + ".x", "$JS.API.STREAM.INFO." + c.KeptStream(), "$JS.API.STREAM.CREATE.mine", "$JS.API.STREAM.NAMES",
+		"$JS.API.STREAM.DELETE.KV_" + c.AgentsBucket(), "$JS.API.STREAM.PURGE.KV_" + c.AgentsBucket(),
+		"$JS.API.STREAM.DELETE.OBJ_" + c.SamplesStore(), "$JS.API.STREAM.PURGE.OBJ_" + c.SamplesStore(),
+		"$JS.API.DIRECT.GET.OBJ_" + c.SamplesStore() + ".$O." + c.SamplesStore() + ".C.x", "$JS.API.INFO", "$SYS.REQ.SERVER.PING",
+	} {
+		t.Run("publish "+subject, func(t *testing.T) {
+			conn, e := connect(t, c)
+			if err := conn.Publish(subject, nil); err != nil {
+				t.Fatal(err)
+			}
+			e.wait(t, "permissions violation")
+		})
+	}
+	for _, subject := range []string{">", "wl.>", "wl.mine.from.>", "wl.mine.inbox.controller.>", "wl.other.to.>", "$JS.>", "$KV.>", "$O.>", "$SYS.>", "_INBOX.>"} {
+		t.Run("subscribe "+subject, func(t *testing.T) {
+			conn, e := connect(t, c)
+			if _, err := conn.SubscribeSync(subject); err != nil {
+				t.Fatal(err)
+			}
+			e.wait(t, "permissions violation")
+		})
+	}
+	if err := conn.FlushWithContext(within(t)); err != nil {
+		t.Errorf("the connection is gone: %v", err)
+	}
+}
+
+// Who was not let in is told why, and so is who runs the hub.
+func TestFleetStrangers(t *testing.T) {
+	log := &lockedBuffer{}
+	hub := startHub(t, fleet.HubOptions{Log: log})
+	other := startHub(t, fleet.HubOptions{Project: "other"})
+	stranger, err := nats.Connect(hub.URLs()[0])
+	if err == nil {
+		stranger.Close()
+		t.Fatal("a stranger was let in")
+	}
+	c := other.Credentials(fleet.RoleController)
+	c.URLs = hub.URLs()
+	refused(t, c, "does not know the token's key")
+	if text := log.String(); strings.Count(text, "authentication error") < 2 {
+		t.Errorf("the hub's log does not tell of both:\n%s", text)
+	}
+}
+
+func refused(t *testing.T, c *fleet.Credentials, why string) {
+	t.Helper()
+	conn, err := fleet.Connect(within(t), c, "test", nil)
+	if err == nil {
+		conn.Close()
+		t.Fatalf("connected to %v; want an error: %s", c.URLs, why)
+	}
+	if !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), c.URLs[0]) {
+		t.Errorf("the error is %q; want in it %q and %s", err, why, c.URLs[0])
+	}
+}
+
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// Connections past loopback are encrypted, and the hub must be the one of the token.
+func TestFleetTLS(t *testing.T) {
+	hub := startHub(t, fleet.HubOptions{Advertise: []string{"127.0.0.1"}})
+	other := startHub(t, fleet.HubOptions{Advertise: []string{"127.0.0.1"}, Project: "other"})
+	plain := startHub(t, fleet.HubOptions{Project: "plain"})
+	c := hub.Credentials(fleet.RoleAgent)
+	if !hub.TLS() || !strings.HasPrefix(hub.URLs()[0], "tls://127.0.0.1:") {
+		t.Fatalf("URLs %v: want TLS", hub.URLs())
+	}
+	conn, _ := connect(t, c)
+	if state, err := conn.TLSConnectionState(); err != nil || !state.HandshakeComplete {
+		t.Errorf("the connection is not encrypted: %v", err)
+	}
+	c.URLs = other.URLs()
+	refused(t, c, "not of the root in the token")
+	c.URLs = plain.URLs()
+	refused(t, c, "speaks no TLS")
+	c.URLs = []string{strings.Replace(hub.URLs()[0], "127.0.0.1", "nowhere.invalid", 1)}
+	refused(t, c, "cannot be found")
+}
+
+// The hub is believed by the names that its certificate has.
+func TestFleetTLSName(t *testing.T) {
+	hub := startHub(t, fleet.HubOptions{Listen: "0.0.0.0:0", Advertise: []string{"127.0.0.1"}})
+	c := hub.Credentials(fleet.RoleAgent)
+	c.URLs[0] = strings.Replace(c.URLs[0], "127.0.0.1", "127.0.0.9", 1)
+	refused(t, c, "not for this address")
+}
+
+// A hub on all addresses is encrypted unless it is told not to be.
+func TestFleetPastLoopback(t *testing.T) {
+	hub := startHub(t, fleet.HubOptions{Listen: "0.0.0.0:0"})
+	if !hub.TLS() {
+		t.Error("a hub on all addresses has no TLS")
+	}
+	connect(t, hub.Credentials(fleet.RoleAgent)) // by an address of this machine
+	unencrypted := startHub(t, fleet.HubOptions{Listen: "0.0.0.0:0", NoTLS: true, Project: "clear"})
+	if unencrypted.TLS() {
+		t.Error("--no-tls was not obeyed")
+	}
+	connect(t, unencrypted.Credentials(fleet.RoleAgent))
+}
+
+func TestFleetNobodyThere(t *testing.T) {
+	hub, err := fleet.StartHub(within(t), fleet.HubOptions{Project: "mine", Listen: "127.0.0.1:0", StateDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := hub.Credentials(fleet.RoleAgent)
+	if err := hub.Close(); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, c, "nothing listens there")
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	c.URLs = []string{"nats://" + silent.Addr().String()}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := fleet.Connect(ctx, c, "test", nil); err == nil || !strings.Contains(err.Error(), "no answer") {
+		t.Errorf("a silent listener: %v; want no answer", err)
+	}
+}
+
+// A hub that is started again lets the same tokens in, and connections find it again by
+// themselves.
+func TestFleetHubAgain(t *testing.T) {
+	dir := t.TempDir()
+	first, err := fleet.StartHub(within(t), fleet.HubOptions{Project: "mine", Listen: "127.0.0.1:0", StateDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := first.Credentials(fleet.RoleAgent)
+	conn, e := connect(t, c)
+	if _, err := open(t, conn).Publish(within(t), c.KeptSubject("a", "r", "w"), []byte("result")); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e.wait(t, "the hub is lost")
+	second := startHub(t, fleet.HubOptions{StateDir: dir, Listen: strings.TrimPrefix(c.URLs[0], "nats://")})
+	e.wait(t, "the hub is back")
+	if got := second.Credentials(fleet.RoleAgent).Token(); got != c.Token() {
+		t.Error("the token is another")
+	}
+	controller, _ := connect(t, second.Credentials(fleet.RoleController))
+	stream, err := open(t, controller).Stream(within(t), c.KeptStream())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := stream.CachedInfo().State.Msgs; n != 1 {
+		t.Errorf("%d results are kept, want 1", n)
+	}
+}
+
+func TestFleetStartErrors(t *testing.T) {
+	dir := t.TempDir()
+	hub := startHub(t, fleet.HubOptions{StateDir: dir})
+	at := strings.TrimPrefix(hub.URLs()[0], "nats://")
+	for _, c := range []struct {
+		name, want string
+		options    fleet.HubOptions
+	}{
+		{"twice", "is up already", fleet.HubOptions{Project: "mine", Listen: "127.0.0.1:0", StateDir: dir}},
+		{"port", "is taken", fleet.HubOptions{Project: "other", Listen: at, StateDir: t.TempDir()}},
+		{"listen", "want HOST:PORT", fleet.HubOptions{Project: "other", Listen: "4222", StateDir: t.TempDir()}},
+		{"name", "a fleet's name", fleet.HubOptions{Project: "My Fleet", StateDir: t.TempDir()}},
+		{"keys", "has the keys of the fleet", fleet.HubOptions{Project: "other", KeysFile: filepath.Join(dir, "keys.json"), StateDir: t.TempDir()}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			second, err := fleet.StartHub(within(t), c.options)
+			if err == nil {
+				t.Fatal("started", second.Close())
+			}
+			if !strings.Contains(err.Error(), c.want) {
+				t.Errorf("the error is %q, want in it %q", err, c.want)
+			}
+		})
+	}
+	info, err := os.Stat(filepath.Join(dir, "keys.json"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the keys' file is %v, %v: want it for its owner alone", info.Mode(), err)
+	}
+}

@@ -1,0 +1,135 @@
+package fleet
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/run/worker"
+)
+
+func TestAssembly(t *testing.T) {
+	var a assembly
+	for i, step := range []struct {
+		part, data, whole, fails string
+	}{
+		{"1/1", "one", "one", ""},
+		{"1/3", "a", "", ""},
+		{"2/3", "b", "", ""},
+		{"3/3", "c", "abc", ""},
+		{"1/2", "left", "", ""},
+		{"1/2", "x", "", ""},
+		{"2/2", "y", "xy", ""},
+		{"2/2", "y", "", "came after part 0"},
+		{"1/3", "a", "", ""},
+		{"3/3", "c", "", "came after part 1"},
+		{"", "x", "", "want one as in"},
+		{"3/2", "x", "", "want one as in"},
+		{"-1/2", "x", "", "want one as in"},
+	} {
+		whole, done, err := a.add(step.part, []byte(step.data))
+		switch {
+		case step.fails != "" && (err == nil || !strings.Contains(err.Error(), step.fails)),
+			step.fails == "" && err != nil,
+			done != (step.whole != "") || string(whole) != step.whole:
+			t.Errorf("step %d, part %s: %q, %v, %v", i, step.part, whole, done, err)
+		}
+	}
+	endless := bytes.Repeat([]byte("x"), 1<<20)
+	var err error
+	for n := 1; n < 100 && err == nil; n++ {
+		_, _, err = a.add(fmt.Sprintf("%d/1000000", n), endless)
+	}
+	if err == nil || len(a.have) > mostKeptBytes {
+		t.Errorf("%d bytes were put together: %v", len(a.have), err)
+	}
+}
+
+// waiting is a controller that waits for one worker, w1 of the agent a.
+func waiting() (*Controller, *remote) {
+	h := &held{Card: Card{Name: "a"}}
+	r := &remote{on: h, name: "w1", spec: worker.Spec{Client: &worker.ClientSpec{Clients: 1}}, ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{})}
+	c := &Controller{held: map[string]*held{"a": h}, ends: map[string]*remote{"a/w1": r}}
+	r.controller = c
+	return c, r
+}
+
+// What an agent hands over and nobody can read ends its trial at once, and names the agent.
+func TestWhatCannotBeReadEndsTheWorker(t *testing.T) {
+	for _, c := range []struct{ part, data string }{{"1/1", "{"}, {"2/2", "{}"}, {"", "{}"}, {"1/1", `{"result":{"client":{"requests":"many"}}}`}} {
+		on, r := waiting()
+		on.hearKept("wl.mine.from.a.kept.r.w1", c.part, []byte(c.data))
+		if _, err := r.Result(t.Context()); err == nil || !strings.Contains(err.Error(), "a: what it tells of its worker cannot be read") {
+			t.Errorf("part %q, %q: %v", c.part, c.data, err)
+		}
+	}
+	on, r := waiting()
+	on.hearKept("wl.mine.from.a.kept.r.w2", "1/1", []byte("{")) // of another worker
+	on.hear("wl.mine.from.a.live.r.w1", []byte("{"))            // what may be lost may be spoilt, too
+	if r.failure != nil {
+		t.Error(r.failure)
+	}
+}
+
+// What no client can have measured is refused, and its agent named, whether it is alone or one
+// of several.
+func TestNonsenseIsRefused(t *testing.T) {
+	sound := func() worker.ClientResult { return worker.ClientResult{BeginNS: 1e9, EndNS: 2e9} }
+	for name, spoil := range map[string]func(*worker.ClientResult){
+		"a window without length":  func(r *worker.ClientResult) { r.EndNS = r.BeginNS },
+		"a window of a week":       func(r *worker.ClientResult) { r.EndNS += 7 * 24 * 3600e9 },
+		"a window of all time":     func(r *worker.ClientResult) { r.BeginNS, r.EndNS = math.MinInt64, math.MaxInt64 },
+		"a pause below zero":       func(r *worker.ClientResult) { r.PausedNS = -1 },
+		"requests below zero":      func(r *worker.ClientResult) { r.Requests, r.Service.Count = -5, -5 },
+		"completed below zero":     func(r *worker.ClientResult) { r.Completed = -5 },
+		"more failures than calls": func(r *worker.ClientResult) { r.Failures = []record.ErrorCount{{Class: "x", Count: 3}} },
+		"calls without times":      func(r *worker.ClientResult) { r.Requests = 7 },
+		"endlessly many in flight": func(r *worker.ClientResult) { r.InFlight = math.MaxFloat64 },
+		"another's histogram": func(r *worker.ClientResult) {
+			r.Requests, r.Service.Count, r.Service.Histogram = 1, 1, "HISTFAAAAB42"
+		},
+	} {
+		bad, good := sound(), sound()
+		spoil(&bad)
+		part := worker.Part{Agent: "liar", Clients: 1, Result: worker.Result{Client: &bad}}
+		if err := part.Check(); err == nil || !strings.Contains(err.Error(), "liar") {
+			t.Errorf("%s, alone: %v", name, err)
+		}
+		_, err := worker.Merge([]worker.Part{{Agent: "c", Clients: 1, Result: worker.Result{Client: &good}}, part}, nil)
+		if err == nil || !strings.Contains(err.Error(), "liar") {
+			t.Errorf("%s, one of several: %v", name, err)
+		}
+	}
+	if err := (&worker.Part{Agent: "liar"}).Check(); err == nil {
+		t.Error("no result is one")
+	}
+}
+
+// FuzzKept has an agent tell whatever it likes: it is refused, or makes a result that a record
+// can hold.
+func FuzzKept(f *testing.F) {
+	f.Add([]byte(`{"result":{"client":{"begin_ns":1000000000,"end_ns":2000000000}},"intervals":[{"start_ns":1,"took_ns":9}]}`), int64(3e10))
+	f.Add([]byte(`{"result":{"client":{"begin_ns":-9223372036854775808,"end_ns":9223372036854775807,"intervals":[{}]}}}`), int64(-1))
+	f.Add([]byte(`{"result":{"machine":{"watched":[{}]},"parts":[{}],"client":{"requests":-1,"in_flight":1e308}}}`), int64(math.MaxInt64))
+	f.Fuzz(func(t *testing.T, message []byte, offset int64) {
+		on, r := waiting()
+		r.offsetNS = offset
+		on.hearKept("wl.mine.from.a.kept.r.w1", "1/1", message)
+		if r.measured.Client == nil {
+			return
+		}
+		parts := []worker.Part{{Agent: "a", Clients: 1, Result: r.measured}, {Agent: "b", Clients: 1, Result: r.measured}}
+		_ = parts[0].Check()
+		merged, err := worker.Merge(parts, [][]worker.Interval{r.intervals, r.intervals})
+		if err != nil {
+			return
+		}
+		if _, err := json.Marshal(merged); err != nil {
+			t.Errorf("%s made what no record holds: %v", message, err)
+		}
+	})
+}

@@ -1,0 +1,114 @@
+package fleet
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nkeys"
+
+	"wirelab.dev/internal/run/worker"
+)
+
+// verb is what an order asks of an agent.
+type verb string
+
+const (
+	claim   verb = "claim"   // be the run's, for the lease
+	renew   verb = "renew"   // and for another
+	release verb = "release" // end what runs, and be nobody's
+	start   verb = "start"   // start a worker
+	tell    verb = "tell"    // tell it a control
+	stop    verb = "stop"    // end its input
+	kill    verb = "kill"    // end it at once
+)
+
+// order is what a controller tells an agent.
+type order struct {
+	Agent   string `json:"agent"`
+	Session string `json:"session"` // the agent's, from its card: one that starts again has another
+	Run     string `json:"run"`     // whose order it is
+	Number  uint64 `json:"number"`  // grows with each order of the run to the session
+	Do      verb   `json:"do"`
+
+	LeaseNS int64  `json:"lease_ns,omitempty"` // claim and renew
+	Worker  string `json:"worker,omitempty"`   // start, tell, stop and kill: its name in the run
+	// start:
+	Program string        `json:"program,omitempty"` // the hash of the worker's program
+	Spec    *worker.Spec  `json:"spec,omitempty"`
+	Tell    *worker.Order `json:"tell,omitempty"`
+}
+
+// signedOrder is an order on its way.
+type signedOrder struct {
+	Order     json.RawMessage `json:"order"`
+	Signature []byte          `json:"signature"` // of the order's bytes
+}
+
+// answer is what an agent says to an order.
+type answer struct {
+	Refused string `json:"refused,omitempty"` // why it does not obey; empty: it does
+	// Busy: it is another run's.
+	Busy bool `json:"busy,omitempty"`
+}
+
+// sign makes an order ready to be sent.
+func sign(o order, key nkeys.KeyPair) ([]byte, error) {
+	plain, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	signature, err := key.Sign(plain)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(signedOrder{plain, signature})
+}
+
+// doorkeeper lets in what an agent may obey: orders that are signed with the controller's key,
+// for this agent and this session of it, each once.
+type doorkeeper struct {
+	agent, session string
+	key            nkeys.KeyPair     // public
+	last           map[string]uint64 // the highest number that was let in, of each run
+}
+
+// mostRuns bounds what a session remembers, which must be all that was ever let in.
+const mostRuns = 100_000
+
+func newDoorkeeper(agent, session, publicKey string) (*doorkeeper, error) {
+	key, err := nkeys.FromPublicKey(publicKey)
+	if err != nil {
+		return nil, fmt.Errorf("the key that orders are signed with: %w", err)
+	}
+	return &doorkeeper{agent: agent, session: session, key: key, last: map[string]uint64{}}, nil
+}
+
+// open returns the order in a message, or why it is refused.
+func (d *doorkeeper) open(message []byte) (*order, error) {
+	var signed signedOrder
+	if err := json.Unmarshal(message, &signed); err != nil || len(signed.Order) == 0 {
+		return nil, errors.New("it is no order")
+	}
+	if err := d.key.Verify(signed.Order, signed.Signature); err != nil {
+		return nil, errors.New("it is not signed by this fleet's controller")
+	}
+	var o order
+	if err := json.Unmarshal(signed.Order, &o); err != nil {
+		return nil, fmt.Errorf("it is signed, but not understood: %w", err)
+	}
+	switch {
+	case o.Agent != d.agent:
+		return nil, fmt.Errorf("it is for the agent %q", o.Agent)
+	case o.Session != d.session:
+		return nil, errors.New("it is for an earlier session of this agent")
+	case o.Run == "":
+		return nil, errors.New("it names no run")
+	case o.Number <= d.last[o.Run]:
+		return nil, fmt.Errorf("it was sent before: number %d of its run, and %d was obeyed", o.Number, d.last[o.Run])
+	case len(d.last) >= mostRuns && d.last[o.Run] == 0:
+		return nil, fmt.Errorf("this session has had %d runs: start the agent again", mostRuns)
+	}
+	d.last[o.Run] = o.Number
+	return &o, nil
+}

@@ -1,0 +1,128 @@
+package fleet
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/run/worker"
+)
+
+// Whatever there is to tell, it is a kilobyte a second in the long run.
+func TestAnAgentIsQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget()
+		told, refused := 0, 0
+		const seconds = 30
+		for range seconds * 10 {
+			for _, bytes := range []int{900, 120, 60} {
+				if b.spend(bytes) {
+					told += bytes
+				} else {
+					refused++
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if most := (seconds + 1) * quietBytes; told > most || told < most*9/10 || refused == 0 {
+			t.Errorf("%d bytes in %d s, %d times nothing; want at most %d, and not much less", told, seconds, refused, most)
+		}
+		time.Sleep(time.Hour)
+		if !b.spend(quietBytes) || b.spend(1) {
+			t.Error("a budget that was not used for an hour is not one second's")
+		}
+		if b.isSilent() {
+			t.Error("it is silent just after it told something")
+		}
+		time.Sleep(2 * repeatAfter)
+		if !b.isSilent() {
+			t.Error("it is not silent long after it told something")
+		}
+	})
+}
+
+// What is told live comes back as it was, and the histogram of a second is within the budget.
+func TestToldLive(t *testing.T) {
+	times := latency.NewCoarse()
+	for i := range int64(50_000) {
+		times.Record(100_000+i*i%200_000, 1)
+	}
+	encoded, err := times.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]told{
+		"interval":         {Interval: &worker.Interval{StartNS: 17, TookNS: 1e9, Ended: 50_000, Failed: 3, Histogram: encoded}},
+		"an idle interval": {Interval: &worker.Interval{StartNS: 17, TookNS: 1e9}},
+		"progress":         {Progress: &worker.Progress{Warming: true, Settled: true, Done: 7}},
+	} {
+		message, err := encodeLive(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := decodeTold(message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case want.Progress != nil && *got.Progress != *want.Progress,
+			want.Interval != nil && *got.Interval != *want.Interval:
+			t.Errorf("%s: %+v came back as %+v", name, want, got)
+		}
+		if len(message) > quietBytes {
+			t.Errorf("%s: %d bytes", name, len(message))
+		}
+	}
+	if want := (told{Interval: &worker.Interval{Histogram: "%"}}); true {
+		if _, err := encodeLive(want); err == nil {
+			t.Error("a histogram that is none was encoded")
+		}
+	}
+}
+
+func FuzzTold(f *testing.F) {
+	f.Add([]byte(`{"interval":{"start_ns":1}}` + "\n" + "\x00\x01"))
+	f.Add([]byte(`{"result":{"client":{"begin_ns":1}},"intervals":[{}]}`))
+	f.Add([]byte(`{"ended":{"machine":{"watched":[{}]}}}`))
+	f.Fuzz(func(t *testing.T, message []byte) {
+		got, err := decodeTold(message)
+		if err != nil {
+			return
+		}
+		r := &remote{ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{}), onInterval: newMerging().add}
+		r.take(got) // whatever an agent tells, its controller goes on
+	})
+}
+
+func TestMerging(t *testing.T) {
+	m := newMerging()
+	if m.live() != nil {
+		t.Error("there is a look at nothing")
+	}
+	second := func(start, ns int64, ended int) worker.Interval {
+		times := latency.NewCoarse()
+		times.Record(ns, int64(ended))
+		encoded, err := times.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return worker.Interval{StartNS: start, TookNS: 1e9, Ended: int64(ended), Failed: 1, Histogram: encoded}
+	}
+	for at := range int64(40) {
+		m.add(second(at*1e9, 100_000, 60))
+		m.add(second(at*1e9+40_000, 4_000_000, 40)) // another's clock is a little off
+	}
+	m.add(second(0, 1e9, 1000)) // far too late
+	m.add(worker.Interval{StartNS: 39e9, TookNS: 1e9, Histogram: "no histogram"})
+	live := m.live()
+	if live == nil || live.SpanNS != 2e9 || live.Ended != 200 || live.Failed != 4 {
+		t.Fatalf("%+v, want the two seconds before the last", live)
+	}
+	if live.P50NS < 99_000 || live.P50NS > 101_000 || live.P90NS < 3_960_000 || live.P90NS > 4_040_000 {
+		t.Errorf("P50 %d, P90 %d, want 0.1 and 4 ms", live.P50NS, live.P90NS)
+	}
+	if len(m.slots) > mostSlots {
+		t.Errorf("%d stretches are kept", len(m.slots))
+	}
+}

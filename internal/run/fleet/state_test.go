@@ -1,0 +1,101 @@
+package fleet_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/run/fleet"
+)
+
+func TestFleetIsFound(t *testing.T) {
+	t.Setenv("WIRELAB_FLEETS", t.TempDir())
+	none := func(of, want string) {
+		t.Helper()
+		if _, err := fleet.FindFleet(of); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("fleet %q: %v, want %q", of, err, want)
+		}
+	}
+	none("", "no fleet is up on this machine: start one by wirelab fleet up")
+	one := startIn(t, "one")
+	found := func(of string, want *fleet.Hub) {
+		t.Helper()
+		c, err := fleet.FindFleet(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Token() != want.Credentials(fleet.RoleController).Token() {
+			t.Errorf("fleet %q: found %v", of, c)
+		}
+	}
+	found("", one)
+	two := startIn(t, "two")
+	none("", "2 fleets are up on this machine: name one of one, two by --fleet")
+	none("three", `no fleet "three" is up on this machine: there are one, two`)
+	found("two", two)
+	found(one.URLs()[0], one)
+	if err := two.Close(); err != nil {
+		t.Fatal(err)
+	}
+	found("", one)
+	none("two", "no fleet")
+}
+
+func startIn(t *testing.T, project string) *fleet.Hub {
+	t.Helper()
+	dir, err := fleet.StateDir(project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub, err := fleet.StartHub(within(t), fleet.HubOptions{Project: project, StateDir: dir, Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hub.Close() }) // a second time changes nothing
+	return hub
+}
+
+// What a hub that was killed left behind is no hub, whatever process has its number now.
+func TestFleetStateOfAKilledHub(t *testing.T) {
+	t.Setenv("WIRELAB_FLEETS", t.TempDir())
+	hub := startIn(t, "mine")
+	dir, err := fleet.StateDir("mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadFile(filepath.Join(dir, "hub.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hub.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "hub.json"), left, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if hubs, err := fleet.RunningHubs(); err != nil || len(hubs) > 0 {
+		t.Errorf("hubs %+v, %v: want none", hubs, err)
+	}
+}
+
+func TestFleetStatesAreWhereTheyBelong(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("WIRELAB_FLEETS", "")
+	t.Setenv("XDG_STATE_HOME", "")
+	want := func(path string) {
+		t.Helper()
+		if got, err := fleet.StateDir("mine"); err != nil || got != path {
+			t.Errorf("the state is in %q, %v, want %q", got, err, path)
+		}
+	}
+	want(filepath.Join(home, ".local/state/wirelab/fleets/mine"))
+	t.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
+	want(filepath.Join(home, "state/wirelab/fleets/mine"))
+	t.Setenv("WIRELAB_FLEETS", home)
+	want(filepath.Join(home, "mine"))
+	if _, err := fleet.StateDir("../mine"); err == nil {
+		t.Error("a name may leave the folder")
+	}
+}

@@ -1,0 +1,181 @@
+package fleet_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/lab"
+)
+
+// log is an agent's, that a test reads.
+type log struct {
+	guard sync.Mutex
+	text  bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.guard.Lock()
+	defer l.guard.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *log) String() string {
+	l.guard.Lock()
+	defer l.guard.Unlock()
+	return l.text.String()
+}
+
+// runAgent runs an agent in this process, whose workers are this program, until the test ends
+// or stop is called.
+func runAgent(t *testing.T, hub *fleet.Hub, name, labels string) (agent *log, stop func()) {
+	t.Helper()
+	return runAgentBy(t, hub.Credentials(fleet.RoleAgent), name, labels)
+}
+
+func runAgentBy(t *testing.T, credentials *fleet.Credentials, name, labels string) (agent *log, stop func()) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pairs, err := fleet.ParseLabels(labels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	agent = &log{}
+	ended := make(chan error, 1)
+	go func() { // ends with its context
+		ended <- fleet.RunAgent(ctx, credentials, fleet.AgentOptions{
+			Name: name, Labels: pairs, Programs: []fleet.Program{{Name: "wirelab", Command: []string{program, "worker"}}},
+			Dial: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Listen: netip.MustParseAddr("127.0.0.1"),
+			Spool: t.TempDir(), Log: agent, Version: "test",
+		})
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("agent %s: %v", name, err)
+		}
+	})
+	t.Cleanup(stop)
+	return agent, stop
+}
+
+// control makes a controller that has its agents.
+func control(t *testing.T, hub *fleet.Hub, server, clients string) *fleet.Controller {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := fleet.Plan{Worker: program, Lease: patience, Report: func(line string) { t.Log(line) }}
+	if server != "" {
+		s, err := fleet.ParseSelector(server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan.Server = &s
+	}
+	if plan.Client, err = fleet.ParseSelector(clients); err != nil {
+		t.Fatal(err)
+	}
+	c, err := fleet.NewController(within(t), hub.Credentials(fleet.RoleController), plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	for ctx := within(t); ; time.Sleep(20 * time.Millisecond) {
+		if err = c.Join(ctx); err == nil {
+			return c
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// scene is a scenario of one part.
+func scene(t *testing.T, stacks string, clients int, load scenario.Load) *scenario.Scenario {
+	t.Helper()
+	variants, err := scenario.ParseVariants(stacks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &scenario.Scenario{
+		Version: scenario.Version, Name: "test", Seed: 1,
+		Parts: []scenario.Part{{
+			Name: "part", Stacks: variants, Workload: "echo", Sizes: []scenario.Payload{{Request: 64, Response: 64}}, Clients: []int{clients}, Repeats: 1,
+			Load: load, WarmUp: scenario.WarmUp{AtMost: scenario.Duration(200 * time.Millisecond)},
+		}},
+	}
+}
+
+// measure runs a scenario, on the fleet if there is one.
+func measure(t *testing.T, s *scenario.Scenario, on *fleet.Controller) []record.Record {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := s.Plan()
+	run, err := record.Create(filepath.Join(t.TempDir(), "run"), record.Manifest{
+		Version: record.Version, Name: s.Name, Status: record.Running, Seed: s.Seed, Started: time.Now(),
+		Trials: len(plan), Order: lab.Order(plan), Scenario: json.RawMessage(`{}`), Host: json.RawMessage(`{}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := lab.New([]string{program, "worker"})
+	l.Patience, l.Seed = lab.Patience{}, s.Seed
+	if on != nil {
+		l.Fleet = on
+	}
+	if err := l.Run(t.Context(), plan, run); err != nil {
+		t.Fatal(err)
+	}
+	var records []record.Record
+	for r, err := range run.Records() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, r)
+	}
+	return records
+}
+
+// One client machine and one server machine make a trial, whose record says who they were.
+func TestOneClientAgent(t *testing.T) {
+	hub := startHub(t, fleet.HubOptions{})
+	runAgent(t, hub, "s", "role=server")
+	runAgent(t, hub, "c", "role=client")
+	on := control(t, hub, "role=server", "role=client")
+	for _, r := range measure(t, scene(t, "tcp,h2:tls=on", 4, scenario.Load{Model: scenario.Closed, Requests: 100}), on) {
+		if r.Failure != "" {
+			t.Fatalf("%s: %s", r.Cell.Key(), r.Failure)
+		}
+		if r.Requests != 400 || r.Fleet == nil || len(r.Fleet.Clients) != 1 || r.Fleet.Server.Name != "s" {
+			t.Fatalf("%s: %d requests, fleet %+v", r.Cell.Key(), r.Requests, r.Fleet)
+		}
+		one := r.Fleet.Clients[0]
+		if one.Name != "c" || one.Labels["role"] != "client" || one.Requests != 400 || one.Clock.ErrorNS <= 0 {
+			t.Errorf("its client: %+v", one)
+		}
+		if off := max(one.Clock.OffsetNS, -one.Clock.OffsetNS); off > one.Clock.ErrorNS {
+			t.Errorf("clocks that are one are %d ns apart, ± %d", off, one.Clock.ErrorNS)
+		}
+		if r.Server.UserNS == nil || r.Client.UserNS == nil {
+			t.Error("what the ends cost is not known")
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package lab
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/check"
+	"wirelab.dev/internal/run/worker"
+)
+
+// execution carries a plan out, and holds what is carried from one trial to the next.
+type execution struct {
+	*Lab
+	order []record.PlannedTrial
+	into  *record.Run
+	queue *queue
+
+	// measure measures a trial, and takenByOthers watches the machine while nothing is
+	// measured. Tests have others.
+	measure       func(ctx context.Context, number int) (*record.Record, error)
+	takenByOthers func(ctx context.Context) float64
+}
+
+func (l *Lab) execution(plan []scenario.Planned, run *record.Run) (*execution, error) {
+	var took time.Duration // of the trials that are done
+	for r, err := range run.Records() {
+		if err != nil {
+			return nil, err
+		}
+		took += time.Duration(r.TookNS)
+		l.learn(&r)
+	}
+	if run.Manifest.WaitedNS == nil {
+		run.Manifest.WaitedNS = new(int64)
+	}
+	queue := newQueue(run, len(plan), took, l.Patience)
+	queue.used = l.used
+	watch := watchOthers
+	if l.Fleet != nil {
+		watch = watchNobody
+	}
+	return &execution{
+		Lab: l, order: Order(plan), into: run,
+		queue: queue,
+		measure: func(ctx context.Context, number int) (*record.Record, error) {
+			return l.trial(ctx, number, plan[number], run)
+		},
+		takenByOthers: watch,
+	}, nil
+}
+
+// run does what the queue says until it says that all is done.
+func (e *execution) run(ctx context.Context) error {
+	defer func() { e.used = e.queue.used }()
+	for {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if e.Remote.Ended() {
+			return nil
+		}
+		next := e.queue.next(time.Now())
+		var err error
+		switch next.do {
+		case measure, repeat:
+			err = e.take(ctx, next.trial)
+		case look:
+			e.wait(ctx)
+		case refuse:
+			err = e.refuse(next.trial)
+		case finish:
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// take measures a trial, and records it or sets it back. Only what the judge refuses is
+// set back, and enters no figure in any case, so that no result is preferred for what it
+// shows.
+func (e *execution) take(ctx context.Context, number int) error {
+	earlier := e.attempts(number)
+	e.observe(func(o Observer) { o.TrialBegins(e.order[number]) })
+	r, err := e.measure(ctx, number)
+	if err != nil {
+		return err
+	}
+	r.Attempts = earlier
+	why, spoiled := isSpoiled(r)
+	if spoiled && e.Patience != (Patience{}) && !e.Remote.Ended() {
+		if err := e.into.SetBack(*r); err != nil {
+			return err
+		}
+		e.queue.ended(time.Now(), r, true)
+		e.observeQueue(func(o QueueObserver) { o.TrialSetBack(r, why) })
+		return nil
+	}
+	e.queue.ended(time.Now(), r, false)
+	return e.record(r)
+}
+
+// isSpoiled reports whether it is worth while to measure a trial again, and returns the
+// check that says so: because other programs spoiled it, or once with the longer warm-up
+// that it was seen to need.
+func isSpoiled(r *record.Record) (why record.Check, spoiled bool) {
+	if r.Probe != "" { // does not depend on how fast things went
+		return why, false
+	}
+	if why, spoiled = judge.SpoiledByMachine(r.Checks); !spoiled && len(r.Attempts) == 0 {
+		why, spoiled = judge.OpenedTooEarly(r.Checks)
+	}
+	return why, spoiled
+}
+
+// attempts are the measurements of a trial so far, which are thrown away when it is
+// measured again.
+func (e *execution) attempts(number int) []record.Attempt {
+	last := e.queue.setBack(number)
+	if last == nil {
+		return nil
+	}
+	why, _ := isSpoiled(last)
+	return append(slices.Clone(last.Attempts), record.Attempt{
+		Started: last.Started, TookNS: last.TookNS, Check: why.Name, Detail: why.Detail,
+	})
+}
+
+// refuse records a trial as it was spoiled the last time.
+func (e *execution) refuse(number int) error {
+	last := e.queue.setBack(number)
+	e.queue.leave(number)
+	return e.record(last)
+}
+
+func (e *execution) record(r *record.Record) error {
+	if err := e.into.Append(*r); err != nil {
+		return err
+	}
+	e.observe(func(o Observer) { o.TrialEnds(r.Trial, r) })
+	return nil
+}
+
+// wait looks at the machine for a moment.
+func (e *execution) wait(ctx context.Context) {
+	e.observeQueue(func(o QueueObserver) { o.Waits(e.queue.waiting()) })
+	taken := e.takenByOthers(ctx)
+	e.queue.looked(time.Now(), taken)
+	*e.into.Manifest.WaitedNS += int64(lookFor)
+}
+
+// watchOthers returns the share of the CPU time that others take, seen for a moment or
+// until ctx ends.
+func watchOthers(ctx context.Context) float64 {
+	watch := worker.WatchNeighbours()
+	select {
+	case <-time.After(lookFor):
+	case <-ctx.Done():
+	}
+	var seen record.HostState
+	watch.Fill(&seen, 0)
+	return seen.TakenByOthers()
+}
+
+// watchNobody is for machines of a fleet, which are not seen between trials: they are held to
+// be quiet when some time has passed.
+func watchNobody(ctx context.Context) float64 {
+	select {
+	case <-time.After(lookFor):
+	case <-ctx.Done():
+	}
+	return 0
+}

@@ -1,0 +1,143 @@
+package lab
+
+import (
+	"fmt"
+	"time"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
+	"wirelab.dev/internal/run/worker"
+)
+
+// fill copies the client's measurement into the record.
+func fill(r *record.Record, c *worker.ClientResult) {
+	if c.ClientProgram != "" {
+		r.Warnings = append(r.Warnings, "the client was "+c.ClientProgram+": its figures are of its whole life, its start included; percentiles, calls in flight and connections are not known, and of the answers only the number was checked")
+	}
+	r.WindowNS = c.EndNS - c.BeginNS - c.PausedNS
+	if c.EndedEarly {
+		r.Warnings = append(r.Warnings, "it was ended early: "+endedEarly(r.Cell.Load, r.WindowNS, c.Requests))
+	}
+	if c.Pauses > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("it was paused %s, for %v of its window, which is in no figure; after a pause all callers begin at once",
+			howOften(c.Pauses), time.Duration(c.PausedNS).Round(time.Millisecond)))
+	}
+	r.Measurement, r.Errors = c.Measurement, c.Failures
+	r.Connections = record.Connections{
+		Mode: c.Connections.Mode, Want: c.Connections.Want,
+		Opened: c.Connections.Total.Opened, Failed: c.Connections.Total.Failed, During: c.Connections.During,
+		Full: c.Connections.Window.Full, Resumed: c.Connections.Window.Resumed,
+		Early: c.Connections.Window.Early, EarlyRefused: c.Connections.Window.EarlyRefused,
+		HandshakeFailed: c.Connections.Window.HandshakeFail,
+		Connect:         c.Connections.Connect, Handshake: c.Connections.Handshake, FirstByte: c.Connections.FirstByte,
+	}
+	r.Traffic, r.Wire = traffic(c.Traffic), wire(c.Census)
+	if c.CensusFailed != "" {
+		r.Warnings = append(r.Warnings, "what a call puts on the wire is not known: "+c.CensusFailed)
+	}
+	r.Engine = record.Engine{BetweenNS: c.BetweenNS, OwnNS: c.EngineOwnNS}
+}
+
+// endedEarly says what was measured of what was asked for.
+func endedEarly(asked record.Load, windowNS, requests int64) string {
+	window := time.Duration(windowNS).Round(time.Millisecond)
+	switch {
+	case asked.Model == string(scenario.Search) || asked.Model == string(scenario.Burst):
+		return fmt.Sprintf("its figures are of %d requests in %v", requests, window)
+	case asked.DurationNS > 0:
+		return fmt.Sprintf("its figures are of %v, and %v was asked for", window, time.Duration(asked.DurationNS))
+	default:
+		return fmt.Sprintf("its figures are of %d requests in %v, and more were asked for", requests, window)
+	}
+}
+
+func howOften(n int64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// applyUsage copies the cost of a process in the window.
+func applyUsage(p *record.Process, u *probe.Window, windowNS int64) {
+	if u == nil {
+		return
+	}
+	p.UserNS, p.SystemNS = &u.UserNS, &u.SystemNS
+	p.RSSBytes, p.PeakBytes = measured(u.RSSBytes), measured(u.Most.RSSBytes)
+	p.OwnBytes = measured(u.Most.AnonBytes)
+	p.Threads, p.Sockets = measured(u.Most.Threads), measured(u.Most.Sockets)
+	p.Goroutines, p.HeapBytes = measured(u.Most.Goroutines), measured(u.Most.HeapLiveBytes)
+	p.SwitchesVol, p.SwitchesInv = &u.VoluntarySwitches, &u.InvoluntarySwitches
+	p.StoppedNS = &u.StoppedNS
+	p.MinorFaults, p.MajorFaults = &u.MinorFaults, &u.MajorFaults
+	p.ThrottledNS, p.ThrottledPeriods = &u.ThrottledNS, &u.ThrottledPeriods
+	p.GCPercent = measured(u.Go.GCPercent)
+	if u.Go.Goroutines > 0 { // else the program is none of Go's, and has no such collector
+		p.GCCycles, p.GCCPUNS, p.GCAssistNS = &u.Go.GCCycles, &u.Go.GCNS, &u.Go.GCAssistNS
+	}
+	if median, ok := u.Go.RunWait.Quantile(0.5); ok {
+		p.SchedP50NS = (*int64)(&median)
+	}
+	if p99, ok := u.Go.RunWait.Quantile(0.99); ok {
+		p.SchedP99NS = (*int64)(&p99)
+	}
+	if cpus := len(p.CPUs); cpus > 0 && windowNS > 0 {
+		busy := float64(u.CPU()) / float64(windowNS) / float64(cpus)
+		p.Busy = &busy
+	}
+}
+
+// applyAllowance copies what the kernel let a process use. Without an allowance its
+// groups may not have been read either.
+func applyAllowance(p *record.Process, a *host.Allowance) {
+	if a == nil {
+		p.ThrottledNS, p.ThrottledPeriods = nil, nil
+		return
+	}
+	p.AllowedCPUs, p.TracedBy = a.CPUs, a.TracedBy
+	if a.QuotaCPUs > 0 {
+		p.QuotaCPUs = &a.QuotaCPUs
+	}
+}
+
+// measured returns nil for a gauge of zero, which in the worker contract is an unknown
+// one: a running worker has none of them at zero, but for the live heap before the first
+// collection, which nobody has measured yet.
+func measured(gauge int64) *int64 {
+	if gauge == 0 {
+		return nil
+	}
+	return &gauge
+}
+
+// warnOfMemory warns if a worker reached its memory limit, which influences its figures.
+func warnOfMemory(r *record.Record) {
+	for side, p := range map[string]record.Process{"client": r.Client, "server": r.Server} {
+		if p.PeakBytes != nil && *p.PeakBytes >= worker.MemoryLimit {
+			r.Warnings = append(r.Warnings, fmt.Sprintf(
+				"the %s reached the memory limit of %d MiB that wirelab sets its workers: its collector ran more often than by default", side, worker.MemoryLimit>>20))
+		}
+	}
+}
+
+// fillNoise records the worse of the two ends; each spun on its own CPUs.
+func fillNoise(h *record.HostState, ends ...*worker.Noise) {
+	for _, n := range ends {
+		if n == nil {
+			continue
+		}
+		h.LostBefore = greater(h.LostBefore, n.LostBefore)
+		h.LostAfter = greater(h.LostAfter, n.LostAfter)
+		h.LargestGapNS = greater(h.LargestGapNS, n.LargestGapNS)
+	}
+}
+
+func greater[T int64 | float64](known *T, value T) *T {
+	if known != nil && *known >= value {
+		return known
+	}
+	return &value
+}

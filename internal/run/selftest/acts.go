@@ -1,0 +1,273 @@
+package gauntlet
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/run/worker"
+)
+
+// cpusOf are the CPUs of a role's worker.
+func (s *Stage) cpusOf(role worker.Role) []int {
+	if role == worker.ServerRole {
+		return s.lab.Placement.Server
+	}
+	return s.lab.Placement.Client
+}
+
+// beside runs a disturber on the CPUs of a role's worker.
+func beside(role worker.Role, nice int, p player) act {
+	return func(s *Stage) error {
+		a, err := s.start(p, host.Surroundings{CPUs: s.cpusOf(role), Nice: nice})
+		if err == nil && len(a.warnings) > 0 { // then it would disturb less
+			err = errors.New(a.warnings[0])
+		}
+		return err
+	}
+}
+
+// quota lets the worker of a role use so many CPUs.
+func quota(role worker.Role, cpus float64) act {
+	return func(s *Stage) error {
+		folder, err := host.NewQuotaGroup(groupName(), cpus)
+		if err != nil {
+			return err
+		}
+		s.onLaunchOf(role, func(l *worker.Launch) {
+			l.OnStart = func(pid int) { _ = host.JoinGroup(folder, pid) } // a worker that is gone is not disturbed
+		})
+		return nil
+	}
+}
+
+// environment sets a variable of the worker of a role.
+func environment(role worker.Role, setting string) act {
+	return func(s *Stage) error {
+		s.onLaunchOf(role, func(l *worker.Launch) { l.Env = append(l.Env, setting) })
+		return nil
+	}
+}
+
+// onCPUsOf starts the worker of a role on the CPUs of another.
+func onCPUsOf(role, other worker.Role) act {
+	return func(s *Stage) error {
+		cpus := s.cpusOf(other)
+		s.onLaunchOf(role, func(l *worker.Launch) { l.In.CPUs = cpus })
+		return nil
+	}
+}
+
+// movedTo moves the worker of a role to the CPUs of another when the window is open.
+func movedTo(role, other worker.Role) act {
+	return func(s *Stage) error {
+		s.whenWindowOpens(func() { _ = moveTo(s.pid(role), s.cpusOf(other)) })
+		return nil
+	}
+}
+
+// paused stops the workers of the roles once in the window. They are let go on when the
+// stage ends, too: a stopped worker cannot end.
+func paused(d time.Duration, roles ...worker.Role) act {
+	return func(s *Stage) error {
+		s.whenWindowOpens(func() {
+			for _, role := range roles {
+				go pause(s.pid(role), d) // ends after d
+			}
+			time.Sleep(2 * d)
+		})
+		return nil
+	}
+}
+
+// bystanderPaused stops a process that has no part in the trial.
+func bystanderPaused(d time.Duration) act {
+	return func(s *Stage) error {
+		bystander, err := s.start(&idle{}, host.Surroundings{})
+		s.whenWindowOpens(func() { pause(bystander.pid, d) })
+		return err
+	}
+}
+
+// through puts a proxy between client and server, on the server's CPUs.
+func through(p proxy) act {
+	return func(s *Stage) error {
+		s.onLaunchOf(worker.ClientRole, func(l *worker.Launch) {
+			to := p
+			to.To = l.Spec.Address
+			actor, err := s.start(&to, host.Surroundings{CPUs: s.lab.Placement.Server, Nice: s.lab.Nice})
+			s.failed, l.Spec.Address = err, actor.address
+		})
+		return nil
+	}
+}
+
+// served lets a foreign server answer in place of the lab's own.
+func served(p player) act {
+	return func(s *Stage) error {
+		actor, err := s.start(p, host.Surroundings{CPUs: s.lab.Placement.Server, Nice: s.lab.Nice})
+		s.lab.Targets = map[string]string{s.cell.variant: actor.address}
+		return err
+	}
+}
+
+// servedEcho serves echo over tcp, with handlers that do as they are told.
+func servedEcho(told serve) act {
+	told.Variant, told.Workload, told.RequestBytes, told.ResponseBytes = "tcp", "echo", 64, 64
+	return served(&told)
+}
+
+// pagedOut takes the client's program out of memory, again and again in the window. The
+// client gets a copy of the program, because pages that others have mapped stay.
+func pagedOut(how func(pid int) error) act {
+	return func(s *Stage) error {
+		copied := filepath.Join(s.directory, "client")
+		if err := copyProgram(copied, s.lab.Worker[0]); err != nil {
+			return err
+		}
+		s.onLaunchOf(worker.ClientRole, func(l *worker.Launch) {
+			l.Command = slices.Concat([]string{copied}, l.Command[1:])
+		})
+		s.whenWindowOpens(func() {
+			for s.ctx.Err() == nil && how(s.pid(worker.ClientRole)) == nil {
+				time.Sleep(20 * time.Millisecond)
+			}
+		})
+		return nil
+	}
+}
+
+// copyProgram puts the copy on disk: what is not there cannot be taken out of memory.
+func copyProgram(to, from string) error {
+	program, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o700)
+	if err != nil {
+		return err
+	}
+	_, err = target.Write(program)
+	return errors.Join(err, target.Sync(), target.Close())
+}
+
+// entered lets the worker of a role start from a thread that has entered something.
+func entered(role worker.Role, enter func(*Stage) error) act {
+	return func(s *Stage) error {
+		s.onLaunchOf(role, func(l *worker.Launch) {
+			before := l.In.Enter
+			l.In.Enter = func() error {
+				if before != nil {
+					if err := before(); err != nil {
+						return err
+					}
+				}
+				return enter(s)
+			}
+		})
+		return nil
+	}
+}
+
+// named lets the client find its server by a name that a name server knows after so long.
+func named(delay time.Duration) act {
+	const server = "127.53.53.53" // a name server's port is always 53: resolv.conf(5)
+	return func(s *Stage) error {
+		_, err := s.start(&names{Listen: server + ":53", Delay: delay}, host.Surroundings{})
+		s.onLaunchOf(worker.ClientRole, func(l *worker.Launch) {
+			l.Spec.Address = strings.Replace(l.Spec.Address, "127.0.0.1", "server.wirelab.test", 1)
+		})
+		if err != nil {
+			return err
+		}
+		return entered(worker.ClientRole, func(s *Stage) error { return enterWithNames(server, s.directory) })(s)
+	}
+}
+
+// hugePagesOff keeps huge pages from both workers.
+func hugePagesOff(s *Stage) error {
+	undo, err := withoutHugePages()
+	if err == nil {
+		s.atEnd(undo)
+	}
+	return err
+}
+
+// diskKept keeps the disk busy that the samples go to.
+func diskKept(busy disk) act {
+	return func(s *Stage) error {
+		d := busy
+		d.File = filepath.Join(s.directory, "disk")
+		_, err := s.start(&d, host.Surroundings{CPUs: s.lab.Placement.Server, Nice: 19})
+		return err
+	}
+}
+
+// clockStepped moves the wall clock in the window, and back.
+func clockStepped(by time.Duration) act {
+	return func(s *Stage) error {
+		s.whenWindowOpens(func() {
+			if stepClock(by) == nil {
+				time.Sleep(50 * time.Millisecond)
+				_ = stepClock(-by)
+			}
+		})
+		return nil
+	}
+}
+
+// secondLab measures beside the trial.
+func secondLab(s *Stage) error {
+	_, err := s.start(&other{Worker: s.lab.Worker, Folder: filepath.Join(s.directory, "beside")}, host.Surroundings{})
+	return err
+}
+
+// bystander runs a process that does nothing.
+func bystander(s *Stage) error {
+	_, err := s.start(&idle{}, host.Surroundings{})
+	return err
+}
+
+// variant measures another variant.
+func variant(text string) act {
+	return func(s *Stage) error { s.cell.variant = text; return nil }
+}
+
+// offered is another rate, clients another number of clients.
+func offered(perSecond float64) act {
+	return func(s *Stage) error { s.cell.load.Rate = perSecond; return nil }
+}
+
+func clients(n int) act {
+	return func(s *Stage) error { s.cell.clients = n; return nil }
+}
+
+// clocked lowers the CPUs' highest frequency in the window to a share of what it is.
+func clocked(share float64) act {
+	return func(s *Stage) error {
+		limits, err := filepath.Glob("/sys/devices/system/cpu/cpufreq/policy*/scaling_max_freq")
+		if err != nil {
+			return err
+		}
+		for _, limit := range limits {
+			before, err := os.ReadFile(limit)
+			if err != nil {
+				return err
+			}
+			hertz, err := strconv.Atoi(strings.TrimSpace(string(before)))
+			if err != nil {
+				return err
+			}
+			s.atEnd(func() error { return os.WriteFile(limit, before, 0) })
+			s.whenWindowOpens(func() {
+				_ = os.WriteFile(limit, []byte(strconv.Itoa(int(float64(hertz)*share))), 0) // then nothing changes, and is noticed
+			})
+		}
+		return nil
+	}
+}

@@ -1,0 +1,249 @@
+package gauntlet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/run/lab"
+	"wirelab.dev/internal/run/worker"
+)
+
+// Gauntlet is where situations are staged.
+type Gauntlet struct {
+	Worker []string // wirelab's program, and its arguments for a worker
+	Actor  []string // and for a disturber (Act)
+	// MachineWide allows what disturbs every program on the machine.
+	MachineWide bool
+	// Patience is for measuring a twin again that the machine spoiled.
+	Patience time.Duration
+}
+
+// Outcome is one trial of a situation.
+type Outcome struct {
+	Checks     []record.Check `json:"checks"` // that are not ok, and the record's warnings
+	Valid      bool           `json:"valid"`
+	Failure    string         `json:"failure,omitempty"`
+	P50NS      int64          `json:"p50_ns,omitempty"`
+	P99NS      int64          `json:"p99_ns,omitempty"`
+	Throughput float64        `json:"throughput_per_second"`
+}
+
+// Verdict is what became of a situation.
+type Verdict struct {
+	Situation
+	// NotStaged is why it was not; the rest is then missing.
+	NotStaged string   `json:"not_staged,omitempty"`
+	Told      *Outcome `json:"told,omitempty"`   // the lie's
+	Honest    *Outcome `json:"honest,omitempty"` // the twin's
+	Class     Class    `json:"class"`
+	// By is the check that names the lie; nil: none does.
+	By *record.Check `json:"by,omitempty"`
+	// Moved is how far the lie moved the figure; nil where one has none.
+	Moved *Ratios `json:"moved,omitempty"`
+	// Refused is the check for which the twin is invalid; nil: it is not.
+	Refused *record.Check `json:"refused,omitempty"`
+}
+
+// Class is what a verdict comes to.
+type Class string
+
+// The classes of verdicts.
+const (
+	NotStaged Class = "not-staged"
+	Noticed   Class = "noticed"  // by a check that is for it, and that has nothing against the twin
+	Unclear   Class = "unclear"  // named, but so was the twin: something else on the machine does the same
+	Harmless  Class = "harmless" // not noticed, and the figure is the twin's
+	Passed    Class = "passed"   // not noticed, and the figure is false
+)
+
+// Ratios are the lie's figures over the twin's.
+type Ratios struct {
+	P50        float64 `json:"p50"`
+	P99        float64 `json:"p99"`
+	Throughput float64 `json:"throughput"`
+}
+
+// A single pair of trials differs by chance: on a shared machine the mean by 9 to 18 %
+// from trial to trial, and P99 by more. What moved less than this is called harmless.
+const (
+	movedCentre = 1.25
+	movedTail   = 2
+)
+
+// far reports whether the figure is another one.
+func (r *Ratios) far() bool {
+	if r == nil {
+		return true
+	}
+	beyond := func(ratio, limit float64) bool { return !(ratio < limit && ratio > 1/limit) }
+	return beyond(r.P50, movedCentre) || beyond(r.Throughput, movedCentre) || beyond(r.P99, movedTail)
+}
+
+// Select returns the situations whose names match.
+func Select(pattern *regexp.Regexp) []Situation {
+	return slices.DeleteFunc(Situations(), func(s Situation) bool { return !pattern.MatchString(s.Name) })
+}
+
+// Examine stages a situation and its twin. An error means that no situation can be
+// staged: ctx has ended, or wirelab's own parts cannot be had.
+func (g *Gauntlet) Examine(ctx context.Context, s Situation) (Verdict, error) {
+	v := Verdict{Situation: s, Class: NotStaged}
+	here := machine{placement: lab.New(g.Worker).Placement, wide: g.MachineWide}
+	for _, missing := range s.needs {
+		if v.NotStaged = missing(here); v.NotStaged != "" {
+			return v, nil
+		}
+	}
+	honest, err := g.stage(ctx, s, true)
+	if err == nil {
+		var told *record.Record
+		if told, err = g.stage(ctx, s, false); err == nil {
+			v.judge(told, honest)
+		}
+	}
+	if ctx.Err() != nil {
+		return v, context.Cause(ctx)
+	}
+	if errors.Is(err, errNoStage) {
+		return v, err
+	}
+	if err != nil {
+		v.NotStaged = err.Error()
+	}
+	return v, nil
+}
+
+// judge reads the verdict off both records.
+func (v *Verdict) judge(told, honest *record.Record) {
+	v.Told, v.Honest = outcomeOf(told), outcomeOf(honest)
+	v.Refused = honest.FirstInvalid()
+	if a, b := v.Told, v.Honest; a.P50NS > 0 && b.P50NS > 0 && b.Throughput > 0 {
+		v.Moved = &Ratios{
+			P50: float64(a.P50NS) / float64(b.P50NS), P99: float64(a.P99NS) / float64(b.P99NS),
+			Throughput: a.Throughput / b.Throughput,
+		}
+	}
+	var own bool
+	v.By, own = v.named()
+	switch {
+	case own:
+		v.Class = Noticed
+	case v.By != nil:
+		v.Class = Unclear
+	case v.Moved.far():
+		v.Class = Passed
+	default:
+		v.Class = Harmless
+	}
+}
+
+// named returns the check that names the lie; own says that it is not as much against the
+// twin. Of several, those are preferred, and of those the one that refuses the trial.
+func (v *Verdict) named() (by *record.Check, own bool) {
+	for _, c := range v.Told.Checks {
+		if c.Level == record.Unknown || !slices.Contains(v.Expect, c.Name) {
+			continue
+		}
+		alone := severity(c.Level) > severity(v.Honest.level(c.Name))
+		if by == nil || alone && (!own || c.Level == record.Invalid) {
+			by, own = &c, alone
+		}
+	}
+	return by, own
+}
+
+func severity(l record.Level) int {
+	return slices.Index([]record.Level{record.Warning, record.Invalid}, l)
+}
+
+// level is what a check said.
+func (o *Outcome) level(check string) record.Level {
+	i := slices.IndexFunc(o.Checks, func(c record.Check) bool { return c.Name == check })
+	if i < 0 {
+		return record.OK
+	}
+	return o.Checks[i].Level
+}
+
+func outcomeOf(r *record.Record) *Outcome {
+	o := &Outcome{Valid: r.Valid(), Failure: r.Failure, Throughput: r.ThroughputPerSecond()}
+	for _, c := range r.Checks {
+		if c.Level != record.OK {
+			o.Checks = append(o.Checks, c)
+		}
+	}
+	for _, warning := range r.Warnings { // named by its beginning, up to a colon
+		name, _, _ := strings.Cut(warning, ": ")
+		o.Checks = append(o.Checks, record.Check{Name: name, Level: record.Warning, Detail: warning})
+	}
+	times := r.Service
+	if r.Response != nil {
+		times = *r.Response
+	}
+	if h, err := times.Decode(); err == nil && times.Count > 0 {
+		o.P50NS, o.P99NS = int64(h.Quantile(0.5)), int64(h.Quantile(0.99))
+	}
+	return o
+}
+
+// trialPatience limits a trial with what is staged around it.
+const trialPatience = 20 * time.Second
+
+// stage runs one trial with the lie, or with the twin, around it.
+func (g *Gauntlet) stage(ctx context.Context, situation Situation, twin bool) (r *record.Record, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, trialPatience, fmt.Errorf("it did not end within %v", trialPatience))
+	defer cancel()
+	s := &Stage{
+		ctx: ctx, lab: lab.New(g.Worker), program: g.Actor,
+		cell: situation.cell.withDefaults(), pids: map[worker.Role]int{},
+	}
+	defer func() { // also in a panic
+		cancel()
+		err = errors.Join(err, s.end())
+	}()
+	if err := s.newFolder(); err != nil {
+		return nil, err
+	}
+	s.lab.Observer, s.lab.Staging = s, s.launch
+	s.lab.Patience = lab.Patience{} // a lie is what spoils its trial
+	if twin {
+		s.lab.Patience.Time = g.Patience
+	}
+	do := situation.lie
+	if twin {
+		do = situation.twin
+	}
+	if do != nil {
+		if err := do(s); err != nil {
+			return nil, err
+		}
+	}
+	return s.run()
+}
+
+// run runs the stage's trial.
+func (s *Stage) run() (*record.Record, error) {
+	measured, err := s.cell.scenario()
+	if err != nil {
+		return nil, err
+	}
+	run, err := createRun(filepath.Join(s.directory, "run"), measured)
+	if err != nil {
+		return nil, err
+	}
+	err = s.lab.Run(s.ctx, measured.Plan(), run)
+	if err := errors.Join(s.failed, err, run.Finish(record.Done)); err != nil {
+		return nil, err
+	}
+	for r, err := range run.Records() {
+		return &r, err
+	}
+	return nil, errors.New("the trial left no record")
+}

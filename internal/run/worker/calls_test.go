@@ -1,0 +1,66 @@
+package worker
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/run/load"
+)
+
+// The bytes are those of docs/worker-contract.md.
+func TestACallIsReadAsThePageSays(t *testing.T) {
+	written := slices.Concat(
+		[]byte{1, 0, 0, 0, 0, 0, 0, 0}, []byte{2, 1, 0, 0, 0, 0, 0, 0}, []byte{3, 0, 1, 0, 0, 0, 0, 0},
+		[]byte{4, 0, 0, 0}, []byte{5, 0, 0, 0},
+	)
+	want := load.Written{Due: 1, Sent: 258, Ended: 65539, Caller: 4, Failure: 5}
+	if call := parseCall([writtenBytes]byte(written)); call != want {
+		t.Errorf("read %+v, want %+v", call, want)
+	}
+}
+
+func TestCallsFilesThatAreRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "calls")
+	if err := os.WriteFile(path, bytes.Repeat([]byte{0}, 2*writtenBytes+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for says, c := range map[string]struct {
+		path  string
+		count int64
+	}{
+		"was given no file":     {"", 1},
+		"want at most":          {path, 1 << 40},
+		"wrote -1 calls":        {path, -1},
+		"65 bytes: want 2":      {path, 2},
+		"no such file":          {path + "x", 2},
+		"65 bytes: want 3 call": {path, 3},
+	} {
+		if _, err := readCalls(c.path, c.count); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%+v: %v, want something of %q", c, err, says)
+		}
+	}
+}
+
+// Whatever a worker writes, working it out ends in a result or in an error.
+func FuzzWorkOut(f *testing.F) {
+	f.Add(bytes.Repeat([]byte{1, 0, 0, 0, 0, 0, 0, 0}, 8), int64(0), int64(10), true)
+	f.Fuzz(func(t *testing.T, content []byte, begin, end int64, timed bool) {
+		path := filepath.Join(t.TempDir(), "calls")
+		content = content[:len(content)/writtenBytes*writtenBytes]
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		spec := Spec{Client: &ClientSpec{Clients: 2, CallsFile: path, Load: Load{Model: closedLoop, RequestsPerClient: 3}}}
+		if timed {
+			spec.Client.Load = Load{Model: closedLoop, DurationNS: 10}
+		}
+		r := &ClientResult{BeginNS: begin, EndNS: end, CallsWritten: int64(len(content) / writtenBytes)}
+		if err := r.workOut(spec); err == nil && r.CallsWritten > 0 && r.Service.Count != r.Requests {
+			t.Errorf("%d requests and %d service times", r.Requests, r.Service.Count)
+		}
+	})
+}

@@ -1,0 +1,192 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/base/expect"
+	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/machine/probe"
+	"wirelab.dev/internal/run/load"
+	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/workload"
+)
+
+// warmUpMethod is how the end of the warm-up is found, as records say it.
+const warmUpMethod = "MSER-5, and no drift behind its cut, over 5 ms intervals: of the throughput, in open loops of the mean service time"
+
+// runClient connects, loads, and reports what it measured.
+func runClient(ctx context.Context, spec *Spec, controls *load.Controls, events *emitter) error {
+	variant, err := scenario.ParseVariant(spec.Stack)
+	if err != nil {
+		return err
+	}
+	if program, foreign := stack.ForeignClient(variant); foreign {
+		return runForeignClient(ctx, spec, program, events)
+	}
+	if spec.Client.Load.Model != closedLoop {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spinningThread)
+	}
+	noise := spinBefore()
+	own := load.OwnCost(ctx)
+	conns, err := connect(ctx, spec)
+	if err != nil {
+		return err
+	}
+	defer conns.close()
+	plan, err := spec.plan(conns.callers, events)
+	if err != nil {
+		return err
+	}
+	plan.Controls, plan.Live, plan.Intervals = controls, spec.Client.Live, spec.intervals(events)
+	if err := events.ready(Ready{Address: spec.Address, Settings: conns.settings}); err != nil {
+		return err
+	}
+	window := edges{conns: conns}
+	window.watch(&plan)
+	sampler := probe.StartSampler(probe.WithStops(probe.Self), probe.DefaultPeriod)
+	allocations := spec.watchAllocations()
+	stacks, err := spec.profileCPU()
+	if err != nil {
+		return err
+	}
+	measured, err := spec.load(ctx, plan, window.keep)
+	allocated, usage := allocations(), sampler.Stop()
+	onCPU, stacksErr := stacks()
+	if err := errors.Join(err, stacksErr); err != nil {
+		return err
+	}
+	defer measured.Close()
+	if err := measured.Encode(); err != nil {
+		return err
+	}
+	result := spec.result(measured, usage)
+	noise.spinAfter()
+	negotiated := conns.dialer.Negotiated()
+	result.Negotiated = &negotiated
+	result.Checking = conns.checking()
+	if conns.calls != nil {
+		result.Calls = conns.calls.all().within(result.BeginNS, result.EndNS)
+	}
+	result.CPU = onCPU
+	result.EngineOwnNS, result.Noise, result.Allocations = own, noise, allocated
+	result.Allowance = allowance(os.Getpid())
+	if err := window.fill(result, spec.Client.Clients); err != nil {
+		return err
+	}
+	alive := func() {
+		_ = events.emit(Event{Event: "progress", Progress: &Progress{Done: result.Requests, Fraction: 1}})
+	}
+	if spec.Probe == "" && conns.service == nil { // otherwise what is seen of the server would have these calls, too
+		if result.Census, err = conns.census(ctx, alive); err != nil {
+			result.CensusFailed = err.Error()
+		}
+	}
+	if err := keepSamples(spec.Client.SamplesFile, measured.Samples); err != nil {
+		result.SamplesFailed = err.Error()
+	}
+	return events.emit(Event{Event: "result", Result: &Result{Client: result}})
+}
+
+// plan returns the load of the spec for the given callers.
+func (s *Spec) plan(callers []workload.Caller, events *emitter) (load.Plan, error) {
+	p, err := s.bounds()
+	p.Classify = classify
+	p.Report = func(p load.Progress) {
+		progress := Progress(p)
+		// If it cannot be printed, printing the result will fail too.
+		_ = events.emit(Event{Event: "progress", Progress: &progress})
+	}
+	for _, c := range callers {
+		p.Callers = append(p.Callers, c)
+	}
+	return p, err
+}
+
+// intervals prints them as they end; nil where the spec asks for none.
+func (s *Spec) intervals(events *emitter) *load.Intervals {
+	if s.Client.IntervalNS <= 0 {
+		return nil
+	}
+	encoder := &latency.CoarseEncoder{}
+	return &load.Intervals{Every: time.Duration(s.Client.IntervalNS), Report: func(i load.Interval) {
+		interval := Interval{StartNS: i.StartNS, TookNS: i.TookNS, Ended: i.Responses.Count(), Failed: i.Failed}
+		if interval.Ended > 0 {
+			interval.Histogram, _ = encoder.Encode(i.Responses) // which writes to memory
+		}
+		// If it cannot be printed, printing the result will fail too.
+		_ = events.emit(Event{Event: "interval", Interval: &interval})
+	}}
+}
+
+// keepSamples writes the samples and makes their folder; without a path it does nothing.
+func keepSamples(path string, samples []*latency.SampleLog) error {
+	if path == "" {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return latency.WriteParquet(path, samples)
+}
+
+// classify returns the class and code of a failed call.
+func classify(err error) record.ErrorCount {
+	if errors.Is(err, load.ErrWrongAnswer) {
+		wrong := record.ErrorCount{Class: string(failure.WrongAnswer), Code: wrongAnswerCode}
+		if unmet, is := errors.AsType[*expect.Unmet](err); is {
+			wrong.Code = unmet.Condition
+		}
+		return wrong
+	}
+	if told, is := errors.AsType[*service.StatusError](err); is {
+		return record.ErrorCount{Class: string(failure.Application), Code: told.Code()}
+	}
+	return record.ErrorCount{Class: string(failure.Of(err)), Code: status.Code(err).String()}
+}
+
+// wrongAnswerCode takes the place of a gRPC status code.
+const wrongAnswerCode = "WrongAnswer"
+
+// result puts what was measured into the contract's form.
+func (s *Spec) result(m *load.Result, usage probe.Series) *ClientResult {
+	r := &ClientResult{
+		Measurement: m.Measurement, BeginNS: m.Begin, EndNS: m.End, BetweenNS: int64(m.Between), Failures: m.Failures,
+	}
+	r.WarmUp.Method = warmUpMethod
+	switch {
+	case s.Client.Load.WarmUpAtMostNS <= 0:
+		r.WarmUp.Method = "none"
+	case s.Client.Load.Model == search:
+		r.WarmUp.Method = "fixed" // a step is short, and follows another
+	}
+	if c := r.Course; c != nil && m.Pauses == 0 && (m.Pacing == nil || m.Pacing.SpunNS == 0) { // when it waited for instants is not known, and a course has no pauses
+		c.ClientCPUNS = usage.Stretches(m.Begin+c.BeginNS, c.StretchNS, len(c.Calls))
+	}
+	if window, err := usage.Between(m.Begin, m.End); err == nil {
+		r.Usage = &window
+		if m.Pacing != nil {
+			withoutPacing(&window, m.Pacing.SpunNS)
+		}
+	}
+	return r
+}
+
+// withoutPacing subtracts the CPU time of waiting for instants: it is the
+// instrument's cost, not the stack's. It is mostly user time; the kernel's part,
+// yielding the CPU, is not known separately.
+func withoutPacing(u *probe.Window, spunNS int64) {
+	user := min(u.UserNS, spunNS)
+	u.UserNS -= user
+	u.SystemNS -= min(u.SystemNS, spunNS-user)
+}

@@ -1,0 +1,355 @@
+// Package worker is the process contract, both ends of it, and the bodies of
+// wirelab's own server and client workers.
+//
+// A worker is a process. It reads one JSON spec, a line, on standard input, and
+// prints JSON events, a line each, on standard output:
+//
+//	server:  ready ......................... result   (when its input ends)
+//	client:  ready  progress progress ...... result
+//	any:     ... error
+//
+// Standard input stays open while the worker is wanted, and may bring controls of the load
+// (Control), a line each. Its end tells the worker to stop, so that no worker outlives the process that started it. Messages for people go
+// to standard error. docs/worker-contract.md describes the contract; package conform
+// tests a worker against it.
+//
+// Server and client are always separate processes, so that each can be pinned,
+// probed, killed, or written in another language. This package must not know
+// the plan that a trial is part of, nor judge what it measured.
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
+	"wirelab.dev/internal/run/load"
+	"wirelab.dev/internal/wire/stack"
+)
+
+// Contract is the version of the contract that this package implements. A worker
+// refuses a spec of another version.
+const Contract = 1
+
+// Role is the end of the wire that a worker plays.
+type Role string
+
+// The roles.
+const (
+	ServerRole Role = "server"
+	ClientRole Role = "client"
+	// CapabilitiesRole asks a worker what it can do, which it says and then ends.
+	CapabilitiesRole Role = "capabilities"
+	// SentinelRole watches the CPUs of both ends. Only wirelab's own program has it.
+	SentinelRole Role = "sentinel"
+)
+
+// Spec tells a worker what to do.
+type Spec struct {
+	Contract int      `json:"contract"`
+	Role     Role     `json:"role"`
+	Stack    string   `json:"stack"` // the variant, as in tcp:buffers=pooled
+	Workload Workload `json:"workload"`
+	// Address is HOST:PORT: where a server listens (port 0: any), what a
+	// client dials.
+	Address string      `json:"address"`
+	Client  *ClientSpec `json:"client,omitempty"` // for clients only
+	// Watch are the CPUs of a sentinel.
+	Watch []probe.SentinelCPU `json:"watch,omitempty"`
+	// Probe is what is seen of the worker besides times. Most probes look on from outside;
+	// for "alloc" it counts its allocations, for "life" it keeps the instants of its calls.
+	Probe string `json:"probe,omitempty"`
+	// ProfileCPU asks for the worker's call stacks on a CPU, since nothing outside can see
+	// them.
+	ProfileCPU bool `json:"profile_cpu,omitempty"`
+}
+
+// Workload names the service and its parameters.
+type Workload struct {
+	// Name may carry options, as in users:op=get-user,work=0s.
+	Name          string `json:"name"`
+	RequestBytes  int    `json:"request_bytes"`
+	ResponseBytes int    `json:"response_bytes"`
+	// Definition is what the workload needs besides its options.
+	Definition string `json:"definition,omitempty"`
+}
+
+// ClientSpec is what a client does once it is connected.
+type ClientSpec struct {
+	Clients    int    `json:"clients"`
+	Connection string `json:"connection"` // a connection mode, as in pool:4
+	Load       Load   `json:"load"`
+	Seed       uint64 `json:"seed"`
+	// SamplesFile is the Parquet file for every sample. Empty: none.
+	SamplesFile string `json:"samples_file,omitempty"`
+	// CallsFile is where a worker may write its calls, in place of working its
+	// distributions out.
+	CallsFile string `json:"calls_file,omitempty"`
+	// RootPEM is the root that a client over TLS trusts, from its server's ready
+	// event. Empty: the roots of the system.
+	RootPEM    string `json:"root_pem,omitempty"`
+	SkipVerify bool   `json:"skip_verify,omitempty"` // trust any certificate
+	// Live asks for what calls are like in each progress event. A worker may leave it out.
+	Live bool `json:"live,omitempty"`
+	// Sources is the number of IPv4 loopback addresses that its connections
+	// come from, in turn. 0 or 1: the kernel chooses one.
+	Sources int `json:"sources,omitempty"`
+	// Group says that these clients are some of a larger group, whose other clients are of
+	// other workers. The load is then that of the whole group, and the worker waits to be told
+	// when to begin (GoControl) and when to open the window (OpenControl).
+	Group *Group `json:"group,omitempty"`
+	// IntervalNS asks for an interval event each time that so much has passed since the
+	// first call. 0: none.
+	IntervalNS int64 `json:"interval_ns,omitempty"`
+}
+
+// Group is which clients of a group a worker has: those from First on. Of arrivals, bursts and
+// extra requests it takes those of its clients, so that all workers of a group together send
+// what one would that had all its clients.
+type Group struct {
+	First int `json:"first"` // from 0
+	Of    int `json:"of"`    // clients of the whole group
+}
+
+// group is that of the spec, which has all of it where none is named.
+func (c *ClientSpec) group() Group {
+	if c.Group != nil {
+		return *c.Group
+	}
+	return Group{Of: c.Clients}
+}
+
+// Load is when requests are sent.
+type Load struct {
+	Model             string  `json:"model"` // closed, open, burst, ramp, search
+	RequestsPerClient int     `json:"requests_per_client,omitempty"`
+	ExtraRequests     int     `json:"extra_requests,omitempty"` // so many of the first clients measure one more
+	DurationNS        int64   `json:"duration_ns,omitempty"`
+	RatePerSecond     float64 `json:"rate_per_second,omitempty"`
+	RampTo            float64 `json:"ramp_to,omitempty"`
+	Burst             int     `json:"burst,omitempty"`
+	GoalQuantile      float64 `json:"goal_quantile,omitempty"` // search: as in 0.99
+	GoalNS            int64   `json:"goal_ns,omitempty"`
+	Arrivals          string  `json:"arrivals,omitempty"` // constant or poisson
+	InFlightLimit     int     `json:"in_flight_limit,omitempty"`
+	WarmUpAtLeastNS   int64   `json:"warm_up_at_least_ns"`
+	WarmUpAtMostNS    int64   `json:"warm_up_at_most_ns"`
+	DrainNS           int64   `json:"drain_ns"`
+}
+
+// Event is one line of a worker's output. Only the pointer that Event names is set.
+type Event struct {
+	Event        string        `json:"event"` // ready, progress, interval, result, capabilities, error
+	Ready        *Ready        `json:"ready,omitempty"`
+	Progress     *Progress     `json:"progress,omitempty"`
+	Interval     *Interval     `json:"interval,omitempty"`
+	Result       *Result       `json:"result,omitempty"`
+	Capabilities *Capabilities `json:"capabilities,omitempty"`
+	Error        *Failure      `json:"error,omitempty"`
+}
+
+// Capabilities is what a worker can do.
+type Capabilities struct {
+	Contract int    `json:"contract"`
+	Roles    []Role `json:"roles"`
+	// Stacks has the keys of each stack's options.
+	Stacks    map[string][]string `json:"stacks"`
+	Workloads []string            `json:"workloads"`
+	// Loads and Connections are the models and modes of its clients.
+	Loads       []string `json:"loads,omitempty"`
+	Connections []string `json:"connections,omitempty"`
+	// Controls are those that its clients obey while they run.
+	Controls []Control `json:"controls,omitempty"`
+}
+
+// Ready reports that a server listens, or that a client is connected.
+type Ready struct {
+	Contract   int    `json:"contract"`
+	Address    string `json:"address"` // the server's own, with its real port
+	PID        int    `json:"pid"`
+	Runtime    string `json:"runtime"` // language and version
+	GoMaxProcs int    `json:"gomaxprocs,omitempty"`
+	RootPEM    string `json:"root_pem,omitempty"` // a server over TLS: what its clients must trust
+	// Congestion is the congestion control of a server's sockets; empty: not known.
+	Congestion string `json:"congestion,omitempty"`
+	// Settings are those of this end that are not a library's default.
+	Settings []tuning.Setting `json:"settings,omitempty"`
+}
+
+// Progress is how far a client has come. A client prints one at least every second: if
+// it does not, it hangs.
+type Progress struct {
+	Warming  bool    `json:"warming"`
+	Paused   bool    `json:"paused,omitempty"`
+	Done     int64   `json:"done"`
+	Fraction float64 `json:"fraction"` // of the window
+	// Settled: the warm-up may end. A worker of a group goes on warming up until it is told to
+	// open the window.
+	Settled bool `json:"settled,omitempty"`
+	// Live is there if the spec asks for it.
+	Live *load.Live `json:"live,omitempty"`
+}
+
+// Interval is what calls were like in a stretch of a client's life, warm-up and drain
+// included, by when they ended.
+type Interval struct {
+	StartNS int64 `json:"start_ns"` // on the clock of the client's machine
+	TookNS  int64 `json:"took_ns"`
+	Ended   int64 `json:"ended"` // failed ones included
+	Failed  int64 `json:"failed,omitempty"`
+	// Histogram has the response times of those that ended: an HdrHistogram V2, compressed,
+	// base64, with two digits.
+	Histogram string `json:"hdr,omitempty"`
+}
+
+// Result is a worker's last event.
+type Result struct {
+	Server *ServerResult `json:"server,omitempty"`
+	Client *ClientResult `json:"client,omitempty"`
+	// Watched is what a sentinel saw.
+	Watched []probe.Watched `json:"watched,omitempty"`
+
+	// What follows is not printed by workers: it is added by whoever looked after one on
+	// another machine, or made one client of several.
+	Machine *Machine `json:"machine,omitempty"`
+	// Parts are the clients that Client was merged from; its instants, and theirs, are then
+	// on the clock of the lab's machine.
+	Parts []Part `json:"parts,omitempty"`
+}
+
+// ServerResult is what a server measured of itself over its whole life; the lab cuts
+// the window out.
+type ServerResult struct {
+	Usage *probe.Series `json:"usage,omitempty"`
+	Noise *Noise        `json:"noise,omitempty"`
+	// Allowance is what the kernel let the process use when it ended.
+	Allowance *host.Allowance `json:"allowance,omitempty"`
+	// Allocations are those since it was ready, if the spec asked for them.
+	Allocations *record.Allocations `json:"allocations,omitempty"`
+	// CPU are the call stacks on a CPU since it was ready, if the spec asked for them.
+	CPU *record.Stacks `json:"cpu,omitempty"`
+	// Handled are the instants of its handlers, if the spec asked for them.
+	Handled Instants `json:"handled,omitempty"`
+}
+
+// ClientResult is what a client measured. Instants are nanoseconds of
+// CLOCK_MONOTONIC, which all processes of one machine share.
+type ClientResult struct {
+	record.Measurement
+	BeginNS       int64               `json:"begin_ns"`
+	EndNS         int64               `json:"end_ns"`
+	Failures      []record.ErrorCount `json:"failures,omitempty"`
+	Connections   Connections         `json:"connections"`
+	Usage         *probe.Window       `json:"usage,omitempty"`   // of the window
+	Traffic       *Traffic            `json:"traffic,omitempty"` // in the window
+	Census        *Census             `json:"census,omitempty"`
+	CensusFailed  string              `json:"census_failed,omitempty"` // why there is none
+	Noise         *Noise              `json:"noise,omitempty"`
+	Allowance     *host.Allowance     `json:"allowance,omitempty"` // after the window
+	EngineOwnNS   float64             `json:"engine_own_ns"`
+	BetweenNS     int64               `json:"between_ns"`
+	SamplesFailed string              `json:"samples_failed,omitempty"` // why the samples were not kept
+	Allocations   *record.Allocations `json:"allocations,omitempty"`    // of all calls, where they were asked for
+	CPU           *record.Stacks      `json:"cpu,omitempty"`            // call stacks of all calls, where they were asked for
+	Calls         Instants            `json:"calls,omitempty"`          // in the window, where they were asked for
+	// CallsWritten is how many calls are in the file of the spec's CallsFile. Then the
+	// measurement is worked out from those.
+	CallsWritten int64 `json:"calls_written,omitempty"`
+}
+
+// Connections is what the client was asked to open and what it opened.
+type Connections struct {
+	Mode   string                 `json:"mode"`
+	Want   int                    `json:"want"`
+	Total  stack.ConnectionCounts `json:"total"`
+	During int64                  `json:"during"` // opened inside the window
+	// Window is all that was counted inside the window.
+	Window stack.ConnectionCounts `json:"window"`
+	// How long opening took, for connections opened in the window; absent if
+	// there were none.
+	Connect   *latency.Distribution `json:"connect,omitempty"`
+	Handshake *latency.Distribution `json:"handshake,omitempty"`
+	FirstByte *latency.Distribution `json:"first_byte,omitempty"`
+}
+
+// Traffic is the traffic of the client's connections in the window, to a few
+// milliseconds at each edge: SpanNS is the time between the two readings.
+type Traffic struct {
+	SpanNS int64 `json:"span_ns"`
+	stack.Traffic
+}
+
+// Failure is why a worker gives up.
+type Failure struct {
+	Message string `json:"message"`
+}
+
+// ParseSpec reads and checks a spec.
+func ParseSpec(line []byte) (*Spec, error) {
+	var s Spec
+	if err := json.Unmarshal(line, &s); err != nil {
+		return nil, fmt.Errorf("worker spec: %w", err)
+	}
+	switch {
+	case s.Contract != Contract:
+		return nil, fmt.Errorf("worker spec: contract version %d: this worker implements version %d", s.Contract, Contract)
+	case s.Role == SentinelRole || s.Role == CapabilitiesRole:
+		return &s, nil
+	case s.Role != ServerRole && s.Role != ClientRole:
+		return nil, fmt.Errorf("worker spec: role %q: want %q, %q or %q", s.Role, ServerRole, ClientRole, CapabilitiesRole)
+	case s.Role == ClientRole && s.Client == nil:
+		return nil, fmt.Errorf("worker spec: role client without the part %q", "client")
+	case s.Role == ClientRole && s.Client.Clients < 1:
+		return nil, fmt.Errorf("worker spec: %d clients: want at least 1", s.Client.Clients)
+	case s.Address == "":
+		return nil, fmt.Errorf("worker spec: no address")
+	case s.Role == ClientRole:
+		if err := s.Client.check(); err != nil {
+			return nil, fmt.Errorf("worker spec: %w", err)
+		}
+	}
+	return &s, nil
+}
+
+// leastInterval is the shortest that may be asked for: each is an event.
+const leastInterval = 100 * time.Millisecond
+
+// check checks what the clients have of a group, and their intervals.
+func (c *ClientSpec) check() error {
+	g := c.group()
+	switch interval := time.Duration(c.IntervalNS); {
+	case g.First < 0 || g.Of < 1 || c.Clients > g.Of || g.First > g.Of-c.Clients:
+		return fmt.Errorf("%d clients from number %d on, of a group of %d: want them to be among it", c.Clients, g.First, g.Of)
+	case c.Group != nil && c.Load.Model == search:
+		return errors.New("a search cannot be spread over the workers of a group: run it with one client worker")
+	case interval != 0 && interval < leastInterval:
+		return fmt.Errorf("intervals of %v: want %v at least, or 0 for none", interval, leastInterval)
+	}
+	return nil
+}
+
+// parseEvent reads one line of a worker's output.
+func parseEvent(line []byte) (*Event, error) {
+	var e Event
+	if err := json.Unmarshal(line, &e); err != nil {
+		return nil, err
+	}
+	given := map[string]bool{
+		"ready": e.Ready != nil, "progress": e.Progress != nil, "interval": e.Interval != nil, "result": e.Result != nil,
+		"capabilities": e.Capabilities != nil, "error": e.Error != nil,
+	}
+	has, ok := given[e.Event]
+	if !ok {
+		return nil, fmt.Errorf("event %q: want ready, progress, interval, result, capabilities or error", e.Event)
+	}
+	if !has {
+		return nil, fmt.Errorf("event %q without the part of that name", e.Event)
+	}
+	return &e, nil
+}

@@ -1,0 +1,251 @@
+package worker_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/run/worker"
+)
+
+// member is a client of a group that runs.
+type member struct {
+	*worker.Process
+	group     worker.Group
+	clients   int
+	settled   chan struct{}
+	intervals chan worker.Interval
+}
+
+// startGroup starts a server, and a client process for each number of clients. All are ready
+// when it returns.
+func startGroup(t *testing.T, client worker.ClientSpec, split ...int) []*member {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	spec := worker.Spec{
+		Contract: worker.Contract, Role: worker.ServerRole, Stack: "tcp", Address: "127.0.0.1:0",
+		Workload: worker.Workload{Name: "echo", RequestBytes: 64, ResponseBytes: 64},
+	}
+	server, err := worker.Start(worker.Launch{Name: "server", Command: self(t, "worker"), Spec: spec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Kill)
+	ready, err := server.Ready(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Role, spec.Address = worker.ClientRole, ready.Address
+	client.Connection, client.Load.DrainNS = "per-worker", int64(patience)
+	of := 0
+	for _, n := range split {
+		of += n
+	}
+	var all []*member
+	for first := 0; len(all) < len(split); {
+		m := &member{
+			group: worker.Group{First: first, Of: of}, clients: split[len(all)],
+			settled: make(chan struct{}, 1), intervals: make(chan worker.Interval, 1000), // more than there are
+		}
+		own := client
+		own.Clients, own.Group = m.clients, &m.group
+		spec.Client = &own
+		m.Process, err = worker.Start(worker.Launch{
+			Name: "client", Command: self(t, "worker"), Spec: spec,
+			OnProgress: func(p worker.Progress) {
+				if p.Settled {
+					select {
+					case m.settled <- struct{}{}:
+					default:
+					}
+				}
+			},
+			OnInterval: func(i worker.Interval) { m.intervals <- i },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(m.Kill)
+		if _, err := m.Ready(ctx); err != nil {
+			t.Fatal(err)
+		}
+		all, first = append(all, m), first+m.clients
+	}
+	return all
+}
+
+func tellAll(t *testing.T, all []*member, control worker.Control, ahead time.Duration) (at int64) {
+	t.Helper()
+	at = clock.Now() + int64(ahead)
+	for _, m := range all {
+		if err := m.Tell(worker.Order{Control: control, AtNS: at}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return at
+}
+
+// conduct takes a group through its cues, and returns the instant of go and the results. Cues
+// are as far ahead as no machine is late.
+func conduct(t *testing.T, all []*member, warms bool) (began int64, results []*worker.ClientResult) {
+	t.Helper()
+	began = tellAll(t, all, worker.GoControl, 500*time.Millisecond)
+	opens := began
+	if warms {
+		for _, m := range all {
+			select {
+			case <-m.settled:
+			case <-time.After(patience):
+				t.Fatal("a client did not say that it is settled")
+			}
+		}
+		opens = tellAll(t, all, worker.OpenControl, 200*time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for _, m := range all {
+		result, err := m.Result(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result.Client.BeginNS < opens {
+			t.Errorf("a window opened %v before it was to", time.Duration(opens-result.Client.BeginNS))
+		}
+		for _, f := range result.Client.Failures {
+			t.Errorf("%d calls failed: %s", f.Count, f.Example)
+		}
+		results = append(results, result.Client)
+	}
+	return began, results
+}
+
+// A group measures just the requests that one worker would.
+func TestAGroupSharesAClosedLoop(t *testing.T) {
+	all := startGroup(t, worker.ClientSpec{Seed: 1, Load: worker.Load{
+		Model: "closed", RequestsPerClient: 10, ExtraRequests: 4,
+		WarmUpAtLeastNS: int64(20 * time.Millisecond), WarmUpAtMostNS: int64(50 * time.Millisecond),
+	}}, 2, 3)
+	_, results := conduct(t, all, true)
+	for i, want := range []int64{2*10 + 2, 3*10 + 2} {
+		if results[i].Requests != want {
+			t.Errorf("client %d of the group measured %d requests, want %d", i, results[i].Requests, want)
+		}
+	}
+}
+
+// Intervals of a client's whole life have all of its calls, on the grid that begins with go.
+func TestIntervalsOfAGroup(t *testing.T) {
+	const every = 100 * time.Millisecond
+	all := startGroup(t, worker.ClientSpec{Seed: 1, IntervalNS: int64(every), Load: worker.Load{
+		Model: "open", RatePerSecond: 1000, Arrivals: "constant", DurationNS: int64(300 * time.Millisecond),
+		WarmUpAtMostNS: int64(50 * time.Millisecond),
+	}}, 1, 2)
+	began, results := conduct(t, all, true)
+	for n, m := range all {
+		if err := m.Stop(); err != nil { // then all events were read
+			t.Fatal(err)
+		}
+		close(m.intervals)
+		ended, at := int64(0), began
+		for i := range m.intervals {
+			if i.StartNS != at {
+				t.Errorf("client %d: an interval begins %v after the one before", n, time.Duration(i.StartNS-at))
+			}
+			at = i.StartNS + i.TookNS
+			held := int64(0)
+			if i.Histogram != "" {
+				histogram, err := latency.DecodeCoarse(i.Histogram)
+				if err != nil {
+					t.Fatal(err)
+				}
+				held = histogram.Count()
+			}
+			if held != i.Ended || i.Failed != 0 {
+				t.Errorf("client %d: %d calls ended, %d failed, and the histogram has %d", n, i.Ended, i.Failed, held)
+			}
+			ended += i.Ended
+		}
+		r := results[n]
+		if measured := r.Requests + r.WarmUp.Requests; ended < measured || at < r.EndNS {
+			t.Errorf("client %d: %d calls ended in its intervals, and %d in its warm-up and window", n, ended, measured)
+		}
+	}
+}
+
+// The arrivals of a group are those of one worker: drawn here as the contract says.
+func TestAGroupSharesASchedule(t *testing.T) {
+	const rate, seed = 500, 9
+	all := startGroup(t, worker.ClientSpec{Seed: seed, Load: worker.Load{
+		Model: "open", RatePerSecond: rate, Arrivals: "poisson", DurationNS: int64(300 * time.Millisecond),
+		WarmUpAtLeastNS: int64(20 * time.Millisecond), WarmUpAtMostNS: int64(50 * time.Millisecond),
+	}}, 2, 3)
+	began, results := conduct(t, all, true)
+	random, owners := rand.New(rand.NewPCG(seed, 0x6f70656e)), rand.New(rand.NewPCG(seed, 0x67726f7570))
+	want := make([]int64, len(all))
+	for arrived := random.ExpFloat64(); ; arrived += random.ExpFloat64() {
+		at := began + int64(arrived*1e9/rate)
+		owner := owners.Int64N(5)
+		if at >= max(results[0].EndNS, results[1].EndNS) {
+			break
+		}
+		for i, r := range results {
+			own := int64(all[i].group.First) <= owner && owner < int64(all[i].group.First+all[i].clients)
+			if own && r.BeginNS <= at && at < r.EndNS {
+				want[i]++
+			}
+		}
+	}
+	for i, r := range results {
+		if r.Pacing.Scheduled != want[i] || want[i] == 0 {
+			t.Errorf("client %d of the group had %d arrivals in its window, and its share of the schedule is %d", i, r.Pacing.Scheduled, want[i])
+		}
+	}
+}
+
+// A burst and a ramp begin with the window, whole.
+func TestAGroupSharesABurstAndARamp(t *testing.T) {
+	for _, warmUp := range []time.Duration{0, 50 * time.Millisecond} {
+		for _, load := range []worker.Load{
+			{Model: "burst", Burst: 103},
+			{Model: "ramp", RatePerSecond: 100, RampTo: 900, Arrivals: "constant", DurationNS: int64(200 * time.Millisecond)},
+		} {
+			load.WarmUpAtMostNS = int64(warmUp)
+			all := startGroup(t, worker.ClientSpec{Seed: 1, Load: load}, 2, 3)
+			_, results := conduct(t, all, warmUp > 0)
+			want := map[string]int64{"burst": 103, "ramp": 99}[load.Model] // the hundredth is due at the ramp's end
+			if sum := results[0].Pacing.Scheduled + results[1].Pacing.Scheduled; sum != want {
+				t.Errorf("%s with a warm-up of %v: %d arrivals, want %d", load.Model, warmUp, sum, want)
+			}
+			if results[0].BeginNS != results[1].BeginNS {
+				t.Errorf("%s with a warm-up of %v: windows open %v apart", load.Model, warmUp, time.Duration(results[1].BeginNS-results[0].BeginNS))
+			}
+			for i, r := range results {
+				if took := r.WarmUp.TookNS; (took > 0) != (warmUp > 0) {
+					t.Errorf("%s: client %d has a warm-up of %v of %v", load.Model, i, time.Duration(took), warmUp)
+				}
+			}
+		}
+	}
+}
+
+func TestGroupsThatAreRefused(t *testing.T) {
+	for name, c := range map[string]struct{ client, want string }{
+		"a search":        {`"clients":2,"group":{"of":4},"load":{"model":"search"}`, "search"},
+		"beyond it":       {`"clients":2,"group":{"first":3,"of":4}`, "group"},
+		"from below":      {`"clients":2,"group":{"first":-1,"of":4}`, "group"},
+		"of nobody":       {`"clients":2,"group":{}`, "group"},
+		"overflow":        {`"clients":2,"group":{"first":9223372036854775807,"of":9223372036854775807}`, "group"},
+		"short intervals": {`"clients":2,"interval_ns":1000`, "interval"},
+		"no interval":     {`"clients":2,"interval_ns":-1`, "interval"},
+	} {
+		_, err := worker.ParseSpec([]byte(`{"contract":1,"role":"client","stack":"tcp","address":"127.0.0.1:1","client":{` + c.client + `}}`))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want an error about %s", name, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package worker_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/run/worker/conform"
+	"wirelab.dev/internal/wire/peer"
+)
+
+func TestPeersKeepTheContract(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds programs in other languages for minutes (-short)")
+	}
+	for _, p := range peer.All() {
+		t.Run(p.Name, func(t *testing.T) {
+			program := built(t, p)
+			able, err := conform.Ask(t.Context(), []string{program})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkDeclared(t, p, able)
+			for _, wire := range p.Wires {
+				for variant, ends := range variants(wire) {
+					t.Run(variant, func(t *testing.T) {
+						t.Parallel() // nothing is measured
+						holdAgainstContract(t, conform.Peer{
+							Command: []string{program}, Reference: self(t, "worker"), Stack: variant,
+							Server: ends.Plays(peer.Server), Client: ends.Plays(peer.Client), Able: able,
+						})
+					})
+				}
+			}
+		})
+	}
+}
+
+// built is the peer's program, or skips with what is missing.
+func built(t *testing.T, p peer.Peer) string {
+	t.Helper()
+	if lacks := p.Missing(); lacks != "" {
+		t.Skip(lacks)
+	}
+	program, err := p.Build(t.Context(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// variants are the stack as it comes, and with each value of each of the peer's options that
+// goes with whatever else there is, and the ends that have them.
+func variants(w peer.Wire) map[string]peer.End {
+	all := map[string]peer.End{w.Stack: w.Ends}
+	for _, o := range w.Options {
+		for _, value := range o.Values {
+			if value != o.Default && o.Alone {
+				all[w.Stack+":"+o.Key+"="+value] = o.End
+			}
+		}
+	}
+	return all
+}
+
+// What wirelab knows of a peer is what the peer says.
+func checkDeclared(t *testing.T, p peer.Peer, able *worker.Capabilities) {
+	t.Helper()
+	for _, wire := range p.Wires {
+		keys := []string{}
+		for _, o := range wire.Options {
+			keys = append(keys, o.Key)
+		}
+		told, speaks := able.Stacks[wire.Stack]
+		slices.Sort(keys)
+		slices.Sort(told)
+		if !speaks || !slices.Equal(keys, told) {
+			t.Errorf("%s has the options %q by wirelab, and %q by itself (%v)", wire.Stack, keys, told, speaks)
+		}
+		for _, workload := range wire.Workloads {
+			if !slices.Contains(able.Workloads, workload) {
+				t.Errorf("%s: it does not say that it has the workload %s", wire.Stack, workload)
+			}
+		}
+		for _, mode := range wire.Connections {
+			if !slices.Contains(able.Connections, mode) {
+				t.Errorf("%s: it does not say that it has the mode %s", wire.Stack, mode)
+			}
+		}
+	}
+	if len(able.Stacks) != len(p.Wires) {
+		t.Errorf("it speaks %d stacks, and wirelab knows %d", len(able.Stacks), len(p.Wires))
+	}
+}
+
+// Every two languages understand each other, both ways, on every wire that both speak.
+func TestPeersUnderstandEachOther(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds programs in other languages for minutes (-short)")
+	}
+	programs := map[string][]string{}
+	for _, p := range peer.All() {
+		if p.Missing() == "" {
+			programs[p.Name] = []string{built(t, p)}
+		}
+	}
+	for _, server := range peer.All() {
+		for _, client := range peer.All() {
+			for _, wire := range server.Wires {
+				other, speaks := client.Speaks(wire.Stack, peer.Client)
+				if server.Name == client.Name || !speaks || !wire.Ends.Plays(peer.Server) {
+					continue
+				}
+				name := strings.Join([]string{wire.Stack, client.Name + " calls " + server.Name}, "/")
+				t.Run(name, func(t *testing.T) {
+					if programs[server.Name] == nil || programs[client.Name] == nil {
+						t.Skip(server.Missing() + client.Missing())
+					}
+					t.Parallel() // nothing is measured
+					for _, workload := range other.Workloads {
+						if slices.Contains(wire.Workloads, workload) {
+							conform.Interoperate(t, wire.Stack, workload, programs[server.Name], programs[client.Name])
+						}
+					}
+				})
+			}
+		}
+	}
+}
