@@ -31,7 +31,7 @@ var rooms = []room{
 	{folder: "internal/foreign/takeover", level: 0},
 	{folder: "internal/foreign/yardstick", level: 0},
 	{folder: "cmd/wirelab", level: 7},
-	{folder: "internal/report", level: 6},
+	{folder: "internal/show/report", level: 6},
 	{folder: "internal/run/selftest", level: 6},
 	{folder: "internal/run/fleet", level: 6},
 	{folder: "internal/run/lab", level: 5},
@@ -91,7 +91,7 @@ var public = map[string][]string{
 // The record is the only door between measuring and judging: whatever their
 // levels, judging rooms import no measuring room.
 var (
-	judging   = []string{"internal/judge/check", "internal/judge/analysis", "internal/judge/advice", "internal/report"}
+	judging   = []string{"internal/judge/check", "internal/judge/analysis", "internal/judge/advice", "internal/show/report"}
 	measuring = []string{"internal/run/lab", "internal/run/load", "internal/wire/stack", "internal/machine/probe"}
 )
 
@@ -144,7 +144,7 @@ func TestBadTreeIsReportedWhole(t *testing.T) {
 		"internal/base/latency: has no package comment",
 		"internal/run/load/load.go: internal/run/load (level 3) must not import its neighbour internal/wire/stack (level 3)",
 		"internal/run/load/load.go: internal/run/load (level 3) must not import its neighbour internal/wire/stack/fake (level 3)",
-		"internal/report/report.go: internal/report judges and must not import internal/run/lab, which measures",
+		"internal/show/report/report.go: internal/show/report judges and must not import internal/run/lab, which measures",
 		"internal/wire/stack/stack.go: internal/wire/stack is a seam and must not import its own internal/wire/stack/fake",
 		"internal/wire/stack/tcp/tcp.go: internal/wire/stack/tcp must not import its sibling internal/wire/stack/fake",
 		"internal/base/stats/stats.go: internal/base/stats (level 0) must not import internal/data/record (level 2)",

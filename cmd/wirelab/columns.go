@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/report"
+	"wirelab.dev/internal/show/report"
 )
 
 // columnsFlag is --columns: the figures of the table instead of the usual ones.

@@ -12,7 +12,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
-	"wirelab.dev/internal/report"
+	"wirelab.dev/internal/show/report"
 )
 
 // gateFlags are the conditions on a difference.

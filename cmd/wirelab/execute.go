@@ -21,8 +21,8 @@ import (
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/machine/host"
-	"wirelab.dev/internal/report"
 	"wirelab.dev/internal/run/lab"
+	"wirelab.dev/internal/show/report"
 	"wirelab.dev/internal/wire/secure"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis"
-	"wirelab.dev/internal/report"
+	"wirelab.dev/internal/show/report"
 )
 
 func (a *app) explainCommand() *cobra.Command {

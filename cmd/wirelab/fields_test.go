@@ -10,7 +10,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
-	"wirelab.dev/internal/report"
+	"wirelab.dev/internal/show/report"
 )
 
 // checkFields wants the runs to fill every field that the fixtures of the report's
@@ -44,7 +44,7 @@ func checkFields(ts *testscript.TestScript, neg bool, args []string) {
 	fields := ts.ReadFile(filepath.Join(repository, "internal", "report", "testdata", "fixture_fields.txt"))
 	for _, field := range strings.Fields(fields) {
 		if !isFilled(trees, strings.Split(field, ".")) {
-			ts.Fatalf("a fixture of internal/report fills %s, and no trial does", field)
+			ts.Fatalf("a fixture of internal/show/report fills %s, and no trial does", field)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/report"
 	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/show/report"
 	"wirelab.dev/internal/wire/stack/catalog"
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/report"
+	"wirelab.dev/internal/show/report"
 )
 
 // livePage serves the report of a run while the run goes on. The page is written between

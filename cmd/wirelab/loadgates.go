@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
-	"wirelab.dev/internal/report"
+	"wirelab.dev/internal/show/report"
 	"wirelab.dev/internal/wire/service"
 )
 

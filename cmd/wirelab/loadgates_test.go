@@ -13,7 +13,7 @@ import (
 
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
-	"wirelab.dev/internal/report"
+	"wirelab.dev/internal/show/report"
 )
 
 // keptRun is a run of three valid trials that is read, and never measured again.

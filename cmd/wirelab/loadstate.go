@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/report"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/load"
+	"wirelab.dev/internal/show/report"
 )
 
 // loadState is what a load view shows. Its methods are pure.

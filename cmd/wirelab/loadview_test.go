@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/report"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/load"
+	"wirelab.dev/internal/show/report"
 )
 
 // shownLoad is a load in the middle of its window.

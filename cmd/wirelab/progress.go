@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/report"
 	"wirelab.dev/internal/run/lab"
+	"wirelab.dev/internal/show/report"
 )
 
 // progress shows how a run goes: a live view on a terminal, and otherwise a plain

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/report"
 	"wirelab.dev/internal/run/lab"
+	"wirelab.dev/internal/show/report"
 )
 
 // TestLiveViewFitsTheTerminal holds the lines against the width, and a frame

@@ -10,7 +10,7 @@ import (
 
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/check"
-	"wirelab.dev/internal/report"
+	"wirelab.dev/internal/show/report"
 )
 
 // kept copies testdata/kept, three trials of a real run: one was refused for

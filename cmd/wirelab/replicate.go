@@ -19,7 +19,7 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/machine/host"
-	"wirelab.dev/internal/report"
+	"wirelab.dev/internal/show/report"
 	"wirelab.dev/internal/wire/peer"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/report"
+	"wirelab.dev/internal/show/report"
 )
 
 func (a *app) reportCommand() *cobra.Command {

@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/internal/data/claim"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/report"
+	"wirelab.dev/internal/show/report"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
 	"wirelab.dev/internal/wire/workload"

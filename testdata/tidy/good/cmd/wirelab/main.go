@@ -2,6 +2,6 @@
 package main
 
 import (
-	_ "wirelab.dev/internal/report"
+	_ "wirelab.dev/internal/show/report"
 	_ "wirelab.dev/internal/wire/stack/catalog"
 )

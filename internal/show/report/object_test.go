@@ -23,7 +23,7 @@ import (
 var update = flag.Bool("update", false, "write docs/schema/compare.schema.json, web/src/run.ts and the files in testdata")
 
 const (
-	schemaFile = "../../docs/schema/compare.schema.json"
+	schemaFile = "../../../docs/schema/compare.schema.json"
 	schemaID   = "https://wirelab.dev/schema/compare.schema.json"
 )
 
@@ -52,8 +52,8 @@ func reflectSchema(t *testing.T, object any, as reader) *jsonschema.Schema {
 		},
 		AdditionalFields: func(of reflect.Type) []reflect.StructField { return furtherFields(of, as) },
 	}
-	for _, room := range []string{"report", "judge/analysis", "data/record", "data/scenario", "base/tuning"} {
-		if err := reflector.AddGoComments("wirelab.dev/internal/"+room, "../"+room); err != nil {
+	for _, room := range []string{"show/report", "judge/analysis", "data/record", "data/scenario", "base/tuning"} {
+		if err := reflector.AddGoComments("wirelab.dev/internal/"+room, "../../"+room); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,7 +109,7 @@ func TestSchema(t *testing.T) {
 // Every name in the object is explained, in the manual or by its comment, which the
 // schema has.
 func TestManualNamesEveryField(t *testing.T) {
-	manual, err := os.ReadFile("../../docs/json.md")
+	manual, err := os.ReadFile("../../../docs/json.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func checkGolden(t *testing.T, file string, got []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what is written now: see what differs, then run go test ./internal/report -update\n%s", file, got)
+		t.Errorf("%s is not what is written now: see what differs, then run go test ./internal/show/report -update\n%s", file, got)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // It is a development dependency of web, and no part of the page.
 func TestPageIsAccessible(t *testing.T) {
 	browser := startBrowser(t)
-	axe, err := os.ReadFile("../../web/node_modules/axe-core/axe.min.js")
+	axe, err := os.ReadFile("../../../web/node_modules/axe-core/axe.min.js")
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("axe-core is not installed: npm ci in web")
 	}
