@@ -96,7 +96,7 @@ func (a *app) importFiles(paths []string, name, directory string) (string, error
 		return "", err
 	}
 	for i := range records {
-		records[i].Checks = judge.Judge(&records[i], a.limits)
+		records[i].Checks = check.Judge(&records[i], a.limits)
 		if err := run.Append(records[i]); err != nil {
 			return "", errors.Join(err, run.Finish(record.Failed))
 		}

@@ -38,7 +38,7 @@ const (
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	limits         judge.Limits // that runs are judged by again
+	limits         check.Limits // that runs are judged by again
 	began          bool         // a command did, so the command line was well-formed
 }
 
@@ -73,7 +73,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, limits: judge.Default()}
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, limits: check.Default()}
 	args, err := a.asLoad(args)
 	if err != nil {
 		fmt.Fprintf(stderr, "wirelab: %v\n", err)

@@ -25,7 +25,7 @@ func kept(t *testing.T) (directory string) {
 }
 
 // reported runs a subcommand over the run with these limits.
-func reported(t *testing.T, limits judge.Limits, args ...string) string {
+func reported(t *testing.T, limits check.Limits, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
 	a := &app{stdout: &out, stderr: &out, limits: limits}
@@ -43,7 +43,7 @@ type summary struct {
 	Rejudged *analysis.Rejudged
 }
 
-func reportedObject(t *testing.T, limits judge.Limits, directory string) summary {
+func reportedObject(t *testing.T, limits check.Limits, directory string) summary {
 	t.Helper()
 	var object summary
 	if err := json.Unmarshal([]byte(reported(t, limits, "report", directory, "--json")), &object); err != nil {
@@ -72,12 +72,12 @@ func TestAnOldRunChangesItsMindWithTheLimits(t *testing.T) {
 	directory := kept(t)
 	records := readAll(t, directory, "records.jsonl")
 
-	asMeasured := reportedObject(t, judge.Default(), directory)
+	asMeasured := reportedObject(t, check.Default(), directory)
 	if asMeasured.Rejudged != nil || asMeasured.Trials.Invalid != 1 {
 		t.Fatalf("by the limits of its day: %d invalid, %+v", asMeasured.Trials.Invalid, asMeasured.Rejudged)
 	}
 
-	lenient := judge.Default()
+	lenient := check.Default()
 	lenient.Lost.Invalid = 0.7
 	got := reportedObject(t, lenient, directory)
 	if r := got.Rejudged; got.Trials.Invalid != 0 || r == nil || r.NowValid != 1 || r.NowInvalid != 0 {
@@ -86,7 +86,7 @@ func TestAnOldRunChangesItsMindWithTheLimits(t *testing.T) {
 	wantSays(t, "the terminal", reported(t, lenient, "report", directory, "-v"),
 		"Valid by this version's rules, and invalid when measured: 1 trial. Why they were not: noise in 1 trial (a worker that only spun")
 
-	strict := judge.Default()
+	strict := check.Default()
 	strict.Saturated, strict.Idle = 0, 1
 	got = reportedObject(t, strict, directory)
 	if r := got.Rejudged; got.Trials.Invalid != 3 || r == nil || r.NowInvalid != 2 || r.NowValid != 0 {
@@ -112,12 +112,12 @@ func TestWhatCannotBeJudgedAgainStands(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(directory, "records.jsonl"), []byte(older), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got := reportedObject(t, judge.Default(), directory)
+	got := reportedObject(t, check.Default(), directory)
 	if got.Trials.Invalid != 1 {
 		t.Errorf("%d trials are invalid, want the one that was when it was measured", got.Trials.Invalid)
 	}
 	if r := got.Rejudged; r == nil || len(r.Changes) != 0 || len(r.Kept) != 1 || r.Kept[0] != (analysis.KeptCheck{Check: "noise", Trials: 3}) {
 		t.Errorf("rejudged: %+v", r)
 	}
-	wantSays(t, "the terminal", reported(t, judge.Default(), "report", directory, "-v"), "stands as when measured: noise (3 trials).")
+	wantSays(t, "the terminal", reported(t, check.Default(), "report", directory, "-v"), "stands as when measured: noise (3 trials).")
 }

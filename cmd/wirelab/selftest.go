@@ -22,7 +22,7 @@ type selftesting struct {
 	only        string
 	list, json  bool
 	machineWide bool
-	chosen      []gauntlet.Situation
+	chosen      []selftest.Situation
 	program     string
 }
 
@@ -50,7 +50,7 @@ figure passed unnoticed, or that more than one honest twin in 30 was refused.`,
 			if err != nil {
 				return usage(fmt.Errorf("--only: %w", err))
 			}
-			if s.chosen = gauntlet.Select(pattern); len(s.chosen) == 0 {
+			if s.chosen = selftest.Select(pattern); len(s.chosen) == 0 {
 				return usage(fmt.Errorf("--only %s: no situation has such a name; `wirelab selftest --list` shows all", s.only))
 			}
 			if s.list {
@@ -70,11 +70,11 @@ figure passed unnoticed, or that more than one honest twin in 30 was refused.`,
 	f.BoolVar(&s.list, "list", false, "print the situations, and stage none")
 	f.BoolVar(&s.json, "json", false, "print one JSON object on standard output; words go to standard error")
 	f.BoolVar(&s.machineWide, "machine-wide", false, "also stage what disturbs every program on the machine, as a step of its clock does")
-	complete(cmd, "only", each(gauntlet.Situations(), func(s gauntlet.Situation) string { return s.Name }))
+	complete(cmd, "only", each(selftest.Situations(), func(s selftest.Situation) string { return s.Name }))
 	return cmd
 }
 
-func (a *app) listSituations(all []gauntlet.Situation, asJSON bool) error {
+func (a *app) listSituations(all []selftest.Situation, asJSON bool) error {
 	if asJSON {
 		return a.printJSON(map[string]any{"version": selftestVersion, "situations": all})
 	}
@@ -91,13 +91,13 @@ const selftestVersion = 1
 type selftestResult struct {
 	Version    int                    `json:"version"`
 	Placement  host.Placement         `json:"placement"`
-	Situations []gauntlet.Verdict     `json:"situations"`
-	Classes    map[gauntlet.Class]int `json:"classes"` // how many situations are of each
+	Situations []selftest.Verdict     `json:"situations"`
+	Classes    map[selftest.Class]int `json:"classes"` // how many situations are of each
 	Twins      int                    `json:"twins"`
 	Refused    int                    `json:"refused"` // twins that are invalid
 }
 
-func (r *selftestResult) add(v gauntlet.Verdict) {
+func (r *selftestResult) add(v selftest.Verdict) {
 	r.Situations = append(r.Situations, v)
 	r.Classes[v.Class]++
 	if v.Honest != nil {
@@ -118,11 +118,11 @@ func (a *app) selftest(ctx context.Context, s *selftesting) error {
 	if s.json {
 		words = a.stderr
 	}
-	g := gauntlet.Gauntlet{
+	g := selftest.Gauntlet{
 		Worker: []string{s.program, "worker"}, Actor: []string{s.program, "disturb"}, MachineWide: s.machineWide,
 		Patience: 5 * time.Second,
 	}
-	result := selftestResult{Version: selftestVersion, Placement: lab.New(g.Worker).Placement, Classes: map[gauntlet.Class]int{}}
+	result := selftestResult{Version: selftestVersion, Placement: lab.New(g.Worker).Placement, Classes: map[selftest.Class]int{}}
 	fmt.Fprintf(a.stderr, "%d situations and their twins, some 3 s each\n", len(s.chosen))
 	for i, situation := range s.chosen {
 		v, err := g.Examine(ctx, situation)
@@ -142,7 +142,7 @@ func (a *app) selftest(ctx context.Context, s *selftesting) error {
 			return err
 		}
 	}
-	if passed, unclear := result.Classes[gauntlet.Passed], result.Classes[gauntlet.Unclear]; passed+unclear > 0 || result.Refused > refusedAtMost(result.Twins) {
+	if passed, unclear := result.Classes[selftest.Passed], result.Classes[selftest.Unclear]; passed+unclear > 0 || result.Refused > refusedAtMost(result.Twins) {
 		return exitError{exitInvalid, fmt.Errorf("false figures that passed unnoticed: %d; that could not be told from what else goes on here: %d; honest twins that were refused: %d of %d",
 			passed, unclear, result.Refused, result.Twins)}
 	}
@@ -151,21 +151,21 @@ func (a *app) selftest(ctx context.Context, s *selftesting) error {
 
 func totals(r selftestResult) string {
 	return fmt.Sprintf("%d of %d situations were staged: %d noticed, %d harmless and not noticed, %d passed unnoticed, %d unclear; %d of %d honest twins were refused",
-		len(r.Situations)-r.Classes[gauntlet.NotStaged], len(r.Situations), r.Classes[gauntlet.Noticed], r.Classes[gauntlet.Harmless],
-		r.Classes[gauntlet.Passed], r.Classes[gauntlet.Unclear], r.Refused, r.Twins)
+		len(r.Situations)-r.Classes[selftest.NotStaged], len(r.Situations), r.Classes[selftest.Noticed], r.Classes[selftest.Harmless],
+		r.Classes[selftest.Passed], r.Classes[selftest.Unclear], r.Refused, r.Twins)
 }
 
 // describe is a situation's verdict in a few lines.
-func describe(v gauntlet.Verdict) string {
+func describe(v selftest.Verdict) string {
 	var b strings.Builder
 	switch v.Class {
-	case gauntlet.NotStaged:
+	case selftest.NotStaged:
 		return fmt.Sprintf("%-16s not staged: %s", v.Name, v.NotStaged)
-	case gauntlet.Noticed:
+	case selftest.Noticed:
 		fmt.Fprintf(&b, "%-16s noticed, %s by %s", v.Name, v.By.Level, v.By.Name)
-	case gauntlet.Unclear:
+	case selftest.Unclear:
 		fmt.Fprintf(&b, "%-16s unclear, %s by %s, and so was its twin", v.Name, v.By.Level, v.By.Name)
-	case gauntlet.Harmless:
+	case selftest.Harmless:
 		fmt.Fprintf(&b, "%-16s not noticed, harmless", v.Name)
 	default:
 		fmt.Fprintf(&b, "%-16s PASSED unnoticed", v.Name)
@@ -186,7 +186,7 @@ func describe(v gauntlet.Verdict) string {
 }
 
 // otherChecks says what the checks that do not name the situation found.
-func otherChecks(o *gauntlet.Outcome) string {
+func otherChecks(o *selftest.Outcome) string {
 	var said []string
 	for _, c := range o.Checks {
 		if c.Level != record.Unknown {
@@ -208,5 +208,5 @@ func ratio(r float64) string {
 }
 
 func (a *app) disturbCommand() *cobra.Command {
-	return a.partCommand("disturb", "Be a disturber that selftest starts", gauntlet.Act)
+	return a.partCommand("disturb", "Be a disturber that selftest starts", selftest.Act)
 }

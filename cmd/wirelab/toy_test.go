@@ -92,9 +92,9 @@ func checkPage(t *testing.T, page string) {
 }
 
 // patient are limits that no neighbour on the machine can break.
-func patient() judge.Limits {
-	limits := judge.Default()
-	never := judge.Bounds{Warning: math.Inf(1), Invalid: math.Inf(1)}
+func patient() check.Limits {
+	limits := check.Default()
+	never := check.Bounds{Warning: math.Inf(1), Invalid: math.Inf(1)}
 	limits.Stolen, limits.Others, limits.Lost, limits.Between, limits.Moved, limits.Drift = never, never, never, never, never, never
 	limits.Saturated, limits.Little = math.Inf(1), math.Inf(1)
 	return limits

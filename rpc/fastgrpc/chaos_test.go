@@ -24,7 +24,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/batchio"
-	"wirelab.dev/rpc/fastgrpc/internal/h2"
+	"wirelab.dev/rpc/h2"
 )
 
 // chaosTime returns how long TestEveryCallEnds runs; FASTGRPC_CHAOS, such as "10m", sets

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/stats"
 
 	"wirelab.dev/rpc/batchio"
-	"wirelab.dev/rpc/fastgrpc/internal/h2"
+	"wirelab.dev/rpc/h2"
 )
 
 // conn is what connections of clients and servers have in common.

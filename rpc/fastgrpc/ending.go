@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	rpccall "wirelab.dev/rpc/call"
-	"wirelab.dev/rpc/fastgrpc/internal/h2"
+	"wirelab.dev/rpc/h2"
 )
 
 // ending is how a call ended on its client; the zero value means that it is open.

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"wirelab.dev/rpc/batchio"
-	"wirelab.dev/rpc/fastgrpc/internal/h2"
+	"wirelab.dev/rpc/h2"
 )
 
 // The defaults and limits are grpc-go's, so that it can replace either end.

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/batchio"
-	"wirelab.dev/rpc/fastgrpc/internal/h2"
+	"wirelab.dev/rpc/h2"
 )
 
 // prefixLen is the length of a gRPC message's prefix: a compression flag of one byte

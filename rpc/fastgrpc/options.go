@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	rpccall "wirelab.dev/rpc/call"
-	"wirelab.dev/rpc/fastgrpc/internal/h2"
+	"wirelab.dev/rpc/h2"
 )
 
 // limits holds the options that clients and servers share.

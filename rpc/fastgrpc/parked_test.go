@@ -12,7 +12,7 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
 
-	"wirelab.dev/rpc/fastgrpc/internal/h2"
+	"wirelab.dev/rpc/h2"
 )
 
 // meeting is a service whose handlers wait until as many have come as are expected.

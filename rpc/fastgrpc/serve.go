@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/batchio"
-	"wirelab.dev/rpc/fastgrpc/internal/h2"
+	"wirelab.dev/rpc/h2"
 )
 
 // serve runs the call's handler and ends the response, or parks the call. Workers call it.

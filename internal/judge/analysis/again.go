@@ -34,6 +34,6 @@ func (a *Again) count(r *record.Record) {
 }
 
 func spoiledByMachine(r *record.Record) bool {
-	_, spoiled := judge.SpoiledByMachine(r.Checks)
+	_, spoiled := check.SpoiledByMachine(r.Checks)
 	return spoiled && r.Probe == ""
 }

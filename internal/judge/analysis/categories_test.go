@@ -26,7 +26,7 @@ func TestUsualCategories(t *testing.T) {
 	for want, stacks := range map[string][][]record.Frame{
 		"protocol layer": {
 			frames("runtime.goexit", "google.golang.org/grpc.(*Server).handleStream", "golang.org/x/net/http2/hpack.(*Encoder).WriteField", "runtime.mapaccess1", "aeshashbody"),
-			frames("wirelab.dev/rpc/fastgrpc/internal/h2.(*Conn).read", "slices.Sort"),
+			frames("wirelab.dev/rpc/h2.(*Conn).read", "slices.Sort"),
 		},
 		"serialisation":            {frames("google.golang.org/grpc.(*Server).x", "google.golang.org/protobuf/proto.UnmarshalOptions.unmarshal"), frames("a.b", "wirelab.dev/internal/wire/workload/echo/echopb.(*EchoRequest).UnmarshalVT")},
 		"allocation":               {frames("google.golang.org/grpc.x", "runtime.newobject", "runtime.mallocgc", "runtime.memclrNoHeapPointers")},

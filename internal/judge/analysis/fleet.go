@@ -105,7 +105,7 @@ func fleetClients(trials []trial) []FleetClient {
 	by := map[string][]clientOfFleet{}
 	var names []string
 	for _, t := range trials {
-		for i, judged := range judge.Clients(t.Record, t.limits) {
+		for i, judged := range check.Clients(t.Record, t.limits) {
 			if by[judged.Agent] == nil {
 				names = append(names, judged.Agent)
 			}

@@ -16,7 +16,7 @@ type point struct {
 	// withoutConnections is the variant without what it says of connections.
 	withoutConnections string
 	level              level // of the run
-	limits             judge.Limits
+	limits             check.Limits
 
 	trials []trial
 }
@@ -26,7 +26,7 @@ type trial struct {
 	*record.Record
 	valid    bool
 	level    level // of the run
-	limits   judge.Limits
+	limits   check.Limits
 	service  times
 	response times // the service times where the record has no others
 	wait     times

@@ -22,7 +22,7 @@ type study struct {
 	leftOut    []string       // yardsticks that were not asked for
 	place      map[string]int // where the scenario first has each variant
 	level      level
-	limits     judge.Limits // that the trials were judged by
+	limits     check.Limits // that the trials were judged by
 }
 
 // changes are a part's variants, and what changes from each to the next.

@@ -41,7 +41,7 @@ func SummarizeBy(categories *Categories, m *record.Manifest, judged Judged) (*Su
 	if err != nil {
 		return nil, err
 	}
-	study.limits = cmp.Or(judged.limits, judge.Default())
+	study.limits = cmp.Or(judged.limits, check.Default())
 	s.Report, s.Declared = study.report, study.Declarations
 	points, err := gather(study, records)
 	if err != nil {

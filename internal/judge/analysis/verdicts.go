@@ -12,7 +12,7 @@ type Judged struct {
 	Records  []*record.Record
 	Rejudged *Rejudged // nil where nothing differs from the stored checks
 
-	limits judge.Limits // that they were judged by
+	limits check.Limits // that they were judged by
 }
 
 // Rejudged is where trials are judged otherwise than when they were measured.
@@ -45,11 +45,11 @@ type KeptCheck struct {
 
 // Judge judges the trials of a run again. The given records keep their stored
 // checks.
-func Judge(records []*record.Record, limits judge.Limits) Judged {
+func Judge(records []*record.Record, limits check.Limits) Judged {
 	judged := Judged{limits: limits}
 	differs := &Rejudged{}
 	for _, stored := range records {
-		again := judge.Again(stored, limits)
+		again := check.Again(stored, limits)
 		r := *stored
 		r.Checks = again.Checks
 		judged.Records = append(judged.Records, &r)
@@ -78,7 +78,7 @@ func (d *Rejudged) compare(stored, now *record.Record) {
 	}
 	for _, c := range now.Checks {
 		var before record.Check
-		if i := slices.IndexFunc(stored.Checks, func(s record.Check) bool { return judge.Name(s.Name) == c.Name }); i >= 0 {
+		if i := slices.IndexFunc(stored.Checks, func(s record.Check) bool { return check.Name(s.Name) == c.Name }); i >= 0 {
 			before = stored.Checks[i]
 		}
 		quiet := c.Level == record.OK || c.Level == record.Unknown

@@ -1,4 +1,4 @@
-// Package judge checks whether a trial is valid. It is a pure function: a record and
+// Package check checks whether a trial is valid. It is a pure function: a record and
 // limits go in, checks come out.
 //
 //		record, Limits ── Judge ──> a record.Check a rule, each with its level,
@@ -12,7 +12,7 @@
 // records of older versions stay readable.
 //
 // This package must not know how anything was measured, nor compare trials.
-package judge
+package check
 
 import (
 	"cmp"

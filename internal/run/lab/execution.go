@@ -111,8 +111,8 @@ func isSpoiled(r *record.Record) (why record.Check, spoiled bool) {
 	if r.Probe != "" { // does not depend on how fast things went
 		return why, false
 	}
-	if why, spoiled = judge.SpoiledByMachine(r.Checks); !spoiled && len(r.Attempts) == 0 {
-		why, spoiled = judge.OpenedTooEarly(r.Checks)
+	if why, spoiled = check.SpoiledByMachine(r.Checks); !spoiled && len(r.Attempts) == 0 {
+		why, spoiled = check.OpenedTooEarly(r.Checks)
 	}
 	return why, spoiled
 }

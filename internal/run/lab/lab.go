@@ -75,7 +75,7 @@ type Lab struct {
 	Fleet Fleet
 	// Remote, if not nil, ends the run early, or pauses it.
 	Remote *Remote
-	// Staging, if not nil, may change how a worker is launched: package gauntlet
+	// Staging, if not nil, may change how a worker is launched: package selftest
 	// falsifies trials with it, to see what the judge says.
 	Staging func(worker.Role, *worker.Launch)
 	// Unwatched leaves the sentinels out, to measure what they cost.
@@ -193,7 +193,7 @@ func (l *Lab) trial(ctx context.Context, number int, planned scenario.Planned, r
 		}
 	}
 	r.TookNS = int64(time.Since(started))
-	r.Checks = judge.Judge(r, judge.Default())
+	r.Checks = check.Judge(r, check.Default())
 	l.learn(r)
 	return r, nil
 }

@@ -13,7 +13,7 @@ import (
 type lessons map[record.Cell]time.Duration
 
 func (l *Lab) learn(r *record.Record) {
-	needed, more := judge.WarmUpNeeded(r, judge.Default())
+	needed, more := check.WarmUpNeeded(r, check.Default())
 	if !more || needed <= l.learnt[r.Cell] {
 		return
 	}

@@ -1,4 +1,4 @@
-package gauntlet
+package selftest
 
 import (
 	"bytes"
@@ -79,7 +79,7 @@ func TestSituationsAreWhole(t *testing.T) {
 // several words.
 func TestExpectedChecksAreTheJudges(t *testing.T) {
 	var names []string
-	for _, c := range judge.Judge(&record.Record{}, judge.Default()) {
+	for _, c := range check.Judge(&record.Record{}, check.Default()) {
 		names = append(names, c.Name)
 	}
 	for _, s := range Situations() {

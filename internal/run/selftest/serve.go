@@ -1,4 +1,4 @@
-package gauntlet
+package selftest
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-// Package gauntlet stages falsehoods around real trials, and tells what the judge said
+// Package selftest stages falsehoods around real trials, and tells what the judge said
 // of each. It answers two questions about the machine it runs on: which disturbances
 // wirelab notices there, and which honest trials it refuses.
 //
@@ -17,7 +17,7 @@
 // the stage leaves.
 //
 // This package must not judge: it reads what the judge wrote, and never what was staged.
-package gauntlet
+package selftest
 
 import (
 	"cmp"
@@ -58,7 +58,7 @@ type cell struct {
 }
 
 // window is long enough for several of every periodic disturbance, and short enough for
-// the whole gauntlet to take minutes.
+// the whole self-test to take minutes.
 const window = 500 * time.Millisecond
 
 // warmUp bounds the time before the window.

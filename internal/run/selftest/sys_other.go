@@ -1,6 +1,6 @@
 //go:build !linux
 
-package gauntlet
+package selftest
 
 import (
 	"syscall"

@@ -45,7 +45,7 @@ func fixtureFleet(t *testing.T) *Run {
 		t.Fatal(err)
 	}
 	for i := range records {
-		records[i].Checks = judge.Judge(&records[i], judge.Default())
+		records[i].Checks = check.Judge(&records[i], check.Default())
 		if err := written.Append(records[i]); err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func readRun(t *testing.T, dir, shown string) *Run {
 		}
 		records = append(records, &r)
 	}
-	judged := analysis.Judge(records, judge.Default())
+	judged := analysis.Judge(records, check.Default())
 	summary, err := analysis.Summarize(&kept.Manifest, judged)
 	if err != nil {
 		t.Fatal(err)
