@@ -7,7 +7,11 @@
 // the lines that go test would, and keeps the output of tests that pass to itself.
 // Every other phase is the target of the Makefile with that name. It prints a line
 // at least every ten seconds, so that nobody asks whether it hangs; and as its last
-// lines the slowest packages, or which tests failed.
+// lines the slowest packages, why tests were skipped, and which tests failed.
+//
+// A test that failed is run again three times, alone. If it passes then, it is listed as
+// FLAKY, at the end and in bin/flaky.txt, and the phase goes on. More than three flaky
+// tests fail the run, and any does with STRICT=1.
 package main
 
 import (
@@ -48,23 +52,13 @@ func run(ctx context.Context, s *screen, phases []string) (failed bool) {
 		s.printf("== %s passed in %v, %v in all\n", phase, took, time.Since(began).Round(time.Second))
 	}
 	results.print(s)
-	return false
+	return results.tooFlaky(os.Getenv("STRICT") == "1")
 }
 
 func one(ctx context.Context, s *screen, phase string, results *results) error {
 	switch phase {
 	case "short":
-		if err := short(ctx, s, results); err != nil {
-			return err
-		}
-		if err := goTest(ctx, s, results, "-C", peers, "test", "-json", "-vet=off", "-race", "-short", "./..."); err != nil {
-			return err
-		}
-		// Parsers share nothing: the detector would only have all of them compiled again.
-		if err := goTest(ctx, s, results, "-C", deploy, "test", "-json", "-vet=off", "./..."); err != nil {
-			return err
-		}
-		return goTest(ctx, s, results, "-C", "tools", "test", "-json", "-vet=off", "-race", "./...")
+		return short(ctx, s, results)
 	case "full":
 		return full(ctx, s, results)
 	}
@@ -73,24 +67,22 @@ func one(ctx context.Context, s *screen, phase string, results *results) error {
 	return command.Run()
 }
 
-// goTest runs go with arguments that make it print test events.
-func goTest(ctx context.Context, s *screen, results *results, arguments ...string) error {
+// goTest runs go with arguments that make it print test events, and returns the tests
+// that failed.
+func goTest(ctx context.Context, s *screen, results *results, arguments ...string) ([]failure, error) {
 	command := exec.CommandContext(ctx, "go", arguments...)
 	command.Stderr = s
 	// Else each process with the race detector sleeps for a second at its end.
 	command.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=10 "+os.Getenv("GORACE"))
 	events, err := command.StdoutPipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := command.Start(); err != nil {
-		return err
+		return nil, err
 	}
-	read := results.read(events, s)
-	if err := errors.Join(read, command.Wait()); err != nil {
-		return fmt.Errorf("go test: %w", err)
-	}
-	return nil
+	failures, read := results.read(events, s)
+	return failures, errors.Join(read, command.Wait())
 }
 
 // screen prints, and says what goes on when nothing was printed for a while.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,7 +21,7 @@ func enter(t *testing.T) {
 	for name, text := range map[string]string{
 		"go.mod":            "module toy\n\ngo 1.25\n",
 		"Makefile":          "good:\n\t@echo is good\nbad:\n\t@echo is bad; false\n",
-		"sound/a_test.go":   "package sound\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) { t.Log(\"not shown\") }\n\nfunc TestSkip(t *testing.T) { t.Skip() }\n",
+		"sound/a_test.go":   "package sound\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) { t.Log(\"not shown\") }\n\nfunc TestSkip(t *testing.T) { t.Skip(\"no kernel\") }\n",
 		"broken/b_test.go":  "package broken\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {}\n\nfunc TestB(t *testing.T) {\n\tt.Run(\"inner\", func(t *testing.T) { t.Error(\"is shown\") })\n}\n",
 		"unbuilt/c_test.go": "package unbuilt\n\nvar x int = \"text\"\n",
 		"crash/d_test.go":   "package crash\n\nimport \"testing\"\n\nfunc TestMain(m *testing.M) { panic(\"at once\") }\n",
@@ -40,15 +41,15 @@ func TestTestsAreShown(t *testing.T) {
 	enter(t)
 	var out bytes.Buffer
 	s, r := &screen{out: &out}, &results{}
-	if err := goTest(t.Context(), s, r, "test", "-json", "./sound"); err != nil {
+	if _, err := goTest(t.Context(), s, r, "test", "-json", "./sound"); err != nil {
 		t.Fatal(err)
 	}
 	r.print(s)
-	if text := out.String(); !strings.HasPrefix(text, "ok  \ttoy/sound\t") || strings.Contains(text, "not shown") || !strings.HasSuffix(text, "\n1 passed, 0 failed, 1 skipped\n") {
+	if text := out.String(); !strings.HasPrefix(text, "ok  \ttoy/sound\t") || strings.Contains(text, "not shown") || !strings.HasSuffix(text, "\nskipped, by reason:\n    1  no kernel\n\n1 passed, 0 failed, 1 skipped\n") {
 		t.Errorf("of a sound package it says:\n%s", text)
 	}
 	out.Reset()
-	if err := goTest(t.Context(), s, r, "test", "-json", "./..."); err == nil {
+	if _, err := goTest(t.Context(), s, r, "test", "-json", "./..."); err == nil {
 		t.Error("broken packages passed")
 	}
 	r.print(s)
@@ -69,6 +70,60 @@ func TestTestsAreShown(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(text)
+	}
+}
+
+// A test that fails once is flaky; one that fails again, or by a data race, has failed.
+func TestFailedTestsAreRepeated(t *testing.T) {
+	// Each test counts its runs in a file of its name.
+	const once = `package p
+
+import (
+	"os"
+	"testing"
+)
+
+func first(t *testing.T) bool {
+	_, err := os.Stat(t.Name())
+	return err != nil && os.WriteFile(t.Name(), nil, 0o666) == nil
+}
+`
+	failsOnce := func(name string) string {
+		return "func Test" + name + "(t *testing.T) {\n\tif first(t) {\n\t\tt.Error(\"the first time\")\n\t}\n}\n"
+	}
+	for _, c := range []struct {
+		name, tests string
+		strict      bool
+		flaky       []string
+		says        string
+		failed      bool
+	}{
+		{name: "once", tests: failsOnce("A"), flaky: []string{"toy/p TestA"}, says: "FLAKY toy/p TestA: failed once, then passed 3 times\n"},
+		{name: "strict", tests: failsOnce("A"), strict: true, flaky: []string{"toy/p TestA"}, says: "0 failed", failed: true},
+		{name: "always", tests: "func TestA(t *testing.T) { t.Error(\"always\") }\n", says: "FAILED toy/p TestA\n", failed: true},
+		{name: "four", tests: failsOnce("A") + failsOnce("B") + failsOnce("C") + failsOnce("D"), says: "4 failed", failed: true},
+		{name: "a panic", tests: "func TestA(t *testing.T) {\n\tif first(t) {\n\t\tpanic(\"the first time\")\n\t}\n}\n", says: "FAILED toy/p TestA\n", failed: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			t.Setenv("GOFLAGS", "")
+			for name, text := range map[string]string{"go.mod": "module toy\n\ngo 1.25\n", "p/p_test.go": once + c.tests} {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), os.WriteFile(name, []byte(text), 0o666)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var out bytes.Buffer
+			s, r := &screen{out: &out}, &results{}
+			err := suite{packages: all}.run(t.Context(), s, r)
+			r.print(s)
+			if failed := err != nil || r.tooFlaky(c.strict); failed != c.failed || !strings.Contains(out.String(), c.says) {
+				t.Errorf("failed: %t (%v), want %t and %q in:\n%s", failed, err, c.failed, c.says, &out)
+			}
+			written, _ := os.ReadFile(flakyFile)
+			if got, want := string(written), strings.Join(append(c.flaky, ""), "\n"); got != want {
+				t.Errorf("%s has %q, want %q", flakyFile, got, want)
+			}
+		})
 	}
 }
 
@@ -95,6 +150,13 @@ func TestNoLongSilence(t *testing.T) {
 			t.Errorf("%q, want %q", out.String(), want)
 		}
 	})
+}
+
+func TestLongPackagesStartFirst(t *testing.T) {
+	got := longFirst([]string{"a", long[1], "b", long[0]})
+	if want := []string{long[0], long[1], "a", "b"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 // TestFullLeavesOutWhatShortDid: full runs each package whose tests do something

@@ -7,8 +7,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // event is a line of go test -json, see go doc test2json.
@@ -17,76 +21,145 @@ type event struct {
 	Elapsed                       float64 // seconds
 }
 
-// results is what all test runs came to.
-type results struct {
-	passed, skipped int
-	failed          []string // package and test
-	seconds         map[string]float64
+// A failure is a test that failed, or a package that failed without naming one.
+type failure struct {
+	pkg, test string
+	certain   bool // repeating it would prove nothing: a data race, a panic, a benchmark, a package that does not build
 }
 
-// read prints what go test would without -json.
-func (r *results) read(events io.Reader, s *screen) error {
-	if r.seconds == nil {
-		r.seconds = map[string]float64{}
-	}
-	type test struct{ pkg, name string }
-	output, running := map[test]string{}, map[string]bool{}
+// results sums up all test runs. Several may go on at the same time.
+type results struct {
+	mu      sync.Mutex
+	passed  int
+	failed  []failure
+	flaky   []failure
+	skipped map[string]int // by reason
+	seconds map[string]float64
+	running map[string]bool
+}
+
+type test struct{ pkg, name string }
+
+// read prints what go test would without -json, and returns which tests failed.
+func (r *results) read(events io.Reader, s *screen) ([]failure, error) {
+	output := map[test]string{}
+	var failures []failure
 	for decoder := json.NewDecoder(events); ; {
 		var e event
 		if err := decoder.Decode(&e); errors.Is(err, io.EOF) {
-			return nil
+			r.mu.Lock()
+			r.failed = append(r.failed, failures...)
+			r.mu.Unlock()
+			return failures, nil
 		} else if err != nil {
-			return fmt.Errorf("read the events of go test: %w", err)
+			return failures, fmt.Errorf("read the events of go test: %w", err)
 		}
 		of := test{e.Package, e.Test}
 		switch e.Action {
-		case "start":
-			running[e.Package] = true
 		case "output":
 			output[of] += e.Output
 		case "build-output":
 			s.printf("%s", e.Output)
 		case "pass", "skip", "fail":
-			if e.Test == "" {
-				delete(running, e.Package)
-				r.seconds[e.Package] += e.Elapsed
-			}
 			text := output[of]
 			delete(output, of)
-			r.count(e)
+			r.count(e, text)
 			switch {
 			case e.Action == "fail":
+				failures = add(failures, failure{pkg: e.Package, test: e.Test, certain: e.Test == "" || strings.HasPrefix(e.Test, "Benchmark") || certain.MatchString(text)})
 				s.printf("%s", text)
 			case e.Test == "":
 				s.printf("%s", lastLine(text))
 			}
 		}
-		s.now("")
-		if len(running) > 0 {
-			s.now(", at " + strings.Join(slices.Sorted(maps.Keys(running)), " and "))
-		}
+		s.now(r.now(e))
 	}
 }
 
-// count keeps a failed package's name only if none of its tests has failed.
-func (r *results) count(e event) {
-	switch {
-	case e.Action == "fail":
-		name := e.Package + " " + e.Test
-		if !slices.ContainsFunc(r.failed, func(known string) bool {
-			return strings.HasPrefix(known, strings.TrimSpace(name)+"/") || e.Test == "" && strings.HasPrefix(known, name)
-		}) {
-			r.failed = append(r.failed, name)
+// certain are failures of a test that no repetition excuses.
+var certain = regexp.MustCompile(`(?m)^(WARNING: DATA RACE|panic: |fatal error: )`)
+
+// add leaves out a failure that follows from a known one: of a test whose subtest failed,
+// and of a package whose test failed.
+func add(failures []failure, f failure) []failure {
+	for i, known := range failures {
+		follows := known.pkg == f.pkg && (f.test == "" || strings.HasPrefix(known.test, f.test+"/"))
+		if follows {
+			failures[i].certain = known.certain || f.certain && f.test != ""
+			return failures
 		}
+	}
+	return append(failures, f)
+}
+
+func (r *results) count(e event, output string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
 	case e.Test == "":
+		if r.seconds == nil {
+			r.seconds = map[string]float64{}
+		}
+		r.seconds[e.Package] += e.Elapsed
 	case e.Action == "pass":
 		r.passed++
 	case e.Action == "skip":
-		r.skipped++
+		if r.skipped == nil {
+			r.skipped = map[string]int{}
+		}
+		r.skipped[reason(output)]++
 	}
 }
 
-// lastLine is go test's own of a package: what is above it is PASS.
+// place is where a test was skipped, in the output before the reason.
+var place = regexp.MustCompile(`(?m)^\s*\S+_test\.go:\d+: `)
+
+// reason returns why a test was skipped, from its output.
+func reason(output string) string {
+	at := place.FindAllStringIndex(output, -1)
+	if len(at) == 0 {
+		return "no reason given"
+	}
+	text, _, _ := strings.Cut(output[at[len(at)-1][1]:], "\n")
+	return text
+}
+
+// now says which packages are being tested.
+func (r *results) now(e event) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case e.Action == "start":
+		if r.running == nil {
+			r.running = map[string]bool{}
+		}
+		r.running[e.Package] = true
+	case e.Test == "" && e.Action != "output":
+		delete(r.running, e.Package)
+	}
+	if len(r.running) == 0 {
+		return ""
+	}
+	return ", at " + strings.Join(slices.Sorted(maps.Keys(r.running)), " and ")
+}
+
+// flaked notes that a test passed when it was repeated.
+func (r *results) flaked(f failure) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = slices.DeleteFunc(r.failed, func(known failure) bool { return known == f })
+	r.flaky = append(r.flaky, f)
+}
+
+// mostFlaky tests may fail once in a run that passes.
+const mostFlaky = 3
+
+// tooFlaky says whether flaky tests fail the run.
+func (r *results) tooFlaky(strict bool) bool {
+	return len(r.flaky) > mostFlaky || strict && len(r.flaky) > 0
+}
+
+// lastLine returns go test's own line of a package, below PASS.
 func lastLine(text string) string {
 	text = strings.TrimSuffix(text, "\n")
 	return text[strings.LastIndexByte(text, '\n')+1:] + "\n"
@@ -103,10 +176,45 @@ func (r *results) print(s *screen) {
 			s.printf("%8.1fs  %s\n", r.seconds[pkg], pkg)
 		}
 	}
-	if len(r.seconds) > 0 {
-		s.printf("\n%d passed, %d failed, %d skipped\n", r.passed, len(r.failed), r.skipped)
+	skips := 0
+	if len(r.skipped) > 0 {
+		s.printf("\nskipped, by reason:\n")
+		for _, why := range slices.SortedFunc(maps.Keys(r.skipped), func(a, b string) int {
+			return cmp.Or(cmp.Compare(r.skipped[b], r.skipped[a]), cmp.Compare(a, b))
+		}) {
+			s.printf("%5d  %s\n", r.skipped[why], why)
+			skips += r.skipped[why]
+		}
 	}
-	for _, name := range r.failed {
-		s.printf("FAILED %s\n", name)
+	if len(r.seconds) > 0 {
+		s.printf("\n%d passed, %d failed, %d skipped\n", r.passed, len(r.failed), skips)
+	}
+	for _, f := range r.failed {
+		s.printf("FAILED %s %s\n", f.pkg, f.test)
+	}
+	r.printFlaky(s)
+}
+
+// flakyFile keeps the last run's flaky tests.
+const flakyFile = "bin/flaky.txt"
+
+func (r *results) printFlaky(s *screen) {
+	var lines strings.Builder
+	for _, f := range r.flaky {
+		s.printf("FLAKY %s %s: failed once, then passed %d times\n", f.pkg, f.test, repeats)
+		fmt.Fprintf(&lines, "%s %s\n", f.pkg, f.test)
+	}
+	if r.tooFlaky(false) {
+		s.printf("%d flaky tests, want at most %d\n", len(r.flaky), mostFlaky)
+	}
+	if len(r.seconds) == 0 {
+		return // no test ran
+	}
+	if lines.Len() == 0 {
+		_ = os.Remove(flakyFile) // it may be absent
+		return
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(flakyFile), 0o755), os.WriteFile(flakyFile, []byte(lines.String()), 0o644)); err != nil {
+		s.printf("flaky tests were not written: %v\n", err)
 	}
 }
