@@ -49,9 +49,7 @@ func startBrowser(t *testing.T) browser {
 	if program == "" {
 		t.Skip("no Chromium on PATH, so the page cannot be opened: apt-get install chromium")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
+	ctx, cancel := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program),
 		chromedp.NoSandbox, // it refuses to run as root otherwise
 		chromedp.DisableGPU,
@@ -73,6 +71,9 @@ func (b browser) open(t *testing.T, address string, before ...chromedp.Action[ch
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(b.ctx)
 	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil { // with a context that outlives the first step
+		t.Fatal(err)
+	}
 	opened := &tab{t: t, ctx: ctx}
 	err := chromedp.Listen(ctx, func(event any) {
 		switch e := event.(type) {
@@ -125,17 +126,23 @@ func (tab *tab) trouble(format string, arguments ...any) {
 	tab.troubles = append(tab.troubles, fmt.Sprintf(format, arguments...))
 }
 
+// stepTimeout ends a single step that hangs. There is no deadline over several steps,
+// since a busy machine may need any time for all of them.
+const stepTimeout = 2 * time.Minute
+
 func (tab *tab) run(actions ...chromedp.Action[chromedp.Void]) {
 	tab.t.Helper()
-	if err := chromedp.Do(tab.ctx, actions...); err != nil {
-		tab.t.Fatal(err)
+	for _, action := range actions {
+		ask(tab, action)
 	}
 }
 
-// ask runs what has an answer.
+// ask runs an action, and returns its answer.
 func ask[T any](tab *tab, action chromedp.Action[T]) T {
 	tab.t.Helper()
-	answer, err := chromedp.Run(tab.ctx, action)
+	ctx, cancel := context.WithTimeout(tab.ctx, stepTimeout)
+	defer cancel()
+	answer, err := chromedp.Run(ctx, action)
 	if err != nil {
 		tab.t.Fatal(err)
 	}
