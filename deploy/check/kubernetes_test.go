@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// namespace is that of all manifests.
+// namespace of all manifests.
 const namespace = "wirelab"
 
 // applied apart are the manifests that kustomization.yaml leaves out, and why.
@@ -28,7 +28,7 @@ var appliedApart = map[string]string{
 	"secrets.example.yaml":  "has no secrets",
 }
 
-// kustomization is what is used of https://kubectl.docs.kubernetes.io/references/kustomize; its
+// kustomization holds the fields that are used of https://kubectl.docs.kubernetes.io/references/kustomize; its
 // own types need a newer Go.
 type kustomization struct {
 	meta.TypeMeta `json:",inline"`
@@ -195,7 +195,7 @@ func checkContainer(c core.Container, volumes []core.Volume) error {
 	return nil
 }
 
-// manifestFiles are those of the folder, without kustomization.yaml.
+// manifestFiles returns the folder's manifests, without kustomization.yaml.
 func manifestFiles(t *testing.T) []string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(folder, "kubernetes", "*.yaml"))
@@ -255,7 +255,7 @@ func TestKustomization(t *testing.T) {
 	}, checkKustomization)
 }
 
-// pods are those of all manifests.
+// pods returns the pods of all manifests.
 func pods(t *testing.T) []core.PodTemplateSpec {
 	t.Helper()
 	var all []core.PodTemplateSpec
@@ -273,7 +273,7 @@ func pods(t *testing.T) []core.PodTemplateSpec {
 	return all
 }
 
-// image is what all pods run: workers are matched by the hash of their program.
+// image runs in all pods: workers are matched by the hash of their program.
 func image(t *testing.T) string {
 	t.Helper()
 	return pods(t)[0].Spec.Containers[0].Image
@@ -296,7 +296,7 @@ func TestAllRunOneImage(t *testing.T) {
 // component tells servers, clients and the rest apart.
 func component(pod core.PodTemplateSpec) string { return pod.Labels["app.kubernetes.io/component"] }
 
-// Two pods of which either refuses the other's labels are on two nodes, always.
+// Two pods are always on two nodes if one of them refuses the other's labels.
 func TestServersAndClientsAreApart(t *testing.T) {
 	t.Parallel()
 	refuses := func(pod, other core.PodTemplateSpec) bool {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// folder is where the files are that are checked.
+// folder holds the files to check.
 const folder = ".."
 
 func read(t *testing.T, name string) string {

@@ -69,7 +69,7 @@ func readSettings(t *testing.T) map[string]map[string]string {
 	return known
 }
 
-// forms are those of values, by what systemd says that a setting takes, or by the setting. A
+// forms describe values, by what systemd says that a setting takes, or by the setting. A
 // setting that is in none of them is refused: add it, with its form.
 var forms = map[string]string{
 	"BOOLEAN":               `yes|no`,

@@ -234,7 +234,7 @@ class WrongAnswer(Exception):
 
 
 class Filling:
-    """Random bytes, of which the last eight are new each time."""
+    """Random bytes, whose last eight are new each time."""
 
     def __init__(self, size, seed):
         self.random = random.Random(seed)

@@ -111,7 +111,7 @@ func (r *results) count(e event, output string) {
 	}
 }
 
-// place is where a test was skipped, in the output before the reason.
+// place matches the file and line before the reason of a skip.
 var place = regexp.MustCompile(`(?m)^\s*\S+_test\.go:\d+: `)
 
 // reason returns why a test was skipped, from its output.
@@ -165,7 +165,7 @@ func lastLine(text string) string {
 	return text[strings.LastIndexByte(text, '\n')+1:] + "\n"
 }
 
-// shown is how many packages are listed as the slowest.
+// shown limits the list of the slowest packages.
 const shown = 10
 
 func (r *results) print(s *screen) {

@@ -138,10 +138,10 @@ func (u suite) run(ctx context.Context, s *screen, r *results) error {
 	return nil
 }
 
-// repeats is how often a test that failed is run again, alone.
+// repeats counts the runs of a test that failed, alone.
 const repeats = 3
 
-// difference is what makes a package's tests do something else without -short and the
+// difference matches what makes a package's tests behave differently without -short and the
 // race detector: what is left out, what counts allocations or asks for the detector, and
 // benchmarks.
 var difference = regexp.MustCompile(`testing\.(Short|AllocsPerRun)\(|(?m:^//go:build !?race$)|(?m:^func Benchmark)`)

@@ -16,7 +16,7 @@ type failure struct {
 	in        []count
 }
 
-// count is how many of the runs in a combination failed.
+// A count holds how many of the runs in a combination failed.
 type count struct {
 	combination
 	failed, runs int
@@ -71,7 +71,7 @@ var (
 	stillRunning = regexp.MustCompile(`^\t\t(Test\S+|Fuzz\S+) \(\d`)
 )
 
-// mostLines is how many lines of a failure are shown.
+// mostLines limits the printed lines of a failure.
 const mostLines = 4
 
 // failedTests reads a test binary's output. Of a test and its subtests it keeps

@@ -57,7 +57,7 @@ func run() error {
 	return p.execute(ctx)
 }
 
-// plan is what to run. It runs in the current folder's module.
+// A plan says what to run. It runs in the current folder's module.
 type plan struct {
 	runs     int
 	atOnce   int

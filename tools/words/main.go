@@ -46,7 +46,7 @@ var rules = []rule{
 	{regexp.MustCompile(`^\s*(//|#|\*) [A-Za-z_][\w.]* (is|are|was|were|has) (what|who|why|how|where|that of|those of|of)\b`), `begin with the name and a verb: "A Foo holds …", "Foo returns …"`},
 	{regexp.MustCompile(`(?i)\bof (which|whom)\b`), `name the noun again, or write "whose"`},
 	{regexp.MustCompile(`(?i)\bso many\b`), `write a number, N, or "this many"`},
-	{regexp.MustCompile(`(?i)\b(not told|is told|are told)\b`), `write "not measured", "unknown", or who says it`},
+	{regexp.MustCompile(`(?i)\bnot told\b|\b(is|are) told[.,;:]`), `write "not measured", "unknown", or who says it`},
 	{regexp.MustCompile(`(?i)\b(requests|calls|bytes|times|packets|connections|lines|files|messages|events|trials|points) an? (second|minute|trial|call|request|connection|cell|package|line|machine|point)\b`), `write "per" in rates`},
 }
 

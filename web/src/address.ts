@@ -56,7 +56,7 @@ export function useKept(key: string): [values: string[], keep: (values: string[]
   return [place.chosen.getAll(key), keep];
 }
 
-/** One of a few, of which the first is the usual choice. */
+/** One of a few. The first is the usual choice. */
 export function useKeptChoice<T extends string>(key: string, options: T[]): [chosen: T, choose: (option: T) => void] {
   const [[value], keep] = useKept(key);
   const chosen = options.find((option) => option === value) ?? options[0]!;

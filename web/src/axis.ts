@@ -2,7 +2,7 @@
 
 export type Range = [low: number, high: number];
 
-/** Round values between low and high on a logarithmic axis, at most so many. */
+/** Round values between low and high on a logarithmic axis, at most the given number. */
 export function logTicks([low, high]: Range, most: number): number[] {
   for (const steps of [[1, 2, 5], [1, 3], [1]]) {
     const ticks = decades(low, high).flatMap((decade) => steps.map((step) => step * decade)).filter((tick) => tick >= low && tick <= high);
@@ -16,7 +16,7 @@ function decades(low: number, high: number): number[] {
   return Array.from({ length: Math.ceil(Math.log10(high)) - first + 1 }, (_, i) => 10 ** (first + i));
 }
 
-/** Round values between low and high, at most so many. */
+/** Round values between low and high, at most the given number. */
 export function linearTicks([low, high]: Range, most: number): number[] {
   const rough = (high - low) / Math.max(1, most);
   const decade = 10 ** Math.floor(Math.log10(rough));

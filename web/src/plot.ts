@@ -150,7 +150,7 @@ function draw(holder: HTMLElement, content: Content, hover: Hover): uPlot {
   return plot;
 }
 
-/** Where there is a value to be read, so many pixels apart or more. */
+/** Values that can be read, at least the given number of pixels apart. */
 function ticksOf(axis: Axis, range: Range, { pixels, apart }: { pixels: number; apart: number }): number[] {
   if (axis.ticks) {
     const scale = (value: number) => (axis.log ? Math.log(value) : value);

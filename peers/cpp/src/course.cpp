@@ -8,7 +8,7 @@
 
 namespace {
 
-// So many calls of a caller have memory before the first, if so many are asked for.
+// The number of calls of a caller that have memory before the first, if that many are asked for.
 constexpr int64_t kExpectedAtMost = 1 << 16;
 
 }  // namespace

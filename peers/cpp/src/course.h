@@ -2,7 +2,7 @@
 //
 // A warm-up leads to the window, whose instants are known before anybody calls. With a
 // duration every caller goes on until all have ended the calls that they began in it; with a
-// number of requests each stops when it has made so many.
+// number of requests each stops when it has made that number.
 #pragma once
 
 #include <atomic>

@@ -105,7 +105,7 @@ class ChatCaller : public GrpcCaller<methods::Chat> {
       StartRead(&caller_.messages.answer);
     }
 
-    // Both ends may come at the same time, of which the later goes on.
+    // Both ends may come at the same time. The later goes on.
     void OneDone(bool ok) {
       if (!ok) failed_ = true;
       if (under_way_.fetch_sub(1) > 1 || failed_) return;  // after a failure, OnDone comes

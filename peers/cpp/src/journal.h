@@ -20,7 +20,7 @@ struct Call {
 };
 static_assert(sizeof(Call) == 32 && std::endian::native == std::endian::little);
 
-// The calls of one caller, of whom there is one at a time. Their number may be read by anyone.
+// The calls of one caller, which makes one at a time. Their number may be read by anyone.
 class Journal {
  public:
   // The memory for that many calls is there, and touched, before the first.

@@ -39,7 +39,7 @@ JsonObject JsonObject::Object(const std::string& name) const { return JsonObject
 
 const std::string& JsonObject::Text(const std::string& name) const { return Field(name).string_value(); }
 
-// Numbers of protobuf's JSON are doubles, exact up to 2^53: of larger ones a seed alone is told.
+// Numbers of protobuf's JSON are doubles, exact up to 2^53: of larger numbers only seeds are passed on.
 int64_t JsonObject::Number(const std::string& name) const {
   const double value = Field(name).number_value();
   return std::abs(value) < 9e18 ? static_cast<int64_t>(value) : 0;

@@ -58,7 +58,7 @@ std::string InWords(const std::string& said) {
   return words;
 }
 
-// Sends so many bytes at a time. What came back, and whether the server then closed.
+// Sends a number of bytes at a time. Returns the answer, and whether the server then closed.
 std::string Play(const std::string& bytes, size_t at_once) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) != 0) return "no sockets";

@@ -85,7 +85,7 @@ impl Spec {
         let mut variant = Variant { stack, options: Vec::new() };
         for option in options.split(',').filter(|o| !o.is_empty()) {
             let (key, value) = option.split_once('=').unwrap_or((option, ""));
-            // These are of every stack, and not the adapter's.
+            // Every stack has these. They are not the adapter's.
             if ["server", "client", "peer", "inflight", "conn", "messages"].contains(&key) {
                 continue;
             }

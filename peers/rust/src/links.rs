@@ -17,7 +17,7 @@ pub trait Connector: Send + Sync + 'static {
     fn lasts(link: &Self::Link) -> bool;
 }
 
-/// Opens up to so many connections at a time, to fit into a backlog of 128.
+/// Opens a limited number of connections at a time, to fit into a backlog of 128.
 const DIALS_AT_ONCE: usize = 64;
 
 /// Opens the connections that are kept.

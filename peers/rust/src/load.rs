@@ -1,4 +1,4 @@
-//! The closed loop: callers that call, the window that is measured, and what is told of it.
+//! The closed loop: callers that call, the window that is measured, and its report.
 //!
 //! 1. `plan.rs` turns the spec into a Plan, whose window is fixed before the first call.
 //! 2. A stack opens its connections, counted in `connections.rs`, and starts a `caller.rs` for

@@ -80,7 +80,7 @@ func runCases(t *testing.T, ch *grpc.ClientConn, without ...string) {
 	}
 }
 
-// upload sends so many messages in one call.
+// upload sends n messages in one call.
 func upload(t *testing.T, cc grpc.ClientConnInterface, messages, sizeBytes int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -115,7 +115,7 @@ func TestH2load(t *testing.T) {
 
 var received = regexp.MustCompile(`traffic: .*\((\d+)\) total`)
 
-// responded says whether h2load counted so many bytes.
+// responded says whether h2load counted n bytes.
 func responded(out string, least int) bool {
 	found := received.FindStringSubmatch(out)
 	var n int

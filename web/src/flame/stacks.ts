@@ -1,4 +1,4 @@
-// Call stacks as columns of numbers: a profile may have 100,000 of them, of which
+// Call stacks as columns of numbers: a profile may have 100,000 of them;
 // objects would take seconds and hundreds of megabytes.
 
 /** Places in the lists of functions and categories that all profiles of a page share. */

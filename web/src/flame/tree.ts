@@ -10,7 +10,7 @@ import type { Stacks } from "./stacks";
 
 export class Tree {
   readonly depth: number; // rows with something to see: those beneath them are the other profile's
-  private readonly nowSums: Float64Array; // of the first so many stacks, in their order
+  private readonly nowSums: Float64Array; // of the first stacks, in their order
   private readonly beforeSums: Float64Array;
   private readonly categorySums: Float64Array[];
   private readonly mains: Int16Array; // of each frame the category that most of it is of; -1 where nobody asked yet

@@ -125,7 +125,7 @@ const overTime: { title: string; note: string; label: string; show: (value: numb
 function Multiples({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) {
   const charts = useMemo(() => {
     const times = cells.flatMap((cell) => cell.course.map(({ seconds }) => seconds));
-    // All charts reach as far, whatever is known of which stretch.
+    // All charts have the same range, whatever is known of each.
     const x = { label: "Second", log: false, show: plain, range: [Math.min(0, ...times), Math.max(...times)] as [number, number], shadedTo: 0 };
     return overTime.flatMap((figure) => {
       const lines = linesOf(cells, looks, figure.of);

@@ -26,7 +26,7 @@ export function mayBeChance(change: Change): boolean {
   return change.error !== undefined && Math.abs(difference(change)) <= standardErrors * change.error;
 }
 
-/** By stage of a call: null where one of them was not told apart, or by other stages. */
+/** By stage of a call: null where the stages of one are unknown or others. */
 export function explainStages(of: Insight, against: Insight | null): Explained | null {
   const [b, a] = [of.life, against?.life];
   if (!b || (against && (!a || a.stages.map(({ name }) => name).join() !== b.stages.map(({ name }) => name).join()))) return null;

@@ -14,7 +14,7 @@ const kinds: [kind: Stage["kind"], what: string][] = [
   ["waking", "until a thread has been woken"],
   ["scheduling", "until the thread that was woken reads"],
   ["handler", "handler"],
-  ["mixed", "all of it, not told apart"],
+  ["mixed", "all of it together"],
 ];
 
 const calls = { mean_us: "mean of all", median_us: "around the median", p99_us: "around P99" } as const;

@@ -6,7 +6,7 @@ export function microsOf(whole: number): (us: number) => string {
   return (us) => negative(us, Math.abs(us).toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
 }
 
-/** A count a call, to three digits, of which none is beyond a thousandth. */
+/** A count per call, to three digits, and none beyond a thousandth. */
 export function count(value: number): string {
   const size = Math.abs(value);
   if (size === 0) return "0";

@@ -14,7 +14,7 @@ export function Passes({ insights }: { insights: Insight[] }) {
           <tr>
             <th scope="col" rowSpan={2}>Probe</th>
             <th scope="col" rowSpan={2}>How it looks</th>
-            <th scope="colgroup" colSpan={insights.length} class="group">A call takes so many times as long</th>
+            <th scope="colgroup" colSpan={insights.length} class="group">A call takes this many times as long</th>
           </tr>
           <tr>{insights.map((insight) => <th scope="col" class="number" key={nameOf(insight, insights)}>{nameOf(insight, insights)}</th>)}</tr>
         </thead>
@@ -57,7 +57,7 @@ function Cost({ insight, pass }: { insight: Insight; pass: Pass | undefined }) {
   );
 }
 
-/** What a probe could not see, and of which. */
+/** What a probe could not see, and the variants concerned. */
 function missing(insights: Insight[], probe: string): [string, Insight[]][] {
   const all = insights.flatMap((insight) => insight.passes.filter((pass) => pass.probe === probe).flatMap((pass) => (pass.missing ?? []).map((text) => ({ text, insight }))));
   return [...Map.groupBy(all, ({ text }) => text)].map(([text, of]) => [text, of.map(({ insight }) => insight)]);

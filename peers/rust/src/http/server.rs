@@ -50,7 +50,7 @@ pub fn serve_h1(listener: TcpListener) -> io::Result<()> {
 #[derive(Default)]
 struct Middle {
     reads: AtomicU64,
-    settled: AtomicU64, // so many of them are behind the last request
+    settled: AtomicU64, // how many of them are behind the last request
 }
 
 impl Companion for Arc<Middle> {

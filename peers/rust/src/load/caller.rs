@@ -7,7 +7,7 @@ use std::sync::{
 
 use super::{Failure, Plan, now, plan::Edges};
 
-/// For so many calls of all callers there is room before the window opens.
+/// The number of calls, of all callers, with room before the window opens.
 const ROOM: usize = 4 << 20;
 
 /// A call that has ended.

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::Plan;
 
-/// So many bytes at the end of the data are new in each call.
+/// The number of bytes at the end of the data that are new in each call.
 const FRESH: usize = 8;
 
 /// What is asked, and answered: of echo the id and the data, of chat the number and the data,

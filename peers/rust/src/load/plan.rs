@@ -15,7 +15,7 @@ const NOTICE_NS: i64 = 20_000_000;
 /// How connections are shared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// So many for all callers, which take turns.
+    /// This number for all callers, which take turns.
     Pool(usize),
     /// One a caller.
     PerWorker,

@@ -1,4 +1,4 @@
-//! What is told of a load: the calls file, and the result.
+//! The report of a load: the calls file, and the result.
 
 use std::{
     fs::File,

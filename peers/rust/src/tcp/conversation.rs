@@ -72,7 +72,7 @@ impl Conversation {
         Some(&mut self.input)
     }
 
-    /// Takes so many bytes that were read into the room; 0: there will be no more.
+    /// Takes the number of bytes that were read into the room; 0: there will be no more.
     pub fn received(&mut self, count: usize) {
         if self.to_send() == 0 && self.taken == self.come {
             (self.taken, self.come) = (0, 0);

@@ -94,7 +94,7 @@ impl Exchange {
         &mut self.input[self.come..]
     }
 
-    /// Takes so many bytes that were read into the room, and returns the answer once it is
+    /// Takes the number of bytes that were read into the room, and returns the answer once it is
     /// there as a whole.
     pub fn received(&mut self, count: usize) -> Option<Result<&[u8], Failure>> {
         if count == 0 {

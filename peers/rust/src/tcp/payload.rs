@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::messages;
 
-/// The timestamps of 1970 to 2262 have so many bytes as a varint.
+/// The length as a varint of the timestamps of 1970 to 2262.
 const TIMESTAMP_BYTES: usize = 9;
 const ID: u64 = 1 << 3; // a varint
 const DATA: u64 = 2 << 3 | 2; // bytes

@@ -53,7 +53,7 @@ impl Poll {
     pub fn wait(&mut self, at_most: Option<Duration>) -> io::Result<usize> {
         self.events.clear();
         let milliseconds = at_most.map_or(-1, |d| d.as_millis() as libc::c_int);
-        // SAFETY: the vector has as many places as are told, and those that are counted are filled.
+        // SAFETY: the vector has the given number of places, and the counted ones are filled.
         let count = unsafe {
             let set = self.set.as_raw_fd();
             let count = libc::epoll_wait(set, self.events.as_mut_ptr(), EVENTS as libc::c_int, milliseconds);

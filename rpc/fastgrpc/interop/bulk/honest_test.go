@@ -57,7 +57,7 @@ func size(n int) string {
 	return fmt.Sprintf("%dB", n)
 }
 
-// judgesRounds is how often make judges plays each cell.
+// judgesRounds counts the rounds of each cell in make judges.
 const judgesRounds = 3
 
 const (

@@ -41,7 +41,7 @@ type attack struct {
 const (
 	mebibyte = 1 << 20
 	part     = 64 * mebibyte // of records, of content and of answers
-	// factor is how much the measured heap may exceed the bound: what is counted is not
+	// factor bounds the measured heap, relative to the bound: what is counted is not
 	// all that Go keeps for it.
 	factor = 1.25
 )

@@ -35,7 +35,7 @@ const (
 	download = "download"
 )
 
-// result is how a load went.
+// A result holds the measurements of a load.
 type result struct {
 	Took       time.Duration
 	P99        time.Duration // of calls, or of whole streams

@@ -61,7 +61,7 @@ func TestConnect(t *testing.T) {
 	})
 }
 
-// attempts is how often a case may be run. Some cancel a call after 200 ms, or look at a
+// attempts limits how often a case may be run. Some cancel a call after 200 ms, or look at a
 // deadline, and fail with either library where the machine is busy.
 const attempts = 4
 
@@ -126,7 +126,7 @@ func judge(t *testing.T, end string, ours, theirs result) {
 	}
 }
 
-// result is what a run of the suite found.
+// A result holds the findings of a run of the suite.
 type result struct {
 	total  int
 	failed map[string]string // what the suite says, by the case's name

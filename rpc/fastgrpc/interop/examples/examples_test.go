@@ -41,11 +41,11 @@ type example struct {
 	server, client string // folders; "" for those usual
 	args           []string
 	listens        int // sockets of the server, 1 for 0
-	// lasts is how long to watch a client that does not end by itself. How often it prints
+	// lasts limits how long to watch a client that does not end by itself. How often it prints
 	// a line does not count then.
 	lasts  time.Duration
 	always bool // without make judges too
-	// random is what it makes up anew in each run.
+	// random matches what the program makes up anew in each run.
 	random *regexp.Regexp
 	// cannot says why the example cannot run here at all.
 	cannot string
@@ -240,7 +240,7 @@ func (s *suite) build(e example, library string) (built, error) {
 	return b, err
 }
 
-// output is what both programs of an example printed, a line each, without what differs
+// output returns what both programs of an example printed, one line each, without what differs
 // from run to run, sorted.
 type output struct{ server, client []string }
 
@@ -341,7 +341,7 @@ func (p *process) stop() {
 	<-p.ended
 }
 
-// awaitSockets waits until so many sockets of the program's network listen.
+// awaitSockets waits until the given number of sockets of the program's network listen.
 func (p *process) awaitSockets(ctx context.Context, t *testing.T, n int) {
 	t.Helper()
 	for {
@@ -388,7 +388,7 @@ func (p *process) settle(want []string, e example) {
 	}
 }
 
-// said is what a program printed.
+// A said holds what a program printed.
 type said struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -406,7 +406,7 @@ func (s *said) text() string {
 	return s.b.String()
 }
 
-// varying is what differs from run to run, and what it becomes.
+// varying matches text that differs from run to run, with its replacement.
 var varying = []struct {
 	pattern *regexp.Regexp
 	with    string
@@ -457,7 +457,7 @@ func diff(want, got *output) string {
 	return b.String()
 }
 
-// without is what of a sorted list another one has less often.
+// without returns the elements of a sorted list that another one has less often.
 func without(lines, other []string) (rest []string) {
 	left := map[string]int{}
 	for _, line := range other {

@@ -60,7 +60,7 @@ func exitWith(err error) {
 	os.Exit(0)
 }
 
-// server is what both libraries' servers have.
+// A server has the methods of both libraries' servers.
 type server interface {
 	grpc.ServiceRegistrar
 	Serve(net.Listener) error
@@ -68,7 +68,7 @@ type server interface {
 	GracefulStop()
 }
 
-// connection is what both libraries' clients have.
+// A connection has the methods of both libraries' clients.
 type connection interface {
 	grpc.ClientConnInterface
 	Close() error
@@ -176,10 +176,10 @@ var allPeers = []peers{
 // creditPeers speak no gRPC, so they are only in the soak.
 var creditPeers = peers{name: "creditrpc", newServer: creditServer, connect: creditConnection, kinds: kinds[:len(kinds)-1]}
 
-// theirs is what fastgrpc is compared with.
+// theirs are the libraries that fastgrpc is compared with.
 var theirs = peers{name: "grpc-go", newServer: grpcServer, connect: grpcConnection}
 
-// mix makes so many calls of all kinds, some at a time, over one connection.
+// mix makes n calls of all kinds, some at a time, over one connection.
 func mix(ctx context.Context, p peers, lis net.Listener, dial dialer, calls int) error {
 	s := p.newServer(insecure.NewCredentials(), keepalive.ServerParameters{})
 	testgrpc.RegisterTestServiceServer(s, service{})

@@ -85,7 +85,7 @@ func TestManyConnections(t *testing.T) {
 	}
 }
 
-// connectionBytes is what a connection that is idle costs its ends.
+// connectionBytes returns the memory of an idle connection at both ends.
 type connectionBytes struct{ server, client int64 }
 
 func manyConnections(t *testing.T, p peers, most int) (each connectionBytes) {

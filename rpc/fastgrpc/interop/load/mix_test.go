@@ -243,7 +243,7 @@ func (c *caller) duplex(ctx context.Context) error {
 	return end(s)
 }
 
-// turns opens a stream and has so many messages answered.
+// turns opens a stream and has n messages answered.
 func (c *caller) turns(ctx context.Context, n int) (testgrpc.TestService_FullDuplexCallClient, error) {
 	s, err := c.client.FullDuplexCall(ctx)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// soakTime is how long TestSoak goes on. make soak sets SOAK.
+// soakTime returns the duration of TestSoak. make soak sets SOAK.
 func soakTime(t *testing.T) time.Duration {
 	text := os.Getenv("SOAK")
 	switch {
@@ -287,7 +287,7 @@ func (c *tally) print(t *testing.T) {
 	}
 }
 
-// heapLooks is how often the heap is looked at in a soak.
+// heapLooks counts the readings of the heap in a soak.
 const heapLooks = 24
 
 // watchHeap returns what the heap had at equal intervals of a time; it ends with the

@@ -1,6 +1,6 @@
 // Package swap makes programs that use grpc-go use fastgrpc: it copies a module out of the
 // module cache, rewrites what the programs take from package grpc to construct clients and
-// servers, and builds them. What a program needed beyond another import is told, so that a
+// servers, and builds them. It reports what a program needed beyond another import, so that a
 // table can say it.
 //
 //	module cache ── Copy ──> folder ── Rewrite ──> folder ── Build ──> programs
@@ -31,7 +31,7 @@ const (
 	fastPath = "wirelab.dev/rpc/fastgrpc"
 )
 
-// otherNames are what fastgrpc calls by another name than grpc-go.
+// otherNames maps grpc-go's names to fastgrpc's where they differ.
 var otherNames = map[string]string{
 	"ChainUnaryInterceptor":      "UnaryInterceptor",
 	"ChainStreamInterceptor":     "StreamInterceptor",
@@ -73,7 +73,7 @@ func Copy(module, into string) error {
 	})
 }
 
-// moduleDir is where the module's source is.
+// moduleDir returns the folder of the module's source.
 func moduleDir(module string) (string, error) {
 	download := exec.Command("go", "mod", "download", module)
 	if _, err := download.Output(); err != nil {

@@ -32,7 +32,7 @@ func serve() {
 `
 
 // TestSource: what constructs is fastgrpc's, types of interceptors and of calls stay
-// grpc-go's, and another name is told, unless fastgrpc has that name too.
+// grpc-go's, and another name is reported, unless fastgrpc has that name too.
 func TestSource(t *testing.T) {
 	r := &Rewriter{
 		options: map[string]bool{"Creds": true, "ChainUnaryInterceptor": true, "WithUnaryInterceptor": true, "WithChainUnaryInterceptor": true},

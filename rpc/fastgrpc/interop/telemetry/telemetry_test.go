@@ -87,7 +87,7 @@ func start(t *testing.T, theirs bool) *observed {
 	return o
 }
 
-// traffic is what OpenTelemetry must report for the calls of makeCalls.
+// traffic lists what OpenTelemetry must report for the calls of makeCalls.
 var traffic = map[string]struct{ calls, failed int }{
 	"grpc.testing.TestService/UnaryCall":      {calls: 2, failed: 1},
 	"grpc.testing.TestService/FullDuplexCall": {calls: 1},

@@ -88,7 +88,7 @@ abstract class Dialogue<Q extends MessageLite, A> {
         }
     }
 
-    /** Random bytes, of which the last eight are new each time. */
+    /** Random bytes, whose last eight are new each time. */
     static final class Filling {
         private final byte[] data;
         private final SplittableRandom random;
