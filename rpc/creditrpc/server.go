@@ -187,7 +187,7 @@ func (s *Server) Stop() {
 	for _, c := range s.beginStop() {
 		c.Close(errStopping)
 	}
-	s.endStop()
+	s.endStop(false)
 }
 
 // GracefulStop takes no new calls and returns when the open ones have ended. A Stop
@@ -196,8 +196,7 @@ func (s *Server) GracefulStop() {
 	for _, c := range s.beginStop() {
 		c.drain()
 	}
-	s.endStop()
-	s.workers.Wait()
+	s.endStop(true)
 }
 
 // beginStop closes the listeners and what is in its handshake, and returns the open
@@ -216,10 +215,13 @@ func (s *Server) beginStop() []*serverConn {
 	return slices.Collect(maps.Keys(s.open))
 }
 
-func (s *Server) endStop() {
+func (s *Server) endStop(waitForHandlers bool) {
 	s.running.Wait()
 	s.accepting.Wait()
 	s.workers.Close()
+	if waitForHandlers {
+		s.workers.Wait() // before Serve may return: a lost connection's handlers still run
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	closeOnce(s.stopped)

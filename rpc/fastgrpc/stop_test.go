@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -204,4 +205,38 @@ func TestAgeJitter(t *testing.T) {
 	if jitter(forever) != forever || jitter(0) != 0 {
 		t.Error("no age, and age 0, must stay")
 	}
+}
+
+// TestGracefulStopAfterLostConnection checks that neither GracefulStop nor Serve returns
+// while the handler of a lost connection runs.
+func TestGracefulStopAfterLostConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gated{entered: make(chan struct{}), gate: make(chan struct{})}
+		s, lis := NewServer(), bufconn.Listen(1<<16)
+		testgrpc.RegisterTestServiceServer(s, ignoresContext{g})
+		served, stopped := make(chan error, 1), make(chan struct{})
+		go func() { served <- s.Serve(lis) }()
+		c := dialFast(t, "passthrough:///unused", WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }))
+		go func() { _ = ping(t.Context(), c) }()
+		<-g.entered
+		_ = c.Close()
+		go func() {
+			s.GracefulStop()
+			close(stopped)
+		}()
+		synctest.Wait()
+		select {
+		case err := <-served:
+			t.Errorf("Serve returned %v while a handler ran", err)
+			served <- nil
+		case <-stopped:
+			t.Error("GracefulStop returned while a handler ran")
+		default:
+		}
+		close(g.gate)
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		<-stopped
+	})
 }
